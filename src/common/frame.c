@@ -1,0 +1,52 @@
+#include "common/frame.h"
+
+#include "common/buf.h"
+#include "common/crc32c.h"
+#include "common/status.h"
+
+#include <string.h>
+
+static const uint8_t frame_magic[4] = { 'M', 'R', 'S', 'L' };
+
+void frame_encode(const struct frame_header *header, uint8_t bytes[FRAME_HEADER_BYTES])
+{
+    memcpy(bytes, frame_magic, 4);
+    bytes[4] = header->version;
+    bytes[5] = header->flags;
+    put_le16(bytes + 6, header->type);
+    put_le64(bytes + 8, header->request_id);
+    put_le32(bytes + 16, header->body_length);
+    put_le32(bytes + 20, header->payload_length);
+    put_le32(bytes + 24, header->deadline_ms);
+    put_le32(bytes + 28, (uint32_t)header->status);
+    put_le32(bytes + 32, header->body_crc);
+    put_le32(bytes + 36, crc32c(0, bytes, 36));
+}
+
+int frame_decode(const uint8_t bytes[FRAME_HEADER_BYTES], struct frame_header *header)
+{
+    memset(header, 0, sizeof(*header));
+    if (memcmp(bytes, frame_magic, 4) != 0 || get_le32(bytes + 36) != crc32c(0, bytes, 36)) {
+        return MORSEL_MALFORMED;
+    }
+    header->version = bytes[4];
+    header->flags = bytes[5];
+    header->type = get_le16(bytes + 6);
+    header->request_id = get_le64(bytes + 8);
+    header->body_length = get_le32(bytes + 16);
+    header->payload_length = get_le32(bytes + 20);
+    header->deadline_ms = get_le32(bytes + 24);
+    header->status = (int32_t)get_le32(bytes + 28);
+    header->body_crc = get_le32(bytes + 32);
+    if (header->body_length > FRAME_BODY_BYTES_MAX ||
+        header->payload_length > FRAME_PAYLOAD_BYTES_MAX) {
+        return MORSEL_MALFORMED;
+    }
+    if (header->version != FRAME_VERSION) {
+        return MORSEL_VERSION;
+    }
+    if ((header->flags & ~FRAME_FLAGS_KNOWN) != 0 || header->status > 0) {
+        return MORSEL_MALFORMED;
+    }
+    return MORSEL_OK;
+}

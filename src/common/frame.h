@@ -1,0 +1,45 @@
+/* The fixed head of every message on the wire.
+ *
+ *   0  u32 magic "MRSL"      16  u32 body length        (packed protobuf)
+ *   4  u8  version           20  u32 payload length     (raw bytes behind the body)
+ *   5  u8  flags             24  u32 deadline in ms     (how long the sender waits; 0: for ever)
+ *   6  u16 type              28  i32 status             (replies only)
+ *   8  u64 request id        32  u32 CRC32C of the body
+ *                            36  u32 CRC32C of bytes 0..35
+ *
+ * All little-endian. Pure. The payload has no checksum here: data carries one per block (crc32c.h).
+ */
+#ifndef MORSEL_COMMON_FRAME_H
+#define MORSEL_COMMON_FRAME_H
+
+#include "common/limits.h"
+#include "common/types.h"
+
+enum { FRAME_VERSION = 1 };
+
+enum frame_flags {
+    FRAME_REPLY = 1 << 0,  /* Answers the request of the same id. */
+    FRAME_ONEWAY = 1 << 1, /* A request that wants no reply. */
+    FRAME_FLAGS_KNOWN = FRAME_REPLY | FRAME_ONEWAY
+};
+
+struct frame_header
+{
+    uint8_t version;
+    uint8_t flags; /* enum frame_flags */
+    uint16_t type; /* enum message_type of messages.h */
+    uint64_t request_id;
+    uint32_t body_length;    /* At most FRAME_BODY_BYTES_MAX. */
+    uint32_t payload_length; /* At most FRAME_PAYLOAD_BYTES_MAX. */
+    uint32_t deadline_ms;
+    int32_t status; /* 0 or enum morsel_status; 0 in requests. */
+    uint32_t body_crc;
+};
+
+void frame_encode(const struct frame_header *header, uint8_t bytes[FRAME_HEADER_BYTES]);
+
+/* MORSEL_MALFORMED: magic, lengths, flags or checksum are wrong, and the connection must close, for
+ * nothing behind it can be trusted. MORSEL_VERSION: the head is sound, of a version that we do not speak. */
+int frame_decode(const uint8_t bytes[FRAME_HEADER_BYTES], struct frame_header *header);
+
+#endif

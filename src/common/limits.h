@@ -1,0 +1,44 @@
+/* Every limit, each with where it comes from, cross-checked at compile time. Pure. */
+#ifndef MORSEL_COMMON_LIMITS_H
+#define MORSEL_COMMON_LIMITS_H
+
+#include <assert.h>
+
+enum {
+    BLOCK_BYTES = 4096, /* Unit of checksums: the page of the kernels that we run on */
+
+    MORSEL_BYTES_MIN = 64 << 10,
+    MORSEL_BYTES_DEFAULT = 1 << 20,
+    MORSEL_BYTES_MAX = 16 << 20,
+    STRIPE_MORSELS_MAX = 1024, /* Morsels in a stripe */
+    STRIPE_WIDTH_DEFAULT = 4,
+    STRIPE_WIDTH_MAX = 64, /* Servers of one file */
+    REPLICAS_MAX = 3,
+    SERVERS_MAX = 256, /* Storage servers of one cluster */
+
+    FRAME_HEADER_BYTES = 40,
+    FRAME_BODY_BYTES_MAX = 1 << 20,    /* One packed message: a page of a directory fits many times */
+    FRAME_PAYLOAD_BYTES_MAX = 4 << 20, /* One READ or WRITE */
+
+    NAME_BYTES_MAX = 255,     /* NAME_MAX of Linux, without the final zero */
+    SYMLINK_BYTES_MAX = 4095, /* PATH_MAX of Linux, likewise */
+    XATTR_NAME_BYTES_MAX = 255,
+    XATTR_VALUE_BYTES_MAX = 65536, /* XATTR_SIZE_MAX of Linux */
+    XATTR_LIST_BYTES_MAX = 65536,  /* XATTR_LIST_MAX of Linux */
+    LINKS_MAX = 1 << 30,
+
+    READDIR_PAGE_BYTES = 256 << 10, /* What a page of a directory aims at */
+
+    CLIENT_OPS_PENDING_MAX = 256, /* Changing operations of one client without an answer */
+
+    CONN_BUDGET_BYTES = 32 << 20,        /* Requests that a server has taken and not answered, per connection */
+    CONN_SEND_QUEUE_BYTES_MAX = 64 << 20 /* Answers that a slow peer has not taken */
+};
+
+static_assert(MORSEL_BYTES_MIN % BLOCK_BYTES == 0, "a morsel is made of whole blocks");
+static_assert((MORSEL_BYTES_DEFAULT & (MORSEL_BYTES_DEFAULT - 1)) == 0, "a power of two");
+static_assert(CONN_BUDGET_BYTES >= FRAME_PAYLOAD_BYTES_MAX, "the largest request must get in");
+static_assert(READDIR_PAGE_BYTES <= FRAME_BODY_BYTES_MAX / 2, "a page and its attributes fit a frame");
+static_assert(STRIPE_WIDTH_MAX <= SERVERS_MAX, "each column needs its own server");
+
+#endif
