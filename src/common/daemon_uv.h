@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 
+#include <stdbool.h>
 #include <uv.h>
 
 struct daemon_uv

@@ -1,0 +1,95 @@
+#include "common/daemon_uv.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+static void on_stop_signal(uv_signal_t *handle, int number)
+{
+    struct daemon_uv *d = handle->data;
+
+    if (d->stopping) {
+        return; /* Shutdown is on its way; kill -9 is for the impatient. */
+    }
+    d->stopping = true;
+    log_info(d->log, "stopping (%s)", number == SIGTERM ? "SIGTERM" : "SIGINT");
+    (void)sd_notify(0, "STOPPING=1");
+    d->stop(d->data);
+}
+
+static void on_statistics_signal(uv_signal_t *handle, int number)
+{
+    struct daemon_uv *d = handle->data;
+
+    (void)number;
+    if (d->statistics != NULL) {
+        d->statistics(d->data);
+    }
+}
+
+int daemon_start(struct daemon_uv *d, uv_loop_t *loop)
+{
+    int rv;
+
+    d->loop = loop;
+    d->stopping = false;
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)uv_signal_init(loop, &d->term);
+    (void)uv_signal_init(loop, &d->interrupt);
+    (void)uv_signal_init(loop, &d->usr1);
+    d->term.data = d;
+    d->interrupt.data = d;
+    d->usr1.data = d;
+    if ((rv = uv_signal_start(&d->term, on_stop_signal, SIGTERM)) != 0 ||
+        (rv = uv_signal_start(&d->interrupt, on_stop_signal, SIGINT)) != 0 ||
+        (rv = uv_signal_start(&d->usr1, on_statistics_signal, SIGUSR1)) != 0) {
+        daemon_finish(d);
+    }
+    return rv;
+}
+
+/* Whoever started us holds the other end of a pipe; a full or broken one is his business. */
+static void tell_starter(const struct daemon_uv *d, const char *address)
+{
+    const char *text = getenv("MORSEL_READY_FD");
+    char *end;
+    long fd;
+
+    if (text == NULL) {
+        return;
+    }
+    errno = 0;
+    fd = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || fd <= STDERR_FILENO || fd > 65535) {
+        log_warning(d->log, "MORSEL_READY_FD=\"%s\" is not a descriptor above 2; ignored", text);
+        return;
+    }
+    if (write((int)fd, address, strlen(address)) < 0 || write((int)fd, "\n", 1) < 0) {
+        log_warning(d->log, "cannot write to MORSEL_READY_FD=%ld: %s", fd, strerror(errno));
+    }
+    (void)close((int)fd);
+    (void)unsetenv("MORSEL_READY_FD");
+}
+
+void daemon_ready(struct daemon_uv *d, const char *address)
+{
+    (void)sd_notifyf(0, "READY=1\nSTATUS=serving on %s", address);
+    tell_starter(d, address);
+}
+
+static void close_once(uv_signal_t *handle)
+{
+    if (!uv_is_closing((uv_handle_t *)handle)) {
+        uv_close((uv_handle_t *)handle, NULL);
+    }
+}
+
+void daemon_finish(struct daemon_uv *d)
+{
+    close_once(&d->term);
+    close_once(&d->interrupt);
+    close_once(&d->usr1);
+}
