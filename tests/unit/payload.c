@@ -87,6 +87,11 @@ static void an_idle_buffer_is_used_again(void **state)
     assert_ptr_equal(first->data, data);
     assert_int_equal(first->count, (1 << 20) + 17);
     assert_int_equal(first->references, 1);
+    for (int i = 0; i < 200; i++) { /* More in sum than may idle at once. */
+        payload_drop(first);
+        first = payload_new(pool, 1 << 20);
+        assert_ptr_equal(first->data, data);
+    }
     payload_drop(first);
     payload_drop(other);
     payload_pool_free(pool);

@@ -1,0 +1,41 @@
+#!/bin/bash
+# clang-tidy over every translation unit of the project, two at a time.
+#
+#   tests/clang_tidy.sh SOURCE BUILD     BUILD has compile_commands.json of a clang build
+#
+# A file whose text, headers and checks are those of the last clean run is not read again (BUILD/clang-tidy-clean).
+set -euo pipefail
+source_dir=$(cd "$1" && pwd)
+build_dir=$2
+clean=$build_dir/clang-tidy-clean
+database=$build_dir/compile_commands.json
+
+if [ ! -f "$database" ]; then
+    echo "clang_tidy: $database is missing; configure with 'cmake --preset clang' first" >&2
+    exit 1
+fi
+mkdir -p "$clean"
+
+check_one() {
+    local file=$1 key
+    # The preprocessed text covers the headers; .clang-tidy the checks.
+    key=$( (cat "$source_dir/.clang-tidy"
+            clang -E -P -D_GNU_SOURCE -I"$source_dir/src" -I"$build_dir/src/proto" \
+                -I"$source_dir/tests" $(pkg-config --cflags fuse3) "$file" 2>/dev/null ||
+                cat "$file") | sha256sum | cut -d' ' -f1)
+    [ -e "$clean/$key" ] && return 0
+    if clang-tidy --quiet -p "$build_dir" "$file" >"$clean/$$.$BASHPID" 2>&1; then
+        mv "$clean/$$.$BASHPID" "$clean/$key"
+    else
+        cat "$clean/$$.$BASHPID"
+        rm -f "$clean/$$.$BASHPID"
+        return 1
+    fi
+}
+export -f check_one
+export source_dir build_dir clean
+
+grep -o '"file": "[^"]*"' "$database" | cut -d'"' -f4 | sort -u |
+    grep -E "^$source_dir/(src|tests)/.*\.c$" |
+    xargs -P 2 -I{} bash -c 'check_one "$1"' _ {}
+echo "clang-tidy: clean"

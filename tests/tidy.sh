@@ -1,0 +1,143 @@
+#!/bin/bash
+# The house rules that a script can see.
+#
+#   tests/tidy.sh SOURCE BUILD
+#
+# BUILD is a built tree (libmorsel_core.a and the objects of src/ are looked into). Every breach is one line; all are
+# printed before the script fails.
+set -uo pipefail
+cd "$1" || exit 1
+build_dir=$2
+bad=0
+
+breach() {
+    printf 'tidy: %s\n' "$*"
+    bad=1
+}
+
+# Prints its input, one breach a line, with a reason behind it.
+breaches() {
+    local line
+    while IFS= read -r line; do
+        printf 'tidy: %s: %s\n' "$line" "$1"
+        echo >>"$found"
+    done
+}
+
+found=$(mktemp) || exit 1
+trap 'rm -f "$found"' EXIT
+mapfile -t files < <(git ls-files -co --exclude-standard 'src/*.[ch]' 'tests/*.[ch]' | while read -r f; do
+    [ -f "$f" ] && echo "$f"
+done)
+[ ${#files[@]} -gt 0 ] || breach "no sources found under $1"
+
+is_pure() {
+    case $1 in
+    *_uv.[ch] | *_leveldb.[ch] | *_file.[ch] | *_tls.[ch] | *_fuse.[ch] | *_curl.[ch] | *_http.[ch] | */main.c) return 1 ;;
+    esac
+}
+
+# 1. Files name their powers: a pure file sees no socket, file, clock, thread or random source. A header that only
+#    declares what a *_uv.c or *_file.c of the same name does (rpc.h, store.h, log.h) has nothing to compile and is
+#    caught through its users.
+impure='#include <(uv|fuse|fuse_lowlevel|leveldb|openssl|curl|systemd|pthread|threads|unistd|fcntl|time|dirent|poll|signal|netdb|netinet|sys)[./>]'
+calls='\b(time|rand|random|srand|clock_gettime|gettimeofday|getrandom|getenv|fopen|printf|puts|malloc_usable_size)\('
+for f in "${files[@]}"; do
+    case $f in src/*) ;; *) continue ;; esac
+    is_pure "$f" || continue
+    grep -HnE "$impure" "$f" | grep -vE '<sys/(types|stat|cdefs)\.h>' | breaches "a pure file includes a header with powers (its suffix must name them)"
+    case $f in
+    *.c) grep -HnE "$calls" "$f" | breaches "a pure file calls a function with powers" ;;
+    esac
+done
+
+# 2. The same, seen by the linker: what the library of all pure files leaves open.
+core=$(find "$build_dir" -name libmorsel_core.a | head -n 1)
+if [ -z "$core" ]; then
+    breach "libmorsel_core.a is missing in $build_dir; build first"
+else
+    # Memory, strings, formatting into memory, sorting, numbers; ISA-L's checksum; what check.c needs to say why it
+    # aborts; and what compilers and sanitizers put in.
+    allowed='^(mem(cpy|move|set|cmp|chr|rchr|mem)|str(n?len|n?cmp|n?casecmp|r?chr|str|n?dup|spn|cspn|pbrk|tok_r|sep|error_r)|stpcpy|'
+    allowed+='v?snprintf|__(isoc99_)?v?sscanf|sscanf|qsort|bsearch|malloc|calloc|realloc|reallocarray|free|aligned_alloc|'
+    allowed+='strto(u?ll?|u?max|d)|__isoc23_.*|__ctype_(b|tolower|toupper)_loc|to(upper|lower)|is(digit|space|alnum|alpha|print|xdigit)|'
+    allowed+='abs|inet_pton|inet_ntop|abort|fprintf|stderr|__errno_location|crc32_iscsi|'
+    allowed+='__stack_chk_fail|__.*_chk|_GLOBAL_OFFSET_TABLE_|__gcov_.*|__llvm_.*|__(asan|ubsan|tsan|sancov|sanitizer)_.*)$'
+    while read -r symbol; do
+        [[ $symbol =~ $allowed ]] || breach "the pure core needs '$symbol' from outside (see tests/tidy.sh, rule 2)"
+    done < <(comm -23 \
+        <(nm -u "$core" 2>/dev/null | awk '$1 == "U" || $1 == "w" { print $2 }' | sort -u) \
+        <(nm --defined-only "$core" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u))
+    # Standard error is for check.c alone.
+    nm -A -u "$core" 2>/dev/null | grep -E ' (stderr|fprintf|abort)$' | grep -v ':check\.c\.o:' |
+        breaches "only check.c may print or abort in the pure core"
+fi
+
+# 3. Roles do not know each other; common/ knows nobody.
+for role in common meta iod benefactor client; do
+    others='meta|iod|benefactor|client'
+    [ "$role" = common ] || others=$(tr '|' '\n' <<<"$others" | grep -v "^$role$" | paste -sd'|')
+    for f in "${files[@]}"; do
+        case $f in
+        src/"$role"/*) grep -HnE "#include \"($others)/" "$f" | breaches "$role includes another role" ;;
+        esac
+    done
+done
+
+# 4. Every file is built. Tests that leave the build rot.
+database=$build_dir/compile_commands.json
+for f in "${files[@]}"; do
+    case $f in
+    tests/fuzz/*.c) # Built by another preset: named in its CMakeLists.txt, with or without the suffix.
+        name=$(basename "$f" .c)
+        grep -qE "(^|[^a-z_])$name(\.c)?([^a-z_]|$)" tests/fuzz/CMakeLists.txt || breach "$f is in no CMakeLists.txt"
+        ;;
+    *.c)
+        grep -qF "/$f\"" "$database" || breach "$f is built by nobody (not in $database)"
+        ;;
+    esac
+done
+
+# 5. No mutable file-scope state: no object of src/ may have data that can be written (constants with pointers lie in
+#    .data.rel.ro). Sanitizers add tables of their own, and protobuf-c's generated descriptors are not ours.
+while read -r line; do
+    breach "mutable file-scope data: $line"
+done < <(find "$build_dir/src" -name '*.c.o' -not -path '*morsel_proto*' 2>/dev/null | while read -r object; do
+    objdump -t "$object" 2>/dev/null |
+        awk -v o="${object#"$build_dir"/}" '/^[0-9a-f]+ ......O \.(data|bss|tdata|tbss)/ && !/ \.data\.rel\.ro/ { print $NF " in " o }'
+done | grep -vE '^(__(asan|ubsan|odr_asan|sancov|gcov|llvm|tsan)|\.?L)')
+
+for f in "${files[@]}"; do
+    # 6. Leftovers.
+    grep -HnE '\b(TODO|FIXME|XXX|HACK)\b|^[[:space:]]*#[[:space:]]*if[[:space:]]+0\b' "$f" |
+        breaches "finish it or delete it; git remembers"
+    # 7. Tabs, and machine paths that only exist on somebody's desk.
+    grep -HnP '\t' "$f" | breaches "tab"
+    # 8. Files a person can hold in the head.
+    lines=$(wc -l <"$f")
+    [ "$lines" -lt 800 ] || breach "$f has $lines lines; split it by job (limit 800)"
+    # 9. Header guards.
+    case $f in
+    src/*.h)
+        guard=MORSEL_$(sed -e 's|^src/||' -e 's|[/.]|_|g' <<<"$f" | tr '[:lower:]' '[:upper:]')
+        grep -q "^#ifndef $guard\$" "$f" && grep -q "^#define $guard\$" "$f" ||
+            breach "$f: the header guard must be $guard"
+        head -c 2 "$f" | grep -q '/\*' || breach "$f: a header begins with the comment that is its manual"
+        ;;
+    tests/*.h)
+        grep -q '^#ifndef ' "$f" || breach "$f: header guard is missing"
+        ;;
+    esac
+done
+git ls-files -co --exclude-standard src tests scripts cmake docs packaging '*.md' '*.txt' .ci | sort -u | while read -r f; do
+    [ -f "$f" ] && [ "$f" != tests/tidy.sh ] && grep -HnI -E '(^|[^[:alnum:]_.$}/-])/(work|home|root)/[[:alnum:]]' "$f"
+done | breaches "a path of one machine"
+
+# 10. Scripts are sound for the shell.
+for f in scripts/* tests/*.sh tests/*/*.sh .ci/run; do
+    [ -f "$f" ] && head -n 1 "$f" | grep -q bash && { bash -n "$f" || breach "$f does not parse"; }
+done
+
+[ -s "$found" ] && bad=1
+[ "$bad" = 0 ] && echo "tidy: ${#files[@]} sources, clean"
+exit "$bad"
