@@ -1,0 +1,104 @@
+/* Every message of the wire: unpacking survives any bytes, and what was unpacked packs into as many
+ * bytes as were counted for it.
+ *
+ * Input: one byte picks the message, the rest is its body. */
+#include "common/check.h"
+
+#include "common.pb-c.h"
+#include "data.pb-c.h"
+#include "meta.pb-c.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const ProtobufCMessageDescriptor *const types[] = {
+    &morsel__hello__descriptor,
+    &morsel__hello_reply__descriptor,
+    &morsel__failure__descriptor,
+    &morsel__empty__descriptor,
+    &morsel__counter__descriptor,
+    &morsel__statistics__descriptor,
+    &morsel__object_id__descriptor,
+    &morsel__read_request__descriptor,
+    &morsel__read_reply__descriptor,
+    &morsel__write_request__descriptor,
+    &morsel__truncate_request__descriptor,
+    &morsel__punch_request__descriptor,
+    &morsel__seek_request__descriptor,
+    &morsel__seek_reply__descriptor,
+    &morsel__sync_request__descriptor,
+    &morsel__delete_request__descriptor,
+    &morsel__object_stat_request__descriptor,
+    &morsel__object_stat_reply__descriptor,
+    &morsel__object_list_request__descriptor,
+    &morsel__object_list_reply__descriptor,
+    &morsel__allocate_request__descriptor,
+    &morsel__layout__descriptor,
+    &morsel__policy__descriptor,
+    &morsel__attr__descriptor,
+    &morsel__credentials__descriptor,
+    &morsel__op_id__descriptor,
+    &morsel__node__descriptor,
+    &morsel__lookup_request__descriptor,
+    &morsel__getattr_request__descriptor,
+    &morsel__setattr_request__descriptor,
+    &morsel__make_request__descriptor,
+    &morsel__unlink_request__descriptor,
+    &morsel__removed__descriptor,
+    &morsel__rename_request__descriptor,
+    &morsel__link_request__descriptor,
+    &morsel__readlink_request__descriptor,
+    &morsel__readdir_request__descriptor,
+    &morsel__directory_entry__descriptor,
+    &morsel__readdir_reply__descriptor,
+    &morsel__open_request__descriptor,
+    &morsel__close_request__descriptor,
+    &morsel__wrote_request__descriptor,
+    &morsel__xattr_get_request__descriptor,
+    &morsel__xattr_set_request__descriptor,
+    &morsel__xattr_list_request__descriptor,
+    &morsel__xattr_reply__descriptor,
+    &morsel__statfs_request__descriptor,
+    &morsel__statfs_reply__descriptor,
+    &morsel__fsync_request__descriptor,
+    &morsel__session_request__descriptor,
+    &morsel__session_reply__descriptor,
+    &morsel__member__descriptor,
+    &morsel__members_request__descriptor,
+    &morsel__members_reply__descriptor,
+    &morsel__register_request__descriptor,
+    &morsel__register_reply__descriptor,
+    &morsel__heartbeat_request__descriptor,
+    &morsel__heartbeat_reply__descriptor,
+    &morsel__policy_request__descriptor,
+    &morsel__policy_reply__descriptor,
+    &morsel__status_request__descriptor,
+    &morsel__status_reply__descriptor,
+    &morsel__fsck_request__descriptor,
+    &morsel__fsck_reply__descriptor,
+    &morsel__fsck_objects__descriptor,
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    ProtobufCMessage *message;
+    size_t packed_size;
+    uint8_t *packed;
+
+    if (size == 0) {
+        return 0;
+    }
+    message =
+        protobuf_c_message_unpack(types[data[0] % ARRAY_COUNT(types)], NULL, size - 1, data + 1);
+    if (message == NULL) {
+        return 0;
+    }
+    packed_size = protobuf_c_message_get_packed_size(message);
+    packed = malloc(packed_size + 1);
+    CHECK(packed != NULL);
+    CHECK(protobuf_c_message_pack(message, packed) == packed_size);
+    protobuf_c_message_free_unpacked(message, NULL);
+    free(packed);
+    return 0;
+}
