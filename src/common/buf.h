@@ -1,7 +1,8 @@
 /* A growing byte buffer, little-endian writers onto it, and a reader that cannot run past the end.
  *
- * Pure. Writing out of memory does not fail at once: the buffer remembers it (`failed`) and the caller
- * asks once at the end. A reader that meets the end early does the same, and returns zeros from then on.
+ * Pure. Writing out of memory does not fail at once: the buffer remembers it (`failed`) and the
+ * caller asks once at the end. A reader that meets the end early does the same, and returns zeros
+ * from then on.
  */
 #ifndef MORSEL_COMMON_BUF_H
 #define MORSEL_COMMON_BUF_H
@@ -17,7 +18,7 @@ struct buf
 };
 
 void buf_init(struct buf *b);
-void buf_free(struct buf *b); /* Leaves an empty buffer. */
+void buf_free(struct buf *b);  /* Leaves an empty buffer. */
 void buf_clear(struct buf *b); /* Keeps the memory. */
 
 /* Room for `count` more bytes; false (and `failed`) when there is no memory. */

@@ -5,7 +5,7 @@
 
 _Noreturn void check_failed(const char *condition, const char *file, int line)
 {
-    fprintf(stderr, "morselfs: internal error, please report: CHECK(%s) failed at %s:%d\n", condition,
-            file, line);
+    fprintf(stderr, "morselfs: internal error, please report: CHECK(%s) failed at %s:%d\n",
+            condition, file, line);
     abort();
 }

@@ -1,4 +1,5 @@
-/* CHECK: for our own bugs, always compiled in. What the world does wrong is a status, never a CHECK. */
+/* CHECK: for our own bugs, always compiled in. What the world does wrong is a status, never a
+ * CHECK. */
 #ifndef MORSEL_COMMON_CHECK_H
 #define MORSEL_COMMON_CHECK_H
 

@@ -1,10 +1,11 @@
-/* Settings of a program from one table: it drives the parser of the configuration file, the command line,
+/* Settings of a program from one table: it drives the parser of the configuration file, the command
+ * line,
  * --help and the list in the man page.
  *
- * Later sources win: defaults, then the file (INI, one section named after the program), then the command line.
- * Unknown keys, values out of range and keys given twice in a file are errors with file and line. A file may hold
- * sections of other MorselFS programs beside ours; they are skipped. Empty text sets a string to "", which
- * stands for "not given".
+ * Later sources win: defaults, then the file (INI, one section named after the program), then the
+ * command line. Unknown keys, values out of range and keys given twice in a file are errors with
+ * file and line. A file may hold sections of other MorselFS programs beside ours; they are skipped.
+ * Empty text sets a string to "", which stands for "not given".
  *
  * config.c is pure: values, names, defaults. config_file.c reads files, walks argv and prints.
  */
@@ -15,11 +16,11 @@
 #include "common/types.h"
 
 enum config_type {
-    CONFIG_STRING, /* char[CONFIG_STRING_MAX] */
-    CONFIG_NUMBER, /* uint64_t, min to max */
-    CONFIG_BYTES,  /* uint64_t; 64K, 1M, 10G: powers of 1024 */
+    CONFIG_STRING,  /* char[CONFIG_STRING_MAX] */
+    CONFIG_NUMBER,  /* uint64_t, min to max */
+    CONFIG_BYTES,   /* uint64_t; 64K, 1M, 10G: powers of 1024 */
     CONFIG_TIME_MS, /* uint64_t; 500ms, 30s, 5m, bare numbers are seconds */
-    CONFIG_BOOL    /* bool; yes/no, true/false, on/off, 1/0 */
+    CONFIG_BOOL     /* bool; yes/no, true/false, on/off, 1/0 */
 };
 
 enum { CONFIG_STRING_MAX = 1024 };
@@ -37,8 +38,8 @@ struct config_option
 
 struct config_table
 {
-    const char *program; /* Section of the file; first word of --help. */
-    const char *summary; /* One line under the usage line. */
+    const char *program;  /* Section of the file; first word of --help. */
+    const char *summary;  /* One line under the usage line. */
     const char *operands; /* "HOST:PORT MOUNTPOINT" or "" */
     const struct config_option *options;
     size_t options_count;
@@ -57,8 +58,8 @@ enum config_verdict {
 void config_defaults(const struct config_table *table, void *settings);
 
 /* Set one option from text. MORSEL_INVAL with a sentence. */
-int config_set(const struct config_table *table, void *settings, const char *name, const char *value,
-               struct errmsg *err);
+int config_set(const struct config_table *table, void *settings, const char *name,
+               const char *value, struct errmsg *err);
 
 /* Read an INI file over `settings`. MORSEL_NOENT, MORSEL_INVAL with file, line and what to do. */
 int config_read_file(const struct config_table *table, void *settings, const char *path,
@@ -70,19 +71,22 @@ const struct config_option *config_find(const struct config_table *table, const 
 /* The name closest to a misspelt one, or NULL when none is close. */
 const char *config_suggest(const struct config_table *table, const char *name);
 
-/* The whole start: defaults, --config FILE, options (--name=value, --name value; a bool also as --name and
- * --no-name; a name of one letter as -n, -n value and -nvalue). "--" ends the options. `operands_out` points into argv; its count is returned through
- * `operands_count`, at most `operands_max`. With CONFIG_BAD `err` says why. */
+/* The whole start: defaults, --config FILE, options (--name=value, --name value; a bool also as
+ * --name and
+ * --no-name; a name of one letter as -n, -n value and -nvalue). "--" ends the options.
+ * `operands_out` points into argv; its count is returned through `operands_count`, at most
+ * `operands_max`. With CONFIG_BAD `err` says why. */
 enum config_verdict config_command_line(const struct config_table *table, void *settings, int argc,
                                         char **argv, const char **operands_out, size_t operands_max,
                                         size_t *operands_count, struct errmsg *err);
 
-/* What a main function does with every verdict but CONFIG_RUN: print what was asked for, or the error as one
- * line on standard error. Returns the exit code, 0 or 2. */
+/* What a main function does with every verdict but CONFIG_RUN: print what was asked for, or the
+ * error as one line on standard error. Returns the exit code, 0 or 2. */
 int config_answer(const struct config_table *table, enum config_verdict verdict,
                   const struct errmsg *err);
 
-/* Text of --help, of man page options (scdoc), and of a commented sample file, on standard output. */
+/* Text of --help, of man page options (scdoc), and of a commented sample file, on standard output.
+ */
 void config_print_help(const struct config_table *table);
 void config_print_man(const struct config_table *table);
 void config_print_sample(const struct config_table *table);

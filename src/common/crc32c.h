@@ -12,7 +12,8 @@
 /* The checksum of bytes that follow others whose checksum is `crc`; start with 0. */
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t count);
 
-/* How many pieces [offset, offset + length) has when cut at block borders: one checksum each on the wire. */
+/* How many pieces [offset, offset + length) has when cut at block borders: one checksum each on the
+ * wire. */
 uint32_t crc32c_pieces(uint64_t offset, uint64_t length);
 
 /* Checksums of those pieces of `bytes` into `crcs`, crc32c_pieces() of them. */

@@ -18,11 +18,12 @@ struct daemon_uv
     void *data;
 };
 
-/* Ignore SIGPIPE, watch the signals. `d` has log, stop, statistics and data filled in. A libuv status. */
+/* Ignore SIGPIPE, watch the signals. `d` has log, stop, statistics and data filled in. A libuv
+ * status. */
 int daemon_start(struct daemon_uv *d, uv_loop_t *loop);
 
-/* Tell systemd (sd_notify) and whoever waits on the descriptor in MORSEL_READY_FD, if set, that we serve:
- * the line `address` is written there and the descriptor closed. */
+/* Tell systemd (sd_notify) and whoever waits on the descriptor in MORSEL_READY_FD, if set, that we
+ * serve: the line `address` is written there and the descriptor closed. */
 void daemon_ready(struct daemon_uv *d, const char *address);
 
 /* Let go of the handles so that the loop can end. */

@@ -1,7 +1,8 @@
 /* The identity of a data directory: whose it is, and that only one process uses it.
  *
- * DIR/identity holds lines "format = 1", "role = iod", "cluster = <32 hex digits>", "node = 3", "token = <32 hex digits>".
- * It is replaced atomically. DIR/lock is held with flock(2) while a daemon runs.
+ * DIR/identity holds lines "format = 1", "role = iod", "cluster = <32 hex digits>", "node = 3",
+ * "token = <32 hex digits>". It is replaced atomically. DIR/lock is held with flock(2) while a
+ * daemon runs.
  */
 #ifndef MORSEL_COMMON_DATADIR_FILE_H
 #define MORSEL_COMMON_DATADIR_FILE_H
@@ -23,8 +24,9 @@ struct datadir
     bool fresh;                /* Was made just now. */
 };
 
-/* Open and lock DIR for `role`, making it when it does not exist or is empty. Refuses, changing nothing: a
- * directory that holds other things, another role, a newer format, a damaged identity file, one in use. */
+/* Open and lock DIR for `role`, making it when it does not exist or is empty. Refuses, changing
+ * nothing: a directory that holds other things, another role, a newer format, a damaged identity
+ * file, one in use. */
 int datadir_open(struct datadir *d, const char *path, const char *role, struct errmsg *err);
 
 /* Write the identity (cluster and node were learned). */

@@ -1,8 +1,8 @@
 /* A message that gains context on its way up, for the one line that is logged where an error is
  * handled: "load root inode: read MANIFEST: no such file".
  *
- * Pure. A fixed buffer by value; what does not fit is cut. NULL is allowed everywhere and means that
- * the caller does not want the words.
+ * Pure. A fixed buffer by value; what does not fit is cut. NULL is allowed everywhere and means
+ * that the caller does not want the words.
  */
 #ifndef MORSEL_COMMON_ERRMSG_H
 #define MORSEL_COMMON_ERRMSG_H

@@ -39,7 +39,8 @@ struct frame_header
 void frame_encode(const struct frame_header *header, uint8_t bytes[FRAME_HEADER_BYTES]);
 
 /* MORSEL_MALFORMED: magic, lengths, flags or checksum are wrong, and the connection must close, for
- * nothing behind it can be trusted. MORSEL_VERSION: the head is sound, of a version that we do not speak. */
+ * nothing behind it can be trusted. MORSEL_VERSION: the head is sound, of a version that we do not
+ * speak. */
 int frame_decode(const uint8_t bytes[FRAME_HEADER_BYTES], struct frame_header *header);
 
 #endif

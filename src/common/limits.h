@@ -17,7 +17,7 @@ enum {
     SERVERS_MAX = 256, /* Storage servers of one cluster */
 
     FRAME_HEADER_BYTES = 40,
-    FRAME_BODY_BYTES_MAX = 1 << 20,    /* One packed message: a page of a directory fits many times */
+    FRAME_BODY_BYTES_MAX = 1 << 20, /* One packed message: a page of a directory fits many times */
     FRAME_PAYLOAD_BYTES_MAX = 4 << 20, /* One READ or WRITE */
 
     NAME_BYTES_MAX = 255,     /* NAME_MAX of Linux, without the final zero */
@@ -31,14 +31,16 @@ enum {
 
     CLIENT_OPS_PENDING_MAX = 256, /* Changing operations of one client without an answer */
 
-    CONN_BUDGET_BYTES = 32 << 20,        /* Requests that a server has taken and not answered, per connection */
+    CONN_BUDGET_BYTES =
+        32 << 20, /* Requests that a server has taken and not answered, per connection */
     CONN_SEND_QUEUE_BYTES_MAX = 64 << 20 /* Answers that a slow peer has not taken */
 };
 
 static_assert(MORSEL_BYTES_MIN % BLOCK_BYTES == 0, "a morsel is made of whole blocks");
 static_assert((MORSEL_BYTES_DEFAULT & (MORSEL_BYTES_DEFAULT - 1)) == 0, "a power of two");
 static_assert(CONN_BUDGET_BYTES >= FRAME_PAYLOAD_BYTES_MAX, "the largest request must get in");
-static_assert(READDIR_PAGE_BYTES <= FRAME_BODY_BYTES_MAX / 2, "a page and its attributes fit a frame");
+static_assert(READDIR_PAGE_BYTES <= FRAME_BODY_BYTES_MAX / 2,
+              "a page and its attributes fit a frame");
 static_assert(STRIPE_WIDTH_MAX <= SERVERS_MAX, "each column needs its own server");
 
 #endif

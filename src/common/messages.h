@@ -1,4 +1,5 @@
-/* Message types on the wire. The numbers are part of the wire format: never renumber, only append. */
+/* Message types on the wire. The numbers are part of the wire format: never renumber, only append.
+ */
 #ifndef MORSEL_COMMON_MESSAGES_H
 #define MORSEL_COMMON_MESSAGES_H
 

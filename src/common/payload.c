@@ -5,7 +5,11 @@
 
 #include <stdlib.h>
 
-enum { CLASS_SHIFT_MIN = 12, CLASS_SHIFT_MAX = 22, CLASSES = CLASS_SHIFT_MAX - CLASS_SHIFT_MIN + 1 };
+enum {
+    CLASS_SHIFT_MIN = 12,
+    CLASS_SHIFT_MAX = 22,
+    CLASSES = CLASS_SHIFT_MAX - CLASS_SHIFT_MIN + 1
+};
 static_assert(FRAME_PAYLOAD_BYTES_MAX == 1 << CLASS_SHIFT_MAX, "the largest payload has a class");
 
 struct payload_pool

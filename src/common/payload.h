@@ -1,10 +1,10 @@
 /* Bulk bytes in memory: counted references to recycled, page-aligned buffers.
  *
- * A payload is received straight into the buffer in which it is used and sent from the buffer in which it
- * lies. Buffers come in sizes of 2^k + one page (k from 12 to 22), so that 1 MiB of data and the head of
- * a FUSE request fit together, and are kept for reuse up to a bound, for fresh pages cost more than the
- * copy into them. Not thread-safe: references are taken and dropped on the loop's thread; a pool
- * thread may use the bytes while the loop holds a reference for it.
+ * A payload is received straight into the buffer in which it is used and sent from the buffer in
+ * which it lies. Buffers come in sizes of 2^k + one page (k from 12 to 22), so that 1 MiB of data
+ * and the head of a FUSE request fit together, and are kept for reuse up to a bound, for fresh
+ * pages cost more than the copy into them. Not thread-safe: references are taken and dropped on the
+ * loop's thread; a pool thread may use the bytes while the loop holds a reference for it.
  */
 #ifndef MORSEL_COMMON_PAYLOAD_H
 #define MORSEL_COMMON_PAYLOAD_H
@@ -15,9 +15,9 @@ struct payload_pool;
 
 struct payload
 {
-    uint8_t *data;     /* Aligned to 4096. */
-    size_t count;      /* Bytes in use, set by the owner. */
-    size_t capacity;   /* At least what was asked for. */
+    uint8_t *data;   /* Aligned to 4096. */
+    size_t count;    /* Bytes in use, set by the owner. */
+    size_t capacity; /* At least what was asked for. */
     uint32_t references;
     uint32_t size_class;
     struct payload_pool *pool;

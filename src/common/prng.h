@@ -1,5 +1,5 @@
-/* Deterministic random numbers: splitmix64 (Steele, Lea, Flood 2014). Pure; the seed comes from outside.
- * Not for secrets. */
+/* Deterministic random numbers: splitmix64 (Steele, Lea, Flood 2014). Pure; the seed comes from
+ * outside. Not for secrets. */
 #ifndef MORSEL_COMMON_PRNG_H
 #define MORSEL_COMMON_PRNG_H
 

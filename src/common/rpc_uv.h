@@ -1,18 +1,19 @@
 /* Requests and replies over TCP on a libuv loop: calls with deadlines, reconnection, backpressure.
  *
- * One rpc_uv a process (or a test). Everything runs on the loop's thread. All connections of MorselFS are
- * made and accepted in conn_uv.c, where TLS will be added.
+ * One rpc_uv a process (or a test). Everything runs on the loop's thread. All connections of
+ * MorselFS are made and accepted in conn_uv.c, where TLS will be added.
  *
  * Calls. A call goes to a peer, which connects when first needed and reconnects with a short
- * backoff (20 ms, doubling to 500 ms) while calls are waiting. A call whose connection breaks before the
- * answer came is sent again on the next one, until its deadline: so every request must be
- * harmless when it arrives twice (reads and data writes are by nature; changes of metadata carry an operation id).
+ * backoff (20 ms, doubling to 500 ms) while calls are waiting. A call whose connection breaks
+ * before the answer came is sent again on the next one, until its deadline: so every request must
+ * be harmless when it arrives twice (reads and data writes are by nature; changes of metadata carry
+ * an operation id).
  *
- * Callback law: a start function that returns non-zero never calls back; one that returns 0 calls back
- * exactly once, never before it returns.
+ * Callback law: a start function that returns non-zero never calls back; one that returns 0 calls
+ * back exactly once, never before it returns.
  *
- * Backpressure. A server connection whose unanswered requests hold more than CONN_BUDGET_BYTES, or whose
- * peer does not take its answers, is not read until that has changed.
+ * Backpressure. A server connection whose unanswered requests hold more than CONN_BUDGET_BYTES, or
+ * whose peer does not take its answers, is not read until that has changed.
  */
 #ifndef MORSEL_COMMON_RPC_UV_H
 #define MORSEL_COMMON_RPC_UV_H
@@ -32,8 +33,9 @@ struct rpc;
 struct rpc_options
 {
     enum rpc_role role;
-    uint64_t node_id;              /* Sent in HELLO; may be changed with rpc_set_node_id(). */
-    struct cluster_id cluster_id;  /* All zero: not known yet; learned from the first server that knows. */
+    uint64_t node_id; /* Sent in HELLO; may be changed with rpc_set_node_id(). */
+    struct cluster_id
+        cluster_id; /* All zero: not known yet; learned from the first server that knows. */
     size_t payload_idle_bytes_max; /* See payload_pool_new(). */
     const char *program;           /* "morsel-iod 0.1.0" */
 };
@@ -41,8 +43,8 @@ struct rpc_options
 /* `loop` is borrowed and must outlive the rpc. MORSEL_NOMEM. */
 int rpc_new(uv_loop_t *loop, const struct rpc_options *options, struct rpc **rpc_out);
 
-/* Close everything; pending calls end with MORSEL_SHUTDOWN. `closed` runs once, later, and then the rpc
- * is freed. */
+/* Close everything; pending calls end with MORSEL_SHUTDOWN. `closed` runs once, later, and then the
+ * rpc is freed. */
 void rpc_close(struct rpc *rpc, void (*closed)(void *data), void *data);
 
 void rpc_set_node_id(struct rpc *rpc, uint64_t node_id);
@@ -56,13 +58,16 @@ uv_loop_t *rpc_loop(struct rpc *rpc);
 /* Milliseconds on the loop's monotonic clock (uv_now). */
 uint64_t rpc_now_ms(const struct rpc *rpc);
 
-/* ---- Calling ---------------------------------------------------------------------------------- */
+/* ---- Calling ----------------------------------------------------------------------------------
+ */
 
-struct rpc_peer; /* A server that we call. Owned by the rpc; lives until rpc_close() or rpc_peer_close(). */
+struct rpc_peer; /* A server that we call. Owned by the rpc; lives until rpc_close() or
+                    rpc_peer_close(). */
 
-/* `address` is "host:port" (IPv4, [IPv6] or a name). MORSEL_INVAL with words for one that is neither.
- * No connection is made yet. */
-int rpc_peer_new(struct rpc *rpc, const char *address, struct rpc_peer **peer_out, struct errmsg *err);
+/* `address` is "host:port" (IPv4, [IPv6] or a name). MORSEL_INVAL with words for one that is
+ * neither. No connection is made yet. */
+int rpc_peer_new(struct rpc *rpc, const char *address, struct rpc_peer **peer_out,
+                 struct errmsg *err);
 int rpc_peer_set_address(struct rpc_peer *peer, const char *address, struct errmsg *err);
 const char *rpc_peer_address(const struct rpc_peer *peer);
 bool rpc_peer_connected(const struct rpc_peer *peer);
@@ -70,8 +75,8 @@ bool rpc_peer_connected(const struct rpc_peer *peer);
 /* The server's start_id of the last HELLO; 0 before the first. */
 uint64_t rpc_peer_start_id(const struct rpc_peer *peer);
 
-/* `up` runs after each successful HELLO, before waiting calls are sent; `down` when a connection that was up is
- * lost, with the reason. Either may be NULL. */
+/* `up` runs after each successful HELLO, before waiting calls are sent; `down` when a connection
+ * that was up is lost, with the reason. Either may be NULL. */
 void rpc_peer_watch(struct rpc_peer *peer, void (*up)(void *data),
                     void (*down)(void *data, const char *why), void *data);
 
@@ -88,51 +93,65 @@ struct rpc_reply
     const char *text;        /* With a failure: what the server said, or "". */
 };
 
-/* `status` is 0, what the server answered, or ours: MORSEL_TIMEDOUT (connected, no answer), MORSEL_UNREACHABLE
- * (not connected at the deadline), MORSEL_CANCELED, MORSEL_SHUTDOWN, MORSEL_WRONG_CLUSTER, MORSEL_VERSION,
- * MORSEL_NOMEM. `reply` is never NULL. The call may be started again or freed inside. */
+/* `status` is 0, what the server answered, or ours: MORSEL_TIMEDOUT (connected, no answer),
+ * MORSEL_UNREACHABLE (not connected at the deadline), MORSEL_CANCELED, MORSEL_SHUTDOWN,
+ * MORSEL_WRONG_CLUSTER, MORSEL_VERSION, MORSEL_NOMEM. `reply` is never NULL. The call may be
+ * started again or freed inside. */
 typedef void (*rpc_call_cb)(struct rpc_call *call, int status, struct rpc_reply *reply);
 
-enum { RPC_PAYLOAD_PIECES_MAX = 8 };
+enum { RPC_PIECES_MAX = 16 };
+
+/* Part of a payload that goes out with a request. */
+struct rpc_piece
+{
+    struct payload *payload;
+    size_t offset;
+    size_t count;
+};
 
 /* Embed it in what the request is about. Fields are the module's own. */
 struct rpc_call
 {
     struct rpc_peer *peer;
     rpc_call_cb done;
-    void *data; /* The caller's. */
+    void *data;                   /* The caller's. */
     struct rpc_call_state *state; /* NULL while not started. */
 };
 
 /* Deadline that never comes. */
 #define RPC_NO_DEADLINE UINT64_MAX
 
-/* Start a call. `request` is packed before this returns. `payload` (may be NULL) is `pieces` stretches of
- * memory that must stay as they are until `done`. `timeout_ms` counts from now (RPC_NO_DEADLINE: for ever).
- * MORSEL_NOMEM, MORSEL_TOO_LARGE. */
+/* Start a call. `request` is packed before this returns. `pieces` (at most RPC_PIECES_MAX; NULL for
+ * none) go out as payload; the rpc takes references of its own, and the bytes must stay as they are
+ * until `done`. `timeout_ms` counts from now (RPC_NO_DEADLINE: for ever). MORSEL_NOMEM,
+ * MORSEL_TOO_LARGE. */
 int rpc_call_start(struct rpc_call *call, struct rpc_peer *peer, enum message_type type,
-                   const ProtobufCMessage *request, const uv_buf_t *payload, unsigned pieces,
-                   uint64_t timeout_ms, rpc_call_cb done);
+                   const ProtobufCMessage *request, const struct rpc_piece *pieces,
+                   unsigned pieces_count, uint64_t timeout_ms, rpc_call_cb done);
 
-/* End a call early: `done` runs later with MORSEL_CANCELED. Harmless for a call that is not started. */
+/* End a call early: `done` runs later with MORSEL_CANCELED. Harmless for a call that is not
+ * started. */
 void rpc_call_cancel(struct rpc_call *call);
 bool rpc_call_active(const struct rpc_call *call);
 
 /* A request without reply: sent if the peer is connected, dropped otherwise. */
-void rpc_send_oneway(struct rpc_peer *peer, enum message_type type, const ProtobufCMessage *request);
+void rpc_send_oneway(struct rpc_peer *peer, enum message_type type,
+                     const ProtobufCMessage *request);
 
 /* Unpack a reply body; NULL when it is malformed. Free with protobuf_c_message_free_unpacked(). */
 void *rpc_unpack(const ProtobufCMessageDescriptor *type, const uint8_t *body, size_t body_count);
 
-/* ---- Serving ---------------------------------------------------------------------------------- */
+/* ---- Serving ----------------------------------------------------------------------------------
+ */
 
 struct rpc_server;
 
 /* One request, from its arrival until rpc_reply(). */
 struct rpc_request
 {
-    enum message_type type; /* Not checked against the list: answer unknown ones with MORSEL_UNKNOWN_TYPE. */
-    const uint8_t *body;    /* Packed message; lives as long as the request. */
+    enum message_type
+        type; /* Not checked against the list: answer unknown ones with MORSEL_UNKNOWN_TYPE. */
+    const uint8_t *body; /* Packed message; lives as long as the request. */
     size_t body_count;
     struct payload *payload; /* May be NULL. The handler may take it: set the field to NULL. */
     uint64_t deadline_ms;    /* On rpc_now_ms(); UINT64_MAX: none. */
@@ -150,41 +169,46 @@ typedef void (*rpc_handler)(void *data, struct rpc_request *request);
 
 struct rpc_server_hooks
 {
-    rpc_handler handle;                               /* Each request; must lead to one rpc_reply(). */
-    void (*gone)(void *data, enum rpc_role role, uint64_t node_id); /* A peer's connection ended. May be NULL. */
+    rpc_handler handle; /* Each request; must lead to one rpc_reply(). */
+    void (*gone)(void *data, enum rpc_role role,
+                 uint64_t node_id); /* A peer's connection ended. May be NULL. */
     void *data;
 };
 
-/* Listen on "host:port" (port 0: any). MORSEL_BUSY and other statuses with one clear sentence in `err`. */
+/* Listen on "host:port" (port 0: any). MORSEL_BUSY and other statuses with one clear sentence in
+ * `err`. */
 int rpc_listen(struct rpc *rpc, const char *address, const struct rpc_server_hooks *hooks,
                struct rpc_server **server_out, struct errmsg *err);
 
 /* "127.0.0.1:40123": where it really listens. */
 const char *rpc_server_address(const struct rpc_server *server);
 
-/* Answer, once, and free the request. `reply` may be NULL (Empty). `payload` may be NULL; the reference is taken
- * over. With a failure status, `text` (may be NULL) travels along instead of `reply`. */
+/* Answer, once, and free the request. `reply` may be NULL (Empty). `payload` may be NULL; the
+ * reference is taken over. With a failure status, `text` (may be NULL) travels along instead of
+ * `reply`. */
 void rpc_reply(struct rpc_request *request, const ProtobufCMessage *reply, struct payload *payload);
 void rpc_reply_failure(struct rpc_request *request, int status, const char *text);
 
-/* Unpack the request's body, or answer MORSEL_MALFORMED (which ends the request) and return NULL. */
+/* Unpack the request's body, or answer MORSEL_MALFORMED (which ends the request) and return NULL.
+ */
 void *rpc_request_unpack(struct rpc_request *request, const ProtobufCMessageDescriptor *type);
 
 /* Address of the peer, for logs. */
 const char *rpc_request_peer(const struct rpc_request *request);
 
-/* ---- Statistics ------------------------------------------------------------------------------- */
+/* ---- Statistics -------------------------------------------------------------------------------
+ */
 
 /* Counters by message type, always on. */
 struct rpc_statistics
 {
     struct rpc_type_statistics
     {
-        uint64_t served;       /* Requests answered. */
-        uint64_t failed;       /* Of those, with a failure. */
-        uint64_t served_ns;    /* From arrival to answer, summed. */
-        uint64_t called;       /* Calls ended. */
-        uint64_t called_ns;    /* From start to end, summed. */
+        uint64_t served;    /* Requests answered. */
+        uint64_t failed;    /* Of those, with a failure. */
+        uint64_t served_ns; /* From arrival to answer, summed. */
+        uint64_t called;    /* Calls ended. */
+        uint64_t called_ns; /* From start to end, summed. */
     } types[MESSAGE_TYPES_MAX];
     uint64_t bytes_in, bytes_out;
     uint64_t connections_accepted;

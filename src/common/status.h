@@ -61,8 +61,8 @@ const char *status_words(int status);
 /* The symbolic name, "MORSEL_NOENT"; "MORSEL_?" for a number that is not in the list. */
 const char *status_name(int status);
 
-/* The positive errno that a system call returns for `status`; 0 for MORSEL_OK, EIO for a number that
- * is not in the list. */
+/* The positive errno that a system call returns for `status`; 0 for MORSEL_OK, EIO for a number
+ * that is not in the list. */
 int status_to_errno(int status);
 
 /* The status for a positive errno of this machine; MORSEL_IO where the list has no better one. */

@@ -4,14 +4,16 @@
  * ordered by the store (readers together, writers alone). store_read_cached() never blocks.
  *
  * Promises:
- *  - A block is verified before any of its bytes leave the store: MORSEL_CHECKSUM, never a wrong byte.
- *  - kill -9 at any instant: every write that was acknowledged is readable, of one that was not each
- *    block is old or new.
- *  - Power loss: what was synced is readable. A block that was being changed and not synced may be old or
- *    new, and is not an error.
+ *  - A block is verified before any of its bytes leave the store: MORSEL_CHECKSUM, never a wrong
+ * byte.
+ *  - kill -9 at any instant: every write that was acknowledged is readable, of one that was not
+ * each block is old or new.
+ *  - Power loss: what was synced is readable. A block that was being changed and not synced may be
+ * old or new, and is not an error.
  *
  * On disk (docs/store.md): DIR/objects/xxx/<inode>.<column>, a sequence of groups, each one page of
- * checksums followed by 1 MiB of data, so that a morsel and its checksums are written by one system call.
+ * checksums followed by 1 MiB of data, so that a morsel and its checksums are written by one system
+ * call.
  */
 #ifndef MORSEL_COMMON_STORE_H
 #define MORSEL_COMMON_STORE_H
@@ -23,9 +25,10 @@ struct store;
 
 struct store_options
 {
-    uint32_t open_files_max;  /* Descriptors kept, 16 to 16384. */
-    uint64_t reserve_bytes;   /* Leave this much of the disk free: writes below it give MORSEL_NOSPC. */
-    uint64_t boot_id;         /* Of the running kernel: tells a process crash from a machine crash. */
+    uint32_t open_files_max; /* Descriptors kept, 16 to 16384. */
+    uint64_t
+        reserve_bytes; /* Leave this much of the disk free: writes below it give MORSEL_NOSPC. */
+    uint64_t boot_id;  /* Of the running kernel: tells a process crash from a machine crash. */
     void (*log)(void *data, const char *line); /* Repairs and damage; may be NULL; any thread. */
     void *log_data;
 };
@@ -51,17 +54,18 @@ int store_open(const char *dir, const struct store_options *options, struct stor
 /* No operation may be running. Seals what is synced. */
 void store_close(struct store *store);
 
-/* Read up to `length` bytes. `count_out` is less than `length` where the object ends (an object that does not exist is
- * empty). `crcs` has room for crc32c_pieces(offset, length). */
-int store_read(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes, size_t length,
-               size_t *count_out, uint32_t *crcs, struct errmsg *err);
+/* Read up to `length` bytes. `count_out` is less than `length` where the object ends (an object
+ * that does not exist is empty). `crcs` has room for crc32c_pieces(offset, length). */
+int store_read(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes,
+               size_t length, size_t *count_out, uint32_t *crcs, struct errmsg *err);
 
-/* The same without ever waiting for the disk, another thread or a lock: MORSEL_AGAIN when that would be needed. */
+/* The same without ever waiting for the disk, another thread or a lock: MORSEL_AGAIN when that
+ * would be needed. */
 int store_read_cached(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes,
                       size_t length, size_t *count_out, uint32_t *crcs);
 
-/* `crcs` are the writer's, one a block piece; MORSEL_CHECKSUM (nothing changed) when the bytes do not match. With
- * `sync` durable on return. MORSEL_NOSPC: nothing acknowledged is lost. */
+/* `crcs` are the writer's, one a block piece; MORSEL_CHECKSUM (nothing changed) when the bytes do
+ * not match. With `sync` durable on return. MORSEL_NOSPC: nothing acknowledged is lost. */
 int store_write(struct store *store, struct object_id id, uint64_t offset, const uint8_t *bytes,
                 size_t length, const uint32_t *crcs, bool sync, struct errmsg *err);
 
@@ -78,15 +82,18 @@ int store_seek(struct store *store, struct object_id id, uint64_t offset, bool h
 /* Durable: bytes, checksums, length and name. */
 int store_sync(struct store *store, struct object_id id, struct errmsg *err);
 int store_delete(struct store *store, struct object_id id, struct errmsg *err);
-int store_stat(struct store *store, struct object_id id, struct store_stat *stat, struct errmsg *err);
+int store_stat(struct store *store, struct object_id id, struct store_stat *stat,
+               struct errmsg *err);
 int store_space(struct store *store, struct store_space *space, struct errmsg *err);
 
-/* A page of objects in a stable order. `cursor` (in and out, 0 at first, UINT64_MAX: done) is opaque. */
+/* A page of objects in a stable order. `cursor` (in and out, 0 at first, UINT64_MAX: done) is
+ * opaque. */
 int store_list(struct store *store, uint64_t *cursor, struct object_id *ids, size_t ids_max,
                size_t *count_out, struct errmsg *err);
 
 /* Read and verify a whole object; the number of bad blocks. */
-int store_verify(struct store *store, struct object_id id, uint64_t *bad_blocks, struct errmsg *err);
+int store_verify(struct store *store, struct object_id id, uint64_t *bad_blocks,
+                 struct errmsg *err);
 
 /* Sync and seal objects that have not changed for `idle_ms`; call now and then, from the pool. */
 int store_settle(struct store *store, uint64_t idle_ms, struct errmsg *err);

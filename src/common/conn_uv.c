@@ -1,0 +1,473 @@
+#include "common/conn_uv.h"
+
+#include "common/crc32c.h"
+#include "common/status.h"
+
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    IN_BYTES =
+        16
+        << 10, /* Enough for a batch of small frames; a payload's start is copied out of it once. */
+    WRITE_BUFS_MAX = 64, /* Stretches of memory in one system call. */
+    DEAD_PEER_MS =
+        10000 /* Sent bytes without an acknowledgement: the path is gone, connect anew. */
+};
+
+struct out_frame
+{
+    struct list node;
+    uint8_t header[FRAME_HEADER_BYTES];
+    uint8_t *body;
+    size_t body_count;
+    size_t total; /* Bytes of the whole frame. */
+    unsigned pieces_count;
+    struct rpc_piece pieces[];
+};
+
+static void out_frame_free(struct out_frame *f)
+{
+    for (unsigned i = 0; i < f->pieces_count; i++) {
+        payload_drop(f->pieces[i].payload);
+    }
+    free(f->body);
+    free(f);
+}
+
+struct conn *conn_new(uv_loop_t *loop, struct payload_pool *pool, struct rpc_statistics *statistics,
+                      const struct conn_hooks *hooks, void *owner, struct list *dirty)
+{
+    struct conn *conn = calloc(1, sizeof(*conn));
+
+    if (conn == NULL) {
+        return NULL;
+    }
+    conn->in = malloc(IN_BYTES);
+    if (conn->in == NULL || uv_tcp_init(loop, &conn->tcp) != 0) {
+        free(conn->in);
+        free(conn);
+        return NULL;
+    }
+    conn->in_capacity = IN_BYTES;
+    conn->hooks = hooks;
+    conn->owner = owner;
+    conn->pool = pool;
+    conn->statistics = statistics;
+    conn->dirty = dirty;
+    conn->references = 1;
+    list_init(&conn->out);
+    list_init(&conn->dirty_node);
+    list_init(&conn->node);
+    return conn;
+}
+
+struct conn *conn_ref(struct conn *conn)
+{
+    CHECK(conn->references > 0);
+    conn->references++;
+    return conn;
+}
+
+static void conn_free_if_done(struct conn *conn)
+{
+    void (*freed)(void *owner) = conn->hooks->freed;
+    void *owner = conn->owner;
+
+    if (!conn->closed || conn->references > 0) {
+        return;
+    }
+    free(conn->in);
+    free(conn);
+    freed(owner);
+}
+
+void conn_drop(struct conn *conn)
+{
+    CHECK(conn->references > 0);
+    conn->references--;
+    if (conn->references == 0 && !conn->closing) {
+        conn_close(conn, "not needed any more");
+    }
+    conn_free_if_done(conn);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct conn *conn = handle->data;
+    struct list *node;
+
+    while ((node = list_pop_front(&conn->out)) != NULL) {
+        out_frame_free(LIST_ENTRY(node, struct out_frame, node));
+    }
+    payload_drop(conn->payload);
+    conn->payload = NULL;
+    conn->closed = true;
+    conn_free_if_done(conn);
+}
+
+void conn_close(struct conn *conn, const char *why)
+{
+    if (conn->closing) {
+        return;
+    }
+    conn->closing = true;
+    list_remove(&conn->dirty_node);
+    conn->handle.data = conn;
+    /* The user may drop its reference in `closed`, so the handle is closed first: it ends
+     * asynchronously. */
+    uv_close(&conn->handle, on_closed);
+    conn->hooks->closed(conn, why);
+}
+
+/* ---- Receiving ---- */
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    struct conn *conn = handle->data;
+
+    (void)suggested;
+    if (conn->payload != NULL) {
+        buf->base = (char *)conn->payload->data + conn->payload_filled;
+        buf->len = conn->header.payload_length - conn->payload_filled;
+        return;
+    }
+    buf->base = (char *)conn->in + conn->in_count;
+    buf->len = conn->in_capacity - conn->in_count;
+}
+
+static void deliver(struct conn *conn, const uint8_t *body)
+{
+    struct payload *payload = conn->payload;
+
+    conn->payload = NULL;
+    conn->have_header = false;
+    conn->hooks->frame(conn, &conn->header, body, &payload);
+    payload_drop(payload);
+}
+
+/* Drop the first `count` bytes of the input buffer. */
+static void consume(struct conn *conn, size_t count)
+{
+    memmove(conn->in, conn->in + count, conn->in_count - count);
+    conn->in_count -= count;
+}
+
+static bool grow_for_body(struct conn *conn, size_t need)
+{
+    uint8_t *in;
+
+    if (need <= conn->in_capacity) {
+        return true;
+    }
+    in = realloc(conn->in, need);
+    if (in == NULL) {
+        conn_close(conn, "out of memory for a message");
+        return false;
+    }
+    conn->in = in;
+    conn->in_capacity = need;
+    return true;
+}
+
+static bool take_header(struct conn *conn, const uint8_t *at)
+{
+    int rv = frame_decode(at, &conn->header);
+
+    if (rv == MORSEL_OK) {
+        conn->have_header = true;
+        return true;
+    }
+    conn->statistics->frames_malformed++;
+    if (rv == MORSEL_VERSION) {
+        /* The sender learns why before the line goes dead: the head of every version is the same.
+         */
+        struct frame_header reply = { .version = FRAME_VERSION,
+                                      .flags = FRAME_REPLY,
+                                      .type = conn->header.type,
+                                      .request_id = conn->header.request_id,
+                                      .status = MORSEL_VERSION };
+        if (conn_send(conn, &reply, NULL, 0, NULL, 0)) {
+            conn_flush(conn);
+        }
+        conn_close(conn, "peer speaks another version of the protocol");
+    } else {
+        conn_close(conn, "malformed frame");
+    }
+    return false;
+}
+
+/* Header and body lie at `at`; begin the payload with what is there of it. Returns the bytes used
+ * from `rest`, or SIZE_MAX when the connection was closed. */
+static size_t begin_payload(struct conn *conn, const uint8_t *rest, size_t rest_count)
+{
+    size_t take = rest_count;
+
+    conn->payload = payload_new(conn->pool, conn->header.payload_length);
+    if (conn->payload == NULL) {
+        conn_close(conn, "out of memory for a payload");
+        return SIZE_MAX;
+    }
+    if (take > conn->header.payload_length) {
+        take = conn->header.payload_length;
+    }
+    memcpy(conn->payload->data, rest, take);
+    conn->payload_filled = take;
+    return take;
+}
+
+/* Deliver every whole frame that lies in the input buffer. A frame whose payload is still to come
+ * keeps its body at the front of the buffer. */
+static void parse(struct conn *conn)
+{
+    size_t at = 0;
+
+    while (!conn->closing) {
+        size_t left = conn->in_count - at, head, used;
+
+        if (!conn->have_header &&
+            (left < FRAME_HEADER_BYTES || !take_header(conn, conn->in + at))) {
+            break;
+        }
+        head = FRAME_HEADER_BYTES + conn->header.body_length;
+        if (left < head) {
+            consume(conn, at);
+            (void)grow_for_body(conn, head);
+            return;
+        }
+        if (crc32c(0, conn->in + at + FRAME_HEADER_BYTES, conn->header.body_length) !=
+            conn->header.body_crc) {
+            conn->statistics->frames_malformed++;
+            conn_close(conn, "message does not match its checksum");
+            return;
+        }
+        if (conn->header.payload_length > 0) {
+            used = begin_payload(conn, conn->in + at + head, left - head);
+            if (used == SIZE_MAX) {
+                return;
+            }
+            if (used < conn->header.payload_length) {
+                consume(conn, at);
+                conn->in_count = head;
+                return;
+            }
+            deliver(conn, conn->in + at + FRAME_HEADER_BYTES);
+            at += head + used;
+        } else {
+            deliver(conn, conn->in + at + FRAME_HEADER_BYTES);
+            at += head;
+        }
+    }
+    if (!conn->closing) {
+        consume(conn, at);
+    }
+}
+
+static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
+{
+    struct conn *conn = stream->data;
+
+    (void)buf;
+    if (count == 0 || conn->closing) {
+        return;
+    }
+    if (count < 0) {
+        conn_close(conn, count == UV_EOF ? "closed by the peer" : uv_strerror((int)count));
+        return;
+    }
+    conn->statistics->bytes_in += (uint64_t)count;
+    conn_ref(conn);
+    if (conn->payload == NULL) {
+        conn->in_count += (size_t)count;
+        parse(conn);
+    } else {
+        conn->payload_filled += (size_t)count;
+        if (conn->payload_filled == conn->header.payload_length) {
+            deliver(conn, conn->in + FRAME_HEADER_BYTES);
+            conn->in_count = 0;
+        }
+    }
+    conn_drop(conn);
+}
+
+int conn_established(struct conn *conn)
+{
+    struct sockaddr_storage address;
+    int size = sizeof(address), fd, on = 1, dead_ms = DEAD_PEER_MS;
+    char host[48] = "?";
+    uint16_t port = 0;
+
+    if (uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &size) == 0) {
+        (void)uv_ip_name((struct sockaddr *)&address, host, sizeof(host));
+        port = address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                             : ((struct sockaddr_in *)&address)->sin_port;
+    }
+    (void)snprintf(conn->peer, sizeof(conn->peer),
+                   address.ss_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host, ntohs(port));
+    (void)uv_tcp_nodelay(&conn->tcp, 1);
+    (void)uv_tcp_keepalive(&conn->tcp, 1, 5);
+    if (uv_fileno(&conn->handle, &fd) == 0) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof(dead_ms));
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on));
+    }
+    conn->handle.data = conn;
+    conn->reading = true;
+    return uv_read_start(&conn->stream, on_alloc, on_read);
+}
+
+void conn_pause(struct conn *conn, bool pause)
+{
+    if (conn->closing || conn->paused == pause) {
+        return;
+    }
+    conn->paused = pause;
+    if (pause) {
+        (void)uv_read_stop(&conn->stream);
+    } else {
+        (void)uv_read_start(&conn->stream, on_alloc, on_read);
+    }
+}
+
+/* ---- Sending ---- */
+
+bool conn_send(struct conn *conn, struct frame_header *header, uint8_t *body, size_t body_count,
+               const struct rpc_piece *pieces, unsigned pieces_count)
+{
+    struct out_frame *f = NULL;
+    size_t payload_bytes = 0;
+
+    CHECK(body_count <= FRAME_BODY_BYTES_MAX && pieces_count <= RPC_PIECES_MAX);
+    if (!conn->closing) {
+        f = malloc(sizeof(*f) + pieces_count * sizeof(f->pieces[0]));
+    }
+    if (f == NULL) {
+        free(body);
+        return false;
+    }
+    for (unsigned i = 0; i < pieces_count; i++) {
+        f->pieces[i] = pieces[i];
+        payload_ref(pieces[i].payload);
+        payload_bytes += pieces[i].count;
+    }
+    CHECK(payload_bytes <= FRAME_PAYLOAD_BYTES_MAX);
+    header->version = FRAME_VERSION;
+    header->body_length = (uint32_t)body_count;
+    header->payload_length = (uint32_t)payload_bytes;
+    header->body_crc = crc32c(0, body, body_count);
+    frame_encode(header, f->header);
+    f->body = body;
+    f->body_count = body_count;
+    f->pieces_count = pieces_count;
+    f->total = FRAME_HEADER_BYTES + body_count + payload_bytes;
+    list_init(&f->node);
+    list_push_back(&conn->out, &f->node);
+    conn->out_bytes += f->total;
+    if (list_empty(&conn->dirty_node) && !conn->writing) {
+        list_push_back(conn->dirty, &conn->dirty_node);
+    }
+    return true;
+}
+
+struct gather
+{
+    uv_buf_t bufs[WRITE_BUFS_MAX];
+    unsigned count;
+    size_t skip; /* Bytes at the start that are already out. */
+};
+
+static void gather_add(struct gather *g, uint8_t *base, size_t count)
+{
+    if (g->skip >= count) {
+        g->skip -= count;
+        return;
+    }
+    g->bufs[g->count++] = uv_buf_init((char *)base + g->skip, (unsigned)(count - g->skip));
+    g->skip = 0;
+}
+
+/* As many whole frames as fit, at least one. */
+static void gather_frames(struct conn *conn, struct gather *g)
+{
+    g->count = 0;
+    g->skip = conn->out_offset;
+    LIST_FOREACH(node, &conn->out)
+    {
+        struct out_frame *f = LIST_ENTRY(node, struct out_frame, node);
+
+        if (g->count + 2 + f->pieces_count > WRITE_BUFS_MAX) {
+            break;
+        }
+        gather_add(g, f->header, FRAME_HEADER_BYTES);
+        gather_add(g, f->body, f->body_count);
+        for (unsigned i = 0; i < f->pieces_count; i++) {
+            gather_add(g, f->pieces[i].payload->data + f->pieces[i].offset, f->pieces[i].count);
+        }
+    }
+}
+
+/* `count` more bytes are out. */
+static void sent(struct conn *conn, size_t count)
+{
+    conn->statistics->bytes_out += count;
+    conn->out_bytes -= count;
+    conn->out_offset += count;
+    while (!list_empty(&conn->out)) {
+        struct out_frame *f = LIST_ENTRY(list_front(&conn->out), struct out_frame, node);
+
+        if (conn->out_offset < f->total) {
+            break;
+        }
+        conn->out_offset -= f->total;
+        list_remove(&f->node);
+        out_frame_free(f);
+    }
+}
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct conn *conn = CONTAINER_OF(write, struct conn, write);
+    size_t bytes = (size_t)(uintptr_t)write->data;
+
+    conn->writing = false;
+    if (conn->closing) {
+        return;
+    }
+    if (status != 0) {
+        conn_close(conn, uv_strerror(status));
+        return;
+    }
+    sent(conn, bytes);
+    conn_flush(conn);
+}
+
+void conn_flush(struct conn *conn)
+{
+    struct gather g;
+    size_t bytes = 0;
+    int rv;
+
+    list_remove(&conn->dirty_node);
+    while (!conn->writing && !conn->closing && !list_empty(&conn->out)) {
+        gather_frames(conn, &g);
+        rv = uv_try_write(&conn->stream, g.bufs, g.count);
+        if (rv < 0 && rv != UV_EAGAIN) {
+            conn_close(conn, uv_strerror(rv));
+            return;
+        }
+        if (rv > 0) {
+            sent(conn, (size_t)rv);
+            continue;
+        }
+        for (unsigned i = 0; i < g.count; i++) {
+            bytes += g.bufs[i].len;
+        }
+        conn->write.data = (void *)(uintptr_t)bytes;
+        conn->writing = true;
+        rv = uv_write(&conn->write, &conn->stream, g.bufs, g.count, on_written);
+        if (rv != 0) {
+            conn->writing = false;
+            conn_close(conn, uv_strerror(rv));
+        }
+    }
+}

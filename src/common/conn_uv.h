@@ -1,0 +1,105 @@
+/* One framed TCP connection on a libuv loop: the place through which every byte of MorselFS comes
+ * and goes, and where TLS will be added.
+ *
+ * Receiving: header and body are collected in a small buffer, the payload goes straight into a
+ * payload of the pool. Sending: frames queue up and leave in batches when the loop is about to wait
+ * (conn_flush(), called by the owner's prepare handle), so that many small frames cost one system
+ * call.
+ *
+ * A connection is counted: it lives until it is closed and every reference is dropped.
+ */
+#ifndef MORSEL_COMMON_CONN_UV_H
+#define MORSEL_COMMON_CONN_UV_H
+
+#include "common/frame.h"
+#include "common/list.h"
+#include "common/payload.h"
+#include "common/rpc_uv.h"
+
+#include <uv.h>
+
+struct conn;
+
+struct conn_hooks
+{
+    /* A whole frame. `body` is valid during the call; `*payload` may be taken by setting it to
+     * NULL. */
+    void (*frame)(struct conn *conn, const struct frame_header *header, const uint8_t *body,
+                  struct payload **payload);
+    /* The connection is down (once); references may still be held. */
+    void (*closed)(struct conn *conn, const char *why);
+    /* Last reference dropped and handle closed: the owner's count of connections may fall. */
+    void (*freed)(void *owner);
+};
+
+enum { CONN_PEER_NAME_MAX = 64 };
+
+struct conn
+{
+    union {
+        uv_tcp_t tcp;
+        uv_handle_t handle;
+        uv_stream_t stream;
+    };
+    const struct conn_hooks *hooks;
+    void *owner; /* For hooks->freed. */
+    void *data;  /* The user's. */
+    struct payload_pool *pool;
+    struct rpc_statistics *statistics;
+    char peer[CONN_PEER_NAME_MAX];
+    uint32_t references;
+    bool closing, closed, reading, paused;
+
+    /* Receiving */
+    uint8_t *in; /* Header and body of the frame in work, perhaps the start of the next. */
+    size_t in_count, in_capacity;
+    bool have_header;
+    struct frame_header header;
+    struct payload *payload; /* Being filled; header and body are complete. */
+    size_t payload_filled;
+
+    /* Sending */
+    struct list out;   /* struct out_frame */
+    size_t out_bytes;  /* Queued, including what libuv is writing. */
+    size_t out_offset; /* Of the first frame, already written. */
+    bool writing;      /* A uv_write is under way. */
+    uv_write_t write;
+    struct list *dirty; /* Connections to be flushed; the owner's list. */
+    struct list dirty_node;
+
+    /* The user's */
+    struct list node;
+    enum rpc_role role;
+    uint64_t node_id;
+    size_t budget_used;
+    bool greeted;
+};
+
+/* A connection with one reference (the user's) and an initialised, unconnected handle. NULL: no
+ * memory. */
+struct conn *conn_new(uv_loop_t *loop, struct payload_pool *pool, struct rpc_statistics *statistics,
+                      const struct conn_hooks *hooks, void *owner, struct list *dirty);
+
+/* The handle is connected: set options, name the peer, begin to read. A libuv status. */
+int conn_established(struct conn *conn);
+
+/* Queue a frame. `body` (malloc'd, may be NULL) is taken over in every case; payload references are
+ * taken anew. False: no memory, or the connection is closing; nothing was queued. Lengths and
+ * checksums of `header` are filled in. */
+bool conn_send(struct conn *conn, struct frame_header *header, uint8_t *body, size_t body_count,
+               const struct rpc_piece *pieces, unsigned pieces_count);
+
+/* Write what is queued as far as the socket takes it. */
+void conn_flush(struct conn *conn);
+
+/* Stop and go on reading: backpressure. */
+void conn_pause(struct conn *conn, bool pause);
+
+/* Begin to close: hooks->closed runs later, once. Harmless when repeated. `why` must be a literal
+ * or live in the connection. */
+void conn_close(struct conn *conn, const char *why);
+
+struct conn *conn_ref(struct conn *conn);
+void conn_drop(struct conn *conn);
+
+#endif

@@ -1,0 +1,423 @@
+/* Serving: listeners, accepted connections, requests and their answers. */
+#include "common.pb-c.h"
+#include "common/address.h"
+#include "common/rpc_internal_uv.h"
+#include "common/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LISTEN_BACKLOG = 512, RECENT_TEXT_MAX = 256 };
+
+struct rpc_server
+{
+    union {
+        uv_tcp_t tcp;
+        uv_handle_t handle;
+        uv_stream_t stream;
+    };
+    struct rpc *rpc;
+    struct list node; /* In rpc->servers. */
+    struct list conns;
+    struct rpc_server_hooks hooks;
+    char address[ADDRESS_TEXT_MAX];
+    bool closing;
+    unsigned pins; /* The handle and each connection. */
+};
+
+static void server_unpin(struct rpc_server *server)
+{
+    struct rpc *rpc = server->rpc;
+
+    if (--server->pins == 0) {
+        free(server);
+        rpc_handle_gone(rpc);
+    }
+}
+
+/* ---- Requests ---- */
+
+static void request_free(struct rpc_request *request)
+{
+    struct conn *conn = request->conn;
+
+    conn->budget_used -= request->budget_bytes;
+    if (conn->paused && conn->budget_used <= CONN_BUDGET_BYTES / 2 &&
+        conn->out_bytes <= CONN_SEND_QUEUE_BYTES_MAX / 2) {
+        conn_pause(conn, false);
+    }
+    payload_drop(request->payload);
+    free(request);
+    conn_drop(conn);
+}
+
+static void send_reply(struct rpc_request *request, int status, uint8_t *body, size_t body_count,
+                       struct payload *payload)
+{
+    struct conn *conn = request->conn;
+    struct rpc_type_statistics *statistics =
+        &conn->statistics->types[request->type < MESSAGE_TYPES_MAX ? request->type : 0];
+    struct frame_header header = { .flags = FRAME_REPLY,
+                                   .type = (uint16_t)request->type,
+                                   .request_id = request->request_id,
+                                   .status = status };
+    struct rpc_piece piece = { payload, 0, payload == NULL ? 0 : payload->count };
+
+    statistics->served++;
+    statistics->failed += status != 0;
+    statistics->served_ns += uv_hrtime() - request->arrived_ns;
+    if (request->oneway) {
+        free(body);
+    } else if (!conn_send(conn, &header, body, body_count, &piece, piece.count > 0 ? 1 : 0)) {
+        /* Without an answer the caller must not wait for its deadline: a broken line makes it ask
+         * again. */
+        conn_close(conn, "out of memory for an answer");
+    } else if (conn->out_bytes > CONN_SEND_QUEUE_BYTES_MAX) {
+        conn_pause(conn, true);
+    }
+    payload_drop(payload);
+    request_free(request);
+}
+
+void rpc_reply(struct rpc_request *request, const ProtobufCMessage *reply, struct payload *payload)
+{
+    size_t count;
+    uint8_t *body = rpc_pack(reply, &count);
+
+    if (count == SIZE_MAX) {
+        payload_drop(payload);
+        rpc_reply_failure(request, MORSEL_NOMEM, "no memory for the answer");
+        return;
+    }
+    send_reply(request, MORSEL_OK, body, count, payload);
+}
+
+void rpc_reply_failure(struct rpc_request *request, int status, const char *text)
+{
+    Morsel__Failure failure = MORSEL__FAILURE__INIT;
+    size_t count = 0;
+    uint8_t *body = NULL;
+    char copy[RECENT_TEXT_MAX];
+
+    CHECK(status < 0);
+    if (text != NULL && text[0] != '\0') {
+        (void)snprintf(copy, sizeof(copy), "%s", text);
+        failure.text = copy;
+        body = rpc_pack(&failure.base, &count);
+    }
+    send_reply(request, status, body, count == SIZE_MAX ? 0 : count, NULL);
+}
+
+void *rpc_request_unpack(struct rpc_request *request, const ProtobufCMessageDescriptor *type)
+{
+    void *message = rpc_unpack(type, request->body, request->body_count);
+
+    if (message == NULL) {
+        rpc_reply_failure(request, MORSEL_MALFORMED, type->short_name);
+    }
+    return message;
+}
+
+const char *rpc_request_peer(const struct rpc_request *request)
+{
+    return request->conn->peer;
+}
+
+/* ---- Connections ---- */
+
+static void refuse(struct conn *conn, uint64_t request_id, int status, const char *text)
+{
+    Morsel__Failure failure = MORSEL__FAILURE__INIT;
+    struct frame_header header = {
+        .flags = FRAME_REPLY, .type = MSG_HELLO, .request_id = request_id, .status = status
+    };
+    char copy[RECENT_TEXT_MAX];
+    size_t count;
+    uint8_t *body;
+
+    (void)snprintf(copy, sizeof(copy), "%s", text);
+    failure.text = copy;
+    body = rpc_pack(&failure.base, &count);
+    if (conn_send(conn, &header, body, count == SIZE_MAX ? 0 : count, NULL, 0)) {
+        conn_flush(conn);
+    }
+    conn_close(conn, "refused");
+}
+
+static void answer_hello(struct rpc *rpc, struct conn *conn, uint64_t request_id)
+{
+    Morsel__HelloReply reply = MORSEL__HELLO_REPLY__INIT;
+    struct frame_header header = { .flags = FRAME_REPLY,
+                                   .type = MSG_HELLO,
+                                   .request_id = request_id };
+    struct timespec now;
+    size_t count;
+    uint8_t *body;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    reply.clock_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+    reply.role = rpc->role;
+    reply.start_id = rpc->start_id;
+    if (cluster_id_known(&rpc->cluster_id)) {
+        reply.cluster_id.data = rpc->cluster_id.bytes;
+        reply.cluster_id.len = sizeof(rpc->cluster_id.bytes);
+    }
+    body = rpc_pack(&reply.base, &count);
+    if (count == SIZE_MAX || !conn_send(conn, &header, body, count, NULL, 0)) {
+        conn_close(conn, "out of memory");
+        return;
+    }
+    conn->greeted = true;
+}
+
+static void take_hello(struct rpc_server *server, struct conn *conn,
+                       const struct frame_header *header, const uint8_t *body)
+{
+    const struct cluster_id *ours = &server->rpc->cluster_id;
+    struct cluster_id theirs = { { 0 } };
+    Morsel__Hello *hello = NULL;
+
+    if (header->type != MSG_HELLO ||
+        (hello = rpc_unpack(&morsel__hello__descriptor, body, header->body_length)) == NULL) {
+        conn->statistics->frames_malformed++;
+        conn_close(conn, "did not begin with HELLO");
+        return;
+    }
+    conn->role = hello->role >= ROLE_MANAGER && hello->role <= ROLE_ADMIN
+                     ? (enum rpc_role)hello->role
+                     : ROLE_ADMIN;
+    conn->node_id = hello->node_id;
+    if (hello->cluster_id.len == sizeof(theirs.bytes)) {
+        memcpy(theirs.bytes, hello->cluster_id.data, sizeof(theirs.bytes));
+    }
+    morsel__hello__free_unpacked(hello, NULL);
+    if (cluster_id_known(ours) && cluster_id_known(&theirs) && !cluster_id_equal(ours, &theirs)) {
+        refuse(conn, header->request_id, MORSEL_WRONG_CLUSTER,
+               "this server belongs to another cluster");
+        return;
+    }
+    answer_hello(server->rpc, conn, header->request_id);
+}
+
+static struct rpc_request *request_new(struct rpc_server *server, struct conn *conn,
+                                       const struct frame_header *header, const uint8_t *body,
+                                       struct payload **payload)
+{
+    struct rpc_request *request = calloc(1, sizeof(*request) + header->body_length);
+    uint8_t *copy;
+
+    if (request == NULL) {
+        return NULL;
+    }
+    copy = (uint8_t *)(request + 1);
+    if (header->body_length > 0) {
+        memcpy(copy, body, header->body_length);
+    }
+    request->type = (enum message_type)header->type;
+    request->body = copy;
+    request->body_count = header->body_length;
+    request->payload = *payload;
+    *payload = NULL;
+    request->deadline_ms =
+        header->deadline_ms == 0 ? UINT64_MAX : uv_now(server->rpc->loop) + header->deadline_ms;
+    request->role = conn->role;
+    request->node_id = conn->node_id;
+    request->oneway = (header->flags & FRAME_ONEWAY) != 0;
+    request->conn = conn_ref(conn);
+    request->request_id = header->request_id;
+    request->arrived_ns = uv_hrtime();
+    request->budget_bytes = sizeof(*request) + header->body_length + header->payload_length;
+    conn->budget_used += request->budget_bytes;
+    return request;
+}
+
+static void on_frame(struct conn *conn, const struct frame_header *header, const uint8_t *body,
+                     struct payload **payload)
+{
+    struct rpc_server *server = conn->data;
+    struct rpc_request *request;
+
+    if ((header->flags & FRAME_REPLY) != 0) {
+        conn_close(conn, "client sent an answer");
+        return;
+    }
+    if (!conn->greeted) {
+        take_hello(server, conn, header, body);
+        return;
+    }
+    request = request_new(server, conn, header, body, payload);
+    if (request == NULL) {
+        conn_close(conn, "out of memory for a request");
+        return;
+    }
+    if (conn->budget_used > CONN_BUDGET_BYTES) {
+        conn_pause(conn, true);
+    }
+    if (server->closing) {
+        rpc_reply_failure(request, MORSEL_SHUTDOWN, NULL);
+        return;
+    }
+    server->hooks.handle(server->hooks.data, request);
+}
+
+static void on_conn_closed(struct conn *conn, const char *why)
+{
+    struct rpc_server *server = conn->data;
+
+    (void)why;
+    list_remove(&conn->node);
+    if (conn->greeted && server->hooks.gone != NULL && !server->closing) {
+        server->hooks.gone(server->hooks.data, conn->role, conn->node_id);
+    }
+    conn_drop(conn);
+}
+
+/* The last request of the connection has been answered: only now may the server go. */
+static void on_conn_freed(void *owner)
+{
+    struct rpc_server *server = owner;
+    struct rpc *rpc = server->rpc;
+
+    server_unpin(server);
+    rpc_handle_gone(rpc);
+}
+
+static const struct conn_hooks server_conn_hooks = { .frame = on_frame,
+                                                     .closed = on_conn_closed,
+                                                     .freed = on_conn_freed };
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct rpc_server *server = listener->data;
+    struct rpc *rpc = server->rpc;
+    struct conn *conn;
+
+    if (status != 0) {
+        return; /* Out of descriptors, say: the next attempt may find some. */
+    }
+    conn = conn_new(rpc->loop, rpc->payloads, &rpc->statistics, &server_conn_hooks, server,
+                    &rpc->dirty);
+    if (conn == NULL) {
+        return;
+    }
+    rpc->handles++;
+    server->pins++;
+    conn->data = server;
+    list_push_back(&server->conns, &conn->node);
+    rpc->statistics.connections_accepted++;
+    if (uv_accept(listener, &conn->stream) != 0 || conn_established(conn) != 0) {
+        conn_close(conn, "cannot accept");
+    }
+}
+
+/* ---- Listeners ---- */
+
+static void on_server_closed(uv_handle_t *handle)
+{
+    server_unpin(handle->data);
+}
+
+static void server_close(struct rpc_server *server)
+{
+    server->closing = true;
+    list_remove(&server->node);
+    uv_close(&server->handle, on_server_closed);
+    LIST_FOREACH_SAFE(node, &server->conns)
+    {
+        struct conn *conn = LIST_ENTRY(node, struct conn, node);
+
+        conn_flush(conn);
+        conn_close(conn, "server is shutting down");
+    }
+}
+
+void rpc_servers_close(struct rpc *rpc)
+{
+    LIST_FOREACH_SAFE(node, &rpc->servers)
+    {
+        server_close(LIST_ENTRY(node, struct rpc_server, node));
+    }
+}
+
+const char *rpc_server_address(const struct rpc_server *server)
+{
+    return server->address;
+}
+
+static int resolve(struct rpc *rpc, const char *text, struct sockaddr_storage *out,
+                   struct errmsg *err)
+{
+    struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+    struct address address;
+    uv_getaddrinfo_t request;
+    int rv = address_parse(text, &address, err);
+
+    if (rv != 0 || address_numeric(&address, out)) {
+        return rv;
+    }
+    rv = uv_getaddrinfo(rpc->loop, &request, NULL, address.host, address.port, &hints);
+    if (rv != 0 || request.addrinfo == NULL) {
+        errmsg_set(err, "cannot listen on %s: %s; check the host name", text, uv_strerror(rv));
+        return MORSEL_INVAL;
+    }
+    memcpy(out, request.addrinfo->ai_addr, request.addrinfo->ai_addrlen);
+    uv_freeaddrinfo(request.addrinfo);
+    return MORSEL_OK;
+}
+
+static void name_server(struct rpc_server *server)
+{
+    struct sockaddr_storage address;
+    int size = sizeof(address);
+    char host[48];
+
+    (void)uv_tcp_getsockname(&server->tcp, (struct sockaddr *)&address, &size);
+    (void)uv_ip_name((struct sockaddr *)&address, host, sizeof(host));
+    if (address.ss_family == AF_INET6) {
+        (void)snprintf(server->address, sizeof(server->address), "[%s]:%u", host,
+                       ntohs(((struct sockaddr_in6 *)&address)->sin6_port));
+    } else {
+        (void)snprintf(server->address, sizeof(server->address), "%s:%u", host,
+                       ntohs(((struct sockaddr_in *)&address)->sin_port));
+    }
+}
+
+int rpc_listen(struct rpc *rpc, const char *address, const struct rpc_server_hooks *hooks,
+               struct rpc_server **server_out, struct errmsg *err)
+{
+    struct sockaddr_storage socket_address;
+    struct rpc_server *server;
+    int rv = resolve(rpc, address, &socket_address, err);
+
+    *server_out = NULL;
+    if (rv != 0) {
+        return rv;
+    }
+    server = calloc(1, sizeof(*server));
+    if (server == NULL || uv_tcp_init(rpc->loop, &server->tcp) != 0) {
+        free(server);
+        return MORSEL_NOMEM;
+    }
+    server->rpc = rpc;
+    server->hooks = *hooks;
+    server->pins = 1;
+    server->handle.data = server;
+    list_init(&server->node);
+    list_init(&server->conns);
+    list_push_back(&rpc->servers, &server->node);
+    rpc->handles++;
+    rv = uv_tcp_bind(&server->tcp, (struct sockaddr *)&socket_address, 0);
+    if (rv == 0) {
+        rv = uv_listen(&server->stream, LISTEN_BACKLOG, on_connection);
+    }
+    if (rv != 0) {
+        errmsg_set(err, "cannot listen on %s: %s; %s", address, uv_strerror(rv),
+                   rv == UV_EADDRINUSE ? "stop the program that has the port, or choose another"
+                                       : "choose an address of this machine");
+        server_close(server);
+        return rv == UV_EADDRINUSE ? MORSEL_BUSY : MORSEL_INVAL;
+    }
+    name_server(server);
+    *server_out = server;
+    return MORSEL_OK;
+}

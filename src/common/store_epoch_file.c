@@ -1,0 +1,290 @@
+#include "common/store_epoch_file.h"
+
+#include "common/check.h"
+#include "common/crc32c.h"
+#include "common/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    RECORD_BYTES_MAX = 8192,
+    EPOCH_FORMAT = 1,
+    EPOCHS_AHEAD = 1024, /* A crashed run may have counted on after its last record */
+    EPOCHS_NEAR = 16     /* Crashed ranges of one boot this close become one */
+};
+
+static const char RECORD_NAME[] = "epochs";
+
+static int record_format(const struct epoch_record *r, char *text)
+{
+    int count = snprintf(text, RECORD_BYTES_MAX,
+                         "format = %d\nboot = %016" PRIx64 "\ncurrent = %" PRIu64 "\ndurable = %" PRIu64
+                         "\nclosed = %d\nobjects = %" PRIu64 "\n",
+                         EPOCH_FORMAT, r->boot_id, r->current, r->durable, r->closed, r->objects);
+
+    for (uint32_t i = 0; i < r->ranges_count; i++) {
+        count += snprintf(text + count, (size_t)(RECORD_BYTES_MAX - count),
+                          "crashed = %" PRIu64 " %" PRIu64 " %016" PRIx64 "\n", r->ranges[i].first,
+                          r->ranges[i].last, r->ranges[i].boot_id);
+    }
+    count += snprintf(text + count, (size_t)(RECORD_BYTES_MAX - count), "check = %08x\n",
+                      crc32c(0, text, (size_t)count));
+    CHECK(count < RECORD_BYTES_MAX);
+    return count;
+}
+
+/* The fields behind the format line, whose checksum was right. */
+static int record_parse_fields(const char *at, struct epoch_record *r)
+{
+    int closed;
+    int used = 0;
+
+    if (sscanf(at,
+               "boot = %16" SCNx64 " current = %20" SCNu64 " durable = %20" SCNu64
+               " closed = %1d objects = %20" SCNu64 "\n%n",
+               &r->boot_id, &r->current, &r->durable, &closed, &r->objects, &used) != 5) {
+        return MORSEL_CORRUPT;
+    }
+    r->closed = closed == 1;
+    for (at += used; strncmp(at, "crashed", 7) == 0; at += used) {
+        struct crashed_range *range = &r->ranges[r->ranges_count];
+
+        if (r->ranges_count == CRASHED_RANGES_MAX ||
+            sscanf(at, "crashed = %20" SCNu64 " %20" SCNu64 " %16" SCNx64 "\n%n", &range->first,
+                   &range->last, &range->boot_id, &used) != 3) {
+            return MORSEL_CORRUPT;
+        }
+        r->ranges_count++;
+    }
+    return 0;
+}
+
+static int record_parse(char *text, struct epoch_record *r)
+{
+    char *check = strstr(text, "check = ");
+    int format = 0;
+    unsigned crc;
+    int used = 0;
+
+    memset(r, 0, sizeof(*r));
+    if (sscanf(text, "format = %9d\n%n", &format, &used) != 1) {
+        return MORSEL_CORRUPT;
+    }
+    if (format > EPOCH_FORMAT) {
+        return MORSEL_VERSION;
+    }
+    if (check == NULL || sscanf(check, "check = %8x", &crc) != 1 ||
+        crc != crc32c(0, text, (size_t)(check - text))) {
+        return MORSEL_CORRUPT;
+    }
+    return record_parse_fields(text + used, r);
+}
+
+/* MORSEL_NOENT when there is no file. */
+static int record_read(int dir_fd, struct epoch_record *r, struct errmsg *err)
+{
+    char text[RECORD_BYTES_MAX];
+    int fd = openat(dir_fd, RECORD_NAME, O_RDONLY | O_CLOEXEC);
+    ssize_t count;
+    int rv;
+
+    if (fd < 0) {
+        rv = status_from_errno(errno);
+        errmsg_set(err, "open %s: %s", RECORD_NAME, strerror(errno));
+        return rv;
+    }
+    count = pread(fd, text, sizeof(text) - 1, 0);
+    close(fd);
+    if (count < 0) {
+        errmsg_set(err, "read %s: %s", RECORD_NAME, strerror(errno));
+        return MORSEL_IO;
+    }
+    text[count] = 0;
+    rv = record_parse(text, r);
+    if (rv == MORSEL_VERSION) {
+        errmsg_set(err, "%s is of a newer format than this program knows: run a newer one", RECORD_NAME);
+    } else if (rv != 0) {
+        errmsg_set(err,
+                   "%s is damaged: remove the file, and objects will be verified as after a power cut",
+                   RECORD_NAME);
+    }
+    return rv;
+}
+
+static int record_replace(int dir_fd, const char *text, int count)
+{
+    int fd = openat(dir_fd, "epochs.tmp", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool good;
+
+    if (fd < 0) {
+        return -1;
+    }
+    good = write(fd, text, (size_t)count) == count && fsync(fd) == 0;
+    return close(fd) == 0 && good && renameat(dir_fd, "epochs.tmp", dir_fd, RECORD_NAME) == 0
+               ? fsync(dir_fd)
+               : -1;
+}
+
+static int record_write(const struct epochs *e, struct errmsg *err)
+{
+    char text[RECORD_BYTES_MAX];
+    int count = record_format(&e->record, text);
+
+    if (record_replace(e->dir_fd, text, count) != 0) {
+        int rv = status_from_errno(errno);
+
+        errmsg_set(err, "write %s: %s", RECORD_NAME, strerror(errno));
+        return rv;
+    }
+    return 0;
+}
+
+static void record_add_range(struct epoch_record *r, struct crashed_range range)
+{
+    struct crashed_range *newest = r->ranges_count == 0 ? NULL : &r->ranges[r->ranges_count - 1];
+
+    if (range.first > range.last) {
+        return;
+    }
+    if (newest != NULL && newest->boot_id == range.boot_id && range.first - newest->last <= EPOCHS_NEAR) {
+        newest->last = range.last; /* A daemon that dies again and again fills the table with one range. */
+        return;
+    }
+    if (r->ranges_count == CRASHED_RANGES_MAX) {
+        r->ranges[1].first = r->ranges[0].first;
+        r->ranges[1].boot_id = 0;
+        r->ranges_count--;
+        memmove(r->ranges, r->ranges + 1, r->ranges_count * sizeof(r->ranges[0]));
+    }
+    r->ranges[r->ranges_count++] = range;
+}
+
+int epochs_open(struct epochs *e, int dir_fd, uint64_t boot_id, bool fresh, uint64_t now_s,
+                struct errmsg *err)
+{
+    uint64_t first = now_s << 20;
+    struct epoch_record old;
+    int rv;
+
+    memset(e, 0, sizeof(*e));
+    e->dir_fd = dir_fd;
+    rv = record_read(dir_fd, &old, err);
+    if (rv == MORSEL_NOENT) {
+        memset(&old, 0, sizeof(old));
+        old.closed = fresh;
+        old.current = first == 0 ? 0 : first - 1;
+    } else if (rv != 0) {
+        return rv;
+    } else if (first <= old.current + EPOCHS_AHEAD) {
+        first = old.current + EPOCHS_AHEAD + 1;
+    }
+    e->record = old;
+    if (!old.closed) {
+        record_add_range(&e->record, (struct crashed_range){ .first = old.durable + 1,
+                                                             .last = first - 1,
+                                                             .boot_id = old.boot_id });
+    }
+    e->first = first + 2; /* Room for the two epochs before the first, whose objects need a flushed stamp. */
+    e->record.closed = false;
+    e->record.boot_id = boot_id;
+    e->record.current = e->first;
+    e->record.durable = e->first - 1;
+    atomic_init(&e->current, e->first);
+    atomic_init(&e->last_change, 0);
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->drained, NULL);
+    return record_write(e, err);
+}
+
+int epochs_close(struct epochs *e, bool clean, uint64_t objects, struct errmsg *err)
+{
+    int rv = 0;
+
+    if (clean) {
+        e->record.current = atomic_load(&e->current);
+        e->record.durable = e->record.current;
+        e->record.closed = true;
+        e->record.objects = objects;
+        rv = record_write(e, err);
+    }
+    pthread_cond_destroy(&e->drained);
+    pthread_mutex_destroy(&e->lock);
+    return rv;
+}
+
+uint64_t epochs_enter(struct epochs *e)
+{
+    for (;;) {
+        uint64_t epoch = atomic_load(&e->current);
+
+        atomic_fetch_add(&e->changing[epoch & 1], 1);
+        if (atomic_load(&e->current) == epoch) {
+            atomic_store(&e->last_change, epoch);
+            return epoch;
+        }
+        epochs_leave(e, epoch);
+    }
+}
+
+void epochs_leave(struct epochs *e, uint64_t epoch)
+{
+    uint32_t before = atomic_fetch_sub(&e->changing[epoch & 1], 1);
+
+    CHECK(before > 0);
+    if (before == 1 && atomic_load(&e->waiting)) {
+        pthread_mutex_lock(&e->lock);
+        pthread_cond_broadcast(&e->drained);
+        pthread_mutex_unlock(&e->lock);
+    }
+}
+
+enum store_trust epochs_trust(const struct epochs *e, uint64_t epoch)
+{
+    for (uint32_t i = 0; i < e->record.ranges_count; i++) {
+        const struct crashed_range *range = &e->record.ranges[i];
+
+        if (epoch >= range->first && epoch <= range->last) {
+            return range->boot_id == e->record.boot_id ? SUSPECT : LOST;
+        }
+    }
+    return epoch > atomic_load(&e->current) ? LOST : TRUSTED;
+}
+
+bool epochs_pending(struct epochs *e)
+{
+    return atomic_load(&e->last_change) > e->record.durable;
+}
+
+void epochs_advance(struct epochs *e)
+{
+    uint64_t ended = atomic_load(&e->current);
+
+    pthread_mutex_lock(&e->lock);
+    atomic_store(&e->waiting, true);
+    atomic_store(&e->current, ended + 1);
+    while (atomic_load(&e->changing[ended & 1]) != 0) {
+        pthread_cond_wait(&e->drained, &e->lock);
+    }
+    atomic_store(&e->waiting, false);
+    pthread_mutex_unlock(&e->lock);
+}
+
+int epochs_vouch(struct epochs *e, uint64_t objects, struct errmsg *err)
+{
+    struct epoch_record before = e->record;
+    int rv;
+
+    e->record.current = atomic_load(&e->current);
+    e->record.durable = e->record.current - 2;
+    e->record.objects = objects;
+    rv = record_write(e, err);
+    if (rv != 0) {
+        e->record = before;
+    }
+    return rv;
+}

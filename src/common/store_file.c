@@ -1,0 +1,365 @@
+#include "common/store_file.h"
+
+#include "common/crc32c.h"
+#include "common/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROOM_SEEN_MS_MAX = 1000 };
+
+void store_log(const struct store *store, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+
+    if (store->options.log == NULL) {
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    store->options.log(store->options.log_data, line);
+}
+
+uint64_t store_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* `*fresh_out`: there was no objects directory, or it was empty. */
+static int store_open_dirs(struct store *store, const char *dir, bool *fresh_out, struct errmsg *err)
+{
+    uint64_t objects = 0;
+    int rv;
+
+    *fresh_out = false;
+    store->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (store->dir_fd < 0) {
+        rv = status_from_errno(errno);
+        errmsg_set(err, "open directory %s: %s", dir, strerror(errno));
+        return rv;
+    }
+    *fresh_out = mkdirat(store->dir_fd, "objects", 0700) == 0;
+    if (!*fresh_out && errno != EEXIST) {
+        rv = status_from_errno(errno);
+        errmsg_set(err, "make directory %s/objects: %s", dir, strerror(errno));
+        return rv;
+    }
+    store->objects_fd = openat(store->dir_fd, "objects", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (store->objects_fd < 0 || fsync(store->dir_fd) != 0 || fsync(store->objects_fd) != 0) {
+        rv = status_from_errno(errno);
+        errmsg_set(err, "open directory %s/objects: %s", dir, strerror(errno));
+        return rv;
+    }
+    store->subdirs_synced = true;
+    if (!*fresh_out && faccessat(store->dir_fd, "epochs", F_OK, 0) != 0) {
+        rv = store_count(store, &objects, err);
+        *fresh_out = objects == 0;
+        return rv;
+    }
+    return 0;
+}
+
+static void store_free(struct store *store)
+{
+    table_free(store);
+    sums_free(store);
+    if (store->objects_fd >= 0) {
+        close(store->objects_fd);
+    }
+    if (store->dir_fd >= 0) {
+        close(store->dir_fd);
+    }
+    pthread_mutex_destroy(&store->table_lock);
+    pthread_mutex_destroy(&store->names_lock);
+    pthread_mutex_destroy(&store->settle_lock);
+    pthread_cond_destroy(&store->table_room);
+    free(store);
+}
+
+static struct store *store_new(const struct store_options *options)
+{
+    struct store *store = calloc(1, sizeof(*store));
+
+    if (store == NULL) {
+        return NULL;
+    }
+    store->options = *options;
+    store->dir_fd = -1;
+    store->objects_fd = -1;
+    pthread_mutex_init(&store->table_lock, NULL);
+    pthread_mutex_init(&store->names_lock, NULL);
+    pthread_mutex_init(&store->settle_lock, NULL);
+    pthread_cond_init(&store->table_room, NULL);
+    store->settled_ms = store_now_ms();
+    return store;
+}
+
+int store_open(const char *dir, const struct store_options *options, struct store **store_out,
+               struct errmsg *err)
+{
+    struct store *store;
+    bool fresh;
+    int rv;
+
+    CHECK(options->open_files_max >= 16 && options->open_files_max <= 16384);
+    *store_out = NULL;
+    store = store_new(options);
+    if (store == NULL) {
+        return MORSEL_NOMEM;
+    }
+    rv = table_init(store);
+    if (rv == 0) {
+        rv = sums_init(store);
+    }
+    if (rv == 0) {
+        rv = store_open_dirs(store, dir, &fresh, err);
+    }
+    if (rv == 0) {
+        rv = epochs_open(&store->epochs, store->dir_fd, options->boot_id, fresh, (uint64_t)time(NULL),
+                         err);
+    }
+    if (rv != 0) {
+        errmsg_wrap(err, "object store in %s", dir);
+        store_free(store);
+        return rv;
+    }
+    atomic_store(&store->objects, store->epochs.record.objects);
+    store->counted = fresh || store->epochs.record.ranges_count == 0;
+    *store_out = store;
+    return 0;
+}
+
+void store_close(struct store *store)
+{
+    struct errmsg err = { "" };
+    bool clean;
+
+    if (store == NULL) {
+        return;
+    }
+    clean = syncfs(store->objects_fd) == 0;
+    if (!clean) {
+        store_log(store, "flush the file system of the object store: %s: objects will be verified "
+                         "at the next start",
+                  strerror(errno));
+    }
+    if (epochs_close(&store->epochs, clean, atomic_load(&store->objects), &err) != 0) {
+        store_log(store, "close the object store: %s", err.text);
+    }
+    store_free(store);
+}
+
+int store_room(struct store *store, uint64_t bytes, struct errmsg *err)
+{
+    uint64_t now_ms = store_now_ms();
+    uint64_t seen_ms = atomic_load(&store->room_seen_ms);
+    struct statvfs vfs;
+
+    if ((seen_ms == 0 || now_ms - seen_ms > ROOM_SEEN_MS_MAX) &&
+        atomic_compare_exchange_strong(&store->room_seen_ms, &seen_ms, now_ms) &&
+        fstatvfs(store->objects_fd, &vfs) == 0) {
+        uint64_t room = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+
+        atomic_store(&store->room_bytes, (int64_t)room);
+    }
+    if (atomic_fetch_sub(&store->room_bytes, (int64_t)bytes) - (int64_t)bytes <
+        (int64_t)store->options.reserve_bytes) {
+        atomic_fetch_add(&store->room_bytes, (int64_t)bytes);
+        errmsg_set(err, "the disk of the object store is full up to its reserve");
+        return MORSEL_NOSPC;
+    }
+    return 0;
+}
+
+/* The names of a new object and of its subdirectory. */
+static int store_sync_name(struct store *store, const struct object *object, struct errmsg *err)
+{
+    char name[STORE_NAME_BYTES];
+    bool synced;
+    int fd;
+
+    store_name(object->id, name);
+    name[3] = 0;
+    fd = openat(store->objects_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT ? 0 : object_failed(object, "open its directory", err);
+    }
+    synced = fsync(fd) == 0;
+    close(fd);
+    if (!synced) {
+        return object_failed(object, "sync its directory", err);
+    }
+    pthread_mutex_lock(&store->names_lock);
+    if (!store->subdirs_synced) {
+        store->subdirs_synced = fsync(store->objects_fd) == 0;
+    }
+    synced = store->subdirs_synced;
+    pthread_mutex_unlock(&store->names_lock);
+    return synced ? 0 : object_failed(object, "sync the objects directory", err);
+}
+
+/* `fd` is kept open by the caller's reference. */
+static int store_sync_file(struct object *object, int fd, uint64_t changes, struct errmsg *err)
+{
+    if (atomic_load(&object->synced) == changes) {
+        return 0;
+    }
+    if (atomic_load(&object->sync_failed)) {
+        errno = EIO;
+    } else if (fdatasync(fd) == 0) {
+        return 0;
+    }
+    atomic_store(&object->sync_failed, true);
+    return object_failed(object, "sync: the disk has lost a change", err);
+}
+
+int store_sync(struct store *store, struct object_id id, struct errmsg *err)
+{
+    struct object *object;
+    uint64_t changes;
+    int rv = object_lock(store, id, OBJECT_SHARED, &object, err);
+    int fd;
+
+    if (rv != 0) {
+        return rv;
+    }
+    /* The disk may take long: without the lock, so that others can go on. */
+    changes = atomic_load(&object->changes);
+    fd = object->fd;
+    pthread_rwlock_unlock(&object->lock);
+    if (fd >= 0) {
+        rv = store_sync_file(object, fd, changes, err);
+        if (rv == 0 && !atomic_load(&object->name_synced)) {
+            rv = store_sync_name(store, object, err);
+            atomic_store(&object->name_synced, rv == 0);
+        }
+        if (rv == 0) {
+            atomic_store(&object->synced, changes);
+        }
+    }
+    object_release(store, object);
+    return rv;
+}
+
+/* One whose header cannot be read: there is nothing to lock. */
+static int store_delete_damaged(struct store *store, struct object_id id, struct errmsg *err)
+{
+    char name[STORE_NAME_BYTES];
+
+    store_name(id, name);
+    if (unlinkat(store->objects_fd, name, 0) != 0 && errno != ENOENT) {
+        int rv = status_from_errno(errno);
+
+        errmsg_set(err, "delete %s: %s", name, strerror(errno));
+        return rv;
+    }
+    return 0;
+}
+
+int store_delete(struct store *store, struct object_id id, struct errmsg *err)
+{
+    struct object *object;
+    int rv = object_lock(store, id, OBJECT_ALONE, &object, err);
+
+    if (rv == MORSEL_CORRUPT || rv == MORSEL_VERSION) {
+        return store_delete_damaged(store, id, err);
+    }
+    if (rv == 0) {
+        if (object->exists) {
+            rv = object_remove(store, object, err);
+        }
+        object_unlock(store, object);
+    }
+    return rv;
+}
+
+int store_stat(struct store *store, struct object_id id, struct store_stat *stat, struct errmsg *err)
+{
+    struct object *object;
+    struct stat st;
+    int rv = object_lock(store, id, OBJECT_SHARED, &object, err);
+
+    memset(stat, 0, sizeof(*stat));
+    if (rv != 0) {
+        return rv;
+    }
+    if (object->exists) {
+        uint64_t pages = groups_in_file(object->end) * (SUMS_PAGE_BYTES / 512);
+
+        stat->exists = true;
+        stat->size = object->size;
+        if (fstat(object->fd, &st) != 0) {
+            rv = object_failed(object, "fstat", err);
+        } else if ((uint64_t)st.st_blocks > pages) {
+            stat->blocks = (uint64_t)st.st_blocks - pages;
+        }
+    }
+    object_unlock(store, object);
+    return rv;
+}
+
+int store_space(struct store *store, struct store_space *space, struct errmsg *err)
+{
+    struct statvfs vfs;
+    uint64_t room;
+
+    memset(space, 0, sizeof(*space));
+    if (fstatvfs(store->objects_fd, &vfs) != 0) {
+        int rv = status_from_errno(errno);
+
+        errmsg_set(err, "object store: statvfs: %s", strerror(errno));
+        return rv;
+    }
+    room = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+    space->bytes_total = (uint64_t)vfs.f_blocks * vfs.f_frsize;
+    space->bytes_free = room > store->options.reserve_bytes ? room - store->options.reserve_bytes : 0;
+    space->objects = atomic_load(&store->objects);
+    return 0;
+}
+
+/* With settle_lock. */
+static int store_advance(struct store *store, struct errmsg *err)
+{
+    epochs_advance(&store->epochs);
+    store->settled_ms = store_now_ms();
+    if (syncfs(store->objects_fd) != 0) {
+        int rv = status_from_errno(errno);
+
+        errmsg_set(err, "flush the file system of the object store: %s", strerror(errno));
+        return rv;
+    }
+    return epochs_vouch(&store->epochs, atomic_load(&store->objects), err);
+}
+
+int store_settle(struct store *store, uint64_t idle_ms, struct errmsg *err)
+{
+    uint64_t objects;
+    int rv = 0;
+
+    if (pthread_mutex_trylock(&store->settle_lock) != 0) {
+        return 0; /* Somebody is at it. */
+    }
+    if (!store->counted && store_count(store, &objects, NULL) == 0) {
+        atomic_store(&store->objects, objects);
+        store->counted = true;
+    }
+    rv = store_mend(store, err);
+    if (rv == 0 && store_now_ms() - store->settled_ms >= idle_ms && epochs_pending(&store->epochs)) {
+        rv = store_advance(store, err);
+    }
+    pthread_mutex_unlock(&store->settle_lock);
+    return rv;
+}

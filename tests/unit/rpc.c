@@ -1,0 +1,417 @@
+/* Calls between two rpc instances on one loop: answers, deadlines, cancellation, a server that goes
+ * away and comes back, strangers, and broken frames. */
+#include "common.pb-c.h"
+#include "common/check.h"
+#include "common/frame.h"
+#include "common/rpc_uv.h"
+#include "common/status.h"
+#include "data.pb-c.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture
+{
+    uv_loop_t loop;
+    struct rpc *server_rpc, *client_rpc;
+    struct rpc_server *server;
+    struct rpc_peer *peer;
+    struct rpc_request *held[64]; /* Requests that the server does not answer. */
+    unsigned held_count;
+    bool hold;
+    unsigned handled;
+    unsigned ended;
+    int status;
+    size_t payload_count;
+    uint8_t payload_first;
+    uint64_t echoed;
+    char text[64];
+};
+
+static struct rpc *rpc_make(struct fixture *f, enum rpc_role role, uint8_t cluster)
+{
+    struct rpc_options options = {
+        .role = role, .node_id = 7, .payload_idle_bytes_max = 8 << 20, .program = "test"
+    };
+    struct rpc *rpc;
+
+    options.cluster_id.bytes[0] = cluster;
+    assert_int_equal(rpc_new(&f->loop, &options, &rpc), 0);
+    return rpc;
+}
+
+static void handle(void *data, struct rpc_request *request)
+{
+    struct fixture *f = data;
+    Morsel__SeekReply reply = MORSEL__SEEK_REPLY__INIT;
+    Morsel__SeekRequest *seek;
+    struct payload *payload;
+
+    f->handled++;
+    if (f->hold) {
+        f->held[f->held_count++] = request;
+        return;
+    }
+    if (request->type != MSG_SEEK) {
+        rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE, "no such thing");
+        return;
+    }
+    seek = rpc_request_unpack(request, &morsel__seek_request__descriptor);
+    if (seek == NULL) {
+        return;
+    }
+    reply.offset = seek->offset + 1;
+    morsel__seek_request__free_unpacked(seek, NULL);
+    payload = request->payload;
+    request->payload = NULL;
+    rpc_reply(request, &reply.base, payload);
+}
+
+static void listen_at(struct fixture *f, const char *address)
+{
+    struct rpc_server_hooks hooks = { .handle = handle, .data = f };
+    struct errmsg err = { "" };
+
+    if (rpc_listen(f->server_rpc, address, &hooks, &f->server, &err) != 0) {
+        fail_msg("%s", err.text);
+    }
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    assert_int_equal(uv_loop_init(&f->loop), 0);
+    f->server_rpc = rpc_make(f, ROLE_IOD, 1);
+    f->client_rpc = rpc_make(f, ROLE_CLIENT, 0);
+    listen_at(f, "127.0.0.1:0");
+    assert_int_equal(rpc_peer_new(f->client_rpc, rpc_server_address(f->server), &f->peer, NULL), 0);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    if (f->server_rpc != NULL) {
+        rpc_close(f->server_rpc, NULL, NULL);
+    }
+    for (unsigned i = 0; i < f->held_count; i++) {
+        rpc_reply(f->held[i], NULL, NULL);
+    }
+    rpc_close(f->client_rpc, NULL, NULL);
+    assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(&f->loop), 0);
+    free(f);
+    return 0;
+}
+
+static void on_done(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct fixture *f = call->data;
+    Morsel__SeekReply *seek;
+
+    f->ended++;
+    f->status = status;
+    (void)snprintf(f->text, sizeof(f->text), "%s", reply->text);
+    f->payload_count = reply->payload == NULL ? 0 : reply->payload->count;
+    f->payload_first = reply->payload == NULL ? 0 : reply->payload->data[0];
+    if (status == 0 && reply->body_count > 0) {
+        seek = rpc_unpack(&morsel__seek_reply__descriptor, reply->body, reply->body_count);
+        assert_non_null(seek);
+        f->echoed = seek->offset;
+        morsel__seek_reply__free_unpacked(seek, NULL);
+    }
+}
+
+static void call_start(struct fixture *f, struct rpc_call *call, uint64_t value,
+                       struct payload *payload, uint64_t timeout_ms)
+{
+    Morsel__SeekRequest request = MORSEL__SEEK_REQUEST__INIT;
+    struct rpc_piece piece = { payload, 0, payload == NULL ? 0 : payload->count };
+
+    request.offset = value;
+    call->data = f;
+    assert_int_equal(rpc_call_start(call, f->peer, MSG_SEEK, &request.base, &piece,
+                                    payload == NULL ? 0 : 1, timeout_ms, on_done),
+                     0);
+}
+
+static void run_until(struct fixture *f, const unsigned *counter, unsigned value)
+{
+    while (*counter < value) {
+        if (uv_run(&f->loop, UV_RUN_ONCE) == 0 && *counter < value) {
+            fail_msg("the loop has nothing left to wait for");
+        }
+    }
+}
+
+static void answers_come_back(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call call = { 0 };
+
+    call_start(f, &call, 41, NULL, 5000);
+    assert_int_equal(f->ended, 0);
+    run_until(f, &f->ended, 1);
+    assert_int_equal(f->status, 0);
+    assert_int_equal(f->echoed, 42);
+    assert_true(rpc_peer_connected(f->peer));
+    assert_int_equal(rpc_cluster_id(f->client_rpc)->bytes[0], 1);
+}
+
+/* Every size around the buffer's and the frame's limits, several under way at once. */
+static void payloads_survive_the_way(void **state)
+{
+    static const size_t sizes[] = { 1,        4095,
+                                    16 << 10, (16 << 10) + 1,
+                                    1 << 20,  FRAME_PAYLOAD_BYTES_MAX };
+    struct fixture *f = *state;
+    struct rpc_call calls[ARRAY_COUNT(sizes)] = { 0 };
+
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        struct payload *payload = payload_new(rpc_payloads(f->client_rpc), sizes[i]);
+
+        memset(payload->data, (int)i + 1, sizes[i]);
+        call_start(f, &calls[i], i, payload, 20000);
+        payload_drop(payload);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        run_until(f, &f->ended, (unsigned)i + 1);
+        assert_int_equal(f->status, 0);
+    }
+    assert_int_equal(f->payload_count, FRAME_PAYLOAD_BYTES_MAX);
+    assert_int_equal(f->payload_first, ARRAY_COUNT(sizes));
+}
+
+static void failures_carry_words(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call call = { .data = f };
+
+    assert_int_equal(rpc_call_start(&call, f->peer, MSG_LOOKUP, NULL, NULL, 0, 5000, on_done), 0);
+    run_until(f, &f->ended, 1);
+    assert_int_equal(f->status, MORSEL_UNKNOWN_TYPE);
+    assert_string_equal(f->text, "no such thing");
+}
+
+static void silence_times_out(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call call = { 0 };
+
+    f->hold = true;
+    call_start(f, &call, 1, NULL, 50);
+    run_until(f, &f->ended, 1);
+    assert_int_equal(f->status, MORSEL_TIMEDOUT);
+}
+
+static void cancelled_calls_end_once(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call call = { 0 };
+
+    f->hold = true;
+    call_start(f, &call, 1, NULL, RPC_NO_DEADLINE);
+    run_until(f, &f->handled, 1);
+    rpc_call_cancel(&call);
+    assert_int_equal(f->ended, 0);
+    (void)uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->ended, 1);
+    assert_int_equal(f->status, MORSEL_CANCELED);
+    /* The late answer finds nobody. */
+    rpc_reply(f->held[0], NULL, NULL);
+    f->held_count = 0;
+    f->hold = false;
+    call_start(f, &call, 1, NULL, 5000);
+    run_until(f, &f->ended, 2);
+    assert_int_equal(f->status, 0);
+}
+
+static void on_closed(void *data)
+{
+    *(unsigned *)data = 1;
+}
+
+/* A call that was sent and not answered is sent again to the server's next life. */
+static void calls_outlive_the_server(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call call = { 0 };
+    unsigned closed = 0;
+    char address[64];
+    uint64_t first_life;
+
+    (void)snprintf(address, sizeof(address), "%s", rpc_server_address(f->server));
+    f->hold = true;
+    call_start(f, &call, 9, NULL, 10000);
+    run_until(f, &f->handled, 1);
+    first_life = rpc_peer_start_id(f->peer);
+    rpc_close(f->server_rpc, on_closed, &closed);
+    rpc_reply(f->held[0], NULL, NULL);
+    f->held_count = 0;
+    run_until(f, &closed, 1);
+    f->hold = false;
+    f->server_rpc = rpc_make(f, ROLE_IOD, 1);
+    listen_at(f, address);
+    run_until(f, &f->ended, 1);
+    assert_int_equal(f->status, 0);
+    assert_int_equal(f->echoed, 10);
+    assert_true(rpc_peer_start_id(f->peer) != first_life);
+}
+
+static void nobody_there_is_unreachable(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call call = { 0 };
+    unsigned closed = 0;
+
+    rpc_close(f->server_rpc, on_closed, &closed);
+    f->server_rpc = NULL;
+    run_until(f, &closed, 1);
+    call_start(f, &call, 9, NULL, 200);
+    run_until(f, &f->ended, 1);
+    assert_int_equal(f->status, MORSEL_UNREACHABLE);
+}
+
+static void strangers_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call call = { 0 };
+    struct cluster_id other = { { 2 } };
+
+    rpc_set_cluster_id(f->client_rpc, &other);
+    call_start(f, &call, 1, NULL, 5000);
+    run_until(f, &f->ended, 1);
+    assert_int_equal(f->status, MORSEL_WRONG_CLUSTER);
+}
+
+/* ---- Raw bytes at the server's door ---- */
+
+struct raw
+{
+    uv_tcp_t tcp;
+    uv_connect_t connect;
+    uv_write_t write;
+    uint8_t bytes[256];
+    unsigned count;
+    unsigned closed; /* By the server. */
+    char in[256];
+};
+
+static void raw_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    struct raw *raw = handle->data;
+
+    (void)suggested;
+    *buf = uv_buf_init(raw->in, sizeof(raw->in));
+}
+
+static void raw_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
+{
+    struct raw *raw = stream->data;
+
+    (void)buf;
+    if (count < 0) {
+        raw->closed = 1;
+        uv_close((uv_handle_t *)stream, NULL);
+    }
+}
+
+static void raw_connected(uv_connect_t *connect, int status)
+{
+    struct raw *raw = connect->data;
+    uv_buf_t buf = uv_buf_init((char *)raw->bytes, raw->count);
+
+    assert_int_equal(status, 0);
+    (void)uv_read_start((uv_stream_t *)&raw->tcp, raw_alloc, raw_read);
+    (void)uv_write(&raw->write, (uv_stream_t *)&raw->tcp, &buf, 1, NULL);
+}
+
+static void server_hangs_up_on(struct fixture *f, struct raw *raw)
+{
+    struct sockaddr_in address;
+    const char *text = rpc_server_address(f->server);
+
+    assert_int_equal(uv_ip4_addr("127.0.0.1", atoi(strchr(text, ':') + 1), &address), 0);
+    assert_int_equal(uv_tcp_init(&f->loop, &raw->tcp), 0);
+    raw->tcp.data = raw->connect.data = raw;
+    assert_int_equal(
+        uv_tcp_connect(&raw->connect, &raw->tcp, (const struct sockaddr *)&address, raw_connected),
+        0);
+    run_until(f, &raw->closed, 1);
+}
+
+static void noise_is_hung_up_on(void **state)
+{
+    struct fixture *f = *state;
+    struct raw raw = { .count = 64 };
+    struct rpc_call call = { 0 };
+
+    memset(raw.bytes, 'x', 64);
+    server_hangs_up_on(f, &raw);
+    assert_int_equal(rpc_statistics(f->server_rpc)->frames_malformed, 1);
+    /* And the server goes on serving others. */
+    call_start(f, &call, 1, NULL, 5000);
+    run_until(f, &f->ended, 1);
+    assert_int_equal(f->status, 0);
+}
+
+static void bodies_are_checked(void **state)
+{
+    struct fixture *f = *state;
+    struct raw raw = { .count = FRAME_HEADER_BYTES + 4 };
+    struct frame_header header = {
+        .version = FRAME_VERSION, .type = MSG_HELLO, .body_length = 4, .body_crc = 1
+    };
+
+    frame_encode(&header, raw.bytes);
+    server_hangs_up_on(f, &raw);
+    assert_int_equal(rpc_statistics(f->server_rpc)->frames_malformed, 1);
+}
+
+static void first_word_is_hello(void **state)
+{
+    struct fixture *f = *state;
+    struct raw raw = { .count = FRAME_HEADER_BYTES };
+    struct frame_header header = { .version = FRAME_VERSION, .type = MSG_LOOKUP };
+
+    frame_encode(&header, raw.bytes);
+    server_hangs_up_on(f, &raw);
+    assert_int_equal(f->handled, 0);
+}
+
+static void port_in_use_is_said(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_server_hooks hooks = { .handle = handle, .data = f };
+    struct rpc_server *second;
+    struct errmsg err = { "" };
+
+    assert_int_equal(
+        rpc_listen(f->client_rpc, rpc_server_address(f->server), &hooks, &second, &err),
+        MORSEL_BUSY);
+    assert_non_null(strstr(err.text, "address already in use"));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(answers_come_back),           TEST(payloads_survive_the_way),
+        TEST(failures_carry_words),        TEST(silence_times_out),
+        TEST(cancelled_calls_end_once),    TEST(calls_outlive_the_server),
+        TEST(nobody_there_is_unreachable), TEST(strangers_are_refused),
+        TEST(noise_is_hung_up_on),         TEST(bodies_are_checked),
+        TEST(first_word_is_hello),         TEST(port_in_use_is_said),
+    };
+
+    return cmocka_run_group_tests_name("rpc", tests, NULL, NULL);
+}
