@@ -1,0 +1,179 @@
+/* Attributes: chmod, chown, times, size, what clients wrote, and the policy of directories. */
+#include "common/check.h"
+#include "common/messages.h"
+#include "common/status.h"
+#include "meta/acl.h"
+#include "meta/namespace_txn.h"
+
+#include <string.h>
+
+enum { MODE_SETUID = 04000, MODE_SETGID = 02000, MODE_GROUP_EXEC = 010, MODE_TYPE = 0170000 };
+
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The access list follows the mode. */
+static int chmod_acl(struct ns_txn *t, const struct inode *inode)
+{
+    struct slice name = { (const uint8_t *)ACL_NAME_ACCESS, strlen(ACL_NAME_ACCESS) };
+    struct record_key key = key_xattr(inode->id, name);
+    struct slice stored;
+    struct acl acl;
+    struct buf text;
+    int rv;
+
+    if ((inode->flags & INODE_HAS_ACL) == 0) {
+        return 0;
+    }
+    if ((rv = ns_plain_get(t->ns, key, &stored, t->err)) != 0 ||
+        (rv = acl_parse(stored, &acl)) != 0) {
+        errmsg_set(t->err, "the access list of inode %llu is damaged",
+                   (unsigned long long)inode->id);
+        return MORSEL_CORRUPT;
+    }
+    acl_chmod(&acl, inode->mode);
+    buf_init(&text);
+    acl_format(&acl, &text);
+    t->ns->batch.bytes.failed |= text.failed;
+    txn_plain_put(t, key, buf_slice(&text));
+    buf_free(&text);
+    return 0;
+}
+
+/* chown takes the set-id bits away, as Linux does, unless the mode is set in the same breath. */
+static void set_owner(const struct meta_op *op, struct inode *inode)
+{
+    uint32_t valid = op->setattr.valid;
+
+    if ((valid & SETATTR_UID) != 0) {
+        inode->uid = op->setattr.uid;
+    }
+    if ((valid & SETATTR_GID) != 0) {
+        inode->gid = op->setattr.gid;
+    }
+    if ((valid & (SETATTR_UID | SETATTR_GID)) != 0 && !mode_is_directory(inode->mode)) {
+        inode->mode &= ~(uint32_t)MODE_SETUID;
+        if ((inode->mode & MODE_GROUP_EXEC) != 0) {
+            inode->mode &= ~(uint32_t)MODE_SETGID;
+        }
+    }
+}
+
+/* chmod: set-group-id is only for members of the group (and root). */
+static int set_mode(struct ns_txn *t, struct inode *inode)
+{
+    uint32_t mode = t->op->setattr.mode & 07777;
+
+    if ((t->op->setattr.valid & SETATTR_MODE) == 0) {
+        return 0;
+    }
+    if ((mode & MODE_SETGID) != 0 && !txn_in_group(t, inode->gid)) {
+        mode &= ~(uint32_t)MODE_SETGID;
+    }
+    inode->mode = (inode->mode & MODE_TYPE) | mode;
+    return chmod_acl(t, inode);
+}
+
+static void set_times(const struct meta_op *op, struct inode *inode)
+{
+    uint32_t valid = op->setattr.valid;
+
+    if ((valid & (SETATTR_SIZE | SETATTR_DATA | SETATTR_MTIME_NOW)) != 0) {
+        inode->mtime_ns = op->time_ns;
+    }
+    if ((valid & SETATTR_MTIME) != 0) {
+        inode->mtime_ns = op->setattr.mtime_ns;
+    }
+    if ((valid & SETATTR_ATIME_NOW) != 0) {
+        inode->atime_ns = op->time_ns;
+    }
+    if ((valid & SETATTR_ATIME) != 0) {
+        inode->atime_ns = op->setattr.atime_ns;
+    }
+}
+
+int apply_setattr(struct ns_txn *t)
+{
+    const struct meta_op *op = t->op;
+    uint32_t valid = op->setattr.valid;
+    struct inode *inode;
+    int rv;
+
+    if ((valid & ~(uint32_t)SETATTR_KNOWN) != 0) {
+        return MORSEL_INVAL;
+    }
+    if ((rv = txn_inode(t, op->setattr.inode, &inode)) != 0) {
+        return rv;
+    }
+    if ((valid & (SETATTR_SIZE | SETATTR_DATA)) != 0 && !mode_is_regular(inode->mode)) {
+        return mode_is_directory(inode->mode) ? MORSEL_ISDIR : MORSEL_INVAL;
+    }
+    if ((valid & SETATTR_SIZE) != 0 && op->setattr.size > INT64_MAX) {
+        return MORSEL_FBIG;
+    }
+    t->op->target = inode->id;
+    txn_change(t, inode);
+    set_owner(op, inode);
+    if ((valid & SETATTR_SIZE) != 0) {
+        inode->size = op->setattr.size;
+        inode->reach = max_u64(inode->reach, inode->size);
+    }
+    if ((valid & (SETATTR_SIZE | SETATTR_DATA)) != 0) {
+        inode->data_version++;
+    }
+    set_times(op, inode);
+    return set_mode(t, inode);
+}
+
+int apply_wrote(struct ns_txn *t)
+{
+    const struct meta_op *op = t->op;
+    int64_t mtime_ns = op->wrote.mtime_ns != 0 ? op->wrote.mtime_ns : op->time_ns;
+    struct inode *inode;
+    int64_t ctime_ns;
+    int rv;
+
+    if ((rv = txn_inode(t, op->wrote.inode, &inode)) != 0) {
+        return rv;
+    }
+    if (!mode_is_regular(inode->mode)) {
+        return MORSEL_INVAL;
+    }
+    if (op->wrote.size > INT64_MAX || op->wrote.reach > INT64_MAX) {
+        return MORSEL_FBIG;
+    }
+    ctime_ns = inode->ctime_ns > mtime_ns ? inode->ctime_ns : mtime_ns;
+    t->op->target = inode->id;
+    txn_change(t, inode);
+    inode->size = max_u64(inode->size, op->wrote.size);
+    inode->reach = max_u64(inode->reach, max_u64(op->wrote.size, op->wrote.reach));
+    inode->mtime_ns = mtime_ns;
+    inode->ctime_ns = ctime_ns; /* The time of the write, not of its report. */
+    inode->data_version++;
+    return 0;
+}
+
+int apply_policy(struct ns_txn *t)
+{
+    const struct meta_op *op = t->op;
+    struct inode *inode;
+    int rv;
+
+    if ((rv = txn_inode(t, op->policy.inode, &inode)) != 0) {
+        return rv;
+    }
+    if (!mode_is_directory(inode->mode)) {
+        return MORSEL_NOTDIR;
+    }
+    if (!file_policy_valid(&op->policy.policy)) {
+        return MORSEL_INVAL;
+    }
+    t->op->target = inode->id;
+    t->counters.policies -= !file_policy_empty(&inode->policy);
+    inode->policy = op->policy.policy;
+    t->counters.policies += !file_policy_empty(&inode->policy);
+    txn_change(t, inode);
+    return 0;
+}

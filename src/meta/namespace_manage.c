@@ -1,0 +1,178 @@
+/* Operations of the manager itself: members, garbage, repairs. */
+#include "common/check.h"
+#include "common/status.h"
+#include "meta/namespace_txn.h"
+
+#include <string.h>
+
+int apply_member(struct ns_txn *t)
+{
+    struct record_key key = key_member(t->op->member.id);
+    struct buf *record = &t->ns->record;
+
+    if (t->op->member.id == 0) {
+        return MORSEL_INVAL;
+    }
+    buf_clear(record);
+    member_encode(&t->op->member, record);
+    t->ns->batch.bytes.failed |= record->failed;
+    kv_batch_put(&t->ns->batch, record_key_slice(&key), buf_slice(record));
+    return 0;
+}
+
+int apply_collected(struct ns_txn *t)
+{
+    const struct meta_op *op = t->op;
+    struct slice list = op->objects.objects;
+    size_t count = op_objects_count(list);
+
+    for (size_t i = 0; i < count; i++) {
+        struct object_id object = op_object_at(list, i);
+        bool garbage;
+        int rv = ns_is_garbage(t->ns, op->objects.server, object, &garbage, t->err);
+
+        if (rv != 0) {
+            return rv;
+        }
+        /* A report that comes twice, or names an object twice in a row, counts once. */
+        if (garbage &&
+            (i == 0 || memcmp(list.data + i * OP_OBJECT_BYTES,
+                              list.data + (i - 1) * OP_OBJECT_BYTES, OP_OBJECT_BYTES) != 0)) {
+            txn_delete(t, key_garbage(op->objects.server, object));
+            t->counters.garbage--;
+        }
+    }
+    return 0;
+}
+
+int apply_garbage(struct ns_txn *t)
+{
+    const struct meta_op *op = t->op;
+    struct slice list = op->objects.objects;
+    size_t count = op_objects_count(list);
+
+    for (size_t i = 0; i < count; i++) {
+        struct object_id object = op_object_at(list, i);
+        bool garbage;
+        int rv = ns_is_garbage(t->ns, op->objects.server, object, &garbage, t->err);
+
+        if (rv != 0) {
+            return rv;
+        }
+        if (!garbage) {
+            txn_plain_put(t, key_garbage(op->objects.server, object), (struct slice){ NULL, 0 });
+            t->counters.garbage++;
+        }
+    }
+    return 0;
+}
+
+/* ---- Repairs ------------------------------------------------------------------------------------
+ */
+
+static int repair_counts(struct ns_txn *t)
+{
+    struct inode *inode;
+    int rv = txn_inode(t, t->op->repair.inode, &inode);
+
+    if (rv == 0) {
+        inode->nlink = t->op->repair.nlink;
+        inode->entries = t->op->repair.entries;
+        txn_change(t, inode);
+    }
+    return rv;
+}
+
+static int repair_parent(struct ns_txn *t)
+{
+    struct inode *inode;
+    int rv = txn_inode(t, t->op->repair.inode, &inode);
+
+    if (rv == 0) {
+        inode->parent = t->op->repair.parent;
+        txn_change(t, inode);
+    }
+    return rv;
+}
+
+/* Remove an entry, or give it the type of its inode. Counts are mended when their turn comes. */
+static int repair_dentry(struct ns_txn *t, bool remove)
+{
+    const struct meta_op *op = t->op;
+    struct dentry dentry;
+    struct inode *inode;
+    int rv = txn_dentry_get(t, op->repair.parent, op->repair.name, &dentry);
+
+    if (remove) {
+        if (rv == MORSEL_CORRUPT) {
+            dentry = (struct dentry){ INODE_NONE, 0 }; /* Unreadable: it goes all the same. */
+            rv = 0;
+        }
+        if (rv == 0) {
+            txn_dentry_delete(t, op->repair.parent, op->repair.name, &dentry);
+        }
+        return rv;
+    }
+    if (rv != 0 || (rv = txn_inode(t, dentry.inode, &inode)) != 0) {
+        return rv;
+    }
+    txn_dentry_delete(t, op->repair.parent, op->repair.name, &dentry);
+    dentry.type = inode->mode & 0170000;
+    txn_dentry_put(t, op->repair.parent, op->repair.name, &dentry);
+    return 0;
+}
+
+/* A nameless inode becomes "lost+INODE" in the root. The operation carries the name. */
+static int repair_attach(struct ns_txn *t)
+{
+    const struct meta_op *op = t->op;
+    struct inode *root, *inode;
+    struct dentry dentry;
+    int rv;
+
+    if ((rv = txn_inode(t, INODE_ROOT, &root)) != 0 ||
+        (rv = txn_inode(t, op->repair.inode, &inode)) != 0) {
+        return rv;
+    }
+    rv = txn_dentry_get(t, INODE_ROOT, op->repair.name, &dentry);
+    if (rv != MORSEL_NOENT) {
+        return rv == 0 ? MORSEL_EXIST : rv;
+    }
+    dentry = (struct dentry){ inode->id, inode->mode & 0170000 };
+    txn_dentry_put(t, INODE_ROOT, op->repair.name, &dentry);
+    root->entries++;
+    if (mode_is_directory(inode->mode)) {
+        root->nlink++;
+        inode->parent = INODE_ROOT;
+    } else {
+        inode->nlink = 1;
+    }
+    txn_change(t, inode);
+    txn_change_entries(t, root);
+    return 0;
+}
+
+int apply_repair(struct ns_txn *t)
+{
+    const struct meta_op *op = t->op;
+
+    switch (op->repair.what) {
+    case REPAIR_COUNTS:
+        return repair_counts(t);
+    case REPAIR_DENTRY:
+        return repair_dentry(t, true);
+    case REPAIR_TYPE:
+        return repair_dentry(t, false);
+    case REPAIR_ATTACH:
+        return repair_attach(t);
+    case REPAIR_PARENT:
+        return repair_parent(t);
+    case REPAIR_COUNTERS:
+        t->counters.inodes = op->repair.entries;
+        return 0;
+    case REPAIR_ORPHAN:
+        txn_orphan_delete(t, op->repair.inode);
+        return 0;
+    }
+    return MORSEL_INVAL;
+}
