@@ -18,6 +18,7 @@ struct config_reading
     void *settings;
     FILE *file;
     unsigned line;                 /* Of what was handed to inih last. */
+    char section[64];              /* The one that is ours. */
     unsigned seen_at[OPTIONS_MAX]; /* Line of each option; 0: not seen. */
     int status;                    /* The first error. */
     unsigned error_line;           /* 0: concerns the whole file. */
@@ -72,9 +73,15 @@ static char *take_line(char *line, int line_max, void *data)
     return r->status == 0 ? line : NULL;
 }
 
+/* "morsel status" is a command of "morsel" and reads its section. */
+static void section_name(const struct config_table *table, char section[64])
+{
+    (void)snprintf(section, 64, "%.*s", (int)strcspn(table->program, " "), table->program);
+}
+
 static void check_section(struct config_reading *r, const char *section)
 {
-    const char *program = r->table->program;
+    const char *program = r->section;
 
     if (section[0] == '\0') {
         errmsg_set(r->err, "key stands before any section; put [%s] above it", program);
@@ -95,7 +102,7 @@ static int take_key(void *data, const char *section, const char *name, const cha
     if (r->status != 0) {
         return 1;
     }
-    if (strcmp(section, r->table->program) != 0) {
+    if (strcmp(section, r->section) != 0) {
         if (!is_program(section)) {
             check_section(r, section);
         }
@@ -126,6 +133,7 @@ int config_read_file(const struct config_table *table, void *settings, const cha
     int bad_line;
 
     CHECK(table->options_count <= OPTIONS_MAX);
+    section_name(table, r.section);
     r.file = fopen(path, "re");
     if (r.file == NULL) {
         int status = status_from_errno(errno);
@@ -172,14 +180,13 @@ struct config_walk
 static void unknown_option(struct config_walk *w, const char *name)
 {
     const char *close = config_suggest(w->table, name);
-    const char *dashes = name[0] != '\0' && name[1] == '\0' ? "-" : "--";
 
     if (close != NULL && close[1] != '\0') {
         errmsg_set(w->err,
-                   "unknown option \"%s%s\"; did you mean \"--%s\"? (\"%s --help\" lists all)",
-                   dashes, name, close, w->table->program);
+                   "unknown option \"--%s\"; did you mean \"--%s\"? (\"%s --help\" lists all)",
+                   name, close, w->table->program);
     } else {
-        errmsg_set(w->err, "unknown option \"%s%s\" (\"%s --help\" lists all)", dashes, name,
+        errmsg_set(w->err, "unknown option \"--%s\" (\"%s --help\" lists all)", name,
                    w->table->program);
     }
 }
@@ -435,9 +442,12 @@ void config_print_man(const struct config_table *table)
 
 void config_print_sample(const struct config_table *table)
 {
+    char section[64];
+
+    section_name(table, section);
     (void)printf("# Settings of %s. A line that begins with \"#\" or \";\" is a comment.\n"
                  "# Every setting can also be given on the command line: --name=value.\n\n[%s]\n",
-                 table->program, table->program);
+                 section, section);
     for (size_t i = 0; i < table->options_count; i++) {
         const struct config_option *option = &table->options[i];
 

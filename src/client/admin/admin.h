@@ -1,0 +1,81 @@
+/* The `morsel` command: what its commands share.
+ *
+ * Each command lives in a file of its own and is one function from settings and operands to an exit
+ * code. A command first collects what it has to say, then prints it, as text or (--json) as one
+ * JSON document. Errors are one line on standard error; standard output holds results only.
+ */
+#ifndef MORSEL_CLIENT_ADMIN_ADMIN_H
+#define MORSEL_CLIENT_ADMIN_ADMIN_H
+
+#include "common/config.h"
+
+/* Exit codes, for scripts. They are part of the interface: morsel(1). */
+enum admin_exit {
+    ADMIN_OK = 0,
+    ADMIN_PROBLEM = 1,     /* It worked and found something wrong, or it failed for good. */
+    ADMIN_USAGE = 2,       /* The command line or the configuration is wrong. */
+    ADMIN_UNREACHABLE = 3, /* Manager or server does not answer. */
+    ADMIN_REPAIRED = 4     /* fsck: problems were found and all of them repaired. */
+};
+
+/* Options of all commands together; a command's table names those that it knows. */
+struct admin_settings
+{
+    char manager[CONFIG_STRING_MAX];
+    uint64_t timeout_ms;
+    bool json;
+    bool all;                        /* layout */
+    bool repair;                     /* fsck */
+    uint64_t servers;                /* cluster start; 0: as many as there were, or four */
+    char mount[CONFIG_STRING_MAX];   /* cluster start */
+    char options[CONFIG_STRING_MAX]; /* cluster start: of the mount */
+    bool force;                      /* cluster stop */
+};
+
+/* Rows of a table: what every command knows. */
+#define ADMIN_COMMON_OPTIONS                                                                       \
+    { "manager",                                                                                   \
+      CONFIG_STRING,                                                                               \
+      offsetof(struct admin_settings, manager),                                                    \
+      "",                                                                                          \
+      0,                                                                                           \
+      0,                                                                                           \
+      "HOST:PORT",                                                                                 \
+      "Manager of the cluster; else $MORSEL_MANAGER, else /etc/morselfs/client.conf." },           \
+        { "timeout",                                                                               \
+          CONFIG_TIME_MS,                                                                          \
+          offsetof(struct admin_settings, timeout_ms),                                             \
+          "5s",                                                                                    \
+          1,                                                                                       \
+          3600000,                                                                                 \
+          "TIME",                                                                                  \
+          "How long to wait for an answer." },                                                     \
+    {                                                                                              \
+        "json", CONFIG_BOOL, offsetof(struct admin_settings, json), "no", 0, 0, "",                \
+            "Print one JSON document."                                                             \
+    }
+
+enum { ADMIN_OPERANDS_MAX = 16 };
+
+struct admin_arguments
+{
+    struct admin_settings settings;
+    const char *operands[ADMIN_OPERANDS_MAX];
+    size_t operands_count;
+};
+
+/* One line "morsel: ..." on standard error. Returns `code`. */
+int admin_failed(enum admin_exit code, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The commands. */
+int command_status(const struct admin_arguments *arguments);
+int command_df(const struct admin_arguments *arguments);
+int command_layout(const struct admin_arguments *arguments);
+int command_setpolicy(const struct admin_arguments *arguments);
+int command_getpolicy(const struct admin_arguments *arguments);
+int command_fsck(const struct admin_arguments *arguments);
+int command_stats(const struct admin_arguments *arguments);
+int command_cluster(const struct admin_arguments *arguments);
+
+#endif

@@ -1,0 +1,435 @@
+/* morsel cluster start|stop|status. */
+#include "client/admin/cluster_file.h"
+
+#include "client/admin/print_file.h"
+#include "client/admin/process_file.h"
+#include "common/limits.h"
+#include "common/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SERVERS_DEFAULT = 4 };
+
+/* ---- Paths ------------------------------------------------------------------------------------
+ */
+
+void cluster_path(const struct cluster *c, const char *subdir, const char *name, const char *suffix,
+                  char path[CLUSTER_PATH_MAX])
+{
+    (void)snprintf(path, CLUSTER_PATH_MAX, "%s/%s/%.32s.%s", c->dir, subdir, name, suffix);
+}
+
+bool cluster_read_line(const char *path, char *line, size_t line_max)
+{
+    FILE *file = fopen(path, "re");
+    bool good;
+
+    line[0] = '\0';
+    if (file == NULL) {
+        return false;
+    }
+    good = fgets(line, (int)line_max, file) != NULL;
+    (void)fclose(file);
+    line[strcspn(line, "\n")] = '\0';
+    return good && line[0] != '\0';
+}
+
+bool cluster_write_line(const char *path, const char *line)
+{
+    FILE *file = fopen(path, "we");
+    bool good;
+
+    if (file == NULL) {
+        return false;
+    }
+    good = fprintf(file, "%s\n", line) > 0;
+    return fclose(file) == 0 && good;
+}
+
+void cluster_address(const struct cluster *c, const char *name, char address[CONFIG_STRING_MAX])
+{
+    char path[CLUSTER_PATH_MAX];
+
+    cluster_path(c, "run", name, "address", path);
+    (void)cluster_read_line(path, address, CONFIG_STRING_MAX);
+}
+
+static pid_t node_pid(const struct cluster *c, const char *name)
+{
+    char path[CLUSTER_PATH_MAX];
+
+    cluster_path(c, "run", name, "pid", path);
+    return process_running(path);
+}
+
+static void server_name(uint32_t number, char name[CLUSTER_NAME_MAX])
+{
+    (void)snprintf(name, CLUSTER_NAME_MAX, "iod-%" PRIu32, number);
+}
+
+static uint32_t count_servers(const struct cluster *c)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 1; i <= SERVERS_MAX; i++) {
+        char path[CLUSTER_PATH_MAX];
+
+        (void)snprintf(path, sizeof(path), "%s/iod-%" PRIu32, c->dir, i);
+        count = access(path, F_OK) == 0 ? i : count;
+    }
+    return count;
+}
+
+/* The directory of the command line, or ~/.local/state/morselfs. */
+static int open_cluster(const char *given, struct cluster *c, struct errmsg *err)
+{
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    char cwd[PATH_MAX] = "";
+    int count;
+
+    c->lock_fd = -1;
+    if (given != NULL && given[0] == '/') {
+        count = snprintf(c->dir, sizeof(c->dir), "%s", given);
+    } else if (given != NULL && getcwd(cwd, sizeof(cwd)) != NULL) {
+        count = snprintf(c->dir, sizeof(c->dir), "%s/%s", cwd, given);
+    } else if (given == NULL && state != NULL && state[0] == '/') {
+        count = snprintf(c->dir, sizeof(c->dir), "%s/morselfs", state);
+    } else if (given == NULL && home != NULL && home[0] == '/') {
+        count = snprintf(c->dir, sizeof(c->dir), "%s/.local/state/morselfs", home);
+    } else {
+        errmsg_set(err, "no directory is known for the cluster; name one");
+        return MORSEL_INVAL;
+    }
+    if (count >= (int)sizeof(c->dir)) {
+        errmsg_set(err, "name of the directory is too long");
+        return MORSEL_NAMETOOLONG;
+    }
+    c->servers = count_servers(c);
+    return 0;
+}
+
+bool cluster_default_manager(char address[CONFIG_STRING_MAX])
+{
+    struct cluster c;
+
+    if (open_cluster(NULL, &c, NULL) != 0 || node_pid(&c, "meta") == 0) {
+        return false;
+    }
+    cluster_address(&c, "meta", address);
+    return address[0] != '\0';
+}
+
+/* mkdir -p */
+static int make_directories(const char *path, struct errmsg *err)
+{
+    char part[CLUSTER_PATH_MAX];
+
+    (void)snprintf(part, sizeof(part), "%s", path);
+    for (char *at = part + 1;; at++) {
+        char kept = *at;
+
+        if (kept != '/' && kept != '\0') {
+            continue;
+        }
+        *at = '\0';
+        if (mkdir(part, 0755) != 0 && errno != EEXIST) {
+            int rv = status_from_errno(errno);
+
+            errmsg_set(err, "cannot make the directory %s: %s", part, strerror(errno));
+            return rv;
+        }
+        *at = kept;
+        if (kept == '\0') {
+            return 0;
+        }
+    }
+}
+
+static int lock_cluster(struct cluster *c, struct errmsg *err)
+{
+    char path[CLUSTER_PATH_MAX];
+
+    (void)snprintf(path, sizeof(path), "%s/run/lock", c->dir);
+    c->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (c->lock_fd < 0 || flock(c->lock_fd, LOCK_EX) != 0) {
+        int rv = status_from_errno(errno);
+
+        errmsg_set(err, "%s: %s", path, strerror(errno));
+        return rv;
+    }
+    return 0;
+}
+
+static void unlock_cluster(struct cluster *c)
+{
+    if (c->lock_fd >= 0) {
+        (void)close(c->lock_fd);
+        c->lock_fd = -1;
+    }
+}
+
+/* ---- Start ------------------------------------------------------------------------------------
+ */
+
+struct starting
+{
+    struct cluster *c;
+    const struct admin_settings *settings;
+    char names[SERVERS_MAX + 1][CLUSTER_NAME_MAX]; /* What this run has started. */
+    uint32_t names_count;
+    struct errmsg err;
+};
+
+/* Start a daemon that listens at `listen`; its real address is noted. */
+static int run_daemon(struct starting *s, const char *name, const char *program, const char *listen,
+                      const char *manager)
+{
+    char path[CLUSTER_PATH_MAX];
+    char data_dir[CLUSTER_PATH_MAX + 16];
+    char listen_at[CONFIG_STRING_MAX + 16];
+    char manager_at[CONFIG_STRING_MAX + 16];
+    char log[CLUSTER_PATH_MAX];
+    char pid_file[CLUSTER_PATH_MAX];
+    char *argv[] = { path, data_dir, listen_at, manager[0] == '\0' ? NULL : manager_at, NULL };
+    struct process_start start = {
+        .argv = argv, .log = log, .pid_file = pid_file, .timeout_ms = CLUSTER_WAIT_MS
+    };
+    char ready[PROCESS_LINE_MAX];
+    char address_path[CLUSTER_PATH_MAX];
+    int rv;
+
+    process_find_program(program, path, sizeof(path));
+    (void)snprintf(data_dir, sizeof(data_dir), "--data-dir=%s/%s", s->c->dir, name);
+    (void)snprintf(listen_at, sizeof(listen_at), "--listen=%s", listen);
+    (void)snprintf(manager_at, sizeof(manager_at), "--manager=%s", manager);
+    cluster_path(s->c, "log", name, "log", log);
+    cluster_path(s->c, "run", name, "pid", pid_file);
+    rv = process_start(&start, ready, &s->err);
+    if (rv != 0) {
+        return rv;
+    }
+    (void)snprintf(s->names[s->names_count++], CLUSTER_NAME_MAX, "%s", name);
+    cluster_path(s->c, "run", name, "address", address_path);
+    if (!cluster_write_line(address_path, ready)) {
+        errmsg_set(&s->err, "%s: cannot be written: %s", address_path, strerror(errno));
+        return MORSEL_IO;
+    }
+    return 0;
+}
+
+/* At its old address, so that mounts which are still there find it again; if that is taken, at any.
+ */
+static int start_daemon(struct starting *s, const char *name, const char *program,
+                        const char *manager)
+{
+    char address[CONFIG_STRING_MAX];
+
+    if (node_pid(s->c, name) != 0) {
+        return 0;
+    }
+    cluster_address(s->c, name, address);
+    if (address[0] != '\0' && run_daemon(s, name, program, address, manager) == 0) {
+        return 0;
+    }
+    return run_daemon(s, name, program, "127.0.0.1:0", manager);
+}
+
+static int start_all(struct starting *s)
+{
+    char manager[CONFIG_STRING_MAX];
+    uint32_t servers = (uint32_t)s->settings->servers;
+    bool mounted;
+    int rv = start_daemon(s, "meta", "morsel-meta", "");
+
+    cluster_address(s->c, "meta", manager);
+    servers = servers == 0 && s->c->servers == 0 ? SERVERS_DEFAULT : servers;
+    servers = servers < s->c->servers ? s->c->servers : servers;
+    for (uint32_t i = 1; rv == 0 && i <= servers; i++) {
+        char name[CLUSTER_NAME_MAX];
+
+        server_name(i, name);
+        rv = start_daemon(s, name, "morsel-iod", manager);
+        errmsg_wrap(&s->err, "%s", rv == 0 ? "" : name);
+    }
+    if (rv == 0 && s->settings->mount[0] != '\0') {
+        rv = cluster_mount(s->c, s->settings->mount, s->settings->options, &mounted, &s->err);
+    }
+    return rv;
+}
+
+/* Take down what this run has started: a failed start leaves no half cluster behind. */
+static void take_back(struct starting *s)
+{
+    while (s->names_count > 0) {
+        char pid_file[CLUSTER_PATH_MAX];
+
+        cluster_path(s->c, "run", s->names[--s->names_count], "pid", pid_file);
+        (void)process_stop(pid_file, CLUSTER_WAIT_MS, NULL);
+    }
+}
+
+static int cluster_start(struct cluster *c, const struct admin_settings *settings)
+{
+    char path[CLUSTER_PATH_MAX];
+    struct starting s = { .c = c, .settings = settings };
+    int rv = 0;
+
+    if (settings->servers != 0 && settings->servers < c->servers) {
+        return admin_failed(ADMIN_USAGE,
+                            "%s holds the data of %" PRIu32 " servers; a cluster cannot shrink yet",
+                            c->dir, c->servers);
+    }
+    (void)snprintf(path, sizeof(path), "%s/run", c->dir);
+    rv = make_directories(path, &s.err);
+    (void)snprintf(path, sizeof(path), "%s/log", c->dir);
+    if (rv == 0 && (rv = make_directories(path, &s.err)) == 0 &&
+        (rv = lock_cluster(c, &s.err)) == 0) {
+        rv = start_all(&s);
+        if (rv != 0) {
+            take_back(&s);
+        }
+    }
+    unlock_cluster(c);
+    c->servers = count_servers(c);
+    return rv == 0 ? ADMIN_OK : admin_failed(ADMIN_PROBLEM, "%s", s.err.text);
+}
+
+/* ---- Stop -------------------------------------------------------------------------------------
+ */
+
+/* The mount first, which flushes into the servers, which report to the manager. */
+static int stop_all(struct cluster *c, bool force, struct errmsg *err)
+{
+    int rv = cluster_unmount(c, force, err);
+
+    for (uint32_t i = c->servers + 1; rv == 0 && i > 0; i--) {
+        char name[CLUSTER_NAME_MAX] = "meta";
+        char pid_file[CLUSTER_PATH_MAX];
+
+        if (i > 1) {
+            server_name(i - 1, name);
+        }
+        cluster_path(c, "run", name, "pid", pid_file);
+        rv = process_stop(pid_file, CLUSTER_WAIT_MS, err);
+        if (rv != 0) {
+            errmsg_wrap(err, "%s", name);
+        }
+    }
+    return rv;
+}
+
+static int cluster_stop(struct cluster *c, const struct admin_settings *settings)
+{
+    char path[CLUSTER_PATH_MAX];
+    struct errmsg err;
+    int rv;
+
+    (void)snprintf(path, sizeof(path), "%s/run", c->dir);
+    if (access(path, F_OK) != 0) {
+        return ADMIN_OK; /* There never was one. */
+    }
+    rv = lock_cluster(c, &err);
+    if (rv == 0) {
+        rv = stop_all(c, settings->force, &err);
+    }
+    unlock_cluster(c);
+    return rv == 0 ? ADMIN_OK : admin_failed(ADMIN_PROBLEM, "%s", err.text);
+}
+
+/* ---- Status -----------------------------------------------------------------------------------
+ */
+
+static bool show_node(const struct cluster *c, const char *name, json_t *nodes)
+{
+    char address[CONFIG_STRING_MAX];
+    pid_t pid = node_pid(c, name);
+
+    cluster_address(c, name, address);
+    if (nodes != NULL) {
+        (void)json_array_append_new(nodes,
+                                    json_pack("{s:s, s:b, s:i, s:s}", "name", name, "running",
+                                              pid != 0, "pid", (int)pid, "address", address));
+    } else if (pid != 0) {
+        (void)printf("  %-8s  %-22s  pid %d\n", name, address, (int)pid);
+    } else {
+        (void)printf("  %-8s  not running\n", name);
+    }
+    return pid != 0;
+}
+
+static bool show_nodes(const struct cluster *c, json_t *nodes)
+{
+    bool all = show_node(c, "meta", nodes);
+
+    for (uint32_t i = 1; i <= c->servers; i++) {
+        char name[CLUSTER_NAME_MAX];
+
+        server_name(i, name);
+        all = show_node(c, name, nodes) && all;
+    }
+    return all && c->servers > 0;
+}
+
+/* `running_out`: manager and all servers run. */
+static bool cluster_show(const struct cluster *c, bool json, bool *running_out)
+{
+    json_t *nodes = json ? json_array() : NULL;
+    char manager[CONFIG_STRING_MAX];
+    char point[CLUSTER_PATH_MAX];
+    pid_t pid;
+    bool mounted = cluster_mounted(c, point, &pid);
+
+    cluster_address(c, "meta", manager);
+    if (!json) {
+        (void)printf("cluster in %s\n", c->dir);
+    }
+    *running_out = show_nodes(c, nodes);
+    if (json) {
+        return print_json(json_pack(
+            "{s:s, s:b, s:s, s:o, s:o}", "directory", c->dir, "running", *running_out, "manager",
+            manager, "mount", mounted ? json_string(point) : json_null(), "processes", nodes));
+    }
+    if (mounted) {
+        (void)printf("  %-8s  %-22s  pid %d\n", "mount", point, (int)pid);
+    }
+    return true;
+}
+
+int command_cluster(const struct admin_arguments *arguments)
+{
+    const struct admin_settings *settings = &arguments->settings;
+    const char *verb = arguments->operands[0];
+    struct cluster c;
+    struct errmsg err;
+    bool running;
+    int code = ADMIN_OK;
+
+    if (open_cluster(arguments->operands_count > 1 ? arguments->operands[1] : NULL, &c, &err) !=
+        0) {
+        return admin_failed(ADMIN_USAGE, "%s", err.text);
+    }
+    if (strcmp(verb, "start") == 0) {
+        code = cluster_start(&c, settings);
+    } else if (strcmp(verb, "stop") == 0) {
+        return cluster_stop(&c, settings);
+    } else if (strcmp(verb, "status") != 0) {
+        return admin_failed(ADMIN_USAGE,
+                            "unknown cluster command \"%s\"; there are start, stop and "
+                            "status",
+                            verb);
+    }
+    if (code != ADMIN_OK) {
+        return code;
+    }
+    return cluster_show(&c, settings->json, &running) && running ? ADMIN_OK : ADMIN_PROBLEM;
+}

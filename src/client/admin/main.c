@@ -1,0 +1,191 @@
+/* morsel: finds the command, reads its options, runs it. */
+#include "client/admin/admin.h"
+#include "client/admin/manager_file.h"
+#include "common/check.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct command
+{
+    const char *name;
+    struct config_table table;
+    size_t operands_min, operands_max;
+    int (*run)(const struct admin_arguments *arguments);
+};
+
+#define FIELD(name) offsetof(struct admin_settings, name)
+
+static const struct config_option common_options[] = { ADMIN_COMMON_OPTIONS };
+
+static const struct config_option layout_options[] = {
+    { "all", CONFIG_BOOL, FIELD(all), "no", 0, 0, "",
+      "Show every range, not only the first ones." },
+    ADMIN_COMMON_OPTIONS
+};
+
+static const struct config_option fsck_options[] = { { "repair", CONFIG_BOOL, FIELD(repair), "no",
+                                                       0, 0, "", "Repair what is found." },
+                                                     ADMIN_COMMON_OPTIONS };
+
+static const struct config_option cluster_options[] = {
+    { "servers", CONFIG_NUMBER, FIELD(servers), "0", 0, 64, "N",
+      "start: number of I/O daemons; 0: as many as there were, four at first." },
+    { "mount", CONFIG_STRING, FIELD(mount), "", 0, 0, "DIR",
+      "start: mount the cluster there too." },
+    { "options", CONFIG_STRING, FIELD(options), "", 0, 0, "LIST",
+      "start: options of the mount, as for mount -o." },
+    { "force", CONFIG_BOOL, FIELD(force), "no", 0, 0, "",
+      "stop: unmount even while files are open there." },
+    ADMIN_COMMON_OPTIONS
+};
+
+#define TABLE(words, summary, operands, options)                                                   \
+    {                                                                                              \
+        "morsel " words, summary, operands, options, ARRAY_COUNT(options)                          \
+    }
+
+static const struct command commands[] = {
+    { "status", TABLE("status", "Show members, capacity and health.", "", common_options), 0, 0,
+      command_status },
+    { "df", TABLE("df", "Show space, server by server.", "", common_options), 0, 0, command_df },
+    { "layout", TABLE("layout", "Show where every byte of a file lies.", "FILE...", layout_options),
+      1, ADMIN_OPERANDS_MAX, command_layout },
+    { "setpolicy",
+      TABLE("setpolicy",
+            "Say what new files in a directory get: class, replicas, morsel_size, stripe_size, "
+            "stripe_width (VALUE \"inherit\": what the parent says).",
+            "DIR KEY=VALUE...", common_options),
+      2, ADMIN_OPERANDS_MAX, command_setpolicy },
+    { "getpolicy",
+      TABLE("getpolicy", "Show what new files in a directory get.", "DIR", common_options), 1, 1,
+      command_getpolicy },
+    { "fsck",
+      TABLE("fsck", "Check the metadata, and the objects of all servers against it.", "",
+            fsck_options),
+      0, 0, command_fsck },
+    { "stats",
+      TABLE("stats", "Show the counters of the manager, or of the daemon at ADDRESS.", "[ADDRESS]",
+            common_options),
+      0, 1, command_stats },
+    { "cluster",
+      TABLE("cluster", "Run a development cluster on this machine, in DIR.",
+            "start|stop|status [DIR]", cluster_options),
+      1, 2, command_cluster },
+};
+
+int admin_failed(enum admin_exit code, const char *format, ...)
+{
+    va_list args;
+
+    (void)fflush(stdout);
+    (void)fprintf(stderr, "morsel: ");
+    va_start(args, format);
+    (void)vfprintf(stderr, format, args);
+    va_end(args);
+    (void)fprintf(stderr, "\n");
+    return (int)code;
+}
+
+static int print_overview(void)
+{
+    (void)printf("Usage: morsel COMMAND [OPTION...] [ARGUMENT...]\n"
+                 "Look after a MorselFS cluster.\n\n");
+    for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
+        (void)printf("  %-10s %s\n", commands[i].name, commands[i].table.summary);
+    }
+    (void)printf("\n\"morsel COMMAND --help\" lists the options of a command.\n"
+                 "Exit codes: 0 good, 1 a problem was found, 2 wrong usage, 3 cannot reach the "
+                 "cluster, 4 fsck repaired everything.\n");
+    return ADMIN_OK;
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
+        if (strcmp(commands[i].name, name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+/* Where the command's name stands in argv: behind options that all commands know, and their values.
+ * 0: nowhere. */
+static int find_command_word(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const struct config_option *option;
+
+        if (argv[i][0] != '-') {
+            return i;
+        }
+        option = strncmp(argv[i], "--", 2) == 0 ? config_find(&manager_table, argv[i] + 2) : NULL;
+        if (strcmp(argv[i], "--config") == 0 || (option != NULL && option->type != CONFIG_BOOL)) {
+            i++;
+        }
+    }
+    return 0;
+}
+
+static int check_operands(const struct command *command, const struct admin_arguments *arguments)
+{
+    if (arguments->operands_count >= command->operands_min) {
+        return ADMIN_OK;
+    }
+    return admin_failed(ADMIN_USAGE, "%s needs arguments: %s (\"morsel %s --help\" tells more)",
+                        command->name, command->table.operands, command->name);
+}
+
+/* `argv` without the command's name. */
+static int run_command(const struct command *command, int argc, char **argv)
+{
+    struct admin_arguments arguments;
+    struct errmsg err;
+    enum config_verdict verdict =
+        config_command_line(&command->table, &arguments.settings, argc, argv, arguments.operands,
+                            command->operands_max, &arguments.operands_count, &err);
+    int code;
+
+    if (verdict == CONFIG_BAD) {
+        return admin_failed(ADMIN_USAGE, "%s", err.text);
+    }
+    if (verdict != CONFIG_RUN) {
+        return config_answer(&command->table, verdict, &err);
+    }
+    code = check_operands(command, &arguments);
+    if (code == ADMIN_OK) {
+        code = command->run(&arguments);
+    }
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        return admin_failed(ADMIN_PROBLEM, "cannot write the result to standard output");
+    }
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    int at = find_command_word(argc, argv);
+    const struct command *command = at == 0 ? NULL : find_command(argv[at]);
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (command == NULL && at != 0) {
+        return admin_failed(ADMIN_USAGE, "unknown command \"%s\" (\"morsel --help\" lists all)",
+                            argv[at]);
+    }
+    if (command == NULL && argc > 1 && strcmp(argv[1], "--version") == 0) {
+        (void)printf("morsel %s\n", MORSELFS_VERSION);
+        return ADMIN_OK;
+    }
+    if (command == NULL && argc > 1 &&
+        (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        return print_overview();
+    }
+    if (command == NULL) {
+        return admin_failed(ADMIN_USAGE, "no command is given (\"morsel --help\" lists all)");
+    }
+    memmove(&argv[at], &argv[at + 1], (size_t)(argc - at) * sizeof(argv[0]));
+    return run_command(command, argc - 1, argv);
+}

@@ -1,0 +1,226 @@
+/* morsel status, morsel df: what the manager knows about itself and its storage servers. */
+#include "client/admin/admin_uv.h"
+#include "client/admin/print_file.h"
+#include "common/status.h"
+
+#include "meta.pb-c.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Ask the manager; on failure print why. */
+static int fetch_status(const struct admin_arguments *arguments, Morsel__StatusReply **reply_out,
+                        char address[CONFIG_STRING_MAX])
+{
+    Morsel__StatusRequest request = MORSEL__STATUS_REQUEST__INIT;
+    struct admin admin;
+    struct errmsg err;
+    void *reply;
+    int code;
+    int rv;
+
+    code = admin_open_manager(&admin, &arguments->settings);
+    if (code != ADMIN_OK) {
+        return code;
+    }
+    rv = admin_call(&admin, admin.manager, MSG_STATUS, &request.base,
+                    &morsel__status_reply__descriptor, &reply, &err);
+    (void)snprintf(address, CONFIG_STRING_MAX, "%s", rpc_peer_address(admin.manager));
+    admin_close(&admin);
+    if (rv != 0) {
+        return admin_failed(admin_exit_code(rv), "%s", err.text);
+    }
+    *reply_out = reply;
+    return ADMIN_OK;
+}
+
+static size_t count_up(const Morsel__StatusReply *status)
+{
+    size_t up = 0;
+
+    for (size_t i = 0; i < status->n_members; i++) {
+        up += status->members[i]->up;
+    }
+    return up;
+}
+
+static void cluster_id_text(const Morsel__StatusReply *status, char text[33])
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < status->cluster_id.len && i < 16; i++) {
+        (void)snprintf(text + 2 * i, 3, "%02x", status->cluster_id.data[i]);
+    }
+}
+
+static const char *health_words(const Morsel__StatusReply *status)
+{
+    if (status->n_members == 0) {
+        return "no servers";
+    }
+    return count_up(status) == status->n_members ? "healthy" : "degraded";
+}
+
+static json_t *member_json(const Morsel__Member *member)
+{
+    return json_pack("{s:i, s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "id", (int)member->id, "address",
+                     member->address, "name", member->name, "up", (int)member->up, "bytes_total",
+                     print_json_number(member->bytes_total), "bytes_free",
+                     print_json_number(member->bytes_free), "objects",
+                     print_json_number(member->objects), "silent_ms",
+                     print_json_number(member->silent_ms));
+}
+
+static json_t *members_json(const Morsel__StatusReply *status)
+{
+    json_t *members = json_array();
+
+    for (size_t i = 0; i < status->n_members; i++) {
+        (void)json_array_append_new(members, member_json(status->members[i]));
+    }
+    return members;
+}
+
+static bool print_status_json(const Morsel__StatusReply *status, const char *address)
+{
+    char cluster[33];
+
+    cluster_id_text(status, cluster);
+    return print_json(
+        json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "health",
+                  health_words(status), "cluster", cluster, "manager", address, "version",
+                  status->version, "uptime_ms", print_json_number(status->uptime_ms), "sequence",
+                  print_json_number(status->sequence), "inodes", print_json_number(status->inodes),
+                  "sessions", print_json_number(status->sessions), "garbage",
+                  print_json_number(status->garbage), "resident_bytes",
+                  print_json_number(status->resident_bytes), "servers", members_json(status)));
+}
+
+static void print_member(const Morsel__Member *member)
+{
+    char total[PRINT_TEXT_MAX];
+    char avail[PRINT_TEXT_MAX];
+    char silent[PRINT_TEXT_MAX];
+
+    (void)printf("%4" PRIu32 "  %-22s %-16s %10s %10s %4u%% %10" PRIu64 "  ", member->id,
+                 member->address, member->name, print_bytes(member->bytes_total, total),
+                 print_bytes(member->bytes_free, avail),
+                 print_percent(member->bytes_total - member->bytes_free, member->bytes_total),
+                 member->objects);
+    if (member->up) {
+        (void)printf("up\n");
+    } else {
+        (void)printf("DOWN for %s\n", print_duration_ms(member->silent_ms, silent));
+    }
+}
+
+static void print_status_text(const Morsel__StatusReply *status, const char *address)
+{
+    char cluster[33];
+    char uptime[PRINT_TEXT_MAX];
+    char resident[PRINT_TEXT_MAX];
+
+    cluster_id_text(status, cluster);
+    (void)printf("health    %s, %zu of %zu storage servers up\n", health_words(status),
+                 count_up(status), (size_t)status->n_members);
+    (void)printf("cluster   %s\n", cluster);
+    (void)printf("manager   %s, version %s, up %s, %s resident\n", address, status->version,
+                 print_duration_ms(status->uptime_ms, uptime),
+                 print_bytes(status->resident_bytes, resident));
+    (void)printf("contents  %" PRIu64 " inodes, %" PRIu64 " mounts, %" PRIu64
+                 " deleted objects to be collected\n\n",
+                 status->inodes, status->sessions, status->garbage);
+    (void)printf("  ID  %-22s %-16s %10s %10s %5s %10s  STATE\n", "ADDRESS", "HOST", "SIZE", "FREE",
+                 "USED", "OBJECTS");
+    for (size_t i = 0; i < status->n_members; i++) {
+        print_member(status->members[i]);
+    }
+}
+
+int command_status(const struct admin_arguments *arguments)
+{
+    char address[CONFIG_STRING_MAX];
+    Morsel__StatusReply *status;
+    bool healthy;
+    int code = fetch_status(arguments, &status, address);
+
+    if (code != ADMIN_OK) {
+        return code;
+    }
+    healthy = status->n_members > 0 && count_up(status) == status->n_members;
+    if (!arguments->settings.json) {
+        print_status_text(status, address);
+    } else if (!print_status_json(status, address)) {
+        healthy = false;
+    }
+    morsel__status_reply__free_unpacked(status, NULL);
+    return healthy ? ADMIN_OK : ADMIN_PROBLEM;
+}
+
+/* ---- df ---------------------------------------------------------------------------------------
+ */
+
+struct space
+{
+    uint64_t total, free;
+};
+
+/* Of the servers that are up, which is what a mount's statfs says. */
+static struct space sum_space(const Morsel__StatusReply *status)
+{
+    struct space sum = { 0, 0 };
+
+    for (size_t i = 0; i < status->n_members; i++) {
+        if (status->members[i]->up) {
+            sum.total += status->members[i]->bytes_total;
+            sum.free += status->members[i]->bytes_free;
+        }
+    }
+    return sum;
+}
+
+static void print_df_row(const char *name, uint64_t total, uint64_t avail, const char *remark)
+{
+    char size_text[PRINT_TEXT_MAX];
+    char used_text[PRINT_TEXT_MAX];
+    char free_text[PRINT_TEXT_MAX];
+
+    (void)printf("%-24s %10s %10s %10s %4u%%%s\n", name, print_bytes(total, size_text),
+                 print_bytes(total - avail, used_text), print_bytes(avail, free_text),
+                 print_percent(total - avail, total), remark);
+}
+
+static void print_df_text(const Morsel__StatusReply *status, const struct space *sum)
+{
+    (void)printf("%-24s %10s %10s %10s %5s\n", "SERVER", "SIZE", "USED", "FREE", "USED");
+    for (size_t i = 0; i < status->n_members; i++) {
+        const Morsel__Member *member = status->members[i];
+        char name[64];
+
+        (void)snprintf(name, sizeof(name), "%" PRIu32 " %.48s", member->id, member->address);
+        print_df_row(name, member->bytes_total, member->bytes_free, member->up ? "" : "  down");
+    }
+    print_df_row("together", sum->total, sum->free, "");
+}
+
+int command_df(const struct admin_arguments *arguments)
+{
+    char address[CONFIG_STRING_MAX];
+    Morsel__StatusReply *status;
+    struct space sum;
+    int code = fetch_status(arguments, &status, address);
+
+    if (code != ADMIN_OK) {
+        return code;
+    }
+    sum = sum_space(status);
+    if (!arguments->settings.json) {
+        print_df_text(status, &sum);
+    } else if (!print_json(
+                   json_pack("{s:o, s:o, s:o, s:o}", "bytes_total", print_json_number(sum.total),
+                             "bytes_free", print_json_number(sum.free), "inodes",
+                             print_json_number(status->inodes), "servers", members_json(status)))) {
+        code = ADMIN_PROBLEM;
+    }
+    morsel__status_reply__free_unpacked(status, NULL);
+    return code;
+}
