@@ -23,8 +23,8 @@ static const char RECORD_NAME[] = "epochs";
 static int record_format(const struct epoch_record *r, char *text)
 {
     int count = snprintf(text, RECORD_BYTES_MAX,
-                         "format = %d\nboot = %016" PRIx64 "\ncurrent = %" PRIu64 "\ndurable = %" PRIu64
-                         "\nclosed = %d\nobjects = %" PRIu64 "\n",
+                         "format = %d\nboot = %016" PRIx64 "\ncurrent = %" PRIu64
+                         "\ndurable = %" PRIu64 "\nclosed = %d\nobjects = %" PRIu64 "\n",
                          EPOCH_FORMAT, r->boot_id, r->current, r->durable, r->closed, r->objects);
 
     for (uint32_t i = 0; i < r->ranges_count; i++) {
@@ -107,11 +107,13 @@ static int record_read(int dir_fd, struct epoch_record *r, struct errmsg *err)
     text[count] = 0;
     rv = record_parse(text, r);
     if (rv == MORSEL_VERSION) {
-        errmsg_set(err, "%s is of a newer format than this program knows: run a newer one", RECORD_NAME);
-    } else if (rv != 0) {
-        errmsg_set(err,
-                   "%s is damaged: remove the file, and objects will be verified as after a power cut",
+        errmsg_set(err, "%s is of a newer format than this program knows: run a newer one",
                    RECORD_NAME);
+    } else if (rv != 0) {
+        errmsg_set(
+            err,
+            "%s is damaged: remove the file, and objects will be verified as after a power cut",
+            RECORD_NAME);
     }
     return rv;
 }
@@ -151,8 +153,10 @@ static void record_add_range(struct epoch_record *r, struct crashed_range range)
     if (range.first > range.last) {
         return;
     }
-    if (newest != NULL && newest->boot_id == range.boot_id && range.first - newest->last <= EPOCHS_NEAR) {
-        newest->last = range.last; /* A daemon that dies again and again fills the table with one range. */
+    if (newest != NULL && newest->boot_id == range.boot_id &&
+        range.first - newest->last <= EPOCHS_NEAR) {
+        newest->last =
+            range.last; /* A daemon that dies again and again fills the table with one range. */
         return;
     }
     if (r->ranges_count == CRASHED_RANGES_MAX) {
@@ -189,7 +193,9 @@ int epochs_open(struct epochs *e, int dir_fd, uint64_t boot_id, bool fresh, uint
                                                              .last = first - 1,
                                                              .boot_id = old.boot_id });
     }
-    e->first = first + 2; /* Room for the two epochs before the first, whose objects need a flushed stamp. */
+    e->first =
+        first +
+        2; /* Room for the two epochs before the first, whose objects need a flushed stamp. */
     e->record.closed = false;
     e->record.boot_id = boot_id;
     e->record.current = e->first;

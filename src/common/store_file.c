@@ -39,7 +39,8 @@ uint64_t store_now_ms(void)
 }
 
 /* `*fresh_out`: there was no objects directory, or it was empty. */
-static int store_open_dirs(struct store *store, const char *dir, bool *fresh_out, struct errmsg *err)
+static int store_open_dirs(struct store *store, const char *dir, bool *fresh_out,
+                           struct errmsg *err)
 {
     uint64_t objects = 0;
     int rv;
@@ -128,8 +129,8 @@ int store_open(const char *dir, const struct store_options *options, struct stor
         rv = store_open_dirs(store, dir, &fresh, err);
     }
     if (rv == 0) {
-        rv = epochs_open(&store->epochs, store->dir_fd, options->boot_id, fresh, (uint64_t)time(NULL),
-                         err);
+        rv = epochs_open(&store->epochs, store->dir_fd, options->boot_id, fresh,
+                         (uint64_t)time(NULL), err);
     }
     if (rv != 0) {
         errmsg_wrap(err, "object store in %s", dir);
@@ -152,8 +153,9 @@ void store_close(struct store *store)
     }
     clean = syncfs(store->objects_fd) == 0;
     if (!clean) {
-        store_log(store, "flush the file system of the object store: %s: objects will be verified "
-                         "at the next start",
+        store_log(store,
+                  "flush the file system of the object store: %s: objects will be verified "
+                  "at the next start",
                   strerror(errno));
     }
     if (epochs_close(&store->epochs, clean, atomic_load(&store->objects), &err) != 0) {
@@ -286,7 +288,8 @@ int store_delete(struct store *store, struct object_id id, struct errmsg *err)
     return rv;
 }
 
-int store_stat(struct store *store, struct object_id id, struct store_stat *stat, struct errmsg *err)
+int store_stat(struct store *store, struct object_id id, struct store_stat *stat,
+               struct errmsg *err)
 {
     struct object *object;
     struct stat st;
@@ -325,7 +328,8 @@ int store_space(struct store *store, struct store_space *space, struct errmsg *e
     }
     room = (uint64_t)vfs.f_bavail * vfs.f_frsize;
     space->bytes_total = (uint64_t)vfs.f_blocks * vfs.f_frsize;
-    space->bytes_free = room > store->options.reserve_bytes ? room - store->options.reserve_bytes : 0;
+    space->bytes_free =
+        room > store->options.reserve_bytes ? room - store->options.reserve_bytes : 0;
     space->objects = atomic_load(&store->objects);
     return 0;
 }
@@ -357,7 +361,8 @@ int store_settle(struct store *store, uint64_t idle_ms, struct errmsg *err)
         store->counted = true;
     }
     rv = store_mend(store, err);
-    if (rv == 0 && store_now_ms() - store->settled_ms >= idle_ms && epochs_pending(&store->epochs)) {
+    if (rv == 0 && store_now_ms() - store->settled_ms >= idle_ms &&
+        epochs_pending(&store->epochs)) {
         rv = store_advance(store, err);
     }
     pthread_mutex_unlock(&store->settle_lock);

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 enum {
-    MEND_BLOCKS = 32,       /* Read at a time */
-    MEND_GROUPS_MAX = 1024  /* Verified by one store_mend(): 1 GiB */
+    MEND_BLOCKS = 32,      /* Read at a time */
+    MEND_GROUPS_MAX = 1024 /* Verified by one store_mend(): 1 GiB */
 };
 
 enum verdict {
@@ -35,11 +35,12 @@ static void mender_flush(struct mender *m)
     const struct object *object = m->object;
 
     if (m->run == BLOCK_TAKEN) {
-        store_log(m->store,
-                  "object %" PRIu64 ".%u: bytes %" PRIu64 " to %" PRIu64
-                  " were being changed when the machine stopped and were not synced; taken as they are",
-                  object->id.inode, object->id.column, m->run_first * BLOCK_BYTES,
-                  m->run_end * BLOCK_BYTES - 1);
+        store_log(
+            m->store,
+            "object %" PRIu64 ".%u: bytes %" PRIu64 " to %" PRIu64
+            " were being changed when the machine stopped and were not synced; taken as they are",
+            object->id.inode, object->id.column, m->run_first * BLOCK_BYTES,
+            m->run_end * BLOCK_BYTES - 1);
     } else if (m->run == BLOCK_BAD) {
         store_log(m->store,
                   "object %" PRIu64 ".%u: blocks %" PRIu64 " to %" PRIu64
@@ -69,7 +70,8 @@ static enum verdict mend_block(const struct mender *m, struct store_sum *sum, co
     if (is == sum->cur) {
         return BLOCK_GOOD;
     }
-    if (!m->rewritten && (m->object->trust == TRUSTED || (m->object->trust == SUSPECT && !before))) {
+    if (!m->rewritten &&
+        (m->object->trust == TRUSTED || (m->object->trust == SUSPECT && !before))) {
         return BLOCK_BAD;
     }
     *sum = (struct store_sum){ .cur = is, .prev = is };
@@ -180,7 +182,8 @@ int store_verify(struct store *store, struct object_id id, uint64_t *bad_blocks,
         }
         group = object->exists ? next_group(object, group) : UINT64_MAX;
         if (group != UINT64_MAX) {
-            rv = object_mend(store, object, group * GROUP_BLOCKS, GROUP_BLOCKS, false, bad_blocks, err);
+            rv = object_mend(store, object, group * GROUP_BLOCKS, GROUP_BLOCKS, false, bad_blocks,
+                             err);
             group++;
         }
         object_unlock(store, object);
@@ -188,7 +191,8 @@ int store_verify(struct store *store, struct object_id id, uint64_t *bad_blocks,
     return rv;
 }
 
-/* One more group of an object that a crash left unproven, or its end. `*more` is false when there is nothing left to do. */
+/* One more group of an object that a crash left unproven, or its end. `*more` is false when there
+ * is nothing left to do. */
 static int mend_step(struct store *store, struct object *object, bool *more, struct errmsg *err)
 {
     uint64_t group, epoch;

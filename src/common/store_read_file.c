@@ -35,12 +35,12 @@ ssize_t vectors_read(int fd, struct iovec *vectors, int count, uint64_t place, b
     return total;
 }
 
-/* A stretch of an object on its way into the caller's memory. Whole blocks go straight there; the two at the
- * ends, of which only a part is wanted but all is verified, take a detour. */
+/* A stretch of an object on its way into the caller's memory. Whole blocks go straight there; the
+ * two at the ends, of which only a part is wanted but all is verified, take a detour. */
 struct read_window
 {
     uint64_t offset;
-    uint64_t end;     /* At most the size of the object. */
+    uint64_t end; /* At most the size of the object. */
     uint8_t *bytes;
     bool wait;
     uint8_t head[BLOCK_BYTES];
@@ -70,7 +70,8 @@ static size_t block_bytes(const struct object *object, uint64_t block)
     return left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES;
 }
 
-/* Where the bytes of a block are read to. `*whole` is true if that is their place in the caller's memory. */
+/* Where the bytes of a block are read to. `*whole` is true if that is their place in the caller's
+ * memory. */
 static uint8_t *window_block(struct read_window *w, const struct object *object, uint64_t block,
                              bool *whole)
 {
@@ -173,7 +174,8 @@ static bool window_verify_block(const struct store *store, const struct object *
     const uint8_t *at = window_block(w, object, block, &whole);
 
     *crc = crc32c(0, at, count);
-    if ((count == BLOCK_BYTES ? *crc ^ store->zeros_crc : sum_of_crc(store, *crc, count)) != sum->cur) {
+    if ((count == BLOCK_BYTES ? *crc ^ store->zeros_crc : sum_of_crc(store, *crc, count)) !=
+        sum->cur) {
         w->bad_block = block;
         return false;
     }
@@ -285,8 +287,8 @@ static int store_read_window(struct store *store, struct object_id id, struct re
     return rv;
 }
 
-int store_read(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes, size_t length,
-               size_t *count_out, uint32_t *crcs, struct errmsg *err)
+int store_read(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes,
+               size_t length, size_t *count_out, uint32_t *crcs, struct errmsg *err)
 {
     struct read_window w;
 

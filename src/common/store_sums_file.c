@@ -34,7 +34,8 @@ void sums_free(struct store *store)
     store->sums = NULL;
 }
 
-static struct sums_set *sums_set_of(struct store *store, const struct object *object, uint64_t group)
+static struct sums_set *sums_set_of(struct store *store, const struct object *object,
+                                    uint64_t group)
 {
     uint64_t key = (object->serial * UINT64_C(0x9e3779b97f4a7c15)) ^ group;
 

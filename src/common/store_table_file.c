@@ -115,7 +115,8 @@ static void table_refer(struct object *object)
     list_remove(&object->idle);
 }
 
-/* With table_lock: find or add, with a reference. What had to leave for it is returned through `evicted`. */
+/* With table_lock: find or add, with a reference. What had to leave for it is returned through
+ * `evicted`. */
 static struct object *table_add(struct store *store, struct object_id id, struct object **evicted)
 {
     struct object *object;
@@ -230,7 +231,8 @@ static int object_load_header(struct store *store, struct object *object, struct
         rv = MORSEL_CORRUPT;
     }
     if (rv != 0) {
-        errmsg_set(err, "object %" PRIu64 ".%u: header %s: restore the file from a copy or delete it",
+        errmsg_set(err,
+                   "object %" PRIu64 ".%u: header %s: restore the file from a copy or delete it",
                    object->id.inode, object->id.column,
                    rv == MORSEL_VERSION ? "is of a newer version" : "is damaged");
         return rv;

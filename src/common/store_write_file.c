@@ -42,8 +42,8 @@ struct sums_page
     struct store_sum sums[GROUP_BLOCKS];
 };
 
-/* A stretch of an object on its way into the file: the sums of a block are written before its bytes, so that a
- * process that is killed between the two leaves bytes that match `prev`. */
+/* A stretch of an object on its way into the file: the sums of a block are written before its
+ * bytes, so that a process that is killed between the two leaves bytes that match `prev`. */
 struct write_window
 {
     uint64_t offset;
@@ -57,8 +57,8 @@ struct write_window
 
 /* The sum of a block of which the window changes a part. */
 static int window_merge(struct store *store, struct object *object, const struct write_window *w,
-                        uint64_t block, const struct store_sum *old, uint32_t crc, uint32_t *sum_out,
-                        struct errmsg *err)
+                        uint64_t block, const struct store_sum *old, uint32_t crc,
+                        uint32_t *sum_out, struct errmsg *err)
 {
     uint64_t start = block * BLOCK_BYTES;
     uint64_t end = w->offset + w->length;
@@ -108,10 +108,11 @@ static int window_sums(struct store *store, struct object *object, struct write_
     return 0;
 }
 
-/* Data in the order of the file, each group's page in front of it. A first group that is entered in its middle has its sums
- * in the file already. Returns the place of the first vector. */
+/* Data in the order of the file, each group's page in front of it. A first group that is entered in
+ * its middle has its sums in the file already. Returns the place of the first vector. */
 static uint64_t window_layout(const struct object *object, struct write_window *w,
-                              struct iovec vectors[WINDOW_IOVECS], int *count_out, size_t *bytes_out)
+                              struct iovec vectors[WINDOW_IOVECS], int *count_out,
+                              size_t *bytes_out)
 {
     uint64_t group = w->offset / GROUP_BYTES;
     uint64_t place = place_of_byte(w->offset);
@@ -124,26 +125,25 @@ static uint64_t window_layout(const struct object *object, struct write_window *
         size_t part = GROUP_BYTES - at % GROUP_BYTES;
 
         part = part < w->length - done ? part : w->length - done;
-        if (i > 0 || w->first % GROUP_BLOCKS == 0) {
+        if (at % GROUP_BYTES == 0) {
             bool whole = group + i > 0 || !object->stamped;
             uint8_t *from = whole ? w->pages[i].head : (uint8_t *)w->pages[i].sums;
             size_t bytes = whole ? SUMS_PAGE_BYTES : SUMS_PAGE_BYTES - SUMS_AT;
 
-            CHECK(i > 0 || at % GROUP_BYTES < BLOCK_BYTES);
             place = i > 0 ? place : place_of_group(group) + SUMS_PAGE_BYTES - bytes;
             vectors[count++] = (struct iovec){ .iov_base = from, .iov_len = bytes };
             *bytes_out += bytes;
         }
-        vectors[count++] = (struct iovec){ .iov_base = (void *)(uintptr_t)(w->bytes + done),
-                                           .iov_len = part };
+        vectors[count++] =
+            (struct iovec){ .iov_base = (void *)(uintptr_t)(w->bytes + done), .iov_len = part };
         done += part;
     }
     *count_out = count;
     return place;
 }
 
-/* A write failed half way, perhaps for want of space: what was there before is to be readable, and the file as long as it
- * was. */
+/* A write failed half way, perhaps for want of space: what was there before is to be readable, and
+ * the file as long as it was. */
 static void window_undo(struct store *store, struct object *object, const struct write_window *w,
                         uint64_t size, uint64_t end)
 {
@@ -172,34 +172,153 @@ static int window_put(struct store *store, struct object *object, struct write_w
                       struct errmsg *err)
 {
     struct iovec vectors[WINDOW_IOVECS];
-    uint64_t group = w->first / GROUP_BLOCKS;
-    uint32_t inside = (uint32_t)(w->first % GROUP_BLOCKS);
     uint64_t place;
     size_t bytes;
     int count;
 
-    if (inside != 0) {
-        uint64_t left = w->last - w->first + 1;
-        uint32_t part = left < GROUP_BLOCKS - inside ? (uint32_t)left : GROUP_BLOCKS - inside;
-        int rv = sums_save(store, object, group, w->pages[0].sums, inside, part, err);
+    if (w->offset % GROUP_BYTES != 0) {
+        uint32_t inside = (uint32_t)(w->first % GROUP_BLOCKS);
+        uint64_t blocks = w->last - w->first + 1;
+        uint32_t part = blocks < GROUP_BLOCKS - inside ? (uint32_t)blocks : GROUP_BLOCKS - inside;
+        int rv =
+            sums_save(store, object, w->first / GROUP_BLOCKS, w->pages[0].sums, inside, part, err);
 
         if (rv != 0) {
             return rv;
         }
-    } else if (group == 0 && !object->stamped) {
+    } else if (!object->stamped) {
         object_header(object, w->pages[0].head);
-    }
-    if (inside == 0 && w->offset % BLOCK_BYTES != 0) {
-        /* The bytes do not touch the page: the window begins within the first block. */
-        int rv = sums_save(store, object, group, w->pages[0].sums, 0, GROUP_BLOCKS, err);
-
-        if (rv != 0) {
-            return rv;
-        }
     }
     place = window_layout(object, w, vectors, &count, &bytes);
     if (vectors_write(object->fd, vectors, count, place) != bytes) {
         return object_failed(object, "write", err);
     }
     return 0;
+}
+
+/* The file holds the window. */
+static void window_done(struct store *store, struct object *object, const struct write_window *w)
+{
+    uint64_t first_group = w->first / GROUP_BLOCKS;
+    uint64_t end = w->offset + w->length;
+
+    if (w->offset == 0 && object->trust == TRUSTED) {
+        object->stamped = true;
+    }
+    if (place_of_end(end) > object->end) {
+        object->end = place_of_end(end);
+    }
+    if (end > object->size) {
+        object->size = end;
+    }
+    for (uint64_t group = first_group; group <= w->last / GROUP_BLOCKS; group++) {
+        sums_remember(store, object, group, true, w->pages[group - first_group].sums);
+    }
+}
+
+/* Locked alone, within an epoch. */
+static int window_write(struct store *store, struct object *object, struct write_window *w,
+                        uint64_t epoch, struct errmsg *err)
+{
+    uint64_t size = object->size;
+    uint64_t end, bad = 0;
+    int rv = object->exists ? 0 : object_create(store, object, err);
+
+    if (rv == 0) {
+        rv = object_stamp(object, epoch, w->offset == 0, err);
+    }
+    if (rv == 0 && object->trust != TRUSTED) {
+        rv = object_mend(store, object, w->first, w->last - w->first + 1, false, &bad, err);
+    }
+    if (rv == 0) {
+        rv = window_sums(store, object, w, err);
+    }
+    if (rv == 0 && w->fresh_bytes > 0) {
+        rv = store_room(store, w->fresh_bytes, err);
+    }
+    if (rv != 0) {
+        return rv;
+    }
+    end = object->end;
+    rv = window_put(store, object, w, err);
+    if (rv != 0) {
+        window_undo(store, object, w, size, end);
+        return rv;
+    }
+    window_done(store, object, w);
+    return 0;
+}
+
+static int store_write_window(struct store *store, struct object_id id, struct write_window *w,
+                              struct errmsg *err)
+{
+    struct object *object;
+    uint64_t epoch;
+    int rv;
+
+    w->first = w->offset / BLOCK_BYTES;
+    w->last = (w->offset + w->length - 1) / BLOCK_BYTES;
+    rv = object_lock(store, id, OBJECT_ALONE, &object, err);
+    if (rv != 0) {
+        return rv;
+    }
+    epoch = epochs_enter(&store->epochs);
+    rv = window_write(store, object, w, epoch, err);
+    epochs_leave(&store->epochs, epoch);
+    object_unlock(store, object);
+    return rv;
+}
+
+/* Do the bytes match the writer's checksums? */
+static bool pieces_match(uint64_t offset, const uint8_t *bytes, size_t length, const uint32_t *crcs)
+{
+    while (length > 0) {
+        size_t part = BLOCK_BYTES - offset % BLOCK_BYTES;
+
+        part = part < length ? part : length;
+        if (crc32c(0, bytes, part) != *crcs++) {
+            return false;
+        }
+        bytes += part;
+        offset += part;
+        length -= part;
+    }
+    return true;
+}
+
+int store_write(struct store *store, struct object_id id, uint64_t offset, const uint8_t *bytes,
+                size_t length, const uint32_t *crcs, bool sync, struct errmsg *err)
+{
+    struct write_window w;
+
+    if (!store_range_valid(offset, length)) {
+        errmsg_set(err, "write at offset %" PRIu64 " goes beyond 2^62", offset);
+        return MORSEL_FBIG;
+    }
+    if (!pieces_match(offset, bytes, length, crcs)) {
+        errmsg_set(err,
+                   "write to object %" PRIu64 ".%u at %" PRIu64
+                   ": the bytes do not match the writer's checksums",
+                   id.inode, id.column, offset);
+        return MORSEL_CHECKSUM;
+    }
+    while (length > 0) {
+        size_t part = WINDOW_BYTES - offset % BLOCK_BYTES;
+        int rv;
+
+        part = part < length ? part : length;
+        w.offset = offset;
+        w.bytes = bytes;
+        w.length = part;
+        w.crcs = crcs;
+        rv = store_write_window(store, id, &w, err);
+        if (rv != 0) {
+            return rv;
+        }
+        crcs += crc32c_pieces(offset, part);
+        offset += part;
+        bytes += part;
+        length -= part;
+    }
+    return sync ? store_sync(store, id, err) : 0;
 }
