@@ -1,0 +1,125 @@
+/* Client sessions: who is there, what they hold open, and who may cache names and attributes.
+ *
+ * Pure: events in, actions out; the event carries the time.
+ *
+ *   unknown --ASK--> JOINING --(nobody caches any more)--> JOINED --GONE--> AWAY
+ *                       ^                                                    |
+ *                       +------------------------ASK-------------------------+
+ *   A session ends (and its open files are released) by LEAVE, or by silence for session_ms.
+ *
+ * The sole-client rule. While exactly one client is present (joining or joined), replies to it
+ * allow caching for SESSION_CACHE_MS. As soon as a second one asks, nobody gets that leave any
+ * more, and the second one is admitted only SESSION_CACHE_MS + SESSION_MARGIN_MS after the last
+ * leave that somebody else was given. A request of a client that is not JOINED is not served
+ * (session_joined()). So no two clients are ever served while one of them relies on a cache. A
+ * client must count the time from the moment when it *sent* the request whose reply gave leave, not
+ * from the reply's arrival.
+ *
+ * Restart. Who was given leave last is durable before the first leave (PERSIST_GRANTEE): after a
+ * restart anybody else waits SESSION_CACHE_MS + SESSION_MARGIN_MS from the start, and that one does
+ * not. Files that were unlinked while open belong to sessions that the new manager has not heard of
+ * yet: during the grace period (session_ms from the start) every inode counts as held, after it
+ * only what was re-asserted.
+ *
+ * Invariants: see check_invariants() in session.c. Bounded: SESSIONS_MAX sessions,
+ * SESSION_OPENS_MAX open files.
+ */
+#ifndef MORSEL_META_SESSION_H
+#define MORSEL_META_SESSION_H
+
+#include "common/types.h"
+
+enum {
+    SESSION_MS_DEFAULT = 30000,
+    SESSION_CACHE_MS = 1000,
+    SESSION_MARGIN_MS = 100, /* Drift of clocks over SESSION_CACHE_MS, generously */
+    SESSIONS_MAX = 1024,
+    SESSION_OPENS_MAX = 1 << 20, /* Of all sessions together, 64 bytes each */
+    SESSION_ACTIONS_MAX = SESSIONS_MAX + 4
+};
+
+enum session_state { SESSION_JOINING, SESSION_JOINED, SESSION_AWAY };
+
+enum session_event_type {
+    SESSION_ASK,       /* SessionRequest: first on each connection, and again now and then. */
+    SESSION_LEAVE,     /* Unmounted. */
+    SESSION_GONE,      /* The client's connection ended. */
+    SESSION_OPENED,    /* Holds `inodes` open. */
+    SESSION_CLOSED,    /* Holds them no more. */
+    SESSION_PERSISTED, /* `client` is durable as the one that may cache. */
+    SESSION_TICK
+};
+
+struct session_event
+{
+    uint64_t now_ms; /* Monotonic. */
+    enum session_event_type type;
+    client_id client;
+    const inode_id *inodes; /* ASK, OPENED, CLOSED */
+    size_t inodes_count;
+};
+
+struct session_action
+{
+    enum {
+        SESSION_ADMIT,  /* Answer the client's SessionRequest(s); serve it from now on. */
+        SESSION_REFUSE, /* Answer them with `status`. */
+        SESSION_END, /* For the log: the session is over (`status` MORSEL_TIMEDOUT: by silence). */
+        SESSION_PERSIST_GRANTEE, /* Make `client` durable, then send PERSISTED. */
+        SESSION_GRACE_OVER       /* Orphans that nobody holds can be collected. */
+    } type;
+    client_id client;
+    int status;
+};
+
+struct session_actions
+{
+    uint32_t count;
+    struct session_action items[SESSION_ACTIONS_MAX];
+};
+
+struct session_table;
+
+struct session_options
+{
+    uint32_t session_ms;
+    uint64_t now_ms; /* Of the start. */
+    bool
+        fresh; /* The cluster was made just now: no session can exist, no grace period is needed. */
+    client_id grantee; /* Who may have been caching before the restart; 0: nobody. */
+};
+
+/* NULL: out of memory. */
+struct session_table *session_table_new(const struct session_options *options);
+void session_table_free(struct session_table *s); /* NULL is allowed. */
+
+/* Advance by one event. What the host must do is appended to `out`, in order. Then take the
+ * released inodes. */
+void session_step(struct session_table *s, const struct session_event *event,
+                  struct session_actions *out);
+
+/* An inode whose last holder let go: if it is an orphan and session_holds() is false, collect it.
+ * False: no more. */
+bool session_pop_released(struct session_table *s, inode_id *inode);
+
+/* When SESSION_TICK is due; UINT64_MAX: never. */
+uint64_t session_deadline_ms(const struct session_table *s);
+
+/* May the client be served? Counts as a word from it. */
+bool session_joined(struct session_table *s, client_id client, uint64_t now_ms);
+
+/* Has the client asked, and waits to be admitted? */
+bool session_joining(const struct session_table *s, client_id client);
+
+/* The leave to put into a reply to `client` now. Not 0 only for the sole client; counts as given.
+ */
+uint32_t session_cache_ms(struct session_table *s, client_id client, uint64_t now_ms);
+
+/* Does anybody hold the inode open, or might (grace period)? */
+bool session_holds(const struct session_table *s, inode_id inode);
+
+uint32_t session_count(const struct session_table *s);
+uint64_t session_opens(const struct session_table *s);
+bool session_in_grace(const struct session_table *s);
+
+#endif
