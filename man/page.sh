@@ -1,0 +1,28 @@
+#!/bin/sh
+# Make a man page: page.sh PAGE.scd BIN_DIR OUT
+#
+# A line "@OPTIONS PROGRAM [COMMAND]@" is replaced by the options that the program lists itself, so that page and
+# program cannot drift apart.
+set -eu
+page=$1
+bin=$2
+out=$3
+# What a program forgets at its exit is not the page's business.
+export ASAN_OPTIONS=detect_leaks=0
+
+while IFS= read -r line; do
+    case $line in
+    @OPTIONS*@)
+        # shellcheck disable=SC2086 # words on purpose
+        set -- $(printf '%s\n' "$line" | tr -d @)
+        shift
+        program=$1
+        shift
+        "$bin/$program" "$@" --print-man
+        ;;
+    *) printf '%s\n' "$line" ;;
+    esac
+done <"$page" >"$out.scd"
+scdoc <"$out.scd" >"$out.new"
+mv "$out.new" "$out"
+rm "$out.scd"
