@@ -1,0 +1,181 @@
+#include "iod/iod_uv.h"
+
+#include "common/check.h"
+#include "common/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SETTLE_CHECK_MS = 5000 };
+
+/* The store speaks of damage and repairs: from any thread. */
+static void on_store_line(void *data, const char *line)
+{
+    struct iod *iod = data;
+
+    log_warning(iod->log, "%s", line);
+}
+
+static int iod_open_store(struct iod *iod, struct errmsg *err)
+{
+    struct store_options options = { .open_files_max = (uint32_t)iod->settings->open_files,
+                                     .reserve_bytes = iod->settings->reserve_bytes,
+                                     .boot_id = boot_id(),
+                                     .log = on_store_line,
+                                     .log_data = iod };
+    int rv = datadir_open(&iod->datadir, iod->settings->data_dir, "iod", err);
+
+    return rv != 0 ? rv : store_open(iod->datadir.path, &options, &iod->store, err);
+}
+
+static int iod_listen(struct iod *iod, struct errmsg *err)
+{
+    struct rpc_options options = { .role = ROLE_IOD,
+                                   .node_id = iod->datadir.node,
+                                   .cluster_id = iod->datadir.cluster,
+                                   .payload_idle_bytes_max = iod->settings->buffers_bytes,
+                                   .program = "morsel-iod " MORSELFS_VERSION };
+    struct rpc_server_hooks hooks = { .handle = iod_handle, .data = iod };
+    int rv = rpc_new(iod->loop, &options, &iod->rpc);
+
+    if (rv != 0) {
+        errmsg_set(err, "%s", status_words(rv));
+        return rv;
+    }
+    return rpc_listen(iod->rpc, iod->settings->listen, &hooks, &iod->server, err);
+}
+
+static void run_settle(struct job *job)
+{
+    struct iod *iod = job->owner;
+
+    job->status = store_settle(iod->store, iod->settings->settle_ms, &job->err);
+}
+
+static void on_settled(struct job *job)
+{
+    struct iod *iod = job->owner;
+
+    iod->settling = NULL;
+    if (job->status != 0 && job->status != MORSEL_SHUTDOWN) {
+        log_error(iod->log, "settle the object store: %s: trying again", job->err.text);
+    }
+    job_free(job);
+}
+
+static void on_settle_timer(uv_timer_t *timer)
+{
+    struct iod *iod = CONTAINER_OF(timer, struct iod, settle);
+    struct job *job;
+
+    if (iod->settling != NULL) {
+        return;
+    }
+    job = job_new(&iod->jobs, iod);
+    if (job == NULL || job_start(job, run_settle, on_settled, true) != 0) {
+        if (job != NULL) {
+            job_free(job);
+        }
+        return;
+    }
+    iod->settling = job;
+}
+
+int iod_start(struct iod *iod, struct errmsg *err)
+{
+    const struct iod_settings *s = iod->settings;
+    int rv;
+
+    iod->datadir.lock_fd = -1;
+    jobs_init(&iod->jobs, iod->loop, (uint32_t)s->threads, (uint32_t)s->queue);
+    uv_timer_init(iod->loop, &iod->settle);
+    rv = iod_open_store(iod, err);
+    if (rv == 0) {
+        rv = iod_listen(iod, err);
+    }
+    if (rv == 0) {
+        rv = member_start(&iod->member, iod, err);
+    }
+    if (rv == 0) {
+        uv_timer_start(&iod->settle, on_settle_timer, SETTLE_CHECK_MS, SETTLE_CHECK_MS);
+        log_info(iod->log, "serving %s on %s", iod->datadir.path, rpc_server_address(iod->server));
+        if (cluster_id_known(&iod->datadir.cluster)) {
+            iod->ready(iod->data);
+        }
+    }
+    return rv;
+}
+
+void iod_stop(struct iod *iod)
+{
+    if (iod->stopping) {
+        return;
+    }
+    iod->stopping = true;
+    uv_close((uv_handle_t *)&iod->settle, NULL);
+    member_stop(&iod->member);
+    jobs_stop(&iod->jobs);
+    if (iod->rpc != NULL) {
+        rpc_close(iod->rpc, NULL,
+                  NULL); /* Requests under way are answered to nobody: their callers ask again. */
+    }
+}
+
+void iod_release(struct iod *iod)
+{
+    jobs_free(&iod->jobs);
+    free(iod->member.garbage);
+    store_close(iod->store);
+    datadir_close(&iod->datadir);
+}
+
+void iod_count(struct iod *iod, const struct store_space *space,
+               void (*add)(void *data, const char *name, uint64_t value), void *data)
+{
+    const struct rpc_statistics *rpc = rpc_statistics(iod->rpc);
+    char name[64];
+
+    for (unsigned type = 0; type < MESSAGE_TYPES_MAX; type++) {
+        const struct rpc_type_statistics *t = &rpc->types[type];
+
+        if (t->served > 0) {
+            snprintf(name, sizeof(name), "%s.served", message_name(type));
+            add(data, name, t->served);
+            snprintf(name, sizeof(name), "%s.failed", message_name(type));
+            add(data, name, t->failed);
+            snprintf(name, sizeof(name), "%s.ns", message_name(type));
+            add(data, name, t->served_ns);
+        }
+    }
+    add(data, "read.cached", iod->reads_cached);
+    add(data, "bytes.in", rpc->bytes_in);
+    add(data, "bytes.out", rpc->bytes_out);
+    add(data, "connections.accepted", rpc->connections_accepted);
+    add(data, "frames.malformed", rpc->frames_malformed);
+    add(data, "jobs.running", iod->jobs.running);
+    add(data, "jobs.waiting", iod->jobs.waiting_count);
+    add(data, "buffers.bytes", payload_pool_bytes(rpc_payloads(iod->rpc)));
+    if (space != NULL) {
+        add(data, "store.bytes_total", space->bytes_total);
+        add(data, "store.bytes_free", space->bytes_free);
+        add(data, "store.objects", space->objects);
+    }
+}
+
+static void log_counter(void *data, const char *name, uint64_t value)
+{
+    struct iod *iod = data;
+
+    log_info(iod->log, "%s %llu", name, (unsigned long long)value);
+}
+
+void iod_log_statistics(struct iod *iod)
+{
+    struct store_space space = { .bytes_total = iod->member.bytes_total,
+                                 .bytes_free = iod->member.bytes_free,
+                                 .objects = iod->member.objects };
+
+    if (iod->rpc != NULL && !iod->stopping) {
+        iod_count(iod, &space, log_counter, iod);
+    }
+}

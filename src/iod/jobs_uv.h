@@ -1,0 +1,95 @@
+/* Work for libuv's pool, bounded and in two lanes.
+ *
+ * At most `running_max` jobs are in the pool; the others wait here. Jobs that wait long for the
+ * disk (sync, delete, list
+ * ...) are *slow*: they take at most half of the threads, so that reads and writes always find one.
+ */
+#ifndef MORSEL_IOD_JOBS_UV_H
+#define MORSEL_IOD_JOBS_UV_H
+
+#include "common/errmsg.h"
+#include "common/limits.h"
+#include "common/list.h"
+#include "common/types.h"
+
+#include <uv.h>
+
+struct rpc_request;
+struct payload;
+
+enum { JOB_CRCS_MAX = FRAME_PAYLOAD_BYTES_MAX / BLOCK_BYTES + 1 };
+
+struct job
+{
+    uv_work_t work;
+    struct list node; /* jobs->waiting or jobs->spare */
+    struct jobs *jobs;
+    void (*run)(struct job *job);  /* On a thread of the pool. */
+    void (*done)(struct job *job); /* On the loop, once; gives the job back with job_free(). */
+    void *owner;                   /* The iod. */
+    bool slow;
+
+    int status;
+    struct errmsg err;
+    struct rpc_request *request; /* NULL: the daemon's own work. */
+    void *message;               /* Its unpacked body; read only in run(). */
+    struct payload *payload;
+    size_t count;
+    uint64_t deadline_ms;
+    union {
+        uint32_t crcs[JOB_CRCS_MAX];
+        struct
+        {
+            struct object_id *ids; /* Owned, freed with the job. */
+            size_t ids_count;
+            uint64_t cursor;
+        } list;
+        struct
+        {
+            bool found;
+            uint64_t offset;
+        } seek;
+        struct
+        {
+            bool exists;
+            uint64_t size, blocks;
+        } stat;
+        struct
+        {
+            uint64_t bytes_total, bytes_free, objects;
+        } space;
+    };
+};
+
+struct jobs
+{
+    uv_loop_t *loop;
+    uint32_t running_max;
+    uint32_t waiting_max;
+    uint32_t running, running_slow;
+    uint32_t waiting_count;
+    struct list waiting, waiting_slow;
+    struct list spare; /* Jobs kept for the next request. */
+    uint32_t spare_count;
+    bool stopped;
+};
+
+void jobs_init(struct jobs *jobs, uv_loop_t *loop, uint32_t running_max, uint32_t waiting_max);
+
+/* Jobs that wait end with MORSEL_SHUTDOWN, at once; later ones too. Running ones run to their end.
+ */
+void jobs_stop(struct jobs *jobs);
+
+/* None is running any more. */
+void jobs_free(struct jobs *jobs);
+
+/* A fresh job, not queued; NULL: out of memory. */
+struct job *job_new(struct jobs *jobs, void *owner);
+void job_free(struct job *job);
+
+/* Queue. MORSEL_OVERLOAD (never refused for a job without a request), MORSEL_SHUTDOWN; then neither
+ * run nor done is called. */
+int job_start(struct job *job, void (*run)(struct job *job), void (*done)(struct job *job),
+              bool slow);
+
+#endif

@@ -1,0 +1,199 @@
+/* morsel-iod: settings, start, orderly end. */
+#include "common/check.h"
+#include "common/daemon_uv.h"
+#include "common/status.h"
+#include "iod/iod_uv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+struct program
+{
+    struct iod_settings settings;
+    struct iod iod;
+    struct daemon_uv daemon;
+    uv_loop_t loop;
+    int exit_code;
+};
+
+#define FIELD(name) offsetof(struct iod_settings, name)
+
+static const struct config_option options[] = {
+    { "data-dir", CONFIG_STRING, FIELD(data_dir), "/var/lib/morsel/iod", 0, 0, "DIR",
+      "Where the data objects lie; made when it does not exist." },
+    { "listen", CONFIG_STRING, FIELD(listen), "127.0.0.1:7461", 0, 0, "HOST:PORT",
+      "Where clients are served; port 0 takes any that is free." },
+    { "manager", CONFIG_STRING, FIELD(manager), "127.0.0.1:7460", 0, 0, "HOST:PORT",
+      "The metadata manager of the cluster." },
+    { "advertise", CONFIG_STRING, FIELD(advertise), "", 0, 0, "HOST:PORT",
+      "Where clients reach this daemon, if that is not where it listens." },
+    { "open-files", CONFIG_NUMBER, FIELD(open_files), "4096", 16, 16384, "N",
+      "Most data objects that are kept open at once." },
+    { "reserve", CONFIG_BYTES, FIELD(reserve_bytes), "256M", 0, 0, "BYTES",
+      "Leave this much of the disk free." },
+    { "threads", CONFIG_NUMBER, FIELD(threads), "8", 1, 128, "N",
+      "Threads that wait for the disk." },
+    { "queue", CONFIG_NUMBER, FIELD(queue), "4096", 16, 65536, "N",
+      "Most requests that wait for a thread; more are refused." },
+    { "buffers", CONFIG_BYTES, FIELD(buffers_bytes), "64M", 0, UINT64_C(1) << 36, "BYTES",
+      "Memory kept for the bytes of requests while they are few." },
+    { "settle-time", CONFIG_TIME_MS, FIELD(settle_ms), "30s", 1000, 3600000, "TIME",
+      "How often everything written is flushed, so that it counts as safe after a crash." },
+    { "log-file", CONFIG_STRING, FIELD(log_file), "", 0, 0, "FILE",
+      "Write the log there instead of standard error or the journal." },
+    { "log-level", CONFIG_STRING, FIELD(log_level), "info", 0, 0, "LEVEL",
+      "error, warning, info or debug." },
+};
+
+static const struct config_table table = { .program = "morsel-iod",
+                                           .summary =
+                                               "I/O daemon: store the data of a MorselFS cluster.",
+                                           .operands = "",
+                                           .options = options,
+                                           .options_count = ARRAY_COUNT(options) };
+
+static bool parse_level(const char *text, enum log_level *level)
+{
+    static const struct
+    {
+        const char *name;
+        enum log_level level;
+    } levels[] = { { "error", LOG_LEVEL_ERROR },
+                   { "warning", LOG_LEVEL_WARNING },
+                   { "info", LOG_LEVEL_INFO },
+                   { "debug", LOG_LEVEL_DEBUG } };
+
+    for (size_t i = 0; i < ARRAY_COUNT(levels); i++) {
+        if (strcmp(text, levels[i].name) == 0) {
+            *level = levels[i].level;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_ready(void *data)
+{
+    struct program *p = data;
+
+    daemon_ready(&p->daemon, rpc_server_address(p->iod.server));
+}
+
+static void program_stop(void *data)
+{
+    struct program *p = data;
+
+    iod_stop(&p->iod);
+    daemon_finish(&p->daemon);
+}
+
+static void on_failed(void *data)
+{
+    struct program *p = data;
+
+    p->exit_code = 1;
+    program_stop(p);
+}
+
+static void on_statistics(void *data)
+{
+    struct program *p = data;
+
+    iod_log_statistics(&p->iod);
+}
+
+/* Objects, connections and a few files of our own need descriptors. */
+static int raise_descriptor_limit(const struct iod_settings *s, struct errmsg *err)
+{
+    const rlim_t needed = s->open_files + 1024;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) {
+        return 0;
+    }
+    limit.rlim_cur = needed < limit.rlim_max ? needed : limit.rlim_max;
+    if (limit.rlim_cur < s->open_files + 64 || setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        errmsg_set(
+            err,
+            "open-files = %llu, but this process may open only %llu: raise the limit of open "
+            "files (ulimit -n) or lower open-files",
+            (unsigned long long)s->open_files, (unsigned long long)limit.rlim_max);
+        return MORSEL_INVAL;
+    }
+    return 0;
+}
+
+static int program_run(struct program *p, struct log *log)
+{
+    struct errmsg err = { "" };
+    int rv = raise_descriptor_limit(&p->settings, &err);
+
+    CHECK(uv_loop_init(&p->loop) == 0);
+    p->daemon = (struct daemon_uv){
+        .log = log, .stop = program_stop, .statistics = on_statistics, .data = p
+    };
+    p->iod.settings = &p->settings;
+    p->iod.log = log;
+    p->iod.loop = &p->loop;
+    p->iod.ready = on_ready;
+    p->iod.failed = on_failed;
+    p->iod.data = p;
+    if (rv == 0) {
+        CHECK(daemon_start(&p->daemon, &p->loop) == 0);
+        rv = iod_start(&p->iod, &err);
+        if (rv != 0) {
+            program_stop(p);
+        }
+        uv_run(&p->loop, UV_RUN_DEFAULT);
+        iod_release(&p->iod);
+    }
+    if (rv != 0) {
+        log_error(log, "%s", err.text[0] != 0 ? err.text : status_words(rv));
+        p->exit_code = 1;
+    }
+    CHECK(uv_loop_close(&p->loop) == 0);
+    return p->exit_code;
+}
+
+int main(int argc, char **argv)
+{
+    struct errmsg err = { "" };
+    size_t operands_count = 0;
+    enum config_verdict verdict;
+    enum log_level level;
+    char threads[16];
+    struct program *p = calloc(1, sizeof(*p));
+    struct log *log;
+    int code;
+
+    if (p == NULL) {
+        fprintf(stderr, "morsel-iod: out of memory\n");
+        return 1;
+    }
+    verdict = config_command_line(&table, &p->settings, argc, argv, NULL, 0, &operands_count, &err);
+    if (verdict == CONFIG_RUN && !parse_level(p->settings.log_level, &level)) {
+        errmsg_set(&err, "log-level \"%s\": give error, warning, info or debug",
+                   p->settings.log_level);
+        verdict = CONFIG_BAD;
+    }
+    if (verdict != CONFIG_RUN) {
+        code = config_answer(&table, verdict, &err);
+        free(p);
+        return code;
+    }
+    snprintf(threads, sizeof(threads), "%u", (unsigned)p->settings.threads);
+    setenv("UV_THREADPOOL_SIZE", threads, 1);
+    log = log_open("morsel-iod", p->settings.log_file[0] != 0 ? p->settings.log_file : NULL, level);
+    if (log == NULL) {
+        fprintf(stderr, "morsel-iod: cannot open the log file %s: %s\n", p->settings.log_file,
+                strerror(errno));
+        free(p);
+        return 1;
+    }
+    code = program_run(p, log);
+    log_close(log);
+    free(p);
+    return code;
+}
