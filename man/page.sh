@@ -13,9 +13,9 @@ export ASAN_OPTIONS=detect_leaks=0
 while IFS= read -r line; do
     case $line in
     @OPTIONS*@)
-        # shellcheck disable=SC2086 # words on purpose
-        set -- $(printf '%s\n' "$line" | tr -d @)
-        shift
+        words=${line#@OPTIONS }
+        # shellcheck disable=SC2086 # split into words on purpose
+        set -- ${words%@}
         program=$1
         shift
         "$bin/$program" "$@" --print-man

@@ -1,4 +1,4 @@
-/* morsel cluster start|stop|status. */
+/* morsel cluster start|unmount|stop|status. */
 #include "client/admin/cluster_file.h"
 
 #include "client/admin/print_file.h"
@@ -328,7 +328,7 @@ static int stop_all(struct cluster *c, bool force, struct errmsg *err)
     return rv;
 }
 
-static int cluster_stop(struct cluster *c, const struct admin_settings *settings)
+static int cluster_stop(struct cluster *c, const struct admin_settings *settings, bool mount_only)
 {
     char path[CLUSTER_PATH_MAX];
     struct errmsg err;
@@ -340,7 +340,8 @@ static int cluster_stop(struct cluster *c, const struct admin_settings *settings
     }
     rv = lock_cluster(c, &err);
     if (rv == 0) {
-        rv = stop_all(c, settings->force, &err);
+        rv = mount_only ? cluster_unmount(c, settings->force, &err)
+                        : stop_all(c, settings->force, &err);
     }
     unlock_cluster(c);
     return rv == 0 ? ADMIN_OK : admin_failed(ADMIN_PROBLEM, "%s", err.text);
@@ -421,11 +422,13 @@ int command_cluster(const struct admin_arguments *arguments)
     if (strcmp(verb, "start") == 0) {
         code = cluster_start(&c, settings);
     } else if (strcmp(verb, "stop") == 0) {
-        return cluster_stop(&c, settings);
+        return cluster_stop(&c, settings, false);
+    } else if (strcmp(verb, "unmount") == 0) {
+        return cluster_stop(&c, settings, true);
     } else if (strcmp(verb, "status") != 0) {
         return admin_failed(ADMIN_USAGE,
-                            "unknown cluster command \"%s\"; there are start, stop and "
-                            "status",
+                            "unknown cluster command \"%s\"; there are start, unmount, "
+                            "stop and status",
                             verb);
     }
     if (code != ADMIN_OK) {

@@ -59,12 +59,14 @@ static int resolve_point(const char *point, char resolved[CLUSTER_PATH_MAX], str
 
 bool cluster_mounted(const struct cluster *c, char point[CLUSTER_PATH_MAX], pid_t *pid_out)
 {
+    struct mount_info mount;
     char path[CLUSTER_PATH_MAX];
 
     pid_path(c, path);
     *pid_out = process_running(path);
     point_path(c, path);
-    return *pid_out != 0 && cluster_read_line(path, point, CLUSTER_PATH_MAX);
+    return *pid_out != 0 && cluster_read_line(path, point, CLUSTER_PATH_MAX) &&
+           mount_at(point, &mount);
 }
 
 static int detach(const char *point, bool force, struct errmsg *err)
@@ -203,7 +205,9 @@ int cluster_mount(const struct cluster *c, const char *point, const char *option
         errmsg_set(err, "the cluster is mounted at %s already", mounted);
         return MORSEL_BUSY;
     }
-    if ((rv = clear_dead_mount(resolved, err)) != 0 || (rv = make_point(resolved, err)) != 0) {
+    pid_path(c, path);
+    if ((rv = process_wait(path, CLUSTER_WAIT_MS, err)) != 0 || /* Unmounted by hand just now. */
+        (rv = clear_dead_mount(resolved, err)) != 0 || (rv = make_point(resolved, err)) != 0) {
         return rv;
     }
     point_path(c, path);

@@ -38,7 +38,7 @@ static const struct config_option cluster_options[] = {
     { "options", CONFIG_STRING, FIELD(options), "", 0, 0, "LIST",
       "start: options of the mount, as for mount -o." },
     { "force", CONFIG_BOOL, FIELD(force), "no", 0, 0, "",
-      "stop: unmount even while files are open there." },
+      "unmount, stop: also while files are open there." },
     ADMIN_COMMON_OPTIONS
 };
 
@@ -72,7 +72,7 @@ static const struct command commands[] = {
       0, 1, command_stats },
     { "cluster",
       TABLE("cluster", "Run a development cluster on this machine, in DIR.",
-            "start|stop|status [DIR]", cluster_options),
+            "start|unmount|stop|status [DIR]", cluster_options),
       1, 2, command_cluster },
 };
 
