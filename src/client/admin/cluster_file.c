@@ -1,6 +1,7 @@
 /* morsel cluster start|unmount|stop|status. */
 #include "client/admin/cluster_file.h"
 
+#include "client/admin/cluster_wait_uv.h"
 #include "client/admin/print_file.h"
 #include "client/admin/process_file.h"
 #include "common/limits.h"
@@ -260,6 +261,9 @@ static int start_all(struct starting *s)
         server_name(i, name);
         rv = start_daemon(s, name, "morsel-iod", manager);
         errmsg_wrap(&s->err, "%s", rv == 0 ? "" : name);
+    }
+    if (rv == 0) {
+        rv = cluster_wait_servers(manager, servers, CLUSTER_WAIT_MS, &s->err);
     }
     if (rv == 0 && s->settings->mount[0] != '\0') {
         rv = cluster_mount(s->c, s->settings->mount, s->settings->options, &mounted, &s->err);

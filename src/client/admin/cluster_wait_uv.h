@@ -1,0 +1,13 @@
+/* Waiting until a manager counts its storage servers as up: only then can files be made. */
+#ifndef MORSEL_CLIENT_ADMIN_CLUSTER_WAIT_UV_H
+#define MORSEL_CLIENT_ADMIN_CLUSTER_WAIT_UV_H
+
+#include "common/errmsg.h"
+#include "common/types.h"
+
+/* MORSEL_TIMEDOUT when fewer than `servers` are up after `timeout_ms`; what admin_call() says when
+ * the manager does not answer. */
+int cluster_wait_servers(const char *manager, uint32_t servers, uint64_t timeout_ms,
+                         struct errmsg *err);
+
+#endif
