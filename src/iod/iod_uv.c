@@ -16,23 +16,10 @@ static void on_store_line(void *data, const char *line)
     log_warning(iod->log, "%s", line);
 }
 
-static int iod_open_store(struct iod *iod, struct errmsg *err)
-{
-    struct store_options options = { .open_files_max = (uint32_t)iod->settings->open_files,
-                                     .reserve_bytes = iod->settings->reserve_bytes,
-                                     .boot_id = boot_id(),
-                                     .log = on_store_line,
-                                     .log_data = iod };
-    int rv = datadir_open(&iod->datadir, iod->settings->data_dir, "iod", err);
-
-    return rv != 0 ? rv : store_open(iod->datadir.path, &options, &iod->store, err);
-}
-
+/* Everything that can refuse without touching the directory comes first. */
 static int iod_listen(struct iod *iod, struct errmsg *err)
 {
     struct rpc_options options = { .role = ROLE_IOD,
-                                   .node_id = iod->datadir.node,
-                                   .cluster_id = iod->datadir.cluster,
                                    .payload_idle_bytes_max = iod->settings->buffers_bytes,
                                    .program = "morsel-iod " MORSELFS_VERSION };
     struct rpc_server_hooks hooks = { .handle = iod_handle, .data = iod };
@@ -42,7 +29,25 @@ static int iod_listen(struct iod *iod, struct errmsg *err)
         errmsg_set(err, "%s", status_words(rv));
         return rv;
     }
-    return rpc_listen(iod->rpc, iod->settings->listen, &hooks, &iod->server, err);
+    rv = rpc_peer_new(iod->rpc, iod->settings->manager, &iod->manager, err);
+    return rv != 0 ? rv : rpc_listen(iod->rpc, iod->settings->listen, &hooks, &iod->server, err);
+}
+
+static int iod_open_store(struct iod *iod, struct errmsg *err)
+{
+    struct store_options options = { .open_files_max = (uint32_t)iod->settings->open_files,
+                                     .reserve_bytes = iod->settings->reserve_bytes,
+                                     .boot_id = boot_id(),
+                                     .log = on_store_line,
+                                     .log_data = iod };
+    int rv = datadir_open(&iod->datadir, iod->settings->data_dir, "iod", err);
+
+    if (rv != 0) {
+        return rv;
+    }
+    rpc_set_node_id(iod->rpc, iod->datadir.node);
+    rpc_set_cluster_id(iod->rpc, &iod->datadir.cluster);
+    return store_open(iod->datadir.path, &options, &iod->store, err);
 }
 
 static void run_settle(struct job *job)
@@ -89,14 +94,12 @@ int iod_start(struct iod *iod, struct errmsg *err)
     iod->datadir.lock_fd = -1;
     jobs_init(&iod->jobs, iod->loop, (uint32_t)s->threads, (uint32_t)s->queue);
     uv_timer_init(iod->loop, &iod->settle);
-    rv = iod_open_store(iod, err);
+    rv = iod_listen(iod, err);
     if (rv == 0) {
-        rv = iod_listen(iod, err);
+        rv = iod_open_store(iod, err);
     }
     if (rv == 0) {
-        rv = member_start(&iod->member, iod, err);
-    }
-    if (rv == 0) {
+        member_start(&iod->member, iod);
         uv_timer_start(&iod->settle, on_settle_timer, SETTLE_CHECK_MS, SETTLE_CHECK_MS);
         log_info(iod->log, "serving %s on %s", iod->datadir.path, rpc_server_address(iod->server));
         if (cluster_id_known(&iod->datadir.cluster)) {

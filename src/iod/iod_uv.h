@@ -45,6 +45,7 @@ struct iod
     struct store *store;
     struct rpc *rpc;
     struct rpc_server *server;
+    struct rpc_peer *manager;
     struct jobs jobs;
     struct member member;
     uv_timer_t settle;

@@ -375,22 +375,16 @@ static void on_manager_down(void *data, const char *why)
     member->registered = false;
 }
 
-int member_start(struct member *member, struct iod *iod, struct errmsg *err)
+void member_start(struct member *member, struct iod *iod)
 {
-    int rv;
-
     memset(member, 0, sizeof(*member));
     member->iod = iod;
+    member->manager = iod->manager;
     member->heartbeat_ms = HEARTBEAT_MS_DEFAULT;
     member->call.data = member;
-    rv = rpc_peer_new(iod->rpc, iod->settings->manager, &member->manager, err);
-    if (rv != 0) {
-        return rv;
-    }
     uv_timer_init(iod->loop, &member->timer);
     rpc_peer_watch(member->manager, on_manager_up, on_manager_down, member);
     member_measure(member);
-    return 0;
 }
 
 void member_stop(struct member *member)

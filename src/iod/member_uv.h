@@ -18,9 +18,9 @@ struct job;
 struct member
 {
     struct iod *iod;
-    struct rpc_peer *manager;
-    struct rpc_call call; /* REGISTER or HEARTBEAT; one at a time. */
-    uv_timer_t timer;     /* The next registration or heartbeat. */
+    struct rpc_peer *manager; /* The iod's; NULL: not started. */
+    struct rpc_call call;     /* REGISTER or HEARTBEAT; one at a time. */
+    uv_timer_t timer;         /* The next registration or heartbeat. */
     bool registered;
     bool away; /* Said in the log that the manager is away. */
     bool stopping;
@@ -32,7 +32,8 @@ struct member
     uint64_t bytes_total, bytes_free, objects; /* At the last look. */
 };
 
-int member_start(struct member *member, struct iod *iod, struct errmsg *err);
+/* Begin to register. The iod listens and has its directory. */
+void member_start(struct member *member, struct iod *iod);
 void member_stop(struct member *member);
 
 #endif
