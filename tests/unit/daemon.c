@@ -1,0 +1,150 @@
+/* How a daemon runs: readiness through a descriptor, signals, one orderly stop. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "common/daemon_uv.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct fixture
+{
+    uv_loop_t loop;
+    struct daemon_uv daemon;
+    unsigned stops;
+    unsigned statistics;
+};
+
+static void on_stop(void *data)
+{
+    struct fixture *f = data;
+
+    f->stops++;
+}
+
+static void on_statistics(void *data)
+{
+    struct fixture *f = data;
+
+    f->statistics++;
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    assert_non_null(f);
+    assert_int_equal(uv_loop_init(&f->loop), 0);
+    f->daemon.stop = on_stop;
+    f->daemon.statistics = on_statistics;
+    f->daemon.data = f;
+    assert_int_equal(daemon_start(&f->daemon, &f->loop), 0);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    daemon_finish(&f->daemon);
+    daemon_finish(&f->daemon); /* Harmless. */
+    assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(&f->loop), 0);
+    free(f);
+    return 0;
+}
+
+static void raise_and_run(struct fixture *f, int number)
+{
+    assert_int_equal(kill(getpid(), number), 0);
+    assert_int_not_equal(uv_run(&f->loop, UV_RUN_ONCE), 0);
+}
+
+static void the_first_stop_signal_counts(void **state)
+{
+    struct fixture *f = *state;
+
+    raise_and_run(f, SIGINT);
+    assert_int_equal(f->stops, 1);
+    assert_true(f->daemon.stopping);
+    raise_and_run(f, SIGTERM);
+    raise_and_run(f, SIGINT);
+    assert_int_equal(f->stops, 1);
+}
+
+static void usr1_asks_for_statistics(void **state)
+{
+    struct fixture *f = *state;
+
+    raise_and_run(f, SIGUSR1);
+    assert_int_equal(f->statistics, 1);
+    f->daemon.statistics = NULL;
+    raise_and_run(f, SIGUSR1);
+    assert_int_equal(f->statistics, 1);
+    assert_int_equal(f->stops, 0);
+}
+
+static void a_broken_pipe_is_an_error_not_the_end(void **state)
+{
+    int fds[2];
+
+    (void)state;
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    assert_int_equal(close(fds[0]), 0);
+    assert_int_equal(write(fds[1], "x", 1), -1);
+    assert_int_equal(close(fds[1]), 0);
+}
+
+static void the_starter_reads_the_address(void **state)
+{
+    struct fixture *f = *state;
+    char number[16];
+    char line[64] = "";
+    int fds[2];
+
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    (void)snprintf(number, sizeof(number), "%d", fds[1]);
+    assert_int_equal(setenv("MORSEL_READY_FD", number, 1), 0);
+    daemon_ready(&f->daemon, "127.0.0.1:7460");
+    assert_null(getenv("MORSEL_READY_FD"));
+    assert_int_equal(read(fds[0], line, sizeof(line)), 15);
+    assert_string_equal(line, "127.0.0.1:7460\n");
+    assert_int_equal(read(fds[0], line, sizeof(line)), 0); /* Closed. */
+    assert_int_equal(close(fds[0]), 0);
+}
+
+static void nonsense_in_the_environment_is_ignored(void **state)
+{
+    static const char *const bad[] = { "", "x", "1", "2", "-1", "3x", "99999999999999999999" };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(setenv("MORSEL_READY_FD", bad[i], 1), 0);
+        daemon_ready(&f->daemon, "a");
+        assert_true(fcntl(STDOUT_FILENO, F_GETFD) >= 0);
+        assert_true(fcntl(STDERR_FILENO, F_GETFD) >= 0);
+    }
+    assert_int_equal(unsetenv("MORSEL_READY_FD"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_first_stop_signal_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(usr1_asks_for_statistics, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_broken_pipe_is_an_error_not_the_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_starter_reads_the_address, setup, teardown),
+        cmocka_unit_test_setup_teardown(nonsense_in_the_environment_is_ignored, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
