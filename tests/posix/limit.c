@@ -95,8 +95,7 @@ static void names_are_bytes(void)
                                          "\xff\xfe",
                                          "a.b.c",
                                          "*?[",
-                                         "."
-                                         "x" };
+                                         ".x" };
     const size_t count = sizeof(names) / sizeof(names[0]);
 
     for (size_t i = 0; i < count; i++) {
