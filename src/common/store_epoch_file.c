@@ -18,6 +18,11 @@ enum {
     EPOCHS_NEAR = 16     /* Crashed ranges of one boot this close become one */
 };
 
+/* A second has 2^20 epochs to itself: more than there can be. Without a record, skip an hour of
+ * them, in case the clock was ahead. */
+static const uint64_t SECOND_EPOCHS = UINT64_C(1) << 20;
+static const uint64_t LOST_RECORD_S = 3600;
+
 static const char RECORD_NAME[] = "epochs";
 
 static int record_format(const struct epoch_record *r, char *text)
@@ -171,7 +176,7 @@ static void record_add_range(struct epoch_record *r, struct crashed_range range)
 int epochs_open(struct epochs *e, int dir_fd, uint64_t boot_id, bool fresh, uint64_t now_s,
                 struct errmsg *err)
 {
-    uint64_t first = now_s << 20;
+    uint64_t first = now_s * SECOND_EPOCHS;
     struct epoch_record old;
     int rv;
 
@@ -181,7 +186,8 @@ int epochs_open(struct epochs *e, int dir_fd, uint64_t boot_id, bool fresh, uint
     if (rv == MORSEL_NOENT) {
         memset(&old, 0, sizeof(old));
         old.closed = fresh;
-        old.current = first == 0 ? 0 : first - 1;
+        old.current = first;
+        first += fresh ? 1 : LOST_RECORD_S * SECOND_EPOCHS;
     } else if (rv != 0) {
         return rv;
     } else if (first <= old.current + EPOCHS_AHEAD) {

@@ -1,0 +1,650 @@
+/* The object store when it is killed, when the machine stops, when the disk is full, and under many
+ * threads. */
+#include "common/check.h"
+#include "common/crc32c.h"
+#include "common/limits.h"
+#include "common/prng.h"
+#include "common/status.h"
+#include "common/store.h"
+#include "common/store_format.h"
+#include "tests/lib/store_fixture.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- Killed ------------------------------------------------------------------------------------
+ */
+
+enum {
+    KILLED_BYTES = GROUP_BYTES + (GROUP_BYTES >> 2),
+    KILLED_LENGTH_MAX = 90000,
+    KILLED_ROUNDS = 50,
+    STOPPED_ROUNDS = 400
+};
+
+/* Change number `sequence`, the same in the child that does it and in the parent that checks it. */
+struct change
+{
+    enum { CHANGE_WRITE, CHANGE_PUNCH, CHANGE_TRUNCATE } kind;
+    uint64_t offset;
+    size_t length; /* Of what differs afterwards. */
+    uint8_t bytes[KILLED_BYTES];
+};
+
+static void change_draw(struct change *c, uint64_t sequence)
+{
+    struct prng prng;
+    uint64_t dice;
+
+    prng_seed(&prng, sequence);
+    dice = prng_below(&prng, 10);
+    c->kind = dice == 0 ? CHANGE_TRUNCATE : dice < 3 ? CHANGE_PUNCH : CHANGE_WRITE;
+    c->offset = prng_below(&prng, KILLED_BYTES - KILLED_LENGTH_MAX);
+    c->length = 1 + prng_below(&prng, KILLED_LENGTH_MAX);
+    if (prng_below(&prng, 2) == 0) {
+        c->offset -= c->offset % BLOCK_BYTES;
+    }
+    if (c->kind == CHANGE_TRUNCATE) {
+        c->length = KILLED_BYTES - c->offset;
+    }
+    for (size_t i = 0; i < c->length; i++) {
+        uint8_t byte = (uint8_t)(sequence + (c->offset + i) / BLOCK_BYTES * 7);
+
+        c->bytes[i] = c->kind == CHANGE_WRITE ? byte : 0;
+    }
+}
+
+static int change_apply(struct store_fixture *f, struct object_id id, const struct change *c)
+{
+    switch (c->kind) {
+    case CHANGE_WRITE:
+        return fixture_write(f, id, c->offset, c->bytes, c->length);
+    case CHANGE_PUNCH:
+        return store_punch(f->store, id, c->offset, c->length, NULL);
+    case CHANGE_TRUNCATE:
+        return store_truncate(f->store, id, c->offset, NULL);
+    }
+    return MORSEL_INVAL;
+}
+
+/* How many system calls that change a file this process may still make; the one after them is done
+ * in part, and ends it. -1: any number. */
+static int *calls_left(void)
+{
+    static int left = -1;
+
+    return &left;
+}
+
+static bool call_is_last(void)
+{
+    int *left = calls_left();
+
+    if (*left > 0) {
+        --*left;
+    }
+    return *left == 0;
+}
+
+ssize_t __real_pwritev(int fd, const struct iovec *vectors, int count, off_t place);
+ssize_t __wrap_pwritev(int fd, const struct iovec *vectors, int count, off_t place);
+ssize_t __real_pwrite(int fd, const void *bytes, size_t count, off_t place);
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t count, off_t place);
+int __real_ftruncate(int fd, off_t length);
+int __wrap_ftruncate(int fd, off_t length);
+int __real_fallocate(int fd, int mode, off_t place, off_t length);
+int __wrap_fallocate(int fd, int mode, off_t place, off_t length);
+
+/* The kernel copies page by page, so a killed write ends at the border of a page of the file. */
+ssize_t __wrap_pwritev(int fd, const struct iovec *vectors, int count, off_t place)
+{
+    size_t left = 0;
+
+    if (!call_is_last()) {
+        return __real_pwritev(fd, vectors, count, place);
+    }
+    for (int i = 0; i < count; i++) {
+        left += vectors[i].iov_len;
+    }
+    left = (size_t)((place + (off_t)left / 2) / BLOCK_BYTES * BLOCK_BYTES - place);
+    for (int i = 0; i < count && (ssize_t)left > 0; i++) {
+        size_t part = vectors[i].iov_len < left ? vectors[i].iov_len : left;
+
+        CHECK(__real_pwrite(fd, vectors[i].iov_base, part, place) == (ssize_t)part);
+        place += (off_t)part;
+        left -= part;
+    }
+    _exit(0);
+}
+
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t count, off_t place)
+{
+    if (call_is_last()) {
+        _exit(0);
+    }
+    return __real_pwrite(fd, bytes, count, place);
+}
+
+int __wrap_ftruncate(int fd, off_t length)
+{
+    if (call_is_last()) {
+        _exit(0);
+    }
+    return __real_ftruncate(fd, length);
+}
+
+int __wrap_fallocate(int fd, int mode, off_t place, off_t length)
+{
+    if (call_is_last()) {
+        _exit(0);
+    }
+    return __real_fallocate(fd, mode, place, length);
+}
+
+/* Makes changes until it is killed; says each number once the change is acknowledged. */
+_Noreturn static void killed_child(struct store_fixture *f, struct object_id id, uint64_t sequence,
+                                   int pipe_fd, int calls)
+{
+    struct change *c = malloc(sizeof(*c));
+
+    fixture_open(f);
+    *calls_left() = calls;
+    for (; c != NULL; sequence++) {
+        change_draw(c, sequence);
+        CHECK(change_apply(f, id, c) == 0);
+        CHECK(write(pipe_fd, &sequence, sizeof(sequence)) == (ssize_t)sizeof(sequence));
+        if (sequence % 64 == 0) {
+            CHECK(store_settle(f->store, 0, NULL) == 0);
+        }
+    }
+    abort();
+}
+
+/* Let a child work, kill it after some acknowledgements (or let it end after some system calls),
+ * apply those to the model; the first number that was not acknowledged. */
+static uint64_t killed_round(struct store_fixture *f, struct object_id id, uint64_t sequence,
+                             uint64_t acks, int calls, uint8_t *model)
+{
+    struct change *c = malloc(sizeof(*c));
+    uint64_t said;
+    int fds[2];
+    pid_t child;
+    int status;
+
+    assert_non_null(c);
+    assert_int_equal(pipe(fds), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(fds[0]);
+        killed_child(f, id, sequence, fds[1], calls);
+    }
+    close(fds[1]);
+    for (uint64_t i = 0; read(fds[0], &said, sizeof(said)) == (ssize_t)sizeof(said); i++) {
+        if (i == acks) {
+            kill(child, SIGKILL);
+        }
+        assert_int_equal(said, sequence);
+        change_draw(c, sequence++);
+        memcpy(model + c->offset, c->bytes, c->length);
+    }
+    close(fds[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) || WTERMSIG(status) == SIGKILL);
+    free(c);
+    return sequence;
+}
+
+/* Each block is as the model says or, within the change that was under way, new; the model follows.
+ */
+static void killed_check(struct store_fixture *f, struct object_id id, uint64_t sequence,
+                         uint8_t *model)
+{
+    struct change *c = malloc(sizeof(*c));
+    uint8_t *is = malloc(KILLED_BYTES);
+    uint8_t *new = malloc(KILLED_BYTES);
+    uint64_t bad;
+
+    assert_true(c != NULL && is != NULL && new != NULL);
+    assert_int_equal(fixture_read(f, id, 0, is, KILLED_BYTES), 0);
+    change_draw(c, sequence);
+    memcpy(new, model, KILLED_BYTES);
+    memcpy(new + c->offset, c->bytes, c->length);
+    for (uint64_t at = 0; at < KILLED_BYTES; at += BLOCK_BYTES) {
+        if (memcmp(is + at, model + at, BLOCK_BYTES) != 0) {
+            assert_memory_equal(is + at, new + at, BLOCK_BYTES);
+        }
+    }
+    memcpy(model, is, KILLED_BYTES);
+    if (sequence % 3 == 0) {
+        assert_int_equal(store_verify(f->store, id, &bad, NULL), 0);
+        assert_int_equal(bad, 0);
+    }
+    if (sequence % 5 == 0) {
+        assert_int_equal(store_settle(f->store, 0, NULL), 0);
+    }
+    free(new);
+    free(is);
+    free(c);
+}
+
+/* Between most rounds nobody reads: what one crash leaves behind must not trip over the next. */
+static void survive(int rounds, bool by_calls)
+{
+    struct object_id id = { .inode = 11, .column = 2 };
+    uint8_t *model = calloc(1, KILLED_BYTES);
+    uint64_t sequence = 1;
+    struct store_fixture f;
+    struct prng prng;
+
+    assert_non_null(model);
+    prng_seed(&prng, 1);
+    fixture_init(&f);
+    for (int round = 0; round < rounds; round++) {
+        uint64_t acks = by_calls ? UINT64_MAX : prng_below(&prng, 40);
+        int calls = by_calls ? 1 + (int)prng_below(&prng, 9) : -1;
+
+        sequence = killed_round(&f, id, sequence, acks, calls, model);
+        fixture_open(&f);
+        killed_check(&f, id, sequence++, model);
+        fixture_close(&f);
+        assert_int_equal(f.lines, 0);
+    }
+    fixture_free(&f);
+    free(model);
+}
+
+static void survives_kill(void **state)
+{
+    (void)state;
+    survive(KILLED_ROUNDS, false);
+}
+
+static void survives_an_end_between_any_two_calls(void **state)
+{
+    (void)state;
+    survive(STOPPED_ROUNDS, true);
+}
+
+/* Two crashes at the same block with nobody reading in between: the block of the first must not be
+ * taken for damage after the second. */
+static void survives_crash_after_crash(void **state)
+{
+    struct object_id id = { .inode = 18, .column = 0 };
+    uint8_t bytes[3 * BLOCK_BYTES];
+    struct store_fixture f;
+
+    (void)state;
+    for (int calls = 1; calls <= 5; calls++) {
+        fixture_init(&f);
+        fixture_open(&f);
+        memset(bytes, 1, sizeof(bytes));
+        assert_int_equal(fixture_write(&f, id, 0, bytes, sizeof(bytes)), 0);
+        fixture_close(&f);
+        for (int round = 2; round < 6; round++) {
+            pid_t child = fork();
+
+            assert_true(child >= 0);
+            if (child == 0) {
+                fixture_open(&f);
+                memset(bytes, round, sizeof(bytes));
+                *calls_left() = calls;
+                CHECK(fixture_write(&f, id, BLOCK_BYTES, bytes, 2 * BLOCK_BYTES) == 0);
+                _exit(0);
+            }
+            assert_int_equal(waitpid(child, NULL, 0), child);
+        }
+        fixture_open(&f);
+        assert_int_equal(fixture_read(&f, id, 0, bytes, sizeof(bytes)), 0);
+        assert_int_equal(bytes[0], 1);
+        assert_in_range(bytes[BLOCK_BYTES], 1, 5);
+        assert_int_equal(bytes[BLOCK_BYTES], bytes[2 * BLOCK_BYTES - 1]);
+        assert_int_equal(f.lines, 0);
+        fixture_free(&f);
+    }
+}
+
+/* ---- The machine stopped -----------------------------------------------------------------------
+ */
+
+/* Three blocks are on disk for good, then the one in the middle changes, and in its place something
+ * else is found: neither old nor new. `vouched` puts the change far enough back that the store
+ * vouches for it. */
+static int read_torn_block(bool vouched, uint64_t boot_after, unsigned *lines)
+{
+    struct object_id id = { .inode = 12, .column = 0 };
+    uint8_t bytes[3 * BLOCK_BYTES];
+    struct store_fixture f;
+    char path[512];
+    int rv;
+
+    fixture_init(&f);
+    fixture_open(&f);
+    memset(bytes, 1, sizeof(bytes));
+    assert_int_equal(fixture_write(&f, id, 0, bytes, sizeof(bytes)), 0);
+    assert_int_equal(fixture_write(&f, id, BLOCK_BYTES, bytes, 7), 0);
+    for (int i = 0; vouched && i < 3; i++) {
+        assert_int_equal(store_settle(f.store, 0, NULL), 0);
+        assert_int_equal(fixture_write(&f, (struct object_id){ 99, 9 }, 0, bytes, 1), 0);
+    }
+    fixture_path(&f, id, path);
+    fixture_flip(path, SUMS_PAGE_BYTES + BLOCK_BYTES + 5);
+    f.options.boot_id = boot_after;
+    fixture_crash(&f);
+    rv = fixture_read(&f, id, 0, bytes, sizeof(bytes));
+    assert_int_equal(fixture_read(&f, id, 0, bytes, 10), 0);
+    if (rv == 0) {
+        assert_int_equal(bytes[BLOCK_BYTES + 5], 1 ^ 0x10);
+        assert_int_equal(f.lines, 1);
+        assert_int_equal(store_settle(f.store, 0, NULL), 0);
+        assert_int_equal(fixture_read(&f, id, 0, bytes, sizeof(bytes)), 0);
+    }
+    *lines = f.lines;
+    fixture_free(&f);
+    return rv;
+}
+
+static void tells_a_power_cut_from_damage(void **state)
+{
+    unsigned lines;
+
+    (void)state;
+    assert_int_equal(read_torn_block(false, 2, &lines), 0);
+    assert_int_equal(lines, 1);
+    assert_int_equal(read_torn_block(false, 1, &lines), MORSEL_CHECKSUM);
+    assert_int_equal(read_torn_block(true, 2, &lines), MORSEL_CHECKSUM);
+    assert_int_equal(read_torn_block(true, 1, &lines), MORSEL_CHECKSUM);
+}
+
+/* An object that was settled after a crash is trusted again. */
+static void settles_after_a_crash(void **state)
+{
+    struct object_id id = { .inode = 13, .column = 0 };
+    struct store_fixture f;
+    uint8_t bytes[BLOCK_BYTES] = { 1 };
+    char path[512];
+
+    (void)state;
+    fixture_init(&f);
+    fixture_open(&f);
+    assert_int_equal(fixture_write(&f, id, 0, bytes, sizeof(bytes)), 0);
+    f.options.boot_id = 2;
+    fixture_crash(&f);
+    assert_int_equal(fixture_read(&f, id, 0, bytes, sizeof(bytes)), 0);
+    assert_int_equal(store_settle(f.store, 0, NULL), 0);
+    fixture_close(&f);
+    fixture_path(&f, id, path);
+    fixture_flip(path, SUMS_PAGE_BYTES);
+    f.options.boot_id = 3;
+    fixture_open(&f);
+    assert_int_equal(fixture_read(&f, id, 0, bytes, sizeof(bytes)), MORSEL_CHECKSUM);
+    fixture_free(&f);
+}
+
+/* Without its record of epochs the store trusts nothing that it finds, and works. A damaged one is
+ * refused. */
+static void lives_without_its_record(void **state)
+{
+    struct object_id id = { .inode = 14, .column = 0 };
+    struct store_fixture f;
+    uint8_t bytes[BLOCK_BYTES] = { 1 };
+    struct errmsg err = { "" };
+    char path[512], record[512];
+
+    (void)state;
+    fixture_init(&f);
+    fixture_open(&f);
+    assert_int_equal(fixture_write(&f, id, 0, bytes, sizeof(bytes)), 0);
+    fixture_close(&f);
+    fixture_path(&f, id, path);
+    fixture_flip(path, SUMS_PAGE_BYTES);
+    snprintf(record, sizeof(record), "%s/epochs", f.dir);
+    fixture_flip(record, 20);
+    assert_int_equal(store_open(f.dir, &f.options, &f.store, &err), MORSEL_CORRUPT);
+    assert_non_null(strstr(err.text, "epochs is damaged"));
+    assert_int_equal(unlink(record), 0);
+    fixture_open(&f);
+    assert_int_equal(fixture_read(&f, id, 0, bytes, sizeof(bytes)), 0);
+    assert_int_equal(f.lines, 1);
+    fixture_free(&f);
+}
+
+/* ---- Full --------------------------------------------------------------------------------------
+ */
+
+enum { FULL_BYTES = 8 << 20 };
+
+/* False: this user may not mount. */
+static bool full_init(struct store_fixture *f)
+{
+    char size[32];
+
+    fixture_init(f);
+    snprintf(size, sizeof(size), "size=%d", FULL_BYTES);
+    if (mount("tmpfs", f->dir, "tmpfs", 0, size) != 0) {
+        fixture_free(f);
+        return false;
+    }
+    return true;
+}
+
+static void full_free(struct store_fixture *f)
+{
+    fixture_close(f);
+    assert_int_equal(umount(f->dir), 0);
+    fixture_free(f);
+}
+
+/* Fill the disk with pieces that do not divide it; how many bytes were acknowledged. */
+static uint64_t fill_up(struct store_fixture *f, struct object_id id)
+{
+    static uint8_t bytes[300001];
+    uint64_t offset = 0;
+    int rv;
+
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (uint8_t)(i % 251);
+    }
+    while ((rv = fixture_write(f, id, offset, bytes, sizeof(bytes))) == 0) {
+        offset += sizeof(bytes);
+    }
+    assert_int_equal(rv, MORSEL_NOSPC);
+    return offset;
+}
+
+static void keeps_what_it_has_when_full(void **state)
+{
+    struct object_id id = { .inode = 15, .column = 0 };
+    struct object_id other = { .inode = 16, .column = 0 };
+    struct store_fixture f;
+    struct store_stat stat;
+    uint8_t bytes[100];
+    uint64_t size, bad;
+
+    (void)state;
+    if (!full_init(&f)) {
+        skip();
+    }
+    fixture_open(&f);
+    size = fill_up(&f, id);
+    assert_in_range(size, FULL_BYTES / 2, FULL_BYTES);
+    assert_int_equal(store_stat(f.store, id, &stat, NULL), 0);
+    assert_int_equal(stat.size, size);
+    assert_int_equal(store_verify(f.store, id, &bad, NULL), 0);
+    assert_int_equal(bad, 0);
+    for (uint64_t at = 0; at < size; at += 300001) {
+        assert_int_equal(fixture_read(&f, id, at, bytes, sizeof(bytes)), 0);
+        assert_int_equal(bytes[3], 3);
+    }
+    assert_int_equal(fixture_write(&f, id, 5000, "changed", 7), 0);
+    assert_int_equal(store_truncate(f.store, id, 100000, NULL), 0);
+    assert_int_equal(fixture_write(&f, other, 0, "new", 3), 0);
+    full_free(&f);
+}
+
+/* The disk fills up behind the back of the store, so that the write itself fails half way. */
+static void undoes_a_write_that_fails_half_way(void **state)
+{
+    struct object_id id = { .inode = 19, .column = 0 };
+    uint8_t *bytes = malloc(FULL_BYTES);
+    struct store_fixture f;
+    struct store_stat stat;
+    char path[512];
+    uint64_t bad;
+    FILE *filler;
+
+    (void)state;
+    assert_non_null(bytes);
+    memset(bytes, 7, FULL_BYTES);
+    if (!full_init(&f)) {
+        free(bytes);
+        skip();
+    }
+    fixture_open(&f);
+    assert_int_equal(fixture_write(&f, id, 0, bytes, 100000), 0);
+    assert_int_equal(fixture_write(&f, id, 500000, bytes, 100000), 0);
+    snprintf(path, sizeof(path), "%s/filler", f.dir);
+    filler = fopen(path, "w");
+    assert_non_null(filler);
+    assert_int_equal(fwrite(bytes, 1, FULL_BYTES - 1000000, filler), FULL_BYTES - 1000000);
+    assert_int_equal(fclose(filler), 0);
+    memset(bytes, 9, FULL_BYTES);
+    assert_int_equal(fixture_write(&f, id, 50000, bytes, 2000000), MORSEL_NOSPC);
+    assert_int_equal(store_stat(f.store, id, &stat, NULL), 0);
+    assert_int_equal(stat.size, 600000);
+    assert_int_equal(store_verify(f.store, id, &bad, NULL), 0);
+    assert_int_equal(bad, 0);
+    assert_int_equal(fixture_read(&f, id, 0, bytes, 600000), 0);
+    assert_int_equal(bytes[49999], 7);
+    assert_true(bytes[99999] == 7 || bytes[99999] == 9);
+    assert_int_equal(f.lines, 0);
+    fixture_close(&f);
+    fixture_open(&f);
+    assert_int_equal(fixture_read(&f, id, 0, bytes, 600000), 0);
+    full_free(&f);
+    free(bytes);
+}
+
+static void keeps_its_reserve_free(void **state)
+{
+    struct object_id id = { .inode = 17, .column = 0 };
+    struct store_space space;
+    struct store_fixture f;
+
+    (void)state;
+    if (!full_init(&f)) {
+        skip();
+    }
+    f.options.reserve_bytes = FULL_BYTES / 2;
+    fixture_open(&f);
+    assert_in_range(fill_up(&f, id), FULL_BYTES / 4, FULL_BYTES / 2);
+    assert_int_equal(fixture_write(&f, id, 100, "in place", 8), 0);
+    f.options.reserve_bytes = FULL_BYTES / 2;
+    assert_int_equal(store_space(f.store, &space, NULL), 0);
+    assert_true(space.bytes_free < 1 << 20);
+    full_free(&f);
+}
+
+/* ---- Many threads ------------------------------------------------------------------------------
+ */
+
+enum { THREADS = 6, THREAD_STEPS = 400, THREAD_OBJECTS = 30, REGION_BYTES = 5 * BLOCK_BYTES + 77 };
+
+struct worker
+{
+    pthread_t thread;
+    struct store_fixture *f;
+    uint64_t seed;
+};
+
+/* A region is only ever written as a whole, with one value. */
+static void worker_step(struct worker *w, struct prng *prng, uint8_t *bytes)
+{
+    struct object_id id = { .inode = 1 + prng_below(prng, THREAD_OBJECTS), .column = 0 };
+    uint64_t offset = (1 + prng_below(prng, 3)) * GROUP_BYTES - 2 * BLOCK_BYTES - 5;
+    uint64_t dice = prng_below(prng, 100);
+
+    if (dice < 40) {
+        memset(bytes, (int)prng_below(prng, 256), REGION_BYTES);
+        CHECK(fixture_write(w->f, id, offset, bytes, REGION_BYTES) == 0);
+    } else if (dice < 90) {
+        CHECK(fixture_read(w->f, id, offset, bytes, REGION_BYTES) == 0);
+        for (size_t i = 1; i < REGION_BYTES; i++) {
+            CHECK(bytes[i] == bytes[0]);
+        }
+    } else if (dice < 94) {
+        CHECK(store_sync(w->f->store, id, NULL) == 0);
+    } else if (dice < 97) {
+        CHECK(store_delete(w->f->store, id, NULL) == 0);
+    } else {
+        CHECK(store_settle(w->f->store, 0, NULL) == 0);
+    }
+}
+
+static void *worker_run(void *data)
+{
+    struct worker *w = data;
+    uint8_t *bytes = malloc(REGION_BYTES);
+    struct prng prng;
+
+    CHECK(bytes != NULL);
+    prng_seed(&prng, w->seed);
+    for (int step = 0; step < THREAD_STEPS; step++) {
+        worker_step(w, &prng, bytes);
+    }
+    free(bytes);
+    return NULL;
+}
+
+static void serves_many_threads(void **state)
+{
+    struct worker workers[THREADS];
+    struct store_fixture f;
+
+    (void)state;
+    fixture_init(&f);
+    f.options.open_files_max = 16;
+    fixture_open(&f);
+    for (int i = 0; i < THREADS; i++) {
+        workers[i].f = &f;
+        workers[i].seed = (uint64_t)i;
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
+    }
+    assert_int_equal(f.lines, 0);
+    fixture_free(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(survives_kill),
+        cmocka_unit_test(survives_an_end_between_any_two_calls),
+        cmocka_unit_test(survives_crash_after_crash),
+        cmocka_unit_test(tells_a_power_cut_from_damage),
+        cmocka_unit_test(settles_after_a_crash),
+        cmocka_unit_test(lives_without_its_record),
+        cmocka_unit_test(keeps_what_it_has_when_full),
+        cmocka_unit_test(undoes_a_write_that_fails_half_way),
+        cmocka_unit_test(keeps_its_reserve_free),
+        cmocka_unit_test(serves_many_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
