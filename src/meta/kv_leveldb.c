@@ -235,7 +235,6 @@ static struct kv_leveldb *leveldb_new(const char *dir, bool create)
     l->bloom = leveldb_filterpolicy_create_bloom(BLOOM_BITS_PER_KEY);
     l->options = leveldb_options_create();
     leveldb_options_set_create_if_missing(l->options, create);
-    leveldb_options_set_error_if_exists(l->options, create);
     leveldb_options_set_paranoid_checks(l->options, 1);
     leveldb_options_set_write_buffer_size(l->options, WRITE_BUFFER_BYTES);
     leveldb_options_set_cache(l->options, l->cache);

@@ -183,6 +183,13 @@ int ns_broken(const struct ns *ns)
     return ns->broken;
 }
 
+void ns_fail(struct ns *ns, int status)
+{
+    if (ns->broken == 0) {
+        ns->broken = status;
+    }
+}
+
 struct kv *ns_kv(struct ns *ns)
 {
     return ns->kv;

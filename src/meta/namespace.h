@@ -60,8 +60,11 @@ bool ns_formatted(const struct ns *ns);
 const struct super *ns_super(const struct ns *ns);
 const struct counters *ns_counters(const struct ns *ns);
 
-/* 0, or the status of the commit that failed. */
+/* 0, or the status of the commit or sync that failed. */
 int ns_broken(const struct ns *ns);
+
+/* The store failed outside a commit (a sync): refuse changes from now on. */
+void ns_fail(struct ns *ns, int status);
 
 /* ---- Changing -----------------------------------------------------------------------------------
  */

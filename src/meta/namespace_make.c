@@ -240,6 +240,7 @@ int apply_link(struct ns_txn *t)
         txn_orphan_delete(t, inode->id);
     }
     inode->nlink++;
+    t->op->target = inode->id;
     txn_change(t, inode);
     dentry = (struct dentry){ inode->id, inode->mode & MODE_TYPE };
     txn_dentry_put(t, parent->id, op->link.new_name, &dentry);

@@ -20,6 +20,12 @@ int apply_member(struct ns_txn *t)
     return 0;
 }
 
+int apply_grantee(struct ns_txn *t)
+{
+    t->counters.grantee = t->op->grantee.client;
+    return 0;
+}
+
 int apply_collected(struct ns_txn *t)
 {
     const struct meta_op *op = t->op;

@@ -36,7 +36,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_RENAME] = "rename",   [OP_LINK] = "link",           [OP_SETATTR] = "setattr",
         [OP_WROTE] = "wrote",     [OP_XATTR] = "xattr",         [OP_POLICY] = "policy",
         [OP_COLLECT] = "collect", [OP_COLLECTED] = "collected", [OP_MEMBER] = "member",
-        [OP_GARBAGE] = "garbage", [OP_REPAIR] = "repair",
+        [OP_GARBAGE] = "garbage", [OP_REPAIR] = "repair",       [OP_GRANTEE] = "grantee",
     };
 
     return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
@@ -156,6 +156,9 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         break;
     case OP_REPAIR:
         repair_encode(op, out);
+        break;
+    case OP_GRANTEE:
+        buf_put_u64(out, op->grantee.client);
         break;
     case OP_KIND_END:
         CHECK(!"an operation has a kind");
@@ -338,6 +341,9 @@ static void body_decode(struct reader *r, struct meta_op *op)
         break;
     case OP_REPAIR:
         repair_decode(r, op);
+        break;
+    case OP_GRANTEE:
+        op->grantee.client = reader_u64(r);
         break;
     default:
         r->failed = true;

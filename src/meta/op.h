@@ -30,6 +30,7 @@ enum op_kind {
     OP_MEMBER = 12,    /* A storage server registers, or has moved. */
     OP_GARBAGE = 13,   /* Objects that belong to no file are to be deleted. */
     OP_REPAIR = 14,    /* What fsck mends. */
+    OP_GRANTEE = 15,   /* This client may cache from now on (session.h). */
     OP_KIND_END
 };
 
@@ -134,6 +135,10 @@ struct meta_op
             struct slice objects; /* op_objects_put(), op_object_at() */
         } objects;                /* OP_COLLECTED, OP_GARBAGE */
         struct member_record member;
+        struct
+        {
+            client_id client;
+        } grantee;
         struct
         {
             enum op_repair what;

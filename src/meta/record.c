@@ -380,6 +380,7 @@ void counters_encode(const struct counters *counters, struct buf *out)
     buf_put_u64(out, counters->garbage);
     buf_put_u64(out, counters->policies);
     buf_put_u64(out, counters->orphans);
+    buf_put_u64(out, counters->grantee);
 }
 
 int counters_decode(struct slice bytes, struct counters *counters)
@@ -397,6 +398,7 @@ int counters_decode(struct slice bytes, struct counters *counters)
     counters->garbage = reader_u64(&r);
     counters->policies = reader_u64(&r);
     counters->orphans = reader_u64(&r);
+    counters->grantee = reader_u64(&r);
     return all_read(&r);
 }
 

@@ -181,6 +181,7 @@ struct counters
     uint64_t garbage;    /* G records. */
     uint64_t policies;   /* Directories with a policy of their own. */
     uint64_t orphans;    /* O records. */
+    client_id grantee;   /* Who may have been caching last (session.h); 0: nobody. */
 };
 
 void counters_encode(const struct counters *counters, struct buf *out);

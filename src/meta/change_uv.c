@@ -1,0 +1,85 @@
+#include "meta/change_uv.h"
+
+#include "common/check.h"
+#include "common/status.h"
+
+/* False: refused. */
+static bool check_id(struct meta *meta, struct rpc_request *request, const Morsel__OpId *id)
+{
+    if (id == NULL || id->client == 0 || id->sequence == 0 || id->answered >= id->sequence ||
+        (request->node_id != 0 && id->client != request->node_id)) {
+        rpc_reply_failure(request, MORSEL_MALFORMED,
+                          "a change needs the id of its client and a sequence number");
+        return false;
+    }
+    if (!op_window_reserve(meta->window, id->client)) {
+        rpc_reply_failure(request, MORSEL_NOMEM, NULL);
+        return false;
+    }
+    return true;
+}
+
+bool change_begin(struct meta *meta, struct rpc_request *request, struct meta_op *op,
+                  const Morsel__OpId *id, const Morsel__Credentials *who, change_answer answer)
+{
+    struct op_outcome outcome;
+
+    if (!check_id(meta, request, id)) {
+        return false;
+    }
+    op->time_ns = meta_clock_ns();
+    op->client = id->client;
+    op->client_sequence = id->sequence;
+    op->answered = id->answered;
+    if (who != NULL) {
+        op->uid = who->uid;
+        op->gid = who->gid;
+        op->groups = who->groups;
+        op->groups_count = (uint32_t)who->n_groups;
+    }
+    switch (op_window_find(meta->window, id->client, id->sequence, id->answered, &outcome)) {
+    case OP_WINDOW_NEW:
+        return true;
+    case OP_WINDOW_KNOWN:
+        answer(meta, request, &outcome);
+        return false;
+    case OP_WINDOW_FORGOTTEN:
+        rpc_reply_failure(request, MORSEL_STALE, "this operation has been answered before");
+        return false;
+    case OP_WINDOW_TOO_FAR:
+        rpc_reply_failure(request, MORSEL_OVERLOAD, "too many operations without an answer");
+        return false;
+    }
+    return false;
+}
+
+void change_finish(struct meta *meta, struct rpc_request *request, struct meta_op *op,
+                   change_answer answer)
+{
+    struct errmsg err = { "" };
+    struct op_outcome outcome;
+    int rv = meta_execute(meta, op, &err);
+    bool noted;
+
+    if (rv != 0) {
+        reply_error(meta, request, rv, &err);
+        return;
+    }
+    outcome = (struct op_outcome){ op->target, op->deleted };
+    noted = op_window_note(meta->window, op->client, op->client_sequence, op->answered, &outcome);
+    CHECK(noted); /* Its room was reserved. */
+    answer(meta, request, &outcome);
+}
+
+void answer_node(struct meta *meta, struct rpc_request *request, const struct op_outcome *outcome)
+{
+    struct errmsg err = { "" };
+    struct inode inode;
+    int rv = ns_inode(meta->ns, outcome->target, &inode, &err);
+
+    if (rv != 0) {
+        reply_error(meta, request, rv, &err);
+        return;
+    }
+    reply_node(meta, request, &inode, true);
+}

@@ -1,0 +1,473 @@
+#include "meta/fsck.h"
+
+#include "common/check.h"
+#include "common/status.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum fsck_phase { FSCK_ENTRIES, FSCK_INODES, FSCK_ORPHANS, FSCK_TOTALS, FSCK_DONE };
+
+struct fsck_count
+{
+    uint32_t names;   /* Entries that point to the inode. */
+    uint32_t entries; /* Entries in it. */
+    uint32_t subdirectories;
+};
+
+struct fsck
+{
+    struct ns *ns;
+    uint64_t first_sequence; /* Of the log, when the check began: also its name. */
+    uint64_t steps;
+    enum fsck_phase phase;
+    inode_id base;        /* First inode of the range. */
+    struct record_key at; /* The last record that was looked at, or where to begin. */
+    bool skip;            /* `at` was looked at. */
+    uint64_t inodes;      /* Inode records met. */
+    struct fsck_count counts[FSCK_RANGE];
+};
+
+/* One step's walk over records. */
+struct fsck_walk
+{
+    struct fsck *f;
+    struct fsck_result *result;
+    struct errmsg *err;
+    int status;
+    bool more; /* Ended before the end of the range of keys. */
+};
+
+struct fsck *fsck_new(struct ns *ns)
+{
+    struct fsck *f = calloc(1, sizeof(*f));
+
+    if (f == NULL) {
+        return NULL;
+    }
+    f->ns = ns;
+    f->first_sequence = ns_counters(ns)->sequence;
+    f->base = INODE_ROOT;
+    f->at = key_dentry(0, (struct slice){ NULL, 0 });
+    return f;
+}
+
+void fsck_free(struct fsck *f)
+{
+    free(f);
+}
+
+void fsck_cursor(const struct fsck *f, uint8_t cursor[FSCK_CURSOR_BYTES])
+{
+    put_le64(cursor, f->first_sequence);
+    put_le64(cursor + 8, f->steps);
+}
+
+bool fsck_cursor_matches(const struct fsck *f, struct slice cursor)
+{
+    return cursor.count == FSCK_CURSOR_BYTES && get_le64(cursor.data) == f->first_sequence &&
+           get_le64(cursor.data + 8) == f->steps;
+}
+
+static struct fsck_count *count_of(struct fsck *f, inode_id inode)
+{
+    return inode >= f->base && inode - f->base < FSCK_RANGE ? &f->counts[inode - f->base] : NULL;
+}
+
+static void count_entry(struct fsck *f, inode_id parent, const struct dentry *dentry, int change)
+{
+    struct fsck_count *of_inode = count_of(f, dentry->inode), *of_parent = count_of(f, parent);
+
+    if (of_inode != NULL) {
+        of_inode->names += (uint32_t)change;
+    }
+    if (of_parent != NULL) {
+        of_parent->entries += (uint32_t)change;
+        of_parent->subdirectories += mode_is_directory(dentry->type) ? (uint32_t)change : 0;
+    }
+}
+
+void fsck_name_changed(struct fsck *f, inode_id parent, struct slice name,
+                       const struct dentry *dentry, int change)
+{
+    struct record_key key = key_dentry(parent, name);
+    int order = slice_compare(record_key_slice(&key), record_key_slice(&f->at));
+    bool met = f->phase > FSCK_ENTRIES || order < 0 || (order == 0 && f->skip);
+
+    if (met) {
+        count_entry(f, parent, dentry, change);
+    }
+}
+
+/* ---- Findings -----------------------------------------------------------------------------------
+ */
+
+/* Room for one more; the walk stops before there is none. */
+static struct fsck_finding *find_new(struct fsck_walk *w, enum op_repair what, inode_id inode)
+{
+    struct fsck_finding *finding = &w->result->findings[w->result->count++];
+
+    CHECK(w->result->count <= FSCK_FINDINGS_MAX);
+    memset(finding, 0, sizeof(*finding));
+    finding->mendable = true;
+    finding->repair.kind = OP_REPAIR;
+    finding->repair.repair.what = what;
+    finding->repair.repair.inode = inode;
+    return finding;
+}
+
+static void set_name(struct fsck_finding *finding, inode_id parent, struct slice name)
+{
+    memcpy(finding->name, name.data, name.count);
+    finding->repair.repair.parent = parent;
+    finding->repair.repair.name = (struct slice){ finding->name, name.count };
+}
+
+__attribute__((format(printf, 2, 3))) static void describe(struct fsck_finding *finding,
+                                                           const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(finding->text, sizeof(finding->text), format, arguments);
+    va_end(arguments);
+}
+
+/* For messages: as much of a name as is readable. */
+static int name_length(struct slice name)
+{
+    return name.count < 64 ? (int)name.count : 64;
+}
+
+/* ---- Entries ------------------------------------------------------------------------------------
+ */
+
+struct entry_search
+{
+    inode_id wanted;
+    bool found;
+};
+
+static bool visit_wanted(void *data, struct slice name, const struct dentry *dentry)
+{
+    struct entry_search *search = data;
+
+    (void)name;
+    search->found = dentry->inode == search->wanted;
+    return !search->found;
+}
+
+/* A directory whose ".." leads elsewhere: one of the two is wrong. */
+static void check_parent(struct fsck_walk *w, inode_id parent, struct slice name,
+                         const struct inode *inode)
+{
+    struct entry_search search = { inode->id, false };
+    struct fsck_finding *finding;
+    bool end;
+
+    (void)ns_readdir(w->f->ns, inode->parent, (struct slice){ NULL, 0 }, visit_wanted, &search,
+                     &end, NULL);
+    finding = find_new(w, search.found ? REPAIR_DENTRY : REPAIR_PARENT, inode->id);
+    set_name(finding, parent, name);
+    describe(finding,
+             "directory inode %" PRIu64 " has the name \"%.*s\" in inode %" PRIu64
+             ", but its \"..\" is inode %" PRIu64 "%s",
+             inode->id, name_length(name), (const char *)name.data, parent, inode->parent,
+             search.found ? ", where it has a name too" : "");
+}
+
+static void check_entry(struct fsck_walk *w, inode_id parent, struct slice name,
+                        const struct dentry *dentry)
+{
+    struct fsck_finding *finding;
+    struct inode inode;
+    int rv = ns_inode(w->f->ns, dentry->inode, &inode, w->err);
+
+    if (rv == MORSEL_STALE) {
+        finding = find_new(w, REPAIR_DENTRY, dentry->inode);
+        set_name(finding, parent, name);
+        describe(finding,
+                 "the name \"%.*s\" in directory inode %" PRIu64 " points to inode %" PRIu64
+                 ", which is not there",
+                 name_length(name), (const char *)name.data, parent, dentry->inode);
+    } else if (rv == MORSEL_CORRUPT || rv == MORSEL_VERSION) {
+        return; /* Reported when the inode's turn comes. */
+    } else if (rv != 0) {
+        w->status = rv;
+    } else if ((inode.mode & 0170000) != dentry->type) {
+        finding = find_new(w, REPAIR_TYPE, inode.id);
+        set_name(finding, parent, name);
+        describe(finding,
+                 "the name \"%.*s\" in directory inode %" PRIu64 " says that inode %" PRIu64
+                 " is of another type than it is",
+                 name_length(name), (const char *)name.data, parent, inode.id);
+    } else if (mode_is_directory(inode.mode) && inode.parent != parent) {
+        check_parent(w, parent, name, &inode);
+    }
+}
+
+/* Remember how far the walk came. False: enough for one step. */
+static bool advance(struct fsck_walk *w, struct slice key)
+{
+    memcpy(w->f->at.bytes, key.data, key.count);
+    w->f->at.count = key.count;
+    w->f->skip = true;
+    w->result->checked++;
+    w->more = w->result->checked >= FSCK_STEP_RECORDS || w->result->count + 2 > FSCK_FINDINGS_MAX ||
+              w->status != 0;
+    return !w->more;
+}
+
+static bool already_met(const struct fsck_walk *w, struct slice key)
+{
+    return w->f->skip && slice_compare(key, record_key_slice(&w->f->at)) == 0;
+}
+
+static bool visit_entry(void *data, struct slice key, struct slice value)
+{
+    struct fsck_walk *w = data;
+    struct dentry dentry = { INODE_NONE, 0 };
+    inode_id parent;
+    struct slice name;
+
+    if (already_met(w, key)) {
+        return true;
+    }
+    if (!key_name_parse(key, RECORD_DENTRY, &parent, &name)) {
+        return false;
+    }
+    if (dentry_decode(value, &dentry) != 0) {
+        dentry = (struct dentry){ INODE_NONE, 0 };
+    }
+    if (w->f->base == INODE_ROOT && dentry.inode == INODE_NONE) {
+        struct fsck_finding *finding = find_new(w, REPAIR_DENTRY, INODE_NONE);
+
+        set_name(finding, parent, name);
+        describe(finding, "the entry \"%.*s\" of directory inode %" PRIu64 " is damaged",
+                 name_length(name), (const char *)name.data, parent);
+    } else if (w->f->base == INODE_ROOT) {
+        check_entry(w, parent, name, &dentry);
+    }
+    count_entry(w->f, parent, &dentry, 1);
+    return advance(w, key);
+}
+
+/* ---- Inodes -------------------------------------------------------------------------------------
+ */
+
+static void find_lost(struct fsck_walk *w, const struct inode *inode)
+{
+    struct fsck_finding *finding = find_new(w, REPAIR_ATTACH, inode->id);
+    char name[32];
+    int count = snprintf(name, sizeof(name), "lost+%" PRIu64, inode->id);
+
+    set_name(finding, INODE_ROOT, (struct slice){ (const uint8_t *)name, (size_t)count });
+    describe(finding, "inode %" PRIu64 " has no name and is no orphan (mended, it is called /%s)",
+             inode->id, name);
+}
+
+static void check_counts(struct fsck_walk *w, const struct inode *inode,
+                         const struct fsck_count *count)
+{
+    bool directory = mode_is_directory(inode->mode);
+    uint32_t nlink = directory ? 2 + count->subdirectories : count->names;
+    uint64_t entries = directory ? count->entries : 0;
+    struct fsck_finding *finding;
+
+    if (inode->nlink == nlink && inode->entries == entries) {
+        return;
+    }
+    finding = find_new(w, REPAIR_COUNTS, inode->id);
+    finding->repair.repair.nlink = nlink;
+    finding->repair.repair.entries = entries;
+    if (directory) {
+        describe(finding,
+                 "directory inode %" PRIu64 " counts %u links and %" PRIu64
+                 " entries, but has %u and %" PRIu64,
+                 inode->id, inode->nlink, inode->entries, nlink, entries);
+    } else {
+        describe(finding, "inode %" PRIu64 " counts %u names, but has %u", inode->id, inode->nlink,
+                 nlink);
+    }
+}
+
+static void check_inode(struct fsck_walk *w, const struct inode *inode)
+{
+    const struct fsck_count *count = count_of(w->f, inode->id);
+    bool orphan = false;
+
+    CHECK(count != NULL);
+    if (inode->id == INODE_ROOT || count->names > 0) {
+        check_counts(w, inode, count);
+        return;
+    }
+    w->status = ns_is_orphan(w->f->ns, inode->id, &orphan, w->err);
+    if (w->status == 0 && !orphan) {
+        find_lost(w, inode);
+    }
+}
+
+static bool visit_inode(void *data, struct slice key, struct slice value)
+{
+    struct fsck_walk *w = data;
+    struct inode inode;
+    inode_id id;
+
+    if (already_met(w, key)) {
+        return true;
+    }
+    if (!key_inode_parse(key, RECORD_INODE, &id) || id - w->f->base >= FSCK_RANGE) {
+        return false;
+    }
+    w->f->inodes++;
+    if (inode_decode(id, value, &inode) != 0) {
+        struct fsck_finding *finding = find_new(w, REPAIR_COUNTS, id);
+
+        finding->mendable = false;
+        describe(finding, "the record of inode %" PRIu64 " is damaged; restore a backup", id);
+    } else {
+        check_inode(w, &inode);
+    }
+    return advance(w, key);
+}
+
+/* ---- Orphans and totals -------------------------------------------------------------------------
+ */
+
+static bool visit_orphan(void *data, struct slice key, struct slice value)
+{
+    struct fsck_walk *w = data;
+    struct inode inode;
+    inode_id id;
+    int rv;
+
+    (void)value;
+    if (already_met(w, key)) {
+        return true;
+    }
+    if (!key_inode_parse(key, RECORD_ORPHAN, &id)) {
+        return false;
+    }
+    rv = ns_inode(w->f->ns, id, &inode, w->err);
+    if (rv == MORSEL_STALE || (rv == 0 && inode.nlink > 0)) {
+        describe(find_new(w, REPAIR_ORPHAN, id), "inode %" PRIu64 " is listed as an orphan, but %s",
+                 id, rv == 0 ? "has names" : "is not there");
+    }
+    return advance(w, key);
+}
+
+/* Only a check during which nothing changed can tell whether the counters are right. */
+static void check_totals(struct fsck_walk *w)
+{
+    const struct counters *counters = ns_counters(w->f->ns);
+    struct fsck_finding *finding;
+
+    if (counters->sequence != w->f->first_sequence || counters->inodes == w->f->inodes) {
+        return;
+    }
+    finding = find_new(w, REPAIR_COUNTERS, INODE_NONE);
+    finding->repair.repair.entries = w->f->inodes;
+    describe(finding, "the counters say %" PRIu64 " inodes, but there are %" PRIu64,
+             counters->inodes, w->f->inodes);
+}
+
+/* ---- Steps --------------------------------------------------------------------------------------
+ */
+
+static void begin(struct fsck *f, enum fsck_phase phase, struct record_key at)
+{
+    f->phase = phase;
+    f->at = at;
+    f->skip = false;
+}
+
+/* The walk of this phase is at its end. */
+static void next_phase(struct fsck *f)
+{
+    switch (f->phase) {
+    case FSCK_ENTRIES:
+        begin(f, FSCK_INODES, key_inode(f->base));
+        break;
+    case FSCK_INODES:
+        f->base += FSCK_RANGE;
+        if (f->base < ns_counters(f->ns)->inode_next) {
+            memset(f->counts, 0, sizeof(f->counts));
+            begin(f, FSCK_ENTRIES, key_dentry(0, (struct slice){ NULL, 0 }));
+        } else {
+            begin(f, FSCK_ORPHANS, key_orphan(0));
+        }
+        break;
+    case FSCK_ORPHANS:
+        begin(f, FSCK_TOTALS, key_orphan(0));
+        break;
+    case FSCK_TOTALS:
+    case FSCK_DONE:
+        f->phase = FSCK_DONE;
+        break;
+    }
+}
+
+static int walk(struct fsck_walk *w)
+{
+    static const kv_visit visitors[] = {
+        [FSCK_ENTRIES] = visit_entry, [FSCK_INODES] = visit_inode, [FSCK_ORPHANS] = visit_orphan
+    };
+    struct kv *kv = ns_kv(w->f->ns);
+    struct record_key from = w->f->at;
+    int rv = kv->scan(kv, record_key_slice(&from), visitors[w->f->phase], w, w->err);
+
+    return rv != 0 ? rv : w->status;
+}
+
+static int mend(struct fsck *f, struct fsck_result *result, int64_t now_ns, struct errmsg *err)
+{
+    for (uint32_t i = 0; i < result->count; i++) {
+        struct meta_op *op = &result->findings[i].repair;
+        uint64_t before = ns_counters(f->ns)->sequence;
+        int rv;
+
+        if (!result->findings[i].mendable) {
+            continue;
+        }
+        op->time_ns = now_ns;
+        rv = ns_execute(f->ns, op, err);
+        if (rv == MORSEL_STALE || rv == MORSEL_NOENT || rv == MORSEL_EXIST) {
+            continue; /* A client changed it meanwhile; the next check will see. */
+        }
+        if (rv != 0) {
+            return rv;
+        }
+        /* Our own repairs do not make the totals uncertain. */
+        f->first_sequence += before == f->first_sequence;
+        result->repaired++;
+    }
+    return 0;
+}
+
+int fsck_step(struct fsck *f, bool repair, int64_t now_ns, struct fsck_result *result,
+              struct errmsg *err)
+{
+    struct fsck_walk w = { .f = f, .result = result, .err = err };
+    int rv = 0;
+
+    result->done = false;
+    result->checked = result->repaired = 0;
+    result->count = 0;
+    if (f->phase == FSCK_TOTALS) {
+        check_totals(&w);
+    } else if (f->phase != FSCK_DONE) {
+        rv = walk(&w);
+    }
+    if (rv == 0 && repair) {
+        rv = mend(f, result, now_ns, err);
+    }
+    if (rv == 0 && !w.more) {
+        next_phase(f);
+    }
+    f->steps++;
+    result->done = f->phase == FSCK_DONE;
+    return rv;
+}

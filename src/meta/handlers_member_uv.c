@@ -1,0 +1,169 @@
+/* Requests of storage servers, and who they are. */
+#include "common/check.h"
+#include "common/status.h"
+#include "meta/reply_uv.h"
+
+#include <string.h>
+
+/* Copy text from a message; false when it is too long. */
+static bool copy_text(char *to, size_t capacity, const char *from)
+{
+    size_t count = strlen(from);
+
+    if (count >= capacity) {
+        return false;
+    }
+    memcpy(to, from, count + 1);
+    return true;
+}
+
+void handle_register(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__RegisterRequest *m = rpc_request_unpack(request, &morsel__register_request__descriptor);
+    struct members_event event = { .now_ms = uv_now(meta->loop), .type = MEMBERS_REGISTER };
+    struct member_record *record = &event.registration.record;
+    bool valid;
+
+    if (m == NULL) {
+        return;
+    }
+    event.registration.tag = (uintptr_t)request;
+    record->id = m->id;
+    record->bytes_total = m->bytes_total;
+    record->bytes_free = m->bytes_free;
+    valid = request->role == ROLE_IOD && m->token.len == sizeof(record->token) &&
+            m->address[0] != 0 && copy_text(record->address, sizeof(record->address), m->address) &&
+            copy_text(record->name, sizeof(record->name), m->name);
+    if (valid) {
+        memcpy(record->token, m->token.data, sizeof(record->token));
+    }
+    message_free(m);
+    if (!valid) {
+        rpc_reply_failure(request, MORSEL_MALFORMED,
+                          "a registration needs a token of 16 bytes and an address");
+        return;
+    }
+    meta_members_step(meta, &event);
+}
+
+/* The objects that the server reports as deleted leave the queue. */
+static int take_collected(struct meta *meta, const Morsel__HeartbeatRequest *m, struct errmsg *err)
+{
+    struct meta_op op = { .kind = OP_COLLECTED, .time_ns = meta_clock_ns() };
+    struct buf objects;
+    int rv;
+
+    if (m->n_collected_inode == 0) {
+        return 0;
+    }
+    if (m->n_collected_inode != m->n_collected_column || m->n_collected_inode > OP_OBJECTS_MAX) {
+        return MORSEL_MALFORMED;
+    }
+    buf_init(&objects);
+    for (size_t i = 0; i < m->n_collected_inode; i++) {
+        op_objects_put(&objects,
+                       (struct object_id){ m->collected_inode[i], m->collected_column[i] });
+    }
+    op.objects.server = m->id;
+    op.objects.objects = buf_slice(&objects);
+    rv = objects.failed ? MORSEL_NOMEM : meta_execute(meta, &op, err);
+    buf_free(&objects);
+    return rv;
+}
+
+static void reply_heartbeat(struct meta *meta, struct rpc_request *request, server_id id)
+{
+    Morsel__HeartbeatReply reply = MORSEL__HEARTBEAT_REPLY__INIT;
+    struct object_id objects[NS_GARBAGE_PAGE_MAX];
+    uint64_t inodes[NS_GARBAGE_PAGE_MAX];
+    uint32_t columns[NS_GARBAGE_PAGE_MAX];
+    struct errmsg err = { "" };
+    uint32_t count = 0;
+    int rv = ns_garbage(meta->ns, id, objects, NS_GARBAGE_PAGE_MAX, &count, &err);
+
+    if (rv != 0) {
+        reply_error(meta, request, rv, &err);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        inodes[i] = objects[i].inode;
+        columns[i] = objects[i].column;
+    }
+    reply.n_collect_inode = reply.n_collect_column = count;
+    reply.collect_inode = inodes;
+    reply.collect_column = columns;
+    reply.more = count == NS_GARBAGE_PAGE_MAX;
+    rpc_reply(request, &reply.base, NULL);
+}
+
+void handle_heartbeat(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__HeartbeatRequest *m =
+        rpc_request_unpack(request, &morsel__heartbeat_request__descriptor);
+    struct members_event event = { .now_ms = uv_now(meta->loop), .type = MEMBERS_HEARTBEAT };
+    const struct member *member;
+    struct errmsg err = { "" };
+    server_id id;
+    int rv;
+
+    if (m == NULL) {
+        return;
+    }
+    id = m->id;
+    member = members_find(&meta->members, id);
+    event.heartbeat.tag = (uintptr_t)request;
+    event.heartbeat.id = id;
+    event.heartbeat.bytes_total = m->bytes_total;
+    event.heartbeat.bytes_free = m->bytes_free;
+    event.heartbeat.objects = m->objects;
+    if (request->role != ROLE_IOD || member == NULL || !member->registered) {
+        message_free(m);
+        rpc_reply_failure(request, MORSEL_NO_SESSION, "register first");
+        return;
+    }
+    meta_members_step(meta, &event);
+    rv = take_collected(meta, m, &err);
+    message_free(m);
+    if (rv != 0) {
+        reply_error(meta, request, rv, &err);
+        return;
+    }
+    reply_heartbeat(meta, request, id);
+}
+
+/* ---- Who is there -------------------------------------------------------------------------------
+ */
+
+void members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **pointers)
+{
+    uint64_t now_ms = uv_now(meta->loop);
+
+    for (uint32_t i = 0; i < meta->members.count; i++) {
+        struct member *member = &meta->members.items[i];
+        Morsel__Member *message = &messages[i];
+
+        morsel__member__init(message);
+        message->id = member->record.id;
+        message->address = member->record.address;
+        message->name = member->record.name;
+        message->up = member->up;
+        message->bytes_total = member->bytes_total;
+        message->bytes_free = member->bytes_free;
+        message->objects = member->objects;
+        message->silent_ms =
+            member->registered ? now_ms - member->heard_ms : now_ms - meta->started_ms;
+        pointers[i] = message;
+    }
+}
+
+void handle_members(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__MembersReply reply = MORSEL__MEMBERS_REPLY__INIT;
+    Morsel__Member messages[SERVERS_MAX], *pointers[SERVERS_MAX];
+
+    members_fill(meta, messages, pointers);
+    reply.n_members = meta->members.count;
+    reply.members = pointers;
+    reply.version = meta->members.version;
+    rpc_reply(request, &reply.base, NULL);
+}

@@ -1,0 +1,253 @@
+/* Requests that change nothing. */
+#include "common/check.h"
+#include "common/status.h"
+#include "meta/reply_uv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void handle_lookup(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__LookupRequest *m = rpc_request_unpack(request, &morsel__lookup_request__descriptor);
+    struct errmsg err = { "" };
+    struct inode inode;
+    int rv;
+
+    if (m == NULL) {
+        return;
+    }
+    rv = ns_lookup(meta->ns, m->parent, bytes_slice(m->name), &inode, &err);
+    message_free(m);
+    if (rv != 0) {
+        reply_error(meta, request, rv, &err);
+        return;
+    }
+    reply_node(meta, request, &inode, true);
+}
+
+void handle_getattr(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__GetattrRequest *m = rpc_request_unpack(request, &morsel__getattr_request__descriptor);
+    struct errmsg err = { "" };
+    struct inode inode;
+    bool layout;
+    int rv;
+
+    if (m == NULL) {
+        return;
+    }
+    layout = m->layout;
+    rv = ns_inode(meta->ns, m->inode, &inode, &err);
+    message_free(m);
+    if (rv != 0) {
+        reply_error(meta, request, rv, &err);
+        return;
+    }
+    reply_node(meta, request, &inode, layout);
+}
+
+void handle_readlink(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__ReadlinkRequest *m = rpc_request_unpack(request, &morsel__readlink_request__descriptor);
+    struct node_reply reply;
+    struct errmsg err = { "" };
+    struct inode inode;
+    struct buf target;
+    int rv;
+
+    if (m == NULL) {
+        return;
+    }
+    buf_init(&target);
+    if ((rv = ns_inode(meta->ns, m->inode, &inode, &err)) == 0 &&
+        (rv = ns_readlink(meta->ns, m->inode, &target, &err)) == 0) {
+        buf_put_u8(&target, 0);
+        rv = target.failed ? MORSEL_NOMEM : 0;
+    }
+    if (rv == 0) {
+        node_fill(&reply, &inode, false, meta_cache_ms(meta, request));
+        reply.node.target = (char *)target.data;
+        rpc_reply(request, &reply.node.base, NULL);
+    } else {
+        reply_error(meta, request, rv, &err);
+    }
+    buf_free(&target);
+    message_free(m);
+}
+
+void handle_open(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__OpenRequest *m = rpc_request_unpack(request, &morsel__open_request__descriptor);
+    struct errmsg err = { "" };
+    struct inode inode;
+    int rv;
+
+    if (m == NULL) {
+        return;
+    }
+    if ((rv = ns_inode(meta->ns, m->inode, &inode, &err)) == 0) {
+        rv = meta_note_open(meta, request, inode.id);
+    }
+    message_free(m);
+    if (rv != 0) {
+        reply_error(meta, request, rv, &err);
+        return;
+    }
+    reply_node(meta, request, &inode, true);
+}
+
+void handle_close(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__CloseRequest *m = rpc_request_unpack(request, &morsel__close_request__descriptor);
+    struct session_event event = { .now_ms = uv_now(meta->loop), .type = SESSION_CLOSED };
+
+    if (m == NULL) {
+        return;
+    }
+    event.client = request->node_id;
+    event.inodes = m->inodes;
+    event.inodes_count = m->n_inodes;
+    if (request->role == ROLE_CLIENT) {
+        meta_session_step(meta, &event);
+    }
+    message_free(m);
+    rpc_reply(request, NULL, NULL);
+}
+
+void handle_statfs(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__StatfsReply reply = MORSEL__STATFS_REPLY__INIT;
+
+    members_space(&meta->members, &reply.bytes_total, &reply.bytes_free);
+    reply.inodes = ns_counters(meta->ns)->inodes;
+    rpc_reply(request, &reply.base, NULL);
+}
+
+/* ---- Directories --------------------------------------------------------------------------------
+ */
+
+enum {
+    PAGE_ENTRIES_MAX = 1024,
+    ENTRY_BYTES = 24,      /* An entry without its name, packed; about. */
+    ENTRY_ATTR_BYTES = 104 /* Its attributes. */
+};
+
+struct directory_page
+{
+    uint32_t count;
+    size_t bytes, bytes_max;
+    bool plus;
+    struct buf names;
+    size_t offsets[PAGE_ENTRIES_MAX]; /* Of the names. */
+    Morsel__DirectoryEntry entries[PAGE_ENTRIES_MAX];
+    Morsel__DirectoryEntry *pointers[PAGE_ENTRIES_MAX];
+    Morsel__Attr attrs[PAGE_ENTRIES_MAX];
+};
+
+struct directory_page *directory_page_new(void)
+{
+    struct directory_page *page = calloc(1, sizeof(*page));
+
+    if (page != NULL) {
+        buf_init(&page->names);
+    }
+    return page;
+}
+
+void directory_page_free(struct directory_page *page)
+{
+    if (page != NULL) {
+        buf_free(&page->names);
+        free(page);
+    }
+}
+
+static void page_clear(struct directory_page *page, bool plus, uint32_t bytes_max)
+{
+    page->count = 0;
+    page->bytes = 0;
+    page->plus = plus;
+    page->bytes_max =
+        bytes_max == 0 || bytes_max > READDIR_PAGE_BYTES ? READDIR_PAGE_BYTES : bytes_max;
+    buf_clear(&page->names);
+}
+
+static bool visit_entry(void *data, struct slice name, const struct dentry *dentry)
+{
+    struct directory_page *page = data;
+    size_t bytes = name.count + ENTRY_BYTES + (page->plus ? ENTRY_ATTR_BYTES : 0);
+    Morsel__DirectoryEntry *entry = &page->entries[page->count];
+
+    if (page->count == PAGE_ENTRIES_MAX ||
+        (page->count > 0 && page->bytes + bytes > page->bytes_max)) {
+        return false;
+    }
+    morsel__directory_entry__init(entry);
+    entry->inode = dentry->inode;
+    entry->type = dentry->type;
+    entry->name.len = name.count;
+    page->offsets[page->count] = page->names.count;
+    page->pointers[page->count] = entry;
+    page->count++;
+    page->bytes += bytes;
+    buf_put(&page->names, name.data, name.count);
+    return true;
+}
+
+/* Names and attributes, once the names no longer move. */
+static int page_finish(struct meta *meta, struct directory_page *page, struct errmsg *err)
+{
+    if (page->names.failed) {
+        return MORSEL_NOMEM;
+    }
+    for (uint32_t i = 0; i < page->count; i++) {
+        Morsel__DirectoryEntry *entry = &page->entries[i];
+        struct inode inode;
+        int rv;
+
+        entry->name.data = page->names.data + page->offsets[i];
+        if (!page->plus) {
+            continue;
+        }
+        if ((rv = ns_inode(meta->ns, entry->inode, &inode, err)) == 0) {
+            attr_fill(&page->attrs[i], &inode);
+            entry->attr = &page->attrs[i];
+        } else if (rv != MORSEL_STALE && rv != MORSEL_CORRUPT) {
+            return rv;
+        } /* An entry whose inode is damaged is listed without attributes, so that the others can be
+             reached. */
+    }
+    return 0;
+}
+
+void handle_readdir(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__ReaddirRequest *m = rpc_request_unpack(request, &morsel__readdir_request__descriptor);
+    Morsel__ReaddirReply reply = MORSEL__READDIR_REPLY__INIT;
+    struct directory_page *page = meta->page;
+    struct errmsg err = { "" };
+    struct inode directory;
+    bool end;
+    int rv;
+
+    if (m == NULL) {
+        return;
+    }
+    page_clear(page, m->plus, m->bytes_max);
+    if ((rv = ns_readdir(meta->ns, m->inode, bytes_slice(m->after), visit_entry, page, &end,
+                         &err)) == 0 &&
+        (rv = ns_inode(meta->ns, m->inode, &directory, &err)) == 0) {
+        rv = page_finish(meta, page, &err);
+    }
+    message_free(m);
+    if (rv != 0) {
+        reply_error(meta, request, rv, &err);
+        return;
+    }
+    reply.n_entries = page->count;
+    reply.entries = page->pointers;
+    reply.end = end;
+    reply.cache_ms = meta_cache_ms(meta, request);
+    reply.parent = directory.parent;
+    rpc_reply(request, &reply.base, NULL);
+}

@@ -1,0 +1,187 @@
+/* morsel-meta: settings, start, orderly end. */
+#include "common/check.h"
+#include "common/daemon_uv.h"
+#include "common/status.h"
+#include "meta/meta_uv.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct program
+{
+    struct meta_settings settings;
+    struct meta meta;
+    struct datadir datadir;
+    struct daemon_uv daemon;
+    uv_loop_t loop;
+};
+
+#define FIELD(name) offsetof(struct meta_settings, name)
+
+static const struct config_option options[] = {
+    { "data-dir", CONFIG_STRING, FIELD(data_dir), "/var/lib/morsel/meta", 0, 0, "DIR",
+      "Where the database lies; a new cluster is made when it does not exist or is empty." },
+    { "listen", CONFIG_STRING, FIELD(listen), "127.0.0.1:7460", 0, 0, "HOST:PORT",
+      "Where clients and I/O daemons are served; port 0 takes any that is free." },
+    { "session-time", CONFIG_TIME_MS, FIELD(session_ms), "30s", 1000, 3600000, "TIME",
+      "A client that is silent this long has lost its session and its open files." },
+    { "heartbeat", CONFIG_TIME_MS, FIELD(heartbeat_ms), "1s", 100, 60000, "TIME",
+      "How often I/O daemons report; after three missed reports one counts as down." },
+    { "log-file", CONFIG_STRING, FIELD(log_file), "", 0, 0, "FILE",
+      "Write the log there instead of standard error or the journal." },
+    { "log-level", CONFIG_STRING, FIELD(log_level), "info", 0, 0, "LEVEL",
+      "error, warning, info or debug." },
+};
+
+static const struct config_table table = {
+    .program = "morsel-meta",
+    .summary = "Metadata manager: names, layouts and members of a MorselFS cluster.",
+    .operands = "",
+    .options = options,
+    .options_count = ARRAY_COUNT(options)
+};
+
+static bool parse_level(const char *text, enum log_level *level)
+{
+    static const struct
+    {
+        const char *name;
+        enum log_level level;
+    } levels[] = { { "error", LOG_LEVEL_ERROR },
+                   { "warning", LOG_LEVEL_WARNING },
+                   { "info", LOG_LEVEL_INFO },
+                   { "debug", LOG_LEVEL_DEBUG } };
+
+    for (size_t i = 0; i < ARRAY_COUNT(levels); i++) {
+        if (strcmp(text, levels[i].name) == 0) {
+            *level = levels[i].level;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_rpc_closed(void *data)
+{
+    (void)data; /* The loop ends when its last handle is gone. */
+}
+
+static void on_meta_closed(void *data)
+{
+    struct program *p = data;
+
+    rpc_close(p->meta.rpc, on_rpc_closed, p);
+}
+
+static void on_stop(void *data)
+{
+    struct program *p = data;
+
+    daemon_finish(&p->daemon);
+    meta_close(&p->meta, on_meta_closed, p);
+}
+
+static void on_statistics(void *data)
+{
+    struct program *p = data;
+
+    meta_log_statistics(&p->meta);
+}
+
+/* Listen before anything is made: a port in use leaves no new directory behind. */
+static int listen_first(struct program *p, struct errmsg *err)
+{
+    struct rpc_options rpc_options = { .role = ROLE_MANAGER,
+                                       .program = "morsel-meta " MORSELFS_VERSION };
+    struct rpc_server_hooks hooks = meta_hooks(&p->meta);
+    int rv = rpc_new(&p->loop, &rpc_options, &p->meta.rpc);
+
+    if (rv == 0) {
+        rv = rpc_listen(p->meta.rpc, p->settings.listen, &hooks, &p->meta.server, err);
+    }
+    return rv;
+}
+
+static int open_data(struct program *p, struct errmsg *err)
+{
+    int rv = datadir_open(&p->datadir, p->settings.data_dir, "meta", err);
+
+    if (rv != 0) {
+        p->datadir.lock_fd = -1;
+        return rv;
+    }
+    return meta_open(&p->meta, &p->datadir, err);
+}
+
+static int program_run(struct program *p, struct log *log)
+{
+    struct errmsg err = { "" };
+    int rv;
+
+    CHECK(uv_loop_init(&p->loop) == 0);
+    p->daemon =
+        (struct daemon_uv){ .log = log, .stop = on_stop, .statistics = on_statistics, .data = p };
+    p->meta.settings = &p->settings;
+    p->meta.log = log;
+    p->meta.loop = &p->loop;
+    p->datadir.lock_fd = -1;
+    if ((rv = listen_first(p, &err)) == 0 && (rv = open_data(p, &err)) == 0) {
+        CHECK(daemon_start(&p->daemon, &p->loop) == 0);
+        meta_start(&p->meta);
+        log_info(log, "serving on %s", rpc_server_address(p->meta.server));
+        daemon_ready(&p->daemon, rpc_server_address(p->meta.server));
+    } else {
+        log_error(log, "%s", err.text[0] != 0 ? err.text : status_words(rv));
+        if (p->meta.rpc != NULL) {
+            rpc_close(p->meta.rpc, on_rpc_closed, p);
+        }
+    }
+    uv_run(&p->loop, UV_RUN_DEFAULT);
+    meta_free(&p->meta);
+    if (p->datadir.lock_fd >= 0) {
+        datadir_close(&p->datadir);
+    }
+    CHECK(uv_loop_close(&p->loop) == 0);
+    return rv == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct errmsg err = { "" };
+    size_t operands_count = 0;
+    enum config_verdict verdict;
+    enum log_level level = LOG_LEVEL_INFO;
+    struct program *p = calloc(1, sizeof(*p));
+    struct log *log;
+    int code;
+
+    if (p == NULL) {
+        fprintf(stderr, "morsel-meta: out of memory\n");
+        return 1;
+    }
+    verdict = config_command_line(&table, &p->settings, argc, argv, NULL, 0, &operands_count, &err);
+    if (verdict == CONFIG_RUN && !parse_level(p->settings.log_level, &level)) {
+        errmsg_set(&err, "log-level \"%s\": give error, warning, info or debug",
+                   p->settings.log_level);
+        verdict = CONFIG_BAD;
+    }
+    if (verdict != CONFIG_RUN) {
+        code = config_answer(&table, verdict, &err);
+        free(p);
+        return code;
+    }
+    log =
+        log_open("morsel-meta", p->settings.log_file[0] != 0 ? p->settings.log_file : NULL, level);
+    if (log == NULL) {
+        fprintf(stderr, "morsel-meta: cannot open the log file %s: %s\n", p->settings.log_file,
+                strerror(errno));
+        free(p);
+        return 1;
+    }
+    code = program_run(p, log);
+    log_close(log);
+    free(p);
+    return code;
+}

@@ -1,0 +1,141 @@
+/* The host of the manager's cores: one event loop, one store, and the state that handlers share.
+ *
+ *   request -> meta_uv.c (is the client joined?) -> handlers_*_uv.c (protobuf to plain struct)
+ *           -> namespace, members, session (pure) -> reply
+ *
+ * Everything runs on the loop's thread; only syncs of the store run in the pool (sync_uv.h).
+ */
+#ifndef MORSEL_META_META_UV_H
+#define MORSEL_META_META_UV_H
+
+#include "common/config.h"
+#include "common/datadir_file.h"
+#include "common/log.h"
+#include "common/rpc_uv.h"
+#include "meta.pb-c.h"
+#include "meta/members.h"
+#include "meta/namespace.h"
+#include "meta/op_window.h"
+#include "meta/session.h"
+#include "meta/sync_uv.h"
+
+struct meta_settings
+{
+    char data_dir[CONFIG_STRING_MAX];
+    char listen[CONFIG_STRING_MAX];
+    char log_file[CONFIG_STRING_MAX]; /* Empty: standard error or the journal. */
+    uint64_t session_ms;
+    uint64_t heartbeat_ms;
+    char log_level[CONFIG_STRING_MAX];
+};
+
+struct fsck;
+struct directory_page;
+
+struct meta
+{
+    const struct meta_settings *settings;
+    struct log *log;
+    uv_loop_t *loop;
+    struct rpc *rpc;
+    struct rpc_server *server;
+    struct kv *kv;
+    struct ns *ns;
+    struct members members;
+    struct session_table *sessions;
+    struct op_window *window;
+    struct fsck *fsck;           /* The metadata check that is going on; NULL: none. */
+    struct directory_page *page; /* Room for the reply to READDIR. */
+    struct sync_uv sync;
+    uv_timer_t timer; /* The next deadline of sessions and members. */
+    uint64_t timer_due_ms;
+    struct list waiting; /* struct waiting_request: SessionRequests and what waits for admission. */
+    uint32_t waiting_count;
+    uint64_t started_ms;
+    inode_id sweep_from; /* Where the sweep of orphans goes on; 0: none is going on. */
+    uv_idle_t sweep;
+    uint32_t handles; /* Open libuv handles while closing. */
+    bool broken_logged;
+    bool space_low; /* The disk of the database is nearly full: nothing new is taken. */
+    uv_timer_t space_timer;
+    uv_fs_t space_request;
+    bool space_busy;
+    bool closing;
+    void (*closed)(void *data);
+    void *closed_data;
+};
+
+/* Open or make the database in the directory and fill everything but rpc and server.
+ * On failure one sentence, nothing was changed. */
+int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err);
+
+/* Begin to serve: `rpc` has been made and listens with meta_hooks(). */
+void meta_start(struct meta *meta);
+struct rpc_server_hooks meta_hooks(struct meta *meta);
+
+/* Last sync, then `closed`, once, later; meta_free() is due then. */
+void meta_close(struct meta *meta, void (*closed)(void *data), void *data);
+void meta_free(struct meta *meta);
+
+/* Counters into the log. */
+void meta_log_statistics(struct meta *meta);
+
+/* ---- For handlers -------------------------------------------------------------------------------
+ */
+
+typedef void (*meta_handler)(struct meta *meta, struct rpc_request *request);
+
+/* The wall clock, with which everything is stamped. */
+int64_t meta_clock_ns(void);
+
+/* ns_execute() and what follows from it: the next sync, a line in the log when the store is broken.
+ */
+int meta_execute(struct meta *meta, struct meta_op *op, struct errmsg *err);
+
+/* Feed the cores and perform what they say. */
+void meta_session_step(struct meta *meta, const struct session_event *event);
+void meta_members_step(struct meta *meta, const struct members_event *event);
+
+/* `request` holds `inode` open from now on. MORSEL_OVERLOAD. Nothing for the admin command, which
+ * has no session. */
+int meta_note_open(struct meta *meta, const struct rpc_request *request, inode_id inode);
+
+/* Answer Empty, or a failure, when everything committed so far survives a loss of power. */
+void meta_reply_durable(struct meta *meta, struct rpc_request *request,
+                        void (*reply)(struct meta *meta, struct rpc_request *request));
+
+/* What the reply to this request may allow. */
+uint32_t meta_cache_ms(struct meta *meta, const struct rpc_request *request);
+
+void handle_session(struct meta *meta, struct rpc_request *request);
+void handle_lookup(struct meta *meta, struct rpc_request *request);
+void handle_getattr(struct meta *meta, struct rpc_request *request);
+void handle_readlink(struct meta *meta, struct rpc_request *request);
+void handle_readdir(struct meta *meta, struct rpc_request *request);
+void handle_open(struct meta *meta, struct rpc_request *request);
+void handle_close(struct meta *meta, struct rpc_request *request);
+void handle_statfs(struct meta *meta, struct rpc_request *request);
+void handle_setattr(struct meta *meta, struct rpc_request *request);
+void handle_make(struct meta *meta, struct rpc_request *request);
+void handle_unlink(struct meta *meta, struct rpc_request *request);
+void handle_rename(struct meta *meta, struct rpc_request *request);
+void handle_link(struct meta *meta, struct rpc_request *request);
+void handle_wrote(struct meta *meta, struct rpc_request *request);
+void handle_fsync(struct meta *meta, struct rpc_request *request);
+void handle_xattr_get(struct meta *meta, struct rpc_request *request);
+void handle_xattr_set(struct meta *meta, struct rpc_request *request);
+void handle_xattr_list(struct meta *meta, struct rpc_request *request);
+void handle_policy(struct meta *meta, struct rpc_request *request);
+void handle_members(struct meta *meta, struct rpc_request *request);
+void handle_register(struct meta *meta, struct rpc_request *request);
+void handle_heartbeat(struct meta *meta, struct rpc_request *request);
+void handle_status(struct meta *meta, struct rpc_request *request);
+void handle_statistics(struct meta *meta, struct rpc_request *request);
+void handle_fsck(struct meta *meta, struct rpc_request *request);
+void handle_fsck_objects(struct meta *meta, struct rpc_request *request);
+
+/* Room for one page of a directory; NULL: out of memory. */
+struct directory_page *directory_page_new(void);
+void directory_page_free(struct directory_page *page);
+
+#endif

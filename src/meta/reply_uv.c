@@ -1,0 +1,83 @@
+#include "meta/reply_uv.h"
+
+#include "common/status.h"
+
+void attr_fill(Morsel__Attr *attr, const struct inode *inode)
+{
+    morsel__attr__init(attr);
+    attr->inode = inode->id;
+    attr->mode = inode->mode;
+    attr->nlink = inode->nlink;
+    attr->uid = inode->uid;
+    attr->gid = inode->gid;
+    attr->rdev = inode->rdev;
+    attr->size = ns_attr_size(inode);
+    attr->atime_ns = (uint64_t)inode->atime_ns;
+    attr->mtime_ns = (uint64_t)inode->mtime_ns;
+    attr->ctime_ns = (uint64_t)inode->ctime_ns;
+    attr->version = inode->version;
+    attr->data_version = inode->data_version;
+}
+
+static void layout_fill(struct node_reply *reply, const struct file_layout *layout)
+{
+    morsel__layout__init(&reply->layout);
+    reply->layout.class_ = layout->class;
+    reply->layout.replicas = layout->replicas;
+    reply->layout.morsel_bytes = layout->stripe.morsel_bytes;
+    reply->layout.stripe_morsels = layout->stripe.stripe_morsels;
+    for (uint32_t i = 0; i < layout->stripe.width; i++) {
+        reply->servers[i] = layout->servers[i];
+    }
+    reply->layout.n_servers = layout->stripe.width;
+    reply->layout.servers = reply->servers;
+    reply->node.layout = &reply->layout;
+}
+
+void node_fill(struct node_reply *reply, const struct inode *inode, bool layout, uint32_t cache_ms)
+{
+    morsel__node__init(&reply->node);
+    attr_fill(&reply->attr, inode);
+    reply->node.attr = &reply->attr;
+    reply->node.cache_ms = cache_ms;
+    if (layout && mode_is_regular(inode->mode)) {
+        layout_fill(reply, &inode->layout);
+    }
+}
+
+void reply_node(struct meta *meta, struct rpc_request *request, const struct inode *inode,
+                bool layout)
+{
+    struct node_reply reply;
+
+    node_fill(&reply, inode, layout, meta_cache_ms(meta, request));
+    rpc_reply(request, &reply.node.base, NULL);
+}
+
+void reply_error(struct meta *meta, struct rpc_request *request, int status,
+                 const struct errmsg *err)
+{
+    if (status == MORSEL_CORRUPT || status == MORSEL_IO) {
+        log_error(meta->log, "%s: %s", message_name(request->type),
+                  err->text[0] != 0 ? err->text : status_words(status));
+    }
+    rpc_reply_failure(request, status, err->text);
+}
+
+struct slice bytes_slice(ProtobufCBinaryData bytes)
+{
+    return (struct slice){ bytes.data, bytes.len };
+}
+
+ProtobufCBinaryData slice_bytes(struct slice slice)
+{
+    /* Messages that are packed are only read; protobuf-c has one type for both directions. */
+    return (ProtobufCBinaryData){ slice.count, (uint8_t *)(uintptr_t)slice.data };
+}
+
+void message_free(void *message)
+{
+    if (message != NULL) {
+        protobuf_c_message_free_unpacked(message, NULL);
+    }
+}
