@@ -6,6 +6,8 @@
 #ifndef MORSEL_COMMON_LOG_H
 #define MORSEL_COMMON_LOG_H
 
+#include <stdbool.h>
+
 struct log;
 
 enum log_level {
@@ -19,6 +21,9 @@ enum log_level {
  * NULL: cannot open (errno) or no memory. */
 struct log *log_open(const char *program, const char *path, enum log_level level);
 void log_close(struct log *log);
+/* "error", "warning", "info" or "debug"; false for anything else. */
+bool log_level_parse(const char *text, enum log_level *level);
+
 void log_set_level(struct log *log, enum log_level level);
 
 /* `log` NULL discards. The format has no final newline. */

@@ -1,5 +1,7 @@
 #include "common/log.h"
 
+#include "common/check.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -163,4 +165,24 @@ void log_write(struct log *log, enum log_level level, const char *format, ...)
     line[count] = '\n'; /* There is room: vsnprintf left one byte. */
     write_line(log, line, count + 1);
     errno = errno_kept;
+}
+
+bool log_level_parse(const char *text, enum log_level *level)
+{
+    static const struct
+    {
+        const char *name;
+        enum log_level level;
+    } levels[] = { { "error", LOG_LEVEL_ERROR },
+                   { "warning", LOG_LEVEL_WARNING },
+                   { "info", LOG_LEVEL_INFO },
+                   { "debug", LOG_LEVEL_DEBUG } };
+
+    for (size_t i = 0; i < ARRAY_COUNT(levels); i++) {
+        if (strcmp(text, levels[i].name) == 0) {
+            *level = levels[i].level;
+            return true;
+        }
+    }
+    return false;
 }

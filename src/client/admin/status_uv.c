@@ -123,7 +123,7 @@ static void print_status_text(const Morsel__StatusReply *status, const char *add
     (void)printf("health    %s, %zu of %zu storage servers up\n", health_words(status),
                  count_up(status), (size_t)status->n_members);
     (void)printf("cluster   %s\n", cluster);
-    (void)printf("manager   %s, version %s, up %s, %s resident\n", address, status->version,
+    (void)printf("manager   %s, %s, up %s, %s resident\n", address, status->version,
                  print_duration_ms(status->uptime_ms, uptime),
                  print_bytes(status->resident_bytes, resident));
     (void)printf("contents  %" PRIu64 " inodes, %" PRIu64 " mounts, %" PRIu64

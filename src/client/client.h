@@ -1,0 +1,179 @@
+/* libmorsel: a client's connection to a cluster, and files read and written through it.
+ *
+ * Everything runs on the thread of one libuv loop. Functions named *_start follow the callback law
+ * of rpc_uv.h: a start that returns non-zero never calls back, one that returns 0 calls back
+ * exactly once, later.
+ *
+ * Layers: client_uv.c (session, servers, calls to the manager), file_uv.c (table of open files),
+ * write_uv.c (write buffer), read_uv.c (fetching and read-ahead), range_uv.c (truncate, punch,
+ * allocate, seek).
+ */
+#ifndef MORSEL_CLIENT_CLIENT_H
+#define MORSEL_CLIENT_CLIENT_H
+
+#include "client/op_numbers.h"
+#include "common/list.h"
+#include "common/log.h"
+#include "common/rpc_uv.h"
+#include "common/stripe.h"
+#include "meta.pb-c.h"
+
+#include <uthash.h>
+
+struct client_options
+{
+    const char *manager;         /* host:port */
+    uint64_t io_timeout_ms;      /* RPC_NO_DEADLINE under "hard". */
+    bool soft;                   /* Say ETIMEDOUT where the default says EIO. */
+    uint64_t write_buffer_bytes; /* Of dirty data, per open file. */
+    uint32_t read_ahead_bytes;   /* Window of a sequential reader. */
+    const char *program;
+    struct log *log;
+};
+
+/* A storage server that we know. */
+struct client_server
+{
+    server_id id;
+    struct rpc_peer *peer;
+    struct client *client;
+    UT_hash_handle hh;
+};
+
+struct client_counters
+{
+    uint64_t reads, read_bytes, reads_fetched_ahead;
+    uint64_t writes, write_bytes, writes_coalesced, writes_waited;
+};
+
+struct client
+{
+    uv_loop_t *loop;
+    struct client_options options;
+    struct rpc *rpc;
+    struct rpc_peer *manager;
+    client_id id;
+    struct op_numbers numbers;
+    struct list numbers_waiting; /* struct meta_call: too many changes are out. */
+
+    uv_timer_t
+        tick; /* Every CLIENT_TICK_MS: old dirty data, size reports, closes, interrupted waits. */
+    uint64_t session_due_ms;
+    struct rpc_call session_call;
+    bool session_ready; /* The manager has answered the first SESSION. */
+    void (*ready)(void *data, int status, const char *text); /* Once, for the first answer. */
+    void *ready_data;
+    int64_t clock_offset_ns; /* Manager's wall clock minus ours. */
+    uint32_t cache_ms;       /* From the last session reply. */
+
+    struct client_server *servers; /* By id. */
+    struct rpc_call members_call;
+    uint64_t members_asked_ms;
+    struct list members_waiting; /* struct servers_wait */
+
+    struct file *files; /* By inode. */
+    struct list dirty_files;
+    struct list opening; /* struct client_opening: OPEN requests under way. */
+    uint64_t *closed_inodes;
+    size_t closed_count;
+    struct data_version_cache *versions;
+
+    bool stopping;
+    struct client_counters counters;
+};
+
+enum { CLIENT_TICK_MS = 50, CLOSED_BATCH_MAX = 256 };
+
+/* Connects in the background. `ready` runs once: 0 when the manager has accepted the session, or
+ * why not (the client then goes on trying; the caller may give up with client_close()). */
+int client_new(uv_loop_t *loop, const struct client_options *options, struct client **client_out,
+               void (*ready)(void *data, int status, const char *text), void *data,
+               struct errmsg *err);
+
+/* Every file must be closed. `closed` runs once, then the client is freed. Says goodbye to the
+ * manager. */
+void client_close(struct client *client, void (*closed)(void *data), void *data);
+
+/* The manager's wall clock, for time stamps. */
+uint64_t client_clock_ns(const struct client *client);
+
+/* What a system call says for `status`: EIO for servers that cannot be had, ETIMEDOUT for them
+ * under "soft". */
+int client_errno(const struct client *client, int status);
+
+/* ---- Calls to the manager ---- */
+
+struct meta_call;
+
+/* `reply` is the unpacked message (freed after the callback) or NULL on failure. */
+typedef void (*meta_call_cb)(struct meta_call *call, int status, void *reply);
+
+struct meta_call
+{
+    struct rpc_call rpc;
+    struct client *client;
+    meta_call_cb done;
+    void *data;
+    const ProtobufCMessageDescriptor *reply_type; /* NULL: the body is not wanted. */
+    op_sequence sequence;                         /* 0: not a change. */
+    struct list node;                             /* While it waits for a number. */
+    enum message_type type;
+    uint8_t *packed; /* While it waits. */
+    size_t packed_count;
+};
+
+/* Ask the manager something that changes nothing. */
+int meta_call_start(struct meta_call *call, struct client *client, enum message_type type,
+                    const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
+                    meta_call_cb done);
+
+/* Change something. `*op` points to the request's OpId field, which is filled in for the packing
+ * only. MORSEL_OVERLOAD when too many changes are under way. */
+int meta_change_start(struct meta_call *call, struct client *client, enum message_type type,
+                      const ProtobufCMessage *request, Morsel__OpId **op,
+                      const ProtobufCMessageDescriptor *reply_type, meta_call_cb done);
+
+void meta_call_cancel(struct meta_call *call);
+
+/* ---- Servers ---- */
+
+/* NULL when we do not know the server. */
+struct rpc_peer *client_peer(struct client *client, server_id id);
+
+struct servers_wait
+{
+    struct list node;
+    void (*done)(struct servers_wait *wait);
+};
+
+/* True: all are known. False: the table is being fetched, and wait->done runs once, later. */
+bool client_know_servers(struct client *client, const server_id *ids, uint32_t count,
+                         struct servers_wait *wait);
+
+/* Report that this client has no handle of the inode any more (batched, and only if that is still
+ * so then). */
+void client_close_inode(struct client *client, inode_id inode);
+
+/* An OPEN is under way: a CLOSE that would overtake its answer must not be sent. */
+struct client_opening
+{
+    struct list node;
+    inode_id inode;
+};
+void client_opening_begin(struct client *client, struct client_opening *opening, inode_id inode);
+void client_opening_end(struct client_opening *opening);
+
+/* ---- Which version of a file's bytes the kernel's cache may hold ---- */
+
+struct data_version_cache;
+struct data_version_cache *data_version_cache_new(void);
+void data_version_cache_free(struct data_version_cache *c);
+
+/* True when `version` is the one remembered; remembers it in any case. */
+bool data_version_same(struct data_version_cache *c, inode_id inode, uint64_t version);
+
+/* We changed the file: `version` is what the manager says now. Forgets the file when somebody else
+ * changed it too. */
+void data_version_advance(struct data_version_cache *c, inode_id inode, uint64_t version);
+
+#endif

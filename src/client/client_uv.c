@@ -1,0 +1,557 @@
+#include "client/client.h"
+
+#include "client/file_uv.h"
+#include "common/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    SESSION_RETRY_MS = 1000,
+    SESSION_TIMEOUT_MS = 10000,
+    MEMBERS_TIMEOUT_MS = 5000,
+    MEMBERS_REFRESH_MS = 500, /* At most this often. */
+    LEAVE_MS = 1000,
+    PAYLOAD_IDLE_BYTES = 64 << 20
+};
+
+static void members_ask(struct client *client);
+
+uint64_t client_clock_ns(const struct client *client)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)((int64_t)now.tv_sec * 1000000000 + now.tv_nsec + client->clock_offset_ns);
+}
+
+int client_errno(const struct client *client, int status)
+{
+    if (status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE) {
+        return client->options.soft ? ETIMEDOUT : EIO;
+    }
+    return status_to_errno(status);
+}
+
+/* ---- Session ---- */
+
+static void session_answered(struct client *client, const Morsel__SessionReply *reply)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    client->clock_offset_ns =
+        (int64_t)reply->clock_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+    client->cache_ms = reply->cache_ms;
+    client->session_due_ms = uv_now(client->loop) + reply->session_ms / 3;
+    client->session_ready = true;
+}
+
+static void tell_ready(struct client *client, int status, const char *text)
+{
+    void (*ready)(void *data, int status, const char *text) = client->ready;
+
+    client->ready = NULL;
+    if (ready != NULL) {
+        ready(client->ready_data, status, text);
+    }
+}
+
+static void on_session(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct client *client = call->data;
+    Morsel__SessionReply *session = NULL;
+
+    if (client->stopping) {
+        return;
+    }
+    client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
+    if (status == 0) {
+        session = rpc_unpack(&morsel__session_reply__descriptor, reply->body, reply->body_count);
+        status = session == NULL ? MORSEL_MALFORMED : 0;
+    }
+    if (status == 0) {
+        session_answered(client, session);
+        morsel__session_reply__free_unpacked(session, NULL);
+        members_ask(client);
+    } else {
+        log_warning(client->options.log, "manager %s did not renew the session: %s; trying again",
+                    rpc_peer_address(client->manager),
+                    reply->text[0] != '\0' ? reply->text : status_words(status));
+        tell_ready(client, status, reply->text[0] != '\0' ? reply->text : status_words(status));
+    }
+}
+
+static void session_ask(struct client *client)
+{
+    Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
+    uint64_t *inodes;
+    size_t count = HASH_COUNT(client->files);
+    struct file *file, *next;
+
+    if (rpc_call_active(&client->session_call)) {
+        return;
+    }
+    inodes = malloc((count + 1) * sizeof(*inodes));
+    if (inodes == NULL) {
+        return; /* The tick tries again. */
+    }
+    HASH_ITER(hh, client->files, file, next)
+    {
+        inodes[request.n_open_inodes++] = file->inode;
+    }
+    request.open_inodes = inodes;
+    client->session_call.data = client;
+    client->session_due_ms = UINT64_MAX;
+    if (rpc_call_start(&client->session_call, client->manager, MSG_SESSION, &request.base, NULL, 0,
+                       SESSION_TIMEOUT_MS, on_session) != 0) {
+        client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
+    }
+    free(inodes);
+}
+
+/* After each connection, first of all: a manager that restarted must hear which files we hold open
+ * before it hears anything else. */
+static void on_manager_up(void *data)
+{
+    struct client *client = data;
+
+    if (client->session_ready) {
+        log_info(client->options.log, "manager %s is back", rpc_peer_address(client->manager));
+    }
+    rpc_call_cancel(&client->session_call);
+    client->session_due_ms = 0;
+    if (!rpc_call_active(&client->session_call)) {
+        session_ask(client);
+    }
+}
+
+static void on_manager_down(void *data, const char *why)
+{
+    struct client *client = data;
+
+    log_warning(client->options.log,
+                "lost the connection to manager %s: %s; open files go on, other calls wait",
+                rpc_peer_address(client->manager), why);
+}
+
+/* ---- Servers ---- */
+
+struct rpc_peer *client_peer(struct client *client, server_id id)
+{
+    struct client_server *server;
+
+    HASH_FIND(hh, client->servers, &id, sizeof(id), server);
+    return server == NULL ? NULL : server->peer;
+}
+
+static void on_server_down(void *data, const char *why)
+{
+    struct client_server *server = data;
+
+    log_warning(server->client->options.log,
+                "lost the connection to server %u at %s: %s; connecting again", server->id,
+                rpc_peer_address(server->peer), why);
+    members_ask(server->client); /* Perhaps it has another address now. */
+}
+
+static void member_learn(struct client *client, const Morsel__Member *member)
+{
+    struct client_server *server;
+    struct errmsg err;
+    server_id id = member->id;
+
+    HASH_FIND(hh, client->servers, &id, sizeof(id), server);
+    if (server != NULL) {
+        if (rpc_peer_set_address(server->peer, member->address, &err) != 0) {
+            log_warning(client->options.log, "server %u: %s", id, err.text);
+        }
+        return;
+    }
+    server = calloc(1, sizeof(*server));
+    if (server == NULL) {
+        return;
+    }
+    if (rpc_peer_new(client->rpc, member->address, &server->peer, &err) != 0) {
+        log_warning(client->options.log, "server %u: %s", id, err.text);
+        free(server);
+        return;
+    }
+    server->id = id;
+    server->client = client;
+    rpc_peer_watch(server->peer, NULL, on_server_down, server);
+    HASH_ADD(hh, client->servers, id, sizeof(server->id), server);
+}
+
+static void on_members(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct client *client = call->data;
+    Morsel__MembersReply *members = NULL;
+    struct list *node;
+
+    if (status == 0) {
+        members = rpc_unpack(&morsel__members_reply__descriptor, reply->body, reply->body_count);
+    }
+    if (members != NULL && !client->stopping) {
+        for (size_t i = 0; i < members->n_members; i++) {
+            member_learn(client, members->members[i]);
+        }
+    }
+    if (members != NULL) {
+        morsel__members_reply__free_unpacked(members, NULL);
+        if (!client->stopping) {
+            tell_ready(client, 0, "");
+        }
+    }
+    while ((node = list_pop_front(&client->members_waiting)) != NULL) {
+        struct servers_wait *wait = LIST_ENTRY(node, struct servers_wait, node);
+
+        wait->done(wait);
+    }
+}
+
+static void members_ask(struct client *client)
+{
+    Morsel__MembersRequest request = MORSEL__MEMBERS_REQUEST__INIT;
+    uint64_t now = uv_now(client->loop);
+
+    if (client->stopping || rpc_call_active(&client->members_call) ||
+        (client->ready == NULL && list_empty(&client->members_waiting) &&
+         now < client->members_asked_ms + MEMBERS_REFRESH_MS)) {
+        return;
+    }
+    client->members_asked_ms = now;
+    client->members_call.data = client;
+    (void)rpc_call_start(&client->members_call, client->manager, MSG_MEMBERS, &request.base, NULL,
+                         0, MEMBERS_TIMEOUT_MS, on_members);
+}
+
+bool client_know_servers(struct client *client, const server_id *ids, uint32_t count,
+                         struct servers_wait *wait)
+{
+    bool known = true;
+
+    for (uint32_t i = 0; i < count; i++) {
+        known = known && client_peer(client, ids[i]) != NULL;
+    }
+    if (known) {
+        return true;
+    }
+    list_init(&wait->node);
+    list_push_back(&client->members_waiting, &wait->node);
+    members_ask(client);
+    if (rpc_call_active(&client->members_call)) {
+        return false;
+    }
+    list_remove(&wait->node); /* Out of memory: let the first use of the server fail. */
+    return true;
+}
+
+/* ---- Calls to the manager ---- */
+
+static void on_meta_reply(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
+{
+    struct meta_call *call = rpc_call->data;
+    void *message = NULL;
+
+    if (call->sequence != 0) {
+        op_numbers_return(&call->client->numbers, call->sequence);
+        call->sequence = 0;
+    }
+    if (status == 0 && call->reply_type != NULL) {
+        message = rpc_unpack(call->reply_type, reply->body, reply->body_count);
+        if (message == NULL) {
+            log_error(call->client->options.log, "answer of the manager to %s is malformed",
+                      message_name(call->type));
+            status = MORSEL_MALFORMED;
+        }
+    }
+    call->done(call, status, message);
+    if (message != NULL) {
+        protobuf_c_message_free_unpacked(message, NULL);
+    }
+}
+
+int meta_call_start(struct meta_call *call, struct client *client, enum message_type type,
+                    const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
+                    meta_call_cb done)
+{
+    call->client = client;
+    call->done = done;
+    call->type = type;
+    call->reply_type = reply_type;
+    call->sequence = 0;
+    call->rpc.data = call;
+    return rpc_call_start(&call->rpc, client->manager, type, request, NULL, 0,
+                          client->options.io_timeout_ms, on_meta_reply);
+}
+
+int meta_change_start(struct meta_call *call, struct client *client, enum message_type type,
+                      const ProtobufCMessage *request, Morsel__OpId **op,
+                      const ProtobufCMessageDescriptor *reply_type, meta_call_cb done)
+{
+    Morsel__OpId id = MORSEL__OP_ID__INIT;
+    op_sequence sequence = op_numbers_take(&client->numbers);
+    int rv;
+
+    if (sequence == 0) {
+        return MORSEL_OVERLOAD;
+    }
+    id.client = client->id;
+    id.sequence = sequence;
+    id.answered = client->numbers.answered;
+    *op = &id;
+    rv = meta_call_start(call, client, type, request, reply_type, done);
+    *op = NULL;
+    if (rv != 0) {
+        op_numbers_return(&client->numbers, sequence);
+        return rv;
+    }
+    call->sequence = sequence;
+    return MORSEL_OK;
+}
+
+void meta_call_cancel(struct meta_call *call)
+{
+    rpc_call_cancel(&call->rpc);
+}
+
+/* ---- Closes, in batches ---- */
+
+static bool is_open(struct client *client, inode_id inode)
+{
+    LIST_FOREACH(node, &client->opening)
+    {
+        if (LIST_ENTRY(node, struct client_opening, node)->inode == inode) {
+            return true;
+        }
+    }
+    return file_find(client, inode) != NULL;
+}
+
+static void closes_send(struct client *client)
+{
+    Morsel__CloseRequest request = MORSEL__CLOSE_REQUEST__INIT;
+
+    for (size_t i = 0; i < client->closed_count; i++) {
+        if (!is_open(client, client->closed_inodes[i])) {
+            client->closed_inodes[request.n_inodes++] = client->closed_inodes[i];
+        }
+    }
+    client->closed_count = 0;
+    request.inodes = client->closed_inodes;
+    if (request.n_inodes > 0) {
+        /* Lost with the connection? Then the next SESSION lists what is open, and that is the
+         * truth. */
+        rpc_send_oneway(client->manager, MSG_CLOSE, &request.base);
+    }
+}
+
+void client_close_inode(struct client *client, inode_id inode)
+{
+    client->closed_inodes[client->closed_count++] = inode;
+    if (client->closed_count == CLOSED_BATCH_MAX) {
+        closes_send(client);
+    }
+}
+
+void client_opening_begin(struct client *client, struct client_opening *opening, inode_id inode)
+{
+    opening->inode = inode;
+    list_init(&opening->node);
+    list_push_back(&client->opening, &opening->node);
+}
+
+void client_opening_end(struct client_opening *opening)
+{
+    list_remove(&opening->node);
+}
+
+/* ---- Life ---- */
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct client *client = timer->data;
+    uint64_t now = uv_now(client->loop);
+
+    if (now >= client->session_due_ms) {
+        session_ask(client);
+    }
+    closes_send(client);
+    LIST_FOREACH_SAFE(node, &client->dirty_files)
+    {
+        file_age(LIST_ENTRY(node, struct file, dirty_node), now);
+    }
+}
+
+static void client_init(struct client *client, uv_loop_t *loop,
+                        const struct client_options *options)
+{
+    client->loop = loop;
+    client->options = *options;
+    if (uv_random(NULL, NULL, &client->id, sizeof(client->id), 0, NULL) != 0) {
+        client->id = uv_hrtime();
+    }
+    client->id |= 1; /* 0 means "none". */
+    op_numbers_init(&client->numbers);
+    list_init(&client->numbers_waiting);
+    list_init(&client->members_waiting);
+    list_init(&client->dirty_files);
+    list_init(&client->opening);
+    client->session_due_ms = UINT64_MAX;
+}
+
+static void client_free(struct client *client)
+{
+    struct client_server *server, *next;
+
+    HASH_ITER(hh, client->servers, server, next)
+    {
+        HASH_DEL(client->servers, server);
+        free(server);
+    }
+    data_version_cache_free(client->versions);
+    free(client->closed_inodes);
+    free(client);
+}
+
+int client_new(uv_loop_t *loop, const struct client_options *options, struct client **client_out,
+               void (*ready)(void *data, int status, const char *text), void *data,
+               struct errmsg *err)
+{
+    struct client *client = calloc(1, sizeof(*client));
+    struct rpc_options rpc_options = { .role = ROLE_CLIENT,
+                                       .payload_idle_bytes_max = PAYLOAD_IDLE_BYTES,
+                                       .program = options->program };
+    int rv;
+
+    *client_out = NULL;
+    if (client == NULL) {
+        return MORSEL_NOMEM;
+    }
+    client_init(client, loop, options);
+    client->closed_inodes = malloc(CLOSED_BATCH_MAX * sizeof(client->closed_inodes[0]));
+    client->versions = data_version_cache_new();
+    rpc_options.node_id = client->id;
+    rv = client->closed_inodes == NULL || client->versions == NULL ? MORSEL_NOMEM : 0;
+    if (rv == 0) {
+        rv = rpc_new(loop, &rpc_options, &client->rpc);
+    }
+    if (rv == 0 && (rv = rpc_peer_new(client->rpc, options->manager, &client->manager, err)) != 0) {
+        rpc_close(client->rpc, NULL, NULL);
+    }
+    if (rv != 0) {
+        client_free(client);
+        return rv;
+    }
+    client->ready = ready;
+    client->ready_data = data;
+    rpc_peer_watch(client->manager, on_manager_up, on_manager_down, client);
+    (void)uv_timer_init(loop, &client->tick);
+    client->tick.data = client;
+    (void)uv_timer_start(&client->tick, on_tick, CLIENT_TICK_MS, CLIENT_TICK_MS);
+    session_ask(client); /* Makes the peer connect. */
+    *client_out = client;
+    return MORSEL_OK;
+}
+
+struct leaving
+{
+    struct rpc_call call;
+    struct client *client;
+    void (*closed)(void *data);
+    void *data;
+};
+
+static void on_rpc_closed(void *data)
+{
+    struct leaving *leaving = data;
+
+    client_free(leaving->client);
+    if (leaving->closed != NULL) {
+        leaving->closed(leaving->data);
+    }
+    free(leaving);
+}
+
+static void on_left(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct leaving *leaving = CONTAINER_OF(call, struct leaving, call);
+
+    (void)status;
+    (void)reply;
+    rpc_close(leaving->client->rpc, on_rpc_closed, leaving);
+}
+
+void client_close(struct client *client, void (*closed)(void *data), void *data)
+{
+    Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
+    struct leaving *leaving = calloc(1, sizeof(*leaving));
+
+    CHECK(leaving != NULL);
+    CHECK(client->files == NULL);
+    client->stopping = true;
+    client->ready = NULL;
+    uv_close((uv_handle_t *)&client->tick, NULL);
+    closes_send(client);
+    rpc_peer_watch(client->manager, NULL, NULL, NULL);
+    leaving->client = client;
+    leaving->closed = closed;
+    leaving->data = data;
+    request.leave = true;
+    if (!rpc_peer_connected(client->manager) ||
+        rpc_call_start(&leaving->call, client->manager, MSG_SESSION, &request.base, NULL, 0,
+                       LEAVE_MS, on_left) != 0) {
+        rpc_close(client->rpc, on_rpc_closed, leaving);
+    }
+}
+
+/* ---- Remembered data versions ---- */
+
+enum { VERSIONS_KEPT = 1 << 14 };
+
+/* Direct-mapped by inode: a newer file takes the place of an older one, which then just reads
+ * afresh. */
+struct data_version_cache
+{
+    struct data_version
+    {
+        inode_id inode;
+        uint64_t version;
+    } slots[VERSIONS_KEPT];
+};
+
+struct data_version_cache *data_version_cache_new(void)
+{
+    return calloc(1, sizeof(struct data_version_cache));
+}
+
+void data_version_cache_free(struct data_version_cache *c)
+{
+    free(c);
+}
+
+bool data_version_same(struct data_version_cache *c, inode_id inode, uint64_t version)
+{
+    struct data_version *slot = &c->slots[inode % VERSIONS_KEPT];
+    bool same = slot->inode == inode && slot->version == version;
+
+    slot->inode = inode;
+    slot->version = version;
+    return same;
+}
+
+void data_version_advance(struct data_version_cache *c, inode_id inode, uint64_t version)
+{
+    struct data_version *slot = &c->slots[inode % VERSIONS_KEPT];
+
+    if (slot->inode != inode) {
+        return;
+    }
+    if (version == slot->version + 1) {
+        slot->version = version;
+    } else if (version != slot->version) {
+        slot->inode = INODE_NONE;
+    }
+}

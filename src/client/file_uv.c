@@ -1,0 +1,153 @@
+#include "client/file_uv.h"
+
+#include "common/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct file *file_find(struct client *client, inode_id inode)
+{
+    struct file *file;
+
+    HASH_FIND(hh, client->files, &inode, sizeof(inode), file);
+    return file;
+}
+
+static int layout_take(struct file *file, const Morsel__Layout *layout)
+{
+    if (layout == NULL) {
+        return MORSEL_CORRUPT;
+    }
+    file->layout_class = layout->class_;
+    file->stripe.morsel_bytes = layout->morsel_bytes;
+    file->stripe.stripe_morsels = layout->stripe_morsels;
+    file->stripe.width = layout->n_servers > STRIPE_WIDTH_MAX ? 0 : (uint32_t)layout->n_servers;
+    if (!stripe_valid(&file->stripe)) {
+        return MORSEL_CORRUPT;
+    }
+    for (uint32_t i = 0; i < file->stripe.width; i++) {
+        file->servers[i] = layout->servers[i];
+    }
+    return MORSEL_OK;
+}
+
+static int file_new(struct client *client, const Morsel__Attr *attr, const Morsel__Layout *layout,
+                    struct file **file_out)
+{
+    struct file *file = calloc(1, sizeof(*file));
+    int rv;
+
+    *file_out = NULL;
+    if (file == NULL) {
+        return MORSEL_NOMEM;
+    }
+    rv = layout_take(file, layout);
+    if (rv != 0) {
+        log_error(client->options.log,
+                  "inode %lu has a layout that makes no sense; run \"morsel fsck\"",
+                  (unsigned long)attr->inode);
+        free(file);
+        return rv;
+    }
+    file->client = client;
+    file->inode = attr->inode;
+    file->size = attr->size;
+    list_init(&file->handles);
+    list_init(&file->chunks);
+    list_init(&file->dirty_node);
+    list_init(&file->writers);
+    list_init(&file->drains);
+    list_init(&file->slots);
+    HASH_ADD(hh, client->files, inode, sizeof(file->inode), file);
+    *file_out = file;
+    return MORSEL_OK;
+}
+
+static void file_free_if_done(struct file *file)
+{
+    struct client *client = file->client;
+
+    if (file->pins > 0 || !list_empty(&file->handles)) {
+        return;
+    }
+    CHECK(list_empty(&file->chunks) && list_empty(&file->writers) && list_empty(&file->drains));
+    file_forget(file, 0, UINT64_MAX);
+    list_remove(&file->dirty_node);
+    HASH_DEL(client->files, file);
+    client_close_inode(client, file->inode);
+    free(file);
+}
+
+int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Layout *layout,
+              bool writable, struct handle **handle_out)
+{
+    struct handle *handle = calloc(1, sizeof(*handle));
+    struct file *file = file_find(client, attr->inode);
+    int rv;
+
+    *handle_out = NULL;
+    if (handle == NULL) {
+        return MORSEL_NOMEM;
+    }
+    if (file == NULL && (rv = file_new(client, attr, layout, &file)) != 0) {
+        free(handle);
+        return rv;
+    }
+    file_refresh(file, attr);
+    file_forget(file, 0, UINT64_MAX); /* Close-to-open: what was fetched before may be old. */
+    handle->file = file;
+    handle->writable = writable;
+    read_ahead_init(&handle->ahead, client->options.read_ahead_bytes);
+    list_init(&handle->node);
+    list_push_back(&file->handles, &handle->node);
+    *handle_out = handle;
+    return MORSEL_OK;
+}
+
+void file_close(struct handle *handle)
+{
+    struct file *file = handle->file;
+
+    list_remove(&handle->node);
+    free(handle);
+    file_free_if_done(file);
+}
+
+void file_pin(struct file *file)
+{
+    file->pins++;
+}
+
+void file_unpin(struct file *file)
+{
+    CHECK(file->pins > 0);
+    file->pins--;
+    file_free_if_done(file);
+}
+
+void file_refresh(struct file *file, const Morsel__Attr *attr)
+{
+    if (!file->unreported && !file->reporting) {
+        file->size = attr->size;
+    } else if (attr->size > file->size) {
+        file->size = attr->size;
+    }
+}
+
+void file_overlay(const struct file *file, Morsel__Attr *attr)
+{
+    if (file->unreported || file->reporting) {
+        attr->size = file->size;
+        if ((int64_t)file->mtime_ns > (int64_t)attr->mtime_ns) {
+            attr->mtime_ns = attr->ctime_ns = file->mtime_ns;
+        }
+    }
+}
+
+int file_take_error(struct handle *handle)
+{
+    int error = handle->error;
+
+    handle->error = 0;
+    return error;
+}

@@ -1,0 +1,252 @@
+/* Open files: layout, size, dirty data, fetched data.
+ *
+ * One struct file per inode that this client has open, shared by all its handles. A file is found
+ * by inode, counted by handles, and reported closed to the manager with its last handle.
+ *
+ * Writes are buffered: file_write() takes the bytes and returns. They go out as chunks, each inside
+ * one stripe of one column: at once when a chunk is full, after FILE_CHUNK_AGE_MS otherwise, and
+ * when something must see them (flush, sync, a read of the range, truncation). Two chunks that
+ * overlap are never on their way together, so the last write wins. An error of a chunk is kept and
+ * told by the next write, flush or sync of each handle, once.
+ */
+#ifndef MORSEL_CLIENT_FILE_UV_H
+#define MORSEL_CLIENT_FILE_UV_H
+
+#include "client/client.h"
+#include "client/read_ahead.h"
+
+enum {
+    FILE_CHUNK_AGE_MS = 100,   /* Small writes wait this long for neighbours. */
+    FILE_REPORT_AGE_MS = 1000, /* A new size is reported this soon. */
+    FILE_CHUNKS_FILLING_MAX = 64,
+    FILE_CHUNKS_SENDING_MAX = 64,
+    FILE_STREAM_BYTES_MIN = 64 << 10, /* A write this long makes room for a whole chunk. */
+    FILE_TAKE_BYTES_MIN = 256 << 10   /* Writes at least this long are taken without a copy. */
+};
+
+enum chunk_state { CHUNK_FILLING, CHUNK_READY, CHUNK_SENDING };
+
+/* Dirty bytes inside one stripe of one column. */
+struct chunk
+{
+    struct list node; /* In file->chunks, oldest first. */
+    struct file *file;
+    enum chunk_state state;
+    uint64_t offset; /* In the file. */
+    uint64_t length;
+    struct stripe_run run; /* Of the first byte; its length reaches to the end of the stripe. */
+    struct payload *payload;
+    size_t payload_offset;
+    uint64_t born_ms;
+    struct rpc_call call;
+};
+
+/* Bytes fetched, or on their way. */
+struct fetch
+{
+    struct list node; /* In file->slots while it may serve other readers. */
+    struct file *file;
+    uint64_t offset, length; /* In the file. */
+    struct stripe_run run;
+    struct payload *payload; /* NULL until it is there; may be short: the rest is zeros. */
+    int status;
+    bool done, retried;
+    bool ahead;    /* Fetched for later. */
+    uint64_t used; /* Bytes handed to readers. */
+    unsigned references;
+    struct list waiters; /* struct file_read */
+    struct rpc_call call;
+};
+
+struct handle
+{
+    struct file *file;
+    struct list node;
+    struct read_ahead ahead;
+    int error; /* Of a buffered write, not told yet. */
+    bool writable;
+};
+
+struct file
+{
+    struct client *client;
+    inode_id inode;
+    UT_hash_handle hh;
+    struct list handles;
+    unsigned pins; /* Operations under way. */
+    struct stripe stripe;
+    server_id servers[STRIPE_WIDTH_MAX];
+    uint32_t layout_class;
+
+    uint64_t size;     /* Ours: the manager's, or more where we wrote. */
+    uint64_t mtime_ns; /* Of our last write that is not reported. */
+    bool unreported;   /* Size and time wait for a WROTE. */
+    bool reporting;
+    uint64_t unreported_since_ms;
+
+    struct list chunks;
+    uint64_t dirty_bytes;
+    unsigned filling, sending;
+    struct list dirty_node;          /* In client->dirty_files. */
+    struct list writers;             /* struct file_write_wait: the buffer is full. */
+    struct list drains;              /* struct file_drain: wait until nothing is dirty. */
+    uint64_t no_capability_until_ms; /* security.capability is known to be absent: the kernel asks
+                                        at each write. */
+    uint64_t unsynced[(STRIPE_WIDTH_MAX + 63) / 64]; /* Columns written since the last sync. */
+
+    struct list slots; /* struct fetch, oldest first. */
+    unsigned slots_count;
+};
+
+/* The file of an inode, or NULL when no handle is open. */
+struct file *file_find(struct client *client, inode_id inode);
+
+/* A handle for an inode that the manager has counted as open for us. `attr` and `layout` are fresh.
+ * MORSEL_NOMEM, MORSEL_CORRUPT (a layout that makes no sense). */
+int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Layout *layout,
+              bool writable, struct handle **handle_out);
+
+/* Dirty data must have been flushed, or is lost. */
+void file_close(struct handle *handle);
+
+/* Keep the file while an operation runs. */
+void file_pin(struct file *file);
+void file_unpin(struct file *file);
+
+/* The manager's view of the file is newer than ours: take over its size unless we hold news of our
+ * own. */
+void file_refresh(struct file *file, const Morsel__Attr *attr);
+
+/* Put our own news into what a stat is told. */
+void file_overlay(const struct file *file, Morsel__Attr *attr);
+
+/* ---- Writing (write_uv.c) ---- */
+
+struct file_write_wait
+{
+    struct list node;
+    void (*go)(struct file_write_wait *wait); /* There is room, or an error to tell: try again. */
+};
+
+/* Take `length` bytes at `bytes`; `holder` (may be NULL) is the payload in which they lie, kept
+ * instead of copied when that pays. MORSEL_AGAIN: the buffer is full, `wait` is queued and `go`
+ * runs later. Others: an earlier error of this handle, told now; or MORSEL_NOMEM. */
+int file_write(struct handle *handle, uint64_t offset, const uint8_t *bytes, size_t length,
+               struct payload *holder, struct file_write_wait *wait);
+
+/* Wait until what is dirty now is with the servers. */
+struct file_drain
+{
+    struct list node;
+    void (*done)(struct file_drain *drain);
+};
+
+/* True: nothing is dirty, `done` does not run. */
+bool file_drain(struct file *file, struct file_drain *drain);
+
+/* Drain and report the size; with `durable` until everything is on disk. `handle` may be NULL; its
+ * pending error is told through `status`. */
+struct file_flush
+{
+    struct file *file;
+    struct handle *handle;
+    bool durable;
+    int status;
+    unsigned waiting;
+    bool begun; /* Counts itself until every part is started. */
+    struct file_drain drain;
+    struct meta_call report;
+    struct rpc_call *syncs;
+    uint32_t syncs_count;
+    void (*done)(struct file_flush *flush, int status);
+    void *data;
+};
+
+/* `done` may run before this returns. With `done` NULL the flush frees itself. */
+int file_flush_start(struct file_flush *flush, struct file *file, struct handle *handle,
+                     bool durable, void (*done)(struct file_flush *flush, int status));
+
+/* The bytes changed without passing through the buffer (fallocate): a new time, and perhaps a new
+ * end, to report. */
+void file_note_changed(struct file *file, uint64_t end);
+
+/* Called by the client's tick. */
+void file_age(struct file *file, uint64_t now_ms);
+
+/* The error of a handle, told once. */
+int file_take_error(struct handle *handle);
+
+/* ---- Reading (read_uv.c) ---- */
+
+enum { FILE_READ_PARTS_MAX = 18 }; /* 1 MiB in morsels of 64 KiB, not aligned, and one to spare */
+
+struct file_read
+{
+    struct file *file;
+    uint64_t offset;
+    uint32_t length; /* Clipped to the end of the file. */
+    unsigned parts_count, missing;
+    int status;
+    struct file_read_part
+    {
+        struct list node; /* In fetch->waiters. */
+        struct file_read *read;
+        struct fetch *fetch;
+        uint64_t skip; /* Into the fetch. */
+        uint32_t length;
+    } parts[FILE_READ_PARTS_MAX];
+    struct file_drain drain;
+    struct handle *handle;
+    void (*done)(struct file_read *read, int status);
+    void *data;
+};
+
+/* Read up to `length` (at most 1 MiB) bytes. In `done` the parts hold the bytes:
+ * file_read_gather(). The read and its parts are let go with file_read_end(). `done` may run before
+ * this returns. */
+void file_read_start(struct file_read *read, struct handle *handle, uint64_t offset,
+                     uint32_t length, void (*done)(struct file_read *read, int status));
+
+/* The bytes as stretches of memory (zeros where nothing is stored). Returns the number of entries,
+ * at most 2 * FILE_READ_PARTS_MAX. */
+unsigned file_read_gather(const struct file_read *read, struct iovec *iov);
+void file_read_end(struct file_read *read);
+
+/* Forget what was fetched: all of it, or what overlaps a range. */
+void file_forget(struct file *file, uint64_t offset, uint64_t length);
+
+/* ---- Ranges over all columns (range_uv.c) ---- */
+
+enum range_kind { RANGE_TRUNCATE, RANGE_PUNCH, RANGE_ALLOCATE };
+
+struct range_op
+{
+    struct file *file; /* Pinned. */
+    int status;
+    unsigned waiting;
+    uint32_t calls_count;
+    struct rpc_call *calls;
+    void (*done)(struct range_op *op, int status);
+    void *data;
+    /* For seeks */
+    bool hole, found;
+    uint64_t best;
+    uint64_t from;
+    struct range_seek
+    {
+        struct range_op *op;
+        uint32_t column;
+    } * seeks;
+};
+
+/* Do the same to every column: cut all objects at file offset `offset` (RANGE_TRUNCATE), or punch
+ * or reserve [offset, offset + length). */
+int range_start(struct range_op *op, struct file *file, enum range_kind kind, uint64_t offset,
+                uint64_t length, void (*done)(struct range_op *op, int status));
+
+/* Next data (or hole) of the file at or after `offset`: op->found, op->best. Does not look at the
+ * file's size. */
+int range_seek_start(struct range_op *op, struct file *file, uint64_t offset, bool hole,
+                     void (*done)(struct range_op *op, int status));
+
+#endif

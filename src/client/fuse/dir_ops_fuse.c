@@ -1,0 +1,270 @@
+/* Directories: OPENDIR, READDIR, READDIRPLUS, RELEASEDIR, FSYNCDIR.
+ *
+ * A directory is read from the manager in pages ordered by name. A handle keeps one page; the
+ * kernel's offset of an entry is its place in the order in which this handle has met the entries (1
+ * is ".", 2 is ".."), and the next page begins behind the last name, so entries that come or go
+ * elsewhere never shift what is still to be read. Offset 0 begins anew.
+ */
+#include "client/fuse/mount_fuse.h"
+
+#include "common/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct dir
+{
+    inode_id inode;
+    Morsel__ReaddirReply *page; /* NULL: none yet. */
+    uint64_t page_first;        /* Place of the page's first entry; places of names begin at 2. */
+    bool plus;                  /* The page carries attributes. */
+};
+
+struct dir_op
+{
+    struct mount_op base;
+    struct dir *dir;
+    bool plus;
+    size_t size;
+    uint64_t offset; /* Entries that the kernel has. */
+};
+
+static struct dir *dir_of(const struct fuse_file_info *fi)
+{
+    return (struct dir *)(uintptr_t)fi->fh;
+}
+
+static void page_drop(struct dir *dir)
+{
+    if (dir->page != NULL) {
+        morsel__readdir_reply__free_unpacked(dir->page, NULL);
+        dir->page = NULL;
+    }
+}
+
+static void on_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct dir *dir = calloc(1, sizeof(*dir));
+
+    if (dir == NULL) {
+        (void)fuse_reply_err(req, ENOMEM);
+        return;
+    }
+    dir->inode = ino;
+    fi->fh = (uint64_t)(uintptr_t)dir;
+    if (fuse_reply_open(req, fi) == -ENOENT) {
+        free(dir);
+    }
+}
+
+static void on_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct dir *dir = dir_of(fi);
+
+    (void)ino;
+    page_drop(dir);
+    free(dir);
+    (void)fuse_reply_err(req, 0);
+}
+
+/* ---- Filling the kernel's buffer ---- */
+
+struct filling
+{
+    char *buffer;
+    size_t size, used;
+};
+
+/* Add one entry; false when it does not fit any more. */
+static bool add_entry(struct dir_op *op, struct filling *f, const char *name, Morsel__Attr *attr,
+                      const Morsel__DirectoryEntry *from, uint64_t next)
+{
+    struct fuse_entry_param entry = { .ino = 0 };
+    char *at = f->buffer + f->used;
+    size_t left = f->size - f->used, need;
+
+    if (op->plus && attr != NULL) {
+        mount_entry(op->base.mount, attr, op->dir->page->cache_ms, &entry);
+    } else {
+        entry.attr.st_ino = from->inode;
+        entry.attr.st_mode = from->type;
+    }
+    need = op->plus ? fuse_add_direntry_plus(op->base.req, at, left, name, &entry, (off_t)next)
+                    : fuse_add_direntry(op->base.req, at, left, name, &entry.attr, (off_t)next);
+    if (need > left) {
+        return false;
+    }
+    f->used += need;
+    return true;
+}
+
+static bool add_dots(struct dir_op *op, struct filling *f)
+{
+    Morsel__DirectoryEntry dot = MORSEL__DIRECTORY_ENTRY__INIT;
+
+    dot.type = S_IFDIR;
+    dot.inode = op->dir->inode;
+    if (op->offset == 0 && !add_entry(op, f, ".", NULL, &dot, 1)) {
+        return false;
+    }
+    dot.inode = op->dir->page->parent;
+    return op->offset > 1 || add_entry(op, f, "..", NULL, &dot, 2);
+}
+
+static bool add_name(struct dir_op *op, struct filling *f, const Morsel__DirectoryEntry *from,
+                     uint64_t place)
+{
+    char name[NAME_BYTES_MAX + 1];
+
+    if (from->name.len > NAME_BYTES_MAX) {
+        return true; /* No kernel could have made it. */
+    }
+    memcpy(name, from->name.data, from->name.len);
+    name[from->name.len] = '\0';
+    return add_entry(op, f, name, from->attr, from, place + 1);
+}
+
+static void reply_entries(struct dir_op *op)
+{
+    struct dir *dir = op->dir;
+    struct filling f = { malloc(op->size), op->size, 0 };
+    uint64_t place = op->offset < 2 ? 2 : op->offset;
+
+    if (f.buffer == NULL) {
+        mount_op_fail(&op->base, MORSEL_NOMEM);
+        return;
+    }
+    if (add_dots(op, &f)) {
+        while (place - dir->page_first < dir->page->n_entries &&
+               add_name(op, &f, dir->page->entries[place - dir->page_first], place)) {
+            place++;
+        }
+    }
+    (void)fuse_reply_buf(op->base.req, f.buffer, f.used);
+    free(f.buffer);
+    mount_op_end(&op->base);
+}
+
+/* ---- Fetching pages ---- */
+
+static void next_page(struct dir_op *op);
+
+/* Go on until the page holds what the kernel asks for, or the directory ends. */
+static void advance(struct dir_op *op)
+{
+    struct dir *dir = op->dir;
+
+    if (dir->page != NULL && (op->offset < dir->page_first || (op->plus && !dir->plus))) {
+        page_drop(dir); /* Backwards, or attributes are wanted now. */
+    }
+    if (dir->page == NULL ||
+        (op->offset >= dir->page_first + dir->page->n_entries && !dir->page->end)) {
+        next_page(op);
+        return;
+    }
+    reply_entries(op);
+}
+
+static void on_page(struct meta_call *call, int status, void *message)
+{
+    struct dir_op *op = call->data;
+    struct dir *dir = op->dir;
+    Morsel__ReaddirReply *reply = message;
+
+    if (status != 0) {
+        mount_op_fail(&op->base, status);
+        return;
+    }
+    dir->page_first = dir->page == NULL ? 2 : dir->page_first + dir->page->n_entries;
+    page_drop(dir);
+    /* The message is freed behind this callback: keep its contents and leave it an empty one. */
+    dir->page = malloc(sizeof(*dir->page));
+    if (dir->page == NULL) {
+        mount_op_fail(&op->base, MORSEL_NOMEM);
+        return;
+    }
+    *dir->page = *reply;
+    reply->entries = NULL;
+    reply->n_entries = 0;
+    reply->base.unknown_fields = NULL;
+    reply->base.n_unknown_fields = 0;
+    dir->plus = op->plus;
+    if (dir->page->n_entries == 0) {
+        dir->page->end = true; /* Whatever the manager says, there is nothing to go on behind. */
+    }
+    advance(op);
+}
+
+static void next_page(struct dir_op *op)
+{
+    Morsel__ReaddirRequest request = MORSEL__READDIR_REQUEST__INIT;
+    struct dir *dir = op->dir;
+
+    request.inode = dir->inode;
+    request.plus = op->plus;
+    if (dir->page != NULL && dir->page->n_entries > 0) {
+        request.after = dir->page->entries[dir->page->n_entries - 1]->name;
+    }
+    (void)mount_op_ask(&op->base, MSG_READDIR, &request.base, &morsel__readdir_reply__descriptor,
+                       on_page);
+}
+
+static void read_dir(fuse_req_t req, size_t size, off_t offset, struct fuse_file_info *fi,
+                     bool plus)
+{
+    struct dir_op *op = mount_op_new(req, sizeof(*op));
+
+    if (op == NULL) {
+        return;
+    }
+    op->dir = dir_of(fi);
+    op->plus = plus;
+    op->size = size;
+    op->offset = (uint64_t)offset;
+    if (offset == 0) {
+        page_drop(op->dir);
+    }
+    advance(op);
+}
+
+static void on_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+                       struct fuse_file_info *fi)
+{
+    (void)ino;
+    read_dir(req, size, offset, fi, false);
+}
+
+static void on_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+                           struct fuse_file_info *fi)
+{
+    (void)ino;
+    read_dir(req, size, offset, fi, true);
+}
+
+static void on_synced(struct meta_call *call, int status, void *message)
+{
+    (void)message;
+    mount_op_fail(call->data, status);
+}
+
+static void on_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+    Morsel__FsyncRequest request = MORSEL__FSYNC_REQUEST__INIT;
+    struct mount_op *op = mount_op_new(req, sizeof(*op));
+
+    (void)ino;
+    (void)datasync;
+    (void)fi;
+    if (op != NULL) {
+        (void)mount_op_ask(op, MSG_FSYNC, &request.base, NULL, on_synced);
+    }
+}
+
+void mount_dir_operations(struct fuse_lowlevel_ops *ops)
+{
+    ops->opendir = on_opendir;
+    ops->readdir = on_readdir;
+    ops->readdirplus = on_readdirplus;
+    ops->releasedir = on_releasedir;
+    ops->fsyncdir = on_fsyncdir;
+}

@@ -1,0 +1,340 @@
+/* Open files: CREATE, OPEN, READ, WRITE, FLUSH, FSYNC, RELEASE. */
+#include "client/fuse/mount_fuse.h"
+
+#include "common/status.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/uio.h>
+
+static struct handle *handle_of(const struct fuse_file_info *fi)
+{
+    return (struct handle *)(uintptr_t)fi->fh;
+}
+
+/* ---- OPEN and CREATE ---- */
+
+struct open_op
+{
+    struct mount_op base;
+    struct fuse_file_info fi;
+    bool create;
+    struct client_opening opening;
+    struct servers_wait wait;
+    struct handle *handle;
+    struct fuse_entry_param entry;
+};
+
+static void open_reply(struct servers_wait *wait)
+{
+    struct open_op *op = CONTAINER_OF(wait, struct open_op, wait);
+    int rv;
+
+    op->fi.fh = (uint64_t)(uintptr_t)op->handle;
+    rv = op->create ? fuse_reply_create(op->base.req, &op->entry, &op->fi)
+                    : fuse_reply_open(op->base.req, &op->fi);
+    if (rv == -ENOENT) {
+        file_close(op->handle); /* Interrupted: the kernel will not release it. */
+    }
+    mount_op_end(&op->base);
+}
+
+static void on_opened(struct meta_call *call, int status, void *message)
+{
+    struct open_op *op = call->data;
+    struct client *client = op->base.mount->client;
+    Morsel__Node *node = message;
+    bool writable = (op->fi.flags & O_ACCMODE) != O_RDONLY;
+
+    if (!op->create) {
+        client_opening_end(&op->opening);
+    }
+    if (status == 0 && node->attr == NULL) {
+        status = MORSEL_MALFORMED;
+    }
+    if (status == 0) {
+        op->fi.keep_cache =
+            data_version_same(client->versions, node->attr->inode, node->attr->data_version);
+        op->fi.noflush = !writable;
+        status = file_open(client, node->attr, node->layout, writable, &op->handle);
+        if (status != 0) {
+            client_close_inode(client, node->attr->inode);
+        }
+    }
+    if (status != 0) {
+        /* Somebody else made the name since the kernel looked: ESTALE makes it look again and open
+         * that. */
+        bool again = op->create && status == MORSEL_EXIST && (op->fi.flags & O_EXCL) == 0;
+
+        mount_op_fail(&op->base, again ? MORSEL_STALE : status);
+        return;
+    }
+    mount_entry(op->base.mount, node->attr, node->cache_ms, &op->entry);
+    op->wait.done = open_reply;
+    if (client_know_servers(client, op->handle->file->servers, op->handle->file->stripe.width,
+                            &op->wait)) {
+        open_reply(&op->wait);
+    }
+}
+
+static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    Morsel__OpenRequest request = MORSEL__OPEN_REQUEST__INIT;
+    struct open_op *op = mount_op_new(req, sizeof(*op));
+
+    if (op == NULL) {
+        return;
+    }
+    if (op->base.mount->read_only && (fi->flags & O_ACCMODE) != O_RDONLY) {
+        mount_op_fail(&op->base, MORSEL_ROFS);
+        return;
+    }
+    op->fi = *fi;
+    request.inode = ino;
+    client_opening_begin(op->base.mount->client, &op->opening, ino);
+    if (meta_call_start(&op->base.call, op->base.mount->client, MSG_OPEN, &request.base,
+                        &morsel__node__descriptor, on_opened) != 0) {
+        client_opening_end(&op->opening);
+        mount_op_fail(&op->base, MORSEL_NOMEM);
+    }
+}
+
+static void on_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+                      struct fuse_file_info *fi)
+{
+    Morsel__MakeRequest request = MORSEL__MAKE_REQUEST__INIT;
+    Morsel__Credentials who;
+    struct open_op *op = mount_op_new(req, sizeof(*op));
+
+    if (op == NULL) {
+        return;
+    }
+    if (strlen(name) > NAME_BYTES_MAX) {
+        mount_op_fail(&op->base, MORSEL_NAMETOOLONG);
+        return;
+    }
+    op->fi = *fi;
+    op->create = true;
+    mount_credentials(req, &who);
+    request.parent = parent;
+    request.name = (ProtobufCBinaryData){ strlen(name), (uint8_t *)(uintptr_t)name };
+    request.mode = (mode & ~(mode_t)S_IFMT) | S_IFREG;
+    request.umask = fuse_req_ctx(req)->umask;
+    request.open = true;
+    request.who = &who;
+    (void)mount_op_change(&op->base, MSG_MAKE, &request.base, &request.op,
+                          &morsel__node__descriptor, on_opened);
+}
+
+/* ---- READ ---- */
+
+struct read_op
+{
+    struct mount_op base;
+    struct file_read read;
+};
+
+static void read_cancel(struct mount_op *base)
+{
+    struct read_op *op = CONTAINER_OF(base, struct read_op, base);
+
+    /* The fetches go on for others who may want them; this reader is told EINTR by what is
+     * cancelled first. */
+    for (unsigned i = 0; i < op->read.parts_count; i++) {
+        if (!op->read.parts[i].fetch->done) {
+            rpc_call_cancel(&op->read.parts[i].fetch->call);
+        }
+    }
+}
+
+static void on_read_done(struct file_read *read, int status)
+{
+    struct read_op *op = CONTAINER_OF(read, struct read_op, read);
+    struct iovec iov[2 * FILE_READ_PARTS_MAX];
+    unsigned count;
+
+    if (status == 0) {
+        count = file_read_gather(read, iov);
+        (void)fuse_reply_iov(op->base.req, iov, (int)count);
+    } else {
+        (void)fuse_reply_err(op->base.req, client_errno(op->base.mount->client, status));
+    }
+    file_read_end(read);
+    mount_op_end(&op->base);
+}
+
+static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+                    struct fuse_file_info *fi)
+{
+    struct read_op *op = mount_op_new(req, sizeof(*op));
+
+    (void)ino;
+    if (op == NULL) {
+        return;
+    }
+    op->base.cancel = read_cancel;
+    if (size > MOUNT_REQUEST_BYTES_MAX) {
+        size = MOUNT_REQUEST_BYTES_MAX;
+    }
+    file_read_start(&op->read, handle_of(fi), (uint64_t)offset, (uint32_t)size, on_read_done);
+}
+
+/* ---- WRITE ---- */
+
+/* A write that waits for room in the buffer. */
+struct write_op
+{
+    struct mount_op base;
+    struct file_write_wait wait;
+    struct handle *handle;
+    struct payload *holder;
+    const uint8_t *bytes;
+    size_t size;
+    uint64_t offset;
+};
+
+static void write_end(struct write_op *op, int status)
+{
+    payload_drop(op->holder);
+    if (status == 0) {
+        (void)fuse_reply_write(op->base.req, op->size);
+        mount_op_end(&op->base);
+    } else {
+        mount_op_fail(&op->base, status);
+    }
+}
+
+static void write_again(struct file_write_wait *wait)
+{
+    struct write_op *op = CONTAINER_OF(wait, struct write_op, wait);
+    int rv = file_write(op->handle, op->offset, op->bytes, op->size, op->holder, &op->wait);
+
+    if (rv != MORSEL_AGAIN) {
+        write_end(op, rv);
+    }
+}
+
+static void write_cancel(struct mount_op *base)
+{
+    struct write_op *op = CONTAINER_OF(base, struct write_op, base);
+
+    list_remove(&op->wait.node);
+    write_end(op, MORSEL_CANCELED);
+}
+
+static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t size, off_t offset,
+                     struct fuse_file_info *fi)
+{
+    struct write_op *op = mount_op_new(req, sizeof(*op));
+
+    (void)ino;
+    if (op == NULL) {
+        return;
+    }
+    /* The bytes lie in the buffer into which the request was received: keeping it saves a copy. */
+    op->holder = payload_ref(op->base.mount->receive);
+    op->bytes = (const uint8_t *)bytes;
+    op->size = size;
+    op->offset = (uint64_t)offset;
+    op->handle = handle_of(fi);
+    op->wait.go = write_again;
+    op->base.cancel = write_cancel;
+    write_again(&op->wait);
+}
+
+/* ---- FLUSH, FSYNC, RELEASE ---- */
+
+struct flush_op
+{
+    struct mount_op base;
+    struct file_flush flush;
+    struct handle *handle;
+};
+
+static void flush_cancel(struct mount_op *base)
+{
+    struct flush_op *op = CONTAINER_OF(base, struct flush_op, base);
+    struct file *file = op->flush.file;
+
+    LIST_FOREACH(node, &file->chunks)
+    {
+        rpc_call_cancel(&LIST_ENTRY(node, struct chunk, node)->call);
+    }
+    for (uint32_t i = 0; op->flush.syncs != NULL && i < file->stripe.width; i++) {
+        rpc_call_cancel(&op->flush.syncs[i]);
+    }
+    meta_call_cancel(&op->flush.report);
+}
+
+static void on_flushed(struct file_flush *flush, int status)
+{
+    struct flush_op *op = CONTAINER_OF(flush, struct flush_op, flush);
+
+    mount_op_fail(&op->base, status);
+}
+
+static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable)
+{
+    struct flush_op *op = mount_op_new(req, sizeof(*op));
+    int rv;
+
+    if (op == NULL) {
+        return;
+    }
+    op->base.cancel = flush_cancel;
+    rv = file_flush_start(&op->flush, handle_of(fi)->file, handle_of(fi), durable, on_flushed);
+    if (rv != 0) {
+        mount_op_fail(&op->base, rv);
+    }
+}
+
+static void on_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    (void)ino;
+    flush(req, fi, false);
+}
+
+static void on_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+    (void)ino;
+    (void)datasync; /* A size is needed to read the data back, and is all that there is to save. */
+    flush(req, fi, true);
+}
+
+static void on_released(struct file_flush *flush, int status)
+{
+    struct flush_op *op = CONTAINER_OF(flush, struct flush_op, flush);
+
+    file_close(op->handle);
+    mount_op_fail(&op->base, status);
+}
+
+/* What was written after the last FLUSH (through a mapping) goes out now; nobody is left to hear of
+ * an error but the log. */
+static void on_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct handle *handle = handle_of(fi);
+    struct flush_op *op = mount_op_new(req, sizeof(*op));
+
+    (void)ino;
+    if (op == NULL) {
+        file_close(handle);
+        return;
+    }
+    op->handle = handle;
+    op->base.cancel = flush_cancel;
+    if (file_flush_start(&op->flush, handle->file, handle, false, on_released) != 0) {
+        on_released(&op->flush, MORSEL_NOMEM);
+    }
+}
+
+void mount_file_operations(struct fuse_lowlevel_ops *ops)
+{
+    ops->create = on_create;
+    ops->open = on_open;
+    ops->read = on_read;
+    ops->write = on_write;
+    ops->flush = on_flush;
+    ops->fsync = on_fsync;
+    ops->release = on_release;
+}

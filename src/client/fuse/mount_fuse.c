@@ -1,0 +1,277 @@
+#include "client/fuse/mount_fuse.h"
+
+#include "common/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- One request ---- */
+
+static void on_interrupt(fuse_req_t req, void *data)
+{
+    struct mount_op *op = data;
+
+    (void)req;
+    op->interrupted_ms = uv_now(op->mount->client->loop);
+    if (op->interrupted_ms == 0) {
+        op->interrupted_ms = 1;
+    }
+}
+
+void *mount_op_new(fuse_req_t req, size_t size)
+{
+    struct mount_op *op = calloc(1, size);
+    struct mount *m = fuse_req_userdata(req);
+
+    if (op == NULL) {
+        (void)fuse_reply_err(req, ENOMEM);
+        return NULL;
+    }
+    op->mount = m;
+    op->req = req;
+    op->call.data = op;
+    list_init(&op->node);
+    list_push_back(&m->ops, &op->node);
+    m->ops_count++;
+    fuse_req_interrupt_func(req, on_interrupt, op);
+    return op;
+}
+
+void mount_op_end(struct mount_op *op)
+{
+    list_remove(&op->node);
+    op->mount->ops_count--;
+    free(op);
+}
+
+void mount_op_fail(struct mount_op *op, int status)
+{
+    (void)fuse_reply_err(op->req, client_errno(op->mount->client, status));
+    mount_op_end(op);
+}
+
+bool mount_op_ask(struct mount_op *op, enum message_type type, const ProtobufCMessage *request,
+                  const ProtobufCMessageDescriptor *reply_type, meta_call_cb done)
+{
+    int rv = meta_call_start(&op->call, op->mount->client, type, request, reply_type, done);
+
+    if (rv != 0) {
+        mount_op_fail(op, rv);
+    }
+    return rv == 0;
+}
+
+bool mount_op_change(struct mount_op *op, enum message_type type, const ProtobufCMessage *request,
+                     Morsel__OpId **op_id, const ProtobufCMessageDescriptor *reply_type,
+                     meta_call_cb done)
+{
+    int rv = op->mount->read_only ? MORSEL_ROFS
+                                  : meta_change_start(&op->call, op->mount->client, type, request,
+                                                      op_id, reply_type, done);
+
+    if (rv != 0) {
+        mount_op_fail(op, rv);
+    }
+    return rv == 0;
+}
+
+void mount_credentials(fuse_req_t req, Morsel__Credentials *who)
+{
+    const struct fuse_ctx *ctx = fuse_req_ctx(req);
+
+    morsel__credentials__init(who);
+    who->uid = ctx->uid;
+    who->gid = ctx->gid;
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+    int64_t signed_ns = (int64_t)ns, seconds = signed_ns / 1000000000,
+            rest = signed_ns % 1000000000;
+
+    if (rest < 0) {
+        rest += 1000000000;
+        seconds--;
+    }
+    return (struct timespec){ seconds, rest };
+}
+
+void mount_stat(const Morsel__Attr *attr, struct stat *st)
+{
+    memset(st, 0, sizeof(*st));
+    st->st_ino = attr->inode;
+    st->st_mode = attr->mode;
+    st->st_nlink = attr->nlink;
+    st->st_uid = attr->uid;
+    st->st_gid = attr->gid;
+    st->st_rdev = attr->rdev;
+    st->st_size = (off_t)attr->size;
+    st->st_blocks = (blkcnt_t)((attr->size + 511) / 512);
+    st->st_blksize =
+        128 << 10; /* What cp and stdio take as their buffer; whole requests are made of it. */
+    st->st_atim = timespec_of(attr->atime_ns);
+    st->st_mtim = timespec_of(attr->mtime_ns);
+    st->st_ctim = timespec_of(attr->ctime_ns);
+}
+
+double mount_cache_seconds(uint32_t cache_ms)
+{
+    return (double)cache_ms / 1000.0;
+}
+
+void mount_entry(struct mount *m, Morsel__Attr *attr, uint32_t cache_ms,
+                 struct fuse_entry_param *entry)
+{
+    const struct file *file = file_find(m->client, attr->inode);
+
+    if (file != NULL) {
+        file_overlay(file, attr);
+    }
+    memset(entry, 0, sizeof(*entry));
+    entry->ino = attr->inode;
+    mount_stat(attr, &entry->attr);
+    entry->entry_timeout = entry->attr_timeout = mount_cache_seconds(cache_ms);
+}
+
+/* ---- The session ---- */
+
+static void on_init(void *data, struct fuse_conn_info *conn)
+{
+    static const unsigned wanted =
+        FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK |
+        FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_CACHE_SYMLINKS |
+        FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_ASYNC_DIO | FUSE_CAP_IOCTL_DIR;
+
+    (void)data;
+    conn->want = conn->capable & wanted;
+    conn->max_write = MOUNT_REQUEST_BYTES_MAX;
+    conn->max_read = MOUNT_REQUEST_BYTES_MAX;
+    conn->max_readahead = MOUNT_REQUEST_BYTES_MAX;
+    conn->max_background = 128;
+    conn->congestion_threshold = 96;
+    conn->time_gran = 1;
+}
+
+static void on_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
+{
+    (void)ino;
+    (void)count;
+    fuse_reply_none(req);
+}
+
+static void on_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+{
+    (void)count;
+    (void)forgets;
+    fuse_reply_none(req);
+}
+
+void mount_operations(struct fuse_lowlevel_ops *ops)
+{
+    memset(ops, 0, sizeof(*ops));
+    ops->init = on_init;
+    ops->forget = on_forget;
+    ops->forget_multi = on_forget_multi;
+    mount_name_operations(ops);
+    mount_size_operations(ops);
+    mount_file_operations(ops);
+    mount_dir_operations(ops);
+    mount_xattr_operations(ops);
+}
+
+/* A request's data may have been taken over (a large WRITE): then the next one gets another buffer.
+ */
+static bool renew_receive(struct mount *m)
+{
+    if (m->receive != NULL && m->receive->references == 1) {
+        return true;
+    }
+    payload_drop(m->receive);
+    m->receive = payload_new(rpc_payloads(m->client->rpc), MOUNT_REQUEST_BYTES_MAX + BLOCK_BYTES);
+    return m->receive != NULL;
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct mount *m = poll->data;
+
+    (void)events;
+    for (unsigned i = 0; status == 0 && i < MOUNT_REQUESTS_PER_TURN; i++) {
+        struct fuse_buf buf = { .size = 0 };
+        int rv;
+
+        if (!renew_receive(m)) {
+            return; /* The poll handle fires again. */
+        }
+        buf.mem = m->receive->data;
+        rv = fuse_session_receive_buf(m->session, &buf);
+        if (rv == -EINTR || rv == -EAGAIN) {
+            return;
+        }
+        if (rv <= 0) {
+            break;
+        }
+        fuse_session_process_buf(m->session, &buf);
+        if (fuse_session_exited(m->session)) {
+            break;
+        }
+    }
+    if (status != 0 || fuse_session_exited(m->session)) {
+        (void)uv_poll_stop(&m->poll);
+        m->mounted = false;
+        m->ended(m->data);
+    }
+}
+
+static void on_interrupts(uv_timer_t *timer)
+{
+    struct mount *m = timer->data;
+    uint64_t now = uv_now(m->client->loop);
+
+    LIST_FOREACH_SAFE(node, &m->ops)
+    {
+        struct mount_op *op = LIST_ENTRY(node, struct mount_op, node);
+
+        if (op->interrupted_ms != 0 && now >= op->interrupted_ms + MOUNT_INTERRUPT_MS) {
+            op->interrupted_ms = 0;
+            if (op->cancel != NULL) {
+                op->cancel(op);
+            } else {
+                meta_call_cancel(&op->call);
+            }
+        }
+    }
+}
+
+int mount_start(struct mount *m, struct client *client, struct fuse_session *session,
+                bool read_only, void (*ended)(void *data), void *data)
+{
+    int rv;
+
+    m->client = client;
+    m->session = session;
+    m->read_only = read_only;
+    m->ended = ended;
+    m->data = data;
+    m->mounted = true;
+    list_init(&m->ops);
+    rv = uv_poll_init(client->loop, &m->poll, fuse_session_fd(session));
+    if (rv != 0) {
+        return rv;
+    }
+    m->poll.data = m->interrupts.data = m;
+    (void)uv_timer_init(client->loop, &m->interrupts);
+    (void)uv_timer_start(&m->interrupts, on_interrupts, MOUNT_INTERRUPT_MS / 4,
+                         MOUNT_INTERRUPT_MS / 4);
+    return uv_poll_start(&m->poll, UV_READABLE, on_readable);
+}
+
+void mount_stop(struct mount *m)
+{
+    (void)uv_poll_stop(&m->poll);
+    uv_close((uv_handle_t *)&m->poll, NULL);
+    uv_close((uv_handle_t *)&m->interrupts, NULL);
+    payload_drop(m->receive);
+    m->receive = NULL;
+}

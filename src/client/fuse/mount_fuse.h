@@ -1,0 +1,99 @@
+/* The mount: FUSE requests on the client's event loop.
+ *
+ * /dev/fuse is a poll handle on the loop; every request is answered later, through a struct
+ * mount_op that lives from the request to its one reply. The nodeid that the kernel sees is the
+ * inode number, which is never used twice, so the kernel may know millions of inodes and FORGET has
+ * nothing to do.
+ *
+ * Files: mount_fuse.c (session, interrupts), name_ops_fuse.c (names and attributes),
+ * size_ops_fuse.c (SETATTR, FALLOCATE, LSEEK), file_ops_fuse.c (open files), dir_ops_fuse.c
+ * (directories), xattr_ops_fuse.c.
+ */
+#ifndef MORSEL_CLIENT_FUSE_MOUNT_FUSE_H
+#define MORSEL_CLIENT_FUSE_MOUNT_FUSE_H
+
+#define FUSE_USE_VERSION 314
+
+#include "client/client.h"
+#include "client/file_uv.h"
+
+#include <fuse_lowlevel.h>
+
+enum {
+    MOUNT_REQUEST_BYTES_MAX = 1 << 20, /* Data of one READ or WRITE */
+    MOUNT_REQUESTS_PER_TURN = 32,      /* Then the network gets its share. */
+    MOUNT_INTERRUPT_MS = 1000 /* An interrupted request may still end by itself for this long. */
+};
+
+struct mount
+{
+    struct client *client;
+    struct fuse_session *session;
+    uv_poll_t poll;
+    uv_timer_t interrupts;
+    struct payload *receive; /* Where the next request is read to. */
+    struct list ops;         /* struct mount_op under way. */
+    size_t ops_count;
+    bool read_only;
+    bool mounted;
+    void (*ended)(void *data); /* The kernel let go of the mount (umount). */
+    void *data;
+};
+
+/* One request, embedded first in what the request is about; freed by mount_op_end(). */
+struct mount_op
+{
+    struct list node;
+    struct mount *mount;
+    fuse_req_t req;
+    struct meta_call call;
+    uint64_t interrupted_ms; /* 0: not interrupted. */
+    void (*cancel)(
+        struct mount_op *op); /* Make it end soon; NULL: cancel the call to the manager. */
+};
+
+/* `size` bytes, zeroed, that begin with a mount_op. NULL: ENOMEM has been replied. */
+void *mount_op_new(fuse_req_t req, size_t size);
+
+/* Free the op; its request must have been replied. */
+void mount_op_end(struct mount_op *op);
+
+/* Reply the errno of `status` (0 too) and end. */
+void mount_op_fail(struct mount_op *op, int status);
+
+/* Start a question or a change with op->call; on failure the error is replied and the op ended. */
+bool mount_op_ask(struct mount_op *op, enum message_type type, const ProtobufCMessage *request,
+                  const ProtobufCMessageDescriptor *reply_type, meta_call_cb done);
+bool mount_op_change(struct mount_op *op, enum message_type type, const ProtobufCMessage *request,
+                     Morsel__OpId **op_id, const ProtobufCMessageDescriptor *reply_type,
+                     meta_call_cb done);
+
+/* Who asks. Borrows nothing. */
+void mount_credentials(fuse_req_t req, Morsel__Credentials *who);
+
+/* What stat(2) says. */
+void mount_stat(const Morsel__Attr *attr, struct stat *st);
+
+/* A directory entry for the kernel; our own news about an open file are put in. */
+void mount_entry(struct mount *m, Morsel__Attr *attr, uint32_t cache_ms,
+                 struct fuse_entry_param *entry);
+
+/* Time-out of names and attributes in seconds. */
+double mount_cache_seconds(uint32_t cache_ms);
+
+/* Begin to serve `session` (mounted already) on the client's loop. A libuv status. */
+int mount_start(struct mount *m, struct client *client, struct fuse_session *session,
+                bool read_only, void (*ended)(void *data), void *data);
+
+/* Stop taking requests. */
+void mount_stop(struct mount *m);
+
+/* The table of callbacks; the parts of it. */
+void mount_operations(struct fuse_lowlevel_ops *ops);
+void mount_name_operations(struct fuse_lowlevel_ops *ops);
+void mount_size_operations(struct fuse_lowlevel_ops *ops);
+void mount_file_operations(struct fuse_lowlevel_ops *ops);
+void mount_dir_operations(struct fuse_lowlevel_ops *ops);
+void mount_xattr_operations(struct fuse_lowlevel_ops *ops);
+
+#endif

@@ -1,0 +1,161 @@
+#include "client/fuse/options.h"
+
+#include "common/check.h"
+#include "common/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FIELD(name) offsetof(struct mount_settings, name)
+
+static const struct config_option command_options[] = {
+    { "o", CONFIG_STRING, FIELD(options), "", 0, 0, "OPTION,...", "Mount options, listed below." },
+    { "f", CONFIG_BOOL, FIELD(foreground), "no", 0, 0, "",
+      "Stay in the foreground; as mount.fuse.morsel: do everything but mount." },
+    { "s", CONFIG_BOOL, FIELD(sloppy), "no", 0, 0, "", "Pass over unknown mount options." },
+    { "n", CONFIG_BOOL, FIELD(no_mtab), "no", 0, 0, "", "Taken for mount(8), without effect." },
+    { "v", CONFIG_BOOL, FIELD(verbose), "no", 0, 0, "", "Log at level debug." },
+    { "t", CONFIG_STRING, FIELD(type), "", 0, 0, "TYPE", "Taken for mount(8), without effect." },
+    { "log-file", CONFIG_STRING, FIELD(log_file), "", 0, 0, "FILE",
+      "Write the log there instead of the journal, or standard error in the foreground." },
+    { "log-level", CONFIG_STRING, FIELD(log_level), "info", 0, 0, "LEVEL",
+      "error, warning, info or debug." },
+};
+
+static const struct config_option mount_options[] = {
+    { "ro", CONFIG_BOOL, FIELD(read_only), "no", 0, 0, "", "Mount read-only." },
+    { "rw", CONFIG_BOOL, FIELD(read_write), "no", 0, 0, "",
+      "Mount for reading and writing (the default)." },
+    { "allow_other", CONFIG_BOOL, FIELD(allow_other), "no", 0, 0, "",
+      "Let other users in; for ordinary users /etc/fuse.conf must say user_allow_other." },
+    { "soft", CONFIG_BOOL, FIELD(soft), "no", 0, 0, "",
+      "Calls end with ETIMEDOUT instead of EIO when a server cannot be reached." },
+    { "hard", CONFIG_BOOL, FIELD(hard), "no", 0, 0, "",
+      "Calls wait for a server that cannot be reached until a signal interrupts them." },
+    { "io_timeout", CONFIG_TIME_MS, FIELD(io_timeout_ms), "30s", 100, 3600000, "TIME",
+      "How long a call waits for a server; a bare number is seconds." },
+    { "write_buffer", CONFIG_BYTES, FIELD(write_buffer_bytes), "16M", 1 << 20, 1 << 30, "BYTES",
+      "Written data that may wait to be sent, per open file." },
+    { "read_ahead", CONFIG_BYTES, FIELD(read_ahead_bytes), "8M", 0, 32 << 20, "BYTES",
+      "How far to fetch ahead of a sequential reader." },
+};
+
+/* Flags of the kernel that libfuse hands on. */
+static const char *const kernel_flags[] = { "dev",          "nodev",      "suid",     "nosuid",
+                                            "exec",         "noexec",     "sync",     "async",
+                                            "dirsync",      "atime",      "noatime",  "relatime",
+                                            "norelatime",   "nodiratime", "diratime", "strictatime",
+                                            "nostrictatime" };
+
+/* For mount(8), systemd and fstab; they mean nothing here. */
+static const char *const others_flags[] = { "_netdev",
+                                            "nofail",
+                                            "auto",
+                                            "noauto",
+                                            "user",
+                                            "users",
+                                            "nouser",
+                                            "owner",
+                                            "group",
+                                            "defaults",
+                                            "default_permissions" };
+
+static const struct config_table command_table = {
+    .program = "morsel-mount",
+    .summary = "Mount a MorselFS: morsel-mount manager.example.org:7460 /mnt/morsel",
+    .operands = "HOST:PORT MOUNTPOINT",
+    .options = command_options,
+    .options_count = ARRAY_COUNT(command_options)
+};
+
+static const struct config_table option_table = { .program = "morsel-mount -o",
+                                                  .summary = "Mount options, separated by commas.",
+                                                  .operands = "",
+                                                  .options = mount_options,
+                                                  .options_count = ARRAY_COUNT(mount_options) };
+
+const struct config_table *mount_command_table(void)
+{
+    return &command_table;
+}
+
+const struct config_table *mount_option_table(void)
+{
+    return &option_table;
+}
+
+static bool is_one_of(const char *text, const char *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(text, list[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int take_own(struct mount_settings *settings, char *name, struct errmsg *err)
+{
+    char *value = strchr(name, '=');
+    const struct config_option *option;
+
+    if (value != NULL) {
+        *value++ = '\0';
+    }
+    option = config_find(&option_table, name);
+    if (option == NULL) {
+        const char *close = config_suggest(&option_table, name);
+
+        if (settings->sloppy) {
+            return MORSEL_OK;
+        }
+        errmsg_set(err, "unknown mount option \"%s\"%s%s%s; \"morsel-mount --help\" lists all",
+                   name, close != NULL ? ": did you mean \"" : "", close != NULL ? close : "",
+                   close != NULL ? "\"?" : "");
+        return MORSEL_INVAL;
+    }
+    if (value == NULL && option->type != CONFIG_BOOL) {
+        errmsg_set(err, "mount option \"%s\" needs a value: %s=%s", name, name, option->value_name);
+        return MORSEL_INVAL;
+    }
+    return config_set(&option_table, settings, name, value == NULL ? "yes" : value, err);
+}
+
+static int take_option(struct mount_settings *settings, char *text, char *kernel,
+                       struct errmsg *err)
+{
+    size_t used = strlen(kernel);
+
+    if (text[0] == '\0' || is_one_of(text, others_flags, ARRAY_COUNT(others_flags)) ||
+        strncmp(text, "x-", 2) == 0 || strncmp(text, "comment=", 8) == 0) {
+        return MORSEL_OK;
+    }
+    if (is_one_of(text, kernel_flags, ARRAY_COUNT(kernel_flags))) {
+        (void)snprintf(kernel + used, MOUNT_KERNEL_OPTIONS_MAX - used, ",%s", text);
+        return MORSEL_OK;
+    }
+    return take_own(settings, text, err);
+}
+
+int mount_options_parse(struct mount_settings *settings, char kernel[MOUNT_KERNEL_OPTIONS_MAX],
+                        struct errmsg *err)
+{
+    char text[CONFIG_STRING_MAX];
+    char *rest = text, *option;
+    int rv = MORSEL_OK;
+
+    kernel[0] = '\0';
+    (void)snprintf(text, sizeof(text), "%s", settings->options);
+    while (rv == 0 && (option = strsep(&rest, ",")) != NULL) {
+        rv = take_option(settings, option, kernel, err);
+    }
+    if (rv == 0 && settings->soft && settings->hard) {
+        errmsg_set(err, "mount options \"soft\" and \"hard\" exclude each other; choose one");
+        rv = MORSEL_INVAL;
+    }
+    if (rv == 0 && settings->read_only && settings->read_write) {
+        errmsg_set(err, "mount options \"ro\" and \"rw\" exclude each other; choose one");
+        rv = MORSEL_INVAL;
+    }
+    return rv;
+}

@@ -1,0 +1,42 @@
+/* Mount options: the text behind -o, ours and the kernel's.
+ *
+ * Pure. Ours set fields of the settings; flags that mount(8) knows go on to libfuse; those that are
+ * for others
+ * (_netdev, nofail, x-...) are passed over; anything else is an error that names the option.
+ */
+#ifndef MORSEL_CLIENT_FUSE_OPTIONS_H
+#define MORSEL_CLIENT_FUSE_OPTIONS_H
+
+#include "common/config.h"
+
+struct mount_settings
+{
+    /* Command line */
+    bool foreground; /* As mount.fuse.morsel: -f, pretend. */
+    bool sloppy, no_mtab, verbose;
+    char options[CONFIG_STRING_MAX];
+    char type[CONFIG_STRING_MAX];
+    char log_file[CONFIG_STRING_MAX];
+    char log_level[CONFIG_STRING_MAX];
+    /* -o */
+    bool read_only, read_write;
+    bool allow_other;
+    bool soft, hard;
+    uint64_t io_timeout_ms;
+    uint64_t write_buffer_bytes;
+    uint64_t read_ahead_bytes;
+};
+
+enum { MOUNT_KERNEL_OPTIONS_MAX = 1024 };
+
+/* The command line's table, and that of -o. */
+const struct config_table *mount_command_table(void);
+const struct config_table *mount_option_table(void);
+
+/* Read settings->options into the other fields, and the flags for libfuse into `kernel`
+ * ("noatime,nodev"). With settings->sloppy unknown options are passed over. MORSEL_INVAL with a
+ * sentence. */
+int mount_options_parse(struct mount_settings *settings, char kernel[MOUNT_KERNEL_OPTIONS_MAX],
+                        struct errmsg *err);
+
+#endif

@@ -1,0 +1,416 @@
+/* Reading: fetches from the servers, shared by readers and made ahead of them. */
+#include "client/file_uv.h"
+
+#include "common/crc32c.h"
+#include "common/status.h"
+#include "data.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+enum {
+    SLOT_BYTES_MAX = 1 << 20,
+    SLOTS_MAX = 64,
+    FETCH_CRCS_MAX = SLOT_BYTES_MAX / BLOCK_BYTES + 1
+};
+
+static const uint8_t zeros[SLOT_BYTES_MAX];
+
+static int fetch_send(struct fetch *fetch);
+
+/* ---- Fetches ---- */
+
+static void fetch_drop(struct fetch *fetch)
+{
+    struct file *file = fetch->file;
+
+    CHECK(fetch->references > 0);
+    if (--fetch->references > 0) {
+        return;
+    }
+    CHECK(list_empty(&fetch->waiters) && list_empty(&fetch->node));
+    payload_drop(fetch->payload);
+    free(fetch);
+    file_unpin(file);
+}
+
+/* No later reader shall find it. */
+static void fetch_unlist(struct fetch *fetch)
+{
+    if (!list_empty(&fetch->node)) {
+        list_remove(&fetch->node);
+        fetch->file->slots_count--;
+        fetch_drop(fetch);
+    }
+}
+
+static void read_part_done(struct file_read *read, int status)
+{
+    if (status != 0 && read->status == 0) {
+        read->status = status;
+    }
+    CHECK(read->missing > 0);
+    if (--read->missing == 0) {
+        read->done(read, read->status);
+    }
+}
+
+static void fetch_finish(struct fetch *fetch, int status)
+{
+    struct list *node;
+
+    fetch->done = true;
+    fetch->status = status;
+    if (status != 0) {
+        fetch_unlist(fetch); /* The next reader tries for itself. */
+    }
+    while ((node = list_pop_front(&fetch->waiters)) != NULL) {
+        read_part_done(LIST_ENTRY(node, struct file_read_part, node)->read, status);
+    }
+    fetch_drop(fetch); /* The call's. */
+}
+
+static int check_bytes(const struct fetch *fetch, const struct rpc_reply *reply)
+{
+    Morsel__ReadReply *message =
+        rpc_unpack(&morsel__read_reply__descriptor, reply->body, reply->body_count);
+    size_t count = reply->payload == NULL ? 0 : reply->payload->count;
+    uint32_t pieces = crc32c_pieces(fetch->run.object_offset, count);
+    uint32_t crcs[FETCH_CRCS_MAX];
+    int rv = MORSEL_MALFORMED;
+
+    if (message == NULL) {
+        return rv;
+    }
+    if (count <= fetch->length && message->crcs.len == pieces * sizeof(crcs[0])) {
+        crc32c_of_pieces(fetch->run.object_offset, count == 0 ? NULL : reply->payload->data, count,
+                         crcs);
+        rv = memcmp(crcs, message->crcs.data, message->crcs.len) == 0 ? MORSEL_OK : MORSEL_CHECKSUM;
+    }
+    morsel__read_reply__free_unpacked(message, NULL);
+    return rv;
+}
+
+static void on_fetched(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct fetch *fetch = call->data;
+    struct file *file = fetch->file;
+    const char *text = reply->text;
+
+    if (status == 0) {
+        status = check_bytes(fetch, reply);
+        if (status == MORSEL_CHECKSUM && !fetch->retried) {
+            /* Damaged on the way, perhaps: the server verified what it sent. */
+            log_warning(file->client->options.log,
+                        "inode %lu: bytes at %lu came damaged from %s; asking again",
+                        (unsigned long)file->inode, (unsigned long)fetch->offset,
+                        rpc_peer_address(call->peer));
+            fetch->retried = true;
+            if (fetch_send(fetch) == 0) {
+                return;
+            }
+        }
+    }
+    if (status == 0) {
+        fetch->payload = reply->payload;
+        reply->payload = NULL;
+    } else if (status != MORSEL_CANCELED) {
+        log_error(file->client->options.log,
+                  "inode %lu: cannot read %lu bytes at %lu from server %u (%s): %s",
+                  (unsigned long)file->inode, (unsigned long)fetch->length,
+                  (unsigned long)fetch->offset, file->servers[fetch->run.column],
+                  rpc_peer_address(call->peer), text[0] != '\0' ? text : status_words(status));
+    }
+    fetch_finish(fetch, status);
+}
+
+static int fetch_send(struct fetch *fetch)
+{
+    Morsel__ReadRequest request = MORSEL__READ_REQUEST__INIT;
+    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+    struct file *file = fetch->file;
+    struct rpc_peer *peer = client_peer(file->client, file->servers[fetch->run.column]);
+
+    if (peer == NULL) {
+        return MORSEL_UNREACHABLE;
+    }
+    object.inode = file->inode;
+    object.column = fetch->run.column;
+    request.object = &object;
+    request.offset = fetch->run.object_offset;
+    request.length = (uint32_t)fetch->length;
+    fetch->call.data = fetch;
+    return rpc_call_start(&fetch->call, peer, MSG_READ, &request.base, NULL, 0,
+                          file->client->options.io_timeout_ms, on_fetched);
+}
+
+/* Start to fetch [offset, offset + length), which lies in one stripe. With one reference for the
+ * caller; NULL: *status says why. */
+static struct fetch *fetch_new(struct file *file, uint64_t offset, uint64_t length, int *status)
+{
+    struct fetch *fetch = calloc(1, sizeof(*fetch));
+
+    *status = MORSEL_NOMEM;
+    if (fetch == NULL) {
+        return NULL;
+    }
+    list_init(&fetch->node);
+    list_init(&fetch->waiters);
+    fetch->file = file;
+    fetch->offset = offset;
+    fetch->length = length;
+    fetch->run = stripe_run_at(&file->stripe, offset, length);
+    CHECK(fetch->run.length == length);
+    fetch->references = 2; /* The caller's and the call's. */
+    *status = fetch_send(fetch);
+    if (*status != 0) {
+        free(fetch);
+        return NULL;
+    }
+    file_pin(file);
+    return fetch;
+}
+
+/* ---- Slots: fetches on a grid, for sequential readers ---- */
+
+static uint64_t slot_bytes(const struct file *file)
+{
+    return file->stripe.morsel_bytes < SLOT_BYTES_MAX ? file->stripe.morsel_bytes : SLOT_BYTES_MAX;
+}
+
+static struct fetch *slot_find(struct file *file, uint64_t offset)
+{
+    LIST_FOREACH(node, &file->slots)
+    {
+        struct fetch *fetch = LIST_ENTRY(node, struct fetch, node);
+
+        if (offset >= fetch->offset && offset < fetch->offset + fetch->length) {
+            return fetch;
+        }
+    }
+    return NULL;
+}
+
+/* The slot that holds `offset`, fetched if need be. NULL: *status says why. */
+static struct fetch *slot_get(struct file *file, uint64_t offset, bool ahead, int *status)
+{
+    uint64_t start = offset / slot_bytes(file) * slot_bytes(file);
+    uint64_t end = start + slot_bytes(file);
+    struct fetch *fetch = slot_find(file, offset);
+
+    if (fetch != NULL) {
+        return fetch;
+    }
+    if (end > file->size) {
+        end = file->size;
+    }
+    CHECK(offset < end);
+    while (file->slots_count >= SLOTS_MAX) {
+        fetch_unlist(LIST_ENTRY(list_front(&file->slots), struct fetch, node));
+    }
+    fetch = fetch_new(file, start, end - start, status);
+    if (fetch != NULL) {
+        fetch->ahead = ahead;
+        list_push_back(&file->slots, &fetch->node); /* The caller's reference becomes the list's. */
+        file->slots_count++;
+        file->client->counters.reads_fetched_ahead += ahead;
+    }
+    return fetch;
+}
+
+void file_forget(struct file *file, uint64_t offset, uint64_t length)
+{
+    file_pin(file);
+    LIST_FOREACH_SAFE(node, &file->slots)
+    {
+        struct fetch *fetch = LIST_ENTRY(node, struct fetch, node);
+
+        if (length == UINT64_MAX ||
+            (fetch->offset < offset + length && offset < fetch->offset + fetch->length)) {
+            fetch_unlist(fetch);
+        }
+    }
+    CHECK(file->pins > 0);
+    file->pins--; /* Not file_unpin(): the caller may be freeing the file. */
+}
+
+static void fetch_ahead(struct file *file, uint64_t from, uint64_t to)
+{
+    uint64_t step = slot_bytes(file);
+    int status;
+
+    if (to > file->size) {
+        to = file->size;
+    }
+    for (uint64_t at = from; at < to; at = (at / step + 1) * step) {
+        if (slot_get(file, at, true, &status) == NULL) {
+            return; /* The reader will meet the error itself, if it lasts. */
+        }
+    }
+}
+
+/* ---- Reads ---- */
+
+static void add_part(struct file_read *read, struct fetch *fetch, uint64_t offset, uint32_t length)
+{
+    struct file_read_part *part = &read->parts[read->parts_count++];
+
+    fetch->references++;
+    part->read = read;
+    part->fetch = fetch;
+    part->skip = offset - fetch->offset;
+    part->length = length;
+    list_init(&part->node);
+    if (!fetch->done) {
+        list_push_back(&fetch->waiters, &part->node);
+        read->missing++;
+    }
+}
+
+/* Cut the request into parts that each lie in one fetch. */
+static int make_parts(struct file_read *read, bool sequential)
+{
+    struct file *file = read->file;
+    uint64_t offset = read->offset, end = read->offset + read->length;
+    int status = MORSEL_OK;
+
+    while (offset < end && read->parts_count < FILE_READ_PARTS_MAX) {
+        struct fetch *fetch = slot_find(file, offset);
+        bool own = false;
+        uint64_t part_end;
+
+        if (fetch == NULL && sequential) {
+            fetch = slot_get(file, offset, false, &status);
+        } else if (fetch == NULL) {
+            struct stripe_run run = stripe_run_at(&file->stripe, offset, end - offset);
+            uint64_t morsel_end =
+                offset - offset % file->stripe.morsel_bytes + file->stripe.morsel_bytes;
+
+            part_end = offset + run.length < morsel_end ? offset + run.length : morsel_end;
+            fetch = fetch_new(file, offset, part_end - offset, &status);
+            own = true;
+        }
+        if (fetch == NULL) {
+            return status;
+        }
+        part_end = fetch->offset + fetch->length < end ? fetch->offset + fetch->length : end;
+        add_part(read, fetch, offset, (uint32_t)(part_end - offset));
+        if (own) {
+            fetch_drop(fetch); /* The part's reference is enough. */
+        }
+        offset = part_end;
+    }
+    return status;
+}
+
+static void read_go(struct file_read *read)
+{
+    struct file *file = read->file;
+    struct read_ahead_advice advice;
+    int rv;
+
+    if (read->offset >= file->size) {
+        read->length = 0;
+    } else if (read->length > file->size - read->offset) {
+        read->length = (uint32_t)(file->size - read->offset);
+    }
+    read->missing = 1; /* Let go below, so that `done` does not run in the middle. */
+    if (read->length > 0) {
+        advice = read_ahead_step(&read->handle->ahead, read->offset, read->length);
+        rv = make_parts(read, advice.sequential);
+        if (rv != 0) {
+            read->status = rv;
+        } else if (advice.to > advice.from) {
+            fetch_ahead(file, advice.from, advice.to);
+        }
+    }
+    read_part_done(read, 0);
+}
+
+static void on_drained(struct file_drain *drain)
+{
+    read_go(CONTAINER_OF(drain, struct file_read, drain));
+}
+
+static bool is_dirty(const struct file *file, uint64_t offset, uint64_t length)
+{
+    LIST_FOREACH(node, &file->chunks)
+    {
+        struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
+
+        if (chunk->offset < offset + length && offset < chunk->offset + chunk->length) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void file_read_start(struct file_read *read, struct handle *handle, uint64_t offset,
+                     uint32_t length, void (*done)(struct file_read *read, int status))
+{
+    struct file *file = handle->file;
+
+    CHECK(length <= SLOT_BYTES_MAX);
+    memset(read, 0, offsetof(struct file_read, parts));
+    read->file = file;
+    read->handle = handle;
+    read->offset = offset;
+    read->length = length;
+    read->done = done;
+    file_pin(file);
+    file->client->counters.reads++;
+    read->drain.done = on_drained;
+    if (is_dirty(file, offset, length) && !file_drain(file, &read->drain)) {
+        return; /* What was written here must be there first. */
+    }
+    read_go(read);
+}
+
+static unsigned gather_part(const struct file_read_part *part, struct iovec *iov)
+{
+    const struct payload *payload = part->fetch->payload;
+    uint64_t have =
+        payload == NULL || payload->count <= part->skip ? 0 : payload->count - part->skip;
+    unsigned count = 0;
+
+    if (have > part->length) {
+        have = part->length;
+    }
+    if (have > 0) {
+        iov[count++] = (struct iovec){ payload->data + part->skip, have };
+    }
+    if (have < part->length) {
+        iov[count++] = (struct iovec){ (uint8_t *)(uintptr_t)zeros, part->length - have };
+    }
+    return count;
+}
+
+unsigned file_read_gather(const struct file_read *read, struct iovec *iov)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < read->parts_count; i++) {
+        count += gather_part(&read->parts[i], iov + count);
+    }
+    return count;
+}
+
+void file_read_end(struct file_read *read)
+{
+    struct file *file = read->file;
+
+    file->client->counters.read_bytes += read->length;
+    for (unsigned i = 0; i < read->parts_count; i++) {
+        struct file_read_part *part = &read->parts[i];
+
+        list_remove(&part->node);
+        part->fetch->used += part->length;
+        /* A sequential reader has been through it: make room for what comes. */
+        if (part->fetch->used >= part->fetch->length) {
+            fetch_unlist(part->fetch);
+        }
+        fetch_drop(part->fetch);
+    }
+    file_unpin(file);
+}

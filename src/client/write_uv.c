@@ -1,0 +1,606 @@
+/* The write buffer of a file: chunks, their way to the servers, flush and sync. */
+#include "client/file_uv.h"
+
+#include "common/crc32c.h"
+#include "common/status.h"
+#include "data.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK_BYTES_MAX = 1 << 20, CHUNK_CRCS_MAX = CHUNK_BYTES_MAX / BLOCK_BYTES + 1 };
+
+static void chunks_send(struct file *file);
+
+static bool overlaps(const struct chunk *c, uint64_t offset, uint64_t length)
+{
+    return c->offset < offset + length && offset < c->offset + c->length;
+}
+
+/* ---- The end of a chunk ---- */
+
+static void wake_writers(struct file *file)
+{
+    struct list woken;
+
+    /* Those who find no room again queue up behind. */
+    list_init(&woken);
+    while (!list_empty(&file->writers)) {
+        list_push_back(&woken, list_pop_front(&file->writers));
+    }
+    while (!list_empty(&woken)) {
+        struct file_write_wait *wait =
+            LIST_ENTRY(list_pop_front(&woken), struct file_write_wait, node);
+
+        wait->go(wait);
+    }
+}
+
+static void wake_drains(struct file *file)
+{
+    while (list_empty(&file->chunks) && !list_empty(&file->drains)) {
+        struct file_drain *drain =
+            LIST_ENTRY(list_pop_front(&file->drains), struct file_drain, node);
+
+        drain->done(drain);
+    }
+}
+
+static void chunk_free(struct chunk *chunk)
+{
+    list_remove(&chunk->node);
+    payload_drop(chunk->payload);
+    free(chunk);
+}
+
+/* Every handle that may have written must hear of the loss, once. */
+static void file_fail(struct file *file, int status)
+{
+    LIST_FOREACH(node, &file->handles)
+    {
+        struct handle *handle = LIST_ENTRY(node, struct handle, node);
+
+        if (handle->writable) {
+            handle->error = status;
+        }
+    }
+}
+
+static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct chunk *chunk = call->data;
+    struct file *file = chunk->file;
+
+    if (status != 0) {
+        log_error(file->client->options.log,
+                  "inode %lu: %lu bytes at %lu were not written to server %u (%s): %s",
+                  (unsigned long)file->inode, (unsigned long)chunk->length,
+                  (unsigned long)chunk->offset, file->servers[chunk->run.column],
+                  rpc_peer_address(call->peer),
+                  reply->text[0] != '\0' ? reply->text : status_words(status));
+        file_fail(file, status);
+    }
+    file->dirty_bytes -= chunk->length;
+    file->sending--;
+    chunk_free(chunk);
+    file_pin(file);
+    chunks_send(file);
+    wake_writers(file);
+    wake_drains(file);
+    file_unpin(file); /* The chunk's. */
+    file_unpin(file);
+}
+
+/* ---- Sending ---- */
+
+/* An older chunk over the same bytes must land first. */
+static bool must_wait(struct chunk *chunk)
+{
+    for (struct list *node = chunk->node.prev; node != &chunk->file->chunks; node = node->prev) {
+        struct chunk *older = LIST_ENTRY(node, struct chunk, node);
+
+        if (overlaps(older, chunk->offset, chunk->length)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void chunk_fail_later(struct chunk *chunk, int status)
+{
+    struct file *file = chunk->file;
+
+    file_fail(file, status);
+    file->dirty_bytes -= chunk->length;
+    chunk_free(chunk);
+    file_unpin(file);
+}
+
+static void chunk_send(struct chunk *chunk)
+{
+    Morsel__WriteRequest request = MORSEL__WRITE_REQUEST__INIT;
+    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+    struct file *file = chunk->file;
+    struct rpc_peer *peer = client_peer(file->client, file->servers[chunk->run.column]);
+    struct rpc_piece piece = { chunk->payload, chunk->payload_offset, chunk->length };
+    uint32_t crcs[CHUNK_CRCS_MAX];
+    int rv = MORSEL_UNREACHABLE;
+
+    if (chunk->state == CHUNK_FILLING) {
+        file->filling--;
+    }
+    object.inode = file->inode;
+    object.column = chunk->run.column;
+    request.object = &object;
+    request.offset = chunk->run.object_offset;
+    crc32c_of_pieces(request.offset, chunk->payload->data + chunk->payload_offset, chunk->length,
+                     crcs);
+    request.crcs.data = (uint8_t *)crcs; /* Little-endian, as this machine. */
+    request.crcs.len = crc32c_pieces(request.offset, chunk->length) * sizeof(crcs[0]);
+    chunk->call.data = chunk;
+    chunk->state = CHUNK_SENDING;
+    if (peer != NULL) {
+        rv = rpc_call_start(&chunk->call, peer, MSG_WRITE, &request.base, &piece, 1,
+                            file->client->options.io_timeout_ms, on_chunk_written);
+    }
+    if (rv != 0) {
+        log_error(file->client->options.log, "inode %lu: cannot write to server %u: %s",
+                  (unsigned long)file->inode, file->servers[chunk->run.column], status_words(rv));
+        chunk_fail_later(chunk, rv);
+        return;
+    }
+    file->sending++;
+    file->unsynced[chunk->run.column / 64] |= 1ULL << chunk->run.column % 64;
+}
+
+/* Send what is ready and in nobody's way. */
+static void chunks_send(struct file *file)
+{
+    LIST_FOREACH_SAFE(node, &file->chunks)
+    {
+        struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
+
+        if (file->sending >= FILE_CHUNKS_SENDING_MAX) {
+            return;
+        }
+        if (chunk->state == CHUNK_READY && !must_wait(chunk)) {
+            chunk_send(chunk);
+        }
+    }
+}
+
+static void chunk_ready(struct chunk *chunk)
+{
+    if (chunk->state == CHUNK_FILLING) {
+        chunk->state = CHUNK_READY;
+        chunk->file->filling--;
+    }
+}
+
+static void all_ready(struct file *file)
+{
+    LIST_FOREACH(node, &file->chunks)
+    {
+        chunk_ready(LIST_ENTRY(node, struct chunk, node));
+    }
+    chunks_send(file);
+}
+
+/* ---- Taking bytes ---- */
+
+static uint64_t chunk_room(const struct chunk *chunk)
+{
+    uint64_t limit = chunk->run.length < CHUNK_BYTES_MAX ? chunk->run.length : CHUNK_BYTES_MAX;
+
+    return limit - chunk->length;
+}
+
+static bool chunk_reserve(struct chunk *chunk, size_t need)
+{
+    struct payload *bigger;
+    size_t want = chunk->payload->capacity * 2;
+
+    if (chunk->payload_offset + need <= chunk->payload->capacity &&
+        chunk->payload->references == 1) {
+        return true;
+    }
+    bigger = payload_new(chunk->payload->pool,
+                         need > want ? need : (want > CHUNK_BYTES_MAX ? need : want));
+    if (bigger == NULL) {
+        return false;
+    }
+    memcpy(bigger->data, chunk->payload->data + chunk->payload_offset, chunk->length);
+    payload_drop(chunk->payload);
+    chunk->payload = bigger;
+    chunk->payload_offset = 0;
+    return true;
+}
+
+/* Put the bytes into a chunk that is still filling: over what it holds, or at its end. The number
+ * of bytes taken. */
+static size_t chunk_merge(struct file *file, uint64_t offset, const uint8_t *bytes, size_t length)
+{
+    /* The youngest chunk that touches the bytes decides: an older one must not get them out of
+     * order. */
+    for (struct list *node = file->chunks.prev; node != &file->chunks; node = node->prev) {
+        struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
+        uint64_t within, room;
+
+        if (!overlaps(chunk, offset, length) &&
+            !(chunk->state == CHUNK_FILLING && offset == chunk->offset + chunk->length)) {
+            continue;
+        }
+        if (chunk->state != CHUNK_FILLING || offset < chunk->offset) {
+            return 0;
+        }
+        within = offset - chunk->offset;
+        room = chunk->length - within + chunk_room(chunk);
+        if (length > room) {
+            length = room;
+        }
+        if (length == 0 || !chunk_reserve(chunk, within + length)) {
+            return 0;
+        }
+        memcpy(chunk->payload->data + chunk->payload_offset + within, bytes, length);
+        if (within + length > chunk->length) {
+            file->dirty_bytes += within + length - chunk->length;
+            chunk->length = within + length;
+        }
+        file->client->counters.writes_coalesced++;
+        if (chunk_room(chunk) == 0) {
+            chunk_ready(chunk);
+        }
+        return length;
+    }
+    return 0;
+}
+
+static int chunk_add(struct file *file, uint64_t offset, const uint8_t *bytes, size_t length,
+                     struct payload *holder)
+{
+    struct chunk *chunk = calloc(1, sizeof(*chunk));
+
+    if (chunk == NULL) {
+        return MORSEL_NOMEM;
+    }
+    if (holder != NULL && length >= FILE_TAKE_BYTES_MIN) {
+        chunk->payload = payload_ref(holder);
+        chunk->payload_offset = (size_t)(bytes - holder->data);
+    } else {
+        /* A longer write is likely to be followed by its neighbour. */
+        chunk->payload = payload_new(rpc_payloads(file->client->rpc),
+                                     length >= FILE_STREAM_BYTES_MIN ? CHUNK_BYTES_MAX : length);
+        if (chunk->payload == NULL) {
+            free(chunk);
+            return MORSEL_NOMEM;
+        }
+        memcpy(chunk->payload->data, bytes, length);
+    }
+    chunk->file = file;
+    chunk->offset = offset;
+    chunk->length = length;
+    chunk->run = stripe_run_at(&file->stripe, offset, UINT64_MAX - offset);
+    chunk->born_ms = uv_now(file->client->loop);
+    chunk->state = CHUNK_FILLING;
+    file->filling++;
+    file->dirty_bytes += length;
+    file_pin(file); /* The chunk's; let go when it is written. */
+    list_init(&chunk->node);
+    list_push_back(&file->chunks, &chunk->node);
+    if (chunk_room(chunk) == 0 || length >= FILE_TAKE_BYTES_MIN) {
+        chunk_ready(chunk);
+    }
+    return MORSEL_OK;
+}
+
+void file_note_changed(struct file *file, uint64_t end)
+{
+    if (!file->unreported) {
+        file->unreported = true;
+        file->unreported_since_ms = uv_now(file->client->loop);
+    }
+    if (end > file->size) {
+        file->size = end;
+    }
+    file->mtime_ns = client_clock_ns(file->client);
+    if (list_empty(&file->dirty_node)) {
+        list_push_back(&file->client->dirty_files, &file->dirty_node);
+    }
+}
+
+/* Too many small chunks: the oldest has waited long enough for neighbours. */
+static void limit_filling(struct file *file)
+{
+    LIST_FOREACH(node, &file->chunks)
+    {
+        if (file->filling <= FILE_CHUNKS_FILLING_MAX) {
+            return;
+        }
+        chunk_ready(LIST_ENTRY(node, struct chunk, node));
+    }
+}
+
+static int take_bytes(struct file *file, uint64_t offset, const uint8_t *bytes, size_t length,
+                      struct payload *holder)
+{
+    while (length > 0) {
+        size_t taken = chunk_merge(file, offset, bytes, length);
+
+        if (taken == 0) {
+            struct stripe_run run = stripe_run_at(&file->stripe, offset, length);
+            int rv;
+
+            taken = run.length < CHUNK_BYTES_MAX ? (size_t)run.length : CHUNK_BYTES_MAX;
+            rv = chunk_add(file, offset, bytes, taken, holder);
+            if (rv != 0) {
+                return rv;
+            }
+        }
+        offset += taken;
+        bytes += taken;
+        length -= taken;
+    }
+    return MORSEL_OK;
+}
+
+int file_write(struct handle *handle, uint64_t offset, const uint8_t *bytes, size_t length,
+               struct payload *holder, struct file_write_wait *wait)
+{
+    struct file *file = handle->file;
+    struct client *client = file->client;
+    int rv = file_take_error(handle);
+
+    if (rv != 0) {
+        return rv;
+    }
+    if (offset + length > INT64_MAX || offset + length < offset) {
+        return MORSEL_FBIG;
+    }
+    if (file->dirty_bytes > 0 && file->dirty_bytes + length > client->options.write_buffer_bytes) {
+        client->counters.writes_waited++;
+        list_init(&wait->node);
+        list_push_back(&file->writers, &wait->node);
+        all_ready(file);
+        if (!list_empty(&file->chunks)) {
+            return MORSEL_AGAIN;
+        }
+        list_remove(&wait->node); /* Every chunk failed at once, and the handle knows. */
+        return file_take_error(handle);
+    }
+    file_forget(file, offset, length);
+    rv = take_bytes(file, offset, bytes, length, holder);
+    if (rv == 0) {
+        client->counters.writes++;
+        client->counters.write_bytes += length;
+        file_note_changed(file, offset + length);
+    }
+    limit_filling(file);
+    chunks_send(file);
+    return rv;
+}
+
+bool file_drain(struct file *file, struct file_drain *drain)
+{
+    if (list_empty(&file->chunks)) {
+        return true;
+    }
+    list_init(&drain->node);
+    list_push_back(&file->drains, &drain->node);
+    all_ready(file);
+    if (!list_empty(&file->chunks)) {
+        return false;
+    }
+    list_remove(&drain->node); /* Every chunk failed at once. */
+    return true;
+}
+
+void file_age(struct file *file, uint64_t now_ms)
+{
+    file_pin(file);
+    LIST_FOREACH(node, &file->chunks)
+    {
+        struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
+
+        if (now_ms >= chunk->born_ms + FILE_CHUNK_AGE_MS) {
+            chunk_ready(chunk);
+        }
+    }
+    chunks_send(file);
+    if (file->unreported && !file->reporting &&
+        now_ms >= file->unreported_since_ms + FILE_REPORT_AGE_MS) {
+        struct file_flush *flush = calloc(1, sizeof(*flush));
+
+        if (flush != NULL && file_flush_start(flush, file, NULL, false, NULL) != 0) {
+            free(flush);
+        }
+    }
+    if (!file->unreported && !file->reporting && list_empty(&file->chunks)) {
+        list_remove(&file->dirty_node);
+    }
+    file_unpin(file);
+}
+
+/* ---- Flush: drain, then in parallel the report to the manager and, if durable, a sync of each
+ * server ---- */
+
+static void flush_part_done(struct file_flush *flush)
+{
+    struct file *file = flush->file;
+
+    CHECK(flush->waiting > 0);
+    if (--flush->waiting > 0) {
+        return;
+    }
+    free(flush->syncs);
+    if (flush->done != NULL) {
+        flush->done(flush, flush->status);
+    } else {
+        free(flush); /* The tick's own. */
+    }
+    file_unpin(file);
+}
+
+static void flush_fail(struct file_flush *flush, int status)
+{
+    if (flush->status == 0) {
+        flush->status = status;
+    }
+}
+
+static void on_reported(struct meta_call *call, int status, void *message)
+{
+    struct file_flush *flush = call->data;
+    struct file *file = flush->file;
+    Morsel__Node *node = message;
+
+    file->reporting = false;
+    if (status == 0 && node->attr != NULL) {
+        data_version_advance(file->client->versions, file->inode, node->attr->data_version);
+        file_refresh(file, node->attr);
+    } else if (status != 0) {
+        log_warning(file->client->options.log,
+                    "inode %lu: the manager did not take its new size of %lu bytes: %s",
+                    (unsigned long)file->inode, (unsigned long)file->size, status_words(status));
+        file->unreported = true; /* It is still news; the next flush or tick tries again. */
+        file->unreported_since_ms = uv_now(file->client->loop);
+        flush_fail(flush, status);
+    }
+    flush_part_done(flush);
+}
+
+static void start_report(struct file_flush *flush)
+{
+    Morsel__WroteRequest request = MORSEL__WROTE_REQUEST__INIT;
+    struct file *file = flush->file;
+    int rv;
+
+    request.inode = file->inode;
+    request.size = file->size;
+    request.mtime_ns = file->mtime_ns;
+    request.durable = flush->durable;
+    flush->report.data = flush;
+    flush->waiting++;
+    rv = meta_change_start(&flush->report, file->client, MSG_WROTE, &request.base, &request.op,
+                           &morsel__node__descriptor, on_reported);
+    if (rv != 0) {
+        flush_fail(flush, rv);
+        flush->waiting--;
+        return;
+    }
+    file->unreported = false;
+    file->reporting = true;
+}
+
+static void on_meta_synced(struct meta_call *call, int status, void *message)
+{
+    struct file_flush *flush = call->data;
+
+    (void)message;
+    if (status != 0) {
+        flush_fail(flush, status);
+    }
+    flush_part_done(flush);
+}
+
+/* Nothing to report, but the file's existence must be durable too. */
+static void start_meta_sync(struct file_flush *flush)
+{
+    Morsel__FsyncRequest request = MORSEL__FSYNC_REQUEST__INIT;
+    int rv;
+
+    flush->report.data = flush;
+    flush->waiting++;
+    rv = meta_call_start(&flush->report, flush->file->client, MSG_FSYNC, &request.base, NULL,
+                         on_meta_synced);
+    if (rv != 0) {
+        flush_fail(flush, rv);
+        flush->waiting--;
+    }
+}
+
+static void on_synced(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct file_flush *flush = call->data;
+    struct file *file = flush->file;
+
+    if (status != 0) {
+        uint32_t column = (uint32_t)(uintptr_t)(call - flush->syncs);
+
+        log_error(file->client->options.log, "inode %lu: server %u (%s) did not sync: %s",
+                  (unsigned long)file->inode, file->servers[column], rpc_peer_address(call->peer),
+                  reply->text[0] != '\0' ? reply->text : status_words(status));
+        file->unsynced[column / 64] |= 1ULL << column % 64;
+        flush_fail(flush, status);
+    }
+    flush_part_done(flush);
+}
+
+static void start_sync(struct file_flush *flush, uint32_t column)
+{
+    Morsel__SyncRequest request = MORSEL__SYNC_REQUEST__INIT;
+    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+    struct file *file = flush->file;
+    struct rpc_peer *peer = client_peer(file->client, file->servers[column]);
+    int rv = MORSEL_UNREACHABLE;
+
+    object.inode = file->inode;
+    object.column = column;
+    request.object = &object;
+    flush->syncs[column].data = flush;
+    flush->waiting++;
+    if (peer != NULL) {
+        rv = rpc_call_start(&flush->syncs[column], peer, MSG_SYNC, &request.base, NULL, 0,
+                            file->client->options.io_timeout_ms, on_synced);
+    }
+    if (rv != 0) {
+        flush_fail(flush, rv);
+        flush->waiting--;
+        return;
+    }
+    file->unsynced[column / 64] &= ~(1ULL << column % 64);
+}
+
+static void on_drained(struct file_drain *drain)
+{
+    struct file_flush *flush = CONTAINER_OF(drain, struct file_flush, drain);
+    struct file *file = flush->file;
+
+    if (flush->handle != NULL) {
+        flush_fail(flush, file_take_error(flush->handle));
+    }
+    if (file->unreported) {
+        start_report(flush);
+    } else if (flush->durable) {
+        start_meta_sync(flush);
+    }
+    for (uint32_t i = 0; flush->durable && i < file->stripe.width; i++) {
+        if ((file->unsynced[i / 64] & 1ULL << i % 64) != 0) {
+            start_sync(flush, i);
+        }
+    }
+    flush_part_done(flush);
+}
+
+int file_flush_start(struct file_flush *flush, struct file *file, struct handle *handle,
+                     bool durable, void (*done)(struct file_flush *flush, int status))
+{
+    flush->file = file;
+    flush->handle = handle;
+    flush->durable = durable;
+    flush->done = done;
+    flush->status = 0;
+    flush->waiting = 1; /* Let go in on_drained(). */
+    flush->syncs = NULL;
+    if (durable) {
+        flush->syncs = calloc(file->stripe.width, sizeof(flush->syncs[0]));
+        if (flush->syncs == NULL) {
+            return MORSEL_NOMEM;
+        }
+    }
+    flush->drain.done = on_drained;
+    file_pin(file);
+    if (file_drain(file, &flush->drain)) {
+        on_drained(&flush->drain);
+    }
+    return MORSEL_OK;
+}
