@@ -1,8 +1,8 @@
 #!/bin/sh
 # Make a man page: page.sh PAGE.scd BIN_DIR OUT
 #
-# A line "@OPTIONS PROGRAM [COMMAND]@" is replaced by the options that the program lists itself, so that page and
-# program cannot drift apart.
+# A line "@OPTIONS PROGRAM [COMMAND]@" is replaced by the options that the program lists itself, and
+# "@MOUNT_OPTIONS@" by what `morsel-mount --help` says of -o, so that page and program cannot drift apart.
 set -eu
 page=$1
 bin=$2
@@ -19,6 +19,13 @@ while IFS= read -r line; do
         program=$1
         shift
         "$bin/$program" "$@" --print-man
+        ;;
+    @MOUNT_OPTIONS@)
+        "$bin/morsel-mount" --help | sed -n '/^Mount options/,$p' | sed -nE '
+            s/^  ([^ ]+) +(.*)/*\1*\n\t\2\n/
+            T
+            s/_/\\_/g
+            p'
         ;;
     *) printf '%s\n' "$line" ;;
     esac
