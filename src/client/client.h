@@ -59,7 +59,7 @@ struct client
     uv_timer_t
         tick; /* Every CLIENT_TICK_MS: old dirty data, size reports, closes, interrupted waits. */
     uint64_t session_due_ms;
-    struct rpc_call session_call;
+    unsigned sessions_asked; /* SESSION requests under way. */
     bool session_ready; /* The manager has answered the first SESSION. */
     void (*ready)(void *data, int status, const char *text); /* Once, for the first answer. */
     void *ready_data;

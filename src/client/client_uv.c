@@ -63,6 +63,8 @@ static void on_session(struct rpc_call *call, int status, struct rpc_reply *repl
     struct client *client = call->data;
     Morsel__SessionReply *session = NULL;
 
+    free(call);
+    client->sessions_asked--;
     if (client->stopping) {
         return;
     }
@@ -83,30 +85,31 @@ static void on_session(struct rpc_call *call, int status, struct rpc_reply *repl
     }
 }
 
+/* Each request is its own: after a reconnection a fresh one must go first, whatever became of an older one. */
 static void session_ask(struct client *client)
 {
     Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
-    uint64_t *inodes;
-    size_t count = HASH_COUNT(client->files);
+    struct rpc_call *call = calloc(1, sizeof(*call));
+    uint64_t *inodes = malloc((HASH_COUNT(client->files) + 1) * sizeof(*inodes));
     struct file *file, *next;
 
-    if (rpc_call_active(&client->session_call)) {
+    client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
+    if (call == NULL || inodes == NULL) {
+        free(call);
+        free(inodes);
         return;
-    }
-    inodes = malloc((count + 1) * sizeof(*inodes));
-    if (inodes == NULL) {
-        return; /* The tick tries again. */
     }
     HASH_ITER(hh, client->files, file, next)
     {
         inodes[request.n_open_inodes++] = file->inode;
     }
     request.open_inodes = inodes;
-    client->session_call.data = client;
-    client->session_due_ms = UINT64_MAX;
-    if (rpc_call_start(&client->session_call, client->manager, MSG_SESSION, &request.base, NULL, 0,
-                       SESSION_TIMEOUT_MS, on_session) != 0) {
-        client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
+    call->data = client;
+    if (rpc_call_start(call, client->manager, MSG_SESSION, &request.base, NULL, 0, SESSION_TIMEOUT_MS,
+                       on_session) == 0) {
+        client->sessions_asked++;
+    } else {
+        free(call);
     }
     free(inodes);
 }
@@ -120,11 +123,7 @@ static void on_manager_up(void *data)
     if (client->session_ready) {
         log_info(client->options.log, "manager %s is back", rpc_peer_address(client->manager));
     }
-    rpc_call_cancel(&client->session_call);
-    client->session_due_ms = 0;
-    if (!rpc_call_active(&client->session_call)) {
-        session_ask(client);
-    }
+    session_ask(client);
 }
 
 static void on_manager_down(void *data, const char *why)
@@ -375,7 +374,7 @@ static void on_tick(uv_timer_t *timer)
     struct client *client = timer->data;
     uint64_t now = uv_now(client->loop);
 
-    if (now >= client->session_due_ms) {
+    if (now >= client->session_due_ms && client->sessions_asked == 0) {
         session_ask(client);
     }
     closes_send(client);

@@ -77,7 +77,8 @@ static int fetch_members(const struct admin_settings *given, const char *manager
     int rv;
 
     if (settings.manager[0] == '\0') {
-        (void)snprintf(settings.manager, sizeof(settings.manager), "%s", manager);
+        (void)snprintf(settings.manager, sizeof(settings.manager), "%.*s", CONFIG_STRING_MAX - 1,
+                       manager);
     }
     code = admin_open_manager(&admin, &settings);
     if (code != ADMIN_OK) {

@@ -210,7 +210,8 @@ static int read_ready_line(int fd, int timeout_ms, char line[PROCESS_LINE_MAX])
     return MORSEL_TIMEDOUT;
 }
 
-/* The last line of what a failed process wrote: it is where the reason stands. */
+/* The last line of what a failed process wrote: it is where the reason stands. Without its time
+ * stamp, since it is shown at once. */
 static void last_line(const char *path, off_t from, char line[PROCESS_LINE_MAX])
 {
     FILE *file = fopen(path, "re");
@@ -224,7 +225,10 @@ static void last_line(const char *path, off_t from, char line[PROCESS_LINE_MAX])
     while (fgets(text, sizeof(text), file) != NULL) {
         text[strcspn(text, "\n")] = '\0';
         if (text[0] != '\0') {
-            memcpy(line, text, sizeof(text));
+            size_t stamp = strspn(text, "0123456789-T:.Z");
+
+            (void)snprintf(line, PROCESS_LINE_MAX, "%s",
+                           stamp > 20 && text[stamp] == ' ' ? text + stamp + 1 : text);
         }
     }
     (void)fclose(file);

@@ -153,12 +153,13 @@ static void next_page(struct dir_op *op);
 static void advance(struct dir_op *op)
 {
     struct dir *dir = op->dir;
+    uint64_t place = op->offset < 2 ? 2 : op->offset;
 
-    if (dir->page != NULL && (op->offset < dir->page_first || (op->plus && !dir->plus))) {
+    if (dir->page != NULL && (place < dir->page_first || (op->plus && !dir->plus))) {
         page_drop(dir); /* Backwards, or attributes are wanted now. */
     }
     if (dir->page == NULL ||
-        (op->offset >= dir->page_first + dir->page->n_entries && !dir->page->end)) {
+        (place >= dir->page_first + dir->page->n_entries && !dir->page->end)) {
         next_page(op);
         return;
     }
