@@ -1,0 +1,17 @@
+#!/bin/bash
+# Random file operations on a mount against a model in memory; several seeds, two layouts.
+set -euo pipefail
+# shellcheck source=tests/lib/cluster.sh
+. "$(dirname "$0")/../lib/cluster.sh"
+cluster_begin fsfuzz "$1"
+start_cluster 4
+start_mount a
+
+for seed in ${SEEDS:-1 2 3 4}; do
+    mkdir "$mnt/$seed"
+    [ $((seed % 2)) = 0 ] || policy "$mnt/$seed" morsel_size=64K stripe_size=1 stripe_width=4
+    timeout 600 "$bin/fsfuzz" "$mnt/$seed" "$seed" "${OPERATIONS:-3000}" || fail "seed $seed"
+    rmdir "$mnt/$seed"
+done
+fsck_clean
+cluster_end

@@ -1,0 +1,40 @@
+#!/bin/bash
+# The disk of an I/O daemon is full: ENOSPC, what was acknowledged stays readable, and removing files helps.
+set -euo pipefail
+# shellcheck source=tests/lib/cluster.sh
+. "$(dirname "$0")/../lib/cluster.sh"
+cluster_begin fulldisk "$1"
+[ "$(id -u)" = 0 ] || skip "needs root for loop devices"
+loop_mount "$work/small" 96M
+start_meta
+mkdir "$work/small/data"
+ln -s "$work/small/data" "$work/iod1"
+start_iod 1
+wait_for 20 "the server is up" servers_up 1
+start_mount a
+
+dd if=/dev/urandom of="$work/before" bs=1M count=20 status=none
+cp "$work/before" "$mnt/before"
+sync "$mnt/before"
+expect_error "No space left on device" dd if=/dev/zero of="$mnt/large" bs=1M count=200 conv=fsync
+kept=$(stat -c %s "$mnt/large")
+drop_caches
+cmp "$work/before" "$mnt/before" || fail "a file from before the disk was full is damaged"
+# Overwriting needs no new space; names are the manager's.
+dd if="$work/before" of="$mnt/before" bs=1M conv=notrunc,fsync status=none || fail "overwriting on a full disk"
+touch "$mnt/name" || fail "a name cannot be made on a full disk"
+for i in 1 2 3; do
+    dd if="$work/before" of="$mnt/more$i" bs=100k count=150 conv=fsync status=none 2>/dev/null || true
+done
+note "full: $kept bytes of the large file were taken"
+crash iod1
+start_iod 1
+wait_for 20 "the server is up again" servers_up 1
+drop_caches
+cmp "$work/before" "$mnt/before" || fail "damaged after a crash on a full disk"
+
+rm "$mnt/large" "$mnt"/more*
+wait_for 30 "space is given back" bash -c "dd if='$work/before' of='$mnt/after' bs=1M conv=fsync status=none"
+cmp "$work/before" "$mnt/after" || fail "a file written after space came back is wrong"
+fsck_clean
+cluster_end

@@ -1,0 +1,28 @@
+#!/bin/bash
+# The POSIX suite on a mount, over the default layout and over one with small morsels.
+set -euo pipefail
+# shellcheck source=tests/lib/cluster.sh
+. "$(dirname "$0")/../lib/cluster.sh"
+cluster_begin posix "$1"
+start_cluster 4
+start_mount a allow_other,dev,suid
+
+# suite DIRECTORY [PATTERN]: everything passes, and only what FUSE itself lacks is skipped.
+suite() {
+    mkdir -m 755 "$1"
+    [ -z "${3:-}" ] || policy "$1" $3
+    timeout 900 "$bin/posix_suite" "$1" ${2:+"$2"} >"$work/suite" || {
+        grep -v '^ok ' "$work/suite" || true
+        fail "the suite in $1 (${3:-default layout})"
+    }
+    tail -n 1 "$work/suite"
+    ! grep '^skip' "$work/suite" | grep -v temporary_file_without_a_name || fail "cases were skipped that must run"
+}
+
+suite "$mnt/default"
+small="morsel_size=64K stripe_size=2 stripe_width=3"
+suite "$mnt/small-data" data/ "$small"
+suite "$mnt/small-sparse" sparse/ "$small"
+suite "$mnt/small-map" map/ "$small"
+fsck_clean
+cluster_end

@@ -1,0 +1,245 @@
+# A cluster of real daemons for a test, in bash: source it, then
+#
+#   cluster_begin NAME BUILD        a directory $work, traps; BUILD/bin has the programs
+#   start_cluster N                 morsel-meta and N morsel-iod, ready; the manager's address in $manager
+#   start_mount NAME [OPTIONS]      a mount at $work/mnt/NAME, ready
+#   ...
+#   cluster_end                     unmount, stop everything in order, look through the logs
+#
+# A test that ends otherwise has failed: the logs are printed. In every case all processes are stopped by their ids, mounts
+# and loop devices let go, and $work is removed.
+
+set -euo pipefail
+
+cluster_begin() {
+    test_name=$1
+    build=$(cd "$2" && pwd)
+    bin=$build/bin
+    work=$(mktemp -d "${TMPDIR:-/tmp}/morsel-$test_name-XXXXXX")
+    chmod 755 "$work"
+    mkdir "$work/log" "$work/mnt" "$work/run"
+    declare -gA pid_of=() address_of=()
+    loop_mounts=()
+    manager=
+    ended=no
+    inject=() # A command in front of each daemon, for tests that change its world.
+    # A daemon's leak report would come at its end and be lost with an unusual exit code otherwise.
+    export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0} UBSAN_OPTIONS=print_stacktrace=1
+    trap cluster_cleanup EXIT
+    trap 'exit 130' INT TERM
+    for program in morsel-meta morsel-iod morsel-mount morsel; do
+        [ -x "$bin/$program" ] || fail "$bin/$program is missing; build it first"
+    done
+    [ -c /dev/fuse ] || skip "/dev/fuse is missing"
+}
+
+note() {
+    printf '%s [%6.2f s] %s\n' "$test_name" "$(elapsed)" "$*"
+}
+
+elapsed() {
+    awk "BEGIN { print $(now_ms) / 1000 - ${started_ms:=$(now_ms)} / 1000 }"
+}
+
+now_ms() {
+    echo $((${EPOCHREALTIME/./} / 1000))
+}
+
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    exit 1
+}
+
+skip() {
+    printf 'skipped: %s\n' "$*"
+    ended=yes
+    exit 77
+}
+
+# shellcheck disable=SC2317 # called by the trap
+cluster_cleanup() {
+    local code=$? name directory
+    trap - EXIT INT TERM
+    set +e
+    if [ "$ended" != yes ] && [ -d "$work/log" ]; then
+        for name in "$work"/log/*; do
+            printf -- '---- %s\n' "${name##*/}"
+            tail -n 60 "$name"
+        done
+    fi
+    for directory in "$work"/mnt/*; do
+        mountpoint -q "$directory" 2>/dev/null || [ ! -e "$directory/." ] && umount -l "$directory" 2>/dev/null
+    done
+    for name in "${!pid_of[@]}"; do
+        kill -CONT "${pid_of[$name]}" 2>/dev/null
+        kill -KILL "${pid_of[$name]}" 2>/dev/null
+        wait "${pid_of[$name]}" 2>/dev/null
+    done
+    for directory in "${loop_mounts[@]}"; do
+        umount -l "$directory" 2>/dev/null
+    done
+    if [ -n "${KEEP:-}" ]; then
+        echo "kept: $work"
+    else
+        rm -rf --one-file-system "$work"
+    fi
+    [ "$code" != 0 ] || [ "$ended" = yes ] || code=1
+    exit "$code"
+}
+
+# wait_for SECONDS WHAT COMMAND...: until the command succeeds. For what nobody tells us about.
+wait_for() {
+    local deadline=$(($(now_ms) + $1 * 1000)) what=$2
+    shift 2
+    until "$@" >/dev/null 2>&1; do
+        [ "$(now_ms)" -lt "$deadline" ] || fail "not within the time: $what"
+        sleep 0.05
+    done
+}
+
+# start_daemon NAME PROGRAM OPTIONS...: in the background; waits for its word that it serves, and keeps the address it names.
+start_daemon() {
+    local name=$1 fifo=$work/run/$1.ready address=
+    shift
+    [ -z "${pid_of[$name]:-}" ] || fail "$name runs already"
+    rm -f "$fifo"
+    mkfifo "$fifo"
+    MORSEL_READY_FD=9 "${inject[@]}" "$@" 9>"$fifo" >>"$work/log/$name" 2>&1 </dev/null &
+    pid_of[$name]=$!
+    read -r -t 30 address <"$fifo" || fail "$name did not get ready: $(tail -n 3 "$work/log/$name")"
+    address_of[$name]=$address
+}
+
+start_meta() {
+    start_daemon meta "$bin/morsel-meta" --data-dir "$work/meta" --listen "${address_of[meta]:-127.0.0.1:0}" "$@"
+    manager=${address_of[meta]}
+}
+
+# start_iod N OPTIONS...
+start_iod() {
+    local number=$1
+    shift
+    start_daemon "iod$number" "$bin/morsel-iod" --data-dir "$work/iod$number" \
+        --listen "${address_of[iod$number]:-127.0.0.1:0}" --manager "$manager" --reserve 0 "$@"
+}
+
+start_cluster() {
+    local i
+    start_meta
+    for ((i = 1; i <= $1; i++)); do
+        start_iod "$i"
+    done
+    wait_for 20 "$1 servers are up" servers_up "$1"
+}
+
+# servers_up N: the manager knows N servers that answer.
+servers_up() {
+    [ "$(morsel status --json | grep -oE '"up": *true' | wc -l)" = "$1" ]
+}
+
+# The morsel command against this cluster.
+morsel() {
+    local command=$1
+    shift
+    timeout 120 "$bin/morsel" "$command" --manager "$manager" "$@"
+}
+
+# start_mount NAME [OPTIONS]: OPTIONS as behind mount -o. Its directory is left in $mnt.
+start_mount() {
+    local name=$1 options=${2:-}
+    mnt=$work/mnt/$name
+    mkdir -p "$mnt"
+    start_daemon "mount-$name" "$bin/morsel-mount" "$manager" "$mnt" -f ${options:+-o "$options"}
+    mountpoint -q "$mnt" || fail "$mnt is no mount point although the mount said that it serves"
+}
+
+# stop_mount NAME: unmount; the process must end well, with everything flushed.
+stop_mount() {
+    umount "$work/mnt/$1" || fail "umount of $1"
+    ends_well "mount-$1"
+}
+
+# ends_well NAME: the process ends by itself with exit code 0.
+ends_well() {
+    local name=$1 code=0 pid=${pid_of[$1]}
+    (sleep 60 && kill -ABRT "$pid") 2>/dev/null &
+    local guard=$!
+    wait "$pid" || code=$?
+    kill "$guard" 2>/dev/null || true
+    wait "$guard" 2>/dev/null || true
+    unset "pid_of[$name]"
+    [ "$code" = 0 ] || fail "$name ended with exit code $code: $(tail -n 5 "$work/log/$name")"
+}
+
+# stop NAME: SIGTERM, and an orderly end.
+stop() {
+    kill -TERM "${pid_of[$1]}"
+    ends_well "$1"
+}
+
+# crash NAME: SIGKILL.
+crash() {
+    kill -KILL "${pid_of[$1]}"
+    wait "${pid_of[$1]}" 2>/dev/null || true
+    unset "pid_of[$1]"
+}
+
+# Let the mounts' pages of the kernel go, so that reads ask the servers.
+drop_caches() {
+    sync
+    echo 3 >/proc/sys/vm/drop_caches 2>/dev/null || true
+}
+
+# fsck_clean: metadata and objects agree.
+fsck_clean() {
+    morsel fsck >"$work/fsck" 2>&1 || fail "fsck: $(cat "$work/fsck")"
+}
+
+check_logs() {
+    if grep -lE 'Sanitizer|runtime error:|internal error, please report' "$work"/log/* 2>/dev/null; then
+        fail "a daemon broke; see its log"
+    fi
+}
+
+cluster_end() {
+    local name
+    for name in "${!pid_of[@]}"; do
+        case $name in mount-*) stop_mount "${name#mount-}" ;; esac
+    done
+    for name in "${!pid_of[@]}"; do
+        case $name in iod*) stop "$name" ;; esac
+    done
+    [ -z "${pid_of[meta]:-}" ] || stop meta
+    check_logs
+    ended=yes
+    note "passed"
+}
+
+# loop_mount DIRECTORY SIZE [IMAGE]: an ext4 of its own, made when the image is not there yet.
+loop_mount() {
+    local image=${3:-$1.image}
+    mkdir -p "$1"
+    if [ ! -e "$image" ]; then
+        truncate -s "$2" "$image"
+        mkfs.ext4 -q -F "$image"
+    fi
+    mount -o loop "$image" "$1" 2>/dev/null || skip "loop devices cannot be mounted here"
+    loop_mounts+=("$1")
+}
+
+# policy DIRECTORY KEY=VALUE...
+policy() {
+    local directory=$1
+    shift
+    morsel setpolicy "$directory" "$@" >/dev/null || fail "setpolicy $directory $*"
+}
+
+# expect_errno NAME COMMAND...: fails, saying NAME (words of strerror).
+expect_error() {
+    local words=$1
+    shift
+    if "$@" >"$work/out" 2>&1; then
+        fail "succeeded, expected '$words': $*"
+    fi
+    grep -qF "$words" "$work/out" || fail "expected '$words' of '$*'; got: $(cat "$work/out")"
+}
