@@ -94,6 +94,12 @@ static int apply_setting(const char *path, const struct setting *setting)
     } else {
         rv = setxattr(path, name, value, strlen(value), 0);
     }
+    if (rv != 0 && errno == EOPNOTSUPP) {
+        return admin_failed(ADMIN_PROBLEM,
+                            "%s: %s=%s is not supported by the cluster's version, which keeps one "
+                            "copy, of class durable",
+                            path, policy_key_name(setting->key), value);
+    }
     if (rv != 0) {
         return admin_failed(ADMIN_PROBLEM, "%s: cannot set %s to %s: %s", path,
                             policy_key_name(setting->key), value, strerror(errno));
