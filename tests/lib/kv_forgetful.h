@@ -1,0 +1,27 @@
+/* An ordered store in memory that forgets: after a crash it holds what was synced and, of the
+ * batches behind, a prefix that the seed decides.
+ *
+ * Keeps the promises of meta/kv.h. Simple on purpose: a sorted array, copied whole.
+ */
+#ifndef MORSEL_TESTS_LIB_KV_FORGETFUL_H
+#define MORSEL_TESTS_LIB_KV_FORGETFUL_H
+
+#include "common/prng.h"
+#include "meta/kv.h"
+
+/* `prng` is borrowed. NULL: out of memory. */
+struct kv *kv_forgetful_open(struct prng *prng);
+
+/* Loss of power. Returns how many of the unsynced batches survived. */
+uint32_t kv_forgetful_crash(struct kv *kv);
+
+/* Batches that a crash may lose. */
+uint32_t kv_forgetful_unsynced(const struct kv *kv);
+
+/* Every commit from now on fails with `status` and changes nothing; 0: works again. */
+void kv_forgetful_fail(struct kv *kv, int status);
+
+/* All records as bytes, for comparison: append key and value of each as blobs. */
+void kv_forgetful_dump(const struct kv *kv, struct buf *out);
+
+#endif
