@@ -72,9 +72,9 @@ static void fill(uint8_t *bytes, size_t size, uint64_t seed)
 }
 
 /* The journal is on another file system and survives what the test does. */
-static void record(struct load *l, const char *format, unsigned file, uint64_t seed, size_t size)
+static void record(struct load *l, const char *word, unsigned file, uint64_t seed, size_t size)
 {
-    (void)fprintf(l->journal, format, file, (unsigned long long)seed, size);
+    (void)fprintf(l->journal, "%s %u %llu %zu\n", word, file, (unsigned long long)seed, size);
     (void)fflush(l->journal);
 }
 
@@ -120,7 +120,7 @@ static void change_one(struct load *l)
     char name[32];
 
     name_of(name, file);
-    record(l, "try %u %llu %zu\n", file, seed, size);
+    record(l, "try", file, seed, size);
     if (gone) {
         good = unlinkat(l->dir_fd, name, 0) == 0 && (!l->sync || fsync(l->dir_fd) == 0);
     } else if (prng_below(&l->prng, 2) == 0) {
@@ -130,7 +130,7 @@ static void change_one(struct load *l)
     }
     if (good) {
         k->state = gone ? NOTHING : THERE;
-        record(l, gone ? "gone %u %llu %zu\n" : "there %u %llu %zu\n", file, seed, size);
+        record(l, gone ? "gone" : "there", file, seed, size);
         l->done++;
     } else {
         (void)fprintf(stderr, "ackload: %s: %s\n", name, strerror(errno));
