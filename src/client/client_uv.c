@@ -85,7 +85,8 @@ static void on_session(struct rpc_call *call, int status, struct rpc_reply *repl
     }
 }
 
-/* Each request is its own: after a reconnection a fresh one must go first, whatever became of an older one. */
+/* Each request is its own: after a reconnection a fresh one must go first, whatever became of an
+ * older one. */
 static void session_ask(struct client *client)
 {
     Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
@@ -105,8 +106,8 @@ static void session_ask(struct client *client)
     }
     request.open_inodes = inodes;
     call->data = client;
-    if (rpc_call_start(call, client->manager, MSG_SESSION, &request.base, NULL, 0, SESSION_TIMEOUT_MS,
-                       on_session) == 0) {
+    if (rpc_call_start(call, client->manager, MSG_SESSION, &request.base, NULL, 0,
+                       SESSION_TIMEOUT_MS, on_session) == 0) {
         client->sessions_asked++;
     } else {
         free(call);

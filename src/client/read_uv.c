@@ -179,6 +179,19 @@ static uint64_t slot_bytes(const struct file *file)
     return file->stripe.morsel_bytes < SLOT_BYTES_MAX ? file->stripe.morsel_bytes : SLOT_BYTES_MAX;
 }
 
+static bool is_dirty(const struct file *file, uint64_t offset, uint64_t length)
+{
+    LIST_FOREACH(node, &file->chunks)
+    {
+        struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
+
+        if (chunk->offset < offset + length && offset < chunk->offset + chunk->length) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static struct fetch *slot_find(struct file *file, uint64_t offset)
 {
     LIST_FOREACH(node, &file->slots)
@@ -192,7 +205,8 @@ static struct fetch *slot_find(struct file *file, uint64_t offset)
     return NULL;
 }
 
-/* The slot that holds `offset`, fetched if need be. NULL: *status says why. */
+/* The slot that holds `offset`, fetched if need be. NULL: *status says why; MORSEL_AGAIN: bytes of
+ * the slot are on their way to the server, and what is fetched now could not be kept. */
 static struct fetch *slot_get(struct file *file, uint64_t offset, bool ahead, int *status)
 {
     uint64_t start = offset / slot_bytes(file) * slot_bytes(file);
@@ -206,6 +220,10 @@ static struct fetch *slot_get(struct file *file, uint64_t offset, bool ahead, in
         end = file->size;
     }
     CHECK(offset < end);
+    *status = MORSEL_AGAIN;
+    if (is_dirty(file, start, end - start)) {
+        return NULL;
+    }
     while (file->slots_count >= SLOTS_MAX) {
         fetch_unlist(LIST_ENTRY(list_front(&file->slots), struct fetch, node));
     }
@@ -282,7 +300,8 @@ static int make_parts(struct file_read *read, bool sequential)
 
         if (fetch == NULL && sequential) {
             fetch = slot_get(file, offset, false, &status);
-        } else if (fetch == NULL) {
+        }
+        if (fetch == NULL && (!sequential || status == MORSEL_AGAIN)) {
             struct stripe_run run = stripe_run_at(&file->stripe, offset, end - offset);
             uint64_t morsel_end =
                 offset - offset % file->stripe.morsel_bytes + file->stripe.morsel_bytes;
@@ -331,19 +350,6 @@ static void read_go(struct file_read *read)
 static void on_drained(struct file_drain *drain)
 {
     read_go(CONTAINER_OF(drain, struct file_read, drain));
-}
-
-static bool is_dirty(const struct file *file, uint64_t offset, uint64_t length)
-{
-    LIST_FOREACH(node, &file->chunks)
-    {
-        struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
-
-        if (chunk->offset < offset + length && offset < chunk->offset + chunk->length) {
-            return true;
-        }
-    }
-    return false;
 }
 
 void file_read_start(struct file_read *read, struct handle *handle, uint64_t offset,

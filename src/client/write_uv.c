@@ -353,7 +353,8 @@ int file_write(struct handle *handle, uint64_t offset, const uint8_t *bytes, siz
     if (rv != 0) {
         return rv;
     }
-    if (offset + length > INT64_MAX || offset + length < offset) {
+    if (offset + length > INT64_MAX || offset + length < offset ||
+        stripe_object_size(&file->stripe, 0, offset + length) > OBJECT_BYTES_MAX) {
         return MORSEL_FBIG;
     }
     if (file->dirty_bytes > 0 && file->dirty_bytes + length > client->options.write_buffer_bytes) {

@@ -3,6 +3,7 @@
 #define MORSEL_COMMON_LIMITS_H
 
 #include <assert.h>
+#include <stdint.h>
 
 enum {
     BLOCK_BYTES = 4096, /* Unit of checksums: the page of the kernels that we run on */
@@ -19,6 +20,8 @@ enum {
     FRAME_HEADER_BYTES = 40,
     FRAME_BODY_BYTES_MAX = 1 << 20, /* One packed message: a page of a directory fits many times */
     FRAME_PAYLOAD_BYTES_MAX = 4 << 20, /* One READ or WRITE */
+
+    OBJECT_TEBIBYTES_MAX = 15, /* ext4 ends a local file at 16 TiB, and checksums need room too */
 
     NAME_BYTES_MAX = 255,     /* NAME_MAX of Linux, without the final zero */
     SYMLINK_BYTES_MAX = 4095, /* PATH_MAX of Linux, likewise */
@@ -42,5 +45,8 @@ static_assert(CONN_BUDGET_BYTES >= FRAME_PAYLOAD_BYTES_MAX, "the largest request
 static_assert(READDIR_PAGE_BYTES <= FRAME_BODY_BYTES_MAX / 2,
               "a page and its attributes fit a frame");
 static_assert(STRIPE_WIDTH_MAX <= SERVERS_MAX, "each column needs its own server");
+
+/* Last byte of an object that may hold data, plus one. */
+#define OBJECT_BYTES_MAX ((uint64_t)OBJECT_TEBIBYTES_MAX << 40)
 
 #endif
