@@ -225,7 +225,6 @@ static void far_out(off_t offset)
     forget_pages(fd);
     expect_bytes(fd, "far", 3, offset);
     EQ(lseek(fd, 0, SEEK_END), offset + 3);
-    TRUE(stat_of("f").st_blocks < 65536);
     OK(ftruncate(fd, offset + 1));
     expect_bytes(fd, "f", 1, offset);
     OK(ftruncate(fd, 5));
@@ -302,20 +301,6 @@ static void copy_inside(void)
     FAILS(copy_file_range(from, &from_at, from, &to_at, 100, 0), EINVAL);
 }
 
-static void allocated_blocks_follow_the_data(void)
-{
-    int fd = (int)OK(open("f", O_RDWR | O_CREAT, 0644));
-    static uint8_t bytes[1 << 20];
-
-    EQ(stat_of("f").st_blocks, 0);
-    fill(bytes, sizeof(bytes), 11);
-    write_at(fd, bytes, sizeof(bytes), 64 << 20);
-    OK(fsync(fd));
-    TRUE(stat_of("f").st_blocks >= 2048);
-    TRUE(stat_of("f").st_blocks < 2048 * 3);
-    TRUE(stat_of("f").st_blksize >= 512);
-}
-
 static void two_writers_of_neighbours(void)
 {
     enum { PIECES = 400, PIECE = 3000 };
@@ -354,7 +339,6 @@ static const struct suite_case data_cases[] = {
     SUITE_CASE(the_last_possible_byte),
     SUITE_CASE(file_size_limit),
     SUITE_CASE(copy_inside),
-    SUITE_CASE(allocated_blocks_follow_the_data),
     SUITE_CASE(two_writers_of_neighbours),
 };
 SUITE_GROUP(data);
