@@ -113,6 +113,12 @@ chown -R $user:nogroup "$work/copy" "$work/user"
 unshare --mount --propagation private bash -c '
     set -e
     mount --bind "$1/copy" "$2"
+    if [ "$(stat -c %a /dev/fuse)" != 666 ]; then # As udev would make it.
+        mkdir "$1/dev"
+        mount -t tmpfs tmpfs "$1/dev"
+        mknod -m 666 "$1/dev/fuse" c 10 229
+        mount --bind "$1/dev/fuse" /dev/fuse
+    fi
     export HOME="$1/user"
     run() {
         setpriv --reuid=nobody --regid=nogroup --clear-groups "$2/scripts/quickstart" --dir "$1/user/cluster" "${@:3}"

@@ -1,6 +1,7 @@
 /* morsel cluster start|unmount|stop|status. */
 #include "client/admin/cluster_file.h"
 
+#include "client/admin/cluster_owner_uv.h"
 #include "client/admin/cluster_wait_uv.h"
 #include "client/admin/print_file.h"
 #include "client/admin/process_file.h"
@@ -264,6 +265,9 @@ static int start_all(struct starting *s)
     }
     if (rv == 0) {
         rv = cluster_wait_servers(manager, servers, CLUSTER_WAIT_MS, &s->err);
+    }
+    if (rv == 0) {
+        rv = cluster_own_root(manager, geteuid(), getegid(), &s->err);
     }
     if (rv == 0 && s->settings->mount[0] != '\0') {
         rv = cluster_mount(s->c, s->settings->mount, s->settings->options, &mounted, &s->err);
