@@ -457,6 +457,7 @@ void iod_handle(void *data, struct rpc_request *request)
     struct iod *iod = data;
     const struct handler *handler = handler_of(request->type);
     struct job *job;
+    int rv;
 
     if (handler == NULL) {
         rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE, "an I/O daemon does not know this request");
@@ -474,15 +475,16 @@ void iod_handle(void *data, struct rpc_request *request)
     }
     job->request = request;
     job->deadline_ms = request->deadline_ms;
-    job->status = handler->check == NULL ? 0 : handler->check(job);
-    if (job->status == 0 && !(handler->run == run_read && read_at_once(job))) {
+    rv = handler->check == NULL ? 0 : handler->check(job);
+    if (rv == 0 && !(handler->run == run_read && read_at_once(job))) {
         bool slow = handler->slow || (handler->run == run_write &&
                                       ((const Morsel__WriteRequest *)job->message)->sync);
 
-        job->status = job_start(job, handler->run, request_done, slow);
-        if (job->status == 0) {
-            return;
+        rv = job_start(job, handler->run, request_done, slow);
+        if (rv == 0) {
+            return; /* The job is the pool's now: not a byte of it may be touched. */
         }
     }
+    job->status = rv;
     request_done(job);
 }
