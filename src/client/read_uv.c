@@ -84,9 +84,12 @@ static int check_bytes(const struct fetch *fetch, const struct rpc_reply *reply)
         return rv;
     }
     if (count <= fetch->length && message->crcs.len == pieces * sizeof(crcs[0])) {
-        crc32c_of_pieces(fetch->run.object_offset, count == 0 ? NULL : reply->payload->data, count,
-                         crcs);
-        rv = memcmp(crcs, message->crcs.data, message->crcs.len) == 0 ? MORSEL_OK : MORSEL_CHECKSUM;
+        if (count > 0) {
+            crc32c_of_pieces(fetch->run.object_offset, reply->payload->data, count, crcs);
+        }
+        rv = pieces == 0 || memcmp(crcs, message->crcs.data, message->crcs.len) == 0
+                 ? MORSEL_OK
+                 : MORSEL_CHECKSUM;
     }
     morsel__read_reply__free_unpacked(message, NULL);
     return rv;

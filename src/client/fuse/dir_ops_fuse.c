@@ -158,8 +158,7 @@ static void advance(struct dir_op *op)
     if (dir->page != NULL && (place < dir->page_first || (op->plus && !dir->plus))) {
         page_drop(dir); /* Backwards, or attributes are wanted now. */
     }
-    if (dir->page == NULL ||
-        (place >= dir->page_first + dir->page->n_entries && !dir->page->end)) {
+    if (dir->page == NULL || (place >= dir->page_first + dir->page->n_entries && !dir->page->end)) {
         next_page(op);
         return;
     }

@@ -85,6 +85,19 @@ void mount_credentials(fuse_req_t req, Morsel__Credentials *who)
     who->gid = ctx->gid;
 }
 
+void mount_credentials_groups(fuse_req_t req, Morsel__Credentials *who,
+                              uint32_t groups[MOUNT_GROUPS_MAX])
+{
+    int count = fuse_req_getgroups(req, MOUNT_GROUPS_MAX, groups);
+
+    static_assert(sizeof(gid_t) == sizeof(uint32_t), "groups are passed on as they are");
+    mount_credentials(req, who);
+    if (count > 0) {
+        who->groups = groups;
+        who->n_groups = count < MOUNT_GROUPS_MAX ? (size_t)count : MOUNT_GROUPS_MAX;
+    }
+}
+
 static struct timespec timespec_of(uint64_t ns)
 {
     int64_t signed_ns = (int64_t)ns, seconds = signed_ns / 1000000000,

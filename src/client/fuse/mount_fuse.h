@@ -68,8 +68,14 @@ bool mount_op_change(struct mount_op *op, enum message_type type, const Protobuf
                      Morsel__OpId **op_id, const ProtobufCMessageDescriptor *reply_type,
                      meta_call_cb done);
 
-/* Who asks. Borrows nothing. */
+/* Who asks, without supplementary groups. Borrows nothing. */
 void mount_credentials(fuse_req_t req, Morsel__Credentials *who);
+
+/* The supplementary groups too, into `groups`: a look into /proc, so only where they decide
+ * something. */
+enum { MOUNT_GROUPS_MAX = 1024 };
+void mount_credentials_groups(fuse_req_t req, Morsel__Credentials *who,
+                              uint32_t groups[MOUNT_GROUPS_MAX]);
 
 /* What stat(2) says. */
 void mount_stat(const Morsel__Attr *attr, struct stat *st);

@@ -105,9 +105,14 @@ static void send_setattr(struct size_op *op)
 {
     Morsel__SetattrRequest request = MORSEL__SETATTR_REQUEST__INIT;
     Morsel__Credentials who;
+    uint32_t groups[MOUNT_GROUPS_MAX];
     int rv;
 
-    mount_credentials(op->base.req, &who);
+    if ((op->valid & SETATTR_MODE) != 0 && (op->st.st_mode & S_ISGID) != 0) {
+        mount_credentials_groups(op->base.req, &who, groups);
+    } else {
+        mount_credentials(op->base.req, &who);
+    }
     request.inode = op->inode;
     request.valid = op->valid;
     request.mode = op->st.st_mode;

@@ -47,6 +47,34 @@ static void on_value(struct meta_call *call, int status, void *message)
     mount_op_end(&op->base);
 }
 
+/* As on a local file system, trusted.* exists for root only. */
+static void hide_trusted(ProtobufCBinaryData *names)
+{
+    size_t kept = 0;
+
+    for (size_t at = 0; at < names->len;) {
+        size_t length = strnlen((char *)names->data + at, names->len - at - 1) + 1;
+
+        if (strncmp((char *)names->data + at, "trusted.", 8) != 0) {
+            memmove(names->data + kept, names->data + at, length);
+            kept += length;
+        }
+        at += length;
+    }
+    names->len = kept;
+}
+
+static void on_names(struct meta_call *call, int status, void *message)
+{
+    struct xattr_op *op = call->data;
+    Morsel__XattrReply *reply = message;
+
+    if (status == 0 && fuse_req_ctx(op->base.req)->uid != 0) {
+        hide_trusted(&reply->value);
+    }
+    on_value(call, status, message);
+}
+
 static void on_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
     Morsel__XattrGetRequest request = MORSEL__XATTR_GET_REQUEST__INIT;
@@ -83,7 +111,7 @@ static void on_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
     op->inode = ino;
     request.inode = ino;
     (void)mount_op_ask(&op->base, MSG_XATTR_LIST, &request.base, &morsel__xattr_reply__descriptor,
-                       on_value);
+                       on_names);
 }
 
 static void on_set(struct meta_call *call, int status, void *message)
