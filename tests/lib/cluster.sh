@@ -13,6 +13,7 @@ set -euo pipefail
 
 cluster_begin() {
     test_name=$1
+    started_ms=$(now_ms)
     build=$(cd "$2" && pwd)
     bin=$build/bin
     work=$(mktemp -d "${TMPDIR:-/tmp}/morsel-$test_name-XXXXXX")
@@ -38,7 +39,7 @@ note() {
 }
 
 elapsed() {
-    awk "BEGIN { print $(now_ms) / 1000 - ${started_ms:=$(now_ms)} / 1000 }"
+    awk "BEGIN { print $(now_ms) / 1000 - $started_ms / 1000 }"
 }
 
 now_ms() {
