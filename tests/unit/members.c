@@ -1,0 +1,262 @@
+/* Members: who gets an id, who is refused, who is up. */
+#include "meta/members.h"
+#include "common/status.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct world
+{
+    struct members m;
+    struct members_actions out;
+    uint64_t now_ms;
+};
+
+static struct world *world_new(const struct member_record *records, uint32_t count)
+{
+    struct world *w = test_calloc(1, sizeof(*w));
+
+    w->now_ms = 1000;
+    members_init(&w->m, MEMBERS_HEARTBEAT_MS, records, count);
+    return w;
+}
+
+static void feed(struct world *w, struct members_event event)
+{
+    event.now_ms = w->now_ms;
+    w->out.count = 0;
+    members_step(&w->m, &event, &w->out);
+}
+
+static void do_register(struct world *w, uint64_t tag, uint8_t token, server_id id,
+                        const char *address)
+{
+    struct members_event event = { .type = MEMBERS_REGISTER };
+
+    event.registration.tag = tag;
+    event.registration.record.id = id;
+    event.registration.record.token[0] = token;
+    event.registration.record.bytes_total = event.registration.record.bytes_free = UINT64_C(1)
+                                                                                   << 40;
+    (void)snprintf(event.registration.record.address, sizeof(event.registration.record.address),
+                   "%s", address);
+    feed(w, event);
+}
+
+static void persisted(struct world *w, server_id id, int status)
+{
+    struct members_event event = { .type = MEMBERS_PERSISTED };
+
+    event.persisted.id = id;
+    event.persisted.status = status;
+    feed(w, event);
+}
+
+static void tick(struct world *w)
+{
+    feed(w, (struct members_event){ .type = MEMBERS_TICK });
+}
+
+static void heartbeat(struct world *w, server_id id)
+{
+    struct members_event event = { .type = MEMBERS_HEARTBEAT };
+
+    event.heartbeat.tag = 9;
+    event.heartbeat.id = id;
+    event.heartbeat.bytes_total = event.heartbeat.bytes_free = UINT64_C(1) << 40;
+    feed(w, event);
+}
+
+static void gone(struct world *w, server_id id)
+{
+    struct members_event event = { .type = MEMBERS_GONE };
+
+    event.gone = id;
+    feed(w, event);
+}
+
+/* The only action, of this type. */
+static const struct members_action *only(const struct world *w, int type)
+{
+    assert_int_equal(w->out.count, 1);
+    assert_int_equal(w->out.items[0].type, type);
+    return &w->out.items[0];
+}
+
+static void join(struct world *w, uint8_t token, const char *address)
+{
+    server_id id;
+
+    do_register(w, 1, token, 0, address);
+    id = only(w, MEMBERS_PERSIST)->id;
+    persisted(w, id, 0);
+    assert_int_equal(w->out.count, 2);
+}
+
+static void an_id_is_durable_before_it_is_told(void **state)
+{
+    struct world *w = world_new(NULL, 0);
+
+    (void)state;
+    do_register(w, 77, 1, 0, "a:1");
+    assert_int_equal(only(w, MEMBERS_PERSIST)->id, 1);
+    assert_false(members_find(&w->m, 1)->up);
+    persisted(w, 1, 0);
+    assert_int_equal(w->out.count, 2);
+    assert_int_equal(w->out.items[0].type, MEMBERS_UP);
+    assert_int_equal(w->out.items[1].type, MEMBERS_WELCOME);
+    assert_int_equal(w->out.items[1].tag, 77);
+    join(w, 2, "b:1");
+    assert_non_null(members_find(&w->m, 2));
+    test_free(w);
+}
+
+static void a_failed_write_refuses(void **state)
+{
+    struct world *w = world_new(NULL, 0);
+
+    (void)state;
+    do_register(w, 77, 1, 0, "a:1");
+    persisted(w, 1, MORSEL_NOSPC);
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_NOSPC);
+    assert_false(members_find(&w->m, 1)->up);
+    test_free(w);
+}
+
+static void silence_takes_a_server_down_and_a_word_brings_it_back(void **state)
+{
+    struct world *w = world_new(NULL, 0);
+    uint64_t version;
+
+    (void)state;
+    join(w, 1, "a:1");
+    assert_int_equal(members_deadline_ms(&w->m), 4000);
+    w->now_ms = 3999;
+    tick(w);
+    assert_int_equal(w->out.count, 0);
+    w->now_ms = 4000;
+    version = w->m.version;
+    tick(w);
+    assert_int_equal(only(w, MEMBERS_DOWN)->id, 1);
+    assert_true(w->m.version > version);
+    assert_int_equal(members_deadline_ms(&w->m), UINT64_MAX);
+    heartbeat(w, 1);
+    assert_int_equal(w->out.count, 2);
+    assert_int_equal(w->out.items[0].type, MEMBERS_UP);
+    assert_int_equal(w->out.items[1].type, MEMBERS_ALIVE);
+    test_free(w);
+}
+
+static void a_second_process_is_refused_while_the_first_is_there(void **state)
+{
+    struct world *w = world_new(NULL, 0);
+
+    (void)state;
+    join(w, 1, "a:1");
+    do_register(w, 2, 1, 1, "b:1");
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_EXISTS_LOCKED);
+    gone(w, 1);
+    do_register(w, 3, 1, 1, "b:1");
+    assert_int_equal(only(w, MEMBERS_PERSIST)->id, 1);
+    persisted(w, 1, 0);
+    assert_string_equal(members_find(&w->m, 1)->record.address, "b:1");
+    w->now_ms += 10000;
+    tick(w); /* Silent, though its connection stands. */
+    do_register(w, 4, 1, 1, "c:1");
+    assert_int_equal(only(w, MEMBERS_PERSIST)->id, 1);
+    test_free(w);
+}
+
+static void ids_and_tokens_stay_together(void **state)
+{
+    struct world *w = world_new(NULL, 0);
+
+    (void)state;
+    join(w, 1, "a:1");
+    join(w, 2, "b:1");
+    do_register(w, 5, 1, 2, "a:1");
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_INVAL);
+    do_register(w, 6, 3, 2, "c:1");
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_INVAL);
+    do_register(w, 7, 1, 1, "a:1"); /* A restart on the same place: nothing to write. */
+    assert_int_equal(only(w, MEMBERS_WELCOME)->id, 1);
+    test_free(w);
+}
+
+static void after_a_restart_servers_are_known_but_down(void **state)
+{
+    struct member_record records[2] = { { .id = 3, .token = { 3 }, .address = "a:1" },
+                                        { .id = 8, .token = { 8 }, .address = "b:1" } };
+    struct world *w = world_new(records, 2);
+    server_id chosen[STRIPE_WIDTH_MAX];
+
+    (void)state;
+    heartbeat(w, 3);
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_NO_SESSION);
+    assert_int_equal(members_place(&w->m, 1, 4, chosen), 0);
+    do_register(w, 1, 3, 3, "a:1");
+    assert_int_equal(w->out.count, 2);
+    assert_int_equal(w->out.items[1].type, MEMBERS_WELCOME);
+    assert_int_equal(members_place(&w->m, 1, 4, chosen), 1);
+    do_register(w, 1, 99, 0, "z:1");
+    assert_int_equal(only(w, MEMBERS_PERSIST)->id, 9);
+    test_free(w);
+}
+
+static void files_keep_away_from_a_broken_connection(void **state)
+{
+    struct world *w = world_new(NULL, 0);
+    server_id chosen[STRIPE_WIDTH_MAX];
+
+    (void)state;
+    join(w, 1, "a:1");
+    join(w, 2, "b:1");
+    assert_int_equal(members_place(&w->m, 1, 4, chosen), 2);
+    gone(w, 1);
+    assert_int_equal(members_place(&w->m, 1, 4, chosen), 1);
+    assert_int_equal(chosen[0], 2);
+    gone(w, 2); /* All broke at once: that was the network. */
+    assert_int_equal(members_place(&w->m, 1, 4, chosen), 2);
+    test_free(w);
+}
+
+static void the_table_has_an_end(void **state)
+{
+    struct world *w = world_new(NULL, 0);
+
+    (void)state;
+    for (uint32_t i = 0; i < SERVERS_MAX; i++) {
+        struct members_event event = { .type = MEMBERS_REGISTER };
+
+        event.registration.record.token[0] = (uint8_t)i;
+        event.registration.record.token[1] = 1;
+        feed(w, event);
+        persisted(w, i + 1, 0);
+    }
+    do_register(w, 1, 200, 0, "z:1");
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_TOO_LARGE);
+    w->now_ms += 60000;
+    tick(w);
+    assert_int_equal(w->out.count, SERVERS_MAX);
+    test_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_id_is_durable_before_it_is_told),
+        cmocka_unit_test(a_failed_write_refuses),
+        cmocka_unit_test(silence_takes_a_server_down_and_a_word_brings_it_back),
+        cmocka_unit_test(a_second_process_is_refused_while_the_first_is_there),
+        cmocka_unit_test(ids_and_tokens_stay_together),
+        cmocka_unit_test(after_a_restart_servers_are_known_but_down),
+        cmocka_unit_test(files_keep_away_from_a_broken_connection),
+        cmocka_unit_test(the_table_has_an_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

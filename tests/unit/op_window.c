@@ -1,0 +1,128 @@
+/* The window of answers: a retry gets the answer of the first time, for as long as it may come. */
+#include "meta/op_window.h"
+#include "common/prng.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void note(struct op_window *w, client_id client, op_sequence sequence, op_sequence answered)
+{
+    struct op_outcome outcome = { sequence * 10, sequence % 2 == 1 };
+
+    assert_true(op_window_note(w, client, sequence, answered, &outcome));
+}
+
+static void a_retry_gets_the_first_answer(void **state)
+{
+    struct op_window *w = op_window_new();
+    struct op_outcome outcome;
+
+    (void)state;
+    assert_int_equal(op_window_find(w, 1, 1, 0, &outcome), OP_WINDOW_NEW);
+    note(w, 1, 1, 0);
+    assert_int_equal(op_window_find(w, 1, 1, 0, &outcome), OP_WINDOW_KNOWN);
+    assert_int_equal(outcome.target, 10);
+    assert_true(outcome.deleted);
+    assert_int_equal(op_window_find(w, 2, 1, 0, &outcome), OP_WINDOW_NEW);
+    op_window_free(w);
+}
+
+static void answered_operations_are_forgotten(void **state)
+{
+    struct op_window *w = op_window_new();
+    struct op_outcome outcome;
+
+    (void)state;
+    note(w, 1, 1, 0);
+    note(w, 1, 2, 1);
+    assert_int_equal(op_window_find(w, 1, 1, 0, &outcome), OP_WINDOW_FORGOTTEN);
+    assert_int_equal(op_window_find(w, 1, 2, 1, &outcome), OP_WINDOW_KNOWN);
+    assert_int_equal(op_window_find(w, 1, 0, 0, &outcome), OP_WINDOW_FORGOTTEN);
+    op_window_free(w);
+}
+
+static void a_client_that_runs_ahead_is_stopped(void **state)
+{
+    struct op_window *w = op_window_new();
+    struct op_outcome outcome;
+
+    (void)state;
+    assert_int_equal(op_window_find(w, 1, CLIENT_OPS_PENDING_MAX, 0, &outcome), OP_WINDOW_NEW);
+    assert_int_equal(op_window_find(w, 1, CLIENT_OPS_PENDING_MAX + 1, 0, &outcome),
+                     OP_WINDOW_TOO_FAR);
+    op_window_free(w);
+}
+
+static void the_quiet_client_gives_way(void **state)
+{
+    struct op_window *w = op_window_new();
+    struct op_outcome outcome;
+
+    (void)state;
+    for (client_id c = 1; c <= OP_WINDOW_CLIENTS_MAX; c++) {
+        note(w, c, 1, 0);
+    }
+    note(w, 1, 2, 0);
+    note(w, 5000, 1, 0);
+    assert_int_equal(op_window_clients(w), OP_WINDOW_CLIENTS_MAX);
+    assert_int_equal(op_window_find(w, 1, 1, 0, &outcome), OP_WINDOW_KNOWN);
+    assert_int_equal(op_window_find(w, 2, 1, 0, &outcome), OP_WINDOW_NEW);
+    op_window_free(w);
+}
+
+/* One client, operations out of order, retries at random: against a list of what was applied. */
+static void random_retries_never_apply_twice(void **state)
+{
+    enum { OPS = 3000 };
+    static const uint64_t seeds[] = { 1, 2, 3 };
+
+    (void)state;
+    for (size_t s = 0; s < sizeof(seeds) / sizeof(seeds[0]); s++) {
+        struct prng prng = { seeds[s] };
+        struct op_window *w = op_window_new();
+        uint8_t *applied = test_calloc(OPS + 1, 1);
+        op_sequence answered = 0;
+
+        for (int i = 0; i < OPS * 4; i++) {
+            op_sequence sequence = answered + 1 + prng_below(&prng, CLIENT_OPS_PENDING_MAX);
+            struct op_outcome outcome;
+
+            if (sequence > OPS) {
+                continue;
+            }
+            switch (op_window_find(w, 7, sequence, answered, &outcome)) {
+            case OP_WINDOW_NEW:
+                assert_int_equal(applied[sequence]++, 0);
+                note(w, 7, sequence, answered);
+                break;
+            case OP_WINDOW_KNOWN:
+                assert_int_equal(applied[sequence], 1);
+                assert_int_equal(outcome.target, sequence * 10);
+                break;
+            default:
+                fail();
+            }
+            while (answered < OPS && applied[answered + 1] && prng_below(&prng, 3) == 0) {
+                answered++;
+            }
+        }
+        test_free(applied);
+        op_window_free(w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_retry_gets_the_first_answer),
+        cmocka_unit_test(answered_operations_are_forgotten),
+        cmocka_unit_test(a_client_that_runs_ahead_is_stopped),
+        cmocka_unit_test(the_quiet_client_gives_way),
+        cmocka_unit_test(random_retries_never_apply_twice),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
