@@ -248,9 +248,11 @@ static int show_file(const struct admin_arguments *arguments, const char *path, 
     struct mount_info mount;
     struct errmsg err;
     int code;
+    int rv;
 
-    if (mount_find_morsel(path, &mount, &err) != 0) {
-        return admin_failed(ADMIN_USAGE, "%s", err.text);
+    rv = mount_find_morsel(path, &mount, &err);
+    if (rv != 0) {
+        return admin_failed(rv == MORSEL_INVAL ? ADMIN_USAGE : ADMIN_PROBLEM, "%s", err.text);
     }
     code = fetch_layout(path, &f);
     if (code != ADMIN_OK) {

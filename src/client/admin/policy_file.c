@@ -24,9 +24,11 @@ static int check_directory(const char *path)
     struct mount_info mount;
     struct errmsg err;
     struct stat st;
+    int rv;
 
-    if (mount_find_morsel(path, &mount, &err) != 0) {
-        return admin_failed(ADMIN_USAGE, "%s", err.text);
+    rv = mount_find_morsel(path, &mount, &err);
+    if (rv != 0) {
+        return admin_failed(rv == MORSEL_INVAL ? ADMIN_USAGE : ADMIN_PROBLEM, "%s", err.text);
     }
     if (stat(path, &st) != 0) {
         return admin_failed(ADMIN_PROBLEM, "%s: %s", path, strerror(errno));
@@ -109,7 +111,7 @@ static int apply_setting(const char *path, const struct setting *setting)
 
 int command_setpolicy(const struct admin_arguments *arguments)
 {
-    struct setting settings[ADMIN_OPERANDS_MAX];
+    struct setting settings[ADMIN_OPERANDS_MAX] = { { POLICY_CLASS, 0 } };
     const char *path = arguments->operands[0];
     int code;
 

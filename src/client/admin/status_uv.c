@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Ask the manager; on failure print why. */
+/* Ask the manager; on failure print why and leave NULL. */
 static int fetch_status(const struct admin_arguments *arguments, Morsel__StatusReply **reply_out,
                         char address[CONFIG_STRING_MAX])
 {
@@ -19,6 +19,7 @@ static int fetch_status(const struct admin_arguments *arguments, Morsel__StatusR
     int code;
     int rv;
 
+    *reply_out = NULL;
     code = admin_open_manager(&admin, &arguments->settings);
     if (code != ADMIN_OK) {
         return code;
@@ -143,7 +144,7 @@ int command_status(const struct admin_arguments *arguments)
     bool healthy;
     int code = fetch_status(arguments, &status, address);
 
-    if (code != ADMIN_OK) {
+    if (status == NULL) {
         return code;
     }
     healthy = status->n_members > 0 && count_up(status) == status->n_members;
@@ -209,7 +210,7 @@ int command_df(const struct admin_arguments *arguments)
     struct space sum;
     int code = fetch_status(arguments, &status, address);
 
-    if (code != ADMIN_OK) {
+    if (status == NULL) {
         return code;
     }
     sum = sum_space(status);
