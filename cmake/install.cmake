@@ -3,13 +3,6 @@
 #   server  morsel-meta, morsel-iod, their units, configuration and man pages
 #   client  morsel-mount (mount.fuse.morsel), morsel, completion and man pages
 
-foreach(program morsel-meta morsel-iod morsel-mount morsel)
-  if(NOT TARGET ${program})
-    message(STATUS "${program} is not part of this build: nothing will be installed")
-    return()
-  endif()
-endforeach()
-
 # ---- Man pages: built with everything else, from the programs' own lists of options.
 find_program(SCDOC scdoc REQUIRED)
 function(morsel_man_page page component)
