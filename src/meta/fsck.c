@@ -102,8 +102,7 @@ void fsck_name_changed(struct fsck *f, inode_id parent, struct slice name,
     }
 }
 
-/* ---- Findings -----------------------------------------------------------------------------------
- */
+/* ---- Findings ----------------------------------------------------------------------------- */
 
 /* Room for one more; the walk stops before there is none. */
 static struct fsck_finding *find_new(struct fsck_walk *w, enum op_repair what, inode_id inode)
@@ -142,8 +141,7 @@ static int name_length(struct slice name)
     return name.count < 64 ? (int)name.count : 64;
 }
 
-/* ---- Entries ------------------------------------------------------------------------------------
- */
+/* ---- Entries ------------------------------------------------------------------------------ */
 
 struct entry_search
 {
@@ -255,8 +253,7 @@ static bool visit_entry(void *data, struct slice key, struct slice value)
     return advance(w, key);
 }
 
-/* ---- Inodes -------------------------------------------------------------------------------------
- */
+/* ---- Inodes ------------------------------------------------------------------------------- */
 
 static void find_lost(struct fsck_walk *w, const struct inode *inode)
 {
@@ -334,8 +331,7 @@ static bool visit_inode(void *data, struct slice key, struct slice value)
     return advance(w, key);
 }
 
-/* ---- Orphans and totals -------------------------------------------------------------------------
- */
+/* ---- Orphans and totals ------------------------------------------------------------------- */
 
 static bool visit_orphan(void *data, struct slice key, struct slice value)
 {
@@ -374,8 +370,7 @@ static void check_totals(struct fsck_walk *w)
              counters->inodes, w->f->inodes);
 }
 
-/* ---- Steps --------------------------------------------------------------------------------------
- */
+/* ---- Steps -------------------------------------------------------------------------------- */
 
 static void begin(struct fsck *f, enum fsck_phase phase, struct record_key at)
 {

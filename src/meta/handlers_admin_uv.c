@@ -46,8 +46,7 @@ void handle_status(struct meta *meta, struct rpc_request *request)
     rpc_reply(request, &reply.base, NULL);
 }
 
-/* ---- Statistics ---------------------------------------------------------------------------------
- */
+/* ---- Statistics --------------------------------------------------------------------------- */
 
 enum { COUNTERS_MAX = MESSAGE_TYPES_MAX * 3 + 16, COUNTER_NAME_BYTES = 48 };
 

@@ -3,8 +3,7 @@
 #include "common/status.h"
 #include "meta/change_uv.h"
 
-/* ---- Making -------------------------------------------------------------------------------------
- */
+/* ---- Making ------------------------------------------------------------------------------- */
 
 /* Where the bytes of a new file will lie. */
 static int decide_layout(struct meta *meta, struct meta_op *op, struct errmsg *err)
@@ -91,8 +90,7 @@ void handle_link(struct meta *meta, struct rpc_request *request)
     message_free(m);
 }
 
-/* ---- Removing and renaming ----------------------------------------------------------------------
- */
+/* ---- Removing and renaming ---------------------------------------------------------------- */
 
 static void answer_removed(struct meta *meta, struct rpc_request *request,
                            const struct op_outcome *outcome)
@@ -141,8 +139,7 @@ void handle_rename(struct meta *meta, struct rpc_request *request)
     message_free(m);
 }
 
-/* ---- Attributes ---------------------------------------------------------------------------------
- */
+/* ---- Attributes --------------------------------------------------------------------------- */
 
 void handle_setattr(struct meta *meta, struct rpc_request *request)
 {
@@ -166,8 +163,7 @@ void handle_setattr(struct meta *meta, struct rpc_request *request)
     message_free(m);
 }
 
-/* ---- Durability ---------------------------------------------------------------------------------
- */
+/* ---- Durability --------------------------------------------------------------------------- */
 
 static void reply_empty(struct meta *meta, struct rpc_request *request)
 {
@@ -209,6 +205,7 @@ void handle_wrote(struct meta *meta, struct rpc_request *request)
         op.wrote.size = m->size;
         op.wrote.reach = m->reach;
         op.wrote.mtime_ns = (int64_t)m->mtime_ns;
+        op.wrote.sparse = m->sparse;
         change_finish(meta, request, &op, answer);
     }
     message_free(m);

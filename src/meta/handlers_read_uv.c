@@ -123,8 +123,7 @@ void handle_statfs(struct meta *meta, struct rpc_request *request)
     rpc_reply(request, &reply.base, NULL);
 }
 
-/* ---- Directories --------------------------------------------------------------------------------
- */
+/* ---- Directories -------------------------------------------------------------------------- */
 
 enum {
     PAGE_ENTRIES_MAX = 1024,

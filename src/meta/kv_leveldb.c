@@ -124,8 +124,7 @@ static int on_scan(struct kv *kv, struct slice from, kv_visit visit, void *data,
     return text == NULL ? 0 : status_from_text(text, err);
 }
 
-/* ---- Syncing ------------------------------------------------------------------------------------
- */
+/* ---- Syncing ------------------------------------------------------------------------------ */
 
 static int compare_numbers(const void *a, const void *b)
 {
@@ -197,8 +196,7 @@ static int on_sync(struct kv *kv, struct errmsg *err)
     return rv;
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------
- */
+/* ---- Opening ------------------------------------------------------------------------------ */
 
 static void on_close(struct kv *kv)
 {

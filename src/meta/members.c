@@ -91,8 +91,7 @@ static struct member *insert(struct members *m, server_id id)
     return &m->items[at];
 }
 
-/* ---- Registration -------------------------------------------------------------------------------
- */
+/* ---- Registration ------------------------------------------------------------------------- */
 
 /* The member that registers, old or new; NULL after a refusal. */
 static struct member *admit(struct members *m, const struct members_event *event,
@@ -196,8 +195,7 @@ static void on_persisted(struct members *m, const struct members_event *event,
     welcome(m, member, member->pending_tag, out);
 }
 
-/* ---- Life and death -----------------------------------------------------------------------------
- */
+/* ---- Life and death ----------------------------------------------------------------------- */
 
 static void on_heartbeat(struct members *m, const struct members_event *event,
                          struct members_actions *out)
@@ -280,8 +278,7 @@ uint64_t members_deadline_ms(const struct members *m)
     return due_ms;
 }
 
-/* ---- Questions ----------------------------------------------------------------------------------
- */
+/* ---- Questions ---------------------------------------------------------------------------- */
 
 uint32_t members_place(const struct members *m, inode_id inode, uint32_t width,
                        server_id chosen[STRIPE_WIDTH_MAX])

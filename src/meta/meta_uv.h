@@ -80,8 +80,7 @@ void meta_free(struct meta *meta);
 /* Counters into the log. */
 void meta_log_statistics(struct meta *meta);
 
-/* ---- For handlers -------------------------------------------------------------------------------
- */
+/* ---- For handlers ------------------------------------------------------------------------- */
 
 typedef void (*meta_handler)(struct meta *meta, struct rpc_request *request);
 
@@ -106,6 +105,18 @@ void meta_reply_durable(struct meta *meta, struct rpc_request *request,
 
 /* What the reply to this request may allow. */
 uint32_t meta_cache_ms(struct meta *meta, const struct rpc_request *request);
+
+/* Between the files of the host. */
+void meta_arm(struct meta *meta); /* The timer, after a core has moved. */
+void meta_dispatch(struct meta *meta, struct rpc_request *request);
+void meta_sync_failed(void *data, int status, const struct errmsg *err);
+
+/* Keep the request until its client is admitted. False: too many wait, and it has been refused. */
+bool meta_park(struct meta *meta, struct rpc_request *request);
+
+/* Serve (status 0) or refuse what waits for the client; refuse all that wait. */
+void meta_release_waiting(struct meta *meta, client_id client, int status);
+void meta_refuse_waiting(struct meta *meta, int status);
 
 void handle_session(struct meta *meta, struct rpc_request *request);
 void handle_lookup(struct meta *meta, struct rpc_request *request);

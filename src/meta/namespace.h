@@ -66,8 +66,7 @@ int ns_broken(const struct ns *ns);
 /* The store failed outside a commit (a sync): refuse changes from now on. */
 void ns_fail(struct ns *ns, int status);
 
-/* ---- Changing -----------------------------------------------------------------------------------
- */
+/* ---- Changing ----------------------------------------------------------------------------- */
 
 /* Statuses are those of the system call that the operation stands for; MORSEL_STALE when an inode
  * that the operation names by id is gone. `op` is completed. */
@@ -77,8 +76,7 @@ int ns_execute(struct ns *ns, struct meta_op *op, struct errmsg *err);
  */
 int ns_replay(struct ns *ns, struct meta_op *op, struct errmsg *err);
 
-/* ---- Reading ------------------------------------------------------------------------------------
- */
+/* ---- Reading ------------------------------------------------------------------------------ */
 
 /* MORSEL_STALE when there is none. */
 int ns_inode(struct ns *ns, inode_id id, struct inode *inode, struct errmsg *err);

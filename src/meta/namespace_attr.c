@@ -117,6 +117,11 @@ int apply_setattr(struct ns_txn *t)
     txn_change(t, inode);
     set_owner(op, inode);
     if ((valid & SETATTR_SIZE) != 0) {
+        if (op->setattr.size > inode->size) {
+            inode->flags |= INODE_SPARSE;
+        } else if (op->setattr.size == 0) {
+            inode->flags &= ~(uint32_t)INODE_SPARSE;
+        }
         inode->size = op->setattr.size;
         inode->reach = max_u64(inode->reach, inode->size);
     }
@@ -152,6 +157,9 @@ int apply_wrote(struct ns_txn *t)
     inode->mtime_ns = mtime_ns;
     inode->ctime_ns = ctime_ns; /* The time of the write, not of its report. */
     inode->data_version++;
+    if (op->wrote.sparse) {
+        inode->flags |= INODE_SPARSE;
+    }
     return 0;
 }
 

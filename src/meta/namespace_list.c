@@ -3,8 +3,7 @@
 #include "common/status.h"
 #include "meta/namespace_txn.h"
 
-/* ---- Extended attributes ------------------------------------------------------------------------
- */
+/* ---- Extended attributes ------------------------------------------------------------------ */
 
 int ns_xattr_get(struct ns *ns, inode_id id, struct slice name, struct buf *out, struct errmsg *err)
 {
@@ -63,8 +62,7 @@ int ns_xattr_list(struct ns *ns, inode_id id, struct buf *out, struct errmsg *er
     return rv == 0 && out->failed ? MORSEL_NOMEM : rv;
 }
 
-/* ---- Garbage and orphans ------------------------------------------------------------------------
- */
+/* ---- Garbage and orphans ------------------------------------------------------------------ */
 
 struct garbage_walk
 {
@@ -153,8 +151,7 @@ int ns_orphans(struct ns *ns, inode_id from, inode_id *inodes, uint32_t count_ma
     return rv;
 }
 
-/* ---- Members and the log ------------------------------------------------------------------------
- */
+/* ---- Members and the log ------------------------------------------------------------------ */
 
 struct member_walk
 {

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* ---- Inodes -------------------------------------------------------------------------------------
- */
+/* ---- Inodes ------------------------------------------------------------------------------- */
 
 static struct txn_slot *slot_of(struct inode *inode)
 {
@@ -81,8 +80,7 @@ void txn_change_entries(struct ns_txn *t, struct inode *directory)
     directory->mtime_ns = t->op->time_ns;
 }
 
-/* ---- Records ------------------------------------------------------------------------------------
- */
+/* ---- Records ------------------------------------------------------------------------------ */
 
 void txn_delete(struct ns_txn *t, struct record_key key)
 {
@@ -150,8 +148,7 @@ void txn_orphan_delete(struct ns_txn *t, inode_id inode)
     t->counters.orphans--;
 }
 
-/* ---- Decisions ----------------------------------------------------------------------------------
- */
+/* ---- Decisions ---------------------------------------------------------------------------- */
 
 bool txn_in_group(struct ns_txn *t, uint32_t gid)
 {
@@ -204,8 +201,7 @@ int name_check_old(struct slice name)
     return rv == 0 && name_is(name, "..") ? MORSEL_NOTEMPTY : rv;
 }
 
-/* ---- The end of an operation --------------------------------------------------------------------
- */
+/* ---- The end of an operation -------------------------------------------------------------- */
 
 static void write_inodes(struct ns_txn *t)
 {

@@ -47,8 +47,7 @@ static void put_slice(struct buf *out, struct slice s)
     buf_put_blob(out, s.data, s.count);
 }
 
-/* ---- Encoding -----------------------------------------------------------------------------------
- */
+/* ---- Encoding ----------------------------------------------------------------------------- */
 
 static void make_encode(const struct meta_op *op, struct buf *out)
 {
@@ -134,6 +133,7 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         buf_put_u64(out, op->wrote.size);
         buf_put_u64(out, op->wrote.reach);
         buf_put_u64(out, (uint64_t)op->wrote.mtime_ns);
+        buf_put_u8(out, op->wrote.sparse);
         break;
     case OP_XATTR:
         xattr_encode(op, out);
@@ -183,8 +183,7 @@ void op_encode(const struct meta_op *op, struct buf *out)
     body_encode(op, out);
 }
 
-/* ---- Decoding -----------------------------------------------------------------------------------
- */
+/* ---- Decoding ----------------------------------------------------------------------------- */
 
 static struct slice get_name(struct reader *r)
 {
@@ -321,6 +320,7 @@ static void body_decode(struct reader *r, struct meta_op *op)
         op->wrote.size = reader_u64(r);
         op->wrote.reach = reader_u64(r);
         op->wrote.mtime_ns = (int64_t)reader_u64(r);
+        op->wrote.sparse = reader_u8(r) != 0;
         break;
     case OP_XATTR:
         xattr_decode(r, op);

@@ -112,6 +112,7 @@ struct meta_op
             uint64_t size;    /* The file is at least this long. */
             uint64_t reach;   /* Objects may hold bytes up to here (fallocate beyond the end). */
             int64_t mtime_ns; /* 0: `time_ns`. */
+            bool sparse;
         } wrote;
         struct
         {

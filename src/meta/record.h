@@ -41,8 +41,7 @@ enum record_kind {
     RECORD_LOG = 'L'
 };
 
-/* ---- Keys ---------------------------------------------------------------------------------------
- */
+/* ---- Keys --------------------------------------------------------------------------------- */
 
 enum { RECORD_KEY_BYTES_MAX = 1 + 8 + NAME_BYTES_MAX };
 
@@ -74,8 +73,7 @@ bool key_name_parse(struct slice key, enum record_kind kind, inode_id *inode,
                     struct slice *name); /* D, X */
 bool key_garbage_parse(struct slice key, server_id *server, struct object_id *object);
 
-/* ---- Inodes -------------------------------------------------------------------------------------
- */
+/* ---- Inodes ------------------------------------------------------------------------------- */
 
 /* Where the bytes of a regular file lie. width 0: not a regular file. */
 struct file_layout
@@ -101,7 +99,8 @@ enum inode_flags {
     INODE_HAS_ACL = 1 << 1,         /* One of them is system.posix_acl_access. */
     INODE_HAS_DEFAULT_ACL = 1 << 2, /* One of them is system.posix_acl_default. */
     INODE_LINKABLE = 1 << 3,        /* Made without a name (O_TMPFILE): LINK may give it one. */
-    INODE_FLAGS_KNOWN = (1 << 4) - 1
+    INODE_SPARSE = 1 << 4,          /* Regular files: holes, or space beyond the end. */
+    INODE_FLAGS_KNOWN = (1 << 5) - 1
 };
 
 struct inode
@@ -151,8 +150,7 @@ void file_policy_decode(struct reader *r, struct file_policy *policy);
 bool file_policy_valid(const struct file_policy *policy);
 bool file_policy_empty(const struct file_policy *policy);
 
-/* ---- The others ---------------------------------------------------------------------------------
- */
+/* ---- The others --------------------------------------------------------------------------- */
 
 struct dentry
 {

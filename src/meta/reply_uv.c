@@ -17,6 +17,7 @@ void attr_fill(Morsel__Attr *attr, const struct inode *inode)
     attr->ctime_ns = (uint64_t)inode->ctime_ns;
     attr->version = inode->version;
     attr->data_version = inode->data_version;
+    attr->sparse = (inode->flags & INODE_SPARSE) != 0;
 }
 
 static void layout_fill(struct node_reply *reply, const struct file_layout *layout)

@@ -104,8 +104,7 @@ static struct session *find(const struct session_table *s, client_id id)
     return NULL;
 }
 
-/* ---- Open files ---------------------------------------------------------------------------------
- */
+/* ---- Open files --------------------------------------------------------------------------- */
 
 static struct session_open *find_open(const struct session_table *s, inode_id inode,
                                       const struct session *session)
@@ -183,8 +182,7 @@ bool session_holds(const struct session_table *s, inode_id inode)
     return s->in_grace || find_open(s, inode, NULL) != NULL;
 }
 
-/* ---- Coming and going ---------------------------------------------------------------------------
- */
+/* ---- Coming and going --------------------------------------------------------------------- */
 
 static void set_state(struct session_table *s, struct session *session, enum session_state state)
 {
@@ -391,8 +389,7 @@ void session_step(struct session_table *s, const struct session_event *event,
     check_invariants(s);
 }
 
-/* ---- Questions ----------------------------------------------------------------------------------
- */
+/* ---- Questions ---------------------------------------------------------------------------- */
 
 uint64_t session_deadline_ms(const struct session_table *s)
 {

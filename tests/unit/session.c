@@ -92,8 +92,7 @@ static uint32_t cache(struct world *w, client_id client)
     return session_cache_ms(w->s, client, w->now_ms);
 }
 
-/* ---- The sole-client rule -----------------------------------------------------------------------
- */
+/* ---- The sole-client rule ----------------------------------------------------------------- */
 
 static void the_only_client_may_cache_once_that_is_durable(void **state)
 {
@@ -243,8 +242,7 @@ static void random_lives_never_break_the_rule(void **state)
     assert_true(served > 10000 && cached > 1000); /* The test tests something. */
 }
 
-/* ---- Open files ---------------------------------------------------------------------------------
- */
+/* ---- Open files --------------------------------------------------------------------------- */
 
 static void the_last_one_to_close_releases(void **state)
 {

@@ -1,0 +1,233 @@
+/* Beginning and end of the manager: the database, the cores, what watches over the disk. */
+#include "common/check.h"
+#include "common/status.h"
+#include "meta/fsck.h"
+#include "meta/kv_leveldb.h"
+#include "meta/meta_uv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    SPACE_CHECK_MS = 1000,
+    SPACE_RESERVE_BYTES = 64 << 20 /* LevelDB needs room to write out what it holds. */
+};
+
+/* ---- Space -------------------------------------------------------------------------------- */
+
+static void on_space(uv_fs_t *request)
+{
+    struct meta *meta = request->data;
+    const uv_statfs_t *fs = request->ptr;
+    bool low = meta->space_low;
+
+    if (request->result == 0) {
+        low = fs->f_bavail * fs->f_bsize < SPACE_RESERVE_BYTES;
+    }
+    uv_fs_req_cleanup(request);
+    meta->space_busy = false;
+    if (low != meta->space_low) {
+        meta->space_low = low;
+        log_warning(meta->log,
+                    low ? "the disk of %s is nearly full: nothing new can be made until there are "
+                          "64 MiB free"
+                        : "the disk of %s has room again",
+                    meta->settings->data_dir);
+    }
+}
+
+static void on_space_timer(uv_timer_t *timer)
+{
+    struct meta *meta = timer->data;
+
+    if (!meta->space_busy) {
+        meta->space_request.data = meta;
+        meta->space_busy =
+            uv_fs_statfs(meta->loop, &meta->space_request, meta->settings->data_dir, on_space) == 0;
+    }
+}
+
+/* ---- Beginning and end -------------------------------------------------------------------- */
+
+static bool is_open(void *data, inode_id inode)
+{
+    const struct meta *meta = data;
+
+    return session_holds(meta->sessions, inode);
+}
+
+static void on_name_changed(void *data, inode_id parent, struct slice name,
+                            const struct dentry *dentry, int change)
+{
+    struct meta *meta = data;
+
+    if (meta->fsck != NULL) {
+        fsck_name_changed(meta->fsck, parent, name, dentry, change);
+    }
+}
+
+static bool visit_log(void *data, uint64_t sequence, const struct meta_op *op)
+{
+    struct meta *meta = data;
+    struct op_outcome outcome = { op->target, op->deleted };
+
+    (void)sequence;
+    (void)op_window_note(meta->window, op->client, op->client_sequence, op->answered, &outcome);
+    return true;
+}
+
+static int make_cluster(struct meta *meta, struct datadir *datadir, struct errmsg *err)
+{
+    struct meta_op op = { .kind = OP_FORMAT, .time_ns = meta_clock_ns() };
+    char text[33];
+    int rv;
+
+    random_bytes(op.format.cluster.bytes, sizeof(op.format.cluster.bytes));
+    if ((rv = ns_execute(meta->ns, &op, err)) != 0 || (rv = meta->kv->sync(meta->kv, err)) != 0) {
+        return rv;
+    }
+    hex16(op.format.cluster.bytes, text);
+    log_info(meta->log, "new cluster %s in %s", text, datadir->path);
+    return 0;
+}
+
+/* The database and the identity of the directory must be of one cluster. */
+static int match_cluster(struct meta *meta, struct datadir *datadir, struct errmsg *err)
+{
+    const struct cluster_id *cluster = &ns_super(meta->ns)->cluster;
+
+    if (!cluster_id_known(&datadir->cluster)) {
+        datadir->cluster = *cluster;
+        return datadir_save(datadir, err);
+    }
+    if (!cluster_id_equal(&datadir->cluster, cluster)) {
+        errmsg_set(err, "%s/identity and the database in %s/db belong to different clusters",
+                   datadir->path, datadir->path);
+        return MORSEL_WRONG_CLUSTER;
+    }
+    return 0;
+}
+
+static int load_members(struct meta *meta, struct errmsg *err)
+{
+    struct member_record *records = calloc(SERVERS_MAX, sizeof(*records));
+    uint32_t count;
+    int rv;
+
+    if (records == NULL) {
+        return MORSEL_NOMEM;
+    }
+    if ((rv = ns_members(meta->ns, records, &count, err)) == 0) {
+        members_init(&meta->members, (uint32_t)meta->settings->heartbeat_ms, records, count);
+    }
+    free(records);
+    return rv;
+}
+
+static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
+{
+    struct session_options options = { .session_ms = (uint32_t)meta->settings->session_ms,
+                                       .now_ms = uv_now(meta->loop),
+                                       .fresh = fresh,
+                                       .grantee = ns_counters(meta->ns)->grantee };
+    uint64_t sequence = ns_counters(meta->ns)->sequence;
+    int rv = load_members(meta, err);
+
+    if (rv != 0) {
+        return rv;
+    }
+    meta->sessions = session_table_new(&options);
+    meta->window = op_window_new();
+    meta->page = directory_page_new();
+    if (meta->sessions == NULL || meta->window == NULL || meta->page == NULL) {
+        return MORSEL_NOMEM;
+    }
+    return ns_log(meta->ns, sequence > NS_LOG_KEPT ? sequence - NS_LOG_KEPT : 0, visit_log, meta,
+                  err);
+}
+
+int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
+{
+    struct ns_hooks hooks = { is_open, on_name_changed, meta };
+    char path[sizeof(datadir->path) + 4];
+    bool create = !cluster_id_known(&datadir->cluster);
+    bool fresh;
+    int rv;
+
+    list_init(&meta->waiting);
+    (void)snprintf(path, sizeof(path), "%s/db", datadir->path);
+    if ((rv = kv_leveldb_open(path, create, &meta->kv, err)) != 0 ||
+        (rv = ns_open(meta->kv, &hooks, &meta->ns, err)) != 0) {
+        return rv;
+    }
+    fresh = !ns_formatted(meta->ns);
+    if (fresh && !create) {
+        errmsg_set(err,
+                   "the database in %s is empty, but the directory belongs to a cluster; "
+                   "restore it from a backup",
+                   path);
+        return MORSEL_CORRUPT;
+    }
+    if ((fresh && (rv = make_cluster(meta, datadir, err)) != 0) ||
+        (rv = match_cluster(meta, datadir, err)) != 0) {
+        return rv;
+    }
+    return open_cores(meta, fresh, err);
+}
+
+void meta_start(struct meta *meta)
+{
+    meta->started_ms = uv_now(meta->loop);
+    meta->sync.failed = meta_sync_failed;
+    meta->sync.data = meta;
+    sync_init(&meta->sync, meta->loop, meta->kv);
+    (void)uv_timer_init(meta->loop, &meta->timer);
+    (void)uv_timer_init(meta->loop, &meta->space_timer);
+    (void)uv_idle_init(meta->loop, &meta->sweep);
+    meta->timer.data = meta->space_timer.data = meta->sweep.data = meta;
+    uv_timer_start(&meta->space_timer, on_space_timer, SPACE_CHECK_MS, SPACE_CHECK_MS);
+    rpc_set_cluster_id(meta->rpc, &ns_super(meta->ns)->cluster);
+    sync_changed(&meta->sync);
+    meta_arm(meta);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct meta *meta = handle->data;
+
+    if (--meta->handles == 0) {
+        meta->closed(meta->closed_data);
+    }
+}
+
+static void on_sync_closed(void *data)
+{
+    struct meta *meta = data;
+
+    meta->handles = 3;
+    uv_close((uv_handle_t *)&meta->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&meta->space_timer, on_handle_closed);
+    uv_close((uv_handle_t *)&meta->sweep, on_handle_closed);
+}
+
+void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
+{
+    CHECK(!meta->closing);
+    meta->closing = true;
+    meta->closed = closed;
+    meta->closed_data = data;
+    meta_refuse_waiting(meta, MORSEL_SHUTDOWN);
+    sync_close(&meta->sync, on_sync_closed);
+}
+
+void meta_free(struct meta *meta)
+{
+    fsck_free(meta->fsck);
+    directory_page_free(meta->page);
+    op_window_free(meta->window);
+    session_table_free(meta->sessions);
+    ns_close(meta->ns);
+    if (meta->kv != NULL) {
+        meta->kv->close(meta->kv);
+    }
+}
