@@ -177,14 +177,13 @@ int epochs_open(struct epochs *e, int dir_fd, uint64_t boot_id, bool fresh, uint
                 struct errmsg *err)
 {
     uint64_t first = now_s * SECOND_EPOCHS;
-    struct epoch_record old;
+    struct epoch_record old = { .ranges_count = 0 };
     int rv;
 
     memset(e, 0, sizeof(*e));
     e->dir_fd = dir_fd;
     rv = record_read(dir_fd, &old, err);
     if (rv == MORSEL_NOENT) {
-        memset(&old, 0, sizeof(old));
         old.closed = fresh;
         old.current = first;
         first += fresh ? 1 : LOST_RECORD_S * SECOND_EPOCHS;

@@ -119,6 +119,7 @@ static uint64_t window_plan(struct store *store, const struct object *object, st
 
     w->vectors_count = 0;
     w->vectors_bytes = 0;
+    memset(w->sums_known, 0, sizeof(w->sums_known));
     for (uint64_t group = first_group; group <= last / GROUP_BLOCKS; group++) {
         uint64_t i = group - first_group;
         uint64_t from = i == 0 ? first : group * GROUP_BLOCKS;

@@ -26,7 +26,7 @@ int table_init(struct store *store)
     while (buckets < store->options.open_files_max) {
         buckets *= 2;
     }
-    store->buckets = calloc(buckets, sizeof(*store->buckets));
+    store->buckets = calloc(buckets, sizeof(struct object *));
     store->buckets_mask = buckets - 1;
     list_init(&store->idle);
     list_init(&store->unproven);

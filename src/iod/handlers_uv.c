@@ -287,7 +287,8 @@ static void run_list(struct job *job)
 static Morsel__ObjectId **list_messages(const struct job *job)
 {
     size_t count = job->list.ids_count;
-    Morsel__ObjectId **pointers = calloc(count + 1, sizeof(*pointers) + sizeof(Morsel__ObjectId));
+    Morsel__ObjectId **pointers =
+        calloc(count + 1, sizeof(Morsel__ObjectId *) + sizeof(Morsel__ObjectId));
     Morsel__ObjectId *objects =
         pointers == NULL ? NULL : (Morsel__ObjectId *)(pointers + count + 1);
 

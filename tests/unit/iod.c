@@ -282,43 +282,64 @@ static int bench_read(struct bench *b, Morsel__ObjectId *object, uint64_t offset
 /* ---- Tests -------------------------------------------------------------------------------------
  */
 
-static void serves_an_object(void **state)
+/* A bench with a running daemon and a client. */
+static struct bench *bench_new(void)
 {
-    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
-    Morsel__TruncateRequest truncate = MORSEL__TRUNCATE_REQUEST__INIT;
-    Morsel__ObjectStatRequest stat = MORSEL__OBJECT_STAT_REQUEST__INIT;
-    Morsel__ObjectListRequest list = MORSEL__OBJECT_LIST_REQUEST__INIT;
-    Morsel__SeekRequest seek = MORSEL__SEEK_REQUEST__INIT;
-    Morsel__Empty empty = MORSEL__EMPTY__INIT;
-    Morsel__ObjectStatReply *stat_reply;
-    Morsel__ObjectListReply *list_reply;
-    Morsel__SeekReply *seek_reply;
-    Morsel__ReadReply *read_reply;
-    Morsel__Statistics *statistics;
     struct bench *b = malloc(sizeof(*b));
     struct errmsg err = { "" };
-    uint32_t crc;
 
-    (void)state;
-    assert_non_null(b);
+    CHECK(b != NULL);
     bench_init(b);
     assert_int_equal(bench_start_iod(b, &err), 0);
     bench_until(b, &b->ready, 1);
     bench_connect(b);
+    return b;
+}
+
+static void bench_end(struct bench *b)
+{
+    bench_stop(b);
+    bench_free(b);
+    free(b);
+}
+
+static void writes_and_reads(void **state)
+{
+    struct bench *b = bench_new();
+    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+    Morsel__ReadReply *reply;
+    uint32_t crc;
+
+    (void)state;
     object.inode = 5;
     object.column = 3;
     assert_int_equal(bench_write(b, &object, 4090, "hello world", 11, true), 0);
     assert_int_equal(bench_read(b, &object, 4090, 100), 0);
     assert_int_equal(b->payload_count, 11);
     assert_memory_equal(b->payload, "hello world", 11);
-    read_reply = rpc_unpack(&morsel__read_reply__descriptor, b->body, b->body_count);
-    assert_int_equal(read_reply->crcs.len, 8);
-    memcpy(&crc, read_reply->crcs.data, sizeof(crc));
+    reply = rpc_unpack(&morsel__read_reply__descriptor, b->body, b->body_count);
+    assert_int_equal(reply->crcs.len, 8);
+    memcpy(&crc, reply->crcs.data, sizeof(crc));
     assert_int_equal(crc, crc32c(0, "hello ", 6));
-    morsel__read_reply__free_unpacked(read_reply, NULL);
-
+    morsel__read_reply__free_unpacked(reply, NULL);
     assert_int_equal(bench_read(b, &object, 5000, 100), 0);
     assert_int_equal(b->payload_count, 0);
+    bench_end(b);
+}
+
+static void says_what_is_there(void **state)
+{
+    struct bench *b = bench_new();
+    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+    Morsel__TruncateRequest truncate = MORSEL__TRUNCATE_REQUEST__INIT;
+    Morsel__ObjectStatRequest stat = MORSEL__OBJECT_STAT_REQUEST__INIT;
+    Morsel__SeekRequest seek = MORSEL__SEEK_REQUEST__INIT;
+    Morsel__ObjectStatReply *stat_reply;
+    Morsel__SeekReply *seek_reply;
+
+    (void)state;
+    object.inode = 5;
+    assert_int_equal(bench_write(b, &object, 4090, "hello world", 11, true), 0);
     truncate.object = &object;
     truncate.size = 4092;
     assert_int_equal(bench_call(b, MSG_TRUNCATE, &truncate.base, NULL, 0), 0);
@@ -335,20 +356,43 @@ static void serves_an_object(void **state)
     assert_true(seek_reply->found);
     assert_int_equal(seek_reply->offset, 4092);
     morsel__seek_reply__free_unpacked(seek_reply, NULL);
+    bench_end(b);
+}
+
+static void lists_and_counts(void **state)
+{
+    struct bench *b = bench_new();
+    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+    Morsel__ObjectListRequest list = MORSEL__OBJECT_LIST_REQUEST__INIT;
+    Morsel__Empty empty = MORSEL__EMPTY__INIT;
+    Morsel__ObjectListReply *list_reply;
+    Morsel__Statistics *statistics;
+    uint8_t cursor[8];
+
+    (void)state;
+    for (object.inode = 5; object.inode < 8; object.inode++) {
+        assert_int_equal(bench_write(b, &object, 0, "x", 1, false), 0);
+    }
+    list.count_max = 2;
+    assert_int_equal(bench_call(b, MSG_OBJECT_LIST, &list.base, NULL, 0), 0);
+    list_reply = rpc_unpack(&morsel__object_list_reply__descriptor, b->body, b->body_count);
+    assert_int_equal(list_reply->n_objects, 2);
+    assert_int_equal(list_reply->cursor.len, sizeof(cursor));
+    memcpy(cursor, list_reply->cursor.data, sizeof(cursor));
+    morsel__object_list_reply__free_unpacked(list_reply, NULL);
+    list.cursor.data = cursor;
+    list.cursor.len = sizeof(cursor);
     assert_int_equal(bench_call(b, MSG_OBJECT_LIST, &list.base, NULL, 0), 0);
     list_reply = rpc_unpack(&morsel__object_list_reply__descriptor, b->body, b->body_count);
     assert_int_equal(list_reply->n_objects, 1);
-    assert_int_equal(list_reply->objects[0]->inode, 5);
     assert_int_equal(list_reply->cursor.len, 0);
     morsel__object_list_reply__free_unpacked(list_reply, NULL);
     assert_int_equal(bench_call(b, MSG_STATISTICS, &empty.base, NULL, 0), 0);
     statistics = rpc_unpack(&morsel__statistics__descriptor, b->body, b->body_count);
-    assert_string_equal(statistics->counters[0]->name, "read.served");
-    assert_int_equal(statistics->counters[0]->value, 2);
+    assert_string_equal(statistics->counters[0]->name, "write.served");
+    assert_int_equal(statistics->counters[0]->value, 3);
     morsel__statistics__free_unpacked(statistics, NULL);
-    bench_stop(b);
-    bench_free(b);
-    free(b);
+    bench_end(b);
 }
 
 static void refuses_bad_requests(void **state)
@@ -357,16 +401,10 @@ static void refuses_bad_requests(void **state)
     Morsel__WriteRequest write = MORSEL__WRITE_REQUEST__INIT;
     Morsel__TruncateRequest truncate = MORSEL__TRUNCATE_REQUEST__INIT;
     Morsel__Empty empty = MORSEL__EMPTY__INIT;
-    struct bench *b = malloc(sizeof(*b));
-    struct errmsg err = { "" };
+    struct bench *b = bench_new();
     uint32_t crc = 1;
 
     (void)state;
-    assert_non_null(b);
-    bench_init(b);
-    assert_int_equal(bench_start_iod(b, &err), 0);
-    bench_until(b, &b->ready, 1);
-    bench_connect(b);
     object.inode = 5;
     assert_int_equal(bench_read(b, &object, 0, FRAME_PAYLOAD_BYTES_MAX + 1), MORSEL_TOO_LARGE);
     assert_int_equal(bench_read(b, NULL, 0, 10), MORSEL_INVAL);
@@ -384,27 +422,20 @@ static void refuses_bad_requests(void **state)
     assert_int_equal(bench_call(b, MSG_LOOKUP, &empty.base, NULL, 0), MORSEL_UNKNOWN_TYPE);
     object.inode = 0;
     assert_int_equal(bench_write(b, &object, 0, "x", 1, false), MORSEL_INVAL);
-    bench_stop(b);
-    bench_free(b);
-    free(b);
+    bench_end(b);
 }
 
 static void belongs_to_its_manager(void **state)
 {
     Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
-    struct bench *b = malloc(sizeof(*b));
+    struct bench *b = bench_new();
     struct errmsg err = { "" };
     uint8_t token[16];
     char address[64];
 
     (void)state;
-    assert_non_null(b);
-    bench_init(b);
-    assert_int_equal(bench_start_iod(b, &err), 0);
-    bench_until(b, &b->ready, 1);
     assert_int_equal(b->id_asked_for, 0);
     memcpy(token, b->token, sizeof(token));
-    bench_connect(b);
 
     /* Deletes what it is told to, and says so. */
     object.inode = 9;
@@ -469,10 +500,9 @@ static void refuses_a_port_in_use(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(serves_an_object),
-        cmocka_unit_test(refuses_bad_requests),
-        cmocka_unit_test(belongs_to_its_manager),
-        cmocka_unit_test(refuses_a_port_in_use),
+        cmocka_unit_test(writes_and_reads),       cmocka_unit_test(says_what_is_there),
+        cmocka_unit_test(lists_and_counts),       cmocka_unit_test(refuses_bad_requests),
+        cmocka_unit_test(belongs_to_its_manager), cmocka_unit_test(refuses_a_port_in_use),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,161 @@
+/* Whose a directory is, and what is refused. */
+#include "common/datadir_file.h"
+
+#include "common/check.h"
+#include "common/status.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* A directory of its own; tests work in `data` under it. */
+static int make_place(void **state)
+{
+    char *place = strdup("/tmp/morsel-datadir-XXXXXX");
+
+    CHECK(place != NULL && mkdtemp(place) != NULL && chdir(place) == 0);
+    *state = place;
+    return 0;
+}
+
+static int remove_place(void **state)
+{
+    char command[128];
+
+    CHECK(chdir("/") == 0);
+    snprintf(command, sizeof(command), "rm -rf '%s'", (char *)*state);
+    CHECK(system(command) == 0);
+    free(*state);
+    return 0;
+}
+
+static void put_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+static void refused(const char *path, const char *role, int status, const char *words)
+{
+    struct errmsg err = { "" };
+    struct datadir d;
+
+    assert_int_equal(datadir_open(&d, path, role, &err), status);
+    assert_non_null(strstr(err.text, words));
+    assert_int_equal(d.lock_fd, -1);
+}
+
+static void remembers_who_it_is(void **state)
+{
+    struct errmsg err = { "" };
+    struct datadir d, again;
+
+    (void)state;
+    assert_int_equal(datadir_open(&d, "data", "iod", &err), 0);
+    assert_true(d.fresh);
+    assert_int_equal(d.node, 0);
+    refused("data", "iod", MORSEL_EXISTS_LOCKED, "in use");
+    d.node = 12;
+    memset(d.cluster.bytes, 0xab, sizeof(d.cluster.bytes));
+    assert_int_equal(datadir_save(&d, &err), 0);
+    datadir_close(&d);
+    assert_int_equal(datadir_open(&again, "data", "iod", &err), 0);
+    assert_false(again.fresh);
+    assert_int_equal(again.node, 12);
+    assert_memory_equal(again.token, d.token, sizeof(d.token));
+    assert_memory_equal(again.cluster.bytes, d.cluster.bytes, sizeof(d.cluster.bytes));
+    datadir_close(&again);
+    datadir_close(&again); /* Harmless. */
+}
+
+static void tokens_differ(void **state)
+{
+    struct errmsg err = { "" };
+    struct datadir a, b;
+
+    (void)state;
+    assert_int_equal(datadir_open(&a, "a", "iod", &err), 0);
+    assert_int_equal(datadir_open(&b, "b", "iod", &err), 0);
+    assert_memory_not_equal(a.token, b.token, sizeof(a.token));
+    datadir_close(&a);
+    datadir_close(&b);
+}
+
+static void refuses_what_is_not_its_own(void **state)
+{
+    struct errmsg err = { "" };
+    struct datadir d;
+
+    (void)state;
+    assert_int_equal(mkdir("foreign", 0700), 0);
+    put_file("foreign/thesis.tex", "years of work");
+    refused("foreign", "iod", MORSEL_NOTEMPTY, "holds other things");
+    assert_int_not_equal(access("foreign/lock", F_OK), 0);
+    put_file("file", "");
+    refused("file", "iod", MORSEL_NOTDIR, "file");
+    refused("", "iod", MORSEL_INVAL, "empty");
+    refused("no/such/parent", "iod", MORSEL_NOENT, "no/such/parent");
+    assert_int_equal(datadir_open(&d, "data", "meta", &err), 0);
+    datadir_close(&d);
+    refused("data", "iod", MORSEL_INVAL, "morsel-meta");
+}
+
+static void refuses_damage_and_newer_formats(void **state)
+{
+    static const char *const damaged[] = { "", "format = 1\n",
+                                           "format = 1\nrole = iod\ncluster = zz\n", "nonsense",
+                                           "format = x\n" };
+    struct errmsg err = { "" };
+    struct datadir d;
+
+    (void)state;
+    assert_int_equal(datadir_open(&d, "data", "iod", &err), 0);
+    datadir_close(&d);
+    for (size_t i = 0; i < ARRAY_COUNT(damaged); i++) {
+        put_file("data/identity", damaged[i]);
+        refused("data", "iod", MORSEL_CORRUPT, "damaged");
+    }
+    put_file("data/identity", "format = 2\nsomething = new\n");
+    refused("data", "iod", MORSEL_VERSION, "newer version");
+}
+
+static void hex_is_read_as_written(void **state)
+{
+    uint8_t bytes[16], again[16];
+    char text[33];
+
+    (void)state;
+    random_bytes(bytes, sizeof(bytes));
+    hex16(bytes, text);
+    assert_int_equal(strlen(text), 32);
+    assert_true(hex16_parse(text, again));
+    assert_memory_equal(bytes, again, sizeof(bytes));
+    text[31] = 'x';
+    assert_false(hex16_parse(text, again));
+    text[31] = 0;
+    assert_false(hex16_parse(text, again));
+    assert_int_not_equal(boot_id(), 0);
+    assert_int_equal(boot_id(), boot_id());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(remembers_who_it_is, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(tokens_differ, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(refuses_what_is_not_its_own, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(refuses_damage_and_newer_formats, make_place, remove_place),
+        cmocka_unit_test(hex_is_read_as_written),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
