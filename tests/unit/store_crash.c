@@ -1,5 +1,4 @@
-/* The object store when it is killed, when the machine stops, when the disk is full, and under many
- * threads. */
+/* The object store when it is killed and when the machine stops. */
 #include "common/check.h"
 #include "common/crc32c.h"
 #include "common/limits.h"
