@@ -60,7 +60,7 @@ struct client
         tick; /* Every CLIENT_TICK_MS: old dirty data, size reports, closes, interrupted waits. */
     uint64_t session_due_ms;
     unsigned sessions_asked; /* SESSION requests under way. */
-    bool session_ready; /* The manager has answered the first SESSION. */
+    bool session_ready;      /* The manager has answered the first SESSION. */
     void (*ready)(void *data, int status, const char *text); /* Once, for the first answer. */
     void *ready_data;
     int64_t clock_offset_ns; /* Manager's wall clock minus ours. */

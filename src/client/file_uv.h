@@ -80,6 +80,7 @@ struct file
 
     uint64_t size;     /* Ours: the manager's, or more where we wrote. */
     uint64_t mtime_ns; /* Of our last write that is not reported. */
+    bool sparse;       /* We left a hole, or space beyond the end. */
     bool unreported;   /* Size and time wait for a WROTE. */
     bool reporting;
     uint64_t unreported_since_ms;
@@ -166,9 +167,9 @@ struct file_flush
 int file_flush_start(struct file_flush *flush, struct file *file, struct handle *handle,
                      bool durable, void (*done)(struct file_flush *flush, int status));
 
-/* The bytes changed without passing through the buffer (fallocate): a new time, and perhaps a new
- * end, to report. */
-void file_note_changed(struct file *file, uint64_t end);
+/* Bytes of [offset, end) changed: a new time, and perhaps a new end, to report. `sparse`: the
+ * change left space that is not data, or data that is not within the size. */
+void file_note_changed(struct file *file, uint64_t offset, uint64_t end, bool sparse);
 
 /* Called by the client's tick. */
 void file_age(struct file *file, uint64_t now_ms);
@@ -228,6 +229,7 @@ struct range_op
     struct rpc_call *calls;
     void (*done)(struct range_op *op, int status);
     void *data;
+    uint64_t blocks; /* range_blocks_start(): of 512 bytes, all columns. */
     /* For seeks */
     bool hole, found;
     uint64_t best;
@@ -243,6 +245,10 @@ struct range_op
  * or reserve [offset, offset + length). */
 int range_start(struct range_op *op, struct file *file, enum range_kind kind, uint64_t offset,
                 uint64_t length, void (*done)(struct range_op *op, int status));
+
+/* The space that the file uses on its servers: op->blocks. */
+int range_blocks_start(struct range_op *op, struct file *file,
+                       void (*done)(struct range_op *op, int status));
 
 /* Next data (or hole) of the file at or after `offset`: op->found, op->best. Does not look at the
  * file's size. */

@@ -174,3 +174,51 @@ int range_seek_start(struct range_op *op, struct file *file, uint64_t offset, bo
     range_part_done(op, op->seeks == NULL ? MORSEL_NOMEM : 0);
     return MORSEL_OK;
 }
+
+static void on_object_stat(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct range_op *op = call->data;
+    Morsel__ObjectStatReply *message = NULL;
+
+    if (status == 0) {
+        message =
+            rpc_unpack(&morsel__object_stat_reply__descriptor, reply->body, reply->body_count);
+        status = message == NULL ? MORSEL_MALFORMED : 0;
+    }
+    if (message != NULL) {
+        op->blocks += message->blocks;
+        morsel__object_stat_reply__free_unpacked(message, NULL);
+    }
+    range_part_done(op, status);
+}
+
+int range_blocks_start(struct range_op *op, struct file *file,
+                       void (*done)(struct range_op *op, int status))
+{
+    int rv = range_init(op, file, done);
+
+    if (rv != 0) {
+        return rv;
+    }
+    op->blocks = 0;
+    for (uint32_t i = 0; i < file->stripe.width; i++) {
+        Morsel__ObjectStatRequest request = MORSEL__OBJECT_STAT_REQUEST__INIT;
+        Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+        struct rpc_peer *peer = client_peer(file->client, file->servers[i]);
+
+        object.inode = file->inode;
+        object.column = i;
+        request.object = &object;
+        op->calls[i].data = op;
+        op->waiting++;
+        rv = peer == NULL
+                 ? MORSEL_UNREACHABLE
+                 : rpc_call_start(&op->calls[i], peer, MSG_OBJECT_STAT, &request.base, NULL, 0,
+                                  file->client->options.io_timeout_ms, on_object_stat);
+        if (rv != 0) {
+            range_part_done(op, rv);
+        }
+    }
+    range_part_done(op, 0);
+    return MORSEL_OK;
+}

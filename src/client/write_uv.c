@@ -293,12 +293,13 @@ static int chunk_add(struct file *file, uint64_t offset, const uint8_t *bytes, s
     return MORSEL_OK;
 }
 
-void file_note_changed(struct file *file, uint64_t end)
+void file_note_changed(struct file *file, uint64_t offset, uint64_t end, bool sparse)
 {
     if (!file->unreported) {
         file->unreported = true;
         file->unreported_since_ms = uv_now(file->client->loop);
     }
+    file->sparse = file->sparse || sparse || offset > file->size;
     if (end > file->size) {
         file->size = end;
     }
@@ -373,7 +374,7 @@ int file_write(struct handle *handle, uint64_t offset, const uint8_t *bytes, siz
     if (rv == 0) {
         client->counters.writes++;
         client->counters.write_bytes += length;
-        file_note_changed(file, offset + length);
+        file_note_changed(file, offset, offset + length, false);
     }
     limit_filling(file);
     chunks_send(file);
@@ -479,6 +480,7 @@ static void start_report(struct file_flush *flush)
     request.size = file->size;
     request.mtime_ns = file->mtime_ns;
     request.durable = flush->durable;
+    request.sparse = file->sparse;
     flush->report.data = flush;
     flush->waiting++;
     rv = meta_change_start(&flush->report, file->client, MSG_WROTE, &request.base, &request.op,
@@ -488,6 +490,7 @@ static void start_report(struct file_flush *flush)
         flush->waiting--;
         return;
     }
+    file->sparse = false;
     file->unreported = false;
     file->reporting = true;
 }

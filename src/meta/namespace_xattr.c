@@ -36,6 +36,9 @@ static int check_name(struct slice name, const struct inode *inode)
     if (name_is(name, ACL_NAME_ACCESS) || name_is(name, ACL_NAME_DEFAULT)) {
         return mode_is_symlink(inode->mode) ? MORSEL_NOTSUP : 0;
     }
+    if (name_is(name, "user.") || name_is(name, "trusted.") || name_is(name, "security.")) {
+        return MORSEL_INVAL; /* A space without a name. */
+    }
     return MORSEL_NOTSUP;
 }
 

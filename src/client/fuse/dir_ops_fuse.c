@@ -14,7 +14,10 @@
 
 struct dir
 {
+    struct list node; /* In mount->dirs. */
     inode_id inode;
+    bool removed;               /* By this mount, while open. */
+    struct stat last;           /* Then: what fstat(2) says. */
     Morsel__ReaddirReply *page; /* NULL: none yet. */
     uint64_t page_first;        /* Place of the page's first entry; places of names begin at 2. */
     bool plus;                  /* The page carries attributes. */
@@ -51,10 +54,40 @@ static void on_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
         return;
     }
     dir->inode = ino;
+    list_init(&dir->node);
+    list_push_back(&((struct mount *)fuse_req_userdata(req))->dirs, &dir->node);
     fi->fh = (uint64_t)(uintptr_t)dir;
     if (fuse_reply_open(req, fi) == -ENOENT) {
+        list_remove(&dir->node);
         free(dir);
     }
+}
+
+void mount_dir_removed(struct mount *m, const Morsel__Attr *attr)
+{
+    LIST_FOREACH(node, &m->dirs)
+    {
+        struct dir *dir = LIST_ENTRY(node, struct dir, node);
+
+        if (dir->inode == attr->inode) {
+            mount_stat(attr, &dir->last);
+            dir->last.st_nlink = 0;
+            dir->removed = true;
+        }
+    }
+}
+
+const struct stat *mount_dir_removed_stat(struct mount *m, inode_id inode)
+{
+    LIST_FOREACH(node, &m->dirs)
+    {
+        struct dir *dir = LIST_ENTRY(node, struct dir, node);
+
+        if (dir->inode == inode && dir->removed) {
+            return &dir->last;
+        }
+    }
+    return NULL;
 }
 
 static void on_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -63,6 +96,7 @@ static void on_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 
     (void)ino;
     page_drop(dir);
+    list_remove(&dir->node);
     free(dir);
     (void)fuse_reply_err(req, 0);
 }

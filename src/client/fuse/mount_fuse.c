@@ -144,7 +144,9 @@ void mount_entry(struct mount *m, Morsel__Attr *attr, uint32_t cache_ms,
     memset(entry, 0, sizeof(*entry));
     entry->ino = attr->inode;
     mount_stat(attr, &entry->attr);
-    entry->entry_timeout = entry->attr_timeout = mount_cache_seconds(cache_ms);
+    entry->entry_timeout = mount_cache_seconds(cache_ms);
+    /* How much space it uses takes a GETATTR to find out. */
+    entry->attr_timeout = attr->sparse ? 0 : entry->entry_timeout;
 }
 
 /* ---- The session ---- */
@@ -269,6 +271,7 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     m->data = data;
     m->mounted = true;
     list_init(&m->ops);
+    list_init(&m->dirs);
     rv = uv_poll_init(client->loop, &m->poll, fuse_session_fd(session));
     if (rv != 0) {
         return rv;

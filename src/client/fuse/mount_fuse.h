@@ -5,8 +5,8 @@
  * inode number, which is never used twice, so the kernel may know millions of inodes and FORGET has
  * nothing to do.
  *
- * Files: mount_fuse.c (session, interrupts), name_ops_fuse.c (names and attributes),
- * size_ops_fuse.c (SETATTR, FALLOCATE, LSEEK), file_ops_fuse.c (open files), dir_ops_fuse.c
+ * Files: mount_fuse.c (session, interrupts), name_ops_fuse.c (names),
+ * size_ops_fuse.c (attributes, FALLOCATE, LSEEK), file_ops_fuse.c (open files), dir_ops_fuse.c
  * (directories), xattr_ops_fuse.c.
  */
 #ifndef MORSEL_CLIENT_FUSE_MOUNT_FUSE_H
@@ -34,6 +34,7 @@ struct mount
     struct payload *receive; /* Where the next request is read to. */
     struct list ops;         /* struct mount_op under way. */
     size_t ops_count;
+    struct list dirs; /* Open directories; see mount_dir_removed(). */
     bool read_only;
     bool mounted;
     void (*ended)(void *data); /* The kernel let go of the mount (umount). */
@@ -90,6 +91,13 @@ double mount_cache_seconds(uint32_t cache_ms);
 /* Begin to serve `session` (mounted already) on the client's loop. A libuv status. */
 int mount_start(struct mount *m, struct client *client, struct fuse_session *session,
                 bool read_only, void (*ended)(void *data), void *data);
+
+/* A directory that is open here was removed here: its handles still answer fstat(2), with no links.
+ */
+void mount_dir_removed(struct mount *m, const Morsel__Attr *attr);
+
+/* Attributes of a directory that was removed while open here; NULL: it was not. */
+const struct stat *mount_dir_removed_stat(struct mount *m, inode_id inode);
 
 /* Stop taking requests. */
 void mount_stop(struct mount *m);

@@ -1,4 +1,4 @@
-/* Names and attributes: LOOKUP, GETATTR, MKNOD and its kin, UNLINK, RENAME, LINK, READLINK, STATFS.
+/* Names: LOOKUP, MKNOD and its kin, UNLINK, RENAME, LINK, READLINK, STATFS.
  */
 #include "client/fuse/mount_fuse.h"
 
@@ -16,7 +16,7 @@ static int check_name(const char *name)
     return strlen(name) > NAME_BYTES_MAX ? MORSEL_NAMETOOLONG : MORSEL_OK;
 }
 
-/* ---- LOOKUP, GETATTR ---- */
+/* ---- LOOKUP ---- */
 
 static void on_node_entry(struct meta_call *call, int status, void *message)
 {
@@ -51,44 +51,6 @@ static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
     request.parent = parent;
     request.name = bytes_of(name);
     (void)mount_op_ask(op, MSG_LOOKUP, &request.base, &morsel__node__descriptor, on_node_entry);
-}
-
-static void on_node_attr(struct meta_call *call, int status, void *message)
-{
-    struct mount_op *op = call->data;
-    Morsel__Node *node = message;
-    struct file *file;
-    struct stat st;
-
-    if (status == 0 && node->attr == NULL) {
-        status = MORSEL_MALFORMED;
-    }
-    if (status != 0) {
-        /* The inode was deleted elsewhere: the name that led here is stale. */
-        mount_op_fail(op, status == MORSEL_NOENT ? MORSEL_STALE : status);
-        return;
-    }
-    file = file_find(op->mount->client, node->attr->inode);
-    if (file != NULL) {
-        file_refresh(file, node->attr);
-        file_overlay(file, node->attr);
-    }
-    mount_stat(node->attr, &st);
-    (void)fuse_reply_attr(op->req, &st, mount_cache_seconds(node->cache_ms));
-    mount_op_end(op);
-}
-
-static void on_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-    Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
-    struct mount_op *op = mount_op_new(req, sizeof(*op));
-
-    (void)fi;
-    if (op == NULL) {
-        return;
-    }
-    request.inode = ino;
-    (void)mount_op_ask(op, MSG_GETATTR, &request.base, &morsel__node__descriptor, on_node_attr);
 }
 
 /* ---- New names ---- */
@@ -166,31 +128,100 @@ static void on_done(struct meta_call *call, int status, void *message)
     mount_op_fail(call->data, status);
 }
 
-static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, bool directory)
+struct remove_op
+{
+    struct mount_op base;
+    Morsel__Attr *attr; /* Of a directory that may be open here. */
+    fuse_ino_t parent;
+    char name[NAME_BYTES_MAX + 1];
+};
+
+static void on_removed(struct meta_call *call, int status, void *message)
+{
+    struct remove_op *op = call->data;
+
+    (void)message;
+    if (op->attr != NULL) {
+        if (status == 0) {
+            mount_dir_removed(op->base.mount, op->attr);
+        }
+        morsel__attr__free_unpacked(op->attr, NULL);
+    }
+    mount_op_fail(&op->base, status);
+}
+
+static void remove_send(struct remove_op *op, bool directory)
 {
     Morsel__UnlinkRequest request = MORSEL__UNLINK_REQUEST__INIT;
     Morsel__Credentials who;
-    struct mount_op *op = mount_op_new(req, sizeof(*op));
+    int rv = MORSEL_ROFS;
 
-    if (op == NULL) {
-        return;
-    }
-    mount_credentials(req, &who);
-    request.parent = parent;
-    request.name = bytes_of(name);
+    mount_credentials(op->base.req, &who);
+    request.parent = op->parent;
+    request.name = bytes_of(op->name);
     request.directory = directory;
     request.who = &who;
-    (void)mount_op_change(op, MSG_UNLINK, &request.base, &request.op, NULL, on_done);
+    if (!op->base.mount->read_only) {
+        rv = meta_change_start(&op->base.call, op->base.mount->client, MSG_UNLINK, &request.base,
+                               &request.op, NULL, on_removed);
+    }
+    if (rv != 0) {
+        on_removed(&op->base.call, rv, NULL);
+    }
+}
+
+static struct remove_op *remove_new(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    struct remove_op *op = mount_op_new(req, sizeof(*op));
+
+    if (op != NULL && check_name(name) != 0) {
+        mount_op_fail(&op->base, MORSEL_NAMETOOLONG);
+        return NULL;
+    }
+    if (op != NULL) {
+        op->parent = parent;
+        memcpy(op->name, name, strlen(name) + 1);
+    }
+    return op;
 }
 
 static void on_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    remove_name(req, parent, name, false);
+    struct remove_op *op = remove_new(req, parent, name);
+
+    if (op != NULL) {
+        remove_send(op, false);
+    }
 }
 
+static void on_doomed(struct meta_call *call, int status, void *message)
+{
+    struct remove_op *op = call->data;
+    Morsel__Node *node = message;
+
+    if (status == 0) {
+        op->attr = node->attr; /* Taken out of the message, which is freed behind us. */
+        node->attr = NULL;
+    }
+    remove_send(op, true);
+}
+
+/* Somebody here may have the directory open and ask for its attributes when it is gone. */
 static void on_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    remove_name(req, parent, name, true);
+    Morsel__LookupRequest request = MORSEL__LOOKUP_REQUEST__INIT;
+    struct remove_op *op = remove_new(req, parent, name);
+
+    if (op == NULL) {
+        return;
+    }
+    if (list_empty(&op->base.mount->dirs)) {
+        remove_send(op, true);
+        return;
+    }
+    request.parent = parent;
+    request.name = bytes_of(op->name);
+    (void)mount_op_ask(&op->base, MSG_LOOKUP, &request.base, &morsel__node__descriptor, on_doomed);
 }
 
 static void on_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent,
@@ -279,7 +310,6 @@ static void on_statfs(fuse_req_t req, fuse_ino_t ino)
 void mount_name_operations(struct fuse_lowlevel_ops *ops)
 {
     ops->lookup = on_lookup;
-    ops->getattr = on_getattr;
     ops->mknod = on_mknod;
     ops->mkdir = on_mkdir;
     ops->symlink = on_symlink;

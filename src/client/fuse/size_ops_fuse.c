@@ -1,5 +1,5 @@
-/* SETATTR with its truncation, FALLOCATE, LSEEK: what concerns the manager and all servers of a
- * file.
+/* GETATTR, SETATTR with its truncation, FALLOCATE, LSEEK: what concerns the manager and all servers
+ * of a file.
  *
  * Truncation: the file's layout is needed, then what is buffered goes out, then the objects are
  * cut, and last the manager takes the new size, so that a crash in between never shows bytes that
@@ -28,6 +28,7 @@ struct size_op
     inode_id inode;
     uint32_t valid;
     struct stat st;
+    double cache_seconds;
     /* FALLOCATE, LSEEK */
     int mode;
     uint64_t offset, length;
@@ -58,6 +59,108 @@ static void size_cancel(struct mount_op *base)
             rpc_call_cancel(&op->range.calls[i]);
         }
     }
+}
+
+/* ---- GETATTR ---- */
+
+static void attr_reply(struct size_op *op)
+{
+    (void)fuse_reply_attr(op->base.req, &op->st, op->cache_seconds);
+    if (op->handle != NULL) {
+        file_close(op->handle);
+    }
+    mount_op_end(&op->base);
+}
+
+static void on_blocks(struct range_op *range, int status)
+{
+    struct size_op *op = CONTAINER_OF(range, struct size_op, range);
+
+    if (status == 0) {
+        op->st.st_blocks = (blkcnt_t)range->blocks;
+    }
+    attr_reply(op); /* Without the servers the size is the best guess. */
+}
+
+static void on_blocks_flushed(struct file_flush *flush, int status)
+{
+    struct size_op *op = CONTAINER_OF(flush, struct size_op, flush);
+
+    (void)status;
+    if (range_blocks_start(&op->range, flush->file, on_blocks) != 0) {
+        attr_reply(op);
+    }
+}
+
+/* Only its servers know how much space a sparse file uses. */
+static void ask_blocks(struct servers_wait *wait)
+{
+    struct size_op *op = CONTAINER_OF(wait, struct size_op, wait);
+
+    if (file_flush_start(&op->flush, op->handle->file, NULL, false, on_blocks_flushed) != 0) {
+        attr_reply(op);
+    }
+}
+
+static void on_node_attr(struct meta_call *call, int status, void *message)
+{
+    struct size_op *op = call->data;
+    struct client *client = op->base.mount->client;
+    Morsel__Node *node = message;
+    struct file *file;
+
+    if (status == 0 && node->attr == NULL) {
+        status = MORSEL_MALFORMED;
+    }
+    if (status == MORSEL_NOENT || status == MORSEL_STALE) {
+        const struct stat *last = mount_dir_removed_stat(op->base.mount, op->inode);
+
+        if (last != NULL) {
+            op->st = *last;
+            attr_reply(op);
+            return;
+        }
+    }
+    if (status != 0) {
+        /* The inode was deleted elsewhere: the name that led here is stale. */
+        mount_op_fail(&op->base, status == MORSEL_NOENT ? MORSEL_STALE : status);
+        return;
+    }
+    file = file_find(client, node->attr->inode);
+    if (file != NULL) {
+        file_refresh(file, node->attr);
+        file_overlay(file, node->attr);
+    }
+    mount_stat(node->attr, &op->st);
+    op->cache_seconds = mount_cache_seconds(node->cache_ms);
+    if (!node->attr->sparse && (file == NULL || !file->sparse)) {
+        attr_reply(op);
+        return;
+    }
+    op->wait.done = ask_blocks;
+    if (file_open(client, node->attr, node->layout, false, &op->handle) != 0) {
+        attr_reply(op);
+    } else if (client_know_servers(client, op->handle->file->servers,
+                                   op->handle->file->stripe.width, &op->wait)) {
+        ask_blocks(&op->wait);
+    }
+}
+
+static void on_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
+    struct size_op *op = mount_op_new(req, sizeof(*op));
+
+    (void)fi;
+    if (op == NULL) {
+        return;
+    }
+    op->base.cancel = size_cancel;
+    op->inode = ino;
+    request.inode = ino;
+    request.layout = true;
+    (void)mount_op_ask(&op->base, MSG_GETATTR, &request.base, &morsel__node__descriptor,
+                       on_node_attr);
 }
 
 /* ---- SETATTR ---- */
@@ -273,7 +376,7 @@ static void on_fallocated(struct range_op *range, int status)
     uint64_t end = (op->mode & FALLOC_FL_KEEP_SIZE) != 0 ? 0 : op->offset + op->length;
 
     if (status == 0) {
-        file_note_changed(file, end);
+        file_note_changed(file, 0, end, true);
         status = file_flush_start(&op->flush, file, NULL, false, on_fallocate_reported);
         if (status == 0) {
             return;
@@ -381,6 +484,7 @@ static void on_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 
 void mount_size_operations(struct fuse_lowlevel_ops *ops)
 {
+    ops->getattr = on_getattr;
     ops->setattr = on_setattr;
     ops->fallocate = on_fallocate;
     ops->lseek = on_lseek;
