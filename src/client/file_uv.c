@@ -110,6 +110,9 @@ void file_close(struct handle *handle)
 
     list_remove(&handle->node);
     free(handle);
+    if (list_empty(&file->handles)) {
+        file_forget(file, 0, UINT64_MAX); /* Nobody is left to read it. */
+    }
     file_free_if_done(file);
 }
 

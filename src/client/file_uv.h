@@ -80,6 +80,7 @@ struct file
 
     uint64_t size;     /* Ours: the manager's, or more where we wrote. */
     uint64_t mtime_ns; /* Of our last write that is not reported. */
+    uint64_t reach;    /* Space was reserved up to here, perhaps beyond the size. */
     bool sparse;       /* We left a hole, or space beyond the end. */
     bool unreported;   /* Size and time wait for a WROTE. */
     bool reporting;

@@ -481,6 +481,7 @@ static void start_report(struct file_flush *flush)
     request.mtime_ns = file->mtime_ns;
     request.durable = flush->durable;
     request.sparse = file->sparse;
+    request.reach = file->reach;
     flush->report.data = flush;
     flush->waiting++;
     rv = meta_change_start(&flush->report, file->client, MSG_WROTE, &request.base, &request.op,

@@ -62,8 +62,8 @@ listing() {
     (cd "$1" && find . -printf '%P %y %m %U %G %n %T@ %l\n' | sed 's/\(^\| \)\([0-9.]*\)$/\1\2/' | LC_ALL=C sort &&
         find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum)
 }
-mkdir "$mnt/tar" && tar -C "$work/tree" -cf - . | tar -C "$mnt/tar" -xpf -
-tar -C "$mnt/tar" --sort=name -cSf "$work/back.tar" . && mkdir "$work/back" && tar -C "$work/back" -xpf "$work/back.tar"
+mkdir "$mnt/tar" && tar -C "$work/tree" --format=posix -cf - . | tar -C "$mnt/tar" -xpf -
+tar -C "$mnt/tar" --format=posix --sort=name -cSf "$work/back.tar" . && mkdir "$work/back" && tar -C "$work/back" -xpf "$work/back.tar"
 listing "$work/tree" >"$work/expected"
 listing "$mnt/tar" | diff "$work/expected" - >"$work/diff" || fail "tar into the mount: $(head -n 5 "$work/diff")"
 listing "$work/back" | diff "$work/expected" - >"$work/diff" || fail "tar out of the mount: $(head -n 5 "$work/diff")"

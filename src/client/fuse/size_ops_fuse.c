@@ -369,6 +369,11 @@ static void on_fallocate_reported(struct file_flush *flush, int status)
     mount_op_fail(&CONTAINER_OF(flush, struct size_op, flush)->base, status);
 }
 
+static bool is_zeroing(int mode)
+{
+    return (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) != 0;
+}
+
 static void on_fallocated(struct range_op *range, int status)
 {
     struct size_op *op = CONTAINER_OF(range, struct size_op, range);
@@ -376,6 +381,9 @@ static void on_fallocated(struct range_op *range, int status)
     uint64_t end = (op->mode & FALLOC_FL_KEEP_SIZE) != 0 ? 0 : op->offset + op->length;
 
     if (status == 0) {
+        if (!is_zeroing(op->mode) && op->offset + op->length > file->reach) {
+            file->reach = op->offset + op->length;
+        }
         file_note_changed(file, 0, end, true);
         status = file_flush_start(&op->flush, file, NULL, false, on_fallocate_reported);
         if (status == 0) {
@@ -388,11 +396,10 @@ static void on_fallocated(struct range_op *range, int status)
 static void on_fallocate_flushed(struct file_flush *flush, int status)
 {
     struct size_op *op = CONTAINER_OF(flush, struct size_op, flush);
-    bool zero = (op->mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) != 0;
-
     if (status == 0) {
-        status = range_start(&op->range, flush->file, zero ? RANGE_PUNCH : RANGE_ALLOCATE,
-                             op->offset, op->length, on_fallocated);
+        status = range_start(&op->range, flush->file,
+                             is_zeroing(op->mode) ? RANGE_PUNCH : RANGE_ALLOCATE, op->offset,
+                             op->length, on_fallocated);
     }
     if (status != 0) {
         mount_op_fail(&op->base, status);
