@@ -2,6 +2,7 @@
 
 #include "common/check.h"
 #include "common/status.h"
+#include "meta/inventory_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -35,6 +36,8 @@ struct kv_leveldb
     leveldb_writeoptions_t *sync_options;
     leveldb_writebatch_t *batch;
     int dir_fd;
+    bool opened;             /* Nothing is wrong so far: closing leaves a full inventory. */
+    uint64_t manifest_bytes; /* As listed in the inventory. */
     char dir[1024];
 };
 
@@ -192,6 +195,11 @@ static int on_sync(struct kv *kv, struct errmsg *err)
     }
     if (rv != 0) {
         errmsg_set(err, "sync the logs in %s: %s", l->dir, status_words(rv));
+        return rv;
+    }
+    if (inventory_manifest_bytes(l->dir_fd) != l->manifest_bytes) {
+        l->manifest_bytes = inventory_manifest_bytes(l->dir_fd);
+        rv = inventory_write(l->dir_fd, l->dir, false, err);
     }
     return rv;
 }
@@ -204,6 +212,10 @@ static void on_close(struct kv *kv)
 
     if (l->db != NULL) {
         leveldb_close(l->db);
+    }
+    if (l->opened) {
+        /* Without the list the next start only checks less. */
+        (void)inventory_write(l->dir_fd, l->dir, true, NULL);
     }
     leveldb_writebatch_destroy(l->batch);
     leveldb_writeoptions_destroy(l->sync_options);
@@ -278,6 +290,31 @@ static int check_tables(struct kv_leveldb *l, struct errmsg *err)
     return rv;
 }
 
+/* What can be checked before LevelDB touches the directory. */
+static int check_directory(struct kv_leveldb *l, bool create, struct errmsg *err)
+{
+    int rv;
+
+    l->dir_fd = open(l->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (l->dir_fd < 0 && errno == ENOENT && create && mkdir(l->dir, 0700) == 0) {
+        l->dir_fd = open(l->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (l->dir_fd < 0) {
+        rv = status_from_errno(errno);
+        errmsg_set(err, "cannot open the database directory %s: %s", l->dir, strerror(errno));
+        return rv;
+    }
+    if (!create && faccessat(l->dir_fd, "CURRENT", R_OK, 0) != 0) {
+        errmsg_set(err, "%s/CURRENT: %s; the database is damaged, restore it from a backup", l->dir,
+                   strerror(errno));
+        return MORSEL_CORRUPT;
+    }
+    if ((rv = inventory_check(l->dir_fd, l->dir, err)) != 0) {
+        return rv;
+    }
+    return inventory_remove(l->dir_fd, l->dir, err);
+}
+
 int kv_leveldb_open(const char *dir, bool create, struct kv **kv_out, struct errmsg *err)
 {
     struct kv_leveldb *l = leveldb_new(dir, create);
@@ -288,21 +325,19 @@ int kv_leveldb_open(const char *dir, bool create, struct kv **kv_out, struct err
     if (l == NULL) {
         return MORSEL_NOMEM;
     }
+    if ((rv = check_directory(l, create, err)) != 0) {
+        goto out;
+    }
     l->db = leveldb_open(l->options, dir, &text);
     if (l->db == NULL || text != NULL) {
         rv = status_from_text(text, err);
-        errmsg_wrap(err, "open database %s", dir);
-        goto out;
-    }
-    l->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (l->dir_fd < 0) {
-        rv = status_from_errno(errno);
-        errmsg_set(err, "open directory %s: %s", dir, strerror(errno));
+        errmsg_wrap(err, "cannot open the database in %s", dir);
         goto out;
     }
     if ((rv = check_tables(l, err)) != 0) {
         goto out;
     }
+    l->opened = true;
     *kv_out = &l->kv;
     return 0;
 out:

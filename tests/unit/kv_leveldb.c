@@ -1,0 +1,238 @@
+/* The store on LevelDB: what a killed process has committed is there, and damage is found before it
+ * spreads. */
+#include "meta/kv_leveldb.h"
+#include "common/status.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct fixture
+{
+    char root[64];
+    char dir[80];
+    struct errmsg err;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = test_calloc(1, sizeof(*f));
+
+    (void)snprintf(f->root, sizeof(f->root), "/tmp/morsel-kv-XXXXXX");
+    assert_non_null(mkdtemp(f->root));
+    (void)snprintf(f->dir, sizeof(f->dir), "%s/db", f->root);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    char command[128];
+
+    (void)snprintf(command, sizeof(command), "rm -rf %s", f->root);
+    assert_int_equal(system(command), 0);
+    test_free(f);
+    return 0;
+}
+
+static struct kv *must_open(struct fixture *f, bool create)
+{
+    struct kv *kv;
+    int rv = kv_leveldb_open(f->dir, create, &kv, &f->err);
+
+    if (rv != 0) {
+        fail_msg("%s", f->err.text);
+    }
+    return kv;
+}
+
+static void put(struct kv *kv, uint32_t number, size_t value_bytes)
+{
+    uint8_t *value = calloc(1, value_bytes);
+    struct kv_batch batch;
+    char key[16];
+
+    (void)snprintf(key, sizeof(key), "k%08u", number);
+    for (size_t i = 0; i < value_bytes; i++) {
+        value[i] = (uint8_t)((number + 1) * 2654435761U >> (i % 24)); /* Does not compress away. */
+    }
+    kv_batch_init(&batch);
+    kv_batch_put(&batch, (struct slice){ (uint8_t *)key, strlen(key) },
+                 (struct slice){ value, value_bytes });
+    assert_int_equal(kv->commit(kv, &batch, false, NULL), 0);
+    kv_batch_free(&batch);
+    free(value);
+}
+
+static bool count_visit(void *data, struct slice key, struct slice value)
+{
+    uint32_t *count = data;
+
+    (void)key;
+    (void)value;
+    (*count)++;
+    return true;
+}
+
+static uint32_t count_records(struct kv *kv)
+{
+    uint32_t count = 0;
+
+    assert_int_equal(kv->scan(kv, (struct slice){ NULL, 0 }, count_visit, &count, NULL), 0);
+    return count;
+}
+
+static void batches_come_back(void **state)
+{
+    struct fixture *f = *state;
+    struct kv *kv = must_open(f, true);
+    struct kv_batch batch;
+    struct buf value;
+
+    buf_init(&value);
+    kv_batch_init(&batch);
+    kv_batch_put(&batch, (struct slice){ (const uint8_t *)"a", 1 },
+                 (struct slice){ (const uint8_t *)"1", 1 });
+    kv_batch_put(&batch, (struct slice){ (const uint8_t *)"b", 1 }, (struct slice){ NULL, 0 });
+    kv_batch_delete(&batch, (struct slice){ (const uint8_t *)"a", 1 });
+    assert_int_equal(kv->commit(kv, &batch, true, NULL), 0);
+    assert_int_equal(kv->get(kv, (struct slice){ (const uint8_t *)"a", 1 }, &value, NULL),
+                     MORSEL_NOENT);
+    assert_int_equal(kv->get(kv, (struct slice){ (const uint8_t *)"b", 1 }, &value, NULL), 0);
+    assert_int_equal(kv->sync(kv, &f->err), 0);
+    kv_batch_free(&batch);
+    buf_free(&value);
+    kv->close(kv);
+    kv = must_open(f, false);
+    assert_int_equal(count_records(kv), 1);
+    kv->close(kv);
+}
+
+/* A child commits and dies without closing anything. */
+static void fill_and_die(struct fixture *f, uint32_t count, size_t value_bytes)
+{
+    pid_t pid = fork();
+    int status;
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct kv *kv = must_open(f, true);
+
+        for (uint32_t i = 0; i < count; i++) {
+            put(kv, i, value_bytes);
+        }
+        _exit(kv->sync(kv, NULL) == 0 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void what_a_killed_process_committed_is_there(void **state)
+{
+    struct fixture *f = *state;
+    struct kv *kv;
+
+    fill_and_die(f, 1000, 100);
+    kv = must_open(f, false);
+    assert_int_equal(count_records(kv), 1000);
+    kv->close(kv);
+}
+
+/* Cut the first file whose name has this ending or beginning to half its length. */
+static void cut(struct fixture *f, const char *pattern)
+{
+    char command[256];
+
+    (void)snprintf(command, sizeof(command),
+                   "for x in %s/%s; do truncate -s $(($(stat -c %%s $x) / 2)) $x; break; done",
+                   f->dir, pattern);
+    assert_int_equal(system(command), 0);
+}
+
+/* Names, sizes and contents, LevelDB's chatter left out. */
+static void sum(struct fixture *f, char text[64])
+{
+    char command[256];
+    FILE *pipe;
+
+    (void)snprintf(command, sizeof(command),
+                   "cd %s && for x in *; do case $x in LO*) ;; *) md5sum $x ;; esac; done | md5sum",
+                   f->dir);
+    pipe = popen(command, "r");
+    assert_non_null(pipe);
+    assert_non_null(fgets(text, 64, pipe));
+    (void)pclose(pipe);
+}
+
+static void assert_refused_and_left_alone(struct fixture *f)
+{
+    char before[64], after[64];
+    struct kv *kv;
+
+    sum(f, before);
+    assert_int_equal(kv_leveldb_open(f->dir, false, &kv, &f->err), MORSEL_CORRUPT);
+    assert_non_null(strstr(f->err.text, f->dir));
+    sum(f, after);
+    assert_string_equal(before, after);
+}
+
+static void a_cut_file_is_refused_after_an_orderly_end(void **state)
+{
+    static const char *const patterns[] = { "CURRENT", "MANIFEST-*", "*.ldb", "*.log" };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+        char command[128];
+        struct kv *kv;
+
+        fill_and_die(f, 1000, 20000);
+        kv = must_open(f, false);
+        put(kv, 5000, 100);
+        kv->close(kv);
+        cut(f, patterns[i]);
+        assert_refused_and_left_alone(f);
+        (void)snprintf(command, sizeof(command), "rm -rf %s", f->dir);
+        assert_int_equal(system(command), 0);
+    }
+}
+
+static void a_cut_manifest_is_refused_after_a_kill(void **state)
+{
+    struct fixture *f = *state;
+
+    fill_and_die(f, 2000, 20000); /* Enough for tables to be written. */
+    cut(f, "MANIFEST-*");
+    assert_refused_and_left_alone(f);
+}
+
+static void a_missing_database_is_not_made_anew(void **state)
+{
+    struct fixture *f = *state;
+    struct kv *kv;
+
+    assert_int_equal(kv_leveldb_open(f->dir, false, &kv, &f->err), MORSEL_NOENT);
+    assert_int_not_equal(access(f->dir, F_OK), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(batches_come_back),
+        TEST(what_a_killed_process_committed_is_there),
+        TEST(a_cut_file_is_refused_after_an_orderly_end),
+        TEST(a_cut_manifest_is_refused_after_a_kill),
+        TEST(a_missing_database_is_not_made_anew),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
