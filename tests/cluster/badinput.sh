@@ -100,7 +100,9 @@ for program in morsel-meta morsel-iod morsel-mount; do
     refuse "$program unknown section" "$program.conf:2: .*section" - "$bin/$program" --config="$work/$program.conf"
     head -c 300 /dev/urandom >"$work/$program.conf"
     refuse "$program binary file" "$program.conf:[0-9]+: " - "$bin/$program" --config="$work/$program.conf"
-    refuse "$program bad level" 'log-level' - "$bin/$program" --log-level=loud
+    operands=()
+    [ "$program" != morsel-mount ] || operands=(127.0.0.1:1 /nonexistent)
+    refuse "$program bad level" 'log-level' - "$bin/$program" --log-level=loud "${operands[@]}"
 done
 for program in morsel-meta morsel-iod; do
     refuse "$program operand" 'unexpected argument "x"' - "$bin/$program" x
@@ -215,7 +217,7 @@ refuse "mount option out of range" 'io_timeout' "$work/point" "${mount[@]}" -o i
 refuse "manager away" '127.0.0.1:1' "$work/point" "${mount[@]}" -o io_timeout=1 127.0.0.1:1 "$work/point"
 if [ -c /dev/fuse ] && [ "$(id -u)" = 0 ]; then
     start morsel-iod a1 --data-dir="$work/a1" --listen=127.0.0.1:0 --manager="$a"
-    "${mount[@]}" "$a" "$work/busy"
+    "${mount[@]}" "$a" "$work/busy" 2>>"$work/mount.log"
     refuse "mount point in use" "$work/busy" - "${mount[@]}" "$a" "$work/busy"
     umount "$work/busy"
 fi
