@@ -79,10 +79,18 @@ struct client
     struct data_version_cache *versions;
 
     bool stopping;
+    uint64_t fetched_bytes; /* In fetches, of all files. */
+    uint64_t dirty_bytes;   /* In chunks, of all files. */
     struct client_counters counters;
 };
 
-enum { CLIENT_TICK_MS = 50, CLOSED_BATCH_MAX = 256 };
+enum {
+    CLIENT_TICK_MS = 50,
+    CLOSED_BATCH_MAX = 256,
+    CLIENT_FETCHED_BYTES_MAX = 256 << 20, /* Beyond it nothing is fetched ahead. */
+    CLIENT_DIRTY_BYTES_MAX =
+        256 << 20 /* Beyond it a file with dirty data must drain before it takes more. */
+};
 
 /* Connects in the background. `ready` runs once: 0 when the manager has accepted the session, or
  * why not (the client then goes on trying; the caller may give up with client_close()). */

@@ -180,6 +180,7 @@ static void member_learn(struct client *client, const Morsel__Member *member)
     }
     server->id = id;
     server->client = client;
+    rpc_peer_expect(server->peer, id);
     rpc_peer_watch(server->peer, NULL, on_server_down, server);
     HASH_ADD(hh, client->servers, id, sizeof(server->id), server);
 }

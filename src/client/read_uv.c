@@ -11,7 +11,7 @@
 
 enum {
     SLOT_BYTES_MAX = 1 << 20,
-    SLOTS_MAX = 64,
+    SLOTS_MIN = 16,
     FETCH_CRCS_MAX = SLOT_BYTES_MAX / BLOCK_BYTES + 1
 };
 
@@ -30,6 +30,7 @@ static void fetch_drop(struct fetch *fetch)
         return;
     }
     CHECK(list_empty(&fetch->waiters) && list_empty(&fetch->node));
+    file->client->fetched_bytes -= fetch->length;
     payload_drop(fetch->payload);
     free(fetch);
     file_unpin(file);
@@ -171,6 +172,7 @@ static struct fetch *fetch_new(struct file *file, uint64_t offset, uint64_t leng
         free(fetch);
         return NULL;
     }
+    file->client->fetched_bytes += length;
     file_pin(file);
     return fetch;
 }
@@ -193,6 +195,12 @@ static bool is_dirty(const struct file *file, uint64_t offset, uint64_t length)
         }
     }
     return false;
+}
+
+/* Twice the window: what is ahead of one reader, and what another one has not finished. */
+static unsigned slots_max(const struct file *file)
+{
+    return SLOTS_MIN + (unsigned)(2 * file->client->options.read_ahead_bytes / slot_bytes(file));
 }
 
 static struct fetch *slot_find(struct file *file, uint64_t offset)
@@ -227,7 +235,7 @@ static struct fetch *slot_get(struct file *file, uint64_t offset, bool ahead, in
     if (is_dirty(file, start, end - start)) {
         return NULL;
     }
-    while (file->slots_count >= SLOTS_MAX) {
+    while (file->slots_count >= slots_max(file)) {
         fetch_unlist(LIST_ENTRY(list_front(&file->slots), struct fetch, node));
     }
     fetch = fetch_new(file, start, end - start, status);
@@ -265,6 +273,9 @@ static void fetch_ahead(struct file *file, uint64_t from, uint64_t to)
         to = file->size;
     }
     for (uint64_t at = from; at < to; at = (at / step + 1) * step) {
+        if (file->client->fetched_bytes > CLIENT_FETCHED_BYTES_MAX) {
+            return;
+        }
         if (slot_get(file, at, true, &status) == NULL) {
             return; /* The reader will meet the error itself, if it lasts. */
         }

@@ -17,6 +17,19 @@ static bool overlaps(const struct chunk *c, uint64_t offset, uint64_t length)
     return c->offset < offset + length && offset < c->offset + c->length;
 }
 
+static void dirty_add(struct file *file, uint64_t bytes)
+{
+    file->dirty_bytes += bytes;
+    file->client->dirty_bytes += bytes;
+}
+
+static void dirty_sub(struct file *file, uint64_t bytes)
+{
+    CHECK(file->dirty_bytes >= bytes);
+    file->dirty_bytes -= bytes;
+    file->client->dirty_bytes -= bytes;
+}
+
 /* ---- The end of a chunk ---- */
 
 static void wake_writers(struct file *file)
@@ -80,7 +93,7 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
                   reply->text[0] != '\0' ? reply->text : status_words(status));
         file_fail(file, status);
     }
-    file->dirty_bytes -= chunk->length;
+    dirty_sub(file, chunk->length);
     file->sending--;
     chunk_free(chunk);
     file_pin(file);
@@ -111,7 +124,7 @@ static void chunk_fail_later(struct chunk *chunk, int status)
     struct file *file = chunk->file;
 
     file_fail(file, status);
-    file->dirty_bytes -= chunk->length;
+    dirty_sub(file, chunk->length);
     chunk_free(chunk);
     file_unpin(file);
 }
@@ -243,7 +256,7 @@ static size_t chunk_merge(struct file *file, uint64_t offset, const uint8_t *byt
         }
         memcpy(chunk->payload->data + chunk->payload_offset + within, bytes, length);
         if (within + length > chunk->length) {
-            file->dirty_bytes += within + length - chunk->length;
+            dirty_add(file, within + length - chunk->length);
             chunk->length = within + length;
         }
         file->client->counters.writes_coalesced++;
@@ -283,7 +296,7 @@ static int chunk_add(struct file *file, uint64_t offset, const uint8_t *bytes, s
     chunk->born_ms = uv_now(file->client->loop);
     chunk->state = CHUNK_FILLING;
     file->filling++;
-    file->dirty_bytes += length;
+    dirty_add(file, length);
     file_pin(file); /* The chunk's; let go when it is written. */
     list_init(&chunk->node);
     list_push_back(&file->chunks, &chunk->node);
@@ -358,7 +371,8 @@ int file_write(struct handle *handle, uint64_t offset, const uint8_t *bytes, siz
         stripe_object_size(&file->stripe, 0, offset + length) > OBJECT_BYTES_MAX) {
         return MORSEL_FBIG;
     }
-    if (file->dirty_bytes > 0 && file->dirty_bytes + length > client->options.write_buffer_bytes) {
+    if (file->dirty_bytes > 0 && (file->dirty_bytes + length > client->options.write_buffer_bytes ||
+                                  client->dirty_bytes + length > CLIENT_DIRTY_BYTES_MAX)) {
         client->counters.writes_waited++;
         list_init(&wait->node);
         list_push_back(&file->writers, &wait->node);

@@ -46,6 +46,7 @@ struct rpc_peer
     struct list waiting, sent;
     uint64_t last_id;
     uint64_t start_id;
+    uint64_t expected_node; /* 0: anybody. */
     bool closing, timer_closed;
     unsigned pins; /* libuv requests and connections that still point here. */
     void (*up)(void *data);
@@ -241,6 +242,7 @@ static int check_hello_reply(struct rpc_peer *peer, const struct frame_header *h
     struct rpc *rpc = peer->rpc;
     Morsel__HelloReply *reply;
     struct cluster_id id = { { 0 } };
+    bool stranger;
 
     if (header->status != 0) {
         return header->status;
@@ -253,7 +255,11 @@ static int check_hello_reply(struct rpc_peer *peer, const struct frame_header *h
         memcpy(id.bytes, reply->cluster_id.data, sizeof(id.bytes));
     }
     peer->start_id = reply->start_id;
+    stranger = peer->expected_node != 0 && reply->node_id != peer->expected_node;
     morsel__hello_reply__free_unpacked(reply, NULL);
+    if (stranger) {
+        return MORSEL_UNREACHABLE;
+    }
     if (!cluster_id_known(&rpc->cluster_id)) {
         rpc->cluster_id = id;
     }
@@ -268,6 +274,10 @@ static void take_hello_reply(struct rpc_peer *peer, const struct frame_header *h
 
     if (rv == 0) {
         peer_is_up(peer);
+        return;
+    }
+    if (rv == MORSEL_UNREACHABLE) {
+        conn_close(peer->conn, "another server answers at this address");
         return;
     }
     /* Trying again would give the same answer. */
@@ -501,6 +511,11 @@ void rpc_peer_watch(struct rpc_peer *peer, void (*up)(void *data),
     peer->up = up;
     peer->down = down;
     peer->watch_data = data;
+}
+
+void rpc_peer_expect(struct rpc_peer *peer, uint64_t node_id)
+{
+    peer->expected_node = node_id;
 }
 
 static void on_timer_closed(uv_handle_t *handle)

@@ -158,6 +158,7 @@ static void answer_hello(struct rpc *rpc, struct conn *conn, uint64_t request_id
     reply.clock_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
     reply.role = rpc->role;
     reply.start_id = rpc->start_id;
+    reply.node_id = rpc->node_id;
     if (cluster_id_known(&rpc->cluster_id)) {
         reply.cluster_id.data = rpc->cluster_id.bytes;
         reply.cluster_id.len = sizeof(rpc->cluster_id.bytes);

@@ -80,6 +80,11 @@ uint64_t rpc_peer_start_id(const struct rpc_peer *peer);
 void rpc_peer_watch(struct rpc_peer *peer, void (*up)(void *data),
                     void (*down)(void *data, const char *why), void *data);
 
+/* Only talk to the server of this id: addresses are used again, and another server's objects must
+ * never be taken for this one's. While somebody else answers there, the peer counts as unreachable.
+ * 0: anybody. */
+void rpc_peer_expect(struct rpc_peer *peer, uint64_t node_id);
+
 /* Pending calls end with MORSEL_CANCELED, later. */
 void rpc_peer_close(struct rpc_peer *peer);
 

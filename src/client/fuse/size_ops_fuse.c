@@ -48,14 +48,15 @@ static void size_cancel(struct mount_op *base)
     struct size_op *op = CONTAINER_OF(base, struct size_op, base);
 
     meta_call_cancel(&op->base.call);
-    if (op->handle != NULL) {
-        LIST_FOREACH(node, &op->handle->file->chunks)
+    meta_call_cancel(&op->flush.report);
+    if (op->flush.waiting > 0) {
+        LIST_FOREACH(node, &op->flush.file->chunks)
         {
             rpc_call_cancel(&LIST_ENTRY(node, struct chunk, node)->call);
         }
     }
     if (op->range.waiting > 0) {
-        for (uint32_t i = 0; i < op->handle->file->stripe.width; i++) {
+        for (uint32_t i = 0; i < op->range.file->stripe.width; i++) {
             rpc_call_cancel(&op->range.calls[i]);
         }
     }
