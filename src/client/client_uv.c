@@ -9,7 +9,9 @@
 
 enum {
     SESSION_RETRY_MS = 1000,
-    SESSION_TIMEOUT_MS = 10000,
+    SESSION_TIMEOUT_MS_MIN =
+        3000, /* A second mount is let in when what the first one cached has run out. */
+    SESSION_TIMEOUT_MS_MAX = 10000,
     MEMBERS_TIMEOUT_MS = 5000,
     MEMBERS_REFRESH_MS = 500, /* At most this often. */
     LEAVE_MS = 1000,
@@ -78,9 +80,12 @@ static void on_session(struct rpc_call *call, int status, struct rpc_reply *repl
         morsel__session_reply__free_unpacked(session, NULL);
         members_ask(client);
     } else {
-        log_warning(client->options.log, "manager %s did not renew the session: %s; trying again",
-                    rpc_peer_address(client->manager),
-                    reply->text[0] != '\0' ? reply->text : status_words(status));
+        if (client->session_ready) {
+            log_warning(client->options.log,
+                        "manager %s did not renew the session: %s; trying again",
+                        rpc_peer_address(client->manager),
+                        reply->text[0] != '\0' ? reply->text : status_words(status));
+        }
         tell_ready(client, status, reply->text[0] != '\0' ? reply->text : status_words(status));
     }
 }
@@ -93,6 +98,7 @@ static void session_ask(struct client *client)
     struct rpc_call *call = calloc(1, sizeof(*call));
     uint64_t *inodes = malloc((HASH_COUNT(client->files) + 1) * sizeof(*inodes));
     struct file *file, *next;
+    uint64_t timeout_ms;
 
     client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
     if (call == NULL || inodes == NULL) {
@@ -106,8 +112,14 @@ static void session_ask(struct client *client)
     }
     request.open_inodes = inodes;
     call->data = client;
-    if (rpc_call_start(call, client->manager, MSG_SESSION, &request.base, NULL, 0,
-                       SESSION_TIMEOUT_MS, on_session) == 0) {
+    timeout_ms = client->options.io_timeout_ms;
+    if (timeout_ms > SESSION_TIMEOUT_MS_MAX) {
+        timeout_ms = SESSION_TIMEOUT_MS_MAX;
+    } else if (timeout_ms < SESSION_TIMEOUT_MS_MIN) {
+        timeout_ms = SESSION_TIMEOUT_MS_MIN;
+    }
+    if (rpc_call_start(call, client->manager, MSG_SESSION, &request.base, NULL, 0, timeout_ms,
+                       on_session) == 0) {
         client->sessions_asked++;
     } else {
         free(call);

@@ -2,18 +2,35 @@
 
 #include "common/status.h"
 
-#include <arpa/inet.h>
-#include <stdlib.h>
 #include <string.h>
+
+/* 0 to 65535, or -1. */
+static int port_number(const char *text)
+{
+    int port = 0;
+
+    if (*text == '\0') {
+        return -1;
+    }
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9') {
+            return -1;
+        }
+        port = port * 10 + (*text - '0');
+        if (port > 65535) {
+            return -1;
+        }
+    }
+    return port;
+}
 
 static bool split(const char *text, struct address *a)
 {
     const char *colon = strrchr(text, ':');
     size_t host = colon == NULL ? 0 : (size_t)(colon - text);
 
-    if (colon == NULL || host == 0 || host >= sizeof(a->host) || strlen(colon + 1) > 5 ||
-        colon[1] == '\0' || strspn(colon + 1, "0123456789") != strlen(colon + 1) ||
-        atoi(colon + 1) > 65535) {
+    if (colon == NULL || host == 0 || host >= sizeof(a->host) ||
+        strlen(colon + 1) >= sizeof(a->port) || port_number(colon + 1) < 0) {
         return false;
     }
     if (text[0] == '[') {
@@ -28,6 +45,7 @@ static bool split(const char *text, struct address *a)
     memcpy(a->host, text, host);
     a->host[host] = '\0';
     memcpy(a->port, colon + 1, strlen(colon + 1) + 1);
+    a->port_number = (uint16_t)port_number(colon + 1);
     return a->host[strcspn(a->host, " \t/\\")] == '\0';
 }
 
@@ -39,24 +57,4 @@ int address_parse(const char *text, struct address *address, struct errmsg *err)
         return MORSEL_INVAL;
     }
     return MORSEL_OK;
-}
-
-bool address_numeric(const struct address *address, struct sockaddr_storage *socket_address)
-{
-    struct sockaddr_in *v4 = (struct sockaddr_in *)socket_address;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)socket_address;
-    uint16_t port = htons((uint16_t)atoi(address->port));
-
-    memset(socket_address, 0, sizeof(*socket_address));
-    if (inet_pton(AF_INET, address->host, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-        v4->sin_port = port;
-        return true;
-    }
-    if (inet_pton(AF_INET6, address->host, &v6->sin6_addr) == 1) {
-        v6->sin6_family = AF_INET6;
-        v6->sin6_port = port;
-        return true;
-    }
-    return false;
 }

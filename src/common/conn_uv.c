@@ -63,6 +63,15 @@ struct conn *conn_new(uv_loop_t *loop, struct payload_pool *pool, struct rpc_sta
     return conn;
 }
 
+bool conn_address_numeric(const struct address *address, struct sockaddr_storage *socket_address)
+{
+    memset(socket_address, 0, sizeof(*socket_address));
+    return uv_ip4_addr(address->host, address->port_number, (struct sockaddr_in *)socket_address) ==
+               0 ||
+           uv_ip6_addr(address->host, address->port_number,
+                       (struct sockaddr_in6 *)socket_address) == 0;
+}
+
 struct conn *conn_ref(struct conn *conn)
 {
     CHECK(conn->references > 0);

@@ -11,6 +11,7 @@
 #ifndef MORSEL_COMMON_CONN_UV_H
 #define MORSEL_COMMON_CONN_UV_H
 
+#include "common/address.h"
 #include "common/frame.h"
 #include "common/list.h"
 #include "common/payload.h"
@@ -98,6 +99,9 @@ void conn_pause(struct conn *conn, bool pause);
 /* Begin to close: hooks->closed runs later, once. Harmless when repeated. `why` must be a literal
  * or live in the connection. */
 void conn_close(struct conn *conn, const char *why);
+
+/* A socket address for a numeric host; false when a name must be looked up. */
+bool conn_address_numeric(const struct address *address, struct sockaddr_storage *socket_address);
 
 struct conn *conn_ref(struct conn *conn);
 void conn_drop(struct conn *conn);

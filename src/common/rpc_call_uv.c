@@ -430,7 +430,7 @@ static void peer_connect(struct rpc_peer *peer)
     struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
 
     CHECK(peer->state == PEER_IDLE);
-    if (address_numeric(&peer->address, &address)) {
+    if (conn_address_numeric(&peer->address, &address)) {
         peer_connect_to(peer, (struct sockaddr *)&address);
         return;
     }

@@ -353,7 +353,7 @@ static int resolve(struct rpc *rpc, const char *text, struct sockaddr_storage *o
     uv_getaddrinfo_t request;
     int rv = address_parse(text, &address, err);
 
-    if (rv != 0 || address_numeric(&address, out)) {
+    if (rv != 0 || conn_address_numeric(&address, out)) {
         return rv;
     }
     rv = uv_getaddrinfo(rpc->loop, &request, NULL, address.host, address.port, &hints);

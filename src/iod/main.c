@@ -21,7 +21,7 @@ struct program
 #define FIELD(name) offsetof(struct iod_settings, name)
 
 static const struct config_option options[] = {
-    { "data-dir", CONFIG_STRING, FIELD(data_dir), "/var/lib/morsel/iod", 0, 0, "DIR",
+    { "data-dir", CONFIG_STRING, FIELD(data_dir), "/var/lib/morselfs/iod", 0, 0, "DIR",
       "Where the data objects lie; made when it does not exist." },
     { "listen", CONFIG_STRING, FIELD(listen), "127.0.0.1:7461", 0, 0, "HOST:PORT",
       "Where clients are served; port 0 takes any that is free." },

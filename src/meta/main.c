@@ -21,7 +21,7 @@ struct program
 #define FIELD(name) offsetof(struct meta_settings, name)
 
 static const struct config_option options[] = {
-    { "data-dir", CONFIG_STRING, FIELD(data_dir), "/var/lib/morsel/meta", 0, 0, "DIR",
+    { "data-dir", CONFIG_STRING, FIELD(data_dir), "/var/lib/morselfs/meta", 0, 0, "DIR",
       "Where the database lies; a new cluster is made when it does not exist or is empty." },
     { "listen", CONFIG_STRING, FIELD(listen), "127.0.0.1:7460", 0, 0, "HOST:PORT",
       "Where clients and I/O daemons are served; port 0 takes any that is free." },

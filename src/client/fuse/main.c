@@ -292,9 +292,9 @@ static void on_session_ready(void *data, int status, const char *text)
         program_finish(p);
         return;
     }
-    log_info(p->log, "%s is mounted from %s", p->mountpoint, p->manager);
     daemon_ready(&p->daemon, p->mountpoint);
     let_go_of_terminal(p);
+    log_info(p->log, "%s is mounted from %s", p->mountpoint, p->manager);
 }
 
 /* Become a daemon; the parent stays until the mount serves or has failed, and hands on the exit
@@ -340,7 +340,7 @@ static int program_run(struct program *p)
     rv = client_new(&p->loop, &options, &p->client, on_session_ready, p, &err);
     if (rv != 0) {
         log_error(p->log, "%s", err.text[0] != '\0' ? err.text : status_words(rv));
-        return 1;
+        p->exit_code = 1;
     }
     (void)uv_run(&p->loop, UV_RUN_DEFAULT);
     if (p->session != NULL) {
