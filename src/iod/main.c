@@ -54,26 +54,6 @@ static const struct config_table table = { .program = "morsel-iod",
                                            .options = options,
                                            .options_count = ARRAY_COUNT(options) };
 
-static bool parse_level(const char *text, enum log_level *level)
-{
-    static const struct
-    {
-        const char *name;
-        enum log_level level;
-    } levels[] = { { "error", LOG_LEVEL_ERROR },
-                   { "warning", LOG_LEVEL_WARNING },
-                   { "info", LOG_LEVEL_INFO },
-                   { "debug", LOG_LEVEL_DEBUG } };
-
-    for (size_t i = 0; i < ARRAY_COUNT(levels); i++) {
-        if (strcmp(text, levels[i].name) == 0) {
-            *level = levels[i].level;
-            return true;
-        }
-    }
-    return false;
-}
-
 static void on_ready(void *data)
 {
     struct program *p = data;
@@ -173,7 +153,7 @@ int main(int argc, char **argv)
         return 1;
     }
     verdict = config_command_line(&table, &p->settings, argc, argv, NULL, 0, &operands_count, &err);
-    if (verdict == CONFIG_RUN && !parse_level(p->settings.log_level, &level)) {
+    if (verdict == CONFIG_RUN && !log_level_parse(p->settings.log_level, &level)) {
         errmsg_set(&err, "log-level \"%s\": give error, warning, info or debug",
                    p->settings.log_level);
         verdict = CONFIG_BAD;
