@@ -5,6 +5,10 @@
  * line into JOURNAL for each change once it was acknowledged (with `sync`: once its fsync was)
  *   ackload verify DIR JOURNAL                   every file is as the journal says
  *
+ *   ackload keep FILE MIB                        hold FILE open; for each line "write SEED" or
+ * "read SEED" on standard input do that with MIB of it, and answer "good MILLISECONDS" or "failed
+ * WORDS"
+ *
  * An operation that fails is counted and its file left out of the journal from then on ("lost N"),
  * for nothing was promised; the workload goes on.
  */
@@ -230,6 +234,54 @@ static int run_verify(struct load *l, const char *journal)
     }
     printf("ackload: %u files are there as promised, %u are not\n", there - bad, bad);
     return bad > 0 || there == 0;
+}
+
+/* One write or read of the whole stretch; what was read must be what `seed` gives. */
+static bool touch_all(int fd, uint8_t *bytes, uint8_t *got, size_t size, uint64_t seed,
+                      bool writing)
+{
+    size_t at = 0;
+
+    fill(bytes, size, seed);
+    while (at < size) {
+        ssize_t n = writing ? pwrite(fd, bytes + at, size - at, (off_t)at)
+                            : pread(fd, got + at, size - at, (off_t)at);
+
+        if (n <= 0) {
+            errno = n == 0 ? ENODATA : errno;
+            return false;
+        }
+        at += (size_t)n;
+    }
+    errno = EILSEQ; /* For bytes that differ. */
+    return writing || memcmp(bytes, got, size) == 0;
+}
+
+static int run_keep(const char *path, size_t size)
+{
+    int fd = open(path, O_RDWR | O_CREAT, 0644);
+    uint8_t *bytes = malloc(size), *got = malloc(size);
+    unsigned long long seed;
+    char word[8];
+
+    if (fd < 0 || bytes == NULL || got == NULL) {
+        perror(path);
+        return 1;
+    }
+    while (scanf("%7s %llu", word, &seed) == 2) {
+        int64_t start = now_ms();
+
+        if (touch_all(fd, bytes, got, size, seed, strcmp(word, "write") == 0)) {
+            printf("good %lld\n", (long long)(now_ms() - start));
+        } else {
+            printf("failed %s\n", strerror(errno));
+        }
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        (void)fflush(stdout);
+    }
+    free(bytes);
+    free(got);
+    return close(fd) != 0;
 }
 
 int main(int argc, char **argv)

@@ -63,9 +63,10 @@ wait_for 10 "the file over all servers is readable again" cat "$mnt/wide"
 cmp -s <(sha256sum <"$mnt/wide") "$work/sumwide" || fail "wrong bytes after the server's return"
 note "away: files$gone of 1 2 3 4 were broken, and whole after its return"
 
-kill -STOP "${pid_of[iod2]}"
+kill -STOP "${pid_of[iod3]}"
 gone=$(broken)
-kill -CONT "${pid_of[iod2]}"
+if timeout 60 cat "$mnt/wide" >/dev/null 2>&1; then fail "a file over all servers was read with one of them frozen"; fi
+kill -CONT "${pid_of[iod3]}"
 wait_for 10 "the file over all servers is readable again" cat "$mnt/wide"
 [ -z "$(broken)" ] || fail "files are still broken after the server woke up"
 note "frozen: files$gone of 1 2 3 4 were broken, and whole after it woke up"

@@ -163,11 +163,8 @@ stop_mount() {
 # ends_well NAME: the process ends by itself with exit code 0.
 ends_well() {
     local name=$1 code=0 pid=${pid_of[$1]}
-    (sleep 60 && kill -ABRT "$pid") 2>/dev/null &
-    local guard=$!
+    timeout 60 tail --pid="$pid" -s 0.05 -f /dev/null || kill -ABRT "$pid" 2>/dev/null || true
     wait "$pid" || code=$?
-    kill "$guard" 2>/dev/null || true
-    wait "$guard" 2>/dev/null || true
     unset "pid_of[$name]"
     [ "$code" = 0 ] || fail "$name ended with exit code $code: $(tail -n 5 "$work/log/$name")"
 }
