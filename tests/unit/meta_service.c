@@ -1,0 +1,562 @@
+/* The manager behind its wire: a real one on the loop of the test, called like clients and storage
+ * servers do. */
+#include "common/check.h"
+#include "common/status.h"
+#include "meta/meta_uv.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { CALL_MS = 20000 };
+
+struct fixture
+{
+    char root[64];
+    uv_loop_t loop;
+    struct meta_settings settings;
+    struct datadir datadir;
+    struct meta *meta;
+    uint32_t closing;
+};
+
+struct client
+{
+    struct fixture *f;
+    struct rpc *rpc;
+    struct rpc_peer *peer;
+    uint64_t id;
+    uint64_t sequence;
+};
+
+/* ---- Running the manager ------------------------------------------------------------------ */
+
+static void meta_up(struct fixture *f)
+{
+    struct rpc_options options = { .role = ROLE_MANAGER, .program = "test" };
+    struct rpc_server_hooks hooks;
+    struct errmsg err = { "" };
+
+    f->meta = test_calloc(1, sizeof(*f->meta));
+    f->meta->settings = &f->settings;
+    f->meta->loop = &f->loop;
+    hooks = meta_hooks(f->meta);
+    assert_int_equal(rpc_new(&f->loop, &options, &f->meta->rpc), 0);
+    assert_int_equal(rpc_listen(f->meta->rpc, f->settings.listen, &hooks, &f->meta->server, &err),
+                     0);
+    (void)snprintf(f->settings.listen, sizeof(f->settings.listen), "%s",
+                   rpc_server_address(f->meta->server)); /* The next start takes the same port. */
+    if (datadir_open(&f->datadir, f->settings.data_dir, "meta", &err) != 0 ||
+        meta_open(f->meta, &f->datadir, &err) != 0) {
+        fail_msg("%s", err.text);
+    }
+    meta_start(f->meta);
+}
+
+static void on_closed(void *data)
+{
+    struct fixture *f = data;
+
+    f->closing--;
+}
+
+static void wait_closed(struct fixture *f)
+{
+    while (f->closing > 0) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+}
+
+static void meta_down(struct fixture *f)
+{
+    f->closing = 1;
+    meta_close(f->meta, on_closed, f);
+    wait_closed(f);
+    f->closing = 1;
+    rpc_close(f->meta->rpc, on_closed, f);
+    wait_closed(f);
+    meta_free(f->meta);
+    datadir_close(&f->datadir);
+    test_free(f->meta);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = test_calloc(1, sizeof(*f));
+
+    (void)snprintf(f->root, sizeof(f->root), "/tmp/morsel-meta-XXXXXX");
+    assert_non_null(mkdtemp(f->root));
+    (void)snprintf(f->settings.data_dir, sizeof(f->settings.data_dir), "%s/meta", f->root);
+    (void)snprintf(f->settings.listen, sizeof(f->settings.listen), "127.0.0.1:0");
+    f->settings.session_ms = 30000;
+    f->settings.heartbeat_ms = 60000;
+    assert_int_equal(uv_loop_init(&f->loop), 0);
+    meta_up(f);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    char command[128];
+
+    meta_down(f);
+    assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(&f->loop), 0);
+    (void)snprintf(command, sizeof(command), "rm -rf %s", f->root);
+    assert_int_equal(system(command), 0);
+    test_free(f);
+    return 0;
+}
+
+/* ---- Calling it --------------------------------------------------------------------------- */
+
+struct waiting_call
+{
+    struct rpc_call call;
+    bool done;
+    int status;
+    const ProtobufCMessageDescriptor *reply_type;
+    void *reply;
+};
+
+static void on_reply(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct waiting_call *w = CONTAINER_OF(call, struct waiting_call, call);
+
+    w->done = true;
+    w->status = status;
+    if (status == 0 && w->reply_type != NULL) {
+        w->reply = rpc_unpack(w->reply_type, reply->body, reply->body_count);
+        assert_non_null(w->reply);
+    }
+}
+
+static void start(struct client *c, struct waiting_call *w, enum message_type type,
+                  const ProtobufCMessage *request)
+{
+    memset(w, 0, sizeof(*w));
+    assert_int_equal(rpc_call_start(&w->call, c->peer, type, request, NULL, 0, CALL_MS, on_reply),
+                     0);
+}
+
+/* Call and wait. The reply, if wanted, goes to `reply` and is the caller's. */
+static int call(struct client *c, enum message_type type, const ProtobufCMessage *request,
+                const ProtobufCMessageDescriptor *reply_type, void *reply)
+{
+    struct waiting_call w;
+
+    start(c, &w, type, request);
+    w.reply_type = reply_type;
+    while (!w.done) {
+        uv_run(&c->f->loop, UV_RUN_ONCE);
+    }
+    if (reply != NULL) {
+        *(void **)reply = w.reply;
+    } else if (w.reply != NULL) {
+        protobuf_c_message_free_unpacked(w.reply, NULL);
+    }
+    return w.status;
+}
+
+static void client_open(struct client *c, struct fixture *f, enum rpc_role role, uint64_t id)
+{
+    struct rpc_options options = { .role = role, .node_id = id, .program = "test" };
+    struct errmsg err;
+
+    *c = (struct client){ .f = f, .id = id };
+    assert_int_equal(rpc_new(&f->loop, &options, &c->rpc), 0);
+    assert_int_equal(rpc_peer_new(c->rpc, f->settings.listen, &c->peer, &err), 0);
+}
+
+static void client_close(struct client *c)
+{
+    c->f->closing = 1;
+    rpc_close(c->rpc, on_closed, c->f);
+    wait_closed(c->f);
+}
+
+static int ask_session(struct client *c)
+{
+    Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
+
+    return call(c, MSG_SESSION, &request.base, NULL, NULL);
+}
+
+static void client_join(struct client *c, struct fixture *f, uint64_t id)
+{
+    client_open(c, f, ROLE_CLIENT, id);
+    assert_int_equal(ask_session(c), 0);
+}
+
+static Morsel__OpId next_op(struct client *c)
+{
+    Morsel__OpId op = MORSEL__OP_ID__INIT;
+
+    op.client = c->id;
+    op.sequence = ++c->sequence;
+    op.answered = c->sequence - 1;
+    return op;
+}
+
+static ProtobufCBinaryData bytes(const char *s)
+{
+    return (ProtobufCBinaryData){ strlen(s), (uint8_t *)(uintptr_t)s };
+}
+
+/* Register a storage server and return its id. */
+static uint32_t register_server(struct client *c, uint8_t number)
+{
+    Morsel__RegisterRequest request = MORSEL__REGISTER_REQUEST__INIT;
+    Morsel__RegisterReply *reply;
+    uint8_t token[16] = { number };
+    char address[32];
+    uint32_t id;
+
+    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", 10000U + number);
+    request.token = (ProtobufCBinaryData){ sizeof(token), token };
+    request.address = address;
+    request.bytes_total = request.bytes_free = UINT64_C(1) << 40;
+    assert_int_equal(
+        call(c, MSG_REGISTER, &request.base, &morsel__register_reply__descriptor, &reply), 0);
+    id = reply->id;
+    morsel__register_reply__free_unpacked(reply, NULL);
+    return id;
+}
+
+static int make_with(struct client *c, Morsel__OpId op, inode_id parent, const char *name,
+                     uint32_t mode, bool open, inode_id *inode)
+{
+    Morsel__MakeRequest request = MORSEL__MAKE_REQUEST__INIT;
+    Morsel__Credentials who = MORSEL__CREDENTIALS__INIT;
+    Morsel__Node *node = NULL;
+    int rv;
+
+    request.op = &op;
+    request.who = &who;
+    request.parent = parent;
+    request.name = bytes(name);
+    request.mode = mode;
+    request.open = open;
+    rv = call(c, MSG_MAKE, &request.base, &morsel__node__descriptor, &node);
+    if (rv == 0) {
+        *inode = node->attr->inode;
+        morsel__node__free_unpacked(node, NULL);
+    }
+    return rv;
+}
+
+static inode_id make(struct client *c, inode_id parent, const char *name, uint32_t mode, bool open)
+{
+    inode_id inode = 0;
+
+    assert_int_equal(make_with(c, next_op(c), parent, name, mode, open, &inode), 0);
+    return inode;
+}
+
+static int unlink_with(struct client *c, Morsel__OpId op, const char *name, Morsel__Removed **reply)
+{
+    Morsel__UnlinkRequest request = MORSEL__UNLINK_REQUEST__INIT;
+
+    request.op = &op;
+    request.parent = INODE_ROOT;
+    request.name = bytes(name);
+    return call(c, MSG_UNLINK, &request.base, &morsel__removed__descriptor, reply);
+}
+
+static int lookup(struct client *c, const char *name, uint32_t *cache_ms)
+{
+    Morsel__LookupRequest request = MORSEL__LOOKUP_REQUEST__INIT;
+    Morsel__Node *node;
+    int rv;
+
+    request.parent = INODE_ROOT;
+    request.name = bytes(name);
+    rv = call(c, MSG_LOOKUP, &request.base, &morsel__node__descriptor, &node);
+    if (rv == 0) {
+        *cache_ms = node->cache_ms;
+        morsel__node__free_unpacked(node, NULL);
+    }
+    return rv;
+}
+
+/* ---- The tests ---------------------------------------------------------------------------- */
+
+static void a_retry_is_answered_and_not_applied_also_after_a_restart(void **state)
+{
+    struct fixture *f = *state;
+    struct client c;
+    Morsel__Removed *removed;
+    Morsel__OpId first, second;
+    inode_id inode, again;
+
+    client_join(&c, f, 11);
+    first = next_op(&c);
+    assert_int_equal(make_with(&c, first, INODE_ROOT, "d", 0040755, false, &inode), 0);
+    assert_int_equal(make_with(&c, first, INODE_ROOT, "d", 0040755, false, &again), 0);
+    assert_int_equal(inode, again);
+    make(&c, INODE_ROOT, "p", 0010644, false);
+    second = next_op(&c);
+    assert_int_equal(unlink_with(&c, second, "p", &removed), 0);
+    assert_true(removed->deleted);
+    morsel__removed__free_unpacked(removed, NULL);
+
+    meta_down(f);
+    meta_up(f);
+    assert_int_equal(ask_session(&c), 0);
+    assert_int_equal(unlink_with(&c, second, "p", &removed), 0);
+    assert_true(removed->deleted);
+    morsel__removed__free_unpacked(removed, NULL);
+    assert_int_equal(make_with(&c, first, INODE_ROOT, "d", 0040755, false, &again), MORSEL_STALE);
+    client_close(&c);
+}
+
+static void requests_without_session_or_operation_are_refused(void **state)
+{
+    Morsel__GetattrRequest getattr = MORSEL__GETATTR_REQUEST__INIT;
+    struct fixture *f = *state;
+    struct client c;
+    Morsel__OpId op = MORSEL__OP_ID__INIT;
+    inode_id inode;
+
+    getattr.inode = INODE_ROOT;
+    client_open(&c, f, ROLE_CLIENT, 12);
+    assert_int_equal(call(&c, MSG_GETATTR, &getattr.base, NULL, NULL), MORSEL_NO_SESSION);
+    assert_int_equal(ask_session(&c), 0);
+    assert_int_equal(call(&c, MSG_GETATTR, &getattr.base, NULL, NULL), 0);
+    assert_int_equal(make_with(&c, op, INODE_ROOT, "x", 0040755, false, &inode), MORSEL_MALFORMED);
+    op.client = 99; /* Somebody else. */
+    op.sequence = 1;
+    assert_int_equal(make_with(&c, op, INODE_ROOT, "x", 0040755, false, &inode), MORSEL_MALFORMED);
+    assert_int_equal(call(&c, MSG_READ, &getattr.base, NULL, NULL), MORSEL_UNKNOWN_TYPE);
+    assert_int_equal(make_with(&c, next_op(&c), INODE_ROOT, "x", 0100644, false, &inode),
+                     MORSEL_NO_SERVERS);
+    client_close(&c);
+}
+
+static void a_second_client_waits_and_then_nobody_caches(void **state)
+{
+    Morsel__SessionRequest session = MORSEL__SESSION_REQUEST__INIT;
+    Morsel__LookupRequest early = MORSEL__LOOKUP_REQUEST__INIT;
+    struct fixture *f = *state;
+    struct waiting_call joining, parked;
+    struct client a, b;
+    uint32_t cache_ms = 0;
+    uint64_t granted_ms;
+
+    client_join(&a, f, 21);
+    make(&a, INODE_ROOT, "d", 0040755, false);
+    uv_update_time(&f->loop);
+    assert_int_equal(lookup(&a, "d", &cache_ms), 0);
+    assert_int_equal(cache_ms, SESSION_CACHE_MS);
+    granted_ms = uv_now(&f->loop);
+    client_open(&b, f, ROLE_CLIENT, 22);
+    early.parent = INODE_ROOT;
+    early.name = bytes("d");
+    start(&b, &joining, MSG_SESSION, &session.base);
+    start(&b, &parked, MSG_LOOKUP, &early.base); /* Waits behind it. */
+    while (!joining.done || !parked.done) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(joining.status, 0);
+    assert_int_equal(parked.status, 0);
+    assert_true(uv_now(&f->loop) >= granted_ms + SESSION_CACHE_MS);
+    assert_int_equal(lookup(&a, "d", &cache_ms), 0);
+    assert_int_equal(cache_ms, 0);
+    session.leave = true;
+    assert_int_equal(call(&b, MSG_SESSION, &session.base, NULL, NULL), 0);
+    assert_int_equal(lookup(&a, "d", &cache_ms), 0);
+    assert_int_equal(cache_ms, SESSION_CACHE_MS);
+    client_close(&b);
+    client_close(&a);
+}
+
+static void wrote(struct client *c, inode_id inode, uint64_t size)
+{
+    Morsel__WroteRequest request = MORSEL__WROTE_REQUEST__INIT;
+    Morsel__OpId op = next_op(c);
+
+    request.op = &op;
+    request.inode = inode;
+    request.size = size;
+    request.durable = true;
+    assert_int_equal(call(c, MSG_WROTE, &request.base, NULL, NULL), 0);
+}
+
+static uint64_t garbage_of(struct fixture *f)
+{
+    return ns_counters(f->meta->ns)->garbage;
+}
+
+/* One heartbeat that reports what the last one brought; how many objects are to be deleted now. */
+static size_t beat(struct client *iod, uint32_t id, Morsel__HeartbeatReply **last)
+{
+    Morsel__HeartbeatRequest request = MORSEL__HEARTBEAT_REQUEST__INIT;
+    Morsel__HeartbeatReply *reply;
+
+    request.id = id;
+    if (*last != NULL) {
+        request.n_collected_inode = (*last)->n_collect_inode;
+        request.collected_inode = (*last)->collect_inode;
+        request.n_collected_column = (*last)->n_collect_column;
+        request.collected_column = (*last)->collect_column;
+    }
+    assert_int_equal(
+        call(iod, MSG_HEARTBEAT, &request.base, &morsel__heartbeat_reply__descriptor, &reply), 0);
+    if (*last != NULL) {
+        morsel__heartbeat_reply__free_unpacked(*last, NULL);
+    }
+    *last = reply;
+    return reply->n_collect_inode;
+}
+
+static void an_open_file_is_collected_when_it_is_closed(void **state)
+{
+    Morsel__CloseRequest close_request = MORSEL__CLOSE_REQUEST__INIT;
+    Morsel__HeartbeatReply *last = NULL;
+    struct fixture *f = *state;
+    struct client c, iod;
+    Morsel__Removed *removed;
+    inode_id inode;
+    uint32_t id;
+
+    client_open(&iod, f, ROLE_IOD, 0);
+    id = register_server(&iod, 1);
+    client_join(&c, f, 31);
+    inode = make(&c, INODE_ROOT, "f", 0100644, true);
+    wrote(&c, inode, 5000);
+    assert_int_equal(unlink_with(&c, next_op(&c), "f", &removed), 0);
+    assert_false(removed->deleted);
+    morsel__removed__free_unpacked(removed, NULL);
+    wrote(&c, inode, 9000);
+    assert_int_equal(garbage_of(f), 0);
+    close_request.n_inodes = 1;
+    close_request.inodes = &inode;
+    assert_int_equal(call(&c, MSG_CLOSE, &close_request.base, NULL, NULL), 0);
+    assert_int_equal(garbage_of(f), 1);
+    assert_int_equal(beat(&iod, id, &last), 1);
+    assert_int_equal(last->collect_inode[0], inode);
+    assert_int_equal(beat(&iod, id, &last), 0);
+    assert_int_equal(garbage_of(f), 0);
+    morsel__heartbeat_reply__free_unpacked(last, NULL);
+    client_close(&c);
+    client_close(&iod);
+}
+
+static void set_xattr(struct client *c, inode_id inode, const char *name, const char *value,
+                      int status)
+{
+    Morsel__XattrSetRequest request = MORSEL__XATTR_SET_REQUEST__INIT;
+    Morsel__OpId op = next_op(c);
+
+    request.op = &op;
+    request.inode = inode;
+    request.name = bytes(name);
+    request.value = bytes(value);
+    assert_int_equal(call(c, MSG_XATTR_SET, &request.base, NULL, NULL), status);
+}
+
+static void assert_xattr(struct client *c, inode_id inode, const char *name, const char *value)
+{
+    Morsel__XattrGetRequest request = MORSEL__XATTR_GET_REQUEST__INIT;
+    Morsel__XattrReply *reply;
+
+    request.inode = inode;
+    request.name = bytes(name);
+    assert_int_equal(
+        call(c, MSG_XATTR_GET, &request.base, &morsel__xattr_reply__descriptor, &reply), 0);
+    assert_int_equal(reply->value.len, strlen(value));
+    assert_memory_equal(reply->value.data, value, strlen(value));
+    morsel__xattr_reply__free_unpacked(reply, NULL);
+}
+
+static void policy_shows_as_attributes_and_decides_layouts(void **state)
+{
+    struct fixture *f = *state;
+    struct client c, iod;
+    inode_id dir, file;
+
+    client_open(&iod, f, ROLE_IOD, 0);
+    for (uint8_t i = 1; i <= 3; i++) {
+        (void)register_server(&iod, i);
+    }
+    client_join(&c, f, 41);
+    dir = make(&c, INODE_ROOT, "d", 0040755, false);
+    set_xattr(&c, dir, "user.morsel.stripe_width", "2", 0);
+    set_xattr(&c, dir, "user.morsel.morsel_size", "64K", 0);
+    set_xattr(&c, dir, "user.morsel.class", "scavenged", MORSEL_NOTSUP);
+    set_xattr(&c, dir, "user.morsel.nonsense", "2", MORSEL_PERM);
+    assert_xattr(&c, dir, "user.morsel.stripe_width", "2");
+    file = make(&c, dir, "f", 0100644, false);
+    assert_int_equal(file % 3, 0); /* Ids are given out one by one. */
+    assert_xattr(&c, file, "user.morsel.layout",
+                 "class=durable replicas=1 morsel_size=65536 stripe_size=1 servers=1,2");
+    client_close(&c);
+    client_close(&iod);
+}
+
+static void a_check_finds_nothing_wrong_but_strays(void **state)
+{
+    Morsel__FsckRequest fsck = MORSEL__FSCK_REQUEST__INIT;
+    Morsel__FsckObjects objects = MORSEL__FSCK_OBJECTS__INIT, *strays;
+    struct fixture *f = *state;
+    struct client c, iod, admin;
+    uint64_t inodes[2];
+    uint32_t columns[2] = { 0, 0 };
+    uint8_t cursor[64];
+    Morsel__FsckReply *reply;
+
+    client_open(&iod, f, ROLE_IOD, 0);
+    objects.server = register_server(&iod, 1);
+    client_join(&c, f, 51);
+    client_open(&admin, f, ROLE_ADMIN, 52);
+    inodes[0] = make(&c, INODE_ROOT, "f", 0100644, false);
+    inodes[1] = 777;
+    fsck.cursor.data = cursor;
+    do {
+        assert_int_equal(
+            call(&admin, MSG_FSCK, &fsck.base, &morsel__fsck_reply__descriptor, &reply), 0);
+        assert_int_equal(reply->n_problems, 0);
+        fsck.cursor.len = reply->cursor.len;
+        assert_true(reply->cursor.len <= sizeof(cursor));
+        if (reply->cursor.len > 0) {
+            memcpy(cursor, reply->cursor.data, reply->cursor.len);
+        }
+        morsel__fsck_reply__free_unpacked(reply, NULL);
+    } while (fsck.cursor.len > 0);
+    objects.n_inode = objects.n_column = 2;
+    objects.inode = inodes;
+    objects.column = columns;
+    objects.repair = true;
+    assert_int_equal(
+        call(&admin, MSG_FSCK_OBJECTS, &objects.base, &morsel__fsck_objects__descriptor, &strays),
+        0);
+    assert_int_equal(strays->n_inode, 1);
+    assert_int_equal(strays->inode[0], 777);
+    assert_int_equal(garbage_of(f), 1);
+    morsel__fsck_objects__free_unpacked(strays, NULL);
+    client_close(&admin);
+    client_close(&c);
+    client_close(&iod);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_retry_is_answered_and_not_applied_also_after_a_restart),
+        TEST(requests_without_session_or_operation_are_refused),
+        TEST(a_second_client_waits_and_then_nobody_caches),
+        TEST(an_open_file_is_collected_when_it_is_closed),
+        TEST(policy_shows_as_attributes_and_decides_layouts),
+        TEST(a_check_finds_nothing_wrong_but_strays),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
