@@ -177,7 +177,7 @@ stop() {
 
 # crash NAME: SIGKILL.
 crash() {
-    kill -KILL "${pid_of[$1]}"
+    kill -KILL "${pid_of[$1]}" 2>/dev/null || true # It may have ended for a reason of its own.
     wait "${pid_of[$1]}" 2>/dev/null || true
     unset "pid_of[$1]"
 }
