@@ -117,7 +117,7 @@ static void on_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
     op->create = true;
     mount_credentials(req, &who);
     request.parent = parent;
-    request.name = (ProtobufCBinaryData){ strlen(name), (uint8_t *)(uintptr_t)name };
+    request.name = mount_bytes(name);
     request.mode = (mode & ~(mode_t)S_IFMT) | S_IFREG;
     request.umask = fuse_req_ctx(req)->umask;
     request.open = true;

@@ -98,6 +98,11 @@ void mount_credentials_groups(fuse_req_t req, Morsel__Credentials *who,
     }
 }
 
+ProtobufCBinaryData mount_bytes(const char *text)
+{
+    return (ProtobufCBinaryData){ strlen(text), (uint8_t *)(uintptr_t)text };
+}
+
 static struct timespec timespec_of(uint64_t ns)
 {
     int64_t signed_ns = (int64_t)ns, seconds = signed_ns / 1000000000,

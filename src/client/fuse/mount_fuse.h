@@ -78,6 +78,9 @@ enum { MOUNT_GROUPS_MAX = 1024 };
 void mount_credentials_groups(fuse_req_t req, Morsel__Credentials *who,
                               uint32_t groups[MOUNT_GROUPS_MAX]);
 
+/* A name or value as a field of a request; borrows `text`. */
+ProtobufCBinaryData mount_bytes(const char *text);
+
 /* What stat(2) says. */
 void mount_stat(const Morsel__Attr *attr, struct stat *st);
 

@@ -6,11 +6,6 @@
 
 #include <string.h>
 
-static ProtobufCBinaryData bytes_of(const char *text)
-{
-    return (ProtobufCBinaryData){ strlen(text), (uint8_t *)(uintptr_t)text };
-}
-
 static int check_name(const char *name)
 {
     return strlen(name) > NAME_BYTES_MAX ? MORSEL_NAMETOOLONG : MORSEL_OK;
@@ -49,7 +44,7 @@ static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
         return;
     }
     request.parent = parent;
-    request.name = bytes_of(name);
+    request.name = mount_bytes(name);
     (void)mount_op_ask(op, MSG_LOOKUP, &request.base, &morsel__node__descriptor, on_node_entry);
 }
 
@@ -71,13 +66,13 @@ static void make(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
     }
     mount_credentials(req, &who);
     request.parent = parent;
-    request.name = bytes_of(name);
+    request.name = mount_bytes(name);
     request.mode = mode;
     request.umask = fuse_req_ctx(req)->umask;
     request.rdev = rdev;
     request.who = &who;
     if (target != NULL) {
-        request.target = bytes_of(target);
+        request.target = mount_bytes(target);
     }
     (void)mount_op_change(op, MSG_MAKE, &request.base, &request.op, &morsel__node__descriptor,
                           on_node_entry);
@@ -114,7 +109,7 @@ static void on_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const
     mount_credentials(req, &who);
     request.inode = ino;
     request.new_parent = new_parent;
-    request.new_name = bytes_of(new_name);
+    request.new_name = mount_bytes(new_name);
     request.who = &who;
     (void)mount_op_change(op, MSG_LINK, &request.base, &request.op, &morsel__node__descriptor,
                           on_node_entry);
@@ -158,7 +153,7 @@ static void remove_send(struct remove_op *op, bool directory)
 
     mount_credentials(op->base.req, &who);
     request.parent = op->parent;
-    request.name = bytes_of(op->name);
+    request.name = mount_bytes(op->name);
     request.directory = directory;
     request.who = &who;
     if (!op->base.mount->read_only) {
@@ -220,7 +215,7 @@ static void on_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
         return;
     }
     request.parent = parent;
-    request.name = bytes_of(op->name);
+    request.name = mount_bytes(op->name);
     (void)mount_op_ask(&op->base, MSG_LOOKUP, &request.base, &morsel__node__descriptor, on_doomed);
 }
 
@@ -240,9 +235,9 @@ static void on_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
     }
     mount_credentials(req, &who);
     request.parent = parent;
-    request.name = bytes_of(name);
+    request.name = mount_bytes(name);
     request.new_parent = new_parent;
-    request.new_name = bytes_of(new_name);
+    request.new_name = mount_bytes(new_name);
     request.flags = flags;
     request.who = &who;
     (void)mount_op_change(op, MSG_RENAME, &request.base, &request.op, NULL, on_done);

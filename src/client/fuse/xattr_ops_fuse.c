@@ -18,11 +18,6 @@ struct xattr_op
     bool capability;
 };
 
-static ProtobufCBinaryData bytes_of(const char *text)
-{
-    return (ProtobufCBinaryData){ strlen(text), (uint8_t *)(uintptr_t)text };
-}
-
 static void on_value(struct meta_call *call, int status, void *message)
 {
     struct xattr_op *op = call->data;
@@ -94,7 +89,7 @@ static void on_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t
         return;
     }
     request.inode = ino;
-    request.name = bytes_of(name);
+    request.name = mount_bytes(name);
     (void)mount_op_ask(&op->base, MSG_XATTR_GET, &request.base, &morsel__xattr_reply__descriptor,
                        on_value);
 }
@@ -137,7 +132,7 @@ static void change(fuse_req_t req, fuse_ino_t ino, const char *name, const char 
     }
     mount_credentials(req, &who);
     request.inode = ino;
-    request.name = bytes_of(name);
+    request.name = mount_bytes(name);
     request.value = (ProtobufCBinaryData){ size, (uint8_t *)(uintptr_t)value };
     request.flags = (uint32_t)flags;
     request.remove = remove;

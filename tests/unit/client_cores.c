@@ -1,0 +1,199 @@
+/* The pure parts of the client: operation numbers, read-ahead, mount options. */
+#include "client/fuse/options.h"
+#include "client/op_numbers.h"
+#include "client/read_ahead.h"
+#include "common/prng.h"
+#include "common/status.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Operation numbers ---- */
+
+static void numbers_end_where_too_many_are_out(void **state)
+{
+    struct op_numbers n;
+
+    (void)state;
+    op_numbers_init(&n);
+    for (op_sequence i = 1; i <= CLIENT_OPS_PENDING_MAX; i++) {
+        assert_int_equal(op_numbers_take(&n), i);
+    }
+    assert_int_equal(op_numbers_take(&n), 0);
+    op_numbers_return(&n, 2); /* The first is still out: nothing may be forgotten. */
+    assert_int_equal(n.answered, 0);
+    assert_int_equal(op_numbers_take(&n), 0);
+    op_numbers_return(&n, 1);
+    assert_int_equal(n.answered, 2);
+    assert_int_equal(op_numbers_take(&n), CLIENT_OPS_PENDING_MAX + 1);
+}
+
+/* Against a table of booleans. */
+static void numbers_agree_with_a_model(void **state)
+{
+    enum { TURNS = 20000 };
+    static bool returned[TURNS + 1];
+    struct op_numbers n;
+    struct prng prng;
+    op_sequence last = 0, answered = 0;
+
+    (void)state;
+    memset(returned, 0, sizeof(returned));
+    prng_seed(&prng, 1);
+    op_numbers_init(&n);
+    for (int turn = 0; turn < TURNS; turn++) {
+        if (prng_below(&prng, 2) == 0) {
+            op_sequence taken = op_numbers_take(&n);
+
+            assert_int_equal(taken, last - answered == CLIENT_OPS_PENDING_MAX ? 0 : last + 1);
+            last += taken != 0;
+        } else if (last > answered) {
+            op_sequence pick = answered + 1 + prng_below(&prng, last - answered);
+
+            if (!returned[pick]) {
+                returned[pick] = true;
+                op_numbers_return(&n, pick);
+            }
+        }
+        while (answered < last && returned[answered + 1]) {
+            answered++;
+        }
+        assert_int_equal(n.answered, answered);
+    }
+}
+
+/* ---- Read-ahead ---- */
+
+static void a_sequential_reader_gets_a_growing_window(void **state)
+{
+    struct read_ahead r;
+    struct read_ahead_advice advice;
+    uint64_t fetched = 0;
+
+    (void)state;
+    read_ahead_init(&r, 8 << 20);
+    for (uint64_t at = 0; at < 64 << 20; at += 128 << 10) {
+        advice = read_ahead_step(&r, at, 128 << 10);
+        assert_true(advice.sequential);
+        assert_true(advice.from >= fetched ||
+                    advice.from == advice.to); /* Nothing is asked for twice. */
+        assert_true(advice.to <= at + (128 << 10) + (8 << 20));
+        fetched = advice.to > fetched ? advice.to : fetched;
+    }
+    assert_int_equal(fetched, (64 << 20) + (8 << 20));
+}
+
+static void a_random_reader_gets_none(void **state)
+{
+    struct read_ahead r;
+    struct prng prng;
+
+    (void)state;
+    prng_seed(&prng, 3);
+    read_ahead_init(&r, 8 << 20);
+    (void)read_ahead_step(&r, 4096, 4096);
+    for (int i = 0; i < 1000; i++) {
+        struct read_ahead_advice advice =
+            read_ahead_step(&r, (1 + prng_below(&prng, 1 << 20)) * 65536, 4096);
+
+        assert_false(advice.sequential);
+        assert_int_equal(advice.from, advice.to);
+    }
+}
+
+static void requests_that_overtake_each_other_stay_sequential(void **state)
+{
+    static const uint64_t order[] = { 0, 2, 1, 3, 5, 4, 7, 6 };
+    struct read_ahead r;
+
+    (void)state;
+    read_ahead_init(&r, 4 << 20);
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+        assert_true(read_ahead_step(&r, order[i] * 131072, 131072).sequential);
+    }
+}
+
+static void a_window_of_nothing_is_allowed(void **state)
+{
+    struct read_ahead r;
+    struct read_ahead_advice advice;
+
+    (void)state;
+    read_ahead_init(&r, 0);
+    for (uint64_t at = 0; at < 1 << 20; at += 4096) {
+        advice = read_ahead_step(&r, at, 4096);
+        assert_int_equal(advice.from, advice.to);
+    }
+}
+
+/* ---- Mount options ---- */
+
+static int parse(struct mount_settings *settings, const char *text, char *kernel,
+                 struct errmsg *err)
+{
+    memset(settings, 0, sizeof(*settings));
+    memset(err, 0, sizeof(*err));
+    config_defaults(mount_option_table(), settings);
+    (void)snprintf(settings->options, sizeof(settings->options), "%s", text);
+    return mount_options_parse(settings, kernel, err);
+}
+
+static void options_are_sorted_by_whom_they_concern(void **state)
+{
+    struct mount_settings s;
+    char kernel[MOUNT_KERNEL_OPTIONS_MAX];
+    struct errmsg err;
+
+    (void)state;
+    assert_int_equal(parse(&s,
+                           "ro,allow_other,noatime,_netdev,x-systemd.automount,io_timeout=5,nodev",
+                           kernel, &err),
+                     0);
+    assert_true(s.read_only && s.allow_other);
+    assert_int_equal(s.io_timeout_ms, 5000);
+    assert_string_equal(kernel, ",noatime,nodev");
+    assert_int_equal(parse(&s, "", kernel, &err), 0);
+    assert_false(s.read_only);
+    assert_int_equal(s.io_timeout_ms, 30000);
+}
+
+static void bad_options_are_named(void **state)
+{
+    static const struct
+    {
+        const char *text, *words;
+    } cases[] = { { "io_timout=5", "io_timeout" }, { "soft,hard", "exclude" },
+                  { "ro,rw", "exclude" },          { "io_timeout", "needs a value" },
+                  { "io_timeout=soon", "soon" },   { "write_buffer=1", "write_buffer" } };
+    struct mount_settings s;
+    char kernel[MOUNT_KERNEL_OPTIONS_MAX];
+    struct errmsg err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(parse(&s, cases[i].text, kernel, &err), MORSEL_INVAL);
+        assert_non_null(strstr(err.text, cases[i].words));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_end_where_too_many_are_out),
+        cmocka_unit_test(numbers_agree_with_a_model),
+        cmocka_unit_test(a_sequential_reader_gets_a_growing_window),
+        cmocka_unit_test(a_random_reader_gets_none),
+        cmocka_unit_test(requests_that_overtake_each_other_stay_sequential),
+        cmocka_unit_test(a_window_of_nothing_is_allowed),
+        cmocka_unit_test(options_are_sorted_by_whom_they_concern),
+        cmocka_unit_test(bad_options_are_named),
+    };
+
+    return cmocka_run_group_tests_name("client cores", tests, NULL, NULL);
+}
