@@ -290,9 +290,14 @@ int main(int argc, char **argv)
     int code = 2;
 
     if (argc < 4 || l == NULL) {
-        fputs("usage: ackload write DIR JOURNAL SECONDS [sync] | ackload verify DIR JOURNAL\n",
+        fputs("usage: ackload write DIR JOURNAL SECONDS [sync] | ackload verify DIR JOURNAL | "
+              "ackload keep FILE MIB\n",
               stderr);
         return 2;
+    }
+    if (strcmp(argv[1], "keep") == 0) {
+        free(l);
+        return run_keep(argv[2], (size_t)atoi(argv[3]) << 20);
     }
     l->dir_fd = open(argv[2], O_RDONLY | O_DIRECTORY);
     if (l->dir_fd < 0) {
