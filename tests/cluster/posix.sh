@@ -16,7 +16,8 @@ suite() {
         fail "the suite in $1 (${3:-default layout})"
     }
     tail -n 1 "$work/suite"
-    ! grep '^skip' "$work/suite" | grep -v temporary_file_without_a_name || fail "cases were skipped that must run"
+    # The second needs servers whose disks take such files; ext4 does not.
+    ! grep '^skip' "$work/suite" | grep -vE 'temporary_file_without_a_name|four_exbibytes_out' || fail "cases were skipped that must run"
 }
 
 suite "$mnt/default"
