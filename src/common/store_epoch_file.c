@@ -123,6 +123,17 @@ static int record_read(int dir_fd, struct epoch_record *r, struct errmsg *err)
     return rv;
 }
 
+/* A short write means that the disk is full. */
+static bool write_whole(int fd, const char *text, int count)
+{
+    ssize_t written = pwrite(fd, text, (size_t)count, 0);
+
+    if (written >= 0 && written < count) {
+        errno = ENOSPC;
+    }
+    return written == count;
+}
+
 static int record_replace(int dir_fd, const char *text, int count)
 {
     int fd = openat(dir_fd, "epochs.tmp", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -131,10 +142,24 @@ static int record_replace(int dir_fd, const char *text, int count)
     if (fd < 0) {
         return -1;
     }
-    good = write(fd, text, (size_t)count) == count && fsync(fd) == 0;
+    good = write_whole(fd, text, count) && fsync(fd) == 0;
     return close(fd) == 0 && good && renameat(dir_fd, "epochs.tmp", dir_fd, RECORD_NAME) == 0
                ? fsync(dir_fd)
                : -1;
+}
+
+/* On a full disk the daemon must start all the same: over the old record, which needs no space.
+ * Should a crash tear it, its checksum will tell. */
+static int record_overwrite(int dir_fd, const char *text, int count)
+{
+    int fd = openat(dir_fd, RECORD_NAME, O_WRONLY | O_CLOEXEC);
+    bool good;
+
+    if (fd < 0) {
+        return -1;
+    }
+    good = write_whole(fd, text, count) && ftruncate(fd, count) == 0 && fsync(fd) == 0;
+    return close(fd) == 0 && good ? 0 : -1;
 }
 
 static int record_write(const struct epochs *e, struct errmsg *err)
@@ -142,7 +167,8 @@ static int record_write(const struct epochs *e, struct errmsg *err)
     char text[RECORD_BYTES_MAX];
     int count = record_format(&e->record, text);
 
-    if (record_replace(e->dir_fd, text, count) != 0) {
+    if (record_replace(e->dir_fd, text, count) != 0 &&
+        (errno != ENOSPC || record_overwrite(e->dir_fd, text, count) != 0)) {
         int rv = status_from_errno(errno);
 
         errmsg_set(err, "write %s: %s", RECORD_NAME, strerror(errno));

@@ -1,5 +1,6 @@
 #include "iod/iod_uv.h"
 
+#include "common/address.h"
 #include "common/check.h"
 #include "common/status.h"
 
@@ -16,6 +17,30 @@ static void on_store_line(void *data, const char *line)
     log_warning(iod->log, "%s", line);
 }
 
+/* What the manager tells clients must lead to us. */
+static int iod_check_address(const struct iod *iod, struct errmsg *err)
+{
+    const char *listens = rpc_server_address(iod->server);
+    struct address address;
+    int rv;
+
+    if (iod->settings->advertise[0] != 0) {
+        rv = address_parse(iod->settings->advertise, &address, err);
+        if (rv != 0) {
+            errmsg_wrap(err, "advertise");
+        }
+        return rv;
+    }
+    if (strncmp(listens, "0.0.0.0:", 8) == 0 || strncmp(listens, "[::]:", 5) == 0) {
+        errmsg_set(err,
+                   "listening on %s tells clients nothing: set advertise to the address of this "
+                   "machine that they know",
+                   listens);
+        return MORSEL_INVAL;
+    }
+    return 0;
+}
+
 /* Everything that can refuse without touching the directory comes first. */
 static int iod_listen(struct iod *iod, struct errmsg *err)
 {
@@ -30,7 +55,10 @@ static int iod_listen(struct iod *iod, struct errmsg *err)
         return rv;
     }
     rv = rpc_peer_new(iod->rpc, iod->settings->manager, &iod->manager, err);
-    return rv != 0 ? rv : rpc_listen(iod->rpc, iod->settings->listen, &hooks, &iod->server, err);
+    if (rv == 0) {
+        rv = rpc_listen(iod->rpc, iod->settings->listen, &hooks, &iod->server, err);
+    }
+    return rv != 0 ? rv : iod_check_address(iod, err);
 }
 
 static int iod_open_store(struct iod *iod, struct errmsg *err)
@@ -117,11 +145,11 @@ void iod_stop(struct iod *iod)
     iod->stopping = true;
     uv_close((uv_handle_t *)&iod->settle, NULL);
     member_stop(&iod->member);
-    jobs_stop(&iod->jobs);
+    /* Requests that are here are answered to nobody: their callers ask again when we are back. */
     if (iod->rpc != NULL) {
-        rpc_close(iod->rpc, NULL,
-                  NULL); /* Requests under way are answered to nobody: their callers ask again. */
+        rpc_close(iod->rpc, NULL, NULL);
     }
+    jobs_stop(&iod->jobs);
 }
 
 void iod_release(struct iod *iod)

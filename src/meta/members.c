@@ -155,7 +155,7 @@ static void on_register(struct members *m, const struct members_event *event,
     if (member == NULL) {
         return;
     }
-    if (member->persisting) {
+    if (member->persisting > 0) {
         refuse(out, member->pending_tag, MORSEL_AGAIN, "registered again meanwhile");
     }
     record = *asked;
@@ -163,14 +163,14 @@ static void on_register(struct members *m, const struct members_event *event,
     member->heard_ms = event->now_ms;
     member->bytes_total = asked->bytes_total;
     member->bytes_free = asked->bytes_free;
-    if (!member->persisting && memcmp(record.token, member->record.token, 16) == 0 &&
+    if (member->persisting == 0 && memcmp(record.token, member->record.token, 16) == 0 &&
         strcmp(record.address, member->record.address) == 0 &&
         strcmp(record.name, member->record.name) == 0) {
         welcome(m, member, event->registration.tag, out);
         return;
     }
     member->record = record;
-    member->persisting = true;
+    member->persisting++;
     member->pending_tag = event->registration.tag;
     m->version++;
     emit(out, (struct members_action){ .type = MEMBERS_PERSIST, .id = record.id });
@@ -181,11 +181,11 @@ static void on_persisted(struct members *m, const struct members_event *event,
 {
     struct member *member = find(m, event->persisted.id);
 
-    CHECK(member != NULL);
-    if (!member->persisting) {
-        return; /* A later registration was answered already. */
+    CHECK(member != NULL && member->persisting > 0);
+    member->persisting--;
+    if (member->persisting > 0) {
+        return; /* That was an older record; the registration that waits has a newer one. */
     }
-    member->persisting = false;
     if (event->persisted.status != 0) {
         refuse(out, member->pending_tag, event->persisted.status,
                "the registration could not be written");

@@ -32,8 +32,8 @@ struct member
     bool registered; /* Since this start of the manager. */
     bool connected;  /* Its connection stands. */
     bool up;
-    bool persisting;      /* A registration waits for its record to be durable. */
-    uint64_t pending_tag; /* Of that registration. */
+    uint32_t persisting;  /* Records on their way to the store; the newest is the one above. */
+    uint64_t pending_tag; /* The registration that waits for the newest. */
     uint64_t bytes_total, bytes_free, objects; /* As last told. */
     uint64_t heard_ms;                         /* Of the last word. */
 };

@@ -182,6 +182,7 @@ static void on_request(void *data, struct rpc_request *request)
     const struct dispatch_entry *entry =
         request->type < MESSAGE_TYPES_MAX ? &dispatch_table[request->type] : NULL;
 
+    uv_update_time(meta->loop); /* Leave to cache is counted from now, not from the last poll. */
     if (entry == NULL || entry->handle == NULL) {
         rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE, NULL);
     } else if (meta->closing) {

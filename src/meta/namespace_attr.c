@@ -125,6 +125,9 @@ int apply_setattr(struct ns_txn *t)
         inode->size = op->setattr.size;
         inode->reach = max_u64(inode->reach, inode->size);
     }
+    if ((valid & SETATTR_DATA) != 0) {
+        inode->flags |= INODE_SPARSE; /* A punched range, most likely. */
+    }
     if ((valid & (SETATTR_SIZE | SETATTR_DATA)) != 0) {
         inode->data_version++;
     }

@@ -15,6 +15,14 @@ enum {
 
 /* ---- Space -------------------------------------------------------------------------------- */
 
+/* One thing less that the loop has of ours. */
+static void handle_closed(struct meta *meta)
+{
+    if (meta->handles > 0 && --meta->handles == 0) {
+        meta->closed(meta->closed_data);
+    }
+}
+
 static void on_space(uv_fs_t *request)
 {
     struct meta *meta = request->data;
@@ -26,6 +34,10 @@ static void on_space(uv_fs_t *request)
     }
     uv_fs_req_cleanup(request);
     meta->space_busy = false;
+    if (meta->closing) {
+        handle_closed(meta);
+        return;
+    }
     if (low != meta->space_low) {
         meta->space_low = low;
         log_warning(meta->log,
@@ -66,14 +78,44 @@ static void on_name_changed(void *data, inode_id parent, struct slice name,
     }
 }
 
+struct log_walk
+{
+    struct meta *meta;
+    uint64_t expected; /* The next sequence number; 0: any. */
+    uint64_t missing;
+};
+
 static bool visit_log(void *data, uint64_t sequence, const struct meta_op *op)
 {
-    struct meta *meta = data;
+    struct log_walk *walk = data;
     struct op_outcome outcome = { op->target, op->deleted };
 
-    (void)sequence;
-    (void)op_window_note(meta->window, op->client, op->client_sequence, op->answered, &outcome);
+    if (walk->expected != 0) {
+        walk->missing += sequence - walk->expected;
+    }
+    walk->expected = sequence + 1;
+    (void)op_window_note(walk->meta->window, op->client, op->client_sequence, op->answered,
+                         &outcome);
     return true;
+}
+
+/* Fill the window of answers. A gap in the log can only stem from a loss of power within 100 ms
+ * after LevelDB began a new file (kv_leveldb.h): what is gone was not promised, but what came after
+ * it may not fit. */
+static int load_log(struct meta *meta, struct errmsg *err)
+{
+    struct log_walk walk = { .meta = meta };
+    uint64_t sequence = ns_counters(meta->ns)->sequence;
+    int rv = ns_log(meta->ns, sequence > NS_LOG_KEPT ? sequence - NS_LOG_KEPT : 0, visit_log, &walk,
+                    err);
+
+    if (rv == 0 && walk.missing > 0) {
+        log_error(meta->log,
+                  "%llu operations are missing in the log after a loss of power: run "
+                  "`morsel fsck --repair`",
+                  (unsigned long long)walk.missing);
+    }
+    return rv;
 }
 
 static int make_cluster(struct meta *meta, struct datadir *datadir, struct errmsg *err)
@@ -130,7 +172,6 @@ static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
                                        .now_ms = uv_now(meta->loop),
                                        .fresh = fresh,
                                        .grantee = ns_counters(meta->ns)->grantee };
-    uint64_t sequence = ns_counters(meta->ns)->sequence;
     int rv = load_members(meta, err);
 
     if (rv != 0) {
@@ -142,8 +183,7 @@ static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
     if (meta->sessions == NULL || meta->window == NULL || meta->page == NULL) {
         return MORSEL_NOMEM;
     }
-    return ns_log(meta->ns, sequence > NS_LOG_KEPT ? sequence - NS_LOG_KEPT : 0, visit_log, meta,
-                  err);
+    return load_log(meta, err);
 }
 
 int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
@@ -193,18 +233,14 @@ void meta_start(struct meta *meta)
 
 static void on_handle_closed(uv_handle_t *handle)
 {
-    struct meta *meta = handle->data;
-
-    if (--meta->handles == 0) {
-        meta->closed(meta->closed_data);
-    }
+    handle_closed(handle->data);
 }
 
 static void on_sync_closed(void *data)
 {
     struct meta *meta = data;
 
-    meta->handles = 3;
+    meta->handles = 3 + meta->space_busy;
     uv_close((uv_handle_t *)&meta->timer, on_handle_closed);
     uv_close((uv_handle_t *)&meta->space_timer, on_handle_closed);
     uv_close((uv_handle_t *)&meta->sweep, on_handle_closed);

@@ -480,6 +480,41 @@ static void belongs_to_its_manager(void **state)
     free(b);
 }
 
+static void on_stopped(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    (void)call;
+    (void)reply;
+    CHECK(status == 0 || status == MORSEL_SHUTDOWN); /* Our own, when the client goes. */
+}
+
+/* Stopped with requests in every state: nobody is told that they failed, for their callers will ask
+ * again. */
+static void stops_in_mid_work(void **state)
+{
+    enum { CALLS = 64 };
+    static struct rpc_call calls[CALLS];
+    struct bench *b = bench_new();
+    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+    Morsel__SyncRequest request = MORSEL__SYNC_REQUEST__INIT;
+
+    (void)state;
+    request.object = &object;
+    b->settings.queue = CALLS;
+    b->iod.jobs.waiting_max = CALLS;
+    for (unsigned i = 0; i < CALLS; i++) {
+        object.inode = 1 + i % 3;
+        calls[i].data = b;
+        assert_int_equal(bench_write(b, &object, 0, "some bytes", 10, false), 0);
+        assert_int_equal(rpc_call_start(&calls[i], b->peer, MSG_SYNC, &request.base, NULL, 0,
+                                        CALL_MS, on_stopped),
+                         0);
+    }
+    while (b->iod.jobs.running == 0) {
+        uv_run(&b->loop, UV_RUN_ONCE);
+    }
+    bench_end(b);
+}
+
 static void refuses_a_port_in_use(void **state)
 {
     struct bench *b = malloc(sizeof(*b));
@@ -497,12 +532,35 @@ static void refuses_a_port_in_use(void **state)
     free(b);
 }
 
+static void refuses_addresses_that_lead_nowhere(void **state)
+{
+    struct bench *b = malloc(sizeof(*b));
+    struct errmsg err = { "" };
+
+    (void)state;
+    CHECK(b != NULL);
+    bench_init(b);
+    snprintf(b->settings.listen, sizeof(b->settings.listen), "0.0.0.0:0");
+    assert_int_equal(bench_start_iod(b, &err), MORSEL_INVAL);
+    assert_non_null(strstr(err.text, "advertise"));
+    bench_stop(b);
+    bench_start_manager(b, "127.0.0.1:0");
+    snprintf(b->settings.advertise, sizeof(b->settings.advertise), "nowhere");
+    assert_int_equal(bench_start_iod(b, &err), MORSEL_INVAL);
+    bench_end(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_and_reads),       cmocka_unit_test(says_what_is_there),
-        cmocka_unit_test(lists_and_counts),       cmocka_unit_test(refuses_bad_requests),
-        cmocka_unit_test(belongs_to_its_manager), cmocka_unit_test(refuses_a_port_in_use),
+        cmocka_unit_test(writes_and_reads),
+        cmocka_unit_test(says_what_is_there),
+        cmocka_unit_test(lists_and_counts),
+        cmocka_unit_test(refuses_bad_requests),
+        cmocka_unit_test(belongs_to_its_manager),
+        cmocka_unit_test(stops_in_mid_work),
+        cmocka_unit_test(refuses_addresses_that_lead_nowhere),
+        cmocka_unit_test(refuses_a_port_in_use),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,6 +62,21 @@ static uint64_t fill_up(struct store_fixture *f, struct object_id id)
     return offset;
 }
 
+/* Take the last free byte. */
+static void stuff(const struct store_fixture *f)
+{
+    char path[512];
+    FILE *filler;
+
+    snprintf(path, sizeof(path), "%s/filler", f->dir);
+    filler = fopen(path, "w");
+    assert_non_null(filler);
+    setvbuf(filler, NULL, _IONBF, 0);
+    while (fputc('x', filler) != EOF) {
+    }
+    (void)fclose(filler);
+}
+
 static void keeps_what_it_has_when_full(void **state)
 {
     struct object_id id = { .inode = 15, .column = 0 };
@@ -87,6 +102,9 @@ static void keeps_what_it_has_when_full(void **state)
         assert_int_equal(bytes[3], 3);
     }
     assert_int_equal(fixture_write(&f, id, 5000, "changed", 7), 0);
+    stuff(&f);
+    fixture_close(&f);
+    fixture_open(&f); /* Starts on a disk without a free block. */
     assert_int_equal(store_truncate(f.store, id, 100000, NULL), 0);
     assert_int_equal(fixture_write(&f, other, 0, "new", 3), 0);
     full_free(&f);

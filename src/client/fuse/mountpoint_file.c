@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,14 +122,17 @@ int mountpoint_prepare(const char *path, char absolute[MOUNTPOINT_TEXT_MAX], str
                        struct errmsg *err)
 {
     struct mount_row row;
+    struct statvfs space;
     struct stat st;
     int rv = make_absolute(path, absolute, err);
 
     if (rv != 0) {
         return rv;
     }
-    if (stat(absolute, &st) != 0 && errno == ENOTCONN && mount_at(absolute, &row) &&
-        strcmp(row.type, "fuse.morsel") == 0 && (rv = clear_dead(absolute, log, err)) != 0) {
+    /* statvfs() asks the file system itself; what stat() says may come from the kernel's cache. */
+    if (mount_at(absolute, &row) && strcmp(row.type, "fuse.morsel") == 0 &&
+        statvfs(absolute, &space) != 0 && errno == ENOTCONN &&
+        (rv = clear_dead(absolute, log, err)) != 0) {
         return rv;
     }
     if (stat(absolute, &st) != 0) {
