@@ -46,6 +46,14 @@ void members_init(struct members *m, uint32_t heartbeat_ms, const struct member_
     check_invariants(m);
 }
 
+void members_presume(struct members *m, uint64_t now_ms)
+{
+    for (uint32_t i = 0; i < m->count; i++) {
+        m->items[i].presumed = true;
+        m->items[i].heard_ms = now_ms;
+    }
+}
+
 static struct member *find(struct members *m, server_id id)
 {
     for (uint32_t i = 0; i < m->count; i++) {
@@ -139,6 +147,7 @@ static void welcome(struct members *m, struct member *member, uint64_t tag,
         emit(out, (struct members_action){ .type = MEMBERS_UP, .id = member->record.id });
     }
     member->registered = true;
+    member->presumed = false;
     member->connected = true;
     member->up = true;
     emit(out,
@@ -230,7 +239,11 @@ static void on_tick(struct members *m, uint64_t now_ms, struct members_actions *
     for (uint32_t i = 0; i < m->count; i++) {
         struct member *member = &m->items[i];
 
-        if (member->up && now_ms >= silence_due_ms(m, member)) {
+        if (now_ms < silence_due_ms(m, member)) {
+            continue;
+        }
+        member->presumed = false;
+        if (member->up) {
             member->up = false;
             m->version++;
             emit(out, (struct members_action){ .type = MEMBERS_DOWN, .id = member->record.id });
@@ -271,7 +284,7 @@ uint64_t members_deadline_ms(const struct members *m)
     uint64_t due_ms = UINT64_MAX;
 
     for (uint32_t i = 0; i < m->count; i++) {
-        if (m->items[i].up && silence_due_ms(m, &m->items[i]) < due_ms) {
+        if ((m->items[i].up || m->items[i].presumed) && silence_due_ms(m, &m->items[i]) < due_ms) {
             due_ms = silence_due_ms(m, &m->items[i]);
         }
     }
@@ -294,9 +307,10 @@ uint32_t members_place(const struct members *m, inode_id inode, uint32_t width,
 
         /* A connection that broke a moment ago is often a server that died; but when all broke, it
          * was the network, and they will be back before the first write. */
-        servers[i] = (struct placement_server){ member->record.id,
-                                                member->up && (member->connected || !any_connected),
-                                                member->bytes_total, member->bytes_free };
+        bool live = member->presumed || (member->up && (member->connected || !any_connected));
+
+        servers[i] = (struct placement_server){ member->record.id, live, member->bytes_total,
+                                                member->bytes_free };
     }
     return placement_choose(servers, m->count, inode, width, chosen);
 }
@@ -305,7 +319,7 @@ void members_space(const struct members *m, uint64_t *bytes_total, uint64_t *byt
 {
     *bytes_total = *bytes_free = 0;
     for (uint32_t i = 0; i < m->count; i++) {
-        if (m->items[i].up) {
+        if (m->items[i].up || m->items[i].presumed) {
             *bytes_total += m->items[i].bytes_total;
             *bytes_free += m->items[i].bytes_free;
         }

@@ -32,6 +32,7 @@ struct member
     bool registered; /* Since this start of the manager. */
     bool connected;  /* Its connection stands. */
     bool up;
+    bool presumed; /* Not heard of since the restart, but likely there: see members_presume(). */
     uint32_t persisting;  /* Records on their way to the store; the newest is the one above. */
     uint64_t pending_tag; /* The registration that waits for the newest. */
     uint64_t bytes_total, bytes_free, objects; /* As last told. */
@@ -104,6 +105,12 @@ struct members_actions
 /* `records` are those of the store, ascending by id: known, but down until they register. */
 void members_init(struct members *m, uint32_t heartbeat_ms, const struct member_record *records,
                   uint32_t count);
+
+/* The manager has restarted: until the known servers have had time to register again
+ * (MEMBERS_MISSED_MAX heartbeats), new files are placed on them and their space counts. Otherwise a
+ * file that is made in the first second would find no server, or lie on the first one that came
+ * back alone. */
+void members_presume(struct members *m, uint64_t now_ms);
 
 /* Advance by one event. What the host must do is appended to `out`, in order. */
 void members_step(struct members *m, const struct members_event *event,

@@ -161,6 +161,7 @@ static int load_members(struct meta *meta, struct errmsg *err)
     }
     if ((rv = ns_members(meta->ns, records, &count, err)) == 0) {
         members_init(&meta->members, (uint32_t)meta->settings->heartbeat_ms, records, count);
+        members_presume(&meta->members, uv_now(meta->loop));
     }
     free(records);
     return rv;

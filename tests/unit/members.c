@@ -207,6 +207,32 @@ static void after_a_restart_servers_are_known_but_down(void **state)
     test_free(w);
 }
 
+static void known_servers_are_presumed_there_for_a_while(void **state)
+{
+    struct member_record records[2] = {
+        { .id = 3, .token = { 3 }, .address = "a:1", .bytes_total = 10, .bytes_free = 5 },
+        { .id = 8, .token = { 8 }, .address = "b:1", .bytes_total = 10, .bytes_free = 5 }
+    };
+    struct world *w = world_new(records, 2);
+    server_id chosen[STRIPE_WIDTH_MAX];
+    uint64_t total, space;
+
+    (void)state;
+    members_presume(&w->m, w->now_ms);
+    assert_int_equal(members_place(&w->m, 1, 4, chosen), 2);
+    members_space(&w->m, &total, &space);
+    assert_int_equal(total, 20);
+    do_register(w, 1, 3, 3, "a:1");
+    assert_int_equal(members_place(&w->m, 1, 4, chosen), 2); /* Not on the first to return alone. */
+    w->now_ms = members_deadline_ms(&w->m);
+    heartbeat(w, 3);
+    tick(w);
+    assert_int_equal(w->out.count, 0); /* It was not up, so it does not go down. */
+    assert_int_equal(members_place(&w->m, 1, 4, chosen), 1);
+    assert_int_equal(members_deadline_ms(&w->m), w->now_ms + 3000);
+    test_free(w);
+}
+
 static void files_keep_away_from_a_broken_connection(void **state)
 {
     struct world *w = world_new(NULL, 0);
@@ -254,6 +280,7 @@ int main(void)
         cmocka_unit_test(a_second_process_is_refused_while_the_first_is_there),
         cmocka_unit_test(ids_and_tokens_stay_together),
         cmocka_unit_test(after_a_restart_servers_are_known_but_down),
+        cmocka_unit_test(known_servers_are_presumed_there_for_a_while),
         cmocka_unit_test(files_keep_away_from_a_broken_connection),
         cmocka_unit_test(the_table_has_an_end),
     };
