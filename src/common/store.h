@@ -51,7 +51,7 @@ struct store_stat
 int store_open(const char *dir, const struct store_options *options, struct store **store_out,
                struct errmsg *err);
 
-/* No operation may be running. Seals what is synced. */
+/* No operation may be running. Flushes everything, so that the next run trusts what it finds. */
 void store_close(struct store *store);
 
 /* Read up to `length` bytes. `count_out` is less than `length` where the object ends (an object
@@ -95,7 +95,9 @@ int store_list(struct store *store, uint64_t *cursor, struct object_id *ids, siz
 int store_verify(struct store *store, struct object_id id, uint64_t *bad_blocks,
                  struct errmsg *err);
 
-/* Sync and seal objects that have not changed for `idle_ms`; call now and then, from the pool. */
+/* Flush what was changed and vouch for it (docs/store.md, epochs), at most once in `idle_ms`;
+ * verify a bounded part of what a crash left in doubt. What is changed again and again costs
+ * nothing extra; what rests is vouched for after two rounds. Call now and then, from the pool. */
 int store_settle(struct store *store, uint64_t idle_ms, struct errmsg *err);
 
 #endif

@@ -48,14 +48,22 @@ static int check_object(struct job *job, const Morsel__ObjectId *object)
 static int check_read(struct job *job)
 {
     const Morsel__ReadRequest *m = job->message;
-    struct iod *iod = job->owner;
 
     if (m->length > FRAME_PAYLOAD_BYTES_MAX) {
         errmsg_set(&job->err, "a read of %u bytes exceeds %d", m->length, FRAME_PAYLOAD_BYTES_MAX);
         return MORSEL_TOO_LARGE;
     }
+    return check_object(job, m->object);
+}
+
+/* Memory for the bytes: only while the read is being served, for the queue is long. */
+static int begin_read(struct job *job)
+{
+    const Morsel__ReadRequest *m = job->message;
+    struct iod *iod = job->owner;
+
     job->payload = payload_new(rpc_payloads(iod->rpc), m->length > 0 ? m->length : 1);
-    return job->payload == NULL ? MORSEL_NOMEM : check_object(job, m->object);
+    return job->payload == NULL ? MORSEL_NOMEM : 0;
 }
 
 static void run_read(struct job *job)
@@ -445,8 +453,14 @@ static bool read_at_once(struct job *job)
     const Morsel__ReadRequest *m = job->message;
     struct iod *iod = job->owner;
 
+    job->begin = begin_read;
+    if (begin_read(job) != 0) {
+        return false;
+    }
     if (store_read_cached(iod->store, id_of(m->object), m->offset, job->payload->data, m->length,
                           &job->count, job->crcs) != 0) {
+        payload_drop(job->payload);
+        job->payload = NULL;
         return false;
     }
     iod->reads_cached++;

@@ -39,6 +39,7 @@ struct job *job_new(struct jobs *jobs, void *owner)
     list_init(&job->node);
     job->jobs = jobs;
     job->owner = owner;
+    job->begin = NULL;
     job->status = 0;
     job->err.text[0] = 0;
     job->request = NULL;
@@ -114,6 +115,11 @@ static void jobs_feed(struct jobs *jobs)
 
     while ((job = jobs_next(jobs)) != NULL) {
         jobs->waiting_count--;
+        job->status = job->begin == NULL ? 0 : job->begin(job);
+        if (job->status != 0) {
+            job->done(job);
+            continue;
+        }
         jobs->running++;
         jobs->running_slow += job->slow;
         CHECK(uv_queue_work(jobs->loop, &job->work, on_work, on_worked) == 0);

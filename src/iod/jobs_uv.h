@@ -24,6 +24,9 @@ struct job
     uv_work_t work;
     struct list node; /* jobs->waiting or jobs->spare */
     struct jobs *jobs;
+    int (*begin)(
+        struct job *job); /* On the loop, right before run(); may be NULL. Gets what only running
+                           * jobs may hold, memory for bulk bytes; a failure is the job's. */
     void (*run)(struct job *job);  /* On a thread of the pool. */
     void (*done)(struct job *job); /* On the loop, once; gives the job back with job_free(). */
     void *owner;                   /* The iod. */
@@ -87,8 +90,9 @@ void jobs_free(struct jobs *jobs);
 struct job *job_new(struct jobs *jobs, void *owner);
 void job_free(struct job *job);
 
-/* Queue. MORSEL_OVERLOAD (never refused for a job without a request), MORSEL_SHUTDOWN; then neither
- * run nor done is called. */
+/* Queue. On 0 the job is no longer the caller's, and done() comes, before this returns if begin()
+ * fails at once. MORSEL_OVERLOAD (never for a job without a request), MORSEL_SHUTDOWN: nothing is
+ * called. */
 int job_start(struct job *job, void (*run)(struct job *job), void (*done)(struct job *job),
               bool slow);
 
