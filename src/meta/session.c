@@ -254,10 +254,27 @@ static void admit_if_due(struct session_table *s, struct session *session, uint6
     }
 }
 
-/* The only client is not the one on record: change the record before it may cache. */
-static void note_sole(struct session_table *s, uint64_t now_ms, struct session_actions *out)
+static void set_grantee(struct session_table *s, client_id client, struct session_actions *out)
 {
-    if (s->present != 1 || s->joining != 0 || s->persisting) {
+    s->grantee = client;
+    s->grantee_known = false;
+    s->persisting = true;
+    emit(out, (struct session_action){ .type = SESSION_PERSIST_GRANTEE, .client = client });
+}
+
+/* Keep the record up to date: before the only client may cache, it must name that one; once several
+ * clients are served it names nobody, so that after a restart none of them has to wait. */
+static void note_grantee(struct session_table *s, uint64_t now_ms, struct session_actions *out)
+{
+    if (s->joining != 0 || s->persisting) {
+        return;
+    }
+    if (s->present > 1 && s->grantee != 0 &&
+        now_ms >= s->granted_ms + SESSION_CACHE_MS + SESSION_MARGIN_MS) {
+        set_grantee(s, 0, out);
+        return;
+    }
+    if (s->present != 1) {
         return;
     }
     LIST_FOREACH(node, &s->all)
@@ -265,12 +282,8 @@ static void note_sole(struct session_table *s, uint64_t now_ms, struct session_a
         struct session *session = LIST_ENTRY(node, struct session, in_all);
 
         if (session->state == SESSION_JOINED && s->grantee != session->id) {
-            s->grantee = session->id;
-            s->grantee_known = false;
-            s->persisting = true;
+            set_grantee(s, session->id, out);
             s->granted_ms = now_ms;
-            emit(out,
-                 (struct session_action){ .type = SESSION_PERSIST_GRANTEE, .client = session->id });
             return;
         }
     }
@@ -385,7 +398,7 @@ void session_step(struct session_table *s, const struct session_event *event,
         on_tick(s, event->now_ms, out);
         break;
     }
-    note_sole(s, event->now_ms, out);
+    note_grantee(s, event->now_ms, out);
     check_invariants(s);
 }
 

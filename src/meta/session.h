@@ -65,7 +65,7 @@ struct session_action
         SESSION_ADMIT,  /* Answer the client's SessionRequest(s); serve it from now on. */
         SESSION_REFUSE, /* Answer them with `status`. */
         SESSION_END, /* For the log: the session is over (`status` MORSEL_TIMEDOUT: by silence). */
-        SESSION_PERSIST_GRANTEE, /* Make `client` durable, then send PERSISTED. */
+        SESSION_PERSIST_GRANTEE, /* Make `client` (0: nobody) durable, then send PERSISTED. */
         SESSION_GRACE_OVER       /* Orphans that nobody holds can be collected. */
     } type;
     client_id client;

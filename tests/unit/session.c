@@ -200,6 +200,24 @@ static void after_a_restart_only_the_grantee_is_admitted_at_once(void **state)
     world_free(w);
 }
 
+static void after_a_restart_nobody_waits_when_several_were_there(void **state)
+{
+    struct world *w = world_new(true);
+
+    (void)state;
+    feed(w, SESSION_ASK, A);
+    (void)cache(w, A);
+    w->now_ms += 5000;
+    feed(w, SESSION_ASK, B);
+    assert_int_equal(w->grantee, 0);
+    world_start(w, false);
+    feed(w, SESSION_ASK, B);
+    assert_int_equal(count_of(w, SESSION_ADMIT, B), 1);
+    feed(w, SESSION_ASK, A);
+    assert_int_equal(cache(w, B), 0);
+    world_free(w);
+}
+
 /* Clients come, go, are served and cache; the manager restarts. Whoever is served while another one
  * still relies on leave that it was given has broken the rule. */
 static void random_lives_never_break_the_rule(void **state)
@@ -351,6 +369,7 @@ int main(void)
         cmocka_unit_test(the_one_that_is_left_may_cache_again),
         cmocka_unit_test(a_client_without_connection_does_not_count_but_waits_when_it_returns),
         cmocka_unit_test(after_a_restart_only_the_grantee_is_admitted_at_once),
+        cmocka_unit_test(after_a_restart_nobody_waits_when_several_were_there),
         cmocka_unit_test(random_lives_never_break_the_rule),
         cmocka_unit_test(the_last_one_to_close_releases),
         cmocka_unit_test(silence_ends_a_session),
