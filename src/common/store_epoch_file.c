@@ -224,9 +224,8 @@ int epochs_open(struct epochs *e, int dir_fd, uint64_t boot_id, bool fresh, uint
                                                              .last = first - 1,
                                                              .boot_id = old.boot_id });
     }
-    e->first =
-        first +
-        2; /* Room for the two epochs before the first, whose objects need a flushed stamp. */
+    /* Room for the two epochs before the first, whose objects need a flushed stamp. */
+    e->first = first + 2;
     e->record.closed = false;
     e->record.boot_id = boot_id;
     e->record.current = e->first;
