@@ -4,7 +4,6 @@
 #include "common/status.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,16 +124,6 @@ static void set_name(struct fsck_finding *finding, inode_id parent, struct slice
     finding->repair.repair.name = (struct slice){ finding->name, name.count };
 }
 
-__attribute__((format(printf, 2, 3))) static void describe(struct fsck_finding *finding,
-                                                           const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    (void)vsnprintf(finding->text, sizeof(finding->text), format, arguments);
-    va_end(arguments);
-}
-
 /* For messages: as much of a name as is readable. */
 static int name_length(struct slice name)
 {
@@ -170,11 +159,11 @@ static void check_parent(struct fsck_walk *w, inode_id parent, struct slice name
                      &end, NULL);
     finding = find_new(w, search.found ? REPAIR_DENTRY : REPAIR_PARENT, inode->id);
     set_name(finding, parent, name);
-    describe(finding,
-             "directory inode %" PRIu64 " has the name \"%.*s\" in inode %" PRIu64
-             ", but its \"..\" is inode %" PRIu64 "%s",
-             inode->id, name_length(name), (const char *)name.data, parent, inode->parent,
-             search.found ? ", where it has a name too" : "");
+    errmsg_set(&finding->text,
+               "directory inode %" PRIu64 " has the name \"%.*s\" in inode %" PRIu64
+               ", but its \"..\" is inode %" PRIu64 "%s",
+               inode->id, name_length(name), (const char *)name.data, parent, inode->parent,
+               search.found ? ", where it has a name too" : "");
 }
 
 static void check_entry(struct fsck_walk *w, inode_id parent, struct slice name,
@@ -187,10 +176,10 @@ static void check_entry(struct fsck_walk *w, inode_id parent, struct slice name,
     if (rv == MORSEL_STALE) {
         finding = find_new(w, REPAIR_DENTRY, dentry->inode);
         set_name(finding, parent, name);
-        describe(finding,
-                 "the name \"%.*s\" in directory inode %" PRIu64 " points to inode %" PRIu64
-                 ", which is not there",
-                 name_length(name), (const char *)name.data, parent, dentry->inode);
+        errmsg_set(&finding->text,
+                   "the name \"%.*s\" in directory inode %" PRIu64 " points to inode %" PRIu64
+                   ", which is not there",
+                   name_length(name), (const char *)name.data, parent, dentry->inode);
     } else if (rv == MORSEL_CORRUPT || rv == MORSEL_VERSION) {
         return; /* Reported when the inode's turn comes. */
     } else if (rv != 0) {
@@ -198,10 +187,10 @@ static void check_entry(struct fsck_walk *w, inode_id parent, struct slice name,
     } else if ((inode.mode & 0170000) != dentry->type) {
         finding = find_new(w, REPAIR_TYPE, inode.id);
         set_name(finding, parent, name);
-        describe(finding,
-                 "the name \"%.*s\" in directory inode %" PRIu64 " says that inode %" PRIu64
-                 " is of another type than it is",
-                 name_length(name), (const char *)name.data, parent, inode.id);
+        errmsg_set(&finding->text,
+                   "the name \"%.*s\" in directory inode %" PRIu64 " says that inode %" PRIu64
+                   " is of another type than it is",
+                   name_length(name), (const char *)name.data, parent, inode.id);
     } else if (mode_is_directory(inode.mode) && inode.parent != parent) {
         check_parent(w, parent, name, &inode);
     }
@@ -244,8 +233,8 @@ static bool visit_entry(void *data, struct slice key, struct slice value)
         struct fsck_finding *finding = find_new(w, REPAIR_DENTRY, INODE_NONE);
 
         set_name(finding, parent, name);
-        describe(finding, "the entry \"%.*s\" of directory inode %" PRIu64 " is damaged",
-                 name_length(name), (const char *)name.data, parent);
+        errmsg_set(&finding->text, "the entry \"%.*s\" of directory inode %" PRIu64 " is damaged",
+                   name_length(name), (const char *)name.data, parent);
     } else if (w->f->base == INODE_ROOT) {
         check_entry(w, parent, name, &dentry);
     }
@@ -262,8 +251,9 @@ static void find_lost(struct fsck_walk *w, const struct inode *inode)
     int count = snprintf(name, sizeof(name), "lost+%" PRIu64, inode->id);
 
     set_name(finding, INODE_ROOT, (struct slice){ (const uint8_t *)name, (size_t)count });
-    describe(finding, "inode %" PRIu64 " has no name and is no orphan (mended, it is called /%s)",
-             inode->id, name);
+    errmsg_set(&finding->text,
+               "inode %" PRIu64 " has no name and is no orphan (mended, it is called /%s)",
+               inode->id, name);
 }
 
 static void check_counts(struct fsck_walk *w, const struct inode *inode,
@@ -281,13 +271,13 @@ static void check_counts(struct fsck_walk *w, const struct inode *inode,
     finding->repair.repair.nlink = nlink;
     finding->repair.repair.entries = entries;
     if (directory) {
-        describe(finding,
-                 "directory inode %" PRIu64 " counts %u links and %" PRIu64
-                 " entries, but has %u and %" PRIu64,
-                 inode->id, inode->nlink, inode->entries, nlink, entries);
+        errmsg_set(&finding->text,
+                   "directory inode %" PRIu64 " counts %u links and %" PRIu64
+                   " entries, but has %u and %" PRIu64,
+                   inode->id, inode->nlink, inode->entries, nlink, entries);
     } else {
-        describe(finding, "inode %" PRIu64 " counts %u names, but has %u", inode->id, inode->nlink,
-                 nlink);
+        errmsg_set(&finding->text, "inode %" PRIu64 " counts %u names, but has %u", inode->id,
+                   inode->nlink, nlink);
     }
 }
 
@@ -324,7 +314,8 @@ static bool visit_inode(void *data, struct slice key, struct slice value)
         struct fsck_finding *finding = find_new(w, REPAIR_COUNTS, id);
 
         finding->mendable = false;
-        describe(finding, "the record of inode %" PRIu64 " is damaged; restore a backup", id);
+        errmsg_set(&finding->text, "the record of inode %" PRIu64 " is damaged; restore a backup",
+                   id);
     } else {
         check_inode(w, &inode);
     }
@@ -349,8 +340,9 @@ static bool visit_orphan(void *data, struct slice key, struct slice value)
     }
     rv = ns_inode(w->f->ns, id, &inode, w->err);
     if (rv == MORSEL_STALE || (rv == 0 && inode.nlink > 0)) {
-        describe(find_new(w, REPAIR_ORPHAN, id), "inode %" PRIu64 " is listed as an orphan, but %s",
-                 id, rv == 0 ? "has names" : "is not there");
+        errmsg_set(&find_new(w, REPAIR_ORPHAN, id)->text,
+                   "inode %" PRIu64 " is listed as an orphan, but %s", id,
+                   rv == 0 ? "has names" : "is not there");
     }
     return advance(w, key);
 }
@@ -366,8 +358,8 @@ static void check_totals(struct fsck_walk *w)
     }
     finding = find_new(w, REPAIR_COUNTERS, INODE_NONE);
     finding->repair.repair.entries = w->f->inodes;
-    describe(finding, "the counters say %" PRIu64 " inodes, but there are %" PRIu64,
-             counters->inodes, w->f->inodes);
+    errmsg_set(&finding->text, "the counters say %" PRIu64 " inodes, but there are %" PRIu64,
+               counters->inodes, w->f->inodes);
 }
 
 /* ---- Steps -------------------------------------------------------------------------------- */

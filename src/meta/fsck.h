@@ -21,7 +21,6 @@ enum {
     FSCK_RANGE = 1 << 19, /* Inodes counted at once, 12 bytes each */
     FSCK_STEP_RECORDS = 2000,
     FSCK_FINDINGS_MAX = 64, /* Of one step; it ends early when it has that many. */
-    FSCK_TEXT_BYTES = 256,
     FSCK_CURSOR_BYTES = 16
 };
 
@@ -29,7 +28,7 @@ struct fsck;
 
 struct fsck_finding
 {
-    char text[FSCK_TEXT_BYTES];
+    struct errmsg text;
     bool mendable;
     struct meta_op repair;
     uint8_t name[NAME_BYTES_MAX]; /* What repair.repair.name points to. */

@@ -29,7 +29,7 @@ static void reply_fsck(struct meta *meta, struct rpc_request *request, struct fs
     uint8_t cursor[FSCK_CURSOR_BYTES];
 
     for (uint32_t i = 0; i < result->count; i++) {
-        texts[i] = result->findings[i].text;
+        texts[i] = result->findings[i].text.text;
     }
     reply.n_problems = result->count;
     reply.problems = texts;

@@ -117,7 +117,7 @@ static int load(struct ns *ns, struct errmsg *err)
     if ((rv = check_log(ns, err)) != 0) {
         return rv;
     }
-    if ((rv = ns_inode(ns, INODE_ROOT, &root, err)) != 0) {
+    if (ns_inode(ns, INODE_ROOT, &root, err) != 0) {
         errmsg_wrap(err, "read the root directory");
         return MORSEL_CORRUPT;
     }

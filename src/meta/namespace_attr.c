@@ -22,13 +22,11 @@ static int chmod_acl(struct ns_txn *t, const struct inode *inode)
     struct slice stored;
     struct acl acl;
     struct buf text;
-    int rv;
 
     if ((inode->flags & INODE_HAS_ACL) == 0) {
         return 0;
     }
-    if ((rv = ns_plain_get(t->ns, key, &stored, t->err)) != 0 ||
-        (rv = acl_parse(stored, &acl)) != 0) {
+    if (ns_plain_get(t->ns, key, &stored, t->err) != 0 || acl_parse(stored, &acl) != 0) {
         errmsg_set(t->err, "the access list of inode %llu is damaged",
                    (unsigned long long)inode->id);
         return MORSEL_CORRUPT;

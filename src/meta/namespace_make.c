@@ -115,7 +115,6 @@ static int inherit_acl(struct ns_txn *t, const struct inode *parent, struct inod
     struct slice stored;
     struct acl acl;
     struct buf text;
-    int rv;
 
     if (mode_is_symlink(inode->mode)) {
         return 0;
@@ -124,8 +123,7 @@ static int inherit_acl(struct ns_txn *t, const struct inode *parent, struct inod
         inode->mode &= ~(t->op->make.umask & 0777);
         return 0;
     }
-    if ((rv = ns_plain_get(t->ns, key, &stored, t->err)) != 0 ||
-        (rv = acl_parse(stored, &acl)) != 0) {
+    if (ns_plain_get(t->ns, key, &stored, t->err) != 0 || acl_parse(stored, &acl) != 0) {
         errmsg_set(t->err, "the default access list of inode %llu is damaged",
                    (unsigned long long)parent->id);
         return MORSEL_CORRUPT;

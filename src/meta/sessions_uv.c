@@ -87,11 +87,18 @@ bool meta_park(struct meta *meta, struct rpc_request *request)
     return true;
 }
 
-static struct rpc_request *unpark(struct meta *meta, struct waiting_request *w)
+/* Take the first request out of `list`; NULL when it is empty. */
+static struct rpc_request *unpark(struct meta *meta, struct list *list)
 {
-    struct rpc_request *request = w->request;
+    struct list *node = list_pop_front(list);
+    struct waiting_request *w;
+    struct rpc_request *request;
 
-    list_remove(&w->node);
+    if (node == NULL) {
+        return NULL;
+    }
+    w = LIST_ENTRY(node, struct waiting_request, node);
+    request = w->request;
     meta->waiting_count--;
     free(w);
     return request;
@@ -107,18 +114,22 @@ static void reply_session(struct meta *meta, struct rpc_request *request)
     rpc_reply(request, &reply.base, NULL);
 }
 
-/* Serve (status 0) or refuse what waits for the client, in the order of arrival. */
+/* Serve (status 0) or refuse what waits for the client, in the order of arrival. Serving may bring
+ * us here again, so what is to be done is taken out of the common list first. */
 void meta_release_waiting(struct meta *meta, client_id client, int status)
 {
+    struct rpc_request *request;
+    struct list mine;
+
+    list_init(&mine);
     LIST_FOREACH_SAFE(node, &meta->waiting)
     {
-        struct waiting_request *w = LIST_ENTRY(node, struct waiting_request, node);
-        struct rpc_request *request;
-
-        if (w->request->node_id != client) {
-            continue;
+        if (LIST_ENTRY(node, struct waiting_request, node)->request->node_id == client) {
+            list_remove(node);
+            list_push_back(&mine, node);
         }
-        request = unpark(meta, w);
+    }
+    while ((request = unpark(meta, &mine)) != NULL) {
         if (status != 0) {
             rpc_reply_failure(request, status, NULL);
         } else if (request->type == MSG_SESSION) {
@@ -236,9 +247,10 @@ void handle_session(struct meta *meta, struct rpc_request *request)
 void meta_refuse_waiting(struct meta *meta, int status)
 {
     uv_idle_stop(&meta->sweep);
-    LIST_FOREACH_SAFE(node, &meta->waiting)
-    {
-        rpc_reply_failure(unpark(meta, LIST_ENTRY(node, struct waiting_request, node)), status,
-                          NULL);
+    while (!list_empty(&meta->waiting)) {
+        const struct waiting_request *first =
+            LIST_ENTRY(list_front(&meta->waiting), struct waiting_request, node);
+
+        meta_release_waiting(meta, first->request->node_id, status);
     }
 }

@@ -293,7 +293,7 @@ static void a_retry_is_answered_and_not_applied_also_after_a_restart(void **stat
     struct client c;
     Morsel__Removed *removed;
     Morsel__OpId first, second;
-    inode_id inode, again;
+    inode_id inode = 0, again = 0;
 
     client_join(&c, f, 11);
     first = next_op(&c);
@@ -322,7 +322,7 @@ static void requests_without_session_or_operation_are_refused(void **state)
     struct fixture *f = *state;
     struct client c;
     Morsel__OpId op = MORSEL__OP_ID__INIT;
-    inode_id inode;
+    inode_id inode = 0;
 
     getattr.inode = INODE_ROOT;
     client_open(&c, f, ROLE_CLIENT, 12);
