@@ -87,23 +87,6 @@ bool meta_park(struct meta *meta, struct rpc_request *request)
     return true;
 }
 
-/* Take the first request out of `list`; NULL when it is empty. */
-static struct rpc_request *unpark(struct meta *meta, struct list *list)
-{
-    struct list *node = list_pop_front(list);
-    struct waiting_request *w;
-    struct rpc_request *request;
-
-    if (node == NULL) {
-        return NULL;
-    }
-    w = LIST_ENTRY(node, struct waiting_request, node);
-    request = w->request;
-    meta->waiting_count--;
-    free(w);
-    return request;
-}
-
 static void reply_session(struct meta *meta, struct rpc_request *request)
 {
     Morsel__SessionReply reply = MORSEL__SESSION_REPLY__INIT;
@@ -114,11 +97,21 @@ static void reply_session(struct meta *meta, struct rpc_request *request)
     rpc_reply(request, &reply.base, NULL);
 }
 
+static void release(struct meta *meta, struct rpc_request *request, int status)
+{
+    if (status != 0) {
+        rpc_reply_failure(request, status, NULL);
+    } else if (request->type == MSG_SESSION) {
+        reply_session(meta, request);
+    } else {
+        meta_dispatch(meta, request);
+    }
+}
+
 /* Serve (status 0) or refuse what waits for the client, in the order of arrival. Serving may bring
  * us here again, so what is to be done is taken out of the common list first. */
 void meta_release_waiting(struct meta *meta, client_id client, int status)
 {
-    struct rpc_request *request;
     struct list mine;
 
     list_init(&mine);
@@ -127,16 +120,16 @@ void meta_release_waiting(struct meta *meta, client_id client, int status)
         if (LIST_ENTRY(node, struct waiting_request, node)->request->node_id == client) {
             list_remove(node);
             list_push_back(&mine, node);
+            meta->waiting_count--;
         }
     }
-    while ((request = unpark(meta, &mine)) != NULL) {
-        if (status != 0) {
-            rpc_reply_failure(request, status, NULL);
-        } else if (request->type == MSG_SESSION) {
-            reply_session(meta, request);
-        } else {
-            meta_dispatch(meta, request);
-        }
+    LIST_FOREACH_SAFE(node, &mine)
+    {
+        struct waiting_request *w = LIST_ENTRY(node, struct waiting_request, node);
+        struct rpc_request *request = w->request;
+
+        free(w);
+        release(meta, request, status);
     }
 }
 
