@@ -240,10 +240,13 @@ void handle_session(struct meta *meta, struct rpc_request *request)
 void meta_refuse_waiting(struct meta *meta, int status)
 {
     uv_idle_stop(&meta->sweep);
-    while (!list_empty(&meta->waiting)) {
-        const struct waiting_request *first =
-            LIST_ENTRY(list_front(&meta->waiting), struct waiting_request, node);
+    LIST_FOREACH_SAFE(node, &meta->waiting)
+    {
+        struct waiting_request *w = LIST_ENTRY(node, struct waiting_request, node);
 
-        meta_release_waiting(meta, first->request->node_id, status);
+        rpc_reply_failure(w->request, status, NULL);
+        free(w);
     }
+    list_init(&meta->waiting);
+    meta->waiting_count = 0;
 }
