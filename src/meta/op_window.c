@@ -63,8 +63,9 @@ void op_window_free(struct op_window *w)
     if (w == NULL) {
         return;
     }
-    while (!list_empty(&w->in_use)) {
-        client_free(w, LIST_ENTRY(list_front(&w->in_use), struct window_client, in_use));
+    LIST_FOREACH_SAFE(node, &w->in_use)
+    {
+        free(LIST_ENTRY(node, struct window_client, in_use));
     }
     free(w);
 }

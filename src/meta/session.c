@@ -221,18 +221,27 @@ static void end(struct session_table *s, struct session *session)
     s->count--;
 }
 
+static void opens_free(struct list *opens)
+{
+    LIST_FOREACH_SAFE(node, opens)
+    {
+        free(LIST_ENTRY(node, struct session_open, in_session));
+    }
+}
+
 void session_table_free(struct session_table *s)
 {
-    inode_id inode;
-
     if (s == NULL) {
         return;
     }
-    while (!list_empty(&s->all)) {
-        end(s, LIST_ENTRY(list_front(&s->all), struct session, in_all));
+    LIST_FOREACH_SAFE(node, &s->all)
+    {
+        struct session *session = LIST_ENTRY(node, struct session, in_all);
+
+        opens_free(&session->opens);
+        free(session);
     }
-    while (session_pop_released(s, &inode)) {
-    }
+    opens_free(&s->released);
     free(s);
 }
 
