@@ -171,6 +171,33 @@ static void answer_hello(struct rpc *rpc, struct conn *conn, uint64_t request_id
     conn->greeted = true;
 }
 
+/* Another greeted connection of the same peer. */
+static struct conn *twin_of(const struct rpc_server *server, const struct conn *conn)
+{
+    LIST_FOREACH(node, &server->conns)
+    {
+        struct conn *other = LIST_ENTRY(node, struct conn, node);
+
+        if (other != conn && other->greeted && other->role == conn->role &&
+            other->node_id == conn->node_id) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+/* A client that comes anew has given up its older connection, whether or not we have noticed: its
+ * end must be told before the new beginning, not in the middle of what follows. */
+static void end_older_connections(struct rpc_server *server, struct conn *conn)
+{
+    struct conn *older;
+
+    while (conn->role == ROLE_CLIENT && conn->node_id != 0 &&
+           (older = twin_of(server, conn)) != NULL) {
+        conn_close(older, "the client has connected anew");
+    }
+}
+
 static void take_hello(struct rpc_server *server, struct conn *conn,
                        const struct frame_header *header, const uint8_t *body)
 {
@@ -197,6 +224,7 @@ static void take_hello(struct rpc_server *server, struct conn *conn,
                "this server belongs to another cluster");
         return;
     }
+    end_older_connections(server, conn);
     answer_hello(server->rpc, conn, header->request_id);
 }
 
@@ -267,7 +295,8 @@ static void on_conn_closed(struct conn *conn, const char *why)
 
     (void)why;
     list_remove(&conn->node);
-    if (conn->greeted && server->hooks.gone != NULL && !server->closing) {
+    if (conn->greeted && server->hooks.gone != NULL && !server->closing &&
+        twin_of(server, conn) == NULL) {
         server->hooks.gone(server->hooks.data, conn->role, conn->node_id);
     }
     conn_drop(conn);

@@ -176,7 +176,7 @@ struct rpc_server_hooks
 {
     rpc_handler handle; /* Each request; must lead to one rpc_reply(). */
     void (*gone)(void *data, enum rpc_role role,
-                 uint64_t node_id); /* A peer's connection ended. May be NULL. */
+                 uint64_t node_id); /* The last connection of a peer ended. May be NULL. */
     void *data;
 };
 

@@ -32,6 +32,7 @@ struct fixture
     uint8_t payload_first;
     uint64_t echoed;
     char text[64];
+    unsigned gone;
 };
 
 static struct rpc *rpc_make(struct fixture *f, enum rpc_role role, uint8_t cluster)
@@ -73,9 +74,18 @@ static void handle(void *data, struct rpc_request *request)
     rpc_reply(request, &reply.base, payload);
 }
 
+static void on_gone(void *data, enum rpc_role role, uint64_t node_id)
+{
+    struct fixture *f = data;
+
+    assert_int_equal(role, ROLE_CLIENT);
+    assert_int_equal(node_id, 7);
+    f->gone++;
+}
+
 static void listen_at(struct fixture *f, const char *address)
 {
-    struct rpc_server_hooks hooks = { .handle = handle, .data = f };
+    struct rpc_server_hooks hooks = { .handle = handle, .gone = on_gone, .data = f };
     struct errmsg err = { "" };
 
     if (rpc_listen(f->server_rpc, address, &hooks, &f->server, &err) != 0) {
@@ -293,6 +303,41 @@ static void strangers_are_refused(void **state)
     assert_int_equal(f->status, MORSEL_WRONG_CLUSTER);
 }
 
+/* The same client connects anew before the server has noticed the end of its old connection: the
+ * end is told first. */
+static void an_older_connection_ends_first(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call call = { 0 };
+    struct rpc_peer *again;
+
+    call_start(f, &call, 1, NULL, 5000);
+    run_until(f, &f->ended, 1);
+    assert_int_equal(rpc_peer_new(f->client_rpc, rpc_server_address(f->server), &again, NULL), 0);
+    f->peer = again;
+    call_start(f, &call, 1, NULL, 5000);
+    run_until(f, &f->ended, 2);
+    assert_int_equal(f->status, 0);
+    assert_int_equal(f->gone, 1);
+}
+
+/* A server that is not the one we want counts as not there. */
+static void the_wrong_server_is_nobody(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call call = { 0 };
+
+    rpc_peer_expect(f->peer, 8);
+    call_start(f, &call, 1, NULL, 200);
+    run_until(f, &f->ended, 1);
+    assert_int_equal(f->status, MORSEL_UNREACHABLE);
+    assert_int_equal(f->handled, 0);
+    rpc_peer_expect(f->peer, 7);
+    call_start(f, &call, 1, NULL, 5000);
+    run_until(f, &f->ended, 2);
+    assert_int_equal(f->status, 0);
+}
+
 /* ---- Raw bytes at the server's door ---- */
 
 struct raw
@@ -405,12 +450,20 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(answers_come_back),           TEST(payloads_survive_the_way),
-        TEST(failures_carry_words),        TEST(silence_times_out),
-        TEST(cancelled_calls_end_once),    TEST(calls_outlive_the_server),
-        TEST(nobody_there_is_unreachable), TEST(strangers_are_refused),
-        TEST(noise_is_hung_up_on),         TEST(bodies_are_checked),
-        TEST(first_word_is_hello),         TEST(port_in_use_is_said),
+        TEST(answers_come_back),
+        TEST(payloads_survive_the_way),
+        TEST(failures_carry_words),
+        TEST(silence_times_out),
+        TEST(cancelled_calls_end_once),
+        TEST(calls_outlive_the_server),
+        TEST(nobody_there_is_unreachable),
+        TEST(strangers_are_refused),
+        TEST(an_older_connection_ends_first),
+        TEST(the_wrong_server_is_nobody),
+        TEST(noise_is_hung_up_on),
+        TEST(bodies_are_checked),
+        TEST(first_word_is_hello),
+        TEST(port_in_use_is_said),
     };
 
     return cmocka_run_group_tests_name("rpc", tests, NULL, NULL);
