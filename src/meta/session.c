@@ -158,8 +158,9 @@ static void remove_open(struct session_table *s, struct session_open *open)
 
 static void remove_all_opens(struct session_table *s, struct session *session)
 {
-    while (!list_empty(&session->opens)) {
-        remove_open(s, LIST_ENTRY(list_front(&session->opens), struct session_open, in_session));
+    LIST_FOREACH_SAFE(node, &session->opens)
+    {
+        remove_open(s, LIST_ENTRY(node, struct session_open, in_session));
     }
 }
 
