@@ -26,6 +26,14 @@ int apply_grantee(struct ns_txn *t)
     return 0;
 }
 
+/* A loss of power may have taken back the newest operations, and the ids of the inodes that they
+ * made. Clients and storage servers have seen these ids: another file must not get one. */
+int apply_start(struct ns_txn *t)
+{
+    t->counters.inode_next += NS_START_GAP;
+    return 0;
+}
+
 int apply_collected(struct ns_txn *t)
 {
     const struct meta_op *op = t->op;

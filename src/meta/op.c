@@ -37,6 +37,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_WROTE] = "wrote",     [OP_XATTR] = "xattr",         [OP_POLICY] = "policy",
         [OP_COLLECT] = "collect", [OP_COLLECTED] = "collected", [OP_MEMBER] = "member",
         [OP_GARBAGE] = "garbage", [OP_REPAIR] = "repair",       [OP_GRANTEE] = "grantee",
+        [OP_START] = "start",
     };
 
     return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
@@ -159,6 +160,8 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         break;
     case OP_GRANTEE:
         buf_put_u64(out, op->grantee.client);
+        break;
+    case OP_START:
         break;
     case OP_KIND_END:
         CHECK(!"an operation has a kind");
@@ -344,6 +347,8 @@ static void body_decode(struct reader *r, struct meta_op *op)
         break;
     case OP_GRANTEE:
         op->grantee.client = reader_u64(r);
+        break;
+    case OP_START:
         break;
     default:
         r->failed = true;

@@ -31,6 +31,7 @@ enum op_kind {
     OP_GARBAGE = 13,   /* Objects that belong to no file are to be deleted. */
     OP_REPAIR = 14,    /* What fsck mends. */
     OP_GRANTEE = 15,   /* This client may cache from now on (session.h). */
+    OP_START = 16,     /* The manager has started: inode ids go on behind a gap. */
     OP_KIND_END
 };
 

@@ -133,6 +133,16 @@ static int make_cluster(struct meta *meta, struct datadir *datadir, struct errms
     return 0;
 }
 
+/* No inode id of an operation that a loss of power took back is given out again: the gap is durable
+ * before anything is served. */
+static int leave_gap(struct meta *meta, struct errmsg *err)
+{
+    struct meta_op op = { .kind = OP_START, .time_ns = meta_clock_ns() };
+    int rv = ns_execute(meta->ns, &op, err);
+
+    return rv != 0 ? rv : meta->kv->sync(meta->kv, err);
+}
+
 /* The database and the identity of the directory must be of one cluster. */
 static int match_cluster(struct meta *meta, struct datadir *datadir, struct errmsg *err)
 {
@@ -210,7 +220,8 @@ int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
         return MORSEL_CORRUPT;
     }
     if ((fresh && (rv = make_cluster(meta, datadir, err)) != 0) ||
-        (rv = match_cluster(meta, datadir, err)) != 0) {
+        (rv = match_cluster(meta, datadir, err)) != 0 ||
+        (!fresh && (rv = leave_gap(meta, err)) != 0)) {
         return rv;
     }
     return open_cores(meta, fresh, err);
