@@ -54,7 +54,6 @@ struct client
     struct rpc_peer *manager;
     client_id id;
     struct op_numbers numbers;
-    struct list numbers_waiting; /* struct meta_call: too many changes are out. */
 
     uv_timer_t
         tick; /* Every CLIENT_TICK_MS: old dirty data, size reports, closes, interrupted waits. */
@@ -64,7 +63,6 @@ struct client
     void (*ready)(void *data, int status, const char *text); /* Once, for the first answer. */
     void *ready_data;
     int64_t clock_offset_ns; /* Manager's wall clock minus ours. */
-    uint32_t cache_ms;       /* From the last session reply. */
 
     struct client_server *servers; /* By id. */
     struct rpc_call members_call;
@@ -124,11 +122,14 @@ struct meta_call
     void *data;
     const ProtobufCMessageDescriptor *reply_type; /* NULL: the body is not wanted. */
     op_sequence sequence;                         /* 0: not a change. */
-    struct list node;                             /* While it waits for a number. */
     enum message_type type;
-    uint8_t *packed; /* While it waits. */
-    size_t packed_count;
+    uint64_t sent_ns; /* When it was started, on uv_hrtime(). */
+    unsigned retries; /* For want of a session. */
 };
+
+/* What is left of the `cache_ms` of an answer: it counts from the moment in which the question was
+ * sent, for the manager cannot know how long the answer took to arrive. */
+uint32_t meta_cache_left_ms(uint64_t sent_ns, uint32_t cache_ms);
 
 /* Ask the manager something that changes nothing. */
 int meta_call_start(struct meta_call *call, struct client *client, enum message_type type,

@@ -15,6 +15,7 @@ enum {
     MEMBERS_TIMEOUT_MS = 5000,
     MEMBERS_REFRESH_MS = 500, /* At most this often. */
     LEAVE_MS = 1000,
+    NO_SESSION_RETRIES_MAX = 3,
     PAYLOAD_IDLE_BYTES = 64 << 20
 };
 
@@ -45,7 +46,6 @@ static void session_answered(struct client *client, const Morsel__SessionReply *
     (void)clock_gettime(CLOCK_REALTIME, &now);
     client->clock_offset_ns =
         (int64_t)reply->clock_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
-    client->cache_ms = reply->cache_ms;
     client->session_due_ms = uv_now(client->loop) + reply->session_ms / 3;
     client->session_ready = true;
 }
@@ -266,8 +266,24 @@ bool client_know_servers(struct client *client, const server_id *ids, uint32_t c
 static void on_meta_reply(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
 {
     struct meta_call *call = rpc_call->data;
+    struct client *client = call->client;
     void *message = NULL;
 
+    if (status == MORSEL_NO_SESSION && !client->stopping &&
+        call->retries < NO_SESSION_RETRIES_MAX) {
+        /* The session ran out while we could not reach the manager: begin a new one, and ask again.
+         */
+        call->retries++;
+        reply->again = true;
+        if (client->sessions_asked == 0) {
+            log_warning(client->options.log,
+                        "manager %s had given up our session; files that were deleted while open "
+                        "may be gone",
+                        rpc_peer_address(client->manager));
+            session_ask(client);
+        }
+        return;
+    }
     if (call->sequence != 0) {
         op_numbers_return(&call->client->numbers, call->sequence);
         call->sequence = 0;
@@ -286,6 +302,13 @@ static void on_meta_reply(struct rpc_call *rpc_call, int status, struct rpc_repl
     }
 }
 
+uint32_t meta_cache_left_ms(uint64_t sent_ns, uint32_t cache_ms)
+{
+    uint64_t passed_ms = (uv_hrtime() - sent_ns) / 1000000 + 1;
+
+    return passed_ms < cache_ms ? cache_ms - (uint32_t)passed_ms : 0;
+}
+
 int meta_call_start(struct meta_call *call, struct client *client, enum message_type type,
                     const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
                     meta_call_cb done)
@@ -295,6 +318,8 @@ int meta_call_start(struct meta_call *call, struct client *client, enum message_
     call->type = type;
     call->reply_type = reply_type;
     call->sequence = 0;
+    call->retries = 0;
+    call->sent_ns = uv_hrtime();
     call->rpc.data = call;
     return rpc_call_start(&call->rpc, client->manager, type, request, NULL, 0,
                           client->options.io_timeout_ms, on_meta_reply);
@@ -408,7 +433,6 @@ static void client_init(struct client *client, uv_loop_t *loop,
     }
     client->id |= 1; /* 0 means "none". */
     op_numbers_init(&client->numbers);
-    list_init(&client->numbers_waiting);
     list_init(&client->members_waiting);
     list_init(&client->dirty_files);
     list_init(&client->opening);

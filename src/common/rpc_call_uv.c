@@ -55,6 +55,7 @@ struct rpc_peer
 };
 
 static void peer_connect(struct rpc_peer *peer);
+static void peer_go(struct rpc_peer *peer, struct rpc_call_state *s);
 
 /* ---- Ends of calls ---- */
 
@@ -65,6 +66,27 @@ static void call_state_free(struct rpc_call_state *s)
     }
     free(s->body);
     free(s);
+}
+
+/* Put the call back among those that wait to be sent. False: it cannot be had, and its owner has
+ * been told. */
+static bool call_repeat(struct rpc *rpc, struct rpc_call *call, struct rpc_call_state *s)
+{
+    struct rpc_reply none = { .text = "" };
+
+    CHECK(call->state == NULL);
+    if (rpc->closing || s->peer->closing ||
+        (s->deadline.key != 0 && !heap_push(&rpc->deadlines, &s->deadline, s->deadline.key))) {
+        call->done(call, MORSEL_CANCELED, &none);
+        return false;
+    }
+    call->state = s;
+    s->id = ++s->peer->last_id;
+    s->sent = false;
+    list_push_back(&s->peer->waiting, &s->node);
+    peer_go(s->peer, s);
+    rpc_arm(rpc);
+    return true;
 }
 
 /* Take the call out of every list and tell its owner. */
@@ -78,8 +100,10 @@ static void call_end(struct rpc *rpc, struct rpc_call_state *s, int status, stru
     statistics->called++;
     statistics->called_ns += uv_hrtime() - s->started_ns;
     call->state = NULL;
-    call_state_free(s);
     call->done(call, status, reply);
+    if (!reply->again || !call_repeat(rpc, call, s)) {
+        call_state_free(s);
+    }
 }
 
 /* The same, from the prepare handle: for those who must not be called back at once. The peer may be
@@ -555,6 +579,16 @@ void rpc_peers_close(struct rpc *rpc)
     }
 }
 
+/* A call waits: send it, or see to a connection. */
+static void peer_go(struct rpc_peer *peer, struct rpc_call_state *s)
+{
+    if (peer->state == PEER_UP) {
+        send_call(peer, s);
+    } else if (peer->state == PEER_IDLE) {
+        peer_connect(peer);
+    }
+}
+
 static int fill_state(struct rpc_call_state *s, const ProtobufCMessage *request,
                       const struct rpc_piece *pieces, unsigned pieces_count)
 {
@@ -614,11 +648,7 @@ int rpc_call_start(struct rpc_call *call, struct rpc_peer *peer, enum message_ty
     call->done = done;
     call->state = s;
     list_push_back(&peer->waiting, &s->node);
-    if (peer->state == PEER_UP) {
-        send_call(peer, s);
-    } else if (peer->state == PEER_IDLE) {
-        peer_connect(peer);
-    }
+    peer_go(peer, s);
     rpc_arm(rpc);
     return MORSEL_OK;
 }

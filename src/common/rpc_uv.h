@@ -96,6 +96,8 @@ struct rpc_reply
     size_t body_count;
     struct payload *payload; /* May be NULL. The callee may take it: set the field to NULL. */
     const char *text;        /* With a failure: what the server said, or "". */
+    bool again; /* Set by the callee: send the same request once more, under its old deadline. Then
+                   the call must stay. */
 };
 
 /* `status` is 0, what the server answered, or ours: MORSEL_TIMEDOUT (connected, no answer),

@@ -321,6 +321,25 @@ static void an_older_connection_ends_first(void **state)
     assert_int_equal(f->gone, 1);
 }
 
+static void on_done_ask_again(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    on_done(call, status, reply);
+    reply->again = status == MORSEL_UNKNOWN_TYPE && ((struct fixture *)call->data)->ended < 3;
+}
+
+static void a_refused_call_can_be_repeated(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call call = { .data = f };
+
+    assert_int_equal(
+        rpc_call_start(&call, f->peer, MSG_LOOKUP, NULL, NULL, 0, 5000, on_done_ask_again), 0);
+    run_until(f, &f->ended, 3);
+    assert_int_equal(f->handled, 3);
+    assert_int_equal(f->status, MORSEL_UNKNOWN_TYPE);
+    assert_false(rpc_call_active(&call));
+}
+
 /* A server that is not the one we want counts as not there. */
 static void the_wrong_server_is_nobody(void **state)
 {
@@ -460,6 +479,7 @@ int main(void)
         TEST(strangers_are_refused),
         TEST(an_older_connection_ends_first),
         TEST(the_wrong_server_is_nobody),
+        TEST(a_refused_call_can_be_repeated),
         TEST(noise_is_hung_up_on),
         TEST(bodies_are_checked),
         TEST(first_word_is_hello),

@@ -21,6 +21,7 @@ struct dir
     Morsel__ReaddirReply *page; /* NULL: none yet. */
     uint64_t page_first;        /* Place of the page's first entry; places of names begin at 2. */
     bool plus;                  /* The page carries attributes. */
+    uint64_t page_sent_ns;      /* When it was asked for. */
 };
 
 struct dir_op
@@ -118,7 +119,8 @@ static bool add_entry(struct dir_op *op, struct filling *f, const char *name, Mo
     size_t left = f->size - f->used, need;
 
     if (op->plus && attr != NULL) {
-        mount_entry(op->base.mount, attr, op->dir->page->cache_ms, &entry);
+        mount_entry(op->base.mount, attr,
+                    meta_cache_left_ms(op->dir->page_sent_ns, op->dir->page->cache_ms), &entry);
     } else {
         entry.attr.st_ino = from->inode;
         entry.attr.st_mode = from->type;
@@ -223,6 +225,7 @@ static void on_page(struct meta_call *call, int status, void *message)
     reply->base.unknown_fields = NULL;
     reply->base.n_unknown_fields = 0;
     dir->plus = op->plus;
+    dir->page_sent_ns = call->sent_ns;
     if (dir->page->n_entries == 0) {
         dir->page->end = true; /* Whatever the manager says, there is nothing to go on behind. */
     }

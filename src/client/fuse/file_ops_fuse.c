@@ -23,6 +23,7 @@ struct open_op
     struct servers_wait wait;
     struct handle *handle;
     struct fuse_entry_param entry;
+    uint32_t cache_ms;
 };
 
 static void open_reply(struct servers_wait *wait)
@@ -31,6 +32,8 @@ static void open_reply(struct servers_wait *wait)
     int rv;
 
     op->fi.fh = (uint64_t)(uintptr_t)op->handle;
+    op->entry.entry_timeout = op->entry.attr_timeout =
+        mount_cache_seconds(meta_cache_left_ms(op->base.call.sent_ns, op->cache_ms));
     rv = op->create ? fuse_reply_create(op->base.req, &op->entry, &op->fi)
                     : fuse_reply_open(op->base.req, &op->fi);
     if (rv == -ENOENT) {
@@ -69,7 +72,8 @@ static void on_opened(struct meta_call *call, int status, void *message)
         mount_op_fail(&op->base, again ? MORSEL_STALE : status);
         return;
     }
-    mount_entry(op->base.mount, node->attr, node->cache_ms, &op->entry);
+    op->cache_ms = node->cache_ms;
+    mount_entry(op->base.mount, node->attr, 0, &op->entry);
     op->wait.done = open_reply;
     if (client_know_servers(client, op->handle->file->servers, op->handle->file->stripe.width,
                             &op->wait)) {

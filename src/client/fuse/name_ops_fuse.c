@@ -26,7 +26,7 @@ static void on_node_entry(struct meta_call *call, int status, void *message)
         mount_op_fail(op, status);
         return;
     }
-    mount_entry(op->mount, node->attr, node->cache_ms, &entry);
+    mount_entry(op->mount, node->attr, meta_cache_left_ms(call->sent_ns, node->cache_ms), &entry);
     (void)fuse_reply_entry(op->req, &entry);
     mount_op_end(op);
 }

@@ -28,7 +28,7 @@ struct size_op
     inode_id inode;
     uint32_t valid;
     struct stat st;
-    double cache_seconds;
+    uint32_t cache_ms;
     /* FALLOCATE, LSEEK */
     int mode;
     uint64_t offset, length;
@@ -66,7 +66,9 @@ static void size_cancel(struct mount_op *base)
 
 static void attr_reply(struct size_op *op)
 {
-    (void)fuse_reply_attr(op->base.req, &op->st, op->cache_seconds);
+    uint32_t left_ms = meta_cache_left_ms(op->base.call.sent_ns, op->cache_ms);
+
+    (void)fuse_reply_attr(op->base.req, &op->st, mount_cache_seconds(left_ms));
     if (op->handle != NULL) {
         file_close(op->handle);
     }
@@ -133,7 +135,7 @@ static void on_node_attr(struct meta_call *call, int status, void *message)
         file_overlay(file, node->attr);
     }
     mount_stat(node->attr, &op->st);
-    op->cache_seconds = mount_cache_seconds(node->cache_ms);
+    op->cache_ms = node->cache_ms;
     if (!node->attr->sparse && (file == NULL || !file->sparse)) {
         attr_reply(op);
         return;
@@ -193,7 +195,8 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
         data_version_advance(client->versions, node->attr->inode, node->attr->data_version);
     }
     mount_stat(node->attr, &st);
-    (void)fuse_reply_attr(op->base.req, &st, mount_cache_seconds(node->cache_ms));
+    (void)fuse_reply_attr(op->base.req, &st,
+                          mount_cache_seconds(meta_cache_left_ms(call->sent_ns, node->cache_ms)));
     if (op->handle != NULL) {
         file_close(op->handle);
     }

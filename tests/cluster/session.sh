@@ -1,0 +1,80 @@
+#!/bin/bash
+# Sessions on real mounts: what two mounts see of each other, and a mount that was away for longer than its session.
+set -euo pipefail
+# shellcheck source=tests/lib/cluster.sh
+. "$(dirname "$0")/../lib/cluster.sh"
+cluster_begin session "$1"
+start_meta --session-time 2s
+for i in 1 2; do
+    start_iod "$i"
+done
+wait_for 10 "two servers" servers_up 2
+
+sessions() {
+    morsel status --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["sessions"])'
+}
+sessions_are() {
+    [ "$(sessions)" = "$1" ]
+}
+
+start_mount a
+a=$mnt
+echo one >"$a/f"
+start_mount b
+b=$mnt
+
+# Names and attributes: nothing that one mount does may be hidden from the other, not even for a moment.
+python3 - "$a" "$b" <<'PY'
+import os, sys
+a, b = sys.argv[1:]
+for i in range(300):
+    x, y = (a, b) if i % 2 else (b, a)
+    assert not os.path.exists(f"{y}/n{i}")
+    open(f"{x}/n{i}", "w").write("x" * i)
+    assert os.stat(f"{y}/n{i}").st_size == i, i
+    assert open(f"{y}/n{i}").read() == "x" * i, i
+    os.chmod(f"{y}/n{i}", 0o600 + i % 64)
+    assert os.stat(f"{x}/n{i}").st_mode & 0o777 == 0o600 + i % 64, i
+    open(f"{y}/n{i}", "a").write("y")
+    assert open(f"{x}/n{i}").read() == "x" * i + "y", i
+    os.rename(f"{x}/n{i}", f"{x}/m{i}")
+    assert not os.path.exists(f"{y}/n{i}") and os.path.exists(f"{y}/m{i}")
+    assert f"m{i}" in os.listdir(y)
+    os.unlink(f"{y}/m{i}")
+    assert not os.path.exists(f"{x}/m{i}")
+PY
+note "two mounts agree"
+
+# A file that one mount holds open lives on when the other deletes it.
+exec 5<"$a/f"
+rm "$b/f"
+[ "$(cat <&5)" = one ] || fail "a file that was open on another mount is gone"
+exec 5<&-
+fsck_clean
+stop_mount b
+
+# The mount freezes until its session has run out, and comes back by itself. (The file is held by a process of its own: closing a
+# copy of the descriptor asks the mount.)
+mkfifo "$work/go"
+python3 - "$a/g" "$work/go" <<'PY' &
+import sys
+with open(sys.argv[1], "w") as f:
+    f.write("kept\n")
+    f.flush()
+    open(sys.argv[2]).read()
+    f.write("more\n")
+PY
+holder=$!
+wait_for 10 "the file that is held open" test -s "$a/g"
+kill -STOP "${pid_of[mount-a]}"
+wait_for 20 "the end of the session" sessions_are 0
+kill -CONT "${pid_of[mount-a]}"
+: >"$work/go"
+wait "$holder" || fail "the holder of the file met an error"
+[ "$(cat "$a/g")" = "kept
+more" ] || fail "a mount that lost its session did not find back"
+mkdir "$a/d"
+sessions_are 1 || fail "the mount has no session again"
+note "a lost session is made anew"
+fsck_clean
+cluster_end
