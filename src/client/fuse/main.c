@@ -381,7 +381,7 @@ int main(int argc, char **argv)
     bool by_mount = strncmp(name, "mount.", 6) == 0;
     struct errmsg err = { "" };
     enum config_verdict verdict;
-    enum log_level level;
+    enum log_level level = LOG_LEVEL_INFO;
     size_t count = 0;
     int rv;
 
