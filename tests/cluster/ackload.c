@@ -266,6 +266,8 @@ static int run_keep(const char *path, size_t size)
 
     if (fd < 0 || bytes == NULL || got == NULL) {
         perror(path);
+        free(bytes);
+        free(got);
         return 1;
     }
     while (scanf("%7s %llu", word, &seed) == 2) {
@@ -293,6 +295,7 @@ int main(int argc, char **argv)
         fputs("usage: ackload write DIR JOURNAL SECONDS [sync] | ackload verify DIR JOURNAL | "
               "ackload keep FILE MIB\n",
               stderr);
+        free(l);
         return 2;
     }
     if (strcmp(argv[1], "keep") == 0) {

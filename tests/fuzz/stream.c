@@ -5,7 +5,7 @@
  *
  * Input: a byte that seeds the sizes of the pieces, then frames: a control byte, three bytes of
  * sizes, and the body. */
-#include "../../src/common/conn_uv.c"
+#include "../../src/common/conn_uv.c" /* NOLINT(bugprone-suspicious-include): said above */
 
 #include "common/buf.h"
 #include "common/check.h"

@@ -65,7 +65,7 @@ static void try_mount_options(const char *text)
     config_defaults(mount_command_table(), settings);
     config_defaults(mount_option_table(), settings);
     if (strlen(text) < sizeof(settings->options)) {
-        strcpy(settings->options, text);
+        memcpy(settings->options, text, strlen(text) + 1);
         rv = mount_options_parse(settings, kernel, &err);
         CHECK(rv != MORSEL_OK ? err.text[0] != '\0' : strlen(kernel) < sizeof(kernel));
         CHECK(rv != MORSEL_OK || !(settings->soft && settings->hard));

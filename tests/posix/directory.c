@@ -142,6 +142,7 @@ static void a_large_directory(void)
         OK(mknod(name, S_IFREG | 0644, 0));
     }
     dir = opendir(".");
+    TRUE(dir != NULL);
     EQ(collect(dir, seen, COUNT), COUNT + 2);
     for (unsigned i = 0; i < COUNT; i++) {
         EQ(seen[i], 1);
@@ -171,6 +172,7 @@ static void listing_while_the_directory_changes(void)
         OK(mknod(name, S_IFREG | 0644, 0));
     }
     dir = opendir(".");
+    TRUE(dir != NULL);
     while ((entry = readdir(dir)) != NULL) {
         unsigned i;
 
@@ -213,6 +215,7 @@ static void removing_while_listing(void)
         OK(mknod(name, S_IFREG | 0644, 0));
     }
     dir = opendir(".");
+    TRUE(dir != NULL);
     while ((entry = readdir(dir)) != NULL) {
         if (entry->d_name[0] != '.') {
             OK(unlink(entry->d_name));
@@ -239,6 +242,7 @@ static void positions_can_be_returned_to(void)
         OK(mknod(name, S_IFREG | 0644, 0));
     }
     dir = opendir(".");
+    TRUE(dir != NULL);
     positions[0] = telldir(dir);
     while ((entry = readdir(dir)) != NULL) {
         TRUE(count < COUNT + 2);
@@ -263,6 +267,7 @@ static void rewinding_shows_what_is_new(void)
     char name[64];
     DIR *dir = opendir(".");
 
+    TRUE(dir != NULL);
     EQ(collect(dir, seen, 3), 2);
     names(name, 1);
     make_file(name, "");
@@ -281,6 +286,7 @@ static void a_removed_directory_that_is_open(void)
     OK(mkdir("d", 0755));
     fd = (int)OK(open("d", O_RDONLY | O_DIRECTORY));
     dir = opendir("d");
+    TRUE(dir != NULL);
     OK(rmdir("d"));
     OK(fstat(fd, &st));
     EQ(st.st_nlink, 0);
@@ -312,7 +318,7 @@ static void deep_trees(void)
     path = calloc(1, 8192); /* Beyond PATH_MAX in one go. */
     TRUE(path != NULL);
     for (int i = 0; i < DEPTH; i++) {
-        strcat(path, "a-directory-with-quite-a-long-name/");
+        memcpy(path + (size_t)35 * (size_t)i, "a-directory-with-quite-a-long-name/", 36);
     }
     FAILS(open(path, O_RDONLY), ENAMETOOLONG);
     path[35 * 100] = '\0';

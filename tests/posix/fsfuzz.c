@@ -653,6 +653,7 @@ int main(int argc, char **argv)
 
     if (argc < 4 || f == NULL) {
         fputs("usage: fsfuzz DIR SEED OPERATIONS [-v]\n", stderr);
+        free(f);
         return 2;
     }
     f->trace = calloc(TRACE_LINES, TRACE_LINE_BYTES);

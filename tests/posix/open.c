@@ -408,11 +408,11 @@ static void direct_io(void)
     uint8_t *bytes = aligned_alloc(4096, COUNT), *got = aligned_alloc(4096, COUNT);
     int fd = open("f", O_RDWR | O_CREAT | O_DIRECT, 0644), buffered;
 
+    TRUE(bytes != NULL && got != NULL);
     if (fd < 0 && errno == EINVAL) {
         SKIP("no O_DIRECT here");
     }
     OK(fd);
-    TRUE(bytes != NULL && got != NULL);
     fill(bytes, COUNT, 3);
     EQ(pwrite(fd, bytes, COUNT, 0), COUNT);
     EQ(pwrite(fd, bytes, 4096, 3 * 4096), 4096);

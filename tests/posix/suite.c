@@ -61,12 +61,10 @@ void suite_equal(long a, long b, const char *a_text, const char *b_text, const c
     }
 }
 
-void suite_true(bool condition, const char *text, const char *file, int line)
+_Noreturn void suite_false(const char *text, const char *file, int line)
 {
-    if (!condition) {
-        printf("# %s:%d: not true: %s\n", file, line, text);
-        leave(1);
-    }
+    printf("# %s:%d: not true: %s\n", file, line, text);
+    leave(1);
 }
 
 _Noreturn void suite_skip(const char *reason)

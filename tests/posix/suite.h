@@ -43,15 +43,20 @@ extern const struct suite_group open_group, data_group, sparse_group, map_group,
 /* The call fails (negative) with this errno. */
 #define FAILS(call, error) suite_fails((long)(call), error, #call, #error, __FILE__, __LINE__)
 #define EQ(a, b)           suite_equal((long)(a), (long)(b), #a, #b, __FILE__, __LINE__)
-#define TRUE(condition)    suite_true(condition, #condition, __FILE__, __LINE__)
-#define SKIP(reason)       suite_skip(reason)
+#define TRUE(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            suite_false(#condition, __FILE__, __LINE__);                                           \
+        }                                                                                          \
+    } while (0)
+#define SKIP(reason) suite_skip(reason)
 
 long suite_ok(long value, const char *call, const char *file, int line);
 void suite_fails(long value, int error, const char *call, const char *error_name, const char *file,
                  int line);
 void suite_equal(long a, long b, const char *a_text, const char *b_text, const char *file,
                  int line);
-void suite_true(bool condition, const char *text, const char *file, int line);
+_Noreturn void suite_false(const char *text, const char *file, int line);
 _Noreturn void suite_skip(const char *reason);
 
 /* ---- Help for cases; each ends the case when it fails ---- */
