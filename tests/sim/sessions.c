@@ -1,0 +1,382 @@
+/* Sessions, caching rights and open files: src/meta/session.c with clients that come, go, fall
+ * silent and are cut off, on clocks that drift, while the manager is killed and loses power.
+ *
+ * The clients behave as src/client/client_uv.c, and cache as the header allows: from the moment
+ * when they sent the request whose reply gave leave. */
+#include "tests/sim/sessions.h"
+
+#include "common/check.h"
+#include "common/status.h"
+#include "tests/sim/sim_main.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    RECONNECT_MS = 50,
+    THINK_MS_MAX = 120,
+    QUIET_MS = 1500,
+    SETTLED_MS = 3500 /* After healing: what was stuck has come through. */
+};
+
+struct world *world_of(struct sim *s)
+{
+    return s->world;
+}
+
+/* ---- Checkers -----------------------------------------------------------------------------------
+ */
+
+void check_served(struct sim *s, const struct session_message *request)
+{
+    struct world *w = world_of(s);
+
+    for (uint32_t node = 1; node <= w->client_count; node++) {
+        const struct client *c = &w->clients[node];
+        uint64_t until_ms = w->leave_until_ms[node] > c->cache_until_ms ? w->leave_until_ms[node]
+                                                                        : c->cache_until_ms;
+
+        if (s->nodes[node].up && c->id != request->client && sim_clock_ms(s, node) < until_ms) {
+            (void)sim_fail(s, "another client is served while %s may rely on its cache for %llu ms",
+                           s->nodes[node].name,
+                           (unsigned long long)(until_ms - sim_clock_ms(s, node)));
+        }
+    }
+}
+
+/* Heard of within the session time, or the manager has just started and waits for it. */
+static bool session_lives(struct sim *s, uint32_t node)
+{
+    const struct world *w = world_of(s);
+    uint64_t since_ms = w->heard_ms[node] > w->started_ms ? w->heard_ms[node] : w->started_ms;
+
+    return sim_clock_ms(s, MANAGER) < since_ms + SESSION_MS;
+}
+
+void check_destroyed(struct sim *s, inode_id inode)
+{
+    struct world *w = world_of(s);
+
+    for (uint32_t node = 1; node <= w->client_count; node++) {
+        const struct client *c = &w->clients[node];
+
+        for (uint32_t i = 0; s->nodes[node].up && i < c->open_count; i++) {
+            if (c->open[i] == inode && session_lives(s, node)) {
+                (void)sim_fail(s, "inode %llu is destroyed while %s holds it open",
+                               (unsigned long long)inode, s->nodes[node].name);
+            }
+        }
+    }
+}
+
+/* ---- A client -----------------------------------------------------------------------------------
+ */
+
+static void send_message(struct sim *s, uint32_t node, struct session_message *m)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    m->client = c->id;
+    m->sent_ms = sim_clock_ms(s, node);
+    if (c->conn != 0) {
+        sim_send(s, node, c->conn, m, sizeof(*m));
+    }
+}
+
+/* Each request is its own; only the newest one counts. */
+static void send_ask(struct sim *s, uint32_t node)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    memset(&c->ask, 0, sizeof(c->ask));
+    c->ask.word = WORD_ASK;
+    c->ask.call = ++c->calls;
+    c->ask.opens_count = c->open_count;
+    memcpy(c->ask.opens, c->open, sizeof(c->open));
+    c->asking = true;
+    send_message(s, node, &c->ask);
+}
+
+static void run_ask(struct sim *s, uint32_t node, uint64_t number)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    (void)number;
+    if (!c->asking && c->conn != 0) {
+        send_ask(s, node);
+    }
+    sim_after(s, node, SESSION_MS / 3, run_ask, 0);
+}
+
+static void run_connect(struct sim *s, uint32_t node, uint64_t number)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    (void)number;
+    c->conn = sim_connect(s, node, MANAGER);
+    if (c->conn == 0) {
+        sim_after(s, node, RECONNECT_MS, run_connect, 0);
+        return;
+    }
+    send_ask(s, node); /* First of all. */
+    for (uint32_t i = 0; i < CALLS_MAX; i++) {
+        if (c->pending[i].active) {
+            send_message(s, node, &c->pending[i].message);
+        }
+    }
+}
+
+/* Tell the manager, unless the file is open through another descriptor or about to be. Lost with
+ * the connection: the next ASK lists what is open. */
+static void send_close(struct sim *s, uint32_t node, inode_id inode)
+{
+    struct client *c = &world_of(s)->clients[node];
+    struct session_message m = { .word = WORD_CLOSE, .inode = inode };
+
+    for (uint32_t i = 0; i < c->open_count; i++) {
+        if (c->open[i] == inode) {
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < CALLS_MAX; i++) {
+        if (c->pending[i].active && c->pending[i].message.inode == inode) {
+            return;
+        }
+    }
+    sim_trace(s, node, "closes inode %llu", (unsigned long long)inode);
+    send_message(s, node, &m);
+}
+
+static void close_one(struct sim *s, uint32_t node, uint32_t which)
+{
+    struct client *c = &world_of(s)->clients[node];
+    inode_id inode = c->open[which];
+
+    c->open[which] = c->open[--c->open_count];
+    send_close(s, node, inode);
+}
+
+static void begin_call(struct sim *s, uint32_t node, struct call *call)
+{
+    static const enum word words[] = { WORD_READ, WORD_READ, WORD_MAKE, WORD_UNLINK, WORD_OPEN };
+    struct world *w = world_of(s);
+
+    *call = (struct call){ .active = true, .started_ms = s->now_ms };
+    call->message.word = words[prng_below(&s->prng, ARRAY_COUNT(words))];
+    call->message.call = ++w->clients[node].calls;
+    call->message.name[0] = (char)('a' + prng_below(&s->prng, 4));
+    if (call->message.word == WORD_OPEN) {
+        uint32_t newest = w->made_count < 4 ? w->made_count : 4;
+
+        if (newest == 0) {
+            call->message.word = WORD_READ;
+        } else {
+            call->message.inode = w->made[w->made_count - 1 - prng_below(&s->prng, newest)];
+        }
+    }
+    send_message(s, node, &call->message);
+}
+
+static void run_think(struct sim *s, uint32_t node, uint64_t number)
+{
+    struct client *c = &world_of(s)->clients[node];
+    struct call *call = &c->pending[prng_below(&s->prng, CALLS_MAX)];
+
+    (void)number;
+    if (world_of(s)->quiet) {
+        return;
+    }
+    if (c->open_count > 0 && (c->open_count > 4 || prng_below(&s->prng, 4) == 0)) {
+        close_one(s, node, (uint32_t)prng_below(&s->prng, c->open_count));
+    } else if (!call->active) {
+        begin_call(s, node, call);
+    }
+    sim_after(s, node, prng_below(&s->prng, THINK_MS_MAX), run_think, 0);
+}
+
+static void client_start(struct sim *s, uint32_t node)
+{
+    struct world *w = world_of(s);
+    struct client *c = &w->clients[node];
+
+    memset(c, 0, sizeof(*c));
+    c->id = prng_next(&s->prng) | 1;
+    w->leave_until_ms[node] = 0;
+    run_connect(s, node, 0);
+    sim_after(s, node, 0, run_think, 0);
+    sim_after(s, node, SESSION_MS / 3, run_ask, 0);
+}
+
+static void client_down(struct sim *s, uint32_t node, uint32_t conn)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    if (c->conn == conn) {
+        c->conn = 0;
+        sim_after(s, node, prng_below(&s->prng, RECONNECT_MS), run_connect, 0);
+    }
+}
+
+/* Leave to cache counts from the moment when the request was sent. */
+static void take_leave(struct sim *s, uint32_t node, uint64_t sent_ms, uint32_t cache_ms)
+{
+    struct client *c = &world_of(s)->clients[node];
+    uint64_t from_ms = sim_canary(s, "from_reply") ? sim_clock_ms(s, node) : sent_ms;
+
+    if (cache_ms > 0 && c->cache_until_ms < from_ms + cache_ms) {
+        c->cache_until_ms = from_ms + cache_ms;
+    }
+}
+
+static void take_answer(struct sim *s, uint32_t node, struct call *call,
+                        const struct session_message *m)
+{
+    struct world *w = world_of(s);
+    struct client *c = &w->clients[node];
+
+    call->active = false;
+    take_leave(s, node, call->message.sent_ms, m->cache_ms);
+    if (m->status == 0 && call->message.word == WORD_OPEN) {
+        CHECK(c->open_count < OPENS_MAX);
+        c->open[c->open_count++] = call->message.inode;
+        sim_trace(s, node, "holds inode %llu open", (unsigned long long)call->message.inode);
+    }
+    if (m->status != 0 && call->message.word == WORD_OPEN) {
+        send_close(s, node, call->message.inode); /* A close may have relied on this open. */
+    }
+    if (m->status == MORSEL_NO_SESSION && w->healed_ms > 0 &&
+        call->started_ms > w->healed_ms + SETTLED_MS) {
+        (void)sim_fail(s, "%s has no session although all is well again", s->nodes[node].name);
+    }
+}
+
+static void client_receive(struct sim *s, uint32_t node, const struct sim_message *message)
+{
+    struct client *c = &world_of(s)->clients[node];
+    struct session_message m;
+
+    memcpy(&m, message->data, sizeof(m));
+    if (message->conn != c->conn) {
+        return;
+    }
+    if (c->asking && m.call == c->ask.call) {
+        c->asking = false;
+        take_leave(s, node, c->ask.sent_ms, m.cache_ms);
+        return;
+    }
+    for (uint32_t i = 0; i < CALLS_MAX; i++) {
+        if (c->pending[i].active && c->pending[i].message.call == m.call) {
+            take_answer(s, node, &c->pending[i], &m);
+            return;
+        }
+    }
+}
+
+/* ---- The scenario -------------------------------------------------------------------------------
+ */
+
+static const struct sim_actor client_actor = { client_start, NULL, client_receive, client_down };
+
+static void scenario_open(struct sim *s)
+{
+    static const char *const names[] = { "", "anna", "ben", "cleo", "dan" };
+    struct world *w = calloc(1, sizeof(*w));
+
+    CHECK(w != NULL);
+    s->world = w;
+    w->slow_persist = prng_below(&s->prng, 2) == 0;
+    w->client_count = 2 + (uint32_t)prng_below(&s->prng, CLIENTS_MAX - 1);
+    (void)sim_node_add(s, "meta", &sessions_manager, true);
+    db_init(&w->db, s, MANAGER);
+    sim_start(s, MANAGER);
+    for (uint32_t i = 1; i <= w->client_count; i++) {
+        uint32_t node = sim_node_add(s, names[i], &client_actor, true);
+
+        if (sim_canary(s, "wild_clocks")) {
+            s->nodes[node].drift_ppm = -150000;
+        }
+        sim_start_later(s, node, i == 1 ? 0 : prng_below(&s->prng, s->scenario->faults_ms));
+    }
+}
+
+static void scenario_close(struct sim *s)
+{
+    struct world *w = world_of(s);
+
+    session_table_free(w->sessions);
+    db_free(&w->db);
+    free(w);
+}
+
+static bool scenario_check(struct sim *s)
+{
+    if (!s->faulty && world_of(s)->healed_ms == 0) {
+        world_of(s)->healed_ms = s->now_ms;
+    }
+    return !s->failed;
+}
+
+static bool somebody_holds(const struct world *w, inode_id inode)
+{
+    for (uint32_t node = 1; node <= w->client_count; node++) {
+        for (uint32_t i = 0; i < w->clients[node].open_count; i++) {
+            if (w->clients[node].open[i] == inode) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Clients begin nothing new: calls end, and orphans that nobody holds go. */
+static bool scenario_finish(struct sim *s)
+{
+    struct world *w = world_of(s);
+    inode_id orphans[64];
+    struct errmsg err;
+    uint32_t count = 0;
+    int rv;
+
+    w->quiet = true;
+    if (!sim_run_until(s, s->now_ms + QUIET_MS)) {
+        return false;
+    }
+    rv = ns_orphans(w->db.ns, 1, orphans, 64, &count, &err);
+    CHECK(rv == 0);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!somebody_holds(w, orphans[i])) {
+            return sim_fail(s, "nobody holds the unlinked inode %llu, but it stays",
+                            (unsigned long long)orphans[i]);
+        }
+    }
+    for (uint32_t node = 1; node <= w->client_count; node++) {
+        for (uint32_t i = 0; i < CALLS_MAX; i++) {
+            if (w->clients[node].pending[i].active) {
+                return sim_fail(s, "%s waits in vain although all is well again",
+                                s->nodes[node].name);
+            }
+        }
+    }
+    return true;
+}
+
+static const char *const canaries[] = {
+    "old_connections", "from_reply", "grantee_unwritten", "no_grace", "wild_clocks",
+    "collects_held",   NULL
+};
+
+static const struct sim_scenario scenario = { .name = "sessions",
+                                              .faults_ms = 6000,
+                                              .healing_ms = 5500,
+                                              .open = scenario_open,
+                                              .close = scenario_close,
+                                              .check = scenario_check,
+                                              .finish = scenario_finish,
+                                              .canaries = canaries };
+
+int main(int argc, char **argv)
+{
+    static const struct sim_transcript transcripts[] = { { NULL, NULL } };
+
+    return sim_main(argc, argv, &scenario, transcripts);
+}
