@@ -61,13 +61,8 @@ skip() {
 cluster_cleanup() {
     local code=$? name directory
     trap - EXIT INT TERM
+    trap '' PIPE # Nobody may be reading any more; what was started must end all the same.
     set +e
-    if [ "$ended" != yes ] && [ -d "$work/log" ]; then
-        for name in "$work"/log/*; do
-            printf -- '---- %s\n' "${name##*/}"
-            tail -n 60 "$name"
-        done
-    fi
     for directory in "$work"/mnt/*; do
         mountpoint -q "$directory" 2>/dev/null || [ ! -e "$directory/." ] && umount -l "$directory" 2>/dev/null
     done
@@ -79,6 +74,12 @@ cluster_cleanup() {
     for directory in "${loop_mounts[@]}"; do
         umount -l "$directory" 2>/dev/null
     done
+    if [ "$ended" != yes ] && [ -d "$work/log" ]; then
+        for name in "$work"/log/*; do
+            printf -- '---- %s\n' "${name##*/}"
+            tail -n 60 "$name"
+        done
+    fi
     if [ -n "${KEEP:-}" ]; then
         echo "kept: $work"
     else
