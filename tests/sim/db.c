@@ -96,7 +96,9 @@ static void sync_begin(struct db *db)
     memcpy(db->served, db->waiting, db->waiting_count * sizeof(db->waiting[0]));
     db->served_count = db->waiting_count;
     db->waiting_count = 0;
-    sim_after(db->s, db->node, prng_below(&db->s->prng, DB_SYNC_MS_MAX + 1), run_sync_done, 0);
+    sim_after(db->s, db->node,
+              db->s->scripted ? DB_SYNC_MS_MAX : prng_below(&db->s->prng, DB_SYNC_MS_MAX + 1),
+              run_sync_done, 0);
 }
 
 static void run_sync_timer(struct sim *s, uint32_t node, uint64_t number)

@@ -19,7 +19,7 @@ enum {
     LIMIT_MS = HEARTBEAT_MS * MEMBERS_MISSED_MAX,
     CALL_MS = 1000,
     JOIN_MS_MAX = 6000, /* Servers are new at different times. */
-    RETRY_MS = 100,
+    RETRY_MS = 150,
     RECONNECT_MS = 50,
     PERSIST_MS_MAX = 20,
     REQUESTS_MAX = 4096,
@@ -516,14 +516,14 @@ static void scenario_open(struct sim *s)
 {
     static const char *const names[] = { "s1", "s2", "s3", "s4", "s5", "twin" };
     struct world *w = calloc(1, sizeof(*w));
-    uint32_t servers = 2 + (uint32_t)prng_below(&s->prng, PROCESSES_MAX - 2);
-    bool twin = prng_below(&s->prng, 2) == 0;
+    uint32_t servers = s->scripted ? 2 : 2 + (uint32_t)prng_below(&s->prng, PROCESSES_MAX - 2);
+    bool twin = s->scripted || prng_below(&s->prng, 2) == 0;
 
     CHECK(w != NULL);
     s->world = w;
     (void)sim_node_add(s, "meta", &manager_actor, true);
     db_init(&w->db, s, MANAGER);
-    w->slow_persist = prng_below(&s->prng, 2) == 0;
+    w->slow_persist = !s->scripted && prng_below(&s->prng, 2) == 0;
     w->process_count = servers + twin;
     sim_start(s, MANAGER);
     for (uint32_t i = 0; i < w->process_count; i++) {
@@ -532,7 +532,9 @@ static void scenario_open(struct sim *s)
             sim_node_add(s, names[is_twin ? PROCESSES_MAX - 1 : i], &process_actor, true);
 
         w->processes[node].token = is_twin ? 0 : i;
-        sim_start_later(s, node, i == 0 ? 0 : prng_below(&s->prng, JOIN_MS_MAX));
+        if (!s->scripted) {
+            sim_start_later(s, node, i == 0 ? 0 : prng_below(&s->prng, JOIN_MS_MAX));
+        }
     }
 }
 
@@ -584,17 +586,91 @@ static bool scenario_finish(struct sim *s)
 static const char *const canaries[] = { "speaks_before_durable", "no_tick", "gone_by_name", NULL };
 
 static const struct sim_scenario scenario = { .name = "members",
-                                              .faults_ms = 7000,
-                                              .healing_ms = 4500,
+                                              .faults_ms = 6000,
+                                              .healing_ms = 4000,
                                               .open = scenario_open,
                                               .close = scenario_close,
                                               .check = scenario_check,
                                               .finish = scenario_finish,
                                               .canaries = canaries };
 
+/* ---- Transcripts --------------------------------------------------------------------------------
+ */
+
+enum { S1 = 1, TWIN = 3 };
+
+static bool silence_and_return(struct sim *s)
+{
+    sim_start(s, S1);
+    sim_run_until(s, 500);
+    sim_partition(s, S1, 1000);
+    sim_run_until(s, 2000);
+    return sim_expect(s, "[    0] meta > start, 0 members known\n"
+                         "[    0] meta > persist server 1\n"
+                         "[    0] meta > up server 1\n"
+                         "[    0] meta > welcome server 1\n"
+                         "[   20] s1 > I am server 1\n"
+                         "[  500] s1 > ** cut off for 1000 ms\n"
+                         "[ 1020] meta > down server 1\n"
+                         "[ 1500] meta > up server 1\n");
+}
+
+static bool restart_of_the_manager(struct sim *s)
+{
+    sim_start(s, S1);
+    sim_run_until(s, 500);
+    sim_crash(s, MANAGER, false);
+    sim_run_until(s, 600);
+    sim_start(s, MANAGER);
+    sim_run_until(s, 1000);
+    return sim_expect(s, "[    0] meta > start, 0 members known\n"
+                         "[    0] meta > persist server 1\n"
+                         "[    0] meta > up server 1\n"
+                         "[    0] meta > welcome server 1\n"
+                         "[   20] s1 > I am server 1\n"
+                         "[  500] meta > ** process is killed\n"
+                         "[  500] s1 > ** connection 1 breaks\n"
+                         "[  600] meta > start, 1 members known\n"
+                         "[  623] meta > up server 1\n"
+                         "[  623] meta > welcome server 1\n"
+                         "[  643] s1 > I am server 1\n");
+}
+
+static bool two_processes_on_one_directory(struct sim *s)
+{
+    sim_start(s, S1);
+    sim_run_until(s, 100);
+    sim_start(s, TWIN);
+    sim_run_until(s, 200);
+    sim_crash(s, S1, false);
+    sim_run_until(s, 300);
+    sim_start(s, S1);
+    sim_run_until(s, 400);
+    return sim_expect(s, "[    0] meta > start, 0 members known\n"
+                         "[    0] meta > persist server 1\n"
+                         "[    0] meta > up server 1\n"
+                         "[    0] meta > welcome server 1\n"
+                         "[   20] s1 > I am server 1\n"
+                         "[  100] meta > refuse: another process serves this data directory from "
+                         "another address; stop it first\n"
+                         "[  200] s1 > ** process is killed\n"
+                         "[  200] s1 > ** connection 1 breaks\n"
+                         "[  209] meta > connection 1 of server 1 has ended\n"
+                         "[  250] meta > persist server 1\n"
+                         "[  250] meta > welcome server 1\n"
+                         "[  270] twin > I am server 1\n"
+                         "[  300] meta > refuse: another process serves this data directory from "
+                         "another address; stop it first\n");
+}
+
 int main(int argc, char **argv)
 {
-    static const struct sim_transcript transcripts[] = { { NULL, NULL } };
+    static const struct sim_transcript transcripts[] = {
+        { "silence_and_return", silence_and_return },
+        { "restart_of_the_manager", restart_of_the_manager },
+        { "two_processes_on_one_directory", two_processes_on_one_directory },
+        { NULL, NULL },
+    };
 
     return sim_main(argc, argv, &scenario, transcripts);
 }

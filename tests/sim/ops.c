@@ -23,7 +23,7 @@ enum {
     RETRY_MS = 60,
     TIMEOUT_MS = 3000, /* As io_timeout. */
     RECONNECT_MS = 50,
-    THINK_MS_MAX = 40,
+    THINK_MS_MAX = 60,
     APPLIED_MAX = 4096,
     REFUSED_MAX = 8192,
     KNOWN_MAX = 8
@@ -553,23 +553,35 @@ static void draw_change(struct sim *s, const struct client *c, struct change *ch
     draw_name(s, change->new_name);
 }
 
+static void begin(struct sim *s, uint32_t node, struct pending *p, const struct change *change)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    *p = (struct pending){ .active = true, .started_ms = s->now_ms };
+    p->message.word = WORD_CHANGE;
+    p->message.client = c->id;
+    p->message.sequence = op_numbers_take(&c->numbers);
+    p->message.answered = c->numbers.answered;
+    p->message.change = *change;
+    CHECK(p->message.sequence != 0);
+    send_message(s, node, &p->message);
+}
+
 /* Begin something new, or not. */
 static void run_think(struct sim *s, uint32_t node, uint64_t number)
 {
     struct client *c = &world_of(s)->clients[node];
     struct pending *p = &c->pending[prng_below(&s->prng, PENDING_MAX)];
+    struct change change;
 
     (void)number;
+    if (s->scripted) {
+        return;
+    }
     sim_after(s, node, prng_below(&s->prng, THINK_MS_MAX), run_think, 0);
     if (!p->active) {
-        *p = (struct pending){ .active = true, .started_ms = s->now_ms };
-        p->message.word = WORD_CHANGE;
-        p->message.client = c->id;
-        p->message.sequence = op_numbers_take(&c->numbers);
-        p->message.answered = c->numbers.answered;
-        CHECK(p->message.sequence != 0);
-        draw_change(s, c, &p->message.change);
-        send_message(s, node, &p->message);
+        draw_change(s, c, &change);
+        begin(s, node, p, &change);
     } else if (c->fsync == 0 && prng_below(&s->prng, 4) == 0) {
         c->fsync = s->now_ms + 1;
         send_fsync(s, node);
@@ -654,7 +666,13 @@ static void scenario_open(struct sim *s)
 
     CHECK(w != NULL);
     s->world = w;
-    w->datagrams = prng_below(&s->prng, 2) == 0;
+    w->datagrams = s->scripted || prng_below(&s->prng, 2) == 0;
+    if (sim_canary(s, "old_connections")) { /* A rare meeting: make it likely. */
+        w->datagrams = false;
+        s->options.late_permille = 1000;
+        s->options.break_permille = 100;
+        s->options.delay_ms_max = 200;
+    }
     w->client_count = 1 + (uint32_t)prng_below(&s->prng, CLIENTS_MAX);
     (void)sim_node_add(s, "meta", &manager_actor, true);
     db_init(&w->db, s, MANAGER);
@@ -695,17 +713,80 @@ static const char *const canaries[] = { "no_window",    "empty_window",    "lyin
                                         "early_return", "old_connections", NULL };
 
 static const struct sim_scenario scenario = { .name = "ops",
-                                              .faults_ms = 4000,
-                                              .healing_ms = 4500,
+                                              .faults_ms = 2500,
+                                              .healing_ms = 3500,
                                               .open = scenario_open,
                                               .close = scenario_close,
                                               .check = scenario_check,
                                               .finish = scenario_finish,
                                               .canaries = canaries };
 
+/* ---- Transcripts --------------------------------------------------------------------------------
+ */
+
+enum { ANNA = 1 };
+
+/* The change arrives, its answer does not. */
+static void ask_in_vain(struct sim *s, enum change_kind kind)
+{
+    struct change change = { .kind = kind, .parent = INODE_ROOT, .name = "a" };
+
+    begin(s, ANNA, &world_of(s)->clients[ANNA].pending[0], &change);
+    s->options.loss_permille = 1000;
+    sim_run_until(s, s->now_ms + 1);
+    s->options.loss_permille = 0;
+}
+
+static bool a_lost_answer(struct sim *s)
+{
+    ask_in_vain(s, CHANGE_MAKE_FILE);
+    sim_run_until(s, 200);
+    ask_in_vain(s, CHANGE_MAKE_FILE);
+    sim_run_until(s, 400);
+    return sim_expect(s, "[    0] meta > start behind operation 1 of 1\n"
+                         "[    0] meta > anna 1: done\n"
+                         "[   60] meta > anna 1: done (again)\n"
+                         "[  200] meta > anna 2: MORSEL_EXIST\n"
+                         "[  240] meta > anna 2: MORSEL_EXIST\n");
+}
+
+static bool a_lost_answer_and_a_restart(struct sim *s)
+{
+    ask_in_vain(s, CHANGE_MAKE_FILE);
+    sim_crash(s, MANAGER, false);
+    sim_run_until(s, 100);
+    sim_start(s, MANAGER);
+    sim_run_until(s, 200);
+    return sim_expect(s, "[    0] meta > start behind operation 1 of 1\n"
+                         "[    0] meta > anna 1: done\n"
+                         "[    1] meta > ** process is killed\n"
+                         "[  100] meta > start behind operation 3 of 3\n"
+                         "[  120] meta > anna 1: done (again)\n");
+}
+
+static bool a_lost_answer_and_a_loss_of_power(struct sim *s)
+{
+    ask_in_vain(s, CHANGE_MAKE_FILE);
+    sim_crash(s, MANAGER, true);
+    sim_run_until(s, 100);
+    sim_start(s, MANAGER);
+    sim_run_until(s, 200);
+    return sim_expect(s, "[    0] meta > start behind operation 1 of 1\n"
+                         "[    0] meta > anna 1: done\n"
+                         "[    1] meta > ** power is lost\n"
+                         "[    1] meta > 0 of 1 unsynced batches survived\n"
+                         "[  100] meta > start behind operation 2 of 3\n"
+                         "[  120] meta > anna 1: done\n");
+}
+
 int main(int argc, char **argv)
 {
-    static const struct sim_transcript transcripts[] = { { NULL, NULL } };
+    static const struct sim_transcript transcripts[] = {
+        { "a_lost_answer", a_lost_answer },
+        { "a_lost_answer_and_a_restart", a_lost_answer_and_a_restart },
+        { "a_lost_answer_and_a_loss_of_power", a_lost_answer_and_a_loss_of_power },
+        { NULL, NULL },
+    };
 
     return sim_main(argc, argv, &scenario, transcripts);
 }

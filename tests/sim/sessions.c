@@ -14,7 +14,7 @@
 
 enum {
     RECONNECT_MS = 50,
-    THINK_MS_MAX = 120,
+    THINK_MS_MAX = 150,
     QUIET_MS = 1500,
     SETTLED_MS = 3500 /* After healing: what was stuck has come through. */
 };
@@ -156,25 +156,31 @@ static void close_one(struct sim *s, uint32_t node, uint32_t which)
     send_close(s, node, inode);
 }
 
-static void begin_call(struct sim *s, uint32_t node, struct call *call)
+static void begin_call(struct sim *s, uint32_t node, struct call *call, enum word word, char name,
+                       inode_id inode)
+{
+    *call = (struct call){ .active = true, .started_ms = s->now_ms };
+    call->message.word = word;
+    call->message.call = ++world_of(s)->clients[node].calls;
+    call->message.name[0] = name;
+    call->message.inode = inode;
+    send_message(s, node, &call->message);
+}
+
+static void draw_call(struct sim *s, uint32_t node, struct call *call)
 {
     static const enum word words[] = { WORD_READ, WORD_READ, WORD_MAKE, WORD_UNLINK, WORD_OPEN };
-    struct world *w = world_of(s);
+    const struct world *w = world_of(s);
+    enum word word = words[prng_below(&s->prng, ARRAY_COUNT(words))];
+    char name = (char)('a' + prng_below(&s->prng, 4));
+    uint32_t newest = w->made_count < 4 ? w->made_count : 4;
+    inode_id inode = INODE_NONE;
 
-    *call = (struct call){ .active = true, .started_ms = s->now_ms };
-    call->message.word = words[prng_below(&s->prng, ARRAY_COUNT(words))];
-    call->message.call = ++w->clients[node].calls;
-    call->message.name[0] = (char)('a' + prng_below(&s->prng, 4));
-    if (call->message.word == WORD_OPEN) {
-        uint32_t newest = w->made_count < 4 ? w->made_count : 4;
-
-        if (newest == 0) {
-            call->message.word = WORD_READ;
-        } else {
-            call->message.inode = w->made[w->made_count - 1 - prng_below(&s->prng, newest)];
-        }
+    if (word == WORD_OPEN && newest > 0) {
+        inode = w->made[w->made_count - 1 - prng_below(&s->prng, newest)];
     }
-    send_message(s, node, &call->message);
+    begin_call(s, node, call, inode == INODE_NONE && word == WORD_OPEN ? WORD_READ : word, name,
+               inode);
 }
 
 static void run_think(struct sim *s, uint32_t node, uint64_t number)
@@ -189,7 +195,7 @@ static void run_think(struct sim *s, uint32_t node, uint64_t number)
     if (c->open_count > 0 && (c->open_count > 4 || prng_below(&s->prng, 4) == 0)) {
         close_one(s, node, (uint32_t)prng_below(&s->prng, c->open_count));
     } else if (!call->active) {
-        begin_call(s, node, call);
+        draw_call(s, node, call);
     }
     sim_after(s, node, prng_below(&s->prng, THINK_MS_MAX), run_think, 0);
 }
@@ -284,7 +290,13 @@ static void scenario_open(struct sim *s)
 
     CHECK(w != NULL);
     s->world = w;
-    w->slow_persist = prng_below(&s->prng, 2) == 0;
+    if (sim_canary(s, "old_connections")) { /* A rare meeting: make it likely. */
+        s->options.late_permille = 1000;
+        s->options.break_permille = 60;
+        s->options.delay_ms_max = 200;
+    }
+    w->quiet = s->scripted;
+    w->slow_persist = !s->scripted && prng_below(&s->prng, 2) == 0;
     w->client_count = 2 + (uint32_t)prng_below(&s->prng, CLIENTS_MAX - 1);
     (void)sim_node_add(s, "meta", &sessions_manager, true);
     db_init(&w->db, s, MANAGER);
@@ -295,7 +307,9 @@ static void scenario_open(struct sim *s)
         if (sim_canary(s, "wild_clocks")) {
             s->nodes[node].drift_ppm = -150000;
         }
-        sim_start_later(s, node, i == 1 ? 0 : prng_below(&s->prng, s->scenario->faults_ms));
+        if (!s->scripted) {
+            sim_start_later(s, node, i == 1 ? 0 : prng_below(&s->prng, s->scenario->faults_ms));
+        }
     }
 }
 
@@ -366,17 +380,94 @@ static const char *const canaries[] = {
 };
 
 static const struct sim_scenario scenario = { .name = "sessions",
-                                              .faults_ms = 6000,
-                                              .healing_ms = 5500,
+                                              .faults_ms = 4000,
+                                              .healing_ms = 4000,
                                               .open = scenario_open,
                                               .close = scenario_close,
                                               .check = scenario_check,
                                               .finish = scenario_finish,
                                               .canaries = canaries };
 
+/* ---- Transcripts --------------------------------------------------------------------------------
+ */
+
+enum { ANNA = 1, BEN = 2 };
+
+static void tell(struct sim *s, uint32_t node, enum word word, inode_id inode)
+{
+    begin_call(s, node, &world_of(s)->clients[node].pending[0], word, 'a', inode);
+    sim_run_until(s, s->now_ms + 1);
+}
+
+static bool a_second_client_waits(struct sim *s)
+{
+    sim_start(s, ANNA);
+    sim_run_until(s, 300);
+    tell(s, ANNA, WORD_READ, INODE_NONE);
+    sim_start(s, BEN);
+    sim_run_until(s, 2000);
+    return sim_expect(s, "[    0] meta > start\n"
+                         "[    0] meta > admit anna\n"
+                         "[    0] meta > persist that anna may cache\n"
+                         "[ 1400] meta > admit ben\n"
+                         "[ 1400] meta > persist that nobody may cache\n");
+}
+
+static bool a_sole_client_need_not_wait_after_a_restart(struct sim *s)
+{
+    sim_start(s, ANNA);
+    sim_run_until(s, 300);
+    sim_crash(s, MANAGER, false);
+    sim_run_until(s, 400);
+    sim_start(s, MANAGER);
+    sim_start(s, BEN);
+    sim_run_until(s, 2000);
+    return sim_expect(s, "[    0] meta > start\n"
+                         "[    0] meta > admit anna\n"
+                         "[    0] meta > persist that anna may cache\n"
+                         "[  300] meta > ** process is killed\n"
+                         "[  300] anna > ** connection 1 breaks\n"
+                         "[  400] meta > start, grace begins\n"
+                         "[  447] meta > admit anna\n"
+                         "[ 1500] meta > admit ben\n"
+                         "[ 1500] meta > persist that nobody may cache\n");
+}
+
+static bool an_open_file_outlives_name_and_manager(struct sim *s)
+{
+    sim_start(s, ANNA);
+    sim_run_until(s, 1);
+    tell(s, ANNA, WORD_MAKE, INODE_NONE);
+    tell(s, ANNA, WORD_OPEN, world_of(s)->made[0]);
+    tell(s, ANNA, WORD_UNLINK, INODE_NONE);
+    sim_run_until(s, 300);
+    sim_crash(s, MANAGER, false);
+    sim_start(s, MANAGER);
+    sim_run_until(s, 3000);
+    close_one(s, ANNA, 0);
+    sim_run_until(s, 3100);
+    return sim_expect(s, "[    0] meta > start\n"
+                         "[    0] meta > admit anna\n"
+                         "[    0] meta > persist that anna may cache\n"
+                         "[    2] anna > holds inode 131074 open\n"
+                         "[  300] meta > ** process is killed\n"
+                         "[  300] anna > ** connection 1 breaks\n"
+                         "[  300] meta > start, grace begins\n"
+                         "[  314] meta > admit anna\n"
+                         "[ 2700] meta > grace is over\n"
+                         "[ 3000] anna > closes inode 131074\n"
+                         "[ 3000] meta > inode 131074 is gone for good\n");
+}
+
 int main(int argc, char **argv)
 {
-    static const struct sim_transcript transcripts[] = { { NULL, NULL } };
+    static const struct sim_transcript transcripts[] = {
+        { "a_second_client_waits", a_second_client_waits },
+        { "a_sole_client_need_not_wait_after_a_restart",
+          a_sole_client_need_not_wait_after_a_restart },
+        { "an_open_file_outlives_name_and_manager", an_open_file_outlives_name_and_manager },
+        { NULL, NULL },
+    };
 
     return sim_main(argc, argv, &scenario, transcripts);
 }

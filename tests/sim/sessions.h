@@ -9,7 +9,7 @@
 enum {
     MANAGER = 0,
     CLIENTS_MAX = 4,
-    SESSION_MS = 1500,
+    SESSION_MS = 2400,
     PERSIST_MS_MAX = 10,
     OPENS_MAX = 8,
     CALLS_MAX = 4,
@@ -87,6 +87,7 @@ struct world
      * clock; when the manager heard from it last, on the manager's. */
     uint64_t leave_until_ms[CLIENTS_MAX + 1];
     uint64_t heard_ms[CLIENTS_MAX + 1];
+    client_id admitted[CLIENTS_MAX + 1]; /* For the trace: who is told of only once. */
     uint64_t healed_ms;
     bool quiet; /* Clients begin nothing new. */
 };

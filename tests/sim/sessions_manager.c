@@ -122,27 +122,49 @@ static void run_persist(struct sim *s, uint32_t node, uint64_t client)
     }
 }
 
-static const char *name_of(struct sim *s, client_id client)
+/* 0: a client whose process has ended. */
+static uint32_t node_of(struct sim *s, client_id client)
 {
-    for (uint32_t node = 1; node <= world_of(s)->client_count; node++) {
-        if (world_of(s)->clients[node].id == client) {
-            return s->nodes[node].name;
+    const struct world *w = world_of(s);
+
+    for (uint32_t node = 1; node <= w->client_count; node++) {
+        if (w->clients[node].id == client) {
+            return node;
         }
     }
-    return "somebody who is no more";
+    return 0;
+}
+
+static const char *name_of(struct sim *s, client_id client)
+{
+    uint32_t node = node_of(s, client);
+
+    return node == 0 ? "somebody who is no more" : s->nodes[node].name;
+}
+
+static void note_admitted(struct sim *s, client_id client)
+{
+    struct world *w = world_of(s);
+    uint32_t node = node_of(s, client);
+
+    if (w->admitted[node] != client) {
+        sim_trace(s, MANAGER, "admit %s", name_of(s, client));
+    }
+    w->admitted[node] = client;
 }
 
 static void perform(struct sim *s, const struct session_action *action)
 {
     switch (action->type) {
     case SESSION_ADMIT:
-        sim_trace(s, MANAGER, "admit %s", name_of(s, action->client));
+        note_admitted(s, action->client);
         release_parked(s, action->client, 0);
         break;
     case SESSION_REFUSE:
         release_parked(s, action->client, action->status);
         break;
     case SESSION_END:
+        world_of(s)->admitted[node_of(s, action->client)] = 0;
         sim_trace(s, MANAGER, "%s %s", name_of(s, action->client),
                   action->status == 0 ? "has left" : "was silent too long");
         release_parked(s, action->client, MORSEL_NO_SESSION);
@@ -286,6 +308,7 @@ static void client_gone(struct sim *s, client_id client)
     struct session_event event = { .now_ms = sim_clock_ms(s, MANAGER), .type = SESSION_GONE };
 
     event.client = client;
+    world_of(s)->admitted[node_of(s, client)] = 0;
     sim_trace(s, MANAGER, "a connection of %s has ended", name_of(s, client));
     manager_step(s, &event);
     release_parked(s, client, MORSEL_NO_SESSION);
@@ -377,6 +400,7 @@ static void manager_start(struct sim *s, uint32_t node)
     w->timer_ms = UINT64_MAX;
     w->parked_count = 0;
     memset(w->heard_ms, 0, sizeof(w->heard_ms));
+    memset(w->admitted, 0, sizeof(w->admitted));
     sim_trace(s, node, "start%s", options.fresh ? "" : ", grace begins");
     manager_step(s, &tick);
 }

@@ -26,19 +26,31 @@ struct sim_options sim_options_draw(struct prng *prng)
     return o;
 }
 
-void sim_open(struct sim *s, const struct sim_scenario *scenario, uint64_t seed, const char *canary,
-              bool tracing)
+static void init(struct sim *s, const struct sim_scenario *scenario, uint64_t seed)
 {
     memset(s, 0, sizeof(*s));
     s->seed = seed;
     s->scenario = scenario;
-    s->canary = canary;
-    s->tracing = tracing;
     s->digest = 14695981039346656037U;
     prng_seed(&s->prng, seed);
     heap_init(&s->queue);
     buf_init(&s->trace);
+}
+
+void sim_open(struct sim *s, const struct sim_scenario *scenario, uint64_t seed, const char *canary,
+              bool tracing)
+{
+    init(s, scenario, seed);
+    s->canary = canary;
+    s->tracing = tracing;
     s->options = sim_options_draw(&s->prng);
+    scenario->open(s);
+}
+
+void sim_open_scripted(struct sim *s, const struct sim_scenario *scenario)
+{
+    init(s, scenario, 1);
+    s->tracing = s->scripted = true;
     scenario->open(s);
 }
 

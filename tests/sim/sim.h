@@ -116,6 +116,8 @@ struct sim
     struct sim_conn *conns;
     uint32_t conn_count, conn_capacity;
     bool faulty;
+    bool scripted; /* A transcript: the scenario's nodes are there, and do only what they are told.
+                    */
 
     bool tracing;
     struct buf trace;
@@ -129,9 +131,12 @@ struct sim
 /* ---- A history ---------------------------------------------------------------------------------
  */
 
-/* Options are drawn from the seed; a transcript test changes them afterwards. Nothing runs yet. */
+/* Options are drawn from the seed. Nothing runs yet. */
 void sim_open(struct sim *s, const struct sim_scenario *scenario, uint64_t seed, const char *canary,
               bool tracing);
+
+/* For a transcript: traced, without faults, delays and drift. */
+void sim_open_scripted(struct sim *s, const struct sim_scenario *scenario);
 void sim_close(struct sim *s);
 
 /* Run the next event and the checker. False: nothing is left to happen, or a check failed. */

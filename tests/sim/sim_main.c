@@ -154,11 +154,7 @@ static bool run_transcripts(const struct sim_scenario *scenario, const struct si
 
         CHECK(s != NULL);
         note_running(scenario, 1, NULL);
-        sim_open(s, scenario, 1, NULL, true);
-        s->options = (struct sim_options){ .delay_ms_max = 0 };
-        for (uint32_t i = 0; i < s->node_count; i++) {
-            s->nodes[i].drift_ppm = 0;
-        }
+        sim_open_scripted(s, scenario);
         passed = t->run(s) && !s->failed;
         (void)printf("sim_%s: transcript %s: %s\n", scenario->name, t->name,
                      passed ? "as expected" : s->failure);
