@@ -300,6 +300,17 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
     conn_drop(conn);
 }
 
+/* Both ends are this socket: see choose_port() in rpc_serve_uv.c. */
+static bool is_connected_to_itself(struct conn *conn, const struct sockaddr_storage *peer)
+{
+    struct sockaddr_storage own;
+    int size = sizeof(own);
+
+    memset(&own, 0, sizeof(own));
+    return uv_tcp_getsockname(&conn->tcp, (struct sockaddr *)&own, &size) == 0 &&
+           memcmp(&own, peer, (size_t)size) == 0;
+}
+
 int conn_established(struct conn *conn)
 {
     struct sockaddr_storage address;
@@ -307,6 +318,7 @@ int conn_established(struct conn *conn)
     char host[48] = "?";
     uint16_t port = 0;
 
+    memset(&address, 0, sizeof(address));
     if (uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &size) == 0) {
         (void)uv_ip_name((struct sockaddr *)&address, host, sizeof(host));
         port = address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
@@ -314,6 +326,9 @@ int conn_established(struct conn *conn)
     }
     (void)snprintf(conn->peer, sizeof(conn->peer),
                    address.ss_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host, ntohs(port));
+    if (is_connected_to_itself(conn, &address)) {
+        return UV_ECONNREFUSED;
+    }
     (void)uv_tcp_nodelay(&conn->tcp, 1);
     (void)uv_tcp_keepalive(&conn->tcp, 1, 5);
     if (uv_fileno(&conn->handle, &fd) == 0) {

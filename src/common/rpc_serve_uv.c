@@ -6,8 +6,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { LISTEN_BACKLOG = 512, RECENT_TEXT_MAX = 256 };
+enum {
+    LISTEN_BACKLOG = 512,
+    RECENT_TEXT_MAX = 256,
+    PORT_MIN = 16384,
+    PORT_MAX = 32768,
+    PORT_TRIES = 64
+};
 
 struct rpc_server
 {
@@ -412,11 +419,41 @@ static void name_server(struct rpc_server *server)
     }
 }
 
+/* "Any port" is one below the range from which the kernel takes the ports of outgoing connections:
+ * a client that tries and tries to reach a server that is down would sooner or later be given the
+ * server's own port, connect to itself, and keep the port from the server that comes back. Leaves
+ * the choice to the kernel when all are taken. */
+static void choose_port(struct rpc_server *server, struct sockaddr_storage *address)
+{
+    uint16_t *port = address->ss_family == AF_INET6 ? &((struct sockaddr_in6 *)address)->sin6_port
+                                                    : &((struct sockaddr_in *)address)->sin_port;
+    uint16_t draw = 0;
+    int fd = *port != 0 ? -1 : socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+    if (fd < 0) {
+        return;
+    }
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    for (unsigned i = 0; i < PORT_TRIES; i++) {
+        (void)uv_random(NULL, NULL, &draw, sizeof(draw), 0, NULL);
+        *port = htons((uint16_t)(PORT_MIN + draw % (PORT_MAX - PORT_MIN)));
+        if (bind(fd, (struct sockaddr *)address, sizeof(*address)) == 0) {
+            if (uv_tcp_open(&server->tcp, fd) != 0) {
+                (void)close(fd);
+            }
+            return;
+        }
+    }
+    (void)close(fd);
+    *port = 0;
+}
+
 int rpc_listen(struct rpc *rpc, const char *address, const struct rpc_server_hooks *hooks,
                struct rpc_server **server_out, struct errmsg *err)
 {
     struct sockaddr_storage socket_address;
     struct rpc_server *server;
+    uv_os_fd_t fd;
     int rv = resolve(rpc, address, &socket_address, err);
 
     *server_out = NULL;
@@ -436,7 +473,10 @@ int rpc_listen(struct rpc *rpc, const char *address, const struct rpc_server_hoo
     list_init(&server->conns);
     list_push_back(&rpc->servers, &server->node);
     rpc->handles++;
-    rv = uv_tcp_bind(&server->tcp, (struct sockaddr *)&socket_address, 0);
+    choose_port(server, &socket_address);
+    rv = uv_fileno(&server->handle, &fd) == 0
+             ? 0
+             : uv_tcp_bind(&server->tcp, (struct sockaddr *)&socket_address, 0);
     if (rv == 0) {
         rv = uv_listen(&server->stream, LISTEN_BACKLOG, on_connection);
     }

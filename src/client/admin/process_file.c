@@ -17,7 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4096, READY_FD = 3 };
+enum {
+    PATH_BYTES = 4096,
+    READY_FD = 3,
+    ENDING_MS_MAX = 10000 /* A killed process may take so long to let go of the disk. */
+};
 
 void process_find_program(const char *name, char *path, size_t path_max)
 {
@@ -40,123 +44,6 @@ void process_find_program(const char *name, char *path, size_t path_max)
         }
     }
     (void)snprintf(path, path_max, "%s", name);
-}
-
-/* ---- Remembering ------------------------------------------------------------------------------
- */
-
-/* Field 22 of /proc/PID/stat, clock ticks after boot; the second field may hold blanks and
- * brackets. */
-static bool read_start_time(pid_t pid, unsigned long long *ticks_out)
-{
-    char path[64];
-    char text[1024];
-    const char *at;
-    FILE *file;
-    size_t count;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    file = fopen(path, "re");
-    if (file == NULL) {
-        return false;
-    }
-    count = fread(text, 1, sizeof(text) - 1, file);
-    (void)fclose(file);
-    text[count] = '\0';
-    at = strrchr(text, ')');
-    if (at == NULL || at[1] != ' ' || at[2] == 'Z') {
-        return false; /* A zombie runs no more. */
-    }
-    at += 2; /* Field 3 */
-    for (int field = 3; field < 22; field++) {
-        at = strchr(at, ' ');
-        if (at == NULL) {
-            return false;
-        }
-        at++;
-    }
-    return sscanf(at, "%llu", ticks_out) == 1;
-}
-
-static void read_boot_id(char text[64])
-{
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-    text[0] = '\0';
-    if (file == NULL || fgets(text, 64, file) == NULL) {
-        text[0] = '\0';
-    }
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    text[strcspn(text, "\n")] = '\0';
-}
-
-static int write_pid_file(const char *path, pid_t pid, struct errmsg *err)
-{
-    unsigned long long ticks;
-    char boot[64];
-    FILE *file;
-    bool good;
-
-    read_boot_id(boot);
-    file = fopen(path, "we");
-    good = file != NULL && read_start_time(pid, &ticks) &&
-           fprintf(file, "%d %llu %s\n", (int)pid, ticks, boot) > 0;
-    if (file != NULL && fclose(file) != 0) {
-        good = false;
-    }
-    if (!good) {
-        errmsg_set(err, "%s: cannot be written: %s", path, strerror(errno));
-        return MORSEL_IO;
-    }
-    return 0;
-}
-
-pid_t process_running(const char *pid_file)
-{
-    unsigned long long ticks;
-    unsigned long long ticks_now;
-    char boot[64] = "";
-    char boot_now[64];
-    int pid = 0;
-    FILE *file = fopen(pid_file, "re");
-    bool good;
-
-    if (file == NULL) {
-        return 0;
-    }
-    good = fscanf(file, "%d %llu %63s", &pid, &ticks, boot) == 3;
-    (void)fclose(file);
-    read_boot_id(boot_now);
-    if (!good || pid <= 1 || strcmp(boot, boot_now) != 0 || !read_start_time(pid, &ticks_now) ||
-        ticks != ticks_now) {
-        return 0;
-    }
-    return pid;
-}
-
-/* ---- Starting ---------------------------------------------------------------------------------
- */
-
-/* In the child: a session of its own, no terminal, the pipe as descriptor 3, nothing else. Only
- * _exit() leads out. */
-static _Noreturn void become(const struct process_start *start, int ready_fd)
-{
-    int null_fd = open("/dev/null", O_RDONLY);
-    int log_fd = open(start->log, O_WRONLY | O_CREAT | O_APPEND, 0644);
-
-    if (null_fd < 0 || log_fd < 0 || setsid() < 0 || dup2(ready_fd, READY_FD + 100) < 0 ||
-        dup2(null_fd, STDIN_FILENO) < 0 || dup2(log_fd, STDOUT_FILENO) < 0 ||
-        dup2(log_fd, STDERR_FILENO) < 0 || dup2(READY_FD + 100, READY_FD) < 0) {
-        _exit(126);
-    }
-    if (close_range(READY_FD + 1, ~0U, 0) != 0 || setenv("MORSEL_READY_FD", "3", 1) != 0) {
-        _exit(126);
-    }
-    (void)execvp(start->argv[0], start->argv);
-    (void)dprintf(STDERR_FILENO, "%s: cannot be started: %s\n", start->argv[0], strerror(errno));
-    _exit(127);
 }
 
 static int64_t monotonic_ms(void)
@@ -183,6 +70,172 @@ static bool wait_readable(int fd, int64_t deadline_ms)
             return false;
         }
     }
+}
+
+/* A process that was killed still holds its ports and locks until the last of its threads has
+ * ended, and one of them may be waiting for the disk. */
+static void wait_ended(pid_t pid)
+{
+    int pidfd = pidfd_open(pid, 0);
+
+    if (pidfd >= 0) {
+        (void)wait_readable(pidfd, monotonic_ms() + ENDING_MS_MAX);
+        (void)close(pidfd);
+    }
+}
+
+/* ---- Remembering ------------------------------------------------------------------------------
+ */
+
+struct process_state
+{
+    unsigned long long start_ticks; /* Field 22 of /proc/PID/stat: clock ticks after boot. */
+    bool ending;                    /* A zombie, on its way out, or killed. */
+};
+
+/* SIGKILL is pending for the whole process: it will not do anything any more. */
+static bool is_killed(pid_t pid)
+{
+    char path[64], line[128];
+    unsigned long long pending = 0;
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        unsigned long long bits;
+
+        if (sscanf(line, "ShdPnd: %llx", &bits) == 1 || sscanf(line, "SigPnd: %llx", &bits) == 1) {
+            pending |= bits;
+        }
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return (pending >> (SIGKILL - 1) & 1) != 0;
+}
+
+/* The second field of the line may hold blanks and brackets. */
+static bool read_state(pid_t pid, struct process_state *state)
+{
+    enum { PF_EXITING = 4 }; /* Of field 9, the kernel's flags. */
+    char path[64];
+    char text[1024];
+    unsigned long flags = 0;
+    const char *at;
+    FILE *file;
+    size_t count;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    file = fopen(path, "re");
+    if (file == NULL) {
+        return false;
+    }
+    count = fread(text, 1, sizeof(text) - 1, file);
+    (void)fclose(file);
+    text[count] = '\0';
+    at = strrchr(text, ')');
+    if (at == NULL || at[1] != ' ') {
+        return false;
+    }
+    state->ending = at[2] == 'Z' || is_killed(pid);
+    at += 2; /* Field 3 */
+    for (int field = 3; field < 22; field++) {
+        at = strchr(at, ' ');
+        if (at == NULL) {
+            return false;
+        }
+        at++;
+        if (field + 1 == 9 && sscanf(at, "%lu", &flags) == 1 && (flags & PF_EXITING) != 0) {
+            state->ending = true;
+        }
+    }
+    return sscanf(at, "%llu", &state->start_ticks) == 1;
+}
+
+static void read_boot_id(char text[64])
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    text[0] = '\0';
+    if (file == NULL || fgets(text, 64, file) == NULL) {
+        text[0] = '\0';
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    text[strcspn(text, "\n")] = '\0';
+}
+
+static int write_pid_file(const char *path, pid_t pid, struct errmsg *err)
+{
+    struct process_state state;
+    char boot[64];
+    FILE *file;
+    bool good;
+
+    read_boot_id(boot);
+    file = fopen(path, "we");
+    good = file != NULL && read_state(pid, &state) &&
+           fprintf(file, "%d %llu %s\n", (int)pid, state.start_ticks, boot) > 0;
+    if (file != NULL && fclose(file) != 0) {
+        good = false;
+    }
+    if (!good) {
+        errmsg_set(err, "%s: cannot be written: %s", path, strerror(errno));
+        return MORSEL_IO;
+    }
+    return 0;
+}
+
+pid_t process_running(const char *pid_file)
+{
+    struct process_state state;
+    unsigned long long ticks;
+    char boot[64] = "";
+    char boot_now[64];
+    int pid = 0;
+    FILE *file = fopen(pid_file, "re");
+    bool good;
+
+    if (file == NULL) {
+        return 0;
+    }
+    good = fscanf(file, "%d %llu %63s", &pid, &ticks, boot) == 3;
+    (void)fclose(file);
+    read_boot_id(boot_now);
+    if (!good || pid <= 1 || strcmp(boot, boot_now) != 0 || !read_state(pid, &state) ||
+        state.start_ticks != ticks) {
+        return 0;
+    }
+    if (state.ending) {
+        wait_ended(pid);
+        return 0;
+    }
+    return pid;
+}
+
+/* ---- Starting ---------------------------------------------------------------------------------
+ */
+
+/* In the child: a session of its own, no terminal, the pipe as descriptor 3, nothing else. Only
+ * _exit() leads out. */
+static _Noreturn void become(const struct process_start *start, int ready_fd)
+{
+    int null_fd = open("/dev/null", O_RDONLY);
+    int log_fd = open(start->log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+
+    if (null_fd < 0 || log_fd < 0 || setsid() < 0 || dup2(ready_fd, READY_FD + 100) < 0 ||
+        dup2(null_fd, STDIN_FILENO) < 0 || dup2(log_fd, STDOUT_FILENO) < 0 ||
+        dup2(log_fd, STDERR_FILENO) < 0 || dup2(READY_FD + 100, READY_FD) < 0) {
+        _exit(126);
+    }
+    if (close_range(READY_FD + 1, ~0U, 0) != 0 || setenv("MORSEL_READY_FD", "3", 1) != 0) {
+        _exit(126);
+    }
+    (void)execvp(start->argv[0], start->argv);
+    (void)dprintf(STDERR_FILENO, "%s: cannot be started: %s\n", start->argv[0], strerror(errno));
+    _exit(127);
 }
 
 /* Read up to the newline. MORSEL_UNREACHABLE: the other end was closed first. */
