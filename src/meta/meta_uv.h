@@ -57,6 +57,8 @@ struct meta
     uint32_t handles; /* Open libuv handles while closing. */
     bool broken_logged;
     bool space_low; /* The disk of the database is nearly full: nothing new is taken. */
+    struct sync_waiter grantee_waiter; /* Of the one record of who may cache that is under way. */
+    client_id grantee;
     uv_timer_t space_timer;
     uv_fs_t space_request;
     bool space_busy;

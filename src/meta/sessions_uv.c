@@ -133,16 +133,28 @@ void meta_release_waiting(struct meta *meta, client_id client, int status)
     }
 }
 
+static void on_grantee_durable(struct sync_waiter *waiter, int status)
+{
+    struct meta *meta = CONTAINER_OF(waiter, struct meta, grantee_waiter);
+    struct session_event event = { .now_ms = uv_now(meta->loop), .type = SESSION_PERSISTED };
+
+    event.client = meta->grantee;
+    if (status == 0 && !meta->closing) {
+        meta_session_step(meta, &event);
+    }
+}
+
+/* A loss of power must not take the record back while its client caches. */
 static void persist_grantee(struct meta *meta, client_id client)
 {
     struct meta_op op = { .kind = OP_GRANTEE, .time_ns = meta_clock_ns() };
-    struct session_event event = { .now_ms = uv_now(meta->loop), .type = SESSION_PERSISTED };
     struct errmsg err = { "" };
 
     op.grantee.client = client;
-    event.client = client;
     if (meta_execute(meta, &op, &err) == 0) {
-        meta_session_step(meta, &event);
+        meta->grantee = client;
+        list_init(&meta->grantee_waiter.node);
+        sync_wait(&meta->sync, &meta->grantee_waiter, on_grantee_durable);
     }
 }
 

@@ -37,7 +37,6 @@ static void on_work_done(uv_work_t *work, int uv_status)
     struct list *node;
 
     CHECK(uv_status == 0); /* It is never cancelled. */
-    s->running = false;
     s->syncs++;
     if (s->status != 0) {
         s->failed(s->data, s->status, &s->err);
@@ -47,6 +46,7 @@ static void on_work_done(uv_work_t *work, int uv_status)
 
         waiter->done(waiter, s->status);
     }
+    s->running = false; /* Not before: whoever asks again inside done() waits for the next sync. */
     go_on(s);
 }
 

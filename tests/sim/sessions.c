@@ -296,7 +296,6 @@ static void scenario_open(struct sim *s)
         s->options.delay_ms_max = 200;
     }
     w->quiet = s->scripted;
-    w->slow_persist = !s->scripted && prng_below(&s->prng, 2) == 0;
     w->client_count = 2 + (uint32_t)prng_below(&s->prng, CLIENTS_MAX - 1);
     (void)sim_node_add(s, "meta", &sessions_manager, true);
     db_init(&w->db, s, MANAGER);

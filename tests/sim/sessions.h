@@ -10,7 +10,6 @@ enum {
     MANAGER = 0,
     CLIENTS_MAX = 4,
     SESSION_MS = 2400,
-    PERSIST_MS_MAX = 10,
     OPENS_MAX = 8,
     CALLS_MAX = 4,
     PARKED_MAX = 64,
@@ -67,7 +66,6 @@ struct client
 struct world
 {
     struct db db;
-    bool slow_persist;
     uint32_t client_count;
     struct client clients[CLIENTS_MAX + 1]; /* By node. */
     uint32_t made_count;

@@ -110,16 +110,28 @@ static void release_parked(struct sim *s, client_id client, int status)
     }
 }
 
-static void run_persist(struct sim *s, uint32_t node, uint64_t client)
+static void run_persisted(struct sim *s, uint32_t node, uint64_t client)
 {
-    struct meta_op op = { .kind = OP_GRANTEE };
     struct session_event event = { .type = SESSION_PERSISTED, .client = client };
 
     event.now_ms = sim_clock_ms(s, node);
-    op.grantee.client = client;
-    if (sim_canary(s, "grantee_unwritten") || execute(s, &op) == 0) {
-        manager_step(s, &event);
+    manager_step(s, &event);
+}
+
+/* A loss of power must not take the record back while its client caches. */
+static void persist_grantee(struct sim *s, client_id client)
+{
+    struct meta_op op = { .kind = OP_GRANTEE };
+    int rv;
+
+    if (sim_canary(s, "grantee_unwritten")) {
+        run_persisted(s, MANAGER, client);
+        return;
     }
+    op.grantee.client = client;
+    rv = execute(s, &op);
+    CHECK(rv == 0);
+    db_wait(&world_of(s)->db, run_persisted, client);
 }
 
 /* 0: a client whose process has ended. */
@@ -172,12 +184,7 @@ static void perform(struct sim *s, const struct session_action *action)
     case SESSION_PERSIST_GRANTEE:
         sim_trace(s, MANAGER, "persist that %s may cache",
                   action->client == 0 ? "nobody" : name_of(s, action->client));
-        if (world_of(s)->slow_persist) {
-            sim_after(s, MANAGER, prng_below(&s->prng, PERSIST_MS_MAX + 1), run_persist,
-                      action->client);
-        } else {
-            run_persist(s, MANAGER, action->client);
-        }
+        persist_grantee(s, action->client);
         break;
     case SESSION_GRACE_OVER:
         sim_trace(s, MANAGER, "grace is over");

@@ -256,8 +256,8 @@ static uint32_t draw_node(struct sim *s)
 
 static void fault_crash(struct sim *s, uint32_t node, bool machine)
 {
-    uint64_t down_ms = machine ? SIM_REBOOT_MS_MIN + prng_below(&s->prng, 2000)
-                               : prng_below(&s->prng, prng_below(&s->prng, 4) == 0 ? 3000 : 100);
+    uint64_t most_ms = prng_below(&s->prng, 2) == 0 ? 200 : 2500;
+    uint64_t down_ms = (machine ? SIM_REBOOT_MS_MIN : 0) + prng_below(&s->prng, most_ms);
 
     if (s->nodes[node].up && s->nodes[node].crashes) {
         sim_crash(s, node, machine);

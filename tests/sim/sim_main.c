@@ -10,7 +10,7 @@
 
 enum {
     SEEDS_DEFAULT = 2000,
-    CANARY_SEEDS = 400,       /* A canary must be caught within so many. */
+    CANARY_SEEDS = 1000,      /* A canary must be caught within so many. */
     DETERMINISM_SEEDS = 20,   /* So many are run twice. */
     TRACE_BYTES_SHOWN = 20000 /* The end of a failing seed's trace. */
 };
