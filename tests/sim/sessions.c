@@ -14,6 +14,7 @@
 
 enum {
     RECONNECT_MS = 50,
+    BACKOFF_MS_MAX = 800,
     THINK_MS_MAX = 150,
     QUIET_MS = 1500,
     SETTLED_MS = 3500 /* After healing: what was stuck has come through. */
@@ -169,7 +170,7 @@ static void begin_call(struct sim *s, uint32_t node, struct call *call, enum wor
 
 static void draw_call(struct sim *s, uint32_t node, struct call *call)
 {
-    static const enum word words[] = { WORD_READ, WORD_READ, WORD_MAKE, WORD_UNLINK, WORD_OPEN };
+    static const enum word words[] = { WORD_READ, WORD_MAKE, WORD_UNLINK, WORD_OPEN };
     const struct world *w = world_of(s);
     enum word word = words[prng_below(&s->prng, ARRAY_COUNT(words))];
     char name = (char)('a' + prng_below(&s->prng, 4));
@@ -216,10 +217,13 @@ static void client_start(struct sim *s, uint32_t node)
 static void client_down(struct sim *s, uint32_t node, uint32_t conn)
 {
     struct client *c = &world_of(s)->clients[node];
+    uint64_t most_ms;
 
     if (c->conn == conn) {
         c->conn = 0;
-        sim_after(s, node, prng_below(&s->prng, RECONNECT_MS), run_connect, 0);
+        /* Some come back at once, some after a longer backoff: others may be served before them. */
+        most_ms = s->scripted || prng_below(&s->prng, 3) > 0 ? RECONNECT_MS : BACKOFF_MS_MAX;
+        sim_after(s, node, prng_below(&s->prng, most_ms), run_connect, 0);
     }
 }
 
@@ -290,6 +294,9 @@ static void scenario_open(struct sim *s)
 
     CHECK(w != NULL);
     s->world = w;
+    if (!s->scripted) {
+        s->options.crash_permille += 4; /* Restarts are what this scenario is about. */
+    }
     if (sim_canary(s, "old_connections")) { /* A rare meeting: make it likely. */
         s->options.late_permille = 1000;
         s->options.break_permille = 60;
