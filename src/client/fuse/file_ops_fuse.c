@@ -60,9 +60,13 @@ static void on_opened(struct meta_call *call, int status, void *message)
             data_version_same(client->versions, node->attr->inode, node->attr->data_version);
         op->fi.noflush = !writable;
         status = file_open(client, node->attr, node->layout, writable, &op->handle);
-        if (status != 0) {
+        if (status != 0 && op->create) {
             client_close_inode(client, node->attr->inode);
         }
+    }
+    if (status != 0 && !op->create) {
+        /* The manager may have counted it as open all the same. */
+        client_close_inode(client, op->opening.inode);
     }
     if (status != 0) {
         /* Somebody else made the name since the kernel looked: ESTALE makes it look again and open

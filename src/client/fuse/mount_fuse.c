@@ -232,7 +232,9 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         if (rv <= 0) {
             break;
         }
-        fuse_session_process_buf(m->session, &buf);
+        if (!mount_take_tmpfile(m, &buf)) {
+            fuse_session_process_buf(m->session, &buf);
+        }
         if (fuse_session_exited(m->session)) {
             break;
         }

@@ -7,7 +7,7 @@
  *
  * Files: mount_fuse.c (session, interrupts), name_ops_fuse.c (names),
  * size_ops_fuse.c (attributes, FALLOCATE, LSEEK), file_ops_fuse.c (open files), dir_ops_fuse.c
- * (directories), xattr_ops_fuse.c.
+ * (directories), xattr_ops_fuse.c, tmpfile_fuse.c.
  */
 #ifndef MORSEL_CLIENT_FUSE_MOUNT_FUSE_H
 #define MORSEL_CLIENT_FUSE_MOUNT_FUSE_H
@@ -101,6 +101,9 @@ void mount_dir_removed(struct mount *m, const Morsel__Attr *attr);
 
 /* Attributes of a directory that was removed while open here; NULL: it was not. */
 const struct stat *mount_dir_removed_stat(struct mount *m, inode_id inode);
+
+/* Answer O_TMPFILE, which Debian's libfuse does not know. False: it is another request. */
+bool mount_take_tmpfile(struct mount *m, const struct fuse_buf *buf);
 
 /* Stop taking requests. */
 void mount_stop(struct mount *m);
