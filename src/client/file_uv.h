@@ -122,7 +122,7 @@ void file_refresh(struct file *file, const Morsel__Attr *attr);
 /* Put our own news into what a stat is told. */
 void file_overlay(const struct file *file, Morsel__Attr *attr);
 
-/* ---- Writing (write_uv.c) ---- */
+/* ---- Writing (write_uv.c, flush_uv.c) ---- */
 
 struct file_write_wait
 {

@@ -1,0 +1,193 @@
+/* Flush and sync of a file: what is dirty drains; then, in parallel, the manager hears of the new
+ * size and, if the flush is to be durable, each server that got data syncs its object. */
+#include "client/file_uv.h"
+
+#include "common/status.h"
+#include "data.pb-c.h"
+
+#include <stdlib.h>
+
+static void flush_part_done(struct file_flush *flush)
+{
+    struct file *file = flush->file;
+
+    CHECK(flush->waiting > 0);
+    if (--flush->waiting > 0) {
+        return;
+    }
+    free(flush->syncs);
+    if (flush->done != NULL) {
+        flush->done(flush, flush->status);
+    } else {
+        free(flush); /* The tick's own. */
+    }
+    file_unpin(file);
+}
+
+static void flush_fail(struct file_flush *flush, int status)
+{
+    if (flush->status == 0) {
+        flush->status = status;
+    }
+}
+
+static void on_reported(struct meta_call *call, int status, void *message)
+{
+    struct file_flush *flush = call->data;
+    struct file *file = flush->file;
+    Morsel__Node *node = message;
+
+    file->reporting = false;
+    if (status == 0 && node->attr != NULL) {
+        data_version_advance(file->client->versions, file->inode, node->attr->data_version);
+        file_refresh(file, node->attr);
+    } else if (status != 0) {
+        log_warning(file->client->options.log,
+                    "inode %lu: the manager did not take its new size of %lu bytes: %s",
+                    (unsigned long)file->inode, (unsigned long)file->size, status_words(status));
+        file->unreported = true; /* It is still news; the next flush or tick tries again. */
+        file->unreported_since_ms = uv_now(file->client->loop);
+        flush_fail(flush, status);
+    }
+    flush_part_done(flush);
+}
+
+static void start_report(struct file_flush *flush)
+{
+    Morsel__WroteRequest request = MORSEL__WROTE_REQUEST__INIT;
+    struct file *file = flush->file;
+    int rv;
+
+    request.inode = file->inode;
+    request.size = file->size;
+    request.mtime_ns = file->mtime_ns;
+    request.durable = flush->durable;
+    request.sparse = file->sparse;
+    request.reach = file->reach;
+    flush->report.data = flush;
+    flush->waiting++;
+    rv = meta_change_start(&flush->report, file->client, MSG_WROTE, &request.base, &request.op,
+                           &morsel__node__descriptor, on_reported);
+    if (rv != 0) {
+        flush_fail(flush, rv);
+        flush->waiting--;
+        return;
+    }
+    file->sparse = false;
+    file->unreported = false;
+    file->reporting = true;
+}
+
+static void on_meta_synced(struct meta_call *call, int status, void *message)
+{
+    struct file_flush *flush = call->data;
+
+    (void)message;
+    if (status != 0) {
+        flush_fail(flush, status);
+    }
+    flush_part_done(flush);
+}
+
+/* Nothing to report, but the file's existence must be durable too. */
+static void start_meta_sync(struct file_flush *flush)
+{
+    Morsel__FsyncRequest request = MORSEL__FSYNC_REQUEST__INIT;
+    int rv;
+
+    flush->report.data = flush;
+    flush->waiting++;
+    rv = meta_call_start(&flush->report, flush->file->client, MSG_FSYNC, &request.base, NULL,
+                         on_meta_synced);
+    if (rv != 0) {
+        flush_fail(flush, rv);
+        flush->waiting--;
+    }
+}
+
+static void on_synced(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct file_flush *flush = call->data;
+    struct file *file = flush->file;
+
+    if (status != 0) {
+        uint32_t column = (uint32_t)(uintptr_t)(call - flush->syncs);
+
+        log_error(file->client->options.log, "inode %lu: server %u (%s) did not sync: %s",
+                  (unsigned long)file->inode, file->servers[column], rpc_peer_address(call->peer),
+                  reply->text[0] != '\0' ? reply->text : status_words(status));
+        file->unsynced[column / 64] |= 1ULL << column % 64;
+        flush_fail(flush, status);
+    }
+    flush_part_done(flush);
+}
+
+static void start_sync(struct file_flush *flush, uint32_t column)
+{
+    Morsel__SyncRequest request = MORSEL__SYNC_REQUEST__INIT;
+    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+    struct file *file = flush->file;
+    struct rpc_peer *peer = client_peer(file->client, file->servers[column]);
+    int rv = MORSEL_UNREACHABLE;
+
+    object.inode = file->inode;
+    object.column = column;
+    request.object = &object;
+    flush->syncs[column].data = flush;
+    flush->waiting++;
+    if (peer != NULL) {
+        rv = rpc_call_start(&flush->syncs[column], peer, MSG_SYNC, &request.base, NULL, 0,
+                            file->client->options.io_timeout_ms, on_synced);
+    }
+    if (rv != 0) {
+        flush_fail(flush, rv);
+        flush->waiting--;
+        return;
+    }
+    file->unsynced[column / 64] &= ~(1ULL << column % 64);
+}
+
+static void on_drained(struct file_drain *drain)
+{
+    struct file_flush *flush = CONTAINER_OF(drain, struct file_flush, drain);
+    struct file *file = flush->file;
+
+    if (flush->handle != NULL) {
+        flush_fail(flush, file_take_error(flush->handle));
+    }
+    if (file->unreported) {
+        start_report(flush);
+    } else if (flush->durable) {
+        start_meta_sync(flush);
+    }
+    for (uint32_t i = 0; flush->durable && i < file->stripe.width; i++) {
+        if ((file->unsynced[i / 64] & 1ULL << i % 64) != 0) {
+            start_sync(flush, i);
+        }
+    }
+    flush_part_done(flush);
+}
+
+int file_flush_start(struct file_flush *flush, struct file *file, struct handle *handle,
+                     bool durable, void (*done)(struct file_flush *flush, int status))
+{
+    flush->file = file;
+    flush->handle = handle;
+    flush->durable = durable;
+    flush->done = done;
+    flush->status = 0;
+    flush->waiting = 1; /* Let go in on_drained(). */
+    flush->syncs = NULL;
+    if (durable) {
+        flush->syncs = calloc(file->stripe.width, sizeof(flush->syncs[0]));
+        if (flush->syncs == NULL) {
+            return MORSEL_NOMEM;
+        }
+    }
+    flush->drain.done = on_drained;
+    file_pin(file);
+    if (file_drain(file, &flush->drain)) {
+        on_drained(&flush->drain);
+    }
+    return MORSEL_OK;
+}
