@@ -339,6 +339,18 @@ static void requests_without_session_or_operation_are_refused(void **state)
     client_close(&c);
 }
 
+/* Caching begins when the manager's disk has the record of who may cache: ask until then. */
+static uint32_t lookup_until_cached(struct client *c, const char *name)
+{
+    uint64_t deadline_ns = uv_hrtime() + CALL_MS * UINT64_C(1000000);
+    uint32_t cache_ms = 0;
+
+    while (cache_ms == 0 && uv_hrtime() < deadline_ns) {
+        assert_int_equal(lookup(c, name, &cache_ms), 0);
+    }
+    return cache_ms;
+}
+
 static void a_second_client_waits_and_then_nobody_caches(void **state)
 {
     Morsel__SessionRequest session = MORSEL__SESSION_REQUEST__INIT;
@@ -352,8 +364,7 @@ static void a_second_client_waits_and_then_nobody_caches(void **state)
     client_join(&a, f, 21);
     make(&a, INODE_ROOT, "d", 0040755, false);
     uv_update_time(&f->loop);
-    assert_int_equal(lookup(&a, "d", &cache_ms), 0);
-    assert_int_equal(cache_ms, SESSION_CACHE_MS);
+    assert_int_equal(lookup_until_cached(&a, "d"), SESSION_CACHE_MS);
     granted_ms = uv_now(&f->loop);
     client_open(&b, f, ROLE_CLIENT, 22);
     early.parent = INODE_ROOT;
@@ -370,8 +381,7 @@ static void a_second_client_waits_and_then_nobody_caches(void **state)
     assert_int_equal(cache_ms, 0);
     session.leave = true;
     assert_int_equal(call(&b, MSG_SESSION, &session.base, NULL, NULL), 0);
-    assert_int_equal(lookup(&a, "d", &cache_ms), 0);
-    assert_int_equal(cache_ms, SESSION_CACHE_MS);
+    assert_int_equal(lookup_until_cached(&a, "d"), SESSION_CACHE_MS);
     client_close(&b);
     client_close(&a);
 }
