@@ -111,14 +111,81 @@ static void report_orphan(struct fsck *f, server_id server, uint64_t inode, uint
     add_problem(f, text);
 }
 
-/* Ask the manager which of these objects belong to no file. */
-static int check_objects(struct fsck *f, server_id server, const Morsel__ObjectListReply *page)
+/* An object that belonged to a deleted file may have been collected between the server's list and
+ * the manager's answer: only what is still there after both is a problem. */
+static int still_exists(struct fsck *f, struct rpc_peer *peer, uint64_t inode, uint32_t column,
+                        bool *exists)
+{
+    Morsel__ObjectStatRequest request = MORSEL__OBJECT_STAT_REQUEST__INIT;
+    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+    Morsel__ObjectStatReply *reply;
+    void *unpacked;
+    int rv;
+
+    object.inode = inode;
+    object.column = column;
+    request.object = &object;
+    rv = admin_call(&f->admin, peer, MSG_OBJECT_STAT, &request.base,
+                    &morsel__object_stat_reply__descriptor, &unpacked, &f->err);
+    if (rv != 0) {
+        return rv;
+    }
+    reply = unpacked;
+    *exists = reply->exists;
+    morsel__object_stat_reply__free_unpacked(reply, NULL);
+    return 0;
+}
+
+/* Ask the manager which of the objects in `request` belong to no file, or with request->repair to
+ * have them collected. */
+static int ask_objects(struct fsck *f, const Morsel__FsckObjects *request,
+                       Morsel__FsckObjects **orphans_out)
+{
+    void *unpacked = NULL;
+    int rv = admin_call(&f->admin, f->admin.manager, MSG_FSCK_OBJECTS, &request->base,
+                        &morsel__fsck_objects__descriptor, &unpacked, &f->err);
+
+    *orphans_out = unpacked;
+    return rv;
+}
+
+/* Report those of `orphans` that still exist, and have them collected if that is wanted. The lists
+ * are shortened to them. */
+static int confirm_orphans(struct fsck *f, struct rpc_peer *peer, Morsel__FsckObjects *orphans)
+{
+    size_t suspects = orphans->n_inode < orphans->n_column ? orphans->n_inode : orphans->n_column;
+    Morsel__FsckObjects *ignored = NULL;
+    size_t kept = 0;
+    int rv = 0;
+
+    for (size_t i = 0; rv == 0 && i < suspects; i++) {
+        bool exists = false;
+
+        rv = still_exists(f, peer, orphans->inode[i], orphans->column[i], &exists);
+        if (rv == 0 && exists) {
+            report_orphan(f, orphans->server, orphans->inode[i], orphans->column[i]);
+            orphans->inode[kept] = orphans->inode[i];
+            orphans->column[kept++] = orphans->column[i];
+        }
+    }
+    orphans->n_inode = orphans->n_column = kept;
+    orphans->repair = true;
+    if (rv == 0 && f->repair && kept > 0) {
+        rv = ask_objects(f, orphans, &ignored);
+    }
+    if (ignored != NULL) {
+        morsel__fsck_objects__free_unpacked(ignored, NULL);
+    }
+    return rv;
+}
+
+static int check_objects(struct fsck *f, struct rpc_peer *peer, server_id server,
+                         const Morsel__ObjectListReply *page)
 {
     Morsel__FsckObjects request = MORSEL__FSCK_OBJECTS__INIT;
     uint64_t *inodes = calloc(page->n_objects, sizeof(*inodes));
     uint32_t *columns = calloc(page->n_objects, sizeof(*columns));
-    Morsel__FsckObjects *orphans;
-    void *unpacked = NULL;
+    Morsel__FsckObjects *orphans = NULL;
     int rv = MORSEL_NOMEM;
 
     if (inodes == NULL || columns == NULL) {
@@ -134,16 +201,14 @@ static int check_objects(struct fsck *f, server_id server, const Morsel__ObjectL
     request.column = columns;
     request.n_inode = page->n_objects;
     request.n_column = page->n_objects;
-    request.repair = f->repair;
-    rv = admin_call(&f->admin, f->admin.manager, MSG_FSCK_OBJECTS, &request.base,
-                    &morsel__fsck_objects__descriptor, &unpacked, &f->err);
-    orphans = unpacked;
-    for (size_t i = 0; rv == 0 && i < orphans->n_inode && i < orphans->n_column; i++) {
-        report_orphan(f, server, orphans->inode[i], orphans->column[i]);
+    rv = ask_objects(f, &request, &orphans);
+    if (rv == 0) {
+        orphans->server = server;
+        rv = confirm_orphans(f, peer, orphans);
     }
 out:
-    if (unpacked != NULL) {
-        morsel__fsck_objects__free_unpacked(unpacked, NULL);
+    if (orphans != NULL) {
+        morsel__fsck_objects__free_unpacked(orphans, NULL);
     }
     free(inodes);
     free(columns);
@@ -170,7 +235,7 @@ static int check_server_step(struct fsck *f, struct rpc_peer *peer, server_id se
     }
     page = unpacked;
     f->objects += page->n_objects;
-    rv = page->n_objects == 0 ? 0 : check_objects(f, server, page);
+    rv = page->n_objects == 0 ? 0 : check_objects(f, peer, server, page);
     *cursor = page->cursor;
     page->cursor = (ProtobufCBinaryData){ 0, NULL };
     morsel__object_list_reply__free_unpacked(page, NULL);
