@@ -15,7 +15,10 @@
 #include <systemd/sd-journal.h>
 #include <unistd.h>
 
-enum { DRAIN_POLL_MS = 10 };
+enum {
+    DRAIN_POLL_MS = 10,
+    SPIN_NS = 60000 /* About a round trip on a local network. */
+};
 
 struct program
 {
@@ -323,6 +326,20 @@ static bool go_to_background(struct program *p)
     _exit(WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : 1);
 }
 
+/* Sleeping and being woken costs more than the manager needs for an answer. So while a single
+ * request waits for it, look for the answer for a moment before going to sleep. With more requests
+ * under way somebody else has use for the processor. */
+static void program_loop(struct program *p)
+{
+    while (uv_run(&p->loop, UV_RUN_ONCE) != 0) {
+        uint64_t until_ns = uv_hrtime() + SPIN_NS;
+
+        while (p->serving && mount_awaits_manager(&p->mount) && uv_hrtime() < until_ns) {
+            (void)uv_run(&p->loop, UV_RUN_NOWAIT);
+        }
+    }
+}
+
 static int program_run(struct program *p)
 {
     struct client_options options = { .manager = p->manager,
@@ -342,7 +359,7 @@ static int program_run(struct program *p)
         log_error(p->log, "%s", err.text[0] != '\0' ? err.text : status_words(rv));
         p->exit_code = 1;
     }
-    (void)uv_run(&p->loop, UV_RUN_DEFAULT);
+    program_loop(p);
     if (p->session != NULL) {
         fuse_session_destroy(p->session);
     }

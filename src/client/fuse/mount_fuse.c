@@ -290,6 +290,12 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     return uv_poll_start(&m->poll, UV_READABLE, on_readable);
 }
 
+bool mount_awaits_manager(const struct mount *m)
+{
+    return m->ops_count == 1 && !list_empty(&m->ops) &&
+           rpc_call_active(&LIST_ENTRY(list_front(&m->ops), struct mount_op, node)->call.rpc);
+}
+
 void mount_stop(struct mount *m)
 {
     (void)uv_poll_stop(&m->poll);

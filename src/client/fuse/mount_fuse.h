@@ -105,6 +105,10 @@ const struct stat *mount_dir_removed_stat(struct mount *m, inode_id inode);
 /* Answer O_TMPFILE, which Debian's libfuse does not know. False: it is another request. */
 bool mount_take_tmpfile(struct mount *m, const struct fuse_buf *buf);
 
+/* True while the only request under way waits for the manager: its answer comes within
+ * microseconds, and its sender sleeps until then. */
+bool mount_awaits_manager(const struct mount *m);
+
 /* Stop taking requests. */
 void mount_stop(struct mount *m);
 
