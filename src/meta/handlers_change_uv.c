@@ -96,10 +96,15 @@ static void answer_removed(struct meta *meta, struct rpc_request *request,
                            const struct op_outcome *outcome)
 {
     Morsel__Removed reply = MORSEL__REMOVED__INIT;
+    Morsel__Attr attr;
 
     (void)meta;
     reply.inode = outcome->target;
     reply.deleted = outcome->deleted;
+    if (request->data != NULL) {
+        attr_fill(&attr, request->data);
+        reply.attr = &attr;
+    }
     rpc_reply(request, &reply.base, NULL);
 }
 
@@ -107,11 +112,18 @@ void handle_unlink(struct meta *meta, struct rpc_request *request)
 {
     Morsel__UnlinkRequest *m = rpc_request_unpack(request, &morsel__unlink_request__descriptor);
     struct meta_op op = { .kind = OP_UNLINK };
+    struct errmsg err = { "" };
+    struct inode doomed;
 
     if (m == NULL) {
         return;
     }
+    request->data = NULL;
     if (change_begin(meta, request, &op, m->op, m->who, answer_removed)) {
+        if (m->directory &&
+            ns_lookup(meta->ns, m->parent, bytes_slice(m->name), &doomed, &err) == 0) {
+            request->data = &doomed; /* Gone when the answer is made. */
+        }
         op.unlink.parent = m->parent;
         op.unlink.name = bytes_slice(m->name);
         op.unlink.directory = m->directory;

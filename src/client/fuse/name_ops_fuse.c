@@ -123,100 +123,48 @@ static void on_done(struct meta_call *call, int status, void *message)
     mount_op_fail(call->data, status);
 }
 
-struct remove_op
-{
-    struct mount_op base;
-    Morsel__Attr *attr; /* Of a directory that may be open here. */
-    fuse_ino_t parent;
-    char name[NAME_BYTES_MAX + 1];
-};
-
+/* Somebody here may have the directory open and ask for its attributes now that it is gone. */
 static void on_removed(struct meta_call *call, int status, void *message)
 {
-    struct remove_op *op = call->data;
+    struct mount_op *op = call->data;
+    const Morsel__Removed *removed = message;
 
-    (void)message;
-    if (op->attr != NULL) {
-        if (status == 0) {
-            mount_dir_removed(op->base.mount, op->attr);
-        }
-        morsel__attr__free_unpacked(op->attr, NULL);
+    if (status == 0 && removed->attr != NULL) {
+        mount_dir_removed(op->mount, removed->attr);
     }
-    mount_op_fail(&op->base, status);
+    mount_op_fail(op, status);
 }
 
-static void remove_send(struct remove_op *op, bool directory)
+static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, bool directory)
 {
     Morsel__UnlinkRequest request = MORSEL__UNLINK_REQUEST__INIT;
     Morsel__Credentials who;
-    int rv = MORSEL_ROFS;
-
-    mount_credentials(op->base.req, &who);
-    request.parent = op->parent;
-    request.name = mount_bytes(op->name);
-    request.directory = directory;
-    request.who = &who;
-    if (!op->base.mount->read_only) {
-        rv = meta_change_start(&op->base.call, op->base.mount->client, MSG_UNLINK, &request.base,
-                               &request.op, NULL, on_removed);
-    }
-    if (rv != 0) {
-        on_removed(&op->base.call, rv, NULL);
-    }
-}
-
-static struct remove_op *remove_new(fuse_req_t req, fuse_ino_t parent, const char *name)
-{
-    struct remove_op *op = mount_op_new(req, sizeof(*op));
-
-    if (op != NULL && check_name(name) != 0) {
-        mount_op_fail(&op->base, MORSEL_NAMETOOLONG);
-        return NULL;
-    }
-    if (op != NULL) {
-        op->parent = parent;
-        memcpy(op->name, name, strlen(name) + 1);
-    }
-    return op;
-}
-
-static void on_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
-{
-    struct remove_op *op = remove_new(req, parent, name);
-
-    if (op != NULL) {
-        remove_send(op, false);
-    }
-}
-
-static void on_doomed(struct meta_call *call, int status, void *message)
-{
-    struct remove_op *op = call->data;
-    Morsel__Node *node = message;
-
-    if (status == 0) {
-        op->attr = node->attr; /* Taken out of the message, which is freed behind us. */
-        node->attr = NULL;
-    }
-    remove_send(op, true);
-}
-
-/* Somebody here may have the directory open and ask for its attributes when it is gone. */
-static void on_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
-{
-    Morsel__LookupRequest request = MORSEL__LOOKUP_REQUEST__INIT;
-    struct remove_op *op = remove_new(req, parent, name);
+    struct mount_op *op = mount_op_new(req, sizeof(*op));
 
     if (op == NULL) {
         return;
     }
-    if (list_empty(&op->base.mount->dirs)) {
-        remove_send(op, true);
+    if (check_name(name) != 0) {
+        mount_op_fail(op, MORSEL_NAMETOOLONG);
         return;
     }
+    mount_credentials(req, &who);
     request.parent = parent;
-    request.name = mount_bytes(op->name);
-    (void)mount_op_ask(&op->base, MSG_LOOKUP, &request.base, &morsel__node__descriptor, on_doomed);
+    request.name = mount_bytes(name);
+    request.directory = directory;
+    request.who = &who;
+    (void)mount_op_change(op, MSG_UNLINK, &request.base, &request.op, &morsel__removed__descriptor,
+                          on_removed);
+}
+
+static void on_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    remove_name(req, parent, name, false);
+}
+
+static void on_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    remove_name(req, parent, name, true);
 }
 
 static void on_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent,
