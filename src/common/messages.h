@@ -37,6 +37,9 @@
     X(MSG_STATFS, 80, "statfs")                                                                    \
     X(MSG_FSYNC, 81, "fsync")                                                                      \
     X(MSG_POLICY, 82, "policy")                                                                    \
+    X(MSG_RECALL, 83, "recall")                                                                    \
+    X(MSG_RETURN, 84, "return")                                                                    \
+    X(MSG_WRITEBACK, 85, "writeback")                                                              \
     X(MSG_MEMBERS, 96, "members")                                                                  \
     X(MSG_REGISTER, 97, "register")                                                                \
     X(MSG_HEARTBEAT, 98, "heartbeat")                                                              \

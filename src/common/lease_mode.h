@@ -1,0 +1,25 @@
+/* Leases on the wire: modes and times that both sides count with (docs/leases.md). Pure. */
+#ifndef MORSEL_COMMON_LEASE_MODE_H
+#define MORSEL_COMMON_LEASE_MODE_H
+
+#include <assert.h>
+
+/* Ordered: a higher mode allows what a lower one does. */
+enum lease_mode {
+    LEASE_NONE = 0,
+    LEASE_R = 1, /* Cache; others may too. */
+    LEASE_W = 2  /* Hold changes back; nobody else has any lease. */
+};
+
+enum {
+    LEASE_MS = 5000, /* Term of a client's leases behind its last answered question */
+    LEASE_MARGIN_MS =
+        500, /* The client stops so much earlier: drift of its clock against the manager's */
+    LEASE_RENEW_MS = 1600, /* An idle client asks so often */
+    LEASE_QUIET_MS = 1000  /* After a recall for a change nothing is granted but to OPEN and MAKE */
+};
+
+static_assert(LEASE_RENEW_MS * 3 <= LEASE_MS, "two renewals may be lost");
+static_assert(LEASE_MARGIN_MS * 10 >= LEASE_MS, "10 % of drift");
+
+#endif

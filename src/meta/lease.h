@@ -1,0 +1,178 @@
+/* Who may cache what: leases on inodes, their recall, and what happens to holders that are silent.
+ *
+ * Pure: events in, actions out; every event carries the time. docs/leases.md is the protocol; this
+ * is the manager's half of it.
+ *
+ * Client:
+ *
+ *   unknown --JOIN--> JOINED --(heard_ms + LEASE_MS + margin passed)--> EXPIRED --JOIN--> JOINED
+ *                       |                                                  ^
+ *                       +--(a recall unanswered for LEASE_MS)--> FENCED ---+
+ *   LEAVE: gone, with all leases. GONE (its connection ended): as it was, and silent from now on.
+ *
+ *   A FENCED client keeps its leases until its term ends, but is not heard any more.
+ *   An EXPIRED one holds nothing and is granted nothing before its next JOIN.
+ *
+ * Lease on one inode of one client: none -> R or W (lease_grant) -> being recalled -> kept in part,
+ * or none.
+ *
+ * A request touches inodes: it reads some (ACCESS_READ: nobody else may hold W) and changes others
+ * (ACCESS_CHANGE: nobody else may hold anything). lease_acquire() says GO, or sends recalls and
+ * gives a ticket; LEASE_READY comes when every lease in its way has been given back or run out. The
+ * host then asks again: somebody may have been quicker. While a ticket waits for an inode nothing
+ * is granted on it.
+ *
+ * Grace. The host makes each client durable (LEASE_PERSIST) before its first grant. After a restart
+ * every durable client is EXPECTED: until each has joined (with what it holds) or LEASE_MS + margin
+ * have passed, lease_acquire() makes everybody wait.
+ *
+ * Invariants (checked at each step):
+ *  - an inode with a W lease has one holder;
+ *  - no grant to a client that is not JOINED, persisted, and caching;
+ *  - a recall that is under way names a lease that exists; its number is unique for ever;
+ *  - counts agree with the lists; LEASES_MAX and LEASE_TICKETS_MAX hold.
+ *
+ * Source: Gray and Cheriton, "Leases: an efficient fault-tolerant mechanism for distributed file
+ * cache consistency", SOSP 1989; one term for all leases of a client as in Burrows' Chubby, OSDI
+ * 2006.
+ */
+#ifndef MORSEL_META_LEASE_H
+#define MORSEL_META_LEASE_H
+
+#include "common/lease_mode.h"
+#include "common/types.h"
+
+enum {
+    LEASES_MAX = 1 << 19,     /* Of all clients, about 100 bytes each. Beyond: no grant. */
+    LEASE_TICKETS_MAX = 4096, /* Requests that wait. Beyond: LEASE_FULL. */
+    LEASE_TOUCHED_MAX = 6,    /* Inodes that one request touches: RENAME, the most */
+    LEASE_CLIENTS_MAX = 1024
+};
+
+enum lease_access { ACCESS_READ, ACCESS_CHANGE };
+
+struct lease_touch
+{
+    inode_id inode;
+    enum lease_access access;
+};
+
+enum lease_event_type {
+    LEASE_JOIN,      /* SESSION on a new connection: `caches`, `held`. */
+    LEASE_GONE,      /* The client's connection ended. */
+    LEASE_LEAVE,     /* Unmounted, or its session ended. */
+    LEASE_RETURN,    /* `inode`: keeps `keeps`. `recall` 0: unasked. */
+    LEASE_PERSISTED, /* `client` is durable as one that may hold leases. */
+    LEASE_TICK
+};
+
+struct lease_held
+{
+    inode_id inode;
+    enum lease_mode mode;
+};
+
+struct lease_event
+{
+    uint64_t now_ms; /* Monotonic. */
+    enum lease_event_type type;
+    client_id client;
+    bool caches;                   /* JOIN: false under -o nocache. */
+    const struct lease_held *held; /* JOIN: what the client still uses. */
+    size_t held_count;
+    uint64_t recall; /* RETURN */
+    inode_id inode;
+    enum lease_mode keeps;
+};
+
+struct lease_action
+{
+    enum {
+        LEASE_RECALL,  /* Push: `client` is to come down to `keeps` on `inode` and answer `recall`.
+                        */
+        LEASE_READY,   /* The request of `ticket` is to be tried again. */
+        LEASE_LOST,    /* Answer of this JOIN: `inode` is not held any more. */
+        LEASE_FENCE,   /* `client` did not give back: refuse it until it joins anew. */
+        LEASE_EXPIRED, /* For the log: the term of `client` is over, `count` leases are gone. */
+        LEASE_PERSIST, /* Make `client` durable as a holder, then send PERSISTED. */
+        LEASE_FORGET,  /* `client` holds nothing for good: the durable record may go. */
+        LEASE_GRACE_OVER
+    } type;
+    client_id client;
+    uint64_t recall;
+    inode_id inode;
+    enum lease_mode keeps;
+    uint64_t ticket;
+    uint64_t count;
+};
+
+/* Grows as needed; the host empties it. NOMEM is remembered in `failed`, and what could not be told
+ * is tried again at the next TICK. */
+struct lease_actions
+{
+    struct lease_action *items;
+    size_t count, capacity;
+    bool failed;
+};
+void lease_actions_init(struct lease_actions *out);
+void lease_actions_free(struct lease_actions *out);
+
+struct lease_table;
+
+struct lease_options
+{
+    uint64_t now_ms; /* Of the start. */
+    const client_id
+        *expected; /* Durable holders of the time before; none after making a cluster. */
+    size_t expected_count;
+};
+
+/* NULL: out of memory. */
+struct lease_table *lease_table_new(const struct lease_options *options);
+void lease_table_free(struct lease_table *t); /* NULL is allowed. */
+
+void lease_step(struct lease_table *t, const struct lease_event *event, struct lease_actions *out);
+
+/* A word from the client: its term begins anew. False: it is fenced or expired; it must join.
+ * Clients that never joined (the admin command) are none of ours: true. */
+bool lease_heard(struct lease_table *t, client_id client, uint64_t now_ms);
+
+enum lease_verdict { LEASE_GO, LEASE_WAIT, LEASE_FULL };
+
+/* May `client` (0: somebody without leases) serve itself to `touched` (at most LEASE_TOUCHED_MAX)?
+ * WAIT:
+ * `*ticket` is due. `client` must not hold its own request up: leases of its own never conflict. */
+enum lease_verdict lease_acquire(struct lease_table *t, uint64_t now_ms, client_id client,
+                                 const struct lease_touch *touched, unsigned touched_count,
+                                 uint64_t *ticket, struct lease_actions *out);
+
+/* The request of the ticket is not interested any more. */
+void lease_ticket_drop(struct lease_table *t, uint64_t ticket);
+
+/* What the reply to `client` may carry for `inode`: `wanted`, R where W cannot be had, or none.
+ * `eager`: OPEN and MAKE; others get nothing while the inode is quiet. A client that holds more
+ * keeps it, and is told so. `others_open`, `others_write`: does another client have it open, for
+ * writing? (session.h) */
+enum lease_mode lease_grant(struct lease_table *t, uint64_t now_ms, client_id client,
+                            inode_id inode, enum lease_mode wanted, bool eager, bool others_open,
+                            bool others_write);
+
+/* What the client holds now. */
+enum lease_mode lease_held_by(const struct lease_table *t, client_id client, inode_id inode);
+
+/* The inode is gone: so is what is held on it. */
+void lease_forget_inode(struct lease_table *t, inode_id inode);
+
+/* When LEASE_TICK is due; UINT64_MAX: never. */
+uint64_t lease_deadline_ms(const struct lease_table *t);
+
+bool lease_in_grace(const struct lease_table *t);
+
+struct lease_counters
+{
+    uint64_t leases, clients, tickets;
+    uint64_t granted, recalled, returned, expired, fenced, refused_quiet, refused_full;
+};
+void lease_count(const struct lease_table *t, struct lease_counters *counters);
+
+#endif
