@@ -51,6 +51,7 @@ struct rpc_peer
     unsigned pins; /* libuv requests and connections that still point here. */
     void (*up)(void *data);
     void (*down)(void *data, const char *why);
+    void (*push)(void *data, enum message_type type, const uint8_t *body, size_t body_count);
     void *watch_data;
 };
 
@@ -353,7 +354,11 @@ static void on_frame(struct conn *conn, const struct frame_header *header, const
     struct rpc_call_state *s;
 
     if ((header->flags & FRAME_REPLY) == 0) {
-        conn_close(conn, "server sent a request");
+        if ((header->flags & FRAME_ONEWAY) == 0 || peer->state != PEER_UP || peer->push == NULL) {
+            conn_close(conn, "server sent a request");
+            return;
+        }
+        peer->push(peer->watch_data, (enum message_type)header->type, body, header->body_length);
         return;
     }
     if (peer->state == PEER_GREETING) {
@@ -535,6 +540,12 @@ void rpc_peer_watch(struct rpc_peer *peer, void (*up)(void *data),
     peer->up = up;
     peer->down = down;
     peer->watch_data = data;
+}
+
+void rpc_peer_on_push(struct rpc_peer *peer, void (*push)(void *data, enum message_type type,
+                                                          const uint8_t *body, size_t body_count))
+{
+    peer->push = push;
 }
 
 void rpc_peer_expect(struct rpc_peer *peer, uint64_t node_id)

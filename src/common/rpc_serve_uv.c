@@ -193,6 +193,48 @@ static struct conn *twin_of(const struct rpc_server *server, const struct conn *
     return NULL;
 }
 
+static struct conn *conn_of(const struct rpc_server *server, enum rpc_role role, uint64_t node_id)
+{
+    LIST_FOREACH(node, &server->conns)
+    {
+        struct conn *conn = LIST_ENTRY(node, struct conn, node);
+
+        if (conn->greeted && !conn->closing && conn->role == role && conn->node_id == node_id) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+bool rpc_push(struct rpc_server *server, enum rpc_role role, uint64_t node_id,
+              enum message_type type, const ProtobufCMessage *message)
+{
+    struct frame_header header = { .type = (uint16_t)type, .flags = FRAME_ONEWAY };
+    struct conn *conn = conn_of(server, role, node_id);
+    size_t count;
+    uint8_t *body;
+
+    if (conn == NULL) {
+        return false;
+    }
+    body = rpc_pack(message, &count);
+    if (count == SIZE_MAX || !conn_send(conn, &header, body, count, NULL, 0)) {
+        conn_close(conn, "out of memory for a message");
+        return false;
+    }
+    return true;
+}
+
+void rpc_disconnect(struct rpc_server *server, enum rpc_role role, uint64_t node_id,
+                    const char *why)
+{
+    struct conn *conn;
+
+    while ((conn = conn_of(server, role, node_id)) != NULL) {
+        conn_close(conn, why);
+    }
+}
+
 /* A client that comes anew has given up its older connection, whether or not we have noticed: its
  * end must be told before the new beginning, not in the middle of what follows. */
 static void end_older_connections(struct rpc_server *server, struct conn *conn)

@@ -80,6 +80,12 @@ uint64_t rpc_peer_start_id(const struct rpc_peer *peer);
 void rpc_peer_watch(struct rpc_peer *peer, void (*up)(void *data),
                     void (*down)(void *data, const char *why), void *data);
 
+/* `push` runs for each message that the server sends unasked (rpc_push()), in order with the
+ * replies of the connection, with the data of rpc_peer_watch(). `body` is valid during the call.
+ * Without it such a message ends the connection. */
+void rpc_peer_on_push(struct rpc_peer *peer, void (*push)(void *data, enum message_type type,
+                                                          const uint8_t *body, size_t body_count));
+
 /* Only talk to the server of this id: addresses are used again, and another server's objects must
  * never be taken for this one's. While somebody else answers there, the peer counts as unreachable.
  * 0: anybody. */
@@ -195,6 +201,16 @@ const char *rpc_server_address(const struct rpc_server *server);
  * `reply`. */
 void rpc_reply(struct rpc_request *request, const ProtobufCMessage *reply, struct payload *payload);
 void rpc_reply_failure(struct rpc_request *request, int status, const char *text);
+
+/* Send a peer that is connected something unasked, without a reply, in order with the replies that
+ * it is sent. False: no such peer is connected, or its connection has just been closed for want of
+ * memory. */
+bool rpc_push(struct rpc_server *server, enum rpc_role role, uint64_t node_id,
+              enum message_type type, const ProtobufCMessage *message);
+
+/* Close the connections of a peer; hooks->gone follows. */
+void rpc_disconnect(struct rpc_server *server, enum rpc_role role, uint64_t node_id,
+                    const char *why);
 
 /* Unpack the request's body, or answer MORSEL_MALFORMED (which ends the request) and return NULL.
  */

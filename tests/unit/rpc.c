@@ -33,6 +33,8 @@ struct fixture
     uint64_t echoed;
     char text[64];
     unsigned gone;
+    unsigned pushed, ended_before_push;
+    bool push; /* The server pushes a message behind each answer. */
 };
 
 static struct rpc *rpc_make(struct fixture *f, enum rpc_role role, uint8_t cluster)
@@ -72,6 +74,10 @@ static void handle(void *data, struct rpc_request *request)
     payload = request->payload;
     request->payload = NULL;
     rpc_reply(request, &reply.base, payload);
+    if (f->push) {
+        assert_true(rpc_push(f->server, ROLE_CLIENT, 7, MSG_SEEK, &reply.base));
+        assert_false(rpc_push(f->server, ROLE_CLIENT, 8, MSG_SEEK, &reply.base));
+    }
 }
 
 static void on_gone(void *data, enum rpc_role role, uint64_t node_id)
@@ -178,6 +184,36 @@ static void answers_come_back(void **state)
 }
 
 /* Every size around the buffer's and the frame's limits, several under way at once. */
+static void on_push(void *data, enum message_type type, const uint8_t *body, size_t body_count)
+{
+    struct fixture *f = data;
+    Morsel__SeekReply *seek = rpc_unpack(&morsel__seek_reply__descriptor, body, body_count);
+
+    assert_int_equal(type, MSG_SEEK);
+    assert_non_null(seek);
+    assert_int_equal(seek->offset, f->echoed); /* Its answer came first. */
+    morsel__seek_reply__free_unpacked(seek, NULL);
+    f->ended_before_push = f->ended;
+    f->pushed++;
+}
+
+static void pushes_keep_the_order_of_replies(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call call = { 0 };
+
+    rpc_peer_watch(f->peer, NULL, NULL, f);
+    rpc_peer_on_push(f->peer, on_push);
+    f->push = true;
+    for (unsigned i = 1; i <= 3; i++) {
+        call_start(f, &call, 41 + i, NULL, 5000);
+        run_until(f, &f->pushed, i);
+        assert_int_equal(f->ended_before_push, i);
+    }
+    rpc_disconnect(f->server, ROLE_CLIENT, 7, "enough");
+    assert_int_equal(f->gone, 1);
+}
+
 static void payloads_survive_the_way(void **state)
 {
     static const size_t sizes[] = { 1,        4095,
@@ -469,21 +505,14 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(answers_come_back),
-        TEST(payloads_survive_the_way),
-        TEST(failures_carry_words),
-        TEST(silence_times_out),
-        TEST(cancelled_calls_end_once),
-        TEST(calls_outlive_the_server),
-        TEST(nobody_there_is_unreachable),
-        TEST(strangers_are_refused),
-        TEST(an_older_connection_ends_first),
-        TEST(the_wrong_server_is_nobody),
-        TEST(a_refused_call_can_be_repeated),
-        TEST(noise_is_hung_up_on),
-        TEST(bodies_are_checked),
-        TEST(first_word_is_hello),
-        TEST(port_in_use_is_said),
+        TEST(answers_come_back),          TEST(pushes_keep_the_order_of_replies),
+        TEST(payloads_survive_the_way),   TEST(failures_carry_words),
+        TEST(silence_times_out),          TEST(cancelled_calls_end_once),
+        TEST(calls_outlive_the_server),   TEST(nobody_there_is_unreachable),
+        TEST(strangers_are_refused),      TEST(an_older_connection_ends_first),
+        TEST(the_wrong_server_is_nobody), TEST(a_refused_call_can_be_repeated),
+        TEST(noise_is_hung_up_on),        TEST(bodies_are_checked),
+        TEST(first_word_is_hello),        TEST(port_in_use_is_said),
     };
 
     return cmocka_run_group_tests_name("rpc", tests, NULL, NULL);
