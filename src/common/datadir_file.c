@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { IDENTITY_BYTES_MAX = 1024 };
-
 void random_bytes(void *bytes, size_t count)
 {
     uint8_t *at = bytes;
@@ -49,81 +47,26 @@ uint64_t boot_id(void)
     return hash == 0 ? 1 : hash;
 }
 
-void hex16(const uint8_t bytes[16], char text[33])
-{
-    for (int i = 0; i < 16; i++) {
-        snprintf(text + (size_t)i * 2, 3, "%02x", bytes[i]);
-    }
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-bool hex16_parse(const char *text, uint8_t bytes[16])
-{
-    if (strlen(text) != 32) {
-        return false;
-    }
-    for (size_t i = 0; i < 16; i++) {
-        int high = hex_digit(text[2 * i]);
-        int low = hex_digit(text[2 * i + 1]);
-
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        bytes[i] = (uint8_t)(high * 16 + low);
-    }
-    return true;
-}
-
-/* Each line must be there once, in this order: what we did not write is not ours. */
-static int identity_parse(struct datadir *d, const char *text, struct errmsg *err)
-{
-    char cluster[33], token[33];
-    unsigned format, node;
-    int used = 0;
-
-    if (sscanf(text, "format = %9u\n", &format) != 1) {
-        errmsg_set(err, "%s/identity is damaged: restore the file from a backup", d->path);
-        return MORSEL_CORRUPT;
-    }
-    d->format = format;
-    if (format > DATADIR_FORMAT) {
-        errmsg_set(err,
-                   "%s is of format %u, and this program knows only up to %d: use a newer version",
-                   d->path, format, DATADIR_FORMAT);
-        return MORSEL_VERSION;
-    }
-    if (sscanf(text, "format = %9u\nrole = %31s\ncluster = %32s\nnode = %10u\ntoken = %32s\n%n",
-               &format, d->role, cluster, &node, token, &used) != 5 ||
-        text[used] != 0 || used == 0 || !hex16_parse(cluster, d->cluster.bytes) ||
-        !hex16_parse(token, d->token)) {
-        errmsg_set(err, "%s/identity is damaged: restore the file from a backup", d->path);
-        return MORSEL_CORRUPT;
-    }
-    d->node = node;
-    return 0;
-}
-
 static int identity_read(struct datadir *d, int fd, struct errmsg *err)
 {
-    char text[IDENTITY_BYTES_MAX];
-    ssize_t count = read(fd, text, sizeof(text) - 1);
+    uint8_t bytes[IDENTITY_TEXT_BYTES_MAX]; /* A file that fills it is longer than ours. */
+    struct identity identity;
+    ssize_t count = read(fd, bytes, sizeof(bytes));
+    int rv;
 
     if (count < 0) {
         errmsg_set(err, "read %s/identity: %s", d->path, strerror(errno));
         return MORSEL_IO;
     }
-    text[count] = 0;
-    if (strlen(text) != (size_t)count) {
-        text[0] = 0; /* A zero byte inside: not text. */
+    rv = identity_parse((struct slice){ bytes, (size_t)count }, d->path, &identity, err);
+    if (rv == MORSEL_OK) {
+        d->format = identity.format;
+        memcpy(d->role, identity.role, sizeof(d->role));
+        d->cluster = identity.cluster;
+        d->node = identity.node;
+        memcpy(d->token, identity.token, sizeof(d->token));
     }
-    return identity_parse(d, text, err);
+    return rv;
 }
 
 static int datadir_errno(const char *what, const char *path, struct errmsg *err)
@@ -269,16 +212,12 @@ static int identity_replace(const char *path, const char *text, size_t count)
 
 int datadir_save(struct datadir *d, struct errmsg *err)
 {
-    char text[IDENTITY_BYTES_MAX];
-    char cluster[33], token[33];
-    int count;
+    struct identity identity = { .format = d->format, .cluster = d->cluster, .node = d->node };
+    char text[IDENTITY_TEXT_BYTES_MAX];
 
-    hex16(d->cluster.bytes, cluster);
-    hex16(d->token, token);
-    count = snprintf(text, sizeof(text),
-                     "format = %u\nrole = %s\ncluster = %s\nnode = %u\ntoken = %s\n", d->format,
-                     d->role, cluster, d->node, token);
-    if (identity_replace(d->path, text, (size_t)count) != 0) {
+    memcpy(identity.role, d->role, sizeof(identity.role));
+    memcpy(identity.token, d->token, sizeof(identity.token));
+    if (identity_replace(d->path, text, identity_format(&identity, text)) != 0) {
         return datadir_errno("write identity in", d->path, err);
     }
     return 0;

@@ -1,23 +1,19 @@
 /* The identity of a data directory: whose it is, and that only one process uses it.
  *
- * DIR/identity holds lines "format = 1", "role = iod", "cluster = <32 hex digits>", "node = 3",
- * "token = <32 hex digits>". It is replaced atomically. DIR/lock is held with flock(2) while a
- * daemon runs.
+ * DIR/identity holds what datadir_format.h says and is replaced atomically. DIR/lock is held with
+ * flock(2) while a daemon runs.
  */
 #ifndef MORSEL_COMMON_DATADIR_FILE_H
 #define MORSEL_COMMON_DATADIR_FILE_H
 
-#include "common/errmsg.h"
-#include "common/types.h"
-
-enum { DATADIR_FORMAT = 1 };
+#include "common/datadir_format.h"
 
 struct datadir
 {
     char path[1024];
     int lock_fd;
     uint32_t format;
-    char role[32];
+    char role[DATADIR_ROLE_BYTES];
     struct cluster_id cluster; /* Zero: not known yet. */
     uint32_t node;             /* 0: not known yet. */
     uint8_t token[16];         /* Random, made with the directory. */
@@ -38,9 +34,5 @@ void random_bytes(void *bytes, size_t count);
 
 /* Hash of /proc/sys/kernel/random/boot_id, never 0. */
 uint64_t boot_id(void);
-
-/* 32 hex digits and a zero. */
-void hex16(const uint8_t bytes[16], char text[33]);
-bool hex16_parse(const char *text, uint8_t bytes[16]);
 
 #endif

@@ -128,6 +128,53 @@ static void refuses_damage_and_newer_formats(void **state)
     refused("data", "iod", MORSEL_VERSION, "newer version");
 }
 
+#define HEX "0123456789abcdef0123456789abcdef"
+
+/* One byte otherwise than we write it, and it is not ours: blanks, signs, numbers too large, what
+ * stands behind the end. */
+static void identity_is_read_only_as_it_is_written(void **state)
+{
+    static const char good[] =
+        "format = 1\nrole = iod\ncluster = " HEX "\nnode = 4294967295\ntoken = " HEX "\n";
+    static const char *const bad[] = {
+        "format = 0\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX "\n",
+        "format = 1\nrole = iod\ncluster = " HEX "\nnode = 4294967296\ntoken = " HEX "\n",
+        "format = 1\nrole = iod\ncluster = " HEX "\nnode = -3\ntoken = " HEX "\n",
+        "format = 1\nrole = iod\ncluster = " HEX "\nnode = 03\ntoken = " HEX "\n",
+        "format = 1role = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX "\n",
+        "format = 1\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX "0\n",
+        "format = 1\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX "\n\n",
+        "format = 1\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX,
+    };
+    char text[IDENTITY_TEXT_BYTES_MAX] = "";
+    struct errmsg err = { "" };
+    struct identity identity;
+
+    (void)state;
+    assert_int_equal(
+        identity_parse((struct slice){ (const uint8_t *)good, strlen(good) }, "D", &identity, &err),
+        MORSEL_OK);
+    assert_int_equal(identity.node, UINT32_MAX);
+    assert_string_equal(identity.role, "iod");
+    assert_int_equal(identity_format(&identity, text), strlen(good));
+    assert_string_equal(text, good);
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
+        struct slice bytes = { (const uint8_t *)bad[i], strlen(bad[i]) };
+
+        assert_int_equal(identity_parse(bytes, "D", &identity, &err), MORSEL_CORRUPT);
+        assert_string_equal(err.text, "D/identity is damaged: restore the file from a backup");
+        assert_int_equal(identity.node, 0);
+    }
+    text[3] = '\0'; /* A zero inside, and a file too long. */
+    assert_int_equal(
+        identity_parse((struct slice){ (const uint8_t *)text, strlen(good) }, "D", &identity, &err),
+        MORSEL_CORRUPT);
+    memset(text, 'f', sizeof(text));
+    assert_int_equal(
+        identity_parse((struct slice){ (const uint8_t *)text, sizeof(text) }, "D", &identity, &err),
+        MORSEL_CORRUPT);
+}
+
 static void hex_is_read_as_written(void **state)
 {
     uint8_t bytes[16], again[16];
@@ -154,6 +201,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(tokens_differ, make_place, remove_place),
         cmocka_unit_test_setup_teardown(refuses_what_is_not_its_own, make_place, remove_place),
         cmocka_unit_test_setup_teardown(refuses_damage_and_newer_formats, make_place, remove_place),
+        cmocka_unit_test(identity_is_read_only_as_it_is_written),
         cmocka_unit_test(hex_is_read_as_written),
     };
 
