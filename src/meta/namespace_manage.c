@@ -26,6 +26,18 @@ int apply_grantee(struct ns_txn *t)
     return 0;
 }
 
+int apply_holder(struct ns_txn *t)
+{
+    struct record_key key = key_holder(t->op->holder.client);
+
+    if (t->op->holder.holds) {
+        txn_plain_put(t, key, (struct slice){ NULL, 0 });
+    } else {
+        txn_delete(t, key);
+    }
+    return 0;
+}
+
 /* A loss of power may have taken back the newest operations, and the ids of the inodes that they
  * made. Clients and storage servers have seen these ids: another file must not get one. */
 int apply_start(struct ns_txn *t)

@@ -118,6 +118,7 @@ int apply_collected(struct ns_txn *t);
 int apply_garbage(struct ns_txn *t);
 int apply_repair(struct ns_txn *t);
 int apply_grantee(struct ns_txn *t);
+int apply_holder(struct ns_txn *t);
 int apply_start(struct ns_txn *t);
 
 #endif

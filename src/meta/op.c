@@ -37,7 +37,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_WROTE] = "wrote",     [OP_XATTR] = "xattr",         [OP_POLICY] = "policy",
         [OP_COLLECT] = "collect", [OP_COLLECTED] = "collected", [OP_MEMBER] = "member",
         [OP_GARBAGE] = "garbage", [OP_REPAIR] = "repair",       [OP_GRANTEE] = "grantee",
-        [OP_START] = "start",
+        [OP_START] = "start",     [OP_HOLDER] = "holder",
     };
 
     return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
@@ -160,6 +160,10 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         break;
     case OP_GRANTEE:
         buf_put_u64(out, op->grantee.client);
+        break;
+    case OP_HOLDER:
+        buf_put_u64(out, op->holder.client);
+        buf_put_u8(out, op->holder.holds);
         break;
     case OP_START:
         break;
@@ -347,6 +351,10 @@ static void body_decode(struct reader *r, struct meta_op *op)
         break;
     case OP_GRANTEE:
         op->grantee.client = reader_u64(r);
+        break;
+    case OP_HOLDER:
+        op->holder.client = reader_u64(r);
+        op->holder.holds = get_bool(r);
         break;
     case OP_START:
         break;

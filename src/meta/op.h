@@ -30,8 +30,9 @@ enum op_kind {
     OP_MEMBER = 12,    /* A storage server registers, or has moved. */
     OP_GARBAGE = 13,   /* Objects that belong to no file are to be deleted. */
     OP_REPAIR = 14,    /* What fsck mends. */
-    OP_GRANTEE = 15,   /* This client may cache from now on (session.h). */
+    OP_GRANTEE = 15,   /* Of older logs: who might cache before there were leases. */
     OP_START = 16,     /* The manager has started: inode ids go on behind a gap. */
+    OP_HOLDER = 17,    /* This client may hold leases, or holds none any more (lease.h). */
     OP_KIND_END
 };
 
@@ -141,6 +142,11 @@ struct meta_op
         {
             client_id client;
         } grantee;
+        struct
+        {
+            client_id client;
+            bool holds;
+        } holder;
         struct
         {
             enum op_repair what;

@@ -101,6 +101,11 @@ struct record_key key_member(server_id server)
     return key;
 }
 
+struct record_key key_holder(client_id client)
+{
+    return key_of_number(RECORD_HOLDER, client);
+}
+
 struct record_key key_log(uint64_t sequence)
 {
     return key_of_number(RECORD_LOG, sequence);

@@ -12,6 +12,7 @@
  *   O inode                        orphan: no name is left, but somebody may hold it open
  *   G server inode column          object to be deleted on a storage server
  *   M server                       storage server that has registered
+ *   H client                       client that may hold leases (lease.h)
  *   L sequence                     the operation log (op.h)
  *
  * Every value begins with a version byte. Numbers in values are little-endian. Decoding trusts
@@ -38,6 +39,7 @@ enum record_kind {
     RECORD_ORPHAN = 'O',
     RECORD_GARBAGE = 'G',
     RECORD_MEMBER = 'M',
+    RECORD_HOLDER = 'H',
     RECORD_LOG = 'L'
 };
 
@@ -65,6 +67,7 @@ struct record_key key_xattr(inode_id inode, struct slice name);
 struct record_key key_orphan(inode_id inode);
 struct record_key key_garbage(server_id server, struct object_id object);
 struct record_key key_member(server_id server);
+struct record_key key_holder(client_id client);
 struct record_key key_log(uint64_t sequence);
 
 /* Take keys apart; false when the key is of another kind or shape. Names point into `key`. */

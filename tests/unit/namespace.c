@@ -737,6 +737,33 @@ static void fsck_finds_and_mends(void **state)
     free(f);
 }
 
+static void holders_of_leases_are_kept(void **state)
+{
+    struct ns_fixture *f = calloc(1, sizeof(*f));
+    struct meta_op op = { .kind = OP_HOLDER };
+    client_id clients[4];
+    uint32_t count;
+
+    (void)state;
+    ns_fixture_open(f, 7);
+    for (client_id client = 1; client <= 3; client++) {
+        op.holder.client = client << 60 | client;
+        op.holder.holds = true;
+        ns_must(f, op);
+    }
+    op.holder.client = 2ULL << 60 | 2;
+    op.holder.holds = false;
+    ns_must(f, op);
+    ns_must(f, op); /* Once more does no harm. */
+    assert_int_equal(ns_fixture_reopen(f), 0);
+    assert_int_equal(ns_holders(f->ns, clients, 4, &count, &f->err), 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(clients[0], 1ULL << 60 | 1);
+    assert_int_equal(clients[1], 3ULL << 60 | 3);
+    ns_fixture_close(f);
+    free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -746,6 +773,7 @@ int main(void)
         cmocka_unit_test(a_failed_commit_refuses_further_changes),
         cmocka_unit_test(a_damaged_store_is_not_opened),
         cmocka_unit_test(fsck_finds_and_mends),
+        cmocka_unit_test(holders_of_leases_are_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
