@@ -73,6 +73,7 @@ void change_finish(struct meta *meta, struct rpc_request *request, struct meta_o
 
 void answer_node(struct meta *meta, struct rpc_request *request, const struct op_outcome *outcome)
 {
+    struct node_reply reply;
     struct errmsg err = { "" };
     struct inode inode;
     int rv = ns_inode(meta->ns, outcome->target, &inode, &err);
@@ -81,5 +82,6 @@ void answer_node(struct meta *meta, struct rpc_request *request, const struct op
         reply_error(meta, request, rv, &err);
         return;
     }
-    reply_node(meta, request, &inode, true);
+    node_fill(&reply, &inode, true, leases_held(meta, request, inode.id));
+    rpc_reply(request, &reply.node.base, NULL);
 }

@@ -45,6 +45,19 @@ static void reply_fsck(struct meta *meta, struct rpc_request *request, struct fs
     rpc_reply(request, &reply.base, NULL);
 }
 
+/* Whoever caches what was mended hears of it behind the fact: what they had was wrong anyway. */
+static void recall_mended(struct meta *meta, const struct fsck_result *result)
+{
+    for (uint32_t i = 0; i < result->count; i++) {
+        const struct meta_op *op = &result->findings[i].repair;
+
+        if (result->findings[i].mendable && op->kind == OP_REPAIR) {
+            leases_recall_all(meta, op->repair.inode);
+            leases_recall_all(meta, op->repair.parent);
+        }
+    }
+}
+
 void handle_fsck(struct meta *meta, struct rpc_request *request)
 {
     Morsel__FsckRequest *m = rpc_request_unpack(request, &morsel__fsck_request__descriptor);
@@ -66,6 +79,7 @@ void handle_fsck(struct meta *meta, struct rpc_request *request)
     } else {
         if (result->repaired > 0) {
             sync_changed(&meta->sync);
+            recall_mended(meta, result);
         }
         reply_fsck(meta, request, result);
     }

@@ -9,27 +9,39 @@
 void handle_lookup(struct meta *meta, struct rpc_request *request)
 {
     Morsel__LookupRequest *m = rpc_request_unpack(request, &morsel__lookup_request__descriptor);
+    struct node_reply reply;
     struct errmsg err = { "" };
     struct inode inode;
+    inode_id parent;
     int rv;
 
     if (m == NULL) {
         return;
     }
-    rv = ns_lookup(meta->ns, m->parent, bytes_slice(m->name), &inode, &err);
+    parent = m->parent;
+    rv = ns_lookup(meta->ns, parent, bytes_slice(m->name), &inode, &err);
     message_free(m);
+    if (!leases_touch_one(meta, request, rv == 0 ? inode.id : parent, ACCESS_READ)) {
+        return;
+    }
     if (rv != 0) {
         reply_error(meta, request, rv, &err);
         return;
     }
-    reply_node(meta, request, &inode, true);
+    node_fill(&reply, &inode, true, leases_grant(meta, request, inode.id, LEASE_R, false));
+    if (leases_held(meta, request, parent) == LEASE_NONE) {
+        (void)node_add_parent(meta, request, &reply, parent);
+    }
+    rpc_reply(request, &reply.node.base, NULL);
 }
 
 void handle_getattr(struct meta *meta, struct rpc_request *request)
 {
     Morsel__GetattrRequest *m = rpc_request_unpack(request, &morsel__getattr_request__descriptor);
+    struct node_reply reply;
     struct errmsg err = { "" };
     struct inode inode;
+    inode_id id;
     bool layout;
     int rv;
 
@@ -37,13 +49,17 @@ void handle_getattr(struct meta *meta, struct rpc_request *request)
         return;
     }
     layout = m->layout;
-    rv = ns_inode(meta->ns, m->inode, &inode, &err);
+    id = m->inode;
     message_free(m);
-    if (rv != 0) {
+    if (!leases_touch_one(meta, request, id, ACCESS_READ)) {
+        return;
+    }
+    if ((rv = ns_inode(meta->ns, id, &inode, &err)) != 0) {
         reply_error(meta, request, rv, &err);
         return;
     }
-    reply_node(meta, request, &inode, layout);
+    node_fill(&reply, &inode, layout, leases_grant(meta, request, id, LEASE_R, false));
+    rpc_reply(request, &reply.node.base, NULL);
 }
 
 void handle_readlink(struct meta *meta, struct rpc_request *request)
@@ -65,7 +81,7 @@ void handle_readlink(struct meta *meta, struct rpc_request *request)
         rv = target.failed ? MORSEL_NOMEM : 0;
     }
     if (rv == 0) {
-        node_fill(&reply, &inode, false, meta_cache_ms(meta, request));
+        node_fill(&reply, &inode, false, leases_held(meta, request, inode.id));
         reply.node.target = (char *)target.data;
         rpc_reply(request, &reply.node.base, NULL);
     } else {
@@ -78,22 +94,31 @@ void handle_readlink(struct meta *meta, struct rpc_request *request)
 void handle_open(struct meta *meta, struct rpc_request *request)
 {
     Morsel__OpenRequest *m = rpc_request_unpack(request, &morsel__open_request__descriptor);
+    enum lease_mode wanted;
+    struct node_reply reply;
     struct errmsg err = { "" };
     struct inode inode;
+    inode_id id;
     int rv;
 
     if (m == NULL) {
         return;
     }
-    if ((rv = ns_inode(meta->ns, m->inode, &inode, &err)) == 0) {
-        rv = meta_note_open(meta, request, inode.id);
-    }
+    id = m->inode;
+    wanted = m->write ? LEASE_W : LEASE_R;
     message_free(m);
+    if (!leases_touch_one(meta, request, id, wanted == LEASE_W ? ACCESS_CHANGE : ACCESS_READ)) {
+        return;
+    }
+    if ((rv = ns_inode(meta->ns, id, &inode, &err)) == 0) {
+        rv = meta_note_open(meta, request, id, wanted == LEASE_W);
+    }
     if (rv != 0) {
         reply_error(meta, request, rv, &err);
         return;
     }
-    reply_node(meta, request, &inode, true);
+    node_fill(&reply, &inode, true, leases_grant(meta, request, id, wanted, true));
+    rpc_reply(request, &reply.node.base, NULL);
 }
 
 void handle_close(struct meta *meta, struct rpc_request *request)
@@ -108,7 +133,7 @@ void handle_close(struct meta *meta, struct rpc_request *request)
     event.inodes = m->inodes;
     event.inodes_count = m->n_inodes;
     if (request->role == ROLE_CLIENT) {
-        meta_session_step(meta, &event);
+        (void)meta_session_step(meta, &event);
     }
     message_free(m);
     rpc_reply(request, NULL, NULL);
@@ -193,8 +218,10 @@ static bool visit_entry(void *data, struct slice name, const struct dentry *dent
     return true;
 }
 
-/* Names and attributes, once the names no longer move. */
-static int page_finish(struct meta *meta, struct directory_page *page, struct errmsg *err)
+/* Names and attributes, once the names no longer move. What another client is changing goes without
+ * attributes: whoever needs them asks for them alone, and only then they are called back. */
+static int page_finish(struct meta *meta, const struct rpc_request *request,
+                       struct directory_page *page, struct errmsg *err)
 {
     if (page->names.failed) {
         return MORSEL_NOMEM;
@@ -205,12 +232,13 @@ static int page_finish(struct meta *meta, struct directory_page *page, struct er
         int rv;
 
         entry->name.data = page->names.data + page->offsets[i];
-        if (!page->plus) {
+        if (!page->plus || lease_written_elsewhere(meta->leases, request->node_id, entry->inode)) {
             continue;
         }
         if ((rv = ns_inode(meta->ns, entry->inode, &inode, err)) == 0) {
             attr_fill(&page->attrs[i], &inode);
             entry->attr = &page->attrs[i];
+            entry->lease = leases_grant(meta, request, entry->inode, LEASE_R, false);
         } else if (rv != MORSEL_STALE && rv != MORSEL_CORRUPT) {
             return rv;
         } /* An entry whose inode is damaged is listed without attributes, so that the others can be
@@ -226,17 +254,22 @@ void handle_readdir(struct meta *meta, struct rpc_request *request)
     struct directory_page *page = meta->page;
     struct errmsg err = { "" };
     struct inode directory;
+    Morsel__Attr attr;
     bool end;
     int rv;
 
     if (m == NULL) {
         return;
     }
+    if (!leases_touch_one(meta, request, m->inode, ACCESS_READ)) {
+        message_free(m);
+        return;
+    }
     page_clear(page, m->plus, m->bytes_max);
     if ((rv = ns_readdir(meta->ns, m->inode, bytes_slice(m->after), visit_entry, page, &end,
                          &err)) == 0 &&
         (rv = ns_inode(meta->ns, m->inode, &directory, &err)) == 0) {
-        rv = page_finish(meta, page, &err);
+        rv = page_finish(meta, request, page, &err);
     }
     message_free(m);
     if (rv != 0) {
@@ -246,7 +279,9 @@ void handle_readdir(struct meta *meta, struct rpc_request *request)
     reply.n_entries = page->count;
     reply.entries = page->pointers;
     reply.end = end;
-    reply.cache_ms = meta_cache_ms(meta, request);
+    attr_fill(&attr, &directory);
+    reply.attr = &attr;
+    reply.lease = leases_grant(meta, request, directory.id, LEASE_R, false);
     reply.parent = directory.parent;
     rpc_reply(request, &reply.base, NULL);
 }

@@ -268,7 +268,8 @@ void handle_xattr_set(struct meta *meta, struct rpc_request *request)
     if (m == NULL) {
         return;
     }
-    if (change_begin(meta, request, &op, m->op, m->who, answer_empty)) {
+    if (leases_touch_one(meta, request, m->inode, ACCESS_CHANGE) &&
+        change_begin(meta, request, &op, m->op, m->who, answer_empty)) {
         if (is_virtual(bytes_slice(m->name))) {
             rv = virtual_set(meta, m, &op, &err);
         } else {
@@ -352,7 +353,8 @@ void handle_policy(struct meta *meta, struct rpc_request *request)
     if (!m->set) {
         outcome = (struct op_outcome){ m->inode, false };
         answer_policy(meta, request, &outcome);
-    } else if (change_begin(meta, request, &op, m->op, m->who, answer_policy)) {
+    } else if (leases_touch_one(meta, request, m->inode, ACCESS_CHANGE) &&
+               change_begin(meta, request, &op, m->op, m->who, answer_policy)) {
         if ((rv = decide_policy(m, &op, &err)) != 0) {
             reply_error(meta, request, rv, &err);
         } else {

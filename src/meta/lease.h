@@ -5,13 +5,16 @@
  *
  * Client:
  *
- *   unknown --JOIN--> JOINED --(heard_ms + LEASE_MS + margin passed)--> EXPIRED --JOIN--> JOINED
- *                       |                                                  ^
- *                       +--(a recall unanswered for LEASE_MS)--> FENCED ---+
- *   LEAVE: gone, with all leases. GONE (its connection ended): as it was, and silent from now on.
+ *   unknown --JOIN--> JOINED --(silent for LEASE_MS)--> unknown, and holds nothing
+ *                       |
+ *                       +--(a recall unanswered for LEASE_MS)--> FENCED --(its term ends)-->
+ * unknown
+ *                                                                  |
+ *                                                                JOIN: served again, but granted
+ * nothing until the term of before ends; then JOINED LEAVE: unknown, and holds nothing. GONE (its
+ * connection ended): as it was, and silent from now on.
  *
- *   A FENCED client keeps its leases until its term ends, but is not heard any more.
- *   An EXPIRED one holds nothing and is granted nothing before its next JOIN.
+ *   A FENCED client keeps its leases until its term ends, but its word does not count any more.
  *
  * Lease on one inode of one client: none -> R or W (lease_grant) -> being recalled -> kept in part,
  * or none.
@@ -28,7 +31,7 @@
  *
  * Invariants (checked at each step):
  *  - an inode with a W lease has one holder;
- *  - no grant to a client that is not JOINED, persisted, and caching;
+ *  - no grant to a client that is not JOINED, persisted, and caching, nor in the grace period;
  *  - a recall that is under way names a lease that exists; its number is unique for ever;
  *  - counts agree with the lists; LEASES_MAX and LEASE_TICKETS_MAX hold.
  *
@@ -149,7 +152,7 @@ enum lease_verdict lease_acquire(struct lease_table *t, uint64_t now_ms, client_
 /* The request of the ticket is not interested any more. */
 void lease_ticket_drop(struct lease_table *t, uint64_t ticket);
 
-/* What the reply to `client` may carry for `inode`: `wanted`, R where W cannot be had, or none.
+/* What the reply to `client` may carry for `inode`: `wanted`, or what it has.
  * `eager`: OPEN and MAKE; others get nothing while the inode is quiet. A client that holds more
  * keeps it, and is told so. `others_open`, `others_write`: does another client have it open, for
  * writing? (session.h) */
@@ -157,11 +160,18 @@ enum lease_mode lease_grant(struct lease_table *t, uint64_t now_ms, client_id cl
                             inode_id inode, enum lease_mode wanted, bool eager, bool others_open,
                             bool others_write);
 
-/* What the client holds now. */
+/* What a reply may say that the client holds: nothing while it is being recalled, for the client
+ * itself decides then what remains. */
+enum lease_mode lease_told(const struct lease_table *t, client_id client, inode_id inode);
+
+/* Does another client hold W? */
+bool lease_written_elsewhere(const struct lease_table *t, client_id client, inode_id inode);
+
+/* What the client holds now, until it has answered a recall. */
 enum lease_mode lease_held_by(const struct lease_table *t, client_id client, inode_id inode);
 
 /* The inode is gone: so is what is held on it. */
-void lease_forget_inode(struct lease_table *t, inode_id inode);
+void lease_forget_inode(struct lease_table *t, inode_id inode, struct lease_actions *out);
 
 /* When LEASE_TICK is due; UINT64_MAX: never. */
 uint64_t lease_deadline_ms(const struct lease_table *t);

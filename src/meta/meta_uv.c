@@ -1,4 +1,4 @@
-#include "meta/meta_uv.h"
+#include "meta/leases_uv.h"
 
 #include "common/check.h"
 #include "common/status.h"
@@ -104,14 +104,16 @@ void meta_reply_durable(struct meta *meta, struct rpc_request *request,
 
 static void on_timer(uv_timer_t *timer);
 
-/* One timer for both cores: its next run is the earlier of their deadlines. */
+/* One timer for all cores: its next run is the earliest of their deadlines. */
 void meta_arm(struct meta *meta)
 {
     uint64_t sessions_ms = session_deadline_ms(meta->sessions);
     uint64_t members_ms = members_deadline_ms(&meta->members);
+    uint64_t leases_ms = lease_deadline_ms(meta->leases);
     uint64_t due_ms = sessions_ms < members_ms ? sessions_ms : members_ms;
     uint64_t now_ms = uv_now(meta->loop);
 
+    due_ms = leases_ms < due_ms ? leases_ms : due_ms;
     if (meta->closing || due_ms == meta->timer_due_ms) {
         return;
     }
@@ -131,7 +133,8 @@ static void on_timer(uv_timer_t *timer)
     struct members_event member = { .now_ms = now_ms, .type = MEMBERS_TICK };
 
     meta->timer_due_ms = 0;
-    meta_session_step(meta, &session);
+    (void)meta_session_step(meta, &session);
+    leases_tick(meta, now_ms);
     meta_members_step(meta, &member);
     meta_arm(meta);
 }
@@ -163,6 +166,8 @@ static const struct dispatch_entry
     [MSG_STATFS] = { handle_statfs, false },
     [MSG_FSYNC] = { handle_fsync, false },
     [MSG_POLICY] = { handle_policy, false },
+    [MSG_RETURN] = { handle_return, false },
+    [MSG_WRITEBACK] = { handle_writeback, false },
     [MSG_MEMBERS] = { handle_members, true },
     [MSG_REGISTER] = { handle_register, true },
     [MSG_HEARTBEAT] = { handle_heartbeat, true },
@@ -176,23 +181,26 @@ void meta_dispatch(struct meta *meta, struct rpc_request *request)
     dispatch_table[request->type].handle(meta, request);
 }
 
+bool meta_client_known(struct meta *meta, const struct rpc_request *request)
+{
+    return session_joined(meta->sessions, request->node_id, uv_now(meta->loop)) &&
+           leases_heard(meta, request);
+}
+
 static void on_request(void *data, struct rpc_request *request)
 {
     struct meta *meta = data;
     const struct dispatch_entry *entry =
         request->type < MESSAGE_TYPES_MAX ? &dispatch_table[request->type] : NULL;
 
-    uv_update_time(meta->loop); /* Leave to cache is counted from now, not from the last poll. */
+    uv_update_time(meta->loop); /* Terms of leases are counted from now, not from the last poll. */
     if (entry == NULL || entry->handle == NULL) {
         rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE, NULL);
     } else if (meta->closing) {
         rpc_reply_failure(request, MORSEL_SHUTDOWN, NULL);
     } else if (entry->anybody || request->role == ROLE_ADMIN ||
-               (request->role == ROLE_CLIENT &&
-                session_joined(meta->sessions, request->node_id, uv_now(meta->loop)))) {
+               (request->role == ROLE_CLIENT && meta_client_known(meta, request))) {
         meta_dispatch(meta, request);
-    } else if (request->role == ROLE_CLIENT && session_joining(meta->sessions, request->node_id)) {
-        (void)meta_park(meta, request);
     } else {
         rpc_reply_failure(request, MORSEL_NO_SESSION, NULL);
     }
@@ -210,8 +218,8 @@ static void on_gone(void *data, enum rpc_role role, uint64_t node_id)
         struct session_event event = { .now_ms = now_ms, .type = SESSION_GONE };
 
         event.client = node_id;
-        meta_session_step(meta, &event);
-        meta_release_waiting(meta, node_id, MORSEL_NO_SESSION);
+        (void)meta_session_step(meta, &event);
+        leases_gone(meta, node_id);
     } else if (role == ROLE_IOD) {
         struct members_event event = { .now_ms = now_ms, .type = MEMBERS_GONE };
 

@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/rpc_uv.h"
 #include "meta.pb-c.h"
+#include "meta/lease.h"
 #include "meta/members.h"
 #include "meta/namespace.h"
 #include "meta/op_window.h"
@@ -43,22 +44,20 @@ struct meta
     struct ns *ns;
     struct members members;
     struct session_table *sessions;
+    struct lease_table *leases;
+    struct list leased; /* struct leased_request: they wait for recalls. */
     struct op_window *window;
     struct fsck *fsck;           /* The metadata check that is going on; NULL: none. */
     struct directory_page *page; /* Room for the reply to READDIR. */
     struct sync_uv sync;
-    uv_timer_t timer; /* The next deadline of sessions and members. */
+    uv_timer_t timer; /* The next deadline of sessions, leases and members. */
     uint64_t timer_due_ms;
-    struct list waiting; /* struct waiting_request: SessionRequests and what waits for admission. */
-    uint32_t waiting_count;
     uint64_t started_ms;
     inode_id sweep_from; /* Where the sweep of orphans goes on; 0: none is going on. */
     uv_idle_t sweep;
     uint32_t handles; /* Open libuv handles while closing. */
     bool broken_logged;
     bool space_low; /* The disk of the database is nearly full: nothing new is taken. */
-    struct sync_waiter grantee_waiter; /* Of the one record of who may cache that is under way. */
-    client_id grantee;
     uv_timer_t space_timer;
     uv_fs_t space_request;
     bool space_busy;
@@ -94,33 +93,29 @@ int64_t meta_clock_ns(void);
 int meta_execute(struct meta *meta, struct meta_op *op, struct errmsg *err);
 
 /* Feed the cores and perform what they say. */
-void meta_session_step(struct meta *meta, const struct session_event *event);
+int meta_session_step(struct meta *meta, const struct session_event *event); /* MORSEL_OVERLOAD */
 void meta_members_step(struct meta *meta, const struct members_event *event);
 
 /* `request` holds `inode` open from now on. MORSEL_OVERLOAD. Nothing for the admin command, which
  * has no session. */
-int meta_note_open(struct meta *meta, const struct rpc_request *request, inode_id inode);
+int meta_note_open(struct meta *meta, const struct rpc_request *request, inode_id inode,
+                   bool write);
 
 /* Answer Empty, or a failure, when everything committed so far survives a loss of power. */
 void meta_reply_durable(struct meta *meta, struct rpc_request *request,
                         void (*reply)(struct meta *meta, struct rpc_request *request));
 
-/* What the reply to this request may allow. */
-uint32_t meta_cache_ms(struct meta *meta, const struct rpc_request *request);
+/* Does the client have a session, and is its word taken? Counts as a word. */
+bool meta_client_known(struct meta *meta, const struct rpc_request *request);
 
 /* Between the files of the host. */
 void meta_arm(struct meta *meta); /* The timer, after a core has moved. */
 void meta_dispatch(struct meta *meta, struct rpc_request *request);
 void meta_sync_failed(void *data, int status, const struct errmsg *err);
 
-/* Keep the request until its client is admitted. False: too many wait, and it has been refused. */
-bool meta_park(struct meta *meta, struct rpc_request *request);
-
-/* Serve (status 0) or refuse what waits for the client; refuse all that wait. */
-void meta_release_waiting(struct meta *meta, client_id client, int status);
-void meta_refuse_waiting(struct meta *meta, int status);
-
 void handle_session(struct meta *meta, struct rpc_request *request);
+void handle_return(struct meta *meta, struct rpc_request *request);
+void handle_writeback(struct meta *meta, struct rpc_request *request);
 void handle_lookup(struct meta *meta, struct rpc_request *request);
 void handle_getattr(struct meta *meta, struct rpc_request *request);
 void handle_readlink(struct meta *meta, struct rpc_request *request);

@@ -3,7 +3,7 @@
 #include "common/status.h"
 #include "meta/fsck.h"
 #include "meta/kv_leveldb.h"
-#include "meta/meta_uv.h"
+#include "meta/leases_uv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,8 +181,7 @@ static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
 {
     struct session_options options = { .session_ms = (uint32_t)meta->settings->session_ms,
                                        .now_ms = uv_now(meta->loop),
-                                       .fresh = fresh,
-                                       .grantee = ns_counters(meta->ns)->grantee };
+                                       .fresh = fresh };
     int rv = load_members(meta, err);
 
     if (rv != 0) {
@@ -193,6 +192,9 @@ static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
     meta->page = directory_page_new();
     if (meta->sessions == NULL || meta->window == NULL || meta->page == NULL) {
         return MORSEL_NOMEM;
+    }
+    if ((rv = leases_open(meta, err)) != 0) {
+        return rv;
     }
     return load_log(meta, err);
 }
@@ -205,7 +207,7 @@ int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
     bool fresh;
     int rv;
 
-    list_init(&meta->waiting);
+    list_init(&meta->leased);
     (void)snprintf(path, sizeof(path), "%s/db", datadir->path);
     if ((rv = kv_leveldb_open(path, create, &meta->kv, err)) != 0 ||
         (rv = ns_open(meta->kv, &hooks, &meta->ns, err)) != 0) {
@@ -264,7 +266,8 @@ void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
     meta->closing = true;
     meta->closed = closed;
     meta->closed_data = data;
-    meta_refuse_waiting(meta, MORSEL_SHUTDOWN);
+    uv_idle_stop(&meta->sweep);
+    leases_refuse_waiting(meta, MORSEL_SHUTDOWN);
     sync_close(&meta->sync, on_sync_closed);
 }
 
@@ -273,6 +276,7 @@ void meta_free(struct meta *meta)
     fsck_free(meta->fsck);
     directory_page_free(meta->page);
     op_window_free(meta->window);
+    leases_free(meta);
     session_table_free(meta->sessions);
     ns_close(meta->ns);
     if (meta->kv != NULL) {

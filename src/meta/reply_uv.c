@@ -18,6 +18,9 @@ void attr_fill(Morsel__Attr *attr, const struct inode *inode)
     attr->version = inode->version;
     attr->data_version = inode->data_version;
     attr->sparse = (inode->flags & INODE_SPARSE) != 0;
+    /* The policy of a directory is listed among its extended attributes. */
+    attr->xattrs = (inode->flags & INODE_HAS_XATTR) != 0 ||
+                   (mode_is_directory(inode->mode) && !file_policy_empty(&inode->policy));
 }
 
 static void layout_fill(struct node_reply *reply, const struct file_layout *layout)
@@ -35,24 +38,31 @@ static void layout_fill(struct node_reply *reply, const struct file_layout *layo
     reply->node.layout = &reply->layout;
 }
 
-void node_fill(struct node_reply *reply, const struct inode *inode, bool layout, uint32_t cache_ms)
+void node_fill(struct node_reply *reply, const struct inode *inode, bool layout,
+               enum lease_mode lease)
 {
     morsel__node__init(&reply->node);
     attr_fill(&reply->attr, inode);
     reply->node.attr = &reply->attr;
-    reply->node.cache_ms = cache_ms;
+    reply->node.lease = lease;
     if (layout && mode_is_regular(inode->mode)) {
         layout_fill(reply, &inode->layout);
     }
 }
 
-void reply_node(struct meta *meta, struct rpc_request *request, const struct inode *inode,
-                bool layout)
+bool node_add_parent(struct meta *meta, struct rpc_request *request, struct node_reply *reply,
+                     inode_id parent)
 {
-    struct node_reply reply;
+    struct errmsg err = { "" };
+    struct inode directory;
 
-    node_fill(&reply, inode, layout, meta_cache_ms(meta, request));
-    rpc_reply(request, &reply.node.base, NULL);
+    if (ns_inode(meta->ns, parent, &directory, &err) != 0) {
+        return false;
+    }
+    attr_fill(&reply->parent, &directory);
+    reply->node.parent = &reply->parent;
+    reply->node.parent_lease = leases_grant(meta, request, parent, LEASE_R, false);
+    return true;
 }
 
 void reply_error(struct meta *meta, struct rpc_request *request, int status,

@@ -2,7 +2,7 @@
 #ifndef MORSEL_META_REPLY_UV_H
 #define MORSEL_META_REPLY_UV_H
 
-#include "meta/meta_uv.h"
+#include "meta/leases_uv.h"
 
 /* A Node message and all that it points to. */
 struct node_reply
@@ -11,14 +11,19 @@ struct node_reply
     Morsel__Attr attr;
     Morsel__Layout layout;
     uint32_t servers[STRIPE_WIDTH_MAX];
+    Morsel__Attr parent;
 };
 
 void attr_fill(Morsel__Attr *attr, const struct inode *inode);
-void node_fill(struct node_reply *reply, const struct inode *inode, bool layout, uint32_t cache_ms);
 
-/* Answer with a Node; `layout` for regular files only. */
-void reply_node(struct meta *meta, struct rpc_request *request, const struct inode *inode,
-                bool layout);
+/* `lease`: what the client holds on the inode. The layout goes along for regular files. */
+void node_fill(struct node_reply *reply, const struct inode *inode, bool layout,
+               enum lease_mode lease);
+
+/* Add the directory as it is now, and what the client holds on it. False when it cannot be read:
+ * the client does without. */
+bool node_add_parent(struct meta *meta, struct rpc_request *request, struct node_reply *reply,
+                     inode_id parent);
 
 /* Answer with a failure; `err` may be empty. */
 void reply_error(struct meta *meta, struct rpc_request *request, int status,

@@ -24,6 +24,7 @@ struct session_open
     struct list in_bucket;
     struct list in_session; /* Or in the table's list of released inodes. */
     inode_id inode;
+    bool write;
     struct session *session;
 };
 
@@ -33,13 +34,7 @@ struct session_table
     uint64_t grace_until_ms;
     bool in_grace;
     uint32_t count;
-    uint32_t present; /* JOINING or JOINED. */
-    uint32_t joining;
     uint64_t opens;
-    client_id grantee;   /* The last one that was given leave to cache; 0: nobody ever. */
-    bool persisting;     /* `grantee` is on its way to the store. */
-    bool grantee_known;  /* `grantee` is durable: leave may be given. */
-    uint64_t granted_ms; /* When leave was given last. */
     struct list all;
     struct list released;
     struct list clients[CLIENT_BUCKETS];
@@ -59,10 +54,8 @@ static uint64_t hash(uint64_t id)
 
 static void check_invariants(const struct session_table *s)
 {
-    CHECK(s->present <= s->count && s->joining <= s->present);
     CHECK(s->count <= SESSIONS_MAX && s->opens <= SESSION_OPENS_MAX);
     CHECK_IMPLIES(s->count == 0, s->opens == 0);
-    CHECK_IMPLIES(s->persisting, !s->grantee_known);
 }
 
 struct session_table *session_table_new(const struct session_options *options)
@@ -75,9 +68,6 @@ struct session_table *session_table_new(const struct session_options *options)
     s->session_ms = options->session_ms;
     s->in_grace = !options->fresh;
     s->grace_until_ms = options->now_ms + options->session_ms;
-    s->grantee = options->grantee;
-    s->grantee_known = options->grantee != 0;
-    s->granted_ms = options->now_ms;
     list_init(&s->all);
     list_init(&s->released);
     for (uint32_t i = 0; i < CLIENT_BUCKETS; i++) {
@@ -123,17 +113,19 @@ static struct session_open *find_open(const struct session_table *s, inode_id in
 }
 
 /* Harmless when it is there already. False: at the limit, or out of memory. */
-static bool add_open(struct session_table *s, struct session *session, inode_id inode)
+static bool add_open(struct session_table *s, struct session *session, inode_id inode, bool write)
 {
-    struct session_open *open;
+    struct session_open *open = find_open(s, inode, session);
 
-    if (find_open(s, inode, session) != NULL) {
+    if (open != NULL) {
+        open->write |= write;
         return true;
     }
     if (s->opens == SESSION_OPENS_MAX || (open = calloc(1, sizeof(*open))) == NULL) {
         return false;
     }
     open->inode = inode;
+    open->write = write;
     open->session = session;
     list_init(&open->in_bucket);
     list_init(&open->in_session);
@@ -185,15 +177,6 @@ bool session_holds(const struct session_table *s, inode_id inode)
 
 /* ---- Coming and going --------------------------------------------------------------------- */
 
-static void set_state(struct session_table *s, struct session *session, enum session_state state)
-{
-    s->present -= session->state != SESSION_AWAY;
-    s->joining -= session->state == SESSION_JOINING;
-    session->state = state;
-    s->present += session->state != SESSION_AWAY;
-    s->joining += session->state == SESSION_JOINING;
-}
-
 static struct session *add(struct session_table *s, client_id id)
 {
     struct session *session = calloc(1, sizeof(*session));
@@ -214,7 +197,6 @@ static struct session *add(struct session_table *s, client_id id)
 
 static void end(struct session_table *s, struct session *session)
 {
-    set_state(s, session, SESSION_AWAY);
     remove_all_opens(s, session);
     list_remove(&session->in_bucket);
     list_remove(&session->in_all);
@@ -246,64 +228,24 @@ void session_table_free(struct session_table *s)
     free(s);
 }
 
-/* From when on nobody but the grantee relies on a cache. */
-static uint64_t admit_due_ms(const struct session_table *s, const struct session *session)
+static bool add_opens(struct session_table *s, struct session *session,
+                      const struct session_event *event)
 {
-    if (s->grantee == 0 || s->grantee == session->id) {
-        return 0;
-    }
-    return s->granted_ms + SESSION_CACHE_MS + SESSION_MARGIN_MS;
-}
+    bool fits = true;
 
-static void admit_if_due(struct session_table *s, struct session *session, uint64_t now_ms,
-                         struct session_actions *out)
-{
-    if (session->state == SESSION_JOINING && now_ms >= admit_due_ms(s, session)) {
-        set_state(s, session, SESSION_JOINED);
-        emit(out, (struct session_action){ .type = SESSION_ADMIT, .client = session->id });
+    for (size_t i = 0; i < event->inodes_count; i++) {
+        fits &= add_open(s, session, event->inodes[i], false);
     }
-}
-
-static void set_grantee(struct session_table *s, client_id client, struct session_actions *out)
-{
-    s->grantee = client;
-    s->grantee_known = false;
-    s->persisting = true;
-    emit(out, (struct session_action){ .type = SESSION_PERSIST_GRANTEE, .client = client });
-}
-
-/* Keep the record up to date: before the only client may cache, it must name that one; once several
- * clients are served it names nobody, so that after a restart none of them has to wait. */
-static void note_grantee(struct session_table *s, uint64_t now_ms, struct session_actions *out)
-{
-    if (s->joining != 0 || s->persisting) {
-        return;
+    for (size_t i = 0; i < event->write_inodes_count; i++) {
+        fits &= add_open(s, session, event->write_inodes[i], true);
     }
-    if (s->present > 1 && s->grantee != 0 &&
-        now_ms >= s->granted_ms + SESSION_CACHE_MS + SESSION_MARGIN_MS) {
-        set_grantee(s, 0, out);
-        return;
-    }
-    if (s->present != 1) {
-        return;
-    }
-    LIST_FOREACH(node, &s->all)
-    {
-        struct session *session = LIST_ENTRY(node, struct session, in_all);
-
-        if (session->state == SESSION_JOINED && s->grantee != session->id) {
-            set_grantee(s, session->id, out);
-            s->granted_ms = now_ms;
-            return;
-        }
-    }
+    return fits;
 }
 
 static void on_ask(struct session_table *s, const struct session_event *event,
                    struct session_actions *out)
 {
     struct session *session = find(s, event->client);
-    bool fits = true;
 
     if (session == NULL &&
         (s->count == SESSIONS_MAX || (session = add(s, event->client)) == NULL)) {
@@ -312,20 +254,16 @@ static void on_ask(struct session_table *s, const struct session_event *event,
     }
     session->heard_ms = event->now_ms;
     if (session->state == SESSION_AWAY) {
-        /* A new connection: what its list does not name was closed while it was away. */
-        set_state(s, session, SESSION_JOINING);
+        /* A new connection: what its list does not name was closed while it was away. Otherwise
+         * only additions: a file that is being opened right now is not in the list yet. */
+        session->state = SESSION_JOINED;
         remove_all_opens(s, session);
-    } else if (session->state == SESSION_JOINED) {
+    }
+    if (add_opens(s, session, event)) {
         emit(out, (struct session_action){ .type = SESSION_ADMIT, .client = session->id });
-    }
-    /* Otherwise only additions: a file that is being opened right now is not in the list yet. */
-    for (size_t i = 0; i < event->inodes_count; i++) {
-        fits &= add_open(s, session, event->inodes[i]);
-    }
-    if (!fits) {
+    } else {
         emit(out, (struct session_action){ SESSION_REFUSE, event->client, MORSEL_OVERLOAD });
     }
-    admit_if_due(s, session, event->now_ms, out);
 }
 
 static void on_opened(struct session_table *s, const struct session_event *event,
@@ -333,11 +271,8 @@ static void on_opened(struct session_table *s, const struct session_event *event
 {
     struct session *session = find(s, event->client);
 
-    for (size_t i = 0; session != NULL && i < event->inodes_count; i++) {
-        if (!add_open(s, session, event->inodes[i])) {
-            emit(out, (struct session_action){ SESSION_REFUSE, event->client, MORSEL_OVERLOAD });
-            return;
-        }
+    if (session != NULL && !add_opens(s, session, event)) {
+        emit(out, (struct session_action){ SESSION_REFUSE, event->client, MORSEL_OVERLOAD });
     }
 }
 
@@ -363,8 +298,6 @@ static void on_tick(struct session_table *s, uint64_t now_ms, struct session_act
         if (now_ms >= session->heard_ms + s->session_ms) {
             emit(out, (struct session_action){ SESSION_END, session->id, MORSEL_TIMEDOUT });
             end(s, session);
-        } else {
-            admit_if_due(s, session, now_ms, out);
         }
     }
     if (s->in_grace && now_ms >= s->grace_until_ms) {
@@ -391,7 +324,7 @@ void session_step(struct session_table *s, const struct session_event *event,
         break;
     case SESSION_GONE:
         if (session != NULL) {
-            set_state(s, session, SESSION_AWAY);
+            session->state = SESSION_AWAY;
         }
         break;
     case SESSION_OPENED:
@@ -400,15 +333,10 @@ void session_step(struct session_table *s, const struct session_event *event,
     case SESSION_CLOSED:
         on_closed(s, event);
         break;
-    case SESSION_PERSISTED:
-        s->grantee_known = s->grantee == event->client;
-        s->persisting = false;
-        break;
     case SESSION_TICK:
         on_tick(s, event->now_ms, out);
         break;
     }
-    note_grantee(s, event->now_ms, out);
     check_invariants(s);
 }
 
@@ -424,9 +352,6 @@ uint64_t session_deadline_ms(const struct session_table *s)
         uint64_t expires_ms = session->heard_ms + s->session_ms;
 
         due_ms = expires_ms < due_ms ? expires_ms : due_ms;
-        if (session->state == SESSION_JOINING && admit_due_ms(s, session) < due_ms) {
-            due_ms = admit_due_ms(s, session);
-        }
     }
     return due_ms;
 }
@@ -442,26 +367,21 @@ bool session_joined(struct session_table *s, client_id client, uint64_t now_ms)
     return true;
 }
 
-bool session_joining(const struct session_table *s, client_id client)
+void session_open_elsewhere(const struct session_table *s, inode_id inode, client_id client,
+                            bool *open, bool *write)
 {
-    const struct session *session = find(s, client);
+    const struct list *bucket = &s->inodes[hash(inode) % OPEN_BUCKETS];
 
-    return session != NULL && session->state == SESSION_JOINING;
-}
+    *open = *write = false;
+    LIST_FOREACH(node, bucket)
+    {
+        const struct session_open *one = LIST_ENTRY(node, struct session_open, in_bucket);
 
-uint32_t session_cache_ms(struct session_table *s, client_id client, uint64_t now_ms)
-{
-    const struct session *session;
-
-    if (s->present != 1 || s->joining != 0 || !s->grantee_known || s->grantee != client) {
-        return 0;
+        if (one->inode == inode && one->session->id != client) {
+            *open = true;
+            *write |= one->write;
+        }
     }
-    session = find(s, client);
-    if (session == NULL || session->state != SESSION_JOINED) {
-        return 0;
-    }
-    s->granted_ms = now_ms;
-    return SESSION_CACHE_MS;
 }
 
 uint32_t session_count(const struct session_table *s)

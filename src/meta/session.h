@@ -1,25 +1,16 @@
-/* Client sessions: who is there, what they hold open, and who may cache names and attributes.
+/* Client sessions: who is there, and what they hold open.
  *
  * Pure: events in, actions out; the event carries the time.
  *
- *   unknown --ASK--> JOINING --(nobody caches any more)--> JOINED --GONE--> AWAY
- *                       ^                                                    |
- *                       +------------------------ASK-------------------------+
+ *   unknown --ASK--> JOINED --GONE--> AWAY --ASK--> JOINED
  *   A session ends (and its open files are released) by LEAVE, or by silence for session_ms.
  *
- * The sole-client rule. While exactly one client is present (joining or joined), replies to it
- * allow caching for SESSION_CACHE_MS. As soon as a second one asks, nobody gets that leave any
- * more, and the second one is admitted only SESSION_CACHE_MS + SESSION_MARGIN_MS after the last
- * leave that somebody else was given. A request of a client that is not JOINED is not served
- * (session_joined()). So no two clients are ever served while one of them relies on a cache. A
- * client must count the time from the moment when it *sent* the request whose reply gave leave, not
- * from the reply's arrival.
+ * A request of a client that is not JOINED is not served (session_joined()). What clients may cache
+ * is the matter of leases (lease.h).
  *
- * Restart. Who was given leave last is durable before the first leave (PERSIST_GRANTEE): after a
- * restart anybody else waits SESSION_CACHE_MS + SESSION_MARGIN_MS from the start, and that one does
- * not. Files that were unlinked while open belong to sessions that the new manager has not heard of
- * yet: during the grace period (session_ms from the start) every inode counts as held, after it
- * only what was re-asserted.
+ * Restart. Files that were unlinked while open belong to sessions that the new manager has not
+ * heard of yet: during the grace period (session_ms from the start) every inode counts as held,
+ * after it only what was re-asserted.
  *
  * Invariants: see check_invariants() in session.c. Bounded: SESSIONS_MAX sessions,
  * SESSION_OPENS_MAX open files.
@@ -31,22 +22,19 @@
 
 enum {
     SESSION_MS_DEFAULT = 30000,
-    SESSION_CACHE_MS = 1000,
-    SESSION_MARGIN_MS = 100, /* Drift of clocks over SESSION_CACHE_MS, generously */
     SESSIONS_MAX = 1024,
     SESSION_OPENS_MAX = 1 << 20, /* Of all sessions together, 64 bytes each */
     SESSION_ACTIONS_MAX = SESSIONS_MAX + 4
 };
 
-enum session_state { SESSION_JOINING, SESSION_JOINED, SESSION_AWAY };
+enum session_state { SESSION_JOINED, SESSION_AWAY };
 
 enum session_event_type {
-    SESSION_ASK,       /* SessionRequest: first on each connection, and again now and then. */
-    SESSION_LEAVE,     /* Unmounted. */
-    SESSION_GONE,      /* The client's connection ended. */
-    SESSION_OPENED,    /* Holds `inodes` open. */
-    SESSION_CLOSED,    /* Holds them no more. */
-    SESSION_PERSISTED, /* `client` is durable as the one that may cache. */
+    SESSION_ASK,    /* SessionRequest: first on each connection, and again now and then. */
+    SESSION_LEAVE,  /* Unmounted. */
+    SESSION_GONE,   /* The client's connection ended. */
+    SESSION_OPENED, /* Holds `inodes` open. */
+    SESSION_CLOSED, /* Holds them no more. */
     SESSION_TICK
 };
 
@@ -57,6 +45,8 @@ struct session_event
     client_id client;
     const inode_id *inodes; /* ASK, OPENED, CLOSED */
     size_t inodes_count;
+    const inode_id *write_inodes; /* ASK, OPENED: those that are open for writing. */
+    size_t write_inodes_count;
 };
 
 struct session_action
@@ -65,8 +55,7 @@ struct session_action
         SESSION_ADMIT,  /* Answer the client's SessionRequest(s); serve it from now on. */
         SESSION_REFUSE, /* Answer them with `status`. */
         SESSION_END, /* For the log: the session is over (`status` MORSEL_TIMEDOUT: by silence). */
-        SESSION_PERSIST_GRANTEE, /* Make `client` (0: nobody) durable, then send PERSISTED. */
-        SESSION_GRACE_OVER       /* Orphans that nobody holds can be collected. */
+        SESSION_GRACE_OVER /* Orphans that nobody holds can be collected. */
     } type;
     client_id client;
     int status;
@@ -86,7 +75,6 @@ struct session_options
     uint64_t now_ms; /* Of the start. */
     bool
         fresh; /* The cluster was made just now: no session can exist, no grace period is needed. */
-    client_id grantee; /* Who may have been caching before the restart; 0: nobody. */
 };
 
 /* NULL: out of memory. */
@@ -108,15 +96,12 @@ uint64_t session_deadline_ms(const struct session_table *s);
 /* May the client be served? Counts as a word from it. */
 bool session_joined(struct session_table *s, client_id client, uint64_t now_ms);
 
-/* Has the client asked, and waits to be admitted? */
-bool session_joining(const struct session_table *s, client_id client);
-
-/* The leave to put into a reply to `client` now. Not 0 only for the sole client; counts as given.
- */
-uint32_t session_cache_ms(struct session_table *s, client_id client, uint64_t now_ms);
-
 /* Does anybody hold the inode open, or might (grace period)? */
 bool session_holds(const struct session_table *s, inode_id inode);
+
+/* Does a client other than `client` hold the inode open, and for writing? */
+void session_open_elsewhere(const struct session_table *s, inode_id inode, client_id client,
+                            bool *open, bool *write);
 
 uint32_t session_count(const struct session_table *s);
 uint64_t session_opens(const struct session_table *s);

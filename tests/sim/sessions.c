@@ -1,8 +1,7 @@
-/* Sessions, caching rights and open files: src/meta/session.c with clients that come, go, fall
- * silent and are cut off, on clocks that drift, while the manager is killed and loses power.
+/* Sessions and open files: src/meta/session.c with clients that come, go, fall silent and are cut
+ * off, on clocks that drift, while the manager is killed and loses power.
  *
- * The clients behave as src/client/client_uv.c, and cache as the header allows: from the moment
- * when they sent the request whose reply gave leave. */
+ * The clients behave as src/client/client_uv.c. */
 #include "tests/sim/sessions.h"
 
 #include "common/check.h"
@@ -27,23 +26,6 @@ struct world *world_of(struct sim *s)
 
 /* ---- Checkers -----------------------------------------------------------------------------------
  */
-
-void check_served(struct sim *s, const struct session_message *request)
-{
-    struct world *w = world_of(s);
-
-    for (uint32_t node = 1; node <= w->client_count; node++) {
-        const struct client *c = &w->clients[node];
-        uint64_t until_ms = w->leave_until_ms[node] > c->cache_until_ms ? w->leave_until_ms[node]
-                                                                        : c->cache_until_ms;
-
-        if (s->nodes[node].up && c->id != request->client && sim_clock_ms(s, node) < until_ms) {
-            (void)sim_fail(s, "another client is served while %s may rely on its cache for %llu ms",
-                           s->nodes[node].name,
-                           (unsigned long long)(until_ms - sim_clock_ms(s, node)));
-        }
-    }
-}
 
 /* Heard of within the session time, or the manager has just started and waits for it. */
 static bool session_lives(struct sim *s, uint32_t node)
@@ -78,7 +60,6 @@ static void send_message(struct sim *s, uint32_t node, struct session_message *m
     struct client *c = &world_of(s)->clients[node];
 
     m->client = c->id;
-    m->sent_ms = sim_clock_ms(s, node);
     if (c->conn != 0) {
         sim_send(s, node, c->conn, m, sizeof(*m));
     }
@@ -208,7 +189,6 @@ static void client_start(struct sim *s, uint32_t node)
 
     memset(c, 0, sizeof(*c));
     c->id = prng_next(&s->prng) | 1;
-    w->leave_until_ms[node] = 0;
     run_connect(s, node, 0);
     sim_after(s, node, 0, run_think, 0);
     sim_after(s, node, SESSION_MS / 3, run_ask, 0);
@@ -227,17 +207,6 @@ static void client_down(struct sim *s, uint32_t node, uint32_t conn)
     }
 }
 
-/* Leave to cache counts from the moment when the request was sent. */
-static void take_leave(struct sim *s, uint32_t node, uint64_t sent_ms, uint32_t cache_ms)
-{
-    struct client *c = &world_of(s)->clients[node];
-    uint64_t from_ms = sim_canary(s, "from_reply") ? sim_clock_ms(s, node) : sent_ms;
-
-    if (cache_ms > 0 && c->cache_until_ms < from_ms + cache_ms) {
-        c->cache_until_ms = from_ms + cache_ms;
-    }
-}
-
 static void take_answer(struct sim *s, uint32_t node, struct call *call,
                         const struct session_message *m)
 {
@@ -245,7 +214,6 @@ static void take_answer(struct sim *s, uint32_t node, struct call *call,
     struct client *c = &w->clients[node];
 
     call->active = false;
-    take_leave(s, node, call->message.sent_ms, m->cache_ms);
     if (m->status == 0 && call->message.word == WORD_OPEN) {
         CHECK(c->open_count < OPENS_MAX);
         c->open[c->open_count++] = call->message.inode;
@@ -271,7 +239,6 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
     }
     if (c->asking && m.call == c->ask.call) {
         c->asking = false;
-        take_leave(s, node, c->ask.sent_ms, m.cache_ms);
         return;
     }
     for (uint32_t i = 0; i < CALLS_MAX; i++) {
@@ -310,9 +277,6 @@ static void scenario_open(struct sim *s)
     for (uint32_t i = 1; i <= w->client_count; i++) {
         uint32_t node = sim_node_add(s, names[i], &client_actor, true);
 
-        if (sim_canary(s, "wild_clocks")) {
-            s->nodes[node].drift_ppm = -150000;
-        }
         if (!s->scripted) {
             sim_start_later(s, node, i == 1 ? 0 : prng_below(&s->prng, s->scenario->faults_ms));
         }
@@ -380,10 +344,7 @@ static bool scenario_finish(struct sim *s)
     return true;
 }
 
-static const char *const canaries[] = {
-    "old_connections", "from_reply", "grantee_unwritten", "no_grace", "wild_clocks",
-    "collects_held",   NULL
-};
+static const char *const canaries[] = { "old_connections", "no_grace", "collects_held", NULL };
 
 static const struct sim_scenario scenario = { .name = "sessions",
                                               .faults_ms = 4000,
@@ -397,46 +358,12 @@ static const struct sim_scenario scenario = { .name = "sessions",
 /* ---- Transcripts --------------------------------------------------------------------------------
  */
 
-enum { ANNA = 1, BEN = 2 };
+enum { ANNA = 1 };
 
 static void tell(struct sim *s, uint32_t node, enum word word, inode_id inode)
 {
     begin_call(s, node, &world_of(s)->clients[node].pending[0], word, 'a', inode);
     sim_run_until(s, s->now_ms + 1);
-}
-
-static bool a_second_client_waits(struct sim *s)
-{
-    sim_start(s, ANNA);
-    sim_run_until(s, 300);
-    tell(s, ANNA, WORD_READ, INODE_NONE);
-    sim_start(s, BEN);
-    sim_run_until(s, 2000);
-    return sim_expect(s, "[    0] meta > start\n"
-                         "[    0] meta > admit anna\n"
-                         "[    0] meta > persist that anna may cache\n"
-                         "[ 1400] meta > admit ben\n"
-                         "[ 1400] meta > persist that nobody may cache\n");
-}
-
-static bool a_sole_client_need_not_wait_after_a_restart(struct sim *s)
-{
-    sim_start(s, ANNA);
-    sim_run_until(s, 300);
-    sim_crash(s, MANAGER, false);
-    sim_run_until(s, 400);
-    sim_start(s, MANAGER);
-    sim_start(s, BEN);
-    sim_run_until(s, 2000);
-    return sim_expect(s, "[    0] meta > start\n"
-                         "[    0] meta > admit anna\n"
-                         "[    0] meta > persist that anna may cache\n"
-                         "[  300] meta > ** process is killed\n"
-                         "[  300] anna > ** connection 1 breaks\n"
-                         "[  400] meta > start, grace begins\n"
-                         "[  447] meta > admit anna\n"
-                         "[ 1500] meta > admit ben\n"
-                         "[ 1500] meta > persist that nobody may cache\n");
 }
 
 static bool an_open_file_outlives_name_and_manager(struct sim *s)
@@ -454,7 +381,6 @@ static bool an_open_file_outlives_name_and_manager(struct sim *s)
     sim_run_until(s, 3100);
     return sim_expect(s, "[    0] meta > start\n"
                          "[    0] meta > admit anna\n"
-                         "[    0] meta > persist that anna may cache\n"
                          "[    2] anna > holds inode 131074 open\n"
                          "[  300] meta > ** process is killed\n"
                          "[  300] anna > ** connection 1 breaks\n"
@@ -468,9 +394,6 @@ static bool an_open_file_outlives_name_and_manager(struct sim *s)
 int main(int argc, char **argv)
 {
     static const struct sim_transcript transcripts[] = {
-        { "a_second_client_waits", a_second_client_waits },
-        { "a_sole_client_need_not_wait_after_a_restart",
-          a_sole_client_need_not_wait_after_a_restart },
         { "an_open_file_outlives_name_and_manager", an_open_file_outlives_name_and_manager },
         { NULL, NULL },
     };

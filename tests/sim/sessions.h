@@ -33,13 +33,11 @@ struct session_message
     enum word word;
     client_id client;
     uint64_t call;
-    uint64_t sent_ms; /* On the client's clock. */
-    inode_id inode;   /* OPEN, CLOSE; in the reply to MAKE and OPEN. */
-    char name[4];     /* MAKE, UNLINK */
+    inode_id inode; /* OPEN, CLOSE; in the reply to MAKE and OPEN. */
+    char name[4];   /* MAKE, UNLINK */
     uint32_t opens_count;
     inode_id opens[OPENS_MAX]; /* ASK */
     int status;
-    uint32_t cache_ms;
 };
 
 /* A call that waits for its answer; sent again on each new connection. */
@@ -60,7 +58,6 @@ struct client
     struct call pending[CALLS_MAX];
     uint32_t open_count;
     inode_id open[OPENS_MAX]; /* Files that it holds open. */
-    uint64_t cache_until_ms;  /* On its own clock. */
 };
 
 struct world
@@ -81,9 +78,8 @@ struct world
         struct session_message message;
     } parked[PARKED_MAX];
 
-    /* What the checkers know. By node: until when it may rely on leave that it was given, on its
-     * clock; when the manager heard from it last, on the manager's. */
-    uint64_t leave_until_ms[CLIENTS_MAX + 1];
+    /* What the checkers know. By node: when the manager heard from it last, on the manager's clock.
+     */
     uint64_t heard_ms[CLIENTS_MAX + 1];
     client_id admitted[CLIENTS_MAX + 1]; /* For the trace: who is told of only once. */
     uint64_t healed_ms;
@@ -96,9 +92,6 @@ extern const struct sim_actor sessions_manager;
 
 /* ---- Checkers, in sessions.c ------------------------------------------------------------------
  */
-
-/* The client is being served: nobody else may rely on a cache now. */
-void check_served(struct sim *s, const struct session_message *request);
 
 /* The inode and its bytes go for good: no live client may hold it open. */
 void check_destroyed(struct sim *s, inode_id inode);

@@ -13,19 +13,10 @@ static void dispatch(struct sim *s, uint32_t conn, const struct session_message 
 static void reply(struct sim *s, uint32_t conn, const struct session_message *m, int status,
                   inode_id inode)
 {
-    struct world *w = world_of(s);
     struct session_message r = { .word = WORD_REPLY, .client = m->client, .call = m->call };
-    uint32_t node = sim_peer(s, MANAGER, conn);
 
     r.status = status;
     r.inode = inode;
-    if (status == 0) {
-        r.cache_ms = session_cache_ms(w->sessions, m->client, sim_clock_ms(s, MANAGER));
-    }
-    if (r.cache_ms > 0 && m->client == w->clients[node].id &&
-        w->leave_until_ms[node] < m->sent_ms + r.cache_ms) {
-        w->leave_until_ms[node] = m->sent_ms + r.cache_ms;
-    }
     sim_send(s, MANAGER, conn, &r, sizeof(r));
 }
 
@@ -110,30 +101,6 @@ static void release_parked(struct sim *s, client_id client, int status)
     }
 }
 
-static void run_persisted(struct sim *s, uint32_t node, uint64_t client)
-{
-    struct session_event event = { .type = SESSION_PERSISTED, .client = client };
-
-    event.now_ms = sim_clock_ms(s, node);
-    manager_step(s, &event);
-}
-
-/* A loss of power must not take the record back while its client caches. */
-static void persist_grantee(struct sim *s, client_id client)
-{
-    struct meta_op op = { .kind = OP_GRANTEE };
-    int rv;
-
-    if (sim_canary(s, "grantee_unwritten")) {
-        run_persisted(s, MANAGER, client);
-        return;
-    }
-    op.grantee.client = client;
-    rv = execute(s, &op);
-    CHECK(rv == 0);
-    db_wait(&world_of(s)->db, run_persisted, client);
-}
-
 /* 0: a client whose process has ended. */
 static uint32_t node_of(struct sim *s, client_id client)
 {
@@ -180,11 +147,6 @@ static void perform(struct sim *s, const struct session_action *action)
         sim_trace(s, MANAGER, "%s %s", name_of(s, action->client),
                   action->status == 0 ? "has left" : "was silent too long");
         release_parked(s, action->client, MORSEL_NO_SESSION);
-        break;
-    case SESSION_PERSIST_GRANTEE:
-        sim_trace(s, MANAGER, "persist that %s may cache",
-                  action->client == 0 ? "nobody" : name_of(s, action->client));
-        persist_grantee(s, action->client);
         break;
     case SESSION_GRACE_OVER:
         sim_trace(s, MANAGER, "grace is over");
@@ -268,7 +230,6 @@ static void dispatch(struct sim *s, uint32_t conn, const struct session_message 
 {
     struct meta_op op;
 
-    check_served(s, m);
     switch (m->word) {
     case WORD_READ:
         reply(s, conn, m, 0, INODE_NONE);
@@ -361,8 +322,6 @@ static void manager_receive(struct sim *s, uint32_t node, const struct sim_messa
     } else if (session_joined(w->sessions, m.client, sim_clock_ms(s, node))) {
         note_heard(s, message->from, &m);
         dispatch(s, conn, &m);
-    } else if (session_joining(w->sessions, m.client)) {
-        park(s, conn, &m);
     } else {
         reply(s, conn, &m, MORSEL_NO_SESSION, INODE_NONE);
     }
@@ -399,7 +358,6 @@ static void manager_start(struct sim *s, uint32_t node)
     }
     options.now_ms = tick.now_ms = w->started_ms = sim_clock_ms(s, node);
     options.fresh = s->now_ms == 0 || sim_canary(s, "no_grace");
-    options.grantee = ns_counters(w->db.ns)->grantee;
     w->sessions = session_table_new(&options);
     CHECK(w->sessions != NULL);
     (void)db_execute(&w->db, &op);

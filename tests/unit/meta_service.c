@@ -31,6 +31,9 @@ struct client
     struct rpc_peer *peer;
     uint64_t id;
     uint64_t sequence;
+    bool caches;
+    unsigned recalls;      /* Received. */
+    Morsel__Recall recall; /* The last one. */
 };
 
 /* ---- Running the manager ------------------------------------------------------------------ */
@@ -185,6 +188,7 @@ static int ask_session(struct client *c)
 {
     Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
 
+    request.cache = c->caches;
     return call(c, MSG_SESSION, &request.base, NULL, NULL);
 }
 
@@ -269,7 +273,7 @@ static int unlink_with(struct client *c, Morsel__OpId op, const char *name, Mors
     return call(c, MSG_UNLINK, &request.base, &morsel__removed__descriptor, reply);
 }
 
-static int lookup(struct client *c, const char *name, uint32_t *cache_ms)
+static int lookup(struct client *c, const char *name, enum lease_mode *lease)
 {
     Morsel__LookupRequest request = MORSEL__LOOKUP_REQUEST__INIT;
     Morsel__Node *node;
@@ -279,7 +283,7 @@ static int lookup(struct client *c, const char *name, uint32_t *cache_ms)
     request.name = bytes(name);
     rv = call(c, MSG_LOOKUP, &request.base, &morsel__node__descriptor, &node);
     if (rv == 0) {
-        *cache_ms = node->cache_ms;
+        *lease = node->lease;
         morsel__node__free_unpacked(node, NULL);
     }
     return rv;
@@ -339,51 +343,172 @@ static void requests_without_session_or_operation_are_refused(void **state)
     client_close(&c);
 }
 
-/* Caching begins when the manager's disk has the record of who may cache: ask until then. */
-static uint32_t lookup_until_cached(struct client *c, const char *name)
+static void on_push(void *data, enum message_type type, const uint8_t *body, size_t body_count)
 {
-    uint64_t deadline_ns = uv_hrtime() + CALL_MS * UINT64_C(1000000);
-    uint32_t cache_ms = 0;
+    struct client *c = data;
+    Morsel__RecallNotice *notice = rpc_unpack(&morsel__recall_notice__descriptor, body, body_count);
 
-    while (cache_ms == 0 && uv_hrtime() < deadline_ns) {
-        assert_int_equal(lookup(c, name, &cache_ms), 0);
+    assert_int_equal(type, MSG_RECALL);
+    assert_non_null(notice);
+    for (size_t i = 0; i < notice->n_recalls; i++) {
+        c->recall = *notice->recalls[i];
+        c->recalls++;
     }
-    return cache_ms;
+    morsel__recall_notice__free_unpacked(notice, NULL);
 }
 
-static void a_second_client_waits_and_then_nobody_caches(void **state)
+static void client_join_caching(struct client *c, struct fixture *f, uint64_t id)
 {
-    Morsel__SessionRequest session = MORSEL__SESSION_REQUEST__INIT;
-    Morsel__LookupRequest early = MORSEL__LOOKUP_REQUEST__INIT;
-    struct fixture *f = *state;
-    struct waiting_call joining, parked;
-    struct client a, b;
-    uint32_t cache_ms = 0;
-    uint64_t granted_ms;
+    client_open(c, f, ROLE_CLIENT, id);
+    c->caches = true;
+    rpc_peer_watch(c->peer, NULL, NULL, c);
+    rpc_peer_on_push(c->peer, on_push);
+    assert_int_equal(ask_session(c), 0);
+}
 
-    client_join(&a, f, 21);
-    make(&a, INODE_ROOT, "d", 0040755, false);
-    uv_update_time(&f->loop);
-    assert_int_equal(lookup_until_cached(&a, "d"), SESSION_CACHE_MS);
-    granted_ms = uv_now(&f->loop);
-    client_open(&b, f, ROLE_CLIENT, 22);
-    early.parent = INODE_ROOT;
-    early.name = bytes("d");
-    start(&b, &joining, MSG_SESSION, &session.base);
-    start(&b, &parked, MSG_LOOKUP, &early.base); /* Waits behind it. */
-    while (!joining.done || !parked.done) {
+/* Grants begin when the manager's disk has the record of the client: ask until then. */
+static void lookup_until_leased(struct client *c, const char *name)
+{
+    uint64_t deadline_ns = uv_hrtime() + CALL_MS * UINT64_C(1000000);
+    enum lease_mode lease = LEASE_NONE;
+
+    while (lease == LEASE_NONE && uv_hrtime() < deadline_ns) {
+        assert_int_equal(lookup(c, name, &lease), 0);
+    }
+    assert_int_equal(lease, LEASE_R);
+}
+
+static void give_back(struct client *c, uint32_t open)
+{
+    Morsel__ReturnRequest request = MORSEL__RETURN_REQUEST__INIT;
+    Morsel__Return one = MORSEL__RETURN__INIT, *list[] = { &one };
+
+    one.recall = c->recall.recall;
+    one.inode = c->recall.inode;
+    one.keeps = LEASE_NONE;
+    one.open = open;
+    request.n_returns = 1;
+    request.returns = list;
+    assert_int_equal(call(c, MSG_RETURN, &request.base, NULL, NULL), 0);
+}
+
+static void a_lease_is_called_back_before_another_changes(void **state)
+{
+    Morsel__SetattrRequest setattr = MORSEL__SETATTR_REQUEST__INIT;
+    Morsel__Credentials who = MORSEL__CREDENTIALS__INIT;
+    struct fixture *f = *state;
+    struct waiting_call change;
+    struct client a, b;
+    Morsel__OpId op;
+    enum lease_mode lease;
+    inode_id dir;
+
+    client_join_caching(&a, f, 21);
+    client_join(&b, f, 22); /* Caches nothing, and is granted nothing. */
+    dir = make(&b, INODE_ROOT, "d", 0040755, false);
+    assert_int_equal(lookup(&b, "d", &lease), 0);
+    assert_int_equal(lease, LEASE_NONE);
+    lookup_until_leased(&a, "d");
+
+    op = next_op(&b);
+    setattr.op = &op;
+    setattr.who = &who;
+    setattr.inode = dir;
+    setattr.valid = SETATTR_MODE;
+    setattr.mode = 0700;
+    start(&b, &change, MSG_SETATTR, &setattr.base);
+    while (a.recalls == 0) {
         uv_run(&f->loop, UV_RUN_ONCE);
     }
-    assert_int_equal(joining.status, 0);
-    assert_int_equal(parked.status, 0);
-    assert_true(uv_now(&f->loop) >= granted_ms + SESSION_CACHE_MS);
-    assert_int_equal(lookup(&a, "d", &cache_ms), 0);
-    assert_int_equal(cache_ms, 0);
-    session.leave = true;
-    assert_int_equal(call(&b, MSG_SESSION, &session.base, NULL, NULL), 0);
-    assert_int_equal(lookup_until_cached(&a, "d"), SESSION_CACHE_MS);
+    assert_false(change.done);
+    assert_int_equal(a.recall.inode, dir);
+    assert_int_equal(a.recall.keep, LEASE_NONE);
+    give_back(&a, 0);
+    while (!change.done) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(change.status, 0);
+    assert_int_equal(lookup(&a, "d", &lease), 0);
+    assert_int_equal(lease, LEASE_NONE); /* Quiet for a while. */
     client_close(&b);
     client_close(&a);
+}
+
+static enum lease_mode open_file(struct client *c, inode_id inode, bool write)
+{
+    Morsel__OpenRequest request = MORSEL__OPEN_REQUEST__INIT;
+    Morsel__Node *node = NULL;
+    enum lease_mode lease;
+
+    request.inode = inode;
+    request.write = write;
+    assert_int_equal(call(c, MSG_OPEN, &request.base, &morsel__node__descriptor, &node), 0);
+    lease = (enum lease_mode)node->lease;
+    morsel__node__free_unpacked(node, NULL);
+    return lease;
+}
+
+static void writeback(struct client *c, inode_id inode, uint64_t size, bool taken)
+{
+    Morsel__WritebackRequest request = MORSEL__WRITEBACK_REQUEST__INIT;
+    Morsel__WritebackItem item = MORSEL__WRITEBACK_ITEM__INIT, *items[] = { &item };
+    Morsel__WritebackReply *reply;
+
+    item.inode = inode;
+    item.wrote = true;
+    item.size = size;
+    request.n_items = 1;
+    request.items = items;
+    request.durable = true;
+    assert_int_equal(
+        call(c, MSG_WRITEBACK, &request.base, &morsel__writeback_reply__descriptor, &reply), 0);
+    assert_int_equal(reply->n_refused, taken ? 0 : 1);
+    assert_int_equal(reply->n_inodes, taken ? 1 : 0);
+    morsel__writeback_reply__free_unpacked(reply, NULL);
+}
+
+static void a_writer_reports_before_another_reads(void **state)
+{
+    Morsel__GetattrRequest getattr = MORSEL__GETATTR_REQUEST__INIT;
+    struct fixture *f = *state;
+    struct waiting_call look;
+    struct client a, b, iod;
+    Morsel__Node *node;
+    inode_id file;
+
+    client_open(&iod, f, ROLE_IOD, 0);
+    (void)register_server(&iod, 1);
+    client_join_caching(&a, f, 23);
+    client_join_caching(&b, f, 24);
+    (void)make(&a, INODE_ROOT, "d", 0040755, false);
+    lookup_until_leased(&a, "d");
+    file = make(&a, INODE_ROOT, "f", 0100644, false);
+    assert_int_equal(open_file(&a, file, true), LEASE_W);
+    writeback(&a, file, 1000, true);
+
+    getattr.inode = file;
+    start(&b, &look, MSG_GETATTR, &getattr.base);
+    look.reply_type = &morsel__node__descriptor;
+    while (a.recalls == 0) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    writeback(&a, file, 2000, true); /* What was held back goes first. */
+    assert_false(look.done);
+    give_back(&a, 2);
+    while (!look.done) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(look.status, 0);
+    node = look.reply;
+    assert_int_equal(node->attr->size, 2000);
+    assert_int_equal(node->lease, LEASE_NONE); /* Somebody has it open for writing. */
+    morsel__node__free_unpacked(node, NULL);
+    writeback(&a, file, 3000, false);
+    assert_int_equal(open_file(&b, file, false), LEASE_NONE);
+    assert_int_equal(open_file(&a, file, true), LEASE_NONE);
+    client_close(&b);
+    client_close(&a);
+    client_close(&iod);
 }
 
 static void wrote(struct client *c, inode_id inode, uint64_t size)
@@ -562,7 +687,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_retry_is_answered_and_not_applied_also_after_a_restart),
         TEST(requests_without_session_or_operation_are_refused),
-        TEST(a_second_client_waits_and_then_nobody_caches),
+        TEST(a_lease_is_called_back_before_another_changes),
+        TEST(a_writer_reports_before_another_reads),
         TEST(an_open_file_is_collected_when_it_is_closed),
         TEST(policy_shows_as_attributes_and_decides_layouts),
         TEST(a_check_finds_nothing_wrong_but_strays),

@@ -1,0 +1,945 @@
+#include "meta/lease.h"
+
+#include "common/check.h"
+#include "common/list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { INODE_BUCKETS = 1 << 16, CLIENT_BUCKETS = 1 << 10, ACTIONS_MIN = 16 };
+
+/* A client that may hold leases. */
+struct holder
+{
+    struct list in_bucket;
+    struct list in_all;
+    client_id id;
+    bool joined;   /* It has said what it holds, and is served. */
+    bool expected; /* Durable before the restart, and not heard of since. */
+    bool caches;
+    bool persisting, persisted;
+    bool fenced; /* Its leases end with its term; until then it is granted nothing. */
+    uint64_t heard_ms;
+    struct list leases;
+    uint64_t count;
+};
+
+/* One client holds one inode. */
+struct lease
+{
+    struct list in_inode;
+    struct list in_holder;
+    struct list in_recalled; /* While a recall is under way and can still be answered. */
+    struct holder *holder;
+    struct lease_inode *inode;
+    enum lease_mode mode; /* Never LEASE_NONE. */
+    bool named;           /* During JOIN: the client still uses it. */
+    uint64_t recall;      /* 0: none is under way. */
+    enum lease_mode recall_keeps;
+    uint64_t recall_due_ms;
+};
+
+/* An inode that somebody holds, waits for, or that is quiet. */
+struct lease_inode
+{
+    struct list in_bucket;
+    struct list in_quiet;
+    inode_id id;
+    uint64_t quiet_until_ms; /* 0: not quiet. */
+    unsigned pins;           /* It is being worked on. */
+    struct list leases;
+    struct list waits;
+};
+
+/* A request waits for leases on up to LEASE_TOUCHED_MAX inodes. */
+struct ticket
+{
+    struct list in_all;
+    uint64_t number;
+    client_id client;
+    unsigned waits_count;
+    struct ticket_wait
+    {
+        struct list in_inode;
+        struct ticket *ticket;
+        struct lease_inode *inode;
+        enum lease_access access;
+    } waits[LEASE_TOUCHED_MAX];
+};
+
+struct lease_table
+{
+    bool in_grace;
+    uint64_t grace_until_ms;
+    uint32_t expected;    /* Holders of before the restart that are not back. */
+    uint64_t check_ms;    /* No term ends before; UINT64_MAX: there is no holder. */
+    uint64_t last_number; /* Of recalls and tickets. */
+    bool retry;           /* Something could not be told for want of memory. */
+    uint32_t holders;
+    struct lease_counters counters;
+    struct list all;      /* struct holder */
+    struct list recalled; /* struct lease, by recall_due_ms */
+    struct list quiet;    /* struct lease_inode, by quiet_until_ms */
+    struct list tickets;
+    struct list clients[CLIENT_BUCKETS];
+    struct list inodes[INODE_BUCKETS];
+};
+
+/* ---- Actions ------------------------------------------------------------------------------ */
+
+void lease_actions_init(struct lease_actions *out)
+{
+    memset(out, 0, sizeof(*out));
+}
+
+void lease_actions_free(struct lease_actions *out)
+{
+    free(out->items);
+    lease_actions_init(out);
+}
+
+static bool emit(struct lease_table *t, struct lease_actions *out, struct lease_action action)
+{
+    if (out->count == out->capacity) {
+        size_t capacity = out->capacity == 0 ? ACTIONS_MIN : 2 * out->capacity;
+        struct lease_action *items = realloc(out->items, capacity * sizeof(*items));
+
+        if (items == NULL) {
+            out->failed = t->retry = true;
+            return false;
+        }
+        out->items = items;
+        out->capacity = capacity;
+    }
+    out->items[out->count++] = action;
+    return true;
+}
+
+/* ---- Tables ------------------------------------------------------------------------------- */
+
+static uint64_t hash(uint64_t id)
+{
+    return (id * 0x9e3779b97f4a7c15U) >> 40;
+}
+
+static struct holder *find_holder(const struct lease_table *t, client_id id)
+{
+    LIST_FOREACH(node, &t->clients[hash(id) % CLIENT_BUCKETS])
+    {
+        struct holder *holder = LIST_ENTRY(node, struct holder, in_bucket);
+
+        if (holder->id == id) {
+            return holder;
+        }
+    }
+    return NULL;
+}
+
+static struct holder *add_holder(struct lease_table *t, client_id id)
+{
+    struct holder *holder = t->holders == LEASE_CLIENTS_MAX ? NULL : calloc(1, sizeof(*holder));
+
+    if (holder == NULL) {
+        return NULL;
+    }
+    holder->id = id;
+    list_init(&holder->in_bucket);
+    list_init(&holder->in_all);
+    list_init(&holder->leases);
+    list_push_front(&t->clients[hash(id) % CLIENT_BUCKETS], &holder->in_bucket);
+    list_push_back(&t->all, &holder->in_all);
+    t->holders++;
+    return holder;
+}
+
+static void free_holder(struct lease_table *t, struct holder *holder)
+{
+    CHECK(list_empty(&holder->leases) && holder->count == 0);
+    list_remove(&holder->in_bucket);
+    list_remove(&holder->in_all);
+    t->holders--;
+    free(holder);
+}
+
+static struct lease_inode *find_inode(const struct lease_table *t, inode_id id)
+{
+    LIST_FOREACH(node, &t->inodes[hash(id) % INODE_BUCKETS])
+    {
+        struct lease_inode *inode = LIST_ENTRY(node, struct lease_inode, in_bucket);
+
+        if (inode->id == id) {
+            return inode;
+        }
+    }
+    return NULL;
+}
+
+static struct lease_inode *get_inode(struct lease_table *t, inode_id id)
+{
+    struct lease_inode *inode = find_inode(t, id);
+
+    if (inode != NULL || (inode = calloc(1, sizeof(*inode))) == NULL) {
+        return inode;
+    }
+    inode->id = id;
+    list_init(&inode->in_bucket);
+    list_init(&inode->in_quiet);
+    list_init(&inode->leases);
+    list_init(&inode->waits);
+    list_push_front(&t->inodes[hash(id) % INODE_BUCKETS], &inode->in_bucket);
+    return inode;
+}
+
+static void free_inode_if_idle(struct lease_inode *inode)
+{
+    if (list_empty(&inode->leases) && list_empty(&inode->waits) && inode->quiet_until_ms == 0 &&
+        inode->pins == 0) {
+        list_remove(&inode->in_bucket);
+        free(inode);
+    }
+}
+
+static struct lease *find_lease(const struct lease_inode *inode, client_id client)
+{
+    LIST_FOREACH(node, &inode->leases)
+    {
+        struct lease *lease = LIST_ENTRY(node, struct lease, in_inode);
+
+        if (lease->holder->id == client) {
+            return lease;
+        }
+    }
+    return NULL;
+}
+
+static struct lease *add_lease(struct lease_table *t, struct lease_inode *inode,
+                               struct holder *holder, enum lease_mode mode)
+{
+    struct lease *lease = calloc(1, sizeof(*lease));
+
+    if (lease == NULL) {
+        return NULL;
+    }
+    lease->holder = holder;
+    lease->inode = inode;
+    lease->mode = mode;
+    list_init(&lease->in_inode);
+    list_init(&lease->in_holder);
+    list_init(&lease->in_recalled);
+    list_push_back(&inode->leases, &lease->in_inode);
+    list_push_back(&holder->leases, &lease->in_holder);
+    holder->count++;
+    t->counters.leases++;
+    return lease;
+}
+
+/* Takes it out of everything; who waits is not told. The inode stays. */
+static void remove_lease(struct lease_table *t, struct lease *lease)
+{
+    list_remove(&lease->in_inode);
+    list_remove(&lease->in_holder);
+    list_remove(&lease->in_recalled);
+    CHECK(lease->holder->count > 0 && t->counters.leases > 0);
+    lease->holder->count--;
+    t->counters.leases--;
+    free(lease);
+}
+
+/* ---- Conflicts ---------------------------------------------------------------------------- */
+
+/* What `lease` may stay at while `client` does `access`. */
+static enum lease_mode allowed(const struct lease *lease, client_id client,
+                               enum lease_access access)
+{
+    if (lease->holder->id == client) {
+        return LEASE_W;
+    }
+    return access == ACCESS_CHANGE ? LEASE_NONE : LEASE_R;
+}
+
+static bool conflicts(const struct lease_inode *inode, client_id client, enum lease_access access)
+{
+    LIST_FOREACH(node, &inode->leases)
+    {
+        const struct lease *lease = LIST_ENTRY(node, struct lease, in_inode);
+
+        if (lease->mode > allowed(lease, client, access)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void recall(struct lease_table *t, struct lease *lease, enum lease_mode keeps,
+                   uint64_t now_ms, struct lease_actions *out)
+{
+    lease->recall = ++t->last_number;
+    lease->recall_keeps = keeps;
+    /* One that is under way is replaced, and its time goes on. */
+    if (list_empty(&lease->in_recalled)) {
+        lease->recall_due_ms = now_ms + LEASE_MS;
+        list_push_back(&t->recalled, &lease->in_recalled);
+    }
+    t->counters.recalled++;
+    (void)emit(t, out,
+               (struct lease_action){ .type = LEASE_RECALL,
+                                      .client = lease->holder->id,
+                                      .recall = lease->recall,
+                                      .inode = lease->inode->id,
+                                      .keeps = keeps });
+}
+
+static void make_quiet(struct lease_table *t, struct lease_inode *inode, uint64_t now_ms)
+{
+    list_remove(&inode->in_quiet);
+    inode->quiet_until_ms = now_ms + LEASE_QUIET_MS;
+    list_push_back(&t->quiet, &inode->in_quiet);
+}
+
+static void recall_conflicting(struct lease_table *t, struct lease_inode *inode, client_id client,
+                               enum lease_access access, uint64_t now_ms, struct lease_actions *out)
+{
+    LIST_FOREACH(node, &inode->leases)
+    {
+        struct lease *lease = LIST_ENTRY(node, struct lease, in_inode);
+        enum lease_mode keeps = allowed(lease, client, access);
+
+        if (lease->mode <= keeps) {
+            continue;
+        }
+        if (access == ACCESS_CHANGE) {
+            make_quiet(t, inode, now_ms);
+        }
+        /* A fenced holder is waited out. */
+        if (!lease->holder->fenced && (lease->recall == 0 || lease->recall_keeps > keeps)) {
+            recall(t, lease, keeps, now_ms, out);
+        }
+    }
+}
+
+/* ---- Tickets ------------------------------------------------------------------------------ */
+
+static void free_ticket(struct lease_table *t, struct ticket *ticket)
+{
+    list_remove(&ticket->in_all);
+    for (unsigned i = 0; i < ticket->waits_count; i++) {
+        list_remove(&ticket->waits[i].in_inode);
+        free_inode_if_idle(ticket->waits[i].inode);
+    }
+    t->counters.tickets--;
+    free(ticket);
+}
+
+static bool is_ready(const struct lease_table *t, const struct ticket *ticket)
+{
+    if (t->in_grace) {
+        return false;
+    }
+    for (unsigned i = 0; i < ticket->waits_count; i++) {
+        if (conflicts(ticket->waits[i].inode, ticket->client, ticket->waits[i].access)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void try_ticket(struct lease_table *t, struct ticket *ticket, struct lease_actions *out)
+{
+    if (is_ready(t, ticket) &&
+        emit(t, out, (struct lease_action){ .type = LEASE_READY, .ticket = ticket->number })) {
+        free_ticket(t, ticket);
+    }
+}
+
+/* Somebody gave back: who waits for the inode may go on. The inode may be freed. */
+static void wake(struct lease_table *t, struct lease_inode *inode, struct lease_actions *out)
+{
+    struct list tried;
+    struct list *node;
+
+    list_init(&tried);
+    inode->pins++;
+    while ((node = list_pop_front(&inode->waits)) != NULL) {
+        struct ticket_wait *wait = LIST_ENTRY(node, struct ticket_wait, in_inode);
+
+        list_push_back(&tried, node);
+        try_ticket(t, wait->ticket, out);
+    }
+    while ((node = list_pop_front(&tried)) != NULL) {
+        list_push_back(&inode->waits, node);
+    }
+    inode->pins--;
+    free_inode_if_idle(inode);
+}
+
+static void wake_all(struct lease_table *t, struct lease_actions *out)
+{
+    LIST_FOREACH_SAFE(node, &t->tickets)
+    {
+        try_ticket(t, LIST_ENTRY(node, struct ticket, in_all), out);
+    }
+}
+
+static struct ticket *new_ticket(struct lease_table *t, client_id client,
+                                 const struct lease_touch *touched, unsigned touched_count)
+{
+    struct ticket *ticket =
+        t->counters.tickets == LEASE_TICKETS_MAX ? NULL : calloc(1, sizeof(*ticket));
+
+    if (ticket == NULL) {
+        return NULL;
+    }
+    ticket->number = ++t->last_number;
+    ticket->client = client;
+    list_init(&ticket->in_all);
+    list_push_back(&t->tickets, &ticket->in_all);
+    t->counters.tickets++;
+    for (unsigned i = 0; i < touched_count; i++) {
+        struct ticket_wait *wait = &ticket->waits[i];
+
+        wait->inode = get_inode(t, touched[i].inode);
+        if (wait->inode == NULL) {
+            free_ticket(t, ticket);
+            return NULL;
+        }
+        wait->ticket = ticket;
+        wait->access = touched[i].access;
+        list_init(&wait->in_inode);
+        list_push_back(&wait->inode->waits, &wait->in_inode);
+        ticket->waits_count++;
+    }
+    return ticket;
+}
+
+enum lease_verdict lease_acquire(struct lease_table *t, uint64_t now_ms, client_id client,
+                                 const struct lease_touch *touched, unsigned touched_count,
+                                 uint64_t *ticket_out, struct lease_actions *out)
+{
+    struct ticket *ticket;
+    bool wait = t->in_grace;
+
+    CHECK(touched_count <= LEASE_TOUCHED_MAX);
+    for (unsigned i = 0; i < touched_count && !wait; i++) {
+        const struct lease_inode *inode = find_inode(t, touched[i].inode);
+
+        wait = inode != NULL && conflicts(inode, client, touched[i].access);
+    }
+    if (!wait) {
+        return LEASE_GO;
+    }
+    ticket = new_ticket(t, client, touched, touched_count);
+    if (ticket == NULL) {
+        t->counters.refused_full++;
+        return LEASE_FULL;
+    }
+    for (unsigned i = 0; i < touched_count && !t->in_grace; i++) {
+        recall_conflicting(t, ticket->waits[i].inode, client, touched[i].access, now_ms, out);
+    }
+    *ticket_out = ticket->number;
+    return LEASE_WAIT;
+}
+
+void lease_ticket_drop(struct lease_table *t, uint64_t number)
+{
+    LIST_FOREACH_SAFE(node, &t->tickets)
+    {
+        struct ticket *ticket = LIST_ENTRY(node, struct ticket, in_all);
+
+        if (ticket->number == number) {
+            free_ticket(t, ticket);
+            return;
+        }
+    }
+}
+
+/* ---- Granting ----------------------------------------------------------------------------- */
+
+static bool may_be_granted(const struct lease_table *t, const struct holder *holder)
+{
+    return holder != NULL && holder->joined && holder->caches && holder->persisted &&
+           !holder->fenced && !t->in_grace;
+}
+
+static bool fits_beside_others(const struct lease_inode *inode, client_id client,
+                               enum lease_mode wanted, bool others_open, bool others_write)
+{
+    return wanted == LEASE_W ? !others_open && !conflicts(inode, client, ACCESS_CHANGE)
+                             : !others_write && !conflicts(inode, client, ACCESS_READ);
+}
+
+enum lease_mode lease_told(const struct lease_table *t, client_id client, inode_id id)
+{
+    const struct lease_inode *inode = find_inode(t, id);
+    const struct lease *lease = inode == NULL ? NULL : find_lease(inode, client);
+
+    /* While it is being recalled the client decides what remains, and says so. */
+    return lease == NULL || lease->recall != 0 || lease->holder->fenced ? LEASE_NONE : lease->mode;
+}
+
+enum lease_mode lease_grant(struct lease_table *t, uint64_t now_ms, client_id client, inode_id id,
+                            enum lease_mode wanted, bool eager, bool others_open, bool others_write)
+{
+    struct holder *holder = find_holder(t, client);
+    enum lease_mode had = lease_told(t, client, id);
+    struct lease_inode *inode;
+    struct lease *lease;
+
+    if (had >= wanted || !may_be_granted(t, holder) || (inode = get_inode(t, id)) == NULL) {
+        return had;
+    }
+    lease = find_lease(inode, client);
+    if ((lease != NULL && lease->recall != 0) || !list_empty(&inode->waits) ||
+        !fits_beside_others(inode, client, wanted, others_open, others_write)) {
+        free_inode_if_idle(inode);
+        return had;
+    }
+    if (!eager && inode->quiet_until_ms > now_ms) {
+        t->counters.refused_quiet++;
+        return had;
+    }
+    if (lease == NULL && t->counters.leases < LEASES_MAX) {
+        lease = add_lease(t, inode, holder, wanted);
+    }
+    if (lease == NULL) {
+        t->counters.refused_full++;
+        free_inode_if_idle(inode);
+        return LEASE_NONE;
+    }
+    lease->mode = wanted;
+    t->counters.granted++;
+    return wanted;
+}
+
+enum lease_mode lease_held_by(const struct lease_table *t, client_id client, inode_id id)
+{
+    const struct lease_inode *inode = find_inode(t, id);
+    const struct lease *lease = inode == NULL ? NULL : find_lease(inode, client);
+
+    return lease == NULL || lease->holder->fenced ? LEASE_NONE : lease->mode;
+}
+
+bool lease_written_elsewhere(const struct lease_table *t, client_id client, inode_id id)
+{
+    const struct lease_inode *inode = find_inode(t, id);
+
+    return inode != NULL && conflicts(inode, client, ACCESS_READ);
+}
+
+void lease_forget_inode(struct lease_table *t, inode_id id, struct lease_actions *out)
+{
+    struct lease_inode *inode = find_inode(t, id);
+
+    if (inode == NULL) {
+        return;
+    }
+    LIST_FOREACH_SAFE(node, &inode->leases)
+    {
+        remove_lease(t, LIST_ENTRY(node, struct lease, in_inode));
+    }
+    wake(t, inode, out);
+}
+
+/* ---- Coming back and going ---------------------------------------------------------------- */
+
+/* Come down to `mode`; whoever waits may go on. */
+static void lower(struct lease_table *t, struct lease *lease, enum lease_mode mode,
+                  struct lease_actions *out)
+{
+    struct lease_inode *inode = lease->inode;
+
+    if (mode == LEASE_NONE) {
+        remove_lease(t, lease);
+    } else if (mode < lease->mode) {
+        lease->mode = mode;
+    }
+    wake(t, inode, out);
+}
+
+static void drop_all(struct lease_table *t, struct holder *holder, struct lease_actions *out)
+{
+    struct list *node;
+
+    while ((node = list_front(&holder->leases)) != NULL) {
+        lower(t, LIST_ENTRY(node, struct lease, in_holder), LEASE_NONE, out);
+    }
+}
+
+static void on_return(struct lease_table *t, const struct lease_event *event,
+                      struct lease_actions *out)
+{
+    struct lease_inode *inode = find_inode(t, event->inode);
+    struct lease *lease = inode == NULL ? NULL : find_lease(inode, event->client);
+    enum lease_mode keeps = event->keeps;
+
+    if (lease == NULL || lease->holder->fenced ||
+        (event->recall != 0 && event->recall != lease->recall)) {
+        return; /* An answer to a recall that is settled. */
+    }
+    t->counters.returned++;
+    if (event->recall != 0 && keeps > lease->recall_keeps) {
+        keeps = lease->recall_keeps;
+    }
+    keeps = keeps > lease->mode ? lease->mode : keeps;
+    if (lease->recall != 0 && keeps <= lease->recall_keeps) {
+        lease->recall = 0;
+        list_remove(&lease->in_recalled);
+    }
+    lower(t, lease, keeps, out);
+}
+
+static void end_grace_if_due(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
+{
+    if (!t->in_grace || (t->expected > 0 && now_ms < t->grace_until_ms)) {
+        return;
+    }
+    t->in_grace = false;
+    LIST_FOREACH_SAFE(node, &t->all)
+    {
+        struct holder *holder = LIST_ENTRY(node, struct holder, in_all);
+
+        if (holder->expected) {
+            (void)emit(t, out, (struct lease_action){ .type = LEASE_FORGET, .client = holder->id });
+            free_holder(t, holder);
+        }
+    }
+    t->expected = 0;
+    (void)emit(t, out, (struct lease_action){ .type = LEASE_GRACE_OVER });
+    wake_all(t, out);
+}
+
+/* The client says that it holds `held`. False: it does not. */
+static bool join_one(struct lease_table *t, struct holder *holder, const struct lease_held *held,
+                     bool was_expected)
+{
+    struct lease_inode *inode;
+    struct lease *lease;
+
+    if (holder->fenced || held->mode == LEASE_NONE || held->mode > LEASE_W ||
+        (inode = get_inode(t, held->inode)) == NULL) {
+        return false;
+    }
+    lease = find_lease(inode, holder->id);
+    /* After a restart its word is all there is; others' words decide whether it can be true. */
+    if (lease == NULL && was_expected && t->in_grace && t->counters.leases < LEASES_MAX &&
+        fits_beside_others(inode, holder->id, held->mode, false, false)) {
+        lease = add_lease(t, inode, holder, held->mode);
+    }
+    if (lease == NULL) {
+        free_inode_if_idle(inode);
+        return false;
+    }
+    lease->mode = held->mode < lease->mode ? held->mode : lease->mode;
+    lease->named = true;
+    return true;
+}
+
+/* What it does not name it does not use any more. What was being recalled is recalled anew: the
+ * message may be lost. */
+static void settle_named(struct lease_table *t, struct holder *holder, uint64_t now_ms,
+                         struct lease_actions *out)
+{
+    LIST_FOREACH_SAFE(node, &holder->leases)
+    {
+        struct lease *lease = LIST_ENTRY(node, struct lease, in_holder);
+
+        if (!lease->named) {
+            lower(t, lease, LEASE_NONE, out);
+            continue;
+        }
+        lease->named = false;
+        if (lease->recall == 0) {
+            continue;
+        }
+        if (lease->mode > lease->recall_keeps) {
+            recall(t, lease, lease->recall_keeps, now_ms, out);
+        } else {
+            lease->recall = 0;
+            list_remove(&lease->in_recalled);
+            lower(t, lease, lease->mode, out);
+        }
+    }
+}
+
+static void note_term(struct lease_table *t, const struct holder *holder)
+{
+    uint64_t ends_ms = holder->heard_ms + LEASE_MS;
+
+    t->check_ms = ends_ms < t->check_ms ? ends_ms : t->check_ms;
+}
+
+static void on_join(struct lease_table *t, const struct lease_event *event,
+                    struct lease_actions *out)
+{
+    struct holder *holder = find_holder(t, event->client);
+    bool was_expected = holder != NULL && holder->expected;
+
+    if (holder == NULL && event->caches) {
+        holder = add_holder(t, event->client);
+    }
+    for (size_t i = 0; i < event->held_count; i++) {
+        if (holder == NULL || !join_one(t, holder, &event->held[i], was_expected)) {
+            (void)emit(t, out,
+                       (struct lease_action){ .type = LEASE_LOST,
+                                              .client = event->client,
+                                              .inode = event->held[i].inode });
+        }
+    }
+    if (holder == NULL) {
+        return;
+    }
+    t->expected -= was_expected;
+    holder->expected = false;
+    holder->joined = true;
+    holder->caches = event->caches;
+    if (!holder->fenced) {
+        holder->heard_ms = event->now_ms;
+        settle_named(t, holder, event->now_ms, out);
+    }
+    note_term(t, holder);
+    if (holder->caches && !holder->persisted && !holder->persisting) {
+        holder->persisting =
+            emit(t, out, (struct lease_action){ .type = LEASE_PERSIST, .client = holder->id });
+    }
+    end_grace_if_due(t, event->now_ms, out);
+}
+
+/* Its leases have gone with its word or its term, and so does what is known of it. */
+static void forget(struct lease_table *t, struct holder *holder, struct lease_actions *out)
+{
+    drop_all(t, holder, out);
+    t->expected -= holder->expected;
+    if (holder->persisted || holder->persisting) {
+        (void)emit(t, out, (struct lease_action){ .type = LEASE_FORGET, .client = holder->id });
+    }
+    free_holder(t, holder);
+}
+
+static void expire(struct lease_table *t, struct holder *holder, uint64_t now_ms,
+                   struct lease_actions *out)
+{
+    t->counters.expired += holder->count;
+    (void)emit(t, out,
+               (struct lease_action){
+                   .type = LEASE_EXPIRED, .client = holder->id, .count = holder->count });
+    if (!holder->fenced || !holder->joined) {
+        forget(t, holder, out);
+        return;
+    }
+    drop_all(t, holder, out); /* It has joined anew, and was granted nothing so far. */
+    holder->fenced = false;
+    holder->heard_ms = now_ms;
+    note_term(t, holder);
+}
+
+static void fence(struct lease_table *t, struct holder *holder, struct lease_actions *out)
+{
+    holder->fenced = true;
+    holder->joined = false;
+    t->counters.fenced++;
+    LIST_FOREACH(node, &holder->leases)
+    {
+        list_remove(&LIST_ENTRY(node, struct lease, in_holder)->in_recalled);
+    }
+    (void)emit(t, out, (struct lease_action){ .type = LEASE_FENCE, .client = holder->id });
+}
+
+static void end_terms(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
+{
+    if (now_ms < t->check_ms) {
+        return;
+    }
+    t->check_ms = UINT64_MAX;
+    LIST_FOREACH_SAFE(node, &t->all)
+    {
+        struct holder *holder = LIST_ENTRY(node, struct holder, in_all);
+
+        if (holder->expected) {
+            continue; /* The grace period is its term. */
+        }
+        if (now_ms >= holder->heard_ms + LEASE_MS) {
+            expire(t, holder, now_ms, out);
+        } else {
+            note_term(t, holder);
+        }
+    }
+}
+
+static void on_tick(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
+{
+    struct list *node;
+
+    end_terms(t, now_ms, out);
+    while ((node = list_front(&t->recalled)) != NULL &&
+           LIST_ENTRY(node, struct lease, in_recalled)->recall_due_ms <= now_ms) {
+        fence(t, LIST_ENTRY(node, struct lease, in_recalled)->holder, out);
+    }
+    end_grace_if_due(t, now_ms, out);
+    if (t->retry) {
+        t->retry = false;
+        wake_all(t, out);
+    }
+}
+
+static void end_quiet(struct lease_table *t, uint64_t now_ms)
+{
+    struct list *node;
+
+    while ((node = list_front(&t->quiet)) != NULL) {
+        struct lease_inode *inode = LIST_ENTRY(node, struct lease_inode, in_quiet);
+
+        if (inode->quiet_until_ms > now_ms) {
+            return;
+        }
+        list_remove(node);
+        inode->quiet_until_ms = 0;
+        free_inode_if_idle(inode);
+    }
+}
+
+/* ---- The public face ---------------------------------------------------------------------- */
+
+static void check_invariants(const struct lease_table *t)
+{
+    CHECK(t->holders <= LEASE_CLIENTS_MAX && t->expected <= t->holders);
+    CHECK(t->counters.leases <= LEASES_MAX && t->counters.tickets <= LEASE_TICKETS_MAX);
+    CHECK_IMPLIES(t->holders == 0, t->counters.leases == 0);
+    CHECK_IMPLIES(!t->in_grace, t->expected == 0);
+    CHECK_IMPLIES(t->counters.leases == 0, list_empty(&t->recalled));
+}
+
+void lease_step(struct lease_table *t, const struct lease_event *event, struct lease_actions *out)
+{
+    struct holder *holder = find_holder(t, event->client);
+
+    check_invariants(t);
+    end_quiet(t, event->now_ms);
+    switch (event->type) {
+    case LEASE_JOIN:
+        on_join(t, event, out);
+        break;
+    case LEASE_GONE:
+        break; /* Silent from now on, that is all. */
+    case LEASE_LEAVE:
+        if (holder != NULL) {
+            forget(t, holder, out);
+            end_grace_if_due(t, event->now_ms, out);
+        }
+        break;
+    case LEASE_RETURN:
+        on_return(t, event, out);
+        break;
+    case LEASE_PERSISTED:
+        if (holder != NULL) {
+            holder->persisted |= holder->persisting;
+            holder->persisting = false;
+        }
+        break;
+    case LEASE_TICK:
+        on_tick(t, event->now_ms, out);
+        break;
+    }
+    check_invariants(t);
+}
+
+bool lease_heard(struct lease_table *t, client_id client, uint64_t now_ms)
+{
+    struct holder *holder = find_holder(t, client);
+
+    if (holder == NULL) {
+        return true;
+    }
+    if (!holder->joined) {
+        return false;
+    }
+    if (!holder->fenced) {
+        holder->heard_ms = now_ms;
+    }
+    return true;
+}
+
+uint64_t lease_deadline_ms(const struct lease_table *t)
+{
+    uint64_t due_ms = t->check_ms;
+
+    if (t->in_grace && t->grace_until_ms < due_ms) {
+        due_ms = t->grace_until_ms;
+    }
+    if (!list_empty(&t->recalled)) {
+        uint64_t recall_ms =
+            LIST_ENTRY(list_front(&t->recalled), struct lease, in_recalled)->recall_due_ms;
+
+        due_ms = recall_ms < due_ms ? recall_ms : due_ms;
+    }
+    return due_ms;
+}
+
+bool lease_in_grace(const struct lease_table *t)
+{
+    return t->in_grace;
+}
+
+void lease_count(const struct lease_table *t, struct lease_counters *counters)
+{
+    *counters = t->counters;
+    counters->clients = t->holders;
+}
+
+struct lease_table *lease_table_new(const struct lease_options *options)
+{
+    struct lease_table *t = calloc(1, sizeof(*t));
+
+    if (t == NULL) {
+        return NULL;
+    }
+    list_init(&t->all);
+    list_init(&t->recalled);
+    list_init(&t->quiet);
+    list_init(&t->tickets);
+    for (uint32_t i = 0; i < CLIENT_BUCKETS; i++) {
+        list_init(&t->clients[i]);
+    }
+    for (uint32_t i = 0; i < INODE_BUCKETS; i++) {
+        list_init(&t->inodes[i]);
+    }
+    t->check_ms = UINT64_MAX;
+    t->in_grace = options->expected_count > 0;
+    t->grace_until_ms = options->now_ms + LEASE_MS;
+    for (size_t i = 0; i < options->expected_count; i++) {
+        struct holder *holder = add_holder(t, options->expected[i]);
+
+        if (holder == NULL) {
+            lease_table_free(t);
+            return NULL;
+        }
+        holder->expected = holder->persisted = true;
+        t->expected++;
+    }
+    return t;
+}
+
+void lease_table_free(struct lease_table *t)
+{
+    struct list *node;
+
+    if (t == NULL) {
+        return;
+    }
+    while ((node = list_front(&t->tickets)) != NULL) {
+        free_ticket(t, LIST_ENTRY(node, struct ticket, in_all));
+    }
+    while ((node = list_front(&t->all)) != NULL) {
+        struct holder *holder = LIST_ENTRY(node, struct holder, in_all);
+
+        LIST_FOREACH_SAFE(at, &holder->leases)
+        {
+            struct lease *lease = LIST_ENTRY(at, struct lease, in_holder);
+            struct lease_inode *inode = lease->inode;
+
+            remove_lease(t, lease);
+            free_inode_if_idle(inode);
+        }
+        free_holder(t, holder);
+    }
+    end_quiet(t, UINT64_MAX);
+    free(t);
+}
