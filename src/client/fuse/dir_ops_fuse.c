@@ -222,6 +222,7 @@ static void on_page(struct meta_call *call, int status, void *message)
     *dir->page = *reply;
     reply->entries = NULL;
     reply->n_entries = 0;
+    reply->attr = NULL;
     reply->base.unknown_fields = NULL;
     reply->base.n_unknown_fields = 0;
     dir->plus = op->plus;
