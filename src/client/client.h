@@ -27,11 +27,15 @@ struct client_options
     bool soft;                   /* Say ETIMEDOUT where the default says EIO. */
     uint64_t write_buffer_bytes; /* Of dirty data, per open file. */
     uint32_t read_ahead_bytes;   /* Window of a sequential reader. */
+    bool cache;                  /* Take leases, and keep names, attributes and bytes under them. */
     const char *program;
     struct log *log;
 };
 
 /* A storage server that we know. */
+struct meta_cache;
+struct data_version_cache;
+
 struct client_server
 {
     server_id id;
@@ -44,6 +48,16 @@ struct client_counters
 {
     uint64_t reads, read_bytes, reads_fetched_ahead;
     uint64_t writes, write_bytes, writes_coalesced, writes_waited;
+    uint64_t recalls, recall_ns; /* Answered, and how long that took in all. */
+    uint64_t opens_local;        /* Without asking the manager. */
+};
+
+/* Who speaks to the kernel for us; lease_uv.h. */
+struct kernel_drop;
+struct client_kernel
+{
+    void (*drop)(void *data, struct kernel_drop *drop);
+    void *data;
 };
 
 struct client
@@ -60,6 +74,13 @@ struct client
     uint64_t session_due_ms;
     unsigned sessions_asked; /* SESSION requests under way. */
     bool session_ready;      /* The manager has answered the first SESSION. */
+    bool joined;             /* It has answered that of this connection, and takes our word. */
+    struct meta_cache *cache;
+    uint64_t term_until_ns; /* Leases are good until then, on client_boot_ns(). */
+    struct list recalls;    /* struct recall_work */
+    struct list untold; /* struct file: opened without asking, and the manager does not know yet. */
+    uint64_t shared_due_ms; /* Shared files are looked after. */
+    struct client_kernel kernel;
     void (*ready)(void *data, int status, const char *text); /* Once, for the first answer. */
     void *ready_data;
     int64_t clock_offset_ns; /* Manager's wall clock minus ours. */
@@ -87,7 +108,10 @@ enum {
     CLOSED_BATCH_MAX = 256,
     CLIENT_FETCHED_BYTES_MAX = 256 << 20, /* Beyond it nothing is fetched ahead. */
     CLIENT_DIRTY_BYTES_MAX =
-        256 << 20 /* Beyond it a file with dirty data must drain before it takes more. */
+        256 << 20, /* Beyond it a file with dirty data must drain before it takes more. */
+    CLIENT_CACHE_INODES_MAX = 65536, /* About 400 bytes each */
+    CLIENT_CACHE_NAMES_MAX = 131072, /* About 100 bytes each */
+    CLIENT_RECALLS_MAX = 4096        /* More than are ever under way at once */
 };
 
 /* Connects in the background. `ready` runs once: 0 when the manager has accepted the session, or
@@ -123,13 +147,9 @@ struct meta_call
     const ProtobufCMessageDescriptor *reply_type; /* NULL: the body is not wanted. */
     op_sequence sequence;                         /* 0: not a change. */
     enum message_type type;
-    uint64_t sent_ns; /* When it was started, on uv_hrtime(). */
+    uint64_t sent_ns; /* When it was started, on client_boot_ns(). */
     unsigned retries; /* For want of a session. */
 };
-
-/* What is left of the `cache_ms` of an answer: it counts from the moment in which the question was
- * sent, for the manager cannot know how long the answer took to arrive. */
-uint32_t meta_cache_left_ms(uint64_t sent_ns, uint32_t cache_ms);
 
 /* Ask the manager something that changes nothing. */
 int meta_call_start(struct meta_call *call, struct client *client, enum message_type type,
@@ -171,18 +191,5 @@ struct client_opening
 };
 void client_opening_begin(struct client *client, struct client_opening *opening, inode_id inode);
 void client_opening_end(struct client_opening *opening);
-
-/* ---- Which version of a file's bytes the kernel's cache may hold ---- */
-
-struct data_version_cache;
-struct data_version_cache *data_version_cache_new(void);
-void data_version_cache_free(struct data_version_cache *c);
-
-/* True when `version` is the one remembered; remembers it in any case. */
-bool data_version_same(struct data_version_cache *c, inode_id inode, uint64_t version);
-
-/* We changed the file: `version` is what the manager says now. Forgets the file when somebody else
- * changed it too. */
-void data_version_advance(struct data_version_cache *c, inode_id inode, uint64_t version);
 
 #endif

@@ -1,6 +1,8 @@
 #include "client/client.h"
 
+#include "client/data_versions.h"
 #include "client/file_uv.h"
+#include "client/lease_uv.h"
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -46,8 +48,11 @@ static void session_answered(struct client *client, const Morsel__SessionReply *
     (void)clock_gettime(CLOCK_REALTIME, &now);
     client->clock_offset_ns =
         (int64_t)reply->clock_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
-    client->session_due_ms = uv_now(client->loop) + reply->session_ms / 3;
+    client->session_due_ms =
+        uv_now(client->loop) + (client->options.cache ? LEASE_RENEW_MS : reply->session_ms / 3);
     client->session_ready = true;
+    client->joined = true;
+    lease_session_answered(client, reply);
 }
 
 static void tell_ready(struct client *client, int status, const char *text)
@@ -60,10 +65,23 @@ static void tell_ready(struct client *client, int status, const char *text)
     }
 }
 
-static void on_session(struct rpc_call *call, int status, struct rpc_reply *reply)
+struct session_call
 {
-    struct client *client = call->data;
+    struct rpc_call rpc;
+    struct client *client;
+    uint64_t sent_ns;
+    bool renew;
+};
+
+static void session_ask(struct client *client);
+
+static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
+{
+    struct session_call *call = CONTAINER_OF(rpc_call, struct session_call, rpc);
+    struct client *client = call->client;
     Morsel__SessionReply *session = NULL;
+    uint64_t sent_ns = call->sent_ns;
+    bool renew = call->renew;
 
     free(call);
     client->sessions_asked--;
@@ -76,9 +94,13 @@ static void on_session(struct rpc_call *call, int status, struct rpc_reply *repl
         status = session == NULL ? MORSEL_MALFORMED : 0;
     }
     if (status == 0) {
+        lease_answered(client, sent_ns);
         session_answered(client, session);
         morsel__session_reply__free_unpacked(session, NULL);
         members_ask(client);
+    } else if (status == MORSEL_NO_SESSION && renew) {
+        lease_invalidate(client);
+        session_ask(client);
     } else {
         if (client->session_ready) {
             log_warning(client->options.log,
@@ -90,41 +112,70 @@ static void on_session(struct rpc_call *call, int status, struct rpc_reply *repl
     }
 }
 
-/* Each request is its own: after a reconnection a fresh one must go first, whatever became of an
- * older one. */
-static void session_ask(struct client *client)
+static uint64_t session_timeout_ms(const struct client *client)
 {
-    Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
-    struct rpc_call *call = calloc(1, sizeof(*call));
-    uint64_t *inodes = malloc((HASH_COUNT(client->files) + 1) * sizeof(*inodes));
-    struct file *file, *next;
-    uint64_t timeout_ms;
+    uint64_t timeout_ms = client->options.io_timeout_ms;
 
-    client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
-    if (call == NULL || inodes == NULL) {
-        free(call);
-        free(inodes);
+    timeout_ms = timeout_ms > SESSION_TIMEOUT_MS_MAX ? SESSION_TIMEOUT_MS_MAX : timeout_ms;
+    return timeout_ms < SESSION_TIMEOUT_MS_MIN ? SESSION_TIMEOUT_MS_MIN : timeout_ms;
+}
+
+static void session_send(struct client *client, Morsel__SessionRequest *request)
+{
+    struct session_call *call = calloc(1, sizeof(*call));
+
+    if (call == NULL) {
         return;
     }
-    HASH_ITER(hh, client->files, file, next)
-    {
-        inodes[request.n_open_inodes++] = file->inode;
-    }
-    request.open_inodes = inodes;
-    call->data = client;
-    timeout_ms = client->options.io_timeout_ms;
-    if (timeout_ms > SESSION_TIMEOUT_MS_MAX) {
-        timeout_ms = SESSION_TIMEOUT_MS_MAX;
-    } else if (timeout_ms < SESSION_TIMEOUT_MS_MIN) {
-        timeout_ms = SESSION_TIMEOUT_MS_MIN;
-    }
-    if (rpc_call_start(call, client->manager, MSG_SESSION, &request.base, NULL, 0, timeout_ms,
-                       on_session) == 0) {
+    call->client = client;
+    call->sent_ns = client_boot_ns();
+    call->renew = request->renew;
+    if (rpc_call_start(&call->rpc, client->manager, MSG_SESSION, &request->base, NULL, 0,
+                       session_timeout_ms(client), on_session) == 0) {
         client->sessions_asked++;
     } else {
         free(call);
     }
+}
+
+/* What we have open and hold. Each request is its own: after a reconnection a fresh one must go
+ * first, whatever became of an older one. */
+static void session_ask(struct client *client)
+{
+    Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
+    size_t room = HASH_COUNT(client->files) + 1;
+    uint64_t *inodes = malloc(2 * room * sizeof(*inodes));
+    struct file *file, *next;
+
+    client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
+    if (inodes != NULL && lease_session_fill(client, &request)) {
+        request.open_inodes = inodes;
+        request.open_write = inodes + room;
+        HASH_ITER(hh, client->files, file, next)
+        {
+            if (file_has_writer(file)) {
+                request.open_write[request.n_open_write++] = file->inode;
+            } else {
+                request.open_inodes[request.n_open_inodes++] = file->inode;
+            }
+            file->told = true;
+            list_remove(&file->untold_node);
+        }
+        session_send(client, &request);
+    }
+    free(request.held_read);
+    free(request.held_write);
     free(inodes);
+}
+
+/* A word now and then: the session goes on, and so does the term of the leases. */
+static void session_renew(struct client *client)
+{
+    Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
+
+    client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
+    request.renew = true;
+    session_send(client, &request);
 }
 
 /* After each connection, first of all: a manager that restarted must hear which files we hold open
@@ -137,6 +188,11 @@ static void on_manager_up(void *data)
         log_info(client->options.log, "manager %s is back", rpc_peer_address(client->manager));
     }
     session_ask(client);
+}
+
+static void on_push(void *data, enum message_type type, const uint8_t *body, size_t body_count)
+{
+    lease_on_push(data, type, body, body_count);
 }
 
 static void on_manager_down(void *data, const char *why)
@@ -269,6 +325,9 @@ static void on_meta_reply(struct rpc_call *rpc_call, int status, struct rpc_repl
     struct client *client = call->client;
     void *message = NULL;
 
+    if (status == MORSEL_NO_SESSION) {
+        lease_invalidate(client);
+    }
     if (status == MORSEL_NO_SESSION && !client->stopping &&
         call->retries < NO_SESSION_RETRIES_MAX) {
         /* The session ran out while we could not reach the manager: begin a new one, and ask again.
@@ -296,17 +355,17 @@ static void on_meta_reply(struct rpc_call *rpc_call, int status, struct rpc_repl
             status = MORSEL_MALFORMED;
         }
     }
+    if (status != MORSEL_TIMEDOUT && status != MORSEL_UNREACHABLE && status != MORSEL_CANCELED &&
+        status != MORSEL_SHUTDOWN && status != MORSEL_NO_SESSION) {
+        lease_answered(client, call->sent_ns);
+    }
+    if (message != NULL) {
+        lease_learn(client, call->reply_type, message);
+    }
     call->done(call, status, message);
     if (message != NULL) {
         protobuf_c_message_free_unpacked(message, NULL);
     }
-}
-
-uint32_t meta_cache_left_ms(uint64_t sent_ns, uint32_t cache_ms)
-{
-    uint64_t passed_ms = (uv_hrtime() - sent_ns) / 1000000 + 1;
-
-    return passed_ms < cache_ms ? cache_ms - (uint32_t)passed_ms : 0;
 }
 
 int meta_call_start(struct meta_call *call, struct client *client, enum message_type type,
@@ -319,7 +378,7 @@ int meta_call_start(struct meta_call *call, struct client *client, enum message_
     call->reply_type = reply_type;
     call->sequence = 0;
     call->retries = 0;
-    call->sent_ns = uv_hrtime();
+    call->sent_ns = client_boot_ns();
     call->rpc.data = call;
     return rpc_call_start(&call->rpc, client->manager, type, request, NULL, 0,
                           client->options.io_timeout_ms, on_meta_reply);
@@ -413,8 +472,13 @@ static void on_tick(uv_timer_t *timer)
     struct client *client = timer->data;
     uint64_t now = uv_now(client->loop);
 
+    lease_tick(client);
     if (now >= client->session_due_ms && client->sessions_asked == 0) {
-        session_ask(client);
+        if (client->joined) {
+            session_renew(client);
+        } else {
+            session_ask(client);
+        }
     }
     closes_send(client);
     LIST_FOREACH_SAFE(node, &client->dirty_files)
@@ -436,6 +500,8 @@ static void client_init(struct client *client, uv_loop_t *loop,
     list_init(&client->members_waiting);
     list_init(&client->dirty_files);
     list_init(&client->opening);
+    list_init(&client->recalls);
+    list_init(&client->untold);
     client->session_due_ms = UINT64_MAX;
 }
 
@@ -449,6 +515,7 @@ static void client_free(struct client *client)
         free(server);
     }
     data_version_cache_free(client->versions);
+    lease_close(client);
     free(client->closed_inodes);
     free(client);
 }
@@ -470,8 +537,11 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
     client_init(client, loop, options);
     client->closed_inodes = malloc(CLOSED_BATCH_MAX * sizeof(client->closed_inodes[0]));
     client->versions = data_version_cache_new();
+    client->cache = meta_cache_new(CLIENT_CACHE_INODES_MAX, CLIENT_CACHE_NAMES_MAX);
     rpc_options.node_id = client->id;
-    rv = client->closed_inodes == NULL || client->versions == NULL ? MORSEL_NOMEM : 0;
+    rv = client->closed_inodes == NULL || client->versions == NULL || client->cache == NULL
+             ? MORSEL_NOMEM
+             : 0;
     if (rv == 0) {
         rv = rpc_new(loop, &rpc_options, &client->rpc);
     }
@@ -485,6 +555,7 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
     client->ready = ready;
     client->ready_data = data;
     rpc_peer_watch(client->manager, on_manager_up, on_manager_down, client);
+    rpc_peer_on_push(client->manager, on_push);
     (void)uv_timer_init(loop, &client->tick);
     client->tick.data = client;
     (void)uv_timer_start(&client->tick, on_tick, CLIENT_TICK_MS, CLIENT_TICK_MS);
@@ -541,54 +612,5 @@ void client_close(struct client *client, void (*closed)(void *data), void *data)
         rpc_call_start(&leaving->call, client->manager, MSG_SESSION, &request.base, NULL, 0,
                        LEAVE_MS, on_left) != 0) {
         rpc_close(client->rpc, on_rpc_closed, leaving);
-    }
-}
-
-/* ---- Remembered data versions ---- */
-
-enum { VERSIONS_KEPT = 1 << 14 };
-
-/* Direct-mapped by inode: a newer file takes the place of an older one, which then just reads
- * afresh. */
-struct data_version_cache
-{
-    struct data_version
-    {
-        inode_id inode;
-        uint64_t version;
-    } slots[VERSIONS_KEPT];
-};
-
-struct data_version_cache *data_version_cache_new(void)
-{
-    return calloc(1, sizeof(struct data_version_cache));
-}
-
-void data_version_cache_free(struct data_version_cache *c)
-{
-    free(c);
-}
-
-bool data_version_same(struct data_version_cache *c, inode_id inode, uint64_t version)
-{
-    struct data_version *slot = &c->slots[inode % VERSIONS_KEPT];
-    bool same = slot->inode == inode && slot->version == version;
-
-    slot->inode = inode;
-    slot->version = version;
-    return same;
-}
-
-void data_version_advance(struct data_version_cache *c, inode_id inode, uint64_t version)
-{
-    struct data_version *slot = &c->slots[inode % VERSIONS_KEPT];
-
-    if (slot->inode != inode) {
-        return;
-    }
-    if (version == slot->version + 1) {
-        slot->version = version;
-    } else if (version != slot->version) {
-        slot->inode = INODE_NONE;
     }
 }

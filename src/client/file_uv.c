@@ -1,5 +1,7 @@
 #include "client/file_uv.h"
 
+#include "client/lease_uv.h"
+
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -58,6 +60,8 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
     list_init(&file->writers);
     list_init(&file->drains);
     list_init(&file->slots);
+    list_init(&file->untold_node);
+    meta_cache_pin(client->cache, file->inode);
     HASH_ADD(hh, client->files, inode, sizeof(file->inode), file);
     *file_out = file;
     return MORSEL_OK;
@@ -74,12 +78,50 @@ static void file_free_if_done(struct file *file)
     file_forget(file, 0, UINT64_MAX);
     list_remove(&file->dirty_node);
     HASH_DEL(client->files, file);
-    client_close_inode(client, file->inode);
+    list_remove(&file->untold_node);
+    meta_cache_unpin(client->cache, file->inode);
+    if (file->told) {
+        client_close_inode(client, file->inode);
+    }
     free(file);
 }
 
+static void tell(struct file *file, bool told)
+{
+    if (told) {
+        file->told = true;
+        list_remove(&file->untold_node);
+    } else if (!file->told && list_empty(&file->untold_node)) {
+        list_push_back(&file->client->untold, &file->untold_node);
+        file->client->counters.opens_local++;
+    }
+}
+
+bool file_has_writer(const struct file *file)
+{
+    LIST_FOREACH(node, &file->handles)
+    {
+        if (LIST_ENTRY(node, struct handle, node)->writable) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool file_is_ahead(const struct file *file)
+{
+    return file->unreported || file->reporting || !list_empty(&file->chunks);
+}
+
+bool file_is_shared(const struct file *file)
+{
+    enum lease_mode needed = file_has_writer(file) ? LEASE_W : LEASE_R;
+
+    return client_lease(file->client, file->inode) < needed;
+}
+
 int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Layout *layout,
-              bool writable, struct handle **handle_out)
+              bool writable, bool told, struct handle **handle_out)
 {
     struct handle *handle = calloc(1, sizeof(*handle));
     struct file *file = file_find(client, attr->inode);
@@ -94,7 +136,10 @@ int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Lay
         return rv;
     }
     file_refresh(file, attr);
-    file_forget(file, 0, UINT64_MAX); /* Close-to-open: what was fetched before may be old. */
+    if (client_lease(client, file->inode) == LEASE_NONE) {
+        file_forget(file, 0, UINT64_MAX); /* What was fetched before may be old. */
+    }
+    tell(file, told);
     handle->file = file;
     handle->writable = writable;
     read_ahead_init(&handle->ahead, client->options.read_ahead_bytes);

@@ -89,24 +89,43 @@ struct file
     struct list chunks;
     uint64_t dirty_bytes;
     unsigned filling, sending;
-    struct list dirty_node;          /* In client->dirty_files. */
-    struct list writers;             /* struct file_write_wait: the buffer is full. */
-    struct list drains;              /* struct file_drain: wait until nothing is dirty. */
-    uint64_t no_capability_until_ms; /* security.capability is known to be absent: the kernel asks
-                                        at each write. */
+    struct list dirty_node; /* In client->dirty_files. */
+    struct list writers;    /* struct file_write_wait: the buffer is full. */
+    struct list drains;     /* struct file_drain: wait until nothing is dirty. */
     uint64_t unsynced[(STRIPE_WIDTH_MAX + 63) / 64]; /* Columns written since the last sync. */
 
     struct list slots; /* struct fetch, oldest first. */
     unsigned slots_count;
+
+    bool told;               /* The manager knows that it is open here. */
+    bool reopening;          /* An OPEN asks for its lease. */
+    struct list untold_node; /* In client->untold. */
 };
+
+enum { FILES_TELL_MAX = 256 /* Local opens told in one message */ };
+
+/* Is some handle open for writing? */
+bool file_has_writer(const struct file *file);
+
+/* Do we hold back something of it: bytes, size, times? */
+bool file_is_ahead(const struct file *file);
+
+/* Does our lease not cover what its handles do? Then writes go through, and reads ask the manager
+ * first. */
+bool file_is_shared(const struct file *file);
+
+/* What was held back cannot be written any more: its lease is lost. Every handle hears EIO, once.
+ */
+void file_lose(struct file *file);
 
 /* The file of an inode, or NULL when no handle is open. */
 struct file *file_find(struct client *client, inode_id inode);
 
-/* A handle for an inode that the manager has counted as open for us. `attr` and `layout` are fresh.
- * MORSEL_NOMEM, MORSEL_CORRUPT (a layout that makes no sense). */
+/* A handle for an inode that the manager has counted as open for us (`told`), or that our lease
+ * lets us open. `attr` and `layout` are fresh. MORSEL_NOMEM, MORSEL_CORRUPT (a layout that makes no
+ * sense). */
 int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Layout *layout,
-              bool writable, struct handle **handle_out);
+              bool writable, bool told, struct handle **handle_out);
 
 /* Dirty data must have been flushed, or is lost. */
 void file_close(struct handle *handle);
@@ -185,6 +204,7 @@ enum { FILE_READ_PARTS_MAX = 18 }; /* 1 MiB in morsels of 64 KiB, not aligned, a
 struct file_read
 {
     struct file *file;
+    bool direct; /* Nothing that was fetched before serves it, and nothing is fetched ahead. */
     uint64_t offset;
     uint32_t length; /* Clipped to the end of the file. */
     unsigned parts_count, missing;
@@ -203,11 +223,12 @@ struct file_read
     void *data;
 };
 
-/* Read up to `length` (at most 1 MiB) bytes. In `done` the parts hold the bytes:
- * file_read_gather(). The read and its parts are let go with file_read_end(). `done` may run before
- * this returns. */
+/* Read up to `length` (at most 1 MiB) bytes; `direct`: from the servers, whatever was fetched
+ * before. In `done` the parts hold the bytes: file_read_gather(). The read and its parts are let go
+ * with file_read_end(). `done` may run before this returns. */
 void file_read_start(struct file_read *read, struct handle *handle, uint64_t offset,
-                     uint32_t length, void (*done)(struct file_read *read, int status));
+                     uint32_t length, bool direct,
+                     void (*done)(struct file_read *read, int status));
 
 /* The bytes as stretches of memory (zeros where nothing is stored). Returns the number of entries,
  * at most 2 * FILE_READ_PARTS_MAX. */

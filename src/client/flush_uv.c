@@ -2,6 +2,8 @@
  * size and, if the flush is to be durable, each server that got data syncs its object. */
 #include "client/file_uv.h"
 
+#include "client/data_versions.h"
+
 #include "common/status.h"
 #include "data.pb-c.h"
 

@@ -350,7 +350,12 @@ static void read_go(struct file_read *read)
     }
     read->missing = 1; /* Let go below, so that `done` does not run in the middle. */
     if (read->length > 0) {
-        advice = read_ahead_step(&read->handle->ahead, read->offset, read->length);
+        if (read->direct) {
+            file_forget(file, 0, UINT64_MAX);
+            advice = (struct read_ahead_advice){ .sequential = false };
+        } else {
+            advice = read_ahead_step(&read->handle->ahead, read->offset, read->length);
+        }
         rv = make_parts(read, advice.sequential);
         if (rv != 0) {
             read->status = rv;
@@ -367,7 +372,7 @@ static void on_drained(struct file_drain *drain)
 }
 
 void file_read_start(struct file_read *read, struct handle *handle, uint64_t offset,
-                     uint32_t length, void (*done)(struct file_read *read, int status))
+                     uint32_t length, bool direct, void (*done)(struct file_read *read, int status))
 {
     struct file *file = handle->file;
 
@@ -377,6 +382,7 @@ void file_read_start(struct file_read *read, struct handle *handle, uint64_t off
     read->handle = handle;
     read->offset = offset;
     read->length = length;
+    read->direct = direct;
     read->done = done;
     file_pin(file);
     file->client->counters.reads++;

@@ -79,6 +79,33 @@ static void file_fail(struct file *file, int status)
     }
 }
 
+void file_lose(struct file *file)
+{
+    file_pin(file);
+    log_error(file->client->options.log,
+              "inode %lu: its lease was lost before %lu bytes and its new size were with the "
+              "servers; whoever wrote them is told EIO",
+              (unsigned long)file->inode, (unsigned long)file->dirty_bytes);
+    file_fail(file, MORSEL_IO);
+    LIST_FOREACH_SAFE(node, &file->chunks)
+    {
+        struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
+
+        if (chunk->state == CHUNK_SENDING) {
+            rpc_call_cancel(&chunk->call);
+            continue;
+        }
+        file->filling -= chunk->state == CHUNK_FILLING;
+        dirty_sub(file, chunk->length);
+        chunk_free(chunk);
+        file_unpin(file);
+    }
+    file->unreported = false;
+    wake_writers(file);
+    wake_drains(file);
+    file_unpin(file);
+}
+
 static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct chunk *chunk = call->data;

@@ -21,7 +21,7 @@ struct dir
     Morsel__ReaddirReply *page; /* NULL: none yet. */
     uint64_t page_first;        /* Place of the page's first entry; places of names begin at 2. */
     bool plus;                  /* The page carries attributes. */
-    uint64_t page_sent_ns;      /* When it was asked for. */
+    uint64_t listing;           /* meta_cache_listing() when the first page came; 0: no lease. */
 };
 
 struct dir_op
@@ -119,8 +119,7 @@ static bool add_entry(struct dir_op *op, struct filling *f, const char *name, Mo
     size_t left = f->size - f->used, need;
 
     if (op->plus && attr != NULL) {
-        mount_entry(op->base.mount, attr,
-                    meta_cache_left_ms(op->dir->page_sent_ns, op->dir->page->cache_ms), &entry);
+        mount_entry(op->base.mount, op->dir->inode, attr, &entry);
     } else {
         entry.attr.st_ino = from->inode;
         entry.attr.st_mode = from->type;
@@ -201,6 +200,30 @@ static void advance(struct dir_op *op)
     reply_entries(op);
 }
 
+/* A directory that was read from end to end under one lease has no other names. */
+static void learn_names(struct dir_op *op)
+{
+    struct meta_cache *cache = op->base.mount->client->cache;
+    struct dir *dir = op->dir;
+    char name[NAME_BYTES_MAX + 1];
+
+    if (dir->page_first == 2) {
+        dir->listing = meta_cache_listing(cache, dir->inode);
+    }
+    for (size_t i = 0; dir->listing != 0 && i < dir->page->n_entries; i++) {
+        const Morsel__DirectoryEntry *entry = dir->page->entries[i];
+
+        if (entry->name.len <= NAME_BYTES_MAX) {
+            memcpy(name, entry->name.data, entry->name.len);
+            name[entry->name.len] = '\0';
+            meta_cache_learn_name(cache, dir->inode, name, entry->inode);
+        }
+    }
+    if (dir->page->end) {
+        meta_cache_listed(cache, dir->inode, dir->listing);
+    }
+}
+
 static void on_page(struct meta_call *call, int status, void *message)
 {
     struct dir_op *op = call->data;
@@ -226,10 +249,10 @@ static void on_page(struct meta_call *call, int status, void *message)
     reply->base.unknown_fields = NULL;
     reply->base.n_unknown_fields = 0;
     dir->plus = op->plus;
-    dir->page_sent_ns = call->sent_ns;
     if (dir->page->n_entries == 0) {
         dir->page->end = true; /* Whatever the manager says, there is nothing to go on behind. */
     }
+    learn_names(op);
     advance(op);
 }
 

@@ -1,6 +1,7 @@
 /* Open files: CREATE, OPEN, READ, WRITE, FLUSH, FSYNC, RELEASE. */
 #include "client/fuse/mount_fuse.h"
 
+#include "client/data_versions.h"
 #include "common/status.h"
 
 #include <fcntl.h>
@@ -23,7 +24,9 @@ struct open_op
     struct servers_wait wait;
     struct handle *handle;
     struct fuse_entry_param entry;
-    uint32_t cache_ms;
+    bool told; /* The manager counts it as open. */
+    inode_id parent;
+    char name[NAME_BYTES_MAX + 1]; /* CREATE */
 };
 
 static void open_reply(struct servers_wait *wait)
@@ -32,8 +35,6 @@ static void open_reply(struct servers_wait *wait)
     int rv;
 
     op->fi.fh = (uint64_t)(uintptr_t)op->handle;
-    op->entry.entry_timeout = op->entry.attr_timeout =
-        mount_cache_seconds(meta_cache_left_ms(op->base.call.sent_ns, op->cache_ms));
     rv = op->create ? fuse_reply_create(op->base.req, &op->entry, &op->fi)
                     : fuse_reply_open(op->base.req, &op->fi);
     if (rv == -ENOENT) {
@@ -42,12 +43,47 @@ static void open_reply(struct servers_wait *wait)
     mount_op_end(&op->base);
 }
 
+static bool is_writable(const struct fuse_file_info *fi)
+{
+    return (fi->flags & O_ACCMODE) != O_RDONLY;
+}
+
+/* What is known of the file is there, and the manager or our lease lets us open it. */
+static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel__Layout *layout)
+{
+    struct client *client = op->base.mount->client;
+    int rv;
+
+    op->fi.keep_cache = data_version_same(client->versions, attr->inode, attr->data_version);
+    op->fi.noflush = !is_writable(&op->fi);
+    rv = file_open(client, attr, layout, is_writable(&op->fi), op->told, &op->handle);
+    if (rv != 0) {
+        return rv;
+    }
+    mount_entry(op->base.mount, op->create ? op->parent : INODE_NONE, attr, &op->entry);
+    op->wait.done = open_reply;
+    if (client_know_servers(client, op->handle->file->servers, op->handle->file->stripe.width,
+                            &op->wait)) {
+        open_reply(&op->wait);
+    }
+    return MORSEL_OK;
+}
+
+static void open_failed(struct open_op *op, int status)
+{
+    /* Somebody else made the name since the kernel looked: ESTALE makes it look again and open
+     * that. */
+    bool again = op->create && status == MORSEL_EXIST && (op->fi.flags & O_EXCL) == 0;
+
+    mount_op_fail(&op->base, again ? MORSEL_STALE : status);
+}
+
 static void on_opened(struct meta_call *call, int status, void *message)
 {
-    struct open_op *op = call->data;
+    struct open_op *op = CONTAINER_OF((struct mount_op *)call->data, struct open_op, base);
     struct client *client = op->base.mount->client;
     Morsel__Node *node = message;
-    bool writable = (op->fi.flags & O_ACCMODE) != O_RDONLY;
+    inode_id inode = op->opening.inode;
 
     if (!op->create) {
         client_opening_end(&op->opening);
@@ -56,33 +92,42 @@ static void on_opened(struct meta_call *call, int status, void *message)
         status = MORSEL_MALFORMED;
     }
     if (status == 0) {
-        op->fi.keep_cache =
-            data_version_same(client->versions, node->attr->inode, node->attr->data_version);
-        op->fi.noflush = !writable;
-        status = file_open(client, node->attr, node->layout, writable, &op->handle);
-        if (status != 0 && op->create) {
-            client_close_inode(client, node->attr->inode);
+        inode = node->attr->inode;
+        if (op->create) {
+            meta_cache_learn_name(client->cache, op->parent, op->name, inode);
         }
+        op->told = true;
+        status = open_with(op, node->attr, node->layout);
+        if (status == 0) {
+            return;
+        }
+    } else if (op->create) {
+        meta_cache_forget_name(client->cache, op->parent, op->name);
     }
-    if (status != 0 && !op->create) {
-        /* The manager may have counted it as open all the same. */
-        client_close_inode(client, op->opening.inode);
+    if (inode != INODE_NONE) {
+        client_close_inode(client,
+                           inode); /* The manager may have counted it as open all the same. */
     }
-    if (status != 0) {
-        /* Somebody else made the name since the kernel looked: ESTALE makes it look again and open
-         * that. */
-        bool again = op->create && status == MORSEL_EXIST && (op->fi.flags & O_EXCL) == 0;
+    open_failed(op, status);
+}
 
-        mount_op_fail(&op->base, again ? MORSEL_STALE : status);
-        return;
+/* Under a lease that covers what the handle is for, nobody needs to be asked. */
+static bool open_here(struct open_op *op, inode_id inode)
+{
+    struct client *client = op->base.mount->client;
+    const Morsel__Attr *attr = meta_cache_attr(client->cache, inode);
+    const Morsel__Layout *layout = meta_cache_layout(client->cache, inode);
+    const struct file *file = file_find(client, inode);
+    int rv;
+
+    if (client_lease(client, inode) < (is_writable(&op->fi) ? LEASE_W : LEASE_R) || attr == NULL ||
+        layout == NULL || (file != NULL && file_has_writer(file) && file_is_shared(file))) {
+        return false;
     }
-    op->cache_ms = node->cache_ms;
-    mount_entry(op->base.mount, node->attr, 0, &op->entry);
-    op->wait.done = open_reply;
-    if (client_know_servers(client, op->handle->file->servers, op->handle->file->stripe.width,
-                            &op->wait)) {
-        open_reply(&op->wait);
+    if ((rv = open_with(op, attr, layout)) != 0) {
+        open_failed(op, rv);
     }
+    return true;
 }
 
 static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -93,12 +138,16 @@ static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     if (op == NULL) {
         return;
     }
-    if (op->base.mount->read_only && (fi->flags & O_ACCMODE) != O_RDONLY) {
+    if (op->base.mount->read_only && is_writable(fi)) {
         mount_op_fail(&op->base, MORSEL_ROFS);
         return;
     }
     op->fi = *fi;
+    if (open_here(op, ino)) {
+        return;
+    }
     request.inode = ino;
+    request.write = is_writable(fi);
     client_opening_begin(op->base.mount->client, &op->opening, ino);
     if (meta_call_start(&op->base.call, op->base.mount->client, MSG_OPEN, &request.base,
                         &morsel__node__descriptor, on_opened) != 0) {
@@ -123,6 +172,8 @@ static void on_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
     }
     op->fi = *fi;
     op->create = true;
+    op->parent = parent;
+    memcpy(op->name, name, strlen(name) + 1);
     mount_credentials(req, &who);
     request.parent = parent;
     request.name = mount_bytes(name);
@@ -171,6 +222,36 @@ static void on_read_done(struct file_read *read, int status)
     mount_op_end(&op->base);
 }
 
+static void on_size_known(struct meta_call *call, int status, void *message)
+{
+    struct read_op *op = CONTAINER_OF((struct mount_op *)call->data, struct read_op, base);
+    const Morsel__Node *node = message;
+
+    if (status == 0 && node->attr == NULL) {
+        status = MORSEL_MALFORMED;
+    }
+    if (status != 0) {
+        mount_op_fail(&op->base, status);
+        return;
+    }
+    file_refresh(op->read.handle->file, node->attr);
+    op->base.cancel = read_cancel;
+    file_read_start(&op->read, op->read.handle, op->read.offset, op->read.length, true,
+                    on_read_done);
+}
+
+/* Somebody else may be writing: the manager knows how long the file is now, and the servers what is
+ * in it. */
+static void read_shared(struct read_op *op)
+{
+    Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
+
+    op->base.cancel = NULL;
+    request.inode = op->read.handle->file->inode;
+    (void)mount_op_ask(&op->base, MSG_GETATTR, &request.base, &morsel__node__descriptor,
+                       on_size_known);
+}
+
 static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
                     struct fuse_file_info *fi)
 {
@@ -184,7 +265,15 @@ static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
     if (size > MOUNT_REQUEST_BYTES_MAX) {
         size = MOUNT_REQUEST_BYTES_MAX;
     }
-    file_read_start(&op->read, handle_of(fi), (uint64_t)offset, (uint32_t)size, on_read_done);
+    op->read.handle = handle_of(fi);
+    op->read.offset = (uint64_t)offset;
+    op->read.length = (uint32_t)size;
+    if (file_is_shared(op->read.handle->file)) {
+        read_shared(op);
+    } else {
+        file_read_start(&op->read, op->read.handle, op->read.offset, op->read.length, false,
+                        on_read_done);
+    }
 }
 
 /* ---- WRITE ---- */
@@ -199,6 +288,7 @@ struct write_op
     const uint8_t *bytes;
     size_t size;
     uint64_t offset;
+    struct file_flush flush; /* Of a shared file. */
 };
 
 static void write_end(struct write_op *op, int status)
@@ -212,12 +302,32 @@ static void write_end(struct write_op *op, int status)
     }
 }
 
+static void on_written_through(struct file_flush *flush, int status)
+{
+    write_end(CONTAINER_OF(flush, struct write_op, flush), status);
+}
+
+/* Others may read as soon as we have answered: then the bytes are at the servers and the manager
+ * knows the size. */
+static void write_through(struct write_op *op)
+{
+    int rv;
+
+    op->base.cancel = NULL;
+    rv = file_flush_start(&op->flush, op->handle->file, op->handle, false, on_written_through);
+    if (rv != 0) {
+        write_end(op, rv);
+    }
+}
+
 static void write_again(struct file_write_wait *wait)
 {
     struct write_op *op = CONTAINER_OF(wait, struct write_op, wait);
     int rv = file_write(op->handle, op->offset, op->bytes, op->size, op->holder, &op->wait);
 
-    if (rv != MORSEL_AGAIN) {
+    if (rv == 0 && file_is_shared(op->handle->file)) {
+        write_through(op);
+    } else if (rv != MORSEL_AGAIN) {
         write_end(op, rv);
     }
 }

@@ -170,6 +170,7 @@ static void on_statistics(void *data)
     struct program *p = data;
     const struct rpc_statistics *s = rpc_statistics(p->client->rpc);
     const struct client_counters *c = &p->client->counters;
+    struct meta_cache_counters table;
 
     log_info(p->log,
              "reads %lu, bytes read %lu, fetched ahead %lu; writes %lu, bytes written %lu, "
@@ -179,6 +180,14 @@ static void on_statistics(void *data)
              (unsigned long)c->write_bytes, (unsigned long)c->writes_coalesced,
              (unsigned long)c->writes_waited, (unsigned long)s->bytes_in,
              (unsigned long)s->bytes_out);
+    meta_cache_count(p->client->cache, &table);
+    log_info(p->log,
+             "table: %lu inodes, %lu names; found %lu, absent %lu, missed %lu, evicted %lu; opened "
+             "without asking %lu; recalls %lu, mean %lu us",
+             (unsigned long)table.inodes, (unsigned long)table.names, (unsigned long)table.found,
+             (unsigned long)table.absent, (unsigned long)table.missed, (unsigned long)table.evicted,
+             (unsigned long)c->opens_local, (unsigned long)c->recalls,
+             (unsigned long)(c->recalls == 0 ? 0 : c->recall_ns / c->recalls / 1000));
     for (unsigned i = 0; i < MESSAGE_TYPES_MAX; i++) {
         if (s->types[i].called > 0) {
             log_info(p->log, "%s: %lu calls, mean %lu us", message_name(i),
@@ -348,6 +357,7 @@ static int program_run(struct program *p)
                                       .soft = p->settings.soft,
                                       .write_buffer_bytes = p->settings.write_buffer_bytes,
                                       .read_ahead_bytes = (uint32_t)p->settings.read_ahead_bytes,
+                                      .cache = !p->settings.nocache,
                                       .program = "morsel-mount " MORSELFS_VERSION,
                                       .log = p->log };
     struct errmsg err = { "" };

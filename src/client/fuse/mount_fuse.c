@@ -133,25 +133,53 @@ void mount_stat(const Morsel__Attr *attr, struct stat *st)
     st->st_ctim = timespec_of(attr->ctime_ns);
 }
 
-double mount_cache_seconds(uint32_t cache_ms)
+static double lease_seconds(struct mount *m)
 {
-    return (double)cache_ms / 1000.0;
+    return (double)client_lease_left_ms(m->client) / 1000.0;
 }
 
-void mount_entry(struct mount *m, Morsel__Attr *attr, uint32_t cache_ms,
+static uint64_t until_ns(double seconds)
+{
+    return client_boot_ns() + (uint64_t)(seconds * 1e9);
+}
+
+double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr)
+{
+    const struct file *file = file_find(m->client, attr->inode);
+    double seconds;
+
+    /* How much space a sparse file uses takes a GETATTR to find out. */
+    if (attr->sparse || client_lease(m->client, attr->inode) == LEASE_NONE ||
+        (file != NULL && (file_is_shared(file) || file->sparse))) {
+        return 0;
+    }
+    seconds = lease_seconds(m);
+    meta_cache_kernel_attr(m->client->cache, attr->inode, until_ns(seconds));
+    return seconds;
+}
+
+void mount_stat_shared(struct mount *m, struct stat *st)
+{
+    st->st_mtim.tv_nsec = (st->st_mtim.tv_nsec + ++m->never_twice) % 1000000000;
+}
+
+void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
                  struct fuse_entry_param *entry)
 {
     const struct file *file = file_find(m->client, attr->inode);
+    Morsel__Attr now = *attr;
 
     if (file != NULL) {
-        file_overlay(file, attr);
+        file_overlay(file, &now);
     }
     memset(entry, 0, sizeof(*entry));
-    entry->ino = attr->inode;
-    mount_stat(attr, &entry->attr);
-    entry->entry_timeout = mount_cache_seconds(cache_ms);
-    /* How much space it uses takes a GETATTR to find out. */
-    entry->attr_timeout = attr->sparse ? 0 : entry->entry_timeout;
+    entry->ino = now.inode;
+    mount_stat(&now, &entry->attr);
+    entry->attr_timeout = mount_attr_seconds(m, &now);
+    if (m->drops_names && parent != INODE_NONE && client_lease(m->client, parent) != LEASE_NONE) {
+        entry->entry_timeout = lease_seconds(m);
+        meta_cache_kernel_names(m->client->cache, parent, until_ns(entry->entry_timeout));
+    }
 }
 
 /* ---- The session ---- */
@@ -279,6 +307,10 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     m->mounted = true;
     list_init(&m->ops);
     list_init(&m->dirs);
+    list_init(&m->drops);
+    m->drops_names = mount_probe_drops_names(session);
+    client->kernel.drop = mount_kernel_drop;
+    client->kernel.data = m;
     rv = uv_poll_init(client->loop, &m->poll, fuse_session_fd(session));
     if (rv != 0) {
         return rv;

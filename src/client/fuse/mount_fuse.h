@@ -16,12 +16,14 @@
 
 #include "client/client.h"
 #include "client/file_uv.h"
+#include "client/lease_uv.h"
 
 #include <fuse_lowlevel.h>
 
 enum {
     MOUNT_REQUEST_BYTES_MAX = 1 << 20, /* Data of one READ or WRITE */
     MOUNT_REQUESTS_PER_TURN = 32,      /* Then the network gets its share. */
+    DROP_BATCHES_MAX = 3,              /* The pool has four threads. */
     MOUNT_INTERRUPT_MS = 1000 /* An interrupted request may still end by itself for this long. */
 };
 
@@ -37,6 +39,11 @@ struct mount
     struct list dirs; /* Open directories; see mount_dir_removed(). */
     bool read_only;
     bool mounted;
+    bool drops_names;  /* The kernel can be told to look up all names again. */
+    struct list drops; /* struct kernel_drop: what the kernel is to drop next. */
+    unsigned batches;  /* Of them, in the pool. */
+    uint32_t
+        never_twice; /* For times that no two GETATTRs have in common; see mount_stat_shared(). */
     void (*ended)(void *data); /* The kernel let go of the mount (umount). */
     void *data;
 };
@@ -84,12 +91,24 @@ ProtobufCBinaryData mount_bytes(const char *text);
 /* What stat(2) says. */
 void mount_stat(const Morsel__Attr *attr, struct stat *st);
 
-/* A directory entry for the kernel; our own news about an open file are put in. */
-void mount_entry(struct mount *m, Morsel__Attr *attr, uint32_t cache_ms,
+/* A directory entry for the kernel; our own news about an open file are put in. Names and
+ * attributes may be kept as long as the leases on `parent` and on the inode last. INODE_NONE: a
+ * name that is not to be kept. */
+void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
                  struct fuse_entry_param *entry);
 
-/* Time-out of names and attributes in seconds. */
-double mount_cache_seconds(uint32_t cache_ms);
+/* How long the kernel may keep the attributes, in seconds. */
+double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr);
+
+/* Before it reads from its pages of a shared file, the kernel asks for the attributes with a file
+ * handle: a time that is never the same makes it drop the pages, so that the read comes to us. */
+void mount_stat_shared(struct mount *m, struct stat *st);
+
+/* invalidate_fuse.c: what the kernel is to drop (client->kernel). */
+void mount_kernel_drop(void *mount, struct kernel_drop *drop);
+
+/* Can this kernel drop all names at once? Linux 6.16 and later. */
+bool mount_probe_drops_names(struct fuse_session *session);
 
 /* Begin to serve `session` (mounted already) on the client's loop. A libuv status. */
 int mount_start(struct mount *m, struct client *client, struct fuse_session *session,

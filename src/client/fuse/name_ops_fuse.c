@@ -4,6 +4,7 @@
 
 #include "common/status.h"
 
+#include <linux/fs.h>
 #include <string.h>
 
 static int check_name(const char *name)
@@ -11,41 +12,139 @@ static int check_name(const char *name)
     return strlen(name) > NAME_BYTES_MAX ? MORSEL_NAMETOOLONG : MORSEL_OK;
 }
 
-/* ---- LOOKUP ---- */
+/* A request about a name in a directory. */
+struct name_op
+{
+    struct mount_op base;
+    inode_id parent;
+    bool directory; /* One is made, or removed. */
+    char name[NAME_BYTES_MAX + 1];
+};
+
+/* NULL: the error has been replied. */
+static struct name_op *name_op_new(fuse_req_t req, inode_id parent, const char *name)
+{
+    struct name_op *op = mount_op_new(req, sizeof(*op));
+
+    if (op != NULL && check_name(name) != 0) {
+        mount_op_fail(&op->base, MORSEL_NAMETOOLONG);
+        return NULL;
+    }
+    if (op != NULL) {
+        op->parent = parent;
+        memcpy(op->name, name, strlen(name) + 1);
+    }
+    return op;
+}
+
+static struct meta_cache *cache_of(const struct mount_op *op)
+{
+    return op->mount->client->cache;
+}
+
+static bool is_dots(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* A change that nobody has answered may have happened all the same. */
+static void note_unsure(struct name_op *op, int status)
+{
+    if (status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE || status == MORSEL_CANCELED) {
+        meta_cache_forget_name(cache_of(&op->base), op->parent, op->name);
+    }
+}
+
+static void reply_entry(struct name_op *op, const Morsel__Attr *attr)
+{
+    struct fuse_entry_param entry;
+
+    mount_entry(op->base.mount, is_dots(op->name) ? INODE_NONE : op->parent, attr, &entry);
+    (void)fuse_reply_entry(op->base.req, &entry);
+    mount_op_end(&op->base);
+}
 
 static void on_node_entry(struct meta_call *call, int status, void *message)
 {
-    struct mount_op *op = call->data;
+    struct name_op *op = CONTAINER_OF((struct mount_op *)call->data, struct name_op, base);
     Morsel__Node *node = message;
-    struct fuse_entry_param entry;
 
     if (status == 0 && node->attr == NULL) {
         status = MORSEL_MALFORMED;
     }
     if (status != 0) {
-        mount_op_fail(op, status);
+        note_unsure(op, status);
+        mount_op_fail(&op->base, status);
         return;
     }
-    mount_entry(op->mount, node->attr, meta_cache_left_ms(call->sent_ns, node->cache_ms), &entry);
-    (void)fuse_reply_entry(op->req, &entry);
-    mount_op_end(op);
+    meta_cache_learn_name(cache_of(&op->base), op->parent, op->name, node->attr->inode);
+    if (op->directory) {
+        meta_cache_born(cache_of(&op->base), node->attr->inode);
+    }
+    reply_entry(op, node->attr);
+}
+
+/* ---- LOOKUP ---- */
+
+static void on_looked_up(struct meta_call *call, int status, void *message)
+{
+    struct name_op *op = CONTAINER_OF((struct mount_op *)call->data, struct name_op, base);
+    Morsel__Node *node = message;
+
+    if (status == MORSEL_NOENT) {
+        meta_cache_learn_name(cache_of(&op->base), op->parent, op->name, INODE_NONE);
+    } else if (status == 0 && node->attr != NULL && !is_dots(op->name)) {
+        meta_cache_learn_name(cache_of(&op->base), op->parent, op->name, node->attr->inode);
+    }
+    if (status == 0 && node->attr == NULL) {
+        status = MORSEL_MALFORMED;
+    }
+    if (status != 0) {
+        mount_op_fail(&op->base, status);
+        return;
+    }
+    reply_entry(op, node->attr);
+}
+
+/* From the table, under its leases. False: it does not know. */
+static bool look_up_here(struct name_op *op)
+{
+    struct client *client = op->base.mount->client;
+    const Morsel__Attr *attr;
+    inode_id inode;
+
+    if (!client_lease_valid(client) || is_dots(op->name)) {
+        return false;
+    }
+    switch (meta_cache_find(client->cache, op->parent, op->name, &inode)) {
+    case META_CACHE_FOUND:
+        attr = meta_cache_attr(client->cache, inode);
+        if (attr == NULL) {
+            return false;
+        }
+        reply_entry(op, attr);
+        return true;
+    case META_CACHE_ABSENT:
+        mount_op_fail(&op->base, MORSEL_NOENT);
+        return true;
+    case META_CACHE_MISS:
+        break;
+    }
+    return false;
 }
 
 static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     Morsel__LookupRequest request = MORSEL__LOOKUP_REQUEST__INIT;
-    struct mount_op *op = mount_op_new(req, sizeof(*op));
+    struct name_op *op = name_op_new(req, parent, name);
 
-    if (op == NULL) {
-        return;
-    }
-    if (check_name(name) != 0) {
-        mount_op_fail(op, MORSEL_NAMETOOLONG);
+    if (op == NULL || look_up_here(op)) {
         return;
     }
     request.parent = parent;
-    request.name = mount_bytes(name);
-    (void)mount_op_ask(op, MSG_LOOKUP, &request.base, &morsel__node__descriptor, on_node_entry);
+    request.name = mount_bytes(op->name);
+    (void)mount_op_ask(&op->base, MSG_LOOKUP, &request.base, &morsel__node__descriptor,
+                       on_looked_up);
 }
 
 /* ---- New names ---- */
@@ -55,18 +154,19 @@ static void make(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
 {
     Morsel__MakeRequest request = MORSEL__MAKE_REQUEST__INIT;
     Morsel__Credentials who;
-    struct mount_op *op = mount_op_new(req, sizeof(*op));
+    struct name_op *op = name_op_new(req, parent, name);
 
     if (op == NULL) {
         return;
     }
-    if (check_name(name) != 0 || (target != NULL && strlen(target) > SYMLINK_BYTES_MAX)) {
-        mount_op_fail(op, MORSEL_NAMETOOLONG);
+    if (target != NULL && strlen(target) > SYMLINK_BYTES_MAX) {
+        mount_op_fail(&op->base, MORSEL_NAMETOOLONG);
         return;
     }
+    op->directory = S_ISDIR(mode);
     mount_credentials(req, &who);
     request.parent = parent;
-    request.name = mount_bytes(name);
+    request.name = mount_bytes(op->name);
     request.mode = mode;
     request.umask = fuse_req_ctx(req)->umask;
     request.rdev = rdev;
@@ -74,8 +174,8 @@ static void make(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
     if (target != NULL) {
         request.target = mount_bytes(target);
     }
-    (void)mount_op_change(op, MSG_MAKE, &request.base, &request.op, &morsel__node__descriptor,
-                          on_node_entry);
+    (void)mount_op_change(&op->base, MSG_MAKE, &request.base, &request.op,
+                          &morsel__node__descriptor, on_node_entry);
 }
 
 static void on_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
@@ -97,64 +197,55 @@ static void on_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const
 {
     Morsel__LinkRequest request = MORSEL__LINK_REQUEST__INIT;
     Morsel__Credentials who;
-    struct mount_op *op = mount_op_new(req, sizeof(*op));
+    struct name_op *op = name_op_new(req, new_parent, new_name);
 
     if (op == NULL) {
-        return;
-    }
-    if (check_name(new_name) != 0) {
-        mount_op_fail(op, MORSEL_NAMETOOLONG);
         return;
     }
     mount_credentials(req, &who);
     request.inode = ino;
     request.new_parent = new_parent;
-    request.new_name = mount_bytes(new_name);
+    request.new_name = mount_bytes(op->name);
     request.who = &who;
-    (void)mount_op_change(op, MSG_LINK, &request.base, &request.op, &morsel__node__descriptor,
-                          on_node_entry);
+    (void)mount_op_change(&op->base, MSG_LINK, &request.base, &request.op,
+                          &morsel__node__descriptor, on_node_entry);
 }
 
 /* ---- Names that go ---- */
 
-static void on_done(struct meta_call *call, int status, void *message)
-{
-    (void)message;
-    mount_op_fail(call->data, status);
-}
-
 /* Somebody here may have the directory open and ask for its attributes now that it is gone. */
 static void on_removed(struct meta_call *call, int status, void *message)
 {
-    struct mount_op *op = call->data;
+    struct name_op *op = CONTAINER_OF((struct mount_op *)call->data, struct name_op, base);
     const Morsel__Removed *removed = message;
 
-    if (status == 0 && removed->attr != NULL) {
-        mount_dir_removed(op->mount, removed->attr);
+    note_unsure(op, status);
+    if (status == 0) {
+        meta_cache_learn_name(cache_of(&op->base), op->parent, op->name, INODE_NONE);
+        if (removed->attr != NULL) {
+            mount_dir_removed(op->base.mount, removed->attr);
+        }
     }
-    mount_op_fail(op, status);
+    mount_op_fail(&op->base, status);
 }
 
 static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, bool directory)
 {
     Morsel__UnlinkRequest request = MORSEL__UNLINK_REQUEST__INIT;
     Morsel__Credentials who;
-    struct mount_op *op = mount_op_new(req, sizeof(*op));
+    struct name_op *op = name_op_new(req, parent, name);
 
     if (op == NULL) {
         return;
     }
-    if (check_name(name) != 0) {
-        mount_op_fail(op, MORSEL_NAMETOOLONG);
-        return;
-    }
     mount_credentials(req, &who);
     request.parent = parent;
-    request.name = mount_bytes(name);
+    request.name = mount_bytes(op->name);
     request.directory = directory;
     request.who = &who;
-    (void)mount_op_change(op, MSG_UNLINK, &request.base, &request.op, &morsel__removed__descriptor,
-                          on_removed);
+    lease_tell_opened(op->base.mount->client); /* What is open here outlives its name. */
+    (void)mount_op_change(&op->base, MSG_UNLINK, &request.base, &request.op,
+                          &morsel__removed__descriptor, on_removed);
 }
 
 static void on_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -167,28 +258,64 @@ static void on_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
     remove_name(req, parent, name, true);
 }
 
+struct rename_op
+{
+    struct name_op old;
+    inode_id new_parent;
+    bool exchange;
+    char new_name[NAME_BYTES_MAX + 1];
+};
+
+static void on_renamed(struct meta_call *call, int status, void *message)
+{
+    struct rename_op *op = CONTAINER_OF((struct mount_op *)call->data, struct rename_op, old.base);
+    struct meta_cache *cache = cache_of(&op->old.base);
+    const Morsel__Removed *removed = message;
+    const Morsel__Attr *moved = status == 0 ? removed->moved : NULL;
+
+    if (status == 0 && moved != NULL && !op->exchange) {
+        meta_cache_learn_name(cache, op->old.parent, op->old.name, INODE_NONE);
+        meta_cache_learn_name(cache, op->new_parent, op->new_name, moved->inode);
+    } else if (status == 0 && moved != NULL && removed->other != NULL) {
+        meta_cache_learn_name(cache, op->old.parent, op->old.name, removed->other->inode);
+        meta_cache_learn_name(cache, op->new_parent, op->new_name, moved->inode);
+    } else if (status == 0 || status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE ||
+               status == MORSEL_CANCELED) {
+        meta_cache_forget_name(cache, op->old.parent, op->old.name);
+        meta_cache_forget_name(cache, op->new_parent, op->new_name);
+    }
+    mount_op_fail(&op->old.base, status);
+}
+
 static void on_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent,
                       const char *new_name, unsigned flags)
 {
     Morsel__RenameRequest request = MORSEL__RENAME_REQUEST__INIT;
     Morsel__Credentials who;
-    struct mount_op *op = mount_op_new(req, sizeof(*op));
+    struct rename_op *op = mount_op_new(req, sizeof(*op));
 
     if (op == NULL) {
         return;
     }
-    if (check_name(new_name) != 0) {
-        mount_op_fail(op, MORSEL_NAMETOOLONG);
+    if (check_name(name) != 0 || check_name(new_name) != 0) {
+        mount_op_fail(&op->old.base, MORSEL_NAMETOOLONG);
         return;
     }
+    op->old.parent = parent;
+    op->new_parent = new_parent;
+    op->exchange = (flags & RENAME_EXCHANGE) != 0;
+    memcpy(op->old.name, name, strlen(name) + 1);
+    memcpy(op->new_name, new_name, strlen(new_name) + 1);
     mount_credentials(req, &who);
     request.parent = parent;
-    request.name = mount_bytes(name);
+    request.name = mount_bytes(op->old.name);
     request.new_parent = new_parent;
-    request.new_name = mount_bytes(new_name);
+    request.new_name = mount_bytes(op->new_name);
     request.flags = flags;
     request.who = &who;
-    (void)mount_op_change(op, MSG_RENAME, &request.base, &request.op, NULL, on_done);
+    lease_tell_opened(op->old.base.mount->client);
+    (void)mount_op_change(&op->old.base, MSG_RENAME, &request.base, &request.op,
+                          &morsel__removed__descriptor, on_renamed);
 }
 
 /* ---- READLINK, STATFS ---- */

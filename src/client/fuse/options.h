@@ -22,6 +22,7 @@ struct mount_settings
     bool read_only, read_write;
     bool allow_other;
     bool soft, hard;
+    bool nocache;
     uint64_t io_timeout_ms;
     uint64_t write_buffer_bytes;
     uint64_t read_ahead_bytes;

@@ -12,9 +12,11 @@
  */
 #include "client/fuse/mount_fuse.h"
 
+#include "client/data_versions.h"
 #include "common/status.h"
 
 #include <linux/falloc.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct size_op
@@ -28,7 +30,8 @@ struct size_op
     inode_id inode;
     uint32_t valid;
     struct stat st;
-    uint32_t cache_ms;
+    double seconds; /* How long the kernel may keep the attributes. */
+    bool by_handle; /* The kernel asks for itself, before it reads from its pages. */
     /* FALLOCATE, LSEEK */
     int mode;
     uint64_t offset, length;
@@ -66,9 +69,7 @@ static void size_cancel(struct mount_op *base)
 
 static void attr_reply(struct size_op *op)
 {
-    uint32_t left_ms = meta_cache_left_ms(op->base.call.sent_ns, op->cache_ms);
-
-    (void)fuse_reply_attr(op->base.req, &op->st, mount_cache_seconds(left_ms));
+    (void)fuse_reply_attr(op->base.req, &op->st, op->seconds);
     if (op->handle != NULL) {
         file_close(op->handle);
     }
@@ -135,13 +136,16 @@ static void on_node_attr(struct meta_call *call, int status, void *message)
         file_overlay(file, node->attr);
     }
     mount_stat(node->attr, &op->st);
-    op->cache_ms = node->cache_ms;
+    op->seconds = mount_attr_seconds(op->base.mount, node->attr);
+    if (op->by_handle && file != NULL && file_is_shared(file)) {
+        mount_stat_shared(op->base.mount, &op->st);
+    }
     if (!node->attr->sparse && (file == NULL || !file->sparse)) {
         attr_reply(op);
         return;
     }
     op->wait.done = ask_blocks;
-    if (file_open(client, node->attr, node->layout, false, &op->handle) != 0) {
+    if (file_open(client, node->attr, node->layout, false, false, &op->handle) != 0) {
         attr_reply(op);
     } else if (client_know_servers(client, op->handle->file->servers,
                                    op->handle->file->stripe.width, &op->wait)) {
@@ -149,17 +153,43 @@ static void on_node_attr(struct meta_call *call, int status, void *message)
     }
 }
 
+/* From the table, under a lease. False: the manager must be asked. */
+static bool attr_reply_here(struct size_op *op)
+{
+    struct client *client = op->base.mount->client;
+    const struct file *file = file_find(client, op->inode);
+    const Morsel__Attr *known =
+        client_lease_valid(client) ? meta_cache_attr(client->cache, op->inode) : NULL;
+    Morsel__Attr attr;
+
+    if (known == NULL || known->sparse ||
+        (file != NULL && (file->sparse || file_is_shared(file)))) {
+        return false;
+    }
+    attr = *known;
+    if (file != NULL) {
+        file_overlay(file, &attr);
+    }
+    mount_stat(&attr, &op->st);
+    op->seconds = mount_attr_seconds(op->base.mount, &attr);
+    attr_reply(op);
+    return true;
+}
+
 static void on_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
     struct size_op *op = mount_op_new(req, sizeof(*op));
 
-    (void)fi;
     if (op == NULL) {
         return;
     }
     op->base.cancel = size_cancel;
     op->inode = ino;
+    op->by_handle = fi != NULL;
+    if (attr_reply_here(op)) {
+        return;
+    }
     request.inode = ino;
     request.layout = true;
     (void)mount_op_ask(&op->base, MSG_GETATTR, &request.base, &morsel__node__descriptor,
@@ -195,8 +225,7 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
         data_version_advance(client->versions, node->attr->inode, node->attr->data_version);
     }
     mount_stat(node->attr, &st);
-    (void)fuse_reply_attr(op->base.req, &st,
-                          mount_cache_seconds(meta_cache_left_ms(call->sent_ns, node->cache_ms)));
+    (void)fuse_reply_attr(op->base.req, &st, mount_attr_seconds(op->base.mount, node->attr));
     if (op->handle != NULL) {
         file_close(op->handle);
     }
@@ -206,6 +235,20 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
 static uint64_t ns_of(const struct timespec *t)
 {
     return (uint64_t)((int64_t)t->tv_sec * 1000000000 + t->tv_nsec);
+}
+
+static void fill_setattr(const struct size_op *op, Morsel__SetattrRequest *request,
+                         Morsel__Credentials *who)
+{
+    request->inode = op->inode;
+    request->valid = op->valid;
+    request->mode = op->st.st_mode;
+    request->uid = op->st.st_uid;
+    request->gid = op->st.st_gid;
+    request->size = (uint64_t)op->st.st_size;
+    request->atime_ns = ns_of(&op->st.st_atim);
+    request->mtime_ns = ns_of(&op->st.st_mtim);
+    request->who = who;
 }
 
 static void send_setattr(struct size_op *op)
@@ -220,15 +263,7 @@ static void send_setattr(struct size_op *op)
     } else {
         mount_credentials(op->base.req, &who);
     }
-    request.inode = op->inode;
-    request.valid = op->valid;
-    request.mode = op->st.st_mode;
-    request.uid = op->st.st_uid;
-    request.gid = op->st.st_gid;
-    request.size = (uint64_t)op->st.st_size;
-    request.atime_ns = ns_of(&op->st.st_atim);
-    request.mtime_ns = ns_of(&op->st.st_mtim);
-    request.who = &who;
+    fill_setattr(op, &request, &who);
     rv = meta_change_start(&op->base.call, op->base.mount->client, MSG_SETATTR, &request.base,
                            &request.op, &morsel__node__descriptor, on_attr_set);
     if (rv != 0) {
@@ -268,6 +303,17 @@ static void on_setattr_flushed(struct file_flush *flush, int status)
     }
 }
 
+static void setattr_with_file(struct servers_wait *wait);
+
+static void setattr_when_known(struct size_op *op)
+{
+    op->wait.done = setattr_with_file;
+    if (client_know_servers(op->base.mount->client, op->handle->file->servers,
+                            op->handle->file->stripe.width, &op->wait)) {
+        setattr_with_file(&op->wait);
+    }
+}
+
 static void setattr_with_file(struct servers_wait *wait)
 {
     struct size_op *op = CONTAINER_OF(wait, struct size_op, wait);
@@ -291,17 +337,133 @@ static void on_layout(struct meta_call *call, int status, void *message)
         status = S_ISDIR(node->attr->mode) ? MORSEL_ISDIR : MORSEL_INVAL;
     }
     if (status == 0) {
-        status = file_open(client, node->attr, node->layout, false, &op->handle);
+        status = file_open(client, node->attr, node->layout, false, true, &op->handle);
     }
     if (status != 0) {
+        client_close_inode(client, op->inode); /* The manager may have counted it as open. */
         size_op_fail(op, status);
         return;
     }
-    op->wait.done = setattr_with_file;
-    if (client_know_servers(client, op->handle->file->servers, op->handle->file->stripe.width,
-                            &op->wait)) {
-        setattr_with_file(&op->wait);
+    setattr_when_known(op);
+}
+
+/* ---- Attributes that are set behind ---- */
+
+/* A change that was answered already; the manager hears of it in order with everything else. */
+struct setattr_behind
+{
+    struct meta_call call;
+    struct client *client;
+    inode_id inode;
+};
+
+static void on_set_behind(struct meta_call *call, int status, void *message)
+{
+    struct setattr_behind *behind = CONTAINER_OF(call, struct setattr_behind, call);
+    struct client *client = behind->client;
+    const Morsel__Node *node = message;
+
+    meta_cache_ahead(client->cache, behind->inode, -1);
+    if (status == 0 && node->attr != NULL) {
+        meta_cache_learn(client->cache, node->attr, (enum lease_mode)node->lease, NULL);
+    } else {
+        log_error(client->options.log, "inode %lu: the manager did not take its attributes: %s",
+                  (unsigned long)behind->inode, status_words(status));
+        meta_cache_forget_attr(client->cache, behind->inode);
     }
+    free(behind);
+}
+
+/* Modes, owners and times of a file that is ours alone, where it is plain what becomes of them. */
+static bool may_set_behind(struct size_op *op)
+{
+    static const uint32_t plain = SETATTR_MODE | SETATTR_UID | SETATTR_GID | SETATTR_ATIME |
+                                  SETATTR_MTIME | SETATTR_ATIME_NOW | SETATTR_MTIME_NOW;
+    struct client *client = op->base.mount->client;
+    const Morsel__Attr *attr = client_lease(client, op->inode) == LEASE_W
+                                   ? meta_cache_attr(client->cache, op->inode)
+                                   : NULL;
+
+    return attr != NULL && (op->valid & ~plain) == 0 && S_ISREG(attr->mode) && !attr->xattrs &&
+           ((attr->mode | op->st.st_mode) & (S_ISUID | S_ISGID)) == 0;
+}
+
+static void apply_here(struct size_op *op, Morsel__SetattrRequest *request)
+{
+    struct client *client = op->base.mount->client;
+    Morsel__Attr *attr = meta_cache_attr_mut(client->cache, op->inode);
+    struct file *file = file_find(client, op->inode);
+    uint64_t now_ns = client_clock_ns(client);
+
+    if ((op->valid & SETATTR_ATIME_NOW) != 0) {
+        request->atime_ns = now_ns;
+    }
+    if ((op->valid & SETATTR_MTIME_NOW) != 0) {
+        request->mtime_ns = now_ns;
+    }
+    if ((op->valid & SETATTR_MODE) != 0) {
+        attr->mode = (attr->mode & S_IFMT) | (request->mode & ~(uint32_t)S_IFMT);
+    }
+    if ((op->valid & SETATTR_UID) != 0) {
+        attr->uid = request->uid;
+    }
+    if ((op->valid & SETATTR_GID) != 0) {
+        attr->gid = request->gid;
+    }
+    if ((op->valid & (SETATTR_ATIME | SETATTR_ATIME_NOW)) != 0) {
+        attr->atime_ns = request->atime_ns;
+    }
+    if ((op->valid & (SETATTR_MTIME | SETATTR_MTIME_NOW)) != 0) {
+        attr->mtime_ns = request->mtime_ns;
+        if (file != NULL && file->unreported) {
+            file->mtime_ns = request->mtime_ns; /* What is reported later must not undo it. */
+        }
+    }
+    attr->ctime_ns = now_ns;
+}
+
+/* Reply now, tell the manager behind. False: nothing was done. */
+static bool set_behind(struct size_op *op)
+{
+    struct client *client = op->base.mount->client;
+    Morsel__SetattrRequest request = MORSEL__SETATTR_REQUEST__INIT;
+    Morsel__Credentials who;
+    struct setattr_behind *behind;
+
+    if (!may_set_behind(op) || (behind = calloc(1, sizeof(*behind))) == NULL) {
+        return false;
+    }
+    behind->client = client;
+    behind->inode = op->inode;
+    mount_credentials(op->base.req, &who);
+    fill_setattr(op, &request, &who);
+    if (meta_change_start(&behind->call, client, MSG_SETATTR, &request.base, &request.op,
+                          &morsel__node__descriptor, on_set_behind) != 0) {
+        free(behind);
+        return false;
+    }
+    meta_cache_ahead(client->cache, op->inode, 1);
+    apply_here(op, &request);
+    return attr_reply_here(op);
+}
+
+/* Nobody else may hold bytes back, or begin to, while objects are cut: so it is opened for writing.
+ * Also for an open file, whose size may have changed elsewhere. */
+static void truncate_begin(struct size_op *op)
+{
+    struct client *client = op->base.mount->client;
+    Morsel__OpenRequest request = MORSEL__OPEN_REQUEST__INIT;
+    const Morsel__Attr *attr = meta_cache_attr(client->cache, op->inode);
+    const Morsel__Layout *layout = meta_cache_layout(client->cache, op->inode);
+
+    if (client_lease(client, op->inode) == LEASE_W && attr != NULL && layout != NULL &&
+        file_open(client, attr, layout, false, false, &op->handle) == 0) {
+        setattr_when_known(op);
+        return;
+    }
+    request.inode = op->inode;
+    request.write = true;
+    (void)mount_op_ask(&op->base, MSG_OPEN, &request.base, &morsel__node__descriptor, on_layout);
 }
 
 static uint32_t valid_of(int to_set)
@@ -333,7 +495,6 @@ static uint32_t valid_of(int to_set)
 static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
                        struct fuse_file_info *fi)
 {
-    Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
     struct size_op *op = mount_op_new(req, sizeof(*op));
     struct file *file;
 
@@ -351,11 +512,9 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     op->st = *attr;
     file = file_find(op->base.mount->client, ino);
     if ((op->valid & SETATTR_SIZE) != 0 && (file == NULL || !file->unreported)) {
-        /* Also for an open file: its size may have changed elsewhere. */
-        request.inode = ino;
-        request.layout = true;
-        (void)mount_op_ask(&op->base, MSG_GETATTR, &request.base, &morsel__node__descriptor,
-                           on_layout);
+        truncate_begin(op);
+    } else if (set_behind(op)) {
+        return;
     } else if (file != NULL && (file->unreported || file->reporting)) {
         /* Our time of the last write must reach the manager before the one that is set here. */
         if (file_flush_start(&op->flush, file, NULL, false, on_setattr_flushed) != 0) {

@@ -84,7 +84,7 @@ static void on_made(struct meta_call *call, int status, void *message)
     }
     if (status == 0) {
         status = file_open(client, node->attr, node->layout, (op->flags & O_ACCMODE) != O_RDONLY,
-                           &op->handle);
+                           true, &op->handle);
     }
     if (status != 0) {
         tmpfile_reply(op, client_errno(client, status), NULL);

@@ -2,31 +2,34 @@
  */
 #include "client/fuse/mount_fuse.h"
 
+#include "common/policy_text.h"
 #include "common/status.h"
 
+#include <errno.h>
 #include <string.h>
-
-static const char capability_name[] = "security.capability";
-
-enum { NO_CAPABILITY_MS = 1000 };
 
 struct xattr_op
 {
     struct mount_op base;
     size_t size; /* Of the caller's buffer; 0: asks for the length. */
-    inode_id inode;
-    bool capability;
 };
+
+/* Under a lease it may be known that there are none: the kernel asks for security.capability before
+ * each write. Attributes of ours (user.morsel.*) exist all the same. */
+static bool known_to_have_none(fuse_req_t req, inode_id inode)
+{
+    struct client *client = ((struct mount *)fuse_req_userdata(req))->client;
+    const Morsel__Attr *attr =
+        client_lease_valid(client) ? meta_cache_attr(client->cache, inode) : NULL;
+
+    return attr != NULL && !attr->xattrs;
+}
 
 static void on_value(struct meta_call *call, int status, void *message)
 {
     struct xattr_op *op = call->data;
     Morsel__XattrReply *reply = message;
-    struct file *file = file_find(op->base.mount->client, op->inode);
 
-    if (op->capability && status == MORSEL_NODATA && file != NULL) {
-        file->no_capability_until_ms = uv_now(op->base.mount->client->loop) + NO_CAPABILITY_MS;
-    }
     if (status == 0 && op->size > 0 && reply->value.len > op->size) {
         status = MORSEL_RANGE;
     }
@@ -73,21 +76,18 @@ static void on_names(struct meta_call *call, int status, void *message)
 static void on_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
     Morsel__XattrGetRequest request = MORSEL__XATTR_GET_REQUEST__INIT;
-    struct xattr_op *op = mount_op_new(req, sizeof(*op));
-    struct file *file;
+    struct xattr_op *op;
 
+    if (strncmp(name, POLICY_XATTR_PREFIX, strlen(POLICY_XATTR_PREFIX)) != 0 &&
+        known_to_have_none(req, ino)) {
+        (void)fuse_reply_err(req, ENODATA);
+        return;
+    }
+    op = mount_op_new(req, sizeof(*op));
     if (op == NULL) {
         return;
     }
     op->size = size;
-    op->inode = ino;
-    op->capability = strcmp(name, capability_name) == 0;
-    file = file_find(op->base.mount->client, ino);
-    if (op->capability && file != NULL &&
-        uv_now(op->base.mount->client->loop) < file->no_capability_until_ms) {
-        mount_op_fail(&op->base, MORSEL_NODATA); /* The kernel asks before each write. */
-        return;
-    }
     request.inode = ino;
     request.name = mount_bytes(name);
     (void)mount_op_ask(&op->base, MSG_XATTR_GET, &request.base, &morsel__xattr_reply__descriptor,
@@ -97,22 +97,37 @@ static void on_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t
 static void on_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
     Morsel__XattrListRequest request = MORSEL__XATTR_LIST_REQUEST__INIT;
-    struct xattr_op *op = mount_op_new(req, sizeof(*op));
+    struct xattr_op *op;
 
+    if (known_to_have_none(req, ino)) {
+        (void)(size == 0 ? fuse_reply_xattr(req, 0) : fuse_reply_buf(req, NULL, 0));
+        return;
+    }
+    op = mount_op_new(req, sizeof(*op));
     if (op == NULL) {
         return;
     }
     op->size = size;
-    op->inode = ino;
     request.inode = ino;
     (void)mount_op_ask(&op->base, MSG_XATTR_LIST, &request.base, &morsel__xattr_reply__descriptor,
                        on_names);
 }
 
+struct xattr_set_op
+{
+    struct mount_op base;
+    inode_id inode;
+};
+
+/* Modes and times may have changed along. */
 static void on_set(struct meta_call *call, int status, void *message)
 {
+    struct xattr_set_op *op =
+        CONTAINER_OF((struct mount_op *)call->data, struct xattr_set_op, base);
+
     (void)message;
-    mount_op_fail(call->data, status);
+    meta_cache_forget_attr(op->base.mount->client->cache, op->inode);
+    mount_op_fail(&op->base, status);
 }
 
 static void change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
@@ -120,16 +135,14 @@ static void change(fuse_req_t req, fuse_ino_t ino, const char *name, const char 
 {
     Morsel__XattrSetRequest request = MORSEL__XATTR_SET_REQUEST__INIT;
     Morsel__Credentials who;
-    struct mount_op *op = mount_op_new(req, sizeof(*op));
-    struct file *file;
+    struct xattr_set_op *op = mount_op_new(req, sizeof(*op));
 
     if (op == NULL) {
         return;
     }
-    file = file_find(op->mount->client, ino);
-    if (file != NULL) {
-        file->no_capability_until_ms = 0;
-    }
+    op->inode = ino;
+    /* While it is under way nobody may say that there is none. */
+    meta_cache_forget_attr(op->base.mount->client->cache, ino);
     mount_credentials(req, &who);
     request.inode = ino;
     request.name = mount_bytes(name);
@@ -137,7 +150,7 @@ static void change(fuse_req_t req, fuse_ino_t ino, const char *name, const char 
     request.flags = (uint32_t)flags;
     request.remove = remove;
     request.who = &who;
-    (void)mount_op_change(op, MSG_XATTR_SET, &request.base, &request.op, NULL, on_set);
+    (void)mount_op_change(&op->base, MSG_XATTR_SET, &request.base, &request.op, NULL, on_set);
 }
 
 static void on_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,

@@ -1,0 +1,105 @@
+/* What the kernel is to drop, told from the pool: it may need an answer from the loop before it
+ * returns. */
+#include "client/fuse/mount_fuse.h"
+
+#include <errno.h>
+#include <linux/fuse.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+
+/* Newer than the headers of Debian 12: every name that was looked up before is looked up again when
+ * it is used. Takes no lock. */
+enum { NOTIFY_INC_EPOCH = 8 };
+
+static int notify_names(struct fuse_session *session)
+{
+    struct fuse_out_header header = { .len = sizeof(header), .error = NOTIFY_INC_EPOCH };
+    ssize_t written = write(fuse_session_fd(session), &header, sizeof(header));
+
+    return written < 0 ? -errno : 0;
+}
+
+bool mount_probe_drops_names(struct fuse_session *session)
+{
+    return notify_names(session) == 0;
+}
+
+struct drop_batch
+{
+    uv_work_t work;
+    struct mount *mount;
+    struct list drops;
+};
+
+static void run(uv_work_t *work)
+{
+    struct drop_batch *batch = work->data;
+    struct fuse_session *session = batch->mount->session;
+    bool names = false;
+
+    LIST_FOREACH(node, &batch->drops)
+    {
+        const struct kernel_drop *drop = LIST_ENTRY(node, struct kernel_drop, node);
+
+        /* An inode that the kernel does not know is none that it could drop. */
+        if (drop->pages) {
+            (void)fuse_lowlevel_notify_inval_inode(session, drop->inode, 0, 0);
+        } else if (drop->attr) {
+            (void)fuse_lowlevel_notify_inval_inode(session, drop->inode, -1, 0);
+        }
+        names |= drop->names;
+    }
+    if (names) {
+        (void)notify_names(session);
+    }
+}
+
+static void start_batch(struct mount *m);
+
+static void on_run(uv_work_t *work, int status)
+{
+    struct drop_batch *batch = work->data;
+    struct mount *m = batch->mount;
+    struct list *node;
+
+    (void)status;
+    while ((node = list_pop_front(&batch->drops)) != NULL) {
+        struct kernel_drop *drop = LIST_ENTRY(node, struct kernel_drop, node);
+
+        drop->done(drop);
+    }
+    free(batch);
+    m->batches--;
+    start_batch(m);
+}
+
+/* What has come together goes together. Pages may have to wait for a read that is in our hands, and
+ * that for a server: so a batch with pages does not hold up the next. */
+static void start_batch(struct mount *m)
+{
+    struct drop_batch *batch;
+    struct list *node;
+
+    if (list_empty(&m->drops) || m->batches == DROP_BATCHES_MAX ||
+        (batch = calloc(1, sizeof(*batch))) == NULL) {
+        return; /* The next to end, or to come, tries again. */
+    }
+    batch->mount = m;
+    batch->work.data = batch;
+    list_init(&batch->drops);
+    while ((node = list_pop_front(&m->drops)) != NULL) {
+        list_push_back(&batch->drops, node);
+    }
+    m->batches++;
+    if (uv_queue_work(m->client->loop, &batch->work, run, on_run) != 0) {
+        on_run(&batch->work, UV_ECANCELED);
+    }
+}
+
+void mount_kernel_drop(void *mount, struct kernel_drop *drop)
+{
+    struct mount *m = mount;
+
+    list_push_back(&m->drops, &drop->node);
+    start_batch(m);
+}

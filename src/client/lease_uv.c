@@ -1,0 +1,508 @@
+#include "client/lease_uv.h"
+
+#include "client/file_uv.h"
+#include "common/status.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+    REOPEN_MS = 1000,     /* A file that is open without its lease asks again so often */
+    REOPENS_MAX = 64,     /* Of them, in one go */
+    OPENED_TELL_MS = 1000 /* A local open is told so soon */
+};
+
+/* A recall that is being answered: flush, drop, let the kernel drop, RETURN. */
+struct recall_work
+{
+    struct list node; /* In client->recalls. */
+    struct client *client;
+    uint64_t recall; /* 0: given back unasked. */
+    uint64_t began_ns;
+    inode_id inode;
+    enum lease_mode had, keeps;
+    uint64_t kernel_attr_until_ns, kernel_names_until_ns;
+    struct file_flush flush;
+    struct kernel_drop drop;
+};
+
+/* ---- The term ----------------------------------------------------------------------------- */
+
+uint64_t client_boot_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+bool client_lease_valid(const struct client *client)
+{
+    return client->joined && client_boot_ns() < client->term_until_ns;
+}
+
+uint32_t client_lease_left_ms(const struct client *client)
+{
+    uint64_t now_ns = client_boot_ns();
+
+    if (!client->joined || now_ns >= client->term_until_ns) {
+        return 0;
+    }
+    return (uint32_t)((client->term_until_ns - now_ns) / 1000000);
+}
+
+enum lease_mode client_lease(const struct client *client, inode_id inode)
+{
+    return client_lease_valid(client) ? meta_cache_mode(client->cache, inode) : LEASE_NONE;
+}
+
+void lease_answered(struct client *client, uint64_t sent_ns)
+{
+    uint64_t until_ns = sent_ns + (uint64_t)(LEASE_MS - LEASE_MARGIN_MS) * 1000000;
+
+    if (client->options.cache && until_ns > client->term_until_ns) {
+        client->term_until_ns = until_ns;
+        client->session_due_ms = uv_now(client->loop) + LEASE_RENEW_MS;
+    }
+}
+
+/* ---- What the kernel holds ---------------------------------------------------------------- */
+
+static void kernel_drop(struct client *client, struct kernel_drop *drop)
+{
+    if (client->kernel.drop != NULL && (drop->attr || drop->pages || drop->names)) {
+        list_init(&drop->node);
+        client->kernel.drop(client->kernel.data, drop);
+    } else {
+        drop->done(drop);
+    }
+}
+
+static void on_dropped(struct kernel_drop *drop)
+{
+    free(drop);
+}
+
+/* Without an answer to anybody. */
+static void kernel_drop_quietly(struct client *client, inode_id inode, bool names)
+{
+    struct kernel_drop *drop = calloc(1, sizeof(*drop));
+
+    if (drop != NULL) {
+        drop->inode = inode;
+        drop->attr = drop->pages = inode != INODE_NONE;
+        drop->names = names;
+        drop->done = on_dropped;
+        kernel_drop(client, drop);
+    }
+}
+
+/* Nothing that it was given counts any more. Time-outs of what is not open have ended with the
+ * term. */
+static void kernel_drop_all(struct client *client)
+{
+    struct file *file, *next;
+
+    HASH_ITER(hh, client->files, file, next)
+    {
+        file_forget(file, 0, UINT64_MAX);
+        kernel_drop_quietly(client, file->inode, false);
+    }
+    kernel_drop_quietly(client, INODE_NONE, true);
+}
+
+void lease_invalidate(struct client *client)
+{
+    if (client->joined && client->options.cache) {
+        kernel_drop_all(client);
+    }
+    client->joined = false;
+    client->term_until_ns = 0;
+}
+
+/* ---- Giving back -------------------------------------------------------------------------- */
+
+static void send_return(struct client *client, Morsel__Return *item)
+{
+    Morsel__ReturnRequest request = MORSEL__RETURN_REQUEST__INIT;
+
+    lease_tell_opened(client);
+    request.n_returns = 1;
+    request.returns = &item;
+    /* Lost with the connection? Then the next SESSION says what we hold. */
+    rpc_send_oneway(client->manager, MSG_RETURN, &request.base);
+}
+
+static void on_kernel_dropped(struct kernel_drop *drop)
+{
+    struct recall_work *work = CONTAINER_OF(drop, struct recall_work, drop);
+    struct client *client = work->client;
+    const struct file *file = file_find(client, work->inode);
+    Morsel__Return item = MORSEL__RETURN__INIT;
+
+    list_remove(&work->node);
+    meta_cache_set_recalling(client->cache, work->inode, false);
+    if (!client->stopping) {
+        item.recall = work->recall;
+        item.inode = work->inode;
+        item.keeps = work->keeps;
+        item.open = file == NULL ? 0 : file_has_writer(file) ? 2 : 1;
+        send_return(client, &item);
+    }
+    client->counters.recalls++;
+    client->counters.recall_ns += client_boot_ns() - work->began_ns;
+    free(work);
+}
+
+static void recall_drop(struct recall_work *work)
+{
+    struct client *client = work->client;
+    uint64_t now_ns = client_boot_ns();
+    struct file *file = file_find(client, work->inode);
+
+    if (file != NULL && work->keeps == LEASE_NONE) {
+        file_forget(file, 0, UINT64_MAX);
+    }
+    work->drop.inode = work->inode;
+    work->drop.attr = file != NULL || work->kernel_attr_until_ns > now_ns;
+    work->drop.pages = file != NULL && work->keeps == LEASE_NONE;
+    work->drop.names = work->kernel_names_until_ns > now_ns;
+    work->drop.done = on_kernel_dropped;
+    kernel_drop(client, &work->drop);
+}
+
+static void on_recall_flushed(struct file_flush *flush, int status)
+{
+    (void)status; /* Whoever wrote hears of it. */
+    recall_drop(CONTAINER_OF(flush, struct recall_work, flush));
+}
+
+static struct recall_work *find_work(struct client *client, inode_id inode)
+{
+    LIST_FOREACH(node, &client->recalls)
+    {
+        struct recall_work *work = LIST_ENTRY(node, struct recall_work, node);
+
+        if (work->inode == inode) {
+            return work;
+        }
+    }
+    return NULL;
+}
+
+static void recall_start(struct recall_work *work)
+{
+    struct client *client = work->client;
+    struct file *file = file_find(client, work->inode);
+
+    /* From here on nothing is answered from what goes, and writes go through. */
+    meta_cache_set_recalling(client->cache, work->inode, true);
+    meta_cache_drop(client->cache, work->inode, work->keeps);
+    list_push_back(&client->recalls, &work->node);
+    if (work->had == LEASE_W && file != NULL && file_is_ahead(file) &&
+        file_flush_start(&work->flush, file, NULL, false, on_recall_flushed) == 0) {
+        return;
+    }
+    recall_drop(work);
+}
+
+static void recall_begin(struct client *client, const Morsel__Recall *recall)
+{
+    struct recall_work *work = find_work(client, recall->inode);
+    const struct file *file = file_find(client, recall->inode);
+
+    if (work != NULL) { /* Asked again: the newest number is the one that counts. */
+        work->recall = recall->recall;
+        if (work->keeps > recall->keep) {
+            work->keeps = LEASE_NONE;
+            meta_cache_drop(client->cache, recall->inode, LEASE_NONE);
+        }
+        return;
+    }
+    if ((work = calloc(1, sizeof(*work))) == NULL) {
+        return; /* The manager waits for the end of the term. */
+    }
+    work->client = client;
+    work->recall = recall->recall;
+    work->began_ns = client_boot_ns();
+    work->inode = recall->inode;
+    work->had = meta_cache_mode(client->cache, recall->inode);
+    work->keeps = recall->keep < work->had ? (enum lease_mode)recall->keep : work->had;
+    if (work->keeps == LEASE_R && file != NULL && file_has_writer(file)) {
+        work->keeps = LEASE_NONE; /* Its writes go through from now on; reads must ask too. */
+    }
+    work->kernel_attr_until_ns = meta_cache_kernel_attr_until_ns(client->cache, recall->inode);
+    work->kernel_names_until_ns = meta_cache_kernel_names_until_ns(client->cache, recall->inode);
+    list_init(&work->node);
+    recall_start(work);
+}
+
+void lease_on_push(struct client *client, enum message_type type, const uint8_t *body,
+                   size_t body_count)
+{
+    Morsel__RecallNotice *notice;
+
+    if (type != MSG_RECALL || client->stopping) {
+        return;
+    }
+    notice = rpc_unpack(&morsel__recall_notice__descriptor, body, body_count);
+    if (notice == NULL) {
+        log_error(client->options.log, "a recall of manager %s is malformed",
+                  rpc_peer_address(client->manager));
+        return;
+    }
+    for (size_t i = 0; i < notice->n_recalls; i++) {
+        recall_begin(client, notice->recalls[i]);
+    }
+    morsel__recall_notice__free_unpacked(notice, NULL);
+}
+
+/* What the table had no room for. */
+static void give_back_evicted(struct client *client)
+{
+    struct meta_cache_evicted evicted;
+
+    while (meta_cache_pop_evicted(client->cache, &evicted)) {
+        struct recall_work *work = calloc(1, sizeof(*work));
+
+        if (work == NULL) {
+            return; /* The manager will ask for it some day. */
+        }
+        work->client = client;
+        work->inode = evicted.inode;
+        work->began_ns = client_boot_ns();
+        work->kernel_attr_until_ns = evicted.kernel_attr_until_ns;
+        work->kernel_names_until_ns = evicted.kernel_names_until_ns;
+        list_init(&work->node);
+        recall_start(work);
+    }
+}
+
+/* ---- What replies say --------------------------------------------------------------------- */
+
+static void learn(struct client *client, const Morsel__Attr *attr, uint32_t mode,
+                  const Morsel__Layout *layout)
+{
+    if (attr != NULL) {
+        meta_cache_learn(client->cache, attr, mode > LEASE_W ? LEASE_NONE : (enum lease_mode)mode,
+                         layout);
+    }
+}
+
+static void learn_removed(struct client *client, const Morsel__Removed *removed)
+{
+    if (removed->deleted) {
+        meta_cache_drop(client->cache, removed->inode, LEASE_NONE);
+    }
+    learn(client, removed->parent, removed->parent_lease, NULL);
+    learn(client, removed->new_parent, removed->new_parent_lease, NULL);
+    learn(client, removed->moved, removed->moved_lease, NULL);
+    learn(client, removed->other, removed->other_lease, NULL);
+}
+
+static void learn_page(struct client *client, const Morsel__ReaddirReply *page)
+{
+    learn(client, page->attr, page->lease, NULL);
+    for (size_t i = 0; i < page->n_entries; i++) {
+        learn(client, page->entries[i]->attr, page->entries[i]->lease, NULL);
+    }
+}
+
+void lease_learn(struct client *client, const ProtobufCMessageDescriptor *type, const void *message)
+{
+    if (!client->options.cache) {
+        return;
+    }
+    if (type == &morsel__node__descriptor) {
+        const Morsel__Node *node = message;
+
+        learn(client, node->parent, node->parent_lease, NULL);
+        learn(client, node->attr, node->lease, node->layout);
+    } else if (type == &morsel__removed__descriptor) {
+        learn_removed(client, message);
+    } else if (type == &morsel__readdir_reply__descriptor) {
+        learn_page(client, message);
+    }
+    give_back_evicted(client);
+}
+
+/* ---- SESSION ------------------------------------------------------------------------------ */
+
+struct held_lists
+{
+    Morsel__SessionRequest *request;
+    size_t room;
+};
+
+static void list_one(void *data, inode_id inode, enum lease_mode mode)
+{
+    struct held_lists *lists = data;
+    Morsel__SessionRequest *request = lists->request;
+
+    if (request->n_held_read + request->n_held_write >= lists->room) {
+        return;
+    }
+    if (mode == LEASE_W) {
+        request->held_write[request->n_held_write++] = inode;
+    } else {
+        request->held_read[request->n_held_read++] = inode;
+    }
+}
+
+bool lease_session_fill(struct client *client, Morsel__SessionRequest *request)
+{
+    struct meta_cache_counters counters;
+    struct held_lists lists = { .request = request };
+
+    meta_cache_count(client->cache, &counters);
+    lists.room = counters.inodes + CLIENT_RECALLS_MAX;
+    request->cache = client->options.cache;
+    request->held_read = malloc(lists.room * sizeof(uint64_t));
+    request->held_write = malloc(lists.room * sizeof(uint64_t));
+    if (request->held_read == NULL || request->held_write == NULL) {
+        return false;
+    }
+    meta_cache_each(client->cache, list_one, &lists);
+    /* What is on its way back is still ours until that is done. */
+    LIST_FOREACH(node, &client->recalls)
+    {
+        const struct recall_work *work = LIST_ENTRY(node, struct recall_work, node);
+
+        if (work->had != LEASE_NONE && work->keeps == LEASE_NONE) {
+            list_one(&lists, work->inode, work->had);
+        }
+    }
+    return true;
+}
+
+static void lose(struct client *client, inode_id inode)
+{
+    struct file *file = file_find(client, inode);
+
+    if (file != NULL && meta_cache_mode(client->cache, inode) == LEASE_W && file_is_ahead(file)) {
+        file_lose(file);
+    }
+    meta_cache_drop(client->cache, inode, LEASE_NONE);
+    kernel_drop_quietly(client, inode, false);
+}
+
+void lease_session_answered(struct client *client, const Morsel__SessionReply *reply)
+{
+    for (size_t i = 0; i < reply->n_lost; i++) {
+        lose(client, reply->lost[i]);
+    }
+    if (reply->n_lost > 0) {
+        log_warning(client->options.log, "%zu leases were lost while manager %s did not hear us",
+                    reply->n_lost, rpc_peer_address(client->manager));
+        kernel_drop_quietly(client, INODE_NONE, true);
+    }
+}
+
+/* ---- Open files --------------------------------------------------------------------------- */
+
+void lease_tell_opened(struct client *client)
+{
+    Morsel__ReturnRequest request = MORSEL__RETURN_REQUEST__INIT;
+    uint64_t inodes[FILES_TELL_MAX];
+
+    while (!list_empty(&client->untold)) {
+        request.n_opened = 0;
+        request.opened = inodes;
+        while (!list_empty(&client->untold) && request.n_opened < FILES_TELL_MAX) {
+            struct file *file =
+                LIST_ENTRY(list_pop_front(&client->untold), struct file, untold_node);
+
+            file->told = true;
+            inodes[request.n_opened++] = file->inode;
+        }
+        rpc_send_oneway(client->manager, MSG_RETURN, &request.base);
+    }
+}
+
+struct reopen
+{
+    struct meta_call call;
+    struct client *client;
+    struct file *file;
+};
+
+static void on_reopened(struct meta_call *call, int status, void *message)
+{
+    struct reopen *reopen = CONTAINER_OF(call, struct reopen, call);
+    const Morsel__Node *node = message;
+    struct file *file = reopen->file;
+
+    file->reopening = false;
+    if (status == 0 && node->attr != NULL) {
+        file_refresh(file, node->attr); /* The lease is in the table already. */
+    }
+    file_unpin(file);
+    free(reopen);
+}
+
+static void reopen(struct client *client, struct file *file)
+{
+    Morsel__OpenRequest request = MORSEL__OPEN_REQUEST__INIT;
+    struct reopen *reopen = calloc(1, sizeof(*reopen));
+
+    if (reopen == NULL) {
+        return;
+    }
+    request.inode = file->inode;
+    request.write = file_has_writer(file);
+    reopen->client = client;
+    reopen->file = file;
+    if (meta_call_start(&reopen->call, client, MSG_OPEN, &request.base, &morsel__node__descriptor,
+                        on_reopened) != 0) {
+        free(reopen);
+        return;
+    }
+    file->reopening = true;
+    file->told = true;
+    list_remove(&file->untold_node);
+    file_pin(file);
+}
+
+/* Files that are shared: perhaps they are not any more. Until then what is mapped is fresh within a
+ * second. */
+static void look_after_shared(struct client *client)
+{
+    struct file *file, *next;
+    unsigned count = 0;
+
+    HASH_ITER(hh, client->files, file, next)
+    {
+        if (list_empty(&file->handles) || !file_is_shared(file)) {
+            continue;
+        }
+        kernel_drop_quietly(client, file->inode, false);
+        if (client->options.cache && !file->reopening && find_work(client, file->inode) == NULL &&
+            client_lease_valid(client) && ++count <= REOPENS_MAX) {
+            reopen(client, file);
+        }
+    }
+}
+
+void lease_tick(struct client *client)
+{
+    uint64_t now_ms = uv_now(client->loop);
+
+    if (client->joined && client->options.cache && !client_lease_valid(client)) {
+        log_warning(client->options.log,
+                    "manager %s has not answered for %u ms: nothing is cached until it does",
+                    rpc_peer_address(client->manager), (unsigned)(LEASE_MS - LEASE_MARGIN_MS));
+        lease_invalidate(client);
+        client->session_due_ms = 0; /* Join anew. */
+    }
+    if (now_ms >= client->shared_due_ms) {
+        client->shared_due_ms = now_ms + REOPEN_MS;
+        look_after_shared(client);
+        lease_tell_opened(client);
+    }
+}
+
+void lease_close(struct client *client)
+{
+    CHECK(list_empty(&client->untold));
+    meta_cache_free(client->cache);
+}

@@ -1,0 +1,72 @@
+/* The client's half of the leases (docs/leases.md): their term, what replies say of them, recalls,
+ * and what is given back.
+ *
+ * The table of what is held is client->cache (meta_cache.h); this file keeps it true. A file whose
+ * lease does not cover what its handles do is *shared*: writes go through, reads ask the manager
+ * first.
+ */
+#ifndef MORSEL_CLIENT_LEASE_UV_H
+#define MORSEL_CLIENT_LEASE_UV_H
+
+#include "client/client.h"
+#include "client/meta_cache.h"
+#include "common/lease_mode.h"
+
+struct file;
+
+/* Nanoseconds on a clock that goes on while the machine sleeps: leases end meanwhile. */
+uint64_t client_boot_ns(void);
+
+/* Are the leases in the table good right now? */
+bool client_lease_valid(const struct client *client);
+
+/* How long the kernel may use what a lease covers; 0: not at all. */
+uint32_t client_lease_left_ms(const struct client *client);
+
+/* What we hold on the inode, right now. */
+enum lease_mode client_lease(const struct client *client, inode_id inode);
+
+/* ---- For client_uv.c ---- */
+
+/* The manager has answered a question that was sent then: the term begins anew there. */
+void lease_answered(struct client *client, uint64_t sent_ns);
+
+/* The manager does not take our word any more: nothing is valid until we have joined anew. */
+void lease_invalidate(struct client *client);
+
+/* What a reply says of inodes and leases, before its owner sees it. */
+void lease_learn(struct client *client, const ProtobufCMessageDescriptor *type,
+                 const void *message);
+
+void lease_on_push(struct client *client, enum message_type type, const uint8_t *body,
+                   size_t body_count);
+
+/* What SESSION says of our leases; the lists are the caller's to free (held_read, held_write).
+ * False: no memory. */
+bool lease_session_fill(struct client *client, Morsel__SessionRequest *request);
+void lease_session_answered(struct client *client, const Morsel__SessionReply *reply);
+
+/* Every CLIENT_TICK_MS. */
+void lease_tick(struct client *client);
+void lease_close(struct client *client);
+
+/* ---- For operations ---- */
+
+/* Tell the manager of files that were opened without asking it, before it hears what may depend on
+ * them. */
+void lease_tell_opened(struct client *client);
+
+/* ---- What the kernel holds ---- */
+
+/* To be dropped by the kernel. `done` runs once, later, on the loop. */
+struct kernel_drop
+{
+    struct list node;
+    inode_id inode;
+    bool attr;  /* Its attributes. */
+    bool pages; /* And its pages; waits for reads and writes that are in our hands. */
+    bool names; /* All names of the mount. */
+    void (*done)(struct kernel_drop *drop);
+};
+
+#endif

@@ -1,0 +1,121 @@
+/* What a mount knows of names and attributes, and which leases allow it to (docs/leases.md).
+ *
+ * Pure. A table of inodes, each with the lease that we hold on it, and of names in directories.
+ * Every entry is allowed by a lease: attributes and a file's layout by one on the inode, names and
+ * absences by one on the directory. Whether the leases themselves are still valid (their term) is
+ * the caller's question: when they are not, it drops everything.
+ *
+ * Replies of the manager are told in the order in which they arrive, which is the order in which it
+ * made them. While a recall of an inode is being answered (meta_cache_recalling()) what replies say
+ * of its lease is passed over: the manager does not count on it either.
+ *
+ * A directory is complete when all of its names are here: then a name that is not here does not
+ * exist. It becomes so by a listing from end to end during which nothing was dropped
+ * (meta_cache_listing()), or by birth.
+ *
+ * Bounded: the least recently used inodes and names go first; inodes that are pinned (open, or with
+ * changes that are held back) stay. Leases of inodes that went are to be given back:
+ * meta_cache_pop_evicted().
+ */
+#ifndef MORSEL_CLIENT_META_CACHE_H
+#define MORSEL_CLIENT_META_CACHE_H
+
+#include "common/lease_mode.h"
+#include "common/limits.h"
+#include "common/types.h"
+#include "meta.pb-c.h"
+
+struct meta_cache;
+
+/* NULL: out of memory. */
+struct meta_cache *meta_cache_new(uint32_t inodes_max, uint32_t names_max);
+void meta_cache_free(struct meta_cache *c); /* NULL is allowed. */
+
+/* ---- Inodes ---- */
+
+/* A reply says how the inode is, and that we hold `mode` on it. With LEASE_NONE what was known is
+ * dropped. `layout` NULL: unknown; an older one stays. */
+void meta_cache_learn(struct meta_cache *c, const Morsel__Attr *attr, enum lease_mode mode,
+                      const Morsel__Layout *layout);
+
+enum lease_mode meta_cache_mode(const struct meta_cache *c, inode_id inode);
+
+/* NULL: not known. Valid until the next call that changes the table. */
+const Morsel__Attr *meta_cache_attr(struct meta_cache *c, inode_id inode);
+const Morsel__Layout *meta_cache_layout(const struct meta_cache *c, inode_id inode);
+
+/* To be changed in place under W: what we hold back. NULL: not known, or not W. */
+Morsel__Attr *meta_cache_attr_mut(struct meta_cache *c, inode_id inode);
+
+/* One more (+1) or less (-1) of our changes is under way: while there are any, what replies say of
+ * the attributes may be older than what is here, and is passed over. */
+void meta_cache_ahead(struct meta_cache *c, inode_id inode, int change);
+
+/* Forget what a lease of mode `keep` does not allow, and the lease above it. */
+void meta_cache_drop(struct meta_cache *c, inode_id inode, enum lease_mode keep);
+void meta_cache_drop_all(struct meta_cache *c);
+
+/* A recall of the inode is being answered, or has been. */
+void meta_cache_set_recalling(struct meta_cache *c, inode_id inode, bool recalling);
+
+void meta_cache_pin(struct meta_cache *c, inode_id inode);
+void meta_cache_unpin(struct meta_cache *c, inode_id inode);
+
+/* A lease to be given back unasked, because of memory, and what the kernel may still hold of it. */
+struct meta_cache_evicted
+{
+    inode_id inode;
+    uint64_t kernel_attr_until_ns, kernel_names_until_ns;
+};
+
+/* False: none. */
+bool meta_cache_pop_evicted(struct meta_cache *c, struct meta_cache_evicted *evicted);
+
+/* Our change is not in the attributes that are here: forget them, not the lease. */
+void meta_cache_forget_attr(struct meta_cache *c, inode_id inode);
+
+/* All inodes with a lease. `visit` must not change the table. */
+typedef void (*meta_cache_visit)(void *data, inode_id inode, enum lease_mode mode);
+void meta_cache_each(const struct meta_cache *c, meta_cache_visit visit, void *data);
+
+/* ---- Names ---- */
+
+enum meta_cache_answer { META_CACHE_MISS, META_CACHE_FOUND, META_CACHE_ABSENT };
+
+enum meta_cache_answer meta_cache_find(struct meta_cache *c, inode_id parent, const char *name,
+                                       inode_id *inode);
+
+/* `inode` INODE_NONE: there is no such name. Without a lease on the directory nothing is kept. */
+void meta_cache_learn_name(struct meta_cache *c, inode_id parent, const char *name, inode_id inode);
+void meta_cache_forget_name(struct meta_cache *c, inode_id parent, const char *name);
+
+/* We have just made the directory under a lease: it is empty. */
+void meta_cache_born(struct meta_cache *c, inode_id directory);
+
+/* Changes when a listing that is under way can no longer make the directory complete; 0: no lease.
+ */
+uint64_t meta_cache_listing(const struct meta_cache *c, inode_id directory);
+
+/* A listing that began when meta_cache_listing() said `began` has come to its end. */
+void meta_cache_listed(struct meta_cache *c, inode_id directory, uint64_t began);
+bool meta_cache_complete(const struct meta_cache *c, inode_id directory);
+
+/* Misses in the directory since it was learned: the caller may find it worth reading as a whole. */
+uint32_t meta_cache_misses(const struct meta_cache *c, inode_id directory);
+
+/* ---- What the kernel may hold ---- */
+
+/* The kernel was given attributes (entries of the directory) that it may use until then. */
+void meta_cache_kernel_attr(struct meta_cache *c, inode_id inode, uint64_t until_ns);
+void meta_cache_kernel_names(struct meta_cache *c, inode_id directory, uint64_t until_ns);
+uint64_t meta_cache_kernel_attr_until_ns(const struct meta_cache *c, inode_id inode);
+uint64_t meta_cache_kernel_names_until_ns(const struct meta_cache *c, inode_id directory);
+
+struct meta_cache_counters
+{
+    uint64_t inodes, names;
+    uint64_t found, absent, missed, evicted;
+};
+void meta_cache_count(const struct meta_cache *c, struct meta_cache_counters *counters);
+
+#endif
