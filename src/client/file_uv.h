@@ -78,11 +78,13 @@ struct file
     server_id servers[STRIPE_WIDTH_MAX];
     uint32_t layout_class;
 
-    uint64_t size;     /* Ours: the manager's, or more where we wrote. */
-    uint64_t mtime_ns; /* Of our last write that is not reported. */
-    uint64_t reach;    /* Space was reserved up to here, perhaps beyond the size. */
-    bool sparse;       /* We left a hole, or space beyond the end. */
-    bool unreported;   /* Size and time wait for a WROTE. */
+    uint64_t size;        /* Ours: the manager's, or more where we wrote. */
+    uint64_t written_end; /* Where our unreported writes end. `size` may be older than somebody
+                             else's truncation. */
+    uint64_t mtime_ns;    /* Of our last write that is not reported. */
+    uint64_t reach;       /* Space was reserved up to here, perhaps beyond the size. */
+    bool sparse;          /* We left a hole, or space beyond the end. */
+    bool unreported;      /* Size and time wait for a WROTE. */
     bool reporting;
     uint64_t unreported_since_ms;
 
@@ -97,9 +99,10 @@ struct file
     struct list slots; /* struct fetch, oldest first. */
     unsigned slots_count;
 
-    bool told;               /* The manager knows that it is open here. */
-    bool reopening;          /* An OPEN asks for its lease. */
-    struct list untold_node; /* In client->untold. */
+    struct timespec kernel_mtime; /* What the kernel was told last; 0: not known. */
+    bool told;                    /* The manager knows that it is open here. */
+    bool reopening;               /* An OPEN asks for its lease. */
+    struct list untold_node;      /* In client->untold. */
 };
 
 enum { FILES_TELL_MAX = 256 /* Local opens told in one message */ };
@@ -177,6 +180,7 @@ struct file_flush
     bool begun; /* Counts itself until every part is started. */
     struct file_drain drain;
     struct meta_call report;
+    uint64_t reported_end;
     struct rpc_call *syncs;
     uint32_t syncs_count;
     void (*done)(struct file_flush *flush, int status);

@@ -48,6 +48,9 @@ static void on_reported(struct meta_call *call, int status, void *message)
                     "inode %lu: the manager did not take its new size of %lu bytes: %s",
                     (unsigned long)file->inode, (unsigned long)file->size, status_words(status));
         file->unreported = true; /* It is still news; the next flush or tick tries again. */
+        if (file->written_end < flush->reported_end) {
+            file->written_end = flush->reported_end;
+        }
         file->unreported_since_ms = uv_now(file->client->loop);
         flush_fail(flush, status);
     }
@@ -61,7 +64,7 @@ static void start_report(struct file_flush *flush)
     int rv;
 
     request.inode = file->inode;
-    request.size = file->size;
+    request.size = flush->reported_end = file->written_end;
     request.mtime_ns = file->mtime_ns;
     request.durable = flush->durable;
     request.sparse = file->sparse;
@@ -76,6 +79,7 @@ static void start_report(struct file_flush *flush)
         return;
     }
     file->sparse = false;
+    file->written_end = 0;
     file->unreported = false;
     file->reporting = true;
 }

@@ -283,9 +283,17 @@ static void give_back_evicted(struct client *client)
 static void learn(struct client *client, const Morsel__Attr *attr, uint32_t mode,
                   const Morsel__Layout *layout)
 {
-    if (attr != NULL) {
-        meta_cache_learn(client->cache, attr, mode > LEASE_W ? LEASE_NONE : (enum lease_mode)mode,
-                         layout);
+    struct file *file;
+
+    if (attr == NULL) {
+        return;
+    }
+    meta_cache_learn(client->cache, attr, mode > LEASE_W ? LEASE_NONE : (enum lease_mode)mode,
+                     layout);
+    /* A file that was shared may be ours again from here on: its size must be that of now. */
+    file = file_find(client, attr->inode);
+    if (file != NULL) {
+        file_refresh(file, attr);
     }
 }
 

@@ -1,6 +1,10 @@
 /* Random file operations against a model in memory.
  *
- *   fsfuzz DIR SEED OPERATIONS [-v]
+ *   fsfuzz DIR SEED OPERATIONS [-v] [--second DIR]
+ *
+ * With a second directory, which is the same one through another mount, each operation goes through
+ * one of the two by chance, with pauses of random length in between, and handles stay open on
+ * either. What maps or splices pages is left out then: a mount may be a second behind there.
  *
  * The same seed does the same operations. At the first difference the operations on the file
  * concerned and the last of all are printed, and the exit status is 1. DIR must be empty or not
@@ -56,6 +60,7 @@ struct fuzz
     char (*trace)[TRACE_LINE_BYTES];
     unsigned long step;
     bool verbose;
+    int roots[2]; /* Of the two mounts; -1: there is only the first. */
 };
 
 static void trace(struct fuzz *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -601,6 +606,20 @@ static void do_list(struct fuzz *f)
 
 typedef void (*operation)(struct fuzz *f);
 
+/* Mostly none, sometimes as long as a recall may take, rarely longer than what is remembered. */
+static void change_mount(struct fuzz *f)
+{
+    uint64_t dice = draw(f, 2000);
+
+    if (f->roots[1] < 0) {
+        return;
+    }
+    if (dice < 20) {
+        (void)usleep((useconds_t)draw(f, dice == 0 ? 1500000 : 20000));
+    }
+    must(f, -1, fchdir(f->roots[draw(f, 2)]) == 0, "fchdir");
+}
+
 static void step(struct fuzz *f)
 {
     static const operation operations[] = {
@@ -610,8 +629,13 @@ static void step(struct fuzz *f)
         do_unlink, do_link, do_stat, do_stat,  do_list,
     };
 
+    operation next = operations[draw(f, sizeof(operations) / sizeof(operations[0]))];
+
     f->trace[f->step % TRACE_LINES][0] = '\0';
-    operations[draw(f, sizeof(operations) / sizeof(operations[0]))](f);
+    change_mount(f);
+    if (f->roots[1] < 0 || (next != do_map && next != do_copy)) {
+        next(f);
+    }
 }
 
 /* Everything that has a name, read through a fresh handle. */
@@ -646,22 +670,40 @@ static void verify_all(struct fuzz *f)
     }
 }
 
+/* False: the arguments make no sense. */
+static bool parse_rest(struct fuzz *f, int argc, char **argv, const char **second)
+{
+    for (int i = 4; i < argc; i++) {
+        if (strcmp(argv[i], "-v") == 0) {
+            f->verbose = true;
+        } else if (strcmp(argv[i], "--second") == 0 && i + 1 < argc) {
+            *second = argv[++i];
+        } else {
+            return false;
+        }
+    }
+    return argc >= 4;
+}
+
 int main(int argc, char **argv)
 {
     struct fuzz *f = calloc(1, sizeof(*f));
+    const char *second = NULL;
     unsigned long operations;
 
-    if (argc < 4 || f == NULL) {
-        fputs("usage: fsfuzz DIR SEED OPERATIONS [-v]\n", stderr);
+    if (f == NULL || !parse_rest(f, argc, argv, &second)) {
+        fputs("usage: fsfuzz DIR SEED OPERATIONS [-v] [--second DIR]\n", stderr);
         free(f);
         return 2;
     }
     f->trace = calloc(TRACE_LINES, TRACE_LINE_BYTES);
-    f->verbose = argc > 4;
     prng_seed(&f->prng, strtoull(argv[2], NULL, 10));
     operations = strtoul(argv[3], NULL, 10);
     (void)mkdir(argv[1], 0755);
     must(f, -1, f->trace != NULL && chdir(argv[1]) == 0 && mkdir("d", 0755) == 0, argv[1]);
+    f->roots[0] = open(".", O_RDONLY | O_DIRECTORY);
+    f->roots[1] = second == NULL ? -1 : open(second, O_RDONLY | O_DIRECTORY);
+    must(f, -1, f->roots[0] >= 0 && (second == NULL || f->roots[1] >= 0), "open of the roots");
     for (int i = 0; i < NAMES; i++) {
         f->names[i] = -1;
     }

@@ -340,6 +340,38 @@ static void write_cancel(struct mount_op *base)
     write_end(op, MORSEL_CANCELED);
 }
 
+static void on_append_size(struct meta_call *call, int status, void *message)
+{
+    struct write_op *op = CONTAINER_OF((struct mount_op *)call->data, struct write_op, base);
+    const Morsel__Node *node = message;
+
+    if (status == 0 && node->attr == NULL) {
+        status = MORSEL_MALFORMED;
+    }
+    if (status != 0) {
+        write_end(op, status);
+        return;
+    }
+    file_refresh(op->handle->file, node->attr);
+    op->offset = op->handle->file->size;
+    op->base.cancel = write_cancel;
+    write_again(&op->wait);
+}
+
+/* The kernel's idea of where the file ends may be old. */
+static void append_shared(struct write_op *op)
+{
+    Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
+    int rv;
+
+    request.inode = op->handle->file->inode;
+    rv = meta_call_start(&op->base.call, op->base.mount->client, MSG_GETATTR, &request.base,
+                         &morsel__node__descriptor, on_append_size);
+    if (rv != 0) {
+        write_end(op, rv);
+    }
+}
+
 static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t size, off_t offset,
                      struct fuse_file_info *fi)
 {
@@ -356,6 +388,10 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
     op->offset = (uint64_t)offset;
     op->handle = handle_of(fi);
     op->wait.go = write_again;
+    if ((fi->flags & O_APPEND) != 0 && file_is_shared(op->handle->file)) {
+        append_shared(op);
+        return;
+    }
     op->base.cancel = write_cancel;
     write_again(&op->wait);
 }

@@ -158,15 +158,29 @@ double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr)
     return seconds;
 }
 
-void mount_stat_shared(struct mount *m, struct stat *st)
+void mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, double *seconds)
 {
-    st->st_mtim.tv_nsec = (st->st_mtim.tv_nsec + ++m->never_twice) % 1000000000;
+    struct timespec known = file->kernel_mtime;
+
+    if (file_is_shared(file)) {
+        st->st_mtim.tv_nsec = (st->st_mtim.tv_nsec + ++m->never_twice) % 1000000000;
+        file->kernel_mtime_false = true;
+        *seconds = 0;
+    } else if (file->kernel_mtime_false) {
+        file->kernel_mtime_false =
+            false; /* Its pages stem from the time of sharing: the truth ends them. */
+    } else if ((known.tv_sec != 0 || known.tv_nsec != 0) &&
+               memcmp(&known, &st->st_mtim, sizeof(known)) != 0) {
+        st->st_mtim = known;
+        *seconds = 0;
+    }
+    file->kernel_mtime = st->st_mtim;
 }
 
 void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
                  struct fuse_entry_param *entry)
 {
-    const struct file *file = file_find(m->client, attr->inode);
+    struct file *file = file_find(m->client, attr->inode);
     Morsel__Attr now = *attr;
 
     if (file != NULL) {
@@ -175,6 +189,9 @@ void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
     memset(entry, 0, sizeof(*entry));
     entry->ino = now.inode;
     mount_stat(&now, &entry->attr);
+    if (file != NULL) {
+        file->kernel_mtime = entry->attr.st_mtim;
+    }
     entry->attr_timeout = mount_attr_seconds(m, &now);
     if (m->drops_names && parent != INODE_NONE && client_lease(m->client, parent) != LEASE_NONE) {
         entry->entry_timeout = lease_seconds(m);
@@ -189,7 +206,8 @@ static void on_init(void *data, struct fuse_conn_info *conn)
     static const unsigned wanted =
         FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK |
         FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_CACHE_SYMLINKS |
-        FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_ASYNC_DIO | FUSE_CAP_IOCTL_DIR;
+        FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_ASYNC_DIO | FUSE_CAP_IOCTL_DIR |
+        FUSE_CAP_AUTO_INVAL_DATA; /* mount_stat_by_handle() lives on it. */
 
     (void)data;
     conn->want = conn->capable & wanted;

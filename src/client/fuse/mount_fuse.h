@@ -39,11 +39,11 @@ struct mount
     struct list dirs; /* Open directories; see mount_dir_removed(). */
     bool read_only;
     bool mounted;
-    bool drops_names;  /* The kernel can be told to look up all names again. */
-    struct list drops; /* struct kernel_drop: what the kernel is to drop next. */
-    unsigned batches;  /* Of them, in the pool. */
-    uint32_t
-        never_twice; /* For times that no two GETATTRs have in common; see mount_stat_shared(). */
+    bool drops_names;          /* The kernel can be told to look up all names again. */
+    struct list drops;         /* struct kernel_drop: what the kernel is to drop next. */
+    unsigned batches;          /* Of them, in the pool. */
+    uint32_t never_twice;      /* For times that no two GETATTRs have in common; see
+                                  mount_stat_by_handle(). */
     void (*ended)(void *data); /* The kernel let go of the mount (umount). */
     void *data;
 };
@@ -100,9 +100,12 @@ void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
 /* How long the kernel may keep the attributes, in seconds. */
 double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr);
 
-/* Before it reads from its pages of a shared file, the kernel asks for the attributes with a file
- * handle: a time that is never the same makes it drop the pages, so that the read comes to us. */
-void mount_stat_shared(struct mount *m, struct stat *st);
+/* Before it reads from its pages, the kernel asks for the attributes with a file handle when those
+ * that it has are old, and drops the pages when the time of the last change is another one. Of a
+ * shared file it is told a time that is never the same, so that every read comes to us; of a file
+ * that is ours the time that it knows, for our own writes are in its pages. stat(2) comes without a
+ * handle and is told the truth. */
+void mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, double *seconds);
 
 /* invalidate_fuse.c: what the kernel is to drop (client->kernel). */
 void mount_kernel_drop(void *mount, struct kernel_drop *drop);

@@ -106,6 +106,15 @@ static void ask_blocks(struct servers_wait *wait)
     }
 }
 
+static void note_kernel_time(struct size_op *op, struct file *file)
+{
+    if (file != NULL && op->by_handle) {
+        mount_stat_by_handle(op->base.mount, file, &op->st, &op->seconds);
+    } else if (file != NULL) {
+        file->kernel_mtime = op->st.st_mtim;
+    }
+}
+
 static void on_node_attr(struct meta_call *call, int status, void *message)
 {
     struct size_op *op = call->data;
@@ -137,9 +146,7 @@ static void on_node_attr(struct meta_call *call, int status, void *message)
     }
     mount_stat(node->attr, &op->st);
     op->seconds = mount_attr_seconds(op->base.mount, node->attr);
-    if (op->by_handle && file != NULL && file_is_shared(file)) {
-        mount_stat_shared(op->base.mount, &op->st);
-    }
+    note_kernel_time(op, file);
     if (!node->attr->sparse && (file == NULL || !file->sparse)) {
         attr_reply(op);
         return;
@@ -157,7 +164,7 @@ static void on_node_attr(struct meta_call *call, int status, void *message)
 static bool attr_reply_here(struct size_op *op)
 {
     struct client *client = op->base.mount->client;
-    const struct file *file = file_find(client, op->inode);
+    struct file *file = file_find(client, op->inode);
     const Morsel__Attr *known =
         client_lease_valid(client) ? meta_cache_attr(client->cache, op->inode) : NULL;
     Morsel__Attr attr;
@@ -172,6 +179,7 @@ static bool attr_reply_here(struct size_op *op)
     }
     mount_stat(&attr, &op->st);
     op->seconds = mount_attr_seconds(op->base.mount, &attr);
+    note_kernel_time(op, file);
     attr_reply(op);
     return true;
 }
@@ -225,6 +233,9 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
         data_version_advance(client->versions, node->attr->inode, node->attr->data_version);
     }
     mount_stat(node->attr, &st);
+    if (file != NULL) {
+        file->kernel_mtime = st.st_mtim;
+    }
     (void)fuse_reply_attr(op->base.req, &st, mount_attr_seconds(op->base.mount, node->attr));
     if (op->handle != NULL) {
         file_close(op->handle);
@@ -631,13 +642,36 @@ static void on_seek_flushed(struct file_flush *flush, int status)
     }
 }
 
+static void seek_go(struct size_op *op)
+{
+    if (file_flush_start(&op->flush, op->handle->file, NULL, false, on_seek_flushed) != 0) {
+        mount_op_fail(&op->base, MORSEL_NOMEM);
+    }
+}
+
+/* Of a shared file only the manager knows where it ends. */
+static void on_seek_size(struct meta_call *call, int status, void *message)
+{
+    struct size_op *op = CONTAINER_OF((struct mount_op *)call->data, struct size_op, base);
+    const Morsel__Node *node = message;
+
+    if (status == 0 && node->attr == NULL) {
+        status = MORSEL_MALFORMED;
+    }
+    if (status != 0) {
+        mount_op_fail(&op->base, status);
+        return;
+    }
+    file_refresh(op->handle->file, node->attr);
+    seek_go(op);
+}
+
 static void on_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
                      struct fuse_file_info *fi)
 {
     struct handle *handle = (struct handle *)(uintptr_t)fi->fh;
     struct size_op *op = mount_op_new(req, sizeof(*op));
 
-    (void)ino;
     if (op == NULL) {
         return;
     }
@@ -647,8 +681,15 @@ static void on_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
         mount_op_fail(&op->base, offset < 0 ? MORSEL_NXIO : MORSEL_INVAL);
         return;
     }
-    if (file_flush_start(&op->flush, handle->file, NULL, false, on_seek_flushed) != 0) {
-        mount_op_fail(&op->base, MORSEL_NOMEM);
+    op->handle = handle;
+    if (file_is_shared(handle->file)) {
+        Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
+
+        request.inode = ino;
+        (void)mount_op_ask(&op->base, MSG_GETATTR, &request.base, &morsel__node__descriptor,
+                           on_seek_size);
+    } else {
+        seek_go(op);
     }
 }
 
