@@ -100,6 +100,7 @@ struct file
     unsigned slots_count;
 
     struct timespec kernel_mtime; /* What the kernel was told last; 0: not known. */
+    bool kernel_mtime_false;      /* And that was no true time, to make it drop its pages. */
     bool told;                    /* The manager knows that it is open here. */
     bool reopening;               /* An OPEN asks for its lease. */
     struct list untold_node;      /* In client->untold. */
