@@ -1,0 +1,62 @@
+#!/bin/bash
+# What two mounts see of each other while each keeps what its leases allow: at once, in milliseconds, also when one of them is stopped
+# or killed, or the manager starts anew.
+set -euo pipefail
+# shellcheck source=tests/lib/cluster.sh
+. "$(dirname "$0")/../lib/cluster.sh"
+cluster_begin leases "$1"
+start_cluster 4
+start_mount a
+a=$mnt
+start_mount b
+b=$mnt
+
+# Directed meetings: names, absences, attributes, bytes, both ways; a working directory below what is dropped.
+"$bin/coherence" "$a" "$b" || fail "the mounts do not agree"
+note "the mounts agree at once"
+
+# Two processes on two mounts, as fast as they can: names in one directory, renamed over each other; registers in one file.
+"$bin/coherence" --storm 8 "$a" "$b" || fail "a storm on two mounts"
+note "a storm on two mounts ends well"
+
+# A holder that is stopped is waited out; when it goes on it sees what happened meanwhile.
+echo before >"$a/held"
+[ "$(cat "$a/held")" = before ] && [ "$(stat -c %s "$a/held")" = 7 ]
+ls "$a" >/dev/null
+kill -STOP "${pid_of[mount-a]}"
+before=$(now_ms)
+timeout 30 bash -c 'echo afterwards >"$1/held" && mkdir "$1/made-meanwhile"' - "$b" || fail "a stopped holder holds up another mount"
+took=$(($(now_ms) - before))
+[ "$took" -lt 12000 ] || fail "a stopped holder was waited for $took ms"
+kill -CONT "${pid_of[mount-a]}"
+[ "$(cat "$a/held")" = afterwards ] || fail "a holder that was stopped reads old bytes"
+[ "$(stat -c %s "$a/held")" = 11 ] || fail "a holder that was stopped sees an old size"
+[ -d "$a/made-meanwhile" ] || fail "a holder that was stopped does not see a new name"
+note "a stopped holder cost $took ms"
+
+# A killed one likewise.
+ls "$a" >/dev/null
+crash mount-a
+before=$(now_ms)
+timeout 30 bash -c 'echo again >"$1/held" && rmdir "$1/made-meanwhile"' - "$b" || fail "a dead holder holds up another mount"
+took=$(($(now_ms) - before))
+[ "$took" -lt 8000 ] || fail "a dead holder was waited for $took ms"
+umount -l "$a" 2>/dev/null || true
+note "a dead holder cost $took ms"
+
+# The manager starts anew while two mounts hold leases: both say what they hold, and go on.
+start_mount c
+c=$mnt
+echo one >"$b/both"
+[ "$(cat "$c/both")" = one ]
+before=$(now_ms)
+crash meta
+start_meta
+echo two >"$c/both"
+[ "$(cat "$b/both")" = two ] || fail "an old byte after a restart of the manager"
+took=$(($(now_ms) - before))
+[ "$took" -lt 8000 ] || fail "the mounts waited $took ms after a restart of the manager"
+note "a restart of the manager cost $took ms"
+
+fsck_clean
+cluster_end

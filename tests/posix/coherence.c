@@ -1,0 +1,352 @@
+/* What two mounts of one file system see of each other.
+ *
+ *   coherence DIR DIR2                the same directory through two mounts: directed meetings,
+ * each many times coherence --storm SECONDS DIR DIR2  two processes as fast as they can
+ *
+ * Exit status 1 with one line at the first thing that one local file system would not do; also when
+ * the median time of a meeting is more than MEDIAN_MS_MAX.
+ */
+#include "common/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROUNDS = 150, PATH_BYTES = 4096, MEDIAN_MS_MAX = 40, STALL_MS_MAX = 4000 };
+
+static char roots[2][PATH_BYTES];
+
+static _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static _Noreturn void fail(const char *format, ...)
+{
+    int error = errno;
+    va_list args;
+
+    fputs("DIFFERENCE: ", stdout);
+    va_start(args, format);
+    (void)vprintf(format, args);
+    va_end(args);
+    printf(" (errno: %s)\n", strerror(error));
+    (void)fflush(stdout);
+    _exit(1);
+}
+
+static double now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* A path below one of the two mounts; four may be in use at once. */
+static const char *at(int mount, const char *name)
+{
+    static char paths[4][PATH_BYTES * 2];
+    static unsigned turn;
+    char *path = paths[turn++ % 4];
+
+    (void)snprintf(path, sizeof(paths[0]), "%s/%s", roots[mount], name);
+    return path;
+}
+
+static void must(bool condition, const char *what)
+{
+    if (!condition) {
+        fail("%s", what);
+    }
+}
+
+static void put(int mount, const char *name, const char *text)
+{
+    int fd = open(at(mount, name), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+
+    must(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0, name);
+}
+
+static void expect_text(int mount, const char *name, const char *text)
+{
+    char got[256] = "";
+    int fd = open(at(mount, name), O_RDONLY);
+    ssize_t n;
+
+    must(fd >= 0, name);
+    n = read(fd, got, sizeof(got) - 1);
+    must(n >= 0 && close(fd) == 0, name);
+    if (strcmp(got, text) != 0) {
+        fail("%s reads \"%s\"; \"%s\" was written", at(mount, name), got, text);
+    }
+}
+
+static void expect_there(int mount, const char *name, bool there)
+{
+    struct stat st;
+
+    if ((lstat(at(mount, name), &st) == 0) != there) {
+        fail("%s %s", at(mount, name), there ? "is missing" : "is still there");
+    }
+}
+
+/* ---- Meetings: round i, from one mount to the other ---- */
+
+static void meet_mode(int from, int to, int i)
+{
+    mode_t mode = i % 3 == 0 ? 0600 : i % 3 == 1 ? 0640 : 0644;
+    struct stat st;
+
+    must(chmod(at(from, "file"), mode) == 0, "chmod");
+    must(stat(at(to, "file"), &st) == 0, "stat");
+    if ((st.st_mode & 07777) != mode) {
+        fail("%s has mode %o; %o was set", at(to, "file"), st.st_mode & 07777, mode);
+    }
+}
+
+static void meet_name(int from, int to, int i)
+{
+    char name[32];
+
+    (void)snprintf(name, sizeof(name), "name%d", i % 7);
+    expect_there(to, name, false); /* Remembers the absence. */
+    put(from, name, "x");
+    expect_there(to, name, true);
+    must(unlink(at(to, name)) == 0, "unlink");
+    expect_there(from, name, false);
+}
+
+static void meet_bytes(int from, int to, int i)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "%d of %d to %d", i, from, to);
+    put(from, "file", text);
+    expect_text(to, "file", text);
+    expect_text(from, "file", text);
+}
+
+static void meet_rename(int from, int to, int i)
+{
+    char text[32];
+
+    (void)snprintf(text, sizeof(text), "renamed %d", i);
+    put(from, "new", text);
+    must(rename(at(from, "new"), at(from, "old")) == 0, "rename");
+    expect_text(to, "old", text);
+    expect_there(to, "new", false);
+}
+
+static void meet_append(int from, int to, int i)
+{
+    int fd = open(at(from, "growing"), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    struct stat before, after;
+
+    (void)i;
+    must(fd >= 0 && stat(at(to, "growing"), &before) == 0, "growing");
+    must(write(fd, "1234567", 7) == 7, "append");
+    must(stat(at(to, "growing"), &after) == 0,
+         "stat"); /* Still open, and nothing was closed or synced. */
+    if (after.st_size != before.st_size + 7) {
+        fail("%s has %lld bytes; %lld were written", at(to, "growing"), (long long)after.st_size,
+             (long long)before.st_size + 7);
+    }
+    must(close(fd) == 0, "close");
+}
+
+static void meet_truncate(int from, int to, int i)
+{
+    struct stat st;
+
+    must(truncate(at(from, "sized"), 1000 + i) == 0 && stat(at(to, "sized"), &st) == 0, "truncate");
+    if (st.st_size != 1000 + i) {
+        fail("%s has %lld bytes after truncation to %d", at(to, "sized"), (long long)st.st_size,
+             1000 + i);
+    }
+}
+
+static void meet_directory(int from, int to, int i)
+{
+    char name[32];
+
+    (void)snprintf(name, sizeof(name), "dir/sub%d", i % 3);
+    must(mkdir(at(from, name), 0755) == 0, "mkdir");
+    must(rmdir(at(to, name)) == 0, "rmdir of what the other has made");
+    expect_there(from, name, false);
+}
+
+/* Both have the file open, and go on using the same handles. */
+static void meet_open_handles(int from, int to, int i)
+{
+    static int fds[2] = { -1, -1 };
+    char text[16] = "", got[16] = "";
+
+    if (fds[0] < 0) {
+        put(0, "register", "0000000000000000");
+        fds[0] = open(at(0, "register"), O_RDWR);
+        fds[1] = open(at(1, "register"), O_RDWR);
+        must(fds[0] >= 0 && fds[1] >= 0, "register");
+    }
+    (void)snprintf(text, sizeof(text), "value %9d", i);
+    must(pwrite(fds[from], text, sizeof(text), 0) == sizeof(text), "pwrite");
+    must(pread(fds[to], got, sizeof(got), 0) == sizeof(got), "pread");
+    if (memcmp(text, got, sizeof(text)) != 0) {
+        fail("an open handle reads \"%.15s\"; \"%.15s\" was written", got, text);
+    }
+}
+
+/* The working directory of a process stays what it is when names below its mount are dropped. */
+static void meet_working_directory(int from, int to, int i)
+{
+    char cwd[PATH_BYTES * 2];
+
+    must(chdir(at(to, "dir")) == 0, "chdir");
+    put(from, "dir/seen", i % 2 == 0 ? "even" : "odd");
+    must(access("seen", F_OK) == 0 && unlink("seen") == 0, "a name in the working directory");
+    expect_there(from, "dir/seen", false);
+    must(getcwd(cwd, sizeof(cwd)) != NULL && strcmp(cwd, at(to, "dir")) == 0, "getcwd");
+    must(chdir("/") == 0, "chdir");
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static void meet(const char *what, void (*meeting)(int from, int to, int i))
+{
+    double times[ROUNDS];
+
+    for (int i = 0; i < ROUNDS; i++) {
+        double began = now_ms();
+
+        meeting(i % 2, 1 - i % 2, i);
+        times[i] = now_ms() - began;
+    }
+    qsort(times, ROUNDS, sizeof(times[0]), by_value);
+    printf("%-22s median %6.2f ms, longest %6.2f ms\n", what, times[ROUNDS / 2], times[ROUNDS - 1]);
+    if (times[ROUNDS / 2] > MEDIAN_MS_MAX) {
+        fail("%s: a meeting takes %.1f ms", what, times[ROUNDS / 2]);
+    }
+}
+
+static void meetings(void)
+{
+    put(0, "file", "x");
+    put(0, "sized", "x");
+    put(0, "growing", "");
+    must(mkdir(at(0, "dir"), 0755) == 0, "mkdir");
+    meet("mode", meet_mode);
+    meet("name", meet_name);
+    meet("bytes", meet_bytes);
+    meet("rename", meet_rename);
+    meet("append", meet_append);
+    meet("truncate", meet_truncate);
+    meet("directory", meet_directory);
+    meet("open handles", meet_open_handles);
+    meet("working directory", meet_working_directory);
+}
+
+/* ---- The storm ---- */
+
+struct storm
+{
+    uint64_t steps[2];
+    double longest_ms[2];
+    uint64_t value[2]; /* What each has written to its register, at least. */
+};
+
+/* Own names made, renamed over common ones and removed; the register of the other never goes back.
+ */
+static void storm_step(struct storm *s, int me, int fd, uint64_t *seen, uint64_t step)
+{
+    uint64_t mine = step + 1, floor = __atomic_load_n(&s->value[1 - me], __ATOMIC_SEQ_CST), theirs;
+    char name[32];
+
+    (void)snprintf(name, sizeof(name), "storm/own%d", me);
+    put(me, name, "x");
+    must(rename(at(me, name), at(me, step % 2 == 0 ? "storm/left" : "storm/right")) == 0, "rename");
+    (void)unlink(at(me, step % 3 == 0 ? "storm/left" : "storm/right"));
+    must(pwrite(fd, &mine, sizeof(mine), me * 8) == sizeof(mine), "pwrite");
+    __atomic_store_n(&s->value[me], mine, __ATOMIC_SEQ_CST);
+    must(pread(fd, &theirs, sizeof(theirs), (1 - me) * 8) == sizeof(theirs), "pread");
+    if (theirs < *seen || theirs < floor) {
+        fail("a register went back: %llu after %llu and %llu", (unsigned long long)theirs,
+             (unsigned long long)*seen, (unsigned long long)floor);
+    }
+    *seen = theirs;
+}
+
+static void storm_run(struct storm *s, int me, double until_ms)
+{
+    int fd = open(at(me, "storm/registers"), O_RDWR);
+    uint64_t seen = 0;
+
+    must(fd >= 0, "registers");
+    for (uint64_t step = 0; now_ms() < until_ms; step++) {
+        double began = now_ms(), took;
+
+        storm_step(s, me, fd, &seen, step);
+        took = now_ms() - began;
+        s->longest_ms[me] = took > s->longest_ms[me] ? took : s->longest_ms[me];
+        s->steps[me] = step + 1;
+    }
+    _exit(0);
+}
+
+static void storm(int seconds)
+{
+    struct storm *s =
+        mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint64_t zeros[2] = { 0, 0 };
+    pid_t children[2];
+    int fd, status;
+
+    must(s != MAP_FAILED && mkdir(at(0, "storm"), 0755) == 0, "storm");
+    fd = open(at(0, "storm/registers"), O_RDWR | O_CREAT, 0644);
+    must(fd >= 0 && write(fd, zeros, sizeof(zeros)) == sizeof(zeros) && close(fd) == 0,
+         "registers");
+    for (int me = 0; me < 2; me++) {
+        children[me] = fork();
+        must(children[me] >= 0, "fork");
+        if (children[me] == 0) {
+            storm_run(s, me, now_ms() + seconds * 1e3);
+        }
+    }
+    for (int me = 0; me < 2; me++) {
+        must(waitpid(children[me], &status, 0) == children[me] && status == 0, "a storm's child");
+        printf("storm on mount %d: %llu steps, the longest took %.1f ms\n", me,
+               (unsigned long long)s->steps[me], s->longest_ms[me]);
+        if (s->steps[me] == 0 || s->longest_ms[me] > STALL_MS_MAX) {
+            fail("mount %d was held up", me);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    bool stormy = argc == 5 && strcmp(argv[1], "--storm") == 0;
+
+    if (argc != 3 && !stormy) {
+        fputs("usage: coherence [--storm SECONDS] DIR DIR2\n", stderr);
+        return 2;
+    }
+    (void)snprintf(roots[0], sizeof(roots[0]), "%s", argv[argc - 2]);
+    (void)snprintf(roots[1], sizeof(roots[1]), "%s", argv[argc - 1]);
+    if (stormy) {
+        storm(atoi(argv[2]));
+    } else {
+        meetings();
+    }
+    return 0;
+}
