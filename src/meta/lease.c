@@ -571,20 +571,25 @@ static void on_return(struct lease_table *t, const struct lease_event *event,
     struct lease *lease = inode == NULL ? NULL : find_lease(inode, event->client);
     enum lease_mode keeps = event->keeps;
 
-    if (lease == NULL || lease->holder->fenced ||
-        (event->recall != 0 && event->recall != lease->recall)) {
+    if (lease == NULL || lease->holder->fenced) {
+        return;
+    }
+    /* Unasked: an answer of ours that says that it holds the lease may be on its way. A recall
+     * comes behind it. */
+    if (event->recall == 0) {
+        if (lease->recall == 0 && keeps < lease->mode) {
+            recall(t, lease, keeps, event->now_ms, out);
+        }
+        return;
+    }
+    if (event->recall != lease->recall) {
         return; /* An answer to a recall that is settled. */
     }
     t->counters.returned++;
-    if (event->recall != 0 && keeps > lease->recall_keeps) {
-        keeps = lease->recall_keeps;
-    }
-    keeps = keeps > lease->mode ? lease->mode : keeps;
-    if (lease->recall != 0 && keeps <= lease->recall_keeps) {
-        lease->recall = 0;
-        list_remove(&lease->in_recalled);
-    }
-    lower(t, lease, keeps, out);
+    keeps = keeps > lease->recall_keeps ? lease->recall_keeps : keeps;
+    lease->recall = 0;
+    list_remove(&lease->in_recalled);
+    lower(t, lease, keeps > lease->mode ? lease->mode : keeps, out);
 }
 
 static void end_grace_if_due(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)

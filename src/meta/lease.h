@@ -64,7 +64,7 @@ enum lease_event_type {
     LEASE_JOIN,      /* SESSION on a new connection: `caches`, `held`. */
     LEASE_GONE,      /* The client's connection ended. */
     LEASE_LEAVE,     /* Unmounted, or its session ended. */
-    LEASE_RETURN,    /* `inode`: keeps `keeps`. `recall` 0: unasked. */
+    LEASE_RETURN,    /* `inode`: keeps `keeps`. `recall` 0: unasked; it is recalled then. */
     LEASE_PERSISTED, /* `client` is durable as one that may hold leases. */
     LEASE_TICK
 };

@@ -99,9 +99,18 @@ static enum lease_verdict acquire(struct world *w, client_id client, inode_id in
     return lease_acquire(w->t, w->now_ms, client, &touched, 1, ticket, &w->out);
 }
 
+/* `recall` 0: unasked, and the recall that follows is answered at once. */
 static void give_back(struct world *w, client_id client, uint64_t recall, inode_id inode,
                       enum lease_mode keeps)
 {
+    if (recall == 0) {
+        feed(w, (struct lease_event){
+                    .type = LEASE_RETURN, .client = client, .inode = inode, .keeps = keeps });
+        if (find(w, LEASE_RECALL, client) == NULL) {
+            return;
+        }
+        recall = find(w, LEASE_RECALL, client)->recall;
+    }
     feed(w, (struct lease_event){ .type = LEASE_RETURN,
                                   .client = client,
                                   .recall = recall,
@@ -218,7 +227,9 @@ static void an_answer_to_an_old_recall_is_none(void **state)
     (void)grant(w, A, FILE_1, LEASE_R);
     (void)acquire(w, B, FILE_1, ACCESS_CHANGE, &ticket);
     recall = find(w, LEASE_RECALL, A)->recall;
-    give_back(w, A, 0, FILE_1, LEASE_NONE); /* Unasked, and just in time. */
+    give_back(w, A, 0, FILE_1, LEASE_NONE); /* It is being recalled already. */
+    assert_int_equal(w->out.count, 0);
+    give_back(w, A, recall, FILE_1, LEASE_NONE);
     assert_non_null(find(w, LEASE_READY, 0));
     assert_int_equal(grant(w, A, FILE_1, LEASE_R), LEASE_R);
     give_back(w, A, recall, FILE_1,
@@ -275,6 +286,7 @@ static void a_request_may_wait_for_several_inodes(void **state)
                                      { FILE_2, ACCESS_READ },
                                      { FILE_1, ACCESS_CHANGE } };
     struct world *w = world_new(NULL, 0);
+    struct lease_action first, second;
     uint64_t ticket;
 
     (void)state;
@@ -285,9 +297,11 @@ static void a_request_may_wait_for_several_inodes(void **state)
     clear(w);
     assert_int_equal(lease_acquire(w->t, w->now_ms, B, touched, 4, &ticket, &w->out), LEASE_WAIT);
     assert_int_equal(w->out.count, 2); /* Reading beside a reader needs nothing. */
-    give_back(w, A, 0, FILE_1, LEASE_NONE);
+    first = w->out.items[0];
+    second = w->out.items[1];
+    give_back(w, A, second.recall, second.inode, LEASE_NONE);
     assert_null(find(w, LEASE_READY, 0));
-    give_back(w, A, 0, DIR, LEASE_NONE);
+    give_back(w, A, first.recall, first.inode, LEASE_NONE);
     assert_non_null(find(w, LEASE_READY, 0));
     world_free(w);
 }
@@ -458,7 +472,7 @@ static void after_a_restart_the_dead_are_waited_out(void **state)
 static void there_is_an_end_to_waiting_requests(void **state)
 {
     struct world *w = world_new(NULL, 0);
-    uint64_t ticket, first = 0;
+    uint64_t ticket, first = 0, recall = 0;
 
     (void)state;
     join(w, A);
@@ -466,11 +480,12 @@ static void there_is_an_end_to_waiting_requests(void **state)
     for (int i = 0; i < LEASE_TICKETS_MAX; i++) {
         assert_int_equal(acquire(w, B, FILE_1, ACCESS_CHANGE, &ticket), LEASE_WAIT);
         first = i == 0 ? ticket : first;
+        recall = i == 0 ? find(w, LEASE_RECALL, A)->recall : recall;
     }
     assert_int_equal(acquire(w, B, FILE_1, ACCESS_CHANGE, &ticket), LEASE_FULL);
     lease_ticket_drop(w->t, first);
     assert_int_equal(acquire(w, B, FILE_1, ACCESS_CHANGE, &ticket), LEASE_WAIT);
-    give_back(w, A, 0, FILE_1, LEASE_NONE);
+    give_back(w, A, recall, FILE_1, LEASE_NONE);
     assert_int_equal(w->out.count, LEASE_TICKETS_MAX);
     world_free(w);
 }
