@@ -72,9 +72,10 @@ struct client
     uv_timer_t
         tick; /* Every CLIENT_TICK_MS: old dirty data, size reports, closes, interrupted waits. */
     uint64_t session_due_ms;
-    unsigned sessions_asked; /* SESSION requests under way. */
-    bool session_ready;      /* The manager has answered the first SESSION. */
-    bool joined;             /* It has answered that of this connection, and takes our word. */
+    unsigned sessions_asked;  /* SESSION requests under way. */
+    uint64_t sessions_number; /* Of the last one that said what we hold. */
+    bool session_ready;       /* The manager has answered the first SESSION. */
+    bool joined;              /* It has answered that of this connection, and takes our word. */
     struct meta_cache *cache;
     uint64_t term_until_ns; /* Leases are good until then, on client_boot_ns(). */
     struct list recalls;    /* struct recall_work */

@@ -148,6 +148,7 @@ static void session_ask(struct client *client)
     struct file *file, *next;
 
     client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
+    request.number = ++client->sessions_number;
     if (inodes != NULL && lease_session_fill(client, &request)) {
         request.open_inodes = inodes;
         request.open_write = inodes + room;

@@ -273,8 +273,11 @@ void meta_cache_learn(struct meta_cache *c, const Morsel__Attr *attr, enum lease
     struct cached_inode *inode =
         mode == LEASE_NONE ? find_inode(c, attr->inode) : get_inode(c, attr->inode);
 
-    if (inode == NULL || inode->recalling) {
+    if (inode == NULL) {
         return;
+    }
+    if (inode->recalling) {
+        mode = inode->mode; /* What is kept is what we say; but it must not grow old. */
     }
     if (mode < inode->mode) {
         meta_cache_drop(c, attr->inode, mode);

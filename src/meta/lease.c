@@ -20,6 +20,7 @@ struct holder
     bool persisting, persisted;
     bool fenced; /* Its leases end with its term; until then it is granted nothing. */
     uint64_t heard_ms;
+    uint64_t join_number; /* Of its newest JOIN. */
     struct list leases;
     uint64_t count;
 };
@@ -343,11 +344,18 @@ static bool is_ready(const struct lease_table *t, const struct ticket *ticket)
     return true;
 }
 
+/* The request is to be tried again. Without memory to say so, later. */
+static void end_ticket(struct lease_table *t, struct ticket *ticket, struct lease_actions *out)
+{
+    if (emit(t, out, (struct lease_action){ .type = LEASE_READY, .ticket = ticket->number })) {
+        free_ticket(t, ticket);
+    }
+}
+
 static void try_ticket(struct lease_table *t, struct ticket *ticket, struct lease_actions *out)
 {
-    if (is_ready(t, ticket) &&
-        emit(t, out, (struct lease_action){ .type = LEASE_READY, .ticket = ticket->number })) {
-        free_ticket(t, ticket);
+    if (is_ready(t, ticket)) {
+        end_ticket(t, ticket, out);
     }
 }
 
@@ -609,7 +617,11 @@ static void end_grace_if_due(struct lease_table *t, uint64_t now_ms, struct leas
     }
     t->expected = 0;
     (void)emit(t, out, (struct lease_action){ .type = LEASE_GRACE_OVER });
-    wake_all(t, out);
+    /* Whoever waited for the grace has recalled nothing yet: when it asks again, it will. */
+    LIST_FOREACH_SAFE(node, &t->tickets)
+    {
+        end_ticket(t, LIST_ENTRY(node, struct ticket, in_all), out);
+    }
 }
 
 /* The client says that it holds `held`. False: it does not. */
@@ -678,6 +690,9 @@ static void on_join(struct lease_table *t, const struct lease_event *event,
     struct holder *holder = find_holder(t, event->client);
     bool was_expected = holder != NULL && holder->expected;
 
+    if (holder != NULL && event->number < holder->join_number) {
+        return;
+    }
     if (holder == NULL && event->caches) {
         holder = add_holder(t, event->client);
     }
@@ -693,6 +708,7 @@ static void on_join(struct lease_table *t, const struct lease_event *event,
         return;
     }
     t->expected -= was_expected;
+    holder->join_number = event->number;
     holder->expected = false;
     holder->joined = true;
     holder->caches = event->caches;

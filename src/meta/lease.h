@@ -80,7 +80,9 @@ struct lease_event
     uint64_t now_ms; /* Monotonic. */
     enum lease_event_type type;
     client_id client;
-    bool caches;                   /* JOIN: false under -o nocache. */
+    uint64_t number; /* JOIN: the client's, growing. An older one came late over a connection
+                        that it has given up, and is passed over. */
+    bool caches;     /* JOIN: false under -o nocache. */
     const struct lease_held *held; /* JOIN: what the client still uses. */
     size_t held_count;
     uint64_t recall; /* RETURN */

@@ -279,6 +279,7 @@ void leases_join(struct meta *meta, client_id client, const Morsel__SessionReque
 
     *lost_count = 0;
     event.client = client;
+    event.number = m->number;
     event.caches = m->cache && held != NULL; /* Without memory: nothing is held, nothing granted. */
     if (held != NULL) {
         hold(held, &count, m->held_read, m->n_held_read, LEASE_R);

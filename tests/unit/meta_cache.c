@@ -111,8 +111,16 @@ static void while_a_recall_is_answered_nothing_is_learned(void **state)
     learn(c, FILE_1, 6, LEASE_R);
     assert_null(meta_cache_attr(c, FILE_1));
     meta_cache_set_recalling(c, FILE_1, false);
-    learn(c, FILE_1, 7, LEASE_R);
+    learn(c, FILE_1, 7, LEASE_W);
     assert_size(c, FILE_1, 7);
+    meta_cache_set_recalling(c, FILE_1, true);
+    meta_cache_drop(
+        c, FILE_1,
+        LEASE_R); /* Others want to read: what we keep is what our last report made of it. */
+    learn(c, FILE_1, 8, LEASE_NONE);
+    assert_size(c, FILE_1, 8);
+    meta_cache_set_recalling(c, FILE_1, false);
+    assert_size(c, FILE_1, 8);
 }
 
 static void our_own_changes_under_way_are_not_overwritten(void **state)

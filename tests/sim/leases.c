@@ -1,0 +1,493 @@
+/* Leases: src/meta/lease.c with clients that keep values under them, hold writes back, are slow to
+ * answer recalls, fall silent, are cut off and die, on clocks that drift, while the manager is
+ * killed and loses power.
+ *
+ * The clients behave as src/client/lease_uv.c. The checkers: an answer from a client's copy is what
+ * the manager has, or what this client holds back; and the manager serves nobody while another
+ * client relies on a lease that this would break. */
+#include "tests/sim/leases.h"
+
+#include "common/check.h"
+#include "common/status.h"
+#include "tests/sim/sim_main.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    RECONNECT_MS = 50,
+    BACKOFF_MS_MAX = 800,
+    THINK_MS_MAX = 400,
+    SLOW_MS_MAX = 2000,     /* A recall is answered so late, at times. */
+    QUIET_MS = 4 * LEASE_MS /* A holder that is fenced, and its term; and once more. */
+};
+
+struct world *world_of(struct sim *s)
+{
+    return s->world;
+}
+
+const char *name_of(struct sim *s, client_id client)
+{
+    const struct world *w = world_of(s);
+
+    for (uint32_t node = 1; node <= w->client_count; node++) {
+        if (w->clients[node].id == client) {
+            return s->nodes[node].name;
+        }
+    }
+    return "somebody who is no more";
+}
+
+static bool relies(struct sim *s, uint32_t node, uint32_t reg, enum lease_mode mode)
+{
+    const struct client *c = &world_of(s)->clients[node];
+
+    return s->nodes[node].up && c->joined && sim_clock_ms(s, node) < c->term_until_ms &&
+           c->copies[reg].mode >= mode;
+}
+
+/* ---- Checkers -----------------------------------------------------------------------------------
+ */
+
+void check_served(struct sim *s, client_id client, uint32_t reg, enum lease_access access)
+{
+    struct world *w = world_of(s);
+
+    for (uint32_t node = 1; node <= w->client_count; node++) {
+        if (w->clients[node].id != client &&
+            relies(s, node, reg, access == ACCESS_READ ? LEASE_W : LEASE_R)) {
+            (void)sim_fail(s, "register %u is %s while %s relies on its lease", reg,
+                           access == ACCESS_READ ? "read" : "changed", s->nodes[node].name);
+        }
+    }
+}
+
+/* A write of its own that has happened, but was not answered yet: before or after, both are right.
+ */
+static bool is_own_write(const struct client *c, uint32_t reg, uint64_t value)
+{
+    for (uint32_t i = 0; i < CALLS_MAX; i++) {
+        const struct lease_message *m = &c->pending[i].message;
+
+        if (c->pending[i].active && m->word == WORD_WRITE && m->reg == reg && m->value == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_copy(struct sim *s, uint32_t node, uint32_t reg)
+{
+    const struct world *w = world_of(s);
+    const struct copy *copy = &w->clients[node].copies[reg];
+
+    if (!copy->dirty && !copy->reporting && copy->value != w->values[reg] &&
+        !is_own_write(&w->clients[node], reg, w->values[reg])) {
+        (void)sim_fail(s, "%s reads %llu from its copy of register %u; it is %llu",
+                       s->nodes[node].name, (unsigned long long)copy->value, reg,
+                       (unsigned long long)w->values[reg]);
+    }
+}
+
+/* ---- A client -----------------------------------------------------------------------------------
+ */
+
+static void run_connect(struct sim *s, uint32_t node, uint64_t number);
+
+static void send_message(struct sim *s, uint32_t node, struct lease_message *m)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    m->client = c->id;
+    if (c->conn != 0) {
+        sim_send(s, node, c->conn, m, sizeof(*m));
+    }
+}
+
+/* What is on its way back is still ours until that is done: a value that is held back above all. */
+static void send_join(struct sim *s, uint32_t node)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    memset(&c->join, 0, sizeof(c->join));
+    c->join.word = WORD_JOIN;
+    c->join.call = ++c->calls;
+    for (uint32_t reg = 0; reg < REGISTERS; reg++) {
+        c->join.held[reg] = c->copies[reg].dirty ? LEASE_W : c->copies[reg].mode;
+    }
+    c->joining = true;
+    c->join_sent_ms = sim_clock_ms(s, node);
+    send_message(s, node, &c->join);
+}
+
+static void run_connect(struct sim *s, uint32_t node, uint64_t number)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    (void)number;
+    c->conn = sim_connect(s, node, MANAGER);
+    if (c->conn == 0) {
+        sim_after(s, node, RECONNECT_MS, run_connect, 0);
+        return;
+    }
+    send_join(s, node); /* First of all. */
+    for (uint32_t i = 0; i < CALLS_MAX; i++) {
+        if (c->pending[i].active) {
+            send_message(s, node, &c->pending[i].message);
+        }
+    }
+}
+
+static void send_report(struct sim *s, uint32_t node, uint32_t reg)
+{
+    struct client *c = &world_of(s)->clients[node];
+    struct lease_message m = { .word = WORD_REPORT, .reg = reg, .value = c->copies[reg].value };
+
+    if (c->copies[reg].dirty && c->conn != 0) {
+        c->copies[reg].dirty = false;
+        c->copies[reg].reporting = true;
+        send_message(s, node, &m);
+    }
+}
+
+static void begin_call(struct sim *s, uint32_t node, struct call *call, enum word word,
+                       uint32_t reg, uint64_t value)
+{
+    *call = (struct call){ .active = true, .since_ms = s->now_ms };
+    call->sent_ms = sim_clock_ms(s, node);
+    call->message.word = word;
+    call->message.call = ++world_of(s)->clients[node].calls;
+    call->message.reg = reg;
+    call->message.value = value;
+    sim_trace(s, node, "%s register %u",
+              word == WORD_READ    ? "reads"
+              : word == WORD_WRITE ? "writes"
+                                   : "opens",
+              reg);
+    send_message(s, node, &call->message);
+}
+
+/* The answer to a recall: what was held back first, then the lease. */
+static void run_return(struct sim *s, uint32_t node, uint64_t reg)
+{
+    struct copy *copy = &world_of(s)->clients[node].copies[reg];
+    struct lease_message m = { .word = WORD_RETURN, .reg = (uint32_t)reg, .recall = copy->recall };
+
+    if (copy->recall == 0 || world_of(s)->clients[node].conn == 0) {
+        return; /* Settled by a new JOIN, or will be. */
+    }
+    send_report(s, node, (uint32_t)reg);
+    m.mode = copy->mode;
+    copy->recall = 0;
+    send_message(s, node, &m);
+}
+
+static void take_recall(struct sim *s, uint32_t node, const struct lease_message *m)
+{
+    struct copy *copy = &world_of(s)->clients[node].copies[m->reg];
+    bool late = prng_below(&s->prng, 8) == 0;
+
+    copy->recall = m->recall;
+    if (copy->mode > m->mode) {
+        copy->mode = m->mode;
+    }
+    if (copy->dirty) {
+        copy->mode = LEASE_NONE; /* Nothing is answered from it before the manager has it. */
+    }
+    sim_after(s, node, late ? prng_below(&s->prng, SLOW_MS_MAX) : prng_below(&s->prng, 5),
+              run_return, m->reg);
+}
+
+/* A lease that the client has no room for: the recall that it asks for will come. */
+static void evict(struct sim *s, uint32_t node, uint32_t reg)
+{
+    struct copy *copy = &world_of(s)->clients[node].copies[reg];
+    struct lease_message m = { .word = WORD_RETURN, .reg = reg, .mode = LEASE_NONE };
+
+    if (copy->mode != LEASE_NONE && copy->recall == 0) {
+        send_report(s, node, reg);
+        copy->mode = LEASE_NONE;
+        send_message(s, node, &m);
+    }
+}
+
+/* Read or write from the copy, where the lease allows it. False: the manager must be asked. */
+static bool use_copy(struct sim *s, uint32_t node, uint32_t reg, bool write)
+{
+    struct world *w = world_of(s);
+    struct copy *copy = &w->clients[node].copies[reg];
+
+    if (!relies(s, node, reg, write ? LEASE_W : LEASE_R) || !copy->known) {
+        return false;
+    }
+    if (write) {
+        copy->value = ++w->last_value;
+        copy->dirty = true;
+        w->held_back++;
+    } else {
+        check_copy(s, node, reg);
+        w->cached_reads++;
+    }
+    return true;
+}
+
+static void run_think(struct sim *s, uint32_t node, uint64_t number)
+{
+    struct world *w = world_of(s);
+    struct client *c = &w->clients[node];
+    struct call *call = &c->pending[prng_below(&s->prng, CALLS_MAX)];
+    uint32_t reg = (uint32_t)prng_below(&s->prng, REGISTERS);
+    uint64_t dice = prng_below(&s->prng, 100);
+
+    (void)number;
+    if (w->quiet) {
+        return;
+    }
+    if (dice < 4) {
+        evict(s, node, reg);
+    } else if (dice < 10 && relies(s, node, reg, LEASE_W)) {
+        send_report(s, node, reg);
+    } else if (!use_copy(s, node, reg, dice < 40) && !call->active) {
+        begin_call(s, node, call,
+                   dice < 20   ? WORD_WRITE
+                   : dice < 40 ? WORD_OPEN
+                               : WORD_READ,
+                   reg, dice < 20 ? ++w->last_value : 0);
+    }
+    sim_after(s, node, prng_below(&s->prng, THINK_MS_MAX), run_think, 0);
+}
+
+/* Now and then a word, and a look at the clock. */
+static void run_renew(struct sim *s, uint32_t node, uint64_t number)
+{
+    struct client *c = &world_of(s)->clients[node];
+    struct lease_message m = { .word = WORD_RENEW };
+
+    (void)number;
+    if (c->conn != 0 && c->joined && sim_clock_ms(s, node) < c->term_until_ms) {
+        m.call = ++c->calls;
+        m.recall = sim_clock_ms(s, node); /* Comes back: when it was sent. */
+        send_message(s, node, &m);
+    } else if (c->conn != 0 && !c->joining) {
+        c->joined = false;
+        send_join(s, node);
+    }
+    sim_after(s, node, LEASE_RENEW_MS / 2, run_renew, 0);
+}
+
+static void client_start(struct sim *s, uint32_t node)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    memset(c, 0, sizeof(*c));
+    c->id = prng_next(&s->prng) | 1;
+    run_connect(s, node, 0);
+    sim_after(s, node, 0, run_think, 0);
+    sim_after(s, node, LEASE_RENEW_MS / 2, run_renew, 0);
+}
+
+static void client_down(struct sim *s, uint32_t node, uint32_t conn)
+{
+    struct client *c = &world_of(s)->clients[node];
+    uint64_t most_ms = prng_below(&s->prng, 3) > 0 ? RECONNECT_MS : BACKOFF_MS_MAX;
+
+    if (c->conn == conn) {
+        c->conn = 0;
+        c->joining = false;
+        for (uint32_t reg = 0; reg < REGISTERS; reg++) {
+            c->copies[reg].recall = 0; /* Asked anew when it has joined. */
+            c->copies[reg].dirty |= c->copies[reg].reporting;
+            c->copies[reg].reporting = false;
+        }
+        sim_after(s, node, prng_below(&s->prng, most_ms), run_connect, 0);
+    }
+}
+
+static void extend(struct sim *s, uint32_t node, uint64_t sent_ms)
+{
+    struct client *c = &world_of(s)->clients[node];
+    uint64_t from_ms = sim_canary(s, "counts_from_reply") ? sim_clock_ms(s, node) : sent_ms;
+    uint64_t margin_ms = sim_canary(s, "no_margin") ? 0 : LEASE_MARGIN_MS;
+
+    if (from_ms + LEASE_MS - margin_ms > c->term_until_ms) {
+        c->term_until_ms = from_ms + LEASE_MS - margin_ms;
+    }
+}
+
+static void learn(struct sim *s, uint32_t node, const struct lease_message *m)
+{
+    struct copy *copy = &world_of(s)->clients[node].copies[m->reg];
+
+    /* While a recall is being answered the lease is what we say; but what we keep must not grow
+     * old. */
+    if (copy->recall == 0) {
+        copy->mode = m->mode;
+    }
+    if (!copy->dirty && !copy->reporting) {
+        copy->value = m->value;
+        copy->known = true;
+    }
+}
+
+static void take_joined(struct sim *s, uint32_t node, const struct lease_message *m)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    c->joining = false;
+    c->joined = true;
+    extend(s, node, c->join_sent_ms);
+    for (uint32_t reg = 0; reg < REGISTERS; reg++) {
+        if (m->lost[reg]) {
+            memset(&c->copies[reg], 0, sizeof(c->copies[reg]));
+        }
+    }
+}
+
+static void take_no_session(struct sim *s, uint32_t node)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    c->term_until_ms = 0;
+    c->joined = false;
+    if (!c->joining) {
+        send_join(s, node);
+    }
+}
+
+static void take_answer(struct sim *s, uint32_t node, struct call *call,
+                        const struct lease_message *m)
+{
+    if (m->status == MORSEL_NO_SESSION) {
+        take_no_session(s, node);
+        send_message(s, node, &call->message); /* Again, behind the JOIN. */
+        return;
+    }
+    call->active = false;
+    sim_trace(s, node, "has its answer for register %u, and holds %d", m->reg, (int)m->mode);
+    extend(s, node, call->sent_ms);
+    learn(s, node, m);
+}
+
+static void client_receive(struct sim *s, uint32_t node, const struct sim_message *message)
+{
+    struct client *c = &world_of(s)->clients[node];
+    struct lease_message m;
+
+    memcpy(&m, message->data, sizeof(m));
+    if (message->conn != c->conn) {
+        return;
+    }
+    if (m.word == WORD_RECALL) {
+        take_recall(s, node, &m);
+        return;
+    }
+    if (c->joining && m.call == c->join.call) {
+        take_joined(s, node, &m);
+        return;
+    }
+    for (uint32_t i = 0; i < CALLS_MAX; i++) {
+        if (c->pending[i].active && c->pending[i].message.call == m.call) {
+            take_answer(s, node, &c->pending[i], &m);
+            return;
+        }
+    }
+    if (m.status == MORSEL_NO_SESSION) {
+        take_no_session(s, node);
+    } else if (m.recall != 0) {
+        extend(s, node, m.recall);
+    } else if (c->copies[m.reg].reporting) {
+        c->copies[m.reg].reporting = false;
+        learn(s, node, &m);
+    }
+}
+
+/* ---- The scenario -------------------------------------------------------------------------------
+ */
+
+static const struct sim_actor client_actor = { client_start, NULL, client_receive, client_down };
+
+static void scenario_open(struct sim *s)
+{
+    static const char *const names[] = { "", "anna", "ben", "cleo", "dan" };
+    struct world *w = calloc(1, sizeof(*w));
+
+    CHECK(w != NULL);
+    s->world = w;
+    w->client_count = s->scripted ? 2 : 2 + (uint32_t)prng_below(&s->prng, CLIENTS_MAX - 1);
+    (void)sim_node_add(s, "meta", &leases_manager, true);
+    db_init(&w->db, s, MANAGER);
+    sim_start(s, MANAGER);
+    for (uint32_t i = 1; i <= w->client_count; i++) {
+        uint32_t node = sim_node_add(s, names[i], &client_actor, true);
+
+        if (sim_canary(s, "no_margin")) {
+            s->nodes[node].drift_ppm = -45000;
+            s->nodes[MANAGER].drift_ppm = 45000;
+        }
+        if (!s->scripted) {
+            sim_start_later(s, node, prng_below(&s->prng, 1000));
+        }
+    }
+}
+
+static void scenario_close(struct sim *s)
+{
+    struct world *w = world_of(s);
+
+    lease_table_free(w->leases);
+    db_free(&w->db);
+    free(w);
+}
+
+static bool scenario_check(struct sim *s)
+{
+    return !s->failed;
+}
+
+/* Clients begin nothing new: what waits comes to its end. */
+static bool scenario_finish(struct sim *s)
+{
+    struct world *w = world_of(s);
+
+    w->quiet = true;
+    if (!sim_run_until(s, s->now_ms + QUIET_MS)) {
+        return false;
+    }
+    for (uint32_t node = 1; node <= w->client_count; node++) {
+        for (uint32_t i = 0; i < CALLS_MAX; i++) {
+            if (w->clients[node].pending[i].active) {
+                return sim_fail(s, "%s waits in vain although all is well again",
+                                s->nodes[node].name);
+            }
+        }
+        if (!w->clients[node].joined) {
+            return sim_fail(s, "%s has not joined although all is well again", s->nodes[node].name);
+        }
+    }
+    if (lease_in_grace(w->leases) || w->parked_count > 0) {
+        return sim_fail(s, "the manager makes wait although all is well again");
+    }
+    return true;
+}
+
+static const char *const canaries[] = {
+    "grant_during_recall", "counts_from_reply", "no_grace", "persist_late",
+    "fenced_heard",        "no_margin",         NULL
+};
+
+static const struct sim_scenario scenario = { .name = "leases",
+                                              .faults_ms = 16000,
+                                              .healing_ms = 3000,
+                                              .open = scenario_open,
+                                              .close = scenario_close,
+                                              .check = scenario_check,
+                                              .finish = scenario_finish,
+                                              .canaries = canaries };
+
+int main(int argc, char **argv)
+{
+    static const struct sim_transcript transcripts[] = { { NULL, NULL } };
+
+    return sim_main(argc, argv, &scenario, transcripts);
+}

@@ -1,0 +1,379 @@
+/* The manager of the leases scenario: a host for src/meta/lease.c that does what
+ * src/meta/leases_uv.c does. Its registers are durable at once; who may hold leases is written to a
+ * disk that forgets. */
+#include "common/check.h"
+#include "common/status.h"
+#include "tests/lib/ns_fixture.h"
+#include "tests/sim/leases.h"
+
+#include <string.h>
+
+static void dispatch(struct sim *s, uint32_t conn, const struct lease_message *m);
+static void feed(struct sim *s, struct lease_event event);
+static void client_gone(struct sim *s, client_id client);
+
+static inode_id inode_of(uint32_t reg)
+{
+    return 100 + reg;
+}
+
+static void reply(struct sim *s, uint32_t conn, const struct lease_message *m,
+                  struct lease_message r)
+{
+    r.word = WORD_REPLY;
+    r.client = m->client;
+    r.call = m->call;
+    r.reg = m->reg;
+    sim_send(s, MANAGER, conn, &r, sizeof(r));
+}
+
+/* The newest connection that the client has opened. 0: none. */
+static uint32_t conn_of(struct sim *s, client_id client)
+{
+    struct world *w = world_of(s);
+
+    for (uint32_t conn = s->conn_count; conn > 0; conn--) {
+        if (conn < CONNS_MAX && w->conn_client[conn] == client && s->conns[conn - 1].open[1]) {
+            return conn;
+        }
+    }
+    return 0;
+}
+
+/* ---- What the core says ------------------------------------------------------------------------
+ */
+
+static void run_persisted(struct sim *s, uint32_t node, uint64_t client)
+{
+    (void)node;
+    feed(s, (struct lease_event){ .type = LEASE_PERSISTED, .client = client });
+}
+
+static void persist(struct sim *s, client_id client, bool holds)
+{
+    struct meta_op op = { .kind = OP_HOLDER };
+    int rv;
+
+    op.holder.client = client;
+    op.holder.holds = holds;
+    rv = db_execute(&world_of(s)->db, &op);
+    CHECK(rv == 0);
+    if (holds && sim_canary(s, "persist_late")) {
+        run_persisted(s, MANAGER, client);
+    } else if (holds) {
+        db_wait(&world_of(s)->db, run_persisted, client);
+    }
+}
+
+static void push_recall(struct sim *s, const struct lease_action *action)
+{
+    struct lease_message m = { .word = WORD_RECALL, .client = action->client };
+    uint32_t conn = conn_of(s, action->client);
+
+    m.recall = action->recall;
+    m.reg = (uint32_t)(action->inode - 100);
+    m.mode = action->keeps;
+    sim_trace(s, MANAGER, "recall %u from %s", m.reg, name_of(s, action->client));
+    if (conn != 0) {
+        sim_send(s, MANAGER, conn, &m, sizeof(m));
+    }
+}
+
+static void try_again(struct sim *s, uint64_t ticket)
+{
+    struct world *w = world_of(s);
+
+    for (uint32_t i = 0; i < w->parked_count; i++) {
+        if (w->parked[i].ticket == ticket) {
+            struct parked p = w->parked[i];
+
+            w->parked[i] = w->parked[--w->parked_count];
+            dispatch(s, p.conn, &p.message);
+            return;
+        }
+    }
+}
+
+static void perform(struct sim *s, const struct lease_action *action)
+{
+    switch (action->type) {
+    case LEASE_RECALL:
+        push_recall(s, action);
+        break;
+    case LEASE_READY:
+        try_again(s, action->ticket);
+        break;
+    case LEASE_FENCE:
+        sim_trace(s, MANAGER, "fence %s", name_of(s, action->client));
+        if (conn_of(s, action->client) != 0) {
+            sim_hang_up(s, MANAGER, conn_of(s, action->client));
+            client_gone(s, action->client);
+        }
+        break;
+    case LEASE_EXPIRED:
+        sim_trace(s, MANAGER, "the term of %s is over", name_of(s, action->client));
+        break;
+    case LEASE_PERSIST:
+    case LEASE_FORGET:
+        persist(s, action->client, action->type == LEASE_PERSIST);
+        break;
+    case LEASE_GRACE_OVER:
+        sim_trace(s, MANAGER, "grace is over");
+        break;
+    case LEASE_LOST:
+        break;
+    }
+}
+
+static void run_tick(struct sim *s, uint32_t node, uint64_t number)
+{
+    (void)node;
+    if (number == world_of(s)->timer_ms) {
+        world_of(s)->timer_ms = UINT64_MAX;
+        feed(s, (struct lease_event){ .type = LEASE_TICK });
+    }
+}
+
+static void perform_all(struct sim *s, struct lease_actions *actions)
+{
+    struct world *w = world_of(s);
+    uint64_t due_ms, now_ms;
+
+    for (size_t i = 0; i < actions->count && !s->failed; i++) {
+        perform(s, &actions->items[i]);
+    }
+    lease_actions_free(actions);
+    due_ms = lease_deadline_ms(w->leases);
+    now_ms = sim_clock_ms(s, MANAGER);
+    if (due_ms != w->timer_ms && due_ms != UINT64_MAX) {
+        w->timer_ms = due_ms;
+        sim_after(s, MANAGER, due_ms > now_ms ? due_ms - now_ms : 0, run_tick, due_ms);
+    }
+}
+
+static void feed(struct sim *s, struct lease_event event)
+{
+    struct lease_actions actions;
+
+    lease_actions_init(&actions);
+    event.now_ms = sim_clock_ms(s, MANAGER);
+    lease_step(world_of(s)->leases, &event, &actions);
+    perform_all(s, &actions);
+}
+
+/* ---- Requests -----------------------------------------------------------------------------------
+ */
+
+/* False: it waits, or was refused. */
+static bool touch(struct sim *s, uint32_t conn, const struct lease_message *m,
+                  enum lease_access access)
+{
+    struct world *w = world_of(s);
+    struct lease_touch touched = { inode_of(m->reg), access };
+    struct lease_actions actions;
+    enum lease_verdict verdict;
+    uint64_t ticket = 0;
+
+    lease_actions_init(&actions);
+    verdict = lease_acquire(w->leases, sim_clock_ms(s, MANAGER), m->client, &touched, 1, &ticket,
+                            &actions);
+    if (verdict == LEASE_WAIT) {
+        CHECK(w->parked_count < PARKED_MAX);
+        w->parked[w->parked_count++] = (struct parked){ ticket, conn, *m };
+    }
+    CHECK(verdict != LEASE_FULL);
+    perform_all(s, &actions);
+    return verdict == LEASE_GO;
+}
+
+static enum lease_mode told(struct sim *s, const struct lease_message *m)
+{
+    struct world *w = world_of(s);
+
+    return sim_canary(s, "grant_during_recall")
+               ? lease_held_by(w->leases, m->client, inode_of(m->reg))
+               : lease_told(w->leases, m->client, inode_of(m->reg));
+}
+
+static enum lease_mode granted(struct sim *s, const struct lease_message *m, enum lease_mode wanted)
+{
+    struct world *w = world_of(s);
+
+    (void)lease_grant(w->leases, sim_clock_ms(s, MANAGER), m->client, inode_of(m->reg), wanted,
+                      prng_below(&s->prng, 2) == 0, false, false);
+    return told(s, m);
+}
+
+static void dispatch(struct sim *s, uint32_t conn, const struct lease_message *m)
+{
+    struct world *w = world_of(s);
+    enum lease_access access = m->word == WORD_READ ? ACCESS_READ : ACCESS_CHANGE;
+    struct lease_message r = { .status = 0 };
+
+    if (!touch(s, conn, m, access)) {
+        return;
+    }
+    check_served(s, m->client, m->reg, access);
+    if (m->word == WORD_WRITE) {
+        w->values[m->reg] = m->value;
+        r.mode = told(s, m);
+    } else {
+        r.mode = granted(s, m, m->word == WORD_READ ? LEASE_R : LEASE_W);
+    }
+    r.value = w->values[m->reg];
+    reply(s, conn, m, r);
+}
+
+static void take_report(struct sim *s, uint32_t conn, const struct lease_message *m)
+{
+    struct world *w = world_of(s);
+    struct lease_message r = { .status = MORSEL_STALE };
+
+    if (lease_held_by(w->leases, m->client, inode_of(m->reg)) == LEASE_W) {
+        check_served(s, m->client, m->reg, ACCESS_CHANGE);
+        w->values[m->reg] = m->value;
+        r.status = 0;
+    }
+    r.mode = told(s, m);
+    r.value = w->values[m->reg];
+    reply(s, conn, m, r);
+}
+
+static void take_join(struct sim *s, uint32_t conn, const struct lease_message *m)
+{
+    struct lease_held held[REGISTERS];
+    struct lease_event event = { .type = LEASE_JOIN, .caches = true, .held = held };
+    struct lease_message r = { .status = 0 };
+    struct lease_actions actions;
+
+    event.client = m->client;
+    event.number = m->call;
+    event.now_ms = sim_clock_ms(s, MANAGER);
+    for (uint32_t reg = 0; reg < REGISTERS; reg++) {
+        if (m->held[reg] != LEASE_NONE) {
+            held[event.held_count++] = (struct lease_held){ inode_of(reg), m->held[reg] };
+        }
+    }
+    lease_actions_init(&actions);
+    lease_step(world_of(s)->leases, &event, &actions);
+    for (size_t i = 0; i < actions.count; i++) {
+        if (actions.items[i].type == LEASE_LOST) {
+            r.lost[actions.items[i].inode - 100] = true;
+        }
+    }
+    reply(s, conn, m, r); /* Before recalls that follow from it. */
+    perform_all(s, &actions);
+}
+
+static void client_gone(struct sim *s, client_id client)
+{
+    struct world *w = world_of(s);
+
+    for (uint32_t i = 0; i < w->parked_count;) {
+        if (w->parked[i].message.client == client) {
+            lease_ticket_drop(w->leases, w->parked[i].ticket);
+            w->parked[i] = w->parked[--w->parked_count];
+        } else {
+            i++;
+        }
+    }
+    feed(s, (struct lease_event){ .type = LEASE_GONE, .client = client });
+}
+
+/* A client that connects anew has given up its older connections: they end before the new one is
+ * listened to. */
+static void supersede(struct sim *s, client_id client, uint32_t conn)
+{
+    struct world *w = world_of(s);
+
+    for (uint32_t i = 1; i < conn; i++) {
+        if (w->conn_client[i] == client && s->conns[i - 1].open[1]) {
+            sim_hang_up(s, MANAGER, i);
+            client_gone(s, client);
+        }
+    }
+}
+
+static void manager_receive(struct sim *s, uint32_t node, const struct sim_message *message)
+{
+    struct world *w = world_of(s);
+    uint32_t conn = message->conn;
+    struct lease_message m;
+    bool heard;
+
+    memcpy(&m, message->data, sizeof(m));
+    CHECK(conn < CONNS_MAX);
+    if (w->conn_client[conn] == 0) {
+        w->conn_client[conn] = m.client;
+        supersede(s, m.client, conn);
+    }
+    if (m.word == WORD_JOIN) {
+        take_join(s, conn, &m);
+        return;
+    }
+    heard = lease_heard(w->leases, m.client, sim_clock_ms(s, node));
+    if (!heard && !sim_canary(s, "fenced_heard")) {
+        reply(s, conn, &m, (struct lease_message){ .status = MORSEL_NO_SESSION });
+    } else if (m.word == WORD_RENEW) {
+        reply(s, conn, &m, (struct lease_message){ .recall = m.recall });
+    } else if (m.word == WORD_REPORT) {
+        take_report(s, conn, &m);
+    } else if (m.word == WORD_RETURN) {
+        feed(s, (struct lease_event){ .type = LEASE_RETURN,
+                                      .client = m.client,
+                                      .recall = m.recall,
+                                      .inode = inode_of(m.reg),
+                                      .keeps = m.mode });
+    } else {
+        dispatch(s, conn, &m);
+    }
+}
+
+static void manager_down(struct sim *s, uint32_t node, uint32_t conn)
+{
+    (void)node;
+    if (world_of(s)->conn_client[conn] != 0) {
+        client_gone(s, world_of(s)->conn_client[conn]);
+    }
+}
+
+/* ---- Life ---------------------------------------------------------------------------------------
+ */
+
+static void manager_start(struct sim *s, uint32_t node)
+{
+    struct world *w = world_of(s);
+    struct ns_hooks hooks = { .data = w };
+    struct lease_options options = { .now_ms = sim_clock_ms(s, node) };
+    client_id expected[LEASE_CLIENTS_MAX];
+    struct errmsg err;
+    uint32_t count = 0;
+    int rv;
+
+    if (!db_start(&w->db, &hooks)) {
+        return;
+    }
+    rv = ns_holders(w->db.ns, expected, LEASE_CLIENTS_MAX, &count, &err);
+    CHECK(rv == 0);
+    options.expected = expected;
+    options.expected_count = sim_canary(s, "no_grace") ? 0 : count;
+    w->leases = lease_table_new(&options);
+    CHECK(w->leases != NULL);
+    w->timer_ms = UINT64_MAX;
+    w->parked_count = 0;
+    sim_trace(s, node, "start, %u holders are expected", count);
+    feed(s, (struct lease_event){ .type = LEASE_TICK });
+}
+
+static void manager_stop(struct sim *s, uint32_t node, bool machine)
+{
+    struct world *w = world_of(s);
+
+    (void)node;
+    lease_table_free(w->leases);
+    w->leases = NULL;
+    db_stop(&w->db, machine);
+}
+
+const struct sim_actor leases_manager = { manager_start, manager_stop, manager_receive,
+                                          manager_down };
