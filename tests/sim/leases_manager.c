@@ -312,7 +312,7 @@ static void manager_receive(struct sim *s, uint32_t node, const struct sim_messa
         return;
     }
     heard = lease_heard(w->leases, m.client, sim_clock_ms(s, node));
-    if (!heard && !sim_canary(s, "fenced_heard")) {
+    if (!heard) {
         reply(s, conn, &m, (struct lease_message){ .status = MORSEL_NO_SESSION });
     } else if (m.word == WORD_RENEW) {
         reply(s, conn, &m, (struct lease_message){ .recall = m.recall });
