@@ -39,7 +39,6 @@
     X(MSG_POLICY, 82, "policy")                                                                    \
     X(MSG_RECALL, 83, "recall")                                                                    \
     X(MSG_RETURN, 84, "return")                                                                    \
-    X(MSG_WRITEBACK, 85, "writeback")                                                              \
     X(MSG_MEMBERS, 96, "members")                                                                  \
     X(MSG_REGISTER, 97, "register")                                                                \
     X(MSG_HEARTBEAT, 98, "heartbeat")                                                              \

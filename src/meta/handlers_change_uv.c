@@ -3,8 +3,6 @@
 #include "common/status.h"
 #include "meta/change_uv.h"
 
-#include <stdlib.h>
-
 /* ---- Making ------------------------------------------------------------------------------- */
 
 /* Where the bytes of a new file will lie. */
@@ -164,7 +162,7 @@ static void answer_removed(struct meta *meta, struct rpc_request *request,
 
     reply.inode = outcome->target;
     reply.deleted = outcome->deleted;
-    if (context->doomed != NULL) {
+    if (context->doomed != NULL && outcome->target == context->doomed->id) {
         attr_fill(&attr, context->doomed);
         reply.attr = &attr;
     }
@@ -209,13 +207,13 @@ void handle_unlink(struct meta *meta, struct rpc_request *request)
     message_free(m);
 }
 
-static inode_id id_of(struct meta *meta, inode_id parent, ProtobufCBinaryData name)
+static inode_id look_up(struct meta *meta, inode_id parent, ProtobufCBinaryData name,
+                        struct inode *inode)
 {
     struct errmsg err = { "" };
-    struct inode inode;
 
-    return ns_lookup(meta->ns, parent, bytes_slice(name), &inode, &err) == 0 ? inode.id
-                                                                             : INODE_NONE;
+    return ns_lookup(meta->ns, parent, bytes_slice(name), inode, &err) == 0 ? inode->id
+                                                                            : INODE_NONE;
 }
 
 void handle_rename(struct meta *meta, struct rpc_request *request)
@@ -224,14 +222,18 @@ void handle_rename(struct meta *meta, struct rpc_request *request)
     struct meta_op op = { .kind = OP_RENAME };
     struct change_context context = { 0 };
     struct lease_touch touched[4];
+    struct inode moved, replaced;
 
     if (m == NULL) {
         return;
     }
     context.parent = m->parent;
     context.new_parent = m->new_parent == m->parent ? INODE_NONE : m->new_parent;
-    context.moved = id_of(meta, m->parent, m->name);
-    context.other = id_of(meta, m->new_parent, m->new_name);
+    context.moved = look_up(meta, m->parent, m->name, &moved);
+    context.other = look_up(meta, m->new_parent, m->new_name, &replaced);
+    if (context.other != INODE_NONE && mode_is_directory(replaced.mode)) {
+        context.doomed = &replaced;
+    }
     request->data = &context;
     touched[0] = (struct lease_touch){ m->parent, ACCESS_CHANGE };
     touched[1] = (struct lease_touch){ context.new_parent, ACCESS_CHANGE };
@@ -319,136 +321,6 @@ void handle_wrote(struct meta *meta, struct rpc_request *request)
         op.wrote.mtime_ns = (int64_t)m->mtime_ns;
         op.wrote.sparse = m->sparse;
         change_finish(meta, request, &op, answer);
-    }
-    message_free(m);
-}
-
-/* ---- What was held back under W leases ---------------------------------------------------- */
-
-/* The answer is made when everything is taken, and sent when it is durable. */
-struct writeback
-{
-    struct sync_waiter waiter;
-    struct rpc_request *request;
-    Morsel__WritebackReply reply;
-    uint64_t *numbers; /* Four lists, each with room for all items. */
-};
-
-static int writeback_item(struct meta *meta, const Morsel__WritebackItem *item)
-{
-    struct meta_op wrote = { .kind = OP_WROTE, .time_ns = meta_clock_ns() };
-    struct meta_op setattr = { .kind = OP_SETATTR, .time_ns = wrote.time_ns };
-    struct errmsg err = { "" };
-    int rv = 0;
-
-    if (item->wrote) {
-        wrote.wrote.inode = item->inode;
-        wrote.wrote.size = item->size;
-        wrote.wrote.reach = item->reach;
-        wrote.wrote.mtime_ns = (int64_t)item->mtime_ns;
-        wrote.wrote.sparse = item->sparse;
-        rv = meta_execute(meta, &wrote, &err);
-    }
-    if (rv == 0 && item->valid != 0) {
-        setattr.setattr.inode = item->inode;
-        setattr.setattr.valid = item->valid & ~(uint32_t)SETATTR_SIZE;
-        setattr.setattr.mode = item->mode;
-        setattr.setattr.uid = item->uid;
-        setattr.setattr.gid = item->gid;
-        setattr.setattr.atime_ns = (int64_t)item->atime_ns;
-        setattr.setattr.mtime_ns = (int64_t)item->set_mtime_ns;
-        if (item->who != NULL) {
-            setattr.uid = item->who->uid;
-            setattr.gid = item->who->gid;
-            setattr.groups = item->who->groups;
-            setattr.groups_count = (uint32_t)item->who->n_groups;
-        }
-        rv = meta_execute(meta, &setattr, &err);
-    }
-    if (rv != 0 && rv != MORSEL_STALE) {
-        log_warning(meta->log, "inode %llu: what a client held back was refused: %s",
-                    (unsigned long long)item->inode,
-                    err.text[0] != 0 ? err.text : status_words(rv));
-    }
-    return rv;
-}
-
-static void writeback_take(struct meta *meta, struct writeback *w,
-                           const Morsel__WritebackItem *item)
-{
-    Morsel__WritebackReply *reply = &w->reply;
-    struct errmsg err = { "" };
-    struct inode inode;
-
-    /* Without its lease somebody else may have changed the file since. */
-    if (lease_held_by(meta->leases, w->request->node_id, item->inode) != LEASE_W ||
-        writeback_item(meta, item) != 0 || ns_inode(meta->ns, item->inode, &inode, &err) != 0) {
-        reply->refused[reply->n_refused++] = item->inode;
-        return;
-    }
-    reply->inodes[reply->n_inodes++] = item->inode;
-    reply->versions[reply->n_versions++] = inode.version;
-    reply->data_versions[reply->n_data_versions++] = inode.data_version;
-}
-
-static void writeback_free(struct writeback *w)
-{
-    free(w->numbers);
-    free(w);
-}
-
-static void on_writeback_durable(struct sync_waiter *waiter, int status)
-{
-    struct writeback *w = CONTAINER_OF(waiter, struct writeback, waiter);
-
-    if (status == 0) {
-        rpc_reply(w->request, &w->reply.base, NULL);
-    } else {
-        rpc_reply_failure(w->request, status, "the manager's database could not be synced");
-    }
-    writeback_free(w);
-}
-
-static struct writeback *writeback_new(struct rpc_request *request, size_t count)
-{
-    struct writeback *w = calloc(1, sizeof(*w));
-
-    if (w == NULL || (w->numbers = calloc(4 * count + 1, sizeof(w->numbers[0]))) == NULL) {
-        free(w);
-        return NULL;
-    }
-    list_init(&w->waiter.node);
-    w->request = request;
-    morsel__writeback_reply__init(&w->reply);
-    w->reply.refused = w->numbers;
-    w->reply.inodes = w->numbers + count;
-    w->reply.versions = w->numbers + 2 * count;
-    w->reply.data_versions = w->numbers + 3 * count;
-    return w;
-}
-
-void handle_writeback(struct meta *meta, struct rpc_request *request)
-{
-    Morsel__WritebackRequest *m =
-        rpc_request_unpack(request, &morsel__writeback_request__descriptor);
-    struct writeback *w;
-
-    if (m == NULL) {
-        return;
-    }
-    w = writeback_new(request, m->n_items);
-    if (w == NULL) {
-        rpc_reply_failure(request, MORSEL_NOMEM, NULL);
-        message_free(m);
-        return;
-    }
-    for (size_t i = 0; i < m->n_items; i++) {
-        writeback_take(meta, w, m->items[i]);
-    }
-    if (m->durable && ns_broken(meta->ns) == 0) {
-        sync_wait(&meta->sync, &w->waiter, on_writeback_durable);
-    } else {
-        on_writeback_durable(&w->waiter, m->durable ? ns_broken(meta->ns) : 0);
     }
     message_free(m);
 }

@@ -167,7 +167,6 @@ static const struct dispatch_entry
     [MSG_FSYNC] = { handle_fsync, false },
     [MSG_POLICY] = { handle_policy, false },
     [MSG_RETURN] = { handle_return, false },
-    [MSG_WRITEBACK] = { handle_writeback, false },
     [MSG_MEMBERS] = { handle_members, true },
     [MSG_REGISTER] = { handle_register, true },
     [MSG_HEARTBEAT] = { handle_heartbeat, true },

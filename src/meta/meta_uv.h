@@ -115,7 +115,6 @@ void meta_sync_failed(void *data, int status, const struct errmsg *err);
 
 void handle_session(struct meta *meta, struct rpc_request *request);
 void handle_return(struct meta *meta, struct rpc_request *request);
-void handle_writeback(struct meta *meta, struct rpc_request *request);
 void handle_lookup(struct meta *meta, struct rpc_request *request);
 void handle_getattr(struct meta *meta, struct rpc_request *request);
 void handle_readlink(struct meta *meta, struct rpc_request *request);

@@ -146,9 +146,10 @@ morsel() {
     timeout 120 "$bin/morsel" "$command" --manager "$manager" "$@"
 }
 
-# start_mount NAME [OPTIONS]: OPTIONS as behind mount -o. Its directory is left in $mnt.
+# start_mount NAME [OPTIONS]: OPTIONS as behind mount -o, and those in MOUNT_OPTIONS too. Its directory is left in $mnt.
 start_mount() {
     local name=$1 options=${2:-}
+    options=$options${options:+${MOUNT_OPTIONS:+,}}${MOUNT_OPTIONS:-}
     mnt=$work/mnt/$name
     mkdir -p "$mnt"
     start_daemon "mount-$name" "$bin/morsel-mount" "$manager" "$mnt" -f ${options:+-o "$options"}

@@ -448,23 +448,16 @@ static enum lease_mode open_file(struct client *c, inode_id inode, bool write)
     return lease;
 }
 
-static void writeback(struct client *c, inode_id inode, uint64_t size, bool taken)
+static void wrote(struct client *c, inode_id inode, uint64_t size)
 {
-    Morsel__WritebackRequest request = MORSEL__WRITEBACK_REQUEST__INIT;
-    Morsel__WritebackItem item = MORSEL__WRITEBACK_ITEM__INIT, *items[] = { &item };
-    Morsel__WritebackReply *reply;
+    Morsel__WroteRequest request = MORSEL__WROTE_REQUEST__INIT;
+    Morsel__OpId op = next_op(c);
 
-    item.inode = inode;
-    item.wrote = true;
-    item.size = size;
-    request.n_items = 1;
-    request.items = items;
+    request.op = &op;
+    request.inode = inode;
+    request.size = size;
     request.durable = true;
-    assert_int_equal(
-        call(c, MSG_WRITEBACK, &request.base, &morsel__writeback_reply__descriptor, &reply), 0);
-    assert_int_equal(reply->n_refused, taken ? 0 : 1);
-    assert_int_equal(reply->n_inodes, taken ? 1 : 0);
-    morsel__writeback_reply__free_unpacked(reply, NULL);
+    assert_int_equal(call(c, MSG_WROTE, &request.base, NULL, NULL), 0);
 }
 
 static void a_writer_reports_before_another_reads(void **state)
@@ -484,7 +477,7 @@ static void a_writer_reports_before_another_reads(void **state)
     lookup_until_leased(&a, "d");
     file = make(&a, INODE_ROOT, "f", 0100644, false);
     assert_int_equal(open_file(&a, file, true), LEASE_W);
-    writeback(&a, file, 1000, true);
+    wrote(&a, file, 1000);
 
     getattr.inode = file;
     start(&b, &look, MSG_GETATTR, &getattr.base);
@@ -492,7 +485,7 @@ static void a_writer_reports_before_another_reads(void **state)
     while (a.recalls == 0) {
         uv_run(&f->loop, UV_RUN_ONCE);
     }
-    writeback(&a, file, 2000, true); /* What was held back goes first. */
+    wrote(&a, file, 2000); /* What was held back goes first. */
     assert_false(look.done);
     give_back(&a, 2);
     while (!look.done) {
@@ -503,24 +496,11 @@ static void a_writer_reports_before_another_reads(void **state)
     assert_int_equal(node->attr->size, 2000);
     assert_int_equal(node->lease, LEASE_NONE); /* Somebody has it open for writing. */
     morsel__node__free_unpacked(node, NULL);
-    writeback(&a, file, 3000, false);
     assert_int_equal(open_file(&b, file, false), LEASE_NONE);
     assert_int_equal(open_file(&a, file, true), LEASE_NONE);
     client_close(&b);
     client_close(&a);
     client_close(&iod);
-}
-
-static void wrote(struct client *c, inode_id inode, uint64_t size)
-{
-    Morsel__WroteRequest request = MORSEL__WROTE_REQUEST__INIT;
-    Morsel__OpId op = next_op(c);
-
-    request.op = &op;
-    request.inode = inode;
-    request.size = size;
-    request.durable = true;
-    assert_int_equal(call(c, MSG_WROTE, &request.base, NULL, NULL), 0);
 }
 
 static uint64_t garbage_of(struct fixture *f)

@@ -273,6 +273,9 @@ static void on_renamed(struct meta_call *call, int status, void *message)
     const Morsel__Removed *removed = message;
     const Morsel__Attr *moved = status == 0 ? removed->moved : NULL;
 
+    if (status == 0 && removed->attr != NULL) {
+        mount_dir_removed(op->old.base.mount, removed->attr);
+    }
     if (status == 0 && moved != NULL && !op->exchange) {
         meta_cache_learn_name(cache, op->old.parent, op->old.name, INODE_NONE);
         meta_cache_learn_name(cache, op->new_parent, op->new_name, moved->inode);
