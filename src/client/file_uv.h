@@ -38,6 +38,7 @@ struct chunk
     struct payload *payload;
     size_t payload_offset;
     uint64_t born_ms;
+    bool sync; /* Somebody waits until it is durable: the server says so with its answer. */
     struct rpc_call call;
 };
 
@@ -166,8 +167,9 @@ struct file_drain
     void (*done)(struct file_drain *drain);
 };
 
-/* True: nothing is dirty, `done` does not run. */
-bool file_drain(struct file *file, struct file_drain *drain);
+/* True: nothing is dirty, `done` does not run. `sync`: what goes out now is durable when it is
+ * answered. */
+bool file_drain(struct file *file, struct file_drain *drain, bool sync);
 
 /* Drain and report the size; with `durable` until everything is on disk. `handle` may be NULL; its
  * pending error is told through `status`. */
@@ -176,9 +178,11 @@ struct file_flush
     struct file *file;
     struct handle *handle;
     bool durable;
+    bool told;   /* The manager was told at the beginning. */
+    bool behind; /* The report is sent, and not waited for: nobody else may look before the manager
+                    has it. */
     int status;
     unsigned waiting;
-    bool begun; /* Counts itself until every part is started. */
     struct file_drain drain;
     struct meta_call report;
     uint64_t reported_end;
@@ -188,9 +192,13 @@ struct file_flush
     void *data;
 };
 
-/* `done` may run before this returns. With `done` NULL the flush frees itself. */
+/* `done` may run before this returns. With `done` NULL the flush frees itself. `behind` is set by
+ * the caller before. */
 int file_flush_start(struct file_flush *flush, struct file *file, struct handle *handle,
                      bool durable, void (*done)(struct file_flush *flush, int status));
+
+/* Report what is not reported yet, without anybody waiting for it. */
+void file_report(struct file *file);
 
 /* Bytes of [offset, end) changed: a new time, and perhaps a new end, to report. `sparse`: the
  * change left space that is not data, or data that is not within the size. */

@@ -153,6 +153,23 @@ static void start_sync(struct file_flush *flush, uint32_t column)
     file->unsynced[column / 64] &= ~(1ULL << column % 64);
 }
 
+/* What the manager is to hear, once the bytes are with the servers. */
+static void tell_manager(struct file_flush *flush)
+{
+    struct file *file = flush->file;
+
+    if (flush->told) {
+        return; /* At the beginning; what is news since then is not what was asked for. */
+    }
+    if (file->unreported && flush->behind) {
+        file_report(file);
+    } else if (file->unreported) {
+        start_report(flush);
+    } else if (flush->durable) {
+        start_meta_sync(flush);
+    }
+}
+
 static void on_drained(struct file_drain *drain)
 {
     struct file_flush *flush = CONTAINER_OF(drain, struct file_flush, drain);
@@ -161,11 +178,7 @@ static void on_drained(struct file_drain *drain)
     if (flush->handle != NULL) {
         flush_fail(flush, file_take_error(flush->handle));
     }
-    if (file->unreported) {
-        start_report(flush);
-    } else if (flush->durable) {
-        start_meta_sync(flush);
-    }
+    tell_manager(flush);
     for (uint32_t i = 0; flush->durable && i < file->stripe.width; i++) {
         if ((file->unsynced[i / 64] & 1ULL << i % 64) != 0) {
             start_sync(flush, i);
@@ -183,6 +196,7 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     flush->done = done;
     flush->status = 0;
     flush->waiting = 1; /* Let go in on_drained(). */
+    flush->told = false;
     flush->syncs = NULL;
     if (durable) {
         flush->syncs = calloc(file->stripe.width, sizeof(flush->syncs[0]));
@@ -192,8 +206,23 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     }
     flush->drain.done = on_drained;
     file_pin(file);
-    if (file_drain(file, &flush->drain)) {
+    if (durable && file->unreported && !list_empty(&file->chunks)) {
+        /* At the same time as the bytes: a crash in between shows zeros where a write that nobody
+         * was told of was going to be. */
+        flush->told = true;
+        start_report(flush);
+    }
+    if (file_drain(file, &flush->drain, durable)) {
         on_drained(&flush->drain);
     }
     return MORSEL_OK;
+}
+
+void file_report(struct file *file)
+{
+    struct file_flush *flush = calloc(1, sizeof(*flush));
+
+    if (flush != NULL && file_flush_start(flush, file, NULL, false, NULL) != 0) {
+        free(flush); /* The next tick tries again. */
+    }
 }

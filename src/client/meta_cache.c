@@ -20,6 +20,7 @@ struct cached_inode
     bool complete;
     unsigned pins;
     uint32_t misses;
+    bool prefetched; /* Read as a whole, or as much of it as that takes. */
     uint64_t listing;
     uint64_t kernel_attr_until_ns, kernel_names_until_ns;
     Morsel__Attr attr;
@@ -132,6 +133,7 @@ static void drop_names(struct meta_cache *c, struct cached_inode *directory)
     }
     void_listing(c, directory);
     directory->misses = 0;
+    directory->prefetched = false;
 }
 
 static void free_inode(struct meta_cache *c, struct cached_inode *inode)
@@ -557,7 +559,16 @@ uint32_t meta_cache_misses(const struct meta_cache *c, inode_id id)
 {
     const struct cached_inode *directory = find_inode(c, id);
 
-    return directory == NULL ? 0 : directory->misses;
+    return directory == NULL || directory->prefetched ? 0 : directory->misses;
+}
+
+void meta_cache_note_prefetch(struct meta_cache *c, inode_id id)
+{
+    struct cached_inode *directory = find_inode(c, id);
+
+    if (directory != NULL) {
+        directory->prefetched = true;
+    }
 }
 
 /* ---- What the kernel may hold ---- */

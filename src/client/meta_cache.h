@@ -100,8 +100,10 @@ uint64_t meta_cache_listing(const struct meta_cache *c, inode_id directory);
 void meta_cache_listed(struct meta_cache *c, inode_id directory, uint64_t began);
 bool meta_cache_complete(const struct meta_cache *c, inode_id directory);
 
-/* Misses in the directory since it was learned: the caller may find it worth reading as a whole. */
+/* Names in the directory that were asked for in vain since it was learned: it may be worth reading
+ * as a whole. 0 when that has been tried. */
 uint32_t meta_cache_misses(const struct meta_cache *c, inode_id directory);
+void meta_cache_note_prefetch(struct meta_cache *c, inode_id directory);
 
 /* ---- What the kernel may hold ---- */
 

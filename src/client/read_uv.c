@@ -387,7 +387,7 @@ void file_read_start(struct file_read *read, struct handle *handle, uint64_t off
     file_pin(file);
     file->client->counters.reads++;
     read->drain.done = on_drained;
-    if (is_dirty(file, offset, length) && !file_drain(file, &read->drain)) {
+    if (is_dirty(file, offset, length) && !file_drain(file, &read->drain, false)) {
         return; /* What was written here must be there first. */
     }
     read_go(read);

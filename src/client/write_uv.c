@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK_BYTES_MAX = 1 << 20, CHUNK_CRCS_MAX = CHUNK_BYTES_MAX / BLOCK_BYTES + 1 };
+enum {
+    CHUNKS_SYNCED_MAX = 2,
+    CHUNK_BYTES_MAX = 1 << 20,
+    CHUNK_CRCS_MAX = CHUNK_BYTES_MAX / BLOCK_BYTES + 1
+};
 
 static void chunks_send(struct file *file);
 
@@ -175,6 +179,7 @@ static void chunk_send(struct chunk *chunk)
     request.offset = chunk->run.object_offset;
     crc32c_of_pieces(request.offset, chunk->payload->data + chunk->payload_offset, chunk->length,
                      crcs);
+    request.sync = chunk->sync;
     request.crcs.data = (uint8_t *)crcs; /* Little-endian, as this machine. */
     request.crcs.len = crc32c_pieces(request.offset, chunk->length) * sizeof(crcs[0]);
     chunk->call.data = chunk;
@@ -190,7 +195,9 @@ static void chunk_send(struct chunk *chunk)
         return;
     }
     file->sending++;
-    file->unsynced[chunk->run.column / 64] |= 1ULL << chunk->run.column % 64;
+    if (!chunk->sync) {
+        file->unsynced[chunk->run.column / 64] |= 1ULL << chunk->run.column % 64;
+    }
 }
 
 /* Send what is ready and in nobody's way. */
@@ -425,10 +432,31 @@ int file_write(struct handle *handle, uint64_t offset, const uint8_t *bytes, siz
     return rv;
 }
 
-bool file_drain(struct file *file, struct file_drain *drain)
+/* A few small chunks are made durable one by one, in the round trip that they take anyway; a file
+ * full of them is synced once, behind. */
+static void ask_sync(struct file *file)
+{
+    unsigned count = 0;
+
+    LIST_FOREACH(node, &file->chunks)
+    {
+        count += LIST_ENTRY(node, struct chunk, node)->state != CHUNK_SENDING;
+    }
+    LIST_FOREACH(node, &file->chunks)
+    {
+        struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
+
+        chunk->sync |= chunk->state != CHUNK_SENDING && count <= CHUNKS_SYNCED_MAX;
+    }
+}
+
+bool file_drain(struct file *file, struct file_drain *drain, bool sync)
 {
     if (list_empty(&file->chunks)) {
         return true;
+    }
+    if (sync) {
+        ask_sync(file);
     }
     list_init(&drain->node);
     list_push_back(&file->drains, &drain->node);
@@ -454,11 +482,7 @@ void file_age(struct file *file, uint64_t now_ms)
     chunks_send(file);
     if (file->unreported && !file->reporting &&
         now_ms >= file->unreported_since_ms + FILE_REPORT_AGE_MS) {
-        struct file_flush *flush = calloc(1, sizeof(*flush));
-
-        if (flush != NULL && file_flush_start(flush, file, NULL, false, NULL) != 0) {
-            free(flush);
-        }
+        file_report(file);
     }
     if (!file->unreported && !file->reporting && list_empty(&file->chunks)) {
         list_remove(&file->dirty_node);

@@ -1,250 +1,9 @@
 #include "meta/lease.h"
 
 #include "common/check.h"
-#include "common/list.h"
+#include "meta/lease_table.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-enum { INODE_BUCKETS = 1 << 16, CLIENT_BUCKETS = 1 << 10, ACTIONS_MIN = 16 };
-
-/* A client that may hold leases. */
-struct holder
-{
-    struct list in_bucket;
-    struct list in_all;
-    client_id id;
-    bool joined;   /* It has said what it holds, and is served. */
-    bool expected; /* Durable before the restart, and not heard of since. */
-    bool caches;
-    bool persisting, persisted;
-    bool fenced; /* Its leases end with its term; until then it is granted nothing. */
-    uint64_t heard_ms;
-    uint64_t join_number; /* Of its newest JOIN. */
-    struct list leases;
-    uint64_t count;
-};
-
-/* One client holds one inode. */
-struct lease
-{
-    struct list in_inode;
-    struct list in_holder;
-    struct list in_recalled; /* While a recall is under way and can still be answered. */
-    struct holder *holder;
-    struct lease_inode *inode;
-    enum lease_mode mode; /* Never LEASE_NONE. */
-    bool named;           /* During JOIN: the client still uses it. */
-    uint64_t recall;      /* 0: none is under way. */
-    enum lease_mode recall_keeps;
-    uint64_t recall_due_ms;
-};
-
-/* An inode that somebody holds, waits for, or that is quiet. */
-struct lease_inode
-{
-    struct list in_bucket;
-    struct list in_quiet;
-    inode_id id;
-    uint64_t quiet_until_ms; /* 0: not quiet. */
-    unsigned pins;           /* It is being worked on. */
-    struct list leases;
-    struct list waits;
-};
-
-/* A request waits for leases on up to LEASE_TOUCHED_MAX inodes. */
-struct ticket
-{
-    struct list in_all;
-    uint64_t number;
-    client_id client;
-    unsigned waits_count;
-    struct ticket_wait
-    {
-        struct list in_inode;
-        struct ticket *ticket;
-        struct lease_inode *inode;
-        enum lease_access access;
-    } waits[LEASE_TOUCHED_MAX];
-};
-
-struct lease_table
-{
-    bool in_grace;
-    uint64_t grace_until_ms;
-    uint32_t expected;    /* Holders of before the restart that are not back. */
-    uint64_t check_ms;    /* No term ends before; UINT64_MAX: there is no holder. */
-    uint64_t last_number; /* Of recalls and tickets. */
-    bool retry;           /* Something could not be told for want of memory. */
-    uint32_t holders;
-    struct lease_counters counters;
-    struct list all;      /* struct holder */
-    struct list recalled; /* struct lease, by recall_due_ms */
-    struct list quiet;    /* struct lease_inode, by quiet_until_ms */
-    struct list tickets;
-    struct list clients[CLIENT_BUCKETS];
-    struct list inodes[INODE_BUCKETS];
-};
-
-/* ---- Actions ------------------------------------------------------------------------------ */
-
-void lease_actions_init(struct lease_actions *out)
-{
-    memset(out, 0, sizeof(*out));
-}
-
-void lease_actions_free(struct lease_actions *out)
-{
-    free(out->items);
-    lease_actions_init(out);
-}
-
-static bool emit(struct lease_table *t, struct lease_actions *out, struct lease_action action)
-{
-    if (out->count == out->capacity) {
-        size_t capacity = out->capacity == 0 ? ACTIONS_MIN : 2 * out->capacity;
-        struct lease_action *items = realloc(out->items, capacity * sizeof(*items));
-
-        if (items == NULL) {
-            out->failed = t->retry = true;
-            return false;
-        }
-        out->items = items;
-        out->capacity = capacity;
-    }
-    out->items[out->count++] = action;
-    return true;
-}
-
-/* ---- Tables ------------------------------------------------------------------------------- */
-
-static uint64_t hash(uint64_t id)
-{
-    return (id * 0x9e3779b97f4a7c15U) >> 40;
-}
-
-static struct holder *find_holder(const struct lease_table *t, client_id id)
-{
-    LIST_FOREACH(node, &t->clients[hash(id) % CLIENT_BUCKETS])
-    {
-        struct holder *holder = LIST_ENTRY(node, struct holder, in_bucket);
-
-        if (holder->id == id) {
-            return holder;
-        }
-    }
-    return NULL;
-}
-
-static struct holder *add_holder(struct lease_table *t, client_id id)
-{
-    struct holder *holder = t->holders == LEASE_CLIENTS_MAX ? NULL : calloc(1, sizeof(*holder));
-
-    if (holder == NULL) {
-        return NULL;
-    }
-    holder->id = id;
-    list_init(&holder->in_bucket);
-    list_init(&holder->in_all);
-    list_init(&holder->leases);
-    list_push_front(&t->clients[hash(id) % CLIENT_BUCKETS], &holder->in_bucket);
-    list_push_back(&t->all, &holder->in_all);
-    t->holders++;
-    return holder;
-}
-
-static void free_holder(struct lease_table *t, struct holder *holder)
-{
-    CHECK(list_empty(&holder->leases) && holder->count == 0);
-    list_remove(&holder->in_bucket);
-    list_remove(&holder->in_all);
-    t->holders--;
-    free(holder);
-}
-
-static struct lease_inode *find_inode(const struct lease_table *t, inode_id id)
-{
-    LIST_FOREACH(node, &t->inodes[hash(id) % INODE_BUCKETS])
-    {
-        struct lease_inode *inode = LIST_ENTRY(node, struct lease_inode, in_bucket);
-
-        if (inode->id == id) {
-            return inode;
-        }
-    }
-    return NULL;
-}
-
-static struct lease_inode *get_inode(struct lease_table *t, inode_id id)
-{
-    struct lease_inode *inode = find_inode(t, id);
-
-    if (inode != NULL || (inode = calloc(1, sizeof(*inode))) == NULL) {
-        return inode;
-    }
-    inode->id = id;
-    list_init(&inode->in_bucket);
-    list_init(&inode->in_quiet);
-    list_init(&inode->leases);
-    list_init(&inode->waits);
-    list_push_front(&t->inodes[hash(id) % INODE_BUCKETS], &inode->in_bucket);
-    return inode;
-}
-
-static void free_inode_if_idle(struct lease_inode *inode)
-{
-    if (list_empty(&inode->leases) && list_empty(&inode->waits) && inode->quiet_until_ms == 0 &&
-        inode->pins == 0) {
-        list_remove(&inode->in_bucket);
-        free(inode);
-    }
-}
-
-static struct lease *find_lease(const struct lease_inode *inode, client_id client)
-{
-    LIST_FOREACH(node, &inode->leases)
-    {
-        struct lease *lease = LIST_ENTRY(node, struct lease, in_inode);
-
-        if (lease->holder->id == client) {
-            return lease;
-        }
-    }
-    return NULL;
-}
-
-static struct lease *add_lease(struct lease_table *t, struct lease_inode *inode,
-                               struct holder *holder, enum lease_mode mode)
-{
-    struct lease *lease = calloc(1, sizeof(*lease));
-
-    if (lease == NULL) {
-        return NULL;
-    }
-    lease->holder = holder;
-    lease->inode = inode;
-    lease->mode = mode;
-    list_init(&lease->in_inode);
-    list_init(&lease->in_holder);
-    list_init(&lease->in_recalled);
-    list_push_back(&inode->leases, &lease->in_inode);
-    list_push_back(&holder->leases, &lease->in_holder);
-    holder->count++;
-    t->counters.leases++;
-    return lease;
-}
-
-/* Takes it out of everything; who waits is not told. The inode stays. */
-static void remove_lease(struct lease_table *t, struct lease *lease)
-{
-    list_remove(&lease->in_inode);
-    list_remove(&lease->in_holder);
-    list_remove(&lease->in_recalled);
-    CHECK(lease->holder->count > 0 && t->counters.leases > 0);
-    lease->holder->count--;
-    t->counters.leases--;
-    free(lease);
-}
 
 /* ---- Conflicts ---------------------------------------------------------------------------- */
 
@@ -282,12 +41,12 @@ static void recall(struct lease_table *t, struct lease *lease, enum lease_mode k
         list_push_back(&t->recalled, &lease->in_recalled);
     }
     t->counters.recalled++;
-    (void)emit(t, out,
-               (struct lease_action){ .type = LEASE_RECALL,
-                                      .client = lease->holder->id,
-                                      .recall = lease->recall,
-                                      .inode = lease->inode->id,
-                                      .keeps = keeps });
+    (void)lease_emit(t, out,
+                     (struct lease_action){ .type = LEASE_RECALL,
+                                            .client = lease->holder->id,
+                                            .recall = lease->recall,
+                                            .inode = lease->inode->id,
+                                            .keeps = keeps });
 }
 
 static void make_quiet(struct lease_table *t, struct lease_inode *inode, uint64_t now_ms)
@@ -320,17 +79,6 @@ static void recall_conflicting(struct lease_table *t, struct lease_inode *inode,
 
 /* ---- Tickets ------------------------------------------------------------------------------ */
 
-static void free_ticket(struct lease_table *t, struct ticket *ticket)
-{
-    list_remove(&ticket->in_all);
-    for (unsigned i = 0; i < ticket->waits_count; i++) {
-        list_remove(&ticket->waits[i].in_inode);
-        free_inode_if_idle(ticket->waits[i].inode);
-    }
-    t->counters.tickets--;
-    free(ticket);
-}
-
 static bool is_ready(const struct lease_table *t, const struct ticket *ticket)
 {
     if (t->in_grace) {
@@ -347,8 +95,9 @@ static bool is_ready(const struct lease_table *t, const struct ticket *ticket)
 /* The request is to be tried again. Without memory to say so, later. */
 static void end_ticket(struct lease_table *t, struct ticket *ticket, struct lease_actions *out)
 {
-    if (emit(t, out, (struct lease_action){ .type = LEASE_READY, .ticket = ticket->number })) {
-        free_ticket(t, ticket);
+    if (lease_emit(t, out,
+                   (struct lease_action){ .type = LEASE_READY, .ticket = ticket->number })) {
+        lease_free_ticket(t, ticket);
     }
 }
 
@@ -377,7 +126,7 @@ static void wake(struct lease_table *t, struct lease_inode *inode, struct lease_
         list_push_back(&inode->waits, node);
     }
     inode->pins--;
-    free_inode_if_idle(inode);
+    lease_free_inode_if_idle(inode);
 }
 
 static void wake_all(struct lease_table *t, struct lease_actions *out)
@@ -405,9 +154,9 @@ static struct ticket *new_ticket(struct lease_table *t, client_id client,
     for (unsigned i = 0; i < touched_count; i++) {
         struct ticket_wait *wait = &ticket->waits[i];
 
-        wait->inode = get_inode(t, touched[i].inode);
+        wait->inode = lease_get_inode(t, touched[i].inode);
         if (wait->inode == NULL) {
-            free_ticket(t, ticket);
+            lease_free_ticket(t, ticket);
             return NULL;
         }
         wait->ticket = ticket;
@@ -428,7 +177,7 @@ enum lease_verdict lease_acquire(struct lease_table *t, uint64_t now_ms, client_
 
     CHECK(touched_count <= LEASE_TOUCHED_MAX);
     for (unsigned i = 0; i < touched_count && !wait; i++) {
-        const struct lease_inode *inode = find_inode(t, touched[i].inode);
+        const struct lease_inode *inode = lease_find_inode(t, touched[i].inode);
 
         wait = inode != NULL && conflicts(inode, client, touched[i].access);
     }
@@ -454,7 +203,7 @@ void lease_ticket_drop(struct lease_table *t, uint64_t number)
         struct ticket *ticket = LIST_ENTRY(node, struct ticket, in_all);
 
         if (ticket->number == number) {
-            free_ticket(t, ticket);
+            lease_free_ticket(t, ticket);
             return;
         }
     }
@@ -477,8 +226,8 @@ static bool fits_beside_others(const struct lease_inode *inode, client_id client
 
 enum lease_mode lease_told(const struct lease_table *t, client_id client, inode_id id)
 {
-    const struct lease_inode *inode = find_inode(t, id);
-    const struct lease *lease = inode == NULL ? NULL : find_lease(inode, client);
+    const struct lease_inode *inode = lease_find_inode(t, id);
+    const struct lease *lease = inode == NULL ? NULL : lease_find(inode, client);
 
     /* While it is being recalled the client decides what remains, and says so. */
     return lease == NULL || lease->recall != 0 || lease->holder->fenced ? LEASE_NONE : lease->mode;
@@ -487,18 +236,18 @@ enum lease_mode lease_told(const struct lease_table *t, client_id client, inode_
 enum lease_mode lease_grant(struct lease_table *t, uint64_t now_ms, client_id client, inode_id id,
                             enum lease_mode wanted, bool eager, bool others_open, bool others_write)
 {
-    struct holder *holder = find_holder(t, client);
+    struct holder *holder = lease_find_holder(t, client);
     enum lease_mode had = lease_told(t, client, id);
     struct lease_inode *inode;
     struct lease *lease;
 
-    if (had >= wanted || !may_be_granted(t, holder) || (inode = get_inode(t, id)) == NULL) {
+    if (had >= wanted || !may_be_granted(t, holder) || (inode = lease_get_inode(t, id)) == NULL) {
         return had;
     }
-    lease = find_lease(inode, client);
+    lease = lease_find(inode, client);
     if ((lease != NULL && lease->recall != 0) || !list_empty(&inode->waits) ||
         !fits_beside_others(inode, client, wanted, others_open, others_write)) {
-        free_inode_if_idle(inode);
+        lease_free_inode_if_idle(inode);
         return had;
     }
     if (!eager && inode->quiet_until_ms > now_ms) {
@@ -506,11 +255,11 @@ enum lease_mode lease_grant(struct lease_table *t, uint64_t now_ms, client_id cl
         return had;
     }
     if (lease == NULL && t->counters.leases < LEASES_MAX) {
-        lease = add_lease(t, inode, holder, wanted);
+        lease = lease_add(t, inode, holder, wanted);
     }
     if (lease == NULL) {
         t->counters.refused_full++;
-        free_inode_if_idle(inode);
+        lease_free_inode_if_idle(inode);
         return LEASE_NONE;
     }
     lease->mode = wanted;
@@ -520,29 +269,29 @@ enum lease_mode lease_grant(struct lease_table *t, uint64_t now_ms, client_id cl
 
 enum lease_mode lease_held_by(const struct lease_table *t, client_id client, inode_id id)
 {
-    const struct lease_inode *inode = find_inode(t, id);
-    const struct lease *lease = inode == NULL ? NULL : find_lease(inode, client);
+    const struct lease_inode *inode = lease_find_inode(t, id);
+    const struct lease *lease = inode == NULL ? NULL : lease_find(inode, client);
 
     return lease == NULL || lease->holder->fenced ? LEASE_NONE : lease->mode;
 }
 
 bool lease_written_elsewhere(const struct lease_table *t, client_id client, inode_id id)
 {
-    const struct lease_inode *inode = find_inode(t, id);
+    const struct lease_inode *inode = lease_find_inode(t, id);
 
     return inode != NULL && conflicts(inode, client, ACCESS_READ);
 }
 
 void lease_forget_inode(struct lease_table *t, inode_id id, struct lease_actions *out)
 {
-    struct lease_inode *inode = find_inode(t, id);
+    struct lease_inode *inode = lease_find_inode(t, id);
 
     if (inode == NULL) {
         return;
     }
     LIST_FOREACH_SAFE(node, &inode->leases)
     {
-        remove_lease(t, LIST_ENTRY(node, struct lease, in_inode));
+        lease_remove(t, LIST_ENTRY(node, struct lease, in_inode));
     }
     wake(t, inode, out);
 }
@@ -556,7 +305,7 @@ static void lower(struct lease_table *t, struct lease *lease, enum lease_mode mo
     struct lease_inode *inode = lease->inode;
 
     if (mode == LEASE_NONE) {
-        remove_lease(t, lease);
+        lease_remove(t, lease);
     } else if (mode < lease->mode) {
         lease->mode = mode;
     }
@@ -575,8 +324,8 @@ static void drop_all(struct lease_table *t, struct holder *holder, struct lease_
 static void on_return(struct lease_table *t, const struct lease_event *event,
                       struct lease_actions *out)
 {
-    struct lease_inode *inode = find_inode(t, event->inode);
-    struct lease *lease = inode == NULL ? NULL : find_lease(inode, event->client);
+    struct lease_inode *inode = lease_find_inode(t, event->inode);
+    struct lease *lease = inode == NULL ? NULL : lease_find(inode, event->client);
     enum lease_mode keeps = event->keeps;
 
     if (lease == NULL || lease->holder->fenced) {
@@ -611,12 +360,13 @@ static void end_grace_if_due(struct lease_table *t, uint64_t now_ms, struct leas
         struct holder *holder = LIST_ENTRY(node, struct holder, in_all);
 
         if (holder->expected) {
-            (void)emit(t, out, (struct lease_action){ .type = LEASE_FORGET, .client = holder->id });
-            free_holder(t, holder);
+            (void)lease_emit(t, out,
+                             (struct lease_action){ .type = LEASE_FORGET, .client = holder->id });
+            lease_free_holder(t, holder);
         }
     }
     t->expected = 0;
-    (void)emit(t, out, (struct lease_action){ .type = LEASE_GRACE_OVER });
+    (void)lease_emit(t, out, (struct lease_action){ .type = LEASE_GRACE_OVER });
     /* Whoever waited for the grace has recalled nothing yet: when it asks again, it will. */
     LIST_FOREACH_SAFE(node, &t->tickets)
     {
@@ -632,17 +382,17 @@ static bool join_one(struct lease_table *t, struct holder *holder, const struct 
     struct lease *lease;
 
     if (holder->fenced || held->mode == LEASE_NONE || held->mode > LEASE_W ||
-        (inode = get_inode(t, held->inode)) == NULL) {
+        (inode = lease_get_inode(t, held->inode)) == NULL) {
         return false;
     }
-    lease = find_lease(inode, holder->id);
+    lease = lease_find(inode, holder->id);
     /* After a restart its word is all there is; others' words decide whether it can be true. */
     if (lease == NULL && was_expected && t->in_grace && t->counters.leases < LEASES_MAX &&
         fits_beside_others(inode, holder->id, held->mode, false, false)) {
-        lease = add_lease(t, inode, holder, held->mode);
+        lease = lease_add(t, inode, holder, held->mode);
     }
     if (lease == NULL) {
-        free_inode_if_idle(inode);
+        lease_free_inode_if_idle(inode);
         return false;
     }
     lease->mode = held->mode < lease->mode ? held->mode : lease->mode;
@@ -687,21 +437,21 @@ static void note_term(struct lease_table *t, const struct holder *holder)
 static void on_join(struct lease_table *t, const struct lease_event *event,
                     struct lease_actions *out)
 {
-    struct holder *holder = find_holder(t, event->client);
+    struct holder *holder = lease_find_holder(t, event->client);
     bool was_expected = holder != NULL && holder->expected;
 
     if (holder != NULL && event->number < holder->join_number) {
         return;
     }
     if (holder == NULL && event->caches) {
-        holder = add_holder(t, event->client);
+        holder = lease_add_holder(t, event->client);
     }
     for (size_t i = 0; i < event->held_count; i++) {
         if (holder == NULL || !join_one(t, holder, &event->held[i], was_expected)) {
-            (void)emit(t, out,
-                       (struct lease_action){ .type = LEASE_LOST,
-                                              .client = event->client,
-                                              .inode = event->held[i].inode });
+            (void)lease_emit(t, out,
+                             (struct lease_action){ .type = LEASE_LOST,
+                                                    .client = event->client,
+                                                    .inode = event->held[i].inode });
         }
     }
     if (holder == NULL) {
@@ -718,8 +468,8 @@ static void on_join(struct lease_table *t, const struct lease_event *event,
     }
     note_term(t, holder);
     if (holder->caches && !holder->persisted && !holder->persisting) {
-        holder->persisting =
-            emit(t, out, (struct lease_action){ .type = LEASE_PERSIST, .client = holder->id });
+        holder->persisting = lease_emit(
+            t, out, (struct lease_action){ .type = LEASE_PERSIST, .client = holder->id });
     }
     end_grace_if_due(t, event->now_ms, out);
 }
@@ -730,18 +480,19 @@ static void forget(struct lease_table *t, struct holder *holder, struct lease_ac
     drop_all(t, holder, out);
     t->expected -= holder->expected;
     if (holder->persisted || holder->persisting) {
-        (void)emit(t, out, (struct lease_action){ .type = LEASE_FORGET, .client = holder->id });
+        (void)lease_emit(t, out,
+                         (struct lease_action){ .type = LEASE_FORGET, .client = holder->id });
     }
-    free_holder(t, holder);
+    lease_free_holder(t, holder);
 }
 
 static void expire(struct lease_table *t, struct holder *holder, uint64_t now_ms,
                    struct lease_actions *out)
 {
     t->counters.expired += holder->count;
-    (void)emit(t, out,
-               (struct lease_action){
-                   .type = LEASE_EXPIRED, .client = holder->id, .count = holder->count });
+    (void)lease_emit(t, out,
+                     (struct lease_action){
+                         .type = LEASE_EXPIRED, .client = holder->id, .count = holder->count });
     if (!holder->fenced || !holder->joined) {
         forget(t, holder, out);
         return;
@@ -761,7 +512,7 @@ static void fence(struct lease_table *t, struct holder *holder, struct lease_act
     {
         list_remove(&LIST_ENTRY(node, struct lease, in_holder)->in_recalled);
     }
-    (void)emit(t, out, (struct lease_action){ .type = LEASE_FENCE, .client = holder->id });
+    (void)lease_emit(t, out, (struct lease_action){ .type = LEASE_FENCE, .client = holder->id });
 }
 
 static void end_terms(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
@@ -801,22 +552,6 @@ static void on_tick(struct lease_table *t, uint64_t now_ms, struct lease_actions
     }
 }
 
-static void end_quiet(struct lease_table *t, uint64_t now_ms)
-{
-    struct list *node;
-
-    while ((node = list_front(&t->quiet)) != NULL) {
-        struct lease_inode *inode = LIST_ENTRY(node, struct lease_inode, in_quiet);
-
-        if (inode->quiet_until_ms > now_ms) {
-            return;
-        }
-        list_remove(node);
-        inode->quiet_until_ms = 0;
-        free_inode_if_idle(inode);
-    }
-}
-
 /* ---- The public face ---------------------------------------------------------------------- */
 
 static void check_invariants(const struct lease_table *t)
@@ -830,10 +565,10 @@ static void check_invariants(const struct lease_table *t)
 
 void lease_step(struct lease_table *t, const struct lease_event *event, struct lease_actions *out)
 {
-    struct holder *holder = find_holder(t, event->client);
+    struct holder *holder = lease_find_holder(t, event->client);
 
     check_invariants(t);
-    end_quiet(t, event->now_ms);
+    lease_end_quiet(t, event->now_ms);
     switch (event->type) {
     case LEASE_JOIN:
         on_join(t, event, out);
@@ -864,7 +599,7 @@ void lease_step(struct lease_table *t, const struct lease_event *event, struct l
 
 bool lease_heard(struct lease_table *t, client_id client, uint64_t now_ms)
 {
-    struct holder *holder = find_holder(t, client);
+    struct holder *holder = lease_find_holder(t, client);
 
     if (holder == NULL) {
         return true;
@@ -903,64 +638,4 @@ void lease_count(const struct lease_table *t, struct lease_counters *counters)
 {
     *counters = t->counters;
     counters->clients = t->holders;
-}
-
-struct lease_table *lease_table_new(const struct lease_options *options)
-{
-    struct lease_table *t = calloc(1, sizeof(*t));
-
-    if (t == NULL) {
-        return NULL;
-    }
-    list_init(&t->all);
-    list_init(&t->recalled);
-    list_init(&t->quiet);
-    list_init(&t->tickets);
-    for (uint32_t i = 0; i < CLIENT_BUCKETS; i++) {
-        list_init(&t->clients[i]);
-    }
-    for (uint32_t i = 0; i < INODE_BUCKETS; i++) {
-        list_init(&t->inodes[i]);
-    }
-    t->check_ms = UINT64_MAX;
-    t->in_grace = options->expected_count > 0;
-    t->grace_until_ms = options->now_ms + LEASE_MS;
-    for (size_t i = 0; i < options->expected_count; i++) {
-        struct holder *holder = add_holder(t, options->expected[i]);
-
-        if (holder == NULL) {
-            lease_table_free(t);
-            return NULL;
-        }
-        holder->expected = holder->persisted = true;
-        t->expected++;
-    }
-    return t;
-}
-
-void lease_table_free(struct lease_table *t)
-{
-    struct list *node;
-
-    if (t == NULL) {
-        return;
-    }
-    while ((node = list_front(&t->tickets)) != NULL) {
-        free_ticket(t, LIST_ENTRY(node, struct ticket, in_all));
-    }
-    while ((node = list_front(&t->all)) != NULL) {
-        struct holder *holder = LIST_ENTRY(node, struct holder, in_all);
-
-        LIST_FOREACH_SAFE(at, &holder->leases)
-        {
-            struct lease *lease = LIST_ENTRY(at, struct lease, in_holder);
-            struct lease_inode *inode = lease->inode;
-
-            remove_lease(t, lease);
-            free_inode_if_idle(inode);
-        }
-        free_holder(t, holder);
-    }
-    end_quiet(t, UINT64_MAX);
-    free(t);
 }

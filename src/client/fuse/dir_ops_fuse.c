@@ -201,26 +201,23 @@ static void advance(struct dir_op *op)
 }
 
 /* A directory that was read from end to end under one lease has no other names. */
-static void learn_names(struct dir_op *op)
+void mount_learn_page(struct mount *m, inode_id directory, uint64_t listing,
+                      const Morsel__ReaddirReply *page)
 {
-    struct meta_cache *cache = op->base.mount->client->cache;
-    struct dir *dir = op->dir;
+    struct meta_cache *cache = m->client->cache;
     char name[NAME_BYTES_MAX + 1];
 
-    if (dir->page_first == 2) {
-        dir->listing = meta_cache_listing(cache, dir->inode);
-    }
-    for (size_t i = 0; dir->listing != 0 && i < dir->page->n_entries; i++) {
-        const Morsel__DirectoryEntry *entry = dir->page->entries[i];
+    for (size_t i = 0; listing != 0 && i < page->n_entries; i++) {
+        const Morsel__DirectoryEntry *entry = page->entries[i];
 
         if (entry->name.len <= NAME_BYTES_MAX) {
             memcpy(name, entry->name.data, entry->name.len);
             name[entry->name.len] = '\0';
-            meta_cache_learn_name(cache, dir->inode, name, entry->inode);
+            meta_cache_learn_name(cache, directory, name, entry->inode);
         }
     }
-    if (dir->page->end) {
-        meta_cache_listed(cache, dir->inode, dir->listing);
+    if (page->end) {
+        meta_cache_listed(cache, directory, listing);
     }
 }
 
@@ -252,7 +249,10 @@ static void on_page(struct meta_call *call, int status, void *message)
     if (dir->page->n_entries == 0) {
         dir->page->end = true; /* Whatever the manager says, there is nothing to go on behind. */
     }
-    learn_names(op);
+    if (dir->page_first == 2) {
+        dir->listing = meta_cache_listing(op->base.mount->client->cache, dir->inode);
+    }
+    mount_learn_page(op->base.mount, dir->inode, dir->listing, dir->page);
     advance(op);
 }
 

@@ -436,6 +436,7 @@ static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable)
         return;
     }
     op->base.cancel = flush_cancel;
+    op->flush.behind = !durable && !file_is_shared(handle_of(fi)->file);
     rv = file_flush_start(&op->flush, handle_of(fi)->file, handle_of(fi), durable, on_flushed);
     if (rv != 0) {
         mount_op_fail(&op->base, rv);

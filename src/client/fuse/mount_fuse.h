@@ -41,6 +41,7 @@ struct mount
     bool mounted;
     bool drops_names;          /* The kernel can be told to look up all names again. */
     struct list drops;         /* struct kernel_drop: what the kernel is to drop next. */
+    unsigned prefetches;       /* Directories that are being read ahead. */
     unsigned batches;          /* Of them, in the pool. */
     uint32_t never_twice;      /* For times that no two GETATTRs have in common; see
                                   mount_stat_by_handle(). */
@@ -107,6 +108,15 @@ double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr);
  * handle and is told the truth. */
 void mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, double *seconds);
 
+/* Put what a page of a directory says into the table. `listing` is meta_cache_listing() of the time
+ * of the first page. */
+void mount_learn_page(struct mount *m, inode_id directory, uint64_t listing,
+                      const Morsel__ReaddirReply *page);
+
+/* A look-up in the directory had to ask the manager: perhaps it is worth reading as a whole
+ * (dir_prefetch_fuse.c). */
+void mount_prefetch(struct mount *m, inode_id directory);
+
 /* invalidate_fuse.c: what the kernel is to drop (client->kernel). */
 void mount_kernel_drop(void *mount, struct kernel_drop *drop);
 
@@ -130,6 +140,9 @@ bool mount_take_tmpfile(struct mount *m, const struct fuse_buf *buf);
 /* True while the only request under way waits for the manager: its answer comes within
  * microseconds, and its sender sleeps until then. */
 bool mount_awaits_manager(const struct mount *m);
+
+/* Let the kernel read ahead by whole requests, where we are permitted to say so. */
+void mount_raise_read_ahead(const char *mountpoint);
 
 /* Stop taking requests. */
 void mount_stop(struct mount *m);

@@ -91,6 +91,7 @@ static void on_looked_up(struct meta_call *call, int status, void *message)
     struct name_op *op = CONTAINER_OF((struct mount_op *)call->data, struct name_op, base);
     Morsel__Node *node = message;
 
+    mount_prefetch(op->base.mount, op->parent);
     if (status == MORSEL_NOENT) {
         meta_cache_learn_name(cache_of(&op->base), op->parent, op->name, INODE_NONE);
     } else if (status == 0 && node->attr != NULL && !is_dots(op->name)) {

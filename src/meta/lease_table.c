@@ -1,0 +1,256 @@
+#include "meta/lease_table.h"
+
+#include "common/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ACTIONS_MIN = 16 };
+
+/* ---- Actions ------------------------------------------------------------------------------ */
+
+void lease_actions_init(struct lease_actions *out)
+{
+    memset(out, 0, sizeof(*out));
+}
+
+void lease_actions_free(struct lease_actions *out)
+{
+    free(out->items);
+    lease_actions_init(out);
+}
+
+bool lease_emit(struct lease_table *t, struct lease_actions *out, struct lease_action action)
+{
+    if (out->count == out->capacity) {
+        size_t capacity = out->capacity == 0 ? ACTIONS_MIN : 2 * out->capacity;
+        struct lease_action *items = realloc(out->items, capacity * sizeof(*items));
+
+        if (items == NULL) {
+            out->failed = t->retry = true;
+            return false;
+        }
+        out->items = items;
+        out->capacity = capacity;
+    }
+    out->items[out->count++] = action;
+    return true;
+}
+
+/* ---- Tables ------------------------------------------------------------------------------- */
+
+static uint64_t hash(uint64_t id)
+{
+    return (id * 0x9e3779b97f4a7c15U) >> 40;
+}
+
+struct holder *lease_find_holder(const struct lease_table *t, client_id id)
+{
+    LIST_FOREACH(node, &t->clients[hash(id) % LEASE_CLIENT_BUCKETS])
+    {
+        struct holder *holder = LIST_ENTRY(node, struct holder, in_bucket);
+
+        if (holder->id == id) {
+            return holder;
+        }
+    }
+    return NULL;
+}
+
+struct holder *lease_add_holder(struct lease_table *t, client_id id)
+{
+    struct holder *holder = t->holders == LEASE_CLIENTS_MAX ? NULL : calloc(1, sizeof(*holder));
+
+    if (holder == NULL) {
+        return NULL;
+    }
+    holder->id = id;
+    list_init(&holder->in_bucket);
+    list_init(&holder->in_all);
+    list_init(&holder->leases);
+    list_push_front(&t->clients[hash(id) % LEASE_CLIENT_BUCKETS], &holder->in_bucket);
+    list_push_back(&t->all, &holder->in_all);
+    t->holders++;
+    return holder;
+}
+
+void lease_free_holder(struct lease_table *t, struct holder *holder)
+{
+    CHECK(list_empty(&holder->leases) && holder->count == 0);
+    list_remove(&holder->in_bucket);
+    list_remove(&holder->in_all);
+    t->holders--;
+    free(holder);
+}
+
+struct lease_inode *lease_find_inode(const struct lease_table *t, inode_id id)
+{
+    LIST_FOREACH(node, &t->inodes[hash(id) % LEASE_INODE_BUCKETS])
+    {
+        struct lease_inode *inode = LIST_ENTRY(node, struct lease_inode, in_bucket);
+
+        if (inode->id == id) {
+            return inode;
+        }
+    }
+    return NULL;
+}
+
+struct lease_inode *lease_get_inode(struct lease_table *t, inode_id id)
+{
+    struct lease_inode *inode = lease_find_inode(t, id);
+
+    if (inode != NULL || (inode = calloc(1, sizeof(*inode))) == NULL) {
+        return inode;
+    }
+    inode->id = id;
+    list_init(&inode->in_bucket);
+    list_init(&inode->in_quiet);
+    list_init(&inode->leases);
+    list_init(&inode->waits);
+    list_push_front(&t->inodes[hash(id) % LEASE_INODE_BUCKETS], &inode->in_bucket);
+    return inode;
+}
+
+void lease_free_inode_if_idle(struct lease_inode *inode)
+{
+    if (list_empty(&inode->leases) && list_empty(&inode->waits) && inode->quiet_until_ms == 0 &&
+        inode->pins == 0) {
+        list_remove(&inode->in_bucket);
+        free(inode);
+    }
+}
+
+struct lease *lease_find(const struct lease_inode *inode, client_id client)
+{
+    LIST_FOREACH(node, &inode->leases)
+    {
+        struct lease *lease = LIST_ENTRY(node, struct lease, in_inode);
+
+        if (lease->holder->id == client) {
+            return lease;
+        }
+    }
+    return NULL;
+}
+
+struct lease *lease_add(struct lease_table *t, struct lease_inode *inode, struct holder *holder,
+                        enum lease_mode mode)
+{
+    struct lease *lease = calloc(1, sizeof(*lease));
+
+    if (lease == NULL) {
+        return NULL;
+    }
+    lease->holder = holder;
+    lease->inode = inode;
+    lease->mode = mode;
+    list_init(&lease->in_inode);
+    list_init(&lease->in_holder);
+    list_init(&lease->in_recalled);
+    list_push_back(&inode->leases, &lease->in_inode);
+    list_push_back(&holder->leases, &lease->in_holder);
+    holder->count++;
+    t->counters.leases++;
+    return lease;
+}
+
+void lease_remove(struct lease_table *t, struct lease *lease)
+{
+    list_remove(&lease->in_inode);
+    list_remove(&lease->in_holder);
+    list_remove(&lease->in_recalled);
+    CHECK(lease->holder->count > 0 && t->counters.leases > 0);
+    lease->holder->count--;
+    t->counters.leases--;
+    free(lease);
+}
+
+void lease_free_ticket(struct lease_table *t, struct ticket *ticket)
+{
+    list_remove(&ticket->in_all);
+    for (unsigned i = 0; i < ticket->waits_count; i++) {
+        list_remove(&ticket->waits[i].in_inode);
+        lease_free_inode_if_idle(ticket->waits[i].inode);
+    }
+    t->counters.tickets--;
+    free(ticket);
+}
+
+void lease_end_quiet(struct lease_table *t, uint64_t now_ms)
+{
+    struct list *node;
+
+    while ((node = list_front(&t->quiet)) != NULL) {
+        struct lease_inode *inode = LIST_ENTRY(node, struct lease_inode, in_quiet);
+
+        if (inode->quiet_until_ms > now_ms) {
+            return;
+        }
+        list_remove(node);
+        inode->quiet_until_ms = 0;
+        lease_free_inode_if_idle(inode);
+    }
+}
+
+/* ---- Beginning and end -------------------------------------------------------------------- */
+
+struct lease_table *lease_table_new(const struct lease_options *options)
+{
+    struct lease_table *t = calloc(1, sizeof(*t));
+
+    if (t == NULL) {
+        return NULL;
+    }
+    list_init(&t->all);
+    list_init(&t->recalled);
+    list_init(&t->quiet);
+    list_init(&t->tickets);
+    for (uint32_t i = 0; i < LEASE_CLIENT_BUCKETS; i++) {
+        list_init(&t->clients[i]);
+    }
+    for (uint32_t i = 0; i < LEASE_INODE_BUCKETS; i++) {
+        list_init(&t->inodes[i]);
+    }
+    t->check_ms = UINT64_MAX;
+    t->in_grace = options->expected_count > 0;
+    t->grace_until_ms = options->now_ms + LEASE_MS;
+    for (size_t i = 0; i < options->expected_count; i++) {
+        struct holder *holder = lease_add_holder(t, options->expected[i]);
+
+        if (holder == NULL) {
+            lease_table_free(t);
+            return NULL;
+        }
+        holder->expected = holder->persisted = true;
+        t->expected++;
+    }
+    return t;
+}
+
+void lease_table_free(struct lease_table *t)
+{
+    struct list *node;
+
+    if (t == NULL) {
+        return;
+    }
+    while ((node = list_front(&t->tickets)) != NULL) {
+        lease_free_ticket(t, LIST_ENTRY(node, struct ticket, in_all));
+    }
+    while ((node = list_front(&t->all)) != NULL) {
+        struct holder *holder = LIST_ENTRY(node, struct holder, in_all);
+
+        LIST_FOREACH_SAFE(at, &holder->leases)
+        {
+            struct lease *lease = LIST_ENTRY(at, struct lease, in_holder);
+            struct lease_inode *inode = lease->inode;
+
+            lease_remove(t, lease);
+            lease_free_inode_if_idle(inode);
+        }
+        lease_free_holder(t, holder);
+    }
+    lease_end_quiet(t, UINT64_MAX);
+    free(t);
+}

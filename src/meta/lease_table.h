@@ -1,0 +1,116 @@
+/* The tables of the lease core: clients, inodes, leases, requests that wait. For lease.c and
+ * lease_table.c only; lease.h is the interface. Pure. */
+#ifndef MORSEL_META_LEASE_TABLE_H
+#define MORSEL_META_LEASE_TABLE_H
+
+#include "common/list.h"
+#include "meta/lease.h"
+
+enum { LEASE_INODE_BUCKETS = 1 << 16, LEASE_CLIENT_BUCKETS = 1 << 10 };
+
+/* A client that may hold leases. */
+struct holder
+{
+    struct list in_bucket;
+    struct list in_all;
+    client_id id;
+    bool joined;   /* It has said what it holds, and is served. */
+    bool expected; /* Durable before the restart, and not heard of since. */
+    bool caches;
+    bool persisting, persisted;
+    bool fenced; /* Its leases end with its term; until then it is granted nothing. */
+    uint64_t heard_ms;
+    uint64_t join_number; /* Of its newest JOIN. */
+    struct list leases;
+    uint64_t count;
+};
+
+/* One client holds one inode. */
+struct lease
+{
+    struct list in_inode;
+    struct list in_holder;
+    struct list in_recalled; /* While a recall is under way and can still be answered. */
+    struct holder *holder;
+    struct lease_inode *inode;
+    enum lease_mode mode; /* Never LEASE_NONE. */
+    bool named;           /* During JOIN: the client still uses it. */
+    uint64_t recall;      /* 0: none is under way. */
+    enum lease_mode recall_keeps;
+    uint64_t recall_due_ms;
+};
+
+/* An inode that somebody holds, waits for, or that is quiet. */
+struct lease_inode
+{
+    struct list in_bucket;
+    struct list in_quiet;
+    inode_id id;
+    uint64_t quiet_until_ms; /* 0: not quiet. */
+    unsigned pins;           /* It is being worked on. */
+    struct list leases;
+    struct list waits;
+};
+
+/* A request waits for leases on up to LEASE_TOUCHED_MAX inodes. */
+struct ticket
+{
+    struct list in_all;
+    uint64_t number;
+    client_id client;
+    unsigned waits_count;
+    struct ticket_wait
+    {
+        struct list in_inode;
+        struct ticket *ticket;
+        struct lease_inode *inode;
+        enum lease_access access;
+    } waits[LEASE_TOUCHED_MAX];
+};
+
+struct lease_table
+{
+    bool in_grace;
+    uint64_t grace_until_ms;
+    uint32_t expected;    /* Holders of before the restart that are not back. */
+    uint64_t check_ms;    /* No term ends before; UINT64_MAX: there is no holder. */
+    uint64_t last_number; /* Of recalls and tickets. */
+    bool retry;           /* Something could not be told for want of memory. */
+    uint32_t holders;
+    struct lease_counters counters;
+    struct list all;      /* struct holder */
+    struct list recalled; /* struct lease, by recall_due_ms */
+    struct list quiet;    /* struct lease_inode, by quiet_until_ms */
+    struct list tickets;
+    struct list clients[LEASE_CLIENT_BUCKETS];
+    struct list inodes[LEASE_INODE_BUCKETS];
+};
+
+/* Note something for the host. False: no memory; t->retry says so. */
+bool lease_emit(struct lease_table *t, struct lease_actions *out, struct lease_action action);
+
+/* NULL: unknown. */
+struct holder *lease_find_holder(const struct lease_table *t, client_id id);
+struct lease_inode *lease_find_inode(const struct lease_table *t, inode_id id);
+struct lease *lease_find(const struct lease_inode *inode, client_id client);
+
+/* NULL: no memory, or at the limit. */
+struct holder *lease_add_holder(struct lease_table *t, client_id id);
+struct lease_inode *lease_get_inode(struct lease_table *t, inode_id id);
+struct lease *lease_add(struct lease_table *t, struct lease_inode *inode, struct holder *holder,
+                        enum lease_mode mode);
+
+/* Its leases must be gone. */
+void lease_free_holder(struct lease_table *t, struct holder *holder);
+void lease_free_inode_if_idle(struct lease_inode *inode);
+
+/* Takes it out of everything; who waits is not told. The inode stays. */
+void lease_remove(struct lease_table *t, struct lease *lease);
+
+/* A ticket and its places among those who wait. */
+void lease_free_ticket(struct lease_table *t, struct ticket *ticket);
+
+/* Inodes that have been quiet for long enough are so no more. */
+void lease_end_quiet(struct lease_table *t, uint64_t now_ms);
+
+#endif
