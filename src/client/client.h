@@ -82,6 +82,9 @@ struct client
     struct list untold; /* struct file: opened without asking, and the manager does not know yet. */
     uint64_t shared_due_ms; /* Shared files are looked after. */
     struct client_kernel kernel;
+    unsigned kernel_drops;               /* Under way. */
+    void (*idle)(struct client *client); /* While closing: the last of them has ended. */
+    void *leaving;
     void (*ready)(void *data, int status, const char *text); /* Once, for the first answer. */
     void *ready_data;
     int64_t clock_offset_ns; /* Manager's wall clock minus ours. */

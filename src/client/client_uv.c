@@ -573,15 +573,28 @@ struct leaving
     void *data;
 };
 
-static void on_rpc_closed(void *data)
+static void on_idle(struct client *client)
 {
-    struct leaving *leaving = data;
+    struct leaving *leaving = client->leaving;
 
-    client_free(leaving->client);
+    client_free(client);
     if (leaving->closed != NULL) {
         leaving->closed(leaving->data);
     }
     free(leaving);
+}
+
+static void on_rpc_closed(void *data)
+{
+    struct leaving *leaving = data;
+    struct client *client = leaving->client;
+
+    client->leaving = leaving;
+    if (client->kernel_drops == 0) {
+        on_idle(client);
+    } else {
+        client->idle = on_idle; /* The kernel has not answered yet. */
+    }
 }
 
 static void on_left(struct rpc_call *call, int status, struct rpc_reply *reply)

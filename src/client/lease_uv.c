@@ -70,6 +70,7 @@ void lease_answered(struct client *client, uint64_t sent_ns)
 
 static void kernel_drop(struct client *client, struct kernel_drop *drop)
 {
+    client->kernel_drops++;
     if (client->kernel.drop != NULL && (drop->attr || drop->pages || drop->names)) {
         list_init(&drop->node);
         client->kernel.drop(client->kernel.data, drop);
@@ -78,22 +79,42 @@ static void kernel_drop(struct client *client, struct kernel_drop *drop)
     }
 }
 
+/* The last answer of the kernel may be what a closing client waits for. */
+static void kernel_dropped(struct client *client)
+{
+    CHECK(client->kernel_drops > 0);
+    if (--client->kernel_drops == 0 && client->idle != NULL) {
+        client->idle(client);
+    }
+}
+
+struct quiet_drop
+{
+    struct kernel_drop drop;
+    struct client *client;
+};
+
 static void on_dropped(struct kernel_drop *drop)
 {
-    free(drop);
+    struct quiet_drop *quiet = CONTAINER_OF(drop, struct quiet_drop, drop);
+    struct client *client = quiet->client;
+
+    free(quiet);
+    kernel_dropped(client);
 }
 
 /* Without an answer to anybody. */
 static void kernel_drop_quietly(struct client *client, inode_id inode, bool names)
 {
-    struct kernel_drop *drop = calloc(1, sizeof(*drop));
+    struct quiet_drop *quiet = calloc(1, sizeof(*quiet));
 
-    if (drop != NULL) {
-        drop->inode = inode;
-        drop->attr = drop->pages = inode != INODE_NONE;
-        drop->names = names;
-        drop->done = on_dropped;
-        kernel_drop(client, drop);
+    if (quiet != NULL) {
+        quiet->client = client;
+        quiet->drop.inode = inode;
+        quiet->drop.attr = quiet->drop.pages = inode != INODE_NONE;
+        quiet->drop.names = names;
+        quiet->drop.done = on_dropped;
+        kernel_drop(client, &quiet->drop);
     }
 }
 
@@ -152,6 +173,7 @@ static void on_kernel_dropped(struct kernel_drop *drop)
     client->counters.recalls++;
     client->counters.recall_ns += client_boot_ns() - work->began_ns;
     free(work);
+    kernel_dropped(client);
 }
 
 static void recall_drop(struct recall_work *work)

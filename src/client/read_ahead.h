@@ -1,23 +1,37 @@
 /* How far to fetch ahead of a reader.
  *
- * Pure. One per open handle. A reader that goes on where it stopped (or close to it: the kernel
- * sends several requests at once, not always in order) is sequential and its window doubles up to
- * the bound; a jump closes the window until the reader has been sequential again.
+ * Pure. One per open handle. A handle may be read by several readers at once (threads, or one that
+ * merges several parts of a file): each that goes on where it stopped is a stream of its own. A
+ * stream is sequential when it goes on (or close to it: the kernel sends several requests at once,
+ * not always in order), and its window doubles up to the bound. A read that continues no stream
+ * begins a new one in the place of the least recently used; a random reader is advised nothing.
+ * Streams share the bound.
  */
 #ifndef MORSEL_CLIENT_READ_AHEAD_H
 #define MORSEL_CLIENT_READ_AHEAD_H
 
 #include "common/types.h"
 
-struct read_ahead
-{
-    uint64_t next;    /* Where a sequential reader reads next. */
-    uint64_t fetched; /* Fetching has been asked for up to here. */
-    uint32_t window;  /* Bytes ahead of the reader; 0: not sequential. */
-    uint32_t window_max;
+enum {
+    READ_AHEAD_STREAMS = 4,
+    READ_AHEAD_FIRST_BYTES = 512 << 10,
+    READ_AHEAD_SLACK_BYTES = 1 << 20,
+    READ_AHEAD_IDLE_TURNS =
+        64 /* A stream that was not read for so many reads does not count any more. */
 };
 
-enum { READ_AHEAD_FIRST_BYTES = 512 << 10, READ_AHEAD_SLACK_BYTES = 1 << 20 };
+struct read_ahead
+{
+    uint32_t window_max;
+    uint64_t turn; /* Of the last read. */
+    struct read_ahead_stream
+    {
+        uint64_t next;    /* Where it reads next. */
+        uint64_t fetched; /* Fetching has been asked for up to here. */
+        uint32_t window;  /* Bytes ahead of it; 0: it has not gone on yet. */
+        uint64_t turn;    /* When it was read last. */
+    } streams[READ_AHEAD_STREAMS];
+};
 
 struct read_ahead_advice
 {

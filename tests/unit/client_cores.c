@@ -89,6 +89,29 @@ static void a_sequential_reader_gets_a_growing_window(void **state)
     assert_int_equal(fetched, (64 << 20) + (8 << 20));
 }
 
+static void readers_by_turns_are_sequential_each(void **state)
+{
+    enum { READERS = 3, PIECE = 128 << 10 };
+    struct read_ahead r;
+    uint64_t fetched[READERS] = { 0 }, ahead = 0;
+
+    (void)state;
+    read_ahead_init(&r, 6 << 20);
+    for (uint64_t i = 0; i < 100; i++) {
+        ahead = 0;
+        for (uint64_t reader = 0; reader < READERS; reader++) {
+            uint64_t at = (reader << 32) + i * PIECE;
+            struct read_ahead_advice advice = read_ahead_step(&r, at, PIECE);
+
+            assert_true(advice.sequential || i == 0);
+            fetched[reader] = advice.to > fetched[reader] ? advice.to : fetched[reader];
+            ahead += i == 0 ? 0 : fetched[reader] - (at + PIECE);
+        }
+        assert_true(ahead <= 9 << 20); /* The bound, and what was fetched before the others came. */
+    }
+    assert_true(ahead >= 4 << 20);
+}
+
 static void a_random_reader_gets_none(void **state)
 {
     struct read_ahead r;
@@ -188,6 +211,7 @@ int main(void)
         cmocka_unit_test(numbers_end_where_too_many_are_out),
         cmocka_unit_test(numbers_agree_with_a_model),
         cmocka_unit_test(a_sequential_reader_gets_a_growing_window),
+        cmocka_unit_test(readers_by_turns_are_sequential_each),
         cmocka_unit_test(a_random_reader_gets_none),
         cmocka_unit_test(requests_that_overtake_each_other_stay_sequential),
         cmocka_unit_test(a_window_of_nothing_is_allowed),

@@ -304,7 +304,6 @@ static void on_session_ready(void *data, int status, const char *text)
         program_finish(p);
         return;
     }
-    mount_raise_read_ahead(p->mountpoint);
     daemon_ready(&p->daemon, p->mountpoint);
     let_go_of_terminal(p);
     log_info(p->log, "%s is mounted from %s", p->mountpoint, p->manager);

@@ -141,9 +141,6 @@ bool mount_take_tmpfile(struct mount *m, const struct fuse_buf *buf);
  * microseconds, and its sender sleeps until then. */
 bool mount_awaits_manager(const struct mount *m);
 
-/* Let the kernel read ahead by whole requests, where we are permitted to say so. */
-void mount_raise_read_ahead(const char *mountpoint);
-
 /* Stop taking requests. */
 void mount_stop(struct mount *m);
 
@@ -151,6 +148,7 @@ void mount_stop(struct mount *m);
 void mount_operations(struct fuse_lowlevel_ops *ops);
 void mount_name_operations(struct fuse_lowlevel_ops *ops);
 void mount_size_operations(struct fuse_lowlevel_ops *ops);
+void mount_extent_operations(struct fuse_lowlevel_ops *ops);
 void mount_file_operations(struct fuse_lowlevel_ops *ops);
 void mount_dir_operations(struct fuse_lowlevel_ops *ops);
 void mount_xattr_operations(struct fuse_lowlevel_ops *ops);

@@ -1,0 +1,180 @@
+/* FALLOCATE and LSEEK: extents of data, holes and reserved space, on all servers of a file. */
+#include "client/fuse/mount_fuse.h"
+
+#include "common/status.h"
+
+#include <linux/falloc.h>
+
+struct extent_op
+{
+    struct mount_op base;
+    struct handle *handle;
+    struct file_flush flush;
+    struct range_op range;
+    int mode; /* FALLOCATE */
+    uint64_t offset, length;
+    bool hole; /* LSEEK */
+};
+
+/* ---- FALLOCATE ---- */
+
+static void on_fallocate_reported(struct file_flush *flush, int status)
+{
+    mount_op_fail(&CONTAINER_OF(flush, struct extent_op, flush)->base, status);
+}
+
+static bool is_zeroing(int mode)
+{
+    return (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) != 0;
+}
+
+static void on_fallocated(struct range_op *range, int status)
+{
+    struct extent_op *op = CONTAINER_OF(range, struct extent_op, range);
+    struct file *file = range->file;
+    uint64_t end = (op->mode & FALLOC_FL_KEEP_SIZE) != 0 ? 0 : op->offset + op->length;
+
+    if (status == 0) {
+        if (!is_zeroing(op->mode) && op->offset + op->length > file->reach) {
+            file->reach = op->offset + op->length;
+        }
+        file_note_changed(file, 0, end, true);
+        status = file_flush_start(&op->flush, file, NULL, false, on_fallocate_reported);
+        if (status == 0) {
+            return;
+        }
+    }
+    mount_op_fail(&op->base, status);
+}
+
+static void on_fallocate_flushed(struct file_flush *flush, int status)
+{
+    struct extent_op *op = CONTAINER_OF(flush, struct extent_op, flush);
+    if (status == 0) {
+        status = range_start(&op->range, flush->file,
+                             is_zeroing(op->mode) ? RANGE_PUNCH : RANGE_ALLOCATE, op->offset,
+                             op->length, on_fallocated);
+    }
+    if (status != 0) {
+        mount_op_fail(&op->base, status);
+    }
+}
+
+static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
+                         struct fuse_file_info *fi)
+{
+    struct handle *handle = (struct handle *)(uintptr_t)fi->fh;
+    struct extent_op *op = mount_op_new(req, sizeof(*op));
+    int rv = MORSEL_OK;
+
+    (void)ino;
+    if (op == NULL) {
+        return;
+    }
+    op->mode = mode;
+    op->offset = (uint64_t)offset;
+    op->length = (uint64_t)length;
+    if (mode != 0 && mode != FALLOC_FL_KEEP_SIZE &&
+        mode != (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE) && mode != FALLOC_FL_ZERO_RANGE &&
+        mode != (FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE)) {
+        rv = MORSEL_NOTSUP;
+    } else if (op->offset + op->length > INT64_MAX) {
+        rv = MORSEL_FBIG;
+    } else {
+        rv = file_flush_start(&op->flush, handle->file, NULL, false, on_fallocate_flushed);
+    }
+    if (rv != 0) {
+        mount_op_fail(&op->base, rv);
+    }
+}
+
+/* ---- LSEEK ---- */
+
+static void on_sought(struct range_op *range, int status)
+{
+    struct extent_op *op = CONTAINER_OF(range, struct extent_op, range);
+    uint64_t size = range->file->size;
+
+    if (status == 0 && !op->hole && (!range->found || range->best >= size)) {
+        status = MORSEL_NXIO;
+    }
+    if (status != 0) {
+        mount_op_fail(&op->base, status);
+        return;
+    }
+    (void)fuse_reply_lseek(op->base.req,
+                           (off_t)(!range->found || range->best > size ? size : range->best));
+    mount_op_end(&op->base);
+}
+
+static void on_seek_flushed(struct file_flush *flush, int status)
+{
+    struct extent_op *op = CONTAINER_OF(flush, struct extent_op, flush);
+
+    if (status == 0 && op->offset >= flush->file->size) {
+        status = MORSEL_NXIO;
+    }
+    if (status == 0) {
+        status = range_seek_start(&op->range, flush->file, op->offset, op->hole, on_sought);
+    }
+    if (status != 0) {
+        mount_op_fail(&op->base, status);
+    }
+}
+
+static void seek_go(struct extent_op *op)
+{
+    if (file_flush_start(&op->flush, op->handle->file, NULL, false, on_seek_flushed) != 0) {
+        mount_op_fail(&op->base, MORSEL_NOMEM);
+    }
+}
+
+/* Of a shared file only the manager knows where it ends. */
+static void on_seek_size(struct meta_call *call, int status, void *message)
+{
+    struct extent_op *op = CONTAINER_OF((struct mount_op *)call->data, struct extent_op, base);
+    const Morsel__Node *node = message;
+
+    if (status == 0 && node->attr == NULL) {
+        status = MORSEL_MALFORMED;
+    }
+    if (status != 0) {
+        mount_op_fail(&op->base, status);
+        return;
+    }
+    file_refresh(op->handle->file, node->attr);
+    seek_go(op);
+}
+
+static void on_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
+                     struct fuse_file_info *fi)
+{
+    struct handle *handle = (struct handle *)(uintptr_t)fi->fh;
+    struct extent_op *op = mount_op_new(req, sizeof(*op));
+
+    if (op == NULL) {
+        return;
+    }
+    op->offset = (uint64_t)offset;
+    op->hole = whence == SEEK_HOLE;
+    if ((whence != SEEK_HOLE && whence != SEEK_DATA) || offset < 0) {
+        mount_op_fail(&op->base, offset < 0 ? MORSEL_NXIO : MORSEL_INVAL);
+        return;
+    }
+    op->handle = handle;
+    if (file_is_shared(handle->file)) {
+        Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
+
+        request.inode = ino;
+        (void)mount_op_ask(&op->base, MSG_GETATTR, &request.base, &morsel__node__descriptor,
+                           on_seek_size);
+    } else {
+        seek_go(op);
+    }
+}
+
+void mount_extent_operations(struct fuse_lowlevel_ops *ops)
+{
+    ops->fallocate = on_fallocate;
+    ops->lseek = on_lseek;
+}
