@@ -187,7 +187,10 @@ void file_overlay(const struct file *file, Morsel__Attr *attr)
     if (file->unreported || file->reporting) {
         attr->size = file->size;
         if ((int64_t)file->mtime_ns > (int64_t)attr->mtime_ns) {
-            attr->mtime_ns = attr->ctime_ns = file->mtime_ns;
+            attr->mtime_ns = file->mtime_ns;
+        }
+        if ((int64_t)file->ctime_ns > (int64_t)attr->ctime_ns) {
+            attr->ctime_ns = file->ctime_ns;
         }
     }
 }

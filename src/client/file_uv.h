@@ -82,7 +82,8 @@ struct file
     uint64_t size;        /* Ours: the manager's, or more where we wrote. */
     uint64_t written_end; /* Where our unreported writes end. `size` may be older than somebody
                              else's truncation. */
-    uint64_t mtime_ns;    /* Of our last write that is not reported. */
+    uint64_t mtime_ns;    /* Of our last write that is not reported, or set by hand since. */
+    uint64_t ctime_ns;    /* Of that write. */
     uint64_t reach;       /* Space was reserved up to here, perhaps beyond the size. */
     bool sparse;          /* We left a hole, or space beyond the end. */
     bool unreported;      /* Size and time wait for a WROTE. */

@@ -3,6 +3,7 @@
 #include "client/file_uv.h"
 
 #include "client/data_versions.h"
+#include "client/meta_cache.h"
 
 #include "common/status.h"
 #include "data.pb-c.h"
@@ -43,6 +44,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
     if (status == 0 && node->attr != NULL) {
         data_version_advance(file->client->versions, file->inode, node->attr->data_version);
         file_refresh(file, node->attr);
+        meta_cache_wrote(file->client->cache, file->inode, file->mtime_ns, file->ctime_ns);
     } else if (status != 0) {
         log_warning(file->client->options.log,
                     "inode %lu: the manager did not take its new size of %lu bytes: %s",

@@ -269,6 +269,31 @@ static void learn_layout(struct cached_inode *inode, const Morsel__Layout *layou
     inode->layout = copy;
 }
 
+/* Times are numbers of nanoseconds with a sign. */
+static void advance(uint64_t *time_ns, uint64_t to_ns)
+{
+    if ((int64_t)to_ns > (int64_t)*time_ns) {
+        *time_ns = to_ns;
+    }
+}
+
+static void learn_attr(struct cached_inode *inode, const Morsel__Attr *attr)
+{
+    Morsel__Attr mine = inode->attr;
+    bool keep = inode->ahead > 0 && inode->attr_known;
+
+    inode->attr = *attr;
+    inode->attr_known = true;
+    if (keep) {
+        inode->attr.mode = mine.mode;
+        inode->attr.uid = mine.uid;
+        inode->attr.gid = mine.gid;
+        inode->attr.atime_ns = mine.atime_ns;
+        inode->attr.mtime_ns = mine.mtime_ns;
+        advance(&inode->attr.ctime_ns, mine.ctime_ns);
+    }
+}
+
 void meta_cache_learn(struct meta_cache *c, const Morsel__Attr *attr, enum lease_mode mode,
                       const Morsel__Layout *layout)
 {
@@ -292,10 +317,7 @@ void meta_cache_learn(struct meta_cache *c, const Morsel__Attr *attr, enum lease
         return;
     }
     touch(&c->inode_lru, &inode->in_lru);
-    if (inode->ahead == 0 || !inode->attr_known) {
-        inode->attr = *attr;
-        inode->attr_known = true;
-    }
+    learn_attr(inode, attr);
     if (layout != NULL) {
         learn_layout(inode, layout);
     }
@@ -342,6 +364,17 @@ void meta_cache_ahead(struct meta_cache *c, inode_id id, int change)
     }
     inode->ahead += (unsigned)change;
     free_if_unused(c, inode);
+}
+
+void meta_cache_wrote(struct meta_cache *c, inode_id id, uint64_t mtime_ns, uint64_t ctime_ns)
+{
+    struct cached_inode *inode = find_inode(c, id);
+
+    if (inode == NULL || !inode->attr_known || inode->ahead == 0) {
+        return;
+    }
+    advance(&inode->attr.mtime_ns, mtime_ns);
+    advance(&inode->attr.ctime_ns, ctime_ns);
 }
 
 void meta_cache_drop(struct meta_cache *c, inode_id id, enum lease_mode keep)

@@ -47,9 +47,15 @@ const Morsel__Layout *meta_cache_layout(const struct meta_cache *c, inode_id ino
 /* To be changed in place under W: what we hold back. NULL: not known, or not W. */
 Morsel__Attr *meta_cache_attr_mut(struct meta_cache *c, inode_id inode);
 
-/* One more (+1) or less (-1) of our changes is under way: while there are any, what replies say of
- * the attributes may be older than what is here, and is passed over. */
+/* One more (+1) or less (-1) of our changes of mode, owner or times is under way: while there are
+ * any, what replies say of those may be older than what is here, and is passed over. The rest of
+ * the attributes (size, links, version of the data) is in no such change, and right in every reply.
+ */
 void meta_cache_ahead(struct meta_cache *c, inode_id inode, int change);
+
+/* The manager has taken our writes, the last of which has these times. To be told after
+ * meta_cache_learn(), which passes times over while changes are under way. */
+void meta_cache_wrote(struct meta_cache *c, inode_id inode, uint64_t mtime_ns, uint64_t ctime_ns);
 
 /* Forget what a lease of mode `keep` does not allow, and the lease above it. */
 void meta_cache_drop(struct meta_cache *c, inode_id inode, enum lease_mode keep);

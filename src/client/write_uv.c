@@ -353,7 +353,7 @@ void file_note_changed(struct file *file, uint64_t offset, uint64_t end, bool sp
     if (end > file->written_end) {
         file->written_end = end;
     }
-    file->mtime_ns = client_clock_ns(file->client);
+    file->mtime_ns = file->ctime_ns = client_clock_ns(file->client);
     if (list_empty(&file->dirty_node)) {
         list_push_back(&file->client->dirty_files, &file->dirty_node);
     }

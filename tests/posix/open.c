@@ -54,6 +54,22 @@ static void create_keeps_an_existing_file(void)
     expect_text("f", "content");
 }
 
+/* Everything that a mount holds back or sends behind meets here. */
+static void reopened_at_once(void)
+{
+    for (int i = 0; i < 300; i++) {
+        char text[16];
+
+        (void)snprintf(text, sizeof(text), "content %d", i);
+        make_file("f", text);
+        OK(chmod("f", i % 2 == 0 ? 0600 : 0644));
+        OK(close((int)OK(open("f", O_RDWR))));
+        EQ(size_of("f"), strlen(text));
+        expect_text("f", text);
+        OK(unlink("f"));
+    }
+}
+
 static void truncating_open(void)
 {
     struct stat before;
@@ -459,6 +475,7 @@ static const struct suite_case open_cases[] = {
     SUITE_CASE(exclusive),
     SUITE_CASE(create_through_a_dangling_link),
     SUITE_CASE(create_keeps_an_existing_file),
+    SUITE_CASE(reopened_at_once),
     SUITE_CASE(truncating_open),
     SUITE_CASE(wrong_kinds),
     SUITE_CASE(wrong_direction),

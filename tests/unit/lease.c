@@ -527,6 +527,16 @@ struct life
     uint64_t granted, waited;
 };
 
+static client_id client_of(int index)
+{
+    return (client_id)A + (client_id)index;
+}
+
+static inode_id inode_of(int index)
+{
+    return (inode_id)FILE_1 + (inode_id)index;
+}
+
 static bool believes(const struct life *l, int client, int inode, enum lease_mode mode)
 {
     return l->joined[client] && l->w->now_ms < l->heard_ms[client] + LEASE_MS - LEASE_MARGIN_MS &&
@@ -568,13 +578,13 @@ static void life_join(struct life *l, int client)
 
     for (int i = 0; i < INODES; i++) {
         if (l->believes[client][i] != LEASE_NONE) {
-            held[count++] = (struct lease_held){ (inode_id)(FILE_1 + i), l->believes[client][i] };
+            held[count++] = (struct lease_held){ inode_of(i), l->believes[client][i] };
         }
     }
     memset(l->recall[client], 0, sizeof(l->recall[client]));
-    join_holding(l->w, (client_id)(A + client), held, count);
+    join_holding(l->w, client_of(client), held, count);
     take_actions(l);
-    feed(l->w, (struct lease_event){ .type = LEASE_PERSISTED, .client = (client_id)(A + client) });
+    feed(l->w, (struct lease_event){ .type = LEASE_PERSISTED, .client = client_of(client) });
     take_actions(l);
     l->joined[client] = true;
     l->heard_ms[client] = l->w->now_ms;
@@ -587,14 +597,13 @@ static void life_request(struct life *l, int client)
     enum lease_mode wanted = access == ACCESS_READ ? LEASE_R : LEASE_W;
     uint64_t ticket;
 
-    if (!lease_heard(l->w->t, (client_id)(A + client), l->w->now_ms)) {
+    if (!lease_heard(l->w->t, client_of(client), l->w->now_ms)) {
         forget_all(l, client);
         life_join(l, client);
         return;
     }
     l->heard_ms[client] = l->w->now_ms;
-    if (acquire(l->w, (client_id)(A + client), (inode_id)(FILE_1 + inode), access, &ticket) !=
-        LEASE_GO) {
+    if (acquire(l->w, client_of(client), inode_of(inode), access, &ticket) != LEASE_GO) {
         assert_true(l->waiting_count < 64);
         l->waiting[l->waiting_count].ticket = ticket;
         l->waiting[l->waiting_count++].since_ms = l->w->now_ms;
@@ -607,9 +616,8 @@ static void life_request(struct life *l, int client)
         assert_true(other == client ||
                     !believes(l, other, inode, access == ACCESS_READ ? LEASE_W : LEASE_R));
     }
-    l->believes[client][inode] =
-        lease_grant(l->w->t, l->w->now_ms, (client_id)(A + client), (inode_id)(FILE_1 + inode),
-                    wanted, true, false, false);
+    l->believes[client][inode] = lease_grant(l->w->t, l->w->now_ms, client_of(client),
+                                             inode_of(inode), wanted, true, false, false);
     l->granted += l->believes[client][inode] != LEASE_NONE;
 }
 
@@ -621,7 +629,7 @@ static void life_answer(struct life *l, int client)
         if (recall != 0 && prng_below(&l->prng, 2) == 0) {
             l->recall[client][i] = 0;
             l->believes[client][i] = LEASE_NONE;
-            give_back(l->w, (client_id)(A + client), recall, (inode_id)(FILE_1 + i), LEASE_NONE);
+            give_back(l->w, client_of(client), recall, inode_of(i), LEASE_NONE);
             take_actions(l);
         }
     }
@@ -636,7 +644,7 @@ static void life_step(struct life *l)
     tick(l->w);
     take_actions(l);
     if (dice < 2) {
-        feed(l->w, (struct lease_event){ .type = LEASE_GONE, .client = (client_id)(A + client) });
+        feed(l->w, (struct lease_event){ .type = LEASE_GONE, .client = client_of(client) });
         take_actions(l);
         life_join(l, client);
     } else if (dice < 60 && l->waiting_count < 64) {

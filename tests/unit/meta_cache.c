@@ -212,6 +212,30 @@ static void the_least_used_goes_and_its_lease_is_given_back(void **state)
 
 enum { INODES = 12, NAMES = 10, STEPS = 20000, SEEDS = 20 };
 
+static void a_report_is_not_lost_among_changes_under_way(void **state)
+{
+    struct meta_cache *c = *state;
+    Morsel__Attr attr = attr_of(FILE_1, 0);
+
+    attr.mtime_ns = attr.ctime_ns = 1000;
+    meta_cache_learn(c, &attr, LEASE_W, NULL);
+    meta_cache_ahead(c, FILE_1, 1); /* A mode, say, at 3000. */
+    meta_cache_attr_mut(c, FILE_1)->mode = 0600;
+    meta_cache_attr_mut(c, FILE_1)->ctime_ns = 3000;
+    attr.size = 5;
+    attr.data_version = 2;
+    attr.nlink = 3;
+    attr.mtime_ns = attr.ctime_ns = 2000;
+    meta_cache_learn(c, &attr, LEASE_W, NULL);
+    meta_cache_wrote(c, FILE_1, 2000, 2000);
+    assert_int_equal(meta_cache_attr(c, FILE_1)->size, 5);
+    assert_int_equal(meta_cache_attr(c, FILE_1)->data_version, 2);
+    assert_int_equal(meta_cache_attr(c, FILE_1)->nlink, 3);
+    assert_int_equal(meta_cache_attr(c, FILE_1)->mode, 0600);
+    assert_int_equal(meta_cache_attr(c, FILE_1)->mtime_ns, 2000);
+    assert_int_equal(meta_cache_attr(c, FILE_1)->ctime_ns, 3000);
+}
+
 /* What the table may say: exactly the truth, or nothing. */
 struct truth
 {
@@ -219,6 +243,11 @@ struct truth
     inode_id names[INODES][NAMES]; /* Of names in it. */
     bool held[INODES];
 };
+
+static inode_id dir_of(int index)
+{
+    return 100 + (inode_id)index;
+}
 
 static void change_truth(struct truth *t, struct meta_cache *c, struct prng *p)
 {
@@ -228,20 +257,20 @@ static void change_truth(struct truth *t, struct meta_cache *c, struct prng *p)
 
     (void)snprintf(text, sizeof(text), "n%d", name);
     if (prng_below(p, 2) == 0) { /* Somebody else: a recall comes first. */
-        meta_cache_drop(c, (inode_id)(100 + dir), LEASE_NONE);
+        meta_cache_drop(c, dir_of(dir), LEASE_NONE);
         t->held[dir] = false;
         t->size[dir]++;
         t->names[dir][name] = now;
     } else if (t->held[dir]) { /* Ourselves: the reply says so. */
         t->names[dir][name] = now;
-        meta_cache_learn_name(c, (inode_id)(100 + dir), text, now);
+        meta_cache_learn_name(c, dir_of(dir), text, now);
     }
 }
 
 static void ask_truth(struct truth *t, struct meta_cache *c, struct prng *p, uint64_t *known)
 {
     int dir = (int)prng_below(p, INODES), name = (int)prng_below(p, NAMES);
-    const Morsel__Attr *attr = meta_cache_attr(c, (inode_id)(100 + dir));
+    const Morsel__Attr *attr = meta_cache_attr(c, dir_of(dir));
     enum meta_cache_answer answer;
     inode_id inode = INODE_NONE;
     char text[8];
@@ -250,13 +279,13 @@ static void ask_truth(struct truth *t, struct meta_cache *c, struct prng *p, uin
     if (attr != NULL) {
         assert_int_equal(attr->size, t->size[dir]);
     }
-    answer = meta_cache_find(c, (inode_id)(100 + dir), text, &inode);
+    answer = meta_cache_find(c, dir_of(dir), text, &inode);
     if (answer == META_CACHE_FOUND) {
         assert_int_equal(inode, t->names[dir][name]);
     } else if (answer == META_CACHE_ABSENT) {
         assert_int_equal(t->names[dir][name], INODE_NONE);
     } else if (t->held[dir]) {
-        meta_cache_learn_name(c, (inode_id)(100 + dir), text, t->names[dir][name]);
+        meta_cache_learn_name(c, dir_of(dir), text, t->names[dir][name]);
     }
     *known += answer != META_CACHE_MISS;
 }
@@ -267,20 +296,20 @@ static void list_truth(struct truth *t, struct meta_cache *c, struct prng *p)
     uint64_t listing;
     char text[8];
 
-    learn(c, (inode_id)(100 + dir), t->size[dir], LEASE_R);
+    learn(c, dir_of(dir), t->size[dir], LEASE_R);
     t->held[dir] = true;
-    listing = meta_cache_listing(c, (inode_id)(100 + dir));
+    listing = meta_cache_listing(c, dir_of(dir));
     for (int name = 0; name < NAMES; name++) {
         (void)snprintf(text, sizeof(text), "n%d", name);
         if (t->names[dir][name] != INODE_NONE) {
-            meta_cache_learn_name(c, (inode_id)(100 + dir), text, t->names[dir][name]);
+            meta_cache_learn_name(c, dir_of(dir), text, t->names[dir][name]);
         }
         if (prng_below(p, 40) == 0) {
             change_truth(t, c, p);
         }
     }
-    meta_cache_listed(c, (inode_id)(100 + dir), listing);
-    t->held[dir] = meta_cache_mode(c, (inode_id)(100 + dir)) != LEASE_NONE;
+    meta_cache_listed(c, dir_of(dir), listing);
+    t->held[dir] = meta_cache_mode(c, dir_of(dir)) != LEASE_NONE;
 }
 
 static void what_it_says_is_true(void **state)
@@ -291,28 +320,27 @@ static void what_it_says_is_true(void **state)
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct meta_cache *c = meta_cache_new(INODES - 3, 60);
         struct meta_cache_evicted evicted;
-        struct truth *t = calloc(1, sizeof(*t));
+        struct truth t = { 0 };
         struct prng p;
 
-        assert_true(c != NULL && t != NULL);
+        assert_non_null(c);
         prng_seed(&p, seed);
         for (int i = 0; i < STEPS; i++) {
             uint64_t dice = prng_below(&p, 100);
 
             if (dice < 10) {
-                list_truth(t, c, &p);
+                list_truth(&t, c, &p);
             } else if (dice < 30) {
-                change_truth(t, c, &p);
+                change_truth(&t, c, &p);
             } else {
-                ask_truth(t, c, &p, &known);
+                ask_truth(&t, c, &p, &known);
             }
             while (meta_cache_pop_evicted(c, &evicted)) {
-                t->held[evicted.inode - 100] = false;
+                t.held[evicted.inode - 100] = false;
                 meta_cache_set_recalling(c, evicted.inode, false);
             }
         }
         meta_cache_free(c);
-        free(t);
     }
     assert_true(known > 10000); /* The test tests something. */
 }
@@ -326,6 +354,7 @@ int main(void)
         TEST(a_recall_takes_what_it_must),
         TEST(while_a_recall_is_answered_nothing_is_learned),
         TEST(our_own_changes_under_way_are_not_overwritten),
+        TEST(a_report_is_not_lost_among_changes_under_way),
         TEST(a_complete_directory_knows_what_does_not_exist),
         TEST(a_listing_with_a_name_evicted_is_not_complete),
         TEST(the_least_used_goes_and_its_lease_is_given_back),

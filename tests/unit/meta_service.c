@@ -279,6 +279,7 @@ static int lookup(struct client *c, const char *name, enum lease_mode *lease)
     Morsel__Node *node;
     int rv;
 
+    *lease = LEASE_NONE;
     request.parent = INODE_ROOT;
     request.name = bytes(name);
     rv = call(c, MSG_LOOKUP, &request.base, &morsel__node__descriptor, &node);

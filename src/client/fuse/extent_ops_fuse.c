@@ -122,28 +122,16 @@ static void on_seek_flushed(struct file_flush *flush, int status)
     }
 }
 
-static void seek_go(struct extent_op *op)
+static void seek(struct mount_op *base, int status)
 {
-    if (file_flush_start(&op->flush, op->handle->file, NULL, false, on_seek_flushed) != 0) {
-        mount_op_fail(&op->base, MORSEL_NOMEM);
-    }
-}
+    struct extent_op *op = CONTAINER_OF(base, struct extent_op, base);
 
-/* Of a shared file only the manager knows where it ends. */
-static void on_seek_size(struct meta_call *call, int status, void *message)
-{
-    struct extent_op *op = CONTAINER_OF((struct mount_op *)call->data, struct extent_op, base);
-    const Morsel__Node *node = message;
-
-    if (status == 0 && node->attr == NULL) {
-        status = MORSEL_MALFORMED;
+    if (status == 0) {
+        status = file_flush_start(&op->flush, op->handle->file, NULL, false, on_seek_flushed);
     }
     if (status != 0) {
-        mount_op_fail(&op->base, status);
-        return;
+        mount_op_fail(base, status);
     }
-    file_refresh(op->handle->file, node->attr);
-    seek_go(op);
 }
 
 static void on_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
@@ -152,6 +140,7 @@ static void on_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
     struct handle *handle = (struct handle *)(uintptr_t)fi->fh;
     struct extent_op *op = mount_op_new(req, sizeof(*op));
 
+    (void)ino;
     if (op == NULL) {
         return;
     }
@@ -163,13 +152,9 @@ static void on_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
     }
     op->handle = handle;
     if (file_is_shared(handle->file)) {
-        Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
-
-        request.inode = ino;
-        (void)mount_op_ask(&op->base, MSG_GETATTR, &request.base, &morsel__node__descriptor,
-                           on_seek_size);
+        mount_refresh_size(&op->base, handle->file, seek);
     } else {
-        seek_go(op);
+        seek(&op->base, MORSEL_OK);
     }
 }
 

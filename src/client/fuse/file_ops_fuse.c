@@ -222,34 +222,19 @@ static void on_read_done(struct file_read *read, int status)
     mount_op_end(&op->base);
 }
 
-static void on_size_known(struct meta_call *call, int status, void *message)
-{
-    struct read_op *op = CONTAINER_OF((struct mount_op *)call->data, struct read_op, base);
-    const Morsel__Node *node = message;
-
-    if (status == 0 && node->attr == NULL) {
-        status = MORSEL_MALFORMED;
-    }
-    if (status != 0) {
-        mount_op_fail(&op->base, status);
-        return;
-    }
-    file_refresh(op->read.handle->file, node->attr);
-    op->base.cancel = read_cancel;
-    file_read_start(&op->read, op->read.handle, op->read.offset, op->read.length, true,
-                    on_read_done);
-}
-
 /* Somebody else may be writing: the manager knows how long the file is now, and the servers what is
  * in it. */
-static void read_shared(struct read_op *op)
+static void read_shared(struct mount_op *base, int status)
 {
-    Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
+    struct read_op *op = CONTAINER_OF(base, struct read_op, base);
 
-    op->base.cancel = NULL;
-    request.inode = op->read.handle->file->inode;
-    (void)mount_op_ask(&op->base, MSG_GETATTR, &request.base, &morsel__node__descriptor,
-                       on_size_known);
+    if (status != 0) {
+        mount_op_fail(base, status);
+        return;
+    }
+    base->cancel = read_cancel;
+    file_read_start(&op->read, op->read.handle, op->read.offset, op->read.length, true,
+                    on_read_done);
 }
 
 static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
@@ -269,7 +254,8 @@ static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
     op->read.offset = (uint64_t)offset;
     op->read.length = (uint32_t)size;
     if (file_is_shared(op->read.handle->file)) {
-        read_shared(op);
+        op->base.cancel = NULL;
+        mount_refresh_size(&op->base, op->read.handle->file, read_shared);
     } else {
         file_read_start(&op->read, op->read.handle, op->read.offset, op->read.length, false,
                         on_read_done);
@@ -340,36 +326,18 @@ static void write_cancel(struct mount_op *base)
     write_end(op, MORSEL_CANCELED);
 }
 
-static void on_append_size(struct meta_call *call, int status, void *message)
+/* The kernel's idea of where the file ends may be old. */
+static void append_shared(struct mount_op *base, int status)
 {
-    struct write_op *op = CONTAINER_OF((struct mount_op *)call->data, struct write_op, base);
-    const Morsel__Node *node = message;
+    struct write_op *op = CONTAINER_OF(base, struct write_op, base);
 
-    if (status == 0 && node->attr == NULL) {
-        status = MORSEL_MALFORMED;
-    }
     if (status != 0) {
         write_end(op, status);
         return;
     }
-    file_refresh(op->handle->file, node->attr);
     op->offset = op->handle->file->size;
-    op->base.cancel = write_cancel;
+    base->cancel = write_cancel;
     write_again(&op->wait);
-}
-
-/* The kernel's idea of where the file ends may be old. */
-static void append_shared(struct write_op *op)
-{
-    Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
-    int rv;
-
-    request.inode = op->handle->file->inode;
-    rv = meta_call_start(&op->base.call, op->base.mount->client, MSG_GETATTR, &request.base,
-                         &morsel__node__descriptor, on_append_size);
-    if (rv != 0) {
-        write_end(op, rv);
-    }
 }
 
 static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t size, off_t offset,
@@ -389,7 +357,7 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
     op->handle = handle_of(fi);
     op->wait.go = write_again;
     if ((fi->flags & O_APPEND) != 0 && file_is_shared(op->handle->file)) {
-        append_shared(op);
+        mount_refresh_size(&op->base, op->handle->file, append_shared);
         return;
     }
     op->base.cancel = write_cancel;

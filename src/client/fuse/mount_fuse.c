@@ -76,6 +76,36 @@ bool mount_op_change(struct mount_op *op, enum message_type type, const Protobuf
     return rv == 0;
 }
 
+static void on_size(struct meta_call *call, int status, void *message)
+{
+    struct mount_op *op = call->data;
+    const Morsel__Node *node = message;
+
+    if (status == 0 && node->attr == NULL) {
+        status = MORSEL_MALFORMED;
+    }
+    if (status == 0) {
+        file_refresh(op->refreshed, node->attr);
+    }
+    op->go(op, status);
+}
+
+void mount_refresh_size(struct mount_op *op, struct file *file,
+                        void (*go)(struct mount_op *op, int status))
+{
+    Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
+    int rv;
+
+    op->refreshed = file;
+    op->go = go;
+    request.inode = file->inode;
+    rv = meta_call_start(&op->call, op->mount->client, MSG_GETATTR, &request.base,
+                         &morsel__node__descriptor, on_size);
+    if (rv != 0) {
+        go(op, rv);
+    }
+}
+
 void mount_credentials(fuse_req_t req, Morsel__Credentials *who)
 {
     const struct fuse_ctx *ctx = fuse_req_ctx(req);

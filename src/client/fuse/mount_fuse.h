@@ -59,6 +59,8 @@ struct mount_op
     uint64_t interrupted_ms; /* 0: not interrupted. */
     void (*cancel)(
         struct mount_op *op); /* Make it end soon; NULL: cancel the call to the manager. */
+    struct file *refreshed;   /* mount_refresh_size() */
+    void (*go)(struct mount_op *op, int status);
 };
 
 /* `size` bytes, zeroed, that begin with a mount_op. NULL: ENOMEM has been replied. */
@@ -76,6 +78,11 @@ bool mount_op_ask(struct mount_op *op, enum message_type type, const ProtobufCMe
 bool mount_op_change(struct mount_op *op, enum message_type type, const ProtobufCMessage *request,
                      Morsel__OpId **op_id, const ProtobufCMessageDescriptor *reply_type,
                      meta_call_cb done);
+
+/* Ask the manager how long the file is now: while it is shared nobody else knows. `go` runs once,
+ * later or (out of memory) at once. */
+void mount_refresh_size(struct mount_op *op, struct file *file,
+                        void (*go)(struct mount_op *op, int status));
 
 /* Who asks, without supplementary groups. Borrows nothing. */
 void mount_credentials(fuse_req_t req, Morsel__Credentials *who);

@@ -421,8 +421,8 @@ static void apply_here(struct size_op *op, Morsel__SetattrRequest *request)
     }
     if ((op->valid & (SETATTR_MTIME | SETATTR_MTIME_NOW)) != 0) {
         attr->mtime_ns = request->mtime_ns;
-        if (file != NULL && file->unreported) {
-            file->mtime_ns = request->mtime_ns; /* What is reported later must not undo it. */
+        if (file != NULL) {
+            file->mtime_ns = request->mtime_ns; /* What is reported must not undo it. */
         }
     }
     attr->ctime_ns = now_ns;
