@@ -100,6 +100,11 @@ static void call_end(struct rpc *rpc, struct rpc_call_state *s, int status, stru
     heap_remove(&rpc->deadlines, &s->deadline);
     statistics->called++;
     statistics->called_ns += uv_hrtime() - s->started_ns;
+    statistics->called_bytes +=
+        s->body_count + reply->body_count + (reply->payload == NULL ? 0 : reply->payload->count);
+    for (unsigned i = 0; i < s->pieces_count; i++) {
+        statistics->called_bytes += s->pieces[i].count;
+    }
     call->state = NULL;
     call->done(call, status, reply);
     if (!reply->again || !call_repeat(rpc, call, s)) {

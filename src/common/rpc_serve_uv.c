@@ -58,12 +58,22 @@ static void request_free(struct rpc_request *request)
     conn_drop(conn);
 }
 
+static struct rpc_type_statistics *statistics_of(const struct conn *conn, unsigned type)
+{
+    return &conn->statistics->types[type < MESSAGE_TYPES_MAX ? type : 0];
+}
+
+void rpc_request_worked(struct rpc_request *request, uint64_t begun_ns, uint64_t ended_ns)
+{
+    request->begun_ns = begun_ns;
+    statistics_of(request->conn, request->type)->busy_ns += ended_ns - begun_ns;
+}
+
 static void send_reply(struct rpc_request *request, int status, uint8_t *body, size_t body_count,
                        struct payload *payload)
 {
     struct conn *conn = request->conn;
-    struct rpc_type_statistics *statistics =
-        &conn->statistics->types[request->type < MESSAGE_TYPES_MAX ? request->type : 0];
+    struct rpc_type_statistics *statistics = statistics_of(conn, request->type);
     struct frame_header header = { .flags = FRAME_REPLY,
                                    .type = (uint16_t)request->type,
                                    .request_id = request->request_id,
@@ -73,6 +83,10 @@ static void send_reply(struct rpc_request *request, int status, uint8_t *body, s
     statistics->served++;
     statistics->failed += status != 0;
     statistics->served_ns += uv_hrtime() - request->arrived_ns;
+    if (request->begun_ns != 0) {
+        statistics->queued_ns += request->begun_ns - request->arrived_ns;
+    }
+    statistics->served_bytes += request->budget_bytes - sizeof(*request) + body_count + piece.count;
     if (request->oneway) {
         free(body);
     } else if (!conn_send(conn, &header, body, body_count, &piece, piece.count > 0 ? 1 : 0)) {
@@ -314,6 +328,7 @@ static void on_frame(struct conn *conn, const struct frame_header *header, const
 {
     struct rpc_server *server = conn->data;
     struct rpc_request *request;
+    uint64_t began_ns;
 
     if ((header->flags & FRAME_REPLY) != 0) {
         conn_close(conn, "client sent an answer");
@@ -335,7 +350,9 @@ static void on_frame(struct conn *conn, const struct frame_header *header, const
         rpc_reply_failure(request, MORSEL_SHUTDOWN, NULL);
         return;
     }
+    began_ns = request->arrived_ns;
     server->hooks.handle(server->hooks.data, request);
+    statistics_of(conn, header->type)->busy_ns += uv_hrtime() - began_ns;
 }
 
 static void on_conn_closed(struct conn *conn, const char *why)

@@ -175,6 +175,7 @@ struct rpc_request
     struct conn *conn;       /* The module's own. */
     uint64_t request_id;
     uint64_t arrived_ns;
+    uint64_t begun_ns; /* 0: when it arrived. See rpc_request_worked(). */
     size_t budget_bytes;
 };
 
@@ -216,6 +217,11 @@ void rpc_disconnect(struct rpc_server *server, enum rpc_role role, uint64_t node
  */
 void *rpc_request_unpack(struct rpc_request *request, const ProtobufCMessageDescriptor *type);
 
+/* For the statistics: the request waited until `begun_ns` (uv_hrtime()), and from then until
+ * `ended_ns` a thread was at work on it. What the handler does before it returns is counted without
+ * this. */
+void rpc_request_worked(struct rpc_request *request, uint64_t begun_ns, uint64_t ended_ns);
+
 /* Address of the peer, for logs. */
 const char *rpc_request_peer(const struct rpc_request *request);
 
@@ -227,11 +233,15 @@ struct rpc_statistics
 {
     struct rpc_type_statistics
     {
-        uint64_t served;    /* Requests answered. */
-        uint64_t failed;    /* Of those, with a failure. */
-        uint64_t served_ns; /* From arrival to answer, summed. */
-        uint64_t called;    /* Calls ended. */
-        uint64_t called_ns; /* From start to end, summed. */
+        uint64_t served;       /* Requests answered. */
+        uint64_t failed;       /* Of those, with a failure. */
+        uint64_t served_ns;    /* From arrival to answer, summed. */
+        uint64_t queued_ns;    /* From arrival until somebody began, where that was not at once. */
+        uint64_t busy_ns;      /* A thread at work on it, waiting for the disk included. */
+        uint64_t served_bytes; /* Bodies and payloads, in and out. */
+        uint64_t called;       /* Calls ended. */
+        uint64_t called_ns;    /* From start to end, summed. */
+        uint64_t called_bytes;
     } types[MESSAGE_TYPES_MAX];
     uint64_t bytes_in, bytes_out;
     uint64_t connections_accepted;

@@ -3,6 +3,7 @@
 #include "common.pb-c.h"
 #include "common/buf.h"
 #include "common/check.h"
+#include "common/counters_uv.h"
 #include "common/crc32c.h"
 #include "common/status.h"
 #include "data.pb-c.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_COUNT_MAX = 16384 /* Fits FRAME_BODY_BYTES_MAX with room */, COUNTERS_MAX = 256 };
+enum { LIST_COUNT_MAX = 16384 /* Fits FRAME_BODY_BYTES_MAX with room */ };
 
 struct handler
 {
@@ -341,48 +342,22 @@ static void run_statistics(struct job *job)
     job->space.objects = space.objects;
 }
 
-struct counters
-{
-    Morsel__Counter *pointers[COUNTERS_MAX];
-    Morsel__Counter items[COUNTERS_MAX];
-    char names[COUNTERS_MAX][48];
-    size_t count;
-};
-
-static void counters_add(void *data, const char *name, uint64_t value)
-{
-    struct counters *c = data;
-    Morsel__Counter *item = &c->items[c->count];
-
-    if (c->count == COUNTERS_MAX) {
-        return;
-    }
-    morsel__counter__init(item);
-    snprintf(c->names[c->count], sizeof(c->names[0]), "%s", name);
-    item->name = c->names[c->count];
-    item->value = value;
-    c->pointers[c->count++] = item;
-}
-
 static void answer_statistics(struct job *job)
 {
-    Morsel__Statistics reply = MORSEL__STATISTICS__INIT;
     struct store_space space = { .bytes_total = job->space.bytes_total,
                                  .bytes_free = job->space.bytes_free,
                                  .objects = job->space.objects };
-    struct counters *c = calloc(1, sizeof(*c));
+    struct counter_list *list = calloc(1, sizeof(*list));
     struct rpc_request *request = job->request;
 
     job->request = NULL;
-    if (c == NULL) {
+    if (list == NULL) {
         rpc_reply_failure(request, MORSEL_NOMEM, NULL);
         return;
     }
-    iod_count(job->owner, &space, counters_add, c);
-    reply.counters = c->pointers;
-    reply.n_counters = c->count;
-    rpc_reply(request, &reply.base, NULL);
-    free(c);
+    iod_count(job->owner, &space, list);
+    counters_reply(request, list);
+    free(list);
 }
 
 /* ---- The way of a request ----------------------------------------------------------------------
@@ -422,6 +397,9 @@ static void request_done(struct job *job)
     struct rpc_request *request = job->request;
     const struct handler *handler = handler_of(request->type);
 
+    if (job->begun_ns != 0) {
+        rpc_request_worked(request, job->begun_ns, job->ended_ns);
+    }
     if (job->status != 0 || handler->answer != answer_read) {
         payload_drop(
             job->payload); /* Before the reply: with the last request the pool of buffers may go. */

@@ -2,6 +2,7 @@
 
 #include "common/address.h"
 #include "common/check.h"
+#include "common/counters_uv.h"
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -160,44 +161,18 @@ void iod_release(struct iod *iod)
     datadir_close(&iod->datadir);
 }
 
-void iod_count(struct iod *iod, const struct store_space *space,
-               void (*add)(void *data, const char *name, uint64_t value), void *data)
+void iod_count(struct iod *iod, const struct store_space *space, struct counter_list *list)
 {
-    const struct rpc_statistics *rpc = rpc_statistics(iod->rpc);
-    char name[64];
-
-    for (unsigned type = 0; type < MESSAGE_TYPES_MAX; type++) {
-        const struct rpc_type_statistics *t = &rpc->types[type];
-
-        if (t->served > 0) {
-            snprintf(name, sizeof(name), "%s.served", message_name(type));
-            add(data, name, t->served);
-            snprintf(name, sizeof(name), "%s.failed", message_name(type));
-            add(data, name, t->failed);
-            snprintf(name, sizeof(name), "%s.ns", message_name(type));
-            add(data, name, t->served_ns);
-        }
-    }
-    add(data, "read.cached", iod->reads_cached);
-    add(data, "bytes.in", rpc->bytes_in);
-    add(data, "bytes.out", rpc->bytes_out);
-    add(data, "connections.accepted", rpc->connections_accepted);
-    add(data, "frames.malformed", rpc->frames_malformed);
-    add(data, "jobs.running", iod->jobs.running);
-    add(data, "jobs.waiting", iod->jobs.waiting_count);
-    add(data, "buffers.bytes", payload_pool_bytes(rpc_payloads(iod->rpc)));
+    counters_add_program(list, iod->rpc);
+    counters_add(list, NULL, "reads_cached", iod->reads_cached);
+    counters_add(list, NULL, "jobs_running", iod->jobs.running);
+    counters_add(list, NULL, "jobs_waiting", iod->jobs.waiting_count);
+    counters_add(list, NULL, "buffers_bytes", payload_pool_bytes(rpc_payloads(iod->rpc)));
     if (space != NULL) {
-        add(data, "store.bytes_total", space->bytes_total);
-        add(data, "store.bytes_free", space->bytes_free);
-        add(data, "store.objects", space->objects);
+        counters_add(list, NULL, "store_bytes_total", space->bytes_total);
+        counters_add(list, NULL, "store_bytes_free", space->bytes_free);
+        counters_add(list, NULL, "store_objects", space->objects);
     }
-}
-
-static void log_counter(void *data, const char *name, uint64_t value)
-{
-    struct iod *iod = data;
-
-    log_info(iod->log, "%s %llu", name, (unsigned long long)value);
 }
 
 void iod_log_statistics(struct iod *iod)
@@ -205,8 +180,11 @@ void iod_log_statistics(struct iod *iod)
     struct store_space space = { .bytes_total = iod->member.bytes_total,
                                  .bytes_free = iod->member.bytes_free,
                                  .objects = iod->member.objects };
+    struct counter_list *list = calloc(1, sizeof(*list));
 
-    if (iod->rpc != NULL && !iod->stopping) {
-        iod_count(iod, &space, log_counter, iod);
+    if (list != NULL && iod->rpc != NULL && !iod->stopping) {
+        iod_count(iod, &space, list);
+        counters_log(iod->log, list);
     }
+    free(list);
 }

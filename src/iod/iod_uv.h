@@ -13,6 +13,7 @@
 #define MORSEL_IOD_IOD_UV_H
 
 #include "common/config.h"
+#include "common/counters.h"
 #include "common/datadir_file.h"
 #include "common/log.h"
 #include "common/rpc_uv.h"
@@ -68,9 +69,8 @@ void iod_stop(struct iod *iod);
 /* After the loop has ended: close the store, which seals it, and the directory. */
 void iod_release(struct iod *iod);
 
-/* Counters by name: `add` is called for each. */
-void iod_count(struct iod *iod, const struct store_space *space,
-               void (*add)(void *data, const char *name, uint64_t value), void *data);
+/* Add the daemon's counters to `list`. `space` may be NULL. */
+void iod_count(struct iod *iod, const struct store_space *space, struct counter_list *list);
 
 /* Counters as lines of the log. */
 void iod_log_statistics(struct iod *iod);

@@ -47,6 +47,7 @@ struct job *job_new(struct jobs *jobs, void *owner)
     job->payload = NULL;
     job->count = 0;
     job->deadline_ms = UINT64_MAX;
+    job->begun_ns = job->ended_ns = 0;
     return job;
 }
 
@@ -69,12 +70,14 @@ static void on_work(uv_work_t *work)
 {
     struct job *job = CONTAINER_OF(work, struct job, work);
 
-    if (uv_hrtime() / 1000000 >= job->deadline_ms) {
+    job->begun_ns = job->ended_ns = uv_hrtime();
+    if (job->begun_ns / 1000000 >= job->deadline_ms) {
         errmsg_set(&job->err, "the request waited too long for its turn");
         job->status = MORSEL_TIMEDOUT;
         return;
     }
     job->run(job);
+    job->ended_ns = uv_hrtime();
 }
 
 static void on_worked(uv_work_t *work, int status)

@@ -39,6 +39,7 @@ struct job
     struct payload *payload;
     size_t count;
     uint64_t deadline_ms;
+    uint64_t begun_ns, ended_ns; /* A thread was at work on it; 0: none was. */
     union {
         uint32_t crcs[JOB_CRCS_MAX];
         struct

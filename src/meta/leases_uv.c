@@ -115,11 +115,13 @@ static void try_again(struct meta *meta, uint64_t ticket)
 {
     struct leased_request *w = find_waiting(meta, ticket);
     struct rpc_request *request;
+    uint64_t now_ns = uv_hrtime();
 
     if (w != NULL) {
         request = w->request;
         list_remove(&w->node);
         free(w);
+        rpc_request_worked(request, now_ns, now_ns); /* It waited until now. */
         meta_dispatch(meta, request);
     }
 }

@@ -63,6 +63,31 @@ expect 0 stats --json
 says '.["register.served"] >= 3'
 expect 0 stats --json "$(cat "$cluster/run/iod-1.address")"
 expect 3 stats 127.0.0.1:1 --timeout=200ms
+expect 0 stats --json "$mnt/"
+says '.cpu_ns > 0 and .resident_bytes > 0 and .["session.called"] >= 1'
+expect 1 stats "$work/"
+
+# ---- top: rates of everybody, and a mount that is stopped holds nothing up
+
+(while echo x >"$mnt/busy" && rm "$mnt/busy"; do :; done) 2>/dev/null &
+busy=$!
+expect 0 top --json --rounds=1 --interval=500ms
+says '(.programs | map(.sort)) == ["manager", "server", "server", "server", "mount"]'
+says '.programs | all(.answers and .resident_bytes > 0)'
+says '.kinds | map(select(.where == "manager" and .kind == "make")) | .[0].per_s > 0 and .[0].busy_us > 0'
+says '.kinds | map(select(.where == "mount" and .kind == "create")) | .[0].mean_us > 0'
+says '.kinds | map(select(.where == "mount asks" and .kind == "make")) | .[0].mean_us > 0'
+expect 0 top --rounds=2 --interval=100ms
+grep -q "mount asks" "$work/out" || fail "top says nothing of round trips"
+kill "$busy"
+wait "$busy" 2>/dev/null || true
+mount_pid=$(cut -d' ' -f1 "$cluster/run/mount.pid")
+kill -STOP "$mount_pid"
+expect 0 top --json --rounds=1 --interval=100ms --timeout=200ms
+kill -CONT "$mount_pid"
+says '.programs | map(select(.answers | not) | .sort) == ["mount"]'
+expect 3 top --manager=127.0.0.1:1 --timeout=200ms
+expect 2 top --interval=1ms
 expect 3 status --manager=127.0.0.1:1 --timeout=200ms
 expect 3 df --manager=127.0.0.1:1 --timeout=200ms
 expect 3 fsck --manager=127.0.0.1:1 --timeout=200ms

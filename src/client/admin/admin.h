@@ -30,6 +30,8 @@ struct admin_settings
     char mount[CONFIG_STRING_MAX];   /* cluster start */
     char options[CONFIG_STRING_MAX]; /* cluster start: of the mount */
     bool force;                      /* cluster stop */
+    uint64_t interval_ms;            /* top */
+    uint64_t rounds;                 /* top; 0: until it is stopped. */
 };
 
 /* Rows of a table: what every command knows. */
@@ -76,6 +78,7 @@ int command_setpolicy(const struct admin_arguments *arguments);
 int command_getpolicy(const struct admin_arguments *arguments);
 int command_fsck(const struct admin_arguments *arguments);
 int command_stats(const struct admin_arguments *arguments);
+int command_top(const struct admin_arguments *arguments);
 int command_cluster(const struct admin_arguments *arguments);
 
 #endif

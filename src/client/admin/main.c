@@ -42,6 +42,14 @@ static const struct config_option cluster_options[] = {
     ADMIN_COMMON_OPTIONS
 };
 
+static const struct config_option top_options[] = {
+    { "interval", CONFIG_TIME_MS, FIELD(interval_ms), "2s", 100, 3600000, "TIME",
+      "Time between two looks." },
+    { "rounds", CONFIG_NUMBER, FIELD(rounds), "0", 0, 1000000000, "N",
+      "Stop after so many; 0: when interrupted." },
+    ADMIN_COMMON_OPTIONS
+};
+
 #define TABLE(words, summary, operands, options)                                                   \
     {                                                                                              \
         "morsel " words, summary, operands, options, ARRAY_COUNT(options)                          \
@@ -67,9 +75,16 @@ static const struct command commands[] = {
             fsck_options),
       0, 0, command_fsck },
     { "stats",
-      TABLE("stats", "Show the counters of the manager, or of the daemon at ADDRESS.", "[ADDRESS]",
-            common_options),
+      TABLE("stats",
+            "Show the counters of the manager, of the daemon at ADDRESS, or of the mount on DIR.",
+            "[ADDRESS|DIR]", common_options),
       0, 1, command_stats },
+    { "top",
+      TABLE("top",
+            "Show live what the daemons and the mounts of this machine do, and how long "
+            "it takes them.",
+            "", top_options),
+      0, 0, command_top },
     { "cluster",
       TABLE("cluster", "Run a development cluster on this machine, in DIR.",
             "start|unmount|stop|status [DIR]", cluster_options),

@@ -58,29 +58,74 @@ static bool parse_line(char *line, unsigned long *id_out, struct mount_info *mou
     return true;
 }
 
-/* The last mount that fits: a later one at the same point hides the earlier. */
-static bool find_line(const unsigned long *id, const char *point, struct mount_info *mount_out)
+static void each_line(void (*visit)(void *data, unsigned long id, const struct mount_info *mount),
+                      void *data)
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
     struct mount_info mount;
-    unsigned long found_id;
-    bool found = false;
+    unsigned long id;
     char *line = NULL;
     size_t line_max = 0;
 
     if (file == NULL) {
-        return false;
+        return;
     }
     while (getline(&line, &line_max, file) > 0) {
-        if (parse_line(line, &found_id, &mount) && (id == NULL || found_id == *id) &&
-            (point == NULL || strcmp(mount.point, point) == 0)) {
-            *mount_out = mount;
-            found = true;
+        if (parse_line(line, &id, &mount)) {
+            visit(data, id, &mount);
         }
     }
     free(line);
     (void)fclose(file);
-    return found;
+}
+
+struct visit
+{
+    void (*visit)(void *data, const struct mount_info *mount);
+    void *data;
+};
+
+static void visit_any(void *data, unsigned long id, const struct mount_info *mount)
+{
+    const struct visit *v = data;
+
+    (void)id;
+    v->visit(v->data, mount);
+}
+
+void mount_each(void (*visit)(void *data, const struct mount_info *mount), void *data)
+{
+    struct visit v = { visit, data };
+
+    each_line(visit_any, &v);
+}
+
+struct search
+{
+    const unsigned long *id; /* NULL: any. */
+    const char *point;       /* NULL: any. */
+    struct mount_info *mount_out;
+    bool found;
+};
+
+/* The last mount that fits: a later one at the same point hides the earlier. */
+static void compare(void *data, unsigned long id, const struct mount_info *mount)
+{
+    struct search *s = data;
+
+    if ((s->id == NULL || id == *s->id) &&
+        (s->point == NULL || strcmp(mount->point, s->point) == 0)) {
+        *s->mount_out = *mount;
+        s->found = true;
+    }
+}
+
+static bool find_line(const unsigned long *id, const char *point, struct mount_info *mount_out)
+{
+    struct search s = { id, point, mount_out, false };
+
+    each_line(compare, &s);
+    return s.found;
 }
 
 bool mount_at(const char *point, struct mount_info *mount_out)

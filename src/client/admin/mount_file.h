@@ -21,6 +21,9 @@ int mount_find(const char *path, struct mount_info *mount_out, struct errmsg *er
 /* The same, and MORSEL_INVAL with a sentence when it is no MorselFS. */
 int mount_find_morsel(const char *path, struct mount_info *mount_out, struct errmsg *err);
 
+/* All mounts, in the order in which they were made. */
+void mount_each(void (*visit)(void *data, const struct mount_info *mount), void *data);
+
 /* True when something is mounted exactly at `point` (absolute, without symbolic links). */
 bool mount_at(const char *point, struct mount_info *mount_out);
 

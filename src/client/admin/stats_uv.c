@@ -1,18 +1,18 @@
-/* morsel stats: the counters of a daemon. */
-#include "client/admin/admin_uv.h"
+/* morsel stats: the counters of a daemon or of a mount. */
+#include "client/admin/gather_uv.h"
 #include "client/admin/print_file.h"
-
-#include "common.pb-c.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-static bool print_counters(const Morsel__Statistics *statistics, bool json)
+static bool print_counters(const struct counter_list *list, bool json)
 {
     json_t *document = json ? json_object() : NULL;
 
-    for (size_t i = 0; i < statistics->n_counters; i++) {
-        const Morsel__Counter *counter = statistics->counters[i];
+    for (size_t i = 0; i < list->count; i++) {
+        const struct counter *counter = &list->items[i];
 
         if (json) {
             (void)json_object_set_new(document, counter->name, print_json_number(counter->value));
@@ -23,35 +23,51 @@ static bool print_counters(const Morsel__Statistics *statistics, bool json)
     return !json || print_json(document);
 }
 
-int command_stats(const struct admin_arguments *arguments)
+/* The manager, or the daemon at `address` (may be NULL). */
+static int ask_daemon(const struct admin_arguments *arguments, const char *address,
+                      struct counter_list *list)
 {
-    Morsel__Empty request = MORSEL__EMPTY__INIT;
     struct admin_settings settings = arguments->settings;
     struct admin admin;
     struct rpc_peer *peer;
     struct errmsg err;
-    void *reply;
     int code;
     int rv;
 
-    if (arguments->operands_count == 1) {
-        (void)snprintf(settings.manager, sizeof(settings.manager), "%s", arguments->operands[0]);
+    if (address != NULL) {
+        (void)snprintf(settings.manager, sizeof(settings.manager), "%s", address);
     }
     code = admin_open_manager(&admin, &settings);
     if (code != ADMIN_OK) {
         return code;
     }
     peer = admin.manager;
-    if (arguments->operands_count == 1) {
+    if (address != NULL) {
         admin.manager = NULL; /* Any daemon may be asked; messages call it a server then. */
     }
-    rv = admin_call(&admin, peer, MSG_STATISTICS, &request.base, &morsel__statistics__descriptor,
-                    &reply, &err);
+    rv = gather_daemon(&admin, peer, list, &err);
     admin_close(&admin);
-    if (rv != 0) {
-        return admin_failed(admin_exit_code(rv), "%s", err.text);
+    return rv == 0 ? ADMIN_OK : admin_failed(admin_exit_code(rv), "%s", err.text);
+}
+
+int command_stats(const struct admin_arguments *arguments)
+{
+    const char *of = arguments->operands_count == 1 ? arguments->operands[0] : NULL;
+    struct counter_list *list = calloc(1, sizeof(*list));
+    struct errmsg err;
+    int code = ADMIN_OK;
+
+    if (list == NULL) {
+        return admin_failed(ADMIN_PROBLEM, "out of memory");
     }
-    code = print_counters(reply, settings.json) ? ADMIN_OK : ADMIN_PROBLEM;
-    morsel__statistics__free_unpacked(reply, NULL);
+    if (of == NULL || strchr(of, '/') == NULL) {
+        code = ask_daemon(arguments, of, list);
+    } else if (gather_mount(of, list, &err) != 0) {
+        code = admin_failed(ADMIN_PROBLEM, "%s", err.text);
+    }
+    if (code == ADMIN_OK && !print_counters(list, arguments->settings.json)) {
+        code = ADMIN_PROBLEM;
+    }
+    free(list);
     return code;
 }

@@ -273,7 +273,7 @@ static void next_page(struct dir_op *op)
 static void read_dir(fuse_req_t req, size_t size, off_t offset, struct fuse_file_info *fi,
                      bool plus)
 {
-    struct dir_op *op = mount_op_new(req, sizeof(*op));
+    struct dir_op *op = mount_op_new(req, MOUNT_READDIR, sizeof(*op));
 
     if (op == NULL) {
         return;
@@ -311,7 +311,7 @@ static void on_synced(struct meta_call *call, int status, void *message)
 static void on_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
     Morsel__FsyncRequest request = MORSEL__FSYNC_REQUEST__INIT;
-    struct mount_op *op = mount_op_new(req, sizeof(*op));
+    struct mount_op *op = mount_op_new(req, MOUNT_FSYNC, sizeof(*op));
 
     (void)ino;
     (void)datasync;

@@ -64,7 +64,7 @@ static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
                          struct fuse_file_info *fi)
 {
     struct handle *handle = (struct handle *)(uintptr_t)fi->fh;
-    struct extent_op *op = mount_op_new(req, sizeof(*op));
+    struct extent_op *op = mount_op_new(req, MOUNT_FALLOCATE, sizeof(*op));
     int rv = MORSEL_OK;
 
     (void)ino;
@@ -138,7 +138,7 @@ static void on_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
                      struct fuse_file_info *fi)
 {
     struct handle *handle = (struct handle *)(uintptr_t)fi->fh;
-    struct extent_op *op = mount_op_new(req, sizeof(*op));
+    struct extent_op *op = mount_op_new(req, MOUNT_LSEEK, sizeof(*op));
 
     (void)ino;
     if (op == NULL) {

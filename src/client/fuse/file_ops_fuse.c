@@ -133,7 +133,7 @@ static bool open_here(struct open_op *op, inode_id inode)
 static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     Morsel__OpenRequest request = MORSEL__OPEN_REQUEST__INIT;
-    struct open_op *op = mount_op_new(req, sizeof(*op));
+    struct open_op *op = mount_op_new(req, MOUNT_OPEN, sizeof(*op));
 
     if (op == NULL) {
         return;
@@ -161,7 +161,7 @@ static void on_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 {
     Morsel__MakeRequest request = MORSEL__MAKE_REQUEST__INIT;
     Morsel__Credentials who;
-    struct open_op *op = mount_op_new(req, sizeof(*op));
+    struct open_op *op = mount_op_new(req, MOUNT_CREATE, sizeof(*op));
 
     if (op == NULL) {
         return;
@@ -214,6 +214,7 @@ static void on_read_done(struct file_read *read, int status)
 
     if (status == 0) {
         count = file_read_gather(read, iov);
+        op->base.bytes = op->read.length;
         (void)fuse_reply_iov(op->base.req, iov, (int)count);
     } else {
         (void)fuse_reply_err(op->base.req, client_errno(op->base.mount->client, status));
@@ -240,7 +241,7 @@ static void read_shared(struct mount_op *base, int status)
 static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
                     struct fuse_file_info *fi)
 {
-    struct read_op *op = mount_op_new(req, sizeof(*op));
+    struct read_op *op = mount_op_new(req, MOUNT_READ, sizeof(*op));
 
     (void)ino;
     if (op == NULL) {
@@ -281,6 +282,7 @@ static void write_end(struct write_op *op, int status)
 {
     payload_drop(op->holder);
     if (status == 0) {
+        op->base.bytes = (uint32_t)op->size;
         (void)fuse_reply_write(op->base.req, op->size);
         mount_op_end(&op->base);
     } else {
@@ -343,7 +345,7 @@ static void append_shared(struct mount_op *base, int status)
 static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t size, off_t offset,
                      struct fuse_file_info *fi)
 {
-    struct write_op *op = mount_op_new(req, sizeof(*op));
+    struct write_op *op = mount_op_new(req, MOUNT_WRITE, sizeof(*op));
 
     (void)ino;
     if (op == NULL) {
@@ -397,7 +399,7 @@ static void on_flushed(struct file_flush *flush, int status)
 
 static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable)
 {
-    struct flush_op *op = mount_op_new(req, sizeof(*op));
+    struct flush_op *op = mount_op_new(req, durable ? MOUNT_FSYNC : MOUNT_FLUSH, sizeof(*op));
     int rv;
 
     if (op == NULL) {
@@ -437,7 +439,7 @@ static void on_released(struct file_flush *flush, int status)
 static void on_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     struct handle *handle = handle_of(fi);
-    struct flush_op *op = mount_op_new(req, sizeof(*op));
+    struct flush_op *op = mount_op_new(req, MOUNT_RELEASE, sizeof(*op));
 
     (void)ino;
     if (op == NULL) {

@@ -2,6 +2,7 @@
 #include "client/fuse/mount_fuse.h"
 #include "client/fuse/mountpoint_file.h"
 #include "client/fuse/options.h"
+#include "common/counters_uv.h"
 #include "common/daemon_uv.h"
 #include "common/status.h"
 
@@ -168,33 +169,13 @@ static void on_stop(void *data)
 static void on_statistics(void *data)
 {
     struct program *p = data;
-    const struct rpc_statistics *s = rpc_statistics(p->client->rpc);
-    const struct client_counters *c = &p->client->counters;
-    struct meta_cache_counters table;
+    struct counter_list *list = calloc(1, sizeof(*list));
 
-    log_info(p->log,
-             "reads %lu, bytes read %lu, fetched ahead %lu; writes %lu, bytes written %lu, "
-             "coalesced %lu, waited %lu; bytes in %lu, out %lu",
-             (unsigned long)c->reads, (unsigned long)c->read_bytes,
-             (unsigned long)c->reads_fetched_ahead, (unsigned long)c->writes,
-             (unsigned long)c->write_bytes, (unsigned long)c->writes_coalesced,
-             (unsigned long)c->writes_waited, (unsigned long)s->bytes_in,
-             (unsigned long)s->bytes_out);
-    meta_cache_count(p->client->cache, &table);
-    log_info(p->log,
-             "table: %lu inodes, %lu names; found %lu, absent %lu, missed %lu, evicted %lu; opened "
-             "without asking %lu; recalls %lu, mean %lu us",
-             (unsigned long)table.inodes, (unsigned long)table.names, (unsigned long)table.found,
-             (unsigned long)table.absent, (unsigned long)table.missed, (unsigned long)table.evicted,
-             (unsigned long)c->opens_local, (unsigned long)c->recalls,
-             (unsigned long)(c->recalls == 0 ? 0 : c->recall_ns / c->recalls / 1000));
-    for (unsigned i = 0; i < MESSAGE_TYPES_MAX; i++) {
-        if (s->types[i].called > 0) {
-            log_info(p->log, "%s: %lu calls, mean %lu us", message_name(i),
-                     (unsigned long)s->types[i].called,
-                     (unsigned long)(s->types[i].called_ns / s->types[i].called / 1000));
-        }
+    if (list != NULL) {
+        mount_count(&p->mount, list);
+        counters_log(p->log, list);
     }
+    free(list);
 }
 
 /* ---- The start ---- */

@@ -19,7 +19,7 @@ static void on_interrupt(fuse_req_t req, void *data)
     }
 }
 
-void *mount_op_new(fuse_req_t req, size_t size)
+void *mount_op_new(fuse_req_t req, enum mount_kind kind, size_t size)
 {
     struct mount_op *op = calloc(1, size);
     struct mount *m = fuse_req_userdata(req);
@@ -30,6 +30,8 @@ void *mount_op_new(fuse_req_t req, size_t size)
     }
     op->mount = m;
     op->req = req;
+    op->kind = kind;
+    op->arrived_ns = uv_hrtime();
     op->call.data = op;
     list_init(&op->node);
     list_push_back(&m->ops, &op->node);
@@ -40,6 +42,11 @@ void *mount_op_new(fuse_req_t req, size_t size)
 
 void mount_op_end(struct mount_op *op)
 {
+    struct mount_statistics *s = &op->mount->statistics[op->kind];
+
+    s->served++;
+    s->served_ns += uv_hrtime() - op->arrived_ns;
+    s->bytes += op->bytes;
     list_remove(&op->node);
     op->mount->ops_count--;
     free(op);
@@ -47,6 +54,7 @@ void mount_op_end(struct mount_op *op)
 
 void mount_op_fail(struct mount_op *op, int status)
 {
+    op->mount->statistics[op->kind].failed += status != 0;
     (void)fuse_reply_err(op->req, client_errno(op->mount->client, status));
     mount_op_end(op);
 }

@@ -18,7 +18,44 @@
 #include "client/file_uv.h"
 #include "client/lease_uv.h"
 
+#include "common/counters.h"
+
 #include <fuse_lowlevel.h>
+
+/* What the kernel asks, as the counters tell it apart. */
+#define MOUNT_KINDS(X)                                                                             \
+    X(MOUNT_LOOKUP, "lookup")                                                                      \
+    X(MOUNT_GETATTR, "getattr")                                                                    \
+    X(MOUNT_SETATTR, "setattr")                                                                    \
+    X(MOUNT_MAKE, "make")                                                                          \
+    X(MOUNT_LINK, "link")                                                                          \
+    X(MOUNT_REMOVE, "remove")                                                                      \
+    X(MOUNT_RENAME, "rename")                                                                      \
+    X(MOUNT_READLINK, "readlink")                                                                  \
+    X(MOUNT_READDIR, "readdir")                                                                    \
+    X(MOUNT_CREATE, "create")                                                                      \
+    X(MOUNT_OPEN, "open")                                                                          \
+    X(MOUNT_READ, "read")                                                                          \
+    X(MOUNT_WRITE, "write")                                                                        \
+    X(MOUNT_FLUSH, "flush")                                                                        \
+    X(MOUNT_FSYNC, "fsync")                                                                        \
+    X(MOUNT_RELEASE, "release")                                                                    \
+    X(MOUNT_FALLOCATE, "fallocate")                                                                \
+    X(MOUNT_LSEEK, "lseek")                                                                        \
+    X(MOUNT_XATTR, "xattr")                                                                        \
+    X(MOUNT_XATTR_SET, "xattr_set")                                                                \
+    X(MOUNT_STATFS, "statfs")
+
+#define X(name, words) name,
+enum mount_kind { MOUNT_KINDS(X) MOUNT_KINDS_COUNT };
+#undef X
+
+struct mount_statistics
+{
+    uint64_t served, failed;
+    uint64_t served_ns; /* From when the request was read to its reply, summed. */
+    uint64_t bytes;     /* Of data, read or written. */
+};
 
 enum {
     MOUNT_REQUEST_BYTES_MAX = 1 << 20, /* Data of one READ or WRITE */
@@ -39,12 +76,13 @@ struct mount
     struct list dirs; /* Open directories; see mount_dir_removed(). */
     bool read_only;
     bool mounted;
-    bool drops_names;          /* The kernel can be told to look up all names again. */
-    struct list drops;         /* struct kernel_drop: what the kernel is to drop next. */
-    unsigned prefetches;       /* Directories that are being read ahead. */
-    unsigned batches;          /* Of them, in the pool. */
-    uint32_t never_twice;      /* For times that no two GETATTRs have in common; see
-                                  mount_stat_by_handle(). */
+    bool drops_names;     /* The kernel can be told to look up all names again. */
+    struct list drops;    /* struct kernel_drop: what the kernel is to drop next. */
+    unsigned prefetches;  /* Directories that are being read ahead. */
+    unsigned batches;     /* Of them, in the pool. */
+    uint32_t never_twice; /* For times that no two GETATTRs have in common; see
+                             mount_stat_by_handle(). */
+    struct mount_statistics statistics[MOUNT_KINDS_COUNT];
     void (*ended)(void *data); /* The kernel let go of the mount (umount). */
     void *data;
 };
@@ -55,6 +93,9 @@ struct mount_op
     struct list node;
     struct mount *mount;
     fuse_req_t req;
+    enum mount_kind kind;
+    uint64_t arrived_ns;
+    uint32_t bytes; /* Of data; for the counters. */
     struct meta_call call;
     uint64_t interrupted_ms; /* 0: not interrupted. */
     void (*cancel)(
@@ -64,7 +105,15 @@ struct mount_op
 };
 
 /* `size` bytes, zeroed, that begin with a mount_op. NULL: ENOMEM has been replied. */
-void *mount_op_new(fuse_req_t req, size_t size);
+void *mount_op_new(fuse_req_t req, enum mount_kind kind, size_t size);
+
+/* Add the counters of the mount and of its client to `list`. */
+void mount_count(const struct mount *m, struct counter_list *list);
+
+/* Answer GETXATTR of STATISTICS_XATTR: a line "name value" for each counter. */
+#define STATISTICS_XATTR "user.morsel.statistics"
+enum { STATISTICS_BYTES_MAX = 65536 /* XATTR_SIZE_MAX */ };
+void mount_reply_statistics(const struct mount *m, fuse_req_t req, size_t size);
 
 /* Free the op; its request must have been replied. */
 void mount_op_end(struct mount_op *op);

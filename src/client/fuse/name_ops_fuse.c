@@ -22,9 +22,10 @@ struct name_op
 };
 
 /* NULL: the error has been replied. */
-static struct name_op *name_op_new(fuse_req_t req, inode_id parent, const char *name)
+static struct name_op *name_op_new(fuse_req_t req, enum mount_kind kind, inode_id parent,
+                                   const char *name)
 {
-    struct name_op *op = mount_op_new(req, sizeof(*op));
+    struct name_op *op = mount_op_new(req, kind, sizeof(*op));
 
     if (op != NULL && check_name(name) != 0) {
         mount_op_fail(&op->base, MORSEL_NAMETOOLONG);
@@ -137,7 +138,7 @@ static bool look_up_here(struct name_op *op)
 static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     Morsel__LookupRequest request = MORSEL__LOOKUP_REQUEST__INIT;
-    struct name_op *op = name_op_new(req, parent, name);
+    struct name_op *op = name_op_new(req, MOUNT_LOOKUP, parent, name);
 
     if (op == NULL || look_up_here(op)) {
         return;
@@ -155,7 +156,7 @@ static void make(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
 {
     Morsel__MakeRequest request = MORSEL__MAKE_REQUEST__INIT;
     Morsel__Credentials who;
-    struct name_op *op = name_op_new(req, parent, name);
+    struct name_op *op = name_op_new(req, MOUNT_MAKE, parent, name);
 
     if (op == NULL) {
         return;
@@ -198,7 +199,7 @@ static void on_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const
 {
     Morsel__LinkRequest request = MORSEL__LINK_REQUEST__INIT;
     Morsel__Credentials who;
-    struct name_op *op = name_op_new(req, new_parent, new_name);
+    struct name_op *op = name_op_new(req, MOUNT_LINK, new_parent, new_name);
 
     if (op == NULL) {
         return;
@@ -234,7 +235,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, boo
 {
     Morsel__UnlinkRequest request = MORSEL__UNLINK_REQUEST__INIT;
     Morsel__Credentials who;
-    struct name_op *op = name_op_new(req, parent, name);
+    struct name_op *op = name_op_new(req, MOUNT_REMOVE, parent, name);
 
     if (op == NULL) {
         return;
@@ -296,7 +297,7 @@ static void on_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
 {
     Morsel__RenameRequest request = MORSEL__RENAME_REQUEST__INIT;
     Morsel__Credentials who;
-    struct rename_op *op = mount_op_new(req, sizeof(*op));
+    struct rename_op *op = mount_op_new(req, MOUNT_RENAME, sizeof(*op));
 
     if (op == NULL) {
         return;
@@ -340,7 +341,7 @@ static void on_target(struct meta_call *call, int status, void *message)
 static void on_readlink(fuse_req_t req, fuse_ino_t ino)
 {
     Morsel__ReadlinkRequest request = MORSEL__READLINK_REQUEST__INIT;
-    struct mount_op *op = mount_op_new(req, sizeof(*op));
+    struct mount_op *op = mount_op_new(req, MOUNT_READLINK, sizeof(*op));
 
     if (op == NULL) {
         return;
@@ -372,7 +373,7 @@ static void on_space(struct meta_call *call, int status, void *message)
 static void on_statfs(fuse_req_t req, fuse_ino_t ino)
 {
     Morsel__StatfsRequest request = MORSEL__STATFS_REQUEST__INIT;
-    struct mount_op *op = mount_op_new(req, sizeof(*op));
+    struct mount_op *op = mount_op_new(req, MOUNT_STATFS, sizeof(*op));
 
     (void)ino;
     if (op != NULL) {

@@ -182,7 +182,7 @@ static bool attr_reply_here(struct size_op *op)
 static void on_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
-    struct size_op *op = mount_op_new(req, sizeof(*op));
+    struct size_op *op = mount_op_new(req, MOUNT_GETATTR, sizeof(*op));
 
     if (op == NULL) {
         return;
@@ -501,7 +501,7 @@ static uint32_t valid_of(int to_set)
 static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
                        struct fuse_file_info *fi)
 {
-    struct size_op *op = mount_op_new(req, sizeof(*op));
+    struct size_op *op = mount_op_new(req, MOUNT_SETATTR, sizeof(*op));
     struct file *file;
 
     (void)fi;

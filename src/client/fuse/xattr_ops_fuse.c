@@ -78,12 +78,16 @@ static void on_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t
     Morsel__XattrGetRequest request = MORSEL__XATTR_GET_REQUEST__INIT;
     struct xattr_op *op;
 
+    if (ino == FUSE_ROOT_ID && strcmp(name, STATISTICS_XATTR) == 0) {
+        mount_reply_statistics(fuse_req_userdata(req), req, size);
+        return;
+    }
     if (strncmp(name, POLICY_XATTR_PREFIX, strlen(POLICY_XATTR_PREFIX)) != 0 &&
         known_to_have_none(req, ino)) {
         (void)fuse_reply_err(req, ENODATA);
         return;
     }
-    op = mount_op_new(req, sizeof(*op));
+    op = mount_op_new(req, MOUNT_XATTR, sizeof(*op));
     if (op == NULL) {
         return;
     }
@@ -103,7 +107,7 @@ static void on_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
         (void)(size == 0 ? fuse_reply_xattr(req, 0) : fuse_reply_buf(req, NULL, 0));
         return;
     }
-    op = mount_op_new(req, sizeof(*op));
+    op = mount_op_new(req, MOUNT_XATTR, sizeof(*op));
     if (op == NULL) {
         return;
     }
@@ -135,7 +139,7 @@ static void change(fuse_req_t req, fuse_ino_t ino, const char *name, const char 
 {
     Morsel__XattrSetRequest request = MORSEL__XATTR_SET_REQUEST__INIT;
     Morsel__Credentials who;
-    struct xattr_set_op *op = mount_op_new(req, sizeof(*op));
+    struct xattr_set_op *op = mount_op_new(req, MOUNT_XATTR_SET, sizeof(*op));
 
     if (op == NULL) {
         return;
