@@ -66,6 +66,7 @@ struct client
     struct client_options options;
     struct rpc *rpc;
     struct rpc_peer *manager;
+    uint64_t manager_start_id; /* Of the run of the manager that we talk to. */
     client_id id;
     struct op_numbers numbers;
 

@@ -188,6 +188,10 @@ static void on_manager_up(void *data)
     if (client->session_ready) {
         log_info(client->options.log, "manager %s is back", rpc_peer_address(client->manager));
     }
+    if (rpc_peer_start_id(client->manager) != client->manager_start_id) {
+        client->manager_start_id = rpc_peer_start_id(client->manager);
+        data_version_forget_all(client->versions);
+    }
     session_ask(client);
 }
 

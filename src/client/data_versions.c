@@ -1,6 +1,7 @@
 #include "client/data_versions.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { VERSIONS_KEPT = 1 << 14 };
 
@@ -47,4 +48,9 @@ void data_version_advance(struct data_version_cache *c, inode_id inode, uint64_t
     } else if (version != slot->version) {
         slot->inode = INODE_NONE;
     }
+}
+
+void data_version_forget_all(struct data_version_cache *c)
+{
+    memset(c->slots, 0, sizeof(c->slots));
 }

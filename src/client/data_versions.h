@@ -15,4 +15,8 @@ bool data_version_same(struct data_version_cache *c, inode_id inode, uint64_t ve
  * changed it too. */
 void data_version_advance(struct data_version_cache *c, inode_id inode, uint64_t version);
 
+/* Another run of the manager counts now: one that lost its power may have forgotten versions that
+ * it gave out, and gives them out again, for other bytes. */
+void data_version_forget_all(struct data_version_cache *c);
+
 #endif

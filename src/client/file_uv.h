@@ -86,6 +86,7 @@ struct file
     uint64_t ctime_ns;    /* Of that write. */
     uint64_t reach;       /* Space was reserved up to here, perhaps beyond the size. */
     bool sparse;          /* We left a hole, or space beyond the end. */
+    bool settled;         /* The manager has it on its disk, with this size and shape. */
     bool unreported;      /* Size and time wait for a WROTE. */
     bool reporting;
     uint64_t unreported_since_ms;
@@ -179,22 +180,23 @@ struct file_flush
     struct file *file;
     struct handle *handle;
     bool durable;
-    bool told;   /* The manager was told at the beginning. */
+    bool told;      /* The manager was told at the beginning, or need not be told. */
+    bool data_only; /* Durable: what is needed to read the data back, not times (fdatasync(2)). */
     bool behind; /* The report is sent, and not waited for: nobody else may look before the manager
                     has it. */
     int status;
     unsigned waiting;
     struct file_drain drain;
     struct meta_call report;
-    uint64_t reported_end;
+    uint64_t reported_end, settled_size;
     struct rpc_call *syncs;
     uint32_t syncs_count;
     void (*done)(struct file_flush *flush, int status);
     void *data;
 };
 
-/* `done` may run before this returns. With `done` NULL the flush frees itself. `behind` is set by
- * the caller before. */
+/* `done` may run before this returns. With `done` NULL the flush frees itself. `behind` and
+ * `data_only` are set by the caller before. */
 int file_flush_start(struct file_flush *flush, struct file *file, struct handle *handle,
                      bool durable, void (*done)(struct file_flush *flush, int status));
 

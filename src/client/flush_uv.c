@@ -34,6 +34,12 @@ static void flush_fail(struct file_flush *flush, int status)
     }
 }
 
+/* The manager has on its disk what was asked of it; has the file changed its shape since? */
+static void note_settled(struct file_flush *flush)
+{
+    flush->file->settled = flush->file->size <= flush->settled_size && !flush->file->sparse;
+}
+
 static void on_reported(struct meta_call *call, int status, void *message)
 {
     struct file_flush *flush = call->data;
@@ -41,6 +47,9 @@ static void on_reported(struct meta_call *call, int status, void *message)
     Morsel__Node *node = message;
 
     file->reporting = false;
+    if (status == 0 && flush->durable) {
+        note_settled(flush);
+    }
     if (status == 0 && node->attr != NULL) {
         data_version_advance(file->client->versions, file->inode, node->attr->data_version);
         file_refresh(file, node->attr);
@@ -72,6 +81,7 @@ static void start_report(struct file_flush *flush)
     request.sparse = file->sparse;
     request.reach = file->reach;
     flush->report.data = flush;
+    flush->settled_size = file->size;
     flush->waiting++;
     rv = meta_change_start(&flush->report, file->client, MSG_WROTE, &request.base, &request.op,
                            &morsel__node__descriptor, on_reported);
@@ -93,6 +103,8 @@ static void on_meta_synced(struct meta_call *call, int status, void *message)
     (void)message;
     if (status != 0) {
         flush_fail(flush, status);
+    } else {
+        note_settled(flush);
     }
     flush_part_done(flush);
 }
@@ -104,6 +116,7 @@ static void start_meta_sync(struct file_flush *flush)
     int rv;
 
     flush->report.data = flush;
+    flush->settled_size = flush->file->size;
     flush->waiting++;
     rv = meta_call_start(&flush->report, flush->file->client, MSG_FSYNC, &request.base, NULL,
                          on_meta_synced);
@@ -161,7 +174,7 @@ static void tell_manager(struct file_flush *flush)
     struct file *file = flush->file;
 
     if (flush->told) {
-        return; /* At the beginning; what is news since then is not what was asked for. */
+        return; /* What is news since the beginning is not what was asked for. */
     }
     if (file->unreported && flush->behind) {
         file_report(file);
@@ -198,7 +211,8 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     flush->done = done;
     flush->status = 0;
     flush->waiting = 1; /* Let go in on_drained(). */
-    flush->told = false;
+    /* Times may stay behind: nobody needs them to read the data (fdatasync(2)). */
+    flush->told = durable && flush->data_only && file->settled && !file_is_shared(file);
     flush->syncs = NULL;
     if (durable) {
         flush->syncs = calloc(file->stripe.width, sizeof(flush->syncs[0]));
@@ -208,7 +222,7 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     }
     flush->drain.done = on_drained;
     file_pin(file);
-    if (durable && file->unreported && !list_empty(&file->chunks)) {
+    if (durable && !flush->told && file->unreported && !list_empty(&file->chunks)) {
         /* At the same time as the bytes: a crash in between shows zeros where a write that nobody
          * was told of was going to be. */
         flush->told = true;

@@ -347,6 +347,7 @@ void file_note_changed(struct file *file, uint64_t offset, uint64_t end, bool sp
         file->unreported_since_ms = uv_now(file->client->loop);
     }
     file->sparse = file->sparse || sparse || offset > file->size;
+    file->settled = file->settled && !file->sparse && end <= file->size;
     if (end > file->size) {
         file->size = end;
     }

@@ -1,4 +1,5 @@
 /* The pure parts of the client: operation numbers, read-ahead, mount options. */
+#include "client/data_versions.h"
 #include "client/fuse/options.h"
 #include "client/op_numbers.h"
 #include "client/read_ahead.h"
@@ -205,6 +206,26 @@ static void bad_options_are_named(void **state)
     }
 }
 
+/* ---- Versions of data ---- */
+
+static void pages_are_kept_while_their_version_is_known(void **state)
+{
+    struct data_version_cache *c = data_version_cache_new();
+
+    (void)state;
+    assert_non_null(c);
+    assert_false(data_version_same(c, 7, 3));
+    assert_true(data_version_same(c, 7, 3));
+    data_version_advance(c, 7, 4); /* Our own change. */
+    assert_true(data_version_same(c, 7, 4));
+    data_version_advance(c, 7, 6); /* Somebody else's is among them. */
+    assert_false(data_version_same(c, 7, 6));
+    assert_true(data_version_same(c, 7, 6));
+    data_version_forget_all(c);
+    assert_false(data_version_same(c, 7, 6));
+    data_version_cache_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +236,7 @@ int main(void)
         cmocka_unit_test(a_random_reader_gets_none),
         cmocka_unit_test(requests_that_overtake_each_other_stay_sequential),
         cmocka_unit_test(a_window_of_nothing_is_allowed),
+        cmocka_unit_test(pages_are_kept_while_their_version_is_known),
         cmocka_unit_test(options_are_sorted_by_whom_they_concern),
         cmocka_unit_test(bad_options_are_named),
     };

@@ -397,7 +397,7 @@ static void on_flushed(struct file_flush *flush, int status)
     mount_op_fail(&op->base, status);
 }
 
-static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable)
+static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable, bool data_only)
 {
     struct flush_op *op = mount_op_new(req, durable ? MOUNT_FSYNC : MOUNT_FLUSH, sizeof(*op));
     int rv;
@@ -406,6 +406,7 @@ static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable)
         return;
     }
     op->base.cancel = flush_cancel;
+    op->flush.data_only = data_only;
     op->flush.behind = !durable && !file_is_shared(handle_of(fi)->file);
     rv = file_flush_start(&op->flush, handle_of(fi)->file, handle_of(fi), durable, on_flushed);
     if (rv != 0) {
@@ -416,14 +417,13 @@ static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable)
 static void on_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     (void)ino;
-    flush(req, fi, false);
+    flush(req, fi, false, false);
 }
 
 static void on_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
     (void)ino;
-    (void)datasync; /* A size is needed to read the data back, and is all that there is to save. */
-    flush(req, fi, true);
+    flush(req, fi, true, datasync != 0);
 }
 
 static void on_released(struct file_flush *flush, int status)

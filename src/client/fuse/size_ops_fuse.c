@@ -220,6 +220,7 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
     if (file != NULL) {
         if ((op->valid & SETATTR_SIZE) != 0) {
             file->size = node->attr->size;
+            file->settled = false;
         }
         file_refresh(file, node->attr);
         file_overlay(file, node->attr);
