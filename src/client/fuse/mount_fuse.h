@@ -60,6 +60,8 @@ struct mount_statistics
 enum {
     MOUNT_REQUEST_BYTES_MAX = 1 << 20, /* Data of one READ or WRITE */
     MOUNT_REQUESTS_PER_TURN = 32,      /* Then the network gets its share. */
+    LOOK_NS = 12000,                   /* For the next request, before going to sleep. */
+    LOOKS_VAIN_MAX = 63,               /* So many turns are passed over at most. */
     DROP_BATCHES_MAX = 3,              /* The pool has four threads. */
     MOUNT_INTERRUPT_MS = 1000 /* An interrupted request may still end by itself for this long. */
 };
@@ -76,12 +78,13 @@ struct mount
     struct list dirs; /* Open directories; see mount_dir_removed(). */
     bool read_only;
     bool mounted;
-    bool drops_names;     /* The kernel can be told to look up all names again. */
-    struct list drops;    /* struct kernel_drop: what the kernel is to drop next. */
-    unsigned prefetches;  /* Directories that are being read ahead. */
-    unsigned batches;     /* Of them, in the pool. */
-    uint32_t never_twice; /* For times that no two GETATTRs have in common; see
-                             mount_stat_by_handle(). */
+    bool drops_names;                   /* The kernel can be told to look up all names again. */
+    struct list drops;                  /* struct kernel_drop: what the kernel is to drop next. */
+    unsigned prefetches;                /* Directories that are being read ahead. */
+    unsigned batches;                   /* Of them, in the pool. */
+    uint32_t looks_vain, looks_skipped; /* Of receive(). */
+    uint32_t never_twice;               /* For times that no two GETATTRs have in common; see
+                                           mount_stat_by_handle(). */
     struct mount_statistics statistics[MOUNT_KINDS_COUNT];
     void (*ended)(void *data); /* The kernel let go of the mount (umount). */
     void *data;
