@@ -104,6 +104,7 @@ struct client
 
     bool stopping;
     uint64_t fetched_bytes; /* In fetches, of all files. */
+    uint64_t fetch_ns;      /* How long one takes; 0: not known. */
     uint64_t dirty_bytes;   /* In chunks, of all files. */
     struct client_counters counters;
 };

@@ -52,6 +52,7 @@ struct fetch
     struct payload *payload; /* NULL until it is there; may be short: the rest is zeros. */
     int status;
     bool done, retried;
+    uint64_t started_ns;
     bool ahead;    /* Fetched for later. */
     uint64_t used; /* Bytes handed to readers. */
     unsigned references;

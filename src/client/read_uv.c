@@ -96,6 +96,15 @@ static int check_bytes(const struct fetch *fetch, const struct rpc_reply *reply)
     return rv;
 }
 
+/* Of fetches that others wait behind; a mean over the last ones. */
+static void note_fetch_time(const struct fetch *fetch)
+{
+    struct client *client = fetch->file->client;
+    uint64_t took_ns = uv_hrtime() - fetch->started_ns;
+
+    client->fetch_ns = client->fetch_ns == 0 ? took_ns : (7 * client->fetch_ns + took_ns) / 8;
+}
+
 static void on_fetched(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct fetch *fetch = call->data;
@@ -117,6 +126,7 @@ static void on_fetched(struct rpc_call *call, int status, struct rpc_reply *repl
         }
     }
     if (status == 0) {
+        note_fetch_time(fetch);
         fetch->payload = reply->payload;
         reply->payload = NULL;
     } else if (status != MORSEL_CANCELED) {
@@ -167,6 +177,7 @@ static struct fetch *fetch_new(struct file *file, uint64_t offset, uint64_t leng
     fetch->run = stripe_run_at(&file->stripe, offset, length);
     CHECK(fetch->run.length == length);
     fetch->references = 2; /* The caller's and the call's. */
+    fetch->started_ns = uv_hrtime();
     *status = fetch_send(fetch);
     if (*status != 0) {
         free(fetch);
@@ -175,6 +186,15 @@ static struct fetch *fetch_new(struct file *file, uint64_t offset, uint64_t leng
     file->client->fetched_bytes += length;
     file_pin(file);
     return fetch;
+}
+
+/* How far a fetch may go that begins at `from`: one morsel of one server. */
+static uint64_t fetch_end(const struct file *file, uint64_t from, uint64_t to)
+{
+    struct stripe_run run = stripe_run_at(&file->stripe, from, to - from);
+    uint64_t morsel_end = from - from % file->stripe.morsel_bytes + file->stripe.morsel_bytes;
+
+    return from + run.length < morsel_end ? from + run.length : morsel_end;
 }
 
 /* ---- Slots: fetches on a grid, for sequential readers ---- */
@@ -216,6 +236,25 @@ static struct fetch *slot_find(struct file *file, uint64_t offset)
     return NULL;
 }
 
+/* Fetch [start, end) for whoever reads it; it lies in one morsel. NULL: *status says why. */
+static struct fetch *slot_add(struct file *file, uint64_t start, uint64_t end, bool ahead,
+                              int *status)
+{
+    struct fetch *fetch;
+
+    while (file->slots_count >= slots_max(file)) {
+        fetch_unlist(LIST_ENTRY(list_front(&file->slots), struct fetch, node));
+    }
+    fetch = fetch_new(file, start, end - start, status);
+    if (fetch != NULL) {
+        fetch->ahead = ahead;
+        list_push_back(&file->slots, &fetch->node); /* The caller's reference becomes the list's. */
+        file->slots_count++;
+        file->client->counters.reads_fetched_ahead += ahead;
+    }
+    return fetch;
+}
+
 /* The slot that holds `offset`, fetched if need be. NULL: *status says why; MORSEL_AGAIN: bytes of
  * the slot are on their way to the server, and what is fetched now could not be kept. */
 static struct fetch *slot_get(struct file *file, uint64_t offset, bool ahead, int *status)
@@ -235,17 +274,7 @@ static struct fetch *slot_get(struct file *file, uint64_t offset, bool ahead, in
     if (is_dirty(file, start, end - start)) {
         return NULL;
     }
-    while (file->slots_count >= slots_max(file)) {
-        fetch_unlist(LIST_ENTRY(list_front(&file->slots), struct fetch, node));
-    }
-    fetch = fetch_new(file, start, end - start, status);
-    if (fetch != NULL) {
-        fetch->ahead = ahead;
-        list_push_back(&file->slots, &fetch->node); /* The caller's reference becomes the list's. */
-        file->slots_count++;
-        file->client->counters.reads_fetched_ahead += ahead;
-    }
-    return fetch;
+    return slot_add(file, start, end, ahead, status);
 }
 
 void file_forget(struct file *file, uint64_t offset, uint64_t length)
@@ -278,6 +307,36 @@ static void fetch_ahead(struct file *file, uint64_t from, uint64_t to)
         }
         if (slot_get(file, at, true, &status) == NULL) {
             return; /* The reader will meet the error itself, if it lasts. */
+        }
+    }
+}
+
+/* One range of a strided reader, exactly: its neighbours are not wanted. */
+static bool fetch_range(struct file *file, uint64_t from, uint64_t to)
+{
+    int status;
+
+    while (from < to && slot_find(file, from) == NULL) {
+        uint64_t end = fetch_end(file, from, to);
+
+        if (file->client->fetched_bytes > CLIENT_FETCHED_BYTES_MAX ||
+            is_dirty(file, from, end - from) || slot_add(file, from, end, true, &status) == NULL) {
+            return false;
+        }
+        from = end;
+    }
+    return true;
+}
+
+static void fetch_strided(struct file *file, const struct read_ahead_advice *advice,
+                          uint32_t length)
+{
+    for (uint32_t i = 0; i < advice->count; i++) {
+        uint64_t from = advice->first + (uint64_t)(advice->distance * (int64_t)i);
+        uint64_t to = from + length < file->size ? from + length : file->size;
+
+        if (from >= file->size || !fetch_range(file, from, to)) {
+            return;
         }
     }
 }
@@ -316,11 +375,7 @@ static int make_parts(struct file_read *read, bool sequential)
             fetch = slot_get(file, offset, false, &status);
         }
         if (fetch == NULL && (!sequential || status == MORSEL_AGAIN)) {
-            struct stripe_run run = stripe_run_at(&file->stripe, offset, end - offset);
-            uint64_t morsel_end =
-                offset - offset % file->stripe.morsel_bytes + file->stripe.morsel_bytes;
-
-            part_end = offset + run.length < morsel_end ? offset + run.length : morsel_end;
+            part_end = fetch_end(file, offset, end);
             fetch = fetch_new(file, offset, part_end - offset, &status);
             own = true;
         }
@@ -340,7 +395,8 @@ static int make_parts(struct file_read *read, bool sequential)
 static void read_go(struct file_read *read)
 {
     struct file *file = read->file;
-    struct read_ahead_advice advice;
+    struct read_ahead_advice advice = { .sequential = false };
+    struct read_ahead_clock clock;
     int rv;
 
     if (read->offset >= file->size) {
@@ -352,15 +408,18 @@ static void read_go(struct file_read *read)
     if (read->length > 0) {
         if (read->direct) {
             file_forget(file, 0, UINT64_MAX);
-            advice = (struct read_ahead_advice){ .sequential = false };
         } else {
-            advice = read_ahead_step(&read->handle->ahead, read->offset, read->length);
+            clock.now_us = uv_hrtime() / 1000;
+            clock.fetch_us = (uint32_t)(file->client->fetch_ns / 1000);
+            advice = read_ahead_step(&read->handle->ahead, &clock, read->offset, read->length);
         }
         rv = make_parts(read, advice.sequential);
         if (rv != 0) {
             read->status = rv;
         } else if (advice.to > advice.from) {
             fetch_ahead(file, advice.from, advice.to);
+        } else if (advice.count > 0) {
+            fetch_strided(file, &advice, read->length);
         }
     }
     read_part_done(read, 0);

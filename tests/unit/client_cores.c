@@ -71,6 +71,8 @@ static void numbers_agree_with_a_model(void **state)
 
 /* ---- Read-ahead ---- */
 
+static const struct read_ahead_clock unmeasured = { 0, 0 };
+
 static void a_sequential_reader_gets_a_growing_window(void **state)
 {
     struct read_ahead r;
@@ -80,7 +82,7 @@ static void a_sequential_reader_gets_a_growing_window(void **state)
     (void)state;
     read_ahead_init(&r, 8 << 20);
     for (uint64_t at = 0; at < 64 << 20; at += 128 << 10) {
-        advice = read_ahead_step(&r, at, 128 << 10);
+        advice = read_ahead_step(&r, &unmeasured, at, 128 << 10);
         assert_true(advice.sequential);
         assert_true(advice.from >= fetched ||
                     advice.from == advice.to); /* Nothing is asked for twice. */
@@ -102,7 +104,7 @@ static void readers_by_turns_are_sequential_each(void **state)
         ahead = 0;
         for (uint64_t reader = 0; reader < READERS; reader++) {
             uint64_t at = (reader << 32) + i * PIECE;
-            struct read_ahead_advice advice = read_ahead_step(&r, at, PIECE);
+            struct read_ahead_advice advice = read_ahead_step(&r, &unmeasured, at, PIECE);
 
             assert_true(advice.sequential || i == 0);
             fetched[reader] = advice.to > fetched[reader] ? advice.to : fetched[reader];
@@ -121,14 +123,89 @@ static void a_random_reader_gets_none(void **state)
     (void)state;
     prng_seed(&prng, 3);
     read_ahead_init(&r, 8 << 20);
-    (void)read_ahead_step(&r, 4096, 4096);
+    (void)read_ahead_step(&r, &unmeasured, 4096, 4096);
     for (int i = 0; i < 1000; i++) {
         struct read_ahead_advice advice =
-            read_ahead_step(&r, (1 + prng_below(&prng, 1 << 20)) * 65536, 4096);
+            read_ahead_step(&r, &unmeasured, (1 + prng_below(&prng, 1 << 20)) * 65536, 4096);
 
         assert_false(advice.sequential);
         assert_int_equal(advice.from, advice.to);
+        assert_int_equal(advice.count, 0);
     }
+}
+
+/* What is fetched is exactly what is read later, once each. */
+static void read_with_stride(uint64_t first, int64_t distance, uint32_t length, unsigned reads)
+{
+    struct read_ahead r;
+    uint64_t next = 0;
+    unsigned fetched = 0, served = 0;
+
+    read_ahead_init(&r, 8 << 20);
+    for (unsigned i = 0; i < reads; i++) {
+        uint64_t at = first + (uint64_t)(distance * (int64_t)i);
+        struct read_ahead_advice advice = read_ahead_step(&r, &unmeasured, at, length);
+
+        assert_false(advice.sequential && i > 1);
+        served += fetched > i;
+        if (advice.count > 0) {
+            assert_int_equal(advice.distance, distance);
+            assert_true(fetched == 0 ? advice.first == at + (uint64_t)distance
+                                     : advice.first == next);
+            fetched = (fetched == 0 ? i + 1 : fetched) + advice.count;
+            next = advice.first + (uint64_t)(distance * (int64_t)advice.count);
+            assert_true(fetched - i <= READ_AHEAD_STRIDED_MAX + 1);
+        }
+    }
+    assert_true(served >= reads - 4);
+}
+
+static void a_strided_reader_gets_what_it_will_read(void **state)
+{
+    (void)state;
+    read_with_stride(1 << 20, 1 << 20, 65536, 200);
+    read_with_stride(12345, 8192, 512, 200);
+    read_with_stride(1000 << 20, -(2 << 20), 4096, 200); /* Backwards */
+}
+
+static void a_stride_ends_where_the_numbers_end(void **state)
+{
+    struct read_ahead r;
+    struct read_ahead_advice advice;
+
+    (void)state;
+    read_ahead_init(&r, 8 << 20);
+    for (uint64_t at = 50 << 20; at <= 50 << 20; at -= 10 << 20) { /* Until it is below 0. */
+        advice = read_ahead_step(&r, &unmeasured, at, 4096);
+        assert_true(advice.count <= at / (10 << 20));
+    }
+    (void)read_ahead_step(&r, &unmeasured, 7 << 20, 4096); /* Another distance: all over. */
+    advice = read_ahead_step(&r, &unmeasured, 9 << 20, 4096);
+    assert_int_equal(advice.count, 0);
+}
+
+/* A slow reader on a fast network has no use for megabytes. */
+static void the_window_follows_what_is_measured(void **state)
+{
+    struct read_ahead slow, fast;
+    struct read_ahead_clock clock = { .now_us = 1, .fetch_us = 1000 };
+    struct read_ahead_advice advice = { .sequential = false };
+
+    (void)state;
+    read_ahead_init(&slow, 8 << 20);
+    read_ahead_init(&fast, 8 << 20);
+    for (uint64_t at = 0; at < 64 << 20; at += 128 << 10) {
+        clock.now_us += 5000; /* 26 MB/s: 26 kB in the time of a fetch. */
+        advice = read_ahead_step(&slow, &clock, at, 128 << 10);
+    }
+    assert_true(slow.streams[0].next + READ_AHEAD_FIRST_BYTES <= advice.to);
+    assert_true(advice.to <= slow.streams[0].next + (1 << 20));
+    clock.fetch_us = 20000; /* A far network: 20 ms. */
+    for (uint64_t at = 0; at < 256 << 20; at += 128 << 10) {
+        clock.now_us += 100; /* 1.3 GB/s: 26 MB in the time of a fetch. */
+        advice = read_ahead_step(&fast, &clock, at, 128 << 10);
+    }
+    assert_int_equal(advice.to, fast.streams[0].next + (8 << 20));
 }
 
 static void requests_that_overtake_each_other_stay_sequential(void **state)
@@ -139,7 +216,7 @@ static void requests_that_overtake_each_other_stay_sequential(void **state)
     (void)state;
     read_ahead_init(&r, 4 << 20);
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
-        assert_true(read_ahead_step(&r, order[i] * 131072, 131072).sequential);
+        assert_true(read_ahead_step(&r, &unmeasured, order[i] * 131072, 131072).sequential);
     }
 }
 
@@ -151,7 +228,7 @@ static void a_window_of_nothing_is_allowed(void **state)
     (void)state;
     read_ahead_init(&r, 0);
     for (uint64_t at = 0; at < 1 << 20; at += 4096) {
-        advice = read_ahead_step(&r, at, 4096);
+        advice = read_ahead_step(&r, &unmeasured, at, 4096);
         assert_int_equal(advice.from, advice.to);
     }
 }
@@ -234,6 +311,9 @@ int main(void)
         cmocka_unit_test(a_sequential_reader_gets_a_growing_window),
         cmocka_unit_test(readers_by_turns_are_sequential_each),
         cmocka_unit_test(a_random_reader_gets_none),
+        cmocka_unit_test(a_strided_reader_gets_what_it_will_read),
+        cmocka_unit_test(a_stride_ends_where_the_numbers_end),
+        cmocka_unit_test(the_window_follows_what_is_measured),
         cmocka_unit_test(requests_that_overtake_each_other_stay_sequential),
         cmocka_unit_test(a_window_of_nothing_is_allowed),
         cmocka_unit_test(pages_are_kept_while_their_version_is_known),

@@ -1,0 +1,81 @@
+/* Byte-range locks that are held: who has which bytes of which file, shared or exclusive.
+ *
+ * Pure. Locks of fcntl(2) and of flock(2) live side by side and do not see each other, as on Linux;
+ * a flock covers the whole file. Ranges of one owner never overlap, and neighbours of one type are
+ * one range. Two owners overlap only where both are shared: byte_locks_set() trusts its caller to
+ * have asked byte_locks_conflict() first.
+ *
+ * The manager keeps those of all clients (lock_table.h), each mount its own, to say them again
+ * after a restart of the manager.
+ *
+ * Source: POSIX.1-2017, fcntl(); fcntl_locking(2) and flock(2) of Linux.
+ */
+#ifndef MORSEL_COMMON_BYTE_LOCKS_H
+#define MORSEL_COMMON_BYTE_LOCKS_H
+
+#include "common/types.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* On the wire. */
+enum lock_kind { LOCK_RANGE, LOCK_FLOCK, LOCK_KINDS };
+enum lock_type { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE, LOCK_TYPES };
+
+struct lock_owner
+{
+    client_id client;
+    uint64_t id; /* The kernel's: a process's files, or one open file. */
+};
+
+struct byte_lock
+{
+    inode_id inode;
+    enum lock_kind kind;
+    struct lock_owner owner;
+    enum lock_type type;
+    uint64_t start, end; /* Both included. */
+    int32_t pid;         /* For F_GETLK. */
+};
+
+bool lock_owner_equal(const struct lock_owner *a, const struct lock_owner *b);
+
+/* Could the two not be held at once? Those of one owner never conflict. */
+bool byte_lock_conflicts(const struct byte_lock *a, const struct byte_lock *b);
+
+/* Inode, kind and type known, start <= end, and a flock on everything? */
+bool byte_lock_valid(const struct byte_lock *lock);
+
+struct byte_locks;
+
+/* At most `ranges_max` ranges. NULL: out of memory. */
+struct byte_locks *byte_locks_new(uint32_t ranges_max);
+void byte_locks_free(struct byte_locks *t); /* NULL is allowed. */
+
+/* A lock that is held and conflicts with `wanted`; NULL: none. Valid until the next change. */
+const struct byte_lock *byte_locks_conflict(const struct byte_locks *t,
+                                            const struct byte_lock *wanted);
+
+/* The owner's bytes [start, end] are of `type` from now on (LOCK_NONE: free). False: there is no
+ * room for the ranges that come of it, or no memory; nothing was changed. */
+bool byte_locks_set(struct byte_locks *t, const struct byte_lock *lock);
+
+/* The client's owners hold nothing any more. */
+void byte_locks_drop_client(struct byte_locks *t, client_id client);
+
+/* Ranges that the owner holds, of any inode and kind. */
+uint32_t byte_locks_held_by(const struct byte_locks *t, const struct lock_owner *owner);
+
+/* Has the owner a lock on the inode? */
+bool byte_locks_has(const struct byte_locks *t, inode_id inode, enum lock_kind kind,
+                    const struct lock_owner *owner);
+
+/* All ranges, or those of one inode and kind. `visit` must not change the table. */
+typedef void (*byte_locks_visit)(void *data, const struct byte_lock *lock);
+void byte_locks_each(const struct byte_locks *t, byte_locks_visit visit, void *data);
+void byte_locks_each_of(const struct byte_locks *t, inode_id inode, enum lock_kind kind,
+                        byte_locks_visit visit, void *data);
+
+uint32_t byte_locks_count(const struct byte_locks *t);
+
+#endif
