@@ -35,6 +35,8 @@ struct client_options
 /* A storage server that we know. */
 struct meta_cache;
 struct data_version_cache;
+struct byte_locks;
+struct lock_user;
 
 struct client_server
 {
@@ -74,6 +76,7 @@ struct client
         tick; /* Every CLIENT_TICK_MS: old dirty data, size reports, closes, interrupted waits. */
     uint64_t session_due_ms;
     unsigned sessions_asked;  /* SESSION requests under way. */
+    unsigned joins_asked;     /* Of them, those that say what we hold. */
     uint64_t sessions_number; /* Of the last one that said what we hold. */
     bool session_ready;       /* The manager has answered the first SESSION. */
     bool joined;              /* It has answered that of this connection, and takes our word. */
@@ -101,6 +104,11 @@ struct client
     uint64_t *closed_inodes;
     size_t closed_count;
     struct data_version_cache *versions;
+
+    struct byte_locks *locks;     /* That our processes hold. */
+    struct lock_user *lock_users; /* lock_uv.c */
+    struct list lock_calls;       /* struct lock_call under way */
+    uint64_t last_lock_call;
 
     bool stopping;
     uint64_t fetched_bytes; /* In fetches, of all files. */
@@ -169,6 +177,9 @@ int meta_change_start(struct meta_call *call, struct client *client, enum messag
                       const ProtobufCMessageDescriptor *reply_type, meta_call_cb done);
 
 void meta_call_cancel(struct meta_call *call);
+
+/* Nobody is sure what we hold: nothing counts until we have said it anew. */
+void client_rejoin(struct client *client);
 
 /* ---- Servers ---- */
 

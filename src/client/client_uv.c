@@ -3,6 +3,7 @@
 #include "client/data_versions.h"
 #include "client/file_uv.h"
 #include "client/lease_uv.h"
+#include "client/lock_uv.h"
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -49,10 +50,13 @@ static void session_answered(struct client *client, const Morsel__SessionReply *
     client->clock_offset_ns =
         (int64_t)reply->clock_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
     client->session_due_ms =
-        uv_now(client->loop) + (client->options.cache ? LEASE_RENEW_MS : reply->session_ms / 3);
+        uv_now(client->loop) + (client->options.cache || byte_locks_count(client->locks) > 0
+                                    ? LEASE_RENEW_MS
+                                    : reply->session_ms / 3);
     client->session_ready = true;
     client->joined = true;
     lease_session_answered(client, reply);
+    lock_session_answered(client, reply);
 }
 
 static void tell_ready(struct client *client, int status, const char *text)
@@ -85,6 +89,7 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
 
     free(call);
     client->sessions_asked--;
+    client->joins_asked -= !renew;
     if (client->stopping) {
         return;
     }
@@ -133,6 +138,7 @@ static void session_send(struct client *client, Morsel__SessionRequest *request)
     if (rpc_call_start(&call->rpc, client->manager, MSG_SESSION, &request->base, NULL, 0,
                        session_timeout_ms(client), on_session) == 0) {
         client->sessions_asked++;
+        client->joins_asked += !call->renew;
     } else {
         free(call);
     }
@@ -149,7 +155,8 @@ static void session_ask(struct client *client)
 
     client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
     request.number = ++client->sessions_number;
-    if (inodes != NULL && lease_session_fill(client, &request)) {
+    if (inodes != NULL && lease_session_fill(client, &request) &&
+        lock_session_fill(client, &request)) {
         request.open_inodes = inodes;
         request.open_write = inodes + room;
         HASH_ITER(hh, client->files, file, next)
@@ -164,6 +171,7 @@ static void session_ask(struct client *client)
         }
         session_send(client, &request);
     }
+    lock_session_free(&request);
     free(request.held_read);
     free(request.held_write);
     free(inodes);
@@ -193,6 +201,7 @@ static void on_manager_up(void *data)
         data_version_forget_all(client->versions);
     }
     session_ask(client);
+    lock_manager_up(client);
 }
 
 static void on_push(void *data, enum message_type type, const uint8_t *body, size_t body_count)
@@ -419,6 +428,14 @@ void meta_call_cancel(struct meta_call *call)
     rpc_call_cancel(&call->rpc);
 }
 
+void client_rejoin(struct client *client)
+{
+    lease_invalidate(client);
+    if (client->joins_asked == 0) {
+        session_ask(client);
+    }
+}
+
 /* ---- Closes, in batches ---- */
 
 static bool is_open(struct client *client, inode_id inode)
@@ -521,6 +538,7 @@ static void client_free(struct client *client)
     }
     data_version_cache_free(client->versions);
     lease_close(client);
+    lock_client_close(client);
     free(client->closed_inodes);
     free(client);
 }
@@ -544,9 +562,10 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
     client->versions = data_version_cache_new();
     client->cache = meta_cache_new(CLIENT_CACHE_INODES_MAX, CLIENT_CACHE_NAMES_MAX);
     rpc_options.node_id = client->id;
-    rv = client->closed_inodes == NULL || client->versions == NULL || client->cache == NULL
-             ? MORSEL_NOMEM
-             : 0;
+    rv = lock_client_open(client);
+    if (client->closed_inodes == NULL || client->versions == NULL || client->cache == NULL) {
+        rv = MORSEL_NOMEM;
+    }
     if (rv == 0) {
         rv = rpc_new(loop, &rpc_options, &client->rpc);
     }

@@ -122,6 +122,9 @@ bool file_is_ahead(const struct file *file);
  * first. */
 bool file_is_shared(const struct file *file);
 
+/* Every handle that may have written is told `status`, once, by its next write, fsync or close. */
+void file_fail(struct file *file, int status);
+
 /* What was held back cannot be written any more: its lease is lost. Every handle hears EIO, once.
  */
 void file_lose(struct file *file);

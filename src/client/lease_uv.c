@@ -1,6 +1,7 @@
 #include "client/lease_uv.h"
 
 #include "client/file_uv.h"
+#include "common/byte_locks.h"
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -310,8 +311,11 @@ static void learn(struct client *client, const Morsel__Attr *attr, uint32_t mode
     if (attr == NULL) {
         return;
     }
-    meta_cache_learn(client->cache, attr, mode > LEASE_W ? LEASE_NONE : (enum lease_mode)mode,
-                     layout);
+    /* What is granted while we join anew is not among what we have named, and will be gone. */
+    if (mode > LEASE_W || !client->joined) {
+        mode = LEASE_NONE;
+    }
+    meta_cache_learn(client->cache, attr, (enum lease_mode)mode, layout);
     /* A file that was shared may be ours again from here on: its size must be that of now. */
     file = file_find(client, attr->inode);
     if (file != NULL) {
@@ -393,6 +397,9 @@ bool lease_session_fill(struct client *client, Morsel__SessionRequest *request)
         return false;
     }
     meta_cache_each(client->cache, list_one, &lists);
+    if (byte_locks_count(client->locks) > 0) {
+        list_one(&lists, INODE_LOCKS, LEASE_R);
+    }
     /* What is on its way back is still ours until that is done. */
     LIST_FOREACH(node, &client->recalls)
     {
@@ -419,7 +426,9 @@ static void lose(struct client *client, inode_id inode)
 void lease_session_answered(struct client *client, const Morsel__SessionReply *reply)
 {
     for (size_t i = 0; i < reply->n_lost; i++) {
-        lose(client, reply->lost[i]);
+        if (reply->lost[i] != INODE_LOCKS) {
+            lose(client, reply->lost[i]);
+        }
     }
     if (reply->n_lost > 0) {
         log_warning(client->options.log, "%zu leases were lost while manager %s did not hear us",

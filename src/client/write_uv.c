@@ -70,8 +70,7 @@ static void chunk_free(struct chunk *chunk)
     free(chunk);
 }
 
-/* Every handle that may have written must hear of the loss, once. */
-static void file_fail(struct file *file, int status)
+void file_fail(struct file *file, int status)
 {
     LIST_FOREACH(node, &file->handles)
     {

@@ -22,6 +22,16 @@
 enum lock_kind { LOCK_RANGE, LOCK_FLOCK, LOCK_KINDS };
 enum lock_type { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE, LOCK_TYPES };
 
+enum lock_how { LOCK_TRY, LOCK_WAIT, LOCK_TEST, LOCK_HOWS };
+enum lock_answer {
+    LOCK_HAD,
+    LOCK_HELD_BY_OTHERS, /* Of LOCK_TEST too. */
+    LOCK_CIRCLE,         /* EDEADLK */
+    LOCK_NO_ROOM,        /* ENOLCK */
+    LOCK_GIVEN_UP,       /* LOCK_CANCEL came first. */
+    LOCK_ASK_AGAIN       /* The client has said anew what it holds, and this was not in it. */
+};
+
 struct lock_owner
 {
     client_id client;

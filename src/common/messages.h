@@ -39,6 +39,8 @@
     X(MSG_POLICY, 82, "policy")                                                                    \
     X(MSG_RECALL, 83, "recall")                                                                    \
     X(MSG_RETURN, 84, "return")                                                                    \
+    X(MSG_LOCK, 85, "lock")                                                                        \
+    X(MSG_LOCK_CANCEL, 86, "lock_cancel")                                                          \
     X(MSG_MEMBERS, 96, "members")                                                                  \
     X(MSG_REGISTER, 97, "register")                                                                \
     X(MSG_HEARTBEAT, 98, "heartbeat")                                                              \

@@ -48,7 +48,9 @@
     X(MORSEL_NOTSUP, -49, EOPNOTSUPP, "operation is not supported")                                \
     X(MORSEL_NXIO, -50, ENXIO, "offset is beyond the end of the file")                             \
     X(MORSEL_2BIG, -51, E2BIG, "argument is too large")                                            \
-    X(MORSEL_AGAIN, -52, EAGAIN, "try again")
+    X(MORSEL_AGAIN, -52, EAGAIN, "try again")                                                      \
+    X(MORSEL_NOLCK, -53, ENOLCK, "no room for more locks")                                         \
+    X(MORSEL_DEADLK, -54, EDEADLK, "waiting for this lock would never end")
 
 #define X(name, wire, unix_errno, words) name = wire,
 enum morsel_status { MORSEL_OK = 0, STATUS_MAP(X) };

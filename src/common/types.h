@@ -15,6 +15,9 @@ typedef uint64_t op_sequence; /* Numbers a client's changing operations from 1, 
 
 enum { INODE_NONE = 0, INODE_ROOT = 1 };
 
+/* No file: a lease on it is the right to hold locks (docs/locks.md). */
+#define INODE_LOCKS ((inode_id)INT64_MAX)
+
 /* A column of a file on one storage server. */
 struct object_id
 {

@@ -35,6 +35,7 @@ static struct counter_list *count(struct meta *meta)
 {
     const struct counters *counters = ns_counters(meta->ns);
     struct counter_list *list = calloc(1, sizeof(*list));
+    struct lock_counters locks;
 
     if (list == NULL) {
         return NULL;
@@ -47,6 +48,10 @@ static struct counter_list *count(struct meta *meta)
     counters_add(list, NULL, "sessions", session_count(meta->sessions));
     counters_add(list, NULL, "open_files", session_opens(meta->sessions));
     counters_add(list, NULL, "syncs", meta->sync.syncs);
+    lock_table_count(meta->locks, &locks);
+    counters_add(list, NULL, "locks", locks.held);
+    counters_add(list, NULL, "locks_waiting", locks.waiting);
+    counters_add(list, NULL, "lock_circles", locks.deadlocks);
     return list;
 }
 

@@ -211,10 +211,10 @@ void lease_ticket_drop(struct lease_table *t, uint64_t number)
 
 /* ---- Granting ----------------------------------------------------------------------------- */
 
-static bool may_be_granted(const struct lease_table *t, const struct holder *holder)
+static bool may_be_granted(const struct lease_table *t, const struct holder *holder, inode_id id)
 {
-    return holder != NULL && holder->joined && holder->caches && holder->persisted &&
-           !holder->fenced && !t->in_grace;
+    return holder != NULL && holder->joined && (holder->caches || id == INODE_LOCKS) &&
+           holder->persisted && !holder->fenced && !t->in_grace;
 }
 
 static bool fits_beside_others(const struct lease_inode *inode, client_id client,
@@ -241,7 +241,8 @@ enum lease_mode lease_grant(struct lease_table *t, uint64_t now_ms, client_id cl
     struct lease_inode *inode;
     struct lease *lease;
 
-    if (had >= wanted || !may_be_granted(t, holder) || (inode = lease_get_inode(t, id)) == NULL) {
+    if (had >= wanted || !may_be_granted(t, holder, id) ||
+        (inode = lease_get_inode(t, id)) == NULL) {
         return had;
     }
     lease = lease_find(inode, client);
@@ -305,6 +306,11 @@ static void lower(struct lease_table *t, struct lease *lease, enum lease_mode mo
     struct lease_inode *inode = lease->inode;
 
     if (mode == LEASE_NONE) {
+        if (inode->id == INODE_LOCKS) {
+            (void)lease_emit(
+                t, out,
+                (struct lease_action){ .type = LEASE_LOCKS_OVER, .client = lease->holder->id });
+        }
         lease_remove(t, lease);
     } else if (mode < lease->mode) {
         lease->mode = mode;
@@ -434,6 +440,36 @@ static void note_term(struct lease_table *t, const struct holder *holder)
     t->check_ms = ends_ms < t->check_ms ? ends_ms : t->check_ms;
 }
 
+static void make_durable(struct lease_table *t, struct holder *holder, struct lease_actions *out)
+{
+    if (!holder->persisted && !holder->persisting) {
+        holder->persisting = lease_emit(
+            t, out, (struct lease_action){ .type = LEASE_PERSIST, .client = holder->id });
+    }
+}
+
+void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
+                 struct lease_actions *out)
+{
+    struct holder *holder = lease_find_holder(t, client);
+
+    if (holder == NULL && (holder = lease_add_holder(t, client)) != NULL) {
+        holder->joined = true;
+        holder->heard_ms = now_ms;
+        note_term(t, holder);
+    }
+    if (holder != NULL) {
+        make_durable(t, holder, out);
+    }
+}
+
+bool lease_join_is_late(const struct lease_table *t, client_id client, uint64_t number)
+{
+    const struct holder *holder = lease_find_holder(t, client);
+
+    return holder != NULL && number < holder->join_number;
+}
+
 static void on_join(struct lease_table *t, const struct lease_event *event,
                     struct lease_actions *out)
 {
@@ -467,9 +503,8 @@ static void on_join(struct lease_table *t, const struct lease_event *event,
         settle_named(t, holder, event->now_ms, out);
     }
     note_term(t, holder);
-    if (holder->caches && !holder->persisted && !holder->persisting) {
-        holder->persisting = lease_emit(
-            t, out, (struct lease_action){ .type = LEASE_PERSIST, .client = holder->id });
+    if (holder->caches) {
+        make_durable(t, holder, out);
     }
     end_grace_if_due(t, event->now_ms, out);
 }

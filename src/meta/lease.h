@@ -29,6 +29,10 @@
  * every durable client is EXPECTED: until each has joined (with what it holds) or LEASE_MS + margin
  * have passed, lease_acquire() makes everybody wait.
  *
+ * Locks (docs/locks.md). The right to hold locks is a lease on INODE_LOCKS, which nobody recalls:
+ * so a client with locks is made durable, waited for after a restart, and its locks end with its
+ * term.
+ *
  * Invariants (checked at each step):
  *  - an inode with a W lease has one holder;
  *  - no grant to a client that is not JOINED, persisted, and caching, nor in the grace period;
@@ -101,6 +105,7 @@ struct lease_action
         LEASE_EXPIRED, /* For the log: the term of `client` is over, `count` leases are gone. */
         LEASE_PERSIST, /* Make `client` durable as a holder, then send PERSISTED. */
         LEASE_FORGET,  /* `client` holds nothing for good: the durable record may go. */
+        LEASE_LOCKS_OVER, /* `client` does not hold INODE_LOCKS any more: its locks are free. */
         LEASE_GRACE_OVER
     } type;
     client_id client;
@@ -161,6 +166,14 @@ void lease_ticket_drop(struct lease_table *t, uint64_t ticket);
 enum lease_mode lease_grant(struct lease_table *t, uint64_t now_ms, client_id client,
                             inode_id inode, enum lease_mode wanted, bool eager, bool others_open,
                             bool others_write);
+
+/* A client that caches nothing wants locks: it becomes a holder all the same, and is granted
+ * INODE_LOCKS once it is durable. */
+void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
+                 struct lease_actions *out);
+
+/* Has the client sent a newer JOIN than this one? */
+bool lease_join_is_late(const struct lease_table *t, client_id client, uint64_t number);
 
 /* What a reply may say that the client holds: nothing while it is being recalled, for the client
  * itself decides then what remains. */

@@ -2,6 +2,7 @@
 
 #include "common/check.h"
 #include "common/status.h"
+#include "meta/locks_uv.h"
 #include "meta/reply_uv.h"
 
 #include <inttypes.h>
@@ -151,6 +152,9 @@ static void perform(struct meta *meta, struct lease_actions *actions, size_t i)
     case LEASE_FORGET:
         persist_holder(meta, action->client, action->type == LEASE_PERSIST);
         break;
+    case LEASE_LOCKS_OVER:
+        locks_over(meta, action->client);
+        break;
     case LEASE_GRACE_OVER:
         log_info(meta->log, "all holders of leases are back, or their time is over");
         break;
@@ -253,6 +257,18 @@ enum lease_mode leases_grant(struct meta *meta, const struct rpc_request *reques
     session_open_elsewhere(meta->sessions, inode, request->node_id, &others_open, &others_write);
     return lease_grant(meta->leases, uv_now(meta->loop), request->node_id, inode, wanted, eager,
                        others_open, others_write);
+}
+
+bool leases_grant_locks(struct meta *meta, const struct rpc_request *request)
+{
+    uint64_t now_ms = uv_now(meta->loop);
+    struct lease_actions actions;
+
+    lease_actions_init(&actions);
+    lease_admit(meta->leases, now_ms, request->node_id, &actions);
+    perform_all(meta, &actions);
+    return lease_grant(meta->leases, now_ms, request->node_id, INODE_LOCKS, LEASE_R, true, false,
+                       false) != LEASE_NONE;
 }
 
 enum lease_mode leases_held(struct meta *meta, const struct rpc_request *request, inode_id inode)

@@ -23,6 +23,9 @@ bool leases_touch_one(struct meta *meta, struct rpc_request *request, inode_id i
 enum lease_mode leases_grant(struct meta *meta, const struct rpc_request *request, inode_id inode,
                              enum lease_mode wanted, bool eager);
 
+/* The client of the request may hold locks. False: not before the next sync of the store. */
+bool leases_grant_locks(struct meta *meta, const struct rpc_request *request);
+
 /* The inode is gone, and what was held on it. */
 void leases_forget(struct meta *meta, inode_id inode);
 

@@ -1,4 +1,5 @@
 #include "meta/leases_uv.h"
+#include "meta/locks_uv.h"
 
 #include "common/check.h"
 #include "common/status.h"
@@ -167,6 +168,8 @@ static const struct dispatch_entry
     [MSG_FSYNC] = { handle_fsync, false },
     [MSG_POLICY] = { handle_policy, false },
     [MSG_RETURN] = { handle_return, false },
+    [MSG_LOCK] = { handle_lock, false },
+    [MSG_LOCK_CANCEL] = { handle_lock_cancel, false },
     [MSG_MEMBERS] = { handle_members, true },
     [MSG_REGISTER] = { handle_register, true },
     [MSG_HEARTBEAT] = { handle_heartbeat, true },
@@ -218,6 +221,7 @@ static void on_gone(void *data, enum rpc_role role, uint64_t node_id)
 
         event.client = node_id;
         (void)meta_session_step(meta, &event);
+        locks_gone(meta, node_id);
         leases_gone(meta, node_id);
     } else if (role == ROLE_IOD) {
         struct members_event event = { .now_ms = now_ms, .type = MEMBERS_GONE };

@@ -14,6 +14,7 @@
 #include "common/rpc_uv.h"
 #include "meta.pb-c.h"
 #include "meta/lease.h"
+#include "meta/lock_table.h"
 #include "meta/members.h"
 #include "meta/namespace.h"
 #include "meta/op_window.h"
@@ -46,6 +47,8 @@ struct meta
     struct session_table *sessions;
     struct lease_table *leases;
     struct list leased; /* struct leased_request: they wait for recalls. */
+    struct lock_table *locks;
+    struct list locking; /* struct locking_request: they wait for locks. */
     struct op_window *window;
     struct fsck *fsck;           /* The metadata check that is going on; NULL: none. */
     struct directory_page *page; /* Room for the reply to READDIR. */
@@ -114,6 +117,8 @@ void meta_dispatch(struct meta *meta, struct rpc_request *request);
 void meta_sync_failed(void *data, int status, const struct errmsg *err);
 
 void handle_session(struct meta *meta, struct rpc_request *request);
+void handle_lock(struct meta *meta, struct rpc_request *request);
+void handle_lock_cancel(struct meta *meta, struct rpc_request *request);
 void handle_return(struct meta *meta, struct rpc_request *request);
 void handle_lookup(struct meta *meta, struct rpc_request *request);
 void handle_getattr(struct meta *meta, struct rpc_request *request);

@@ -4,6 +4,7 @@
 #include "meta/fsck.h"
 #include "meta/kv_leveldb.h"
 #include "meta/leases_uv.h"
+#include "meta/locks_uv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,7 +191,9 @@ static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
     meta->sessions = session_table_new(&options);
     meta->window = op_window_new();
     meta->page = directory_page_new();
-    if (meta->sessions == NULL || meta->window == NULL || meta->page == NULL) {
+    meta->locks = lock_table_new();
+    if (meta->sessions == NULL || meta->window == NULL || meta->page == NULL ||
+        meta->locks == NULL) {
         return MORSEL_NOMEM;
     }
     if ((rv = leases_open(meta, err)) != 0) {
@@ -208,6 +211,7 @@ int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
     int rv;
 
     list_init(&meta->leased);
+    list_init(&meta->locking);
     (void)snprintf(path, sizeof(path), "%s/db", datadir->path);
     if ((rv = kv_leveldb_open(path, create, &meta->kv, err)) != 0 ||
         (rv = ns_open(meta->kv, &hooks, &meta->ns, err)) != 0) {
@@ -268,6 +272,7 @@ void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
     meta->closed_data = data;
     uv_idle_stop(&meta->sweep);
     leases_refuse_waiting(meta, MORSEL_SHUTDOWN);
+    locks_refuse_waiting(meta, MORSEL_SHUTDOWN);
     sync_close(&meta->sync, on_sync_closed);
 }
 
@@ -277,6 +282,7 @@ void meta_free(struct meta *meta)
     directory_page_free(meta->page);
     op_window_free(meta->window);
     leases_free(meta);
+    lock_table_free(meta->locks);
     session_table_free(meta->sessions);
     ns_close(meta->ns);
     if (meta->kv != NULL) {

@@ -2,6 +2,7 @@
  * unlinked while open. */
 #include "common/check.h"
 #include "common/status.h"
+#include "meta/locks_uv.h"
 #include "meta/reply_uv.h"
 
 #include <inttypes.h>
@@ -63,7 +64,7 @@ static void sweep_start(struct meta *meta)
 /* ---- Sessions ----------------------------------------------------------------------------- */
 
 static void reply_session(struct meta *meta, struct rpc_request *request, inode_id *lost,
-                          size_t lost_count)
+                          size_t lost_count, bool locks_lost)
 {
     Morsel__SessionReply reply = MORSEL__SESSION_REPLY__INIT;
 
@@ -71,6 +72,7 @@ static void reply_session(struct meta *meta, struct rpc_request *request, inode_
     reply.clock_ns = (uint64_t)meta_clock_ns();
     reply.lost = lost;
     reply.n_lost = lost_count;
+    reply.locks_lost = locks_lost;
     rpc_reply(request, &reply.base, NULL);
 }
 
@@ -140,6 +142,7 @@ static void join(struct meta *meta, struct rpc_request *request, const Morsel__S
     struct session_event event = { .now_ms = uv_now(meta->loop), .type = SESSION_ASK };
     inode_id *lost = malloc((m->n_held_read + m->n_held_write + 1) * sizeof(*lost));
     size_t lost_count = 0;
+    bool locks_lost;
     int rv = MORSEL_NOMEM;
 
     event.client = request->node_id;
@@ -148,8 +151,11 @@ static void join(struct meta *meta, struct rpc_request *request, const Morsel__S
     event.write_inodes = m->open_write;
     event.write_inodes_count = m->n_open_write;
     if (lost != NULL && (rv = meta_session_step(meta, &event)) == 0) {
+        bool late = lease_join_is_late(meta->leases, request->node_id, m->number);
+
         leases_join(meta, request->node_id, m, lost, &lost_count);
-        reply_session(meta, request, lost, lost_count);
+        locks_lost = !late && !locks_join(meta, request->node_id, m);
+        reply_session(meta, request, lost, lost_count, locks_lost);
     } else {
         rpc_reply_failure(request, rv, NULL);
     }
@@ -182,7 +188,7 @@ void handle_session(struct meta *meta, struct rpc_request *request)
     } else if (!m->renew) {
         join(meta, request, m);
     } else if (meta_client_known(meta, request)) {
-        reply_session(meta, request, NULL, 0);
+        reply_session(meta, request, NULL, 0, false);
     } else {
         rpc_reply_failure(request, MORSEL_NO_SESSION, NULL);
     }

@@ -21,6 +21,7 @@ cluster_begin() {
     mkdir "$work/log" "$work/mnt" "$work/run"
     declare -gA pid_of=() address_of=()
     loop_mounts=()
+    children=() # Processes of the test itself that must not outlive it.
     manager=
     ended=no
     inject=() # A command in front of each daemon, for tests that change its world.
@@ -63,6 +64,7 @@ cluster_cleanup() {
     trap - EXIT INT TERM
     trap '' PIPE # Nobody may be reading any more; what was started must end all the same.
     set +e
+    [ ${#children[@]} = 0 ] || kill -KILL "${children[@]}" 2>/dev/null
     for directory in "$work"/mnt/*; do
         mountpoint -q "$directory" 2>/dev/null || [ ! -e "$directory/." ] && umount -l "$directory" 2>/dev/null
     done

@@ -121,6 +121,7 @@ static void perform(struct sim *s, const struct lease_action *action)
         sim_trace(s, MANAGER, "grace is over");
         break;
     case LEASE_LOST:
+    case LEASE_LOCKS_OVER:
         break;
     }
 }

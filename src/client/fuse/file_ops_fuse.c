@@ -2,6 +2,7 @@
 #include "client/fuse/mount_fuse.h"
 
 #include "client/data_versions.h"
+#include "client/lock_uv.h"
 #include "common/status.h"
 
 #include <fcntl.h>
@@ -55,7 +56,6 @@ static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel_
     int rv;
 
     op->fi.keep_cache = data_version_same(client->versions, attr->inode, attr->data_version);
-    op->fi.noflush = !is_writable(&op->fi);
     rv = file_open(client, attr, layout, is_writable(&op->fi), op->told, &op->handle);
     if (rv != 0) {
         return rv;
@@ -373,6 +373,9 @@ struct flush_op
     struct mount_op base;
     struct file_flush flush;
     struct handle *handle;
+    int status;
+    bool closing;   /* FLUSH: what the process has locked is free then. */
+    uint64_t owner; /* Of its locks. */
 };
 
 static void flush_cancel(struct mount_op *base)
@@ -390,11 +393,22 @@ static void flush_cancel(struct mount_op *base)
     meta_call_cancel(&op->flush.report);
 }
 
+static void flush_end(struct mount_op *base)
+{
+    mount_op_fail(base, CONTAINER_OF(base, struct flush_op, base)->status);
+}
+
 static void on_flushed(struct file_flush *flush, int status)
 {
     struct flush_op *op = CONTAINER_OF(flush, struct flush_op, flush);
 
-    mount_op_fail(&op->base, status);
+    op->status = status;
+    if (op->closing) {
+        op->base.cancel = NULL;
+        mount_unlock_process(&op->base, flush->file->inode, op->owner, flush_end);
+    } else {
+        flush_end(&op->base);
+    }
 }
 
 static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable, bool data_only)
@@ -407,6 +421,8 @@ static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable, bool 
     }
     op->base.cancel = flush_cancel;
     op->flush.data_only = data_only;
+    op->closing = !durable;
+    op->owner = fi->lock_owner;
     op->flush.behind = !durable && !file_is_shared(handle_of(fi)->file);
     rv = file_flush_start(&op->flush, handle_of(fi)->file, handle_of(fi), durable, on_flushed);
     if (rv != 0) {
@@ -430,6 +446,7 @@ static void on_released(struct file_flush *flush, int status)
 {
     struct flush_op *op = CONTAINER_OF(flush, struct flush_op, flush);
 
+    mount_unlock_handle(op->base.mount, op->handle);
     file_close(op->handle);
     mount_op_fail(&op->base, status);
 }
@@ -443,6 +460,7 @@ static void on_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 
     (void)ino;
     if (op == NULL) {
+        lock_forget_handle(((struct mount *)fuse_req_userdata(req))->client, handle);
         file_close(handle);
         return;
     }

@@ -17,6 +17,9 @@ static void on_interrupt(fuse_req_t req, void *data)
     if (op->interrupted_ms == 0) {
         op->interrupted_ms = 1;
     }
+    if (op->cancel_at_once) {
+        op->cancel(op);
+    }
 }
 
 void *mount_op_new(fuse_req_t req, enum mount_kind kind, size_t size)
@@ -244,8 +247,8 @@ static void on_init(void *data, struct fuse_conn_info *conn)
     static const unsigned wanted =
         FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK |
         FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_CACHE_SYMLINKS |
-        FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_ASYNC_DIO | FUSE_CAP_IOCTL_DIR |
-        FUSE_CAP_AUTO_INVAL_DATA; /* mount_stat_by_handle() lives on it. */
+        FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_ASYNC_DIO | FUSE_CAP_IOCTL_DIR | FUSE_CAP_POSIX_LOCKS |
+        FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_AUTO_INVAL_DATA; /* mount_stat_by_handle() lives on it. */
 
     (void)data;
     conn->want = conn->capable & wanted;
@@ -283,6 +286,7 @@ void mount_operations(struct fuse_lowlevel_ops *ops)
     mount_file_operations(ops);
     mount_dir_operations(ops);
     mount_xattr_operations(ops);
+    mount_lock_operations(ops);
 }
 
 /* A request's data may have been taken over (a large WRITE): then the next one gets another buffer.

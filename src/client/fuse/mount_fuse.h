@@ -44,7 +44,8 @@
     X(MOUNT_LSEEK, "lseek")                                                                        \
     X(MOUNT_XATTR, "xattr")                                                                        \
     X(MOUNT_XATTR_SET, "xattr_set")                                                                \
-    X(MOUNT_STATFS, "statfs")
+    X(MOUNT_STATFS, "statfs")                                                                      \
+    X(MOUNT_LOCK, "lock")
 
 #define X(name, words) name,
 enum mount_kind { MOUNT_KINDS(X) MOUNT_KINDS_COUNT };
@@ -103,6 +104,7 @@ struct mount_op
     uint64_t interrupted_ms; /* 0: not interrupted. */
     void (*cancel)(
         struct mount_op *op); /* Make it end soon; NULL: cancel the call to the manager. */
+    bool cancel_at_once;      /* When it is interrupted; others get MOUNT_INTERRUPT_MS to end. */
     struct file *refreshed;   /* mount_refresh_size() */
     void (*go)(struct mount_op *op, int status);
 };
@@ -193,6 +195,13 @@ void mount_dir_removed(struct mount *m, const Morsel__Attr *attr);
 /* Attributes of a directory that was removed while open here; NULL: it was not. */
 const struct stat *mount_dir_removed_stat(struct mount *m, inode_id inode);
 
+/* Free what a process has locked, then go on; `then` may run at once. */
+void mount_unlock_process(struct mount_op *op, inode_id inode, uint64_t owner,
+                          void (*then)(struct mount_op *op));
+
+/* Free what was locked through the open file, without waiting. */
+void mount_unlock_handle(struct mount *m, const struct handle *handle);
+
 /* Answer O_TMPFILE, which Debian's libfuse does not know. False: it is another request. */
 bool mount_take_tmpfile(struct mount *m, const struct fuse_buf *buf);
 
@@ -211,5 +220,6 @@ void mount_extent_operations(struct fuse_lowlevel_ops *ops);
 void mount_file_operations(struct fuse_lowlevel_ops *ops);
 void mount_dir_operations(struct fuse_lowlevel_ops *ops);
 void mount_xattr_operations(struct fuse_lowlevel_ops *ops);
+void mount_lock_operations(struct fuse_lowlevel_ops *ops);
 
 #endif

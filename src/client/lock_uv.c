@@ -1,0 +1,354 @@
+#include "client/lock_uv.h"
+
+#include "client/file_uv.h"
+#include "client/lease_uv.h"
+#include "common/lease_mode.h"
+#include "common/status.h"
+
+#include <stdlib.h>
+
+/* Which handle an owner used last on an inode: the owner of an open file description has no other.
+ */
+struct lock_user
+{
+    struct
+    {
+        inode_id inode;
+        uint64_t owner;
+        uint64_t kind;
+    } key;
+    const struct handle *handle;
+    UT_hash_handle hh;
+};
+
+/* ---- What we know ---- */
+
+static struct lock_user *find_user(const struct client *client, const struct byte_lock *lock)
+{
+    struct lock_user *user, probe;
+
+    probe.key.inode = lock->inode;
+    probe.key.owner = lock->owner.id;
+    probe.key.kind = lock->kind;
+    HASH_FIND(hh, client->lock_users, &probe.key, sizeof(probe.key), user);
+    return user;
+}
+
+static void forget_user(struct client *client, struct lock_user *user)
+{
+    if (user != NULL) {
+        HASH_DEL(client->lock_users, user);
+        free(user);
+    }
+}
+
+static void note_user(struct client *client, const struct byte_lock *lock,
+                      const struct handle *handle)
+{
+    struct lock_user *user = find_user(client, lock);
+
+    if (user == NULL && (user = calloc(1, sizeof(*user))) != NULL) {
+        user->key.inode = lock->inode;
+        user->key.owner = lock->owner.id;
+        user->key.kind = lock->kind;
+        HASH_ADD(hh, client->lock_users, key, sizeof(user->key), user);
+    }
+    if (user != NULL) {
+        user->handle = handle;
+    }
+}
+
+bool lock_held(const struct client *client, inode_id inode, enum lock_kind kind, uint64_t owner)
+{
+    struct lock_owner key = { client->id, owner };
+
+    return byte_locks_has(client->locks, inode, kind, &key);
+}
+
+static void note_freed(struct client *client, const struct byte_lock *lock)
+{
+    (void)byte_locks_set(client->locks, lock);
+    if (!lock_held(client, lock->inode, lock->kind, lock->owner.id)) {
+        forget_user(client, find_user(client, lock));
+    }
+}
+
+bool lock_of_handle(const struct client *client, const struct handle *handle,
+                    struct byte_lock *lock)
+{
+    const struct lock_user *user;
+
+    for (user = client->lock_users; user != NULL; user = user->hh.next) {
+        if (user->handle == handle) {
+            *lock = (struct byte_lock){ .inode = user->key.inode,
+                                        .kind = (enum lock_kind)user->key.kind,
+                                        .owner = { client->id, user->key.owner },
+                                        .type = LOCK_NONE,
+                                        .end = INT64_MAX };
+            return true;
+        }
+    }
+    return false;
+}
+
+void lock_forget_handle(struct client *client, const struct handle *handle)
+{
+    struct lock_user *user, *next;
+
+    HASH_ITER(hh, client->lock_users, user, next)
+    {
+        if (user->handle == handle) {
+            forget_user(client, user);
+        }
+    }
+}
+
+/* ---- Calls ---- */
+
+static void lock_fill(Morsel__Lock *m, const struct byte_lock *lock)
+{
+    morsel__lock__init(m);
+    m->inode = lock->inode;
+    m->kind = lock->kind;
+    m->owner = lock->owner.id;
+    m->type = lock->type;
+    m->start = lock->start;
+    m->end = lock->end;
+    m->pid = lock->pid;
+}
+
+static void end(struct lock_call *call, int status, enum lock_answer answer,
+                const struct byte_lock *conflict)
+{
+    list_remove(&call->node);
+    call->done(call, status, answer, conflict);
+}
+
+/* Ours, as the manager has just made it. */
+static void note_had(struct lock_call *call)
+{
+    struct client *client = call->client;
+    uint64_t renew_ms = uv_now(client->loop) + LEASE_RENEW_MS;
+
+    if (call->how == LOCK_TEST || call->lock.type == LOCK_NONE) {
+        return;
+    }
+    (void)byte_locks_set(client->locks, &call->lock);
+    note_user(client, &call->lock, call->handle);
+    if (client->session_due_ms > renew_ms) {
+        client->session_due_ms =
+            renew_ms; /* Locks end with the term, also of those who cache nothing. */
+    }
+}
+
+/* A conversion of a flock lets go of what was there before it fails or waits. */
+static void note_not_had(struct lock_call *call)
+{
+    struct byte_lock none = call->lock;
+
+    if (call->lock.kind == LOCK_FLOCK && call->how != LOCK_TEST) {
+        none.type = LOCK_NONE;
+        note_freed(call->client, &none);
+    }
+}
+
+static void take_answer(struct lock_call *call, const Morsel__LockReply *m)
+{
+    struct byte_lock conflict = call->lock;
+
+    if (m->conflict != NULL && m->conflict->type < LOCK_TYPES) {
+        conflict.type = (enum lock_type)m->conflict->type;
+        conflict.start = m->conflict->start;
+        conflict.end = m->conflict->end;
+        conflict.pid = m->conflict->pid;
+    }
+    if (m->verdict == LOCK_HAD) {
+        note_had(call);
+    } else {
+        note_not_had(call);
+    }
+    end(call, MORSEL_OK, (enum lock_answer)m->verdict, &conflict);
+}
+
+static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
+{
+    struct lock_call *call = CONTAINER_OF(rpc_call, struct lock_call, rpc);
+    struct client *client = call->client;
+    Morsel__LockReply *m = NULL;
+
+    if (status == MORSEL_NO_SESSION && !client->stopping && !call->canceled) {
+        client_rejoin(client);
+        reply->again = true;
+        return;
+    }
+    if (status == 0) {
+        m = rpc_unpack(&morsel__lock_reply__descriptor, reply->body, reply->body_count);
+        status = m == NULL ? MORSEL_MALFORMED : 0;
+    }
+    if ((status == MORSEL_CANCELED || status == MORSEL_TIMEDOUT) && !client->stopping) {
+        client_rejoin(
+            client); /* It may have been granted all the same; what we do not name goes. */
+    }
+    if (status != 0) {
+        end(call, status, LOCK_GIVEN_UP, NULL);
+    } else if (call->how != LOCK_TEST && call->lock.type != LOCK_NONE && !call->canceled &&
+               (m->verdict == LOCK_ASK_AGAIN ||
+                (m->verdict == LOCK_HAD && client->joins_asked > 0))) {
+        reply->again = true;
+    } else {
+        take_answer(call, m);
+    }
+    if (m != NULL) {
+        morsel__lock_reply__free_unpacked(m, NULL);
+    }
+}
+
+int lock_start(struct lock_call *call, struct client *client, struct handle *handle,
+               const struct byte_lock *lock, enum lock_how how,
+               void (*done)(struct lock_call *call, int status, enum lock_answer answer,
+                            const struct byte_lock *conflict))
+{
+    Morsel__LockRequest request = MORSEL__LOCK_REQUEST__INIT;
+    Morsel__Lock m;
+    int rv;
+
+    call->client = client;
+    call->handle = handle;
+    call->lock = *lock;
+    call->lock.owner.client = client->id;
+    call->how = how;
+    call->number = ++client->last_lock_call;
+    call->canceled = false;
+    call->done = done;
+    if (how != LOCK_TEST && lock->type != LOCK_NONE &&
+        byte_locks_count(client->locks) + 2 > CLIENT_LOCKS_MAX) {
+        return MORSEL_NOLCK;
+    }
+    lock_fill(&m, &call->lock);
+    request.lock = &m;
+    request.how = how;
+    request.number = call->number;
+    rv = rpc_call_start(&call->rpc, client->manager, MSG_LOCK, &request.base, NULL, 0,
+                        how == LOCK_WAIT ? RPC_NO_DEADLINE : client->options.io_timeout_ms,
+                        on_answer);
+    if (rv == 0) {
+        list_init(&call->node);
+        list_push_back(&client->lock_calls, &call->node);
+        if (how != LOCK_TEST && lock->type == LOCK_NONE) {
+            note_freed(client, &call->lock);
+        }
+    }
+    return rv;
+}
+
+void lock_cancel(struct lock_call *call)
+{
+    Morsel__LockCancel request = MORSEL__LOCK_CANCEL__INIT;
+
+    if (!rpc_call_active(&call->rpc)) {
+        return;
+    }
+    if (call->canceled || !rpc_peer_connected(call->client->manager)) {
+        rpc_call_cancel(&call->rpc); /* The manager does not answer. */
+        return;
+    }
+    call->canceled = true;
+    request.number = call->number;
+    rpc_send_oneway(call->client->manager, MSG_LOCK_CANCEL, &request.base);
+}
+
+void lock_manager_up(struct client *client)
+{
+    LIST_FOREACH_SAFE(node, &client->lock_calls)
+    {
+        struct lock_call *call = LIST_ENTRY(node, struct lock_call, node);
+
+        if (call->canceled) {
+            rpc_call_cancel(&call->rpc);
+        }
+    }
+}
+
+/* ---- SESSION ---- */
+
+struct filling
+{
+    Morsel__SessionRequest *request;
+    Morsel__Lock *items;
+};
+
+static void fill_one(void *data, const struct byte_lock *lock)
+{
+    struct filling *f = data;
+    Morsel__Lock *item = &f->items[f->request->n_locks];
+
+    lock_fill(item, lock);
+    f->request->locks[f->request->n_locks++] = item;
+}
+
+bool lock_session_fill(struct client *client, Morsel__SessionRequest *request)
+{
+    size_t room = byte_locks_count(client->locks) + 1;
+    struct filling f = { request, malloc(room * sizeof(Morsel__Lock)) };
+
+    request->locks = calloc(room, sizeof(request->locks[0]));
+    if (f.items == NULL || request->locks == NULL) {
+        free(f.items);
+        free(request->locks);
+        request->locks = NULL;
+        return false;
+    }
+    request->locks[0] = f.items; /* To be freed, also when there are none. */
+    byte_locks_each(client->locks, fill_one, &f);
+    return true;
+}
+
+void lock_session_free(Morsel__SessionRequest *request)
+{
+    if (request->locks != NULL) {
+        free(request->locks[0]);
+        free(request->locks);
+    }
+}
+
+static void lose_one(void *data, const struct byte_lock *lock)
+{
+    struct client *client = data;
+    struct file *file = file_find(client, lock->inode);
+
+    if (file != NULL) {
+        file_fail(file, MORSEL_IO);
+    }
+}
+
+void lock_session_answered(struct client *client, const Morsel__SessionReply *reply)
+{
+    if (!reply->locks_lost || byte_locks_count(client->locks) == 0) {
+        return;
+    }
+    log_error(
+        client->options.log,
+        "%u locks were lost while manager %s did not hear us: the next write or close of these "
+        "files says EIO",
+        byte_locks_count(client->locks), rpc_peer_address(client->manager));
+    byte_locks_each(client->locks, lose_one, client);
+    byte_locks_drop_client(client->locks, client->id);
+    while (client->lock_users != NULL) {
+        forget_user(client, client->lock_users);
+    }
+}
+
+int lock_client_open(struct client *client)
+{
+    list_init(&client->lock_calls);
+    client->locks = byte_locks_new(CLIENT_LOCKS_MAX);
+    return client->locks == NULL ? MORSEL_NOMEM : MORSEL_OK;
+}
+
+void lock_client_close(struct client *client)
+{
+    while (client->lock_users != NULL) {
+        forget_user(client, client->lock_users);
+    }
+    byte_locks_free(client->locks);
+}

@@ -1,0 +1,301 @@
+#include "meta/locks_uv.h"
+
+#include "common/status.h"
+#include "meta/leases_uv.h"
+#include "meta/reply_uv.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { DURABLE_TRIES_MAX = 3 /* Until a client that wants locks is on the disk. */ };
+
+/* A request that waits for a lock. */
+struct locking_request
+{
+    struct list node; /* In meta->locking. */
+    struct rpc_request *request;
+    uint64_t ticket;
+    uint64_t number; /* The client's. */
+};
+
+/* ---- Answers ------------------------------------------------------------------------------ */
+
+static void answer(struct rpc_request *request, enum lock_answer verdict)
+{
+    Morsel__LockReply reply = MORSEL__LOCK_REPLY__INIT;
+
+    reply.verdict = verdict;
+    rpc_reply(request, &reply.base, NULL);
+}
+
+static void answer_conflict(struct rpc_request *request, const struct byte_lock *conflict)
+{
+    Morsel__LockReply reply = MORSEL__LOCK_REPLY__INIT;
+    Morsel__Lock lock = MORSEL__LOCK__INIT;
+
+    lock.inode = conflict->inode;
+    lock.kind = conflict->kind;
+    lock.type = conflict->type;
+    lock.start = conflict->start;
+    lock.end = conflict->end;
+    /* The number of a process means nothing on another machine. */
+    lock.pid = conflict->owner.client == request->node_id ? conflict->pid : 0;
+    reply.verdict = LOCK_HELD_BY_OTHERS;
+    reply.conflict = &lock;
+    rpc_reply(request, &reply.base, NULL);
+}
+
+static void answer_verdict(struct rpc_request *request, enum lock_verdict verdict)
+{
+    switch (verdict) {
+    case LOCK_DONE:
+        answer(request, LOCK_HAD);
+        break;
+    case LOCK_BLOCKED:
+    case LOCK_WAITS:
+        answer(request, LOCK_HELD_BY_OTHERS);
+        break;
+    case LOCK_DEADLOCK:
+        answer(request, LOCK_CIRCLE);
+        break;
+    case LOCK_FULL:
+        answer(request, LOCK_NO_ROOM);
+        break;
+    }
+}
+
+static struct rpc_request *take(struct locking_request *w)
+{
+    struct rpc_request *request = w->request;
+
+    list_remove(&w->node);
+    free(w);
+    return request;
+}
+
+/* Whoever has got a lock since is told. */
+static void answer_granted(struct meta *meta)
+{
+    enum lock_verdict verdict;
+    uint64_t ticket, now_ns = uv_hrtime();
+
+    while (lock_table_pop(meta->locks, &ticket, &verdict)) {
+        LIST_FOREACH_SAFE(node, &meta->locking)
+        {
+            struct locking_request *w = LIST_ENTRY(node, struct locking_request, node);
+
+            if (w->ticket == ticket) {
+                struct rpc_request *request = take(w);
+
+                rpc_request_worked(request, now_ns, now_ns); /* It waited until now. */
+                answer_verdict(request, verdict);
+                break;
+            }
+        }
+    }
+}
+
+/* ---- LOCK --------------------------------------------------------------------------------- */
+
+static bool lock_of(struct byte_lock *lock, client_id client, const Morsel__Lock *m)
+{
+    if (m == NULL || m->kind >= LOCK_KINDS || m->type >= LOCK_TYPES) {
+        return false;
+    }
+    *lock = (struct byte_lock){ .inode = m->inode,
+                                .kind = (enum lock_kind)m->kind,
+                                .owner = { client, m->owner },
+                                .type = (enum lock_type)m->type,
+                                .start = m->start,
+                                .end = m->end,
+                                .pid = m->pid };
+    return byte_lock_valid(lock);
+}
+
+static void park(struct meta *meta, struct rpc_request *request, uint64_t ticket, uint64_t number)
+{
+    struct locking_request *w = calloc(1, sizeof(*w));
+
+    if (w == NULL) {
+        (void)lock_table_cancel(meta->locks, ticket);
+        answer(request, LOCK_NO_ROOM);
+        return;
+    }
+    w->request = request;
+    w->ticket = ticket;
+    w->number = number;
+    list_init(&w->node);
+    list_push_back(&meta->locking, &w->node);
+}
+
+static void test_lock(struct meta *meta, struct rpc_request *request, const struct byte_lock *lock)
+{
+    const struct byte_lock *conflict = lock_table_conflict(meta->locks, lock);
+
+    if (conflict == NULL) {
+        answer(request, LOCK_HAD);
+    } else {
+        answer_conflict(request, conflict);
+    }
+}
+
+static void set_lock(struct meta *meta, struct rpc_request *request, const struct byte_lock *lock,
+                     const Morsel__LockRequest *m)
+{
+    uint64_t ticket, number = m->number;
+    enum lock_verdict verdict = lock_table_set(meta->locks, lock, m->how == LOCK_WAIT, &ticket);
+
+    if (verdict == LOCK_WAITS) {
+        park(meta, request, ticket, number);
+    } else {
+        answer_verdict(request, verdict);
+    }
+    answer_granted(meta);
+}
+
+/* A client must be on the disk as one that may hold locks before it has the first. */
+struct durable_request
+{
+    struct sync_waiter waiter;
+    struct meta *meta;
+    struct rpc_request *request;
+};
+
+static void on_durable(struct sync_waiter *waiter, int status)
+{
+    struct durable_request *d = CONTAINER_OF(waiter, struct durable_request, waiter);
+    struct rpc_request *request = d->request;
+    struct meta *meta = d->meta;
+
+    free(d);
+    if (status != 0 || meta->closing) {
+        rpc_reply_failure(request, status != 0 ? status : MORSEL_SHUTDOWN, NULL);
+    } else {
+        meta_dispatch(meta, request);
+    }
+}
+
+static void wait_durable(struct meta *meta, struct rpc_request *request)
+{
+    uintptr_t tries = (uintptr_t)request->data;
+    struct durable_request *d = tries < DURABLE_TRIES_MAX ? calloc(1, sizeof(*d)) : NULL;
+
+    if (d == NULL) {
+        answer(request, LOCK_NO_ROOM);
+        return;
+    }
+    request->data = (void *)(tries + 1);
+    d->meta = meta;
+    d->request = request;
+    list_init(&d->waiter.node);
+    sync_wait(&meta->sync, &d->waiter, on_durable);
+}
+
+void handle_lock(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__LockRequest *m;
+    struct byte_lock lock;
+
+    if (request->role != ROLE_CLIENT) {
+        rpc_reply_failure(request, MORSEL_INVAL, "only a client has locks");
+        return;
+    }
+    if (!leases_touch_one(meta, request, INODE_LOCKS, ACCESS_READ)) {
+        return; /* Not before all who may hold locks are back after a restart. */
+    }
+    m = rpc_request_unpack(request, &morsel__lock_request__descriptor);
+    if (m == NULL) {
+        return;
+    }
+    if (!lock_of(&lock, request->node_id, m->lock) || m->how >= LOCK_HOWS) {
+        rpc_reply_failure(request, MORSEL_INVAL, "the range or the kind of the lock is impossible");
+    } else if (m->how == LOCK_TEST) {
+        test_lock(meta, request, &lock);
+    } else if (lock.type != LOCK_NONE && !leases_grant_locks(meta, request)) {
+        wait_durable(meta, request);
+    } else {
+        set_lock(meta, request, &lock, m);
+    }
+    message_free(m);
+}
+
+void handle_lock_cancel(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__LockCancel *m = rpc_request_unpack(request, &morsel__lock_cancel__descriptor);
+
+    if (m == NULL) {
+        return;
+    }
+    LIST_FOREACH_SAFE(node, &meta->locking)
+    {
+        struct locking_request *w = LIST_ENTRY(node, struct locking_request, node);
+
+        if (w->request->node_id == request->node_id && w->number == m->number &&
+            lock_table_cancel(meta->locks, w->ticket)) {
+            answer(take(w), LOCK_GIVEN_UP);
+        }
+    }
+    message_free(m);
+    rpc_reply(request, NULL, NULL);
+    answer_granted(meta);
+}
+
+/* ---- Coming and going --------------------------------------------------------------------- */
+
+static void end_waiting(struct meta *meta, client_id client)
+{
+    LIST_FOREACH_SAFE(node, &meta->locking)
+    {
+        struct locking_request *w = LIST_ENTRY(node, struct locking_request, node);
+
+        if (w->request->node_id == client) {
+            (void)lock_table_cancel(meta->locks, w->ticket);
+            answer(take(w), LOCK_ASK_AGAIN);
+        }
+    }
+}
+
+bool locks_join(struct meta *meta, client_id client, const Morsel__SessionRequest *m)
+{
+    struct byte_lock *locks = calloc(m->n_locks + 1, sizeof(*locks));
+    bool good = locks != NULL &&
+                (m->n_locks == 0 || lease_held_by(meta->leases, client, INODE_LOCKS) != LEASE_NONE);
+
+    for (size_t i = 0; good && i < m->n_locks; i++) {
+        good = lock_of(&locks[i], client, m->locks[i]) && locks[i].type != LOCK_NONE;
+    }
+    end_waiting(meta, client);
+    if (!good || lock_table_restate(meta->locks, client, locks, m->n_locks) > 0) {
+        good = false;
+        lock_table_drop_client(meta->locks, client); /* All or nothing: it is told so. */
+        log_warning(meta->log, "client %016" PRIx64 " has lost its locks", client);
+    }
+    free(locks);
+    answer_granted(meta);
+    return good;
+}
+
+void locks_gone(struct meta *meta, client_id client)
+{
+    end_waiting(meta, client);
+    answer_granted(meta);
+}
+
+void locks_over(struct meta *meta, client_id client)
+{
+    end_waiting(meta, client);
+    lock_table_drop_client(meta->locks, client);
+    answer_granted(meta);
+}
+
+void locks_refuse_waiting(struct meta *meta, int status)
+{
+    struct list *node;
+
+    while ((node = list_front(&meta->locking)) != NULL) {
+        struct locking_request *w = LIST_ENTRY(node, struct locking_request, node);
+
+        (void)lock_table_cancel(meta->locks, w->ticket);
+        rpc_reply_failure(take(w), status, NULL);
+    }
+}

@@ -1,0 +1,441 @@
+/* Locks between two mounts of one file system.
+ *
+ *   locks DIR DIR2          the same directory through two mounts
+ *   locks --hold FILE       lock the file exclusively, say "held", hold it until killed
+ *   locks --try FILE        0: it could be locked exclusively, 1: somebody has it
+ *   locks --rate FILE       lock and unlock pairs per second
+ *
+ * Exit status 1 with one line at the first thing that two processes on one local disk would not
+ * see.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4096, SOON_MS = 3000, COUNTERS = 4, ROUNDS = 150 };
+
+static char roots[2][PATH_BYTES];
+
+static _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static _Noreturn void fail(const char *format, ...)
+{
+    int error = errno;
+    va_list args;
+
+    fputs("DIFFERENCE: ", stdout);
+    va_start(args, format);
+    (void)vprintf(format, args);
+    va_end(args);
+    printf(" (errno: %s)\n", strerror(error));
+    (void)fflush(stdout);
+    _exit(1);
+}
+
+static void must(bool condition, const char *what)
+{
+    if (!condition) {
+        fail("%s", what);
+    }
+}
+
+static double now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+static int open_in(int mount, const char *name)
+{
+    char path[PATH_BYTES * 2];
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", roots[mount], name);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    must(fd >= 0, name);
+    return fd;
+}
+
+static int lock(int fd, int command, int type, off_t start, off_t length)
+{
+    struct flock l = {
+        .l_type = (short)type, .l_whence = SEEK_SET, .l_start = start, .l_len = length
+    };
+
+    return fcntl(fd, command, &l);
+}
+
+static bool refused(int rv)
+{
+    return rv == -1 && (errno == EAGAIN || errno == EACCES);
+}
+
+/* A child that runs `work` and must end with 0. */
+static pid_t start(void (*work)(int mount), int mount)
+{
+    pid_t child = fork();
+
+    must(child >= 0, "fork");
+    if (child == 0) {
+        work(mount);
+        (void)fflush(stdout);
+        _exit(0);
+    }
+    return child;
+}
+
+static void finish(pid_t child, const char *what)
+{
+    int status;
+
+    must(waitpid(child, &status, 0) == child, "waitpid");
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        fail("%s: a process failed", what);
+    }
+}
+
+/* ---- Meetings ---- */
+
+static void excluded(int from, int to)
+{
+    int mine = open_in(from, "l"), other = open_in(to, "l");
+    struct flock probe = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+    pid_t child;
+
+    must(lock(mine, F_SETLK, F_WRLCK, 10, 10) == 0, "a free range");
+    /* Another process: locks of one process never conflict, whatever the mount. */
+    child = fork();
+    if (child == 0) {
+        must(refused(lock(other, F_SETLK, F_RDLCK, 19, 1)), "a held byte was locked");
+        must(lock(other, F_SETLK, F_WRLCK, 20, 5) == 0, "a free byte was refused");
+        must(fcntl(other, F_GETLK, &probe) == 0 && probe.l_type == F_WRLCK && probe.l_start == 10 &&
+                 probe.l_len == 10,
+             "F_GETLK does not say what is held");
+        _exit(0);
+    }
+    finish(child, "exclusion");
+    must(lock(mine, F_SETLK, F_WRLCK, 20, 5) == 0, "the dead still hold");
+    (void)close(mine);
+    (void)close(other);
+}
+
+static void wait_and_get(int mount)
+{
+    int fd = open_in(mount, "w");
+
+    must(lock(fd, F_SETLKW, F_WRLCK, 0, 0) == 0, "waiting ended without the lock");
+    must(pwrite(fd, "x", 1, 0) == 1, "write");
+}
+
+static bool is_waiting(pid_t child)
+{
+    char path[64], line[4096] = "", state = 0;
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)child);
+    file = fopen(path, "re");
+    if (file != NULL) {
+        must(fgets(line, sizeof(line), file) != NULL, "stat of a child");
+        (void)sscanf(strrchr(line, ')') + 1, " %c", &state);
+        (void)fclose(file);
+    }
+    return state == 'S' || state == 'D';
+}
+
+static void until_waiting(pid_t child)
+{
+    double until = now_ms() + SOON_MS;
+    struct timespec moment = { .tv_nsec = 2000000 };
+    unsigned seen = 0;
+
+    while (seen < 20) { /* Asleep for a while: it is not just on its way through the mount. */
+        must(now_ms() < until, "a process does not come to wait");
+        seen = is_waiting(child) ? seen + 1 : 0;
+        (void)nanosleep(&moment, NULL);
+    }
+}
+
+static void waited_for(int from, int to)
+{
+    int mine = open_in(from, "w");
+    pid_t child;
+    double began;
+    char byte = 0;
+
+    must(ftruncate(mine, 0) == 0 && lock(mine, F_SETLK, F_WRLCK, 0, 0) == 0, "a free file");
+    child = start(wait_and_get, to);
+    until_waiting(child);
+    must(pread(mine, &byte, 1, 0) == 0, "who waits went on");
+    began = now_ms();
+    must(lock(mine, F_SETLK, F_UNLCK, 0, 0) == 0, "unlock");
+    finish(child, "waiting");
+    must(now_ms() - began < SOON_MS, "who waits was told late");
+    must(pread(mine, &byte, 1, 0) == 1 && byte == 'x', "what was written under the lock");
+    (void)close(mine);
+}
+
+static void nothing(int sig)
+{
+    (void)sig;
+}
+
+static void wait_for_alarm(int mount)
+{
+    struct sigaction action = { .sa_handler = nothing };
+    int fd = open_in(mount, "i");
+    double began = now_ms();
+
+    must(sigaction(SIGALRM, &action, NULL) == 0, "sigaction");
+    (void)alarm(1);
+    must(lock(fd, F_SETLKW, F_WRLCK, 0, 0) == -1 && errno == EINTR, "EINTR");
+    must(now_ms() - began < SOON_MS, "interrupted late");
+    must(flock(fd, LOCK_SH) == 0, "another lock afterwards");
+}
+
+static void interrupted(int from, int to)
+{
+    int mine = open_in(from, "i");
+
+    must(lock(mine, F_SETLK, F_WRLCK, 0, 0) == 0, "a free file");
+    finish(start(wait_for_alarm, to), "an interrupted wait");
+    must(lock(mine, F_SETLK, F_UNLCK, 0, 0) == 0, "unlock");
+    must(lock(mine, F_SETLK, F_WRLCK, 0, 0) == 0, "the interrupted one holds it");
+    (void)close(mine);
+}
+
+static void flocks(int from, int to)
+{
+    int mine = open_in(from, "f"), other = open_in(to, "f"), same;
+
+    must(flock(mine, LOCK_EX | LOCK_NB) == 0, "a free file");
+    must(flock(other, LOCK_SH | LOCK_NB) == -1 && errno == EWOULDBLOCK, "held exclusively");
+    must(lock(other, F_SETLK, F_WRLCK, 0, 0) == 0, "flock and fcntl are worlds apart");
+    same = dup(mine);
+    must(same >= 0 && close(mine) == 0, "dup");
+    must(flock(other, LOCK_SH | LOCK_NB) == -1, "it is still open");
+    must(flock(same, LOCK_SH | LOCK_NB) == 0, "conversion");
+    must(flock(other, LOCK_SH | LOCK_NB) == 0, "shared by two");
+    must(flock(same, LOCK_EX | LOCK_NB) == -1 && errno == EWOULDBLOCK, "shared by two, still");
+    (void)close(same);
+    (void)close(other);
+}
+
+static void open_file_locks(int from, int to)
+{
+    int mine = open_in(from, "o"), second = open_in(from, "o"), other = open_in(to, "o");
+    int same = dup(mine);
+    double until = now_ms() + SOON_MS;
+
+    must(lock(mine, F_OFD_SETLK, F_WRLCK, 0, 100) == 0, "a free range");
+    must(refused(lock(other, F_OFD_SETLK, F_RDLCK, 50, 1)), "held on the other mount");
+    must(close(second) == 0 && close(mine) == 0, "close");
+    must(refused(lock(other, F_OFD_SETLK, F_RDLCK, 50, 1)),
+         "freed by a close that is not the last");
+    must(close(same) == 0, "close");
+    while (refused(lock(other, F_OFD_SETLK, F_RDLCK, 50, 1))) {
+        must(now_ms() < until, "the last close does not free"); /* RELEASE comes behind close(2). */
+    }
+    (void)close(other);
+}
+
+static void any_close_frees(int from, int to)
+{
+    int first = open_in(from, "c"), second = open_in(from, "c");
+    pid_t child;
+
+    must(lock(first, F_SETLK, F_WRLCK, 0, 10) == 0, "a free range");
+    must(close(second) == 0, "close");
+    child = fork();
+    if (child == 0) {
+        must(lock(open_in(to, "c"), F_SETLK, F_WRLCK, 0, 10) == 0, "POSIX: any close frees all");
+        _exit(0);
+    }
+    finish(child, "a close");
+    (void)close(first);
+}
+
+static void circle_partner(int mount)
+{
+    int fd = open_in(mount, "d");
+
+    must(lock(fd, F_SETLK, F_WRLCK, 1, 1) == 0, "the second byte");
+    must(lock(fd, F_SETLKW, F_WRLCK, 0, 1) == 0, "the first byte, after the circle was refused");
+}
+
+static void circles(int from, int to)
+{
+    int mine = open_in(from, "d");
+    pid_t child;
+
+    must(lock(mine, F_SETLK, F_WRLCK, 0, 1) == 0, "the first byte");
+    child = start(circle_partner, to);
+    until_waiting(child);
+    must(lock(mine, F_SETLKW, F_WRLCK, 1, 1) == -1 && errno == EDEADLK, "EDEADLK");
+    must(lock(mine, F_SETLK, F_UNLCK, 0, 0) == 0, "unlock");
+    finish(child, "a circle");
+    (void)close(mine);
+}
+
+/* ---- Under load ---- */
+
+static void count_up(int mount)
+{
+    int fd = open_in(mount, "n");
+
+    for (int i = 0; i < ROUNDS; i++) {
+        char text[32] = "";
+
+        must(lock(fd, F_SETLKW, F_WRLCK, 0, 0) == 0, "lock");
+        must(pread(fd, text, sizeof(text) - 1, 0) >= 0, "read");
+        (void)snprintf(text, sizeof(text), "%d\n", atoi(text) + 1);
+        must(pwrite(fd, text, strlen(text), 0) == (ssize_t)strlen(text), "write");
+        must(lock(fd, F_SETLK, F_UNLCK, 0, 0) == 0, "unlock");
+    }
+}
+
+/* Exclusion and coherence together: no increment is lost. */
+static void counters(void)
+{
+    pid_t children[COUNTERS];
+    int fd = open_in(0, "n");
+    char text[32] = "";
+
+    must(ftruncate(fd, 0) == 0, "truncate");
+    for (int i = 0; i < COUNTERS; i++) {
+        children[i] = start(count_up, i % 2);
+    }
+    for (int i = 0; i < COUNTERS; i++) {
+        finish(children[i], "counting");
+    }
+    must(pread(fd, text, sizeof(text) - 1, 0) > 0, "read");
+    if (atoi(text) != COUNTERS * ROUNDS) {
+        fail("%d increments under a lock came to %d", COUNTERS * ROUNDS, atoi(text));
+    }
+    (void)close(fd);
+}
+
+static void read_for_ever(int mount)
+{
+    int fd = open_in(mount, "s");
+
+    for (;;) {
+        must(lock(fd, F_SETLKW, F_RDLCK, 0, 0) == 0, "read lock");
+        must(lock(fd, F_SETLK, F_UNLCK, 0, 0) == 0, "unlock");
+    }
+}
+
+/* A writer among readers that overlap all the time. */
+static void nobody_starves(void)
+{
+    pid_t readers[COUNTERS];
+    int fd = open_in(0, "s");
+
+    for (int i = 0; i < COUNTERS; i++) {
+        readers[i] = start(read_for_ever, i % 2);
+    }
+    for (int i = 0; i < 20; i++) {
+        double began = now_ms();
+
+        must(lock(fd, F_SETLKW, F_WRLCK, 0, 0) == 0, "write lock");
+        must(now_ms() - began < SOON_MS, "a writer starves");
+        must(lock(fd, F_SETLK, F_UNLCK, 0, 0) == 0, "unlock");
+    }
+    for (int i = 0; i < COUNTERS; i++) {
+        (void)kill(readers[i], SIGKILL);
+        (void)waitpid(readers[i], NULL, 0);
+    }
+    must(lock(fd, F_SETLK, F_WRLCK, 0, 0) == 0, "the dead still hold");
+    (void)close(fd);
+}
+
+static void both_ways(const char *what, void (*meeting)(int from, int to))
+{
+    double began = now_ms();
+
+    meeting(0, 1);
+    meeting(1, 0);
+    printf("%-20s %6.1f ms\n", what, now_ms() - began);
+    (void)fflush(stdout);
+}
+
+/* ---- For scripts ---- */
+
+static _Noreturn void hold(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+
+    must(fd >= 0 && lock(fd, F_SETLKW, F_WRLCK, 0, 0) == 0, path);
+    puts("held");
+    (void)fflush(stdout);
+    for (;;) {
+        (void)pause();
+    }
+}
+
+static int try_once(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+
+    must(fd >= 0, path);
+    if (lock(fd, F_SETLK, F_WRLCK, 0, 0) == 0) {
+        return 0;
+    }
+    must(errno == EAGAIN || errno == EACCES, path);
+    return 1;
+}
+
+static int rate(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644), pairs = 0;
+    double began = now_ms();
+
+    must(fd >= 0, path);
+    for (; now_ms() - began < 2000; pairs++) {
+        must(lock(fd, F_SETLKW, F_WRLCK, 0, 1) == 0, "lock");
+        must(lock(fd, F_SETLK, F_UNLCK, 0, 1) == 0, "unlock");
+    }
+    printf("%.0f pairs of lock and unlock per second\n", pairs / (now_ms() - began) * 1e3);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "--hold") == 0) {
+        hold(argv[2]);
+    }
+    if (argc == 3 && strcmp(argv[1], "--try") == 0) {
+        return try_once(argv[2]);
+    }
+    if (argc == 3 && strcmp(argv[1], "--rate") == 0) {
+        return rate(argv[2]);
+    }
+    if (argc != 3) {
+        fputs("usage: locks DIR DIR2 | --hold FILE | --try FILE | --rate FILE\n", stderr);
+        return 2;
+    }
+    (void)snprintf(roots[0], PATH_BYTES, "%s", argv[1]);
+    (void)snprintf(roots[1], PATH_BYTES, "%s", argv[2]);
+    both_ways("excluded", excluded);
+    both_ways("waited for", waited_for);
+    both_ways("interrupted", interrupted);
+    both_ways("flock", flocks);
+    both_ways("open file locks", open_file_locks);
+    both_ways("any close frees", any_close_frees);
+    both_ways("circles", circles);
+    counters();
+    nobody_starves();
+    return 0;
+}
