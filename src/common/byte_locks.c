@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HASH_NONFATAL_OOM 1 /* Then the element has no table. */
 #include <uthash.h>
 
 struct range
@@ -95,6 +96,10 @@ static struct place *get_place(struct byte_locks *t, inode_id inode, enum lock_k
         place->key.kind = kind;
         list_init(&place->ranges);
         HASH_ADD(hh, t->places, key, sizeof(place->key), place);
+        if (place->hh.tbl == NULL) {
+            free(place);
+            place = NULL;
+        }
     }
     return place;
 }
@@ -122,6 +127,10 @@ static struct owner *get_owner(struct byte_locks *t, const struct lock_owner *ke
     if (owner == NULL && (owner = calloc(1, sizeof(*owner))) != NULL) {
         owner->key = *key;
         HASH_ADD(hh, t->owners, key, sizeof(owner->key), owner);
+        if (owner->hh.tbl == NULL) {
+            free(owner);
+            owner = NULL;
+        }
     }
     return owner;
 }

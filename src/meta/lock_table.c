@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#define HASH_NONFATAL_OOM 1 /* Then the element has no table. */
 #include <uthash.h>
 
 struct waiter
@@ -109,24 +110,53 @@ static void unqueue(struct lock_table *t, struct waiter *w)
     free_if_idle(t, w->queue, w->party);
 }
 
+static struct queue *get_queue(struct lock_table *t, inode_id inode, enum lock_kind kind)
+{
+    struct queue *queue = find_queue(t, inode, kind);
+
+    if (queue == NULL && (queue = calloc(1, sizeof(*queue))) != NULL) {
+        queue->key.inode = inode;
+        queue->key.kind = kind;
+        list_init(&queue->waiters);
+        HASH_ADD(hh, t->queues, key, sizeof(queue->key), queue);
+        if (queue->hh.tbl == NULL) {
+            free(queue);
+            queue = NULL;
+        }
+    }
+    return queue;
+}
+
+static struct party *get_party(struct lock_table *t, const struct lock_owner *owner)
+{
+    struct party *party = find_party(t, owner);
+
+    if (party == NULL && (party = calloc(1, sizeof(*party))) != NULL) {
+        party->key = *owner;
+        list_init(&party->waiters);
+        HASH_ADD(hh, t->parties, key, sizeof(party->key), party);
+        if (party->hh.tbl == NULL) {
+            free(party);
+            party = NULL;
+        }
+    }
+    return party;
+}
+
 static struct waiter *enqueue(struct lock_table *t, const struct byte_lock *lock)
 {
     struct waiter *w = calloc(1, sizeof(*w));
-    struct queue *queue = find_queue(t, lock->inode, lock->kind);
-    struct party *party = find_party(t, &lock->owner);
+    struct queue *queue = get_queue(t, lock->inode, lock->kind);
+    struct party *party = get_party(t, &lock->owner);
 
-    if (queue == NULL && (queue = calloc(1, sizeof(*queue))) != NULL) {
-        queue->key.inode = lock->inode;
-        queue->key.kind = lock->kind;
-        list_init(&queue->waiters);
-        HASH_ADD(hh, t->queues, key, sizeof(queue->key), queue);
+    if (w != NULL) {
+        w->ticket = ++t->last_ticket;
+        HASH_ADD(hh, t->by_ticket, ticket, sizeof(w->ticket), w);
     }
-    if (party == NULL && (party = calloc(1, sizeof(*party))) != NULL) {
-        party->key = lock->owner;
-        list_init(&party->waiters);
-        HASH_ADD(hh, t->parties, key, sizeof(party->key), party);
-    }
-    if (w == NULL || queue == NULL || party == NULL) {
+    if (w == NULL || queue == NULL || party == NULL || w->hh.tbl == NULL) {
+        if (w != NULL && w->hh.tbl != NULL) {
+            HASH_DEL(t->by_ticket, w);
+        }
         free_if_idle(t, queue, party);
         free(w);
         return NULL;
@@ -134,12 +164,10 @@ static struct waiter *enqueue(struct lock_table *t, const struct byte_lock *lock
     w->lock = *lock;
     w->queue = queue;
     w->party = party;
-    w->ticket = ++t->last_ticket;
     list_init(&w->node);
     list_init(&w->of_owner);
     list_push_back(&queue->waiters, &w->node);
     list_push_back(&party->waiters, &w->of_owner);
-    HASH_ADD(hh, t->by_ticket, ticket, sizeof(w->ticket), w);
     t->waiting++;
     return w;
 }
