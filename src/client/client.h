@@ -43,6 +43,7 @@ struct client_server
     server_id id;
     struct rpc_peer *peer;
     struct client *client;
+    struct rpc_call clock;
     UT_hash_handle hh;
 };
 
@@ -81,8 +82,9 @@ struct client
     bool session_ready;       /* The manager has answered the first SESSION. */
     bool joined;              /* It has answered that of this connection, and takes our word. */
     struct meta_cache *cache;
-    uint64_t term_until_ns; /* Leases are good until then, on client_boot_ns(). */
-    struct list recalls;    /* struct recall_work */
+    uint64_t term_until_ns; /* Leases are good, and the servers take our writes, until then. */
+    uint64_t clocks_due_ms;
+    struct list recalls; /* struct recall_work */
     struct list untold; /* struct file: opened without asking, and the manager does not know yet. */
     uint64_t shared_due_ms; /* Shared files are looked after. */
     struct client_kernel kernel;
@@ -108,7 +110,7 @@ struct client
     struct byte_locks *locks;     /* That our processes hold. */
     struct lock_user *lock_users; /* lock_uv.c */
     struct list lock_calls;       /* struct lock_call under way */
-    uint64_t last_lock_call;
+    uint64_t last_lock_call, last_append;
 
     bool stopping;
     uint64_t fetched_bytes; /* In fetches, of all files. */
@@ -161,7 +163,7 @@ struct meta_call
     const ProtobufCMessageDescriptor *reply_type; /* NULL: the body is not wanted. */
     op_sequence sequence;                         /* 0: not a change. */
     enum message_type type;
-    uint64_t sent_ns; /* When it was started, on client_boot_ns(). */
+    uint64_t sent_ns; /* When it was started, on rpc_boot_ns(). */
     unsigned retries; /* For want of a session. */
 };
 

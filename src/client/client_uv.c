@@ -4,6 +4,7 @@
 #include "client/file_uv.h"
 #include "client/lease_uv.h"
 #include "client/lock_uv.h"
+#include "common.pb-c.h"
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -16,6 +17,8 @@ enum {
         3000, /* A second mount is let in when what the first one cached has run out. */
     SESSION_TIMEOUT_MS_MAX = 10000,
     MEMBERS_TIMEOUT_MS = 5000,
+    CLOCKS_MS =
+        20000, /* Between questions for the servers' clocks: they drift 20 ms in that time. */
     MEMBERS_REFRESH_MS = 500, /* At most this often. */
     LEAVE_MS = 1000,
     NO_SESSION_RETRIES_MAX = 3,
@@ -49,10 +52,7 @@ static void session_answered(struct client *client, const Morsel__SessionReply *
     (void)clock_gettime(CLOCK_REALTIME, &now);
     client->clock_offset_ns =
         (int64_t)reply->clock_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
-    client->session_due_ms =
-        uv_now(client->loop) + (client->options.cache || byte_locks_count(client->locks) > 0
-                                    ? LEASE_RENEW_MS
-                                    : reply->session_ms / 3);
+    client->session_due_ms = uv_now(client->loop) + LEASE_RENEW_MS;
     client->session_ready = true;
     client->joined = true;
     lease_session_answered(client, reply);
@@ -133,7 +133,7 @@ static void session_send(struct client *client, Morsel__SessionRequest *request)
         return;
     }
     call->client = client;
-    call->sent_ns = client_boot_ns();
+    call->sent_ns = rpc_boot_ns();
     call->renew = request->renew;
     if (rpc_call_start(&call->rpc, client->manager, MSG_SESSION, &request->base, NULL, 0,
                        session_timeout_ms(client), on_session) == 0) {
@@ -267,6 +267,35 @@ static void member_learn(struct client *client, const Morsel__Member *member)
     HASH_ADD(hh, client->servers, id, sizeof(server->id), server);
 }
 
+static void on_clock(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct client_server *server = CONTAINER_OF(call, struct client_server, clock);
+    Morsel__Clock *clock = NULL;
+
+    if (status == 0) {
+        clock = rpc_unpack(&morsel__clock__descriptor, reply->body, reply->body_count);
+    }
+    if (clock != NULL) {
+        rpc_peer_note_clock(server->peer, clock->boot_ms);
+        morsel__clock__free_unpacked(clock, NULL);
+    }
+}
+
+/* What we know of the servers' clocks must not grow old: the bound on their drift grows with it. */
+static void clocks_ask(struct client *client)
+{
+    Morsel__Empty request = MORSEL__EMPTY__INIT;
+    struct client_server *server, *next;
+
+    HASH_ITER(hh, client->servers, server, next)
+    {
+        if (rpc_peer_connected(server->peer) && !rpc_call_active(&server->clock)) {
+            (void)rpc_call_start(&server->clock, server->peer, MSG_CLOCK, &request.base, NULL, 0,
+                                 CLOCKS_MS, on_clock);
+        }
+    }
+}
+
 static void on_members(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct client *client = call->data;
@@ -392,7 +421,7 @@ int meta_call_start(struct meta_call *call, struct client *client, enum message_
     call->reply_type = reply_type;
     call->sequence = 0;
     call->retries = 0;
-    call->sent_ns = client_boot_ns();
+    call->sent_ns = rpc_boot_ns();
     call->rpc.data = call;
     return rpc_call_start(&call->rpc, client->manager, type, request, NULL, 0,
                           client->options.io_timeout_ms, on_meta_reply);
@@ -503,6 +532,10 @@ static void on_tick(uv_timer_t *timer)
         }
     }
     closes_send(client);
+    if (now >= client->clocks_due_ms) {
+        client->clocks_due_ms = now + CLOCKS_MS;
+        clocks_ask(client);
+    }
     LIST_FOREACH_SAFE(node, &client->dirty_files)
     {
         file_age(LIST_ENTRY(node, struct file, dirty_node), now);
@@ -576,6 +609,7 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
         client_free(client);
         return rv;
     }
+    rpc_set_term(client->rpc, &client->term_until_ns);
     client->ready = ready;
     client->ready_data = data;
     rpc_peer_watch(client->manager, on_manager_up, on_manager_down, client);

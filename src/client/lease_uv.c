@@ -5,7 +5,6 @@
 #include "common/status.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 enum {
     REOPEN_MS = 1000,     /* A file that is open without its lease asks again so often */
@@ -29,22 +28,14 @@ struct recall_work
 
 /* ---- The term ----------------------------------------------------------------------------- */
 
-uint64_t client_boot_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_BOOTTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-}
-
 bool client_lease_valid(const struct client *client)
 {
-    return client->joined && client_boot_ns() < client->term_until_ns;
+    return client->joined && rpc_boot_ns() < client->term_until_ns;
 }
 
 uint32_t client_lease_left_ms(const struct client *client)
 {
-    uint64_t now_ns = client_boot_ns();
+    uint64_t now_ns = rpc_boot_ns();
 
     if (!client->joined || now_ns >= client->term_until_ns) {
         return 0;
@@ -61,7 +52,7 @@ void lease_answered(struct client *client, uint64_t sent_ns)
 {
     uint64_t until_ns = sent_ns + (uint64_t)(LEASE_MS - LEASE_MARGIN_MS) * 1000000;
 
-    if (client->options.cache && until_ns > client->term_until_ns) {
+    if (until_ns > client->term_until_ns) {
         client->term_until_ns = until_ns;
         client->session_due_ms = uv_now(client->loop) + LEASE_RENEW_MS;
     }
@@ -172,7 +163,7 @@ static void on_kernel_dropped(struct kernel_drop *drop)
         send_return(client, &item);
     }
     client->counters.recalls++;
-    client->counters.recall_ns += client_boot_ns() - work->began_ns;
+    client->counters.recall_ns += rpc_boot_ns() - work->began_ns;
     free(work);
     kernel_dropped(client);
 }
@@ -180,7 +171,7 @@ static void on_kernel_dropped(struct kernel_drop *drop)
 static void recall_drop(struct recall_work *work)
 {
     struct client *client = work->client;
-    uint64_t now_ns = client_boot_ns();
+    uint64_t now_ns = rpc_boot_ns();
     struct file *file = file_find(client, work->inode);
 
     if (file != NULL && work->keeps == LEASE_NONE) {
@@ -247,7 +238,7 @@ static void recall_begin(struct client *client, const Morsel__Recall *recall)
     }
     work->client = client;
     work->recall = recall->recall;
-    work->began_ns = client_boot_ns();
+    work->began_ns = rpc_boot_ns();
     work->inode = recall->inode;
     work->had = meta_cache_mode(client->cache, recall->inode);
     work->keeps = recall->keep < work->had ? (enum lease_mode)recall->keep : work->had;
@@ -293,7 +284,7 @@ static void give_back_evicted(struct client *client)
         }
         work->client = client;
         work->inode = evicted.inode;
-        work->began_ns = client_boot_ns();
+        work->began_ns = rpc_boot_ns();
         work->kernel_attr_until_ns = evicted.kernel_attr_until_ns;
         work->kernel_names_until_ns = evicted.kernel_names_until_ns;
         list_init(&work->node);
@@ -526,10 +517,12 @@ void lease_tick(struct client *client)
 {
     uint64_t now_ms = uv_now(client->loop);
 
-    if (client->joined && client->options.cache && !client_lease_valid(client)) {
-        log_warning(client->options.log,
-                    "manager %s has not answered for %u ms: nothing is cached until it does",
-                    rpc_peer_address(client->manager), (unsigned)(LEASE_MS - LEASE_MARGIN_MS));
+    if (client->joined && !client_lease_valid(client)) {
+        log_warning(
+            client->options.log,
+            "manager %s has not answered for %u ms: nothing is cached, and nothing written to the "
+            "servers, until it does",
+            rpc_peer_address(client->manager), (unsigned)(LEASE_MS - LEASE_MARGIN_MS));
         lease_invalidate(client);
         client->session_due_ms = 0; /* Join anew. */
     }

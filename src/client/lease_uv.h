@@ -14,9 +14,6 @@
 
 struct file;
 
-/* Nanoseconds on a clock that goes on while the machine sleeps: leases end meanwhile. */
-uint64_t client_boot_ns(void);
-
 /* Are the leases in the table good right now? */
 bool client_lease_valid(const struct client *client);
 

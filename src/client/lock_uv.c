@@ -2,7 +2,6 @@
 
 #include "client/file_uv.h"
 #include "client/lease_uv.h"
-#include "common/lease_mode.h"
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -128,17 +127,12 @@ static void end(struct lock_call *call, int status, enum lock_answer answer,
 static void note_had(struct lock_call *call)
 {
     struct client *client = call->client;
-    uint64_t renew_ms = uv_now(client->loop) + LEASE_RENEW_MS;
 
     if (call->how == LOCK_TEST || call->lock.type == LOCK_NONE) {
         return;
     }
     (void)byte_locks_set(client->locks, &call->lock);
     note_user(client, &call->lock, call->handle);
-    if (client->session_due_ms > renew_ms) {
-        client->session_due_ms =
-            renew_ms; /* Locks end with the term, also of those who cache nothing. */
-    }
 }
 
 /* A conversion of a flock lets go of what was there before it fails or waits. */

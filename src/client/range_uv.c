@@ -63,6 +63,7 @@ static int range_send(struct range_op *op, uint32_t column, enum range_kind kind
         type = MSG_ALLOCATE;
     }
     op->calls[column].data = op;
+    op->calls[column].bounded = true;
     return peer == NULL ? MORSEL_UNREACHABLE
                         : rpc_call_start(&op->calls[column], peer, type, request, NULL, 0,
                                          client->options.io_timeout_ms, on_range);

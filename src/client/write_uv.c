@@ -1,5 +1,6 @@
 /* The write buffer of a file: chunks, and their way to the servers. */
 #include "client/file_uv.h"
+#include "client/lease_uv.h"
 
 #include "common/crc32c.h"
 #include "common/status.h"
@@ -114,6 +115,13 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
     struct chunk *chunk = call->data;
     struct file *file = chunk->file;
 
+    if (status == MORSEL_TOO_LATE) {
+        /* Our term was over. It goes out again when the manager has said that the file is still
+         * ours; if it is not, file_lose() takes it. */
+        chunk->state = CHUNK_READY;
+        file->sending--;
+        return;
+    }
     if (status != 0) {
         log_error(file->client->options.log,
                   "inode %lu: %lu bytes at %lu were not written to server %u (%s): %s",
@@ -182,6 +190,7 @@ static void chunk_send(struct chunk *chunk)
     request.crcs.data = (uint8_t *)crcs; /* Little-endian, as this machine. */
     request.crcs.len = crc32c_pieces(request.offset, chunk->length) * sizeof(crcs[0]);
     chunk->call.data = chunk;
+    chunk->call.bounded = true;
     chunk->state = CHUNK_SENDING;
     if (peer != NULL) {
         rv = rpc_call_start(&chunk->call, peer, MSG_WRITE, &request.base, &piece, 1,
@@ -199,9 +208,37 @@ static void chunk_send(struct chunk *chunk)
     }
 }
 
+/* Without a term the servers would refuse it: the manager may have given the file to others. */
+static void wait_for_term(struct file *file)
+{
+    uint64_t timeout_ms = file->client->options.io_timeout_ms;
+
+    LIST_FOREACH_SAFE(node, &file->chunks)
+    {
+        struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
+
+        if (chunk->state == CHUNK_READY && timeout_ms != RPC_NO_DEADLINE &&
+            uv_now(file->client->loop) > chunk->born_ms + timeout_ms) {
+            log_error(
+                file->client->options.log,
+                "inode %lu: %lu bytes at %lu were not written: manager %s has not answered for "
+                "too long",
+                (unsigned long)file->inode, (unsigned long)chunk->length,
+                (unsigned long)chunk->offset, rpc_peer_address(file->client->manager));
+            chunk_fail_later(chunk, MORSEL_TIMEDOUT);
+        }
+    }
+    wake_writers(file);
+    wake_drains(file);
+}
+
 /* Send what is ready and in nobody's way. */
 static void chunks_send(struct file *file)
 {
+    if (!client_lease_valid(file->client)) {
+        wait_for_term(file);
+        return;
+    }
     LIST_FOREACH_SAFE(node, &file->chunks)
     {
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);

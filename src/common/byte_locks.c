@@ -62,7 +62,7 @@ bool byte_lock_valid(const struct byte_lock *lock)
 {
     return lock->inode != INODE_NONE && lock->kind < LOCK_KINDS && lock->type < LOCK_TYPES &&
            lock->start <= lock->end && lock->end <= INT64_MAX &&
-           (lock->kind != LOCK_FLOCK || (lock->start == 0 && lock->end == INT64_MAX));
+           (lock->kind == LOCK_RANGE || (lock->start == 0 && lock->end == INT64_MAX));
 }
 
 struct byte_locks *byte_locks_new(uint32_t ranges_max)

@@ -1,9 +1,9 @@
 /* Byte-range locks that are held: who has which bytes of which file, shared or exclusive.
  *
- * Pure. Locks of fcntl(2) and of flock(2) live side by side and do not see each other, as on Linux;
- * a flock covers the whole file. Ranges of one owner never overlap, and neighbours of one type are
- * one range. Two owners overlap only where both are shared: byte_locks_set() trusts its caller to
- * have asked byte_locks_conflict() first.
+ * Pure. The kinds live side by side and do not see each other, as those of fcntl(2) and flock(2) on
+ * Linux; all but ranges cover the whole file. Ranges of one owner never overlap, and neighbours of
+ * one type are one range. Two owners overlap only where both are shared: byte_locks_set() trusts
+ * its caller to have asked byte_locks_conflict() first.
  *
  * The manager keeps those of all clients (lock_table.h), each mount its own, to say them again
  * after a restart of the manager.
@@ -19,7 +19,12 @@
 #include <stddef.h>
 
 /* On the wire. */
-enum lock_kind { LOCK_RANGE, LOCK_FLOCK, LOCK_KINDS };
+enum lock_kind {
+    LOCK_RANGE,
+    LOCK_FLOCK,
+    LOCK_APPEND, /* A mount's own: whose turn it is to append to a shared file. */
+    LOCK_KINDS
+};
 enum lock_type { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE, LOCK_TYPES };
 
 enum lock_how { LOCK_TRY, LOCK_WAIT, LOCK_TEST, LOCK_HOWS };
@@ -53,7 +58,7 @@ bool lock_owner_equal(const struct lock_owner *a, const struct lock_owner *b);
 /* Could the two not be held at once? Those of one owner never conflict. */
 bool byte_lock_conflicts(const struct byte_lock *a, const struct byte_lock *b);
 
-/* Inode, kind and type known, start <= end, and a flock on everything? */
+/* Inode, kind and type known, start <= end, and the whole file where that must be? */
 bool byte_lock_valid(const struct byte_lock *lock);
 
 struct byte_locks;

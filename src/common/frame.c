@@ -18,7 +18,8 @@ void frame_encode(const struct frame_header *header, uint8_t bytes[FRAME_HEADER_
     put_le32(bytes + 16, header->body_length);
     put_le32(bytes + 20, header->payload_length);
     put_le32(bytes + 24, header->deadline_ms);
-    put_le32(bytes + 28, (uint32_t)header->status);
+    put_le32(bytes + 28,
+             (header->flags & FRAME_REPLY) != 0 ? (uint32_t)header->status : header->not_after);
     put_le32(bytes + 32, header->body_crc);
     put_le32(bytes + 36, crc32c(0, bytes, 36));
 }
@@ -36,7 +37,11 @@ int frame_decode(const uint8_t bytes[FRAME_HEADER_BYTES], struct frame_header *h
     header->body_length = get_le32(bytes + 16);
     header->payload_length = get_le32(bytes + 20);
     header->deadline_ms = get_le32(bytes + 24);
-    header->status = (int32_t)get_le32(bytes + 28);
+    if ((header->flags & FRAME_REPLY) != 0) {
+        header->status = (int32_t)get_le32(bytes + 28);
+    } else {
+        header->not_after = get_le32(bytes + 28);
+    }
     header->body_crc = get_le32(bytes + 32);
     if (header->body_length > FRAME_BODY_BYTES_MAX ||
         header->payload_length > FRAME_PAYLOAD_BYTES_MAX) {

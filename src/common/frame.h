@@ -3,9 +3,14 @@
  *   0  u32 magic "MRSL"      16  u32 body length        (packed protobuf)
  *   4  u8  version           20  u32 payload length     (raw bytes behind the body)
  *   5  u8  flags             24  u32 deadline in ms     (how long the sender waits; 0: for ever)
- *   6  u16 type              28  i32 status             (replies only)
+ *   6  u16 type              28  i32 status             (replies)
+ *                                u32 not after          (requests; see below)
  *   8  u64 request id        32  u32 CRC32C of the body
  *                            36  u32 CRC32C of bytes 0..35
+ *
+ * Not after: a time on the server's clock (rpc_uv.h), in ms modulo 2^32, behind which the request
+ * must not be carried out; 0: none. It stops what a client sent while it held a lease from landing
+ * after that.
  *
  * All little-endian. Pure. The payload has no checksum here: data carries one per block (crc32c.h).
  */
@@ -32,7 +37,8 @@ struct frame_header
     uint32_t body_length;    /* At most FRAME_BODY_BYTES_MAX. */
     uint32_t payload_length; /* At most FRAME_PAYLOAD_BYTES_MAX. */
     uint32_t deadline_ms;
-    int32_t status; /* 0 or enum morsel_status; 0 in requests. */
+    int32_t status;     /* Of a reply: 0 or enum morsel_status. */
+    uint32_t not_after; /* Of a request. */
     uint32_t body_crc;
 };
 

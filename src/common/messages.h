@@ -6,6 +6,7 @@
 #define MESSAGE_MAP(X)                                                                             \
     X(MSG_HELLO, 1, "hello")                                                                       \
     X(MSG_STATISTICS, 2, "statistics")                                                             \
+    X(MSG_CLOCK, 3, "clock")                                                                       \
     /* Storage servers, data.proto */                                                              \
     X(MSG_READ, 16, "read")                                                                        \
     X(MSG_WRITE, 17, "write")                                                                      \

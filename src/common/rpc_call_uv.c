@@ -19,7 +19,8 @@
 enum {
     BACKOFF_MS_MIN = 20,
     BACKOFF_MS_MAX = 500,
-    CONNECT_MS = 3000 /* For name, connection and HELLO together */
+    CONNECT_MS = 3000, /* For name, connection and HELLO together */
+    CLOCK_DRIFT = 1000 /* One part in so many: ten times what a bad crystal does. */
 };
 
 enum peer_state {
@@ -46,7 +47,8 @@ struct rpc_peer
     struct list waiting, sent;
     uint64_t last_id;
     uint64_t start_id;
-    uint64_t expected_node; /* 0: anybody. */
+    uint64_t clock_ms, clock_at_ns; /* Its clock was that, at our time; 0: not known. */
+    uint64_t expected_node;         /* 0: anybody. */
     bool closing, timer_closed;
     unsigned pins; /* libuv requests and connections that still point here. */
     void (*up)(void *data);
@@ -228,6 +230,26 @@ static void on_conn_closed(struct conn *conn, const char *why)
     unpin(peer);
 }
 
+void rpc_peer_note_clock(struct rpc_peer *peer, uint64_t boot_ms)
+{
+    peer->clock_ms = boot_ms;
+    peer->clock_at_ns = rpc_boot_ns();
+}
+
+/* The end of our term on the server's clock, at the earliest. */
+static uint32_t not_after(const struct rpc_peer *peer)
+{
+    uint64_t until_ns = peer->rpc->term_until_ns == NULL ? 0 : *peer->rpc->term_until_ns;
+    uint64_t left_ms, bound;
+
+    if (peer->rpc->term_until_ns == NULL || peer->clock_ms == 0) {
+        return 0;
+    }
+    left_ms = until_ns > peer->clock_at_ns ? (until_ns - peer->clock_at_ns) / 1000000 : 0;
+    bound = peer->clock_ms + left_ms - left_ms / CLOCK_DRIFT;
+    return (uint32_t)bound != 0 ? (uint32_t)bound : UINT32_MAX; /* 0 means none. */
+}
+
 static void send_call(struct rpc_peer *peer, struct rpc_call_state *s)
 {
     struct frame_header header = { .type = (uint16_t)s->type, .request_id = s->id };
@@ -238,6 +260,9 @@ static void send_call(struct rpc_peer *peer, struct rpc_call_state *s)
         uint64_t left_ms = s->deadline.key > now ? s->deadline.key - now : 1;
 
         header.deadline_ms = left_ms > UINT32_MAX ? 0 : (uint32_t)left_ms;
+    }
+    if (s->call->bounded) {
+        header.not_after = not_after(peer);
     }
     /* The body is kept for another try after a broken connection. */
     if (s->body_count > 0 && (body = malloc(s->body_count)) != NULL) {
@@ -285,6 +310,7 @@ static int check_hello_reply(struct rpc_peer *peer, const struct frame_header *h
         memcpy(id.bytes, reply->cluster_id.data, sizeof(id.bytes));
     }
     peer->start_id = reply->start_id;
+    rpc_peer_note_clock(peer, reply->boot_ms);
     stranger = peer->expected_node != 0 && reply->node_id != peer->expected_node;
     morsel__hello_reply__free_unpacked(reply, NULL);
     if (stranger) {

@@ -15,7 +15,8 @@ struct rpc
     uint64_t node_id;
     struct cluster_id cluster_id;
     char program[64];
-    uint64_t start_id; /* Random; tells this run of the process from others. */
+    const uint64_t *term_until_ns; /* NULL: bounded calls have no bound. */
+    uint64_t start_id;             /* Random; tells this run of the process from others. */
     struct payload_pool *payloads;
     struct rpc_statistics statistics;
 

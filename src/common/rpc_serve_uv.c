@@ -63,6 +63,13 @@ static struct rpc_type_statistics *statistics_of(const struct conn *conn, unsign
     return &conn->statistics->types[type < MESSAGE_TYPES_MAX ? type : 0];
 }
 
+bool rpc_request_is_late(const struct rpc_request *request)
+{
+    uint32_t now = (uint32_t)(rpc_boot_ns() / 1000000);
+
+    return request->not_after != 0 && (int32_t)(now - request->not_after) > 0;
+}
+
 void rpc_request_worked(struct rpc_request *request, uint64_t begun_ns, uint64_t ended_ns)
 {
     request->begun_ns = begun_ns;
@@ -177,6 +184,7 @@ static void answer_hello(struct rpc *rpc, struct conn *conn, uint64_t request_id
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
     reply.clock_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+    reply.boot_ms = rpc_boot_ns() / 1000000;
     reply.role = rpc->role;
     reply.start_id = rpc->start_id;
     reply.node_id = rpc->node_id;
@@ -312,6 +320,7 @@ static struct rpc_request *request_new(struct rpc_server *server, struct conn *c
     *payload = NULL;
     request->deadline_ms =
         header->deadline_ms == 0 ? UINT64_MAX : uv_now(server->rpc->loop) + header->deadline_ms;
+    request->not_after = header->not_after;
     request->role = conn->role;
     request->node_id = conn->node_id;
     request->oneway = (header->flags & FRAME_ONEWAY) != 0;

@@ -154,6 +154,19 @@ uint64_t rpc_now_ms(const struct rpc *rpc)
     return uv_now(rpc->loop);
 }
 
+void rpc_set_term(struct rpc *rpc, const uint64_t *until_ns)
+{
+    rpc->term_until_ns = until_ns;
+}
+
+uint64_t rpc_boot_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
 const struct rpc_statistics *rpc_statistics(const struct rpc *rpc)
 {
     return &rpc->statistics;

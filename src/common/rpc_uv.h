@@ -12,6 +12,14 @@
  * Callback law: a start function that returns non-zero never calls back; one that returns 0 calls
  * back exactly once, never before it returns.
  *
+ * Not after. A call that is `bounded` is not carried out by a server after the end of the caller's
+ * term (rpc_set_term()), however long it lay in a queue or a broken network: it says so in the
+ * server's own time, which it knows from HELLO and rpc_peer_note_clock(). The server refuses it
+ * with MORSEL_TOO_LATE then. It errs on the early side: the clock was what it was when the answer
+ * left the server at the latest, and has since gone on by CLOCK_DRIFT less than ours at least. Both
+ * clocks go on while the machine sleeps. (A lease with a bound on clock drift, as in Gray and
+ * Cheriton, SOSP 1989, carried to those who do not know of the lease.)
+ *
  * Backpressure. A server connection whose unanswered requests hold more than CONN_BUDGET_BYTES, or
  * whose peer does not take its answers, is not read until that has changed.
  */
@@ -46,6 +54,13 @@ int rpc_new(uv_loop_t *loop, const struct rpc_options *options, struct rpc **rpc
 /* Close everything; pending calls end with MORSEL_SHUTDOWN. `closed` runs once, later, and then the
  * rpc is freed. */
 void rpc_close(struct rpc *rpc, void (*closed)(void *data), void *data);
+
+/* When the term of bounded calls ends, on rpc_boot_ns(); read at each sending. NULL: they have
+ * none. */
+void rpc_set_term(struct rpc *rpc, const uint64_t *until_ns);
+
+/* Nanoseconds since the machine was started, the time that it slept included. */
+uint64_t rpc_boot_ns(void);
 
 void rpc_set_node_id(struct rpc *rpc, uint64_t node_id);
 void rpc_set_cluster_id(struct rpc *rpc, const struct cluster_id *id);
@@ -85,6 +100,9 @@ void rpc_peer_watch(struct rpc_peer *peer, void (*up)(void *data),
  * Without it such a message ends the connection. */
 void rpc_peer_on_push(struct rpc_peer *peer, void (*push)(void *data, enum message_type type,
                                                           const uint8_t *body, size_t body_count));
+
+/* The server's answer to CLOCK: its clock was `boot_ms` at some time before now. */
+void rpc_peer_note_clock(struct rpc_peer *peer, uint64_t boot_ms);
 
 /* Only talk to the server of this id: addresses are used again, and another server's objects must
  * never be taken for this one's. While somebody else answers there, the peer counts as unreachable.
@@ -128,6 +146,7 @@ struct rpc_call
     struct rpc_peer *peer;
     rpc_call_cb done;
     void *data;                   /* The caller's. */
+    bool bounded;                 /* The caller's; false unless it says otherwise. */
     struct rpc_call_state *state; /* NULL while not started. */
 };
 
@@ -168,6 +187,7 @@ struct rpc_request
     size_t body_count;
     struct payload *payload; /* May be NULL. The handler may take it: set the field to NULL. */
     uint64_t deadline_ms;    /* On rpc_now_ms(); UINT64_MAX: none. */
+    uint32_t not_after;      /* rpc_request_is_late() */
     enum rpc_role role;      /* What the peer said that it is. */
     uint64_t node_id;        /* Its client_id or server_id; 0: none. */
     bool oneway;             /* rpc_reply() is still due, and sends nothing. */
@@ -216,6 +236,9 @@ void rpc_disconnect(struct rpc_server *server, enum rpc_role role, uint64_t node
 /* Unpack the request's body, or answer MORSEL_MALFORMED (which ends the request) and return NULL.
  */
 void *rpc_request_unpack(struct rpc_request *request, const ProtobufCMessageDescriptor *type);
+
+/* Must the request not be carried out any more? From any thread. */
+bool rpc_request_is_late(const struct rpc_request *request);
 
 /* For the statistics: the request waited until `begun_ns` (uv_hrtime()), and from then until
  * `ended_ns` a thread was at work on it. What the handler does before it returns is counted without

@@ -445,6 +445,14 @@ static bool read_at_once(struct job *job)
     return true;
 }
 
+static void answer_clock(struct rpc_request *request)
+{
+    Morsel__Clock reply = MORSEL__CLOCK__INIT;
+
+    reply.boot_ms = rpc_boot_ns() / 1000000;
+    rpc_reply(request, &reply.base, NULL);
+}
+
 void iod_handle(void *data, struct rpc_request *request)
 {
     struct iod *iod = data;
@@ -452,6 +460,10 @@ void iod_handle(void *data, struct rpc_request *request)
     struct job *job;
     int rv;
 
+    if (request->type == MSG_CLOCK) {
+        answer_clock(request);
+        return;
+    }
     if (handler == NULL) {
         rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE, "an I/O daemon does not know this request");
         return;

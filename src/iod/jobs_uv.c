@@ -1,6 +1,7 @@
 #include "iod/jobs_uv.h"
 
 #include "common/check.h"
+#include "common/rpc_uv.h"
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -74,6 +75,11 @@ static void on_work(uv_work_t *work)
     if (job->begun_ns / 1000000 >= job->deadline_ms) {
         errmsg_set(&job->err, "the request waited too long for its turn");
         job->status = MORSEL_TIMEDOUT;
+        return;
+    }
+    if (job->request != NULL && rpc_request_is_late(job->request)) {
+        errmsg_set(&job->err, "it came too late: the client's term is over");
+        job->status = MORSEL_TOO_LATE;
         return;
     }
     job->run(job);

@@ -19,6 +19,7 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__empty__descriptor,
     &morsel__counter__descriptor,
     &morsel__statistics__descriptor,
+    &morsel__clock__descriptor,
     &morsel__object_id__descriptor,
     &morsel__read_request__descriptor,
     &morsel__read_reply__descriptor,

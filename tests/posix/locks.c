@@ -361,6 +361,53 @@ static void nobody_starves(void)
     (void)close(fd);
 }
 
+enum { APPENDS = 200, RECORD_BYTES = 48 };
+
+static void append_records(int mount)
+{
+    char path[PATH_BYTES * 2], record[RECORD_BYTES + 1];
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s/a", roots[mount]);
+    fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    must(fd >= 0, "open to append");
+    for (int i = 0; i < APPENDS; i++) {
+        (void)snprintf(record, sizeof(record), "%-20d%-*d\n", (int)getpid(), RECORD_BYTES - 21, i);
+        must(write(fd, record, RECORD_BYTES) == RECORD_BYTES, "append");
+    }
+}
+
+/* No lock: the file system itself takes care that appends neither overlap nor leave holes. */
+static void appends(void)
+{
+    pid_t children[COUNTERS];
+    int fd = open_in(0, "a"), next[COUNTERS] = { 0 };
+    char record[RECORD_BYTES];
+    int count = 0;
+
+    must(ftruncate(fd, 0) == 0, "truncate");
+    for (int i = 0; i < COUNTERS; i++) {
+        children[i] = start(append_records, i % 2);
+    }
+    for (int i = 0; i < COUNTERS; i++) {
+        finish(children[i], "appending");
+    }
+    for (; pread(fd, record, sizeof(record), (off_t)count * RECORD_BYTES) == RECORD_BYTES;
+         count++) {
+        int who = 0, pid = atoi(record), number = atoi(record + 20);
+
+        while (who < COUNTERS && children[who] != pid) {
+            who++;
+        }
+        must(who < COUNTERS && record[RECORD_BYTES - 1] == '\n', "a record is torn");
+        must(number == next[who]++, "the records of one process are out of order");
+    }
+    if (count != COUNTERS * APPENDS) {
+        fail("%d appended records came to %d", COUNTERS * APPENDS, count);
+    }
+    (void)close(fd);
+}
+
 static void both_ways(const char *what, void (*meeting)(int from, int to))
 {
     double began = now_ms();
@@ -437,5 +484,6 @@ int main(int argc, char **argv)
     both_ways("circles", circles);
     counters();
     nobody_starves();
+    appends();
     return 0;
 }

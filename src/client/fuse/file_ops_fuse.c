@@ -56,6 +56,10 @@ static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel_
     int rv;
 
     op->fi.keep_cache = data_version_same(client->versions, attr->inode, attr->data_version);
+    /* Through its pages the kernel sends a write that crosses one in two requests, and another mount
+     * could append between them. */
+    op->fi.direct_io =
+        (op->fi.flags & O_APPEND) != 0 && (op->fi.flags & O_ACCMODE) == O_WRONLY ? 1 : 0;
     rv = file_open(client, attr, layout, is_writable(&op->fi), op->told, &op->handle);
     if (rv != 0) {
         return rv;
@@ -276,11 +280,19 @@ struct write_op
     size_t size;
     uint64_t offset;
     struct file_flush flush; /* Of a shared file. */
+    struct lock_call turn;   /* To append to it. */
+    bool has_turn;
 };
 
 static void write_end(struct write_op *op, int status)
 {
+    struct byte_lock turn = op->turn.lock;
+
     payload_drop(op->holder);
+    if (op->has_turn) {
+        turn.type = LOCK_NONE;
+        mount_unlock_later(op->base.mount, &turn);
+    }
     if (status == 0) {
         op->base.bytes = (uint32_t)op->size;
         (void)fuse_reply_write(op->base.req, op->size);
@@ -328,8 +340,7 @@ static void write_cancel(struct mount_op *base)
     write_end(op, MORSEL_CANCELED);
 }
 
-/* The kernel's idea of where the file ends may be old. */
-static void append_shared(struct mount_op *base, int status)
+static void append_there(struct mount_op *base, int status)
 {
     struct write_op *op = CONTAINER_OF(base, struct write_op, base);
 
@@ -340,6 +351,46 @@ static void append_shared(struct mount_op *base, int status)
     op->offset = op->handle->file->size;
     base->cancel = write_cancel;
     write_again(&op->wait);
+}
+
+static void on_turn(struct lock_call *turn, int status, enum lock_answer answer,
+                    const struct byte_lock *conflict)
+{
+    struct write_op *op = CONTAINER_OF(turn, struct write_op, turn);
+
+    (void)conflict;
+    op->base.cancel = NULL;
+    op->has_turn = status == 0 && answer == LOCK_HAD;
+    if (op->has_turn) {
+        mount_refresh_size(&op->base, op->handle->file, append_there);
+    } else {
+        write_end(op, status != 0              ? status
+                      : answer == LOCK_NO_ROOM ? MORSEL_NOLCK
+                                               : MORSEL_CANCELED);
+    }
+}
+
+static void turn_cancel(struct mount_op *base)
+{
+    lock_cancel(&CONTAINER_OF(base, struct write_op, base)->turn);
+}
+
+/* The kernel's idea of where the file ends may be old, and others append too: everybody in turn, so
+ * that appends never overlap, and leave no hole when somebody dies in the middle. */
+static void append_in_turn(struct write_op *op)
+{
+    struct client *client = op->base.mount->client;
+    struct byte_lock lock = { .inode = op->handle->file->inode,
+                              .kind = LOCK_APPEND,
+                              .owner = { 0, ++client->last_append },
+                              .type = LOCK_EXCLUSIVE,
+                              .end = INT64_MAX };
+    int rv = lock_start(&op->turn, client, NULL, &lock, LOCK_WAIT, on_turn);
+
+    op->base.cancel = turn_cancel;
+    if (rv != 0) {
+        write_end(op, rv);
+    }
 }
 
 static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t size, off_t offset,
@@ -359,7 +410,7 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
     op->handle = handle_of(fi);
     op->wait.go = write_again;
     if ((fi->flags & O_APPEND) != 0 && file_is_shared(op->handle->file)) {
-        mount_refresh_size(&op->base, op->handle->file, append_shared);
+        append_in_turn(op);
         return;
     }
     op->base.cancel = write_cancel;

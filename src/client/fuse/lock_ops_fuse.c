@@ -211,6 +211,11 @@ void mount_unlock_process(struct mount_op *op, inode_id inode, uint64_t owner,
     }
 }
 
+void mount_unlock_later(struct mount *m, const struct byte_lock *lock)
+{
+    (void)unlock_start(m->client, lock, NULL, NULL);
+}
+
 void mount_unlock_handle(struct mount *m, const struct handle *handle)
 {
     struct byte_lock lock;

@@ -181,7 +181,7 @@ static double lease_seconds(struct mount *m)
 
 static uint64_t until_ns(double seconds)
 {
-    return client_boot_ns() + (uint64_t)(seconds * 1e9);
+    return rpc_boot_ns() + (uint64_t)(seconds * 1e9);
 }
 
 double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr)

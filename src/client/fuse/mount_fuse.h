@@ -17,6 +17,7 @@
 #include "client/client.h"
 #include "client/file_uv.h"
 #include "client/lease_uv.h"
+#include "common/byte_locks.h"
 
 #include "common/counters.h"
 
@@ -198,6 +199,9 @@ const struct stat *mount_dir_removed_stat(struct mount *m, inode_id inode);
 /* Free what a process has locked, then go on; `then` may run at once. */
 void mount_unlock_process(struct mount_op *op, inode_id inode, uint64_t owner,
                           void (*then)(struct mount_op *op));
+
+/* Free these bytes (type LOCK_NONE), without waiting. */
+void mount_unlock_later(struct mount *m, const struct byte_lock *lock);
 
 /* Free what was locked through the open file, without waiting. */
 void mount_unlock_handle(struct mount *m, const struct handle *handle);
