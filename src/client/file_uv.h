@@ -88,6 +88,7 @@ struct file
     uint64_t reach;       /* Space was reserved up to here, perhaps beyond the size. */
     bool sparse;          /* We left a hole, or space beyond the end. */
     bool settled;         /* The manager has it on its disk, with this size and shape. */
+    bool held_back;       /* Of what is ahead (file_is_ahead()), some was answered under W. */
     bool unreported;      /* Size and time wait for a WROTE. */
     bool reporting;
     uint64_t unreported_since_ms;

@@ -47,6 +47,9 @@ static void on_reported(struct meta_call *call, int status, void *message)
     Morsel__Node *node = message;
 
     file->reporting = false;
+    if (status == 0 && !file_is_ahead(file)) {
+        file->held_back = false;
+    }
     if (status == 0 && flush->durable) {
         note_settled(flush);
     }

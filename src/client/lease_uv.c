@@ -302,9 +302,13 @@ static void learn(struct client *client, const Morsel__Attr *attr, uint32_t mode
     if (attr == NULL) {
         return;
     }
-    /* What is granted while we join anew is not among what we have named, and will be gone. */
-    if (mode > LEASE_W || !client->joined) {
+    if (mode > LEASE_W) {
         mode = LEASE_NONE;
+    }
+    /* What is granted while we join anew is not among what we have named, and will be gone; what is
+     * gone of that the answer to SESSION says. */
+    if (!client->joined) {
+        mode = meta_cache_mode(client->cache, attr->inode);
     }
     meta_cache_learn(client->cache, attr, (enum lease_mode)mode, layout);
     /* A file that was shared may be ours again from here on: its size must be that of now. */
@@ -405,13 +409,23 @@ bool lease_session_fill(struct client *client, Morsel__SessionRequest *request)
 
 static void lose(struct client *client, inode_id inode)
 {
-    struct file *file = file_find(client, inode);
-
-    if (file != NULL && meta_cache_mode(client->cache, inode) == LEASE_W && file_is_ahead(file)) {
-        file_lose(file);
-    }
     meta_cache_drop(client->cache, inode, LEASE_NONE);
     kernel_drop_quietly(client, inode, false);
+}
+
+/* What was held back under a lease that is gone must not be written any more: others may have
+ * written since. */
+static void lose_held_back(struct client *client)
+{
+    struct file *file, *next;
+
+    HASH_ITER(hh, client->files, file, next)
+    {
+        if (file->held_back && file_is_ahead(file) &&
+            meta_cache_mode(client->cache, file->inode) != LEASE_W) {
+            file_lose(file);
+        }
+    }
 }
 
 void lease_session_answered(struct client *client, const Morsel__SessionReply *reply)
@@ -426,6 +440,7 @@ void lease_session_answered(struct client *client, const Morsel__SessionReply *r
                     reply->n_lost, rpc_peer_address(client->manager));
         kernel_drop_quietly(client, INODE_NONE, true);
     }
+    lose_held_back(client);
 }
 
 /* ---- Open files --------------------------------------------------------------------------- */

@@ -105,6 +105,7 @@ void file_lose(struct file *file)
         file_unpin(file);
     }
     file->unreported = false;
+    file->held_back = false;
     wake_writers(file);
     wake_drains(file);
     file_unpin(file);
@@ -382,6 +383,7 @@ void file_note_changed(struct file *file, uint64_t offset, uint64_t end, bool sp
         file->unreported = true;
         file->unreported_since_ms = uv_now(file->client->loop);
     }
+    file->held_back = file->held_back || !file_is_shared(file);
     file->sparse = file->sparse || sparse || offset > file->size;
     file->settled = file->settled && !file->sparse && end <= file->size;
     if (end > file->size) {

@@ -3,6 +3,8 @@
 #   cluster_begin NAME BUILD        a directory $work, traps; BUILD/bin has the programs
 #   start_cluster N                 morsel-meta and N morsel-iod, ready; the manager's address in $manager
 #   start_mount NAME [OPTIONS]      a mount at $work/mnt/NAME, ready
+#   start_host NAME                 a network namespace with a link of its own to this one: $host_address is ours on it; with
+#                                   inject=("${on_host[@]}") a daemon runs there. cut_link, mend_link NAME
 #   ...
 #   cluster_end                     unmount, stop everything in order, look through the logs
 #
@@ -21,6 +23,7 @@ cluster_begin() {
     mkdir "$work/log" "$work/mnt" "$work/run"
     declare -gA pid_of=() address_of=()
     loop_mounts=()
+    hosts=()
     children=() # Processes of the test itself that must not outlive it.
     manager=
     ended=no
@@ -75,6 +78,9 @@ cluster_cleanup() {
     done
     for directory in "${loop_mounts[@]}"; do
         umount -l "$directory" 2>/dev/null
+    done
+    for name in "${hosts[@]}"; do
+        ip netns del "$name" 2>/dev/null
     done
     if [ "$ended" != yes ] && [ -d "$work/log" ]; then
         for name in "$work"/log/*; do
@@ -146,6 +152,30 @@ morsel() {
     local command=$1
     shift
     timeout 120 "$bin/morsel" "$command" --manager "$manager" "$@"
+}
+
+# A host NAME: a network namespace, joined to ours by a veth pair.
+start_host() {
+    local name=mfs$$$1 net=$((${#hosts[@]} + 1))
+    command -v ip >/dev/null || skip "ip(8) is missing; install iproute2"
+    ip netns add "$name" 2>/dev/null || skip "network namespaces cannot be made here"
+    hosts+=("$name")
+    ip link add "${name}o" type veth peer name "${name}i" netns "$name" || fail "no veth pair"
+    host_address=10.213.$((($$ + net) % 250)).1
+    ip address add "$host_address/24" dev "${name}o"
+    ip link set "${name}o" up
+    ip -n "$name" address add "${host_address%.1}.2/24" dev "${name}i"
+    ip -n "$name" link set "${name}i" up
+    ip -n "$name" link set lo up
+    on_host=(nsenter "--net=/run/netns/$name")
+}
+
+cut_link() {
+    ip link set "mfs$$${1}o" down
+}
+
+mend_link() {
+    ip link set "mfs$$${1}o" up
 }
 
 # start_mount NAME [OPTIONS]: OPTIONS as behind mount -o, and those in MOUNT_OPTIONS too. Its directory is left in $mnt.
