@@ -56,8 +56,8 @@ static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel_
     int rv;
 
     op->fi.keep_cache = data_version_same(client->versions, attr->inode, attr->data_version);
-    /* Through its pages the kernel sends a write that crosses one in two requests, and another mount
-     * could append between them. */
+    /* Through its pages the kernel sends a write that crosses one in two requests, and another
+     * mount could append between them. */
     op->fi.direct_io =
         (op->fi.flags & O_APPEND) != 0 && (op->fi.flags & O_ACCMODE) == O_WRONLY ? 1 : 0;
     rv = file_open(client, attr, layout, is_writable(&op->fi), op->told, &op->handle);
