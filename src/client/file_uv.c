@@ -182,9 +182,21 @@ void file_refresh(struct file *file, const Morsel__Attr *attr)
     }
 }
 
+/* Others are asked about a shared file too, and must not hear less than we say: so what nobody was
+ * answered yet is not there yet. */
+static bool may_tell(const struct file *file)
+{
+    return (file->unreported || file->reporting) && (file->held_back || !file_is_shared(file));
+}
+
+uint64_t file_size_of(const struct file *file, const Morsel__Attr *attr)
+{
+    return may_tell(file) && file->size > attr->size ? file->size : attr->size;
+}
+
 void file_overlay(const struct file *file, Morsel__Attr *attr)
 {
-    if (file->unreported || file->reporting) {
+    if (may_tell(file)) {
         attr->size = file->size;
         if ((int64_t)file->mtime_ns > (int64_t)attr->mtime_ns) {
             attr->mtime_ns = file->mtime_ns;

@@ -105,6 +105,7 @@ struct file
     unsigned slots_count;
 
     struct timespec kernel_mtime; /* What the kernel was told last; 0: not known. */
+    unsigned kernel_asks;         /* GETATTRs of the kernel's own, before it reads, under way. */
     bool kernel_mtime_false;      /* And that was no true time, to make it drop its pages. */
     bool told;                    /* The manager knows that it is open here. */
     bool reopening;               /* An OPEN asks for its lease. */
@@ -150,7 +151,10 @@ void file_unpin(struct file *file);
  * own. */
 void file_refresh(struct file *file, const Morsel__Attr *attr);
 
-/* Put our own news into what a stat is told. */
+/* Where the file ends for who asks here, when the manager says `attr`. */
+uint64_t file_size_of(const struct file *file, const Morsel__Attr *attr);
+
+/* Put our own news into what a stat is told, as far as it may be told. */
 void file_overlay(const struct file *file, Morsel__Attr *attr);
 
 /* ---- Writing (write_uv.c, flush_uv.c) ---- */
@@ -225,6 +229,7 @@ enum { FILE_READ_PARTS_MAX = 18 }; /* 1 MiB in morsels of 64 KiB, not aligned, a
 struct file_read
 {
     struct file *file;
+    uint64_t size;
     bool direct; /* Nothing that was fetched before serves it, and nothing is fetched ahead. */
     uint64_t offset;
     uint32_t length; /* Clipped to the end of the file. */
@@ -244,11 +249,12 @@ struct file_read
     void *data;
 };
 
-/* Read up to `length` (at most 1 MiB) bytes; `direct`: from the servers, whatever was fetched
- * before. In `done` the parts hold the bytes: file_read_gather(). The read and its parts are let go
- * with file_read_end(). `done` may run before this returns. */
+/* Read up to `length` (at most 1 MiB) bytes. `size`: of a shared file, where the manager says that
+ * it ends; they are read from the servers then, whatever was fetched before. NULL: we know. In
+ * `done` the parts hold the bytes: file_read_gather(). The read and its parts are let go with
+ * file_read_end(). `done` may run before this returns. */
 void file_read_start(struct file_read *read, struct handle *handle, uint64_t offset,
-                     uint32_t length, bool direct,
+                     uint32_t length, const uint64_t *size,
                      void (*done)(struct file_read *read, int status));
 
 /* The bytes as stretches of memory (zeros where nothing is stored). Returns the number of entries,

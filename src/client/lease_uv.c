@@ -110,6 +110,11 @@ static void kernel_drop_quietly(struct client *client, inode_id inode, bool name
     }
 }
 
+void lease_kernel_drop(struct client *client, inode_id inode)
+{
+    kernel_drop_quietly(client, inode, false);
+}
+
 /* Nothing that it was given counts any more. Time-outs of what is not open have ended with the
  * term. */
 static void kernel_drop_all(struct client *client)
@@ -520,7 +525,11 @@ static void look_after_shared(struct client *client)
         if (list_empty(&file->handles) || !file_is_shared(file)) {
             continue;
         }
-        kernel_drop_quietly(client, file->inode, false);
+        /* A notification between the kernel's question for the size and our answer makes it pass the
+         * answer over, and read up to its old size. */
+        if (file->kernel_asks == 0) {
+            kernel_drop_quietly(client, file->inode, false);
+        }
         if (client->options.cache && !file->reopening && find_work(client, file->inode) == NULL &&
             client_lease_valid(client) && ++count <= REOPENS_MAX) {
             reopen(client, file);

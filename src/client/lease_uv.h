@@ -55,6 +55,9 @@ void lease_tell_opened(struct client *client);
 
 /* ---- What the kernel holds ---- */
 
+/* What it has of the inode's bytes and attributes may be wrong: it is to drop that, soon. */
+void lease_kernel_drop(struct client *client, inode_id inode);
+
 /* To be dropped by the kernel. `done` runs once, later, on the loop. */
 struct kernel_drop
 {

@@ -399,10 +399,13 @@ static void read_go(struct file_read *read)
     struct read_ahead_clock clock;
     int rv;
 
-    if (read->offset >= file->size) {
+    if (!read->direct) {
+        read->size = file->size;
+    }
+    if (read->offset >= read->size) {
         read->length = 0;
-    } else if (read->length > file->size - read->offset) {
-        read->length = (uint32_t)(file->size - read->offset);
+    } else if (read->length > read->size - read->offset) {
+        read->length = (uint32_t)(read->size - read->offset);
     }
     read->missing = 1; /* Let go below, so that `done` does not run in the middle. */
     if (read->length > 0) {
@@ -431,7 +434,8 @@ static void on_drained(struct file_drain *drain)
 }
 
 void file_read_start(struct file_read *read, struct handle *handle, uint64_t offset,
-                     uint32_t length, bool direct, void (*done)(struct file_read *read, int status))
+                     uint32_t length, const uint64_t *size,
+                     void (*done)(struct file_read *read, int status))
 {
     struct file *file = handle->file;
 
@@ -441,7 +445,8 @@ void file_read_start(struct file_read *read, struct handle *handle, uint64_t off
     read->handle = handle;
     read->offset = offset;
     read->length = length;
-    read->direct = direct;
+    read->direct = size != NULL;
+    read->size = size != NULL ? *size : 0;
     read->done = done;
     file_pin(file);
     file->client->counters.reads++;

@@ -238,8 +238,8 @@ static void read_shared(struct mount_op *base, int status)
         return;
     }
     base->cancel = read_cancel;
-    file_read_start(&op->read, op->read.handle, op->read.offset, op->read.length, true,
-                    on_read_done);
+    file_read_start(&op->read, op->read.handle, op->read.offset, op->read.length,
+                    &base->refreshed_size, on_read_done);
 }
 
 static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
@@ -262,7 +262,7 @@ static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
         op->base.cancel = NULL;
         mount_refresh_size(&op->base, op->read.handle->file, read_shared);
     } else {
-        file_read_start(&op->read, op->read.handle, op->read.offset, op->read.length, false,
+        file_read_start(&op->read, op->read.handle, op->read.offset, op->read.length, NULL,
                         on_read_done);
     }
 }
@@ -280,8 +280,8 @@ struct write_op
     size_t size;
     uint64_t offset;
     struct file_flush flush; /* Of a shared file. */
-    struct lock_call turn;   /* To append to it. */
-    bool has_turn;
+    struct lock_call turn;   /* To make it longer. */
+    bool has_turn, append;
 };
 
 static void write_end(struct write_op *op, int status)
@@ -361,8 +361,11 @@ static void on_turn(struct lock_call *turn, int status, enum lock_answer answer,
     (void)conflict;
     op->base.cancel = NULL;
     op->has_turn = status == 0 && answer == LOCK_HAD;
-    if (op->has_turn) {
+    if (op->has_turn && op->append) {
         mount_refresh_size(&op->base, op->handle->file, append_there);
+    } else if (op->has_turn) {
+        op->base.cancel = write_cancel;
+        write_again(&op->wait);
     } else {
         write_end(op, status != 0              ? status
                       : answer == LOCK_NO_ROOM ? MORSEL_NOLCK
@@ -376,14 +379,15 @@ static void turn_cancel(struct mount_op *base)
 }
 
 /* The kernel's idea of where the file ends may be old, and others append too: everybody in turn, so
- * that appends never overlap, and leave no hole when somebody dies in the middle. */
-static void append_in_turn(struct write_op *op)
+ * that appends never overlap, and leave no hole when somebody dies in the middle. Other writes
+ * beyond the end go on side by side, but not beside an append, which would not know of them. */
+static void write_in_turn(struct write_op *op)
 {
     struct client *client = op->base.mount->client;
     struct byte_lock lock = { .inode = op->handle->file->inode,
                               .kind = LOCK_APPEND,
                               .owner = { 0, ++client->last_append },
-                              .type = LOCK_EXCLUSIVE,
+                              .type = op->append ? LOCK_EXCLUSIVE : LOCK_SHARED,
                               .end = INT64_MAX };
     int rv = lock_start(&op->turn, client, NULL, &lock, LOCK_WAIT, on_turn);
 
@@ -398,7 +402,6 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
 {
     struct write_op *op = mount_op_new(req, MOUNT_WRITE, sizeof(*op));
 
-    (void)ino;
     if (op == NULL) {
         return;
     }
@@ -409,9 +412,17 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
     op->offset = (uint64_t)offset;
     op->handle = handle_of(fi);
     op->wait.go = write_again;
-    if ((fi->flags & O_APPEND) != 0 && file_is_shared(op->handle->file)) {
-        append_in_turn(op);
+    op->append = (fi->flags & O_APPEND) != 0;
+    if (file_is_shared(op->handle->file) &&
+        (op->append || op->offset + size > op->handle->file->size)) {
+        write_in_turn(op);
         return;
+    }
+    if (op->append && op->offset != op->handle->file->size) {
+        /* The file is ours alone again, and the kernel has not heard yet how long it has become: the
+         * bytes go behind those of others, and its pages are wrong. */
+        op->offset = op->handle->file->size;
+        lease_kernel_drop(op->base.mount->client, ino);
     }
     op->base.cancel = write_cancel;
     write_again(&op->wait);

@@ -97,6 +97,7 @@ static void on_size(struct meta_call *call, int status, void *message)
     }
     if (status == 0) {
         file_refresh(op->refreshed, node->attr);
+        op->refreshed_size = file_size_of(op->refreshed, node->attr);
     }
     op->go(op, status);
 }

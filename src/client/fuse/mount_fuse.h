@@ -107,6 +107,7 @@ struct mount_op
         struct mount_op *op); /* Make it end soon; NULL: cancel the call to the manager. */
     bool cancel_at_once;      /* When it is interrupted; others get MOUNT_INTERRUPT_MS to end. */
     struct file *refreshed;   /* mount_refresh_size() */
+    uint64_t refreshed_size;
     void (*go)(struct mount_op *op, int status);
 };
 

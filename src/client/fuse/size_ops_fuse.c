@@ -62,8 +62,27 @@ static void size_cancel(struct mount_op *base)
 
 /* ---- GETATTR ---- */
 
+/* One more (+1) or less (-1) of the kernel's own questions is under way. */
+static void kernel_asks(struct client *client, inode_id inode, int change)
+{
+    struct file *file = file_find(client, inode);
+
+    if (file != NULL && (change > 0 || file->kernel_asks > 0)) {
+        file->kernel_asks += (unsigned)change;
+    }
+}
+
+/* The request is answered; `by_handle`: the kernel asked for itself. */
+static void kernel_asked(const struct size_op *op)
+{
+    if (op->by_handle) {
+        kernel_asks(op->base.mount->client, op->inode, -1);
+    }
+}
+
 static void attr_reply(struct size_op *op)
 {
+    kernel_asked(op);
     (void)fuse_reply_attr(op->base.req, &op->st, op->seconds);
     if (op->handle != NULL) {
         file_close(op->handle);
@@ -131,6 +150,7 @@ static void on_node_attr(struct meta_call *call, int status, void *message)
     }
     if (status != 0) {
         /* The inode was deleted elsewhere: the name that led here is stale. */
+        kernel_asked(op);
         mount_op_fail(&op->base, status == MORSEL_NOENT ? MORSEL_STALE : status);
         return;
     }
@@ -195,8 +215,11 @@ static void on_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     }
     request.inode = ino;
     request.layout = true;
-    (void)mount_op_ask(&op->base, MSG_GETATTR, &request.base, &morsel__node__descriptor,
-                       on_node_attr);
+    if (mount_op_ask(&op->base, MSG_GETATTR, &request.base, &morsel__node__descriptor,
+                     on_node_attr) &&
+        op->by_handle) {
+        kernel_asks(op->base.mount->client, ino, 1);
+    }
 }
 
 /* ---- SETATTR ---- */

@@ -1,0 +1,454 @@
+/* Are histories of several mounts linearizable?
+ *
+ *   history SEED COUNT DIR...      the same directory through several mounts
+ *
+ * COUNT times: processes, spread over the mounts, do a few random operations each, with random
+ * pauses, on one file (slots of eight bytes: write, read, append, size) or on a few names of one
+ * directory (create, unlink, rename, stat), and note when each began and ended and what came of it.
+ * Then all orders that respect these times are tried against a model of one local file system until
+ * one explains everything (Wing and Gong's search, with Lowe's memory of states that were tried:
+ * "Testing for linearizability", 2017). Exit status 1, with the history, when there is none.
+ *
+ * An operation that failed with EIO or was interrupted may have happened at any time since it
+ * began, or never.
+ *
+ * What it cannot see: operations of one process overlap nothing, and each mount has one process, so
+ * what goes wrong only between several on one mount is not found (docs/status.md knows of one such
+ * thing, which is the kernel's); reads are of one slot, because a local file system does not
+ * promise more either; what is never read does not matter.
+ */
+#include "common/prng.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    PROCESSES = 3, /* One a mount; see below. */
+    OPS_EACH = 18,
+    OPS_MAX = PROCESSES * OPS_EACH,
+    SLOTS = 12,
+    NAMES = 3,
+    PATH_BYTES = 4096,
+    PAUSE_US = 1500,
+    MEMORY = 1 << 20 /* States remembered; a power of two. */
+};
+
+enum kind { WRITE, READ, APPEND, SIZE, CREATE, UNLINK, RENAME, STAT, KINDS };
+
+struct op
+{
+    enum kind kind;
+    unsigned process;
+    uint64_t slot;  /* Or the name. */
+    uint64_t value; /* Written or read; size in slots; inode; the other name of RENAME. */
+    int error;      /* 0, or errno. */
+    bool unsure;    /* It may have happened, or not. */
+    bool twin;      /* A RENAME beside another one of the same two names; see apply_name(). */
+    uint64_t began_ns, ended_ns;
+};
+
+struct history
+{
+    unsigned counts[PROCESSES];
+    struct op ops[PROCESSES][OPS_EACH];
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+/* ---- Doing ---- */
+
+static void file_op(struct op *op, int fd, int append_fd)
+{
+    struct stat st;
+    ssize_t n = 0;
+
+    switch (op->kind) {
+    case WRITE:
+        n = pwrite(fd, &op->value, sizeof(op->value), (off_t)(op->slot * sizeof(op->value)));
+        break;
+    case READ:
+        op->value = 0;
+        n = pread(fd, &op->value, sizeof(op->value), (off_t)(op->slot * sizeof(op->value)));
+        if (n == 0) {
+            op->value = UINT64_MAX; /* Behind the end. */
+        }
+        break;
+    case APPEND:
+        n = write(append_fd, &op->value, sizeof(op->value));
+        break;
+    default:
+        n = fstat(fd, &st);
+        op->value = (uint64_t)st.st_size / sizeof(op->value);
+        break;
+    }
+    op->error = n < 0 ? errno : 0;
+}
+
+static void name_op(struct op *op, const char *dir)
+{
+    char path[PATH_BYTES], other[PATH_BYTES];
+    struct stat st;
+    int n;
+
+    (void)snprintf(path, sizeof(path), "%s/n%u", dir, (unsigned)op->slot);
+    (void)snprintf(other, sizeof(other), "%s/n%u", dir, (unsigned)op->value);
+    switch (op->kind) {
+    case CREATE:
+        n = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0644);
+        if (n >= 0) {
+            (void)fstat(n, &st);
+            op->value = st.st_ino;
+            (void)close(n);
+        }
+        break;
+    case UNLINK:
+        n = unlink(path);
+        break;
+    case RENAME:
+        n = rename(path, other);
+        break;
+    default:
+        n = stat(path, &st);
+        op->value = n == 0 ? st.st_ino : 0;
+        break;
+    }
+    op->error = n < 0 ? errno : 0;
+}
+
+static void plan(struct op *op, struct prng *p, bool names, uint64_t unique)
+{
+    op->kind = (enum kind)((names ? CREATE : WRITE) + prng_below(p, 4));
+    op->slot = prng_below(p, names ? NAMES : SLOTS / 3);
+    op->value = unique;
+    if (op->kind == RENAME) {
+        op->value = (op->slot + 1 + prng_below(p, NAMES - 1)) % NAMES;
+    }
+}
+
+static void run_process(struct history *h, unsigned process, const char *dir, uint64_t seed)
+{
+    char path[PATH_BYTES];
+    struct prng p;
+    bool names = seed % 2 == 0;
+    int fd = -1, append_fd = -1;
+
+    prng_seed(&p, seed * PROCESSES + process);
+    (void)snprintf(path, sizeof(path), "%s/file", dir);
+    if (!names) {
+        fd = open(path, O_RDWR | O_CLOEXEC);
+        append_fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+        if (fd < 0 || append_fd < 0) {
+            perror(path);
+            _exit(1);
+        }
+    }
+    for (unsigned i = 0; i < OPS_EACH; i++) {
+        struct op *op = &h->ops[process][i];
+        struct timespec pause = { .tv_nsec = (long)prng_below(&p, PAUSE_US) * 1000 };
+
+        (void)nanosleep(&pause, NULL);
+        plan(op, &p, names, 1 + process * OPS_EACH + i);
+        op->process = process;
+        op->began_ns = now_ns();
+        if (names) {
+            name_op(op, dir);
+        } else {
+            file_op(op, fd, append_fd);
+        }
+        op->ended_ns = now_ns();
+        op->unsure = op->error != 0 && op->error != ENOENT && op->error != EEXIST;
+        if (op->unsure) {
+            op->ended_ns = UINT64_MAX;
+        }
+        h->counts[process] = i + 1;
+    }
+    _exit(0);
+}
+
+/* ---- The model ---- */
+
+struct state
+{
+    uint64_t slots[SLOTS]; /* 0: a hole. Or inodes of the names; 0: none. */
+    uint64_t size;         /* In slots. */
+};
+
+/* Could the operation, done now, come out as it did? Then the state is what it is afterwards. */
+static bool apply_file(struct state *s, const struct op *op)
+{
+    switch (op->kind) {
+    case WRITE:
+        s->slots[op->slot] = op->value;
+        s->size = op->slot + 1 > s->size ? op->slot + 1 : s->size;
+        return true;
+    case READ:
+        return op->value == (op->slot < s->size ? s->slots[op->slot] : UINT64_MAX);
+    case APPEND:
+        if (s->size < SLOTS) {
+            s->slots[s->size] = op->value;
+        }
+        s->size++;
+        return true;
+    default:
+        return op->value == s->size;
+    }
+}
+
+static bool apply_name(struct state *s, const struct op *op)
+{
+    uint64_t *name = &s->slots[op->slot];
+
+    switch (op->kind) {
+    case CREATE:
+        if (op->error == EEXIST) {
+            return *name != 0;
+        }
+        if (*name != 0) {
+            return false;
+        }
+        /* One that failed and yet happened made an inode that nobody was told. */
+        *name = op->unsure ? UINT64_MAX : op->value;
+        return true;
+    case UNLINK:
+        if (op->error == ENOENT || *name == 0) {
+            return op->error == ENOENT && *name == 0;
+        }
+        *name = 0;
+        return true;
+    case RENAME:
+        /* The kernel looks up both names, one after the other. If another mount renames the one to
+         * the other in between it finds the same file twice, and need not do anything: success. */
+        if (*name == 0 && op->error == 0 && op->twin) {
+            return s->slots[op->value] != 0;
+        }
+        if (op->error == ENOENT || *name == 0) {
+            return op->error == ENOENT && *name == 0;
+        }
+        s->slots[op->value] = *name;
+        *name = 0;
+        return true;
+    default:
+        return op->error == ENOENT ? *name == 0
+                                   : *name == op->value || (*name == UINT64_MAX && op->value != 0);
+    }
+}
+
+/* ---- The search ---- */
+
+struct search
+{
+    const struct op *ops[OPS_MAX];
+    unsigned count;
+    uint64_t needed; /* Operations that must be explained. */
+    uint64_t *tried; /* Hashes of what leads nowhere. */
+    uint64_t steps;
+};
+
+static uint64_t hash_of(uint64_t done, const struct state *s)
+{
+    uint64_t h = done * 0x9e3779b97f4a7c15U;
+    const uint64_t *words = (const uint64_t *)s;
+
+    for (size_t i = 0; i < sizeof(*s) / sizeof(*words); i++) {
+        h = (h ^ words[i]) * 0xff51afd7ed558ccdU;
+        h ^= h >> 29;
+    }
+    return h == 0 ? 1 : h;
+}
+
+/* An operation may come next when nobody who is not done yet ended before it began. */
+static bool may_be_next(const struct search *s, uint64_t done, unsigned i)
+{
+    for (unsigned k = 0; k < s->count; k++) {
+        if ((done >> k & 1) == 0 && s->ops[k]->ended_ns < s->ops[i]->began_ns) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool explain(struct search *s, uint64_t done, const struct state *state)
+{
+    uint64_t hash = hash_of(done, state);
+
+    if ((done & s->needed) == s->needed) {
+        return true;
+    }
+    if (s->tried[hash % MEMORY] == hash) {
+        return false;
+    }
+    s->steps++;
+    for (unsigned i = 0; i < s->count; i++) {
+        struct state next = *state;
+        bool fits;
+
+        if ((done >> i & 1) != 0 || !may_be_next(s, done, i)) {
+            continue;
+        }
+        fits =
+            s->ops[i]->kind < CREATE ? apply_file(&next, s->ops[i]) : apply_name(&next, s->ops[i]);
+        if (fits && explain(s, done | UINT64_C(1) << i, &next)) {
+            return true;
+        }
+    }
+    s->tried[hash % MEMORY] = hash;
+    return false;
+}
+
+static void print_history(const struct search *s)
+{
+    static const char *const words[KINDS] = { "write",  "read",   "append", "size",
+                                              "create", "unlink", "rename", "stat" };
+
+    for (unsigned i = 0; i < s->count; i++) {
+        const struct op *op = s->ops[i];
+
+        printf(
+            "process %u: %s %" PRIu64 " -> %" PRIu64 "%s%s, from %" PRIu64 " to %" PRIu64 " us\n",
+            op->process, words[op->kind], op->slot, op->value, op->error == 0 ? "" : " ",
+            op->error == 0 ? "" : strerror(op->error), (op->began_ns - s->ops[0]->began_ns) / 1000,
+            op->unsure ? 0 : (op->ended_ns - s->ops[0]->began_ns) / 1000);
+    }
+}
+
+static void find_twins(struct history *h)
+{
+    struct op *a = h->ops[0];
+
+    for (unsigned i = 0; i < OPS_MAX; i++) {
+        for (unsigned k = 0; k < OPS_MAX; k++) {
+            a[i].twin |= i != k && a[i].kind == RENAME && a[k].kind == RENAME &&
+                         a[i].slot == a[k].slot && a[i].value == a[k].value &&
+                         a[i].began_ns < a[k].ended_ns && a[k].began_ns < a[i].ended_ns;
+        }
+    }
+}
+
+static int by_beginning(const void *a, const void *b)
+{
+    const struct op *x = *(const struct op *const *)a, *y = *(const struct op *const *)b;
+
+    return x->began_ns < y->began_ns ? -1 : x->began_ns > y->began_ns;
+}
+
+static bool check(struct history *h, uint64_t *tried, uint64_t *unsure)
+{
+    struct search s = { .tried = tried };
+    struct state state = { .size = 0 };
+
+    memset(tried, 0, MEMORY * sizeof(*tried));
+    find_twins(h);
+    for (unsigned p = 0; p < PROCESSES; p++) {
+        for (unsigned i = 0; i < h->counts[p]; i++) {
+            const struct op *op = &h->ops[p][i];
+
+            *unsure += op->unsure;
+            /* What failed without a change says nothing. */
+            if (!op->unsure || op->kind == WRITE || op->kind == APPEND || op->kind == CREATE ||
+                op->kind == UNLINK || op->kind == RENAME) {
+                s.ops[s.count++] = op;
+            }
+        }
+    }
+    qsort(s.ops, s.count, sizeof(s.ops[0]), by_beginning);
+    for (unsigned i = 0; i < s.count; i++) {
+        s.needed |= (uint64_t)!s.ops[i]->unsure << i;
+    }
+    if (explain(&s, 0, &state)) {
+        return true;
+    }
+    printf("NOT LINEARIZABLE (%" PRIu64 " states tried):\n", s.steps);
+    print_history(&s);
+    return false;
+}
+
+/* ---- Histories ---- */
+
+static bool prepare(const char *root, uint64_t seed)
+{
+    char path[PATH_BYTES];
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%s/h%" PRIu64, root, seed);
+    if (mkdir(path, 0755) != 0) {
+        perror(path);
+        return false;
+    }
+    (void)snprintf(path, sizeof(path), "%s/h%" PRIu64 "/file", root, seed);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    if (fd < 0 || close(fd) != 0) {
+        perror(path);
+        return false;
+    }
+    return true;
+}
+
+static bool run(struct history *h, uint64_t seed, char **roots, unsigned roots_count)
+{
+    pid_t children[PROCESSES];
+    bool good = true;
+
+    memset(h, 0, sizeof(*h));
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        children[i] = fork();
+        if (children[i] == 0) {
+            char dir[PATH_BYTES];
+
+            (void)snprintf(dir, sizeof(dir), "%s/h%" PRIu64, roots[i % roots_count], seed);
+            run_process(h, i, dir, seed);
+        }
+    }
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        int status = 1;
+
+        good = children[i] > 0 && waitpid(children[i], &status, 0) == children[i] && status == 0 &&
+               good;
+    }
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    struct history *h =
+        mmap(NULL, sizeof(*h), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    static uint64_t tried[MEMORY];
+    uint64_t unsure = 0;
+    uint64_t first, count;
+
+    if (argc < 4 || h == MAP_FAILED) {
+        fputs("usage: history SEED COUNT DIR...\n", stderr);
+        return 2;
+    }
+    first = strtoull(argv[1], NULL, 10);
+    count = strtoull(argv[2], NULL, 10);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        if (!prepare(argv[3], seed) || !run(h, seed, argv + 3, (unsigned)argc - 3)) {
+            printf("history %" PRIu64 ": a process could not do its work\n", seed);
+            return 1;
+        }
+        if (!check(h, tried, &unsure)) {
+            printf("history %" PRIu64 "\n", seed);
+            return 1;
+        }
+    }
+    printf("%" PRIu64 " histories are linearizable; %" PRIu64 " operations failed in the middle\n",
+           count, unsure);
+    return 0;
+}
