@@ -18,7 +18,7 @@
 #include "common/stripe.h"
 #include "meta.pb-c.h"
 
-#include <uthash.h>
+#include "common/table.h"
 
 struct client_options
 {

@@ -525,8 +525,8 @@ static void look_after_shared(struct client *client)
         if (list_empty(&file->handles) || !file_is_shared(file)) {
             continue;
         }
-        /* A notification between the kernel's question for the size and our answer makes it pass the
-         * answer over, and read up to its old size. */
+        /* A notification between the kernel's question for the size and our answer makes it pass
+         * the answer over, and read up to its old size. */
         if (file->kernel_asks == 0) {
             kernel_drop_quietly(client, file->inode, false);
         }

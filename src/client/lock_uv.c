@@ -24,11 +24,9 @@ struct lock_user
 
 static struct lock_user *find_user(const struct client *client, const struct byte_lock *lock)
 {
-    struct lock_user *user, probe;
+    struct lock_user probe = { .key = { lock->inode, lock->owner.id, lock->kind } };
+    struct lock_user *user;
 
-    probe.key.inode = lock->inode;
-    probe.key.owner = lock->owner.id;
-    probe.key.kind = lock->kind;
     HASH_FIND(hh, client->lock_users, &probe.key, sizeof(probe.key), user);
     return user;
 }
@@ -285,7 +283,7 @@ bool lock_session_fill(struct client *client, Morsel__SessionRequest *request)
     size_t room = byte_locks_count(client->locks) + 1;
     struct filling f = { request, malloc(room * sizeof(Morsel__Lock)) };
 
-    request->locks = calloc(room, sizeof(request->locks[0]));
+    request->locks = calloc(room, sizeof(void *));
     if (f.items == NULL || request->locks == NULL) {
         free(f.items);
         free(request->locks);

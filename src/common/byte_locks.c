@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define HASH_NONFATAL_OOM 1 /* Then the element has no table. */
-#include <uthash.h>
+#include "common/table.h"
 
 struct range
 {
@@ -79,10 +79,9 @@ struct byte_locks *byte_locks_new(uint32_t ranges_max)
 
 static struct place *find_place(const struct byte_locks *t, inode_id inode, enum lock_kind kind)
 {
-    struct place *place, probe;
+    struct place probe = { .key = { inode, kind } };
+    struct place *place;
 
-    probe.key.inode = inode;
-    probe.key.kind = kind;
     HASH_FIND(hh, t->places, &probe.key, sizeof(probe.key), place);
     return place;
 }
@@ -277,6 +276,7 @@ static void cut(struct byte_locks *t, struct place *place, struct owner *owner, 
     struct byte_lock *held = &range->lock;
 
     if (held->start < lock->start && held->end > lock->end) {
+        CHECK(*spare != NULL); /* Ranges of an owner do not overlap: only one falls in two. */
         (*spare)->lock = *held;
         (*spare)->lock.start = lock->end + 1;
         held->end = lock->start - 1;

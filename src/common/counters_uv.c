@@ -69,7 +69,7 @@ void counters_reply(struct rpc_request *request, const struct counter_list *c)
 {
     Morsel__Statistics reply = MORSEL__STATISTICS__INIT;
     Morsel__Counter *items = calloc(c->count + 1, sizeof(items[0]));
-    Morsel__Counter **pointers = calloc(c->count + 1, sizeof(pointers[0]));
+    Morsel__Counter **pointers = calloc(c->count + 1, sizeof(void *));
 
     if (items == NULL || pointers == NULL) {
         rpc_reply_failure(request, MORSEL_NOMEM, NULL);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #define HASH_NONFATAL_OOM 1 /* Then the element has no table. */
-#include <uthash.h>
+#include "common/table.h"
 
 struct waiter
 {
@@ -72,10 +72,9 @@ struct lock_table *lock_table_new(void)
 
 static struct queue *find_queue(const struct lock_table *t, inode_id inode, enum lock_kind kind)
 {
-    struct queue *queue, probe;
+    struct queue probe = { .key = { inode, kind } };
+    struct queue *queue;
 
-    probe.key.inode = inode;
-    probe.key.kind = kind;
     HASH_FIND(hh, t->queues, &probe.key, sizeof(probe.key), queue);
     return queue;
 }

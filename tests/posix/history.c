@@ -367,7 +367,7 @@ static bool check(struct history *h, uint64_t *tried, uint64_t *unsure)
             }
         }
     }
-    qsort(s.ops, s.count, sizeof(s.ops[0]), by_beginning);
+    qsort(s.ops, s.count, sizeof(void *), by_beginning);
     for (unsigned i = 0; i < s.count; i++) {
         s.needed |= (uint64_t)!s.ops[i]->unsure << i;
     }

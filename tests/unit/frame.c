@@ -67,7 +67,11 @@ static void random_headers_survive_the_way(void **state)
         in.body_length = (uint32_t)prng_below(&prng, FRAME_BODY_BYTES_MAX + 1);
         in.payload_length = (uint32_t)prng_below(&prng, FRAME_PAYLOAD_BYTES_MAX + 1);
         in.deadline_ms = (uint32_t)prng_next(&prng);
-        in.status = -(int32_t)prng_below(&prng, INT32_MAX);
+        if ((in.flags & FRAME_REPLY) != 0) {
+            in.status = -(int32_t)prng_below(&prng, INT32_MAX);
+        } else {
+            in.not_after = (uint32_t)prng_next(&prng);
+        }
         in.body_crc = (uint32_t)prng_next(&prng);
         frame_encode(&in, bytes);
         assert_int_equal(frame_decode(bytes, &out), MORSEL_OK);

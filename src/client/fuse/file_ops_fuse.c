@@ -419,8 +419,8 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
         return;
     }
     if (op->append && op->offset != op->handle->file->size) {
-        /* The file is ours alone again, and the kernel has not heard yet how long it has become: the
-         * bytes go behind those of others, and its pages are wrong. */
+        /* The file is ours alone again, and the kernel has not heard yet how long it has become:
+         * the bytes go behind those of others, and its pages are wrong. */
         op->offset = op->handle->file->size;
         lease_kernel_drop(op->base.mount->client, ino);
     }
