@@ -40,7 +40,8 @@ job() {
 for implementation in mpich openmpi; do
     "mpicc.$implementation" -O2 -o "$work/program.$implementation" "$source/morsel_mpi_io.c"
     for mode in block collective strided strided-all atomic shared; do
-        job "$implementation" "$mode"
+        # Open MPI's own OMPIO takes no locks in atomic mode: docs/mpi.md.
+        [ "$implementation $mode" = "openmpi atomic" ] || job "$implementation" "$mode"
     done
     note "$implementation: all modes"
 done
