@@ -48,6 +48,7 @@ static void check(bool condition, const char *what)
     if (!condition) {
         fprintf(stderr, "rank %d: DIFFERENCE: %s\n", rank, what);
         (void)MPI_Abort(MPI_COMM_WORLD, 1);
+        exit(1); /* Not reached; MPI does not declare that it does not return. */
     }
 }
 

@@ -7,10 +7,10 @@
  * the median time of a meeting is more than MEDIAN_MS_MAX.
  */
 #include "common/check.h"
+#include "difference.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,30 +26,6 @@ enum { ROUNDS = 150, PATH_BYTES = 4096, MEDIAN_MS_MAX = 40, STALL_MS_MAX = 4000 
 
 static char roots[2][PATH_BYTES];
 
-static _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static _Noreturn void fail(const char *format, ...)
-{
-    int error = errno;
-    va_list args;
-
-    fputs("DIFFERENCE: ", stdout);
-    va_start(args, format);
-    (void)vprintf(format, args);
-    va_end(args);
-    printf(" (errno: %s)\n", strerror(error));
-    (void)fflush(stdout);
-    _exit(1);
-}
-
-static double now_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
 /* A path below one of the two mounts; four may be in use at once. */
 static const char *at(int mount, const char *name)
 {
@@ -59,13 +35,6 @@ static const char *at(int mount, const char *name)
 
     (void)snprintf(path, sizeof(paths[0]), "%s/%s", roots[mount], name);
     return path;
-}
-
-static void must(bool condition, const char *what)
-{
-    if (!condition) {
-        fail("%s", what);
-    }
 }
 
 static void put(int mount, const char *name, const char *text)

@@ -8,10 +8,11 @@
  * Exit status 1 with one line at the first thing that two processes on one local disk would not
  * see.
  */
+#include "difference.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,37 +27,6 @@
 enum { PATH_BYTES = 4096, SOON_MS = 3000, COUNTERS = 4, ROUNDS = 150 };
 
 static char roots[2][PATH_BYTES];
-
-static _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static _Noreturn void fail(const char *format, ...)
-{
-    int error = errno;
-    va_list args;
-
-    fputs("DIFFERENCE: ", stdout);
-    va_start(args, format);
-    (void)vprintf(format, args);
-    va_end(args);
-    printf(" (errno: %s)\n", strerror(error));
-    (void)fflush(stdout);
-    _exit(1);
-}
-
-static void must(bool condition, const char *what)
-{
-    if (!condition) {
-        fail("%s", what);
-    }
-}
-
-static double now_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
 
 static int open_in(int mount, const char *name)
 {

@@ -1,0 +1,30 @@
+#include "difference.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+_Noreturn void fail(const char *format, ...)
+{
+    int error = errno;
+    va_list args;
+
+    fputs("DIFFERENCE: ", stdout);
+    va_start(args, format);
+    (void)vprintf(format, args);
+    va_end(args);
+    printf(" (errno: %s)\n", strerror(error));
+    (void)fflush(stdout);
+    _exit(1);
+}
+
+double now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
