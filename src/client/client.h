@@ -63,6 +63,14 @@ struct client_kernel
     void *data;
 };
 
+/* What the manager makes of our users. */
+struct client_squash
+{
+    bool any; /* Some count as `uid` and `gid`, which our kernel does not know: */
+    bool all; /* all of them; otherwise root. */
+    uint32_t uid, gid;
+};
+
 struct client
 {
     uv_loop_t *loop;
@@ -80,7 +88,8 @@ struct client
     unsigned joins_asked;     /* Of them, those that say what we hold. */
     uint64_t sessions_number; /* Of the last one that said what we hold. */
     bool session_ready;       /* The manager has answered the first SESSION. */
-    bool joined;              /* It has answered that of this connection, and takes our word. */
+    struct client_squash squash;
+    bool joined; /* It has answered that of this connection, and takes our word. */
     struct meta_cache *cache;
     uint64_t term_until_ns; /* Leases are good, and the servers take our writes, until then. */
     uint64_t clocks_due_ms;

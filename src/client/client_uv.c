@@ -79,6 +79,14 @@ struct session_call
 
 static void session_ask(struct client *client);
 
+static void squash_learn(struct client *client, const Morsel__Squash *squash)
+{
+    client->squash = (struct client_squash){ .any = false };
+    if (squash != NULL) {
+        client->squash = (struct client_squash){ true, squash->all, squash->uid, squash->gid };
+    }
+}
+
 static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
 {
     struct session_call *call = CONTAINER_OF(rpc_call, struct session_call, rpc);
@@ -100,6 +108,7 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
     }
     if (status == 0) {
         lease_answered(client, sent_ns);
+        squash_learn(client, session->squash);
         session_answered(client, session);
         morsel__session_reply__free_unpacked(session, NULL);
         members_ask(client);

@@ -153,3 +153,63 @@ uint32_t acl_inherit(struct acl *acl, uint32_t mode)
     other->perm &= (uint16_t)(mode & 7);
     return (mode & ~0777U) | acl_mode(acl);
 }
+
+/* ---- The check ---------------------------------------------------------------------------- */
+
+static bool covers(uint32_t perm, uint32_t wanted)
+{
+    return (perm & wanted) == wanted;
+}
+
+/* The groups of the list: the first that the user is in and that grants decides; being in one that
+ * does not is a denial. `*matched`: the user is in one of them. */
+static enum verdict group_permission(const struct acl *acl, uint32_t gid, uint32_t mask,
+                                     const struct credentials *who, uint32_t wanted, bool *matched)
+{
+    bool unsure = false;
+
+    *matched = false;
+    for (uint32_t i = 0; i < acl->count; i++) {
+        const struct acl_entry *e = &acl->entries[i];
+        enum verdict member;
+
+        if (e->tag != ACL_TAG_GROUP && e->tag != ACL_TAG_GROUP_OBJ) {
+            continue;
+        }
+        member = credentials_in_group(who, e->tag == ACL_TAG_GROUP ? e->id : gid);
+        if (member == VERDICT_GRANTED && covers(e->perm & mask, wanted)) {
+            return VERDICT_GRANTED;
+        }
+        *matched |= member == VERDICT_GRANTED;
+        unsure |= member == VERDICT_GROUPS;
+    }
+    return unsure ? VERDICT_GROUPS : VERDICT_DENIED;
+}
+
+enum verdict acl_permission(const struct acl *acl, uint32_t mode, uint32_t uid, uint32_t gid,
+                            const struct credentials *who, uint32_t wanted)
+{
+    uint32_t mask = perm_of(acl, ACL_TAG_MASK, 7), perm = 0;
+    enum verdict verdict;
+    bool matched = false;
+
+    if (who->uid == UID_ROOT) {
+        return permission_of_root(mode, wanted) ? VERDICT_GRANTED : VERDICT_DENIED;
+    }
+    if (who->uid == uid) {
+        perm = perm_of(acl, ACL_TAG_USER_OBJ, 0);
+        return covers(perm, wanted) ? VERDICT_GRANTED : VERDICT_DENIED;
+    }
+    for (uint32_t i = 0; i < acl->count; i++) {
+        if (acl->entries[i].tag == ACL_TAG_USER && acl->entries[i].id == who->uid) {
+            perm = acl->entries[i].perm & mask;
+            return covers(perm, wanted) ? VERDICT_GRANTED : VERDICT_DENIED;
+        }
+    }
+    verdict = group_permission(acl, gid, mask, who, wanted, &matched);
+    if (verdict != VERDICT_DENIED || matched) {
+        return verdict;
+    }
+    perm = perm_of(acl, ACL_TAG_OTHER, 0);
+    return covers(perm, wanted) ? VERDICT_GRANTED : VERDICT_DENIED;
+}

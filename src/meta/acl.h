@@ -11,6 +11,7 @@
 #define MORSEL_META_ACL_H
 
 #include "common/buf.h"
+#include "common/permission.h"
 #include "common/types.h"
 
 enum { ACL_ENTRIES_MAX = 512 };
@@ -56,5 +57,10 @@ void acl_chmod(struct acl *acl, uint32_t mode);
 /* A file is made with `mode` in a directory whose default list is `acl`: make the file's access
  * list of it, and return the mode, in which only bits that both grant are left. */
 uint32_t acl_inherit(struct acl *acl, uint32_t mode);
+
+/* May `who` have all of `wanted` (MAY_*) of an inode with this access list, mode, owner and group?
+ * As in acl(5), "Access check algorithm". */
+enum verdict acl_permission(const struct acl *acl, uint32_t mode, uint32_t uid, uint32_t gid,
+                            const struct credentials *who, uint32_t wanted);
 
 #endif

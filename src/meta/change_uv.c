@@ -2,6 +2,8 @@
 
 #include "common/check.h"
 #include "common/status.h"
+#include "meta/identify_uv.h"
+#include "meta/permit.h"
 
 /* False: refused. */
 static bool check_id(struct meta *meta, struct rpc_request *request, const Morsel__OpId *id)
@@ -31,12 +33,7 @@ bool change_begin(struct meta *meta, struct rpc_request *request, struct meta_op
     op->client = id->client;
     op->client_sequence = id->sequence;
     op->answered = id->answered;
-    if (who != NULL) {
-        op->uid = who->uid;
-        op->gid = who->gid;
-        op->groups = who->groups;
-        op->groups_count = (uint32_t)who->n_groups;
-    }
+    op->who = identify(meta, request, who);
     switch (op_window_find(meta->window, id->client, id->sequence, id->answered, &outcome)) {
     case OP_WINDOW_NEW:
         return true;
@@ -53,14 +50,39 @@ bool change_begin(struct meta *meta, struct rpc_request *request, struct meta_op
     return false;
 }
 
+/* The inode whose bytes or attributes the operation changes; INODE_NONE: names. */
+static inode_id changed_inode(const struct meta_op *op)
+{
+    return op->kind == OP_SETATTR ? op->setattr.inode
+           : op->kind == OP_XATTR ? op->xattr.inode
+           : op->kind == OP_WROTE ? op->wrote.inode
+                                  : INODE_NONE;
+}
+
+static int permit(struct meta *meta, struct rpc_request *request, struct meta_op *op,
+                  struct errmsg *err)
+{
+    inode_id changed = changed_inode(op);
+    bool writes =
+        changed != INODE_NONE && session_has_open(meta->sessions, changed, request->node_id, true);
+
+    if (op->kind == OP_WROTE && !writes && !identify_trusts(meta, request)) {
+        return MORSEL_ACCES;
+    }
+    return permit_op(meta->ns, op, writes, err);
+}
+
 void change_finish(struct meta *meta, struct rpc_request *request, struct meta_op *op,
                    change_answer answer)
 {
     struct errmsg err = { "" };
     struct op_outcome outcome;
-    int rv = meta_execute(meta, op, &err);
+    int rv = permit(meta, request, op, &err);
     bool noted;
 
+    if (rv == 0) {
+        rv = meta_execute(meta, op, &err);
+    }
     if (rv != 0) {
         reply_error(meta, request, rv, &err);
         return;

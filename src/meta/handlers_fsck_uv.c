@@ -2,6 +2,7 @@
 #include "common/check.h"
 #include "common/status.h"
 #include "meta/fsck.h"
+#include "meta/identify_uv.h"
 #include "meta/reply_uv.h"
 
 #include <stdlib.h>
@@ -58,6 +59,18 @@ static void recall_mended(struct meta *meta, const struct fsck_result *result)
     }
 }
 
+/* Mending is for those who may do everything. */
+static int may_repair(const struct meta *meta, const struct rpc_request *request, bool repair,
+                      struct errmsg *err)
+{
+    if (!repair || identify_trusts(meta, request)) {
+        return 0;
+    }
+    errmsg_set(err, "this machine is not trusted with repairs; run it on one that the manager's "
+                    "setting \"trusted\" names");
+    return MORSEL_PERM;
+}
+
 void handle_fsck(struct meta *meta, struct rpc_request *request)
 {
     Morsel__FsckRequest *m = rpc_request_unpack(request, &morsel__fsck_request__descriptor);
@@ -71,7 +84,8 @@ void handle_fsck(struct meta *meta, struct rpc_request *request)
     }
     if (result == NULL) {
         rv = MORSEL_NOMEM;
-    } else if ((rv = fsck_of(meta, bytes_slice(m->cursor), &err)) == 0) {
+    } else if ((rv = may_repair(meta, request, m->repair, &err)) == 0 &&
+               (rv = fsck_of(meta, bytes_slice(m->cursor), &err)) == 0) {
         rv = fsck_step(meta->fsck, m->repair, meta_clock_ns(), result, &err);
     }
     if (rv != 0) {
@@ -141,6 +155,8 @@ void handle_fsck_objects(struct meta *meta, struct rpc_request *request)
     }
     if (m->n_inode != m->n_column || m->n_inode > OP_OBJECTS_MAX) {
         rv = MORSEL_MALFORMED;
+    } else {
+        rv = may_repair(meta, request, m->repair, &err);
     }
     for (size_t i = 0; i < m->n_inode && rv == 0; i++) {
         struct object_id object = { m->inode[i], m->column[i] };

@@ -1,10 +1,31 @@
 /* Requests that change nothing. */
 #include "common/check.h"
 #include "common/status.h"
+#include "meta/identify_uv.h"
 #include "meta/reply_uv.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static bool is_dots(struct slice name)
+{
+    return name.count > 0 && name.count <= 2 && memcmp(name.data, "..", name.count) == 0;
+}
+
+/* Directories that may not be searched hide their names; "." and ".." are asked for by inode. */
+static int look_up(struct meta *meta, const struct rpc_request *request,
+                   const Morsel__LookupRequest *m, struct inode *inode, struct errmsg *err)
+{
+    struct inode parent;
+    int rv;
+
+    if (!is_dots(bytes_slice(m->name)) &&
+        ((rv = ns_inode(meta->ns, m->parent, &parent, err)) != 0 ||
+         (rv = identify_access(meta, request, m->who, &parent, MAY_EXECUTE, err)) != 0)) {
+        return rv;
+    }
+    return ns_lookup(meta->ns, m->parent, bytes_slice(m->name), inode, err);
+}
 
 void handle_lookup(struct meta *meta, struct rpc_request *request)
 {
@@ -19,7 +40,7 @@ void handle_lookup(struct meta *meta, struct rpc_request *request)
         return;
     }
     parent = m->parent;
-    rv = ns_lookup(meta->ns, parent, bytes_slice(m->name), &inode, &err);
+    rv = look_up(meta, request, m, &inode, &err);
     message_free(m);
     if (!leases_touch_one(meta, request, rv == 0 ? inode.id : parent, ACCESS_READ)) {
         return;
@@ -91,34 +112,40 @@ void handle_readlink(struct meta *meta, struct rpc_request *request)
     message_free(m);
 }
 
-void handle_open(struct meta *meta, struct rpc_request *request)
+static void open_inode(struct meta *meta, struct rpc_request *request, const Morsel__OpenRequest *m)
 {
-    Morsel__OpenRequest *m = rpc_request_unpack(request, &morsel__open_request__descriptor);
-    enum lease_mode wanted;
+    enum lease_mode wanted = m->write ? LEASE_W : LEASE_R;
+    uint32_t rights =
+        (m->write ? MAY_WRITE : 0) | (m->read ? MAY_READ : 0) | (m->execute ? MAY_EXECUTE : 0);
     struct node_reply reply;
     struct errmsg err = { "" };
     struct inode inode;
-    inode_id id;
     int rv;
 
-    if (m == NULL) {
+    if (!leases_touch_one(meta, request, m->inode,
+                          wanted == LEASE_W ? ACCESS_CHANGE : ACCESS_READ)) {
         return;
     }
-    id = m->inode;
-    wanted = m->write ? LEASE_W : LEASE_R;
-    message_free(m);
-    if (!leases_touch_one(meta, request, id, wanted == LEASE_W ? ACCESS_CHANGE : ACCESS_READ)) {
-        return;
-    }
-    if ((rv = ns_inode(meta->ns, id, &inode, &err)) == 0) {
-        rv = meta_note_open(meta, request, id, wanted == LEASE_W);
+    if ((rv = ns_inode(meta->ns, m->inode, &inode, &err)) == 0 &&
+        (rv = identify_access(meta, request, m->who, &inode, rights, &err)) == 0) {
+        rv = meta_note_open(meta, request, m->inode, wanted == LEASE_W);
     }
     if (rv != 0) {
         reply_error(meta, request, rv, &err);
         return;
     }
-    node_fill(&reply, &inode, true, leases_grant(meta, request, id, wanted, true));
+    node_fill(&reply, &inode, true, leases_grant(meta, request, m->inode, wanted, true));
     rpc_reply(request, &reply.node.base, NULL);
+}
+
+void handle_open(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__OpenRequest *m = rpc_request_unpack(request, &morsel__open_request__descriptor);
+
+    if (m != NULL) {
+        open_inode(meta, request, m);
+        message_free(m);
+    }
 }
 
 void handle_close(struct meta *meta, struct rpc_request *request)
@@ -266,9 +293,10 @@ void handle_readdir(struct meta *meta, struct rpc_request *request)
         return;
     }
     page_clear(page, m->plus, m->bytes_max);
-    if ((rv = ns_readdir(meta->ns, m->inode, bytes_slice(m->after), visit_entry, page, &end,
-                         &err)) == 0 &&
-        (rv = ns_inode(meta->ns, m->inode, &directory, &err)) == 0) {
+    if ((rv = ns_inode(meta->ns, m->inode, &directory, &err)) == 0 &&
+        (rv = identify_access(meta, request, m->who, &directory, MAY_READ, &err)) == 0 &&
+        (rv = ns_readdir(meta->ns, m->inode, bytes_slice(m->after), visit_entry, page, &end,
+                         &err)) == 0) {
         rv = page_finish(meta, request, page, &err);
     }
     message_free(m);

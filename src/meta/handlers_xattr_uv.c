@@ -3,6 +3,8 @@
 #include "common/policy_text.h"
 #include "common/status.h"
 #include "meta/change_uv.h"
+#include "meta/identify_uv.h"
+#include "meta/permit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -193,11 +195,36 @@ static void reply_xattr(struct rpc_request *request, const struct buf *value)
     rpc_reply(request, &reply.base, NULL);
 }
 
+/* Where a file lies is no secret. */
+static int may_get(struct meta *meta, const struct rpc_request *request,
+                   const Morsel__XattrGetRequest *m, const struct inode *inode, struct errmsg *err)
+{
+    struct credentials who = identify(meta, request, m->who);
+
+    return is_virtual(bytes_slice(m->name))
+               ? 0
+               : permit_xattr_get(meta->ns, inode, bytes_slice(m->name), &who, err);
+}
+
+static int get_value(struct meta *meta, struct slice name, struct inode *inode, struct buf *value,
+                     struct errmsg *err)
+{
+    char text[LAYOUT_TEXT_MAX] = "";
+    int rv;
+
+    if (!is_virtual(name)) {
+        return ns_xattr_get(meta->ns, inode->id, name, value, err);
+    }
+    if ((rv = virtual_get(meta, name, inode, text, err)) == 0) {
+        buf_put(value, text, strlen(text));
+    }
+    return rv;
+}
+
 void handle_xattr_get(struct meta *meta, struct rpc_request *request)
 {
     Morsel__XattrGetRequest *m =
         rpc_request_unpack(request, &morsel__xattr_get_request__descriptor);
-    char text[LAYOUT_TEXT_MAX] = "";
     struct errmsg err = { "" };
     struct inode inode;
     struct buf value;
@@ -207,11 +234,9 @@ void handle_xattr_get(struct meta *meta, struct rpc_request *request)
         return;
     }
     buf_init(&value);
-    if (!is_virtual(bytes_slice(m->name))) {
-        rv = ns_xattr_get(meta->ns, m->inode, bytes_slice(m->name), &value, &err);
-    } else if ((rv = ns_inode(meta->ns, m->inode, &inode, &err)) == 0 &&
-               (rv = virtual_get(meta, bytes_slice(m->name), &inode, text, &err)) == 0) {
-        buf_put(&value, text, strlen(text));
+    if ((rv = ns_inode(meta->ns, m->inode, &inode, &err)) == 0 &&
+        (rv = may_get(meta, request, m, &inode, &err)) == 0) {
+        rv = get_value(meta, bytes_slice(m->name), &inode, &value, &err);
     }
     message_free(m);
     if (rv == 0) {

@@ -29,6 +29,14 @@ static const struct config_option options[] = {
       "A client that is silent this long has lost its session and its open files." },
     { "heartbeat", CONFIG_TIME_MS, FIELD(heartbeat_ms), "1s", 100, 60000, "TIME",
       "How often I/O daemons report; after three missed reports one counts as down." },
+    { "squash", CONFIG_STRING, FIELD(squash), "none", 0, 0, "WHO",
+      "none, root or all: which users of mounts that are not trusted become squash-uid." },
+    { "trusted", CONFIG_STRING, FIELD(trusted), "127.0.0.0/8, ::1", 0, 0, "NETWORKS",
+      "Addresses whose users are never squashed: 10.1.0.0/16, 10.2.0.7, fd00::/8." },
+    { "squash-uid", CONFIG_NUMBER, FIELD(squash_uid), "65534", 1, UINT32_MAX - 1, "UID",
+      "Who a squashed user counts as." },
+    { "squash-gid", CONFIG_NUMBER, FIELD(squash_gid), "65534", 1, UINT32_MAX - 1, "GID",
+      "The group of a squashed user." },
     { "log-file", CONFIG_STRING, FIELD(log_file), "", 0, 0, "FILE",
       "Write the log there instead of standard error or the journal." },
     { "log-level", CONFIG_STRING, FIELD(log_level), "info", 0, 0, "LEVEL",
@@ -127,6 +135,16 @@ static int program_run(struct program *p, struct log *log)
     return rv == 0 ? 0 : 1;
 }
 
+static bool take_trust(struct program *p, struct errmsg *err)
+{
+    struct trust *trust = &p->meta.trust;
+
+    trust->uid = (uint32_t)p->settings.squash_uid;
+    trust->gid = (uint32_t)p->settings.squash_gid;
+    return squash_parse(p->settings.squash, &trust->squash, err) == 0 &&
+           trust_parse(p->settings.trusted, trust, err) == 0;
+}
+
 int main(int argc, char **argv)
 {
     struct errmsg err = { "" };
@@ -145,6 +163,9 @@ int main(int argc, char **argv)
     if (verdict == CONFIG_RUN && !log_level_parse(p->settings.log_level, &level)) {
         errmsg_set(&err, "log-level \"%s\": give error, warning, info or debug",
                    p->settings.log_level);
+        verdict = CONFIG_BAD;
+    }
+    if (verdict == CONFIG_RUN && !take_trust(p, &err)) {
         verdict = CONFIG_BAD;
     }
     if (verdict != CONFIG_RUN) {

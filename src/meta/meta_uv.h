@@ -20,6 +20,7 @@
 #include "meta/op_window.h"
 #include "meta/session.h"
 #include "meta/sync_uv.h"
+#include "meta/trust_uv.h"
 
 struct meta_settings
 {
@@ -28,6 +29,9 @@ struct meta_settings
     char log_file[CONFIG_STRING_MAX]; /* Empty: standard error or the journal. */
     uint64_t session_ms;
     uint64_t heartbeat_ms;
+    char squash[CONFIG_STRING_MAX];
+    char trusted[CONFIG_STRING_MAX];
+    uint64_t squash_uid, squash_gid;
     char log_level[CONFIG_STRING_MAX];
 };
 
@@ -50,6 +54,7 @@ struct meta
     struct lock_table *locks;
     struct list locking; /* struct locking_request: they wait for locks. */
     struct op_window *window;
+    struct trust trust;
     struct fsck *fsck;           /* The metadata check that is going on; NULL: none. */
     struct directory_page *page; /* Room for the reply to READDIR. */
     struct sync_uv sync;

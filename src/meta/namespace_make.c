@@ -88,8 +88,8 @@ static int check_make(struct ns_txn *t, const struct inode *parent)
 /* Owner, group and the set-group-id bit, which directories hand down. */
 static void inherit_group(struct ns_txn *t, const struct inode *parent, struct inode *inode)
 {
-    inode->uid = t->op->uid;
-    inode->gid = t->op->gid;
+    inode->uid = t->op->who.uid;
+    inode->gid = t->op->who.gid;
     if ((parent->mode & MODE_SETGID) == 0) {
         return;
     }

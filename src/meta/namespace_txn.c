@@ -157,10 +157,8 @@ bool txn_in_group(struct ns_txn *t, uint32_t gid)
     if (t->replay) {
         return op->in_group;
     }
-    op->in_group = op->uid == 0 || op->gid == gid;
-    for (uint32_t i = 0; i < op->groups_count && !op->in_group; i++) {
-        op->in_group = op->groups[i] == gid;
-    }
+    op->in_group =
+        op->who.uid == UID_ROOT || credentials_in_group(&op->who, gid) == VERDICT_GRANTED;
     return op->in_group;
 }
 

@@ -184,8 +184,8 @@ void op_encode(const struct meta_op *op, struct buf *out)
     buf_put_u64(out, op->client);
     buf_put_u64(out, op->client_sequence);
     buf_put_u64(out, op->answered);
-    buf_put_u32(out, op->uid);
-    buf_put_u32(out, op->gid);
+    buf_put_u32(out, op->who.uid);
+    buf_put_u32(out, op->who.gid);
     buf_put_u64(out, op->target);
     body_encode(op, out);
 }
@@ -386,8 +386,8 @@ int op_decode(struct slice bytes, struct meta_op *op)
     op->client = reader_u64(&r);
     op->client_sequence = reader_u64(&r);
     op->answered = reader_u64(&r);
-    op->uid = reader_u32(&r);
-    op->gid = reader_u32(&r);
+    op->who.uid = reader_u32(&r);
+    op->who.gid = reader_u32(&r);
     op->target = reader_u64(&r);
     body_decode(&r, op);
     return (flags & ~FLAGS_KNOWN) == 0 && reader_done(&r) ? 0 : MORSEL_CORRUPT;

@@ -12,6 +12,7 @@
 #ifndef MORSEL_META_OP_H
 #define MORSEL_META_OP_H
 
+#include "common/permission.h"
 #include "meta/record.h"
 
 /* Numbers of the log's format: never renumber, only append. */
@@ -55,9 +56,7 @@ struct meta_op
     client_id client;            /* 0: the manager itself. */
     op_sequence client_sequence; /* 0: the manager itself. */
     op_sequence answered;
-    uint32_t uid, gid;      /* Who asks. */
-    const uint32_t *groups; /* Supplementary groups. Not part of the log: what they decide is. */
-    uint32_t groups_count;
+    struct credentials who; /* Groups are not part of the log: what they decide is. */
     bool in_group; /* Decided by ns_execute(): the caller is root or in the group that counts. */
     bool open;     /* Decided by ns_execute(): the inode that loses its last name is held open. */
     inode_id

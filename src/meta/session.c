@@ -367,6 +367,14 @@ bool session_joined(struct session_table *s, client_id client, uint64_t now_ms)
     return true;
 }
 
+bool session_has_open(const struct session_table *s, inode_id inode, client_id client, bool write)
+{
+    const struct session *session = find(s, client);
+    const struct session_open *open = session != NULL ? find_open(s, inode, session) : NULL;
+
+    return open != NULL && (open->write || !write);
+}
+
 void session_open_elsewhere(const struct session_table *s, inode_id inode, client_id client,
                             bool *open, bool *write)
 {

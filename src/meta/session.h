@@ -99,6 +99,9 @@ bool session_joined(struct session_table *s, client_id client, uint64_t now_ms);
 /* Does anybody hold the inode open, or might (grace period)? */
 bool session_holds(const struct session_table *s, inode_id inode);
 
+/* Does the client hold the inode open, for writing if `write`? */
+bool session_has_open(const struct session_table *s, inode_id inode, client_id client, bool write);
+
 /* Does a client other than `client` hold the inode open, and for writing? */
 void session_open_elsewhere(const struct session_table *s, inode_id inode, client_id client,
                             bool *open, bool *write);

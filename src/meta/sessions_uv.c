@@ -2,6 +2,7 @@
  * unlinked while open. */
 #include "common/check.h"
 #include "common/status.h"
+#include "meta/identify_uv.h"
 #include "meta/locks_uv.h"
 #include "meta/reply_uv.h"
 
@@ -67,12 +68,14 @@ static void reply_session(struct meta *meta, struct rpc_request *request, inode_
                           size_t lost_count, bool locks_lost)
 {
     Morsel__SessionReply reply = MORSEL__SESSION_REPLY__INIT;
+    Morsel__Squash squash;
 
     reply.session_ms = (uint32_t)meta->settings->session_ms;
     reply.clock_ns = (uint64_t)meta_clock_ns();
     reply.lost = lost;
     reply.n_lost = lost_count;
     reply.locks_lost = locks_lost;
+    reply.squash = identify_squash(meta, request, &squash);
     rpc_reply(request, &reply.base, NULL);
 }
 

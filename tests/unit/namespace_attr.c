@@ -40,8 +40,9 @@ static struct meta_op op_chmod(inode_id inode, uint32_t mode, uint32_t uid, uint
     struct meta_op op = op_setattr(inode, SETATTR_MODE);
 
     op.setattr.mode = mode;
-    op.uid = uid;
-    op.gid = gid;
+    op.who.uid = uid;
+    op.who.gid = gid;
+    op.who.groups_known = true;
     return op;
 }
 
@@ -57,13 +58,13 @@ static void setgid_directories_hand_down_their_group(void **state)
     op.setattr.gid = 50;
     ns_must(f, op);
     sub = op_make(dir, "sub", 0040755);
-    sub.uid = sub.gid = 7;
+    sub.who.uid = sub.who.gid = 7;
     assert_int_equal(ns_fixture_run(f, &sub), 0);
     inode = ns_must_inode(f, sub.target);
     assert_int_equal(inode.gid, 50);
     assert_int_equal(inode.mode, 0042755);
     file = op_make(dir, "file", 0102775);
-    file.uid = file.gid = 7; /* Not in group 50: no set-group-id program for it. */
+    file.who.uid = file.who.gid = 7; /* Not in group 50: no set-group-id program for it. */
     assert_int_equal(ns_fixture_run(f, &file), 0);
     inode = ns_must_inode(f, file.target);
     assert_int_equal(inode.gid, 50);
@@ -83,8 +84,8 @@ static void chmod_gives_setgid_to_members_only(void **state)
     ns_must(f, op_chmod(file, 02755, 7, 7));
     assert_int_equal(ns_must_inode(f, file).mode, 0100755);
     op = op_chmod(file, 02755, 7, 7);
-    op.groups = groups;
-    op.groups_count = 2;
+    op.who.groups = groups;
+    op.who.groups_count = 2;
     ns_must(f, op);
     assert_int_equal(ns_must_inode(f, file).mode, 0102755);
     ns_must(f, op_chmod(file, 02700, 0, 0));

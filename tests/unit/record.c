@@ -149,8 +149,7 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
                           .client = 4,
                           .client_sequence = 5,
                           .answered = 2,
-                          .uid = 6,
-                          .gid = 7,
+                          .who = { .uid = 6, .gid = 7 },
                           .open = true,
                           .target = 8 };
 

@@ -260,11 +260,16 @@ static void next_page(struct dir_op *op)
 {
     Morsel__ReaddirRequest request = MORSEL__READDIR_REQUEST__INIT;
     struct dir *dir = op->dir;
+    struct mount_who who;
 
     request.inode = dir->inode;
     request.plus = op->plus;
     if (dir->page != NULL && dir->page->n_entries > 0) {
         request.after = dir->page->entries[dir->page->n_entries - 1]->name;
+    }
+    if (op->base.mount->client->squash.any) {
+        /* Elsewhere the kernel looked when the directory was opened, and the handle goes on. */
+        request.who = mount_who(op->base.mount, &who, op->base.req, dir->inode, MAY_READ);
     }
     (void)mount_op_ask(&op->base, MSG_READDIR, &request.base, &morsel__readdir_reply__descriptor,
                        on_page);

@@ -49,6 +49,21 @@ static bool is_writable(const struct fuse_file_info *fi)
     return (fi->flags & O_ACCMODE) != O_RDONLY;
 }
 
+/* What the manager is to look at. */
+static uint32_t rights_of(const struct fuse_file_info *fi)
+{
+    enum { FMODE_EXEC = 0x20 /* Of the kernel: execve(2). */ };
+
+    switch (fi->flags & O_ACCMODE) {
+    case O_RDONLY:
+        return (fi->flags & FMODE_EXEC) != 0 ? MAY_EXECUTE : MAY_READ;
+    case O_WRONLY:
+        return MAY_WRITE;
+    default:
+        return MAY_READ | MAY_WRITE;
+    }
+}
+
 /* What is known of the file is there, and the manager or our lease lets us open it. */
 static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel__Layout *layout)
 {
@@ -115,7 +130,8 @@ static void on_opened(struct meta_call *call, int status, void *message)
     open_failed(op, status);
 }
 
-/* Under a lease that covers what the handle is for, nobody needs to be asked. */
+/* Under a lease that covers what the handle is for, nobody needs to be asked; where the manager
+ * maps our users, it wants to hear who opens what. */
 static bool open_here(struct open_op *op, inode_id inode)
 {
     struct client *client = op->base.mount->client;
@@ -124,7 +140,8 @@ static bool open_here(struct open_op *op, inode_id inode)
     const struct file *file = file_find(client, inode);
     int rv;
 
-    if (client_lease(client, inode) < (is_writable(&op->fi) ? LEASE_W : LEASE_R) || attr == NULL ||
+    if (client->squash.any ||
+        client_lease(client, inode) < (is_writable(&op->fi) ? LEASE_W : LEASE_R) || attr == NULL ||
         layout == NULL || (file != NULL && file_has_writer(file) && file_is_shared(file))) {
         return false;
     }
@@ -137,6 +154,8 @@ static bool open_here(struct open_op *op, inode_id inode)
 static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     Morsel__OpenRequest request = MORSEL__OPEN_REQUEST__INIT;
+    struct mount_who who;
+    uint32_t rights;
     struct open_op *op = mount_op_new(req, MOUNT_OPEN, sizeof(*op));
 
     if (op == NULL) {
@@ -150,8 +169,12 @@ static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     if (open_here(op, ino)) {
         return;
     }
+    rights = rights_of(fi);
     request.inode = ino;
     request.write = is_writable(fi);
+    request.read = (rights & MAY_READ) != 0;
+    request.execute = (rights & MAY_EXECUTE) != 0;
+    request.who = mount_who(op->base.mount, &who, req, ino, rights);
     client_opening_begin(op->base.mount->client, &op->opening, ino);
     if (meta_call_start(&op->base.call, op->base.mount->client, MSG_OPEN, &request.base,
                         &morsel__node__descriptor, on_opened) != 0) {
@@ -164,7 +187,7 @@ static void on_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
                       struct fuse_file_info *fi)
 {
     Morsel__MakeRequest request = MORSEL__MAKE_REQUEST__INIT;
-    Morsel__Credentials who;
+    struct mount_who who;
     struct open_op *op = mount_op_new(req, MOUNT_CREATE, sizeof(*op));
 
     if (op == NULL) {
@@ -178,13 +201,12 @@ static void on_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
     op->create = true;
     op->parent = parent;
     memcpy(op->name, name, strlen(name) + 1);
-    mount_credentials(req, &who);
     request.parent = parent;
     request.name = mount_bytes(name);
     request.mode = (mode & ~(mode_t)S_IFMT) | S_IFREG;
     request.umask = fuse_req_ctx(req)->umask;
     request.open = true;
-    request.who = &who;
+    request.who = mount_who_makes(op->base.mount, &who, req, parent, mode);
     (void)mount_op_change(&op->base, MSG_MAKE, &request.base, &request.op,
                           &morsel__node__descriptor, on_opened);
 }

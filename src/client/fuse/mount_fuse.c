@@ -118,28 +118,6 @@ void mount_refresh_size(struct mount_op *op, struct file *file,
     }
 }
 
-void mount_credentials(fuse_req_t req, Morsel__Credentials *who)
-{
-    const struct fuse_ctx *ctx = fuse_req_ctx(req);
-
-    morsel__credentials__init(who);
-    who->uid = ctx->uid;
-    who->gid = ctx->gid;
-}
-
-void mount_credentials_groups(fuse_req_t req, Morsel__Credentials *who,
-                              uint32_t groups[MOUNT_GROUPS_MAX])
-{
-    int count = fuse_req_getgroups(req, MOUNT_GROUPS_MAX, groups);
-
-    static_assert(sizeof(gid_t) == sizeof(uint32_t), "groups are passed on as they are");
-    mount_credentials(req, who);
-    if (count > 0) {
-        who->groups = groups;
-        who->n_groups = count < MOUNT_GROUPS_MAX ? (size_t)count : MOUNT_GROUPS_MAX;
-    }
-}
-
 ProtobufCBinaryData mount_bytes(const char *text)
 {
     return (ProtobufCBinaryData){ strlen(text), (uint8_t *)(uintptr_t)text };

@@ -7,7 +7,7 @@
  *
  * Files: mount_fuse.c (session, interrupts), name_ops_fuse.c (names),
  * size_ops_fuse.c (attributes, FALLOCATE, LSEEK), file_ops_fuse.c (open files), dir_ops_fuse.c
- * (directories), xattr_ops_fuse.c, tmpfile_fuse.c.
+ * (directories), xattr_ops_fuse.c, tmpfile_fuse.c, who_fuse.c (credentials).
  */
 #ifndef MORSEL_CLIENT_FUSE_MOUNT_FUSE_H
 #define MORSEL_CLIENT_FUSE_MOUNT_FUSE_H
@@ -16,8 +16,10 @@
 
 #include "client/client.h"
 #include "client/file_uv.h"
+#include "client/fuse/groups_file.h"
 #include "client/lease_uv.h"
 #include "common/byte_locks.h"
+#include "common/permission.h"
 
 #include "common/counters.h"
 
@@ -140,14 +142,31 @@ bool mount_op_change(struct mount_op *op, enum message_type type, const Protobuf
 void mount_refresh_size(struct mount_op *op, struct file *file,
                         void (*go)(struct mount_op *op, int status));
 
-/* Who asks, without supplementary groups. Borrows nothing. */
-void mount_credentials(fuse_req_t req, Morsel__Credentials *who);
+/* Who asks, for a request that wants `wanted` (MAY_*) of `inode`. Supplementary groups are told
+ * where they may decide (INODE_NONE: always): they cost a look into /proc. Returns &w->message,
+ * which borrows from `w`. */
+struct mount_who
+{
+    Morsel__Credentials message;
+    uint32_t groups[GROUPS_MAX];
+};
+struct mount_user
+{
+    uint32_t uid, gid;
+    pid_t pid;
+};
+Morsel__Credentials *mount_who(struct mount *m, struct mount_who *w, fuse_req_t req, inode_id inode,
+                               uint32_t wanted);
+Morsel__Credentials *mount_who_of(struct mount *m, struct mount_who *w,
+                                  const struct mount_user *user, inode_id inode, uint32_t wanted);
 
-/* The supplementary groups too, into `groups`: a look into /proc, so only where they decide
- * something. */
-enum { MOUNT_GROUPS_MAX = 1024 };
-void mount_credentials_groups(fuse_req_t req, Morsel__Credentials *who,
-                              uint32_t groups[MOUNT_GROUPS_MAX]);
+/* For a file that is made with `mode` in `parent`. */
+Morsel__Credentials *mount_who_makes(struct mount *m, struct mount_who *w, fuse_req_t req,
+                                     inode_id parent, uint32_t mode);
+
+/* May a request that wants `wanted` of `inode` be answered here? Its kernel has said yes; false
+ * where the manager squashes the user and may think otherwise. */
+bool mount_may(struct mount *m, fuse_req_t req, inode_id inode, uint32_t wanted);
 
 /* A name or value as a field of a request; borrows `text`. */
 ProtobufCBinaryData mount_bytes(const char *text);

@@ -115,7 +115,8 @@ static bool look_up_here(struct name_op *op)
     const Morsel__Attr *attr;
     inode_id inode;
 
-    if (!client_lease_valid(client) || is_dots(op->name)) {
+    if (!client_lease_valid(client) || is_dots(op->name) ||
+        !mount_may(op->base.mount, op->base.req, op->parent, MAY_EXECUTE)) {
         return false;
     }
     switch (meta_cache_find(client->cache, op->parent, op->name, &inode)) {
@@ -138,6 +139,7 @@ static bool look_up_here(struct name_op *op)
 static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     Morsel__LookupRequest request = MORSEL__LOOKUP_REQUEST__INIT;
+    struct mount_who who;
     struct name_op *op = name_op_new(req, MOUNT_LOOKUP, parent, name);
 
     if (op == NULL || look_up_here(op)) {
@@ -145,6 +147,7 @@ static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
     }
     request.parent = parent;
     request.name = mount_bytes(op->name);
+    request.who = mount_who(op->base.mount, &who, req, parent, MAY_EXECUTE);
     (void)mount_op_ask(&op->base, MSG_LOOKUP, &request.base, &morsel__node__descriptor,
                        on_looked_up);
 }
@@ -155,7 +158,7 @@ static void make(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
                  const char *target)
 {
     Morsel__MakeRequest request = MORSEL__MAKE_REQUEST__INIT;
-    Morsel__Credentials who;
+    struct mount_who who;
     struct name_op *op = name_op_new(req, MOUNT_MAKE, parent, name);
 
     if (op == NULL) {
@@ -166,13 +169,12 @@ static void make(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
         return;
     }
     op->directory = S_ISDIR(mode);
-    mount_credentials(req, &who);
     request.parent = parent;
     request.name = mount_bytes(op->name);
     request.mode = mode;
     request.umask = fuse_req_ctx(req)->umask;
     request.rdev = rdev;
-    request.who = &who;
+    request.who = mount_who_makes(op->base.mount, &who, req, parent, mode);
     if (target != NULL) {
         request.target = mount_bytes(target);
     }
@@ -198,17 +200,16 @@ static void on_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, co
 static void on_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char *new_name)
 {
     Morsel__LinkRequest request = MORSEL__LINK_REQUEST__INIT;
-    Morsel__Credentials who;
+    struct mount_who who;
     struct name_op *op = name_op_new(req, MOUNT_LINK, new_parent, new_name);
 
     if (op == NULL) {
         return;
     }
-    mount_credentials(req, &who);
     request.inode = ino;
     request.new_parent = new_parent;
     request.new_name = mount_bytes(op->name);
-    request.who = &who;
+    request.who = mount_who(op->base.mount, &who, req, new_parent, MAY_WRITE | MAY_EXECUTE);
     (void)mount_op_change(&op->base, MSG_LINK, &request.base, &request.op,
                           &morsel__node__descriptor, on_node_entry);
 }
@@ -234,17 +235,16 @@ static void on_removed(struct meta_call *call, int status, void *message)
 static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, bool directory)
 {
     Morsel__UnlinkRequest request = MORSEL__UNLINK_REQUEST__INIT;
-    Morsel__Credentials who;
+    struct mount_who who;
     struct name_op *op = name_op_new(req, MOUNT_REMOVE, parent, name);
 
     if (op == NULL) {
         return;
     }
-    mount_credentials(req, &who);
     request.parent = parent;
     request.name = mount_bytes(op->name);
     request.directory = directory;
-    request.who = &who;
+    request.who = mount_who(op->base.mount, &who, req, parent, MAY_WRITE | MAY_EXECUTE);
     lease_tell_opened(op->base.mount->client); /* What is open here outlives its name. */
     (void)mount_op_change(&op->base, MSG_UNLINK, &request.base, &request.op,
                           &morsel__removed__descriptor, on_removed);
@@ -296,7 +296,7 @@ static void on_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
                       const char *new_name, unsigned flags)
 {
     Morsel__RenameRequest request = MORSEL__RENAME_REQUEST__INIT;
-    Morsel__Credentials who;
+    struct mount_who who;
     struct rename_op *op = mount_op_new(req, MOUNT_RENAME, sizeof(*op));
 
     if (op == NULL) {
@@ -311,13 +311,13 @@ static void on_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
     op->exchange = (flags & RENAME_EXCHANGE) != 0;
     memcpy(op->old.name, name, strlen(name) + 1);
     memcpy(op->new_name, new_name, strlen(new_name) + 1);
-    mount_credentials(req, &who);
     request.parent = parent;
     request.name = mount_bytes(op->old.name);
     request.new_parent = new_parent;
     request.new_name = mount_bytes(op->new_name);
     request.flags = flags;
-    request.who = &who;
+    request.who = mount_who(op->old.base.mount, &who, req,
+                            parent == new_parent ? parent : INODE_NONE, MAY_WRITE | MAY_EXECUTE);
     lease_tell_opened(op->old.base.mount->client);
     (void)mount_op_change(&op->old.base, MSG_RENAME, &request.base, &request.op,
                           &morsel__removed__descriptor, on_renamed);

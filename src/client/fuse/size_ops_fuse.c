@@ -268,8 +268,11 @@ static uint64_t ns_of(const struct timespec *t)
 }
 
 static void fill_setattr(const struct size_op *op, Morsel__SetattrRequest *request,
-                         Morsel__Credentials *who)
+                         struct mount_who *who)
 {
+    bool groups = (op->valid & SETATTR_GID) != 0 ||
+                  ((op->valid & SETATTR_MODE) != 0 && (op->st.st_mode & S_ISGID) != 0);
+
     request->inode = op->inode;
     request->valid = op->valid;
     request->mode = op->st.st_mode;
@@ -278,21 +281,16 @@ static void fill_setattr(const struct size_op *op, Morsel__SetattrRequest *reque
     request->size = (uint64_t)op->st.st_size;
     request->atime_ns = ns_of(&op->st.st_atim);
     request->mtime_ns = ns_of(&op->st.st_mtim);
-    request->who = who;
+    request->who =
+        mount_who(op->base.mount, who, op->base.req, groups ? INODE_NONE : op->inode, MAY_WRITE);
 }
 
 static void send_setattr(struct size_op *op)
 {
     Morsel__SetattrRequest request = MORSEL__SETATTR_REQUEST__INIT;
-    Morsel__Credentials who;
-    uint32_t groups[MOUNT_GROUPS_MAX];
+    struct mount_who who;
     int rv;
 
-    if ((op->valid & SETATTR_MODE) != 0 && (op->st.st_mode & S_ISGID) != 0) {
-        mount_credentials_groups(op->base.req, &who, groups);
-    } else {
-        mount_credentials(op->base.req, &who);
-    }
     fill_setattr(op, &request, &who);
     rv = meta_change_start(&op->base.call, op->base.mount->client, MSG_SETATTR, &request.base,
                            &request.op, &morsel__node__descriptor, on_attr_set);
@@ -457,15 +455,15 @@ static bool set_behind(struct size_op *op)
 {
     struct client *client = op->base.mount->client;
     Morsel__SetattrRequest request = MORSEL__SETATTR_REQUEST__INIT;
-    Morsel__Credentials who;
+    struct mount_who who;
     struct setattr_behind *behind;
 
-    if (!may_set_behind(op) || (behind = calloc(1, sizeof(*behind))) == NULL) {
+    if (client->squash.any || !may_set_behind(op) ||
+        (behind = calloc(1, sizeof(*behind))) == NULL) {
         return false;
     }
     behind->client = client;
     behind->inode = op->inode;
-    mount_credentials(op->base.req, &who);
     fill_setattr(op, &request, &who);
     if (meta_change_start(&behind->call, client, MSG_SETATTR, &request.base, &request.op,
                           &morsel__node__descriptor, on_set_behind) != 0) {
@@ -479,20 +477,24 @@ static bool set_behind(struct size_op *op)
 
 /* Nobody else may hold bytes back, or begin to, while objects are cut: so it is opened for writing.
  * Also for an open file, whose size may have changed elsewhere. */
-static void truncate_begin(struct size_op *op)
+static void truncate_begin(struct size_op *op, bool by_handle)
 {
     struct client *client = op->base.mount->client;
     Morsel__OpenRequest request = MORSEL__OPEN_REQUEST__INIT;
     const Morsel__Attr *attr = meta_cache_attr(client->cache, op->inode);
     const Morsel__Layout *layout = meta_cache_layout(client->cache, op->inode);
+    struct mount_who who;
 
-    if (client_lease(client, op->inode) == LEASE_W && attr != NULL && layout != NULL &&
-        file_open(client, attr, layout, false, false, &op->handle) == 0) {
+    if (!client->squash.any && client_lease(client, op->inode) == LEASE_W && attr != NULL &&
+        layout != NULL && file_open(client, attr, layout, false, false, &op->handle) == 0) {
         setattr_when_known(op);
         return;
     }
     request.inode = op->inode;
     request.write = true;
+    if (!by_handle) { /* A handle may write, whatever became of the mode. */
+        request.who = mount_who(op->base.mount, &who, op->base.req, op->inode, MAY_WRITE);
+    }
     (void)mount_op_ask(&op->base, MSG_OPEN, &request.base, &morsel__node__descriptor, on_layout);
 }
 
@@ -519,6 +521,13 @@ static uint32_t valid_of(int to_set)
             valid |= map[i].ours;
         }
     }
+    /* The kernel sets both, with the time of this machine; ours are the manager's. */
+    if ((valid & SETATTR_ATIME_NOW) != 0) {
+        valid &= ~(uint32_t)SETATTR_ATIME;
+    }
+    if ((valid & SETATTR_MTIME_NOW) != 0) {
+        valid &= ~(uint32_t)SETATTR_MTIME;
+    }
     return valid;
 }
 
@@ -528,7 +537,6 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     struct size_op *op = mount_op_new(req, MOUNT_SETATTR, sizeof(*op));
     struct file *file;
 
-    (void)fi;
     if (op == NULL) {
         return;
     }
@@ -542,7 +550,7 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     op->st = *attr;
     file = file_find(op->base.mount->client, ino);
     if ((op->valid & SETATTR_SIZE) != 0 && (file == NULL || !file->unreported)) {
-        truncate_begin(op);
+        truncate_begin(op, fi != NULL);
     } else if (set_behind(op)) {
         return;
     } else if (file != NULL && (file->unreported || file->reporting)) {

@@ -103,17 +103,18 @@ static void tmpfile_start(struct tmpfile_op *op, const struct fuse_in_header *in
                           const struct fuse_create_in *arguments)
 {
     Morsel__MakeRequest request = MORSEL__MAKE_REQUEST__INIT;
-    Morsel__Credentials who = MORSEL__CREDENTIALS__INIT;
+    struct mount_user user = { in->uid, in->gid, (pid_t)in->pid };
+    struct mount_who who;
     int rv = MORSEL_ROFS;
 
-    who.uid = in->uid;
-    who.gid = in->gid;
     request.parent = in->nodeid;
     request.mode = (arguments->mode & ~(uint32_t)S_IFMT) | S_IFREG;
     request.umask = arguments->umask;
     request.open = true;
     request.orphan = true;
-    request.who = &who;
+    request.who = mount_who_of(op->mount, &who, &user,
+                               (arguments->mode & S_ISGID) != 0 ? INODE_NONE : (inode_id)in->nodeid,
+                               MAY_WRITE | MAY_EXECUTE);
     op->flags = arguments->flags;
     op->call.data = op;
     if (!op->mount->read_only) {

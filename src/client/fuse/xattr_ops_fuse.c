@@ -76,6 +76,7 @@ static void on_names(struct meta_call *call, int status, void *message)
 static void on_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
     Morsel__XattrGetRequest request = MORSEL__XATTR_GET_REQUEST__INIT;
+    struct mount_who who;
     struct xattr_op *op;
 
     if (ino == FUSE_ROOT_ID && strcmp(name, STATISTICS_XATTR) == 0) {
@@ -94,6 +95,7 @@ static void on_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t
     op->size = size;
     request.inode = ino;
     request.name = mount_bytes(name);
+    request.who = mount_who(op->base.mount, &who, req, ino, MAY_READ);
     (void)mount_op_ask(&op->base, MSG_XATTR_GET, &request.base, &morsel__xattr_reply__descriptor,
                        on_value);
 }
@@ -138,7 +140,7 @@ static void change(fuse_req_t req, fuse_ino_t ino, const char *name, const char 
                    int flags, bool remove)
 {
     Morsel__XattrSetRequest request = MORSEL__XATTR_SET_REQUEST__INIT;
-    Morsel__Credentials who;
+    struct mount_who who;
     struct xattr_set_op *op = mount_op_new(req, MOUNT_XATTR_SET, sizeof(*op));
 
     if (op == NULL) {
@@ -147,13 +149,12 @@ static void change(fuse_req_t req, fuse_ino_t ino, const char *name, const char 
     op->inode = ino;
     /* While it is under way nobody may say that there is none. */
     meta_cache_forget_attr(op->base.mount->client->cache, ino);
-    mount_credentials(req, &who);
     request.inode = ino;
     request.name = mount_bytes(name);
     request.value = (ProtobufCBinaryData){ size, (uint8_t *)(uintptr_t)value };
     request.flags = (uint32_t)flags;
     request.remove = remove;
-    request.who = &who;
+    request.who = mount_who(op->base.mount, &who, req, INODE_NONE, MAY_WRITE);
     (void)mount_op_change(&op->base, MSG_XATTR_SET, &request.base, &request.op, NULL, on_set);
 }
 
