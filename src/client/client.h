@@ -91,7 +91,8 @@ struct client
     struct client_squash squash;
     bool joined; /* It has answered that of this connection, and takes our word. */
     struct meta_cache *cache;
-    uint64_t term_until_ns; /* Leases are good, and the servers take our writes, until then. */
+    uint64_t term_until_ns;   /* Leases are good, and the servers take our writes, until then. */
+    uint64_t unsure_until_ns; /* A write whose end we do not know may land until then. */
     uint64_t clocks_due_ms;
     struct list recalls; /* struct recall_work */
     struct list untold; /* struct file: opened without asking, and the manager does not know yet. */
@@ -188,6 +189,10 @@ int meta_change_start(struct meta_call *call, struct client *client, enum messag
                       const ProtobufCMessageDescriptor *reply_type, meta_call_cb done);
 
 void meta_call_cancel(struct meta_call *call);
+
+/* A bounded call to a server has ended. Where nobody knows whether it was carried out, or still
+ * will be, no lease on what it wrote may go before its bound has passed. */
+void client_note_end(struct client *client, int status);
 
 /* Nobody is sure what we hold: nothing counts until we have said it anew. */
 void client_rejoin(struct client *client);

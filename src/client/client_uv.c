@@ -17,8 +17,7 @@ enum {
         3000, /* A second mount is let in when what the first one cached has run out. */
     SESSION_TIMEOUT_MS_MAX = 10000,
     MEMBERS_TIMEOUT_MS = 5000,
-    CLOCKS_MS =
-        20000, /* Between questions for the servers' clocks: they drift 20 ms in that time. */
+    CLOCKS_MS = 2000, /* Between questions for the servers' clocks: they may drift 200 ms then. */
     MEMBERS_REFRESH_MS = 500, /* At most this often. */
     LEAVE_MS = 1000,
     NO_SESSION_RETRIES_MAX = 3,
@@ -464,6 +463,14 @@ int meta_change_start(struct meta_call *call, struct client *client, enum messag
 void meta_call_cancel(struct meta_call *call)
 {
     rpc_call_cancel(&call->rpc);
+}
+
+void client_note_end(struct client *client, int status)
+{
+    if ((status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE || status == MORSEL_CANCELED) &&
+        client->unsure_until_ns < client->term_until_ns) {
+        client->unsure_until_ns = client->term_until_ns;
+    }
 }
 
 void client_rejoin(struct client *client)

@@ -24,6 +24,7 @@ struct recall_work
     uint64_t kernel_attr_until_ns, kernel_names_until_ns;
     struct file_flush flush;
     struct kernel_drop drop;
+    bool unsettled; /* Waits until nothing of ours can land any more. */
 };
 
 /* ---- The term ----------------------------------------------------------------------------- */
@@ -190,10 +191,31 @@ static void recall_drop(struct recall_work *work)
     kernel_drop(client, &work->drop);
 }
 
+/* Everything has come to its end, or may still land; then it cannot be given back yet. */
+static void recall_settle(struct recall_work *work)
+{
+    work->unsettled = work->had == LEASE_W && rpc_boot_ns() < work->client->unsure_until_ns;
+    if (!work->unsettled) {
+        recall_drop(work);
+    }
+}
+
+static void recall_settle_all(struct client *client)
+{
+    LIST_FOREACH_SAFE(node, &client->recalls)
+    {
+        struct recall_work *work = LIST_ENTRY(node, struct recall_work, node);
+
+        if (work->unsettled) {
+            recall_settle(work);
+        }
+    }
+}
+
 static void on_recall_flushed(struct file_flush *flush, int status)
 {
     (void)status; /* Whoever wrote hears of it. */
-    recall_drop(CONTAINER_OF(flush, struct recall_work, flush));
+    recall_settle(CONTAINER_OF(flush, struct recall_work, flush));
 }
 
 static struct recall_work *find_work(struct client *client, inode_id inode)
@@ -222,7 +244,7 @@ static void recall_start(struct recall_work *work)
         file_flush_start(&work->flush, file, NULL, false, on_recall_flushed) == 0) {
         return;
     }
-    recall_drop(work);
+    recall_settle(work);
 }
 
 static void recall_begin(struct client *client, const Morsel__Recall *recall)
@@ -364,6 +386,7 @@ void lease_learn(struct client *client, const ProtobufCMessageDescriptor *type, 
 
 struct held_lists
 {
+    struct client *client;
     Morsel__SessionRequest *request;
     size_t room;
 };
@@ -372,7 +395,12 @@ static void list_one(void *data, inode_id inode, enum lease_mode mode)
 {
     struct held_lists *lists = data;
     Morsel__SessionRequest *request = lists->request;
+    const struct recall_work *work = find_work(lists->client, inode);
 
+    /* What is on its way back is still ours until that is done. */
+    if (work != NULL && work->had > mode) {
+        mode = work->had;
+    }
     if (request->n_held_read + request->n_held_write >= lists->room) {
         return;
     }
@@ -386,7 +414,7 @@ static void list_one(void *data, inode_id inode, enum lease_mode mode)
 bool lease_session_fill(struct client *client, Morsel__SessionRequest *request)
 {
     struct meta_cache_counters counters;
-    struct held_lists lists = { .request = request };
+    struct held_lists lists = { .client = client, .request = request };
 
     meta_cache_count(client->cache, &counters);
     lists.room = counters.inodes + CLIENT_RECALLS_MAX;
@@ -400,8 +428,7 @@ bool lease_session_fill(struct client *client, Morsel__SessionRequest *request)
     if (byte_locks_count(client->locks) > 0) {
         list_one(&lists, INODE_LOCKS, LEASE_R);
     }
-    /* What is on its way back is still ours until that is done. */
-    LIST_FOREACH(node, &client->recalls)
+    LIST_FOREACH(node, &client->recalls) /* Those that the cache knows nothing of any more. */
     {
         const struct recall_work *work = LIST_ENTRY(node, struct recall_work, node);
 
@@ -541,6 +568,7 @@ void lease_tick(struct client *client)
 {
     uint64_t now_ms = uv_now(client->loop);
 
+    recall_settle_all(client);
     if (client->joined && !client_lease_valid(client)) {
         log_warning(
             client->options.log,
@@ -560,5 +588,13 @@ void lease_tick(struct client *client)
 void lease_close(struct client *client)
 {
     CHECK(list_empty(&client->untold));
+    LIST_FOREACH_SAFE(node, &client->recalls)
+    {
+        struct recall_work *work = LIST_ENTRY(node, struct recall_work, node);
+
+        CHECK(work->unsettled); /* The others were waited for. */
+        list_remove(&work->node);
+        free(work);
+    }
     meta_cache_free(client->cache);
 }

@@ -29,6 +29,7 @@ static void on_range(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct range_op *op = call->data;
 
+    client_note_end(op->file->client, status);
     if (status != 0) {
         log_error(op->file->client->options.log, "inode %lu: server at %s: %s",
                   (unsigned long)op->file->inode, rpc_peer_address(call->peer),

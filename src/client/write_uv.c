@@ -116,6 +116,7 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
     struct chunk *chunk = call->data;
     struct file *file = chunk->file;
 
+    client_note_end(file->client, status);
     if (status == MORSEL_TOO_LATE) {
         /* Our term was over. It goes out again when the manager has said that the file is still
          * ours; if it is not, file_lose() takes it. */

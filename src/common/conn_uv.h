@@ -74,6 +74,8 @@ struct conn
     uint64_t node_id;
     size_t budget_used;
     bool greeted;
+    bool held; /* Its HELLO, `held_id`, is answered later. */
+    uint64_t held_id;
 };
 
 /* A connection with one reference (the user's) and an initialised, unconnected handle. NULL: no

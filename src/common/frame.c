@@ -55,3 +55,16 @@ int frame_decode(const uint8_t bytes[FRAME_HEADER_BYTES], struct frame_header *h
     }
     return MORSEL_OK;
 }
+
+uint32_t frame_not_after(uint64_t until_ms, uint64_t server_ms, uint64_t noted_ms)
+{
+    uint64_t left_ms = until_ms > noted_ms ? until_ms - noted_ms : 0;
+    uint32_t bound = (uint32_t)(server_ms + left_ms - left_ms * FRAME_DRIFT_PERCENT / 100);
+
+    return bound != 0 ? bound : UINT32_MAX; /* 0 means none. */
+}
+
+bool frame_is_late(uint32_t not_after, uint64_t server_ms)
+{
+    return not_after != 0 && (int32_t)((uint32_t)server_ms - not_after) > 0;
+}

@@ -10,7 +10,10 @@
  *
  * Not after: a time on the server's clock (rpc_uv.h), in ms modulo 2^32, behind which the request
  * must not be carried out; 0: none. It stops what a client sent while it held a lease from landing
- * after that.
+ * after that. The client knows the server's clock from its answers, and errs on the early side: it
+ * was what it was when the answer left at the latest, and has since gone on by FRAME_DRIFT_PERCENT
+ * less than ours at least. (A lease with a bound on clock drift, as in Gray and Cheriton, SOSP
+ * 1989, carried to those who do not know of the lease.)
  *
  * All little-endian. Pure. The payload has no checksum here: data carries one per block (crc32c.h).
  */
@@ -20,7 +23,10 @@
 #include "common/limits.h"
 #include "common/types.h"
 
-enum { FRAME_VERSION = 1 };
+enum {
+    FRAME_VERSION = 1,
+    FRAME_DRIFT_PERCENT = 10 /* Of two clocks against each other; as LEASE_MARGIN_MS. */
+};
 
 enum frame_flags {
     FRAME_REPLY = 1 << 0,  /* Answers the request of the same id. */
@@ -48,5 +54,12 @@ void frame_encode(const struct frame_header *header, uint8_t bytes[FRAME_HEADER_
  * nothing behind it can be trusted. MORSEL_VERSION: the head is sound, of a version that we do not
  * speak. */
 int frame_decode(const uint8_t bytes[FRAME_HEADER_BYTES], struct frame_header *header);
+
+/* The `not_after` for a server whose clock was at `server_ms` when ours was at `noted_ms`, if what
+ * is sent must not be carried out after `until_ms` on ours. */
+uint32_t frame_not_after(uint64_t until_ms, uint64_t server_ms, uint64_t noted_ms);
+
+/* Is it over on the server, whose clock is at `server_ms`? */
+bool frame_is_late(uint32_t not_after, uint64_t server_ms);
 
 #endif

@@ -17,10 +17,10 @@
 #include <string.h>
 
 enum {
+    NS_PER_MS = 1000000,
     BACKOFF_MS_MIN = 20,
     BACKOFF_MS_MAX = 500,
-    CONNECT_MS = 3000, /* For name, connection and HELLO together */
-    CLOCK_DRIFT = 1000 /* One part in so many: ten times what a bad crystal does. */
+    CONNECT_MS = 3000 /* For name, connection and HELLO together */
 };
 
 enum peer_state {
@@ -239,15 +239,12 @@ void rpc_peer_note_clock(struct rpc_peer *peer, uint64_t boot_ms)
 /* The end of our term on the server's clock, at the earliest. */
 static uint32_t not_after(const struct rpc_peer *peer)
 {
-    uint64_t until_ns = peer->rpc->term_until_ns == NULL ? 0 : *peer->rpc->term_until_ns;
-    uint64_t left_ms, bound;
+    const uint64_t *until_ns = peer->rpc->term_until_ns;
 
-    if (peer->rpc->term_until_ns == NULL || peer->clock_ms == 0) {
-        return 0;
-    }
-    left_ms = until_ns > peer->clock_at_ns ? (until_ns - peer->clock_at_ns) / 1000000 : 0;
-    bound = peer->clock_ms + left_ms - left_ms / CLOCK_DRIFT;
-    return (uint32_t)bound != 0 ? (uint32_t)bound : UINT32_MAX; /* 0 means none. */
+    return until_ns == NULL || peer->clock_ms == 0
+               ? 0
+               : frame_not_after(*until_ns / NS_PER_MS, peer->clock_ms,
+                                 (peer->clock_at_ns + NS_PER_MS - 1) / NS_PER_MS);
 }
 
 static void send_call(struct rpc_peer *peer, struct rpc_call_state *s)

@@ -26,6 +26,7 @@ struct rpc_server
     struct rpc *rpc;
     struct list node; /* In rpc->servers. */
     struct list conns;
+    struct list bounded; /* Requests with a not_after that have not been answered. */
     struct rpc_server_hooks hooks;
     char address[ADDRESS_TEXT_MAX];
     bool closing;
@@ -44,10 +45,14 @@ static void server_unpin(struct rpc_server *server)
 
 /* ---- Requests ---- */
 
+static void release_held(struct rpc_server *server);
+
 static void request_free(struct rpc_request *request)
 {
     struct conn *conn = request->conn;
+    bool bounded = request->not_after != 0;
 
+    list_remove(&request->node);
     conn->budget_used -= request->budget_bytes;
     if (conn->paused && conn->budget_used <= CONN_BUDGET_BYTES / 2 &&
         conn->out_bytes <= CONN_SEND_QUEUE_BYTES_MAX / 2) {
@@ -55,6 +60,9 @@ static void request_free(struct rpc_request *request)
     }
     payload_drop(request->payload);
     free(request);
+    if (bounded) {
+        release_held(conn->data);
+    }
     conn_drop(conn);
 }
 
@@ -65,9 +73,7 @@ static struct rpc_type_statistics *statistics_of(const struct conn *conn, unsign
 
 bool rpc_request_is_late(const struct rpc_request *request)
 {
-    uint32_t now = (uint32_t)(rpc_boot_ns() / 1000000);
-
-    return request->not_after != 0 && (int32_t)(now - request->not_after) > 0;
+    return frame_is_late(request->not_after, rpc_boot_ns() / 1000000);
 }
 
 void rpc_request_worked(struct rpc_request *request, uint64_t begun_ns, uint64_t ended_ns)
@@ -269,6 +275,45 @@ static void end_older_connections(struct rpc_server *server, struct conn *conn)
     }
 }
 
+/* Is a bounded request of an older connection of the same peer still at work? What the peer sends
+ * again over this one must not be overtaken by it. */
+static bool must_wait(const struct rpc_server *server, const struct conn *conn)
+{
+    LIST_FOREACH(node, &server->bounded)
+    {
+        const struct rpc_request *request = LIST_ENTRY(node, struct rpc_request, node);
+
+        if (request->conn != conn && request->role == conn->role &&
+            request->node_id == conn->node_id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void greet(struct rpc_server *server, struct conn *conn, uint64_t hello_id)
+{
+    end_older_connections(server, conn);
+    conn->held = must_wait(server, conn);
+    conn->held_id = hello_id;
+    if (!conn->held) {
+        answer_hello(server->rpc, conn, hello_id);
+    }
+}
+
+/* A bounded request has come to its end. */
+static void release_held(struct rpc_server *server)
+{
+    LIST_FOREACH_SAFE(node, &server->conns)
+    {
+        struct conn *conn = LIST_ENTRY(node, struct conn, node);
+
+        if (conn->held && !conn->closing && !server->closing) {
+            greet(server, conn, conn->held_id);
+        }
+    }
+}
+
 static void take_hello(struct rpc_server *server, struct conn *conn,
                        const struct frame_header *header, const uint8_t *body)
 {
@@ -295,8 +340,7 @@ static void take_hello(struct rpc_server *server, struct conn *conn,
                "this server belongs to another cluster");
         return;
     }
-    end_older_connections(server, conn);
-    answer_hello(server->rpc, conn, header->request_id);
+    greet(server, conn, header->request_id);
 }
 
 static struct rpc_request *request_new(struct rpc_server *server, struct conn *conn,
@@ -321,6 +365,10 @@ static struct rpc_request *request_new(struct rpc_server *server, struct conn *c
     request->deadline_ms =
         header->deadline_ms == 0 ? UINT64_MAX : uv_now(server->rpc->loop) + header->deadline_ms;
     request->not_after = header->not_after;
+    list_init(&request->node);
+    if (request->not_after != 0) {
+        list_push_back(&server->bounded, &request->node);
+    }
     request->role = conn->role;
     request->node_id = conn->node_id;
     request->oneway = (header->flags & FRAME_ONEWAY) != 0;
@@ -341,6 +389,10 @@ static void on_frame(struct conn *conn, const struct frame_header *header, const
 
     if ((header->flags & FRAME_REPLY) != 0) {
         conn_close(conn, "client sent an answer");
+        return;
+    }
+    if (conn->held) {
+        conn_close(conn, "client did not wait for the answer to HELLO");
         return;
     }
     if (!conn->greeted) {
@@ -539,6 +591,7 @@ int rpc_listen(struct rpc *rpc, const char *address, const struct rpc_server_hoo
     server->handle.data = server;
     list_init(&server->node);
     list_init(&server->conns);
+    list_init(&server->bounded);
     list_push_back(&rpc->servers, &server->node);
     rpc->handles++;
     choose_port(server, &socket_address);

@@ -12,13 +12,14 @@
  * Callback law: a start function that returns non-zero never calls back; one that returns 0 calls
  * back exactly once, never before it returns.
  *
+ * Anew. A peer that has connected anew gets no answer before the bounded requests of its older
+ * connections have come to their end: what it sends again must not be overtaken by what it sent
+ * before.
+ *
  * Not after. A call that is `bounded` is not carried out by a server after the end of the caller's
  * term (rpc_set_term()), however long it lay in a queue or a broken network: it says so in the
- * server's own time, which it knows from HELLO and rpc_peer_note_clock(). The server refuses it
- * with MORSEL_TOO_LATE then. It errs on the early side: the clock was what it was when the answer
- * left the server at the latest, and has since gone on by CLOCK_DRIFT less than ours at least. Both
- * clocks go on while the machine sleeps. (A lease with a bound on clock drift, as in Gray and
- * Cheriton, SOSP 1989, carried to those who do not know of the lease.)
+ * server's own time (frame.h), which it knows from HELLO and rpc_peer_note_clock(). The server
+ * refuses it with MORSEL_TOO_LATE then. Both clocks go on while the machine sleeps.
  *
  * Backpressure. A server connection whose unanswered requests hold more than CONN_BUDGET_BYTES, or
  * whose peer does not take its answers, is not read until that has changed.
@@ -27,6 +28,7 @@
 #define MORSEL_COMMON_RPC_UV_H
 
 #include "common/errmsg.h"
+#include "common/list.h"
 #include "common/messages.h"
 #include "common/payload.h"
 #include "common/types.h"
@@ -193,6 +195,7 @@ struct rpc_request
     bool oneway;             /* rpc_reply() is still due, and sends nothing. */
     void *data;              /* The handler's. */
     struct conn *conn;       /* The module's own. */
+    struct list node;        /* Of those with a not_after, until they are answered. */
     uint64_t request_id;
     uint64_t arrived_ns;
     uint64_t begun_ns; /* 0: when it arrived. See rpc_request_worked(). */

@@ -3,8 +3,9 @@
  * killed and loses power.
  *
  * The clients behave as src/client/lease_uv.c. The checkers: an answer from a client's copy is what
- * the manager has, or what this client holds back; and the manager serves nobody while another
- * client relies on a lease that this would break. */
+ * the manager has, or what this client holds back; the manager serves nobody while another client
+ * relies on a lease that this would break; and nothing that was written to the storage server under
+ * a lease lands there after somebody else has been served (leases_store.c). */
 #include "tests/sim/leases.h"
 
 #include "common/check.h"
@@ -18,6 +19,7 @@ enum {
     RECONNECT_MS = 50,
     BACKOFF_MS_MAX = 800,
     THINK_MS_MAX = 400,
+    SETTLE_MS = 20,
     SLOW_MS_MAX = 2000,     /* A recall is answered so late, at times. */
     QUIET_MS = 4 * LEASE_MS /* A holder that is fenced, and its term; and once more. */
 };
@@ -31,7 +33,7 @@ const char *name_of(struct sim *s, client_id client)
 {
     const struct world *w = world_of(s);
 
-    for (uint32_t node = 1; node <= w->client_count; node++) {
+    for (uint32_t node = CLIENT_FIRST; node < CLIENT_FIRST + w->client_count; node++) {
         if (w->clients[node].id == client) {
             return s->nodes[node].name;
         }
@@ -54,13 +56,39 @@ void check_served(struct sim *s, client_id client, uint32_t reg, enum lease_acce
 {
     struct world *w = world_of(s);
 
-    for (uint32_t node = 1; node <= w->client_count; node++) {
+    for (uint32_t node = CLIENT_FIRST; node < CLIENT_FIRST + w->client_count; node++) {
         if (w->clients[node].id != client &&
             relies(s, node, reg, access == ACCESS_READ ? LEASE_W : LEASE_R)) {
             (void)sim_fail(s, "register %u is %s while %s relies on its lease", reg,
                            access == ACCESS_READ ? "read" : "changed", s->nodes[node].name);
         }
     }
+}
+
+uint64_t others_served(const struct world *w, client_id client, uint32_t reg)
+{
+    for (uint32_t i = 0; i < w->lives_count; i++) {
+        if (w->lives[i].client == client) {
+            return w->served[reg] - w->lives[i].served[reg];
+        }
+    }
+    return w->served[reg];
+}
+
+void note_served(struct world *w, client_id client, uint32_t reg)
+{
+    uint32_t i = 0;
+
+    while (i < w->lives_count && w->lives[i].client != client) {
+        i++;
+    }
+    if (i == w->lives_count) {
+        CHECK(i < LIVES_MAX);
+        w->lives_count++;
+        w->lives[i].client = client;
+    }
+    w->lives[i].served[reg]++;
+    w->served[reg]++;
 }
 
 /* A write of its own that has happened, but was not answered yet: before or after, both are right.
@@ -114,7 +142,10 @@ static void send_join(struct sim *s, uint32_t node)
     c->join.word = WORD_JOIN;
     c->join.call = ++c->calls;
     for (uint32_t reg = 0; reg < REGISTERS; reg++) {
-        c->join.held[reg] = c->copies[reg].dirty ? LEASE_W : c->copies[reg].mode;
+        c->join.held[reg] =
+            c->copies[reg].dirty || (c->copies[reg].wrote && !store_is_settled(s, node, reg))
+                ? LEASE_W
+                : c->copies[reg].mode;
     }
     c->joining = true;
     c->join_sent_ms = sim_clock_ms(s, node);
@@ -177,9 +208,14 @@ static void run_return(struct sim *s, uint32_t node, uint64_t reg)
     if (copy->recall == 0 || world_of(s)->clients[node].conn == 0) {
         return; /* Settled by a new JOIN, or will be. */
     }
+    if (!store_is_settled(s, node, (uint32_t)reg)) {
+        sim_after(s, node, SETTLE_MS, run_return, reg);
+        return;
+    }
     send_report(s, node, (uint32_t)reg);
     m.mode = copy->mode;
     copy->recall = 0;
+    copy->wrote = false;
     send_message(s, node, &m);
 }
 
@@ -205,9 +241,10 @@ static void evict(struct sim *s, uint32_t node, uint32_t reg)
     struct copy *copy = &world_of(s)->clients[node].copies[reg];
     struct lease_message m = { .word = WORD_RETURN, .reg = reg, .mode = LEASE_NONE };
 
-    if (copy->mode != LEASE_NONE && copy->recall == 0) {
+    if (copy->mode != LEASE_NONE && copy->recall == 0 && store_is_settled(s, node, reg)) {
         send_report(s, node, reg);
         copy->mode = LEASE_NONE;
+        copy->wrote = false;
         send_message(s, node, &m);
     }
 }
@@ -225,6 +262,7 @@ static bool use_copy(struct sim *s, uint32_t node, uint32_t reg, bool write)
         copy->value = ++w->last_value;
         copy->dirty = true;
         w->held_back++;
+        store_write_begin(s, node, reg);
     } else {
         check_copy(s, node, reg);
         w->cached_reads++;
@@ -283,6 +321,7 @@ static void client_start(struct sim *s, uint32_t node)
     memset(c, 0, sizeof(*c));
     c->id = prng_next(&s->prng) | 1;
     run_connect(s, node, 0);
+    store_client_start(s, node);
     sim_after(s, node, 0, run_think, 0);
     sim_after(s, node, LEASE_RENEW_MS / 2, run_renew, 0);
 }
@@ -292,6 +331,9 @@ static void client_down(struct sim *s, uint32_t node, uint32_t conn)
     struct client *c = &world_of(s)->clients[node];
     uint64_t most_ms = prng_below(&s->prng, 3) > 0 ? RECONNECT_MS : BACKOFF_MS_MAX;
 
+    if (c->store.conn == conn) {
+        store_client_down(s, node);
+    }
     if (c->conn == conn) {
         c->conn = 0;
         c->joining = false;
@@ -323,6 +365,7 @@ static void learn(struct sim *s, uint32_t node, const struct lease_message *m)
      * old. */
     if (copy->recall == 0) {
         copy->mode = m->mode;
+        copy->wrote |= m->mode == LEASE_W;
     }
     if (!copy->dirty && !copy->reporting) {
         copy->value = m->value;
@@ -340,6 +383,7 @@ static void take_joined(struct sim *s, uint32_t node, const struct lease_message
     for (uint32_t reg = 0; reg < REGISTERS; reg++) {
         if (m->lost[reg]) {
             memset(&c->copies[reg], 0, sizeof(c->copies[reg]));
+            store_lose(s, node, reg);
         }
     }
 }
@@ -374,10 +418,14 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
     struct client *c = &world_of(s)->clients[node];
     struct lease_message m;
 
-    memcpy(&m, message->data, sizeof(m));
+    if (message->conn == c->store.conn) {
+        store_client_receive(s, node, message);
+        return;
+    }
     if (message->conn != c->conn) {
         return;
     }
+    memcpy(&m, message->data, sizeof(m));
     if (m.word == WORD_RECALL) {
         take_recall(s, node, &m);
         return;
@@ -409,21 +457,35 @@ static const struct sim_actor client_actor = { client_start, NULL, client_receiv
 
 static void scenario_open(struct sim *s)
 {
-    static const char *const names[] = { "", "anna", "ben", "cleo", "dan" };
+    static const char *const names[] = { "anna", "ben", "cleo", "dan" };
     struct world *w = calloc(1, sizeof(*w));
 
     CHECK(w != NULL);
     s->world = w;
     w->client_count = s->scripted ? 2 : 2 + (uint32_t)prng_below(&s->prng, CLIENTS_MAX - 1);
+    w->give_up_ms = prng_below(&s->prng, 2) == 0 ? 1500 : 30000;
+    if (sim_canary(s, "hears_old_connections")) { /* What is on its way for long. */
+        s->options.delay_ms_max = 1000;
+        s->options.break_permille += 50;
+    }
+    if (sim_canary(s, "greets_at_once") || sim_canary(s, "keeps_lost_writes")) {
+        s->options.break_permille += 60; /* Writes are sent again and again. */
+        w->give_up_ms = 30000;
+    }
+    if (sim_canary(s, "no_margin")) {
+        s->options.partition_permille += 20;
+    }
     if (sim_canary(s, "counts_from_reply")) { /* Answers that take longer than the margin: make them
                                                  likely. */
         s->options.delay_ms_max = 3 * LEASE_MARGIN_MS;
         s->options.partition_permille += 20;
     }
     (void)sim_node_add(s, "meta", &leases_manager, true);
+    (void)sim_node_add(s, "store", &leases_store, true);
     db_init(&w->db, s, MANAGER);
     sim_start(s, MANAGER);
-    for (uint32_t i = 1; i <= w->client_count; i++) {
+    sim_start(s, STORE);
+    for (uint32_t i = 0; i < w->client_count; i++) {
         uint32_t node = sim_node_add(s, names[i], &client_actor, true);
 
         if (sim_canary(s, "no_margin")) {
@@ -459,7 +521,7 @@ static bool scenario_finish(struct sim *s)
     if (!sim_run_until(s, s->now_ms + QUIET_MS)) {
         return false;
     }
-    for (uint32_t node = 1; node <= w->client_count; node++) {
+    for (uint32_t node = CLIENT_FIRST; node < CLIENT_FIRST + w->client_count; node++) {
         for (uint32_t i = 0; i < CALLS_MAX; i++) {
             if (w->clients[node].pending[i].active) {
                 return sim_fail(s, "%s waits in vain although all is well again",
@@ -476,8 +538,17 @@ static bool scenario_finish(struct sim *s)
     return true;
 }
 
-static const char *const canaries[] = { "grant_during_recall", "counts_from_reply", "no_grace",
-                                        "persist_late",        "no_margin",         NULL };
+static const char *const canaries[] = { "grant_during_recall",
+                                        "counts_from_reply",
+                                        "no_grace",
+                                        "persist_late",
+                                        "no_margin",
+                                        "greets_at_once",
+                                        "never_too_late",
+                                        "hears_old_connections",
+                                        "returns_unsure",
+                                        "keeps_lost_writes",
+                                        NULL };
 
 static const struct sim_scenario scenario = { .name = "leases",
                                               .faults_ms = 16000,

@@ -7,11 +7,16 @@
 
 enum {
     MANAGER = 0,
+    STORE = 1, /* The storage server. */
+    CLIENT_FIRST = 2,
     CLIENTS_MAX = 4,
     REGISTERS = 5,
     CALLS_MAX = 3,
     PARKED_MAX = 64,
-    CONNS_MAX = 1 << 12
+    CONNS_MAX = 1 << 12,
+    STORE_WRITES_MAX = 4,
+    STORE_JOBS_MAX = 16,
+    LIVES_MAX = 1024 /* Clients that were ever served, the dead included. */
 };
 
 enum word {
@@ -40,6 +45,38 @@ struct lease_message
     int status;
 };
 
+enum store_word { STORE_CLOCK, STORE_WRITE, STORE_DONE };
+
+struct store_message
+{
+    enum store_word word;
+    client_id client;
+    uint64_t call;
+    uint32_t reg;
+    uint32_t not_after;
+    uint64_t served;   /* For the checker: how often others had been served when it was sent. */
+    uint64_t clock_ms; /* Of the server. */
+    int status;
+};
+
+struct store_job
+{
+    bool active;
+    uint64_t number;
+    uint32_t conn;
+    struct store_message message;
+};
+
+/* A write to the storage server that has not come to its end. */
+struct store_write
+{
+    bool active;
+    uint64_t call;
+    uint32_t reg;
+    uint64_t sent_ms; /* On the client's clock. */
+    uint64_t served;  /* others_served() then. */
+};
+
 /* A call that waits for its answer; sent again on each new connection. */
 struct call
 {
@@ -62,6 +99,7 @@ struct client
     struct copy
     {
         enum lease_mode mode;
+        bool wrote; /* Had W, and has not given it back in full. */
         bool known;
         uint64_t value;
         bool dirty;      /* Held back: nobody else has the value. */
@@ -69,14 +107,23 @@ struct client
         uint64_t recall; /* To be answered; what may be kept is in `keep`. */
         enum lease_mode keep;
     } copies[REGISTERS];
+    struct store_side
+    {
+        uint32_t conn;
+        bool greeted;
+        uint64_t clock_ms, noted_ms; /* The server's clock, when ours was so. */
+        uint64_t asked_ms, calls;
+        uint64_t unsure_until_ms; /* A write that was given up may land until then. */
+        struct store_write writes[STORE_WRITES_MAX];
+    } store;
 };
 
 struct world
 {
     struct db db;
     uint32_t client_count;
-    struct client clients[CLIENTS_MAX + 1]; /* By node. */
-    uint64_t values[REGISTERS];             /* What the manager has. */
+    struct client clients[CLIENT_FIRST + CLIENTS_MAX]; /* By node. */
+    uint64_t values[REGISTERS];                        /* What the manager has. */
     uint64_t last_value;
 
     struct lease_table *leases;
@@ -90,14 +137,43 @@ struct world
         struct lease_message message;
     } parked[PARKED_MAX];
 
-    bool quiet;                       /* Clients begin nothing new. */
-    uint64_t cached_reads, held_back; /* The history was worth its time. */
+    struct store_job store_jobs[STORE_JOBS_MAX];
+    uint64_t store_jobs_begun;
+    uint64_t give_up_ms;               /* Nobody knows then what becomes of a write. */
+    client_id store_client[CONNS_MAX]; /* Of the connection; 0: has not spoken yet. */
+    bool store_greeted[CONNS_MAX];
+    uint64_t served[REGISTERS]; /* How often anybody was served. */
+    uint32_t lives_count;
+    struct life
+    {
+        client_id client;
+        uint64_t served[REGISTERS];
+    } lives[LIVES_MAX];
+
+    bool quiet;                                         /* Clients begin nothing new. */
+    uint64_t cached_reads, held_back, stored, too_late; /* The history was worth its time. */
 };
 
 struct world *world_of(struct sim *s);
 const char *name_of(struct sim *s, client_id client);
 
-extern const struct sim_actor leases_manager;
+extern const struct sim_actor leases_manager, leases_store;
+
+/* How often the manager has served others than the client; note that it has served somebody. */
+uint64_t others_served(const struct world *w, client_id client, uint32_t reg);
+void note_served(struct world *w, client_id client, uint32_t reg);
+
+/* leases_store.c: a client writes a register that it holds under W. */
+void store_write_begin(struct sim *s, uint32_t node, uint32_t reg);
+
+/* Can nothing that the client has sent land any more? */
+bool store_is_settled(struct sim *s, uint32_t node, uint32_t reg);
+
+/* The lease is lost: what has not been sent yet never will be. */
+void store_lose(struct sim *s, uint32_t node, uint32_t reg);
+void store_client_start(struct sim *s, uint32_t node);
+void store_client_down(struct sim *s, uint32_t node);
+void store_client_receive(struct sim *s, uint32_t node, const struct sim_message *message);
 
 /* The manager reads (or changes) a register for `client`: nobody else may rely on it. In leases.c.
  */

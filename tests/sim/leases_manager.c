@@ -215,6 +215,7 @@ static void dispatch(struct sim *s, uint32_t conn, const struct lease_message *m
         return;
     }
     check_served(s, m->client, m->reg, access);
+    note_served(w, m->client, m->reg);
     if (m->word == WORD_WRITE) {
         w->values[m->reg] = m->value;
         r.mode = told(s, m);

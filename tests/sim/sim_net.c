@@ -209,7 +209,9 @@ void sim_net_deliver(struct sim *s, struct sim_item *item)
         }
         if (!item->is_message) {
             c->open[end] = false;
-            node->actor->down(s, item->node, item->message.conn);
+            if (node->actor->down != NULL) {
+                node->actor->down(s, item->node, item->message.conn);
+            }
             return;
         }
     }

@@ -160,6 +160,28 @@ static void another_magic_is_refused(void **state)
     }
 }
 
+/* Whatever the two clocks show, and however far they drift apart within the bound, the server's has
+ * passed the bound when our term is over. */
+static void bounds_are_never_behind_the_term(void **state)
+{
+    struct prng prng;
+
+    (void)state;
+    prng_seed(&prng, 5);
+    for (int i = 0; i < 100000; i++) {
+        uint64_t ours = prng_below(&prng, 1ULL << 40), server = prng_below(&prng, 1ULL << 40);
+        uint64_t left = prng_below(&prng, 30000);
+        uint32_t bound = frame_not_after(ours + left, server, ours);
+
+        /* At the end of the term the server's clock has gone on by left - 10 % or more. */
+        assert_true(frame_is_late(bound, server + left - left / 10 + 2));
+        assert_false(frame_is_late(bound, server));
+    }
+    assert_false(frame_is_late(0, 12345));
+    assert_true(frame_is_late(frame_not_after(100, 5000, 200), 5001)); /* Over before it began. */
+    assert_int_equal(frame_not_after(100, 1ULL << 32, 200), UINT32_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +192,7 @@ int main(void)
         cmocka_unit_test(another_version_is_told_apart_from_noise),
         cmocka_unit_test(unknown_flags_and_positive_statuses_are_refused),
         cmocka_unit_test(another_magic_is_refused),
+        cmocka_unit_test(bounds_are_never_behind_the_term),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

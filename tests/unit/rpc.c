@@ -34,6 +34,7 @@ struct fixture
     char text[64];
     unsigned gone;
     unsigned pushed, ended_before_push;
+    uv_timer_t waiting;
     bool push; /* The server pushes a message behind each answer. */
 };
 
@@ -167,6 +168,20 @@ static void run_until(struct fixture *f, const unsigned *counter, unsigned value
             fail_msg("the loop has nothing left to wait for");
         }
     }
+}
+
+static void on_waited(uv_timer_t *timer)
+{
+    ++*(unsigned *)timer->data;
+    uv_close((uv_handle_t *)timer, NULL);
+}
+
+/* `*done` becomes 1 after so many milliseconds. */
+static void wait_start(struct fixture *f, uint64_t ms, unsigned *done)
+{
+    f->waiting.data = done;
+    assert_int_equal(uv_timer_init(&f->loop, &f->waiting), 0);
+    assert_int_equal(uv_timer_start(&f->waiting, on_waited, ms, 0), 0);
 }
 
 static void answers_come_back(void **state)
@@ -357,6 +372,37 @@ static void an_older_connection_ends_first(void **state)
     assert_int_equal(f->gone, 1);
 }
 
+/* What a client sends again over a new connection is not overtaken by what it had sent over the old
+ * one: the new one is not greeted before the server has come to the end of that. */
+static void what_was_sent_before_ends_first(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call old = { .bounded = true }, again = { .bounded = true };
+    uint64_t until_ns = rpc_boot_ns() + 60000000000U;
+    struct rpc_peer *peer;
+    unsigned waited = 0;
+
+    rpc_set_term(f->client_rpc, &until_ns);
+    f->hold = true;
+    call_start(f, &old, 1, NULL, 5000);
+    run_until(f, &f->handled, 1);
+    f->hold = false;
+    assert_int_equal(rpc_peer_new(f->client_rpc, rpc_server_address(f->server), &peer, NULL), 0);
+    f->peer = peer;
+    call_start(f, &again, 1, NULL, 5000);
+    run_until(f, &f->gone, 1); /* The old connection is closed, its request goes on. */
+    wait_start(f, 100, &waited);
+    run_until(f, &waited, 1);
+    assert_int_equal(f->handled, 1);
+    assert_false(rpc_peer_connected(peer));
+    rpc_reply(f->held[0], NULL, NULL);
+    f->held_count = 0;
+    run_until(f, &f->handled, 2);
+    run_until(f, &f->ended, 1);
+    rpc_call_cancel(&old);
+    run_until(f, &f->ended, 2);
+}
+
 static void on_done_ask_again(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     on_done(call, status, reply);
@@ -505,14 +551,23 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(answers_come_back),          TEST(pushes_keep_the_order_of_replies),
-        TEST(payloads_survive_the_way),   TEST(failures_carry_words),
-        TEST(silence_times_out),          TEST(cancelled_calls_end_once),
-        TEST(calls_outlive_the_server),   TEST(nobody_there_is_unreachable),
-        TEST(strangers_are_refused),      TEST(an_older_connection_ends_first),
-        TEST(the_wrong_server_is_nobody), TEST(a_refused_call_can_be_repeated),
-        TEST(noise_is_hung_up_on),        TEST(bodies_are_checked),
-        TEST(first_word_is_hello),        TEST(port_in_use_is_said),
+        TEST(answers_come_back),
+        TEST(pushes_keep_the_order_of_replies),
+        TEST(payloads_survive_the_way),
+        TEST(failures_carry_words),
+        TEST(silence_times_out),
+        TEST(cancelled_calls_end_once),
+        TEST(calls_outlive_the_server),
+        TEST(nobody_there_is_unreachable),
+        TEST(strangers_are_refused),
+        TEST(an_older_connection_ends_first),
+        TEST(what_was_sent_before_ends_first),
+        TEST(the_wrong_server_is_nobody),
+        TEST(a_refused_call_can_be_repeated),
+        TEST(noise_is_hung_up_on),
+        TEST(bodies_are_checked),
+        TEST(first_word_is_hello),
+        TEST(port_in_use_is_said),
     };
 
     return cmocka_run_group_tests_name("rpc", tests, NULL, NULL);
