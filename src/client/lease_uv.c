@@ -442,7 +442,7 @@ bool lease_session_fill(struct client *client, Morsel__SessionRequest *request)
 static void lose(struct client *client, inode_id inode)
 {
     meta_cache_drop(client->cache, inode, LEASE_NONE);
-    kernel_drop_quietly(client, inode, false);
+    kernel_drop_quietly(client, inode, true);
 }
 
 /* What was held back under a lease that is gone must not be written any more: others may have

@@ -19,6 +19,33 @@ note "the mounts agree at once"
 "$bin/coherence" --storm 8 "$a" "$b" || fail "a storm on two mounts"
 note "a storm on two mounts ends well"
 
+# What the kernel was told ends a moment later than we count, for it counts from when whoever asked runs again: a change elsewhere is seen at that
+# moment too. (4.5 s is what is left of a term right behind an answer.)
+python3 - "$a" "$b" <<'PY'
+import os, sys, time
+a, b = sys.argv[1:]
+COUNT = 400
+for i in range(COUNT):
+    os.mkdir(f"{a}/late{i}")
+    open(f"{a}/late{i}/name", "w").close()
+time.sleep(1.2)  # Right behind changes nothing is granted.
+asked = []
+for i in range(COUNT):
+    os.stat(f"{b}/late{i}/name")
+    asked.append(time.monotonic())
+    time.sleep(0.003)
+for i in range(COUNT):
+    while time.monotonic() < asked[i] + 4.5 + (i % 12 - 2) / 1000:
+        pass
+    if i % 2:
+        os.truncate(f"{a}/late{i}/name", 1 + i)
+        assert os.stat(f"{b}/late{i}/name").st_size == 1 + i, "an old size"
+    os.unlink(f"{a}/late{i}/name")
+    assert not os.path.exists(f"{b}/late{i}/name"), "a name that is gone"
+    os.rmdir(f"{b}/late{i}")
+PY
+note "at the end of the kernel's time-outs"
+
 # A holder that is stopped is waited out; when it goes on it sees what happened meanwhile.
 echo before >"$a/held"
 [ "$(cat "$a/held")" = before ] && [ "$(stat -c %s "$a/held")" = 7 ]

@@ -61,6 +61,7 @@ struct fuzz
     unsigned long step;
     bool verbose;
     int roots[2]; /* Of the two mounts; -1: there is only the first. */
+    int via;      /* Which of them it is now. */
 };
 
 static void trace(struct fuzz *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -70,7 +71,7 @@ static _Noreturn void fail(struct fuzz *f, int file, const char *format, ...)
 static void trace(struct fuzz *f, const char *format, ...)
 {
     char *line = f->trace[f->step % TRACE_LINES];
-    int used = snprintf(line, TRACE_LINE_BYTES, "%lu: ", f->step);
+    int used = snprintf(line, TRACE_LINE_BYTES, "%lu, mount %d: ", f->step, f->via + 1);
     va_list args;
 
     va_start(args, format);
@@ -84,22 +85,23 @@ static void trace(struct fuzz *f, const char *format, ...)
 static _Noreturn void fail(struct fuzz *f, int file, const char *format, ...)
 {
     unsigned long first = f->step >= TRACE_LINES ? f->step - TRACE_LINES + 1 : 0;
-    char mark[16];
+    char mark[16], what[TRACE_LINE_BYTES], name[TRACE_LINE_BYTES];
     va_list args;
 
+    va_start(args, format);
+    (void)vsnprintf(what, sizeof(what), format, args);
+    va_end(args);
     (void)snprintf(mark, sizeof(mark), "file %d", file);
+    (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(what, " :"), what);
     for (unsigned long i = first; i <= f->step; i++) {
         const char *line = f->trace[i % TRACE_LINES];
 
-        if (f->step - i < 20 || (file >= 0 && strstr(line, mark) != NULL)) {
+        if (line[0] != '\0' && (f->step - i < 20 || (file >= 0 && strstr(line, mark) != NULL) ||
+                                strstr(line, name) != NULL)) {
             puts(line);
         }
     }
-    fputs("DIFFERENCE: ", stdout);
-    va_start(args, format);
-    (void)vprintf(format, args);
-    va_end(args);
-    puts("");
+    printf("DIFFERENCE: %s\n", what);
     (void)fflush(stdout);
     _exit(1);
 }
@@ -617,7 +619,8 @@ static void change_mount(struct fuzz *f)
     if (dice < 20) {
         (void)usleep((useconds_t)draw(f, dice == 0 ? 1500000 : 20000));
     }
-    must(f, -1, fchdir(f->roots[draw(f, 2)]) == 0, "fchdir");
+    f->via = (int)draw(f, 2);
+    must(f, -1, fchdir(f->roots[f->via]) == 0, "fchdir");
 }
 
 static void step(struct fuzz *f)

@@ -31,6 +31,7 @@ struct dir_op
     bool plus;
     size_t size;
     uint64_t offset; /* Entries that the kernel has. */
+    bool fresh;      /* The page has just come. */
 };
 
 static struct dir *dir_of(const struct fuse_file_info *fi)
@@ -110,9 +111,28 @@ struct filling
     size_t size, used;
 };
 
+/* What a page says is true when it comes; of an older one only what is known under leases is: names
+ * may have gone since, here or elsewhere. NULL: the kernel is to ask for the name. */
+static const Morsel__Attr *attr_now(const struct dir_op *op, const char *name,
+                                    const Morsel__DirectoryEntry *from)
+{
+    struct client *client = op->base.mount->client;
+    inode_id inode;
+
+    if (op->fresh || from->attr == NULL) {
+        return from->attr;
+    }
+    return client_lease_valid(client) &&
+                   meta_cache_find(client->cache, op->dir->inode, name, &inode) ==
+                       META_CACHE_FOUND &&
+                   inode == from->inode
+               ? meta_cache_attr(client->cache, inode)
+               : NULL;
+}
+
 /* Add one entry; false when it does not fit any more. */
-static bool add_entry(struct dir_op *op, struct filling *f, const char *name, Morsel__Attr *attr,
-                      const Morsel__DirectoryEntry *from, uint64_t next)
+static bool add_entry(struct dir_op *op, struct filling *f, const char *name,
+                      const Morsel__Attr *attr, const Morsel__DirectoryEntry *from, uint64_t next)
 {
     struct fuse_entry_param entry = { .ino = 0 };
     char *at = f->buffer + f->used;
@@ -156,7 +176,7 @@ static bool add_name(struct dir_op *op, struct filling *f, const Morsel__Directo
     }
     memcpy(name, from->name.data, from->name.len);
     name[from->name.len] = '\0';
-    return add_entry(op, f, name, from->attr, from, place + 1);
+    return add_entry(op, f, name, attr_now(op, name, from), from, place + 1);
 }
 
 static void reply_entries(struct dir_op *op)
@@ -249,6 +269,7 @@ static void on_page(struct meta_call *call, int status, void *message)
     if (dir->page->n_entries == 0) {
         dir->page->end = true; /* Whatever the manager says, there is nothing to go on behind. */
     }
+    op->fresh = true;
     if (dir->page_first == 2) {
         dir->listing = meta_cache_listing(op->base.mount->client->cache, dir->inode);
     }

@@ -158,9 +158,13 @@ static double lease_seconds(struct mount *m)
     return (double)client_lease_left_ms(m->client) / 1000.0;
 }
 
+/* Until when the kernel may use what it is told now: it counts from when whoever asked runs again,
+ * which may be late on a busy machine. A recall behind that time does not bother it. */
 static uint64_t until_ns(double seconds)
 {
-    return rpc_boot_ns() + (uint64_t)(seconds * 1e9);
+    static const uint64_t late_ns = 20000000000U;
+
+    return rpc_boot_ns() + (uint64_t)(seconds * 1e9) + late_ns;
 }
 
 double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr)
