@@ -195,6 +195,14 @@ static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *r
     }
 }
 
+/* From exclusive to shared, of what is held already: it cannot fail, and others may have been let
+ * in when the answer comes. So what is named in a SESSION meanwhile is the shared lock. */
+static bool is_downgrade(const struct lock_call *call)
+{
+    return call->how != LOCK_TEST && call->lock.type == LOCK_SHARED &&
+           call->lock.kind == LOCK_RANGE && byte_locks_covers(call->client->locks, &call->lock);
+}
+
 int lock_start(struct lock_call *call, struct client *client, struct handle *handle,
                const struct byte_lock *lock, enum lock_how how,
                void (*done)(struct lock_call *call, int status, enum lock_answer answer,
@@ -228,6 +236,8 @@ int lock_start(struct lock_call *call, struct client *client, struct handle *han
         list_push_back(&client->lock_calls, &call->node);
         if (how != LOCK_TEST && lock->type == LOCK_NONE) {
             note_freed(client, &call->lock);
+        } else if (is_downgrade(call)) {
+            (void)byte_locks_set(client->locks, &call->lock);
         }
     }
     return rv;
@@ -315,19 +325,22 @@ static void lose_one(void *data, const struct byte_lock *lock)
 
 void lock_session_answered(struct client *client, const Morsel__SessionReply *reply)
 {
-    if (!reply->locks_lost || byte_locks_count(client->locks) == 0) {
+    if (!reply->locks_lost) {
         return;
     }
-    log_error(
-        client->options.log,
-        "%u locks were lost while manager %s did not hear us: the next write or close of these "
-        "files says EIO",
-        byte_locks_count(client->locks), rpc_peer_address(client->manager));
-    byte_locks_each(client->locks, lose_one, client);
-    byte_locks_drop_client(client->locks, client->id);
+    if (byte_locks_count(client->locks) > 0) {
+        log_error(
+            client->options.log,
+            "%u locks were lost while manager %s did not hear us: the next write or close of these "
+            "files says EIO",
+            byte_locks_count(client->locks), rpc_peer_address(client->manager));
+        byte_locks_each(client->locks, lose_one, client);
+        byte_locks_drop_client(client->locks, client->id);
+    }
     while (client->lock_users != NULL) {
         forget_user(client, client->lock_users);
     }
+    client_rejoin(client); /* It keeps them for us until we have said that we know. */
 }
 
 int lock_client_open(struct client *client)

@@ -238,6 +238,31 @@ void byte_locks_each(const struct byte_locks *t, byte_locks_visit visit, void *d
     }
 }
 
+struct coverage
+{
+    const struct byte_lock *lock;
+    uint64_t bytes;
+};
+
+static void cover_one(void *data, const struct byte_lock *held)
+{
+    struct coverage *c = data;
+    uint64_t start = held->start > c->lock->start ? held->start : c->lock->start;
+    uint64_t end = held->end < c->lock->end ? held->end : c->lock->end;
+
+    if (lock_owner_equal(&held->owner, &c->lock->owner) && start <= end) {
+        c->bytes += end - start + 1;
+    }
+}
+
+bool byte_locks_covers(const struct byte_locks *t, const struct byte_lock *lock)
+{
+    struct coverage c = { lock, 0 };
+
+    byte_locks_each_of(t, lock->inode, lock->kind, cover_one, &c);
+    return c.bytes == lock->end - lock->start + 1; /* Ranges of one owner do not overlap. */
+}
+
 uint32_t byte_locks_count(const struct byte_locks *t)
 {
     return t->count;

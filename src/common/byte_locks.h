@@ -46,11 +46,11 @@ struct lock_owner
 struct byte_lock
 {
     inode_id inode;
-    enum lock_kind kind;
     struct lock_owner owner;
-    enum lock_type type;
     uint64_t start, end; /* Both included. */
-    int32_t pid;         /* For F_GETLK. */
+    enum lock_kind kind;
+    enum lock_type type;
+    int32_t pid; /* For F_GETLK. */
 };
 
 bool lock_owner_equal(const struct lock_owner *a, const struct lock_owner *b);
@@ -84,6 +84,9 @@ uint32_t byte_locks_held_by(const struct byte_locks *t, const struct lock_owner 
 /* Has the owner a lock on the inode? */
 bool byte_locks_has(const struct byte_locks *t, inode_id inode, enum lock_kind kind,
                     const struct lock_owner *owner);
+
+/* Has the owner all of these bytes, whatever the type? */
+bool byte_locks_covers(const struct byte_locks *t, const struct byte_lock *lock);
 
 /* All ranges, or those of one inode and kind. `visit` must not change the table. */
 typedef void (*byte_locks_visit)(void *data, const struct byte_lock *lock);

@@ -463,6 +463,13 @@ void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
     }
 }
 
+bool lease_is_fenced(const struct lease_table *t, client_id client)
+{
+    const struct holder *holder = lease_find_holder(t, client);
+
+    return holder != NULL && holder->fenced;
+}
+
 bool lease_join_is_late(const struct lease_table *t, client_id client, uint64_t number)
 {
     const struct holder *holder = lease_find_holder(t, client);

@@ -172,6 +172,9 @@ enum lease_mode lease_grant(struct lease_table *t, uint64_t now_ms, client_id cl
 void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
                  struct lease_actions *out);
 
+/* Is the client waited out, because it did not give back what it was asked for? */
+bool lease_is_fenced(const struct lease_table *t, client_id client);
+
 /* Has the client sent a newer JOIN than this one? */
 bool lease_join_is_late(const struct lease_table *t, client_id client, uint64_t number);
 

@@ -394,6 +394,7 @@ void leases_tick(struct meta *meta, uint64_t now_ms)
     struct lease_event event = { .now_ms = now_ms, .type = LEASE_TICK };
 
     lease_event(meta, &event);
+    locks_tick(meta);
 }
 
 void leases_refuse_waiting(struct meta *meta, int status)

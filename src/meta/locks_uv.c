@@ -14,7 +14,7 @@ struct locking_request
 {
     struct list node; /* In meta->locking. */
     struct rpc_request *request;
-    uint64_t ticket;
+    uint64_t ticket; /* 0: for the end of the client's term. */
     uint64_t number; /* The client's. */
 };
 
@@ -175,10 +175,16 @@ static void on_durable(struct sync_waiter *waiter, int status)
     }
 }
 
-static void wait_durable(struct meta *meta, struct rpc_request *request)
+static void wait_durable(struct meta *meta, struct rpc_request *request, uint64_t number)
 {
     uintptr_t tries = (uintptr_t)request->data;
-    struct durable_request *d = tries < DURABLE_TRIES_MAX ? calloc(1, sizeof(*d)) : NULL;
+    struct durable_request *d;
+
+    if (lease_is_fenced(meta->leases, request->node_id)) {
+        park(meta, request, 0, number); /* It may have locks again when its old term is over. */
+        return;
+    }
+    d = tries < DURABLE_TRIES_MAX ? calloc(1, sizeof(*d)) : NULL;
 
     if (d == NULL) {
         answer(request, LOCK_NO_ROOM);
@@ -212,7 +218,7 @@ void handle_lock(struct meta *meta, struct rpc_request *request)
     } else if (m->how == LOCK_TEST) {
         test_lock(meta, request, &lock);
     } else if (lock.type != LOCK_NONE && !leases_grant_locks(meta, request)) {
-        wait_durable(meta, request);
+        wait_durable(meta, request, m->number);
     } else {
         set_lock(meta, request, &lock, m);
     }
@@ -231,7 +237,7 @@ void handle_lock_cancel(struct meta *meta, struct rpc_request *request)
         struct locking_request *w = LIST_ENTRY(node, struct locking_request, node);
 
         if (w->request->node_id == request->node_id && w->number == m->number &&
-            lock_table_cancel(meta->locks, w->ticket)) {
+            (w->ticket == 0 || lock_table_cancel(meta->locks, w->ticket))) {
             answer(take(w), LOCK_GIVEN_UP);
         }
     }
@@ -266,8 +272,9 @@ bool locks_join(struct meta *meta, client_id client, const Morsel__SessionReques
     }
     end_waiting(meta, client);
     if (!good || lock_table_restate(meta->locks, client, locks, m->n_locks) > 0) {
+        /* All or nothing. Until it hears so it relies on them: they are free when it says that it
+         * has none, or with its term. */
         good = false;
-        lock_table_drop_client(meta->locks, client); /* All or nothing: it is told so. */
         log_warning(meta->log, "client %016" PRIx64 " has lost its locks", client);
     }
     free(locks);
@@ -279,6 +286,18 @@ void locks_gone(struct meta *meta, client_id client)
 {
     end_waiting(meta, client);
     answer_granted(meta);
+}
+
+void locks_tick(struct meta *meta)
+{
+    LIST_FOREACH_SAFE(node, &meta->locking)
+    {
+        struct locking_request *w = LIST_ENTRY(node, struct locking_request, node);
+
+        if (w->ticket == 0 && !lease_is_fenced(meta->leases, w->request->node_id)) {
+            meta_dispatch(meta, take(w));
+        }
+    }
 }
 
 void locks_over(struct meta *meta, client_id client)

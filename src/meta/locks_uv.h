@@ -11,6 +11,9 @@ bool locks_join(struct meta *meta, client_id client, const Morsel__SessionReques
 /* The client's connection ended: what waits here will be asked again. */
 void locks_gone(struct meta *meta, client_id client);
 
+/* The term of a client may be over: who waited for that goes on. */
+void locks_tick(struct meta *meta);
+
 /* Its term is over, or it has left: so are its locks. */
 void locks_over(struct meta *meta, client_id client);
 

@@ -114,6 +114,21 @@ static void meet_rename(int from, int to, int i)
     expect_there(to, "new", false);
 }
 
+/* What the kernel knows of a name goes along when the name goes to another directory. */
+static void meet_move(int from, int to, int i)
+{
+    char name[32], moved[32];
+
+    (void)snprintf(name, sizeof(name), "mover%d", i % 3);
+    (void)snprintf(moved, sizeof(moved), "dir/mover%d", i % 3);
+    put(from, name, "x");
+    expect_there(from, name, true);
+    must(rename(at(from, name), at(from, moved)) == 0, "rename");
+    expect_there(to, name, false);
+    must(unlink(at(to, moved)) == 0, "unlink");
+    expect_there(from, moved, false);
+}
+
 static void meet_append(int from, int to, int i)
 {
     int fd = open(at(from, "growing"), O_WRONLY | O_CREAT | O_APPEND, 0644);
@@ -219,6 +234,7 @@ static void meetings(void)
     meet("name", meet_name);
     meet("bytes", meet_bytes);
     meet("rename", meet_rename);
+    meet("move", meet_move);
     meet("append", meet_append);
     meet("truncate", meet_truncate);
     meet("directory", meet_directory);

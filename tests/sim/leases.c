@@ -134,7 +134,7 @@ static void send_message(struct sim *s, uint32_t node, struct lease_message *m)
 }
 
 /* What is on its way back is still ours until that is done: a value that is held back above all. */
-static void send_join(struct sim *s, uint32_t node)
+void send_join(struct sim *s, uint32_t node)
 {
     struct client *c = &world_of(s)->clients[node];
 
@@ -147,6 +147,7 @@ static void send_join(struct sim *s, uint32_t node)
                 ? LEASE_W
                 : c->copies[reg].mode;
     }
+    locks_fill_join(s, node, &c->join);
     c->joining = true;
     c->join_sent_ms = sim_clock_ms(s, node);
     send_message(s, node, &c->join);
@@ -168,6 +169,7 @@ static void run_connect(struct sim *s, uint32_t node, uint64_t number)
             send_message(s, node, &c->pending[i].message);
         }
     }
+    locks_client_up(s, node);
 }
 
 static void send_report(struct sim *s, uint32_t node, uint32_t reg)
@@ -318,8 +320,10 @@ static void client_start(struct sim *s, uint32_t node)
 {
     struct client *c = &world_of(s)->clients[node];
 
+    byte_locks_free(c->locks);
     memset(c, 0, sizeof(*c));
     c->id = prng_next(&s->prng) | 1;
+    locks_client_start(s, node);
     run_connect(s, node, 0);
     store_client_start(s, node);
     sim_after(s, node, 0, run_think, 0);
@@ -386,9 +390,10 @@ static void take_joined(struct sim *s, uint32_t node, const struct lease_message
             store_lose(s, node, reg);
         }
     }
+    locks_client_joined(s, node, m);
 }
 
-static void take_no_session(struct sim *s, uint32_t node)
+void take_no_session(struct sim *s, uint32_t node)
 {
     struct client *c = &world_of(s)->clients[node];
 
@@ -434,6 +439,9 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
         take_joined(s, node, &m);
         return;
     }
+    if (locks_client_answered(s, node, &m)) {
+        return;
+    }
     for (uint32_t i = 0; i < CALLS_MAX; i++) {
         if (c->pending[i].active && c->pending[i].message.call == m.call) {
             take_answer(s, node, &c->pending[i], &m);
@@ -472,7 +480,7 @@ static void scenario_open(struct sim *s)
         s->options.break_permille += 60; /* Writes are sent again and again. */
         w->give_up_ms = 30000;
     }
-    if (sim_canary(s, "no_margin")) {
+    if (sim_canary(s, "no_margin") || sim_canary(s, "believes_overtaken")) {
         s->options.partition_permille += 20;
     }
     if (sim_canary(s, "counts_from_reply")) { /* Answers that take longer than the margin: make them
@@ -502,7 +510,11 @@ static void scenario_close(struct sim *s)
 {
     struct world *w = world_of(s);
 
+    for (uint32_t node = CLIENT_FIRST; node < CLIENT_FIRST + w->client_count; node++) {
+        byte_locks_free(w->clients[node].locks);
+    }
     lease_table_free(w->leases);
+    lock_table_free(w->lock_table);
     db_free(&w->db);
     free(w);
 }
@@ -535,20 +547,15 @@ static bool scenario_finish(struct sim *s)
     if (lease_in_grace(w->leases) || w->parked_count > 0) {
         return sim_fail(s, "the manager makes wait although all is well again");
     }
-    return true;
+    return locks_finish(s);
 }
 
-static const char *const canaries[] = { "grant_during_recall",
-                                        "counts_from_reply",
-                                        "no_grace",
-                                        "persist_late",
-                                        "no_margin",
-                                        "greets_at_once",
-                                        "never_too_late",
-                                        "hears_old_connections",
-                                        "returns_unsure",
-                                        "keeps_lost_writes",
-                                        NULL };
+static const char *const canaries[] = {
+    "grant_during_recall", "counts_from_reply",    "no_grace",           "persist_late",
+    "no_margin",           "greets_at_once",       "never_too_late",     "hears_old_connections",
+    "returns_unsure",      "keeps_lost_locks",     "believes_overtaken", "frees_when_gone",
+    "frees_before_told",   "locks_before_durable", "keeps_lost_writes",  NULL
+};
 
 static const struct sim_scenario scenario = { .name = "leases",
                                               .faults_ms = 16000,

@@ -3,6 +3,7 @@
 #define MORSEL_TESTS_SIM_LEASES_H
 
 #include "meta/lease.h"
+#include "meta/lock_table.h"
 #include "tests/sim/db.h"
 
 enum {
@@ -11,6 +12,9 @@ enum {
     CLIENT_FIRST = 2,
     CLIENTS_MAX = 4,
     REGISTERS = 5,
+    REG_LOCKS = REGISTERS, /* Stands for INODE_LOCKS. */
+    OWNERS = 3,
+    LOCKS_NAMED_MAX = 10, /* In a JOIN. */
     CALLS_MAX = 3,
     PARKED_MAX = 64,
     CONNS_MAX = 1 << 12,
@@ -27,6 +31,8 @@ enum word {
     WORD_OPEN,   /* W is wanted. */
     WORD_REPORT, /* What was held back under W. */
     WORD_RETURN,
+    WORD_LOCK,
+    WORD_CANCEL,
     WORD_RECALL, /* Pushed. */
     WORD_REPLY
 };
@@ -42,8 +48,20 @@ struct lease_message
     enum lease_mode mode;            /* RECALL: to keep; RETURN: kept; REPLY: held. */
     enum lease_mode held[REGISTERS]; /* JOIN */
     bool lost[REGISTERS];            /* The reply to JOIN. */
+    bool locks_lost;
+    struct byte_lock lock; /* LOCK */
+    bool wait;
+    enum lock_answer verdict;
+    uint32_t named_count; /* JOIN */
+    struct named_lock
+    {
+        uint32_t inode;
+        uint16_t owner, type;
+        uint64_t start, end;
+    } named[LOCKS_NAMED_MAX];
     int status;
 };
+static_assert(sizeof(struct lease_message) <= SIM_MESSAGE_BYTES_MAX, "it must fit");
 
 enum store_word { STORE_CLOCK, STORE_WRITE, STORE_DONE };
 
@@ -107,6 +125,14 @@ struct client
         uint64_t recall; /* To be answered; what may be kept is in `keep`. */
         enum lease_mode keep;
     } copies[REGISTERS];
+    struct byte_locks *locks; /* That its processes hold. */
+    struct lock_call
+    {
+        bool active;
+        uint64_t number;
+        struct byte_lock lock;
+        bool wait, canceled;
+    } lock_calls[OWNERS];
     struct store_side
     {
         uint32_t conn;
@@ -136,6 +162,11 @@ struct world
         uint32_t conn;
         struct lease_message message;
     } parked[PARKED_MAX];
+    struct lock_table *lock_table;
+    uint32_t locking_count, undurable_count;
+    struct parked locking[PARKED_MAX];   /* They wait for a lock ... */
+    struct parked undurable[PARKED_MAX]; /* ... or for the disk. */
+    uint64_t tickets;
 
     struct store_job store_jobs[STORE_JOBS_MAX];
     uint64_t store_jobs_begun;
@@ -150,12 +181,41 @@ struct world
         uint64_t served[REGISTERS];
     } lives[LIVES_MAX];
 
-    bool quiet;                                         /* Clients begin nothing new. */
-    uint64_t cached_reads, held_back, stored, too_late; /* The history was worth its time. */
+    bool quiet; /* Clients begin nothing new. */
+    uint64_t cached_reads, held_back, stored, too_late,
+        locked; /* The history was worth its time. */
 };
 
 struct world *world_of(struct sim *s);
 const char *name_of(struct sim *s, client_id client);
+
+/* leases.c: say what we hold. */
+void send_join(struct sim *s, uint32_t node);
+
+/* The manager does not know us any more. */
+void take_no_session(struct sim *s, uint32_t node);
+
+/* leases_manager.c, for leases_locks.c. */
+void leases_dispatch(struct sim *s, uint32_t conn, const struct lease_message *m);
+void leases_admit(struct sim *s, client_id client);
+
+/* leases_locks.c: a client's side ... */
+void locks_client_start(struct sim *s, uint32_t node);
+void locks_client_up(struct sim *s, uint32_t node); /* JOIN was sent over a new connection. */
+void locks_fill_join(struct sim *s, uint32_t node, struct lease_message *m);
+void locks_client_joined(struct sim *s, uint32_t node, const struct lease_message *m);
+
+/* False: it is not the answer to a lock, or one that is to be looked at otherwise too. */
+bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_message *m);
+
+/* ... and the manager's. */
+void locks_serve(struct sim *s, uint32_t conn, const struct lease_message *m);
+void locks_cancel(struct sim *s, const struct lease_message *m);
+void locks_tick(struct sim *s);
+bool locks_join(struct sim *s, const struct lease_message *m); /* False: all are lost. */
+void locks_gone(struct sim *s, client_id client);
+void locks_over(struct sim *s, client_id client);
+bool locks_finish(struct sim *s);
 
 extern const struct sim_actor leases_manager, leases_store;
 

@@ -8,13 +8,12 @@
 
 #include <string.h>
 
-static void dispatch(struct sim *s, uint32_t conn, const struct lease_message *m);
 static void feed(struct sim *s, struct lease_event event);
 static void client_gone(struct sim *s, client_id client);
 
 static inode_id inode_of(uint32_t reg)
 {
-    return 100 + reg;
+    return reg == REG_LOCKS ? INODE_LOCKS : 100 + reg;
 }
 
 static void reply(struct sim *s, uint32_t conn, const struct lease_message *m,
@@ -88,7 +87,7 @@ static void try_again(struct sim *s, uint64_t ticket)
             struct parked p = w->parked[i];
 
             w->parked[i] = w->parked[--w->parked_count];
-            dispatch(s, p.conn, &p.message);
+            leases_dispatch(s, p.conn, &p.message);
             return;
         }
     }
@@ -120,8 +119,10 @@ static void perform(struct sim *s, const struct lease_action *action)
     case LEASE_GRACE_OVER:
         sim_trace(s, MANAGER, "grace is over");
         break;
-    case LEASE_LOST:
     case LEASE_LOCKS_OVER:
+        locks_over(s, action->client);
+        break;
+    case LEASE_LOST:
         break;
     }
 }
@@ -132,6 +133,7 @@ static void run_tick(struct sim *s, uint32_t node, uint64_t number)
     if (number == world_of(s)->timer_ms) {
         world_of(s)->timer_ms = UINT64_MAX;
         feed(s, (struct lease_event){ .type = LEASE_TICK });
+        locks_tick(s);
     }
 }
 
@@ -159,6 +161,15 @@ static void feed(struct sim *s, struct lease_event event)
     lease_actions_init(&actions);
     event.now_ms = sim_clock_ms(s, MANAGER);
     lease_step(world_of(s)->leases, &event, &actions);
+    perform_all(s, &actions);
+}
+
+void leases_admit(struct sim *s, client_id client)
+{
+    struct lease_actions actions;
+
+    lease_actions_init(&actions);
+    lease_admit(world_of(s)->leases, sim_clock_ms(s, MANAGER), client, &actions);
     perform_all(s, &actions);
 }
 
@@ -205,13 +216,18 @@ static enum lease_mode granted(struct sim *s, const struct lease_message *m, enu
     return told(s, m);
 }
 
-static void dispatch(struct sim *s, uint32_t conn, const struct lease_message *m)
+void leases_dispatch(struct sim *s, uint32_t conn, const struct lease_message *m)
 {
     struct world *w = world_of(s);
-    enum lease_access access = m->word == WORD_READ ? ACCESS_READ : ACCESS_CHANGE;
+    enum lease_access access =
+        m->word == WORD_READ || m->word == WORD_LOCK ? ACCESS_READ : ACCESS_CHANGE;
     struct lease_message r = { .status = 0 };
 
     if (!touch(s, conn, m, access)) {
+        return;
+    }
+    if (m->word == WORD_LOCK) {
+        locks_serve(s, conn, m);
         return;
     }
     check_served(s, m->client, m->reg, access);
@@ -243,10 +259,11 @@ static void take_report(struct sim *s, uint32_t conn, const struct lease_message
 
 static void take_join(struct sim *s, uint32_t conn, const struct lease_message *m)
 {
-    struct lease_held held[REGISTERS];
+    struct lease_held held[REGISTERS + 1];
     struct lease_event event = { .type = LEASE_JOIN, .caches = true, .held = held };
     struct lease_message r = { .status = 0 };
     struct lease_actions actions;
+    bool late;
 
     event.client = m->client;
     event.number = m->call;
@@ -256,13 +273,18 @@ static void take_join(struct sim *s, uint32_t conn, const struct lease_message *
             held[event.held_count++] = (struct lease_held){ inode_of(reg), m->held[reg] };
         }
     }
+    if (m->named_count > 0) {
+        held[event.held_count++] = (struct lease_held){ INODE_LOCKS, LEASE_R };
+    }
+    late = lease_join_is_late(world_of(s)->leases, m->client, m->call);
     lease_actions_init(&actions);
     lease_step(world_of(s)->leases, &event, &actions);
     for (size_t i = 0; i < actions.count; i++) {
-        if (actions.items[i].type == LEASE_LOST) {
+        if (actions.items[i].type == LEASE_LOST && actions.items[i].inode != INODE_LOCKS) {
             r.lost[actions.items[i].inode - 100] = true;
         }
     }
+    r.locks_lost = !late && !locks_join(s, m);
     reply(s, conn, m, r); /* Before recalls that follow from it. */
     perform_all(s, &actions);
 }
@@ -279,17 +301,18 @@ static void client_gone(struct sim *s, client_id client)
             i++;
         }
     }
+    locks_gone(s, client);
     feed(s, (struct lease_event){ .type = LEASE_GONE, .client = client });
 }
 
-/* A client that connects anew has given up its older connections: they end before the new one is
- * listened to. */
+/* A client that connects anew has given up its other connections: they end before the new one is
+ * listened to. (Which of them is the newer one a server cannot know; the client tries again.) */
 static void supersede(struct sim *s, client_id client, uint32_t conn)
 {
     struct world *w = world_of(s);
 
-    for (uint32_t i = 1; i < conn; i++) {
-        if (w->conn_client[i] == client && s->conns[i - 1].open[1]) {
+    for (uint32_t i = 1; i <= s->conn_count && i < CONNS_MAX; i++) {
+        if (i != conn && w->conn_client[i] == client && s->conns[i - 1].open[1]) {
             sim_hang_up(s, MANAGER, i);
             client_gone(s, client);
         }
@@ -316,6 +339,8 @@ static void manager_receive(struct sim *s, uint32_t node, const struct sim_messa
     heard = lease_heard(w->leases, m.client, sim_clock_ms(s, node));
     if (!heard) {
         reply(s, conn, &m, (struct lease_message){ .status = MORSEL_NO_SESSION });
+    } else if (m.word == WORD_CANCEL) {
+        locks_cancel(s, &m);
     } else if (m.word == WORD_RENEW) {
         reply(s, conn, &m, (struct lease_message){ .recall = m.recall });
     } else if (m.word == WORD_REPORT) {
@@ -327,7 +352,7 @@ static void manager_receive(struct sim *s, uint32_t node, const struct sim_messa
                                       .inode = inode_of(m.reg),
                                       .keeps = m.mode });
     } else {
-        dispatch(s, conn, &m);
+        leases_dispatch(s, conn, &m);
     }
 }
 
@@ -362,7 +387,9 @@ static void manager_start(struct sim *s, uint32_t node)
     w->leases = lease_table_new(&options);
     CHECK(w->leases != NULL);
     w->timer_ms = UINT64_MAX;
-    w->parked_count = 0;
+    w->parked_count = w->locking_count = w->undurable_count = 0;
+    w->lock_table = lock_table_new();
+    CHECK(w->lock_table != NULL);
     sim_trace(s, node, "start, %u holders are expected", count);
     feed(s, (struct lease_event){ .type = LEASE_TICK });
 }
@@ -374,6 +401,8 @@ static void manager_stop(struct sim *s, uint32_t node, bool machine)
     (void)node;
     lease_table_free(w->leases);
     w->leases = NULL;
+    lock_table_free(w->lock_table);
+    w->lock_table = NULL;
     db_stop(&w->db, machine);
 }
 

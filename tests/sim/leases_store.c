@@ -99,13 +99,14 @@ static void begin_job(struct sim *s, uint32_t conn, const struct store_message *
     answer(s, conn, m, MORSEL_OVERLOAD);
 }
 
-/* A client that connects anew has given up its older connections. */
+/* A client that connects anew has given up its other connections. */
 static void supersede(struct sim *s, client_id client, uint32_t conn)
 {
     const struct world *w = world_of(s);
 
-    for (uint32_t i = 1; i < conn && !sim_canary(s, "hears_old_connections"); i++) {
-        if (w->store_client[i] == client && s->conns[i - 1].open[1]) {
+    for (uint32_t i = 1; i <= s->conn_count && i < CONNS_MAX; i++) {
+        if (i != conn && w->store_client[i] == client && s->conns[i - 1].open[1] &&
+            !sim_canary(s, "hears_old_connections")) {
             sim_hang_up(s, STORE, i);
         }
     }

@@ -19,6 +19,11 @@ static int notify_names(struct fuse_session *session)
     return written < 0 ? -errno : 0;
 }
 
+void mount_drop_names(struct mount *m)
+{
+    (void)notify_names(m->session);
+}
+
 bool mount_probe_drops_names(struct fuse_session *session)
 {
     return notify_names(session) == 0;

@@ -201,6 +201,11 @@ void mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, d
     file->kernel_mtime = st->st_mtim;
 }
 
+void mount_note_names(struct mount *m, inode_id directory)
+{
+    meta_cache_kernel_names(m->client->cache, directory, until_ns(lease_seconds(m)));
+}
+
 void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
                  struct fuse_entry_param *entry)
 {
@@ -219,7 +224,7 @@ void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
     entry->attr_timeout = mount_attr_seconds(m, &now);
     if (m->drops_names && parent != INODE_NONE && client_lease(m->client, parent) != LEASE_NONE) {
         entry->entry_timeout = lease_seconds(m);
-        meta_cache_kernel_names(m->client->cache, parent, until_ns(entry->entry_timeout));
+        mount_note_names(m, parent);
     }
 }
 

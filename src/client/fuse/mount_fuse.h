@@ -202,6 +202,13 @@ void mount_prefetch(struct mount *m, inode_id directory);
 /* invalidate_fuse.c: what the kernel is to drop (client->kernel). */
 void mount_kernel_drop(void *mount, struct kernel_drop *drop);
 
+/* Drop all names, at once. Takes no lock: allowed on the loop, and while the kernel waits for us.
+ */
+void mount_drop_names(struct mount *m);
+
+/* The kernel may hold names in the directory, as long as our lease on it lasts. */
+void mount_note_names(struct mount *m, inode_id directory);
+
 /* Can this kernel drop all names at once? Linux 6.16 and later. */
 bool mount_probe_drops_names(struct fuse_session *session);
 

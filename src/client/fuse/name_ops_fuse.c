@@ -268,6 +268,20 @@ struct rename_op
     char new_name[NAME_BYTES_MAX + 1];
 };
 
+/* The kernel takes what it knows of a name along to another directory, as long as it was good in
+ * the old one. */
+static void note_moved(struct mount *m, inode_id directory)
+{
+    if (!m->drops_names) {
+        return; /* It knows names for no time at all. */
+    }
+    if (client_lease(m->client, directory) != LEASE_NONE) {
+        mount_note_names(m, directory);
+    } else {
+        mount_drop_names(m); /* Nobody would tell us when the name goes. */
+    }
+}
+
 static void on_renamed(struct meta_call *call, int status, void *message)
 {
     struct rename_op *op = CONTAINER_OF((struct mount_op *)call->data, struct rename_op, old.base);
@@ -288,6 +302,12 @@ static void on_renamed(struct meta_call *call, int status, void *message)
                status == MORSEL_CANCELED) {
         meta_cache_forget_name(cache, op->old.parent, op->old.name);
         meta_cache_forget_name(cache, op->new_parent, op->new_name);
+    }
+    if (status == 0 && op->new_parent != op->old.parent) {
+        note_moved(op->old.base.mount, op->new_parent);
+        if (op->exchange) {
+            note_moved(op->old.base.mount, op->old.parent);
+        }
     }
     mount_op_fail(&op->old.base, status);
 }

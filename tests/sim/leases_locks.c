@@ -1,0 +1,477 @@
+/* Locks in the leases scenario: src/meta/lock_table.c and src/common/byte_locks.c, with hosts that
+ * do what src/meta/locks_uv.c and src/client/lock_uv.c do.
+ *
+ * The checker: no two clients hold locks that exclude each other. A client holds what it was
+ * granted until it frees it, or until its term is over (its writes are refused from then on). */
+#include "common/check.h"
+#include "common/status.h"
+#include "tests/sim/leases.h"
+
+#include <string.h>
+
+enum { LOCK_THINK_MS_MAX = 300, FILES = 2, BYTES = 8, FIRST_FILE = 500 };
+
+/* ---- The checker ---- */
+
+static bool relies_on_locks(struct sim *s, uint32_t node)
+{
+    return s->nodes[node].up && sim_clock_ms(s, node) < world_of(s)->clients[node].term_until_ms;
+}
+
+struct comparison
+{
+    struct sim *s;
+    uint32_t node, other;
+};
+
+/* It is about to be a shared one, and perhaps is already. */
+static bool is_being_shared(const struct client *c, const struct byte_lock *lock)
+{
+    for (uint32_t owner = 0; owner < OWNERS; owner++) {
+        const struct byte_lock *wanted = &c->lock_calls[owner].lock;
+
+        if (c->lock_calls[owner].active && wanted->type == LOCK_SHARED &&
+            lock_owner_equal(&wanted->owner, &lock->owner) && wanted->inode == lock->inode &&
+            wanted->start <= lock->end && lock->start <= wanted->end) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void compare_one(void *data, const struct byte_lock *lock)
+{
+    const struct comparison *c = data;
+    const struct world *w = world_of(c->s);
+    const struct byte_lock *conflict = byte_locks_conflict(w->clients[c->other].locks, lock);
+
+    if (conflict != NULL && !is_being_shared(&w->clients[c->node], lock) &&
+        !is_being_shared(&w->clients[c->other], conflict)) {
+        (void)sim_fail(c->s, "%s and %s have locked bytes %llu and %llu of file %llu",
+                       c->s->nodes[c->node].name, c->s->nodes[c->other].name,
+                       (unsigned long long)lock->start, (unsigned long long)conflict->start,
+                       (unsigned long long)lock->inode);
+    }
+}
+
+static void check_locks(struct sim *s, uint32_t node)
+{
+    struct world *w = world_of(s);
+
+    for (uint32_t other = CLIENT_FIRST; other < CLIENT_FIRST + w->client_count; other++) {
+        struct comparison comparison = { s, node, other };
+
+        if (other != node && w->clients[other].locks != NULL && relies_on_locks(s, node) &&
+            relies_on_locks(s, other)) {
+            byte_locks_each(w->clients[node].locks, compare_one, &comparison);
+        }
+    }
+}
+
+/* ---- A client ---- */
+
+static void send_lock(struct sim *s, uint32_t node, struct lock_call *call)
+{
+    struct client *c = &world_of(s)->clients[node];
+    struct lease_message m = { .word = WORD_LOCK, .client = c->id, .call = call->number };
+
+    m.reg = REG_LOCKS;
+    m.lock = call->lock;
+    m.wait = call->wait;
+    if (c->conn != 0) {
+        sim_send(s, node, c->conn, &m, sizeof(m));
+    }
+}
+
+static void begin(struct sim *s, uint32_t node, uint32_t owner, struct byte_lock lock, bool wait)
+{
+    struct client *c = &world_of(s)->clients[node];
+    struct lock_call *call = &c->lock_calls[owner];
+
+    lock.owner = (struct lock_owner){ c->id, owner + 1 };
+    *call = (struct lock_call){ .active = true, .number = ++c->calls, .lock = lock, .wait = wait };
+    sim_trace(s, node, "%s (%llu) %llu to %llu of file %llu, type %d",
+              lock.type == LOCK_NONE ? "frees"
+              : wait                 ? "waits for"
+                                     : "tries",
+              (unsigned long long)call->number, (unsigned long long)lock.start,
+              (unsigned long long)lock.end, (unsigned long long)lock.inode, (int)lock.type);
+    if (lock.type == LOCK_NONE ||
+        (lock.type == LOCK_SHARED && byte_locks_covers(c->locks, &lock))) {
+        bool set = byte_locks_set(c->locks, &lock);
+
+        CHECK(set);
+    }
+    send_lock(s, node, call);
+}
+
+static void begin_random(struct sim *s, uint32_t node, uint32_t owner)
+{
+    const struct client *c = &world_of(s)->clients[node];
+    uint64_t dice = prng_below(&s->prng, 100);
+    struct byte_lock lock = { .inode = FIRST_FILE + prng_below(&s->prng, FILES),
+                              .kind = LOCK_RANGE };
+
+    lock.start = prng_below(&s->prng, BYTES);
+    lock.end = lock.start + prng_below(&s->prng, BYTES - lock.start);
+    lock.type = dice < 45 ? LOCK_NONE : dice < 65 ? LOCK_SHARED : LOCK_EXCLUSIVE;
+    if (dice < 25) { /* All of the file. */
+        lock.start = 0;
+        lock.end = INT64_MAX;
+    }
+    if (lock.type == LOCK_NONE || byte_locks_count(c->locks) + 2 <= LOCKS_NAMED_MAX) {
+        begin(s, node, owner, lock, prng_below(&s->prng, 2) == 0);
+    }
+}
+
+static void cancel(struct sim *s, uint32_t node, struct lock_call *call)
+{
+    struct client *c = &world_of(s)->clients[node];
+    struct lease_message m = { .word = WORD_CANCEL, .client = c->id, .call = call->number };
+
+    if (call->wait && !call->canceled && c->conn != 0) {
+        call->canceled = true;
+        sim_send(s, node, c->conn, &m, sizeof(m));
+    }
+}
+
+/* At the end everything is freed. True: nothing is left. */
+static bool free_all(struct sim *s, uint32_t node)
+{
+    struct client *c = &world_of(s)->clients[node];
+    bool done = true;
+
+    for (uint32_t owner = 0; owner < OWNERS; owner++) {
+        const struct lock_owner who = { c->id, owner + 1 };
+        struct byte_lock all = { .kind = LOCK_RANGE, .end = INT64_MAX };
+
+        if (c->lock_calls[owner].active) {
+            done = false;
+            continue;
+        }
+        for (all.inode = FIRST_FILE; all.inode < FIRST_FILE + FILES; all.inode++) {
+            if (byte_locks_has(c->locks, all.inode, LOCK_RANGE, &who)) {
+                begin(s, node, owner, all, false);
+                done = false;
+                break;
+            }
+        }
+    }
+    return done;
+}
+
+static void run_think(struct sim *s, uint32_t node, uint64_t number)
+{
+    struct world *w = world_of(s);
+    uint32_t owner = (uint32_t)prng_below(&s->prng, OWNERS);
+    struct lock_call *call = &w->clients[node].lock_calls[owner];
+
+    (void)number;
+    if (w->quiet) {
+        if (!free_all(s, node)) {
+            sim_after(s, node, LOCK_THINK_MS_MAX / 10, run_think, 0);
+        }
+        return;
+    }
+    if (!call->active) {
+        begin_random(s, node, owner);
+    } else if (prng_below(&s->prng, 8) == 0) {
+        cancel(s, node, call);
+    }
+    sim_after(s, node, prng_below(&s->prng, LOCK_THINK_MS_MAX), run_think, 0);
+}
+
+void locks_client_start(struct sim *s, uint32_t node)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    c->locks = byte_locks_new(2 * LOCKS_NAMED_MAX);
+    CHECK(c->locks != NULL);
+    run_think(s, node, 0);
+}
+
+static void name_one(void *data, const struct byte_lock *lock)
+{
+    struct lease_message *m = data;
+
+    CHECK(m->named_count < LOCKS_NAMED_MAX);
+    m->named[m->named_count++] =
+        (struct named_lock){ (uint32_t)lock->inode, (uint16_t)lock->owner.id, (uint16_t)lock->type,
+                             lock->start, lock->end };
+}
+
+void locks_fill_join(struct sim *s, uint32_t node, struct lease_message *m)
+{
+    byte_locks_each(world_of(s)->clients[node].locks, name_one, m);
+}
+
+/* Nobody knows whether those that were cancelled have been granted: what JOIN does not name is not.
+ */
+void locks_client_up(struct sim *s, uint32_t node)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    for (uint32_t owner = 0; owner < OWNERS; owner++) {
+        struct lock_call *call = &c->lock_calls[owner];
+
+        if (call->active && call->canceled) {
+            call->active = false;
+            c->term_until_ms = 0;
+        } else if (call->active) {
+            send_lock(s, node, call);
+        }
+    }
+}
+
+void locks_client_joined(struct sim *s, uint32_t node, const struct lease_message *m)
+{
+    struct client *c = &world_of(s)->clients[node];
+
+    if (m->locks_lost && !sim_canary(s, "keeps_lost_locks")) {
+        byte_locks_drop_client(c->locks, c->id);
+        c->term_until_ms = 0;
+        c->joined = false;
+        send_join(s, node);
+    }
+    check_locks(s, node);
+}
+
+bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_message *m)
+{
+    struct world *w = world_of(s);
+    struct client *c = &w->clients[node];
+    struct lock_call *call = NULL;
+    bool set;
+
+    for (uint32_t owner = 0; owner < OWNERS; owner++) {
+        if (c->lock_calls[owner].active && c->lock_calls[owner].number == m->call) {
+            call = &c->lock_calls[owner];
+        }
+    }
+    if (call == NULL) {
+        return m->reg == REG_LOCKS; /* Of a call that has ended. */
+    }
+    if (m->status == MORSEL_NO_SESSION) {
+        take_no_session(s, node);
+        call->active = !call->canceled;
+        if (call->active) {
+            send_lock(s, node, call); /* Behind the JOIN. */
+        }
+        return true;
+    }
+    if (call->lock.type != LOCK_NONE && !call->canceled &&
+        (m->verdict == LOCK_ASK_AGAIN ||
+         (m->verdict == LOCK_HAD && c->joining && !sim_canary(s, "believes_overtaken")))) {
+        send_lock(s, node, call);
+        return true;
+    }
+    call->active = false;
+    sim_trace(s, node, "has the verdict %d on %llu of file %llu", (int)m->verdict,
+              (unsigned long long)call->lock.start, (unsigned long long)call->lock.inode);
+    if (m->verdict == LOCK_HAD && call->lock.type != LOCK_NONE) {
+        set = byte_locks_set(c->locks, &call->lock);
+        CHECK(set);
+        w->locked++;
+        check_locks(s, node);
+    }
+    return true;
+}
+
+/* ---- The manager ---- */
+
+static void reply_verdict(struct sim *s, uint32_t conn, const struct lease_message *m,
+                          enum lock_answer verdict)
+{
+    struct lease_message r = { .word = WORD_REPLY, .client = m->client, .call = m->call };
+
+    r.reg = REG_LOCKS;
+    r.verdict = verdict;
+    sim_send(s, MANAGER, conn, &r, sizeof(r));
+}
+
+static enum lock_answer answer_of(enum lock_verdict verdict)
+{
+    return verdict == LOCK_DONE       ? LOCK_HAD
+           : verdict == LOCK_DEADLOCK ? LOCK_CIRCLE
+           : verdict == LOCK_FULL     ? LOCK_NO_ROOM
+                                      : LOCK_HELD_BY_OTHERS;
+}
+
+static void answer_granted(struct sim *s)
+{
+    struct world *w = world_of(s);
+    enum lock_verdict verdict;
+    uint64_t ticket;
+
+    while (lock_table_pop(w->lock_table, &ticket, &verdict)) {
+        for (uint32_t i = 0; i < w->locking_count; i++) {
+            struct parked p = w->locking[i];
+
+            if (p.ticket == ticket) {
+                w->locking[i] = w->locking[--w->locking_count];
+                reply_verdict(s, p.conn, &p.message, answer_of(verdict));
+                break;
+            }
+        }
+    }
+}
+
+/* Waiting requests of a client end; of one call only, if `call` is not 0. */
+static void end_waiting(struct sim *s, client_id client, uint64_t call, enum lock_answer verdict)
+{
+    struct world *w = world_of(s);
+
+    for (uint32_t i = 0; i < w->locking_count;) {
+        struct parked p = w->locking[i];
+
+        if (p.message.client == client && (call == 0 || p.message.call == call) &&
+            (p.ticket == 0 || lock_table_cancel(w->lock_table, p.ticket) || call == 0)) {
+            w->locking[i] = w->locking[--w->locking_count];
+            reply_verdict(s, p.conn, &p.message, verdict);
+        } else {
+            i++;
+        }
+    }
+}
+
+static void run_durable(struct sim *s, uint32_t node, uint64_t number)
+{
+    struct world *w = world_of(s);
+
+    (void)node;
+    for (uint32_t i = 0; i < w->undurable_count; i++) {
+        if (w->undurable[i].ticket == number) {
+            struct parked p = w->undurable[i];
+
+            w->undurable[i] = w->undurable[--w->undurable_count];
+            if (s->conns[p.conn - 1].open[1]) {
+                leases_dispatch(s, p.conn, &p.message);
+            }
+            return;
+        }
+    }
+}
+
+static bool may_hold_locks(struct sim *s, client_id client)
+{
+    struct world *w = world_of(s);
+
+    leases_admit(s, client);
+    return lease_grant(w->leases, sim_clock_ms(s, MANAGER), client, INODE_LOCKS, LEASE_R, true,
+                       false, false) != LEASE_NONE ||
+           sim_canary(s, "locks_before_durable");
+}
+
+void locks_serve(struct sim *s, uint32_t conn, const struct lease_message *m)
+{
+    struct world *w = world_of(s);
+    enum lock_verdict verdict;
+    uint64_t ticket = 0;
+
+    if (m->lock.type != LOCK_NONE && !may_hold_locks(s, m->client) &&
+        lease_is_fenced(w->leases, m->client)) {
+        CHECK(w->locking_count < PARKED_MAX);
+        w->locking[w->locking_count++] = (struct parked){ 0, conn, *m };
+        return;
+    }
+    if (m->lock.type != LOCK_NONE && !may_hold_locks(s, m->client)) {
+        CHECK(w->undurable_count < PARKED_MAX);
+        w->undurable[w->undurable_count++] = (struct parked){ ++w->tickets, conn, *m };
+        db_wait(&w->db, run_durable, w->tickets);
+        return;
+    }
+    verdict = lock_table_set(w->lock_table, &m->lock, m->wait, &ticket);
+    if (verdict == LOCK_WAITS) {
+        CHECK(w->locking_count < PARKED_MAX);
+        w->locking[w->locking_count++] = (struct parked){ ticket, conn, *m };
+    } else {
+        reply_verdict(s, conn, m, answer_of(verdict));
+    }
+    answer_granted(s);
+}
+
+void locks_cancel(struct sim *s, const struct lease_message *m)
+{
+    end_waiting(s, m->client, m->call, LOCK_GIVEN_UP);
+    answer_granted(s);
+}
+
+void locks_tick(struct sim *s)
+{
+    struct world *w = world_of(s);
+
+    for (uint32_t i = 0; i < w->locking_count;) {
+        struct parked p = w->locking[i];
+
+        if (p.ticket == 0 && !lease_is_fenced(w->leases, p.message.client)) {
+            w->locking[i] = w->locking[--w->locking_count];
+            leases_dispatch(s, p.conn, &p.message);
+            i = 0;
+        } else {
+            i++;
+        }
+    }
+}
+
+bool locks_join(struct sim *s, const struct lease_message *m)
+{
+    struct world *w = world_of(s);
+    struct byte_lock locks[LOCKS_NAMED_MAX];
+    bool good =
+        m->named_count == 0 || lease_held_by(w->leases, m->client, INODE_LOCKS) != LEASE_NONE;
+
+    for (uint32_t i = 0; i < m->named_count; i++) {
+        const struct named_lock *named = &m->named[i];
+
+        locks[i] = (struct byte_lock){ .inode = named->inode,
+                                       .kind = LOCK_RANGE,
+                                       .owner = { m->client, named->owner },
+                                       .type = (enum lock_type)named->type,
+                                       .start = named->start,
+                                       .end = named->end };
+    }
+    end_waiting(s, m->client, 0, LOCK_ASK_AGAIN);
+    if (!good || lock_table_restate(w->lock_table, m->client, locks, m->named_count) > 0) {
+        good = false;
+        if (sim_canary(s, "frees_before_told")) {
+            lock_table_drop_client(w->lock_table, m->client);
+        }
+    }
+    answer_granted(s);
+    return good;
+}
+
+void locks_gone(struct sim *s, client_id client)
+{
+    end_waiting(s, client, 0, LOCK_ASK_AGAIN);
+    if (sim_canary(s, "frees_when_gone")) {
+        lock_table_drop_client(world_of(s)->lock_table, client);
+    }
+    answer_granted(s);
+}
+
+void locks_over(struct sim *s, client_id client)
+{
+    end_waiting(s, client, 0, LOCK_ASK_AGAIN);
+    lock_table_drop_client(world_of(s)->lock_table, client);
+    answer_granted(s);
+}
+
+bool locks_finish(struct sim *s)
+{
+    const struct world *w = world_of(s);
+    struct lock_counters counters;
+
+    for (uint32_t node = CLIENT_FIRST; node < CLIENT_FIRST + w->client_count; node++) {
+        for (uint32_t owner = 0; owner < OWNERS; owner++) {
+            if (w->clients[node].lock_calls[owner].active) {
+                return sim_fail(s, "%s waits for lock %llu in vain although all were freed",
+                                s->nodes[node].name,
+                                (unsigned long long)w->clients[node].lock_calls[owner].number);
+            }
+        }
+    }
+    lock_table_count(w->lock_table, &counters);
+    return counters.held == 0 || sim_fail(s, "%llu locks are left although all were freed",
+                                          (unsigned long long)counters.held);
+}
