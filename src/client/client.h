@@ -86,12 +86,14 @@ struct client
     uint64_t session_due_ms;
     unsigned sessions_asked;  /* SESSION requests under way. */
     unsigned joins_asked;     /* Of them, those that say what we hold. */
+    uint64_t title;           /* Under which we hold leases; the manager's. */
     uint64_t sessions_number; /* Of the last one that said what we hold. */
     bool session_ready;       /* The manager has answered the first SESSION. */
     struct client_squash squash;
     bool joined; /* It has answered that of this connection, and takes our word. */
     struct meta_cache *cache;
     uint64_t term_until_ns;   /* Leases are good, and the servers take our writes, until then. */
+    uint64_t term_longest_ns; /* Nothing that was sent may be carried out later. */
     uint64_t unsure_until_ns; /* A write whose end we do not know may land until then. */
     uint64_t clocks_due_ms;
     struct list recalls; /* struct recall_work */

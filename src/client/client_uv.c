@@ -108,6 +108,7 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
     if (status == 0) {
         lease_answered(client, sent_ns);
         squash_learn(client, session->squash);
+        client->title = renew ? client->title : session->title;
         session_answered(client, session);
         morsel__session_reply__free_unpacked(session, NULL);
         members_ask(client);
@@ -163,6 +164,7 @@ static void session_ask(struct client *client)
 
     client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
     request.number = ++client->sessions_number;
+    request.title = client->title;
     if (inodes != NULL && lease_session_fill(client, &request) &&
         lock_session_fill(client, &request)) {
         request.open_inodes = inodes;
@@ -468,8 +470,8 @@ void meta_call_cancel(struct meta_call *call)
 void client_note_end(struct client *client, int status)
 {
     if ((status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE || status == MORSEL_CANCELED) &&
-        client->unsure_until_ns < client->term_until_ns) {
-        client->unsure_until_ns = client->term_until_ns;
+        client->unsure_until_ns < client->term_longest_ns) {
+        client->unsure_until_ns = client->term_longest_ns;
     }
 }
 

@@ -55,6 +55,9 @@ void lease_answered(struct client *client, uint64_t sent_ns)
 
     if (until_ns > client->term_until_ns) {
         client->term_until_ns = until_ns;
+        if (until_ns > client->term_longest_ns) {
+            client->term_longest_ns = until_ns;
+        }
         client->session_due_ms = uv_now(client->loop) + LEASE_RENEW_MS;
     }
 }

@@ -355,23 +355,40 @@ static void on_return(struct lease_table *t, const struct lease_event *event,
     lower(t, lease, keeps > lease->mode ? lease->mode : keeps, out);
 }
 
+/* False: nobody expects it. */
+static bool take_expected(struct lease_table *t, uint64_t title)
+{
+    for (uint32_t i = 0; i < t->expected; i++) {
+        if (t->expected_titles[i] == title) {
+            t->expected_titles[i] = t->expected_titles[--t->expected];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Who has not come back is not waited for any more, once its title cannot come back either. */
+static void begin_grace_end(struct lease_table *t, struct lease_actions *out)
+{
+    t->grace_ending = true;
+    for (uint32_t i = 0; i < t->expected; i++) {
+        t->grace_ending &= lease_emit(
+            t, out, (struct lease_action){ .type = LEASE_FORGET, .title = t->expected_titles[i] });
+    }
+}
+
 static void end_grace_if_due(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
 {
     if (!t->in_grace || (t->expected > 0 && now_ms < t->grace_until_ms)) {
         return;
     }
-    t->in_grace = false;
-    LIST_FOREACH_SAFE(node, &t->all)
-    {
-        struct holder *holder = LIST_ENTRY(node, struct holder, in_all);
-
-        if (holder->expected) {
-            (void)lease_emit(t, out,
-                             (struct lease_action){ .type = LEASE_FORGET, .client = holder->id });
-            lease_free_holder(t, holder);
+    if (t->expected > 0) {
+        if (!t->grace_ending) {
+            begin_grace_end(t, out);
         }
+        return;
     }
-    t->expected = 0;
+    t->in_grace = false;
     (void)lease_emit(t, out, (struct lease_action){ .type = LEASE_GRACE_OVER });
     /* Whoever waited for the grace has recalled nothing yet: when it asks again, it will. */
     LIST_FOREACH_SAFE(node, &t->tickets)
@@ -443,9 +460,23 @@ static void note_term(struct lease_table *t, const struct holder *holder)
 static void make_durable(struct lease_table *t, struct holder *holder, struct lease_actions *out)
 {
     if (!holder->persisted && !holder->persisting) {
-        holder->persisting = lease_emit(
-            t, out, (struct lease_action){ .type = LEASE_PERSIST, .client = holder->id });
+        holder->persisting =
+            lease_emit(t, out,
+                       (struct lease_action){
+                           .type = LEASE_PERSIST, .client = holder->id, .title = holder->title });
     }
+}
+
+/* A client that is not known yet, under a title of before or under a new one. */
+static struct holder *add_holder(struct lease_table *t, client_id client, uint64_t expected_title)
+{
+    struct holder *holder = lease_add_holder(t, client);
+
+    if (holder != NULL) {
+        holder->persisted = expected_title != 0;
+        holder->title = expected_title != 0 ? expected_title : ++t->last_title;
+    }
+    return holder;
 }
 
 void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
@@ -453,7 +484,7 @@ void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
 {
     struct holder *holder = lease_find_holder(t, client);
 
-    if (holder == NULL && (holder = lease_add_holder(t, client)) != NULL) {
+    if (holder == NULL && (holder = add_holder(t, client, 0)) != NULL) {
         holder->joined = true;
         holder->heard_ms = now_ms;
         note_term(t, holder);
@@ -461,6 +492,13 @@ void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
     if (holder != NULL) {
         make_durable(t, holder, out);
     }
+}
+
+uint64_t lease_title(const struct lease_table *t, client_id client)
+{
+    const struct holder *holder = lease_find_holder(t, client);
+
+    return holder == NULL ? 0 : holder->title;
 }
 
 bool lease_is_fenced(const struct lease_table *t, client_id client)
@@ -481,16 +519,18 @@ static void on_join(struct lease_table *t, const struct lease_event *event,
                     struct lease_actions *out)
 {
     struct holder *holder = lease_find_holder(t, event->client);
-    bool was_expected = holder != NULL && holder->expected;
+    bool was_expected = false, knows;
 
     if (holder != NULL && event->number < holder->join_number) {
         return;
     }
-    if (holder == NULL && event->caches) {
-        holder = lease_add_holder(t, event->client);
+    if (holder == NULL) {
+        was_expected = event->title != 0 && !t->grace_ending && take_expected(t, event->title);
+        holder = add_holder(t, event->client, was_expected ? event->title : 0);
     }
+    knows = holder != NULL && event->title == holder->title;
     for (size_t i = 0; i < event->held_count; i++) {
-        if (holder == NULL || !join_one(t, holder, &event->held[i], was_expected)) {
+        if (!knows || !join_one(t, holder, &event->held[i], was_expected)) {
             (void)lease_emit(t, out,
                              (struct lease_action){ .type = LEASE_LOST,
                                                     .client = event->client,
@@ -500,9 +540,7 @@ static void on_join(struct lease_table *t, const struct lease_event *event,
     if (holder == NULL) {
         return;
     }
-    t->expected -= was_expected;
     holder->join_number = event->number;
-    holder->expected = false;
     holder->joined = true;
     holder->caches = event->caches;
     if (!holder->fenced) {
@@ -516,45 +554,95 @@ static void on_join(struct lease_table *t, const struct lease_event *event,
     end_grace_if_due(t, event->now_ms, out);
 }
 
-/* Its leases have gone with its word or its term, and so does what is known of it. */
+/* It has left. */
 static void forget(struct lease_table *t, struct holder *holder, struct lease_actions *out)
 {
     drop_all(t, holder, out);
-    t->expected -= holder->expected;
     if (holder->persisted || holder->persisting) {
         (void)lease_emit(t, out,
-                         (struct lease_action){ .type = LEASE_FORGET, .client = holder->id });
+                         (struct lease_action){
+                             .type = LEASE_FORGET, .client = holder->id, .title = holder->title });
     }
     lease_free_holder(t, holder);
 }
 
-static void expire(struct lease_table *t, struct holder *holder, uint64_t now_ms,
-                   struct lease_actions *out)
+static void ask_to_forget(struct lease_table *t, struct holder *holder, struct lease_actions *out)
 {
-    t->counters.expired += holder->count;
-    (void)lease_emit(t, out,
-                     (struct lease_action){
-                         .type = LEASE_EXPIRED, .client = holder->id, .count = holder->count });
-    if (!holder->fenced || !holder->joined) {
-        forget(t, holder, out);
-        return;
-    }
-    drop_all(t, holder, out); /* It has joined anew, and was granted nothing so far. */
-    holder->fenced = false;
-    holder->heard_ms = now_ms;
-    note_term(t, holder);
+    holder->forget_asked =
+        lease_emit(t, out,
+                   (struct lease_action){
+                       .type = LEASE_FORGET, .client = holder->id, .title = holder->void_title });
 }
 
-static void fence(struct lease_table *t, struct holder *holder, struct lease_actions *out)
+/* Its word does not count any more, and what it names under its title will not either. The old
+ * title stays on the disk until its term is over: after a restart that is waited for. */
+static void take_title(struct lease_table *t, struct holder *holder)
 {
-    holder->fenced = true;
-    holder->joined = false;
-    t->counters.fenced++;
+    CHECK(!holder->fenced);
     LIST_FOREACH(node, &holder->leases)
     {
         list_remove(&LIST_ENTRY(node, struct lease, in_holder)->in_recalled);
     }
+    holder->fenced = true;
+    holder->joined = false;
+    holder->void_title = holder->title;
+    holder->title = ++t->last_title;
+    holder->forgotten = !holder->persisted && !holder->persisting;
+    holder->persisted = holder->persisting = false;
+    holder->forget_asked = false;
+}
+
+/* Its term is over. */
+static void expire(struct lease_table *t, struct holder *holder, uint64_t now_ms,
+                   struct lease_actions *out)
+{
+    if (!holder->fenced) {
+        take_title(t, holder);
+    }
+    if (!holder->forgotten) {
+        if (!holder->forget_asked) {
+            ask_to_forget(t, holder, out);
+        }
+        return; /* LEASE_FORGOTTEN goes on. */
+    }
+    t->counters.expired += holder->count;
+    (void)lease_emit(t, out,
+                     (struct lease_action){
+                         .type = LEASE_EXPIRED, .client = holder->id, .count = holder->count });
+    drop_all(t, holder, out);
+    if (!holder->joined) {
+        forget(t, holder, out);
+        return;
+    }
+    holder->fenced = false; /* It has joined anew, and was granted nothing so far. */
+    holder->heard_ms = now_ms;
+    note_term(t, holder);
+}
+
+static bool is_over(const struct holder *holder, uint64_t now_ms)
+{
+    return now_ms >= holder->heard_ms + LEASE_MS;
+}
+
+static void on_forgotten(struct lease_table *t, struct holder *holder,
+                         const struct lease_event *event, struct lease_actions *out)
+{
+    if (take_expected(t, event->title)) {
+        end_grace_if_due(t, event->now_ms, out);
+    }
+    if (holder != NULL && holder->fenced && holder->void_title == event->title) {
+        holder->forgotten = true;
+        if (is_over(holder, event->now_ms)) {
+            expire(t, holder, event->now_ms, out);
+        }
+    }
+}
+
+static void fence(struct lease_table *t, struct holder *holder, struct lease_actions *out)
+{
+    t->counters.fenced++;
     (void)lease_emit(t, out, (struct lease_action){ .type = LEASE_FENCE, .client = holder->id });
+    take_title(t, holder);
 }
 
 static void end_terms(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
@@ -567,10 +655,7 @@ static void end_terms(struct lease_table *t, uint64_t now_ms, struct lease_actio
     {
         struct holder *holder = LIST_ENTRY(node, struct holder, in_all);
 
-        if (holder->expected) {
-            continue; /* The grace period is its term. */
-        }
-        if (now_ms >= holder->heard_ms + LEASE_MS) {
+        if (is_over(holder, now_ms)) {
             expire(t, holder, now_ms, out);
         } else {
             note_term(t, holder);
@@ -598,7 +683,7 @@ static void on_tick(struct lease_table *t, uint64_t now_ms, struct lease_actions
 
 static void check_invariants(const struct lease_table *t)
 {
-    CHECK(t->holders <= LEASE_CLIENTS_MAX && t->expected <= t->holders);
+    CHECK(t->holders <= LEASE_CLIENTS_MAX && t->expected <= LEASE_CLIENTS_MAX);
     CHECK(t->counters.leases <= LEASES_MAX && t->counters.tickets <= LEASE_TICKETS_MAX);
     CHECK_IMPLIES(t->holders == 0, t->counters.leases == 0);
     CHECK_IMPLIES(!t->in_grace, t->expected == 0);
@@ -627,10 +712,13 @@ void lease_step(struct lease_table *t, const struct lease_event *event, struct l
         on_return(t, event, out);
         break;
     case LEASE_PERSISTED:
-        if (holder != NULL) {
-            holder->persisted |= holder->persisting;
+        if (holder != NULL && event->title == holder->title && holder->persisting) {
+            holder->persisted = true;
             holder->persisting = false;
         }
+        break;
+    case LEASE_FORGOTTEN:
+        on_forgotten(t, holder, event, out);
         break;
     case LEASE_TICK:
         on_tick(t, event->now_ms, out);
@@ -659,7 +747,7 @@ uint64_t lease_deadline_ms(const struct lease_table *t)
 {
     uint64_t due_ms = t->check_ms;
 
-    if (t->in_grace && t->grace_until_ms < due_ms) {
+    if (t->in_grace && !t->grace_ending && t->grace_until_ms < due_ms) {
         due_ms = t->grace_until_ms;
     }
     if (!list_empty(&t->recalled)) {

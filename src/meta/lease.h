@@ -25,9 +25,16 @@
  * host then asks again: somebody may have been quicker. While a ticket waits for an inode nothing
  * is granted on it.
  *
- * Grace. The host makes each client durable (LEASE_PERSIST) before its first grant. After a restart
- * every durable client is EXPECTED: until each has joined (with what it holds) or LEASE_MS + margin
- * have passed, lease_acquire() makes everybody wait.
+ * Titles. A client holds its leases under a title, a number that it is told when it joins and names
+ * whenever it joins again. A client whose leases are taken away (fenced, or its term is over) loses
+ * its title; what it names under a title that is not its own any more it does not hold. So a client
+ * that has not heard of its loss cannot talk a restarted manager into it.
+ *
+ * Grace. The host makes each title durable (LEASE_PERSIST) before the first grant under it, and
+ * forgets it durably (LEASE_FORGET, LEASE_FORGOTTEN) before what was held under it goes to others.
+ * After a restart every durable title is EXPECTED: until each has been named (with what is held
+ * under it), or LEASE_MS have passed and it has been forgotten, lease_acquire() makes everybody
+ * wait.
  *
  * Locks (docs/locks.md). The right to hold locks is a lease on INODE_LOCKS, which nobody recalls:
  * so a client with locks is made durable, waited for after a restart, and its locks end with its
@@ -69,7 +76,8 @@ enum lease_event_type {
     LEASE_GONE,      /* The client's connection ended. */
     LEASE_LEAVE,     /* Unmounted, or its session ended. */
     LEASE_RETURN,    /* `inode`: keeps `keeps`. `recall` 0: unasked; it is recalled then. */
-    LEASE_PERSISTED, /* `client` is durable as one that may hold leases. */
+    LEASE_PERSISTED, /* `title` of `client` is durable. */
+    LEASE_FORGOTTEN, /* `title` is durably forgotten. */
     LEASE_TICK
 };
 
@@ -84,6 +92,8 @@ struct lease_event
     uint64_t now_ms; /* Monotonic. */
     enum lease_event_type type;
     client_id client;
+    uint64_t
+        title; /* JOIN: as the client knows it, 0: none. PERSISTED, FORGOTTEN: of the action. */
     uint64_t number; /* JOIN: the client's, growing. An older one came late over a connection
                         that it has given up, and is passed over. */
     bool caches;     /* JOIN: false under -o nocache. */
@@ -103,12 +113,13 @@ struct lease_action
         LEASE_LOST,    /* Answer of this JOIN: `inode` is not held any more. */
         LEASE_FENCE,   /* `client` did not give back: refuse it until it joins anew. */
         LEASE_EXPIRED, /* For the log: the term of `client` is over, `count` leases are gone. */
-        LEASE_PERSIST, /* Make `client` durable as a holder, then send PERSISTED. */
-        LEASE_FORGET,  /* `client` holds nothing for good: the durable record may go. */
+        LEASE_PERSIST, /* Make `title` durable, then send PERSISTED. */
+        LEASE_FORGET,  /* Forget `title` durably, then send FORGOTTEN. */
         LEASE_LOCKS_OVER, /* `client` does not hold INODE_LOCKS any more: its locks are free. */
         LEASE_GRACE_OVER
     } type;
     client_id client;
+    uint64_t title;
     uint64_t recall;
     inode_id inode;
     enum lease_mode keeps;
@@ -131,10 +142,10 @@ struct lease_table;
 
 struct lease_options
 {
-    uint64_t now_ms; /* Of the start. */
-    const client_id
-        *expected; /* Durable holders of the time before; none after making a cluster. */
-    size_t expected_count;
+    uint64_t now_ms;          /* Of the start. */
+    const uint64_t *expected; /* Durable titles of the time before; none after making a cluster. */
+    size_t expected_count;    /* At most LEASE_CLIENTS_MAX. */
+    uint64_t last_title;      /* New ones are counted on from here: something random. */
 };
 
 /* NULL: out of memory. */
@@ -171,6 +182,9 @@ enum lease_mode lease_grant(struct lease_table *t, uint64_t now_ms, client_id cl
  * INODE_LOCKS once it is durable. */
 void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
                  struct lease_actions *out);
+
+/* The title that the reply to JOIN tells; 0: none. */
+uint64_t lease_title(const struct lease_table *t, client_id client);
 
 /* Is the client waited out, because it did not give back what it was asked for? */
 bool lease_is_fenced(const struct lease_table *t, client_id client);

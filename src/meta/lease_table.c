@@ -215,15 +215,10 @@ struct lease_table *lease_table_new(const struct lease_options *options)
     t->check_ms = UINT64_MAX;
     t->in_grace = options->expected_count > 0;
     t->grace_until_ms = options->now_ms + LEASE_MS;
+    t->last_title = options->last_title;
+    CHECK(options->expected_count <= LEASE_CLIENTS_MAX);
     for (size_t i = 0; i < options->expected_count; i++) {
-        struct holder *holder = lease_add_holder(t, options->expected[i]);
-
-        if (holder == NULL) {
-            lease_table_free(t);
-            return NULL;
-        }
-        holder->expected = holder->persisted = true;
-        t->expected++;
+        t->expected_titles[t->expected++] = options->expected[i];
     }
     return t;
 }

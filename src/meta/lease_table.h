@@ -14,11 +14,13 @@ struct holder
     struct list in_bucket;
     struct list in_all;
     client_id id;
-    bool joined;   /* It has said what it holds, and is served. */
-    bool expected; /* Durable before the restart, and not heard of since. */
+    uint64_t title; /* Under which it holds, or will. */
+    bool joined;    /* It has said what it holds, and is served. */
     bool caches;
-    bool persisting, persisted;
-    bool fenced; /* Its leases end with its term; until then it is granted nothing. */
+    bool persisting, persisted; /* The title. */
+    bool fenced;         /* Its leases end with its term; until then it is granted nothing. */
+    uint64_t void_title; /* Fenced: under which it held. */
+    bool forget_asked, forgotten; /* That title. */
     uint64_t heard_ms;
     uint64_t join_number; /* Of its newest JOIN. */
     struct list leases;
@@ -72,7 +74,10 @@ struct lease_table
 {
     bool in_grace;
     uint64_t grace_until_ms;
-    uint32_t expected;    /* Holders of before the restart that are not back. */
+    uint64_t expected_titles[LEASE_CLIENTS_MAX]; /* Of before the restart, not named since. */
+    uint32_t expected;
+    bool grace_ending; /* They are being forgotten. */
+    uint64_t last_title;
     uint64_t check_ms;    /* No term ends before; UINT64_MAX: there is no holder. */
     uint64_t last_number; /* Of recalls and tickets. */
     bool retry;           /* Something could not be told for want of memory. */

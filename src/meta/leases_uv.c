@@ -26,6 +26,8 @@ struct holder_persist
     struct sync_waiter waiter;
     struct meta *meta;
     client_id client;
+    uint64_t title;
+    bool holds;
 };
 
 static void lease_event(struct meta *meta, const struct lease_event *event);
@@ -34,31 +36,36 @@ static void on_holder_durable(struct sync_waiter *waiter, int status)
 {
     struct holder_persist *p = CONTAINER_OF(waiter, struct holder_persist, waiter);
     struct meta *meta = p->meta;
-    struct lease_event event = { .now_ms = uv_now(meta->loop), .type = LEASE_PERSISTED };
+    struct lease_event event = { .now_ms = uv_now(meta->loop) };
 
+    event.type = p->holds ? LEASE_PERSISTED : LEASE_FORGOTTEN;
     event.client = p->client;
+    event.title = p->title;
     free(p);
     if (status == 0 && !meta->closing) {
         lease_event(meta, &event);
     }
 }
 
-/* A loss of power must not take the record back while its client caches. */
-static void persist_holder(struct meta *meta, client_id client, bool holds)
+/* A loss of power must not take the record back while its client caches, nor bring it back once
+ * others do. */
+static void persist_title(struct meta *meta, client_id client, uint64_t title, bool holds)
 {
     struct meta_op op = { .kind = OP_HOLDER, .time_ns = meta_clock_ns() };
     struct errmsg err = { "" };
     struct holder_persist *p;
 
-    op.holder.client = client;
+    op.holder.title = title;
     op.holder.holds = holds;
-    if (meta_execute(meta, &op, &err) != 0 || !holds) {
-        return; /* Without the record the client is granted nothing. */
+    if (meta_execute(meta, &op, &err) != 0) {
+        return; /* Without it nothing is granted. */
     }
     p = calloc(1, sizeof(*p));
     if (p != NULL) {
         p->meta = meta;
         p->client = client;
+        p->title = title;
+        p->holds = holds;
         list_init(&p->waiter.node);
         sync_wait(&meta->sync, &p->waiter, on_holder_durable);
     }
@@ -150,7 +157,7 @@ static void perform(struct meta *meta, struct lease_actions *actions, size_t i)
         break;
     case LEASE_PERSIST:
     case LEASE_FORGET:
-        persist_holder(meta, action->client, action->type == LEASE_PERSIST);
+        persist_title(meta, action->client, action->title, action->type == LEASE_PERSIST);
         break;
     case LEASE_LOCKS_OVER:
         locks_over(meta, action->client);
@@ -297,6 +304,7 @@ void leases_join(struct meta *meta, client_id client, const Morsel__SessionReque
 
     *lost_count = 0;
     event.client = client;
+    event.title = m->title;
     event.number = m->number;
     event.caches = m->cache && held != NULL; /* Without memory: nothing is held, nothing granted. */
     if (held != NULL) {
@@ -454,7 +462,7 @@ void handle_return(struct meta *meta, struct rpc_request *request)
 int leases_open(struct meta *meta, struct errmsg *err)
 {
     struct lease_options options = { .now_ms = uv_now(meta->loop) };
-    client_id *expected = calloc(LEASE_CLIENTS_MAX, sizeof(*expected));
+    uint64_t *expected = calloc(LEASE_CLIENTS_MAX, sizeof(*expected));
     uint32_t count;
     int rv;
 
@@ -463,6 +471,7 @@ int leases_open(struct meta *meta, struct errmsg *err)
     }
     rv = ns_holders(meta->ns, expected, LEASE_CLIENTS_MAX, &count, err);
     if (rv == 0) {
+        random_bytes(&options.last_title, sizeof(options.last_title));
         options.expected = expected;
         options.expected_count = count;
         meta->leases = lease_table_new(&options);

@@ -191,7 +191,7 @@ int ns_members(struct ns *ns, struct member_record *members, uint32_t *count, st
 
 struct holder_walk
 {
-    client_id *clients;
+    uint64_t *titles;
     uint32_t count, count_max;
 };
 
@@ -201,13 +201,13 @@ static bool visit_holder(void *data, struct slice key, struct slice value)
 
     (void)value;
     return walk->count < walk->count_max &&
-           key_inode_parse(key, RECORD_HOLDER, &walk->clients[walk->count]) && ++walk->count > 0;
+           key_inode_parse(key, RECORD_HOLDER, &walk->titles[walk->count]) && ++walk->count > 0;
 }
 
-int ns_holders(struct ns *ns, client_id *clients, uint32_t count_max, uint32_t *count,
+int ns_holders(struct ns *ns, uint64_t *titles, uint32_t count_max, uint32_t *count,
                struct errmsg *err)
 {
-    struct holder_walk walk = { clients, 0, count_max };
+    struct holder_walk walk = { titles, 0, count_max };
     struct record_key key = key_holder(0);
     int rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_holder, &walk, err);
 

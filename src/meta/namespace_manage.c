@@ -28,7 +28,7 @@ int apply_grantee(struct ns_txn *t)
 
 int apply_holder(struct ns_txn *t)
 {
-    struct record_key key = key_holder(t->op->holder.client);
+    struct record_key key = key_holder(t->op->holder.title);
 
     if (t->op->holder.holds) {
         txn_plain_put(t, key, (struct slice){ NULL, 0 });

@@ -162,7 +162,7 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         buf_put_u64(out, op->grantee.client);
         break;
     case OP_HOLDER:
-        buf_put_u64(out, op->holder.client);
+        buf_put_u64(out, op->holder.title);
         buf_put_u8(out, op->holder.holds);
         break;
     case OP_START:
@@ -353,7 +353,7 @@ static void body_decode(struct reader *r, struct meta_op *op)
         op->grantee.client = reader_u64(r);
         break;
     case OP_HOLDER:
-        op->holder.client = reader_u64(r);
+        op->holder.title = reader_u64(r);
         op->holder.holds = get_bool(r);
         break;
     case OP_START:

@@ -33,7 +33,7 @@ enum op_kind {
     OP_REPAIR = 14,    /* What fsck mends. */
     OP_GRANTEE = 15,   /* Of older logs: who might cache before there were leases. */
     OP_START = 16,     /* The manager has started: inode ids go on behind a gap. */
-    OP_HOLDER = 17,    /* This client may hold leases, or holds none any more (lease.h). */
+    OP_HOLDER = 17,    /* Leases may be held under this title, or are not any more (lease.h). */
     OP_KIND_END
 };
 
@@ -143,7 +143,7 @@ struct meta_op
         } grantee;
         struct
         {
-            client_id client;
+            uint64_t title;
             bool holds;
         } holder;
         struct

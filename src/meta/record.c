@@ -101,9 +101,9 @@ struct record_key key_member(server_id server)
     return key;
 }
 
-struct record_key key_holder(client_id client)
+struct record_key key_holder(uint64_t title)
 {
-    return key_of_number(RECORD_HOLDER, client);
+    return key_of_number(RECORD_HOLDER, title);
 }
 
 struct record_key key_log(uint64_t sequence)

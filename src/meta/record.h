@@ -67,7 +67,7 @@ struct record_key key_xattr(inode_id inode, struct slice name);
 struct record_key key_orphan(inode_id inode);
 struct record_key key_garbage(server_id server, struct object_id object);
 struct record_key key_member(server_id server);
-struct record_key key_holder(client_id client);
+struct record_key key_holder(uint64_t title);
 struct record_key key_log(uint64_t sequence);
 
 /* Take keys apart; false when the key is of another kind or shape. Names point into `key`. */

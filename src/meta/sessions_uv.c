@@ -75,6 +75,7 @@ static void reply_session(struct meta *meta, struct rpc_request *request, inode_
     reply.lost = lost;
     reply.n_lost = lost_count;
     reply.locks_lost = locks_lost;
+    reply.title = lease_title(meta->leases, request->node_id);
     reply.squash = identify_squash(meta, request, &squash);
     rpc_reply(request, &reply.base, NULL);
 }

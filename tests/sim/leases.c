@@ -141,11 +141,13 @@ void send_join(struct sim *s, uint32_t node)
     memset(&c->join, 0, sizeof(c->join));
     c->join.word = WORD_JOIN;
     c->join.call = ++c->calls;
+    c->join.title = c->title;
     for (uint32_t reg = 0; reg < REGISTERS; reg++) {
-        c->join.held[reg] =
-            c->copies[reg].dirty || (c->copies[reg].wrote && !store_is_settled(s, node, reg))
-                ? LEASE_W
-                : c->copies[reg].mode;
+        /* What is not named is given back for good. */
+        c->copies[reg].wrote = c->copies[reg].mode == LEASE_W || c->copies[reg].dirty ||
+                               c->copies[reg].reporting ||
+                               (c->copies[reg].wrote && !store_is_settled(s, node, reg));
+        c->join.held[reg] = c->copies[reg].wrote ? LEASE_W : c->copies[reg].mode;
     }
     locks_fill_join(s, node, &c->join);
     c->joining = true;
@@ -177,7 +179,7 @@ static void send_report(struct sim *s, uint32_t node, uint32_t reg)
     struct client *c = &world_of(s)->clients[node];
     struct lease_message m = { .word = WORD_REPORT, .reg = reg, .value = c->copies[reg].value };
 
-    if (c->copies[reg].dirty && c->conn != 0) {
+    if (c->copies[reg].dirty && !c->copies[reg].reporting && c->conn != 0) {
         c->copies[reg].dirty = false;
         c->copies[reg].reporting = true;
         send_message(s, node, &m);
@@ -210,11 +212,11 @@ static void run_return(struct sim *s, uint32_t node, uint64_t reg)
     if (copy->recall == 0 || world_of(s)->clients[node].conn == 0) {
         return; /* Settled by a new JOIN, or will be. */
     }
-    if (!store_is_settled(s, node, (uint32_t)reg)) {
+    send_report(s, node, (uint32_t)reg);
+    if (copy->dirty || copy->reporting || !store_is_settled(s, node, (uint32_t)reg)) {
         sim_after(s, node, SETTLE_MS, run_return, reg);
         return;
     }
-    send_report(s, node, (uint32_t)reg);
     m.mode = copy->mode;
     copy->recall = 0;
     copy->wrote = false;
@@ -243,8 +245,9 @@ static void evict(struct sim *s, uint32_t node, uint32_t reg)
     struct copy *copy = &world_of(s)->clients[node].copies[reg];
     struct lease_message m = { .word = WORD_RETURN, .reg = reg, .mode = LEASE_NONE };
 
-    if (copy->mode != LEASE_NONE && copy->recall == 0 && store_is_settled(s, node, reg)) {
-        send_report(s, node, reg);
+    send_report(s, node, reg);
+    if (copy->mode != LEASE_NONE && copy->recall == 0 && !copy->dirty && !copy->reporting &&
+        store_is_settled(s, node, reg)) {
         copy->mode = LEASE_NONE;
         copy->wrote = false;
         send_message(s, node, &m);
@@ -359,15 +362,19 @@ static void extend(struct sim *s, uint32_t node, uint64_t sent_ms)
     if (from_ms + LEASE_MS - margin_ms > c->term_until_ms) {
         c->term_until_ms = from_ms + LEASE_MS - margin_ms;
     }
+    if (c->term_until_ms > c->term_longest_ms) {
+        c->term_longest_ms = c->term_until_ms;
+    }
 }
 
 static void learn(struct sim *s, uint32_t node, const struct lease_message *m)
 {
+    const struct client *c = &world_of(s)->clients[node];
     struct copy *copy = &world_of(s)->clients[node].copies[m->reg];
 
-    /* While a recall is being answered the lease is what we say; but what we keep must not grow
-     * old. */
-    if (copy->recall == 0) {
+    /* While a recall is being answered the lease is what we say, and what is granted while we join
+     * anew we have not named; but what we keep must not grow old. */
+    if (copy->recall == 0 && c->joined) {
         copy->mode = m->mode;
         copy->wrote |= m->mode == LEASE_W;
     }
@@ -383,6 +390,7 @@ static void take_joined(struct sim *s, uint32_t node, const struct lease_message
 
     c->joining = false;
     c->joined = true;
+    c->title = m->title;
     extend(s, node, c->join_sent_ms);
     for (uint32_t reg = 0; reg < REGISTERS; reg++) {
         if (m->lost[reg]) {
@@ -473,12 +481,18 @@ static void scenario_open(struct sim *s)
     w->client_count = s->scripted ? 2 : 2 + (uint32_t)prng_below(&s->prng, CLIENTS_MAX - 1);
     w->give_up_ms = prng_below(&s->prng, 2) == 0 ? 1500 : 30000;
     if (sim_canary(s, "hears_old_connections")) { /* What is on its way for long. */
-        s->options.delay_ms_max = 1000;
-        s->options.break_permille += 50;
+        s->options.delay_ms_max = 300;
+        s->options.break_permille += 150;
+        s->options.late_permille = 1000;
     }
     if (sim_canary(s, "greets_at_once") || sim_canary(s, "keeps_lost_writes")) {
         s->options.break_permille += 60; /* Writes are sent again and again. */
         w->give_up_ms = 30000;
+    }
+    if (sim_canary(s, "persist_late")) {
+        s->options.power_permille += 15;
+        s->options.crash_permille += 15;
+        s->options.partition_permille += 20;
     }
     if (sim_canary(s, "no_margin") || sim_canary(s, "believes_overtaken")) {
         s->options.partition_permille += 20;

@@ -17,6 +17,7 @@ enum {
     LOCKS_NAMED_MAX = 10, /* In a JOIN. */
     CALLS_MAX = 3,
     PARKED_MAX = 64,
+    TITLED_MAX = 256,
     CONNS_MAX = 1 << 12,
     STORE_WRITES_MAX = 4,
     STORE_JOBS_MAX = 16,
@@ -46,6 +47,7 @@ struct lease_message
     uint32_t reg;
     uint64_t value;
     enum lease_mode mode;            /* RECALL: to keep; RETURN: kept; REPLY: held. */
+    uint64_t title;                  /* JOIN, and its reply. */
     enum lease_mode held[REGISTERS]; /* JOIN */
     bool lost[REGISTERS];            /* The reply to JOIN. */
     bool locks_lost;
@@ -110,7 +112,9 @@ struct client
     uint32_t conn;
     bool joined; /* The manager has answered JOIN, and takes our word. */
     bool joining;
-    uint64_t term_until_ms; /* On its own clock. */
+    uint64_t title;
+    uint64_t term_until_ms;   /* On its own clock. */
+    uint64_t term_longest_ms; /* Ever. */
     uint64_t calls, join_sent_ms;
     struct lease_message join;
     struct call pending[CALLS_MAX];
@@ -162,6 +166,13 @@ struct world
         uint32_t conn;
         struct lease_message message;
     } parked[PARKED_MAX];
+    struct titled
+    {
+        client_id client;
+        uint64_t title;
+        bool holds;
+    } titled[TITLED_MAX];
+    uint64_t titled_count;
     struct lock_table *lock_table;
     uint32_t locking_count, undurable_count;
     struct parked locking[PARKED_MAX];   /* They wait for a lock ... */

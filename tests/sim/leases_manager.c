@@ -42,25 +42,38 @@ static uint32_t conn_of(struct sim *s, client_id client)
 /* ---- What the core says ------------------------------------------------------------------------
  */
 
-static void run_persisted(struct sim *s, uint32_t node, uint64_t client)
+/* On its way to the disk. The number of a wait is its place here. */
+static struct titled *titled_of(struct sim *s, uint64_t number)
 {
-    (void)node;
-    feed(s, (struct lease_event){ .type = LEASE_PERSISTED, .client = client });
+    return &world_of(s)->titled[number % TITLED_MAX];
 }
 
-static void persist(struct sim *s, client_id client, bool holds)
+static void run_persisted(struct sim *s, uint32_t node, uint64_t number)
 {
+    const struct titled *titled = titled_of(s, number);
+
+    (void)node;
+    feed(s, (struct lease_event){ .type = titled->holds ? LEASE_PERSISTED : LEASE_FORGOTTEN,
+                                  .client = titled->client,
+                                  .title = titled->title });
+}
+
+static void persist(struct sim *s, const struct lease_action *action)
+{
+    struct world *w = world_of(s);
     struct meta_op op = { .kind = OP_HOLDER };
+    uint64_t number = w->titled_count++;
     int rv;
 
-    op.holder.client = client;
-    op.holder.holds = holds;
-    rv = db_execute(&world_of(s)->db, &op);
+    op.holder.title = action->title;
+    op.holder.holds = action->type == LEASE_PERSIST;
+    rv = db_execute(&w->db, &op);
     CHECK(rv == 0);
-    if (holds && sim_canary(s, "persist_late")) {
-        run_persisted(s, MANAGER, client);
-    } else if (holds) {
-        db_wait(&world_of(s)->db, run_persisted, client);
+    *titled_of(s, number) = (struct titled){ action->client, action->title, op.holder.holds };
+    if (op.holder.holds && sim_canary(s, "persist_late")) {
+        run_persisted(s, MANAGER, number);
+    } else {
+        db_wait(&w->db, run_persisted, number);
     }
 }
 
@@ -114,7 +127,7 @@ static void perform(struct sim *s, const struct lease_action *action)
         break;
     case LEASE_PERSIST:
     case LEASE_FORGET:
-        persist(s, action->client, action->type == LEASE_PERSIST);
+        persist(s, action);
         break;
     case LEASE_GRACE_OVER:
         sim_trace(s, MANAGER, "grace is over");
@@ -266,6 +279,7 @@ static void take_join(struct sim *s, uint32_t conn, const struct lease_message *
     bool late;
 
     event.client = m->client;
+    event.title = m->title;
     event.number = m->call;
     event.now_ms = sim_clock_ms(s, MANAGER);
     for (uint32_t reg = 0; reg < REGISTERS; reg++) {
@@ -284,6 +298,7 @@ static void take_join(struct sim *s, uint32_t conn, const struct lease_message *
             r.lost[actions.items[i].inode - 100] = true;
         }
     }
+    r.title = lease_title(world_of(s)->leases, m->client);
     r.locks_lost = !late && !locks_join(s, m);
     reply(s, conn, m, r); /* Before recalls that follow from it. */
     perform_all(s, &actions);
@@ -372,7 +387,7 @@ static void manager_start(struct sim *s, uint32_t node)
     struct world *w = world_of(s);
     struct ns_hooks hooks = { .data = w };
     struct lease_options options = { .now_ms = sim_clock_ms(s, node) };
-    client_id expected[LEASE_CLIENTS_MAX];
+    uint64_t expected[LEASE_CLIENTS_MAX];
     struct errmsg err;
     uint32_t count = 0;
     int rv;
@@ -382,6 +397,7 @@ static void manager_start(struct sim *s, uint32_t node)
     }
     rv = ns_holders(w->db.ns, expected, LEASE_CLIENTS_MAX, &count, &err);
     CHECK(rv == 0);
+    options.last_title = prng_next(&s->prng);
     options.expected = expected;
     options.expected_count = sim_canary(s, "no_grace") ? 0 : count;
     w->leases = lease_table_new(&options);

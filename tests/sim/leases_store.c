@@ -213,8 +213,8 @@ bool store_is_settled(struct sim *s, uint32_t node, uint32_t reg)
 static void give_up(struct client *c, struct store_write *write)
 {
     write->active = false;
-    if (c->store.unsure_until_ms < c->term_until_ms) {
-        c->store.unsure_until_ms = c->term_until_ms;
+    if (c->store.unsure_until_ms < c->term_longest_ms) {
+        c->store.unsure_until_ms = c->term_longest_ms;
     }
 }
 

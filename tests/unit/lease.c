@@ -17,15 +17,17 @@ struct world
     struct lease_table *t;
     struct lease_actions out;
     uint64_t now_ms;
+    bool forgets; /* LEASE_FORGET is answered at once. */
 };
 
-static struct world *world_new(const client_id *expected, size_t expected_count)
+static struct world *world_new(const uint64_t *expected, size_t expected_count)
 {
     struct world *w = calloc(1, sizeof(*w));
-    struct lease_options options = { 1000, expected, expected_count };
+    struct lease_options options = { 1000, expected, expected_count, 5000 };
 
     assert_non_null(w);
     w->now_ms = 1000;
+    w->forgets = true;
     w->t = lease_table_new(&options);
     assert_non_null(w->t);
     lease_actions_init(&w->out);
@@ -49,6 +51,16 @@ static void feed(struct world *w, struct lease_event event)
     event.now_ms = w->now_ms;
     clear(w);
     lease_step(w->t, &event, &w->out);
+    /* The disk is quick. */
+    for (size_t i = 0; i < w->out.count; i++) {
+        if (w->out.items[i].type == LEASE_FORGET && w->forgets) {
+            struct lease_event forgotten = { .now_ms = w->now_ms, .type = LEASE_FORGOTTEN };
+
+            forgotten.client = w->out.items[i].client;
+            forgotten.title = w->out.items[i].title;
+            lease_step(w->t, &forgotten, &w->out);
+        }
+    }
 }
 
 static void tick(struct world *w)
@@ -61,6 +73,7 @@ static void join_holding(struct world *w, client_id client, const struct lease_h
 {
     feed(w, (struct lease_event){ .type = LEASE_JOIN,
                                   .client = client,
+                                  .title = lease_title(w->t, client),
                                   .caches = true,
                                   .held = held,
                                   .held_count = count });
@@ -70,7 +83,8 @@ static void join_holding(struct world *w, client_id client, const struct lease_h
 static void join(struct world *w, client_id client)
 {
     join_holding(w, client, NULL, 0);
-    feed(w, (struct lease_event){ .type = LEASE_PERSISTED, .client = client });
+    feed(w, (struct lease_event){
+                .type = LEASE_PERSISTED, .client = client, .title = lease_title(w->t, client) });
 }
 
 static const struct lease_action *find(const struct world *w, int type, client_id client)
@@ -129,7 +143,8 @@ static void nothing_is_granted_before_it_is_durable_who_holds(void **state)
     join_holding(w, A, NULL, 0);
     assert_non_null(find(w, LEASE_PERSIST, A));
     assert_int_equal(grant(w, A, FILE_1, LEASE_R), LEASE_NONE);
-    feed(w, (struct lease_event){ .type = LEASE_PERSISTED, .client = A });
+    feed(w, (struct lease_event){
+                .type = LEASE_PERSISTED, .client = A, .title = lease_title(w->t, A) });
     assert_int_equal(grant(w, A, FILE_1, LEASE_R), LEASE_R);
     feed(w, (struct lease_event){ .type = LEASE_JOIN, .client = B, .caches = false });
     assert_int_equal(grant(w, B, FILE_1, LEASE_R), LEASE_NONE);
@@ -378,6 +393,9 @@ static void who_talks_but_does_not_give_back_is_fenced(void **state)
     w->now_ms += LEASE_MS - 100;
     tick(w);
     assert_non_null(find(w, LEASE_READY, 0));
+    assert_int_equal(grant(w, A, FILE_2, LEASE_R), LEASE_NONE); /* Its new title is not durable. */
+    feed(w, (struct lease_event){
+                .type = LEASE_PERSISTED, .client = A, .title = lease_title(w->t, A) });
     assert_int_equal(grant(w, A, FILE_2, LEASE_R), LEASE_R); /* A holder like others again. */
     world_free(w);
 }
@@ -432,17 +450,37 @@ static void a_join_that_comes_late_is_passed_over(void **state)
 
     (void)state;
     join(w, A);
-    feed(w, (struct lease_event){ .type = LEASE_JOIN, .client = A, .number = 8, .caches = true });
+    feed(w, (struct lease_event){ .type = LEASE_JOIN,
+                                  .client = A,
+                                  .title = lease_title(w->t, A),
+                                  .number = 8,
+                                  .caches = true });
     (void)grant(w, A, FILE_1, LEASE_R);
     /* Sent before, over a connection that was given up; it does not name what was granted since. */
-    feed(w, (struct lease_event){ .type = LEASE_JOIN, .client = A, .number = 7, .caches = true });
+    feed(w, (struct lease_event){ .type = LEASE_JOIN,
+                                  .client = A,
+                                  .title = lease_title(w->t, A),
+                                  .number = 7,
+                                  .caches = true });
     assert_int_equal(lease_held_by(w->t, A, FILE_1), LEASE_R);
     world_free(w);
 }
 
+/* Joins under this title, whatever the core thinks. */
+static void join_under(struct world *w, client_id client, uint64_t title,
+                       const struct lease_held *held, size_t count)
+{
+    feed(w, (struct lease_event){ .type = LEASE_JOIN,
+                                  .client = client,
+                                  .title = title,
+                                  .caches = true,
+                                  .held = held,
+                                  .held_count = count });
+}
+
 static void after_a_restart_all_wait_for_the_holders(void **state)
 {
-    const client_id expected[] = { A, B };
+    const uint64_t expected[] = { 71, 72 };
     struct lease_held by_a = { FILE_1, LEASE_W },
                       by_b[] = { { FILE_1, LEASE_R }, { FILE_2, LEASE_R } };
     struct world *w = world_new(expected, 2);
@@ -450,14 +488,14 @@ static void after_a_restart_all_wait_for_the_holders(void **state)
 
     (void)state;
     assert_true(lease_in_grace(w->t));
-    assert_false(lease_heard(w->t, A, w->now_ms)); /* It must join first. */
     /* Also what a lease is in the way of that will be asserted meanwhile: the simulator saw it wait
      * for ever. */
     assert_int_equal(acquire(w, C, FILE_1, ACCESS_CHANGE, &ticket), LEASE_WAIT);
-    join_holding(w, A, &by_a, 1);
+    join_under(w, A, 71, &by_a, 1);
     assert_null(find(w, LEASE_LOST, A));
     assert_null(find(w, LEASE_READY, 0));
-    join_holding(w, B, by_b, 2);
+    assert_int_equal(lease_title(w->t, A), 71);
+    join_under(w, B, 72, by_b, 2);
     assert_int_equal(find(w, LEASE_LOST, B)->inode, FILE_1); /* Both cannot be. */
     assert_non_null(find(w, LEASE_GRACE_OVER, 0));
     assert_non_null(find(w, LEASE_READY, 0));
@@ -468,20 +506,55 @@ static void after_a_restart_all_wait_for_the_holders(void **state)
 
 static void after_a_restart_the_dead_are_waited_out(void **state)
 {
-    const client_id expected[] = { A };
+    const uint64_t expected[] = { 71 };
     struct lease_held held = { FILE_1, LEASE_W };
     struct world *w = world_new(expected, 1);
     uint64_t ticket;
 
     (void)state;
+    w->forgets = false;
     (void)acquire(w, C, FILE_1, ACCESS_CHANGE, &ticket);
     assert_int_equal(lease_deadline_ms(w->t), 1000 + LEASE_MS);
     w->now_ms += LEASE_MS;
     tick(w);
-    assert_non_null(find(w, LEASE_READY, 0));
-    assert_non_null(find(w, LEASE_FORGET, A));
-    join_holding(w, A, &held, 1); /* Too late. */
+    assert_int_equal(find(w, LEASE_FORGET, 0)->title, 71);
+    assert_null(find(w, LEASE_READY, 0)); /* Another restart could bring it back. */
+    join_under(w, A, 71, &held, 1);       /* Too late. */
     assert_non_null(find(w, LEASE_LOST, A));
+    feed(w, (struct lease_event){ .type = LEASE_FORGOTTEN, .title = 71 });
+    assert_non_null(find(w, LEASE_READY, 0));
+    world_free(w);
+}
+
+/* Who did not hear that it has lost its leases names them to the next run of the manager. */
+static void a_title_that_was_taken_counts_nowhere(void **state)
+{
+    const uint64_t expected[] = { 72 };
+    struct lease_held held = { FILE_1, LEASE_W };
+    struct world *w = world_new(NULL, 0);
+    uint64_t title, ticket;
+
+    (void)state;
+    join(w, A);
+    title = lease_title(w->t, A);
+    (void)grant(w, A, FILE_1, LEASE_W);
+    (void)acquire(w, B, FILE_1, ACCESS_CHANGE, &ticket);
+    w->forgets = false;
+    w->now_ms += LEASE_MS;
+    tick(w);
+    assert_int_equal(find(w, LEASE_FORGET, A)->title, title);
+    assert_null(find(w, LEASE_READY, 0)); /* Not before the old title is off the disk. */
+    assert_true(lease_title(w->t, A) != title);
+    join_under(w, A, title, &held, 1);
+    assert_non_null(find(w, LEASE_LOST, A));
+    feed(w, (struct lease_event){ .type = LEASE_FORGOTTEN, .client = A, .title = title });
+    assert_non_null(find(w, LEASE_READY, 0));
+    world_free(w);
+
+    w = world_new(expected, 1);
+    join_under(w, A, title, &held, 1);
+    assert_non_null(find(w, LEASE_LOST, A));
+    assert_int_equal(lease_held_by(w->t, A, FILE_1), LEASE_NONE);
     world_free(w);
 }
 
@@ -584,7 +657,9 @@ static void life_join(struct life *l, int client)
     memset(l->recall[client], 0, sizeof(l->recall[client]));
     join_holding(l->w, client_of(client), held, count);
     take_actions(l);
-    feed(l->w, (struct lease_event){ .type = LEASE_PERSISTED, .client = client_of(client) });
+    feed(l->w, (struct lease_event){ .type = LEASE_PERSISTED,
+                                     .client = client_of(client),
+                                     .title = lease_title(l->w->t, client_of(client)) });
     take_actions(l);
     l->joined[client] = true;
     l->heard_ms[client] = l->w->now_ms;
@@ -703,6 +778,7 @@ int main(void)
         cmocka_unit_test(a_join_that_comes_late_is_passed_over),
         cmocka_unit_test(after_a_restart_all_wait_for_the_holders),
         cmocka_unit_test(after_a_restart_the_dead_are_waited_out),
+        cmocka_unit_test(a_title_that_was_taken_counts_nowhere),
         cmocka_unit_test(there_is_an_end_to_waiting_requests),
         cmocka_unit_test(lives_by_chance_keep_the_rules),
     };

@@ -747,11 +747,11 @@ static void holders_of_leases_are_kept(void **state)
     (void)state;
     ns_fixture_open(f, 7);
     for (client_id client = 1; client <= 3; client++) {
-        op.holder.client = client << 60 | client;
+        op.holder.title = client << 60 | client;
         op.holder.holds = true;
         ns_must(f, op);
     }
-    op.holder.client = 2ULL << 60 | 2;
+    op.holder.title = 2ULL << 60 | 2;
     op.holder.holds = false;
     ns_must(f, op);
     ns_must(f, op); /* Once more does no harm. */
