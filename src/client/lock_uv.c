@@ -181,11 +181,14 @@ static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *r
         client_rejoin(
             client); /* It may have been granted all the same; what we do not name goes. */
     }
+    /* A SESSION that is under way did not name it, and takes it away again. */
+    if (status == 0 && m->verdict == LOCK_HAD && client->joins_asked > 0 &&
+        call->how != LOCK_TEST && call->lock.type != LOCK_NONE) {
+        m->verdict = call->canceled ? LOCK_GIVEN_UP : LOCK_ASK_AGAIN;
+    }
     if (status != 0) {
         end(call, status, LOCK_GIVEN_UP, NULL);
-    } else if (call->how != LOCK_TEST && call->lock.type != LOCK_NONE && !call->canceled &&
-               (m->verdict == LOCK_ASK_AGAIN ||
-                (m->verdict == LOCK_HAD && client->joins_asked > 0))) {
+    } else if (m->verdict == LOCK_ASK_AGAIN && !call->canceled) {
         reply->again = true;
     } else {
         take_answer(call, m);

@@ -480,11 +480,6 @@ static void scenario_open(struct sim *s)
     s->world = w;
     w->client_count = s->scripted ? 2 : 2 + (uint32_t)prng_below(&s->prng, CLIENTS_MAX - 1);
     w->give_up_ms = prng_below(&s->prng, 2) == 0 ? 1500 : 30000;
-    if (sim_canary(s, "hears_old_connections")) { /* What is on its way for long. */
-        s->options.delay_ms_max = 300;
-        s->options.break_permille += 150;
-        s->options.late_permille = 1000;
-    }
     if (sim_canary(s, "greets_at_once") || sim_canary(s, "keeps_lost_writes")) {
         s->options.break_permille += 60; /* Writes are sent again and again. */
         w->give_up_ms = 30000;
@@ -565,10 +560,11 @@ static bool scenario_finish(struct sim *s)
 }
 
 static const char *const canaries[] = {
-    "grant_during_recall", "counts_from_reply",    "no_grace",           "persist_late",
-    "no_margin",           "greets_at_once",       "never_too_late",     "hears_old_connections",
-    "returns_unsure",      "keeps_lost_locks",     "believes_overtaken", "frees_when_gone",
-    "frees_before_told",   "locks_before_durable", "keeps_lost_writes",  NULL
+    "grant_during_recall",  "counts_from_reply", "no_grace",
+    "persist_late",         "no_margin",         "greets_at_once",
+    "never_too_late",       "returns_unsure",    "keeps_lost_locks",
+    "believes_overtaken",   "frees_when_gone",   "frees_before_told",
+    "locks_before_durable", "keeps_lost_writes", NULL
 };
 
 static const struct sim_scenario scenario = { .name = "leases",

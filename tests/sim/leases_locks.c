@@ -241,7 +241,7 @@ bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_mess
     struct world *w = world_of(s);
     struct client *c = &w->clients[node];
     struct lock_call *call = NULL;
-    bool set;
+    bool set, overtaken;
 
     for (uint32_t owner = 0; owner < OWNERS; owner++) {
         if (c->lock_calls[owner].active && c->lock_calls[owner].number == m->call) {
@@ -259,16 +259,16 @@ bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_mess
         }
         return true;
     }
-    if (call->lock.type != LOCK_NONE && !call->canceled &&
-        (m->verdict == LOCK_ASK_AGAIN ||
-         (m->verdict == LOCK_HAD && c->joining && !sim_canary(s, "believes_overtaken")))) {
+    overtaken = m->verdict == LOCK_HAD && call->lock.type != LOCK_NONE && c->joining &&
+                !sim_canary(s, "believes_overtaken");
+    if ((overtaken || m->verdict == LOCK_ASK_AGAIN) && !call->canceled) {
         send_lock(s, node, call);
         return true;
     }
     call->active = false;
     sim_trace(s, node, "has the verdict %d on %llu of file %llu", (int)m->verdict,
               (unsigned long long)call->lock.start, (unsigned long long)call->lock.inode);
-    if (m->verdict == LOCK_HAD && call->lock.type != LOCK_NONE) {
+    if (m->verdict == LOCK_HAD && call->lock.type != LOCK_NONE && !overtaken) {
         set = byte_locks_set(c->locks, &call->lock);
         CHECK(set);
         w->locked++;

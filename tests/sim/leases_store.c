@@ -105,8 +105,7 @@ static void supersede(struct sim *s, client_id client, uint32_t conn)
     const struct world *w = world_of(s);
 
     for (uint32_t i = 1; i <= s->conn_count && i < CONNS_MAX; i++) {
-        if (i != conn && w->store_client[i] == client && s->conns[i - 1].open[1] &&
-            !sim_canary(s, "hears_old_connections")) {
+        if (i != conn && w->store_client[i] == client && s->conns[i - 1].open[1]) {
             sim_hang_up(s, STORE, i);
         }
     }
