@@ -67,6 +67,7 @@ static int permit(struct meta *meta, struct rpc_request *request, struct meta_op
         changed != INODE_NONE && session_has_open(meta->sessions, changed, request->node_id, true);
 
     if (op->kind == OP_WROTE && !writes && !identify_trusts(meta, request)) {
+        errmsg_set(err, "the client does not hold the file open for writing; open it again");
         return MORSEL_ACCES;
     }
     return permit_op(meta->ns, op, writes, err);

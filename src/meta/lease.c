@@ -368,11 +368,12 @@ static bool take_expected(struct lease_table *t, uint64_t title)
 }
 
 /* Who has not come back is not waited for any more, once its title cannot come back either. */
-static void begin_grace_end(struct lease_table *t, struct lease_actions *out)
+static void begin_grace_end(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
 {
     t->grace_ending = true;
+    t->grace_until_ms = now_ms + LEASE_MS; /* The host may have failed by then: once more. */
     for (uint32_t i = 0; i < t->expected; i++) {
-        t->grace_ending &= lease_emit(
+        (void)lease_emit(
             t, out, (struct lease_action){ .type = LEASE_FORGET, .title = t->expected_titles[i] });
     }
 }
@@ -383,9 +384,7 @@ static void end_grace_if_due(struct lease_table *t, uint64_t now_ms, struct leas
         return;
     }
     if (t->expected > 0) {
-        if (!t->grace_ending) {
-            begin_grace_end(t, out);
-        }
+        begin_grace_end(t, now_ms, out);
         return;
     }
     t->in_grace = false;
@@ -566,12 +565,18 @@ static void forget(struct lease_table *t, struct holder *holder, struct lease_ac
     lease_free_holder(t, holder);
 }
 
-static void ask_to_forget(struct lease_table *t, struct holder *holder, struct lease_actions *out)
+/* Once in a while, for the host may fail. */
+static void ask_to_forget(struct lease_table *t, struct holder *holder, uint64_t now_ms,
+                          struct lease_actions *out)
 {
-    holder->forget_asked =
-        lease_emit(t, out,
-                   (struct lease_action){
-                       .type = LEASE_FORGET, .client = holder->id, .title = holder->void_title });
+    if (now_ms >= holder->forget_again_ms) {
+        holder->forget_again_ms = now_ms + LEASE_MS;
+        (void)lease_emit(t, out,
+                         (struct lease_action){ .type = LEASE_FORGET,
+                                                .client = holder->id,
+                                                .title = holder->void_title });
+    }
+    t->check_ms = holder->forget_again_ms < t->check_ms ? holder->forget_again_ms : t->check_ms;
 }
 
 /* Its word does not count any more, and what it names under its title will not either. The old
@@ -589,7 +594,7 @@ static void take_title(struct lease_table *t, struct holder *holder)
     holder->title = ++t->last_title;
     holder->forgotten = !holder->persisted && !holder->persisting;
     holder->persisted = holder->persisting = false;
-    holder->forget_asked = false;
+    holder->forget_again_ms = 0;
 }
 
 /* Its term is over. */
@@ -600,9 +605,7 @@ static void expire(struct lease_table *t, struct holder *holder, uint64_t now_ms
         take_title(t, holder);
     }
     if (!holder->forgotten) {
-        if (!holder->forget_asked) {
-            ask_to_forget(t, holder, out);
-        }
+        ask_to_forget(t, holder, now_ms, out);
         return; /* LEASE_FORGOTTEN goes on. */
     }
     t->counters.expired += holder->count;
@@ -747,7 +750,7 @@ uint64_t lease_deadline_ms(const struct lease_table *t)
 {
     uint64_t due_ms = t->check_ms;
 
-    if (t->in_grace && !t->grace_ending && t->grace_until_ms < due_ms) {
+    if (t->in_grace && t->grace_until_ms < due_ms) {
         due_ms = t->grace_until_ms;
     }
     if (!list_empty(&t->recalled)) {

@@ -18,9 +18,10 @@ struct holder
     bool joined;    /* It has said what it holds, and is served. */
     bool caches;
     bool persisting, persisted; /* The title. */
-    bool fenced;         /* Its leases end with its term; until then it is granted nothing. */
-    uint64_t void_title; /* Fenced: under which it held. */
-    bool forget_asked, forgotten; /* That title. */
+    bool fenced;              /* Its leases end with its term; until then it is granted nothing. */
+    uint64_t void_title;      /* Fenced: under which it held. */
+    bool forgotten;           /* That title. */
+    uint64_t forget_again_ms; /* Asked, and to be asked again. */
     uint64_t heard_ms;
     uint64_t join_number; /* Of its newest JOIN. */
     struct list leases;

@@ -288,15 +288,27 @@ void locks_gone(struct meta *meta, client_id client)
     answer_granted(meta);
 }
 
-void locks_tick(struct meta *meta)
+/* A request whose client is not fenced any more; NULL: none. */
+static struct locking_request *find_unfenced(struct meta *meta)
 {
-    LIST_FOREACH_SAFE(node, &meta->locking)
+    LIST_FOREACH(node, &meta->locking)
     {
         struct locking_request *w = LIST_ENTRY(node, struct locking_request, node);
 
         if (w->ticket == 0 && !lease_is_fenced(meta->leases, w->request->node_id)) {
-            meta_dispatch(meta, take(w));
+            return w;
         }
+    }
+    return NULL;
+}
+
+void locks_tick(struct meta *meta)
+{
+    struct locking_request *w;
+
+    /* Each may end the waiting of others: so the list is looked through anew. */
+    while ((w = find_unfenced(meta)) != NULL) {
+        meta_dispatch(meta, take(w));
     }
 }
 

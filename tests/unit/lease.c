@@ -547,6 +547,11 @@ static void a_title_that_was_taken_counts_nowhere(void **state)
     assert_true(lease_title(w->t, A) != title);
     join_under(w, A, title, &held, 1);
     assert_non_null(find(w, LEASE_LOST, A));
+    tick(w);
+    assert_null(find(w, LEASE_FORGET, A));
+    w->now_ms = lease_deadline_ms(w->t); /* The host had no memory, say: it is asked again. */
+    tick(w);
+    assert_int_equal(find(w, LEASE_FORGET, A)->title, title);
     feed(w, (struct lease_event){ .type = LEASE_FORGOTTEN, .client = A, .title = title });
     assert_non_null(find(w, LEASE_READY, 0));
     world_free(w);
