@@ -1,11 +1,13 @@
 #include "client/file_uv.h"
 
 #include "client/lease_uv.h"
+#include "client/meta_cache.h"
 
 #include "common/status.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct file *file_find(struct client *client, inode_id inode)
 {
@@ -194,8 +196,31 @@ uint64_t file_size_of(const struct file *file, const Morsel__Attr *attr)
     return may_tell(file) && file->size > attr->size ? file->size : attr->size;
 }
 
+static void strip_ids(Morsel__Attr *attr)
+{
+    attr->mode &= ~(uint32_t)S_ISUID;
+    if ((attr->mode & S_IXGRP) != 0) {
+        attr->mode &= ~(uint32_t)S_ISGID;
+    }
+}
+
+void file_strip_ids(struct file *file)
+{
+    struct client *client = file->client;
+    Morsel__Attr *attr = meta_cache_attr_mut(client->cache, file->inode);
+
+    file->strips_ids = true;
+    if (attr != NULL && (attr->mode & (S_ISUID | S_ISGID)) != 0) {
+        strip_ids(attr);
+        lease_kernel_drop(client, file->inode); /* It would go on believing in them. */
+    }
+}
+
 void file_overlay(const struct file *file, Morsel__Attr *attr)
 {
+    if (file->strips_ids) {
+        strip_ids(attr);
+    }
     if (may_tell(file)) {
         attr->size = file->size;
         if ((int64_t)file->mtime_ns > (int64_t)attr->mtime_ns) {

@@ -67,6 +67,7 @@ struct handle
     struct read_ahead ahead;
     int error; /* Of a buffered write, not told yet. */
     bool writable;
+    bool direct; /* What is read and written through it does not pass through the kernel's pages. */
 };
 
 struct file
@@ -87,6 +88,7 @@ struct file
     uint64_t ctime_ns;    /* Of that write. */
     uint64_t reach;       /* Space was reserved up to here, perhaps beyond the size. */
     bool sparse;          /* We left a hole, or space beyond the end. */
+    bool strips_ids;      /* Whoever wrote may not keep set-id bits: the report takes them away. */
     bool settled;         /* The manager has it on its disk, with this size and shape. */
     bool held_back;       /* Of what is ahead (file_is_ahead()), some was answered under W. */
     bool unreported;      /* Size and time wait for a WROTE. */
@@ -107,6 +109,7 @@ struct file
     struct timespec kernel_mtime; /* What the kernel was told last; 0: not known. */
     unsigned kernel_asks;         /* GETATTRs of the kernel's own, before it reads, under way. */
     bool kernel_mtime_false;      /* And that was no true time, to make it drop its pages. */
+    bool pages_old;               /* The kernel may hold pages from the time of sharing. */
     bool told;                    /* The manager knows that it is open here. */
     bool reopening;               /* An OPEN asks for its lease. */
     struct list untold_node;      /* In client->untold. */
@@ -215,6 +218,9 @@ void file_report(struct file *file);
 /* Bytes of [offset, end) changed: a new time, and perhaps a new end, to report. `sparse`: the
  * change left space that is not data, or data that is not within the size. */
 void file_note_changed(struct file *file, uint64_t offset, uint64_t end, bool sparse);
+
+/* What is written now takes the set-id bits away, by its report. */
+void file_strip_ids(struct file *file);
 
 /* Called by the client's tick. */
 void file_age(struct file *file, uint64_t now_ms);

@@ -83,6 +83,7 @@ static void start_report(struct file_flush *flush)
     request.durable = flush->durable;
     request.sparse = file->sparse;
     request.reach = file->reach;
+    request.strips_ids = file->strips_ids;
     flush->report.data = flush;
     flush->settled_size = file->size;
     flush->waiting++;
@@ -93,7 +94,7 @@ static void start_report(struct file_flush *flush)
         flush->waiting--;
         return;
     }
-    file->sparse = false;
+    file->sparse = file->strips_ids = false;
     file->written_end = 0;
     file->unreported = false;
     file->reporting = true;

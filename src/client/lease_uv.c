@@ -100,7 +100,7 @@ static void on_dropped(struct kernel_drop *drop)
 }
 
 /* Without an answer to anybody. */
-static void kernel_drop_quietly(struct client *client, inode_id inode, bool names)
+static void kernel_drop_quietly(struct client *client, inode_id inode, bool names, uint64_t size)
 {
     struct quiet_drop *quiet = calloc(1, sizeof(*quiet));
 
@@ -109,6 +109,7 @@ static void kernel_drop_quietly(struct client *client, inode_id inode, bool name
         quiet->drop.inode = inode;
         quiet->drop.attr = quiet->drop.pages = inode != INODE_NONE;
         quiet->drop.names = names;
+        quiet->drop.size = size;
         quiet->drop.done = on_dropped;
         kernel_drop(client, &quiet->drop);
     }
@@ -116,7 +117,7 @@ static void kernel_drop_quietly(struct client *client, inode_id inode, bool name
 
 void lease_kernel_drop(struct client *client, inode_id inode)
 {
-    kernel_drop_quietly(client, inode, false);
+    kernel_drop_quietly(client, inode, false, 0);
 }
 
 /* Nothing that it was given counts any more. Time-outs of what is not open have ended with the
@@ -128,9 +129,9 @@ static void kernel_drop_all(struct client *client)
     HASH_ITER(hh, client->files, file, next)
     {
         file_forget(file, 0, UINT64_MAX);
-        kernel_drop_quietly(client, file->inode, false);
+        kernel_drop_quietly(client, file->inode, false, 0);
     }
-    kernel_drop_quietly(client, INODE_NONE, true);
+    kernel_drop_quietly(client, INODE_NONE, true, 0);
 }
 
 void lease_invalidate(struct client *client)
@@ -445,7 +446,7 @@ bool lease_session_fill(struct client *client, Morsel__SessionRequest *request)
 static void lose(struct client *client, inode_id inode)
 {
     meta_cache_drop(client->cache, inode, LEASE_NONE);
-    kernel_drop_quietly(client, inode, true);
+    kernel_drop_quietly(client, inode, true, 0);
 }
 
 /* What was held back under a lease that is gone must not be written any more: others may have
@@ -473,7 +474,7 @@ void lease_session_answered(struct client *client, const Morsel__SessionReply *r
     if (reply->n_lost > 0) {
         log_warning(client->options.log, "%zu leases were lost while manager %s did not hear us",
                     reply->n_lost, rpc_peer_address(client->manager));
-        kernel_drop_quietly(client, INODE_NONE, true);
+        kernel_drop_quietly(client, INODE_NONE, true, 0);
     }
     lose_held_back(client);
 }
@@ -506,6 +507,17 @@ struct reopen
     struct file *file;
 };
 
+/* Reads of a shared file come to us; what is mapped of it is to be fresh within a second. A
+ * notification between the kernel's question for the size and our answer makes it pass the answer
+ * over, and read up to its old size: then the next tick tries again. */
+static void freshen_pages(struct file *file)
+{
+    if (file->kernel_asks == 0) {
+        file->pages_old = file_is_shared(file);
+        kernel_drop_quietly(file->client, file->inode, false, file->size);
+    }
+}
+
 static void on_reopened(struct meta_call *call, int status, void *message)
 {
     struct reopen *reopen = CONTAINER_OF(call, struct reopen, call);
@@ -516,17 +528,18 @@ static void on_reopened(struct meta_call *call, int status, void *message)
     if (status == 0 && node->attr != NULL) {
         file_refresh(file, node->attr); /* The lease is in the table already. */
     }
+    freshen_pages(file);
     file_unpin(file);
     free(reopen);
 }
 
-static void reopen(struct client *client, struct file *file)
+static bool reopen(struct client *client, struct file *file)
 {
     Morsel__OpenRequest request = MORSEL__OPEN_REQUEST__INIT;
     struct reopen *reopen = calloc(1, sizeof(*reopen));
 
     if (reopen == NULL) {
-        return;
+        return false;
     }
     request.inode = file->inode;
     request.write = file_has_writer(file);
@@ -535,16 +548,16 @@ static void reopen(struct client *client, struct file *file)
     if (meta_call_start(&reopen->call, client, MSG_OPEN, &request.base, &morsel__node__descriptor,
                         on_reopened) != 0) {
         free(reopen);
-        return;
+        return false;
     }
     file->reopening = true;
     file->told = true;
     list_remove(&file->untold_node);
     file_pin(file);
+    return true;
 }
 
-/* Files that are shared: perhaps they are not any more. Until then what is mapped is fresh within a
- * second. */
+/* Files that are shared: perhaps they are not any more. */
 static void look_after_shared(struct client *client)
 {
     struct file *file, *next;
@@ -552,17 +565,14 @@ static void look_after_shared(struct client *client)
 
     HASH_ITER(hh, client->files, file, next)
     {
-        if (list_empty(&file->handles) || !file_is_shared(file)) {
+        file->pages_old |= file_is_shared(file);
+        if (list_empty(&file->handles) || !file->pages_old || file->reopening) {
             continue;
         }
-        /* A notification between the kernel's question for the size and our answer makes it pass
-         * the answer over, and read up to its old size. */
-        if (file->kernel_asks == 0) {
-            kernel_drop_quietly(client, file->inode, false);
-        }
-        if (client->options.cache && !file->reopening && find_work(client, file->inode) == NULL &&
-            client_lease_valid(client) && ++count <= REOPENS_MAX) {
-            reopen(client, file);
+        if (!file_is_shared(file) || !client->options.cache ||
+            find_work(client, file->inode) != NULL || !client_lease_valid(client) ||
+            ++count > REOPENS_MAX || !reopen(client, file)) {
+            freshen_pages(file);
         }
     }
 }

@@ -63,9 +63,10 @@ struct kernel_drop
 {
     struct list node;
     inode_id inode;
-    bool attr;  /* Its attributes. */
-    bool pages; /* And its pages; waits for reads and writes that are in our hands. */
-    bool names; /* All names of the mount. */
+    bool attr;     /* Its attributes. */
+    bool pages;    /* And its pages; waits for reads and writes that are in our hands. */
+    bool names;    /* All names of the mount. */
+    uint64_t size; /* The file is at least this long: a mapping may be used up to there. */
     void (*done)(struct kernel_drop *drop);
 };
 

@@ -320,6 +320,7 @@ void handle_wrote(struct meta *meta, struct rpc_request *request)
         op.wrote.reach = m->reach;
         op.wrote.mtime_ns = (int64_t)m->mtime_ns;
         op.wrote.sparse = m->sparse;
+        op.wrote.strips_ids = m->strips_ids;
         change_finish(meta, request, &op, answer);
     }
     message_free(m);

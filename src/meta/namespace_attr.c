@@ -40,6 +40,15 @@ static int chmod_acl(struct ns_txn *t, const struct inode *inode)
     return 0;
 }
 
+/* Set-group-id without execution by the group means something else and stays, as in Linux. */
+static void strip_ids(struct inode *inode)
+{
+    inode->mode &= ~(uint32_t)MODE_SETUID;
+    if ((inode->mode & MODE_GROUP_EXEC) != 0) {
+        inode->mode &= ~(uint32_t)MODE_SETGID;
+    }
+}
+
 /* chown takes the set-id bits away, as Linux does, unless the mode is set in the same breath. */
 static void set_owner(const struct meta_op *op, struct inode *inode)
 {
@@ -52,10 +61,7 @@ static void set_owner(const struct meta_op *op, struct inode *inode)
         inode->gid = op->setattr.gid;
     }
     if ((valid & (SETATTR_UID | SETATTR_GID)) != 0 && !mode_is_directory(inode->mode)) {
-        inode->mode &= ~(uint32_t)MODE_SETUID;
-        if ((inode->mode & MODE_GROUP_EXEC) != 0) {
-            inode->mode &= ~(uint32_t)MODE_SETGID;
-        }
+        strip_ids(inode);
     }
 }
 
@@ -158,6 +164,9 @@ int apply_wrote(struct ns_txn *t)
     inode->mtime_ns = mtime_ns;
     inode->ctime_ns = ctime_ns; /* The time of the write, not of its report. */
     inode->data_version++;
+    if (op->wrote.strips_ids) {
+        strip_ids(inode);
+    }
     if (op->wrote.sparse) {
         inode->flags |= INODE_SPARSE;
     }

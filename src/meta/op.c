@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { OP_VERSION = 1 };
+enum { WROTE_SPARSE = 1, WROTE_STRIPS_IDS = 2 };
 
 /* Bits of the header's flag byte. */
 enum { FLAG_IN_GROUP = 1, FLAG_OPEN = 2, FLAG_DELETED = 4, FLAGS_KNOWN = 7 };
@@ -73,6 +74,16 @@ static void rename_encode(const struct meta_op *op, struct buf *out)
     buf_put_u32(out, op->rename.flags);
 }
 
+static void wrote_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u64(out, op->wrote.inode);
+    buf_put_u64(out, op->wrote.size);
+    buf_put_u64(out, op->wrote.reach);
+    buf_put_u64(out, (uint64_t)op->wrote.mtime_ns);
+    buf_put_u8(out, (uint8_t)((op->wrote.sparse ? WROTE_SPARSE : 0) |
+                              (op->wrote.strips_ids ? WROTE_STRIPS_IDS : 0)));
+}
+
 static void setattr_encode(const struct meta_op *op, struct buf *out)
 {
     buf_put_u64(out, op->setattr.inode);
@@ -130,11 +141,7 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         setattr_encode(op, out);
         break;
     case OP_WROTE:
-        buf_put_u64(out, op->wrote.inode);
-        buf_put_u64(out, op->wrote.size);
-        buf_put_u64(out, op->wrote.reach);
-        buf_put_u64(out, (uint64_t)op->wrote.mtime_ns);
-        buf_put_u8(out, op->wrote.sparse);
+        wrote_encode(op, out);
         break;
     case OP_XATTR:
         xattr_encode(op, out);
@@ -297,6 +304,19 @@ static void member_op_decode(struct reader *r, struct meta_op *op)
     }
 }
 
+static void wrote_decode(struct reader *r, struct meta_op *op)
+{
+    uint8_t flags;
+
+    op->wrote.inode = reader_u64(r);
+    op->wrote.size = reader_u64(r);
+    op->wrote.reach = reader_u64(r);
+    op->wrote.mtime_ns = (int64_t)reader_u64(r);
+    flags = reader_u8(r);
+    op->wrote.sparse = (flags & WROTE_SPARSE) != 0;
+    op->wrote.strips_ids = (flags & WROTE_STRIPS_IDS) != 0;
+}
+
 static void body_decode(struct reader *r, struct meta_op *op)
 {
     switch (op->kind) {
@@ -323,11 +343,7 @@ static void body_decode(struct reader *r, struct meta_op *op)
         setattr_decode(r, op);
         break;
     case OP_WROTE:
-        op->wrote.inode = reader_u64(r);
-        op->wrote.size = reader_u64(r);
-        op->wrote.reach = reader_u64(r);
-        op->wrote.mtime_ns = (int64_t)reader_u64(r);
-        op->wrote.sparse = reader_u8(r) != 0;
+        wrote_decode(r, op);
         break;
     case OP_XATTR:
         xattr_decode(r, op);

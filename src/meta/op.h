@@ -114,6 +114,7 @@ struct meta_op
             uint64_t reach;   /* Objects may hold bytes up to here (fallocate beyond the end). */
             int64_t mtime_ns; /* 0: `time_ns`. */
             bool sparse;
+            bool strips_ids; /* Set-id bits go, as after any write by who may not keep them. */
         } wrote;
         struct
         {

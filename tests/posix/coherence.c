@@ -22,7 +22,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 150, PATH_BYTES = 4096, MEDIAN_MS_MAX = 40, STALL_MS_MAX = 4000 };
+enum {
+    MAP_MS_MAX = 1500,
+    ROUNDS = 150,
+    PATH_BYTES = 4096,
+    MEDIAN_MS_MAX = 40,
+    STALL_MS_MAX = 4000
+};
 
 static char roots[2][PATH_BYTES];
 
@@ -187,6 +193,86 @@ static void meet_open_handles(int from, int to, int i)
     }
 }
 
+enum { SPAN = 10000, SPAN_AT = 3000, MAPPED = 16384 }; /* Not aligned to anything */
+
+static void expect_span(int fd, const char *span, const char *who)
+{
+    char got[SPAN];
+
+    must(pread(fd, got, SPAN, SPAN_AT) == SPAN, "pread");
+    if (memcmp(got, span, SPAN) != 0) {
+        fail("%s reads '%c'; '%c' was written", who, got[0], span[0]);
+    }
+}
+
+/* Handles that were opened while the file was shared already, one of which is used on when it is
+ * shared no more: read, written and mapped. */
+static void meet_late_handles(int from, int to, int i)
+{
+    int first = open(at(from, "late"), O_RDWR | O_CREAT, 0644);
+    int late = open(at(to, "late"), O_RDWR), again;
+    char span[SPAN], *map;
+    struct stat st;
+
+    must(first >= 0 && late >= 0 && ftruncate(first, MAPPED) == 0, "late");
+    memset(span, 'a' + i % 26, SPAN);
+    must(pwrite(first, span, SPAN, SPAN_AT) == SPAN, "pwrite");
+    expect_span(late, span, "a handle that was opened late");
+    must(fstat(late, &st) == 0 && st.st_size == MAPPED, "fstat");
+    map = mmap(NULL, MAPPED, PROT_READ | PROT_WRITE, MAP_SHARED, late, 0);
+    must(map != MAP_FAILED, "mmap");
+    must(memcmp(map + SPAN_AT, span, SPAN) == 0, "what is mapped");
+    memset(map + SPAN_AT, 'A' + i % 26, SPAN);
+    must(msync(map, MAPPED, MS_SYNC) == 0, "msync");
+    memset(span, 'A' + i % 26, SPAN);
+    expect_span(first, span, "a handle beside a mapping elsewhere");
+    must(munmap(map, MAPPED) == 0 && ftruncate(first, 0) == 0 && close(first) == 0, "close");
+    again = open(at(to, "late"), O_RDONLY);
+    must(again >= 0, "late again");
+    for (int j = 0; j < 3; j++) {
+        memset(span, '0' + (i + j) % 10, SPAN);
+        must(pwrite(late, span, SPAN, SPAN_AT) == SPAN, "pwrite");
+        expect_span(again, span, "a handle beside one that was opened late");
+    }
+    must(close(late) == 0 && close(again) == 0, "close");
+}
+
+/* Each append is one step, whatever it crosses and however the handle was opened. */
+static void meet_appends(int from, int to, int i)
+{
+    int mine = open(at(from, "appends"), O_RDWR | O_CREAT | O_APPEND, 0644);
+    int theirs = open(at(to, "appends"), O_RDWR | O_APPEND);
+    char span[SPAN], got[SPAN];
+    struct stat st;
+
+    must(mine >= 0 && theirs >= 0 && ftruncate(mine, SPAN_AT) == 0, "appends");
+    memset(span, 'a' + i % 26, SPAN);
+    must(write(mine, span, SPAN) == SPAN && write(theirs, span, SPAN) == SPAN, "append");
+    must(fstat(mine, &st) == 0 && st.st_size == SPAN_AT + 2 * SPAN, "the size after two appends");
+    must(pread(mine, got, SPAN, SPAN_AT + SPAN) == SPAN, "pread");
+    must(memcmp(span, got, SPAN) == 0, "the second append");
+    must(close(mine) == 0 && close(theirs) == 0, "close");
+}
+
+/* Set-id bits do not survive the write of somebody else, on whatever handle. */
+static void meet_set_id(int from, int to, int i)
+{
+    int first, late;
+    struct stat st;
+
+    (void)i;
+    put(from, "tool", "x");
+    first = open(at(from, "tool"), O_RDWR);
+    late = open(at(to, "tool"), O_RDWR);
+    must(first >= 0 && late >= 0 && fchmod(first, 06755) == 0, "chmod");
+    must(seteuid(1000) == 0 && pwrite(late, "y", 1, 0) == 1 && seteuid(0) == 0, "write");
+    must(fstat(first, &st) == 0, "fstat");
+    if ((st.st_mode & 07777) != 0755) {
+        fail("mode %o after a write by somebody else", st.st_mode & 07777);
+    }
+    must(close(first) == 0 && close(late) == 0, "close");
+}
+
 /* The working directory of a process stays what it is when names below its mount are dropped. */
 static void meet_working_directory(int from, int to, int i)
 {
@@ -224,6 +310,31 @@ static void meet(const char *what, void (*meeting)(int from, int to, int i))
     }
 }
 
+/* What is mapped while another mount writes and lengthens the file: at most a second old, and some.
+ */
+static void mapped_elsewhere(void)
+{
+    int writer, reader;
+    double began;
+    char *map;
+
+    put(0, "mapped", "old");
+    writer = open(at(0, "mapped"), O_RDWR);
+    reader = open(at(1, "mapped"), O_RDONLY);
+    must(writer >= 0 && reader >= 0, "mapped");
+    map = mmap(NULL, MAPPED, PROT_READ, MAP_SHARED, reader, 0);
+    must(map != MAP_FAILED && memcmp(map, "old", 3) == 0, "mmap");
+    must(pwrite(writer, "new", 3, 0) == 3 && pwrite(writer, "far", 3, MAPPED - 3) == 3, "pwrite");
+    began = now_ms();
+    /* A fault beyond the end would be a signal; here it is an error. */
+    while (*(volatile char *)map != 'n' || madvise(map, MAPPED, MADV_POPULATE_READ) != 0) {
+        must(now_ms() - began < MAP_MS_MAX, "a mapping that stays old");
+    }
+    must(memcmp(map + MAPPED - 3, "far", 3) == 0, "what the file was lengthened by");
+    printf("a mapping was old for %.0f ms\n", now_ms() - began);
+    must(munmap(map, MAPPED) == 0 && close(writer) == 0 && close(reader) == 0, "close");
+}
+
 static void meetings(void)
 {
     put(0, "file", "x");
@@ -239,7 +350,11 @@ static void meetings(void)
     meet("truncate", meet_truncate);
     meet("directory", meet_directory);
     meet("open handles", meet_open_handles);
+    meet("late handles", meet_late_handles);
+    meet("appends", meet_appends);
+    meet("set-id bits", meet_set_id);
     meet("working directory", meet_working_directory);
+    mapped_elsewhere();
 }
 
 /* ---- The storm ---- */

@@ -135,6 +135,9 @@ static void writing_clears_set_id_bits(void)
     if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) == 0) {
         EQ(mode_of("f"), 0777);
     }
+    prepare_set_id("f");
+    EQ(write((int)OK(open("f", O_WRONLY | O_APPEND)), "x", 1), 1);
+    EQ(mode_of("f"), 0777);
     become_root();
     OK(chmod("f", 06755));
     EQ(pwrite((int)OK(open("f", O_WRONLY)), "r", 1, 0), 1); /* Root may. */

@@ -189,6 +189,27 @@ static void a_report_only_lets_a_file_grow(void **state)
     assert_int_equal(ns_counters(f->ns)->garbage, 2); /* Both columns were reached. */
 }
 
+static void a_report_may_take_set_id_bits_away(void **state)
+{
+    static const uint32_t modes[][2] = { { 0106755, 0100755 },
+                                         { 0102745, 0102745 }, /* No execution by the group. */
+                                         { 0102775, 0100775 },
+                                         { 0101644, 0101644 } };
+    struct ns_fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        struct meta_op op = { .kind = OP_WROTE };
+        char name[] = { (char)('a' + i), '\0' };
+
+        op.wrote.inode = ns_must_make(f, INODE_ROOT, name, modes[i][0]);
+        ns_must(f, op);
+        assert_int_equal(ns_must_inode(f, op.wrote.inode).mode, modes[i][0]);
+        op.wrote.strips_ids = true;
+        ns_must(f, op);
+        assert_int_equal(ns_must_inode(f, op.wrote.inode).mode, modes[i][1]);
+    }
+}
+
 /* ---- Names -------------------------------------------------------------------------------- */
 
 static void names_are_checked(void **state)
@@ -533,6 +554,7 @@ int main(void)
         TEST(size_and_times_follow_the_rules),
         TEST(sizes_have_limits_and_owners),
         TEST(a_report_only_lets_a_file_grow),
+        TEST(a_report_may_take_set_id_bits_away),
         TEST(names_are_checked),
         TEST(dots_lead_where_they_should),
         TEST(a_directory_comes_in_pages),

@@ -6,6 +6,7 @@
 #include "common/status.h"
 
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -64,6 +65,18 @@ static uint32_t rights_of(const struct fuse_file_info *fi)
     }
 }
 
+/* Of a shared file the kernel's pages are of no use, and in the way: it would ask for the time of
+ * the last change before each read. And a write that crosses pages would come in two requests,
+ * between which another mount could append. */
+static bool bypasses_pages(const struct open_op *op)
+{
+    int flags = op->fi.flags;
+
+    return op->base.mount->maps_direct ? file_is_shared(op->handle->file) ||
+                                             ((flags & O_APPEND) != 0 && is_writable(&op->fi))
+                                       : (flags & O_APPEND) != 0 && (flags & O_ACCMODE) == O_WRONLY;
+}
+
 /* What is known of the file is there, and the manager or our lease lets us open it. */
 static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel__Layout *layout)
 {
@@ -71,14 +84,12 @@ static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel_
     int rv;
 
     op->fi.keep_cache = data_version_same(client->versions, attr->inode, attr->data_version);
-    /* Through its pages the kernel sends a write that crosses one in two requests, and another
-     * mount could append between them. */
-    op->fi.direct_io =
-        (op->fi.flags & O_APPEND) != 0 && (op->fi.flags & O_ACCMODE) == O_WRONLY ? 1 : 0;
     rv = file_open(client, attr, layout, is_writable(&op->fi), op->told, &op->handle);
     if (rv != 0) {
         return rv;
     }
+    op->handle->direct = bypasses_pages(op);
+    op->fi.direct_io = op->handle->direct ? 1 : 0;
     mount_entry(op->base.mount, op->create ? op->parent : INODE_NONE, attr, &op->entry);
     op->wait.done = open_reply;
     if (client_know_servers(client, op->handle->file->servers, op->handle->file->stripe.width,
@@ -311,6 +322,11 @@ static void write_end(struct write_op *op, int status)
     struct byte_lock turn = op->turn.lock;
 
     payload_drop(op->holder);
+    if (op->handle->direct) {
+        /* Somebody may have read the old bytes into the kernel's pages meanwhile: the next who
+         * reads through them asks, and hears of another time. */
+        op->handle->file->kernel_mtime_false = true;
+    }
     if (op->has_turn) {
         turn.type = LOCK_NONE;
         mount_unlock_later(op->base.mount, &turn);
@@ -419,6 +435,16 @@ static void write_in_turn(struct write_op *op)
     }
 }
 
+/* Before a write that passes through its pages the kernel takes the set-id bits away itself, if the
+ * writer may not keep them; with other writes it says so. */
+static bool strips_ids(const char *bytes)
+{
+    struct fuse_write_in in;
+
+    memcpy(&in, bytes - sizeof(in), sizeof(in)); /* Of the request, as it was received. */
+    return (in.write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
+}
+
 static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t size, off_t offset,
                      struct fuse_file_info *fi)
 {
@@ -435,6 +461,9 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
     op->handle = handle_of(fi);
     op->wait.go = write_again;
     op->append = (fi->flags & O_APPEND) != 0;
+    if (op->handle->direct && strips_ids(bytes)) {
+        file_strip_ids(op->handle->file);
+    }
     if (file_is_shared(op->handle->file) &&
         (op->append || op->offset + size > op->handle->file->size)) {
         write_in_turn(op);

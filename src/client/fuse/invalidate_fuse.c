@@ -19,6 +19,19 @@ static int notify_names(struct fuse_session *session)
     return written < 0 ? -errno : 0;
 }
 
+/* A page fault does not ask how long the file is: it goes by what the kernel believes, and ends the
+ * process beyond that. Storing the last byte tells the kernel; the page goes right away again. */
+static void notify_size(struct fuse_session *session, inode_id inode, uint64_t size)
+{
+    struct fuse_notify_store_out store = { .nodeid = inode, .offset = size - 1, .size = 1 };
+    struct fuse_out_header header = { .len = sizeof(header) + sizeof(store) + 1,
+                                      .error = FUSE_NOTIFY_STORE };
+    char last = 0;
+    struct iovec iov[3] = { { &header, sizeof(header) }, { &store, sizeof(store) }, { &last, 1 } };
+
+    (void)writev(fuse_session_fd(session), iov, 3); /* ENOENT: it does not know the inode. */
+}
+
 void mount_drop_names(struct mount *m)
 {
     (void)notify_names(m->session);
@@ -46,6 +59,9 @@ static void run(uv_work_t *work)
     {
         const struct kernel_drop *drop = LIST_ENTRY(node, struct kernel_drop, node);
 
+        if (drop->size > 0) {
+            notify_size(session, drop->inode, drop->size);
+        }
         /* An inode that the kernel does not know is none that it could drop. */
         if (drop->pages) {
             (void)fuse_lowlevel_notify_inval_inode(session, drop->inode, 0, 0);

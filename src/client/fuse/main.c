@@ -210,6 +210,10 @@ static int session_make(struct program *p, struct errmsg *err)
                 : "see the line above; allow_other needs user_allow_other in /etc/fuse.conf");
         return MORSEL_IO;
     }
+    if (mount_watch_init(p->session) != 0) {
+        errmsg_set(err, "cannot mount on %s: no memory", p->mountpoint);
+        return MORSEL_NOMEM;
+    }
     return MORSEL_OK;
 }
 

@@ -7,7 +7,8 @@
  *
  * Files: mount_fuse.c (session, interrupts), name_ops_fuse.c (names),
  * size_ops_fuse.c (attributes, FALLOCATE, LSEEK), file_ops_fuse.c (open files), dir_ops_fuse.c
- * (directories), xattr_ops_fuse.c, tmpfile_fuse.c, who_fuse.c (credentials).
+ * (directories), xattr_ops_fuse.c, who_fuse.c (credentials), and what Debian's libfuse does not
+ * know: tmpfile_fuse.c, direct_mmap_fuse.c.
  */
 #ifndef MORSEL_CLIENT_FUSE_MOUNT_FUSE_H
 #define MORSEL_CLIENT_FUSE_MOUNT_FUSE_H
@@ -82,7 +83,10 @@ struct mount
     struct list dirs; /* Open directories; see mount_dir_removed(). */
     bool read_only;
     bool mounted;
-    bool drops_names;                   /* The kernel can be told to look up all names again. */
+    bool drops_names;               /* The kernel can be told to look up all names again. */
+    bool maps_direct;               /* And to map handles that bypass its pages. */
+    bool init_asked, init_answered; /* direct_mmap_fuse.c */
+    uint64_t init_unique;
     struct list drops;                  /* struct kernel_drop: what the kernel is to drop next. */
     unsigned prefetches;                /* Directories that are being read ahead. */
     unsigned batches;                   /* Of them, in the pool. */
@@ -211,6 +215,11 @@ void mount_note_names(struct mount *m, inode_id directory);
 
 /* Can this kernel drop all names at once? Linux 6.16 and later. */
 bool mount_probe_drops_names(struct fuse_session *session);
+
+/* Before the first request is read: learn whether the kernel maps handles that bypass its pages
+ * (m->maps_direct), and ask for it. The session's user data is the mount. 0, or a negative errno.
+ */
+int mount_watch_init(struct fuse_session *session);
 
 /* Begin to serve `session` (mounted already) on the client's loop. A libuv status. */
 int mount_start(struct mount *m, struct client *client, struct fuse_session *session,

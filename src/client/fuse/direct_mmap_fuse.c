@@ -1,0 +1,78 @@
+/* Handles that bypass the kernel's pages, and can be mapped all the same.
+ *
+ * The kernel allows shared mappings of a FOPEN_DIRECT_IO handle (Linux 6.6) to who asks for it with
+ * FUSE_DIRECT_IO_ALLOW_MMAP in the answer to INIT, which libfuse knows from 3.17 on. So what
+ * libfuse reads and writes passes through here until INIT is answered, and the flag is put into its
+ * answer.
+ */
+#include "client/fuse/mount_fuse.h"
+
+#include <linux/fuse.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* FUSE_DIRECT_IO_ALLOW_MMAP >> 32: newer than the headers of Debian 12. */
+enum { DIRECT_IO_ALLOW_MMAP_2 = 1 << 4 };
+
+static void note_init(struct mount *m, const void *bytes, ssize_t size)
+{
+    struct fuse_in_header header;
+    struct fuse_init_in in;
+
+    if (m->init_asked || size < (ssize_t)(sizeof(header) + sizeof(in))) {
+        return;
+    }
+    memcpy(&header, bytes, sizeof(header));
+    memcpy(&in, (const char *)bytes + sizeof(header), sizeof(in));
+    if (header.opcode == FUSE_INIT) {
+        m->init_asked = true;
+        m->init_unique = header.unique;
+        m->maps_direct =
+            (in.flags & FUSE_INIT_EXT) != 0 && (in.flags2 & DIRECT_IO_ALLOW_MMAP_2) != 0;
+    }
+}
+
+static ssize_t read_request(int fd, void *buf, size_t size, void *userdata)
+{
+    ssize_t count = read(fd, buf, size);
+
+    note_init(userdata, buf, count);
+    return count;
+}
+
+/* The answer of libfuse, before it leaves. An answer of another form is left alone: then there are
+ * no such handles. */
+static void ask_for_it(struct mount *m, const struct iovec *iov, int count)
+{
+    const struct fuse_out_header *header = iov[0].iov_base;
+    struct fuse_init_out *out = count == 2 ? iov[1].iov_base : NULL;
+
+    if (iov[0].iov_len != sizeof(*header) || header->unique != m->init_unique) {
+        return;
+    }
+    m->init_answered = true;
+    m->maps_direct =
+        m->maps_direct && out != NULL && header->error == 0 && iov[1].iov_len == sizeof(*out);
+    if (m->maps_direct) {
+        out->flags |= FUSE_INIT_EXT;
+        out->flags2 |= DIRECT_IO_ALLOW_MMAP_2;
+    }
+}
+
+static ssize_t write_answer(int fd, struct iovec *iov, int count, void *userdata)
+{
+    struct mount *m = userdata;
+
+    if (m->init_asked && !m->init_answered) {
+        ask_for_it(m, iov, count);
+    }
+    return writev(fd, iov, count);
+}
+
+int mount_watch_init(struct fuse_session *session)
+{
+    static const struct fuse_custom_io io = { .writev = write_answer, .read = read_request };
+
+    return fuse_session_custom_io(session, &io, fuse_session_fd(session));
+}
