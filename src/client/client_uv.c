@@ -53,7 +53,6 @@ static void session_answered(struct client *client, const Morsel__SessionReply *
         (int64_t)reply->clock_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
     client->session_due_ms = uv_now(client->loop) + LEASE_RENEW_MS;
     client->session_ready = true;
-    client->joined = true;
     lease_session_answered(client, reply);
     lock_session_answered(client, reply);
 }
@@ -97,8 +96,9 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
     free(call);
     client->sessions_asked--;
     client->joins_asked -= !renew;
-    if (client->stopping) {
-        return;
+    if (client->stopping || (renew && !client->joined)) {
+        return; /* What was asked while we were joined is no answer to a client that is not any
+                   more. */
     }
     client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
     if (status == 0) {
@@ -108,7 +108,10 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
     if (status == 0) {
         lease_answered(client, sent_ns);
         squash_learn(client, session->squash);
-        client->title = renew ? client->title : session->title;
+        if (!renew) {
+            client->title = session->title;
+            client->joined = true;
+        }
         session_answered(client, session);
         morsel__session_reply__free_unpacked(session, NULL);
         members_ask(client);
@@ -387,11 +390,12 @@ static void on_meta_reply(struct rpc_call *rpc_call, int status, struct rpc_repl
          */
         call->retries++;
         reply->again = true;
-        if (client->sessions_asked == 0) {
-            log_warning(client->options.log,
-                        "manager %s had given up our session; files that were deleted while open "
-                        "may be gone",
-                        rpc_peer_address(client->manager));
+        if (client->joins_asked == 0) {
+            log_warning(
+                client->options.log,
+                "manager %s had given us up, for it did not hear from us; joining anew (files "
+                "that were deleted while open may be gone)",
+                rpc_peer_address(client->manager));
             session_ask(client);
         }
         return;
@@ -542,7 +546,8 @@ static void on_tick(uv_timer_t *timer)
     uint64_t now = uv_now(client->loop);
 
     lease_tick(client);
-    if (now >= client->session_due_ms && client->sessions_asked == 0) {
+    if (now >= client->session_due_ms &&
+        (client->joined ? client->sessions_asked : client->joins_asked) == 0) {
         if (client->joined) {
             session_renew(client);
         } else {

@@ -735,7 +735,7 @@ bool lease_heard(struct lease_table *t, client_id client, uint64_t now_ms)
     struct holder *holder = lease_find_holder(t, client);
 
     if (holder == NULL) {
-        return true;
+        return t->holders == LEASE_CLIENTS_MAX;
     }
     if (!holder->joined) {
         return false;

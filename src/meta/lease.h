@@ -154,8 +154,8 @@ void lease_table_free(struct lease_table *t); /* NULL is allowed. */
 
 void lease_step(struct lease_table *t, const struct lease_event *event, struct lease_actions *out);
 
-/* A word from the client: its term begins anew. False: it is fenced or expired; it must join.
- * Clients that never joined (the admin command) are none of ours: true. */
+/* A word from the client: its term begins anew. False: it is fenced, or its term was over and we
+ * know it no more; it must join. (Where there is no room to know it, it holds nothing: true.) */
 bool lease_heard(struct lease_table *t, client_id client, uint64_t now_ms);
 
 enum lease_verdict { LEASE_GO, LEASE_WAIT, LEASE_FULL };

@@ -362,6 +362,7 @@ static void a_silent_holder_is_waited_out(void **state)
     assert_non_null(find(w, LEASE_READY, 0));
     assert_non_null(find(w, LEASE_FORGET, A));
     assert_int_equal(grant(w, A, FILE_1, LEASE_R), LEASE_NONE); /* Before it has joined anew. */
+    assert_false(lease_heard(w->t, A, w->now_ms));
     world_free(w);
 }
 
