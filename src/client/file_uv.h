@@ -90,6 +90,7 @@ struct file
     bool sparse;          /* We left a hole, or space beyond the end. */
     bool strips_ids;      /* Whoever wrote may not keep set-id bits: the report takes them away. */
     bool settled;         /* The manager has it on its disk, with this size and shape. */
+    unsigned cuts;        /* Cuts and punches under way: until they end no lease is given back. */
     bool held_back;       /* Of what is ahead (file_is_ahead()), some was answered under W. */
     bool unreported;      /* Size and time wait for a WROTE. */
     bool reporting;
@@ -267,6 +268,9 @@ void file_read_start(struct file_read *read, struct handle *handle, uint64_t off
  * at most 2 * FILE_READ_PARTS_MAX. */
 unsigned file_read_gather(const struct file_read *read, struct iovec *iov);
 void file_read_end(struct file_read *read);
+
+/* Did the servers have less than was asked for? Those bytes read as zeros. */
+bool file_read_is_short(const struct file_read *read);
 
 /* Forget what was fetched: all of it, or what overlaps a range. */
 void file_forget(struct file *file, uint64_t offset, uint64_t length);

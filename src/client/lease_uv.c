@@ -198,7 +198,10 @@ static void recall_drop(struct recall_work *work)
 /* Everything has come to its end, or may still land; then it cannot be given back yet. */
 static void recall_settle(struct recall_work *work)
 {
-    work->unsettled = work->had == LEASE_W && rpc_boot_ns() < work->client->unsure_until_ns;
+    const struct file *file = file_find(work->client, work->inode);
+
+    work->unsettled = work->had == LEASE_W && (rpc_boot_ns() < work->client->unsure_until_ns ||
+                                               (file != NULL && file->cuts > 0));
     if (!work->unsettled) {
         recall_drop(work);
     }
@@ -214,6 +217,11 @@ static void recall_settle_all(struct client *client)
             recall_settle(work);
         }
     }
+}
+
+void lease_cut_ended(struct client *client)
+{
+    recall_settle_all(client);
 }
 
 static void on_recall_flushed(struct file_flush *flush, int status)

@@ -49,6 +49,9 @@ void lease_close(struct client *client);
 
 /* ---- For operations ---- */
 
+/* A cut of a file has come to its end: a recall may have waited for it. */
+void lease_cut_ended(struct client *client);
+
 /* Tell the manager of files that were opened without asking it, before it hears what may depend on
  * them. */
 void lease_tell_opened(struct client *client);

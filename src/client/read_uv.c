@@ -457,16 +457,32 @@ void file_read_start(struct file_read *read, struct handle *handle, uint64_t off
     read_go(read);
 }
 
-static unsigned gather_part(const struct file_read_part *part, struct iovec *iov)
+/* How many bytes of the part the server had. */
+static uint64_t part_has(const struct file_read_part *part)
 {
     const struct payload *payload = part->fetch->payload;
     uint64_t have =
         payload == NULL || payload->count <= part->skip ? 0 : payload->count - part->skip;
+
+    return have > part->length ? part->length : have;
+}
+
+bool file_read_is_short(const struct file_read *read)
+{
+    for (unsigned i = 0; i < read->parts_count; i++) {
+        if (part_has(&read->parts[i]) < read->parts[i].length) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static unsigned gather_part(const struct file_read_part *part, struct iovec *iov)
+{
+    const struct payload *payload = part->fetch->payload;
+    uint64_t have = part_has(part);
     unsigned count = 0;
 
-    if (have > part->length) {
-        have = part->length;
-    }
     if (have > 0) {
         iov[count++] = (struct iovec){ payload->data + part->skip, have };
     }

@@ -3,8 +3,9 @@
  *   history SEED COUNT DIR...      the same directory through several mounts
  *
  * COUNT times: processes, spread over the mounts, do a few random operations each, with random
- * pauses, on one file (slots of eight bytes: write, read, append, size) or on a few names of one
- * directory (create, unlink, rename, stat), and note when each began and ended and what came of it.
+ * pauses, on one file (slots of eight bytes: write, read, append, size, truncate) or on a few names
+ * of one directory (create, unlink, rename, stat), and note when each began and ended and what came
+ * of it.
  * Then all orders that respect these times are tried against a model of one local file system until
  * one explains everything (Wing and Gong's search, with Lowe's memory of states that were tried:
  * "Testing for linearizability", 2017). Exit status 1, with the history, when there is none.
@@ -44,13 +45,13 @@ enum {
     MEMORY = 1 << 20 /* States remembered; a power of two. */
 };
 
-enum kind { WRITE, READ, APPEND, SIZE, CREATE, UNLINK, RENAME, STAT, KINDS };
+enum kind { WRITE, READ, APPEND, SIZE, TRUNCATE, CREATE, UNLINK, RENAME, STAT, KINDS };
 
 struct op
 {
     enum kind kind;
     unsigned process;
-    uint64_t slot;  /* Or the name. */
+    uint64_t slot;  /* Or the name; the size of TRUNCATE. */
     uint64_t value; /* Written or read; size in slots; inode; the other name of RENAME. */
     int error;      /* 0, or errno. */
     bool unsure;    /* It may have happened, or not. */
@@ -93,6 +94,9 @@ static void file_op(struct op *op, int fd, int append_fd)
     case APPEND:
         n = write(append_fd, &op->value, sizeof(op->value));
         break;
+    case TRUNCATE:
+        n = ftruncate(fd, (off_t)(op->slot * sizeof(op->value)));
+        break;
     default:
         n = fstat(fd, &st);
         op->value = (uint64_t)st.st_size / sizeof(op->value);
@@ -134,7 +138,7 @@ static void name_op(struct op *op, const char *dir)
 
 static void plan(struct op *op, struct prng *p, bool names, uint64_t unique)
 {
-    op->kind = (enum kind)((names ? CREATE : WRITE) + prng_below(p, 4));
+    op->kind = (enum kind)(names ? CREATE + prng_below(p, KINDS - CREATE) : prng_below(p, CREATE));
     op->slot = prng_below(p, names ? NAMES : SLOTS / 3);
     op->value = unique;
     if (op->kind == RENAME) {
@@ -205,6 +209,12 @@ static bool apply_file(struct state *s, const struct op *op)
             s->slots[s->size] = op->value;
         }
         s->size++;
+        return true;
+    case TRUNCATE:
+        for (uint64_t i = op->slot; i < SLOTS; i++) {
+            s->slots[i] = 0;
+        }
+        s->size = op->slot;
         return true;
     default:
         return op->value == s->size;
@@ -314,7 +324,7 @@ static bool explain(struct search *s, uint64_t done, const struct state *state)
 
 static void print_history(const struct search *s)
 {
-    static const char *const words[KINDS] = { "write",  "read",   "append", "size",
+    static const char *const words[KINDS] = { "write",  "read",   "append", "size", "truncate",
                                               "create", "unlink", "rename", "stat" };
 
     for (unsigned i = 0; i < s->count; i++) {

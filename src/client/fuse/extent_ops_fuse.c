@@ -18,9 +18,16 @@ struct extent_op
 
 /* ---- FALLOCATE ---- */
 
+static void fallocate_end(struct extent_op *op, int status)
+{
+    op->handle->file->cuts--;
+    lease_cut_ended(op->base.mount->client);
+    mount_op_fail(&op->base, status);
+}
+
 static void on_fallocate_reported(struct file_flush *flush, int status)
 {
-    mount_op_fail(&CONTAINER_OF(flush, struct extent_op, flush)->base, status);
+    fallocate_end(CONTAINER_OF(flush, struct extent_op, flush), status);
 }
 
 static bool is_zeroing(int mode)
@@ -44,19 +51,20 @@ static void on_fallocated(struct range_op *range, int status)
             return;
         }
     }
-    mount_op_fail(&op->base, status);
+    fallocate_end(op, status);
 }
 
 static void on_fallocate_flushed(struct file_flush *flush, int status)
 {
     struct extent_op *op = CONTAINER_OF(flush, struct extent_op, flush);
+
     if (status == 0) {
         status = range_start(&op->range, flush->file,
                              is_zeroing(op->mode) ? RANGE_PUNCH : RANGE_ALLOCATE, op->offset,
                              op->length, on_fallocated);
     }
     if (status != 0) {
-        mount_op_fail(&op->base, status);
+        fallocate_end(op, status);
     }
 }
 
@@ -80,11 +88,16 @@ static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
         rv = MORSEL_NOTSUP;
     } else if (op->offset + op->length > INT64_MAX) {
         rv = MORSEL_FBIG;
-    } else {
-        rv = file_flush_start(&op->flush, handle->file, NULL, false, on_fallocate_flushed);
     }
     if (rv != 0) {
         mount_op_fail(&op->base, rv);
+        return;
+    }
+    op->handle = handle;
+    handle->file->cuts++;
+    rv = file_flush_start(&op->flush, handle->file, NULL, false, on_fallocate_flushed);
+    if (rv != 0) {
+        fallocate_end(op, rv);
     }
 }
 

@@ -228,6 +228,10 @@ struct read_op
 {
     struct mount_op base;
     struct file_read read;
+    uint32_t length; /* As the kernel wants it. */
+    bool shared;
+    struct lock_call turn;
+    bool has_turn;
 };
 
 static void read_cancel(struct mount_op *base)
@@ -243,21 +247,78 @@ static void read_cancel(struct mount_op *base)
     }
 }
 
+static void read_end(struct read_op *op, int status)
+{
+    if (op->has_turn) {
+        mount_turn_end(op->base.mount, &op->turn);
+    }
+    if (status == 0) {
+        mount_op_end(&op->base);
+    } else {
+        mount_op_fail(&op->base, status);
+    }
+}
+
+static void read_reply(struct read_op *op)
+{
+    struct iovec iov[2 * FILE_READ_PARTS_MAX];
+    unsigned count = file_read_gather(&op->read, iov);
+
+    op->base.bytes = op->read.length;
+    (void)fuse_reply_iov(op->base.req, iov, (int)count);
+    file_read_end(&op->read);
+    read_end(op, MORSEL_OK);
+}
+
+static void read_shared(struct mount_op *base, int status);
+
+static void on_read_turn(struct lock_call *turn, int status, enum lock_answer answer,
+                         const struct byte_lock *conflict)
+{
+    struct read_op *op = CONTAINER_OF(turn, struct read_op, turn);
+
+    (void)conflict;
+    op->base.cancel = NULL;
+    status = mount_turn_status(status, answer);
+    op->has_turn = status == 0;
+    if (op->has_turn) {
+        mount_refresh_size(&op->base, op->read.handle->file, read_shared);
+    } else {
+        read_end(op, status);
+    }
+}
+
+static void read_turn_cancel(struct mount_op *base)
+{
+    lock_cancel(&CONTAINER_OF(base, struct read_op, base)->turn);
+}
+
+/* Bytes are missing within the size that we were told: a hole, or somebody is about to cut the
+ * file. Nobody does while it is our turn. */
+static void read_in_turn(struct read_op *op)
+{
+    int rv = mount_turn_start(&op->turn, op->base.mount, op->read.handle->file->inode, LOCK_SHARED,
+                              on_read_turn);
+
+    op->base.cancel = read_turn_cancel;
+    if (rv != 0) {
+        read_end(op, rv);
+    }
+}
+
 static void on_read_done(struct file_read *read, int status)
 {
     struct read_op *op = CONTAINER_OF(read, struct read_op, read);
-    struct iovec iov[2 * FILE_READ_PARTS_MAX];
-    unsigned count;
 
-    if (status == 0) {
-        count = file_read_gather(read, iov);
-        op->base.bytes = op->read.length;
-        (void)fuse_reply_iov(op->base.req, iov, (int)count);
+    if (status == 0 && op->shared && !op->has_turn && file_read_is_short(read)) {
+        file_read_end(read);
+        read_in_turn(op);
+    } else if (status == 0) {
+        read_reply(op);
     } else {
-        (void)fuse_reply_err(op->base.req, client_errno(op->base.mount->client, status));
+        file_read_end(read);
+        read_end(op, status);
     }
-    file_read_end(read);
-    mount_op_end(&op->base);
 }
 
 /* Somebody else may be writing: the manager knows how long the file is now, and the servers what is
@@ -267,12 +328,13 @@ static void read_shared(struct mount_op *base, int status)
     struct read_op *op = CONTAINER_OF(base, struct read_op, base);
 
     if (status != 0) {
-        mount_op_fail(base, status);
+        read_end(op, status);
         return;
     }
     base->cancel = read_cancel;
-    file_read_start(&op->read, op->read.handle, op->read.offset, op->read.length,
-                    &base->refreshed_size, on_read_done);
+    op->shared = true;
+    file_read_start(&op->read, op->read.handle, op->read.offset, op->length, &base->refreshed_size,
+                    on_read_done);
 }
 
 static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
@@ -290,12 +352,12 @@ static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
     }
     op->read.handle = handle_of(fi);
     op->read.offset = (uint64_t)offset;
-    op->read.length = (uint32_t)size;
+    op->length = (uint32_t)size;
     if (file_is_shared(op->read.handle->file)) {
         op->base.cancel = NULL;
         mount_refresh_size(&op->base, op->read.handle->file, read_shared);
     } else {
-        file_read_start(&op->read, op->read.handle, op->read.offset, op->read.length, NULL,
+        file_read_start(&op->read, op->read.handle, op->read.offset, op->length, NULL,
                         on_read_done);
     }
 }
@@ -319,8 +381,6 @@ struct write_op
 
 static void write_end(struct write_op *op, int status)
 {
-    struct byte_lock turn = op->turn.lock;
-
     payload_drop(op->holder);
     if (op->handle->direct) {
         /* Somebody may have read the old bytes into the kernel's pages meanwhile: the next who
@@ -328,8 +388,7 @@ static void write_end(struct write_op *op, int status)
         op->handle->file->kernel_mtime_false = true;
     }
     if (op->has_turn) {
-        turn.type = LOCK_NONE;
-        mount_unlock_later(op->base.mount, &turn);
+        mount_turn_end(op->base.mount, &op->turn);
     }
     if (status == 0) {
         op->base.bytes = (uint32_t)op->size;
@@ -358,10 +417,18 @@ static void write_through(struct write_op *op)
     }
 }
 
+static void write_in_turn(struct write_op *op);
+
 static void write_again(struct file_write_wait *wait)
 {
     struct write_op *op = CONTAINER_OF(wait, struct write_op, wait);
-    int rv = file_write(op->handle, op->offset, op->bytes, op->size, op->holder, &op->wait);
+    int rv;
+
+    if (file_is_shared(op->handle->file) && !op->has_turn) {
+        write_in_turn(op);
+        return;
+    }
+    rv = file_write(op->handle, op->offset, op->bytes, op->size, op->holder, &op->wait);
 
     if (rv == 0 && file_is_shared(op->handle->file)) {
         write_through(op);
@@ -398,16 +465,15 @@ static void on_turn(struct lock_call *turn, int status, enum lock_answer answer,
 
     (void)conflict;
     op->base.cancel = NULL;
-    op->has_turn = status == 0 && answer == LOCK_HAD;
+    status = mount_turn_status(status, answer);
+    op->has_turn = status == 0;
     if (op->has_turn && op->append) {
         mount_refresh_size(&op->base, op->handle->file, append_there);
     } else if (op->has_turn) {
         op->base.cancel = write_cancel;
         write_again(&op->wait);
     } else {
-        write_end(op, status != 0              ? status
-                      : answer == LOCK_NO_ROOM ? MORSEL_NOLCK
-                                               : MORSEL_CANCELED);
+        write_end(op, status);
     }
 }
 
@@ -417,17 +483,12 @@ static void turn_cancel(struct mount_op *base)
 }
 
 /* The kernel's idea of where the file ends may be old, and others append too: everybody in turn, so
- * that appends never overlap, and leave no hole when somebody dies in the middle. Other writes
- * beyond the end go on side by side, but not beside an append, which would not know of them. */
+ * that appends never overlap, and leave no hole when somebody dies in the middle. Other writes go
+ * on side by side, but not beside an append, which would not know of them, nor beside a cut. */
 static void write_in_turn(struct write_op *op)
 {
-    struct client *client = op->base.mount->client;
-    struct byte_lock lock = { .inode = op->handle->file->inode,
-                              .kind = LOCK_APPEND,
-                              .owner = { 0, ++client->last_append },
-                              .type = op->append ? LOCK_EXCLUSIVE : LOCK_SHARED,
-                              .end = INT64_MAX };
-    int rv = lock_start(&op->turn, client, NULL, &lock, LOCK_WAIT, on_turn);
+    int rv = mount_turn_start(&op->turn, op->base.mount, op->handle->file->inode,
+                              op->append ? LOCK_EXCLUSIVE : LOCK_SHARED, on_turn);
 
     op->base.cancel = turn_cancel;
     if (rv != 0) {
@@ -464,12 +525,7 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
     if (op->handle->direct && strips_ids(bytes)) {
         file_strip_ids(op->handle->file);
     }
-    if (file_is_shared(op->handle->file) &&
-        (op->append || op->offset + size > op->handle->file->size)) {
-        write_in_turn(op);
-        return;
-    }
-    if (op->append && op->offset != op->handle->file->size) {
+    if (!file_is_shared(op->handle->file) && op->append && op->offset != op->handle->file->size) {
         /* The file is ours alone again, and the kernel has not heard yet how long it has become:
          * the bytes go behind those of others, and its pages are wrong. */
         op->offset = op->handle->file->size;

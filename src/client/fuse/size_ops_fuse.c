@@ -29,12 +29,40 @@ struct size_op
     inode_id inode;
     uint32_t valid;
     struct stat st;
-    double seconds; /* How long the kernel may keep the attributes. */
-    bool by_handle; /* The kernel asks for itself, before it reads from its pages. */
+    double seconds;        /* How long the kernel may keep the attributes. */
+    bool by_handle;        /* The kernel asks for itself, before it reads from its pages. */
+    struct lock_call turn; /* To cut a shared file. */
+    bool has_turn;
+    struct file *cutting; /* Pinned. */
 };
+
+/* Until it has ended no lease on the file is given back. */
+static void cut_begin(struct size_op *op, struct file *file)
+{
+    op->cutting = file;
+    file_pin(file);
+    file->cuts++;
+}
+
+static void turn_end(struct size_op *op)
+{
+    struct client *client = op->base.mount->client;
+
+    if (op->cutting != NULL) {
+        op->cutting->cuts--;
+        file_unpin(op->cutting);
+        op->cutting = NULL;
+        lease_cut_ended(client);
+    }
+    if (op->has_turn) {
+        op->has_turn = false;
+        mount_turn_end(op->base.mount, &op->turn);
+    }
+}
 
 static void size_op_fail(struct size_op *op, int status)
 {
+    turn_end(op);
     if (op->handle != NULL) {
         file_close(op->handle);
     }
@@ -239,6 +267,7 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
         size_op_fail(op, status);
         return;
     }
+    turn_end(op);
     file = file_find(client, node->attr->inode);
     if (file != NULL) {
         if ((op->valid & SETATTR_SIZE) != 0) {
@@ -342,13 +371,60 @@ static void setattr_when_known(struct size_op *op)
     }
 }
 
+static void setattr_flush(struct mount_op *base, int status)
+{
+    struct size_op *op = CONTAINER_OF(base, struct size_op, base);
+
+    if (status == 0) {
+        cut_begin(op, op->handle->file);
+        status = file_flush_start(&op->flush, op->handle->file, NULL, false, on_setattr_flushed);
+    }
+    if (status != 0) {
+        size_op_fail(op, status);
+    }
+}
+
+static void on_turn(struct lock_call *turn, int status, enum lock_answer answer,
+                    const struct byte_lock *conflict)
+{
+    struct size_op *op = CONTAINER_OF(turn, struct size_op, turn);
+
+    (void)conflict;
+    op->base.cancel = size_cancel;
+    status = mount_turn_status(status, answer);
+    op->has_turn = status == 0;
+    if (op->has_turn) {
+        mount_refresh_size(&op->base, op->handle->file, setattr_flush);
+    } else {
+        size_op_fail(op, status);
+    }
+}
+
+static void turn_cancel(struct mount_op *base)
+{
+    lock_cancel(&CONTAINER_OF(base, struct size_op, base)->turn);
+}
+
+/* Between the cut of the objects and the new size nobody may write: their bytes would be cut off
+ * and reported all the same, or stay behind the end. */
+static void cut_in_turn(struct size_op *op)
+{
+    int rv = mount_turn_start(&op->turn, op->base.mount, op->inode, LOCK_EXCLUSIVE, on_turn);
+
+    op->base.cancel = turn_cancel;
+    if (rv != 0) {
+        size_op_fail(op, rv);
+    }
+}
+
 static void setattr_with_file(struct servers_wait *wait)
 {
     struct size_op *op = CONTAINER_OF(wait, struct size_op, wait);
-    int rv = file_flush_start(&op->flush, op->handle->file, NULL, false, on_setattr_flushed);
 
-    if (rv != 0) {
-        size_op_fail(op, rv);
+    if (file_is_shared(op->handle->file)) {
+        cut_in_turn(op);
+    } else {
+        setattr_flush(&op->base, MORSEL_OK);
     }
 }
 
@@ -549,14 +625,18 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     op->valid = valid_of(to_set);
     op->st = *attr;
     file = file_find(op->base.mount->client, ino);
-    if ((op->valid & SETATTR_SIZE) != 0 && (file == NULL || !file->unreported)) {
+    if ((op->valid & SETATTR_SIZE) != 0 &&
+        (file == NULL || !file->unreported || file_is_shared(file))) {
         truncate_begin(op, fi != NULL);
     } else if (set_behind(op)) {
         return;
     } else if (file != NULL && (file->unreported || file->reporting)) {
         /* Our time of the last write must reach the manager before the one that is set here. */
+        if ((op->valid & SETATTR_SIZE) != 0) {
+            cut_begin(op, file);
+        }
         if (file_flush_start(&op->flush, file, NULL, false, on_setattr_flushed) != 0) {
-            mount_op_fail(&op->base, MORSEL_NOMEM);
+            size_op_fail(op, MORSEL_NOMEM);
         }
     } else {
         send_setattr(op);
