@@ -1,6 +1,6 @@
 /* Are histories of several mounts linearizable?
  *
- *   history SEED COUNT DIR...      the same directory through several mounts
+ *   history [--faults] SEED COUNT DIR...      the same directory through several mounts
  *
  * COUNT times: processes, spread over the mounts, do a few random operations each, with random
  * pauses, on one file (slots of eight bytes: write, read, append, size, truncate) or on a few names
@@ -11,7 +11,10 @@
  * "Testing for linearizability", 2017). Exit status 1, with the history, when there is none.
  *
  * An operation that failed with EIO or was interrupted may have happened at any time since it
- * began, or never.
+ * began, or never. With --faults mounts (but for the first) may be cut off or die: then what a
+ * process wrote and could not fsync at its end may be lost, as with any machine that dies; what it
+ * read of the file meanwhile was its own view, and says nothing; and one whose mount is not there
+ * does nothing.
  *
  * What it cannot see: operations of one process overlap nothing, and each mount has one process, so
  * what goes wrong only between several on one mount is not found (docs/status.md knows of one such
@@ -41,6 +44,7 @@ enum {
     SLOTS = 12,
     NAMES = 3,
     PATH_BYTES = 4096,
+    NAME_BYTES = 32,
     PAUSE_US = 1500,
     MEMORY = 1 << 20 /* States remembered; a power of two. */
 };
@@ -61,6 +65,7 @@ struct op
 
 struct history
 {
+    bool faults;
     unsigned counts[PROCESSES];
     struct op ops[PROCESSES][OPS_EACH];
 };
@@ -105,17 +110,17 @@ static void file_op(struct op *op, int fd, int append_fd)
     op->error = n < 0 ? errno : 0;
 }
 
-static void name_op(struct op *op, const char *dir)
+static void name_op(struct op *op, int dir)
 {
-    char path[PATH_BYTES], other[PATH_BYTES];
+    char path[NAME_BYTES], other[NAME_BYTES];
     struct stat st;
     int n;
 
-    (void)snprintf(path, sizeof(path), "%s/n%u", dir, (unsigned)op->slot);
-    (void)snprintf(other, sizeof(other), "%s/n%u", dir, (unsigned)op->value);
+    (void)snprintf(path, sizeof(path), "n%u", (unsigned)op->slot);
+    (void)snprintf(other, sizeof(other), "n%u", (unsigned)op->value);
     switch (op->kind) {
     case CREATE:
-        n = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0644);
+        n = openat(dir, path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0644);
         if (n >= 0) {
             (void)fstat(n, &st);
             op->value = st.st_ino;
@@ -123,13 +128,13 @@ static void name_op(struct op *op, const char *dir)
         }
         break;
     case UNLINK:
-        n = unlink(path);
+        n = unlinkat(dir, path, 0);
         break;
     case RENAME:
-        n = rename(path, other);
+        n = renameat(dir, path, dir, other);
         break;
     default:
-        n = stat(path, &st);
+        n = fstatat(dir, path, &st, 0);
         op->value = n == 0 ? st.st_ino : 0;
         break;
     }
@@ -146,22 +151,30 @@ static void plan(struct op *op, struct prng *p, bool names, uint64_t unique)
     }
 }
 
+/* It lost its mount, or what it had not synced: nobody knows what of that happened. */
+static void lose(struct history *h, unsigned process)
+{
+    for (unsigned i = 0; i < h->counts[process]; i++) {
+        h->ops[process][i].unsure = true;
+        h->ops[process][i].ended_ns = UINT64_MAX;
+    }
+}
+
 static void run_process(struct history *h, unsigned process, const char *dir, uint64_t seed)
 {
-    char path[PATH_BYTES];
     struct prng p;
     bool names = seed % 2 == 0;
-    int fd = -1, append_fd = -1;
+    /* From here on the mount itself, not a directory in its place. */
+    int fd = -1, append_fd = -1, dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     prng_seed(&p, seed * PROCESSES + process);
-    (void)snprintf(path, sizeof(path), "%s/file", dir);
-    if (!names) {
-        fd = open(path, O_RDWR | O_CLOEXEC);
-        append_fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-        if (fd < 0 || append_fd < 0) {
-            perror(path);
-            _exit(1);
-        }
+    if (!names && dir_fd >= 0) {
+        fd = openat(dir_fd, "file", O_RDWR | O_CLOEXEC);
+        append_fd = openat(dir_fd, "file", O_WRONLY | O_APPEND | O_CLOEXEC);
+    }
+    if (dir_fd < 0 || (!names && (fd < 0 || append_fd < 0))) {
+        perror(dir);
+        _exit(!h->faults || process == 0);
     }
     for (unsigned i = 0; i < OPS_EACH; i++) {
         struct op *op = &h->ops[process][i];
@@ -172,7 +185,7 @@ static void run_process(struct history *h, unsigned process, const char *dir, ui
         op->process = process;
         op->began_ns = now_ns();
         if (names) {
-            name_op(op, dir);
+            name_op(op, dir_fd);
         } else {
             file_op(op, fd, append_fd);
         }
@@ -182,6 +195,9 @@ static void run_process(struct history *h, unsigned process, const char *dir, ui
             op->ended_ns = UINT64_MAX;
         }
         h->counts[process] = i + 1;
+    }
+    if (h->faults && !names && (fsync(fd) != 0 || fsync(append_fd) != 0)) {
+        lose(h, process);
     }
     _exit(0);
 }
@@ -371,8 +387,8 @@ static bool check(struct history *h, uint64_t *tried, uint64_t *unsure)
 
             *unsure += op->unsure;
             /* What failed without a change says nothing. */
-            if (!op->unsure || op->kind == WRITE || op->kind == APPEND || op->kind == CREATE ||
-                op->kind == UNLINK || op->kind == RENAME) {
+            if (!op->unsure || op->kind == WRITE || op->kind == APPEND || op->kind == TRUNCATE ||
+                op->kind == CREATE || op->kind == UNLINK || op->kind == RENAME) {
                 s.ops[s.count++] = op;
             }
         }
@@ -410,12 +426,13 @@ static bool prepare(const char *root, uint64_t seed)
     return true;
 }
 
-static bool run(struct history *h, uint64_t seed, char **roots, unsigned roots_count)
+static bool run(struct history *h, bool faults, uint64_t seed, char **roots, unsigned roots_count)
 {
     pid_t children[PROCESSES];
     bool good = true;
 
     memset(h, 0, sizeof(*h));
+    h->faults = faults;
     for (unsigned i = 0; i < PROCESSES; i++) {
         children[i] = fork();
         if (children[i] == 0) {
@@ -441,15 +458,21 @@ int main(int argc, char **argv)
     static uint64_t tried[MEMORY];
     uint64_t unsure = 0;
     uint64_t first, count;
+    bool faults = false;
 
+    if (argc > 1 && strcmp(argv[1], "--faults") == 0) {
+        faults = true;
+        argv++;
+        argc--;
+    }
     if (argc < 4 || h == MAP_FAILED) {
-        fputs("usage: history SEED COUNT DIR...\n", stderr);
+        fputs("usage: history [--faults] SEED COUNT DIR...\n", stderr);
         return 2;
     }
     first = strtoull(argv[1], NULL, 10);
     count = strtoull(argv[2], NULL, 10);
     for (uint64_t seed = first; seed < first + count; seed++) {
-        if (!prepare(argv[3], seed) || !run(h, seed, argv + 3, (unsigned)argc - 3)) {
+        if (!prepare(argv[3], seed) || !run(h, faults, seed, argv + 3, (unsigned)argc - 3)) {
             printf("history %" PRIu64 ": a process could not do its work\n", seed);
             return 1;
         }

@@ -1,0 +1,77 @@
+#!/bin/bash
+# Histories of three mounts are linearizable (history.c) while the links of two of them are cut: for moments, and until they are fenced; and
+# while mounts and I/O daemons are killed and come back. The first mount stays, and waits for no other longer than a term and a second.
+#
+#   history_faults.sh BUILD [SEED COUNT]       (default: 40 histories from seed 1)
+set -euo pipefail
+# shellcheck source=tests/lib/cluster.sh
+. "$(dirname "$0")/../lib/cluster.sh"
+cluster_begin history_faults "$1"
+seed=${2:-1} count=${3:-40}
+RANDOM=$seed
+mkfifo "$work/never"
+far=(b c)
+for name in "${far[@]}"; do start_host "$name"; done
+for name in meta iod1 iod2; do address_of[$name]=$host_address:0; done
+start_cluster 2
+ip -n "mfs$$b" route add default via "10.213.$((($$ + 1) % 250)).1"
+
+start_far() {
+    inject=(nsenter "--net=/run/netns/mfs$$$1")
+    start_mount "$1" io_timeout=3
+    inject=()
+}
+start_mount a
+for name in "${far[@]}"; do start_far "$name"; done
+
+pause_ms() {
+    read -r -t "$(($1 / 1000)).$(printf %03d $(($1 % 1000)))" <>"$work/never" || true
+}
+
+# histories COUNT FAULT: the next ones, with one FAULT after the other meanwhile.
+histories() {
+    local pid
+    "$bin/history" --faults "$seed" "$1" "$work/mnt/a" "$work/mnt/b" "$work/mnt/c" 2>"$work/complaints" &
+    pid=$!
+    children+=("$pid")
+    while kill -0 "$pid" 2>/dev/null; do
+        "$2" "${far[RANDOM % 2]}"
+        pause_ms $((100 + RANDOM % 400))
+    done
+    wait "$pid" || fail "from seed $seed on: $(tail -n 5 "$work/complaints")"
+    seed=$((seed + $1))
+}
+
+short_cut() {
+    cut_link "$1"
+    pause_ms $((20 + RANDOM % 900))
+    mend_link "$1"
+}
+
+long_cut() {
+    cut_link "$1"
+    pause_ms $((4500 + RANDOM % 2000))
+    mend_link "$1"
+}
+
+kill_somebody() {
+    case $((RANDOM % 3)) in
+    0)
+        crash iod1
+        start_iod 1
+        ;;
+    *)
+        crash "mount-$1"
+        umount -l "$work/mnt/$1"
+        start_far "$1"
+        ;;
+    esac
+}
+
+histories "$count" short_cut
+note "links cut for moments"
+histories $((count / 8)) long_cut
+note "links cut for longer than a term"
+histories $((count / 5)) kill_somebody
+note "mounts and I/O daemons killed"
+cluster_end
