@@ -6,7 +6,7 @@
  *
  * Layers: client_uv.c (session, servers, calls to the manager), file_uv.c (table of open files),
  * write_uv.c (write buffer), flush_uv.c, read_uv.c (fetching and read-ahead), range_uv.c (truncate,
- * punch, allocate, seek).
+ * punch, allocate, seek), copy_uv.c (copying on the servers).
  */
 #ifndef MORSEL_CLIENT_CLIENT_H
 #define MORSEL_CLIENT_CLIENT_H

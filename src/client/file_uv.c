@@ -232,6 +232,11 @@ void file_overlay(const struct file *file, Morsel__Attr *attr)
     }
 }
 
+int file_align(struct file *file, const Morsel__Layout *layout)
+{
+    return layout_take(file, layout);
+}
+
 int file_take_error(struct handle *handle)
 {
     int error = handle->error;

@@ -90,7 +90,8 @@ struct file
     bool sparse;          /* We left a hole, or space beyond the end. */
     bool strips_ids;      /* Whoever wrote may not keep set-id bits: the report takes them away. */
     bool settled;         /* The manager has it on its disk, with this size and shape. */
-    unsigned cuts;        /* Cuts and punches under way: until they end no lease is given back. */
+    unsigned lease_pins;  /* Cuts, punches and copies under way: until they end no lease on it is
+                             given back. */
     bool held_back;       /* Of what is ahead (file_is_ahead()), some was answered under W. */
     bool unreported;      /* Size and time wait for a WROTE. */
     bool reporting;
@@ -274,6 +275,45 @@ bool file_read_is_short(const struct file_read *read);
 
 /* Forget what was fetched: all of it, or what overlaps a range. */
 void file_forget(struct file *file, uint64_t offset, uint64_t length);
+
+/* ---- Copying on the servers (copy_uv.c) ---- */
+
+enum {
+    FILE_COPY_BYTES_MAX = 64 << 20, /* In one go */
+    FILE_COPY_PIECES_MAX = 8        /* Of at most 1 MiB, under way */
+};
+
+struct file_copy
+{
+    struct file *from, *to; /* Pinned. */
+    uint64_t from_offset, to_offset, length;
+    uint64_t sent; /* Of the length. */
+    int status;
+    unsigned waiting;
+    void (*done)(struct file_copy *copy, int status);
+    struct file_copy_piece
+    {
+        struct rpc_call call;
+        struct file_copy *copy;
+        bool active;
+    } pieces[FILE_COPY_PIECES_MAX];
+};
+
+/* Do the bytes at these offsets lie on the same servers, in the same way across stripes? */
+bool file_copy_fits(const struct file *from, const struct file *to, uint64_t from_offset,
+                    uint64_t to_offset);
+
+/* Would they, if `to`, of which nothing was written yet, lay on the servers of `from`? */
+bool file_may_align(const struct file *from, const struct file *to, uint64_t from_offset,
+                    uint64_t to_offset);
+
+/* The manager has laid the file on other servers. MORSEL_CORRUPT. */
+int file_align(struct file *file, const Morsel__Layout *layout);
+
+/* Copy `length` (not 0) bytes, all within the size of `from`, that file_copy_fits(). Nothing of
+ * either file may be dirty. `done` runs once, later. */
+void file_copy_start(struct file_copy *copy, void (*done)(struct file_copy *copy, int status));
+void file_copy_cancel(struct file_copy *copy);
 
 /* ---- Ranges over all columns (range_uv.c) ---- */
 

@@ -88,6 +88,8 @@ struct quiet_drop
 {
     struct kernel_drop drop;
     struct client *client;
+    void (*then)(void *data); /* May be NULL. */
+    void *data;
 };
 
 static void on_dropped(struct kernel_drop *drop)
@@ -95,6 +97,9 @@ static void on_dropped(struct kernel_drop *drop)
     struct quiet_drop *quiet = CONTAINER_OF(drop, struct quiet_drop, drop);
     struct client *client = quiet->client;
 
+    if (quiet->then != NULL) {
+        quiet->then(quiet->data);
+    }
     free(quiet);
     kernel_dropped(client);
 }
@@ -118,6 +123,24 @@ static void kernel_drop_quietly(struct client *client, inode_id inode, bool name
 void lease_kernel_drop(struct client *client, inode_id inode)
 {
     kernel_drop_quietly(client, inode, false, 0);
+}
+
+void lease_kernel_drop_then(struct client *client, inode_id inode, void (*then)(void *data),
+                            void *data)
+{
+    struct quiet_drop *quiet = calloc(1, sizeof(*quiet));
+
+    if (quiet == NULL) {
+        then(data);
+        return;
+    }
+    quiet->client = client;
+    quiet->then = then;
+    quiet->data = data;
+    quiet->drop.inode = inode;
+    quiet->drop.attr = quiet->drop.pages = true;
+    quiet->drop.done = on_dropped;
+    kernel_drop(client, &quiet->drop);
 }
 
 /* Nothing that it was given counts any more. Time-outs of what is not open have ended with the
@@ -200,8 +223,8 @@ static void recall_settle(struct recall_work *work)
 {
     const struct file *file = file_find(work->client, work->inode);
 
-    work->unsettled = work->had == LEASE_W && (rpc_boot_ns() < work->client->unsure_until_ns ||
-                                               (file != NULL && file->cuts > 0));
+    work->unsettled = (work->had == LEASE_W && rpc_boot_ns() < work->client->unsure_until_ns) ||
+                      (file != NULL && file->lease_pins > 0);
     if (!work->unsettled) {
         recall_drop(work);
     }
@@ -219,7 +242,7 @@ static void recall_settle_all(struct client *client)
     }
 }
 
-void lease_cut_ended(struct client *client)
+void lease_unpinned(struct client *client)
 {
     recall_settle_all(client);
 }

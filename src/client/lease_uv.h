@@ -49,8 +49,8 @@ void lease_close(struct client *client);
 
 /* ---- For operations ---- */
 
-/* A cut of a file has come to its end: a recall may have waited for it. */
-void lease_cut_ended(struct client *client);
+/* A file's last lease_pins may have gone: a recall may have waited for that. */
+void lease_unpinned(struct client *client);
 
 /* Tell the manager of files that were opened without asking it, before it hears what may depend on
  * them. */
@@ -60,6 +60,10 @@ void lease_tell_opened(struct client *client);
 
 /* What it has of the inode's bytes and attributes may be wrong: it is to drop that, soon. */
 void lease_kernel_drop(struct client *client, inode_id inode);
+
+/* Likewise; `then` runs once it has, on the loop, or at once without memory. */
+void lease_kernel_drop_then(struct client *client, inode_id inode, void (*then)(void *data),
+                            void *data);
 
 /* To be dropped by the kernel. `done` runs once, later, on the loop. */
 struct kernel_drop

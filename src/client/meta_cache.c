@@ -260,8 +260,15 @@ static void learn_layout(struct cached_inode *inode, const Morsel__Layout *layou
     size_t servers = layout->n_servers * sizeof(layout->servers[0]);
     Morsel__Layout *copy;
 
-    if (inode->layout != NULL || (copy = malloc(sizeof(*copy) + servers)) == NULL) {
-        return; /* A layout never changes. */
+    /* It changes at most once, before the first byte is written (ALIGN). */
+    if (inode->layout != NULL && inode->layout->n_servers == layout->n_servers &&
+        memcmp(inode->layout->servers, layout->servers, servers) == 0) {
+        return;
+    }
+    free(inode->layout);
+    inode->layout = NULL;
+    if ((copy = malloc(sizeof(*copy) + servers)) == NULL) {
+        return;
     }
     *copy = *layout;
     copy->servers = (uint32_t *)(copy + 1);

@@ -18,6 +18,7 @@
     X(MSG_OBJECT_STAT, 23, "object_stat")                                                          \
     X(MSG_OBJECT_LIST, 24, "object_list")                                                          \
     X(MSG_ALLOCATE, 25, "allocate")                                                                \
+    X(MSG_COPY, 26, "copy")                                                                        \
     /* Manager, meta.proto */                                                                      \
     X(MSG_SESSION, 64, "session")                                                                  \
     X(MSG_LOOKUP, 65, "lookup")                                                                    \
@@ -42,6 +43,7 @@
     X(MSG_RETURN, 84, "return")                                                                    \
     X(MSG_LOCK, 85, "lock")                                                                        \
     X(MSG_LOCK_CANCEL, 86, "lock_cancel")                                                          \
+    X(MSG_ALIGN, 87, "align")                                                                      \
     X(MSG_MEMBERS, 96, "members")                                                                  \
     X(MSG_REGISTER, 97, "register")                                                                \
     X(MSG_HEARTBEAT, 98, "heartbeat")                                                              \

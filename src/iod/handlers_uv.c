@@ -9,6 +9,7 @@
 #include "data.pb-c.h"
 #include "iod/iod_uv.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,6 +129,51 @@ static void run_write(struct job *job)
 
     job->status = store_write(store_of(job), id_of(m->object), m->offset, job->payload->data,
                               job->payload->count, job->crcs, m->sync, &job->err);
+}
+
+/* ---- COPY --------------------------------------------------------------------------------------
+ */
+
+static int check_copy(struct job *job)
+{
+    const Morsel__CopyRequest *m = job->message;
+    int rv = check_object(job, m->from);
+
+    if (m->length == 0 || m->length > FRAME_PAYLOAD_BYTES_MAX ||
+        m->from_offset % BLOCK_BYTES != m->to_offset % BLOCK_BYTES) {
+        errmsg_set(&job->err,
+                   "a copy of %u bytes from offset %" PRIu64 " to %" PRIu64 " is not possible",
+                   m->length, m->from_offset, m->to_offset);
+        return MORSEL_INVAL;
+    }
+    return rv != 0 ? rv : check_object(job, m->to);
+}
+
+static int begin_copy(struct job *job)
+{
+    const Morsel__CopyRequest *m = job->message;
+    struct iod *iod = job->owner;
+
+    job->payload = payload_new(rpc_payloads(iod->rpc), m->length);
+    return job->payload == NULL ? MORSEL_NOMEM : 0;
+}
+
+/* The checksums go along, so that a copy of damaged bytes is not a good file. */
+static void run_copy(struct job *job)
+{
+    const Morsel__CopyRequest *m = job->message;
+    struct store *store = store_of(job);
+
+    job->status = store_read(store, id_of(m->from), m->from_offset, job->payload->data, m->length,
+                             &job->count, job->crcs, &job->err);
+    if (job->status == 0 && job->count > 0) {
+        job->status = store_write(store, id_of(m->to), m->to_offset, job->payload->data, job->count,
+                                  job->crcs, false, &job->err);
+    }
+    if (job->status == 0 && job->count < m->length) {
+        job->status = store_punch(store, id_of(m->to), m->to_offset + job->count,
+                                  m->length - job->count, &job->err);
+    }
 }
 
 /* ---- Shape, sync, delete -----------------------------------------------------------------------
@@ -385,6 +431,7 @@ static const struct handler *handler_of(unsigned type)
                               answer_list, true },
         [MSG_ALLOCATE] = { &morsel__allocate_request__descriptor, check_allocate, run_allocate,
                            NULL, true },
+        [MSG_COPY] = { &morsel__copy_request__descriptor, check_copy, run_copy, NULL, false },
     };
 
     return type < ARRAY_COUNT(handlers) && handlers[type].run != NULL ? &handlers[type] : NULL;
@@ -480,6 +527,7 @@ void iod_handle(void *data, struct rpc_request *request)
     }
     job->request = request;
     job->deadline_ms = request->deadline_ms;
+    job->begin = handler->run == run_copy ? begin_copy : NULL;
     rv = handler->check == NULL ? 0 : handler->check(job);
     if (rv == 0 && !(handler->run == run_read && read_at_once(job))) {
         bool slow = handler->slow || (handler->run == run_write &&

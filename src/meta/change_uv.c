@@ -56,6 +56,7 @@ static inode_id changed_inode(const struct meta_op *op)
     return op->kind == OP_SETATTR ? op->setattr.inode
            : op->kind == OP_XATTR ? op->xattr.inode
            : op->kind == OP_WROTE ? op->wrote.inode
+           : op->kind == OP_ALIGN ? op->align.inode
                                   : INODE_NONE;
 }
 
@@ -66,7 +67,8 @@ static int permit(struct meta *meta, struct rpc_request *request, struct meta_op
     bool writes =
         changed != INODE_NONE && session_has_open(meta->sessions, changed, request->node_id, true);
 
-    if (op->kind == OP_WROTE && !writes && !identify_trusts(meta, request)) {
+    if ((op->kind == OP_WROTE || op->kind == OP_ALIGN) && !writes &&
+        !identify_trusts(meta, request)) {
         errmsg_set(err, "the client does not hold the file open for writing; open it again");
         return MORSEL_ACCES;
     }

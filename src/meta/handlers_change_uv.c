@@ -325,3 +325,44 @@ void handle_wrote(struct meta *meta, struct rpc_request *request)
     }
     message_free(m);
 }
+
+/* Only who holds W knows that nothing is on its way to the servers of before. */
+static int decide_align(struct meta *meta, struct rpc_request *request,
+                        const Morsel__AlignRequest *m, struct meta_op *op, struct errmsg *err)
+{
+    struct inode like;
+    int rv = ns_inode(meta->ns, m->like, &like, err);
+
+    if (rv != 0) {
+        return rv;
+    }
+    if (!mode_is_regular(like.mode) || leases_held(meta, request, m->inode) != LEASE_W) {
+        errmsg_set(err,
+                   "the layout of a file is changed for who holds it alone, to that of a file");
+        return MORSEL_INVAL;
+    }
+    op->align.inode = m->inode;
+    op->align.layout = like.layout;
+    return 0;
+}
+
+void handle_align(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__AlignRequest *m = rpc_request_unpack(request, &morsel__align_request__descriptor);
+    struct meta_op op = { .kind = OP_ALIGN };
+    struct errmsg err = { "" };
+    int rv;
+
+    if (m == NULL) {
+        return;
+    }
+    if (leases_touch_one(meta, request, m->inode, ACCESS_CHANGE) &&
+        change_begin(meta, request, &op, m->op, NULL, answer_node)) {
+        if ((rv = decide_align(meta, request, m, &op, &err)) != 0) {
+            reply_error(meta, request, rv, &err);
+        } else {
+            change_finish(meta, request, &op, answer_node);
+        }
+    }
+    message_free(m);
+}

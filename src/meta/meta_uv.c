@@ -161,6 +161,7 @@ static const struct dispatch_entry
     [MSG_OPEN] = { handle_open, false },
     [MSG_CLOSE] = { handle_close, false },
     [MSG_WROTE] = { handle_wrote, false },
+    [MSG_ALIGN] = { handle_align, false },
     [MSG_XATTR_GET] = { handle_xattr_get, false },
     [MSG_XATTR_SET] = { handle_xattr_set, false },
     [MSG_XATTR_LIST] = { handle_xattr_list, false },

@@ -138,6 +138,7 @@ void handle_unlink(struct meta *meta, struct rpc_request *request);
 void handle_rename(struct meta *meta, struct rpc_request *request);
 void handle_link(struct meta *meta, struct rpc_request *request);
 void handle_wrote(struct meta *meta, struct rpc_request *request);
+void handle_align(struct meta *meta, struct rpc_request *request);
 void handle_fsync(struct meta *meta, struct rpc_request *request);
 void handle_xattr_get(struct meta *meta, struct rpc_request *request);
 void handle_xattr_set(struct meta *meta, struct rpc_request *request);

@@ -173,6 +173,26 @@ int apply_wrote(struct ns_txn *t)
     return 0;
 }
 
+int apply_align(struct ns_txn *t)
+{
+    const struct file_layout *layout = &t->op->align.layout;
+    struct inode *inode;
+    int rv;
+
+    if ((rv = txn_inode(t, t->op->align.inode, &inode)) != 0) {
+        return rv;
+    }
+    if (!mode_is_regular(inode->mode) || inode->size != 0 || inode->reach != 0 ||
+        layout->class != inode->layout.class || layout->replicas != inode->layout.replicas ||
+        memcmp(&layout->stripe, &inode->layout.stripe, sizeof(layout->stripe)) != 0) {
+        return MORSEL_INVAL;
+    }
+    t->op->target = inode->id;
+    txn_change(t, inode);
+    inode->layout = *layout;
+    return 0;
+}
+
 int apply_policy(struct ns_txn *t)
 {
     const struct meta_op *op = t->op;

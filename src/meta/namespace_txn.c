@@ -289,7 +289,7 @@ static int apply(struct ns_txn *t)
         [OP_COLLECTED] = apply_collected, [OP_MEMBER] = apply_member,
         [OP_GARBAGE] = apply_garbage,     [OP_REPAIR] = apply_repair,
         [OP_GRANTEE] = apply_grantee,     [OP_START] = apply_start,
-        [OP_HOLDER] = apply_holder,
+        [OP_HOLDER] = apply_holder,       [OP_ALIGN] = apply_align,
     };
 
     CHECK(t->op->kind > 0 && t->op->kind < OP_KIND_END);

@@ -111,6 +111,7 @@ int apply_collect(struct ns_txn *t);
 int apply_rename(struct ns_txn *t);
 int apply_setattr(struct ns_txn *t);
 int apply_wrote(struct ns_txn *t);
+int apply_align(struct ns_txn *t);
 int apply_policy(struct ns_txn *t);
 int apply_xattr(struct ns_txn *t);
 int apply_member(struct ns_txn *t);

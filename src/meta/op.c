@@ -38,7 +38,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_WROTE] = "wrote",     [OP_XATTR] = "xattr",         [OP_POLICY] = "policy",
         [OP_COLLECT] = "collect", [OP_COLLECTED] = "collected", [OP_MEMBER] = "member",
         [OP_GARBAGE] = "garbage", [OP_REPAIR] = "repair",       [OP_GRANTEE] = "grantee",
-        [OP_START] = "start",     [OP_HOLDER] = "holder",
+        [OP_START] = "start",     [OP_ALIGN] = "align",         [OP_HOLDER] = "holder",
     };
 
     return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
@@ -149,6 +149,10 @@ static void body_encode(const struct meta_op *op, struct buf *out)
     case OP_POLICY:
         buf_put_u64(out, op->policy.inode);
         file_policy_encode(&op->policy.policy, out);
+        break;
+    case OP_ALIGN:
+        buf_put_u64(out, op->align.inode);
+        file_layout_encode(&op->align.layout, out);
         break;
     case OP_COLLECT:
         buf_put_u64(out, op->collect.inode);
@@ -315,6 +319,7 @@ static void wrote_decode(struct reader *r, struct meta_op *op)
     flags = reader_u8(r);
     op->wrote.sparse = (flags & WROTE_SPARSE) != 0;
     op->wrote.strips_ids = (flags & WROTE_STRIPS_IDS) != 0;
+    r->failed |= (flags & ~(WROTE_SPARSE | WROTE_STRIPS_IDS)) != 0;
 }
 
 static void body_decode(struct reader *r, struct meta_op *op)
@@ -351,6 +356,12 @@ static void body_decode(struct reader *r, struct meta_op *op)
     case OP_POLICY:
         op->policy.inode = reader_u64(r);
         file_policy_decode(r, &op->policy.policy);
+        break;
+    case OP_ALIGN:
+        op->align.inode = reader_u64(r);
+        if (!file_layout_decode(r, &op->align.layout)) {
+            r->failed = true;
+        }
         break;
     case OP_COLLECT:
         op->collect.inode = reader_u64(r);

@@ -34,6 +34,7 @@ enum op_kind {
     OP_GRANTEE = 15,   /* Of older logs: who might cache before there were leases. */
     OP_START = 16,     /* The manager has started: inode ids go on behind a gap. */
     OP_HOLDER = 17,    /* Leases may be held under this title, or are not any more (lease.h). */
+    OP_ALIGN = 18,     /* A file of which nothing was written yet moves to other servers. */
     OP_KIND_END
 };
 
@@ -128,6 +129,11 @@ struct meta_op
             inode_id inode;
             struct file_policy policy; /* All 0: inherit everything. */
         } policy;
+        struct
+        {
+            inode_id inode;
+            struct file_layout layout; /* Stripe and class are those that the file has. */
+        } align;
         struct
         {
             inode_id inode;

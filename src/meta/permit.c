@@ -329,6 +329,6 @@ int permit_op(struct ns *ns, const struct meta_op *op, bool writes, struct errms
     case OP_POLICY:
         return permit_policy(&p);
     default:
-        return 0; /* WROTE: the bytes are there already, and were written through an open file. */
+        return 0; /* WROTE, ALIGN: come from an open file, through which bytes may be written. */
     }
 }

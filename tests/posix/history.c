@@ -16,6 +16,9 @@
  * read of the file meanwhile was its own view, and says nothing; and one whose mount is not there
  * does nothing.
  *
+ * Where many operations may have happened at any time there may be too many orders to try: such
+ * histories are counted, and say nothing; more than a quarter of them fails, too.
+ *
  * What it cannot see: operations of one process overlap nothing, and each mount has one process, so
  * what goes wrong only between several on one mount is not found (docs/status.md knows of one such
  * thing, which is the kernel's); reads are of one slot, because a local file system does not
@@ -46,7 +49,8 @@ enum {
     PATH_BYTES = 4096,
     NAME_BYTES = 32,
     PAUSE_US = 1500,
-    MEMORY = 1 << 20 /* States remembered; a power of two. */
+    MEMORY = 1 << 20,   /* States remembered; a power of two. */
+    STEPS_MAX = 3000000 /* Of a search. */
 };
 
 enum kind { WRITE, READ, APPEND, SIZE, TRUNCATE, CREATE, UNLINK, RENAME, STAT, KINDS };
@@ -284,7 +288,7 @@ struct search
     unsigned count;
     uint64_t needed; /* Operations that must be explained. */
     uint64_t *tried; /* Hashes of what leads nowhere. */
-    uint64_t steps;
+    uint64_t steps;  /* At STEPS_MAX it is given up. */
 };
 
 static uint64_t hash_of(uint64_t done, const struct state *s)
@@ -317,7 +321,7 @@ static bool explain(struct search *s, uint64_t done, const struct state *state)
     if ((done & s->needed) == s->needed) {
         return true;
     }
-    if (s->tried[hash % MEMORY] == hash) {
+    if (s->tried[hash % MEMORY] == hash || s->steps == STEPS_MAX) {
         return false;
     }
     s->steps++;
@@ -374,7 +378,7 @@ static int by_beginning(const void *a, const void *b)
     return x->began_ns < y->began_ns ? -1 : x->began_ns > y->began_ns;
 }
 
-static bool check(struct history *h, uint64_t *tried, uint64_t *unsure)
+static bool check(struct history *h, uint64_t *tried, uint64_t *unsure, uint64_t *undecided)
 {
     struct search s = { .tried = tried };
     struct state state = { .size = 0 };
@@ -398,6 +402,10 @@ static bool check(struct history *h, uint64_t *tried, uint64_t *unsure)
         s.needed |= (uint64_t)!s.ops[i]->unsure << i;
     }
     if (explain(&s, 0, &state)) {
+        return true;
+    }
+    if (s.steps == STEPS_MAX) {
+        ++*undecided;
         return true;
     }
     printf("NOT LINEARIZABLE (%" PRIu64 " states tried):\n", s.steps);
@@ -456,7 +464,7 @@ int main(int argc, char **argv)
     struct history *h =
         mmap(NULL, sizeof(*h), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     static uint64_t tried[MEMORY];
-    uint64_t unsure = 0;
+    uint64_t unsure = 0, undecided = 0;
     uint64_t first, count;
     bool faults = false;
 
@@ -476,12 +484,15 @@ int main(int argc, char **argv)
             printf("history %" PRIu64 ": a process could not do its work\n", seed);
             return 1;
         }
-        if (!check(h, tried, &unsure)) {
+        if (!check(h, tried, &unsure, &undecided)) {
             printf("history %" PRIu64 "\n", seed);
             return 1;
         }
     }
     printf("%" PRIu64 " histories are linearizable; %" PRIu64 " operations failed in the middle\n",
-           count, unsure);
-    return 0;
+           count - undecided, unsure);
+    if (undecided > 0) {
+        printf("%" PRIu64 " had too many orders to try them all\n", undecided);
+    }
+    return undecided > count / 4;
 }

@@ -83,6 +83,9 @@ static void a_recall_takes_what_it_must(void **state)
     layout.servers = servers;
     meta_cache_learn(c, &attr, LEASE_W, &layout);
     assert_int_equal(meta_cache_layout(c, FILE_1)->servers[1], 8);
+    servers[1] = 9; /* ALIGN */
+    meta_cache_learn(c, &attr, LEASE_W, &layout);
+    assert_int_equal(meta_cache_layout(c, FILE_1)->servers[1], 9);
     assert_non_null(meta_cache_attr_mut(c, FILE_1));
     meta_cache_drop(c, FILE_1, LEASE_R);
     assert_size(c, FILE_1, 5);

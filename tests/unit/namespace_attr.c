@@ -210,6 +210,37 @@ static void a_report_may_take_set_id_bits_away(void **state)
     }
 }
 
+static void a_file_moves_before_its_first_byte_only(void **state)
+{
+    struct ns_fixture *f = *state;
+    inode_id file = ns_must_make(f, INODE_ROOT, "f", 0100644);
+    struct inode before = ns_must_inode(f, file);
+    struct meta_op op = { .kind = OP_ALIGN }, wrong, wrote = { .kind = OP_WROTE };
+
+    op.align.inode = file;
+    op.align.layout = before.layout;
+    op.align.layout.servers[0] = before.layout.servers[0] + 7;
+    ns_must(f, op);
+    assert_int_equal(ns_must_inode(f, file).layout.servers[0], before.layout.servers[0] + 7);
+    wrong = op;
+    wrong.align.layout.stripe.morsel_bytes *= 2;
+    assert_int_equal(ns_fixture_run(f, &wrong), MORSEL_INVAL);
+    wrong = op;
+    wrong.align.inode = INODE_ROOT;
+    assert_int_equal(ns_fixture_run(f, &wrong), MORSEL_INVAL);
+    wrong.align.inode = 999;
+    assert_int_equal(ns_fixture_run(f, &wrong), MORSEL_STALE);
+    wrote.wrote.inode = file;
+    wrote.wrote.size = 1;
+    ns_must(f, wrote);
+    assert_int_equal(ns_fixture_run(f, &op), MORSEL_INVAL);
+    wrote.wrote.inode = op.align.inode = ns_must_make(f, INODE_ROOT, "g", 0100644);
+    wrote.wrote.size = 0;
+    wrote.wrote.reach = 1; /* Space was reserved. */
+    ns_must(f, wrote);
+    assert_int_equal(ns_fixture_run(f, &op), MORSEL_INVAL);
+}
+
 /* ---- Names -------------------------------------------------------------------------------- */
 
 static void names_are_checked(void **state)
@@ -555,6 +586,7 @@ int main(void)
         TEST(sizes_have_limits_and_owners),
         TEST(a_report_only_lets_a_file_grow),
         TEST(a_report_may_take_set_id_bits_away),
+        TEST(a_file_moves_before_its_first_byte_only),
         TEST(names_are_checked),
         TEST(dots_lead_where_they_should),
         TEST(a_directory_comes_in_pages),

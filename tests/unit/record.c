@@ -185,6 +185,14 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
         op.member.id = 3;
         (void)memcpy(op.member.address, "h:1", 4);
         break;
+    case OP_WROTE:
+        op.wrote.size = 9;
+        op.wrote.sparse = op.wrote.strips_ids = true;
+        break;
+    case OP_ALIGN:
+        op.align.inode = 10;
+        op.align.layout = sample_file().layout;
+        break;
     case OP_REPAIR:
         op.repair.what = REPAIR_DENTRY;
         op.repair.name = text("r");

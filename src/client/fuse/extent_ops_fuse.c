@@ -20,8 +20,8 @@ struct extent_op
 
 static void fallocate_end(struct extent_op *op, int status)
 {
-    op->handle->file->cuts--;
-    lease_cut_ended(op->base.mount->client);
+    op->handle->file->lease_pins--;
+    lease_unpinned(op->base.mount->client);
     mount_op_fail(&op->base, status);
 }
 
@@ -94,7 +94,7 @@ static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
         return;
     }
     op->handle = handle;
-    handle->file->cuts++;
+    handle->file->lease_pins++;
     rv = file_flush_start(&op->flush, handle->file, NULL, false, on_fallocate_flushed);
     if (rv != 0) {
         fallocate_end(op, rv);

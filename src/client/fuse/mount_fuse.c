@@ -271,6 +271,7 @@ void mount_operations(struct fuse_lowlevel_ops *ops)
     mount_name_operations(ops);
     mount_size_operations(ops);
     mount_extent_operations(ops);
+    mount_copy_operations(ops);
     mount_file_operations(ops);
     mount_dir_operations(ops);
     mount_xattr_operations(ops);

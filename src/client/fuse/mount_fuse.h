@@ -6,7 +6,8 @@
  * nothing to do.
  *
  * Files: mount_fuse.c (session, interrupts), name_ops_fuse.c (names),
- * size_ops_fuse.c (attributes, FALLOCATE, LSEEK), file_ops_fuse.c (open files), dir_ops_fuse.c
+ * size_ops_fuse.c (attributes), extent_ops_fuse.c (FALLOCATE, LSEEK), copy_ops_fuse.c
+ * (COPY_FILE_RANGE), file_ops_fuse.c (open files), lock_ops_fuse.c, dir_ops_fuse.c
  * (directories), xattr_ops_fuse.c, who_fuse.c (credentials), and what Debian's libfuse does not
  * know: tmpfile_fuse.c, direct_mmap_fuse.c.
  */
@@ -47,6 +48,7 @@
     X(MOUNT_RELEASE, "release")                                                                    \
     X(MOUNT_FALLOCATE, "fallocate")                                                                \
     X(MOUNT_LSEEK, "lseek")                                                                        \
+    X(MOUNT_COPY, "copy")                                                                          \
     X(MOUNT_XATTR, "xattr")                                                                        \
     X(MOUNT_XATTR_SET, "xattr_set")                                                                \
     X(MOUNT_STATFS, "statfs")                                                                      \
@@ -267,6 +269,7 @@ void mount_operations(struct fuse_lowlevel_ops *ops);
 void mount_name_operations(struct fuse_lowlevel_ops *ops);
 void mount_size_operations(struct fuse_lowlevel_ops *ops);
 void mount_extent_operations(struct fuse_lowlevel_ops *ops);
+void mount_copy_operations(struct fuse_lowlevel_ops *ops);
 void mount_file_operations(struct fuse_lowlevel_ops *ops);
 void mount_dir_operations(struct fuse_lowlevel_ops *ops);
 void mount_xattr_operations(struct fuse_lowlevel_ops *ops);

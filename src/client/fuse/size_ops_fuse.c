@@ -41,7 +41,7 @@ static void cut_begin(struct size_op *op, struct file *file)
 {
     op->cutting = file;
     file_pin(file);
-    file->cuts++;
+    file->lease_pins++;
 }
 
 static void turn_end(struct size_op *op)
@@ -49,10 +49,10 @@ static void turn_end(struct size_op *op)
     struct client *client = op->base.mount->client;
 
     if (op->cutting != NULL) {
-        op->cutting->cuts--;
+        op->cutting->lease_pins--;
         file_unpin(op->cutting);
         op->cutting = NULL;
-        lease_cut_ended(client);
+        lease_unpinned(client);
     }
     if (op->has_turn) {
         op->has_turn = false;

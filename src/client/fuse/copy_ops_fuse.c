@@ -1,0 +1,193 @@
+/* COPY_FILE_RANGE: on the servers, where both files are ours alone and their bytes lie on the same
+ * servers. A file of which nothing was written yet is moved to the servers of the source first.
+ * Otherwise EOPNOTSUPP: then the kernel reads and writes.
+ */
+#include "client/fuse/mount_fuse.h"
+
+#include "client/meta_cache.h"
+#include "common/status.h"
+
+#include <string.h>
+
+struct copy_op
+{
+    struct mount_op base;
+    struct file_copy copy;
+    struct file_drain drain;
+    bool pinned;
+};
+
+static void copy_end(struct copy_op *op, int status)
+{
+    struct client *client = op->base.mount->client;
+
+    if (op->pinned) {
+        op->copy.from->lease_pins--;
+        op->copy.to->lease_pins--;
+        lease_unpinned(client);
+    }
+    if (status == 0) {
+        op->base.bytes = (uint32_t)op->copy.length;
+        (void)fuse_reply_write(op->base.req, op->copy.length);
+        mount_op_end(&op->base);
+    } else {
+        mount_op_fail(&op->base, status);
+    }
+}
+
+static void on_source_dropped(void *data)
+{
+    copy_end(data, MORSEL_NOTSUP);
+}
+
+/* The kernel may go by its pages of the source, which of a shared file may be old. */
+static void leave_to_kernel(struct copy_op *op)
+{
+    op->base.cancel = NULL;
+    if (file_is_shared(op->copy.from)) {
+        lease_kernel_drop_then(op->base.mount->client, op->copy.from->inode, on_source_dropped, op);
+    } else {
+        copy_end(op, MORSEL_NOTSUP);
+    }
+}
+
+static bool is_sparse(struct client *client, const struct file *file)
+{
+    const Morsel__Attr *attr = meta_cache_attr(client->cache, file->inode);
+
+    return file->sparse || attr == NULL || attr->sparse;
+}
+
+static void on_copied(struct file_copy *copy, int status)
+{
+    struct copy_op *op = CONTAINER_OF(copy, struct copy_op, copy);
+    struct file *to = copy->to;
+
+    if (status == 0 && file_is_shared(to)) {
+        status = MORSEL_IO; /* Our lease ran out: others may have cut the file since. */
+    }
+    if (status == 0) {
+        file_forget(to, copy->to_offset, copy->length);
+        file_note_changed(to, copy->to_offset, copy->to_offset + copy->length,
+                          is_sparse(op->base.mount->client, copy->from));
+    }
+    copy_end(op, status);
+}
+
+static void copy_cancel(struct mount_op *base)
+{
+    file_copy_cancel(&CONTAINER_OF(base, struct copy_op, base)->copy);
+}
+
+static void copy_go(struct copy_op *op)
+{
+    struct file_copy *copy = &op->copy;
+
+    if (file_is_shared(copy->from) || file_is_shared(copy->to) ||
+        !file_copy_fits(copy->from, copy->to, copy->from_offset, copy->to_offset)) {
+        leave_to_kernel(op);
+        return;
+    }
+    op->base.cancel = copy_cancel;
+    file_copy_start(copy, on_copied);
+}
+
+static void on_aligned(struct meta_call *call, int status, void *message)
+{
+    struct copy_op *op = CONTAINER_OF((struct mount_op *)call->data, struct copy_op, base);
+    const Morsel__Node *node = message;
+
+    if (status == 0 && (status = file_align(op->copy.to, node->layout)) != 0) {
+        copy_end(op, status);
+        return;
+    }
+    copy_go(op); /* Where it lies as before, the kernel copies. */
+}
+
+static void align(struct copy_op *op)
+{
+    Morsel__AlignRequest request = MORSEL__ALIGN_REQUEST__INIT;
+    int rv;
+
+    request.inode = op->copy.to->inode;
+    request.like = op->copy.from->inode;
+    op->base.cancel = NULL;
+    op->base.call.data = &op->base;
+    rv = meta_change_start(&op->base.call, op->base.mount->client, MSG_ALIGN, &request.base,
+                           &request.op, &morsel__node__descriptor, on_aligned);
+    if (rv != 0) {
+        leave_to_kernel(op);
+    }
+}
+
+static void when_drained(struct copy_op *op)
+{
+    struct file_copy *copy = &op->copy;
+    uint64_t left = copy->from->size > copy->from_offset ? copy->from->size - copy->from_offset : 0;
+
+    if (file_is_shared(copy->from) || file_is_shared(copy->to)) {
+        leave_to_kernel(op);
+        return;
+    }
+    copy->length = copy->length < left ? copy->length : left;
+    if (copy->length == 0) {
+        copy_end(op, MORSEL_OK);
+    } else if (!file_copy_fits(copy->from, copy->to, copy->from_offset, copy->to_offset) &&
+               file_may_align(copy->from, copy->to, copy->from_offset, copy->to_offset)) {
+        align(op);
+    } else {
+        copy_go(op);
+    }
+}
+
+static void on_target_drained(struct file_drain *drain)
+{
+    when_drained(CONTAINER_OF(drain, struct copy_op, drain));
+}
+
+static void drain_target(struct copy_op *op)
+{
+    op->drain.done = on_target_drained;
+    if (file_drain(op->copy.to, &op->drain, false)) {
+        when_drained(op);
+    }
+}
+
+static void on_source_drained(struct file_drain *drain)
+{
+    drain_target(CONTAINER_OF(drain, struct copy_op, drain));
+}
+
+static void on_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
+                               struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t off_out,
+                               struct fuse_file_info *fi_out, size_t len, int flags)
+{
+    struct copy_op *op = mount_op_new(req, MOUNT_COPY, sizeof(*op));
+
+    (void)ino_in;
+    (void)ino_out;
+    if (op == NULL) {
+        return;
+    }
+    op->copy.from = ((struct handle *)(uintptr_t)fi_in->fh)->file;
+    op->copy.to = ((struct handle *)(uintptr_t)fi_out->fh)->file;
+    op->copy.from_offset = (uint64_t)off_in;
+    op->copy.to_offset = (uint64_t)off_out;
+    op->copy.length = len < FILE_COPY_BYTES_MAX ? len : FILE_COPY_BYTES_MAX;
+    if (flags != 0) {
+        mount_op_fail(&op->base, MORSEL_INVAL);
+        return;
+    }
+    op->pinned = true;
+    op->copy.from->lease_pins++;
+    op->copy.to->lease_pins++;
+    op->drain.done = on_source_drained;
+    if (file_drain(op->copy.from, &op->drain, false)) {
+        drain_target(op);
+    }
+}
+
+void mount_copy_operations(struct fuse_lowlevel_ops *ops)
+{
+    ops->copy_file_range = on_copy_file_range;
+}
