@@ -1,6 +1,8 @@
 #!/bin/bash
 # What two mounts see of each other while each keeps what its leases allow: at once, in milliseconds, also when one of them is stopped
 # or killed, or the manager starts anew.
+#
+#   leases.sh BUILD      (STORM_SECONDS=N: how long each storm is; default: 8)
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
@@ -10,14 +12,19 @@ start_mount a
 a=$mnt
 start_mount b
 b=$mnt
+start_mount c
+c=$mnt
 
 # Directed meetings: names, absences, attributes, bytes, both ways; a working directory below what is dropped.
 "$bin/coherence" "$a" "$b" || fail "the mounts do not agree"
 note "the mounts agree at once"
 
 # Two processes on two mounts, as fast as they can: names in one directory, renamed over each other; registers in one file.
-"$bin/coherence" --storm 8 "$a" "$b" || fail "a storm on two mounts"
+"$bin/coherence" --storm "${STORM_SECONDS:-8}" "$a" "$b" || fail "a storm on two mounts"
 note "a storm on two mounts ends well"
+"$bin/coherence" --names "${STORM_SECONDS:-8}" "$a" "$b" "$c" || fail "a storm on the same names from three mounts"
+note "a storm on names ends well"
+stop_mount c
 
 # What the kernel was told ends a moment later than we count, for it counts from when whoever asked runs again: a change elsewhere is seen at that
 # moment too. (4.5 s is what is left of a term right behind an answer.)

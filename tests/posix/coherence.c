@@ -1,12 +1,15 @@
 /* What two mounts of one file system see of each other.
  *
- *   coherence DIR DIR2                the same directory through two mounts: directed meetings,
- * each many times coherence --storm SECONDS DIR DIR2  two processes as fast as they can
+ *   coherence DIR DIR2                      the same directory through two mounts: directed
+ *                                           meetings, each many times
+ *   coherence --storm SECONDS DIR DIR2      two processes as fast as they can
+ *   coherence --names SECONDS DIR DIR2 DIR3 three, with the same few names
  *
  * Exit status 1 with one line at the first thing that one local file system would not do; also when
  * the median time of a meeting is more than MEDIAN_MS_MAX.
  */
 #include "common/check.h"
+#include "common/prng.h"
 #include "difference.h"
 
 #include <errno.h>
@@ -27,12 +30,14 @@ enum {
     ROUNDS = 150,
     PATH_BYTES = 4096,
     MEDIAN_MS_MAX = 40,
-    STALL_MS_MAX = 4000
+    STALL_MS_MAX = 4000,
+    NAMES = 4,
+    NAMES_STALL_MS_MAX = 2500
 };
 
-static char roots[2][PATH_BYTES];
+static char roots[3][PATH_BYTES];
 
-/* A path below one of the two mounts; four may be in use at once. */
+/* A path below one of the mounts; four may be in use at once. */
 static const char *at(int mount, const char *name)
 {
     static char paths[4][PATH_BYTES * 2];
@@ -368,18 +373,21 @@ struct storm
 
 /* Own names made, renamed over common ones and removed; the register of the other never goes back.
  */
-static void storm_step(struct storm *s, int me, int fd, uint64_t *seen, uint64_t step)
+static void storm_step(struct storm *s, int me, int *fd, uint64_t *seen, uint64_t step)
 {
     uint64_t mine = step + 1, floor = __atomic_load_n(&s->value[1 - me], __ATOMIC_SEQ_CST), theirs;
     char name[32];
 
     (void)snprintf(name, sizeof(name), "storm/own%d", me);
+    if (step % 16 == 0) { /* Leases come and go with handles. */
+        must(close(*fd) == 0 && (*fd = open(at(me, "storm/registers"), O_RDWR)) >= 0, "reopen");
+    }
     put(me, name, "x");
     must(rename(at(me, name), at(me, step % 2 == 0 ? "storm/left" : "storm/right")) == 0, "rename");
     (void)unlink(at(me, step % 3 == 0 ? "storm/left" : "storm/right"));
-    must(pwrite(fd, &mine, sizeof(mine), me * 8) == sizeof(mine), "pwrite");
+    must(pwrite(*fd, &mine, sizeof(mine), me * 8) == sizeof(mine), "pwrite");
     __atomic_store_n(&s->value[me], mine, __ATOMIC_SEQ_CST);
-    must(pread(fd, &theirs, sizeof(theirs), (1 - me) * 8) == sizeof(theirs), "pread");
+    must(pread(*fd, &theirs, sizeof(theirs), (1 - me) * 8) == sizeof(theirs), "pread");
     if (theirs < *seen || theirs < floor) {
         fail("a register went back: %llu after %llu and %llu", (unsigned long long)theirs,
              (unsigned long long)*seen, (unsigned long long)floor);
@@ -396,7 +404,7 @@ static void storm_run(struct storm *s, int me, double until_ms)
     for (uint64_t step = 0; now_ms() < until_ms; step++) {
         double began = now_ms(), took;
 
-        storm_step(s, me, fd, &seen, step);
+        storm_step(s, me, &fd, &seen, step);
         took = now_ms() - began;
         s->longest_ms[me] = took > s->longest_ms[me] ? took : s->longest_ms[me];
         s->steps[me] = step + 1;
@@ -433,17 +441,108 @@ static void storm(int seconds)
     }
 }
 
+/* ---- The storm on names ---- */
+
+static void expect_one_of(int rv, int allowed, int allowed2, const char *what)
+{
+    if (rv != 0 && errno != allowed && errno != allowed2) {
+        fail("%s", what);
+    }
+}
+
+/* Each of these may succeed, or meet what another has done; nothing else. */
+static void names_step(int me, struct prng *p)
+{
+    char one[32], other[32];
+    unsigned from = (unsigned)prng_below(p, NAMES);
+    struct stat st;
+    int fd;
+
+    (void)snprintf(one, sizeof(one), "names/%u", from);
+    (void)snprintf(other, sizeof(other), "names/%u",
+                   (unsigned)((from + 1 + prng_below(p, NAMES - 1)) % NAMES));
+    switch (prng_below(p, 5)) {
+    case 0:
+        fd = open(at(me, one), O_WRONLY | O_CREAT | O_EXCL, 0644);
+        expect_one_of(fd < 0 ? -1 : close(fd), EEXIST, EEXIST, "create");
+        break;
+    case 1:
+        expect_one_of(link(at(me, one), at(me, other)), EEXIST, ENOENT, "link");
+        break;
+    case 2:
+        expect_one_of(rename(at(me, one), at(me, other)), ENOENT, ENOENT, "rename");
+        break;
+    case 3:
+        expect_one_of(unlink(at(me, one)), ENOENT, ENOENT, "unlink");
+        break;
+    default:
+        expect_one_of(stat(at(me, one), &st), ENOENT, ENOENT, "stat");
+        break;
+    }
+}
+
+static void names_run(double *longest_ms, uint64_t *steps, int me, double until_ms)
+{
+    struct prng p;
+
+    prng_seed(&p, 77 + (uint64_t)me);
+    while (now_ms() < until_ms) {
+        double began = now_ms(), took;
+
+        names_step(me, &p);
+        took = now_ms() - began;
+        *longest_ms = took > *longest_ms ? took : *longest_ms;
+        ++*steps;
+    }
+    _exit(0);
+}
+
+static void names(int seconds)
+{
+    struct
+    {
+        double longest_ms[3];
+        uint64_t steps[3];
+    } *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t children[3];
+    int status;
+
+    must(s != MAP_FAILED && mkdir(at(0, "names"), 0755) == 0, "names");
+    for (int me = 0; me < 3; me++) {
+        children[me] = fork();
+        must(children[me] >= 0, "fork");
+        if (children[me] == 0) {
+            names_run(&s->longest_ms[me], &s->steps[me], me, now_ms() + seconds * 1e3);
+        }
+    }
+    for (int me = 0; me < 3; me++) {
+        must(waitpid(children[me], &status, 0) == children[me] && status == 0, "a storm's child");
+        printf("names on mount %d: %llu steps, the longest took %.1f ms\n", me,
+               (unsigned long long)s->steps[me], s->longest_ms[me]);
+        if (s->steps[me] == 0 || s->longest_ms[me] > NAMES_STALL_MS_MAX) {
+            fail("mount %d was held up", me);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     bool stormy = argc == 5 && strcmp(argv[1], "--storm") == 0;
+    bool named = argc == 6 && strcmp(argv[1], "--names") == 0;
+    int count = named ? 3 : 2;
 
-    if (argc != 3 && !stormy) {
-        fputs("usage: coherence [--storm SECONDS] DIR DIR2\n", stderr);
+    if (argc != 3 && !stormy && !named) {
+        fputs("usage: coherence [--storm SECONDS] DIR DIR2\n"
+              "       coherence --names SECONDS DIR DIR2 DIR3\n",
+              stderr);
         return 2;
     }
-    (void)snprintf(roots[0], sizeof(roots[0]), "%s", argv[argc - 2]);
-    (void)snprintf(roots[1], sizeof(roots[1]), "%s", argv[argc - 1]);
-    if (stormy) {
+    for (int i = 0; i < count; i++) {
+        (void)snprintf(roots[i], sizeof(roots[i]), "%s", argv[argc - count + i]);
+    }
+    if (named) {
+        names(atoi(argv[2]));
+    } else if (stormy) {
         storm(atoi(argv[2]));
     } else {
         meetings();
