@@ -280,7 +280,7 @@ void file_forget(struct file *file, uint64_t offset, uint64_t length);
 
 enum {
     FILE_COPY_BYTES_MAX = 64 << 20, /* In one go */
-    FILE_COPY_PIECES_MAX = 8        /* Of at most 1 MiB, under way */
+    FILE_COPY_PIECES_MAX = 8        /* Each within one stripe, under way */
 };
 
 struct file_copy

@@ -269,9 +269,10 @@ void mount_operations(struct fuse_lowlevel_ops *ops)
     ops->forget = on_forget;
     ops->forget_multi = on_forget_multi;
     mount_name_operations(ops);
-    mount_size_operations(ops);
+    mount_attr_operations(ops);
     mount_extent_operations(ops);
     mount_copy_operations(ops);
+    mount_open_operations(ops);
     mount_file_operations(ops);
     mount_dir_operations(ops);
     mount_xattr_operations(ops);

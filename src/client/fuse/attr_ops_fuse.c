@@ -643,7 +643,7 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     }
 }
 
-void mount_size_operations(struct fuse_lowlevel_ops *ops)
+void mount_attr_operations(struct fuse_lowlevel_ops *ops)
 {
     ops->getattr = on_getattr;
     ops->setattr = on_setattr;
