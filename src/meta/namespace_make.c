@@ -215,8 +215,11 @@ int apply_link(struct ns_txn *t)
     struct dentry existing, dentry;
     int rv;
 
-    if ((rv = txn_inode(t, op->link.inode, &inode)) != 0 ||
-        (rv = txn_directory(t, op->link.new_parent, &parent)) != 0 ||
+    rv = txn_inode(t, op->link.inode, &inode);
+    if (rv == MORSEL_STALE) {
+        return MORSEL_NOENT; /* Its last name went since it was looked up; as in Linux. */
+    }
+    if (rv != 0 || (rv = txn_directory(t, op->link.new_parent, &parent)) != 0 ||
         (rv = name_check_new(op->link.new_name)) != 0) {
         return rv;
     }

@@ -119,7 +119,7 @@ static int apply_link(struct model *m, const struct change *c)
     int rv;
 
     if (inode == NULL) {
-        return MORSEL_STALE;
+        return MORSEL_NOENT;
     }
     if ((rv = check_directory(m, c->new_parent)) != 0) {
         return rv;

@@ -187,7 +187,7 @@ static int model_link(struct model *m, const struct meta_op *op, const char *nam
     int rv;
 
     if (inode->mode == 0) {
-        return MORSEL_STALE;
+        return MORSEL_NOENT;
     }
     if ((rv = model_directory(m, op->link.new_parent)) != 0) {
         return rv;
