@@ -170,6 +170,9 @@ static void on_node_attr(struct meta_call *call, int status, void *message)
     if (status == MORSEL_NOENT || status == MORSEL_STALE) {
         const struct stat *last = mount_dir_removed_stat(op->base.mount, op->inode);
 
+        if (last == NULL && !op->by_handle) {
+            last = mount_lookup_stat(op->base.mount, op->inode);
+        }
         if (last != NULL) {
             op->st = *last;
             attr_reply(op);

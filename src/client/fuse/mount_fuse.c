@@ -206,6 +206,32 @@ void mount_note_names(struct mount *m, inode_id directory)
     meta_cache_kernel_names(m->client->cache, directory, until_ns(lease_seconds(m)));
 }
 
+void mount_note_lookup(struct mount *m, const struct fuse_entry_param *entry)
+{
+    struct looked_up *slot = &m->looked_up[m->looked_up_next];
+
+    if (entry->attr_timeout > 0) {
+        return;
+    }
+    *slot = (struct looked_up){ entry->ino, uv_now(m->client->loop), entry->attr };
+    m->looked_up_next = (m->looked_up_next + 1) % LOOKED_UP_MAX;
+}
+
+const struct stat *mount_lookup_stat(const struct mount *m, inode_id inode)
+{
+    uint64_t now_ms = uv_now(m->client->loop);
+
+    for (unsigned i = 1; i <= LOOKED_UP_MAX; i++) { /* The last one first. */
+        const struct looked_up *slot =
+            &m->looked_up[(m->looked_up_next + LOOKED_UP_MAX - i) % LOOKED_UP_MAX];
+
+        if (slot->inode == inode && now_ms - slot->at_ms <= LOOKED_UP_MS) {
+            return &slot->st;
+        }
+    }
+    return NULL;
+}
+
 void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
                  struct fuse_entry_param *entry)
 {

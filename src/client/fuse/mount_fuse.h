@@ -70,8 +70,18 @@ enum {
     MOUNT_REQUESTS_PER_TURN = 32,      /* Then the network gets its share. */
     LOOK_NS = 12000,                   /* For the next request, before going to sleep. */
     LOOKS_VAIN_MAX = 63,               /* So many turns are passed over at most. */
-    DROP_BATCHES_MAX = 3,              /* The pool has four threads. */
+    LOOKED_UP_MAX = 16,
+    LOOKED_UP_MS = 100,
+    DROP_BATCHES_MAX = 3,     /* The pool has four threads. */
     MOUNT_INTERRUPT_MS = 1000 /* An interrupted request may still end by itself for this long. */
+};
+
+/* What a LOOKUP has just told the kernel. */
+struct looked_up
+{
+    inode_id inode;
+    uint64_t at_ms;
+    struct stat st;
 };
 
 struct mount
@@ -84,6 +94,8 @@ struct mount
     struct list ops;         /* struct mount_op under way. */
     size_t ops_count;
     struct list dirs; /* Open directories; see mount_dir_removed(). */
+    struct looked_up looked_up[LOOKED_UP_MAX];
+    unsigned looked_up_next;
     bool read_only;
     bool mounted;
     bool drops_names;               /* The kernel can be told to look up all names again. */
@@ -186,6 +198,12 @@ void mount_stat(const Morsel__Attr *attr, struct stat *st);
  * name that is not to be kept. */
 void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
                  struct fuse_entry_param *entry);
+
+/* stat(2) is a LOOKUP and, where the answer may not be kept, a GETATTR. When the file is deleted
+ * elsewhere in between, the answer of the LOOKUP is the right one: it was true during the call.
+ * NULL: no LOOKUP has just told of the inode. */
+void mount_note_lookup(struct mount *m, const struct fuse_entry_param *entry);
+const struct stat *mount_lookup_stat(const struct mount *m, inode_id inode);
 
 /* How long the kernel may keep the attributes, in seconds. */
 double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr);
