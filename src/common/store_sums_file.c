@@ -3,6 +3,7 @@
 #include "common/crc32c.h"
 #include "common/status.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -100,11 +101,20 @@ void sums_remember(struct store *store, const struct object *object, uint64_t gr
     pthread_mutex_unlock(&set->lock);
 }
 
+/* Reading a page of a hole makes the kernel read ahead: it fills its cache with zeros that the next
+ * write replaces. Zeros can be had cheaper. */
+static bool is_hole(const struct object *object, uint64_t page)
+{
+    off_t data = lseek(object->fd, (off_t)page, SEEK_DATA);
+
+    return data >= 0 ? (uint64_t)data >= page + SUMS_PAGE_BYTES : errno == ENXIO;
+}
+
 int sums_load(struct store *store, const struct object *object, uint64_t group,
               struct store_sum sums[GROUP_BLOCKS], struct errmsg *err)
 {
     const size_t bytes = sizeof(struct store_sum) * GROUP_BLOCKS;
-    ssize_t count;
+    ssize_t count = 0;
 
     if (place_of_group(group) + SUMS_AT >= object->end) {
         memset(sums, 0, bytes);
@@ -113,9 +123,11 @@ int sums_load(struct store *store, const struct object *object, uint64_t group,
     if (sums_cached(store, object, group, true, sums)) {
         return 0;
     }
-    count = pread(object->fd, sums, bytes, (off_t)(place_of_group(group) + SUMS_AT));
-    if (count < 0) {
-        return object_failed(object, "read checksums", err);
+    if (!is_hole(object, place_of_group(group))) {
+        count = pread(object->fd, sums, bytes, (off_t)(place_of_group(group) + SUMS_AT));
+        if (count < 0) {
+            return object_failed(object, "read checksums", err);
+        }
     }
     memset((uint8_t *)sums + count, 0, bytes - (size_t)count);
     sums_remember(store, object, group, true, sums);
