@@ -6,7 +6,8 @@
  *
  * Layers: client_uv.c (session, servers, calls to the manager), file_uv.c (table of open files),
  * write_uv.c (write buffer), flush_uv.c, read_uv.c (fetching and read-ahead), range_uv.c (truncate,
- * punch, allocate, seek), copy_uv.c (copying on the servers).
+ * punch, allocate, seek), copy_uv.c (copying on the servers), lock_uv.c and turn_uv.c (locks of our
+ * processes, and our own).
  */
 #ifndef MORSEL_CLIENT_CLIENT_H
 #define MORSEL_CLIENT_CLIENT_H
@@ -37,6 +38,7 @@ struct meta_cache;
 struct data_version_cache;
 struct byte_locks;
 struct lock_user;
+struct turn_hold;
 
 struct client_server
 {
@@ -123,6 +125,8 @@ struct client
     struct lock_user *lock_users; /* lock_uv.c */
     struct list lock_calls;       /* struct lock_call under way */
     uint64_t last_lock_call, last_append;
+    struct turn_hold *turns; /* That may be joined, by inode; turn_uv.c */
+    struct list turn_holds;  /* All of them. */
 
     bool stopping;
     uint64_t fetched_bytes; /* In fetches, of all files. */

@@ -4,6 +4,7 @@
 #include "client/file_uv.h"
 #include "client/lease_uv.h"
 #include "client/lock_uv.h"
+#include "client/turn_uv.h"
 #include "common.pb-c.h"
 #include "common/status.h"
 
@@ -215,11 +216,21 @@ static void on_manager_up(void *data)
     }
     session_ask(client);
     lock_manager_up(client);
+    turn_forget_all(client); /* Who waits for one may have been told so on the old connection. */
 }
 
 static void on_push(void *data, enum message_type type, const uint8_t *body, size_t body_count)
 {
-    lease_on_push(data, type, body, body_count);
+    struct client *client = data;
+
+    if (client->stopping) {
+        return;
+    }
+    if (type == MSG_RECALL) {
+        lease_on_recall(client, body, body_count);
+    } else if (type == MSG_TURN_WANTED) {
+        turn_on_push(client, body, body_count);
+    }
 }
 
 static void on_manager_down(void *data, const char *why)
@@ -546,6 +557,7 @@ static void on_tick(uv_timer_t *timer)
     uint64_t now = uv_now(client->loop);
 
     lease_tick(client);
+    turn_tick(client);
     if (now >= client->session_due_ms &&
         (client->joined ? client->sessions_asked : client->joins_asked) == 0) {
         if (client->joined) {
@@ -580,6 +592,7 @@ static void client_init(struct client *client, uv_loop_t *loop,
     list_init(&client->opening);
     list_init(&client->recalls);
     list_init(&client->untold);
+    list_init(&client->turn_holds);
     client->session_due_ms = UINT64_MAX;
 }
 
@@ -594,6 +607,7 @@ static void client_free(struct client *client)
     }
     data_version_cache_free(client->versions);
     lease_close(client);
+    turn_client_close(client);
     lock_client_close(client);
     free(client->closed_inodes);
     free(client);

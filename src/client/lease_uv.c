@@ -313,15 +313,10 @@ static void recall_begin(struct client *client, const Morsel__Recall *recall)
     recall_start(work);
 }
 
-void lease_on_push(struct client *client, enum message_type type, const uint8_t *body,
-                   size_t body_count)
+void lease_on_recall(struct client *client, const uint8_t *body, size_t body_count)
 {
-    Morsel__RecallNotice *notice;
+    Morsel__RecallNotice *notice = rpc_unpack(&morsel__recall_notice__descriptor, body, body_count);
 
-    if (type != MSG_RECALL || client->stopping) {
-        return;
-    }
-    notice = rpc_unpack(&morsel__recall_notice__descriptor, body, body_count);
     if (notice == NULL) {
         log_error(client->options.log, "a recall of manager %s is malformed",
                   rpc_peer_address(client->manager));

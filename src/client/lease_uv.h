@@ -35,8 +35,7 @@ void lease_invalidate(struct client *client);
 void lease_learn(struct client *client, const ProtobufCMessageDescriptor *type,
                  const void *message);
 
-void lease_on_push(struct client *client, enum message_type type, const uint8_t *body,
-                   size_t body_count);
+void lease_on_recall(struct client *client, const uint8_t *body, size_t body_count);
 
 /* What SESSION says of our leases; the lists are the caller's to free (held_read, held_write).
  * False: no memory. */

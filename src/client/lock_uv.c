@@ -2,6 +2,7 @@
 
 #include "client/file_uv.h"
 #include "client/lease_uv.h"
+#include "client/turn_uv.h"
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -155,6 +156,7 @@ static void take_answer(struct lock_call *call, const Morsel__LockReply *m)
         conflict.pid = m->conflict->pid;
     }
     if (m->verdict == LOCK_HAD) {
+        call->waited = m->waited;
         note_had(call);
     } else {
         note_not_had(call);
@@ -221,7 +223,7 @@ int lock_start(struct lock_call *call, struct client *client, struct handle *han
     call->lock.owner.client = client->id;
     call->how = how;
     call->number = ++client->last_lock_call;
-    call->canceled = false;
+    call->canceled = call->waited = false;
     call->done = done;
     if (how != LOCK_TEST && lock->type != LOCK_NONE &&
         byte_locks_count(client->locks) + 2 > CLIENT_LOCKS_MAX) {
@@ -343,6 +345,7 @@ void lock_session_answered(struct client *client, const Morsel__SessionReply *re
     while (client->lock_users != NULL) {
         forget_user(client, client->lock_users);
     }
+    turn_forget_all(client);
     client_rejoin(client); /* It keeps them for us until we have said that we know. */
 }
 

@@ -26,6 +26,7 @@ struct lock_call
     enum lock_how how;
     uint64_t number;
     bool canceled;
+    bool waited; /* In the callback: somebody else had it when the manager was asked. */
     /* `status` 0: `answer` is the manager's, and `conflict` (of LOCK_TEST) valid in the callback.
      */
     void (*done)(struct lock_call *call, int status, enum lock_answer answer,

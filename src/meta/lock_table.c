@@ -433,6 +433,12 @@ const struct byte_lock *lock_table_conflict(const struct lock_table *t,
     return byte_locks_conflict(t->held, wanted);
 }
 
+void lock_table_each_of(const struct lock_table *t, inode_id inode, enum lock_kind kind,
+                        byte_locks_visit visit, void *data)
+{
+    byte_locks_each_of(t->held, inode, kind, visit, data);
+}
+
 /* ---- Clients ---- */
 
 static void drop_waiters(struct lock_table *t, client_id client)

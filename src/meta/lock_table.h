@@ -51,6 +51,10 @@ bool lock_table_cancel(struct lock_table *t, uint64_t ticket);
 const struct byte_lock *lock_table_conflict(const struct lock_table *t,
                                             const struct byte_lock *wanted);
 
+/* Each held lock of the inode and the kind. `visit` must not change the table. */
+void lock_table_each_of(const struct lock_table *t, inode_id inode, enum lock_kind kind,
+                        byte_locks_visit visit, void *data);
+
 /* All that the client holds or waits for is gone; its waiting requests are not popped. */
 void lock_table_drop_client(struct lock_table *t, client_id client);
 

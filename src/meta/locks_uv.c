@@ -28,6 +28,15 @@ static void answer(struct rpc_request *request, enum lock_answer verdict)
     rpc_reply(request, &reply.base, NULL);
 }
 
+static void answer_waited(struct rpc_request *request)
+{
+    Morsel__LockReply reply = MORSEL__LOCK_REPLY__INIT;
+
+    reply.verdict = LOCK_HAD;
+    reply.waited = true;
+    rpc_reply(request, &reply.base, NULL);
+}
+
 static void answer_conflict(struct rpc_request *request, const struct byte_lock *conflict)
 {
     Morsel__LockReply reply = MORSEL__LOCK_REPLY__INIT;
@@ -88,7 +97,11 @@ static void answer_granted(struct meta *meta)
                 struct rpc_request *request = take(w);
 
                 rpc_request_worked(request, now_ns, now_ns); /* It waited until now. */
-                answer_verdict(request, verdict);
+                if (verdict == LOCK_DONE) {
+                    answer_waited(request);
+                } else {
+                    answer_verdict(request, verdict);
+                }
                 break;
             }
         }
@@ -139,6 +152,15 @@ static void test_lock(struct meta *meta, struct rpc_request *request, const stru
     }
 }
 
+static void want_turn(void *data, const struct byte_lock *held)
+{
+    struct meta *meta = data;
+    Morsel__TurnWanted wanted = MORSEL__TURN_WANTED__INIT;
+
+    wanted.inode = held->inode;
+    (void)rpc_push(meta->server, ROLE_CLIENT, held->owner.client, MSG_TURN_WANTED, &wanted.base);
+}
+
 static void set_lock(struct meta *meta, struct rpc_request *request, const struct byte_lock *lock,
                      const Morsel__LockRequest *m)
 {
@@ -146,6 +168,9 @@ static void set_lock(struct meta *meta, struct rpc_request *request, const struc
     enum lock_verdict verdict = lock_table_set(meta->locks, lock, m->how == LOCK_WAIT, &ticket);
 
     if (verdict == LOCK_WAITS) {
+        if (lock->kind == LOCK_APPEND) {
+            lock_table_each_of(meta->locks, lock->inode, LOCK_APPEND, want_turn, meta);
+        }
         park(meta, request, ticket, number);
     } else {
         answer_verdict(request, verdict);

@@ -142,9 +142,20 @@ start_cluster() {
     wait_for 20 "$1 servers are up" servers_up "$1"
 }
 
+count_up() {
+    morsel status --json | grep -oE '"up": *true' | wc -l
+}
+
 # servers_up N: the manager knows N servers that answer.
 servers_up() {
-    [ "$(morsel status --json | grep -oE '"up": *true' | wc -l)" = "$1" ]
+    [ "$(count_up)" = "$1" ]
+}
+
+# All that run are with the manager, which may have started just now.
+running_are_up() {
+    local running
+    running=$(printf '%s\n' "${!pid_of[@]}" | grep -c '^iod') || true
+    [ "$(count_up)" -ge "$running" ]
 }
 
 # The morsel command against this cluster.
@@ -224,6 +235,7 @@ drop_caches() {
 
 # fsck_clean: metadata and objects agree.
 fsck_clean() {
+    wait_for 20 "the servers are with the manager" running_are_up
     morsel fsck >"$work/fsck" 2>&1 || fail "fsck: $(cat "$work/fsck")"
 }
 

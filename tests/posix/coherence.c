@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,6 +32,8 @@ enum {
     PATH_BYTES = 4096,
     MEDIAN_MS_MAX = 40,
     STALL_MS_MAX = 4000,
+    TURN_MS_MAX = 500,
+    TURNS = 50,
     NAMES = 4,
     NAMES_STALL_MS_MAX = 2500
 };
@@ -340,6 +343,40 @@ static void mapped_elsewhere(void)
     must(munmap(map, MAPPED) == 0 && close(writer) == 0 && close(reader) == 0, "close");
 }
 
+/* Who writes without a pause lets others append, cut and write. */
+static void turns_of_others(void)
+{
+    int fd = open(at(1, "turns"), O_RDWR | O_CREAT | O_APPEND, 0644);
+    pid_t writer = fork();
+    double longest = 0;
+    struct stat st;
+    int status;
+
+    must(fd >= 0 && writer >= 0, "turns");
+    if (writer == 0) {
+        int busy = open(at(0, "turns"), O_RDWR);
+
+        for (uint64_t i = 0; busy >= 0 && pwrite(busy, &i, sizeof(i), 0) == sizeof(i); i++) {
+        }
+        _exit(1);
+    }
+    while (fstat(fd, &st) == 0 && st.st_size == 0) { /* Until it has begun. */
+    }
+    for (int i = 0; i < TURNS; i++) {
+        double began = now_ms();
+
+        must(write(fd, "append", 6) == 6 && ftruncate(fd, SPAN) == 0, "beside a busy writer");
+        longest = now_ms() - began > longest ? now_ms() - began : longest;
+    }
+    must(kill(writer, 0) == 0 && waitpid(writer, &status, WNOHANG) == 0, "the busy writer");
+    must(kill(writer, SIGKILL) == 0 && waitpid(writer, &status, 0) == writer, "its end");
+    must(close(fd) == 0, "close");
+    printf("an append and a cut beside a busy writer took %.0f ms at most\n", longest);
+    if (longest > TURN_MS_MAX) {
+        fail("a busy writer held up an append or a cut for %.0f ms", longest);
+    }
+}
+
 static void meetings(void)
 {
     put(0, "file", "x");
@@ -360,6 +397,7 @@ static void meetings(void)
     meet("set-id bits", meet_set_id);
     meet("working directory", meet_working_directory);
     mapped_elsewhere();
+    turns_of_others();
 }
 
 /* ---- The storm ---- */

@@ -34,6 +34,7 @@ struct client
     bool caches;
     unsigned recalls;      /* Received. */
     Morsel__Recall recall; /* The last one. */
+    inode_id turn_wanted;
 };
 
 /* ---- Running the manager ------------------------------------------------------------------ */
@@ -347,9 +348,18 @@ static void requests_without_session_or_operation_are_refused(void **state)
 static void on_push(void *data, enum message_type type, const uint8_t *body, size_t body_count)
 {
     struct client *c = data;
-    Morsel__RecallNotice *notice = rpc_unpack(&morsel__recall_notice__descriptor, body, body_count);
+    Morsel__RecallNotice *notice;
 
+    if (type == MSG_TURN_WANTED) {
+        Morsel__TurnWanted *wanted = rpc_unpack(&morsel__turn_wanted__descriptor, body, body_count);
+
+        assert_non_null(wanted);
+        c->turn_wanted = wanted->inode;
+        morsel__turn_wanted__free_unpacked(wanted, NULL);
+        return;
+    }
     assert_int_equal(type, MSG_RECALL);
+    notice = rpc_unpack(&morsel__recall_notice__descriptor, body, body_count);
     assert_non_null(notice);
     for (size_t i = 0; i < notice->n_recalls; i++) {
         c->recall = *notice->recalls[i];
@@ -502,6 +512,72 @@ static void a_writer_reports_before_another_reads(void **state)
     client_close(&b);
     client_close(&a);
     client_close(&iod);
+}
+
+static void ask_turn(struct client *c, struct waiting_call *w, uint64_t owner, enum lock_type type)
+{
+    Morsel__LockRequest request = MORSEL__LOCK_REQUEST__INIT;
+    Morsel__Lock lock = MORSEL__LOCK__INIT;
+
+    lock.inode = INODE_ROOT;
+    lock.kind = LOCK_APPEND;
+    lock.owner = owner;
+    lock.type = type;
+    lock.end = INT64_MAX;
+    request.lock = &lock;
+    request.how = LOCK_WAIT;
+    start(c, w, MSG_LOCK, &request.base);
+    w->reply_type = &morsel__lock_reply__descriptor;
+}
+
+/* Had. Did somebody else have it first? */
+static bool turn_had(struct waiting_call *w, struct fixture *f)
+{
+    Morsel__LockReply *reply;
+    bool waited;
+
+    while (!w->done) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(w->status, 0);
+    reply = w->reply;
+    assert_int_equal(reply->verdict, LOCK_HAD);
+    waited = reply->waited;
+    morsel__lock_reply__free_unpacked(reply, NULL);
+    return waited;
+}
+
+static void who_keeps_a_turn_hears_that_another_waits(void **state)
+{
+    struct fixture *f = *state;
+    struct waiting_call kept, wanted, late, end;
+    struct client a, b;
+
+    client_join_caching(&a, f, 25);
+    client_join_caching(&b, f, 26);
+    ask_turn(&a, &kept, 1, LOCK_SHARED);
+    assert_false(turn_had(&kept, f));
+    ask_turn(&b, &late, 1, LOCK_SHARED); /* Beside it. */
+    assert_false(turn_had(&late, f));
+    ask_turn(&b, &end, 1, LOCK_NONE);
+    assert_false(turn_had(&end, f));
+    assert_int_equal(a.turn_wanted, 0);
+
+    ask_turn(&b, &wanted, 2, LOCK_EXCLUSIVE);
+    while (a.turn_wanted != INODE_ROOT) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    assert_false(wanted.done);
+    ask_turn(&a, &late, 2, LOCK_SHARED); /* Behind the one that waits. */
+    ask_turn(&a, &end, 1, LOCK_NONE);
+    assert_false(turn_had(&end, f));
+    assert_true(turn_had(&wanted, f));
+    assert_false(late.done);
+    ask_turn(&b, &end, 2, LOCK_NONE);
+    assert_false(turn_had(&end, f));
+    assert_true(turn_had(&late, f));
+    client_close(&b);
+    client_close(&a);
 }
 
 static uint64_t garbage_of(struct fixture *f)
@@ -670,6 +746,7 @@ int main(void)
         TEST(requests_without_session_or_operation_are_refused),
         TEST(a_lease_is_called_back_before_another_changes),
         TEST(a_writer_reports_before_another_reads),
+        TEST(who_keeps_a_turn_hears_that_another_waits),
         TEST(an_open_file_is_collected_when_it_is_closed),
         TEST(policy_shows_as_attributes_and_decides_layouts),
         TEST(a_check_finds_nothing_wrong_but_strays),

@@ -13,6 +13,7 @@
 #include "client/fuse/mount_fuse.h"
 
 #include "client/data_versions.h"
+#include "client/turn_uv.h"
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -29,10 +30,9 @@ struct size_op
     inode_id inode;
     uint32_t valid;
     struct stat st;
-    double seconds;        /* How long the kernel may keep the attributes. */
-    bool by_handle;        /* The kernel asks for itself, before it reads from its pages. */
-    struct lock_call turn; /* To cut a shared file. */
-    bool has_turn;
+    double seconds;       /* How long the kernel may keep the attributes. */
+    bool by_handle;       /* The kernel asks for itself, before it reads from its pages. */
+    struct turn turn;     /* To cut a shared file. */
     struct file *cutting; /* Pinned. */
 };
 
@@ -44,7 +44,7 @@ static void cut_begin(struct size_op *op, struct file *file)
     file->lease_pins++;
 }
 
-static void turn_end(struct size_op *op)
+static void cut_end(struct size_op *op)
 {
     struct client *client = op->base.mount->client;
 
@@ -54,15 +54,12 @@ static void turn_end(struct size_op *op)
         op->cutting = NULL;
         lease_unpinned(client);
     }
-    if (op->has_turn) {
-        op->has_turn = false;
-        mount_turn_end(op->base.mount, &op->turn);
-    }
+    turn_end(&op->turn);
 }
 
 static void size_op_fail(struct size_op *op, int status)
 {
-    turn_end(op);
+    cut_end(op);
     if (op->handle != NULL) {
         file_close(op->handle);
     }
@@ -270,7 +267,7 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
         size_op_fail(op, status);
         return;
     }
-    turn_end(op);
+    cut_end(op);
     file = file_find(client, node->attr->inode);
     if (file != NULL) {
         if ((op->valid & SETATTR_SIZE) != 0) {
@@ -387,37 +384,29 @@ static void setattr_flush(struct mount_op *base, int status)
     }
 }
 
-static void on_turn(struct lock_call *turn, int status, enum lock_answer answer,
-                    const struct byte_lock *conflict)
+static void on_turn(struct turn *turn, int status)
 {
     struct size_op *op = CONTAINER_OF(turn, struct size_op, turn);
 
-    (void)conflict;
     op->base.cancel = size_cancel;
-    status = mount_turn_status(status, answer);
-    op->has_turn = status == 0;
-    if (op->has_turn) {
+    if (status == 0) {
         mount_refresh_size(&op->base, op->handle->file, setattr_flush);
     } else {
         size_op_fail(op, status);
     }
 }
 
-static void turn_cancel(struct mount_op *base)
+static void cut_cancel(struct mount_op *base)
 {
-    lock_cancel(&CONTAINER_OF(base, struct size_op, base)->turn);
+    turn_cancel(&CONTAINER_OF(base, struct size_op, base)->turn);
 }
 
 /* Between the cut of the objects and the new size nobody may write: their bytes would be cut off
  * and reported all the same, or stay behind the end. */
 static void cut_in_turn(struct size_op *op)
 {
-    int rv = mount_turn_start(&op->turn, op->base.mount, op->inode, LOCK_EXCLUSIVE, on_turn);
-
-    op->base.cancel = turn_cancel;
-    if (rv != 0) {
-        size_op_fail(op, rv);
-    }
+    op->base.cancel = cut_cancel;
+    turn_take(&op->turn, op->base.mount->client, op->inode, LOCK_EXCLUSIVE, on_turn);
 }
 
 static void setattr_with_file(struct servers_wait *wait)

@@ -2,6 +2,7 @@
 #include "client/fuse/mount_fuse.h"
 
 #include "client/lock_uv.h"
+#include "client/turn_uv.h"
 #include "common/status.h"
 
 #include <fcntl.h>
@@ -22,8 +23,7 @@ struct read_op
     struct file_read read;
     uint32_t length; /* As the kernel wants it. */
     bool shared;
-    struct lock_call turn;
-    bool has_turn;
+    struct turn turn;
 };
 
 static void read_cancel(struct mount_op *base)
@@ -41,9 +41,7 @@ static void read_cancel(struct mount_op *base)
 
 static void read_end(struct read_op *op, int status)
 {
-    if (op->has_turn) {
-        mount_turn_end(op->base.mount, &op->turn);
-    }
+    turn_end(&op->turn);
     if (status == 0) {
         mount_op_end(&op->base);
     } else {
@@ -64,16 +62,12 @@ static void read_reply(struct read_op *op)
 
 static void read_shared(struct mount_op *base, int status);
 
-static void on_read_turn(struct lock_call *turn, int status, enum lock_answer answer,
-                         const struct byte_lock *conflict)
+static void on_read_turn(struct turn *turn, int status)
 {
     struct read_op *op = CONTAINER_OF(turn, struct read_op, turn);
 
-    (void)conflict;
     op->base.cancel = NULL;
-    status = mount_turn_status(status, answer);
-    op->has_turn = status == 0;
-    if (op->has_turn) {
+    if (status == 0) {
         mount_refresh_size(&op->base, op->read.handle->file, read_shared);
     } else {
         read_end(op, status);
@@ -82,27 +76,23 @@ static void on_read_turn(struct lock_call *turn, int status, enum lock_answer an
 
 static void read_turn_cancel(struct mount_op *base)
 {
-    lock_cancel(&CONTAINER_OF(base, struct read_op, base)->turn);
+    turn_cancel(&CONTAINER_OF(base, struct read_op, base)->turn);
 }
 
 /* Bytes are missing within the size that we were told: a hole, or somebody is about to cut the
  * file. Nobody does while it is our turn. */
 static void read_in_turn(struct read_op *op)
 {
-    int rv = mount_turn_start(&op->turn, op->base.mount, op->read.handle->file->inode, LOCK_SHARED,
-                              on_read_turn);
-
     op->base.cancel = read_turn_cancel;
-    if (rv != 0) {
-        read_end(op, rv);
-    }
+    turn_take(&op->turn, op->base.mount->client, op->read.handle->file->inode, LOCK_SHARED,
+              on_read_turn);
 }
 
 static void on_read_done(struct file_read *read, int status)
 {
     struct read_op *op = CONTAINER_OF(read, struct read_op, read);
 
-    if (status == 0 && op->shared && !op->has_turn && file_read_is_short(read)) {
+    if (status == 0 && op->shared && !op->turn.had && file_read_is_short(read)) {
         file_read_end(read);
         read_in_turn(op);
     } else if (status == 0) {
@@ -167,8 +157,8 @@ struct write_op
     size_t size;
     uint64_t offset;
     struct file_flush flush; /* Of a shared file. */
-    struct lock_call turn;   /* To make it longer. */
-    bool has_turn, append;
+    struct turn turn;
+    bool append;
 };
 
 static void write_end(struct write_op *op, int status)
@@ -179,9 +169,7 @@ static void write_end(struct write_op *op, int status)
          * reads through them asks, and hears of another time. */
         op->handle->file->kernel_mtime_false = true;
     }
-    if (op->has_turn) {
-        mount_turn_end(op->base.mount, &op->turn);
-    }
+    turn_end(&op->turn);
     if (status == 0) {
         op->base.bytes = (uint32_t)op->size;
         (void)fuse_reply_write(op->base.req, op->size);
@@ -216,7 +204,7 @@ static void write_again(struct file_write_wait *wait)
     struct write_op *op = CONTAINER_OF(wait, struct write_op, wait);
     int rv;
 
-    if (file_is_shared(op->handle->file) && !op->has_turn) {
+    if (file_is_shared(op->handle->file) && !op->turn.had) {
         write_in_turn(op);
         return;
     }
@@ -250,18 +238,14 @@ static void append_there(struct mount_op *base, int status)
     write_again(&op->wait);
 }
 
-static void on_turn(struct lock_call *turn, int status, enum lock_answer answer,
-                    const struct byte_lock *conflict)
+static void on_turn(struct turn *turn, int status)
 {
     struct write_op *op = CONTAINER_OF(turn, struct write_op, turn);
 
-    (void)conflict;
     op->base.cancel = NULL;
-    status = mount_turn_status(status, answer);
-    op->has_turn = status == 0;
-    if (op->has_turn && op->append) {
+    if (status == 0 && op->append) {
         mount_refresh_size(&op->base, op->handle->file, append_there);
-    } else if (op->has_turn) {
+    } else if (status == 0) {
         op->base.cancel = write_cancel;
         write_again(&op->wait);
     } else {
@@ -269,9 +253,9 @@ static void on_turn(struct lock_call *turn, int status, enum lock_answer answer,
     }
 }
 
-static void turn_cancel(struct mount_op *base)
+static void write_turn_cancel(struct mount_op *base)
 {
-    lock_cancel(&CONTAINER_OF(base, struct write_op, base)->turn);
+    turn_cancel(&CONTAINER_OF(base, struct write_op, base)->turn);
 }
 
 /* The kernel's idea of where the file ends may be old, and others append too: everybody in turn, so
@@ -279,13 +263,9 @@ static void turn_cancel(struct mount_op *base)
  * on side by side, but not beside an append, which would not know of them, nor beside a cut. */
 static void write_in_turn(struct write_op *op)
 {
-    int rv = mount_turn_start(&op->turn, op->base.mount, op->handle->file->inode,
-                              op->append ? LOCK_EXCLUSIVE : LOCK_SHARED, on_turn);
-
-    op->base.cancel = turn_cancel;
-    if (rv != 0) {
-        write_end(op, rv);
-    }
+    op->base.cancel = write_turn_cancel;
+    turn_take(&op->turn, op->base.mount->client, op->handle->file->inode,
+              op->append ? LOCK_EXCLUSIVE : LOCK_SHARED, on_turn);
 }
 
 /* Before a write that passes through its pages the kernel takes the set-id bits away itself, if the

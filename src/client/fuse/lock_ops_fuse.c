@@ -211,40 +211,6 @@ void mount_unlock_process(struct mount_op *op, inode_id inode, uint64_t owner,
     }
 }
 
-void mount_unlock_later(struct mount *m, const struct byte_lock *lock)
-{
-    (void)unlock_start(m->client, lock, NULL, NULL);
-}
-
-int mount_turn_start(struct lock_call *turn, struct mount *m, inode_id inode, enum lock_type type,
-                     void (*done)(struct lock_call *turn, int status, enum lock_answer answer,
-                                  const struct byte_lock *conflict))
-{
-    struct byte_lock lock = { .inode = inode,
-                              .kind = LOCK_APPEND,
-                              .owner = { 0, ++m->client->last_append },
-                              .type = type,
-                              .end = INT64_MAX };
-
-    return lock_start(turn, m->client, NULL, &lock, LOCK_WAIT, done);
-}
-
-int mount_turn_status(int status, enum lock_answer answer)
-{
-    return status != 0              ? status
-           : answer == LOCK_HAD     ? MORSEL_OK
-           : answer == LOCK_NO_ROOM ? MORSEL_NOLCK
-                                    : MORSEL_CANCELED;
-}
-
-void mount_turn_end(struct mount *m, const struct lock_call *turn)
-{
-    struct byte_lock lock = turn->lock;
-
-    lock.type = LOCK_NONE;
-    mount_unlock_later(m, &lock);
-}
-
 void mount_unlock_handle(struct mount *m, const struct handle *handle)
 {
     struct byte_lock lock;

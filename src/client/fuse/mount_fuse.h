@@ -257,20 +257,8 @@ const struct stat *mount_dir_removed_stat(struct mount *m, inode_id inode);
 void mount_unlock_process(struct mount_op *op, inode_id inode, uint64_t owner,
                           void (*then)(struct mount_op *op));
 
-/* Free these bytes (type LOCK_NONE), without waiting. */
-void mount_unlock_later(struct mount *m, const struct byte_lock *lock);
-
 /* Free what was locked through the open file, without waiting. */
 void mount_unlock_handle(struct mount *m, const struct handle *handle);
-
-/* Whose turn it is with a shared file (LOCK_APPEND): exclusive to append and to cut, shared to
- * write and to read where bytes are missing. `done` runs once, later, unless a status comes back.
- * mount_turn_status() says in `done` whether the turn is ours; then mount_turn_end() is due. */
-int mount_turn_start(struct lock_call *turn, struct mount *m, inode_id inode, enum lock_type type,
-                     void (*done)(struct lock_call *turn, int status, enum lock_answer answer,
-                                  const struct byte_lock *conflict));
-int mount_turn_status(int status, enum lock_answer answer);
-void mount_turn_end(struct mount *m, const struct lock_call *turn);
 
 /* Answer O_TMPFILE, which Debian's libfuse does not know. False: it is another request. */
 bool mount_take_tmpfile(struct mount *m, const struct fuse_buf *buf);
