@@ -4,10 +4,10 @@
  * of rpc_uv.h: a start that returns non-zero never calls back, one that returns 0 calls back
  * exactly once, later.
  *
- * Layers: client_uv.c (session, servers, calls to the manager), file_uv.c (table of open files),
- * write_uv.c (write buffer), flush_uv.c, read_uv.c (fetching and read-ahead), range_uv.c (truncate,
- * punch, allocate, seek), copy_uv.c (copying on the servers), lock_uv.c and turn_uv.c (locks of our
- * processes, and our own).
+ * Layers: session_uv.c, servers_uv.c and client_uv.c (calls to the manager), file_uv.c (table of
+ * open files), write_uv.c (write buffer), flush_uv.c, read_uv.c (fetching and read-ahead),
+ * range_uv.c (truncate, punch, allocate, seek), copy_uv.c (copying on the servers), lock_uv.c and
+ * turn_uv.c (locks of our processes, and our own).
  */
 #ifndef MORSEL_CLIENT_CLIENT_H
 #define MORSEL_CLIENT_CLIENT_H

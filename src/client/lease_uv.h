@@ -23,7 +23,7 @@ uint32_t client_lease_left_ms(const struct client *client);
 /* What we hold on the inode, right now. */
 enum lease_mode client_lease(const struct client *client, inode_id inode);
 
-/* ---- For client_uv.c ---- */
+/* ---- For the client itself ---- */
 
 /* The manager has answered a question that was sent then: the term begins anew there. */
 void lease_answered(struct client *client, uint64_t sent_ns);

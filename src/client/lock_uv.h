@@ -52,7 +52,7 @@ bool lock_of_handle(const struct client *client, const struct handle *handle,
                     struct byte_lock *lock);
 void lock_forget_handle(struct client *client, const struct handle *handle);
 
-/* ---- For client_uv.c ---- */
+/* ---- For the client itself ---- */
 
 /* What SESSION says; `request->locks` is to be freed with lock_session_free(). False: no memory. */
 bool lock_session_fill(struct client *client, Morsel__SessionRequest *request);

@@ -43,7 +43,7 @@ void turn_cancel(struct turn *turn);
 /* If it is had. */
 void turn_end(struct turn *turn);
 
-/* ---- For client_uv.c and lock_uv.c ---- */
+/* ---- For the client itself ---- */
 
 void turn_on_push(struct client *client, const uint8_t *body, size_t body_count);
 

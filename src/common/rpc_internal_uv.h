@@ -1,8 +1,9 @@
-/* What rpc_uv.c, rpc_call_uv.c and rpc_serve_uv.c share. Not for others: rpc_uv.h is the interface.
- */
+/* What rpc_uv.c, rpc_peer_uv.c, rpc_call_uv.c and rpc_serve_uv.c share. Not for others: rpc_uv.h is
+ * the interface. */
 #ifndef MORSEL_COMMON_RPC_INTERNAL_UV_H
 #define MORSEL_COMMON_RPC_INTERNAL_UV_H
 
+#include "common/address.h"
 #include "common/conn_uv.h"
 #include "common/heap.h"
 #include "common/list.h"
@@ -36,6 +37,48 @@ struct rpc
     void *closed_data;
 };
 
+/* The connection of a peer:
+ *
+ *   IDLE -> RESOLVING -> CONNECTING -> GREETING -> UP
+ *     ^         |            |            |        |
+ *     +---------+------ BACKOFF <---------+--------+      a failure; without calls back to IDLE
+ */
+enum peer_state {
+    PEER_IDLE,
+    PEER_RESOLVING,
+    PEER_CONNECTING,
+    PEER_GREETING,
+    PEER_UP,
+    PEER_BACKOFF
+};
+
+struct rpc_peer
+{
+    struct rpc *rpc;
+    struct list node; /* In rpc->peers. */
+    char text[ADDRESS_TEXT_MAX];
+    struct address address;
+    enum peer_state state;
+    struct conn *conn; /* From CONNECTING to UP. */
+    uv_timer_t timer;  /* Backoff, or the limit for connecting. */
+    uv_getaddrinfo_t resolve;
+    uv_connect_t connect;
+    uint64_t backoff_ms;
+    struct list waiting, sent;
+    uint64_t last_id;
+    uint64_t start_id;
+    uint64_t clock_ms, clock_at_ns; /* Its clock was that, at our time; 0: not known. */
+    uint64_t expected_node;         /* 0: anybody. */
+    bool closing, timer_closed;
+    unsigned pins; /* libuv requests and connections that still point here. */
+    void (*up)(void *data);
+    void (*down)(void *data, const char *why);
+    void (*push)(void *data, enum message_type type, const uint8_t *body, size_t body_count);
+    void *watch_data;
+};
+
+/* A call is in exactly one place: waiting (to be sent), sent (to be answered), or ended (its
+ * callback is due). */
 struct rpc_call_state
 {
     struct rpc_call *call;
@@ -59,11 +102,32 @@ void rpc_handle_gone(void *rpc);
 /* Make sure that the timer fires no later than the earliest deadline. */
 void rpc_arm(struct rpc *rpc);
 
-/* Calls: end those whose deadline has come; run the callbacks that are due; close all peers. */
-void rpc_calls_expire(struct rpc *rpc);
-void rpc_calls_run_ended(struct rpc *rpc);
 void rpc_peers_close(struct rpc *rpc);
 void rpc_servers_close(struct rpc *rpc);
+
+/* A call waits: send it, or see to a connection. */
+void rpc_peer_go(struct rpc_peer *peer, struct rpc_call_state *s);
+
+/* ---- Calls: rpc_call_uv.c ---- */
+
+/* End those whose deadline has come; run the callbacks that are due. */
+void rpc_calls_expire(struct rpc *rpc);
+void rpc_calls_run_ended(struct rpc *rpc);
+
+/* All calls of the peer end with `status`, later. */
+void rpc_calls_end(struct rpc_peer *peer, int status);
+
+/* The connection broke: what was sent goes back to the front of what waits, in its old order. */
+void rpc_calls_take_back(struct rpc_peer *peer);
+
+/* The peer is up: send one that waits, or all. */
+void rpc_call_send(struct rpc_peer *peer, struct rpc_call_state *s);
+void rpc_calls_send(struct rpc_peer *peer);
+
+/* The answer to one of them; others are passed over: they were cancelled or timed out. `*payload`
+ * is taken. */
+void rpc_call_take_reply(struct rpc_peer *peer, const struct frame_header *header,
+                         const uint8_t *body, struct payload **payload);
 
 /* Pack into fresh memory; NULL with *count 0 for an empty message, NULL with *count SIZE_MAX when
  * that fails. */

@@ -30,8 +30,8 @@ static bool conflicts(const struct lease_inode *inode, client_id client, enum le
     return false;
 }
 
-static void recall(struct lease_table *t, struct lease *lease, enum lease_mode keeps,
-                   uint64_t now_ms, struct lease_actions *out)
+void lease_recall(struct lease_table *t, struct lease *lease, enum lease_mode keeps,
+                  uint64_t now_ms, struct lease_actions *out)
 {
     lease->recall = ++t->last_number;
     lease->recall_keeps = keeps;
@@ -72,7 +72,7 @@ static void recall_conflicting(struct lease_table *t, struct lease_inode *inode,
         }
         /* A fenced holder is waited out. */
         if (!lease->holder->fenced && (lease->recall == 0 || lease->recall_keeps > keeps)) {
-            recall(t, lease, keeps, now_ms, out);
+            lease_recall(t, lease, keeps, now_ms, out);
         }
     }
 }
@@ -134,6 +134,15 @@ static void wake_all(struct lease_table *t, struct lease_actions *out)
     LIST_FOREACH_SAFE(node, &t->tickets)
     {
         try_ticket(t, LIST_ENTRY(node, struct ticket, in_all), out);
+    }
+}
+
+/* Whoever waited for the grace has recalled nothing yet: when it asks again, it will. */
+void lease_end_tickets(struct lease_table *t, struct lease_actions *out)
+{
+    LIST_FOREACH_SAFE(node, &t->tickets)
+    {
+        end_ticket(t, LIST_ENTRY(node, struct ticket, in_all), out);
     }
 }
 
@@ -217,8 +226,8 @@ static bool may_be_granted(const struct lease_table *t, const struct holder *hol
            holder->persisted && !holder->fenced && !t->in_grace;
 }
 
-static bool fits_beside_others(const struct lease_inode *inode, client_id client,
-                               enum lease_mode wanted, bool others_open, bool others_write)
+bool lease_fits_beside_others(const struct lease_inode *inode, client_id client,
+                              enum lease_mode wanted, bool others_open, bool others_write)
 {
     return wanted == LEASE_W ? !others_open && !conflicts(inode, client, ACCESS_CHANGE)
                              : !others_write && !conflicts(inode, client, ACCESS_READ);
@@ -247,7 +256,7 @@ enum lease_mode lease_grant(struct lease_table *t, uint64_t now_ms, client_id cl
     }
     lease = lease_find(inode, client);
     if ((lease != NULL && lease->recall != 0) || !list_empty(&inode->waits) ||
-        !fits_beside_others(inode, client, wanted, others_open, others_write)) {
+        !lease_fits_beside_others(inode, client, wanted, others_open, others_write)) {
         lease_free_inode_if_idle(inode);
         return had;
     }
@@ -297,11 +306,11 @@ void lease_forget_inode(struct lease_table *t, inode_id id, struct lease_actions
     wake(t, inode, out);
 }
 
-/* ---- Coming back and going ---------------------------------------------------------------- */
+/* ---- Giving back --------------------------------------------------------------------------- */
 
 /* Come down to `mode`; whoever waits may go on. */
-static void lower(struct lease_table *t, struct lease *lease, enum lease_mode mode,
-                  struct lease_actions *out)
+void lease_lower(struct lease_table *t, struct lease *lease, enum lease_mode mode,
+                 struct lease_actions *out)
 {
     struct lease_inode *inode = lease->inode;
 
@@ -318,15 +327,6 @@ static void lower(struct lease_table *t, struct lease *lease, enum lease_mode mo
     wake(t, inode, out);
 }
 
-static void drop_all(struct lease_table *t, struct holder *holder, struct lease_actions *out)
-{
-    struct list *node;
-
-    while ((node = list_front(&holder->leases)) != NULL) {
-        lower(t, LIST_ENTRY(node, struct lease, in_holder), LEASE_NONE, out);
-    }
-}
-
 static void on_return(struct lease_table *t, const struct lease_event *event,
                       struct lease_actions *out)
 {
@@ -341,7 +341,7 @@ static void on_return(struct lease_table *t, const struct lease_event *event,
      * comes behind it. */
     if (event->recall == 0) {
         if (lease->recall == 0 && keeps < lease->mode) {
-            recall(t, lease, keeps, event->now_ms, out);
+            lease_recall(t, lease, keeps, event->now_ms, out);
         }
         return;
     }
@@ -352,330 +352,19 @@ static void on_return(struct lease_table *t, const struct lease_event *event,
     keeps = keeps > lease->recall_keeps ? lease->recall_keeps : keeps;
     lease->recall = 0;
     list_remove(&lease->in_recalled);
-    lower(t, lease, keeps > lease->mode ? lease->mode : keeps, out);
-}
-
-/* False: nobody expects it. */
-static bool take_expected(struct lease_table *t, uint64_t title)
-{
-    for (uint32_t i = 0; i < t->expected; i++) {
-        if (t->expected_titles[i] == title) {
-            t->expected_titles[i] = t->expected_titles[--t->expected];
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Who has not come back is not waited for any more, once its title cannot come back either. */
-static void begin_grace_end(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
-{
-    t->grace_ending = true;
-    t->grace_until_ms = now_ms + LEASE_MS; /* The host may have failed by then: once more. */
-    for (uint32_t i = 0; i < t->expected; i++) {
-        (void)lease_emit(
-            t, out, (struct lease_action){ .type = LEASE_FORGET, .title = t->expected_titles[i] });
-    }
-}
-
-static void end_grace_if_due(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
-{
-    if (!t->in_grace || (t->expected > 0 && now_ms < t->grace_until_ms)) {
-        return;
-    }
-    if (t->expected > 0) {
-        begin_grace_end(t, now_ms, out);
-        return;
-    }
-    t->in_grace = false;
-    (void)lease_emit(t, out, (struct lease_action){ .type = LEASE_GRACE_OVER });
-    /* Whoever waited for the grace has recalled nothing yet: when it asks again, it will. */
-    LIST_FOREACH_SAFE(node, &t->tickets)
-    {
-        end_ticket(t, LIST_ENTRY(node, struct ticket, in_all), out);
-    }
-}
-
-/* The client says that it holds `held`. False: it does not. */
-static bool join_one(struct lease_table *t, struct holder *holder, const struct lease_held *held,
-                     bool was_expected)
-{
-    struct lease_inode *inode;
-    struct lease *lease;
-
-    if (holder->fenced || held->mode == LEASE_NONE || held->mode > LEASE_W ||
-        (inode = lease_get_inode(t, held->inode)) == NULL) {
-        return false;
-    }
-    lease = lease_find(inode, holder->id);
-    /* After a restart its word is all there is; others' words decide whether it can be true. */
-    if (lease == NULL && was_expected && t->in_grace && t->counters.leases < LEASES_MAX &&
-        fits_beside_others(inode, holder->id, held->mode, false, false)) {
-        lease = lease_add(t, inode, holder, held->mode);
-    }
-    if (lease == NULL) {
-        lease_free_inode_if_idle(inode);
-        return false;
-    }
-    lease->mode = held->mode < lease->mode ? held->mode : lease->mode;
-    lease->named = true;
-    return true;
-}
-
-/* What it does not name it does not use any more. What was being recalled is recalled anew: the
- * message may be lost. */
-static void settle_named(struct lease_table *t, struct holder *holder, uint64_t now_ms,
-                         struct lease_actions *out)
-{
-    LIST_FOREACH_SAFE(node, &holder->leases)
-    {
-        struct lease *lease = LIST_ENTRY(node, struct lease, in_holder);
-
-        if (!lease->named) {
-            lower(t, lease, LEASE_NONE, out);
-            continue;
-        }
-        lease->named = false;
-        if (lease->recall == 0) {
-            continue;
-        }
-        if (lease->mode > lease->recall_keeps) {
-            recall(t, lease, lease->recall_keeps, now_ms, out);
-        } else {
-            lease->recall = 0;
-            list_remove(&lease->in_recalled);
-            lower(t, lease, lease->mode, out);
-        }
-    }
-}
-
-static void note_term(struct lease_table *t, const struct holder *holder)
-{
-    uint64_t ends_ms = holder->heard_ms + LEASE_MS;
-
-    t->check_ms = ends_ms < t->check_ms ? ends_ms : t->check_ms;
-}
-
-static void make_durable(struct lease_table *t, struct holder *holder, struct lease_actions *out)
-{
-    if (!holder->persisted && !holder->persisting) {
-        holder->persisting =
-            lease_emit(t, out,
-                       (struct lease_action){
-                           .type = LEASE_PERSIST, .client = holder->id, .title = holder->title });
-    }
-}
-
-/* A client that is not known yet, under a title of before or under a new one. */
-static struct holder *add_holder(struct lease_table *t, client_id client, uint64_t expected_title)
-{
-    struct holder *holder = lease_add_holder(t, client);
-
-    if (holder != NULL) {
-        holder->persisted = expected_title != 0;
-        holder->title = expected_title != 0 ? expected_title : ++t->last_title;
-    }
-    return holder;
-}
-
-void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
-                 struct lease_actions *out)
-{
-    struct holder *holder = lease_find_holder(t, client);
-
-    if (holder == NULL && (holder = add_holder(t, client, 0)) != NULL) {
-        holder->joined = true;
-        holder->heard_ms = now_ms;
-        note_term(t, holder);
-    }
-    if (holder != NULL) {
-        make_durable(t, holder, out);
-    }
-}
-
-uint64_t lease_title(const struct lease_table *t, client_id client)
-{
-    const struct holder *holder = lease_find_holder(t, client);
-
-    return holder == NULL ? 0 : holder->title;
-}
-
-bool lease_is_fenced(const struct lease_table *t, client_id client)
-{
-    const struct holder *holder = lease_find_holder(t, client);
-
-    return holder != NULL && holder->fenced;
-}
-
-bool lease_join_is_late(const struct lease_table *t, client_id client, uint64_t number)
-{
-    const struct holder *holder = lease_find_holder(t, client);
-
-    return holder != NULL && number < holder->join_number;
-}
-
-static void on_join(struct lease_table *t, const struct lease_event *event,
-                    struct lease_actions *out)
-{
-    struct holder *holder = lease_find_holder(t, event->client);
-    bool was_expected = false, knows;
-
-    if (holder != NULL && event->number < holder->join_number) {
-        return;
-    }
-    if (holder == NULL) {
-        was_expected = event->title != 0 && !t->grace_ending && take_expected(t, event->title);
-        holder = add_holder(t, event->client, was_expected ? event->title : 0);
-    }
-    knows = holder != NULL && event->title == holder->title;
-    for (size_t i = 0; i < event->held_count; i++) {
-        if (!knows || !join_one(t, holder, &event->held[i], was_expected)) {
-            (void)lease_emit(t, out,
-                             (struct lease_action){ .type = LEASE_LOST,
-                                                    .client = event->client,
-                                                    .inode = event->held[i].inode });
-        }
-    }
-    if (holder == NULL) {
-        return;
-    }
-    holder->join_number = event->number;
-    holder->joined = true;
-    holder->caches = event->caches;
-    if (!holder->fenced) {
-        holder->heard_ms = event->now_ms;
-        settle_named(t, holder, event->now_ms, out);
-    }
-    note_term(t, holder);
-    if (holder->caches) {
-        make_durable(t, holder, out);
-    }
-    end_grace_if_due(t, event->now_ms, out);
-}
-
-/* It has left. */
-static void forget(struct lease_table *t, struct holder *holder, struct lease_actions *out)
-{
-    drop_all(t, holder, out);
-    if (holder->persisted || holder->persisting) {
-        (void)lease_emit(t, out,
-                         (struct lease_action){
-                             .type = LEASE_FORGET, .client = holder->id, .title = holder->title });
-    }
-    lease_free_holder(t, holder);
-}
-
-/* Once in a while, for the host may fail. */
-static void ask_to_forget(struct lease_table *t, struct holder *holder, uint64_t now_ms,
-                          struct lease_actions *out)
-{
-    if (now_ms >= holder->forget_again_ms) {
-        holder->forget_again_ms = now_ms + LEASE_MS;
-        (void)lease_emit(t, out,
-                         (struct lease_action){ .type = LEASE_FORGET,
-                                                .client = holder->id,
-                                                .title = holder->void_title });
-    }
-    t->check_ms = holder->forget_again_ms < t->check_ms ? holder->forget_again_ms : t->check_ms;
-}
-
-/* Its word does not count any more, and what it names under its title will not either. The old
- * title stays on the disk until its term is over: after a restart that is waited for. */
-static void take_title(struct lease_table *t, struct holder *holder)
-{
-    CHECK(!holder->fenced);
-    LIST_FOREACH(node, &holder->leases)
-    {
-        list_remove(&LIST_ENTRY(node, struct lease, in_holder)->in_recalled);
-    }
-    holder->fenced = true;
-    holder->joined = false;
-    holder->void_title = holder->title;
-    holder->title = ++t->last_title;
-    holder->forgotten = !holder->persisted && !holder->persisting;
-    holder->persisted = holder->persisting = false;
-    holder->forget_again_ms = 0;
-}
-
-/* Its term is over. */
-static void expire(struct lease_table *t, struct holder *holder, uint64_t now_ms,
-                   struct lease_actions *out)
-{
-    if (!holder->fenced) {
-        take_title(t, holder);
-    }
-    if (!holder->forgotten) {
-        ask_to_forget(t, holder, now_ms, out);
-        return; /* LEASE_FORGOTTEN goes on. */
-    }
-    t->counters.expired += holder->count;
-    (void)lease_emit(t, out,
-                     (struct lease_action){
-                         .type = LEASE_EXPIRED, .client = holder->id, .count = holder->count });
-    drop_all(t, holder, out);
-    if (!holder->joined) {
-        forget(t, holder, out);
-        return;
-    }
-    holder->fenced = false; /* It has joined anew, and was granted nothing so far. */
-    holder->heard_ms = now_ms;
-    note_term(t, holder);
-}
-
-static bool is_over(const struct holder *holder, uint64_t now_ms)
-{
-    return now_ms >= holder->heard_ms + LEASE_MS;
-}
-
-static void on_forgotten(struct lease_table *t, struct holder *holder,
-                         const struct lease_event *event, struct lease_actions *out)
-{
-    if (take_expected(t, event->title)) {
-        end_grace_if_due(t, event->now_ms, out);
-    }
-    if (holder != NULL && holder->fenced && holder->void_title == event->title) {
-        holder->forgotten = true;
-        if (is_over(holder, event->now_ms)) {
-            expire(t, holder, event->now_ms, out);
-        }
-    }
-}
-
-static void fence(struct lease_table *t, struct holder *holder, struct lease_actions *out)
-{
-    t->counters.fenced++;
-    (void)lease_emit(t, out, (struct lease_action){ .type = LEASE_FENCE, .client = holder->id });
-    take_title(t, holder);
-}
-
-static void end_terms(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
-{
-    if (now_ms < t->check_ms) {
-        return;
-    }
-    t->check_ms = UINT64_MAX;
-    LIST_FOREACH_SAFE(node, &t->all)
-    {
-        struct holder *holder = LIST_ENTRY(node, struct holder, in_all);
-
-        if (is_over(holder, now_ms)) {
-            expire(t, holder, now_ms, out);
-        } else {
-            note_term(t, holder);
-        }
-    }
+    lease_lower(t, lease, keeps > lease->mode ? lease->mode : keeps, out);
 }
 
 static void on_tick(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
 {
     struct list *node;
 
-    end_terms(t, now_ms, out);
+    lease_end_terms(t, now_ms, out);
     while ((node = list_front(&t->recalled)) != NULL &&
            LIST_ENTRY(node, struct lease, in_recalled)->recall_due_ms <= now_ms) {
-        fence(t, LIST_ENTRY(node, struct lease, in_recalled)->holder, out);
+        lease_fence(t, LIST_ENTRY(node, struct lease, in_recalled)->holder, out);
     }
-    end_grace_if_due(t, now_ms, out);
+    lease_end_grace_if_due(t, now_ms, out);
     if (t->retry) {
         t->retry = false;
         wake_all(t, out);
@@ -701,14 +390,13 @@ void lease_step(struct lease_table *t, const struct lease_event *event, struct l
     lease_end_quiet(t, event->now_ms);
     switch (event->type) {
     case LEASE_JOIN:
-        on_join(t, event, out);
+        lease_on_join(t, event, out);
         break;
     case LEASE_GONE:
         break; /* Silent from now on, that is all. */
     case LEASE_LEAVE:
         if (holder != NULL) {
-            forget(t, holder, out);
-            end_grace_if_due(t, event->now_ms, out);
+            lease_on_leave(t, holder, event->now_ms, out);
         }
         break;
     case LEASE_RETURN:
@@ -721,29 +409,13 @@ void lease_step(struct lease_table *t, const struct lease_event *event, struct l
         }
         break;
     case LEASE_FORGOTTEN:
-        on_forgotten(t, holder, event, out);
+        lease_on_forgotten(t, holder, event, out);
         break;
     case LEASE_TICK:
         on_tick(t, event->now_ms, out);
         break;
     }
     check_invariants(t);
-}
-
-bool lease_heard(struct lease_table *t, client_id client, uint64_t now_ms)
-{
-    struct holder *holder = lease_find_holder(t, client);
-
-    if (holder == NULL) {
-        return t->holders == LEASE_CLIENTS_MAX;
-    }
-    if (!holder->joined) {
-        return false;
-    }
-    if (!holder->fenced) {
-        holder->heard_ms = now_ms;
-    }
-    return true;
 }
 
 uint64_t lease_deadline_ms(const struct lease_table *t)
@@ -760,11 +432,6 @@ uint64_t lease_deadline_ms(const struct lease_table *t)
         due_ms = recall_ms < due_ms ? recall_ms : due_ms;
     }
     return due_ms;
-}
-
-bool lease_in_grace(const struct lease_table *t)
-{
-    return t->in_grace;
 }
 
 void lease_count(const struct lease_table *t, struct lease_counters *counters)

@@ -3,18 +3,14 @@
  * Pure: events in, actions out; every event carries the time. docs/leases.md is the protocol; this
  * is the manager's half of it.
  *
- * Client:
- *
- *   unknown --JOIN--> JOINED --(silent for LEASE_MS)--> unknown, and holds nothing
- *                       |
- *                       +--(a recall unanswered for LEASE_MS)--> FENCED --(its term ends)-->
- * unknown
- *                                                                  |
- *                                                                JOIN: served again, but granted
- * nothing until the term of before ends; then JOINED LEAVE: unknown, and holds nothing. GONE (its
- * connection ended): as it was, and silent from now on.
- *
- *   A FENCED client keeps its leases until its term ends, but its word does not count any more.
+ * A client is
+ *   unknown, until it joins (JOIN); then
+ *   JOINED, until it is silent for LEASE_MS: unknown, and holds nothing; or until it has not
+ *     answered a recall for LEASE_MS:
+ *   FENCED, until its term ends. It may join anew before: then it is served again, but granted
+ *     nothing until that end, and JOINED from then on; otherwise it is unknown.
+ * LEAVE: unknown, and holds nothing. GONE (its connection ended): as it was, and silent from now
+ * on. A FENCED client keeps its leases until its term ends, but its word does not count any more.
  *
  * Lease on one inode of one client: none -> R or W (lease_grant) -> being recalled -> kept in part,
  * or none.

@@ -1,5 +1,5 @@
-/* The tables of the lease core: clients, inodes, leases, requests that wait. For lease.c and
- * lease_table.c only; lease.h is the interface. Pure. */
+/* The tables of the lease core: clients, inodes, leases, requests that wait. For lease.c,
+ * lease_terms.c and lease_table.c only; lease.h is the interface. Pure. */
 #ifndef MORSEL_META_LEASE_TABLE_H
 #define MORSEL_META_LEASE_TABLE_H
 
@@ -118,5 +118,39 @@ void lease_free_ticket(struct lease_table *t, struct ticket *ticket);
 
 /* Inodes that have been quiet for long enough are so no more. */
 void lease_end_quiet(struct lease_table *t, uint64_t now_ms);
+
+/* ---- lease.c ---- */
+
+/* Ask its holder to come down to `keeps`; in vain is asked again. */
+void lease_recall(struct lease_table *t, struct lease *lease, enum lease_mode keeps,
+                  uint64_t now_ms, struct lease_actions *out);
+
+/* Come down to `mode`; whoever waits may go on. */
+void lease_lower(struct lease_table *t, struct lease *lease, enum lease_mode mode,
+                 struct lease_actions *out);
+
+bool lease_fits_beside_others(const struct lease_inode *inode, client_id client,
+                              enum lease_mode wanted, bool others_open, bool others_write);
+
+/* All requests that wait are to be tried again. */
+void lease_end_tickets(struct lease_table *t, struct lease_actions *out);
+
+/* ---- lease_terms.c ---- */
+
+void lease_on_join(struct lease_table *t, const struct lease_event *event,
+                   struct lease_actions *out);
+void lease_on_leave(struct lease_table *t, struct holder *holder, uint64_t now_ms,
+                    struct lease_actions *out);
+
+/* `holder` may be NULL. */
+void lease_on_forgotten(struct lease_table *t, struct holder *holder,
+                        const struct lease_event *event, struct lease_actions *out);
+
+/* It did not give back what was asked for: its leases end with its term. */
+void lease_fence(struct lease_table *t, struct holder *holder, struct lease_actions *out);
+
+/* Of those who have been silent for too long. */
+void lease_end_terms(struct lease_table *t, uint64_t now_ms, struct lease_actions *out);
+void lease_end_grace_if_due(struct lease_table *t, uint64_t now_ms, struct lease_actions *out);
 
 #endif

@@ -1,0 +1,174 @@
+/* The storage servers that a client knows: their addresses, connections and clocks. */
+#include "client/servers_uv.h"
+
+#include "client/session_uv.h"
+#include "common.pb-c.h"
+
+#include <stdlib.h>
+
+enum {
+    MEMBERS_TIMEOUT_MS = 5000,
+    CLOCKS_MS = 2000, /* Between questions for the servers' clocks: they may drift 200 ms then. */
+    MEMBERS_REFRESH_MS = 500 /* At most this often. */
+};
+
+struct rpc_peer *client_peer(struct client *client, server_id id)
+{
+    struct client_server *server;
+
+    HASH_FIND(hh, client->servers, &id, sizeof(id), server);
+    return server == NULL ? NULL : server->peer;
+}
+
+static void on_server_down(void *data, const char *why)
+{
+    struct client_server *server = data;
+
+    log_warning(server->client->options.log,
+                "lost the connection to server %u at %s: %s; connecting again", server->id,
+                rpc_peer_address(server->peer), why);
+    servers_refresh(server->client); /* Perhaps it has another address now. */
+}
+
+static void member_learn(struct client *client, const Morsel__Member *member)
+{
+    struct client_server *server;
+    struct errmsg err;
+    server_id id = member->id;
+
+    HASH_FIND(hh, client->servers, &id, sizeof(id), server);
+    if (server != NULL) {
+        if (rpc_peer_set_address(server->peer, member->address, &err) != 0) {
+            log_warning(client->options.log, "server %u: %s", id, err.text);
+        }
+        return;
+    }
+    server = calloc(1, sizeof(*server));
+    if (server == NULL) {
+        return;
+    }
+    if (rpc_peer_new(client->rpc, member->address, &server->peer, &err) != 0) {
+        log_warning(client->options.log, "server %u: %s", id, err.text);
+        free(server);
+        return;
+    }
+    server->id = id;
+    server->client = client;
+    rpc_peer_expect(server->peer, id);
+    rpc_peer_watch(server->peer, NULL, on_server_down, server);
+    HASH_ADD(hh, client->servers, id, sizeof(server->id), server);
+}
+
+static void on_clock(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct client_server *server = CONTAINER_OF(call, struct client_server, clock);
+    Morsel__Clock *clock = NULL;
+
+    if (status == 0) {
+        clock = rpc_unpack(&morsel__clock__descriptor, reply->body, reply->body_count);
+    }
+    if (clock != NULL) {
+        rpc_peer_note_clock(server->peer, clock->boot_ms);
+        morsel__clock__free_unpacked(clock, NULL);
+    }
+}
+
+/* What we know of the servers' clocks must not grow old: the bound on their drift grows with it. */
+static void clocks_ask(struct client *client)
+{
+    Morsel__Empty request = MORSEL__EMPTY__INIT;
+    struct client_server *server, *next;
+
+    HASH_ITER(hh, client->servers, server, next)
+    {
+        if (rpc_peer_connected(server->peer) && !rpc_call_active(&server->clock)) {
+            (void)rpc_call_start(&server->clock, server->peer, MSG_CLOCK, &request.base, NULL, 0,
+                                 CLOCKS_MS, on_clock);
+        }
+    }
+}
+
+static void on_members(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct client *client = call->data;
+    Morsel__MembersReply *members = NULL;
+    struct list *node;
+
+    if (status == 0) {
+        members = rpc_unpack(&morsel__members_reply__descriptor, reply->body, reply->body_count);
+    }
+    if (members != NULL && !client->stopping) {
+        for (size_t i = 0; i < members->n_members; i++) {
+            member_learn(client, members->members[i]);
+        }
+    }
+    if (members != NULL) {
+        morsel__members_reply__free_unpacked(members, NULL);
+        if (!client->stopping) {
+            session_tell_ready(client, 0, "");
+        }
+    }
+    while ((node = list_pop_front(&client->members_waiting)) != NULL) {
+        struct servers_wait *wait = LIST_ENTRY(node, struct servers_wait, node);
+
+        wait->done(wait);
+    }
+}
+
+void servers_refresh(struct client *client)
+{
+    Morsel__MembersRequest request = MORSEL__MEMBERS_REQUEST__INIT;
+    uint64_t now = uv_now(client->loop);
+
+    if (client->stopping || rpc_call_active(&client->members_call) ||
+        (client->ready == NULL && list_empty(&client->members_waiting) &&
+         now < client->members_asked_ms + MEMBERS_REFRESH_MS)) {
+        return;
+    }
+    client->members_asked_ms = now;
+    client->members_call.data = client;
+    (void)rpc_call_start(&client->members_call, client->manager, MSG_MEMBERS, &request.base, NULL,
+                         0, MEMBERS_TIMEOUT_MS, on_members);
+}
+
+bool client_know_servers(struct client *client, const server_id *ids, uint32_t count,
+                         struct servers_wait *wait)
+{
+    bool known = true;
+
+    for (uint32_t i = 0; i < count; i++) {
+        known = known && client_peer(client, ids[i]) != NULL;
+    }
+    if (known) {
+        return true;
+    }
+    list_init(&wait->node);
+    list_push_back(&client->members_waiting, &wait->node);
+    servers_refresh(client);
+    if (rpc_call_active(&client->members_call)) {
+        return false;
+    }
+    list_remove(&wait->node); /* Out of memory: let the first use of the server fail. */
+    return true;
+}
+
+void servers_tick(struct client *client)
+{
+    uint64_t now_ms = uv_now(client->loop);
+
+    if (now_ms >= client->clocks_due_ms) {
+        client->clocks_due_ms = now_ms + CLOCKS_MS;
+        clocks_ask(client);
+    }
+}
+
+void servers_free(struct client *client)
+{
+    struct client_server *server, *next;
+
+    HASH_ITER(hh, client->servers, server, next)
+    {
+        HASH_DEL(client->servers, server);
+        free(server);
+    }
+}
