@@ -96,14 +96,10 @@ static int may_change_names(const struct permit *p, inode_id parent, struct inod
     return rv != 0 ? rv : access_of(p, directory, MAY_WRITE | MAY_EXECUTE);
 }
 
-/* The name of `inode` may go from a directory in which names may. */
-static int may_unname(const struct permit *p, const struct inode *directory,
-                      const struct inode *inode)
+/* Does it depend on what a name stands for whether it may go from the directory? */
+static bool is_sticky(const struct permit *p, const struct inode *directory)
 {
-    return (directory->mode & MODE_STICKY) != 0 && !is_owner(p->who, directory) &&
-                   !is_owner(p->who, inode)
-               ? MORSEL_PERM
-               : 0;
+    return (directory->mode & MODE_STICKY) != 0 && !is_owner(p->who, directory);
 }
 
 static int permit_make(const struct permit *p)
@@ -124,51 +120,53 @@ static int permit_link(const struct permit *p)
     return may_change_names(p, p->op->link.new_parent, &parent);
 }
 
-/* The ".." of a directory changes with its parent. */
-static int may_move(const struct permit *p, const struct inode *inode)
-{
-    return mode_is_directory(inode->mode) && p->op->rename.parent != p->op->rename.new_parent
-               ? access_of(p, inode, MAY_WRITE)
-               : 0;
-}
-
-/* May the name go from this directory? `*inode` is what it stands for, if anything. */
-static int may_take(const struct permit *p, inode_id parent, struct slice name, struct inode *inode,
-                    bool *there)
+/* May the name go from this directory? If `look`, or if it decides, `*inode` is what it stands for;
+ * its mode is 0 if that is nothing, or was not looked for. */
+static int may_take(const struct permit *p, inode_id parent, struct slice name, bool look,
+                    struct inode *inode)
 {
     struct inode directory;
     int rv = may_change_names(p, parent, &directory);
+    bool sticky = rv == 0 && is_sticky(p, &directory);
 
-    *there = false;
-    if (rv == 0 && (rv = ns_lookup(p->ns, parent, name, inode, p->err)) == 0) {
-        *there = true;
-        rv = may_unname(p, &directory, inode);
+    inode->mode = 0;
+    if (rv != 0 || (!look && !sticky)) {
+        return rv;
     }
-    return rv == MORSEL_NOENT ? 0 : rv;
+    rv = ns_lookup(p->ns, parent, name, inode, p->err);
+    if (rv != 0) {
+        inode->mode = 0;
+        return rv == MORSEL_NOENT ? 0 : rv;
+    }
+    return sticky && !is_owner(p->who, inode) ? MORSEL_PERM : 0;
 }
 
 static int permit_unlink(const struct permit *p)
 {
     struct inode inode;
-    bool there;
 
-    return may_take(p, p->op->unlink.parent, p->op->unlink.name, &inode, &there);
+    return may_take(p, p->op->unlink.parent, p->op->unlink.name, false, &inode);
 }
 
-/* In the order in which Linux looks. */
+/* In the order in which Linux looks. The ".." of a directory changes with its parent. */
 static int permit_rename(const struct permit *p)
 {
     const struct meta_op *op = p->op;
-    bool exchange = (op->rename.flags & RENAME_FLAG_EXCHANGE) != 0, there, replaces;
+    bool exchange = (op->rename.flags & RENAME_FLAG_EXCHANGE) != 0;
+    bool moves = op->rename.parent != op->rename.new_parent && p->who->uid != UID_ROOT;
     struct inode moved, replaced;
-    int rv;
+    int rv = may_take(p, op->rename.parent, op->rename.name, moves, &moved);
 
-    if ((rv = may_take(p, op->rename.parent, op->rename.name, &moved, &there)) != 0 ||
-        (rv = may_take(p, op->rename.new_parent, op->rename.new_name, &replaced, &replaces)) != 0 ||
-        (there && (rv = may_move(p, &moved)) != 0)) {
-        return rv;
+    if (rv == 0) {
+        rv = may_take(p, op->rename.new_parent, op->rename.new_name, moves && exchange, &replaced);
     }
-    return exchange && replaces ? may_move(p, &replaced) : 0;
+    if (rv == 0 && moves && mode_is_directory(moved.mode)) {
+        rv = access_of(p, &moved, MAY_WRITE);
+    }
+    if (rv == 0 && moves && exchange && mode_is_directory(replaced.mode)) {
+        rv = access_of(p, &replaced, MAY_WRITE);
+    }
+    return rv;
 }
 
 /* ---- Attributes --------------------------------------------------------------------------- */
