@@ -176,6 +176,8 @@ struct meta_call
     struct client *client;
     meta_call_cb done;
     void *data;
+    bool bounded; /* The caller's: a change that needs a lease or a turn, and is refused (TOO_LATE)
+                     when what we held when it was started has been taken away. */
     const ProtobufCMessageDescriptor *reply_type; /* NULL: the body is not wanted. */
     op_sequence sequence;                         /* 0: not a change. */
     enum message_type type;

@@ -72,7 +72,7 @@ static void on_meta_reply(struct rpc_call *rpc_call, int status, struct rpc_repl
         }
     }
     if (status != MORSEL_TIMEDOUT && status != MORSEL_UNREACHABLE && status != MORSEL_CANCELED &&
-        status != MORSEL_SHUTDOWN && status != MORSEL_NO_SESSION) {
+        status != MORSEL_SHUTDOWN && status != MORSEL_NO_SESSION && status != MORSEL_TOO_LATE) {
         lease_answered(client, call->sent_ns);
     }
     if (message != NULL) {
@@ -114,6 +114,7 @@ int meta_change_start(struct meta_call *call, struct client *client, enum messag
     id.client = client->id;
     id.sequence = sequence;
     id.answered = client->numbers.answered;
+    id.title = call->bounded ? client->title : 0;
     *op = &id;
     rv = meta_call_start(call, client, type, request, reply_type, done);
     *op = NULL;
@@ -269,7 +270,7 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
         client_free(client);
         return rv;
     }
-    rpc_set_term(client->rpc, &client->term_until_ns);
+    rpc_set_term(client->rpc, &client->term_until_ns, &client->title);
     client->ready = ready;
     client->ready_data = data;
     (void)uv_timer_init(loop, &client->tick);

@@ -40,6 +40,18 @@ static void note_settled(struct file_flush *flush)
     flush->file->settled = flush->file->size <= flush->settled_size && !flush->file->sparse;
 }
 
+/* It is still news; the next flush or tick tries again. */
+static void report_again(struct file_flush *flush)
+{
+    struct file *file = flush->file;
+
+    file->unreported = true;
+    if (file->written_end < flush->reported_end) {
+        file->written_end = flush->reported_end;
+    }
+    file->unreported_since_ms = uv_now(file->client->loop);
+}
+
 static void on_reported(struct meta_call *call, int status, void *message)
 {
     struct file_flush *flush = call->data;
@@ -61,11 +73,9 @@ static void on_reported(struct meta_call *call, int status, void *message)
         log_warning(file->client->options.log,
                     "inode %lu: the manager did not take its new size of %lu bytes: %s",
                     (unsigned long)file->inode, (unsigned long)file->size, status_words(status));
-        file->unreported = true; /* It is still news; the next flush or tick tries again. */
-        if (file->written_end < flush->reported_end) {
-            file->written_end = flush->reported_end;
+        if (status != MORSEL_TOO_LATE) {
+            report_again(flush);
         }
-        file->unreported_since_ms = uv_now(file->client->loop);
         flush_fail(flush, status);
     }
     flush_part_done(flush);
@@ -85,6 +95,7 @@ static void start_report(struct file_flush *flush)
     request.reach = file->reach;
     request.strips_ids = file->strips_ids;
     flush->report.data = flush;
+    flush->report.bounded = true;
     flush->settled_size = file->size;
     flush->waiting++;
     rv = meta_change_start(&flush->report, file->client, MSG_WROTE, &request.base, &request.op,

@@ -323,7 +323,7 @@ static void lose_one(void *data, const struct byte_lock *lock)
     struct client *client = data;
     struct file *file = file_find(client, lock->inode);
 
-    if (file != NULL) {
+    if (file != NULL && lock->kind != LOCK_APPEND) {
         file_fail(file, MORSEL_IO);
     }
 }
@@ -345,7 +345,7 @@ void lock_session_answered(struct client *client, const Morsel__SessionReply *re
     while (client->lock_users != NULL) {
         forget_user(client, client->lock_users);
     }
-    turn_forget_all(client);
+    turn_lose_all(client);
     client_rejoin(client); /* It keeps them for us until we have said that we know. */
 }
 

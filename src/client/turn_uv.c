@@ -1,5 +1,6 @@
 #include "client/turn_uv.h"
 
+#include "client/file_uv.h"
 #include "client/lease_uv.h"
 #include "client/lock_uv.h"
 #include "common/status.h"
@@ -16,6 +17,7 @@ struct turn_hold
     unsigned users;
     uint64_t idle_since_ms;
     bool had;
+    bool lost;
     bool joinable;     /* In client->turns. */
     UT_hash_handle hh; /* By lock.inode. */
 };
@@ -44,9 +46,12 @@ static void release(struct turn_hold *hold)
     hold->had = lock_start(&hold->call, hold->client, NULL, &none, LOCK_TRY, on_released) != 0;
 }
 
+/* What was written under it and has no end that we know of may still land: then the next tick looks
+ * again. */
 static void settle(struct turn_hold *hold)
 {
-    if (hold->had && hold->users == 0 && !hold->joinable) {
+    if (hold->had && hold->users == 0 && !hold->joinable &&
+        (hold->lost || rpc_boot_ns() >= hold->client->unsure_until_ns)) {
         release(hold);
     }
 }
@@ -194,6 +199,11 @@ void turn_cancel(struct turn *turn)
     turn->done(turn, MORSEL_CANCELED);
 }
 
+bool turn_is_good(const struct turn *turn)
+{
+    return turn->had && !turn->hold->lost;
+}
+
 void turn_end(struct turn *turn)
 {
     struct turn_hold *hold = turn->hold;
@@ -235,6 +245,26 @@ void turn_forget_all(struct client *client)
     }
 }
 
+/* What was written in a turn must not land in that of another one. */
+void turn_lose_all(struct client *client)
+{
+    struct file *file, *next;
+
+    LIST_FOREACH(node, &client->turn_holds)
+    {
+        struct turn_hold *hold = LIST_ENTRY(node, struct turn_hold, node);
+
+        hold->lost = hold->had;
+    }
+    HASH_ITER(hh, client->files, file, next)
+    {
+        if (file_is_shared(file) && file_is_ahead(file)) {
+            file_lose(file);
+        }
+    }
+    turn_forget_all(client);
+}
+
 void turn_tick(struct client *client)
 {
     uint64_t now_ms = uv_now(client->loop);
@@ -245,8 +275,8 @@ void turn_tick(struct client *client)
 
         if (hold->had && hold->users == 0 && now_ms >= hold->idle_since_ms + TURN_KEPT_MS) {
             stop_joining(hold);
-            settle(hold);
         }
+        settle(hold);
     }
 }
 

@@ -8,7 +8,7 @@
  * that says that we waited ourselves); when somebody here wants an exclusive turn; and when the
  * manager may have given it away: after a new connection, and when it does not take our word.
  * Operations that have begun end first; those that come then ask anew, and queue behind whoever
- * waits.
+ * waits. Nothing is let go while a write that timed out may still land.
  */
 #ifndef MORSEL_CLIENT_TURN_UV_H
 #define MORSEL_CLIENT_TURN_UV_H
@@ -40,6 +40,9 @@ void turn_take(struct turn *turn, struct client *client, inode_id inode, enum lo
 /* While it waits: `done` runs now, with MORSEL_CANCELED. Otherwise nothing happens. */
 void turn_cancel(struct turn *turn);
 
+/* Had, and not lost since (others may have it): what it was taken for may begin. */
+bool turn_is_good(const struct turn *turn);
+
 /* If it is had. */
 void turn_end(struct turn *turn);
 
@@ -49,6 +52,9 @@ void turn_on_push(struct client *client, const uint8_t *body, size_t body_count)
 
 /* No hold that we have may be joined any more. */
 void turn_forget_all(struct client *client);
+
+/* The manager has given all of them away. */
+void turn_lose_all(struct client *client);
 void turn_tick(struct client *client);
 void turn_client_close(struct client *client); /* No call is under way. */
 

@@ -61,6 +61,9 @@ uint32_t frame_not_after(uint64_t until_ms, uint64_t server_ms, uint64_t noted_m
     uint64_t left_ms = until_ms > noted_ms ? until_ms - noted_ms : 0;
     uint32_t bound = (uint32_t)(server_ms + left_ms - left_ms * FRAME_DRIFT_PERCENT / 100);
 
+    if (left_ms == 0) {
+        bound--; /* It is over, also in the millisecond in which the server told its time. */
+    }
     return bound != 0 ? bound : UINT32_MAX; /* 0 means none. */
 }
 

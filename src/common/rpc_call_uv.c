@@ -109,6 +109,11 @@ void rpc_calls_end(struct rpc_peer *peer, int status)
 
 /* ---- On their way ---- */
 
+static uint64_t term_number(const struct rpc *rpc)
+{
+    return rpc->term_number == NULL ? 0 : *rpc->term_number;
+}
+
 /* The end of our term on the server's clock, at the earliest. */
 static uint32_t not_after(const struct rpc_peer *peer)
 {
@@ -132,6 +137,10 @@ void rpc_call_send(struct rpc_peer *peer, struct rpc_call_state *s)
         header.deadline_ms = left_ms > UINT32_MAX ? 0 : (uint32_t)left_ms;
     }
     if (s->call->bounded) {
+        if (s->term_number != term_number(peer->rpc)) {
+            call_end_later(peer->rpc, s, MORSEL_TOO_LATE);
+            return;
+        }
         header.not_after = not_after(peer);
     }
     /* The body is kept for another try after a broken connection. */
@@ -263,6 +272,7 @@ int rpc_call_start(struct rpc_call *call, struct rpc_peer *peer, enum message_ty
     s->id = ++peer->last_id;
     s->type = type;
     s->started_ns = uv_hrtime();
+    s->term_number = term_number(rpc);
     call->peer = peer;
     call->done = done;
     call->state = s;

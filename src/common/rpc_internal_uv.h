@@ -17,7 +17,8 @@ struct rpc
     struct cluster_id cluster_id;
     char program[64];
     const uint64_t *term_until_ns; /* NULL: bounded calls have no bound. */
-    uint64_t start_id;             /* Random; tells this run of the process from others. */
+    const uint64_t *term_number;
+    uint64_t start_id; /* Random; tells this run of the process from others. */
     struct payload_pool *payloads;
     struct rpc_statistics statistics;
 
@@ -90,6 +91,7 @@ struct rpc_call_state
     bool sent;
     int status; /* Once in rpc->ended. */
     uint64_t started_ns;
+    uint64_t term_number; /* In which it was started. */
     uint8_t *body;
     size_t body_count;
     unsigned pieces_count;

@@ -154,9 +154,10 @@ uint64_t rpc_now_ms(const struct rpc *rpc)
     return uv_now(rpc->loop);
 }
 
-void rpc_set_term(struct rpc *rpc, const uint64_t *until_ns)
+void rpc_set_term(struct rpc *rpc, const uint64_t *until_ns, const uint64_t *number)
 {
     rpc->term_until_ns = until_ns;
+    rpc->term_number = number;
 }
 
 uint64_t rpc_boot_ns(void)

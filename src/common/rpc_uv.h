@@ -19,7 +19,9 @@
  * Not after. A call that is `bounded` is not carried out by a server after the end of the caller's
  * term (rpc_set_term()), however long it lay in a queue or a broken network: it says so in the
  * server's own time (frame.h), which it knows from HELLO and rpc_peer_note_clock(). The server
- * refuses it with MORSEL_TOO_LATE then. Both clocks go on while the machine sleeps.
+ * refuses it with MORSEL_TOO_LATE then. Both clocks go on while the machine sleeps. Terms have
+ * numbers: a call that was begun in one is not sent (again) in another, and ends with
+ * MORSEL_TOO_LATE here.
  *
  * Backpressure. A server connection whose unanswered requests hold more than CONN_BUDGET_BYTES, or
  * whose peer does not take its answers, is not read until that has changed.
@@ -57,9 +59,9 @@ int rpc_new(uv_loop_t *loop, const struct rpc_options *options, struct rpc **rpc
  * rpc is freed. */
 void rpc_close(struct rpc *rpc, void (*closed)(void *data), void *data);
 
-/* When the term of bounded calls ends, on rpc_boot_ns(); read at each sending. NULL: they have
- * none. */
-void rpc_set_term(struct rpc *rpc, const uint64_t *until_ns);
+/* When the term of bounded calls ends, on rpc_boot_ns(), and its number; read at each sending, and
+ * the number when a call is started. Without them they have no bound. */
+void rpc_set_term(struct rpc *rpc, const uint64_t *until_ns, const uint64_t *number);
 
 /* Nanoseconds since the machine was started, the time that it slept included. */
 uint64_t rpc_boot_ns(void);

@@ -33,6 +33,7 @@ bool change_begin(struct meta *meta, struct rpc_request *request, struct meta_op
     op->client = id->client;
     op->client_sequence = id->sequence;
     op->answered = id->answered;
+    op->title = id->title;
     op->who = identify(meta, request, who);
     switch (op_window_find(meta->window, id->client, id->sequence, id->answered, &outcome)) {
     case OP_WINDOW_NEW:
@@ -67,6 +68,10 @@ static int permit(struct meta *meta, struct rpc_request *request, struct meta_op
     bool writes =
         changed != INODE_NONE && session_has_open(meta->sessions, changed, request->node_id, true);
 
+    if (op->title != 0 && op->title != lease_title(meta->leases, op->client)) {
+        errmsg_set(err, "the client has lost the lease or the turn under which it asked for this");
+        return MORSEL_TOO_LATE;
+    }
     if ((op->kind == OP_WROTE || op->kind == OP_ALIGN) && !writes &&
         !identify_trusts(meta, request)) {
         errmsg_set(err, "the client does not hold the file open for writing; open it again");

@@ -57,6 +57,8 @@ struct meta_op
     client_id client;            /* 0: the manager itself. */
     op_sequence client_sequence; /* 0: the manager itself. */
     op_sequence answered;
+    uint64_t title; /* Under which the client has the right to it; 0: it needs none. Not part of
+                       the log. */
     struct credentials who; /* Groups are not part of the log: what they decide is. */
     bool in_group; /* Decided by ns_execute(): the caller is root or in the group that counts. */
     bool open;     /* Decided by ns_execute(): the inode that loses its last name is held open. */

@@ -59,4 +59,43 @@ for round in 1 2 3; do
     [ "$(cat "$near/after$round")" = again ] || fail "what it writes afterwards is not seen"
     note "round $round: waited $took ms, nothing landed late"
 done
+
+# Likewise where both have the file open and nobody holds a lease: an append and a cut whose turn is over when the servers are back.
+turns_taken() {
+    [ "$(morsel stats | awk '$1 == "locks" { print $2 }')" = "$1" ]
+}
+for step in 'append' 'cut'; do
+    file=$near/shared-$step
+    printf 0123456789 >"$file"
+    exec 7<>"$file"
+    crash iod1
+    crash iod2
+    python3 - "$step" "$far/shared-$step" >"$work/$step" <<'PY' &
+import os, sys
+fd = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND)
+try:
+    if sys.argv[1] == "append":
+        os.write(fd, b"AAAA")
+    else:
+        os.ftruncate(fd, 3)
+    print("done")
+except OSError as e:
+    print(e.strerror)
+PY
+    late=$!
+    children+=("$late")
+    wait_for 10 "the turn to $step" turns_taken 1
+    cut_link far
+    start_iod 1 7>&-
+    start_iod 2 7>&-
+    timeout 30 bash -c 'printf BBBB >>"$1"' - "$file" || fail "a mount that was cut off before its $step holds up another one"
+    mend_link far
+    wait "$late"
+    [ "$(cat "$work/$step")" = 'Input/output error' ] || fail "$step after its turn: $(cat "$work/$step")"
+    for path in "$file" "$far/shared-$step"; do
+        [ "$(cat "$path")" = 0123456789BBBB ] || fail "$step after its turn: $path is $(cat "$path")"
+    done
+    exec 7>&-
+    note "no $step after its turn"
+done
 cluster_end

@@ -514,6 +514,48 @@ static void a_writer_reports_before_another_reads(void **state)
     client_close(&iod);
 }
 
+static uint64_t title_of(struct client *c)
+{
+    Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
+    Morsel__SessionReply *reply = NULL;
+    uint64_t title;
+
+    request.renew = true;
+    assert_int_equal(
+        call(c, MSG_SESSION, &request.base, &morsel__session_reply__descriptor, &reply), 0);
+    title = reply->title;
+    morsel__session_reply__free_unpacked(reply, NULL);
+    return title;
+}
+
+/* What needs a lease or a turn is not carried out for a client that has lost all it had since it
+ * asked; but what was carried out is answered. */
+static void what_was_asked_under_a_lost_title_is_refused(void **state)
+{
+    Morsel__WroteRequest request = MORSEL__WROTE_REQUEST__INIT;
+    struct fixture *f = *state;
+    struct client a, iod;
+    Morsel__OpId op;
+    inode_id file;
+
+    client_open(&iod, f, ROLE_IOD, 0);
+    (void)register_server(&iod, 1);
+    client_join_caching(&a, f, 27);
+    file = make(&a, INODE_ROOT, "f", 0100644, true);
+    op = next_op(&a);
+    request.op = &op;
+    request.inode = file;
+    request.size = 1000;
+    op.title = title_of(&a) + 1;
+    assert_int_equal(call(&a, MSG_WROTE, &request.base, NULL, NULL), MORSEL_TOO_LATE);
+    op.title = title_of(&a);
+    assert_int_equal(call(&a, MSG_WROTE, &request.base, NULL, NULL), 0);
+    op.title++;
+    assert_int_equal(call(&a, MSG_WROTE, &request.base, NULL, NULL), 0);
+    client_close(&a);
+    client_close(&iod);
+}
+
 static void ask_turn(struct client *c, struct waiting_call *w, uint64_t owner, enum lock_type type)
 {
     Morsel__LockRequest request = MORSEL__LOCK_REQUEST__INIT;
@@ -746,6 +788,7 @@ int main(void)
         TEST(requests_without_session_or_operation_are_refused),
         TEST(a_lease_is_called_back_before_another_changes),
         TEST(a_writer_reports_before_another_reads),
+        TEST(what_was_asked_under_a_lost_title_is_refused),
         TEST(who_keeps_a_turn_hears_that_another_waits),
         TEST(an_open_file_is_collected_when_it_is_closed),
         TEST(policy_shows_as_attributes_and_decides_layouts),

@@ -382,7 +382,7 @@ static void what_was_sent_before_ends_first(void **state)
     struct rpc_peer *peer;
     unsigned waited = 0;
 
-    rpc_set_term(f->client_rpc, &until_ns);
+    rpc_set_term(f->client_rpc, &until_ns, NULL);
     f->hold = true;
     call_start(f, &old, 1, NULL, 5000);
     run_until(f, &f->handled, 1);
@@ -401,6 +401,28 @@ static void what_was_sent_before_ends_first(void **state)
     run_until(f, &f->ended, 1);
     rpc_call_cancel(&old);
     run_until(f, &f->ended, 2);
+}
+
+/* What was begun in one term is not sent in the next: its right may have gone to others. */
+static void a_bounded_call_does_not_outlive_its_term(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call bounded = { .bounded = true }, again = { .bounded = true }, free = { 0 };
+    uint64_t until_ns = rpc_boot_ns() + 60000000000U, number = 1;
+
+    rpc_set_term(f->client_rpc, &until_ns, &number);
+    call_start(f, &bounded, 1, NULL, 5000); /* The peer is not connected yet. */
+    number = 2;
+    run_until(f, &f->ended, 1);
+    assert_int_equal(f->status, MORSEL_TOO_LATE);
+    assert_int_equal(f->handled, 0);
+    call_start(f, &free, 1, NULL, 5000);
+    run_until(f, &f->ended, 2);
+    assert_int_equal(f->status, 0);
+    call_start(f, &again, 1, NULL, 5000);
+    run_until(f, &f->ended, 3);
+    assert_int_equal(f->status, 0);
+    assert_int_equal(f->handled, 2);
 }
 
 static void on_done_ask_again(struct rpc_call *call, int status, struct rpc_reply *reply)
@@ -562,6 +584,7 @@ int main(void)
         TEST(strangers_are_refused),
         TEST(an_older_connection_ends_first),
         TEST(what_was_sent_before_ends_first),
+        TEST(a_bounded_call_does_not_outlive_its_term),
         TEST(the_wrong_server_is_nobody),
         TEST(a_refused_call_can_be_repeated),
         TEST(noise_is_hung_up_on),

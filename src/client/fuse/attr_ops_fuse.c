@@ -34,6 +34,7 @@ struct size_op
     bool by_handle;       /* The kernel asks for itself, before it reads from its pages. */
     struct turn turn;     /* To cut a shared file. */
     struct file *cutting; /* Pinned. */
+    uint64_t title; /* Of our client when it had the right to cut: it holds it under this one. */
 };
 
 /* Until it has ended no lease on the file is given back. */
@@ -321,6 +322,7 @@ static void send_setattr(struct size_op *op)
     int rv;
 
     fill_setattr(op, &request, &who);
+    op->base.call.bounded = (op->valid & SETATTR_SIZE) != 0;
     rv = meta_change_start(&op->base.call, op->base.mount->client, MSG_SETATTR, &request.base,
                            &request.op, &morsel__node__descriptor, on_attr_set);
     if (rv != 0) {
@@ -328,10 +330,19 @@ static void send_setattr(struct size_op *op)
     }
 }
 
+/* Lease and turn may have been lost since the cut began: others have them. */
+static int still_ours(const struct size_op *op)
+{
+    return op->title == op->base.mount->client->title ? MORSEL_OK : MORSEL_TOO_LATE;
+}
+
 static void on_cut(struct range_op *range, int status)
 {
     struct size_op *op = CONTAINER_OF(range, struct size_op, range);
 
+    if (status == 0) {
+        status = still_ours(op);
+    }
     if (status != 0) {
         size_op_fail(op, status);
         return;
@@ -345,6 +356,9 @@ static void on_setattr_flushed(struct file_flush *flush, int status)
     struct file *file = flush->file;
     uint64_t size = (uint64_t)op->st.st_size;
 
+    if (status == 0) {
+        status = still_ours(op);
+    }
     if (status != 0) {
         size_op_fail(op, status);
         return;
@@ -389,6 +403,7 @@ static void on_turn(struct turn *turn, int status)
     struct size_op *op = CONTAINER_OF(turn, struct size_op, turn);
 
     op->base.cancel = size_cancel;
+    op->title = op->base.mount->client->title;
     if (status == 0) {
         mount_refresh_size(&op->base, op->handle->file, setattr_flush);
     } else {
@@ -416,6 +431,7 @@ static void setattr_with_file(struct servers_wait *wait)
     if (file_is_shared(op->handle->file)) {
         cut_in_turn(op);
     } else {
+        op->title = op->base.mount->client->title;
         setattr_flush(&op->base, MORSEL_OK);
     }
 }
@@ -532,6 +548,7 @@ static bool set_behind(struct size_op *op)
     }
     behind->client = client;
     behind->inode = op->inode;
+    behind->call.bounded = true;
     fill_setattr(op, &request, &who);
     if (meta_change_start(&behind->call, client, MSG_SETATTR, &request.base, &request.op,
                           &morsel__node__descriptor, on_set_behind) != 0) {

@@ -113,6 +113,7 @@ static void align(struct copy_op *op)
     request.like = op->copy.from->inode;
     op->base.cancel = NULL;
     op->base.call.data = &op->base;
+    op->base.call.bounded = true;
     rv = meta_change_start(&op->base.call, op->base.mount->client, MSG_ALIGN, &request.base,
                            &request.op, &morsel__node__descriptor, on_aligned);
     if (rv != 0) {

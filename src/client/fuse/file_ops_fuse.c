@@ -208,6 +208,10 @@ static void write_again(struct file_write_wait *wait)
         write_in_turn(op);
         return;
     }
+    if (op->turn.had && !turn_is_good(&op->turn)) {
+        write_end(op, MORSEL_TOO_LATE);
+        return;
+    }
     rv = file_write(op->handle, op->offset, op->bytes, op->size, op->holder, &op->wait);
 
     if (rv == 0 && file_is_shared(op->handle->file)) {
