@@ -1,6 +1,6 @@
 #!/bin/bash
 # Histories of three mounts are linearizable (history.c) while the links of two of them are cut: for moments, and until they are fenced; and
-# while mounts and I/O daemons are killed and come back. The first mount stays, and waits for no other longer than a term and a second.
+# while mounts and I/O daemons are killed and come back, also one in the other, so that what is under way lands late or not at all. The first mount stays, and waits for no other longer than a term and a second.
 #
 #   history_faults.sh BUILD [SEED COUNT]       (default: 40 histories from seed 1)
 set -euo pipefail
@@ -16,9 +16,10 @@ for name in meta iod1 iod2; do address_of[$name]=$host_address:0; done
 start_cluster 2
 ip -n "mfs$$b" route add default via "10.213.$((($$ + 1) % 250)).1"
 
+far_timeout=3
 start_far() {
     inject=(nsenter "--net=/run/netns/mfs$$$1")
-    start_mount "$1" io_timeout=3
+    start_mount "$1" "io_timeout=$far_timeout"
     inject=()
 }
 start_mount a
@@ -68,10 +69,29 @@ kill_somebody() {
     esac
 }
 
+# What is begun while no I/O daemon runs is on its way still when it has been given away.
+cut_with_servers_away() {
+    crash iod1
+    crash iod2
+    pause_ms $((5 + RANDOM % 100))
+    cut_link "$1"
+    start_iod 1
+    start_iod 2
+    pause_ms $((4500 + RANDOM % 2000))
+    mend_link "$1"
+}
+
 histories "$count" short_cut
 note "links cut for moments"
 histories $((count / 8)) long_cut
 note "links cut for longer than a term"
 histories $((count / 5)) kill_somebody
 note "mounts and I/O daemons killed"
+far_timeout=20
+for name in "${far[@]}"; do
+    stop_mount "$name"
+    start_far "$name"
+done
+histories $((count / 8)) cut_with_servers_away
+note "links cut for longer than a term while I/O daemons are away"
 cluster_end
