@@ -138,6 +138,11 @@ for f in scripts/* tests/*.sh tests/*/*.sh .ci/run; do
     [ -f "$f" ] && head -n 1 "$f" | grep -q bash && { bash -n "$f" || breach "$f does not parse"; }
 done
 
+# 11. Every message of the wire is fuzzed.
+while read -r message; do
+    grep -q "&morsel__${message}__descriptor," tests/fuzz/messages.c || breach "message $message is missing in tests/fuzz/messages.c"
+done < <(sed -n 's/^message \([A-Za-z]*\).*/\1/p' src/common/proto/*.proto | sed 's/\(.\)\([A-Z]\)/\1_\2/g' | tr '[:upper:]' '[:lower:]')
+
 [ -s "$found" ] && bad=1
 [ "$bad" = 0 ] && echo "tidy: ${#files[@]} sources, clean"
 exit "$bad"

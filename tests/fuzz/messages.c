@@ -83,6 +83,14 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__fsck_request__descriptor,
     &morsel__fsck_reply__descriptor,
     &morsel__fsck_objects__descriptor,
+    &morsel__copy_request__descriptor,
+    &morsel__align_request__descriptor,
+    &morsel__squash__descriptor,
+    &morsel__turn_wanted__descriptor,
+    &morsel__recall__descriptor,
+    &morsel__recall_notice__descriptor,
+    &morsel__return__descriptor,
+    &morsel__return_request__descriptor,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
