@@ -2,6 +2,7 @@
 
 #include "client/lease_uv.h"
 #include "client/meta_cache.h"
+#include "client/turn_uv.h"
 
 #include "common/status.h"
 
@@ -78,6 +79,7 @@ static void file_free_if_done(struct file *file)
     }
     CHECK(list_empty(&file->chunks) && list_empty(&file->writers) && list_empty(&file->drains));
     file_forget(file, 0, UINT64_MAX);
+    turn_let_go(client, file->inode);
     list_remove(&file->dirty_node);
     HASH_DEL(client->files, file);
     list_remove(&file->untold_node);

@@ -4,6 +4,7 @@
 
 #include "client/data_versions.h"
 #include "client/meta_cache.h"
+#include "client/turn_uv.h"
 
 #include "common/status.h"
 #include "data.pb-c.h"
@@ -68,6 +69,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
     if (status == 0 && node->attr != NULL) {
         data_version_advance(file->client->versions, file->inode, node->attr->data_version);
         file_refresh(file, node->attr);
+        turn_note_size(file->client, file->inode, node->attr->size);
         meta_cache_wrote(file->client->cache, file->inode, file->mtime_ns, file->ctime_ns);
     } else if (status != 0) {
         log_warning(file->client->options.log,

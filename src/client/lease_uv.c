@@ -1,6 +1,7 @@
 #include "client/lease_uv.h"
 
 #include "client/file_uv.h"
+#include "client/turn_uv.h"
 #include "common/byte_locks.h"
 #include "common/status.h"
 
@@ -368,6 +369,9 @@ static void learn(struct client *client, const Morsel__Attr *attr, uint32_t mode
         mode = meta_cache_mode(client->cache, attr->inode);
     }
     meta_cache_learn(client->cache, attr, (enum lease_mode)mode, layout);
+    if (mode != LEASE_NONE) {
+        turn_let_go(client, attr->inode);
+    }
     /* A file that was shared may be ours again from here on: its size must be that of now. */
     file = file_find(client, attr->inode);
     if (file != NULL) {

@@ -16,6 +16,7 @@ struct turn_hold
     struct byte_lock lock;
     unsigned users;
     uint64_t idle_since_ms;
+    uint64_t size; /* Of the file, at least; as the manager said since it gave us the turn. */
     bool had;
     bool lost;
     bool joinable;     /* In client->turns. */
@@ -72,7 +73,7 @@ static struct turn_hold *find(const struct client *client, inode_id inode)
     return hold;
 }
 
-static void let_go(struct client *client, inode_id inode)
+void turn_let_go(struct client *client, inode_id inode)
 {
     struct turn_hold *hold = find(client, inode);
 
@@ -149,7 +150,7 @@ static struct turn_hold *find_good(struct client *client, inode_id inode)
     struct turn_hold *hold = find(client, inode);
 
     if (hold != NULL && hold->had && !client_lease_valid(client)) {
-        let_go(client, inode);
+        turn_let_go(client, inode);
         hold = NULL;
     }
     return hold;
@@ -164,7 +165,7 @@ void turn_take(struct turn *turn, struct client *client, inode_id inode, enum lo
     if (type == LOCK_SHARED) {
         hold = find_good(client, inode);
     } else {
-        let_go(client, inode);
+        turn_let_go(client, inode);
     }
     if (hold == NULL) {
         hold = hold_new(client, inode, type, &status);
@@ -180,6 +181,30 @@ void turn_take(struct turn *turn, struct client *client, inode_id inode, enum lo
         done(turn, MORSEL_OK);
     } else {
         list_push_back(&hold->waiting, &turn->node);
+    }
+}
+
+bool turn_join(struct turn *turn, struct client *client, inode_id inode, uint64_t end,
+               uint64_t *size)
+{
+    struct turn_hold *hold = find_good(client, inode);
+
+    if (hold == NULL || !hold->had || end > hold->size) {
+        return false;
+    }
+    hold->users++;
+    turn->hold = hold;
+    turn->had = true;
+    *size = hold->size;
+    return true;
+}
+
+void turn_note_size(struct client *client, inode_id inode, uint64_t size)
+{
+    struct turn_hold *hold = find(client, inode);
+
+    if (hold != NULL && hold->had && size > hold->size) {
+        hold->size = size;
     }
 }
 
@@ -228,7 +253,7 @@ void turn_on_push(struct client *client, const uint8_t *body, size_t body_count)
                   rpc_peer_address(client->manager));
         return;
     }
-    let_go(client, wanted->inode);
+    turn_let_go(client, wanted->inode);
     morsel__turn_wanted__free_unpacked(wanted, NULL);
 }
 

@@ -7,8 +7,9 @@
  * TURN_KEPT_MS; when the manager says that somebody waits for it (MSG_TURN_WANTED, or an answer
  * that says that we waited ourselves); when somebody here wants an exclusive turn; and when the
  * manager may have given it away: after a new connection, and when it does not take our word.
- * Operations that have begun end first; those that come then ask anew, and queue behind whoever
- * waits. Nothing is let go while a write that timed out may still land.
+ * It ends with the sharing too: under a lease nobody takes turns. Operations that have begun end
+ * first; those that come then ask anew, and queue behind whoever waits. Nothing is let go while a
+ * write that timed out may still land.
  */
 #ifndef MORSEL_CLIENT_TURN_UV_H
 #define MORSEL_CLIENT_TURN_UV_H
@@ -37,6 +38,15 @@ struct turn
 void turn_take(struct turn *turn, struct client *client, inode_id inode, enum lock_type type,
                void (*done)(struct turn *turn, int status));
 
+/* Take part in a turn that this mount has, to read below `end`. False: it has none, or does not
+ * know whether the file is so long: ask the manager. While somebody has a shared turn nobody cuts
+ * the file, so that it is at least as long as the manager has said since; `*size` is that. */
+bool turn_join(struct turn *turn, struct client *client, inode_id inode, uint64_t end,
+               uint64_t *size);
+
+/* The manager has just said how long the file is. */
+void turn_note_size(struct client *client, inode_id inode, uint64_t size);
+
 /* While it waits: `done` runs now, with MORSEL_CANCELED. Otherwise nothing happens. */
 void turn_cancel(struct turn *turn);
 
@@ -49,6 +59,9 @@ void turn_end(struct turn *turn);
 /* ---- For the client itself ---- */
 
 void turn_on_push(struct client *client, const uint8_t *body, size_t body_count);
+
+/* No hold of the inode may be joined any more: it is not open here, or we have a lease on it. */
+void turn_let_go(struct client *client, inode_id inode);
 
 /* No hold that we have may be joined any more. */
 void turn_forget_all(struct client *client);

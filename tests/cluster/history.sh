@@ -17,8 +17,12 @@ for name in a b c; do
 done
 
 # histories COUNT: the next ones.
+# Nobody is cut off or dies here, so no call fails either.
 histories() {
-    timeout $((60 + $1)) "$bin/history" "$seed" "$1" "${roots[@]}" || fail "from seed $seed on"
+    local said
+    said=$(timeout $((60 + $1)) "$bin/history" "$seed" "$1" "${roots[@]}") || fail "from seed $seed on: $said"
+    echo "$said"
+    grep -q ' 0 operations failed' <<<"$said" || fail "a call failed, from seed $seed on"
     seed=$((seed + $1))
 }
 

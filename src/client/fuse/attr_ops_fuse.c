@@ -633,6 +633,7 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     op->inode = ino;
     op->valid = valid_of(to_set);
     op->st = *attr;
+    op->title = op->base.mount->client->title;
     file = file_find(op->base.mount->client, ino);
     if ((op->valid & SETATTR_SIZE) != 0 &&
         (file == NULL || !file->unreported || file_is_shared(file))) {

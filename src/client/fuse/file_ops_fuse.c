@@ -103,8 +103,8 @@ static void on_read_done(struct file_read *read, int status)
     }
 }
 
-/* Somebody else may be writing: the manager knows how long the file is now, and the servers what is
- * in it. */
+/* Somebody else may be writing: the manager knows how long the file is now (or we do, in our turn),
+ * and the servers what is in it. */
 static void read_shared(struct mount_op *base, int status)
 {
     struct read_op *op = CONTAINER_OF(base, struct read_op, base);
@@ -135,7 +135,11 @@ static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
     op->read.handle = handle_of(fi);
     op->read.offset = (uint64_t)offset;
     op->length = (uint32_t)size;
-    if (file_is_shared(op->read.handle->file)) {
+    if (file_is_shared(op->read.handle->file) &&
+        turn_join(&op->turn, op->base.mount->client, op->read.handle->file->inode,
+                  op->read.offset + op->length, &op->base.refreshed_size)) {
+        read_shared(&op->base, MORSEL_OK);
+    } else if (file_is_shared(op->read.handle->file)) {
         op->base.cancel = NULL;
         mount_refresh_size(&op->base, op->read.handle->file, read_shared);
     } else {

@@ -1,5 +1,6 @@
 #include "client/fuse/mount_fuse.h"
 
+#include "client/turn_uv.h"
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -98,6 +99,7 @@ static void on_size(struct meta_call *call, int status, void *message)
     if (status == 0) {
         file_refresh(op->refreshed, node->attr);
         op->refreshed_size = file_size_of(op->refreshed, node->attr);
+        turn_note_size(op->mount->client, op->refreshed->inode, node->attr->size);
     }
     op->go(op, status);
 }
