@@ -249,8 +249,11 @@ void turn_on_push(struct client *client, const uint8_t *body, size_t body_count)
     Morsel__TurnWanted *wanted = rpc_unpack(&morsel__turn_wanted__descriptor, body, body_count);
 
     if (wanted == NULL) {
-        log_error(client->options.log, "manager %s wants a turn back, but the message is malformed",
-                  rpc_peer_address(client->manager));
+        log_error(
+            client->options.log,
+            "a message of manager %s that somebody waits for a turn is malformed; are both of one "
+            "version?",
+            rpc_peer_address(client->manager));
         return;
     }
     turn_let_go(client, wanted->inode);

@@ -86,10 +86,11 @@ void file_fail(struct file *file, int status)
 void file_lose(struct file *file)
 {
     file_pin(file);
-    log_error(file->client->options.log,
-              "inode %lu: its lease was lost before %lu bytes and its new size were with the "
-              "servers; whoever wrote them is told EIO",
-              (unsigned long)file->inode, (unsigned long)file->dirty_bytes);
+    log_error(
+        file->client->options.log,
+        "inode %lu: its lease or turn was lost before %lu bytes and its new size were with the "
+        "servers; whoever wrote them is told EIO",
+        (unsigned long)file->inode, (unsigned long)file->dirty_bytes);
     file_fail(file, MORSEL_IO);
     LIST_FOREACH_SAFE(node, &file->chunks)
     {

@@ -16,8 +16,7 @@ for name in a b c; do
     roots+=("$mnt")
 done
 
-# histories COUNT: the next ones.
-# Nobody is cut off or dies here, so no call fails either.
+# histories COUNT: the next ones. No mount is cut off or dies here, so no call fails either.
 histories() {
     local said
     said=$(timeout $((60 + $1)) "$bin/history" "$seed" "$1" "${roots[@]}") || fail "from seed $seed on: $said"

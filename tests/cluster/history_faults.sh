@@ -1,6 +1,7 @@
 #!/bin/bash
 # Histories of three mounts are linearizable (history.c) while the links of two of them are cut: for moments, and until they are fenced; and
-# while mounts and I/O daemons are killed and come back, also one in the other, so that what is under way lands late or not at all. The first mount stays, and waits for no other longer than a term and a second.
+# while mounts and I/O daemons are killed and come back; and while both happen at once, so that what is under way lands late or not at all.
+# The first mount stays, and waits for no other longer than a term and a second.
 #
 #   history_faults.sh BUILD [SEED COUNT]       (default: 40 histories from seed 1)
 set -euo pipefail
