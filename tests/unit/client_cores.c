@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <linux/mount.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -283,6 +284,31 @@ static void bad_options_are_named(void **state)
     }
 }
 
+static void a_remount_changes_the_flags_that_it_names(void **state)
+{
+    struct mount_settings s;
+    char kernel[MOUNT_KERNEL_OPTIONS_MAX], name[CONFIG_STRING_MAX];
+    struct errmsg err;
+    unsigned long flags = mount_flags_apply("rw,nosuid,relatime,user_id=0,allow_other", 0);
+
+    (void)state;
+    assert_int_equal(flags, MS_NOSUID | MS_RELATIME);
+    assert_int_equal(mount_flags_apply("ro,remount,noatime", flags),
+                     MS_RDONLY | MS_NOSUID | MS_RELATIME | MS_NOATIME);
+    assert_int_equal(mount_flags_apply("suid,dev,rw", flags), MS_RELATIME);
+    /* As mount(8) hands it back to us. */
+    assert_int_equal(parse(&s,
+                           "ro,remount,nosuid,relatime,user_id=0,group_id=0,default_permissions,"
+                           "allow_other,max_read=1048576",
+                           kernel, &err),
+                     0);
+    assert_true(s.remount && s.read_only);
+    assert_false(mount_options_fixed(&s, name));
+    assert_int_equal(parse(&s, "remount,rw,io_timeout=5,soft", kernel, &err), 0);
+    assert_true(mount_options_fixed(&s, name));
+    assert_string_equal(name, "io_timeout");
+}
+
 /* ---- Versions of data ---- */
 
 static void pages_are_kept_while_their_version_is_known(void **state)
@@ -319,6 +345,7 @@ int main(void)
         cmocka_unit_test(pages_are_kept_while_their_version_is_known),
         cmocka_unit_test(options_are_sorted_by_whom_they_concern),
         cmocka_unit_test(bad_options_are_named),
+        cmocka_unit_test(a_remount_changes_the_flags_that_it_names),
     };
 
     return cmocka_run_group_tests_name("client cores", tests, NULL, NULL);

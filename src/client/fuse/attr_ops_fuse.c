@@ -625,10 +625,6 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     if (op == NULL) {
         return;
     }
-    if (op->base.mount->read_only) {
-        mount_op_fail(&op->base, MORSEL_ROFS);
-        return;
-    }
     op->base.cancel = size_cancel;
     op->inode = ino;
     op->valid = valid_of(to_set);

@@ -35,6 +35,7 @@ struct program
     struct daemon_uv daemon;
     uv_timer_t drain;
     uint64_t drain_until_ms;
+    bool by_mount; /* Called by mount(8). */
     int parent_fd; /* Tells the waiting parent that we serve; -1 in the foreground. */
     bool serving, ending;
     int exit_code;
@@ -187,10 +188,13 @@ static int session_make(struct program *p, struct errmsg *err)
     char options[MOUNT_KERNEL_OPTIONS_MAX + CONFIG_STRING_MAX];
 
     mount_operations(&ops);
+    /* mount(8) does not name what is its default, "dev" and "suid"; the defaults of libfuse are the
+     * opposite (mount.fuse3 does the same). */
     (void)snprintf(options, sizeof(options),
-                   "fsname=%s,subtype=morsel,default_permissions,max_read=%d%s%s%s", p->manager,
+                   "fsname=%s,subtype=morsel,default_permissions,max_read=%d%s%s%s%s", p->manager,
                    MOUNT_REQUEST_BYTES_MAX, p->settings.allow_other ? ",allow_other" : "",
-                   p->settings.read_only ? ",ro" : "", p->kernel_options);
+                   p->settings.read_only ? ",ro" : "",
+                   p->by_mount && getuid() == 0 ? ",dev,suid" : "", p->kernel_options);
     if (fuse_opt_add_arg(&args, "morsel-mount") != 0 || fuse_opt_add_arg(&args, "-o") != 0 ||
         fuse_opt_add_arg(&args, options) != 0) {
         fuse_opt_free_args(&args);
@@ -227,7 +231,7 @@ static int serve(struct program *p, struct errmsg *err)
     }
     fd = fuse_session_fd(p->session);
     (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-    rv = mount_start(&p->mount, p->client, p->session, p->settings.read_only, on_unmounted, p);
+    rv = mount_start(&p->mount, p->client, p->session, on_unmounted, p);
     p->daemon.log = p->log;
     p->daemon.stop = on_stop;
     p->daemon.statistics = on_statistics;
@@ -377,6 +381,25 @@ static void print_mount_options(void)
     }
 }
 
+/* mount -o remount: the program that serves the mount has no part in it. */
+static int remount(const struct mount_settings *settings, const char *path)
+{
+    struct errmsg err = { "" };
+    char name[CONFIG_STRING_MAX];
+
+    if (mount_options_fixed(settings, name)) {
+        (void)fprintf(stderr,
+                      "morsel-mount: %s: \"%s\" stays as it was given when it was mounted; unmount "
+                      "and mount again to change it\n",
+                      path, name);
+    }
+    if (mountpoint_remount(path, settings->options, &err) != 0) {
+        (void)fprintf(stderr, "morsel-mount: %s\n", err.text);
+        return 1;
+    }
+    return 0;
+}
+
 static int usage_error(const struct errmsg *err)
 {
     (void)fprintf(stderr, "morsel-mount: %s\n", err->text);
@@ -425,6 +448,12 @@ int main(int argc, char **argv)
         free(p);
         return rv;
     }
+    if (p->settings.remount) {
+        rv = remount(&p->settings, operands[1]);
+        free(p);
+        return rv;
+    }
+    p->by_mount = by_mount;
     p->manager = operands[0];
     p->log = log_open("morsel-mount", p->settings.log_file[0] == '\0' ? NULL : p->settings.log_file,
                       p->settings.verbose ? LOG_LEVEL_DEBUG : level);

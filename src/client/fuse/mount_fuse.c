@@ -78,9 +78,8 @@ bool mount_op_change(struct mount_op *op, enum message_type type, const Protobuf
                      Morsel__OpId **op_id, const ProtobufCMessageDescriptor *reply_type,
                      meta_call_cb done)
 {
-    int rv = op->mount->read_only ? MORSEL_ROFS
-                                  : meta_change_start(&op->call, op->mount->client, type, request,
-                                                      op_id, reply_type, done);
+    int rv =
+        meta_change_start(&op->call, op->mount->client, type, request, op_id, reply_type, done);
 
     if (rv != 0) {
         mount_op_fail(op, rv);
@@ -402,13 +401,12 @@ static void on_interrupts(uv_timer_t *timer)
 }
 
 int mount_start(struct mount *m, struct client *client, struct fuse_session *session,
-                bool read_only, void (*ended)(void *data), void *data)
+                void (*ended)(void *data), void *data)
 {
     int rv;
 
     m->client = client;
     m->session = session;
-    m->read_only = read_only;
     m->ended = ended;
     m->data = data;
     m->mounted = true;

@@ -96,7 +96,6 @@ struct mount
     struct list dirs; /* Open directories; see mount_dir_removed(). */
     struct looked_up looked_up[LOOKED_UP_MAX];
     unsigned looked_up_next;
-    bool read_only;
     bool mounted;
     bool drops_names;               /* The kernel can be told to look up all names again. */
     bool maps_direct;               /* And to map handles that bypass its pages. */
@@ -244,7 +243,7 @@ int mount_watch_init(struct fuse_session *session);
 
 /* Begin to serve `session` (mounted already) on the client's loop. A libuv status. */
 int mount_start(struct mount *m, struct client *client, struct fuse_session *session,
-                bool read_only, void (*ended)(void *data), void *data);
+                void (*ended)(void *data), void *data);
 
 /* A directory that is open here was removed here: its handles still answer fstat(2), with no links.
  */

@@ -1,5 +1,6 @@
 #include "client/fuse/mountpoint_file.h"
 
+#include "client/fuse/options.h"
 #include "common/status.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@ struct mount_row
     char device[32];
     char point[MOUNTPOINT_TEXT_MAX];
     char type[64];
+    char flags[512]; /* Of the mount, and of its file system: "rw,nosuid,relatime,rw,sync". */
 };
 
 /* Octal escapes of /proc/self/mountinfo back to bytes. */
@@ -37,6 +39,22 @@ static void unescape(char *text)
     *to = '\0';
 }
 
+/* A line of /proc/self/mountinfo (proc(5)). */
+static bool row_parse(const char *line, struct mount_row *row)
+{
+    const char *dash = strstr(line, " - ");
+    char own[256], whole[256] = "";
+
+    if (dash == NULL ||
+        sscanf(line, "%*d %*d %31s %*s %4095s %255s", row->device, row->point, own) != 3 ||
+        sscanf(dash, " - %63s %*s %255s", row->type, whole) < 1) {
+        return false;
+    }
+    unescape(row->point);
+    (void)snprintf(row->flags, sizeof(row->flags), "%s,%s", own, whole);
+    return true;
+}
+
 /* The topmost mount exactly at `point`. */
 static bool mount_at(const char *point, struct mount_row *row)
 {
@@ -47,15 +65,9 @@ static bool mount_at(const char *point, struct mount_row *row)
     struct mount_row here;
 
     while (f != NULL && getline(&line, &size, f) > 0) {
-        const char *dash = strstr(line, " - ");
-
-        if (dash != NULL && sscanf(line, "%*d %*d %31s %*s %4095s", here.device, here.point) == 2 &&
-            sscanf(dash, " - %63s", here.type) == 1) {
-            unescape(here.point);
-            if (strcmp(here.point, point) == 0) {
-                *row = here;
-                found = true;
-            }
+        if (row_parse(line, &here) && strcmp(here.point, point) == 0) {
+            *row = here;
+            found = true;
         }
     }
     free(line);
@@ -147,6 +159,34 @@ int mountpoint_prepare(const char *path, char absolute[MOUNTPOINT_TEXT_MAX], str
         errmsg_set(err, "mount point %s: a MorselFS is mounted there already; unmount it first",
                    path);
         return MORSEL_BUSY;
+    }
+    return MORSEL_OK;
+}
+
+int mountpoint_remount(const char *path, const char *options, struct errmsg *err)
+{
+    char absolute[MOUNTPOINT_TEXT_MAX];
+    struct mount_row row;
+    int rv = make_absolute(path, absolute, err);
+
+    if (rv != 0) {
+        return rv;
+    }
+    if (!mount_at(absolute, &row) || strcmp(row.type, "fuse.morsel") != 0) {
+        errmsg_set(err,
+                   "%s: no MorselFS is mounted there whose flags could be changed; mount it "
+                   "without \"remount\"",
+                   path);
+        return MORSEL_INVAL;
+    }
+    if (mount(NULL, absolute, NULL,
+              MS_REMOUNT | mount_flags_apply(options, mount_flags_apply(row.flags, 0)),
+              NULL) != 0) {
+        errmsg_set(err, "%s: its flags cannot be changed: %s%s", path, strerror(errno),
+                   errno == EBUSY   ? "; files are open for writing, \"fuser -vm\" shows by whom"
+                   : errno == EPERM ? "; only root may do that"
+                                    : "");
+        return status_from_errno(errno);
     }
     return MORSEL_OK;
 }

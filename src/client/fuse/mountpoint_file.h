@@ -1,5 +1,5 @@
-/* The place where we mount: what is there already, and the kernel's read-ahead once we are there.
- */
+/* The place where we mount: what is there already, its flags, and the kernel's read-ahead once we
+ * are there. */
 #ifndef MORSEL_CLIENT_FUSE_MOUNTPOINT_FILE_H
 #define MORSEL_CLIENT_FUSE_MOUNTPOINT_FILE_H
 
@@ -13,6 +13,11 @@ enum { MOUNTPOINT_TEXT_MAX = 4096 }; /* PATH_MAX of Linux */
  * MORSEL_BUSY with a sentence. */
 int mountpoint_prepare(const char *path, char absolute[MOUNTPOINT_TEXT_MAX], struct log *log,
                        struct errmsg *err);
+
+/* Change the kernel's flags of the MorselFS that is mounted on `path` by `options` ("ro,noatime");
+ * what they do not name stays. MORSEL_INVAL when none is mounted there, MORSEL_BUSY for "ro" while
+ * files are open for writing, MORSEL_PERM, each with a sentence. */
+int mountpoint_remount(const char *path, const char *options, struct errmsg *err);
 
 /* Raise the kernel's read-ahead of the mount to `bytes` where we are permitted; silently not
  * otherwise. Asks nothing of the mount itself. */

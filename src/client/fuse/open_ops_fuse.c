@@ -162,10 +162,6 @@ static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     if (op == NULL) {
         return;
     }
-    if (op->base.mount->read_only && is_writable(fi)) {
-        mount_op_fail(&op->base, MORSEL_ROFS);
-        return;
-    }
     op->fi = *fi;
     if (open_here(op, ino)) {
         return;

@@ -3,6 +3,7 @@
 #include "common/check.h"
 #include "common/status.h"
 
+#include <linux/mount.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +27,8 @@ static const struct config_option mount_options[] = {
     { "ro", CONFIG_BOOL, FIELD(read_only), "no", 0, 0, "", "Mount read-only." },
     { "rw", CONFIG_BOOL, FIELD(read_write), "no", 0, 0, "",
       "Mount for reading and writing (the default)." },
+    { "remount", CONFIG_BOOL, FIELD(remount), "no", 0, 0, "",
+      "Change the kernel's flags (ro, noatime, ...) of what is mounted there." },
     { "allow_other", CONFIG_BOOL, FIELD(allow_other), "no", 0, 0, "",
       "Let other users in; for ordinary users /etc/fuse.conf must say user_allow_other." },
     { "soft", CONFIG_BOOL, FIELD(soft), "no", 0, 0, "",
@@ -42,12 +45,33 @@ static const struct config_option mount_options[] = {
       "How far to fetch ahead of a sequential reader." },
 };
 
-/* Flags of the kernel that libfuse hands on. */
-static const char *const kernel_flags[] = { "dev",          "nodev",      "suid",     "nosuid",
-                                            "exec",         "noexec",     "sync",     "async",
-                                            "dirsync",      "atime",      "noatime",  "relatime",
-                                            "norelatime",   "nodiratime", "diratime", "strictatime",
-                                            "nostrictatime" };
+/* Flags of the kernel that libfuse hands on; "ro" and "rw" are options of ours as well. */
+static const struct kernel_flag
+{
+    const char *name;
+    unsigned long flag;
+    bool set; /* False: the option takes it away. */
+} kernel_flags[] = {
+    { "ro", MS_RDONLY, true },
+    { "rw", MS_RDONLY, false },
+    { "dev", MS_NODEV, false },
+    { "nodev", MS_NODEV, true },
+    { "suid", MS_NOSUID, false },
+    { "nosuid", MS_NOSUID, true },
+    { "exec", MS_NOEXEC, false },
+    { "noexec", MS_NOEXEC, true },
+    { "sync", MS_SYNCHRONOUS, true },
+    { "async", MS_SYNCHRONOUS, false },
+    { "dirsync", MS_DIRSYNC, true },
+    { "atime", MS_NOATIME, false },
+    { "noatime", MS_NOATIME, true },
+    { "relatime", MS_RELATIME, true },
+    { "norelatime", MS_RELATIME, false },
+    { "nodiratime", MS_NODIRATIME, true },
+    { "diratime", MS_NODIRATIME, false },
+    { "strictatime", MS_STRICTATIME, true },
+    { "nostrictatime", MS_STRICTATIME, false },
+};
 
 /* For mount(8), systemd and fstab; they mean nothing here. */
 static const char *const others_flags[] = { "_netdev",
@@ -61,6 +85,10 @@ static const char *const others_flags[] = { "_netdev",
                                             "group",
                                             "defaults",
                                             "default_permissions" };
+
+/* What /proc/self/mountinfo shows of a mount of ours besides; mount(8) hands it back with
+ * "remount". */
+static const char *const shown_options[] = { "user_id=", "group_id=", "max_read=" };
 
 static const struct config_table command_table = {
     .program = "morsel-mount",
@@ -96,6 +124,16 @@ static bool is_one_of(const char *text, const char *const *list, size_t count)
     return false;
 }
 
+static const struct kernel_flag *kernel_flag_find(const char *text)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(kernel_flags); i++) {
+        if (strcmp(text, kernel_flags[i].name) == 0) {
+            return &kernel_flags[i];
+        }
+    }
+    return NULL;
+}
+
 static int take_own(struct mount_settings *settings, char *name, struct errmsg *err)
 {
     char *value = strchr(name, '=');
@@ -123,16 +161,26 @@ static int take_own(struct mount_settings *settings, char *name, struct errmsg *
     return config_set(&option_table, settings, name, value == NULL ? "yes" : value, err);
 }
 
+static bool is_for_others(const char *text)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(shown_options); i++) {
+        if (strncmp(text, shown_options[i], strlen(shown_options[i])) == 0) {
+            return true;
+        }
+    }
+    return is_one_of(text, others_flags, ARRAY_COUNT(others_flags)) ||
+           strncmp(text, "x-", 2) == 0 || strncmp(text, "comment=", 8) == 0;
+}
+
 static int take_option(struct mount_settings *settings, char *text, char *kernel,
                        struct errmsg *err)
 {
     size_t used = strlen(kernel);
 
-    if (text[0] == '\0' || is_one_of(text, others_flags, ARRAY_COUNT(others_flags)) ||
-        strncmp(text, "x-", 2) == 0 || strncmp(text, "comment=", 8) == 0) {
+    if (text[0] == '\0' || is_for_others(text)) {
         return MORSEL_OK;
     }
-    if (is_one_of(text, kernel_flags, ARRAY_COUNT(kernel_flags))) {
+    if (kernel_flag_find(text) != NULL && config_find(&option_table, text) == NULL) {
         (void)snprintf(kernel + used, MOUNT_KERNEL_OPTIONS_MAX - used, ",%s", text);
         return MORSEL_OK;
     }
@@ -160,4 +208,37 @@ int mount_options_parse(struct mount_settings *settings, char kernel[MOUNT_KERNE
         rv = MORSEL_INVAL;
     }
     return rv;
+}
+
+unsigned long mount_flags_apply(const char *options, unsigned long flags)
+{
+    char text[CONFIG_STRING_MAX];
+    char *rest = text, *option;
+
+    (void)snprintf(text, sizeof(text), "%s", options);
+    while ((option = strsep(&rest, ",")) != NULL) {
+        const struct kernel_flag *flag = kernel_flag_find(option);
+
+        if (flag != NULL) {
+            flags = flag->set ? flags | flag->flag : flags & ~flag->flag;
+        }
+    }
+    return flags;
+}
+
+bool mount_options_fixed(const struct mount_settings *settings, char name[CONFIG_STRING_MAX])
+{
+    char text[CONFIG_STRING_MAX];
+    char *rest = text, *option;
+
+    (void)snprintf(text, sizeof(text), "%s", settings->options);
+    while ((option = strsep(&rest, ",")) != NULL) {
+        option[strcspn(option, "=")] = '\0';
+        if (config_find(&option_table, option) != NULL && kernel_flag_find(option) == NULL &&
+            strcmp(option, "remount") != 0 && strcmp(option, "allow_other") != 0) {
+            (void)snprintf(name, CONFIG_STRING_MAX, "%s", option);
+            return true;
+        }
+    }
+    return false;
 }

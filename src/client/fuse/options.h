@@ -1,8 +1,8 @@
 /* Mount options: the text behind -o, ours and the kernel's.
  *
- * Pure. Ours set fields of the settings; flags that mount(8) knows go on to libfuse; those that are
- * for others
- * (_netdev, nofail, x-...) are passed over; anything else is an error that names the option.
+ * Pure. Ours set fields of the settings; flags that mount(8) knows go on to libfuse, or to the
+ * kernel when what is mounted is changed (remount); those that are for others (_netdev, nofail,
+ * x-...) are passed over; anything else is an error that names the option.
  */
 #ifndef MORSEL_CLIENT_FUSE_OPTIONS_H
 #define MORSEL_CLIENT_FUSE_OPTIONS_H
@@ -20,6 +20,7 @@ struct mount_settings
     char log_level[CONFIG_STRING_MAX];
     /* -o */
     bool read_only, read_write;
+    bool remount;
     bool allow_other;
     bool soft, hard;
     bool nocache;
@@ -28,7 +29,7 @@ struct mount_settings
     uint64_t read_ahead_bytes;
 };
 
-enum { MOUNT_KERNEL_OPTIONS_MAX = 1024 };
+enum { MOUNT_KERNEL_OPTIONS_MAX = CONFIG_STRING_MAX + 16 };
 
 /* The command line's table, and that of -o. */
 const struct config_table *mount_command_table(void);
@@ -39,5 +40,13 @@ const struct config_table *mount_option_table(void);
  * sentence. */
 int mount_options_parse(struct mount_settings *settings, char kernel[MOUNT_KERNEL_OPTIONS_MAX],
                         struct errmsg *err);
+
+/* `flags` (MS_* of mount(2)) as changed by those of `options`, separated by commas, that are flags
+ * of the kernel, "ro" and "rw" among them; others are passed over. */
+unsigned long mount_flags_apply(const char *options, unsigned long flags);
+
+/* The first option of ours in settings->options that only a new mount can change, copied into
+ * `name`. False: there is none. */
+bool mount_options_fixed(const struct mount_settings *settings, char name[CONFIG_STRING_MAX]);
 
 #endif

@@ -105,7 +105,7 @@ static void tmpfile_start(struct tmpfile_op *op, const struct fuse_in_header *in
     Morsel__MakeRequest request = MORSEL__MAKE_REQUEST__INIT;
     struct mount_user user = { in->uid, in->gid, (pid_t)in->pid };
     struct mount_who who;
-    int rv = MORSEL_ROFS;
+    int rv;
 
     request.parent = in->nodeid;
     request.mode = (arguments->mode & ~(uint32_t)S_IFMT) | S_IFREG;
@@ -117,10 +117,8 @@ static void tmpfile_start(struct tmpfile_op *op, const struct fuse_in_header *in
                                MAY_WRITE | MAY_EXECUTE);
     op->flags = arguments->flags;
     op->call.data = op;
-    if (!op->mount->read_only) {
-        rv = meta_change_start(&op->call, op->mount->client, MSG_MAKE, &request.base, &request.op,
-                               &morsel__node__descriptor, on_made);
-    }
+    rv = meta_change_start(&op->call, op->mount->client, MSG_MAKE, &request.base, &request.op,
+                           &morsel__node__descriptor, on_made);
     if (rv != 0) {
         tmpfile_reply(op, client_errno(op->mount->client, rv), NULL);
     }
