@@ -446,6 +446,9 @@ static void sent(struct conn *conn, size_t count)
         list_remove(&f->node);
         out_frame_free(f);
     }
+    if (conn->hooks->sent != NULL) {
+        conn->hooks->sent(conn);
+    }
 }
 
 static void on_written(uv_write_t *write, int status)

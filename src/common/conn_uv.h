@@ -27,6 +27,8 @@ struct conn_hooks
      * NULL. */
     void (*frame)(struct conn *conn, const struct frame_header *header, const uint8_t *body,
                   struct payload **payload);
+    /* Bytes have left: the queue is shorter. May be NULL. */
+    void (*sent)(struct conn *conn);
     /* The connection is down (once); references may still be held. */
     void (*closed)(struct conn *conn, const char *why);
     /* Last reference dropped and handle closed: the owner's count of connections may fall. */

@@ -47,6 +47,16 @@ static void server_unpin(struct rpc_server *server)
 
 static void release_held(struct rpc_server *server);
 
+/* A connection that was paused is read again when both have room: what it asked for and has no
+ * answer, and the answers that its peer has not taken. Either may be the last to get there. */
+static void resume_if_room(struct conn *conn)
+{
+    if (conn->paused && conn->budget_used <= CONN_BUDGET_BYTES / 2 &&
+        conn->out_bytes <= CONN_SEND_QUEUE_BYTES_MAX / 2) {
+        conn_pause(conn, false);
+    }
+}
+
 static void request_free(struct rpc_request *request)
 {
     struct conn *conn = request->conn;
@@ -54,10 +64,7 @@ static void request_free(struct rpc_request *request)
 
     list_remove(&request->node);
     conn->budget_used -= request->budget_bytes;
-    if (conn->paused && conn->budget_used <= CONN_BUDGET_BYTES / 2 &&
-        conn->out_bytes <= CONN_SEND_QUEUE_BYTES_MAX / 2) {
-        conn_pause(conn, false);
-    }
+    resume_if_room(conn);
     payload_drop(request->payload);
     free(request);
     if (bounded) {
@@ -439,9 +446,9 @@ static void on_conn_freed(void *owner)
     rpc_handle_gone(rpc);
 }
 
-static const struct conn_hooks server_conn_hooks = { .frame = on_frame,
-                                                     .closed = on_conn_closed,
-                                                     .freed = on_conn_freed };
+static const struct conn_hooks server_conn_hooks = {
+    .frame = on_frame, .sent = resume_if_room, .closed = on_conn_closed, .freed = on_conn_freed
+};
 
 static void on_connection(uv_stream_t *listener, int status)
 {

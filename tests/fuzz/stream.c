@@ -210,7 +210,9 @@ static void shrink_in(struct conn *conn, uint8_t seed)
 /* The whole life of a connection to which the wire comes. */
 static void receive(struct run *run)
 {
-    static const struct conn_hooks hooks = { on_frame, on_down, on_freed };
+    static const struct conn_hooks hooks = { .frame = on_frame,
+                                             .closed = on_down,
+                                             .freed = on_freed };
     struct rpc_statistics statistics = { .bytes_in = 0 };
     struct payload_pool *pool = payload_pool_new(1 << 20);
     uv_loop_t *loop = &run->bench->loop;

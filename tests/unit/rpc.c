@@ -404,6 +404,36 @@ static void what_was_sent_before_ends_first(void **state)
 }
 
 /* What was begun in one term is not sent in the next: its right may have gone to others. */
+/* All answers are in the queue, far more than the peer takes at once, and no request is left whose
+ * end could make the server read again. */
+static void a_reader_behind_its_answers_is_heard_again(void **state)
+{
+    enum { CALLS = 20, BYTES = FRAME_PAYLOAD_BYTES_MAX };
+    static_assert((size_t)CALLS * BYTES > CONN_SEND_QUEUE_BYTES_MAX, "the server must pause");
+    struct fixture *f = *state;
+    struct rpc_call calls[CALLS] = { 0 }, after = { 0 };
+    struct payload *payload = payload_new(rpc_payloads(f->server_rpc), BYTES);
+
+    memset(payload->data, 'x', BYTES);
+    f->hold = true;
+    for (unsigned i = 0; i < CALLS; i++) {
+        call_start(f, &calls[i], i, NULL, 20000);
+    }
+    run_until(f, &f->held_count, CALLS);
+    for (unsigned i = 0; i < CALLS; i++) {
+        rpc_reply(f->held[i], NULL, payload_ref(payload));
+    }
+    payload_drop(payload);
+    f->held_count = 0;
+    f->hold = false;
+    run_until(f, &f->ended, CALLS);
+    assert_int_equal(f->status, 0);
+    call_start(f, &after, 41, NULL, 5000);
+    run_until(f, &f->ended, CALLS + 1);
+    assert_int_equal(f->status, 0);
+    assert_int_equal(f->echoed, 42);
+}
+
 static void a_bounded_call_does_not_outlive_its_term(void **state)
 {
     struct fixture *f = *state;
@@ -584,6 +614,7 @@ int main(void)
         TEST(strangers_are_refused),
         TEST(an_older_connection_ends_first),
         TEST(what_was_sent_before_ends_first),
+        TEST(a_reader_behind_its_answers_is_heard_again),
         TEST(a_bounded_call_does_not_outlive_its_term),
         TEST(the_wrong_server_is_nobody),
         TEST(a_refused_call_can_be_repeated),
