@@ -41,6 +41,10 @@ uint64_t boot_id(void)
         count = read(fd, text, sizeof(text));
         close(fd);
     }
+    if (count <= 0) { /* Unknown: no two starts may count as of one boot. */
+        count = sizeof(text);
+        random_bytes(text, sizeof(text));
+    }
     for (ssize_t i = 0; i < count; i++) {
         hash = (hash ^ (uint8_t)text[i]) * UINT64_C(0x100000001b3);
     }

@@ -32,7 +32,7 @@ void datadir_close(struct datadir *d);
 /* 16 random bytes from the kernel. */
 void random_bytes(void *bytes, size_t count);
 
-/* Hash of /proc/sys/kernel/random/boot_id, never 0. */
+/* Hash of /proc/sys/kernel/random/boot_id, never 0. Random where that cannot be read. */
 uint64_t boot_id(void);
 
 #endif

@@ -79,7 +79,18 @@ int store_allocate(struct store *store, struct object_id id, uint64_t offset, ui
 int store_seek(struct store *store, struct object_id id, uint64_t offset, bool hole, bool *found,
                uint64_t *offset_out, struct errmsg *err);
 
-/* Durable: bytes, checksums, length and name. */
+/* The write verifier (RFC 1813, 3.3.21), never 0: it changes whenever bytes that were acknowledged
+ * may have been lost, that is when the machine was reset or a sync failed. Taken before a change is
+ * ordered, and again after a store_sync() that succeeded: the same number says that the change is
+ * on disk. */
+uint64_t store_verifier(const struct store *store);
+
+/* Did a sync fail since the store was opened? One sentence about the first one. */
+bool store_disk_failed(struct store *store, struct errmsg *words);
+
+/* Durable: bytes, checksums, length and name. What is known to be on disk costs no system call.
+ * Once the disk has failed a sync of the object, or of anything while the object was not open,
+ * MORSEL_IO until the store is opened anew. */
 int store_sync(struct store *store, struct object_id id, struct errmsg *err);
 int store_delete(struct store *store, struct object_id id, struct errmsg *err);
 int store_stat(struct store *store, struct object_id id, struct store_stat *stat,

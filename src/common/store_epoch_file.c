@@ -2,6 +2,7 @@
 
 #include "common/check.h"
 #include "common/crc32c.h"
+#include "common/datadir_file.h"
 #include "common/status.h"
 
 #include <errno.h>
@@ -37,6 +38,8 @@ static int record_format(const struct epoch_record *r, char *text)
                           "crashed = %" PRIu64 " %" PRIu64 " %016" PRIx64 "\n", r->ranges[i].first,
                           r->ranges[i].last, r->ranges[i].boot_id);
     }
+    count += snprintf(text + count, (size_t)(RECORD_BYTES_MAX - count),
+                      "verifier = %016" PRIx64 "\nfailed = %d\n", r->verifier, r->failed);
     count += snprintf(text + count, (size_t)(RECORD_BYTES_MAX - count), "check = %08x\n",
                       crc32c(0, text, (size_t)count));
     CHECK(count < RECORD_BYTES_MAX);
@@ -47,6 +50,7 @@ static int record_format(const struct epoch_record *r, char *text)
 static int record_parse_fields(const char *at, struct epoch_record *r)
 {
     int closed;
+    int failed = 0;
     int used = 0;
 
     if (sscanf(at,
@@ -66,6 +70,10 @@ static int record_parse_fields(const char *at, struct epoch_record *r)
         }
         r->ranges_count++;
     }
+    if (sscanf(at, "verifier = %16" SCNx64 " failed = %1d", &r->verifier, &failed) != 2) {
+        r->verifier = 0; /* Older programs end here. */
+    }
+    r->failed = failed == 1;
     return 0;
 }
 
@@ -134,18 +142,27 @@ static bool write_whole(int fd, const char *text, int count)
     return written == count;
 }
 
-static int record_replace(int dir_fd, const char *text, int count)
+/* With `anyway` the new record takes the place of the old one even if it is not known to be on
+ * disk: a run after this one that finds the kernel alive is to read it. */
+static int record_replace(int dir_fd, const char *text, int count, bool anyway)
 {
     int fd = openat(dir_fd, "epochs.tmp", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool good;
+    bool written, good;
+    int code;
 
     if (fd < 0) {
         return -1;
     }
-    good = write_whole(fd, text, count) && fsync(fd) == 0;
-    return close(fd) == 0 && good && renameat(dir_fd, "epochs.tmp", dir_fd, RECORD_NAME) == 0
-               ? fsync(dir_fd)
-               : -1;
+    written = write_whole(fd, text, count);
+    good = written && fsync(fd) == 0;
+    code = errno;
+    good = close(fd) == 0 && good;
+    if ((good || (written && anyway)) && renameat(dir_fd, "epochs.tmp", dir_fd, RECORD_NAME) == 0 &&
+        fsync(dir_fd) == 0 && good) {
+        return 0;
+    }
+    errno = written && !good ? code : errno;
+    return -1;
 }
 
 /* On a full disk the daemon must start all the same: over the old record, which needs no space.
@@ -162,13 +179,14 @@ static int record_overwrite(int dir_fd, const char *text, int count)
     return close(fd) == 0 && good ? 0 : -1;
 }
 
+/* With record_lock, or before anybody else knows `e`. */
 static int record_write(const struct epochs *e, struct errmsg *err)
 {
     char text[RECORD_BYTES_MAX];
     int count = record_format(&e->record, text);
 
-    if (record_replace(e->dir_fd, text, count) != 0 &&
-        (errno != ENOSPC || record_overwrite(e->dir_fd, text, count) != 0)) {
+    if (record_replace(e->dir_fd, text, count, e->record.failed) != 0 &&
+        ((errno != ENOSPC && !e->record.failed) || record_overwrite(e->dir_fd, text, count) != 0)) {
         int rv = status_from_errno(errno);
 
         errmsg_set(err, "write %s: %s", RECORD_NAME, strerror(errno));
@@ -197,6 +215,22 @@ static void record_add_range(struct epoch_record *r, struct crashed_range range)
         memmove(r->ranges, r->ranges + 1, r->ranges_count * sizeof(r->ranges[0]));
     }
     r->ranges[r->ranges_count++] = range;
+}
+
+static uint64_t verifier_new(void)
+{
+    uint64_t verifier = 0;
+
+    while (verifier == 0) {
+        random_bytes(&verifier, sizeof(verifier));
+    }
+    return verifier;
+}
+
+/* Was nothing lost between the run that wrote `old` and this one? */
+static bool verifier_holds(const struct epoch_record *old, uint64_t boot_id)
+{
+    return old->verifier != 0 && !old->failed && (old->closed || old->boot_id == boot_id);
 }
 
 int epochs_open(struct epochs *e, int dir_fd, uint64_t boot_id, bool fresh, uint64_t now_s,
@@ -230,9 +264,14 @@ int epochs_open(struct epochs *e, int dir_fd, uint64_t boot_id, bool fresh, uint
     e->record.boot_id = boot_id;
     e->record.current = e->first;
     e->record.durable = e->first - 1;
+    e->record.verifier = verifier_holds(&old, boot_id) ? old.verifier : verifier_new();
+    e->record.failed = false;
+    atomic_init(&e->verifier, e->record.verifier);
+    atomic_init(&e->durable, e->record.durable);
     atomic_init(&e->current, e->first);
     atomic_init(&e->last_change, 0);
     pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->record_lock, NULL);
     pthread_cond_init(&e->drained, NULL);
     return record_write(e, err);
 }
@@ -241,7 +280,7 @@ int epochs_close(struct epochs *e, bool clean, uint64_t objects, struct errmsg *
 {
     int rv = 0;
 
-    if (clean) {
+    if (clean && !e->record.failed) {
         e->record.current = atomic_load(&e->current);
         e->record.durable = e->record.current;
         e->record.closed = true;
@@ -249,7 +288,28 @@ int epochs_close(struct epochs *e, bool clean, uint64_t objects, struct errmsg *
         rv = record_write(e, err);
     }
     pthread_cond_destroy(&e->drained);
+    pthread_mutex_destroy(&e->record_lock);
     pthread_mutex_destroy(&e->lock);
+    return rv;
+}
+
+int epochs_fail(struct epochs *e, bool again, struct errmsg *err)
+{
+    int rv;
+
+    pthread_mutex_lock(&e->record_lock);
+    if (!again) {
+        e->record.failed = true;
+        e->record.verifier = verifier_new();
+        atomic_store(&e->failure_unsaved, true);
+        atomic_store(&e->failed, true);
+        atomic_store(&e->verifier, e->record.verifier);
+    }
+    rv = record_write(e, err);
+    if (rv == 0) {
+        atomic_store(&e->failure_unsaved, false);
+    }
+    pthread_mutex_unlock(&e->record_lock);
     return rv;
 }
 
@@ -293,7 +353,12 @@ enum store_trust epochs_trust(const struct epochs *e, uint64_t epoch)
 
 bool epochs_pending(struct epochs *e)
 {
-    return atomic_load(&e->last_change) > e->record.durable;
+    return atomic_load(&e->last_change) > atomic_load(&e->durable);
+}
+
+bool epochs_vouched(const struct epochs *e, uint64_t epoch)
+{
+    return epoch <= atomic_load(&e->durable);
 }
 
 void epochs_advance(struct epochs *e)
@@ -312,15 +377,21 @@ void epochs_advance(struct epochs *e)
 
 int epochs_vouch(struct epochs *e, uint64_t objects, struct errmsg *err)
 {
-    struct epoch_record before = e->record;
-    int rv;
+    struct epoch_record before;
+    int rv = 0;
 
-    e->record.current = atomic_load(&e->current);
-    e->record.durable = e->record.current - 2;
-    e->record.objects = objects;
-    rv = record_write(e, err);
+    pthread_mutex_lock(&e->record_lock);
+    before = e->record;
+    if (!e->record.failed) {
+        e->record.current = atomic_load(&e->current);
+        e->record.durable = e->record.current - 2;
+        e->record.objects = objects;
+        rv = record_write(e, err);
+    }
     if (rv != 0) {
         e->record = before;
     }
+    atomic_store(&e->durable, e->record.durable);
+    pthread_mutex_unlock(&e->record_lock);
     return rv;
 }

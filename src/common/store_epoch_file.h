@@ -18,6 +18,11 @@
  *   LOST      the machine died as well: any block may be any of its older versions
  *
  * until it has been verified as a whole (store_mend_file.c) and stamped anew.
+ *
+ * The record also carries the *verifier* (RFC 1813, 3.3.21), a random number that changes whenever
+ * bytes that were acknowledged may have been lost: the machine was reset, a sync failed, the record
+ * itself was lost. It stays over an orderly end and over one run that was killed and the next of
+ * the same boot, for then the kernel has everything.
  */
 #ifndef MORSEL_COMMON_STORE_EPOCH_FILE_H
 #define MORSEL_COMMON_STORE_EPOCH_FILE_H
@@ -49,13 +54,20 @@ struct epoch_record
     uint64_t objects; /* Counted when the record was written. */
     uint32_t ranges_count;
     struct crashed_range ranges[CRASHED_RANGES_MAX];
+    uint64_t verifier; /* 0: written by a program that knew none. */
+    bool failed;       /* A sync failed in that run: its verifier ends with it. */
 };
 
 struct epochs
 {
-    int dir_fd; /* Borrowed. */
-    struct epoch_record record;
-    uint64_t first; /* Of this run. */
+    int dir_fd;                 /* Borrowed. */
+    struct epoch_record record; /* `ranges` and `boot_id` stay; the rest is record_lock's. */
+    pthread_mutex_t record_lock;
+    _Atomic uint64_t verifier;
+    _Atomic uint64_t durable; /* As in the record on disk. */
+    atomic_bool failed;
+    atomic_bool failure_unsaved; /* The record on disk may still hold the old verifier. */
+    uint64_t first;              /* Of this run. */
     _Atomic uint64_t current;
     _Atomic uint64_t last_change; /* The epoch in which something was changed last. */
     _Atomic uint32_t changing[2]; /* Changes under way, by the parity of their epoch. */
@@ -72,6 +84,11 @@ int epochs_open(struct epochs *e, int dir_fd, uint64_t boot_id, bool fresh, uint
 /* With `clean`, everything is on disk and the record says so. */
 int epochs_close(struct epochs *e, bool clean, uint64_t objects, struct errmsg *err);
 
+/* A sync failed: a new verifier, and nothing is vouched for any more in this run. Returns 0 once
+ * the record on disk says so; until then call again: nobody may be told that anything is on disk.
+ */
+int epochs_fail(struct epochs *e, bool again, struct errmsg *err);
+
 /* Around each change of an object. Returns the change's epoch. */
 uint64_t epochs_enter(struct epochs *e);
 void epochs_leave(struct epochs *e, uint64_t epoch);
@@ -86,7 +103,11 @@ bool epochs_pending(struct epochs *e);
  * time. */
 void epochs_advance(struct epochs *e);
 
-/* The file system was flushed since epochs_advance(): vouch. */
+/* What was last changed in `epoch` is on disk, in an object that is TRUSTED. */
+bool epochs_vouched(const struct epochs *e, uint64_t epoch);
+
+/* The file system was flushed since epochs_advance(): vouch. Does nothing once a sync has failed.
+ */
 int epochs_vouch(struct epochs *e, uint64_t objects, struct errmsg *err);
 
 #endif

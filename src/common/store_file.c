@@ -59,12 +59,17 @@ static int store_open_dirs(struct store *store, const char *dir, bool *fresh_out
         return rv;
     }
     store->objects_fd = openat(store->dir_fd, "objects", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (store->objects_fd >= 0) {
+        rv = store_subdirs(store, err);
+        if (rv != 0) {
+            return rv;
+        }
+    }
     if (store->objects_fd < 0 || fsync(store->dir_fd) != 0 || fsync(store->objects_fd) != 0) {
         rv = status_from_errno(errno);
         errmsg_set(err, "open directory %s/objects: %s", dir, strerror(errno));
         return rv;
     }
-    store->subdirs_synced = true;
     if (!*fresh_out && faccessat(store->dir_fd, "epochs", F_OK, 0) != 0) {
         rv = store_count(store, &objects, err);
         *fresh_out = objects == 0;
@@ -84,8 +89,8 @@ static void store_free(struct store *store)
         close(store->dir_fd);
     }
     pthread_mutex_destroy(&store->table_lock);
-    pthread_mutex_destroy(&store->names_lock);
     pthread_mutex_destroy(&store->settle_lock);
+    pthread_mutex_destroy(&store->failure_lock);
     pthread_cond_destroy(&store->table_room);
     free(store);
 }
@@ -101,8 +106,8 @@ static struct store *store_new(const struct store_options *options)
     store->dir_fd = -1;
     store->objects_fd = -1;
     pthread_mutex_init(&store->table_lock, NULL);
-    pthread_mutex_init(&store->names_lock, NULL);
     pthread_mutex_init(&store->settle_lock, NULL);
+    pthread_mutex_init(&store->failure_lock, NULL);
     pthread_cond_init(&store->table_room, NULL);
     store->settled_ms = store_now_ms();
     return store;
@@ -151,13 +156,9 @@ void store_close(struct store *store)
     if (store == NULL) {
         return;
     }
-    clean = syncfs(store->objects_fd) == 0;
-    if (!clean) {
-        store_log(store,
-                  "flush the file system of the object store: %s: objects will be verified "
-                  "at the next start",
-                  strerror(errno));
-    }
+    clean = store_failure_save(store, &err) == 0 &&
+            store_flush(store, store->objects_fd, FLUSH_TREE,
+                        "the file system of the object store at its end", &err) == 0;
     if (epochs_close(&store->epochs, clean, atomic_load(&store->objects), &err) != 0) {
         store_log(store, "close the object store: %s", err.text);
     }
@@ -184,76 +185,6 @@ int store_room(struct store *store, uint64_t bytes, struct errmsg *err)
         return MORSEL_NOSPC;
     }
     return 0;
-}
-
-/* The names of a new object and of its subdirectory. */
-static int store_sync_name(struct store *store, const struct object *object, struct errmsg *err)
-{
-    char name[STORE_NAME_BYTES];
-    bool synced;
-    int fd;
-
-    store_name(object->id, name);
-    name[3] = 0;
-    fd = openat(store->objects_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        return errno == ENOENT ? 0 : object_failed(object, "open its directory", err);
-    }
-    synced = fsync(fd) == 0;
-    close(fd);
-    if (!synced) {
-        return object_failed(object, "sync its directory", err);
-    }
-    pthread_mutex_lock(&store->names_lock);
-    if (!store->subdirs_synced) {
-        store->subdirs_synced = fsync(store->objects_fd) == 0;
-    }
-    synced = store->subdirs_synced;
-    pthread_mutex_unlock(&store->names_lock);
-    return synced ? 0 : object_failed(object, "sync the objects directory", err);
-}
-
-/* `fd` is kept open by the caller's reference. */
-static int store_sync_file(struct object *object, int fd, uint64_t changes, struct errmsg *err)
-{
-    if (atomic_load(&object->synced) == changes) {
-        return 0;
-    }
-    if (atomic_load(&object->sync_failed)) {
-        errno = EIO;
-    } else if (fdatasync(fd) == 0) {
-        return 0;
-    }
-    atomic_store(&object->sync_failed, true);
-    return object_failed(object, "sync: the disk has lost a change", err);
-}
-
-int store_sync(struct store *store, struct object_id id, struct errmsg *err)
-{
-    struct object *object;
-    uint64_t changes;
-    int rv = object_lock(store, id, OBJECT_SHARED, &object, err);
-    int fd;
-
-    if (rv != 0) {
-        return rv;
-    }
-    /* The disk may take long: without the lock, so that others can go on. */
-    changes = atomic_load(&object->changes);
-    fd = object->fd;
-    pthread_rwlock_unlock(&object->lock);
-    if (fd >= 0) {
-        rv = store_sync_file(object, fd, changes, err);
-        if (rv == 0 && !atomic_load(&object->name_synced)) {
-            rv = store_sync_name(store, object, err);
-            atomic_store(&object->name_synced, rv == 0);
-        }
-        if (rv == 0) {
-            atomic_store(&object->synced, changes);
-        }
-    }
-    object_release(store, object);
-    return rv;
 }
 
 /* One whose header cannot be read: there is nothing to lock. */
@@ -343,15 +274,13 @@ int store_space(struct store *store, struct store_space *space, struct errmsg *e
 /* With settle_lock. */
 static int store_advance(struct store *store, struct errmsg *err)
 {
+    int rv;
+
     epochs_advance(&store->epochs);
     store->settled_ms = store_now_ms();
-    if (syncfs(store->objects_fd) != 0) {
-        int rv = status_from_errno(errno);
-
-        errmsg_set(err, "flush the file system of the object store: %s", strerror(errno));
-        return rv;
-    }
-    return epochs_vouch(&store->epochs, atomic_load(&store->objects), err);
+    rv = store_flush(store, store->objects_fd, FLUSH_TREE, "the file system of the object store",
+                     err);
+    return rv != 0 ? rv : store_vouch(store, err);
 }
 
 int store_settle(struct store *store, uint64_t idle_ms, struct errmsg *err)
@@ -366,9 +295,12 @@ int store_settle(struct store *store, uint64_t idle_ms, struct errmsg *err)
         atomic_store(&store->objects, objects);
         store->counted = true;
     }
-    rv = store_mend(store, err);
-    if (rv == 0 && store_now_ms() - store->settled_ms >= idle_ms &&
-        epochs_pending(&store->epochs)) {
+    rv = store_failure_save(store, err);
+    if (rv == 0) {
+        rv = store_mend(store, err);
+    }
+    if (rv == 0 && !atomic_load(&store->epochs.failed) &&
+        store_now_ms() - store->settled_ms >= idle_ms && epochs_pending(&store->epochs)) {
         rv = store_advance(store, err);
     }
     pthread_mutex_unlock(&store->settle_lock);

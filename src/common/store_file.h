@@ -1,6 +1,7 @@
 /* Inside of the local object store: what its files share. Nobody else includes this.
  *
- *   store_file.c        open, close, sync, stat, space, settle
+ *   store_file.c        open, close, delete, stat, space, settle
+ *   store_sync_file.c   everything that waits for the disk, and what its failures mean
  *   store_table_file.c  bounded table of open objects, their locks
  *   store_sums_file.c   sums of recently used groups, in memory and from the file
  *   store_read_file.c   reading
@@ -11,8 +12,9 @@
  *   store_epoch_file.c  which objects were on disk at a crash
  *   store_format.c      bytes of the file (pure)
  *
- * Order of locks: settle_lock, an object's lock, then one of table_lock, names_lock and a set of
- * the sums; none of these three is held over a system call on an object file.
+ * Order of locks: settle_lock, an object's lock, its sync_lock, then one of table_lock,
+ * failure_lock and a set of the sums; none of these three is held over a system call on an object
+ * file.
  */
 #ifndef MORSEL_COMMON_STORE_FILE_H
 #define MORSEL_COMMON_STORE_FILE_H
@@ -58,7 +60,10 @@ struct object
 
     _Atomic uint64_t changes; /* Counted up by each change; a sync that began later covers it. */
     _Atomic uint64_t synced;  /* Changes that are on disk. */
+    _Atomic uint64_t sync_wanted; /* That complete changes wait for. */
     atomic_bool name_synced;
+    atomic_bool watched;       /* Open since before its first change that is not vouched for. */
+    pthread_mutex_t sync_lock; /* One sync at a time: the kernel tells an error to one of two. */
     atomic_bool sync_failed; /* The disk lost something: no later sync may say that all is well. */
 };
 
@@ -97,8 +102,10 @@ struct store
     _Atomic uint64_t objects;
     struct sums_set *sums;
 
-    pthread_mutex_t names_lock;
-    bool subdirs_synced; /* names_lock: the names of the subdirectories are on disk. */
+    atomic_bool subdir_synced[STORE_SUBDIRS]; /* The name of that subdirectory is on disk. */
+
+    pthread_mutex_t failure_lock;
+    struct errmsg failure; /* failure_lock: the first sync that failed. */
 
     pthread_mutex_t settle_lock;
     uint64_t settled_ms; /* settle_lock: when the epoch began. */
@@ -131,13 +138,17 @@ void object_release(struct store *store, struct object *object);
 /* Make the file of an object that does not exist. Locked alone. */
 int object_create(struct store *store, struct object *object, struct errmsg *err);
 
+/* Everything about it is on disk since some earlier epoch, in whichever run. Locked in any way. */
+bool object_is_vouched(const struct store *store, const struct object *object);
+
 /* Remove the file. Locked alone; the object is dead afterwards. */
 int object_remove(struct store *store, struct object *object, struct errmsg *err);
 
 /* Before each change, locked alone, between epochs_enter() and epochs_leave(): stamp the epoch,
  * durably where it must be. A header that was never written is left to the caller when
  * `header_follows` (then object->stamped is false). */
-int object_stamp(struct object *object, uint64_t epoch, bool header_follows, struct errmsg *err);
+int object_stamp(struct store *store, struct object *object, uint64_t epoch, bool header_follows,
+                 struct errmsg *err);
 void object_header(const struct object *object, uint8_t bytes[STORE_HEADER_BYTES]);
 
 /* All of the object was verified: its blocks match `cur`. Locked alone. */
@@ -211,7 +222,36 @@ int object_resize(struct store *store, struct object *object, uint64_t size, str
 /* ---- store_list_file.c -------------------------------------------------------------------------
  */
 
+/* Note which subdirectories are there. The caller syncs their names. */
+int store_subdirs(struct store *store, struct errmsg *err);
 int store_count(struct store *store, uint64_t *objects_out, struct errmsg *err);
+
+/* ---- store_sync_file.c -------------------------------------------------------------------------
+ */
+
+/* What is to reach the disk with store_flush(). */
+enum flush_what {
+    FLUSH_DATA, /* A file's bytes and length. */
+    FLUSH_FILE, /* A file or directory with everything about it. */
+    FLUSH_TREE  /* The file system on which `fd` lies. */
+};
+
+/* The only place where the store waits for the disk (the record of the epochs apart). A failure
+ * ends vouching, changes the verifier, is logged and remembered; what it was is said in `what`. */
+int store_flush(struct store *store, int fd, enum flush_what how, const char *what,
+                struct errmsg *err);
+
+/* The same for the bytes of an object, which is not synced again once that has failed. */
+int object_flush(struct store *store, struct object *object, const char *what, struct errmsg *err);
+
+/* epochs_vouch(), and what its failure means. */
+int store_vouch(struct store *store, struct errmsg *err);
+
+/* 0 once the failure of a sync is in the record of the epochs, or if there was none. */
+int store_failure_save(struct store *store, struct errmsg *err);
+
+/* A system call other than a sync failed on the way to the disk: as in store_flush(). */
+void store_note_failure(struct store *store, const char *words);
 
 /* ---- store_file.c ------------------------------------------------------------------------------
  */

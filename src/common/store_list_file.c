@@ -112,6 +112,33 @@ int store_list(struct store *store, uint64_t *cursor, struct object_id *ids, siz
     return rv;
 }
 
+int store_subdirs(struct store *store, struct errmsg *err)
+{
+    int fd = openat(store->objects_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    if (dir == NULL) {
+        int rv = status_from_errno(errno);
+
+        errmsg_set(err, "list objects: %s", strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+        }
+        return rv;
+    }
+    while ((entry = readdir(dir)) != NULL) {
+        char *end;
+        unsigned long number = strtoul(entry->d_name, &end, 16);
+
+        if (end == entry->d_name + 3 && *end == 0 && number < STORE_SUBDIRS) {
+            atomic_store(&store->subdir_synced[number], true);
+        }
+    }
+    closedir(dir);
+    return 0;
+}
+
 int store_count(struct store *store, uint64_t *objects_out, struct errmsg *err)
 {
     uint64_t objects = 0;

@@ -210,12 +210,13 @@ static int mend_step(struct store *store, struct object *object, bool *more, str
         *more = rv == 0;
         return rv;
     }
-    if (fdatasync(object->fd) != 0) {
-        return object_failed(object, "sync", err);
+    rv = object_flush(store, object, "what was verified after a crash", err);
+    if (rv != 0) {
+        return rv;
     }
     epoch = epochs_enter(&store->epochs);
     object_proven(store, object);
-    rv = object_stamp(object, epoch, false, err);
+    rv = object_stamp(store, object, epoch, false, err);
     epochs_leave(&store->epochs, epoch);
     return rv;
 }

@@ -98,7 +98,7 @@ static int store_shape(struct store *store, struct object_id id, const struct sh
         epoch = epochs_enter(&store->epochs);
         rv = object->exists ? 0 : object_create(store, object, err);
         if (rv == 0) {
-            rv = object_stamp(object, epoch, false, err);
+            rv = object_stamp(store, object, epoch, false, err);
         }
         if (rv == 0) {
             rv = shape->apply(store, object, shape, err);

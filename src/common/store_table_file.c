@@ -49,6 +49,7 @@ static struct object *object_new(struct object_id id)
     pthread_rwlockattr_setkind_np(&fair, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&object->lock, &fair);
     pthread_rwlockattr_destroy(&fair);
+    pthread_mutex_init(&object->sync_lock, NULL);
     return object;
 }
 
@@ -57,6 +58,7 @@ static void object_free(struct object *object)
     if (object->fd >= 0) {
         close(object->fd);
     }
+    pthread_mutex_destroy(&object->sync_lock);
     pthread_rwlock_destroy(&object->lock);
     free(object);
 }
@@ -243,6 +245,25 @@ static int object_load_header(struct store *store, struct object *object, struct
     return 0;
 }
 
+bool object_is_vouched(const struct store *store, const struct object *object)
+{
+    return object->trust == TRUSTED && object->stamped &&
+           epochs_vouched(&store->epochs, object->epoch);
+}
+
+/* What was changed lately, by this run or one before, may not be on disk; and if a sync has failed
+ * since, it may be among what was lost. */
+static void object_load_syncs(struct store *store, struct object *object)
+{
+    bool vouched = object_is_vouched(store, object);
+
+    atomic_store(&object->changes, 1);
+    atomic_store(&object->synced, vouched ? 1 : 0);
+    atomic_store(&object->name_synced, vouched);
+    atomic_store(&object->watched, vouched);
+    atomic_store(&object->sync_failed, !vouched && atomic_load(&store->epochs.failed));
+}
+
 /* Locked alone. */
 static int object_load(struct store *store, struct object *object, struct errmsg *err)
 {
@@ -268,9 +289,9 @@ static int object_load(struct store *store, struct object *object, struct errmsg
         object->fd = -1;
         return rv;
     }
-    atomic_store(&object->changes, 1); /* Perhaps, before it was closed last. */
     object->exists = true;
     object->loaded = true;
+    object_load_syncs(store, object);
     return 0;
 }
 
@@ -346,9 +367,6 @@ static int object_open_new(struct store *store, const char *name)
     if (mkdirat(store->objects_fd, subdir, 0700) != 0 && errno != EEXIST) {
         return -1;
     }
-    pthread_mutex_lock(&store->names_lock);
-    store->subdirs_synced = false;
-    pthread_mutex_unlock(&store->names_lock);
     return openat(store->objects_fd, name, flags, 0600);
 }
 
@@ -371,6 +389,7 @@ int object_create(struct store *store, struct object *object, struct errmsg *err
     object->end = 0;
     atomic_fetch_add(&object->changes, 1);
     atomic_store(&object->name_synced, false);
+    atomic_store(&object->watched, true);
     atomic_fetch_add(&store->objects, 1);
     return 0;
 }
@@ -399,7 +418,8 @@ void object_header(const struct object *object, uint8_t bytes[STORE_HEADER_BYTES
     store_header_encode(&(struct store_header){ .id = object->id, .epoch = object->epoch }, bytes);
 }
 
-int object_stamp(struct object *object, uint64_t epoch, bool header_follows, struct errmsg *err)
+int object_stamp(struct store *store, struct object *object, uint64_t epoch, bool header_follows,
+                 struct errmsg *err)
 {
     bool vouched = object->stamped && object->epoch + 1 < epoch;
     uint8_t bytes[STORE_HEADER_BYTES];
@@ -413,13 +433,18 @@ int object_stamp(struct object *object, uint64_t epoch, bool header_follows, str
         return 0;
     }
     object_header(object, bytes);
-    object->stamped = pwrite(object->fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) &&
-                      (!vouched || fdatasync(object->fd) == 0);
+    object->stamped = pwrite(object->fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes);
     if (!object->stamped) {
         return object_failed(object, "write header", err);
     }
     if (object->end < sizeof(bytes)) {
         object->end = sizeof(bytes);
+    }
+    if (vouched) {
+        int rv = object_flush(store, object, "its header before a change", err);
+
+        object->stamped = rv == 0;
+        return rv;
     }
     return 0;
 }

@@ -225,7 +225,7 @@ static int window_write(struct store *store, struct object *object, struct write
     int rv = object->exists ? 0 : object_create(store, object, err);
 
     if (rv == 0) {
-        rv = object_stamp(object, epoch, w->offset == 0, err);
+        rv = object_stamp(store, object, epoch, w->offset == 0, err);
     }
     if (rv == 0 && object->trust != TRUSTED) {
         rv = object_mend(store, object, w->first, w->last - w->first + 1, false, &bad, err);

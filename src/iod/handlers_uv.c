@@ -127,8 +127,20 @@ static void run_write(struct job *job)
 {
     const Morsel__WriteRequest *m = job->message;
 
+    job->verifier = store_verifier(store_of(job));
     job->status = store_write(store_of(job), id_of(m->object), m->offset, job->payload->data,
                               job->payload->count, job->crcs, m->sync, &job->err);
+}
+
+/* Of everything that changes an object, and of SYNC. */
+static void answer_done(struct job *job)
+{
+    Morsel__Done reply = MORSEL__DONE__INIT;
+    struct rpc_request *request = job->request;
+
+    job->request = NULL;
+    reply.verifier = job->verifier;
+    rpc_reply(request, &reply.base, NULL);
 }
 
 /* ---- COPY --------------------------------------------------------------------------------------
@@ -164,6 +176,7 @@ static void run_copy(struct job *job)
     const Morsel__CopyRequest *m = job->message;
     struct store *store = store_of(job);
 
+    job->verifier = store_verifier(store_of(job));
     job->status = store_read(store, id_of(m->from), m->from_offset, job->payload->data, m->length,
                              &job->count, job->crcs, &job->err);
     if (job->status == 0 && job->count > 0) {
@@ -188,6 +201,7 @@ static void run_truncate(struct job *job)
 {
     const Morsel__TruncateRequest *m = job->message;
 
+    job->verifier = store_verifier(store_of(job));
     job->status = store_truncate(store_of(job), id_of(m->object), m->size, &job->err);
 }
 
@@ -200,6 +214,7 @@ static void run_punch(struct job *job)
 {
     const Morsel__PunchRequest *m = job->message;
 
+    job->verifier = store_verifier(store_of(job));
     job->status = store_punch(store_of(job), id_of(m->object), m->offset, m->length, &job->err);
 }
 
@@ -212,6 +227,7 @@ static void run_allocate(struct job *job)
 {
     const Morsel__AllocateRequest *m = job->message;
 
+    job->verifier = store_verifier(store_of(job));
     job->status = store_allocate(store_of(job), id_of(m->object), m->offset, m->length, &job->err);
 }
 
@@ -249,6 +265,7 @@ static void run_sync(struct job *job)
     const Morsel__SyncRequest *m = job->message;
 
     job->status = store_sync(store_of(job), id_of(m->object), &job->err);
+    job->verifier = store_verifier(store_of(job));
 }
 
 static int check_delete(struct job *job)
@@ -416,13 +433,15 @@ static const struct handler *handler_of(unsigned type)
                              false },
         [MSG_READ] = { &morsel__read_request__descriptor, check_read, run_read, answer_read,
                        false },
-        [MSG_WRITE] = { &morsel__write_request__descriptor, check_write, run_write, NULL, false },
+        [MSG_WRITE] = { &morsel__write_request__descriptor, check_write, run_write, answer_done,
+                        false },
         [MSG_TRUNCATE] = { &morsel__truncate_request__descriptor, check_truncate, run_truncate,
-                           NULL, false },
-        [MSG_PUNCH] = { &morsel__punch_request__descriptor, check_punch, run_punch, NULL, true },
+                           answer_done, false },
+        [MSG_PUNCH] = { &morsel__punch_request__descriptor, check_punch, run_punch, answer_done,
+                        true },
         [MSG_SEEK] = { &morsel__seek_request__descriptor, check_seek, run_seek, answer_seek,
                        false },
-        [MSG_SYNC] = { &morsel__sync_request__descriptor, check_sync, run_sync, NULL, true },
+        [MSG_SYNC] = { &morsel__sync_request__descriptor, check_sync, run_sync, answer_done, true },
         [MSG_DELETE] = { &morsel__delete_request__descriptor, check_delete, run_delete, NULL,
                          true },
         [MSG_OBJECT_STAT] = { &morsel__object_stat_request__descriptor, check_stat, run_stat,
@@ -430,8 +449,9 @@ static const struct handler *handler_of(unsigned type)
         [MSG_OBJECT_LIST] = { &morsel__object_list_request__descriptor, check_list, run_list,
                               answer_list, true },
         [MSG_ALLOCATE] = { &morsel__allocate_request__descriptor, check_allocate, run_allocate,
-                           NULL, true },
-        [MSG_COPY] = { &morsel__copy_request__descriptor, check_copy, run_copy, NULL, false },
+                           answer_done, true },
+        [MSG_COPY] = { &morsel__copy_request__descriptor, check_copy, run_copy, answer_done,
+                       false },
     };
 
     return type < ARRAY_COUNT(handlers) && handlers[type].run != NULL ? &handlers[type] : NULL;

@@ -38,6 +38,7 @@ struct job
     void *message;               /* Its unpacked body; read only in run(). */
     struct payload *payload;
     size_t count;
+    uint64_t verifier; /* Of the store: data.proto, Done. */
     uint64_t deadline_ms;
     uint64_t begun_ns, ended_ns; /* A thread was at work on it; 0: none was. */
     union {

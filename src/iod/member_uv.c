@@ -134,6 +134,7 @@ static void member_register(struct member *member)
     Morsel__RegisterRequest request = MORSEL__REGISTER_REQUEST__INIT;
     char name[256] = "";
     char address[CONFIG_STRING_MAX];
+    struct errmsg failure = { "" };
     int rv;
 
     gethostname(name, sizeof(name) - 1);
@@ -147,6 +148,10 @@ static void member_register(struct member *member)
     request.name = name;
     request.bytes_total = member->bytes_total;
     request.bytes_free = member->bytes_free;
+    request.verifier = store_verifier(iod->store);
+    if (store_disk_failed(iod->store, &failure)) {
+        request.disk_failure = failure.text;
+    }
     rv = rpc_call_start(&member->call, member->manager, MSG_REGISTER, &request.base, NULL, 0,
                         REGISTER_MS_MAX, on_registered);
     if (rv != 0) {
@@ -266,12 +271,17 @@ static void member_heartbeat(struct member *member)
     uint64_t *inodes = calloc(count + 1, sizeof(*inodes));
     uint32_t *columns = calloc(count + 1, sizeof(*columns));
     uint64_t timeout_ms = (uint64_t)member->heartbeat_ms * 2;
+    struct errmsg failure = { "" };
     int rv = MORSEL_NOMEM;
 
     request.id = member->iod->datadir.node;
     request.bytes_total = member->bytes_total;
     request.bytes_free = member->bytes_free;
     request.objects = member->objects;
+    request.verifier = store_verifier(member->iod->store);
+    if (store_disk_failed(member->iod->store, &failure)) {
+        request.disk_failure = failure.text;
+    }
     if (inodes != NULL && columns != NULL) {
         for (size_t i = 0; i < count; i++) {
             inodes[i] = member->garbage[i].inode;

@@ -3,6 +3,7 @@
 #include "common/status.h"
 #include "meta/reply_uv.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Copy text from a message; false when it is too long. */
@@ -15,6 +16,13 @@ static bool copy_text(char *to, size_t capacity, const char *from)
     }
     memcpy(to, from, count + 1);
     return true;
+}
+
+/* Words are cut off where they are too long. */
+static void take_disk(struct member_disk *disk, uint64_t verifier, const char *failure)
+{
+    disk->verifier = verifier;
+    (void)snprintf(disk->failure, sizeof(disk->failure), "%s", failure);
 }
 
 void handle_register(struct meta *meta, struct rpc_request *request)
@@ -31,6 +39,7 @@ void handle_register(struct meta *meta, struct rpc_request *request)
     record->id = m->id;
     record->bytes_total = m->bytes_total;
     record->bytes_free = m->bytes_free;
+    take_disk(&event.registration.disk, m->verifier, m->disk_failure);
     valid = request->role == ROLE_IOD && m->token.len == sizeof(record->token) &&
             m->address[0] != 0 && copy_text(record->address, sizeof(record->address), m->address) &&
             copy_text(record->name, sizeof(record->name), m->name);
@@ -116,6 +125,7 @@ void handle_heartbeat(struct meta *meta, struct rpc_request *request)
     event.heartbeat.bytes_total = m->bytes_total;
     event.heartbeat.bytes_free = m->bytes_free;
     event.heartbeat.objects = m->objects;
+    take_disk(&event.heartbeat.disk, m->verifier, m->disk_failure);
     if (request->role != ROLE_IOD || member == NULL || !member->registered) {
         message_free(m);
         rpc_reply_failure(request, MORSEL_NO_SESSION, "register first");
@@ -149,6 +159,8 @@ void members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **
         message->bytes_total = member->bytes_total;
         message->bytes_free = member->bytes_free;
         message->objects = member->objects;
+        message->verifier = member->disk.verifier;
+        message->disk_failure = member->disk.failure;
         message->silent_ms =
             member->registered ? now_ms - member->heard_ms : now_ms - meta->started_ms;
         pointers[i] = message;

@@ -172,6 +172,7 @@ static void on_register(struct members *m, const struct members_event *event,
     member->heard_ms = event->now_ms;
     member->bytes_total = asked->bytes_total;
     member->bytes_free = asked->bytes_free;
+    member->disk = event->registration.disk;
     if (member->persisting == 0 && memcmp(record.token, member->record.token, 16) == 0 &&
         strcmp(record.address, member->record.address) == 0 &&
         strcmp(record.name, member->record.name) == 0) {
@@ -218,6 +219,7 @@ static void on_heartbeat(struct members *m, const struct members_event *event,
     member->bytes_total = event->heartbeat.bytes_total;
     member->bytes_free = event->heartbeat.bytes_free;
     member->objects = event->heartbeat.objects;
+    member->disk = event->heartbeat.disk;
     member->heard_ms = event->now_ms;
     member->connected = true;
     if (!member->up) {

@@ -23,7 +23,15 @@
 enum {
     MEMBERS_HEARTBEAT_MS = 1000,
     MEMBERS_MISSED_MAX = 3,
+    MEMBERS_FAILURE_MAX = 256,            /* Bytes of words about a disk, with the zero. */
     MEMBERS_ACTIONS_MAX = SERVERS_MAX + 2 /* A tick may find all of them silent. */
+};
+
+/* What a server says of its store. */
+struct member_disk
+{
+    uint64_t verifier;                 /* data.proto, Done; 0: not told. */
+    char failure[MEMBERS_FAILURE_MAX]; /* Of a sync, in words, cut off; empty: none. */
 };
 
 struct member
@@ -36,6 +44,7 @@ struct member
     uint32_t persisting;  /* Records on their way to the store; the newest is the one above. */
     uint64_t pending_tag; /* The registration that waits for the newest. */
     uint64_t bytes_total, bytes_free, objects; /* As last told. */
+    struct member_disk disk;                   /* Likewise. */
     uint64_t heard_ms;                         /* Of the last word. */
 };
 
@@ -64,6 +73,7 @@ struct members_event
         {
             uint64_t tag; /* The host's name for the request; comes back in an action. */
             struct member_record record; /* id 0: give me one. */
+            struct member_disk disk;
         } registration;
         struct
         {
@@ -75,6 +85,7 @@ struct members_event
             uint64_t tag;
             server_id id;
             uint64_t bytes_total, bytes_free, objects;
+            struct member_disk disk;
         } heartbeat;
         server_id gone;
     };

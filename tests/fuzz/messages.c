@@ -91,6 +91,7 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__recall_notice__descriptor,
     &morsel__return__descriptor,
     &morsel__return_request__descriptor,
+    &morsel__done__descriptor,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -5,6 +5,10 @@
 #   start_mount NAME [OPTIONS]      a mount at $work/mnt/NAME, ready
 #   start_host NAME                 a network namespace with a link of its own to this one: $host_address is ours on it; with
 #                                   inject=("${on_host[@]}") a daemon runs there. cut_link, mend_link NAME
+#   own_disk NAME SIZE              before the daemon NAME starts: its directory lies on an ext4 of its own
+#   lose_power NAME                 NAME's machine is reset: what was not synced is gone from its own disk, and when NAME is
+#                                   started again it finds another boot id. The mounts live on
+#   new_boot NAME                   only that: NAME will find another boot id at its next start
 #   ...
 #   cluster_end                     unmount, stop everything in order, look through the logs
 #
@@ -21,7 +25,7 @@ cluster_begin() {
     work=$(mktemp -d "${TMPDIR:-/tmp}/morsel-$test_name-XXXXXX")
     chmod 755 "$work"
     mkdir "$work/log" "$work/mnt" "$work/run"
-    declare -gA pid_of=() address_of=()
+    declare -gA pid_of=() address_of=() boot_of=()
     loop_mounts=()
     hosts=()
     children=() # Processes of the test itself that must not outlive it.
@@ -114,7 +118,9 @@ start_daemon() {
     [ -z "${pid_of[$name]:-}" ] || fail "$name runs already"
     rm -f "$fifo"
     mkfifo "$fifo"
-    MORSEL_READY_FD=9 "${inject[@]}" "$@" 9>"$fifo" >>"$work/log/$name" 2>&1 </dev/null &
+    local world=()
+    [ -z "${boot_of[$name]:-}" ] || world=(unshare -m --propagation private "${boot_of[$name]}")
+    MORSEL_READY_FD=9 "${world[@]}" "${inject[@]}" "$@" 9>"$fifo" >>"$work/log/$name" 2>&1 </dev/null &
     pid_of[$name]=$!
     read -r -t 30 address <"$fifo" || fail "$name did not get ready: $(tail -n 3 "$work/log/$name")"
     address_of[$name]=$address
@@ -269,6 +275,46 @@ loop_mount() {
     fi
     mount -o loop "$image" "$1" 2>/dev/null || skip "loop devices cannot be mounted here"
     loop_mounts+=("$1")
+}
+
+# own_disk NAME SIZE: of the daemon meta or iodN.
+own_disk() {
+    [ "$(id -u)" = 0 ] || skip "needs root for loop devices"
+    loop_mount "$work/disk-$1" "$2"
+    mkdir -p "$work/disk-$1/data"
+    ln -sfn "$work/disk-$1/data" "$work/$1"
+}
+
+# new_boot NAME: from now on the daemon finds another boot id when it starts, in a mount namespace of its own.
+new_boot() {
+    local count
+    unshare -m true 2>/dev/null || skip "needs mount namespaces"
+    boots=$((${boots:-0} + 1))
+    count=$boots
+    printf '%08x-0000-4000-8000-%012x\n' "$count" "$$" >"$work/run/boot_id-$count"
+    cat >"$work/run/boot-$count" <<END
+#!/bin/sh
+# A copy of somebody's mount in this namespace would outlive his umount.
+while read -r _ directory _; do
+    case \$directory in
+        "$work/disk-$1") ;;
+        */morsel-*) umount -l "\$directory" ;;
+    esac
+done </proc/mounts
+mount --bind "$work/run/boot_id-$count" /proc/sys/kernel/random/boot_id && exec "\$@"
+END
+    chmod +x "$work/run/boot-$count"
+    boot_of[$1]=$work/run/boot-$count
+}
+
+# lose_power NAME: see above; start_meta or start_iod brings it back.
+lose_power() {
+    local name=$1 disk=$work/disk-$1
+    "$bin/powercut" "$disk" || fail "the file system of $name does not shut down"
+    crash "$name"
+    umount "$disk" || fail "the disk of $name is still in use"
+    mount -o loop "$disk.image" "$disk" || fail "the disk of $name cannot be mounted again"
+    new_boot "$name"
 }
 
 # policy DIRECTORY KEY=VALUE...

@@ -53,22 +53,39 @@ static void cluster_id_text(const Morsel__StatusReply *status, char text[33])
     }
 }
 
+static size_t count_failed(const Morsel__StatusReply *status)
+{
+    size_t failed = 0;
+
+    for (size_t i = 0; i < status->n_members; i++) {
+        failed += status->members[i]->disk_failure[0] != 0;
+    }
+    return failed;
+}
+
 static const char *health_words(const Morsel__StatusReply *status)
 {
     if (status->n_members == 0) {
         return "no servers";
     }
-    return count_up(status) == status->n_members ? "healthy" : "degraded";
+    return count_up(status) == status->n_members && count_failed(status) == 0 ? "healthy"
+                                                                              : "degraded";
 }
 
 static json_t *member_json(const Morsel__Member *member)
 {
-    return json_pack("{s:i, s:s, s:s, s:b, s:o, s:o, s:o, s:o}", "id", (int)member->id, "address",
-                     member->address, "name", member->name, "up", (int)member->up, "bytes_total",
-                     print_json_number(member->bytes_total), "bytes_free",
+    char verifier[20] = "";
+
+    if (member->verifier != 0) {
+        (void)snprintf(verifier, sizeof(verifier), "%016" PRIx64, member->verifier);
+    }
+    return json_pack("{s:i, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s, s:s}", "id", (int)member->id,
+                     "address", member->address, "name", member->name, "up", (int)member->up,
+                     "bytes_total", print_json_number(member->bytes_total), "bytes_free",
                      print_json_number(member->bytes_free), "objects",
                      print_json_number(member->objects), "silent_ms",
-                     print_json_number(member->silent_ms));
+                     print_json_number(member->silent_ms), "verifier", verifier, "disk_failure",
+                     member->disk_failure);
 }
 
 static json_t *members_json(const Morsel__StatusReply *status)
@@ -108,9 +125,26 @@ static void print_member(const Morsel__Member *member)
                  print_percent(member->bytes_total - member->bytes_free, member->bytes_total),
                  member->objects);
     if (member->up) {
-        (void)printf("up\n");
+        (void)printf("up%s\n", member->disk_failure[0] != 0 ? ", DISK FAILED" : "");
     } else {
         (void)printf("DOWN for %s\n", print_duration_ms(member->silent_ms, silent));
+    }
+}
+
+/* What whoever runs the servers must act upon. */
+static void print_disk_failures(const Morsel__StatusReply *status)
+{
+    for (size_t i = 0; i < status->n_members; i++) {
+        const Morsel__Member *member = status->members[i];
+
+        if (member->disk_failure[0] != 0) {
+            (void)printf("\nThe disk of server %" PRIu32 " (%s, %s) failed: %s.\n"
+                         "What was written there and not synced may be lost; programs are told by "
+                         "fsync. Check the disk and its\n"
+                         "cables (dmesg on that host), replace it if need be, then restart "
+                         "morsel-iod there.\n",
+                         member->id, member->address, member->name, member->disk_failure);
+        }
     }
 }
 
@@ -135,6 +169,7 @@ static void print_status_text(const Morsel__StatusReply *status, const char *add
     for (size_t i = 0; i < status->n_members; i++) {
         print_member(status->members[i]);
     }
+    print_disk_failures(status);
 }
 
 int command_status(const struct admin_arguments *arguments)
