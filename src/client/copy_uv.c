@@ -75,6 +75,9 @@ static void on_copied(struct rpc_call *call, int status, struct rpc_reply *reply
                   (unsigned long)to->inode, rpc_peer_address(call->peer),
                   reply->text[0] != '\0' ? reply->text : status_words(status));
     }
+    if (status == 0) {
+        (void)unsynced_acked(to->unsynced, piece->column, 0, false);
+    }
     copy_part_done(piece->copy, status);
 }
 
@@ -103,7 +106,7 @@ static int send_piece(struct file_copy_piece *piece)
     request.to_offset = target.object_offset;
     request.length = (uint32_t)target.length;
     copy->sent += target.length;
-    to->unsynced[target.column / 64] |= 1ULL << target.column % 64;
+    piece->column = target.column;
     piece->call.data = piece;
     piece->call.bounded = true;
     return peer == NULL ? MORSEL_UNREACHABLE

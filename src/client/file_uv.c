@@ -54,14 +54,21 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
         free(file);
         return rv;
     }
+    file->unsynced = unsynced_new(file->stripe.width, attr->data_version == 0);
+    if (file->unsynced == NULL) {
+        free(file);
+        return MORSEL_NOMEM;
+    }
     file->client = client;
     file->inode = attr->inode;
     file->size = attr->size;
+    file->data_version = attr->data_version;
     list_init(&file->handles);
     list_init(&file->chunks);
     list_init(&file->dirty_node);
     list_init(&file->writers);
     list_init(&file->drains);
+    list_init(&file->report_waits);
     list_init(&file->slots);
     list_init(&file->untold_node);
     meta_cache_pin(client->cache, file->inode);
@@ -77,7 +84,8 @@ static void file_free_if_done(struct file *file)
     if (file->pins > 0 || !list_empty(&file->handles)) {
         return;
     }
-    CHECK(list_empty(&file->chunks) && list_empty(&file->writers) && list_empty(&file->drains));
+    CHECK(list_empty(&file->chunks) && list_empty(&file->writers) && list_empty(&file->drains) &&
+          list_empty(&file->report_waits));
     file_forget(file, 0, UINT64_MAX);
     turn_let_go(client, file->inode);
     list_remove(&file->dirty_node);
@@ -87,6 +95,7 @@ static void file_free_if_done(struct file *file)
     if (file->told) {
         client_close_inode(client, file->inode);
     }
+    unsynced_free(file->unsynced);
     free(file);
 }
 
@@ -177,8 +186,21 @@ void file_unpin(struct file *file)
     file_free_if_done(file);
 }
 
+/* Somebody else has changed the bytes since: how much of them is on disk we do not know. */
+static void note_version(struct file *file, uint64_t version)
+{
+    if (version > file->data_version) {
+        if (!file->reporting || version > file->data_version + 1) {
+            unsynced_forget(file->unsynced);
+            file->settled = false;
+        }
+        file->data_version = version;
+    }
+}
+
 void file_refresh(struct file *file, const Morsel__Attr *attr)
 {
+    note_version(file, attr->data_version);
     if (!file->unreported && !file->reporting) {
         file->size = attr->size;
     } else if (attr->size > file->size) {
@@ -236,6 +258,9 @@ void file_overlay(const struct file *file, Morsel__Attr *attr)
 
 int file_align(struct file *file, const Morsel__Layout *layout)
 {
+    if (layout == NULL || layout->n_servers != file->stripe.width) {
+        return MORSEL_CORRUPT;
+    }
     return layout_take(file, layout);
 }
 

@@ -14,6 +14,7 @@
 
 #include "client/client.h"
 #include "client/read_ahead.h"
+#include "client/unsynced.h"
 
 enum {
     FILE_CHUNK_AGE_MS = 100,   /* Small writes wait this long for neighbours. */
@@ -70,6 +71,14 @@ struct handle
     bool direct; /* What is read and written through it does not pass through the kernel's pages. */
 };
 
+/* One SYNC of a column, under way. */
+struct file_sync
+{
+    struct rpc_call call;
+    struct file_flush *flush;
+    uint64_t mark; /* unsynced.h */
+};
+
 struct file
 {
     struct client *client;
@@ -94,16 +103,19 @@ struct file
                              given back. */
     bool held_back;       /* Of what is ahead (file_is_ahead()), some was answered under W. */
     bool unreported;      /* Size and time wait for a WROTE. */
-    bool reporting;
+    bool reporting;       /* One report at a time is under way; */
+    struct list report_waits; /* struct file_flush: for its end. */
+    unsigned losses;          /* How often file_lose() has run. */
     uint64_t unreported_since_ms;
 
     struct list chunks;
     uint64_t dirty_bytes;
     unsigned filling, sending;
-    struct list dirty_node; /* In client->dirty_files. */
-    struct list writers;    /* struct file_write_wait: the buffer is full. */
-    struct list drains;     /* struct file_drain: wait until nothing is dirty. */
-    uint64_t unsynced[(STRIPE_WIDTH_MAX + 63) / 64]; /* Columns written since the last sync. */
+    struct list dirty_node;    /* In client->dirty_files. */
+    struct list writers;       /* struct file_write_wait: the buffer is full. */
+    struct list drains;        /* struct file_drain: wait until nothing is dirty. */
+    struct unsynced *unsynced; /* Columns that may not be on disk. */
+    uint64_t data_version;     /* Of the bytes that it speaks of. */
 
     struct list slots; /* struct fetch, oldest first. */
     unsigned slots_count;
@@ -201,10 +213,11 @@ struct file_flush
     int status;
     unsigned waiting;
     struct file_drain drain;
+    struct list report_wait; /* In file->report_waits. */
     struct meta_call report;
     uint64_t reported_end, settled_size;
-    struct rpc_call *syncs;
-    uint32_t syncs_count;
+    unsigned losses;         /* Of the file when the report was sent. */
+    struct file_sync *syncs; /* One for each column. */
     void (*done)(struct file_flush *flush, int status);
     void *data;
 };
@@ -295,6 +308,7 @@ struct file_copy
     {
         struct rpc_call call;
         struct file_copy *copy;
+        uint32_t column; /* Of `to`. */
         bool active;
     } pieces[FILE_COPY_PIECES_MAX];
 };

@@ -46,11 +46,40 @@ static void report_again(struct file_flush *flush)
 {
     struct file *file = flush->file;
 
+    if (flush->losses != file->losses) {
+        return; /* The file is not as we left it: others may have cut it since. */
+    }
     file->unreported = true;
     if (file->written_end < flush->reported_end) {
         file->written_end = flush->reported_end;
     }
     file->unreported_since_ms = uv_now(file->client->loop);
+}
+
+static void tell_manager(struct file_flush *flush);
+
+/* Those who waited for the end of a report: it said all that they wanted said, unless there is more
+ * news, or they want it durable. */
+static void report_waits_end(struct file_flush *reported, int status)
+{
+    struct file *file = reported->file;
+    struct list ended;
+
+    list_init(&ended);
+    while (!list_empty(&file->report_waits)) {
+        list_push_back(&ended, list_pop_front(&file->report_waits));
+    }
+    while (!list_empty(&ended)) {
+        struct file_flush *flush =
+            LIST_ENTRY(list_pop_front(&ended), struct file_flush, report_wait);
+
+        if (status != 0 && status != MORSEL_CANCELED) {
+            flush_fail(flush, status);
+        } else if (file->unreported || (flush->durable && !reported->durable)) {
+            tell_manager(flush);
+        }
+        flush_part_done(flush);
+    }
 }
 
 static void on_reported(struct meta_call *call, int status, void *message)
@@ -80,6 +109,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
         }
         flush_fail(flush, status);
     }
+    report_waits_end(flush, status);
     flush_part_done(flush);
 }
 
@@ -99,6 +129,7 @@ static void start_report(struct file_flush *flush)
     flush->report.data = flush;
     flush->report.bounded = true;
     flush->settled_size = file->size;
+    flush->losses = file->losses;
     flush->waiting++;
     rv = meta_change_start(&flush->report, file->client, MSG_WROTE, &request.base, &request.op,
                            &morsel__node__descriptor, on_reported);
@@ -145,16 +176,17 @@ static void start_meta_sync(struct file_flush *flush)
 
 static void on_synced(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
-    struct file_flush *flush = call->data;
+    struct file_sync *sync = call->data;
+    struct file_flush *flush = sync->flush;
     struct file *file = flush->file;
+    uint32_t column = (uint32_t)(sync - flush->syncs);
 
-    if (status != 0) {
-        uint32_t column = (uint32_t)(uintptr_t)(call - flush->syncs);
-
+    if (status == 0) {
+        (void)unsynced_synced(file->unsynced, column, sync->mark, 0);
+    } else {
         log_error(file->client->options.log, "inode %lu: server %u (%s) did not sync: %s",
                   (unsigned long)file->inode, file->servers[column], rpc_peer_address(call->peer),
                   reply->text[0] != '\0' ? reply->text : status_words(status));
-        file->unsynced[column / 64] |= 1ULL << column % 64;
         flush_fail(flush, status);
     }
     flush_part_done(flush);
@@ -171,18 +203,18 @@ static void start_sync(struct file_flush *flush, uint32_t column)
     object.inode = file->inode;
     object.column = column;
     request.object = &object;
-    flush->syncs[column].data = flush;
+    flush->syncs[column].flush = flush;
+    flush->syncs[column].mark = unsynced_mark(file->unsynced, column);
+    flush->syncs[column].call.data = &flush->syncs[column];
     flush->waiting++;
     if (peer != NULL) {
-        rv = rpc_call_start(&flush->syncs[column], peer, MSG_SYNC, &request.base, NULL, 0,
+        rv = rpc_call_start(&flush->syncs[column].call, peer, MSG_SYNC, &request.base, NULL, 0,
                             file->client->options.io_timeout_ms, on_synced);
     }
     if (rv != 0) {
         flush_fail(flush, rv);
         flush->waiting--;
-        return;
     }
-    file->unsynced[column / 64] &= ~(1ULL << column % 64);
 }
 
 /* What the manager is to hear, once the bytes are with the servers. */
@@ -195,6 +227,9 @@ static void tell_manager(struct file_flush *flush)
     }
     if (file->unreported && flush->behind) {
         file_report(file);
+    } else if (file->reporting && !flush->behind) {
+        flush->waiting++;
+        list_push_back(&file->report_waits, &flush->report_wait);
     } else if (file->unreported) {
         start_report(flush);
     } else if (flush->durable) {
@@ -211,8 +246,11 @@ static void on_drained(struct file_drain *drain)
         flush_fail(flush, file_take_error(flush->handle));
     }
     tell_manager(flush);
+    if (file_is_shared(file)) {
+        unsynced_forget(file->unsynced);
+    }
     for (uint32_t i = 0; flush->durable && i < file->stripe.width; i++) {
-        if ((file->unsynced[i / 64] & 1ULL << i % 64) != 0) {
+        if (unsynced_is(file->unsynced, i)) {
             start_sync(flush, i);
         }
     }
@@ -238,10 +276,12 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
         }
     }
     flush->drain.done = on_drained;
+    list_init(&flush->report_wait);
     file_pin(file);
-    if (durable && !flush->told && file->unreported && !list_empty(&file->chunks)) {
+    if (durable && !flush->told && file->unreported && !file->reporting &&
+        !list_empty(&file->chunks) && !file_is_shared(file)) {
         /* At the same time as the bytes: a crash in between shows zeros where a write that nobody
-         * was told of was going to be. */
+         * was told of was going to be. Nobody else may look before they are there. */
         flush->told = true;
         start_report(flush);
     }

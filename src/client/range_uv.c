@@ -35,6 +35,9 @@ static void on_range(struct rpc_call *call, int status, struct rpc_reply *reply)
                   (unsigned long)op->file->inode, rpc_peer_address(call->peer),
                   reply->text[0] != '\0' ? reply->text : status_words(status));
     }
+    if (status == 0) {
+        (void)unsynced_acked(op->file->unsynced, (uint32_t)(call - op->calls), 0, false);
+    }
     range_part_done(op, status);
 }
 
@@ -104,7 +107,6 @@ int range_start(struct range_op *op, struct file *file, enum range_kind kind, ui
             continue;
         }
         op->waiting++;
-        file->unsynced[i / 64] |= 1ULL << i % 64;
         rv = range_send(op, i, kind, from, to);
         if (rv != 0) {
             range_part_done(op, rv);

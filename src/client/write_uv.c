@@ -107,6 +107,10 @@ void file_lose(struct file *file)
     }
     file->unreported = false;
     file->held_back = false;
+    /* How long the file is others say now; objects may hold bytes up to where we wrote. */
+    file->reach = file->written_end > file->reach ? file->written_end : file->reach;
+    file->written_end = 0;
+    file->losses++;
     wake_writers(file);
     wake_drains(file);
     file_unpin(file);
@@ -133,6 +137,8 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
                   rpc_peer_address(call->peer),
                   reply->text[0] != '\0' ? reply->text : status_words(status));
         file_fail(file, status);
+    } else {
+        (void)unsynced_acked(file->unsynced, chunk->run.column, 0, chunk->sync);
     }
     dirty_sub(file, chunk->length);
     file->sending--;
@@ -206,9 +212,6 @@ static void chunk_send(struct chunk *chunk)
         return;
     }
     file->sending++;
-    if (!chunk->sync) {
-        file->unsynced[chunk->run.column / 64] |= 1ULL << chunk->run.column % 64;
-    }
 }
 
 /* Without a term the servers would refuse it: the manager may have given the file to others. */

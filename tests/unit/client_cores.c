@@ -3,6 +3,7 @@
 #include "client/fuse/options.h"
 #include "client/op_numbers.h"
 #include "client/read_ahead.h"
+#include "client/unsynced.h"
 #include "common/prng.h"
 #include "common/status.h"
 
@@ -68,6 +69,55 @@ static void numbers_agree_with_a_model(void **state)
         }
         assert_int_equal(n.answered, answered);
     }
+}
+
+/* ---- What is unsynced ---- */
+
+static void a_column_is_synced_when_the_answer_covers_it(void **state)
+{
+    struct unsynced *u = unsynced_new(2, true);
+    uint64_t mark;
+
+    (void)state;
+    assert_false(unsynced_is(u, 0));
+    assert_false(unsynced_acked(u, 0, 7, true)); /* On disk with its answer. */
+    assert_false(unsynced_is(u, 0));
+    assert_false(unsynced_acked(u, 0, 7, false));
+    mark = unsynced_mark(u, 0);
+    assert_true(unsynced_is(u, 0)); /* Sent is not answered. */
+    assert_false(unsynced_acked(u, 0, 7, false));
+    assert_false(unsynced_synced(u, 0, mark, 7));
+    assert_true(unsynced_is(u, 0)); /* What was acknowledged meanwhile is not covered. */
+    assert_false(unsynced_synced(u, 0, unsynced_mark(u, 0), 7));
+    assert_false(unsynced_is(u, 0));
+    assert_false(unsynced_is(u, 1));
+    mark = unsynced_mark(u, 1);
+    unsynced_forget(u);
+    assert_false(unsynced_synced(u, 1, mark, 7));
+    assert_true(unsynced_is(u, 0) && unsynced_is(u, 1)); /* Others may have written since. */
+    unsynced_free(u);
+}
+
+static void a_loss_is_told_once(void **state)
+{
+    struct unsynced *u = unsynced_new(3, false);
+
+    (void)state;
+    assert_true(unsynced_is(u, 2)); /* Nothing is known of it. */
+    assert_false(unsynced_acked(u, 0, 7, false));
+    assert_true(unsynced_synced(u, 0, unsynced_mark(u, 0), 8));
+    assert_false(unsynced_is(u, 0));
+    assert_false(unsynced_acked(u, 0, 8, false));
+    assert_false(unsynced_synced(u, 0, unsynced_mark(u, 0), 8));
+    assert_false(unsynced_acked(u, 1, 7, false)); /* A write learns of it too. */
+    assert_true(unsynced_acked(u, 1, 8, false));
+    assert_false(unsynced_synced(u, 1, unsynced_mark(u, 1), 8));
+    assert_false(unsynced_acked(u, 2, 7, false)); /* And one that is durable itself. */
+    assert_true(unsynced_acked(u, 2, 8, true));
+    assert_false(unsynced_synced(u, 2, unsynced_mark(u, 2), 8));
+    assert_false(unsynced_acked(u, 2, 0, false)); /* A server that tells nothing loses nothing. */
+    assert_false(unsynced_synced(u, 2, unsynced_mark(u, 2), 9));
+    unsynced_free(u);
 }
 
 /* ---- Read-ahead ---- */
@@ -334,6 +384,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_end_where_too_many_are_out),
         cmocka_unit_test(numbers_agree_with_a_model),
+        cmocka_unit_test(a_column_is_synced_when_the_answer_covers_it),
+        cmocka_unit_test(a_loss_is_told_once),
         cmocka_unit_test(a_sequential_reader_gets_a_growing_window),
         cmocka_unit_test(readers_by_turns_are_sequential_each),
         cmocka_unit_test(a_random_reader_gets_none),

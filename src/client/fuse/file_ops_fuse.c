@@ -337,7 +337,7 @@ static void flush_cancel(struct mount_op *base)
         rpc_call_cancel(&LIST_ENTRY(node, struct chunk, node)->call);
     }
     for (uint32_t i = 0; op->flush.syncs != NULL && i < file->stripe.width; i++) {
-        rpc_call_cancel(&op->flush.syncs[i]);
+        rpc_call_cancel(&op->flush.syncs[i].call);
     }
     meta_call_cancel(&op->flush.report);
 }

@@ -1,0 +1,99 @@
+#include "client/unsynced.h"
+
+#include "common/check.h"
+
+#include <stdlib.h>
+
+struct unsynced
+{
+    uint32_t width;
+    struct column
+    {
+        bool is;
+        uint64_t verifier; /* Of what we wrote and is not synced; 0: nothing, or not told. */
+        uint64_t changes;  /* Grows whenever there is more to sync. */
+    } columns[];
+};
+
+struct unsynced *unsynced_new(uint32_t width, bool fresh)
+{
+    struct unsynced *u = calloc(1, sizeof(*u) + width * sizeof(u->columns[0]));
+
+    CHECK(width > 0 && width <= STRIPE_WIDTH_MAX);
+    if (u != NULL) {
+        u->width = width;
+        for (uint32_t i = 0; i < width; i++) {
+            u->columns[i].is = !fresh;
+        }
+    }
+    return u;
+}
+
+void unsynced_free(struct unsynced *u)
+{
+    free(u);
+}
+
+static struct column *column_of(struct unsynced *u, uint32_t column)
+{
+    CHECK(column < u->width);
+    return &u->columns[column];
+}
+
+void unsynced_forget(struct unsynced *u)
+{
+    for (uint32_t i = 0; i < u->width; i++) {
+        u->columns[i].is = true;
+        u->columns[i].changes++;
+    }
+}
+
+/* Was the verifier another one when bytes that are not synced were acknowledged? */
+static bool is_lost(const struct column *c, uint64_t verifier)
+{
+    return c->verifier != 0 && verifier != 0 && c->verifier != verifier;
+}
+
+bool unsynced_acked(struct unsynced *u, uint32_t column, uint64_t verifier, bool durable)
+{
+    struct column *c = column_of(u, column);
+    bool lost = is_lost(c, verifier);
+
+    if (lost) {
+        c->verifier = 0; /* Told once: what is left was acknowledged by the server as it is now. */
+    }
+    if (!durable) {
+        c->is = true;
+        c->changes++;
+        if (verifier != 0) {
+            c->verifier = verifier;
+        }
+    }
+    return lost;
+}
+
+bool unsynced_is(const struct unsynced *u, uint32_t column)
+{
+    CHECK(column < u->width);
+    return u->columns[column].is;
+}
+
+uint64_t unsynced_mark(const struct unsynced *u, uint32_t column)
+{
+    CHECK(column < u->width);
+    return u->columns[column].changes;
+}
+
+bool unsynced_synced(struct unsynced *u, uint32_t column, uint64_t mark, uint64_t verifier)
+{
+    struct column *c = column_of(u, column);
+    bool lost = is_lost(c, verifier);
+
+    if (mark == c->changes) {
+        c->is = false;
+        c->verifier = 0;
+    } else if (lost) {
+        c->verifier = 0; /* Told once, as above. */
+    }
+    return lost;
+}
