@@ -2,19 +2,21 @@
 
 #include "common/check.h"
 #include "common/status.h"
+#include "meta/fsck_count.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum fsck_phase { FSCK_ENTRIES, FSCK_INODES, FSCK_ORPHANS, FSCK_TOTALS, FSCK_DONE };
-
-struct fsck_count
-{
-    uint32_t names;   /* Entries that point to the inode. */
-    uint32_t entries; /* Entries in it. */
-    uint32_t subdirectories;
+enum fsck_phase {
+    FSCK_ENTRIES,
+    FSCK_INODES,
+    FSCK_NAMES,
+    FSCK_COUNTS,
+    FSCK_ORPHANS,
+    FSCK_TOTALS,
+    FSCK_DONE
 };
 
 struct fsck
@@ -23,11 +25,10 @@ struct fsck
     uint64_t first_sequence; /* Of the log, when the check began: also its name. */
     uint64_t steps;
     enum fsck_phase phase;
-    inode_id base;        /* First inode of the range. */
     struct record_key at; /* The last record that was looked at, or where to begin. */
     bool skip;            /* `at` was looked at. */
     uint64_t inodes;      /* Inode records met. */
-    struct fsck_count counts[FSCK_RANGE];
+    struct fsck_count *count;
 };
 
 /* One step's walk over records. */
@@ -36,6 +37,7 @@ struct fsck_walk
     struct fsck *f;
     struct fsck_result *result;
     struct errmsg *err;
+    uint32_t records_max;
     int status;
     bool more; /* Ended before the end of the range of keys. */
 };
@@ -44,18 +46,21 @@ struct fsck *fsck_new(struct ns *ns)
 {
     struct fsck *f = calloc(1, sizeof(*f));
 
-    if (f == NULL) {
+    if (f == NULL || (f->count = fsck_count_new()) == NULL) {
+        free(f);
         return NULL;
     }
     f->ns = ns;
     f->first_sequence = ns_counters(ns)->sequence;
-    f->base = INODE_ROOT;
     f->at = key_dentry(0, (struct slice){ NULL, 0 });
     return f;
 }
 
 void fsck_free(struct fsck *f)
 {
+    if (f != NULL) {
+        fsck_count_free(f->count);
+    }
     free(f);
 }
 
@@ -71,33 +76,44 @@ bool fsck_cursor_matches(const struct fsck *f, struct slice cursor)
            get_le64(cursor.data + 8) == f->steps;
 }
 
-static struct fsck_count *count_of(struct fsck *f, inode_id inode)
+/* Was the record of this key looked at in the walk of `phase`? */
+static bool is_met(const struct fsck *f, enum fsck_phase phase, const struct record_key *key)
 {
-    return inode >= f->base && inode - f->base < FSCK_RANGE ? &f->counts[inode - f->base] : NULL;
+    int order;
+
+    if (f->phase != phase) {
+        return f->phase > phase;
+    }
+    order = slice_compare(record_key_slice(key), record_key_slice(&f->at));
+    return order < 0 || (order == 0 && f->skip);
 }
 
-static void count_entry(struct fsck *f, inode_id parent, const struct dentry *dentry, int change)
+static bool is_inode_met(const struct fsck *f, inode_id inode)
 {
-    struct fsck_count *of_inode = count_of(f, dentry->inode), *of_parent = count_of(f, parent);
+    struct record_key key = key_inode(inode);
 
-    if (of_inode != NULL) {
-        of_inode->names += (uint32_t)change;
-    }
-    if (of_parent != NULL) {
-        of_parent->entries += (uint32_t)change;
-        of_parent->subdirectories += mode_is_directory(dentry->type) ? (uint32_t)change : 0;
-    }
+    return is_met(f, FSCK_INODES, &key);
 }
 
 void fsck_name_changed(struct fsck *f, inode_id parent, struct slice name,
                        const struct dentry *dentry, int change)
 {
     struct record_key key = key_dentry(parent, name);
-    int order = slice_compare(record_key_slice(&key), record_key_slice(&f->at));
-    bool met = f->phase > FSCK_ENTRIES || order < 0 || (order == 0 && f->skip);
 
-    if (met) {
-        count_entry(f, parent, dentry, change);
+    if (f->phase > FSCK_INODES) {
+        if (is_met(f, FSCK_NAMES, &key)) {
+            (void)fsck_tally_entry(f->count, parent, dentry, change);
+        }
+        return;
+    }
+    if (is_met(f, FSCK_ENTRIES, &key)) {
+        fsck_sum_entry(f->count, parent, dentry, change);
+    }
+    if (is_inode_met(f, dentry->inode)) {
+        fsck_sum_expect_name(f->count, dentry, change);
+    }
+    if (is_inode_met(f, parent)) {
+        fsck_sum_expect_entry(f->count, parent, dentry, change);
     }
 }
 
@@ -203,7 +219,7 @@ static bool advance(struct fsck_walk *w, struct slice key)
     w->f->at.count = key.count;
     w->f->skip = true;
     w->result->checked++;
-    w->more = w->result->checked >= FSCK_STEP_RECORDS || w->result->count + 2 > FSCK_FINDINGS_MAX ||
+    w->more = w->result->checked >= w->records_max || w->result->count + 2 > FSCK_FINDINGS_MAX ||
               w->status != 0;
     return !w->more;
 }
@@ -213,36 +229,110 @@ static bool already_met(const struct fsck_walk *w, struct slice key)
     return w->f->skip && slice_compare(key, record_key_slice(&w->f->at)) == 0;
 }
 
+/* The entry that the walk has come to; false when it is not one. A damaged one points nowhere. */
+static bool entry_parse(struct slice key, struct slice value, inode_id *parent, struct slice *name,
+                        struct dentry *dentry)
+{
+    if (!key_name_parse(key, RECORD_DENTRY, parent, name)) {
+        return false;
+    }
+    if (dentry_decode(value, dentry) != 0) {
+        *dentry = (struct dentry){ INODE_NONE, 0 };
+    }
+    return true;
+}
+
 static bool visit_entry(void *data, struct slice key, struct slice value)
 {
     struct fsck_walk *w = data;
-    struct dentry dentry = { INODE_NONE, 0 };
+    struct dentry dentry;
     inode_id parent;
     struct slice name;
 
     if (already_met(w, key)) {
         return true;
     }
-    if (!key_name_parse(key, RECORD_DENTRY, &parent, &name)) {
+    if (!entry_parse(key, value, &parent, &name, &dentry)) {
         return false;
     }
-    if (dentry_decode(value, &dentry) != 0) {
-        dentry = (struct dentry){ INODE_NONE, 0 };
-    }
-    if (w->f->base == INODE_ROOT && dentry.inode == INODE_NONE) {
+    if (dentry.inode == INODE_NONE) {
         struct fsck_finding *finding = find_new(w, REPAIR_DENTRY, INODE_NONE);
 
         set_name(finding, parent, name);
         errmsg_set(&finding->text, "the entry \"%.*s\" of directory inode %" PRIu64 " is damaged",
                    name_length(name), (const char *)name.data, parent);
-    } else if (w->f->base == INODE_ROOT) {
+    } else {
         check_entry(w, parent, name, &dentry);
     }
-    count_entry(w->f, parent, &dentry, 1);
+    fsck_sum_entry(w->f->count, parent, &dentry, 1);
     return advance(w, key);
 }
 
+/* The exact count, for inodes whose sums do not agree. */
+static bool visit_name(void *data, struct slice key, struct slice value)
+{
+    struct fsck_walk *w = data;
+    struct fsck_finding *finding;
+    struct dentry dentry;
+    inode_id parent;
+    struct slice name;
+
+    if (already_met(w, key)) {
+        return true;
+    }
+    if (!entry_parse(key, value, &parent, &name, &dentry)) {
+        return false;
+    }
+    if (fsck_tally_entry(w->f->count, parent, &dentry, 1) > 1 && mode_is_directory(dentry.type)) {
+        finding = find_new(w, REPAIR_DENTRY, dentry.inode);
+        set_name(finding, parent, name);
+        errmsg_set(&finding->text,
+                   "directory inode %" PRIu64 " has a second name \"%.*s\" in inode %" PRIu64,
+                   dentry.inode, name_length(name), (const char *)name.data, parent);
+    }
+    return advance(w, key) && !fsck_count_full(w->f->count);
+}
+
 /* ---- Inodes ------------------------------------------------------------------------------- */
+
+/* An inode that expects no name agrees with the sums; it must be an orphan all the same. */
+static void check_nameless(struct fsck_walk *w, const struct inode *inode)
+{
+    bool orphan = false;
+
+    w->status = ns_is_orphan(w->f->ns, inode->id, &orphan, w->err);
+    if (w->status == 0 && !orphan) {
+        fsck_suspect(w->f->count, inode->id);
+    }
+}
+
+static bool visit_inode(void *data, struct slice key, struct slice value)
+{
+    struct fsck_walk *w = data;
+    struct inode inode;
+    inode_id id;
+
+    if (already_met(w, key)) {
+        return true;
+    }
+    if (!key_inode_parse(key, RECORD_INODE, &id)) {
+        return false;
+    }
+    w->f->inodes++;
+    if (inode_decode(id, value, &inode) != 0) {
+        struct fsck_finding *finding = find_new(w, REPAIR_COUNTS, id);
+
+        finding->mendable = false;
+        errmsg_set(&finding->text, "the record of inode %" PRIu64 " is damaged; restore a backup",
+                   id);
+    } else {
+        fsck_sum_inode(w->f->count, &inode);
+        if (inode.nlink == 0) {
+            check_nameless(w, &inode);
+        }
+    }
+    return advance(w, key);
+}
 
 static void find_lost(struct fsck_walk *w, const struct inode *inode)
 {
@@ -257,11 +347,11 @@ static void find_lost(struct fsck_walk *w, const struct inode *inode)
 }
 
 static void check_counts(struct fsck_walk *w, const struct inode *inode,
-                         const struct fsck_count *count)
+                         const struct fsck_tally *tally)
 {
     bool directory = mode_is_directory(inode->mode);
-    uint32_t nlink = directory ? 2 + count->subdirectories : count->names;
-    uint64_t entries = directory ? count->entries : 0;
+    uint32_t nlink = directory ? 2 + tally->subdirectories : tally->names;
+    uint64_t entries = directory ? tally->entries : 0;
     struct fsck_finding *finding;
 
     if (inode->nlink == nlink && inode->entries == entries) {
@@ -281,43 +371,31 @@ static void check_counts(struct fsck_walk *w, const struct inode *inode,
     }
 }
 
-static void check_inode(struct fsck_walk *w, const struct inode *inode)
-{
-    const struct fsck_count *count = count_of(w->f, inode->id);
-    bool orphan = false;
-
-    CHECK(count != NULL);
-    if (inode->id == INODE_ROOT || count->names > 0) {
-        check_counts(w, inode, count);
-        return;
-    }
-    w->status = ns_is_orphan(w->f->ns, inode->id, &orphan, w->err);
-    if (w->status == 0 && !orphan) {
-        find_lost(w, inode);
-    }
-}
-
-static bool visit_inode(void *data, struct slice key, struct slice value)
+static bool visit_counted(void *data, struct slice key, struct slice value)
 {
     struct fsck_walk *w = data;
+    struct fsck_tally tally;
     struct inode inode;
+    bool orphan = false;
     inode_id id;
 
     if (already_met(w, key)) {
         return true;
     }
-    if (!key_inode_parse(key, RECORD_INODE, &id) || id - w->f->base >= FSCK_RANGE) {
+    if (!key_inode_parse(key, RECORD_INODE, &id)) {
         return false;
     }
-    w->f->inodes++;
-    if (inode_decode(id, value, &inode) != 0) {
-        struct fsck_finding *finding = find_new(w, REPAIR_COUNTS, id);
-
-        finding->mendable = false;
-        errmsg_set(&finding->text, "the record of inode %" PRIu64 " is damaged; restore a backup",
-                   id);
-    } else {
-        check_inode(w, &inode);
+    if (!fsck_count_has(w->f->count, id) || inode_decode(id, value, &inode) != 0) {
+        return advance(w, key);
+    }
+    tally = fsck_tally_of(w->f->count, id);
+    if (id == INODE_ROOT || tally.names > 0) {
+        check_counts(w, &inode, &tally);
+        return advance(w, key);
+    }
+    w->status = ns_is_orphan(w->f->ns, id, &orphan, w->err);
+    if (w->status == 0 && !orphan) {
+        find_lost(w, &inode);
     }
     return advance(w, key);
 }
@@ -371,21 +449,32 @@ static void begin(struct fsck *f, enum fsck_phase phase, struct record_key at)
     f->skip = false;
 }
 
+/* Count where the sums have shown that something is wrong, if they have. */
+static void begin_pass(struct fsck *f)
+{
+    if (fsck_count_begin_pass(f->count)) {
+        begin(f, FSCK_NAMES, key_dentry(0, (struct slice){ NULL, 0 }));
+    } else {
+        begin(f, FSCK_ORPHANS, key_orphan(0));
+    }
+}
+
 /* The walk of this phase is at its end. */
 static void next_phase(struct fsck *f)
 {
     switch (f->phase) {
     case FSCK_ENTRIES:
-        begin(f, FSCK_INODES, key_inode(f->base));
+        begin(f, FSCK_INODES, key_inode(0));
         break;
     case FSCK_INODES:
-        f->base += FSCK_RANGE;
-        if (f->base < ns_counters(f->ns)->inode_next) {
-            memset(f->counts, 0, sizeof(f->counts));
-            begin(f, FSCK_ENTRIES, key_dentry(0, (struct slice){ NULL, 0 }));
-        } else {
-            begin(f, FSCK_ORPHANS, key_orphan(0));
-        }
+        begin_pass(f);
+        break;
+    case FSCK_NAMES:
+        begin(f, FSCK_COUNTS, key_inode(0));
+        break;
+    case FSCK_COUNTS:
+        fsck_count_end_pass(f->count);
+        begin_pass(f);
         break;
     case FSCK_ORPHANS:
         begin(f, FSCK_TOTALS, key_orphan(0));
@@ -399,9 +488,11 @@ static void next_phase(struct fsck *f)
 
 static int walk(struct fsck_walk *w)
 {
-    static const kv_visit visitors[] = {
-        [FSCK_ENTRIES] = visit_entry, [FSCK_INODES] = visit_inode, [FSCK_ORPHANS] = visit_orphan
-    };
+    static const kv_visit visitors[] = { [FSCK_ENTRIES] = visit_entry,
+                                         [FSCK_INODES] = visit_inode,
+                                         [FSCK_NAMES] = visit_name,
+                                         [FSCK_COUNTS] = visit_counted,
+                                         [FSCK_ORPHANS] = visit_orphan };
     struct kv *kv = ns_kv(w->f->ns);
     struct record_key from = w->f->at;
     int rv = kv->scan(kv, record_key_slice(&from), visitors[w->f->phase], w, w->err);
@@ -434,10 +525,10 @@ static int mend(struct fsck *f, struct fsck_result *result, int64_t now_ns, stru
     return 0;
 }
 
-int fsck_step(struct fsck *f, bool repair, int64_t now_ns, struct fsck_result *result,
-              struct errmsg *err)
+int fsck_step(struct fsck *f, uint32_t records_max, bool repair, int64_t now_ns,
+              struct fsck_result *result, struct errmsg *err)
 {
-    struct fsck_walk w = { .f = f, .result = result, .err = err };
+    struct fsck_walk w = { .f = f, .result = result, .err = err, .records_max = records_max };
     int rv = 0;
 
     result->done = false;
@@ -451,7 +542,9 @@ int fsck_step(struct fsck *f, bool repair, int64_t now_ns, struct fsck_result *r
     if (rv == 0 && repair) {
         rv = mend(f, result, now_ns, err);
     }
-    if (rv == 0 && !w.more) {
+    if (rv == 0 && fsck_count_full(f->count)) {
+        begin_pass(f);
+    } else if (rv == 0 && !w.more) {
         next_phase(f);
     }
     f->steps++;

@@ -3,12 +3,15 @@
  *
  * Pure: reads the store through the namespace; repairs are operations like any other.
  *
- *   ENTRIES of a range -> INODES of the range -> (next range) ... -> ORPHANS -> TOTALS -> done
+ *   ENTRIES -> INODES -> ORPHANS -> TOTALS -> done
+ *                 |          ^
+ *                 v          |
+ *             (suspects)  NAMES -> COUNTS -> (more suspects: NAMES)
  *
- * Names are counted for FSCK_RANGE inodes at once, in memory of fixed size, by a walk over all
- * entries; then these inodes are compared with their counts. A name that comes or goes meanwhile is
- * counted through fsck_name_changed(): behind the walk it changes the count, before it the walk
- * will meet it. So the counts are exact at any moment.
+ * ENTRIES looks at every entry, INODES at every inode, and both feed the sums of fsck_count.h. Only
+ * where these do not agree NAMES counts exactly, and COUNTS compares. A name that comes or goes
+ * meanwhile is counted through fsck_name_changed(): behind the walk it changes the count, before it
+ * the walk will meet it. So the counts are exact at any moment.
  *
  * The caller keeps a cursor; one that belongs to another check is MORSEL_STALE.
  */
@@ -18,7 +21,6 @@
 #include "meta/namespace.h"
 
 enum {
-    FSCK_RANGE = 1 << 19, /* Inodes counted at once, 12 bytes each */
     FSCK_STEP_RECORDS = 2000,
     FSCK_FINDINGS_MAX = 64, /* Of one step; it ends early when it has that many. */
     FSCK_CURSOR_BYTES = 16
@@ -51,9 +53,10 @@ void fsck_free(struct fsck *f); /* NULL is allowed. */
 void fsck_cursor(const struct fsck *f, uint8_t cursor[FSCK_CURSOR_BYTES]);
 bool fsck_cursor_matches(const struct fsck *f, struct slice cursor);
 
-/* Look at some more records and, with `repair`, mend what is wrong, stamped with `now_ns`. */
-int fsck_step(struct fsck *f, bool repair, int64_t now_ns, struct fsck_result *result,
-              struct errmsg *err);
+/* Look at `records_max` more records at most and, with `repair`, mend what is wrong, stamped with
+ * `now_ns`. */
+int fsck_step(struct fsck *f, uint32_t records_max, bool repair, int64_t now_ns,
+              struct fsck_result *result, struct errmsg *err);
 
 /* A name has come (+1) or gone (-1). To be called from the namespace's hook. */
 void fsck_name_changed(struct fsck *f, inode_id parent, struct slice name,

@@ -86,7 +86,7 @@ void handle_fsck(struct meta *meta, struct rpc_request *request)
         rv = MORSEL_NOMEM;
     } else if ((rv = may_repair(meta, request, m->repair, &err)) == 0 &&
                (rv = fsck_of(meta, bytes_slice(m->cursor), &err)) == 0) {
-        rv = fsck_step(meta->fsck, m->repair, meta_clock_ns(), result, &err);
+        rv = fsck_step(meta->fsck, FSCK_STEP_RECORDS, m->repair, meta_clock_ns(), result, &err);
     }
     if (rv != 0) {
         reply_error(meta, request, rv, &err);

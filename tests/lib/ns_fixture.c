@@ -13,9 +13,19 @@ static bool is_open(void *data, inode_id inode)
     return inode < NS_FIXTURE_INODES && f->open[inode];
 }
 
+static void on_name_changed(void *data, inode_id parent, struct slice name,
+                            const struct dentry *dentry, int change)
+{
+    const struct ns_fixture *f = data;
+
+    if (f->fsck != NULL) {
+        fsck_name_changed(f->fsck, parent, name, dentry, change);
+    }
+}
+
 int ns_fixture_reopen(struct ns_fixture *f)
 {
-    struct ns_hooks hooks = { .is_open = is_open, .data = f };
+    struct ns_hooks hooks = { .is_open = is_open, .name_changed = on_name_changed, .data = f };
 
     ns_close(f->ns);
     f->err.text[0] = 0;

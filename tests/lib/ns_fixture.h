@@ -2,6 +2,7 @@
 #ifndef MORSEL_TESTS_LIB_NS_FIXTURE_H
 #define MORSEL_TESTS_LIB_NS_FIXTURE_H
 
+#include "meta/fsck.h"
 #include "meta/namespace.h"
 #include "tests/lib/kv_forgetful.h"
 
@@ -14,6 +15,7 @@ struct ns_fixture
     struct ns *ns;
     int64_t time_ns;              /* Of the next operation; grows. */
     bool open[NS_FIXTURE_INODES]; /* What is_open() answers. */
+    struct fsck *fsck;            /* Hears of names that come and go; NULL: none. */
     struct errmsg err;
 };
 

@@ -388,7 +388,8 @@ static uint32_t run_fsck(struct ns_fixture *f, bool repair)
     assert_non_null(fsck);
     assert_non_null(result);
     do {
-        assert_int_equal(fsck_step(fsck, repair, ++f->time_ns, result, &f->err), 0);
+        assert_int_equal(fsck_step(fsck, FSCK_STEP_RECORDS, repair, ++f->time_ns, result, &f->err),
+                         0);
         findings += result->count;
     } while (!result->done);
     fsck_free(fsck);
