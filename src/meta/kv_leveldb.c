@@ -3,8 +3,8 @@
 #include "common/check.h"
 #include "common/status.h"
 #include "meta/inventory_file.h"
+#include "meta/log_watch_file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <leveldb/c.h>
@@ -17,10 +17,10 @@
 enum {
     WRITE_BUFFER_BYTES = 16 << 20,
     BLOCK_CACHE_BYTES = 64 << 20,
-    OPEN_FILES_MAX = 500,
-    BLOOM_BITS_PER_KEY = 10,
-    LOGS_MAX =
-        64 /* There are two while a memory table is being written out, more only after a crash. */
+    TABLE_BYTES = 16 << 20,
+    OPEN_FILES_MAX = 2000, /* 32 GiB, some 150 million files, before look-ups open tables anew. Each
+                              open one keeps its index and filter in memory, about 1/50 of it. */
+    BLOOM_BITS_PER_KEY = 10
 };
 
 struct kv_leveldb
@@ -36,6 +36,7 @@ struct kv_leveldb
     leveldb_writeoptions_t *sync_options;
     leveldb_writebatch_t *batch;
     int dir_fd;
+    struct log_watch logs;
     bool opened;             /* Nothing is wrong so far: closing leaves a full inventory. */
     uint64_t manifest_bytes; /* As listed in the inventory. */
     char dir[1024];
@@ -129,72 +130,12 @@ static int on_scan(struct kv *kv, struct slice from, kv_visit visit, void *data,
 
 /* ---- Syncing ------------------------------------------------------------------------------ */
 
-static int compare_numbers(const void *a, const void *b)
-{
-    unsigned long long x = *(const unsigned long long *)a, y = *(const unsigned long long *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* Numbers of the live logs, ascending. */
-static int list_logs(const char *dir, unsigned long long *numbers, size_t *count)
-{
-    DIR *d = opendir(dir);
-    const struct dirent *entry;
-    int rv = 0;
-
-    *count = 0;
-    if (d == NULL) {
-        return status_from_errno(errno);
-    }
-    while ((entry = readdir(d)) != NULL) {
-        char *end;
-        unsigned long long number = strtoull(entry->d_name, &end, 10);
-
-        if (end == entry->d_name || strcmp(end, ".log") != 0) {
-            continue;
-        }
-        if (*count == LOGS_MAX) {
-            rv = MORSEL_IO;
-            break;
-        }
-        numbers[(*count)++] = number;
-    }
-    closedir(d);
-    qsort(numbers, *count, sizeof(numbers[0]), compare_numbers);
-    return rv;
-}
-
-static int sync_log(int dir_fd, unsigned long long number)
-{
-    char name[32];
-    int fd, rv;
-
-    (void)snprintf(name, sizeof(name), "%06llu.log", number);
-    fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return errno == ENOENT ? 0 : status_from_errno(errno);
-    }
-    rv = fdatasync(fd) == 0 ? 0 : status_from_errno(errno);
-    close(fd);
-    return rv;
-}
-
 static int on_sync(struct kv *kv, struct errmsg *err)
 {
     struct kv_leveldb *l = leveldb_of(kv);
-    unsigned long long numbers[LOGS_MAX];
-    size_t count;
-    int rv = list_logs(l->dir, numbers, &count);
+    int rv = log_watch_sync(&l->logs, err);
 
-    for (size_t i = 0; i < count && rv == 0; i++) {
-        rv = sync_log(l->dir_fd, numbers[i]);
-    }
-    if (rv == 0 && fsync(l->dir_fd) != 0) {
-        rv = status_from_errno(errno);
-    }
     if (rv != 0) {
-        errmsg_set(err, "sync the logs in %s: %s", l->dir, status_words(rv));
         return rv;
     }
     if (inventory_manifest_bytes(l->dir_fd) != l->manifest_bytes) {
@@ -226,6 +167,7 @@ static void on_close(struct kv *kv)
     leveldb_filterpolicy_destroy(l->bloom);
     leveldb_cache_destroy(l->cache);
     if (l->dir_fd >= 0) {
+        log_watch_close(&l->logs);
         close(l->dir_fd);
     }
     free(l);
@@ -248,6 +190,7 @@ static struct kv_leveldb *leveldb_new(const char *dir, bool create)
     leveldb_options_set_paranoid_checks(l->options, 1);
     leveldb_options_set_write_buffer_size(l->options, WRITE_BUFFER_BYTES);
     leveldb_options_set_cache(l->options, l->cache);
+    leveldb_options_set_max_file_size(l->options, TABLE_BYTES);
     leveldb_options_set_max_open_files(l->options, OPEN_FILES_MAX);
     leveldb_options_set_filter_policy(l->options, l->bloom);
     leveldb_options_set_compression(l->options, leveldb_snappy_compression);
@@ -304,6 +247,7 @@ static int check_directory(struct kv_leveldb *l, bool create, struct errmsg *err
         errmsg_set(err, "cannot open the database directory %s: %s", l->dir, strerror(errno));
         return rv;
     }
+    log_watch_open(&l->logs, l->dir, l->dir_fd);
     if (!create && faccessat(l->dir_fd, "CURRENT", R_OK, 0) != 0) {
         errmsg_set(err, "%s/CURRENT: %s; the database is damaged, restore it from a backup", l->dir,
                    strerror(errno));

@@ -4,8 +4,8 @@
  * with write(2) before it returns, which survives the end of the process. sync() makes it survive a
  * loss of power. It does not use LevelDB's own synchronous write, because other writers queue
  * behind that one inside LevelDB, and ours is the event loop. Instead it calls fdatasync(2) on
- * every NNNNNN.log of the directory, oldest first, and then fsync(2) on the directory. That is
- * enough:
+ * every live NNNNNN.log of the directory, oldest first, and fsync(2) on the directory when there is
+ * a new one (log_watch_file.h). That is enough:
  *  - a batch lies either in a live log or, once its memory table was written out, in a table;
  * LevelDB syncs a table and then the MANIFEST before it deletes the log;
  *  - a log that vanishes while we look for it is of the second kind;

@@ -2,7 +2,10 @@
  * spreads. */
 #include "meta/kv_leveldb.h"
 #include "common/status.h"
+#include "meta/log_watch_file.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +16,35 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+/* What a sync asks of the disk; the linker puts these in front (--wrap). */
+static unsigned directory_syncs, data_syncs, listings;
+int __real_fsync(int fd);
+int __real_fdatasync(int fd);
+DIR *__real_opendir(const char *path);
+int __wrap_fsync(int fd);
+int __wrap_fdatasync(int fd);
+DIR *__wrap_opendir(const char *path);
+
+int __wrap_fsync(int fd)
+{
+    struct stat st;
+
+    directory_syncs += fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+    return __real_fsync(fd);
+}
+
+int __wrap_fdatasync(int fd)
+{
+    data_syncs++;
+    return __real_fdatasync(fd);
+}
+
+DIR *__wrap_opendir(const char *path)
+{
+    listings++;
+    return __real_opendir(path);
+}
 
 struct fixture
 {
@@ -114,6 +146,71 @@ static void batches_come_back(void **state)
     kv = must_open(f, false);
     assert_int_equal(count_records(kv), 1);
     kv->close(kv);
+}
+
+static void make_file(const struct fixture *f, const char *name)
+{
+    char path[160];
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", f->root, name);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fclose(file);
+}
+
+static void remove_file(const struct fixture *f, const char *name)
+{
+    char path[160];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", f->root, name);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Expect so many logs to be synced, and that the directory is or is not. */
+static void expect_sync(struct log_watch *w, struct fixture *f, unsigned logs, bool names)
+{
+    data_syncs = directory_syncs = 0;
+    assert_int_equal(log_watch_sync(w, &f->err), 0);
+    assert_int_equal(data_syncs, logs);
+    assert_int_equal(directory_syncs, names);
+}
+
+/* Every log is synced, and so is its name, once; the directory is listed only when the kernel has
+ * lost what it had to tell. */
+static void a_sync_covers_each_log_and_its_name(void **state)
+{
+    enum { MORE_THAN_THE_KERNEL_KEEPS = 40000 }; /* fs.inotify.max_queued_events is 16384. */
+    struct fixture *f = *state;
+    int fd = open(f->root, O_RDONLY | O_DIRECTORY);
+    struct log_watch w;
+
+    assert_true(fd >= 0);
+    make_file(f, "000004.log");
+    log_watch_open(&w, f->root, fd);
+    make_file(f, "000009.log");
+    expect_sync(&w, f, 2, true);
+    expect_sync(&w, f, 2, false);
+    listings = 0;
+    make_file(f, "000011.ldb");
+    make_file(f, "000010.log");
+    remove_file(f, "000004.log");
+    expect_sync(&w, f, 2, true);
+    remove_file(f, "000009.log");
+    remove_file(f, "000010.log");
+    expect_sync(&w, f, 0, false);
+    assert_int_equal(listings, 0);
+    for (unsigned i = 0; i < MORE_THAN_THE_KERNEL_KEEPS; i++) {
+        make_file(f, i % 2 == 0 ? "000012.ldb" : "000014.ldb");
+        remove_file(f, i % 2 == 0 ? "000012.ldb" : "000014.ldb");
+    }
+    make_file(f, "000015.log");
+    expect_sync(&w, f, 1, true);
+    assert_int_equal(listings, 1);
+    expect_sync(&w, f, 1, false);
+    assert_int_equal(listings, 1);
+    log_watch_close(&w);
+    (void)close(fd);
 }
 
 /* A child commits and dies without closing anything. */
@@ -227,6 +324,7 @@ static void a_missing_database_is_not_made_anew(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_sync_covers_each_log_and_its_name),
         TEST(batches_come_back),
         TEST(what_a_killed_process_committed_is_there),
         TEST(a_cut_file_is_refused_after_an_orderly_end),
