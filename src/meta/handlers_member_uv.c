@@ -4,6 +4,7 @@
 #include "meta/reply_uv.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Copy text from a message; false when it is too long. */
@@ -80,29 +81,67 @@ static int take_collected(struct meta *meta, const Morsel__HeartbeatRequest *m, 
     return rv;
 }
 
-static void reply_heartbeat(struct meta *meta, struct rpc_request *request, server_id id)
+/* A page of the queue on its way to the server. */
+struct collecting
 {
-    Morsel__HeartbeatReply reply = MORSEL__HEARTBEAT_REPLY__INIT;
-    struct object_id objects[NS_GARBAGE_PAGE_MAX];
+    struct sync_waiter waiter;
+    struct rpc_request *request;
+    uint32_t count;
     uint64_t inodes[NS_GARBAGE_PAGE_MAX];
     uint32_t columns[NS_GARBAGE_PAGE_MAX];
-    struct errmsg err = { "" };
-    uint32_t count = 0;
-    int rv = ns_garbage(meta->ns, id, objects, NS_GARBAGE_PAGE_MAX, &count, &err);
+};
 
-    if (rv != 0) {
+static void collecting_reply(struct collecting *c)
+{
+    Morsel__HeartbeatReply reply = MORSEL__HEARTBEAT_REPLY__INIT;
+
+    reply.n_collect_inode = reply.n_collect_column = c->count;
+    reply.collect_inode = c->inodes;
+    reply.collect_column = c->columns;
+    reply.more = c->count == NS_GARBAGE_PAGE_MAX;
+    rpc_reply(c->request, &reply.base, NULL);
+    free(c);
+}
+
+static void on_collecting_durable(struct sync_waiter *waiter, int status)
+{
+    struct collecting *c = CONTAINER_OF(waiter, struct collecting, waiter);
+
+    if (status != 0) {
+        c->count = 0; /* What the disk has is not known: nothing is deleted any more. */
+    }
+    collecting_reply(c);
+}
+
+/* Nothing leaves the queue before what put it there is on disk: after a loss of power a name might
+ * lead to the objects again. */
+static void reply_heartbeat(struct meta *meta, struct rpc_request *request, server_id id)
+{
+    struct collecting *c = calloc(1, sizeof(*c));
+    struct object_id objects[NS_GARBAGE_PAGE_MAX];
+    struct errmsg err = { "" };
+    int rv = MORSEL_NOMEM;
+
+    if (c == NULL ||
+        (rv = ns_garbage(meta->ns, id, objects, NS_GARBAGE_PAGE_MAX, &c->count, &err)) != 0) {
         reply_error(meta, request, rv, &err);
+        free(c);
         return;
     }
-    for (uint32_t i = 0; i < count; i++) {
-        inodes[i] = objects[i].inode;
-        columns[i] = objects[i].column;
+    c->request = request;
+    list_init(&c->waiter.node);
+    for (uint32_t i = 0; i < c->count; i++) {
+        c->inodes[i] = objects[i].inode;
+        c->columns[i] = objects[i].column;
     }
-    reply.n_collect_inode = reply.n_collect_column = count;
-    reply.collect_inode = inodes;
-    reply.collect_column = columns;
-    reply.more = count == NS_GARBAGE_PAGE_MAX;
-    rpc_reply(request, &reply.base, NULL);
+    if (ns_broken(meta->ns) != 0) {
+        c->count = 0;
+    }
+    if (c->count == 0 || sync_is_done(&meta->sync)) {
+        collecting_reply(c);
+    } else {
+        sync_wait(&meta->sync, &c->waiter, on_collecting_durable);
+    }
 }
 
 void handle_heartbeat(struct meta *meta, struct rpc_request *request)

@@ -103,6 +103,11 @@ void sync_wait(struct sync_uv *s, struct sync_waiter *waiter,
     start(s);
 }
 
+bool sync_is_done(const struct sync_uv *s)
+{
+    return !s->changed && !s->running;
+}
+
 void sync_close(struct sync_uv *s, void (*closed)(void *data))
 {
     CHECK(!s->closing);

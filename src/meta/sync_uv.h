@@ -52,6 +52,9 @@ void sync_changed(struct sync_uv *s);
 void sync_wait(struct sync_uv *s, struct sync_waiter *waiter,
                void (*done)(struct sync_waiter *waiter, int status));
 
+/* Is everything committed so far durable? */
+bool sync_is_done(const struct sync_uv *s);
+
 /* A last sync, then `closed`, once, later. */
 void sync_close(struct sync_uv *s, void (*closed)(void *data));
 

@@ -734,6 +734,61 @@ static void policy_shows_as_attributes_and_decides_layouts(void **state)
     client_close(&iod);
 }
 
+/* The store's own sync, held up until the test lets it go. */
+static int (*true_sync)(struct kv *kv, struct errmsg *err);
+static uv_sem_t sync_gate;
+
+static int held_sync(struct kv *kv, struct errmsg *err)
+{
+    uv_sem_wait(&sync_gate);
+    return true_sync(kv, err);
+}
+
+static void nothing_is_collected_before_its_removal_is_durable(void **state)
+{
+    Morsel__HeartbeatRequest request = MORSEL__HEARTBEAT_REQUEST__INIT;
+    Morsel__HeartbeatReply *reply;
+    struct fixture *f = *state;
+    struct waiting_call w;
+    struct client c, iod;
+    Morsel__Removed *removed;
+    inode_id inode;
+    bool early;
+
+    client_open(&iod, f, ROLE_IOD, 0);
+    request.id = register_server(&iod, 1);
+    client_join(&c, f, 61);
+    inode = make(&c, INODE_ROOT, "f", 0100644, false);
+    wrote(&c, inode, 5000);
+    assert_int_equal(uv_sem_init(&sync_gate, 0), 0);
+    true_sync = f->meta->kv->sync;
+    f->meta->kv->sync = held_sync;
+    assert_int_equal(unlink_with(&c, next_op(&c), "f", &removed), 0);
+    assert_true(removed->deleted);
+    morsel__removed__free_unpacked(removed, NULL);
+    start(&iod, &w, MSG_HEARTBEAT, &request.base);
+    w.reply_type = &morsel__heartbeat_reply__descriptor;
+    assert_int_equal(call(&iod, MSG_STATISTICS, NULL, NULL, NULL), 0); /* The manager has it. */
+    early = w.done;
+    for (int i = 0; i < 8; i++) {
+        uv_sem_post(&sync_gate);
+    }
+    while (!w.done) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    f->meta->kv->sync = true_sync;
+    assert_false(early);
+    reply = w.reply;
+    assert_int_equal(reply->n_collect_inode, 1);
+    assert_int_equal(reply->collect_inode[0], inode);
+    morsel__heartbeat_reply__free_unpacked(reply, NULL);
+    client_close(&c);
+    client_close(&iod);
+    meta_down(f);
+    meta_up(f);
+    uv_sem_destroy(&sync_gate);
+}
+
 static void a_check_finds_nothing_wrong_but_strays(void **state)
 {
     Morsel__FsckRequest fsck = MORSEL__FSCK_REQUEST__INIT;
@@ -792,6 +847,7 @@ int main(void)
         TEST(who_keeps_a_turn_hears_that_another_waits),
         TEST(an_open_file_is_collected_when_it_is_closed),
         TEST(policy_shows_as_attributes_and_decides_layouts),
+        TEST(nothing_is_collected_before_its_removal_is_durable),
         TEST(a_check_finds_nothing_wrong_but_strays),
     };
 
