@@ -340,6 +340,7 @@ struct range_op
     unsigned waiting;
     uint32_t calls_count;
     struct rpc_call *calls;
+    bool cuts; /* What was fetched while it ran is forgotten at its end. */
     void (*done)(struct range_op *op, int status);
     void *data;
     uint64_t blocks; /* range_blocks_start(): of 512 bytes, all columns. */

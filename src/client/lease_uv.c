@@ -26,6 +26,8 @@ struct recall_work
     struct file_flush flush;
     struct kernel_drop drop;
     bool unsettled; /* Waits until nothing of ours can land any more. */
+    bool dropping;  /* The kernel is about to drop. */
+    bool lowered;   /* Meanwhile the manager has asked for the rest: once more. */
 };
 
 /* ---- The term ----------------------------------------------------------------------------- */
@@ -180,6 +182,8 @@ static void send_return(struct client *client, Morsel__Return *item)
     rpc_send_oneway(client->manager, MSG_RETURN, &request.base);
 }
 
+static void recall_drop(struct recall_work *work);
+
 static void on_kernel_dropped(struct kernel_drop *drop)
 {
     struct recall_work *work = CONTAINER_OF(drop, struct recall_work, drop);
@@ -187,6 +191,13 @@ static void on_kernel_dropped(struct kernel_drop *drop)
     const struct file *file = file_find(client, work->inode);
     Morsel__Return item = MORSEL__RETURN__INIT;
 
+    work->dropping = false;
+    if (work->lowered) {
+        work->lowered = false;
+        recall_drop(work);
+        kernel_dropped(client);
+        return;
+    }
     list_remove(&work->node);
     meta_cache_set_recalling(client->cache, work->inode, false);
     if (!client->stopping) {
@@ -216,6 +227,7 @@ static void recall_drop(struct recall_work *work)
     work->drop.pages = file != NULL && work->keeps == LEASE_NONE;
     work->drop.names = work->kernel_names_until_ns > now_ns;
     work->drop.done = on_kernel_dropped;
+    work->dropping = true;
     kernel_drop(client, &work->drop);
 }
 
@@ -292,6 +304,7 @@ static void recall_begin(struct client *client, const Morsel__Recall *recall)
         work->recall = recall->recall;
         if (work->keeps > recall->keep) {
             work->keeps = LEASE_NONE;
+            work->lowered = work->dropping; /* Else the drop is still to come. */
             meta_cache_drop(client->cache, recall->inode, LEASE_NONE);
         }
         return;

@@ -21,6 +21,10 @@ static void range_part_done(struct range_op *op, int status)
     }
     free(op->calls);
     free(op->seeks);
+    if (op->cuts) {
+        file_forget(file, 0,
+                    UINT64_MAX); /* What was fetched meanwhile may be older than the cut. */
+    }
     op->done(op, op->status);
     file_unpin(file);
 }
@@ -81,6 +85,7 @@ static int range_init(struct range_op *op, struct file *file,
     op->done = done;
     op->waiting = 1;
     op->seeks = NULL;
+    op->cuts = false;
     op->calls = calloc(file->stripe.width, sizeof(op->calls[0]));
     if (op->calls == NULL) {
         return MORSEL_NOMEM;
@@ -97,6 +102,7 @@ int range_start(struct range_op *op, struct file *file, enum range_kind kind, ui
     if (rv != 0) {
         return rv;
     }
+    op->cuts = true;
     file_forget(file, 0, UINT64_MAX);
     for (uint32_t i = 0; i < file->stripe.width; i++) {
         uint64_t from = stripe_object_size(&file->stripe, i, offset);

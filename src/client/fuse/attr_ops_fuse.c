@@ -222,7 +222,8 @@ static bool attr_reply_here(struct size_op *op)
         file_overlay(file, &attr);
     }
     mount_stat(&attr, &op->st);
-    op->seconds = mount_attr_seconds(op->base.mount, &attr);
+    op->seconds =
+        op->valid != 0 ? MOUNT_CHANGED_SECONDS : mount_attr_seconds(op->base.mount, &attr);
     note_kernel_time(op, file);
     attr_reply(op);
     return true;
@@ -285,7 +286,7 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
     if (file != NULL) {
         file->kernel_mtime = st.st_mtim;
     }
-    (void)fuse_reply_attr(op->base.req, &st, mount_attr_seconds(op->base.mount, node->attr));
+    (void)fuse_reply_attr(op->base.req, &st, MOUNT_CHANGED_SECONDS);
     if (op->handle != NULL) {
         file_close(op->handle);
     }

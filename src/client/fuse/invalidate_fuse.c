@@ -20,16 +20,22 @@ static int notify_names(struct fuse_session *session)
 }
 
 /* A page fault does not ask how long the file is: it goes by what the kernel believes, and ends the
- * process beyond that. Storing the last byte tells the kernel; the page goes right away again. */
-static void notify_size(struct fuse_session *session, inode_id inode, uint64_t size)
+ * process beyond that. Nor does the kernel take over the answer to its own question when somebody
+ * has written meanwhile. Storing the last byte tells it, and it only ever makes the file longer.
+ *
+ * But a byte that were stored might lie in a page that holds a write which has not reached us yet:
+ * so it comes from an address that nobody can read. The kernel takes over the size, finds no byte
+ * (EFAULT), and leaves the page as it is. */
+static void notify_size(const struct mount *m, inode_id inode, uint64_t size)
 {
     struct fuse_notify_store_out store = { .nodeid = inode, .offset = size - 1, .size = 1 };
     struct fuse_out_header header = { .len = sizeof(header) + sizeof(store) + 1,
                                       .error = FUSE_NOTIFY_STORE };
-    char last = 0;
-    struct iovec iov[3] = { { &header, sizeof(header) }, { &store, sizeof(store) }, { &last, 1 } };
+    struct iovec iov[3] = { { &header, sizeof(header) },
+                            { &store, sizeof(store) },
+                            { m->unreadable, 1 } };
 
-    (void)writev(fuse_session_fd(session), iov, 3); /* ENOENT: it does not know the inode. */
+    (void)writev(fuse_session_fd(m->session), iov, 3); /* ENOENT: it does not know the inode. */
 }
 
 void mount_drop_names(struct mount *m)
@@ -60,7 +66,7 @@ static void run(uv_work_t *work)
         const struct kernel_drop *drop = LIST_ENTRY(node, struct kernel_drop, node);
 
         if (drop->size > 0) {
-            notify_size(session, drop->inode, drop->size);
+            notify_size(batch->mount, drop->inode, drop->size);
         }
         /* An inode that the kernel does not know is none that it could drop. */
         if (drop->pages) {

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* ---- One request ---- */
@@ -413,6 +414,10 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     list_init(&m->ops);
     list_init(&m->dirs);
     list_init(&m->drops);
+    m->unreadable = mmap(NULL, BLOCK_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m->unreadable == MAP_FAILED) {
+        return UV_ENOMEM;
+    }
     m->drops_names = mount_probe_drops_names(session);
     client->kernel.drop = mount_kernel_drop;
     client->kernel.data = m;
@@ -440,4 +445,5 @@ void mount_stop(struct mount *m)
     uv_close((uv_handle_t *)&m->interrupts, NULL);
     payload_drop(m->receive);
     m->receive = NULL;
+    (void)munmap(m->unreadable, BLOCK_BYTES);
 }

@@ -101,9 +101,10 @@ struct mount
     bool maps_direct;               /* And to map handles that bypass its pages. */
     bool init_asked, init_answered; /* direct_mmap_fuse.c */
     uint64_t init_unique;
-    struct list drops;                  /* struct kernel_drop: what the kernel is to drop next. */
-    unsigned prefetches;                /* Directories that are being read ahead. */
-    unsigned batches;                   /* Of them, in the pool. */
+    void *unreadable;    /* An address that nobody may read; see invalidate_fuse.c. */
+    struct list drops;   /* struct kernel_drop: what the kernel is to drop next. */
+    unsigned prefetches; /* Directories that are being read ahead. */
+    unsigned batches;    /* Of them, in the pool. */
     uint32_t looks_vain, looks_skipped; /* Of receive(). */
     uint32_t never_twice;               /* For times that no two GETATTRs have in common; see
                                            mount_stat_by_handle(). */
@@ -204,7 +205,13 @@ void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
 void mount_note_lookup(struct mount *m, const struct fuse_entry_param *entry);
 const struct stat *mount_lookup_stat(const struct mount *m, inode_id inode);
 
-/* How long the kernel may keep the attributes, in seconds. */
+/* How long the kernel may keep the attributes in the answer to a change (CREATE, SETATTR, LINK
+ * ...): not at all. It believes them whatever it was told between our answer and the moment when
+ * whoever asked runs again, a recall's notification among it; answers to LOOKUP, READDIRPLUS and
+ * GETATTR it passes over then. */
+#define MOUNT_CHANGED_SECONDS 0.0
+
+/* How long the kernel may keep the attributes, in seconds; not in the answer to a change. */
 double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr);
 
 /* Before it reads from its pages, the kernel asks for the attributes with a file handle when those

@@ -61,7 +61,11 @@ static void reply_entry(struct name_op *op, const Morsel__Attr *attr)
     struct fuse_entry_param entry;
 
     mount_entry(op->base.mount, is_dots(op->name) ? INODE_NONE : op->parent, attr, &entry);
-    mount_note_lookup(op->base.mount, &entry);
+    if (op->base.kind != MOUNT_LOOKUP) {
+        entry.attr_timeout = MOUNT_CHANGED_SECONDS;
+    } else {
+        mount_note_lookup(op->base.mount, &entry);
+    }
     (void)fuse_reply_entry(op->base.req, &entry);
     mount_op_end(&op->base);
 }
