@@ -94,6 +94,7 @@ struct client
     struct client_squash squash;
     bool joined; /* It has answered that of this connection, and takes our word. */
     struct meta_cache *cache;
+    uint32_t lease_ms;        /* How long the term is; the manager has told. */
     uint64_t term_until_ns;   /* Leases are good, and the servers take our writes, until then. */
     uint64_t term_longest_ns; /* Nothing that was sent may be carried out later. */
     uint64_t unsure_until_ns; /* A write whose end we do not know may land until then. */

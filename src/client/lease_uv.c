@@ -52,16 +52,33 @@ enum lease_mode client_lease(const struct client *client, inode_id inode)
     return client_lease_valid(client) ? meta_cache_mode(client->cache, inode) : LEASE_NONE;
 }
 
+/* So long after the sending of an answered question. */
+static uint32_t lease_term_ms(const struct client *client)
+{
+    return client->lease_ms - lease_margin_ms(client->lease_ms);
+}
+
+void lease_term_told(struct client *client, uint32_t lease_ms, uint64_t sent_ns)
+{
+    uint32_t ms = lease_ms != 0 ? lease_ms : LEASE_MS;
+
+    client->lease_ms = ms > LEASE_MS_MAX ? LEASE_MS_MAX : ms;
+    /* Under a new title a longer term of before is over: it held nothing that we still hold. */
+    if (client->term_until_ns > sent_ns + (uint64_t)lease_term_ms(client) * 1000000) {
+        client->term_until_ns = sent_ns + (uint64_t)lease_term_ms(client) * 1000000;
+    }
+}
+
 void lease_answered(struct client *client, uint64_t sent_ns)
 {
-    uint64_t until_ns = sent_ns + (uint64_t)(LEASE_MS - LEASE_MARGIN_MS) * 1000000;
+    uint64_t until_ns = sent_ns + (uint64_t)lease_term_ms(client) * 1000000;
 
     if (until_ns > client->term_until_ns) {
         client->term_until_ns = until_ns;
         if (until_ns > client->term_longest_ns) {
             client->term_longest_ns = until_ns;
         }
-        client->session_due_ms = uv_now(client->loop) + LEASE_RENEW_MS;
+        client->session_due_ms = uv_now(client->loop) + lease_renew_ms(client->lease_ms);
     }
 }
 
@@ -466,6 +483,7 @@ bool lease_session_fill(struct client *client, Morsel__SessionRequest *request)
     meta_cache_count(client->cache, &counters);
     lists.room = counters.inodes + CLIENT_RECALLS_MAX;
     request->cache = client->options.cache;
+    request->knows_lease_ms = true;
     request->held_read = malloc(lists.room * sizeof(uint64_t));
     request->held_write = malloc(lists.room * sizeof(uint64_t));
     if (request->held_read == NULL || request->held_write == NULL) {
@@ -630,7 +648,7 @@ void lease_tick(struct client *client)
             client->options.log,
             "manager %s has not answered for %u ms: nothing is cached, and nothing written to the "
             "servers, until it does",
-            rpc_peer_address(client->manager), (unsigned)(LEASE_MS - LEASE_MARGIN_MS));
+            rpc_peer_address(client->manager), (unsigned)lease_term_ms(client));
         lease_invalidate(client);
         client->session_due_ms = 0; /* Join anew. */
     }

@@ -28,6 +28,9 @@ enum lease_mode client_lease(const struct client *client, inode_id inode);
 /* The manager has answered a question that was sent then: the term begins anew there. */
 void lease_answered(struct client *client, uint64_t sent_ns);
 
+/* How long the manager lets our leases last (0: it has not said), before lease_answered(). */
+void lease_term_told(struct client *client, uint32_t lease_ms, uint64_t sent_ns);
+
 /* The manager does not take our word any more: nothing is valid until we have joined anew. */
 void lease_invalidate(struct client *client);
 

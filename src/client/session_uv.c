@@ -19,6 +19,14 @@ enum {
     SESSION_TIMEOUT_MS_MAX = 10000
 };
 
+/* Well within the term. */
+static uint32_t session_retry_ms(const struct client *client)
+{
+    uint32_t renew_ms = lease_renew_ms(client->lease_ms);
+
+    return renew_ms < SESSION_RETRY_MS ? renew_ms : SESSION_RETRY_MS;
+}
+
 static void session_answered(struct client *client, const Morsel__SessionReply *reply)
 {
     struct timespec now;
@@ -26,7 +34,7 @@ static void session_answered(struct client *client, const Morsel__SessionReply *
     (void)clock_gettime(CLOCK_REALTIME, &now);
     client->clock_offset_ns =
         (int64_t)reply->clock_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
-    client->session_due_ms = uv_now(client->loop) + LEASE_RENEW_MS;
+    client->session_due_ms = uv_now(client->loop) + lease_renew_ms(client->lease_ms);
     client->session_ready = true;
     lease_session_answered(client, reply);
     lock_session_answered(client, reply);
@@ -73,12 +81,15 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
         return; /* What was asked while we were joined is no answer to a client that is not any
                    more. */
     }
-    client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
+    client->session_due_ms = uv_now(client->loop) + session_retry_ms(client);
     if (status == 0) {
         session = rpc_unpack(&morsel__session_reply__descriptor, reply->body, reply->body_count);
         status = session == NULL ? MORSEL_MALFORMED : 0;
     }
     if (status == 0) {
+        if (!renew) {
+            lease_term_told(client, session->lease_ms, sent_ns);
+        }
         lease_answered(client, sent_ns);
         squash_learn(client, session->squash);
         if (!renew) {
@@ -137,7 +148,7 @@ void session_ask(struct client *client)
     uint64_t *inodes = malloc(2 * room * sizeof(*inodes));
     struct file *file, *next;
 
-    client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
+    client->session_due_ms = uv_now(client->loop) + session_retry_ms(client);
     request.number = ++client->sessions_number;
     request.title = client->title;
     if (inodes != NULL && lease_session_fill(client, &request) &&
@@ -167,7 +178,7 @@ static void session_renew(struct client *client)
 {
     Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
 
-    client->session_due_ms = uv_now(client->loop) + SESSION_RETRY_MS;
+    client->session_due_ms = uv_now(client->loop) + session_retry_ms(client);
     request.renew = true;
     session_send(client, &request);
 }
@@ -224,6 +235,7 @@ void client_rejoin(struct client *client)
 void session_begin(struct client *client)
 {
     client->session_due_ms = UINT64_MAX;
+    client->lease_ms = LEASE_MS;
     rpc_peer_watch(client->manager, on_manager_up, on_manager_down, client);
     rpc_peer_on_push(client->manager, on_push);
     session_ask(client); /* Makes the peer connect. */

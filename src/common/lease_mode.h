@@ -3,6 +3,7 @@
 #define MORSEL_COMMON_LEASE_MODE_H
 
 #include <assert.h>
+#include <stdint.h>
 
 /* Ordered: a higher mode allows what a lower one does. */
 enum lease_mode {
@@ -12,7 +13,10 @@ enum lease_mode {
 };
 
 enum {
-    LEASE_MS = 5000, /* Term of a client's leases behind its last answered question */
+    LEASE_MS = 5000, /* Term of a client's leases behind its last answered question, unless the
+                        manager was started with another one; what "not told" means */
+    LEASE_MS_MIN = 500,
+    LEASE_MS_MAX = 60000, /* So long others wait for a mount that is cut off */
     LEASE_MARGIN_MS =
         500, /* The client stops so much earlier: drift of its clock against the manager's */
     LEASE_RENEW_MS = 1600, /* An idle client asks so often */
@@ -21,5 +25,16 @@ enum {
 
 static_assert(LEASE_RENEW_MS * 3 <= LEASE_MS, "two renewals may be lost");
 static_assert(LEASE_MARGIN_MS * 10 >= LEASE_MS, "10 % of drift");
+
+/* The same for a term of `term_ms` (LEASE_MS_MIN to LEASE_MS_MAX), in proportion. */
+static inline uint32_t lease_margin_ms(uint32_t term_ms)
+{
+    return (uint32_t)((uint64_t)term_ms * LEASE_MARGIN_MS / LEASE_MS);
+}
+
+static inline uint32_t lease_renew_ms(uint32_t term_ms)
+{
+    return (uint32_t)((uint64_t)term_ms * LEASE_RENEW_MS / LEASE_MS);
+}
 
 #endif

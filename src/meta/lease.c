@@ -37,7 +37,7 @@ void lease_recall(struct lease_table *t, struct lease *lease, enum lease_mode ke
     lease->recall_keeps = keeps;
     /* One that is under way is replaced, and its time goes on. */
     if (list_empty(&lease->in_recalled)) {
-        lease->recall_due_ms = now_ms + LEASE_MS;
+        lease->recall_due_ms = now_ms + t->term_ms;
         list_push_back(&t->recalled, &lease->in_recalled);
     }
     t->counters.recalled++;

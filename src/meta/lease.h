@@ -5,8 +5,8 @@
  *
  * A client is
  *   unknown, until it joins (JOIN); then
- *   JOINED, until it is silent for LEASE_MS: unknown, and holds nothing; or until it has not
- *     answered a recall for LEASE_MS:
+ *   JOINED, until it is silent for its term: unknown, and holds nothing; or until it has not
+ *     answered a recall for a term:
  *   FENCED, until its term ends. It may join anew before: then it is served again, but granted
  *     nothing until that end, and JOINED from then on; otherwise it is unknown.
  * LEAVE: unknown, and holds nothing. GONE (its connection ended): as it was, and silent from now
@@ -29,8 +29,11 @@
  * Grace. The host makes each title durable (LEASE_PERSIST) before the first grant under it, and
  * forgets it durably (LEASE_FORGET, LEASE_FORGOTTEN) before what was held under it goes to others.
  * After a restart every durable title is EXPECTED: until each has been named (with what is held
- * under it), or LEASE_MS have passed and it has been forgotten, lease_acquire() makes everybody
+ * under it), or its term has passed and it has been forgotten, lease_acquire() makes everybody
  * wait.
+ *
+ * Terms. A title carries its term for as long as it lives: the manager may be started with another
+ * one, but who holds under an old title has been told the old one.
  *
  * Locks (docs/locks.md). The right to hold locks is a lease on INODE_LOCKS, which nobody recalls:
  * so a client with locks is made durable, waited for after a restart, and its locks end with its
@@ -136,12 +139,21 @@ void lease_actions_free(struct lease_actions *out);
 
 struct lease_table;
 
+/* A title and the term that its client was told. */
+struct lease_titled
+{
+    uint64_t title;
+    uint32_t term_ms;
+};
+
 struct lease_options
 {
-    uint64_t now_ms;          /* Of the start. */
-    const uint64_t *expected; /* Durable titles of the time before; none after making a cluster. */
-    size_t expected_count;    /* At most LEASE_CLIENTS_MAX. */
-    uint64_t last_title;      /* New ones are counted on from here: something random. */
+    uint64_t now_ms;  /* Of the start. */
+    uint32_t term_ms; /* Of new titles; 0: LEASE_MS. */
+    const struct lease_titled
+        *expected;         /* Durable titles of the time before; none after making a cluster. */
+    size_t expected_count; /* At most LEASE_CLIENTS_MAX. */
+    uint64_t last_title;   /* New ones are counted on from here: something random. */
 };
 
 /* NULL: out of memory. */
@@ -181,6 +193,9 @@ void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
 
 /* The title that the reply to JOIN tells; 0: none. */
 uint64_t lease_title(const struct lease_table *t, client_id client);
+
+/* The term that goes with it, which the reply tells too. */
+uint32_t lease_term_ms(const struct lease_table *t, client_id client);
 
 /* Is the client waited out, because it did not give back what it was asked for? */
 bool lease_is_fenced(const struct lease_table *t, client_id client);

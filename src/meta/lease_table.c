@@ -214,10 +214,14 @@ struct lease_table *lease_table_new(const struct lease_options *options)
     }
     t->check_ms = UINT64_MAX;
     t->in_grace = options->expected_count > 0;
-    t->grace_until_ms = options->now_ms + LEASE_MS;
+    t->term_ms = options->term_ms != 0 ? options->term_ms : LEASE_MS;
+    t->grace_until_ms = options->now_ms;
     t->last_title = options->last_title;
     CHECK(options->expected_count <= LEASE_CLIENTS_MAX);
     for (size_t i = 0; i < options->expected_count; i++) {
+        uint64_t ends_ms = options->now_ms + options->expected[i].term_ms;
+
+        t->grace_until_ms = ends_ms > t->grace_until_ms ? ends_ms : t->grace_until_ms;
         t->expected_titles[t->expected++] = options->expected[i];
     }
     return t;

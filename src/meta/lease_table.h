@@ -14,8 +14,9 @@ struct holder
     struct list in_bucket;
     struct list in_all;
     client_id id;
-    uint64_t title; /* Under which it holds, or will. */
-    bool joined;    /* It has said what it holds, and is served. */
+    uint64_t title;   /* Under which it holds, or will. */
+    uint32_t term_ms; /* Of what it holds; while it is fenced, of the title before. */
+    bool joined;      /* It has said what it holds, and is served. */
     bool caches;
     bool persisting, persisted; /* The title. */
     bool fenced;              /* Its leases end with its term; until then it is granted nothing. */
@@ -75,7 +76,9 @@ struct lease_table
 {
     bool in_grace;
     uint64_t grace_until_ms;
-    uint64_t expected_titles[LEASE_CLIENTS_MAX]; /* Of before the restart, not named since. */
+    uint32_t term_ms; /* Of new titles. */
+    struct lease_titled
+        expected_titles[LEASE_CLIENTS_MAX]; /* Of before the restart, not named since. */
     uint32_t expected;
     bool grace_ending; /* They are being forgotten. */
     uint64_t last_title;

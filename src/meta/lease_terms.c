@@ -13,26 +13,29 @@ static void drop_all(struct lease_table *t, struct holder *holder, struct lease_
     }
 }
 
-/* False: nobody expects it. */
-static bool take_expected(struct lease_table *t, uint64_t title)
+/* The term that goes with it. 0: nobody expects it. */
+static uint32_t take_expected(struct lease_table *t, uint64_t title)
 {
     for (uint32_t i = 0; i < t->expected; i++) {
-        if (t->expected_titles[i] == title) {
+        if (t->expected_titles[i].title == title) {
+            uint32_t term_ms = t->expected_titles[i].term_ms;
+
             t->expected_titles[i] = t->expected_titles[--t->expected];
-            return true;
+            return term_ms;
         }
     }
-    return false;
+    return 0;
 }
 
 /* Who has not come back is not waited for any more, once its title cannot come back either. */
 static void begin_grace_end(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
 {
     t->grace_ending = true;
-    t->grace_until_ms = now_ms + LEASE_MS; /* The host may have failed by then: once more. */
+    t->grace_until_ms = now_ms + t->term_ms; /* The host may have failed by then: once more. */
     for (uint32_t i = 0; i < t->expected; i++) {
         (void)lease_emit(
-            t, out, (struct lease_action){ .type = LEASE_FORGET, .title = t->expected_titles[i] });
+            t, out,
+            (struct lease_action){ .type = LEASE_FORGET, .title = t->expected_titles[i].title });
     }
 }
 
@@ -105,7 +108,7 @@ static void settle_named(struct lease_table *t, struct holder *holder, uint64_t 
 
 static void note_term(struct lease_table *t, const struct holder *holder)
 {
-    uint64_t ends_ms = holder->heard_ms + LEASE_MS;
+    uint64_t ends_ms = holder->heard_ms + holder->term_ms;
 
     t->check_ms = ends_ms < t->check_ms ? ends_ms : t->check_ms;
 }
@@ -121,13 +124,15 @@ static void make_durable(struct lease_table *t, struct holder *holder, struct le
 }
 
 /* A client that is not known yet, under a title of before or under a new one. */
-static struct holder *add_holder(struct lease_table *t, client_id client, uint64_t expected_title)
+static struct holder *add_holder(struct lease_table *t, client_id client, uint64_t expected_title,
+                                 uint32_t expected_term_ms)
 {
     struct holder *holder = lease_add_holder(t, client);
 
     if (holder != NULL) {
         holder->persisted = expected_title != 0;
         holder->title = expected_title != 0 ? expected_title : ++t->last_title;
+        holder->term_ms = expected_title != 0 ? expected_term_ms : t->term_ms;
     }
     return holder;
 }
@@ -137,7 +142,7 @@ void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
 {
     struct holder *holder = lease_find_holder(t, client);
 
-    if (holder == NULL && (holder = add_holder(t, client, 0)) != NULL) {
+    if (holder == NULL && (holder = add_holder(t, client, 0, 0)) != NULL) {
         holder->joined = true;
         holder->heard_ms = now_ms;
         note_term(t, holder);
@@ -152,6 +157,13 @@ uint64_t lease_title(const struct lease_table *t, client_id client)
     const struct holder *holder = lease_find_holder(t, client);
 
     return holder == NULL ? 0 : holder->title;
+}
+
+uint32_t lease_term_ms(const struct lease_table *t, client_id client)
+{
+    const struct holder *holder = lease_find_holder(t, client);
+
+    return holder == NULL || holder->fenced ? t->term_ms : holder->term_ms;
 }
 
 bool lease_is_fenced(const struct lease_table *t, client_id client)
@@ -172,14 +184,18 @@ void lease_on_join(struct lease_table *t, const struct lease_event *event,
                    struct lease_actions *out)
 {
     struct holder *holder = lease_find_holder(t, event->client);
+    uint32_t expected_term_ms = 0;
     bool was_expected = false, knows;
 
     if (holder != NULL && event->number < holder->join_number) {
         return;
     }
     if (holder == NULL) {
-        was_expected = event->title != 0 && !t->grace_ending && take_expected(t, event->title);
-        holder = add_holder(t, event->client, was_expected ? event->title : 0);
+        if (event->title != 0 && !t->grace_ending) {
+            expected_term_ms = take_expected(t, event->title);
+            was_expected = expected_term_ms != 0;
+        }
+        holder = add_holder(t, event->client, was_expected ? event->title : 0, expected_term_ms);
     }
     knows = holder != NULL && event->title == holder->title;
     for (size_t i = 0; i < event->held_count; i++) {
@@ -224,7 +240,7 @@ static void ask_to_forget(struct lease_table *t, struct holder *holder, uint64_t
                           struct lease_actions *out)
 {
     if (now_ms >= holder->forget_again_ms) {
-        holder->forget_again_ms = now_ms + LEASE_MS;
+        holder->forget_again_ms = now_ms + t->term_ms;
         (void)lease_emit(t, out,
                          (struct lease_action){ .type = LEASE_FORGET,
                                                 .client = holder->id,
@@ -272,19 +288,20 @@ static void expire(struct lease_table *t, struct holder *holder, uint64_t now_ms
         return;
     }
     holder->fenced = false; /* It has joined anew, and was granted nothing so far. */
+    holder->term_ms = t->term_ms;
     holder->heard_ms = now_ms;
     note_term(t, holder);
 }
 
 static bool is_over(const struct holder *holder, uint64_t now_ms)
 {
-    return now_ms >= holder->heard_ms + LEASE_MS;
+    return now_ms >= holder->heard_ms + holder->term_ms;
 }
 
 void lease_on_forgotten(struct lease_table *t, struct holder *holder,
                         const struct lease_event *event, struct lease_actions *out)
 {
-    if (take_expected(t, event->title)) {
+    if (take_expected(t, event->title) != 0) {
         lease_end_grace_if_due(t, event->now_ms, out);
     }
     if (holder != NULL && holder->fenced && holder->void_title == event->title) {

@@ -57,6 +57,7 @@ static void persist_title(struct meta *meta, client_id client, uint64_t title, b
 
     op.holder.title = title;
     op.holder.holds = holds;
+    op.holder.term_ms = (uint32_t)meta->settings->lease_ms;
     if (meta_execute(meta, &op, &err) != 0) {
         return; /* Without it nothing is granted. */
     }
@@ -102,7 +103,7 @@ static void fence(struct meta *meta, client_id client)
     log_warning(meta->log,
                 "client %016" PRIx64 " did not give back a lease within %u ms: what it held back "
                 "is lost; it is refused until it joins anew",
-                client, (unsigned)LEASE_MS);
+                client, (unsigned)meta->settings->lease_ms);
     rpc_disconnect(meta->server, ROLE_CLIENT, client, "did not answer a recall");
 }
 
@@ -461,8 +462,9 @@ void handle_return(struct meta *meta, struct rpc_request *request)
 
 int leases_open(struct meta *meta, struct errmsg *err)
 {
-    struct lease_options options = { .now_ms = uv_now(meta->loop) };
-    uint64_t *expected = calloc(LEASE_CLIENTS_MAX, sizeof(*expected));
+    struct lease_options options = { .now_ms = uv_now(meta->loop),
+                                     .term_ms = (uint32_t)meta->settings->lease_ms };
+    struct lease_titled *expected = calloc(LEASE_CLIENTS_MAX, sizeof(*expected));
     uint32_t count;
     int rv;
 

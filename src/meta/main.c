@@ -29,6 +29,8 @@ static const struct config_option options[] = {
       "A client that is silent this long has lost its session and its open files." },
     { "heartbeat", CONFIG_TIME_MS, FIELD(heartbeat_ms), "1s", 100, 60000, "TIME",
       "How often I/O daemons report; after three missed reports one counts as down." },
+    { "lease-time", CONFIG_TIME_MS, FIELD(lease_ms), "5s", LEASE_MS_MIN, LEASE_MS_MAX, "TIME",
+      "How long others wait for a mount that is silent and may have something cached." },
     { "squash", CONFIG_STRING, FIELD(squash), "none", 0, 0, "WHO",
       "none, root or all: which users of mounts that are not trusted become squash-uid." },
     { "trusted", CONFIG_STRING, FIELD(trusted), "127.0.0.0/8, ::1", 0, 0, "NETWORKS",

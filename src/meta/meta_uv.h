@@ -29,6 +29,7 @@ struct meta_settings
     char log_file[CONFIG_STRING_MAX]; /* Empty: standard error or the journal. */
     uint64_t session_ms;
     uint64_t heartbeat_ms;
+    uint64_t lease_ms;
     char squash[CONFIG_STRING_MAX];
     char trusted[CONFIG_STRING_MAX];
     uint64_t squash_uid, squash_gid;

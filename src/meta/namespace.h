@@ -124,8 +124,9 @@ int ns_is_orphan(struct ns *ns, inode_id inode, bool *orphan, struct errmsg *err
 /* All members, ascending by id; at most SERVERS_MAX. */
 int ns_members(struct ns *ns, struct member_record *members, uint32_t *count, struct errmsg *err);
 
-/* Titles under which leases may be held (OP_HOLDER), at most `count_max`. */
-int ns_holders(struct ns *ns, uint64_t *titles, uint32_t count_max, uint32_t *count,
+/* Titles under which leases may be held (OP_HOLDER) with their terms, at most `count_max`. */
+struct lease_titled;
+int ns_holders(struct ns *ns, struct lease_titled *titles, uint32_t count_max, uint32_t *count,
                struct errmsg *err);
 
 /* Operations of the log from `sequence` on, until `visit` says false. */

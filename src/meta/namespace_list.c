@@ -1,6 +1,8 @@
 /* Reading ranges of records: attributes, garbage, orphans, members, the log. */
 #include "common/check.h"
+#include "common/lease_mode.h"
 #include "common/status.h"
+#include "meta/lease.h"
 #include "meta/namespace_txn.h"
 
 /* ---- Extended attributes ------------------------------------------------------------------ */
@@ -191,20 +193,37 @@ int ns_members(struct ns *ns, struct member_record *members, uint32_t *count, st
 
 struct holder_walk
 {
-    uint64_t *titles;
+    struct lease_titled *titles;
     uint32_t count, count_max;
 };
+
+/* A record without a term, or one that is damaged, is waited for all the same. */
+static uint32_t term_of(struct slice record)
+{
+    struct slice value;
+    uint32_t term_ms;
+
+    if (plain_decode(record, &value) != 0 || value.count != sizeof(term_ms)) {
+        return LEASE_MS;
+    }
+    term_ms = get_le32(value.data);
+    return term_ms == 0 || term_ms > LEASE_MS_MAX ? LEASE_MS_MAX : term_ms;
+}
 
 static bool visit_holder(void *data, struct slice key, struct slice value)
 {
     struct holder_walk *walk = data;
+    struct lease_titled *titled = &walk->titles[walk->count];
 
-    (void)value;
-    return walk->count < walk->count_max &&
-           key_inode_parse(key, RECORD_HOLDER, &walk->titles[walk->count]) && ++walk->count > 0;
+    if (walk->count == walk->count_max || !key_inode_parse(key, RECORD_HOLDER, &titled->title)) {
+        return false;
+    }
+    titled->term_ms = term_of(value);
+    walk->count++;
+    return true;
 }
 
-int ns_holders(struct ns *ns, uint64_t *titles, uint32_t count_max, uint32_t *count,
+int ns_holders(struct ns *ns, struct lease_titled *titles, uint32_t count_max, uint32_t *count,
                struct errmsg *err)
 {
     struct holder_walk walk = { titles, 0, count_max };

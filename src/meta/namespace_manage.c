@@ -1,5 +1,6 @@
 /* Operations of the manager itself: members, garbage, repairs. */
 #include "common/check.h"
+#include "common/lease_mode.h"
 #include "common/status.h"
 #include "meta/namespace_txn.h"
 
@@ -29,9 +30,15 @@ int apply_grantee(struct ns_txn *t)
 int apply_holder(struct ns_txn *t)
 {
     struct record_key key = key_holder(t->op->holder.title);
+    uint8_t term[4];
+    struct slice value = { NULL, 0 };
 
+    put_le32(term, t->op->holder.term_ms);
     if (t->op->holder.holds) {
-        txn_plain_put(t, key, (struct slice){ NULL, 0 });
+        if (t->op->holder.term_ms != 0 && t->op->holder.term_ms != LEASE_MS) {
+            value = (struct slice){ term, sizeof(term) };
+        }
+        txn_plain_put(t, key, value);
     } else {
         txn_delete(t, key);
     }

@@ -1,6 +1,7 @@
 #include "meta/op.h"
 
 #include "common/check.h"
+#include "common/lease_mode.h"
 #include "common/status.h"
 
 #include <string.h>
@@ -175,6 +176,9 @@ static void body_encode(const struct meta_op *op, struct buf *out)
     case OP_HOLDER:
         buf_put_u64(out, op->holder.title);
         buf_put_u8(out, op->holder.holds);
+        if (op->holder.holds && op->holder.term_ms != 0 && op->holder.term_ms != LEASE_MS) {
+            buf_put_u32(out, op->holder.term_ms);
+        }
         break;
     case OP_START:
         break;
@@ -382,6 +386,11 @@ static void body_decode(struct reader *r, struct meta_op *op)
     case OP_HOLDER:
         op->holder.title = reader_u64(r);
         op->holder.holds = get_bool(r);
+        op->holder.term_ms = op->holder.holds ? LEASE_MS : 0;
+        if (op->holder.holds && !reader_done(r)) {
+            op->holder.term_ms = reader_u32(r);
+            r->failed |= op->holder.term_ms == 0 || op->holder.term_ms > LEASE_MS_MAX;
+        }
         break;
     case OP_START:
         break;

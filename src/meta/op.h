@@ -153,6 +153,7 @@ struct meta_op
         struct
         {
             uint64_t title;
+            uint32_t term_ms; /* That goes with it; 0, and not written: LEASE_MS. */
             bool holds;
         } holder;
         struct

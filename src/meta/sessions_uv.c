@@ -76,6 +76,7 @@ static void reply_session(struct meta *meta, struct rpc_request *request, inode_
     reply.n_lost = lost_count;
     reply.locks_lost = locks_lost;
     reply.title = lease_title(meta->leases, request->node_id);
+    reply.lease_ms = lease_term_ms(meta->leases, request->node_id);
     reply.squash = identify_squash(meta, request, &squash);
     rpc_reply(request, &reply.base, NULL);
 }
@@ -154,6 +155,13 @@ static void join(struct meta *meta, struct rpc_request *request, const Morsel__S
     event.inodes_count = m->n_open_inodes;
     event.write_inodes = m->open_write;
     event.write_inodes_count = m->n_open_write;
+    if (!m->knows_lease_ms && lease_term_ms(meta->leases, 0) < LEASE_MS) {
+        rpc_reply_failure(request, MORSEL_VERSION,
+                          "this mount is older than the manager and counts with a lease-time of "
+                          "5s; update it, or do not set lease-time below that");
+        free(lost);
+        return;
+    }
     if (lost != NULL && (rv = meta_session_step(meta, &event)) == 0) {
         bool late = lease_join_is_late(meta->leases, request->node_id, m->number);
 

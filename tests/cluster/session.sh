@@ -4,11 +4,7 @@ set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin session "$1"
-start_meta --session-time 2s
-for i in 1 2; do
-    start_iod "$i"
-done
-wait_for 10 "two servers" servers_up 2
+start_cluster 2 --session-time 2s
 
 sessions() {
     morsel status --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["sessions"])'

@@ -1,7 +1,8 @@
 # A cluster of real daemons for a test, in bash: source it, then
 #
 #   cluster_begin NAME BUILD        a directory $work, traps; BUILD/bin has the programs
-#   start_cluster N                 morsel-meta and N morsel-iod, ready; the manager's address in $manager
+#   start_cluster N [OPTIONS]       morsel-meta (with OPTIONS; --lease-time 1s where a term is waited for) and N morsel-iod,
+#                                   ready; the manager's address in $manager
 #   start_mount NAME [OPTIONS]      a mount at $work/mnt/NAME, ready
 #   start_host NAME                 a network namespace with a link of its own to this one: $host_address is ours on it; with
 #                                   inject=("${on_host[@]}") a daemon runs there. cut_link, mend_link NAME
@@ -28,6 +29,7 @@ cluster_begin() {
     declare -gA pid_of=() address_of=() boot_of=()
     loop_mounts=()
     hosts=()
+    meta_options=()
     children=() # Processes of the test itself that must not outlive it.
     manager=
     ended=no
@@ -126,8 +128,10 @@ start_daemon() {
     address_of[$name]=$address
 }
 
+# start_meta [OPTIONS]: without any it gets those of the time before.
 start_meta() {
-    start_daemon meta "$bin/morsel-meta" --data-dir "$work/meta" --listen "${address_of[meta]:-127.0.0.1:0}" "$@"
+    [ $# = 0 ] || meta_options=("$@")
+    start_daemon meta "$bin/morsel-meta" --data-dir "$work/meta" --listen "${address_of[meta]:-127.0.0.1:0}" "${meta_options[@]}"
     manager=${address_of[meta]}
 }
 
@@ -140,12 +144,13 @@ start_iod() {
 }
 
 start_cluster() {
-    local i
-    start_meta
-    for ((i = 1; i <= $1; i++)); do
+    local i count=$1
+    shift
+    start_meta "$@"
+    for ((i = 1; i <= count; i++)); do
         start_iod "$i"
     done
-    wait_for 20 "$1 servers are up" servers_up "$1"
+    wait_for 20 "$count servers are up" servers_up "$count"
 }
 
 count_up() {

@@ -387,7 +387,7 @@ static void manager_start(struct sim *s, uint32_t node)
     struct world *w = world_of(s);
     struct ns_hooks hooks = { .data = w };
     struct lease_options options = { .now_ms = sim_clock_ms(s, node) };
-    uint64_t expected[LEASE_CLIENTS_MAX];
+    struct lease_titled expected[LEASE_CLIENTS_MAX];
     struct errmsg err;
     uint32_t count = 0;
     int rv;

@@ -23,9 +23,14 @@ struct world
 static struct world *world_new(const uint64_t *expected, size_t expected_count)
 {
     struct world *w = calloc(1, sizeof(*w));
-    struct lease_options options = { 1000, expected, expected_count, 5000 };
+    struct lease_titled titled[2];
+    struct lease_options options = { 1000, 0, titled, expected_count, 5000 };
 
     assert_non_null(w);
+    assert_true(expected_count <= 2);
+    for (size_t i = 0; i < expected_count; i++) {
+        titled[i] = (struct lease_titled){ expected[i], LEASE_MS };
+    }
     w->now_ms = 1000;
     w->forgets = true;
     w->t = lease_table_new(&options);

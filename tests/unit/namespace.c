@@ -3,6 +3,7 @@
 #include "common/check.h"
 #include "common/status.h"
 #include "meta/fsck.h"
+#include "meta/lease.h"
 #include "tests/lib/ns_fixture.h"
 
 #include <setjmp.h>
@@ -742,7 +743,7 @@ static void holders_of_leases_are_kept(void **state)
 {
     struct ns_fixture *f = calloc(1, sizeof(*f));
     struct meta_op op = { .kind = OP_HOLDER };
-    client_id clients[4];
+    struct lease_titled titles[4];
     uint32_t count;
 
     (void)state;
@@ -750,6 +751,7 @@ static void holders_of_leases_are_kept(void **state)
     for (client_id client = 1; client <= 3; client++) {
         op.holder.title = client << 60 | client;
         op.holder.holds = true;
+        op.holder.term_ms = client == 3 ? 700 : LEASE_MS;
         ns_must(f, op);
     }
     op.holder.title = 2ULL << 60 | 2;
@@ -757,10 +759,12 @@ static void holders_of_leases_are_kept(void **state)
     ns_must(f, op);
     ns_must(f, op); /* Once more does no harm. */
     assert_int_equal(ns_fixture_reopen(f), 0);
-    assert_int_equal(ns_holders(f->ns, clients, 4, &count, &f->err), 0);
+    assert_int_equal(ns_holders(f->ns, titles, 4, &count, &f->err), 0);
     assert_int_equal(count, 2);
-    assert_int_equal(clients[0], 1ULL << 60 | 1);
-    assert_int_equal(clients[1], 3ULL << 60 | 3);
+    assert_int_equal(titles[0].title, 1ULL << 60 | 1);
+    assert_int_equal(titles[0].term_ms, LEASE_MS);
+    assert_int_equal(titles[1].title, 3ULL << 60 | 3);
+    assert_int_equal(titles[1].term_ms, 700);
     ns_fixture_close(f);
     free(f);
 }
