@@ -44,11 +44,14 @@ int status_to_errno(int status)
 }
 
 /* The first row of the file system's own part (wire <= -30) wins: ENOSPC is MORSEL_NOSPC and not
- * MORSEL_NO_SERVERS. */
+ * MORSEL_NO_SERVERS. A disk's EIO is MORSEL_IO, and nothing that is worth another try. */
 int status_from_errno(int unix_errno)
 {
     if (unix_errno == 0) {
         return MORSEL_OK;
+    }
+    if (unix_errno == EIO) {
+        return MORSEL_IO;
     }
     for (unsigned i = 0; i < sizeof(status_rows) / sizeof(status_rows[0]); i++) {
         if (status_rows[i].wire <= MORSEL_NOENT && status_rows[i].unix_errno == unix_errno) {

@@ -192,10 +192,16 @@ uint32_t sum_of_crc(const struct store *store, uint32_t crc, size_t count);
  */
 
 /* Verify `blocks` blocks from `first`; locked alone. In an object that is not TRUSTED, what a crash
- * explains is put right; with `rewritten` (a write failed half way) any block is taken as it is.
- * The number of others is added to `*bad` and each stretch of them logged. */
+ * explains is put right. The number of others is added to `*bad` and each stretch of them logged.
+ */
 int object_mend(struct store *store, struct object *object, uint64_t first, uint64_t blocks,
-                bool rewritten, uint64_t *bad, struct errmsg *err);
+                uint64_t *bad, struct errmsg *err);
+
+/* A change failed half way: each of `count` blocks of a group from `first` (counted within it) is
+ * as it was to be (`cur` of `sums`) or as it was before (`prev`). Find out which and write that
+ * down. What is neither becomes readable by nobody: it is damage, and logged. Locked alone. */
+int object_undo(struct store *store, struct object *object, uint64_t group, uint32_t first,
+                uint32_t count, struct store_sum sums[GROUP_BLOCKS], struct errmsg *err);
 
 /* Verify objects that a crash left unproven, a bounded number of bytes. */
 int store_mend(struct store *store, struct errmsg *err);

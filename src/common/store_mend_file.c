@@ -24,7 +24,6 @@ struct mender
 {
     struct store *store;
     struct object *object;
-    bool rewritten;
     enum verdict run; /* Of the blocks [run_first, run_end), one log line. */
     uint64_t run_first, run_end;
     uint64_t bad;
@@ -70,12 +69,11 @@ static enum verdict mend_block(const struct mender *m, struct store_sum *sum, co
     if (is == sum->cur) {
         return BLOCK_GOOD;
     }
-    if (!m->rewritten &&
-        (m->object->trust == TRUSTED || (m->object->trust == SUSPECT && !before))) {
+    if (m->object->trust == TRUSTED || (m->object->trust == SUSPECT && !before)) {
         return BLOCK_BAD;
     }
     *sum = (struct store_sum){ .cur = is, .prev = is };
-    return before || m->rewritten ? BLOCK_HEALED : BLOCK_TAKEN;
+    return before ? BLOCK_HEALED : BLOCK_TAKEN;
 }
 
 /* Blocks of one group, at most MEND_BLOCKS; zeros behind the end. */
@@ -105,7 +103,7 @@ static int mend_group(struct mender *m, uint64_t group, uint32_t first, uint32_t
 {
     struct store_sum sums[GROUP_BLOCKS];
     uint8_t bytes[MEND_BLOCKS * BLOCK_BYTES];
-    bool changed = m->rewritten;
+    bool changed = false;
     int rv;
 
     if (place_of_group(group) + SUMS_AT >= m->object->end) {
@@ -132,9 +130,9 @@ static int mend_group(struct mender *m, uint64_t group, uint32_t first, uint32_t
 }
 
 int object_mend(struct store *store, struct object *object, uint64_t first, uint64_t blocks,
-                bool rewritten, uint64_t *bad, struct errmsg *err)
+                uint64_t *bad, struct errmsg *err)
 {
-    struct mender m = { .store = store, .object = object, .rewritten = rewritten };
+    struct mender m = { .store = store, .object = object };
     int rv = 0;
 
     while (rv == 0 && blocks > 0) {
@@ -149,6 +147,39 @@ int object_mend(struct store *store, struct object *object, uint64_t first, uint
     mender_flush(&m);
     *bad += m.bad;
     return rv;
+}
+
+/* What is in the block is written down: the change, or what was there before it. Neither: a sum
+ * that does not match, which is damage to whoever reads it. */
+static void undo_block(struct mender *m, uint64_t block, struct store_sum *sum,
+                       const uint8_t *bytes)
+{
+    uint32_t is = sum_of_block(m->store, bytes, BLOCK_BYTES);
+
+    if (is != sum->cur) {
+        mender_note(m, block, is == sum->prev ? BLOCK_HEALED : BLOCK_BAD);
+        sum->cur = sum->prev;
+    }
+}
+
+int object_undo(struct store *store, struct object *object, uint64_t group, uint32_t first,
+                uint32_t count, struct store_sum sums[GROUP_BLOCKS], struct errmsg *err)
+{
+    struct mender m = { .store = store, .object = object };
+    uint8_t bytes[BLOCK_BYTES];
+    int rv = 0;
+
+    if (place_of_group(group) + SUMS_AT >= object->end) {
+        return 0; /* The file has no sums so far, and needs none for holes. */
+    }
+    for (uint32_t i = first; rv == 0 && i < first + count; i++) {
+        rv = mend_read(object, group * GROUP_BLOCKS + i, 1, bytes, err);
+        if (rv == 0) {
+            undo_block(&m, group * GROUP_BLOCKS + i, &sums[i], bytes);
+        }
+    }
+    mender_flush(&m);
+    return rv != 0 ? rv : sums_save(store, object, group, sums, first, count, err);
 }
 
 /* The next group from `group` of which anything is in the file; UINT64_MAX: none. */
@@ -182,8 +213,7 @@ int store_verify(struct store *store, struct object_id id, uint64_t *bad_blocks,
         }
         group = object->exists ? next_group(object, group) : UINT64_MAX;
         if (group != UINT64_MAX) {
-            rv = object_mend(store, object, group * GROUP_BLOCKS, GROUP_BLOCKS, false, bad_blocks,
-                             err);
+            rv = object_mend(store, object, group * GROUP_BLOCKS, GROUP_BLOCKS, bad_blocks, err);
             group++;
         }
         object_unlock(store, object);
@@ -205,7 +235,7 @@ static int mend_step(struct store *store, struct object *object, bool *more, str
     }
     group = next_group(object, object->proven);
     if (group != UINT64_MAX) {
-        rv = object_mend(store, object, group * GROUP_BLOCKS, GROUP_BLOCKS, false, &bad, err);
+        rv = object_mend(store, object, group * GROUP_BLOCKS, GROUP_BLOCKS, &bad, err);
         object->proven = group + 1;
         *more = rv == 0;
         return rv;

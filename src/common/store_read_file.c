@@ -236,7 +236,7 @@ static int window_read_mended(struct store *store, struct object *object, struct
     uint64_t first = w->offset / BLOCK_BYTES;
     uint64_t blocks = (w->end - 1) / BLOCK_BYTES - first + 1;
     uint64_t bad = 0;
-    int rv = object_mend(store, object, first, blocks, false, &bad, err);
+    int rv = object_mend(store, object, first, blocks, &bad, err);
 
     if (rv == 0) {
         rv = window_read(store, object, w, crcs, err);

@@ -9,15 +9,27 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A change of a group's blocks from `first` failed: `rv`, and why in `err`. They are to be
+ * readable. */
+static int shape_undo(struct store *store, struct object *object, uint64_t group, uint32_t first,
+                      uint32_t count, struct store_sum sums[GROUP_BLOCKS], int rv)
+{
+    struct errmsg err = { "" };
+
+    if (object_undo(store, object, group, first, count, sums, &err) != 0) {
+        store_log(store, "after a failed change: %s: check the disk", err.text);
+    }
+    return rv;
+}
+
 /* The sums of the group that will be the last one, before the file is cut: the block that is cut
  * gets the sum that it will have, those behind it become holes. */
 static int resize_sums(struct store *store, struct object *object, uint64_t size,
-                       struct errmsg *err)
+                       struct store_sum sums[GROUP_BLOCKS], struct errmsg *err)
 {
     uint64_t block = size / BLOCK_BYTES;
     uint64_t group = block / GROUP_BLOCKS;
     uint32_t inside = (uint32_t)(block % GROUP_BLOCKS);
-    struct store_sum sums[GROUP_BLOCKS];
     uint8_t bytes[BLOCK_BYTES];
     int rv;
 
@@ -38,30 +50,33 @@ static int resize_sums(struct store *store, struct object *object, uint64_t size
     if (size % BLOCK_BYTES != 0) {
         sums[inside].cur = sum_of_block(store, bytes, size % BLOCK_BYTES);
     }
-    return sums_save(store, object, group, sums, inside, GROUP_BLOCKS - inside, err);
+    rv = sums_save(store, object, group, sums, inside, GROUP_BLOCKS - inside, err);
+    return rv == 0 ? 0 : shape_undo(store, object, group, inside, GROUP_BLOCKS - inside, sums, rv);
 }
 
 int object_resize(struct store *store, struct object *object, uint64_t size, struct errmsg *err)
 {
+    bool cuts = size < object->size && (size == 0 || size % GROUP_BYTES != 0);
+    uint64_t block = size / BLOCK_BYTES;
+    uint32_t inside = (uint32_t)(block % GROUP_BLOCKS);
+    struct store_sum sums[GROUP_BLOCKS] = { { .cur = 0 } };
     uint64_t bad = 0;
     int rv = 0;
 
-    if (size < object->size && (size == 0 || size % GROUP_BYTES != 0)) {
-        if (object->trust != TRUSTED) {
-            uint64_t block = size / BLOCK_BYTES;
-
-            rv = object_mend(store, object, block, GROUP_BLOCKS - block % GROUP_BLOCKS, false, &bad,
-                             err);
-        }
-        if (rv == 0) {
-            rv = resize_sums(store, object, size, err);
-        }
+    if (cuts && object->trust != TRUSTED) {
+        rv = object_mend(store, object, block, GROUP_BLOCKS - inside, &bad, err);
+    }
+    if (rv == 0 && cuts) {
+        rv = resize_sums(store, object, size, sums, err);
     }
     if (rv != 0 || size == object->size) {
         return rv;
     }
     if (ftruncate(object->fd, (off_t)place_of_end(size)) != 0) {
-        return object_failed(object, "truncate", err);
+        rv = object_failed(object, "truncate", err);
+        return cuts ? shape_undo(store, object, block / GROUP_BLOCKS, inside, GROUP_BLOCKS - inside,
+                                 sums, rv)
+                    : rv;
     }
     object->size = size;
     object->end = place_of_end(size);
@@ -139,7 +154,7 @@ static int punch_part(struct store *store, struct object *object, uint64_t offse
         return 0;
     }
     if (object->trust != TRUSTED) {
-        rv = object_mend(store, object, block, 1, false, &bad, err);
+        rv = object_mend(store, object, block, 1, &bad, err);
     }
     if (rv == 0) {
         rv = sums_load(store, object, block / GROUP_BLOCKS, sums, err);
@@ -158,7 +173,34 @@ static int punch_part(struct store *store, struct object *object, uint64_t offse
     if (rv == 0 && vectors_write(object->fd, &vector, 1, place_of_byte(offset)) != length) {
         rv = object_failed(object, "write", err);
     }
-    return rv;
+    return rv == 0 ? 0 : shape_undo(store, object, block / GROUP_BLOCKS, inside, 1, sums, rv);
+}
+
+/* A range of the file reads as zeros afterwards. Where holes cannot be made, they are written. */
+static int zero_range(const struct object *object, uint64_t place, uint64_t bytes,
+                      struct errmsg *err)
+{
+    static const uint8_t zeros[16 * BLOCK_BYTES];
+
+    if (fallocate(object->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)place,
+                  (off_t)bytes) == 0) {
+        return 0;
+    }
+    if (errno != EOPNOTSUPP && errno != ENOSYS) {
+        return object_failed(object, "punch a hole", err);
+    }
+    bytes = object->end <= place ? 0 : object->end - place < bytes ? object->end - place : bytes;
+    while (bytes > 0) {
+        uint64_t part = bytes < sizeof(zeros) ? bytes : sizeof(zeros);
+        struct iovec vector = { .iov_base = (void *)(uintptr_t)zeros, .iov_len = part };
+
+        if (vectors_write(object->fd, &vector, 1, place) != part) {
+            return object_failed(object, "write zeros", err);
+        }
+        place += part;
+        bytes -= part;
+    }
+    return 0;
 }
 
 /* Whole blocks of one group, counted within it. */
@@ -172,7 +214,7 @@ static int punch_blocks(struct store *store, struct object *object, uint64_t gro
     int rv = 0;
 
     if (object->trust != TRUSTED) {
-        rv = object_mend(store, object, group * GROUP_BLOCKS + first, count, false, &bad, err);
+        rv = object_mend(store, object, group * GROUP_BLOCKS + first, count, &bad, err);
     }
     if (rv == 0) {
         rv = sums_load(store, object, group, sums, err);
@@ -185,14 +227,10 @@ static int punch_blocks(struct store *store, struct object *object, uint64_t gro
         sums[i].cur = 0;
     }
     rv = sums_save(store, object, group, sums, first, count, err);
-    if (rv != 0) {
-        return rv;
+    if (rv == 0) {
+        rv = zero_range(object, place, bytes, err);
     }
-    if (fallocate(object->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)place,
-                  (off_t)bytes) != 0) {
-        return object_failed(object, "punch a hole", err);
-    }
-    return 0;
+    return rv == 0 ? 0 : shape_undo(store, object, group, first, count, sums, rv);
 }
 
 static int apply_punch(struct store *store, struct object *object, const struct shape *shape,

@@ -153,7 +153,7 @@ int object_flush(struct store *store, struct object *object, const char *what, s
 }
 
 /* The names of a new object and of its subdirectory. */
-static int store_sync_name(struct store *store, const struct object *object, struct errmsg *err)
+static int store_sync_name(struct store *store, struct object *object, struct errmsg *err)
 {
     char name[STORE_NAME_BYTES];
     unsigned long number;
@@ -171,6 +171,9 @@ static int store_sync_name(struct store *store, const struct object *object, str
     if (rv == 0 && !atomic_load(&store->subdir_synced[number])) {
         rv = store_flush(store, store->objects_fd, FLUSH_FILE, "the objects directory", err);
         atomic_store(&store->subdir_synced[number], rv == 0);
+    }
+    if (rv != 0) {
+        atomic_store(&object->sync_failed, true);
     }
     return rv;
 }

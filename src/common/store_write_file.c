@@ -142,13 +142,39 @@ static uint64_t window_layout(const struct object *object, struct write_window *
     return place;
 }
 
+/* The block in which the object ended before, and ends again: if our bytes are in it, their end was
+ * cut off, and it is the shorter block that it was to be. */
+static int window_undo_last(const struct store *store, const struct object *object,
+                            struct write_window *w, uint64_t size, struct errmsg *err)
+{
+    uint64_t block = size / BLOCK_BYTES;
+    uint64_t start = block * BLOCK_BYTES;
+    uint64_t from = start > w->offset ? start : w->offset;
+    uint64_t end = w->offset + w->length;
+    uint64_t to = end < size ? end : size;
+    uint8_t bytes[BLOCK_BYTES] = { 0 };
+    struct iovec vector = { .iov_base = bytes, .iov_len = size - start };
+
+    if (block < w->first || block > w->last || from >= to) {
+        return 0;
+    }
+    if (vectors_read(object->fd, &vector, 1, place_of_byte(start), true) < 0) {
+        return object_failed(object, "read", err);
+    }
+    if (memcmp(bytes + (from - start), w->bytes + (from - w->offset), to - from) == 0) {
+        w->pages[block / GROUP_BLOCKS - w->first / GROUP_BLOCKS].sums[block % GROUP_BLOCKS].cur =
+            sum_of_block(store, bytes, BLOCK_BYTES);
+    }
+    return 0;
+}
+
 /* A write failed half way, perhaps for want of space: what was there before is to be readable, and
  * the file as long as it was. */
-static void window_undo(struct store *store, struct object *object, const struct write_window *w,
+static void window_undo(struct store *store, struct object *object, struct write_window *w,
                         uint64_t size, uint64_t end)
 {
+    uint64_t block = w->first;
     struct errmsg err = { "" };
-    uint64_t bad = 0;
     struct stat st;
     int rv = 0;
 
@@ -159,8 +185,18 @@ static void window_undo(struct store *store, struct object *object, const struct
         ftruncate(object->fd, (off_t)end) != 0) {
         rv = object_failed(object, "truncate", &err);
     }
-    if (rv == 0 && size > 0) {
-        rv = object_mend(store, object, w->first, w->last - w->first + 1, true, &bad, &err);
+    if (rv == 0 && size % BLOCK_BYTES != 0) {
+        rv = window_undo_last(store, object, w, size, &err);
+    }
+    while (rv == 0 && block <= w->last) {
+        uint64_t group = block / GROUP_BLOCKS;
+        uint64_t last = group * GROUP_BLOCKS + GROUP_BLOCKS - 1;
+
+        last = last < w->last ? last : w->last;
+        rv = object_undo(store, object, group, (uint32_t)(block % GROUP_BLOCKS),
+                         (uint32_t)(last - block + 1),
+                         w->pages[group - w->first / GROUP_BLOCKS].sums, &err);
+        block = last + 1;
     }
     if (rv != 0) {
         store_log(store, "after a failed write: %s: check the disk", err.text);
@@ -186,9 +222,9 @@ static int window_put(struct store *store, struct object *object, struct write_w
         if (rv != 0) {
             return rv;
         }
-    } else if (!object->stamped) {
+    } else if (!object->stamped && object->trust == TRUSTED) {
         object_header(object, w->pages[0].head);
-    }
+    } /* One that a crash left without a header gets it when all of it has been verified. */
     place = window_layout(object, w, vectors, &count, &bytes);
     if (vectors_write(object->fd, vectors, count, place) != bytes) {
         return object_failed(object, "write", err);
@@ -228,7 +264,7 @@ static int window_write(struct store *store, struct object *object, struct write
         rv = object_stamp(store, object, epoch, w->offset == 0, err);
     }
     if (rv == 0 && object->trust != TRUSTED) {
-        rv = object_mend(store, object, w->first, w->last - w->first + 1, false, &bad, err);
+        rv = object_mend(store, object, w->first, w->last - w->first + 1, &bad, err);
     }
     if (rv == 0) {
         rv = window_sums(store, object, w, err);

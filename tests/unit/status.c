@@ -96,6 +96,7 @@ static void errno_survives_the_way_there_and_back(void **state)
     assert_int_equal(status_from_errno(ECONNREFUSED), MORSEL_UNREACHABLE);
     assert_int_equal(status_from_errno(EPIPE), MORSEL_UNREACHABLE);
     assert_int_equal(status_from_errno(ELIBBAD), MORSEL_IO);
+    assert_int_equal(status_from_errno(EIO), MORSEL_IO);
 }
 
 int main(void)
