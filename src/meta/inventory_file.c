@@ -111,29 +111,54 @@ static bool counts(const char *name)
     return name[0] != '.' && strncmp(name, "LO", 2) != 0 && strncmp(name, "INVENTORY", 9) != 0;
 }
 
-static void write_all(int dir_fd, const char *dir, FILE *file)
+/* What is listed must be on disk first: after a loss of power the list would call the database
+ * damaged for bytes that LevelDB had not synced yet. */
+static int write_all(int dir_fd, const char *dir, FILE *file)
 {
     DIR *d = opendir(dir);
     const struct dirent *entry;
     struct stat st;
 
-    while (d != NULL && (entry = readdir(d)) != NULL) {
+    if (d == NULL || syncfs(dir_fd) != 0) {
+        if (d != NULL) {
+            closedir(d);
+        }
+        return -1;
+    }
+    while ((entry = readdir(d)) != NULL) {
         if (counts(entry->d_name) &&
             fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
             (void)fprintf(file, "%s %lld\n", entry->d_name, (long long)st.st_size);
         }
     }
-    if (d != NULL) {
-        closedir(d);
+    closedir(d);
+    return 0;
+}
+
+/* The length first, then the sync: LevelDB may be writing on. */
+static int write_manifest(int dir_fd, FILE *file)
+{
+    char name[NAME_MAX_BYTES + 1];
+    struct stat st;
+    int fd, rv;
+
+    if (!find_manifest(dir_fd, name, &st)) {
+        return 0;
     }
+    fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return -1;
+    }
+    (void)fprintf(file, "%s %lld\n", name, (long long)st.st_size);
+    rv = fsync(fd);
+    close(fd);
+    return rv;
 }
 
 int inventory_write(int dir_fd, const char *dir, bool all, struct errmsg *err)
 {
     int fd = openat(dir_fd, INVENTORY_NEW_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    char name[NAME_MAX_BYTES + 1];
-    struct stat st;
     bool good;
 
     if (file == NULL) {
@@ -142,12 +167,8 @@ int inventory_write(int dir_fd, const char *dir, bool all, struct errmsg *err)
         }
         return fail("write", dir, err);
     }
-    if (all) {
-        write_all(dir_fd, dir, file);
-    } else if (find_manifest(dir_fd, name, &st)) {
-        (void)fprintf(file, "%s %lld\n", name, (long long)st.st_size);
-    }
-    good = fflush(file) == 0 && fsync(fd) == 0;
+    good = (all ? write_all(dir_fd, dir, file) : write_manifest(dir_fd, file)) == 0;
+    good = good && fflush(file) == 0 && fsync(fd) == 0;
     good = fclose(file) == 0 && good;
     if (!good || renameat(dir_fd, INVENTORY_NEW_NAME, dir_fd, INVENTORY_NAME) != 0 ||
         fsync(dir_fd) != 0) {
