@@ -50,7 +50,8 @@
     X(MSG_HEARTBEAT, 98, "heartbeat")                                                              \
     X(MSG_STATUS, 99, "status")                                                                    \
     X(MSG_FSCK, 100, "fsck")                                                                       \
-    X(MSG_FSCK_OBJECTS, 101, "fsck_objects")
+    X(MSG_FSCK_OBJECTS, 101, "fsck_objects")                                                       \
+    X(MSG_SPACE_WANTED, 104, "space_wanted")
 
 #define X(name, wire, words) name = wire,
 enum message_type { MESSAGE_MAP(X) MESSAGE_TYPES_MAX = 128 };

@@ -260,6 +260,14 @@ bool rpc_push(struct rpc_server *server, enum rpc_role role, uint64_t node_id,
     return true;
 }
 
+void rpc_request_name_peer(struct rpc_request *request, uint64_t node_id)
+{
+    request->node_id = node_id;
+    if (request->conn != NULL) {
+        request->conn->node_id = node_id;
+    }
+}
+
 void rpc_disconnect(struct rpc_server *server, enum rpc_role role, uint64_t node_id,
                     const char *why)
 {

@@ -234,6 +234,10 @@ void rpc_reply_failure(struct rpc_request *request, int status, const char *text
 bool rpc_push(struct rpc_server *server, enum rpc_role role, uint64_t node_id,
               enum message_type type, const ProtobufCMessage *message);
 
+/* The peer of this request has just been given `node_id`, which its HELLO could not name yet: from
+ * now on it is found by it. */
+void rpc_request_name_peer(struct rpc_request *request, uint64_t node_id);
+
 /* Close the connections of a peer; hooks->gone follows. */
 void rpc_disconnect(struct rpc_server *server, enum rpc_role role, uint64_t node_id,
                     const char *why);

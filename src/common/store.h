@@ -38,6 +38,7 @@ struct store_space
     uint64_t bytes_total;
     uint64_t bytes_free; /* After the reserve. */
     uint64_t objects;    /* May be an estimate while a first count runs. */
+    uint64_t device;     /* The same for all stores on this disk, and for no other in a cluster. */
 };
 
 struct store_stat

@@ -1,6 +1,7 @@
 #include "common/store_file.h"
 
 #include "common/crc32c.h"
+#include "common/prng.h"
 #include "common/status.h"
 
 #include <errno.h>
@@ -254,10 +255,12 @@ int store_stat(struct store *store, struct object_id id, struct store_stat *stat
 int store_space(struct store *store, struct store_space *space, struct errmsg *err)
 {
     struct statvfs vfs;
+    struct prng prng;
+    struct stat st;
     uint64_t room;
 
     memset(space, 0, sizeof(*space));
-    if (fstatvfs(store->objects_fd, &vfs) != 0) {
+    if (fstatvfs(store->objects_fd, &vfs) != 0 || fstat(store->objects_fd, &st) != 0) {
         int rv = status_from_errno(errno);
 
         errmsg_set(err, "object store: statvfs: %s", strerror(errno));
@@ -268,6 +271,8 @@ int store_space(struct store *store, struct store_space *space, struct errmsg *e
     space->bytes_free =
         room > store->options.reserve_bytes ? room - store->options.reserve_bytes : 0;
     space->objects = atomic_load(&store->objects);
+    prng_seed(&prng, store->options.boot_id ^ (uint64_t)st.st_dev * 0x9e3779b97f4a7c15U);
+    space->device = prng_next(&prng) | 1;
     return 0;
 }
 

@@ -61,7 +61,7 @@ struct job
         } stat;
         struct
         {
-            uint64_t bytes_total, bytes_free, objects;
+            uint64_t bytes_total, bytes_free, objects, device, measured;
         } space;
     };
 };

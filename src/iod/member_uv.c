@@ -148,6 +148,7 @@ static void member_register(struct member *member)
     request.name = name;
     request.bytes_total = member->bytes_total;
     request.bytes_free = member->bytes_free;
+    request.device = member->device;
     request.verifier = store_verifier(iod->store);
     if (store_disk_failed(iod->store, &failure)) {
         request.disk_failure = failure.text;
@@ -245,7 +246,8 @@ static void on_heartbeat(struct rpc_call *call, int status, struct rpc_reply *re
         member->garbage_count = 0;
         m = rpc_unpack(&morsel__heartbeat_reply__descriptor, reply->body, reply->body_count);
         if (m != NULL && !member_collect(member, m)) {
-            member_later(member, m->more ? 0 : member->heartbeat_ms);
+            member_later(member,
+                         m->more || member->measured != member->wanted ? 0 : member->heartbeat_ms);
         } else if (m == NULL) {
             member_later(member, member->heartbeat_ms);
         }
@@ -277,7 +279,9 @@ static void member_heartbeat(struct member *member)
     request.id = member->iod->datadir.node;
     request.bytes_total = member->bytes_total;
     request.bytes_free = member->bytes_free;
+    request.device = member->device;
     request.objects = member->objects;
+    request.measured = member->measured;
     request.verifier = store_verifier(member->iod->store);
     if (store_disk_failed(member->iod->store, &failure)) {
         request.disk_failure = failure.text;
@@ -312,6 +316,7 @@ static void run_measure(struct job *job)
     job->space.bytes_total = space.bytes_total;
     job->space.bytes_free = space.bytes_free;
     job->space.objects = space.objects;
+    job->space.device = space.device;
 }
 
 static void on_measured(struct job *job)
@@ -324,6 +329,8 @@ static void on_measured(struct job *job)
         member->bytes_total = job->space.bytes_total;
         member->bytes_free = job->space.bytes_free;
         member->objects = job->space.objects;
+        member->device = job->space.device;
+        member->measured = job->space.measured;
     } else if (job->err.text[0] != 0) {
         log_error(iod->log, "%s", job->err.text);
     }
@@ -348,6 +355,9 @@ static void member_measure(struct member *member)
         return; /* What is under way leads on. */
     }
     job = job_new(&member->iod->jobs, member->iod);
+    if (job != NULL) {
+        job->space.measured = member->wanted;
+    }
     if (job == NULL || job_start(job, run_measure, on_measured, false) != 0) {
         if (job != NULL) {
             job_free(job);
@@ -385,6 +395,22 @@ static void on_manager_down(void *data, const char *why)
     member->registered = false;
 }
 
+static void on_push(void *data, enum message_type type, const uint8_t *body, size_t body_count)
+{
+    struct member *member = data;
+    Morsel__SpaceWanted *m;
+
+    if (type != MSG_SPACE_WANTED) {
+        return; /* Of a newer manager, which does without. */
+    }
+    m = rpc_unpack(&morsel__space_wanted__descriptor, body, body_count);
+    if (m != NULL) {
+        member->wanted = m->number;
+        member_measure(member);
+    }
+    morsel__space_wanted__free_unpacked(m, NULL);
+}
+
 void member_start(struct member *member, struct iod *iod)
 {
     memset(member, 0, sizeof(*member));
@@ -394,6 +420,7 @@ void member_start(struct member *member, struct iod *iod)
     member->call.data = member;
     uv_timer_init(iod->loop, &member->timer);
     rpc_peer_watch(member->manager, on_manager_up, on_manager_down, member);
+    rpc_peer_on_push(member->manager, on_push);
     member_measure(member);
 }
 

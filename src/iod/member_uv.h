@@ -29,7 +29,9 @@ struct member
     struct job *collecting;    /* Deletes. */
     struct object_id *garbage; /* Deleted, to be reported. */
     size_t garbage_count;
-    uint64_t bytes_total, bytes_free, objects; /* At the last look. */
+    uint64_t bytes_total, bytes_free, objects, device; /* At the last look. */
+    uint64_t wanted;                                   /* The last SPACE_WANTED; */
+    uint64_t measured;                                 /* and that before the last look. */
 };
 
 /* Begin to register. The iod listens and has its directory. */

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-void handle_status(struct meta *meta, struct rpc_request *request)
+static void answer_status(struct meta *meta, struct rpc_request *request)
 {
     Morsel__StatusReply reply = MORSEL__STATUS_REPLY__INIT;
     Morsel__Member messages[SERVERS_MAX], *pointers[SERVERS_MAX];
@@ -26,6 +26,11 @@ void handle_status(struct meta *meta, struct rpc_request *request)
     reply.n_members = meta->members.count;
     reply.members = pointers;
     rpc_reply(request, &reply.base, NULL);
+}
+
+void handle_status(struct meta *meta, struct rpc_request *request)
+{
+    capacity_ask(meta, request, answer_status);
 }
 
 /* ---- Statistics --------------------------------------------------------------------------- */

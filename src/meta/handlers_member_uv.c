@@ -20,8 +20,10 @@ static bool copy_text(char *to, size_t capacity, const char *from)
 }
 
 /* Words are cut off where they are too long. */
-static void take_disk(struct member_disk *disk, uint64_t verifier, const char *failure)
+static void take_disk(struct member_disk *disk, uint64_t verifier, uint64_t device,
+                      const char *failure)
 {
+    disk->device = device;
     disk->verifier = verifier;
     (void)snprintf(disk->failure, sizeof(disk->failure), "%s", failure);
 }
@@ -40,7 +42,7 @@ void handle_register(struct meta *meta, struct rpc_request *request)
     record->id = m->id;
     record->bytes_total = m->bytes_total;
     record->bytes_free = m->bytes_free;
-    take_disk(&event.registration.disk, m->verifier, m->disk_failure);
+    take_disk(&event.registration.disk, m->verifier, m->device, m->disk_failure);
     valid = request->role == ROLE_IOD && m->token.len == sizeof(record->token) &&
             m->address[0] != 0 && copy_text(record->address, sizeof(record->address), m->address) &&
             copy_text(record->name, sizeof(record->name), m->name);
@@ -164,13 +166,15 @@ void handle_heartbeat(struct meta *meta, struct rpc_request *request)
     event.heartbeat.bytes_total = m->bytes_total;
     event.heartbeat.bytes_free = m->bytes_free;
     event.heartbeat.objects = m->objects;
-    take_disk(&event.heartbeat.disk, m->verifier, m->disk_failure);
+    event.heartbeat.measured = m->measured;
+    take_disk(&event.heartbeat.disk, m->verifier, m->device, m->disk_failure);
     if (request->role != ROLE_IOD || member == NULL || !member->registered) {
         message_free(m);
         rpc_reply_failure(request, MORSEL_NO_SESSION, "register first");
         return;
     }
     meta_members_step(meta, &event);
+    capacity_told(meta);
     rv = take_collected(meta, m, &err);
     message_free(m);
     if (rv != 0) {
@@ -199,6 +203,7 @@ void members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **
         message->bytes_free = member->bytes_free;
         message->objects = member->objects;
         message->verifier = member->disk.verifier;
+        message->device = member->disk.device;
         message->disk_failure = member->disk.failure;
         message->silent_ms =
             member->registered ? now_ms - member->heard_ms : now_ms - meta->started_ms;

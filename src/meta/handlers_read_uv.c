@@ -166,15 +166,6 @@ void handle_close(struct meta *meta, struct rpc_request *request)
     rpc_reply(request, NULL, NULL);
 }
 
-void handle_statfs(struct meta *meta, struct rpc_request *request)
-{
-    Morsel__StatfsReply reply = MORSEL__STATFS_REPLY__INIT;
-
-    members_space(&meta->members, &reply.bytes_total, &reply.bytes_free);
-    reply.inodes = ns_counters(meta->ns)->inodes;
-    rpc_reply(request, &reply.base, NULL);
-}
-
 /* ---- Directories -------------------------------------------------------------------------- */
 
 enum {

@@ -4,6 +4,7 @@
 #include "common/status.h"
 #include "meta/placement.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void emit(struct members_actions *out, struct members_action action)
@@ -219,6 +220,7 @@ static void on_heartbeat(struct members *m, const struct members_event *event,
     member->bytes_total = event->heartbeat.bytes_total;
     member->bytes_free = event->heartbeat.bytes_free;
     member->objects = event->heartbeat.objects;
+    member->measured = event->heartbeat.measured;
     member->disk = event->heartbeat.disk;
     member->heard_ms = event->now_ms;
     member->connected = true;
@@ -317,13 +319,38 @@ uint32_t members_place(const struct members *m, inode_id inode, uint32_t width,
     return placement_choose(servers, m->count, inode, width, chosen);
 }
 
+static int compare_devices(const void *a, const void *b)
+{
+    const struct member *x = *(const struct member *const *)a;
+    const struct member *y = *(const struct member *const *)b;
+
+    return x->disk.device < y->disk.device ? -1 : x->disk.device > y->disk.device;
+}
+
 void members_space(const struct members *m, uint64_t *bytes_total, uint64_t *bytes_free)
 {
+    const struct member *live[SERVERS_MAX];
+    uint32_t count = 0;
+
     *bytes_total = *bytes_free = 0;
     for (uint32_t i = 0; i < m->count; i++) {
         if (m->items[i].up || m->items[i].presumed) {
-            *bytes_total += m->items[i].bytes_total;
-            *bytes_free += m->items[i].bytes_free;
+            live[count++] = &m->items[i];
         }
+    }
+    qsort(live, count, sizeof(live[0]), compare_devices);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t total = live[i]->bytes_total, avail = live[i]->bytes_free;
+
+        /* Neighbours on one disk were asked at different moments, and may keep different reserves.
+         */
+        while (live[i]->disk.device != 0 && i + 1 < count &&
+               live[i + 1]->disk.device == live[i]->disk.device) {
+            i++;
+            total = live[i]->bytes_total > total ? live[i]->bytes_total : total;
+            avail = live[i]->bytes_free < avail ? live[i]->bytes_free : avail;
+        }
+        *bytes_total += total;
+        *bytes_free += avail;
     }
 }

@@ -31,6 +31,7 @@ enum {
 struct member_disk
 {
     uint64_t verifier;                 /* data.proto, Done; 0: not told. */
+    uint64_t device;                   /* The same for servers that share a disk; 0: not told. */
     char failure[MEMBERS_FAILURE_MAX]; /* Of a sync, in words, cut off; empty: none. */
 };
 
@@ -45,7 +46,8 @@ struct member
     uint64_t pending_tag; /* The registration that waits for the newest. */
     uint64_t bytes_total, bytes_free, objects; /* As last told. */
     struct member_disk disk;                   /* Likewise. */
-    uint64_t heard_ms;                         /* Of the last word. */
+    uint64_t measured; /* The last question for its space that its numbers answer; capacity_uv.h. */
+    uint64_t heard_ms; /* Of the last word. */
 };
 
 struct members
@@ -84,7 +86,7 @@ struct members_event
         {
             uint64_t tag;
             server_id id;
-            uint64_t bytes_total, bytes_free, objects;
+            uint64_t bytes_total, bytes_free, objects, measured;
             struct member_disk disk;
         } heartbeat;
         server_id gone;
@@ -137,7 +139,7 @@ const struct member *members_find(const struct members *m, server_id id);
 uint32_t members_place(const struct members *m, inode_id inode, uint32_t width,
                        server_id chosen[STRIPE_WIDTH_MAX]);
 
-/* Space of the servers that are up. */
+/* Space of the servers that are up; a disk that several of them share counts once. */
 void members_space(const struct members *m, uint64_t *bytes_total, uint64_t *bytes_free);
 
 #endif

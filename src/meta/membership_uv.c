@@ -75,5 +75,6 @@ static void on_member_durable(struct meta *meta, struct rpc_request *request)
     reply.cluster_id.data = (uint8_t *)(uintptr_t)super->cluster.bytes;
     reply.cluster_id.len = sizeof(super->cluster.bytes);
     reply.heartbeat_ms = meta->members.heartbeat_ms;
+    rpc_request_name_peer(request, reply.id);
     rpc_reply(request, &reply.base, NULL);
 }

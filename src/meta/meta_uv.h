@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/rpc_uv.h"
 #include "meta.pb-c.h"
+#include "meta/capacity_uv.h"
 #include "meta/lease.h"
 #include "meta/lock_table.h"
 #include "meta/members.h"
@@ -64,6 +65,7 @@ struct meta
     uint64_t started_ms;
     inode_id sweep_from; /* Where the sweep of orphans goes on; 0: none is going on. */
     uv_idle_t sweep;
+    struct capacity_uv capacity;
     uint32_t handles; /* Open libuv handles while closing. */
     bool broken_logged;
     bool space_low; /* The disk of the database is nearly full: nothing new is taken. */

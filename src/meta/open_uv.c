@@ -242,6 +242,7 @@ void meta_start(struct meta *meta)
     (void)uv_timer_init(meta->loop, &meta->timer);
     (void)uv_timer_init(meta->loop, &meta->space_timer);
     (void)uv_idle_init(meta->loop, &meta->sweep);
+    capacity_start(meta);
     meta->timer.data = meta->space_timer.data = meta->sweep.data = meta;
     uv_timer_start(&meta->space_timer, on_space_timer, SPACE_CHECK_MS, SPACE_CHECK_MS);
     rpc_set_cluster_id(meta->rpc, &ns_super(meta->ns)->cluster);
@@ -258,10 +259,11 @@ static void on_sync_closed(void *data)
 {
     struct meta *meta = data;
 
-    meta->handles = 3 + meta->space_busy;
+    meta->handles = 4 + meta->space_busy;
     uv_close((uv_handle_t *)&meta->timer, on_handle_closed);
     uv_close((uv_handle_t *)&meta->space_timer, on_handle_closed);
     uv_close((uv_handle_t *)&meta->sweep, on_handle_closed);
+    uv_close((uv_handle_t *)&meta->capacity.timer, on_handle_closed);
 }
 
 void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
@@ -273,6 +275,7 @@ void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
     uv_idle_stop(&meta->sweep);
     leases_refuse_waiting(meta, MORSEL_SHUTDOWN);
     locks_refuse_waiting(meta, MORSEL_SHUTDOWN);
+    capacity_refuse_waiting(meta, MORSEL_SHUTDOWN);
     sync_close(&meta->sync, on_sync_closed);
 }
 

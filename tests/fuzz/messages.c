@@ -75,6 +75,7 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__register_request__descriptor,
     &morsel__register_reply__descriptor,
     &morsel__heartbeat_request__descriptor,
+    &morsel__space_wanted__descriptor,
     &morsel__heartbeat_reply__descriptor,
     &morsel__policy_request__descriptor,
     &morsel__policy_reply__descriptor,

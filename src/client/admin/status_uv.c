@@ -74,18 +74,21 @@ static const char *health_words(const Morsel__StatusReply *status)
 
 static json_t *member_json(const Morsel__Member *member)
 {
-    char verifier[20] = "";
+    char verifier[20] = "", device[20] = "";
 
+    if (member->device != 0) {
+        (void)snprintf(device, sizeof(device), "%016" PRIx64, member->device);
+    }
     if (member->verifier != 0) {
         (void)snprintf(verifier, sizeof(verifier), "%016" PRIx64, member->verifier);
     }
-    return json_pack("{s:i, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s, s:s}", "id", (int)member->id,
-                     "address", member->address, "name", member->name, "up", (int)member->up,
-                     "bytes_total", print_json_number(member->bytes_total), "bytes_free",
-                     print_json_number(member->bytes_free), "objects",
+    return json_pack("{s:i, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s, s:s, s:s}", "id",
+                     (int)member->id, "address", member->address, "name", member->name, "up",
+                     (int)member->up, "bytes_total", print_json_number(member->bytes_total),
+                     "bytes_free", print_json_number(member->bytes_free), "objects",
                      print_json_number(member->objects), "silent_ms",
-                     print_json_number(member->silent_ms), "verifier", verifier, "disk_failure",
-                     member->disk_failure);
+                     print_json_number(member->silent_ms), "device", device, "verifier", verifier,
+                     "disk_failure", member->disk_failure);
 }
 
 static json_t *members_json(const Morsel__StatusReply *status)
@@ -200,13 +203,27 @@ struct space
     uint64_t total, free;
 };
 
-/* Of the servers that are up, which is what a mount's statfs says. */
+/* Does an earlier server that is up lie on the same disk? */
+static bool is_counted(const Morsel__StatusReply *status, size_t index)
+{
+    const Morsel__Member *member = status->members[index];
+
+    for (size_t i = 0; i < index; i++) {
+        if (status->members[i]->up && member->device != 0 &&
+            status->members[i]->device == member->device) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of the disks of servers that are up, which is what a mount's statfs says. */
 static struct space sum_space(const Morsel__StatusReply *status)
 {
     struct space sum = { 0, 0 };
 
     for (size_t i = 0; i < status->n_members; i++) {
-        if (status->members[i]->up) {
+        if (status->members[i]->up && !is_counted(status, i)) {
             sum.total += status->members[i]->bytes_total;
             sum.free += status->members[i]->bytes_free;
         }
@@ -233,7 +250,10 @@ static void print_df_text(const Morsel__StatusReply *status, const struct space 
         char name[64];
 
         (void)snprintf(name, sizeof(name), "%" PRIu32 " %.48s", member->id, member->address);
-        print_df_row(name, member->bytes_total, member->bytes_free, member->up ? "" : "  down");
+        print_df_row(name, member->bytes_total, member->bytes_free,
+                     !member->up             ? "  down"
+                     : is_counted(status, i) ? "  on a disk that is counted above"
+                                             : "");
     }
     print_df_row("together", sum->total, sum->free, "");
 }

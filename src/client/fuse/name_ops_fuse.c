@@ -379,6 +379,7 @@ static void on_space(struct meta_call *call, int status, void *message)
 {
     struct mount_op *op = call->data;
     Morsel__StatfsReply *space = message;
+    uint64_t dirty = op->mount->client->dirty_bytes, avail;
     struct statvfs st = { .f_bsize = 128 << 10,
                           .f_frsize = BLOCK_BYTES,
                           .f_namemax = NAME_BYTES_MAX };
@@ -387,10 +388,11 @@ static void on_space(struct meta_call *call, int status, void *message)
         mount_op_fail(op, status);
         return;
     }
+    avail = space->bytes_free > dirty ? space->bytes_free - dirty : 0; /* Still on their way. */
     st.f_blocks = space->bytes_total / BLOCK_BYTES;
-    st.f_bfree = st.f_bavail = space->bytes_free / BLOCK_BYTES;
-    st.f_files = space->inodes + space->bytes_free / BLOCK_BYTES; /* Bounded by space alone. */
-    st.f_ffree = st.f_favail = space->bytes_free / BLOCK_BYTES;
+    st.f_bfree = st.f_bavail = avail / BLOCK_BYTES;
+    st.f_files = space->inodes + avail / BLOCK_BYTES; /* Bounded by space alone. */
+    st.f_ffree = st.f_favail = avail / BLOCK_BYTES;
     (void)fuse_reply_statfs(op->req, &st);
     mount_op_end(op);
 }
