@@ -37,4 +37,18 @@ rm "$mnt/large" "$mnt"/more*
 wait_for 30 "space is given back" bash -c "dd if='$work/before' of='$mnt/after' bs=1M conv=fsync status=none"
 cmp "$work/before" "$mnt/after" || fail "a file written after space came back is wrong"
 fsck_clean
+
+# Space that could not be reserved leaves nothing behind, on any server.
+start_iod 2
+wait_for 20 "both servers are up" servers_up 2
+mkdir "$mnt/wide"
+policy "$mnt/wide" stripe_width=2
+expect_error "No space left on device" fallocate -l 1G "$mnt/wide/reserved"
+[ "$(stat -c %s "$mnt/wide/reserved")" = 0 ] || fail "a reservation that failed changed the size"
+nothing_open() {
+    morsel stats | grep -Eq 'open_files +0$'
+}
+wait_for 10 "the manager knows that it is closed" nothing_open
+rm "$mnt/wide/reserved"
+fsck_clean
 cluster_end

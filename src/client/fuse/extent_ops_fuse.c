@@ -41,11 +41,12 @@ static void on_fallocated(struct range_op *range, int status)
     struct file *file = range->file;
     uint64_t end = (op->mode & FALLOC_FL_KEEP_SIZE) != 0 ? 0 : op->offset + op->length;
 
+    if (!is_zeroing(op->mode) && op->offset + op->length > file->reach) {
+        file->reach = op->offset + op->length;
+    }
+    /* Also after a failure: some servers have made their object, and deletion must find it. */
+    file_note_changed(file, 0, status == 0 ? end : 0, true);
     if (status == 0) {
-        if (!is_zeroing(op->mode) && op->offset + op->length > file->reach) {
-            file->reach = op->offset + op->length;
-        }
-        file_note_changed(file, 0, end, true);
         status = file_flush_start(&op->flush, file, NULL, false, on_fallocate_reported);
         if (status == 0) {
             return;
