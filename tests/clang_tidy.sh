@@ -19,9 +19,10 @@ mkdir -p "$clean"
 check_one() {
     local file=$1 key said
     # The preprocessed text covers the headers, the file itself its comments (NOLINT), .clang-tidy the checks.
+    # shellcheck disable=SC2086 # flags are words
     key=$( (cat "$source_dir/.clang-tidy" "$file"
             clang -E -P -D_GNU_SOURCE -I"$source_dir/src" -I"$build_dir/src/proto" \
-                -I"$source_dir/tests" $(pkg-config --cflags fuse3) "$file" 2>/dev/null ||
+                -I"$source_dir/tests" $fuse_flags "$file" 2>/dev/null ||
                 cat "$file") | sha256sum | cut -d' ' -f1)
     [ -e "$clean/$key" ] && return 0
     said=$clean/said.$$
@@ -34,7 +35,8 @@ check_one() {
     fi
 }
 export -f check_one
-export source_dir build_dir clean
+fuse_flags=$(pkg-config --cflags fuse3)
+export source_dir build_dir clean fuse_flags
 
 grep -o '"file": "[^"]*"' "$database" | cut -d'"' -f4 | sort -u |
     grep -E "^$source_dir/(src|tests)/.*\.c$" |

@@ -5,9 +5,11 @@
 #
 # Exit code 77 (skipped): nothing can be mounted here.
 set -euo pipefail
+# shellcheck source=tests/lib/skip.sh
+. "$(dirname "$0")/../lib/skip.sh"
 
 morsel=$(cd "$1" && pwd)/bin/morsel
-[ -c /dev/fuse ] || { echo "skipped: there is no /dev/fuse" && exit 77; }
+[ -c /dev/fuse ] || skip_test cluster/command "there is no /dev/fuse"
 work=$(mktemp -d /tmp/morsel-command-XXXXXX)
 cluster=$work/cluster
 mnt=$cluster/mount

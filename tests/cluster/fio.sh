@@ -3,7 +3,6 @@
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
-command -v fio >/dev/null || { echo "fio is not installed"; exit 77; }
 cluster_begin fio "$1"
 start_cluster 4
 start_mount a

@@ -5,13 +5,14 @@
 #
 # BUILD/packages keeps a release build. Exit code 77 (skipped): not root, or the packages are installed here for real.
 set -euo pipefail
+# shellcheck source=tests/lib/skip.sh
+. "$(dirname "$0")/../lib/skip.sh"
 
 source_dir=$1
 build=$2/packages
 
 skip() {
-    echo "skipped: $*"
-    exit 77
+    skip_test cluster/packages "$*"
 }
 
 [ "$(id -u)" = 0 ] || skip "only root can install packages"

@@ -6,9 +6,11 @@
 #
 # Exit code 77 (skipped): nothing can be mounted here.
 set -euo pipefail
+# shellcheck source=tests/lib/skip.sh
+. "$(dirname "$0")/../lib/skip.sh"
 
 source_dir=$(cd "$1" && pwd)
-[ -c /dev/fuse ] || { echo "skipped: there is no /dev/fuse" && exit 77; }
+[ -c /dev/fuse ] || skip_test cluster/quickstart "there is no /dev/fuse"
 work=$(mktemp -d /tmp/morsel-quickstart-XXXXXX)
 cluster=$work/cluster
 morsel=$source_dir/build/release/bin/morsel

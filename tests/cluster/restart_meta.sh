@@ -57,6 +57,7 @@ late=$(($(now_ms) - back))
 [ "$late" -le 2500 ] || fail "calls worked $late ms after the manager's return only"
 ask read 2
 eval "exec ${keep[1]}>&-" # Its end of input.
+# shellcheck disable=SC2154 # coproc sets it
 wait "$keep_PID" || fail "closing a file that was written without the manager failed"
 [ "$(stat -c %s "$mnt/open")" = $((12 << 20)) ] || fail "the size of a file written without the manager is lost"
 note "calls work $late ms after the manager's return"

@@ -1,14 +1,15 @@
-#!/bin/sh
+#!/bin/bash
 # Power cuts under the object store, on an ext4 image behind a loop device: store_powercut.sh PROGRAM [ROUNDS [SEED]]
 # Exits with 77 (skipped) where loop devices or mounts are not allowed.
-set -eu
+set -euo pipefail
+# shellcheck source=tests/lib/skip.sh
+. "$(dirname "$0")/../lib/skip.sh"
 program=$1
 rounds=${2:-20}
 seed=${3:-1}
 
 skip() {
-    echo "skipped: $1"
-    exit 77
+    skip_test cluster/store_powercut "$1"
 }
 
 [ "$(id -u)" = 0 ] || skip "needs root for mounts"
