@@ -136,6 +136,7 @@ static int queue_strays(struct meta *meta, const Morsel__FsckObjects *m, struct 
     for (size_t i = 0; i < m->n_inode; i++) {
         op_objects_put(&objects, (struct object_id){ m->inode[i], m->column[i] });
     }
+    op_objects_sort(&objects);
     op.objects.server = m->server;
     op.objects.objects = buf_slice(&objects);
     rv = objects.failed ? MORSEL_NOMEM : meta_execute(meta, &op, err);

@@ -1,4 +1,5 @@
 /* Requests of storage servers, and who they are. */
+#include "common/address.h"
 #include "common/check.h"
 #include "common/status.h"
 #include "meta/reply_uv.h"
@@ -7,25 +8,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copy text from a message; false when it is too long. */
-static bool copy_text(char *to, size_t capacity, const char *from)
+/* Words for people, cut off where they are too long. They go into logs, terminals and JSON: what is
+ * no printable ASCII becomes a question mark. */
+static void take_words(char *to, size_t capacity, const char *from)
 {
-    size_t count = strlen(from);
-
-    if (count >= capacity) {
-        return false;
+    (void)snprintf(to, capacity, "%s", from);
+    for (; *to != 0; to++) {
+        *to = *to < ' ' || *to > '~' ? '?' : *to;
     }
-    memcpy(to, from, count + 1);
-    return true;
 }
 
-/* Words are cut off where they are too long. */
+static bool take_address(char *to, size_t capacity, const char *from, struct errmsg *err)
+{
+    struct address address;
+
+    take_words(to, capacity, from);
+    return strcmp(to, from) == 0 && address_parse(to, &address, err) == 0;
+}
+
 static void take_disk(struct member_disk *disk, uint64_t verifier, uint64_t device,
                       const char *failure)
 {
     disk->device = device;
     disk->verifier = verifier;
-    (void)snprintf(disk->failure, sizeof(disk->failure), "%s", failure);
+    take_words(disk->failure, sizeof(disk->failure), failure);
 }
 
 void handle_register(struct meta *meta, struct rpc_request *request)
@@ -33,6 +39,7 @@ void handle_register(struct meta *meta, struct rpc_request *request)
     Morsel__RegisterRequest *m = rpc_request_unpack(request, &morsel__register_request__descriptor);
     struct members_event event = { .now_ms = uv_now(meta->loop), .type = MEMBERS_REGISTER };
     struct member_record *record = &event.registration.record;
+    struct errmsg err = { "" };
     bool valid;
 
     if (m == NULL) {
@@ -42,17 +49,19 @@ void handle_register(struct meta *meta, struct rpc_request *request)
     record->id = m->id;
     record->bytes_total = m->bytes_total;
     record->bytes_free = m->bytes_free;
+    take_words(record->name, sizeof(record->name), m->name);
     take_disk(&event.registration.disk, m->verifier, m->device, m->disk_failure);
     valid = request->role == ROLE_IOD && m->token.len == sizeof(record->token) &&
-            m->address[0] != 0 && copy_text(record->address, sizeof(record->address), m->address) &&
-            copy_text(record->name, sizeof(record->name), m->name);
+            take_address(record->address, sizeof(record->address), m->address, &err);
     if (valid) {
         memcpy(record->token, m->token.data, sizeof(record->token));
     }
     message_free(m);
     if (!valid) {
         rpc_reply_failure(request, MORSEL_MALFORMED,
-                          "a registration needs a token of 16 bytes and an address");
+                          err.text[0] != 0
+                              ? err.text
+                              : "a registration needs a token of 16 bytes and an address");
         return;
     }
     meta_members_step(meta, &event);
@@ -76,6 +85,7 @@ static int take_collected(struct meta *meta, const Morsel__HeartbeatRequest *m, 
         op_objects_put(&objects,
                        (struct object_id){ m->collected_inode[i], m->collected_column[i] });
     }
+    op_objects_sort(&objects);
     op.objects.server = m->id;
     op.objects.objects = buf_slice(&objects);
     rv = objects.failed ? MORSEL_NOMEM : meta_execute(meta, &op, err);

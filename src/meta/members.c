@@ -102,6 +102,22 @@ static struct member *insert(struct members *m, server_id id)
 
 /* ---- Registration ------------------------------------------------------------------------- */
 
+/* Behind the highest; where that is the last number of all, the lowest that nobody has. A server
+ * never chooses its id: of one that it names and we do not know we have not told it. */
+static server_id new_id(const struct members *m)
+{
+    server_id id = m->count == 0 ? 0 : m->items[m->count - 1].record.id;
+
+    if (id < UINT32_MAX) {
+        return id + 1;
+    }
+    id = 1;
+    for (uint32_t i = 0; i < m->count && m->items[i].record.id == id; i++) {
+        id++;
+    }
+    return id;
+}
+
 /* The member that registers, old or new; NULL after a refusal. */
 static struct member *admit(struct members *m, const struct members_event *event,
                             struct members_actions *out)
@@ -126,18 +142,19 @@ static struct member *admit(struct members *m, const struct members_event *event
         }
         return known;
     }
-    if (id != 0 && find(m, id) != NULL) {
-        refuse(out, tag, MORSEL_INVAL, "this server id belongs to another data directory");
+    if (id != 0) {
+        refuse(out, tag, MORSEL_INVAL,
+               find(m, id) != NULL
+                   ? "this server id belongs to another data directory"
+                   : "this cluster has never given the server id of this data directory; was the "
+                     "manager's database put back to an older state?");
         return NULL;
     }
     if (m->count == SERVERS_MAX) {
         refuse(out, tag, MORSEL_TOO_LARGE, "the cluster has as many storage servers as it can");
         return NULL;
     }
-    if (id == 0) {
-        id = m->count == 0 ? 1 : m->items[m->count - 1].record.id + 1;
-    }
-    return insert(m, id);
+    return insert(m, new_id(m));
 }
 
 static void welcome(struct members *m, struct member *member, uint64_t tag,
@@ -246,10 +263,9 @@ static void on_tick(struct members *m, uint64_t now_ms, struct members_actions *
         if (now_ms < silence_due_ms(m, member)) {
             continue;
         }
-        member->presumed = false;
-        if (member->up) {
-            member->up = false;
-            m->version++;
+        if (member->up || member->presumed) { /* Either way it is worth a line in the log. */
+            m->version += member->up;
+            member->up = member->presumed = false;
             emit(out, (struct members_action){ .type = MEMBERS_DOWN, .id = member->record.id });
         }
     }

@@ -74,7 +74,7 @@ struct members_event
         struct
         {
             uint64_t tag; /* The host's name for the request; comes back in an action. */
-            struct member_record record; /* id 0: give me one. */
+            struct member_record record; /* id 0: give me one. Unknown ones are refused. */
             struct member_disk disk;
         } registration;
         struct

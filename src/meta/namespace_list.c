@@ -173,7 +173,8 @@ static bool visit_member(void *data, struct slice key, struct slice value)
     }
     reader_init(&r, key.data + 1, 4);
     id = __builtin_bswap32(reader_u32(&r));
-    walk->status = member_decode(id, value, &walk->members[walk->count++]);
+    walk->status =
+        id == 0 ? MORSEL_CORRUPT : member_decode(id, value, &walk->members[walk->count++]);
     return walk->status == 0;
 }
 

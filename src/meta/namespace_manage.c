@@ -4,8 +4,6 @@
 #include "common/status.h"
 #include "meta/namespace_txn.h"
 
-#include <string.h>
-
 int apply_member(struct ns_txn *t)
 {
     struct record_key key = key_member(t->op->member.id);
@@ -67,10 +65,8 @@ int apply_collected(struct ns_txn *t)
         if (rv != 0) {
             return rv;
         }
-        /* A report that comes twice, or names an object twice in a row, counts once. */
-        if (garbage &&
-            (i == 0 || memcmp(list.data + i * OP_OBJECT_BYTES,
-                              list.data + (i - 1) * OP_OBJECT_BYTES, OP_OBJECT_BYTES) != 0)) {
+        /* A report that comes twice, or names an object twice, counts once. */
+        if (garbage && !op_object_repeats(list, i)) {
             txn_delete(t, key_garbage(op->objects.server, object));
             t->counters.garbage--;
         }
@@ -92,7 +88,7 @@ int apply_garbage(struct ns_txn *t)
         if (rv != 0) {
             return rv;
         }
-        if (!garbage) {
+        if (!garbage && !op_object_repeats(list, i)) {
             txn_plain_put(t, key_garbage(op->objects.server, object), (struct slice){ NULL, 0 });
             t->counters.garbage++;
         }

@@ -4,6 +4,7 @@
 #include "common/lease_mode.h"
 #include "common/status.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { OP_VERSION = 1 };
@@ -16,6 +17,25 @@ void op_objects_put(struct buf *out, struct object_id object)
 {
     buf_put_u64(out, object.inode);
     buf_put_u32(out, object.column);
+}
+
+static int compare_objects(const void *a, const void *b)
+{
+    return memcmp(a, b, OP_OBJECT_BYTES);
+}
+
+void op_objects_sort(struct buf *objects)
+{
+    if (objects->count > 0) {
+        qsort(objects->data, objects->count / OP_OBJECT_BYTES, OP_OBJECT_BYTES, compare_objects);
+    }
+}
+
+bool op_object_repeats(struct slice objects, size_t index)
+{
+    const uint8_t *at = objects.data + index * OP_OBJECT_BYTES;
+
+    return index > 0 && memcmp(at, at - OP_OBJECT_BYTES, OP_OBJECT_BYTES) == 0;
 }
 
 size_t op_objects_count(struct slice objects)

@@ -182,6 +182,13 @@ const char *op_kind_name(enum op_kind kind);
 
 /* Lists of objects inside an operation. */
 void op_objects_put(struct buf *out, struct object_id object);
+
+/* Bring a list into order, so that what is named twice stands side by side: the operations look no
+ * further. */
+void op_objects_sort(struct buf *objects);
+
+/* Is it the same as the one before? */
+bool op_object_repeats(struct slice objects, size_t index);
 size_t op_objects_count(struct slice objects);
 struct object_id op_object_at(struct slice objects, size_t index);
 

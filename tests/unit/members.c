@@ -187,6 +187,30 @@ static void ids_and_tokens_stay_together(void **state)
     test_free(w);
 }
 
+/* Whoever is not known has no id that we gave: with the last number of all the next one was 0. */
+static void nobody_chooses_his_id(void **state)
+{
+    struct member_record last = { .id = UINT32_MAX, .token = { 9 }, .address = "z:1" };
+    struct world *w = world_new(NULL, 0);
+
+    (void)state;
+    do_register(w, 5, 1, UINT32_MAX, "a:1");
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_INVAL);
+    do_register(w, 6, 1, 1, "a:1");
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_INVAL);
+    join(w, 1, "a:1");
+    assert_int_equal(w->m.items[0].record.id, 1);
+    test_free(w);
+
+    w = world_new(&last, 1); /* A database in which it has happened. */
+    join(w, 1, "a:1");
+    join(w, 2, "b:1");
+    assert_int_equal(w->m.items[0].record.id, 1);
+    assert_int_equal(w->m.items[1].record.id, 2);
+    assert_int_equal(w->m.items[2].record.id, UINT32_MAX);
+    test_free(w);
+}
+
 static void after_a_restart_servers_are_known_but_down(void **state)
 {
     struct member_record records[2] = { { .id = 3, .token = { 3 }, .address = "a:1" },
@@ -227,7 +251,9 @@ static void known_servers_are_presumed_there_for_a_while(void **state)
     w->now_ms = members_deadline_ms(&w->m);
     heartbeat(w, 3);
     tick(w);
-    assert_int_equal(w->out.count, 0); /* It was not up, so it does not go down. */
+    assert_int_equal(only(w, MEMBERS_DOWN)->id, 8); /* It was not up, but is missed. */
+    tick(w);
+    assert_int_equal(w->out.count, 0);
     assert_int_equal(members_place(&w->m, 1, 4, chosen), 1);
     assert_int_equal(members_deadline_ms(&w->m), w->now_ms + 3000);
     test_free(w);
@@ -279,6 +305,7 @@ int main(void)
         cmocka_unit_test(silence_takes_a_server_down_and_a_word_brings_it_back),
         cmocka_unit_test(a_second_process_is_refused_while_the_first_is_there),
         cmocka_unit_test(ids_and_tokens_stay_together),
+        cmocka_unit_test(nobody_chooses_his_id),
         cmocka_unit_test(after_a_restart_servers_are_known_but_down),
         cmocka_unit_test(known_servers_are_presumed_there_for_a_while),
         cmocka_unit_test(files_keep_away_from_a_broken_connection),

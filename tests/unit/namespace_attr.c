@@ -561,7 +561,9 @@ static void garbage_is_queued_by_server_and_reported_away(void **state)
     assert_int_equal(objects[0].column, 1);
     buf_init(&list);
     op_objects_put(&list, objects[0]);
+    op_objects_put(&list, (struct object_id){ 1, 0 }); /* A, B, A */
     op_objects_put(&list, objects[0]);
+    op_objects_sort(&list);
     op = (struct meta_op){ .kind = OP_COLLECTED };
     op.objects.server = 2;
     op.objects.objects = buf_slice(&list);
@@ -570,6 +572,9 @@ static void garbage_is_queued_by_server_and_reported_away(void **state)
     assert_int_equal(ns_counters(f->ns)->garbage, 1);
     assert_int_equal(ns_garbage(f->ns, 2, objects, 8, &count, &f->err), 0);
     assert_int_equal(count, 0);
+    op.kind = OP_GARBAGE; /* Both come back, and are counted once. */
+    ns_must(f, op);
+    assert_int_equal(ns_counters(f->ns)->garbage, 3);
     buf_free(&list);
 }
 

@@ -82,8 +82,8 @@ static json_t *member_json(const Morsel__Member *member)
     if (member->verifier != 0) {
         (void)snprintf(verifier, sizeof(verifier), "%016" PRIx64, member->verifier);
     }
-    return json_pack("{s:i, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s, s:s, s:s}", "id",
-                     (int)member->id, "address", member->address, "name", member->name, "up",
+    return json_pack("{s:I, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s, s:s, s:s}", "id",
+                     (json_int_t)member->id, "address", member->address, "name", member->name, "up",
                      (int)member->up, "bytes_total", print_json_number(member->bytes_total),
                      "bytes_free", print_json_number(member->bytes_free), "objects",
                      print_json_number(member->objects), "silent_ms",
