@@ -92,11 +92,16 @@ int ns_garbage(struct ns *ns, server_id server, struct object_id *objects, uint3
                uint32_t *count, struct errmsg *err)
 {
     struct garbage_walk walk = { server, objects, 0, count_max };
-    struct record_key key = key_garbage(server, (struct object_id){ 0, 0 });
+    struct object_id from;
     int rv = 0;
 
-    if (ns->counters.garbage > 0) {
+    if (ns->counters.garbage > 0 && garbage_floor_from(&ns->floors, server, &from)) {
+        struct record_key key = key_garbage(server, from);
+
         rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_garbage, &walk, err);
+        if (rv == 0 && count_max > 0) {
+            garbage_floor_found(&ns->floors, server, walk.count == 0 ? NULL : objects);
+        }
     }
     *count = walk.count;
     return rv;

@@ -74,6 +74,13 @@ int apply_collected(struct ns_txn *t)
     return 0;
 }
 
+void txn_queue_object(struct ns_txn *t, server_id server, struct object_id object)
+{
+    txn_plain_put(t, key_garbage(server, object), (struct slice){ NULL, 0 });
+    t->counters.garbage++;
+    garbage_floor_lower(&t->ns->floors, server, object); /* Too low, if this fails, is safe. */
+}
+
 int apply_garbage(struct ns_txn *t)
 {
     const struct meta_op *op = t->op;
@@ -89,8 +96,7 @@ int apply_garbage(struct ns_txn *t)
             return rv;
         }
         if (!garbage && !op_object_repeats(list, i)) {
-            txn_plain_put(t, key_garbage(op->objects.server, object), (struct slice){ NULL, 0 });
-            t->counters.garbage++;
+            txn_queue_object(t, op->objects.server, object);
         }
     }
     return 0;

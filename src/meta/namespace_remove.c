@@ -42,9 +42,7 @@ static void delete_objects(struct ns_txn *t, const struct inode *inode, bool all
         struct object_id object = { inode->id, column };
 
         if (all_columns || stripe_object_size(stripe, column, inode->reach) > 0) {
-            txn_plain_put(t, key_garbage(inode->layout.servers[column], object),
-                          (struct slice){ NULL, 0 });
-            t->counters.garbage++;
+            txn_queue_object(t, inode->layout.servers[column], object);
         }
     }
 }

@@ -7,6 +7,7 @@
 #ifndef MORSEL_META_NAMESPACE_TXN_H
 #define MORSEL_META_NAMESPACE_TXN_H
 
+#include "meta/garbage_floor.h"
 #include "meta/inode_cache.h"
 #include "meta/namespace.h"
 
@@ -21,6 +22,7 @@ struct ns
     struct buf record;     /* What is being encoded. */
     struct kv_batch batch; /* Of the transaction. */
     int broken;            /* Status of the commit that failed. */
+    struct garbage_floors floors;
 };
 
 enum {
@@ -117,6 +119,9 @@ int apply_xattr(struct ns_txn *t);
 int apply_member(struct ns_txn *t);
 int apply_collected(struct ns_txn *t);
 int apply_garbage(struct ns_txn *t);
+
+/* Queue an object that is not queued yet. */
+void txn_queue_object(struct ns_txn *t, server_id server, struct object_id object);
 int apply_repair(struct ns_txn *t);
 int apply_grantee(struct ns_txn *t);
 int apply_holder(struct ns_txn *t);

@@ -542,6 +542,40 @@ static void policy_is_inherited_field_by_field(void **state)
 
 /* ---- Garbage ------------------------------------------------------------------------------ */
 
+/* Whatever comes and goes in the queues, a look at one finds its first records, as a set kept
+ * beside tells. */
+static void a_queue_is_found_from_its_floor(void **state)
+{
+    enum { SERVERS = 3, OBJECTS = 40, TURNS = 3000, PAGE = 5 };
+    bool queued[SERVERS + 1][OBJECTS + 1] = { { false } };
+    struct ns_fixture *f = *state;
+
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        server_id server = 1 + (server_id)prng_below(&f->prng, SERVERS);
+        struct object_id object = { 1 + prng_below(&f->prng, OBJECTS), 7 }, found[PAGE];
+        struct meta_op op = { .kind = prng_below(&f->prng, 3) == 0 ? OP_GARBAGE : OP_COLLECTED };
+        uint32_t count, expected = 0;
+        struct buf list;
+
+        buf_init(&list);
+        op_objects_put(&list, object);
+        op.objects.server = server;
+        op.objects.objects = buf_slice(&list);
+        ns_must(f, op);
+        buf_free(&list);
+        queued[server][object.inode] = op.kind == OP_GARBAGE;
+        server = 1 + (server_id)prng_below(&f->prng, SERVERS);
+        assert_int_equal(ns_garbage(f->ns, server, found, PAGE, &count, &f->err), 0);
+        for (inode_id inode = 1; inode <= OBJECTS && expected < PAGE; inode++) {
+            if (queued[server][inode]) {
+                assert_true(expected < count);
+                assert_int_equal(found[expected++].inode, inode);
+            }
+        }
+        assert_int_equal(count, expected);
+    }
+}
+
 static void garbage_is_queued_by_server_and_reported_away(void **state)
 {
     struct ns_fixture *f = *state;
@@ -602,6 +636,7 @@ int main(void)
         TEST(a_list_that_is_only_a_mode_is_not_kept),
         TEST(a_default_list_is_inherited),
         TEST(policy_is_inherited_field_by_field),
+        TEST(a_queue_is_found_from_its_floor),
         TEST(garbage_is_queued_by_server_and_reported_away),
     };
 
