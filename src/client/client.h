@@ -39,6 +39,8 @@ struct data_version_cache;
 struct byte_locks;
 struct lock_user;
 struct turn_hold;
+struct attr_behind;
+struct queued_call;
 
 struct client_server
 {
@@ -55,6 +57,8 @@ struct client_counters
     uint64_t writes, write_bytes, writes_coalesced, writes_waited;
     uint64_t recalls, recall_ns; /* Answered, and how long that took in all. */
     uint64_t opens_local;        /* Without asking the manager. */
+    uint64_t calls_queued;       /* For want of a place at the manager. */
+    uint64_t attributes_merged;  /* Set again before the manager had heard of it. */
 };
 
 /* Who speaks to the kernel for us; lease_uv.h. */
@@ -82,6 +86,12 @@ struct client
     uint64_t manager_start_id; /* Of the run of the manager that we talk to. */
     client_id id;
     struct op_numbers numbers;
+    struct list calls_urgent, calls_waiting, calls_ended; /* call_queue_uv.c */
+    bool pumping;
+    struct attr_behind *behind; /* behind_uv.c */
+    unsigned reports_behind;    /* Sizes of files on their way, with nobody waiting. */
+    uint64_t behind_since_ms, behind_retry_ms;
+    bool behind_warned;
 
     uv_timer_t
         tick; /* Every CLIENT_TICK_MS: old dirty data, size reports, closes, interrupted waits. */
@@ -179,6 +189,8 @@ struct meta_call
     void *data;
     bool bounded; /* The caller's: a change that needs a lease or a turn, and is refused (TOO_LATE)
                      when what we held when it was started has been taken away. */
+    bool patient; /* The caller's: it has no deadline. */
+    struct queued_call *queued;                   /* It has not been sent yet. */
     const ProtobufCMessageDescriptor *reply_type; /* NULL: the body is not wanted. */
     op_sequence sequence;                         /* 0: not a change. */
     enum message_type type;
@@ -191,13 +203,18 @@ int meta_call_start(struct meta_call *call, struct client *client, enum message_
                     const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
                     meta_call_cb done);
 
-/* Change something. `*op` points to the request's OpId field, which is filled in for the packing
- * only. MORSEL_OVERLOAD when too many changes are under way. */
+/* Change something. `op` is the request's OpId field, which is filled in for the packing only. When
+ * too many changes are under way it waits until it is its turn (behind_uv.h). */
 int meta_change_start(struct meta_call *call, struct client *client, enum message_type type,
                       const ProtobufCMessage *request, Morsel__OpId **op,
                       const ProtobufCMessageDescriptor *reply_type, meta_call_cb done);
 
 void meta_call_cancel(struct meta_call *call);
+
+/* For behind_uv.h: as a start begins, and what runs when the manager has answered. */
+void meta_call_init(struct meta_call *call, struct client *client, enum message_type type,
+                    const ProtobufCMessageDescriptor *reply_type, meta_call_cb done);
+void meta_call_replied(struct rpc_call *call, int status, struct rpc_reply *reply);
 
 /* A bounded call to a server has ended. Where nobody knows whether it was carried out, or still
  * will be, no lease on what it wrote may go before its bound has passed. */

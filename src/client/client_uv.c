@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include "client/behind_uv.h"
 #include "client/data_versions.h"
 #include "client/file_uv.h"
 #include "client/lease_uv.h"
@@ -34,7 +35,7 @@ int client_errno(const struct client *client, int status)
 
 /* ---- Calls to the manager ---- */
 
-static void on_meta_reply(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
+void meta_call_replied(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
 {
     struct meta_call *call = rpc_call->data;
     struct client *client = call->client;
@@ -62,6 +63,7 @@ static void on_meta_reply(struct rpc_call *rpc_call, int status, struct rpc_repl
     if (call->sequence != 0) {
         op_numbers_return(&call->client->numbers, call->sequence);
         call->sequence = 0;
+        call_queue_pump(client);
     }
     if (status == 0 && call->reply_type != NULL) {
         message = rpc_unpack(call->reply_type, reply->body, reply->body_count);
@@ -84,9 +86,8 @@ static void on_meta_reply(struct rpc_call *rpc_call, int status, struct rpc_repl
     }
 }
 
-int meta_call_start(struct meta_call *call, struct client *client, enum message_type type,
-                    const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
-                    meta_call_cb done)
+void meta_call_init(struct meta_call *call, struct client *client, enum message_type type,
+                    const ProtobufCMessageDescriptor *reply_type, meta_call_cb done)
 {
     call->client = client;
     call->done = done;
@@ -94,41 +95,30 @@ int meta_call_start(struct meta_call *call, struct client *client, enum message_
     call->reply_type = reply_type;
     call->sequence = 0;
     call->retries = 0;
-    call->sent_ns = rpc_boot_ns();
     call->rpc.data = call;
-    return rpc_call_start(&call->rpc, client->manager, type, request, NULL, 0,
-                          client->options.io_timeout_ms, on_meta_reply);
+}
+
+int meta_call_start(struct meta_call *call, struct client *client, enum message_type type,
+                    const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
+                    meta_call_cb done)
+{
+    meta_call_init(call, client, type, reply_type, done);
+    return call_queue_start(call, request, NULL);
 }
 
 int meta_change_start(struct meta_call *call, struct client *client, enum message_type type,
                       const ProtobufCMessage *request, Morsel__OpId **op,
                       const ProtobufCMessageDescriptor *reply_type, meta_call_cb done)
 {
-    Morsel__OpId id = MORSEL__OP_ID__INIT;
-    op_sequence sequence = op_numbers_take(&client->numbers);
-    int rv;
-
-    if (sequence == 0) {
-        return MORSEL_OVERLOAD;
-    }
-    id.client = client->id;
-    id.sequence = sequence;
-    id.answered = client->numbers.answered;
-    id.title = call->bounded ? client->title : 0;
-    *op = &id;
-    rv = meta_call_start(call, client, type, request, reply_type, done);
-    *op = NULL;
-    if (rv != 0) {
-        op_numbers_return(&client->numbers, sequence);
-        return rv;
-    }
-    call->sequence = sequence;
-    return MORSEL_OK;
+    meta_call_init(call, client, type, reply_type, done);
+    return call_queue_start(call, request, op);
 }
 
 void meta_call_cancel(struct meta_call *call)
 {
-    rpc_call_cancel(&call->rpc);
+    if (!call_queue_cancel(call)) {
+        rpc_call_cancel(&call->rpc);
+    }
 }
 
 void client_note_end(struct client *client, int status)
@@ -197,6 +187,7 @@ static void on_tick(uv_timer_t *timer)
     struct client *client = timer->data;
     uint64_t now = uv_now(client->loop);
 
+    behind_tick(client);
     lease_tick(client);
     turn_tick(client);
     session_tick(client);
@@ -232,6 +223,7 @@ static void client_free(struct client *client)
     data_version_cache_free(client->versions);
     lease_close(client);
     turn_client_close(client);
+    behind_close(client);
     lock_client_close(client);
     free(client->closed_inodes);
     free(client);
@@ -257,7 +249,8 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
     client->cache = meta_cache_new(CLIENT_CACHE_INODES_MAX, CLIENT_CACHE_NAMES_MAX);
     rpc_options.node_id = client->id;
     rv = lock_client_open(client);
-    if (client->closed_inodes == NULL || client->versions == NULL || client->cache == NULL) {
+    if (behind_open(client) != 0 || client->closed_inodes == NULL || client->versions == NULL ||
+        client->cache == NULL) {
         rv = MORSEL_NOMEM;
     }
     if (rv == 0) {
@@ -331,6 +324,7 @@ void client_close(struct client *client, void (*closed)(void *data), void *data)
     CHECK(client->files == NULL);
     client->stopping = true;
     client->ready = NULL;
+    call_queue_close(client);
     uv_close((uv_handle_t *)&client->tick, NULL);
     closes_send(client);
     rpc_peer_watch(client->manager, NULL, NULL, NULL);

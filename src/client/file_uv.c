@@ -81,8 +81,8 @@ static void file_free_if_done(struct file *file)
 {
     struct client *client = file->client;
 
-    if (file->pins > 0 || !list_empty(&file->handles)) {
-        return;
+    if (file->pins > 0 || !list_empty(&file->handles) || file->unreported) {
+        return; /* What it has become goes to the manager first, however long that takes. */
     }
     CHECK(list_empty(&file->chunks) && list_empty(&file->writers) && list_empty(&file->drains) &&
           list_empty(&file->report_waits));
@@ -124,6 +124,11 @@ bool file_has_writer(const struct file *file)
 bool file_is_ahead(const struct file *file)
 {
     return file->unreported || file->reporting || !list_empty(&file->chunks);
+}
+
+bool file_is_written(const struct file *file)
+{
+    return file_has_writer(file) || file_is_ahead(file);
 }
 
 bool file_is_shared(const struct file *file)

@@ -106,6 +106,8 @@ struct file
     bool reporting;       /* One report at a time is under way; */
     struct list report_waits; /* struct file_flush: for its end. */
     unsigned losses;          /* How often file_lose() has run. */
+    bool report_due;          /* Again, as soon as the one that is under way has ended. */
+    bool report_refused;      /* And the log knows. */
     uint64_t unreported_since_ms;
 
     struct list chunks;
@@ -136,6 +138,9 @@ bool file_has_writer(const struct file *file);
 
 /* Do we hold back something of it: bytes, size, times? */
 bool file_is_ahead(const struct file *file);
+
+/* Is it open for writing, as the manager is to count it: by a handle, or by what one has left? */
+bool file_is_written(const struct file *file);
 
 /* Does our lease not cover what its handles do? Then writes go through, and reads ask the manager
  * first. */
@@ -216,6 +221,7 @@ struct file_flush
     struct list report_wait; /* In file->report_waits. */
     struct meta_call report;
     uint64_t reported_end, settled_size;
+    bool reported_sparse, reported_strips_ids;
     unsigned losses;         /* Of the file when the report was sent. */
     struct file_sync *syncs; /* One for each column. */
     void (*done)(struct file_flush *flush, int status);

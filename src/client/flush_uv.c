@@ -2,7 +2,9 @@
  * size and, if the flush is to be durable, each server that got data syncs its object. */
 #include "client/file_uv.h"
 
+#include "client/behind_uv.h"
 #include "client/data_versions.h"
+#include "client/lease_uv.h"
 #include "client/meta_cache.h"
 #include "client/turn_uv.h"
 
@@ -53,6 +55,8 @@ static void report_again(struct file_flush *flush)
     if (file->written_end < flush->reported_end) {
         file->written_end = flush->reported_end;
     }
+    file->sparse |= flush->reported_sparse;
+    file->strips_ids |= flush->reported_strips_ids;
     file->unreported_since_ms = uv_now(file->client->loop);
 }
 
@@ -82,12 +86,50 @@ static void report_waits_end(struct file_flush *reported, int status)
     }
 }
 
+/* Of a deleted file nobody wants to know. */
+static void report_refused(struct file_flush *flush, int status)
+{
+    struct file *file = flush->file;
+    bool again = behind_is_passing(status) || status == MORSEL_CANCELED;
+    bool deleted = status == MORSEL_NOENT || status == MORSEL_STALE;
+
+    if (!file->report_refused && !deleted && status != MORSEL_CANCELED) {
+        log_warning(file->client->options.log,
+                    "inode %lu: manager %s did not take its new size of %lu bytes: %s%s",
+                    (unsigned long)file->inode, rpc_peer_address(file->client->manager),
+                    (unsigned long)file->size, status_words(status),
+                    again ? "; trying again" : "; whoever has it open is told EIO");
+        file->report_refused = true;
+    }
+    if (again) {
+        report_again(flush);
+    } else if (!deleted && (status != MORSEL_TOO_LATE || file->held_back)) {
+        file_fail(file, MORSEL_IO); /* Otherwise file_lose() has. */
+        file->held_back = false;
+    }
+    flush_fail(flush, status);
+}
+
+/* It was closed again while its size was on its way. */
+static void report_next(struct file *file)
+{
+    bool due = file->report_due;
+
+    file->report_due = false;
+    if (due && file->unreported && !file->report_refused) {
+        file_report(file);
+    }
+}
+
 static void on_reported(struct meta_call *call, int status, void *message)
 {
     struct file_flush *flush = call->data;
     struct file *file = flush->file;
     Morsel__Node *node = message;
 
+    if (status == 0 && node->attr == NULL) {
+        status = MORSEL_MALFORMED;
+    }
     file->reporting = false;
     if (status == 0 && !file_is_ahead(file)) {
         file->held_back = false;
@@ -95,21 +137,21 @@ static void on_reported(struct meta_call *call, int status, void *message)
     if (status == 0 && flush->durable) {
         note_settled(flush);
     }
-    if (status == 0 && node->attr != NULL) {
+    if (status == 0) {
+        file->report_refused = false;
+        behind_note_progress(file->client);
         data_version_advance(file->client->versions, file->inode, node->attr->data_version);
         file_refresh(file, node->attr);
         turn_note_size(file->client, file->inode, node->attr->size);
         meta_cache_wrote(file->client->cache, file->inode, file->mtime_ns, file->ctime_ns);
-    } else if (status != 0) {
-        log_warning(file->client->options.log,
-                    "inode %lu: the manager did not take its new size of %lu bytes: %s",
-                    (unsigned long)file->inode, (unsigned long)file->size, status_words(status));
-        if (status != MORSEL_TOO_LATE) {
-            report_again(flush);
-        }
-        flush_fail(flush, status);
+    } else {
+        report_refused(flush, status);
+    }
+    if (flush->done == NULL) {
+        behind_note_report(file->client, -1);
     }
     report_waits_end(flush, status);
+    report_next(file);
     flush_part_done(flush);
 }
 
@@ -123,9 +165,9 @@ static void start_report(struct file_flush *flush)
     request.size = flush->reported_end = file->written_end;
     request.mtime_ns = file->mtime_ns;
     request.durable = flush->durable;
-    request.sparse = file->sparse;
+    request.sparse = flush->reported_sparse = file->sparse;
     request.reach = file->reach;
-    request.strips_ids = file->strips_ids;
+    request.strips_ids = flush->reported_strips_ids = file->strips_ids;
     flush->report.data = flush;
     flush->report.bounded = true;
     flush->settled_size = file->size;
@@ -142,6 +184,9 @@ static void start_report(struct file_flush *flush)
     file->written_end = 0;
     file->unreported = false;
     file->reporting = true;
+    if (flush->done == NULL) {
+        behind_note_report(file->client, 1);
+    }
 }
 
 static void on_meta_synced(struct meta_call *call, int status, void *message)
@@ -225,7 +270,9 @@ static void tell_manager(struct file_flush *flush)
     if (flush->told) {
         return; /* What is news since the beginning is not what was asked for. */
     }
-    if (file->unreported && flush->behind) {
+    if (file->unreported && flush->behind && file->reporting) {
+        file->report_due = true;
+    } else if (file->unreported && flush->behind) {
         file_report(file);
     } else if (file->reporting && !flush->behind) {
         flush->waiting++;

@@ -1,5 +1,6 @@
 #include "client/lease_uv.h"
 
+#include "client/behind_uv.h"
 #include "client/file_uv.h"
 #include "client/turn_uv.h"
 #include "common/byte_locks.h"
@@ -254,7 +255,8 @@ static void recall_settle(struct recall_work *work)
     const struct file *file = file_find(work->client, work->inode);
 
     work->unsettled = (work->had == LEASE_W && rpc_boot_ns() < work->client->unsure_until_ns) ||
-                      (file != NULL && file->lease_pins > 0);
+                      (file != NULL && file->lease_pins > 0) ||
+                      behind_has(work->client, work->inode);
     if (!work->unsettled) {
         recall_drop(work);
     }
@@ -305,6 +307,7 @@ static void recall_start(struct recall_work *work)
     meta_cache_set_recalling(client->cache, work->inode, true);
     meta_cache_drop(client->cache, work->inode, work->keeps);
     list_push_back(&client->recalls, &work->node);
+    behind_push(client);
     if (work->had == LEASE_W && file != NULL && file_is_ahead(file) &&
         file_flush_start(&work->flush, file, NULL, false, on_recall_flushed) == 0) {
         return;
@@ -523,6 +526,7 @@ static void lose_held_back(struct client *client)
             file_lose(file);
         }
     }
+    behind_lose(client);
 }
 
 void lease_session_answered(struct client *client, const Morsel__SessionReply *reply)

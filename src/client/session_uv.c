@@ -157,7 +157,7 @@ void session_ask(struct client *client)
         request.open_write = inodes + room;
         HASH_ITER(hh, client->files, file, next)
         {
-            if (file_has_writer(file)) {
+            if (file_is_written(file)) {
                 request.open_write[request.n_open_write++] = file->inode;
             } else {
                 request.open_inodes[request.n_open_inodes++] = file->inode;

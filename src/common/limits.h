@@ -33,6 +33,7 @@ enum {
     READDIR_PAGE_BYTES = 256 << 10, /* What a page of a directory aims at */
 
     CLIENT_OPS_PENDING_MAX = 256, /* Changing operations of one client without an answer */
+    CLIENT_OPS_RESERVED = 64, /* Of them for changes under a lease, which wait for nobody else */
 
     CONN_BUDGET_BYTES =
         32 << 20, /* Requests that a server has taken and not answered, per connection */
@@ -41,6 +42,7 @@ enum {
 
 static_assert(MORSEL_BYTES_MIN % BLOCK_BYTES == 0, "a morsel is made of whole blocks");
 static_assert((MORSEL_BYTES_DEFAULT & (MORSEL_BYTES_DEFAULT - 1)) == 0, "a power of two");
+static_assert(CLIENT_OPS_RESERVED < CLIENT_OPS_PENDING_MAX, "others need room too");
 static_assert(CONN_BUDGET_BYTES >= FRAME_PAYLOAD_BYTES_MAX, "the largest request must get in");
 static_assert(READDIR_PAGE_BYTES <= FRAME_BODY_BYTES_MAX / 2,
               "a page and its attributes fit a frame");

@@ -44,9 +44,6 @@ bool change_begin(struct meta *meta, struct rpc_request *request, struct meta_op
     case OP_WINDOW_FORGOTTEN:
         rpc_reply_failure(request, MORSEL_STALE, "this operation has been answered before");
         return false;
-    case OP_WINDOW_TOO_FAR:
-        rpc_reply_failure(request, MORSEL_OVERLOAD, "too many operations without an answer");
-        return false;
     }
     return false;
 }

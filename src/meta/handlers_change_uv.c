@@ -253,6 +253,14 @@ void handle_rename(struct meta *meta, struct rpc_request *request)
 
 /* ---- Attributes --------------------------------------------------------------------------- */
 
+/* What a client held back under its lease was changed when it was set, not when we hear of it. */
+static void date_back(struct meta_op *op, uint64_t set_ns)
+{
+    if (op->title != 0 && set_ns != 0 && (int64_t)set_ns < op->time_ns) {
+        op->time_ns = (int64_t)set_ns;
+    }
+}
+
 void handle_setattr(struct meta *meta, struct rpc_request *request)
 {
     Morsel__SetattrRequest *m = rpc_request_unpack(request, &morsel__setattr_request__descriptor);
@@ -271,6 +279,7 @@ void handle_setattr(struct meta *meta, struct rpc_request *request)
         op.setattr.size = m->size;
         op.setattr.atime_ns = (int64_t)m->atime_ns;
         op.setattr.mtime_ns = (int64_t)m->mtime_ns;
+        date_back(&op, m->set_ns);
         change_finish(meta, request, &op, answer_node);
     }
     message_free(m);

@@ -133,15 +133,12 @@ enum op_window_verdict op_window_find(struct op_window *w, client_id client, op_
     if (sequence <= answered) {
         return OP_WINDOW_FORGOTTEN;
     }
-    if (sequence - answered > CLIENT_OPS_PENDING_MAX) {
-        return OP_WINDOW_TOO_FAR;
-    }
     if (c == NULL) {
         return OP_WINDOW_NEW;
     }
     slot = slot_of(c, sequence);
     if (slot->sequence != sequence) {
-        return OP_WINDOW_NEW;
+        return slot->sequence > sequence ? OP_WINDOW_FORGOTTEN : OP_WINDOW_NEW;
     }
     *outcome = slot->outcome;
     return OP_WINDOW_KNOWN;

@@ -1,15 +1,15 @@
 /* Answers of recent operations, per client: a retry after a lost reply must not apply twice.
  *
  * Pure. A client numbers its changing operations from 1, has at most CLIENT_OPS_PENDING_MAX of them
- * without an answer, and says with each up to where it has all answers (`answered`). The window
- * keeps the outcome of every operation that was applied and may not be answered yet. Refused
- * operations leave no trace: their retry is judged anew, which nobody can tell from a first try.
+ * without an answer, no two of them at the same place (the number modulo that count), and says with
+ * each up to where it has all answers (`answered`). The window keeps, at each place, the outcome of
+ * the newest operation that was applied: a client that has gone on to a newer one there has the
+ * answers to those before. Refused operations leave no trace: their retry is judged anew, which
+ * nobody can tell from a first try.
  *
  * After a restart the host feeds the window from the operation log (op_window_note() for each
  * record). The log holds the newest NS_LOG_KEPT operations: a retry that comes later than that many
  * operations of others AND after a restart of the manager would be judged anew.
- *
- *   sequence:   ... forgotten ...  | answered | window of CLIENT_OPS_PENDING_MAX | too far
  *
  * Bounded: OP_WINDOW_CLIENTS_MAX clients; the one that was quiet longest gives way.
  */
@@ -29,10 +29,9 @@ struct op_outcome
 };
 
 enum op_window_verdict {
-    OP_WINDOW_NEW,       /* Never applied: go ahead. */
-    OP_WINDOW_KNOWN,     /* Applied: `outcome` is the answer. */
-    OP_WINDOW_FORGOTTEN, /* The client said that it has the answer: a stray duplicate. */
-    OP_WINDOW_TOO_FAR    /* More operations without an answer than are allowed. */
+    OP_WINDOW_NEW,      /* Never applied: go ahead. */
+    OP_WINDOW_KNOWN,    /* Applied: `outcome` is the answer. */
+    OP_WINDOW_FORGOTTEN /* The client has the answer: a stray duplicate. */
 };
 
 struct op_window;

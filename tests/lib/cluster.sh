@@ -76,11 +76,13 @@ cluster_cleanup() {
     trap '' PIPE # Nobody may be reading any more; what was started must end all the same.
     set +e
     [ ${#children[@]} = 0 ] || kill -KILL "${children[@]}" 2>/dev/null
+    for name in "${!pid_of[@]}"; do # A mount that is stopped would hold up whoever looks at it.
+        kill -CONT "${pid_of[$name]}" 2>/dev/null
+    done
     for directory in "$work"/mnt/*; do
         mountpoint -q "$directory" 2>/dev/null || [ ! -e "$directory/." ] && umount -l "$directory" 2>/dev/null
     done
     for name in "${!pid_of[@]}"; do
-        kill -CONT "${pid_of[$name]}" 2>/dev/null
         kill -KILL "${pid_of[$name]}" 2>/dev/null
         wait "${pid_of[$name]}" 2>/dev/null
     done

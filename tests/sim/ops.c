@@ -134,7 +134,7 @@ static void begin(struct sim *s, uint32_t node, struct pending *p, const struct 
     *p = (struct pending){ .active = true, .started_ms = s->now_ms };
     p->message.word = WORD_CHANGE;
     p->message.client = c->id;
-    p->message.sequence = op_numbers_take(&c->numbers);
+    p->message.sequence = op_numbers_take(&c->numbers, 0);
     p->message.answered = c->numbers.answered;
     p->message.change = *change;
     CHECK(p->message.sequence != 0);

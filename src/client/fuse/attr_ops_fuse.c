@@ -12,6 +12,7 @@
  */
 #include "client/fuse/mount_fuse.h"
 
+#include "client/behind_uv.h"
 #include "client/data_versions.h"
 #include "client/turn_uv.h"
 #include "common/status.h"
@@ -462,31 +463,6 @@ static void on_layout(struct meta_call *call, int status, void *message)
 
 /* ---- Attributes that are set behind ---- */
 
-/* A change that was answered already; the manager hears of it in order with everything else. */
-struct setattr_behind
-{
-    struct meta_call call;
-    struct client *client;
-    inode_id inode;
-};
-
-static void on_set_behind(struct meta_call *call, int status, void *message)
-{
-    struct setattr_behind *behind = CONTAINER_OF(call, struct setattr_behind, call);
-    struct client *client = behind->client;
-    const Morsel__Node *node = message;
-
-    meta_cache_ahead(client->cache, behind->inode, -1);
-    if (status == 0 && node->attr != NULL) {
-        meta_cache_learn(client->cache, node->attr, (enum lease_mode)node->lease, NULL);
-    } else {
-        log_error(client->options.log, "inode %lu: the manager did not take its attributes: %s",
-                  (unsigned long)behind->inode, status_words(status));
-        meta_cache_forget_attr(client->cache, behind->inode);
-    }
-    free(behind);
-}
-
 /* Modes, owners and times of a file that is ours alone, where it is plain what becomes of them. */
 static bool may_set_behind(struct size_op *op)
 {
@@ -501,63 +477,65 @@ static bool may_set_behind(struct size_op *op)
            ((attr->mode | op->st.st_mode) & (S_ISUID | S_ISGID)) == 0;
 }
 
-static void apply_here(struct size_op *op, Morsel__SetattrRequest *request)
+/* What the manager is to hear of it. Our kernel has permitted it, and the times are those of now.
+ */
+static void fill_change(const struct size_op *op, struct attr_change *change)
 {
-    struct client *client = op->base.mount->client;
-    Morsel__Attr *attr = meta_cache_attr_mut(client->cache, op->inode);
-    struct file *file = file_find(client, op->inode);
-    uint64_t now_ns = client_clock_ns(client);
+    const struct client *client = op->base.mount->client;
+    bool atime_now = (op->valid & SETATTR_ATIME_NOW) != 0;
+    bool mtime_now = (op->valid & SETATTR_MTIME_NOW) != 0;
 
-    if ((op->valid & SETATTR_ATIME_NOW) != 0) {
-        request->atime_ns = now_ns;
+    change->valid = op->valid & ~(uint32_t)(SETATTR_ATIME_NOW | SETATTR_MTIME_NOW);
+    change->valid |= (atime_now ? SETATTR_ATIME : 0) | (mtime_now ? SETATTR_MTIME : 0);
+    change->mode = op->st.st_mode;
+    change->uid = op->st.st_uid;
+    change->gid = op->st.st_gid;
+    change->set_ns = client_clock_ns(client);
+    change->atime_ns = atime_now ? change->set_ns : ns_of(&op->st.st_atim);
+    change->mtime_ns = mtime_now ? change->set_ns : ns_of(&op->st.st_mtim);
+    change->title = client->title;
+}
+
+static void apply_here(struct client *client, inode_id inode, const struct attr_change *change)
+{
+    Morsel__Attr *attr = meta_cache_attr_mut(client->cache, inode);
+    struct file *file = file_find(client, inode);
+
+    if ((change->valid & SETATTR_MODE) != 0) {
+        attr->mode = (attr->mode & S_IFMT) | (change->mode & ~(uint32_t)S_IFMT);
     }
-    if ((op->valid & SETATTR_MTIME_NOW) != 0) {
-        request->mtime_ns = now_ns;
+    if ((change->valid & SETATTR_UID) != 0) {
+        attr->uid = change->uid;
     }
-    if ((op->valid & SETATTR_MODE) != 0) {
-        attr->mode = (attr->mode & S_IFMT) | (request->mode & ~(uint32_t)S_IFMT);
+    if ((change->valid & SETATTR_GID) != 0) {
+        attr->gid = change->gid;
     }
-    if ((op->valid & SETATTR_UID) != 0) {
-        attr->uid = request->uid;
+    if ((change->valid & SETATTR_ATIME) != 0) {
+        attr->atime_ns = change->atime_ns;
     }
-    if ((op->valid & SETATTR_GID) != 0) {
-        attr->gid = request->gid;
-    }
-    if ((op->valid & (SETATTR_ATIME | SETATTR_ATIME_NOW)) != 0) {
-        attr->atime_ns = request->atime_ns;
-    }
-    if ((op->valid & (SETATTR_MTIME | SETATTR_MTIME_NOW)) != 0) {
-        attr->mtime_ns = request->mtime_ns;
+    if ((change->valid & SETATTR_MTIME) != 0) {
+        attr->mtime_ns = change->mtime_ns;
         if (file != NULL) {
-            file->mtime_ns = request->mtime_ns; /* What is reported must not undo it. */
+            file->mtime_ns = change->mtime_ns; /* What is reported must not undo it. */
         }
     }
-    attr->ctime_ns = now_ns;
+    attr->ctime_ns = change->set_ns;
 }
 
 /* Reply now, tell the manager behind. False: nothing was done. */
 static bool set_behind(struct size_op *op)
 {
     struct client *client = op->base.mount->client;
-    Morsel__SetattrRequest request = MORSEL__SETATTR_REQUEST__INIT;
-    struct mount_who who;
-    struct setattr_behind *behind;
+    struct attr_change change;
 
-    if (client->squash.any || !may_set_behind(op) ||
-        (behind = calloc(1, sizeof(*behind))) == NULL) {
+    if (client->squash.any || !may_set_behind(op)) {
         return false;
     }
-    behind->client = client;
-    behind->inode = op->inode;
-    behind->call.bounded = true;
-    fill_setattr(op, &request, &who);
-    if (meta_change_start(&behind->call, client, MSG_SETATTR, &request.base, &request.op,
-                          &morsel__node__descriptor, on_set_behind) != 0) {
-        free(behind);
+    fill_change(op, &change);
+    if (change.valid == 0 || !behind_set(client, op->inode, &change)) {
         return false;
     }
-    meta_cache_ahead(client->cache, op->inode, 1);
-    apply_here(op, &request);
+    apply_here(client, op->inode, &change);
     return attr_reply_here(op);
 }
 

@@ -1,6 +1,7 @@
 /* Open files: READ, WRITE, FLUSH, FSYNC, RELEASE. */
 #include "client/fuse/mount_fuse.h"
 
+#include "client/behind_uv.h"
 #include "client/lock_uv.h"
 #include "client/turn_uv.h"
 #include "common/status.h"
@@ -372,7 +373,8 @@ static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable, bool 
     op->flush.data_only = data_only;
     op->closing = !durable;
     op->owner = fi->lock_owner;
-    op->flush.behind = !durable && !file_is_shared(handle_of(fi)->file);
+    op->flush.behind = !durable && !file_is_shared(handle_of(fi)->file) &&
+                       op->base.mount->client->reports_behind < BEHIND_REPORTS_MAX;
     rv = file_flush_start(&op->flush, handle_of(fi)->file, handle_of(fi), durable, on_flushed);
     if (rv != 0) {
         mount_op_fail(&op->base, rv);

@@ -1,4 +1,5 @@
 /* morsel-mount, mount.fuse.morsel: options, start, orderly end. */
+#include "client/behind_uv.h"
 #include "client/fuse/mount_fuse.h"
 #include "client/fuse/mountpoint_file.h"
 #include "client/fuse/options.h"
@@ -67,15 +68,18 @@ static void on_drain(uv_timer_t *timer)
     struct program *p = timer->data;
     bool late = uv_now(&p->loop) >= p->drain_until_ms;
 
-    if ((p->mount.ops_count > 0 || p->client->files != NULL) && !late) {
+    bool done = p->mount.ops_count == 0 && p->client->files == NULL && behind_is_empty(p->client);
+
+    if (!done && !late) {
         return;
     }
     (void)uv_timer_stop(timer);
-    if (p->client->files != NULL || p->mount.ops_count > 0) {
-        log_error(
-            p->log,
-            "%s: %u files could not be flushed before the time limit; what was not synced is lost",
-            p->mountpoint, HASH_COUNT(p->client->files));
+    if (!done) {
+        log_error(p->log,
+                  "%s: %u files, and mode, owner or times of %u, could not be flushed before the "
+                  "time limit; what was not synced is lost",
+                  p->mountpoint, HASH_COUNT(p->client->files),
+                  attr_behind_count(p->client->behind));
         fuse_session_unmount(p->session);
         _exit(1);
     }
@@ -137,13 +141,17 @@ static void flush_and_leave(struct program *p)
 static void on_handles_left(uv_timer_t *timer)
 {
     struct program *p = timer->data;
+    bool late = uv_now(&p->loop) >= p->drain_until_ms;
     struct file *file, *next;
 
     HASH_ITER(hh, p->client->files, file, next)
     {
-        if (file->pins > 0 && uv_now(&p->loop) < p->drain_until_ms) {
+        if (file->pins > 0 && !late) {
             return; /* Its flush is still under way. */
         }
+    }
+    if (!behind_is_empty(p->client) && !late) {
+        return;
     }
     fuse_session_unmount(p->session);
     log_info(p->log, "%s: stopped by a signal", p->mountpoint);
