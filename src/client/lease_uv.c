@@ -9,9 +9,10 @@
 #include <stdlib.h>
 
 enum {
-    REOPEN_MS = 1000,     /* A file that is open without its lease asks again so often */
-    REOPENS_MAX = 64,     /* Of them, in one go */
-    OPENED_TELL_MS = 1000 /* A local open is told so soon */
+    REOPEN_MS = 1000,      /* A file that is open without its lease asks again so often */
+    REOPENS_MAX = 64,      /* Of them, in one go */
+    OPENED_TELL_MS = 1000, /* A local open is told so soon */
+    KERNEL_LATE_MS = 1000  /* Whoever asked runs again within that time, and takes in our answer. */
 };
 
 /* A recall that is being answered: flush, drop, let the kernel drop, RETURN. */
@@ -23,7 +24,7 @@ struct recall_work
     uint64_t began_ns;
     inode_id inode;
     enum lease_mode had, keeps;
-    uint64_t kernel_attr_until_ns, kernel_names_until_ns;
+    uint64_t kernel_attr_until_ns, kernel_names_until_ns, kernel_entry_ns;
     struct file_flush flush;
     struct kernel_drop drop;
     bool unsettled; /* Waits until nothing of ours can land any more. */
@@ -146,8 +147,8 @@ void lease_kernel_drop(struct client *client, inode_id inode)
     kernel_drop_quietly(client, inode, false, 0);
 }
 
-void lease_kernel_drop_then(struct client *client, inode_id inode, void (*then)(void *data),
-                            void *data)
+void lease_kernel_drop_then(struct client *client, inode_id inode, uint64_t size,
+                            void (*then)(void *data), void *data)
 {
     struct quiet_drop *quiet = calloc(1, sizeof(*quiet));
 
@@ -160,6 +161,7 @@ void lease_kernel_drop_then(struct client *client, inode_id inode, void (*then)(
     quiet->data = data;
     quiet->drop.inode = inode;
     quiet->drop.attr = quiet->drop.pages = true;
+    quiet->drop.size = size;
     quiet->drop.done = on_dropped;
     kernel_drop(client, &quiet->drop);
 }
@@ -244,6 +246,9 @@ static void recall_drop(struct recall_work *work)
     work->drop.attr = file != NULL || work->kernel_attr_until_ns > now_ns;
     work->drop.pages = file != NULL && work->keeps == LEASE_NONE;
     work->drop.names = work->kernel_names_until_ns > now_ns;
+    if (work->kernel_entry_ns > 0) {
+        work->drop.unknown_until_ns = work->kernel_entry_ns + (uint64_t)KERNEL_LATE_MS * 1000000;
+    }
     work->drop.done = on_kernel_dropped;
     work->dropping = true;
     kernel_drop(client, &work->drop);
@@ -343,6 +348,7 @@ static void recall_begin(struct client *client, const Morsel__Recall *recall)
     }
     work->kernel_attr_until_ns = meta_cache_kernel_attr_until_ns(client->cache, recall->inode);
     work->kernel_names_until_ns = meta_cache_kernel_names_until_ns(client->cache, recall->inode);
+    work->kernel_entry_ns = meta_cache_kernel_entry_ns(client->cache, recall->inode);
     list_init(&work->node);
     recall_start(work);
 }
@@ -378,6 +384,7 @@ static void give_back_evicted(struct client *client)
         work->began_ns = rpc_boot_ns();
         work->kernel_attr_until_ns = evicted.kernel_attr_until_ns;
         work->kernel_names_until_ns = evicted.kernel_names_until_ns;
+        work->kernel_entry_ns = evicted.kernel_entry_ns;
         list_init(&work->node);
         recall_start(work);
     }
@@ -578,6 +585,7 @@ struct reopen
 static void freshen_pages(struct file *file)
 {
     if (file->kernel_asks == 0) {
+        file->shrank = false;
         file->pages_old = file_is_shared(file);
         kernel_drop_quietly(file->client, file->inode, false, file->size);
     }

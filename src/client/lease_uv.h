@@ -63,9 +63,10 @@ void lease_tell_opened(struct client *client);
 /* What it has of the inode's bytes and attributes may be wrong: it is to drop that, soon. */
 void lease_kernel_drop(struct client *client, inode_id inode);
 
-/* Likewise; `then` runs once it has, on the loop, or at once without memory. */
-void lease_kernel_drop_then(struct client *client, inode_id inode, void (*then)(void *data),
-                            void *data);
+/* Likewise, and it is to know that the file has at least `size` bytes; `then` runs once it has done
+ * so, on the loop, or at once without memory. */
+void lease_kernel_drop_then(struct client *client, inode_id inode, uint64_t size,
+                            void (*then)(void *data), void *data);
 
 /* To be dropped by the kernel. `done` runs once, later, on the loop. */
 struct kernel_drop
@@ -75,7 +76,11 @@ struct kernel_drop
     bool attr;     /* Its attributes. */
     bool pages;    /* And its pages; waits for reads and writes that are in our hands. */
     bool names;    /* All names of the mount. */
-    uint64_t size; /* The file is at least this long: a mapping may be used up to there. */
+    uint64_t size; /* The file is at least this long: the kernel is to know. */
+    /* Until then (uv_hrtime()) an inode that the kernel does not know may be one that it has not
+     * heard of yet, in an answer of ours that is on its way: it is told again. */
+    uint64_t unknown_until_ns;
+    bool again; /* The mount's own. */
     void (*done)(struct kernel_drop *drop);
 };
 

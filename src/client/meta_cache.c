@@ -23,6 +23,8 @@ struct cached_inode
     bool prefetched; /* Read as a whole, or as much of it as that takes. */
     uint64_t listing;
     uint64_t kernel_attr_until_ns, kernel_names_until_ns;
+    uint64_t kernel_entries;  /* Answers that make the kernel know it, less what it forgot. */
+    uint64_t kernel_entry_ns; /* When it was last given one with a time-out. */
     Morsel__Attr attr;
     Morsel__Layout *layout; /* With its servers in one piece of memory; NULL: not known. */
     struct list names;      /* Of a directory. */
@@ -179,7 +181,8 @@ static void evict_inode(struct meta_cache *c)
          * meanwhile. */
         c->evicted[c->evicted_count++] =
             (struct meta_cache_evicted){ inode->id, inode->kernel_attr_until_ns,
-                                         inode->kernel_names_until_ns };
+                                         inode->kernel_names_until_ns,
+                                         meta_cache_kernel_entry_ns(c, inode->id) };
         inode->recalling = true;
         meta_cache_drop(c, inode->id, LEASE_NONE);
         return;
@@ -620,6 +623,32 @@ void meta_cache_kernel_attr(struct meta_cache *c, inode_id id, uint64_t until_ns
     if (inode != NULL && inode->kernel_attr_until_ns < until_ns) {
         inode->kernel_attr_until_ns = until_ns;
     }
+}
+
+void meta_cache_kernel_entry(struct meta_cache *c, inode_id id, uint64_t now_ns, bool kept)
+{
+    struct cached_inode *inode = find_inode(c, id);
+
+    if (inode != NULL) {
+        inode->kernel_entries++;
+        inode->kernel_entry_ns = kept ? now_ns : inode->kernel_entry_ns;
+    }
+}
+
+void meta_cache_kernel_forgot(struct meta_cache *c, inode_id id, uint64_t count)
+{
+    struct cached_inode *inode = find_inode(c, id);
+
+    if (inode != NULL) {
+        inode->kernel_entries = inode->kernel_entries > count ? inode->kernel_entries - count : 0;
+    }
+}
+
+uint64_t meta_cache_kernel_entry_ns(const struct meta_cache *c, inode_id id)
+{
+    const struct cached_inode *inode = find_inode(c, id);
+
+    return inode == NULL || inode->kernel_entries == 0 ? 0 : inode->kernel_entry_ns;
 }
 
 void meta_cache_kernel_names(struct meta_cache *c, inode_id id, uint64_t until_ns)

@@ -71,7 +71,7 @@ void meta_cache_unpin(struct meta_cache *c, inode_id inode);
 struct meta_cache_evicted
 {
     inode_id inode;
-    uint64_t kernel_attr_until_ns, kernel_names_until_ns;
+    uint64_t kernel_attr_until_ns, kernel_names_until_ns, kernel_entry_ns;
 };
 
 /* False: none. */
@@ -116,6 +116,19 @@ void meta_cache_note_prefetch(struct meta_cache *c, inode_id directory);
 /* The kernel was given attributes (entries of the directory) that it may use until then. */
 void meta_cache_kernel_attr(struct meta_cache *c, inode_id inode, uint64_t until_ns);
 void meta_cache_kernel_names(struct meta_cache *c, inode_id directory, uint64_t until_ns);
+
+/* One more answer that makes the kernel know the inode is on its way to it; `kept`: with a
+ * time-out.
+ */
+void meta_cache_kernel_entry(struct meta_cache *c, inode_id inode, uint64_t now_ns, bool kept);
+
+/* The kernel has forgotten the inode, and `count` such answers with it. */
+void meta_cache_kernel_forgot(struct meta_cache *c, inode_id inode, uint64_t count);
+
+/* When the last one was given that has a time-out and may not be forgotten yet; 0: there is none.
+ */
+uint64_t meta_cache_kernel_entry_ns(const struct meta_cache *c, inode_id inode);
+
 uint64_t meta_cache_kernel_attr_until_ns(const struct meta_cache *c, inode_id inode);
 uint64_t meta_cache_kernel_names_until_ns(const struct meta_cache *c, inode_id directory);
 

@@ -33,6 +33,7 @@ struct size_op
     struct stat st;
     double seconds;       /* How long the kernel may keep the attributes. */
     bool by_handle;       /* The kernel asks for itself, before it reads from its pages. */
+    bool drops_pages;     /* Those go before the answer. */
     struct turn turn;     /* To cut a shared file. */
     struct file *cutting; /* Pinned. */
     uint64_t title; /* Of our client when it had the right to cut: it holds it under this one. */
@@ -107,14 +108,27 @@ static void kernel_asked(const struct size_op *op)
     }
 }
 
-static void attr_reply(struct size_op *op)
+static void attr_reply_now(void *data)
 {
+    struct size_op *op = data;
+
     kernel_asked(op);
     (void)fuse_reply_attr(op->base.req, &op->st, op->seconds);
     if (op->handle != NULL) {
         file_close(op->handle);
     }
     mount_op_end(&op->base);
+}
+
+static void attr_reply(struct size_op *op)
+{
+    if (op->drops_pages) {
+        op->base.cancel = NULL; /* It ends when reads and writes of those pages do. */
+        lease_kernel_drop_then(op->base.mount->client, op->inode, (uint64_t)op->st.st_size,
+                               attr_reply_now, op);
+    } else {
+        attr_reply_now(op);
+    }
 }
 
 static void on_blocks(struct range_op *range, int status)
@@ -150,7 +164,7 @@ static void ask_blocks(struct servers_wait *wait)
 static void note_kernel_time(struct size_op *op, struct file *file)
 {
     if (file != NULL && op->by_handle) {
-        mount_stat_by_handle(op->base.mount, file, &op->st, &op->seconds);
+        op->drops_pages = mount_stat_by_handle(op->base.mount, file, &op->st, &op->seconds);
     } else if (file != NULL) {
         file->kernel_mtime = op->st.st_mtim;
     }
@@ -274,6 +288,7 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
     file = file_find(client, node->attr->inode);
     if (file != NULL) {
         if ((op->valid & SETATTR_SIZE) != 0) {
+            file->shrank |= node->attr->size < file->size;
             file->size = node->attr->size;
             file->settled = false;
         }

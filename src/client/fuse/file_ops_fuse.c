@@ -171,8 +171,8 @@ static void write_end(struct write_op *op, int status)
     payload_drop(op->holder);
     if (op->handle->direct) {
         /* Somebody may have read the old bytes into the kernel's pages meanwhile: the next who
-         * reads through them asks, and hears of another time. */
-        op->handle->file->kernel_mtime_false = true;
+         * reads through them asks, and they go. */
+        op->handle->file->kernel_pages_shared = true;
     }
     turn_end(&op->turn);
     if (status == 0) {

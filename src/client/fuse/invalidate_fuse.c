@@ -48,32 +48,43 @@ bool mount_probe_drops_names(struct fuse_session *session)
     return notify_names(session) == 0;
 }
 
-struct drop_batch
+/* ---- In the pool ---- */
+
+struct drop_job
 {
     uv_work_t work;
     struct mount *mount;
+    bool waits; /* A single one, which may have to wait for a page. */
     struct list drops;
 };
 
+/* Pages may have to wait for a read that is in our hands, and that for a server. */
+static bool may_wait(const struct kernel_drop *drop)
+{
+    return drop->pages || drop->size > 0;
+}
+
 static void run(uv_work_t *work)
 {
-    struct drop_batch *batch = work->data;
-    struct fuse_session *session = batch->mount->session;
+    struct drop_job *job = work->data;
+    struct fuse_session *session = job->mount->session;
     bool names = false;
 
-    LIST_FOREACH(node, &batch->drops)
+    LIST_FOREACH(node, &job->drops)
     {
-        const struct kernel_drop *drop = LIST_ENTRY(node, struct kernel_drop, node);
+        struct kernel_drop *drop = LIST_ENTRY(node, struct kernel_drop, node);
+        int rv = 0;
 
         if (drop->size > 0) {
-            notify_size(batch->mount, drop->inode, drop->size);
+            notify_size(job->mount, drop->inode, drop->size);
         }
-        /* An inode that the kernel does not know is none that it could drop. */
         if (drop->pages) {
-            (void)fuse_lowlevel_notify_inval_inode(session, drop->inode, 0, 0);
+            rv = fuse_lowlevel_notify_inval_inode(session, drop->inode, 0, 0);
         } else if (drop->attr) {
-            (void)fuse_lowlevel_notify_inval_inode(session, drop->inode, -1, 0);
+            rv = fuse_lowlevel_notify_inval_inode(session, drop->inode, -1, 0);
         }
+        /* It does not know the inode: or not yet, and will believe what we have answered. */
+        drop->again = rv == -ENOENT && uv_hrtime() < drop->unknown_until_ns;
         names |= drop->names;
     }
     if (names) {
@@ -81,45 +92,100 @@ static void run(uv_work_t *work)
     }
 }
 
-static void start_batch(struct mount *m);
+static void start_jobs(struct mount *m);
+
+static void on_retry(uv_timer_t *timer)
+{
+    struct mount *m = timer->data;
+    struct list *node;
+
+    while ((node = list_pop_front(&m->drops_again)) != NULL) {
+        list_push_back(&m->drops, node);
+    }
+    start_jobs(m);
+}
+
+static void drop_ended(struct mount *m, struct kernel_drop *drop)
+{
+    if (drop->again && m->mounted) {
+        list_push_back(&m->drops_again, &drop->node);
+        if (!uv_is_active((uv_handle_t *)&m->drop_retry)) {
+            (void)uv_timer_start(&m->drop_retry, on_retry, DROP_RETRY_MS, 0);
+        }
+        return;
+    }
+    drop->done(drop);
+}
 
 static void on_run(uv_work_t *work, int status)
 {
-    struct drop_batch *batch = work->data;
-    struct mount *m = batch->mount;
+    struct drop_job *job = work->data;
+    struct mount *m = job->mount;
     struct list *node;
 
     (void)status;
-    while ((node = list_pop_front(&batch->drops)) != NULL) {
-        struct kernel_drop *drop = LIST_ENTRY(node, struct kernel_drop, node);
-
-        drop->done(drop);
+    while ((node = list_pop_front(&job->drops)) != NULL) {
+        drop_ended(m, LIST_ENTRY(node, struct kernel_drop, node));
     }
-    free(batch);
-    m->batches--;
-    start_batch(m);
+    if (job->waits) {
+        m->drops_waiting--;
+    } else {
+        m->drops_quick--;
+    }
+    free(job);
+    start_jobs(m);
 }
 
-/* What has come together goes together. Pages may have to wait for a read that is in our hands, and
- * that for a server: so a batch with pages does not hold up the next. */
-static void start_batch(struct mount *m)
+static void start_job(struct drop_job *job)
 {
-    struct drop_batch *batch;
-    struct list *node;
+    if (uv_queue_work(job->mount->client->loop, &job->work, run, on_run) != 0) {
+        on_run(&job->work, UV_ECANCELED);
+    }
+}
 
-    if (list_empty(&m->drops) || m->batches == DROP_BATCHES_MAX ||
-        (batch = calloc(1, sizeof(*batch))) == NULL) {
-        return; /* The next to end, or to come, tries again. */
+static struct drop_job *job_new(struct mount *m, bool waits)
+{
+    struct drop_job *job = calloc(1, sizeof(*job));
+
+    if (job != NULL) {
+        job->mount = m;
+        job->work.data = job;
+        job->waits = waits;
+        list_init(&job->drops);
+        m->drops_waiting += waits;
+        m->drops_quick += !waits;
     }
-    batch->mount = m;
-    batch->work.data = batch;
-    list_init(&batch->drops);
-    while ((node = list_pop_front(&m->drops)) != NULL) {
-        list_push_back(&batch->drops, node);
+    return job;
+}
+
+/* What waits for nothing and has come together goes together. What may have to wait goes alone: so
+ * it holds up nobody else, as long as fewer than DROPS_WAITING_MAX do. Without memory the next to
+ * end, or to come, tries again. */
+static void start_jobs(struct mount *m)
+{
+    struct drop_job *quick = NULL, *job;
+
+    LIST_FOREACH_SAFE(node, &m->drops)
+    {
+        bool waits = may_wait(LIST_ENTRY(node, struct kernel_drop, node));
+
+        if (waits ? m->drops_waiting == DROPS_WAITING_MAX : quick == NULL && m->drops_quick > 0) {
+            continue;
+        }
+        job = waits || quick == NULL ? job_new(m, waits) : quick;
+        if (job == NULL) {
+            break;
+        }
+        list_remove(node);
+        list_push_back(&job->drops, node);
+        if (waits) {
+            start_job(job);
+        } else {
+            quick = job;
+        }
     }
-    m->batches++;
-    if (uv_queue_work(m->client->loop, &batch->work, run, on_run) != 0) {
-        on_run(&batch->work, UV_ECANCELED);
+    if (quick != NULL) {
+        start_job(quick);
     }
 }
 
@@ -128,5 +194,17 @@ void mount_kernel_drop(void *mount, struct kernel_drop *drop)
     struct mount *m = mount;
 
     list_push_back(&m->drops, &drop->node);
-    start_batch(m);
+    start_jobs(m);
+}
+
+void mount_drops_end(struct mount *m)
+{
+    struct list *node;
+
+    m->mounted = false;
+    while ((node = list_pop_front(&m->drops_again)) != NULL) {
+        struct kernel_drop *drop = LIST_ENTRY(node, struct kernel_drop, node);
+
+        drop->done(drop);
+    }
 }

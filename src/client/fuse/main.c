@@ -358,8 +358,11 @@ static int program_run(struct program *p)
                                       .program = "morsel-mount " MORSELFS_VERSION,
                                       .log = p->log };
     struct errmsg err = { "" };
+    char threads[16];
     int rv;
 
+    (void)snprintf(threads, sizeof(threads), "%d", MOUNT_POOL_THREADS);
+    setenv("UV_THREADPOOL_SIZE", threads, 1);
     CHECK(uv_loop_init(&p->loop) == 0);
     rv = client_new(&p->loop, &options, &p->client, on_session_ready, p, &err);
     if (rv != 0) {

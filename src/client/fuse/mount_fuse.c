@@ -184,23 +184,29 @@ double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr)
     return seconds;
 }
 
-void mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, double *seconds)
+bool mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, double *seconds)
 {
     struct timespec known = file->kernel_mtime;
+    bool drop = false;
 
     if (file_is_shared(file)) {
-        st->st_mtim.tv_nsec = (st->st_mtim.tv_nsec + ++m->never_twice) % 1000000000;
-        file->kernel_mtime_false = true;
+        drop = !file->shrank;
+        if (file->shrank) {
+            st->st_mtim.tv_nsec = (st->st_mtim.tv_nsec + ++m->never_twice) % 1000000000;
+        }
+        file->kernel_pages_shared = true;
         *seconds = 0;
-    } else if (file->kernel_mtime_false) {
-        file->kernel_mtime_false =
-            false; /* Its pages stem from the time of sharing: the truth ends them. */
+    } else if (file->kernel_pages_shared) {
+        file->kernel_pages_shared = false; /* They end now. */
+        drop = true;
+        *seconds = 0;
     } else if ((known.tv_sec != 0 || known.tv_nsec != 0) &&
                memcmp(&known, &st->st_mtim, sizeof(known)) != 0) {
         st->st_mtim = known;
         *seconds = 0;
     }
     file->kernel_mtime = st->st_mtim;
+    return drop;
 }
 
 void mount_note_names(struct mount *m, inode_id directory)
@@ -250,6 +256,7 @@ void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
         file->kernel_mtime = entry->attr.st_mtim;
     }
     entry->attr_timeout = mount_attr_seconds(m, &now);
+    meta_cache_kernel_entry(m->client->cache, now.inode, uv_hrtime(), entry->attr_timeout > 0);
     if (m->drops_names && parent != INODE_NONE && client_lease(m->client, parent) != LEASE_NONE) {
         entry->entry_timeout = lease_seconds(m);
         mount_note_names(m, parent);
@@ -278,15 +285,19 @@ static void on_init(void *data, struct fuse_conn_info *conn)
 
 static void on_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
 {
-    (void)ino;
-    (void)count;
+    struct mount *m = fuse_req_userdata(req);
+
+    meta_cache_kernel_forgot(m->client->cache, ino, count);
     fuse_reply_none(req);
 }
 
 static void on_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
 {
-    (void)count;
-    (void)forgets;
+    struct mount *m = fuse_req_userdata(req);
+
+    for (size_t i = 0; i < count; i++) {
+        meta_cache_kernel_forgot(m->client->cache, forgets[i].ino, forgets[i].nlookup);
+    }
     fuse_reply_none(req);
 }
 
@@ -414,6 +425,7 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     list_init(&m->ops);
     list_init(&m->dirs);
     list_init(&m->drops);
+    list_init(&m->drops_again);
     m->unreadable = mmap(NULL, BLOCK_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m->unreadable == MAP_FAILED) {
         return UV_ENOMEM;
@@ -425,7 +437,8 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     if (rv != 0) {
         return rv;
     }
-    m->poll.data = m->interrupts.data = m;
+    m->poll.data = m->interrupts.data = m->drop_retry.data = m;
+    (void)uv_timer_init(client->loop, &m->drop_retry);
     (void)uv_timer_init(client->loop, &m->interrupts);
     (void)uv_timer_start(&m->interrupts, on_interrupts, MOUNT_INTERRUPT_MS / 4,
                          MOUNT_INTERRUPT_MS / 4);
@@ -443,6 +456,8 @@ void mount_stop(struct mount *m)
     (void)uv_poll_stop(&m->poll);
     uv_close((uv_handle_t *)&m->poll, NULL);
     uv_close((uv_handle_t *)&m->interrupts, NULL);
+    uv_close((uv_handle_t *)&m->drop_retry, NULL);
+    mount_drops_end(m);
     payload_drop(m->receive);
     m->receive = NULL;
     (void)munmap(m->unreadable, BLOCK_BYTES);

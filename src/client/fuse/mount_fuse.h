@@ -72,7 +72,9 @@ enum {
     LOOKS_VAIN_MAX = 63,               /* So many turns are passed over at most. */
     LOOKED_UP_MAX = 16,
     LOOKED_UP_MS = 100,
-    DROP_BATCHES_MAX = 3,     /* The pool has four threads. */
+    MOUNT_POOL_THREADS = 16,
+    DROPS_WAITING_MAX = 12, /* Of the pool's threads, with one drop each. */
+    DROP_RETRY_MS = 1,
     MOUNT_INTERRUPT_MS = 1000 /* An interrupted request may still end by itself for this long. */
 };
 
@@ -101,13 +103,15 @@ struct mount
     bool maps_direct;               /* And to map handles that bypass its pages. */
     bool init_asked, init_answered; /* direct_mmap_fuse.c */
     uint64_t init_unique;
-    void *unreadable;    /* An address that nobody may read; see invalidate_fuse.c. */
-    struct list drops;   /* struct kernel_drop: what the kernel is to drop next. */
-    unsigned prefetches; /* Directories that are being read ahead. */
-    unsigned batches;    /* Of them, in the pool. */
-    uint32_t looks_vain, looks_skipped; /* Of receive(). */
-    uint32_t never_twice;               /* For times that no two GETATTRs have in common; see
-                                           mount_stat_by_handle(). */
+    void *unreadable;        /* An address that nobody may read; see invalidate_fuse.c. */
+    struct list drops;       /* struct kernel_drop: what the kernel is to drop next. */
+    struct list drops_again; /* And when the timer has run. */
+    uv_timer_t drop_retry;
+    unsigned drops_waiting, drops_quick; /* Jobs in the pool. */
+    unsigned prefetches;                 /* Directories that are being read ahead. */
+    uint32_t looks_vain, looks_skipped;  /* Of receive(). */
+    uint32_t never_twice;                /* For times that no two GETATTRs have in common; see
+                                            mount_stat_by_handle(). */
     struct mount_statistics statistics[MOUNT_KINDS_COUNT];
     void (*ended)(void *data); /* The kernel let go of the mount (umount). */
     void *data;
@@ -215,11 +219,14 @@ const struct stat *mount_lookup_stat(const struct mount *m, inode_id inode);
 double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr);
 
 /* Before it reads from its pages, the kernel asks for the attributes with a file handle when those
- * that it has are old, and drops the pages when the time of the last change is another one. Of a
- * shared file it is told a time that is never the same, so that every read comes to us; of a file
- * that is ours the time that it knows, for our own writes are in its pages. stat(2) comes without a
- * handle and is told the truth. */
-void mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, double *seconds);
+ * that it has are old, and drops the pages when the time of the last change is another one. But it
+ * passes the answer over when anybody has written, or was answered, since it asked. So of a shared
+ * file it is to be told otherwise, before the answer, to drop its pages and how long the file is
+ * (true): then every read comes to us. That way it cannot be told that a file has become shorter:
+ * for a moment after that it gets a time that is never the same, in the answer (false). Of a file
+ * that is ours it gets the time that it knows, for our own writes are in its pages. stat(2) comes
+ * without a handle and is told the truth. */
+bool mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, double *seconds);
 
 /* Put what a page of a directory says into the table. `listing` is meta_cache_listing() of the time
  * of the first page. */
@@ -232,6 +239,9 @@ void mount_prefetch(struct mount *m, inode_id directory);
 
 /* invalidate_fuse.c: what the kernel is to drop (client->kernel). */
 void mount_kernel_drop(void *mount, struct kernel_drop *drop);
+
+/* Nothing is told again. */
+void mount_drops_end(struct mount *m);
 
 /* Drop all names, at once. Takes no lock: allowed on the loop, and while the kernel waits for us.
  */
