@@ -325,8 +325,10 @@ static void options_are_sorted_by_whom_they_concern(void **state)
     assert_true(s.read_only && s.allow_other);
     assert_int_equal(s.io_timeout_ms, 5000);
     assert_string_equal(kernel, ",noatime,nodev");
+    assert_int_equal(parse(&s, "kernel=6.1", kernel, &err), 0);
+    assert_true(s.kernel_version == MOUNT_KERNEL(6, 1) && s.kernel_version < MOUNT_KERNEL(6, 16));
     assert_int_equal(parse(&s, "", kernel, &err), 0);
-    assert_false(s.read_only);
+    assert_false(s.read_only || s.kernel_version != 0);
     assert_int_equal(s.io_timeout_ms, 30000);
 }
 
@@ -335,9 +337,14 @@ static void bad_options_are_named(void **state)
     static const struct
     {
         const char *text, *words;
-    } cases[] = { { "io_timout=5", "io_timeout" }, { "soft,hard", "exclude" },
-                  { "ro,rw", "exclude" },          { "io_timeout", "needs a value" },
-                  { "io_timeout=soon", "soon" },   { "write_buffer=1", "write_buffer" } };
+    } cases[] = { { "io_timout=5", "io_timeout" },
+                  { "soft,hard", "exclude" },
+                  { "ro,rw", "exclude" },
+                  { "io_timeout", "needs a value" },
+                  { "io_timeout=soon", "soon" },
+                  { "write_buffer=1", "write_buffer" },
+                  { "kernel=6.1.2", "such as 6.1" },
+                  { "kernel=new", "such as 6.1" } };
     struct mount_settings s;
     char kernel[MOUNT_KERNEL_OPTIONS_MAX];
     struct errmsg err;

@@ -72,6 +72,22 @@ static void without_a_lease_nothing_is_kept(void **state)
     assert_int_equal(meta_cache_mode(c, FILE_1), LEASE_NONE);
 }
 
+static void what_the_kernel_was_told_lasts_until_it_forgets(void **state)
+{
+    struct meta_cache *c = *state;
+
+    meta_cache_kernel_entry(c, FILE_1, 7, true); /* Nothing is known of it. */
+    assert_int_equal(meta_cache_kernel_entry_ns(c, FILE_1), 0);
+    learn(c, FILE_1, 5, LEASE_R);
+    meta_cache_kernel_entry(c, FILE_1, 7, false); /* Without a time-out. */
+    assert_int_equal(meta_cache_kernel_entry_ns(c, FILE_1), 0);
+    meta_cache_kernel_entry(c, FILE_1, 8, true);
+    meta_cache_kernel_forgot(c, FILE_1, 1); /* One of the two is still on its way. */
+    assert_int_equal(meta_cache_kernel_entry_ns(c, FILE_1), 8);
+    meta_cache_kernel_forgot(c, FILE_1, 5);
+    assert_int_equal(meta_cache_kernel_entry_ns(c, FILE_1), 0);
+}
+
 static void a_recall_takes_what_it_must(void **state)
 {
     Morsel__Layout layout = MORSEL__LAYOUT__INIT;
@@ -354,6 +370,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(without_a_lease_nothing_is_kept),
+        TEST(what_the_kernel_was_told_lasts_until_it_forgets),
         TEST(a_recall_takes_what_it_must),
         TEST(while_a_recall_is_answered_nothing_is_learned),
         TEST(our_own_changes_under_way_are_not_overwritten),

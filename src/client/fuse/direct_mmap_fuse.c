@@ -15,7 +15,36 @@
 /* FUSE_DIRECT_IO_ALLOW_MMAP >> 32: newer than the headers of Debian 12. */
 enum { DIRECT_IO_ALLOW_MMAP_2 = 1 << 4 };
 
-static void note_init(struct mount *m, const void *bytes, ssize_t size)
+/* What the upper half of the flags says, and since when. */
+static const struct
+{
+    uint32_t flag, kernel;
+} flags2_since[] = {
+    { 1 << 2, MOUNT_KERNEL(6, 3) }, /* FUSE_CREATE_SUPP_GROUP */
+    { 1 << 3, MOUNT_KERNEL(6, 2) }, /* FUSE_HAS_EXPIRE_ONLY */
+    { DIRECT_IO_ALLOW_MMAP_2, MOUNT_KERNEL(6, 6) },
+    { 1 << 5, MOUNT_KERNEL(6, 9) },              /* FUSE_PASSTHROUGH */
+    { 1 << 6, MOUNT_KERNEL(6, 9) },              /* FUSE_NO_EXPORT_SUPPORT */
+    { 1 << 7, MOUNT_KERNEL(6, 9) },              /* FUSE_HAS_RESEND */
+    { UINT32_MAX & ~255U, MOUNT_KERNEL(6, 12) }, /* FUSE_ALLOW_IDMAP and all later ones */
+};
+
+bool mount_kernel_has(const struct mount *m, uint32_t since)
+{
+    return m->kernel_version == 0 || m->kernel_version >= since;
+}
+
+/* A test wants the kernel to be an older one. */
+static void mask_flags(const struct mount *m, struct fuse_init_in *in)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(flags2_since); i++) {
+        if (!mount_kernel_has(m, flags2_since[i].kernel)) {
+            in->flags2 &= ~flags2_since[i].flag;
+        }
+    }
+}
+
+static void note_init(struct mount *m, void *bytes, ssize_t size)
 {
     struct fuse_in_header header;
     struct fuse_init_in in;
@@ -28,6 +57,8 @@ static void note_init(struct mount *m, const void *bytes, ssize_t size)
     if (header.opcode == FUSE_INIT) {
         m->init_asked = true;
         m->init_unique = header.unique;
+        mask_flags(m, &in);
+        memcpy((char *)bytes + sizeof(header), &in, sizeof(in));
         m->maps_direct =
             (in.flags & FUSE_INIT_EXT) != 0 && (in.flags2 & DIRECT_IO_ALLOW_MMAP_2) != 0;
     }

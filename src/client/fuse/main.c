@@ -222,6 +222,7 @@ static int session_make(struct program *p, struct errmsg *err)
                 : "see the line above; allow_other needs user_allow_other in /etc/fuse.conf");
         return MORSEL_IO;
     }
+    p->mount.kernel_version = p->settings.kernel_version;
     if (mount_watch_init(p->session) != 0) {
         errmsg_set(err, "cannot mount on %s: no memory", p->mountpoint);
         return MORSEL_NOMEM;
@@ -384,6 +385,9 @@ static void print_mount_options(void)
         const struct config_option *o = &mount_option_table()->options[i];
         char name[64];
 
+        if (o->help[0] == '\0') {
+            continue;
+        }
         (void)snprintf(name, sizeof(name), "%s%s%s", o->name, o->type == CONFIG_BOOL ? "" : "=",
                        o->value_name);
         (void)printf(

@@ -430,7 +430,7 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     if (m->unreadable == MAP_FAILED) {
         return UV_ENOMEM;
     }
-    m->drops_names = mount_probe_drops_names(session);
+    m->drops_names = mount_kernel_has(m, MOUNT_KERNEL(6, 16)) && mount_probe_drops_names(session);
     client->kernel.drop = mount_kernel_drop;
     client->kernel.data = m;
     rv = uv_poll_init(client->loop, &m->poll, fuse_session_fd(session));

@@ -19,6 +19,7 @@
 #include "client/client.h"
 #include "client/file_uv.h"
 #include "client/fuse/groups_file.h"
+#include "client/fuse/options.h"
 #include "client/lease_uv.h"
 #include "client/lock_uv.h"
 #include "common/byte_locks.h"
@@ -99,6 +100,7 @@ struct mount
     struct looked_up looked_up[LOOKED_UP_MAX];
     unsigned looked_up_next;
     bool mounted;
+    uint32_t kernel_version;        /* Of options.h: what it is to be taken for; 0: what it is. */
     bool drops_names;               /* The kernel can be told to look up all names again. */
     bool maps_direct;               /* And to map handles that bypass its pages. */
     bool init_asked, init_answered; /* direct_mmap_fuse.c */
@@ -257,6 +259,10 @@ bool mount_probe_drops_names(struct fuse_session *session);
  * (m->maps_direct), and ask for it. The session's user data is the mount. 0, or a negative errno.
  */
 int mount_watch_init(struct fuse_session *session);
+
+/* Does the kernel have what came with `since` (MOUNT_KERNEL())? Beside what INIT says: a test may
+ * want it to be an older one (-o kernel). */
+bool mount_kernel_has(const struct mount *m, uint32_t since);
 
 /* Begin to serve `session` (mounted already) on the client's loop. A libuv status. */
 int mount_start(struct mount *m, struct client *client, struct fuse_session *session,

@@ -43,6 +43,8 @@ static const struct config_option mount_options[] = {
       "Written data that may wait to be sent, per open file." },
     { "read_ahead", CONFIG_BYTES, FIELD(read_ahead_bytes), "8M", 0, 32 << 20, "BYTES",
       "How far to fetch ahead of a sequential reader." },
+    { "kernel", CONFIG_STRING, FIELD(kernel), "", 0, 0, "VERSION",
+      "" }, /* For tests; not listed. */
 };
 
 /* Flags of the kernel that libfuse hands on; "ro" and "rw" are options of ours as well. */
@@ -187,6 +189,23 @@ static int take_option(struct mount_settings *settings, char *text, char *kernel
     return take_own(settings, text, err);
 }
 
+static int take_kernel(struct mount_settings *settings, struct errmsg *err)
+{
+    unsigned major, minor;
+    char rest;
+
+    if (settings->kernel[0] == '\0') {
+        return MORSEL_OK;
+    }
+    if (sscanf(settings->kernel, "%5u.%5u%c", &major, &minor, &rest) != 2 || major > UINT16_MAX ||
+        minor > UINT16_MAX) {
+        errmsg_set(err, "mount option \"kernel=%s\": give a version such as 6.1", settings->kernel);
+        return MORSEL_INVAL;
+    }
+    settings->kernel_version = MOUNT_KERNEL(major, minor);
+    return MORSEL_OK;
+}
+
 int mount_options_parse(struct mount_settings *settings, char kernel[MOUNT_KERNEL_OPTIONS_MAX],
                         struct errmsg *err)
 {
@@ -198,6 +217,9 @@ int mount_options_parse(struct mount_settings *settings, char kernel[MOUNT_KERNE
     (void)snprintf(text, sizeof(text), "%s", settings->options);
     while (rv == 0 && (option = strsep(&rest, ",")) != NULL) {
         rv = take_option(settings, option, kernel, err);
+    }
+    if (rv == 0) {
+        rv = take_kernel(settings, err);
     }
     if (rv == 0 && settings->soft && settings->hard) {
         errmsg_set(err, "mount options \"soft\" and \"hard\" exclude each other; choose one");

@@ -24,10 +24,15 @@ struct mount_settings
     bool allow_other;
     bool soft, hard;
     bool nocache;
+    char kernel[CONFIG_STRING_MAX]; /* For tests: "6.1". */
+    uint32_t kernel_version;        /* As MOUNT_KERNEL(); 0: the one that runs. */
     uint64_t io_timeout_ms;
     uint64_t write_buffer_bytes;
     uint64_t read_ahead_bytes;
 };
+
+/* A version of Linux, for comparison. */
+#define MOUNT_KERNEL(major, minor) ((uint32_t)(major) << 16 | (uint32_t)(minor))
 
 enum { MOUNT_KERNEL_OPTIONS_MAX = CONFIG_STRING_MAX + 16 };
 
