@@ -277,14 +277,20 @@ static void write_in_turn(struct write_op *op)
               op->append ? LOCK_EXCLUSIVE : LOCK_SHARED, on_turn);
 }
 
-/* Before a write that passes through its pages the kernel takes the set-id bits away itself, if the
- * writer may not keep them; with other writes it says so. */
-static bool strips_ids(const char *bytes)
+/* With a write that bypasses its pages the kernel says whether the writer may keep set-id bits.
+ * Before others it takes them away itself, if it knows of them: of a file that others have changed
+ * it may not. */
+static bool strips_ids(const struct handle *handle, fuse_req_t req, const char *bytes)
 {
     struct fuse_write_in in;
 
     memcpy(&in, bytes - sizeof(in), sizeof(in)); /* Of the request, as it was received. */
-    return (in.write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
+    if (handle->direct) {
+        return (in.write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
+    }
+    /* What was mapped comes from the kernel's pages, some time, in nobody's name. */
+    return file_is_shared(handle->file) && (in.write_flags & FUSE_WRITE_CACHE) == 0 &&
+           fuse_req_ctx(req)->uid != 0;
 }
 
 static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t size, off_t offset,
@@ -303,7 +309,7 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
     op->handle = handle_of(fi);
     op->wait.go = write_again;
     op->append = (fi->flags & O_APPEND) != 0;
-    if (op->handle->direct && strips_ids(bytes)) {
+    if (strips_ids(op->handle, req, bytes)) {
         file_strip_ids(op->handle->file);
     }
     if (!file_is_shared(op->handle->file) && op->append && op->offset != op->handle->file->size) {
