@@ -48,6 +48,7 @@ struct client_server
     struct rpc_peer *peer;
     struct client *client;
     struct rpc_call clock;
+    uint64_t verifier; /* That it told last (data.proto, Done); 0: none. */
     UT_hash_handle hh;
 };
 

@@ -1,5 +1,6 @@
 /* Copying on the servers: where the bytes of two files lie on the same servers, column by column,
  * they need not come here. */
+#include "client/durable_uv.h"
 #include "client/file_uv.h"
 
 #include "common/status.h"
@@ -76,7 +77,7 @@ static void on_copied(struct rpc_call *call, int status, struct rpc_reply *reply
                   reply->text[0] != '\0' ? reply->text : status_words(status));
     }
     if (status == 0) {
-        (void)unsynced_acked(to->unsynced, piece->column, 0, false);
+        durable_acked(piece->copy->to, piece->column, reply, false);
     }
     copy_part_done(piece->copy, status);
 }

@@ -159,6 +159,7 @@ int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Lay
     }
     tell(file, told);
     handle->file = file;
+    handle->lost = file->loss_untold;
     handle->writable = writable;
     read_ahead_init(&handle->ahead, client->options.read_ahead_bytes);
     list_init(&handle->node);

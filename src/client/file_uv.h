@@ -68,6 +68,7 @@ struct handle
     struct read_ahead ahead;
     int error; /* Of a buffered write, not told yet. */
     bool writable;
+    bool lost;   /* What was acknowledged may be lost (durable_uv.h): fsync is to say so. */
     bool direct; /* What is read and written through it does not pass through the kernel's pages. */
 };
 
@@ -76,7 +77,8 @@ struct file_sync
 {
     struct rpc_call call;
     struct file_flush *flush;
-    uint64_t mark; /* unsynced.h */
+    uint64_t mark;     /* unsynced.h */
+    uint64_t verifier; /* With which the server answered; 0: it did not, or told none. */
 };
 
 struct file
@@ -117,6 +119,7 @@ struct file
     struct list writers;       /* struct file_write_wait: the buffer is full. */
     struct list drains;        /* struct file_drain: wait until nothing is dirty. */
     struct unsynced *unsynced; /* Columns that may not be on disk. */
+    bool loss_untold;          /* Nobody has been told yet that bytes are lost. */
     uint64_t data_version;     /* Of the bytes that it speaks of. */
 
     struct list slots; /* struct fetch, oldest first. */

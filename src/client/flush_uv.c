@@ -5,6 +5,7 @@
 #include "client/behind_uv.h"
 #include "client/data_versions.h"
 #include "client/lease_uv.h"
+#include "client/durable_uv.h"
 #include "client/meta_cache.h"
 #include "client/turn_uv.h"
 
@@ -12,6 +13,13 @@
 #include "data.pb-c.h"
 
 #include <stdlib.h>
+
+static void flush_fail(struct file_flush *flush, int status)
+{
+    if (flush->status == 0) {
+        flush->status = status;
+    }
+}
 
 static void flush_part_done(struct file_flush *flush)
 {
@@ -21,6 +29,10 @@ static void flush_part_done(struct file_flush *flush)
     if (--flush->waiting > 0) {
         return;
     }
+    if (flush->handle != NULL && flush->durable) {
+        flush_fail(flush, file_take_error(flush->handle));
+        flush_fail(flush, durable_take_loss(flush->handle));
+    }
     free(flush->syncs);
     if (flush->done != NULL) {
         flush->done(flush, flush->status);
@@ -28,13 +40,6 @@ static void flush_part_done(struct file_flush *flush)
         free(flush); /* The tick's own. */
     }
     file_unpin(file);
-}
-
-static void flush_fail(struct file_flush *flush, int status)
-{
-    if (flush->status == 0) {
-        flush->status = status;
-    }
 }
 
 /* The manager has on its disk what was asked of it; has the file changed its shape since? */
@@ -227,7 +232,7 @@ static void on_synced(struct rpc_call *call, int status, struct rpc_reply *reply
     uint32_t column = (uint32_t)(sync - flush->syncs);
 
     if (status == 0) {
-        (void)unsynced_synced(file->unsynced, column, sync->mark, 0);
+        sync->verifier = durable_synced(file, column, sync->mark, reply);
     } else {
         log_error(file->client->options.log, "inode %lu: server %u (%s) did not sync: %s",
                   (unsigned long)file->inode, file->servers[column], rpc_peer_address(call->peer),

@@ -1,5 +1,6 @@
 /* One operation on all columns of a file: the bytes of a file range lie in one contiguous range of
  * each object, since stripes are dealt in turn (stripe_object_size() of the range's two ends). */
+#include "client/durable_uv.h"
 #include "client/file_uv.h"
 
 #include "common/status.h"
@@ -40,7 +41,7 @@ static void on_range(struct rpc_call *call, int status, struct rpc_reply *reply)
                   reply->text[0] != '\0' ? reply->text : status_words(status));
     }
     if (status == 0) {
-        (void)unsynced_acked(op->file->unsynced, (uint32_t)(call - op->calls), 0, false);
+        durable_acked(op->file, (uint32_t)(call - op->calls), reply, false);
     }
     range_part_done(op, status);
 }

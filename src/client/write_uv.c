@@ -1,4 +1,5 @@
 /* The write buffer of a file: chunks, and their way to the servers. */
+#include "client/durable_uv.h"
 #include "client/file_uv.h"
 #include "client/lease_uv.h"
 
@@ -138,7 +139,7 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
                   reply->text[0] != '\0' ? reply->text : status_words(status));
         file_fail(file, status);
     } else {
-        (void)unsynced_acked(file->unsynced, chunk->run.column, 0, chunk->sync);
+        durable_acked(file, chunk->run.column, reply, chunk->sync);
     }
     dirty_sub(file, chunk->length);
     file->sending--;

@@ -101,4 +101,83 @@ iods_lose_power
 drop_caches
 [ "$(tr -d Z <"$a/failing" | wc -c)" = 0 ] || fail "bytes are gone although the fsync after a failed one said yes"
 note "a failed fsync is remembered"
+
+# ---- Bytes that were acknowledged are gone ----
+
+# A program that has a file open before and after: "write", "kept" and so on come through its pipe.
+cat >"$work/holder.py" <<'PY'
+import os, sys
+def said(f):
+    try:
+        f()
+        return "0"
+    except OSError as e:
+        return str(e.errno)
+path, out = sys.argv[1:]
+fd = os.open(path, os.O_RDWR | os.O_CREAT)
+second = os.open(path, os.O_RDONLY)
+answers = open(out, "w")
+for word in sys.stdin:
+    word = word.strip()
+    if word == "write":
+        for i in range(4):
+            os.pwrite(fd, b"W" * (1 << 20), i << 20)
+        os.close(os.dup(fd)) # The servers have it.
+        answers.write("written\n")
+    elif word == "fsync":
+        answers.write(said(lambda: os.fsync(fd)) + "\n")
+    elif word == "fsync-second":
+        answers.write(said(lambda: os.fsync(second)) + "\n")
+    elif word == "count":
+        answers.write(str(os.pread(fd, 8 << 20, 0).count(b"W")) + "\n")
+    answers.flush()
+PY
+hold() { # NAME PATH
+    mkfifo "$work/run/$1.in" "$work/run/$1.out"
+    python3 "$work/holder.py" "$2" "$work/run/$1.out" <"$work/run/$1.in" &
+    children+=("$!")
+    exec 5>"$work/run/$1.in" 6<"$work/run/$1.out"
+}
+tell() { # WORD: what the program answers.
+    local answer
+    echo "$1" >&5
+    read -r -t 30 answer <&6 || fail "no answer to $1"
+    echo "$answer"
+}
+expect() { # WORD ANSWER WHEN
+    local answer
+    answer=$(tell "$1")
+    [ "$answer" = "$2" ] || fail "$1 $3: $answer, not $2"
+}
+
+hold lost "$a/lost"
+expect write written "at the beginning"
+iods_lose_power 5>&- 6<&-
+expect fsync 5 "after the servers lost their power"
+expect fsync 0 "once it was told"
+expect fsync-second 5 "through another handle"
+expect fsync-second 0 "once it was told, through another handle"
+[ "$(tell count)" != 4194304 ] || fail "the test is worth nothing: the bytes are there"
+expect write written "again"
+expect fsync 0 "of what was written again"
+iods_lose_power 5>&- 6<&-
+expect fsync 0 "when nothing was written since the last one"
+expect count 4194304 "after a loss of power behind fsync"
+expect write written "a third time"
+for number in 1 2; do
+    crash "iod$number" 5>&- 6<&-
+    start_iod "$number" 5>&- 6<&-
+done
+wait_for 20 "the I/O daemons are back" servers_up 2
+expect fsync 0 "after a killed daemon of the same boot, which loses nothing"
+expect write written "a fourth time"
+for number in 1 2; do
+    stop "iod$number" 5>&- 6<&-
+    new_boot "iod$number"
+    start_iod "$number" 5>&- 6<&-
+done
+wait_for 20 "the I/O daemons are back" servers_up 2
+expect fsync 0 "after an orderly end and another boot"
+exec 5>&- 6<&-
+note "who wrote hears of a loss once"
 cluster_end

@@ -1,0 +1,23 @@
+/* Acknowledged bytes that a server may have lost: who learns of it, and who is told. */
+#ifndef MORSEL_CLIENT_DURABLE_UV_H
+#define MORSEL_CLIENT_DURABLE_UV_H
+
+#include "client/file_uv.h"
+
+/* A server has acknowledged a change of the column (WRITE, TRUNCATE, PUNCH, ALLOCATE, COPY) with
+ * this reply; `durable`: it is on its disk already. */
+void durable_acked(struct file *file, uint32_t column, const struct rpc_reply *reply, bool durable);
+
+/* A SYNC of the column that was sent at `mark` (unsynced.h) was answered well. Returns the server's
+ * verifier; 0: it tells none. */
+uint64_t durable_synced(struct file *file, uint32_t column, uint64_t mark,
+                        const struct rpc_reply *reply);
+
+/* Bytes of the file that were acknowledged are lost: every handle is told EIO, once, and what was
+ * read from it before is forgotten. `why` for the log. */
+void durable_lost(struct file *file, const char *why);
+
+/* What the handle is to be told by fsync beside file_take_error(), once: 0 or MORSEL_IO. */
+int durable_take_loss(struct handle *handle);
+
+#endif
