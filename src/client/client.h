@@ -66,6 +66,8 @@ struct client_counters
 struct kernel_drop;
 struct client_kernel
 {
+    /* Changes of a directory are lost (INODE_NONE: of any): whoever has it open is told EIO. */
+    void (*dir_lost)(void *data, inode_id inode);
     void (*drop)(void *data, struct kernel_drop *drop);
     void *data;
 };
@@ -77,6 +79,8 @@ struct client_squash
     bool all; /* all of them; otherwise root. */
     uint32_t uid, gid;
 };
+
+struct changes;
 
 struct client
 {
@@ -132,6 +136,8 @@ struct client
     uint64_t *closed_inodes;
     size_t closed_count;
     struct data_version_cache *versions;
+    struct changes *changes; /* That the manager may not have on disk yet. */
+    uint64_t run;            /* Of the manager, as of its last word; 0: none. */
 
     struct byte_locks *locks;     /* That our processes hold. */
     struct lock_user *lock_users; /* lock_uv.c */

@@ -1,7 +1,9 @@
 #include "client/client.h"
 
 #include "client/behind_uv.h"
+#include "client/changes.h"
 #include "client/data_versions.h"
+#include "client/durable_uv.h"
 #include "client/file_uv.h"
 #include "client/lease_uv.h"
 #include "client/lock_uv.h"
@@ -79,6 +81,7 @@ void meta_call_replied(struct rpc_call *rpc_call, int status, struct rpc_reply *
     }
     if (message != NULL) {
         lease_learn(client, call->reply_type, message);
+        durable_learn(client, call->reply_type, message);
     }
     call->done(call, status, message);
     if (message != NULL) {
@@ -221,6 +224,7 @@ static void client_free(struct client *client)
 {
     servers_free(client);
     data_version_cache_free(client->versions);
+    free(client->changes);
     lease_close(client);
     turn_client_close(client);
     behind_close(client);
@@ -246,12 +250,15 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
     client_init(client, loop, options);
     client->closed_inodes = malloc(CLOSED_BATCH_MAX * sizeof(client->closed_inodes[0]));
     client->versions = data_version_cache_new();
+    client->changes = calloc(1, sizeof(*client->changes));
     client->cache = meta_cache_new(CLIENT_CACHE_INODES_MAX, CLIENT_CACHE_NAMES_MAX);
     rpc_options.node_id = client->id;
     rv = lock_client_open(client);
     if (behind_open(client) != 0 || client->closed_inodes == NULL || client->versions == NULL ||
-        client->cache == NULL) {
+        client->changes == NULL || client->cache == NULL) {
         rv = MORSEL_NOMEM;
+    } else {
+        changes_init(client->changes);
     }
     if (rv == 0) {
         rv = rpc_new(loop, &rpc_options, &client->rpc);

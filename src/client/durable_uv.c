@@ -1,5 +1,6 @@
 #include "client/durable_uv.h"
 
+#include "client/changes.h"
 #include "client/data_versions.h"
 #include "client/lease_uv.h"
 #include "common/status.h"
@@ -100,6 +101,100 @@ int durable_take_loss(struct handle *handle)
     handle->lost = false;
     if (lost) {
         handle->file->loss_untold = false;
+        changes_told(handle->file->client->changes, handle->file->inode);
     }
     return lost ? MORSEL_IO : 0;
+}
+
+/* ---- The manager -------------------------------------------------------------------------- */
+
+static void on_change_lost(void *data, inode_id inode)
+{
+    struct client *client = data;
+    struct file *file, *next;
+
+    HASH_ITER(hh, client->files, file, next)
+    {
+        if (inode == INODE_NONE || file->inode == inode) {
+            durable_lost(file, "the manager lost its power, and with it changes of names, "
+                               "attributes or sizes");
+        }
+    }
+    if (client->kernel.dir_lost != NULL) {
+        client->kernel.dir_lost(client->kernel.data, inode);
+    }
+}
+
+enum { HELD_MAX = 64 };
+
+static void heard(struct client *client, const Morsel__Durable *durable)
+{
+    struct changes_held held[HELD_MAX];
+    size_t count = 1;
+
+    if (durable == NULL || durable->run == 0) {
+        return;
+    }
+    held[0] = (struct changes_held){ durable->run, durable->number };
+    for (size_t i = 0; i < durable->n_before && count < HELD_MAX; i++) {
+        held[count++] =
+            (struct changes_held){ durable->before[i]->run, durable->before[i]->number };
+    }
+    changes_heard(client->changes, held, count, on_change_lost, client);
+}
+
+void durable_joined(struct client *client, const Morsel__Durable *durable)
+{
+    uint64_t before = client->run;
+
+    if (durable == NULL) {
+        return;
+    }
+    client->run = durable->run;
+    if (before != 0 && before != durable->run) {
+        log_warning(client->options.log,
+                    "manager %s lost its power: changes of the last moments may be gone, unless "
+                    "fsync covered them",
+                    rpc_peer_address(client->manager));
+        lease_forget_all(client);
+    }
+    heard(client, durable);
+}
+
+static void note(struct client *client, const Morsel__Changed *changed, const Morsel__Attr *attr)
+{
+    if (attr != NULL) {
+        changes_note(client->changes, attr->inode, changed->run, changed->number);
+    }
+}
+
+void durable_learn(struct client *client, const ProtobufCMessageDescriptor *type,
+                   const void *message)
+{
+    if (type == &morsel__node__descriptor) {
+        const Morsel__Node *node = message;
+
+        if (node->changed != NULL) {
+            changes_durable(client->changes, node->changed->run, node->changed->durable);
+            note(client, node->changed, node->attr);
+            note(client, node->changed, node->parent);
+        }
+        heard(client, node->durable);
+    } else if (type == &morsel__removed__descriptor) {
+        const Morsel__Removed *removed = message;
+
+        if (removed->changed != NULL) {
+            changes_durable(client->changes, removed->changed->run, removed->changed->durable);
+            note(client, removed->changed, removed->parent);
+            note(client, removed->changed, removed->new_parent);
+            note(client, removed->changed, removed->moved);
+            note(client, removed->changed, removed->other);
+        }
+    } else if (type == &morsel__changed__descriptor) {
+        const Morsel__Changed *changed = message;
+
+        changes_note(client->changes, changed->inode, changed->run, changed->number);
+    } else if (type == &morsel__fsync_reply__descriptor) {
+        heard(client, ((const Morsel__FsyncReply *)message)->durable);
+    }
 }

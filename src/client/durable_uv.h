@@ -20,4 +20,12 @@ void durable_lost(struct file *file, const char *why);
 /* What the handle is to be told by fsync beside file_take_error(), once: 0 or MORSEL_IO. */
 int durable_take_loss(struct handle *handle);
 
+/* What an answer of the manager of this type says of changes and of its disk. */
+void durable_learn(struct client *client, const ProtobufCMessageDescriptor *type,
+                   const void *message);
+
+/* The manager has accepted our session: what it has on its disk, of this run and of those before.
+ * NULL: it tells nothing. */
+void durable_joined(struct client *client, const Morsel__Durable *durable);
+
 #endif

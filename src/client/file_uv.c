@@ -1,5 +1,6 @@
 #include "client/file_uv.h"
 
+#include "client/changes.h"
 #include "client/lease_uv.h"
 #include "client/meta_cache.h"
 #include "client/turn_uv.h"
@@ -159,7 +160,7 @@ int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Lay
     }
     tell(file, told);
     handle->file = file;
-    handle->lost = file->loss_untold;
+    handle->lost = file->loss_untold || changes_lost(client->changes, file->inode);
     handle->writable = writable;
     read_ahead_init(&handle->ahead, client->options.read_ahead_bytes);
     list_init(&handle->node);

@@ -4,8 +4,8 @@
 
 #include "client/behind_uv.h"
 #include "client/data_versions.h"
-#include "client/lease_uv.h"
 #include "client/durable_uv.h"
+#include "client/lease_uv.h"
 #include "client/meta_cache.h"
 #include "client/turn_uv.h"
 
@@ -216,8 +216,8 @@ static void start_meta_sync(struct file_flush *flush)
     flush->report.data = flush;
     flush->settled_size = flush->file->size;
     flush->waiting++;
-    rv = meta_call_start(&flush->report, flush->file->client, MSG_FSYNC, &request.base, NULL,
-                         on_meta_synced);
+    rv = meta_call_start(&flush->report, flush->file->client, MSG_FSYNC, &request.base,
+                         &morsel__fsync_reply__descriptor, on_meta_synced);
     if (rv != 0) {
         flush_fail(flush, rv);
         flush->waiting--;

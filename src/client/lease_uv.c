@@ -536,6 +536,24 @@ static void lose_held_back(struct client *client)
     behind_lose(client);
 }
 
+static void forget_one(void *data, inode_id inode, enum lease_mode mode)
+{
+    struct client *client = data;
+    const struct file *file = file_find(client, inode);
+
+    if (mode == LEASE_W && file != NULL && file_is_ahead(file)) {
+        meta_cache_forget_attr(client->cache, inode); /* Its bytes are still to go out. */
+    } else {
+        lose(client, inode);
+    }
+}
+
+void lease_forget_all(struct client *client)
+{
+    meta_cache_each(client->cache, forget_one, client);
+    kernel_drop_quietly(client, INODE_NONE, true, 0);
+}
+
 void lease_session_answered(struct client *client, const Morsel__SessionReply *reply)
 {
     for (size_t i = 0; i < reply->n_lost; i++) {

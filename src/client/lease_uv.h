@@ -56,6 +56,9 @@ void lease_unpinned(struct client *client);
 
 /* Tell the manager of files that were opened without asking it, before it hears what may depend on
  * them. */
+/* The manager lost its power and may have forgotten what it told us: nothing clean is kept. */
+void lease_forget_all(struct client *client);
+
 void lease_tell_opened(struct client *client);
 
 /* ---- What the kernel holds ---- */

@@ -465,7 +465,7 @@ bool meta_cache_pop_evicted(struct meta_cache *c, struct meta_cache_evicted *evi
 
 void meta_cache_each(const struct meta_cache *c, meta_cache_visit visit, void *data)
 {
-    LIST_FOREACH(node, &c->inode_lru)
+    LIST_FOREACH_SAFE(node, &c->inode_lru)
     {
         const struct cached_inode *inode = LIST_ENTRY(node, struct cached_inode, in_lru);
 

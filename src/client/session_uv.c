@@ -2,6 +2,7 @@
 #include "client/session_uv.h"
 
 #include "client/data_versions.h"
+#include "client/durable_uv.h"
 #include "client/file_uv.h"
 #include "client/lease_uv.h"
 #include "client/lock_uv.h"
@@ -97,6 +98,7 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
             client->joined = true;
         }
         session_answered(client, session);
+        durable_joined(client, session->durable);
         morsel__session_reply__free_unpacked(session, NULL);
         servers_refresh(client);
     } else if (status == MORSEL_NO_SESSION && renew) {

@@ -102,6 +102,7 @@ void answer_node(struct meta *meta, struct rpc_request *request, const struct op
 {
     struct node_reply reply;
     struct errmsg err = { "" };
+    Morsel__Changed changed;
     struct inode inode;
     int rv = ns_inode(meta->ns, outcome->target, &inode, &err);
 
@@ -110,5 +111,6 @@ void answer_node(struct meta *meta, struct rpc_request *request, const struct op
         return;
     }
     node_fill(&reply, &inode, true, leases_held(meta, request, inode.id));
+    reply.node.changed = changed_fill(meta, &changed);
     rpc_reply(request, &reply.node.base, NULL);
 }

@@ -42,6 +42,7 @@ static void answer_made(struct meta *meta, struct rpc_request *request,
     const struct change_context *context = request->data;
     struct node_reply reply;
     struct errmsg err = { "" };
+    Morsel__Changed changed;
     struct inode inode;
     enum lease_mode wanted;
     int rv = ns_inode(meta->ns, outcome->target, &inode, &err);
@@ -55,6 +56,7 @@ static void answer_made(struct meta *meta, struct rpc_request *request,
     node_fill(&reply, &inode, true,
               leases_grant(meta, request, inode.id, wanted, request->type == MSG_MAKE));
     (void)node_add_parent(meta, request, &reply, context->parent);
+    reply.node.changed = changed_fill(meta, &changed);
     rpc_reply(request, &reply.node.base, NULL);
 }
 
@@ -159,7 +161,9 @@ static void answer_removed(struct meta *meta, struct rpc_request *request,
     const struct change_context *context = request->data;
     Morsel__Removed reply = MORSEL__REMOVED__INIT;
     Morsel__Attr attr, parent, new_parent, moved, other;
+    Morsel__Changed changed;
 
+    reply.changed = changed_fill(meta, &changed);
     reply.inode = outcome->target;
     reply.deleted = outcome->deleted;
     if (context->doomed != NULL && outcome->target == context->doomed->id) {
@@ -287,22 +291,36 @@ void handle_setattr(struct meta *meta, struct rpc_request *request)
 
 /* ---- Durability --------------------------------------------------------------------------- */
 
-static void reply_empty(struct meta *meta, struct rpc_request *request)
+static void reply_fsync(struct meta *meta, struct rpc_request *request)
 {
-    (void)meta;
-    rpc_reply(request, NULL, NULL);
+    Morsel__FsyncReply reply = MORSEL__FSYNC_REPLY__INIT;
+    struct durable_reply durable;
+
+    reply.durable = durable_fill(meta, &durable);
+    rpc_reply(request, &reply.base, NULL);
 }
 
 void handle_fsync(struct meta *meta, struct rpc_request *request)
 {
-    meta_reply_durable(meta, request, reply_empty);
+    meta_reply_durable(meta, request, reply_fsync);
 }
 
 static void reply_wrote(struct meta *meta, struct rpc_request *request)
 {
-    struct op_outcome outcome = { (inode_id)(uintptr_t)request->data, false };
+    inode_id inode = (inode_id)(uintptr_t)request->data;
+    struct durable_reply durable;
+    struct node_reply reply;
+    struct errmsg err = { "" };
+    struct inode now;
+    int rv = ns_inode(meta->ns, inode, &now, &err);
 
-    answer_node(meta, request, &outcome);
+    if (rv != 0) {
+        reply_error(meta, request, rv, &err);
+        return;
+    }
+    node_fill(&reply, &now, true, leases_held(meta, request, inode));
+    reply.node.durable = durable_fill(meta, &durable);
+    rpc_reply(request, &reply.node.base, NULL);
 }
 
 static void answer_wrote_durable(struct meta *meta, struct rpc_request *request,

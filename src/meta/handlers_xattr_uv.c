@@ -274,12 +274,13 @@ void handle_xattr_list(struct meta *meta, struct rpc_request *request)
     buf_free(&names);
 }
 
-static void answer_empty(struct meta *meta, struct rpc_request *request,
-                         const struct op_outcome *outcome)
+static void answer_changed(struct meta *meta, struct rpc_request *request,
+                           const struct op_outcome *outcome)
 {
-    (void)meta;
-    (void)outcome;
-    rpc_reply(request, NULL, NULL);
+    Morsel__Changed changed;
+
+    changed_fill(meta, &changed)->inode = outcome->target;
+    rpc_reply(request, &changed.base, NULL);
 }
 
 void handle_xattr_set(struct meta *meta, struct rpc_request *request)
@@ -294,7 +295,7 @@ void handle_xattr_set(struct meta *meta, struct rpc_request *request)
         return;
     }
     if (leases_touch_one(meta, request, m->inode, ACCESS_CHANGE) &&
-        change_begin(meta, request, &op, m->op, m->who, answer_empty)) {
+        change_begin(meta, request, &op, m->op, m->who, answer_changed)) {
         if (is_virtual(bytes_slice(m->name))) {
             rv = virtual_set(meta, m, &op, &err);
         } else {
@@ -307,7 +308,7 @@ void handle_xattr_set(struct meta *meta, struct rpc_request *request)
         if (rv != 0) {
             reply_error(meta, request, rv, &err);
         } else {
-            change_finish(meta, request, &op, answer_empty);
+            change_finish(meta, request, &op, answer_changed);
         }
     }
     message_free(m);

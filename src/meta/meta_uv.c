@@ -1,5 +1,6 @@
 #include "meta/leases_uv.h"
 #include "meta/locks_uv.h"
+#include "meta/run_file.h"
 
 #include "common/check.h"
 #include "common/status.h"
@@ -51,6 +52,7 @@ void meta_sync_failed(void *data, int status, const struct errmsg *err)
     struct meta *meta = data;
 
     ns_fail(meta->ns, status);
+    run_fail(&meta->runs, meta->run_dir);
     if (!meta->broken_logged) {
         meta->broken_logged = true;
         log_error(meta->log,
@@ -60,7 +62,7 @@ void meta_sync_failed(void *data, int status, const struct errmsg *err)
     }
 }
 
-struct durable_reply
+struct durable_wait
 {
     struct sync_waiter waiter;
     struct meta *meta;
@@ -70,7 +72,7 @@ struct durable_reply
 
 static void on_durable(struct sync_waiter *waiter, int status)
 {
-    struct durable_reply *d = CONTAINER_OF(waiter, struct durable_reply, waiter);
+    struct durable_wait *d = CONTAINER_OF(waiter, struct durable_wait, waiter);
 
     if (status != 0) {
         rpc_reply_failure(d->request, status, "the manager's database could not be synced");
@@ -83,7 +85,7 @@ static void on_durable(struct sync_waiter *waiter, int status)
 void meta_reply_durable(struct meta *meta, struct rpc_request *request,
                         void (*reply)(struct meta *meta, struct rpc_request *request))
 {
-    struct durable_reply *d = calloc(1, sizeof(*d));
+    struct durable_wait *d = calloc(1, sizeof(*d));
 
     if (d == NULL) {
         rpc_reply_failure(request, MORSEL_NOMEM, NULL);

@@ -19,6 +19,7 @@
 #include "meta/members.h"
 #include "meta/namespace.h"
 #include "meta/op_window.h"
+#include "meta/runs.h"
 #include "meta/session.h"
 #include "meta/sync_uv.h"
 #include "meta/trust_uv.h"
@@ -59,6 +60,8 @@ struct meta
     struct trust trust;
     struct fsck *fsck;           /* The metadata check that is going on; NULL: none. */
     struct directory_page *page; /* Room for the reply to READDIR. */
+    struct runs runs;
+    char run_dir[CONFIG_STRING_MAX]; /* Where they are kept. */
     struct sync_uv sync;
     uv_timer_t timer; /* The next deadline of sessions, leases and members. */
     uint64_t timer_due_ms;

@@ -5,6 +5,7 @@
 #include "meta/kv_leveldb.h"
 #include "meta/leases_uv.h"
 #include "meta/locks_uv.h"
+#include "meta/run_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -225,17 +226,27 @@ int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
                    path);
         return MORSEL_CORRUPT;
     }
+    (void)snprintf(meta->run_dir, sizeof(meta->run_dir), "%s", datadir->path);
     if ((fresh && (rv = make_cluster(meta, datadir, err)) != 0) ||
         (rv = match_cluster(meta, datadir, err)) != 0 ||
+        (rv = run_begin(&meta->runs, meta->run_dir, ns_counters(meta->ns)->sequence, err)) != 0 ||
         (!fresh && (rv = leave_gap(meta, err)) != 0)) {
         return rv;
     }
     return open_cores(meta, fresh, err);
 }
 
+static uint64_t last_number(void *data)
+{
+    const struct meta *meta = data;
+
+    return ns_counters(meta->ns)->sequence;
+}
+
 void meta_start(struct meta *meta)
 {
     meta->started_ms = uv_now(meta->loop);
+    meta->sync.number = last_number;
     meta->sync.failed = meta_sync_failed;
     meta->sync.data = meta;
     sync_init(&meta->sync, meta->loop, meta->kv);
@@ -259,6 +270,9 @@ static void on_sync_closed(void *data)
 {
     struct meta *meta = data;
 
+    if (ns_broken(meta->ns) == 0) {
+        run_close(&meta->runs, meta->run_dir);
+    }
     meta->handles = 4 + meta->space_busy;
     uv_close((uv_handle_t *)&meta->timer, on_handle_closed);
     uv_close((uv_handle_t *)&meta->space_timer, on_handle_closed);

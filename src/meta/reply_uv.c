@@ -50,6 +50,31 @@ void node_fill(struct node_reply *reply, const struct inode *inode, bool layout,
     }
 }
 
+Morsel__Changed *changed_fill(const struct meta *meta, Morsel__Changed *changed)
+{
+    morsel__changed__init(changed);
+    changed->run = meta->runs.run;
+    changed->number = ns_counters(meta->ns)->sequence;
+    changed->durable = meta->sync.durable;
+    return changed;
+}
+
+Morsel__Durable *durable_fill(const struct meta *meta, struct durable_reply *reply)
+{
+    morsel__durable__init(&reply->durable);
+    reply->durable.run = meta->runs.run;
+    reply->durable.number = meta->sync.durable;
+    reply->durable.n_before = meta->runs.count;
+    reply->durable.before = reply->pointers;
+    for (uint32_t i = 0; i < meta->runs.count; i++) {
+        morsel__changed__init(&reply->before[i]);
+        reply->before[i].run = meta->runs.before[i].run;
+        reply->before[i].number = meta->runs.before[i].number;
+        reply->pointers[i] = &reply->before[i];
+    }
+    return &reply->durable;
+}
+
 bool node_add_parent(struct meta *meta, struct rpc_request *request, struct node_reply *reply,
                      inode_id parent)
 {

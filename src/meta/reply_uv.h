@@ -20,6 +20,17 @@ void attr_fill(Morsel__Attr *attr, const struct inode *inode);
 void node_fill(struct node_reply *reply, const struct inode *inode, bool layout,
                enum lease_mode lease);
 
+/* In the answer to a change that has just been applied. */
+Morsel__Changed *changed_fill(const struct meta *meta, Morsel__Changed *changed);
+
+/* What is on our disk. */
+struct durable_reply
+{
+    Morsel__Durable durable;
+    Morsel__Changed before[RUNS_KEPT], *pointers[RUNS_KEPT];
+};
+Morsel__Durable *durable_fill(const struct meta *meta, struct durable_reply *reply);
+
 /* Add the directory as it is now, and what the client holds on it. False when it cannot be read:
  * the client does without. */
 bool node_add_parent(struct meta *meta, struct rpc_request *request, struct node_reply *reply,

@@ -68,8 +68,10 @@ static void reply_session(struct meta *meta, struct rpc_request *request, inode_
                           size_t lost_count, bool locks_lost)
 {
     Morsel__SessionReply reply = MORSEL__SESSION_REPLY__INIT;
+    struct durable_reply durable;
     Morsel__Squash squash;
 
+    reply.durable = durable_fill(meta, &durable);
     reply.session_ms = (uint32_t)meta->settings->session_ms;
     reply.clock_ns = (uint64_t)meta_clock_ns();
     reply.lost = lost;

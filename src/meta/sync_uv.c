@@ -38,7 +38,9 @@ static void on_work_done(uv_work_t *work, int uv_status)
 
     CHECK(uv_status == 0); /* It is never cancelled. */
     s->syncs++;
-    if (s->status != 0) {
+    if (s->status == 0) {
+        s->durable = s->begun;
+    } else {
         s->failed(s->data, s->status, &s->err);
     }
     while ((node = list_pop_front(&s->served)) != NULL) {
@@ -60,6 +62,7 @@ static void start(struct sync_uv *s)
     }
     s->running = true;
     s->changed = false;
+    s->begun = s->number(s->data);
     uv_timer_stop(&s->timer);
     while ((node = list_pop_front(&s->waiting)) != NULL) {
         list_push_back(&s->served, node);
@@ -80,6 +83,7 @@ void sync_init(struct sync_uv *s, uv_loop_t *loop, struct kv *kv)
     s->running = s->changed = s->closing = false;
     s->syncs = 0;
     s->status = 0;
+    s->begun = s->durable = 0;
     s->work.data = s;
     list_init(&s->waiting);
     list_init(&s->served);

@@ -35,13 +35,16 @@ struct sync_uv
     struct list served;  /* By the running one. */
     int status;          /* Of the running one. */
     struct errmsg err;
+    uint64_t begun;   /* Number of the last operation that the running sync covers. */
+    uint64_t durable; /* That of the last one that is on disk. */
     uint64_t syncs;
+    uint64_t (*number)(void *data); /* Of the last operation that was committed. */
     void (*failed)(void *data, int status, const struct errmsg *err); /* A sync did not succeed. */
     void (*closed)(void *data);
     void *data;
 };
 
-/* `failed` and `data` are filled in by the caller before. */
+/* `number`, `failed` and `data` are filled in by the caller before. */
 void sync_init(struct sync_uv *s, uv_loop_t *loop, struct kv *kv);
 
 /* A change was committed. */

@@ -15,6 +15,7 @@ iods_lose_power() {
     wait_for 20 "the I/O daemons are back" servers_up 2
 }
 
+own_disk meta 256M
 own_disk iod1 1G
 own_disk iod2 1G
 start_cluster 2
@@ -180,4 +181,79 @@ wait_for 20 "the I/O daemons are back" servers_up 2
 expect fsync 0 "after an orderly end and another boot"
 exec 5>&- 6<&-
 note "who wrote hears of a loss once"
+
+# ---- Names that were acknowledged are gone ----
+
+# Makes names and cuts the manager's disk off at once; then, when there is a word on its standard input, says what fsync said: of the directory
+# through the handle that was open (twice), through another one that was, and of a file made last; and how many names are there.
+cat >"$work/names.py" <<'PY'
+import os, subprocess, sys
+def said(fd):
+    try:
+        os.fsync(fd)
+        return "0"
+    except OSError as e:
+        return str(e.errno)
+path, powercut, disk, count = sys.argv[1:]
+os.makedirs(path)
+kept = os.open(path, os.O_RDONLY)
+os.close(os.open(path + "/before", os.O_CREAT | os.O_WRONLY))
+os.fsync(kept)
+parent = os.open(os.path.dirname(path), os.O_RDONLY)
+os.fsync(parent)
+other = os.open(path, os.O_RDONLY)
+made = [path + "/%d" % i for i in range(int(count))]
+for name in made:
+    os.close(os.open(name, os.O_CREAT | os.O_WRONLY))
+if disk:
+    subprocess.check_call([powercut, disk])
+print("cut", flush=True)
+sys.stdin.readline()
+there = sum(os.path.exists(name) for name in made)
+first = [said(kept), said(kept), said(other), said(other)]
+fresh = os.open(path, os.O_RDONLY) # Opened when it was told.
+print(*first, said(fresh), said(parent), os.path.exists(path + "/before"), len(made) - there, flush=True)
+PY
+names() { # ROUND DISK COUNT: begins
+    rm -f "$work/run/names."*
+    mkfifo "$work/run/names.in" "$work/run/names.out"
+    python3 "$work/names.py" "$a/names$1" "$bin/powercut" "$2" "$3" <"$work/run/names.in" >"$work/run/names.out" &
+    children+=("$!")
+    exec 5>"$work/run/names.in" 6<"$work/run/names.out"
+    read -r -t 60 _ <&6 || fail "no names could be made"
+}
+told=0
+for round in 1 2 3; do
+    names "$round" "$work/disk-meta" 200
+    lose_power meta 5>&- 6<&-
+    start_meta 5>&- 6<&-
+    wait_for 20 "the I/O daemons are back" servers_up 2
+    echo go >&5
+    read -r -t 60 kept again other other_again fresh parent before gone <&6 || fail "no word of fsync"
+    note "the manager lost its power: $gone of 200 names are gone, fsync said $kept $again"
+    [ "$before" = True ] || fail "a name that was fsynced is gone"
+    [ "$again$other_again$fresh$parent" = 0000 ] || fail "fsync says no more than once, or of what lost nothing: $again $other_again $fresh $parent"
+    if [ "$gone" -gt 0 ]; then
+        [ "$kept$other" = 55 ] || fail "$gone names are gone, and fsync says $kept, and $other through another handle"
+        told=$((told + 1))
+    fi
+    exec 5>&- 6<&-
+done
+[ "$told" -gt 0 ] || fail "the test is worth nothing: no name was lost"
+names killed '' 200
+crash meta 5>&- 6<&-
+start_meta 5>&- 6<&-
+echo go >&5
+read -r -t 60 kept again other other_again fresh parent before gone <&6 || fail "no word of fsync"
+[ "$kept$other$fresh$parent$gone" = 00000 ] || fail "a killed manager loses nothing, and fsync says $kept $other $fresh $parent; $gone names are gone"
+exec 5>&- 6<&-
+names stopped '' 200
+stop meta 5>&- 6<&-
+new_boot meta
+start_meta 5>&- 6<&-
+echo go >&5
+read -r -t 60 kept again other other_again fresh parent before gone <&6 || fail "no word of fsync"
+[ "$kept$other$fresh$parent$gone" = 00000 ] || fail "an orderly end loses nothing, and fsync says $kept $other $fresh $parent; $gone names are gone"
+exec 5>&- 6<&-
+note "who made names hears of a loss once"
 cluster_end

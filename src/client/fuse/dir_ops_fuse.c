@@ -7,6 +7,8 @@
  */
 #include "client/fuse/mount_fuse.h"
 
+#include "client/changes.h"
+
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -17,6 +19,7 @@ struct dir
     struct list node; /* In mount->dirs. */
     inode_id inode;
     bool removed;               /* By this mount, while open. */
+    bool lost;                  /* Names that were here may be gone: fsync is to say so. */
     struct stat last;           /* Then: what fstat(2) says. */
     Morsel__ReaddirReply *page; /* NULL: none yet. */
     uint64_t page_first;        /* Place of the page's first entry; places of names begin at 2. */
@@ -56,6 +59,7 @@ static void on_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
         return;
     }
     dir->inode = ino;
+    dir->lost = changes_lost(((struct mount *)fuse_req_userdata(req))->client->changes, ino);
     list_init(&dir->node);
     list_push_back(&((struct mount *)fuse_req_userdata(req))->dirs, &dir->node);
     fi->fh = (uint64_t)(uintptr_t)dir;
@@ -328,22 +332,43 @@ static void on_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t of
     read_dir(req, size, offset, fi, true);
 }
 
+void mount_dir_lost(void *data, inode_id inode)
+{
+    struct mount *m = data;
+
+    LIST_FOREACH(node, &m->dirs)
+    {
+        struct dir *dir = LIST_ENTRY(node, struct dir, node);
+
+        dir->lost = dir->lost || inode == INODE_NONE || inode == dir->inode;
+    }
+}
+
 static void on_synced(struct meta_call *call, int status, void *message)
 {
+    struct dir_op *op = CONTAINER_OF(call->data, struct dir_op, base);
+    struct dir *dir = op->dir;
+
     (void)message;
-    mount_op_fail(call->data, status);
+    if (status == 0 && dir->lost) {
+        dir->lost = false;
+        changes_told(op->base.mount->client->changes, dir->inode);
+        status = MORSEL_IO;
+    }
+    mount_op_fail(&op->base, status);
 }
 
 static void on_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
     Morsel__FsyncRequest request = MORSEL__FSYNC_REQUEST__INIT;
-    struct mount_op *op = mount_op_new(req, MOUNT_FSYNC, sizeof(*op));
+    struct dir_op *op = mount_op_new(req, MOUNT_FSYNC, sizeof(*op));
 
     (void)ino;
     (void)datasync;
-    (void)fi;
     if (op != NULL) {
-        (void)mount_op_ask(op, MSG_FSYNC, &request.base, NULL, on_synced);
+        op->dir = dir_of(fi);
+        (void)mount_op_ask(&op->base, MSG_FSYNC, &request.base, &morsel__fsync_reply__descriptor,
+                           on_synced);
     }
 }
 

@@ -432,6 +432,7 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     }
     m->drops_names = mount_kernel_has(m, MOUNT_KERNEL(6, 16)) && mount_probe_drops_names(session);
     client->kernel.drop = mount_kernel_drop;
+    client->kernel.dir_lost = mount_dir_lost;
     client->kernel.data = m;
     rv = uv_poll_init(client->loop, &m->poll, fuse_session_fd(session));
     if (rv != 0) {

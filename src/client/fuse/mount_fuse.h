@@ -272,6 +272,9 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
  */
 void mount_dir_removed(struct mount *m, const Morsel__Attr *attr);
 
+/* client_kernel.dir_lost. */
+void mount_dir_lost(void *mount, inode_id inode);
+
 /* Attributes of a directory that was removed while open here; NULL: it was not. */
 const struct stat *mount_dir_removed_stat(struct mount *m, inode_id inode);
 

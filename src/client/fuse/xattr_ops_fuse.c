@@ -155,7 +155,8 @@ static void change(fuse_req_t req, fuse_ino_t ino, const char *name, const char 
     request.flags = (uint32_t)flags;
     request.remove = remove;
     request.who = mount_who(op->base.mount, &who, req, INODE_NONE, MAY_WRITE);
-    (void)mount_op_change(&op->base, MSG_XATTR_SET, &request.base, &request.op, NULL, on_set);
+    (void)mount_op_change(&op->base, MSG_XATTR_SET, &request.base, &request.op,
+                          &morsel__changed__descriptor, on_set);
 }
 
 static void on_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
