@@ -60,6 +60,7 @@ struct client_counters
     uint64_t opens_local;        /* Without asking the manager. */
     uint64_t calls_queued;       /* For want of a place at the manager. */
     uint64_t attributes_merged;  /* Set again before the manager had heard of it. */
+    uint64_t held_up;            /* Requests that waited for a mount that was writing back. */
 };
 
 /* Who speaks to the kernel for us; lease_uv.h. */
@@ -112,6 +113,7 @@ struct client
     uint32_t lease_ms;        /* How long the term is; the manager has told. */
     uint64_t term_until_ns;   /* Leases are good, and the servers take our writes, until then. */
     uint64_t term_longest_ns; /* Nothing that was sent may be carried out later. */
+    bool term_seen_over;      /* At the last tick. */
     uint64_t unsure_until_ns; /* A write whose end we do not know may land until then. */
     uint64_t clocks_due_ms;
     struct list recalls; /* struct recall_work */

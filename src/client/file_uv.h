@@ -114,6 +114,7 @@ struct file
 
     struct list chunks;
     uint64_t dirty_bytes;
+    uint64_t landed_bytes; /* Of chunks, ever: what a recall that takes its time tells. */
     unsigned filling, sending;
     struct list dirty_node;    /* In client->dirty_files. */
     struct list writers;       /* struct file_write_wait: the buffer is full. */

@@ -27,9 +27,11 @@ struct recall_work
     uint64_t kernel_attr_until_ns, kernel_names_until_ns, kernel_entry_ns;
     struct file_flush flush;
     struct kernel_drop drop;
-    bool unsettled; /* Waits until nothing of ours can land any more. */
-    bool dropping;  /* The kernel is about to drop. */
-    bool lowered;   /* Meanwhile the manager has asked for the rest: once more. */
+    bool unsettled;         /* Waits until nothing of ours can land any more. */
+    bool dropping;          /* The kernel is about to drop. */
+    bool lowered;           /* Meanwhile the manager has asked for the rest: once more. */
+    uint64_t busy_due_ms;   /* The manager is to hear that we are at it. */
+    uint64_t landed_before; /* file->landed_bytes, when it began. */
 };
 
 /* ---- The term ----------------------------------------------------------------------------- */
@@ -290,7 +292,7 @@ static void on_recall_flushed(struct file_flush *flush, int status)
     recall_settle(CONTAINER_OF(flush, struct recall_work, flush));
 }
 
-static struct recall_work *find_work(struct client *client, inode_id inode)
+static struct recall_work *find_work(const struct client *client, inode_id inode)
 {
     LIST_FOREACH(node, &client->recalls)
     {
@@ -341,6 +343,8 @@ static void recall_begin(struct client *client, const Morsel__Recall *recall)
     work->recall = recall->recall;
     work->began_ns = rpc_boot_ns();
     work->inode = recall->inode;
+    work->busy_due_ms = uv_now(client->loop) + lease_renew_ms(client->lease_ms) / 2;
+    work->landed_before = file == NULL ? 0 : file->landed_bytes;
     work->had = meta_cache_mode(client->cache, recall->inode);
     work->keeps = recall->keep < work->had ? (enum lease_mode)recall->keep : work->had;
     if (work->keeps == LEASE_R && file != NULL && file_has_writer(file)) {
@@ -516,8 +520,22 @@ bool lease_session_fill(struct client *client, Morsel__SessionRequest *request)
 
 static void lose(struct client *client, inode_id inode)
 {
+    struct recall_work *work = find_work(client, inode);
+
+    if (work != NULL) {
+        work->had = LEASE_NONE;
+    }
     meta_cache_drop(client->cache, inode, LEASE_NONE);
     kernel_drop_quietly(client, inode, true, 0);
+}
+
+/* May what was held back be written? A lease that is being given back is ours until it is. */
+static bool holds_for_writing(const struct client *client, inode_id inode)
+{
+    const struct recall_work *work = find_work(client, inode);
+
+    return meta_cache_mode(client->cache, inode) == LEASE_W ||
+           (work != NULL && work->had == LEASE_W);
 }
 
 /* What was held back under a lease that is gone must not be written any more: others may have
@@ -528,8 +546,7 @@ static void lose_held_back(struct client *client)
 
     HASH_ITER(hh, client->files, file, next)
     {
-        if (file->held_back && file_is_ahead(file) &&
-            meta_cache_mode(client->cache, file->inode) != LEASE_W) {
+        if (file->held_back && file_is_ahead(file) && !holds_for_writing(client, file->inode)) {
             file_lose(file);
         }
     }
@@ -668,12 +685,73 @@ static void look_after_shared(struct client *client)
     }
 }
 
+static void send_busy(struct recall_work *work)
+{
+    struct client *client = work->client;
+    const struct file *file = file_find(client, work->inode);
+    Morsel__ReturnRequest request = MORSEL__RETURN_REQUEST__INIT;
+    Morsel__Busy busy = MORSEL__BUSY__INIT, *item = &busy;
+
+    busy.recall = work->recall;
+    busy.inode = work->inode;
+    if (file != NULL && file->landed_bytes > work->landed_before) {
+        busy.landed = file->landed_bytes - work->landed_before;
+    }
+    request.n_busy = 1;
+    request.busy = &item;
+    rpc_send_oneway(client->manager, MSG_RETURN, &request.base);
+}
+
+/* Recalls that take their time: without a word the manager would take us for dead. */
+static void tell_busy(struct client *client, uint64_t now_ms)
+{
+    LIST_FOREACH(node, &client->recalls)
+    {
+        struct recall_work *work = LIST_ENTRY(node, struct recall_work, node);
+
+        if (work->recall != 0 && now_ms >= work->busy_due_ms) {
+            work->busy_due_ms = now_ms + lease_renew_ms(client->lease_ms);
+            send_busy(work);
+        }
+    }
+}
+
+void lease_on_held_up(struct client *client, const uint8_t *body, size_t body_count)
+{
+    Morsel__HeldUp *notice = rpc_unpack(&morsel__held_up__descriptor, body, body_count);
+
+    if (notice == NULL) {
+        log_error(client->options.log,
+                  "a message of manager %s about who holds us up is malformed; are both of one "
+                  "version?",
+                  rpc_peer_address(client->manager));
+        return;
+    }
+    log_warning(client->options.log,
+                "inode %lu: we wait for the mount at %s, which still writes back what it holds of "
+                "it (%lu bytes so far)",
+                (unsigned long)notice->inode, notice->holder, (unsigned long)notice->landed);
+    client->counters.held_up++;
+    morsel__held_up__free_unpacked(notice, NULL);
+}
+
+/* Is the term over for good? An answer that extends it may lie unread when we have stood still: so
+ * not before the next look. (client_lease_valid() says no meanwhile.) */
+static bool term_is_over(struct client *client)
+{
+    bool over = client->joined && !client_lease_valid(client), seen = client->term_seen_over;
+
+    client->term_seen_over = over;
+    return over && seen;
+}
+
 void lease_tick(struct client *client)
 {
     uint64_t now_ms = uv_now(client->loop);
 
     recall_settle_all(client);
-    if (client->joined && !client_lease_valid(client)) {
+    tell_busy(client, now_ms);
+    if (term_is_over(client)) {
         log_warning(
             client->options.log,
             "manager %s has not answered for %u ms: nothing is cached, and nothing written to the "

@@ -40,6 +40,9 @@ void lease_learn(struct client *client, const ProtobufCMessageDescriptor *type,
 
 void lease_on_recall(struct client *client, const uint8_t *body, size_t body_count);
 
+/* The manager says for whom a request of ours waits. */
+void lease_on_held_up(struct client *client, const uint8_t *body, size_t body_count);
+
 /* What SESSION says of our leases; the lists are the caller's to free (held_read, held_write).
  * False: no memory. */
 bool lease_session_fill(struct client *client, Morsel__SessionRequest *request);

@@ -140,6 +140,7 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
         file_fail(file, status);
     } else {
         durable_acked(file, chunk->run.column, reply, chunk->sync);
+        file->landed_bytes += chunk->length;
     }
     dirty_sub(file, chunk->length);
     file->sending--;

@@ -53,18 +53,31 @@ static void sift_down(struct heap *h, size_t index, struct heap_node *node)
     heap_put(h, index, node);
 }
 
+bool heap_reserve(struct heap *h, size_t count)
+{
+    size_t capacity = h->capacity > 0 ? h->capacity : 16;
+    struct heap_node **nodes;
+
+    if (count <= h->capacity) {
+        return true;
+    }
+    while (capacity < count) {
+        capacity *= 2;
+    }
+    nodes = realloc(h->nodes, capacity * sizeof(struct heap_node *));
+    if (nodes == NULL) {
+        return false;
+    }
+    h->nodes = nodes;
+    h->capacity = capacity;
+    return true;
+}
+
 bool heap_push(struct heap *h, struct heap_node *node, uint64_t key)
 {
     CHECK(node->place == 0);
-    if (h->count == h->capacity) {
-        size_t capacity = h->capacity ? 2 * h->capacity : 16;
-        struct heap_node **nodes = realloc(h->nodes, capacity * sizeof(struct heap_node *));
-
-        if (nodes == NULL) {
-            return false;
-        }
-        h->nodes = nodes;
-        h->capacity = capacity;
+    if (!heap_reserve(h, h->count + 1)) {
+        return false;
     }
     node->key = key;
     sift_up(h, h->count++, node);

@@ -21,6 +21,9 @@ void heap_init(struct heap *h);
 void heap_free(struct heap *h);                   /* The elements stay with their owners. */
 struct heap_node *heap_min(const struct heap *h); /* NULL when empty. */
 
+/* Room for so many elements in all: pushing up to there does not fail. False: out of memory. */
+bool heap_reserve(struct heap *h, size_t count);
+
 /* `node` must be in no heap. False: out of memory. */
 bool heap_push(struct heap *h, struct heap_node *node, uint64_t key);
 

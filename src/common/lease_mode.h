@@ -19,10 +19,14 @@ enum {
     LEASE_MS_MAX = 60000, /* So long others wait for a mount that is cut off */
     LEASE_MARGIN_MS =
         500, /* The client stops so much earlier: drift of its clock against the manager's */
-    LEASE_RENEW_MS = 1600, /* An idle client asks so often */
-    LEASE_QUIET_MS = 1000  /* After a recall for a change nothing is granted but to OPEN and MAKE */
+    LEASE_RENEW_MS = 1600,  /* An idle client asks so often */
+    LEASE_FLUSH_MS = 20000, /* A holder that says that it is writing back, and of whose bytes none
+                               lands for so long, is fenced */
+    LEASE_QUIET_MS = 1000 /* After a recall for a change nothing is granted but to OPEN and MAKE */
 };
 
+static_assert(LEASE_FLUSH_MS + 2 * LEASE_MS <= 30000,
+              "who waits for a holder outlives it, its term included, within an io_timeout");
 static_assert(LEASE_RENEW_MS * 3 <= LEASE_MS, "two renewals may be lost");
 static_assert(LEASE_MARGIN_MS * 10 >= LEASE_MS, "10 % of drift");
 

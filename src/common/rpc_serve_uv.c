@@ -241,6 +241,17 @@ static struct conn *conn_of(const struct rpc_server *server, enum rpc_role role,
     return NULL;
 }
 
+bool rpc_node_address(const struct rpc_server *server, enum rpc_role role, uint64_t node_id,
+                      char *text)
+{
+    const struct conn *conn = conn_of(server, role, node_id);
+
+    if (conn != NULL) {
+        (void)snprintf(text, ADDRESS_TEXT_MAX, "%s", conn->peer);
+    }
+    return conn != NULL;
+}
+
 bool rpc_push(struct rpc_server *server, enum rpc_role role, uint64_t node_id,
               enum message_type type, const ProtobufCMessage *message)
 {

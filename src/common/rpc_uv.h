@@ -238,6 +238,11 @@ bool rpc_push(struct rpc_server *server, enum rpc_role role, uint64_t node_id,
  * now on it is found by it. */
 void rpc_request_name_peer(struct rpc_request *request, uint64_t node_id);
 
+/* The address of a peer that is connected, into ADDRESS_TEXT_MAX bytes (address.h). False: it is
+ * not. */
+bool rpc_node_address(const struct rpc_server *server, enum rpc_role role, uint64_t node_id,
+                      char *text);
+
 /* Close the connections of a peer; hooks->gone follows. */
 void rpc_disconnect(struct rpc_server *server, enum rpc_role role, uint64_t node_id,
                     const char *why);

@@ -41,6 +41,7 @@ static struct counter_list *count(struct meta *meta)
     const struct counters *counters = ns_counters(meta->ns);
     struct counter_list *list = calloc(1, sizeof(*list));
     struct lock_counters locks;
+    struct lease_counters leases;
 
     if (list == NULL) {
         return NULL;
@@ -53,6 +54,14 @@ static struct counter_list *count(struct meta *meta)
     counters_add(list, NULL, "sessions", session_count(meta->sessions));
     counters_add(list, NULL, "open_files", session_opens(meta->sessions));
     counters_add(list, NULL, "syncs", meta->sync.syncs);
+    counters_add(list, NULL, "stood_still_ms", meta->presence.away_ms);
+    lease_count(meta->leases, &leases);
+    counters_add(list, NULL, "leases", leases.leases);
+    counters_add(list, NULL, "leases_recalled", leases.recalled);
+    counters_add(list, NULL, "leases_slow", leases.busy);
+    counters_add(list, NULL, "leases_expired", leases.expired);
+    counters_add(list, NULL, "clients_fenced", leases.fenced);
+    counters_add(list, NULL, "requests_held_up", leases.tickets);
     lock_table_count(meta->locks, &locks);
     counters_add(list, NULL, "locks", locks.held);
     counters_add(list, NULL, "locks_waiting", locks.waiting);

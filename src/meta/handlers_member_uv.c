@@ -37,7 +37,7 @@ static void take_disk(struct member_disk *disk, uint64_t verifier, uint64_t devi
 void handle_register(struct meta *meta, struct rpc_request *request)
 {
     Morsel__RegisterRequest *m = rpc_request_unpack(request, &morsel__register_request__descriptor);
-    struct members_event event = { .now_ms = uv_now(meta->loop), .type = MEMBERS_REGISTER };
+    struct members_event event = { .now_ms = meta_now_ms(meta), .type = MEMBERS_REGISTER };
     struct member_record *record = &event.registration.record;
     struct errmsg err = { "" };
     bool valid;
@@ -160,7 +160,7 @@ void handle_heartbeat(struct meta *meta, struct rpc_request *request)
 {
     Morsel__HeartbeatRequest *m =
         rpc_request_unpack(request, &morsel__heartbeat_request__descriptor);
-    struct members_event event = { .now_ms = uv_now(meta->loop), .type = MEMBERS_HEARTBEAT };
+    struct members_event event = { .now_ms = meta_now_ms(meta), .type = MEMBERS_HEARTBEAT };
     const struct member *member;
     struct errmsg err = { "" };
     server_id id;
@@ -198,7 +198,7 @@ void handle_heartbeat(struct meta *meta, struct rpc_request *request)
 
 void members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **pointers)
 {
-    uint64_t now_ms = uv_now(meta->loop);
+    uint64_t now_ms = meta_now_ms(meta);
 
     for (uint32_t i = 0; i < meta->members.count; i++) {
         struct member *member = &meta->members.items[i];

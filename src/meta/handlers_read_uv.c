@@ -151,7 +151,7 @@ void handle_open(struct meta *meta, struct rpc_request *request)
 void handle_close(struct meta *meta, struct rpc_request *request)
 {
     Morsel__CloseRequest *m = rpc_request_unpack(request, &morsel__close_request__descriptor);
-    struct session_event event = { .now_ms = uv_now(meta->loop), .type = SESSION_CLOSED };
+    struct session_event event = { .now_ms = meta_now_ms(meta), .type = SESSION_CLOSED };
 
     if (m == NULL) {
         return;

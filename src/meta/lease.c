@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+enum { RETRY_MS = 100 /* What could not be told for want of memory is tried again so soon. */ };
+
 /* ---- Conflicts ---------------------------------------------------------------------------- */
 
 /* What `lease` may stay at while `client` does `access`. */
@@ -36,9 +38,11 @@ void lease_recall(struct lease_table *t, struct lease *lease, enum lease_mode ke
     lease->recall = ++t->last_number;
     lease->recall_keeps = keeps;
     /* One that is under way is replaced, and its time goes on. */
-    if (list_empty(&lease->in_recalled)) {
-        lease->recall_due_ms = now_ms + t->term_ms;
-        list_push_back(&t->recalled, &lease->in_recalled);
+    if (lease->due.place == 0) {
+        lease->landed = 0;
+        lease->progress_ms = now_ms;
+        lease->busy = false;
+        lease_schedule(&t->recalls, &lease->due, now_ms + t->term_ms);
     }
     t->counters.recalled++;
     (void)lease_emit(t, out,
@@ -273,6 +277,7 @@ enum lease_mode lease_grant(struct lease_table *t, uint64_t now_ms, client_id cl
         return LEASE_NONE;
     }
     lease->mode = wanted;
+    lease_check_inode(inode);
     t->counters.granted++;
     return wanted;
 }
@@ -316,9 +321,7 @@ void lease_lower(struct lease_table *t, struct lease *lease, enum lease_mode mod
 
     if (mode == LEASE_NONE) {
         if (inode->id == INODE_LOCKS) {
-            (void)lease_emit(
-                t, out,
-                (struct lease_action){ .type = LEASE_LOCKS_OVER, .client = lease->holder->id });
+            lease_tell_locks_over(t, lease->holder->id, out);
         }
         lease_remove(t, lease);
     } else if (mode < lease->mode) {
@@ -351,22 +354,77 @@ static void on_return(struct lease_table *t, const struct lease_event *event,
     t->counters.returned++;
     keeps = keeps > lease->recall_keeps ? lease->recall_keeps : keeps;
     lease->recall = 0;
-    list_remove(&lease->in_recalled);
+    heap_remove(&t->recalls, &lease->due);
     lease_lower(t, lease, keeps > lease->mode ? lease->mode : keeps, out);
+}
+
+/* Whoever waits for the inode hears for whom; each client once for all its requests. */
+static void tell_waiting(struct lease_table *t, const struct lease *lease,
+                         struct lease_actions *out)
+{
+    struct lease_action held_up = { .type = LEASE_HELD_UP,
+                                    .holder = lease->holder->id,
+                                    .inode = lease->inode->id,
+                                    .count = lease->landed };
+
+    LIST_FOREACH(node, &lease->inode->waits)
+    {
+        struct ticket *ticket = LIST_ENTRY(node, struct ticket_wait, in_inode)->ticket;
+
+        if (!ticket->told && ticket->client != 0 && ticket->client != held_up.client) {
+            held_up.client = ticket->client;
+            (void)lease_emit(t, out, held_up);
+        }
+        ticket->told = true;
+    }
+}
+
+/* The holder is at it: it has time, as long as something moves. */
+static void on_busy(struct lease_table *t, const struct lease_event *event,
+                    struct lease_actions *out)
+{
+    struct lease_inode *inode = lease_find_inode(t, event->inode);
+    struct lease *lease = inode == NULL ? NULL : lease_find(inode, event->client);
+    uint64_t due_ms = event->now_ms + t->term_ms;
+
+    if (lease == NULL || lease->holder->fenced || lease->recall == 0 ||
+        event->recall != lease->recall) {
+        return;
+    }
+    if (event->landed > lease->landed) {
+        lease->landed = event->landed;
+        lease->progress_ms = event->now_ms;
+    }
+    if (due_ms > lease->progress_ms + LEASE_FLUSH_MS) {
+        due_ms = lease->progress_ms + LEASE_FLUSH_MS;
+    }
+    if (due_ms > lease->due.key) {
+        lease_schedule(&t->recalls, &lease->due, due_ms);
+    }
+    if (!lease->busy) {
+        lease->busy = true;
+        t->counters.busy++;
+        (void)lease_emit(t, out,
+                         (struct lease_action){ .type = LEASE_HELD_UP,
+                                                .holder = lease->holder->id,
+                                                .inode = inode->id,
+                                                .count = lease->landed });
+    }
+    tell_waiting(t, lease, out);
 }
 
 static void on_tick(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
 {
-    struct list *node;
+    struct heap_node *due;
 
     lease_end_terms(t, now_ms, out);
-    while ((node = list_front(&t->recalled)) != NULL &&
-           LIST_ENTRY(node, struct lease, in_recalled)->recall_due_ms <= now_ms) {
-        lease_fence(t, LIST_ENTRY(node, struct lease, in_recalled)->holder, out);
+    while ((due = heap_min(&t->recalls)) != NULL && due->key <= now_ms) {
+        lease_fence(t, CONTAINER_OF(due, struct lease, due)->holder, out);
     }
     lease_end_grace_if_due(t, now_ms, out);
     if (t->retry) {
         t->retry = false;
+        lease_tell_again(t, out);
         wake_all(t, out);
     }
 }
@@ -379,7 +437,7 @@ static void check_invariants(const struct lease_table *t)
     CHECK(t->counters.leases <= LEASES_MAX && t->counters.tickets <= LEASE_TICKETS_MAX);
     CHECK_IMPLIES(t->holders == 0, t->counters.leases == 0);
     CHECK_IMPLIES(!t->in_grace, t->expected == 0);
-    CHECK_IMPLIES(t->counters.leases == 0, list_empty(&t->recalled));
+    CHECK(t->recalls.count <= t->counters.leases && t->terms.count == t->holders);
 }
 
 void lease_step(struct lease_table *t, const struct lease_event *event, struct lease_actions *out)
@@ -387,6 +445,7 @@ void lease_step(struct lease_table *t, const struct lease_event *event, struct l
     struct holder *holder = lease_find_holder(t, event->client);
 
     check_invariants(t);
+    t->step_ms = event->now_ms;
     lease_end_quiet(t, event->now_ms);
     switch (event->type) {
     case LEASE_JOIN:
@@ -398,6 +457,9 @@ void lease_step(struct lease_table *t, const struct lease_event *event, struct l
         if (holder != NULL) {
             lease_on_leave(t, holder, event->now_ms, out);
         }
+        break;
+    case LEASE_BUSY:
+        on_busy(t, event, out);
         break;
     case LEASE_RETURN:
         on_return(t, event, out);
@@ -420,16 +482,17 @@ void lease_step(struct lease_table *t, const struct lease_event *event, struct l
 
 uint64_t lease_deadline_ms(const struct lease_table *t)
 {
-    uint64_t due_ms = t->check_ms;
+    const struct heap_node *term = heap_min(&t->terms), *recall = heap_min(&t->recalls);
+    uint64_t due_ms = term == NULL ? UINT64_MAX : term->key;
 
     if (t->in_grace && t->grace_until_ms < due_ms) {
         due_ms = t->grace_until_ms;
     }
-    if (!list_empty(&t->recalled)) {
-        uint64_t recall_ms =
-            LIST_ENTRY(list_front(&t->recalled), struct lease, in_recalled)->recall_due_ms;
-
-        due_ms = recall_ms < due_ms ? recall_ms : due_ms;
+    if (recall != NULL && recall->key < due_ms) {
+        due_ms = recall->key;
+    }
+    if (t->retry && t->step_ms + RETRY_MS < due_ms) {
+        due_ms = t->step_ms + RETRY_MS;
     }
     return due_ms;
 }

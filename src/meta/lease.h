@@ -15,6 +15,10 @@
  * Lease on one inode of one client: none -> R or W (lease_grant) -> being recalled -> kept in part,
  * or none.
  *
+ * Being recalled: the holder has a term to answer. One that says that it is writing back (BUSY)
+ * has one more from then on, as often as it says so and as long as bytes land: once none has
+ * for LEASE_FLUSH_MS its time is over all the same. Who waits for it is told, once (LEASE_HELD_UP).
+ *
  * A request touches inodes: it reads some (ACCESS_READ: nobody else may hold W) and changes others
  * (ACCESS_CHANGE: nobody else may hold anything). lease_acquire() says GO, or sends recalls and
  * gives a ticket; LEASE_READY comes when every lease in its way has been given back or run out. The
@@ -39,11 +43,19 @@
  * so a client with locks is made durable, waited for after a restart, and its locks end with its
  * term.
  *
- * Invariants (checked at each step):
+ * Invariants:
  *  - an inode with a W lease has one holder;
  *  - no grant to a client that is not JOINED, persisted, and caching, nor in the grace period;
- *  - a recall that is under way names a lease that exists; its number is unique for ever;
+ *  - a recall that is under way names a lease that exists, and has a deadline unless its holder is
+ *    FENCED; its number is unique for ever;
+ *  - every holder has a deadline, not later than the end of its term (or than when the disk is
+ * asked again to forget its title);
  *  - counts agree with the lists; LEASES_MAX and LEASE_TICKETS_MAX hold.
+ * The first two are checked at each grant and join, counts at each step; all of them by
+ * lease_check(), which the tests and the simulator call behind each step.
+ *
+ * Deadlines lie in heaps: an event costs O(log n) beside what it is about, and a word of a client
+ * (lease_heard) O(1); its place in the heap is put right when it comes up.
  *
  * Source: Gray and Cheriton, "Leases: an efficient fault-tolerant mechanism for distributed file
  * cache consistency", SOSP 1989; one term for all leases of a client as in Burrows' Chubby, OSDI
@@ -74,6 +86,7 @@ enum lease_event_type {
     LEASE_JOIN,      /* SESSION on a new connection: `caches`, `held`. */
     LEASE_GONE,      /* The client's connection ended. */
     LEASE_LEAVE,     /* Unmounted, or its session ended. */
+    LEASE_BUSY,      /* `inode`: `recall` is being answered, `landed` bytes so far. */
     LEASE_RETURN,    /* `inode`: keeps `keeps`. `recall` 0: unasked; it is recalled then. */
     LEASE_PERSISTED, /* `title` of `client` is durable. */
     LEASE_FORGOTTEN, /* `title` is durably forgotten. */
@@ -98,7 +111,8 @@ struct lease_event
     bool caches;     /* JOIN: false under -o nocache. */
     const struct lease_held *held; /* JOIN: what the client still uses. */
     size_t held_count;
-    uint64_t recall; /* RETURN */
+    uint64_t recall; /* RETURN, BUSY */
+    uint64_t landed;
     inode_id inode;
     enum lease_mode keeps;
 };
@@ -108,6 +122,8 @@ struct lease_action
     enum {
         LEASE_RECALL,  /* Push: `client` is to come down to `keeps` on `inode` and answer `recall`.
                         */
+        LEASE_HELD_UP, /* For the log (`client` 0), and to be told to `client`, who waits: `holder`
+                          still writes `inode` back, `count` bytes so far. */
         LEASE_READY,   /* The request of `ticket` is to be tried again. */
         LEASE_LOST,    /* Answer of this JOIN: `inode` is not held any more. */
         LEASE_FENCE,   /* `client` did not give back: refuse it until it joins anew. */
@@ -117,7 +133,7 @@ struct lease_action
         LEASE_LOCKS_OVER, /* `client` does not hold INODE_LOCKS any more: its locks are free. */
         LEASE_GRACE_OVER
     } type;
-    client_id client;
+    client_id client, holder;
     uint64_t title;
     uint64_t recall;
     inode_id inode;
@@ -225,7 +241,11 @@ struct lease_counters
 {
     uint64_t leases, clients, tickets;
     uint64_t granted, recalled, returned, expired, fenced, refused_quiet, refused_full;
+    uint64_t busy; /* Recalls whose holders said that they were writing back. */
 };
+/* CHECK all invariants: O(everything). */
+void lease_check(const struct lease_table *t);
+
 void lease_count(const struct lease_table *t, struct lease_counters *counters);
 
 #endif

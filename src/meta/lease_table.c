@@ -37,6 +37,44 @@ bool lease_emit(struct lease_table *t, struct lease_actions *out, struct lease_a
     return true;
 }
 
+static bool is_untold(const struct lease_table *t, client_id client)
+{
+    for (uint32_t i = 0; i < t->untold_count; i++) {
+        if (t->untold_locks[i] == client) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void lease_tell_locks_over(struct lease_table *t, client_id client, struct lease_actions *out)
+{
+    if (!lease_emit(t, out, (struct lease_action){ .type = LEASE_LOCKS_OVER, .client = client }) &&
+        !is_untold(t, client)) {
+        CHECK(t->untold_count < LEASE_CLIENTS_MAX); /* lease_add_holder() leaves room. */
+        t->untold_locks[t->untold_count++] = client;
+    }
+}
+
+void lease_tell_again(struct lease_table *t, struct lease_actions *out)
+{
+    while (t->untold_count > 0 &&
+           lease_emit(t, out,
+                      (struct lease_action){ .type = LEASE_LOCKS_OVER,
+                                             .client = t->untold_locks[t->untold_count - 1] })) {
+        t->untold_count--;
+    }
+}
+
+void lease_schedule(struct heap *h, struct heap_node *node, uint64_t due_ms)
+{
+    bool pushed;
+
+    heap_remove(h, node);
+    pushed = heap_push(h, node, due_ms);
+    CHECK(pushed);
+}
+
 /* ---- Tables ------------------------------------------------------------------------------- */
 
 static uint64_t hash(uint64_t id)
@@ -59,9 +97,10 @@ struct holder *lease_find_holder(const struct lease_table *t, client_id id)
 
 struct holder *lease_add_holder(struct lease_table *t, client_id id)
 {
-    struct holder *holder = t->holders == LEASE_CLIENTS_MAX ? NULL : calloc(1, sizeof(*holder));
+    struct holder *holder;
 
-    if (holder == NULL) {
+    if (t->holders + t->untold_count >= LEASE_CLIENTS_MAX || is_untold(t, id) ||
+        !heap_reserve(&t->terms, t->holders + 1) || (holder = calloc(1, sizeof(*holder))) == NULL) {
         return NULL;
     }
     holder->id = id;
@@ -79,6 +118,7 @@ void lease_free_holder(struct lease_table *t, struct holder *holder)
     CHECK(list_empty(&holder->leases) && holder->count == 0);
     list_remove(&holder->in_bucket);
     list_remove(&holder->in_all);
+    heap_remove(&t->terms, &holder->due);
     t->holders--;
     free(holder);
 }
@@ -137,9 +177,10 @@ struct lease *lease_find(const struct lease_inode *inode, client_id client)
 struct lease *lease_add(struct lease_table *t, struct lease_inode *inode, struct holder *holder,
                         enum lease_mode mode)
 {
-    struct lease *lease = calloc(1, sizeof(*lease));
+    struct lease *lease;
 
-    if (lease == NULL) {
+    if (!heap_reserve(&t->recalls, t->counters.leases + 1) ||
+        (lease = calloc(1, sizeof(*lease))) == NULL) {
         return NULL;
     }
     lease->holder = holder;
@@ -147,7 +188,6 @@ struct lease *lease_add(struct lease_table *t, struct lease_inode *inode, struct
     lease->mode = mode;
     list_init(&lease->in_inode);
     list_init(&lease->in_holder);
-    list_init(&lease->in_recalled);
     list_push_back(&inode->leases, &lease->in_inode);
     list_push_back(&holder->leases, &lease->in_holder);
     holder->count++;
@@ -159,7 +199,7 @@ void lease_remove(struct lease_table *t, struct lease *lease)
 {
     list_remove(&lease->in_inode);
     list_remove(&lease->in_holder);
-    list_remove(&lease->in_recalled);
+    heap_remove(&t->recalls, &lease->due);
     CHECK(lease->holder->count > 0 && t->counters.leases > 0);
     lease->holder->count--;
     t->counters.leases--;
@@ -175,6 +215,72 @@ void lease_free_ticket(struct lease_table *t, struct ticket *ticket)
     }
     t->counters.tickets--;
     free(ticket);
+}
+
+/* ---- Invariants --------------------------------------------------------------------------- */
+
+void lease_check_inode(const struct lease_inode *inode)
+{
+    const struct list *first = inode->leases.next;
+
+    LIST_FOREACH(node, &inode->leases)
+    {
+        CHECK_IMPLIES(LIST_ENTRY(node, struct lease, in_inode)->mode == LEASE_W,
+                      node == first && node->next == &inode->leases);
+    }
+}
+
+static uint64_t check_leases_of(const struct lease_table *t, const struct holder *holder)
+{
+    uint64_t count = 0;
+
+    LIST_FOREACH(node, &holder->leases)
+    {
+        const struct lease *lease = LIST_ENTRY(node, struct lease, in_holder);
+
+        CHECK(lease->holder == holder && lease->mode != LEASE_NONE && !lease->named);
+        CHECK(lease_find_inode(t, lease->inode->id) == lease->inode);
+        CHECK(lease_find(lease->inode, holder->id) == lease);
+        CHECK((lease->due.place != 0) == (lease->recall != 0 && !holder->fenced));
+        CHECK_IMPLIES(lease->due.place != 0,
+                      lease->due.key <= lease->progress_ms + LEASE_FLUSH_MS ||
+                          lease->due.key <= lease->progress_ms + t->term_ms);
+        CHECK(lease->recall <= t->last_number);
+        lease_check_inode(lease->inode);
+        count++;
+    }
+    CHECK(count == holder->count);
+    return count;
+}
+
+void lease_check(const struct lease_table *t)
+{
+    uint64_t leases = 0, tickets = 0;
+    uint32_t holders = 0;
+
+    LIST_FOREACH(node, &t->all)
+    {
+        const struct holder *holder = LIST_ENTRY(node, struct holder, in_all);
+
+        CHECK(lease_find_holder(t, holder->id) == holder);
+        CHECK(holder->due.place != 0 && !(holder->persisting && holder->persisted));
+        CHECK(holder->due.key <= holder->heard_ms + holder->term_ms ||
+              (holder->fenced && holder->due.key <= holder->forget_again_ms));
+        CHECK_IMPLIES(holder->count > 0 && !holder->fenced, holder->joined && holder->persisted);
+        leases += check_leases_of(t, holder);
+        holders++;
+    }
+    LIST_FOREACH(node, &t->tickets)
+    {
+        const struct ticket *ticket = LIST_ENTRY(node, struct ticket, in_all);
+
+        for (unsigned i = 0; i < ticket->waits_count; i++) {
+            CHECK(!list_empty(&ticket->waits[i].in_inode));
+        }
+        tickets++;
+    }
+    CHECK(holders == t->holders && leases == t->counters.leases && tickets == t->counters.tickets);
+    CHECK(t->terms.count == holders);
 }
 
 void lease_end_quiet(struct lease_table *t, uint64_t now_ms)
@@ -203,7 +309,8 @@ struct lease_table *lease_table_new(const struct lease_options *options)
         return NULL;
     }
     list_init(&t->all);
-    list_init(&t->recalled);
+    heap_init(&t->terms);
+    heap_init(&t->recalls);
     list_init(&t->quiet);
     list_init(&t->tickets);
     for (uint32_t i = 0; i < LEASE_CLIENT_BUCKETS; i++) {
@@ -212,7 +319,6 @@ struct lease_table *lease_table_new(const struct lease_options *options)
     for (uint32_t i = 0; i < LEASE_INODE_BUCKETS; i++) {
         list_init(&t->inodes[i]);
     }
-    t->check_ms = UINT64_MAX;
     t->in_grace = options->expected_count > 0;
     t->term_ms = options->term_ms != 0 ? options->term_ms : LEASE_MS;
     t->grace_until_ms = options->now_ms;
@@ -251,5 +357,7 @@ void lease_table_free(struct lease_table *t)
         lease_free_holder(t, holder);
     }
     lease_end_quiet(t, UINT64_MAX);
+    heap_free(&t->terms);
+    heap_free(&t->recalls);
     free(t);
 }

@@ -3,6 +3,7 @@
 #ifndef MORSEL_META_LEASE_TABLE_H
 #define MORSEL_META_LEASE_TABLE_H
 
+#include "common/heap.h"
 #include "common/list.h"
 #include "meta/lease.h"
 
@@ -24,6 +25,7 @@ struct holder
     bool forgotten;           /* That title. */
     uint64_t forget_again_ms; /* Asked, and to be asked again. */
     uint64_t heard_ms;
+    struct heap_node due; /* In t->terms: not later than it is to be looked at. */
     uint64_t join_number; /* Of its newest JOIN. */
     struct list leases;
     uint64_t count;
@@ -34,14 +36,16 @@ struct lease
 {
     struct list in_inode;
     struct list in_holder;
-    struct list in_recalled; /* While a recall is under way and can still be answered. */
+    struct heap_node due; /* In t->recalls, while a recall is under way and can be answered. */
     struct holder *holder;
     struct lease_inode *inode;
     enum lease_mode mode; /* Never LEASE_NONE. */
     bool named;           /* During JOIN: the client still uses it. */
     uint64_t recall;      /* 0: none is under way. */
     enum lease_mode recall_keeps;
-    uint64_t recall_due_ms;
+    uint64_t landed;      /* As the holder said. */
+    uint64_t progress_ms; /* When that grew last, or the recall began. */
+    bool busy;            /* The holder has said so. */
 };
 
 /* An inode that somebody holds, waits for, or that is quiet. */
@@ -62,6 +66,7 @@ struct ticket
     struct list in_all;
     uint64_t number;
     client_id client;
+    bool told; /* For whom it waits. */
     unsigned waits_count;
     struct ticket_wait
     {
@@ -82,18 +87,24 @@ struct lease_table
     uint32_t expected;
     bool grace_ending; /* They are being forgotten. */
     uint64_t last_title;
-    uint64_t check_ms;    /* No term ends before; UINT64_MAX: there is no holder. */
     uint64_t last_number; /* Of recalls and tickets. */
+    uint64_t step_ms;     /* Of the last step. */
     bool retry;           /* Something could not be told for want of memory. */
+    uint32_t untold_count;
+    client_id untold_locks[LEASE_CLIENTS_MAX]; /* Of LOCKS_OVER. Until it is told: no new locks. */
     uint32_t holders;
     struct lease_counters counters;
-    struct list all;      /* struct holder */
-    struct list recalled; /* struct lease, by recall_due_ms */
-    struct list quiet;    /* struct lease_inode, by quiet_until_ms */
+    struct list all;     /* struct holder */
+    struct heap terms;   /* Likewise; room for all. */
+    struct heap recalls; /* struct lease; room for all. */
+    struct list quiet;   /* struct lease_inode, by quiet_until_ms */
     struct list tickets;
     struct list clients[LEASE_CLIENT_BUCKETS];
     struct list inodes[LEASE_INODE_BUCKETS];
 };
+
+/* The node of an element with room in the heap goes to `due_ms`. */
+void lease_schedule(struct heap *h, struct heap_node *node, uint64_t due_ms);
 
 /* Note something for the host. False: no memory; t->retry says so. */
 bool lease_emit(struct lease_table *t, struct lease_actions *out, struct lease_action action);
@@ -102,6 +113,9 @@ bool lease_emit(struct lease_table *t, struct lease_actions *out, struct lease_a
 struct holder *lease_find_holder(const struct lease_table *t, client_id id);
 struct lease_inode *lease_find_inode(const struct lease_table *t, inode_id id);
 struct lease *lease_find(const struct lease_inode *inode, client_id client);
+
+/* An inode with a W lease has one holder. */
+void lease_check_inode(const struct lease_inode *inode);
 
 /* NULL: no memory, or at the limit. */
 struct holder *lease_add_holder(struct lease_table *t, client_id id);
@@ -118,6 +132,10 @@ void lease_remove(struct lease_table *t, struct lease *lease);
 
 /* A ticket and its places among those who wait. */
 void lease_free_ticket(struct lease_table *t, struct ticket *ticket);
+
+/* The client's locks are over: told now, or when there is memory. */
+void lease_tell_locks_over(struct lease_table *t, client_id client, struct lease_actions *out);
+void lease_tell_again(struct lease_table *t, struct lease_actions *out);
 
 /* Inodes that have been quiet for long enough are so no more. */
 void lease_end_quiet(struct lease_table *t, uint64_t now_ms);

@@ -76,6 +76,7 @@ static bool join_one(struct lease_table *t, struct holder *holder, const struct 
     }
     lease->mode = held->mode < lease->mode ? held->mode : lease->mode;
     lease->named = true;
+    lease_check_inode(inode);
     return true;
 }
 
@@ -100,17 +101,17 @@ static void settle_named(struct lease_table *t, struct holder *holder, uint64_t 
             lease_recall(t, lease, lease->recall_keeps, now_ms, out);
         } else {
             lease->recall = 0;
-            list_remove(&lease->in_recalled);
+            heap_remove(&t->recalls, &lease->due);
             lease_lower(t, lease, lease->mode, out);
         }
     }
 }
 
-static void note_term(struct lease_table *t, const struct holder *holder)
+static void note_term(struct lease_table *t, struct holder *holder)
 {
-    uint64_t ends_ms = holder->heard_ms + holder->term_ms;
-
-    t->check_ms = ends_ms < t->check_ms ? ends_ms : t->check_ms;
+    if (holder->due.place == 0) { /* Otherwise it is put right when it comes up. */
+        lease_schedule(&t->terms, &holder->due, holder->heard_ms + holder->term_ms);
+    }
 }
 
 static void make_durable(struct lease_table *t, struct holder *holder, struct lease_actions *out)
@@ -246,7 +247,7 @@ static void ask_to_forget(struct lease_table *t, struct holder *holder, uint64_t
                                                 .client = holder->id,
                                                 .title = holder->void_title });
     }
-    t->check_ms = holder->forget_again_ms < t->check_ms ? holder->forget_again_ms : t->check_ms;
+    lease_schedule(&t->terms, &holder->due, holder->forget_again_ms);
 }
 
 /* Its word does not count any more, and what it names under its title will not either. The old
@@ -256,7 +257,7 @@ static void take_title(struct lease_table *t, struct holder *holder)
     CHECK(!holder->fenced);
     LIST_FOREACH(node, &holder->leases)
     {
-        list_remove(&LIST_ENTRY(node, struct lease, in_holder)->in_recalled);
+        heap_remove(&t->recalls, &LIST_ENTRY(node, struct lease, in_holder)->due);
     }
     holder->fenced = true;
     holder->joined = false;
@@ -321,14 +322,12 @@ void lease_fence(struct lease_table *t, struct holder *holder, struct lease_acti
 
 void lease_end_terms(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
 {
-    if (now_ms < t->check_ms) {
-        return;
-    }
-    t->check_ms = UINT64_MAX;
-    LIST_FOREACH_SAFE(node, &t->all)
-    {
-        struct holder *holder = LIST_ENTRY(node, struct holder, in_all);
+    struct heap_node *due;
 
+    while ((due = heap_min(&t->terms)) != NULL && due->key <= now_ms) {
+        struct holder *holder = CONTAINER_OF(due, struct holder, due);
+
+        heap_remove(&t->terms, &holder->due);
         if (is_over(holder, now_ms)) {
             expire(t, holder, now_ms, out);
         } else {

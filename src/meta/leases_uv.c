@@ -1,11 +1,13 @@
 #include "meta/leases_uv.h"
 
+#include "common/address.h"
 #include "common/check.h"
 #include "common/status.h"
 #include "meta/locks_uv.h"
 #include "meta/reply_uv.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +38,7 @@ static void on_holder_durable(struct sync_waiter *waiter, int status)
 {
     struct holder_persist *p = CONTAINER_OF(waiter, struct holder_persist, waiter);
     struct meta *meta = p->meta;
-    struct lease_event event = { .now_ms = uv_now(meta->loop) };
+    struct lease_event event = { .now_ms = meta_now_ms(meta) };
 
     event.type = p->holds ? LEASE_PERSISTED : LEASE_FORGOTTEN;
     event.client = p->client;
@@ -107,6 +109,28 @@ static void fence(struct meta *meta, client_id client)
     rpc_disconnect(meta->server, ROLE_CLIENT, client, "did not answer a recall");
 }
 
+/* Somebody waits for a holder that is busy: the log, and who waits. */
+static void held_up(struct meta *meta, const struct lease_action *action)
+{
+    char holder[ADDRESS_TEXT_MAX];
+    Morsel__HeldUp notice = MORSEL__HELD_UP__INIT;
+
+    if (!rpc_node_address(meta->server, ROLE_CLIENT, action->holder, holder)) {
+        (void)snprintf(holder, sizeof(holder), "client %016" PRIx64, action->holder);
+    }
+    if (action->client == 0) {
+        log_warning(meta->log,
+                    "the mount at %s still writes back inode %" PRIu64 " (%" PRIu64
+                    " bytes so far) for which others wait; is one of its storage servers slow?",
+                    holder, action->inode, action->count);
+        return;
+    }
+    notice.inode = action->inode;
+    notice.holder = holder;
+    notice.landed = action->count;
+    (void)rpc_push(meta->server, ROLE_CLIENT, action->client, MSG_HELD_UP, &notice.base);
+}
+
 static struct leased_request *find_waiting(struct meta *meta, uint64_t ticket)
 {
     LIST_FOREACH(node, &meta->leased)
@@ -144,6 +168,9 @@ static void perform(struct meta *meta, struct lease_actions *actions, size_t i)
         if (action->client != 0) {
             push_recalls(meta, actions, i);
         }
+        break;
+    case LEASE_HELD_UP:
+        held_up(meta, action);
         break;
     case LEASE_READY:
         try_again(meta, action->ticket);
@@ -231,7 +258,7 @@ bool leases_touch(struct meta *meta, struct rpc_request *request, const struct l
         }
     }
     lease_actions_init(&actions);
-    verdict = lease_acquire(meta->leases, uv_now(meta->loop), client_of(request), real, count,
+    verdict = lease_acquire(meta->leases, meta_now_ms(meta), client_of(request), real, count,
                             &ticket, &actions);
     if (verdict == LEASE_GO) {
         go = true;
@@ -263,13 +290,13 @@ enum lease_mode leases_grant(struct meta *meta, const struct rpc_request *reques
         return LEASE_NONE;
     }
     session_open_elsewhere(meta->sessions, inode, request->node_id, &others_open, &others_write);
-    return lease_grant(meta->leases, uv_now(meta->loop), request->node_id, inode, wanted, eager,
+    return lease_grant(meta->leases, meta_now_ms(meta), request->node_id, inode, wanted, eager,
                        others_open, others_write);
 }
 
 bool leases_grant_locks(struct meta *meta, const struct rpc_request *request)
 {
-    uint64_t now_ms = uv_now(meta->loop);
+    uint64_t now_ms = meta_now_ms(meta);
     struct lease_actions actions;
 
     lease_actions_init(&actions);
@@ -295,23 +322,25 @@ static void hold(struct lease_held *held, size_t *count, const uint64_t *inodes,
     }
 }
 
-void leases_join(struct meta *meta, client_id client, const Morsel__SessionRequest *m,
-                 inode_id *lost, size_t *lost_count)
+int leases_join(struct meta *meta, client_id client, const Morsel__SessionRequest *m,
+                inode_id *lost, size_t *lost_count)
 {
-    struct lease_event event = { .now_ms = uv_now(meta->loop), .type = LEASE_JOIN };
+    struct lease_event event = { .now_ms = meta_now_ms(meta), .type = LEASE_JOIN };
     struct lease_held *held = malloc((m->n_held_read + m->n_held_write + 1) * sizeof(*held));
     struct lease_actions actions;
     size_t count = 0;
+    bool told;
 
     *lost_count = 0;
+    if (held == NULL) {
+        return MORSEL_NOMEM;
+    }
     event.client = client;
     event.title = m->title;
     event.number = m->number;
-    event.caches = m->cache && held != NULL; /* Without memory: nothing is held, nothing granted. */
-    if (held != NULL) {
-        hold(held, &count, m->held_read, m->n_held_read, LEASE_R);
-        hold(held, &count, m->held_write, m->n_held_write, LEASE_W);
-    }
+    event.caches = m->cache;
+    hold(held, &count, m->held_read, m->n_held_read, LEASE_R);
+    hold(held, &count, m->held_write, m->n_held_write, LEASE_W);
     event.held = held;
     event.held_count = count;
     lease_actions_init(&actions);
@@ -322,7 +351,9 @@ void leases_join(struct meta *meta, client_id client, const Morsel__SessionReque
         }
     }
     free(held);
+    told = !actions.failed;
     perform_all(meta, &actions);
+    return told ? MORSEL_OK : MORSEL_NOMEM; /* It asks again, and what is lost is lost then, too. */
 }
 
 /* What waits for the client is not to be done behind its back: it will ask again. */
@@ -352,7 +383,7 @@ static void drop_waiting(struct meta *meta, client_id client, int status)
 
 void leases_gone(struct meta *meta, client_id client)
 {
-    struct lease_event event = { .now_ms = uv_now(meta->loop), .type = LEASE_GONE };
+    struct lease_event event = { .now_ms = meta_now_ms(meta), .type = LEASE_GONE };
 
     event.client = client;
     drop_waiting(meta, client, MORSEL_NO_SESSION);
@@ -361,7 +392,7 @@ void leases_gone(struct meta *meta, client_id client)
 
 void leases_leave(struct meta *meta, client_id client)
 {
-    struct lease_event event = { .now_ms = uv_now(meta->loop), .type = LEASE_LEAVE };
+    struct lease_event event = { .now_ms = meta_now_ms(meta), .type = LEASE_LEAVE };
 
     event.client = client;
     lease_event(meta, &event);
@@ -369,7 +400,7 @@ void leases_leave(struct meta *meta, client_id client)
 
 bool leases_heard(struct meta *meta, const struct rpc_request *request)
 {
-    return lease_heard(meta->leases, request->node_id, uv_now(meta->loop));
+    return lease_heard(meta->leases, request->node_id, meta_now_ms(meta));
 }
 
 void leases_forget(struct meta *meta, inode_id inode)
@@ -391,7 +422,7 @@ void leases_recall_all(struct meta *meta, inode_id inode)
         return;
     }
     lease_actions_init(&actions);
-    if (lease_acquire(meta->leases, uv_now(meta->loop), 0, &touched, 1, &ticket, &actions) ==
+    if (lease_acquire(meta->leases, meta_now_ms(meta), 0, &touched, 1, &ticket, &actions) ==
         LEASE_WAIT) {
         lease_ticket_drop(meta->leases, ticket);
     }
@@ -416,7 +447,7 @@ void leases_refuse_waiting(struct meta *meta, int status)
 static void note_open(struct meta *meta, client_id client, const inode_id *inodes, size_t count,
                       bool write)
 {
-    struct session_event event = { .now_ms = uv_now(meta->loop), .type = SESSION_OPENED };
+    struct session_event event = { .now_ms = meta_now_ms(meta), .type = SESSION_OPENED };
 
     if (count == 0) {
         return;
@@ -443,7 +474,7 @@ void handle_return(struct meta *meta, struct rpc_request *request)
     note_open(meta, client, m->opened, m->n_opened, false);
     for (size_t i = 0; i < m->n_returns; i++) {
         const Morsel__Return *r = m->returns[i];
-        struct lease_event event = { .now_ms = uv_now(meta->loop), .type = LEASE_RETURN };
+        struct lease_event event = { .now_ms = meta_now_ms(meta), .type = LEASE_RETURN };
 
         if (r->open != 0) {
             note_open(meta, client, &r->inode, 1, r->open == 2);
@@ -454,6 +485,15 @@ void handle_return(struct meta *meta, struct rpc_request *request)
         event.keeps = r->keeps > LEASE_R ? LEASE_W : (enum lease_mode)r->keeps;
         lease_event(meta, &event);
     }
+    for (size_t i = 0; i < m->n_busy; i++) {
+        struct lease_event event = { .now_ms = meta_now_ms(meta), .type = LEASE_BUSY };
+
+        event.client = client;
+        event.recall = m->busy[i]->recall;
+        event.inode = m->busy[i]->inode;
+        event.landed = m->busy[i]->landed;
+        lease_event(meta, &event);
+    }
     message_free(m);
     rpc_reply(request, NULL, NULL);
 }
@@ -462,7 +502,7 @@ void handle_return(struct meta *meta, struct rpc_request *request)
 
 int leases_open(struct meta *meta, struct errmsg *err)
 {
-    struct lease_options options = { .now_ms = uv_now(meta->loop),
+    struct lease_options options = { .now_ms = meta_now_ms(meta),
                                      .term_ms = (uint32_t)meta->settings->lease_ms };
     struct lease_titled *expected = calloc(LEASE_CLIENTS_MAX, sizeof(*expected));
     uint32_t count;

@@ -8,7 +8,7 @@ static void on_member_durable(struct meta *meta, struct rpc_request *request);
 static void persist_member(struct meta *meta, server_id id)
 {
     const struct member *member = members_find(&meta->members, id);
-    struct members_event event = { .now_ms = uv_now(meta->loop), .type = MEMBERS_PERSISTED };
+    struct members_event event = { .now_ms = meta_now_ms(meta), .type = MEMBERS_PERSISTED };
     struct meta_op op = { .kind = OP_MEMBER, .time_ns = meta_clock_ns() };
     struct errmsg err = { "" };
 

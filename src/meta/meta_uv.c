@@ -16,6 +16,11 @@ int64_t meta_clock_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+uint64_t meta_now_ms(struct meta *meta)
+{
+    return presence_now_ms(&meta->presence, uv_now(meta->loop));
+}
+
 /* ---- Changes ------------------------------------------------------------------------------ */
 
 /* Operations that need room go no further when the disk is nearly full; those that free some do. */
@@ -114,10 +119,11 @@ void meta_arm(struct meta *meta)
     uint64_t members_ms = members_deadline_ms(&meta->members);
     uint64_t leases_ms = lease_deadline_ms(meta->leases);
     uint64_t due_ms = sessions_ms < members_ms ? sessions_ms : members_ms;
-    uint64_t now_ms = uv_now(meta->loop);
+    uint64_t now_ms = meta_now_ms(meta);
 
     due_ms = leases_ms < due_ms ? leases_ms : due_ms;
-    if (meta->closing || due_ms == meta->timer_due_ms) {
+    if (meta->closing || due_ms == meta->timer_due_ms ||
+        uv_is_active((uv_handle_t *)&meta->behind_poll)) {
         return;
     }
     meta->timer_due_ms = due_ms;
@@ -128,18 +134,53 @@ void meta_arm(struct meta *meta)
     }
 }
 
+/* Everything that had arrived when the deadline passed has been read since: who is silent now was
+ * silent then. */
+static void on_behind_poll(uv_check_t *check)
+{
+    struct meta *meta = check->data;
+    struct session_event session = { .now_ms = meta->tick_ms, .type = SESSION_TICK };
+    struct members_event member = { .now_ms = meta->tick_ms, .type = MEMBERS_TICK };
+
+    uv_check_stop(check);
+    (void)meta_session_step(meta, &session);
+    leases_tick(meta, meta->tick_ms);
+    meta_members_step(meta, &member);
+    meta_arm(meta);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     struct meta *meta = timer->data;
-    uint64_t now_ms = uv_now(meta->loop);
-    struct session_event session = { .now_ms = now_ms, .type = SESSION_TICK };
-    struct members_event member = { .now_ms = now_ms, .type = MEMBERS_TICK };
 
     meta->timer_due_ms = 0;
-    (void)meta_session_step(meta, &session);
-    leases_tick(meta, now_ms);
-    meta_members_step(meta, &member);
-    meta_arm(meta);
+    meta->tick_ms = meta_now_ms(meta);
+    uv_check_start(&meta->behind_poll, on_behind_poll);
+}
+
+static void on_pulse(uv_timer_t *timer)
+{
+    struct meta *meta = timer->data;
+    uint64_t away_ms;
+
+    (void)meta_now_ms(meta);
+    away_ms = meta->presence.away_ms - meta->away_logged_ms;
+    meta->away_logged_ms = meta->presence.away_ms;
+    if (away_ms >= LEASE_MARGIN_MS) {
+        log_warning(meta->log,
+                    "morsel-meta stood still for %llu ms (stopped, swapped out, or waiting for its "
+                    "disk); the time is not counted against clients and servers",
+                    (unsigned long long)away_ms);
+    }
+}
+
+void meta_clock_start(struct meta *meta)
+{
+    (void)uv_timer_init(meta->loop, &meta->timer);
+    (void)uv_timer_init(meta->loop, &meta->pulse);
+    (void)uv_check_init(meta->loop, &meta->behind_poll);
+    meta->timer.data = meta->pulse.data = meta->behind_poll.data = meta;
+    uv_timer_start(&meta->pulse, on_pulse, PRESENCE_PULSE_MS, PRESENCE_PULSE_MS);
 }
 
 /* ---- Requests ----------------------------------------------------------------------------- */
@@ -188,7 +229,7 @@ void meta_dispatch(struct meta *meta, struct rpc_request *request)
 
 bool meta_client_known(struct meta *meta, const struct rpc_request *request)
 {
-    return session_joined(meta->sessions, request->node_id, uv_now(meta->loop)) &&
+    return session_joined(meta->sessions, request->node_id, meta_now_ms(meta)) &&
            leases_heard(meta, request);
 }
 
@@ -214,7 +255,7 @@ static void on_request(void *data, struct rpc_request *request)
 static void on_gone(void *data, enum rpc_role role, uint64_t node_id)
 {
     struct meta *meta = data;
-    uint64_t now_ms = uv_now(meta->loop);
+    uint64_t now_ms = meta_now_ms(meta);
 
     if (meta->closing) {
         return;

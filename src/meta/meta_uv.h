@@ -19,6 +19,7 @@
 #include "meta/members.h"
 #include "meta/namespace.h"
 #include "meta/op_window.h"
+#include "meta/presence.h"
 #include "meta/runs.h"
 #include "meta/session.h"
 #include "meta/sync_uv.h"
@@ -63,8 +64,13 @@ struct meta
     struct runs runs;
     char run_dir[CONFIG_STRING_MAX]; /* Where they are kept. */
     struct sync_uv sync;
-    uv_timer_t timer; /* The next deadline of sessions, leases and members. */
+    struct presence presence; /* The clock of sessions, leases and members; meta_now_ms(). */
+    uv_timer_t timer;         /* Their next deadline. */
     uint64_t timer_due_ms;
+    uv_check_t behind_poll; /* Active: a deadline has passed; what lies unread is read first. */
+    uint64_t tick_ms;       /* When that was. */
+    uint64_t away_logged_ms;
+    uv_timer_t pulse; /* Every PRESENCE_PULSE_MS: without it an idle manager were away. */
     uint64_t started_ms;
     inode_id sweep_from; /* Where the sweep of orphans goes on; 0: none is going on. */
     uv_idle_t sweep;
@@ -102,6 +108,9 @@ typedef void (*meta_handler)(struct meta *meta, struct rpc_request *request);
 /* The wall clock, with which everything is stamped. */
 int64_t meta_clock_ns(void);
 
+/* What terms and deadlines are counted on: presence.h. */
+uint64_t meta_now_ms(struct meta *meta);
+
 /* ns_execute() and what follows from it: the next sync, a line in the log when the store is broken.
  */
 int meta_execute(struct meta *meta, struct meta_op *op, struct errmsg *err);
@@ -123,6 +132,7 @@ void meta_reply_durable(struct meta *meta, struct rpc_request *request,
 bool meta_client_known(struct meta *meta, const struct rpc_request *request);
 
 /* Between the files of the host. */
+void meta_clock_start(struct meta *meta);
 void meta_arm(struct meta *meta); /* The timer, after a core has moved. */
 void meta_dispatch(struct meta *meta, struct rpc_request *request);
 void meta_sync_failed(void *data, int status, const struct errmsg *err);

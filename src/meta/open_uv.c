@@ -173,7 +173,7 @@ static int load_members(struct meta *meta, struct errmsg *err)
     }
     if ((rv = ns_members(meta->ns, records, &count, err)) == 0) {
         members_init(&meta->members, (uint32_t)meta->settings->heartbeat_ms, records, count);
-        members_presume(&meta->members, uv_now(meta->loop));
+        members_presume(&meta->members, meta_now_ms(meta));
     }
     free(records);
     return rv;
@@ -182,7 +182,7 @@ static int load_members(struct meta *meta, struct errmsg *err)
 static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
 {
     struct session_options options = { .session_ms = (uint32_t)meta->settings->session_ms,
-                                       .now_ms = uv_now(meta->loop),
+                                       .now_ms = meta_now_ms(meta),
                                        .fresh = fresh };
     int rv = load_members(meta, err);
 
@@ -211,6 +211,7 @@ int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
     bool fresh;
     int rv;
 
+    presence_init(&meta->presence, uv_now(meta->loop));
     list_init(&meta->leased);
     list_init(&meta->locking);
     (void)snprintf(path, sizeof(path), "%s/db", datadir->path);
@@ -250,11 +251,11 @@ void meta_start(struct meta *meta)
     meta->sync.failed = meta_sync_failed;
     meta->sync.data = meta;
     sync_init(&meta->sync, meta->loop, meta->kv);
-    (void)uv_timer_init(meta->loop, &meta->timer);
+    meta_clock_start(meta);
     (void)uv_timer_init(meta->loop, &meta->space_timer);
     (void)uv_idle_init(meta->loop, &meta->sweep);
     capacity_start(meta);
-    meta->timer.data = meta->space_timer.data = meta->sweep.data = meta;
+    meta->space_timer.data = meta->sweep.data = meta;
     uv_timer_start(&meta->space_timer, on_space_timer, SPACE_CHECK_MS, SPACE_CHECK_MS);
     rpc_set_cluster_id(meta->rpc, &ns_super(meta->ns)->cluster);
     sync_changed(&meta->sync);
@@ -273,8 +274,10 @@ static void on_sync_closed(void *data)
     if (ns_broken(meta->ns) == 0) {
         run_close(&meta->runs, meta->run_dir);
     }
-    meta->handles = 4 + meta->space_busy;
+    meta->handles = 6 + meta->space_busy;
     uv_close((uv_handle_t *)&meta->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&meta->pulse, on_handle_closed);
+    uv_close((uv_handle_t *)&meta->behind_poll, on_handle_closed);
     uv_close((uv_handle_t *)&meta->space_timer, on_handle_closed);
     uv_close((uv_handle_t *)&meta->sweep, on_handle_closed);
     uv_close((uv_handle_t *)&meta->capacity.timer, on_handle_closed);
@@ -287,6 +290,7 @@ void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
     meta->closed = closed;
     meta->closed_data = data;
     uv_idle_stop(&meta->sweep);
+    uv_check_stop(&meta->behind_poll);
     leases_refuse_waiting(meta, MORSEL_SHUTDOWN);
     locks_refuse_waiting(meta, MORSEL_SHUTDOWN);
     capacity_refuse_waiting(meta, MORSEL_SHUTDOWN);

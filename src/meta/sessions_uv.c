@@ -127,7 +127,7 @@ int meta_session_step(struct meta *meta, const struct session_event *event)
 
 int meta_note_open(struct meta *meta, const struct rpc_request *request, inode_id inode, bool write)
 {
-    struct session_event event = { .now_ms = uv_now(meta->loop), .type = SESSION_OPENED };
+    struct session_event event = { .now_ms = meta_now_ms(meta), .type = SESSION_OPENED };
 
     if (request->role != ROLE_CLIENT) {
         return 0;
@@ -146,7 +146,7 @@ int meta_note_open(struct meta *meta, const struct rpc_request *request, inode_i
 /* The first request on a connection: what the client has open, and which leases it still uses. */
 static void join(struct meta *meta, struct rpc_request *request, const Morsel__SessionRequest *m)
 {
-    struct session_event event = { .now_ms = uv_now(meta->loop), .type = SESSION_ASK };
+    struct session_event event = { .now_ms = meta_now_ms(meta), .type = SESSION_ASK };
     inode_id *lost = malloc((m->n_held_read + m->n_held_write + 1) * sizeof(*lost));
     size_t lost_count = 0;
     bool locks_lost;
@@ -167,10 +167,13 @@ static void join(struct meta *meta, struct rpc_request *request, const Morsel__S
     if (lost != NULL && (rv = meta_session_step(meta, &event)) == 0) {
         bool late = lease_join_is_late(meta->leases, request->node_id, m->number);
 
-        leases_join(meta, request->node_id, m, lost, &lost_count);
-        locks_lost = !late && !locks_join(meta, request->node_id, m);
-        reply_session(meta, request, lost, lost_count, locks_lost);
-    } else {
+        rv = leases_join(meta, request->node_id, m, lost, &lost_count);
+        if (rv == 0) {
+            locks_lost = !late && !locks_join(meta, request->node_id, m);
+            reply_session(meta, request, lost, lost_count, locks_lost);
+        }
+    }
+    if (rv != 0) {
         rpc_reply_failure(request, rv, NULL);
     }
     free(lost);
@@ -178,7 +181,7 @@ static void join(struct meta *meta, struct rpc_request *request, const Morsel__S
 
 static void leave(struct meta *meta, struct rpc_request *request)
 {
-    struct session_event event = { .now_ms = uv_now(meta->loop), .type = SESSION_LEAVE };
+    struct session_event event = { .now_ms = meta_now_ms(meta), .type = SESSION_LEAVE };
 
     event.client = request->node_id;
     (void)meta_session_step(meta, &event);

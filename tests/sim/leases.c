@@ -204,6 +204,17 @@ static void begin_call(struct sim *s, uint32_t node, struct call *call, enum wor
 }
 
 /* The answer to a recall: what was held back first, then the lease. */
+static void say_busy(struct sim *s, uint32_t node, uint32_t reg)
+{
+    struct copy *copy = &world_of(s)->clients[node].copies[reg];
+    struct lease_message m = { .word = WORD_BUSY, .reg = reg, .recall = copy->recall };
+
+    if (sim_clock_ms(s, node) >= copy->busy_due_ms && !sim_canary(s, "never_busy")) {
+        copy->busy_due_ms = sim_clock_ms(s, node) + LEASE_RENEW_MS;
+        send_message(s, node, &m);
+    }
+}
+
 static void run_return(struct sim *s, uint32_t node, uint64_t reg)
 {
     struct copy *copy = &world_of(s)->clients[node].copies[reg];
@@ -214,6 +225,7 @@ static void run_return(struct sim *s, uint32_t node, uint64_t reg)
     }
     send_report(s, node, (uint32_t)reg);
     if (copy->dirty || copy->reporting || !store_is_settled(s, node, (uint32_t)reg)) {
+        say_busy(s, node, (uint32_t)reg);
         sim_after(s, node, SETTLE_MS, run_return, reg);
         return;
     }
@@ -229,6 +241,7 @@ static void take_recall(struct sim *s, uint32_t node, const struct lease_message
     bool late = prng_below(&s->prng, 8) == 0;
 
     copy->recall = m->recall;
+    copy->busy_due_ms = sim_clock_ms(s, node) + LEASE_RENEW_MS / 2;
     if (copy->mode > m->mode) {
         copy->mode = m->mode;
     }
@@ -266,11 +279,11 @@ static bool use_copy(struct sim *s, uint32_t node, uint32_t reg, bool write)
     if (write) {
         copy->value = ++w->last_value;
         copy->dirty = true;
-        w->held_back++;
+        sim_worth(s, WORTH_HELD_BACK);
         store_write_begin(s, node, reg);
     } else {
         check_copy(s, node, reg);
-        w->cached_reads++;
+        sim_worth(s, WORTH_CACHED_READ);
     }
     return true;
 }
@@ -471,6 +484,18 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
 
 static const struct sim_actor client_actor = { client_start, NULL, client_receive, client_down };
 
+/* Nothing happens but that the manager stands still at times, and that the storage server is slow.
+ */
+static void be_calm(struct sim *s)
+{
+    s->options = (struct sim_options){ .delay_ms_max = s->options.delay_ms_max % 30,
+                                       .drift_ppm_max = s->options.drift_ppm_max,
+                                       .pause_permille = 4,
+                                       .pause_ms_max = 2 * LEASE_MS };
+    world_of(s)->calm = true;
+    sim_worth(s, WORTH_CALM);
+}
+
 static void scenario_open(struct sim *s)
 {
     static const char *const names[] = { "anna", "ben", "cleo", "dan" };
@@ -479,6 +504,14 @@ static void scenario_open(struct sim *s)
     CHECK(w != NULL);
     s->world = w;
     w->client_count = s->scripted ? 2 : 2 + (uint32_t)prng_below(&s->prng, CLIENTS_MAX - 1);
+    s->options.pause_permille =
+        prng_below(&s->prng, 2) == 0 ? 0 : (uint32_t)prng_below(&s->prng, 5);
+    s->options.pause_ms_max = 2 * LEASE_MS;
+    if (!s->scripted &&
+        (s->canary == NULL || sim_canary(s, "counts_stalls") || sim_canary(s, "never_busy")) &&
+        prng_below(&s->prng, 5) == 0) {
+        be_calm(s);
+    }
     w->give_up_ms = prng_below(&s->prng, 2) == 0 ? 1500 : 30000;
     if (sim_canary(s, "greets_at_once") || sim_canary(s, "keeps_lost_writes")) {
         s->options.break_permille += 60; /* Writes are sent again and again. */
@@ -559,12 +592,36 @@ static bool scenario_finish(struct sim *s)
     return locks_finish(s);
 }
 
-static const char *const canaries[] = {
-    "grant_during_recall",  "counts_from_reply", "no_grace",
-    "persist_late",         "no_margin",         "greets_at_once",
-    "never_too_late",       "returns_unsure",    "keeps_lost_locks",
-    "believes_overtaken",   "frees_when_gone",   "frees_before_told",
-    "locks_before_durable", "keeps_lost_writes", NULL
+static const char *const canaries[] = { "grant_during_recall",
+                                        "counts_from_reply",
+                                        "no_grace",
+                                        "persist_late",
+                                        "no_margin",
+                                        "greets_at_once",
+                                        "never_too_late",
+                                        "returns_unsure",
+                                        "keeps_lost_locks",
+                                        "believes_overtaken",
+                                        "frees_when_gone",
+                                        "frees_before_told",
+                                        "locks_before_durable",
+                                        "keeps_lost_writes",
+                                        "counts_stalls",
+                                        "never_busy",
+                                        NULL };
+
+/* In permille of the histories. */
+static const struct sim_worth worth[] = {
+    [WORTH_CACHED_READ] = { "reads from copies", 900 },
+    [WORTH_HELD_BACK] = { "writes that are held back", 700 },
+    [WORTH_STORED] = { "writes that land", 700 },
+    [WORTH_TOO_LATE] = { "writes that are refused as too late", 60 },
+    [WORTH_LOCKED] = { "locks that are had", 900 },
+    [WORTH_FENCED] = { "holders that are fenced", 10 },
+    [WORTH_EXPIRED] = { "terms that end", 150 },
+    [WORTH_HELD_UP] = { "holders that say that they are busy", 100 },
+    [WORTH_CALM] = { "calm histories", 100 },
+    { NULL, 0 }
 };
 
 static const struct sim_scenario scenario = { .name = "leases",
@@ -574,7 +631,8 @@ static const struct sim_scenario scenario = { .name = "leases",
                                               .close = scenario_close,
                                               .check = scenario_check,
                                               .finish = scenario_finish,
-                                              .canaries = canaries };
+                                              .canaries = canaries,
+                                              .worth = worth };
 
 int main(int argc, char **argv)
 {

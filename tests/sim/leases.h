@@ -4,6 +4,7 @@
 
 #include "meta/lease.h"
 #include "meta/lock_table.h"
+#include "meta/presence.h"
 #include "tests/sim/db.h"
 
 enum {
@@ -32,6 +33,7 @@ enum word {
     WORD_OPEN,   /* W is wanted. */
     WORD_REPORT, /* What was held back under W. */
     WORD_RETURN,
+    WORD_BUSY,
     WORD_LOCK,
     WORD_CANCEL,
     WORD_RECALL, /* Pushed. */
@@ -128,6 +130,7 @@ struct client
         bool reporting;  /* Reported, and not answered yet: perhaps nobody else has it. */
         uint64_t recall; /* To be answered; what may be kept is in `keep`. */
         enum lease_mode keep;
+        uint64_t busy_due_ms; /* The manager is to hear that we are at it. */
     } copies[REGISTERS];
     struct byte_locks *locks; /* That its processes hold. */
     struct lock_call
@@ -156,6 +159,8 @@ struct world
     uint64_t values[REGISTERS];                        /* What the manager has. */
     uint64_t last_value;
 
+    bool calm; /* The manager stands still at times; otherwise all is well. */
+    struct presence presence;
     struct lease_table *leases;
     uint64_t timer_ms;
     client_id conn_client[CONNS_MAX];
@@ -193,8 +198,19 @@ struct world
     } lives[LIVES_MAX];
 
     bool quiet; /* Clients begin nothing new. */
-    uint64_t cached_reads, held_back, stored, too_late,
-        locked; /* The history was worth its time. */
+};
+
+/* The history was worth its time. */
+enum {
+    WORTH_CACHED_READ,
+    WORTH_HELD_BACK,
+    WORTH_STORED,
+    WORTH_TOO_LATE,
+    WORTH_LOCKED,
+    WORTH_FENCED,
+    WORTH_EXPIRED,
+    WORTH_HELD_UP,
+    WORTH_CALM
 };
 
 struct world *world_of(struct sim *s);
@@ -207,6 +223,7 @@ void send_join(struct sim *s, uint32_t node);
 void take_no_session(struct sim *s, uint32_t node);
 
 /* leases_manager.c, for leases_locks.c. */
+uint64_t manager_clock_ms(struct sim *s);
 void leases_dispatch(struct sim *s, uint32_t conn, const struct lease_message *m);
 void leases_admit(struct sim *s, client_id client);
 

@@ -271,7 +271,7 @@ bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_mess
     if (m->verdict == LOCK_HAD && call->lock.type != LOCK_NONE && !overtaken) {
         set = byte_locks_set(c->locks, &call->lock);
         CHECK(set);
-        w->locked++;
+        sim_worth(s, WORTH_LOCKED);
         check_locks(s, node);
     }
     return true;
@@ -357,8 +357,8 @@ static bool may_hold_locks(struct sim *s, client_id client)
     struct world *w = world_of(s);
 
     leases_admit(s, client);
-    return lease_grant(w->leases, sim_clock_ms(s, MANAGER), client, INODE_LOCKS, LEASE_R, true,
-                       false, false) != LEASE_NONE ||
+    return lease_grant(w->leases, manager_clock_ms(s), client, INODE_LOCKS, LEASE_R, true, false,
+                       false) != LEASE_NONE ||
            sim_canary(s, "locks_before_durable");
 }
 

@@ -11,6 +11,28 @@
 static void feed(struct sim *s, struct lease_event event);
 static void client_gone(struct sim *s, client_id client);
 
+uint64_t manager_clock_ms(struct sim *s)
+{
+    uint64_t clock_ms = sim_clock_ms(s, MANAGER);
+
+    return sim_canary(s, "counts_stalls") ? clock_ms
+                                          : presence_now_ms(&world_of(s)->presence, clock_ms);
+}
+
+static void run_pulse(struct sim *s, uint32_t node, uint64_t number)
+{
+    (void)manager_clock_ms(s);
+    sim_after(s, node, PRESENCE_PULSE_MS, run_pulse, number);
+}
+
+/* In a calm history nobody is silent for long, or stuck. */
+static void check_calm(struct sim *s, client_id client)
+{
+    if (world_of(s)->calm) {
+        (void)sim_fail(s, "%s loses its leases although it was never silent", name_of(s, client));
+    }
+}
+
 static inode_id inode_of(uint32_t reg)
 {
     return reg == REG_LOCKS ? INODE_LOCKS : 100 + reg;
@@ -112,11 +134,16 @@ static void perform(struct sim *s, const struct lease_action *action)
     case LEASE_RECALL:
         push_recall(s, action);
         break;
+    case LEASE_HELD_UP:
+        sim_worth(s, WORTH_HELD_UP);
+        break;
     case LEASE_READY:
         try_again(s, action->ticket);
         break;
     case LEASE_FENCE:
         sim_trace(s, MANAGER, "fence %s", name_of(s, action->client));
+        check_calm(s, action->client);
+        sim_worth(s, WORTH_FENCED);
         if (conn_of(s, action->client) != 0) {
             sim_hang_up(s, MANAGER, conn_of(s, action->client));
             client_gone(s, action->client);
@@ -124,6 +151,8 @@ static void perform(struct sim *s, const struct lease_action *action)
         break;
     case LEASE_EXPIRED:
         sim_trace(s, MANAGER, "the term of %s is over", name_of(s, action->client));
+        check_calm(s, action->client);
+        sim_worth(s, WORTH_EXPIRED);
         break;
     case LEASE_PERSIST:
     case LEASE_FORGET:
@@ -160,7 +189,7 @@ static void perform_all(struct sim *s, struct lease_actions *actions)
     }
     lease_actions_free(actions);
     due_ms = lease_deadline_ms(w->leases);
-    now_ms = sim_clock_ms(s, MANAGER);
+    now_ms = manager_clock_ms(s);
     if (due_ms != w->timer_ms && due_ms != UINT64_MAX) {
         w->timer_ms = due_ms;
         sim_after(s, MANAGER, due_ms > now_ms ? due_ms - now_ms : 0, run_tick, due_ms);
@@ -172,8 +201,9 @@ static void feed(struct sim *s, struct lease_event event)
     struct lease_actions actions;
 
     lease_actions_init(&actions);
-    event.now_ms = sim_clock_ms(s, MANAGER);
+    event.now_ms = manager_clock_ms(s);
     lease_step(world_of(s)->leases, &event, &actions);
+    lease_check(world_of(s)->leases);
     perform_all(s, &actions);
 }
 
@@ -182,7 +212,7 @@ void leases_admit(struct sim *s, client_id client)
     struct lease_actions actions;
 
     lease_actions_init(&actions);
-    lease_admit(world_of(s)->leases, sim_clock_ms(s, MANAGER), client, &actions);
+    lease_admit(world_of(s)->leases, manager_clock_ms(s), client, &actions);
     perform_all(s, &actions);
 }
 
@@ -200,8 +230,8 @@ static bool touch(struct sim *s, uint32_t conn, const struct lease_message *m,
     uint64_t ticket = 0;
 
     lease_actions_init(&actions);
-    verdict = lease_acquire(w->leases, sim_clock_ms(s, MANAGER), m->client, &touched, 1, &ticket,
-                            &actions);
+    verdict =
+        lease_acquire(w->leases, manager_clock_ms(s), m->client, &touched, 1, &ticket, &actions);
     if (verdict == LEASE_WAIT) {
         CHECK(w->parked_count < PARKED_MAX);
         w->parked[w->parked_count++] = (struct parked){ ticket, conn, *m };
@@ -224,7 +254,7 @@ static enum lease_mode granted(struct sim *s, const struct lease_message *m, enu
 {
     struct world *w = world_of(s);
 
-    (void)lease_grant(w->leases, sim_clock_ms(s, MANAGER), m->client, inode_of(m->reg), wanted,
+    (void)lease_grant(w->leases, manager_clock_ms(s), m->client, inode_of(m->reg), wanted,
                       prng_below(&s->prng, 2) == 0, false, false);
     return told(s, m);
 }
@@ -281,7 +311,7 @@ static void take_join(struct sim *s, uint32_t conn, const struct lease_message *
     event.client = m->client;
     event.title = m->title;
     event.number = m->call;
-    event.now_ms = sim_clock_ms(s, MANAGER);
+    event.now_ms = manager_clock_ms(s);
     for (uint32_t reg = 0; reg < REGISTERS; reg++) {
         if (m->held[reg] != LEASE_NONE) {
             held[event.held_count++] = (struct lease_held){ inode_of(reg), m->held[reg] };
@@ -351,7 +381,8 @@ static void manager_receive(struct sim *s, uint32_t node, const struct sim_messa
         take_join(s, conn, &m);
         return;
     }
-    heard = lease_heard(w->leases, m.client, sim_clock_ms(s, node));
+    (void)node;
+    heard = lease_heard(w->leases, m.client, manager_clock_ms(s));
     if (!heard) {
         reply(s, conn, &m, (struct lease_message){ .status = MORSEL_NO_SESSION });
     } else if (m.word == WORD_CANCEL) {
@@ -360,6 +391,12 @@ static void manager_receive(struct sim *s, uint32_t node, const struct sim_messa
         reply(s, conn, &m, (struct lease_message){ .recall = m.recall });
     } else if (m.word == WORD_REPORT) {
         take_report(s, conn, &m);
+    } else if (m.word == WORD_BUSY) {
+        feed(s, (struct lease_event){ .type = LEASE_BUSY,
+                                      .client = m.client,
+                                      .recall = m.recall,
+                                      .landed = m.value,
+                                      .inode = inode_of(m.reg) });
     } else if (m.word == WORD_RETURN) {
         feed(s, (struct lease_event){ .type = LEASE_RETURN,
                                       .client = m.client,
@@ -386,7 +423,7 @@ static void manager_start(struct sim *s, uint32_t node)
 {
     struct world *w = world_of(s);
     struct ns_hooks hooks = { .data = w };
-    struct lease_options options = { .now_ms = sim_clock_ms(s, node) };
+    struct lease_options options = { .now_ms = 0 };
     struct lease_titled expected[LEASE_CLIENTS_MAX];
     struct errmsg err;
     uint32_t count = 0;
@@ -397,6 +434,8 @@ static void manager_start(struct sim *s, uint32_t node)
     }
     rv = ns_holders(w->db.ns, expected, LEASE_CLIENTS_MAX, &count, &err);
     CHECK(rv == 0);
+    presence_init(&w->presence, sim_clock_ms(s, node));
+    options.now_ms = manager_clock_ms(s);
     options.last_title = prng_next(&s->prng);
     options.expected = expected;
     options.expected_count = sim_canary(s, "no_grace") ? 0 : count;
@@ -408,6 +447,7 @@ static void manager_start(struct sim *s, uint32_t node)
     CHECK(w->lock_table != NULL);
     sim_trace(s, node, "start, %u holders are expected", count);
     feed(s, (struct lease_event){ .type = LEASE_TICK });
+    sim_after(s, node, PRESENCE_PULSE_MS, run_pulse, 0);
 }
 
 static void manager_stop(struct sim *s, uint32_t node, bool machine)

@@ -70,8 +70,7 @@ static void run_job(struct sim *s, uint32_t node, uint64_t number)
                            "a write of %s to register %u lands although others were served since",
                            name_of(s, m->client), m->reg);
         }
-        w->stored += !late;
-        w->too_late += late;
+        sim_worth(s, late ? WORTH_TOO_LATE : WORTH_STORED);
         answer(s, job->conn, m, late ? MORSEL_TOO_LATE : 0);
     }
     for (uint32_t conn = 1; conn <= s->conn_count && conn < CONNS_MAX; conn++) {

@@ -180,6 +180,12 @@ static bool scenario_finish(struct sim *s)
 
 static const char *const canaries[] = { "speaks_before_durable", "no_tick", "gone_by_name", NULL };
 
+/* In permille of the histories. */
+static const struct sim_worth worth[] = { [WORTH_REFUSED] = { "servers that are refused", 100 },
+                                          [WORTH_DOWN] = { "servers that are down", 100 },
+                                          [WORTH_WELCOME] = { "servers that register", 990 },
+                                          { NULL, 0 } };
+
 static const struct sim_scenario scenario = { .name = "members",
                                               .faults_ms = 6000,
                                               .healing_ms = 4000,
@@ -187,7 +193,8 @@ static const struct sim_scenario scenario = { .name = "members",
                                               .close = scenario_close,
                                               .check = members_check,
                                               .finish = scenario_finish,
-                                              .canaries = canaries };
+                                              .canaries = canaries,
+                                              .worth = worth };
 
 /* ---- Transcripts --------------------------------------------------------------------------------
  */

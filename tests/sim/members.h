@@ -79,6 +79,9 @@ struct world
     struct seen seen;
 };
 
+/* The history was worth its time. */
+enum { WORTH_REFUSED, WORTH_DOWN, WORTH_WELCOME };
+
 struct world *world_of(struct sim *s);
 
 extern const struct sim_actor members_manager;

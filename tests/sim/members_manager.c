@@ -162,6 +162,7 @@ static void perform(struct sim *s, const struct members_action *action)
 
     if (action->type == MEMBERS_REFUSE) {
         sim_trace(s, MANAGER, "refuse: %s", action->reason);
+        sim_worth(s, WORTH_REFUSED);
         note_refused(s, action->tag);
         reply(s, action->tag, 0, action->status);
         return;
@@ -169,9 +170,13 @@ static void perform(struct sim *s, const struct members_action *action)
     if (action->type != MEMBERS_ALIVE) {
         sim_trace(s, MANAGER, "%s server %u", words[action->type], action->id);
     }
+    if (action->type == MEMBERS_DOWN) {
+        sim_worth(s, WORTH_DOWN);
+    }
     if (action->type == MEMBERS_PERSIST) {
         persist(s, action->id);
     } else if (action->type == MEMBERS_WELCOME) {
+        sim_worth(s, WORTH_WELCOME);
         check_record(s, action->tag, action->id);
         note_conn(s, action->tag, action->id);
         if (sim_canary(s, "speaks_before_durable")) {

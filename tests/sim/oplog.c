@@ -267,10 +267,14 @@ static bool is_open(void *data, inode_id inode)
 /* ---- The manager --------------------------------------------------------------------------------
  */
 
+/* The history was worth its time. */
+enum { WORTH_DURABLE, WORTH_DONE, WORTH_FULL, WORTH_TAKEN_BACK };
+
 static void run_durable(struct sim *s, uint32_t node, uint64_t number)
 {
     struct world *w = world_of(s);
 
+    sim_worth(s, WORTH_DURABLE);
     sim_trace(s, node, "durable up to %llu", (unsigned long long)number);
     w->durable = number > w->durable ? number : w->durable;
 }
@@ -287,6 +291,7 @@ static void run_op(struct sim *s, uint32_t node, uint64_t number)
         (void)sim_fail(s, "an operation succeeds on a disk that failed");
     }
     if (rv == 0) {
+        sim_worth(s, WORTH_DONE);
         note_applied(s, &op);
     }
     if (rv == 0 && op.kind == OP_MAKE) {
@@ -302,6 +307,7 @@ static void run_op(struct sim *s, uint32_t node, uint64_t number)
 static void run_disk_full(struct sim *s, uint32_t node, uint64_t number)
 {
     (void)number;
+    sim_worth(s, WORTH_FULL);
     sim_trace(s, node, "** disk is full");
     world_of(s)->failing = MORSEL_NOSPC;
     kv_forgetful_fail(world_of(s)->db.kv, MORSEL_NOSPC);
@@ -347,6 +353,9 @@ static void manager_start(struct sim *s, uint32_t node)
     sequence = ns_counters(w->db.ns)->sequence;
     sim_trace(s, node, "start behind operation %llu of %llu", (unsigned long long)sequence,
               (unsigned long long)w->count);
+    if (sequence < w->count) {
+        sim_worth(s, WORTH_TAKEN_BACK);
+    }
     if (sequence < w->durable || sequence > w->count) {
         (void)sim_fail(s, "%llu operations are left, %llu were durable",
                        (unsigned long long)sequence, (unsigned long long)w->durable);
@@ -442,6 +451,15 @@ static bool scenario_finish(struct sim *s)
 
 static const char *const canaries[] = { "no_start", "lost_record", "other_time", NULL };
 
+/* In permille of the histories. */
+static const struct sim_worth worth[] = {
+    [WORTH_DURABLE] = { "operations that are durable", 900 },
+    [WORTH_DONE] = { "operations", 990 },
+    [WORTH_FULL] = { "disks that fill up", 50 },
+    [WORTH_TAKEN_BACK] = { "operations that a loss of power takes back", 100 },
+    { NULL, 0 }
+};
+
 static const struct sim_scenario scenario = { .name = "oplog",
                                               .faults_ms = 3000,
                                               .healing_ms = 200,
@@ -449,7 +467,8 @@ static const struct sim_scenario scenario = { .name = "oplog",
                                               .close = scenario_close,
                                               .check = scenario_check,
                                               .finish = scenario_finish,
-                                              .canaries = canaries };
+                                              .canaries = canaries,
+                                              .worth = worth };
 
 int main(int argc, char **argv)
 {

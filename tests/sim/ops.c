@@ -284,6 +284,14 @@ static bool scenario_finish(struct sim *s)
 static const char *const canaries[] = { "no_window",    "empty_window",    "lying_fsync",
                                         "early_return", "old_connections", NULL };
 
+/* In permille of the histories. */
+static const struct sim_worth worth[] = {
+    [WORTH_AGAIN] = { "retries that get the old answer", 300 },
+    [WORTH_DONE] = { "operations", 990 },
+    [WORTH_TAKEN_BACK] = { "operations that a loss of power takes back", 15 },
+    { NULL, 0 }
+};
+
 static const struct sim_scenario scenario = { .name = "ops",
                                               .faults_ms = 2500,
                                               .healing_ms = 3500,
@@ -291,7 +299,8 @@ static const struct sim_scenario scenario = { .name = "ops",
                                               .close = scenario_close,
                                               .check = scenario_check,
                                               .finish = scenario_finish,
-                                              .canaries = canaries };
+                                              .canaries = canaries,
+                                              .worth = worth };
 
 /* ---- Transcripts --------------------------------------------------------------------------------
  */

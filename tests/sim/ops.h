@@ -86,6 +86,9 @@ struct world
     uint64_t healed_ms;
 };
 
+/* The history was worth its time. */
+enum { WORTH_AGAIN, WORTH_DONE, WORTH_TAKEN_BACK };
+
 struct world *world_of(struct sim *s);
 
 extern const struct sim_actor ops_manager;

@@ -236,6 +236,7 @@ static void take_change(struct sim *s, uint32_t node, uint32_t conn, const struc
     }
     sim_trace(s, MANAGER, "%s %llu: %s%s", s->nodes[node].name, (unsigned long long)m->sequence,
               reply.status == 0 ? "done" : status_name(reply.status), again ? " (again)" : "");
+    sim_worth(s, again ? WORTH_AGAIN : WORTH_DONE);
     check_answer(s, node, &reply);
     answer(s, node, conn, &reply);
 }
@@ -316,6 +317,9 @@ static void manager_start(struct sim *s, uint32_t node)
     CHECK(w->window != NULL);
     sim_trace(s, node, "start behind operation %llu of %llu",
               (unsigned long long)ns_counters(w->db.ns)->sequence, (unsigned long long)w->count);
+    if (ns_counters(w->db.ns)->sequence < w->count) {
+        sim_worth(s, WORTH_TAKEN_BACK);
+    }
     forget(s, ns_counters(w->db.ns)->sequence);
     if (db_execute(&w->db, &op) == 0) {
         note_applied(s, NULL, NULL);

@@ -346,6 +346,12 @@ static bool scenario_finish(struct sim *s)
 
 static const char *const canaries[] = { "old_connections", "no_grace", "collects_held", NULL };
 
+/* In permille of the histories. */
+static const struct sim_worth worth[] = { [WORTH_SILENT] = { "sessions that end in silence", 50 },
+                                          [WORTH_GONE] = { "inodes that go for good", 500 },
+                                          [WORTH_GRACE] = { "grace periods that end", 100 },
+                                          { NULL, 0 } };
+
 static const struct sim_scenario scenario = { .name = "sessions",
                                               .faults_ms = 4000,
                                               .healing_ms = 4000,
@@ -353,7 +359,8 @@ static const struct sim_scenario scenario = { .name = "sessions",
                                               .close = scenario_close,
                                               .check = scenario_check,
                                               .finish = scenario_finish,
-                                              .canaries = canaries };
+                                              .canaries = canaries,
+                                              .worth = worth };
 
 /* ---- Transcripts --------------------------------------------------------------------------------
  */

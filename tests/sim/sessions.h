@@ -86,6 +86,9 @@ struct world
     bool quiet; /* Clients begin nothing new. */
 };
 
+/* The history was worth its time. */
+enum { WORTH_SILENT, WORTH_GONE, WORTH_GRACE };
+
 struct world *world_of(struct sim *s);
 
 extern const struct sim_actor sessions_manager;

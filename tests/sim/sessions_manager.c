@@ -28,6 +28,7 @@ static int execute(struct sim *s, struct meta_op *op)
     int rv = db_execute(&world_of(s)->db, op);
 
     if (rv == 0 && op->deleted) {
+        sim_worth(s, WORTH_GONE);
         sim_trace(s, MANAGER, "inode %llu is gone for good", (unsigned long long)op->target);
         check_destroyed(s, op->target);
     }
@@ -143,12 +144,16 @@ static void perform(struct sim *s, const struct session_action *action)
         release_parked(s, action->client, action->status);
         break;
     case SESSION_END:
+        if (action->status != 0) {
+            sim_worth(s, WORTH_SILENT);
+        }
         world_of(s)->admitted[node_of(s, action->client)] = 0;
         sim_trace(s, MANAGER, "%s %s", name_of(s, action->client),
                   action->status == 0 ? "has left" : "was silent too long");
         release_parked(s, action->client, MORSEL_NO_SESSION);
         break;
     case SESSION_GRACE_OVER:
+        sim_worth(s, WORTH_GRACE);
         sim_trace(s, MANAGER, "grace is over");
         sweep(s);
         break;

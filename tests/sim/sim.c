@@ -11,7 +11,7 @@ enum { SEQUENCE_BITS = 24, MILLION = 1000000 };
 
 struct sim_options sim_options_draw(struct prng *prng)
 {
-    struct sim_options o;
+    struct sim_options o = { 0 };
 
     /* Each kind of trouble is absent in some histories, so that the others are seen alone. */
     o.delay_ms_max = 1 + (uint32_t)prng_below(prng, prng_below(prng, 4) == 0 ? 400 : 30);
@@ -63,6 +63,13 @@ void sim_close(struct sim *s)
         heap_remove(&s->queue, first);
         free(CONTAINER_OF(first, struct sim_item, place));
     }
+    for (uint32_t i = 0; i < s->node_count; i++) {
+        while ((first = heap_min(&s->nodes[i].waiting)) != NULL) {
+            heap_remove(&s->nodes[i].waiting, first);
+            free(CONTAINER_OF(first, struct sim_item, place));
+        }
+        heap_free(&s->nodes[i].waiting);
+    }
     heap_free(&s->queue);
     buf_free(&s->trace);
     free(s->conns);
@@ -71,6 +78,12 @@ void sim_close(struct sim *s)
 bool sim_canary(const struct sim *s, const char *name)
 {
     return s->canary != NULL && strcmp(s->canary, name) == 0;
+}
+
+void sim_worth(struct sim *s, unsigned index)
+{
+    CHECK(index < SIM_WORTH_MAX);
+    s->worth[index] = true;
 }
 
 /* ---- Items --------------------------------------------------------------------------------------
@@ -112,6 +125,16 @@ static void run_item(struct sim *s, struct sim_item *item)
     }
 }
 
+/* Timers come before messages, and each in their order. */
+static void lie_there(struct sim *s, struct sim_item *item)
+{
+    struct heap *waiting = &s->nodes[item->node].waiting;
+    uint64_t order = (item->run == NULL ? 1ULL << 63 : 0) | waiting->count;
+    bool pushed = heap_push(waiting, &item->place, order);
+
+    CHECK(pushed);
+}
+
 bool sim_step(struct sim *s)
 {
     struct heap_node *first = heap_min(&s->queue);
@@ -127,6 +150,12 @@ bool sim_step(struct sim *s)
     s->events++;
     digest_add(s, item->due_ms << 8 | item->node);
     digest_add(s, item->number + item->message.size);
+    if (item->life != 0 || item->run == NULL) {
+        if (s->nodes[item->node].paused) {
+            lie_there(s, item);
+            return true;
+        }
+    }
     run_item(s, item);
     free(item);
     return !s->failed && s->scenario->check(s);
@@ -218,6 +247,24 @@ void sim_partition(struct sim *s, uint32_t node, uint64_t duration_ms)
     s->nodes[node].cut_until_ms = s->now_ms + duration_ms;
 }
 
+static void run_resume(struct sim *s, uint32_t node, uint64_t number)
+{
+    struct sim_node *n = &s->nodes[node];
+    struct heap_node *first;
+
+    (void)number;
+    n->paused = false;
+    while ((first = heap_min(&n->waiting)) != NULL) {
+        struct sim_item *item = CONTAINER_OF(first, struct sim_item, place);
+
+        heap_remove(&n->waiting, first);
+        if (!s->failed) {
+            run_item(s, item);
+        }
+        free(item);
+    }
+}
+
 /* ---- Faults -------------------------------------------------------------------------------------
  */
 
@@ -265,6 +312,15 @@ static void fault_crash(struct sim *s, uint32_t node, bool machine)
     }
 }
 
+void sim_pause(struct sim *s, uint32_t node, uint64_t duration_ms)
+{
+    if (s->nodes[node].up && !s->nodes[node].paused) {
+        sim_trace(s, node, "** stands still for %llu ms", (unsigned long long)duration_ms);
+        s->nodes[node].paused = true;
+        world_after(s, duration_ms, node, run_resume);
+    }
+}
+
 static void fault_round(struct sim *s, uint32_t node, uint64_t number)
 {
     (void)node;
@@ -283,6 +339,9 @@ static void fault_round(struct sim *s, uint32_t node, uint64_t number)
 
         sim_partition(s, cut, 1 + prng_below(&s->prng, 2000));
     }
+    if (draw(s, s->options.pause_permille)) {
+        sim_pause(s, 0, 1 + prng_below(&s->prng, s->options.pause_ms_max));
+    }
     world_after(s, SIM_FAULT_ROUND_MS, 0, fault_round);
 }
 
@@ -299,6 +358,9 @@ void sim_heal(struct sim *s)
     s->options.delay_ms_max = s->options.delay_ms_max < 30 ? s->options.delay_ms_max : 30;
     for (uint32_t i = 0; i < s->node_count; i++) {
         s->nodes[i].cut_until_ms = 0;
+        if (s->nodes[i].paused) {
+            run_resume(s, i, 0);
+        }
         if (!s->nodes[i].up && s->nodes[i].crashes) {
             sim_start(s, i);
         }

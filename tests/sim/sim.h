@@ -25,7 +25,8 @@ enum {
     SIM_NODES_MAX = 16,
     SIM_MESSAGE_BYTES_MAX = 512,
     SIM_FAULT_ROUND_MS = 10, /* Crashes and partitions are drawn this often. */
-    SIM_REBOOT_MS_MIN = 100  /* A machine that lost power is not back sooner. */
+    SIM_WORTH_MAX = 16,
+    SIM_REBOOT_MS_MIN = 100 /* A machine that lost power is not back sooner. */
 };
 
 struct sim;
@@ -42,6 +43,9 @@ struct sim_options
     uint32_t crash_permille;     /* By round: a process ends. */
     uint32_t power_permille;     /* By round: a machine loses power. */
     uint32_t drift_ppm_max;      /* Of clocks, either way. */
+    uint32_t pause_permille;     /* By round: the process of node 0 stands still for a while. Not
+                                    drawn; a scenario sets it. */
+    uint32_t pause_ms_max;
 };
 
 /* One draw a field, in the order of the fields. */
@@ -75,6 +79,9 @@ struct sim_node
     int64_t drift_ppm;
     uint64_t boot_ms, boot_clock_ms; /* The clock showed boot_clock_ms at boot_ms. */
     uint64_t cut_until_ms;           /* Nothing gets through to or from it before. */
+    bool paused; /* Its process stands still: what is due lies there until it goes on, timers
+                    first, as in an event loop. */
+    struct heap waiting;
 };
 
 struct sim_conn
@@ -84,6 +91,14 @@ struct sim_conn
     bool broken;
     uint64_t last_ms[2]; /* When the last message towards ends[i] is due. */
     uint64_t lost_ms[2]; /* Broken: what is due later towards ends[i] does not arrive. */
+};
+
+/* Something that must have happened in so many of a scenario's histories: otherwise they test less
+ * than they seem to. */
+struct sim_worth
+{
+    const char *what;
+    uint32_t permille; /* Of the histories, at least. */
 };
 
 /* A scenario, as the runner (sim_main.h) sees it. */
@@ -96,7 +111,8 @@ struct sim_scenario
     void (*close)(struct sim *s); /* Free s->world. */
     bool (*check)(struct sim *s); /* After every event. False after sim_fail(). */
     bool (*finish)(struct sim *s);
-    const char *const *canaries; /* Names of deliberate faults; NULL at the end. */
+    const char *const *canaries;   /* Names of deliberate faults; NULL at the end. */
+    const struct sim_worth *worth; /* A `what` of NULL at the end; at most SIM_WORTH_MAX. */
 };
 
 struct sim
@@ -123,7 +139,8 @@ struct sim
     struct buf trace;
     size_t expected; /* The trace was compared up to here. */
     uint64_t events;
-    uint64_t digest; /* Of all events: equal for equal histories. */
+    uint64_t digest;           /* Of all events: equal for equal histories. */
+    bool worth[SIM_WORTH_MAX]; /* It has happened. */
     bool failed;
     char failure[512];
 };
@@ -152,6 +169,9 @@ void sim_heal(struct sim *s);
 /* Is the deliberate fault `name` on? */
 bool sim_canary(const struct sim *s, const char *name);
 
+/* What scenario->worth[index] names has happened. */
+void sim_worth(struct sim *s, unsigned index);
+
 /* Note the first failure; always false. */
 bool sim_fail(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -168,6 +188,9 @@ void sim_crash(struct sim *s, uint32_t node, bool machine);
 
 /* Cut the node off for so long. */
 void sim_partition(struct sim *s, uint32_t node, uint64_t duration_ms);
+
+/* Its process stands still for so long; its clock goes on. */
+void sim_pause(struct sim *s, uint32_t node, uint64_t duration_ms);
 
 /* What the node's monotonic clock shows. */
 uint64_t sim_clock_ms(const struct sim *s, uint32_t node);

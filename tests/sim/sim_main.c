@@ -12,6 +12,7 @@ enum {
     SEEDS_DEFAULT = 2000,
     CANARY_SEEDS = 1000,      /* A canary must be caught within so many. */
     DETERMINISM_SEEDS = 20,   /* So many are run twice. */
+    WORTH_SEEDS_MIN = 500,    /* Of fewer the floors say nothing. */
     TRACE_BYTES_SHOWN = 20000 /* The end of a failing seed's trace. */
 };
 
@@ -86,8 +87,15 @@ static bool show_seed(const struct sim_scenario *scenario, uint64_t seed, const 
     return good;
 }
 
+/* What is to be summed up over the histories. */
+struct sum
+{
+    uint64_t histories, events;
+    uint64_t worth[SIM_WORTH_MAX]; /* Histories in which it happened. */
+};
+
 static bool run_seed(const struct sim_scenario *scenario, uint64_t seed, const char *canary,
-                     uint64_t *digest, uint64_t *events)
+                     uint64_t *digest, struct sum *sum)
 {
     struct sim *s = malloc(sizeof(*s));
     bool good;
@@ -97,23 +105,47 @@ static bool run_seed(const struct sim_scenario *scenario, uint64_t seed, const c
     sim_open(s, scenario, seed, canary, false);
     good = run_history(s);
     *digest = s->digest;
-    *events += s->events;
+    sum->histories++;
+    sum->events += s->events;
+    for (unsigned i = 0; i < SIM_WORTH_MAX; i++) {
+        sum->worth[i] += s->worth[i];
+    }
     sim_close(s);
     free(s);
     return good;
 }
 
+/* Did what must happen happen often enough? */
+static bool was_worth_it(const struct sim_scenario *scenario, const struct sum *sum)
+{
+    bool good = true;
+
+    for (const struct sim_worth *w = scenario->worth; w->what != NULL; w++) {
+        uint64_t permille = sum->worth[w - scenario->worth] * 1000 / sum->histories;
+        bool enough = permille >= w->permille || sum->histories < WORTH_SEEDS_MIN;
+
+        (void)printf("sim_%s: %s in %llu permille of the histories%s\n", scenario->name, w->what,
+                     (unsigned long long)permille, enough ? "" : ": TOO FEW");
+        if (!enough) {
+            (void)printf("sim_%s: at least %u are expected\n", scenario->name, w->permille);
+            good = false;
+        }
+    }
+    return good;
+}
+
 static bool run_seeds(const struct sim_scenario *scenario, const struct arguments *a)
 {
-    uint64_t events = 0, digest, again;
+    struct sum sum = { 0 };
+    uint64_t digest, again;
 
     for (uint64_t seed = a->from; seed < a->from + a->count; seed++) {
-        if (!run_seed(scenario, seed, a->canary, &digest, &events)) {
+        if (!run_seed(scenario, seed, a->canary, &digest, &sum)) {
             (void)show_seed(scenario, seed, a->canary, TRACE_BYTES_SHOWN);
             return false;
         }
         if (seed < a->from + DETERMINISM_SEEDS &&
-            (!run_seed(scenario, seed, a->canary, &again, &events) || again != digest)) {
+            (!run_seed(scenario, seed, a->canary, &again, &sum) || again != digest)) {
             (void)printf("sim_%s: seed %llu gives two different histories\n", scenario->name,
                          (unsigned long long)seed);
             return false;
@@ -121,8 +153,8 @@ static bool run_seeds(const struct sim_scenario *scenario, const struct argument
     }
     (void)printf("sim_%s: seeds %llu to %llu, %llu events: all is well\n", scenario->name,
                  (unsigned long long)a->from, (unsigned long long)(a->from + a->count - 1),
-                 (unsigned long long)events);
-    return true;
+                 (unsigned long long)sum.events);
+    return was_worth_it(scenario, &sum);
 }
 
 /* A checker that a deliberate fault cannot wake is asleep. */
@@ -131,9 +163,10 @@ static bool run_canaries(const struct sim_scenario *scenario)
     bool good = true;
 
     for (const char *const *canary = scenario->canaries; *canary != NULL; canary++) {
-        uint64_t digest, events = 0, seed = 1;
+        struct sum sum = { 0 };
+        uint64_t digest, seed = 1;
 
-        while (seed <= CANARY_SEEDS && run_seed(scenario, seed, *canary, &digest, &events)) {
+        while (seed <= CANARY_SEEDS && run_seed(scenario, seed, *canary, &digest, &sum)) {
             seed++;
         }
         (void)printf("sim_%s: canary %s %s %llu\n", scenario->name, *canary,
