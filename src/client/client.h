@@ -65,8 +65,16 @@ struct client_counters
 
 /* Who speaks to the kernel for us; lease_uv.h. */
 struct kernel_drop;
+struct kernel_wait
+{
+    struct list node;
+    void (*done)(struct kernel_wait *wait);
+};
 struct client_kernel
 {
+    /* `done` runs once, on the loop, perhaps before this returns, when everything that the kernel
+     * has asked for by now has been read, and the files that it let go of are released. */
+    void (*catch_up)(void *data, struct kernel_wait *wait);
     /* Changes of a directory are lost (INODE_NONE: of any): whoever has it open is told EIO. */
     void (*dir_lost)(void *data, inode_id inode);
     void (*drop)(void *data, struct kernel_drop *drop);

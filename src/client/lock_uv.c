@@ -276,6 +276,50 @@ void lock_manager_up(struct client *client)
     }
 }
 
+/* ---- Do we still hold it? ---- */
+
+struct lock_check
+{
+    struct kernel_wait wait;
+    struct client *client;
+    uint64_t number;
+};
+
+static void on_caught_up(struct kernel_wait *wait)
+{
+    struct lock_check *check = CONTAINER_OF(wait, struct lock_check, wait);
+    Morsel__LockChecked checked = MORSEL__LOCK_CHECKED__INIT;
+
+    checked.number = check->number;
+    if (!check->client->stopping) {
+        rpc_send_oneway(check->client->manager, MSG_LOCK_CHECKED, &checked.base);
+    }
+    free(check);
+}
+
+void lock_on_check(struct client *client, const uint8_t *body, size_t body_count)
+{
+    Morsel__LockCheck *m = rpc_unpack(&morsel__lock_check__descriptor, body, body_count);
+    struct lock_check *check = calloc(1, sizeof(*check));
+
+    if (m == NULL || check == NULL) {
+        free(check); /* Without an answer the manager takes it for held. */
+    } else {
+        check->client = client;
+        check->number = m->number;
+        check->wait.done = on_caught_up;
+        list_init(&check->wait.node);
+        if (client->kernel.catch_up != NULL) {
+            client->kernel.catch_up(client->kernel.data, &check->wait);
+        } else {
+            on_caught_up(&check->wait);
+        }
+    }
+    if (m != NULL) {
+        morsel__lock_check__free_unpacked(m, NULL);
+    }
+}
+
 /* ---- SESSION ---- */
 
 struct filling

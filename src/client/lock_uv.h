@@ -54,6 +54,10 @@ void lock_forget_handle(struct client *client, const struct handle *handle);
 
 /* ---- For the client itself ---- */
 
+/* The manager asks whether we still hold what is in somebody's way: it is answered behind what the
+ * kernel has to say by then, the end of open files above all. */
+void lock_on_check(struct client *client, const uint8_t *body, size_t body_count);
+
 /* What SESSION says; `request->locks` is to be freed with lock_session_free(). False: no memory. */
 bool lock_session_fill(struct client *client, Morsel__SessionRequest *request);
 void lock_session_free(Morsel__SessionRequest *request);

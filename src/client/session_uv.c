@@ -214,6 +214,8 @@ static void on_push(void *data, enum message_type type, const uint8_t *body, siz
         lease_on_recall(client, body, body_count);
     } else if (type == MSG_TURN_WANTED) {
         turn_on_push(client, body, body_count);
+    } else if (type == MSG_LOCK_CHECK) {
+        lock_on_check(client, body, body_count);
     } else if (type == MSG_HELD_UP) {
         lease_on_held_up(client, body, body_count);
     }

@@ -7,7 +7,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { DURABLE_TRIES_MAX = 3 /* Until a client that wants locks is on the disk. */ };
+enum {
+    DURABLE_TRIES_MAX = 3, /* Until a client that wants locks is on the disk. */
+    CHECKED_MAX = 8,       /* Holders that are asked for one request. */
+    CHECK_MS = 1000        /* For them to answer. */
+};
 
 /* A request that waits for a lock. */
 struct locking_request
@@ -16,6 +20,21 @@ struct locking_request
     struct rpc_request *request;
     uint64_t ticket; /* 0: for the end of the client's term. */
     uint64_t number; /* The client's. */
+};
+
+/* A request that may not wait, and what is in its way may be gone: a lock of an open file ends with
+ * the last close of it, of which the holder's kernel tells its mount behind that close. The holder
+ * is asked; what it had to say comes before its answer, on the same connection. */
+struct lock_check
+{
+    struct list node; /* In meta->lock_checks. */
+    struct rpc_request *request;
+    struct byte_lock lock;
+    bool test;
+    uint64_t number;
+    uint64_t due_ms;
+    client_id asked[CHECKED_MAX]; /* The last one has not answered yet. */
+    unsigned asked_count;
 };
 
 /* ---- Answers ------------------------------------------------------------------------------ */
@@ -141,13 +160,140 @@ static void park(struct meta *meta, struct rpc_request *request, uint64_t ticket
     list_push_back(&meta->locking, &w->node);
 }
 
+/* ---- Does the holder still hold? ------------------------------------------------------------ */
+
+/* Ask the next holder in its way. False: there is none to ask; it is held, or free. */
+static bool check_ask(struct meta *meta, struct lock_check *check)
+{
+    const struct byte_lock *conflict = lock_table_conflict(meta->locks, &check->lock);
+    Morsel__LockCheck notice = MORSEL__LOCK_CHECK__INIT;
+    client_id holder;
+
+    if (conflict == NULL || check->asked_count == CHECKED_MAX) {
+        return false;
+    }
+    holder = conflict->owner.client;
+    for (unsigned i = 0; i < check->asked_count; i++) {
+        if (check->asked[i] == holder) {
+            return false;
+        }
+    }
+    notice.number = ++meta->last_lock_check;
+    if (holder == check->request->node_id ||
+        !rpc_push(meta->server, ROLE_CLIENT, holder, MSG_LOCK_CHECK, &notice.base)) {
+        return false;
+    }
+    check->asked[check->asked_count++] = holder;
+    check->number = notice.number;
+    check->due_ms = meta_now_ms(meta) + CHECK_MS;
+    list_push_back(&meta->lock_checks, &check->node);
+    return true;
+}
+
+static bool check_start(struct meta *meta, struct rpc_request *request,
+                        const struct byte_lock *lock, bool test)
+{
+    struct lock_check *check = lock->kind == LOCK_APPEND ? NULL : calloc(1, sizeof(*check));
+
+    if (check == NULL) {
+        return false;
+    }
+    check->request = request;
+    check->lock = *lock;
+    check->test = test;
+    list_init(&check->node);
+    if (!check_ask(meta, check)) {
+        free(check);
+        return false;
+    }
+    return true;
+}
+
+static struct rpc_request *check_end(struct lock_check *check)
+{
+    struct rpc_request *request = check->request;
+
+    list_remove(&check->node);
+    free(check);
+    return request;
+}
+
+/* The holder has answered, or never will: once more, and then it is held. */
+static void check_again(struct meta *meta, struct lock_check *check)
+{
+    const struct byte_lock *conflict = lock_table_conflict(meta->locks, &check->lock);
+    struct byte_lock lock = check->lock;
+    uint64_t ticket;
+
+    list_remove(&check->node);
+    if (conflict != NULL && check_ask(meta, check)) {
+        return;
+    }
+    if (check->test && conflict != NULL) {
+        answer_conflict(check_end(check), conflict);
+    } else if (check->test) {
+        answer(check_end(check), LOCK_HAD);
+    } else {
+        answer_verdict(check_end(check), lock_table_set(meta->locks, &lock, false, &ticket));
+    }
+}
+
+void handle_lock_checked(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__LockChecked *m = rpc_request_unpack(request, &morsel__lock_checked__descriptor);
+
+    if (m == NULL) {
+        return;
+    }
+    LIST_FOREACH_SAFE(node, &meta->lock_checks)
+    {
+        struct lock_check *check = LIST_ENTRY(node, struct lock_check, node);
+
+        if (check->number == m->number &&
+            check->asked[check->asked_count - 1] == request->node_id) {
+            check_again(meta, check);
+            break;
+        }
+    }
+    message_free(m);
+    rpc_reply(request, NULL, NULL);
+    answer_granted(meta);
+}
+
+/* The requests of `client` come to their end. */
+static void end_checks(struct meta *meta, client_id client)
+{
+    LIST_FOREACH_SAFE(node, &meta->lock_checks)
+    {
+        struct lock_check *check = LIST_ENTRY(node, struct lock_check, node);
+
+        if (check->request->node_id == client) {
+            answer(check_end(check), LOCK_ASK_AGAIN);
+        }
+    }
+}
+
+void locks_pulse(struct meta *meta, uint64_t now_ms)
+{
+    struct list *node;
+
+    /* Asked in the order of their deadlines; one that is asked again goes to the end. */
+    while ((node = list_front(&meta->lock_checks)) != NULL &&
+           LIST_ENTRY(node, struct lock_check, node)->due_ms <= now_ms) {
+        check_again(meta, LIST_ENTRY(node, struct lock_check, node));
+    }
+    answer_granted(meta);
+}
+
+/* ---- LOCK, decided -------------------------------------------------------------------------- */
+
 static void test_lock(struct meta *meta, struct rpc_request *request, const struct byte_lock *lock)
 {
     const struct byte_lock *conflict = lock_table_conflict(meta->locks, lock);
 
     if (conflict == NULL) {
         answer(request, LOCK_HAD);
-    } else {
+    } else if (!check_start(meta, request, lock, true)) {
         answer_conflict(request, conflict);
     }
 }
@@ -172,7 +318,7 @@ static void set_lock(struct meta *meta, struct rpc_request *request, const struc
             lock_table_each_of(meta->locks, lock->inode, LOCK_APPEND, want_turn, meta);
         }
         park(meta, request, ticket, number);
-    } else {
+    } else if (verdict != LOCK_BLOCKED || !check_start(meta, request, lock, false)) {
         answer_verdict(request, verdict);
     }
     answer_granted(meta);
@@ -275,6 +421,7 @@ void handle_lock_cancel(struct meta *meta, struct rpc_request *request)
 
 static void end_waiting(struct meta *meta, client_id client)
 {
+    end_checks(meta, client);
     LIST_FOREACH_SAFE(node, &meta->locking)
     {
         struct locking_request *w = LIST_ENTRY(node, struct locking_request, node);
@@ -348,6 +495,9 @@ void locks_refuse_waiting(struct meta *meta, int status)
 {
     struct list *node;
 
+    while ((node = list_front(&meta->lock_checks)) != NULL) {
+        rpc_reply_failure(check_end(LIST_ENTRY(node, struct lock_check, node)), status, NULL);
+    }
     while ((node = list_front(&meta->locking)) != NULL) {
         struct locking_request *w = LIST_ENTRY(node, struct locking_request, node);
 

@@ -163,7 +163,7 @@ static void on_pulse(uv_timer_t *timer)
     struct meta *meta = timer->data;
     uint64_t away_ms;
 
-    (void)meta_now_ms(meta);
+    locks_pulse(meta, meta_now_ms(meta));
     away_ms = meta->presence.away_ms - meta->away_logged_ms;
     meta->away_logged_ms = meta->presence.away_ms;
     if (away_ms >= LEASE_MARGIN_MS) {
@@ -214,6 +214,7 @@ static const struct dispatch_entry
     [MSG_RETURN] = { handle_return, false },
     [MSG_LOCK] = { handle_lock, false },
     [MSG_LOCK_CANCEL] = { handle_lock_cancel, false },
+    [MSG_LOCK_CHECKED] = { handle_lock_checked, false },
     [MSG_MEMBERS] = { handle_members, true },
     [MSG_REGISTER] = { handle_register, true },
     [MSG_HEARTBEAT] = { handle_heartbeat, true },

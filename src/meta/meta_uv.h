@@ -56,7 +56,9 @@ struct meta
     struct lease_table *leases;
     struct list leased; /* struct leased_request: they wait for recalls. */
     struct lock_table *locks;
-    struct list locking; /* struct locking_request: they wait for locks. */
+    struct list locking;     /* struct locking_request: they wait for locks. */
+    struct list lock_checks; /* struct lock_check: holders are asked whether they still hold. */
+    uint64_t last_lock_check;
     struct op_window *window;
     struct trust trust;
     struct fsck *fsck;           /* The metadata check that is going on; NULL: none. */
@@ -140,6 +142,7 @@ void meta_sync_failed(void *data, int status, const struct errmsg *err);
 void handle_session(struct meta *meta, struct rpc_request *request);
 void handle_lock(struct meta *meta, struct rpc_request *request);
 void handle_lock_cancel(struct meta *meta, struct rpc_request *request);
+void handle_lock_checked(struct meta *meta, struct rpc_request *request);
 void handle_return(struct meta *meta, struct rpc_request *request);
 void handle_lookup(struct meta *meta, struct rpc_request *request);
 void handle_getattr(struct meta *meta, struct rpc_request *request);

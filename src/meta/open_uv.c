@@ -214,6 +214,7 @@ int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
     presence_init(&meta->presence, uv_now(meta->loop));
     list_init(&meta->leased);
     list_init(&meta->locking);
+    list_init(&meta->lock_checks);
     (void)snprintf(path, sizeof(path), "%s/db", datadir->path);
     if ((rv = kv_leveldb_open(path, create, &meta->kv, err)) != 0 ||
         (rv = ns_open(meta->kv, &hooks, &meta->ns, err)) != 0) {

@@ -51,6 +51,55 @@ start_meta
 ! "$bin/locks" --try "$a/third" || fail "a lock of a mount that keeps nothing did not survive the manager"
 note "also without a cache"
 
+# A lock of an open file ends with its last close for other mounts, too: flock, open file descriptions, by turns; also what F_GETLK says. And
+# what is still held stays so.
+python3 - "$a" "$b" <<'PY' || fail "a lock outlives its file, or is not seen"
+import fcntl, os, struct, sys
+F_OFD_GETLK, F_OFD_SETLK = 36, 37
+mounts = sys.argv[1:]
+def flock64(type):
+    return struct.pack("hhqqi4x", type, os.SEEK_SET, 0, 0, 0)
+def take(fd, kind):
+    if kind == "flock":
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    else:
+        fcntl.fcntl(fd, F_OFD_SETLK, flock64(fcntl.F_WRLCK))
+open(f"{mounts[0]}/closed", "w").close()
+refused = told = 0
+for i in range(400):
+    kind = "flock" if i % 2 else "ofd"
+    here, there = mounts[i // 2 % 2], mounts[1 - i // 2 % 2]
+    held = os.open(f"{here}/closed", os.O_RDWR)
+    other = os.open(f"{there}/closed", os.O_RDWR)
+    take(held, kind)
+    if i % 20 < 2:
+        try:
+            take(other, kind)
+            raise SystemExit("two have the lock")
+        except BlockingIOError:
+            told += 1
+    again = os.dup(held)
+    os.close(held)
+    if i % 20 < 2:
+        try:
+            take(other, kind)
+            raise SystemExit("a file that is still open lost its lock")
+        except BlockingIOError:
+            told += 1
+    os.close(again)
+    try:
+        if i % 3 == 0 and kind == "ofd":
+            if struct.unpack("hhqqi4x", fcntl.fcntl(other, F_OFD_GETLK, flock64(fcntl.F_WRLCK)))[0] != fcntl.F_UNLCK:
+                raise BlockingIOError
+        take(other, kind)
+    except BlockingIOError:
+        refused += 1
+    os.close(other)
+print(f"{refused} of 400 refused, {told} times told that it is held")
+sys.exit(refused != 0 or told != 80)
+PY
+note "a lock ends with its file for other mounts"
+
 # A mount that dies: its locks go with its term.
 hold "$b" fourth
 crash mount-b

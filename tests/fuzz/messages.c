@@ -91,6 +91,8 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__align_request__descriptor,
     &morsel__squash__descriptor,
     &morsel__turn_wanted__descriptor,
+    &morsel__lock_check__descriptor,
+    &morsel__lock_checked__descriptor,
     &morsel__held_up__descriptor,
     &morsel__busy__descriptor,
     &morsel__recall__descriptor,

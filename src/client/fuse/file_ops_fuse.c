@@ -403,9 +403,12 @@ static void on_released(struct file_flush *flush, int status)
 {
     struct flush_op *op = CONTAINER_OF(flush, struct flush_op, flush);
 
-    mount_unlock_handle(op->base.mount, op->handle);
+    struct mount *m = op->base.mount;
+
+    mount_unlock_handle(m, op->handle);
     file_close(op->handle);
     mount_op_fail(&op->base, status);
+    mount_release_ended(m);
 }
 
 /* What was written after the last FLUSH (through a mapping) goes out now; nobody is left to hear of
@@ -422,6 +425,7 @@ static void on_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
         return;
     }
     op->handle = handle;
+    op->base.mount->releasing++;
     op->base.cancel = flush_cancel;
     if (file_flush_start(&op->flush, handle->file, handle, false, on_released) != 0) {
         on_released(&op->flush, MORSEL_NOMEM);

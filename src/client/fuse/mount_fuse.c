@@ -1,6 +1,7 @@
 #include "client/fuse/mount_fuse.h"
 
 #include "client/turn_uv.h"
+#include "common/check.h"
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -358,6 +359,53 @@ static int receive(struct mount *m, struct fuse_buf *buf, bool first)
     return rv;
 }
 
+static void on_readable(uv_poll_t *poll, int status, int events);
+
+/* The device can always be written to: so on_readable() runs soon, and reads until there is nothing
+ * more. */
+void mount_catch_up(void *mount, struct kernel_wait *wait)
+{
+    struct mount *m = mount;
+
+    if (!m->mounted) {
+        wait->done(wait);
+        return;
+    }
+    list_push_back(&m->catching_up, &wait->node);
+    (void)uv_poll_start(&m->poll, UV_READABLE | UV_WRITABLE, on_readable);
+}
+
+static void end_catching_up(struct mount *m)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(&m->catching_up)) != NULL) {
+        struct kernel_wait *wait = LIST_ENTRY(node, struct kernel_wait, node);
+
+        wait->done(wait);
+    }
+}
+
+/* The device is empty. */
+static void caught_up(struct mount *m)
+{
+    if (!list_empty(&m->catching_up)) {
+        (void)uv_poll_start(&m->poll, UV_READABLE, on_readable);
+        if (m->releasing == 0) {
+            end_catching_up(m);
+        }
+    }
+}
+
+void mount_release_ended(struct mount *m)
+{
+    CHECK(m->releasing > 0);
+    m->releasing--;
+    if (m->releasing == 0 && !list_empty(&m->catching_up) && m->mounted) {
+        (void)uv_poll_start(&m->poll, UV_READABLE | UV_WRITABLE, on_readable);
+    }
+}
+
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct mount *m = poll->data;
@@ -372,6 +420,9 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         }
         buf.mem = m->receive->data;
         rv = receive(m, &buf, i == 0);
+        if (rv == -EAGAIN) {
+            caught_up(m);
+        }
         if (rv == -EINTR || rv == -EAGAIN) {
             return;
         }
@@ -388,6 +439,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     if (status != 0 || fuse_session_exited(m->session)) {
         (void)uv_poll_stop(&m->poll);
         m->mounted = false;
+        end_catching_up(m);
         m->ended(m->data);
     }
 }
@@ -424,6 +476,7 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     m->mounted = true;
     list_init(&m->ops);
     list_init(&m->dirs);
+    list_init(&m->catching_up);
     list_init(&m->drops);
     list_init(&m->drops_again);
     m->unreadable = mmap(NULL, BLOCK_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -432,6 +485,7 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     }
     m->drops_names = mount_kernel_has(m, MOUNT_KERNEL(6, 16)) && mount_probe_drops_names(session);
     client->kernel.drop = mount_kernel_drop;
+    client->kernel.catch_up = mount_catch_up;
     client->kernel.dir_lost = mount_dir_lost;
     client->kernel.data = m;
     rv = uv_poll_init(client->loop, &m->poll, fuse_session_fd(session));

@@ -95,6 +95,8 @@ struct mount
     uv_timer_t interrupts;
     struct payload *receive; /* Where the next request is read to. */
     struct list ops;         /* struct mount_op under way. */
+    struct list catching_up; /* struct kernel_wait: for the device to be empty. */
+    unsigned releasing;      /* RELEASEs under way. */
     size_t ops_count;
     struct list dirs; /* Open directories; see mount_dir_removed(). */
     struct looked_up looked_up[LOOKED_UP_MAX];
@@ -148,6 +150,12 @@ void mount_count(const struct mount *m, struct counter_list *list);
 #define STATISTICS_XATTR "user.morsel.statistics"
 enum { STATISTICS_BYTES_MAX = 65536 /* XATTR_SIZE_MAX */ };
 void mount_reply_statistics(const struct mount *m, fuse_req_t req, size_t size);
+
+/* client_kernel.catch_up. */
+void mount_catch_up(void *mount, struct kernel_wait *wait);
+
+/* One of m->releasing has come to its end. */
+void mount_release_ended(struct mount *m);
 
 /* Free the op; its request must have been replied. */
 void mount_op_end(struct mount_op *op);
