@@ -143,13 +143,17 @@ static void change_one(struct load *l)
     }
 }
 
+/* Files live on from one run to the next, so each draws otherwise; ACKLOAD_SEED gives one again. */
 static int run_load(struct load *l, const char *journal, int64_t seconds)
 {
+    const char *given = getenv("ACKLOAD_SEED");
+    uint64_t seed = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)now_ms();
     int64_t end = now_ms() + seconds * 1000;
 
     (void)signal(SIGTERM, on_signal);
     l->journal = fopen(journal, "a");
-    prng_seed(&l->prng, (uint64_t)now_ms());
+    printf("ackload: seed %llu\n", (unsigned long long)seed);
+    prng_seed(&l->prng, seed);
     while (!stopping && now_ms() < end) {
         int64_t start = now_ms();
 

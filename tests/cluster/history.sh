@@ -2,12 +2,12 @@
 # Histories of reads, writes, appends, sizes and of names from three mounts are linearizable (history.c says how that is found out): in
 # peace, while mounts and I/O daemons are stopped for moments, and while the manager dies and comes back.
 #
-#   history.sh BUILD [SEED COUNT]       (default: 300 histories from seed 1)
+#   history.sh BUILD [SEED COUNT]       (default: 300 histories from the seed of the run)
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin history "$1"
-seed=${2:-1} count=${3:-300}
+seed=${2:-$test_seed} count=${3:-300}
 mkfifo "$work/never"
 start_cluster 2
 roots=()

@@ -3,20 +3,21 @@
 # while mounts and I/O daemons are killed and come back; and while both happen at once, so that what is under way lands late or not at all.
 # The first mount stays, and waits for no other longer than a term and a second.
 #
-#   history_faults.sh BUILD [SEED COUNT]       (default: 40 histories from seed 1)
+#   history_faults.sh BUILD [SEED COUNT]       (default: 40 histories from the seed of the run)
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin history_faults "$1"
-seed=${2:-1} count=${3:-40}
+seed=${2:-$test_seed} count=${3:-40}
 RANDOM=$seed
 mkfifo "$work/never"
 far=(b c)
 for name in "${far[@]}"; do start_host "$name"; done
 for name in meta iod1 iod2; do address_of[$name]=$host_address:0; done
-start_cluster 2
-ip -n "mfs$$b" route add default via "10.213.$((($$ + 1) % 250)).1"
+start_cluster 2 --lease-time 2s
+ip -n "mfs$$b" route add default via "${host_address_of[b]}"
 
+affected=0
 far_timeout=3
 start_far() {
     inject=(nsenter "--net=/run/netns/mfs$$$1")
@@ -33,15 +34,31 @@ pause_ms() {
 # histories COUNT FAULT: the next ones, with one FAULT after the other meanwhile.
 histories() {
     local pid
-    "$bin/history" --faults "$seed" "$1" "$work/mnt/a" "$work/mnt/b" "$work/mnt/c" 2>"$work/complaints" &
+    "$bin/history" --faults "$seed" "$1" "$work/mnt/a" "$work/mnt/b" "$work/mnt/c" >"$work/said" 2>"$work/complaints" &
     pid=$!
     children+=("$pid")
     while kill -0 "$pid" 2>/dev/null; do
         "$2" "${far[RANDOM % 2]}"
         pause_ms $((100 + RANDOM % 400))
     done
-    wait "$pid" || fail "from seed $seed on: $(tail -n 5 "$work/complaints")"
+    wait "$pid" || fail "from seed $seed on: $(cat "$work/said") $(tail -n 5 "$work/complaints")"
+    cat "$work/said"
+    affected=$((affected + $(sed -nE 's/.*; ([0-9]+) operations failed in the middle$/\1/p' "$work/said")))
     seed=$((seed + $1))
+}
+
+# harm COUNT FAULT: COUNT histories, and more of them until the FAULT has hit an operation in its middle: one that hits nothing shows
+# nothing.
+harm() {
+    local more
+    affected=0
+    histories "$1" "$2"
+    for more in 1 2 3 4 5 6 7 8; do
+        [ "$affected" = 0 ] || break
+        histories "$more" "$2"
+    done
+    [ "$affected" -gt 0 ] || fail "$2 hit no operation"
+    note "$2: $affected operations were hit in the middle"
 }
 
 short_cut() {
@@ -52,7 +69,7 @@ short_cut() {
 
 long_cut() {
     cut_link "$1"
-    pause_ms $((4500 + RANDOM % 2000))
+    pause_ms $((1800 + RANDOM % 1200))
     mend_link "$1"
 }
 
@@ -78,21 +95,21 @@ cut_with_servers_away() {
     cut_link "$1"
     start_iod 1
     start_iod 2
-    pause_ms $((4500 + RANDOM % 2000))
+    pause_ms $((1800 + RANDOM % 1200))
     mend_link "$1"
 }
 
 histories "$count" short_cut
 note "links cut for moments"
-histories $((count / 8)) long_cut
+harm $((count / 8)) long_cut
 note "links cut for longer than a term"
-histories $((count / 5)) kill_somebody
+harm $((count / 5)) kill_somebody
 note "mounts and I/O daemons killed"
 far_timeout=20
 for name in "${far[@]}"; do
     stop_mount "$name"
     start_far "$name"
 done
-histories $((count / 8)) cut_with_servers_away
+harm $((count / 8)) cut_with_servers_away
 note "links cut for longer than a term while I/O daemons are away"
 cluster_end

@@ -6,6 +6,9 @@ set -euo pipefail
 cluster_begin programs "$1"
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
 export HOME=$work GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
+for program in git cmake sqlite3 rsync setfattr; do
+    command -v "$program" >/dev/null || skip "$program is missing; run scripts/setup"
+done
 start_cluster 4
 start_mount a exec
 
@@ -16,10 +19,10 @@ git clone -q --no-local --no-hardlinks "$source_dir" "$mnt/repository" || fail "
     first=$(git rev-list --max-parents=0 HEAD | tail -n 1)
     git checkout -q "$first"
     git checkout -q -
-    git status --porcelain | grep . && fail "git status: the tree is not clean"
+    [ -z "$(git status --porcelain)" ] || fail "git status: the tree is not clean"
     git gc -q
     git fsck --full >/dev/null 2>&1 || fail "git fsck after gc"
-) || exit 1
+) # Without "||" behind it: that would let every command in it fail.
 note "git"
 
 mkdir "$mnt/build"
@@ -27,22 +30,20 @@ mkdir "$mnt/build"
     cmake --build "$mnt/build" -j 2 --target morsel_core) >"$work/log/cmake" 2>&1 || fail "CMake build"
 note "CMake build"
 
-if command -v sqlite3 >/dev/null; then
-    for mode in delete truncate persist wal; do
-        db=$mnt/$mode.db
-        sqlite3 "$db" "PRAGMA journal_mode=$mode" "CREATE TABLE t(a INTEGER PRIMARY KEY, b BLOB)" >/dev/null
-        for i in 1 2 3 4 5; do
-            sqlite3 "$db" "BEGIN; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
-                INSERT INTO t(b) SELECT randomblob(i % 700) FROM n; UPDATE t SET b = randomblob(300) WHERE a % 7 = $i; COMMIT"
-        done
-        sqlite3 "$db" "BEGIN; DELETE FROM t; ROLLBACK"
-        [ "$(sqlite3 "$db" "PRAGMA integrity_check; SELECT count(*) FROM t")" = "ok
-2500" ] || fail "SQLite, journal $mode"
-        sqlite3 "$db" VACUUM
-        [ "$(sqlite3 "$db" "PRAGMA integrity_check")" = ok ] || fail "SQLite, journal $mode, after VACUUM"
+for mode in delete truncate persist wal; do
+    db=$mnt/$mode.db
+    sqlite3 "$db" "PRAGMA journal_mode=$mode" "CREATE TABLE t(a INTEGER PRIMARY KEY, b BLOB)" >/dev/null
+    for i in 1 2 3 4 5; do
+        sqlite3 "$db" "BEGIN; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+            INSERT INTO t(b) SELECT randomblob(i % 700) FROM n; UPDATE t SET b = randomblob(300) WHERE a % 7 = $i; COMMIT"
     done
-    note "SQLite"
-fi
+    sqlite3 "$db" "BEGIN; DELETE FROM t; ROLLBACK"
+    [ "$(sqlite3 "$db" "PRAGMA integrity_check; SELECT count(*) FROM t")" = "ok
+2500" ] || fail "SQLite, journal $mode"
+    sqlite3 "$db" VACUUM
+    [ "$(sqlite3 "$db" "PRAGMA integrity_check")" = ok ] || fail "SQLite, journal $mode, after VACUUM"
+done
+note "SQLite"
 
 # A tree with what archives have to keep: links, modes, times, holes, odd names.
 mkdir -p "$work/tree/sub/empty" && (
@@ -55,7 +56,7 @@ mkdir -p "$work/tree/sub/empty" && (
 name"
     truncate -s 3M sub/sparse && printf end >>sub/sparse
     chmod 4711 sub/hard
-    setfattr -n user.test -v value sub/sparse 2>/dev/null || true
+    setfattr -n user.test -v value sub/sparse 2>/dev/null || true # Where temporary files can have one.
     # Not of this second: rsync takes directories changed within one second for equal.
     find . -depth -exec touch -h -d '2001-02-03 04:05:06.789012345' {} +
 )
@@ -70,15 +71,15 @@ listing "$mnt/tar" | diff "$work/expected" - >"$work/diff" || fail "tar into the
 listing "$work/back" | diff "$work/expected" - >"$work/diff" || fail "tar out of the mount: $(head -n 5 "$work/diff")"
 note "tar"
 
-if command -v rsync >/dev/null; then
-    rsync -aHSX "$work/tree/" "$mnt/rsync/" || fail "rsync into the mount"
-    [ -z "$(rsync -aHSX --delete --checksum --itemize-changes "$work/tree/" "$mnt/rsync/")" ] || fail "rsync finds differences"
-    echo more >>"$work/tree/src/CMakeLists.txt"
-    rsync -aHX --delete "$work/tree/" "$mnt/rsync/" && rm -r "$work/back" && rsync -aHX "$mnt/rsync/" "$work/back/"
-    listing "$work/tree" >"$work/expected"
-    listing "$work/back" | diff "$work/expected" - >"$work/diff" || fail "rsync there and back: $(head -n 5 "$work/diff")"
-    note "rsync"
-fi
+rsync -aHSX "$work/tree/" "$mnt/rsync/" || fail "rsync into the mount"
+[ -z "$(rsync -aHSX --delete --checksum --itemize-changes "$work/tree/" "$mnt/rsync/")" ] || fail "rsync finds differences"
+echo more >>"$work/tree/src/CMakeLists.txt"
+rsync -aHX --delete "$work/tree/" "$mnt/rsync/"
+rm -r "$work/back"
+rsync -aHX "$mnt/rsync/" "$work/back/"
+listing "$work/tree" >"$work/expected"
+listing "$work/back" | diff "$work/expected" - >"$work/diff" || fail "rsync there and back: $(head -n 5 "$work/diff")"
+note "rsync"
 
 rm -rf "$mnt/build" "$mnt/repository" "$mnt/tar" "$mnt/rsync"
 fsck_clean

@@ -13,7 +13,7 @@ b=$mnt
 start_mount c nocache
 c=$mnt
 
-for seed in ${SEEDS:-1 2 3 4}; do
+for seed in ${SEEDS:-$(seq "$test_seed" $((test_seed + 3)))}; do
     other=$b
     [ $((seed % 4)) != 0 ] || other=$c
     mkdir "$a/$seed"

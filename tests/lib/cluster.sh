@@ -31,6 +31,9 @@ cluster_begin() {
     declare -gA pid_of=() address_of=() boot_of=()
     loop_mounts=()
     hosts=()
+    declare -gA host_address_of=()
+    test_seed=${MORSEL_SEED:-1} # Of what the test draws.
+    RANDOM=$test_seed
     meta_options=()
     children=() # Processes of the test itself that must not outlive it.
     manager=
@@ -92,6 +95,9 @@ cluster_cleanup() {
     for name in "${hosts[@]}"; do
         ip netns del "$name" 2>/dev/null
     done
+    if [ "$ended" != yes ]; then
+        printf "the same again: MORSEL_SEED=%s ctest --test-dir %s -R '^cluster/%s\$' --output-on-failure\n" "$test_seed" "$build" "$test_name"
+    fi
     if [ "$ended" != yes ] && [ -d "$work/log" ]; then
         for name in "$work"/log/*; do
             printf -- '---- %s\n' "${name##*/}"
@@ -182,13 +188,21 @@ morsel() {
 
 # A host NAME: a network namespace, joined to ours by a veth pair.
 start_host() {
-    local name=mfs$$$1 net=$((${#hosts[@]} + 1))
+    local name=mfs$$$1 net=1 lock
     command -v ip >/dev/null || skip "ip(8) is missing; install iproute2"
     ip netns add "$name" 2>/dev/null || skip "network namespaces cannot be made here"
     hosts+=("$name")
+    # Several tests may look for a net that is free.
+    exec {lock}>"${TMPDIR:-/tmp}/morsel-hosts.lock"
+    flock "$lock"
+    while ip -o -4 address | grep -qF " 10.213.$net."; do
+        net=$((net + 1))
+    done
     ip link add "${name}o" type veth peer name "${name}i" netns "$name" || fail "no veth pair"
-    host_address=10.213.$((($$ + net) % 250)).1
+    host_address=10.213.$net.1
     ip address add "$host_address/24" dev "${name}o"
+    exec {lock}>&-
+    host_address_of[$1]=$host_address
     ip link set "${name}o" up
     ip -n "$name" address add "${host_address%.1}.2/24" dev "${name}i"
     ip -n "$name" link set "${name}i" up

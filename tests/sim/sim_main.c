@@ -1,6 +1,7 @@
 #include "tests/sim/sim_main.h"
 
 #include "common/check.h"
+#include "tests/lib/seed.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -239,7 +240,7 @@ static bool parse(int argc, char **argv, struct arguments *a)
 int sim_main(int argc, char **argv, const struct sim_scenario *scenario,
              const struct sim_transcript *transcripts)
 {
-    struct arguments a = { .from = 1, .count = SEEDS_DEFAULT };
+    struct arguments a = { .from = test_seed_first(), .count = SEEDS_DEFAULT };
     bool good;
 
     if (!parse(argc, argv, &a)) {
