@@ -1,0 +1,85 @@
+"""A relay between a mount in a network namespace and servers outside, which damages what it carries.
+
+    relay.py NETWORK PORT... --ready FILE [--damage FILE]
+
+In the namespace NETWORK (a path below /run/netns) it listens on 127.0.0.1:PORT for each PORT, and carries everything from and to the same
+address outside. While the file of --damage exists, one bit in the payload of each frame from the server is turned; the file gets a byte for
+each of them. It writes to the file of --ready when it listens, and ends with SIGTERM.
+"""
+import argparse, ctypes, os, selectors, socket, struct, threading
+
+HEADER = 40  # src/common/frame.h
+
+
+def exactly(sock, count):
+    parts = []
+    while count > 0:
+        part = sock.recv(min(count, 1 << 20))
+        if not part:
+            raise ConnectionError
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def damage(payload, path):
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    except FileNotFoundError:
+        return payload
+    os.write(fd, b"x")
+    os.close(fd)
+    changed = bytearray(payload)
+    changed[len(changed) // 2] ^= 1
+    return bytes(changed)
+
+
+def carry(source, target, path):
+    try:
+        while True:
+            header = exactly(source, HEADER)
+            body, payload = struct.unpack_from("<II", header, 16)
+            rest = exactly(source, body)
+            bulk = exactly(source, payload)
+            if path and bulk:
+                bulk = damage(bulk, path)
+            target.sendall(header + rest + bulk)
+    except OSError:
+        for end in (source, target):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("network")
+    options.add_argument("ports", type=int, nargs="+")
+    options.add_argument("--ready", required=True)
+    options.add_argument("--damage")
+    options = options.parse_args()
+    libc = ctypes.CDLL(None, use_errno=True)
+    here = os.open("/proc/self/ns/net", os.O_RDONLY)
+    there = os.open(options.network, os.O_RDONLY)
+    listeners = selectors.DefaultSelector()
+    assert libc.setns(there, 0) == 0
+    for port in options.ports:
+        sock = socket.create_server(("127.0.0.1", port))
+        listeners.register(sock, selectors.EVENT_READ, port)
+    assert libc.setns(here, 0) == 0
+    with open(options.ready, "w") as f:
+        f.write("ready\n")
+    while True:
+        for key, _ in listeners.select():
+            near, _ = key.fileobj.accept()
+            try:
+                far = socket.create_connection(("127.0.0.1", key.data))
+            except OSError:
+                near.close()
+                continue
+            threading.Thread(target=carry, args=(near, far, None), daemon=True).start()
+            threading.Thread(target=carry, args=(far, near, options.damage), daemon=True).start()
+
+
+main()
