@@ -115,13 +115,14 @@ for server in 1 2; do
     writer=$!
     children+=("$writer")
     wait_for 10 "mount A has bytes on the way" test -e "$work/written"
+    # shellcheck disable=SC2034 # used by the text that is waited for
     told=$(grep -c 'we wait for the mount at' "$work/log/mount-b" || true)
     before=$(now_ms)
     cat "$b/slow$server" >"$work/read" 2>"$work/read-error" &
     reader=$!
     children+=("$reader")
     wait_for 7 "B is told whom it waits for" eval '[ "$(grep -c "we wait for the mount at .* which still writes back" "$work/log/mount-b")" -gt $((told)) ]'
-    sleep $(awk "BEGIN { t = 8 - ($(now_ms) - $before) / 1000; print (t > 0 ? t : 0) }")
+    sleep "$(awk "BEGIN { t = 8 - ($(now_ms) - $before) / 1000; print (t > 0 ? t : 0) }")"
     kill -CONT "${pid_of[iod$server]}"
     wait "$writer" || fail "A is told that its bytes are lost: $(cat "$work/overwrite")"
     wait "$reader" || fail "B could not read: $(cat "$work/read-error")"
