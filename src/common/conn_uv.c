@@ -44,13 +44,10 @@ struct conn *conn_new(uv_loop_t *loop, struct payload_pool *pool, struct rpc_sta
     if (conn == NULL) {
         return NULL;
     }
-    conn->in = malloc(IN_BYTES);
-    if (conn->in == NULL || uv_tcp_init(loop, &conn->tcp) != 0) {
-        free(conn->in);
+    if (uv_tcp_init(loop, &conn->tcp) != 0) {
         free(conn);
         return NULL;
     }
-    conn->in_capacity = IN_BYTES;
     conn->hooks = hooks;
     conn->owner = owner;
     conn->pool = pool;
@@ -60,6 +57,8 @@ struct conn *conn_new(uv_loop_t *loop, struct payload_pool *pool, struct rpc_sta
     list_init(&conn->out);
     list_init(&conn->dirty_node);
     list_init(&conn->node);
+    list_init(&conn->by_node);
+    list_init(&conn->unanswered);
     return conn;
 }
 
@@ -79,6 +78,24 @@ struct conn *conn_ref(struct conn *conn)
     return conn;
 }
 
+void conn_charge(struct conn *conn, size_t bytes)
+{
+    conn->memory += bytes;
+    if (conn->memory_total != NULL) {
+        *conn->memory_total += bytes;
+    }
+}
+
+void conn_discharge(struct conn *conn, size_t bytes)
+{
+    CHECK(bytes <= conn->memory);
+    conn->memory -= bytes;
+    if (conn->memory_total != NULL) {
+        CHECK(bytes <= *conn->memory_total);
+        *conn->memory_total -= bytes;
+    }
+}
+
 static void conn_free_if_done(struct conn *conn)
 {
     void (*freed)(void *owner) = conn->hooks->freed;
@@ -87,7 +104,7 @@ static void conn_free_if_done(struct conn *conn)
     if (!conn->closed || conn->references > 0) {
         return;
     }
-    free(conn->in);
+    CHECK(conn->memory == 0);
     free(conn);
     freed(owner);
 }
@@ -102,16 +119,36 @@ void conn_drop(struct conn *conn)
     conn_free_if_done(conn);
 }
 
+/* An idle connection has no buffer: there may be many. */
+static void release_in(struct conn *conn)
+{
+    if (conn->in_count == 0 && conn->payload == NULL) {
+        free(conn->in);
+        conn->in = NULL;
+        conn->in_capacity = 0;
+        conn_discharge(conn, conn->in_charged);
+        conn->in_charged = 0;
+    }
+}
+
 static void on_closed(uv_handle_t *handle)
 {
     struct conn *conn = handle->data;
     struct list *node;
 
     while ((node = list_pop_front(&conn->out)) != NULL) {
-        out_frame_free(LIST_ENTRY(node, struct out_frame, node));
+        struct out_frame *f = LIST_ENTRY(node, struct out_frame, node);
+
+        conn_discharge(conn, f->total);
+        out_frame_free(f);
     }
-    payload_drop(conn->payload);
-    conn->payload = NULL;
+    if (conn->payload != NULL) {
+        conn_discharge(conn, conn->header.payload_length);
+        payload_drop(conn->payload);
+        conn->payload = NULL;
+    }
+    conn->in_count = 0;
+    release_in(conn);
     conn->closed = true;
     conn_free_if_done(conn);
 }
@@ -132,6 +169,27 @@ void conn_close(struct conn *conn, const char *why)
 
 /* ---- Receiving ---- */
 
+static bool grow_in(struct conn *conn, size_t capacity)
+{
+    uint8_t *in = realloc(conn->in, capacity);
+
+    if (in == NULL) {
+        return false;
+    }
+    conn_discharge(conn, conn->in_charged);
+    conn_charge(conn, capacity);
+    conn->in_charged = conn->in_capacity = capacity;
+    conn->in = in;
+    return true;
+}
+
+static size_t in_bytes(const struct conn *conn)
+{
+    size_t most = FRAME_HEADER_BYTES + conn->frame_bytes_max;
+
+    return conn->frame_bytes_max != 0 && most < IN_BYTES ? most : IN_BYTES;
+}
+
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     struct conn *conn = handle->data;
@@ -142,6 +200,10 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
         buf->len = conn->header.payload_length - conn->payload_filled;
         return;
     }
+    if (conn->in == NULL && !grow_in(conn, in_bytes(conn))) {
+        *buf = uv_buf_init(NULL, 0); /* on_read() is told. */
+        return;
+    }
     buf->base = (char *)conn->in + conn->in_count;
     buf->len = conn->in_capacity - conn->in_count;
 }
@@ -150,6 +212,9 @@ static void deliver(struct conn *conn, const uint8_t *body)
 {
     struct payload *payload = conn->payload;
 
+    if (payload != NULL) {
+        conn_discharge(conn, conn->header.payload_length); /* Whoever takes it counts it. */
+    }
     conn->payload = NULL;
     conn->have_header = false;
     conn->hooks->frame(conn, &conn->header, body, &payload);
@@ -165,18 +230,10 @@ static void consume(struct conn *conn, size_t count)
 
 static bool grow_for_body(struct conn *conn, size_t need)
 {
-    uint8_t *in;
-
-    if (need <= conn->in_capacity) {
-        return true;
-    }
-    in = realloc(conn->in, need);
-    if (in == NULL) {
+    if (need > conn->in_capacity && !grow_in(conn, need)) {
         conn_close(conn, "out of memory for a message");
         return false;
     }
-    conn->in = in;
-    conn->in_capacity = need;
     return true;
 }
 
@@ -184,6 +241,12 @@ static bool take_header(struct conn *conn, const uint8_t *at)
 {
     int rv = frame_decode(at, &conn->header);
 
+    if (rv == MORSEL_OK && conn->frame_bytes_max != 0 &&
+        conn->header.body_length + (size_t)conn->header.payload_length > conn->frame_bytes_max) {
+        conn->statistics->frames_malformed++;
+        conn_close(conn, "too large a message of somebody unknown");
+        return false;
+    }
     if (rv == MORSEL_OK) {
         conn->have_header = true;
         return true;
@@ -218,6 +281,7 @@ static size_t begin_payload(struct conn *conn, const uint8_t *rest, size_t rest_
         conn_close(conn, "out of memory for a payload");
         return SIZE_MAX;
     }
+    conn_charge(conn, conn->header.payload_length);
     if (take > conn->header.payload_length) {
         take = conn->header.payload_length;
     }
@@ -226,13 +290,13 @@ static size_t begin_payload(struct conn *conn, const uint8_t *rest, size_t rest_
     return take;
 }
 
-/* Deliver every whole frame that lies in the input buffer. A frame whose payload is still to come
- * keeps its body at the front of the buffer. */
-static void parse(struct conn *conn)
+/* Deliver the whole frames that lie in the input buffer, until somebody says that it is enough for
+ * now. A frame whose payload is still to come keeps its body at the front of the buffer. */
+static void parse_frames(struct conn *conn)
 {
     size_t at = 0;
 
-    while (!conn->closing) {
+    while (!conn->closing && !conn->paused) {
         size_t left = conn->in_count - at, head, used;
 
         if (!conn->have_header &&
@@ -273,6 +337,27 @@ static void parse(struct conn *conn)
     }
 }
 
+static void parse(struct conn *conn)
+{
+    conn->parsing = true;
+    parse_frames(conn);
+    conn->parsing = false;
+    if (!conn->closing) {
+        release_in(conn);
+    }
+}
+
+void conn_go_on(struct conn *conn)
+{
+    if (conn->closing || conn->paused || conn->parsing || conn->payload != NULL ||
+        conn->in_count == 0) {
+        return;
+    }
+    conn_ref(conn);
+    parse(conn);
+    conn_drop(conn);
+}
+
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
 {
     struct conn *conn = stream->data;
@@ -286,6 +371,7 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
         return;
     }
     conn->statistics->bytes_in += (uint64_t)count;
+    conn->moved_ms = uv_now(conn->handle.loop);
     conn_ref(conn);
     if (conn->payload == NULL) {
         conn->in_count += (size_t)count;
@@ -295,6 +381,9 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
         if (conn->payload_filled == conn->header.payload_length) {
             deliver(conn, conn->in + FRAME_HEADER_BYTES);
             conn->in_count = 0;
+            if (!conn->closing) {
+                release_in(conn);
+            }
         }
     }
     conn_drop(conn);
@@ -350,6 +439,9 @@ void conn_pause(struct conn *conn, bool pause)
         (void)uv_read_stop(&conn->stream);
     } else {
         (void)uv_read_start(&conn->stream, on_alloc, on_read);
+        if (conn->in_count > 0 && !conn->parsing && list_empty(&conn->dirty_node)) {
+            list_push_back(conn->dirty, &conn->dirty_node); /* conn_go_on() sees to the rest. */
+        }
     }
 }
 
@@ -386,7 +478,11 @@ bool conn_send(struct conn *conn, struct frame_header *header, uint8_t *body, si
     f->total = FRAME_HEADER_BYTES + body_count + payload_bytes;
     list_init(&f->node);
     list_push_back(&conn->out, &f->node);
+    if (conn->out_bytes == 0) {
+        conn->moved_ms = uv_now(conn->handle.loop);
+    }
     conn->out_bytes += f->total;
+    conn_charge(conn, f->total);
     if (list_empty(&conn->dirty_node) && !conn->writing) {
         list_push_back(conn->dirty, &conn->dirty_node);
     }
@@ -436,6 +532,7 @@ static void sent(struct conn *conn, size_t count)
     conn->statistics->bytes_out += count;
     conn->out_bytes -= count;
     conn->out_offset += count;
+    conn->moved_ms = uv_now(conn->handle.loop);
     while (!list_empty(&conn->out)) {
         struct out_frame *f = LIST_ENTRY(list_front(&conn->out), struct out_frame, node);
 
@@ -443,6 +540,7 @@ static void sent(struct conn *conn, size_t count)
             break;
         }
         conn->out_offset -= f->total;
+        conn_discharge(conn, f->total);
         list_remove(&f->node);
         out_frame_free(f);
     }

@@ -52,10 +52,16 @@ struct conn
     char peer[CONN_PEER_NAME_MAX];
     uint32_t references;
     bool closing, closed, reading, paused;
+    bool parsing;           /* Frames are being delivered. */
+    size_t memory;          /* Bytes that it holds: conn_charge(). */
+    size_t *memory_total;   /* Of all that share a limit; the owner's. May be NULL. */
+    size_t frame_bytes_max; /* Body and payload of a frame that is taken; 0: any. */
+    uint64_t moved_ms;      /* uv_now() when bytes came, left, or were the first to wait. */
 
     /* Receiving */
     uint8_t *in; /* Header and body of the frame in work, perhaps the start of the next. */
-    size_t in_count, in_capacity;
+    size_t in_count, in_capacity; /* No buffer while nothing lies in it. */
+    size_t in_charged;
     bool have_header;
     struct frame_header header;
     struct payload *payload; /* Being filled; header and body are complete. */
@@ -74,10 +80,12 @@ struct conn
     struct list node;
     enum rpc_role role;
     uint64_t node_id;
-    size_t budget_used;
     bool greeted;
     bool held; /* Its HELLO, `held_id`, is answered later. */
     uint64_t held_id;
+    uint64_t came_ms;
+    struct list by_node;    /* Among those of its peer's hash; greeted ones. */
+    struct list unanswered; /* Among strangers, or among those that are held. */
 };
 
 /* A connection with one reference (the user's) and an initialised, unconnected handle. NULL: no
@@ -97,8 +105,15 @@ bool conn_send(struct conn *conn, struct frame_header *header, uint8_t *body, si
 /* Write what is queued as far as the socket takes it. */
 void conn_flush(struct conn *conn);
 
-/* Stop and go on reading: backpressure. */
+/* Stop and go on reading and delivering: backpressure. What lies in the buffer is delivered by
+ * conn_go_on(), which the owner's prepare handle calls for each connection on `dirty`. */
 void conn_pause(struct conn *conn, bool pause);
+void conn_go_on(struct conn *conn);
+
+/* The connection holds so many bytes more, or less: its own buffers count by themselves, what its
+ * frames lead to is the user's to count. Less before the last reference is dropped. */
+void conn_charge(struct conn *conn, size_t bytes);
+void conn_discharge(struct conn *conn, size_t bytes);
 
 /* Begin to close: hooks->closed runs later, once. Harmless when repeated. `why` must be a literal
  * or live in the connection. */

@@ -60,9 +60,21 @@ void counters_add_program(struct counter_list *c, const struct rpc *rpc)
     counters_add(c, NULL, "bytes_in", s->bytes_in);
     counters_add(c, NULL, "bytes_out", s->bytes_out);
     counters_add(c, NULL, "connections_accepted", s->connections_accepted);
+    counters_add(c, NULL, "connections_shed", s->connections_shed);
+    counters_add(c, NULL, "strangers_closed", s->strangers_closed);
     counters_add(c, NULL, "frames_malformed", s->frames_malformed);
     counters_add(c, NULL, "cpu_ns", cpu_ns());
     counters_add(c, NULL, "resident_bytes", counters_resident_bytes());
+}
+
+void counters_add_server(struct counter_list *c, const struct rpc_server *server)
+{
+    struct rpc_server_statistics s;
+
+    rpc_server_statistics(server, &s);
+    counters_add(c, NULL, "connections", s.connections);
+    counters_add(c, NULL, "strangers", s.strangers);
+    counters_add(c, NULL, "queued_bytes", s.queued_bytes);
 }
 
 void counters_reply(struct rpc_request *request, const struct counter_list *c)

@@ -9,6 +9,9 @@
 /* Requests and calls by kind, bytes, connections; CPU time and memory of the process. */
 void counters_add_program(struct counter_list *c, const struct rpc *rpc);
 
+/* How many connections there are, of how many strangers, and what they hold. */
+void counters_add_server(struct counter_list *c, const struct rpc_server *server);
+
 /* Resident memory of this process; 0: cannot be had. */
 uint64_t counters_resident_bytes(void);
 

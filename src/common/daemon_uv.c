@@ -1,9 +1,13 @@
 #include "common/daemon_uv.h"
 
+#include "common/limits.h"
+#include "common/rpc_uv.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -92,4 +96,42 @@ void daemon_finish(struct daemon_uv *d)
     close_once(&d->term);
     close_once(&d->interrupt);
     close_once(&d->usr1);
+}
+
+uint64_t daemon_descriptors(uint64_t needed)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return needed;
+    }
+    if (limit.rlim_cur < needed) {
+        struct rlimit wanted = { needed, limit.rlim_max < needed ? needed : limit.rlim_max };
+
+        if (setrlimit(RLIMIT_NOFILE, &wanted) != 0) { /* Only root goes beyond the hard limit. */
+            wanted = (struct rlimit){ limit.rlim_max < needed ? limit.rlim_max : needed,
+                                      limit.rlim_max };
+            (void)setrlimit(RLIMIT_NOFILE, &wanted);
+        }
+        (void)getrlimit(RLIMIT_NOFILE, &limit);
+    }
+    return limit.rlim_cur;
+}
+
+void daemon_limit_connections(struct log *log, struct rpc_server *server, uint64_t others)
+{
+    uint64_t may = daemon_descriptors(others + SERVER_CONNS_MAX);
+    uint64_t room = may > others ? may - others : 0;
+
+    if (room < SERVER_CONNS_MIN) {
+        room = SERVER_CONNS_MIN;
+    }
+    if (room < SERVER_CONNS_MAX) {
+        log_warning(log,
+                    "this process may open only %llu files: there is room for %llu connections, "
+                    "a large cluster needs %d; raise the limit of open files (ulimit -n, "
+                    "LimitNOFILE)",
+                    (unsigned long long)may, (unsigned long long)room, SERVER_CONNS_MAX);
+    }
+    rpc_server_set_conns_max(server, room < SERVER_CONNS_MAX ? (uint32_t)room : SERVER_CONNS_MAX);
 }

@@ -29,4 +29,12 @@ void daemon_ready(struct daemon_uv *d, const char *address);
 /* Let go of the handles so that the loop can end. */
 void daemon_finish(struct daemon_uv *d);
 
+/* Let this process open `needed` files; how many it may open in the end. */
+uint64_t daemon_descriptors(uint64_t needed);
+
+/* Say how many connections there is room for beside `others` open files, and let the server take no
+ * more. One line in the log when that is less than a whole lab needs. */
+struct rpc_server;
+void daemon_limit_connections(struct log *log, struct rpc_server *server, uint64_t others);
+
 #endif

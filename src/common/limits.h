@@ -15,7 +15,8 @@ enum {
     STRIPE_WIDTH_DEFAULT = 4,
     STRIPE_WIDTH_MAX = 64, /* Servers of one file */
     REPLICAS_MAX = 3,
-    SERVERS_MAX = 256, /* Storage servers of one cluster */
+    SERVERS_MAX = 1024,   /* Storage servers of one cluster */
+    SESSIONS_MAX = 16384, /* Mounts of one cluster */
 
     FRAME_HEADER_BYTES = 40,
     FRAME_BODY_BYTES_MAX = 1 << 20, /* One packed message: a page of a directory fits many times */
@@ -35,15 +36,26 @@ enum {
     CLIENT_OPS_PENDING_MAX = 256, /* Changing operations of one client without an answer */
     CLIENT_OPS_RESERVED = 64, /* Of them for changes under a lease, which wait for nobody else */
 
-    CONN_BUDGET_BYTES =
-        32 << 20, /* Requests that a server has taken and not answered, per connection */
-    CONN_SEND_QUEUE_BYTES_MAX = 64 << 20 /* Answers that a slow peer has not taken */
+    /* What a server takes from others (rpc_guests_uv.c). A lab: 16,384 mounts, 1,024 storage
+     * servers, and room for commands and for those who connect anew. */
+    SERVER_CONNS_MAX = 20480,
+    SERVER_CONNS_MIN = 16,           /* Are taken however few files a process may open */
+    STRANGERS_MAX = 1024,            /* Connections that have not said HELLO, of all */
+    STRANGER_MS = 5000,              /* So long they have for it */
+    STRANGER_FRAME_BYTES_MAX = 1024, /* A HELLO fits */
+
+    CONN_BUDGET_BYTES = 32 << 20, /* What one connection may hold: requests that have no answer, and
+                                     answers that it has not taken */
+    CONN_SHARE_BYTES_MIN = 64 << 10,    /* And may always, however many there are */
+    SERVER_QUEUES_BYTES_MAX = 512 << 20 /* What all may hold; beyond it connections are closed */
 };
 
 static_assert(MORSEL_BYTES_MIN % BLOCK_BYTES == 0, "a morsel is made of whole blocks");
 static_assert((MORSEL_BYTES_DEFAULT & (MORSEL_BYTES_DEFAULT - 1)) == 0, "a power of two");
 static_assert(CLIENT_OPS_RESERVED < CLIENT_OPS_PENDING_MAX, "others need room too");
 static_assert(CONN_BUDGET_BYTES >= FRAME_PAYLOAD_BYTES_MAX, "the largest request must get in");
+static_assert(SERVER_QUEUES_BYTES_MAX >= 8 * CONN_BUDGET_BYTES, "some busy ones do not fill it");
+static_assert(SERVER_CONNS_MAX >= SESSIONS_MAX + SERVERS_MAX + STRANGERS_MAX, "a whole lab fits");
 static_assert(READDIR_PAGE_BYTES <= FRAME_BODY_BYTES_MAX / 2,
               "a page and its attributes fit a frame");
 static_assert(STRIPE_WIDTH_MAX <= SERVERS_MAX, "each column needs its own server");

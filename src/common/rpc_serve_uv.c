@@ -1,61 +1,18 @@
-/* Serving: listeners, accepted connections, requests and their answers. */
+/* Serving: HELLO, requests and their answers. Listeners: rpc_listen_uv.c; how many may come and how
+ * much they may hold: rpc_guests_uv.c. */
 #include "common.pb-c.h"
-#include "common/address.h"
-#include "common/rpc_internal_uv.h"
+#include "common/rpc_server_internal_uv.h"
 #include "common/status.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    LISTEN_BACKLOG = 512,
-    RECENT_TEXT_MAX = 256,
-    PORT_MIN = 16384,
-    PORT_MAX = 32768,
-    PORT_TRIES = 64
-};
-
-struct rpc_server
-{
-    union {
-        uv_tcp_t tcp;
-        uv_handle_t handle;
-        uv_stream_t stream;
-    };
-    struct rpc *rpc;
-    struct list node; /* In rpc->servers. */
-    struct list conns;
-    struct list bounded; /* Requests with a not_after that have not been answered. */
-    struct rpc_server_hooks hooks;
-    char address[ADDRESS_TEXT_MAX];
-    bool closing;
-    unsigned pins; /* The handle and each connection. */
-};
-
-static void server_unpin(struct rpc_server *server)
-{
-    struct rpc *rpc = server->rpc;
-
-    if (--server->pins == 0) {
-        free(server);
-        rpc_handle_gone(rpc);
-    }
-}
+enum { RECENT_TEXT_MAX = 256 };
 
 /* ---- Requests ---- */
 
 static void release_held(struct rpc_server *server);
-
-/* A connection that was paused is read again when both have room: what it asked for and has no
- * answer, and the answers that its peer has not taken. Either may be the last to get there. */
-static void resume_if_room(struct conn *conn)
-{
-    if (conn->paused && conn->budget_used <= CONN_BUDGET_BYTES / 2 &&
-        conn->out_bytes <= CONN_SEND_QUEUE_BYTES_MAX / 2) {
-        conn_pause(conn, false);
-    }
-}
 
 static void request_free(struct rpc_request *request)
 {
@@ -63,8 +20,8 @@ static void request_free(struct rpc_request *request)
     bool bounded = request->not_after != 0;
 
     list_remove(&request->node);
-    conn->budget_used -= request->budget_bytes;
-    resume_if_room(conn);
+    conn_discharge(conn, request->budget_bytes);
+    guests_resume(conn);
     payload_drop(request->payload);
     free(request);
     if (bounded) {
@@ -113,8 +70,8 @@ static void send_reply(struct rpc_request *request, int status, uint8_t *body, s
         /* Without an answer the caller must not wait for its deadline: a broken line makes it ask
          * again. */
         conn_close(conn, "out of memory for an answer");
-    } else if (conn->out_bytes > CONN_SEND_QUEUE_BYTES_MAX) {
-        conn_pause(conn, true);
+    } else {
+        guests_pause_if_full(conn->data, conn);
     }
     payload_drop(payload);
     request_free(request);
@@ -210,35 +167,7 @@ static void answer_hello(struct rpc *rpc, struct conn *conn, uint64_t request_id
         conn_close(conn, "out of memory");
         return;
     }
-    conn->greeted = true;
-}
-
-/* Another greeted connection of the same peer. */
-static struct conn *twin_of(const struct rpc_server *server, const struct conn *conn)
-{
-    LIST_FOREACH(node, &server->conns)
-    {
-        struct conn *other = LIST_ENTRY(node, struct conn, node);
-
-        if (other != conn && other->greeted && other->role == conn->role &&
-            other->node_id == conn->node_id) {
-            return other;
-        }
-    }
-    return NULL;
-}
-
-static struct conn *conn_of(const struct rpc_server *server, enum rpc_role role, uint64_t node_id)
-{
-    LIST_FOREACH(node, &server->conns)
-    {
-        struct conn *conn = LIST_ENTRY(node, struct conn, node);
-
-        if (conn->greeted && !conn->closing && conn->role == role && conn->node_id == node_id) {
-            return conn;
-        }
-    }
-    return NULL;
+    guests_greeted(conn->data, conn);
 }
 
 bool rpc_node_address(const struct rpc_server *server, enum rpc_role role, uint64_t node_id,
@@ -256,7 +185,7 @@ bool rpc_push(struct rpc_server *server, enum rpc_role role, uint64_t node_id,
               enum message_type type, const ProtobufCMessage *message)
 {
     struct frame_header header = { .type = (uint16_t)type, .flags = FRAME_ONEWAY };
-    struct conn *conn = conn_of(server, role, node_id);
+    struct conn *conn = guests_find(server, role, node_id, NULL);
     size_t count;
     uint8_t *body;
 
@@ -284,7 +213,7 @@ void rpc_disconnect(struct rpc_server *server, enum rpc_role role, uint64_t node
 {
     struct conn *conn;
 
-    while ((conn = conn_of(server, role, node_id)) != NULL) {
+    while ((conn = guests_find(server, role, node_id, NULL)) != NULL) {
         conn_close(conn, why);
     }
 }
@@ -296,7 +225,7 @@ static void end_older_connections(struct rpc_server *server, struct conn *conn)
     struct conn *older;
 
     while (conn->role == ROLE_CLIENT && conn->node_id != 0 &&
-           (older = twin_of(server, conn)) != NULL) {
+           (older = guests_find(server, conn->role, conn->node_id, conn)) != NULL) {
         conn_close(older, "the client has connected anew");
     }
 }
@@ -322,7 +251,10 @@ static void greet(struct rpc_server *server, struct conn *conn, uint64_t hello_i
     end_older_connections(server, conn);
     conn->held = must_wait(server, conn);
     conn->held_id = hello_id;
-    if (!conn->held) {
+    list_remove(&conn->unanswered);
+    if (conn->held) {
+        list_push_back(&server->held, &conn->unanswered);
+    } else {
         answer_hello(server->rpc, conn, hello_id);
     }
 }
@@ -330,13 +262,20 @@ static void greet(struct rpc_server *server, struct conn *conn, uint64_t hello_i
 /* A bounded request has come to its end. */
 static void release_held(struct rpc_server *server)
 {
-    LIST_FOREACH_SAFE(node, &server->conns)
-    {
-        struct conn *conn = LIST_ENTRY(node, struct conn, node);
+    struct list waiting;
+    struct list *node;
 
-        if (conn->held && !conn->closing && !server->closing) {
-            greet(server, conn, conn->held_id);
-        }
+    if (server->closing || list_empty(&server->held)) {
+        return;
+    }
+    list_init(&waiting);
+    while ((node = list_pop_front(&server->held)) != NULL) {
+        list_push_back(&waiting, node);
+    }
+    while ((node = list_pop_front(&waiting)) != NULL) {
+        struct conn *conn = LIST_ENTRY(node, struct conn, unanswered);
+
+        greet(server, conn, conn->held_id); /* May end up in the list again. */
     }
 }
 
@@ -402,7 +341,7 @@ static struct rpc_request *request_new(struct rpc_server *server, struct conn *c
     request->request_id = header->request_id;
     request->arrived_ns = uv_hrtime();
     request->budget_bytes = sizeof(*request) + header->body_length + header->payload_length;
-    conn->budget_used += request->budget_bytes;
+    conn_charge(conn, request->budget_bytes);
     return request;
 }
 
@@ -430,9 +369,8 @@ static void on_frame(struct conn *conn, const struct frame_header *header, const
         conn_close(conn, "out of memory for a request");
         return;
     }
-    if (conn->budget_used > CONN_BUDGET_BYTES) {
-        conn_pause(conn, true);
-    }
+    guests_heard(server, conn);
+    guests_pause_if_full(server, conn);
     if (server->closing) {
         rpc_reply_failure(request, MORSEL_SHUTDOWN, NULL);
         return;
@@ -447,9 +385,9 @@ static void on_conn_closed(struct conn *conn, const char *why)
     struct rpc_server *server = conn->data;
 
     (void)why;
-    list_remove(&conn->node);
+    guests_left(server, conn);
     if (conn->greeted && server->hooks.gone != NULL && !server->closing &&
-        twin_of(server, conn) == NULL) {
+        guests_find(server, conn->role, conn->node_id, conn) == NULL) {
         server->hooks.gone(server->hooks.data, conn->role, conn->node_id);
     }
     conn_drop(conn);
@@ -461,180 +399,10 @@ static void on_conn_freed(void *owner)
     struct rpc_server *server = owner;
     struct rpc *rpc = server->rpc;
 
-    server_unpin(server);
+    rpc_server_unpin(server);
     rpc_handle_gone(rpc);
 }
 
-static const struct conn_hooks server_conn_hooks = {
-    .frame = on_frame, .sent = resume_if_room, .closed = on_conn_closed, .freed = on_conn_freed
+const struct conn_hooks rpc_server_conn_hooks = {
+    .frame = on_frame, .sent = guests_resume, .closed = on_conn_closed, .freed = on_conn_freed
 };
-
-static void on_connection(uv_stream_t *listener, int status)
-{
-    struct rpc_server *server = listener->data;
-    struct rpc *rpc = server->rpc;
-    struct conn *conn;
-
-    if (status != 0) {
-        return; /* Out of descriptors, say: the next attempt may find some. */
-    }
-    conn = conn_new(rpc->loop, rpc->payloads, &rpc->statistics, &server_conn_hooks, server,
-                    &rpc->dirty);
-    if (conn == NULL) {
-        return;
-    }
-    rpc->handles++;
-    server->pins++;
-    conn->data = server;
-    list_push_back(&server->conns, &conn->node);
-    rpc->statistics.connections_accepted++;
-    if (uv_accept(listener, &conn->stream) != 0 || conn_established(conn) != 0) {
-        conn_close(conn, "cannot accept");
-    }
-}
-
-/* ---- Listeners ---- */
-
-static void on_server_closed(uv_handle_t *handle)
-{
-    server_unpin(handle->data);
-}
-
-static void server_close(struct rpc_server *server)
-{
-    server->closing = true;
-    list_remove(&server->node);
-    uv_close(&server->handle, on_server_closed);
-    LIST_FOREACH_SAFE(node, &server->conns)
-    {
-        struct conn *conn = LIST_ENTRY(node, struct conn, node);
-
-        conn_flush(conn);
-        conn_close(conn, "server is shutting down");
-    }
-}
-
-void rpc_servers_close(struct rpc *rpc)
-{
-    LIST_FOREACH_SAFE(node, &rpc->servers)
-    {
-        server_close(LIST_ENTRY(node, struct rpc_server, node));
-    }
-}
-
-const char *rpc_server_address(const struct rpc_server *server)
-{
-    return server->address;
-}
-
-static int resolve(struct rpc *rpc, const char *text, struct sockaddr_storage *out,
-                   struct errmsg *err)
-{
-    struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
-    struct address address;
-    uv_getaddrinfo_t request;
-    int rv = address_parse(text, &address, err);
-
-    if (rv != 0 || conn_address_numeric(&address, out)) {
-        return rv;
-    }
-    rv = uv_getaddrinfo(rpc->loop, &request, NULL, address.host, address.port, &hints);
-    if (rv != 0 || request.addrinfo == NULL) {
-        errmsg_set(err, "cannot listen on %s: %s; check the host name", text, uv_strerror(rv));
-        return MORSEL_INVAL;
-    }
-    memcpy(out, request.addrinfo->ai_addr, request.addrinfo->ai_addrlen);
-    uv_freeaddrinfo(request.addrinfo);
-    return MORSEL_OK;
-}
-
-static void name_server(struct rpc_server *server)
-{
-    struct sockaddr_storage address;
-    int size = sizeof(address);
-    char host[48];
-
-    (void)uv_tcp_getsockname(&server->tcp, (struct sockaddr *)&address, &size);
-    (void)uv_ip_name((struct sockaddr *)&address, host, sizeof(host));
-    if (address.ss_family == AF_INET6) {
-        (void)snprintf(server->address, sizeof(server->address), "[%s]:%u", host,
-                       ntohs(((struct sockaddr_in6 *)&address)->sin6_port));
-    } else {
-        (void)snprintf(server->address, sizeof(server->address), "%s:%u", host,
-                       ntohs(((struct sockaddr_in *)&address)->sin_port));
-    }
-}
-
-/* "Any port" is one below the range from which the kernel takes the ports of outgoing connections:
- * a client that tries and tries to reach a server that is down would sooner or later be given the
- * server's own port, connect to itself, and keep the port from the server that comes back. Leaves
- * the choice to the kernel when all are taken. */
-static void choose_port(struct rpc_server *server, struct sockaddr_storage *address)
-{
-    uint16_t *port = address->ss_family == AF_INET6 ? &((struct sockaddr_in6 *)address)->sin6_port
-                                                    : &((struct sockaddr_in *)address)->sin_port;
-    uint16_t draw = 0;
-    int fd = *port != 0 ? -1 : socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-
-    if (fd < 0) {
-        return;
-    }
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    for (unsigned i = 0; i < PORT_TRIES; i++) {
-        (void)uv_random(NULL, NULL, &draw, sizeof(draw), 0, NULL);
-        *port = htons((uint16_t)(PORT_MIN + draw % (PORT_MAX - PORT_MIN)));
-        if (bind(fd, (struct sockaddr *)address, sizeof(*address)) == 0) {
-            if (uv_tcp_open(&server->tcp, fd) != 0) {
-                (void)close(fd);
-            }
-            return;
-        }
-    }
-    (void)close(fd);
-    *port = 0;
-}
-
-int rpc_listen(struct rpc *rpc, const char *address, const struct rpc_server_hooks *hooks,
-               struct rpc_server **server_out, struct errmsg *err)
-{
-    struct sockaddr_storage socket_address;
-    struct rpc_server *server;
-    uv_os_fd_t fd;
-    int rv = resolve(rpc, address, &socket_address, err);
-
-    *server_out = NULL;
-    if (rv != 0) {
-        return rv;
-    }
-    server = calloc(1, sizeof(*server));
-    if (server == NULL || uv_tcp_init(rpc->loop, &server->tcp) != 0) {
-        free(server);
-        return MORSEL_NOMEM;
-    }
-    server->rpc = rpc;
-    server->hooks = *hooks;
-    server->pins = 1;
-    server->handle.data = server;
-    list_init(&server->node);
-    list_init(&server->conns);
-    list_init(&server->bounded);
-    list_push_back(&rpc->servers, &server->node);
-    rpc->handles++;
-    choose_port(server, &socket_address);
-    rv = uv_fileno(&server->handle, &fd) == 0
-             ? 0
-             : uv_tcp_bind(&server->tcp, (struct sockaddr *)&socket_address, 0);
-    if (rv == 0) {
-        rv = uv_listen(&server->stream, LISTEN_BACKLOG, on_connection);
-    }
-    if (rv != 0) {
-        errmsg_set(err, "cannot listen on %s: %s; %s", address, uv_strerror(rv),
-                   rv == UV_EADDRINUSE ? "stop the program that has the port, or choose another"
-                                       : "choose an address of this machine");
-        server_close(server);
-        return rv == UV_EADDRINUSE ? MORSEL_BUSY : MORSEL_INVAL;
-    }
-    name_server(server);
-    *server_out = server;
-    return MORSEL_OK;
-}

@@ -13,7 +13,12 @@ static void on_prepare(uv_prepare_t *prepare)
 
     rpc_calls_run_ended(rpc);
     while ((node = list_front(&rpc->dirty)) != NULL) {
-        conn_flush(LIST_ENTRY(node, struct conn, dirty_node));
+        struct conn *conn = LIST_ENTRY(node, struct conn, dirty_node);
+
+        conn_ref(conn);
+        conn_flush(conn);
+        conn_go_on(conn);
+        conn_drop(conn);
     }
 }
 

@@ -23,8 +23,9 @@
  * numbers: a call that was begun in one is not sent (again) in another, and ends with
  * MORSEL_TOO_LATE here.
  *
- * Backpressure. A server connection whose unanswered requests hold more than CONN_BUDGET_BYTES, or
- * whose peer does not take its answers, is not read until that has changed.
+ * Backpressure. A server connection that holds more than its share of memory, for requests without
+ * an answer or because its peer does not take its answers, is not read until that has changed:
+ * rpc_guests_uv.c.
  */
 #ifndef MORSEL_COMMON_RPC_UV_H
 #define MORSEL_COMMON_RPC_UV_H
@@ -211,6 +212,9 @@ struct rpc_server_hooks
     rpc_handler handle; /* Each request; must lead to one rpc_reply(). */
     void (*gone)(void *data, enum rpc_role role,
                  uint64_t node_id); /* The last connection of a peer ended. May be NULL. */
+    bool (*valued)(void *data, enum rpc_role role,
+                   uint64_t node_id); /* When there is room for some only: is it one of those whom
+                                         this cluster is for? NULL: nobody is. */
     void *data;
 };
 
@@ -218,6 +222,18 @@ struct rpc_server_hooks
  * `err`. */
 int rpc_listen(struct rpc *rpc, const char *address, const struct rpc_server_hooks *hooks,
                struct rpc_server **server_out, struct errmsg *err);
+
+/* Take at most so many connections; SERVER_CONNS_MAX before. For a process that may not open more.
+ */
+void rpc_server_set_conns_max(struct rpc_server *server, uint32_t conns_max);
+
+struct rpc_server_statistics
+{
+    uint32_t connections, strangers;
+    size_t queued_bytes; /* That all connections hold. */
+};
+
+void rpc_server_statistics(const struct rpc_server *server, struct rpc_server_statistics *out);
 
 /* "127.0.0.1:40123": where it really listens. */
 const char *rpc_server_address(const struct rpc_server *server);
@@ -282,6 +298,8 @@ struct rpc_statistics
     } types[MESSAGE_TYPES_MAX];
     uint64_t bytes_in, bytes_out;
     uint64_t connections_accepted;
+    uint64_t connections_shed; /* Closed because there were too many, or they held too much. */
+    uint64_t strangers_closed; /* Had not said HELLO. */
     uint64_t frames_malformed;
 };
 

@@ -164,6 +164,7 @@ void iod_release(struct iod *iod)
 void iod_count(struct iod *iod, const struct store_space *space, struct counter_list *list)
 {
     counters_add_program(list, iod->rpc);
+    counters_add_server(list, iod->server);
     counters_add(list, NULL, "reads_cached", iod->reads_cached);
     counters_add(list, NULL, "jobs_running", iod->jobs.running);
     counters_add(list, NULL, "jobs_waiting", iod->jobs.waiting_count);

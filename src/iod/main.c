@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+enum { OWN_FILES = 64 }; /* Beside objects and connections. */
+
 struct program
 {
     struct iod_settings settings;
@@ -94,7 +96,7 @@ static int raise_descriptor_limit(const struct iod_settings *s, struct errmsg *e
         return 0;
     }
     limit.rlim_cur = needed < limit.rlim_max ? needed : limit.rlim_max;
-    if (limit.rlim_cur < s->open_files + 64 || setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    if (limit.rlim_cur < s->open_files + OWN_FILES || setrlimit(RLIMIT_NOFILE, &limit) != 0) {
         errmsg_set(
             err,
             "open-files = %llu, but this process may open only %llu: raise the limit of open "
@@ -125,6 +127,8 @@ static int program_run(struct program *p, struct log *log)
         rv = iod_start(&p->iod, &err);
         if (rv != 0) {
             program_stop(p);
+        } else {
+            daemon_limit_connections(log, p->iod.server, p->settings.open_files + OWN_FILES);
         }
         uv_run(&p->loop, UV_RUN_DEFAULT);
         iod_release(&p->iod);

@@ -47,6 +47,7 @@ static struct counter_list *count(struct meta *meta)
         return NULL;
     }
     counters_add_program(list, meta->rpc);
+    counters_add_server(list, meta->server);
     counters_add(list, NULL, "sequence", counters->sequence);
     counters_add(list, NULL, "inodes", counters->inodes);
     counters_add(list, NULL, "garbage", counters->garbage);

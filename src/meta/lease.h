@@ -65,13 +65,14 @@
 #define MORSEL_META_LEASE_H
 
 #include "common/lease_mode.h"
+#include "common/limits.h"
 #include "common/types.h"
 
 enum {
     LEASES_MAX = 1 << 19,     /* Of all clients, about 100 bytes each. Beyond: no grant. */
     LEASE_TICKETS_MAX = 4096, /* Requests that wait. Beyond: LEASE_FULL. */
     LEASE_TOUCHED_MAX = 6,    /* Inodes that one request touches: RENAME, the most */
-    LEASE_CLIENTS_MAX = 1024
+    LEASE_CLIENTS_MAX = SESSIONS_MAX
 };
 
 enum lease_access { ACCESS_READ, ACCESS_CHANGE };

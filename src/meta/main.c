@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { OWN_FILES = 4096 }; /* The database's tables, and some more. */
+
 struct program
 {
     struct meta_settings settings;
@@ -119,6 +121,7 @@ static int program_run(struct program *p, struct log *log)
     p->datadir.lock_fd = -1;
     if ((rv = listen_first(p, &err)) == 0 && (rv = open_data(p, &err)) == 0) {
         CHECK(daemon_start(&p->daemon, &p->loop) == 0);
+        daemon_limit_connections(log, p->meta.server, OWN_FILES);
         meta_start(&p->meta);
         log_info(log, "serving on %s", rpc_server_address(p->meta.server));
         daemon_ready(&p->daemon, rpc_server_address(p->meta.server));

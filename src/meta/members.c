@@ -31,6 +31,19 @@ static void check_invariants(const struct members *m)
     }
 }
 
+static uint64_t silence_due_ms(const struct members *m, const struct member *member)
+{
+    return member->heard_ms + (uint64_t)m->heartbeat_ms * MEMBERS_MISSED_MAX;
+}
+
+/* What is heard does not move it: it is looked for anew when it comes. */
+static void watch(struct members *m, const struct member *member)
+{
+    uint64_t due_ms = silence_due_ms(m, member);
+
+    m->due_ms = due_ms < m->due_ms ? due_ms : m->due_ms;
+}
+
 void members_init(struct members *m, uint32_t heartbeat_ms, const struct member_record *records,
                   uint32_t count)
 {
@@ -38,6 +51,7 @@ void members_init(struct members *m, uint32_t heartbeat_ms, const struct member_
     memset(m, 0, sizeof(*m));
     m->heartbeat_ms = heartbeat_ms;
     m->version = 1;
+    m->due_ms = UINT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
         m->items[i].record = records[i];
         m->items[i].bytes_total = records[i].bytes_total;
@@ -52,27 +66,29 @@ void members_presume(struct members *m, uint64_t now_ms)
     for (uint32_t i = 0; i < m->count; i++) {
         m->items[i].presumed = true;
         m->items[i].heard_ms = now_ms;
+        watch(m, &m->items[i]);
     }
-}
-
-static struct member *find(struct members *m, server_id id)
-{
-    for (uint32_t i = 0; i < m->count; i++) {
-        if (m->items[i].record.id == id) {
-            return &m->items[i];
-        }
-    }
-    return NULL;
 }
 
 const struct member *members_find(const struct members *m, server_id id)
 {
-    for (uint32_t i = 0; i < m->count; i++) {
-        if (m->items[i].record.id == id) {
-            return &m->items[i];
+    uint32_t low = 0, high = m->count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (m->items[middle].record.id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
-    return NULL;
+    return low < m->count && m->items[low].record.id == id ? &m->items[low] : NULL;
+}
+
+static struct member *find(struct members *m, server_id id)
+{
+    return (struct member *)(uintptr_t)members_find(m, id);
 }
 
 static struct member *find_token(struct members *m, const uint8_t token[16])
@@ -97,6 +113,7 @@ static struct member *insert(struct members *m, server_id id)
     m->count++;
     memset(&m->items[at], 0, sizeof(m->items[at]));
     m->items[at].record.id = id;
+    check_invariants(m);
     return &m->items[at];
 }
 
@@ -168,6 +185,7 @@ static void welcome(struct members *m, struct member *member, uint64_t tag,
     member->presumed = false;
     member->connected = true;
     member->up = true;
+    watch(m, member);
     emit(out,
          (struct members_action){ .type = MEMBERS_WELCOME, .tag = tag, .id = member->record.id });
 }
@@ -243,6 +261,7 @@ static void on_heartbeat(struct members *m, const struct members_event *event,
     member->connected = true;
     if (!member->up) {
         member->up = true;
+        watch(m, member);
         m->version++;
         emit(out, (struct members_action){ .type = MEMBERS_UP, .id = member->record.id });
     }
@@ -250,24 +269,25 @@ static void on_heartbeat(struct members *m, const struct members_event *event,
                   .type = MEMBERS_ALIVE, .tag = event->heartbeat.tag, .id = member->record.id });
 }
 
-static uint64_t silence_due_ms(const struct members *m, const struct member *member)
-{
-    return member->heard_ms + (uint64_t)m->heartbeat_ms * MEMBERS_MISSED_MAX;
-}
-
 static void on_tick(struct members *m, uint64_t now_ms, struct members_actions *out)
 {
+    if (now_ms < m->due_ms) {
+        return;
+    }
+    m->due_ms = UINT64_MAX;
     for (uint32_t i = 0; i < m->count; i++) {
         struct member *member = &m->items[i];
 
-        if (now_ms < silence_due_ms(m, member)) {
+        if (!member->up && !member->presumed) {
             continue;
         }
-        if (member->up || member->presumed) { /* Either way it is worth a line in the log. */
-            m->version += member->up;
-            member->up = member->presumed = false;
-            emit(out, (struct members_action){ .type = MEMBERS_DOWN, .id = member->record.id });
+        if (now_ms < silence_due_ms(m, member)) {
+            watch(m, member);
+            continue;
         }
+        m->version += member->up;
+        member->up = member->presumed = false; /* Either way it is worth a line in the log. */
+        emit(out, (struct members_action){ .type = MEMBERS_DOWN, .id = member->record.id });
     }
 }
 
@@ -275,7 +295,6 @@ void members_step(struct members *m, const struct members_event *event, struct m
 {
     struct member *member;
 
-    check_invariants(m);
     switch (event->type) {
     case MEMBERS_REGISTER:
         on_register(m, event, out);
@@ -296,19 +315,11 @@ void members_step(struct members *m, const struct members_event *event, struct m
         on_tick(m, event->now_ms, out);
         break;
     }
-    check_invariants(m);
 }
 
 uint64_t members_deadline_ms(const struct members *m)
 {
-    uint64_t due_ms = UINT64_MAX;
-
-    for (uint32_t i = 0; i < m->count; i++) {
-        if ((m->items[i].up || m->items[i].presumed) && silence_due_ms(m, &m->items[i]) < due_ms) {
-            due_ms = silence_due_ms(m, &m->items[i]);
-        }
-    }
-    return due_ms;
+    return m->due_ms;
 }
 
 /* ---- Questions ---------------------------------------------------------------------------- */

@@ -56,6 +56,7 @@ struct members
     struct member items[SERVERS_MAX]; /* Ascending by id. */
     uint64_t version;                 /* Grows when anything but numbers changes. */
     uint32_t heartbeat_ms;
+    uint64_t due_ms; /* No silence ends before that. */
 };
 
 enum members_event_type {
@@ -129,7 +130,8 @@ void members_presume(struct members *m, uint64_t now_ms);
 void members_step(struct members *m, const struct members_event *event,
                   struct members_actions *out);
 
-/* When MEMBERS_TICK is due; UINT64_MAX: never. Ask again after each step. */
+/* When MEMBERS_TICK is due, which may be earlier than it has something to do; UINT64_MAX: never.
+ * Ask again after each step. */
 uint64_t members_deadline_ms(const struct members *m);
 
 /* NULL: unknown. */

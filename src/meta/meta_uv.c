@@ -276,7 +276,24 @@ static void on_gone(void *data, enum rpc_role role, uint64_t node_id)
     }
 }
 
+/* When there are too many connections: mounts with a session and storage servers come first. */
+static bool is_ours(void *data, enum rpc_role role, uint64_t node_id)
+{
+    struct meta *meta = data;
+    const struct member *member = NULL;
+
+    if (role == ROLE_CLIENT) {
+        return session_known(meta->sessions, node_id);
+    }
+    if (role == ROLE_IOD && node_id <= UINT32_MAX) {
+        member = members_find(&meta->members, (server_id)node_id);
+    }
+    return member != NULL && member->connected;
+}
+
 struct rpc_server_hooks meta_hooks(struct meta *meta)
 {
-    return (struct rpc_server_hooks){ on_request, on_gone, meta };
+    return (struct rpc_server_hooks){
+        .handle = on_request, .gone = on_gone, .valued = is_ours, .data = meta
+    };
 }

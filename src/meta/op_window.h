@@ -19,7 +19,7 @@
 #include "common/limits.h"
 #include "common/types.h"
 
-enum { OP_WINDOW_CLIENTS_MAX = 1024 };
+enum { OP_WINDOW_CLIENTS_MAX = SESSIONS_MAX };
 
 /* What the reply to an operation is made of; attributes are read again. */
 struct op_outcome

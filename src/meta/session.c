@@ -1,12 +1,13 @@
 #include "meta/session.h"
 
 #include "common/check.h"
+#include "common/heap.h"
 #include "common/list.h"
 #include "common/status.h"
 
 #include <stdlib.h>
 
-enum { OPEN_BUCKETS = 1 << 16, CLIENT_BUCKETS = 1 << 10 };
+enum { OPEN_BUCKETS = 1 << 16, CLIENT_BUCKETS = 1 << 12 };
 
 struct session
 {
@@ -15,7 +16,16 @@ struct session
     client_id id;
     enum session_state state;
     uint64_t heard_ms;
+    struct heap_node silence; /* Key: when it ended if nothing had been heard since it was set. */
     struct list opens;
+};
+
+/* An inode that is open: by how many sessions, and by how many for writing. */
+struct open_inode
+{
+    struct list in_bucket;
+    inode_id inode;
+    uint32_t opens, writers;
 };
 
 /* One session holds one inode open. */
@@ -36,9 +46,12 @@ struct session_table
     uint32_t count;
     uint64_t opens;
     struct list all;
+    struct heap
+        silences; /* What is heard does not move a session; its turn comes, and it is put back. */
     struct list released;
     struct list clients[CLIENT_BUCKETS];
-    struct list inodes[OPEN_BUCKETS];
+    struct list inodes[OPEN_BUCKETS];    /* struct open_inode */
+    struct list by_holder[OPEN_BUCKETS]; /* struct session_open, by inode and session */
 };
 
 static void emit(struct session_actions *out, struct session_action action)
@@ -69,12 +82,14 @@ struct session_table *session_table_new(const struct session_options *options)
     s->in_grace = !options->fresh;
     s->grace_until_ms = options->now_ms + options->session_ms;
     list_init(&s->all);
+    heap_init(&s->silences);
     list_init(&s->released);
     for (uint32_t i = 0; i < CLIENT_BUCKETS; i++) {
         list_init(&s->clients[i]);
     }
     for (uint32_t i = 0; i < OPEN_BUCKETS; i++) {
         list_init(&s->inodes[i]);
+        list_init(&s->by_holder[i]);
     }
     return s;
 }
@@ -96,32 +111,81 @@ static struct session *find(const struct session_table *s, client_id id)
 
 /* ---- Open files --------------------------------------------------------------------------- */
 
-static struct session_open *find_open(const struct session_table *s, inode_id inode,
-                                      const struct session *session)
+static struct open_inode *find_inode(const struct session_table *s, inode_id inode)
 {
     const struct list *bucket = &s->inodes[hash(inode) % OPEN_BUCKETS];
 
     LIST_FOREACH(node, bucket)
     {
-        struct session_open *open = LIST_ENTRY(node, struct session_open, in_bucket);
+        struct open_inode *open = LIST_ENTRY(node, struct open_inode, in_bucket);
 
-        if (open->inode == inode && (session == NULL || open->session == session)) {
+        if (open->inode == inode) {
             return open;
         }
     }
     return NULL;
 }
 
+static uint64_t holder_bucket(inode_id inode, client_id client)
+{
+    return hash(inode ^ hash(client)) % OPEN_BUCKETS;
+}
+
+static struct session_open *find_open(const struct session_table *s, inode_id inode,
+                                      const struct session *session)
+{
+    const struct list *bucket = &s->by_holder[holder_bucket(inode, session->id)];
+
+    LIST_FOREACH(node, bucket)
+    {
+        struct session_open *open = LIST_ENTRY(node, struct session_open, in_bucket);
+
+        if (open->inode == inode && open->session == session) {
+            return open;
+        }
+    }
+    return NULL;
+}
+
+/* The inode's counts, made if need be. NULL: out of memory. */
+static struct open_inode *inode_of(struct session_table *s, inode_id inode)
+{
+    struct open_inode *counts = find_inode(s, inode);
+
+    if (counts == NULL && (counts = calloc(1, sizeof(*counts))) != NULL) {
+        counts->inode = inode;
+        list_init(&counts->in_bucket);
+        list_push_front(&s->inodes[hash(inode) % OPEN_BUCKETS], &counts->in_bucket);
+    }
+    return counts;
+}
+
+static void inode_drop(struct open_inode *counts)
+{
+    list_remove(&counts->in_bucket);
+    free(counts);
+}
+
 /* Harmless when it is there already. False: at the limit, or out of memory. */
 static bool add_open(struct session_table *s, struct session *session, inode_id inode, bool write)
 {
     struct session_open *open = find_open(s, inode, session);
+    struct open_inode *counts;
 
     if (open != NULL) {
-        open->write |= write;
+        if (write && !open->write) {
+            open->write = true;
+            find_inode(s, inode)->writers++;
+        }
         return true;
     }
-    if (s->opens == SESSION_OPENS_MAX || (open = calloc(1, sizeof(*open))) == NULL) {
+    if (s->opens == SESSION_OPENS_MAX || (counts = inode_of(s, inode)) == NULL) {
+        return false;
+    }
+    if ((open = calloc(1, sizeof(*open))) == NULL) {
+        if (counts->opens == 0) {
+            inode_drop(counts);
+        }
         return false;
     }
     open->inode = inode;
@@ -129,21 +193,28 @@ static bool add_open(struct session_table *s, struct session *session, inode_id 
     open->session = session;
     list_init(&open->in_bucket);
     list_init(&open->in_session);
-    list_push_front(&s->inodes[hash(inode) % OPEN_BUCKETS], &open->in_bucket);
+    list_push_front(&s->by_holder[holder_bucket(inode, session->id)], &open->in_bucket);
     list_push_back(&session->opens, &open->in_session);
+    counts->opens++;
+    counts->writers += write;
     s->opens++;
     return true;
 }
 
 static void remove_open(struct session_table *s, struct session_open *open)
 {
+    struct open_inode *counts = find_inode(s, open->inode);
+
+    CHECK(counts != NULL && counts->opens > 0 && counts->writers >= open->write);
     list_remove(&open->in_bucket);
     list_remove(&open->in_session);
     s->opens--;
-    if (find_open(s, open->inode, NULL) != NULL) {
+    counts->writers -= open->write;
+    if (--counts->opens > 0) {
         free(open); /* Somebody else holds it too. */
         return;
     }
+    inode_drop(counts);
     open->session = NULL;
     list_push_back(&s->released, &open->in_session);
 }
@@ -172,16 +243,20 @@ bool session_pop_released(struct session_table *s, inode_id *inode)
 
 bool session_holds(const struct session_table *s, inode_id inode)
 {
-    return s->in_grace || find_open(s, inode, NULL) != NULL;
+    return s->in_grace || find_inode(s, inode) != NULL;
 }
 
 /* ---- Coming and going --------------------------------------------------------------------- */
 
-static struct session *add(struct session_table *s, client_id id)
+static struct session *add(struct session_table *s, client_id id, uint64_t now_ms)
 {
     struct session *session = calloc(1, sizeof(*session));
 
     if (session == NULL) {
+        return NULL;
+    }
+    if (!heap_push(&s->silences, &session->silence, now_ms + s->session_ms)) {
+        free(session);
         return NULL;
     }
     session->id = id;
@@ -198,6 +273,7 @@ static struct session *add(struct session_table *s, client_id id)
 static void end(struct session_table *s, struct session *session)
 {
     remove_all_opens(s, session);
+    heap_remove(&s->silences, &session->silence);
     list_remove(&session->in_bucket);
     list_remove(&session->in_all);
     free(session);
@@ -219,12 +295,10 @@ void session_table_free(struct session_table *s)
     }
     LIST_FOREACH_SAFE(node, &s->all)
     {
-        struct session *session = LIST_ENTRY(node, struct session, in_all);
-
-        opens_free(&session->opens);
-        free(session);
+        end(s, LIST_ENTRY(node, struct session, in_all));
     }
     opens_free(&s->released);
+    heap_free(&s->silences);
     free(s);
 }
 
@@ -248,7 +322,7 @@ static void on_ask(struct session_table *s, const struct session_event *event,
     struct session *session = find(s, event->client);
 
     if (session == NULL &&
-        (s->count == SESSIONS_MAX || (session = add(s, event->client)) == NULL)) {
+        (s->count == SESSIONS_MAX || (session = add(s, event->client, event->now_ms)) == NULL)) {
         emit(out, (struct session_action){ SESSION_REFUSE, event->client, MORSEL_OVERLOAD });
         return;
     }
@@ -291,13 +365,18 @@ static void on_closed(struct session_table *s, const struct session_event *event
 
 static void on_tick(struct session_table *s, uint64_t now_ms, struct session_actions *out)
 {
-    LIST_FOREACH_SAFE(node, &s->all)
-    {
-        struct session *session = LIST_ENTRY(node, struct session, in_all);
+    struct heap_node *first;
+
+    while (out->count < SESSION_ENDS_MAX && (first = heap_min(&s->silences)) != NULL &&
+           first->key <= now_ms) {
+        struct session *session = CONTAINER_OF(first, struct session, silence);
 
         if (now_ms >= session->heard_ms + s->session_ms) {
             emit(out, (struct session_action){ SESSION_END, session->id, MORSEL_TIMEDOUT });
             end(s, session);
+        } else {
+            heap_remove(&s->silences, first);
+            CHECK(heap_push(&s->silences, first, session->heard_ms + s->session_ms)); /* Its room */
         }
     }
     if (s->in_grace && now_ms >= s->grace_until_ms) {
@@ -345,15 +424,14 @@ void session_step(struct session_table *s, const struct session_event *event,
 uint64_t session_deadline_ms(const struct session_table *s)
 {
     uint64_t due_ms = s->in_grace ? s->grace_until_ms : UINT64_MAX;
+    const struct heap_node *first = heap_min(&s->silences);
 
-    LIST_FOREACH(node, &s->all)
-    {
-        const struct session *session = LIST_ENTRY(node, struct session, in_all);
-        uint64_t expires_ms = session->heard_ms + s->session_ms;
+    return first != NULL && first->key < due_ms ? first->key : due_ms;
+}
 
-        due_ms = expires_ms < due_ms ? expires_ms : due_ms;
-    }
-    return due_ms;
+bool session_known(const struct session_table *s, client_id client)
+{
+    return find(s, client) != NULL;
 }
 
 bool session_joined(struct session_table *s, client_id client, uint64_t now_ms)
@@ -378,18 +456,12 @@ bool session_has_open(const struct session_table *s, inode_id inode, client_id c
 void session_open_elsewhere(const struct session_table *s, inode_id inode, client_id client,
                             bool *open, bool *write)
 {
-    const struct list *bucket = &s->inodes[hash(inode) % OPEN_BUCKETS];
+    const struct open_inode *counts = find_inode(s, inode);
+    const struct session *session = find(s, client);
+    const struct session_open *own = session != NULL ? find_open(s, inode, session) : NULL;
 
-    *open = *write = false;
-    LIST_FOREACH(node, bucket)
-    {
-        const struct session_open *one = LIST_ENTRY(node, struct session_open, in_bucket);
-
-        if (one->inode == inode && one->session->id != client) {
-            *open = true;
-            *write |= one->write;
-        }
-    }
+    *open = counts != NULL && counts->opens > (own != NULL ? 1U : 0U);
+    *write = counts != NULL && counts->writers > (own != NULL && own->write ? 1U : 0U);
 }
 
 uint32_t session_count(const struct session_table *s)

@@ -18,13 +18,14 @@
 #ifndef MORSEL_META_SESSION_H
 #define MORSEL_META_SESSION_H
 
+#include "common/limits.h"
 #include "common/types.h"
 
 enum {
     SESSION_MS_DEFAULT = 30000,
-    SESSIONS_MAX = 1024,
-    SESSION_OPENS_MAX = 1 << 20, /* Of all sessions together, 64 bytes each */
-    SESSION_ACTIONS_MAX = SESSIONS_MAX + 4
+    SESSION_OPENS_MAX = 1 << 20, /* Of all sessions together, some 100 bytes each */
+    SESSION_ENDS_MAX = 64,       /* Of one tick; the next is due at once. */
+    SESSION_ACTIONS_MAX = SESSION_ENDS_MAX + 4
 };
 
 enum session_state { SESSION_JOINED, SESSION_AWAY };
@@ -90,8 +91,11 @@ void session_step(struct session_table *s, const struct session_event *event,
  * False: no more. */
 bool session_pop_released(struct session_table *s, inode_id *inode);
 
-/* When SESSION_TICK is due; UINT64_MAX: never. */
+/* When SESSION_TICK is due, which may be earlier than it has something to do; UINT64_MAX: never. */
 uint64_t session_deadline_ms(const struct session_table *s);
+
+/* Has the client a session, joined or away? */
+bool session_known(const struct session_table *s, client_id client);
 
 /* May the client be served? Counts as a word from it. */
 bool session_joined(struct session_table *s, client_id client, uint64_t now_ms);

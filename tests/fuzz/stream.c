@@ -160,6 +160,16 @@ static void add_frame(struct run *run, struct reader *r)
     buf_put(wire, noise + control, payload_length);
 }
 
+/* Give the connection a buffer that is soon full. It has none yet. */
+static void shrink_in(struct conn *conn, uint8_t seed)
+{
+    size_t capacity = (size_t)SMALL_IN_BYTES << seed % 4;
+
+    conn->in = malloc(capacity);
+    CHECK(conn->in != NULL);
+    conn->in_capacity = capacity;
+}
+
 /* Hand the wire to the connection as the loop would, in pieces. */
 static void feed(struct conn *conn, const struct run *run)
 {
@@ -172,6 +182,9 @@ static void feed(struct conn *conn, const struct run *run)
         size_t piece = 1 + prng_below(&prng, prng_below(&prng, 4) == 0 ? 60 : bytes_max(run->seed));
         uv_buf_t buf;
 
+        if (conn->in == NULL && !is_large(run->seed)) {
+            shrink_in(conn, run->seed);
+        }
         on_alloc(&conn->handle, 65536, &buf);
         CHECK(buf.len > 0);
         piece = piece < wire->count - at ? piece : wire->count - at;
@@ -196,17 +209,6 @@ static struct bench *bench_new(void)
     return bench;
 }
 
-/* Give the connection a buffer that is soon full. It holds nothing yet. */
-static void shrink_in(struct conn *conn, uint8_t seed)
-{
-    size_t capacity = (size_t)SMALL_IN_BYTES << seed % 4;
-
-    free(conn->in);
-    conn->in = malloc(capacity);
-    CHECK(conn->in != NULL);
-    conn->in_capacity = capacity;
-}
-
 /* The whole life of a connection to which the wire comes. */
 static void receive(struct run *run)
 {
@@ -223,9 +225,6 @@ static void receive(struct run *run)
     conn = conn_new(loop, pool, &statistics, &hooks, run, &dirty);
     CHECK(conn != NULL);
     conn->handle.data = conn;
-    if (!is_large(run->seed)) {
-        shrink_in(conn, run->seed);
-    }
     conn_ref(conn);
     feed(conn, run);
     CHECK(run->delivered == run->frames_count);

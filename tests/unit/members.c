@@ -285,7 +285,7 @@ static void the_table_has_an_end(void **state)
         struct members_event event = { .type = MEMBERS_REGISTER };
 
         event.registration.record.token[0] = (uint8_t)i;
-        event.registration.record.token[1] = 1;
+        event.registration.record.token[1] = (uint8_t)(1 + i / 256);
         feed(w, event);
         persisted(w, i + 1, 0);
     }

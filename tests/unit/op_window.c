@@ -75,7 +75,7 @@ static void the_quiet_client_gives_way(void **state)
         note(w, c, 1, 0);
     }
     note(w, 1, 2, 0);
-    note(w, 5000, 1, 0);
+    note(w, OP_WINDOW_CLIENTS_MAX + 5000, 1, 0);
     assert_int_equal(op_window_clients(w), OP_WINDOW_CLIENTS_MAX);
     assert_int_equal(op_window_find(w, 1, 1, 0, &outcome), OP_WINDOW_KNOWN);
     assert_int_equal(op_window_find(w, 2, 1, 0, &outcome), OP_WINDOW_NEW);

@@ -409,7 +409,7 @@ static void what_was_sent_before_ends_first(void **state)
 static void a_reader_behind_its_answers_is_heard_again(void **state)
 {
     enum { CALLS = 20, BYTES = FRAME_PAYLOAD_BYTES_MAX };
-    static_assert((size_t)CALLS * BYTES > CONN_SEND_QUEUE_BYTES_MAX, "the server must pause");
+    static_assert((size_t)CALLS * BYTES > CONN_BUDGET_BYTES, "the server must pause");
     struct fixture *f = *state;
     struct rpc_call calls[CALLS] = { 0 }, after = { 0 };
     struct payload *payload = payload_new(rpc_payloads(f->server_rpc), BYTES);

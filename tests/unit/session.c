@@ -213,16 +213,21 @@ static void a_new_connection_tells_what_is_open(void **state)
 static void there_are_only_so_many_sessions(void **state)
 {
     struct world *w = world_new(true);
+    unsigned ended = 0;
 
     (void)state;
     for (client_id c = 1; c <= SESSIONS_MAX; c++) {
         feed(w, SESSION_ASK, c);
     }
-    feed(w, SESSION_ASK, 9999);
-    assert_int_equal(count_of(w, SESSION_REFUSE, 9999), 1);
+    feed(w, SESSION_ASK, SESSIONS_MAX + 1);
+    assert_int_equal(count_of(w, SESSION_REFUSE, SESSIONS_MAX + 1), 1);
     w->now_ms += 2 * SESSION_TEST_MS;
-    feed(w, SESSION_TICK, 0);
-    assert_int_equal(count_of(w, SESSION_END, 0), SESSIONS_MAX);
+    while (session_deadline_ms(w->s) <= w->now_ms) { /* A part of them each time. */
+        feed(w, SESSION_TICK, 0);
+        ended += count_of(w, SESSION_END, 0);
+    }
+    assert_int_equal(ended, SESSIONS_MAX);
+    assert_int_equal(session_count(w->s), 0);
     world_free(w);
 }
 
