@@ -47,7 +47,7 @@ enum {
     CONN_BUDGET_BYTES = 32 << 20, /* What one connection may hold: requests that have no answer, and
                                      answers that it has not taken */
     CONN_SHARE_BYTES_MIN = 64 << 10,    /* And may always, however many there are */
-    SERVER_QUEUES_BYTES_MAX = 512 << 20 /* What all may hold; beyond it connections are closed */
+    SERVER_QUEUES_BYTES_MAX = 256 << 20 /* What all may hold; beyond it connections are closed */
 };
 
 static_assert(MORSEL_BYTES_MIN % BLOCK_BYTES == 0, "a morsel is made of whole blocks");

@@ -1,0 +1,87 @@
+#!/bin/bash
+# A crowd of 5,000 connections (crowd.c) at the manager and at an I/O daemon, beside a mount at work: the daemons stay under a
+# stated size, strangers are sent away in time, and the mount keeps its throughput and its connection.
+#
+#   tests/cluster/crowd.sh BUILD [CONNECTIONS]
+set -euo pipefail
+# shellcheck source=tests/lib/cluster.sh
+. "$(dirname "$0")/../lib/cluster.sh"
+cluster_begin crowd "$1"
+connections=${2:-5000}
+# What all connections may hold, and one answer of each of those that are asked for at once beyond it; limits.h. The address
+# sanitizer keeps what is freed, and tells its own story in the resident size: there the daemon's own count is judged alone.
+queued_max=$((320 << 20)) resident_max=$((640 << 20))
+start_cluster 2
+start_mount a
+a=$mnt
+dd if=/dev/zero of="$a/file" bs=1M count=64 status=none conv=fsync
+
+counter() { # counter NAME DAEMON
+    "$bin/morsel" stats "$2" --manager "$manager" | awk -v name="$1" '$1 == name { print $2 }'
+}
+grep -q -a __asan_init "$bin/morsel-meta" && sanitized=yes || sanitized=no
+
+# rate FILE: rounds of a second's work on the mount, in each of which a file is made, written, synced, read and removed.
+rate() {
+    python3 - "$a" <<'PY'
+import os, sys, time
+d = sys.argv[1]
+rounds, until = 0, time.monotonic() + 4
+data = os.urandom(1 << 20)
+while time.monotonic() < until:
+    with open(f"{d}/new", "wb") as f:
+        f.write(data)
+        os.fsync(f.fileno())
+    os.stat(f"{d}/new")
+    with open(f"{d}/new", "rb") as f:
+        assert f.read() == data
+    os.unlink(f"{d}/new")
+    rounds += 1
+print(rounds)
+PY
+}
+
+crowd_at() { # crowd_at NAME ADDRESS
+    mkfifo "$work/run/$1.in" "$work/run/$1.out"
+    "$bin/crowd" "${2##*:}" "$connections" <"$work/run/$1.in" >"$work/run/$1.out" &
+    crowd=$!
+    children+=("$crowd")
+    exec 7>"$work/run/$1.in" 8<"$work/run/$1.out"
+    read -r -t 120 word taken <&8 || fail "the crowd does not come in: the server takes nobody"
+    [ "$word" = here ] && [ "$taken" -ge $((connections * 9 / 10)) ] || fail "only $taken of the crowd were taken"
+}
+
+crowd_leaves() {
+    local word anew
+    exec 7>&-
+    read -r -t 60 word anew <&8 || fail "the crowd does not end"
+    note "$anew of $connections were closed and came anew"
+    [ "$anew" -gt 0 ] || fail "no stranger was sent away"
+    wait "$crowd"
+    exec 8<&-
+}
+
+for daemon in meta iod1; do
+    before=$(rate)
+    crowd_at "$daemon" "${address_of[$daemon]}"
+    during=$(rate)
+    queued=$(counter queued_bytes "${address_of[$daemon]}") strangers=$(counter strangers "${address_of[$daemon]}")
+    resident=$(awk '/^VmHWM/ { print $2 * 1024 }' "/proc/${pid_of[$daemon]}/status")
+    note "$daemon: $before rounds before, $during beside $connections; $strangers strangers, $queued bytes queued, $resident resident at most"
+    [ "$queued" -lt "$queued_max" ] || fail "$daemon holds $queued bytes for its connections"
+    [ "$strangers" -le 1024 ] || fail "$daemon keeps $strangers strangers"
+    [ "$sanitized" = yes ] || [ "$resident" -lt "$resident_max" ] || fail "$daemon has grown to $resident bytes"
+    crowd_leaves
+    gone() {
+        [ "$(counter connections "${address_of[$daemon]}")" -lt 20 ] && [ "$(counter queued_bytes "${address_of[$daemon]}")" -lt 1000000 ]
+    }
+    wait_for 20 "the crowd is gone from $daemon" gone
+    after=$(rate)
+    note "$daemon: $after rounds after"
+    # What the crowd costs is what its frames cost; the work of the crowd's process itself is not to be counted where it has no
+    # processor of its own. Compared with the lower of before and after, in this one run.
+    [ "$during" -ge $(((before < after ? before : after) * ${CROWD_PERCENT:-90} / 100)) ] ||
+        fail "the mount did $during rounds beside the crowd at $daemon, $before before and $after after it"
+done
+grep -q "lost the connection" "$work/log/mount-a" && fail "the mount was turned away for strangers: $(grep 'lost the connection' "$work/log/mount-a")"
+cluster_end
