@@ -173,7 +173,7 @@ static void answer_hello(struct rpc *rpc, struct conn *conn, uint64_t request_id
 bool rpc_node_address(const struct rpc_server *server, enum rpc_role role, uint64_t node_id,
                       char *text)
 {
-    const struct conn *conn = conn_of(server, role, node_id);
+    const struct conn *conn = guests_find(server, role, node_id, NULL);
 
     if (conn != NULL) {
         (void)snprintf(text, ADDRESS_TEXT_MAX, "%s", conn->peer);

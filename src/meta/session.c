@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { OPEN_BUCKETS = 1 << 16, CLIENT_BUCKETS = 1 << 12 };
+enum { OPEN_BUCKETS = 1 << 15, CLIENT_BUCKETS = 1 << 12 };
 
 struct session
 {
