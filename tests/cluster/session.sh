@@ -52,16 +52,18 @@ stop_mount b
 # The mount freezes until its session has run out, and comes back by itself. (The file is held by a process of its own: closing a
 # copy of the descriptor asks the mount.)
 mkfifo "$work/go"
-python3 - "$a/g" "$work/go" <<'PY' &
-import sys
+python3 - "$a/g" "$work/go" "$work/held" <<'PY' &
+import os, sys
 with open(sys.argv[1], "w") as f:
     f.write("kept\n")
     f.flush()
+    os.fsync(f.fileno())  # What has not left the mount is lost with its lease, when it freezes for that long.
+    open(sys.argv[3], "w").close()
     open(sys.argv[2]).read()
     f.write("more\n")
 PY
 holder=$!
-wait_for 10 "the file that is held open" test -s "$a/g"
+wait_for 30 "the file that is held open" test -e "$work/held"
 kill -STOP "${pid_of[mount-a]}"
 wait_for 20 "the end of the session" sessions_are 0
 kill -CONT "${pid_of[mount-a]}"
