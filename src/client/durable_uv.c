@@ -7,6 +7,7 @@
 #include "data.pb-c.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static uint64_t verifier_of(const struct rpc_reply *reply)
 {
@@ -92,6 +93,84 @@ uint64_t durable_synced(struct file *file, uint32_t column, uint64_t mark,
 
     (void)unsynced_synced(file->unsynced, column, mark, verifier);
     return verifier;
+}
+
+void durable_listed(struct file_flush *flush, Morsel__Unsynced **columns, size_t count)
+{
+    free(flush->listed);
+    flush->listed_count = 0;
+    flush->listed = count > 0 ? calloc(count, sizeof(flush->listed[0])) : NULL;
+    if (count > 0 && flush->listed == NULL) {
+        flush->status = flush->status == 0 ? MORSEL_NOMEM : flush->status;
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (columns[i]->column < flush->file->stripe.width) {
+            flush->listed[flush->listed_count++] =
+                (struct file_listed){ columns[i]->column, columns[i]->verifier };
+        }
+    }
+    flush->file->listed = flush->listed_count > 0;
+}
+
+static void on_unlisted(struct meta_call *call, int status, void *message)
+{
+    (void)status; /* The next fsync finds it still there. */
+    (void)message;
+    free(call);
+}
+
+static void unlist(struct file *file, uint64_t data_version, const struct file_listed *columns,
+                   uint32_t count)
+{
+    Morsel__SyncedRequest request = MORSEL__SYNCED_REQUEST__INIT;
+    Morsel__Unsynced messages[STRIPE_WIDTH_MAX], *pointers[STRIPE_WIDTH_MAX];
+    struct meta_call *call = calloc(1, sizeof(*call));
+
+    for (uint32_t i = 0; i < count; i++) {
+        morsel__unsynced__init(&messages[i]);
+        messages[i].column = columns[i].column;
+        messages[i].verifier = columns[i].verifier;
+        pointers[i] = &messages[i];
+    }
+    request.inode = file->inode;
+    request.data_version = data_version;
+    request.n_synced = count;
+    request.synced = pointers;
+    if (call != NULL && meta_change_start(call, file->client, MSG_SYNCED, &request.base,
+                                          &request.op, NULL, on_unlisted) != 0) {
+        free(call);
+    }
+}
+
+void durable_settle(struct file_flush *flush)
+{
+    struct file_listed synced[STRIPE_WIDTH_MAX], gone[STRIPE_WIDTH_MAX];
+    uint32_t synced_count = 0, gone_count = 0;
+    struct file *file = flush->file;
+    for (uint32_t i = 0; i < flush->listed_count && i < STRIPE_WIDTH_MAX; i++) {
+        struct file_listed c = flush->listed[i];
+        uint64_t verifier = flush->syncs[c.column].verifier;
+
+        if (unsynced_covered(file->unsynced, c.column, c.verifier)) {
+            synced[synced_count++] = c;
+        } else if (verifier != 0 && verifier != c.verifier) {
+            gone[gone_count++] = c;
+        }
+    }
+    if (synced_count > 0) {
+        unlist(file, file->data_version, synced, synced_count);
+    }
+    if (gone_count > 0) {
+        unlist(file, 0, gone, gone_count);
+        durable_lost(file, "a server lost its power, or its disk failed, after they were written");
+    }
+    if (flush->listed_count > 0) {
+        file->listed = synced_count + gone_count < flush->listed_count;
+    }
+    free(flush->listed);
+    flush->listed = NULL;
+    flush->listed_count = 0;
 }
 
 int durable_take_loss(struct handle *handle)

@@ -17,6 +17,13 @@ uint64_t durable_synced(struct file *file, uint32_t column, uint64_t mark,
  * read from it before is forgotten. `why` for the log. */
 void durable_lost(struct file *file, const char *why);
 
+/* The manager's record of what anybody has reported and nobody has synced, with its answer. */
+void durable_listed(struct file_flush *flush, Morsel__Unsynced **columns, size_t count);
+
+/* The flush is durable: compare the record with what the servers said. What is synced, and what is
+ * lost and told now, leaves the record, behind. */
+void durable_settle(struct file_flush *flush);
+
 /* What the handle is to be told by fsync beside file_take_error(), once: 0 or MORSEL_IO. */
 int durable_take_loss(struct handle *handle);
 

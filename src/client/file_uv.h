@@ -120,8 +120,9 @@ struct file
     struct list writers;       /* struct file_write_wait: the buffer is full. */
     struct list drains;        /* struct file_drain: wait until nothing is dirty. */
     struct unsynced *unsynced; /* Columns that may not be on disk. */
-    bool loss_untold;          /* Nobody has been told yet that bytes are lost. */
-    uint64_t data_version;     /* Of the bytes that it speaks of. */
+    bool listed;           /* The manager's record names columns that may have been synced since. */
+    bool loss_untold;      /* Nobody has been told yet that bytes are lost. */
+    uint64_t data_version; /* Of the bytes that it speaks of. */
 
     struct list slots; /* struct fetch, oldest first. */
     unsigned slots_count;
@@ -229,6 +230,12 @@ struct file_flush
     bool reported_sparse, reported_strips_ids;
     unsigned losses;         /* Of the file when the report was sent. */
     struct file_sync *syncs; /* One for each column. */
+    uint32_t listed_count;   /* Durable: what the manager's record says of the file. */
+    struct file_listed
+    {
+        uint32_t column;
+        uint64_t verifier;
+    } * listed;
     void (*done)(struct file_flush *flush, int status);
     void *data;
 };

@@ -29,6 +29,9 @@ static void flush_part_done(struct file_flush *flush)
     if (--flush->waiting > 0) {
         return;
     }
+    if (flush->durable) {
+        durable_settle(flush);
+    }
     if (flush->handle != NULL && flush->durable) {
         flush_fail(flush, file_take_error(flush->handle));
         flush_fail(flush, durable_take_loss(flush->handle));
@@ -141,6 +144,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
     }
     if (status == 0 && flush->durable) {
         note_settled(flush);
+        durable_listed(flush, node->unsynced, node->n_unsynced);
     }
     if (status == 0) {
         file->report_refused = false;
@@ -160,9 +164,31 @@ static void on_reported(struct meta_call *call, int status, void *message)
     flush_part_done(flush);
 }
 
+/* Under which verifiers the bytes were written that are not synced: whoever else syncs the file
+ * must know. */
+static size_t list_unsynced(const struct file *file, Morsel__Unsynced *columns,
+                            Morsel__Unsynced **pointers)
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < file->stripe.width; i++) {
+        uint64_t verifier = unsynced_verifier(file->unsynced, i);
+
+        if (verifier != 0) {
+            morsel__unsynced__init(&columns[count]);
+            columns[count].column = i;
+            columns[count].verifier = verifier;
+            pointers[count] = &columns[count];
+            count++;
+        }
+    }
+    return count;
+}
+
 static void start_report(struct file_flush *flush)
 {
     Morsel__WroteRequest request = MORSEL__WROTE_REQUEST__INIT;
+    Morsel__Unsynced columns[STRIPE_WIDTH_MAX], *pointers[STRIPE_WIDTH_MAX];
     struct file *file = flush->file;
     int rv;
 
@@ -173,6 +199,11 @@ static void start_report(struct file_flush *flush)
     request.sparse = flush->reported_sparse = file->sparse;
     request.reach = file->reach;
     request.strips_ids = flush->reported_strips_ids = file->strips_ids;
+    if (!flush->durable) {
+        request.n_unsynced = list_unsynced(file, columns, pointers);
+        request.unsynced = pointers;
+        file->listed |= request.n_unsynced > 0;
+    }
     flush->report.data = flush;
     flush->report.bounded = true;
     flush->settled_size = file->size;
@@ -197,12 +228,13 @@ static void start_report(struct file_flush *flush)
 static void on_meta_synced(struct meta_call *call, int status, void *message)
 {
     struct file_flush *flush = call->data;
+    const Morsel__FsyncReply *reply = message;
 
-    (void)message;
     if (status != 0) {
         flush_fail(flush, status);
     } else {
         note_settled(flush);
+        durable_listed(flush, reply->unsynced, reply->n_unsynced);
     }
     flush_part_done(flush);
 }
@@ -213,6 +245,7 @@ static void start_meta_sync(struct file_flush *flush)
     Morsel__FsyncRequest request = MORSEL__FSYNC_REQUEST__INIT;
     int rv;
 
+    request.inode = flush->file->inode;
     flush->report.data = flush;
     flush->settled_size = flush->file->size;
     flush->waiting++;
@@ -319,8 +352,11 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     flush->status = 0;
     flush->waiting = 1; /* Let go in on_drained(). */
     /* Times may stay behind: nobody needs them to read the data (fdatasync(2)). */
-    flush->told = durable && flush->data_only && file->settled && !file_is_shared(file);
+    flush->told =
+        durable && flush->data_only && file->settled && !file->listed && !file_is_shared(file);
     flush->syncs = NULL;
+    flush->listed = NULL;
+    flush->listed_count = 0;
     if (durable) {
         flush->syncs = calloc(file->stripe.width, sizeof(flush->syncs[0]));
         if (flush->syncs == NULL) {

@@ -11,6 +11,7 @@ struct unsynced
     {
         bool is;
         uint64_t verifier; /* Of what we wrote and is not synced; 0: nothing, or not told. */
+        uint64_t covered;  /* Everything written under it was synced; 0: none. */
         uint64_t changes;  /* Grows whenever there is more to sync. */
     } columns[];
 };
@@ -44,6 +45,7 @@ void unsynced_forget(struct unsynced *u)
 {
     for (uint32_t i = 0; i < u->width; i++) {
         u->columns[i].is = true;
+        u->columns[i].covered = 0;
         u->columns[i].changes++;
     }
 }
@@ -64,6 +66,7 @@ bool unsynced_acked(struct unsynced *u, uint32_t column, uint64_t verifier, bool
     }
     if (!durable) {
         c->is = true;
+        c->covered = 0;
         c->changes++;
         if (verifier != 0) {
             c->verifier = verifier;
@@ -76,6 +79,18 @@ bool unsynced_is(const struct unsynced *u, uint32_t column)
 {
     CHECK(column < u->width);
     return u->columns[column].is;
+}
+
+uint64_t unsynced_verifier(const struct unsynced *u, uint32_t column)
+{
+    CHECK(column < u->width);
+    return u->columns[column].is ? u->columns[column].verifier : 0;
+}
+
+bool unsynced_covered(const struct unsynced *u, uint32_t column, uint64_t verifier)
+{
+    CHECK(column < u->width);
+    return verifier != 0 && u->columns[column].covered == verifier;
 }
 
 uint64_t unsynced_mark(const struct unsynced *u, uint32_t column)
@@ -91,6 +106,7 @@ bool unsynced_synced(struct unsynced *u, uint32_t column, uint64_t mark, uint64_
 
     if (mark == c->changes) {
         c->is = false;
+        c->covered = verifier;
         c->verifier = 0;
     } else if (lost) {
         c->verifier = 0; /* Told once, as above. */

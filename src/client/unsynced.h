@@ -33,6 +33,13 @@ bool unsynced_acked(struct unsynced *u, uint32_t column, uint64_t verifier, bool
 /* Must the column be synced before anybody is told that the file is on disk? */
 bool unsynced_is(const struct unsynced *u, uint32_t column);
 
+/* Under which verifier what we wrote and is not synced was acknowledged; 0: nothing, or not told.
+ */
+uint64_t unsynced_verifier(const struct unsynced *u, uint32_t column);
+
+/* Has everything that anybody wrote under `verifier` been synced by us? */
+bool unsynced_covered(const struct unsynced *u, uint32_t column, uint64_t verifier);
+
 /* A SYNC is sent: what is acknowledged from here on it need not cover. The mark goes into
  * unsynced_synced(). */
 uint64_t unsynced_mark(const struct unsynced *u, uint32_t column);

@@ -48,6 +48,7 @@
     X(MSG_HELD_UP, 89, "held_up")                                                                  \
     X(MSG_LOCK_CHECK, 90, "lock_check")                                                            \
     X(MSG_LOCK_CHECKED, 91, "lock_checked")                                                        \
+    X(MSG_SYNCED, 92, "synced")                                                                    \
     X(MSG_MEMBERS, 96, "members")                                                                  \
     X(MSG_REGISTER, 97, "register")                                                                \
     X(MSG_HEARTBEAT, 98, "heartbeat")                                                              \

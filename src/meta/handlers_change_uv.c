@@ -289,69 +289,7 @@ void handle_setattr(struct meta *meta, struct rpc_request *request)
     message_free(m);
 }
 
-/* ---- Durability --------------------------------------------------------------------------- */
-
-static void reply_fsync(struct meta *meta, struct rpc_request *request)
-{
-    Morsel__FsyncReply reply = MORSEL__FSYNC_REPLY__INIT;
-    struct durable_reply durable;
-
-    reply.durable = durable_fill(meta, &durable);
-    rpc_reply(request, &reply.base, NULL);
-}
-
-void handle_fsync(struct meta *meta, struct rpc_request *request)
-{
-    meta_reply_durable(meta, request, reply_fsync);
-}
-
-static void reply_wrote(struct meta *meta, struct rpc_request *request)
-{
-    inode_id inode = (inode_id)(uintptr_t)request->data;
-    struct durable_reply durable;
-    struct node_reply reply;
-    struct errmsg err = { "" };
-    struct inode now;
-    int rv = ns_inode(meta->ns, inode, &now, &err);
-
-    if (rv != 0) {
-        reply_error(meta, request, rv, &err);
-        return;
-    }
-    node_fill(&reply, &now, true, leases_held(meta, request, inode));
-    reply.node.durable = durable_fill(meta, &durable);
-    rpc_reply(request, &reply.node.base, NULL);
-}
-
-static void answer_wrote_durable(struct meta *meta, struct rpc_request *request,
-                                 const struct op_outcome *outcome)
-{
-    request->data = (void *)(uintptr_t)outcome->target;
-    meta_reply_durable(meta, request, reply_wrote);
-}
-
-void handle_wrote(struct meta *meta, struct rpc_request *request)
-{
-    Morsel__WroteRequest *m = rpc_request_unpack(request, &morsel__wrote_request__descriptor);
-    struct meta_op op = { .kind = OP_WROTE };
-    change_answer answer;
-
-    if (m == NULL) {
-        return;
-    }
-    answer = m->durable ? answer_wrote_durable : answer_node;
-    if (leases_touch_one(meta, request, m->inode, ACCESS_CHANGE) &&
-        change_begin(meta, request, &op, m->op, NULL, answer)) {
-        op.wrote.inode = m->inode;
-        op.wrote.size = m->size;
-        op.wrote.reach = m->reach;
-        op.wrote.mtime_ns = (int64_t)m->mtime_ns;
-        op.wrote.sparse = m->sparse;
-        op.wrote.strips_ids = m->strips_ids;
-        change_finish(meta, request, &op, answer);
-    }
-    message_free(m);
-}
+/* ---- Layout ------------------------------------------------------------------------------- */
 
 /* Only who holds W knows that nothing is on its way to the servers of before. */
 static int decide_align(struct meta *meta, struct rpc_request *request,

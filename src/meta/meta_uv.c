@@ -210,6 +210,7 @@ static const struct dispatch_entry
     [MSG_XATTR_LIST] = { handle_xattr_list, false },
     [MSG_STATFS] = { handle_statfs, false },
     [MSG_FSYNC] = { handle_fsync, false },
+    [MSG_SYNCED] = { handle_synced, false },
     [MSG_POLICY] = { handle_policy, false },
     [MSG_RETURN] = { handle_return, false },
     [MSG_LOCK] = { handle_lock, false },

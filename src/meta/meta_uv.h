@@ -159,6 +159,7 @@ void handle_link(struct meta *meta, struct rpc_request *request);
 void handle_wrote(struct meta *meta, struct rpc_request *request);
 void handle_align(struct meta *meta, struct rpc_request *request);
 void handle_fsync(struct meta *meta, struct rpc_request *request);
+void handle_synced(struct meta *meta, struct rpc_request *request);
 void handle_xattr_get(struct meta *meta, struct rpc_request *request);
 void handle_xattr_set(struct meta *meta, struct rpc_request *request);
 void handle_xattr_list(struct meta *meta, struct rpc_request *request);

@@ -99,6 +99,9 @@ int ns_readlink(struct ns *ns, inode_id inode, struct buf *out, struct errmsg *e
 int ns_xattr_get(struct ns *ns, inode_id inode, struct slice name, struct buf *out,
                  struct errmsg *err);
 
+/* Append what was reported of the inode and is not synced: op_unsynced_at(). */
+int ns_unsynced(struct ns *ns, const struct inode *inode, struct buf *out, struct errmsg *err);
+
 /* Append the names, each closed by a zero byte. */
 int ns_xattr_list(struct ns *ns, inode_id inode, struct buf *out, struct errmsg *err);
 

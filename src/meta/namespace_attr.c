@@ -170,7 +170,7 @@ int apply_wrote(struct ns_txn *t)
     if (op->wrote.sparse) {
         inode->flags |= INODE_SPARSE;
     }
-    return 0;
+    return txn_unsynced_add(t, inode, op->wrote.unsynced);
 }
 
 int apply_align(struct ns_txn *t)

@@ -55,6 +55,9 @@ int txn_destroy(struct ns_txn *t, struct inode *inode, bool all_columns)
     if ((inode->flags & INODE_HAS_XATTR) != 0) {
         rv = delete_xattrs(t, inode->id);
     }
+    if ((inode->flags & INODE_UNSYNCED) != 0) {
+        txn_delete(t, key_unsynced(inode->id));
+    }
     if (mode_is_symlink(inode->mode)) {
         txn_delete(t, key_target(inode->id));
     }

@@ -74,6 +74,16 @@ void txn_change(struct ns_txn *t, struct inode *inode)
     inode->ctime_ns = t->op->time_ns;
 }
 
+void txn_keep(struct ns_txn *t, struct inode *inode)
+{
+    struct txn_slot *slot = slot_of(inode);
+
+    CHECK(slot >= t->slots && slot < t->slots + t->slot_count);
+    if (slot->state == SLOT_CLEAN) {
+        slot->state = SLOT_DIRTY;
+    }
+}
+
 void txn_change_entries(struct ns_txn *t, struct inode *directory)
 {
     txn_change(t, directory);
@@ -289,7 +299,8 @@ static int apply(struct ns_txn *t)
         [OP_COLLECTED] = apply_collected, [OP_MEMBER] = apply_member,
         [OP_GARBAGE] = apply_garbage,     [OP_REPAIR] = apply_repair,
         [OP_GRANTEE] = apply_grantee,     [OP_START] = apply_start,
-        [OP_HOLDER] = apply_holder,       [OP_ALIGN] = apply_align,
+        [OP_SYNCED] = apply_synced,       [OP_HOLDER] = apply_holder,
+        [OP_ALIGN] = apply_align,
     };
 
     CHECK(t->op->kind > 0 && t->op->kind < OP_KIND_END);

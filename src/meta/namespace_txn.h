@@ -57,6 +57,12 @@ struct ns_txn
  * is none. */
 int txn_inode(struct ns_txn *t, inode_id id, struct inode **inode_out);
 
+/* These columns of the file have unsynced bytes. MORSEL_INVAL: it has no such column. */
+int txn_unsynced_add(struct ns_txn *t, struct inode *inode, struct slice columns);
+
+/* The inode's record is written again: nothing that anybody sees of it has changed. */
+void txn_keep(struct ns_txn *t, struct inode *inode);
+
 /* The same, and it must be a directory that still has a name: MORSEL_NOTDIR, MORSEL_NOENT. */
 int txn_directory(struct ns_txn *t, inode_id id, struct inode **inode_out);
 
@@ -112,6 +118,7 @@ int apply_unlink(struct ns_txn *t);
 int apply_collect(struct ns_txn *t);
 int apply_rename(struct ns_txn *t);
 int apply_setattr(struct ns_txn *t);
+int apply_synced(struct ns_txn *t);
 int apply_wrote(struct ns_txn *t);
 int apply_align(struct ns_txn *t);
 int apply_policy(struct ns_txn *t);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { OP_VERSION = 1 };
-enum { WROTE_SPARSE = 1, WROTE_STRIPS_IDS = 2 };
+enum { WROTE_SPARSE = 1, WROTE_STRIPS_IDS = 2, WROTE_UNSYNCED = 4 };
 
 /* Bits of the header's flag byte. */
 enum { FLAG_IN_GROUP = 1, FLAG_OPEN = 2, FLAG_DELETED = 4, FLAGS_KNOWN = 7 };
@@ -51,6 +51,25 @@ struct object_id op_object_at(struct slice objects, size_t index)
     return (struct object_id){ get_le64(at), get_le32(at + 8) };
 }
 
+void op_unsynced_put(struct buf *out, struct unsynced_column column)
+{
+    buf_put_u64(out, column.verifier);
+    buf_put_u32(out, column.column);
+}
+
+size_t op_unsynced_count(struct slice columns)
+{
+    return columns.count / OP_UNSYNCED_BYTES;
+}
+
+struct unsynced_column op_unsynced_at(struct slice columns, size_t index)
+{
+    const uint8_t *at = columns.data + index * OP_UNSYNCED_BYTES;
+
+    CHECK(index < op_unsynced_count(columns));
+    return (struct unsynced_column){ get_le32(at + 8), get_le64(at) };
+}
+
 const char *op_kind_name(enum op_kind kind)
 {
     static const char *const names[OP_KIND_END] = {
@@ -59,7 +78,8 @@ const char *op_kind_name(enum op_kind kind)
         [OP_WROTE] = "wrote",     [OP_XATTR] = "xattr",         [OP_POLICY] = "policy",
         [OP_COLLECT] = "collect", [OP_COLLECTED] = "collected", [OP_MEMBER] = "member",
         [OP_GARBAGE] = "garbage", [OP_REPAIR] = "repair",       [OP_GRANTEE] = "grantee",
-        [OP_START] = "start",     [OP_ALIGN] = "align",         [OP_HOLDER] = "holder",
+        [OP_START] = "start",     [OP_ALIGN] = "align",         [OP_SYNCED] = "synced",
+        [OP_HOLDER] = "holder",
     };
 
     return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
@@ -102,7 +122,11 @@ static void wrote_encode(const struct meta_op *op, struct buf *out)
     buf_put_u64(out, op->wrote.reach);
     buf_put_u64(out, (uint64_t)op->wrote.mtime_ns);
     buf_put_u8(out, (uint8_t)((op->wrote.sparse ? WROTE_SPARSE : 0) |
-                              (op->wrote.strips_ids ? WROTE_STRIPS_IDS : 0)));
+                              (op->wrote.strips_ids ? WROTE_STRIPS_IDS : 0) |
+                              (op->wrote.unsynced.count > 0 ? WROTE_UNSYNCED : 0)));
+    if (op->wrote.unsynced.count > 0) {
+        put_slice(out, op->wrote.unsynced);
+    }
 }
 
 static void setattr_encode(const struct meta_op *op, struct buf *out)
@@ -170,6 +194,11 @@ static void body_encode(const struct meta_op *op, struct buf *out)
     case OP_POLICY:
         buf_put_u64(out, op->policy.inode);
         file_policy_encode(&op->policy.policy, out);
+        break;
+    case OP_SYNCED:
+        buf_put_u64(out, op->synced.inode);
+        buf_put_u64(out, op->synced.data_version);
+        put_slice(out, op->synced.columns);
         break;
     case OP_ALIGN:
         buf_put_u64(out, op->align.inode);
@@ -332,6 +361,16 @@ static void member_op_decode(struct reader *r, struct meta_op *op)
     }
 }
 
+static struct slice unsynced_decode(struct reader *r)
+{
+    struct slice columns = reader_blob(r);
+
+    if (columns.count % OP_UNSYNCED_BYTES != 0 || op_unsynced_count(columns) > STRIPE_WIDTH_MAX) {
+        r->failed = true;
+    }
+    return columns;
+}
+
 static void wrote_decode(struct reader *r, struct meta_op *op)
 {
     uint8_t flags;
@@ -343,7 +382,10 @@ static void wrote_decode(struct reader *r, struct meta_op *op)
     flags = reader_u8(r);
     op->wrote.sparse = (flags & WROTE_SPARSE) != 0;
     op->wrote.strips_ids = (flags & WROTE_STRIPS_IDS) != 0;
-    r->failed |= (flags & ~(WROTE_SPARSE | WROTE_STRIPS_IDS)) != 0;
+    r->failed |= (flags & ~(WROTE_SPARSE | WROTE_STRIPS_IDS | WROTE_UNSYNCED)) != 0;
+    if ((flags & WROTE_UNSYNCED) != 0) {
+        op->wrote.unsynced = unsynced_decode(r);
+    }
 }
 
 static void body_decode(struct reader *r, struct meta_op *op)
@@ -386,6 +428,11 @@ static void body_decode(struct reader *r, struct meta_op *op)
         if (!file_layout_decode(r, &op->align.layout)) {
             r->failed = true;
         }
+        break;
+    case OP_SYNCED:
+        op->synced.inode = reader_u64(r);
+        op->synced.data_version = reader_u64(r);
+        op->synced.columns = unsynced_decode(r);
         break;
     case OP_COLLECT:
         op->collect.inode = reader_u64(r);

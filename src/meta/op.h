@@ -35,6 +35,7 @@ enum op_kind {
     OP_START = 16,     /* The manager has started: inode ids go on behind a gap. */
     OP_HOLDER = 17,    /* Leases may be held under this title, or are not any more (lease.h). */
     OP_ALIGN = 18,     /* A file of which nothing was written yet moves to other servers. */
+    OP_SYNCED = 19,    /* Reported bytes have been synced, or are lost and somebody was told. */
     OP_KIND_END
 };
 
@@ -48,7 +49,7 @@ enum op_repair {
     REPAIR_ORPHAN = 7    /* `inode` has names: it is no orphan. */
 };
 
-enum { OP_OBJECTS_MAX = 4096, OP_OBJECT_BYTES = 12 };
+enum { OP_OBJECTS_MAX = 4096, OP_OBJECT_BYTES = 12, OP_UNSYNCED_BYTES = 12 };
 
 struct meta_op
 {
@@ -118,7 +119,14 @@ struct meta_op
             int64_t mtime_ns; /* 0: `time_ns`. */
             bool sparse;
             bool strips_ids; /* Set-id bits go, as after any write by who may not keep them. */
+            struct slice unsynced; /* op_unsynced_put() */
         } wrote;
+        struct
+        {
+            inode_id inode;
+            uint64_t data_version; /* Nothing when the file has another one; 0: in any case. */
+            struct slice columns;  /* op_unsynced_put() */
+        } synced;
         struct
         {
             inode_id inode;
@@ -179,6 +187,17 @@ int op_decode(struct slice bytes, struct meta_op *op);
 
 /* "rename" */
 const char *op_kind_name(enum op_kind kind);
+
+/* A column that holds bytes written under this verifier of its server, not synced yet. Lists of
+ * them, inside operations and U records; at most one for each column, STRIPE_WIDTH_MAX. */
+struct unsynced_column
+{
+    uint32_t column;
+    uint64_t verifier;
+};
+void op_unsynced_put(struct buf *out, struct unsynced_column column);
+size_t op_unsynced_count(struct slice columns);
+struct unsynced_column op_unsynced_at(struct slice columns, size_t index);
 
 /* Lists of objects inside an operation. */
 void op_objects_put(struct buf *out, struct object_id object);

@@ -78,6 +78,11 @@ struct record_key key_xattr(inode_id inode, struct slice name)
     return key_of_name(RECORD_XATTR, inode, name);
 }
 
+struct record_key key_unsynced(inode_id inode)
+{
+    return key_of_number(RECORD_UNSYNCED, inode);
+}
+
 struct record_key key_orphan(inode_id inode)
 {
     return key_of_number(RECORD_ORPHAN, inode);

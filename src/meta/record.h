@@ -9,6 +9,7 @@
  *   D parent name                  directory entry: inode and type
  *   T inode                        target of a symbolic link
  *   X inode name                   extended attribute
+ *   U inode                        bytes that were reported and may not be synced
  *   O inode                        orphan: no name is left, but somebody may hold it open
  *   G server inode column          object to be deleted on a storage server
  *   M server                       storage server that has registered
@@ -36,6 +37,7 @@ enum record_kind {
     RECORD_DENTRY = 'D',
     RECORD_TARGET = 'T',
     RECORD_XATTR = 'X',
+    RECORD_UNSYNCED = 'U',
     RECORD_ORPHAN = 'O',
     RECORD_GARBAGE = 'G',
     RECORD_MEMBER = 'M',
@@ -64,6 +66,7 @@ key_dentry(inode_id parent,
            struct slice name); /* Name of at most NAME_BYTES_MAX; empty: first of the range. */
 struct record_key key_target(inode_id inode);
 struct record_key key_xattr(inode_id inode, struct slice name);
+struct record_key key_unsynced(inode_id inode);
 struct record_key key_orphan(inode_id inode);
 struct record_key key_garbage(server_id server, struct object_id object);
 struct record_key key_member(server_id server);
@@ -103,7 +106,8 @@ enum inode_flags {
     INODE_HAS_DEFAULT_ACL = 1 << 2, /* One of them is system.posix_acl_default. */
     INODE_LINKABLE = 1 << 3,        /* Made without a name (O_TMPFILE): LINK may give it one. */
     INODE_SPARSE = 1 << 4,          /* Regular files: holes, or space beyond the end. */
-    INODE_FLAGS_KNOWN = (1 << 5) - 1
+    INODE_UNSYNCED = 1 << 5,        /* Regular files: there is a U record. */
+    INODE_FLAGS_KNOWN = (1 << 6) - 1
 };
 
 struct inode

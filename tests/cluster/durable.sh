@@ -182,6 +182,33 @@ expect fsync 0 "after an orderly end and another boot"
 exec 5>&- 6<&-
 note "who wrote hears of a loss once"
 
+# The same through a mount that never saw the old verifier, and after the last close.
+said() { # PATH: what fsync says of it.
+    python3 -c '
+import os, sys
+try:
+    os.fsync(os.open(sys.argv[1], os.O_RDONLY))
+    print(0)
+except OSError as e:
+    print(e.errno)' "$1"
+}
+for name in reopened elsewhere synced-elsewhere; do
+    cp "$work/bytes" "$a/$name"
+done
+[ "$(said "$b/synced-elsewhere")" = 0 ] || fail "fsync through another mount"
+cp "$work/bytes" "$b/elsewhere2"
+ls -l "$b" >"$work/out" # The sizes of all of them have been reported.
+iods_lose_power
+[ "$(said "$a/reopened")" = 5 ] || fail "fsync of a file that was closed says yes although its bytes are gone"
+[ "$(said "$a/reopened")" = 0 ] || fail "fsync of a file that was closed says no twice"
+[ "$(said "$b/elsewhere")" = 5 ] || fail "fsync through another mount says yes although the bytes are gone"
+[ "$(said "$a/elsewhere")" = 0 ] || fail "fsync through the first mount says no again"
+[ "$(said "$a/elsewhere2")" = 5 ] || fail "fsync through a mount that never saw the file says yes although its bytes are gone"
+[ "$(said "$a/synced-elsewhere")" = 0 ] || fail "fsync says no although another mount had synced the file"
+[ "$(said "$b/synced-elsewhere")" = 0 ] || fail "fsync says no although this mount had synced the file"
+cmp "$work/bytes" "$a/synced-elsewhere" || fail "bytes that were fsynced are gone"
+note "a loss is told through a mount that never saw the old verifier"
+
 # ---- Names that were acknowledged are gone ----
 
 # Makes names and cuts the manager's disk off at once; then, when there is a word on its standard input, says what fsync said: of the directory

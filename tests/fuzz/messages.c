@@ -43,6 +43,8 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__changed__descriptor,
     &morsel__durable__descriptor,
     &morsel__fsync_reply__descriptor,
+    &morsel__unsynced__descriptor,
+    &morsel__synced_request__descriptor,
     &morsel__node__descriptor,
     &morsel__lookup_request__descriptor,
     &morsel__getattr_request__descriptor,

@@ -103,13 +103,18 @@ static void a_column_is_synced_when_the_answer_covers_it(void **state)
     assert_false(unsynced_acked(u, 0, 7, false));
     assert_false(unsynced_synced(u, 0, mark, 7));
     assert_true(unsynced_is(u, 0)); /* What was acknowledged meanwhile is not covered. */
+    assert_int_equal(unsynced_verifier(u, 0), 7);
+    assert_false(unsynced_covered(u, 0, 7));
     assert_false(unsynced_synced(u, 0, unsynced_mark(u, 0), 7));
     assert_false(unsynced_is(u, 0));
+    assert_true(unsynced_covered(u, 0, 7));
+    assert_int_equal(unsynced_verifier(u, 0), 0);
     assert_false(unsynced_is(u, 1));
     mark = unsynced_mark(u, 1);
     unsynced_forget(u);
     assert_false(unsynced_synced(u, 1, mark, 7));
     assert_true(unsynced_is(u, 0) && unsynced_is(u, 1)); /* Others may have written since. */
+    assert_false(unsynced_covered(u, 0, 7));
     unsynced_free(u);
 }
 

@@ -188,6 +188,12 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
     case OP_WROTE:
         op.wrote.size = 9;
         op.wrote.sparse = op.wrote.strips_ids = true;
+        op.wrote.unsynced = buf_slice(objects); /* Of as many bytes each. */
+        break;
+    case OP_SYNCED:
+        op.synced.inode = 11;
+        op.synced.data_version = 12;
+        op.synced.columns = buf_slice(objects);
         break;
     case OP_ALIGN:
         op.align.inode = 10;
