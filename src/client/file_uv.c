@@ -209,7 +209,6 @@ void file_refresh(struct file *file, const Morsel__Attr *attr)
 {
     note_version(file, attr->data_version);
     if (!file->unreported && !file->reporting) {
-        file->shrank |= attr->size < file->size;
         file->size = attr->size;
     } else if (attr->size > file->size) {
         file->size = attr->size;

@@ -130,7 +130,7 @@ struct file
     struct timespec kernel_mtime; /* What the kernel was told last; 0: not known. */
     unsigned kernel_asks;         /* GETATTRs of the kernel's own, before it reads, under way. */
     bool kernel_pages_shared;     /* It may hold pages from the time of sharing. */
-    bool shrank;                  /* Lately: the kernel may believe in a larger size. */
+    uint64_t kernel_size;         /* What the kernel was told last, or has written since. */
     bool pages_old;               /* The kernel may hold pages from the time of sharing. */
     bool told;                    /* The manager knows that it is open here. */
     bool reopening;               /* An OPEN asks for its lease. */

@@ -620,7 +620,6 @@ struct reopen
 static void freshen_pages(struct file *file)
 {
     if (file->kernel_asks == 0) {
-        file->shrank = false;
         file->pages_old = file_is_shared(file);
         kernel_drop_quietly(file->client, file->inode, false, file->size);
     }

@@ -3,9 +3,11 @@
  *   history [--faults] SEED COUNT DIR...      the same directory through several mounts
  *
  * COUNT times: processes, spread over the mounts, do a few random operations each, with random
- * pauses, on one file (slots of eight bytes: write, read, append, size, truncate) or on a few names
- * of one directory (create, unlink, rename, stat), and note when each began and ended and what came
- * of it.
+ * pauses, and note when each began and ended and what came of it. They do so on one file (slots of
+ * eight bytes: write, read, append, size, truncate), on a few names of one directory (create,
+ * unlink, rename, stat), or on a young file: twice as many processes open it at the same moment and
+ * so make it, some keep their handle and some open it again and again, and beside reads, writes and
+ * sizes there are sections under a lock (add one to a counter, truncate).
  * Then all orders that respect these times are tried against a model of one local file system until
  * one explains everything (Wing and Gong's search, with Lowe's memory of states that were tried:
  * "Testing for linearizability", 2017). Exit status 1, with the history, when there is none.
@@ -19,16 +21,19 @@
  * Where many operations may have happened at any time there may be too many orders to try: such
  * histories are counted, and say nothing; more than a quarter of them fails, too.
  *
- * What it cannot see: operations of one process overlap nothing, and each mount has one process, so
- * what goes wrong only between several on one mount is not found (docs/status.md knows of one such
- * thing, which is the kernel's); reads are of one slot, because a local file system does not
- * promise more either; what is never read does not matter.
+ * What it cannot see: operations of one process overlap nothing; only young files have several
+ * processes on each mount, and none with --faults; reads are of one slot, because a local file
+ * system does not promise more either; what is never read does not matter.
  */
 #include "common/prng.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+
 #include <inttypes.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -41,10 +46,13 @@
 #include <unistd.h>
 
 enum {
-    PROCESSES = 3, /* One a mount; see below. */
+    PROCESSES = 3, /* One a mount. */
     OPS_EACH = 18,
-    OPS_MAX = PROCESSES * OPS_EACH,
+    YOUNG_PROCESSES = 6,
+    YOUNG_OPS_EACH = 10,
+    OPS_MAX = 64, /* Of one history: bits of a word. */
     SLOTS = 12,
+    COUNTER = 3, /* The slot that is changed under the lock only. */
     NAMES = 3,
     PATH_BYTES = 4096,
     NAME_BYTES = 32,
@@ -53,7 +61,10 @@ enum {
     STEPS_MAX = 3000000 /* Of a search. */
 };
 
-enum kind { WRITE, READ, APPEND, SIZE, TRUNCATE, CREATE, UNLINK, RENAME, STAT, KINDS };
+enum kind { WRITE, READ, APPEND, SIZE, TRUNCATE, LOOK, ADD, CREATE, UNLINK, RENAME, STAT, KINDS };
+
+/* What a history is about. */
+enum theme { NAMES_OF_ONE_DIRECTORY, ONE_FILE, YOUNG_FILE };
 
 struct op
 {
@@ -70,9 +81,16 @@ struct op
 struct history
 {
     bool faults;
-    unsigned counts[PROCESSES];
-    struct op ops[PROCESSES][OPS_EACH];
+    enum theme theme;
+    unsigned processes, ops_each;
+    _Atomic unsigned arrived; /* Of the processes, at their first operation. */
+    unsigned counts[YOUNG_PROCESSES];
+    struct op ops[YOUNG_PROCESSES][OPS_EACH];
 };
+
+static_assert(PROCESSES * OPS_EACH <= OPS_MAX && YOUNG_PROCESSES * YOUNG_OPS_EACH <= OPS_MAX &&
+                  YOUNG_OPS_EACH <= OPS_EACH,
+              "every operation has a bit");
 
 static uint64_t now_ns(void)
 {
@@ -83,6 +101,36 @@ static uint64_t now_ns(void)
 }
 
 /* ---- Doing ---- */
+
+/* False: errno. */
+static bool lock_file(int fd, short type)
+{
+    struct flock range = { .l_type = type, .l_whence = SEEK_SET };
+
+    return fcntl(fd, F_OFD_SETLKW, &range) == 0;
+}
+
+/* Under the lock, which nobody else has who adds or truncates. */
+static void locked_op(struct op *op, int fd)
+{
+    off_t at = (off_t)(COUNTER * sizeof(op->value));
+    uint64_t next;
+    ssize_t n = lock_file(fd, F_WRLCK) ? 0 : -1;
+
+    if (n == 0 && op->kind == TRUNCATE) {
+        n = ftruncate(fd, (off_t)(op->slot * sizeof(op->value)));
+    } else if (n == 0) {
+        op->value = 0;
+        n = pread(fd, &op->value, sizeof(op->value), at);
+        next = op->value + 1;
+        op->value = n == 0 ? UINT64_MAX : op->value; /* Behind the end. */
+        n = n < 0 ? n : pwrite(fd, &next, sizeof(next), at);
+    }
+    op->error = n < 0 ? errno : 0;
+    if (!lock_file(fd, F_UNLCK) && op->error == 0) {
+        op->error = errno;
+    }
+}
 
 static void file_op(struct op *op, int fd, int append_fd)
 {
@@ -145,10 +193,26 @@ static void name_op(struct op *op, int dir)
     op->error = n < 0 ? errno : 0;
 }
 
-static void plan(struct op *op, struct prng *p, bool names, uint64_t unique)
+static void plan(struct op *op, struct prng *p, enum theme theme, uint64_t unique)
 {
-    op->kind = (enum kind)(names ? CREATE + prng_below(p, KINDS - CREATE) : prng_below(p, CREATE));
-    op->slot = prng_below(p, names ? NAMES : SLOTS / 3);
+    static const enum kind young[] = {
+        WRITE, READ, READ, SIZE, LOOK, LOOK, TRUNCATE, ADD, ADD, ADD
+    };
+
+    switch (theme) {
+    case NAMES_OF_ONE_DIRECTORY:
+        op->kind = (enum kind)(CREATE + prng_below(p, KINDS - CREATE));
+        op->slot = prng_below(p, NAMES);
+        break;
+    case ONE_FILE:
+        op->kind = (enum kind)prng_below(p, LOOK);
+        op->slot = prng_below(p, SLOTS / 3);
+        break;
+    default:
+        op->kind = young[prng_below(p, sizeof(young) / sizeof(young[0]))];
+        op->slot = prng_below(p, op->kind == TRUNCATE ? SLOTS : COUNTER + (op->kind == READ));
+        break;
+    }
     op->value = unique;
     if (op->kind == RENAME) {
         op->value = (op->slot + 1 + prng_below(p, NAMES - 1)) % NAMES;
@@ -164,35 +228,69 @@ static void lose(struct history *h, unsigned process)
     }
 }
 
+/* Of a young file: now and then a handle goes and another one comes. */
+static int open_young(const struct history *h, struct prng *p, int dir_fd, int fd)
+{
+    if (h->theme != YOUNG_FILE || (fd >= 0 && prng_below(p, 4) != 0)) {
+        return fd;
+    }
+    if (fd >= 0 && close(fd) != 0) {
+        return -1;
+    }
+    return openat(dir_fd, "file", O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+}
+
+static void wait_for_all(struct history *h)
+{
+    (void)atomic_fetch_add(&h->arrived, 1);
+    while (h->theme == YOUNG_FILE && atomic_load(&h->arrived) < h->processes) {
+        (void)sched_yield();
+    }
+}
+
+static void do_op(struct history *h, struct op *op, int dir_fd, int fd, int append_fd)
+{
+    struct stat st;
+
+    if (h->theme == NAMES_OF_ONE_DIRECTORY) {
+        name_op(op, dir_fd);
+    } else if (h->theme == YOUNG_FILE && (op->kind == ADD || op->kind == TRUNCATE)) {
+        locked_op(op, fd);
+    } else if (op->kind == LOOK) {
+        op->error = fstatat(dir_fd, "file", &st, 0) == 0 ? 0 : errno;
+        op->value = (uint64_t)st.st_size / sizeof(op->value);
+    } else {
+        file_op(op, fd, append_fd);
+    }
+}
+
 static void run_process(struct history *h, unsigned process, const char *dir, uint64_t seed)
 {
     struct prng p;
-    bool names = seed % 2 == 0;
     /* From here on the mount itself, not a directory in its place. */
     int fd = -1, append_fd = -1, dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    prng_seed(&p, seed * PROCESSES + process);
-    if (!names && dir_fd >= 0) {
+    prng_seed(&p, seed * YOUNG_PROCESSES + process);
+    wait_for_all(h);
+    if (h->theme == ONE_FILE && dir_fd >= 0) {
         fd = openat(dir_fd, "file", O_RDWR | O_CLOEXEC);
         append_fd = openat(dir_fd, "file", O_WRONLY | O_APPEND | O_CLOEXEC);
     }
-    if (dir_fd < 0 || (!names && (fd < 0 || append_fd < 0))) {
-        perror(dir);
-        _exit(!h->faults || process == 0);
-    }
-    for (unsigned i = 0; i < OPS_EACH; i++) {
+    for (unsigned i = 0; i < h->ops_each; i++) {
         struct op *op = &h->ops[process][i];
         struct timespec pause = { .tv_nsec = (long)prng_below(&p, PAUSE_US) * 1000 };
 
+        fd = open_young(h, &p, dir_fd, fd);
+        if (dir_fd < 0 || (h->theme != NAMES_OF_ONE_DIRECTORY && fd < 0) ||
+            (h->theme == ONE_FILE && append_fd < 0)) {
+            perror(dir);
+            _exit(!h->faults || process == 0);
+        }
         (void)nanosleep(&pause, NULL);
-        plan(op, &p, names, 1 + process * OPS_EACH + i);
+        plan(op, &p, h->theme, 1 + process * OPS_EACH + i);
         op->process = process;
         op->began_ns = now_ns();
-        if (names) {
-            name_op(op, dir_fd);
-        } else {
-            file_op(op, fd, append_fd);
-        }
+        do_op(h, op, dir_fd, fd, append_fd);
         op->ended_ns = now_ns();
         op->unsure = op->error != 0 && op->error != ENOENT && op->error != EEXIST;
         if (op->unsure) {
@@ -200,7 +298,7 @@ static void run_process(struct history *h, unsigned process, const char *dir, ui
         }
         h->counts[process] = i + 1;
     }
-    if (h->faults && !names && (fsync(fd) != 0 || fsync(append_fd) != 0)) {
+    if (h->faults && h->theme == ONE_FILE && (fsync(fd) != 0 || fsync(append_fd) != 0)) {
         lose(h, process);
     }
     _exit(0);
@@ -235,6 +333,13 @@ static bool apply_file(struct state *s, const struct op *op)
             s->slots[i] = 0;
         }
         s->size = op->slot;
+        return true;
+    case ADD:
+        if (op->value != (s->size > COUNTER ? s->slots[COUNTER] : UINT64_MAX)) {
+            return false;
+        }
+        s->slots[COUNTER] = op->value == UINT64_MAX ? 1 : op->value + 1;
+        s->size = s->size > COUNTER ? s->size : COUNTER + 1;
         return true;
     default:
         return op->value == s->size;
@@ -344,8 +449,9 @@ static bool explain(struct search *s, uint64_t done, const struct state *state)
 
 static void print_history(const struct search *s)
 {
-    static const char *const words[KINDS] = { "write",  "read",   "append", "size", "truncate",
-                                              "create", "unlink", "rename", "stat" };
+    static const char *const words[KINDS] = { "write",    "read",   "append", "size",
+                                              "truncate", "look",   "add",    "create",
+                                              "unlink",   "rename", "stat" };
 
     for (unsigned i = 0; i < s->count; i++) {
         const struct op *op = s->ops[i];
@@ -362,8 +468,8 @@ static void find_twins(struct history *h)
 {
     struct op *a = h->ops[0];
 
-    for (unsigned i = 0; i < OPS_MAX; i++) {
-        for (unsigned k = 0; k < OPS_MAX; k++) {
+    for (unsigned i = 0; i < PROCESSES * OPS_EACH; i++) {
+        for (unsigned k = 0; k < PROCESSES * OPS_EACH; k++) {
             a[i].twin |= i != k && a[i].kind == RENAME && a[k].kind == RENAME &&
                          a[i].slot == a[k].slot && a[i].value == a[k].value &&
                          a[i].began_ns < a[k].ended_ns && a[k].began_ns < a[i].ended_ns;
@@ -385,14 +491,14 @@ static bool check(struct history *h, uint64_t *tried, uint64_t *unsure, uint64_t
 
     memset(tried, 0, MEMORY * sizeof(*tried));
     find_twins(h);
-    for (unsigned p = 0; p < PROCESSES; p++) {
+    for (unsigned p = 0; p < h->processes; p++) {
         for (unsigned i = 0; i < h->counts[p]; i++) {
             const struct op *op = &h->ops[p][i];
 
             *unsure += op->unsure;
             /* What failed without a change says nothing. */
             if (!op->unsure || op->kind == WRITE || op->kind == APPEND || op->kind == TRUNCATE ||
-                op->kind == CREATE || op->kind == UNLINK || op->kind == RENAME) {
+                op->kind == ADD || op->kind == CREATE || op->kind == UNLINK || op->kind == RENAME) {
                 s.ops[s.count++] = op;
             }
         }
@@ -415,7 +521,15 @@ static bool check(struct history *h, uint64_t *tried, uint64_t *unsure, uint64_t
 
 /* ---- Histories ---- */
 
-static bool prepare(const char *root, uint64_t seed)
+static enum theme theme_of(uint64_t seed, bool faults)
+{
+    if (faults) {
+        return seed % 2 == 0 ? NAMES_OF_ONE_DIRECTORY : ONE_FILE;
+    }
+    return (enum theme)(seed % 3);
+}
+
+static bool prepare(const char *root, uint64_t seed, enum theme theme)
 {
     char path[PATH_BYTES];
     int fd;
@@ -424,6 +538,9 @@ static bool prepare(const char *root, uint64_t seed)
     if (mkdir(path, 0755) != 0) {
         perror(path);
         return false;
+    }
+    if (theme != ONE_FILE) {
+        return true;
     }
     (void)snprintf(path, sizeof(path), "%s/h%" PRIu64 "/file", root, seed);
     fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
@@ -436,12 +553,15 @@ static bool prepare(const char *root, uint64_t seed)
 
 static bool run(struct history *h, bool faults, uint64_t seed, char **roots, unsigned roots_count)
 {
-    pid_t children[PROCESSES];
+    pid_t children[YOUNG_PROCESSES];
     bool good = true;
 
     memset(h, 0, sizeof(*h));
     h->faults = faults;
-    for (unsigned i = 0; i < PROCESSES; i++) {
+    h->theme = theme_of(seed, faults);
+    h->processes = h->theme == YOUNG_FILE ? YOUNG_PROCESSES : PROCESSES;
+    h->ops_each = h->theme == YOUNG_FILE ? YOUNG_OPS_EACH : OPS_EACH;
+    for (unsigned i = 0; i < h->processes; i++) {
         children[i] = fork();
         if (children[i] == 0) {
             char dir[PATH_BYTES];
@@ -450,7 +570,7 @@ static bool run(struct history *h, bool faults, uint64_t seed, char **roots, uns
             run_process(h, i, dir, seed);
         }
     }
-    for (unsigned i = 0; i < PROCESSES; i++) {
+    for (unsigned i = 0; i < h->processes; i++) {
         int status = 1;
 
         good = children[i] > 0 && waitpid(children[i], &status, 0) == children[i] && status == 0 &&
@@ -480,7 +600,8 @@ int main(int argc, char **argv)
     first = strtoull(argv[1], NULL, 10);
     count = strtoull(argv[2], NULL, 10);
     for (uint64_t seed = first; seed < first + count; seed++) {
-        if (!prepare(argv[3], seed) || !run(h, faults, seed, argv + 3, (unsigned)argc - 3)) {
+        if (!prepare(argv[3], seed, theme_of(seed, faults)) ||
+            !run(h, faults, seed, argv + 3, (unsigned)argc - 3)) {
             printf("history %" PRIu64 ": a process could not do its work\n", seed);
             return 1;
         }

@@ -34,6 +34,7 @@ struct size_op
     double seconds;       /* How long the kernel may keep the attributes. */
     bool by_handle;       /* The kernel asks for itself, before it reads from its pages. */
     bool drops_pages;     /* Those go before the answer. */
+    struct list behind;   /* In mount->behind_cuts. */
     struct turn turn;     /* To cut a shared file. */
     struct file *cutting; /* Pinned. */
     uint64_t title; /* Of our client when it had the right to cut: it holds it under this one. */
@@ -60,13 +61,19 @@ static void cut_end(struct size_op *op)
     turn_end(&op->turn);
 }
 
+static void after_cut(struct mount *m, inode_id inode);
+
 static void size_op_fail(struct size_op *op, int status)
 {
+    struct mount *m = op->base.mount;
+    inode_id inode = op->inode;
+
     cut_end(op);
     if (op->handle != NULL) {
         file_close(op->handle);
     }
     mount_op_fail(&op->base, status);
+    after_cut(m, inode);
 }
 
 static void size_cancel(struct mount_op *base)
@@ -84,6 +91,63 @@ static void size_cancel(struct mount_op *base)
     if (op->range.waiting > 0) {
         for (uint32_t i = 0; i < op->range.file->stripe.width; i++) {
             rpc_call_cancel(&op->range.calls[i]);
+        }
+    }
+}
+
+/* ---- GETATTR, behind the cuts of this mount ----
+ *
+ * While a process of ours cuts a file the kernel takes over no size but the one of its answer; so
+ * who asks before it reads, of a file that others change too, waits for that answer. He holds no
+ * page, and so nobody waits for him. */
+
+static void getattr_go(struct size_op *op);
+
+static bool is_being_cut(const struct mount *m, inode_id inode)
+{
+    LIST_FOREACH(node, &m->ops)
+    {
+        struct mount_op *base = LIST_ENTRY(node, struct mount_op, node);
+        const struct size_op *cut = CONTAINER_OF(base, struct size_op, base);
+
+        if (base->kind == MOUNT_SETATTR && cut->inode == inode &&
+            (cut->valid & SETATTR_SIZE) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void behind_cancel(struct mount_op *base)
+{
+    list_remove(&CONTAINER_OF(base, struct size_op, base)->behind);
+    mount_op_fail(base, MORSEL_CANCELED);
+}
+
+/* False: nobody cuts it. */
+static bool wait_behind_cut(struct size_op *op)
+{
+    struct mount *m = op->base.mount;
+    const struct file *file = file_find(m->client, op->inode);
+
+    if (!op->by_handle || file == NULL || !file_is_shared(file) || !is_being_cut(m, op->inode)) {
+        return false;
+    }
+    op->base.cancel = behind_cancel;
+    op->drops_pages = false;
+    list_push_back(&m->behind_cuts, &op->behind);
+    return true;
+}
+
+static void after_cut(struct mount *m, inode_id inode)
+{
+    LIST_FOREACH_SAFE(node, &m->behind_cuts)
+    {
+        struct size_op *op = LIST_ENTRY(node, struct size_op, behind);
+
+        if (op->inode == inode && !is_being_cut(m, inode)) {
+            list_remove(&op->behind);
+            getattr_go(op);
         }
     }
 }
@@ -122,7 +186,13 @@ static void attr_reply_now(void *data)
 
 static void attr_reply(struct size_op *op)
 {
-    if (op->drops_pages) {
+    if (wait_behind_cut(op)) { /* It began meanwhile. */
+        kernel_asked(op);
+        if (op->handle != NULL) {
+            file_close(op->handle);
+            op->handle = NULL;
+        }
+    } else if (op->drops_pages) {
         op->base.cancel = NULL; /* It ends when reads and writes of those pages do. */
         lease_kernel_drop_then(op->base.mount->client, op->inode, (uint64_t)op->st.st_size,
                                attr_reply_now, op);
@@ -166,7 +236,7 @@ static void note_kernel_time(struct size_op *op, struct file *file)
     if (file != NULL && op->by_handle) {
         op->drops_pages = mount_stat_by_handle(op->base.mount, file, &op->st, &op->seconds);
     } else if (file != NULL) {
-        file->kernel_mtime = op->st.st_mtim;
+        mount_note_told(file, &op->st);
     }
 }
 
@@ -244,27 +314,37 @@ static bool attr_reply_here(struct size_op *op)
     return true;
 }
 
-static void on_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+static void getattr_go(struct size_op *op)
 {
     Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
+
+    if (wait_behind_cut(op)) {
+        return;
+    }
+    op->base.cancel = size_cancel;
+    if (attr_reply_here(op)) {
+        return;
+    }
+    request.inode = op->inode;
+    request.layout = true;
+    if (mount_op_ask(&op->base, MSG_GETATTR, &request.base, &morsel__node__descriptor,
+                     on_node_attr) &&
+        op->by_handle) {
+        kernel_asks(op->base.mount->client, op->inode, 1);
+    }
+}
+
+static void on_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
     struct size_op *op = mount_op_new(req, MOUNT_GETATTR, sizeof(*op));
 
     if (op == NULL) {
         return;
     }
-    op->base.cancel = size_cancel;
     op->inode = ino;
     op->by_handle = fi != NULL;
-    if (attr_reply_here(op)) {
-        return;
-    }
-    request.inode = ino;
-    request.layout = true;
-    if (mount_op_ask(&op->base, MSG_GETATTR, &request.base, &morsel__node__descriptor,
-                     on_node_attr) &&
-        op->by_handle) {
-        kernel_asks(op->base.mount->client, ino, 1);
-    }
+    list_init(&op->behind);
+    getattr_go(op);
 }
 
 /* ---- SETATTR ---- */
@@ -273,7 +353,9 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
 {
     struct size_op *op = call->data;
     Morsel__Node *node = message;
-    struct client *client = op->base.mount->client;
+    struct mount *m = op->base.mount;
+    struct client *client = m->client;
+    inode_id inode = op->inode;
     struct file *file;
     struct stat st;
 
@@ -288,7 +370,6 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
     file = file_find(client, node->attr->inode);
     if (file != NULL) {
         if ((op->valid & SETATTR_SIZE) != 0) {
-            file->shrank |= node->attr->size < file->size;
             file->size = node->attr->size;
             file->settled = false;
         }
@@ -300,13 +381,14 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
     }
     mount_stat(node->attr, &st);
     if (file != NULL) {
-        file->kernel_mtime = st.st_mtim;
+        mount_note_told(file, &st);
     }
     (void)fuse_reply_attr(op->base.req, &st, MOUNT_CHANGED_SECONDS);
     if (op->handle != NULL) {
         file_close(op->handle);
     }
     mount_op_end(&op->base);
+    after_cut(m, inode);
 }
 
 static uint64_t ns_of(const struct timespec *t)

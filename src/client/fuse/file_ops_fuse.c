@@ -175,6 +175,9 @@ static void write_end(struct write_op *op, int status)
         op->handle->file->kernel_pages_shared = true;
     }
     turn_end(&op->turn);
+    if (status == 0 && op->offset + op->size > op->handle->file->kernel_size) {
+        op->handle->file->kernel_size = op->offset + op->size;
+    }
     if (status == 0) {
         op->base.bytes = (uint32_t)op->size;
         (void)fuse_reply_write(op->base.req, op->size);

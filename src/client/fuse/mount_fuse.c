@@ -185,14 +185,20 @@ double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr)
     return seconds;
 }
 
+void mount_note_told(struct file *file, const struct stat *st)
+{
+    file->kernel_mtime = st->st_mtim;
+    file->kernel_size = (uint64_t)st->st_size;
+}
+
 bool mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, double *seconds)
 {
     struct timespec known = file->kernel_mtime;
     bool drop = false;
 
     if (file_is_shared(file)) {
-        drop = !file->shrank;
-        if (file->shrank) {
+        drop = (uint64_t)st->st_size >= file->kernel_size;
+        if (!drop) {
             st->st_mtim.tv_nsec = (st->st_mtim.tv_nsec + ++m->never_twice) % 1000000000;
         }
         file->kernel_pages_shared = true;
@@ -206,7 +212,7 @@ bool mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, d
         st->st_mtim = known;
         *seconds = 0;
     }
-    file->kernel_mtime = st->st_mtim;
+    mount_note_told(file, st);
     return drop;
 }
 
@@ -254,7 +260,7 @@ void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
     entry->ino = now.inode;
     mount_stat(&now, &entry->attr);
     if (file != NULL) {
-        file->kernel_mtime = entry->attr.st_mtim;
+        mount_note_told(file, &entry->attr);
     }
     entry->attr_timeout = mount_attr_seconds(m, &now);
     meta_cache_kernel_entry(m->client->cache, now.inode, uv_hrtime(), entry->attr_timeout > 0);
@@ -479,6 +485,7 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     list_init(&m->catching_up);
     list_init(&m->drops);
     list_init(&m->drops_again);
+    list_init(&m->behind_cuts);
     m->unreadable = mmap(NULL, BLOCK_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m->unreadable == MAP_FAILED) {
         return UV_ENOMEM;

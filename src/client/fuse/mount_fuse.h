@@ -98,7 +98,8 @@ struct mount
     struct list catching_up; /* struct kernel_wait: for the device to be empty. */
     unsigned releasing;      /* RELEASEs under way. */
     size_t ops_count;
-    struct list dirs; /* Open directories; see mount_dir_removed(). */
+    struct list behind_cuts; /* struct size_op: GETATTRs that wait until a file has been cut. */
+    struct list dirs;        /* Open directories; see mount_dir_removed(). */
     struct looked_up looked_up[LOOKED_UP_MAX];
     unsigned looked_up_next;
     bool mounted;
@@ -232,10 +233,11 @@ double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr);
  * that it has are old, and drops the pages when the time of the last change is another one. But it
  * passes the answer over when anybody has written, or was answered, since it asked. So of a shared
  * file it is to be told otherwise, before the answer, to drop its pages and how long the file is
- * (true): then every read comes to us. That way it cannot be told that a file has become shorter:
- * for a moment after that it gets a time that is never the same, in the answer (false). Of a file
+ * (true): then every read comes to us. That way it cannot be told that a file is shorter than it
+ * was told last: then it gets a time that is never the same, in the answer (false). Of a file
  * that is ours it gets the time that it knows, for our own writes are in its pages. stat(2) comes
  * without a handle and is told the truth. */
+void mount_note_told(struct file *file, const struct stat *st);
 bool mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, double *seconds);
 
 /* Put what a page of a directory says into the table. `listing` is meta_cache_listing() of the time
