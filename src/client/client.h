@@ -5,9 +5,9 @@
  * exactly once, later.
  *
  * Layers: session_uv.c, servers_uv.c and client_uv.c (calls to the manager), file_uv.c (table of
- * open files), write_uv.c (write buffer), flush_uv.c, read_uv.c (fetching and read-ahead),
- * range_uv.c (truncate, punch, allocate, seek), copy_uv.c (copying on the servers), lock_uv.c and
- * turn_uv.c (locks of our processes, and our own).
+ * open files), write_uv.c (write buffer), room_uv.c (its pace), flush_uv.c, read_uv.c (fetching and
+ * read-ahead), range_uv.c (truncate, punch, allocate, seek), copy_uv.c (copying on the servers),
+ * lock_uv.c and turn_uv.c (locks of our processes, and our own).
  */
 #ifndef MORSEL_CLIENT_CLIENT_H
 #define MORSEL_CLIENT_CLIENT_H
@@ -56,6 +56,7 @@ struct client_counters
 {
     uint64_t reads, read_bytes, reads_fetched_ahead;
     uint64_t writes, write_bytes, writes_coalesced, writes_waited;
+    uint64_t writes_refused;     /* By a server, for our term was over when they came. */
     uint64_t recalls, recall_ns; /* Answered, and how long that took in all. */
     uint64_t opens_local;        /* Without asking the manager. */
     uint64_t calls_queued;       /* For want of a place at the manager. */
@@ -142,6 +143,8 @@ struct client
 
     struct file *files; /* By inode. */
     struct list dirty_files;
+    struct list
+        room_waiting;    /* struct file: chunks that the link to their server does not take yet. */
     struct list opening; /* struct client_opening: OPEN requests under way. */
     uint64_t *closed_inodes;
     size_t closed_count;

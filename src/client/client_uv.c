@@ -214,6 +214,7 @@ static void client_init(struct client *client, uv_loop_t *loop,
     op_numbers_init(&client->numbers);
     list_init(&client->members_waiting);
     list_init(&client->dirty_files);
+    list_init(&client->room_waiting);
     list_init(&client->opening);
     list_init(&client->recalls);
     list_init(&client->untold);

@@ -67,6 +67,7 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
     list_init(&file->handles);
     list_init(&file->chunks);
     list_init(&file->dirty_node);
+    list_init(&file->room_node);
     list_init(&file->writers);
     list_init(&file->drains);
     list_init(&file->report_waits);
@@ -90,6 +91,7 @@ static void file_free_if_done(struct file *file)
     file_forget(file, 0, UINT64_MAX);
     turn_let_go(client, file->inode);
     list_remove(&file->dirty_node);
+    list_remove(&file->room_node);
     HASH_DEL(client->files, file);
     list_remove(&file->untold_node);
     meta_cache_unpin(client->cache, file->inode);

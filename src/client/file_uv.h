@@ -39,6 +39,7 @@ struct chunk
     struct payload *payload;
     size_t payload_offset;
     uint64_t born_ms;
+    uint64_t refused_ms; /* When it came too late for the first time; 0: it has not. */
     bool sync; /* Somebody waits until it is durable: the server says so with its answer. */
     struct rpc_call call;
 };
@@ -117,6 +118,7 @@ struct file
     uint64_t landed_bytes; /* Of chunks, ever: what a recall that takes its time tells. */
     unsigned filling, sending;
     struct list dirty_node;    /* In client->dirty_files. */
+    struct list room_node;     /* In client->room_waiting. */
     struct list writers;       /* struct file_write_wait: the buffer is full. */
     struct list drains;        /* struct file_drain: wait until nothing is dirty. */
     struct unsynced *unsynced; /* Columns that may not be on disk. */
@@ -245,6 +247,16 @@ struct file_flush
 int file_flush_start(struct file_flush *flush, struct file *file, struct handle *handle,
                      bool durable, void (*done)(struct file_flush *flush, int status));
 
+/* Send what is ready, as far as it may go. */
+void file_send(struct file *file);
+
+/* May the chunk, which is ready, be sent now? Then it is cut to what the link takes at once: the
+ * rest is another chunk, right behind it. Otherwise its file is told when there is room. */
+bool chunk_take_room(struct chunk *chunk);
+
+/* The link to `peer` takes something again: files that wait for room have their turn. */
+void room_made(struct client *client, struct rpc_peer *peer);
+
 /* Report what is not reported yet, without anybody waiting for it. */
 void file_report(struct file *file);
 
@@ -263,7 +275,10 @@ int file_take_error(struct handle *handle);
 
 /* ---- Reading (read_uv.c) ---- */
 
-enum { FILE_READ_PARTS_MAX = 18 }; /* 1 MiB in morsels of 64 KiB, not aligned, and one to spare */
+enum {
+    FILE_FETCH_BYTES_MIN = 16 << 10,                           /* However slow the link */
+    FILE_READ_PARTS_MAX = (1 << 20) / FILE_FETCH_BYTES_MIN + 2 /* Not aligned, and one to spare */
+};
 
 struct file_read
 {

@@ -173,3 +173,14 @@ struct read_ahead_advice read_ahead_step(struct read_ahead *r, const struct read
     s->fetched = advice.to;
     return advice;
 }
+
+void read_ahead_stopped(struct read_ahead *r, uint64_t to, uint64_t at)
+{
+    for (unsigned i = 0; i < READ_AHEAD_STREAMS; i++) {
+        struct read_ahead_stream *s = &r->streams[i];
+
+        if (s->turn == r->turn && s->fetched == to && at < to) {
+            s->fetched = at;
+        }
+    }
+}

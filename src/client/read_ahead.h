@@ -73,4 +73,8 @@ void read_ahead_init(struct read_ahead *r, uint32_t window_max);
 struct read_ahead_advice read_ahead_step(struct read_ahead *r, const struct read_ahead_clock *clock,
                                          uint64_t offset, uint32_t length);
 
+/* Of what the last advice said, nothing was fetched from `at` on: it is advised again. `to`: as the
+ * advice had it. */
+void read_ahead_stopped(struct read_ahead *r, uint64_t to, uint64_t at);
+
 #endif

@@ -155,6 +155,7 @@ static int fetch_send(struct fetch *fetch)
     request.offset = fetch->run.object_offset;
     request.length = (uint32_t)fetch->length;
     fetch->call.data = fetch;
+    fetch->call.fetches = (uint32_t)fetch->length;
     return rpc_call_start(&fetch->call, peer, MSG_READ, &request.base, NULL, 0,
                           file->client->options.io_timeout_ms, on_fetched);
 }
@@ -188,20 +189,46 @@ static struct fetch *fetch_new(struct file *file, uint64_t offset, uint64_t leng
     return fetch;
 }
 
-/* How far a fetch may go that begins at `from`: one morsel of one server. */
+/* The server that has the byte; NULL: not known yet. */
+static struct rpc_peer *peer_at(const struct file *file, uint64_t offset)
+{
+    return client_peer(file->client, file->servers[stripe_run_at(&file->stripe, offset, 1).column]);
+}
+
+/* On which grid to fetch around `offset`: a morsel, or less where the link would take long for it.
+ * A power of two. */
+static uint64_t fetch_bytes(const struct file *file, uint64_t offset)
+{
+    uint64_t bytes = file->stripe.morsel_bytes;
+    struct rpc_peer *peer = peer_at(file, offset);
+
+    while (peer != NULL && bytes > FILE_FETCH_BYTES_MIN && bytes > rpc_peer_fetch_bytes(peer)) {
+        bytes /= 2;
+    }
+    return bytes;
+}
+
+/* How far a fetch may go that begins at `from`: one morsel of one server at most. */
 static uint64_t fetch_end(const struct file *file, uint64_t from, uint64_t to)
 {
     struct stripe_run run = stripe_run_at(&file->stripe, from, to - from);
-    uint64_t morsel_end = from - from % file->stripe.morsel_bytes + file->stripe.morsel_bytes;
+    uint64_t step = fetch_bytes(file, from), end = from - from % step + step;
 
-    return from + run.length < morsel_end ? from + run.length : morsel_end;
+    return from + run.length < end ? from + run.length : end;
 }
 
 /* ---- Slots: fetches on a grid, for sequential readers ---- */
 
-static uint64_t slot_bytes(const struct file *file)
+static uint64_t slot_bytes_max(const struct file *file)
 {
     return file->stripe.morsel_bytes < SLOT_BYTES_MAX ? file->stripe.morsel_bytes : SLOT_BYTES_MAX;
+}
+
+static uint64_t slot_bytes(const struct file *file, uint64_t offset)
+{
+    uint64_t bytes = fetch_bytes(file, offset);
+
+    return bytes < SLOT_BYTES_MAX ? bytes : SLOT_BYTES_MAX;
 }
 
 static bool is_dirty(const struct file *file, uint64_t offset, uint64_t length)
@@ -220,7 +247,8 @@ static bool is_dirty(const struct file *file, uint64_t offset, uint64_t length)
 /* Twice the window: what is ahead of one reader, and what another one has not finished. */
 static unsigned slots_max(const struct file *file)
 {
-    return SLOTS_MIN + (unsigned)(2 * file->client->options.read_ahead_bytes / slot_bytes(file));
+    return SLOTS_MIN +
+           (unsigned)(2 * file->client->options.read_ahead_bytes / slot_bytes_max(file));
 }
 
 static struct fetch *slot_find(struct file *file, uint64_t offset)
@@ -259,8 +287,8 @@ static struct fetch *slot_add(struct file *file, uint64_t start, uint64_t end, b
  * the slot are on their way to the server, and what is fetched now could not be kept. */
 static struct fetch *slot_get(struct file *file, uint64_t offset, bool ahead, int *status)
 {
-    uint64_t start = offset / slot_bytes(file) * slot_bytes(file);
-    uint64_t end = start + slot_bytes(file);
+    uint64_t bytes = slot_bytes(file, offset), start = offset / bytes * bytes;
+    uint64_t end = start + bytes;
     struct fetch *fetch = slot_find(file, offset);
 
     if (fetch != NULL) {
@@ -293,22 +321,34 @@ void file_forget(struct file *file, uint64_t offset, uint64_t length)
     file->pins--; /* Not file_unpin(): the caller may be freeing the file. */
 }
 
-static void fetch_ahead(struct file *file, uint64_t from, uint64_t to)
+/* May more be fetched that nobody waits for? Not when the link has enough to do. */
+static bool may_fetch_ahead(const struct file *file, uint64_t offset)
 {
-    uint64_t step = slot_bytes(file);
+    struct rpc_peer *peer = peer_at(file, offset);
+
+    return file->client->fetched_bytes <= CLIENT_FETCHED_BYTES_MAX &&
+           (peer == NULL || rpc_peer_has_fetch_room(peer));
+}
+
+/* Up to where that was done. */
+static uint64_t fetch_ahead(struct file *file, uint64_t from, uint64_t to)
+{
+    uint64_t end = to < file->size ? to : file->size, at = from;
     int status;
 
-    if (to > file->size) {
-        to = file->size;
-    }
-    for (uint64_t at = from; at < to; at = (at / step + 1) * step) {
-        if (file->client->fetched_bytes > CLIENT_FETCHED_BYTES_MAX) {
-            return;
+    while (at < end) {
+        struct fetch *fetch;
+
+        if (slot_find(file, at) == NULL && !may_fetch_ahead(file, at)) {
+            return at;
         }
-        if (slot_get(file, at, true, &status) == NULL) {
-            return; /* The reader will meet the error itself, if it lasts. */
+        fetch = slot_get(file, at, true, &status);
+        if (fetch == NULL) {
+            return at; /* The reader will meet the error itself, if it lasts. */
         }
+        at = fetch->offset + fetch->length;
     }
+    return to;
 }
 
 /* One range of a strided reader, exactly: its neighbours are not wanted. */
@@ -319,8 +359,8 @@ static bool fetch_range(struct file *file, uint64_t from, uint64_t to)
     while (from < to && slot_find(file, from) == NULL) {
         uint64_t end = fetch_end(file, from, to);
 
-        if (file->client->fetched_bytes > CLIENT_FETCHED_BYTES_MAX ||
-            is_dirty(file, from, end - from) || slot_add(file, from, end, true, &status) == NULL) {
+        if (!may_fetch_ahead(file, from) || is_dirty(file, from, end - from) ||
+            slot_add(file, from, end, true, &status) == NULL) {
             return false;
         }
         from = end;
@@ -420,7 +460,8 @@ static void read_go(struct file_read *read)
         if (rv != 0) {
             read->status = rv;
         } else if (advice.to > advice.from) {
-            fetch_ahead(file, advice.from, advice.to);
+            read_ahead_stopped(&read->handle->ahead, advice.to,
+                               fetch_ahead(file, advice.from, advice.to));
         } else if (advice.count > 0) {
             fetch_strided(file, &advice, read->length);
         }

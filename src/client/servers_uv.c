@@ -1,6 +1,7 @@
 /* The storage servers that a client knows: their addresses, connections and clocks. */
 #include "client/servers_uv.h"
 
+#include "client/file_uv.h"
 #include "client/session_uv.h"
 #include "common.pb-c.h"
 
@@ -8,8 +9,10 @@
 
 enum {
     MEMBERS_TIMEOUT_MS = 5000,
-    CLOCKS_MS = 2000, /* Between questions for the servers' clocks: they may drift 200 ms then. */
-    MEMBERS_REFRESH_MS = 500 /* At most this often. */
+    CLOCKS_MS = 2000, /* Servers that have not told their clock for so long are asked: it may have
+                         drifted 200 ms. */
+    CLOCK_TIMEOUT_MS = 30000, /* A late answer is better than none. */
+    MEMBERS_REFRESH_MS = 500  /* At most this often. */
 };
 
 struct rpc_peer *client_peer(struct client *client, server_id id)
@@ -28,6 +31,13 @@ static void on_server_down(void *data, const char *why)
                 "lost the connection to server %u at %s: %s; connecting again", server->id,
                 rpc_peer_address(server->peer), why);
     servers_refresh(server->client); /* Perhaps it has another address now. */
+}
+
+static void on_room(void *data)
+{
+    struct client_server *server = data;
+
+    room_made(server->client, server->peer);
 }
 
 static void member_learn(struct client *client, const Morsel__Member *member)
@@ -56,6 +66,7 @@ static void member_learn(struct client *client, const Morsel__Member *member)
     server->client = client;
     rpc_peer_expect(server->peer, id);
     rpc_peer_watch(server->peer, NULL, on_server_down, server);
+    rpc_peer_on_room(server->peer, on_room);
     HASH_ADD(hh, client->servers, id, sizeof(server->id), server);
 }
 
@@ -81,9 +92,9 @@ static void clocks_ask(struct client *client)
 
     HASH_ITER(hh, client->servers, server, next)
     {
-        if (rpc_peer_connected(server->peer) && !rpc_call_active(&server->clock)) {
+        if (rpc_peer_clock_is_old(server->peer, CLOCKS_MS) && !rpc_call_active(&server->clock)) {
             (void)rpc_call_start(&server->clock, server->peer, MSG_CLOCK, &request.base, NULL, 0,
-                                 CLOCKS_MS, on_clock);
+                                 CLOCK_TIMEOUT_MS, on_clock);
         }
     }
 }

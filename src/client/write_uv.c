@@ -16,8 +16,6 @@ enum {
     CHUNK_CRCS_MAX = CHUNK_BYTES_MAX / BLOCK_BYTES + 1
 };
 
-static void chunks_send(struct file *file);
-
 static bool overlaps(const struct chunk *c, uint64_t offset, uint64_t length)
 {
     return c->offset < offset + length && offset < c->offset + c->length;
@@ -117,19 +115,55 @@ void file_lose(struct file *file)
     file_unpin(file);
 }
 
+/* It came too late: our term was over. It goes out again when the manager has said that the file is
+ * still ours (if it is not, file_lose() takes it), but not for ever. */
+static bool may_try_again(struct chunk *chunk)
+{
+    struct client *client = chunk->file->client;
+    uint64_t now_ms = uv_now(client->loop), timeout_ms = client->options.io_timeout_ms;
+
+    client->counters.writes_refused++;
+    if (chunk->refused_ms == 0) {
+        chunk->refused_ms = now_ms;
+    }
+    return timeout_ms == RPC_NO_DEADLINE || now_ms < chunk->refused_ms + timeout_ms;
+}
+
+/* Nothing has moved for so long that `chunk` is given up. What is as old and waits for the same
+ * server has waited as long. */
+static void fail_behind(const struct chunk *chunk, int status)
+{
+    struct file *file = chunk->file;
+    uint64_t timeout_ms = file->client->options.io_timeout_ms;
+
+    if (status != MORSEL_TIMEDOUT && status != MORSEL_UNREACHABLE) {
+        return;
+    }
+    LIST_FOREACH_SAFE(node, &file->chunks)
+    {
+        struct chunk *other = LIST_ENTRY(node, struct chunk, node);
+
+        if (other->state == CHUNK_READY && other->run.column == chunk->run.column &&
+            uv_now(file->client->loop) >= other->born_ms + timeout_ms) {
+            dirty_sub(file, other->length);
+            chunk_free(other);
+            file_unpin(file);
+        }
+    }
+}
+
 static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct chunk *chunk = call->data;
     struct file *file = chunk->file;
 
     client_note_end(file->client, status);
-    if (status == MORSEL_TOO_LATE) {
-        /* Our term was over. It goes out again when the manager has said that the file is still
-         * ours; if it is not, file_lose() takes it. */
+    if (status == MORSEL_TOO_LATE && may_try_again(chunk)) {
         chunk->state = CHUNK_READY;
         file->sending--;
         return;
     }
+    file_pin(file);
     if (status != 0) {
         log_error(file->client->options.log,
                   "inode %lu: %lu bytes at %lu were not written to server %u (%s): %s",
@@ -137,7 +171,8 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
                   (unsigned long)chunk->offset, file->servers[chunk->run.column],
                   rpc_peer_address(call->peer),
                   reply->text[0] != '\0' ? reply->text : status_words(status));
-        file_fail(file, status);
+        file_fail(file, status == MORSEL_TOO_LATE ? MORSEL_TIMEDOUT : status);
+        fail_behind(chunk, status);
     } else {
         durable_acked(file, chunk->run.column, reply, chunk->sync);
         file->landed_bytes += chunk->length;
@@ -145,8 +180,7 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
     dirty_sub(file, chunk->length);
     file->sending--;
     chunk_free(chunk);
-    file_pin(file);
-    chunks_send(file);
+    file_send(file);
     wake_writers(file);
     wake_drains(file);
     file_unpin(file); /* The chunk's. */
@@ -216,6 +250,17 @@ static void chunk_send(struct chunk *chunk)
     file->sending++;
 }
 
+/* How long the chunk has been waiting for a term: it may be old because the link is slow. */
+static uint64_t without_term_ms(const struct chunk *chunk)
+{
+    const struct client *client = chunk->file->client;
+    uint64_t age_ms = uv_now(client->loop) - chunk->born_ms;
+    uint64_t now_ns = rpc_boot_ns(), until_ns = client->term_until_ns;
+    uint64_t over_ms = now_ns > until_ns ? (now_ns - until_ns) / 1000000 : 0;
+
+    return over_ms < age_ms ? over_ms : age_ms;
+}
+
 /* Without a term the servers would refuse it: the manager may have given the file to others. */
 static void wait_for_term(struct file *file)
 {
@@ -226,7 +271,7 @@ static void wait_for_term(struct file *file)
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
 
         if (chunk->state == CHUNK_READY && timeout_ms != RPC_NO_DEADLINE &&
-            uv_now(file->client->loop) > chunk->born_ms + timeout_ms) {
+            without_term_ms(chunk) > timeout_ms) {
             log_error(
                 file->client->options.log,
                 "inode %lu: %lu bytes at %lu were not written: manager %s has not answered for "
@@ -241,20 +286,22 @@ static void wait_for_term(struct file *file)
 }
 
 /* Send what is ready and in nobody's way. */
-static void chunks_send(struct file *file)
+void file_send(struct file *file)
 {
     if (!client_lease_valid(file->client)) {
         wait_for_term(file);
         return;
     }
-    LIST_FOREACH_SAFE(node, &file->chunks)
-    {
+    for (struct list *node = list_front(&file->chunks), *next; node != NULL; node = next) {
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
+        bool go;
 
         if (file->sending >= FILE_CHUNKS_SENDING_MAX) {
             return;
         }
-        if (chunk->state == CHUNK_READY && !must_wait(chunk)) {
+        go = chunk->state == CHUNK_READY && !must_wait(chunk) && chunk_take_room(chunk);
+        next = node->next == &file->chunks ? NULL : node->next; /* Perhaps the rest of this one. */
+        if (go) {
             chunk_send(chunk);
         }
     }
@@ -274,7 +321,7 @@ static void all_ready(struct file *file)
     {
         chunk_ready(LIST_ENTRY(node, struct chunk, node));
     }
-    chunks_send(file);
+    file_send(file);
 }
 
 /* ---- Taking bytes ---- */
@@ -474,7 +521,7 @@ int file_write(struct handle *handle, uint64_t offset, const uint8_t *bytes, siz
         file_note_changed(file, offset, offset + length, false);
     }
     limit_filling(file);
-    chunks_send(file);
+    file_send(file);
     return rv;
 }
 
@@ -525,7 +572,7 @@ void file_age(struct file *file, uint64_t now_ms)
             chunk_ready(chunk);
         }
     }
-    chunks_send(file);
+    file_send(file);
     if (file->unreported && !file->reporting &&
         now_ms >= file->unreported_since_ms + FILE_REPORT_AGE_MS) {
         file_report(file);

@@ -372,6 +372,8 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
     }
     conn->statistics->bytes_in += (uint64_t)count;
     conn->moved_ms = uv_now(conn->handle.loop);
+    conn->in_total += (uint64_t)count;
+    conn->flowed = conn->flow_at_us != 0;
     conn_ref(conn);
     if (conn->payload == NULL) {
         conn->in_count += (size_t)count;
@@ -385,6 +387,9 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
                 release_in(conn);
             }
         }
+    }
+    if (conn->hooks->flowed != NULL && !conn->closing) {
+        conn_note_flow(conn, (size_t)count);
     }
     conn_drop(conn);
 }
@@ -483,6 +488,7 @@ bool conn_send(struct conn *conn, struct frame_header *header, uint8_t *body, si
     }
     conn->out_bytes += f->total;
     conn_charge(conn, f->total);
+    conn->out_total += f->total;
     if (list_empty(&conn->dirty_node) && !conn->writing) {
         list_push_back(conn->dirty, &conn->dirty_node);
     }
@@ -506,8 +512,8 @@ static void gather_add(struct gather *g, uint8_t *base, size_t count)
     g->skip = 0;
 }
 
-/* As many whole frames as fit, at least one. */
-static void gather_frames(struct conn *conn, struct gather *g)
+/* As many whole frames as fit, at least one and `frames` at most. */
+static void gather_frames(struct conn *conn, struct gather *g, unsigned frames)
 {
     g->count = 0;
     g->skip = conn->out_offset;
@@ -515,7 +521,7 @@ static void gather_frames(struct conn *conn, struct gather *g)
     {
         struct out_frame *f = LIST_ENTRY(node, struct out_frame, node);
 
-        if (g->count + 2 + f->pieces_count > WRITE_BUFS_MAX) {
+        if (g->count + 2 + f->pieces_count > WRITE_BUFS_MAX || frames-- == 0) {
             break;
         }
         gather_add(g, f->header, FRAME_HEADER_BYTES);
@@ -574,7 +580,7 @@ void conn_flush(struct conn *conn)
 
     list_remove(&conn->dirty_node);
     while (!conn->writing && !conn->closing && !list_empty(&conn->out)) {
-        gather_frames(conn, &g);
+        gather_frames(conn, &g, WRITE_BUFS_MAX);
         rv = uv_try_write(&conn->stream, g.bufs, g.count);
         if (rv < 0 && rv != UV_EAGAIN) {
             conn_close(conn, uv_strerror(rv));
@@ -584,6 +590,8 @@ void conn_flush(struct conn *conn)
             sent(conn, (size_t)rv);
             continue;
         }
+        /* The socket is full. What is behind the first frame stays with us until there is room. */
+        gather_frames(conn, &g, 1);
         for (unsigned i = 0; i < g.count; i++) {
             bytes += g.bufs[i].len;
         }

@@ -29,6 +29,9 @@ struct conn_hooks
                   struct payload **payload);
     /* Bytes have left: the queue is shorter. May be NULL. */
     void (*sent)(struct conn *conn);
+    /* So many bytes, of frames whose beginning had come already, took so long to come. NULL: not
+     * wanted. */
+    void (*flowed)(struct conn *conn, uint64_t bytes, uint64_t took_us);
     /* The connection is down (once); references may still be held. */
     void (*closed)(struct conn *conn, const char *why);
     /* Last reference dropped and handle closed: the owner's count of connections may fall. */
@@ -66,12 +69,18 @@ struct conn
     struct frame_header header;
     struct payload *payload; /* Being filled; header and body are complete. */
     size_t payload_filled;
+    /* How fast it comes; only with hooks->flowed. */
+    uint64_t flow_at_us; /* When the last bytes came, if more of their frame were to come; or 0. */
+    uint64_t flow_bytes, flow_us;
+    bool flowed; /* The frame that is delivered came in several parts. */
+    uint64_t in_total;
 
     /* Sending */
-    struct list out;   /* struct out_frame */
-    size_t out_bytes;  /* Queued, including what libuv is writing. */
-    size_t out_offset; /* Of the first frame, already written. */
-    bool writing;      /* A uv_write is under way. */
+    struct list out;    /* struct out_frame */
+    size_t out_bytes;   /* Queued, including what libuv is writing. */
+    uint64_t out_total; /* Queued ever. */
+    size_t out_offset;  /* Of the first frame, already written. */
+    bool writing;       /* A uv_write is under way. */
     uv_write_t write;
     struct list *dirty; /* Connections to be flushed; the owner's list. */
     struct list dirty_node;
@@ -96,11 +105,27 @@ struct conn *conn_new(uv_loop_t *loop, struct payload_pool *pool, struct rpc_sta
 /* The handle is connected: set options, name the peer, begin to read. A libuv status. */
 int conn_established(struct conn *conn);
 
+/* Let the kernel hold little that it cannot send yet. For those who send what loses its worth, not
+ * for those who answer: it costs them more system calls. */
+void conn_keep_little(struct conn *conn);
+
 /* Queue a frame. `body` (malloc'd, may be NULL) is taken over in every case; payload references are
  * taken anew. False: no memory, or the connection is closing; nothing was queued. Lengths and
  * checksums of `header` are filled in. */
 bool conn_send(struct conn *conn, struct frame_header *header, uint8_t *body, size_t body_count,
                const struct rpc_piece *pieces, unsigned pieces_count);
+
+/* `count` bytes have come, and were looked at: for hooks->flowed. */
+void conn_note_flow(struct conn *conn, size_t count);
+
+/* Bytes that were queued and that the peer's machine has not acknowledged. */
+uint64_t conn_under_way(const struct conn *conn);
+
+/* The least round trip that the kernel has seen, in microseconds; 0: not known. */
+uint64_t conn_round_trip_us(const struct conn *conn);
+
+/* Bytes that have come of the answer to `request_id`; 0: it has not begun. */
+uint64_t conn_received_of(const struct conn *conn, uint64_t request_id);
 
 /* Write what is queued as far as the socket takes it. */
 void conn_flush(struct conn *conn);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NS_PER_MS = 1000000 };
+enum { NS_PER_MS = 1000000, LOOKS = 8 };
 
 /* ---- Ends of calls ---- */
 
@@ -33,9 +33,8 @@ static bool call_repeat(struct rpc *rpc, struct rpc_call *call, struct rpc_call_
     }
     call->state = s;
     s->id = ++s->peer->last_id;
-    s->sent = false;
-    list_push_back(&s->peer->waiting, &s->node);
-    rpc_peer_go(s->peer, s);
+    rpc_pace_waits(s->peer, s, false);
+    rpc_peer_go(s->peer);
     rpc_arm(rpc);
     return true;
 }
@@ -46,8 +45,8 @@ static void call_end(struct rpc *rpc, struct rpc_call_state *s, int status, stru
     struct rpc_call *call = s->call;
     struct rpc_type_statistics *statistics = &rpc->statistics.types[s->type];
 
-    list_remove(&s->node);
     heap_remove(&rpc->deadlines, &s->deadline);
+    rpc_pace_ended(s->peer, s);
     statistics->called++;
     statistics->called_ns += uv_hrtime() - s->started_ns;
     statistics->called_bytes +=
@@ -66,8 +65,8 @@ static void call_end(struct rpc *rpc, struct rpc_call_state *s, int status, stru
  * freed before it runs. */
 static void call_end_later(struct rpc *rpc, struct rpc_call_state *s, int status)
 {
-    list_remove(&s->node);
     heap_remove(&rpc->deadlines, &s->deadline);
+    rpc_pace_ended(s->peer, s);
     s->status = status;
     list_push_back(&rpc->ended, &s->node);
 }
@@ -84,6 +83,49 @@ void rpc_calls_run_ended(struct rpc *rpc)
     }
 }
 
+/* How far the bytes of the call have come on this connection. Those of a call that waits for its
+ * turn are moving when those before it are. What its server does behind that does not count: a call
+ * on which it is stuck must end, whatever else it answers. */
+static uint64_t call_position(const struct rpc_call_state *s)
+{
+    struct rpc_peer *peer = s->peer;
+
+    if (peer->state != PEER_UP) {
+        return 0;
+    }
+    (void)rpc_pace_look(peer);
+    if (s->place != CALL_SENT) {
+        return s->kind == CALL_FETCHES ? peer->conn->in_total : peer->acknowledged;
+    }
+    return (peer->acknowledged < s->out_end ? peer->acknowledged : s->out_end) +
+           conn_received_of(peer->conn, s->id);
+}
+
+/* When the call is looked at next: those that bring bytes several times before they are given up.
+ */
+static uint64_t call_next_look(const struct rpc_call_state *s, uint64_t now)
+{
+    uint64_t end = s->moved_ms + s->timeout_ms, look = now + s->timeout_ms / LOOKS;
+
+    return s->kind == CALL_SMALL || end < look ? end : look;
+}
+
+/* True: it has moved, or has some time left, and is looked at again. */
+static bool call_goes_on(struct rpc *rpc, struct rpc_call_state *s, uint64_t now)
+{
+    uint64_t position = call_position(s);
+
+    if (position > s->moved_to) {
+        s->moved_ms = now;
+    }
+    s->moved_to = position;
+    if (now >= s->moved_ms + s->timeout_ms) {
+        return false;
+    }
+    heap_remove(&rpc->deadlines, &s->deadline);
+    return heap_push(&rpc->deadlines, &s->deadline, call_next_look(s, now));
+}
+
 void rpc_calls_expire(struct rpc *rpc)
 {
     uint64_t now = uv_now(rpc->loop);
@@ -92,7 +134,10 @@ void rpc_calls_expire(struct rpc *rpc)
     while ((first = heap_min(&rpc->deadlines)) != NULL && first->key <= now) {
         struct rpc_call_state *s = CONTAINER_OF(first, struct rpc_call_state, deadline);
 
-        call_end_later(rpc, s, s->peer->state == PEER_UP ? MORSEL_TIMEDOUT : MORSEL_UNREACHABLE);
+        if (!call_goes_on(rpc, s, now)) {
+            call_end_later(rpc, s,
+                           s->peer->state == PEER_UP ? MORSEL_TIMEDOUT : MORSEL_UNREACHABLE);
+        }
     }
     rpc_calls_run_ended(rpc);
 }
@@ -101,9 +146,13 @@ void rpc_calls_end(struct rpc_peer *peer, int status)
 {
     struct list *node;
 
-    while ((node = list_front(&peer->sent)) != NULL ||
-           (node = list_front(&peer->waiting)) != NULL) {
+    while ((node = list_front(&peer->sent)) != NULL) {
         call_end_later(peer->rpc, LIST_ENTRY(node, struct rpc_call_state, node), status);
+    }
+    for (unsigned i = 0; i < CALL_KINDS; i++) {
+        while ((node = list_front(&peer->waiting[i])) != NULL) {
+            call_end_later(peer->rpc, LIST_ENTRY(node, struct rpc_call_state, node), status);
+        }
     }
 }
 
@@ -119,23 +168,31 @@ static uint32_t not_after(const struct rpc_peer *peer)
 {
     const uint64_t *until_ns = peer->rpc->term_until_ns;
 
-    return until_ns == NULL || peer->clock_ms == 0
-               ? 0
-               : frame_not_after(*until_ns / NS_PER_MS, peer->clock_ms,
-                                 (peer->clock_at_ns + NS_PER_MS - 1) / NS_PER_MS);
+    if (until_ns == NULL || peer->clockless) {
+        return 0;
+    }
+    CHECK(peer->clock.known);
+    return frame_not_after(*until_ns / NS_PER_MS, peer->clock.server_ms, peer->clock.noted_ms);
 }
 
-void rpc_call_send(struct rpc_peer *peer, struct rpc_call_state *s)
+static uint32_t time_left_ms(const struct rpc_call_state *s, uint64_t now)
+{
+    uint64_t end, left;
+
+    if (s->timeout_ms == RPC_NO_DEADLINE) {
+        return 0;
+    }
+    end = s->moved_ms + s->timeout_ms;
+    left = end > now ? end - now : 1;
+    return left > UINT32_MAX ? 0 : (uint32_t)left;
+}
+
+static void call_send(struct rpc_peer *peer, struct rpc_call_state *s)
 {
     struct frame_header header = { .type = (uint16_t)s->type, .request_id = s->id };
-    uint64_t now = uv_now(peer->rpc->loop);
     uint8_t *body = NULL;
 
-    if (s->deadline.place != 0) {
-        uint64_t left_ms = s->deadline.key > now ? s->deadline.key - now : 1;
-
-        header.deadline_ms = left_ms > UINT32_MAX ? 0 : (uint32_t)left_ms;
-    }
+    header.deadline_ms = time_left_ms(s, uv_now(peer->rpc->loop));
     if (s->call->bounded) {
         if (s->term_number != term_number(peer->rpc)) {
             call_end_later(peer->rpc, s, MORSEL_TOO_LATE);
@@ -152,15 +209,17 @@ void rpc_call_send(struct rpc_peer *peer, struct rpc_call_state *s)
         call_end_later(peer->rpc, s, MORSEL_NOMEM);
         return;
     }
-    s->sent = true;
-    list_remove(&s->node);
-    list_push_back(&peer->sent, &s->node);
+    rpc_pace_sent(peer, s);
 }
 
 void rpc_calls_send(struct rpc_peer *peer)
 {
-    while (peer->state == PEER_UP && !list_empty(&peer->waiting)) {
-        rpc_call_send(peer, LIST_ENTRY(list_front(&peer->waiting), struct rpc_call_state, node));
+    for (enum call_kind kind = CALL_SMALL; kind < CALL_KINDS; kind++) {
+        struct list *waiting = &peer->waiting[kind];
+
+        while (peer->state == PEER_UP && !list_empty(waiting) && rpc_pace_may_go(peer, kind)) {
+            call_send(peer, LIST_ENTRY(list_front(waiting), struct rpc_call_state, node));
+        }
     }
 }
 
@@ -169,9 +228,11 @@ void rpc_calls_take_back(struct rpc_peer *peer)
     struct list *node;
 
     while ((node = peer->sent.prev) != &peer->sent) {
-        list_remove(node);
-        LIST_ENTRY(node, struct rpc_call_state, node)->sent = false;
-        list_push_front(&peer->waiting, node);
+        struct rpc_call_state *s = LIST_ENTRY(node, struct rpc_call_state, node);
+
+        rpc_pace_ended(peer, s);
+        rpc_pace_waits(peer, s, true);
+        s->moved_to = 0;
     }
 }
 
@@ -198,9 +259,13 @@ void rpc_call_take_reply(struct rpc_peer *peer, const struct frame_header *heade
     };
     Morsel__Failure *failure = NULL;
 
+    if (header->clock_ms != 0) {
+        rpc_peer_note_clock(peer, header->clock_ms);
+    }
     if (s == NULL) {
         return;
     }
+    rpc_pace_answered(peer, s, FRAME_HEADER_BYTES + header->body_length + header->payload_length);
     if (header->status != 0) {
         failure = rpc_unpack(&morsel__failure__descriptor, body, header->body_length);
         reply.text = failure != NULL ? failure->text : "";
@@ -213,6 +278,7 @@ void rpc_call_take_reply(struct rpc_peer *peer, const struct frame_header *heade
     if (failure != NULL) {
         morsel__failure__free_unpacked(failure, NULL);
     }
+    rpc_pace_go_on(peer);
 }
 
 /* ---- The public face ---- */
@@ -259,8 +325,11 @@ int rpc_call_start(struct rpc_call *call, struct rpc_peer *peer, enum message_ty
     }
     list_init(&s->node);
     rv = fill_state(s, request, pieces, pieces_count);
+    s->kind = pieces_count > 0 ? CALL_SENDS : call->fetches > 0 ? CALL_FETCHES : CALL_SMALL;
+    s->timeout_ms = timeout_ms;
+    s->moved_ms = uv_now(rpc->loop);
     if (rv == 0 && timeout_ms != RPC_NO_DEADLINE &&
-        !heap_push(&rpc->deadlines, &s->deadline, uv_now(rpc->loop) + timeout_ms)) {
+        !heap_push(&rpc->deadlines, &s->deadline, call_next_look(s, s->moved_ms))) {
         rv = MORSEL_NOMEM;
     }
     if (rv != 0) {
@@ -276,8 +345,8 @@ int rpc_call_start(struct rpc_call *call, struct rpc_peer *peer, enum message_ty
     call->peer = peer;
     call->done = done;
     call->state = s;
-    list_push_back(&peer->waiting, &s->node);
-    rpc_peer_go(peer, s);
+    rpc_pace_waits(peer, s, false);
+    rpc_peer_go(peer);
     rpc_arm(rpc);
     return MORSEL_OK;
 }

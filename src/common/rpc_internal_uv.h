@@ -7,6 +7,7 @@
 #include "common/conn_uv.h"
 #include "common/heap.h"
 #include "common/list.h"
+#include "common/pace.h"
 #include "common/rpc_uv.h"
 
 struct rpc
@@ -38,6 +39,14 @@ struct rpc
     void *closed_data;
 };
 
+/* What goes before what: small calls always, the others as far as the link takes them. */
+enum call_kind {
+    CALL_SMALL,
+    CALL_FETCHES, /* Its answer brings bytes. */
+    CALL_SENDS,   /* It brings bytes itself. */
+    CALL_KINDS
+};
+
 /* The connection of a peer:
  *
  *   IDLE -> RESOLVING -> CONNECTING -> GREETING -> UP
@@ -65,11 +74,21 @@ struct rpc_peer
     uv_getaddrinfo_t resolve;
     uv_connect_t connect;
     uint64_t backoff_ms;
-    struct list waiting, sent;
+    struct list waiting[CALL_KINDS], sent;
     uint64_t last_id;
     uint64_t start_id;
-    uint64_t clock_ms, clock_at_ns; /* Its clock was that, at our time; 0: not known. */
-    uint64_t expected_node;         /* 0: anybody. */
+    struct frame_clock clock;
+    bool asked_clock; /* While greeting: HELLO did not tell it. */
+    bool clockless;   /* It is of a version that knows nothing of clocks, and of bounds. */
+    struct pace sends, fetches;
+    uint64_t fetching;      /* Bytes asked for, of the fetches that were sent. */
+    uint64_t waiting_bytes; /* Of calls that bring bytes and wait. */
+    uint64_t acknowledged;  /* Bytes of this connection, when that was looked at last. */
+    uint64_t moved_ms;      /* When that was more than before, or everything. */
+    uint64_t trip_at_us;    /* When the kernel was asked for the round trip. */
+    bool room_wanted;       /* Somebody has been told that there is none. */
+    void (*room)(void *data);
+    uint64_t expected_node; /* 0: anybody. */
     bool closing, timer_closed;
     unsigned pins; /* libuv requests and connections that still point here. */
     void (*up)(void *data);
@@ -85,12 +104,17 @@ struct rpc_call_state
     struct rpc_call *call;
     struct rpc_peer *peer;
     struct list node; /* In peer->waiting, peer->sent or rpc->ended. */
-    struct heap_node deadline;
+    enum call_kind kind;
+    struct heap_node deadline; /* When to look whether it has moved, or to give it up. */
+    uint64_t timeout_ms;       /* RPC_NO_DEADLINE: never. */
+    uint64_t moved_ms;         /* When it was started, or has moved last. */
+    uint64_t moved_to;         /* How far, by call_position(). */
     uint64_t id;
     enum message_type type;
-    bool sent;
+    enum { CALL_NOWHERE, CALL_WAITING, CALL_SENT } place;
     int status; /* Once in rpc->ended. */
-    uint64_t started_ns;
+    uint64_t started_ns, sent_ns;
+    uint64_t out_end;     /* Of its frame, among all bytes of the connection. */
     uint64_t term_number; /* In which it was started. */
     uint8_t *body;
     size_t body_count;
@@ -108,7 +132,7 @@ void rpc_peers_close(struct rpc *rpc);
 void rpc_servers_close(struct rpc *rpc);
 
 /* A call waits: send it, or see to a connection. */
-void rpc_peer_go(struct rpc_peer *peer, struct rpc_call_state *s);
+void rpc_peer_go(struct rpc_peer *peer);
 
 /* ---- Calls: rpc_call_uv.c ---- */
 
@@ -122,14 +146,34 @@ void rpc_calls_end(struct rpc_peer *peer, int status);
 /* The connection broke: what was sent goes back to the front of what waits, in its old order. */
 void rpc_calls_take_back(struct rpc_peer *peer);
 
-/* The peer is up: send one that waits, or all. */
-void rpc_call_send(struct rpc_peer *peer, struct rpc_call_state *s);
+/* The peer is up: send what waits, as far as the link takes it. */
 void rpc_calls_send(struct rpc_peer *peer);
 
 /* The answer to one of them; others are passed over: they were cancelled or timed out. `*payload`
  * is taken. */
 void rpc_call_take_reply(struct rpc_peer *peer, const struct frame_header *header,
                          const uint8_t *body, struct payload **payload);
+
+/* ---- Their pace: rpc_pace_uv.c ---- */
+
+/* A new connection: nothing is known of the link, and nothing is under way. */
+void rpc_pace_begin(struct rpc_peer *peer);
+
+/* Look how far the bytes of the connection have come. The number under way. */
+uint64_t rpc_pace_look(struct rpc_peer *peer);
+
+/* Does the link take another call of this kind now? */
+bool rpc_pace_may_go(struct rpc_peer *peer, enum call_kind kind);
+
+/* The call waits (front: before the others); it is in the connection's queue; its answer brings so
+ * many bytes; it is not in line any more, answered or not. */
+void rpc_pace_waits(struct rpc_peer *peer, struct rpc_call_state *s, bool front);
+void rpc_pace_sent(struct rpc_peer *peer, struct rpc_call_state *s);
+void rpc_pace_answered(struct rpc_peer *peer, const struct rpc_call_state *s, uint64_t bytes);
+void rpc_pace_ended(struct rpc_peer *peer, struct rpc_call_state *s);
+
+/* Something has come or gone: there may be room. */
+void rpc_pace_go_on(struct rpc_peer *peer);
 
 /* Pack into fresh memory; NULL with *count 0 for an empty message, NULL with *count SIZE_MAX when
  * that fails. */

@@ -15,6 +15,16 @@ enum {
 
 static void peer_connect(struct rpc_peer *peer);
 
+static bool calls_wait(const struct rpc_peer *peer)
+{
+    bool wait = false;
+
+    for (unsigned i = 0; i < CALL_KINDS; i++) {
+        wait = wait || !list_empty(&peer->waiting[i]);
+    }
+    return wait;
+}
+
 static void peer_free_if_done(struct rpc_peer *peer)
 {
     struct rpc *rpc = peer->rpc;
@@ -22,7 +32,7 @@ static void peer_free_if_done(struct rpc_peer *peer)
     if (!peer->closing || !peer->timer_closed || peer->pins > 0) {
         return;
     }
-    CHECK(list_empty(&peer->waiting) && list_empty(&peer->sent));
+    CHECK(!calls_wait(peer) && list_empty(&peer->sent));
     list_remove(&peer->node);
     free(peer);
     rpc_handle_gone(rpc);
@@ -41,7 +51,7 @@ static void on_timer(uv_timer_t *timer)
 
     if (peer->state == PEER_BACKOFF) {
         peer->state = PEER_IDLE;
-        if (!list_empty(&peer->waiting) || peer->up != NULL) {
+        if (calls_wait(peer) || peer->up != NULL) {
             peer_connect(peer);
         }
     } else if (peer->conn != NULL) {
@@ -78,10 +88,15 @@ static void on_conn_closed(struct conn *conn, const char *why)
     unpin(peer);
 }
 
-void rpc_peer_note_clock(struct rpc_peer *peer, uint64_t boot_ms)
+void rpc_peer_note_clock(struct rpc_peer *peer, uint64_t server_ms)
 {
-    peer->clock_ms = boot_ms;
-    peer->clock_at_ns = rpc_boot_ns();
+    frame_clock_note(&peer->clock, (uint32_t)server_ms, rpc_boot_ms() + 1); /* Rounded up. */
+}
+
+bool rpc_peer_clock_is_old(const struct rpc_peer *peer, uint64_t age_ms)
+{
+    return peer->state == PEER_UP && !peer->clockless &&
+           rpc_boot_ms() >= peer->clock.noted_ms + age_ms;
 }
 
 static void peer_is_up(struct rpc_peer *peer)
@@ -114,7 +129,9 @@ static int check_hello_reply(struct rpc_peer *peer, const struct frame_header *h
         memcpy(id.bytes, reply->cluster_id.data, sizeof(id.bytes));
     }
     peer->start_id = reply->start_id;
-    rpc_peer_note_clock(peer, reply->boot_ms);
+    if (reply->boot_ms != 0) {
+        rpc_peer_note_clock(peer, reply->boot_ms);
+    }
     stranger = peer->expected_node != 0 && reply->node_id != peer->expected_node;
     morsel__hello_reply__free_unpacked(reply, NULL);
     if (stranger) {
@@ -127,13 +144,51 @@ static int check_hello_reply(struct rpc_peer *peer, const struct frame_header *h
                                                                              : 0;
 }
 
+/* A bounded call must not go out before the server's clock is known. */
+static void ask_clock(struct rpc_peer *peer)
+{
+    struct frame_header header = { .type = MSG_CLOCK };
+
+    peer->asked_clock = true;
+    if (!conn_send(peer->conn, &header, NULL, 0, NULL, 0)) {
+        conn_close(peer->conn, "out of memory");
+    }
+}
+
+static void take_clock_reply(struct rpc_peer *peer, const struct frame_header *header,
+                             const uint8_t *body)
+{
+    Morsel__Clock *clock = NULL;
+
+    if (header->status == MORSEL_UNKNOWN_TYPE) {
+        peer->clockless = true;
+    } else if (header->status == 0) {
+        clock = rpc_unpack(&morsel__clock__descriptor, body, header->body_length);
+    }
+    if (clock != NULL && clock->boot_ms != 0) {
+        rpc_peer_note_clock(peer, clock->boot_ms);
+    }
+    if (clock != NULL) {
+        morsel__clock__free_unpacked(clock, NULL);
+    }
+    if (peer->clock.known || peer->clockless) {
+        peer_is_up(peer);
+    } else {
+        conn_close(peer->conn, "server does not tell its clock");
+    }
+}
+
 static void take_hello_reply(struct rpc_peer *peer, const struct frame_header *header,
                              const uint8_t *body)
 {
     int rv = check_hello_reply(peer, header, body);
 
     if (rv == 0) {
-        peer_is_up(peer);
+        if (peer->clock.known || peer->rpc->term_until_ns == NULL) {
+            peer_is_up(peer);
+        } else {
+            ask_clock(peer);
+        }
         return;
     }
     if (rv == MORSEL_UNREACHABLE) {
@@ -158,6 +213,10 @@ static void on_frame(struct conn *conn, const struct frame_header *header, const
         peer->push(peer->watch_data, (enum message_type)header->type, body, header->body_length);
         return;
     }
+    if (peer->state == PEER_GREETING && peer->asked_clock) {
+        take_clock_reply(peer, header, body);
+        return;
+    }
     if (peer->state == PEER_GREETING) {
         take_hello_reply(peer, header, body);
         return;
@@ -167,7 +226,25 @@ static void on_frame(struct conn *conn, const struct frame_header *header, const
     }
 }
 
+static void on_sent(struct conn *conn)
+{
+    struct rpc_peer *peer = conn->data;
+
+    if (peer->state == PEER_UP && !list_empty(&peer->waiting[CALL_SENDS])) {
+        rpc_calls_send(peer);
+    }
+}
+
+static void on_flowed(struct conn *conn, uint64_t bytes, uint64_t took_us)
+{
+    struct rpc_peer *peer = conn->data;
+
+    pace_flowed(&peer->fetches, bytes, took_us);
+}
+
 static const struct conn_hooks peer_hooks = { .frame = on_frame,
+                                              .sent = on_sent,
+                                              .flowed = on_flowed,
                                               .closed = on_conn_closed,
                                               .freed = rpc_handle_gone };
 
@@ -200,6 +277,7 @@ static void on_connect(uv_connect_t *connect, int status)
         status = conn_established(peer->conn);
         peer->state = PEER_GREETING;
         if (status == 0) {
+            conn_keep_little(peer->conn);
             say_hello(peer);
         }
     }
@@ -223,6 +301,9 @@ static void peer_connect_to(struct rpc_peer *peer, const struct sockaddr *addres
     rpc->handles++;
     peer->pins++; /* The connection's; let go in on_conn_closed(). */
     peer->conn->data = peer;
+    peer->clock = (struct frame_clock){ .known = false };
+    peer->asked_clock = peer->clockless = false;
+    rpc_pace_begin(peer);
     peer->state = PEER_CONNECTING;
     peer->connect.data = peer;
     (void)uv_timer_start(&peer->timer, on_timer, CONNECT_MS, 0);
@@ -305,7 +386,10 @@ int rpc_peer_new(struct rpc *rpc, const char *address, struct rpc_peer **peer_ou
     peer->rpc = rpc;
     peer->backoff_ms = BACKOFF_MS_MIN;
     list_init(&peer->node);
-    list_init(&peer->waiting);
+    for (unsigned i = 0; i < CALL_KINDS; i++) {
+        list_init(&peer->waiting[i]);
+    }
+    rpc_pace_begin(peer);
     list_init(&peer->sent);
     list_push_back(&rpc->peers, &peer->node);
     (void)uv_timer_init(rpc->loop, &peer->timer);
@@ -386,10 +470,10 @@ void rpc_peers_close(struct rpc *rpc)
     }
 }
 
-void rpc_peer_go(struct rpc_peer *peer, struct rpc_call_state *s)
+void rpc_peer_go(struct rpc_peer *peer)
 {
     if (peer->state == PEER_UP) {
-        rpc_call_send(peer, s);
+        rpc_calls_send(peer);
     } else if (peer->state == PEER_IDLE) {
         peer_connect(peer);
     }

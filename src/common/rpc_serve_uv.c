@@ -37,7 +37,7 @@ static struct rpc_type_statistics *statistics_of(const struct conn *conn, unsign
 
 bool rpc_request_is_late(const struct rpc_request *request)
 {
-    return frame_is_late(request->not_after, rpc_boot_ns() / 1000000);
+    return frame_is_late(request->not_after, rpc_boot_ms());
 }
 
 void rpc_request_worked(struct rpc_request *request, uint64_t begun_ns, uint64_t ended_ns)
@@ -54,7 +54,8 @@ static void send_reply(struct rpc_request *request, int status, uint8_t *body, s
     struct frame_header header = { .flags = FRAME_REPLY,
                                    .type = (uint16_t)request->type,
                                    .request_id = request->request_id,
-                                   .status = status };
+                                   .status = status,
+                                   .clock_ms = frame_clock_told(rpc_boot_ms()) };
     struct rpc_piece piece = { payload, 0, payload == NULL ? 0 : payload->count };
 
     statistics->served++;
@@ -154,7 +155,7 @@ static void answer_hello(struct rpc *rpc, struct conn *conn, uint64_t request_id
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
     reply.clock_ns = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-    reply.boot_ms = rpc_boot_ns() / 1000000;
+    reply.boot_ms = rpc_boot_ms();
     reply.role = rpc->role;
     reply.start_id = rpc->start_id;
     reply.node_id = rpc->node_id;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NS_PER_MS = 1000000 };
+
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct rpc *rpc = prepare->data;
@@ -171,6 +173,11 @@ uint64_t rpc_boot_ns(void)
 
     (void)clock_gettime(CLOCK_BOOTTIME, &now);
     return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+uint64_t rpc_boot_ms(void)
+{
+    return rpc_boot_ns() / NS_PER_MS;
 }
 
 const struct rpc_statistics *rpc_statistics(const struct rpc *rpc)

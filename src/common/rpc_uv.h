@@ -18,10 +18,16 @@
  *
  * Not after. A call that is `bounded` is not carried out by a server after the end of the caller's
  * term (rpc_set_term()), however long it lay in a queue or a broken network: it says so in the
- * server's own time (frame.h), which it knows from HELLO and rpc_peer_note_clock(). The server
- * refuses it with MORSEL_TOO_LATE then. Both clocks go on while the machine sleeps. Terms have
- * numbers: a call that was begun in one is not sent (again) in another, and ends with
- * MORSEL_TOO_LATE here.
+ * server's own time (frame.h), which it knows from HELLO, or CLOCK, and every answer since; a
+ * server that tells it in none of them is of a version that knows no bounds. The server refuses it
+ * with MORSEL_TOO_LATE then. Both clocks go on while the machine sleeps. Terms have numbers: a call
+ * that was begun in one is not sent (again) in another, and ends with MORSEL_TOO_LATE here.
+ *
+ * Pace. Calls with a payload, and those whose answer brings one (`fetches`), go out as far as the
+ * link takes them within a fraction of a second (pace.h), in their order; all others go before
+ * them. So a call that is bounded gets its bound when its bytes go to the socket, and what shares
+ * the link waits behind little. Their time-outs count from when their bytes moved last; those of
+ * other calls from the start.
  *
  * Backpressure. A server connection that holds more than its share of memory, for requests without
  * an answer or because its peer does not take its answers, is not read until that has changed:
@@ -66,6 +72,7 @@ void rpc_set_term(struct rpc *rpc, const uint64_t *until_ns, const uint64_t *num
 
 /* Nanoseconds since the machine was started, the time that it slept included. */
 uint64_t rpc_boot_ns(void);
+uint64_t rpc_boot_ms(void);
 
 void rpc_set_node_id(struct rpc *rpc, uint64_t node_id);
 void rpc_set_cluster_id(struct rpc *rpc, const struct cluster_id *id);
@@ -106,8 +113,27 @@ void rpc_peer_watch(struct rpc_peer *peer, void (*up)(void *data),
 void rpc_peer_on_push(struct rpc_peer *peer, void (*push)(void *data, enum message_type type,
                                                           const uint8_t *body, size_t body_count));
 
-/* The server's answer to CLOCK: its clock was `boot_ms` at some time before now. */
+/* The server's answer to CLOCK: its clock was `boot_ms` at some time before now. Newer servers tell
+ * it in every answer. */
 void rpc_peer_note_clock(struct rpc_peer *peer, uint64_t boot_ms);
+
+/* Connected, and nothing has been heard of its clock for so long? */
+bool rpc_peer_clock_is_old(const struct rpc_peer *peer, uint64_t age_ms);
+
+/* May another frame of rpc_peer_frame_bytes() be sent now, without more being under way than the
+ * link carries in short time (pace.h)? A call with a payload that is started all the same waits
+ * here until it may. True while the peer is not connected, and while nothing has moved for a
+ * second: then what is sent is to wait, and to end by its deadline. */
+bool rpc_peer_has_room(struct rpc_peer *peer);
+uint32_t rpc_peer_frame_bytes(const struct rpc_peer *peer);
+
+/* The same for what is asked for. */
+bool rpc_peer_has_fetch_room(struct rpc_peer *peer);
+uint32_t rpc_peer_fetch_bytes(const struct rpc_peer *peer);
+
+/* `room` runs, with the data of rpc_peer_watch(), when an answer has come and there is room again
+ * after there was none. */
+void rpc_peer_on_room(struct rpc_peer *peer, void (*room)(void *data));
 
 /* Only talk to the server of this id: addresses are used again, and another server's objects must
  * never be taken for this one's. While somebody else answers there, the peer counts as unreachable.
@@ -150,8 +176,9 @@ struct rpc_call
 {
     struct rpc_peer *peer;
     rpc_call_cb done;
-    void *data;                   /* The caller's. */
-    bool bounded;                 /* The caller's; false unless it says otherwise. */
+    void *data;       /* The caller's. */
+    bool bounded;     /* The caller's; false unless it says otherwise. */
+    uint32_t fetches; /* The caller's: about so many bytes come with the answer; 0: few. */
     struct rpc_call_state *state; /* NULL while not started. */
 };
 

@@ -21,7 +21,7 @@ static struct frame_header sample(void)
                                   .request_id = 0x1112131415161718,
                                   .body_length = 0x00012345,
                                   .payload_length = FRAME_PAYLOAD_BYTES_MAX,
-                                  .deadline_ms = 30000,
+                                  .clock_ms = 30000,
                                   .status = -4,
                                   .body_crc = 0xdeadbeef };
 }
@@ -66,10 +66,11 @@ static void random_headers_survive_the_way(void **state)
         in.request_id = prng_next(&prng);
         in.body_length = (uint32_t)prng_below(&prng, FRAME_BODY_BYTES_MAX + 1);
         in.payload_length = (uint32_t)prng_below(&prng, FRAME_PAYLOAD_BYTES_MAX + 1);
-        in.deadline_ms = (uint32_t)prng_next(&prng);
         if ((in.flags & FRAME_REPLY) != 0) {
+            in.clock_ms = (uint32_t)prng_next(&prng);
             in.status = -(int32_t)prng_below(&prng, INT32_MAX);
         } else {
+            in.deadline_ms = (uint32_t)prng_next(&prng);
             in.not_after = (uint32_t)prng_next(&prng);
         }
         in.body_crc = (uint32_t)prng_next(&prng);
@@ -184,6 +185,37 @@ static void bounds_are_never_behind_the_term(void **state)
     assert_true(frame_is_late(frame_not_after(100, (1ULL << 32) + 1, 200), (1ULL << 32) + 1));
 }
 
+/* Answers that tell the server's clock come with any delay, the clocks drift: what is known is
+ * never more than the server's clock shows, and no answer makes it less than it was. */
+static void what_is_known_of_a_clock_is_a_bound(void **state)
+{
+    struct prng prng;
+
+    (void)state;
+    prng_seed(&prng, 6);
+    for (int i = 0; i < 1000; i++) {
+        struct frame_clock clock = { .known = false };
+        uint64_t ours = prng_below(&prng, 1ULL << 40), server = prng_below(&prng, 1ULL << 40);
+        uint64_t drift = 91 + prng_below(&prng, 19), least = 0;
+
+        for (int j = 0; j < 100; j++) {
+            uint64_t passed = prng_below(&prng, 5000), old_ms = prng_below(&prng, 3000);
+
+            ours += passed;
+            server += (passed * drift + 99) / 100;
+            frame_clock_note(&clock, frame_clock_told(server > old_ms ? server - old_ms : 1), ours);
+            assert_true(clock.known);
+            /* A term that ends now is over on the server, too. */
+            assert_true(frame_is_late(frame_not_after(ours + 1, clock.server_ms, clock.noted_ms),
+                                      server + 2));
+            least = least == 0 ? server - 3001 : least + passed * 9 / 10 - 1;
+            assert_true((int32_t)(frame_not_after(ours + 1, clock.server_ms, clock.noted_ms) -
+                                  (uint32_t)least) >= 0);
+        }
+    }
+    assert_int_equal(frame_clock_told(1ULL << 32), UINT32_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +227,7 @@ int main(void)
         cmocka_unit_test(unknown_flags_and_positive_statuses_are_refused),
         cmocka_unit_test(another_magic_is_refused),
         cmocka_unit_test(bounds_are_never_behind_the_term),
+        cmocka_unit_test(what_is_known_of_a_clock_is_a_bound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

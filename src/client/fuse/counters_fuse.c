@@ -48,6 +48,7 @@ static void add_client(const struct client *client, struct counter_list *list)
     counters_add(list, NULL, "calls_queued", c->calls_queued);
     counters_add(list, NULL, "attributes_merged", c->attributes_merged);
     counters_add(list, NULL, "held_up", c->held_up);
+    counters_add(list, NULL, "writes_refused", c->writes_refused);
     counters_add(list, NULL, "recalls", c->recalls);
     counters_add(list, NULL, "recall_ns", c->recall_ns);
 }

@@ -1,0 +1,65 @@
+/* How fast the bytes of a connection come and go (pace.h). */
+#include "common/conn_uv.h"
+#include "common/tcp_state_uv.h"
+
+#include <netinet/tcp.h>
+
+enum {
+    UNSENT_BYTES_MAX = 256 << 10, /* What the kernel may hold that it cannot send yet: what is
+                                     written to it cannot be taken back, nor given a later bound. */
+    FLOW_BYTES_MIN = 64 << 10,    /* A rate of what comes is taken over so much, */
+    FLOW_US_MIN = 100000          /* or so long. */
+};
+
+/* A frame of which a part has come is ready at the sender: how fast the rest comes is the link's
+ * doing. */
+void conn_note_flow(struct conn *conn, size_t count)
+{
+    uint64_t now_us = uv_hrtime() / 1000;
+
+    if (conn->flow_at_us != 0) {
+        conn->flow_bytes += count;
+        conn->flow_us += now_us - conn->flow_at_us;
+    }
+    conn->flow_at_us = 0;
+    if (conn->payload != NULL || conn->in_count > 0) {
+        conn->flow_at_us = now_us;
+    }
+    if (conn->flow_bytes >= FLOW_BYTES_MIN || conn->flow_us >= FLOW_US_MIN) {
+        conn->hooks->flowed(conn, conn->flow_bytes, conn->flow_us);
+        conn->flow_bytes = conn->flow_us = 0;
+    }
+}
+
+uint64_t conn_received_of(const struct conn *conn, uint64_t request_id)
+{
+    if (!conn->have_header || conn->header.request_id != request_id) {
+        return 0;
+    }
+    return conn->payload == NULL
+               ? conn->in_count
+               : FRAME_HEADER_BYTES + conn->header.body_length + conn->payload_filled;
+}
+
+void conn_keep_little(struct conn *conn)
+{
+    int fd, unsent = UNSENT_BYTES_MAX;
+
+    if (uv_fileno(&conn->handle, &fd) == 0) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
+    }
+}
+
+uint64_t conn_under_way(const struct conn *conn)
+{
+    int fd;
+
+    return conn->out_bytes + (uv_fileno(&conn->handle, &fd) == 0 ? tcp_kept_bytes(fd) : 0);
+}
+
+uint64_t conn_round_trip_us(const struct conn *conn)
+{
+    int fd;
+
+    return uv_fileno(&conn->handle, &fd) == 0 ? tcp_round_trip_us(fd) : 0;
+}
