@@ -10,7 +10,7 @@ cluster_begin crowd "$1"
 connections=${2:-5000}
 # What all connections may hold, and one answer of each of those that are asked for at once beyond it; limits.h. The address
 # sanitizer keeps what is freed, and tells its own story in the resident size: there the daemon's own count is judged alone.
-queued_max=$((320 << 20)) resident_max=$((640 << 20))
+queued_max=$((384 << 20)) resident_max=$((640 << 20))
 start_cluster 2
 start_mount a
 a=$mnt
