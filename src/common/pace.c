@@ -42,7 +42,8 @@ static void take_rate(struct pace *p, uint64_t rate)
     rate = believable(p, rate);
     p->recent[p->recent_at++ % PACE_RATES] = rate;
     p->level = known == 0 || rate >= known * GREW_PERCENT / 100 ? 0 : p->level + 1;
-    p->growing = p->growing && p->level < PACE_LEVEL;
+    p->rises = p->level == 0 ? p->rises + 1 : 0;
+    p->growing = p->growing ? p->level < PACE_LEVEL : p->rises >= PACE_RISES;
     of_two = mean(p, 2);
     of_all = mean(p, PACE_RATES);
     /* What fell for a moment counts little, what rises counts soon. */

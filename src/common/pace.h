@@ -28,6 +28,7 @@ enum {
     PACE_FRAME_US = 100000,  /* What one frame takes. */
     PACE_STRETCH_US = 50000, /* Rates are taken over so long at least, and a round trip. */
     PACE_RATES = 4,
+    PACE_RISES = 2,  /* Rates that grow: it carries more than it did. */
     PACE_LEVEL = 3,  /* Rates that do not grow: this is what the link carries. */
     PACE_GROWTH = 2, /* A rate counts as so many times the last one at most: what a lost packet held
                         up is acknowledged all at once. */
@@ -43,8 +44,9 @@ struct pace
     uint64_t round_trip_us; /* Of the link when nothing waits; 0: not known. */
     uint64_t recent[PACE_RATES];
     uint32_t recent_at;
-    bool growing;   /* We have not met the link's bound: */
-    uint32_t level; /* so many rates in a row were not higher than what was known. */
+    bool growing;   /* We have not met the link's bound. */
+    uint32_t level; /* So many rates in a row were not much higher than what was known; */
+    uint32_t rises; /* so many were. */
 
     /* The stretch that is being measured. */
     bool measuring;

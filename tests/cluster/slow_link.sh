@@ -80,11 +80,11 @@ watch() {
     set_rate "$rate"
     ls "$far" >"$work/out" # The names of the directories are known then, what is in them is not.
     for ((i = 0; i < writers; i++)); do
-        head -c $((rate * 125000 * (seconds + 8) / writers)) /dev/zero >"$far/w$rate-$writers-$i" &
+        head -c $((rate * 125000 * (seconds + 10) / writers)) /dev/zero >"$far/w$rate-$writers-$i" &
         pids+=("$!")
     done
     children+=("${pids[@]}")
-    sleep 4 # The beginning: the mount and TCP find out what the link carries.
+    sleep 6 # The beginning: the mount and TCP find out what the link carries.
     before=$(counter write.served_bytes)
     wire=$(ip netns exec "mfs$$far" cat /sys/class/net/path/statistics/tx_bytes)
     began=$(now_ms)
