@@ -41,6 +41,16 @@ struct store_space
     uint64_t device;     /* The same for all stores on this disk, and for no other in a cluster. */
 };
 
+/* Asked by a change once it has the object to itself, right before the first byte changes: who
+ * comes later sees the change, who came before does not. Another status than 0 ends it with nothing
+ * changed. Any thread; must not wait. A change of more than one step (store_write() of more than 4
+ * MiB) asks before each. */
+struct store_gate
+{
+    int (*ask)(void *data, struct errmsg *err);
+    void *data;
+};
+
 struct store_stat
 {
     bool exists;
@@ -65,16 +75,20 @@ int store_read(struct store *store, struct object_id id, uint64_t offset, uint8_
 int store_read_cached(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes,
                       size_t length, size_t *count_out, uint32_t *crcs);
 
-/* `crcs` are the writer's, one a block piece; MORSEL_CHECKSUM (nothing changed) when the bytes do
+/* `gate`, here and below: NULL where nobody needs to be asked.
+ *
+ * `crcs` are the writer's, one a block piece; MORSEL_CHECKSUM (nothing changed) when the bytes do
  * not match. With `sync` durable on return. MORSEL_NOSPC: nothing acknowledged is lost. */
 int store_write(struct store *store, struct object_id id, uint64_t offset, const uint8_t *bytes,
-                size_t length, const uint32_t *crcs, bool sync, struct errmsg *err);
-
-int store_truncate(struct store *store, struct object_id id, uint64_t size, struct errmsg *err);
-int store_punch(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+                size_t length, const uint32_t *crcs, bool sync, const struct store_gate *gate,
                 struct errmsg *err);
+
+int store_truncate(struct store *store, struct object_id id, uint64_t size,
+                   const struct store_gate *gate, struct errmsg *err);
+int store_punch(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+                const struct store_gate *gate, struct errmsg *err);
 int store_allocate(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
-                   struct errmsg *err);
+                   const struct store_gate *gate, struct errmsg *err);
 
 /* Next data (or hole) at or after `offset`. `*found` is false only for data. */
 int store_seek(struct store *store, struct object_id id, uint64_t offset, bool hole, bool *found,

@@ -132,6 +132,10 @@ int object_lock(struct store *store, struct object_id id, enum object_mode mode,
 struct object *object_try_lock(struct store *store, struct object_id id);
 void object_unlock(struct store *store, struct object *object);
 
+/* Look up and lock alone for a change; then ask the gate. */
+int object_lock_gated(struct store *store, struct object_id id, const struct store_gate *gate,
+                      struct object **object_out, struct errmsg *err);
+
 /* Give up the lock and keep the reference, and give that up as well. */
 void object_release(struct store *store, struct object *object);
 

@@ -89,6 +89,7 @@ struct shape
 {
     uint64_t offset;
     uint64_t length;
+    const struct store_gate *gate;
     bool make; /* An object that does not exist is made; otherwise there is nothing to do. */
     int (*apply)(struct store *store, struct object *object, const struct shape *shape,
                  struct errmsg *err);
@@ -105,7 +106,7 @@ static int store_shape(struct store *store, struct object_id id, const struct sh
         errmsg_set(err, "object %" PRIu64 ".%u: the range goes beyond 2^62", id.inode, id.column);
         return MORSEL_FBIG;
     }
-    rv = object_lock(store, id, OBJECT_ALONE, &object, err);
+    rv = object_lock_gated(store, id, shape->gate, &object, err);
     if (rv != 0) {
         return rv;
     }
@@ -130,9 +131,12 @@ static int apply_truncate(struct store *store, struct object *object, const stru
     return object_resize(store, object, shape->length, err);
 }
 
-int store_truncate(struct store *store, struct object_id id, uint64_t size, struct errmsg *err)
+int store_truncate(struct store *store, struct object_id id, uint64_t size,
+                   const struct store_gate *gate, struct errmsg *err)
 {
-    struct shape shape = { .length = size, .make = size > 0, .apply = apply_truncate };
+    struct shape shape = {
+        .length = size, .gate = gate, .make = size > 0, .apply = apply_truncate
+    };
 
     return store_shape(store, id, &shape, err);
 }
@@ -276,9 +280,9 @@ static int apply_punch(struct store *store, struct object *object, const struct 
 }
 
 int store_punch(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
-                struct errmsg *err)
+                const struct store_gate *gate, struct errmsg *err)
 {
-    struct shape shape = { .offset = offset, .length = length, .apply = apply_punch };
+    struct shape shape = { .offset = offset, .gate = gate, .length = length, .apply = apply_punch };
 
     return store_shape(store, id, &shape, err);
 }
@@ -301,10 +305,10 @@ static int apply_allocate(struct store *store, struct object *object, const stru
 }
 
 int store_allocate(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
-                   struct errmsg *err)
+                   const struct store_gate *gate, struct errmsg *err)
 {
     struct shape shape = {
-        .offset = offset, .length = length, .make = true, .apply = apply_allocate
+        .offset = offset, .gate = gate, .length = length, .make = true, .apply = apply_allocate
     };
 
     return length == 0 ? 0 : store_shape(store, id, &shape, err);

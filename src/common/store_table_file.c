@@ -327,6 +327,21 @@ int object_lock(struct store *store, struct object_id id, enum object_mode mode,
     }
 }
 
+int object_lock_gated(struct store *store, struct object_id id, const struct store_gate *gate,
+                      struct object **object_out, struct errmsg *err)
+{
+    int rv = object_lock(store, id, OBJECT_ALONE, object_out, err);
+
+    if (rv == 0 && gate != NULL) {
+        rv = gate->ask(gate->data, err);
+        if (rv != 0) {
+            object_unlock(store, *object_out);
+            *object_out = NULL;
+        }
+    }
+    return rv;
+}
+
 struct object *object_try_lock(struct store *store, struct object_id id)
 {
     struct object *object;

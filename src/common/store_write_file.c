@@ -286,7 +286,7 @@ static int window_write(struct store *store, struct object *object, struct write
 }
 
 static int store_write_window(struct store *store, struct object_id id, struct write_window *w,
-                              struct errmsg *err)
+                              const struct store_gate *gate, struct errmsg *err)
 {
     struct object *object;
     uint64_t epoch;
@@ -294,7 +294,7 @@ static int store_write_window(struct store *store, struct object_id id, struct w
 
     w->first = w->offset / BLOCK_BYTES;
     w->last = (w->offset + w->length - 1) / BLOCK_BYTES;
-    rv = object_lock(store, id, OBJECT_ALONE, &object, err);
+    rv = object_lock_gated(store, id, gate, &object, err);
     if (rv != 0) {
         return rv;
     }
@@ -323,7 +323,8 @@ static bool pieces_match(uint64_t offset, const uint8_t *bytes, size_t length, c
 }
 
 int store_write(struct store *store, struct object_id id, uint64_t offset, const uint8_t *bytes,
-                size_t length, const uint32_t *crcs, bool sync, struct errmsg *err)
+                size_t length, const uint32_t *crcs, bool sync, const struct store_gate *gate,
+                struct errmsg *err)
 {
     struct write_window w;
 
@@ -347,7 +348,7 @@ int store_write(struct store *store, struct object_id id, uint64_t offset, const
         w.bytes = bytes;
         w.length = part;
         w.crcs = crcs;
-        rv = store_write_window(store, id, &w, err);
+        rv = store_write_window(store, id, &w, gate, err);
         if (rv != 0) {
             return rv;
         }

@@ -15,6 +15,8 @@
 
 enum { LIST_COUNT_MAX = 16384 /* Fits FRAME_BODY_BYTES_MAX with room */ };
 
+static const char TOO_LATE_WORDS[] = "it came too late: the client's term is over";
+
 struct handler
 {
     const ProtobufCMessageDescriptor *descriptor;
@@ -32,6 +34,23 @@ static struct store *store_of(const struct job *job)
 static struct object_id id_of(const Morsel__ObjectId *object)
 {
     return (struct object_id){ .inode = object->inode, .column = object->column };
+}
+
+/* The client's term must not be over when its change takes its place among the others. */
+static int ask_term(void *data, struct errmsg *err)
+{
+    const struct job *job = data;
+
+    if (!rpc_request_is_late(job->request)) {
+        return 0;
+    }
+    errmsg_set(err, "%s", TOO_LATE_WORDS);
+    return MORSEL_TOO_LATE;
+}
+
+static struct store_gate gate_of(struct job *job)
+{
+    return (struct store_gate){ .ask = ask_term, .data = job };
 }
 
 /* Every request but a few names one object. */
@@ -126,10 +145,11 @@ static int check_write(struct job *job)
 static void run_write(struct job *job)
 {
     const Morsel__WriteRequest *m = job->message;
+    const struct store_gate gate = gate_of(job);
 
     job->verifier = store_verifier(store_of(job));
     job->status = store_write(store_of(job), id_of(m->object), m->offset, job->payload->data,
-                              job->payload->count, job->crcs, m->sync, &job->err);
+                              job->payload->count, job->crcs, m->sync, &gate, &job->err);
 }
 
 /* Of everything that changes an object, and of SYNC. */
@@ -174,6 +194,7 @@ static int begin_copy(struct job *job)
 static void run_copy(struct job *job)
 {
     const Morsel__CopyRequest *m = job->message;
+    const struct store_gate gate = gate_of(job);
     struct store *store = store_of(job);
 
     job->verifier = store_verifier(store_of(job));
@@ -181,11 +202,11 @@ static void run_copy(struct job *job)
                              &job->count, job->crcs, &job->err);
     if (job->status == 0 && job->count > 0) {
         job->status = store_write(store, id_of(m->to), m->to_offset, job->payload->data, job->count,
-                                  job->crcs, false, &job->err);
+                                  job->crcs, false, &gate, &job->err);
     }
     if (job->status == 0 && job->count < m->length) {
         job->status = store_punch(store, id_of(m->to), m->to_offset + job->count,
-                                  m->length - job->count, &job->err);
+                                  m->length - job->count, &gate, &job->err);
     }
 }
 
@@ -200,9 +221,10 @@ static int check_truncate(struct job *job)
 static void run_truncate(struct job *job)
 {
     const Morsel__TruncateRequest *m = job->message;
+    const struct store_gate gate = gate_of(job);
 
     job->verifier = store_verifier(store_of(job));
-    job->status = store_truncate(store_of(job), id_of(m->object), m->size, &job->err);
+    job->status = store_truncate(store_of(job), id_of(m->object), m->size, &gate, &job->err);
 }
 
 static int check_punch(struct job *job)
@@ -213,9 +235,11 @@ static int check_punch(struct job *job)
 static void run_punch(struct job *job)
 {
     const Morsel__PunchRequest *m = job->message;
+    const struct store_gate gate = gate_of(job);
 
     job->verifier = store_verifier(store_of(job));
-    job->status = store_punch(store_of(job), id_of(m->object), m->offset, m->length, &job->err);
+    job->status =
+        store_punch(store_of(job), id_of(m->object), m->offset, m->length, &gate, &job->err);
 }
 
 static int check_allocate(struct job *job)
@@ -226,9 +250,11 @@ static int check_allocate(struct job *job)
 static void run_allocate(struct job *job)
 {
     const Morsel__AllocateRequest *m = job->message;
+    const struct store_gate gate = gate_of(job);
 
     job->verifier = store_verifier(store_of(job));
-    job->status = store_allocate(store_of(job), id_of(m->object), m->offset, m->length, &job->err);
+    job->status =
+        store_allocate(store_of(job), id_of(m->object), m->offset, m->length, &gate, &job->err);
 }
 
 static int check_seek(struct job *job)
@@ -533,6 +559,10 @@ void iod_handle(void *data, struct rpc_request *request)
     }
     if (handler == NULL) {
         rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE, "an I/O daemon does not know this request");
+        return;
+    }
+    if (rpc_request_is_late(request)) {
+        rpc_reply_failure(request, MORSEL_TOO_LATE, TOO_LATE_WORDS);
         return;
     }
     job = job_new(&iod->jobs, iod);

@@ -118,14 +118,14 @@ static void step_change(struct cut *cut, struct object_id id, struct model *m, u
     if (dice < 80) {
         memset(bytes, (int)prng_below(&cut->prng, 256), length);
         crc32c_of_pieces(offset, bytes, length, crcs);
-        CHECK(store_write(cut->store, id, offset, bytes, length, crcs, false, NULL) == 0);
+        CHECK(store_write(cut->store, id, offset, bytes, length, crcs, false, NULL, NULL) == 0);
     } else if (dice < 90) {
         memset(bytes, 0, length);
-        CHECK(store_punch(cut->store, id, offset, length, NULL) == 0);
+        CHECK(store_punch(cut->store, id, offset, length, NULL, NULL) == 0);
     } else {
         length = OBJECT_BYTES - offset;
         memset(bytes, 0, length);
-        CHECK(store_truncate(cut->store, id, offset, NULL) == 0);
+        CHECK(store_truncate(cut->store, id, offset, NULL, NULL) == 0);
     }
     memcpy(m->bytes + offset, bytes, length);
     mark_changed(m, offset, length);

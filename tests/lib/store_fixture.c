@@ -85,7 +85,7 @@ int fixture_write(struct store_fixture *f, struct object_id id, uint64_t offset,
 
     CHECK(crcs != NULL);
     crc32c_of_pieces(offset, bytes, length, crcs);
-    rv = store_write(f->store, id, offset, bytes, length, crcs, false, &err);
+    rv = store_write(f->store, id, offset, bytes, length, crcs, false, NULL, &err);
     free(crcs);
     return rv;
 }

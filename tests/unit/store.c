@@ -108,7 +108,7 @@ static void step_truncate(struct pair *p, struct object_id id, struct model *m)
 {
     uint64_t size = draw_number(&p->prng, MODEL_BYTES);
 
-    assert_int_equal(store_truncate(p->f.store, id, size, NULL), 0);
+    assert_int_equal(store_truncate(p->f.store, id, size, NULL, NULL), 0);
     if (size < m->size) {
         memset(m->bytes + size, 0, m->size - size);
     }
@@ -121,7 +121,7 @@ static void step_punch(struct pair *p, struct object_id id, struct model *m)
     uint64_t offset = draw_number(&p->prng, MODEL_BYTES);
     uint64_t length = draw_number(&p->prng, MODEL_BYTES - offset + 1);
 
-    assert_int_equal(store_punch(p->f.store, id, offset, length, NULL), 0);
+    assert_int_equal(store_punch(p->f.store, id, offset, length, NULL, NULL), 0);
     memset(m->bytes + offset, 0, length);
 }
 
@@ -311,17 +311,18 @@ static void refuses_wrong_checksums_and_ranges(void **state)
     (void)state;
     fixture_init(&f);
     fixture_open(&f);
-    assert_int_equal(store_write(f.store, id, 0, bytes, 16, crcs, false, NULL), MORSEL_CHECKSUM);
+    assert_int_equal(store_write(f.store, id, 0, bytes, 16, crcs, false, NULL, NULL),
+                     MORSEL_CHECKSUM);
     assert_int_equal(store_stat(f.store, id, &stat, NULL), 0);
     assert_false(stat.exists);
-    assert_int_equal(store_write(f.store, id, UINT64_MAX - 4, bytes, 16, crcs, false, NULL),
+    assert_int_equal(store_write(f.store, id, UINT64_MAX - 4, bytes, 16, crcs, false, NULL, NULL),
                      MORSEL_FBIG);
     assert_int_equal(store_read(f.store, id, UINT64_MAX - 4, bytes, 16, &count, crcs, NULL),
                      MORSEL_FBIG);
-    assert_int_equal(store_truncate(f.store, id, UINT64_MAX, NULL), MORSEL_FBIG);
-    assert_int_equal(store_truncate(f.store, id, STORE_OFFSET_MAX - 1, NULL),
+    assert_int_equal(store_truncate(f.store, id, UINT64_MAX, NULL, NULL), MORSEL_FBIG);
+    assert_int_equal(store_truncate(f.store, id, STORE_OFFSET_MAX - 1, NULL, NULL),
                      MORSEL_FBIG); /* The disk's. */
-    assert_int_equal(store_punch(f.store, id, 5, UINT64_MAX, NULL), MORSEL_FBIG);
+    assert_int_equal(store_punch(f.store, id, 5, UINT64_MAX, NULL, NULL), MORSEL_FBIG);
     fixture_free(&f);
 }
 
@@ -388,10 +389,10 @@ static void sparse_objects_hold_little(void **state)
     assert_int_equal(store_seek(f.store, id, 0, false, &found, &offset, NULL), 0);
     assert_true(found);
     assert_int_equal(offset, UINT64_C(100) << 30);
-    assert_int_equal(store_punch(f.store, id, 0, UINT64_C(101) << 30, NULL), 0);
+    assert_int_equal(store_punch(f.store, id, 0, UINT64_C(101) << 30, NULL, NULL), 0);
     assert_int_equal(store_seek(f.store, id, 0, false, &found, &offset, NULL), 0);
     assert_false(found);
-    assert_int_equal(store_allocate(f.store, id, 0, 3 << 20, NULL), 0);
+    assert_int_equal(store_allocate(f.store, id, 0, 3 << 20, NULL, NULL), 0);
     assert_int_equal(store_stat(f.store, id, &stat, NULL), 0);
     assert_true(stat.blocks >= 3 << 11);
     assert_int_equal(stat.size, (UINT64_C(100) << 30) + 1);

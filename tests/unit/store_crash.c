@@ -70,9 +70,9 @@ static int change_apply(struct store_fixture *f, struct object_id id, const stru
     case CHANGE_WRITE:
         return fixture_write(f, id, c->offset, c->bytes, c->length);
     case CHANGE_PUNCH:
-        return store_punch(f->store, id, c->offset, c->length, NULL);
+        return store_punch(f->store, id, c->offset, c->length, NULL, NULL);
     case CHANGE_TRUNCATE:
-        return store_truncate(f->store, id, c->offset, NULL);
+        return store_truncate(f->store, id, c->offset, NULL, NULL);
     }
     return MORSEL_INVAL;
 }

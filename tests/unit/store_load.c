@@ -105,7 +105,7 @@ static void keeps_what_it_has_when_full(void **state)
     stuff(&f);
     fixture_close(&f);
     fixture_open(&f); /* Starts on a disk without a free block. */
-    assert_int_equal(store_truncate(f.store, id, 100000, NULL), 0);
+    assert_int_equal(store_truncate(f.store, id, 100000, NULL, NULL), 0);
     assert_int_equal(fixture_write(&f, other, 0, "new", 3), 0);
     full_free(&f);
 }

@@ -36,6 +36,8 @@ static struct disk
     char only[64]; /* fsync fails only on paths that end so. */
     atomic_bool hold;
     _Atomic unsigned held; /* Calls of fdatasync that wait for `hold` to end. */
+    atomic_bool hold_writes;
+    _Atomic unsigned held_writes; /* Likewise of pwritev. */
 } disk;
 
 static void disk_reset(void)
@@ -164,6 +166,12 @@ int __wrap_ftruncate(int fd, off_t length)
 
 ssize_t __wrap_pwritev(int fd, const struct iovec *vectors, int count, off_t place)
 {
+    if (atomic_load(&disk.hold_writes)) {
+        atomic_fetch_add(&disk.held_writes, 1);
+        while (atomic_load(&disk.hold_writes)) {
+            usleep(100);
+        }
+    }
     return disk_says_no(CALL_PWRITEV) ? -1 : __real_pwritev(fd, vectors, count, place);
 }
 
@@ -600,7 +608,7 @@ static void test_a_punch_that_fails(void **state)
 
     write_object(f, 1, 1);
     disk_fail(CALL_FALLOCATE, ENOSPC);
-    assert_int_equal(store_punch(f->store, id_of(1), 100, BYTES - 200, &err), MORSEL_NOSPC);
+    assert_int_equal(store_punch(f->store, id_of(1), 100, BYTES - 200, NULL, &err), MORSEL_NOSPC);
     check_old_or_zero(f, 1);
     fixture_crash(f);
     check_old_or_zero(f, 1);
@@ -609,13 +617,14 @@ static void test_a_punch_that_fails(void **state)
     check_old_or_zero(f, 1);
     assert_int_equal(f->lines, 0);
     disk_fail(CALL_FALLOCATE, EOPNOTSUPP); /* Holes cannot be made here: zeros can. */
-    assert_int_equal(store_punch(f->store, id_of(1), 0, BYTES, &err), 0);
+    assert_int_equal(store_punch(f->store, id_of(1), 0, BYTES, NULL, &err), 0);
     assert_int_equal(fixture_read(f, id_of(1), 0, found, sizeof(found)), 0);
     assert_memory_equal(found, zeros, sizeof(found));
     write_object(f, 1, 3);
     disk_fail(CALL_PWRITEV, ENOSPC); /* Not even they. */
     atomic_store(&disk.fails_after[CALL_PWRITEV], 1);
-    assert_int_equal(store_punch(f->store, id_of(1), BLOCK_BYTES, BLOCK_BYTES, &err), MORSEL_NOSPC);
+    assert_int_equal(store_punch(f->store, id_of(1), BLOCK_BYTES, BLOCK_BYTES, NULL, &err),
+                     MORSEL_NOSPC);
     disk_reset();
 }
 
@@ -627,7 +636,7 @@ static void test_a_truncation_that_fails(void **state)
 
     write_object(f, 1, 1);
     disk_fail(CALL_FTRUNCATE, EIO);
-    assert_int_equal(store_truncate(f->store, id_of(1), BLOCK_BYTES + 5, &err), MORSEL_IO);
+    assert_int_equal(store_truncate(f->store, id_of(1), BLOCK_BYTES + 5, NULL, &err), MORSEL_IO);
     fill(bytes, sizeof(bytes), 1);
     assert_int_equal(fixture_read(f, id_of(1), 0, found, sizeof(found)), 0);
     assert_memory_equal(found, bytes, sizeof(bytes));
@@ -691,6 +700,109 @@ static void test_an_object_without_a_header_stays_in_doubt(void **state)
     assert_memory_not_equal(found, none, sizeof(none));
 }
 
+/* ---- Too late ------------------------------------------------------------------------------- */
+
+enum change { WRITE, TRUNCATE, PUNCH, ALLOCATE };
+
+struct changer
+{
+    struct store_fixture *f;
+    enum change change;
+    uint8_t seed;
+    const struct store_gate *gate;
+    pthread_t thread;
+    _Atomic pid_t tid;
+    int status;
+};
+
+static void *run_change(void *data)
+{
+    struct changer *c = data;
+    uint8_t bytes[BYTES];
+    uint32_t crcs[BYTES / BLOCK_BYTES];
+
+    fill(bytes, sizeof(bytes), c->seed);
+    crc32c_of_pieces(0, bytes, sizeof(bytes), crcs);
+    atomic_store(&c->tid, gettid());
+    switch (c->change) {
+    case WRITE:
+        c->status = store_write(c->f->store, id_of(1), 0, bytes, BYTES, crcs, false, c->gate, NULL);
+        break;
+    case TRUNCATE:
+        c->status = store_truncate(c->f->store, id_of(1), 5, c->gate, NULL);
+        break;
+    case PUNCH:
+        c->status = store_punch(c->f->store, id_of(1), 0, BYTES, c->gate, NULL);
+        break;
+    case ALLOCATE:
+        c->status = store_allocate(c->f->store, id_of(1), 0, BYTES, c->gate, NULL);
+        break;
+    }
+    return NULL;
+}
+
+/* It waits for a lock, the only thing there is to sleep for. */
+static void wait_until_asleep(struct changer *c)
+{
+    char path[64], state = 0;
+
+    while (state != 'S') {
+        FILE *file;
+
+        usleep(1000);
+        snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)atomic_load(&c->tid));
+        file = fopen(path, "re");
+        if (file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) != 1) {
+            state = 0;
+        }
+        if (file != NULL) {
+            fclose(file);
+        }
+    }
+}
+
+static int ask_flag(void *data, struct errmsg *err)
+{
+    (void)err;
+    return atomic_load((atomic_bool *)data) ? MORSEL_TOO_LATE : 0;
+}
+
+/* Its time is over while it waits for the object: another one was first, and it must not follow. */
+static void test_lateness_is_judged_with_the_object_in_hand(void **state)
+{
+    struct store_fixture *f = *state;
+    uint8_t bytes[BYTES], found[BYTES];
+
+    for (enum change change = WRITE; change <= ALLOCATE; change++) {
+        atomic_bool late = false;
+        struct store_gate gate = { .ask = ask_flag, .data = &late };
+        struct changer first = { .f = f, .change = WRITE, .seed = 7 };
+        struct changer second = { .f = f, .change = change, .seed = 8, .gate = &gate };
+
+        write_object(f, 1, 1);
+        disk_reset();
+        atomic_store(&disk.hold_writes, true);
+        CHECK(pthread_create(&first.thread, NULL, run_change, &first) == 0);
+        while (atomic_load(&disk.held_writes) == 0) {
+            usleep(100);
+        }
+        CHECK(pthread_create(&second.thread, NULL, run_change, &second) == 0);
+        while (atomic_load(&second.tid) == 0) {
+            usleep(100);
+        }
+        wait_until_asleep(&second);
+        atomic_store(&late, true);
+        atomic_store(&disk.hold_writes, false);
+        CHECK(pthread_join(first.thread, NULL) == 0);
+        CHECK(pthread_join(second.thread, NULL) == 0);
+        assert_int_equal(first.status, 0);
+        assert_int_equal(second.status, MORSEL_TOO_LATE);
+        fill(bytes, sizeof(bytes), 7);
+        assert_int_equal(fixture_read(f, id_of(1), 0, found, sizeof(found)), 0);
+        assert_memory_equal(found, bytes, sizeof(bytes));
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -714,6 +826,7 @@ int main(void)
         TEST(test_a_truncation_that_fails),
         TEST(test_a_write_that_fails_blesses_nothing),
         TEST(test_an_object_without_a_header_stays_in_doubt),
+        TEST(test_lateness_is_judged_with_the_object_in_hand),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
