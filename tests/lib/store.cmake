@@ -2,3 +2,7 @@
 add_library(morsel_store_fixture STATIC ${CMAKE_CURRENT_LIST_DIR}/store_fixture.c)
 target_include_directories(morsel_store_fixture PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(morsel_store_fixture PUBLIC morsel_platform)
+
+# The same on a disk that can be made to fail; the test's own link options name the calls.
+add_library(morsel_faulty_disk STATIC ${CMAKE_CURRENT_LIST_DIR}/faulty_disk.c)
+target_link_libraries(morsel_faulty_disk PUBLIC morsel_store_fixture)
