@@ -62,7 +62,8 @@ struct object
     _Atomic uint64_t synced;  /* Changes that are on disk. */
     _Atomic uint64_t sync_wanted; /* That complete changes wait for. */
     atomic_bool name_synced;
-    atomic_bool watched;       /* Open since before its first change that is not vouched for. */
+    uint64_t tree_needed; /* The first flush of the tree that is told every error of changes from
+                           * before it was opened; 0: there are none, or they are vouched for. */
     pthread_mutex_t sync_lock; /* One sync at a time: the kernel tells an error to one of two. */
     atomic_bool sync_failed; /* The disk lost something: no later sync may say that all is well. */
 };
@@ -103,6 +104,9 @@ struct store
     struct sums_set *sums;
 
     atomic_bool subdir_synced[STORE_SUBDIRS]; /* The name of that subdirectory is on disk. */
+
+    _Atomic uint64_t tree_begun; /* Flushes of the tree (FLUSH_TREE). */
+    _Atomic uint64_t tree_done;  /* The last of them that has ended well. */
 
     pthread_mutex_t failure_lock;
     struct errmsg failure; /* failure_lock: the first sync that failed. */

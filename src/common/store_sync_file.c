@@ -79,9 +79,14 @@ int store_flush(struct store *store, int fd, enum flush_what how, const char *wh
                 struct errmsg *err)
 {
     struct errmsg words = { "" };
+    uint64_t number = how == FLUSH_TREE ? atomic_fetch_add(&store->tree_begun, 1) + 1 : 0;
     int rv;
 
     if (flush_call(fd, how) == 0) {
+        uint64_t done = atomic_load(&store->tree_done);
+
+        while (done < number && !atomic_compare_exchange_weak(&store->tree_done, &done, number)) {
+        }
         return 0;
     }
     rv = status_from_errno(errno);
@@ -121,7 +126,7 @@ static int object_flush_locked(struct store *store, struct object *object, const
                                struct errmsg *err)
 {
     char words[128];
-    bool watched = atomic_load(&object->watched);
+    bool watched = object->tree_needed <= atomic_load(&store->tree_done);
     int rv;
 
     if (atomic_load(&object->sync_failed)) {
@@ -136,7 +141,6 @@ static int object_flush_locked(struct store *store, struct object *object, const
         return rv;
     }
     if (!watched) {
-        atomic_store(&object->watched, true);
         atomic_store(&object->name_synced, true);
     }
     return 0;

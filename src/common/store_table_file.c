@@ -260,7 +260,7 @@ static void object_load_syncs(struct store *store, struct object *object)
     atomic_store(&object->changes, 1);
     atomic_store(&object->synced, vouched ? 1 : 0);
     atomic_store(&object->name_synced, vouched);
-    atomic_store(&object->watched, vouched);
+    object->tree_needed = vouched ? 0 : atomic_load(&store->tree_begun) + 1;
     atomic_store(&object->sync_failed, !vouched && atomic_load(&store->epochs.failed));
 }
 
@@ -404,7 +404,7 @@ int object_create(struct store *store, struct object *object, struct errmsg *err
     object->end = 0;
     atomic_fetch_add(&object->changes, 1);
     atomic_store(&object->name_synced, false);
-    atomic_store(&object->watched, true);
+    object->tree_needed = 0;
     atomic_fetch_add(&store->objects, 1);
     return 0;
 }
