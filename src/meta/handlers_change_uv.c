@@ -162,10 +162,13 @@ static void answer_removed(struct meta *meta, struct rpc_request *request,
     Morsel__Removed reply = MORSEL__REMOVED__INIT;
     Morsel__Attr attr, parent, new_parent, moved, other;
     Morsel__Changed changed;
+    bool departs;
 
     reply.changed = changed_fill(meta, &changed);
     reply.inode = outcome->target;
-    reply.deleted = outcome->deleted;
+    /* To who asked what was replaced is gone; others may be about to open it. */
+    departs = outcome->target != INODE_NONE && outcome->target == meta->replacing;
+    reply.deleted = outcome->deleted || departs;
     if (context->doomed != NULL && outcome->target == context->doomed->id) {
         attr_fill(&attr, context->doomed);
         reply.attr = &attr;
@@ -174,8 +177,13 @@ static void answer_removed(struct meta *meta, struct rpc_request *request,
     reply.new_parent =
         attr_now(meta, request, context->new_parent, &new_parent, &reply.new_parent_lease);
     reply.moved = attr_now(meta, request, context->moved, &moved, &reply.moved_lease);
-    reply.other = attr_now(meta, request, context->other, &other, &reply.other_lease);
-    if (outcome->deleted) {
+    if (!departs) {
+        reply.other = attr_now(meta, request, context->other, &other, &reply.other_lease);
+    }
+    if (departs) {
+        meta_note_departed(meta, outcome->target);
+    }
+    if (reply.deleted) {
         leases_forget(meta, outcome->target);
     }
     rpc_reply(request, &reply.base, NULL);
@@ -250,7 +258,12 @@ void handle_rename(struct meta *meta, struct rpc_request *request)
         op.rename.new_parent = m->new_parent;
         op.rename.new_name = bytes_slice(m->new_name);
         op.rename.flags = m->flags;
+        if (context.other != INODE_NONE && context.doomed == NULL &&
+            !session_holds(meta->sessions, context.other)) {
+            meta->replacing = context.other;
+        }
         change_finish(meta, request, &op, answer_removed);
+        meta->replacing = INODE_NONE;
     }
     message_free(m);
 }

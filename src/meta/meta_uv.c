@@ -164,6 +164,7 @@ static void on_pulse(uv_timer_t *timer)
     uint64_t away_ms;
 
     locks_pulse(meta, meta_now_ms(meta));
+    meta_departed_pulse(meta, meta_now_ms(meta));
     away_ms = meta->presence.away_ms - meta->away_logged_ms;
     meta->away_logged_ms = meta->presence.away_ms;
     if (away_ms >= LEASE_MARGIN_MS) {

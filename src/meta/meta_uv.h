@@ -14,6 +14,7 @@
 #include "common/rpc_uv.h"
 #include "meta.pb-c.h"
 #include "meta/capacity_uv.h"
+#include "meta/departed.h"
 #include "meta/lease.h"
 #include "meta/lock_table.h"
 #include "meta/members.h"
@@ -59,6 +60,8 @@ struct meta
     struct list locking;     /* struct locking_request: they wait for locks. */
     struct list lock_checks; /* struct lock_check: holders are asked whether they still hold. */
     uint64_t last_lock_check;
+    struct departed departed; /* Replaced a moment ago. */
+    inode_id replacing;       /* Being replaced by a rename just now, and to stay for a moment. */
     struct op_window *window;
     struct trust trust;
     struct fsck *fsck;           /* The metadata check that is going on; NULL: none. */
@@ -129,6 +132,12 @@ int meta_note_open(struct meta *meta, const struct rpc_request *request, inode_i
 /* Answer Empty, or a failure, when everything committed so far survives a loss of power. */
 void meta_reply_durable(struct meta *meta, struct rpc_request *request,
                         void (*reply)(struct meta *meta, struct rpc_request *request));
+
+/* `inode` was replaced: it stays for a moment, though nobody has it open. */
+void meta_note_departed(struct meta *meta, inode_id inode);
+
+/* Every PRESENCE_PULSE_MS: those whose time is over. */
+void meta_departed_pulse(struct meta *meta, uint64_t now_ms);
 
 /* Does the client have a session, and is its word taken? Counts as a word. */
 bool meta_client_known(struct meta *meta, const struct rpc_request *request);

@@ -67,7 +67,7 @@ static bool is_open(void *data, inode_id inode)
 {
     const struct meta *meta = data;
 
-    return session_holds(meta->sessions, inode);
+    return inode == meta->replacing || session_holds(meta->sessions, inode);
 }
 
 static void on_name_changed(void *data, inode_id parent, struct slice name,
@@ -215,6 +215,8 @@ int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
     list_init(&meta->leased);
     list_init(&meta->locking);
     list_init(&meta->lock_checks);
+    departed_init(&meta->departed);
+    meta->replacing = INODE_NONE;
     (void)snprintf(path, sizeof(path), "%s/db", datadir->path);
     if ((rv = kv_leveldb_open(path, create, &meta->kv, err)) != 0 ||
         (rv = ns_open(meta->kv, &hooks, &meta->ns, err)) != 0) {

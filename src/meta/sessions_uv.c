@@ -21,7 +21,8 @@ static void collect(struct meta *meta, inode_id inode)
     bool orphan;
     int rv;
 
-    if (session_holds(meta->sessions, inode) || ns_broken(meta->ns) != 0) {
+    if (session_holds(meta->sessions, inode) || departed_has(&meta->departed, inode) ||
+        ns_broken(meta->ns) != 0) {
         return;
     }
     if ((rv = ns_is_orphan(meta->ns, inode, &orphan, &err)) == 0 && orphan) {
@@ -31,6 +32,26 @@ static void collect(struct meta *meta, inode_id inode)
     if (rv != 0) {
         log_error(meta->log, "cannot collect the unlinked inode %" PRIu64 ": %s", inode,
                   err.text[0] != 0 ? err.text : status_words(rv));
+    }
+}
+
+void meta_note_departed(struct meta *meta, inode_id inode)
+{
+    if (!departed_has(&meta->departed, inode)) {
+        inode_id gone = departed_add(&meta->departed, inode, meta_now_ms(meta));
+
+        if (gone != INODE_NONE) {
+            collect(meta, gone);
+        }
+    }
+}
+
+void meta_departed_pulse(struct meta *meta, uint64_t now_ms)
+{
+    inode_id inode;
+
+    while (!meta->closing && (inode = departed_pop(&meta->departed, now_ms)) != INODE_NONE) {
+        collect(meta, inode);
     }
 }
 
