@@ -40,7 +40,8 @@ struct chunk
     size_t payload_offset;
     uint64_t born_ms;
     uint64_t refused_ms; /* When it came too late for the first time; 0: it has not. */
-    bool sync; /* Somebody waits until it is durable: the server says so with its answer. */
+    uint64_t number; /* Of the file's chunks, growing. */
+    bool sync;       /* Somebody waits until it is durable: the server says so with its answer. */
     struct rpc_call call;
 };
 
@@ -119,8 +120,10 @@ struct file
     unsigned filling, sending;
     struct list dirty_node;    /* In client->dirty_files. */
     struct list room_node;     /* In client->room_waiting. */
+    uint64_t chunks_made;
     struct list writers;       /* struct file_write_wait: the buffer is full. */
-    struct list drains;        /* struct file_drain: wait until nothing is dirty. */
+    bool waking, wake_again;   /* wake_writers() is at it, and has to begin anew. */
+    struct list drains;        /* struct file_drain, oldest first. */
     struct unsynced *unsynced; /* Columns that may not be on disk. */
     bool listed;           /* The manager's record names columns that may have been synced since. */
     bool loss_untold;      /* Nobody has been told yet that bytes are lost. */
@@ -205,6 +208,7 @@ int file_write(struct handle *handle, uint64_t offset, const uint8_t *bytes, siz
 struct file_drain
 {
     struct list node;
+    uint64_t upto; /* Chunks made until then. */
     void (*done)(struct file_drain *drain);
 };
 
@@ -256,6 +260,11 @@ bool chunk_take_room(struct chunk *chunk);
 
 /* The link to `peer` takes something again: files that wait for room have their turn. */
 void room_made(struct client *client, struct rpc_peer *peer);
+
+/* Whoever waits for it does not any more: `done` runs with MORSEL_CANCELED, soon or before this
+ * returns. What was written goes on its way, and is reported, as without anybody waiting. Harmless
+ * for one that has ended. */
+void file_flush_cancel(struct file_flush *flush);
 
 /* Report what is not reported yet, without anybody waiting for it. */
 void file_report(struct file *file);
@@ -310,6 +319,10 @@ struct file_read
 void file_read_start(struct file_read *read, struct handle *handle, uint64_t offset,
                      uint32_t length, const uint64_t *size,
                      void (*done)(struct file_read *read, int status));
+
+/* The reader does not wait any more: `done` runs with MORSEL_CANCELED, before this returns. Others
+ * who wait for the same bytes get them. Harmless for one that has ended. */
+void file_read_cancel(struct file_read *read);
 
 /* The bytes as stretches of memory (zeros where nothing is stored). Returns the number of entries,
  * at most 2 * FILE_READ_PARTS_MAX. */
@@ -392,6 +405,9 @@ struct range_op
  * or reserve [offset, offset + length). */
 int range_start(struct range_op *op, struct file *file, enum range_kind kind, uint64_t offset,
                 uint64_t length, void (*done)(struct range_op *op, int status));
+
+/* Its calls end soon, with MORSEL_CANCELED. */
+void range_cancel(struct range_op *op);
 
 /* The space that the file uses on its servers: op->blocks. */
 int range_blocks_start(struct range_op *op, struct file *file,

@@ -364,6 +364,8 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
         }
     }
     flush->drain.done = on_drained;
+    list_init(&flush->drain.node);
+    list_init(&flush->report_wait);
     list_init(&flush->report_wait);
     file_pin(file);
     if (durable && !flush->told && file->unreported && !file->reporting &&
@@ -377,6 +379,32 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
         on_drained(&flush->drain);
     }
     return MORSEL_OK;
+}
+
+void file_flush_cancel(struct file_flush *flush)
+{
+    struct file *file = flush->file;
+    unsigned left = 0;
+
+    if (flush->waiting == 0) {
+        return;
+    }
+    flush_fail(flush, MORSEL_CANCELED);
+    for (uint32_t i = 0; flush->syncs != NULL && i < file->stripe.width; i++) {
+        rpc_call_cancel(&flush->syncs[i].call);
+    }
+    meta_call_cancel(&flush->report);
+    if (!list_empty(&flush->drain.node)) {
+        list_remove(&flush->drain.node);
+        left++;
+    }
+    if (!list_empty(&flush->report_wait)) {
+        list_remove(&flush->report_wait);
+        left++;
+    }
+    while (left-- > 0) {
+        flush_part_done(flush); /* The last may free it. */
+    }
 }
 
 void file_report(struct file *file)

@@ -123,6 +123,13 @@ int range_start(struct range_op *op, struct file *file, enum range_kind kind, ui
     return MORSEL_OK;
 }
 
+void range_cancel(struct range_op *op)
+{
+    for (uint32_t i = 0; op->waiting > 0 && i < op->file->stripe.width; i++) {
+        rpc_call_cancel(&op->calls[i]);
+    }
+}
+
 static void on_sought(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct range_seek *seek = call->data;

@@ -492,10 +492,43 @@ void file_read_start(struct file_read *read, struct handle *handle, uint64_t off
     file_pin(file);
     file->client->counters.reads++;
     read->drain.done = on_drained;
+    list_init(&read->drain.node);
     if (is_dirty(file, offset, length) && !file_drain(file, &read->drain, false)) {
         return; /* What was written here must be there first. */
     }
     read_go(read);
+}
+
+/* A fetch for which nobody waits is given up; who comes now begins another one. */
+static void leave_fetch(struct file_read_part *part)
+{
+    struct fetch *fetch = part->fetch;
+
+    list_remove(&part->node);
+    if (list_empty(&fetch->waiters)) {
+        rpc_call_cancel(&fetch->call);
+        fetch_unlist(fetch); /* The part keeps it. */
+    }
+}
+
+void file_read_cancel(struct file_read *read)
+{
+    unsigned left = 0;
+
+    if (!list_empty(&read->drain.node)) {
+        list_remove(&read->drain.node);
+        read->missing = left = 1;
+        read->length = 0;
+    }
+    for (unsigned i = 0; i < read->parts_count; i++) {
+        if (!list_empty(&read->parts[i].node)) {
+            leave_fetch(&read->parts[i]);
+            left++;
+        }
+    }
+    while (left-- > 0) {
+        read_part_done(read, MORSEL_CANCELED); /* The last may free it. */
+    }
 }
 
 /* How many bytes of the part the server had. */

@@ -36,29 +36,51 @@ static void dirty_sub(struct file *file, uint64_t bytes)
 
 /* ---- The end of a chunk ---- */
 
+/* There is room. Those who find none again queue up behind. One of them may make room itself, when
+ * chunks fail at once: that is seen to here, not deeper and deeper on the stack. */
 static void wake_writers(struct file *file)
 {
     struct list woken;
 
-    /* Those who find no room again queue up behind. */
+    file->wake_again = true;
+    if (file->waking) {
+        return;
+    }
+    file->waking = true;
     list_init(&woken);
-    while (!list_empty(&file->writers)) {
-        list_push_back(&woken, list_pop_front(&file->writers));
-    }
-    while (!list_empty(&woken)) {
-        struct file_write_wait *wait =
-            LIST_ENTRY(list_pop_front(&woken), struct file_write_wait, node);
+    while (file->wake_again && !list_empty(&file->writers)) {
+        file->wake_again = false;
+        while (!list_empty(&file->writers)) {
+            list_push_back(&woken, list_pop_front(&file->writers));
+        }
+        while (!list_empty(&woken)) {
+            struct file_write_wait *wait =
+                LIST_ENTRY(list_pop_front(&woken), struct file_write_wait, node);
 
-        wait->go(wait);
+            wait->go(wait);
+        }
     }
+    file->waking = file->wake_again = false;
+}
+
+/* Chunks are in the order in which they were made: what was dirty when somebody began to wait has
+ * gone when the oldest is younger than that. */
+static bool is_drained(const struct file *file, uint64_t upto)
+{
+    struct list *first = list_front(&file->chunks);
+
+    return first == NULL || LIST_ENTRY(first, struct chunk, node)->number > upto;
 }
 
 static void wake_drains(struct file *file)
 {
-    while (list_empty(&file->chunks) && !list_empty(&file->drains)) {
-        struct file_drain *drain =
-            LIST_ENTRY(list_pop_front(&file->drains), struct file_drain, node);
+    struct list *first;
 
+    while ((first = list_front(&file->drains)) != NULL &&
+           is_drained(file, LIST_ENTRY(first, struct file_drain, node)->upto)) {
+        struct file_drain *drain = LIST_ENTRY(first, struct file_drain, node);
+
+        list_remove(first);
         drain->done(drain);
     }
 }
@@ -76,7 +98,7 @@ void file_fail(struct file *file, int status)
     {
         struct handle *handle = LIST_ENTRY(node, struct handle, node);
 
-        if (handle->writable) {
+        if (handle->writable && handle->error == 0) {
             handle->error = status;
         }
     }
@@ -164,7 +186,7 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
         return;
     }
     file_pin(file);
-    if (status != 0) {
+    if (status != 0 && status != MORSEL_CANCELED) { /* By file_lose(), which has told everybody. */
         log_error(file->client->options.log,
                   "inode %lu: %lu bytes at %lu were not written to server %u (%s): %s",
                   (unsigned long)file->inode, (unsigned long)chunk->length,
@@ -173,7 +195,7 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
                   reply->text[0] != '\0' ? reply->text : status_words(status));
         file_fail(file, status == MORSEL_TOO_LATE ? MORSEL_TIMEDOUT : status);
         fail_behind(chunk, status);
-    } else {
+    } else if (status == 0) {
         durable_acked(file, chunk->run.column, reply, chunk->sync);
         file->landed_bytes += chunk->length;
     }
@@ -202,7 +224,7 @@ static bool must_wait(struct chunk *chunk)
     return false;
 }
 
-static void chunk_fail_later(struct chunk *chunk, int status)
+static void chunk_fail(struct chunk *chunk, int status)
 {
     struct file *file = chunk->file;
 
@@ -212,7 +234,8 @@ static void chunk_fail_later(struct chunk *chunk, int status)
     file_unpin(file);
 }
 
-static void chunk_send(struct chunk *chunk)
+/* False: it has failed, and is gone. */
+static bool chunk_send(struct chunk *chunk)
 {
     Morsel__WriteRequest request = MORSEL__WRITE_REQUEST__INIT;
     Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
@@ -244,10 +267,11 @@ static void chunk_send(struct chunk *chunk)
     if (rv != 0) {
         log_error(file->client->options.log, "inode %lu: cannot write to server %u: %s",
                   (unsigned long)file->inode, file->servers[chunk->run.column], status_words(rv));
-        chunk_fail_later(chunk, rv);
-        return;
+        chunk_fail(chunk, rv);
+        return false;
     }
     file->sending++;
+    return true;
 }
 
 /* How long the chunk has been waiting for a term: it may be old because the link is slow. */
@@ -261,10 +285,12 @@ static uint64_t without_term_ms(const struct chunk *chunk)
     return over_ms < age_ms ? over_ms : age_ms;
 }
 
-/* Without a term the servers would refuse it: the manager may have given the file to others. */
-static void wait_for_term(struct file *file)
+/* Without a term the servers would refuse it: the manager may have given the file to others. True:
+ * some have waited too long, and are gone. */
+static bool give_up_old(struct file *file)
 {
     uint64_t timeout_ms = file->client->options.io_timeout_ms;
+    bool failed = false;
 
     LIST_FOREACH_SAFE(node, &file->chunks)
     {
@@ -278,32 +304,39 @@ static void wait_for_term(struct file *file)
                 "too long",
                 (unsigned long)file->inode, (unsigned long)chunk->length,
                 (unsigned long)chunk->offset, rpc_peer_address(file->client->manager));
-            chunk_fail_later(chunk, MORSEL_TIMEDOUT);
+            chunk_fail(chunk, MORSEL_TIMEDOUT);
+            failed = true;
         }
     }
-    wake_writers(file);
-    wake_drains(file);
+    return failed;
 }
 
-/* Send what is ready and in nobody's way. */
-void file_send(struct file *file)
+/* What is ready and in nobody's way. True: some could not be sent, and are gone. */
+static bool send_ready(struct file *file)
 {
-    if (!client_lease_valid(file->client)) {
-        wait_for_term(file);
-        return;
-    }
+    bool failed = false;
+
     for (struct list *node = list_front(&file->chunks), *next; node != NULL; node = next) {
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
         bool go;
 
         if (file->sending >= FILE_CHUNKS_SENDING_MAX) {
-            return;
+            break;
         }
         go = chunk->state == CHUNK_READY && !must_wait(chunk) && chunk_take_room(chunk);
         next = node->next == &file->chunks ? NULL : node->next; /* Perhaps the rest of this one. */
         if (go) {
-            chunk_send(chunk);
+            failed |= !chunk_send(chunk);
         }
+    }
+    return failed;
+}
+
+void file_send(struct file *file)
+{
+    if (client_lease_valid(file->client) ? send_ready(file) : give_up_old(file)) {
+        wake_writers(file);
+        wake_drains(file);
     }
 }
 
@@ -419,6 +452,7 @@ static int chunk_add(struct file *file, uint64_t offset, const uint8_t *bytes, s
     chunk->length = length;
     chunk->run = stripe_run_at(&file->stripe, offset, UINT64_MAX - offset);
     chunk->born_ms = uv_now(file->client->loop);
+    chunk->number = ++file->chunks_made;
     chunk->state = CHUNK_FILLING;
     file->filling++;
     dirty_add(file, length);
@@ -505,13 +539,12 @@ int file_write(struct handle *handle, uint64_t offset, const uint8_t *bytes, siz
                                   client->dirty_bytes + length > CLIENT_DIRTY_BYTES_MAX)) {
         client->counters.writes_waited++;
         list_init(&wait->node);
-        list_push_back(&file->writers, &wait->node);
         all_ready(file);
         if (!list_empty(&file->chunks)) {
+            list_push_back(&file->writers, &wait->node);
             return MORSEL_AGAIN;
         }
-        list_remove(&wait->node); /* Every chunk failed at once, and the handle knows. */
-        return file_take_error(handle);
+        return file_take_error(handle); /* Every chunk failed at once, and the handle knows. */
     }
     file_forget(file, offset, length);
     rv = take_bytes(file, offset, bytes, length, holder);
@@ -552,13 +585,13 @@ bool file_drain(struct file *file, struct file_drain *drain, bool sync)
         ask_sync(file);
     }
     list_init(&drain->node);
-    list_push_back(&file->drains, &drain->node);
+    drain->upto = file->chunks_made;
     all_ready(file);
-    if (!list_empty(&file->chunks)) {
-        return false;
+    if (is_drained(file, drain->upto)) {
+        return true; /* Every chunk failed at once. */
     }
-    list_remove(&drain->node); /* Every chunk failed at once. */
-    return true;
+    list_push_back(&file->drains, &drain->node);
+    return false;
 }
 
 void file_age(struct file *file, uint64_t now_ms)

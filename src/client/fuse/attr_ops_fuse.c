@@ -80,18 +80,12 @@ static void size_cancel(struct mount_op *base)
 {
     struct size_op *op = CONTAINER_OF(base, struct size_op, base);
 
-    meta_call_cancel(&op->base.call);
-    meta_call_cancel(&op->flush.report);
     if (op->flush.waiting > 0) {
-        LIST_FOREACH(node, &op->flush.file->chunks)
-        {
-            rpc_call_cancel(&LIST_ENTRY(node, struct chunk, node)->call);
-        }
-    }
-    if (op->range.waiting > 0) {
-        for (uint32_t i = 0; i < op->range.file->stripe.width; i++) {
-            rpc_call_cancel(&op->range.calls[i]);
-        }
+        file_flush_cancel(&op->flush);
+    } else if (op->range.waiting > 0) {
+        range_cancel(&op->range);
+    } else {
+        meta_call_cancel(&op->base.call);
     }
 }
 

@@ -127,6 +127,7 @@ static void when_drained(struct copy_op *op)
     struct file_copy *copy = &op->copy;
     uint64_t left = copy->from->size > copy->from_offset ? copy->from->size - copy->from_offset : 0;
 
+    op->base.cancel = NULL;
     if (file_is_shared(copy->from) || file_is_shared(copy->to)) {
         leave_to_kernel(op);
         return;
@@ -142,6 +143,14 @@ static void when_drained(struct copy_op *op)
     }
 }
 
+static void drain_cancel(struct mount_op *base)
+{
+    struct copy_op *op = CONTAINER_OF(base, struct copy_op, base);
+
+    list_remove(&op->drain.node);
+    copy_end(op, MORSEL_CANCELED);
+}
+
 static void on_target_drained(struct file_drain *drain)
 {
     when_drained(CONTAINER_OF(drain, struct copy_op, drain));
@@ -150,6 +159,7 @@ static void on_target_drained(struct file_drain *drain)
 static void drain_target(struct copy_op *op)
 {
     op->drain.done = on_target_drained;
+    op->base.cancel = drain_cancel;
     if (file_drain(op->copy.to, &op->drain, false)) {
         when_drained(op);
     }
@@ -184,6 +194,7 @@ static void on_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
     op->copy.from->lease_pins++;
     op->copy.to->lease_pins++;
     op->drain.done = on_source_drained;
+    op->base.cancel = drain_cancel;
     if (file_drain(op->copy.from, &op->drain, false)) {
         drain_target(op);
     }

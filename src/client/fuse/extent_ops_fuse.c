@@ -16,6 +16,19 @@ struct extent_op
     bool hole; /* LSEEK */
 };
 
+static void extent_cancel(struct mount_op *base)
+{
+    struct extent_op *op = CONTAINER_OF(base, struct extent_op, base);
+
+    if (op->flush.waiting > 0) {
+        file_flush_cancel(&op->flush);
+    } else if (op->range.waiting > 0) {
+        range_cancel(&op->range);
+    } else {
+        meta_call_cancel(&base->call);
+    }
+}
+
 /* ---- FALLOCATE ---- */
 
 static void fallocate_end(struct extent_op *op, int status)
@@ -80,6 +93,7 @@ static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
     if (op == NULL) {
         return;
     }
+    op->base.cancel = extent_cancel;
     op->mode = mode;
     op->offset = (uint64_t)offset;
     op->length = (uint64_t)length;
@@ -159,6 +173,7 @@ static void on_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
         return;
     }
     op->offset = (uint64_t)offset;
+    op->base.cancel = extent_cancel;
     op->hole = whence == SEEK_HOLE;
     if ((whence != SEEK_HOLE && whence != SEEK_DATA) || offset < 0) {
         mount_op_fail(&op->base, offset < 0 ? MORSEL_NXIO : MORSEL_INVAL);

@@ -29,15 +29,7 @@ struct read_op
 
 static void read_cancel(struct mount_op *base)
 {
-    struct read_op *op = CONTAINER_OF(base, struct read_op, base);
-
-    /* The fetches go on for others who may want them; this reader is told EINTR by what is
-     * cancelled first. */
-    for (unsigned i = 0; i < op->read.parts_count; i++) {
-        if (!op->read.parts[i].fetch->done) {
-            rpc_call_cancel(&op->read.parts[i].fetch->call);
-        }
-    }
+    file_read_cancel(&CONTAINER_OF(base, struct read_op, base)->read);
 }
 
 static void read_end(struct read_op *op, int status)
@@ -339,17 +331,7 @@ struct flush_op
 
 static void flush_cancel(struct mount_op *base)
 {
-    struct flush_op *op = CONTAINER_OF(base, struct flush_op, base);
-    struct file *file = op->flush.file;
-
-    LIST_FOREACH(node, &file->chunks)
-    {
-        rpc_call_cancel(&LIST_ENTRY(node, struct chunk, node)->call);
-    }
-    for (uint32_t i = 0; op->flush.syncs != NULL && i < file->stripe.width; i++) {
-        rpc_call_cancel(&op->flush.syncs[i].call);
-    }
-    meta_call_cancel(&op->flush.report);
+    file_flush_cancel(&CONTAINER_OF(base, struct flush_op, base)->flush);
 }
 
 static void flush_end(struct mount_op *base)
