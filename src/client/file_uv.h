@@ -40,8 +40,8 @@ struct chunk
     size_t payload_offset;
     uint64_t born_ms;
     uint64_t refused_ms; /* When it came too late for the first time; 0: it has not. */
-    uint64_t number; /* Of the file's chunks, growing. */
-    bool sync;       /* Somebody waits until it is durable: the server says so with its answer. */
+    uint64_t number;     /* Of the file's chunks, growing. */
+    bool sync; /* Somebody waits until it is durable: the server says so with its answer. */
     struct rpc_call call;
 };
 
@@ -118,8 +118,8 @@ struct file
     uint64_t dirty_bytes;
     uint64_t landed_bytes; /* Of chunks, ever: what a recall that takes its time tells. */
     unsigned filling, sending;
-    struct list dirty_node;    /* In client->dirty_files. */
-    struct list room_node;     /* In client->room_waiting. */
+    struct list dirty_node; /* In client->dirty_files. */
+    struct list room_node;  /* In client->room_waiting. */
     uint64_t chunks_made;
     struct list writers;       /* struct file_write_wait: the buffer is full. */
     bool waking, wake_again;   /* wake_writers() is at it, and has to begin anew. */
