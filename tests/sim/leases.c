@@ -504,13 +504,13 @@ static void scenario_open(struct sim *s)
     CHECK(w != NULL);
     s->world = w;
     w->client_count = s->scripted ? 2 : 2 + (uint32_t)prng_below(&s->prng, CLIENTS_MAX - 1);
-    s->options.pause_permille =
-        prng_below(&s->prng, 2) == 0 ? 0 : (uint32_t)prng_below(&s->prng, 5);
-    s->options.pause_ms_max = 2 * LEASE_MS;
-    if (!s->scripted &&
-        (s->canary == NULL || sim_canary(s, "counts_stalls") || sim_canary(s, "never_busy")) &&
-        prng_below(&s->prng, 5) == 0) {
-        be_calm(s);
+    if (s->canary == NULL || sim_canary(s, "counts_stalls") || sim_canary(s, "never_busy")) {
+        s->options.pause_permille =
+            prng_below(&s->prng, 2) == 0 ? 0 : (uint32_t)prng_below(&s->prng, 5);
+        s->options.pause_ms_max = 2 * LEASE_MS;
+        if (!s->scripted && prng_below(&s->prng, 5) == 0) {
+            be_calm(s);
+        }
     }
     w->give_up_ms = prng_below(&s->prng, 2) == 0 ? 1500 : 30000;
     if (sim_canary(s, "greets_at_once") || sim_canary(s, "keeps_lost_writes")) {
