@@ -102,11 +102,11 @@ struct client
     client_id id;
     struct op_numbers numbers;
     struct list calls_urgent, calls_waiting, calls_ended; /* call_queue_uv.c */
-    bool pumping;
-    struct attr_behind *behind; /* behind_uv.c */
-    unsigned reports_behind;    /* Sizes of files on their way, with nobody waiting. */
+    struct attr_behind *behind;                           /* behind_uv.c */
     uint64_t behind_since_ms, behind_retry_ms;
+    unsigned reports_behind; /* Sizes of files on their way, with nobody waiting. */
     bool behind_warned;
+    bool pumping; /* call_queue_uv.c */
 
     uv_timer_t
         tick; /* Every CLIENT_TICK_MS: old dirty data, size reports, closes, interrupted waits. */
@@ -116,13 +116,13 @@ struct client
     uint64_t title;           /* Under which we hold leases; the manager's. */
     uint64_t sessions_number; /* Of the last one that said what we hold. */
     bool session_ready;       /* The manager has answered the first SESSION. */
+    bool joined;              /* It has answered that of this connection, and takes our word. */
+    bool term_seen_over;      /* At the last tick the term was over. */
     struct client_squash squash;
-    bool joined; /* It has answered that of this connection, and takes our word. */
+    uint32_t lease_ms; /* How long the term is; the manager has told. */
     struct meta_cache *cache;
-    uint32_t lease_ms;        /* How long the term is; the manager has told. */
     uint64_t term_until_ns;   /* Leases are good, and the servers take our writes, until then. */
     uint64_t term_longest_ns; /* Nothing that was sent may be carried out later. */
-    bool term_seen_over;      /* At the last tick. */
     uint64_t unsure_until_ns; /* A write whose end we do not know may land until then. */
     uint64_t clocks_due_ms;
     struct list recalls; /* struct recall_work */

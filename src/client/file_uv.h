@@ -122,9 +122,9 @@ struct file
     struct list room_node;  /* In client->room_waiting. */
     uint64_t chunks_made;
     struct list writers;       /* struct file_write_wait: the buffer is full. */
-    bool waking, wake_again;   /* wake_writers() is at it, and has to begin anew. */
     struct list drains;        /* struct file_drain, oldest first. */
     struct unsynced *unsynced; /* Columns that may not be on disk. */
+    bool waking, wake_again;   /* wake_writers() is at it, and has to begin anew. */
     bool listed;           /* The manager's record names columns that may have been synced since. */
     bool loss_untold;      /* Nobody has been told yet that bytes are lost. */
     uint64_t data_version; /* Of the bytes that it speaks of. */
@@ -134,8 +134,8 @@ struct file
 
     struct timespec kernel_mtime; /* What the kernel was told last; 0: not known. */
     unsigned kernel_asks;         /* GETATTRs of the kernel's own, before it reads, under way. */
-    bool kernel_pages_shared;     /* It may hold pages from the time of sharing. */
     uint64_t kernel_size;         /* What the kernel was told last, or has written since. */
+    bool kernel_pages_shared;     /* It may hold pages from the time of sharing. */
     bool pages_old;               /* The kernel may hold pages from the time of sharing. */
     bool told;                    /* The manager knows that it is open here. */
     bool reopening;               /* An OPEN asks for its lease. */

@@ -366,7 +366,6 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     flush->drain.done = on_drained;
     list_init(&flush->drain.node);
     list_init(&flush->report_wait);
-    list_init(&flush->report_wait);
     file_pin(file);
     if (durable && !flush->told && file->unreported && !file->reporting &&
         !list_empty(&file->chunks) && !file_is_shared(file)) {

@@ -50,6 +50,13 @@ void guests_greeted(struct rpc_server *server, struct conn *conn)
     guests_heard(server, conn);
 }
 
+void guests_named(struct rpc_server *server, struct conn *conn, uint64_t node_id)
+{
+    conn->node_id = node_id;
+    list_remove(&conn->by_node);
+    list_push_back(bucket_of(server, conn->role, conn->node_id), &conn->by_node);
+}
+
 void guests_heard(struct rpc_server *server, struct conn *conn)
 {
     list_remove(&conn->node);

@@ -204,8 +204,8 @@ bool rpc_push(struct rpc_server *server, enum rpc_role role, uint64_t node_id,
 void rpc_request_name_peer(struct rpc_request *request, uint64_t node_id)
 {
     request->node_id = node_id;
-    if (request->conn != NULL) {
-        request->conn->node_id = node_id;
+    if (request->conn != NULL && !request->conn->closing) {
+        guests_named(request->conn->data, request->conn, node_id);
     }
 }
 

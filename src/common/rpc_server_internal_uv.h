@@ -45,6 +45,9 @@ void guests_accept(uv_stream_t *listener, int status);
 /* The connection has got its answer to HELLO; has said something; is down. */
 void guests_greeted(struct rpc_server *server, struct conn *conn);
 void guests_heard(struct rpc_server *server, struct conn *conn);
+
+/* It is found by this id from now on. */
+void guests_named(struct rpc_server *server, struct conn *conn, uint64_t node_id);
 void guests_left(struct rpc_server *server, struct conn *conn);
 
 /* A greeted connection of the peer that stands, other than `but` (may be NULL). */
