@@ -8,6 +8,9 @@ set -euo pipefail
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin history "$1"
 seed=${2:-$test_seed} count=${3:-300}
+uncut=()
+# Through handles that have pages, as all have before Linux 6.6, a read may be late for a cut elsewhere (docs/status.md, Known limits).
+[[ ${MOUNT_OPTIONS:-} != *kernel=* ]] || uncut=(--uncut)
 mkfifo "$work/never"
 start_cluster 2
 roots=()
@@ -19,7 +22,7 @@ done
 # histories COUNT: the next ones. No mount is cut off or dies here, so no call fails either.
 histories() {
     local said
-    said=$(timeout $((60 + $1)) "$bin/history" "$seed" "$1" "${roots[@]}") || fail "from seed $seed on: $said"
+    said=$(timeout $((60 + $1)) "$bin/history" "${uncut[@]}" "$seed" "$1" "${roots[@]}") || fail "from seed $seed on: $said"
     echo "$said"
     grep -q ' 0 operations failed' <<<"$said" || fail "a call failed, from seed $seed on"
     seed=$((seed + $1))

@@ -81,6 +81,7 @@ struct op
 struct history
 {
     bool faults;
+    bool uncut; /* Files are not made shorter. */
     enum theme theme;
     unsigned processes, ops_each;
     _Atomic unsigned arrived; /* Of the processes, at their first operation. */
@@ -193,13 +194,13 @@ static void name_op(struct op *op, int dir)
     op->error = n < 0 ? errno : 0;
 }
 
-static void plan(struct op *op, struct prng *p, enum theme theme, uint64_t unique)
+static void plan(struct op *op, struct prng *p, const struct history *h, uint64_t unique)
 {
     static const enum kind young[] = {
         WRITE, READ, READ, SIZE, LOOK, LOOK, TRUNCATE, ADD, ADD, ADD
     };
 
-    switch (theme) {
+    switch (h->theme) {
     case NAMES_OF_ONE_DIRECTORY:
         op->kind = (enum kind)(CREATE + prng_below(p, KINDS - CREATE));
         op->slot = prng_below(p, NAMES);
@@ -212,6 +213,9 @@ static void plan(struct op *op, struct prng *p, enum theme theme, uint64_t uniqu
         op->kind = young[prng_below(p, sizeof(young) / sizeof(young[0]))];
         op->slot = prng_below(p, op->kind == TRUNCATE ? SLOTS : COUNTER + (op->kind == READ));
         break;
+    }
+    if (h->uncut && op->kind == TRUNCATE) {
+        op->kind = READ;
     }
     op->value = unique;
     if (op->kind == RENAME) {
@@ -287,7 +291,7 @@ static void run_process(struct history *h, unsigned process, const char *dir, ui
             _exit(!h->faults || process == 0);
         }
         (void)nanosleep(&pause, NULL);
-        plan(op, &p, h->theme, 1 + process * OPS_EACH + i);
+        plan(op, &p, h, 1 + process * OPS_EACH + i);
         op->process = process;
         op->began_ns = now_ns();
         do_op(h, op, dir_fd, fd, append_fd);
@@ -551,13 +555,15 @@ static bool prepare(const char *root, uint64_t seed, enum theme theme)
     return true;
 }
 
-static bool run(struct history *h, bool faults, uint64_t seed, char **roots, unsigned roots_count)
+static bool run(struct history *h, bool faults, bool uncut, uint64_t seed, char **roots,
+                unsigned roots_count)
 {
     pid_t children[YOUNG_PROCESSES];
     bool good = true;
 
     memset(h, 0, sizeof(*h));
     h->faults = faults;
+    h->uncut = uncut;
     h->theme = theme_of(seed, faults);
     h->processes = h->theme == YOUNG_FILE ? YOUNG_PROCESSES : PROCESSES;
     h->ops_each = h->theme == YOUNG_FILE ? YOUNG_OPS_EACH : OPS_EACH;
@@ -586,22 +592,21 @@ int main(int argc, char **argv)
     static uint64_t tried[MEMORY];
     uint64_t unsure = 0, undecided = 0;
     uint64_t first, count;
-    bool faults = false;
+    bool faults = false, uncut = false;
 
-    if (argc > 1 && strcmp(argv[1], "--faults") == 0) {
-        faults = true;
-        argv++;
-        argc--;
+    for (; argc > 1 && argv[1][0] == '-'; argv++, argc--) {
+        faults |= strcmp(argv[1], "--faults") == 0;
+        uncut |= strcmp(argv[1], "--uncut") == 0;
     }
     if (argc < 4 || h == MAP_FAILED) {
-        fputs("usage: history [--faults] SEED COUNT DIR...\n", stderr);
+        fputs("usage: history [--faults] [--uncut] SEED COUNT DIR...\n", stderr);
         return 2;
     }
     first = strtoull(argv[1], NULL, 10);
     count = strtoull(argv[2], NULL, 10);
     for (uint64_t seed = first; seed < first + count; seed++) {
         if (!prepare(argv[3], seed, theme_of(seed, faults)) ||
-            !run(h, faults, seed, argv + 3, (unsigned)argc - 3)) {
+            !run(h, faults, uncut, seed, argv + 3, (unsigned)argc - 3)) {
             printf("history %" PRIu64 ": a process could not do its work\n", seed);
             return 1;
         }
