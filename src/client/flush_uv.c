@@ -330,6 +330,12 @@ static void on_drained(struct file_drain *drain)
     if (flush->handle != NULL) {
         flush_fail(flush, file_take_error(flush->handle));
     }
+    if (flush->status != 0) {
+        /* Whoever waits is told now, and not after another time-out; what is news the tick tells.
+         */
+        flush_part_done(flush);
+        return;
+    }
     tell_manager(flush);
     if (file_is_shared(file)) {
         unsynced_forget(file->unsynced);

@@ -47,18 +47,24 @@ histories() {
     seed=$((seed + $1))
 }
 
-# harm COUNT FAULT: COUNT histories, and more of them until the FAULT has hit an operation in its middle: one that hits nothing shows
-# nothing.
+# How often somebody was silent for longer than a term, and lost leases.
+losses() {
+    grep -cE 'was silent too long: [1-9]' "$work/log/meta" || true
+}
+
+# harm COUNT FAULT: COUNT histories, and more of them until the FAULT has hit an operation in its middle or cost somebody his leases:
+# one that hits nothing shows nothing.
 harm() {
-    local more
+    local more before
     affected=0
+    before=$(losses)
     histories "$1" "$2"
     for more in 1 2 3 4 5 6 7 8; do
-        [ "$affected" = 0 ] || break
+        [ $((affected + $(losses) - before)) = 0 ] || break
         histories "$more" "$2"
     done
-    [ "$affected" -gt 0 ] || fail "$2 hit no operation"
-    note "$2: $affected operations were hit in the middle"
+    [ $((affected + $(losses) - before)) -gt 0 ] || fail "$2 hit nothing"
+    note "$2: $affected operations were hit in the middle, leases were lost $(($(losses) - before)) times"
 }
 
 short_cut() {
