@@ -56,6 +56,9 @@ struct conn
     uint32_t references;
     bool closing, closed, reading, paused;
     bool parsing;           /* Frames are being delivered. */
+    bool have_header;       /* Of the frame that comes in. */
+    bool flowed;            /* The frame that is delivered came in several parts. */
+    bool writing;           /* A uv_write is under way. */
     size_t memory;          /* Bytes that it holds: conn_charge(). */
     size_t *memory_total;   /* Of all that share a limit; the owner's. May be NULL. */
     size_t frame_bytes_max; /* Body and payload of a frame that is taken; 0: any. */
@@ -65,14 +68,12 @@ struct conn
     uint8_t *in; /* Header and body of the frame in work, perhaps the start of the next. */
     size_t in_count, in_capacity; /* No buffer while nothing lies in it. */
     size_t in_charged;
-    bool have_header;
     struct frame_header header;
     struct payload *payload; /* Being filled; header and body are complete. */
     size_t payload_filled;
     /* How fast it comes; only with hooks->flowed. */
     uint64_t flow_at_us; /* When the last bytes came, if more of their frame were to come; or 0. */
     uint64_t flow_bytes, flow_us;
-    bool flowed; /* The frame that is delivered came in several parts. */
     uint64_t in_total;
 
     /* Sending */
@@ -80,7 +81,6 @@ struct conn
     size_t out_bytes;   /* Queued, including what libuv is writing. */
     uint64_t out_total; /* Queued ever. */
     size_t out_offset;  /* Of the first frame, already written. */
-    bool writing;       /* A uv_write is under way. */
     uv_write_t write;
     struct list *dirty; /* Connections to be flushed; the owner's list. */
     struct list dirty_node;

@@ -1,5 +1,7 @@
 #include "common/pace.h"
 
+#include "common/check.h"
+
 #include <string.h>
 
 enum { US_PER_S = 1000000, GREW_PERCENT = 125 };
@@ -28,6 +30,7 @@ static uint64_t mean(const struct pace *p, uint32_t count)
     uint64_t sum = 0;
 
     count = count < p->recent_at ? count : p->recent_at;
+    CHECK(count > 0);
     for (uint32_t i = 1; i <= count; i++) {
         sum += p->recent[(p->recent_at - i) % PACE_RATES];
     }

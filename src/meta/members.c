@@ -346,38 +346,47 @@ uint32_t members_place(const struct members *m, inode_id inode, uint32_t width,
     return placement_choose(servers, m->count, inode, width, chosen);
 }
 
+/* What one server said of its disk. */
+struct disk_space
+{
+    uint64_t device, bytes_total, bytes_free;
+};
+
 static int compare_devices(const void *a, const void *b)
 {
-    const struct member *x = *(const struct member *const *)a;
-    const struct member *y = *(const struct member *const *)b;
+    const struct disk_space *x = a, *y = b;
 
-    return x->disk.device < y->disk.device ? -1 : x->disk.device > y->disk.device;
+    return x->device < y->device ? -1 : x->device > y->device;
 }
 
 void members_space(const struct members *m, uint64_t *bytes_total, uint64_t *bytes_free)
 {
-    const struct member *live[SERVERS_MAX];
+    struct disk_space live[SERVERS_MAX];
     uint32_t count = 0;
 
     *bytes_total = *bytes_free = 0;
     for (uint32_t i = 0; i < m->count; i++) {
-        if (m->items[i].up || m->items[i].presumed) {
-            live[count++] = &m->items[i];
+        const struct member *member = &m->items[i];
+
+        if (member->up || member->presumed) {
+            live[count++] =
+                (struct disk_space){ member->disk.device, member->bytes_total, member->bytes_free };
         }
     }
     qsort(live, count, sizeof(live[0]), compare_devices);
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t total = live[i]->bytes_total, avail = live[i]->bytes_free;
+        struct disk_space disk = live[i];
 
         /* Neighbours on one disk were asked at different moments, and may keep different reserves.
          */
-        while (live[i]->disk.device != 0 && i + 1 < count &&
-               live[i + 1]->disk.device == live[i]->disk.device) {
+        while (disk.device != 0 && i + 1 < count && live[i + 1].device == disk.device) {
             i++;
-            total = live[i]->bytes_total > total ? live[i]->bytes_total : total;
-            avail = live[i]->bytes_free < avail ? live[i]->bytes_free : avail;
+            disk.bytes_total =
+                live[i].bytes_total > disk.bytes_total ? live[i].bytes_total : disk.bytes_total;
+            disk.bytes_free =
+                live[i].bytes_free < disk.bytes_free ? live[i].bytes_free : disk.bytes_free;
         }
-        *bytes_total += total;
-        *bytes_free += avail;
+        *bytes_total += disk.bytes_total;
+        *bytes_free += disk.bytes_free;
     }
 }

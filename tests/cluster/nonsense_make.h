@@ -13,8 +13,8 @@
 /* Every request of the wire. */
 struct request_type
 {
-    enum message_type type;
     const ProtobufCMessageDescriptor *body;
+    enum message_type type;
     bool iod; /* For an I/O daemon; the manager otherwise. */
 };
 

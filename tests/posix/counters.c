@@ -203,7 +203,7 @@ static void run_young(struct prng *p, unsigned me, const char *dir, uint64_t fil
  */
 static void run_open(struct prng *p, unsigned me, const char *dir, uint64_t round)
 {
-    int fds[OPEN_FILES];
+    int fds[OPEN_FILES] = { 0 };
     char path[PATH_BYTES];
     uint64_t until_ms;
 
@@ -257,7 +257,7 @@ static void run(unsigned me, const char *dir, bool young, uint64_t seed, uint64_
 
 int main(int argc, char **argv)
 {
-    pid_t children[PROCESSES_MAX];
+    pid_t children[PROCESSES_MAX] = { 0 };
     bool young = argc > 1 && strcmp(argv[1], "young") == 0;
     unsigned mounts = argc < 5 ? 0 : (unsigned)argc - 4;
     int status, code = 0;

@@ -122,7 +122,8 @@ static bool was_worth_it(const struct sim_scenario *scenario, const struct sum *
     bool good = true;
 
     for (const struct sim_worth *w = scenario->worth; w->what != NULL; w++) {
-        uint64_t permille = sum->worth[w - scenario->worth] * 1000 / sum->histories;
+        uint64_t permille =
+            sum->worth[w - scenario->worth] * 1000 / (sum->histories > 0 ? sum->histories : 1);
         bool enough = permille >= w->permille || sum->histories < WORTH_SEEDS_MIN;
 
         (void)printf("sim_%s: %s in %llu permille of the histories%s\n", scenario->name, w->what,

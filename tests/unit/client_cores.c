@@ -331,7 +331,8 @@ static void options_are_sorted_by_whom_they_concern(void **state)
     assert_int_equal(s.io_timeout_ms, 5000);
     assert_string_equal(kernel, ",noatime,nodev");
     assert_int_equal(parse(&s, "kernel=6.1", kernel, &err), 0);
-    assert_true(s.kernel_version == MOUNT_KERNEL(6, 1) && s.kernel_version < MOUNT_KERNEL(6, 16));
+    assert_int_equal(s.kernel_version, MOUNT_KERNEL(6, 1));
+    assert_true(s.kernel_version < MOUNT_KERNEL(6, 16));
     assert_int_equal(parse(&s, "", kernel, &err), 0);
     assert_false(s.read_only || s.kernel_version != 0);
     assert_int_equal(s.io_timeout_ms, 30000);
