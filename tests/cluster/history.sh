@@ -10,7 +10,7 @@ cluster_begin history "$1"
 seed=${2:-$test_seed} count=${3:-300}
 uncut=()
 # Through handles that have pages, as all have before Linux 6.6, a read may be late for a cut elsewhere (docs/status.md, Known limits).
-[[ ${MOUNT_OPTIONS:-} != *kernel=* ]] || uncut=(--uncut)
+[[ ${MOUNT_OPTIONS:-} != *kernel=* || -n ${HISTORY_CUTS:-} ]] || uncut=(--uncut)
 mkfifo "$work/never"
 start_cluster 2
 roots=()
