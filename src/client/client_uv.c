@@ -134,15 +134,23 @@ void client_note_end(struct client *client, int status)
 
 /* ---- Closes, in batches ---- */
 
+/* The manager counts what is closed as open, for its word of the close is not sent: so the next
+ * close is told whether or not its opening was. */
 static bool is_open(struct client *client, inode_id inode)
 {
+    struct file *file = file_find(client, inode);
+
+    if (file != NULL) {
+        file->counted = true;
+        return true;
+    }
     LIST_FOREACH(node, &client->opening)
     {
         if (LIST_ENTRY(node, struct client_opening, node)->inode == inode) {
             return true;
         }
     }
-    return file_find(client, inode) != NULL;
+    return false;
 }
 
 static void closes_send(struct client *client)

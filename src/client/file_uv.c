@@ -95,7 +95,7 @@ static void file_free_if_done(struct file *file)
     HASH_DEL(client->files, file);
     list_remove(&file->untold_node);
     meta_cache_unpin(client->cache, file->inode);
-    if (file->told) {
+    if (file->told || file->counted) {
         client_close_inode(client, file->inode);
     }
     unsynced_free(file->unsynced);

@@ -138,6 +138,7 @@ struct file
     bool kernel_pages_shared;     /* It may hold pages from the time of sharing. */
     bool pages_old;               /* The kernel may hold pages from the time of sharing. */
     bool told;                    /* The manager knows that it is open here. */
+    bool counted;                 /* It may count it as open from a time before. */
     bool reopening;               /* An OPEN asks for its lease. */
     struct list untold_node;      /* In client->untold. */
 };

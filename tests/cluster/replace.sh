@@ -56,9 +56,9 @@ note "$replaced times replaced, $read_count times read, $failed times in vain"
 [ "$failed" = 0 ] || fail "a name that always exists was not there or stale: $(sort "$work"/error? | uniq -c | head -n 5)"
 [ "$replaced" -ge 200 ] && [ "$read_count" -ge 600 ] || fail "too little happened: $replaced and $read_count"
 # What nobody has open any more goes.
-only_held_are_left() {
-    morsel stats | awk '$1 == "orphans" { orphans = $2 } $1 == "open_files" { open = $2 } END { exit orphans > open }'
+nothing_is_left() {
+    morsel stats | awk '$1 == "orphans" || $1 == "open_files" { left += $2 } END { exit left > 0 }'
 }
-wait_for 10 "what was replaced goes" only_held_are_left
+wait_for 10 "what was replaced goes" nothing_is_left
 fsck_clean
 cluster_end

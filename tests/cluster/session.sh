@@ -41,12 +41,52 @@ for i in range(300):
 PY
 note "two mounts agree"
 
+# What is closed the manager hears of, also where it was opened again in the mount alone before the word of the close went out (every 0.1 s), and
+# closed before the word of that opening did (every second).
+nothing_open() {
+    [ "$(morsel stats | awk '$1 == "open_files" { print $2 }')" = 0 ]
+}
+wait_for 10 "the manager hears of every close" nothing_open
+python3 - "$a" <<'PY'
+import os, sys, time
+a = sys.argv[1]
+for i in range(10):
+    os.close(os.open(f"{a}/again{i}", os.O_CREAT | os.O_WRONLY))
+    fd = os.open(f"{a}/again{i}", os.O_RDONLY)
+    time.sleep(0.25)
+    os.close(fd)
+    os.unlink(f"{a}/again{i}")
+PY
+wait_for 10 "the manager hears of every close behind an opening that it was not told" nothing_open
+note "what is closed is closed"
+
 # A file that one mount holds open lives on when the other deletes it.
 exec 5<"$a/f"
 rm "$b/f"
 [ "$(cat <&5)" = one ] || fail "a file that was open on another mount is gone"
 exec 5<&-
 fsck_clean
+
+# Nor does an opening that its process does not wait for stay behind: killed while the manager waits for a lease of a mount that stands still.
+opens_waiting() {
+    morsel stats | awk '$1 == "requests_held_up" { exit $2 == 0 }'
+}
+for what in held made; do
+    [ -e "$b/held" ] || printf held >"$b/held"
+    cat "$a/held" "$b/held" >"$work/read" # A lease of each: who opens it to write waits for the other's.
+    ls "$a" "$b" >"$work/list"            # Likewise who makes a name.
+    wait_for 10 "nothing is open" nothing_open
+    kill -STOP "${pid_of[mount-b]}"
+    python3 -c 'import os, sys; os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)' "$a/$what" 2>"$work/opener" &
+    opener=$!
+    wait_for 10 "the opening waits for a lease" opens_waiting
+    kill -KILL "$opener"
+    wait "$opener" && fail "who was to be killed has opened $what"
+    sleep 0.3 # A word of the close that went out before the answer (every 0.1 s) would come too early.
+    kill -CONT "${pid_of[mount-b]}"
+    wait_for 10 "what nobody waited for is closed: $what" nothing_open
+done
+note "an opening that is given up stays behind nowhere"
 stop_mount b
 
 # The mount freezes until its session has run out, and comes back by itself. (The file is held by a process of its own: closing a

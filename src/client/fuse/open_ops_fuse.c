@@ -1,6 +1,7 @@
 /* OPEN and CREATE. */
 #include "client/fuse/mount_fuse.h"
 
+#include "client/behind_uv.h"
 #include "client/data_versions.h"
 #include "common/status.h"
 
@@ -16,7 +17,8 @@ struct open_op
     struct servers_wait wait;
     struct handle *handle;
     struct fuse_entry_param entry;
-    bool told; /* The manager counts it as open. */
+    bool told;      /* The manager counts it as open. */
+    bool abandoned; /* Who asked was interrupted, and has been answered. */
     inode_id parent;
     char name[NAME_BYTES_MAX + 1]; /* CREATE */
 };
@@ -90,8 +92,26 @@ static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel_
     return MORSEL_OK;
 }
 
+/* The manager may have done it, or do it yet, and only its answer says what is to be closed: so it
+ * is waited for without whoever asked. */
+static void open_abandon(struct mount_op *base)
+{
+    struct open_op *op = CONTAINER_OF(base, struct open_op, base);
+
+    base->cancel = NULL;
+    if (!call_queue_cancel(&base->call)) { /* Not asked yet: it ends at once. */
+        op->abandoned = true;
+        (void)fuse_reply_err(base->req, EINTR);
+    }
+}
+
 static void open_failed(struct open_op *op, int status)
 {
+    if (op->abandoned) {
+        op->base.mount->statistics[op->base.kind].failed++;
+        mount_op_end(&op->base);
+        return;
+    }
     /* Somebody else made the name since the kernel looked: ESTALE makes it look again and open
      * that. */
     bool again = op->create && status == MORSEL_EXIST && (op->fi.flags & O_EXCL) == 0;
@@ -106,6 +126,7 @@ static void on_opened(struct meta_call *call, int status, void *message)
     Morsel__Node *node = message;
     inode_id inode = op->opening.inode;
 
+    op->base.cancel = NULL;
     if (!op->create) {
         client_opening_end(&op->opening);
     }
@@ -118,7 +139,7 @@ static void on_opened(struct meta_call *call, int status, void *message)
             meta_cache_learn_name(client->cache, op->parent, op->name, inode);
         }
         op->told = true;
-        status = open_with(op, node->attr, node->layout);
+        status = op->abandoned ? MORSEL_CANCELED : open_with(op, node->attr, node->layout);
         if (status == 0) {
             return;
         }
@@ -173,6 +194,7 @@ static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     request.read = (rights & MAY_READ) != 0;
     request.execute = (rights & MAY_EXECUTE) != 0;
     request.who = mount_who(op->base.mount, &who, req, ino, rights);
+    op->base.cancel = open_abandon;
     client_opening_begin(op->base.mount->client, &op->opening, ino);
     if (meta_call_start(&op->base.call, op->base.mount->client, MSG_OPEN, &request.base,
                         &morsel__node__descriptor, on_opened) != 0) {
@@ -197,6 +219,7 @@ static void on_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
     }
     op->fi = *fi;
     op->create = true;
+    op->base.cancel = open_abandon;
     op->parent = parent;
     memcpy(op->name, name, strlen(name) + 1);
     request.parent = parent;
