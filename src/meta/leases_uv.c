@@ -323,8 +323,9 @@ static void hold(struct lease_held *held, size_t *count, const uint64_t *inodes,
 }
 
 int leases_join(struct meta *meta, client_id client, const Morsel__SessionRequest *m,
-                inode_id *lost, size_t *lost_count)
+                inode_id *lost, size_t *lost_count, bool *locks_lost)
 {
+    bool late = lease_join_is_late(meta->leases, client, m->number);
     struct lease_event event = { .now_ms = meta_now_ms(meta), .type = LEASE_JOIN };
     struct lease_held *held = malloc((m->n_held_read + m->n_held_write + 1) * sizeof(*held));
     struct lease_actions actions;
@@ -352,6 +353,9 @@ int leases_join(struct meta *meta, client_id client, const Morsel__SessionReques
     }
     free(held);
     told = !actions.failed;
+    /* Before anybody is served who has waited for it to come back: its locks are not to be given
+     * away. */
+    *locks_lost = told && !late && !locks_join(meta, client, m);
     perform_all(meta, &actions);
     return told ? MORSEL_OK : MORSEL_NOMEM; /* It asks again, and what is lost is lost then, too. */
 }

@@ -33,10 +33,10 @@ void leases_forget(struct meta *meta, inode_id inode);
 enum lease_mode leases_held(struct meta *meta, const struct rpc_request *request, inode_id inode);
 
 /* The client's first request on a connection said what it holds: `lost` (room for the sum of the
- * lists) gets what it does not hold any more. MORSEL_NOMEM: that list is not complete; the client
- * must not be answered, and say it again. */
+ * lists) gets what it does not hold any more, `locks_lost` whether its locks are gone.
+ * MORSEL_NOMEM: that list is not complete; the client must not be answered, and say it again. */
 int leases_join(struct meta *meta, client_id client, const Morsel__SessionRequest *m,
-                inode_id *lost, size_t *lost_count);
+                inode_id *lost, size_t *lost_count, bool *locks_lost);
 void leases_gone(struct meta *meta, client_id client);
 void leases_leave(struct meta *meta, client_id client);
 

@@ -3,7 +3,6 @@
 #include "common/check.h"
 #include "common/status.h"
 #include "meta/identify_uv.h"
-#include "meta/locks_uv.h"
 #include "meta/reply_uv.h"
 
 #include <inttypes.h>
@@ -170,7 +169,7 @@ static void join(struct meta *meta, struct rpc_request *request, const Morsel__S
     struct session_event event = { .now_ms = meta_now_ms(meta), .type = SESSION_ASK };
     inode_id *lost = malloc((m->n_held_read + m->n_held_write + 1) * sizeof(*lost));
     size_t lost_count = 0;
-    bool locks_lost;
+    bool locks_lost = false;
     int rv = MORSEL_NOMEM;
 
     event.client = request->node_id;
@@ -186,11 +185,8 @@ static void join(struct meta *meta, struct rpc_request *request, const Morsel__S
         return;
     }
     if (lost != NULL && (rv = meta_session_step(meta, &event)) == 0) {
-        bool late = lease_join_is_late(meta->leases, request->node_id, m->number);
-
-        rv = leases_join(meta, request->node_id, m, lost, &lost_count);
+        rv = leases_join(meta, request->node_id, m, lost, &lost_count, &locks_lost);
         if (rv == 0) {
-            locks_lost = !late && !locks_join(meta, request->node_id, m);
             reply_session(meta, request, lost, lost_count, locks_lost);
         }
     }

@@ -328,6 +328,65 @@ static void who_keeps_a_turn_hears_that_another_waits(void **state)
     client_close(&a);
 }
 
+/* Joins a manager that was restarted, with the lock that ask_turn(EXCLUSIVE) got, or without any
+ * (owner 0). Is it still ours? */
+static bool comes_back(struct client *c, uint64_t title, uint64_t owner)
+{
+    Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
+    Morsel__SessionReply *reply;
+    Morsel__Lock lock = MORSEL__LOCK__INIT, *locks = &lock;
+    uint64_t held = INODE_LOCKS;
+    bool lost;
+
+    lock.inode = INODE_ROOT;
+    lock.kind = LOCK_APPEND;
+    lock.owner = owner;
+    lock.type = LOCK_EXCLUSIVE;
+    lock.end = INT64_MAX;
+    request.cache = c->caches;
+    request.title = title;
+    request.number = 1;
+    request.n_held_read = request.n_locks = owner != 0;
+    request.held_read = &held;
+    request.locks = &locks;
+    assert_int_equal(
+        call(c, MSG_SESSION, &request.base, &morsel__session_reply__descriptor, &reply), 0);
+    lost = reply->locks_lost || reply->n_lost > 0;
+    morsel__session_reply__free_unpacked(reply, NULL);
+    return !lost;
+}
+
+/* The last who comes back ends the waiting of everybody: but what he holds is his before others are
+ * served. */
+static void who_comes_back_last_keeps_his_locks(void **state)
+{
+    struct fixture *f = *state;
+    struct waiting_call kept, wanted, end;
+    struct client a, b;
+    uint64_t titles[2];
+
+    client_join_caching(&a, f, 27);
+    client_join_caching(&b, f, 28);
+    ask_turn(&a, &kept, 1, LOCK_EXCLUSIVE);
+    assert_false(turn_had(&kept, f));
+    titles[0] = title_of(&a);
+    titles[1] = title_of(&b);
+    meta_down(f);
+    meta_up(f);
+    assert_true(comes_back(&b, titles[1], 0));
+    ask_turn(&b, &wanted, 2, LOCK_EXCLUSIVE);
+    while (list_empty(&f->meta->leased)) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    assert_true(comes_back(&a, titles[0], 1));
+    assert_false(wanted.done);
+    ask_turn(&a, &end, 1, LOCK_NONE);
+    assert_false(turn_had(&end, f));
+    assert_true(turn_had(&wanted, f));
+    client_close(&b);
+    client_close(&a);
+}
+
 static void set_xattr(struct client *c, inode_id inode, const char *name, const char *value,
                       int status)
 {
@@ -434,6 +493,7 @@ int main(void)
         TEST(a_writer_reports_before_another_reads),
         TEST(what_was_asked_under_a_lost_title_is_refused),
         TEST(who_keeps_a_turn_hears_that_another_waits),
+        TEST(who_comes_back_last_keeps_his_locks),
         TEST(policy_shows_as_attributes_and_decides_layouts),
         TEST(a_check_finds_nothing_wrong_but_strays),
     };
