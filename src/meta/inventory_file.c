@@ -1,6 +1,7 @@
 #include "meta/inventory_file.h"
 
 #include "common/status.h"
+#include "meta/journal_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -135,13 +136,17 @@ static int write_all(int dir_fd, const char *dir, FILE *file)
     return 0;
 }
 
-/* The length first, then the sync: LevelDB may be writing on. */
+/* The length first, then the sync: LevelDB may be writing on. The journal has one length, and is on
+ * disk since it was made. */
 static int write_manifest(int dir_fd, FILE *file)
 {
     char name[NAME_MAX_BYTES + 1];
     struct stat st;
     int fd, rv;
 
+    if (fstatat(dir_fd, JOURNAL_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        (void)fprintf(file, "%s %lld\n", JOURNAL_NAME, (long long)st.st_size);
+    }
     if (!find_manifest(dir_fd, name, &st)) {
         return 0;
     }

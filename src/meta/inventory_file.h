@@ -3,8 +3,8 @@
  * LevelDB notices many kinds of damage, but not all: a MANIFEST that ends early is taken for the
  * trace of a crash, and what it no longer mentions is deleted. So the directory holds a file
  * INVENTORY with lines "NAME BYTES": each of these files must be there and be at least that long.
- * While the database is open the list holds the MANIFEST alone, which only grows; after an orderly
- * close it holds every file.
+ * While the database is open the list holds the MANIFEST, which only grows, and the journal, which
+ * does not change its length; after an orderly close it holds every file.
  */
 #ifndef MORSEL_META_INVENTORY_FILE_H
 #define MORSEL_META_INVENTORY_FILE_H
@@ -19,7 +19,7 @@ int inventory_check(int dir_fd, const char *dir, struct errmsg *err);
 /* Before the database is opened, which replaces files. */
 int inventory_remove(int dir_fd, const char *dir, struct errmsg *err);
 
-/* Write the list, durably: of every file (`all`), or of the MANIFEST. */
+/* Write the list, durably: of every file (`all`), or of the MANIFEST and the journal. */
 int inventory_write(int dir_fd, const char *dir, bool all, struct errmsg *err);
 
 /* The length of the MANIFEST; 0 when there is none. */

@@ -3,6 +3,7 @@
 #include "common/check.h"
 #include "common/status.h"
 #include "meta/inventory_file.h"
+#include "meta/journal_file.h"
 #include "meta/log_watch_file.h"
 
 #include <errno.h>
@@ -37,10 +38,15 @@ struct kv_leveldb
     leveldb_writebatch_t *batch;
     int dir_fd;
     struct log_watch logs;
+    struct journal journal;
     bool opened;             /* Nothing is wrong so far: closing leaves a full inventory. */
     uint64_t manifest_bytes; /* As listed in the inventory. */
     char dir[1024];
 };
+
+/* Under it lies the number of the newest batch, for the replay of the journal. Behind every key of
+ * our users (record.h: letters), who do not see it. */
+static const char NUMBER_KEY[] = { (char)0xff };
 
 static struct kv_leveldb *leveldb_of(struct kv *kv)
 {
@@ -84,14 +90,19 @@ static int on_get(struct kv *kv, struct slice key, struct buf *value, struct err
     return value->failed ? MORSEL_NOMEM : 0;
 }
 
-static int on_commit(struct kv *kv, const struct kv_batch *batch, bool sync, struct errmsg *err)
+/* The batch and its number, in one step. */
+static int write_numbered(struct kv_leveldb *l, const struct kv_batch *batch, uint64_t number,
+                          bool sync, struct errmsg *err)
 {
-    struct kv_leveldb *l = leveldb_of(kv);
     struct kv_change change;
     size_t offset = 0;
+    uint8_t value[8];
     char *text = NULL;
 
     leveldb_writebatch_clear(l->batch);
+    put_le64(value, number);
+    leveldb_writebatch_put(l->batch, NUMBER_KEY, sizeof(NUMBER_KEY), (const char *)value,
+                           sizeof(value));
     while (kv_batch_next(batch, &offset, &change)) {
         const char *key = (const char *)change.key.data;
 
@@ -106,6 +117,21 @@ static int on_commit(struct kv *kv, const struct kv_batch *batch, bool sync, str
     return text == NULL ? 0 : status_from_text(text, err);
 }
 
+static int on_commit(struct kv *kv, const struct kv_batch *batch, bool sync, struct errmsg *err)
+{
+    struct kv_leveldb *l = leveldb_of(kv);
+    int rv;
+
+    if (batch->bytes.failed) {
+        return MORSEL_NOMEM;
+    }
+    rv = write_numbered(l, batch, l->journal.noted + 1, sync, err);
+    if (rv == 0) {
+        journal_note(&l->journal, buf_slice(&batch->bytes));
+    }
+    return rv;
+}
+
 static int on_scan(struct kv *kv, struct slice from, kv_visit visit, void *data, struct errmsg *err)
 {
     struct kv_leveldb *l = leveldb_of(kv);
@@ -118,7 +144,8 @@ static int on_scan(struct kv *kv, struct slice from, kv_visit visit, void *data,
 
         key.data = (const uint8_t *)leveldb_iter_key(it, &key.count);
         value.data = (const uint8_t *)leveldb_iter_value(it, &value.count);
-        if (!visit(data, key, value)) {
+        if (slice_starts_with(key, (struct slice){ (const uint8_t *)NUMBER_KEY, 1 }) ||
+            !visit(data, key, value)) {
             break;
         }
         leveldb_iter_next(it);
@@ -133,8 +160,12 @@ static int on_scan(struct kv *kv, struct slice from, kv_visit visit, void *data,
 static int on_sync(struct kv *kv, struct errmsg *err)
 {
     struct kv_leveldb *l = leveldb_of(kv);
-    int rv = log_watch_sync(&l->logs, err);
+    int rv = journal_sync(&l->journal, err);
 
+    if (rv == MORSEL_AGAIN) {
+        rv = log_watch_sync(&l->logs, err);
+        journal_restart(&l->journal, rv);
+    }
     if (rv != 0) {
         return rv;
     }
@@ -142,6 +173,103 @@ static int on_sync(struct kv *kv, struct errmsg *err)
         l->manifest_bytes = inventory_manifest_bytes(l->dir_fd);
         rv = inventory_write(l->dir_fd, l->dir, false, err);
     }
+    return rv;
+}
+
+/* ---- The journal's replay ------------------------------------------------------------------- */
+
+/* Number of the newest batch that the database holds; 0: none was numbered yet. */
+static int read_number(struct kv_leveldb *l, uint64_t *number, struct errmsg *err)
+{
+    struct buf value;
+    int rv;
+
+    buf_init(&value);
+    rv = on_get(&l->kv, (struct slice){ (const uint8_t *)NUMBER_KEY, sizeof(NUMBER_KEY) }, &value,
+                err);
+    *number = rv == 0 && value.count == 8 ? get_le64(value.data) : 0;
+    if (rv == 0 && value.count != 8) {
+        errmsg_set(err, "the number of the newest change in %s is damaged", l->dir);
+        rv = MORSEL_CORRUPT;
+    }
+    buf_free(&value);
+    return rv == MORSEL_NOENT ? MORSEL_OK : rv;
+}
+
+/* The bytes of a batch as kv_batch_next() walks them. */
+static int write_bytes(struct kv_leveldb *l, struct slice bytes, uint64_t number,
+                       struct errmsg *err)
+{
+    struct kv_batch batch;
+    int rv;
+
+    kv_batch_init(&batch);
+    buf_put(&batch.bytes, bytes.data, bytes.count);
+    rv = batch.bytes.failed ? MORSEL_NOMEM : write_numbered(l, &batch, number, false, err);
+    kv_batch_free(&batch);
+    return rv;
+}
+
+/* Those batches of an entry that the database does not hold. */
+static int replay_entry(struct kv_leveldb *l, const struct journal_entry *entry, uint64_t *held,
+                        struct errmsg *err)
+{
+    struct reader r;
+    int rv = MORSEL_OK;
+
+    if (entry->first > *held + 1) {
+        errmsg_set(err,
+                   "%s/" JOURNAL_NAME " begins at change %llu and the database ends at %llu: it is "
+                   "damaged; restore it from a backup",
+                   l->dir, (unsigned long long)entry->first, (unsigned long long)*held);
+        return MORSEL_CORRUPT;
+    }
+    reader_init(&r, entry->batches.data, entry->batches.count);
+    for (uint64_t number = entry->first; number <= entry->last && rv == 0; number++) {
+        struct slice bytes = reader_blob(&r);
+
+        if (r.failed) {
+            errmsg_set(err, "%s/" JOURNAL_NAME " is damaged; restore the database from a backup",
+                       l->dir);
+            rv = MORSEL_CORRUPT;
+        } else if (number > *held && (rv = write_bytes(l, bytes, number, err)) == 0) {
+            *held = number;
+        }
+    }
+    return rv;
+}
+
+/* What the journal has and the database lost with the power. It is in the logs, durably, before the
+ * journal is written over. */
+static int replay(struct kv_leveldb *l, struct slice content, struct errmsg *err)
+{
+    struct journal_entry entry = { 0 };
+    uint64_t before = 0, held = 0;
+    size_t offset = 0;
+    int rv = read_number(l, &held, err);
+
+    before = held;
+    while (rv == 0 && journal_entry_next(content, &offset, &entry)) {
+        rv = replay_entry(l, &entry, &held, err);
+    }
+    if (rv == 0 && held != before) {
+        rv = log_watch_sync(&l->logs, err);
+    }
+    journal_begin(&l->journal, held);
+    return rv;
+}
+
+static int open_journal(struct kv_leveldb *l, struct errmsg *err)
+{
+    struct buf content;
+    int rv;
+
+    buf_init(&content);
+    rv = journal_open(&l->journal, l->dir, l->dir_fd, &content, err);
+    if (rv == 0) {
+        rv = replay(l, buf_slice(&content), err);
+    }
+    buf_free(&content);
     return rv;
 }
 
@@ -168,6 +296,9 @@ static void on_close(struct kv *kv)
     leveldb_cache_destroy(l->cache);
     if (l->dir_fd >= 0) {
         log_watch_close(&l->logs);
+        if (l->journal.dir != NULL) {
+            journal_close(&l->journal);
+        }
         close(l->dir_fd);
     }
     free(l);
@@ -278,7 +409,7 @@ int kv_leveldb_open(const char *dir, bool create, struct kv **kv_out, struct err
         errmsg_wrap(err, "cannot open the database in %s", dir);
         goto out;
     }
-    if ((rv = check_tables(l, err)) != 0) {
+    if ((rv = check_tables(l, err)) != 0 || (rv = open_journal(l, err)) != 0) {
         goto out;
     }
     l->opened = true;

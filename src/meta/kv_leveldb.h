@@ -2,10 +2,12 @@
  *
  * Durability. A commit is a LevelDB write without `sync`: LevelDB hands each batch to the kernel
  * with write(2) before it returns, which survives the end of the process. sync() makes it survive a
- * loss of power. It does not use LevelDB's own synchronous write, because other writers queue
- * behind that one inside LevelDB, and ours is the event loop. Instead it calls fdatasync(2) on
- * every live NNNNNN.log of the directory, oldest first, and fsync(2) on the directory when there is
- * a new one (log_watch_file.h). That is enough:
+ * loss of power. Where it covers little, as when somebody waits for one change, the batches go into
+ * a journal beside the logs (journal_file.h); opening the database puts those that its logs have
+ * lost behind what they kept. Otherwise the logs are synced. That does not use LevelDB's own
+ * synchronous write, because other writers queue behind that one inside LevelDB, and ours is the
+ * event loop. Instead fdatasync(2) is called on every live NNNNNN.log of the directory, oldest
+ * first, and fsync(2) on the directory when there is a new one (log_watch_file.h). That is enough:
  *  - a batch lies either in a live log or, once its memory table was written out, in a table;
  * LevelDB syncs a table and then the MANIFEST before it deletes the log;
  *  - a log that vanishes while we look for it is of the second kind;
