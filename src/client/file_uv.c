@@ -280,3 +280,11 @@ int file_take_error(struct handle *handle)
     handle->error = 0;
     return error;
 }
+
+int file_take_sync_error(struct handle *handle)
+{
+    int error = handle->error != 0 ? handle->error : handle->sync_error;
+
+    handle->error = handle->sync_error = 0;
+    return error;
+}

@@ -7,7 +7,7 @@
  * one stripe of one column: at once when a chunk is full, after FILE_CHUNK_AGE_MS otherwise, and
  * when something must see them (flush, sync, a read of the range, truncation). Two chunks that
  * overlap are never on their way together, so the last write wins. An error of a chunk is kept and
- * told by the next write, flush or sync of each handle, once.
+ * told by the next write, flush or sync of each handle, and in any case by its next sync, once.
  */
 #ifndef MORSEL_CLIENT_FILE_UV_H
 #define MORSEL_CLIENT_FILE_UV_H
@@ -68,7 +68,9 @@ struct handle
     struct file *file;
     struct list node;
     struct read_ahead ahead;
-    int error; /* Of a buffered write, not told yet. */
+    int error;      /* Of a buffered write, not told yet. */
+    int sync_error; /* The same, until fsync has told it: what a write is told may not reach its
+                       program, where the kernel has cut the write in several. */
     bool writable;
     bool lost;   /* What was acknowledged may be lost (durable_uv.h): fsync is to say so. */
     bool direct; /* What is read and written through it does not pass through the kernel's pages. */
@@ -109,7 +111,9 @@ struct file
     bool unreported;      /* Size and time wait for a WROTE. */
     bool reporting;       /* One report at a time is under way; */
     struct list report_waits; /* struct file_flush: for its end. */
-    unsigned losses;          /* How often file_lose() has run. */
+    unsigned losses;          /* How often file_lose() has run; */
+    unsigned failures;        /* and file_fail(), */
+    int failed;               /* with which status last. */
     bool report_due;          /* Again, as soon as the one that is under way has ended. */
     bool report_refused;      /* And the log knows. */
     uint64_t unreported_since_ms;
@@ -158,11 +162,12 @@ bool file_is_written(const struct file *file);
  * first. */
 bool file_is_shared(const struct file *file);
 
-/* Every handle that may have written is told `status`, once, by its next write, fsync or close. */
+/* Every handle that may have written is told `status`, once, by its next write, fsync or close; and
+ * by its next fsync, whoever was told before. */
 void file_fail(struct file *file, int status);
 
-/* What was held back cannot be written any more: its lease is lost. Every handle hears EIO, once.
- */
+/* What was held back cannot be written any more: its lease is lost. Every handle hears EIO, as with
+ * file_fail(). */
 void file_lose(struct file *file);
 
 /* The file of an inode, or NULL when no handle is open. */
@@ -236,6 +241,7 @@ struct file_flush
     uint64_t reported_end, settled_size;
     bool reported_sparse, reported_strips_ids;
     unsigned losses;         /* Of the file when the report was sent. */
+    unsigned failures;       /* Of the file when the flush began. */
     struct file_sync *syncs; /* One for each column. */
     uint32_t listed_count;   /* Durable: what the manager's record says of the file. */
     struct file_listed
@@ -280,8 +286,10 @@ void file_strip_ids(struct file *file);
 /* Called by the client's tick. */
 void file_age(struct file *file, uint64_t now_ms);
 
-/* The error of a handle, told once. */
+/* The error of a handle, told once: for a write or a close, or for a sync, which is told also what
+ * those were told since the last one. */
 int file_take_error(struct handle *handle);
+int file_take_sync_error(struct handle *handle);
 
 /* ---- Reading (read_uv.c) ---- */
 

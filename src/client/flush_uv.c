@@ -32,8 +32,9 @@ static void flush_part_done(struct file_flush *flush)
     if (flush->durable) {
         durable_settle(flush);
     }
-    if (flush->handle != NULL && flush->durable) {
-        flush_fail(flush, file_take_error(flush->handle));
+    /* Who was interrupted is told that, and asks again. */
+    if (flush->handle != NULL && flush->durable && flush->status != MORSEL_CANCELED) {
+        flush_fail(flush, file_take_sync_error(flush->handle));
         flush_fail(flush, durable_take_loss(flush->handle));
     }
     free(flush->syncs);
@@ -322,14 +323,26 @@ static void tell_manager(struct file_flush *flush)
     }
 }
 
+/* What has gone wrong with the bytes that the flush stands for. A sync takes it at its end. Another
+ * flush of the same handle may have taken it. */
+static int failure_of(struct file_flush *flush)
+{
+    struct file *file = flush->file;
+    int error = 0;
+
+    if (flush->handle == NULL) {
+        return 0;
+    }
+    error = flush->durable ? flush->handle->error : file_take_error(flush->handle);
+    return error == 0 && file->failures != flush->failures ? file->failed : error;
+}
+
 static void on_drained(struct file_drain *drain)
 {
     struct file_flush *flush = CONTAINER_OF(drain, struct file_flush, drain);
     struct file *file = flush->file;
 
-    if (flush->handle != NULL) {
-        flush_fail(flush, file_take_error(flush->handle));
-    }
+    flush_fail(flush, failure_of(flush));
     if (flush->status != 0) {
         /* Whoever waits is told now, and not after another time-out; what is news the tick tells.
          */
@@ -363,6 +376,7 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     flush->syncs = NULL;
     flush->listed = NULL;
     flush->listed_count = 0;
+    flush->failures = file->failures;
     if (durable) {
         flush->syncs = calloc(file->stripe.width, sizeof(flush->syncs[0]));
         if (flush->syncs == NULL) {

@@ -94,12 +94,17 @@ static void chunk_free(struct chunk *chunk)
 
 void file_fail(struct file *file, int status)
 {
+    file->failures++;
+    file->failed = status;
     LIST_FOREACH(node, &file->handles)
     {
         struct handle *handle = LIST_ENTRY(node, struct handle, node);
 
         if (handle->writable && handle->error == 0) {
             handle->error = status;
+        }
+        if (handle->writable && handle->sync_error == 0) {
+            handle->sync_error = status;
         }
     }
 }

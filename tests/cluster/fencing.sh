@@ -60,6 +60,47 @@ for round in 1 2 3; do
     note "round $round: waited $took ms, nothing landed late"
 done
 
+# A write that the kernel cuts in several says how far it got, and not that the rest failed; a program goes on behind that, and it is fsync
+# that tells what is lost, once, whatever was told before. (The buffer is as small as one of those parts, so that the second waits.)
+inject=("${on_host[@]}")
+start_mount tight write_buffer=1M
+inject=()
+tight=$mnt
+file=short
+dd if=/dev/zero bs=1M count=4 status=none | tr '\0' '0' >"$tight/$file"
+sync "$tight/$file"
+wait_for 20 "the lease on a new file" opens_alone "$tight" "$file"
+python3 - "$tight/$file" "$work/feed" >"$work/short" <<'PY' &
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+open(sys.argv[2]).read()
+def told(call):
+    try:
+        return call()
+    except OSError as e:
+        return e.strerror
+data = b"A" * (3 << 20)
+print("write", told(lambda: os.write(fd, data)))
+print("write", told(lambda: os.write(fd, data[:100])))
+print("fsync", told(lambda: os.fsync(fd)))
+print("fsync", told(lambda: os.fsync(fd)))
+PY
+writer=$!
+children+=("$writer")
+exec 8>"$work/feed"
+[ ! -e "$tight/tight" ] # It is still open, and the manager heard so.
+cut_link far
+exec 8>&-
+dd if=/dev/zero bs=1M count=4 status=none | tr '\0' 'B' | timeout 30 dd of="$near/$file" bs=1M conv=notrunc,fsync status=none ||
+    fail "a mount that was cut off holds up another one"
+mend_link far
+wait "$writer" || fail "a writer that was cut off has ended badly"
+[ "$(cat "$work/short")" = "write 1048576
+write 100
+fsync Input/output error
+fsync None" ] || fail "what a writer was told whose write was cut in several, and lost: $(cat "$work/short")"
+note "fsync tells what a short write did not"
+
 # Likewise where both have the file open and nobody holds a lease: an append and a cut whose turn is over when the servers are back.
 turns_taken() {
     [ "$(morsel stats | awk '$1 == "locks" { print $2 }')" = "$1" ]
