@@ -51,7 +51,7 @@ int __wrap_fdatasync(int fd)
     char link[64], path[256];
     unsigned long long number;
     const char *name;
-    struct stat st;
+    struct stat st = { 0 };
     ssize_t count;
 
     (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
@@ -216,7 +216,7 @@ static void cut_logs(struct fixture *f, struct prng *prng)
     assert_non_null(d);
     while ((entry = readdir(d)) != NULL) {
         unsigned long long number;
-        struct stat st;
+        struct stat st = { 0 };
 
         if (log_number(entry->d_name, &number)) {
             int fd = openat(dirfd(d), entry->d_name, O_RDWR);
