@@ -242,8 +242,11 @@ void file_strip_ids(struct file *file)
     struct client *client = file->client;
     Morsel__Attr *attr = meta_cache_attr_mut(client->cache, file->inode);
 
+    if (attr != NULL && (attr->mode & (S_ISUID | S_ISGID)) == 0) {
+        return;
+    }
     file->strips_ids = true;
-    if (attr != NULL && (attr->mode & (S_ISUID | S_ISGID)) != 0) {
+    if (attr != NULL) {
         strip_ids(attr);
         lease_kernel_drop(client, file->inode); /* It would go on believing in them. */
     }

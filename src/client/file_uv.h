@@ -280,7 +280,8 @@ void file_report(struct file *file);
  * change left space that is not data, or data that is not within the size. */
 void file_note_changed(struct file *file, uint64_t offset, uint64_t end, bool sparse);
 
-/* What is written now takes the set-id bits away, by its report. */
+/* What is written now takes the set-id bits away, by its report. For nothing where it is known that
+ * there are none. */
 void file_strip_ids(struct file *file);
 
 /* Called by the client's tick. */

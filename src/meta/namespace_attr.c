@@ -40,6 +40,17 @@ static int chmod_acl(struct ns_txn *t, const struct inode *inode)
     return 0;
 }
 
+/* Whoever changes what a program does takes its capabilities away (capabilities(7)). */
+static void strip_capabilities(struct ns_txn *t, const struct inode *inode)
+{
+    static const char name[] = "security.capability";
+
+    if ((inode->flags & INODE_HAS_XATTR) != 0) {
+        txn_delete(t,
+                   key_xattr(inode->id, (struct slice){ (const uint8_t *)name, sizeof(name) - 1 }));
+    }
+}
+
 /* Set-group-id without execution by the group means something else and stays, as in Linux. */
 static void strip_ids(struct inode *inode)
 {
@@ -111,6 +122,9 @@ int apply_setattr(struct ns_txn *t)
     if ((rv = txn_inode(t, op->setattr.inode, &inode)) != 0) {
         return rv;
     }
+    if ((valid & SETATTR_STRIP_IDS) != 0 && (valid & SETATTR_SIZE) == 0) {
+        return MORSEL_INVAL;
+    }
     if ((valid & (SETATTR_SIZE | SETATTR_DATA)) != 0 && !mode_is_regular(inode->mode)) {
         return mode_is_directory(inode->mode) ? MORSEL_ISDIR : MORSEL_INVAL;
     }
@@ -134,6 +148,10 @@ int apply_setattr(struct ns_txn *t)
     }
     if ((valid & (SETATTR_SIZE | SETATTR_DATA)) != 0) {
         inode->data_version++;
+        strip_capabilities(t, inode);
+    }
+    if ((valid & SETATTR_STRIP_IDS) != 0) {
+        strip_ids(inode);
     }
     set_times(op, inode);
     return set_mode(t, inode);
@@ -164,6 +182,7 @@ int apply_wrote(struct ns_txn *t)
     inode->mtime_ns = mtime_ns;
     inode->ctime_ns = ctime_ns; /* The time of the write, not of its report. */
     inode->data_version++;
+    strip_capabilities(t, inode);
     if (op->wrote.strips_ids) {
         strip_ids(inode);
     }

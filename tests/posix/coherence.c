@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -280,6 +281,27 @@ static void meet_set_id(int from, int to, int i)
     must(close(first) == 0 && close(late) == 0, "close");
 }
 
+/* Nor do a program's capabilities, though the writer's kernel has looked for them before and found
+ * none. (vfs_cap_data of revision 2, linux/capability.h.) */
+static void meet_capabilities(int from, int to, int i)
+{
+    static const uint8_t capability[20] = { 1, 0, 0, 2, 0, 4 };
+    char value[64];
+    int first, late;
+
+    (void)i;
+    put(from, "program", "x");
+    first = open(at(from, "program"), O_RDWR);
+    late = open(at(to, "program"), O_RDWR);
+    must(first >= 0 && late >= 0 && pwrite(late, "y", 1, 0) == 1, "write");
+    must(fsetxattr(first, "security.capability", capability, sizeof(capability), 0) == 0, "setcap");
+    must(pwrite(late, "z", 1, 0) == 1, "write");
+    if (fgetxattr(first, "security.capability", value, sizeof(value)) != -1 || errno != ENODATA) {
+        fail("capabilities are there after a write by another mount");
+    }
+    must(close(first) == 0 && close(late) == 0, "close");
+}
+
 /* The working directory of a process stays what it is when names below its mount are dropped. */
 static void meet_working_directory(int from, int to, int i)
 {
@@ -394,6 +416,7 @@ static void meetings(void)
     meet("late handles", meet_late_handles);
     meet("appends", meet_appends);
     meet("set-id bits", meet_set_id);
+    meet("capabilities", meet_capabilities);
     meet("working directory", meet_working_directory);
     mapped_elsewhere();
     turns_of_others();

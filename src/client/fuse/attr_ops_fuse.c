@@ -17,6 +17,7 @@
 #include "client/turn_uv.h"
 #include "common/status.h"
 
+#include <linux/fuse.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -686,6 +687,15 @@ static uint32_t valid_of(int to_set)
     return valid;
 }
 
+/* The kernel says so with a new size, and libfuse does not pass it on. */
+static bool cut_strips_ids(const struct mount *m)
+{
+    struct fuse_setattr_in in;
+
+    memcpy(&in, m->receive->data + sizeof(struct fuse_in_header), sizeof(in));
+    return m->strips_ids && (in.valid & FATTR_SIZE) != 0 && (in.valid & FATTR_KILL_SUIDGID) != 0;
+}
+
 static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
                        struct fuse_file_info *fi)
 {
@@ -697,7 +707,7 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     }
     op->base.cancel = size_cancel;
     op->inode = ino;
-    op->valid = valid_of(to_set);
+    op->valid = valid_of(to_set) | (cut_strips_ids(op->base.mount) ? SETATTR_STRIP_IDS : 0);
     op->st = *attr;
     op->title = op->base.mount->client->title;
     file = file_find(op->base.mount->client, ino);

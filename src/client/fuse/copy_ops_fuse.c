@@ -193,6 +193,9 @@ static void on_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
     op->pinned = true;
     op->copy.from->lease_pins++;
     op->copy.to->lease_pins++;
+    if (fuse_req_ctx(req)->uid != 0) {
+        file_strip_ids(op->copy.to);
+    }
     op->drain.done = on_source_drained;
     op->base.cancel = drain_cancel;
     if (file_drain(op->copy.from, &op->drain, false)) {

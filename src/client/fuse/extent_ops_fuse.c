@@ -110,6 +110,9 @@ static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
     }
     op->handle = handle;
     handle->file->lease_pins++;
+    if (fuse_req_ctx(req)->uid != 0) {
+        file_strip_ids(handle->file);
+    }
     rv = file_flush_start(&op->flush, handle->file, NULL, false, on_fallocate_flushed);
     if (rv != 0) {
         fallocate_end(op, rv);

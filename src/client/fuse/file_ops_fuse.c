@@ -272,15 +272,16 @@ static void write_in_turn(struct write_op *op)
               op->append ? LOCK_EXCLUSIVE : LOCK_SHARED, on_turn);
 }
 
-/* With a write that bypasses its pages the kernel says whether the writer may keep set-id bits.
- * Before others it takes them away itself, if it knows of them: of a file that others have changed
- * it may not. */
+/* The kernel says whether the writer may keep set-id bits; a kernel that was not asked to
+ * (init_fuse.c) takes them away itself, if it knows of them: of a file that others have changed it
+ * may not. */
 static bool strips_ids(const struct handle *handle, fuse_req_t req, const char *bytes)
 {
+    const struct mount *m = fuse_req_userdata(req);
     struct fuse_write_in in;
 
     memcpy(&in, bytes - sizeof(in), sizeof(in)); /* Of the request, as it was received. */
-    if (handle->direct) {
+    if (m->strips_ids || handle->direct) {
         return (in.write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
     }
     /* What was mapped comes from the kernel's pages, some time, in nobody's name. */

@@ -9,7 +9,7 @@
  * attr_ops_fuse.c (attributes), extent_ops_fuse.c (FALLOCATE, LSEEK), copy_ops_fuse.c
  * (COPY_FILE_RANGE), open_ops_fuse.c, file_ops_fuse.c (open files), lock_ops_fuse.c, dir_ops_fuse.c
  * (directories), xattr_ops_fuse.c, who_fuse.c (credentials), and what Debian's libfuse does not
- * know: tmpfile_fuse.c, direct_mmap_fuse.c.
+ * know: tmpfile_fuse.c, init_fuse.c.
  */
 #ifndef MORSEL_CLIENT_FUSE_MOUNT_FUSE_H
 #define MORSEL_CLIENT_FUSE_MOUNT_FUSE_H
@@ -106,7 +106,8 @@ struct mount
     uint32_t kernel_version;        /* Of options.h: what it is to be taken for; 0: what it is. */
     bool drops_names;               /* The kernel can be told to look up all names again. */
     bool maps_direct;               /* And to map handles that bypass its pages. */
-    bool init_asked, init_answered; /* direct_mmap_fuse.c */
+    bool strips_ids;                /* It leaves set-id bits to us. */
+    bool init_asked, init_answered; /* init_fuse.c */
     uint64_t init_unique;
     void *unreadable;        /* An address that nobody may read; see invalidate_fuse.c. */
     struct list drops;       /* struct kernel_drop: what the kernel is to drop next. */

@@ -1,9 +1,11 @@
-/* Handles that bypass the kernel's pages, and can be mapped all the same.
+/* What we want of the kernel and libfuse does not know how to ask for: the flag is put into its
+ * answer to INIT. So what libfuse reads and writes passes through here until INIT is answered.
  *
- * The kernel allows shared mappings of a FOPEN_DIRECT_IO handle (Linux 6.6) to who asks for it with
- * FUSE_DIRECT_IO_ALLOW_MMAP in the answer to INIT, which libfuse knows from 3.17 on. So what
- * libfuse reads and writes passes through here until INIT is answered, and the flag is put into its
- * answer.
+ *  - FUSE_DIRECT_IO_ALLOW_MMAP (Linux 6.6, libfuse 3.17): handles that bypass the kernel's pages
+ * can be mapped all the same.
+ *  - FUSE_HANDLE_KILLPRIV_V2 (Linux 5.11): the kernel does not ask for "security.capability" before
+ *    each write, a request more, and leaves it to us to take set-id bits away: WRITE and SETATTR
+ * say when, and FALLOCATE and COPY_FILE_RANGE of who is not root do it too.
  */
 #include "client/fuse/mount_fuse.h"
 
@@ -61,6 +63,7 @@ static void note_init(struct mount *m, void *bytes, ssize_t size)
         memcpy((char *)bytes + sizeof(header), &in, sizeof(in));
         m->maps_direct =
             (in.flags & FUSE_INIT_EXT) != 0 && (in.flags2 & DIRECT_IO_ALLOW_MMAP_2) != 0;
+        m->strips_ids = (in.flags & FUSE_HANDLE_KILLPRIV_V2) != 0;
     }
 }
 
@@ -72,9 +75,9 @@ static ssize_t read_request(int fd, void *buf, size_t size, void *userdata)
     return count;
 }
 
-/* The answer of libfuse, before it leaves. An answer of another form is left alone: then there are
- * no such handles. */
-static void ask_for_it(struct mount *m, const struct iovec *iov, int count)
+/* The answer of libfuse, before it leaves. One of another form is left alone: then the kernel has
+ * neither. */
+static void ask_for_more(struct mount *m, const struct iovec *iov, int count)
 {
     const struct fuse_out_header *header = iov[0].iov_base;
     struct fuse_init_out *out = count == 2 ? iov[1].iov_base : NULL;
@@ -83,8 +86,13 @@ static void ask_for_it(struct mount *m, const struct iovec *iov, int count)
         return;
     }
     m->init_answered = true;
-    m->maps_direct =
-        m->maps_direct && out != NULL && header->error == 0 && iov[1].iov_len == sizeof(*out);
+    if (out == NULL || header->error != 0 || iov[1].iov_len != sizeof(*out)) {
+        m->maps_direct = m->strips_ids = false;
+        return;
+    }
+    if (m->strips_ids) {
+        out->flags |= FUSE_HANDLE_KILLPRIV_V2;
+    }
     if (m->maps_direct) {
         out->flags |= FUSE_INIT_EXT;
         out->flags2 |= DIRECT_IO_ALLOW_MMAP_2;
@@ -96,7 +104,7 @@ static ssize_t write_answer(int fd, struct iovec *iov, int count, void *userdata
     struct mount *m = userdata;
 
     if (m->init_asked && !m->init_answered) {
-        ask_for_it(m, iov, count);
+        ask_for_more(m, iov, count);
     }
     return writev(fd, iov, count);
 }
