@@ -158,6 +158,7 @@ struct client
     uint64_t last_lock_call, last_append;
     struct turn_hold *turns; /* That may be joined, by inode; turn_uv.c */
     struct list turn_holds;  /* All of them. */
+    struct list appends;     /* struct append: between two WRITEs of one write(2). */
 
     bool stopping;
     uint64_t fetched_bytes; /* In fetches, of all files. */

@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include "client/append_uv.h"
 #include "client/behind_uv.h"
 #include "client/changes.h"
 #include "client/data_versions.h"
@@ -200,6 +201,7 @@ static void on_tick(uv_timer_t *timer)
 
     behind_tick(client);
     lease_tick(client);
+    append_tick(client, now);
     turn_tick(client);
     session_tick(client);
     closes_send(client);
@@ -227,6 +229,7 @@ static void client_init(struct client *client, uv_loop_t *loop,
     list_init(&client->recalls);
     list_init(&client->untold);
     list_init(&client->turn_holds);
+    list_init(&client->appends);
 }
 
 static void client_free(struct client *client)

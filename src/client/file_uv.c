@@ -212,7 +212,7 @@ void file_refresh(struct file *file, const Morsel__Attr *attr)
     note_version(file, attr->data_version);
     if (!file->unreported && !file->reporting) {
         file->size = attr->size;
-    } else if (attr->size > file->size) {
+    } else if (attr->size > file->size && !file->cut && !file->cut_reporting) {
         file->size = attr->size;
     }
 }
@@ -226,7 +226,9 @@ static bool may_tell(const struct file *file)
 
 uint64_t file_size_of(const struct file *file, const Morsel__Attr *attr)
 {
-    return may_tell(file) && file->size > attr->size ? file->size : attr->size;
+    bool shorter = file->cut || file->cut_reporting;
+
+    return may_tell(file) && (shorter || file->size > attr->size) ? file->size : attr->size;
 }
 
 static void strip_ids(Morsel__Attr *attr)

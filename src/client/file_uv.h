@@ -27,7 +27,7 @@ enum {
 
 enum chunk_state { CHUNK_FILLING, CHUNK_READY, CHUNK_SENDING };
 
-/* Dirty bytes inside one stripe of one column. */
+/* Dirty bytes inside one stripe of one column; or a cut of all columns, from `offset` on. */
 struct chunk
 {
     struct list node; /* In file->chunks, oldest first. */
@@ -43,6 +43,7 @@ struct chunk
     uint64_t number;     /* Of the file's chunks, growing. */
     bool sync; /* Somebody waits until it is durable: the server says so with its answer. */
     struct rpc_call call;
+    struct range_op *range; /* Not NULL: a cut, which has no bytes (cut_uv.c). */
 };
 
 /* Bytes fetched, or on their way. */
@@ -101,15 +102,19 @@ struct file
                              else's truncation. */
     uint64_t mtime_ns;    /* Of our last write that is not reported, or set by hand since. */
     uint64_t ctime_ns;    /* Of that write. */
-    uint64_t reach;       /* Space was reserved up to here, perhaps beyond the size. */
-    bool sparse;          /* We left a hole, or space beyond the end. */
-    bool strips_ids;      /* Whoever wrote may not keep set-id bits: the report takes them away. */
-    bool settled;         /* The manager has it on its disk, with this size and shape. */
-    unsigned lease_pins;  /* Cuts, punches and copies under way: until they end no lease on it is
-                             given back. */
-    bool held_back;       /* Of what is ahead (file_is_ahead()), some was answered under W. */
-    bool unreported;      /* Size and time wait for a WROTE. */
-    bool reporting;       /* One report at a time is under way; */
+    uint64_t cut_size;
+    uint64_t reach;      /* Space was reserved up to here, perhaps beyond the size. */
+    bool sparse;         /* We left a hole, or space beyond the end. */
+    bool strips_ids;     /* Whoever wrote may not keep set-id bits: the report takes them away. */
+    bool cut;            /* The manager is to hear that the file was cut to `cut_size`, before it
+                            hears of `written_end`. */
+    bool cut_reporting;  /* The report that is under way says so of an earlier cut. */
+    bool settled;        /* The manager has it on its disk, with this size and shape. */
+    unsigned lease_pins; /* Cuts, punches and copies under way: until they end no lease on it is
+                            given back. */
+    bool held_back;      /* Of what is ahead (file_is_ahead()), some was answered under W. */
+    bool unreported;     /* Size and time wait for a WROTE. */
+    bool reporting;      /* One report at a time is under way; */
     struct list report_waits; /* struct file_flush: for its end. */
     unsigned losses;          /* How often file_lose() has run; */
     unsigned failures;        /* and file_fail(), */
@@ -238,7 +243,8 @@ struct file_flush
     struct file_drain drain;
     struct list report_wait; /* In file->report_waits. */
     struct meta_call report;
-    uint64_t reported_end, settled_size;
+    uint64_t reported_end, reported_cut_size, settled_size;
+    bool reported_cut;
     bool reported_sparse, reported_strips_ids;
     unsigned losses;         /* Of the file when the report was sent. */
     unsigned failures;       /* Of the file when the flush began. */
@@ -287,6 +293,41 @@ void file_strip_ids(struct file *file);
 /* Called by the client's tick. */
 void file_age(struct file *file, uint64_t now_ms);
 
+/* ---- For cuts, which are chunks (write_uv.c) ---- */
+
+/* It goes into the file's list, as the youngest. */
+void chunk_enlist(struct chunk *chunk, struct file *file);
+
+/* What was not sent of it from `from` on is not going to be; a cut goes as a whole. Perhaps nothing
+ * is left of it. */
+void chunk_trim(struct chunk *chunk, uint64_t from);
+
+/* It came too late, and is ready to go again. False: that has been so for too long. */
+bool chunk_may_try_again(struct chunk *chunk);
+
+/* It was answered, well or not, and goes. */
+void chunk_end(struct chunk *chunk);
+
+/* Some have gone, or come: others may go, and who waited may go on. */
+void file_chunks_changed(struct file *file);
+
+/* ---- Cutting (cut_uv.c) ---- */
+
+/* The file, which is ours alone and open for writing, gets this size, at most INT64_MAX: here at
+ * once, at the servers and the manager behind. False: no memory, and nothing has happened. Errors
+ * come later, as those of writes do. */
+bool file_cut(struct file *file, uint64_t size);
+
+/* Send a cut. Otherwise than 0 it will not be answered. */
+int file_cut_send(struct chunk *chunk);
+
+/* A cut has failed: the file is as long as the manager says. */
+void file_cut_failed(struct file *file);
+
+/* Up to where the manager may be told of what was written: cuts from there on have not been made
+ * yet. UINT64_MAX: none is under way. */
+uint64_t file_cut_limit(const struct file *file);
+
 /* The error of a handle, told once: for a write or a close, or for a sync, which is told also what
  * those were told since the last one. */
 int file_take_error(struct handle *handle);
@@ -295,8 +336,23 @@ int file_take_sync_error(struct handle *handle);
 /* ---- Reading (read_uv.c) ---- */
 
 enum {
-    FILE_FETCH_BYTES_MIN = 16 << 10,                           /* However slow the link */
-    FILE_READ_PARTS_MAX = (1 << 20) / FILE_FETCH_BYTES_MIN + 2 /* Not aligned, and one to spare */
+    FILE_FETCH_BYTES_MIN = 16 << 10, /* However slow the link */
+    FILE_OVER_PIECES_MAX = 64,
+    /* Not aligned, and one to spare; and on both sides of what is in the write buffer */
+    FILE_READ_PARTS_MAX = (1 << 20) / FILE_FETCH_BYTES_MIN + 2 + 2 * FILE_OVER_PIECES_MAX,
+    FILE_READ_IOV_MAX = 2 * FILE_READ_PARTS_MAX + 2 * FILE_OVER_PIECES_MAX + 1
+};
+
+/* What the write buffer had of a read when it began. */
+struct file_over
+{
+    uint8_t *bytes;
+    unsigned count;
+    struct file_over_piece
+    {
+        uint64_t from, to;          /* In the file. */
+        const uint8_t *bytes;       /* NULL: zeros, behind a cut. */
+    } pieces[FILE_OVER_PIECES_MAX]; /* In order, none overlap. */
 };
 
 struct file_read
@@ -308,6 +364,7 @@ struct file_read
     uint32_t length; /* Clipped to the end of the file. */
     unsigned parts_count, missing;
     int status;
+    struct file_over *over; /* NULL: nothing was in the write buffer. */
     struct file_read_part
     {
         struct list node; /* In fetch->waiters. */
@@ -335,12 +392,25 @@ void file_read_start(struct file_read *read, struct handle *handle, uint64_t off
 void file_read_cancel(struct file_read *read);
 
 /* The bytes as stretches of memory (zeros where nothing is stored). Returns the number of entries,
- * at most 2 * FILE_READ_PARTS_MAX. */
+ * at most FILE_READ_IOV_MAX. */
 unsigned file_read_gather(const struct file_read *read, struct iovec *iov);
 void file_read_end(struct file_read *read);
 
 /* Did the servers have less than was asked for? Those bytes read as zeros. */
 bool file_read_is_short(const struct file_read *read);
+
+/* Take what the write buffer has of the range (read_over_uv.c), which is not empty and not beyond
+ * the end. False: no memory, or too many pieces. */
+bool read_over_take(struct file_read *read);
+void read_over_free(struct file_read *read);
+
+/* Up to where, from `offset` on, the servers are not needed. */
+uint64_t read_over_until(const struct file_read *read, uint64_t offset);
+
+/* Put it over the bytes of the servers, which are `count` stretches that begin with the read;
+ * returns how many there are now. */
+unsigned read_over_gather(const struct file_read *read, const uint8_t *zeros, struct iovec *iov,
+                          unsigned count);
 
 /* Forget what was fetched: all of it, or what overlaps a range. */
 void file_forget(struct file *file, uint64_t offset, uint64_t length);
@@ -396,7 +466,8 @@ struct range_op
     unsigned waiting;
     uint32_t calls_count;
     struct rpc_call *calls;
-    bool cuts; /* What was fetched while it ran is forgotten at its end. */
+    bool cuts;     /* What was fetched while it ran is forgotten at its end. */
+    bool starting; /* The caller's. */
     void (*done)(struct range_op *op, int status);
     void *data;
     uint64_t blocks; /* range_blocks_start(): of 512 bytes, all columns. */

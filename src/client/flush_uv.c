@@ -61,6 +61,13 @@ static void report_again(struct file_flush *flush)
         return; /* The file is not as we left it: others may have cut it since. */
     }
     file->unreported = true;
+    if (file->cut && flush->reported_end > file->cut_size) {
+        flush->reported_end = file->cut_size;
+    }
+    if (flush->reported_cut && (!file->cut || file->cut_size > flush->reported_cut_size)) {
+        file->cut = true;
+        file->cut_size = flush->reported_cut_size;
+    }
     if (file->written_end < flush->reported_end) {
         file->written_end = flush->reported_end;
     }
@@ -139,7 +146,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
     if (status == 0 && node->attr == NULL) {
         status = MORSEL_MALFORMED;
     }
-    file->reporting = false;
+    file->reporting = file->cut_reporting = false;
     if (status == 0 && !file_is_ahead(file)) {
         file->held_back = false;
     }
@@ -186,6 +193,38 @@ static size_t list_unsynced(const struct file *file, Morsel__Unsynced *columns,
     return count;
 }
 
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Sizes, as far as the manager may know: beyond a cut that is not made yet there is only news for
+ * the next report. */
+static void report_size(struct file_flush *flush, Morsel__WroteRequest *request)
+{
+    struct file *file = flush->file;
+    uint64_t limit = file_cut_limit(file);
+
+    request->size = flush->reported_end = min_u64(file->written_end, limit);
+    request->cuts = flush->reported_cut = file->cut;
+    flush->reported_cut_size = file->cut ? min_u64(file->cut_size, limit) : 0;
+    request->cut_size = flush->reported_cut_size;
+    flush->settled_size = limit == UINT64_MAX ? file->size : 0;
+}
+
+static void reported_size(struct file_flush *flush)
+{
+    struct file *file = flush->file;
+
+    file->cut_reporting = flush->reported_cut;
+    if (file_cut_limit(file) == UINT64_MAX) {
+        file->sparse = file->cut = file->unreported = false;
+        file->written_end = 0;
+    } else {
+        file->unreported_since_ms = uv_now(file->client->loop);
+    }
+}
+
 static void start_report(struct file_flush *flush)
 {
     Morsel__WroteRequest request = MORSEL__WROTE_REQUEST__INIT;
@@ -194,7 +233,7 @@ static void start_report(struct file_flush *flush)
     int rv;
 
     request.inode = file->inode;
-    request.size = flush->reported_end = file->written_end;
+    report_size(flush, &request);
     request.mtime_ns = file->mtime_ns;
     request.durable = flush->durable;
     request.sparse = flush->reported_sparse = file->sparse;
@@ -207,7 +246,6 @@ static void start_report(struct file_flush *flush)
     }
     flush->report.data = flush;
     flush->report.bounded = true;
-    flush->settled_size = file->size;
     flush->losses = file->losses;
     flush->waiting++;
     rv = meta_change_start(&flush->report, file->client, MSG_WROTE, &request.base, &request.op,
@@ -217,9 +255,8 @@ static void start_report(struct file_flush *flush)
         flush->waiting--;
         return;
     }
-    file->sparse = file->strips_ids = false;
-    file->written_end = 0;
-    file->unreported = false;
+    file->strips_ids = false;
+    reported_size(flush);
     file->reporting = true;
     if (flush->done == NULL) {
         behind_note_report(file->client, 1);
@@ -388,7 +425,7 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     list_init(&flush->report_wait);
     file_pin(file);
     if (durable && !flush->told && file->unreported && !file->reporting &&
-        !list_empty(&file->chunks) && !file_is_shared(file)) {
+        !list_empty(&file->chunks) && file_cut_limit(file) == UINT64_MAX && !file_is_shared(file)) {
         /* At the same time as the bytes: a crash in between shows zeros where a write that nobody
          * was told of was going to be. Nobody else may look before they are there. */
         flush->told = true;

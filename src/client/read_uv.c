@@ -383,16 +383,20 @@ static void fetch_strided(struct file *file, const struct read_ahead_advice *adv
 
 /* ---- Reads ---- */
 
+/* `fetch` NULL: nothing of it is needed. */
 static void add_part(struct file_read *read, struct fetch *fetch, uint64_t offset, uint32_t length)
 {
     struct file_read_part *part = &read->parts[read->parts_count++];
 
-    fetch->references++;
     part->read = read;
     part->fetch = fetch;
-    part->skip = offset - fetch->offset;
     part->length = length;
     list_init(&part->node);
+    if (fetch == NULL) {
+        return;
+    }
+    fetch->references++;
+    part->skip = offset - fetch->offset;
     if (!fetch->done) {
         list_push_back(&fetch->waiters, &part->node);
         read->missing++;
@@ -408,9 +412,14 @@ static int make_parts(struct file_read *read, bool sequential)
 
     while (offset < end && read->parts_count < FILE_READ_PARTS_MAX) {
         struct fetch *fetch = slot_find(file, offset);
+        uint64_t part_end = read_over_until(read, offset);
         bool own = false;
-        uint64_t part_end;
 
+        if (part_end > offset) {
+            add_part(read, NULL, offset, (uint32_t)(part_end - offset));
+            offset = part_end;
+            continue;
+        }
         if (fetch == NULL && sequential) {
             fetch = slot_get(file, offset, false, &status);
         }
@@ -432,6 +441,18 @@ static int make_parts(struct file_read *read, bool sequential)
     return status;
 }
 
+static void clip(struct file_read *read)
+{
+    if (!read->direct) {
+        read->size = read->file->size;
+    }
+    if (read->offset >= read->size) {
+        read->length = 0;
+    } else if (read->length > read->size - read->offset) {
+        read->length = (uint32_t)(read->size - read->offset);
+    }
+}
+
 static void read_go(struct file_read *read)
 {
     struct file *file = read->file;
@@ -439,14 +460,7 @@ static void read_go(struct file_read *read)
     struct read_ahead_clock clock;
     int rv;
 
-    if (!read->direct) {
-        read->size = file->size;
-    }
-    if (read->offset >= read->size) {
-        read->length = 0;
-    } else if (read->length > read->size - read->offset) {
-        read->length = (uint32_t)(read->size - read->offset);
-    }
+    clip(read);
     read->missing = 1; /* Let go below, so that `done` does not run in the middle. */
     if (read->length > 0) {
         if (read->direct) {
@@ -474,6 +488,13 @@ static void on_drained(struct file_drain *drain)
     read_go(CONTAINER_OF(drain, struct file_read, drain));
 }
 
+/* Of a file that is ours alone; the servers know better about others. */
+static bool take_dirty(struct file_read *read)
+{
+    clip(read);
+    return !read->direct && (read->length == 0 || read_over_take(read));
+}
+
 void file_read_start(struct file_read *read, struct handle *handle, uint64_t offset,
                      uint32_t length, const uint64_t *size,
                      void (*done)(struct file_read *read, int status))
@@ -493,7 +514,8 @@ void file_read_start(struct file_read *read, struct handle *handle, uint64_t off
     file->client->counters.reads++;
     read->drain.done = on_drained;
     list_init(&read->drain.node);
-    if (is_dirty(file, offset, length) && !file_drain(file, &read->drain, false)) {
+    if (is_dirty(file, offset, length) && !take_dirty(read) &&
+        !file_drain(file, &read->drain, false)) {
         return; /* What was written here must be there first. */
     }
     read_go(read);
@@ -534,7 +556,7 @@ void file_read_cancel(struct file_read *read)
 /* How many bytes of the part the server had. */
 static uint64_t part_has(const struct file_read_part *part)
 {
-    const struct payload *payload = part->fetch->payload;
+    const struct payload *payload = part->fetch == NULL ? NULL : part->fetch->payload;
     uint64_t have =
         payload == NULL || payload->count <= part->skip ? 0 : payload->count - part->skip;
 
@@ -553,7 +575,7 @@ bool file_read_is_short(const struct file_read *read)
 
 static unsigned gather_part(const struct file_read_part *part, struct iovec *iov)
 {
-    const struct payload *payload = part->fetch->payload;
+    const struct payload *payload = part->fetch == NULL ? NULL : part->fetch->payload;
     uint64_t have = part_has(part);
     unsigned count = 0;
 
@@ -573,7 +595,7 @@ unsigned file_read_gather(const struct file_read *read, struct iovec *iov)
     for (unsigned i = 0; i < read->parts_count; i++) {
         count += gather_part(&read->parts[i], iov + count);
     }
-    return count;
+    return read->over != NULL ? read_over_gather(read, zeros, iov, count) : count;
 }
 
 void file_read_end(struct file_read *read)
@@ -585,6 +607,9 @@ void file_read_end(struct file_read *read)
         struct file_read_part *part = &read->parts[i];
 
         list_remove(&part->node);
+        if (part->fetch == NULL) {
+            continue;
+        }
         part->fetch->used += part->length;
         /* A sequential reader has been through it: make room for what comes. */
         if (part->fetch->used >= part->fetch->length) {
@@ -592,5 +617,6 @@ void file_read_end(struct file_read *read)
         }
         fetch_drop(part->fetch);
     }
+    read_over_free(read);
     file_unpin(file);
 }

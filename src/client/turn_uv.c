@@ -229,6 +229,15 @@ bool turn_is_good(const struct turn *turn)
     return turn->had && !turn->hold->lost;
 }
 
+void turn_move(struct turn *to, struct turn *from)
+{
+    CHECK(from->had && !to->had);
+    *to = (struct turn){ .hold = from->hold, .had = true };
+    list_init(&to->node);
+    from->hold = NULL;
+    from->had = false;
+}
+
 void turn_end(struct turn *turn)
 {
     struct turn_hold *hold = turn->hold;

@@ -53,6 +53,9 @@ void turn_cancel(struct turn *turn);
 /* Had, and not lost since (others may have it): what it was taken for may begin. */
 bool turn_is_good(const struct turn *turn);
 
+/* The turn that `from` has is `to`'s, which has none. */
+void turn_move(struct turn *to, struct turn *from);
+
 /* If it is had. */
 void turn_end(struct turn *turn);
 

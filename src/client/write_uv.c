@@ -85,11 +85,46 @@ static void wake_drains(struct file *file)
     }
 }
 
+static uint64_t dirty_of(const struct chunk *chunk)
+{
+    return chunk->range != NULL ? 0 : chunk->length;
+}
+
 static void chunk_free(struct chunk *chunk)
 {
     list_remove(&chunk->node);
     payload_drop(chunk->payload);
+    free(chunk->range);
     free(chunk);
+}
+
+static void chunk_discard(struct chunk *chunk)
+{
+    struct file *file = chunk->file;
+
+    file->filling -= chunk->state == CHUNK_FILLING;
+    dirty_sub(file, dirty_of(chunk));
+    chunk_free(chunk);
+    file_unpin(file);
+}
+
+void chunk_trim(struct chunk *chunk, uint64_t from)
+{
+    if (chunk->range == NULL && chunk->offset < from) {
+        dirty_sub(chunk->file, chunk->offset + chunk->length - from);
+        chunk->length = from - chunk->offset;
+    } else {
+        chunk_discard(chunk);
+    }
+}
+
+void file_chunks_changed(struct file *file)
+{
+    file_pin(file);
+    file_send(file);
+    wake_writers(file);
+    wake_drains(file);
+    file_unpin(file);
 }
 
 void file_fail(struct file *file, int status)
@@ -122,16 +157,15 @@ void file_lose(struct file *file)
     {
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
 
-        if (chunk->state == CHUNK_SENDING) {
+        if (chunk->state == CHUNK_SENDING && chunk->range != NULL) {
+            range_cancel(chunk->range);
+        } else if (chunk->state == CHUNK_SENDING) {
             rpc_call_cancel(&chunk->call);
-            continue;
+        } else {
+            chunk_discard(chunk);
         }
-        file->filling -= chunk->state == CHUNK_FILLING;
-        dirty_sub(file, chunk->length);
-        chunk_free(chunk);
-        file_unpin(file);
     }
-    file->unreported = false;
+    file->unreported = file->cut = false;
     file->held_back = false;
     /* How long the file is others say now; objects may hold bytes up to where we wrote. */
     file->reach = file->written_end > file->reach ? file->written_end : file->reach;
@@ -144,7 +178,7 @@ void file_lose(struct file *file)
 
 /* It came too late: our term was over. It goes out again when the manager has said that the file is
  * still ours (if it is not, file_lose() takes it), but not for ever. */
-static bool may_try_again(struct chunk *chunk)
+bool chunk_may_try_again(struct chunk *chunk)
 {
     struct client *client = chunk->file->client;
     uint64_t now_ms = uv_now(client->loop), timeout_ms = client->options.io_timeout_ms;
@@ -153,7 +187,23 @@ static bool may_try_again(struct chunk *chunk)
     if (chunk->refused_ms == 0) {
         chunk->refused_ms = now_ms;
     }
-    return timeout_ms == RPC_NO_DEADLINE || now_ms < chunk->refused_ms + timeout_ms;
+    if (timeout_ms != RPC_NO_DEADLINE && now_ms >= chunk->refused_ms + timeout_ms) {
+        return false;
+    }
+    chunk->state = CHUNK_READY;
+    chunk->file->sending--;
+    return true;
+}
+
+void chunk_end(struct chunk *chunk)
+{
+    struct file *file = chunk->file;
+
+    dirty_sub(file, dirty_of(chunk));
+    file->sending--;
+    chunk_free(chunk);
+    file_chunks_changed(file);
+    file_unpin(file); /* The chunk's. */
 }
 
 /* Nothing has moved for so long that `chunk` is given up. What is as old and waits for the same
@@ -185,12 +235,9 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
     struct file *file = chunk->file;
 
     client_note_end(file->client, status);
-    if (status == MORSEL_TOO_LATE && may_try_again(chunk)) {
-        chunk->state = CHUNK_READY;
-        file->sending--;
+    if (status == MORSEL_TOO_LATE && chunk_may_try_again(chunk)) {
         return;
     }
-    file_pin(file);
     if (status != 0 && status != MORSEL_CANCELED) { /* By file_lose(), which has told everybody. */
         log_error(file->client->options.log,
                   "inode %lu: %lu bytes at %lu were not written to server %u (%s): %s",
@@ -204,14 +251,7 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
         durable_acked(file, chunk->run.column, reply, chunk->sync);
         file->landed_bytes += chunk->length;
     }
-    dirty_sub(file, chunk->length);
-    file->sending--;
-    chunk_free(chunk);
-    file_send(file);
-    wake_writers(file);
-    wake_drains(file);
-    file_unpin(file); /* The chunk's. */
-    file_unpin(file);
+    chunk_end(chunk);
 }
 
 /* ---- Sending ---- */
@@ -234,9 +274,28 @@ static void chunk_fail(struct chunk *chunk, int status)
     struct file *file = chunk->file;
 
     file_fail(file, status);
-    dirty_sub(file, chunk->length);
+    if (chunk->range != NULL) {
+        file_cut_failed(file);
+    }
+    dirty_sub(file, dirty_of(chunk));
     chunk_free(chunk);
     file_unpin(file);
+}
+
+/* The cut goes to all servers. False: it has failed, and is gone. */
+static bool cut_send(struct chunk *chunk)
+{
+    struct file *file = chunk->file;
+    int rv;
+
+    chunk->state = CHUNK_SENDING;
+    file->sending++;
+    rv = file_cut_send(chunk);
+    if (rv != 0) {
+        file->sending--;
+        chunk_fail(chunk, rv);
+    }
+    return rv == 0;
 }
 
 /* False: it has failed, and is gone. */
@@ -328,10 +387,11 @@ static bool send_ready(struct file *file)
         if (file->sending >= FILE_CHUNKS_SENDING_MAX) {
             break;
         }
-        go = chunk->state == CHUNK_READY && !must_wait(chunk) && chunk_take_room(chunk);
+        go = chunk->state == CHUNK_READY && !must_wait(chunk) &&
+             (chunk->range != NULL || chunk_take_room(chunk));
         next = node->next == &file->chunks ? NULL : node->next; /* Perhaps the rest of this one. */
         if (go) {
-            failed |= !chunk_send(chunk);
+            failed |= chunk->range != NULL ? !cut_send(chunk) : !chunk_send(chunk);
         }
     }
     return failed;
@@ -347,9 +407,20 @@ void file_send(struct file *file)
 
 static void chunk_ready(struct chunk *chunk)
 {
-    if (chunk->state == CHUNK_FILLING) {
-        chunk->state = CHUNK_READY;
-        chunk->file->filling--;
+    if (chunk->state != CHUNK_FILLING) {
+        return;
+    }
+    chunk->state = CHUNK_READY;
+    chunk->file->filling--;
+    /* A cut must not be what it waits for. */
+    LIST_FOREACH(node, &chunk->file->chunks)
+    {
+        struct chunk *other = LIST_ENTRY(node, struct chunk, node);
+
+        if (other->range != NULL && other->state == CHUNK_FILLING) {
+            other->state = CHUNK_READY;
+            other->file->filling--;
+        }
     }
 }
 
@@ -406,7 +477,7 @@ static size_t chunk_merge(struct file *file, uint64_t offset, const uint8_t *byt
             !(chunk->state == CHUNK_FILLING && offset == chunk->offset + chunk->length)) {
             continue;
         }
-        if (chunk->state != CHUNK_FILLING || offset < chunk->offset) {
+        if (chunk->range != NULL || chunk->state != CHUNK_FILLING || offset < chunk->offset) {
             return 0;
         }
         within = offset - chunk->offset;
@@ -431,6 +502,18 @@ static size_t chunk_merge(struct file *file, uint64_t offset, const uint8_t *byt
     return 0;
 }
 
+void chunk_enlist(struct chunk *chunk, struct file *file)
+{
+    chunk->file = file;
+    chunk->born_ms = uv_now(file->client->loop);
+    chunk->number = ++file->chunks_made;
+    chunk->state = CHUNK_FILLING;
+    file->filling++;
+    file_pin(file); /* The chunk's; let go when it is written. */
+    list_init(&chunk->node);
+    list_push_back(&file->chunks, &chunk->node);
+}
+
 static int chunk_add(struct file *file, uint64_t offset, const uint8_t *bytes, size_t length,
                      struct payload *holder)
 {
@@ -452,18 +535,11 @@ static int chunk_add(struct file *file, uint64_t offset, const uint8_t *bytes, s
         }
         memcpy(chunk->payload->data, bytes, length);
     }
-    chunk->file = file;
     chunk->offset = offset;
     chunk->length = length;
     chunk->run = stripe_run_at(&file->stripe, offset, UINT64_MAX - offset);
-    chunk->born_ms = uv_now(file->client->loop);
-    chunk->number = ++file->chunks_made;
-    chunk->state = CHUNK_FILLING;
-    file->filling++;
+    chunk_enlist(chunk, file);
     dirty_add(file, length);
-    file_pin(file); /* The chunk's; let go when it is written. */
-    list_init(&chunk->node);
-    list_push_back(&file->chunks, &chunk->node);
     if (chunk_room(chunk) == 0 || length >= FILE_TAKE_BYTES_MIN) {
         chunk_ready(chunk);
     }

@@ -120,6 +120,8 @@ void handle_wrote(struct meta *meta, struct rpc_request *request)
         op.wrote.reach = m->reach;
         op.wrote.mtime_ns = (int64_t)m->mtime_ns;
         op.wrote.sparse = m->sparse;
+        op.wrote.cuts = m->cuts;
+        op.wrote.cut_size = m->cut_size;
         op.wrote.strips_ids = m->strips_ids;
         if (unsynced_take(m->unsynced, m->n_unsynced, &columns)) {
             op.wrote.unsynced = buf_slice(&columns);

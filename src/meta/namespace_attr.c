@@ -157,6 +157,17 @@ int apply_setattr(struct ns_txn *t)
     return set_mode(t, inode);
 }
 
+/* What the client reports now was done behind a truncation that it held back. */
+static void cut_size(struct inode *inode, uint64_t size)
+{
+    if (inode->size > size) {
+        inode->size = size;
+    }
+    if (size == 0) {
+        inode->flags &= ~(uint32_t)INODE_SPARSE;
+    }
+}
+
 int apply_wrote(struct ns_txn *t)
 {
     const struct meta_op *op = t->op;
@@ -171,12 +182,16 @@ int apply_wrote(struct ns_txn *t)
     if (!mode_is_regular(inode->mode)) {
         return MORSEL_INVAL;
     }
-    if (op->wrote.size > INT64_MAX || op->wrote.reach > INT64_MAX) {
+    if (op->wrote.size > INT64_MAX || op->wrote.reach > INT64_MAX ||
+        op->wrote.cut_size > INT64_MAX) {
         return MORSEL_FBIG;
     }
     ctime_ns = inode->ctime_ns > mtime_ns ? inode->ctime_ns : mtime_ns;
     t->op->target = inode->id;
     txn_change(t, inode);
+    if (op->wrote.cuts) {
+        cut_size(inode, op->wrote.cut_size);
+    }
     inode->size = max_u64(inode->size, op->wrote.size);
     inode->reach = max_u64(inode->reach, max_u64(op->wrote.size, op->wrote.reach));
     inode->mtime_ns = mtime_ns;

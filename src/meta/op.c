@@ -8,7 +8,8 @@
 #include <string.h>
 
 enum { OP_VERSION = 1 };
-enum { WROTE_SPARSE = 1, WROTE_STRIPS_IDS = 2, WROTE_UNSYNCED = 4 };
+enum { WROTE_SPARSE = 1, WROTE_STRIPS_IDS = 2, WROTE_UNSYNCED = 4, WROTE_CUTS = 8 };
+enum { WROTE_KNOWN = WROTE_SPARSE | WROTE_STRIPS_IDS | WROTE_UNSYNCED | WROTE_CUTS };
 
 /* Bits of the header's flag byte. */
 enum { FLAG_IN_GROUP = 1, FLAG_OPEN = 2, FLAG_DELETED = 4, FLAGS_KNOWN = 7 };
@@ -123,7 +124,11 @@ static void wrote_encode(const struct meta_op *op, struct buf *out)
     buf_put_u64(out, (uint64_t)op->wrote.mtime_ns);
     buf_put_u8(out, (uint8_t)((op->wrote.sparse ? WROTE_SPARSE : 0) |
                               (op->wrote.strips_ids ? WROTE_STRIPS_IDS : 0) |
+                              (op->wrote.cuts ? WROTE_CUTS : 0) |
                               (op->wrote.unsynced.count > 0 ? WROTE_UNSYNCED : 0)));
+    if (op->wrote.cuts) {
+        buf_put_u64(out, op->wrote.cut_size);
+    }
     if (op->wrote.unsynced.count > 0) {
         put_slice(out, op->wrote.unsynced);
     }
@@ -382,7 +387,11 @@ static void wrote_decode(struct reader *r, struct meta_op *op)
     flags = reader_u8(r);
     op->wrote.sparse = (flags & WROTE_SPARSE) != 0;
     op->wrote.strips_ids = (flags & WROTE_STRIPS_IDS) != 0;
-    r->failed |= (flags & ~(WROTE_SPARSE | WROTE_STRIPS_IDS | WROTE_UNSYNCED)) != 0;
+    op->wrote.cuts = (flags & WROTE_CUTS) != 0;
+    r->failed |= (flags & ~WROTE_KNOWN) != 0;
+    if (op->wrote.cuts) {
+        op->wrote.cut_size = reader_u64(r);
+    }
     if ((flags & WROTE_UNSYNCED) != 0) {
         op->wrote.unsynced = unsynced_decode(r);
     }

@@ -120,6 +120,8 @@ struct meta_op
             bool sparse;
             bool strips_ids; /* Set-id bits go, as after any write by who may not keep them. */
             struct slice unsynced; /* op_unsynced_put() */
+            bool cuts;             /* Before it was written to `size`, the file was cut */
+            uint64_t cut_size;     /* to this. */
         } wrote;
         struct
         {

@@ -307,6 +307,9 @@ static int model_wrote(struct model *m, const struct meta_op *op)
     if (!mode_is_regular(inode->mode)) {
         return MORSEL_INVAL;
     }
+    if (op->wrote.cuts && inode->size > op->wrote.cut_size) {
+        inode->size = op->wrote.cut_size;
+    }
     inode->size = op->wrote.size > inode->size ? op->wrote.size : inode->size;
     inode->mtime_ns = inode->ctime_ns = op->time_ns;
     return 0;
@@ -489,6 +492,8 @@ static int step_wrote(struct both *b)
 
     op.wrote.inode = draw_inode(b);
     op.wrote.size = prng_below(&b->f.prng, 5000);
+    op.wrote.cuts = prng_below(&b->f.prng, 3) == 0;
+    op.wrote.cut_size = op.wrote.cuts ? prng_below(&b->f.prng, 5000) : 0;
     op.time_ns = b->f.time_ns + 1;
     want = model_wrote(&b->m, &op);
     assert_int_equal(ns_fixture_run(&b->f, &op), want);

@@ -187,7 +187,8 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
         break;
     case OP_WROTE:
         op.wrote.size = 9;
-        op.wrote.sparse = op.wrote.strips_ids = true;
+        op.wrote.sparse = op.wrote.strips_ids = op.wrote.cuts = true;
+        op.wrote.cut_size = 8;
         op.wrote.unsynced = buf_slice(objects); /* Of as many bytes each. */
         break;
     case OP_SYNCED:

@@ -12,6 +12,7 @@
  */
 #include "client/fuse/mount_fuse.h"
 
+#include "client/append_uv.h"
 #include "client/behind_uv.h"
 #include "client/data_versions.h"
 #include "client/turn_uv.h"
@@ -631,6 +632,42 @@ static bool set_behind(struct size_op *op)
     return attr_reply_here(op);
 }
 
+/* ---- Truncations that are set behind ---- */
+
+/* Of a file that is open for writing and ours alone, where nothing else comes of it: who has it
+ * open hears of errors. */
+static bool may_cut_behind(const struct size_op *op, const struct file *file)
+{
+    const struct client *client = op->base.mount->client;
+    const Morsel__Attr *attr = meta_cache_attr(client->cache, op->inode);
+    uint64_t size = (uint64_t)op->st.st_size;
+
+    return (op->valid & ~(uint32_t)SETATTR_STRIP_IDS) == SETATTR_SIZE && !client->squash.any &&
+           client_lease_valid(client) && client_lease(client, op->inode) == LEASE_W &&
+           file_has_writer(file) && attr != NULL && !attr->xattrs &&
+           (attr->mode & (S_ISUID | S_ISGID)) == 0 && size <= INT64_MAX &&
+           stripe_object_size(&file->stripe, 0, size) <= OBJECT_BYTES_MAX;
+}
+
+/* False: nothing was done. */
+static bool cut_behind(struct size_op *op, struct file *file)
+{
+    struct client *client = op->base.mount->client;
+    Morsel__Attr attr;
+    struct stat st;
+
+    if (file == NULL || !may_cut_behind(op, file) || !file_cut(file, (uint64_t)op->st.st_size)) {
+        return false;
+    }
+    attr = *meta_cache_attr(client->cache, op->inode);
+    file_overlay(file, &attr);
+    mount_stat(&attr, &st);
+    mount_note_told(file, &st);
+    (void)fuse_reply_attr(op->base.req, &st, MOUNT_CHANGED_SECONDS);
+    mount_op_end(&op->base);
+    return true;
+}
+
 /* Nobody else may hold bytes back, or begin to, while objects are cut: so it is opened for writing.
  * Also for an open file, whose size may have changed elsewhere. */
 static void truncate_begin(struct size_op *op, bool by_handle)
@@ -711,6 +748,12 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     op->st = *attr;
     op->title = op->base.mount->client->title;
     file = file_find(op->base.mount->client, ino);
+    if (file != NULL && (op->valid & SETATTR_SIZE) != 0) {
+        append_end_all(file);
+    }
+    if (cut_behind(op, file)) {
+        return;
+    }
     if ((op->valid & SETATTR_SIZE) != 0 &&
         (file == NULL || !file->unreported || file_is_shared(file))) {
         truncate_begin(op, fi != NULL);

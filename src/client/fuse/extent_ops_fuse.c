@@ -1,6 +1,7 @@
 /* FALLOCATE and LSEEK: extents of data, holes and reserved space, on all servers of a file. */
 #include "client/fuse/mount_fuse.h"
 
+#include "client/behind_uv.h"
 #include "common/status.h"
 
 #include <linux/falloc.h>
@@ -10,17 +11,23 @@ struct extent_op
     struct mount_op base;
     struct handle *handle;
     struct file_flush flush;
+    struct file_drain drain; /* FALLOCATE of a file that is ours alone */
     struct range_op range;
     int mode; /* FALLOCATE */
     uint64_t offset, length;
     bool hole; /* LSEEK */
 };
 
+static void fallocate_go(struct extent_op *op, int status);
+
 static void extent_cancel(struct mount_op *base)
 {
     struct extent_op *op = CONTAINER_OF(base, struct extent_op, base);
 
-    if (op->flush.waiting > 0) {
+    if (op->drain.done != NULL && !list_empty(&op->drain.node)) {
+        list_remove(&op->drain.node);
+        fallocate_go(op, MORSEL_CANCELED);
+    } else if (op->flush.waiting > 0) {
         file_flush_cancel(&op->flush);
     } else if (op->range.waiting > 0) {
         range_cancel(&op->range);
@@ -60,6 +67,8 @@ static void on_fallocated(struct range_op *range, int status)
     /* Also after a failure: some servers have made their object, and deletion must find it. */
     file_note_changed(file, 0, status == 0 ? end : 0, true);
     if (status == 0) {
+        op->flush.behind = !file_is_shared(file) && /* As with what is written. */
+                           op->base.mount->client->reports_behind < BEHIND_REPORTS_MAX;
         status = file_flush_start(&op->flush, file, NULL, false, on_fallocate_reported);
         if (status == 0) {
             return;
@@ -68,17 +77,43 @@ static void on_fallocated(struct range_op *range, int status)
     fallocate_end(op, status);
 }
 
-static void on_fallocate_flushed(struct file_flush *flush, int status)
+/* What was written before is with the servers. */
+static void fallocate_go(struct extent_op *op, int status)
 {
-    struct extent_op *op = CONTAINER_OF(flush, struct extent_op, flush);
-
     if (status == 0) {
-        status = range_start(&op->range, flush->file,
+        status = range_start(&op->range, op->handle->file,
                              is_zeroing(op->mode) ? RANGE_PUNCH : RANGE_ALLOCATE, op->offset,
                              op->length, on_fallocated);
     }
     if (status != 0) {
         fallocate_end(op, status);
+    }
+}
+
+static void on_fallocate_flushed(struct file_flush *flush, int status)
+{
+    fallocate_go(CONTAINER_OF(flush, struct extent_op, flush), status);
+}
+
+static void on_fallocate_drained(struct file_drain *drain)
+{
+    fallocate_go(CONTAINER_OF(drain, struct extent_op, drain), MORSEL_OK);
+}
+
+/* The manager need not hear of a file that is ours alone before it is done. */
+static void fallocate_begin(struct extent_op *op)
+{
+    struct file *file = op->handle->file;
+
+    op->drain.done = on_fallocate_drained;
+    if (file_is_shared(file)) {
+        int rv = file_flush_start(&op->flush, file, NULL, false, on_fallocate_flushed);
+
+        if (rv != 0) {
+            fallocate_end(op, rv);
+        }
+    } else if (file_drain(file, &op->drain, false)) {
+        fallocate_go(op, MORSEL_OK);
     }
 }
 
@@ -113,10 +148,8 @@ static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
     if (fuse_req_ctx(req)->uid != 0) {
         file_strip_ids(handle->file);
     }
-    rv = file_flush_start(&op->flush, handle->file, NULL, false, on_fallocate_flushed);
-    if (rv != 0) {
-        fallocate_end(op, rv);
-    }
+    list_init(&op->drain.node);
+    fallocate_begin(op);
 }
 
 /* ---- LSEEK ---- */

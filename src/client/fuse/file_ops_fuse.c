@@ -1,6 +1,7 @@
 /* Open files: READ, WRITE, FLUSH, FSYNC, RELEASE. */
 #include "client/fuse/mount_fuse.h"
 
+#include "client/append_uv.h"
 #include "client/behind_uv.h"
 #include "client/lock_uv.h"
 #include "client/turn_uv.h"
@@ -44,7 +45,7 @@ static void read_end(struct read_op *op, int status)
 
 static void read_reply(struct read_op *op)
 {
-    struct iovec iov[2 * FILE_READ_PARTS_MAX];
+    struct iovec iov[FILE_READ_IOV_MAX];
     unsigned count = file_read_gather(&op->read, iov);
 
     op->base.bytes = op->read.length;
@@ -156,7 +157,25 @@ struct write_op
     struct file_flush flush; /* Of a shared file. */
     struct turn turn;
     bool append;
+    struct append_who next; /* To append: the request that may come behind this one. */
+    struct append *kept;    /* Since the one before. */
 };
+
+/* Is it as long as the kernel's requests can be? Its buffer may not have begun with a page. */
+static bool may_go_on(const struct write_op *op)
+{
+    return op->append && op->size > MOUNT_REQUEST_BYTES_MAX - BLOCK_BYTES;
+}
+
+static void end_turn(struct write_op *op, int status)
+{
+    if (status == 0 && may_go_on(op)) {
+        append_keep(op->kept, op->handle->file, &op->next, &op->turn);
+    } else {
+        turn_end(&op->turn);
+        append_end(op->kept);
+    }
+}
 
 static void write_end(struct write_op *op, int status)
 {
@@ -166,7 +185,7 @@ static void write_end(struct write_op *op, int status)
          * reads through them asks, and they go. */
         op->handle->file->kernel_pages_shared = true;
     }
-    turn_end(&op->turn);
+    end_turn(op, status);
     if (status == 0 && op->offset + op->size > op->handle->file->kernel_size) {
         op->handle->file->kernel_size = op->offset + op->size;
     }
@@ -275,18 +294,43 @@ static void write_in_turn(struct write_op *op)
 /* The kernel says whether the writer may keep set-id bits; a kernel that was not asked to
  * (init_fuse.c) takes them away itself, if it knows of them: of a file that others have changed it
  * may not. */
-static bool strips_ids(const struct handle *handle, fuse_req_t req, const char *bytes)
+static bool strips_ids(const struct handle *handle, fuse_req_t req, uint32_t flags)
 {
     const struct mount *m = fuse_req_userdata(req);
+
+    if (m->strips_ids || handle->direct) {
+        return (flags & FUSE_WRITE_KILL_SUIDGID) != 0;
+    }
+    /* What was mapped comes from the kernel's pages, some time, in nobody's name. */
+    return file_is_shared(handle->file) && (flags & FUSE_WRITE_CACHE) == 0 &&
+           fuse_req_ctx(req)->uid != 0;
+}
+
+static uint32_t write_flags(const char *bytes)
+{
     struct fuse_write_in in;
 
     memcpy(&in, bytes - sizeof(in), sizeof(in)); /* Of the request, as it was received. */
-    if (m->strips_ids || handle->direct) {
-        return (in.write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
+    return in.write_flags;
+}
+
+/* Does it go on with the write(2) of the request before? True: that one's turn is ours, and it is
+ * under way. */
+static bool go_on(struct write_op *op)
+{
+    struct append_who who = { op->handle, fuse_req_ctx(op->base.req)->pid, op->offset };
+    struct file *file = op->handle->file;
+
+    op->next = who;
+    op->next.offset += op->size;
+    op->kept = append_take(file, &who);
+    if (op->kept == NULL || !op->kept->turn.had || !file_is_shared(file)) {
+        return false;
     }
-    /* What was mapped comes from the kernel's pages, some time, in nobody's name. */
-    return file_is_shared(handle->file) && (in.write_flags & FUSE_WRITE_CACHE) == 0 &&
-           fuse_req_ctx(req)->uid != 0;
+    turn_move(&op->turn, &op->kept->turn);
+    op->base.cancel = NULL;
+    mount_refresh_size(&op->base, file, append_there);
+    return true;
 }
 
 static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t size, off_t offset,
@@ -305,8 +349,11 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
     op->handle = handle_of(fi);
     op->wait.go = write_again;
     op->append = (fi->flags & O_APPEND) != 0;
-    if (strips_ids(op->handle, req, bytes)) {
+    if (strips_ids(op->handle, req, write_flags(bytes))) {
         file_strip_ids(op->handle->file);
+    }
+    if ((write_flags(bytes) & FUSE_WRITE_CACHE) == 0 && go_on(op)) {
+        return;
     }
     if (!file_is_shared(op->handle->file) && op->append && op->offset != op->handle->file->size) {
         /* The file is ours alone again, and the kernel has not heard yet how long it has become:
@@ -376,6 +423,7 @@ static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable, bool 
 static void on_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     (void)ino;
+    append_end_of(handle_of(fi));
     flush(req, fi, false, false);
 }
 
@@ -405,6 +453,7 @@ static void on_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     struct flush_op *op = mount_op_new(req, MOUNT_RELEASE, sizeof(*op));
 
     (void)ino;
+    append_end_of(handle);
     if (op == NULL) {
         lock_forget_handle(((struct mount *)fuse_req_userdata(req))->client, handle);
         file_close(handle);
