@@ -32,6 +32,16 @@ static void forget(struct change *change)
     list_remove(&change->node);
 }
 
+/* There is nothing to wait for any more. */
+static void settle(struct change *change)
+{
+    if (change->lost) {
+        change->run = change->number = 0;
+    } else {
+        forget(change);
+    }
+}
+
 static void note(struct changes *c, struct change *change, inode_id inode, uint64_t run,
                  uint64_t number)
 {
@@ -58,9 +68,7 @@ void changes_note(struct changes *c, inode_id inode, uint64_t run, uint64_t numb
     if (slot->inode != INODE_NONE && slot->inode != inode) {
         slot = &c->others;
     }
-    if (!slot->lost) {
-        note(c, slot, slot == &c->others ? INODE_ROOT : inode, run, number);
-    }
+    note(c, slot, slot == &c->others ? INODE_ROOT : inode, run, number);
 }
 
 void changes_durable(struct changes *c, uint64_t run, uint64_t number)
@@ -69,13 +77,13 @@ void changes_durable(struct changes *c, uint64_t run, uint64_t number)
     {
         struct change *change = LIST_ENTRY(node, struct change, node);
 
-        if (change->lost || change->run != run) {
+        if (change->run != run) {
             continue;
         }
         if (change->number > number) {
             return; /* The later ones too. */
         }
-        forget(change);
+        settle(change);
     }
 }
 
@@ -87,7 +95,7 @@ static bool judge(struct change *change, const struct changes_held *held, size_t
             continue;
         }
         if (change->number <= held[i].number) {
-            forget(change);
+            settle(change);
             return false;
         }
         return i > 0; /* Of the run that goes on it is still to be synced. */
@@ -102,9 +110,14 @@ void changes_heard(struct changes *c, const struct changes_held *held, size_t co
     {
         struct change *change = LIST_ENTRY(node, struct change, node);
 
-        if (!change->lost && judge(change, held, count)) {
+        if (change->run != 0 && judge(change, held, count)) {
+            bool news = !change->lost; /* Otherwise they wait to be told already. */
+
             change->lost = true;
-            lost(data, change == &c->others ? INODE_NONE : change->inode);
+            settle(change);
+            if (news) {
+                lost(data, change == &c->others ? INODE_NONE : change->inode);
+            }
         }
     }
 }
@@ -116,14 +129,23 @@ bool changes_lost(const struct changes *c, inode_id inode)
     return c->others.lost || (slot->inode == inode && slot->lost);
 }
 
+/* What was changed since is still to be synced. */
+static void told(struct change *change)
+{
+    change->lost = false;
+    if (change->run == 0) {
+        forget(change);
+    }
+}
+
 void changes_told(struct changes *c, inode_id inode)
 {
     struct change *slot = slot_of(c, inode);
 
     if (slot->inode == inode && slot->lost) {
-        forget(slot);
+        told(slot);
     }
     if (c->others.lost) {
-        forget(&c->others);
+        told(&c->others);
     }
 }

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static uint64_t verifier_of(const struct rpc_reply *reply)
 {
@@ -113,6 +114,35 @@ void durable_listed(struct file_flush *flush, Morsel__Unsynced **columns, size_t
     flush->file->listed = flush->listed_count > 0;
 }
 
+void durable_listed_too(struct file_flush *flush, const struct file_flush *reported)
+{
+    if (reported->listed_count == 0) {
+        return;
+    }
+    free(flush->listed);
+    flush->listed = calloc(reported->listed_count, sizeof(flush->listed[0]));
+    flush->listed_count = flush->listed != NULL ? reported->listed_count : 0;
+    if (flush->listed == NULL) {
+        flush->status = flush->status == 0 ? MORSEL_NOMEM : flush->status;
+        return;
+    }
+    memcpy(flush->listed, reported->listed, reported->listed_count * sizeof(flush->listed[0]));
+}
+
+/* Under which verifier the server has what it has: the answer to this flush, or what it told last
+ * when the column needed no sync any more. 0: nobody knows. */
+static uint64_t verifier_now(const struct file_flush *flush, uint32_t column)
+{
+    server_id id = flush->file->servers[column];
+    struct client_server *server;
+
+    if (flush->syncs[column].verifier != 0) {
+        return flush->syncs[column].verifier;
+    }
+    HASH_FIND(hh, flush->file->client->servers, &id, sizeof(id), server);
+    return server != NULL ? server->verifier : 0;
+}
+
 static void on_unlisted(struct meta_call *call, int status, void *message)
 {
     (void)status; /* The next fsync finds it still there. */
@@ -148,14 +178,17 @@ void durable_settle(struct file_flush *flush)
     struct file_listed synced[STRIPE_WIDTH_MAX], gone[STRIPE_WIDTH_MAX];
     uint32_t synced_count = 0, gone_count = 0;
     struct file *file = flush->file;
+    bool news = false;
+
     for (uint32_t i = 0; i < flush->listed_count && i < STRIPE_WIDTH_MAX; i++) {
         struct file_listed c = flush->listed[i];
-        uint64_t verifier = flush->syncs[c.column].verifier;
+        uint64_t verifier = verifier_now(flush, c.column);
 
         if (unsynced_covered(file->unsynced, c.column, c.verifier)) {
             synced[synced_count++] = c;
         } else if (verifier != 0 && verifier != c.verifier) {
             gone[gone_count++] = c;
+            news |= unsynced_gone(file->unsynced, c.column, c.verifier);
         }
     }
     if (synced_count > 0) {
@@ -163,6 +196,8 @@ void durable_settle(struct file_flush *flush)
     }
     if (gone_count > 0) {
         unlist(file, 0, gone, gone_count);
+    }
+    if (news) {
         durable_lost(file, "a server lost its power, or its disk failed, after they were written");
     }
     if (flush->listed_count > 0) {
@@ -180,6 +215,7 @@ int durable_take_loss(struct handle *handle)
     handle->lost = false;
     if (lost) {
         handle->file->loss_untold = false;
+        unsynced_told(handle->file->unsynced);
         changes_told(handle->file->client->changes, handle->file->inode);
     }
     return lost ? MORSEL_IO : 0;

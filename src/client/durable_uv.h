@@ -20,6 +20,10 @@ void durable_lost(struct file *file, const char *why);
 /* The manager's record of what anybody has reported and nobody has synced, with its answer. */
 void durable_listed(struct file_flush *flush, Morsel__Unsynced **columns, size_t count);
 
+/* The flush waited for the report of another one, and for nothing else from the manager: it has the
+ * same answer. */
+void durable_listed_too(struct file_flush *flush, const struct file_flush *reported);
+
 /* The flush is durable: compare the record with what the servers said. What is synced, and what is
  * lost and told now, leaves the record, behind. */
 void durable_settle(struct file_flush *flush);

@@ -79,7 +79,7 @@ static void report_again(struct file_flush *flush)
 static void tell_manager(struct file_flush *flush);
 
 /* Those who waited for the end of a report: it said all that they wanted said, unless there is more
- * news, or they want it durable. */
+ * news (which the first of them may be reporting now), or they want it durable. */
 static void report_waits_end(struct file_flush *reported, int status)
 {
     struct file *file = reported->file;
@@ -95,8 +95,10 @@ static void report_waits_end(struct file_flush *reported, int status)
 
         if (status != 0 && status != MORSEL_CANCELED) {
             flush_fail(flush, status);
-        } else if (file->unreported || (flush->durable && !reported->durable)) {
+        } else if (file->unreported || file->reporting || (flush->durable && !reported->durable)) {
             tell_manager(flush);
+        } else if (flush->durable) {
+            durable_listed_too(flush, reported);
         }
         flush_part_done(flush);
     }
@@ -174,7 +176,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
 
 /* Under which verifiers the bytes were written that are not synced: whoever else syncs the file
  * must know. */
-static size_t list_unsynced(const struct file *file, Morsel__Unsynced *columns,
+static size_t list_unsynced(struct file *file, Morsel__Unsynced *columns,
                             Morsel__Unsynced **pointers)
 {
     size_t count = 0;
@@ -188,6 +190,7 @@ static size_t list_unsynced(const struct file *file, Morsel__Unsynced *columns,
             columns[count].verifier = verifier;
             pointers[count] = &columns[count];
             count++;
+            unsynced_listed(file->unsynced, i, verifier);
         }
     }
     return count;
@@ -345,6 +348,11 @@ static void tell_manager(struct file_flush *flush)
 
     if (flush->told) {
         return; /* What is news since the beginning is not what was asked for. */
+    }
+    if (!flush->durable && !file->unreported && unsynced_is_unlisted(file->unsynced)) {
+        /* A server has acknowledged bytes behind the report that had their size. */
+        file->unreported = true;
+        file->unreported_since_ms = uv_now(file->client->loop);
     }
     if (file->unreported && flush->behind && file->reporting) {
         file->report_due = true;

@@ -33,9 +33,24 @@ bool unsynced_acked(struct unsynced *u, uint32_t column, uint64_t verifier, bool
 /* Must the column be synced before anybody is told that the file is on disk? */
 bool unsynced_is(const struct unsynced *u, uint32_t column);
 
-/* Under which verifier what we wrote and is not synced was acknowledged; 0: nothing, or not told.
- */
+/* Somebody has been told of what may be lost. */
+void unsynced_told(struct unsynced *u);
+
+/* Under which verifier what we wrote and is not synced, or is lost and nobody was told, was
+ * acknowledged (the oldest of them); 0: nothing, or not told. It goes into the manager's record,
+ * and so to whoever syncs the file next. */
 uint64_t unsynced_verifier(const struct unsynced *u, uint32_t column);
+
+/* A report to the manager names the column with this verifier. */
+void unsynced_listed(struct unsynced *u, uint32_t column, uint64_t verifier);
+
+/* Is there a column that would have to be named, and no report has named it since it was synced
+ * last? So it is with what a server acknowledges behind a report. */
+bool unsynced_is_unlisted(const struct unsynced *u);
+
+/* Bytes of the column that somebody acknowledged under `verifier` may be lost: the server has
+ * another one. True, once for each verifier: nobody has been told yet. */
+bool unsynced_gone(struct unsynced *u, uint32_t column, uint64_t verifier);
 
 /* Has everything that anybody wrote under `verifier` been synced by us? */
 bool unsynced_covered(const struct unsynced *u, uint32_t column, uint64_t verifier);

@@ -58,6 +58,7 @@ void db_stop(struct db *db, bool machine)
  */
 
 static void sync_begin(struct db *db);
+static void arm(struct db *db);
 
 static struct db *db_of(const struct sim *s)
 {
@@ -75,8 +76,10 @@ static void run_sync_done(struct sim *s, uint32_t node, uint64_t number)
     for (uint32_t i = 0; i < count && !s->failed; i++) {
         db->served[i].run(s, node, db->served[i].number);
     }
-    if (db->waiting_count > 0 || db->changed) {
+    if (db->waiting_count > 0) {
         sync_begin(db);
+    } else if (db->changed) {
+        arm(db);
     }
 }
 
@@ -113,6 +116,14 @@ static void run_sync_timer(struct sim *s, uint32_t node, uint64_t number)
     }
 }
 
+static void arm(struct db *db)
+{
+    if (!db->armed && !db->running) {
+        db->armed = true;
+        sim_after(db->s, db->node, DB_SYNC_DELAY_MS, run_sync_timer, 0);
+    }
+}
+
 int db_execute(struct db *db, struct meta_op *op)
 {
     struct errmsg err = { "" };
@@ -122,10 +133,7 @@ int db_execute(struct db *db, struct meta_op *op)
     rv = ns_execute(db->ns, op, &err);
     if (rv == 0) {
         db->changed = true;
-        if (!db->armed && !db->running) {
-            db->armed = true;
-            sim_after(db->s, db->node, DB_SYNC_DELAY_MS, run_sync_timer, 0);
-        }
+        arm(db);
     }
     return rv;
 }

@@ -88,6 +88,30 @@ static void numbers_agree_with_a_model(void **state)
 
 /* ---- What is unsynced ---- */
 
+static void what_is_lost_is_named_until_somebody_is_told(void **state)
+{
+    struct unsynced *u = unsynced_new(2, true);
+
+    (void)state;
+    assert_false(unsynced_acked(u, 0, 7, false));
+    assert_true(unsynced_is_unlisted(u));
+    unsynced_listed(u, 0, 7);
+    assert_false(unsynced_is_unlisted(u));
+    assert_false(unsynced_acked(u, 1, 70, false)); /* Behind the report. */
+    assert_true(unsynced_is_unlisted(u));
+    unsynced_listed(u, 1, 70);
+    assert_true(unsynced_acked(u, 0, 8, false));
+    assert_int_equal(unsynced_verifier(u, 0), 7);
+    assert_false(unsynced_synced(u, 0, unsynced_mark(u, 0), 8));
+    assert_int_equal(unsynced_verifier(u, 0), 7); /* Still: nobody was told. */
+    assert_false(unsynced_gone(u, 0, 7));         /* The record is no news. */
+    unsynced_told(u);
+    assert_int_equal(unsynced_verifier(u, 0), 0);
+    assert_true(unsynced_gone(u, 0, 5));
+    assert_false(unsynced_gone(u, 0, 5));
+    unsynced_free(u);
+}
+
 static void a_column_is_synced_when_the_answer_covers_it(void **state)
 {
     struct unsynced *u = unsynced_new(2, true);
@@ -410,6 +434,7 @@ static void pages_are_kept_while_their_version_is_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_lost_is_named_until_somebody_is_told),
         cmocka_unit_test(numbers_end_where_too_many_are_out),
         cmocka_unit_test(numbers_agree_with_a_model),
         cmocka_unit_test(a_column_is_synced_when_the_answer_covers_it),

@@ -56,6 +56,29 @@ static void a_change_is_there_or_to_come_or_lost(void **state)
     assert_int_equal(heard(&c, &first, 1), 1);
 }
 
+static void what_is_changed_while_a_loss_is_untold_is_remembered(void **state)
+{
+    static struct changes c;
+    struct changes_held second[2] = { { 2, 0 }, { 1, 0 } };
+    struct changes_held third[2] = { { 3, 0 }, { 2, 6 } };
+
+    (void)state;
+    changes_init(&c);
+    changes_note(&c, 12, 1, 5);
+    assert_int_equal(heard(&c, second, 2), 1);
+    changes_note(&c, 12, 2, 7);
+    changes_told(&c, 12); /* Of the first one. */
+    assert_false(changes_lost(&c, 12));
+    assert_int_equal(heard(&c, third, 2), 1);
+    assert_true(changes_lost(&c, 12));
+    changes_note(&c, 12, 3, 1);
+    changes_durable(&c, 3, 1);
+    assert_true(changes_lost(&c, 12)); /* That one is there, the other is not. */
+    changes_told(&c, 12);
+    assert_false(changes_lost(&c, 12));
+    assert_true(list_empty(&c.used));
+}
+
 static void what_finds_no_slot_concerns_everybody(void **state)
 {
     static struct changes c;
@@ -115,6 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_change_is_there_or_to_come_or_lost),
+        cmocka_unit_test(what_is_changed_while_a_loss_is_untold_is_remembered),
         cmocka_unit_test(what_finds_no_slot_concerns_everybody),
         cmocka_unit_test(a_run_ends_with_the_machine),
     };
