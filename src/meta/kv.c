@@ -40,6 +40,27 @@ void kv_batch_delete(struct kv_batch *batch, struct slice key)
     batch->count++;
 }
 
+static bool read_change(struct reader *r, struct kv_change *change)
+{
+    change->put = reader_u8(r) != 0;
+    change->key = reader_blob(r);
+    change->value = change->put ? reader_blob(r) : (struct slice){ NULL, 0 };
+    return !r->failed;
+}
+
+bool kv_batch_is_sound(struct slice bytes)
+{
+    struct kv_change change;
+    struct reader r;
+    bool sound = true;
+
+    reader_init(&r, bytes.data, bytes.count);
+    while (sound && !reader_done(&r)) {
+        sound = read_change(&r, &change);
+    }
+    return sound;
+}
+
 bool kv_batch_next(const struct kv_batch *batch, size_t *offset, struct kv_change *change)
 {
     struct reader r;
@@ -49,10 +70,7 @@ bool kv_batch_next(const struct kv_batch *batch, size_t *offset, struct kv_chang
         return false;
     }
     reader_init(&r, batch->bytes.data + *offset, batch->bytes.count - *offset);
-    change->put = reader_u8(&r) != 0;
-    change->key = reader_blob(&r);
-    change->value = change->put ? reader_blob(&r) : (struct slice){ NULL, 0 };
-    CHECK(!r.failed);
+    CHECK(read_change(&r, change));
     *offset = (size_t)(r.at - batch->bytes.data);
     return true;
 }

@@ -46,6 +46,9 @@ struct kv_change
 /* Walk a batch: start with *offset == 0; false at the end. Slices point into the batch. */
 bool kv_batch_next(const struct kv_batch *batch, size_t *offset, struct kv_change *change);
 
+/* May `bytes`, from a disk, be those of a batch? Then they may be walked. */
+bool kv_batch_is_sound(struct slice bytes);
+
 /* Called for each record of a scan, slices valid during the call only; false ends the scan. */
 typedef bool (*kv_visit)(void *data, struct slice key, struct slice value);
 

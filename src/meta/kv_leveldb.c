@@ -228,7 +228,7 @@ static int replay_entry(struct kv_leveldb *l, const struct journal_entry *entry,
     for (uint64_t number = entry->first; number <= entry->last && rv == 0; number++) {
         struct slice bytes = reader_blob(&r);
 
-        if (r.failed) {
+        if (r.failed || !kv_batch_is_sound(bytes)) {
             errmsg_set(err, "%s/" JOURNAL_NAME " is damaged; restore the database from a backup",
                        l->dir);
             rv = MORSEL_CORRUPT;
