@@ -260,7 +260,7 @@ static uint64_t read_seed(void)
 /* Whatever the power leaves is a prefix of the batches, and holds what syncs covered. */
 static void synced_batches_outlive_losses_of_power(void **state)
 {
-    enum { LOSSES = 120, TAKEN_MIN = 20, LOG_SYNCS_MIN = 20 };
+    enum { LOSSES = 60, TAKEN_MIN = 10, LOG_SYNCS_MIN = 10 };
     struct fixture *f = *state;
     uint64_t seed = read_seed();
     struct prng prng;
