@@ -12,9 +12,9 @@
 #ifndef MORSEL_CLIENT_CLIENT_H
 #define MORSEL_CLIENT_CLIENT_H
 
-#include "client/op_numbers.h"
 #include "common/list.h"
 #include "common/log.h"
+#include "common/op_numbers.h"
 #include "common/rpc_uv.h"
 #include "common/stripe.h"
 #include "meta.pb-c.h"
@@ -101,6 +101,7 @@ struct client
     uint64_t manager_start_id; /* Of the run of the manager that we talk to. */
     client_id id;
     struct op_numbers numbers;
+    op_sequence numbers_out[CLIENT_OPS_PENDING_MAX];
     struct list calls_urgent, calls_waiting, calls_ended; /* call_queue_uv.c */
     struct attr_behind *behind;                           /* behind_uv.c */
     uint64_t behind_since_ms, behind_retry_ms;
@@ -143,6 +144,7 @@ struct client
 
     struct file *files; /* By inode. */
     struct list dirty_files;
+    struct list unsure_files; /* Changed by calls whose end we do not know; file_note_end(). */
     struct list
         room_waiting;    /* struct file: chunks that the link to their server does not take yet. */
     struct list opening; /* struct client_opening: OPEN requests under way. */
@@ -236,10 +238,6 @@ void meta_call_cancel(struct meta_call *call);
 void meta_call_init(struct meta_call *call, struct client *client, enum message_type type,
                     const ProtobufCMessageDescriptor *reply_type, meta_call_cb done);
 void meta_call_replied(struct rpc_call *call, int status, struct rpc_reply *reply);
-
-/* A bounded call to a server has ended. Where nobody knows whether it was carried out, or still
- * will be, no lease on what it wrote may go before its bound has passed. */
-void client_note_end(struct client *client, int status);
 
 /* Nobody is sure what we hold: nothing counts until we have said it anew. */
 void client_rejoin(struct client *client);

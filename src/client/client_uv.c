@@ -125,14 +125,6 @@ void meta_call_cancel(struct meta_call *call)
     }
 }
 
-void client_note_end(struct client *client, int status)
-{
-    if ((status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE || status == MORSEL_CANCELED) &&
-        client->unsure_until_ns < client->term_longest_ns) {
-        client->unsure_until_ns = client->term_longest_ns;
-    }
-}
-
 /* ---- Closes, in batches ---- */
 
 /* The manager counts what is closed as open, for its word of the close is not sent: so the next
@@ -204,6 +196,7 @@ static void on_tick(uv_timer_t *timer)
     append_tick(client, now);
     turn_tick(client);
     session_tick(client);
+    file_settle_unsure(client);
     closes_send(client);
     servers_tick(client);
     LIST_FOREACH_SAFE(node, &client->dirty_files)
@@ -221,9 +214,10 @@ static void client_init(struct client *client, uv_loop_t *loop,
         client->id = uv_hrtime();
     }
     client->id |= 1; /* 0 means "none". */
-    op_numbers_init(&client->numbers);
+    op_numbers_init(&client->numbers, client->numbers_out, CLIENT_OPS_PENDING_MAX);
     list_init(&client->members_waiting);
     list_init(&client->dirty_files);
+    list_init(&client->unsure_files);
     list_init(&client->room_waiting);
     list_init(&client->opening);
     list_init(&client->recalls);

@@ -67,10 +67,10 @@ static void copy_part_done(struct file_copy *copy, int status)
 static void on_copied(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct file_copy_piece *piece = call->data;
-    const struct file *to = piece->copy->to;
+    struct file *to = piece->copy->to;
 
     piece->active = false;
-    client_note_end(to->client, status);
+    file_note_end(to, status);
     if (status != 0 && status != MORSEL_CANCELED) {
         log_error(to->client->options.log, "inode %lu: server at %s did not copy: %s",
                   (unsigned long)to->inode, rpc_peer_address(call->peer),
@@ -109,7 +109,8 @@ static int send_piece(struct file_copy_piece *piece)
     copy->sent += target.length;
     piece->column = target.column;
     piece->call.data = piece;
-    piece->call.bounded = true;
+    piece->call.bounded = piece->call.once = true;
+    piece->call.exclusive = true; /* Of a shared file nothing is copied here. */
     return peer == NULL ? MORSEL_UNREACHABLE
                         : rpc_call_start(&piece->call, peer, MSG_COPY, &request.base, NULL, 0,
                                          to->client->options.io_timeout_ms, on_copied);

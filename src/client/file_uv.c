@@ -73,6 +73,7 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
     list_init(&file->report_waits);
     list_init(&file->slots);
     list_init(&file->untold_node);
+    list_init(&file->unsure_node);
     meta_cache_pin(client->cache, file->inode);
     HASH_ADD(hh, client->files, inode, sizeof(file->inode), file);
     *file_out = file;
@@ -131,7 +132,7 @@ bool file_is_ahead(const struct file *file)
 
 bool file_is_written(const struct file *file)
 {
-    return file_has_writer(file) || file_is_ahead(file);
+    return file_has_writer(file) || file_is_ahead(file) || !list_empty(&file->unsure_node);
 }
 
 bool file_is_shared(const struct file *file)
@@ -193,6 +194,33 @@ void file_unpin(struct file *file)
     CHECK(file->pins > 0);
     file->pins--;
     file_free_if_done(file);
+}
+
+void file_note_end(struct file *file, int status)
+{
+    struct client *client = file->client;
+
+    if (status != MORSEL_TIMEDOUT && status != MORSEL_UNREACHABLE && status != MORSEL_CANCELED &&
+        status != MORSEL_UNSURE) {
+        return;
+    }
+    if (client->unsure_until_ns < client->term_longest_ns) {
+        client->unsure_until_ns = client->term_longest_ns;
+    }
+    if (list_empty(&file->unsure_node)) {
+        file_pin(file);
+        list_push_back(&client->unsure_files, &file->unsure_node);
+    }
+}
+
+void file_settle_unsure(struct client *client)
+{
+    struct list *node;
+
+    while (rpc_boot_ns() >= client->unsure_until_ns &&
+           (node = list_pop_front(&client->unsure_files)) != NULL) {
+        file_unpin(LIST_ENTRY(node, struct file, unsure_node));
+    }
 }
 
 /* Somebody else has changed the bytes since: how much of them is on disk we do not know. */

@@ -41,7 +41,9 @@ struct chunk
     uint64_t born_ms;
     uint64_t refused_ms; /* When it came too late for the first time; 0: it has not. */
     uint64_t number;     /* Of the file's chunks, growing. */
-    bool sync; /* Somebody waits until it is durable: the server says so with its answer. */
+    bool sync;   /* Somebody waits until it is durable: the server says so with its answer. */
+    bool shared; /* Others may write there at the same time: some of it was not taken under a lease.
+                  */
     struct rpc_call call;
     struct range_op *range; /* Not NULL: a cut, which has no bytes (cut_uv.c). */
 };
@@ -150,6 +152,7 @@ struct file
     bool counted;                 /* It may count it as open from a time before. */
     bool reopening;               /* An OPEN asks for its lease. */
     struct list untold_node;      /* In client->untold. */
+    struct list unsure_node;      /* In client->unsure_files, pinned. */
 };
 
 enum { FILES_TELL_MAX = 256 /* Local opens told in one message */ };
@@ -159,6 +162,14 @@ bool file_has_writer(const struct file *file);
 
 /* Do we hold back something of it: bytes, size, times? */
 bool file_is_ahead(const struct file *file);
+
+/* A bounded call to a server, which changes the file, has ended. Where nobody knows whether it was
+ * carried out, or still will be, then until its bound has passed no lease on the file goes back, no
+ * turn is let go, and the file stays open for the manager, which must not give others a lease. */
+void file_note_end(struct file *file, int status);
+
+/* By the client's tick: what may have landed late has landed. */
+void file_settle_unsure(struct client *client);
 
 /* Is it open for writing, as the manager is to count it: by a handle, or by what one has left? */
 bool file_is_written(const struct file *file);

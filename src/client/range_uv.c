@@ -34,7 +34,7 @@ static void on_range(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct range_op *op = call->data;
 
-    client_note_end(op->file->client, status);
+    file_note_end(op->file, status);
     if (status != 0) {
         log_error(op->file->client->options.log, "inode %lu: server at %s: %s",
                   (unsigned long)op->file->inode, rpc_peer_address(call->peer),
@@ -72,7 +72,9 @@ static int range_send(struct range_op *op, uint32_t column, enum range_kind kind
         type = MSG_ALLOCATE;
     }
     op->calls[column].data = op;
-    op->calls[column].bounded = true;
+    op->calls[column].bounded = op->calls[column].once = true;
+    /* Whoever cuts a shared file has it for itself for so long. */
+    op->calls[column].exclusive = kind == RANGE_TRUNCATE || !file_is_shared(op->file);
     return peer == NULL ? MORSEL_UNREACHABLE
                         : rpc_call_start(&op->calls[column], peer, type, request, NULL, 0,
                                          client->options.io_timeout_ms, on_range);

@@ -20,6 +20,7 @@ static bool chunk_split(struct chunk *chunk, uint64_t bytes)
     rest->payload = payload_ref(chunk->payload);
     rest->payload_offset = chunk->payload_offset + bytes;
     rest->born_ms = chunk->born_ms;
+    rest->shared = chunk->shared;
     rest->number = chunk->number; /* Who waits for one waits for both. */
     list_init(&rest->node);
     list_push_front(&chunk->node, &rest->node); /* Behind it. */

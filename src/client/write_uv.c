@@ -234,7 +234,7 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
     struct chunk *chunk = call->data;
     struct file *file = chunk->file;
 
-    client_note_end(file->client, status);
+    file_note_end(file, status);
     if (status == MORSEL_TOO_LATE && chunk_may_try_again(chunk)) {
         return;
     }
@@ -322,7 +322,8 @@ static bool chunk_send(struct chunk *chunk)
     request.crcs.data = (uint8_t *)crcs; /* Little-endian, as this machine. */
     request.crcs.len = crc32c_pieces(request.offset, chunk->length) * sizeof(crcs[0]);
     chunk->call.data = chunk;
-    chunk->call.bounded = true;
+    chunk->call.bounded = chunk->call.once = true;
+    chunk->call.exclusive = !chunk->shared;
     chunk->state = CHUNK_SENDING;
     if (peer != NULL) {
         rv = rpc_call_start(&chunk->call, peer, MSG_WRITE, &request.base, &piece, 1,
@@ -480,6 +481,7 @@ static size_t chunk_merge(struct file *file, uint64_t offset, const uint8_t *byt
         if (chunk->range != NULL || chunk->state != CHUNK_FILLING || offset < chunk->offset) {
             return 0;
         }
+        chunk->shared |= file_is_shared(file);
         within = offset - chunk->offset;
         room = chunk->length - within + chunk_room(chunk);
         if (length > room) {
@@ -507,6 +509,7 @@ void chunk_enlist(struct chunk *chunk, struct file *file)
     chunk->file = file;
     chunk->born_ms = uv_now(file->client->loop);
     chunk->number = ++file->chunks_made;
+    chunk->shared = file_is_shared(file);
     chunk->state = CHUNK_FILLING;
     file->filling++;
     file_pin(file); /* The chunk's; let go when it is written. */

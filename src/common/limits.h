@@ -36,6 +36,11 @@ enum {
     CLIENT_OPS_PENDING_MAX = 256, /* Changing operations of one client without an answer */
     CLIENT_OPS_RESERVED = 64, /* Of them for changes under a lease, which wait for nobody else */
 
+    DATA_OPS_PENDING_MAX = 1024,  /* Changes of data of one client at one server without an end */
+    DATA_OPS_RESERVED = 64,       /* Of them for changes that bring no bytes */
+    DATA_OPS_SLOTS_MIN = 16,      /* Which a server remembers of each client at least */
+    DATA_OPS_SLOTS_MAX = 1 << 20, /* And of all: 24 bytes each */
+
     /* What a server takes from others (rpc_guests_uv.c). A lab: 16,384 mounts, 1,024 storage
      * servers, and room for commands and for those who connect anew. */
     SERVER_CONNS_MAX = 20480,
@@ -52,6 +57,8 @@ enum {
 
 static_assert(MORSEL_BYTES_MIN % BLOCK_BYTES == 0, "a morsel is made of whole blocks");
 static_assert((MORSEL_BYTES_DEFAULT & (MORSEL_BYTES_DEFAULT - 1)) == 0, "a power of two");
+static_assert(DATA_OPS_RESERVED < DATA_OPS_PENDING_MAX, "bytes need room too");
+static_assert(DATA_OPS_SLOTS_MAX >= SESSIONS_MAX * DATA_OPS_SLOTS_MIN, "a whole lab is remembered");
 static_assert(CLIENT_OPS_RESERVED < CLIENT_OPS_PENDING_MAX, "others need room too");
 static_assert(CONN_BUDGET_BYTES >= FRAME_PAYLOAD_BYTES_MAX, "the largest request must get in");
 static_assert(SERVER_QUEUES_BYTES_MAX >= 8 * CONN_BUDGET_BYTES, "some busy ones do not fill it");

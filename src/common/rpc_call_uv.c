@@ -39,14 +39,21 @@ static bool call_repeat(struct rpc *rpc, struct rpc_call *call, struct rpc_call_
     return true;
 }
 
+/* It is in no list any more, and has no number. For one that has ended already, nothing. */
+static void call_leave(struct rpc *rpc, struct rpc_call_state *s)
+{
+    heap_remove(&rpc->deadlines, &s->deadline);
+    rpc_pace_ended(s->peer, s);
+    rpc_once_ended(s);
+}
+
 /* Take the call out of every list and tell its owner. */
 static void call_end(struct rpc *rpc, struct rpc_call_state *s, int status, struct rpc_reply *reply)
 {
     struct rpc_call *call = s->call;
     struct rpc_type_statistics *statistics = &rpc->statistics.types[s->type];
 
-    heap_remove(&rpc->deadlines, &s->deadline);
-    rpc_pace_ended(s->peer, s);
+    call_leave(rpc, s);
     statistics->called++;
     statistics->called_ns += uv_hrtime() - s->started_ns;
     statistics->called_bytes +=
@@ -65,8 +72,7 @@ static void call_end(struct rpc *rpc, struct rpc_call_state *s, int status, stru
  * freed before it runs. */
 static void call_end_later(struct rpc *rpc, struct rpc_call_state *s, int status)
 {
-    heap_remove(&rpc->deadlines, &s->deadline);
-    rpc_pace_ended(s->peer, s);
+    call_leave(rpc, s);
     s->status = status;
     list_push_back(&rpc->ended, &s->node);
 }
@@ -81,6 +87,7 @@ void rpc_calls_run_ended(struct rpc *rpc)
 
         call_end(rpc, s, s->status, &reply);
     }
+    rpc_once_go_on(rpc);
 }
 
 /* How far the bytes of the call have come on this connection. Those of a call that waits for its
@@ -187,29 +194,53 @@ static uint32_t time_left_ms(const struct rpc_call_state *s, uint64_t now)
     return left > UINT32_MAX ? 0 : (uint32_t)left;
 }
 
+/* What goes out: the body is kept for another try after a broken connection. */
+static int call_body(struct rpc_peer *peer, struct rpc_call_state *s, uint8_t **body, size_t *count)
+{
+    int rv = MORSEL_OK;
+
+    *body = NULL;
+    *count = s->body_count + (s->call->once ? RPC_ONCE_BYTES : 0);
+    if (*count == 0) {
+        return rv;
+    }
+    *body = malloc(*count);
+    if (*body == NULL) {
+        return MORSEL_NOMEM;
+    }
+    if (s->body_count > 0) {
+        memcpy(*body, s->body, s->body_count);
+    }
+    if (s->call->once && (rv = rpc_once_send(peer, s, *body + s->body_count)) != 0) {
+        free(*body);
+    }
+    return rv;
+}
+
 static void call_send(struct rpc_peer *peer, struct rpc_call_state *s)
 {
     struct frame_header header = { .type = (uint16_t)s->type, .request_id = s->id };
-    uint8_t *body = NULL;
+    uint8_t *body;
+    size_t count;
+    int rv;
 
     header.deadline_ms = time_left_ms(s, uv_now(peer->rpc->loop));
     if (s->call->bounded) {
         if (s->term_number != term_number(peer->rpc)) {
-            call_end_later(peer->rpc, s, MORSEL_TOO_LATE);
+            /* One that was sent before may have been carried out in its time. */
+            call_end_later(peer->rpc, s, s->sent_to != 0 ? MORSEL_UNSURE : MORSEL_TOO_LATE);
             return;
         }
         header.not_after = not_after(peer);
     }
-    /* The body is kept for another try after a broken connection. */
-    if (s->body_count > 0 && (body = malloc(s->body_count)) != NULL) {
-        memcpy(body, s->body, s->body_count);
-    }
-    if ((s->body_count > 0 && body == NULL) ||
-        !conn_send(peer->conn, &header, body, s->body_count, s->pieces, s->pieces_count)) {
+    rv = call_body(peer, s, &body, &count);
+    if (rv != 0) {
+        call_end_later(peer->rpc, s, rv);
+    } else if (!conn_send(peer->conn, &header, body, count, s->pieces, s->pieces_count)) {
         call_end_later(peer->rpc, s, MORSEL_NOMEM);
-        return;
+    } else {
+        rpc_pace_sent(peer, s);
     }
-    rpc_pace_sent(peer, s);
 }
 
 void rpc_calls_send(struct rpc_peer *peer)
@@ -218,7 +249,12 @@ void rpc_calls_send(struct rpc_peer *peer)
         struct list *waiting = &peer->waiting[kind];
 
         while (peer->state == PEER_UP && !list_empty(waiting) && rpc_pace_may_go(peer, kind)) {
-            call_send(peer, LIST_ENTRY(list_front(waiting), struct rpc_call_state, node));
+            struct rpc_call_state *s = LIST_ENTRY(list_front(waiting), struct rpc_call_state, node);
+
+            if (!rpc_once_may_go(peer, s)) {
+                break;
+            }
+            call_send(peer, s);
         }
     }
 }
@@ -315,7 +351,7 @@ int rpc_call_start(struct rpc_call *call, struct rpc_peer *peer, enum message_ty
     struct rpc_call_state *s;
     int rv;
 
-    CHECK(pieces_count <= RPC_PIECES_MAX);
+    CHECK(pieces_count <= RPC_PIECES_MAX && (call->bounded || !call->once));
     if (rpc->closing || peer->closing) {
         return MORSEL_SHUTDOWN;
     }
@@ -328,6 +364,9 @@ int rpc_call_start(struct rpc_call *call, struct rpc_peer *peer, enum message_ty
     s->kind = pieces_count > 0 ? CALL_SENDS : call->fetches > 0 ? CALL_FETCHES : CALL_SMALL;
     s->timeout_ms = timeout_ms;
     s->moved_ms = uv_now(rpc->loop);
+    if (rv == 0 && call->once) {
+        rv = rpc_once_begin(peer);
+    }
     if (rv == 0 && timeout_ms != RPC_NO_DEADLINE &&
         !heap_push(&rpc->deadlines, &s->deadline, call_next_look(s, s->moved_ms))) {
         rv = MORSEL_NOMEM;

@@ -7,6 +7,7 @@
 #include "common/conn_uv.h"
 #include "common/heap.h"
 #include "common/list.h"
+#include "common/op_numbers.h"
 #include "common/pace.h"
 #include "common/rpc_uv.h"
 
@@ -31,6 +32,7 @@ struct rpc
     struct list dirty;   /* Connections with frames to write. */
     struct list peers;   /* struct rpc_peer */
     struct list servers; /* struct rpc_server */
+    bool numbers_freed;  /* A call may go that waits for a number. */
 
     bool closing;
     size_t
@@ -81,12 +83,15 @@ struct rpc_peer
     bool asked_clock; /* While greeting: HELLO did not tell it. */
     bool clockless;   /* It is of a version that knows nothing of clocks, and of bounds. */
     struct pace sends, fetches;
-    uint64_t fetching;      /* Bytes asked for, of the fetches that were sent. */
-    uint64_t waiting_bytes; /* Of calls that bring bytes and wait. */
-    uint64_t acknowledged;  /* Bytes of this connection, when that was looked at last. */
-    uint64_t moved_ms;      /* When that was more than before, or everything. */
-    uint64_t trip_at_us;    /* When the kernel was asked for the round trip. */
-    bool room_wanted;       /* Somebody has been told that there is none. */
+    uint64_t fetching;         /* Bytes asked for, of the fetches that were sent. */
+    uint64_t waiting_bytes;    /* Of calls that bring bytes and wait. */
+    uint64_t acknowledged;     /* Bytes of this connection, when that was looked at last. */
+    uint64_t moved_ms;         /* When that was more than before, or everything. */
+    uint64_t trip_at_us;       /* When the kernel was asked for the round trip. */
+    bool room_wanted;          /* Somebody has been told that there is none. */
+    struct op_numbers numbers; /* Of the calls that are `once`; rpc_once_uv.c */
+    op_sequence *numbers_out;  /* NULL: there was none yet. */
+    bool number_wanted;        /* A call waits for one. */
     void (*room)(void *data);
     uint64_t expected_node; /* 0: anybody. */
     bool closing, timer_closed;
@@ -116,6 +121,8 @@ struct rpc_call_state
     uint64_t started_ns, sent_ns;
     uint64_t out_end;     /* Of its frame, among all bytes of the connection. */
     uint64_t term_number; /* In which it was started. */
+    op_sequence number;   /* Of one that is `once`, while it is out; 0: not sent yet. */
+    uint64_t sent_to;     /* The start_id of the server to which that was sent last; 0: none. */
     uint8_t *body;
     size_t body_count;
     unsigned pieces_count;
@@ -153,6 +160,26 @@ void rpc_calls_send(struct rpc_peer *peer);
  * is taken. */
 void rpc_call_take_reply(struct rpc_peer *peer, const struct frame_header *header,
                          const uint8_t *body, struct payload **payload);
+
+/* ---- Calls that are `once`: rpc_once_uv.c ---- */
+
+enum { RPC_ONCE_BYTES = 20 };
+
+/* Before the first is started. MORSEL_NOMEM. */
+int rpc_once_begin(struct rpc_peer *peer);
+
+/* Is there a number for it, or has it one? */
+bool rpc_once_may_go(struct rpc_peer *peer, const struct rpc_call_state *s);
+
+/* It is about to be sent: MORSEL_OK, and its number and what goes with it are written behind the
+ * packed request, RPC_ONCE_BYTES at `end`; or MORSEL_UNSURE: it must not be sent (again). */
+int rpc_once_send(struct rpc_peer *peer, struct rpc_call_state *s, uint8_t *end);
+
+/* It has ended, whatever came of it. Harmless for one that has no number. */
+void rpc_once_ended(struct rpc_call_state *s);
+
+/* Numbers have become free: calls that wait for them go on. */
+void rpc_once_go_on(struct rpc *rpc);
 
 /* ---- Their pace: rpc_pace_uv.c ---- */
 

@@ -34,6 +34,7 @@ static void peer_free_if_done(struct rpc_peer *peer)
     }
     CHECK(!calls_wait(peer) && list_empty(&peer->sent));
     list_remove(&peer->node);
+    free(peer->numbers_out);
     free(peer);
     rpc_handle_gone(rpc);
 }

@@ -6,8 +6,16 @@
  * Calls. A call goes to a peer, which connects when first needed and reconnects with a short
  * backoff (20 ms, doubling to 500 ms) while calls are waiting. A call whose connection breaks
  * before the answer came is sent again on the next one, until its deadline: so every request must
- * be harmless when it arrives twice (reads and data writes are by nature; changes of metadata carry
- * an operation id).
+ * be harmless when it arrives twice (reads are by nature; changes of metadata carry an operation
+ * id, and those of data are `once`).
+ *
+ * Once. A call that is `once` is a change of data, which must not take effect a second time behind
+ * what others have changed meanwhile. When it is sent first it gets a number of its own at that
+ * server, which goes with it (data.proto, Change) each time, and under which the server remembers
+ * the answer (src/iod/repeats.h). At most DATA_OPS_PENDING_MAX are out; others wait. A server that
+ * was started again since it was sent remembers nothing: then the call ends with MORSEL_UNSURE,
+ * unless it is `exclusive`: nobody else can have changed the same as long as the term lasts in
+ * which it was begun.
  *
  * Callback law: a start function that returns non-zero never calls back; one that returns 0 calls
  * back exactly once, never before it returns.
@@ -157,8 +165,8 @@ struct rpc_reply
 
 /* `status` is 0, what the server answered, or ours: MORSEL_TIMEDOUT (connected, no answer),
  * MORSEL_UNREACHABLE (not connected at the deadline), MORSEL_CANCELED, MORSEL_SHUTDOWN,
- * MORSEL_WRONG_CLUSTER, MORSEL_VERSION, MORSEL_NOMEM. `reply` is never NULL. The call may be
- * started again or freed inside. */
+ * MORSEL_WRONG_CLUSTER, MORSEL_VERSION, MORSEL_NOMEM, MORSEL_UNSURE (it may have been carried out
+ * once). `reply` is never NULL. The call may be started again or freed inside. */
 typedef void (*rpc_call_cb)(struct rpc_call *call, int status, struct rpc_reply *reply);
 
 enum { RPC_PIECES_MAX = 16 };
@@ -178,6 +186,8 @@ struct rpc_call
     rpc_call_cb done;
     void *data;       /* The caller's. */
     bool bounded;     /* The caller's; false unless it says otherwise. */
+    bool once;        /* The caller's: a change of data; bounded, too. */
+    bool exclusive;   /* The caller's, of one that is `once`: we alone may change the object. */
     uint32_t fetches; /* The caller's: about so many bytes come with the answer; 0: few. */
     struct rpc_call_state *state; /* NULL while not started. */
 };

@@ -493,6 +493,7 @@ static void request_done(struct job *job)
     if (job->begun_ns != 0) {
         rpc_request_worked(request, job->begun_ns, job->ended_ns);
     }
+    once_end(&iod->once, job);
     if (job->status != 0 || handler->answer != answer_read) {
         payload_drop(
             job->payload); /* Before the reply: with the last request the pool of buffers may go. */
@@ -546,6 +547,18 @@ static void answer_clock(struct rpc_request *request)
     rpc_reply(request, &reply.base, NULL);
 }
 
+/* May it be done? What is refused here leaves no trace. */
+static int admit(struct job *job, const struct handler *handler)
+{
+    struct iod *iod = job->owner;
+    int rv = handler->check == NULL ? 0 : handler->check(job);
+
+    if (rv == 0) {
+        rv = ask_term(job, &job->err);
+    }
+    return rv != 0 ? rv : once_begin(&iod->once, job);
+}
+
 void iod_handle(void *data, struct rpc_request *request)
 {
     struct iod *iod = data;
@@ -561,10 +574,6 @@ void iod_handle(void *data, struct rpc_request *request)
         rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE, "an I/O daemon does not know this request");
         return;
     }
-    if (rpc_request_is_late(request)) {
-        rpc_reply_failure(request, MORSEL_TOO_LATE, TOO_LATE_WORDS);
-        return;
-    }
     job = job_new(&iod->jobs, iod);
     if (job == NULL) {
         rpc_reply_failure(request, MORSEL_NOMEM, NULL);
@@ -576,9 +585,15 @@ void iod_handle(void *data, struct rpc_request *request)
         return;
     }
     job->request = request;
+    if (!once_admit(&iod->once, job)) {
+        protobuf_c_message_free_unpacked(job->message, NULL);
+        job->message = NULL;
+        job_free(job);
+        return;
+    }
     job->deadline_ms = request->deadline_ms;
     job->begin = handler->run == run_copy ? begin_copy : NULL;
-    rv = handler->check == NULL ? 0 : handler->check(job);
+    rv = admit(job, handler);
     if (rv == 0 && !(handler->run == run_read && read_at_once(job))) {
         bool slow = handler->slow || (handler->run == run_write &&
                                       ((const Morsel__WriteRequest *)job->message)->sync);

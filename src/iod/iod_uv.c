@@ -123,6 +123,11 @@ int iod_start(struct iod *iod, struct errmsg *err)
     iod->datadir.lock_fd = -1;
     jobs_init(&iod->jobs, iod->loop, (uint32_t)s->threads, (uint32_t)s->queue);
     uv_timer_init(iod->loop, &iod->settle);
+    rv = once_init(&iod->once);
+    if (rv != 0) {
+        errmsg_set(err, "%s", status_words(rv));
+        return rv;
+    }
     rv = iod_listen(iod, err);
     if (rv == 0) {
         rv = iod_open_store(iod, err);
@@ -156,6 +161,7 @@ void iod_stop(struct iod *iod)
 void iod_release(struct iod *iod)
 {
     jobs_free(&iod->jobs);
+    once_free(&iod->once);
     free(iod->member.garbage);
     store_close(iod->store);
     datadir_close(&iod->datadir);
@@ -163,11 +169,19 @@ void iod_release(struct iod *iod)
 
 void iod_count(struct iod *iod, const struct store_space *space, struct counter_list *list)
 {
+    struct repeats_counts repeats;
+
     counters_add_program(list, iod->rpc);
     counters_add_server(list, iod->server);
     counters_add(list, NULL, "reads_cached", iod->reads_cached);
     counters_add(list, NULL, "jobs_running", iod->jobs.running);
     counters_add(list, NULL, "jobs_waiting", iod->jobs.waiting_count);
+    repeats_count(iod->once.repeats, &repeats);
+    counters_add(list, NULL, "repeats_answered", iod->once.answered);
+    counters_add(list, NULL, "repeats_refused", iod->once.refused);
+    counters_add(list, NULL, "changes_remembered", repeats.slots);
+    counters_add(list, NULL, "clients_remembered", repeats.clients);
+    counters_add(list, NULL, "clients_forgotten", repeats.forgotten);
     counters_add(list, NULL, "buffers_bytes", payload_pool_bytes(rpc_payloads(iod->rpc)));
     if (space != NULL) {
         counters_add(list, NULL, "store_bytes_total", space->bytes_total);

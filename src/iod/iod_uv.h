@@ -4,6 +4,7 @@
  *   iod_uv.c       puts the parts together: store, listener, periodic settling, statistics
  *   jobs_uv.c      bounded work for the pool
  *   handlers_uv.c  a request comes in, a job does it, the reply goes out
+ *   once_uv.c      a change that comes again gets the first answer
  *   member_uv.c    registration, heartbeats, collection of deleted objects
  *
  * Everything but the `work` of a job runs on the loop's thread. A read is first tried there,
@@ -20,6 +21,7 @@
 #include "common/store.h"
 #include "iod/jobs_uv.h"
 #include "iod/member_uv.h"
+#include "iod/once_uv.h"
 
 struct iod_settings
 {
@@ -48,6 +50,7 @@ struct iod
     struct rpc_server *server;
     struct rpc_peer *manager;
     struct jobs jobs;
+    struct once once;
     struct member member;
     uv_timer_t settle;
     struct job *settling; /* NULL: not under way. */

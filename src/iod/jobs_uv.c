@@ -43,7 +43,8 @@ struct job *job_new(struct jobs *jobs, void *owner)
     job->begin = NULL;
     job->status = 0;
     job->err.text[0] = 0;
-    job->request = NULL;
+    job->request = job->copies = NULL;
+    job->number = 0;
     job->message = NULL;
     job->payload = NULL;
     job->count = 0;
@@ -57,7 +58,8 @@ void job_free(struct job *job)
 {
     struct jobs *jobs = job->jobs;
 
-    CHECK(job->request == NULL && job->message == NULL && job->payload == NULL);
+    CHECK(job->request == NULL && job->copies == NULL);
+    CHECK(job->message == NULL && job->payload == NULL);
     if (jobs->spare_count >= SPARE_MAX) {
         free(job);
         return;

@@ -35,6 +35,8 @@ struct job
     int status;
     struct errmsg err;
     struct rpc_request *request; /* NULL: the daemon's own work. */
+    struct rpc_request *copies;  /* Of the same change: they get its answer (once_uv.h). */
+    uint64_t number;             /* Of a change that is remembered; 0: it is not. */
     void *message;               /* Its unpacked body; read only in run(). */
     struct payload *payload;
     size_t count;

@@ -1,14 +1,18 @@
-"""A relay between a mount in a network namespace and servers outside, which damages what it carries.
+"""A relay between a mount in a network namespace and servers outside, which damages, loses or delays what it carries.
 
-    relay.py NETWORK PORT... --ready FILE [--damage FILE]
+    relay.py NETWORK PORT... --ready FILE [--damage FILE] [--lose FILE] [--delay FILE]
 
 In the namespace NETWORK (a path below /run/netns) it listens on 127.0.0.1:PORT for each PORT, and carries everything from and to the same
 address outside. While the file of --damage exists, one bit in the payload of each frame from the server is turned; the file gets a byte for
-each of them. It writes to the file of --ready when it listens, and ends with SIGTERM.
+each of them. While the file of --lose exists, the answer to a change of data is lost: the file gets a byte, nothing more is carried to the mount
+on that connection, and when the file has gone the connection breaks. While the file of --delay exists, a change of data waits on its way to the
+server, and with it all behind it on its connection: the file gets a byte, and when it has gone they go on. It writes to the file of --ready when
+it listens, and ends with SIGTERM.
 """
-import argparse, ctypes, os, selectors, socket, struct, threading
+import argparse, ctypes, os, selectors, socket, struct, threading, time
 
 HEADER = 40  # src/common/frame.h
+CHANGES = (17, 18, 19, 25, 26)  # src/common/messages.h: WRITE, TRUNCATE, PUNCH, ALLOCATE, COPY
 
 
 def exactly(sock, count):
@@ -22,27 +26,45 @@ def exactly(sock, count):
     return b"".join(parts)
 
 
-def damage(payload, path):
+def tell(path):
+    """The file gets a byte. False: it does not exist."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_APPEND)
     except FileNotFoundError:
-        return payload
+        return False
     os.write(fd, b"x")
     os.close(fd)
+    return True
+
+
+def wait_gone(path):
+    while os.path.exists(path):
+        time.sleep(0.01)
+
+
+def damage(payload, path):
+    if not tell(path):
+        return payload
     changed = bytearray(payload)
     changed[len(changed) // 2] ^= 1
     return bytes(changed)
 
 
-def carry(source, target, path):
+def carry(source, target, spoil, lose, delay):
     try:
         while True:
             header = exactly(source, HEADER)
+            (kind,) = struct.unpack_from("<H", header, 6)
             body, payload = struct.unpack_from("<II", header, 16)
             rest = exactly(source, body)
             bulk = exactly(source, payload)
-            if path and bulk:
-                bulk = damage(bulk, path)
+            if lose and kind in CHANGES and tell(lose):
+                wait_gone(lose)
+                raise OSError("the answer is lost")
+            if delay and kind in CHANGES and tell(delay):
+                wait_gone(delay)
+            if spoil and bulk:
+                bulk = damage(bulk, spoil)
             target.sendall(header + rest + bulk)
     except OSError:
         for end in (source, target):
@@ -58,6 +80,8 @@ def main():
     options.add_argument("ports", type=int, nargs="+")
     options.add_argument("--ready", required=True)
     options.add_argument("--damage")
+    options.add_argument("--lose")
+    options.add_argument("--delay")
     options = options.parse_args()
     libc = ctypes.CDLL(None, use_errno=True)
     here = os.open("/proc/self/ns/net", os.O_RDONLY)
@@ -78,8 +102,8 @@ def main():
             except OSError:
                 near.close()
                 continue
-            threading.Thread(target=carry, args=(near, far, None), daemon=True).start()
-            threading.Thread(target=carry, args=(far, near, options.damage), daemon=True).start()
+            threading.Thread(target=carry, args=(near, far, None, None, options.delay), daemon=True).start()
+            threading.Thread(target=carry, args=(far, near, options.damage, options.lose, None), daemon=True).start()
 
 
 main()

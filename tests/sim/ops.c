@@ -1,4 +1,4 @@
-/* Operation ids and retries: clients change one namespace through src/client/op_numbers.c and
+/* Operation ids and retries: clients change one namespace through src/common/op_numbers.c and
  * src/meta/op_window.c, over datagrams that get lost, doubled and reordered, or over connections
  * that break, while the manager is killed and loses power.
  *
@@ -168,7 +168,7 @@ static void client_start(struct sim *s, uint32_t node)
 
     memset(c, 0, sizeof(*c));
     c->id = prng_next(&s->prng) | 1;
-    op_numbers_init(&c->numbers);
+    op_numbers_init(&c->numbers, c->numbers_out, CLIENT_OPS_PENDING_MAX);
     if (!world_of(s)->datagrams) {
         run_connect(s, node, 0);
     }

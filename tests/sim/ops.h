@@ -2,7 +2,7 @@
 #ifndef MORSEL_TESTS_SIM_OPS_H
 #define MORSEL_TESTS_SIM_OPS_H
 
-#include "client/op_numbers.h"
+#include "common/op_numbers.h"
 #include "meta/op_window.h"
 #include "tests/sim/db.h"
 #include "tests/sim/model.h"
@@ -43,6 +43,7 @@ struct client
 {
     client_id id;
     struct op_numbers numbers;
+    op_sequence numbers_out[CLIENT_OPS_PENDING_MAX];
     uint32_t conn;
     uint64_t fsync; /* Number of the one that waits; 0: none. */
     struct pending pending[PENDING_MAX];

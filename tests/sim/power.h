@@ -7,7 +7,7 @@
 #define MORSEL_TESTS_SIM_POWER_H
 
 #include "client/changes.h"
-#include "client/op_numbers.h"
+#include "common/op_numbers.h"
 #include "client/unsynced.h"
 #include "meta/op_window.h"
 #include "meta/runs.h"
@@ -132,6 +132,7 @@ struct client
 {
     client_id id;
     struct op_numbers numbers;
+    op_sequence numbers_out[CLIENT_OPS_PENDING_MAX];
     struct changes changes;
     uint64_t run, calls;
     uint32_t conns[CLIENT_FIRST]; /* By server; 0: none. */

@@ -337,7 +337,7 @@ static void client_start(struct sim *s, uint32_t node)
 
     memset(c, 0, sizeof(*c));
     c->id = prng_next(&s->prng) | 1;
-    op_numbers_init(&c->numbers);
+    op_numbers_init(&c->numbers, c->numbers_out, CLIENT_OPS_PENDING_MAX);
     changes_init(&c->changes);
     for (uint32_t to = 0; to < CLIENT_FIRST; to++) {
         run_connect(s, node, to);

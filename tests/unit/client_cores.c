@@ -1,9 +1,9 @@
 /* The pure parts of the client: operation numbers, read-ahead, mount options. */
 #include "client/data_versions.h"
 #include "client/fuse/options.h"
-#include "client/op_numbers.h"
 #include "client/read_ahead.h"
 #include "client/unsynced.h"
+#include "common/op_numbers.h"
 #include "common/prng.h"
 #include "common/status.h"
 
@@ -22,9 +22,10 @@
 static void numbers_end_where_too_many_are_out(void **state)
 {
     struct op_numbers n;
+    op_sequence places[CLIENT_OPS_PENDING_MAX];
 
     (void)state;
-    op_numbers_init(&n);
+    op_numbers_init(&n, places, CLIENT_OPS_PENDING_MAX);
     for (op_sequence i = 1; i <= CLIENT_OPS_PENDING_MAX - 1; i++) {
         assert_int_equal(op_numbers_take(&n, 1), i);
     }
@@ -46,6 +47,7 @@ static void numbers_agree_with_a_model(void **state)
     enum { TURNS = 20000, SLOW = 5 };
     static bool out[TURNS * 4];
     struct op_numbers n;
+    op_sequence places[CLIENT_OPS_PENDING_MAX];
     struct prng prng;
     op_sequence last = 0, taken, answered;
     uint32_t count = 0;
@@ -53,7 +55,7 @@ static void numbers_agree_with_a_model(void **state)
     (void)state;
     memset(out, 0, sizeof(out));
     prng_seed(&prng, 1);
-    op_numbers_init(&n);
+    op_numbers_init(&n, places, CLIENT_OPS_PENDING_MAX);
     for (int turn = 0; turn < TURNS; turn++) {
         uint32_t leave = prng_below(&prng, 2) * CLIENT_OPS_RESERVED;
 

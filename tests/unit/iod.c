@@ -327,6 +327,71 @@ static void writes_and_reads(void **state)
     bench_end(b);
 }
 
+static int bench_change(struct bench *b, Morsel__ObjectId *object, const char *bytes,
+                        op_sequence number, op_sequence ended, bool again)
+{
+    Morsel__WriteRequest request = MORSEL__WRITE_REQUEST__INIT;
+    uint32_t crc = crc32c(0, (const uint8_t *)bytes, strlen(bytes));
+
+    request.object = object;
+    request.crcs.data = (uint8_t *)&crc;
+    request.crcs.len = sizeof(crc);
+    request.number = number;
+    request.ended = ended;
+    request.again = again;
+    return bench_call(b, MSG_WRITE, &request.base, bytes, strlen(bytes));
+}
+
+static void assert_holds(struct bench *b, Morsel__ObjectId *object, const char *bytes)
+{
+    assert_int_equal(bench_read(b, object, 0, 100), 0);
+    assert_int_equal(b->payload_count, strlen(bytes));
+    assert_memory_equal(b->payload, bytes, strlen(bytes));
+}
+
+/* What comes again under its number is answered, and not done. */
+static void a_change_takes_effect_once(void **state)
+{
+    struct bench *b = bench_new();
+    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+    Morsel__PunchRequest punch = MORSEL__PUNCH_REQUEST__INIT;
+    Morsel__Done *done;
+    uint64_t verifier;
+
+    (void)state;
+    object.inode = 5;
+    assert_int_equal(bench_change(b, &object, "first", 1, 0, false), 0);
+    done = rpc_unpack(&morsel__done__descriptor, b->body, b->body_count);
+    verifier = done->verifier;
+    morsel__done__free_unpacked(done, NULL);
+    assert_true(verifier != 0);
+    assert_int_equal(bench_change(b, &object, "other", 2, 0, false), 0);
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(bench_change(b, &object, "first", 1, 0, again != 0), 0);
+        done = rpc_unpack(&morsel__done__descriptor, b->body, b->body_count);
+        assert_true(done->verifier == verifier);
+        morsel__done__free_unpacked(done, NULL);
+        assert_holds(b, &object, "other");
+    }
+    /* Nobody waits for it any more. */
+    assert_int_equal(bench_change(b, &object, "third", 3, 2, false), 0);
+    assert_int_equal(bench_change(b, &object, "first", 1, 0, false), MORSEL_UNSURE);
+    assert_holds(b, &object, "third");
+    /* A punch that came before a write. */
+    punch.object = &object;
+    punch.length = 5;
+    punch.number = 4;
+    assert_int_equal(bench_call(b, MSG_PUNCH, &punch.base, NULL, 0), 0);
+    assert_int_equal(bench_change(b, &object, "again", 5, 0, false), 0);
+    punch.again = true;
+    assert_int_equal(bench_call(b, MSG_PUNCH, &punch.base, NULL, 0), 0);
+    assert_holds(b, &object, "again");
+    /* Without numbers, as older clients have none, everything is carried out. */
+    assert_int_equal(bench_change(b, &object, "plain", 0, 0, false), 0);
+    assert_holds(b, &object, "plain");
+    bench_end(b);
+}
+
 static void says_what_is_there(void **state)
 {
     struct bench *b = bench_new();
@@ -554,6 +619,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_and_reads),
+        cmocka_unit_test(a_change_takes_effect_once),
         cmocka_unit_test(says_what_is_there),
         cmocka_unit_test(lists_and_counts),
         cmocka_unit_test(refuses_bad_requests),

@@ -1,4 +1,4 @@
-#include "client/op_numbers.h"
+#include "common/op_numbers.h"
 
 #include "common/check.h"
 
@@ -6,7 +6,7 @@
 
 static op_sequence *place_of(struct op_numbers *n, op_sequence sequence)
 {
-    return &n->out[sequence % CLIENT_OPS_PENDING_MAX];
+    return &n->out[sequence % n->places];
 }
 
 /* Numbers that were passed over are not out either. */
@@ -17,14 +17,20 @@ static void advance(struct op_numbers *n)
     }
 }
 
-void op_numbers_init(struct op_numbers *n)
+void op_numbers_init(struct op_numbers *n, op_sequence *out, uint32_t places)
 {
-    memset(n, 0, sizeof(*n));
+    *n = (struct op_numbers){ .places = places, .out = out };
+    memset(out, 0, places * sizeof(*out));
+}
+
+bool op_numbers_has_room(const struct op_numbers *n, uint32_t leave)
+{
+    return n->places - n->count > leave;
 }
 
 op_sequence op_numbers_take(struct op_numbers *n, uint32_t leave)
 {
-    if (CLIENT_OPS_PENDING_MAX - n->count <= leave) {
+    if (!op_numbers_has_room(n, leave)) {
         return 0;
     }
     advance(n);
