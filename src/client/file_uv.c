@@ -74,6 +74,7 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
     list_init(&file->slots);
     list_init(&file->untold_node);
     list_init(&file->unsure_node);
+    list_init(&file->held_writes);
     meta_cache_pin(client->cache, file->inode);
     HASH_ADD(hh, client->files, inode, sizeof(file->inode), file);
     *file_out = file;
@@ -88,7 +89,7 @@ static void file_free_if_done(struct file *file)
         return; /* What it has become goes to the manager first, however long that takes. */
     }
     CHECK(list_empty(&file->chunks) && list_empty(&file->writers) && list_empty(&file->drains) &&
-          list_empty(&file->report_waits));
+          list_empty(&file->report_waits) && list_empty(&file->held_writes));
     file_forget(file, 0, UINT64_MAX);
     turn_let_go(client, file->inode);
     list_remove(&file->dirty_node);
@@ -280,6 +281,12 @@ void file_strip_ids(struct file *file)
         strip_ids(attr);
         lease_kernel_drop(client, file->inode); /* It would go on believing in them. */
     }
+}
+
+void file_note_kernel_changed(struct file *file)
+{
+    file->kernel_changes++;
+    file->kernel_changed_ms = uv_now(file->client->loop);
 }
 
 void file_overlay(const struct file *file, Morsel__Attr *attr)

@@ -146,6 +146,11 @@ struct file
     struct timespec kernel_mtime; /* What the kernel was told last; 0: not known. */
     unsigned kernel_asks;         /* GETATTRs of the kernel's own, before it reads, under way. */
     uint64_t kernel_size;         /* What the kernel was told last, or has written since. */
+    unsigned kernel_writes;       /* WRITEs of the kernel that are not answered yet, */
+    unsigned kernel_reads;        /* and READs for its pages, of a time of sharing. */
+    struct list held_writes;      /* Of the mount: for the end of those. */
+    uint64_t kernel_changes;      /* What makes the kernel pass over answers to questions that */
+    uint64_t kernel_changed_ms;   /* were asked before: how often, and when it happened last. */
     bool kernel_pages_shared;     /* It may hold pages from the time of sharing. */
     bool pages_old;               /* The kernel may hold pages from the time of sharing. */
     bool told;                    /* The manager knows that it is open here. */
@@ -208,6 +213,10 @@ void file_refresh(struct file *file, const Morsel__Attr *attr);
 
 /* Where the file ends for who asks here, when the manager says `attr`. */
 uint64_t file_size_of(const struct file *file, const Morsel__Attr *attr);
+
+/* The kernel has been answered a change of the file, or told to drop what it holds of it: answers
+ * to what it asked before it passes over. */
+void file_note_kernel_changed(struct file *file);
 
 /* Put our own news into what a stat is told, as far as it may be told. */
 void file_overlay(const struct file *file, Morsel__Attr *attr);

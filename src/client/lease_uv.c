@@ -100,8 +100,13 @@ static void kernel_drop(struct client *client, struct kernel_drop *drop)
 }
 
 /* The last answer of the kernel may be what a closing client waits for. */
-static void kernel_dropped(struct client *client)
+static void kernel_dropped(struct client *client, inode_id inode)
 {
+    struct file *file = file_find(client, inode);
+
+    if (file != NULL) {
+        file_note_kernel_changed(file);
+    }
     CHECK(client->kernel_drops > 0);
     if (--client->kernel_drops == 0 && client->idle != NULL) {
         client->idle(client);
@@ -120,12 +125,13 @@ static void on_dropped(struct kernel_drop *drop)
 {
     struct quiet_drop *quiet = CONTAINER_OF(drop, struct quiet_drop, drop);
     struct client *client = quiet->client;
+    inode_id inode = drop->inode;
 
     if (quiet->then != NULL) {
         quiet->then(quiet->data);
     }
     free(quiet);
-    kernel_dropped(client);
+    kernel_dropped(client, inode);
 }
 
 /* Without an answer to anybody. */
@@ -217,7 +223,7 @@ static void on_kernel_dropped(struct kernel_drop *drop)
     if (work->lowered) {
         work->lowered = false;
         recall_drop(work);
-        kernel_dropped(client);
+        kernel_dropped(client, drop->inode);
         return;
     }
     list_remove(&work->node);
@@ -231,8 +237,8 @@ static void on_kernel_dropped(struct kernel_drop *drop)
     }
     client->counters.recalls++;
     client->counters.recall_ns += rpc_boot_ns() - work->began_ns;
+    kernel_dropped(client, work->inode);
     free(work);
-    kernel_dropped(client);
 }
 
 static void recall_drop(struct recall_work *work)

@@ -81,7 +81,8 @@ struct op
 struct history
 {
     bool faults;
-    bool uncut; /* Files are not made shorter. */
+    bool uncut;  /* Files are not made shorter. */
+    bool single; /* Young files, too, have one process a mount. */
     enum theme theme;
     unsigned processes, ops_each;
     _Atomic unsigned arrived; /* Of the processes, at their first operation. */
@@ -555,17 +556,18 @@ static bool prepare(const char *root, uint64_t seed, enum theme theme)
     return true;
 }
 
-static bool run(struct history *h, bool faults, bool uncut, uint64_t seed, char **roots,
+static bool run(struct history *h, const struct history *options, uint64_t seed, char **roots,
                 unsigned roots_count)
 {
     pid_t children[YOUNG_PROCESSES];
     bool good = true;
 
     memset(h, 0, sizeof(*h));
-    h->faults = faults;
-    h->uncut = uncut;
-    h->theme = theme_of(seed, faults);
-    h->processes = h->theme == YOUNG_FILE ? YOUNG_PROCESSES : PROCESSES;
+    h->faults = options->faults;
+    h->uncut = options->uncut;
+    h->single = options->single;
+    h->theme = theme_of(seed, h->faults);
+    h->processes = h->theme == YOUNG_FILE && !h->single ? YOUNG_PROCESSES : PROCESSES;
     h->ops_each = h->theme == YOUNG_FILE ? YOUNG_OPS_EACH : OPS_EACH;
     for (unsigned i = 0; i < h->processes; i++) {
         children[i] = fork();
@@ -592,21 +594,22 @@ int main(int argc, char **argv)
     static uint64_t tried[MEMORY];
     uint64_t unsure = 0, undecided = 0;
     uint64_t first, count;
-    bool faults = false, uncut = false;
+    static struct history options;
 
     for (; argc > 1 && argv[1][0] == '-'; argv++, argc--) {
-        faults |= strcmp(argv[1], "--faults") == 0;
-        uncut |= strcmp(argv[1], "--uncut") == 0;
+        options.faults |= strcmp(argv[1], "--faults") == 0;
+        options.uncut |= strcmp(argv[1], "--uncut") == 0;
+        options.single |= strcmp(argv[1], "--single") == 0;
     }
     if (argc < 4 || h == MAP_FAILED) {
-        fputs("usage: history [--faults] [--uncut] SEED COUNT DIR...\n", stderr);
+        fputs("usage: history [--faults] [--uncut] [--single] SEED COUNT DIR...\n", stderr);
         return 2;
     }
     first = strtoull(argv[1], NULL, 10);
     count = strtoull(argv[2], NULL, 10);
     for (uint64_t seed = first; seed < first + count; seed++) {
-        if (!prepare(argv[3], seed, theme_of(seed, faults)) ||
-            !run(h, faults, uncut, seed, argv + 3, (unsigned)argc - 3)) {
+        if (!prepare(argv[3], seed, theme_of(seed, options.faults)) ||
+            !run(h, &options, seed, argv + 3, (unsigned)argc - 3)) {
             printf("history %" PRIu64 ": a process could not do its work\n", seed);
             return 1;
         }

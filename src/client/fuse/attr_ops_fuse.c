@@ -33,9 +33,10 @@ struct size_op
     inode_id inode;
     uint32_t valid;
     struct stat st;
-    double seconds;       /* How long the kernel may keep the attributes. */
-    bool by_handle;       /* The kernel asks for itself, before it reads from its pages. */
-    bool drops_pages;     /* Those go before the answer. */
+    double seconds;   /* How long the kernel may keep the attributes. */
+    bool by_handle;   /* The kernel asks for itself, before it reads from its pages. */
+    bool drops_pages; /* Those go before the answer. */
+    struct kernel_question question;
     struct list behind;   /* In mount->behind_cuts. */
     struct turn turn;     /* To cut a shared file. */
     struct file *cutting; /* Pinned. */
@@ -131,6 +132,7 @@ static bool wait_behind_cut(struct size_op *op)
     }
     op->base.cancel = behind_cancel;
     op->drops_pages = false;
+    op->question.crossed = true;
     list_push_back(&m->behind_cuts, &op->behind);
     return true;
 }
@@ -171,8 +173,12 @@ static void kernel_asked(const struct size_op *op)
 static void attr_reply_now(void *data)
 {
     struct size_op *op = data;
+    struct file *file = file_find(op->base.mount->client, op->inode);
 
     kernel_asked(op);
+    if (file != NULL) {
+        file_note_kernel_changed(file);
+    }
     (void)fuse_reply_attr(op->base.req, &op->st, op->seconds);
     if (op->handle != NULL) {
         file_close(op->handle);
@@ -182,6 +188,7 @@ static void attr_reply_now(void *data)
 
 static void attr_reply(struct size_op *op)
 {
+    op->drops_pages |= mount_question_crossed(&op->question, op->base.mount, op->inode);
     if (wait_behind_cut(op)) { /* It began meanwhile. */
         kernel_asked(op);
         if (op->handle != NULL) {
@@ -229,8 +236,11 @@ static void ask_blocks(struct servers_wait *wait)
 
 static void note_kernel_time(struct size_op *op, struct file *file)
 {
+    uint64_t size = file != NULL ? file->kernel_size : 0;
+
     if (file != NULL && op->by_handle) {
         op->drops_pages = mount_stat_by_handle(op->base.mount, file, &op->st, &op->seconds);
+        op->question.shorter = !op->drops_pages && (uint64_t)op->st.st_size < size ? size : 0;
     } else if (file != NULL) {
         mount_note_told(file, &op->st);
     }
@@ -317,6 +327,7 @@ static void getattr_go(struct size_op *op)
     if (wait_behind_cut(op)) {
         return;
     }
+    mount_question_begin(&op->question, op->base.mount, op->inode);
     op->base.cancel = size_cancel;
     if (attr_reply_here(op)) {
         return;
@@ -378,6 +389,7 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
     mount_stat(node->attr, &st);
     if (file != NULL) {
         mount_note_told(file, &st);
+        file_note_kernel_changed(file);
     }
     (void)fuse_reply_attr(op->base.req, &st, MOUNT_CHANGED_SECONDS);
     if (op->handle != NULL) {

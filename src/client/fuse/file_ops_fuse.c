@@ -25,8 +25,11 @@ struct read_op
     struct file_read read;
     uint32_t length; /* As the kernel wants it. */
     bool shared;
+    bool counted; /* In file->kernel_reads. */
     struct turn turn;
 };
+
+static void read_counted_end(struct read_op *op);
 
 static void read_cancel(struct mount_op *base)
 {
@@ -36,11 +39,12 @@ static void read_cancel(struct mount_op *base)
 static void read_end(struct read_op *op, int status)
 {
     turn_end(&op->turn);
-    if (status == 0) {
-        mount_op_end(&op->base);
-    } else {
-        mount_op_fail(&op->base, status);
+    if (status != 0) {
+        op->base.mount->statistics[op->base.kind].failed++;
+        (void)fuse_reply_err(op->base.req, client_errno(op->base.mount->client, status));
     }
+    read_counted_end(op); /* Its answer is with the kernel. */
+    mount_op_end(&op->base);
 }
 
 static void read_reply(struct read_op *op)
@@ -129,6 +133,8 @@ static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
     op->read.handle = handle_of(fi);
     op->read.offset = (uint64_t)offset;
     op->length = (uint32_t)size;
+    op->counted = !op->read.handle->direct && file_is_shared(op->read.handle->file);
+    op->read.handle->file->kernel_reads += op->counted;
     if (file_is_shared(op->read.handle->file) &&
         turn_join(&op->turn, op->base.mount->client, op->read.handle->file->inode,
                   op->read.offset + op->length, &op->base.refreshed_size)) {
@@ -159,6 +165,9 @@ struct write_op
     bool append;
     struct append_who next; /* To append: the request that may come behind this one. */
     struct append *kept;    /* Since the one before. */
+    struct list held;       /* In file->held_writes. */
+    int status;
+    unsigned behind; /* So many READs are to end first. */
 };
 
 /* Is it as long as the kernel's requests can be? Its buffer may not have begun with a page. */
@@ -177,6 +186,42 @@ static void end_turn(struct write_op *op, int status)
     }
 }
 
+static void write_reply(struct write_op *op, int status)
+{
+    op->handle->file->kernel_writes--;
+    file_note_kernel_changed(op->handle->file);
+    if (status == 0) {
+        op->base.bytes = (uint32_t)op->size;
+        (void)fuse_reply_write(op->base.req, op->size);
+        mount_op_end(&op->base);
+    } else {
+        mount_op_fail(&op->base, status);
+    }
+}
+
+/* One READ less. A WRITE that waits does so for as many as were there before it, whichever end. */
+static void read_counted_end(struct read_op *op)
+{
+    struct file *file = op->read.handle->file;
+
+    if (!op->counted) {
+        return;
+    }
+    file->kernel_reads--;
+    LIST_FOREACH_SAFE(node, &file->held_writes)
+    {
+        struct write_op *write = LIST_ENTRY(node, struct write_op, held);
+
+        if (--write->behind == 0 || file->kernel_reads == 0) {
+            list_remove(&write->held);
+            write_reply(write, write->status);
+        }
+    }
+}
+
+/* By how little a READ for its pages brings, the kernel sees that a shared file has become shorter;
+ * but not when a WRITE is answered between its question and our answer. So WRITEs are answered
+ * behind READs. */
 static void write_end(struct write_op *op, int status)
 {
     payload_drop(op->holder);
@@ -189,12 +234,14 @@ static void write_end(struct write_op *op, int status)
     if (status == 0 && op->offset + op->size > op->handle->file->kernel_size) {
         op->handle->file->kernel_size = op->offset + op->size;
     }
-    if (status == 0) {
-        op->base.bytes = (uint32_t)op->size;
-        (void)fuse_reply_write(op->base.req, op->size);
-        mount_op_end(&op->base);
+    /* What goes on is not held up: a READ may be waiting for its turn. */
+    op->behind = may_go_on(op) ? 0 : op->handle->file->kernel_reads;
+    if (op->behind > 0) {
+        op->status = status;
+        op->base.cancel = NULL;
+        list_push_back(&op->handle->file->held_writes, &op->held);
     } else {
-        mount_op_fail(&op->base, status);
+        write_reply(op, status);
     }
 }
 
@@ -347,6 +394,8 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
     op->size = size;
     op->offset = (uint64_t)offset;
     op->handle = handle_of(fi);
+    op->handle->file->kernel_writes++;
+    list_init(&op->held);
     op->wait.go = write_again;
     op->append = (fi->flags & O_APPEND) != 0;
     if (strips_ids(op->handle, req, write_flags(bytes))) {

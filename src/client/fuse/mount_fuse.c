@@ -216,6 +216,31 @@ bool mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, d
     return drop;
 }
 
+/* What is read from the device has been asked since we looked there last. */
+enum { KERNEL_CROSSES_MS = 1 };
+
+void mount_question_begin(struct kernel_question *q, const struct mount *m, inode_id inode)
+{
+    const struct file *file = file_find(m->client, inode);
+
+    q->changes = file != NULL ? file->kernel_changes : 0;
+    q->crossed |=
+        file != NULL && file->kernel_changed_ms + KERNEL_CROSSES_MS >= uv_now(m->client->loop);
+}
+
+bool mount_question_crossed(const struct kernel_question *q, const struct mount *m, inode_id inode)
+{
+    struct file *file = file_find(m->client, inode);
+
+    if (q->shorter == 0 || file == NULL ||
+        (!q->crossed && file->kernel_changes == q->changes && file->kernel_writes == 0 &&
+         m->client->kernel_drops == 0)) {
+        return false;
+    }
+    file->kernel_size = q->shorter;
+    return true;
+}
+
 void mount_note_names(struct mount *m, inode_id directory)
 {
     meta_cache_kernel_names(m->client->cache, directory, until_ns(lease_seconds(m)));
@@ -261,6 +286,7 @@ void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
     mount_stat(&now, &entry->attr);
     if (file != NULL) {
         mount_note_told(file, &entry->attr);
+        file_note_kernel_changed(file);
     }
     entry->attr_timeout = mount_attr_seconds(m, &now);
     meta_cache_kernel_entry(m->client->cache, now.inode, uv_hrtime(), entry->attr_timeout > 0);
