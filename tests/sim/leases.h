@@ -15,6 +15,9 @@ enum {
     REGISTERS = 5,
     REG_LOCKS = REGISTERS, /* Stands for INODE_LOCKS. */
     OWNERS = 3,
+    LOCK_FILES = 2,
+    LOCK_FILE_FIRST = 500,
+    LOCK_BYTES = 8,       /* Locks begin below. */
     LOCKS_NAMED_MAX = 10, /* In a JOIN. */
     CALLS_MAX = 3,
     PARKED_MAX = 64,
@@ -179,6 +182,9 @@ struct world
     } titled[TITLED_MAX];
     uint64_t titled_count;
     struct lock_table *lock_table;
+    uint8_t judged[CLIENT_FIRST + CLIENTS_MAX][OWNERS][LOCK_FILES][LOCK_BYTES + 1]; /* Who has what,
+                                                                                      as enum
+                                                                                      lock_type. */
     uint32_t locking_count, undurable_count;
     struct parked locking[PARKED_MAX];   /* They wait for a lock ... */
     struct parked undurable[PARKED_MAX]; /* ... or for the disk. */
@@ -244,6 +250,12 @@ bool locks_join(struct sim *s, const struct lease_message *m); /* False: all are
 void locks_gone(struct sim *s, client_id client);
 void locks_over(struct sim *s, client_id client);
 bool locks_finish(struct sim *s);
+
+/* leases_judge.c: the client was granted this, or frees it; it has nothing any more; may everybody
+ * have what he has? */
+void judge_lock(struct sim *s, uint32_t node, const struct byte_lock *lock);
+void judge_no_locks(struct sim *s, uint32_t node);
+void judge_locks(struct sim *s, uint32_t node);
 
 extern const struct sim_actor leases_manager, leases_store;
 

@@ -1,72 +1,16 @@
 /* Locks in the leases scenario: src/meta/lock_table.c and src/common/byte_locks.c, with hosts that
  * do what src/meta/locks_uv.c and src/client/lock_uv.c do.
  *
- * The checker: no two clients hold locks that exclude each other. A client holds what it was
- * granted until it frees it, or until its term is over (its writes are refused from then on). */
+ * The judge (leases_judge.c): nobody holds locks that exclude those of another. A client holds what
+ * it was granted until it frees it, or until its term is over (its writes are refused from then
+ * on). */
 #include "common/check.h"
 #include "common/status.h"
 #include "tests/sim/leases.h"
 
 #include <string.h>
 
-enum { LOCK_THINK_MS_MAX = 300, FILES = 2, BYTES = 8, FIRST_FILE = 500 };
-
-/* ---- The checker ---- */
-
-static bool relies_on_locks(struct sim *s, uint32_t node)
-{
-    return s->nodes[node].up && sim_clock_ms(s, node) < world_of(s)->clients[node].term_until_ms;
-}
-
-struct comparison
-{
-    struct sim *s;
-    uint32_t node, other;
-};
-
-/* It is about to be a shared one, and perhaps is already. */
-static bool is_being_shared(const struct client *c, const struct byte_lock *lock)
-{
-    for (uint32_t owner = 0; owner < OWNERS; owner++) {
-        const struct byte_lock *wanted = &c->lock_calls[owner].lock;
-
-        if (c->lock_calls[owner].active && wanted->type == LOCK_SHARED &&
-            lock_owner_equal(&wanted->owner, &lock->owner) && wanted->inode == lock->inode &&
-            wanted->start <= lock->end && lock->start <= wanted->end) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void compare_one(void *data, const struct byte_lock *lock)
-{
-    const struct comparison *c = data;
-    const struct world *w = world_of(c->s);
-    const struct byte_lock *conflict = byte_locks_conflict(w->clients[c->other].locks, lock);
-
-    if (conflict != NULL && !is_being_shared(&w->clients[c->node], lock) &&
-        !is_being_shared(&w->clients[c->other], conflict)) {
-        (void)sim_fail(c->s, "%s and %s have locked bytes %llu and %llu of file %llu",
-                       c->s->nodes[c->node].name, c->s->nodes[c->other].name,
-                       (unsigned long long)lock->start, (unsigned long long)conflict->start,
-                       (unsigned long long)lock->inode);
-    }
-}
-
-static void check_locks(struct sim *s, uint32_t node)
-{
-    struct world *w = world_of(s);
-
-    for (uint32_t other = CLIENT_FIRST; other < CLIENT_FIRST + w->client_count; other++) {
-        struct comparison comparison = { s, node, other };
-
-        if (other != node && w->clients[other].locks != NULL && relies_on_locks(s, node) &&
-            relies_on_locks(s, other)) {
-            byte_locks_each(w->clients[node].locks, compare_one, &comparison);
-        }
-    }
-}
+enum { LOCK_THINK_MS_MAX = 300 };
 
 /* ---- A client ---- */
 
@@ -101,6 +45,7 @@ static void begin(struct sim *s, uint32_t node, uint32_t owner, struct byte_lock
         bool set = byte_locks_set(c->locks, &lock);
 
         CHECK(set);
+        judge_lock(s, node, &lock);
     }
     send_lock(s, node, call);
 }
@@ -109,11 +54,11 @@ static void begin_random(struct sim *s, uint32_t node, uint32_t owner)
 {
     const struct client *c = &world_of(s)->clients[node];
     uint64_t dice = prng_below(&s->prng, 100);
-    struct byte_lock lock = { .inode = FIRST_FILE + prng_below(&s->prng, FILES),
+    struct byte_lock lock = { .inode = LOCK_FILE_FIRST + prng_below(&s->prng, LOCK_FILES),
                               .kind = LOCK_RANGE };
 
-    lock.start = prng_below(&s->prng, BYTES);
-    lock.end = lock.start + prng_below(&s->prng, BYTES - lock.start);
+    lock.start = prng_below(&s->prng, LOCK_BYTES);
+    lock.end = lock.start + prng_below(&s->prng, LOCK_BYTES - lock.start);
     lock.type = dice < 45 ? LOCK_NONE : dice < 65 ? LOCK_SHARED : LOCK_EXCLUSIVE;
     if (dice < 25) { /* All of the file. */
         lock.start = 0;
@@ -149,7 +94,7 @@ static bool free_all(struct sim *s, uint32_t node)
             done = false;
             continue;
         }
-        for (all.inode = FIRST_FILE; all.inode < FIRST_FILE + FILES; all.inode++) {
+        for (all.inode = LOCK_FILE_FIRST; all.inode < LOCK_FILE_FIRST + LOCK_FILES; all.inode++) {
             if (byte_locks_has(c->locks, all.inode, LOCK_RANGE, &who)) {
                 begin(s, node, owner, all, false);
                 done = false;
@@ -187,6 +132,7 @@ void locks_client_start(struct sim *s, uint32_t node)
 
     c->locks = byte_locks_new(2 * LOCKS_NAMED_MAX);
     CHECK(c->locks != NULL);
+    judge_no_locks(s, node);
     run_think(s, node, 0);
 }
 
@@ -229,11 +175,12 @@ void locks_client_joined(struct sim *s, uint32_t node, const struct lease_messag
 
     if (m->locks_lost && !sim_canary(s, "keeps_lost_locks")) {
         byte_locks_drop_client(c->locks, c->id);
+        judge_no_locks(s, node);
         c->term_until_ms = 0;
         c->joined = false;
         send_join(s, node);
     }
-    check_locks(s, node);
+    judge_locks(s, node);
 }
 
 bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_message *m)
@@ -271,8 +218,9 @@ bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_mess
     if (m->verdict == LOCK_HAD && call->lock.type != LOCK_NONE && !overtaken) {
         set = byte_locks_set(c->locks, &call->lock);
         CHECK(set);
+        judge_lock(s, node, &call->lock);
         sim_worth(s, WORTH_LOCKED);
-        check_locks(s, node);
+        judge_locks(s, node);
     }
     return true;
 }
