@@ -95,14 +95,30 @@ static bool cut_objects(struct file *file, uint64_t from)
     return true;
 }
 
+bool file_clean_tail(struct file *file)
+{
+    if (!file->tail_unsure) {
+        return true;
+    }
+    if (!cut_objects(file, file->size)) {
+        return false;
+    }
+    file_forget(file, file->size, UINT64_MAX);
+    file->tail_unsure = false;
+    file->tail_clean = true;
+    return true;
+}
+
 bool file_cut(struct file *file, uint64_t size)
 {
     bool grows = size > file->size;
     uint64_t from = grows ? file->size : size;
 
-    if (from + file->size > 0 && !cut_objects(file, from)) {
+    if (size >= file->size ? !file_clean_tail(file) : !cut_objects(file, size)) {
         return false;
     }
+    file->tail_clean |= file->tail_unsure; /* Beyond what is cut there is nothing any more. */
+    file->tail_unsure = false;
     file_forget(file, from, UINT64_MAX);
     if (!grows) {
         file->cut_size = file->cut && file->cut_size < size ? file->cut_size : size;
@@ -128,7 +144,8 @@ void file_cut_failed(struct file *file)
     if (attr != NULL && attr->size > file->size) {
         file->size = attr->size;
     }
-    file->cut = false;
+    file->cut = file->tail_clean = false;
+    file->tail_unsure = true;
     lease_kernel_drop(file->client, file->inode);
 }
 

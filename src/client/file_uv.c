@@ -63,6 +63,7 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
     file->client = client;
     file->inode = attr->inode;
     file->size = attr->size;
+    file->tail_unsure = attr->tail_unsure;
     file->data_version = attr->data_version;
     list_init(&file->handles);
     list_init(&file->chunks);
@@ -239,6 +240,7 @@ static void note_version(struct file *file, uint64_t version)
 void file_refresh(struct file *file, const Morsel__Attr *attr)
 {
     note_version(file, attr->data_version);
+    file->tail_unsure = attr->tail_unsure && !file->tail_clean;
     if (!file->unreported && !file->reporting) {
         file->size = attr->size;
     } else if (attr->size > file->size && !file->cut && !file->cut_reporting) {

@@ -110,6 +110,8 @@ struct file
     bool strips_ids;     /* Whoever wrote may not keep set-id bits: the report takes them away. */
     bool cut;            /* The manager is to hear that the file was cut to `cut_size`, before it
                             hears of `written_end`. */
+    bool tail_unsure;    /* Objects may hold bytes beyond the size that nobody reported. */
+    bool tail_clean;     /* They are cut at the end, or have been: the manager is to hear. */
     bool cut_reporting;  /* The report that is under way says so of an earlier cut. */
     bool settled;        /* The manager has it on its disk, with this size and shape. */
     unsigned lease_pins; /* Cuts, punches and copies under way: until they end no lease on it is
@@ -264,7 +266,7 @@ struct file_flush
     struct list report_wait; /* In file->report_waits. */
     struct meta_call report;
     uint64_t reported_end, reported_cut_size, settled_size;
-    bool reported_cut;
+    bool reported_cut, reported_tail;
     bool reported_sparse, reported_strips_ids;
     unsigned losses;         /* Of the file when the report was sent. */
     unsigned failures;       /* Of the file when the flush began. */
@@ -337,6 +339,10 @@ void file_chunks_changed(struct file *file);
  * once, at the servers and the manager behind. False: no memory, and nothing has happened. Errors
  * come later, as those of writes do. */
 bool file_cut(struct file *file, uint64_t size);
+
+/* Bytes behind the end are going to come to light: what somebody may have left there, and not
+ * reported, is cut off first. Nobody else writes to the file meanwhile. False: no memory. */
+bool file_clean_tail(struct file *file);
 
 /* Send a cut. Otherwise than 0 it will not be answered. */
 int file_cut_send(struct chunk *chunk);

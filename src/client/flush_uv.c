@@ -72,6 +72,7 @@ static void report_again(struct file_flush *flush)
         file->written_end = flush->reported_end;
     }
     file->sparse |= flush->reported_sparse;
+    file->tail_clean |= flush->reported_tail;
     file->strips_ids |= flush->reported_strips_ids;
     file->unreported_since_ms = uv_now(file->client->loop);
 }
@@ -212,6 +213,7 @@ static void report_size(struct file_flush *flush, Morsel__WroteRequest *request)
     request->cuts = flush->reported_cut = file->cut;
     flush->reported_cut_size = file->cut ? min_u64(file->cut_size, limit) : 0;
     request->cut_size = flush->reported_cut_size;
+    request->tail_clean = flush->reported_tail = file->tail_clean && limit == UINT64_MAX;
     flush->settled_size = limit == UINT64_MAX ? file->size : 0;
 }
 
@@ -221,7 +223,7 @@ static void reported_size(struct file_flush *flush)
 
     file->cut_reporting = flush->reported_cut;
     if (file_cut_limit(file) == UINT64_MAX) {
-        file->sparse = file->cut = file->unreported = false;
+        file->sparse = file->cut = file->tail_clean = file->unreported = false;
         file->written_end = 0;
     } else {
         file->unreported_since_ms = uv_now(file->client->loop);

@@ -165,7 +165,8 @@ void file_lose(struct file *file)
             chunk_discard(chunk);
         }
     }
-    file->unreported = file->cut = false;
+    file->unreported = file->cut = file->tail_clean = false;
+    file->tail_unsure = true;
     file->held_back = false;
     /* How long the file is others say now; objects may hold bytes up to where we wrote. */
     file->reach = file->written_end > file->reach ? file->written_end : file->reach;
@@ -629,6 +630,9 @@ int file_write(struct handle *handle, uint64_t offset, const uint8_t *bytes, siz
             return MORSEL_AGAIN;
         }
         return file_take_error(handle); /* Every chunk failed at once, and the handle knows. */
+    }
+    if (offset > file->size && !file_is_shared(file) && !file_clean_tail(file)) {
+        return MORSEL_NOMEM;
     }
     file_forget(file, offset, length);
     rv = take_bytes(file, offset, bytes, length, holder);

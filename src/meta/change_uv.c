@@ -110,7 +110,7 @@ void answer_node(struct meta *meta, struct rpc_request *request, const struct op
         reply_error(meta, request, rv, &err);
         return;
     }
-    node_fill(&reply, &inode, true, leases_held(meta, request, inode.id));
+    node_fill(meta, &reply, &inode, true, leases_held(meta, request, inode.id));
     reply.node.changed = changed_fill(meta, &changed);
     rpc_reply(request, &reply.node.base, NULL);
 }

@@ -53,7 +53,7 @@ static void answer_made(struct meta *meta, struct rpc_request *request,
     }
     /* Nobody knows a new file yet: its maker may have all of it. */
     wanted = request->type == MSG_MAKE && mode_is_regular(inode.mode) ? LEASE_W : LEASE_R;
-    node_fill(&reply, &inode, true,
+    node_fill(meta, &reply, &inode, true,
               leases_grant(meta, request, inode.id, wanted, request->type == MSG_MAKE));
     (void)node_add_parent(meta, request, &reply, context->parent);
     reply.node.changed = changed_fill(meta, &changed);
@@ -149,7 +149,7 @@ static Morsel__Attr *attr_now(struct meta *meta, struct rpc_request *request, in
     if (id == INODE_NONE || ns_inode(meta->ns, id, &inode, &err) != 0) {
         return NULL;
     }
-    attr_fill(attr, &inode);
+    attr_fill(meta, attr, &inode);
     *lease = mode_is_directory(inode.mode) ? leases_grant(meta, request, id, LEASE_R, false)
                                            : leases_held(meta, request, id);
     return attr;
@@ -170,7 +170,7 @@ static void answer_removed(struct meta *meta, struct rpc_request *request,
     departs = outcome->target != INODE_NONE && outcome->target == meta->replacing;
     reply.deleted = outcome->deleted || departs;
     if (context->doomed != NULL && outcome->target == context->doomed->id) {
-        attr_fill(&attr, context->doomed);
+        attr_fill(meta, &attr, context->doomed);
         reply.attr = &attr;
     }
     reply.parent = attr_now(meta, request, context->parent, &parent, &reply.parent_lease);

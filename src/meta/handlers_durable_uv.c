@@ -87,7 +87,7 @@ static void reply_wrote(struct meta *meta, struct rpc_request *request)
         reply_error(meta, request, rv, &err);
         return;
     }
-    node_fill(&reply, &now, true, leases_held(meta, request, inode));
+    node_fill(meta, &reply, &now, true, leases_held(meta, request, inode));
     reply.node.n_unsynced = list.count;
     reply.node.unsynced = list.pointers;
     reply.node.durable = durable_fill(meta, &durable);
@@ -122,6 +122,7 @@ void handle_wrote(struct meta *meta, struct rpc_request *request)
         op.wrote.sparse = m->sparse;
         op.wrote.cuts = m->cuts;
         op.wrote.cut_size = m->cut_size;
+        op.wrote.tail_clean = m->tail_clean;
         op.wrote.strips_ids = m->strips_ids;
         if (unsynced_take(m->unsynced, m->n_unsynced, &columns)) {
             op.wrote.unsynced = buf_slice(&columns);

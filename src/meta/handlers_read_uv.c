@@ -49,7 +49,7 @@ void handle_lookup(struct meta *meta, struct rpc_request *request)
         reply_error(meta, request, rv, &err);
         return;
     }
-    node_fill(&reply, &inode, true, leases_grant(meta, request, inode.id, LEASE_R, false));
+    node_fill(meta, &reply, &inode, true, leases_grant(meta, request, inode.id, LEASE_R, false));
     if (leases_held(meta, request, parent) == LEASE_NONE) {
         (void)node_add_parent(meta, request, &reply, parent);
     }
@@ -79,7 +79,7 @@ void handle_getattr(struct meta *meta, struct rpc_request *request)
         reply_error(meta, request, rv, &err);
         return;
     }
-    node_fill(&reply, &inode, layout, leases_grant(meta, request, id, LEASE_R, false));
+    node_fill(meta, &reply, &inode, layout, leases_grant(meta, request, id, LEASE_R, false));
     rpc_reply(request, &reply.node.base, NULL);
 }
 
@@ -102,7 +102,7 @@ void handle_readlink(struct meta *meta, struct rpc_request *request)
         rv = target.failed ? MORSEL_NOMEM : 0;
     }
     if (rv == 0) {
-        node_fill(&reply, &inode, false, leases_held(meta, request, inode.id));
+        node_fill(meta, &reply, &inode, false, leases_held(meta, request, inode.id));
         reply.node.target = (char *)target.data;
         rpc_reply(request, &reply.node.base, NULL);
     } else {
@@ -134,7 +134,7 @@ static void open_inode(struct meta *meta, struct rpc_request *request, const Mor
         reply_error(meta, request, rv, &err);
         return;
     }
-    node_fill(&reply, &inode, true, leases_grant(meta, request, m->inode, wanted, true));
+    node_fill(meta, &reply, &inode, true, leases_grant(meta, request, m->inode, wanted, true));
     rpc_reply(request, &reply.node.base, NULL);
 }
 
@@ -254,7 +254,7 @@ static int page_finish(struct meta *meta, const struct rpc_request *request,
             continue;
         }
         if ((rv = ns_inode(meta->ns, entry->inode, &inode, err)) == 0) {
-            attr_fill(&page->attrs[i], &inode);
+            attr_fill(meta, &page->attrs[i], &inode);
             entry->attr = &page->attrs[i];
             entry->lease = leases_grant(meta, request, entry->inode, LEASE_R, false);
         } else if (rv != MORSEL_STALE && rv != MORSEL_CORRUPT) {
@@ -298,7 +298,7 @@ void handle_readdir(struct meta *meta, struct rpc_request *request)
     reply.n_entries = page->count;
     reply.entries = page->pointers;
     reply.end = end;
-    attr_fill(&attr, &directory);
+    attr_fill(meta, &attr, &directory);
     reply.attr = &attr;
     reply.lease = leases_grant(meta, request, directory.id, LEASE_R, false);
     reply.parent = directory.parent;

@@ -141,6 +141,7 @@ int apply_setattr(struct ns_txn *t)
             inode->flags &= ~(uint32_t)INODE_SPARSE;
         }
         inode->size = op->setattr.size;
+        txn_tail_is_clean(t, inode); /* The client has cut the objects. */
         inode->reach = max_u64(inode->reach, inode->size);
     }
     if ((valid & SETATTR_DATA) != 0) {
@@ -191,6 +192,9 @@ int apply_wrote(struct ns_txn *t)
     txn_change(t, inode);
     if (op->wrote.cuts) {
         cut_size(inode, op->wrote.cut_size);
+    }
+    if (op->wrote.tail_clean) {
+        txn_tail_is_clean(t, inode);
     }
     inode->size = max_u64(inode->size, op->wrote.size);
     inode->reach = max_u64(inode->reach, max_u64(op->wrote.size, op->wrote.reach));

@@ -204,6 +204,9 @@ int apply_make(struct ns_txn *t)
         return rv;
     }
     fill_by_type(t, inode);
+    if (mode_is_regular(inode->mode)) {
+        txn_tail_is_clean(t, inode);
+    }
     place(t, parent, inode);
     return 0;
 }

@@ -39,6 +39,7 @@ int apply_holder(struct ns_txn *t)
         txn_plain_put(t, key, value);
     } else {
         txn_delete(t, key);
+        t->counters.titles_over++;
     }
     return 0;
 }

@@ -61,6 +61,12 @@ struct inode *txn_inode_new(struct ns_txn *t)
     return &slot->inode;
 }
 
+void txn_tail_is_clean(const struct ns_txn *t, struct inode *inode)
+{
+    inode->flags |= INODE_TAILED;
+    inode->tail = t->counters.titles_over;
+}
+
 void txn_change(struct ns_txn *t, struct inode *inode)
 {
     struct txn_slot *slot = slot_of(inode);

@@ -60,6 +60,9 @@ int txn_inode(struct ns_txn *t, inode_id id, struct inode **inode_out);
 /* These columns of the file have unsynced bytes. MORSEL_INVAL: it has no such column. */
 int txn_unsynced_add(struct ns_txn *t, struct inode *inode, struct slice columns);
 
+/* No object of the file holds bytes beyond what it is going to be reported to hold. */
+void txn_tail_is_clean(const struct ns_txn *t, struct inode *inode);
+
 /* The inode's record is written again: nothing that anybody sees of it has changed. */
 void txn_keep(struct ns_txn *t, struct inode *inode);
 

@@ -8,8 +8,14 @@
 #include <string.h>
 
 enum { OP_VERSION = 1 };
-enum { WROTE_SPARSE = 1, WROTE_STRIPS_IDS = 2, WROTE_UNSYNCED = 4, WROTE_CUTS = 8 };
-enum { WROTE_KNOWN = WROTE_SPARSE | WROTE_STRIPS_IDS | WROTE_UNSYNCED | WROTE_CUTS };
+enum {
+    WROTE_SPARSE = 1,
+    WROTE_STRIPS_IDS = 2,
+    WROTE_UNSYNCED = 4,
+    WROTE_CUTS = 8,
+    WROTE_TAIL = 16
+};
+enum { WROTE_KNOWN = WROTE_SPARSE | WROTE_STRIPS_IDS | WROTE_UNSYNCED | WROTE_CUTS | WROTE_TAIL };
 
 /* Bits of the header's flag byte. */
 enum { FLAG_IN_GROUP = 1, FLAG_OPEN = 2, FLAG_DELETED = 4, FLAGS_KNOWN = 7 };
@@ -125,6 +131,7 @@ static void wrote_encode(const struct meta_op *op, struct buf *out)
     buf_put_u8(out, (uint8_t)((op->wrote.sparse ? WROTE_SPARSE : 0) |
                               (op->wrote.strips_ids ? WROTE_STRIPS_IDS : 0) |
                               (op->wrote.cuts ? WROTE_CUTS : 0) |
+                              (op->wrote.tail_clean ? WROTE_TAIL : 0) |
                               (op->wrote.unsynced.count > 0 ? WROTE_UNSYNCED : 0)));
     if (op->wrote.cuts) {
         buf_put_u64(out, op->wrote.cut_size);
@@ -388,6 +395,7 @@ static void wrote_decode(struct reader *r, struct meta_op *op)
     op->wrote.sparse = (flags & WROTE_SPARSE) != 0;
     op->wrote.strips_ids = (flags & WROTE_STRIPS_IDS) != 0;
     op->wrote.cuts = (flags & WROTE_CUTS) != 0;
+    op->wrote.tail_clean = (flags & WROTE_TAIL) != 0;
     r->failed |= (flags & ~WROTE_KNOWN) != 0;
     if (op->wrote.cuts) {
         op->wrote.cut_size = reader_u64(r);

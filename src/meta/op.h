@@ -122,6 +122,7 @@ struct meta_op
             struct slice unsynced; /* op_unsynced_put() */
             bool cuts;             /* Before it was written to `size`, the file was cut */
             uint64_t cut_size;     /* to this. */
+            bool tail_clean;       /* The objects were cut where the file ended then, or before. */
         } wrote;
         struct
         {

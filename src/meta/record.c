@@ -252,6 +252,9 @@ void inode_encode(const struct inode *inode, struct buf *out)
         buf_put_u64(out, inode->reach);
         buf_put_u64(out, inode->data_version);
         file_layout_encode(&inode->layout, out);
+        if ((inode->flags & INODE_TAILED) != 0) {
+            buf_put_u64(out, inode->tail);
+        }
     } else if (mode_is_directory(inode->mode)) {
         buf_put_u64(out, inode->parent);
         buf_put_u64(out, inode->entries);
@@ -284,8 +287,12 @@ static bool inode_tail_decode(struct reader *r, struct inode *inode)
         inode->size = reader_u64(r);
         inode->reach = reader_u64(r);
         inode->data_version = reader_u64(r);
-        return inode->size <= INT64_MAX && inode->reach <= INT64_MAX &&
-               file_layout_decode(r, &inode->layout);
+        if (inode->size > INT64_MAX || inode->reach > INT64_MAX ||
+            !file_layout_decode(r, &inode->layout)) {
+            return false;
+        }
+        inode->tail = (inode->flags & INODE_TAILED) != 0 ? reader_u64(r) : 0;
+        return true;
     }
     if (mode_is_directory(inode->mode)) {
         inode->parent = reader_u64(r);
@@ -391,6 +398,7 @@ void counters_encode(const struct counters *counters, struct buf *out)
     buf_put_u64(out, counters->policies);
     buf_put_u64(out, counters->orphans);
     buf_put_u64(out, counters->grantee);
+    buf_put_u64(out, counters->titles_over);
 }
 
 int counters_decode(struct slice bytes, struct counters *counters)
@@ -409,6 +417,7 @@ int counters_decode(struct slice bytes, struct counters *counters)
     counters->policies = reader_u64(&r);
     counters->orphans = reader_u64(&r);
     counters->grantee = reader_u64(&r);
+    counters->titles_over = reader_done(&r) ? 0 : reader_u64(&r); /* It came later. */
     return all_read(&r);
 }
 

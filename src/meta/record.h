@@ -107,7 +107,8 @@ enum inode_flags {
     INODE_LINKABLE = 1 << 3,        /* Made without a name (O_TMPFILE): LINK may give it one. */
     INODE_SPARSE = 1 << 4,          /* Regular files: holes, or space beyond the end. */
     INODE_UNSYNCED = 1 << 5,        /* Regular files: there is a U record. */
-    INODE_FLAGS_KNOWN = (1 << 6) - 1
+    INODE_TAILED = 1 << 6,          /* Regular files: `tail` counts. */
+    INODE_FLAGS_KNOWN = (1 << 7) - 1
 };
 
 struct inode
@@ -124,6 +125,8 @@ struct inode
     int64_t atime_ns, mtime_ns, ctime_ns;
     uint64_t version;          /* Grows with each change of the inode. */
     uint64_t data_version;     /* Grows with each reported change of the bytes. */
+    uint64_t tail;             /* INODE_TAILED: counters.titles_over when it was sure that no object
+                                  holds bytes beyond the size. */
     uint32_t flags;            /* enum inode_flags */
     struct file_policy policy; /* Directories. */
     struct file_layout layout; /* Regular files. */
@@ -180,13 +183,15 @@ int super_decode(struct slice bytes, struct super *super); /* MORSEL_VERSION: a 
 
 struct counters
 {
-    uint64_t sequence;   /* Of the last operation applied. */
-    inode_id inode_next; /* Never given out yet. */
-    uint64_t inodes;     /* Inode records. */
-    uint64_t garbage;    /* G records. */
-    uint64_t policies;   /* Directories with a policy of their own. */
-    uint64_t orphans;    /* O records. */
-    client_id grantee;   /* Who may have been caching last (session.h); 0: nobody. */
+    uint64_t sequence;    /* Of the last operation applied. */
+    inode_id inode_next;  /* Never given out yet. */
+    uint64_t inodes;      /* Inode records. */
+    uint64_t garbage;     /* G records. */
+    uint64_t policies;    /* Directories with a policy of their own. */
+    uint64_t orphans;     /* O records. */
+    client_id grantee;    /* Who may have been caching last (session.h); 0: nobody. */
+    uint64_t titles_over; /* Titles (lease.h) that have come to their end: whoever had one may have
+                             written bytes that he did not report. */
 };
 
 void counters_encode(const struct counters *counters, struct buf *out);

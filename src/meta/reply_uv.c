@@ -2,7 +2,7 @@
 
 #include "common/status.h"
 
-void attr_fill(Morsel__Attr *attr, const struct inode *inode)
+void attr_fill(const struct meta *meta, Morsel__Attr *attr, const struct inode *inode)
 {
     morsel__attr__init(attr);
     attr->inode = inode->id;
@@ -18,6 +18,9 @@ void attr_fill(Morsel__Attr *attr, const struct inode *inode)
     attr->version = inode->version;
     attr->data_version = inode->data_version;
     attr->sparse = (inode->flags & INODE_SPARSE) != 0;
+    attr->tail_unsure =
+        mode_is_regular(inode->mode) &&
+        ((inode->flags & INODE_TAILED) == 0 || inode->tail != ns_counters(meta->ns)->titles_over);
     /* The policy of a directory is listed among its extended attributes. */
     attr->xattrs = (inode->flags & INODE_HAS_XATTR) != 0 ||
                    (mode_is_directory(inode->mode) && !file_policy_empty(&inode->policy));
@@ -38,11 +41,11 @@ static void layout_fill(struct node_reply *reply, const struct file_layout *layo
     reply->node.layout = &reply->layout;
 }
 
-void node_fill(struct node_reply *reply, const struct inode *inode, bool layout,
-               enum lease_mode lease)
+void node_fill(const struct meta *meta, struct node_reply *reply, const struct inode *inode,
+               bool layout, enum lease_mode lease)
 {
     morsel__node__init(&reply->node);
-    attr_fill(&reply->attr, inode);
+    attr_fill(meta, &reply->attr, inode);
     reply->node.attr = &reply->attr;
     reply->node.lease = lease;
     if (layout && mode_is_regular(inode->mode)) {
@@ -84,7 +87,7 @@ bool node_add_parent(struct meta *meta, struct rpc_request *request, struct node
     if (ns_inode(meta->ns, parent, &directory, &err) != 0) {
         return false;
     }
-    attr_fill(&reply->parent, &directory);
+    attr_fill(meta, &reply->parent, &directory);
     reply->node.parent = &reply->parent;
     reply->node.parent_lease = leases_grant(meta, request, parent, LEASE_R, false);
     return true;

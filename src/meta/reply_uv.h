@@ -14,11 +14,11 @@ struct node_reply
     Morsel__Attr parent;
 };
 
-void attr_fill(Morsel__Attr *attr, const struct inode *inode);
+void attr_fill(const struct meta *meta, Morsel__Attr *attr, const struct inode *inode);
 
 /* `lease`: what the client holds on the inode. The layout goes along for regular files. */
-void node_fill(struct node_reply *reply, const struct inode *inode, bool layout,
-               enum lease_mode lease);
+void node_fill(const struct meta *meta, struct node_reply *reply, const struct inode *inode,
+               bool layout, enum lease_mode lease);
 
 /* In the answer to a change that has just been applied. */
 Morsel__Changed *changed_fill(const struct meta *meta, Morsel__Changed *changed);

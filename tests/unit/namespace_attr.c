@@ -200,6 +200,42 @@ static void a_report_may_tell_of_a_cut(void **state)
     assert_int_equal(ns_fixture_run(f, &op), MORSEL_FBIG);
 }
 
+static bool tail_is_sure(struct ns_fixture *f, inode_id file)
+{
+    struct inode inode = ns_must_inode(f, file);
+
+    return (inode.flags & INODE_TAILED) != 0 && inode.tail == ns_counters(f->ns)->titles_over;
+}
+
+static void nobody_is_sure_of_a_tail_once_a_title_is_over(void **state)
+{
+    struct ns_fixture *f = *state;
+    inode_id file = ns_must_make(f, INODE_ROOT, "f", 0100644);
+    struct meta_op wrote = { .kind = OP_WROTE }, holder = { .kind = OP_HOLDER };
+    struct meta_op cut = op_setattr(file, SETATTR_SIZE);
+
+    wrote.wrote.inode = file;
+    wrote.wrote.size = 100;
+    holder.holder.title = 7;
+    holder.holder.holds = true;
+    ns_must(f, holder);
+    ns_must(f, wrote);
+    assert_true(tail_is_sure(f, file));
+    holder.holder.holds = false;
+    ns_must(f, holder);
+    assert_false(tail_is_sure(f, file));
+    ns_must(f, wrote);
+    assert_false(tail_is_sure(f, file));
+    wrote.wrote.tail_clean = true;
+    ns_must(f, wrote);
+    assert_true(tail_is_sure(f, file));
+    ns_must(f, holder);
+    assert_false(tail_is_sure(f, file));
+    ns_must(f, cut);
+    assert_true(tail_is_sure(f, file));
+    assert_true(tail_is_sure(f, ns_must_make(f, INODE_ROOT, "younger", 0100644)));
+}
+
 static void a_report_only_lets_a_file_grow(void **state)
 {
     struct ns_fixture *f = *state;
@@ -591,7 +627,7 @@ static void a_default_list_is_inherited(void **state)
     assert_int_equal(ns_fixture_run(f, &file), 0);
     inode = ns_must_inode(f, file.target);
     assert_int_equal(inode.mode, 0100660);
-    assert_int_equal(inode.flags, INODE_HAS_XATTR | INODE_HAS_ACL);
+    assert_int_equal(inode.flags, INODE_HAS_XATTR | INODE_HAS_ACL | INODE_TAILED);
     assert_int_equal(ns_fixture_run(f, &sub), 0);
     inode = ns_must_inode(f, sub.target);
     assert_int_equal(inode.mode, 0040770);
@@ -713,6 +749,7 @@ int main(void)
         TEST(sizes_have_limits_and_owners),
         TEST(a_report_only_lets_a_file_grow),
         TEST(a_report_may_tell_of_a_cut),
+        TEST(nobody_is_sure_of_a_tail_once_a_title_is_over),
         TEST(a_report_may_take_set_id_bits_away),
         TEST(a_file_moves_before_its_first_byte_only),
         TEST(what_is_unsynced_is_kept_until_it_is_synced),

@@ -25,7 +25,8 @@ static struct inode sample_file(void)
                            .ctime_ns = 7,
                            .version = 8,
                            .data_version = 9,
-                           .flags = INODE_HAS_XATTR };
+                           .tail = 10,
+                           .flags = INODE_HAS_XATTR | INODE_TAILED };
 
     inode.layout.class = CLASS_DURABLE;
     inode.layout.replicas = 1;
@@ -104,7 +105,7 @@ static void keys_sort_by_number_and_come_apart(void **state)
 static void small_records_come_back(void **state)
 {
     struct dentry dentry = { 77, 0040000 }, dentry_back;
-    struct counters counters = { 1, 2, 3, 4, 5, 6, 7 }, counters_back;
+    struct counters counters = { 1, 2, 3, 4, 5, 6, 7, 8 }, counters_back;
     struct super super = { STORE_VERSION, { "0123456789abcde" }, 55 }, super_back;
     struct member_record member = { .id = 3, .address = "h:1", .name = "n", .bytes_total = 9 };
     struct member_record member_back;
@@ -187,7 +188,7 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
         break;
     case OP_WROTE:
         op.wrote.size = 9;
-        op.wrote.sparse = op.wrote.strips_ids = op.wrote.cuts = true;
+        op.wrote.sparse = op.wrote.strips_ids = op.wrote.cuts = op.wrote.tail_clean = true;
         op.wrote.cut_size = 8;
         op.wrote.unsynced = buf_slice(objects); /* Of as many bytes each. */
         break;

@@ -470,7 +470,7 @@ static void on_setattr_flushed(struct file_flush *flush, int status)
         size_op_fail(op, status);
         return;
     }
-    if ((op->valid & SETATTR_SIZE) == 0 || (size == 0 && file->size == 0)) {
+    if ((op->valid & SETATTR_SIZE) == 0 || (size == 0 && file->size == 0 && !file->tail_unsure)) {
         send_setattr(op);
         return;
     }

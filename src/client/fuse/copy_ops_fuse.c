@@ -160,6 +160,11 @@ static void drain_target(struct copy_op *op)
 {
     op->drain.done = on_target_drained;
     op->base.cancel = drain_cancel;
+    if (op->copy.to_offset > op->copy.to->size && !file_is_shared(op->copy.to) &&
+        !file_clean_tail(op->copy.to)) {
+        copy_end(op, MORSEL_NOMEM);
+        return;
+    }
     if (file_drain(op->copy.to, &op->drain, false)) {
         when_drained(op);
     }

@@ -106,6 +106,11 @@ static void fallocate_begin(struct extent_op *op)
     struct file *file = op->handle->file;
 
     op->drain.done = on_fallocate_drained;
+    if (!file_is_shared(file) && (op->mode & FALLOC_FL_KEEP_SIZE) == 0 &&
+        op->offset + op->length > file->size && !file_clean_tail(file)) {
+        fallocate_end(op, MORSEL_NOMEM);
+        return;
+    }
     if (file_is_shared(file)) {
         int rv = file_flush_start(&op->flush, file, NULL, false, on_fallocate_flushed);
 

@@ -163,6 +163,7 @@ struct write_op
     struct file_flush flush; /* Of a shared file. */
     struct turn turn;
     bool append;
+    bool reaches;           /* Of a shared file: behind an end beyond which there may be bytes. */
     struct append_who next; /* To append: the request that may come behind this one. */
     struct append *kept;    /* Since the one before. */
     struct list held;       /* In file->held_writes. */
@@ -308,13 +309,30 @@ static void append_there(struct mount_op *base, int status)
     write_again(&op->wait);
 }
 
+/* Nobody else writes: the end is where the manager says. */
+static void reach_there(struct mount_op *base, int status)
+{
+    struct write_op *op = CONTAINER_OF(base, struct write_op, base);
+    struct file *file = op->handle->file;
+
+    if (status == 0 && op->offset > file->size && !file_clean_tail(file)) {
+        status = MORSEL_NOMEM;
+    }
+    if (status != 0) {
+        write_end(op, status);
+        return;
+    }
+    base->cancel = write_cancel;
+    write_again(&op->wait);
+}
+
 static void on_turn(struct turn *turn, int status)
 {
     struct write_op *op = CONTAINER_OF(turn, struct write_op, turn);
 
     op->base.cancel = NULL;
-    if (status == 0 && op->append) {
-        mount_refresh_size(&op->base, op->handle->file, append_there);
+    if (status == 0 && (op->append || op->reaches)) {
+        mount_refresh_size(&op->base, op->handle->file, op->append ? append_there : reach_there);
     } else if (status == 0) {
         op->base.cancel = write_cancel;
         write_again(&op->wait);
@@ -334,8 +352,9 @@ static void write_turn_cancel(struct mount_op *base)
 static void write_in_turn(struct write_op *op)
 {
     op->base.cancel = write_turn_cancel;
+    op->reaches = op->handle->file->tail_unsure && op->offset > op->handle->file->size;
     turn_take(&op->turn, op->base.mount->client, op->handle->file->inode,
-              op->append ? LOCK_EXCLUSIVE : LOCK_SHARED, on_turn);
+              op->append || op->reaches ? LOCK_EXCLUSIVE : LOCK_SHARED, on_turn);
 }
 
 /* The kernel says whether the writer may keep set-id bits; a kernel that was not asked to
