@@ -320,6 +320,7 @@ static void on_ask(struct session_table *s, const struct session_event *event,
                    struct session_actions *out)
 {
     struct session *session = find(s, event->client);
+    bool away;
 
     if (session == NULL &&
         (s->count == SESSIONS_MAX || (session = add(s, event->client, event->now_ms)) == NULL)) {
@@ -327,7 +328,8 @@ static void on_ask(struct session_table *s, const struct session_event *event,
         return;
     }
     session->heard_ms = event->now_ms;
-    if (session->state == SESSION_AWAY) {
+    away = session->state == SESSION_AWAY;
+    if (away) {
         /* A new connection: what its list does not name was closed while it was away. Otherwise
          * only additions: a file that is being opened right now is not in the list yet. */
         session->state = SESSION_JOINED;
@@ -336,6 +338,9 @@ static void on_ask(struct session_table *s, const struct session_event *event,
     if (add_opens(s, session, event)) {
         emit(out, (struct session_action){ .type = SESSION_ADMIT, .client = session->id });
     } else {
+        if (away) {
+            session->state = SESSION_AWAY; /* Nobody is served whose open files are not known. */
+        }
         emit(out, (struct session_action){ SESSION_REFUSE, event->client, MORSEL_OVERLOAD });
     }
 }

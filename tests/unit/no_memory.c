@@ -1,0 +1,417 @@
+/* An allocator that fails: each core runs again and again, the n-th allocation fails (alone, or
+ * with all that follow), for n = 1, 2 ... until a run needs no more than n. No run may crash or
+ * leak (AddressSanitizer watches), what is refused says so and changes nothing, and what was
+ * promised before holds. */
+#include "client/attr_behind.h"
+#include "client/unsynced.h"
+#include "common/buf.h"
+#include "common/prng.h"
+#include "iod/repeats.h"
+#include "meta/lease.h"
+#include "meta/lock_table.h"
+#include "meta/op_window.h"
+#include "meta/session.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- The allocator ---- */
+
+static uint64_t countdown; /* Allocations until one fails; 0: none does. */
+static bool for_ever;      /* And every one behind it. */
+static uint64_t failures;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *pointer, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *pointer, size_t size);
+
+static bool fails(void)
+{
+    if (countdown == 0 || --countdown > 0) {
+        return false;
+    }
+    countdown = for_ever ? 1 : 0;
+    failures++;
+    return true;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *pointer, size_t size)
+{
+    return fails() ? NULL : __real_realloc(pointer, size);
+}
+
+/* `run` takes its first allocations of all: at least `runs_min` of them can fail. */
+static void fail_each(void (*run)(void), uint64_t runs_min)
+{
+    for (int mode = 0; mode < 2; mode++) {
+        uint64_t n = 0;
+
+        do {
+            countdown = ++n;
+            for_ever = mode == 1;
+            failures = 0;
+            run();
+            countdown = 0;
+        } while (failures > 0);
+        assert_true(n > runs_min);
+    }
+}
+
+/* ---- Locks: a model that has an entry for every byte ---- */
+
+enum { LOCK_OWNERS = 6, LOCK_CELLS = 12, LOCK_STEPS = 120 };
+
+struct held
+{
+    uint8_t cells[LOCK_OWNERS][LOCK_CELLS];
+};
+
+static void hold(struct held *held, const struct byte_lock *lock)
+{
+    for (uint64_t at = lock->start; at <= lock->end && at < LOCK_CELLS; at++) {
+        held->cells[lock->owner.id][at] = (uint8_t)lock->type;
+    }
+}
+
+static void hold_one(void *data, const struct byte_lock *lock)
+{
+    hold(data, lock);
+}
+
+static struct byte_lock draw_lock(struct prng *prng)
+{
+    struct byte_lock lock = { .inode = 7, .kind = LOCK_RANGE };
+
+    lock.owner = (struct lock_owner){ 1, prng_below(prng, LOCK_OWNERS) };
+    lock.start = prng_below(prng, LOCK_CELLS);
+    lock.end = lock.start + prng_below(prng, LOCK_CELLS - lock.start);
+    lock.type = (enum lock_type)prng_below(prng, LOCK_TYPES);
+    return lock;
+}
+
+static void run_locks(void)
+{
+    struct lock_table *t = lock_table_new();
+    struct held model = { 0 };
+    struct prng prng;
+    uint64_t ticket;
+
+    prng_seed(&prng, 5);
+    for (int step = 0; t != NULL && step < LOCK_STEPS; step++) {
+        struct byte_lock lock = draw_lock(&prng);
+        enum lock_verdict verdict = lock_table_set(t, &lock, false, &ticket);
+        struct held now = { 0 };
+
+        assert_true(verdict == LOCK_DONE || verdict == LOCK_BLOCKED ||
+                    (verdict == LOCK_FULL && failures > 0));
+        if (verdict == LOCK_DONE) {
+            hold(&model, &lock);
+        }
+        lock_table_each_of(t, 7, LOCK_RANGE, hold_one, &now);
+        assert_memory_equal(&now, &model, sizeof(now));
+    }
+    lock_table_free(t);
+}
+
+static void locks_do_without(void **state)
+{
+    (void)state;
+    fail_each(run_locks, 20);
+}
+
+/* Who waits is granted it in the end, or told that it cannot be. */
+static void run_waiting(void)
+{
+    struct lock_table *t = lock_table_new();
+    uint64_t tickets[LOCK_OWNERS], popped;
+    uint32_t waiting = 0;
+    enum lock_verdict verdict;
+    struct byte_lock lock = { .inode = 7, .kind = LOCK_RANGE, .type = LOCK_EXCLUSIVE, .end = 9 };
+
+    for (uint32_t owner = 0; t != NULL && owner < LOCK_OWNERS; owner++) {
+        lock.owner = (struct lock_owner){ 1 + owner, owner };
+        verdict = lock_table_set(t, &lock, true, &tickets[waiting]);
+        waiting += verdict == LOCK_WAITS;
+        assert_true(verdict == LOCK_WAITS || verdict == LOCK_DONE || failures > 0);
+    }
+    for (uint32_t owner = 0; t != NULL && owner < LOCK_OWNERS; owner++) {
+        lock_table_drop_client(t, 1 + owner);
+        while (lock_table_pop(t, &popped, &verdict)) {
+            assert_true(verdict == LOCK_DONE || (verdict == LOCK_FULL && failures > 0));
+            waiting--;
+        }
+    }
+    assert_true(t == NULL || waiting <= LOCK_OWNERS);
+    lock_table_free(t);
+}
+
+static void waiting_for_locks_does_without(void **state)
+{
+    (void)state;
+    fail_each(run_waiting, 5);
+}
+
+/* ---- Leases: nobody has what another one's excludes ---- */
+
+enum { CLIENTS = 3, INODES = 5, LEASE_STEPS = 100 };
+
+static void check_leases(const struct lease_table *t)
+{
+    lease_check(t);
+    for (inode_id inode = 10; inode < 10 + INODES; inode++) {
+        uint32_t writers = 0, holders = 0;
+
+        for (client_id client = 1; client <= CLIENTS; client++) {
+            enum lease_mode mode = lease_held_by(t, client, inode);
+
+            writers += mode == LEASE_W;
+            holders += mode != LEASE_NONE;
+        }
+        assert_true(writers == 0 || holders == 1);
+    }
+}
+
+static void feed(struct lease_table *t, struct lease_event event)
+{
+    struct lease_actions out;
+
+    lease_actions_init(&out);
+    lease_step(t, &event, &out);
+    assert_true(!out.failed || failures > 0);
+    lease_actions_free(&out);
+    check_leases(t);
+}
+
+static void lease_some(struct lease_table *t, struct prng *prng, uint64_t now_ms)
+{
+    client_id client = 1 + prng_below(prng, CLIENTS);
+    inode_id inode = 10 + prng_below(prng, INODES);
+    enum lease_mode wanted = prng_below(prng, 2) == 0 ? LEASE_R : LEASE_W;
+    struct lease_touch touch = { inode, wanted == LEASE_W ? ACCESS_CHANGE : ACCESS_READ };
+    struct lease_actions out;
+    uint64_t ticket = 0;
+    enum lease_verdict verdict;
+
+    lease_actions_init(&out);
+    verdict = lease_acquire(t, now_ms, client, &touch, 1, &ticket, &out);
+    assert_true(verdict != LEASE_FULL || failures > 0);
+    if (verdict == LEASE_GO) {
+        (void)lease_grant(t, now_ms, client, inode, wanted, true, false, false);
+    } else if (verdict == LEASE_WAIT) {
+        lease_ticket_drop(t, ticket);
+    }
+    lease_actions_free(&out);
+    check_leases(t);
+    feed(t, (struct lease_event){
+                .type = LEASE_RETURN, .now_ms = now_ms, .client = client, .inode = inode });
+}
+
+static void run_leases(void)
+{
+    const struct lease_options options = { .now_ms = 1000, .last_title = 5000 };
+    struct lease_table *t = lease_table_new(&options);
+    struct prng prng;
+
+    prng_seed(&prng, 6);
+    for (client_id client = 1; t != NULL && client <= CLIENTS; client++) {
+        feed(t, (struct lease_event){
+                    .type = LEASE_JOIN, .now_ms = 1000, .client = client, .caches = true });
+        feed(t, (struct lease_event){ .type = LEASE_PERSISTED,
+                                      .now_ms = 1000,
+                                      .client = client,
+                                      .title = lease_title(t, client) });
+    }
+    for (uint64_t step = 0; t != NULL && step < LEASE_STEPS; step++) {
+        lease_some(t, &prng, 1000 + step);
+    }
+    if (t != NULL) {
+        feed(t, (struct lease_event){ .type = LEASE_TICK, .now_ms = 100000 });
+    }
+    lease_table_free(t);
+}
+
+static void leases_do_without(void **state)
+{
+    (void)state;
+    fail_each(run_leases, 10);
+}
+
+/* ---- Sessions: who was admitted is served, who was refused is told ---- */
+
+static void run_sessions(void)
+{
+    const struct session_options options = { .session_ms = 30000, .now_ms = 1000, .fresh = true };
+    struct session_table *s = session_table_new(&options);
+    inode_id released;
+
+    for (client_id client = 1; s != NULL && client <= 20; client++) {
+        const inode_id inodes[] = { 10 + client, 100 + client % 3 };
+        struct session_event event = { .now_ms = 1000 + client,
+                                       .type = SESSION_ASK,
+                                       .client = client,
+                                       .inodes = inodes,
+                                       .inodes_count = 2 };
+        struct session_actions out = { 0 };
+
+        session_step(s, &event, &out);
+        assert_true(out.count > 0);
+        assert_true(out.items[0].type == SESSION_ADMIT || failures > 0);
+        assert_true(session_joined(s, client, 1100) == (out.items[0].type == SESSION_ADMIT));
+        if (client % 2 == 0) {
+            event.type = SESSION_LEAVE;
+            session_step(s, &event, &out);
+            assert_false(session_known(s, client));
+        }
+        while (session_pop_released(s, &released)) {
+            assert_false(session_holds(s, released));
+        }
+    }
+    session_table_free(s);
+}
+
+static void sessions_do_without(void **state)
+{
+    (void)state;
+    fail_each(run_sessions, 10);
+}
+
+/* ---- Operation ids: a reserved one is noted and found ---- */
+
+static void run_window(void)
+{
+    struct op_window *w = op_window_new();
+    struct op_outcome outcome;
+
+    for (client_id client = 1; w != NULL && client <= 30; client++) {
+        const struct op_outcome made = { 50 + client, false };
+
+        if (!op_window_reserve(w, client)) {
+            assert_true(failures > 0);
+            assert_int_equal(op_window_find(w, client, 1, 0, &outcome), OP_WINDOW_NEW);
+            continue;
+        }
+        assert_true(op_window_note(w, client, 1, 0, &made));
+        assert_int_equal(op_window_find(w, client, 1, 0, &outcome), OP_WINDOW_KNOWN);
+        assert_int_equal(outcome.target, 50 + client);
+    }
+    op_window_free(w);
+}
+
+static void operation_ids_do_without(void **state)
+{
+    (void)state;
+    fail_each(run_window, 3);
+}
+
+/* ---- The I/O daemon's: what could not begin is new ---- */
+
+static void run_repeats(void)
+{
+    struct repeats *r = repeats_new(8, DATA_OPS_PENDING_MAX);
+    const struct repeats_answer good = { 0, 9 };
+
+    for (uint64_t i = 0; r != NULL && i < 60; i++) {
+        const struct repeats_change change = { .client = 1 + i % 4, .number = 1 + i / 4 };
+        struct repeats_answer answer;
+        void *runner;
+
+        if (repeats_find(r, &change, &runner, &answer) != REPEATS_NEW) {
+            assert_true(failures > 0);
+        } else if (!repeats_begin(r, &change, NULL)) {
+            assert_true(failures > 0);
+        } else {
+            repeats_end(r, change.client, change.number, &good);
+            assert_int_equal(repeats_find(r, &change, &runner, &answer), REPEATS_DONE);
+            assert_int_equal(answer.verifier, 9);
+        }
+    }
+    repeats_free(r);
+}
+
+static void repeats_do_without(void **state)
+{
+    (void)state;
+    fail_each(run_repeats, 3);
+}
+
+/* ---- The client's ---- */
+
+static void run_behind(void)
+{
+    struct attr_behind *b = attr_behind_new(64);
+    uint32_t count = 0;
+
+    for (inode_id inode = 1; b != NULL && inode <= 40; inode++) {
+        const struct attr_change change = { .valid = 1, .mode = 0600, .title = 5 };
+        enum attr_behind_verdict verdict = attr_behind_set(b, inode, &change);
+
+        assert_true(verdict == ATTR_BEHIND_TAKEN || failures > 0);
+        count += verdict == ATTR_BEHIND_TAKEN;
+        assert_int_equal(attr_behind_has(b, inode), verdict == ATTR_BEHIND_TAKEN);
+        assert_int_equal(attr_behind_count(b), count);
+    }
+    attr_behind_free(b);
+}
+
+static void run_unsynced(void)
+{
+    struct unsynced *u = unsynced_new(4, false);
+
+    assert_true(u != NULL || failures > 0);
+    unsynced_free(u);
+}
+
+static void run_buf(void)
+{
+    struct buf b;
+    size_t count = 0;
+
+    buf_init(&b);
+    for (uint64_t i = 0; i < 2000; i++) {
+        buf_put_u64(&b, i);
+        count += b.failed ? 0 : 8;
+    }
+    assert_true(b.failed == (failures > 0));
+    assert_true(b.failed || b.count == count);
+    buf_free(&b);
+}
+
+static void a_client_does_without(void **state)
+{
+    (void)state;
+    fail_each(run_behind, 10);
+    fail_each(run_unsynced, 1);
+    fail_each(run_buf, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(locks_do_without),
+        cmocka_unit_test(waiting_for_locks_does_without),
+        cmocka_unit_test(leases_do_without),
+        cmocka_unit_test(sessions_do_without),
+        cmocka_unit_test(operation_ids_do_without),
+        cmocka_unit_test(repeats_do_without),
+        cmocka_unit_test(a_client_does_without),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
