@@ -62,6 +62,42 @@ wait "$keep_PID" || fail "closing a file that was written without the manager fa
 [ "$(stat -c %s "$mnt/open")" = $((12 << 20)) ] || fail "the size of a file written without the manager is lost"
 note "calls work $late ms after the manager's return"
 
+# Down for longer than a term: space is reserved, and bytes are copied, when it is back, as with writes.
+coproc space { python3 -c '
+import os, sys
+def told(call):
+    try:
+        call()
+        return "good"
+    except OSError as e:
+        return e.strerror
+fd, copy = (os.open(path, os.O_RDWR | os.O_CREAT) for path in sys.argv[1:])
+os.write(fd, b"x" * 1048576)
+os.fsync(fd)
+print("ready", flush=True)
+sys.stdin.readline()
+print(told(lambda: os.posix_fallocate(fd, 0, 8 << 20)), flush=True)
+print(told(lambda: os.copy_file_range(fd, copy, 1 << 20)), flush=True)
+' "$mnt/space" "$mnt/copy"; }
+read -r -t 30 answer <&"${space[0]}" && [ "$answer" = ready ] || fail "no file to reserve space for"
+crash meta
+terms_over() {
+    grep -c 'nothing is cached, and nothing written' "$work/log/mount-a" || true
+}
+over=$(terms_over)
+term_is_over() {
+    [ "$(terms_over)" -gt "$over" ]
+}
+wait_for 20 "the end of the term" term_is_over
+echo go >&"${space[1]}"
+if read -r -t 0.5 answer <&"${space[0]}"; then fail "fallocate without a term did not wait: $answer"; fi
+start_meta
+for what in fallocate copy_file_range; do
+    read -r -t 30 answer <&"${space[0]}" || fail "$what: no answer"
+    [ "$answer" = good ] || fail "$what while the manager was away for longer than a term: $answer"
+done
+note "what reserves space waits for the manager"
+
 # Down for longer than io_timeout: an error, no hang.
 start_mount short io_timeout=2s
 ls "$mnt" >/dev/null

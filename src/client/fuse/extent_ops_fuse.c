@@ -122,6 +122,17 @@ static void fallocate_begin(struct extent_op *op)
     }
 }
 
+static void when_joined(struct mount_op *base, int status)
+{
+    struct extent_op *op = CONTAINER_OF(base, struct extent_op, base);
+
+    if (status == 0) {
+        fallocate_begin(op);
+    } else {
+        fallocate_end(op, status);
+    }
+}
+
 static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
                          struct fuse_file_info *fi)
 {
@@ -154,7 +165,11 @@ static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
         file_strip_ids(handle->file);
     }
     list_init(&op->drain.node);
-    fallocate_begin(op);
+    if (client_lease_valid(op->base.mount->client)) {
+        fallocate_begin(op);
+    } else { /* The servers would refuse it. With the manager's answer we have a term. */
+        mount_refresh_size(&op->base, handle->file, when_joined);
+    }
 }
 
 /* ---- LSEEK ---- */
