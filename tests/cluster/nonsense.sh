@@ -7,7 +7,7 @@ set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin nonsense "$1"
-seed=${2:-1} rounds=${3:-4000}
+seed=${2:-$test_seed} rounds=${3:-4000}
 start_cluster 2
 start_mount a
 a=$mnt

@@ -96,7 +96,7 @@ cluster_cleanup() {
         ip netns del "$name" 2>/dev/null
     done
     if [ "$ended" != yes ]; then
-        printf "the same again: MORSEL_SEED=%s ctest --test-dir %s -R '^cluster/%s\$' --output-on-failure\n" "$test_seed" "$build" "$test_name"
+        printf "the same again: MORSEL_SEED=%s ctest --test-dir %s -R '^cluster/%s\$' --output-on-failure\n" "$test_seed" "$build" "${MORSEL_TEST:-$test_name}"
     fi
     if [ "$ended" != yes ] && [ -d "$work/log" ]; then
         for name in "$work"/log/*; do
