@@ -9,7 +9,7 @@ start_mount b
 b=$mnt
 start_mount c
 c=$mnt
-ways=(write truncate ftruncate fallocate zero copy shared twice)
+ways=(write truncate ftruncate fallocate zero copy shared sharedzero twice)
 
 # counter MOUNT NAME: of the mount, and so of what it has sent.
 counter() {
@@ -20,7 +20,7 @@ landed() {
     [ "$(counter "$a" dirty_bytes)" = 0 ]
 }
 
-# leave TRY: each file is 100 bytes long, and has 2 MiB behind that at its servers, of which the manager does not know.
+# leave TRY: each file is 100 bytes long, and has 300 KiB behind that at its servers, of which the manager does not know.
 leave() {
     local way
     start_mount "a$1" io_timeout=3
@@ -32,7 +32,7 @@ leave() {
 import os, sys, time
 for way in sys.argv[2:]:
     fd = os.open(sys.argv[1] + "/" + way, os.O_RDWR)
-    os.pwrite(fd, b"x" * (2 << 20), 100)
+    os.pwrite(fd, b"x" * (300 << 10), 100)
 print("written", flush=True)
 time.sleep(60)
 PY
@@ -46,7 +46,7 @@ PY
 }
 
 left=0
-for ((try = 1; try <= 5 && left < ${#ways[@]}; try++)); do
+for ((try = 1; try <= 10 && left < ${#ways[@]}; try++)); do
     rm -f "$b"/*
     leave "$try"
     left=0
@@ -78,6 +78,9 @@ os.copy_file_range(source, opened("copy"), 3, FAR, FAR)
 other = os.open(c + "/shared", os.O_RDWR)
 os.pwrite(other, b"h", 0)
 os.pwrite(opened("shared"), b"new", FAR)
+another = os.open(c + "/sharedzero", os.O_RDWR)
+os.pwrite(another, b"h", 0)
+assert libc.fallocate(opened("sharedzero"), 0x10, FAR, 3) == 0, os.strerror(ctypes.get_errno())
 twice = opened("twice") # It is cut once, and not again when it is long since written by who lives.
 os.pwrite(twice, b"new", FAR)
 os.pwrite(twice, b"z" * 1000, 200)
@@ -86,7 +89,7 @@ os.close(twice)
 os.pwrite(os.open(c + "/twice", os.O_RDWR), b"more", 2 * FAR)
 bad = []
 for mount in (c, b):
-    for way in ("write", "truncate", "ftruncate", "fallocate", "zero", "copy", "shared", "twice"):
+    for way in ("write", "truncate", "ftruncate", "fallocate", "zero", "copy", "shared", "sharedzero", "twice"):
         with open(mount + "/" + way, "rb") as f:
             got = f.read()
         if b"x" in got:

@@ -2,6 +2,7 @@
 #include "client/fuse/mount_fuse.h"
 
 #include "client/behind_uv.h"
+#include "client/turn_uv.h"
 #include "common/status.h"
 
 #include <linux/falloc.h>
@@ -13,7 +14,8 @@ struct extent_op
     struct file_flush flush;
     struct file_drain drain; /* FALLOCATE of a file that is ours alone */
     struct range_op range;
-    int mode; /* FALLOCATE */
+    struct turn turn; /* FALLOCATE of a shared file, beyond its end */
+    int mode;         /* FALLOCATE */
     uint64_t offset, length;
     bool hole; /* LSEEK */
 };
@@ -40,6 +42,7 @@ static void extent_cancel(struct mount_op *base)
 
 static void fallocate_end(struct extent_op *op, int status)
 {
+    turn_end(&op->turn);
     op->handle->file->lease_pins--;
     lease_unpinned(op->base.mount->client);
     mount_op_fail(&op->base, status);
@@ -100,23 +103,66 @@ static void on_fallocate_drained(struct file_drain *drain)
     fallocate_go(CONTAINER_OF(drain, struct extent_op, drain), MORSEL_OK);
 }
 
+static bool reaches(const struct extent_op *op)
+{
+    return (op->mode & FALLOC_FL_KEEP_SIZE) == 0 &&
+           op->offset + op->length > op->handle->file->size;
+}
+
+static void fallocate_shared(struct extent_op *op)
+{
+    int rv = file_flush_start(&op->flush, op->handle->file, NULL, false, on_fallocate_flushed);
+
+    if (rv != 0) {
+        fallocate_end(op, rv);
+    }
+}
+
+/* Nobody else writes: the end is where the manager says. */
+static void end_known(struct mount_op *base, int status)
+{
+    struct extent_op *op = CONTAINER_OF(base, struct extent_op, base);
+
+    if (status == 0 && reaches(op) && !file_clean_tail(op->handle->file)) {
+        status = MORSEL_NOMEM;
+    }
+    if (status == 0) {
+        fallocate_shared(op);
+    } else {
+        fallocate_end(op, status);
+    }
+}
+
+static void on_turn(struct turn *turn, int status)
+{
+    struct extent_op *op = CONTAINER_OF(turn, struct extent_op, turn);
+
+    op->base.cancel = extent_cancel;
+    if (status == 0) {
+        mount_refresh_size(&op->base, op->handle->file, end_known);
+    } else {
+        fallocate_end(op, status);
+    }
+}
+
+static void extent_turn_cancel(struct mount_op *base)
+{
+    turn_cancel(&CONTAINER_OF(base, struct extent_op, base)->turn);
+}
+
 /* The manager need not hear of a file that is ours alone before it is done. */
 static void fallocate_begin(struct extent_op *op)
 {
     struct file *file = op->handle->file;
 
     op->drain.done = on_fallocate_drained;
-    if (!file_is_shared(file) && (op->mode & FALLOC_FL_KEEP_SIZE) == 0 &&
-        op->offset + op->length > file->size && !file_clean_tail(file)) {
+    if (!file_is_shared(file) && reaches(op) && !file_clean_tail(file)) {
         fallocate_end(op, MORSEL_NOMEM);
-        return;
-    }
-    if (file_is_shared(file)) {
-        int rv = file_flush_start(&op->flush, file, NULL, false, on_fallocate_flushed);
-
-        if (rv != 0) {
-            fallocate_end(op, rv);
-        }
+    } else if (file_is_shared(file) && reaches(op) && file->tail_unsure) {
+        op->base.cancel = extent_turn_cancel;
+        turn_take(&op->turn, file->client, file->inode, LOCK_EXCLUSIVE, on_turn);
+    } else if (file_is_shared(file)) {
+        fallocate_shared(op);
     } else if (file_drain(file, &op->drain, false)) {
         fallocate_go(op, MORSEL_OK);
     }
