@@ -7,8 +7,8 @@
 #define MORSEL_TESTS_SIM_POWER_H
 
 #include "client/changes.h"
-#include "common/op_numbers.h"
 #include "client/unsynced.h"
+#include "common/op_numbers.h"
 #include "meta/op_window.h"
 #include "meta/runs.h"
 #include "tests/sim/db.h"
