@@ -19,6 +19,7 @@ done
 kill -TERM "$load"
 wait "$load" || fail "the load ended badly"
 cat "$work/ackload"
+[ "$(sed -nE 's/.* ([0-9]+) changes acknowledged.*/\1/p' "$work/ackload")" -ge 100 ] || fail "too few changes between the kills to show anything"
 grep -q ' 0 failed' "$work/ackload" || fail "changes failed although the manager came back in time"
 "$bin/ackload" verify "$mnt/load" "$work/journal" || fail "after five kills of the manager"
 fsck_clean
