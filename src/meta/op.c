@@ -172,6 +172,29 @@ static void repair_encode(const struct meta_op *op, struct buf *out)
     buf_put_u64(out, op->repair.entries);
 }
 
+static void unlink_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u64(out, op->unlink.parent);
+    put_slice(out, op->unlink.name);
+    buf_put_u8(out, op->unlink.directory);
+}
+
+static void link_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u64(out, op->link.inode);
+    buf_put_u64(out, op->link.new_parent);
+    put_slice(out, op->link.new_name);
+}
+
+static void holder_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u64(out, op->holder.title);
+    buf_put_u8(out, op->holder.holds);
+    if (op->holder.holds && op->holder.term_ms != 0 && op->holder.term_ms != LEASE_MS) {
+        buf_put_u32(out, op->holder.term_ms);
+    }
+}
+
 static void body_encode(const struct meta_op *op, struct buf *out)
 {
     switch (op->kind) {
@@ -182,17 +205,13 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         make_encode(op, out);
         break;
     case OP_UNLINK:
-        buf_put_u64(out, op->unlink.parent);
-        put_slice(out, op->unlink.name);
-        buf_put_u8(out, op->unlink.directory);
+        unlink_encode(op, out);
         break;
     case OP_RENAME:
         rename_encode(op, out);
         break;
     case OP_LINK:
-        buf_put_u64(out, op->link.inode);
-        buf_put_u64(out, op->link.new_parent);
-        put_slice(out, op->link.new_name);
+        link_encode(op, out);
         break;
     case OP_SETATTR:
         setattr_encode(op, out);
@@ -235,11 +254,7 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         buf_put_u64(out, op->grantee.client);
         break;
     case OP_HOLDER:
-        buf_put_u64(out, op->holder.title);
-        buf_put_u8(out, op->holder.holds);
-        if (op->holder.holds && op->holder.term_ms != 0 && op->holder.term_ms != LEASE_MS) {
-            buf_put_u32(out, op->holder.term_ms);
-        }
+        holder_encode(op, out);
         break;
     case OP_START:
         break;
@@ -405,6 +420,31 @@ static void wrote_decode(struct reader *r, struct meta_op *op)
     }
 }
 
+static void unlink_decode(struct reader *r, struct meta_op *op)
+{
+    op->unlink.parent = reader_u64(r);
+    op->unlink.name = get_name(r);
+    op->unlink.directory = get_bool(r);
+}
+
+static void link_decode(struct reader *r, struct meta_op *op)
+{
+    op->link.inode = reader_u64(r);
+    op->link.new_parent = reader_u64(r);
+    op->link.new_name = get_name(r);
+}
+
+static void holder_decode(struct reader *r, struct meta_op *op)
+{
+    op->holder.title = reader_u64(r);
+    op->holder.holds = get_bool(r);
+    op->holder.term_ms = op->holder.holds ? LEASE_MS : 0;
+    if (op->holder.holds && !reader_done(r)) {
+        op->holder.term_ms = reader_u32(r);
+        r->failed |= op->holder.term_ms == 0 || op->holder.term_ms > LEASE_MS_MAX;
+    }
+}
+
 static void body_decode(struct reader *r, struct meta_op *op)
 {
     switch (op->kind) {
@@ -415,17 +455,13 @@ static void body_decode(struct reader *r, struct meta_op *op)
         make_decode(r, op);
         break;
     case OP_UNLINK:
-        op->unlink.parent = reader_u64(r);
-        op->unlink.name = get_name(r);
-        op->unlink.directory = get_bool(r);
+        unlink_decode(r, op);
         break;
     case OP_RENAME:
         rename_decode(r, op);
         break;
     case OP_LINK:
-        op->link.inode = reader_u64(r);
-        op->link.new_parent = reader_u64(r);
-        op->link.new_name = get_name(r);
+        link_decode(r, op);
         break;
     case OP_SETATTR:
         setattr_decode(r, op);
@@ -468,13 +504,7 @@ static void body_decode(struct reader *r, struct meta_op *op)
         op->grantee.client = reader_u64(r);
         break;
     case OP_HOLDER:
-        op->holder.title = reader_u64(r);
-        op->holder.holds = get_bool(r);
-        op->holder.term_ms = op->holder.holds ? LEASE_MS : 0;
-        if (op->holder.holds && !reader_done(r)) {
-            op->holder.term_ms = reader_u32(r);
-            r->failed |= op->holder.term_ms == 0 || op->holder.term_ms > LEASE_MS_MAX;
-        }
+        holder_decode(r, op);
         break;
     case OP_START:
         break;
