@@ -30,6 +30,16 @@ static bool needs_space(const struct meta_op *op)
            (op->kind == OP_XATTR && !op->xattr.remove);
 }
 
+/* Once: a stranger may ask for the same again and again. */
+static void log_unreadable(struct meta *meta, const struct meta_op *op, const struct errmsg *err)
+{
+    if (ns_unreadable(meta->ns) > 0 && !meta->unreadable_logged) {
+        meta->unreadable_logged = true;
+        log_error(meta->log, "internal error, please report: %s; client %016llx was refused",
+                  err->text, (unsigned long long)op->client);
+    }
+}
+
 int meta_execute(struct meta *meta, struct meta_op *op, struct errmsg *err)
 {
     int rv;
@@ -46,6 +56,7 @@ int meta_execute(struct meta *meta, struct meta_op *op, struct errmsg *err)
                   "in order and morsel-meta was started again",
                   meta->settings->data_dir, err->text);
     }
+    log_unreadable(meta, op, err);
     if (rv == 0) {
         sync_changed(&meta->sync);
     }

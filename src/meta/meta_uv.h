@@ -82,6 +82,7 @@ struct meta
     struct capacity_uv capacity;
     uint32_t handles; /* Open libuv handles while closing. */
     bool broken_logged;
+    bool unreadable_logged;
     bool space_low; /* The disk of the database is nearly full: nothing new is taken. */
     uv_timer_t space_timer;
     uv_fs_t space_request;

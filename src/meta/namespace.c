@@ -182,6 +182,11 @@ int ns_broken(const struct ns *ns)
     return ns->broken;
 }
 
+uint64_t ns_unreadable(const struct ns *ns)
+{
+    return ns->unreadable;
+}
+
 void ns_fail(struct ns *ns, int status)
 {
     if (ns->broken == 0) {

@@ -64,6 +64,10 @@ const struct counters *ns_counters(const struct ns *ns);
 /* 0, or the status of the commit or sync that failed. */
 int ns_broken(const struct ns *ns);
 
+/* Operations that were refused, with MORSEL_INVAL, because the log could not have been read with
+ * them in it: none, unless a check is missing. */
+uint64_t ns_unreadable(const struct ns *ns);
+
 /* The store failed outside a commit (a sync): refuse changes from now on. */
 void ns_fail(struct ns *ns, int status);
 

@@ -246,6 +246,7 @@ struct log_walk
     void *data;
     int status;
     uint64_t sequence;
+    enum op_kind kind; /* Of the one that is damaged. */
 };
 
 static bool visit_log(void *data, struct slice key, struct slice value)
@@ -257,19 +258,37 @@ static bool visit_log(void *data, struct slice key, struct slice value)
         return false;
     }
     if ((walk->status = op_decode(value, &op)) != 0) {
+        walk->kind = op.kind;
         return false;
     }
     return walk->visit(walk->data, walk->sequence, &op);
 }
 
+static void log_unreadable(const struct log_walk *walk, struct errmsg *err)
+{
+    unsigned long long sequence = walk->sequence;
+
+    if (walk->status == MORSEL_VERSION) {
+        errmsg_set(err,
+                   "operation %llu of the log was written by a newer version of morsel-meta: start "
+                   "that one",
+                   sequence);
+        return;
+    }
+    errmsg_set(err,
+               "operation %llu of the log (%s) is damaged: keep the database as it is, report it, "
+               "and start from a copy of it or with a newer morsel-meta that can read it",
+               sequence, op_kind_name(walk->kind));
+}
+
 int ns_log(struct ns *ns, uint64_t sequence, ns_log_visit visit, void *data, struct errmsg *err)
 {
-    struct log_walk walk = { visit, data, 0, 0 };
+    struct log_walk walk = { .visit = visit, .data = data };
     struct record_key key = key_log(sequence);
     int rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_log, &walk, err);
 
     if (rv == 0 && walk.status != 0) {
-        errmsg_set(err, "operation %llu of the log is damaged", (unsigned long long)walk.sequence);
+        log_unreadable(&walk, err);
         return walk.status;
     }
     return rv;

@@ -76,7 +76,9 @@ static int check_make(struct ns_txn *t, const struct inode *parent)
         return MORSEL_INVAL;
     }
     if (op->make.orphan) {
-        return mode_is_directory(op->make.mode) ? MORSEL_INVAL : 0;
+        bool named = op->make.name.count > 0 && !t->replay; /* Older logs may hold one. */
+
+        return mode_is_directory(op->make.mode) || named ? MORSEL_INVAL : 0;
     }
     if ((rv = name_check_new(op->make.name)) != 0) {
         return rv;

@@ -58,6 +58,9 @@ int apply_collected(struct ns_txn *t)
     struct slice list = op->objects.objects;
     size_t count = op_objects_count(list);
 
+    if (count > OP_OBJECTS_MAX) {
+        return MORSEL_INVAL;
+    }
     for (size_t i = 0; i < count; i++) {
         struct object_id object = op_object_at(list, i);
         bool garbage;
@@ -88,6 +91,9 @@ int apply_garbage(struct ns_txn *t)
     struct slice list = op->objects.objects;
     size_t count = op_objects_count(list);
 
+    if (count > OP_OBJECTS_MAX) {
+        return MORSEL_INVAL;
+    }
     for (size_t i = 0; i < count; i++) {
         struct object_id object = op_object_at(list, i);
         bool garbage;

@@ -66,6 +66,9 @@ int txn_unsynced_add(struct ns_txn *t, struct inode *inode, struct slice columns
     if (columns.count == 0) {
         return 0;
     }
+    if (op_unsynced_count(columns) > STRIPE_WIDTH_MAX) {
+        return MORSEL_INVAL; /* Some are named twice. */
+    }
     buf_init(&now);
     rv = ns_unsynced(t->ns, inode, &now, t->err);
     for (size_t i = 0; rv == 0 && i < op_unsynced_count(columns); i++) {
@@ -94,6 +97,9 @@ int apply_synced(struct ns_txn *t)
     struct buf before, after;
     int rv;
 
+    if (op_unsynced_count(op->synced.columns) > STRIPE_WIDTH_MAX) {
+        return MORSEL_INVAL;
+    }
     if ((rv = txn_inode(t, op->synced.inode, &inode)) != 0) {
         return rv;
     }

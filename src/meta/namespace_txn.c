@@ -234,14 +234,34 @@ static void write_inodes(struct ns_txn *t)
     }
 }
 
-/* The operation itself and the counters. Each operation drops the one NS_LOG_KEPT before it. */
-static void write_log(struct ns_txn *t)
+/* What is being logged can be read again. Otherwise the manager would never start again: better
+ * that one caller is refused. Each operation is to be checked by what applies it, so this one does
+ * not know what is wrong with it. */
+static bool is_readable(struct ns_txn *t)
+{
+    struct ns *ns = t->ns;
+    struct meta_op back;
+
+    if (ns->record.failed || op_decode(buf_slice(&ns->record), &back) == 0) {
+        return true;
+    }
+    ns->unreadable++;
+    errmsg_set(t->err, "the log cannot hold this operation (%s)", op_kind_name(t->op->kind));
+    return false;
+}
+
+/* The operation itself and the counters. Each operation drops the one NS_LOG_KEPT before it.
+ * MORSEL_INVAL: it cannot be logged. */
+static int write_log(struct ns_txn *t)
 {
     struct ns *ns = t->ns;
 
     t->counters.sequence++;
     buf_clear(&ns->record);
     op_encode(t->op, &ns->record);
+    if (!is_readable(t)) {
+        return MORSEL_INVAL;
+    }
     put_record(t, key_log(t->counters.sequence));
     if (t->counters.sequence > NS_LOG_KEPT) {
         txn_delete(t, key_log(t->counters.sequence - NS_LOG_KEPT));
@@ -249,6 +269,7 @@ static void write_log(struct ns_txn *t)
     buf_clear(&ns->record);
     counters_encode(&t->counters, &ns->record);
     put_record(t, key_counters());
+    return 0;
 }
 
 /* What was committed becomes visible. */
@@ -280,7 +301,9 @@ static int commit(struct ns_txn *t)
     int rv;
 
     write_inodes(t);
-    write_log(t);
+    if ((rv = write_log(t)) != 0) {
+        return rv;
+    }
     if (ns->batch.bytes.failed) {
         return MORSEL_NOMEM; /* Nothing was written. */
     }

@@ -22,6 +22,7 @@ struct ns
     struct buf record;     /* What is being encoded. */
     struct kv_batch batch; /* Of the transaction. */
     int broken;            /* Status of the commit that failed. */
+    uint64_t unreadable;   /* Operations refused because the log could not hold them. */
     struct garbage_floors floors;
 };
 
@@ -57,7 +58,8 @@ struct ns_txn
  * is none. */
 int txn_inode(struct ns_txn *t, inode_id id, struct inode **inode_out);
 
-/* These columns of the file have unsynced bytes. MORSEL_INVAL: it has no such column. */
+/* These columns of the file have unsynced bytes. MORSEL_INVAL: it has no such column,
+ * or there are too many. */
 int txn_unsynced_add(struct ns_txn *t, struct inode *inode, struct slice columns);
 
 /* No object of the file holds bytes beyond what it is going to be reported to hold. */

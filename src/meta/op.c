@@ -306,8 +306,11 @@ static bool get_bool(struct reader *r)
 static void make_decode(struct reader *r, struct meta_op *op)
 {
     op->make.parent = reader_u64(r);
-    op->make.name = get_name(r);
+    op->make.name = reader_blob(r);
     op->make.orphan = get_bool(r);
+    if (op->make.name.count > NAME_BYTES_MAX && !op->make.orphan) {
+        r->failed = true; /* Managers once took any name with `orphan`, and did nothing with it. */
+    }
     op->make.mode = reader_u32(r);
     op->make.umask = reader_u32(r);
     op->make.rdev = reader_u64(r);
