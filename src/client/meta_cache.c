@@ -651,6 +651,13 @@ uint64_t meta_cache_kernel_entry_ns(const struct meta_cache *c, inode_id id)
     return inode == NULL || inode->kernel_entries == 0 ? 0 : inode->kernel_entry_ns;
 }
 
+bool meta_cache_kernel_has_forgotten(const struct meta_cache *c, inode_id id)
+{
+    const struct cached_inode *inode = find_inode(c, id);
+
+    return inode != NULL && inode->kernel_entries == 0;
+}
+
 void meta_cache_kernel_names(struct meta_cache *c, inode_id id, uint64_t until_ns)
 {
     struct cached_inode *inode = find_inode(c, id);

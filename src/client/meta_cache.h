@@ -129,6 +129,10 @@ void meta_cache_kernel_forgot(struct meta_cache *c, inode_id inode, uint64_t cou
  */
 uint64_t meta_cache_kernel_entry_ns(const struct meta_cache *c, inode_id inode);
 
+/* Has it forgotten the inode with every answer that it was given? False of an inode that is not in
+ * the table. */
+bool meta_cache_kernel_has_forgotten(const struct meta_cache *c, inode_id inode);
+
 uint64_t meta_cache_kernel_attr_until_ns(const struct meta_cache *c, inode_id inode);
 uint64_t meta_cache_kernel_names_until_ns(const struct meta_cache *c, inode_id directory);
 

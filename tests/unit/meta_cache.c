@@ -79,14 +79,17 @@ static void what_the_kernel_was_told_lasts_until_it_forgets(void **state)
 
     meta_cache_kernel_entry(c, FILE_1, 7, true); /* Nothing is known of it. */
     assert_int_equal(meta_cache_kernel_entry_ns(c, FILE_1), 0);
+    assert_false(meta_cache_kernel_has_forgotten(c, FILE_1));
     learn(c, FILE_1, 5, LEASE_R);
     meta_cache_kernel_entry(c, FILE_1, 7, false); /* Without a time-out. */
     assert_int_equal(meta_cache_kernel_entry_ns(c, FILE_1), 0);
     meta_cache_kernel_entry(c, FILE_1, 8, true);
     meta_cache_kernel_forgot(c, FILE_1, 1); /* One of the two is still on its way. */
     assert_int_equal(meta_cache_kernel_entry_ns(c, FILE_1), 8);
+    assert_false(meta_cache_kernel_has_forgotten(c, FILE_1));
     meta_cache_kernel_forgot(c, FILE_1, 5);
     assert_int_equal(meta_cache_kernel_entry_ns(c, FILE_1), 0);
+    assert_true(meta_cache_kernel_has_forgotten(c, FILE_1));
 }
 
 static void a_recall_takes_what_it_must(void **state)

@@ -107,7 +107,9 @@ static void on_retry(uv_timer_t *timer)
 
 static void drop_ended(struct mount *m, struct kernel_drop *drop)
 {
-    if (drop->again && m->mounted) {
+    /* Once it has said that it has forgotten the inode there is nothing more to come. */
+    if (drop->again && m->mounted &&
+        !meta_cache_kernel_has_forgotten(m->client->cache, drop->inode)) {
         list_push_back(&m->drops_again, &drop->node);
         if (!uv_is_active((uv_handle_t *)&m->drop_retry)) {
             (void)uv_timer_start(&m->drop_retry, on_retry, DROP_RETRY_MS, 0);
