@@ -39,6 +39,18 @@ bool file_copy_fits(const struct file *from, const struct file *to, uint64_t fro
     return true;
 }
 
+/* Was something written where it lies now, and cut off again? What is not synced is known by
+ * column. */
+static bool has_unsynced(const struct file *file)
+{
+    for (uint32_t i = 0; i < file->stripe.width; i++) {
+        if (unsynced_verifier(file->unsynced, i) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool file_may_align(const struct file *from, const struct file *to, uint64_t from_offset,
                     uint64_t to_offset)
 {
@@ -47,7 +59,7 @@ bool file_may_align(const struct file *from, const struct file *to, uint64_t fro
     return same_stripes(from, to, from_offset, to_offset) &&
            from->layout_class == to->layout_class && from_offset % turn == to_offset % turn &&
            to->size == 0 && to->reach == 0 && to->written_end == 0 && list_empty(&to->chunks) &&
-           !to->unreported && !to->reporting;
+           !to->unreported && !to->reporting && !has_unsynced(to);
 }
 
 static void send_more(struct file_copy *copy);

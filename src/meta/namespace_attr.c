@@ -220,8 +220,10 @@ int apply_align(struct ns_txn *t)
     if ((rv = txn_inode(t, t->op->align.inode, &inode)) != 0) {
         return rv;
     }
+    /* A record of unsynced bytes, though they have been cut off, goes by column. */
     if (!mode_is_regular(inode->mode) || inode->size != 0 || inode->reach != 0 ||
-        layout->class != inode->layout.class || layout->replicas != inode->layout.replicas ||
+        (inode->flags & INODE_UNSYNCED) != 0 || layout->class != inode->layout.class ||
+        layout->replicas != inode->layout.replicas ||
         memcmp(&layout->stripe, &inode->layout.stripe, sizeof(layout->stripe)) != 0) {
         return MORSEL_INVAL;
     }

@@ -285,6 +285,7 @@ static void a_file_moves_before_its_first_byte_only(void **state)
     inode_id file = ns_must_make(f, INODE_ROOT, "f", 0100644);
     struct inode before = ns_must_inode(f, file);
     struct meta_op op = { .kind = OP_ALIGN }, wrong, wrote = { .kind = OP_WROTE };
+    struct buf columns;
 
     op.align.inode = file;
     op.align.layout = before.layout;
@@ -308,6 +309,14 @@ static void a_file_moves_before_its_first_byte_only(void **state)
     wrote.wrote.reach = 1; /* Space was reserved. */
     ns_must(f, wrote);
     assert_int_equal(ns_fixture_run(f, &op), MORSEL_INVAL);
+    wrote.wrote.inode = op.align.inode = ns_must_make(f, INODE_ROOT, "h", 0100644);
+    wrote.wrote.reach = 0;
+    buf_init(&columns);
+    op_unsynced_put(&columns, (struct unsynced_column){ .column = 0, .verifier = 7 });
+    wrote.wrote.unsynced = buf_slice(&columns); /* Written, cut off, and known by column. */
+    ns_must(f, wrote);
+    assert_int_equal(ns_fixture_run(f, &op), MORSEL_INVAL);
+    buf_free(&columns);
 }
 
 static size_t unsynced_of(struct ns_fixture *f, inode_id file, struct buf *out)
