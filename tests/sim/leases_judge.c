@@ -23,6 +23,7 @@ void judge_lock(struct sim *s, uint32_t node, const struct byte_lock *lock)
         for (uint32_t cell = 0; cell <= LOCK_BYTES; cell++) {
             if (is_in(lock, file, cell)) {
                 world_of(s)->judged[node][lock->owner.id - 1][file][cell] = (uint8_t)lock->type;
+                world_of(s)->half_shared[node][lock->owner.id - 1][file][cell] = false;
             }
         }
     }
@@ -31,6 +32,17 @@ void judge_lock(struct sim *s, uint32_t node, const struct byte_lock *lock)
 void judge_no_locks(struct sim *s, uint32_t node)
 {
     memset(world_of(s)->judged[node], 0, sizeof(world_of(s)->judged[node]));
+    memset(world_of(s)->half_shared[node], 0, sizeof(world_of(s)->half_shared[node]));
+}
+
+void judge_interrupted(struct sim *s, uint32_t node, const struct byte_lock *lock)
+{
+    for (uint32_t file = 0; file < LOCK_FILES; file++) {
+        for (uint32_t cell = 0; cell <= LOCK_BYTES && lock->type == LOCK_SHARED; cell++) {
+            world_of(s)->half_shared[node][lock->owner.id - 1][file][cell] |=
+                is_in(lock, file, cell);
+        }
+    }
 }
 
 /* It is about to be a shared one, and at the manager perhaps is already. */
@@ -39,7 +51,8 @@ static bool is_being_shared(struct sim *s, uint32_t node, uint32_t owner, uint32
 {
     const struct lock_call *call = &world_of(s)->clients[node].lock_calls[owner];
 
-    return call->active && call->lock.type == LOCK_SHARED && is_in(&call->lock, file, cell);
+    return world_of(s)->half_shared[node][owner][file][cell] ||
+           (call->active && call->lock.type == LOCK_SHARED && is_in(&call->lock, file, cell));
 }
 
 /* A holder of the cell that does not go together with this one. */

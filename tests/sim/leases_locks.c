@@ -162,6 +162,7 @@ void locks_client_up(struct sim *s, uint32_t node)
 
         if (call->active && call->canceled) {
             call->active = false;
+            judge_interrupted(s, node, &call->lock);
             c->term_until_ms = 0;
         } else if (call->active) {
             send_lock(s, node, call);
