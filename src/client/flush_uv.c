@@ -347,20 +347,23 @@ static void start_sync(struct file_flush *flush, uint32_t column)
 static void tell_manager(struct file_flush *flush)
 {
     struct file *file = flush->file;
+    bool behind = flush->behind;
 
     if (flush->told) {
         return; /* What is news since the beginning is not what was asked for. */
     }
     if (!flush->durable && !file->unreported && unsynced_is_unlisted(file->unsynced)) {
-        /* A server has acknowledged bytes behind the report that had their size. */
+        /* A server has acknowledged bytes behind the report that had their size. No close waits for
+         * that; a recall does. */
         file->unreported = true;
         file->unreported_since_ms = uv_now(file->client->loop);
+        behind |= flush->handle != NULL;
     }
-    if (file->unreported && flush->behind && file->reporting) {
+    if (file->unreported && behind && file->reporting) {
         file->report_due = true;
-    } else if (file->unreported && flush->behind) {
+    } else if (file->unreported && behind) {
         file_report(file);
-    } else if (file->reporting && !flush->behind) {
+    } else if (file->reporting && !behind) {
         flush->waiting++;
         list_push_back(&file->report_waits, &flush->report_wait);
     } else if (file->unreported) {
