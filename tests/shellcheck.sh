@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$1"
 scripts=()
 while IFS= read -r file; do
-    if [ -f "$file" ] && head -n 1 "$file" | grep -qE '^#!.*\b(ba)?sh$|^# shellcheck shell='; then
+    if [ -f "$file" ] && grep -qE '^#!.*\b(ba)?sh$|^# shellcheck shell=' < <(head -n 1 "$file"); then
         scripts+=("$file")
     fi
 done < <(git ls-files -co --exclude-standard)

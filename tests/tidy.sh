@@ -133,9 +133,11 @@ git ls-files -co --exclude-standard src tests scripts cmake docs packaging '*.md
     [ -f "$f" ] && [ "$f" != tests/tidy.sh ] && grep -HnI -E '(^|[^[:alnum:]_.$}/-])/(work|home|root)/[[:alnum:]]' "$f"
 done | breaches "a path of one machine"
 
-# 10. Scripts are sound for the shell.
+# 10. Scripts are sound for the shell. `grep -q` ends at the first line that fits; what still writes to it then dies of SIGPIPE, and under pipefail
+#     the answer is sometimes no although the line is there.
 for f in scripts/* tests/*.sh tests/*/*.sh .ci/run; do
-    [ -f "$f" ] && head -n 1 "$f" | grep -q bash && { bash -n "$f" || breach "$f does not parse"; }
+    [ -f "$f" ] && grep -q bash <<<"$(head -n 1 "$f")" && { bash -n "$f" || breach "$f does not parse"; }
+    [ "$f" = tests/tidy.sh ] || grep -HnE '[|] *grep -[a-zA-Z]*q' "$f" | breaches "grep -q behind a pipe; use grep -q ... <<<\"\$(...)\""
 done
 
 # 11. Every message of the wire is fuzzed.

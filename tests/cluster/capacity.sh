@@ -33,7 +33,7 @@ compare() {
 }
 compare "empty"
 [ "$(morsel df --json | jq .bytes_total)" = $(($(of_disks | cut -d' ' -f1) * 1024)) ] || fail "morsel df counts a shared disk more than once"
-morsel df | grep -q 'counted above' || fail "morsel df does not say which disk is shared"
+grep -q 'counted above' <<<"$(morsel df)" || fail "morsel df does not say which disk is shared"
 
 before=$(of_mount | awk '{ print $2 }')
 for size in 8 24; do

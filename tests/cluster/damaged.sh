@@ -29,7 +29,7 @@ drop_caches
 expect_error "Input/output error" cat "$mnt/file"
 [ "$(stat -c %s "$work/damage")" -ge 2 ] || fail "the relay damaged $(stat -c %s "$work/damage") answers"
 inode=$(stat -c %i "$mnt/file")
-grep -E "inode $inode: .*(${address_of[iod1]}|${address_of[iod2]})" "$work/log/mount-a" | grep -q checksum ||
+grep -q checksum <<<"$(grep -E "inode $inode: .*(${address_of[iod1]}|${address_of[iod2]})" "$work/log/mount-a")" ||
     fail "no line names the file, the server and what is wrong"
 note "damage on the way is EIO"
 

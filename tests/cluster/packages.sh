@@ -62,7 +62,7 @@ debs=("$build"/*.deb)
 [ ${#debs[@]} = 2 ] || fail "two packages expected, not ${#debs[@]}"
 
 for deb in "${debs[@]}"; do
-    dpkg-deb --field "$deb" Depends | grep -q libc6 || fail "$deb: dependencies were not found out"
+    grep -q libc6 <<<"$(dpkg-deb --field "$deb" Depends)" || fail "$deb: dependencies were not found out"
     while read -r mode owner _ _ _ path _; do
         case $owner in root/root) ;; *) fail "$deb: $path belongs to $owner" ;; esac
         case $mode in ????w*w* | d????w????w*) fail "$deb: $path may be written by others" ;; esac
@@ -76,7 +76,7 @@ dpkg -i "${debs[@]}" >"$work/log" 2>&1 || { cat "$work/log" && fail "dpkg -i"; }
 for program in morsel morsel-mount morsel-meta morsel-iod; do
     path=$(command -v "$program") || fail "$program is not on PATH"
     case $path in /usr/bin/* | /usr/sbin/*) ;; *) fail "$program is at $path" ;; esac
-    "$program" --version | grep -q "^$program " || fail "$program --version"
+    grep -q "^$program " <<<"$("$program" --version)" || fail "$program --version"
     "$program" --help >"$work/help"
     page=$(man -w "$program") || fail "$program has no man page"
     # Every option of --help is in the page.

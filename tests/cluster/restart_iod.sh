@@ -75,7 +75,7 @@ for kind in away frozen; do
     # A write is told of it at the latest by fsync, and only of its own file.
     expect_error "Input/output error" dd if=/dev/zero of="$mnt/narrow/1" bs=64k count=1 conv=notrunc,fsync
     touch "$mnt/name-$kind" || fail "$kind: a name cannot be made without one server"
-    find "$mnt" -maxdepth 1 -name "name-$kind" | grep -q . || fail "$kind: names cannot be made and listed without one server"
+    [ -n "$(find "$mnt" -maxdepth 1 -name "name-$kind")" ] || fail "$kind: names cannot be made and listed without one server"
     grep -q "${address_of[iod$victim]}" "$work/log/mount-soft" || fail "$kind: the mount's log does not name the server"
     if [ "$kind" = away ]; then start_iod "$victim"; else kill -CONT "${pid_of[iod$victim]}"; fi
     wait_for 10 "file 1 can be written again" dd if=/dev/zero of="$mnt/narrow/1" bs=64k count=1 conv=notrunc,fsync

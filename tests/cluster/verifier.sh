@@ -71,8 +71,8 @@ failed() {
 }
 wait_for 10 "status shows that the disk failed" failed
 grep -q 'restart morsel-iod' "$work/status" || fail "status does not say what to do: $(cat "$work/status")"
-morsel status --json | grep -q '"disk_failure": "[^"]' || fail "status --json does not say that the disk failed"
-morsel status | grep -q '^health *degraded' || fail "a cluster with a failed disk counts as healthy"
+grep -q '"disk_failure": "[^"]' <<<"$(morsel status --json)" || fail "status --json does not say that the disk failed"
+grep -q '^health *degraded' <<<"$(morsel status)" || fail "a cluster with a failed disk counts as healthy"
 [ "$(verifier)" != "$second" ] || fail "a failed sync left the verifier as it was"
 third=$(verifier)
 lose_power iod1

@@ -187,15 +187,27 @@ morsel() {
 }
 
 # A host NAME: a network namespace, joined to ours by a veth pair.
+# What a test left that was killed with SIGKILL. The name of a network namespace begins with the id of its test.
+forget_dead_hosts() {
+    local name id
+    for name in /run/netns/mfs[0-9]*; do
+        name=${name##*/} id=${name#mfs}
+        id=${id%%[!0-9]*}
+        [ -e "/proc/${id:-self}" ] || ip netns delete "$name" 2>/dev/null || true
+    done
+}
+
 start_host() {
-    local name=mfs$$$1 net=1 lock
+    local name=mfs$$$1 net=1 lock taken
     command -v ip >/dev/null || skip "ip(8) is missing; install iproute2"
     ip netns add "$name" 2>/dev/null || skip "network namespaces cannot be made here"
     hosts+=("$name")
     # Several tests may look for a net that is free.
     exec {lock}>"${TMPDIR:-/tmp}/morsel-hosts.lock"
     flock "$lock"
-    while ip -o -4 address | grep -qF " 10.213.$net."; do
+    forget_dead_hosts
+    taken=$(ip -o -4 address)
+    while [[ $taken == *" 10.213.$net."* ]]; do
         net=$((net + 1))
     done
     ip link add "${name}o" type veth peer name "${name}i" netns "$name" || fail "no veth pair"
