@@ -7,22 +7,25 @@
 enum {
     UNSENT_BYTES_MAX = 256 << 10, /* What the kernel may hold that it cannot send yet: what is
                                      written to it cannot be taken back, nor given a later bound. */
-    FLOW_BYTES_MIN = 64 << 10,    /* A rate of what comes is taken over so much, */
+    FLOW_BYTES_MIN = 1 << 20,     /* A rate of what comes is taken over so much, that moments in
+                                     which this machine had other things to do count little, */
     FLOW_US_MIN = 100000          /* or so long. */
 };
 
 /* A frame of which a part has come is ready at the sender: how fast the rest comes is the link's
- * doing. */
-void conn_note_flow(struct conn *conn, size_t count)
+ * doing, if we have taken all that was there and wait for more. What did not fit into the buffer of
+ * the last read had come, too, and says nothing. */
+void conn_note_flow(struct conn *conn, size_t count, bool drained)
 {
     uint64_t now_us = uv_hrtime() / 1000;
+    bool waited = conn->flow_at_us != 0;
 
-    if (conn->flow_at_us != 0) {
+    if (waited) {
         conn->flow_bytes += count;
         conn->flow_us += now_us - conn->flow_at_us;
     }
     conn->flow_at_us = 0;
-    if (conn->payload != NULL || conn->in_count > 0) {
+    if ((waited || drained) && (conn->payload != NULL || conn->in_count > 0)) {
         conn->flow_at_us = now_us;
     }
     if (conn->flow_bytes >= FLOW_BYTES_MIN || conn->flow_us >= FLOW_US_MIN) {

@@ -361,8 +361,8 @@ void conn_go_on(struct conn *conn)
 static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
 {
     struct conn *conn = stream->data;
+    bool drained = count >= 0 && (size_t)count < buf->len;
 
-    (void)buf;
     if (count == 0 || conn->closing) {
         return;
     }
@@ -389,7 +389,7 @@ static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
         }
     }
     if (conn->hooks->flowed != NULL && !conn->closing) {
-        conn_note_flow(conn, (size_t)count);
+        conn_note_flow(conn, (size_t)count, drained);
     }
     conn_drop(conn);
 }

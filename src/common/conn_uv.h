@@ -57,7 +57,7 @@ struct conn
     bool closing, closed, reading, paused;
     bool parsing;           /* Frames are being delivered. */
     bool have_header;       /* Of the frame that comes in. */
-    bool flowed;            /* The frame that is delivered came in several parts. */
+    bool flowed;            /* The link was waited for in the middle of the frame. */
     bool writing;           /* A uv_write is under way. */
     size_t memory;          /* Bytes that it holds: conn_charge(). */
     size_t *memory_total;   /* Of all that share a limit; the owner's. May be NULL. */
@@ -72,7 +72,7 @@ struct conn
     struct payload *payload; /* Being filled; header and body are complete. */
     size_t payload_filled;
     /* How fast it comes; only with hooks->flowed. */
-    uint64_t flow_at_us; /* When the last bytes came, if more of their frame were to come; or 0. */
+    uint64_t flow_at_us; /* When the last bytes came, if we wait for more of their frame; or 0. */
     uint64_t flow_bytes, flow_us;
     uint64_t in_total;
 
@@ -115,8 +115,8 @@ void conn_keep_little(struct conn *conn);
 bool conn_send(struct conn *conn, struct frame_header *header, uint8_t *body, size_t body_count,
                const struct rpc_piece *pieces, unsigned pieces_count);
 
-/* `count` bytes have come, and were looked at: for hooks->flowed. */
-void conn_note_flow(struct conn *conn, size_t count);
+/* `count` bytes have come, and were looked at: for hooks->flowed. `drained`: there were no more. */
+void conn_note_flow(struct conn *conn, size_t count, bool drained);
 
 /* Bytes that were queued and that the peer's machine has not acknowledged. */
 uint64_t conn_under_way(const struct conn *conn);

@@ -119,12 +119,18 @@ void pace_came_whole(struct pace *p, uint64_t bytes)
     }
 }
 
+static uint64_t first_bytes(const struct pace *p)
+{
+    return p->round_trip_us > 0 && p->round_trip_us < PACE_NEAR_US ? PACE_NEAR_BYTES
+                                                                   : PACE_FIRST_BYTES;
+}
+
 uint64_t pace_window(const struct pace *p)
 {
     uint64_t us = p->round_trip_us + PACE_QUEUE_US, window;
 
     if (p->rate == 0) {
-        return PACE_FIRST_BYTES;
+        return first_bytes(p);
     }
     if (p->growing && us < 2 * p->round_trip_us) {
         us = 2 * p->round_trip_us;
@@ -144,7 +150,7 @@ bool pace_has_room(struct pace *p, uint64_t under_way)
 
 uint32_t pace_frame_bytes(const struct pace *p)
 {
-    uint64_t bytes = p->rate == 0 ? PACE_FIRST_BYTES : bytes_in(p, PACE_FRAME_US);
+    uint64_t bytes = p->rate == 0 ? first_bytes(p) : bytes_in(p, PACE_FRAME_US);
 
     if (bytes >= PACE_FRAME_BYTES_MAX) {
         return PACE_FRAME_BYTES_MAX;

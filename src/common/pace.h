@@ -3,12 +3,13 @@
  *
  * Pure: no clock, no socket. Two feeders, one for each direction:
  *
- *   pace_observe()   what we send: how many of our bytes the peer's machine has acknowledged. The
- *                    rate is what was acknowledged over a stretch of time in which something was
- *                    under way throughout. A server that is slow to answer does not look like a
- * slow link, for its machine acknowledges all the same. pace_flowed()    what we are sent: bytes of
- * a frame whose beginning had come already, and the time that they took. The sender has the whole
- * frame ready, so the link decides. Where frames come all at once, it does not: pace_came_whole().
+ * - pace_observe(), what we send: how many of our bytes the peer's machine has acknowledged. The
+ *   rate is what was acknowledged over a stretch of time in which something was under way
+ *   throughout. A server that is slow to answer does not look like a slow link, for its machine
+ *   acknowledges all the same.
+ * - pace_flowed(), what we are sent: bytes of a frame whose beginning had come already, and the
+ *   time that they were waited for. The sender has the whole frame ready, so the link decides.
+ *   Where frames come all at once, it does not: pace_came_whole().
  *
  * A rate that was seen while we held something back is the link's, or our share of it: a mean of
  * the last few counts. One that was seen while there was nothing more to send says only that the
@@ -33,6 +34,8 @@ enum {
     PACE_GROWTH = 2, /* A rate counts as so many times the last one at most: what a lost packet held
                         up is acknowledged all at once. */
     PACE_FIRST_BYTES = 16 << 10,    /* While nothing is known: what TCP sends at first. */
+    PACE_NEAR_US = 2000,            /* A round trip within a building: it is hardly a slow link, */
+    PACE_NEAR_BYTES = 128 << 10,    /* and begins with so much (10 Mbit/s: PACE_FRAME_US). */
     PACE_FRAME_STEP = 4 << 10,      /* The unit of checksums */
     PACE_FRAME_BYTES_MIN = 8 << 10, /* Heads are 2 % of it. */
     PACE_FRAME_BYTES_MAX = 1 << 20

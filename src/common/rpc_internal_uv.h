@@ -186,6 +186,9 @@ void rpc_once_go_on(struct rpc *rpc);
 /* A new connection: nothing is known of the link, and nothing is under way. */
 void rpc_pace_begin(struct rpc_peer *peer);
 
+/* It is connected: the round trip of that is known. */
+void rpc_pace_connected(struct rpc_peer *peer);
+
 /* Look how far the bytes of the connection have come. The number under way. */
 uint64_t rpc_pace_look(struct rpc_peer *peer);
 

@@ -23,6 +23,11 @@ void rpc_pace_begin(struct rpc_peer *peer)
     peer->moved_ms = uv_now(peer->rpc->loop);
 }
 
+void rpc_pace_connected(struct rpc_peer *peer)
+{
+    peer->sends.round_trip_us = peer->fetches.round_trip_us = conn_round_trip_us(peer->conn);
+}
+
 uint64_t rpc_pace_look(struct rpc_peer *peer)
 {
     uint64_t under_way = conn_under_way(peer->conn), now = now_us();

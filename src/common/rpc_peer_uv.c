@@ -279,6 +279,7 @@ static void on_connect(uv_connect_t *connect, int status)
         peer->state = PEER_GREETING;
         if (status == 0) {
             conn_keep_little(peer->conn);
+            rpc_pace_connected(peer);
             say_hello(peer);
         }
     }

@@ -182,6 +182,28 @@ static void what_comes_whole_makes_room(void **state)
     assert_true(pace_window(&p) > 3 * PACE_FIRST_BYTES / 2);
 }
 
+/* Nothing is known but the round trip of the handshake. */
+static void what_is_near_begins_with_more(void **state)
+{
+    static const struct
+    {
+        uint64_t trip_us, bytes;
+    } trips[] = { { 0, PACE_FIRST_BYTES },
+                  { 40, PACE_NEAR_BYTES },
+                  { PACE_NEAR_US, PACE_FIRST_BYTES },
+                  { 300000, PACE_FIRST_BYTES } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(trips) / sizeof(trips[0]); i++) {
+        struct pace p;
+
+        pace_init(&p);
+        p.round_trip_us = trips[i].trip_us;
+        assert_int_equal(pace_window(&p), trips[i].bytes);
+        assert_int_equal(pace_frame_bytes(&p), trips[i].bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +212,7 @@ int main(void)
         cmocka_unit_test(a_link_that_gets_slower_is_noticed),
         cmocka_unit_test(a_burst_is_not_believed),
         cmocka_unit_test(what_comes_whole_makes_room),
+        cmocka_unit_test(what_is_near_begins_with_more),
     };
 
     return cmocka_run_group_tests_name("pace", tests, NULL, NULL);

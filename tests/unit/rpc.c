@@ -3,6 +3,8 @@
 #include "common.pb-c.h"
 #include "common/check.h"
 #include "common/frame.h"
+#include "common/pace.h"
+#include "common/rpc_internal_uv.h"
 #include "common/rpc_uv.h"
 #include "common/status.h"
 #include "data.pb-c.h"
@@ -250,6 +252,65 @@ static void payloads_survive_the_way(void **state)
     }
     assert_int_equal(f->payload_count, FRAME_PAYLOAD_BYTES_MAX);
     assert_int_equal(f->payload_first, ARRAY_COUNT(sizes));
+}
+
+static void on_fetched(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct fixture *f = call->data;
+
+    assert_int_equal(status, 0);
+    assert_int_equal(reply->payload->count, call->fetches);
+    f->ended++;
+}
+
+static void fetch_start(struct fixture *f, struct rpc_call *call)
+{
+    Morsel__SeekRequest request = MORSEL__SEEK_REQUEST__INIT;
+
+    *call = (struct rpc_call){ .data = f, .fetches = rpc_peer_fetch_bytes(f->peer) };
+    request.offset = call->fetches;
+    assert_int_equal(
+        rpc_call_start(call, f->peer, MSG_SEEK, &request.base, NULL, 0, 20000, on_fetched), 0);
+}
+
+/* As many bytes as were asked for. */
+static void fetch_answer(struct fixture *f, struct rpc_request *r)
+{
+    Morsel__SeekRequest *seek = rpc_request_unpack(r, &morsel__seek_request__descriptor);
+    struct payload *payload = payload_new(rpc_payloads(f->server_rpc), (size_t)seek->offset);
+
+    memset(payload->data, 'x', payload->count);
+    morsel__seek_request__free_unpacked(seek, NULL);
+    rpc_reply(r, NULL, payload);
+}
+
+/* Frames that are a little longer than the buffer of a first read do not look like a slow link. */
+static void fetches_over_a_fast_link_grow_to_whole_frames(void **state)
+{
+    enum { FETCHES = 64, AHEAD = 4, SMALL_MAX = 16 };
+    struct fixture *f = *state;
+    struct rpc_call calls[AHEAD], first = { 0 };
+    unsigned begun = 0, small = 0;
+
+    call_start(f, &first, 1, NULL, 5000);
+    run_until(f, &f->ended, 1);
+    f->peer->fetches.rate = (uint64_t)PACE_FIRST_BYTES * 1000000 / PACE_FRAME_US; /* So far. */
+    assert_int_equal(rpc_peer_fetch_bytes(f->peer), PACE_FIRST_BYTES);
+    f->hold = true;
+    f->ended = 0;
+    while (f->ended < FETCHES) {
+        while (begun < FETCHES && begun < f->ended + AHEAD) {
+            small += rpc_peer_fetch_bytes(f->peer) < PACE_FRAME_BYTES_MAX;
+            fetch_start(f, &calls[begun++ % AHEAD]);
+        }
+        assert_int_not_equal(uv_run(&f->loop, UV_RUN_ONCE), 0);
+        for (unsigned i = 0; i < f->held_count; i++) {
+            fetch_answer(f, f->held[i]);
+        }
+        f->held_count = 0;
+    }
+    assert_int_equal(rpc_peer_fetch_bytes(f->peer), PACE_FRAME_BYTES_MAX);
+    assert_in_range(small, 1, SMALL_MAX);
 }
 
 static void failures_carry_words(void **state)
@@ -606,6 +667,7 @@ int main(void)
         TEST(answers_come_back),
         TEST(pushes_keep_the_order_of_replies),
         TEST(payloads_survive_the_way),
+        TEST(fetches_over_a_fast_link_grow_to_whole_frames),
         TEST(failures_carry_words),
         TEST(silence_times_out),
         TEST(cancelled_calls_end_once),
