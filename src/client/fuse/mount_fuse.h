@@ -221,10 +221,10 @@ void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
 void mount_note_lookup(struct mount *m, const struct fuse_entry_param *entry);
 const struct stat *mount_lookup_stat(const struct mount *m, inode_id inode);
 
-/* How long the kernel may keep the attributes in the answer to a change (CREATE, SETATTR, LINK
- * ...): not at all. It believes them whatever it was told between our answer and the moment when
- * whoever asked runs again, a recall's notification among it; answers to LOOKUP, READDIRPLUS and
- * GETATTR it passes over then. */
+/* How long the kernel may keep the attributes in the answer to a change (SETATTR, LINK, MKDIR ...;
+ * CREATE of what it knows already): not at all. It believes them whatever it was told between our
+ * answer and the moment when whoever asked runs again, a recall's notification among it; answers to
+ * LOOKUP, READDIRPLUS and GETATTR it passes over then. */
 #define MOUNT_CHANGED_SECONDS 0.0
 
 /* How long the kernel may keep the attributes, in seconds; not in the answer to a change. */

@@ -83,7 +83,11 @@ static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel_
     op->handle->direct = bypasses_pages(op);
     op->fi.direct_io = op->handle->direct ? 1 : 0;
     mount_entry(op->base.mount, op->create ? op->parent : INODE_NONE, attr, &op->entry);
-    op->entry.attr_timeout = MOUNT_CHANGED_SECONDS;
+    if (op->entry.attr_timeout > 0 && op->create) {
+        op->handle->unheard = meta_cache_kernel_born(client->cache, attr->inode);
+        op->entry.attr_timeout =
+            op->handle->unheard ? op->entry.attr_timeout : MOUNT_CHANGED_SECONDS;
+    }
     op->wait.done = open_reply;
     if (client_know_servers(client, op->handle->file->servers, op->handle->file->stripe.width,
                             &op->wait)) {
