@@ -174,23 +174,32 @@ os.close(os.open(sys.argv[2], os.O_RDONLY))
 sys.exit(opened() == before)
 PY
 }
-# Of the server's counters: writes that have been answered, or refused.
-writes_answered() {
-    morsel stats "${address_of[iod1]}" | awk '$1 == "write.served" { print $2 }'
+# Of the server's counters: writes and cuts that have been answered, or refused.
+changes_answered() {
+    morsel stats "${address_of[iod1]}" | awk '$1 == "write.served" || $1 == "truncate.served" { n += $2 } END { print n + 0 }'
 }
-another_write() {
-    [ "$(writes_answered)" -gt "$before" ]
+another_change() {
+    [ "$(changes_answered)" -gt "$before" ]
+}
+# Whoever changes $file hears that it failed, and the change is still on its way.
+change_and_give_up() {
+    before=$(changes_answered)
+    : >"$work/delay"
+    python3 "$work/change.py" "$far/$file" "$1" >"$work/said" 2>&1
+    grep -q "Input/output error" "$work/said" || fail "$file: a change that does not arrive says '$(cat "$work/said")'"
+    [ "$(changes_answered)" = "$before" ] || fail "$file: a change arrived although it was held up"
+}
+change_arrives() {
+    before=$(changes_answered)
+    rm "$work/delay"
+    wait_for 20 "the change has arrived" another_change
 }
 inject=("${on_host[@]}")
 start_mount brief io_timeout=1s
 far=$mnt
 inject=()
 shared_file closed
-before=$(writes_answered)
-: >"$work/delay"
-python3 "$work/change.py" "$far/$file" write >"$work/said" 2>&1
-grep -q "Input/output error" "$work/said" || fail "a write that does not arrive says '$(cat "$work/said")'"
-[ "$(writes_answered)" = "$before" ] || fail "a write arrived although it was held up"
+change_and_give_up write
 exec 7>&-
 wait_for 20 "nobody else has the file open" reads_alone
 exec 7<"$near/$file"
@@ -198,9 +207,36 @@ read_7() {
     python3 -c 'import os; os.write(1, os.pread(7, 8192, 0))'
 }
 read_7 >/dev/null
-rm "$work/delay"
-wait_for 20 "the write has arrived" another_write
+change_arrives
 read_7 | cmp - "$far/$file" || fail "a mount keeps what it read of a file, and another one's write has landed in it"
 exec 7<&-
 note "a file in which a write may still land is not closed for the manager"
+
+# Nobody else may write where a change that was given up may still land: a turn is let go, and a lease given back, when it cannot any more.
+shared_file given-up-cut
+change_and_give_up cut
+head -c 4096 /dev/zero | tr '\0' 'B' | timeout 20 dd of="$near/$file" bs=4096 oflag=append conv=notrunc status=none ||
+    fail "$file: the other mount cannot append"
+change_arrives
+holds o 0 8192
+holds B 8192 4096
+exec 7>&-
+note "a cut: nobody appended before it could not be made any more"
+shared_file given-up-write
+change_and_give_up write
+timeout 20 truncate -s 4096 "$near/$file" || fail "$file: the other mount cannot cut"
+timeout 20 truncate -s 12288 "$near/$file" || fail "$file: the other mount cannot extend"
+change_arrives
+holds o 0 4096
+holds '\0' 4096 8192
+exec 7>&-
+note "a write to a shared file: nobody cut it before the write could not land any more"
+file=given-up-alone
+head -c 8192 /dev/zero | tr '\0' 'o' >"$far/$file"
+sync "$far/$file"
+change_and_give_up write_and_sync
+overwrite
+change_arrives
+holds B 4096 4096
+note "a write under a lease: nobody else wrote before it could not land any more"
 cluster_end
