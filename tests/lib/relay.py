@@ -1,18 +1,20 @@
 """A relay between a mount in a network namespace and servers outside, which damages, loses or delays what it carries.
 
-    relay.py NETWORK PORT... --ready FILE [--damage FILE] [--lose FILE] [--delay FILE]
+    relay.py NETWORK PORT... --ready FILE [--damage FILE] [--lose FILE] [--lose-size FILE] [--delay FILE]
 
 In the namespace NETWORK (a path below /run/netns) it listens on 127.0.0.1:PORT for each PORT, and carries everything from and to the same
 address outside. While the file of --damage exists, one bit in the payload of each frame from the server is turned; the file gets a byte for
 each of them. While the file of --lose exists, the answer to a change of data is lost: the file gets a byte, nothing more is carried to the mount
-on that connection, and when the file has gone the connection breaks. While the file of --delay exists, a change of data waits on its way to the
-server, and with it all behind it on its connection: the file gets a byte, and when it has gone they go on. It writes to the file of --ready when
-it listens, and ends with SIGTERM.
+on that connection, and when the file has gone, or is empty again, the connection breaks. While the file of --lose-size exists, the answer to a
+question for the attributes of a file is lost: the file gets a byte, and when it has gone, or is empty again, the connection breaks. While the file of --delay exists, a change of data waits on its way to the
+server, and with it all behind it on its connection: the file gets a byte, and when it has gone they go on. It writes to the file of --ready
+when it listens, and ends with SIGTERM.
 """
 import argparse, ctypes, os, selectors, socket, struct, threading, time
 
 HEADER = 40  # src/common/frame.h
 CHANGES = (17, 18, 19, 25, 26)  # src/common/messages.h: WRITE, TRUNCATE, PUNCH, ALLOCATE, COPY
+GETATTR = 66
 
 
 def exactly(sock, count):
@@ -38,8 +40,12 @@ def tell(path):
 
 
 def wait_gone(path):
-    while os.path.exists(path):
-        time.sleep(0.01)
+    """Until the file has gone, or is empty again."""
+    try:
+        while os.stat(path).st_size > 0:
+            time.sleep(0.01)
+    except FileNotFoundError:
+        pass
 
 
 def damage(payload, path):
@@ -50,7 +56,20 @@ def damage(payload, path):
     return bytes(changed)
 
 
-def carry(source, target, spoil, lose, delay):
+def end(*connection):
+    for sock in connection:
+        try:
+            sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+def end_when_gone(path, *connection):
+    wait_gone(path)
+    end(*connection)
+
+
+def carry(source, target, spoil=None, lose=None, lose_size=None, delay=None):
     try:
         while True:
             header = exactly(source, HEADER)
@@ -61,17 +80,16 @@ def carry(source, target, spoil, lose, delay):
             if lose and kind in CHANGES and tell(lose):
                 wait_gone(lose)
                 raise OSError("the answer is lost")
+            if lose_size and kind == GETATTR and tell(lose_size):
+                threading.Thread(target=end_when_gone, args=(lose_size, source, target), daemon=True).start()
+                continue
             if delay and kind in CHANGES and tell(delay):
                 wait_gone(delay)
             if spoil and bulk:
                 bulk = damage(bulk, spoil)
             target.sendall(header + rest + bulk)
     except OSError:
-        for end in (source, target):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+        end(source, target)
 
 
 def main():
@@ -81,11 +99,14 @@ def main():
     options.add_argument("--ready", required=True)
     options.add_argument("--damage")
     options.add_argument("--lose")
+    options.add_argument("--lose-size")
     options.add_argument("--delay")
     options = options.parse_args()
     libc = ctypes.CDLL(None, use_errno=True)
     here = os.open("/proc/self/ns/net", os.O_RDONLY)
     there = os.open(options.network, os.O_RDONLY)
+    up = {"delay": options.delay}
+    down = {"spoil": options.damage, "lose": options.lose, "lose_size": options.lose_size}
     listeners = selectors.DefaultSelector()
     assert libc.setns(there, 0) == 0
     for port in options.ports:
@@ -102,8 +123,8 @@ def main():
             except OSError:
                 near.close()
                 continue
-            threading.Thread(target=carry, args=(near, far, None, None, options.delay), daemon=True).start()
-            threading.Thread(target=carry, args=(far, near, options.damage, options.lose, None), daemon=True).start()
+            threading.Thread(target=carry, args=(near, far), kwargs=up, daemon=True).start()
+            threading.Thread(target=carry, args=(far, near), kwargs=down, daemon=True).start()
 
 
 main()

@@ -1,0 +1,88 @@
+#!/bin/bash
+# A mount loses its turn with a shared file between the moment in which it got it and its first byte: the answer that says where the file
+# ends is lost, the mount is not heard for a term, another one writes in its own turn, and then the link is back. What the first one wanted
+# to do in its turn is not done any more.
+set -euo pipefail
+# shellcheck source=tests/lib/cluster.sh
+. "$(dirname "$0")/../lib/cluster.sh"
+cluster_begin turns "$1"
+start_cluster 1 --lease-time 1s
+start_host far
+mkfifo "$work/ready"
+python3 "$(dirname "$0")/../lib/relay.py" "/run/netns/mfs$$"far "${address_of[meta]##*:}" "${address_of[iod1]##*:}" --ready "$work/ready" \
+    --lose-size "$work/lose" --delay "$work/delay" 2>"$work/log/relay" &
+relay=$!
+children+=("$relay")
+read -r -t 30 _ <"$work/ready" || fail "the relay does not listen: $(cat "$work/log/relay")"
+start_mount near
+near=$mnt
+inject=("${on_host[@]}")
+start_mount far
+far=$mnt
+inject=()
+
+# From here on no answer about a size comes, and no change of data arrives.
+cat >"$work/change.py" <<'PY'
+import os, sys
+step, path, lose, delay = sys.argv[1:]
+fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+open(lose, "w").close()
+open(delay, "w").close()
+try:
+    if step == "append":
+        os.write(fd, b"AAAA")
+    else:
+        os.ftruncate(fd, 3)
+    print("done")
+except OSError as e:
+    print(e.strerror)
+PY
+
+turns_taken() {
+    [ "$(morsel stats | awk '$1 == "locks" { print $2 }')" = "$1" ]
+}
+
+times_lost() {
+    grep -c 'locks were lost' "$work/log/mount-far" || true
+}
+
+append_near() {
+    timeout 20 bash -c 'printf "$1" >>"$2"' - "$1" "$near/$file" || fail "$file: the other mount cannot append"
+}
+
+# The first mount has ended, or its bytes are on their way.
+has_gone_on() {
+    [ -s "$work/delay" ] || ! kill -0 "$changer"
+}
+
+for step in append cut; do
+    file=$step
+    printf 0123456789 >"$near/$file"
+    exec 7<>"$near/$file"
+    python3 "$work/change.py" "$step" "$far/$file" "$work/lose" "$work/delay" >"$work/said" 2>&1 7>&- &
+    changer=$!
+    children+=("$changer")
+    wait_for 20 "the answer about the size is lost" test -s "$work/lose"
+    wait_for 10 "the turn to $step" turns_taken 1
+    kill -STOP "$relay"
+    append_near BBBB # When the manager has given the turn away.
+    # It asks for the size anew. Before it is told, it hears that it has lost its turn.
+    # shellcheck disable=SC2034 # used by the text that is waited for
+    told=$(times_lost)
+    : >"$work/lose"
+    kill -CONT "$relay"
+    wait_for 20 "the answer about the size is lost again" test -s "$work/lose"
+    wait_for 20 "the mount hears that it has lost its turn" eval '[ "$(times_lost)" -gt "$told" ]'
+    rm "$work/lose"
+    wait_for 20 "the mount that lost its turn goes on" has_gone_on
+    append_near CCCC
+    rm "$work/delay"
+    wait "$changer"
+    for path in "$near/$file" "$far/$file"; do
+        [ "$(cat "$path")" = 0123456789BBBBCCCC ] || fail "$step outside its turn: $path is $(cat "$path")"
+    done
+    [ "$(cat "$work/said")" = 'Input/output error' ] || fail "$step outside its turn: $(cat "$work/said")"
+    exec 7>&-
+    note "no $step when the turn was lost before it began"
+done
+cluster_end
