@@ -392,6 +392,10 @@ struct file_read
     unsigned parts_count, missing;
     int status;
     struct file_over *over; /* NULL: nothing was in the write buffer. */
+    struct file_drain drain;
+    struct handle *handle;
+    void (*done)(struct file_read *read, int status);
+    void *data;
     struct file_read_part
     {
         struct list node; /* In fetch->waiters. */
@@ -399,11 +403,7 @@ struct file_read
         struct fetch *fetch;
         uint64_t skip; /* Into the fetch. */
         uint32_t length;
-    } parts[FILE_READ_PARTS_MAX];
-    struct file_drain drain;
-    struct handle *handle;
-    void (*done)(struct file_read *read, int status);
-    void *data;
+    } parts[FILE_READ_PARTS_MAX]; /* Most are never used: they need not be zeroed. */
 };
 
 /* Read up to `length` (at most 1 MiB) bytes. `size`: of a shared file, where the manager says that

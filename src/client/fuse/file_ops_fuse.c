@@ -28,11 +28,11 @@ static struct handle *handle_of(const struct fuse_file_info *fi)
 struct read_op
 {
     struct mount_op base;
-    struct file_read read;
     uint32_t length; /* As the kernel wants it. */
     bool shared;
     bool counted; /* In file->kernel_reads. */
     struct turn turn;
+    struct file_read read;
 };
 
 static void read_counted_end(struct read_op *op);
@@ -126,7 +126,8 @@ static void read_shared(struct mount_op *base, int status)
 static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
                     struct fuse_file_info *fi)
 {
-    struct read_op *op = mount_op_new(req, MOUNT_READ, sizeof(*op));
+    struct read_op *op =
+        mount_op_new_head(req, MOUNT_READ, sizeof(*op), offsetof(struct read_op, read.parts));
 
     (void)ino;
     if (op == NULL) {

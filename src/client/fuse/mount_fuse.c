@@ -27,13 +27,19 @@ static void on_interrupt(fuse_req_t req, void *data)
 
 void *mount_op_new(fuse_req_t req, enum mount_kind kind, size_t size)
 {
-    struct mount_op *op = calloc(1, size);
+    return mount_op_new_head(req, kind, size, size);
+}
+
+void *mount_op_new_head(fuse_req_t req, enum mount_kind kind, size_t size, size_t head)
+{
+    struct mount_op *op = malloc(size);
     struct mount *m = fuse_req_userdata(req);
 
     if (op == NULL) {
         (void)fuse_reply_err(req, ENOMEM);
         return NULL;
     }
+    memset(op, 0, head);
     op->mount = m;
     op->req = req;
     op->kind = kind;

@@ -145,6 +145,9 @@ struct mount_op
 /* `size` bytes, zeroed, that begin with a mount_op. NULL: ENOMEM has been replied. */
 void *mount_op_new(fuse_req_t req, enum mount_kind kind, size_t size);
 
+/* Likewise, but only the first `head` bytes are zeroed. */
+void *mount_op_new_head(fuse_req_t req, enum mount_kind kind, size_t size, size_t head);
+
 /* Add the counters of the mount and of its client to `list`. */
 void mount_count(const struct mount *m, struct counter_list *list);
 
