@@ -134,6 +134,7 @@ static void session_send(struct client *client, Morsel__SessionRequest *request)
     call->client = client;
     call->sent_ns = rpc_boot_ns();
     call->renew = request->renew;
+    call->rpc.first = !request->renew; /* What comes before it is refused. */
     if (rpc_call_start(&call->rpc, client->manager, MSG_SESSION, &request->base, NULL, 0,
                        session_timeout_ms(client), on_session) == 0) {
         client->sessions_asked++;

@@ -384,7 +384,7 @@ int rpc_call_start(struct rpc_call *call, struct rpc_peer *peer, enum message_ty
     call->peer = peer;
     call->done = done;
     call->state = s;
-    rpc_pace_waits(peer, s, false);
+    rpc_pace_waits(peer, s, call->first);
     rpc_peer_go(peer);
     rpc_arm(rpc);
     return MORSEL_OK;

@@ -186,6 +186,7 @@ struct rpc_call
     rpc_call_cb done;
     void *data;       /* The caller's. */
     bool bounded;     /* The caller's; false unless it says otherwise. */
+    bool first;       /* The caller's: goes before all that waits already. */
     bool once;        /* The caller's: a change of data; bounded, too. */
     bool exclusive;   /* The caller's, of one that is `once`: we alone may change the object. */
     uint32_t fetches; /* The caller's: about so many bytes come with the answer; 0: few. */
