@@ -1,0 +1,212 @@
+/* Daemons and mounts are killed and come back, links are cut, processes stand still. Which of it
+ * happens, and how often, is drawn for each history. */
+#include "tests/sim/world/history.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum fault { FAULT_META, FAULT_IOD, FAULT_MOUNT, FAULT_CUT, FAULT_FREEZE, FAULTS_COUNT };
+
+struct plan
+{
+    struct history *history;
+    bool wanted[FAULTS_COUNT];
+    uint64_t every_ns;
+};
+
+struct comeback
+{
+    struct history *history;
+    unsigned number;
+};
+
+static uint64_t some_time_ns(void)
+{
+    return 20 * WORLD_MS + world_draw_skewed(12 * WORLD_S);
+}
+
+/* ---- Coming back ---- */
+
+static void meta_comes_back(void *data)
+{
+    struct history *h = data;
+
+    if (!host_meta_process(h->meta)->alive) {
+        h->meta = host_meta_start(h->meta_host, "meta");
+    }
+}
+
+static void iod_comes_back(void *data)
+{
+    struct comeback *c = data;
+    struct history *h = c->history;
+    char name[WORLD_NAME_MAX];
+
+    (void)snprintf(name, sizeof(name), "iod%u", c->number + 1);
+    if (!host_iod_process(h->iods[c->number])->alive) {
+        h->iods[c->number] = host_iod_start(h->iod_hosts[c->number], name, h->meta_host);
+    }
+    free(c);
+}
+
+static void mount_comes_back(void *data)
+{
+    struct comeback *c = data;
+    struct history *h = c->history;
+    char name[WORLD_NAME_MAX];
+
+    (void)snprintf(name, sizeof(name), "mount%u", c->number + 1);
+    if (!h->mounts[c->number]->process->alive) {
+        h->mounts[c->number] = host_mount_start(h->mount_hosts[c->number], name, h->meta_host);
+    }
+    free(c);
+}
+
+static struct comeback *comeback_new(struct history *h, unsigned number)
+{
+    struct comeback *c = malloc(sizeof(*c));
+
+    CHECK(c != NULL);
+    *c = (struct comeback){ h, number };
+    return c;
+}
+
+/* ---- What goes wrong ---- */
+
+static void kill_meta(struct history *h)
+{
+    if (host_meta_process(h->meta)->alive) {
+        h->counts.kills++;
+        host_meta_kill(h->meta);
+        world_in(some_time_ns(), meta_comes_back, h);
+    }
+}
+
+static void kill_iod(struct history *h)
+{
+    unsigned number = (unsigned)world_draw(HISTORY_IODS);
+
+    if (host_iod_process(h->iods[number])->alive) {
+        h->counts.kills++;
+        host_iod_kill(h->iods[number]);
+        world_in(some_time_ns(), iod_comes_back, comeback_new(h, number));
+    }
+}
+
+static void kill_mount(struct history *h)
+{
+    unsigned number = (unsigned)world_draw(HISTORY_MOUNTS);
+
+    if (h->mounts[number]->process->alive) {
+        h->counts.mount_kills++;
+        host_mount_kill(h->mounts[number]);
+        world_in(some_time_ns(), mount_comes_back, comeback_new(h, number));
+    }
+}
+
+static void cut_link(struct history *h)
+{
+    struct world *w = h->world;
+    struct world_host *a = &w->hosts[world_draw(w->hosts_count)];
+    struct world_host *b = &w->hosts[world_draw(w->hosts_count)];
+    uint64_t until_ns = w->now_ns + some_time_ns();
+
+    if (a == b) {
+        return;
+    }
+    h->counts.cuts++;
+    world_cut(a, b, until_ns);
+    if (!world_chance(3)) {
+        world_cut(b, a, until_ns);
+    }
+}
+
+static struct world_process *any_process(struct history *h)
+{
+    unsigned number = (unsigned)world_draw(1 + HISTORY_IODS + HISTORY_MOUNTS);
+
+    if (number == 0) {
+        return host_meta_process(h->meta);
+    }
+    return number <= HISTORY_IODS ? host_iod_process(h->iods[number - 1])
+                                  : h->mounts[number - 1 - HISTORY_IODS]->process;
+}
+
+static void freeze(struct history *h)
+{
+    struct world_process *p = any_process(h);
+
+    if (p->alive) {
+        h->counts.freezes++;
+        world_process_freeze(p, h->world->now_ns + some_time_ns());
+    }
+}
+
+static void go_wrong(void *data)
+{
+    static void (*const kinds[])(struct history * h) = { [FAULT_META] = kill_meta,
+                                                         [FAULT_IOD] = kill_iod,
+                                                         [FAULT_MOUNT] = kill_mount,
+                                                         [FAULT_CUT] = cut_link,
+                                                         [FAULT_FREEZE] = freeze };
+    struct plan *plan = data;
+    unsigned kind = (unsigned)world_draw(FAULTS_COUNT);
+
+    if (!plan->history->faults) {
+        return;
+    }
+    if (plan->wanted[kind]) {
+        kinds[kind](plan->history);
+    }
+    world_in(world_draw(2 * plan->every_ns), go_wrong, plan);
+}
+
+/* A mount whose manager could not be had when it began has given up; somebody begins it again. */
+static void look_after_mounts(void *data)
+{
+    struct history *h = data;
+
+    for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
+        if (h->mounts[i]->refused && h->mounts[i]->process->alive) {
+            host_mount_kill(h->mounts[i]);
+            world_in(500 * WORLD_MS, mount_comes_back, comeback_new(h, i));
+        }
+    }
+    world_in(200 * WORLD_MS, look_after_mounts, h);
+}
+
+void faults_begin(struct history *h)
+{
+    struct plan *plan = calloc(1, sizeof(*plan));
+
+    CHECK(plan != NULL);
+    plan->history = h;
+    h->faults = true;
+    h->calm = world_chance(4);
+    for (unsigned i = 0; i < FAULTS_COUNT; i++) {
+        plan->wanted[i] = !h->calm && !world_chance(3);
+    }
+    plan->every_ns = 100 * WORLD_MS + world_draw_skewed(4 * WORLD_S);
+    world_in(plan->every_ns, go_wrong, plan);
+    look_after_mounts(h);
+}
+
+void faults_end(struct history *h)
+{
+    struct world *w = h->world;
+
+    h->faults = false;
+    world_trace("world", "** healed");
+    for (unsigned a = 0; a < w->hosts_count; a++) {
+        for (unsigned b = 0; b < w->hosts_count; b++) {
+            w->hosts[a].cut_until_ns[b] = 0;
+        }
+    }
+    world_in(0, meta_comes_back, h);
+    for (unsigned i = 0; i < HISTORY_IODS; i++) {
+        world_in(0, iod_comes_back, comeback_new(h, i));
+    }
+    for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
+        world_in(0, mount_comes_back, comeback_new(h, i));
+    }
+}

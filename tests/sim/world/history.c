@@ -1,0 +1,81 @@
+#include "tests/sim/world/history.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Until no program runs any more. */
+static void wait_for_programs(struct history *h, uint64_t limit_ns)
+{
+    uint64_t until_ns = h->world->now_ns + limit_ns;
+
+    while (h->programs_running > 0) {
+        if (h->world->now_ns > until_ns) {
+            world_fail("%u programs wait for an answer that does not come", h->programs_running);
+        }
+        world_run_until(h->world->now_ns + 10 * WORLD_MS);
+    }
+}
+
+static void begin_cluster(struct history *h)
+{
+    char name[WORLD_NAME_MAX];
+
+    h->meta_host = world_host_add("meta");
+    for (unsigned i = 0; i < HISTORY_IODS; i++) {
+        (void)snprintf(name, sizeof(name), "iod%u", i + 1);
+        h->iod_hosts[i] = world_host_add(name);
+    }
+    for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
+        (void)snprintf(name, sizeof(name), "mount%u", i + 1);
+        h->mount_hosts[i] = world_host_add(name);
+    }
+    h->meta = host_meta_start(h->meta_host, "meta");
+    for (unsigned i = 0; i < HISTORY_IODS; i++) {
+        (void)snprintf(name, sizeof(name), "iod%u", i + 1);
+        h->iods[i] = host_iod_start(h->iod_hosts[i], name, h->meta_host);
+    }
+    world_run_until(5 * WORLD_S);
+    if (host_meta_servers_up(h->meta) != HISTORY_IODS) {
+        world_fail("only %u servers are up", host_meta_servers_up(h->meta));
+    }
+    for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
+        (void)snprintf(name, sizeof(name), "mount%u", i + 1);
+        h->mounts[i] = host_mount_start(h->mount_hosts[i], name, h->meta_host);
+    }
+}
+
+static void sum_up(struct history *h)
+{
+    for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
+        if (h->mounts[i]->process->alive && h->mounts[i]->client != NULL) {
+            h->counts.recalls += h->mounts[i]->client->counters.recalls;
+        }
+    }
+    h->counts.resets = h->world->counts.resets + h->world->counts.timeouts;
+}
+
+void history_run(struct history *h, struct world *world, const char *canary)
+{
+    char why[256];
+
+    memset(h, 0, sizeof(*h));
+    h->world = world;
+    h->canary = canary;
+    begin_cluster(h);
+    programs_first(h);
+    wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
+    programs_begin(h);
+    faults_begin(h);
+    world_run_until(world->now_ns + HISTORY_FAULTS_S * WORLD_S);
+    faults_end(h);
+    world_run_until(world->now_ns + HISTORY_CALM_S * WORLD_S);
+    h->ended = true;
+    wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
+    programs_look(h);
+    wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
+    sum_up(h);
+    if (!judge_registers(&h->judge, why, sizeof(why))) {
+        world_fail("%s", why);
+    }
+}

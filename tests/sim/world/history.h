@@ -1,0 +1,71 @@
+/* One history: a cluster, programs that use it through several mounts, faults, and an end at which
+ * everything must have been kept. */
+#ifndef MORSEL_TESTS_SIM_HISTORY_H
+#define MORSEL_TESTS_SIM_HISTORY_H
+
+#include "tests/sim/world/hosts.h"
+#include "tests/sim/world/judge.h"
+
+enum {
+    HISTORY_IODS = 2,
+    HISTORY_MOUNTS = 3,
+    HISTORY_PROGRAMS = 5,
+    HISTORY_SLOTS_MAX = 16,
+    HISTORY_FAULTS_S = 20, /* Then it heals, */
+    HISTORY_CALM_S = 5,    /* and goes on for so long; */
+    HISTORY_CALL_S = 60    /* no call lasts longer than this. */
+};
+
+/* What happened, for the floors. */
+#define HISTORY_COUNTS(X)                                                                          \
+    X(calls, "calls", 300)                                                                         \
+    X(good, "calls that ended well", 250)                                                          \
+    X(recalls, "recalls", 50)                                                                      \
+    X(kills, "kills of daemons", 1)                                                                \
+    X(mount_kills, "kills of mounts", 0)                                                           \
+    X(cuts, "cuts", 1)                                                                             \
+    X(freezes, "freezes", 1)                                                                       \
+    X(resets, "connections reset or timed out", 1)
+
+struct history_counts
+{
+#define X(name, words, floor) uint64_t name;
+    HISTORY_COUNTS(X)
+#undef X
+};
+
+struct history
+{
+    struct world *world;
+    struct world_host *meta_host, *iod_hosts[HISTORY_IODS], *mount_hosts[HISTORY_MOUNTS];
+    struct host_meta *meta;
+    struct host_iod *iods[HISTORY_IODS];
+    struct host_mount *mounts[HISTORY_MOUNTS];
+    bool calm;   /* Nothing is killed, cut off or frozen in this one. */
+    bool faults; /* They go on. */
+    bool ended;  /* No program begins anything new. */
+    const char *canary;
+    uint64_t last_value;
+    unsigned programs_running;
+    struct judge judge;
+    uint64_t got_before[HISTORY_SLOTS_MAX]; /* For a canary. */
+    struct history_counts counts;
+};
+
+/* Run it; does not return when something was wrong: world_fail(). */
+void history_run(struct history *h, struct world *world, const char *canary);
+
+/* ---- history.c, faults.c, programs.c among themselves ---- */
+
+void faults_begin(struct history *h);
+
+/* Everything is repaired, and stays so. */
+void faults_end(struct history *h);
+/* Makes what the others need. */
+void programs_first(struct history *h);
+void programs_begin(struct history *h);
+
+/* Programs that read everything, through every mount. */
+void programs_look(struct history *h);
+
+#endif

@@ -1,0 +1,66 @@
+/* Apart from the other hosts: manager and I/O daemon each have a struct member. */
+#include "iod/iod_uv.h"
+#include "tests/sim/world/hosts.h"
+
+#include <stdlib.h>
+
+struct host_iod
+{
+    struct world_process *process;
+    uv_loop_t loop;
+    struct iod_settings settings;
+    struct iod iod;
+};
+
+static void on_iod_ready(void *data)
+{
+    (void)data;
+}
+
+static void on_iod_failed(void *data)
+{
+    struct host_iod *h = data;
+
+    world_fail("%s cannot go on", h->process->name);
+}
+
+struct host_iod *host_iod_start(struct world_host *host, const char *name,
+                                const struct world_host *manager)
+{
+    struct host_iod *h = calloc(1, sizeof(*h));
+    struct errmsg err = { "" };
+
+    CHECK(h != NULL);
+    h->settings = (struct iod_settings){ .open_files = 64,
+                                         .reserve_bytes = 1 << 20,
+                                         .threads = 8,
+                                         .queue = 4096,
+                                         .buffers_bytes = 1 << 20,
+                                         .settle_ms = 5000 };
+    (void)snprintf(h->settings.data_dir, sizeof(h->settings.data_dir), "%s", name);
+    host_address_of(host, IOD_PORT, h->settings.listen, sizeof(h->settings.listen));
+    host_address_of(manager, META_PORT, h->settings.manager, sizeof(h->settings.manager));
+    h->process = host_process_begin(host, name, &h->loop);
+    h->iod.settings = &h->settings;
+    h->iod.log = h->process->log;
+    h->iod.loop = &h->loop;
+    h->iod.ready = on_iod_ready;
+    h->iod.failed = on_iod_failed;
+    h->iod.data = h;
+    if (iod_start(&h->iod, &err) != 0) {
+        world_fail("%s does not start: %s", name, err.text);
+    }
+    host_process_begun();
+    return h;
+}
+
+void host_iod_kill(struct host_iod *h)
+{
+    world_process_kill(h->process);
+    datadir_close(&h->iod.datadir);
+}
+
+struct world_process *host_iod_process(struct host_iod *h)
+{
+    return h->process;
+}

@@ -1,0 +1,177 @@
+#include "tests/sim/world/hosts.h"
+
+#include "common/status.h"
+#include "meta/kv_leveldb.h"
+#include "meta/meta_uv.h"
+#include "tests/lib/kv_forgetful.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void host_address_of(const struct world_host *host, unsigned port, char *text, size_t size)
+{
+    char number[32];
+
+    world_host_address(host, number, sizeof(number));
+    (void)snprintf(text, size, "%s:%u", number, port);
+}
+
+struct world_process *host_process_begin(struct world_host *host, const char *name, uv_loop_t *loop)
+{
+    struct world_process *p = world_process_new(host, name);
+
+    world_process_adopt_loop(p, loop);
+    p->log = log_open(p->name, NULL, LOG_LEVEL_INFO);
+    world_trace(p->name, "starts");
+    the_world->current = p;
+    return p;
+}
+
+void host_process_begun(void)
+{
+    the_world->current = NULL;
+}
+
+/* ---- The manager ---- */
+
+struct host_meta
+{
+    struct world_process *process;
+    uv_loop_t loop;
+    struct meta_settings settings;
+    struct meta meta;
+    struct datadir datadir;
+};
+
+/* The database is the world's: it outlives the manager. One in a world. */
+static struct kv *database;
+
+static void database_close(struct kv *kv)
+{
+    (void)kv;
+}
+
+int kv_leveldb_open(const char *dir, bool create, struct kv **kv_out, struct errmsg *err)
+{
+    (void)dir;
+    (void)err;
+    CHECK(create == (database == NULL));
+    if (create) {
+        database = kv_forgetful_open(&the_world->prng);
+        CHECK(database != NULL);
+        database->close = database_close;
+    }
+    *kv_out = database;
+    return 0;
+}
+
+struct host_meta *host_meta_start(struct world_host *host, const char *name)
+{
+    struct host_meta *h = calloc(1, sizeof(*h));
+    struct rpc_options options = { .role = ROLE_MANAGER, .program = "morsel-meta in the world" };
+    struct rpc_server_hooks hooks;
+    struct errmsg err = { "" };
+    struct meta *m = &h->meta;
+
+    CHECK(h != NULL);
+    h->settings = (struct meta_settings){ .session_ms = HOST_SESSION_MS,
+                                          .heartbeat_ms = 500,
+                                          .lease_ms = HOST_LEASE_MS };
+    (void)snprintf(h->settings.data_dir, sizeof(h->settings.data_dir), "%s", name);
+    host_address_of(host, META_PORT, h->settings.listen, sizeof(h->settings.listen));
+    h->process = host_process_begin(host, name, &h->loop);
+    m->settings = &h->settings;
+    m->log = h->process->log;
+    m->loop = &h->loop;
+    h->datadir.lock_fd = -1;
+    hooks = meta_hooks(m);
+    if (rpc_new(&h->loop, &options, &m->rpc) != 0 ||
+        rpc_listen(m->rpc, h->settings.listen, &hooks, &m->server, &err) != 0 ||
+        datadir_open(&h->datadir, h->settings.data_dir, "meta", &err) != 0 ||
+        meta_open(m, &h->datadir, &err) != 0) {
+        world_fail("the manager does not start: %s", err.text);
+    }
+    meta_start(m);
+    host_process_begun();
+    return h;
+}
+
+void host_meta_kill(struct host_meta *h)
+{
+    world_process_kill(h->process);
+    datadir_close(&h->datadir);
+}
+
+struct world_process *host_meta_process(struct host_meta *h)
+{
+    return h->process;
+}
+
+unsigned host_meta_servers_up(const struct host_meta *h)
+{
+    unsigned up = 0;
+
+    for (server_id id = 1; id <= 8; id++) {
+        const struct member *m = members_find(&h->meta.members, id);
+
+        up += m != NULL && m->connected;
+    }
+    return up;
+}
+
+/* ---- Mounts ---- */
+
+static void on_unmounted(void *data)
+{
+    struct host_mount *h = data;
+
+    world_fail("%s says that it was unmounted", h->process->name);
+}
+
+static void on_session_ready(void *data, int status, const char *text)
+{
+    struct host_mount *h = data;
+
+    if (status != 0) {
+        world_trace(h->process->name, "cannot join: %s", text);
+        h->refused = true;
+        return;
+    }
+    kernel_open(&h->session, &h->mount, h->process);
+    if (mount_start(&h->mount, h->client, &h->session, on_unmounted, h) != 0) {
+        world_fail("%s does not mount", h->process->name);
+    }
+    h->ready = true;
+}
+
+struct host_mount *host_mount_start(struct world_host *host, const char *name,
+                                    const struct world_host *manager)
+{
+    struct host_mount *h = calloc(1, sizeof(*h));
+    char address[64];
+    struct client_options options = { .io_timeout_ms = HOST_IO_TIMEOUT_MS,
+                                      .write_buffer_bytes = 4 << 20,
+                                      .read_ahead_bytes = 1 << 20,
+                                      .cache = true,
+                                      .program = "morsel-mount in the world" };
+    struct errmsg err = { "" };
+
+    CHECK(h != NULL);
+    host_address_of(manager, META_PORT, address, sizeof(address));
+    options.manager = strdup(address);
+    h->process = host_process_begin(host, name, &h->loop);
+    options.log = h->process->log;
+    if (client_new(&h->loop, &options, &h->client, on_session_ready, h, &err) != 0) {
+        world_fail("%s does not start: %s", name, err.text);
+    }
+    host_process_begun();
+    return h;
+}
+
+void host_mount_kill(struct host_mount *h)
+{
+    world_process_kill(h->process);
+    if (h->ready) {
+        kernel_abort(&h->session);
+    }
+}

@@ -1,0 +1,49 @@
+/* The programs of MorselFS in the world: what their main.c does, without a process of their own. */
+#ifndef MORSEL_TESTS_SIM_HOSTS_H
+#define MORSEL_TESTS_SIM_HOSTS_H
+
+#include "client/client.h"
+#include "tests/sim/world/kernel.h"
+#include "tests/sim/world/world.h"
+
+struct host_meta;
+struct host_iod;
+
+enum { META_PORT = 7460, IOD_PORT = 7461 };
+
+/* For those who start a program: what it does from begin to begun it does as itself. */
+struct world_process *host_process_begin(struct world_host *host, const char *name,
+                                         uv_loop_t *loop);
+void host_process_begun(void);
+void host_address_of(const struct world_host *host, unsigned port, char *text, size_t size);
+
+/* Begin on the host, with the directory of that name, which may be there already. */
+struct host_meta *host_meta_start(struct world_host *host, const char *name);
+struct host_iod *host_iod_start(struct world_host *host, const char *name,
+                                const struct world_host *manager);
+void host_meta_kill(struct host_meta *meta);
+void host_iod_kill(struct host_iod *iod);
+struct world_process *host_meta_process(struct host_meta *meta);
+struct world_process *host_iod_process(struct host_iod *iod);
+
+/* Servers that the manager counts as up. */
+unsigned host_meta_servers_up(const struct host_meta *meta);
+
+struct host_mount
+{
+    struct world_process *process;
+    uv_loop_t loop;
+    struct client *client;
+    struct mount mount;
+    struct fuse_session session;
+    bool ready;
+    bool refused; /* The manager could not be had; the program would have ended. */
+};
+
+struct host_mount *host_mount_start(struct world_host *host, const char *name,
+                                    const struct world_host *manager);
+void host_mount_kill(struct host_mount *mount);
+
+enum { HOST_IO_TIMEOUT_MS = 8000, HOST_LEASE_MS = 2000, HOST_SESSION_MS = 6000 };
+
+#endif

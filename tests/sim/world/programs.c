@@ -1,0 +1,380 @@
+/* Programs on the mounts: each call is noted for the judge with its answer, and some are judged
+ * here, because nobody else touches what they speak of. */
+#include "tests/sim/world/fiber.h"
+#include "tests/sim/world/history.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FILES = 3,
+    SLOTS = 4, /* Of 8 bytes, on both servers. */
+    SLOT_STRIDE = 700 << 10,
+    NAMES = 4,
+    TRIES_MAX = 3
+};
+_Static_assert(FILES *SLOTS <= HISTORY_SLOTS_MAX, "got_before[]");
+
+struct program
+{
+    struct history *history;
+    char name[WORLD_NAME_MAX];
+    unsigned mount; /* HISTORY_MOUNTS: one that is drawn, for each call. */
+};
+
+/* One call of the history. */
+struct act
+{
+    struct program *program;
+    struct fuse_session *kernel;
+    fuse_ino_t directory;
+    uint64_t from_ns;
+};
+
+/* A deliberate fault of ours, in one of `n` cases, which the judge must see. */
+static bool is_canary(const struct program *p, const char *name, uint64_t n)
+{
+    const char *canary = p->history->canary;
+
+    return canary != NULL && strcmp(canary, name) == 0 && world_chance(n);
+}
+
+static struct host_mount *any_mount(struct program *p)
+{
+    for (;;) {
+        struct host_mount *m =
+            p->history->mounts[p->mount < HISTORY_MOUNTS ? p->mount : world_draw(HISTORY_MOUNTS)];
+
+        if (m->ready && m->process->alive) {
+            return m;
+        }
+        fiber_sleep(50 * WORLD_MS);
+    }
+}
+
+/* Through any mount: find the directory. */
+static int act_begin(struct act *a, struct program *p)
+{
+    int rv;
+
+    *a = (struct act){ .program = p, .kernel = &any_mount(p)->session };
+    a->from_ns = p->history->world->now_ns;
+    rv = kernel_lookup(a->kernel, FUSE_ROOT_ID, "d", &a->directory);
+    if (rv == ENOENT) {
+        world_fail("%s: the directory is gone", p->name);
+    }
+    return rv;
+}
+
+/* What a program is told where a server, or its own mount, cannot be had; a new file also where no
+ * server is up. */
+static bool is_trouble(int error)
+{
+    return error == EIO || error == ENOTCONN || error == ENOSPC;
+}
+
+static void act_end(struct act *a, const char *what, const char *object, uint64_t value, int error)
+{
+    struct history *h = a->program->history;
+    uint64_t took_ns = h->world->now_ns - a->from_ns;
+
+    if (a->directory != 0) {
+        kernel_forget(a->kernel, a->directory);
+    }
+    h->counts.calls++;
+    h->counts.good += error == 0;
+    world_trace(a->program->name, "%s %s %llu by %s: %s (%.3f ms)", what, object,
+                (unsigned long long)value, a->kernel->process->name,
+                error == 0 ? "done" : strerror(error), (double)took_ns / 1e6);
+    if (error != 0 && !is_trouble(error)) {
+        world_fail("%s: %s %s by %s says \"%s\", which it may not", a->program->name, what, object,
+                   a->kernel->process->name, strerror(error));
+    }
+    if (took_ns > HISTORY_CALL_S * WORLD_S) {
+        world_fail("%s: %s %s by %s took %.3f s", a->program->name, what, object,
+                   a->kernel->process->name, (double)took_ns / 1e9);
+    }
+}
+
+static void note(struct act *a, unsigned object, bool write, uint64_t value, int error)
+{
+    struct history *h = a->program->history;
+    struct judge_call call = { .object = object,
+                               .write = write,
+                               .good = error == 0,
+                               .value = value,
+                               .from_ns = a->from_ns,
+                               .until_ns = h->world->now_ns };
+
+    judge_note(&h->judge, &call);
+}
+
+/* ---- Counters in files ---- */
+
+static int open_or_create(struct act *a, const char *name, struct kernel_file *file)
+{
+    fuse_ino_t inode;
+    int rv = 0;
+
+    for (unsigned i = 0; i < TRIES_MAX; i++) {
+        rv = kernel_lookup(a->kernel, a->directory, name, &inode);
+        if (rv == 0) {
+            rv = kernel_open_file(a->kernel, inode, O_RDWR, file);
+            if (rv != 0) {
+                kernel_forget(a->kernel, inode);
+            }
+            return rv;
+        }
+        if (rv != ENOENT) {
+            return rv;
+        }
+        rv = kernel_create(a->kernel, a->directory, name, O_RDWR, file);
+        if (rv != ESTALE) {
+            return rv; /* Otherwise somebody else has made it: look again. */
+        }
+    }
+    return rv;
+}
+
+static void put(struct program *p)
+{
+    struct act a;
+    struct kernel_file file;
+    unsigned number = (unsigned)world_draw(FILES), slot = (unsigned)world_draw(SLOTS);
+    uint64_t value = ++p->history->last_value;
+    char name[16];
+    int rv = act_begin(&a, p), closed;
+    bool lose = is_canary(p, "lost-put", 50), synced = !world_chance(3);
+
+    (void)snprintf(name, sizeof(name), "f%u", number);
+    if (rv == 0 && (rv = open_or_create(&a, name, &file)) == 0) {
+        if (!lose) {
+            rv = kernel_write(&file, slot * (uint64_t)SLOT_STRIDE, &value, sizeof(value));
+        }
+        if (rv == 0 && synced) {
+            rv = kernel_fsync(&file);
+        }
+        closed = kernel_close(&file);
+        rv = rv != 0 ? rv : closed;
+    }
+    /* What is closed and not synced is lost with its mount, or with its lease. */
+    note(&a, number * SLOTS + slot, true, value, rv == 0 && !synced && !p->history->calm ? -1 : rv);
+    act_end(&a, synced ? "put" : "put unsynced", name, value, rv);
+}
+
+static void get_slot(struct program *p, unsigned number, unsigned slot)
+{
+    struct act a;
+    struct kernel_file file;
+    fuse_ino_t inode = 0;
+    uint64_t value = 0;
+    size_t got;
+    char name[16];
+    int rv = act_begin(&a, p), closed;
+
+    (void)snprintf(name, sizeof(name), "f%u", number);
+    if (rv == 0 && (rv = kernel_lookup(a.kernel, a.directory, name, &inode)) == 0) {
+        rv = kernel_open_file(a.kernel, inode, O_RDONLY, &file);
+        if (rv == 0) {
+            rv = kernel_read(&file, slot * (uint64_t)SLOT_STRIDE, &value, sizeof(value), &got);
+            closed = kernel_close(&file);
+            rv = rv != 0 ? rv : closed;
+        } else {
+            kernel_forget(a.kernel, inode);
+        }
+    }
+    rv = rv == ENOENT ? 0 : rv; /* Nobody has made it yet. */
+    if (rv == 0 && is_canary(p, "old-get", 50)) {
+        value = p->history->got_before[number * SLOTS + slot];
+    } else if (rv == 0 && world_chance(20)) {
+        p->history->got_before[number * SLOTS + slot] = value;
+    }
+    note(&a, number * SLOTS + slot, false, value, rv);
+    act_end(&a, "get", name, value, rv);
+}
+
+static void get(struct program *p)
+{
+    get_slot(p, (unsigned)world_draw(FILES), (unsigned)world_draw(SLOTS));
+}
+
+/* ---- Names ---- */
+
+static void look_at(struct program *p, unsigned number)
+{
+    struct act a;
+    fuse_ino_t inode = 0;
+    char name[16];
+    int rv = act_begin(&a, p);
+
+    (void)snprintf(name, sizeof(name), "n%u", number);
+    if (rv == 0 && (rv = kernel_lookup(a.kernel, a.directory, name, &inode)) == 0) {
+        kernel_forget(a.kernel, inode);
+    }
+    rv = rv == ENOENT ? 0 : rv;
+    note(&a, FILES * SLOTS + number, false, inode, rv);
+    act_end(&a, "look", name, inode, rv);
+}
+
+static void look(struct program *p)
+{
+    look_at(p, (unsigned)world_draw(NAMES));
+}
+
+/* A name that is ours alone leads to this inode, or to nothing: whichever mount is asked. */
+static void expect(struct program *p, const char *name, fuse_ino_t inode)
+{
+    struct act a;
+    fuse_ino_t found = 0;
+    int rv = act_begin(&a, p);
+
+    if (rv == 0 && (rv = kernel_lookup(a.kernel, a.directory, name, &found)) == 0) {
+        kernel_forget(a.kernel, found);
+    }
+    rv = rv == ENOENT ? 0 : rv;
+    if (rv == 0 && found != inode) {
+        world_fail("%s: %s is inode %llu and not %llu as %s says", p->name, name,
+                   (unsigned long long)inode, (unsigned long long)found, a.kernel->process->name);
+    }
+    act_end(&a, "expect", name, found, rv);
+}
+
+static fuse_ino_t make(struct program *p, const char *name)
+{
+    struct act a;
+    struct kernel_file file = { .inode = 0 };
+    int rv = act_begin(&a, p);
+
+    if (rv == 0 && (rv = kernel_create(a.kernel, a.directory, name, O_RDWR | O_EXCL, &file)) == 0) {
+        (void)kernel_close(&file);
+    }
+    act_end(&a, "make", name, file.inode, rv);
+    return rv == 0 ? file.inode : 0;
+}
+
+static void take_away(struct program *p, const char *name)
+{
+    struct act a;
+    int rv = act_begin(&a, p);
+
+    if (rv == 0) {
+        rv = kernel_unlink(a.kernel, a.directory, name);
+    }
+    act_end(&a, "unlink", name, 0, rv);
+    if (rv == 0) {
+        expect(p, name, 0);
+    }
+}
+
+static void rename_over(struct program *p, const char *name, fuse_ino_t inode)
+{
+    struct act a;
+    unsigned number = (unsigned)world_draw(NAMES);
+    char to[16];
+    int rv = act_begin(&a, p);
+
+    (void)snprintf(to, sizeof(to), "n%u", number);
+    if (rv == 0) {
+        rv = kernel_rename(a.kernel, a.directory, name, to);
+    }
+    note(&a, FILES * SLOTS + number, true, inode, rv);
+    act_end(&a, "rename", name, inode, rv);
+    if (rv == 0) {
+        expect(p, name, 0);
+    }
+}
+
+static void make_and_move(struct program *p)
+{
+    char name[24];
+    fuse_ino_t inode;
+
+    (void)snprintf(name, sizeof(name), "t%llu", (unsigned long long)++p->history->last_value);
+    inode = make(p, name);
+    if (inode == 0) {
+        return;
+    }
+    expect(p, name, inode);
+    if (world_chance(3)) {
+        take_away(p, name);
+    } else {
+        rename_over(p, name, inode);
+    }
+}
+
+/* ---- Programs ---- */
+
+static void run_program(void *data)
+{
+    static void (*const acts[])(struct program *
+                                p) = { put, put, get, get, get, look, make_and_move };
+    struct program *p = data;
+
+    while (!p->history->ended) {
+        if (is_canary(p, "lost-answer", 500)) {
+            fiber_wait();
+        }
+        acts[world_draw(sizeof(acts) / sizeof(acts[0]))](p);
+        fiber_sleep(world_chance(3) ? world_draw(1000 * WORLD_MS) : world_draw(20 * WORLD_MS));
+    }
+    p->history->programs_running--;
+}
+
+static void run_first(void *data)
+{
+    struct program *p = data;
+    struct host_mount *m = any_mount(p);
+    int rv = kernel_mkdir(&m->session, FUSE_ROOT_ID, "d");
+
+    if (rv != 0) {
+        world_fail("the first mkdir(2) says \"%s\"", strerror(rv));
+    }
+    p->history->programs_running--;
+}
+
+static void run_last(void *data)
+{
+    struct program *p = data;
+
+    for (unsigned i = 0; i < FILES * SLOTS; i++) {
+        get_slot(p, i / SLOTS, i % SLOTS);
+    }
+    for (unsigned i = 0; i < NAMES; i++) {
+        look_at(p, i);
+    }
+    p->history->programs_running--;
+}
+
+static void begin(struct history *h, const char *kind, unsigned number, unsigned mount,
+                  void (*run)(void *data))
+{
+    struct program *p = calloc(1, sizeof(*p));
+
+    CHECK(p != NULL);
+    *p = (struct program){ .history = h, .mount = mount };
+    (void)snprintf(p->name, sizeof(p->name), "%s%u", kind, number + 1);
+    h->programs_running++;
+    (void)fiber_start(world_draw(10 * WORLD_MS), run, p);
+}
+
+void programs_first(struct history *h)
+{
+    begin(h, "first", 0, 0, run_first);
+}
+
+void programs_begin(struct history *h)
+{
+    for (unsigned i = 0; i < HISTORY_PROGRAMS; i++) {
+        begin(h, "prog", i, i < 2 ? i : HISTORY_MOUNTS, run_program);
+    }
+}
+
+void programs_look(struct history *h)
+{
+    for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
+        begin(h, "last", i, i, run_last);
+    }
+}

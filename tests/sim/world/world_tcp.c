@@ -1,0 +1,780 @@
+/* TCP between the hosts of the world, under libuv's names.
+ *
+ * What is sent arrives in order, after the latency of both hosts and the time that it takes on the
+ * sender's link; a cut delays it until it is over and has been noticed. A receiver that does not
+ * read fills the window, and then the sender waits. Who is dead is noticed as the kernel does it:
+ * by a reset when something is sent there, by TCP_USER_TIMEOUT, by keepalive. */
+#include "tests/sim/world/world.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WINDOW_BYTES = 256 << 10,
+    READS_MAX = 32,      /* libuv's, in one go. */
+    USER_TIMEOUT_S = 10, /* conn_uv.c asks for it. */
+    KEEPALIVE_S = 15,    /* And for this, by both. */
+    FDS_FROM = 1 << 24,  /* No descriptor of the system's. */
+    LISTEN_PORT_ANY_FROM = 9000
+};
+
+struct segment
+{
+    struct list node;
+    uint64_t at_ns;
+    bool fin, reset;
+    size_t count, taken;
+    char bytes[];
+};
+
+enum sock_state { SOCK_NEW, SOCK_LISTENING, SOCK_CONNECTING, SOCK_OPEN, SOCK_DEAD };
+
+struct world_sock
+{
+    struct list node; /* In world.socks. */
+    unsigned number;
+    enum sock_state state;
+    struct world_process *process;
+    struct world_side *side; /* NULL: its program has closed it. */
+    struct sockaddr_in local, remote;
+    bool bound;
+    bool closed; /* By its program, or with it. */
+    struct world_sock *peer;
+    /* Out */
+    struct list flying; /* struct segment; the first has an item in the queue. */
+    uint64_t last_at_ns;
+    size_t unread; /* Sent, and not read there yet. */
+    size_t flying_bytes;
+    struct list writes; /* struct pending */
+    bool fin_sent;
+    uint64_t cut_since_ns;
+    bool sent_in_cut;
+    uint64_t peer_dead_since_ns;
+    /* In */
+    struct list received;
+    bool reading, ended, told;
+    int error;
+    uv_alloc_cb alloc;
+    uv_read_cb read;
+    /* Connecting, listening */
+    uv_connect_t *connect;
+    bool connect_ended;
+    int connect_status;
+    struct list backlog, waiting; /* struct world_sock: to be accepted. */
+    uv_connection_cb on_connection;
+};
+
+struct pending
+{
+    struct list node;
+    uv_write_t *req;
+    uv_write_cb cb;
+    int status;
+    size_t count, taken;
+    char bytes[];
+};
+
+static void on_sock_ready(struct world_side *side);
+static void on_sock_close(struct world_side *side);
+
+static struct world_sock *sock_new(struct world_process *p)
+{
+    struct world_sock *s = calloc(1, sizeof(*s));
+
+    CHECK(s != NULL);
+    s->process = p;
+    s->number = (unsigned)++the_world->counts.accepts;
+    list_init(&s->node);
+    list_init(&s->flying);
+    list_init(&s->received);
+    list_init(&s->writes);
+    list_init(&s->backlog);
+    list_init(&s->waiting);
+    list_push_back(&the_world->socks, &s->node);
+    return s;
+}
+
+static struct world_sock *sock_of(const void *handle)
+{
+    struct world_side *side = world_side_of(handle);
+
+    return side == NULL ? NULL : side->sock;
+}
+
+static void sock_ready(struct world_sock *s)
+{
+    if (s->side != NULL && s->process->alive) {
+        world_side_ready(s->side);
+    }
+}
+
+static uint64_t latency_ns(const struct world_sock *from)
+{
+    const struct world_host *there =
+        from->peer != NULL ? from->peer->process->host : from->process->host;
+
+    return from->process->host->latency_ns + there->latency_ns +
+           world_draw_skewed(the_world->latency_max_ns / 4);
+}
+
+static void drop_all(struct list *segments)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(segments)) != NULL) {
+        free(LIST_ENTRY(node, struct segment, node));
+    }
+}
+
+/* The connection is over for this end. Items of the queue that speak of it find nothing. */
+static void sock_fail(struct world_sock *s, int error)
+{
+    if (s->state == SOCK_DEAD) {
+        return;
+    }
+    s->state = SOCK_DEAD;
+    s->error = error;
+    drop_all(&s->received);
+    drop_all(&s->flying);
+    s->flying_bytes = 0;
+    sock_ready(s);
+}
+
+/* ---- On the way ---- */
+
+static void arrive(void *data);
+
+static void on_reset(void *data)
+{
+    struct world_sock *s = data;
+
+    the_world->counts.resets++;
+    sock_fail(s, UV_ECONNRESET);
+}
+
+static void schedule_first(struct world_sock *s)
+{
+    struct list *node = list_front(&s->flying);
+
+    if (node != NULL) {
+        uint64_t at_ns = LIST_ENTRY(node, struct segment, node)->at_ns;
+
+        world_at(at_ns > the_world->now_ns ? at_ns : the_world->now_ns, arrive, s);
+    }
+}
+
+static void take_in(struct world_sock *from, struct world_sock *to, struct segment *g)
+{
+    if (to == NULL || to->state == SOCK_DEAD || (to->closed && !g->fin && !g->reset)) {
+        if (!g->reset) {
+            world_in(latency_ns(from), on_reset, from);
+        }
+        free(g);
+        return;
+    }
+    if (g->reset) {
+        free(g);
+        the_world->counts.resets++;
+        sock_fail(to, UV_ECONNRESET);
+        return;
+    }
+    to->ended |= g->fin;
+    if (g->fin) {
+        free(g);
+    } else {
+        list_push_back(&to->received, &g->node);
+    }
+    sock_ready(to);
+}
+
+/* The first that flies has come, if the way is open. */
+static void arrive(void *data)
+{
+    struct world_sock *s = data;
+    struct list *node = list_front(&s->flying);
+    uint64_t until_ns;
+    struct segment *g;
+
+    if (node == NULL || (g = LIST_ENTRY(node, struct segment, node))->at_ns > the_world->now_ns) {
+        return; /* It was dropped. */
+    }
+    if (s->peer != NULL && world_is_cut(s->process->host, s->peer->process->host, &until_ns)) {
+        g->at_ns = until_ns + world_draw(500 * WORLD_MS);
+        schedule_first(s);
+        return;
+    }
+    list_remove(node);
+    s->flying_bytes -= g->count;
+    the_world->counts.segments++;
+    take_in(s, s->peer, g);
+    schedule_first(s);
+}
+
+static void send_segment(struct world_sock *s, struct segment *g)
+{
+    struct world_host *host = s->process->host;
+    uint64_t start_ns =
+        host->busy_until_ns > the_world->now_ns ? host->busy_until_ns : the_world->now_ns;
+    bool first = list_empty(&s->flying);
+
+    host->busy_until_ns = start_ns + g->count * host->byte_ns_x1024 / 1024;
+    g->at_ns = host->busy_until_ns + latency_ns(s);
+    if (g->at_ns <= s->last_at_ns) {
+        g->at_ns = s->last_at_ns + 1;
+    }
+    s->last_at_ns = g->at_ns;
+    s->sent_in_cut = true;
+    list_init(&g->node);
+    list_push_back(&s->flying, &g->node);
+    if (first) {
+        schedule_first(s);
+    }
+}
+
+static struct segment *segment_new(const char *bytes, size_t count)
+{
+    struct segment *g = calloc(1, sizeof(*g) + count);
+
+    CHECK(g != NULL);
+    g->count = count;
+    if (count > 0) {
+        memcpy(g->bytes, bytes, count);
+    }
+    return g;
+}
+
+/* What the window takes of it. */
+static size_t sock_send(struct world_sock *s, const char *bytes, size_t count)
+{
+    size_t room = s->unread < WINDOW_BYTES ? WINDOW_BYTES - s->unread : 0;
+
+    count = count < room ? count : room;
+    for (size_t at = 0; at < count;) {
+        size_t part = count - at < 65536 ? count - at : 65536;
+
+        send_segment(s, segment_new(bytes + at, part));
+        s->unread += part;
+        s->flying_bytes += part;
+        at += part;
+    }
+    return count;
+}
+
+static void sock_end(struct world_sock *s, bool reset)
+{
+    if (s->state == SOCK_OPEN && !s->fin_sent) {
+        struct segment *g = segment_new(NULL, 0);
+
+        g->fin = !reset;
+        g->reset = reset;
+        s->fin_sent = true;
+        send_segment(s, g);
+    }
+}
+
+/* ---- Looking after the dead ---- */
+
+static void look_after(struct world_sock *s)
+{
+    const struct world_sock *peer = s->peer;
+    bool cut = world_is_cut(s->process->host, peer->process->host, NULL) ||
+               world_is_cut(peer->process->host, s->process->host, NULL);
+    uint64_t limit_ns = (s->sent_in_cut ? USER_TIMEOUT_S : KEEPALIVE_S) * WORLD_S;
+
+    if (cut && s->cut_since_ns == 0) {
+        s->cut_since_ns = the_world->now_ns;
+        s->sent_in_cut = s->flying_bytes > 0;
+    } else if (!cut) {
+        s->cut_since_ns = 0;
+        if (peer->state == SOCK_DEAD && s->peer_dead_since_ns == 0) {
+            s->peer_dead_since_ns = the_world->now_ns;
+        }
+        if (s->peer_dead_since_ns != 0 && the_world->now_ns - s->peer_dead_since_ns > 5 * WORLD_S) {
+            on_reset(s);
+        }
+    } else if (the_world->now_ns - s->cut_since_ns > limit_ns) {
+        the_world->counts.timeouts++;
+        sock_fail(s, UV_ETIMEDOUT);
+    }
+}
+
+void world_socks_keepalive(void)
+{
+    LIST_FOREACH(node, &the_world->socks)
+    {
+        struct world_sock *s = LIST_ENTRY(node, struct world_sock, node);
+
+        if (s->state == SOCK_OPEN && s->side != NULL && s->peer != NULL) {
+            look_after(s);
+        }
+    }
+}
+
+void world_socks_of_killed(struct world_process *p)
+{
+    LIST_FOREACH(node, &the_world->socks)
+    {
+        struct world_sock *s = LIST_ENTRY(node, struct world_sock, node);
+
+        if (s->process == p && !s->closed) {
+            sock_end(s, !list_empty(&s->received) || world_chance(4));
+            s->side = NULL;
+            s->closed = true;
+            if (s->state != SOCK_OPEN) {
+                s->state = SOCK_DEAD;
+            }
+        }
+    }
+}
+
+/* ---- libuv: handles ---- */
+
+int uv_tcp_init(uv_loop_t *loop, uv_tcp_t *tcp)
+{
+    struct world_side *side = world_side_new(loop, (uv_handle_t *)tcp, UV_TCP);
+
+    side->sock = sock_new(world_loop_process(side->loop));
+    side->sock->side = side;
+    side->on_ready = on_sock_ready;
+    side->on_close = on_sock_close;
+    return 0;
+}
+
+int uv_tcp_nodelay(uv_tcp_t *tcp, int enable)
+{
+    (void)tcp;
+    (void)enable;
+    return 0;
+}
+
+int uv_tcp_keepalive(uv_tcp_t *tcp, int enable, unsigned delay)
+{
+    (void)tcp;
+    (void)enable;
+    (void)delay;
+    return 0;
+}
+
+int uv_tcp_open(uv_tcp_t *tcp, uv_os_sock_t sock)
+{
+    (void)tcp;
+    (void)sock;
+    return UV_ENOTSUP; /* Only for "any port", which nobody here asks for. */
+}
+
+/* Nothing of the system's; what is done with it goes through tcp_state_uv.h, or is refused. */
+int uv_fileno(const uv_handle_t *handle, uv_os_fd_t *fd)
+{
+    const struct world_sock *s = sock_of(handle);
+
+    if (s == NULL || (s->state == SOCK_NEW && !s->bound)) {
+        return UV_EBADF;
+    }
+    *fd = (int)(FDS_FROM + s->number);
+    return 0;
+}
+
+static struct world_sock *sock_by_fd(int fd)
+{
+    LIST_FOREACH(node, &the_world->socks)
+    {
+        struct world_sock *s = LIST_ENTRY(node, struct world_sock, node);
+
+        if ((int)(FDS_FROM + s->number) == fd) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+/* Of common/tcp_state_uv.h. */
+uint64_t tcp_kept_bytes(int fd);
+uint64_t tcp_round_trip_us(int fd);
+
+uint64_t tcp_kept_bytes(int fd)
+{
+    const struct world_sock *s = sock_by_fd(fd);
+
+    return s == NULL ? 0 : s->flying_bytes;
+}
+
+uint64_t tcp_round_trip_us(int fd)
+{
+    const struct world_sock *s = sock_by_fd(fd);
+
+    return s == NULL || s->peer == NULL
+               ? 0
+               : 2 * (s->process->host->latency_ns + s->peer->process->host->latency_ns) / 1000;
+}
+
+static int name_of(const struct sockaddr_in *from, struct sockaddr *name, int *size)
+{
+    if (*size < (int)sizeof(*from)) {
+        return UV_EINVAL;
+    }
+    memcpy(name, from, sizeof(*from));
+    *size = (int)sizeof(*from);
+    return 0;
+}
+
+int uv_tcp_getsockname(const uv_tcp_t *tcp, struct sockaddr *name, int *size)
+{
+    const struct world_sock *s = sock_of(tcp);
+
+    return s == NULL ? UV_EBADF : name_of(&s->local, name, size);
+}
+
+int uv_tcp_getpeername(const uv_tcp_t *tcp, struct sockaddr *name, int *size)
+{
+    const struct world_sock *s = sock_of(tcp);
+
+    return s == NULL || s->peer == NULL ? UV_ENOTCONN : name_of(&s->remote, name, size);
+}
+
+static void on_sock_close(struct world_side *side)
+{
+    struct world_sock *s = side->sock;
+    struct list *node;
+
+    sock_end(s, !list_empty(&s->received));
+    s->side = NULL;
+    s->closed = true;
+    if (s->state == SOCK_LISTENING || s->state == SOCK_CONNECTING) {
+        s->state = SOCK_DEAD;
+    }
+    drop_all(&s->received);
+    if (s->connect != NULL) {
+        uv_connect_t *connect = s->connect;
+
+        s->connect = NULL;
+        connect->cb(connect, UV_ECANCELED);
+    }
+    while ((node = list_pop_front(&s->writes)) != NULL) {
+        struct pending *w = LIST_ENTRY(node, struct pending, node);
+
+        w->cb(w->req, UV_ECANCELED);
+        free(w);
+    }
+}
+
+/* ---- libuv: listening and connecting ---- */
+
+int uv_tcp_bind(uv_tcp_t *tcp, const struct sockaddr *address, unsigned flags)
+{
+    struct world_sock *s = sock_of(tcp);
+
+    (void)flags;
+    memcpy(&s->local, address, sizeof(s->local));
+    if (s->local.sin_port == 0) {
+        s->local.sin_port = htons((uint16_t)(LISTEN_PORT_ANY_FROM + s->number % 1000));
+    }
+    s->bound = true;
+    return 0;
+}
+
+static bool same_address(const struct sockaddr_in *a, const struct sockaddr_in *b)
+{
+    return a->sin_port == b->sin_port && a->sin_addr.s_addr == b->sin_addr.s_addr;
+}
+
+static struct world_sock *listener_at(const struct sockaddr_in *address)
+{
+    LIST_FOREACH(node, &the_world->socks)
+    {
+        struct world_sock *s = LIST_ENTRY(node, struct world_sock, node);
+
+        if (s->state == SOCK_LISTENING && s->side != NULL && s->process->alive &&
+            same_address(&s->local, address)) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+int uv_listen(uv_stream_t *stream, int backlog, uv_connection_cb cb)
+{
+    struct world_sock *s = sock_of(stream);
+
+    (void)backlog;
+    if (listener_at(&s->local) != NULL) {
+        return UV_EADDRINUSE;
+    }
+    s->state = SOCK_LISTENING;
+    s->on_connection = cb;
+    return 0;
+}
+
+int uv_accept(uv_stream_t *server, uv_stream_t *client)
+{
+    struct world_sock *listener = sock_of(server);
+    struct world_sock *blank = sock_of(client);
+    struct list *node = list_pop_front(&listener->backlog);
+    struct world_sock *s;
+
+    if (node == NULL) {
+        return UV_EAGAIN;
+    }
+    s = LIST_ENTRY(node, struct world_sock, waiting);
+    list_remove(&blank->node);
+    s->side = world_side_of((uv_handle_t *)client);
+    s->side->sock = s;
+    free(blank);
+    return 0;
+}
+
+static void on_syn_answered(void *data)
+{
+    struct world_sock *s = data;
+
+    if (s->side == NULL || s->connect == NULL) {
+        return;
+    }
+    s->connect_ended = true;
+    sock_ready(s);
+}
+
+static struct world_host *host_at(const struct sockaddr_in *address)
+{
+    unsigned number = ntohl(address->sin_addr.s_addr) & 0xff;
+
+    CHECK(number >= 1 && number <= the_world->hosts_count);
+    return &the_world->hosts[number - 1];
+}
+
+/* The SYN has come to the host. */
+static void on_syn(void *data)
+{
+    struct world_sock *s = data, *listener, *other;
+    struct world_host *here = s->process->host, *there = host_at(&s->remote);
+    uint64_t until_ns;
+
+    if (s->side == NULL || s->state != SOCK_CONNECTING) {
+        return;
+    }
+    if (world_is_cut(here, there, &until_ns) || world_is_cut(there, here, &until_ns)) {
+        world_at(until_ns + world_draw(WORLD_S), on_syn, s);
+        return;
+    }
+    listener = listener_at(&s->remote);
+    if (listener == NULL) {
+        s->connect_status = UV_ECONNREFUSED;
+    } else {
+        other = sock_new(listener->process);
+        other->state = s->state = SOCK_OPEN;
+        other->local = s->remote;
+        other->remote = s->local;
+        other->peer = s;
+        s->peer = other;
+        list_push_back(&listener->backlog, &other->waiting);
+        sock_ready(listener);
+        the_world->counts.connects++;
+    }
+    world_in(here->latency_ns + there->latency_ns, on_syn_answered, s);
+}
+
+int uv_tcp_connect(uv_connect_t *req, uv_tcp_t *tcp, const struct sockaddr *address,
+                   uv_connect_cb cb)
+{
+    struct world_sock *s = sock_of(tcp);
+    struct world_host *host = s->process->host;
+    char text[32];
+
+    memcpy(&s->remote, address, sizeof(s->remote));
+    world_host_address(host, text, sizeof(text));
+    s->local.sin_family = AF_INET;
+    (void)inet_pton(AF_INET, text, &s->local.sin_addr);
+    s->local.sin_port = htons(host->next_port++);
+    host->next_port = host->next_port < 32768 ? 32768 : host->next_port;
+    req->type = UV_CONNECT;
+    req->handle = (uv_stream_t *)tcp;
+    req->cb = cb;
+    s->connect = req;
+    s->state = SOCK_CONNECTING;
+    world_in(host->latency_ns + host_at(&s->remote)->latency_ns, on_syn, s);
+    return 0;
+}
+
+/* ---- libuv: bytes ---- */
+
+static void on_window(void *data)
+{
+    sock_ready(data);
+}
+
+static size_t take(struct world_sock *s, char *bytes, size_t room)
+{
+    size_t count = 0;
+    struct list *node;
+
+    while (count < room && (node = list_front(&s->received)) != NULL) {
+        struct segment *g = LIST_ENTRY(node, struct segment, node);
+        size_t part = g->count - g->taken < room - count ? g->count - g->taken : room - count;
+
+        memcpy(bytes + count, g->bytes + g->taken, part);
+        g->taken += part;
+        count += part;
+        if (g->taken == g->count) {
+            list_remove(node);
+            free(g);
+        }
+    }
+    if (count > 0 && s->peer != NULL) {
+        s->peer->unread -= count;
+        if (!list_empty(&s->peer->writes)) {
+            world_in(latency_ns(s), on_window, s->peer);
+        }
+    }
+    return count;
+}
+
+static bool may_read(const struct world_sock *s)
+{
+    return s->side != NULL && !s->side->closing && s->reading;
+}
+
+static void read_some(struct world_sock *s)
+{
+    uv_stream_t *stream = (uv_stream_t *)s->side->handle;
+
+    for (unsigned i = 0; i < READS_MAX && may_read(s) && !list_empty(&s->received); i++) {
+        uv_buf_t buf = uv_buf_init(NULL, 0);
+        size_t room, count;
+
+        s->alloc(s->side->handle, 65536, &buf);
+        if (buf.base == NULL || buf.len == 0) {
+            s->read(stream, UV_ENOBUFS, &buf);
+            return;
+        }
+        room = world_chance(20) ? 1 + world_draw(buf.len) : buf.len;
+        count = take(s, buf.base, room);
+        s->read(stream, (ssize_t)count, &buf);
+    }
+    if (may_read(s) && list_empty(&s->received) && !s->told && (s->ended || s->error != 0)) {
+        uv_buf_t buf = uv_buf_init(NULL, 0);
+
+        s->told = true;
+        s->read(stream, s->error != 0 ? s->error : UV_EOF, &buf);
+    } else if (may_read(s) && !list_empty(&s->received)) {
+        world_side_ready(s->side);
+    }
+}
+
+static void write_more(struct world_sock *s)
+{
+    struct list *node;
+
+    while (s->side != NULL && !s->side->closing && (node = list_front(&s->writes)) != NULL) {
+        struct pending *w = LIST_ENTRY(node, struct pending, node);
+
+        if (s->state == SOCK_OPEN) {
+            w->taken += sock_send(s, w->bytes + w->taken, w->count - w->taken);
+        }
+        if (s->state == SOCK_OPEN && w->taken < w->count) {
+            return;
+        }
+        list_remove(node);
+        w->cb(w->req, s->state == SOCK_OPEN ? 0 : s->error);
+        free(w);
+    }
+}
+
+static void end_connect(struct world_sock *s)
+{
+    uv_connect_t *connect = s->connect;
+
+    s->connect = NULL;
+    if (s->connect_status != 0) {
+        s->state = SOCK_DEAD;
+    }
+    connect->cb(connect, s->connect_status != 0 ? s->connect_status : s->error);
+}
+
+static void on_sock_ready(struct world_side *side)
+{
+    struct world_sock *s = side->sock;
+
+    if (s->state == SOCK_LISTENING) {
+        while (!side->closing && !list_empty(&s->backlog)) {
+            s->on_connection((uv_stream_t *)side->handle, 0);
+        }
+        return;
+    }
+    if (s->connect != NULL && (s->connect_ended || s->state == SOCK_DEAD)) {
+        end_connect(s);
+    }
+    if (!side->closing) {
+        read_some(s);
+    }
+    if (s->side != NULL && !side->closing) {
+        write_more(s);
+    }
+}
+
+int uv_read_start(uv_stream_t *stream, uv_alloc_cb alloc, uv_read_cb read)
+{
+    struct world_sock *s = sock_of(stream);
+
+    s->alloc = alloc;
+    s->read = read;
+    s->reading = true;
+    if (!list_empty(&s->received) || s->ended || s->error != 0) {
+        sock_ready(s);
+    }
+    return 0;
+}
+
+int uv_read_stop(uv_stream_t *stream)
+{
+    sock_of(stream)->reading = false;
+    return 0;
+}
+
+int uv_try_write(uv_stream_t *stream, const uv_buf_t bufs[], unsigned count)
+{
+    struct world_sock *s = sock_of(stream);
+    size_t sent = 0;
+
+    if (s->state != SOCK_OPEN) {
+        return s->error != 0 ? UV_EPIPE : UV_EBADF;
+    }
+    if (!list_empty(&s->writes)) {
+        return UV_EAGAIN;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        size_t part = sock_send(s, bufs[i].base, bufs[i].len);
+
+        sent += part;
+        if (part < bufs[i].len) {
+            break;
+        }
+    }
+    return sent == 0 ? UV_EAGAIN : (int)sent;
+}
+
+int uv_write(uv_write_t *req, uv_stream_t *stream, const uv_buf_t bufs[], unsigned count,
+             uv_write_cb cb)
+{
+    struct world_sock *s = sock_of(stream);
+    struct pending *w;
+    size_t total = 0, at = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        total += bufs[i].len;
+    }
+    w = malloc(sizeof(*w) + total);
+    CHECK(w != NULL);
+    *w = (struct pending){ .req = req, .cb = cb, .count = total };
+    for (unsigned i = 0; i < count; i++) {
+        memcpy(w->bytes + at, bufs[i].base, bufs[i].len);
+        at += bufs[i].len;
+    }
+    req->type = UV_WRITE;
+    req->handle = stream;
+    list_init(&w->node);
+    list_push_back(&s->writes, &w->node);
+    if (s->state != SOCK_OPEN) {
+        sock_ready(s);
+    }
+    return 0;
+}
