@@ -5,12 +5,27 @@
 #include <netinet/tcp.h>
 
 enum {
+    US_PER_S = 1000000,
     UNSENT_BYTES_MAX = 256 << 10, /* What the kernel may hold that it cannot send yet: what is
                                      written to it cannot be taken back, nor given a later bound. */
     FLOW_BYTES_MIN = 1 << 20,     /* A rate of what comes is taken over so much, that moments in
                                      which this machine had other things to do count little, */
     FLOW_US_MIN = 100000          /* or so long. */
 };
+
+/* On a long way the sender's TCP begins with a few packets and waits a round trip for word of them
+ * before it sends the rest of a frame: that is not the link's doing. On a short one it would hardly
+ * be seen, and a gap of that length may be what others send meanwhile. */
+static bool waited_for_word(const struct conn *conn, uint64_t gap_us)
+{
+    uint64_t trip_us;
+
+    if (gap_us < FLOW_US_MIN * 3 / 4) {
+        return false;
+    }
+    trip_us = conn_round_trip_us(conn);
+    return trip_us >= FLOW_US_MIN && gap_us >= trip_us * 3 / 4;
+}
 
 /* A frame of which a part has come is ready at the sender: how fast the rest comes is the link's
  * doing, if we have taken all that was there and wait for more. What did not fit into the buffer of
@@ -20,7 +35,7 @@ void conn_note_flow(struct conn *conn, size_t count, bool drained)
     uint64_t now_us = uv_hrtime() / 1000;
     bool waited = conn->flow_at_us != 0;
 
-    if (waited) {
+    if (waited && !waited_for_word(conn, now_us - conn->flow_at_us)) {
         conn->flow_bytes += count;
         conn->flow_us += now_us - conn->flow_at_us;
     }
@@ -32,6 +47,11 @@ void conn_note_flow(struct conn *conn, size_t count, bool drained)
         conn->hooks->flowed(conn, conn->flow_bytes, conn->flow_us);
         conn->flow_bytes = conn->flow_us = 0;
     }
+}
+
+bool conn_flows_faster(const struct conn *conn, uint64_t rate)
+{
+    return !conn->flowed || conn->flow_us * rate < conn->flow_bytes * US_PER_S;
 }
 
 uint64_t conn_received_of(const struct conn *conn, uint64_t request_id)

@@ -118,6 +118,9 @@ bool conn_send(struct conn *conn, struct frame_header *header, uint8_t *body, si
 /* `count` bytes have come, and were looked at: for hooks->flowed. `drained`: there were no more. */
 void conn_note_flow(struct conn *conn, size_t count, bool drained);
 
+/* The frame that is delivered came in one piece, or in pieces that came faster than `rate`. */
+bool conn_flows_faster(const struct conn *conn, uint64_t rate);
+
 /* Bytes that were queued and that the peer's machine has not acknowledged. */
 uint64_t conn_under_way(const struct conn *conn);
 

@@ -98,9 +98,25 @@ bool pace_observe(struct pace *p, uint64_t now_us, uint64_t acknowledged, uint64
     return ended;
 }
 
+static uint64_t first_bytes(const struct pace *p)
+{
+    return p->round_trip_us > 0 && p->round_trip_us < PACE_NEAR_US ? PACE_NEAR_BYTES
+                                                                   : PACE_FIRST_BYTES;
+}
+
+/* What is asked for at once comes in a round trip and what it waits. While nothing is known that is
+ * little, and may have come faster than the link is: out of a buffer in front of it. */
+static uint64_t rate_grown(const struct pace *p)
+{
+    return p->rate == 0 ? rate_of(PACE_GROWTH * first_bytes(p), p->round_trip_us + PACE_QUEUE_US)
+                        : PACE_GROWTH * p->rate;
+}
+
 void pace_flowed(struct pace *p, uint64_t bytes, uint64_t took_us)
 {
-    take_rate(p, rate_of(bytes, took_us));
+    uint64_t rate = rate_of(bytes, took_us);
+
+    take_rate(p, rate < rate_grown(p) ? rate : rate_grown(p));
 }
 
 void pace_came_whole(struct pace *p, uint64_t bytes)
@@ -112,17 +128,9 @@ void pace_came_whole(struct pace *p, uint64_t bytes)
         if (p->since_bytes >= window) {
             p->since_bytes = 0;
             p->held_back = false;
-            raise_rate(p, p->rate == 0
-                              ? rate_of(PACE_GROWTH * window, p->round_trip_us + PACE_QUEUE_US)
-                              : PACE_GROWTH * p->rate);
+            raise_rate(p, rate_grown(p));
         }
     }
-}
-
-static uint64_t first_bytes(const struct pace *p)
-{
-    return p->round_trip_us > 0 && p->round_trip_us < PACE_NEAR_US ? PACE_NEAR_BYTES
-                                                                   : PACE_FIRST_BYTES;
 }
 
 uint64_t pace_window(const struct pace *p)

@@ -67,7 +67,8 @@ bool pace_observe(struct pace *p, uint64_t now_us, uint64_t acknowledged, uint64
 /* `bytes` took `took_us` to come in. */
 void pace_flowed(struct pace *p, uint64_t bytes, uint64_t took_us);
 
-/* A frame of `bytes` came all at once: if we held back, that was too much. */
+/* A frame of `bytes` came all at once, or faster than the link was known to be: if we held back,
+ * that was too much. */
 void pace_came_whole(struct pace *p, uint64_t bytes);
 
 /* How many bytes may be under way before the last frame is added. */

@@ -103,7 +103,7 @@ void rpc_pace_answered(struct rpc_peer *peer, const struct rpc_call_state *s, ui
     if (p->round_trip_us == 0 || trip_us < p->round_trip_us) {
         p->round_trip_us = trip_us;
     }
-    if (s->kind == CALL_FETCHES && !peer->conn->flowed) {
+    if (s->kind == CALL_FETCHES && conn_flows_faster(peer->conn, PACE_GROWTH * p->rate)) {
         pace_came_whole(p, bytes);
     }
 }

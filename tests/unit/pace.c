@@ -204,6 +204,26 @@ static void what_is_near_begins_with_more(void **state)
     }
 }
 
+/* The first bytes may come out of a buffer, faster than the link is; what is believed doubles. */
+static void the_first_rate_is_believed_up_to_a_bound(void **state)
+{
+    struct pace p;
+    uint64_t window;
+
+    (void)state;
+    pace_init(&p);
+    p.round_trip_us = 300000;
+    pace_flowed(&p, 16 << 10, 100);
+    assert_true(pace_window(&p) <= 4 * PACE_FIRST_BYTES);
+    assert_true(pace_window(&p) >= 2 * PACE_FIRST_BYTES);
+    for (unsigned i = 0; i < 4; i++) {
+        window = pace_window(&p);
+        pace_flowed(&p, 64 << 10, 100);
+        assert_true(pace_window(&p) >= window * 19 / 10);
+        assert_true(pace_window(&p) <= window * 2 + 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +233,7 @@ int main(void)
         cmocka_unit_test(a_burst_is_not_believed),
         cmocka_unit_test(what_comes_whole_makes_room),
         cmocka_unit_test(what_is_near_begins_with_more),
+        cmocka_unit_test(the_first_rate_is_believed_up_to_a_bound),
     };
 
     return cmocka_run_group_tests_name("pace", tests, NULL, NULL);
