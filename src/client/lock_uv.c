@@ -122,16 +122,34 @@ static void end(struct lock_call *call, int status, enum lock_answer answer,
     call->done(call, status, answer, conflict);
 }
 
-/* Ours, as the manager has just made it. */
-static void note_had(struct lock_call *call)
+/* What it gives up is noted when it is sent, and that cannot be refused. */
+static bool gives_up(const struct lock_call *call)
+{
+    return call->how != LOCK_TEST &&
+           (call->lock.type == LOCK_NONE || call->lock.part == LOCK_STEP_DOWN);
+}
+
+/* Ours, as the manager has just made it. What other threads of the process give up there has not
+ * come to the manager yet, where it is not answered. False: there is no room to note it. */
+static bool note_had(const struct lock_call *call)
 {
     struct client *client = call->client;
+    struct byte_lock all = call->lock;
 
-    if (call->how == LOCK_TEST || call->lock.type == LOCK_NONE) {
-        return;
+    all.part = LOCK_ALL;
+    if (!byte_locks_set(client->locks, &all)) {
+        return false;
     }
-    (void)byte_locks_set(client->locks, &call->lock);
+    LIST_FOREACH(node, &client->lock_calls)
+    {
+        const struct lock_call *other = LIST_ENTRY(node, struct lock_call, node);
+
+        if (gives_up(other) && lock_owner_equal(&other->lock.owner, &all.owner)) {
+            (void)byte_locks_set(client->locks, &other->lock);
+        }
+    }
     note_user(client, &call->lock, call->handle);
+    return true;
 }
 
 /* A conversion of a flock lets go of what was there before it fails or waits. */
@@ -145,9 +163,37 @@ static void note_not_had(struct lock_call *call)
     }
 }
 
+static int send_call(struct lock_call *call);
+
+/* The manager has granted it. True: that was the first half, and the call goes on. */
+static bool take_grant(struct lock_call *call, enum lock_answer *answer)
+{
+    bool steps_down =
+        call->lock.part == LOCK_TAKE && byte_locks_exclusive(call->client->locks, &call->lock);
+
+    if (call->how == LOCK_TEST || gives_up(call)) {
+        return false;
+    }
+    if (!note_had(call)) {
+        client_rejoin(
+            call->client); /* It has more for us than we know; what we do not name goes. */
+        *answer = LOCK_NO_ROOM;
+        return false;
+    }
+    if (steps_down) {
+        call->lock.part = LOCK_STEP_DOWN;
+        if (send_call(call) == 0) {
+            return true;
+        }
+        client_rejoin(call->client); /* It is named as shared. */
+    }
+    return false;
+}
+
 static void take_answer(struct lock_call *call, const Morsel__LockReply *m)
 {
     struct byte_lock conflict = call->lock;
+    enum lock_answer answer = (enum lock_answer)m->verdict;
 
     if (m->conflict != NULL && m->conflict->type < LOCK_TYPES) {
         conflict.type = (enum lock_type)m->conflict->type;
@@ -155,13 +201,22 @@ static void take_answer(struct lock_call *call, const Morsel__LockReply *m)
         conflict.end = m->conflict->end;
         conflict.pid = m->conflict->pid;
     }
-    if (m->verdict == LOCK_HAD) {
-        call->waited = m->waited;
-        note_had(call);
-    } else {
+    call->waited |= m->waited;
+    if (answer != LOCK_HAD) {
         note_not_had(call);
+    } else if (take_grant(call, &answer)) {
+        return;
     }
-    end(call, MORSEL_OK, (enum lock_answer)m->verdict, &conflict);
+    end(call, MORSEL_OK, answer, &conflict);
+}
+
+/* A step down is known to us, and named in each SESSION: whatever came in its way. */
+static void take_step_down(struct lock_call *call, int status)
+{
+    if (status != 0) {
+        client_rejoin(call->client);
+    }
+    end(call, MORSEL_OK, LOCK_HAD, NULL);
 }
 
 static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
@@ -188,10 +243,12 @@ static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *r
         call->how != LOCK_TEST && call->lock.type != LOCK_NONE) {
         m->verdict = call->canceled ? LOCK_GIVEN_UP : LOCK_ASK_AGAIN;
     }
-    if (status != 0) {
-        end(call, status, LOCK_GIVEN_UP, NULL);
-    } else if (m->verdict == LOCK_ASK_AGAIN && !call->canceled) {
+    if (status == 0 && m->verdict == LOCK_ASK_AGAIN && !call->canceled) {
         reply->again = true;
+    } else if (call->lock.part == LOCK_STEP_DOWN && !client->stopping) {
+        take_step_down(call, status);
+    } else if (status != 0) {
+        end(call, status, LOCK_GIVEN_UP, NULL);
     } else {
         take_answer(call, m);
     }
@@ -200,12 +257,35 @@ static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *r
     }
 }
 
-/* From exclusive to shared, of what is held already: it cannot fail, and others may have been let
- * in when the answer comes. So what is named in a SESSION meanwhile is the shared lock. */
-static bool is_downgrade(const struct lock_call *call)
+/* What the owner holds exclusively under a shared lock that it asks for stays so until it has the
+ * rest: a request that is refused, or interrupted, takes nothing away, and nobody is let in beside
+ * a lock that we still name as exclusive in a SESSION. Then, or where it has the rest, it steps
+ * down: that cannot fail, and is named from its sending. */
+static enum lock_part part_of(const struct lock_call *call)
 {
-    return call->how != LOCK_TEST && call->lock.type == LOCK_SHARED &&
-           call->lock.kind == LOCK_RANGE && byte_locks_covers(call->client->locks, &call->lock);
+    if (call->how == LOCK_TEST || call->lock.type != LOCK_SHARED || call->lock.kind != LOCK_RANGE) {
+        return LOCK_ALL;
+    }
+    return byte_locks_exclusive(call->client->locks, &call->lock) &&
+                   byte_locks_covers(call->client->locks, &call->lock)
+               ? LOCK_STEP_DOWN
+               : LOCK_TAKE;
+}
+
+static int send_call(struct lock_call *call)
+{
+    struct client *client = call->client;
+    Morsel__LockRequest request = MORSEL__LOCK_REQUEST__INIT;
+    Morsel__Lock m;
+
+    lock_fill(&m, &call->lock);
+    request.lock = &m;
+    request.how = call->how;
+    request.number = call->number;
+    request.part = call->lock.part;
+    return rpc_call_start(&call->rpc, client->manager, MSG_LOCK, &request.base, NULL, 0,
+                          call->how == LOCK_WAIT ? RPC_NO_DEADLINE : client->options.io_timeout_ms,
+                          on_answer);
 }
 
 int lock_start(struct lock_call *call, struct client *client, struct handle *handle,
@@ -213,8 +293,6 @@ int lock_start(struct lock_call *call, struct client *client, struct handle *han
                void (*done)(struct lock_call *call, int status, enum lock_answer answer,
                             const struct byte_lock *conflict))
 {
-    Morsel__LockRequest request = MORSEL__LOCK_REQUEST__INIT;
-    Morsel__Lock m;
     int rv;
 
     call->client = client;
@@ -225,23 +303,18 @@ int lock_start(struct lock_call *call, struct client *client, struct handle *han
     call->number = ++client->last_lock_call;
     call->canceled = call->waited = false;
     call->done = done;
+    call->lock.part = part_of(call);
     if (how != LOCK_TEST && lock->type != LOCK_NONE &&
         byte_locks_count(client->locks) + 2 > CLIENT_LOCKS_MAX) {
         return MORSEL_NOLCK;
     }
-    lock_fill(&m, &call->lock);
-    request.lock = &m;
-    request.how = how;
-    request.number = call->number;
-    rv = rpc_call_start(&call->rpc, client->manager, MSG_LOCK, &request.base, NULL, 0,
-                        how == LOCK_WAIT ? RPC_NO_DEADLINE : client->options.io_timeout_ms,
-                        on_answer);
+    rv = send_call(call);
     if (rv == 0) {
         list_init(&call->node);
         list_push_back(&client->lock_calls, &call->node);
         if (how != LOCK_TEST && lock->type == LOCK_NONE) {
             note_freed(client, &call->lock);
-        } else if (is_downgrade(call)) {
+        } else if (call->lock.part == LOCK_STEP_DOWN) {
             (void)byte_locks_set(client->locks, &call->lock);
         }
     }

@@ -1,9 +1,9 @@
 /* Locks of this mount's processes: asked of the manager, remembered here, said again in SESSION.
  *
- * What the manager grants is noted when its answer comes, and what is freed is forgotten when that
- * is sent: so the table never says more than the manager once knew. A SESSION that says what we
- * hold makes the manager forget everything else; answers to LOCK that overtake its answer are asked
- * for again.
+ * What the manager grants is noted when its answer comes, and what is freed, or steps down from
+ * exclusive to shared, when that is sent: so the table never says more than the manager once knew.
+ * A SESSION that says what we hold makes the manager forget everything else; answers to LOCK that
+ * overtake its answer are asked for again.
  */
 #ifndef MORSEL_CLIENT_LOCK_UV_H
 #define MORSEL_CLIENT_LOCK_UV_H

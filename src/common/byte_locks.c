@@ -62,7 +62,9 @@ bool byte_lock_valid(const struct byte_lock *lock)
 {
     return lock->inode != INODE_NONE && lock->kind < LOCK_KINDS && lock->type < LOCK_TYPES &&
            lock->start <= lock->end && lock->end <= INT64_MAX &&
-           (lock->kind == LOCK_RANGE || (lock->start == 0 && lock->end == INT64_MAX));
+           (lock->kind == LOCK_RANGE || (lock->start == 0 && lock->end == INT64_MAX)) &&
+           (lock->part == LOCK_ALL ||
+            (lock->part < LOCK_PARTS && lock->kind == LOCK_RANGE && lock->type == LOCK_SHARED));
 }
 
 struct byte_locks *byte_locks_new(uint32_t ranges_max)
@@ -263,27 +265,29 @@ bool byte_locks_covers(const struct byte_locks *t, const struct byte_lock *lock)
     return c.bytes == lock->end - lock->start + 1; /* Ranges of one owner do not overlap. */
 }
 
+static void find_exclusive(void *data, const struct byte_lock *held)
+{
+    struct coverage *c = data;
+
+    if (held->type == LOCK_EXCLUSIVE) {
+        cover_one(c, held);
+    }
+}
+
+bool byte_locks_exclusive(const struct byte_locks *t, const struct byte_lock *lock)
+{
+    struct coverage c = { lock, 0 };
+
+    byte_locks_each_of(t, lock->inode, lock->kind, find_exclusive, &c);
+    return c.bytes > 0;
+}
+
 uint32_t byte_locks_count(const struct byte_locks *t)
 {
     return t->count;
 }
 
 /* ---- Changes ---- */
-
-static void insert(struct byte_locks *t, struct place *place, struct owner *owner,
-                   struct range *range)
-{
-    struct list *before = place->ranges.next;
-
-    while (before != &place->ranges &&
-           LIST_ENTRY(before, struct range, node)->lock.start < range->lock.start) {
-        before = before->next;
-    }
-    list_init(&range->node);
-    list_push_back(before, &range->node); /* In front of `before`. */
-    t->count++;
-    owner->ranges++;
-}
 
 static void drop(struct byte_locks *t, struct owner *owner, struct range *range)
 {
@@ -293,100 +297,180 @@ static void drop(struct byte_locks *t, struct owner *owner, struct range *range)
     owner->ranges--;
 }
 
-/* Take [lock->start, lock->end] out of a range of the same owner. `spare` becomes its second half
- * where it falls in two. */
-static void cut(struct byte_locks *t, struct place *place, struct owner *owner, struct range *range,
-                const struct byte_lock *lock, struct range **spare)
+/* The ranges that come of a request, one after the other; neighbours of one type become one. */
+struct outcome
 {
-    struct byte_lock *held = &range->lock;
+    const struct byte_lock *lock;
+    struct list *spares; /* The ranges are made of these; NULL: they are counted only. */
+    struct list made;
+    uint32_t count;
+    uint64_t end; /* Of the last one. */
+    enum lock_type type;
+};
 
-    if (held->start < lock->start && held->end > lock->end) {
-        CHECK(*spare != NULL); /* Ranges of an owner do not overlap: only one falls in two. */
-        (*spare)->lock = *held;
-        (*spare)->lock.start = lock->end + 1;
-        held->end = lock->start - 1;
-        insert(t, place, owner, *spare);
-        *spare = NULL;
-    } else if (held->start < lock->start) {
-        held->end = lock->start - 1;
-    } else if (held->end > lock->end) {
-        struct byte_lock rest = *held;
+/* `who` says whose it is. */
+static void add_range(struct outcome *o, const struct byte_lock *who, enum lock_type type,
+                      uint64_t start, uint64_t end)
+{
+    bool grows = o->count > 0 && o->type == type && o->end + 1 == start;
+    struct range *range;
+    struct list *node;
 
-        /* It begins later now, and the list is in order. */
-        rest.start = lock->end + 1;
-        list_remove(&range->node);
-        t->count--;
-        owner->ranges--;
-        range->lock = rest;
-        insert(t, place, owner, range);
-    } else {
-        drop(t, owner, range);
+    if (type == LOCK_NONE || start > end) {
+        return;
+    }
+    o->count += !grows;
+    o->type = type;
+    o->end = end;
+    if (o->spares != NULL && grows) {
+        LIST_ENTRY(o->made.prev, struct range, node)->lock.end = end;
+    } else if (o->spares != NULL) {
+        node = list_pop_front(o->spares);
+        CHECK(node != NULL); /* They were counted. */
+        range = LIST_ENTRY(node, struct range, node);
+        range->lock = *who;
+        range->lock.part = LOCK_ALL;
+        range->lock.type = type;
+        range->lock.start = start;
+        range->lock.end = end;
+        list_push_back(&o->made, node);
     }
 }
 
-/* Make the owner's other ranges fit around `merged`, which grows over its neighbours of the same
- * type. */
-static void make_room(struct byte_locks *t, struct place *place, struct owner *owner,
-                      const struct byte_lock *lock, struct byte_lock *merged, struct range **spare)
+/* What becomes of bytes in the range of the request that are of `held` now. */
+static enum lock_type type_after(const struct byte_lock *lock, enum lock_type held)
 {
+    bool is_meant =
+        lock->part == LOCK_ALL || (held == LOCK_EXCLUSIVE) == (lock->part == LOCK_STEP_DOWN);
+
+    return is_meant ? lock->type : held;
+}
+
+static bool touches(const struct byte_lock *held, const struct byte_lock *lock)
+{
+    return held->start <= lock->end + 1 && lock->start <= held->end + 1 &&
+           lock_owner_equal(&held->owner, &lock->owner);
+}
+
+/* What becomes of a range of the owner that touches the request. */
+static void add_own(struct outcome *o, const struct byte_lock *own)
+{
+    const struct byte_lock *lock = o->lock;
+    uint64_t start = own->start > lock->start ? own->start : lock->start;
+    uint64_t end = own->end < lock->end ? own->end : lock->end;
+    enum lock_type after = type_after(lock, own->type);
+
+    if (own->start < lock->start) {
+        add_range(o, own, own->type, own->start,
+                  own->end < lock->start ? own->end : lock->start - 1);
+    }
+    add_range(o, after == own->type ? own : lock, after, start, end);
+    if (own->end > lock->end) {
+        add_range(o, own, own->type, own->start > lock->end ? own->start : lock->end + 1, own->end);
+    }
+}
+
+/* What comes of the request. The owner's ranges that touch it are moved to `old`; NULL: they stay.
+ * Returns how many these are. */
+static uint32_t work_out(struct outcome *o, struct place *place, struct list *old)
+{
+    enum lock_type gap = type_after(o->lock, LOCK_NONE);
+    uint64_t at = o->lock->start;
+    uint32_t old_count = 0;
+
     LIST_FOREACH_SAFE(node, &place->ranges)
     {
-        struct range *range = LIST_ENTRY(node, struct range, node);
-        const struct byte_lock *held = &range->lock;
-        bool touches = held->start <= lock->end + 1 && lock->start <= held->end + 1;
+        const struct byte_lock *own = &LIST_ENTRY(node, struct range, node)->lock;
 
-        if (!touches || !lock_owner_equal(&held->owner, &lock->owner)) {
+        if (!touches(own, o->lock)) {
             continue;
         }
-        if (held->type == lock->type) {
-            merged->start = held->start < merged->start ? held->start : merged->start;
-            merged->end = held->end > merged->end ? held->end : merged->end;
-            drop(t, owner, range);
-        } else if (overlap(held, lock)) {
-            cut(t, place, owner, range, lock, spare);
+        if (own->start > at) {
+            add_range(o, o->lock, gap, at,
+                      own->start > o->lock->end ? o->lock->end : own->start - 1);
         }
+        add_own(o, own);
+        at = own->end + 1 > at ? own->end + 1 : at;
+        old_count++;
+        if (old != NULL) {
+            list_remove(node);
+            list_push_back(old, node);
+        }
+    }
+    add_range(o, o->lock, gap, at, o->lock->end);
+    return old_count;
+}
+
+static void put_back(struct place *place, struct list *made)
+{
+    struct list *before = place->ranges.next, *node;
+
+    while ((node = list_pop_front(made)) != NULL) {
+        const uint64_t start = LIST_ENTRY(node, struct range, node)->lock.start;
+
+        while (before != &place->ranges &&
+               LIST_ENTRY(before, struct range, node)->lock.start < start) {
+            before = before->next;
+        }
+        list_push_back(before, node); /* In front of it. */
     }
 }
 
-/* Does a range of the owner reach out of the lock on both sides, with another type? Then it becomes
- * two. */
-static bool splits(const struct place *place, const struct byte_lock *lock)
+static void free_ranges(struct list *ranges)
 {
-    LIST_FOREACH(node, &place->ranges)
-    {
-        const struct byte_lock *held = &LIST_ENTRY(node, struct range, node)->lock;
+    struct list *node;
 
-        if (lock_owner_equal(&held->owner, &lock->owner) && held->type != lock->type &&
-            held->start < lock->start && held->end > lock->end) {
-            return true;
-        }
+    while ((node = list_pop_front(ranges)) != NULL) {
+        free(LIST_ENTRY(node, struct range, node));
     }
-    return false;
+}
+
+/* False: no memory. */
+static bool make_spares(struct list *spares, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct range *spare = calloc(1, sizeof(*spare));
+
+        if (spare == NULL) {
+            free_ranges(spares);
+            return false;
+        }
+        list_init(&spare->node);
+        list_push_back(spares, &spare->node);
+    }
+    return true;
+}
+
+static bool change(struct byte_locks *t, struct place *place, struct owner *owner,
+                   const struct byte_lock *lock)
+{
+    struct list spares, old;
+    struct outcome counted = { .lock = lock }, o = { .lock = lock, .spares = &spares };
+    uint32_t old_count = work_out(&counted, place, NULL);
+
+    list_init(&spares);
+    list_init(&old);
+    list_init(&o.made);
+    if ((counted.count > old_count && t->count - old_count + counted.count > t->count_max) ||
+        !make_spares(&spares, counted.count)) {
+        return false;
+    }
+    (void)work_out(&o, place, &old);
+    put_back(place, &o.made);
+    free_ranges(&old);
+    t->count += o.count - old_count;
+    owner->ranges += o.count - old_count;
+    return true;
 }
 
 bool byte_locks_set(struct byte_locks *t, const struct byte_lock *lock)
 {
     struct place *place = get_place(t, lock->inode, lock->kind);
     struct owner *owner = get_owner(t, &lock->owner);
-    struct range *fresh = calloc(1, sizeof(*fresh)), *spare = calloc(1, sizeof(*spare));
-    bool good = place != NULL && owner != NULL && fresh != NULL && spare != NULL;
-    uint32_t more;
+    bool good;
 
     CHECK(byte_lock_valid(lock));
-    if (good) {
-        more = (lock->type != LOCK_NONE) + splits(place, lock);
-        good = lock->type == LOCK_NONE && more == 0 ? true : t->count + more <= t->count_max;
-    }
-    if (good) {
-        fresh->lock = *lock;
-        make_room(t, place, owner, lock, &fresh->lock, &spare);
-        if (lock->type != LOCK_NONE) {
-            insert(t, place, owner, fresh);
-            fresh = NULL;
-        }
-    }
-    free(fresh);
-    free(spare);
+    good = place != NULL && owner != NULL && change(t, place, owner, lock);
     free_place_if_empty(t, place);
     free_owner_if_idle(t, owner);
     return good;

@@ -27,6 +27,11 @@ enum lock_kind {
 };
 enum lock_type { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE, LOCK_TYPES };
 
+/* Which bytes of its range a request for LOCK_SHARED is about: all; those that its owner does not
+ * hold exclusively, so that it takes nothing away; or only these, so that it asks for nothing and
+ * is in nobody's way. Of other requests, and of what is held: LOCK_ALL. */
+enum lock_part { LOCK_ALL, LOCK_TAKE, LOCK_STEP_DOWN, LOCK_PARTS };
+
 enum lock_how { LOCK_TRY, LOCK_WAIT, LOCK_TEST, LOCK_HOWS };
 enum lock_answer {
     LOCK_HAD,
@@ -50,6 +55,7 @@ struct byte_lock
     uint64_t start, end; /* Both included. */
     enum lock_kind kind;
     enum lock_type type;
+    enum lock_part part;
     int32_t pid; /* For F_GETLK. */
 };
 
@@ -58,7 +64,8 @@ bool lock_owner_equal(const struct lock_owner *a, const struct lock_owner *b);
 /* Could the two not be held at once? Those of one owner never conflict. */
 bool byte_lock_conflicts(const struct byte_lock *a, const struct byte_lock *b);
 
-/* Inode, kind and type known, start <= end, and the whole file where that must be? */
+/* Inode, kind, type and part known, start <= end, the whole file where that must be, and a part
+ * only where one can be? */
 bool byte_lock_valid(const struct byte_lock *lock);
 
 struct byte_locks;
@@ -71,8 +78,9 @@ void byte_locks_free(struct byte_locks *t); /* NULL is allowed. */
 const struct byte_lock *byte_locks_conflict(const struct byte_locks *t,
                                             const struct byte_lock *wanted);
 
-/* The owner's bytes [start, end] are of `type` from now on (LOCK_NONE: free). False: there is no
- * room for the ranges that come of it, or no memory; nothing was changed. */
+/* The owner's bytes [start, end], or that part of them, are of `type` from now on (LOCK_NONE:
+ * free). False: there is no room for the ranges that come of it, or no memory; nothing was changed.
+ */
 bool byte_locks_set(struct byte_locks *t, const struct byte_lock *lock);
 
 /* The client's owners hold nothing any more. */
@@ -87,6 +95,9 @@ bool byte_locks_has(const struct byte_locks *t, inode_id inode, enum lock_kind k
 
 /* Has the owner all of these bytes, whatever the type? */
 bool byte_locks_covers(const struct byte_locks *t, const struct byte_lock *lock);
+
+/* Has the owner any of these bytes exclusively? */
+bool byte_locks_exclusive(const struct byte_locks *t, const struct byte_lock *lock);
 
 /* All ranges, or those of one inode and kind. `visit` must not change the table. */
 typedef void (*byte_locks_visit)(void *data, const struct byte_lock *lock);

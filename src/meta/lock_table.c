@@ -356,12 +356,10 @@ static enum lock_verdict wait_for(struct lock_table *t, const struct byte_lock *
     return LOCK_WAITS;
 }
 
-static bool free_bytes(struct lock_table *t, const struct byte_lock *lock)
+/* The owner has less than before: that is in nobody's way. */
+static bool give_up(struct lock_table *t, const struct byte_lock *lock)
 {
-    struct byte_lock none = *lock;
-
-    none.type = LOCK_NONE;
-    if (!byte_locks_set(t->held, &none)) {
+    if (!byte_locks_set(t->held, lock)) {
         return false;
     }
     wake(t, lock->inode, lock->kind);
@@ -385,10 +383,12 @@ static void find_same(void *data, const struct byte_lock *held)
 static void let_go_of_flock(struct lock_table *t, const struct byte_lock *lock)
 {
     struct same s = { .lock = lock };
+    struct byte_lock none = *lock;
 
+    none.type = LOCK_NONE;
     byte_locks_each_of(t->held, lock->inode, lock->kind, find_same, &s);
     if (!s.found && byte_locks_has(t->held, lock->inode, lock->kind, &lock->owner)) {
-        (void)free_bytes(t, lock);
+        (void)give_up(t, &none);
     }
 }
 
@@ -396,8 +396,8 @@ enum lock_verdict lock_table_set(struct lock_table *t, const struct byte_lock *l
                                  uint64_t *ticket)
 {
     CHECK(byte_lock_valid(lock));
-    if (lock->type == LOCK_NONE) {
-        return free_bytes(t, lock) ? LOCK_DONE : LOCK_FULL;
+    if (lock->type == LOCK_NONE || lock->part == LOCK_STEP_DOWN) {
+        return give_up(t, lock) ? LOCK_DONE : LOCK_FULL;
     }
     if (lock->kind == LOCK_FLOCK) {
         let_go_of_flock(t, lock);

@@ -37,7 +37,7 @@ enum lock_verdict {
     LOCK_FULL /* The limits, or memory. */
 };
 
-/* Set or (LOCK_NONE: always DONE or FULL) free bytes. */
+/* Set or free bytes. LOCK_NONE and LOCK_STEP_DOWN are always DONE or FULL. */
 enum lock_verdict lock_table_set(struct lock_table *t, const struct byte_lock *lock, bool wait,
                                  uint64_t *ticket);
 

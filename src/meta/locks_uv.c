@@ -129,9 +129,9 @@ static void answer_granted(struct meta *meta)
 
 /* ---- LOCK --------------------------------------------------------------------------------- */
 
-static bool lock_of(struct byte_lock *lock, client_id client, const Morsel__Lock *m)
+static bool lock_of(struct byte_lock *lock, client_id client, const Morsel__Lock *m, uint32_t part)
 {
-    if (m == NULL || m->kind >= LOCK_KINDS || m->type >= LOCK_TYPES) {
+    if (m == NULL || m->kind >= LOCK_KINDS || m->type >= LOCK_TYPES || part >= LOCK_PARTS) {
         return false;
     }
     *lock = (struct byte_lock){ .inode = m->inode,
@@ -140,6 +140,7 @@ static bool lock_of(struct byte_lock *lock, client_id client, const Morsel__Lock
                                 .type = (enum lock_type)m->type,
                                 .start = m->start,
                                 .end = m->end,
+                                .part = (enum lock_part)part,
                                 .pid = m->pid };
     return byte_lock_valid(lock);
 }
@@ -368,6 +369,12 @@ static void wait_durable(struct meta *meta, struct rpc_request *request, uint64_
     sync_wait(&meta->sync, &d->waiter, on_durable);
 }
 
+/* Has the client locks behind it that it had not before? */
+static bool gives(const struct byte_lock *lock)
+{
+    return lock->type != LOCK_NONE && lock->part != LOCK_STEP_DOWN;
+}
+
 void handle_lock(struct meta *meta, struct rpc_request *request)
 {
     Morsel__LockRequest *m;
@@ -384,11 +391,11 @@ void handle_lock(struct meta *meta, struct rpc_request *request)
     if (m == NULL) {
         return;
     }
-    if (!lock_of(&lock, request->node_id, m->lock) || m->how >= LOCK_HOWS) {
+    if (!lock_of(&lock, request->node_id, m->lock, m->part) || m->how >= LOCK_HOWS) {
         rpc_reply_failure(request, MORSEL_INVAL, "the range or the kind of the lock is impossible");
     } else if (m->how == LOCK_TEST) {
         test_lock(meta, request, &lock);
-    } else if (lock.type != LOCK_NONE && !leases_grant_locks(meta, request)) {
+    } else if (gives(&lock) && !leases_grant_locks(meta, request)) {
         wait_durable(meta, request, m->number);
     } else {
         set_lock(meta, request, &lock, m);
@@ -440,7 +447,7 @@ bool locks_join(struct meta *meta, client_id client, const Morsel__SessionReques
                 (m->n_locks == 0 || lease_held_by(meta->leases, client, INODE_LOCKS) != LEASE_NONE);
 
     for (size_t i = 0; good && i < m->n_locks; i++) {
-        good = lock_of(&locks[i], client, m->locks[i]) && locks[i].type != LOCK_NONE;
+        good = lock_of(&locks[i], client, m->locks[i], LOCK_ALL) && locks[i].type != LOCK_NONE;
     }
     end_waiting(meta, client);
     if (!good || lock_table_restate(meta->locks, client, locks, m->n_locks) > 0) {

@@ -42,6 +42,37 @@ kill "$second"
 wait_for 5 "a lock of the dead" "$bin/locks" --try "$a/first"
 note "locks survive a restart of the manager"
 
+# Who waits to share more than he holds alone still holds that alone, also through a restart of the manager, and shares it when he has the rest.
+cat >"$work/ranged.py" <<'PY'
+import fcntl, signal, sys
+f = open(sys.argv[1] + "/ranged", "a+")
+def lock(type, first, count, how=0):
+    fcntl.lockf(f, type | how, count, first)
+def try_lock(type, first, count):
+    try:
+        lock(type, first, count, fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+EX, SH = fcntl.LOCK_EX, fcntl.LOCK_SH
+exec(sys.argv[2])
+PY
+python3 -u "$work/ranged.py" "$b" 'lock(EX, 20, 1); print("held"); signal.pause()' >"$work/held.last" &
+last=$!
+wait_for 10 "a lock on the last byte" grep -q held "$work/held.last"
+python3 -u "$work/ranged.py" "$a" 'lock(EX, 0, 10); print("held"); lock(SH, 0, 30); print("shared"); signal.pause()' >"$work/held.more" &
+children+=("$last" "$!")
+wait_for 10 "a lock on the first bytes" grep -q held "$work/held.more"
+crash meta
+start_meta
+python3 "$work/ranged.py" "$c" 'sys.exit(try_lock(SH, 5, 1))' || fail "who waits to share more was let down"
+! grep -q shared "$work/held.more" || fail "who waited to share more has what another one holds"
+kill "$last"
+wait_for 10 "the lock over more" grep -q shared "$work/held.more"
+python3 "$work/ranged.py" "$c" 'sys.exit(not try_lock(SH, 0, 30))' || fail "a lock that was shared is not"
+python3 "$work/ranged.py" "$c" 'sys.exit(try_lock(EX, 5, 1))' || fail "a lock that was shared is gone"
+note "a step down over more waits through a restart of the manager"
+
 # A mount that caches nothing holds locks for as long as it lives, too.
 hold "$c" third
 read -r -t 2 <>"$work/never" || true # Longer than a term.

@@ -186,6 +186,33 @@ static void interrupted(int from, int to)
     (void)close(mine);
 }
 
+/* A shared lock over more than what is held exclusively: a refused or interrupted request for it
+ * takes nothing away. */
+static void stepped_down(int from, int to)
+{
+    int mine = open_in(from, "g"), other = open_in(to, "g");
+    struct sigaction action = { .sa_handler = nothing };
+
+    must(sigaction(SIGALRM, &action, NULL) == 0, "sigaction");
+    must(lock(mine, F_SETLK, F_WRLCK, 10, 10) == 0, "a free file");
+    must(lock(other, F_SETLK, F_WRLCK, 40, 1) == 0, "a free byte");
+    must(refused(lock(mine, F_SETLK, F_RDLCK, 0, 50)), "another one has a byte of it");
+    must(refused(lock(other, F_SETLK, F_RDLCK, 15, 1)), "a refused request took a lock away");
+    (void)alarm(1);
+    must(lock(mine, F_SETLKW, F_RDLCK, 0, 50) == -1 && errno == EINTR, "EINTR");
+    must(refused(lock(other, F_SETLK, F_RDLCK, 15, 1)), "an interrupted one took a lock away");
+    must(lock(other, F_SETLK, F_RDLCK, 5, 1) == 0, "what was not had is free");
+    must(lock(other, F_SETLK, F_UNLCK, 40, 1) == 0, "unlock");
+    must(lock(mine, F_SETLK, F_RDLCK, 0, 50) == 0, "nobody has it alone");
+    must(lock(other, F_SETLK, F_RDLCK, 0, 50) == 0, "the first one shares it");
+    must(refused(lock(other, F_SETLK, F_WRLCK, 15, 1)), "the first one still has it");
+    must(refused(lock(mine, F_SETLK, F_WRLCK, 45, 1)), "the other one has it, too");
+    must(lock(other, F_SETLK, F_UNLCK, 0, 0) == 0, "unlock");
+    must(lock(mine, F_SETLK, F_WRLCK, 0, 0) == 0, "it is free");
+    (void)close(mine);
+    (void)close(other);
+}
+
 static void flocks(int from, int to)
 {
     int mine = open_in(from, "f"), other = open_in(to, "f"), same;
@@ -448,6 +475,7 @@ int main(int argc, char **argv)
     both_ways("excluded", excluded);
     both_ways("waited for", waited_for);
     both_ways("interrupted", interrupted);
+    both_ways("a step down over more", stepped_down);
     both_ways("flock", flocks);
     both_ways("open file locks", open_file_locks);
     both_ways("any close frees", any_close_frees);

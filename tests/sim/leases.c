@@ -525,8 +525,8 @@ static void scenario_open(struct sim *s)
     if (sim_canary(s, "no_margin") || sim_canary(s, "believes_overtaken")) {
         s->options.partition_permille += 20;
     }
-    if (sim_canary(s, "counts_from_reply")) { /* Answers that take longer than the margin: make them
-                                                 likely. */
+    /* Answers that take longer than the margin, recalls that are not answered: make them likely. */
+    if (sim_canary(s, "counts_from_reply") || sim_canary(s, "frees_before_told")) {
         s->options.delay_ms_max = 3 * LEASE_MARGIN_MS;
         s->options.partition_permille += 20;
     }
@@ -602,6 +602,7 @@ static const char *const canaries[] = { "grant_during_recall",
                                         "returns_unsure",
                                         "keeps_lost_locks",
                                         "believes_overtaken",
+                                        "steps_down_unsaid",
                                         "frees_when_gone",
                                         "frees_before_told",
                                         "locks_before_durable",
@@ -617,6 +618,7 @@ static const struct sim_worth worth[] = {
     [WORTH_STORED] = { "writes that land", 700 },
     [WORTH_TOO_LATE] = { "writes that are refused as too late", 60 },
     [WORTH_LOCKED] = { "locks that are had", 900 },
+    [WORTH_STEPPED_DOWN] = { "steps down over a larger range", 300 },
     [WORTH_FENCED] = { "holders that are fenced", 10 },
     [WORTH_EXPIRED] = { "terms that end", 150 },
     [WORTH_HELD_UP] = { "holders that say that they are busy", 100 },

@@ -204,8 +204,6 @@ struct world
     } lives[LIVES_MAX];
 
     bool quiet; /* Clients begin nothing new. */
-    /* Where a step to a shared lock was interrupted and nobody knows whether it was made. */
-    bool half_shared[CLIENT_FIRST + CLIENTS_MAX][OWNERS][LOCK_FILES][LOCK_BYTES + 1];
 };
 
 /* The history was worth its time. */
@@ -215,6 +213,7 @@ enum {
     WORTH_STORED,
     WORTH_TOO_LATE,
     WORTH_LOCKED,
+    WORTH_STEPPED_DOWN,
     WORTH_FENCED,
     WORTH_EXPIRED,
     WORTH_HELD_UP,
@@ -257,11 +256,6 @@ bool locks_finish(struct sim *s);
  * have what he has? */
 void judge_lock(struct sim *s, uint32_t node, const struct byte_lock *lock);
 void judge_no_locks(struct sim *s, uint32_t node);
-
-/* The owner was interrupted when he asked for this, and nobody knows whether he was granted it.
- * What he had there alone others may have been let in beside: the limit that docs/locks.md names.
- */
-void judge_interrupted(struct sim *s, uint32_t node, const struct byte_lock *lock);
 void judge_locks(struct sim *s, uint32_t node);
 
 extern const struct sim_actor leases_manager, leases_store;

@@ -23,7 +23,6 @@ void judge_lock(struct sim *s, uint32_t node, const struct byte_lock *lock)
         for (uint32_t cell = 0; cell <= LOCK_BYTES; cell++) {
             if (is_in(lock, file, cell)) {
                 world_of(s)->judged[node][lock->owner.id - 1][file][cell] = (uint8_t)lock->type;
-                world_of(s)->half_shared[node][lock->owner.id - 1][file][cell] = false;
             }
         }
     }
@@ -32,27 +31,6 @@ void judge_lock(struct sim *s, uint32_t node, const struct byte_lock *lock)
 void judge_no_locks(struct sim *s, uint32_t node)
 {
     memset(world_of(s)->judged[node], 0, sizeof(world_of(s)->judged[node]));
-    memset(world_of(s)->half_shared[node], 0, sizeof(world_of(s)->half_shared[node]));
-}
-
-void judge_interrupted(struct sim *s, uint32_t node, const struct byte_lock *lock)
-{
-    for (uint32_t file = 0; file < LOCK_FILES; file++) {
-        for (uint32_t cell = 0; cell <= LOCK_BYTES && lock->type == LOCK_SHARED; cell++) {
-            world_of(s)->half_shared[node][lock->owner.id - 1][file][cell] |=
-                is_in(lock, file, cell);
-        }
-    }
-}
-
-/* It is about to be a shared one, and at the manager perhaps is already. */
-static bool is_being_shared(struct sim *s, uint32_t node, uint32_t owner, uint32_t file,
-                            uint32_t cell)
-{
-    const struct lock_call *call = &world_of(s)->clients[node].lock_calls[owner];
-
-    return world_of(s)->half_shared[node][owner][file][cell] ||
-           (call->active && call->lock.type == LOCK_SHARED && is_in(&call->lock, file, cell));
 }
 
 /* A holder of the cell that does not go together with this one. */
@@ -66,9 +44,7 @@ static void judge_pair(struct sim *s, uint32_t node, uint32_t owner, uint32_t ot
             uint8_t a = w->judged[node][owner][file][cell];
             uint8_t b = w->judged[other][other_owner][file][cell];
 
-            if (a != 0 && b != 0 && (a == LOCK_EXCLUSIVE || b == LOCK_EXCLUSIVE) &&
-                !is_being_shared(s, node, owner, file, cell) &&
-                !is_being_shared(s, other, other_owner, file, cell)) {
+            if (a != 0 && b != 0 && (a == LOCK_EXCLUSIVE || b == LOCK_EXCLUSIVE)) {
                 (void)sim_fail(
                     s, "owner %u of %s and owner %u of %s have locked byte %u of file %u", owner,
                     s->nodes[node].name, other_owner, s->nodes[other].name, cell, file);

@@ -27,12 +27,28 @@ static void send_lock(struct sim *s, uint32_t node, struct lock_call *call)
     }
 }
 
+/* All of it is of that type now, whatever was there. */
+static void note(struct sim *s, uint32_t node, struct byte_lock lock)
+{
+    bool set;
+
+    lock.part = LOCK_ALL;
+    set = byte_locks_set(world_of(s)->clients[node].locks, &lock);
+    CHECK(set);
+    judge_lock(s, node, &lock);
+}
+
 static void begin(struct sim *s, uint32_t node, uint32_t owner, struct byte_lock lock, bool wait)
 {
     struct client *c = &world_of(s)->clients[node];
     struct lock_call *call = &c->lock_calls[owner];
 
     lock.owner = (struct lock_owner){ c->id, owner + 1 };
+    if (lock.type == LOCK_SHARED && !sim_canary(s, "steps_down_unsaid")) {
+        lock.part = byte_locks_exclusive(c->locks, &lock) && byte_locks_covers(c->locks, &lock)
+                        ? LOCK_STEP_DOWN
+                        : LOCK_TAKE;
+    }
     *call = (struct lock_call){ .active = true, .number = ++c->calls, .lock = lock, .wait = wait };
     sim_trace(s, node, "%s (%llu) %llu to %llu of file %llu, type %d",
               lock.type == LOCK_NONE ? "frees"
@@ -40,12 +56,8 @@ static void begin(struct sim *s, uint32_t node, uint32_t owner, struct byte_lock
                                      : "tries",
               (unsigned long long)call->number, (unsigned long long)lock.start,
               (unsigned long long)lock.end, (unsigned long long)lock.inode, (int)lock.type);
-    if (lock.type == LOCK_NONE ||
-        (lock.type == LOCK_SHARED && byte_locks_covers(c->locks, &lock))) {
-        bool set = byte_locks_set(c->locks, &lock);
-
-        CHECK(set);
-        judge_lock(s, node, &lock);
+    if (lock.type == LOCK_NONE || lock.part == LOCK_STEP_DOWN) {
+        note(s, node, lock);
     }
     send_lock(s, node, call);
 }
@@ -162,7 +174,6 @@ void locks_client_up(struct sim *s, uint32_t node)
 
         if (call->active && call->canceled) {
             call->active = false;
-            judge_interrupted(s, node, &call->lock);
             c->term_until_ms = 0;
         } else if (call->active) {
             send_lock(s, node, call);
@@ -184,12 +195,29 @@ void locks_client_joined(struct sim *s, uint32_t node, const struct lease_messag
     judge_locks(s, node);
 }
 
+/* It has what it asked for. What it holds exclusively there is shared from now on: only now, when
+ * nothing can be refused any more, and named so before the manager is told. */
+static void take_lock(struct sim *s, uint32_t node, struct lock_call *call)
+{
+    bool steps_down = call->lock.part == LOCK_TAKE &&
+                      byte_locks_exclusive(world_of(s)->clients[node].locks, &call->lock);
+
+    note(s, node, call->lock);
+    sim_worth(s, WORTH_LOCKED);
+    judge_locks(s, node);
+    if (steps_down) {
+        call->active = true;
+        call->lock.part = LOCK_STEP_DOWN;
+        send_lock(s, node, call);
+        sim_worth(s, WORTH_STEPPED_DOWN);
+    }
+}
+
 bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_message *m)
 {
-    struct world *w = world_of(s);
-    struct client *c = &w->clients[node];
+    struct client *c = &world_of(s)->clients[node];
     struct lock_call *call = NULL;
-    bool set, overtaken;
+    bool overtaken;
 
     for (uint32_t owner = 0; owner < OWNERS; owner++) {
         if (c->lock_calls[owner].active && c->lock_calls[owner].number == m->call) {
@@ -216,12 +244,9 @@ bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_mess
     call->active = false;
     sim_trace(s, node, "has the verdict %d on %llu of file %llu", (int)m->verdict,
               (unsigned long long)call->lock.start, (unsigned long long)call->lock.inode);
-    if (m->verdict == LOCK_HAD && call->lock.type != LOCK_NONE && !overtaken) {
-        set = byte_locks_set(c->locks, &call->lock);
-        CHECK(set);
-        judge_lock(s, node, &call->lock);
-        sim_worth(s, WORTH_LOCKED);
-        judge_locks(s, node);
+    if (m->verdict == LOCK_HAD && call->lock.type != LOCK_NONE &&
+        call->lock.part != LOCK_STEP_DOWN && !overtaken) {
+        take_lock(s, node, call);
     }
     return true;
 }
@@ -381,6 +406,10 @@ bool locks_join(struct sim *s, const struct lease_message *m)
     }
     end_waiting(s, m->client, 0, LOCK_ASK_AGAIN);
     if (!good || lock_table_restate(w->lock_table, m->client, locks, m->named_count) > 0) {
+        if (good && s->canary == NULL) {
+            (void)sim_fail(s, "%s is a holder, and names locks that others have",
+                           name_of(s, m->client));
+        }
         good = false;
         if (sim_canary(s, "frees_before_told")) {
             lock_table_drop_client(w->lock_table, m->client);

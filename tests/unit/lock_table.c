@@ -125,6 +125,46 @@ static void ranges_merge_and_fall_apart(void **state)
     assert_held(t, 1);
 }
 
+static enum lock_verdict share(struct lock_table *t, uint64_t owner, enum lock_part part, bool wait,
+                               uint64_t start, uint64_t end, uint64_t *ticket)
+{
+    struct byte_lock lock = make_lock(FILE_1, owner, LOCK_SHARED, start, end);
+
+    lock.part = part;
+    return lock_table_set(t, &lock, wait, ticket);
+}
+
+/* A step down over a larger range: first what is not held yet, and nobody is let in; then the rest.
+ */
+static void exclusive_locks_step_down_apart(void **state)
+{
+    struct lock_table *t = *state;
+    uint64_t reader, owner;
+
+    assert_int_equal(set(t, FILE_1, 1, LOCK_EXCLUSIVE, 10, 19), LOCK_DONE);
+    assert_int_equal(set(t, FILE_1, 1, LOCK_EXCLUSIVE, 30, 39), LOCK_DONE);
+    assert_int_equal(set(t, FILE_1, 2, LOCK_EXCLUSIVE, 25, 25), LOCK_DONE);
+    assert_int_equal(share(t, 1, LOCK_TAKE, false, 15, 50, &owner), LOCK_BLOCKED);
+    assert_int_equal(share(t, 1, LOCK_TAKE, true, 15, 50, &owner), LOCK_WAITS);
+    assert_int_equal(set_waiting(t, FILE_1, 3, LOCK_SHARED, 12, 35, &reader), LOCK_WAITS);
+    assert_int_equal(set(t, FILE_1, 2, LOCK_NONE, 25, 25), LOCK_DONE);
+    assert_granted(t, owner);
+    assert_nobody_granted(t);
+    assert_held(t, 4); /* To 19 and from 30 to 39 alone, between and behind shared. */
+    assert_int_equal(set(t, FILE_1, 2, LOCK_SHARED, 20, 29), LOCK_DONE);
+    assert_int_equal(set(t, FILE_1, 2, LOCK_SHARED, 30, 30), LOCK_BLOCKED);
+    assert_int_equal(share(t, 1, LOCK_STEP_DOWN, false, 15, 50, &owner), LOCK_DONE);
+    assert_held(t, 3); /* To 14 alone, from there on shared; and the other one's. */
+    assert_nobody_granted(t);
+    assert_int_equal(share(t, 1, LOCK_STEP_DOWN, false, 0, 14, &owner), LOCK_DONE);
+    assert_granted(t, reader);
+    assert_held(t, 3);
+    /* It takes nothing, whoever has the rest. */
+    assert_int_equal(set(t, FILE_1, 4, LOCK_EXCLUSIVE, 60, 69), LOCK_DONE);
+    assert_int_equal(share(t, 1, LOCK_STEP_DOWN, false, 0, INT64_MAX, &owner), LOCK_DONE);
+    assert_held(t, 4);
+}
+
 static void who_waits_is_served_in_order(void **state)
 {
     struct lock_table *t = *state;
@@ -285,7 +325,7 @@ static bool is_free(const struct model *m, const struct byte_lock *lock, unsigne
     for (uint64_t at = lock->start; at <= lock->end; at++) {
         enum lock_type held = m->held[lock->inode - FILE_1][at][by];
 
-        if (by != owner_of(lock) && held != LOCK_NONE &&
+        if (by != owner_of(lock) && held != LOCK_NONE && lock->part != LOCK_STEP_DOWN &&
             (held == LOCK_EXCLUSIVE || lock->type == LOCK_EXCLUSIVE)) {
             return false;
         }
@@ -303,19 +343,19 @@ static bool all_free(const struct model *m, const struct byte_lock *lock)
     return true;
 }
 
-/* Does `from` wait for `to`, over any number of steps? */
-static bool waits_for(const struct model *m, unsigned from, unsigned to, unsigned depth)
+/* Does `from` wait for `to`, over any number of steps? `*seen` are the owners that were asked. */
+static bool waits_for(const struct model *m, unsigned from, unsigned to, unsigned *seen)
 {
-    if (depth > OWNERS) {
+    if ((*seen & 1U << from) != 0) {
         return false;
     }
+    *seen |= 1U << from;
     for (unsigned i = 0; i < m->pending_count; i++) {
         if (owner_of(&m->pending[i].lock) != from) {
             continue;
         }
         for (unsigned by = 0; by < OWNERS; by++) {
-            if (!is_free(m, &m->pending[i].lock, by) &&
-                (by == to || waits_for(m, by, to, depth + 1))) {
+            if (!is_free(m, &m->pending[i].lock, by) && (by == to || waits_for(m, by, to, seen))) {
                 return true;
             }
         }
@@ -328,7 +368,9 @@ static bool waits_for(const struct model *m, unsigned from, unsigned to, unsigne
 static bool is_circle(const struct model *m, const struct byte_lock *lock)
 {
     for (unsigned by = 0; by < OWNERS; by++) {
-        if (!is_free(m, lock, by) && waits_for(m, by, owner_of(lock), 0)) {
+        unsigned seen = 0;
+
+        if (!is_free(m, lock, by) && waits_for(m, by, owner_of(lock), &seen)) {
             return true;
         }
     }
@@ -338,7 +380,12 @@ static bool is_circle(const struct model *m, const struct byte_lock *lock)
 static void apply(struct model *m, const struct byte_lock *lock)
 {
     for (uint64_t at = lock->start; at <= lock->end; at++) {
-        m->held[lock->inode - FILE_1][at][owner_of(lock)] = lock->type;
+        enum lock_type *held = &m->held[lock->inode - FILE_1][at][owner_of(lock)];
+
+        if (lock->part == LOCK_ALL || (lock->part == LOCK_TAKE && *held == LOCK_NONE) ||
+            (lock->part == LOCK_STEP_DOWN && *held == LOCK_EXCLUSIVE)) {
+            *held = lock->type;
+        }
     }
 }
 
@@ -391,6 +438,9 @@ static struct byte_lock draw(struct model *m)
                                       start < other ? start : other, start < other ? other : start);
 
     lock.owner.client = 1 + owner % 3;
+    if (lock.type == LOCK_SHARED) {
+        lock.part = (enum lock_part)prng_below(&m->prng, LOCK_PARTS);
+    }
     return lock;
 }
 
@@ -490,6 +540,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(shared_and_exclusive),
         TEST(ranges_merge_and_fall_apart),
+        TEST(exclusive_locks_step_down_apart),
         TEST(who_waits_is_served_in_order),
         TEST(who_holds_something_does_not_queue),
         TEST(cancelled_ones_let_others_pass),

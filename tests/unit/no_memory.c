@@ -86,7 +86,12 @@ struct held
 static void hold(struct held *held, const struct byte_lock *lock)
 {
     for (uint64_t at = lock->start; at <= lock->end && at < LOCK_CELLS; at++) {
-        held->cells[lock->owner.id][at] = (uint8_t)lock->type;
+        uint8_t *cell = &held->cells[lock->owner.id][at];
+
+        if (lock->part == LOCK_ALL || (lock->part == LOCK_TAKE && *cell == LOCK_NONE) ||
+            (lock->part == LOCK_STEP_DOWN && *cell == LOCK_EXCLUSIVE)) {
+            *cell = (uint8_t)lock->type;
+        }
     }
 }
 
@@ -103,6 +108,9 @@ static struct byte_lock draw_lock(struct prng *prng)
     lock.start = prng_below(prng, LOCK_CELLS);
     lock.end = lock.start + prng_below(prng, LOCK_CELLS - lock.start);
     lock.type = (enum lock_type)prng_below(prng, LOCK_TYPES);
+    if (lock.type == LOCK_SHARED) {
+        lock.part = (enum lock_part)prng_below(prng, LOCK_PARTS);
+    }
     return lock;
 }
 
