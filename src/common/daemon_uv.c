@@ -127,11 +127,11 @@ void daemon_limit_connections(struct log *log, struct rpc_server *server, uint64
         room = SERVER_CONNS_MIN;
     }
     if (room < SERVER_CONNS_MAX) {
-        log_warning(log,
-                    "this process may open only %llu files: there is room for %llu connections, "
-                    "a large cluster needs %d; raise the limit of open files (ulimit -n, "
-                    "LimitNOFILE)",
-                    (unsigned long long)may, (unsigned long long)room, SERVER_CONNS_MAX);
+        log_write(log, room < SERVER_CONNS_FEW ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
+                  "this process may open only %llu files: there is room for %llu connections, "
+                  "a large cluster needs %d; raise the limit of open files (ulimit -n, "
+                  "LimitNOFILE)",
+                  (unsigned long long)may, (unsigned long long)room, SERVER_CONNS_MAX);
     }
     rpc_server_set_conns_max(server, room < SERVER_CONNS_MAX ? (uint32_t)room : SERVER_CONNS_MAX);
 }

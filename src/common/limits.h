@@ -45,6 +45,7 @@ enum {
      * servers, and room for commands and for those who connect anew. */
     SERVER_CONNS_MAX = 20480,
     SERVER_CONNS_MIN = 16,           /* Are taken however few files a process may open */
+    SERVER_CONNS_FEW = 4096,         /* Room for fewer is worth a warning at the start */
     STRANGERS_MAX = 1024,            /* Connections that have not said HELLO, of all */
     STRANGER_MS = 5000,              /* So long they have for it */
     STRANGER_FRAME_BYTES_MAX = 1024, /* A HELLO fits */
