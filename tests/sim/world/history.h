@@ -11,6 +11,7 @@ enum {
     HISTORY_MOUNTS = 3,
     HISTORY_PROGRAMS = 5,
     HISTORY_SLOTS_MAX = 16,
+    HISTORY_RECORDS_MAX = 2048,
     HISTORY_FAULTS_S = 20, /* Then it heals, */
     HISTORY_CALM_S = 5,    /* and goes on for so long; */
     HISTORY_CALL_S = 60    /* no call lasts longer than this. */
@@ -20,6 +21,7 @@ enum {
 #define HISTORY_COUNTS(X)                                                                          \
     X(calls, "calls", 300)                                                                         \
     X(good, "calls that ended well", 250)                                                          \
+    X(appends, "records appended", 15)                                                             \
     X(recalls, "recalls", 50)                                                                      \
     X(kills, "kills of daemons", 1)                                                                \
     X(mount_kills, "kills of mounts", 0)                                                           \
@@ -32,6 +34,13 @@ struct history_counts
 #define X(name, words, floor) uint64_t name;
     HISTORY_COUNTS(X)
 #undef X
+};
+
+/* Appended to the log; `good`: it must be there. */
+struct history_record
+{
+    uint64_t value;
+    bool good;
 };
 
 struct history
@@ -49,6 +58,8 @@ struct history
     unsigned programs_running;
     struct judge judge;
     uint64_t got_before[HISTORY_SLOTS_MAX]; /* For a canary. */
+    size_t records_count;
+    struct history_record records[HISTORY_RECORDS_MAX];
     struct history_counts counts;
 };
 

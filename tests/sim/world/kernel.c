@@ -444,6 +444,16 @@ int kernel_write(struct kernel_file *file, uint64_t offset, const void *bytes, s
     return rv;
 }
 
+int kernel_append(struct kernel_file *file, const void *bytes, size_t size)
+{
+    struct fuse_req length = {
+        .kernel = file->kernel, .opcode = FUSE_GETATTR, .inode = file->inode, .info = &file->info
+    };
+    int rv = ask_and_wait(&length);
+
+    return rv != 0 ? rv : kernel_write(file, (uint64_t)length.st.st_size, bytes, size);
+}
+
 static int ask_of_file(struct kernel_file *file, uint32_t opcode)
 {
     struct fuse_req req = {

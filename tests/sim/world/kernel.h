@@ -44,6 +44,9 @@ int kernel_rename(struct fuse_session *k, fuse_ino_t parent, const char *name, c
 int kernel_open_file(struct fuse_session *k, fuse_ino_t inode, int flags, struct kernel_file *file);
 int kernel_read(struct kernel_file *file, uint64_t offset, void *bytes, size_t size, size_t *got);
 int kernel_write(struct kernel_file *file, uint64_t offset, const void *bytes, size_t size);
+
+/* write(2) to a file that is open with O_APPEND: where the kernel believes that it ends. */
+int kernel_append(struct kernel_file *file, const void *bytes, size_t size);
 int kernel_fsync(struct kernel_file *file);
 
 /* close(2): FLUSH, RELEASE, FORGET. */

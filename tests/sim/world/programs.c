@@ -1,7 +1,8 @@
 /* Programs on the mounts: each call is noted for the judge with its answer, and some are judged
  * here, because nobody else touches what they speak of. */
+#include "tests/sim/world/programs.h"
+
 #include "tests/sim/world/fiber.h"
-#include "tests/sim/world/history.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,24 +19,7 @@ enum {
 };
 _Static_assert(FILES *SLOTS <= HISTORY_SLOTS_MAX, "got_before[]");
 
-struct program
-{
-    struct history *history;
-    char name[WORLD_NAME_MAX];
-    unsigned mount; /* HISTORY_MOUNTS: one that is drawn, for each call. */
-};
-
-/* One call of the history. */
-struct act
-{
-    struct program *program;
-    struct fuse_session *kernel;
-    fuse_ino_t directory;
-    uint64_t from_ns;
-};
-
-/* A deliberate fault of ours, in one of `n` cases, which the judge must see. */
-static bool is_canary(const struct program *p, const char *name, uint64_t n)
+bool act_is_canary(const struct program *p, const char *name, uint64_t n)
 {
     const char *canary = p->history->canary;
 
@@ -55,8 +39,7 @@ static struct host_mount *any_mount(struct program *p)
     }
 }
 
-/* Through any mount: find the directory. */
-static int act_begin(struct act *a, struct program *p)
+int act_begin(struct act *a, struct program *p)
 {
     int rv;
 
@@ -69,14 +52,12 @@ static int act_begin(struct act *a, struct program *p)
     return rv;
 }
 
-/* What a program is told where a server, or its own mount, cannot be had; a new file also where no
- * server is up. */
-static bool is_trouble(int error)
+bool act_is_trouble(int error)
 {
     return error == EIO || error == ENOTCONN || error == ENOSPC;
 }
 
-static void act_end(struct act *a, const char *what, const char *object, uint64_t value, int error)
+void act_end(struct act *a, const char *what, const char *object, uint64_t value, int error)
 {
     struct history *h = a->program->history;
     uint64_t took_ns = h->world->now_ns - a->from_ns;
@@ -89,7 +70,7 @@ static void act_end(struct act *a, const char *what, const char *object, uint64_
     world_trace(a->program->name, "%s %s %llu by %s: %s (%.3f ms)", what, object,
                 (unsigned long long)value, a->kernel->process->name,
                 error == 0 ? "done" : strerror(error), (double)took_ns / 1e6);
-    if (error != 0 && !is_trouble(error)) {
+    if (error != 0 && !act_is_trouble(error)) {
         world_fail("%s: %s %s by %s says \"%s\", which it may not", a->program->name, what, object,
                    a->kernel->process->name, strerror(error));
     }
@@ -114,7 +95,7 @@ static void note(struct act *a, unsigned object, bool write, uint64_t value, int
 
 /* ---- Counters in files ---- */
 
-static int open_or_create(struct act *a, const char *name, struct kernel_file *file)
+int act_open(struct act *a, const char *name, int flags, struct kernel_file *file)
 {
     fuse_ino_t inode;
     int rv = 0;
@@ -122,7 +103,7 @@ static int open_or_create(struct act *a, const char *name, struct kernel_file *f
     for (unsigned i = 0; i < TRIES_MAX; i++) {
         rv = kernel_lookup(a->kernel, a->directory, name, &inode);
         if (rv == 0) {
-            rv = kernel_open_file(a->kernel, inode, O_RDWR, file);
+            rv = kernel_open_file(a->kernel, inode, flags, file);
             if (rv != 0) {
                 kernel_forget(a->kernel, inode);
             }
@@ -131,7 +112,7 @@ static int open_or_create(struct act *a, const char *name, struct kernel_file *f
         if (rv != ENOENT) {
             return rv;
         }
-        rv = kernel_create(a->kernel, a->directory, name, O_RDWR, file);
+        rv = kernel_create(a->kernel, a->directory, name, flags, file);
         if (rv != ESTALE) {
             return rv; /* Otherwise somebody else has made it: look again. */
         }
@@ -147,10 +128,10 @@ static void put(struct program *p)
     uint64_t value = ++p->history->last_value;
     char name[16];
     int rv = act_begin(&a, p), closed;
-    bool lose = is_canary(p, "lost-put", 50), synced = !world_chance(3);
+    bool lose = act_is_canary(p, "lost-put", 50), synced = !world_chance(3);
 
     (void)snprintf(name, sizeof(name), "f%u", number);
-    if (rv == 0 && (rv = open_or_create(&a, name, &file)) == 0) {
+    if (rv == 0 && (rv = act_open(&a, name, O_RDWR, &file)) == 0) {
         if (!lose) {
             rv = kernel_write(&file, slot * (uint64_t)SLOT_STRIDE, &value, sizeof(value));
         }
@@ -187,7 +168,7 @@ static void get_slot(struct program *p, unsigned number, unsigned slot)
         }
     }
     rv = rv == ENOENT ? 0 : rv; /* Nobody has made it yet. */
-    if (rv == 0 && is_canary(p, "old-get", 50)) {
+    if (rv == 0 && act_is_canary(p, "old-get", 50)) {
         value = p->history->got_before[number * SLOTS + slot];
     } else if (rv == 0 && world_chance(20)) {
         p->history->got_before[number * SLOTS + slot] = value;
@@ -309,12 +290,12 @@ static void make_and_move(struct program *p)
 
 static void run_program(void *data)
 {
-    static void (*const acts[])(struct program *
-                                p) = { put, put, get, get, get, look, make_and_move };
+    static void (*const acts[])(struct program * p) = { put, put,  get,         get,
+                                                        get, look, append_some, make_and_move };
     struct program *p = data;
 
     while (!p->history->ended) {
-        if (is_canary(p, "lost-answer", 500)) {
+        if (act_is_canary(p, "lost-answer", 500)) {
             fiber_wait();
         }
         acts[world_draw(sizeof(acts) / sizeof(acts[0]))](p);
@@ -345,6 +326,7 @@ static void run_last(void *data)
     for (unsigned i = 0; i < NAMES; i++) {
         look_at(p, i);
     }
+    append_check(p);
     p->history->programs_running--;
 }
 
