@@ -63,6 +63,7 @@ enum {
     MEMORY = 1 << 20,      /* States remembered; a power of two. */
     STEPS_MAX = 3000000,   /* Of a search. */
     LATE_ONE_IN_MIN = 100, /* Histories with late reads; they are much rarer. */
+    WAITED_MS = 500,       /* Hundreds of times what an operation takes. */
 };
 
 enum kind { WRITE, READ, APPEND, SIZE, TRUNCATE, LOOK, ADD, CREATE, UNLINK, RENAME, STAT, KINDS };
@@ -90,6 +91,7 @@ struct history
     enum theme theme;
     unsigned processes, ops_each, mounts;
     _Atomic unsigned arrived; /* Of the processes, at their first operation. */
+    _Atomic unsigned waited;  /* Operations that did well, and took WAITED_MS. */
     unsigned counts[YOUNG_PROCESSES];
     struct op ops[YOUNG_PROCESSES][OPS_EACH];
 };
@@ -304,6 +306,8 @@ static void run_process(struct history *h, unsigned process, const char *dir, ui
         op->unsure = op->error != 0 && op->error != ENOENT && op->error != EEXIST;
         if (op->unsure) {
             op->ended_ns = UINT64_MAX;
+        } else if (op->ended_ns - op->began_ns >= (uint64_t)WAITED_MS * 1000000) {
+            (void)atomic_fetch_add(&h->waited, 1);
         }
         h->counts[process] = i + 1;
     }
@@ -518,7 +522,9 @@ static bool may_be_late(const struct history *h, const struct op *op)
 
 struct tally
 {
-    uint64_t unsure;    /* Operations. */
+    uint64_t unsure;    /* Operations, */
+    uint64_t waited;    /* and those that did well, late; */
+    uint64_t hit;       /* histories that had any of them. */
     uint64_t undecided; /* Histories with too many orders, */
     uint64_t late;      /* and those with reads that may_be_late() and were. */
 };
@@ -644,7 +650,7 @@ int main(int argc, char **argv)
         mmap(NULL, sizeof(*h), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     static uint64_t tried[MEMORY];
     struct tally tally = { 0 };
-    uint64_t first, count;
+    uint64_t first, count, before;
     static struct history options;
 
     for (; argc > 1 && argv[1][0] == '-'; argv++, argc--) {
@@ -664,13 +670,17 @@ int main(int argc, char **argv)
             printf("history %" PRIu64 ": a process could not do its work\n", seed);
             return 1;
         }
+        before = tally.unsure;
         if (!check(h, tried, &tally)) {
             printf("history %" PRIu64 "\n", seed);
             return 1;
         }
+        tally.waited += h->waited;
+        tally.hit += tally.unsure > before || h->waited > 0;
     }
-    printf("%" PRIu64 " histories are linearizable; %" PRIu64 " operations failed in the middle\n",
-           count - tally.undecided, tally.unsure);
+    printf("%" PRIu64 " histories are linearizable; %" PRIu64
+           " operations failed in the middle, %" PRIu64 " waited: in %" PRIu64 " histories\n",
+           count - tally.undecided, tally.unsure, tally.waited, tally.hit);
     if (tally.undecided > 0) {
         printf("%" PRIu64 " had too many orders to try them all\n", tally.undecided);
     }
