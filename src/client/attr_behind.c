@@ -4,7 +4,6 @@
 #include "common/list.h"
 #include "common/messages.h"
 
-#define HASH_NONFATAL_OOM 1 /* Then the element has no table. */
 #include "common/table.h"
 
 #include <stdlib.h>
@@ -124,7 +123,7 @@ enum attr_behind_verdict attr_behind_set(struct attr_behind *b, inode_id inode,
         held->inode = inode;
         list_init(&held->node);
         HASH_ADD(hh, b->table, inode, sizeof(held->inode), held);
-        if (held->hh.tbl == NULL) {
+        if (!TABLE_ADDED(held)) {
             free(held);
             return ATTR_BEHIND_FULL;
         }

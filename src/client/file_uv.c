@@ -76,8 +76,13 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
     list_init(&file->untold_node);
     list_init(&file->unsure_node);
     list_init(&file->held_writes);
-    meta_cache_pin(client->cache, file->inode);
     HASH_ADD(hh, client->files, inode, sizeof(file->inode), file);
+    if (!TABLE_ADDED(file)) {
+        unsynced_free(file->unsynced);
+        free(file);
+        return MORSEL_NOMEM;
+    }
+    meta_cache_pin(client->cache, file->inode);
     *file_out = file;
     return MORSEL_OK;
 }

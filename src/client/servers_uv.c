@@ -55,32 +55,39 @@ static void member_learn(struct client *client, const Morsel__Member *member)
     }
     server = calloc(1, sizeof(*server));
     if (server == NULL) {
+        return; /* Until it is asked for. */
+    }
+    server->id = id;
+    server->client = client;
+    HASH_ADD(hh, client->servers, id, sizeof(server->id), server);
+    if (!TABLE_ADDED(server)) {
+        free(server);
         return;
     }
     if (rpc_peer_new(client->rpc, member->address, &server->peer, &err) != 0) {
         log_warning(client->options.log, "server %u: %s", id, err.text);
+        HASH_DEL(client->servers, server);
         free(server);
         return;
     }
-    server->id = id;
-    server->client = client;
     rpc_peer_expect(server->peer, id);
     rpc_peer_watch(server->peer, NULL, on_server_down, server);
     rpc_peer_on_room(server->peer, on_room);
-    HASH_ADD(hh, client->servers, id, sizeof(server->id), server);
 }
 
 static void on_clock(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct client_server *server = CONTAINER_OF(call, struct client_server, clock);
     Morsel__Clock *clock = NULL;
+    struct rpc_room room;
 
     if (status == 0) {
-        clock = rpc_unpack(&morsel__clock__descriptor, reply->body, reply->body_count);
+        (void)rpc_unpack_in(&room, &morsel__clock__descriptor, reply->body, reply->body_count,
+                            (void **)&clock);
     }
     if (clock != NULL) {
         rpc_peer_note_clock(server->peer, clock->boot_ms);
-        morsel__clock__free_unpacked(clock, NULL);
+        rpc_room_free(&room, clock);
     }
 }
 
@@ -103,10 +110,12 @@ static void on_members(struct rpc_call *call, int status, struct rpc_reply *repl
 {
     struct client *client = call->data;
     Morsel__MembersReply *members = NULL;
+    struct rpc_room room;
     struct list *node;
 
     if (status == 0) {
-        members = rpc_unpack(&morsel__members_reply__descriptor, reply->body, reply->body_count);
+        (void)rpc_unpack_in(&room, &morsel__members_reply__descriptor, reply->body,
+                            reply->body_count, (void **)&members);
     }
     if (members != NULL && !client->stopping) {
         for (size_t i = 0; i < members->n_members; i++) {
@@ -114,7 +123,7 @@ static void on_members(struct rpc_call *call, int status, struct rpc_reply *repl
         }
     }
     if (members != NULL) {
-        morsel__members_reply__free_unpacked(members, NULL);
+        rpc_room_free(&room, members);
         if (!client->stopping) {
             session_tell_ready(client, 0, "");
         }

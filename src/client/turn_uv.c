@@ -138,8 +138,8 @@ static struct turn_hold *hold_new(struct client *client, inode_id inode, enum lo
     }
     list_push_back(&client->turn_holds, &hold->node);
     if (type == LOCK_SHARED && HASH_COUNT(client->turns) < TURNS_JOINABLE_MAX) {
-        hold->joinable = true;
         HASH_ADD(hh, client->turns, lock.inode, sizeof(hold->lock.inode), hold);
+        hold->joinable = TABLE_ADDED(hold);
     }
     return hold;
 }
@@ -255,9 +255,11 @@ void turn_end(struct turn *turn)
 
 void turn_on_push(struct client *client, const uint8_t *body, size_t body_count)
 {
-    Morsel__TurnWanted *wanted = rpc_unpack(&morsel__turn_wanted__descriptor, body, body_count);
+    struct rpc_room room;
+    Morsel__TurnWanted *wanted;
 
-    if (wanted == NULL) {
+    if (rpc_unpack_in(&room, &morsel__turn_wanted__descriptor, body, body_count,
+                      (void **)&wanted) != 0) {
         log_error(
             client->options.log,
             "a message of manager %s that somebody waits for a turn is malformed; are both of one "
@@ -266,7 +268,7 @@ void turn_on_push(struct client *client, const uint8_t *body, size_t body_count)
         return;
     }
     turn_let_go(client, wanted->inode);
-    morsel__turn_wanted__free_unpacked(wanted, NULL);
+    rpc_room_free(&room, wanted);
 }
 
 void turn_forget_all(struct client *client)

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1 /* Then the element has no table. */
 #include "common/table.h"
 
 struct range
@@ -97,7 +96,7 @@ static struct place *get_place(struct byte_locks *t, inode_id inode, enum lock_k
         place->key.kind = kind;
         list_init(&place->ranges);
         HASH_ADD(hh, t->places, key, sizeof(place->key), place);
-        if (place->hh.tbl == NULL) {
+        if (!TABLE_ADDED(place)) {
             free(place);
             place = NULL;
         }
@@ -128,7 +127,7 @@ static struct owner *get_owner(struct byte_locks *t, const struct lock_owner *ke
     if (owner == NULL && (owner = calloc(1, sizeof(*owner))) != NULL) {
         owner->key = *key;
         HASH_ADD(hh, t->owners, key, sizeof(owner->key), owner);
-        if (owner->hh.tbl == NULL) {
+        if (!TABLE_ADDED(owner)) {
             free(owner);
             owner = NULL;
         }
@@ -465,11 +464,15 @@ static bool change(struct byte_locks *t, struct place *place, struct owner *owne
 
 bool byte_locks_set(struct byte_locks *t, const struct byte_lock *lock)
 {
-    struct place *place = get_place(t, lock->inode, lock->kind);
-    struct owner *owner = get_owner(t, &lock->owner);
-    bool good;
+    bool frees = lock->type == LOCK_NONE, good;
+    struct place *place = frees ? find_place(t, lock->inode, lock->kind)
+                                : get_place(t, lock->inode, lock->kind);
+    struct owner *owner = frees ? find_owner(t, &lock->owner) : get_owner(t, &lock->owner);
 
     CHECK(byte_lock_valid(lock));
+    if (frees && (place == NULL || owner == NULL)) {
+        return true;
+    }
     good = place != NULL && owner != NULL && change(t, place, owner, lock);
     free_place_if_empty(t, place);
     free_owner_if_idle(t, owner);

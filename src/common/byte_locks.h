@@ -80,7 +80,7 @@ const struct byte_lock *byte_locks_conflict(const struct byte_locks *t,
 
 /* The owner's bytes [start, end], or that part of them, are of `type` from now on (LOCK_NONE:
  * free). False: there is no room for the ranges that come of it, or no memory; nothing was changed.
- */
+ * The whole file can always be freed. */
 bool byte_locks_set(struct byte_locks *t, const struct byte_lock *lock);
 
 /* The client's owners hold nothing any more. */

@@ -22,6 +22,12 @@ static inline unsigned table_hash(const void *key, size_t bytes)
 
 #define HASH_FUNCTION(key, bytes, hash) ((hash) = table_hash(key, bytes))
 
+/* Without memory HASH_ADD() adds nothing, instead of ending the process. */
+#define HASH_NONFATAL_OOM 1
+
 #include <uthash.h>
+
+/* Has the HASH_ADD() of the element, with handle hh, had the memory that it needs? */
+#define TABLE_ADDED(element) ((element)->hh.tbl != NULL)
 
 #endif

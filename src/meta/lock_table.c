@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#define HASH_NONFATAL_OOM 1 /* Then the element has no table. */
 #include "common/table.h"
 
 struct waiter
@@ -118,7 +117,7 @@ static struct queue *get_queue(struct lock_table *t, inode_id inode, enum lock_k
         queue->key.kind = kind;
         list_init(&queue->waiters);
         HASH_ADD(hh, t->queues, key, sizeof(queue->key), queue);
-        if (queue->hh.tbl == NULL) {
+        if (!TABLE_ADDED(queue)) {
             free(queue);
             queue = NULL;
         }
@@ -134,7 +133,7 @@ static struct party *get_party(struct lock_table *t, const struct lock_owner *ow
         party->key = *owner;
         list_init(&party->waiters);
         HASH_ADD(hh, t->parties, key, sizeof(party->key), party);
-        if (party->hh.tbl == NULL) {
+        if (!TABLE_ADDED(party)) {
             free(party);
             party = NULL;
         }
@@ -152,8 +151,8 @@ static struct waiter *enqueue(struct lock_table *t, const struct byte_lock *lock
         w->ticket = ++t->last_ticket;
         HASH_ADD(hh, t->by_ticket, ticket, sizeof(w->ticket), w);
     }
-    if (w == NULL || queue == NULL || party == NULL || w->hh.tbl == NULL) {
-        if (w != NULL && w->hh.tbl != NULL) {
+    if (w == NULL || queue == NULL || party == NULL || !TABLE_ADDED(w)) {
+        if (w != NULL && TABLE_ADDED(w)) {
             HASH_DEL(t->by_ticket, w);
         }
         free_if_idle(t, queue, party);
