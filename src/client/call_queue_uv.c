@@ -137,7 +137,7 @@ static bool start_queued(struct queued_call *queued)
     uint64_t now_ms = uv_now(client->loop), left_ms = RPC_NO_DEADLINE;
     ProtobufCMessage *request;
     Morsel__OpId **op = NULL;
-    int rv = MORSEL_NOMEM;
+    int rv;
 
     if (attr_behind_waits(client->behind, queued->stamp)) {
         return false;
@@ -145,8 +145,8 @@ static bool start_queued(struct queued_call *queued)
     if (queued->deadline_ms != UINT64_MAX) {
         left_ms = queued->deadline_ms > now_ms ? queued->deadline_ms - now_ms : 1;
     }
-    request = rpc_unpack(queued->request_type, queued->body, queued->body_count);
-    if (request != NULL) {
+    rv = rpc_try_unpack(queued->request_type, queued->body, queued->body_count, (void **)&request);
+    if (rv == 0) {
         if (queued->op_at != 0) {
             op = (Morsel__OpId **)(void *)((char *)request + queued->op_at);
         }

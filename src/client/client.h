@@ -130,9 +130,14 @@ struct client
     struct list untold; /* struct file: opened without asking, and the manager does not know yet. */
     uint64_t shared_due_ms; /* Shared files are looked after. */
     struct client_kernel kernel;
-    unsigned kernel_drops;               /* Under way. */
+    unsigned kernel_drops;   /* Under way. */
+    struct list spare_drops; /* kernel_drop_uv.c */
+    uint32_t spare_drops_count;
+    bool drops_owed;                     /* There was no memory for one. */
     void (*idle)(struct client *client); /* While closing: the last of them has ended. */
-    void *leaving;
+    struct rpc_call leaving;             /* The last word to the manager. */
+    void (*closed)(void *data);
+    void *closed_data;
     void (*ready)(void *data, int status, const char *text); /* Once, for the first answer. */
     void *ready_data;
     int64_t clock_offset_ns; /* Manager's wall clock minus ours. */

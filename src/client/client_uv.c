@@ -6,6 +6,7 @@
 #include "client/data_versions.h"
 #include "client/durable_uv.h"
 #include "client/file_uv.h"
+#include "client/kernel_drop_uv.h"
 #include "client/lease_uv.h"
 #include "client/lock_uv.h"
 #include "client/servers_uv.h"
@@ -38,12 +39,41 @@ int client_errno(const struct client *client, int status)
 
 /* ---- Calls to the manager ---- */
 
+/* The page of a directory is kept by whoever reads that (dir_ops_fuse.c). */
+static bool is_kept(const struct meta_call *call)
+{
+    return call->reply_type == &morsel__readdir_reply__descriptor;
+}
+
+static int unpack(const struct meta_call *call, const struct rpc_reply *reply,
+                  struct rpc_room *room, void **message)
+{
+    int rv = is_kept(call)
+                 ? rpc_try_unpack(call->reply_type, reply->body, reply->body_count, message)
+                 : rpc_unpack_in(room, call->reply_type, reply->body, reply->body_count, message);
+
+    if (rv == MORSEL_MALFORMED) {
+        log_error(call->client->options.log, "answer of the manager to %s is malformed",
+                  message_name(call->type));
+    }
+    return rv;
+}
+
 void meta_call_replied(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
 {
     struct meta_call *call = rpc_call->data;
     struct client *client = call->client;
+    struct rpc_room room;
     void *message = NULL;
+    bool kept;
 
+    if (status == 0 && call->reply_type != NULL) {
+        status = unpack(call, reply, &room, &message);
+        if (status == MORSEL_NOMEM) { /* It is done, and answered to us again. */
+            reply->again = true;
+            return;
+        }
+    }
     if (status == MORSEL_NO_SESSION) {
         lease_invalidate(client);
     }
@@ -68,14 +98,6 @@ void meta_call_replied(struct rpc_call *rpc_call, int status, struct rpc_reply *
         call->sequence = 0;
         call_queue_pump(client);
     }
-    if (status == 0 && call->reply_type != NULL) {
-        message = rpc_unpack(call->reply_type, reply->body, reply->body_count);
-        if (message == NULL) {
-            log_error(call->client->options.log, "answer of the manager to %s is malformed",
-                      message_name(call->type));
-            status = MORSEL_MALFORMED;
-        }
-    }
     if (status != MORSEL_TIMEDOUT && status != MORSEL_UNREACHABLE && status != MORSEL_CANCELED &&
         status != MORSEL_SHUTDOWN && status != MORSEL_NO_SESSION && status != MORSEL_TOO_LATE) {
         lease_answered(client, call->sent_ns);
@@ -84,9 +106,10 @@ void meta_call_replied(struct rpc_call *rpc_call, int status, struct rpc_reply *
         lease_learn(client, call->reply_type, message);
         durable_learn(client, call->reply_type, message);
     }
+    kept = is_kept(call);
     call->done(call, status, message);
     if (message != NULL) {
-        protobuf_c_message_free_unpacked(message, NULL);
+        protobuf_c_message_free_unpacked(message, kept ? NULL : &room.allocator);
     }
 }
 
@@ -260,8 +283,9 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
     client->cache = meta_cache_new(CLIENT_CACHE_INODES_MAX, CLIENT_CACHE_NAMES_MAX);
     rpc_options.node_id = client->id;
     rv = lock_client_open(client);
-    if (behind_open(client) != 0 || client->closed_inodes == NULL || client->versions == NULL ||
-        client->changes == NULL || client->cache == NULL) {
+    if (kernel_drops_open(client) != 0 || behind_open(client) != 0 ||
+        client->closed_inodes == NULL || client->versions == NULL || client->changes == NULL ||
+        client->cache == NULL) {
         rv = MORSEL_NOMEM;
     } else {
         changes_init(client->changes);
@@ -287,31 +311,21 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
     return MORSEL_OK;
 }
 
-struct leaving
-{
-    struct rpc_call call;
-    struct client *client;
-    void (*closed)(void *data);
-    void *data;
-};
-
 static void on_idle(struct client *client)
 {
-    struct leaving *leaving = client->leaving;
+    void (*closed)(void *data) = client->closed;
+    void *data = client->closed_data;
 
     client_free(client);
-    if (leaving->closed != NULL) {
-        leaving->closed(leaving->data);
+    if (closed != NULL) {
+        closed(data);
     }
-    free(leaving);
 }
 
 static void on_rpc_closed(void *data)
 {
-    struct leaving *leaving = data;
-    struct client *client = leaving->client;
+    struct client *client = data;
 
-    client->leaving = leaving;
     if (client->kernel_drops == 0) {
         on_idle(client);
     } else {
@@ -321,19 +335,17 @@ static void on_rpc_closed(void *data)
 
 static void on_left(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
-    struct leaving *leaving = CONTAINER_OF(call, struct leaving, call);
+    struct client *client = CONTAINER_OF(call, struct client, leaving);
 
     (void)status;
     (void)reply;
-    rpc_close(leaving->client->rpc, on_rpc_closed, leaving);
+    rpc_close(client->rpc, on_rpc_closed, client);
 }
 
 void client_close(struct client *client, void (*closed)(void *data), void *data)
 {
     Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
-    struct leaving *leaving = calloc(1, sizeof(*leaving));
 
-    CHECK(leaving != NULL);
     CHECK(client->files == NULL);
     client->stopping = true;
     client->ready = NULL;
@@ -341,13 +353,12 @@ void client_close(struct client *client, void (*closed)(void *data), void *data)
     uv_close((uv_handle_t *)&client->tick, NULL);
     closes_send(client);
     rpc_peer_watch(client->manager, NULL, NULL, NULL);
-    leaving->client = client;
-    leaving->closed = closed;
-    leaving->data = data;
+    client->closed = closed;
+    client->closed_data = data;
     request.leave = true;
     if (!rpc_peer_connected(client->manager) ||
-        rpc_call_start(&leaving->call, client->manager, MSG_SESSION, &request.base, NULL, 0,
+        rpc_call_start(&client->leaving, client->manager, MSG_SESSION, &request.base, NULL, 0,
                        LEAVE_MS, on_left) != 0) {
-        rpc_close(client->rpc, on_rpc_closed, leaving);
+        rpc_close(client->rpc, on_rpc_closed, client);
     }
 }

@@ -12,11 +12,14 @@
 
 static uint64_t verifier_of(const struct rpc_reply *reply)
 {
-    Morsel__Done *done = rpc_unpack(&morsel__done__descriptor, reply->body, reply->body_count);
-    uint64_t verifier = done != NULL ? done->verifier : 0;
+    struct rpc_room room;
+    Morsel__Done *done;
+    uint64_t verifier = 0;
 
-    if (done != NULL) {
-        morsel__done__free_unpacked(done, NULL);
+    if (rpc_unpack_in(&room, &morsel__done__descriptor, reply->body, reply->body_count,
+                      (void **)&done) == 0) {
+        verifier = done->verifier;
+        rpc_room_free(&room, done);
     }
     return verifier;
 }

@@ -2,6 +2,7 @@
 
 #include "client/behind_uv.h"
 #include "client/file_uv.h"
+#include "client/kernel_drop_uv.h"
 #include "client/turn_uv.h"
 #include "common/byte_locks.h"
 #include "common/status.h"
@@ -28,6 +29,7 @@ struct recall_work
     struct file_flush flush;
     struct kernel_drop drop;
     bool unsettled;         /* Waits until nothing of ours can land any more. */
+    bool unflushed;         /* For want of memory: once more. */
     bool dropping;          /* The kernel is about to drop. */
     bool lowered;           /* Meanwhile the manager has asked for the rest: once more. */
     uint64_t busy_due_ms;   /* The manager is to hear that we are at it. */
@@ -86,107 +88,7 @@ void lease_answered(struct client *client, uint64_t sent_ns)
     }
 }
 
-/* ---- What the kernel holds ---------------------------------------------------------------- */
-
-static void kernel_drop(struct client *client, struct kernel_drop *drop)
-{
-    client->kernel_drops++;
-    if (client->kernel.drop != NULL && (drop->attr || drop->pages || drop->names)) {
-        list_init(&drop->node);
-        client->kernel.drop(client->kernel.data, drop);
-    } else {
-        drop->done(drop);
-    }
-}
-
-/* The last answer of the kernel may be what a closing client waits for. */
-static void kernel_dropped(struct client *client, inode_id inode)
-{
-    struct file *file = file_find(client, inode);
-
-    if (file != NULL) {
-        file_note_kernel_changed(file);
-    }
-    CHECK(client->kernel_drops > 0);
-    if (--client->kernel_drops == 0 && client->idle != NULL) {
-        client->idle(client);
-    }
-}
-
-struct quiet_drop
-{
-    struct kernel_drop drop;
-    struct client *client;
-    void (*then)(void *data); /* May be NULL. */
-    void *data;
-};
-
-static void on_dropped(struct kernel_drop *drop)
-{
-    struct quiet_drop *quiet = CONTAINER_OF(drop, struct quiet_drop, drop);
-    struct client *client = quiet->client;
-    inode_id inode = drop->inode;
-
-    if (quiet->then != NULL) {
-        quiet->then(quiet->data);
-    }
-    free(quiet);
-    kernel_dropped(client, inode);
-}
-
-/* Without an answer to anybody. */
-static void kernel_drop_quietly(struct client *client, inode_id inode, bool names, uint64_t size)
-{
-    struct quiet_drop *quiet = calloc(1, sizeof(*quiet));
-
-    if (quiet != NULL) {
-        quiet->client = client;
-        quiet->drop.inode = inode;
-        quiet->drop.attr = quiet->drop.pages = inode != INODE_NONE;
-        quiet->drop.names = names;
-        quiet->drop.size = size;
-        quiet->drop.done = on_dropped;
-        kernel_drop(client, &quiet->drop);
-    }
-}
-
-void lease_kernel_drop(struct client *client, inode_id inode)
-{
-    kernel_drop_quietly(client, inode, false, 0);
-}
-
-void lease_kernel_drop_then(struct client *client, inode_id inode, uint64_t size,
-                            void (*then)(void *data), void *data)
-{
-    struct quiet_drop *quiet = calloc(1, sizeof(*quiet));
-
-    if (quiet == NULL) {
-        then(data);
-        return;
-    }
-    quiet->client = client;
-    quiet->then = then;
-    quiet->data = data;
-    quiet->drop.inode = inode;
-    quiet->drop.attr = quiet->drop.pages = true;
-    quiet->drop.size = size;
-    quiet->drop.done = on_dropped;
-    kernel_drop(client, &quiet->drop);
-}
-
-/* Nothing that it was given counts any more. Time-outs of what is not open have ended with the
- * term. */
-static void kernel_drop_all(struct client *client)
-{
-    struct file *file, *next;
-
-    HASH_ITER(hh, client->files, file, next)
-    {
-        file_forget(file, 0, UINT64_MAX);
-        kernel_drop_quietly(client, file->inode, false, 0);
-    }
-    kernel_drop_quietly(client, INODE_NONE, true, 0);
-}
+/* ---- Losing the session ------------------------------------------------------------------- */
 
 void lease_invalidate(struct client *client)
 {
@@ -223,7 +125,7 @@ static void on_kernel_dropped(struct kernel_drop *drop)
     if (work->lowered) {
         work->lowered = false;
         recall_drop(work);
-        kernel_dropped(client, drop->inode);
+        kernel_drop_ended(client, drop->inode);
         return;
     }
     list_remove(&work->node);
@@ -237,7 +139,7 @@ static void on_kernel_dropped(struct kernel_drop *drop)
     }
     client->counters.recalls++;
     client->counters.recall_ns += rpc_boot_ns() - work->began_ns;
-    kernel_dropped(client, work->inode);
+    kernel_drop_ended(client, work->inode);
     free(work);
 }
 
@@ -259,7 +161,7 @@ static void recall_drop(struct recall_work *work)
     }
     work->drop.done = on_kernel_dropped;
     work->dropping = true;
-    kernel_drop(client, &work->drop);
+    kernel_drop_start(client, &work->drop);
 }
 
 /* Everything has come to its end, or may still land; then it cannot be given back yet. */
@@ -267,7 +169,8 @@ static void recall_settle(struct recall_work *work)
 {
     const struct file *file = file_find(work->client, work->inode);
 
-    work->unsettled = (work->had == LEASE_W && rpc_boot_ns() < work->client->unsure_until_ns) ||
+    work->unsettled = work->unflushed ||
+                      (work->had == LEASE_W && rpc_boot_ns() < work->client->unsure_until_ns) ||
                       (file != NULL && file->lease_pins > 0) ||
                       behind_has(work->client, work->inode);
     if (!work->unsettled) {
@@ -275,13 +178,17 @@ static void recall_settle(struct recall_work *work)
     }
 }
 
+static void recall_flush(struct recall_work *work);
+
 static void recall_settle_all(struct client *client)
 {
     LIST_FOREACH_SAFE(node, &client->recalls)
     {
         struct recall_work *work = LIST_ENTRY(node, struct recall_work, node);
 
-        if (work->unsettled) {
+        if (work->unsettled && work->unflushed) {
+            recall_flush(work);
+        } else if (work->unsettled) {
             recall_settle(work);
         }
     }
@@ -292,10 +199,26 @@ void lease_unpinned(struct client *client)
     recall_settle_all(client);
 }
 
+/* Whoever wrote hears of what was lost. What the manager has not heard, for want of memory here or
+ * there, it must hear before anybody else looks. */
 static void on_recall_flushed(struct file_flush *flush, int status)
 {
-    (void)status; /* Whoever wrote hears of it. */
-    recall_settle(CONTAINER_OF(flush, struct recall_work, flush));
+    struct recall_work *work = CONTAINER_OF(flush, struct recall_work, flush);
+
+    work->unflushed = status == MORSEL_NOMEM && !work->client->stopping;
+    recall_settle(work);
+}
+
+static void recall_flush(struct recall_work *work)
+{
+    struct file *file = file_find(work->client, work->inode);
+
+    work->unflushed = work->unsettled = false;
+    if (work->had == LEASE_W && file != NULL && file_is_ahead(file) &&
+        file_flush_start(&work->flush, file, NULL, false, on_recall_flushed) == 0) {
+        return;
+    }
+    recall_settle(work);
 }
 
 static struct recall_work *find_work(const struct client *client, inode_id inode)
@@ -314,18 +237,13 @@ static struct recall_work *find_work(const struct client *client, inode_id inode
 static void recall_start(struct recall_work *work)
 {
     struct client *client = work->client;
-    struct file *file = file_find(client, work->inode);
 
     /* From here on nothing is answered from what goes, and writes go through. */
     meta_cache_set_recalling(client->cache, work->inode, true);
     meta_cache_drop(client->cache, work->inode, work->keeps);
     list_push_back(&client->recalls, &work->node);
     behind_push(client);
-    if (work->had == LEASE_W && file != NULL && file_is_ahead(file) &&
-        file_flush_start(&work->flush, file, NULL, false, on_recall_flushed) == 0) {
-        return;
-    }
-    recall_settle(work);
+    recall_flush(work);
 }
 
 static void recall_begin(struct client *client, const Morsel__Recall *recall)
@@ -343,7 +261,8 @@ static void recall_begin(struct client *client, const Morsel__Recall *recall)
         return;
     }
     if ((work = calloc(1, sizeof(*work))) == NULL) {
-        return; /* The manager waits for the end of the term. */
+        rpc_peer_break(client->manager); /* It recalls again what we then say that we hold. */
+        return;
     }
     work->client = client;
     work->recall = recall->recall;
@@ -365,17 +284,21 @@ static void recall_begin(struct client *client, const Morsel__Recall *recall)
 
 void lease_on_recall(struct client *client, const uint8_t *body, size_t body_count)
 {
-    Morsel__RecallNotice *notice = rpc_unpack(&morsel__recall_notice__descriptor, body, body_count);
+    struct rpc_room room;
+    Morsel__RecallNotice *notice;
+    int rv = rpc_unpack_in(&room, &morsel__recall_notice__descriptor, body, body_count,
+                           (void **)&notice);
 
-    if (notice == NULL) {
-        log_error(client->options.log, "a recall of manager %s is malformed",
-                  rpc_peer_address(client->manager));
+    if (rv != 0) {
+        log_error(client->options.log, "a recall of manager %s: %s",
+                  rpc_peer_address(client->manager), status_words(rv));
+        rpc_peer_break(client->manager);
         return;
     }
     for (size_t i = 0; i < notice->n_recalls; i++) {
         recall_begin(client, notice->recalls[i]);
     }
-    morsel__recall_notice__free_unpacked(notice, NULL);
+    rpc_room_free(&room, notice);
 }
 
 /* What the table had no room for. */
@@ -383,12 +306,13 @@ static void give_back_evicted(struct client *client)
 {
     struct meta_cache_evicted evicted;
 
-    while (meta_cache_pop_evicted(client->cache, &evicted)) {
+    while (meta_cache_has_evicted(client->cache)) {
         struct recall_work *work = calloc(1, sizeof(*work));
 
         if (work == NULL) {
-            return; /* The manager will ask for it some day. */
+            return; /* Another time. */
         }
+        (void)meta_cache_pop_evicted(client->cache, &evicted);
         work->client = client;
         work->inode = evicted.inode;
         work->began_ns = rpc_boot_ns();
@@ -723,9 +647,11 @@ static void tell_busy(struct client *client, uint64_t now_ms)
 
 void lease_on_held_up(struct client *client, const uint8_t *body, size_t body_count)
 {
-    Morsel__HeldUp *notice = rpc_unpack(&morsel__held_up__descriptor, body, body_count);
+    struct rpc_room room;
+    Morsel__HeldUp *notice;
 
-    if (notice == NULL) {
+    if (rpc_unpack_in(&room, &morsel__held_up__descriptor, body, body_count, (void **)&notice) !=
+        0) {
         log_error(client->options.log,
                   "a message of manager %s about who holds us up is malformed; are both of one "
                   "version?",
@@ -737,7 +663,7 @@ void lease_on_held_up(struct client *client, const uint8_t *body, size_t body_co
                 "it (%lu bytes so far)",
                 (unsigned long)notice->inode, notice->holder, (unsigned long)notice->landed);
     client->counters.held_up++;
-    morsel__held_up__free_unpacked(notice, NULL);
+    rpc_room_free(&room, notice);
 }
 
 /* Is the term over for good? An answer that extends it may lie unread when we have stood still: so
@@ -754,6 +680,7 @@ void lease_tick(struct client *client)
 {
     uint64_t now_ms = uv_now(client->loop);
 
+    kernel_drop_owed(client);
     recall_settle_all(client);
     tell_busy(client, now_ms);
     if (term_is_over(client)) {
@@ -774,6 +701,7 @@ void lease_tick(struct client *client)
 
 void lease_close(struct client *client)
 {
+    kernel_drops_close(client);
     CHECK(list_empty(&client->untold));
     LIST_FOREACH_SAFE(node, &client->recalls)
     {

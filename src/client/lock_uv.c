@@ -40,7 +40,8 @@ static void forget_user(struct client *client, struct lock_user *user)
     }
 }
 
-static void note_user(struct client *client, const struct byte_lock *lock,
+/* False: no memory. */
+static bool note_user(struct client *client, const struct byte_lock *lock,
                       const struct handle *handle)
 {
     struct lock_user *user = find_user(client, lock);
@@ -50,10 +51,15 @@ static void note_user(struct client *client, const struct byte_lock *lock,
         user->key.owner = lock->owner.id;
         user->key.kind = lock->kind;
         HASH_ADD(hh, client->lock_users, key, sizeof(user->key), user);
+        if (!TABLE_ADDED(user)) {
+            free(user);
+            user = NULL;
+        }
     }
     if (user != NULL) {
         user->handle = handle;
     }
+    return user != NULL;
 }
 
 bool lock_held(const struct client *client, inode_id inode, enum lock_kind kind, uint64_t owner)
@@ -68,6 +74,18 @@ static void note_freed(struct client *client, const struct byte_lock *lock)
     (void)byte_locks_set(client->locks, lock);
     if (!lock_held(client, lock->inode, lock->kind, lock->owner.id)) {
         forget_user(client, find_user(client, lock));
+    }
+}
+
+void lock_let_go(struct client *client, const struct byte_lock *lock)
+{
+    struct byte_lock none = *lock;
+
+    none.owner.client = client->id;
+    none.type = LOCK_NONE;
+    note_freed(client, &none);
+    if (!client->stopping) {
+        client_rejoin(client); /* What we do not name goes. */
     }
 }
 
@@ -148,8 +166,7 @@ static bool note_had(const struct lock_call *call)
             (void)byte_locks_set(client->locks, &other->lock);
         }
     }
-    note_user(client, &call->lock, call->handle);
-    return true;
+    return note_user(client, &call->lock, call->handle);
 }
 
 /* A conversion of a flock lets go of what was there before it fails or waits. */
@@ -224,6 +241,7 @@ static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *r
     struct lock_call *call = CONTAINER_OF(rpc_call, struct lock_call, rpc);
     struct client *client = call->client;
     Morsel__LockReply *m = NULL;
+    struct rpc_room room;
 
     if (status == MORSEL_NO_SESSION && !client->stopping && !call->canceled) {
         client_rejoin(client);
@@ -231,12 +249,15 @@ static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *r
         return;
     }
     if (status == 0) {
-        m = rpc_unpack(&morsel__lock_reply__descriptor, reply->body, reply->body_count);
-        status = m == NULL ? MORSEL_MALFORMED : 0;
+        status = rpc_unpack_in(&room, &morsel__lock_reply__descriptor, reply->body,
+                               reply->body_count, (void **)&m);
     }
-    if ((status == MORSEL_CANCELED || status == MORSEL_TIMEDOUT) && !client->stopping) {
-        client_rejoin(
-            client); /* It may have been granted all the same; what we do not name goes. */
+    /* It may have been granted all the same, or not been freed; what we do not name goes. */
+    if ((status == MORSEL_CANCELED || status == MORSEL_TIMEDOUT || status == MORSEL_NOMEM ||
+         (call->how != LOCK_TEST && call->lock.type == LOCK_NONE &&
+          (status != 0 || m->verdict != LOCK_HAD))) &&
+        !client->stopping) {
+        client_rejoin(client);
     }
     /* A SESSION that is under way did not name it, and takes it away again. */
     if (status == 0 && m->verdict == LOCK_HAD && client->joins_asked > 0 &&
@@ -252,9 +273,7 @@ static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *r
     } else {
         take_answer(call, m);
     }
-    if (m != NULL) {
-        morsel__lock_reply__free_unpacked(m, NULL);
-    }
+    rpc_room_free(&room, m);
 }
 
 /* What the owner holds exclusively under a shared lock that it asks for stays so until it has the
@@ -372,10 +391,12 @@ static void on_caught_up(struct kernel_wait *wait)
 
 void lock_on_check(struct client *client, const uint8_t *body, size_t body_count)
 {
-    Morsel__LockCheck *m = rpc_unpack(&morsel__lock_check__descriptor, body, body_count);
+    struct rpc_room room;
+    Morsel__LockCheck *m;
     struct lock_check *check = calloc(1, sizeof(*check));
 
-    if (m == NULL || check == NULL) {
+    if (rpc_unpack_in(&room, &morsel__lock_check__descriptor, body, body_count, (void **)&m) != 0 ||
+        check == NULL) {
         free(check); /* Without an answer the manager takes it for held. */
     } else {
         check->client = client;
@@ -388,9 +409,7 @@ void lock_on_check(struct client *client, const uint8_t *body, size_t body_count
             on_caught_up(&check->wait);
         }
     }
-    if (m != NULL) {
-        morsel__lock_check__free_unpacked(m, NULL);
-    }
+    rpc_room_free(&room, m);
 }
 
 /* ---- SESSION ---- */

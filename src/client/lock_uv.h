@@ -46,6 +46,10 @@ void lock_cancel(struct lock_call *call);
 /* Has the owner anything locked on the inode, as far as we know? */
 bool lock_held(const struct client *client, inode_id inode, enum lock_kind kind, uint64_t owner);
 
+/* The owner's lock on the whole file is free although there is no memory to say so: the manager
+ * hears of it with the next SESSION, soon. */
+void lock_let_go(struct client *client, const struct byte_lock *lock);
+
 /* Owners that locked through this handle last, one at a time, whoever they are: what is left when
  * the handle is released belongs to the open file, not to a process. False: none. */
 bool lock_of_handle(const struct client *client, const struct handle *handle,

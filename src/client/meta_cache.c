@@ -456,6 +456,11 @@ void meta_cache_forget_attr(struct meta_cache *c, inode_id id)
     }
 }
 
+bool meta_cache_has_evicted(const struct meta_cache *c)
+{
+    return c->evicted_count > 0;
+}
+
 bool meta_cache_pop_evicted(struct meta_cache *c, struct meta_cache_evicted *evicted)
 {
     if (c->evicted_count == 0) {

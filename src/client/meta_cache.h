@@ -74,6 +74,7 @@ struct meta_cache_evicted
     uint64_t kernel_attr_until_ns, kernel_names_until_ns, kernel_entry_ns;
 };
 
+bool meta_cache_has_evicted(const struct meta_cache *c);
 /* False: none. */
 bool meta_cache_pop_evicted(struct meta_cache *c, struct meta_cache_evicted *evicted);
 

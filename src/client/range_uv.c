@@ -137,11 +137,12 @@ static void on_sought(struct rpc_call *call, int status, struct rpc_reply *reply
     struct range_seek *seek = call->data;
     struct range_op *op = seek->op;
     Morsel__SeekReply *message = NULL;
+    struct rpc_room room;
     uint64_t at;
 
     if (status == 0) {
-        message = rpc_unpack(&morsel__seek_reply__descriptor, reply->body, reply->body_count);
-        status = message == NULL ? MORSEL_MALFORMED : 0;
+        status = rpc_unpack_in(&room, &morsel__seek_reply__descriptor, reply->body,
+                               reply->body_count, (void **)&message);
     }
     if (message != NULL && message->found) {
         at = stripe_file_offset(&op->file->stripe, seek->column, message->offset);
@@ -154,7 +155,7 @@ static void on_sought(struct rpc_call *call, int status, struct rpc_reply *reply
         op->found = true;
     }
     if (message != NULL) {
-        morsel__seek_reply__free_unpacked(message, NULL);
+        rpc_room_free(&room, message);
     }
     range_part_done(op, status);
 }
@@ -199,15 +200,15 @@ static void on_object_stat(struct rpc_call *call, int status, struct rpc_reply *
 {
     struct range_op *op = call->data;
     Morsel__ObjectStatReply *message = NULL;
+    struct rpc_room room;
 
     if (status == 0) {
-        message =
-            rpc_unpack(&morsel__object_stat_reply__descriptor, reply->body, reply->body_count);
-        status = message == NULL ? MORSEL_MALFORMED : 0;
+        status = rpc_unpack_in(&room, &morsel__object_stat_reply__descriptor, reply->body,
+                               reply->body_count, (void **)&message);
     }
     if (message != NULL) {
         op->blocks += message->blocks;
-        morsel__object_stat_reply__free_unpacked(message, NULL);
+        rpc_room_free(&room, message);
     }
     range_part_done(op, status);
 }

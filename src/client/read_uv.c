@@ -74,16 +74,18 @@ static void fetch_finish(struct fetch *fetch, int status)
 
 static int check_bytes(const struct fetch *fetch, const struct rpc_reply *reply)
 {
-    Morsel__ReadReply *message =
-        rpc_unpack(&morsel__read_reply__descriptor, reply->body, reply->body_count);
+    Morsel__ReadReply *message = NULL;
+    struct rpc_room room;
     size_t count = reply->payload == NULL ? 0 : reply->payload->count;
     uint32_t pieces = crc32c_pieces(fetch->run.object_offset, count);
     uint32_t crcs[FETCH_CRCS_MAX];
-    int rv = MORSEL_MALFORMED;
+    int rv = rpc_unpack_in(&room, &morsel__read_reply__descriptor, reply->body, reply->body_count,
+                           (void **)&message);
 
-    if (message == NULL) {
+    if (rv != 0) {
         return rv;
     }
+    rv = MORSEL_MALFORMED;
     if (count <= fetch->length && message->crcs.len == pieces * sizeof(crcs[0])) {
         if (count > 0) {
             crc32c_of_pieces(fetch->run.object_offset, reply->payload->data, count, crcs);
@@ -92,7 +94,7 @@ static int check_bytes(const struct fetch *fetch, const struct rpc_reply *reply)
                  ? MORSEL_OK
                  : MORSEL_CHECKSUM;
     }
-    morsel__read_reply__free_unpacked(message, NULL);
+    rpc_room_free(&room, message);
     return rv;
 }
 

@@ -72,6 +72,7 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
     struct session_call *call = CONTAINER_OF(rpc_call, struct session_call, rpc);
     struct client *client = call->client;
     Morsel__SessionReply *session = NULL;
+    struct rpc_room room;
     uint64_t sent_ns = call->sent_ns;
     bool renew = call->renew;
 
@@ -84,8 +85,8 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
     }
     client->session_due_ms = uv_now(client->loop) + session_retry_ms(client);
     if (status == 0) {
-        session = rpc_unpack(&morsel__session_reply__descriptor, reply->body, reply->body_count);
-        status = session == NULL ? MORSEL_MALFORMED : 0;
+        status = rpc_unpack_in(&room, &morsel__session_reply__descriptor, reply->body,
+                               reply->body_count, (void **)&session);
     }
     if (status == 0) {
         if (!renew) {
@@ -99,7 +100,7 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
         }
         session_answered(client, session);
         durable_joined(client, session->durable);
-        morsel__session_reply__free_unpacked(session, NULL);
+        rpc_room_free(&room, session);
         servers_refresh(client);
     } else if (status == MORSEL_NO_SESSION && renew) {
         lease_invalidate(client);

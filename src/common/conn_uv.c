@@ -167,6 +167,14 @@ void conn_close(struct conn *conn, const char *why)
     conn->hooks->closed(conn, why);
 }
 
+void conn_break(struct conn *conn, const char *why)
+{
+    conn->broken = why;
+    if (!conn->closing && list_empty(&conn->dirty_node)) {
+        list_push_back(conn->dirty, &conn->dirty_node);
+    }
+}
+
 /* ---- Receiving ---- */
 
 static bool grow_in(struct conn *conn, size_t capacity)
@@ -579,6 +587,9 @@ void conn_flush(struct conn *conn)
     int rv;
 
     list_remove(&conn->dirty_node);
+    if (conn->broken != NULL) {
+        conn_close(conn, conn->broken);
+    }
     while (!conn->writing && !conn->closing && !list_empty(&conn->out)) {
         gather_frames(conn, &g, WRITE_BUFS_MAX);
         rv = uv_try_write(&conn->stream, g.bufs, g.count);

@@ -55,6 +55,7 @@ struct conn
     char peer[CONN_PEER_NAME_MAX];
     uint32_t references;
     bool closing, closed, reading, paused;
+    const char *broken;     /* Why it is closed at the next turn; NULL: it is not. */
     bool parsing;           /* Frames are being delivered. */
     bool have_header;       /* Of the frame that comes in. */
     bool flowed;            /* The link was waited for in the middle of the frame. */
@@ -146,6 +147,10 @@ void conn_discharge(struct conn *conn, size_t bytes);
 /* Begin to close: hooks->closed runs later, once. Harmless when repeated. `why` must be a literal
  * or live in the connection. */
 void conn_close(struct conn *conn, const char *why);
+
+/* The same from the next turn of the loop, for those who may be in the middle of something: what is
+ * lost now must be lost with the connection, so that both ends begin anew. */
+void conn_break(struct conn *conn, const char *why);
 
 /* A socket address for a numeric host; false when a name must be looked up. */
 bool conn_address_numeric(const struct address *address, struct sockaddr_storage *socket_address);

@@ -293,6 +293,7 @@ void rpc_call_take_reply(struct rpc_peer *peer, const struct frame_header *heade
     struct rpc_reply reply = {
         .body = body, .body_count = header->body_length, .payload = *payload, .text = ""
     };
+    struct rpc_room room;
     Morsel__Failure *failure = NULL;
 
     if (header->clock_ms != 0) {
@@ -303,7 +304,8 @@ void rpc_call_take_reply(struct rpc_peer *peer, const struct frame_header *heade
     }
     rpc_pace_answered(peer, s, FRAME_HEADER_BYTES + header->body_length + header->payload_length);
     if (header->status != 0) {
-        failure = rpc_unpack(&morsel__failure__descriptor, body, header->body_length);
+        (void)rpc_unpack_in(&room, &morsel__failure__descriptor, body, header->body_length,
+                            (void **)&failure);
         reply.text = failure != NULL ? failure->text : "";
         reply.body = NULL;
         reply.body_count = 0;
@@ -312,7 +314,7 @@ void rpc_call_take_reply(struct rpc_peer *peer, const struct frame_header *heade
     call_end(peer->rpc, s, header->status, &reply);
     payload_drop(reply.payload);
     if (failure != NULL) {
-        morsel__failure__free_unpacked(failure, NULL);
+        rpc_room_free(&room, failure);
     }
     rpc_pace_go_on(peer);
 }
@@ -412,7 +414,14 @@ void rpc_send_oneway(struct rpc_peer *peer, enum message_type type, const Protob
         return;
     }
     body = rpc_pack(request, &count);
-    if (count != SIZE_MAX) {
-        (void)conn_send(peer->conn, &header, body, count, NULL, 0);
+    if (count == SIZE_MAX || !conn_send(peer->conn, &header, body, count, NULL, 0)) {
+        rpc_peer_break(peer);
+    }
+}
+
+void rpc_peer_break(struct rpc_peer *peer)
+{
+    if (peer->conn != NULL) {
+        conn_break(peer->conn, "out of memory for a message");
     }
 }

@@ -115,16 +115,19 @@ static int check_hello_reply(struct rpc_peer *peer, const struct frame_header *h
                              const uint8_t *body)
 {
     struct rpc *rpc = peer->rpc;
-    Morsel__HelloReply *reply;
+    Morsel__HelloReply *reply = NULL;
     struct cluster_id id = { { 0 } };
+    struct rpc_room room;
     bool stranger;
+    int rv;
 
     if (header->status != 0) {
         return header->status;
     }
-    reply = rpc_unpack(&morsel__hello_reply__descriptor, body, header->body_length);
-    if (reply == NULL) {
-        return MORSEL_MALFORMED;
+    rv = rpc_unpack_in(&room, &morsel__hello_reply__descriptor, body, header->body_length,
+                       (void **)&reply);
+    if (rv != 0) {
+        return rv;
     }
     if (reply->cluster_id.len == sizeof(id.bytes)) {
         memcpy(id.bytes, reply->cluster_id.data, sizeof(id.bytes));
@@ -134,7 +137,7 @@ static int check_hello_reply(struct rpc_peer *peer, const struct frame_header *h
         rpc_peer_note_clock(peer, reply->boot_ms);
     }
     stranger = peer->expected_node != 0 && reply->node_id != peer->expected_node;
-    morsel__hello_reply__free_unpacked(reply, NULL);
+    rpc_room_free(&room, reply);
     if (stranger) {
         return MORSEL_UNREACHABLE;
     }
@@ -159,18 +162,20 @@ static void ask_clock(struct rpc_peer *peer)
 static void take_clock_reply(struct rpc_peer *peer, const struct frame_header *header,
                              const uint8_t *body)
 {
+    struct rpc_room room;
     Morsel__Clock *clock = NULL;
 
     if (header->status == MORSEL_UNKNOWN_TYPE) {
         peer->clockless = true;
     } else if (header->status == 0) {
-        clock = rpc_unpack(&morsel__clock__descriptor, body, header->body_length);
+        (void)rpc_unpack_in(&room, &morsel__clock__descriptor, body, header->body_length,
+                            (void **)&clock);
     }
     if (clock != NULL && clock->boot_ms != 0) {
         rpc_peer_note_clock(peer, clock->boot_ms);
     }
     if (clock != NULL) {
-        morsel__clock__free_unpacked(clock, NULL);
+        rpc_room_free(&room, clock);
     }
     if (peer->clock.known || peer->clockless) {
         peer_is_up(peer);
@@ -196,8 +201,9 @@ static void take_hello_reply(struct rpc_peer *peer, const struct frame_header *h
         conn_close(peer->conn, "another server answers at this address");
         return;
     }
-    /* Trying again would give the same answer. */
-    rpc_calls_end(peer, rv);
+    if (rv != MORSEL_NOMEM) { /* Else trying again would give the same answer. */
+        rpc_calls_end(peer, rv);
+    }
     conn_close(peer->conn, status_words(rv));
 }
 
@@ -378,6 +384,7 @@ int rpc_peer_new(struct rpc *rpc, const char *address, struct rpc_peer **peer_ou
 
     *peer_out = NULL;
     if (peer == NULL) {
+        errmsg_set(err, "%s", status_words(MORSEL_NOMEM));
         return MORSEL_NOMEM;
     }
     rv = rpc_peer_set_address(peer, address, err);

@@ -109,12 +109,21 @@ void rpc_reply_failure(struct rpc_request *request, int status, const char *text
 
 void *rpc_request_unpack(struct rpc_request *request, const ProtobufCMessageDescriptor *type)
 {
-    void *message = rpc_unpack(type, request->body, request->body_count);
+    void *message;
+    int rv = rpc_try_unpack(type, request->body, request->body_count, &message);
 
-    if (message == NULL) {
-        rpc_reply_failure(request, MORSEL_MALFORMED, type->short_name);
+    if (rv == MORSEL_NOMEM && request->oneway) {
+        rpc_request_lost(request);
+    } else if (rv != 0) {
+        rpc_reply_failure(request, rv, rv == MORSEL_NOMEM ? NULL : type->short_name);
     }
     return message;
+}
+
+void rpc_request_lost(struct rpc_request *request)
+{
+    conn_break(request->conn, "out of memory for a message");
+    rpc_reply(request, NULL, NULL);
 }
 
 const char *rpc_request_peer(const struct rpc_request *request)
@@ -285,10 +294,11 @@ static void take_hello(struct rpc_server *server, struct conn *conn,
 {
     const struct cluster_id *ours = &server->rpc->cluster_id;
     struct cluster_id theirs = { { 0 } };
+    struct rpc_room room;
     Morsel__Hello *hello = NULL;
 
-    if (header->type != MSG_HELLO ||
-        (hello = rpc_unpack(&morsel__hello__descriptor, body, header->body_length)) == NULL) {
+    if (header->type != MSG_HELLO || rpc_unpack_in(&room, &morsel__hello__descriptor, body,
+                                                   header->body_length, (void **)&hello) != 0) {
         conn->statistics->frames_malformed++;
         conn_close(conn, "did not begin with HELLO");
         return;
@@ -300,7 +310,7 @@ static void take_hello(struct rpc_server *server, struct conn *conn,
     if (hello->cluster_id.len == sizeof(theirs.bytes)) {
         memcpy(theirs.bytes, hello->cluster_id.data, sizeof(theirs.bytes));
     }
-    morsel__hello__free_unpacked(hello, NULL);
+    rpc_room_free(&room, hello);
     if (cluster_id_known(ours) && cluster_id_known(&theirs) && !cluster_id_equal(ours, &theirs)) {
         refuse(conn, header->request_id, MORSEL_WRONG_CLUSTER,
                "this server belongs to another cluster");

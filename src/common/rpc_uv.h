@@ -51,6 +51,8 @@
 #include "common/types.h"
 
 #include <protobuf-c/protobuf-c.h>
+#include <stdalign.h>
+#include <stddef.h>
 #include <uv.h>
 
 enum rpc_role { ROLE_MANAGER = 1, ROLE_IOD = 2, ROLE_CLIENT = 3, ROLE_ADMIN = 4 };
@@ -209,12 +211,36 @@ int rpc_call_start(struct rpc_call *call, struct rpc_peer *peer, enum message_ty
 void rpc_call_cancel(struct rpc_call *call);
 bool rpc_call_active(const struct rpc_call *call);
 
-/* A request without reply: sent if the peer is connected, dropped otherwise. */
+/* A request without reply: sent if the peer is connected, dropped otherwise. Without memory for it
+ * the connection ends, soon: what must not get lost is said anew after the next one. */
 void rpc_send_oneway(struct rpc_peer *peer, enum message_type type,
                      const ProtobufCMessage *request);
 
-/* Unpack a reply body; NULL when it is malformed. Free with protobuf_c_message_free_unpacked(). */
+/* There is no memory for what the server has pushed: begin anew, with another connection, soon. */
+void rpc_peer_break(struct rpc_peer *peer);
+
+/* Unpack a body; NULL when it is malformed, or there is no memory. Free with
+ * protobuf_c_message_free_unpacked(). */
 void *rpc_unpack(const ProtobufCMessageDescriptor *type, const uint8_t *body, size_t body_count);
+
+/* The same, with the reason: MORSEL_MALFORMED or MORSEL_NOMEM; `message` is NULL then. */
+int rpc_try_unpack(const ProtobufCMessageDescriptor *type, const uint8_t *body, size_t body_count,
+                   void **message);
+
+/* Where a message is unpacked to: all but the large ones need no memory then. For the stack of
+ * whoever is told of an answer or a push, which cannot be asked for again. */
+struct rpc_room
+{
+    ProtobufCAllocator allocator;
+    size_t used;
+    bool failed; /* There was no memory for what does not fit. */
+    alignas(max_align_t) uint8_t bytes[4096];
+};
+
+/* As rpc_try_unpack(). Free with rpc_room_free(). */
+int rpc_unpack_in(struct rpc_room *room, const ProtobufCMessageDescriptor *type,
+                  const uint8_t *body, size_t body_count, void **message);
+void rpc_room_free(struct rpc_room *room, void *message); /* NULL is allowed. */
 
 /* ---- Serving ----------------------------------------------------------------------------------
  */
@@ -281,6 +307,10 @@ const char *rpc_server_address(const struct rpc_server *server);
  * `reply`. */
 void rpc_reply(struct rpc_request *request, const ProtobufCMessage *reply, struct payload *payload);
 void rpc_reply_failure(struct rpc_request *request, int status, const char *text);
+
+/* The same for what nobody will hear the end of, and which must not get lost: there was no memory
+ * for it, and so the connection ends, soon. */
+void rpc_request_lost(struct rpc_request *request);
 
 /* Send a peer that is connected something unasked, without a reply, in order with the replies that
  * it is sent. False: no such peer is connected, or its connection has just been closed for want of

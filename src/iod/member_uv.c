@@ -106,6 +106,7 @@ static void member_registered(struct member *member, const Morsel__RegisterReply
 static void on_registered(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct member *member = call->data;
+    struct rpc_room room;
     Morsel__RegisterReply *m;
 
     if (member->stopping) {
@@ -119,13 +120,14 @@ static void on_registered(struct rpc_call *call, int status, struct rpc_reply *r
         member_away(member, status, reply->text);
         return;
     }
-    m = rpc_unpack(&morsel__register_reply__descriptor, reply->body, reply->body_count);
-    if (m == NULL) {
-        member_away(member, MORSEL_MALFORMED, "");
+    status = rpc_unpack_in(&room, &morsel__register_reply__descriptor, reply->body,
+                           reply->body_count, (void **)&m);
+    if (status != 0) {
+        member_away(member, status, "");
         return;
     }
     member_registered(member, m);
-    morsel__register_reply__free_unpacked(m, NULL);
+    rpc_room_free(&room, m);
 }
 
 static void member_register(struct member *member)
@@ -398,17 +400,18 @@ static void on_manager_down(void *data, const char *why)
 static void on_push(void *data, enum message_type type, const uint8_t *body, size_t body_count)
 {
     struct member *member = data;
+    struct rpc_room room;
     Morsel__SpaceWanted *m;
 
     if (type != MSG_SPACE_WANTED) {
         return; /* Of a newer manager, which does without. */
     }
-    m = rpc_unpack(&morsel__space_wanted__descriptor, body, body_count);
-    if (m != NULL) {
+    if (rpc_unpack_in(&room, &morsel__space_wanted__descriptor, body, body_count, (void **)&m) ==
+        0) {
         member->wanted = m->number;
         member_measure(member);
     }
-    morsel__space_wanted__free_unpacked(m, NULL);
+    rpc_room_free(&room, m);
 }
 
 void member_start(struct member *member, struct iod *iod)

@@ -29,13 +29,13 @@ static int unsynced_fill(struct meta *meta, const struct inode *inode, struct un
     return rv;
 }
 
-/* False: too many, or out of memory. */
-static bool unsynced_take(Morsel__Unsynced **columns, size_t count, struct buf *out)
+/* MORSEL_MALFORMED: too many. */
+static int unsynced_take(Morsel__Unsynced **columns, size_t count, struct buf *out)
 {
     for (size_t i = 0; i < count && i < STRIPE_WIDTH_MAX; i++) {
         op_unsynced_put(out, (struct unsynced_column){ columns[i]->column, columns[i]->verifier });
     }
-    return count <= STRIPE_WIDTH_MAX && !out->failed;
+    return count > STRIPE_WIDTH_MAX ? MORSEL_MALFORMED : out->failed ? MORSEL_NOMEM : MORSEL_OK;
 }
 
 static void reply_fsync(struct meta *meta, struct rpc_request *request)
@@ -107,6 +107,7 @@ void handle_wrote(struct meta *meta, struct rpc_request *request)
     struct meta_op op = { .kind = OP_WROTE };
     change_answer answer;
     struct buf columns;
+    int rv;
 
     if (m == NULL) {
         return;
@@ -124,11 +125,11 @@ void handle_wrote(struct meta *meta, struct rpc_request *request)
         op.wrote.cut_size = m->cut_size;
         op.wrote.tail_clean = m->tail_clean;
         op.wrote.strips_ids = m->strips_ids;
-        if (unsynced_take(m->unsynced, m->n_unsynced, &columns)) {
+        if ((rv = unsynced_take(m->unsynced, m->n_unsynced, &columns)) == 0) {
             op.wrote.unsynced = buf_slice(&columns);
             change_finish(meta, request, &op, answer);
         } else {
-            rpc_reply_failure(request, MORSEL_MALFORMED, NULL);
+            rpc_reply_failure(request, rv, NULL);
         }
     }
     buf_free(&columns);
@@ -148,6 +149,7 @@ void handle_synced(struct meta *meta, struct rpc_request *request)
     Morsel__SyncedRequest *m = rpc_request_unpack(request, &morsel__synced_request__descriptor);
     struct meta_op op = { .kind = OP_SYNCED };
     struct buf columns;
+    int rv;
 
     if (m == NULL) {
         return;
@@ -156,11 +158,11 @@ void handle_synced(struct meta *meta, struct rpc_request *request)
     if (change_begin(meta, request, &op, m->op, NULL, answer_synced)) {
         op.synced.inode = m->inode;
         op.synced.data_version = m->data_version;
-        if (unsynced_take(m->synced, m->n_synced, &columns)) {
+        if ((rv = unsynced_take(m->synced, m->n_synced, &columns)) == 0) {
             op.synced.columns = buf_slice(&columns);
             change_finish(meta, request, &op, answer_synced);
         } else {
-            rpc_reply_failure(request, MORSEL_MALFORMED, NULL);
+            rpc_reply_failure(request, rv, NULL);
         }
     }
     buf_free(&columns);

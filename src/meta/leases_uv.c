@@ -55,22 +55,25 @@ static void persist_title(struct meta *meta, client_id client, uint64_t title, b
 {
     struct meta_op op = { .kind = OP_HOLDER, .time_ns = meta_clock_ns() };
     struct errmsg err = { "" };
-    struct holder_persist *p;
+    struct holder_persist *p = calloc(1, sizeof(*p));
+    int rv;
 
     op.holder.title = title;
     op.holder.holds = holds;
     op.holder.term_ms = (uint32_t)meta->settings->lease_ms;
-    if (meta_execute(meta, &op, &err) != 0) {
-        return; /* Without it nothing is granted. */
-    }
-    p = calloc(1, sizeof(*p));
-    if (p != NULL) {
+    rv = p == NULL ? MORSEL_NOMEM : meta_execute(meta, &op, &err);
+    if (rv == 0) {
         p->meta = meta;
         p->client = client;
         p->title = title;
         p->holds = holds;
         list_init(&p->waiter.node);
         sync_wait(&meta->sync, &p->waiter, on_holder_durable);
+        return;
+    }
+    free(p); /* Without it nothing is granted. */
+    if (rv == MORSEL_NOMEM && holds) {
+        rpc_disconnect(meta->server, ROLE_CLIENT, client, "out of memory"); /* It joins anew. */
     }
 }
 
@@ -469,8 +472,8 @@ static void note_open(struct meta *meta, client_id client, const inode_id *inode
 
 void handle_return(struct meta *meta, struct rpc_request *request)
 {
-    Morsel__ReturnRequest *m = rpc_request_unpack(request, &morsel__return_request__descriptor);
     client_id client = request->node_id;
+    Morsel__ReturnRequest *m = rpc_request_unpack(request, &morsel__return_request__descriptor);
 
     if (m == NULL) {
         return;

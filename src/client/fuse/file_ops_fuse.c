@@ -469,7 +469,7 @@ static void on_flushed(struct file_flush *flush, int status)
     op->status = status;
     if (op->closing) {
         op->base.cancel = NULL;
-        mount_unlock_process(&op->base, flush->file->inode, op->owner, flush_end);
+        mount_unlock_process(op->base.mount, &op->base, flush->file->inode, op->owner, flush_end);
     } else {
         flush_end(&op->base);
     }
@@ -477,10 +477,14 @@ static void on_flushed(struct file_flush *flush, int status)
 
 static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable, bool data_only)
 {
+    struct mount *m = fuse_req_userdata(req);
     struct flush_op *op = mount_op_new(req, durable ? MOUNT_FSYNC : MOUNT_FLUSH, sizeof(*op));
     int rv;
 
     if (op == NULL) {
+        if (!durable) {
+            mount_unlock_process(m, NULL, handle_of(fi)->file->inode, fi->lock_owner, NULL);
+        }
         return;
     }
     op->base.cancel = flush_cancel;
@@ -525,12 +529,13 @@ static void on_released(struct file_flush *flush, int status)
 static void on_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     struct handle *handle = handle_of(fi);
+    struct mount *m = fuse_req_userdata(req);
     struct flush_op *op = mount_op_new(req, MOUNT_RELEASE, sizeof(*op));
 
     (void)ino;
     append_end_of(handle);
-    if (op == NULL) {
-        lock_forget_handle(((struct mount *)fuse_req_userdata(req))->client, handle);
+    if (op == NULL) { /* What is dirty goes out with time. */
+        mount_unlock_handle(m, handle);
         file_close(handle);
         return;
     }

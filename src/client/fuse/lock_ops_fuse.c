@@ -187,6 +187,7 @@ static bool unlock_start(struct client *client, const struct byte_lock *lock, st
     struct unlock *unlock = calloc(1, sizeof(*unlock));
 
     if (unlock == NULL) {
+        lock_let_go(client, lock);
         return false;
     }
     unlock->op = op;
@@ -198,15 +199,16 @@ static bool unlock_start(struct client *client, const struct byte_lock *lock, st
     return true;
 }
 
-void mount_unlock_process(struct mount_op *op, inode_id inode, uint64_t owner,
+void mount_unlock_process(struct mount *m, struct mount_op *op, inode_id inode, uint64_t owner,
                           void (*then)(struct mount_op *op))
 {
-    struct client *client = op->mount->client;
+    struct client *client = m->client;
     struct byte_lock all = {
         .inode = inode, .kind = LOCK_RANGE, .owner = { 0, owner }, .end = INT64_MAX
     };
 
-    if (!lock_held(client, inode, LOCK_RANGE, owner) || !unlock_start(client, &all, op, then)) {
+    if ((!lock_held(client, inode, LOCK_RANGE, owner) || !unlock_start(client, &all, op, then)) &&
+        op != NULL) {
         then(op);
     }
 }
@@ -215,7 +217,8 @@ void mount_unlock_handle(struct mount *m, const struct handle *handle)
 {
     struct byte_lock lock;
 
-    while (lock_of_handle(m->client, handle, &lock) && unlock_start(m->client, &lock, NULL, NULL)) {
+    while (lock_of_handle(m->client, handle, &lock)) {
+        (void)unlock_start(m->client, &lock, NULL, NULL);
     }
     lock_forget_handle(m->client, handle);
 }

@@ -308,8 +308,9 @@ void mount_dir_lost(void *mount, inode_id inode);
 /* Attributes of a directory that was removed while open here; NULL: it was not. */
 const struct stat *mount_dir_removed_stat(struct mount *m, inode_id inode);
 
-/* Free what a process has locked, then go on; `then` may run at once. */
-void mount_unlock_process(struct mount_op *op, inode_id inode, uint64_t owner,
+/* Free what a process has locked, then go on; `then` may run at once. `op` may be NULL: nobody
+ * waits for it. */
+void mount_unlock_process(struct mount *m, struct mount_op *op, inode_id inode, uint64_t owner,
                           void (*then)(struct mount_op *op));
 
 /* Free what was locked through the open file, without waiting. */
