@@ -26,17 +26,28 @@ struct tmpfile_op
     struct fuse_entry_out entry;
 };
 
+static void refuse(const struct mount *m, uint64_t unique, int error)
+{
+    struct fuse_out_header header = { .len = sizeof(header), .error = -error, .unique = unique };
+    ssize_t written = write(fuse_session_fd(m->session), &header, sizeof(header));
+
+    (void)written; /* Interrupted: nobody waits for it. */
+}
+
 static void tmpfile_reply(struct tmpfile_op *op, int error, const struct fuse_open_out *open)
 {
-    struct fuse_out_header header = { .error = -error, .unique = op->unique };
+    struct fuse_out_header header = { .unique = op->unique };
     struct iovec iov[3] = { { &header, sizeof(header) },
                             { &op->entry, sizeof(op->entry) },
                             { (void *)(uintptr_t)open, sizeof(*open) } };
-    ssize_t written;
+    ssize_t written = 0;
 
-    header.len =
-        (uint32_t)(sizeof(header) + (open == NULL ? 0 : sizeof(op->entry) + sizeof(*open)));
-    written = writev(fuse_session_fd(op->mount->session), iov, open == NULL ? 1 : 3);
+    if (open == NULL) {
+        refuse(op->mount, op->unique, error);
+    } else {
+        header.len = (uint32_t)(sizeof(header) + sizeof(op->entry) + sizeof(*open));
+        written = writev(fuse_session_fd(op->mount->session), iov, 3);
+    }
     if (written < 0 && errno == ENOENT && op->handle != NULL) {
         file_close(op->handle); /* Interrupted: the kernel will not release it. */
     }
@@ -140,7 +151,8 @@ bool mount_take_tmpfile(struct mount *m, const struct fuse_buf *buf)
     memcpy(&arguments, (const char *)buf->mem + sizeof(in), sizeof(arguments));
     op = calloc(1, sizeof(*op));
     if (op == NULL) {
-        return false; /* libfuse answers ENOSYS. */
+        refuse(m, in.unique, ENOMEM); /* libfuse would say ENOSYS, and the kernel not ask again. */
+        return true;
     }
     op->mount = m;
     op->unique = in.unique;
