@@ -302,6 +302,9 @@ void room_made(struct client *client, struct rpc_peer *peer);
  * for one that has ended. */
 void file_flush_cancel(struct file_flush *flush);
 
+/* There is something for the manager to hear; a tick sees to it, if nobody else does. */
+void file_note_unreported(struct file *file);
+
 /* Report what is not reported yet, without anybody waiting for it. */
 void file_report(struct file *file);
 

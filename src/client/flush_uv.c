@@ -52,6 +52,15 @@ static void note_settled(struct file_flush *flush)
     flush->file->settled = flush->file->size <= flush->settled_size && !flush->file->sparse;
 }
 
+void file_note_unreported(struct file *file)
+{
+    file->unreported = true;
+    file->unreported_since_ms = uv_now(file->client->loop);
+    if (list_empty(&file->dirty_node)) {
+        list_push_back(&file->client->dirty_files, &file->dirty_node);
+    }
+}
+
 /* It is still news; the next flush or tick tries again. */
 static void report_again(struct file_flush *flush)
 {
@@ -60,7 +69,7 @@ static void report_again(struct file_flush *flush)
     if (flush->losses != file->losses) {
         return; /* The file is not as we left it: others may have cut it since. */
     }
-    file->unreported = true;
+    file_note_unreported(file);
     if (file->cut && flush->reported_end > file->cut_size) {
         flush->reported_end = file->cut_size;
     }
@@ -74,7 +83,6 @@ static void report_again(struct file_flush *flush)
     file->sparse |= flush->reported_sparse;
     file->tail_clean |= flush->reported_tail;
     file->strips_ids |= flush->reported_strips_ids;
-    file->unreported_since_ms = uv_now(file->client->loop);
 }
 
 static void tell_manager(struct file_flush *flush);
@@ -355,8 +363,7 @@ static void tell_manager(struct file_flush *flush)
     if (!flush->durable && !file->unreported && unsynced_is_unlisted(file->unsynced)) {
         /* A server has acknowledged bytes behind the report that had their size. No close waits for
          * that; a recall does. */
-        file->unreported = true;
-        file->unreported_since_ms = uv_now(file->client->loop);
+        file_note_unreported(file);
         behind |= flush->handle != NULL;
     }
     if (file->unreported && behind && file->reporting) {

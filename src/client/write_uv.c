@@ -553,8 +553,7 @@ static int chunk_add(struct file *file, uint64_t offset, const uint8_t *bytes, s
 void file_note_changed(struct file *file, uint64_t offset, uint64_t end, bool sparse)
 {
     if (!file->unreported) {
-        file->unreported = true;
-        file->unreported_since_ms = uv_now(file->client->loop);
+        file_note_unreported(file);
     }
     file->held_back = file->held_back || !file_is_shared(file);
     file->sparse = file->sparse || sparse || offset > file->size;

@@ -105,15 +105,20 @@ static void on_retry(uv_timer_t *timer)
     start_jobs(m);
 }
 
+static void retry_later(struct mount *m)
+{
+    if (!uv_is_active((uv_handle_t *)&m->drop_retry)) {
+        (void)uv_timer_start(&m->drop_retry, on_retry, DROP_RETRY_MS, 0);
+    }
+}
+
 static void drop_ended(struct mount *m, struct kernel_drop *drop)
 {
     /* Once it has said that it has forgotten the inode there is nothing more to come. */
     if (drop->again && m->mounted &&
         !meta_cache_kernel_has_forgotten(m->client->cache, drop->inode)) {
         list_push_back(&m->drops_again, &drop->node);
-        if (!uv_is_active((uv_handle_t *)&m->drop_retry)) {
-            (void)uv_timer_start(&m->drop_retry, on_retry, DROP_RETRY_MS, 0);
-        }
+        retry_later(m);
         return;
     }
     drop->done(drop);
@@ -166,8 +171,8 @@ static void note_crossed(const struct mount *m, struct kernel_drop *drop)
 }
 
 /* What waits for nothing and has come together goes together. What may have to wait goes alone: so
- * it holds up nobody else, as long as fewer than DROPS_WAITING_MAX do. Without memory the next to
- * end, or to come, tries again. */
+ * it holds up nobody else, as long as fewer than DROPS_WAITING_MAX do. Without memory it is
+ * tried again, as long as we are mounted. */
 static void start_jobs(struct mount *m)
 {
     struct drop_job *quick = NULL, *job;
@@ -180,8 +185,16 @@ static void start_jobs(struct mount *m)
             continue;
         }
         job = waits || quick == NULL ? job_new(m, waits) : quick;
-        if (job == NULL) {
+        if (job == NULL && m->mounted) {
+            retry_later(m);
             break;
+        }
+        if (job == NULL) {
+            struct kernel_drop *drop = LIST_ENTRY(node, struct kernel_drop, node);
+
+            list_remove(node);
+            drop->done(drop); /* There is nobody any more to be told. */
+            continue;
         }
         list_remove(node);
         list_push_back(&job->drops, node);
