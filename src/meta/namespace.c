@@ -117,9 +117,9 @@ static int load(struct ns *ns, struct errmsg *err)
     if ((rv = check_log(ns, err)) != 0) {
         return rv;
     }
-    if (ns_inode(ns, INODE_ROOT, &root, err) != 0) {
+    if ((rv = ns_inode(ns, INODE_ROOT, &root, err)) != 0) {
         errmsg_wrap(err, "read the root directory");
-        return MORSEL_CORRUPT;
+        return rv == MORSEL_NOMEM ? rv : MORSEL_CORRUPT;
     }
     return 0;
 }

@@ -16,11 +16,10 @@ struct super super_of_format(const struct meta_op *op)
 static void put_super(struct ns_txn *t)
 {
     struct super super = super_of_format(t->op);
-    struct record_key key = key_super();
 
     buf_clear(&t->ns->record);
     super_encode(&super, &t->ns->record);
-    kv_batch_put(&t->ns->batch, record_key_slice(&key), buf_slice(&t->ns->record));
+    txn_record_put(t, key_super());
 }
 
 static void set_times(struct inode *inode, int64_t time_ns)

@@ -6,16 +6,12 @@
 
 int apply_member(struct ns_txn *t)
 {
-    struct record_key key = key_member(t->op->member.id);
-    struct buf *record = &t->ns->record;
-
     if (t->op->member.id == 0) {
         return MORSEL_INVAL;
     }
-    buf_clear(record);
-    member_encode(&t->op->member, record);
-    t->ns->batch.bytes.failed |= record->failed;
-    kv_batch_put(&t->ns->batch, record_key_slice(&key), buf_slice(record));
+    buf_clear(&t->ns->record);
+    member_encode(&t->op->member, &t->ns->record);
+    txn_record_put(t, key_member(t->op->member.id));
     return 0;
 }
 

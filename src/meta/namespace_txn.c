@@ -103,7 +103,7 @@ void txn_delete(struct ns_txn *t, struct record_key key)
     kv_batch_delete(&t->ns->batch, record_key_slice(&key));
 }
 
-static void put_record(struct ns_txn *t, struct record_key key)
+void txn_record_put(struct ns_txn *t, struct record_key key)
 {
     struct buf *record = &t->ns->record;
 
@@ -115,7 +115,7 @@ void txn_plain_put(struct ns_txn *t, struct record_key key, struct slice value)
 {
     buf_clear(&t->ns->record);
     plain_encode(value, &t->ns->record);
-    put_record(t, key);
+    txn_record_put(t, key);
 }
 
 int txn_dentry_get(struct ns_txn *t, inode_id parent, struct slice name, struct dentry *dentry)
@@ -141,7 +141,7 @@ void txn_dentry_put(struct ns_txn *t, inode_id parent, struct slice name,
 {
     buf_clear(&t->ns->record);
     dentry_encode(dentry, &t->ns->record);
-    put_record(t, key_dentry(parent, name));
+    txn_record_put(t, key_dentry(parent, name));
     note_name(t, parent, name, dentry, 1);
 }
 
@@ -227,7 +227,7 @@ static void write_inodes(struct ns_txn *t)
         if (t->slots[i].state == SLOT_DIRTY) {
             buf_clear(&ns->record);
             inode_encode(inode, &ns->record);
-            put_record(t, key_inode(inode->id));
+            txn_record_put(t, key_inode(inode->id));
         } else if (t->slots[i].state == SLOT_REMOVED) {
             txn_delete(t, key_inode(inode->id));
         }
@@ -262,13 +262,13 @@ static int write_log(struct ns_txn *t)
     if (!is_readable(t)) {
         return MORSEL_INVAL;
     }
-    put_record(t, key_log(t->counters.sequence));
+    txn_record_put(t, key_log(t->counters.sequence));
     if (t->counters.sequence > NS_LOG_KEPT) {
         txn_delete(t, key_log(t->counters.sequence - NS_LOG_KEPT));
     }
     buf_clear(&ns->record);
     counters_encode(&t->counters, &ns->record);
-    put_record(t, key_counters());
+    txn_record_put(t, key_counters());
     return 0;
 }
 

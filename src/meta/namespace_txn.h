@@ -96,6 +96,9 @@ void txn_dentry_delete(struct ns_txn *t, inode_id parent, struct slice name,
 void txn_orphan_put(struct ns_txn *t, inode_id inode);
 void txn_orphan_delete(struct ns_txn *t, inode_id inode);
 
+/* Write the record that lies encoded in ns->record. Without memory for it nothing is committed. */
+void txn_record_put(struct ns_txn *t, struct record_key key);
+
 /* Write a record with the plain encoding, or delete one. */
 void txn_plain_put(struct ns_txn *t, struct record_key key, struct slice value);
 void txn_delete(struct ns_txn *t, struct record_key key);
