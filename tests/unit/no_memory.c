@@ -11,6 +11,7 @@
 #include "meta/lock_table.h"
 #include "meta/op_window.h"
 #include "meta/session.h"
+#include "tests/lib/nth_allocation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,61 +19,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-/* ---- The allocator ---- */
-
-static uint64_t countdown; /* Allocations until one fails; 0: none does. */
-static bool for_ever;      /* And every one behind it. */
-static uint64_t failures;
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *pointer, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *pointer, size_t size);
-
-static bool fails(void)
-{
-    if (countdown == 0 || --countdown > 0) {
-        return false;
-    }
-    countdown = for_ever ? 1 : 0;
-    failures++;
-    return true;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *pointer, size_t size)
-{
-    return fails() ? NULL : __real_realloc(pointer, size);
-}
-
-/* `run` takes its first allocations of all: at least `runs_min` of them can fail. */
-static void fail_each(void (*run)(void), uint64_t runs_min)
-{
-    for (int mode = 0; mode < 2; mode++) {
-        uint64_t n = 0;
-
-        do {
-            countdown = ++n;
-            for_ever = mode == 1;
-            failures = 0;
-            run();
-            countdown = 0;
-        } while (failures > 0);
-        assert_true(n > runs_min);
-    }
-}
 
 /* ---- Locks: a model that has an entry for every byte ---- */
 
@@ -128,7 +74,7 @@ static void run_locks(void)
         struct held now = { 0 };
 
         assert_true(verdict == LOCK_DONE || verdict == LOCK_BLOCKED ||
-                    (verdict == LOCK_FULL && failures > 0));
+                    (verdict == LOCK_FULL && nth_failures() > 0));
         if (verdict == LOCK_DONE) {
             hold(&model, &lock);
         }
@@ -141,7 +87,7 @@ static void run_locks(void)
 static void locks_do_without(void **state)
 {
     (void)state;
-    fail_each(run_locks, 20);
+    nth_fails(run_locks, 20);
 }
 
 /* Who waits is granted it in the end, or told that it cannot be. */
@@ -157,12 +103,12 @@ static void run_waiting(void)
         lock.owner = (struct lock_owner){ 1 + owner, owner };
         verdict = lock_table_set(t, &lock, true, &tickets[waiting]);
         waiting += verdict == LOCK_WAITS;
-        assert_true(verdict == LOCK_WAITS || verdict == LOCK_DONE || failures > 0);
+        assert_true(verdict == LOCK_WAITS || verdict == LOCK_DONE || nth_failures() > 0);
     }
     for (uint32_t owner = 0; t != NULL && owner < LOCK_OWNERS; owner++) {
         lock_table_drop_client(t, 1 + owner);
         while (lock_table_pop(t, &popped, &verdict)) {
-            assert_true(verdict == LOCK_DONE || (verdict == LOCK_FULL && failures > 0));
+            assert_true(verdict == LOCK_DONE || (verdict == LOCK_FULL && nth_failures() > 0));
             waiting--;
         }
     }
@@ -173,7 +119,7 @@ static void run_waiting(void)
 static void waiting_for_locks_does_without(void **state)
 {
     (void)state;
-    fail_each(run_waiting, 5);
+    nth_fails(run_waiting, 5);
 }
 
 /* ---- Leases: nobody has what another one's excludes ---- */
@@ -202,7 +148,7 @@ static void feed(struct lease_table *t, struct lease_event event)
 
     lease_actions_init(&out);
     lease_step(t, &event, &out);
-    assert_true(!out.failed || failures > 0);
+    assert_true(!out.failed || nth_failures() > 0);
     lease_actions_free(&out);
     check_leases(t);
 }
@@ -219,7 +165,7 @@ static void lease_some(struct lease_table *t, struct prng *prng, uint64_t now_ms
 
     lease_actions_init(&out);
     verdict = lease_acquire(t, now_ms, client, &touch, 1, &ticket, &out);
-    assert_true(verdict != LEASE_FULL || failures > 0);
+    assert_true(verdict != LEASE_FULL || nth_failures() > 0);
     if (verdict == LEASE_GO) {
         (void)lease_grant(t, now_ms, client, inode, wanted, true, false, false);
     } else if (verdict == LEASE_WAIT) {
@@ -258,7 +204,7 @@ static void run_leases(void)
 static void leases_do_without(void **state)
 {
     (void)state;
-    fail_each(run_leases, 10);
+    nth_fails(run_leases, 10);
 }
 
 /* ---- Sessions: who was admitted is served, who was refused is told ---- */
@@ -280,7 +226,7 @@ static void run_sessions(void)
 
         session_step(s, &event, &out);
         assert_true(out.count > 0);
-        assert_true(out.items[0].type == SESSION_ADMIT || failures > 0);
+        assert_true(out.items[0].type == SESSION_ADMIT || nth_failures() > 0);
         assert_true(session_joined(s, client, 1100) == (out.items[0].type == SESSION_ADMIT));
         if (client % 2 == 0) {
             event.type = SESSION_LEAVE;
@@ -297,7 +243,7 @@ static void run_sessions(void)
 static void sessions_do_without(void **state)
 {
     (void)state;
-    fail_each(run_sessions, 10);
+    nth_fails(run_sessions, 10);
 }
 
 /* ---- Operation ids: a reserved one is noted and found ---- */
@@ -311,7 +257,7 @@ static void run_window(void)
         const struct op_outcome made = { 50 + client, false };
 
         if (!op_window_reserve(w, client)) {
-            assert_true(failures > 0);
+            assert_true(nth_failures() > 0);
             assert_int_equal(op_window_find(w, client, 1, 0, &outcome), OP_WINDOW_NEW);
             continue;
         }
@@ -325,7 +271,7 @@ static void run_window(void)
 static void operation_ids_do_without(void **state)
 {
     (void)state;
-    fail_each(run_window, 3);
+    nth_fails(run_window, 3);
 }
 
 /* ---- The I/O daemon's: what could not begin is new ---- */
@@ -341,9 +287,9 @@ static void run_repeats(void)
         void *runner;
 
         if (repeats_find(r, &change, &runner, &answer) != REPEATS_NEW) {
-            assert_true(failures > 0);
+            assert_true(nth_failures() > 0);
         } else if (!repeats_begin(r, &change, NULL)) {
-            assert_true(failures > 0);
+            assert_true(nth_failures() > 0);
         } else {
             repeats_end(r, change.client, change.number, &good);
             assert_int_equal(repeats_find(r, &change, &runner, &answer), REPEATS_DONE);
@@ -356,7 +302,7 @@ static void run_repeats(void)
 static void repeats_do_without(void **state)
 {
     (void)state;
-    fail_each(run_repeats, 3);
+    nth_fails(run_repeats, 3);
 }
 
 /* ---- The client's ---- */
@@ -370,7 +316,7 @@ static void run_behind(void)
         const struct attr_change change = { .valid = 1, .mode = 0600, .title = 5 };
         enum attr_behind_verdict verdict = attr_behind_set(b, inode, &change);
 
-        assert_true(verdict == ATTR_BEHIND_TAKEN || failures > 0);
+        assert_true(verdict == ATTR_BEHIND_TAKEN || nth_failures() > 0);
         count += verdict == ATTR_BEHIND_TAKEN;
         assert_int_equal(attr_behind_has(b, inode), verdict == ATTR_BEHIND_TAKEN);
         assert_int_equal(attr_behind_count(b), count);
@@ -382,7 +328,7 @@ static void run_unsynced(void)
 {
     struct unsynced *u = unsynced_new(4, false);
 
-    assert_true(u != NULL || failures > 0);
+    assert_true(u != NULL || nth_failures() > 0);
     unsynced_free(u);
 }
 
@@ -396,7 +342,7 @@ static void run_buf(void)
         buf_put_u64(&b, i);
         count += b.failed ? 0 : 8;
     }
-    assert_true(b.failed == (failures > 0));
+    assert_true(b.failed == (nth_failures() > 0));
     assert_true(b.failed || b.count == count);
     buf_free(&b);
 }
@@ -404,9 +350,9 @@ static void run_buf(void)
 static void a_client_does_without(void **state)
 {
     (void)state;
-    fail_each(run_behind, 10);
-    fail_each(run_unsynced, 1);
-    fail_each(run_buf, 2);
+    nth_fails(run_behind, 10);
+    nth_fails(run_unsynced, 1);
+    nth_fails(run_buf, 2);
 }
 
 int main(void)
