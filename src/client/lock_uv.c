@@ -155,7 +155,7 @@ static bool note_had(const struct lock_call *call)
     struct byte_lock all = call->lock;
 
     all.part = LOCK_ALL;
-    if (!byte_locks_set(client->locks, &all)) {
+    if (!note_user(client, &all, call->handle) || !byte_locks_set(client->locks, &all)) {
         return false;
     }
     LIST_FOREACH(node, &client->lock_calls)
@@ -166,7 +166,7 @@ static bool note_had(const struct lock_call *call)
             (void)byte_locks_set(client->locks, &other->lock);
         }
     }
-    return note_user(client, &call->lock, call->handle);
+    return true;
 }
 
 /* A conversion of a flock lets go of what was there before it fails or waits. */
