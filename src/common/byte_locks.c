@@ -465,8 +465,8 @@ static bool change(struct byte_locks *t, struct place *place, struct owner *owne
 bool byte_locks_set(struct byte_locks *t, const struct byte_lock *lock)
 {
     bool frees = lock->type == LOCK_NONE, good;
-    struct place *place = frees ? find_place(t, lock->inode, lock->kind)
-                                : get_place(t, lock->inode, lock->kind);
+    struct place *place =
+        frees ? find_place(t, lock->inode, lock->kind) : get_place(t, lock->inode, lock->kind);
     struct owner *owner = frees ? find_owner(t, &lock->owner) : get_owner(t, &lock->owner);
 
     CHECK(byte_lock_valid(lock));
