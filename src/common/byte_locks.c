@@ -400,6 +400,15 @@ static uint32_t work_out(struct outcome *o, struct place *place, struct list *ol
     return old_count;
 }
 
+static bool starts_before(const struct list *node, uint64_t at)
+{
+    const struct range *range = LIST_ENTRY(node, const struct range, node);
+
+    /* The analyzer takes the head of the list of old ranges, which is not in the place, for one.
+     * NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
+    return range->lock.start < at;
+}
+
 static void put_back(struct place *place, struct list *made)
 {
     struct list *before = place->ranges.next, *node;
@@ -407,8 +416,7 @@ static void put_back(struct place *place, struct list *made)
     while ((node = list_pop_front(made)) != NULL) {
         const uint64_t start = LIST_ENTRY(node, struct range, node)->lock.start;
 
-        while (before != &place->ranges &&
-               LIST_ENTRY(before, struct range, node)->lock.start < start) {
+        while (before != &place->ranges && starts_before(before, start)) {
             before = before->next;
         }
         list_push_back(before, node); /* In front of it. */
