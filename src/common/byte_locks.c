@@ -400,9 +400,9 @@ static uint32_t work_out(struct outcome *o, struct place *place, struct list *ol
     return old_count;
 }
 
-static bool starts_before(const struct list *node, uint64_t at)
+static bool starts_before(struct list *node, uint64_t at)
 {
-    const struct range *range = LIST_ENTRY(node, const struct range, node);
+    const struct range *range = LIST_ENTRY(node, struct range, node);
 
     /* The analyzer takes the head of the list of old ranges, which is not in the place, for one.
      * NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */

@@ -188,29 +188,38 @@ static void interrupted(int from, int to)
 
 /* A shared lock over more than what is held exclusively: a refused or interrupted request for it
  * takes nothing away. */
-static void stepped_down(int from, int to)
+static void stepped_down_by(int from, int to, int try, int wait)
 {
     int mine = open_in(from, "g"), other = open_in(to, "g");
     struct sigaction action = { .sa_handler = nothing };
 
     must(sigaction(SIGALRM, &action, NULL) == 0, "sigaction");
-    must(lock(mine, F_SETLK, F_WRLCK, 10, 10) == 0, "a free file");
-    must(lock(other, F_SETLK, F_WRLCK, 40, 1) == 0, "a free byte");
-    must(refused(lock(mine, F_SETLK, F_RDLCK, 0, 50)), "another one has a byte of it");
-    must(refused(lock(other, F_SETLK, F_RDLCK, 15, 1)), "a refused request took a lock away");
+    must(lock(mine, try, F_WRLCK, 10, 10) == 0, "a free file");
+    must(lock(other, try, F_WRLCK, 40, 1) == 0, "a free byte");
+    must(refused(lock(mine, try, F_RDLCK, 0, 50)), "another one has a byte of it");
+    must(refused(lock(other, try, F_RDLCK, 15, 1)), "a refused request took a lock away");
     (void)alarm(1);
-    must(lock(mine, F_SETLKW, F_RDLCK, 0, 50) == -1 && errno == EINTR, "EINTR");
-    must(refused(lock(other, F_SETLK, F_RDLCK, 15, 1)), "an interrupted one took a lock away");
-    must(lock(other, F_SETLK, F_RDLCK, 5, 1) == 0, "what was not had is free");
-    must(lock(other, F_SETLK, F_UNLCK, 40, 1) == 0, "unlock");
-    must(lock(mine, F_SETLK, F_RDLCK, 0, 50) == 0, "nobody has it alone");
-    must(lock(other, F_SETLK, F_RDLCK, 0, 50) == 0, "the first one shares it");
-    must(refused(lock(other, F_SETLK, F_WRLCK, 15, 1)), "the first one still has it");
-    must(refused(lock(mine, F_SETLK, F_WRLCK, 45, 1)), "the other one has it, too");
-    must(lock(other, F_SETLK, F_UNLCK, 0, 0) == 0, "unlock");
-    must(lock(mine, F_SETLK, F_WRLCK, 0, 0) == 0, "it is free");
+    must(lock(mine, wait, F_RDLCK, 0, 50) == -1 && errno == EINTR, "EINTR");
+    must(refused(lock(other, try, F_RDLCK, 15, 1)), "an interrupted one took a lock away");
+    must(lock(other, try, F_RDLCK, 5, 1) == 0, "what was not had is free");
+    must(lock(other, try, F_UNLCK, 40, 1) == 0, "unlock");
+    must(lock(mine, try, F_RDLCK, 0, 50) == 0, "nobody has it alone");
+    must(lock(other, try, F_RDLCK, 0, 50) == 0, "the first one shares it");
+    must(refused(lock(other, try, F_WRLCK, 15, 1)), "the first one still has it");
+    must(refused(lock(mine, try, F_WRLCK, 45, 1)), "the other one has it, too");
+    must(lock(other, try, F_UNLCK, 0, 0) == 0, "unlock");
+    must(lock(mine, try, F_WRLCK, 0, 0) == 0, "it is free");
     (void)close(mine);
     (void)close(other);
+}
+
+/* Locks of a process exclude it from nothing in one directory, those of an open file do. */
+static void stepped_down(int from, int to)
+{
+    stepped_down_by(from, to, F_OFD_SETLK, F_OFD_SETLKW);
+    if (strcmp(roots[from], roots[to]) != 0) {
+        stepped_down_by(from, to, F_SETLK, F_SETLKW);
+    }
 }
 
 static void flocks(int from, int to)

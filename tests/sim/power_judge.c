@@ -169,10 +169,11 @@ void judge_logged(struct sim *s, const struct power_message *m)
     }
 }
 
-static uint32_t node_of(const struct world *w, client_id client)
+/* 0: who has died since, and has nobody to be told. */
+static uint32_t node_of(struct sim *s, client_id client)
 {
     for (uint32_t node = CLIENT_FIRST; node < NODES; node++) {
-        if (client != 0 && w->clients[node].id == client) {
+        if (client != 0 && s->nodes[node].up && world_of(s)->clients[node].id == client) {
             return node;
         }
     }
@@ -181,8 +182,7 @@ static uint32_t node_of(const struct world *w, client_id client)
 
 static void lose_names(struct sim *s, const struct logged *l, uint64_t delivered)
 {
-    struct world *w = world_of(s);
-    uint32_t node = node_of(w, l->client);
+    uint32_t node = node_of(s, l->client);
 
     for (int dir = 0; dir < DIRS && node != 0; dir++) {
         if ((l->dirs & bit((uint32_t)dir)) != 0) {
@@ -217,7 +217,7 @@ static void lose_size(struct sim *s, uint32_t file, uint64_t left)
 
     for (uint64_t i = left + 1; i <= w->count; i++) {
         const struct logged *l = &w->log[i];
-        uint32_t node = node_of(w, l->client);
+        uint32_t node = node_of(s, l->client);
 
         if (l->file == (int)file && l->delivered != 0 && l->size > from) {
             sure = max_u64(sure, l->size);
