@@ -287,14 +287,16 @@ static void client_gone(struct sim *s, client_id client)
     release_parked(s, client, MORSEL_NO_SESSION);
 }
 
-/* A client that connects anew has given up its older connections: they end before the new one is
- * listened to. */
+/* A client that connects anew has given up its other connections: they end before the new one is
+ * listened to. What is heard last counts as new, also when the first word of an older one was late:
+ * its end must not be taken for the end of one that lives (end_older_connections() in
+ * src/common/rpc_serve_uv.c). */
 static void supersede(struct sim *s, client_id client, uint32_t conn)
 {
     struct world *w = world_of(s);
 
-    for (uint32_t i = 1; i < conn && !sim_canary(s, "old_connections"); i++) {
-        if (w->conn_client[i] == client && s->conns[i - 1].open[1]) {
+    for (uint32_t i = 1; i < CONNS_MAX && !sim_canary(s, "old_connections"); i++) {
+        if (i != conn && w->conn_client[i] == client && s->conns[i - 1].open[1]) {
             sim_hang_up(s, MANAGER, i);
             client_gone(s, client);
         }
