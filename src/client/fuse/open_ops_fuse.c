@@ -69,6 +69,19 @@ static bool bypasses_pages(const struct open_op *op)
                                        : (flags & O_APPEND) != 0 && (flags & O_ACCMODE) == O_WRONLY;
 }
 
+/* The answer to CREATE makes the kernel know the inode; that to OPEN tells it nothing of it. */
+static void born_entry(struct open_op *op, const Morsel__Attr *attr)
+{
+    struct meta_cache *cache = op->base.mount->client->cache;
+
+    mount_entry(op->base.mount, op->parent, attr, &op->entry);
+    if (op->entry.attr_timeout > 0) {
+        op->handle->unheard = meta_cache_kernel_born(cache, attr->inode);
+        op->entry.attr_timeout =
+            op->handle->unheard ? op->entry.attr_timeout : MOUNT_CHANGED_SECONDS;
+    }
+}
+
 /* What is known of the file is there, and the manager or our lease lets us open it. */
 static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel__Layout *layout)
 {
@@ -82,11 +95,8 @@ static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel_
     }
     op->handle->direct = bypasses_pages(op);
     op->fi.direct_io = op->handle->direct ? 1 : 0;
-    mount_entry(op->base.mount, op->create ? op->parent : INODE_NONE, attr, &op->entry);
-    if (op->entry.attr_timeout > 0 && op->create) {
-        op->handle->unheard = meta_cache_kernel_born(client->cache, attr->inode);
-        op->entry.attr_timeout =
-            op->handle->unheard ? op->entry.attr_timeout : MOUNT_CHANGED_SECONDS;
+    if (op->create) {
+        born_entry(op, attr);
     }
     op->wait.done = open_reply;
     if (client_know_servers(client, op->handle->file->servers, op->handle->file->stripe.width,
