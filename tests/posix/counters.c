@@ -32,8 +32,9 @@
 enum {
     PER_MOUNT = 2,
     PROCESSES_MAX = 6,
-    OPEN_FILES = 12, /* Of one round of `open`. */
-    ROUND_MS = 2500, /* Of `open`: what mounts do once a second happens twice. */
+    GATE_OPEN = 2 * PROCESSES_MAX, /* More than can have come. */
+    OPEN_FILES = 12,               /* Of one round of `open`. */
+    ROUND_MS = 2500,               /* Of `open`: what mounts do once a second happens twice. */
     YOUNG_STEPS = 6,
     YOUNG_PAUSE_US = 400,
     PATH_BYTES = 4096,
@@ -91,9 +92,9 @@ static void meet(void)
     turn++;
     if (atomic_fetch_add(arrived, 1) + 1 == shared->processes) {
         atomic_store(&shared->arrived[turn % 2], 0);
-        atomic_fetch_add(arrived, PROCESSES_MAX);
+        atomic_fetch_add(arrived, GATE_OPEN);
     }
-    while (atomic_load(arrived) < PROCESSES_MAX) {
+    while (atomic_load(arrived) < GATE_OPEN) {
         if (atomic_load(&shared->failed)) {
             _exit(1);
         }
