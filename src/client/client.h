@@ -5,9 +5,10 @@
  * exactly once, later.
  *
  * Layers: session_uv.c, servers_uv.c and client_uv.c (calls to the manager), file_uv.c (table of
- * open files), write_uv.c (write buffer), room_uv.c (its pace), flush_uv.c, read_uv.c (fetching and
- * read-ahead), range_uv.c (truncate, punch, allocate, seek), copy_uv.c (copying on the servers),
- * lock_uv.c and turn_uv.c (locks of our processes, and our own).
+ * open files), write_uv.c (write buffer), room_uv.c (its pace), flush_uv.c, fetch_uv.c,
+ * fetch_ahead_uv.c (bytes on their way), read_uv.c, range_uv.c (truncate, punch, allocate, seek),
+ * copy_uv.c (copying on the servers), lock_uv.c and turn_uv.c (locks of our processes, and our
+ * own).
  */
 #ifndef MORSEL_CLIENT_CLIENT_H
 #define MORSEL_CLIENT_CLIENT_H
@@ -151,8 +152,9 @@ struct client
     struct list dirty_files;
     struct list unsure_files; /* Changed by calls whose end we do not know; file_note_end(). */
     struct list
-        room_waiting;    /* struct file: chunks that the link to their server does not take yet. */
-    struct list opening; /* struct client_opening: OPEN requests under way. */
+        room_waiting, /* struct file: chunks that the link to their server does not take yet. */
+        fetch_room_waiting; /* struct handle: the same of what is fetched ahead for it. */
+    struct list opening;    /* struct client_opening: OPEN requests under way. */
     uint64_t *closed_inodes;
     size_t closed_count;
     struct data_version_cache *versions;

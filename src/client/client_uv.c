@@ -242,6 +242,7 @@ static void client_init(struct client *client, uv_loop_t *loop,
     list_init(&client->dirty_files);
     list_init(&client->unsure_files);
     list_init(&client->room_waiting);
+    list_init(&client->fetch_room_waiting);
     list_init(&client->opening);
     list_init(&client->recalls);
     list_init(&client->untold);

@@ -174,6 +174,7 @@ int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Lay
     handle->writable = writable;
     read_ahead_init(&handle->ahead, client->options.read_ahead_bytes);
     list_init(&handle->node);
+    list_init(&handle->room_node);
     list_push_back(&file->handles, &handle->node);
     *handle_out = handle;
     return MORSEL_OK;
@@ -184,6 +185,7 @@ void file_close(struct handle *handle)
     struct file *file = handle->file;
 
     list_remove(&handle->node);
+    list_remove(&handle->room_node);
     free(handle);
     if (list_empty(&file->handles)) {
         file_forget(file, 0, UINT64_MAX); /* Nobody is left to read it. */

@@ -51,7 +51,7 @@ struct chunk
 /* Bytes fetched, or on their way. */
 struct fetch
 {
-    struct list node; /* In file->slots while it may serve other readers. */
+    struct list node; /* In file->slots while it may serve other readers (fetch_uv.h). */
     struct file *file;
     uint64_t offset, length; /* In the file. */
     struct stripe_run run;
@@ -71,7 +71,8 @@ struct handle
     struct file *file;
     struct list node;
     struct read_ahead ahead;
-    int error;      /* Of a buffered write, not told yet. */
+    struct list room_node; /* In client->fetch_room_waiting. */
+    int error;             /* Of a buffered write, not told yet. */
     int sync_error; /* The same, until fsync has told it: what a write is told may not reach its
                        program, where the kernel has cut the write in several. */
     bool writable;

@@ -50,15 +50,18 @@ static void begin(struct read_ahead *r, uint64_t end)
     *oldest = (struct read_ahead_stream){ .next = end, .fetched = end, .turn = r->turn };
 }
 
+static bool is_active(const struct read_ahead *r, const struct read_ahead_stream *s)
+{
+    return s->window > 0 && s->turn + READ_AHEAD_IDLE_TURNS > r->turn;
+}
+
 /* What is fetched ahead is for all of them. */
 static uint32_t share(const struct read_ahead *r)
 {
     uint32_t active = 0;
 
     for (unsigned i = 0; i < READ_AHEAD_STREAMS; i++) {
-        const struct read_ahead_stream *s = &r->streams[i];
-
-        active += s->window > 0 && s->turn + READ_AHEAD_IDLE_TURNS > r->turn;
+        active += is_active(r, &r->streams[i]);
     }
     return r->window_max / (active == 0 ? 1 : active);
 }
@@ -183,4 +186,18 @@ void read_ahead_stopped(struct read_ahead *r, uint64_t to, uint64_t at)
             s->fetched = at;
         }
     }
+}
+
+bool read_ahead_left(const struct read_ahead *r, unsigned i, uint64_t *from, uint64_t *to)
+{
+    const struct read_ahead_stream *s = &r->streams[i];
+
+    *from = s->fetched;
+    *to = s->next + s->window;
+    return is_active(r, s) && *from < *to;
+}
+
+void read_ahead_reached(struct read_ahead *r, unsigned i, uint64_t at)
+{
+    r->streams[i].fetched = at;
 }

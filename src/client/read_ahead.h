@@ -77,4 +77,11 @@ struct read_ahead_advice read_ahead_step(struct read_ahead *r, const struct read
  * advice had it. */
 void read_ahead_stopped(struct read_ahead *r, uint64_t to, uint64_t at);
 
+/* Between two reads: what is left of the window of stream `i`, below READ_AHEAD_STREAMS, where
+ * fetching was stopped before its end. False: nothing, or nobody has read there for long. */
+bool read_ahead_left(const struct read_ahead *r, unsigned i, uint64_t *from, uint64_t *to);
+
+/* Of that, everything before `at` is fetched. */
+void read_ahead_reached(struct read_ahead *r, unsigned i, uint64_t at);
+
 #endif

@@ -1,7 +1,7 @@
 /* The storage servers that a client knows: their addresses, connections and clocks. */
 #include "client/servers_uv.h"
 
-#include "client/file_uv.h"
+#include "client/fetch_uv.h"
 #include "client/session_uv.h"
 #include "common.pb-c.h"
 
@@ -38,6 +38,7 @@ static void on_room(void *data)
     struct client_server *server = data;
 
     room_made(server->client, server->peer);
+    fetch_room_made(server->client, server->peer);
 }
 
 static void member_learn(struct client *client, const Morsel__Member *member)

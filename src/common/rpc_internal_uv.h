@@ -88,7 +88,8 @@ struct rpc_peer
     uint64_t acknowledged;     /* Bytes of this connection, when that was looked at last. */
     uint64_t moved_ms;         /* When that was more than before, or everything. */
     uint64_t trip_at_us;       /* When the kernel was asked for the round trip. */
-    bool room_wanted;          /* Somebody has been told that there is none. */
+    bool room_wanted;          /* Somebody has been told since `room` ran that there is none; */
+    bool fetch_room_wanted;    /* the same of fetches. */
     struct op_numbers numbers; /* Of the calls that are `once`; rpc_once_uv.c */
     op_sequence *numbers_out;  /* NULL: there was none yet. */
     bool number_wanted;        /* A call waits for one. */

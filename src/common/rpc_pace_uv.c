@@ -126,7 +126,9 @@ void rpc_pace_go_on(struct rpc_peer *peer)
         return;
     }
     rpc_calls_send(peer);
-    if (peer->room_wanted && peer->room != NULL && rpc_peer_has_room(peer)) {
+    if (peer->room != NULL && ((peer->room_wanted && rpc_peer_has_room(peer)) ||
+                               (peer->fetch_room_wanted && rpc_peer_has_fetch_room(peer)))) {
+        peer->room_wanted = peer->fetch_room_wanted = false;
         peer->room(peer->watch_data);
     }
 }
@@ -135,18 +137,22 @@ void rpc_pace_go_on(struct rpc_peer *peer)
 
 bool rpc_peer_has_room(struct rpc_peer *peer)
 {
-    peer->room_wanted = false;
-    if (peer->state != PEER_UP) {
+    if (peer->state != PEER_UP ||
+        pace_has_room(&peer->sends, peer->waiting_bytes + rpc_pace_look(peer))) {
         return true;
     }
-    peer->room_wanted = !pace_has_room(&peer->sends, peer->waiting_bytes + rpc_pace_look(peer));
-    return !peer->room_wanted || uv_now(peer->rpc->loop) >= peer->moved_ms + STALLED_MS;
+    peer->room_wanted = true;
+    return uv_now(peer->rpc->loop) >= peer->moved_ms + STALLED_MS;
 }
 
 bool rpc_peer_has_fetch_room(struct rpc_peer *peer)
 {
-    return peer->state != PEER_UP ||
-           (list_empty(&peer->waiting[CALL_FETCHES]) && rpc_pace_may_go(peer, CALL_FETCHES));
+    if (peer->state != PEER_UP ||
+        (list_empty(&peer->waiting[CALL_FETCHES]) && rpc_pace_may_go(peer, CALL_FETCHES))) {
+        return true;
+    }
+    peer->fetch_room_wanted = true;
+    return false;
 }
 
 uint32_t rpc_peer_frame_bytes(const struct rpc_peer *peer)

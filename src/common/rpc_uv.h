@@ -141,8 +141,8 @@ uint32_t rpc_peer_frame_bytes(const struct rpc_peer *peer);
 bool rpc_peer_has_fetch_room(struct rpc_peer *peer);
 uint32_t rpc_peer_fetch_bytes(const struct rpc_peer *peer);
 
-/* `room` runs, with the data of rpc_peer_watch(), when an answer has come and there is room again
- * after there was none. */
+/* `room` runs, with the data of rpc_peer_watch(), when an answer has come and there is room again,
+ * to send or to fetch, of which somebody has been told that there was none. */
 void rpc_peer_on_room(struct rpc_peer *peer, void (*room)(void *data));
 
 /* Only talk to the server of this id: addresses are used again, and another server's objects must

@@ -150,10 +150,6 @@ next=1 pids=()
 watch() {
     local what=$1 rate=$2 least=$floor before after began took stat_ms count percent refused wire bytes=rx
     [ "$what" = r ] || bytes=tx
-    # Room that a link makes is taken with the next read only, which comes every MiB: of a single reader on a fast link that is to be seen (docs/status.md).
-    if [ "$what$3" = r1 ] && [ "$rate" -ge 40 ]; then
-        least=$((floor - 15))
-    fi
     begin "$what" "$rate" "$3"
     sleep "$beginning"
     before=$(moved "$what")

@@ -317,6 +317,48 @@ static void requests_that_overtake_each_other_stay_sequential(void **state)
     }
 }
 
+/* The link took only a part of each window: the rest is fetched when it takes more, whoever reads
+ * next. */
+static void what_was_not_fetched_is_left(void **state)
+{
+    enum { PIECE = 128 << 10 };
+    struct read_ahead r;
+    struct read_ahead_advice advice;
+    uint64_t from, to, apart = (uint64_t)1 << 32;
+
+    (void)state;
+    read_ahead_init(&r, 8 << 20);
+    for (unsigned i = 0; i < 2; i++) {
+        if (i == 1) {
+            (void)read_ahead_step(&r, &unmeasured, apart, PIECE); /* Sequential from now on. */
+        }
+        advice = read_ahead_step(&r, &unmeasured, i == 0 ? 0 : apart + PIECE, PIECE);
+        assert_false(read_ahead_left(&r, i, &from, &to)); /* It may be fetched just now. */
+        read_ahead_stopped(&r, advice.to, advice.from + 1000);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t next = i == 0 ? PIECE : apart + 2 * PIECE;
+
+        assert_true(read_ahead_left(&r, i, &from, &to));
+        assert_int_equal(from, next + 1000);
+        assert_int_equal(to, next + READ_AHEAD_FIRST_BYTES);
+        read_ahead_reached(&r, i, from + 500);
+        assert_true(read_ahead_left(&r, i, &from, &to));
+        assert_int_equal(from, next + 1500);
+        read_ahead_reached(&r, i, to);
+        assert_false(read_ahead_left(&r, i, &from, &to));
+    }
+    for (unsigned i = 2; i < READ_AHEAD_STREAMS; i++) {
+        assert_false(read_ahead_left(&r, i, &from, &to)); /* Nobody reads there. */
+    }
+    read_ahead_reached(&r, 0, PIECE);
+    assert_true(read_ahead_left(&r, 0, &from, &to));
+    for (uint64_t i = 0; i < READ_AHEAD_IDLE_TURNS; i++) {
+        (void)read_ahead_step(&r, &unmeasured, apart + (2 + i) * PIECE, PIECE);
+    }
+    assert_false(read_ahead_left(&r, 0, &from, &to)); /* Nor there any more. */
+}
+
 static void a_window_of_nothing_is_allowed(void **state)
 {
     struct read_ahead r;
@@ -448,6 +490,7 @@ int main(void)
         cmocka_unit_test(a_stride_ends_where_the_numbers_end),
         cmocka_unit_test(the_window_follows_what_is_measured),
         cmocka_unit_test(requests_that_overtake_each_other_stay_sequential),
+        cmocka_unit_test(what_was_not_fetched_is_left),
         cmocka_unit_test(a_window_of_nothing_is_allowed),
         cmocka_unit_test(pages_are_kept_while_their_version_is_known),
         cmocka_unit_test(options_are_sorted_by_whom_they_concern),

@@ -15,7 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IN_BYTES = 8 << 20, SIP_BYTES = 16 << 10, SIP_MS = 10, SERVER_MS = 5000000 };
+enum {
+    IN_BYTES = 8 << 20,
+    SIP_BYTES = 16 << 10,
+    SIP_MS = 10,
+    SERVER_MS = 5000000,
+    HELD_MAX = 16,
+    FETCH_BYTES = 64 << 10
+};
 
 struct fixture
 {
@@ -25,6 +32,7 @@ struct fixture
     uint64_t term_until_ns, term_number;
     unsigned ended;
     int status;
+    unsigned rooms; /* How often we were told that there is room. */
 
     /* The server */
     uv_tcp_t listener, tcp;
@@ -34,7 +42,9 @@ struct fixture
     bool hello_tells, clock_tells, replies_tell;
     int clock_status;
     bool slow, stuck; /* Reads a sip at a time; nothing at all. */
-    bool mute;        /* Does not answer. */
+    bool mute;        /* Does not answer: */
+    struct frame_header held[HELD_MAX];
+    unsigned held_count; /* the first of these. */
     uv_timer_t sip;
     unsigned writes, clocks;
     unsigned clocks_before_write;
@@ -81,6 +91,8 @@ static void serve(struct fixture *f, const struct frame_header *header)
         f->not_after = header->not_after;
         if (!f->mute) {
             raw_send(f, header, 0, NULL);
+        } else if (f->held_count < HELD_MAX) {
+            f->held[f->held_count++] = *header;
         }
     }
 }
@@ -311,6 +323,57 @@ static void a_call_that_has_arrived_does_not_move(void **state)
     assert_true(rpc_boot_ms() - began_ms < 1000);
 }
 
+static void on_room(void *data)
+{
+    struct fixture *f = data;
+
+    assert_true(rpc_peer_has_fetch_room(f->peer));
+    f->rooms++;
+}
+
+/* Start fetches until the link has enough to do, and wait until the server has the requests. How
+ * many. */
+static unsigned fill_with_fetches(struct fixture *f, struct rpc_call *calls)
+{
+    unsigned count = 0;
+
+    f->mute = true;
+    while (rpc_peer_has_fetch_room(f->peer)) {
+        assert_true(count < HELD_MAX);
+        calls[count] = (struct rpc_call){ .data = f, .fetches = FETCH_BYTES };
+        assert_int_equal(
+            rpc_call_start(&calls[count++], f->peer, MSG_READ, NULL, NULL, 0, 60000, on_done), 0);
+    }
+    while (f->held_count < count) {
+        assert_int_not_equal(uv_run(&f->loop, UV_RUN_ONCE), 0);
+    }
+    return count;
+}
+
+static void whoever_found_no_room_to_fetch_is_told(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call calls[HELD_MAX];
+    unsigned count;
+
+    f->hello_tells = true;
+    rpc_peer_watch(f->peer, NULL, NULL, f);
+    rpc_peer_on_room(f->peer, on_room);
+    assert_int_equal(write_bytes(f, 1000, 5000), 0);
+    count = fill_with_fetches(f, calls);
+    assert_int_equal(f->rooms, 0);
+    rpc_call_cancel(&calls[--count]);
+    assert_true(rpc_peer_has_fetch_room(f->peer)); /* Others finding some changes nothing. */
+    f->ended = 0;
+    for (unsigned i = 0; i < count; i++) {
+        raw_send(f, &f->held[i], 0, NULL);
+    }
+    while (f->ended < count + 1) {
+        assert_int_not_equal(uv_run(&f->loop, UV_RUN_ONCE), 0);
+    }
+    assert_int_equal(f->rooms, 1); /* It was said once that there is none. */
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -319,7 +382,7 @@ int main(void)
         TEST(the_clock_of_hello_is_enough),           TEST(a_bounded_call_waits_for_the_clock),
         TEST(a_clock_that_is_not_told_is_no_licence), TEST(a_version_without_clocks_gets_no_bound),
         TEST(every_answer_tells_the_clock),           TEST(a_call_that_moves_is_not_dead),
-        TEST(a_call_that_has_arrived_does_not_move),
+        TEST(a_call_that_has_arrived_does_not_move),  TEST(whoever_found_no_room_to_fetch_is_told),
     };
 
     return cmocka_run_group_tests_name("rpc_link", tests, NULL, NULL);
