@@ -165,6 +165,7 @@ static void on_cut(struct range_op *range, int status)
                   (unsigned long)file->inode, (unsigned long)chunk->offset, status_words(status));
         file_fail(file, status == MORSEL_TOO_LATE ? MORSEL_TIMEDOUT : status);
         file_cut_failed(file);
+        file_fail_behind(file, range->unanswered);
     }
     chunk_end(chunk);
 }

@@ -42,6 +42,7 @@ struct chunk
     uint64_t refused_ms; /* When it came too late for the first time; 0: it has not. */
     uint64_t number;     /* Of the file's chunks, growing. */
     bool sync;   /* Somebody waits until it is durable: the server says so with its answer. */
+    bool late;   /* It has waited behind something for the same server that got no answer. */
     bool shared; /* Others may write there at the same time: some of it was not taken under a lease.
                   */
     struct rpc_call call;
@@ -332,6 +333,10 @@ void chunk_trim(struct chunk *chunk, uint64_t from);
 /* It came too late, and is ready to go again. False: that has been so for too long. */
 bool chunk_may_try_again(struct chunk *chunk);
 
+/* The servers of these columns (bits) have not answered in io_timeout. What waits for them and is
+ * as old has waited as long, and is given up; younger ones get what is left of it. */
+void file_fail_behind(struct file *file, uint64_t columns);
+
 /* It was answered, well or not, and goes. */
 void chunk_end(struct chunk *chunk);
 
@@ -497,8 +502,9 @@ struct range_op
     unsigned waiting;
     uint32_t calls_count;
     struct rpc_call *calls;
-    bool cuts;     /* What was fetched while it ran is forgotten at its end. */
-    bool starting; /* The caller's. */
+    uint64_t unanswered; /* Columns (bits) whose servers have not answered in time. */
+    bool cuts;           /* What was fetched while it ran is forgotten at its end. */
+    bool starting;       /* The caller's. */
     void (*done)(struct range_op *op, int status);
     void *data;
     uint64_t blocks; /* range_blocks_start(): of 512 bytes, all columns. */

@@ -33,6 +33,7 @@ static void range_part_done(struct range_op *op, int status)
 static void on_range(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct range_op *op = call->data;
+    uint32_t column = (uint32_t)(call - op->calls);
 
     file_note_end(op->file, status);
     if (status != 0) {
@@ -41,7 +42,9 @@ static void on_range(struct rpc_call *call, int status, struct rpc_reply *reply)
                   reply->text[0] != '\0' ? reply->text : status_words(status));
     }
     if (status == 0) {
-        durable_acked(op->file, (uint32_t)(call - op->calls), reply, false);
+        durable_acked(op->file, column, reply, false);
+    } else if (status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE) {
+        op->unanswered |= (uint64_t)1 << column;
     }
     range_part_done(op, status);
 }
@@ -87,6 +90,7 @@ static int range_init(struct range_op *op, struct file *file,
     op->status = 0;
     op->done = done;
     op->waiting = 1;
+    op->unanswered = 0;
     op->seeks = NULL;
     op->cuts = false;
     op->calls = calloc(file->stripe.width, sizeof(op->calls[0]));

@@ -13,6 +13,7 @@
 enum {
     CHUNKS_SYNCED_MAX = 2,
     CHUNK_BYTES_MAX = 1 << 20,
+    LATE_PART = 8, /* This part of io_timeout is left for what has waited for that long. */
     CHUNK_CRCS_MAX = CHUNK_BYTES_MAX / BLOCK_BYTES + 1
 };
 
@@ -207,27 +208,39 @@ void chunk_end(struct chunk *chunk)
     file_unpin(file); /* The chunk's. */
 }
 
-/* Nothing has moved for so long that `chunk` is given up. What is as old and waits for the same
- * server has waited as long. */
-static void fail_behind(const struct chunk *chunk, int status)
+void file_fail_behind(struct file *file, uint64_t columns)
 {
-    struct file *file = chunk->file;
-    uint64_t timeout_ms = file->client->options.io_timeout_ms;
+    uint64_t now_ms = uv_now(file->client->loop);
 
-    if (status != MORSEL_TIMEDOUT && status != MORSEL_UNREACHABLE) {
-        return;
-    }
     LIST_FOREACH_SAFE(node, &file->chunks)
     {
         struct chunk *other = LIST_ENTRY(node, struct chunk, node);
 
-        if (other->state == CHUNK_READY && other->run.column == chunk->run.column &&
-            uv_now(file->client->loop) >= other->born_ms + timeout_ms) {
-            dirty_sub(file, other->length);
+        if (other->state != CHUNK_READY ||
+            (other->range == NULL ? (columns >> other->run.column & 1) == 0 : columns == 0)) {
+            continue;
+        }
+        other->late = true;
+        if (now_ms >= other->born_ms + file->client->options.io_timeout_ms) {
+            dirty_sub(file, dirty_of(other));
             chunk_free(other);
             file_unpin(file);
         }
     }
+}
+
+/* What is left of io_timeout for what has waited behind something that got no answer; but a server
+ * that is back has time to say so. */
+static uint64_t timeout_of(const struct chunk *chunk)
+{
+    const struct client *client = chunk->file->client;
+    uint64_t timeout_ms = client->options.io_timeout_ms, now_ms = uv_now(client->loop);
+    uint64_t end_ms = chunk->born_ms + timeout_ms;
+
+    if (!chunk->late) {
+        return timeout_ms;
+    }
+    return end_ms > now_ms + timeout_ms / LATE_PART ? end_ms - now_ms : timeout_ms / LATE_PART;
 }
 
 static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply *reply)
@@ -247,7 +260,9 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
                   rpc_peer_address(call->peer),
                   reply->text[0] != '\0' ? reply->text : status_words(status));
         file_fail(file, status == MORSEL_TOO_LATE ? MORSEL_TIMEDOUT : status);
-        fail_behind(chunk, status);
+        if (status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE) {
+            file_fail_behind(file, (uint64_t)1 << chunk->run.column);
+        }
     } else if (status == 0) {
         durable_acked(file, chunk->run.column, reply, chunk->sync);
         file->landed_bytes += chunk->length;
@@ -328,7 +343,7 @@ static bool chunk_send(struct chunk *chunk)
     chunk->state = CHUNK_SENDING;
     if (peer != NULL) {
         rv = rpc_call_start(&chunk->call, peer, MSG_WRITE, &request.base, &piece, 1,
-                            file->client->options.io_timeout_ms, on_chunk_written);
+                            timeout_of(chunk), on_chunk_written);
     }
     if (rv != 0) {
         log_error(file->client->options.log, "inode %lu: cannot write to server %u: %s",

@@ -66,6 +66,7 @@ static_assert(SERVER_QUEUES_BYTES_MAX >= 8 * CONN_BUDGET_BYTES, "some busy ones 
 static_assert(SERVER_CONNS_MAX >= SESSIONS_MAX + SERVERS_MAX + STRANGERS_MAX, "a whole lab fits");
 static_assert(READDIR_PAGE_BYTES <= FRAME_BODY_BYTES_MAX / 2,
               "a page and its attributes fit a frame");
+static_assert(STRIPE_WIDTH_MAX <= 64, "columns are bits of a number (file_fail_behind())");
 static_assert(STRIPE_WIDTH_MAX <= SERVERS_MAX, "each column needs its own server");
 
 /* Last byte of an object that may hold data, plus one. */
