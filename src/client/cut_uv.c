@@ -9,7 +9,7 @@
  * While a cut is on its way a report goes no further than its place: what lies behind may still be
  * old bytes, and they must not be within a size that anybody is told when this mount dies.
  */
-#include "client/file_uv.h"
+#include "client/chunk_uv.h"
 #include "client/lease_uv.h"
 #include "client/meta_cache.h"
 

@@ -226,7 +226,7 @@ void file_note_kernel_changed(struct file *file);
 /* Put our own news into what a stat is told, as far as it may be told. */
 void file_overlay(const struct file *file, Morsel__Attr *attr);
 
-/* ---- Writing (write_uv.c, flush_uv.c) ---- */
+/* ---- Writing (write_uv.c, chunk_uv.c, flush_uv.c) ---- */
 
 struct file_write_wait
 {
@@ -292,10 +292,6 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
 /* Send what is ready, as far as it may go. */
 void file_send(struct file *file);
 
-/* May the chunk, which is ready, be sent now? Then it is cut to what the link takes at once: the
- * rest is another chunk, right behind it. Otherwise its file is told when there is room. */
-bool chunk_take_room(struct chunk *chunk);
-
 /* The link to `peer` takes something again: files that wait for room have their turn. */
 void room_made(struct client *client, struct rpc_peer *peer);
 
@@ -320,28 +316,6 @@ void file_strip_ids(struct file *file);
 
 /* Called by the client's tick. */
 void file_age(struct file *file, uint64_t now_ms);
-
-/* ---- For cuts, which are chunks (write_uv.c) ---- */
-
-/* It goes into the file's list, as the youngest. */
-void chunk_enlist(struct chunk *chunk, struct file *file);
-
-/* What was not sent of it from `from` on is not going to be; a cut goes as a whole. Perhaps nothing
- * is left of it. */
-void chunk_trim(struct chunk *chunk, uint64_t from);
-
-/* It came too late, and is ready to go again. False: that has been so for too long. */
-bool chunk_may_try_again(struct chunk *chunk);
-
-/* The servers of these columns (bits) have not answered in io_timeout. What waits for them and is
- * as old has waited as long, and is given up; younger ones get what is left of it. */
-void file_fail_behind(struct file *file, uint64_t columns);
-
-/* It was answered, well or not, and goes. */
-void chunk_end(struct chunk *chunk);
-
-/* Some have gone, or come: others may go, and who waited may go on. */
-void file_chunks_changed(struct file *file);
 
 /* ---- Cutting (cut_uv.c) ---- */
 

@@ -1,5 +1,5 @@
 /* Chunks go out as the link to their server takes them. */
-#include "client/file_uv.h"
+#include "client/chunk_uv.h"
 
 #include <stdlib.h>
 

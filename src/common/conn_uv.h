@@ -6,7 +6,9 @@
  * (conn_flush(), called by the owner's prepare handle), so that many small frames cost one system
  * call.
  *
- * A connection is counted: it lives until it is closed and every reference is dropped.
+ * Life and receiving are in conn_uv.c, sending in conn_send_uv.c, how fast bytes come and go in
+ * conn_pace_uv.c. A connection is counted: it lives until it is closed and every reference is
+ * dropped.
  */
 #ifndef MORSEL_COMMON_CONN_UV_H
 #define MORSEL_COMMON_CONN_UV_H
@@ -115,6 +117,9 @@ void conn_keep_little(struct conn *conn);
  * checksums of `header` are filled in. */
 bool conn_send(struct conn *conn, struct frame_header *header, uint8_t *body, size_t body_count,
                const struct rpc_piece *pieces, unsigned pieces_count);
+
+/* It is closed: what is queued does not go any more. */
+void conn_forget_queued(struct conn *conn);
 
 /* `count` bytes have come, and were looked at: for hooks->flowed. `drained`: there were no more. */
 void conn_note_flow(struct conn *conn, size_t count, bool drained);
