@@ -176,6 +176,22 @@ expect 0 cluster start --json "$cluster"
 says '.running'
 expect 0 status
 
+# ---- Short slices, in all threads (Linux 6.12 is the first that keeps them)
+
+python3 - "$cluster"/run/*.pid <<'PY' || fail "a daemon has not asked for short slices"
+import ctypes, os, platform, struct, sys
+libc, SYS_SCHED_GETATTR = ctypes.CDLL(None), {"x86_64": 315, "aarch64": 275}[platform.machine()]
+keeps = tuple(map(int, platform.release().split(".")[:2])) >= (6, 12)
+for path in sys.argv[1:]:
+    pid = open(path).read().split()[0]
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        attr = ctypes.create_string_buffer(48)
+        assert libc.syscall(SYS_SCHED_GETATTR, int(thread), attr, 48, 0) == 0
+        policy, slice_ns = struct.unpack_from("<I", attr.raw, 4)[0], struct.unpack_from("<Q", attr.raw, 24)[0]
+        name = open(f"/proc/{pid}/task/{thread}/comm").read().strip()
+        assert policy == 0 and (slice_ns == 100000 or not keeps), f"{path}, {name}: policy {policy}, slice {slice_ns} ns"
+PY
+
 # ---- A busy mount is not torn away, unless that is wanted
 
 exec 8>"$mnt/held"
