@@ -218,8 +218,13 @@ void file_fail_behind(struct file *file, uint64_t columns)
         }
         other->late = true;
         if (now_ms >= other->born_ms + file->client->options.io_timeout_ms) {
+            bool cuts = other->range != NULL;
+
             dirty_sub(file, dirty_of(other));
             chunk_free(other);
+            if (cuts) {
+                file_cut_failed(file); /* What it was to cut off is there. */
+            }
             file_unpin(file);
         }
     }
