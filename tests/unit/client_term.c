@@ -170,9 +170,10 @@ static void run(uint64_t seed)
     now_running = h;
     prng_seed(&h->prng, seed);
     h->term_ms = terms_ms[prng_below(&h->prng, sizeof(terms_ms) / sizeof(terms_ms[0]))];
-    /* The manager's goes faster by up to 10 % of its own rate, or slower. */
+    /* The manager's goes faster by up to 10 % of its own rate, or slower; less what is missing when
+     * it counts whole milliseconds, of a term of LEASE_MS_MIN. */
     h->manager_rate = PER_MILLE - 50 + prng_below(&h->prng, 101);
-    h->client_rate = h->manager_rate * (prng_below(&h->prng, 2) == 0 ? 900 : 1100) / PER_MILLE + 1;
+    h->client_rate = h->manager_rate * (prng_below(&h->prng, 2) == 0 ? 900 : 1100) / PER_MILLE + 3;
     h->now_ms = 1000000;
     options.term_ms = h->term_ms;
     options.now_ms = manager_ms(h);
