@@ -145,6 +145,11 @@ while read -r message; do
     grep -q "&morsel__${message}__descriptor," tests/fuzz/messages.c || breach "message $message is missing in tests/fuzz/messages.c"
 done < <(sed -n 's/^message \([A-Za-z]*\).*/\1/p' src/common/proto/*.proto | sed 's/\(.\)\([A-Z]\)/\1_\2/g' | tr '[:upper:]' '[:lower:]')
 
+# 12. The deliberate faults still fit the code (scripts/prove-tests sees whether they are caught).
+for f in tests/faults/*.patch; do
+    patch -s -p1 --dry-run -r - <"$f" >/dev/null 2>&1 || breach "$f does not apply any more; make the same fault in the code as it is now"
+done
+
 [ -s "$found" ] && bad=1
 [ "$bad" = 0 ] && echo "tidy: ${#files[@]} sources, clean"
 exit "$bad"
