@@ -169,18 +169,21 @@ static bool note_had(const struct lock_call *call)
     return true;
 }
 
-/* A conversion of a flock lets go of what was there before it fails or waits. */
-static void note_not_had(struct lock_call *call)
-{
-    struct byte_lock none = call->lock;
-
-    if (call->lock.kind == LOCK_FLOCK && call->how != LOCK_TEST) {
-        none.type = LOCK_NONE;
-        note_freed(call->client, &none);
-    }
-}
-
 static int send_call(struct lock_call *call);
+
+/* Of a conversion: the old flock is free, everywhere. True: the call goes on, for the other one. */
+static bool take_freed(struct lock_call *call, int *status, enum lock_answer *answer)
+{
+    if (call->how == LOCK_WAIT && call->canceled) {
+        *answer = LOCK_GIVEN_UP;
+        return false;
+    }
+    call->lock.type = call->converts_to;
+    call->lock.part = call->lock.type == LOCK_SHARED ? LOCK_TAKE : LOCK_ALL;
+    call->converts_to = LOCK_NONE;
+    *status = send_call(call);
+    return *status == 0;
+}
 
 /* The manager has granted it. True: that was the first half, and the call goes on. */
 static bool take_grant(struct lock_call *call, enum lock_answer *answer)
@@ -211,6 +214,7 @@ static void take_answer(struct lock_call *call, const Morsel__LockReply *m)
 {
     struct byte_lock conflict = call->lock;
     enum lock_answer answer = (enum lock_answer)m->verdict;
+    int status = MORSEL_OK;
 
     if (m->conflict != NULL && m->conflict->type < LOCK_TYPES) {
         conflict.type = (enum lock_type)m->conflict->type;
@@ -219,12 +223,11 @@ static void take_answer(struct lock_call *call, const Morsel__LockReply *m)
         conflict.pid = m->conflict->pid;
     }
     call->waited |= m->waited;
-    if (answer != LOCK_HAD) {
-        note_not_had(call);
-    } else if (take_grant(call, &answer)) {
+    if (answer == LOCK_HAD && (call->converts_to != LOCK_NONE ? take_freed(call, &status, &answer)
+                                                              : take_grant(call, &answer))) {
         return;
     }
-    end(call, MORSEL_OK, answer, &conflict);
+    end(call, status, answer, &conflict);
 }
 
 /* A step down is known to us, and named in each SESSION: whatever came in its way. */
@@ -282,7 +285,8 @@ static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *r
  * down: that cannot fail, and is named from its sending. */
 static enum lock_part part_of(const struct lock_call *call)
 {
-    if (call->how == LOCK_TEST || call->lock.type != LOCK_SHARED || call->lock.kind != LOCK_RANGE) {
+    if (call->how == LOCK_TEST || call->lock.type != LOCK_SHARED ||
+        call->lock.kind == LOCK_APPEND) {
         return LOCK_ALL;
     }
     return byte_locks_exclusive(call->client->locks, &call->lock) &&
@@ -307,6 +311,18 @@ static int send_call(struct lock_call *call)
                           on_answer);
 }
 
+/* A flock of another type than is there: flock(2) gives up what is there first, and somebody else
+ * may come between. So it goes as an unlock, which is noted when it is sent, and a request behind
+ * it: what we name in a SESSION is never more than what others were let in beside. */
+static bool converts(const struct lock_call *call)
+{
+    const struct byte_lock *lock = &call->lock;
+
+    return lock->kind == LOCK_FLOCK && call->how != LOCK_TEST && lock->type != LOCK_NONE &&
+           lock_held(call->client, lock->inode, lock->kind, lock->owner.id) &&
+           byte_locks_exclusive(call->client->locks, lock) != (lock->type == LOCK_EXCLUSIVE);
+}
+
 int lock_start(struct lock_call *call, struct client *client, struct handle *handle,
                const struct byte_lock *lock, enum lock_how how,
                void (*done)(struct lock_call *call, int status, enum lock_answer answer,
@@ -322,16 +338,21 @@ int lock_start(struct lock_call *call, struct client *client, struct handle *han
     call->number = ++client->last_lock_call;
     call->canceled = call->waited = false;
     call->done = done;
-    call->lock.part = part_of(call);
+    call->converts_to = LOCK_NONE;
     if (how != LOCK_TEST && lock->type != LOCK_NONE &&
         byte_locks_count(client->locks) + 2 > CLIENT_LOCKS_MAX) {
         return MORSEL_NOLCK;
     }
+    if (converts(call)) {
+        call->converts_to = call->lock.type;
+        call->lock.type = LOCK_NONE;
+    }
+    call->lock.part = part_of(call);
     rv = send_call(call);
     if (rv == 0) {
         list_init(&call->node);
         list_push_back(&client->lock_calls, &call->node);
-        if (how != LOCK_TEST && lock->type == LOCK_NONE) {
+        if (how != LOCK_TEST && call->lock.type == LOCK_NONE) {
             note_freed(client, &call->lock);
         } else if (call->lock.part == LOCK_STEP_DOWN) {
             (void)byte_locks_set(client->locks, &call->lock);

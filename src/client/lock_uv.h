@@ -2,6 +2,7 @@
  *
  * What the manager grants is noted when its answer comes, and what is freed, or steps down from
  * exclusive to shared, when that is sent: so the table never says more than the manager once knew.
+ * A flock is converted by freeing it and asking for the other one.
  * A SESSION that says what we hold makes the manager forget everything else; answers to LOCK that
  * overtake its answer are asked for again.
  */
@@ -24,6 +25,7 @@ struct lock_call
     struct handle *handle; /* Through which it was asked for; NULL: none. */
     struct byte_lock lock;
     enum lock_how how;
+    enum lock_type converts_to; /* A flock, when the old one is free; LOCK_NONE: nothing. */
     uint64_t number;
     bool canceled;
     bool waited; /* In the callback: somebody else had it when the manager was asked. */
@@ -34,7 +36,8 @@ struct lock_call
 };
 
 /* Set, wait for, test or (LOCK_NONE) free bytes. `lock` has the owner's id; the client is filled
- * in. LOCK_WAIT waits for ever, but for lock_cancel(). Callback law of rpc_uv.h. */
+ * in. A flock of another type than the owner's is gone then, whatever the answer. LOCK_WAIT waits
+ * for ever, but for lock_cancel(). Callback law of rpc_uv.h. */
 int lock_start(struct lock_call *call, struct client *client, struct handle *handle,
                const struct byte_lock *lock, enum lock_how how,
                void (*done)(struct lock_call *call, int status, enum lock_answer answer,

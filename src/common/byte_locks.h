@@ -27,9 +27,10 @@ enum lock_kind {
 };
 enum lock_type { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE, LOCK_TYPES };
 
-/* Which bytes of its range a request for LOCK_SHARED is about: all; those that its owner does not
- * hold exclusively, so that it takes nothing away; or only these, so that it asks for nothing and
- * is in nobody's way. Of other requests, and of what is held: LOCK_ALL. */
+/* Which bytes of its range a request for LOCK_SHARED (of a program: not of LOCK_APPEND) is about:
+ * all; those that its owner does not hold exclusively, so that it takes nothing away; or only
+ * these, so that it asks for nothing and is in nobody's way. Of other requests, and of what is
+ * held: LOCK_ALL. */
 enum lock_part { LOCK_ALL, LOCK_TAKE, LOCK_STEP_DOWN, LOCK_PARTS };
 
 enum lock_how { LOCK_TRY, LOCK_WAIT, LOCK_TEST, LOCK_HOWS };

@@ -365,41 +365,12 @@ static bool give_up(struct lock_table *t, const struct byte_lock *lock)
     return true;
 }
 
-struct same
-{
-    const struct byte_lock *lock;
-    bool found;
-};
-
-static void find_same(void *data, const struct byte_lock *held)
-{
-    struct same *s = data;
-
-    s->found |= lock_owner_equal(&held->owner, &s->lock->owner) && held->type == s->lock->type;
-}
-
-/* A flock is given up before it is had in another type. */
-static void let_go_of_flock(struct lock_table *t, const struct byte_lock *lock)
-{
-    struct same s = { .lock = lock };
-    struct byte_lock none = *lock;
-
-    none.type = LOCK_NONE;
-    byte_locks_each_of(t->held, lock->inode, lock->kind, find_same, &s);
-    if (!s.found && byte_locks_has(t->held, lock->inode, lock->kind, &lock->owner)) {
-        (void)give_up(t, &none);
-    }
-}
-
 enum lock_verdict lock_table_set(struct lock_table *t, const struct byte_lock *lock, bool wait,
                                  uint64_t *ticket)
 {
     CHECK(byte_lock_valid(lock));
     if (lock->type == LOCK_NONE || lock->part == LOCK_STEP_DOWN) {
         return give_up(t, lock) ? LOCK_DONE : LOCK_FULL;
-    }
-    if (lock->kind == LOCK_FLOCK) {
-        let_go_of_flock(t, lock);
     }
     if (byte_locks_conflict(t->held, lock) == NULL && !(wait && behind_others(t, lock, NULL))) {
         bool good = byte_locks_set(t->held, lock);

@@ -10,8 +10,8 @@
  *
  * Deadlock: a request of fcntl(2) that would wait for an owner who, over any number of steps, waits
  * for the requester, is refused (LOCK_DEADLOCK). Owners hold nobody up by queueing, so only held
- * locks need to be followed. flock(2) waits for ever, as on Linux, where a conversion lets go of
- * the old lock first.
+ * locks need to be followed. flock(2) waits for ever, as on Linux. A conversion of one comes as two
+ * requests: the old lock is freed before the other is asked for.
  */
 #ifndef MORSEL_META_LOCK_TABLE_H
 #define MORSEL_META_LOCK_TABLE_H

@@ -73,6 +73,63 @@ python3 "$work/ranged.py" "$c" 'sys.exit(not try_lock(SH, 0, 30))' || fail "a lo
 python3 "$work/ranged.py" "$c" 'sys.exit(try_lock(EX, 5, 1))' || fail "a lock that was shared is gone"
 note "a step down over more waits through a restart of the manager"
 
+# Who converts a flock has given up the old one when somebody has come between: through a restart of the manager nobody names what excludes
+# another one's, in either direction, and no mount loses its locks.
+cat >"$work/converts.py" <<'PY'
+import fcntl, os, signal, sys
+EX, SH = fcntl.LOCK_EX, fcntl.LOCK_SH
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+def wait_for_word():
+    signal.sigwait([signal.SIGUSR1])
+def lock(name, how):
+    f = open(f"{sys.argv[1]}/{name}", "a+")
+    fcntl.flock(f, how)
+    print("held")
+    return f
+def write(f):
+    f.write("a")
+    f.flush()
+    os.fsync(f.fileno())
+    f.close()
+    print("kept")
+exec(sys.argv[2])
+PY
+declare -A converts
+# converting NAME MOUNT CODE: a process, converts[NAME]; it goes on with SIGUSR1, and what it says is in says.NAME.
+converting() {
+    python3 -u "$work/converts.py" "$2" "$3" >"$work/says.$1" 2>&1 &
+    converts[$1]=$!
+    children+=("$!")
+}
+says() {
+    wait_for 10 "$1 says $2" grep -q "$2" "$work/says.$1"
+}
+locks_wait() {
+    grep -qE "^locks_waiting +$1\$" <<<"$(morsel stats)"
+}
+for way in "EX SH" "SH EX"; do
+    read -r from to <<<"$way"
+    converting other "$a" "f = lock('other$from', EX); wait_for_word(); write(f)"
+    converting first "$a" "f = lock('first$from', $from); wait_for_word(); fcntl.flock(f, $to); print('converted'); write(f)"
+    says other held
+    says first held
+    converting second "$b" "f = lock('first$from', EX); wait_for_word(); write(f)"
+    wait_for 10 "a wait for a flock" locks_wait 1
+    kill -USR1 "${converts[first]}"
+    says second held
+    wait_for 10 "a wait for the other half" locks_wait 1
+    crash meta
+    start_meta
+    kill -USR1 "${converts[other]}"
+    says other kept
+    ! grep -q "has lost its locks" "$work/log/meta" || fail "a conversion ($way) cost a mount its locks"
+    ! grep -q converted "$work/says.first" || fail "two have what excludes each other"
+    kill -USR1 "${converts[second]}"
+    says second kept
+    says first kept
+done
+note "a flock is converted through a restart of the manager"
+
 # A mount that caches nothing holds locks for as long as it lives, too.
 hold "$c" third
 read -r -t 2 <>"$work/never" || true # Longer than a term.

@@ -239,6 +239,27 @@ static void flocks(int from, int to)
     (void)close(other);
 }
 
+/* The old lock is gone before the other one is there: flock(2). */
+static void flocks_converted(int from, int to)
+{
+    int mine = open_in(from, "v"), other = open_in(to, "v");
+    struct sigaction action = { .sa_handler = nothing };
+
+    must(sigaction(SIGALRM, &action, NULL) == 0, "sigaction");
+    must(flock(mine, LOCK_SH | LOCK_NB) == 0 && flock(other, LOCK_SH | LOCK_NB) == 0, "shared");
+    must(flock(mine, LOCK_EX | LOCK_NB) == -1 && errno == EWOULDBLOCK, "shared by two");
+    must(flock(other, LOCK_EX | LOCK_NB) == 0, "who is refused another lock keeps the old one");
+    must(flock(other, LOCK_SH | LOCK_NB) == 0 && flock(mine, LOCK_SH) == 0, "shared again");
+    (void)alarm(1);
+    must(flock(mine, LOCK_EX) == -1 && errno == EINTR, "EINTR");
+    must(flock(other, LOCK_EX | LOCK_NB) == 0, "who is interrupted keeps the old lock");
+    must(flock(other, LOCK_UN) == 0 && flock(mine, LOCK_SH) == 0, "another lock afterwards");
+    must(flock(mine, LOCK_EX) == 0 && flock(mine, LOCK_SH) == 0, "there and back, alone");
+    must(flock(other, LOCK_SH | LOCK_NB) == 0, "shared at last");
+    (void)close(mine);
+    (void)close(other);
+}
+
 static void open_file_locks(int from, int to)
 {
     int mine = open_in(from, "o"), second = open_in(from, "o"), other = open_in(to, "o");
@@ -486,6 +507,7 @@ int main(int argc, char **argv)
     both_ways("interrupted", interrupted);
     both_ways("a step down over more", stepped_down);
     both_ways("flock", flocks);
+    both_ways("a flock that is converted", flocks_converted);
     both_ways("open file locks", open_file_locks);
     both_ways("any close frees", any_close_frees);
     both_ways("circles", circles);

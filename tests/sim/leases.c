@@ -515,6 +515,7 @@ static void scenario_open(struct sim *s)
     w->give_up_ms = prng_below(&s->prng, 2) == 0 ? 1500 : 30000;
     if (sim_canary(s, "greets_at_once") || sim_canary(s, "keeps_lost_writes")) {
         s->options.break_permille += 60; /* Writes are sent again and again. */
+        s->options.partition_permille += sim_canary(s, "keeps_lost_writes") ? 20 : 0;
         w->give_up_ms = 30000;
     }
     if (sim_canary(s, "persist_late")) {
@@ -603,6 +604,7 @@ static const char *const canaries[] = { "grant_during_recall",
                                         "keeps_lost_locks",
                                         "believes_overtaken",
                                         "steps_down_unsaid",
+                                        "converts_unsaid",
                                         "frees_when_gone",
                                         "frees_before_told",
                                         "locks_before_durable",
@@ -619,6 +621,7 @@ static const struct sim_worth worth[] = {
     [WORTH_TOO_LATE] = { "writes that are refused as too late", 60 },
     [WORTH_LOCKED] = { "locks that are had", 900 },
     [WORTH_STEPPED_DOWN] = { "steps down over a larger range", 300 },
+    [WORTH_CONVERTED] = { "flocks that are converted", 900 },
     [WORTH_FENCED] = { "holders that are fenced", 10 },
     [WORTH_EXPIRED] = { "terms that end", 150 },
     [WORTH_HELD_UP] = { "holders that say that they are busy", 100 },

@@ -14,11 +14,15 @@ enum {
     CLIENTS_MAX = 4,
     REGISTERS = 5,
     REG_LOCKS = REGISTERS, /* Stands for INODE_LOCKS. */
-    OWNERS = 3,
+    PROCESSES = 3,         /* Of a client: each has locks of ranges. */
+    OPEN_FILES = 2,        /* Each has a flock, and two threads ask for it. */
+    OWNERS = PROCESSES + OPEN_FILES,
+    LOCK_CALLS = PROCESSES + 2 * OPEN_FILES,
     LOCK_FILES = 2,
     LOCK_FILE_FIRST = 500,
-    LOCK_BYTES = 8,       /* Locks begin below. */
-    LOCKS_NAMED_MAX = 10, /* In a JOIN. */
+    LOCK_BYTES = 8,              /* Locks begin below. */
+    LOCK_CELLS = LOCK_BYTES + 2, /* One for all bytes behind, one for the flock. */
+    LOCKS_NAMED_MAX = 12,        /* In a JOIN. */
     CALLS_MAX = 3,
     PARKED_MAX = 64,
     TITLED_MAX = 256,
@@ -63,7 +67,7 @@ struct lease_message
     struct named_lock
     {
         uint32_t inode;
-        uint16_t owner, type;
+        uint8_t owner, kind, type;
         uint64_t start, end;
     } named[LOCKS_NAMED_MAX];
     int status;
@@ -141,8 +145,9 @@ struct client
         bool active;
         uint64_t number;
         struct byte_lock lock;
+        enum lock_type converts_to; /* A flock, when the old one is free. */
         bool wait, canceled;
-    } lock_calls[OWNERS];
+    } lock_calls[LOCK_CALLS]; /* Of the processes, and then of the open files. */
     struct store_side
     {
         uint32_t conn;
@@ -182,9 +187,8 @@ struct world
     } titled[TITLED_MAX];
     uint64_t titled_count;
     struct lock_table *lock_table;
-    uint8_t judged[CLIENT_FIRST + CLIENTS_MAX][OWNERS][LOCK_FILES][LOCK_BYTES + 1]; /* Who has what,
-                                                                                      as enum
-                                                                                      lock_type. */
+    /* Who has what, as enum lock_type. */
+    uint8_t judged[CLIENT_FIRST + CLIENTS_MAX][OWNERS][LOCK_FILES][LOCK_CELLS];
     uint32_t locking_count, undurable_count;
     struct parked locking[PARKED_MAX];   /* They wait for a lock ... */
     struct parked undurable[PARKED_MAX]; /* ... or for the disk. */
@@ -214,6 +218,7 @@ enum {
     WORTH_TOO_LATE,
     WORTH_LOCKED,
     WORTH_STEPPED_DOWN,
+    WORTH_CONVERTED,
     WORTH_FENCED,
     WORTH_EXPIRED,
     WORTH_HELD_UP,

@@ -11,16 +11,17 @@ static bool relies_on_locks(struct sim *s, uint32_t node)
     return s->nodes[node].up && sim_clock_ms(s, node) < world_of(s)->clients[node].term_until_ms;
 }
 
-/* The last cell stands for all bytes from LOCK_BYTES on. */
+/* The cell of LOCK_BYTES stands for all bytes from there on, the last one for the flock. */
 static bool is_in(const struct byte_lock *lock, uint32_t file, uint32_t cell)
 {
-    return lock->inode == LOCK_FILE_FIRST + file && lock->start <= cell && cell <= lock->end;
+    return lock->inode == LOCK_FILE_FIRST + file && lock->start <= cell && cell <= lock->end &&
+           (cell == LOCK_CELLS - 1) == (lock->kind == LOCK_FLOCK);
 }
 
 void judge_lock(struct sim *s, uint32_t node, const struct byte_lock *lock)
 {
     for (uint32_t file = 0; file < LOCK_FILES; file++) {
-        for (uint32_t cell = 0; cell <= LOCK_BYTES; cell++) {
+        for (uint32_t cell = 0; cell < LOCK_CELLS; cell++) {
             if (is_in(lock, file, cell)) {
                 world_of(s)->judged[node][lock->owner.id - 1][file][cell] = (uint8_t)lock->type;
             }
@@ -40,13 +41,13 @@ static void judge_pair(struct sim *s, uint32_t node, uint32_t owner, uint32_t ot
     struct world *w = world_of(s);
 
     for (uint32_t file = 0; file < LOCK_FILES; file++) {
-        for (uint32_t cell = 0; cell <= LOCK_BYTES; cell++) {
+        for (uint32_t cell = 0; cell < LOCK_CELLS; cell++) {
             uint8_t a = w->judged[node][owner][file][cell];
             uint8_t b = w->judged[other][other_owner][file][cell];
 
             if (a != 0 && b != 0 && (a == LOCK_EXCLUSIVE || b == LOCK_EXCLUSIVE)) {
                 (void)sim_fail(
-                    s, "owner %u of %s and owner %u of %s have locked byte %u of file %u", owner,
+                    s, "owner %u of %s and owner %u of %s have locked cell %u of file %u", owner,
                     s->nodes[node].name, other_owner, s->nodes[other].name, cell, file);
             }
         }
@@ -55,7 +56,7 @@ static void judge_pair(struct sim *s, uint32_t node, uint32_t owner, uint32_t ot
 
 struct held_copy
 {
-    uint8_t cells[OWNERS][LOCK_FILES][LOCK_BYTES + 1];
+    uint8_t cells[OWNERS][LOCK_FILES][LOCK_CELLS];
 };
 
 static void copy_one(void *data, const struct byte_lock *lock)
@@ -63,7 +64,7 @@ static void copy_one(void *data, const struct byte_lock *lock)
     struct held_copy *copy = data;
 
     for (uint32_t file = 0; file < LOCK_FILES; file++) {
-        for (uint32_t cell = 0; cell <= LOCK_BYTES; cell++) {
+        for (uint32_t cell = 0; cell < LOCK_CELLS; cell++) {
             if (is_in(lock, file, cell)) {
                 copy->cells[lock->owner.id - 1][file][cell] = (uint8_t)lock->type;
             }

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { LOCK_THINK_MS_MAX = 300 };
+enum { LOCK_THINK_MS_MAX = 150 };
 
 /* ---- A client ---- */
 
@@ -38,31 +38,90 @@ static void note(struct sim *s, uint32_t node, struct byte_lock lock)
     judge_lock(s, node, &lock);
 }
 
-static void begin(struct sim *s, uint32_t node, uint32_t owner, struct byte_lock lock, bool wait)
+static bool gives_up(const struct byte_lock *lock)
+{
+    return lock->type == LOCK_NONE || lock->part == LOCK_STEP_DOWN;
+}
+
+/* Granted. What other threads of the owner give up there may have come to the manager before that
+ * or behind it. */
+static void note_had(struct sim *s, uint32_t node, const struct byte_lock *lock)
+{
+    const struct client *c = &world_of(s)->clients[node];
+
+    note(s, node, *lock);
+    for (uint32_t slot = 0; slot < LOCK_CALLS; slot++) {
+        const struct lock_call *other = &c->lock_calls[slot];
+
+        if (other->active && gives_up(&other->lock) &&
+            lock_owner_equal(&other->lock.owner, &lock->owner)) {
+            note(s, node, other->lock);
+        }
+    }
+}
+
+/* Whose calls are in that slot. */
+static struct lock_owner owner_of(const struct client *c, uint32_t slot)
+{
+    uint32_t owner = slot < PROCESSES ? slot : PROCESSES + (slot - PROCESSES) / 2;
+
+    return (struct lock_owner){ c->id, owner + 1 };
+}
+
+/* The flock is another one than what its owner has, which is given up first. */
+static bool converts(const struct client *c, const struct byte_lock *lock)
+{
+    return lock->kind == LOCK_FLOCK && lock->type != LOCK_NONE &&
+           byte_locks_has(c->locks, lock->inode, lock->kind, &lock->owner) &&
+           byte_locks_exclusive(c->locks, lock) != (lock->type == LOCK_EXCLUSIVE);
+}
+
+static void begin(struct sim *s, uint32_t node, uint32_t slot, struct byte_lock lock, bool wait)
 {
     struct client *c = &world_of(s)->clients[node];
-    struct lock_call *call = &c->lock_calls[owner];
+    struct lock_call *call = &c->lock_calls[slot];
+    enum lock_type converts_to = LOCK_NONE;
 
-    lock.owner = (struct lock_owner){ c->id, owner + 1 };
+    lock.owner = owner_of(c, slot);
+    if (converts(c, &lock)) {
+        converts_to = lock.type;
+        lock.type = LOCK_NONE;
+    }
     if (lock.type == LOCK_SHARED && !sim_canary(s, "steps_down_unsaid")) {
         lock.part = byte_locks_exclusive(c->locks, &lock) && byte_locks_covers(c->locks, &lock)
                         ? LOCK_STEP_DOWN
                         : LOCK_TAKE;
     }
     *call = (struct lock_call){ .active = true, .number = ++c->calls, .lock = lock, .wait = wait };
-    sim_trace(s, node, "%s (%llu) %llu to %llu of file %llu, type %d",
-              lock.type == LOCK_NONE ? "frees"
-              : wait                 ? "waits for"
-                                     : "tries",
+    call->converts_to = converts_to;
+    sim_trace(s, node, "owner %llu %s (%llu) %llu to %llu of file %llu, kind %d, type %d",
+              (unsigned long long)lock.owner.id,
+              converts_to != LOCK_NONE ? "converts"
+              : lock.type == LOCK_NONE ? "frees"
+              : wait                   ? "waits for"
+                                       : "tries",
               (unsigned long long)call->number, (unsigned long long)lock.start,
-              (unsigned long long)lock.end, (unsigned long long)lock.inode, (int)lock.type);
-    if (lock.type == LOCK_NONE || lock.part == LOCK_STEP_DOWN) {
+              (unsigned long long)lock.end, (unsigned long long)lock.inode, (int)lock.kind,
+              (int)lock.type);
+    if (gives_up(&lock) && (converts_to == LOCK_NONE || !sim_canary(s, "converts_unsaid"))) {
         note(s, node, lock);
     }
     send_lock(s, node, call);
 }
 
-static void begin_random(struct sim *s, uint32_t node, uint32_t owner)
+/* Two threads of one open file ask for its flock, so that calls of one owner overtake each other,
+ * too. It is the only lock that they have: an open file has one, and nobody looks for circles with
+ * a flock in them (flock(2) has no EDEADLK), so they would wait in one for ever. */
+static void begin_flock(struct sim *s, uint32_t node, uint32_t slot)
+{
+    static const enum lock_type types[] = { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE };
+    struct byte_lock lock = { .inode = LOCK_FILE_FIRST, .kind = LOCK_FLOCK, .end = INT64_MAX };
+
+    lock.type = types[prng_below(&s->prng, 3)];
+    begin(s, node, slot, lock, prng_below(&s->prng, 2) == 0);
+}
+
+static void begin_range(struct sim *s, uint32_t node, uint32_t owner)
 {
     const struct client *c = &world_of(s)->clients[node];
     uint64_t dice = prng_below(&s->prng, 100);
@@ -98,17 +157,18 @@ static bool free_all(struct sim *s, uint32_t node)
     struct client *c = &world_of(s)->clients[node];
     bool done = true;
 
-    for (uint32_t owner = 0; owner < OWNERS; owner++) {
-        const struct lock_owner who = { c->id, owner + 1 };
-        struct byte_lock all = { .kind = LOCK_RANGE, .end = INT64_MAX };
+    for (uint32_t slot = 0; slot < LOCK_CALLS; slot++) {
+        const struct lock_owner who = owner_of(c, slot);
+        struct byte_lock all = { .kind = slot < PROCESSES ? LOCK_RANGE : LOCK_FLOCK,
+                                 .end = INT64_MAX };
 
-        if (c->lock_calls[owner].active) {
+        if (c->lock_calls[slot].active) {
             done = false;
             continue;
         }
         for (all.inode = LOCK_FILE_FIRST; all.inode < LOCK_FILE_FIRST + LOCK_FILES; all.inode++) {
-            if (byte_locks_has(c->locks, all.inode, LOCK_RANGE, &who)) {
-                begin(s, node, owner, all, false);
+            if (byte_locks_has(c->locks, all.inode, all.kind, &who)) {
+                begin(s, node, slot, all, false);
                 done = false;
                 break;
             }
@@ -120,8 +180,8 @@ static bool free_all(struct sim *s, uint32_t node)
 static void run_think(struct sim *s, uint32_t node, uint64_t number)
 {
     struct world *w = world_of(s);
-    uint32_t owner = (uint32_t)prng_below(&s->prng, OWNERS);
-    struct lock_call *call = &w->clients[node].lock_calls[owner];
+    uint32_t slot = (uint32_t)prng_below(&s->prng, LOCK_CALLS);
+    struct lock_call *call = &w->clients[node].lock_calls[slot];
 
     (void)number;
     if (w->quiet) {
@@ -130,8 +190,10 @@ static void run_think(struct sim *s, uint32_t node, uint64_t number)
         }
         return;
     }
-    if (!call->active) {
-        begin_random(s, node, owner);
+    if (!call->active && slot < PROCESSES) {
+        begin_range(s, node, slot);
+    } else if (!call->active) {
+        begin_flock(s, node, slot);
     } else if (prng_below(&s->prng, 8) == 0) {
         cancel(s, node, call);
     }
@@ -154,8 +216,9 @@ static void name_one(void *data, const struct byte_lock *lock)
 
     CHECK(m->named_count < LOCKS_NAMED_MAX);
     m->named[m->named_count++] =
-        (struct named_lock){ (uint32_t)lock->inode, (uint16_t)lock->owner.id, (uint16_t)lock->type,
-                             lock->start, lock->end };
+        (struct named_lock){ (uint32_t)lock->inode, (uint8_t)lock->owner.id,
+                             (uint8_t)lock->kind,   (uint8_t)lock->type,
+                             lock->start,           lock->end };
 }
 
 void locks_fill_join(struct sim *s, uint32_t node, struct lease_message *m)
@@ -169,8 +232,8 @@ void locks_client_up(struct sim *s, uint32_t node)
 {
     struct client *c = &world_of(s)->clients[node];
 
-    for (uint32_t owner = 0; owner < OWNERS; owner++) {
-        struct lock_call *call = &c->lock_calls[owner];
+    for (uint32_t slot = 0; slot < LOCK_CALLS; slot++) {
+        struct lock_call *call = &c->lock_calls[slot];
 
         if (call->active && call->canceled) {
             call->active = false;
@@ -202,7 +265,7 @@ static void take_lock(struct sim *s, uint32_t node, struct lock_call *call)
     bool steps_down = call->lock.part == LOCK_TAKE &&
                       byte_locks_exclusive(world_of(s)->clients[node].locks, &call->lock);
 
-    note(s, node, call->lock);
+    note_had(s, node, &call->lock);
     sim_worth(s, WORTH_LOCKED);
     judge_locks(s, node);
     if (steps_down) {
@@ -213,15 +276,31 @@ static void take_lock(struct sim *s, uint32_t node, struct lock_call *call)
     }
 }
 
+/* The old flock of a conversion is free; now for the other one. */
+static void take_freed(struct sim *s, uint32_t node, struct lock_call *call)
+{
+    if (sim_canary(s, "converts_unsaid")) {
+        note(s, node, call->lock);
+    }
+    if (!call->canceled) {
+        call->active = true;
+        call->lock.type = call->converts_to;
+        call->lock.part = call->lock.type == LOCK_SHARED ? LOCK_TAKE : LOCK_ALL;
+        call->converts_to = LOCK_NONE;
+        send_lock(s, node, call);
+        sim_worth(s, WORTH_CONVERTED);
+    }
+}
+
 bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_message *m)
 {
     struct client *c = &world_of(s)->clients[node];
     struct lock_call *call = NULL;
     bool overtaken;
 
-    for (uint32_t owner = 0; owner < OWNERS; owner++) {
-        if (c->lock_calls[owner].active && c->lock_calls[owner].number == m->call) {
-            call = &c->lock_calls[owner];
+    for (uint32_t slot = 0; slot < LOCK_CALLS; slot++) {
+        if (c->lock_calls[slot].active && c->lock_calls[slot].number == m->call) {
+            call = &c->lock_calls[slot];
         }
     }
     if (call == NULL) {
@@ -244,8 +323,9 @@ bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_mess
     call->active = false;
     sim_trace(s, node, "has the verdict %d on %llu of file %llu", (int)m->verdict,
               (unsigned long long)call->lock.start, (unsigned long long)call->lock.inode);
-    if (m->verdict == LOCK_HAD && call->lock.type != LOCK_NONE &&
-        call->lock.part != LOCK_STEP_DOWN && !overtaken) {
+    if (m->verdict == LOCK_HAD && call->converts_to != LOCK_NONE) {
+        take_freed(s, node, call);
+    } else if (m->verdict == LOCK_HAD && !gives_up(&call->lock) && !overtaken) {
         take_lock(s, node, call);
     }
     return true;
@@ -398,7 +478,7 @@ bool locks_join(struct sim *s, const struct lease_message *m)
         const struct named_lock *named = &m->named[i];
 
         locks[i] = (struct byte_lock){ .inode = named->inode,
-                                       .kind = LOCK_RANGE,
+                                       .kind = (enum lock_kind)named->kind,
                                        .owner = { m->client, named->owner },
                                        .type = (enum lock_type)named->type,
                                        .start = named->start,
@@ -441,11 +521,11 @@ bool locks_finish(struct sim *s)
     struct lock_counters counters;
 
     for (uint32_t node = CLIENT_FIRST; node < CLIENT_FIRST + w->client_count; node++) {
-        for (uint32_t owner = 0; owner < OWNERS; owner++) {
-            if (w->clients[node].lock_calls[owner].active) {
+        for (uint32_t slot = 0; slot < LOCK_CALLS; slot++) {
+            if (w->clients[node].lock_calls[slot].active) {
                 return sim_fail(s, "%s waits for lock %llu in vain although all were freed",
                                 s->nodes[node].name,
-                                (unsigned long long)w->clients[node].lock_calls[owner].number);
+                                (unsigned long long)w->clients[node].lock_calls[slot].number);
             }
         }
     }

@@ -237,12 +237,35 @@ static void flocks_are_a_world_of_their_own(void **state)
     assert_int_equal(flock_of(t, 22, LOCK_SHARED, false, &first), LOCK_DONE);
     assert_int_equal(flock_of(t, 23, LOCK_EXCLUSIVE, false, &first), LOCK_BLOCKED);
     /* A conversion lets go first, so two of them cannot wait for each other. */
+    assert_int_equal(flock_of(t, 21, LOCK_NONE, false, &first), LOCK_DONE);
     assert_int_equal(flock_of(t, 21, LOCK_EXCLUSIVE, true, &first), LOCK_WAITS);
-    assert_int_equal(flock_of(t, 22, LOCK_EXCLUSIVE, true, &second), LOCK_WAITS);
+    assert_int_equal(flock_of(t, 22, LOCK_NONE, false, &second), LOCK_DONE);
     assert_granted(t, first);
+    assert_int_equal(flock_of(t, 22, LOCK_EXCLUSIVE, true, &second), LOCK_WAITS);
     assert_nobody_granted(t);
     assert_int_equal(flock_of(t, 21, LOCK_NONE, false, &first), LOCK_DONE);
     assert_granted(t, second);
+}
+
+/* Two threads of one open file: no grant gives anything up, which the mount has not said. */
+static void a_flock_is_given_up_by_word_only(void **state)
+{
+    struct lock_table *t = *state;
+    struct byte_lock lock = make_lock(FILE_1, 21, LOCK_SHARED, 0, INT64_MAX);
+    uint64_t other, ticket;
+
+    lock.kind = LOCK_FLOCK;
+    lock.part = LOCK_TAKE;
+    assert_int_equal(flock_of(t, 21, LOCK_EXCLUSIVE, false, &ticket), LOCK_DONE);
+    assert_int_equal(flock_of(t, 22, LOCK_SHARED, true, &other), LOCK_WAITS);
+    assert_int_equal(lock_table_set(t, &lock, false, &ticket), LOCK_DONE);
+    assert_nobody_granted(t);
+    lock.part = LOCK_STEP_DOWN;
+    assert_int_equal(lock_table_set(t, &lock, false, &ticket), LOCK_DONE);
+    assert_granted(t, other);
+    assert_int_equal(flock_of(t, 21, LOCK_EXCLUSIVE, false, &ticket), LOCK_BLOCKED);
+    assert_int_equal(flock_of(t, 23, LOCK_EXCLUSIVE, false, &ticket), LOCK_BLOCKED);
+    assert_held(t, 2);
 }
 
 static void a_client_that_goes_takes_everything_along(void **state)
@@ -546,6 +569,7 @@ int main(void)
         TEST(cancelled_ones_let_others_pass),
         TEST(a_circle_is_refused),
         TEST(flocks_are_a_world_of_their_own),
+        TEST(a_flock_is_given_up_by_word_only),
         TEST(a_client_that_goes_takes_everything_along),
         TEST(there_is_a_limit),
         cmocka_unit_test(locks_agree_with_a_model),
