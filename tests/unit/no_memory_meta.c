@@ -72,38 +72,38 @@ enum { DIR_A = 2, DIR_B, FILE_1, FILE_2, LINK_1, STEPS = 32 };
 
 static uint8_t lists[256]; /* Columns and objects, which operations borrow. */
 
+/* `packed` is over then. */
+static struct slice borrowed(struct buf *packed)
+{
+    struct slice slice = { lists, packed->count };
+
+    CHECK(!packed->failed && packed->count <= sizeof(lists));
+    memcpy(lists, packed->data, packed->count);
+    buf_free(packed);
+    nth_go_on();
+    return slice;
+}
+
 static struct slice columns(uint64_t verifier)
 {
     struct buf out;
-    struct slice slice;
 
     nth_pause();
     buf_init(&out);
     op_unsynced_put(&out, (struct unsynced_column){ 0, verifier });
     op_unsynced_put(&out, (struct unsynced_column){ 1, verifier });
-    CHECK(!out.failed && out.count <= sizeof(lists));
-    memcpy(lists, out.data, out.count);
-    slice = (struct slice){ lists, out.count };
-    buf_free(&out);
-    nth_go_on();
-    return slice;
+    return borrowed(&out);
 }
 
 static struct slice objects(inode_id inode)
 {
     struct buf out;
-    struct slice slice;
 
     nth_pause();
     buf_init(&out);
     op_objects_put(&out, (struct object_id){ inode, 0 });
     op_objects_put(&out, (struct object_id){ inode, 1 });
-    CHECK(!out.failed && out.count <= sizeof(lists));
-    memcpy(lists, out.data, out.count);
-    slice = (struct slice){ lists, out.count };
-    buf_free(&out);
-    nth_go_on();
-    return slice;
+    return borrowed(&out);
 }
 
 static struct meta_op wrote(inode_id inode, uint64_t size, uint64_t verifier)
@@ -491,11 +491,11 @@ static void run_replay(void)
     world_end(&w);
 }
 
-static void a_replay_does_without(void **state)
+/* `run` on what the whole script has made. */
+static void after_all_steps(void (*run)(void), uint64_t runs_min)
 {
     struct world w;
 
-    (void)state;
     world_begin(&w);
     open_names(&w);
     format(&w);
@@ -503,8 +503,14 @@ static void a_replay_does_without(void **state)
         execute(&w, step_of(step), 100 + step);
     }
     replayed_from = &w;
-    nth_fails(run_replay, 4);
+    nth_fails(run, runs_min);
     world_end(&w);
+}
+
+static void a_replay_does_without(void **state)
+{
+    (void)state;
+    after_all_steps(run_replay, 4);
 }
 
 /* ---- The check of the database ------------------------------------------------------------- */
@@ -532,18 +538,8 @@ static void run_check(void)
 
 static void a_check_does_without(void **state)
 {
-    struct world w;
-
     (void)state;
-    world_begin(&w);
-    open_names(&w);
-    format(&w);
-    for (uint32_t step = 0; step < STEPS; step++) {
-        execute(&w, step_of(step), 100 + step);
-    }
-    replayed_from = &w;
-    nth_fails(run_check, 1);
-    world_end(&w);
+    after_all_steps(run_check, 1);
 }
 
 /* ---- What a mount knows -------------------------------------------------------------------- */
