@@ -7,12 +7,7 @@ set -euo pipefail
 cluster_begin damaged "$1"
 start_cluster 2
 start_host far
-ports=()
-for name in meta iod1 iod2; do ports+=("${address_of[$name]##*:}"); done
-mkfifo "$work/ready"
-python3 "$(dirname "$0")/../lib/relay.py" "/run/netns/mfs$$"far "${ports[@]}" --ready "$work/ready" --damage "$work/damage" 2>"$work/log/relay" &
-children+=("$!")
-read -r -t 30 _ <"$work/ready" || fail "the relay does not listen: $(cat "$work/log/relay")"
+start_relay far --damage "$work/damage"
 inject=("${on_host[@]}")
 start_mount a io_timeout=5s
 inject=()

@@ -8,12 +8,7 @@ cluster_begin fencing "$1"
 start_host far
 for name in meta iod1 iod2; do address_of[$name]=$host_address:0; done
 start_cluster 2 --lease-time 2s
-start_mount near
-near=$mnt
-inject=("${on_host[@]}")
-start_mount far
-far=$mnt
-inject=()
+start_near_and_far
 
 # Does the mount open the file without asking anybody? Then it holds the lease.
 opens_alone() {

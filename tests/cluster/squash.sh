@@ -11,12 +11,7 @@ start_meta --squash root --trusted "$host_address" --squash-uid 777 --squash-gid
 start_iod 1
 start_iod 2
 wait_for 10 "two servers" servers_up 2
-start_mount near
-near=$mnt
-inject=("${on_host[@]}")
-start_mount far allow_other
-far=$mnt
-inject=()
+start_near_and_far allow_other
 
 python3 - "$near" "$far" <<'PY'
 import errno, os, shutil, subprocess, sys

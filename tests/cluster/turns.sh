@@ -8,18 +8,8 @@ set -euo pipefail
 cluster_begin turns "$1"
 start_cluster 1 --lease-time 1s
 start_host far
-mkfifo "$work/ready"
-python3 "$(dirname "$0")/../lib/relay.py" "/run/netns/mfs$$"far "${address_of[meta]##*:}" "${address_of[iod1]##*:}" --ready "$work/ready" \
-    --lose-size "$work/lose" --delay "$work/delay" 2>"$work/log/relay" &
-relay=$!
-children+=("$relay")
-read -r -t 30 _ <"$work/ready" || fail "the relay does not listen: $(cat "$work/log/relay")"
-start_mount near
-near=$mnt
-inject=("${on_host[@]}")
-start_mount far
-far=$mnt
-inject=()
+start_relay far --lose-size "$work/lose" --delay "$work/delay"
+start_near_and_far
 
 # From here on no answer about a size comes, and no change of data arrives.
 cat >"$work/change.py" <<'PY'

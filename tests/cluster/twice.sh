@@ -8,17 +8,8 @@ set -euo pipefail
 cluster_begin twice "$1"
 start_cluster 1
 start_host far
-mkfifo "$work/ready"
-python3 "$(dirname "$0")/../lib/relay.py" "/run/netns/mfs$$"far "${address_of[meta]##*:}" "${address_of[iod1]##*:}" --ready "$work/ready" \
-    --lose "$work/lose" --delay "$work/delay" 2>"$work/log/relay" &
-children+=("$!")
-read -r -t 30 _ <"$work/ready" || fail "the relay does not listen: $(cat "$work/log/relay")"
-start_mount near
-near=$mnt
-inject=("${on_host[@]}")
-start_mount far
-far=$mnt
-inject=()
+start_relay far --lose "$work/lose" --delay "$work/delay"
+start_near_and_far
 
 # change DIRECTORY FILE STEP...: one process opens the file and takes the steps; each that ends is a line of the output.
 cat >"$work/change.py" <<'PY'

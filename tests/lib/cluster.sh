@@ -6,6 +6,8 @@
 #   start_mount NAME [OPTIONS]      a mount at $work/mnt/NAME, ready
 #   start_host NAME                 a network namespace with a link of its own to this one: $host_address is ours on it; with
 #                                   inject=("${on_host[@]}") a daemon runs there. cut_link, mend_link NAME
+#   start_near_and_far [OPTIONS]    a mount here at $near, and one (with OPTIONS) on the host far at $far
+#   start_relay HOST OPTIONS        what mounts on HOST send to daemons that run by now goes through a relay (relay.py), its process in $relay
 #   own_disk NAME SIZE              before the daemon NAME starts: its directory lies on an ext4 of its own
 #   lose_power NAME                 NAME's machine is reset: what was not synced is gone from its own disk, and when NAME is
 #                                   started again it finds another boot id. The mounts live on
@@ -238,6 +240,26 @@ start_mount() {
     mkdir -p "$mnt"
     start_daemon "mount-$name" "$bin/morsel-mount" "$manager" "$mnt" -f ${options:+-o "$options"}
     mountpoint -q "$mnt" || fail "$mnt is no mount point although the mount said that it serves"
+}
+
+start_near_and_far() {
+    start_mount near
+    near=$mnt
+    inject=(nsenter "--net=/run/netns/mfs$$"far)
+    start_mount far "${1:-}"
+    # shellcheck disable=SC2034 # for the test
+    far=$mnt
+    inject=()
+}
+
+start_relay() {
+    local network=/run/netns/mfs$$$1
+    shift
+    mkfifo "$work/run/relay.ready"
+    python3 "$(dirname "${BASH_SOURCE[0]}")/relay.py" "$network" "${address_of[@]##*:}" --ready "$work/run/relay.ready" "$@" 2>"$work/log/relay" &
+    relay=$!
+    children+=("$relay")
+    read -r -t 30 _ <"$work/run/relay.ready" || fail "the relay does not listen: $(cat "$work/log/relay")"
 }
 
 # stop_mount NAME: unmount; the process must end well, with everything flushed.
