@@ -2,12 +2,12 @@
 # A crowd of 5,000 connections (crowd.c) at the manager and at an I/O daemon, beside a mount at work: the daemons stay under a
 # stated size, strangers are sent away in time, and the mount keeps its throughput and its connection.
 #
-#   tests/cluster/crowd.sh BUILD [CONNECTIONS]
+#   crowd.sh BUILD [CONNECTIONS ROUNDS]      (default: 5,000, and one crowd after the other comes to each daemon once)
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin crowd "$1"
-connections=${2:-5000}
+connections=${2:-5000} rounds=${3:-1}
 # What all connections may hold, and one answer of each of those that are asked for at once beyond it; limits.h. The address
 # sanitizer keeps what is freed, and tells its own story in the resident size: there the daemon's own count is judged alone.
 queued_max=$((384 << 20)) resident_max=$((640 << 20))
@@ -46,6 +46,7 @@ PY
 }
 
 crowd_at() { # crowd_at NAME ADDRESS
+    rm -f "$work/run/$1.in" "$work/run/$1.out"
     mkfifo "$work/run/$1.in" "$work/run/$1.out"
     "$bin/crowd" "${2##*:}" "$connections" <"$work/run/$1.in" >"$work/run/$1.out" &
     crowd=$!
@@ -65,26 +66,43 @@ crowd_leaves() {
     exec 8<&-
 }
 
-for daemon in meta iod1; do
-    before=$(rate)
+# median COUNT...: of an even number the lower one of the middle.
+median() {
+    printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"
+}
+
+# beside_crowd DAEMON: what the mount does meanwhile, in $during; the daemon keeps its bounds.
+beside_crowd() {
+    local daemon=$1 queued strangers resident
     crowd_at "$daemon" "${address_of[$daemon]}"
     during=$(rate)
     queued=$(counter queued_bytes "${address_of[$daemon]}") strangers=$(counter strangers "${address_of[$daemon]}")
     resident=$(awk '/^VmHWM/ { print $2 * 1024 }' "/proc/${pid_of[$daemon]}/status")
-    note "$daemon: $before rounds before, $during beside $connections; $strangers strangers, $queued bytes queued, $resident resident at most"
+    note "$daemon: $during rounds beside $connections; $strangers strangers, $queued bytes queued, $resident resident at most"
     [ "$queued" -lt "$queued_max" ] || fail "$daemon holds $queued bytes for its connections"
     [ "$strangers" -le 1024 ] || fail "$daemon keeps $strangers strangers"
     [ "$sanitized" = yes ] || [ "$resident" -lt "$resident_max" ] || fail "$daemon has grown to $resident bytes"
     crowd_leaves
-    gone() {
-        [ "$(counter connections "${address_of[$daemon]}")" -lt 20 ] && [ "$(counter queued_bytes "${address_of[$daemon]}")" -lt 1000000 ]
-    }
-    wait_for 20 "the crowd is gone from $daemon" gone
-    after=$(rate)
-    note "$daemon: $after rounds after"
-    # Compared with the lower of before and after, in this one run.
-    [ "$during" -ge $(((before < after ? before : after) * percent / 100)) ] ||
-        fail "the mount did $during rounds beside the crowd at $daemon, $before before and $after after it"
+    wait_for 20 "the crowd is gone from $daemon" gone "$daemon"
+}
+
+gone() {
+    [ "$(counter connections "${address_of[$1]}")" -lt 20 ] && [ "$(counter queued_bytes "${address_of[$1]}")" -lt 1000000 ]
+}
+
+rate >/dev/null # The first time the mount learns what its links carry.
+for daemon in meta iod1; do
+    without=("$(rate)") with=()
+    for ((round = 0; round < rounds; round++)); do
+        beside_crowd "$daemon"
+        with+=("$during")
+        without+=("$(rate)")
+        note "$daemon: rounds without a crowd ${without[*]}, beside it ${with[*]}"
+    done
+    # Compared with what was before, between and after, in this one run.
+    base=$(median "${without[@]}") kept=$(median "${with[@]}")
+    note "$daemon: the mount keeps $((kept * 100 / base)) %"
+    [ "$kept" -ge $((base * percent / 100)) ] || fail "the mount did $kept rounds beside the crowd at $daemon, and $base without"
 done
 grep -q "lost the connection" "$work/log/mount-a" && fail "the mount was turned away for strangers: $(grep 'lost the connection' "$work/log/mount-a")"
 cluster_end
