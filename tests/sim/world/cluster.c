@@ -40,8 +40,8 @@ struct report
     struct history_counts counts;
 };
 
-static const char *const canaries[] = { "lost-put", "old-get", "append-twice", "lost-answer",
-                                        NULL };
+static const char *const canaries[] = { "lost-put",    "old-get",      "append-twice",
+                                        "lost-answer", "lock-nothing", NULL };
 
 static int forget_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {

@@ -75,6 +75,7 @@ void history_run(struct history *h, struct world *world, const char *canary)
     programs_look(h);
     wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
     sum_up(h);
+    locks_judge(h);
     if (!judge_registers(&h->judge, why, sizeof(why))) {
         world_fail("%s", why);
     }

@@ -12,6 +12,7 @@ enum {
     HISTORY_PROGRAMS = 5,
     HISTORY_SLOTS_MAX = 16,
     HISTORY_RECORDS_MAX = 2048,
+    HISTORY_SECTIONS_MAX = 2048,
     HISTORY_FAULTS_S = 20, /* Then it heals, */
     HISTORY_CALM_S = 5,    /* and goes on for so long; */
     HISTORY_CALL_S = 60    /* no call lasts longer than this. */
@@ -22,6 +23,8 @@ enum {
     X(calls, "calls", 300)                                                                         \
     X(good, "calls that ended well", 250)                                                          \
     X(appends, "records appended", 15)                                                             \
+    X(locked, "good ends of what was done under a lock", 15)                                       \
+    X(converted, "flocks to be converted", 5)                                                      \
     X(recalls, "recalls", 50)                                                                      \
     X(kills, "kills of daemons", 1)                                                                \
     X(mount_kills, "kills of mounts", 0)                                                           \
@@ -60,6 +63,8 @@ struct history
     uint64_t got_before[HISTORY_SLOTS_MAX]; /* For a canary. */
     size_t records_count;
     struct history_record records[HISTORY_RECORDS_MAX];
+    size_t sections_count;
+    struct lock_section *sections; /* Of locks.c. */
     struct history_counts counts;
 };
 
@@ -78,5 +83,8 @@ void programs_begin(struct history *h);
 
 /* Programs that read everything, through every mount. */
 void programs_look(struct history *h);
+
+/* Fails the history when two had locked what only one may. */
+void locks_judge(const struct history *h);
 
 #endif

@@ -7,6 +7,7 @@
 #include <linux/fuse.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/uio.h>
 
 /* A request, and what was answered. */
@@ -23,6 +24,8 @@ struct fuse_req
     size_t size;
     uint64_t offset;
     struct fuse_file_info *info;
+    struct flock *lock;
+    int flock; /* What flock(2) was told. */
     /* The answer */
     struct fiber *asker; /* NULL: nobody waits for it. */
     bool done;
@@ -171,6 +174,14 @@ static void process(struct fuse_session *k, struct fuse_req *req, const char *pa
         break;
     case FUSE_WRITE:
         k->ops.write(req, req->inode, payload, req->size, (off_t)req->offset, req->info);
+        break;
+    case FUSE_SETLK:
+    case FUSE_SETLKW:
+        if (req->lock != NULL) {
+            k->ops.setlk(req, req->inode, req->info, req->lock, req->opcode == FUSE_SETLKW);
+        } else {
+            k->ops.flock(req, req->inode, req->info, req->flock);
+        }
         break;
     case FUSE_FSYNC:
         k->ops.fsync(req, req->inode, 0, req->info);
@@ -466,6 +477,20 @@ static int ask_of_file(struct kernel_file *file, uint32_t opcode)
 int kernel_fsync(struct kernel_file *file)
 {
     return ask_of_file(file, FUSE_FSYNC);
+}
+
+int kernel_lock(struct kernel_file *file, bool flock, uint64_t owner, short type, bool wait)
+{
+    struct flock lock = { .l_type = type, .l_whence = SEEK_SET, .l_pid = 1000 };
+    struct fuse_req req = { .kernel = file->kernel,
+                            .opcode = wait ? FUSE_SETLKW : FUSE_SETLK,
+                            .inode = file->inode,
+                            .info = &file->info,
+                            .lock = flock ? NULL : &lock,
+                            .flock = (type == F_WRLCK ? LOCK_EX : LOCK_SH) | (wait ? 0 : LOCK_NB) };
+
+    file->info.lock_owner = owner; /* The same in FLUSH. */
+    return ask_and_wait(&req);
 }
 
 int kernel_close(struct kernel_file *file)

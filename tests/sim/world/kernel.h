@@ -49,6 +49,10 @@ int kernel_write(struct kernel_file *file, uint64_t offset, const void *bytes, s
 int kernel_append(struct kernel_file *file, const void *bytes, size_t size);
 int kernel_fsync(struct kernel_file *file);
 
+/* fcntl(2), or flock(2), on the whole file, for `owner`: F_RDLCK or F_WRLCK; EAGAIN when it may not
+ * wait and somebody else has it. It ends with kernel_close(). */
+int kernel_lock(struct kernel_file *file, bool flock, uint64_t owner, short type, bool wait);
+
 /* close(2): FLUSH, RELEASE, FORGET. */
 int kernel_close(struct kernel_file *file);
 

@@ -290,8 +290,9 @@ static void make_and_move(struct program *p)
 
 static void run_program(void *data)
 {
-    static void (*const acts[])(struct program * p) = { put, put,  get,         get,
-                                                        get, look, append_some, make_and_move };
+    static void (*const acts[])(struct program * p) = {
+        put, put, get, get, get, look, append_some, make_and_move, lock_some, lock_some
+    };
     struct program *p = data;
 
     while (!p->history->ended) {

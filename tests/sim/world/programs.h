@@ -40,4 +40,7 @@ int act_open(struct act *a, const char *name, int flags, struct kernel_file *fil
 void append_some(struct program *p);
 void append_check(struct program *p);
 
+/* locks.c: what two may not do at once. */
+void lock_some(struct program *p);
+
 #endif

@@ -1,0 +1,136 @@
+/* Locks that programs take through all mounts, of a process (fcntl(2)) or of an open file
+ * (flock(2)). Who has one alone reads a value and writes another one over it: so no two of them
+ * have read the same, unless one was told of trouble. Who shares one reads twice, and reads the
+ * same. */
+#include "tests/sim/world/programs.h"
+
+#include "tests/sim/world/fiber.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LOCK_FILES = 3, HELD_MS_MAX = 300 };
+
+/* What a program did while it had a lock. */
+struct lock_section
+{
+    bool alone, good;
+    unsigned file;
+    uint64_t before; /* What it has read, */
+    uint64_t after;  /* and what it has written, or read later. */
+};
+
+/* The first file's locks are of processes, those of the others of open files. */
+static bool is_flock(const struct lock_section *section)
+{
+    return section->file > 0;
+}
+
+static int take(struct program *p, struct kernel_file *file, const struct lock_section *section,
+                uint64_t owner, short type)
+{
+    if (act_is_canary(p, "lock-nothing", 5)) {
+        return 0;
+    }
+    return kernel_lock(file, is_flock(section), owner, type, !world_chance(3));
+}
+
+/* A flock is asked for in the other type first, at times, and converted. */
+static int lock(struct program *p, struct kernel_file *file, const struct lock_section *section)
+{
+    uint64_t owner = ++p->history->last_value;
+    int rv = 0;
+
+    if (is_flock(section) && world_chance(2)) {
+        rv = take(p, file, section, owner, section->alone ? F_RDLCK : F_WRLCK);
+        p->history->counts.converted += rv == 0;
+        fiber_sleep(world_draw(HELD_MS_MAX * WORLD_MS));
+    }
+    return rv != 0 ? rv : take(p, file, section, owner, section->alone ? F_WRLCK : F_RDLCK);
+}
+
+/* What it is told while it has the lock, and when it closes the file: the loss of a lock, too. */
+static int work(struct program *p, struct kernel_file *file, struct lock_section *section)
+{
+    size_t got;
+    int rv = kernel_read(file, 0, &section->before, sizeof(section->before), &got);
+
+    fiber_sleep(world_draw(HELD_MS_MAX * WORLD_MS));
+    if (rv == 0 && section->alone) {
+        section->after = ++p->history->last_value;
+        rv = kernel_write(file, 0, &section->after, sizeof(section->after));
+        return rv != 0 ? rv : kernel_fsync(file);
+    }
+    return rv != 0 ? rv : kernel_read(file, 0, &section->after, sizeof(section->after), &got);
+}
+
+void lock_some(struct program *p)
+{
+    struct history *h = p->history;
+    struct lock_section *section;
+    struct act a;
+    struct kernel_file file;
+    bool had = false;
+    char name[16];
+    int rv, closed;
+
+    if (h->sections_count == HISTORY_SECTIONS_MAX) {
+        return;
+    }
+    h->sections =
+        h->sections != NULL ? h->sections : calloc(HISTORY_SECTIONS_MAX, sizeof(*section));
+    CHECK(h->sections != NULL);
+    section = &h->sections[h->sections_count++];
+    section->file = (unsigned)world_draw(LOCK_FILES);
+    section->alone = !world_chance(3);
+    (void)snprintf(name, sizeof(name), "l%u", section->file);
+    rv = act_begin(&a, p);
+    if (rv == 0 && (rv = act_open(&a, name, O_RDWR, &file)) == 0) {
+        rv = lock(p, &file, section);
+        had = rv == 0;
+        rv = rv == 0 ? work(p, &file, section) : rv == EAGAIN ? 0 : rv;
+        closed = kernel_close(&file);
+        rv = rv != 0 ? rv : closed;
+    }
+    section->good = had && rv == 0;
+    h->counts.locked += section->good;
+    act_end(&a, section->alone ? "lock" : "share", name, section->after, rv);
+}
+
+static const struct lock_section *writer_of(const struct history *h, uint64_t value)
+{
+    for (size_t i = 0; i < h->sections_count; i++) {
+        if (h->sections[i].alone && h->sections[i].after == value) {
+            return &h->sections[i];
+        }
+    }
+    return NULL;
+}
+
+void locks_judge(const struct history *h)
+{
+    for (size_t i = 0; i < h->sections_count; i++) {
+        const struct lock_section *one = &h->sections[i];
+
+        if (one->good && !one->alone && one->before != one->after) {
+            world_fail("who shared the lock of l%u has read %llu and then %llu", one->file,
+                       (unsigned long long)one->before, (unsigned long long)one->after);
+        }
+        if (one->good && one->before != 0 && writer_of(h, one->before) == NULL) {
+            world_fail("nobody has written %llu into l%u", (unsigned long long)one->before,
+                       one->file);
+        }
+        for (size_t k = 0; k < i && one->good && one->alone; k++) {
+            const struct lock_section *other = &h->sections[k];
+
+            if (other->good && other->alone && other->file == one->file &&
+                other->before == one->before) {
+                world_fail("%llu and %llu were both written over %llu under the lock of l%u",
+                           (unsigned long long)other->after, (unsigned long long)one->after,
+                           (unsigned long long)one->before, one->file);
+            }
+        }
+    }
+}
