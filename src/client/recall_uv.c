@@ -28,14 +28,15 @@ static void on_kernel_dropped(struct kernel_drop *drop)
 {
     struct recall_work *work = CONTAINER_OF(drop, struct recall_work, drop);
     struct client *client = work->client;
-    const struct file *file = file_find(client, work->inode);
+    inode_id inode = work->inode;
+    const struct file *file = file_find(client, inode);
     Morsel__Return item = MORSEL__RETURN__INIT;
 
     work->dropping = false;
     if (work->lowered) {
         work->lowered = false;
-        recall_drop(work);
-        kernel_drop_ended(client, drop->inode);
+        recall_drop(work); /* It may come to its end in there. */
+        kernel_drop_ended(client, inode);
         return;
     }
     list_remove(&work->node);
