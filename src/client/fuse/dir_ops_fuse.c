@@ -52,16 +52,18 @@ static void page_drop(struct dir *dir)
 
 static void on_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct dir *dir = calloc(1, sizeof(*dir));
+    struct mount *m = fuse_req_userdata(req);
+    struct dir *dir = kernel_names_is_stranger(ino) ? NULL : calloc(1, sizeof(*dir));
 
+    kernel_names_other(m->names, (uint32_t)fuse_req_ctx(req)->pid);
     if (dir == NULL) {
-        (void)fuse_reply_err(req, ENOMEM);
+        (void)fuse_reply_err(req, kernel_names_is_stranger(ino) ? ESTALE : ENOMEM);
         return;
     }
     dir->inode = ino;
-    dir->lost = changes_lost(((struct mount *)fuse_req_userdata(req))->client->changes, ino);
+    dir->lost = changes_lost(m->client->changes, ino);
     list_init(&dir->node);
-    list_push_back(&((struct mount *)fuse_req_userdata(req))->dirs, &dir->node);
+    list_push_back(&m->dirs, &dir->node);
     fi->fh = (uint64_t)(uintptr_t)dir;
     if (fuse_reply_open(req, fi) == -ENOENT) {
         list_remove(&dir->node);
@@ -143,7 +145,7 @@ static bool add_entry(struct dir_op *op, struct filling *f, const char *name,
     size_t left = f->size - f->used, need;
 
     if (op->plus && attr != NULL) {
-        mount_entry(op->base.mount, op->dir->inode, attr, &entry);
+        mount_entry(op->base.mount, op->dir->inode, name, attr, &entry);
     } else {
         entry.attr.st_ino = from->inode;
         entry.attr.st_mode = from->type;

@@ -375,6 +375,7 @@ static int program_run(struct program *p)
     if (p->session != NULL) {
         fuse_session_destroy(p->session);
     }
+    mount_free(&p->mount);
     (void)uv_loop_close(&p->loop);
     return p->exit_code;
 }

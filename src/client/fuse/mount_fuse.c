@@ -49,6 +49,9 @@ void *mount_op_new_head(fuse_req_t req, enum mount_kind kind, size_t size, size_
     list_push_back(&m->ops, &op->node);
     m->ops_count++;
     fuse_req_interrupt_func(req, on_interrupt, op);
+    if (kind != MOUNT_LOOKUP) {
+        kernel_names_other(m->names, (uint32_t)fuse_req_ctx(req)->pid);
+    }
     return op;
 }
 
@@ -278,7 +281,21 @@ const struct stat *mount_lookup_stat(const struct mount *m, inode_id inode)
     return NULL;
 }
 
-void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
+/* 0: at no time. */
+static uint64_t until_ms(const struct mount *m, double seconds)
+{
+    return seconds > 0 ? uv_now(m->client->loop) + (uint64_t)(seconds * 1000) : 0;
+}
+
+void mount_name_moved(struct mount *m, inode_id parent, const char *name, inode_id inode)
+{
+    bool kept = m->drops_names && client_lease(m->client, parent) != LEASE_NONE;
+
+    kernel_names_moved(m->names, parent, name, inode, uv_now(m->client->loop),
+                       until_ms(m, kept ? lease_seconds(m) : 0));
+}
+
+void mount_entry(struct mount *m, inode_id parent, const char *name, const Morsel__Attr *attr,
                  struct fuse_entry_param *entry)
 {
     struct file *file = file_find(m->client, attr->inode);
@@ -299,6 +316,10 @@ void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
     if (m->drops_names && parent != INODE_NONE && client_lease(m->client, parent) != LEASE_NONE) {
         entry->entry_timeout = lease_seconds(m);
         mount_note_names(m, parent);
+    }
+    if (parent != INODE_NONE) {
+        kernel_names_told(m->names, parent, name, now.inode, uv_now(m->client->loop),
+                          until_ms(m, entry->entry_timeout));
     }
 }
 
@@ -518,6 +539,9 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     list_init(&m->drops);
     list_init(&m->drops_again);
     list_init(&m->behind_cuts);
+    if ((m->names = kernel_names_new()) == NULL) {
+        return UV_ENOMEM;
+    }
     m->unreadable = mmap(NULL, BLOCK_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m->unreadable == MAP_FAILED) {
         return UV_ENOMEM;
@@ -543,6 +567,11 @@ bool mount_awaits_manager(const struct mount *m)
 {
     return m->ops_count == 1 && !list_empty(&m->ops) &&
            rpc_call_active(&LIST_ENTRY(list_front(&m->ops), struct mount_op, node)->call.rpc);
+}
+
+void mount_free(struct mount *m)
+{
+    kernel_names_free(m->names);
 }
 
 void mount_stop(struct mount *m)

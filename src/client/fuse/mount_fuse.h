@@ -20,6 +20,7 @@
 #include "client/file_uv.h"
 #include "client/fuse/groups_file.h"
 #include "client/fuse/options.h"
+#include "client/kernel_names.h"
 #include "client/lease_uv.h"
 #include "client/lock_uv.h"
 #include "common/byte_locks.h"
@@ -102,6 +103,7 @@ struct mount
     struct list dirs;        /* Open directories; see mount_dir_removed(). */
     struct looked_up looked_up[LOOKED_UP_MAX];
     unsigned looked_up_next;
+    struct kernel_names *names; /* What it was told of them lately. */
     bool mounted;
     uint32_t kernel_version;        /* Of options.h: what it is to be taken for; 0: what it is. */
     bool drops_names;               /* The kernel can be told to look up all names again. */
@@ -215,8 +217,11 @@ void mount_stat(const Morsel__Attr *attr, struct stat *st);
 /* A directory entry for the kernel; our own news about an open file are put in. Names and
  * attributes may be kept as long as the leases on `parent` and on the inode last. INODE_NONE: a
  * name that is not to be kept. */
-void mount_entry(struct mount *m, inode_id parent, const Morsel__Attr *attr,
+void mount_entry(struct mount *m, inode_id parent, const char *name, const Morsel__Attr *attr,
                  struct fuse_entry_param *entry);
+
+/* The kernel knows by its own rename that the name is this inode's. */
+void mount_name_moved(struct mount *m, inode_id parent, const char *name, inode_id inode);
 
 /* stat(2) is a LOOKUP and, where the answer may not be kept, a GETATTR. When the file is deleted
  * elsewhere in between, the answer of the LOOKUP is the right one: it was true during the call.
@@ -325,6 +330,9 @@ bool mount_awaits_manager(const struct mount *m);
 
 /* Stop taking requests. */
 void mount_stop(struct mount *m);
+
+/* The loop has come to its end. Allowed on one that has never started. */
+void mount_free(struct mount *m);
 
 /* The table of callbacks; the parts of it. */
 void mount_operations(struct fuse_lowlevel_ops *ops);

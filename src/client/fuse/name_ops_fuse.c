@@ -60,7 +60,8 @@ static void reply_entry(struct name_op *op, const Morsel__Attr *attr)
 {
     struct fuse_entry_param entry;
 
-    mount_entry(op->base.mount, is_dots(op->name) ? INODE_NONE : op->parent, attr, &entry);
+    mount_entry(op->base.mount, is_dots(op->name) ? INODE_NONE : op->parent, op->name, attr,
+                &entry);
     if (op->base.kind != MOUNT_LOOKUP) {
         entry.attr_timeout = MOUNT_CHANGED_SECONDS;
     } else {
@@ -92,6 +93,60 @@ static void on_node_entry(struct meta_call *call, int status, void *message)
 
 /* ---- LOOKUP ---- */
 
+static uint32_t thread_of(const struct name_op *op)
+{
+    return (uint32_t)fuse_req_ctx(op->base.req)->pid;
+}
+
+static struct kernel_names *names_of(const struct name_op *op)
+{
+    return op->base.mount->names;
+}
+
+/* An inode of the name's own, for this one question. What is kept of it would be believed. */
+static void reply_stranger(struct name_op *op, const Morsel__Attr *attr)
+{
+    struct fuse_entry_param entry = { .ino = kernel_names_stranger(names_of(op)) };
+
+    mount_stat(attr, &entry.attr);
+    (void)fuse_reply_entry(op->base.req, &entry);
+    mount_op_end(&op->base);
+}
+
+/* The kernel may just be renaming what another mount has renamed (kernel_names.h). */
+static void reply_found(struct name_op *op, const Morsel__Attr *attr)
+{
+    enum kernel_names_answer answer = KERNEL_NAMES_PLAIN;
+
+    if (!is_dots(op->name) && (attr->nlink == 1 || S_ISDIR(attr->mode))) {
+        answer = kernel_names_found(names_of(op), thread_of(op), op->parent, op->name, attr->inode,
+                                    uv_now(op->base.mount->client->loop));
+    } else {
+        kernel_names_other(names_of(op), thread_of(op));
+    }
+    switch (answer) {
+    case KERNEL_NAMES_PLAIN:
+        reply_entry(op, attr);
+        break;
+    case KERNEL_NAMES_AGAIN:
+        mount_op_fail(&op->base, MORSEL_STALE);
+        break;
+    case KERNEL_NAMES_STRANGER:
+        reply_stranger(op, attr);
+        break;
+    }
+}
+
+static void reply_not_found(struct name_op *op, int status)
+{
+    if (status == MORSEL_NOENT) {
+        kernel_names_absent(names_of(op), thread_of(op), op->parent, op->name);
+    } else {
+        kernel_names_other(names_of(op), thread_of(op));
+    }
+    mount_op_fail(&op->base, status);
+}
+
 static void on_looked_up(struct meta_call *call, int status, void *message)
 {
     struct name_op *op = CONTAINER_OF((struct mount_op *)call->data, struct name_op, base);
@@ -107,10 +162,10 @@ static void on_looked_up(struct meta_call *call, int status, void *message)
         status = MORSEL_MALFORMED;
     }
     if (status != 0) {
-        mount_op_fail(&op->base, status);
+        reply_not_found(op, status);
         return;
     }
-    reply_entry(op, node->attr);
+    reply_found(op, node->attr);
 }
 
 /* From the table, under its leases. False: it does not know. */
@@ -130,10 +185,10 @@ static bool look_up_here(struct name_op *op)
         if (attr == NULL) {
             return false;
         }
-        reply_entry(op, attr);
+        reply_found(op, attr);
         return true;
     case META_CACHE_ABSENT:
-        mount_op_fail(&op->base, MORSEL_NOENT);
+        reply_not_found(op, MORSEL_NOENT);
         return true;
     case META_CACHE_MISS:
         break;
@@ -230,6 +285,7 @@ static void on_removed(struct meta_call *call, int status, void *message)
     note_unsure(op, status);
     if (status == 0) {
         meta_cache_learn_name(cache_of(&op->base), op->parent, op->name, INODE_NONE);
+        kernel_names_gone(op->base.mount->names, op->parent, op->name);
         if (removed->attr != NULL) {
             mount_dir_removed(op->base.mount, removed->attr);
         }
@@ -287,6 +343,21 @@ static void note_moved(struct mount *m, inode_id directory)
     }
 }
 
+/* The kernel moves what it knows of the names. */
+static void note_kernel_names(struct rename_op *op, const Morsel__Removed *removed)
+{
+    struct mount *m = op->old.base.mount;
+
+    if (!op->exchange) {
+        kernel_names_gone(m->names, op->old.parent, op->old.name);
+    } else if (removed->other != NULL) {
+        mount_name_moved(m, op->old.parent, op->old.name, removed->other->inode);
+    }
+    if (removed->moved != NULL) {
+        mount_name_moved(m, op->new_parent, op->new_name, removed->moved->inode);
+    }
+}
+
 static void on_renamed(struct meta_call *call, int status, void *message)
 {
     struct rename_op *op = CONTAINER_OF((struct mount_op *)call->data, struct rename_op, old.base);
@@ -307,6 +378,9 @@ static void on_renamed(struct meta_call *call, int status, void *message)
                status == MORSEL_CANCELED) {
         meta_cache_forget_name(cache, op->old.parent, op->old.name);
         meta_cache_forget_name(cache, op->new_parent, op->new_name);
+    }
+    if (status == 0) {
+        note_kernel_names(op, removed);
     }
     if (status == 0 && op->new_parent != op->old.parent) {
         note_moved(op->old.base.mount, op->new_parent);

@@ -74,7 +74,7 @@ static void born_entry(struct open_op *op, const Morsel__Attr *attr)
 {
     struct meta_cache *cache = op->base.mount->client->cache;
 
-    mount_entry(op->base.mount, op->parent, attr, &op->entry);
+    mount_entry(op->base.mount, op->parent, op->name, attr, &op->entry);
     if (op->entry.attr_timeout > 0) {
         op->handle->unheard = meta_cache_kernel_born(cache, attr->inode);
         op->entry.attr_timeout =

@@ -56,7 +56,8 @@ static void ask(struct fuse_req *req)
     struct fuse_session *k = req->kernel;
 
     req->unique = ++k->unique;
-    req->context = (struct fuse_ctx){ .pid = 1000, .umask = 022 };
+    /* No thread that the mount could tell from others: all programs ask here. */
+    req->context = (struct fuse_ctx){ .pid = 0, .umask = 022 };
     list_init(&req->node);
     list_push_back(&k->asked, &req->node);
     world_poll_readable(&k->mount->poll);
