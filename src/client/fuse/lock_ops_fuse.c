@@ -181,22 +181,22 @@ static void on_unlocked(struct lock_call *call, int status, enum lock_answer ans
     free(unlock);
 }
 
+/* False: no memory to say so; the lock goes all the same, soon. */
 static bool unlock_start(struct client *client, const struct byte_lock *lock, struct mount_op *op,
                          void (*then)(struct mount_op *op))
 {
     struct unlock *unlock = calloc(1, sizeof(*unlock));
 
-    if (unlock == NULL) {
-        lock_let_go(client, lock);
-        return false;
+    if (unlock != NULL) {
+        unlock->op = op;
+        unlock->then = then;
+        if (lock_start(&unlock->call, client, NULL, lock, LOCK_TRY, on_unlocked) == 0) {
+            return true;
+        }
     }
-    unlock->op = op;
-    unlock->then = then;
-    if (lock_start(&unlock->call, client, NULL, lock, LOCK_TRY, on_unlocked) != 0) {
-        free(unlock);
-        return false;
-    }
-    return true;
+    free(unlock);
+    lock_let_go(client, lock);
+    return false;
 }
 
 void mount_unlock_process(struct mount *m, struct mount_op *op, inode_id inode, uint64_t owner,
