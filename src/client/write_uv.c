@@ -87,6 +87,9 @@ void chunk_enlist(struct chunk *chunk, struct file *file)
     file_pin(file); /* The chunk's; let go when it is written. */
     list_init(&chunk->node);
     list_push_back(&file->chunks, &chunk->node);
+    if (list_empty(&file->dirty_node)) { /* The tick sees to it, whatever else fails. */
+        list_push_back(&file->client->dirty_files, &file->dirty_node);
+    }
 }
 
 static int chunk_add(struct file *file, uint64_t offset, const uint8_t *bytes, size_t length,
