@@ -166,7 +166,7 @@ static bool is_lost(void *data, inode_id inode)
 {
     struct client *client = data;
 
-    if (meta_cache_mode(client->cache, inode) == LEASE_W) {
+    if (lease_is_for_writing(client, inode)) {
         return false;
     }
     lose(client, inode, "its lease was lost");

@@ -39,8 +39,6 @@ struct quiet_drop
     struct list spare; /* In client->spare_drops. */
     struct kernel_drop drop;
     struct client *client;
-    void (*then)(void *data); /* May be NULL. */
-    void *data;
 };
 
 /* What the kernel must not go on using has to be told to it without memory, too: some are kept for
@@ -81,9 +79,6 @@ static void on_dropped(struct kernel_drop *drop)
     struct client *client = quiet->client;
     inode_id inode = drop->inode;
 
-    if (quiet->then != NULL) {
-        quiet->then(quiet->data);
-    }
     quiet_free(quiet);
     kernel_drop_ended(client, inode);
 }
@@ -107,22 +102,25 @@ void lease_kernel_drop(struct client *client, inode_id inode)
     kernel_drop_quietly(client, inode, false, 0);
 }
 
-void lease_kernel_drop_then(struct client *client, inode_id inode, uint64_t size,
-                            void (*then)(void *data), void *data)
+static void on_waited_for(struct kernel_drop *drop)
 {
-    struct quiet_drop *quiet = quiet_new(client);
+    struct kernel_drop_waiter *waiter = CONTAINER_OF(drop, struct kernel_drop_waiter, drop);
+    struct client *client = waiter->client;
+    inode_id inode = drop->inode;
 
-    if (quiet == NULL) {
-        then(data);
-        return;
-    }
-    quiet->then = then;
-    quiet->data = data;
-    quiet->drop.inode = inode;
-    quiet->drop.attr = quiet->drop.pages = true;
-    quiet->drop.size = size;
-    quiet->drop.done = on_dropped;
-    kernel_drop_start(client, &quiet->drop);
+    waiter->then(waiter->data); /* It may be gone. */
+    kernel_drop_ended(client, inode);
+}
+
+void lease_kernel_drop_then(struct client *client, struct kernel_drop_waiter *waiter,
+                            inode_id inode, uint64_t size, void (*then)(void *data), void *data)
+{
+    *waiter = (struct kernel_drop_waiter){ .client = client, .then = then, .data = data };
+    waiter->drop.inode = inode;
+    waiter->drop.attr = waiter->drop.pages = true;
+    waiter->drop.size = size;
+    waiter->drop.done = on_waited_for;
+    kernel_drop_start(client, &waiter->drop);
 }
 
 void kernel_drop_all(struct client *client)

@@ -4,6 +4,7 @@
 #include "client/file_uv.h"
 #include "client/kernel_drop_uv.h"
 #include "client/recall_uv.h"
+#include "client/session_uv.h"
 #include "client/turn_uv.h"
 #include "common/byte_locks.h"
 #include "common/status.h"
@@ -214,8 +215,7 @@ static void lose(struct client *client, inode_id inode)
     kernel_drop_quietly(client, inode, true, 0);
 }
 
-/* May what was held back be written? A lease that is being given back is ours until it is. */
-static bool holds_for_writing(const struct client *client, inode_id inode)
+bool lease_is_for_writing(const struct client *client, inode_id inode)
 {
     const struct recall_work *work = recall_find(client, inode);
 
@@ -231,7 +231,7 @@ static void lose_held_back(struct client *client)
 
     HASH_ITER(hh, client->files, file, next)
     {
-        if (file->held_back && file_is_ahead(file) && !holds_for_writing(client, file->inode)) {
+        if (file->held_back && file_is_ahead(file) && !lease_is_for_writing(client, file->inode)) {
             file_lose(file);
         }
     }
@@ -373,13 +373,10 @@ void lease_on_held_up(struct client *client, const uint8_t *body, size_t body_co
 {
     struct rpc_room room;
     Morsel__HeldUp *notice;
+    int rv = rpc_unpack_in(&room, &morsel__held_up__descriptor, body, body_count, (void **)&notice);
 
-    if (rpc_unpack_in(&room, &morsel__held_up__descriptor, body, body_count, (void **)&notice) !=
-        0) {
-        log_error(client->options.log,
-                  "a message of manager %s about who holds us up is malformed; are both of one "
-                  "version?",
-                  rpc_peer_address(client->manager));
+    if (rv != 0) {
+        session_note_unread(client, "about who holds us up", rv);
         return;
     }
     log_warning(client->options.log,

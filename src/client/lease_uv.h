@@ -23,6 +23,9 @@ uint32_t client_lease_left_ms(const struct client *client);
 /* What we hold on the inode, right now. */
 enum lease_mode client_lease(const struct client *client, inode_id inode);
 
+/* May what was held back be written? A lease that is being given back is ours until it is. */
+bool lease_is_for_writing(const struct client *client, inode_id inode);
+
 /* ---- For the client itself ---- */
 
 /* The manager has answered a question that was sent then: the term begins anew there. */
@@ -69,11 +72,6 @@ void lease_tell_opened(struct client *client);
 /* What it has of the inode's bytes and attributes may be wrong: it is to drop that, soon. */
 void lease_kernel_drop(struct client *client, inode_id inode);
 
-/* Likewise, and it is to know that the file has at least `size` bytes; `then` runs once it has done
- * so, on the loop, or at once without memory. */
-void lease_kernel_drop_then(struct client *client, inode_id inode, uint64_t size,
-                            void (*then)(void *data), void *data);
-
 /* To be dropped by the kernel. `done` runs once, later, on the loop. */
 struct kernel_drop
 {
@@ -89,5 +87,19 @@ struct kernel_drop
     bool again, crossed; /* The mount's own. */
     void (*done)(struct kernel_drop *drop);
 };
+
+/* Somebody who goes on when the kernel has dropped. All of it is ours until then. */
+struct kernel_drop_waiter
+{
+    struct kernel_drop drop;
+    struct client *client;
+    void (*then)(void *data);
+    void *data;
+};
+
+/* As lease_kernel_drop(), and the kernel is to know that the file has at least `size` bytes; `then`
+ * runs once it has done so, on the loop, perhaps before this returns. Needs no memory. */
+void lease_kernel_drop_then(struct client *client, struct kernel_drop_waiter *waiter,
+                            inode_id inode, uint64_t size, void (*then)(void *data), void *data);
 
 #endif

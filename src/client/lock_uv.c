@@ -2,6 +2,7 @@
 
 #include "client/file_uv.h"
 #include "client/lease_uv.h"
+#include "client/session_uv.h"
 #include "client/turn_uv.h"
 #include "common/status.h"
 
@@ -415,10 +416,12 @@ void lock_on_check(struct client *client, const uint8_t *body, size_t body_count
     struct rpc_room room;
     Morsel__LockCheck *m;
     struct lock_check *check = calloc(1, sizeof(*check));
+    int rv = rpc_unpack_in(&room, &morsel__lock_check__descriptor, body, body_count, (void **)&m);
 
-    if (rpc_unpack_in(&room, &morsel__lock_check__descriptor, body, body_count, (void **)&m) != 0 ||
-        check == NULL) {
-        free(check); /* Without an answer the manager takes it for held. */
+    if (rv != 0 || check == NULL) {
+        /* Without an answer the manager takes it for held. */
+        session_note_unread(client, "that asks for our locks", rv != 0 ? rv : MORSEL_NOMEM);
+        free(check);
     } else {
         check->client = client;
         check->number = m->number;

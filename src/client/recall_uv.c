@@ -3,6 +3,7 @@
 
 #include "client/behind_uv.h"
 #include "client/kernel_drop_uv.h"
+#include "client/session_uv.h"
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -201,8 +202,7 @@ void lease_on_recall(struct client *client, const uint8_t *body, size_t body_cou
                            (void **)&notice);
 
     if (rv != 0) {
-        log_error(client->options.log, "a recall of manager %s: %s",
-                  rpc_peer_address(client->manager), status_words(rv));
+        session_note_unread(client, "that recalls leases", rv);
         rpc_peer_break(client->manager);
         return;
     }

@@ -205,6 +205,18 @@ static void on_manager_up(void *data)
     turn_forget_all(client); /* Who waits for one may have been told so on the old connection. */
 }
 
+void session_note_unread(const struct client *client, const char *what, int status)
+{
+    if (status == MORSEL_NOMEM) {
+        log_warning(client->options.log, "no memory for a message of manager %s %s",
+                    rpc_peer_address(client->manager), what);
+    } else {
+        log_error(client->options.log,
+                  "a message of manager %s %s is malformed; are both of one version?",
+                  rpc_peer_address(client->manager), what);
+    }
+}
+
 static void on_push(void *data, enum message_type type, const uint8_t *body, size_t body_count)
 {
     struct client *client = data;

@@ -3,6 +3,7 @@
 #include "client/file_uv.h"
 #include "client/lease_uv.h"
 #include "client/lock_uv.h"
+#include "client/session_uv.h"
 #include "common/status.h"
 
 #include <stdlib.h>
@@ -257,14 +258,14 @@ void turn_on_push(struct client *client, const uint8_t *body, size_t body_count)
 {
     struct rpc_room room;
     Morsel__TurnWanted *wanted;
+    int rv =
+        rpc_unpack_in(&room, &morsel__turn_wanted__descriptor, body, body_count, (void **)&wanted);
 
-    if (rpc_unpack_in(&room, &morsel__turn_wanted__descriptor, body, body_count,
-                      (void **)&wanted) != 0) {
-        log_error(
-            client->options.log,
-            "a message of manager %s that somebody waits for a turn is malformed; are both of one "
-            "version?",
-            rpc_peer_address(client->manager));
+    if (rv != 0) {
+        session_note_unread(client, "that somebody waits for a turn", rv);
+        if (rv == MORSEL_NOMEM) {
+            rpc_peer_break(client->manager); /* With a new connection all turns are given back. */
+        }
         return;
     }
     turn_let_go(client, wanted->inode);

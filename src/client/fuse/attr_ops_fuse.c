@@ -37,6 +37,7 @@ struct size_op
     bool by_handle;   /* The kernel asks for itself, before it reads from its pages. */
     bool drops_pages; /* Those go before the answer. */
     struct kernel_question question;
+    struct kernel_drop_waiter drop;
     struct list behind;   /* In mount->behind_cuts. */
     struct turn turn;     /* To cut a shared file. */
     struct file *cutting; /* Pinned. */
@@ -197,8 +198,8 @@ static void attr_reply(struct size_op *op)
         }
     } else if (op->drops_pages) {
         op->base.cancel = NULL; /* It ends when reads and writes of those pages do. */
-        lease_kernel_drop_then(op->base.mount->client, op->inode, (uint64_t)op->st.st_size,
-                               attr_reply_now, op);
+        lease_kernel_drop_then(op->base.mount->client, &op->drop, op->inode,
+                               (uint64_t)op->st.st_size, attr_reply_now, op);
     } else {
         attr_reply_now(op);
     }

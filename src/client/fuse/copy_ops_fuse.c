@@ -14,6 +14,7 @@ struct copy_op
     struct mount_op base;
     struct file_copy copy;
     struct file_drain drain;
+    struct kernel_drop_waiter drop; /* Of the source, before the kernel copies. */
     bool pinned;
 };
 
@@ -45,8 +46,8 @@ static void leave_to_kernel(struct copy_op *op)
 {
     op->base.cancel = NULL;
     if (file_is_shared(op->copy.from)) {
-        lease_kernel_drop_then(op->base.mount->client, op->copy.from->inode, 0, on_source_dropped,
-                               op);
+        lease_kernel_drop_then(op->base.mount->client, &op->drop, op->copy.from->inode, 0,
+                               on_source_dropped, op);
     } else {
         copy_end(op, MORSEL_NOTSUP);
     }
