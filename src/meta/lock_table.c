@@ -36,7 +36,8 @@ struct party
 {
     struct lock_owner key;
     struct list waiters;
-    uint64_t seen; /* By the search that looked at it last. */
+    uint64_t seen;          /* By the search that looked at it last. */
+    struct list to_look_at; /* In search->next. */
     UT_hash_handle hh;
 };
 
@@ -132,6 +133,7 @@ static struct party *get_party(struct lock_table *t, const struct lock_owner *ow
     if (party == NULL && (party = calloc(1, sizeof(*party))) != NULL) {
         party->key = *owner;
         list_init(&party->waiters);
+        list_init(&party->to_look_at);
         HASH_ADD(hh, t->parties, key, sizeof(party->key), party);
         if (!TABLE_ADDED(party)) {
             free(party);
@@ -278,18 +280,11 @@ struct search
     bool found;
 };
 
-struct step
-{
-    struct list node;
-    struct party *party;
-};
-
 /* `held` is in the way of search->lock: then its owner is waited for. */
 static void follow(void *data, const struct byte_lock *held)
 {
     struct search *s = data;
     struct party *party;
-    struct step *step;
 
     if (s->found || !byte_lock_conflicts(held, s->lock)) {
         return;
@@ -299,17 +294,13 @@ static void follow(void *data, const struct byte_lock *held)
         return;
     }
     party = find_party(s->t, &held->owner);
-    if (party == NULL || party->seen == s->t->last_search ||
-        (step = calloc(1, sizeof(*step))) == NULL) {
-        return;
+    if (party != NULL && party->seen != s->t->last_search) {
+        party->seen = s->t->last_search;
+        list_push_back(s->next, &party->to_look_at);
     }
-    party->seen = s->t->last_search;
-    step->party = party;
-    list_init(&step->node);
-    list_push_back(s->next, &step->node);
 }
 
-/* Would waiting for this close a circle? */
+/* Would waiting for this close a circle? Needs no memory: those in a circle would wait for ever. */
 static bool closes_circle(struct lock_table *t, const struct byte_lock *lock)
 {
     struct list next;
@@ -320,9 +311,9 @@ static bool closes_circle(struct lock_table *t, const struct byte_lock *lock)
     t->last_search++;
     byte_locks_each_of(t->held, lock->inode, lock->kind, follow, &s);
     while ((node = list_pop_front(&next)) != NULL) {
-        struct step *step = LIST_ENTRY(node, struct step, node);
+        const struct party *party = LIST_ENTRY(node, struct party, to_look_at);
 
-        LIST_FOREACH(at, &step->party->waiters)
+        LIST_FOREACH(at, &party->waiters)
         {
             const struct waiter *w = LIST_ENTRY(at, struct waiter, of_owner);
 
@@ -331,7 +322,6 @@ static bool closes_circle(struct lock_table *t, const struct byte_lock *lock)
                 byte_locks_each_of(t->held, w->lock.inode, w->lock.kind, follow, &s);
             }
         }
-        free(step);
     }
     return s.found;
 }

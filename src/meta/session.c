@@ -35,6 +35,7 @@ struct session_open
     struct list in_session; /* Or in the table's list of released inodes. */
     inode_id inode;
     bool write;
+    bool named, named_write; /* In the list that a client brings along: see settle_named(). */
     struct session *session;
 };
 
@@ -173,6 +174,8 @@ static bool add_open(struct session_table *s, struct session *session, inode_id 
     struct open_inode *counts;
 
     if (open != NULL) {
+        open->named = true;
+        open->named_write |= write;
         if (write && !open->write) {
             open->write = true;
             find_inode(s, inode)->writers++;
@@ -189,7 +192,8 @@ static bool add_open(struct session_table *s, struct session *session, inode_id 
         return false;
     }
     open->inode = inode;
-    open->write = write;
+    open->write = open->named_write = write;
+    open->named = true;
     open->session = session;
     list_init(&open->in_bucket);
     list_init(&open->in_session);
@@ -302,6 +306,33 @@ void session_table_free(struct session_table *s)
     free(s);
 }
 
+/* Nothing that it has open by its own word is taken away before all of that is noted: what nobody
+ * has open may be collected. */
+static void begin_naming(struct session *session)
+{
+    LIST_FOREACH(node, &session->opens)
+    {
+        struct session_open *open = LIST_ENTRY(node, struct session_open, in_session);
+
+        open->named = open->named_write = false;
+    }
+}
+
+static void settle_named(struct session_table *s, struct session *session)
+{
+    LIST_FOREACH_SAFE(node, &session->opens)
+    {
+        struct session_open *open = LIST_ENTRY(node, struct session_open, in_session);
+
+        if (!open->named) {
+            remove_open(s, open);
+        } else if (open->write && !open->named_write) {
+            open->write = false;
+            find_inode(s, open->inode)->writers--;
+        }
+    }
+}
+
 static bool add_opens(struct session_table *s, struct session *session,
                       const struct session_event *event)
 {
@@ -333,9 +364,12 @@ static void on_ask(struct session_table *s, const struct session_event *event,
         /* A new connection: what its list does not name was closed while it was away. Otherwise
          * only additions: a file that is being opened right now is not in the list yet. */
         session->state = SESSION_JOINED;
-        remove_all_opens(s, session);
+        begin_naming(session);
     }
     if (add_opens(s, session, event)) {
+        if (away) {
+            settle_named(s, session);
+        }
         emit(out, (struct session_action){ .type = SESSION_ADMIT, .client = session->id });
     } else {
         if (away) {

@@ -116,6 +116,47 @@ static void run_waiting(void)
     lock_table_free(t);
 }
 
+static enum lock_verdict want(struct lock_table *t, uint64_t owner, uint64_t byte)
+{
+    struct byte_lock lock = { .inode = 7, .kind = LOCK_RANGE, .type = LOCK_EXCLUSIVE };
+    uint64_t ticket;
+
+    lock.owner = (struct lock_owner){ 1, owner };
+    lock.start = lock.end = byte;
+    return lock_table_set(t, &lock, true, &ticket);
+}
+
+/* Three who would wait for each other: whoever closes the circle must not wait. */
+static void run_circle(void)
+{
+    struct lock_table *t = lock_table_new();
+    enum lock_verdict verdict;
+    unsigned waiting = 0;
+
+    if (t == NULL) {
+        return;
+    }
+    for (uint64_t owner = 0; owner < 3; owner++) {
+        if (want(t, owner, owner) != LOCK_DONE) {
+            lock_table_free(t);
+            return;
+        }
+    }
+    for (uint64_t owner = 0; owner < 3; owner++) {
+        verdict = want(t, owner, (owner + 1) % 3);
+        waiting += verdict == LOCK_WAITS;
+        assert_true(verdict == LOCK_WAITS || verdict == LOCK_FULL || verdict == LOCK_DEADLOCK);
+    }
+    assert_true(waiting < 3);
+    lock_table_free(t);
+}
+
+static void a_circle_is_seen_without_memory(void **state)
+{
+    (void)state;
+    nth_fails(run_circle, 10);
+}
+
 static void waiting_for_locks_does_without(void **state)
 {
     (void)state;
@@ -240,10 +281,49 @@ static void run_sessions(void)
     session_table_free(s);
 }
 
+/* What a client that comes back has open nobody may collect, also when it is refused. */
+static void run_return(void)
+{
+    static const inode_id before[] = { 10, 11, 12 }, now[] = { 13, 14, 11, 10 };
+    const struct session_options options = { .session_ms = 30000, .now_ms = 1000, .fresh = true };
+    struct session_event event = {
+        .now_ms = 1000, .type = SESSION_ASK, .client = 1, .inodes = before, .inodes_count = 3
+    };
+    struct session_actions out = { 0 };
+    struct session_table *s = session_table_new(&options);
+    inode_id released;
+    bool had;
+
+    if (s == NULL) {
+        return;
+    }
+    session_step(s, &event, &out);
+    had = session_joined(s, 1, 1000);
+    event.type = SESSION_GONE;
+    session_step(s, &event, &out);
+    event.type = SESSION_ASK;
+    event.inodes = now;
+    event.inodes_count = 2;
+    event.write_inodes = now + 2;
+    event.write_inodes_count = 2;
+    out.count = 0;
+    session_step(s, &event, &out);
+    assert_true(!had || (session_holds(s, 10) && session_holds(s, 11)));
+    if (session_joined(s, 1, 1000)) {
+        assert_true(session_has_open(s, 10, 1, true) && !session_has_open(s, 13, 1, true));
+        assert_true(session_holds(s, 13) && session_holds(s, 14) && !session_holds(s, 12));
+    }
+    while (session_pop_released(s, &released)) {
+        assert_true(released == 12 || !had);
+    }
+    session_table_free(s);
+}
+
 static void sessions_do_without(void **state)
 {
     (void)state;
     nth_fails(run_sessions, 10);
+    nth_fails(run_return, 5);
 }
 
 /* ---- Operation ids: a reserved one is noted and found ---- */
@@ -360,6 +440,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(locks_do_without),
         cmocka_unit_test(waiting_for_locks_does_without),
+        cmocka_unit_test(a_circle_is_seen_without_memory),
         cmocka_unit_test(leases_do_without),
         cmocka_unit_test(sessions_do_without),
         cmocka_unit_test(operation_ids_do_without),
