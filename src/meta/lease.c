@@ -60,6 +60,27 @@ static void make_quiet(struct lease_table *t, struct lease_inode *inode, uint64_
     list_push_back(&t->quiet, &inode->in_quiet);
 }
 
+/* A fenced holder is waited out. */
+static bool is_to_be_recalled(const struct lease *lease, enum lease_mode keeps)
+{
+    return lease->mode > keeps && !lease->holder->fenced &&
+           (lease->recall == 0 || lease->recall_keeps > keeps);
+}
+
+static size_t count_to_be_recalled(const struct lease_inode *inode, client_id client,
+                                   enum lease_access access)
+{
+    size_t count = 0;
+
+    LIST_FOREACH(node, &inode->leases)
+    {
+        const struct lease *lease = LIST_ENTRY(node, struct lease, in_inode);
+
+        count += is_to_be_recalled(lease, allowed(lease, client, access));
+    }
+    return count;
+}
+
 static void recall_conflicting(struct lease_table *t, struct lease_inode *inode, client_id client,
                                enum lease_access access, uint64_t now_ms, struct lease_actions *out)
 {
@@ -74,8 +95,7 @@ static void recall_conflicting(struct lease_table *t, struct lease_inode *inode,
         if (access == ACCESS_CHANGE) {
             make_quiet(t, inode, now_ms);
         }
-        /* A fenced holder is waited out. */
-        if (!lease->holder->fenced && (lease->recall == 0 || lease->recall_keeps > keeps)) {
+        if (is_to_be_recalled(lease, keeps)) {
             lease_recall(t, lease, keeps, now_ms, out);
         }
     }
@@ -185,8 +205,9 @@ enum lease_verdict lease_acquire(struct lease_table *t, uint64_t now_ms, client_
                                  const struct lease_touch *touched, unsigned touched_count,
                                  uint64_t *ticket_out, struct lease_actions *out)
 {
-    struct ticket *ticket;
+    struct ticket *ticket = NULL;
     bool wait = t->in_grace;
+    size_t recalls = 0;
 
     CHECK(touched_count <= LEASE_TOUCHED_MAX);
     for (unsigned i = 0; i < touched_count && !wait; i++) {
@@ -197,7 +218,15 @@ enum lease_verdict lease_acquire(struct lease_table *t, uint64_t now_ms, client_
     if (!wait) {
         return LEASE_GO;
     }
-    ticket = new_ticket(t, client, touched, touched_count);
+    for (unsigned i = 0; i < touched_count; i++) {
+        const struct lease_inode *inode = lease_find_inode(t, touched[i].inode);
+
+        recalls += inode == NULL ? 0 : count_to_be_recalled(inode, client, touched[i].access);
+    }
+    /* A recall that is begun and cannot be told would cost its holder what it holds. */
+    if (lease_reserve(out, recalls)) {
+        ticket = new_ticket(t, client, touched, touched_count);
+    }
     if (ticket == NULL) {
         t->counters.refused_full++;
         return LEASE_FULL;
@@ -343,7 +372,7 @@ static void on_return(struct lease_table *t, const struct lease_event *event,
     /* Unasked: an answer of ours that says that it holds the lease may be on its way. A recall
      * comes behind it. */
     if (event->recall == 0) {
-        if (lease->recall == 0 && keeps < lease->mode) {
+        if (lease->recall == 0 && keeps < lease->mode && lease_reserve(out, 1)) {
             lease_recall(t, lease, keeps, event->now_ms, out);
         }
         return;

@@ -208,6 +208,10 @@ enum lease_mode lease_grant(struct lease_table *t, uint64_t now_ms, client_id cl
 void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
                  struct lease_actions *out);
 
+/* The host could not begin to make the title durable (LEASE_PERSIST): the client's next JOIN asks
+ * for it again. */
+void lease_not_persisted(struct lease_table *t, client_id client, uint64_t title);
+
 /* The title that the reply to JOIN tells; 0: none. */
 uint64_t lease_title(const struct lease_table *t, client_id client);
 

@@ -20,18 +20,30 @@ void lease_actions_free(struct lease_actions *out)
     lease_actions_init(out);
 }
 
-bool lease_emit(struct lease_table *t, struct lease_actions *out, struct lease_action action)
+bool lease_reserve(struct lease_actions *out, size_t more)
 {
-    if (out->count == out->capacity) {
-        size_t capacity = out->capacity == 0 ? ACTIONS_MIN : 2 * out->capacity;
-        struct lease_action *items = realloc(out->items, capacity * sizeof(*items));
+    size_t capacity = out->capacity == 0 ? ACTIONS_MIN : out->capacity;
+    struct lease_action *items;
 
-        if (items == NULL) {
-            out->failed = t->retry = true;
-            return false;
-        }
+    if (out->count + more <= out->capacity) {
+        return true;
+    }
+    while (capacity < out->count + more) {
+        capacity *= 2;
+    }
+    items = realloc(out->items, capacity * sizeof(*items));
+    if (items != NULL) {
         out->items = items;
         out->capacity = capacity;
+    }
+    return items != NULL;
+}
+
+bool lease_emit(struct lease_table *t, struct lease_actions *out, struct lease_action action)
+{
+    if (!lease_reserve(out, 1)) {
+        out->failed = t->retry = true;
+        return false;
     }
     out->items[out->count++] = action;
     return true;

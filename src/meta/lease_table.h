@@ -106,6 +106,9 @@ struct lease_table
 /* The node of an element with room in the heap goes to `due_ms`. */
 void lease_schedule(struct heap *h, struct heap_node *node, uint64_t due_ms);
 
+/* Room for so many things for the host. False: no memory. */
+bool lease_reserve(struct lease_actions *out, size_t more);
+
 /* Note something for the host. False: no memory; t->retry says so. */
 bool lease_emit(struct lease_table *t, struct lease_actions *out, struct lease_action action);
 

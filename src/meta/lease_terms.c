@@ -153,6 +153,15 @@ void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
     }
 }
 
+void lease_not_persisted(struct lease_table *t, client_id client, uint64_t title)
+{
+    struct holder *holder = lease_find_holder(t, client);
+
+    if (holder != NULL && holder->title == title) {
+        holder->persisting = false;
+    }
+}
+
 uint64_t lease_title(const struct lease_table *t, client_id client)
 {
     const struct holder *holder = lease_find_holder(t, client);

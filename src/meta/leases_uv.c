@@ -72,6 +72,9 @@ static void persist_title(struct meta *meta, client_id client, uint64_t title, b
         return;
     }
     free(p); /* Without it nothing is granted. */
+    if (holds) {
+        lease_not_persisted(meta->leases, client, title);
+    }
     if (rv == MORSEL_NOMEM && holds) {
         rpc_disconnect(meta->server, ROLE_CLIENT, client, "out of memory"); /* It joins anew. */
     }
@@ -270,8 +273,10 @@ bool leases_touch(struct meta *meta, struct rpc_request *request, const struct l
     } else {
         rpc_reply_failure(request, MORSEL_OVERLOAD, "too many requests wait for leases");
     }
-    if (actions.count > 0) {
+    if (actions.count > 0 || actions.failed) {
         perform_all(meta, &actions);
+    } else {
+        lease_actions_free(&actions);
     }
     return go;
 }
@@ -451,13 +456,14 @@ void leases_refuse_waiting(struct meta *meta, int status)
 
 /* ---- RETURN ------------------------------------------------------------------------------- */
 
-static void note_open(struct meta *meta, client_id client, const inode_id *inodes, size_t count,
+/* False: there was no room for it. */
+static bool note_open(struct meta *meta, client_id client, const inode_id *inodes, size_t count,
                       bool write)
 {
     struct session_event event = { .now_ms = meta_now_ms(meta), .type = SESSION_OPENED };
 
     if (count == 0) {
-        return;
+        return true;
     }
     event.client = client;
     if (write) {
@@ -467,24 +473,25 @@ static void note_open(struct meta *meta, client_id client, const inode_id *inode
         event.inodes = inodes;
         event.inodes_count = count;
     }
-    (void)meta_session_step(meta, &event);
+    return meta_session_step(meta, &event) == 0;
 }
 
 void handle_return(struct meta *meta, struct rpc_request *request)
 {
     client_id client = request->node_id;
     Morsel__ReturnRequest *m = rpc_request_unpack(request, &morsel__return_request__descriptor);
+    bool good;
 
     if (m == NULL) {
         return;
     }
-    note_open(meta, client, m->opened, m->n_opened, false);
+    good = note_open(meta, client, m->opened, m->n_opened, false);
     for (size_t i = 0; i < m->n_returns; i++) {
         const Morsel__Return *r = m->returns[i];
         struct lease_event event = { .now_ms = meta_now_ms(meta), .type = LEASE_RETURN };
 
         if (r->open != 0) {
-            note_open(meta, client, &r->inode, 1, r->open == 2);
+            good &= note_open(meta, client, &r->inode, 1, r->open == 2);
         }
         event.client = client;
         event.recall = r->recall;
@@ -502,7 +509,11 @@ void handle_return(struct meta *meta, struct rpc_request *request)
         lease_event(meta, &event);
     }
     message_free(m);
-    rpc_reply(request, NULL, NULL);
+    if (good) {
+        rpc_reply(request, NULL, NULL);
+    } else {
+        rpc_request_lost(request); /* With a new connection it says anew what it has open. */
+    }
 }
 
 /* ---- Beginning and end -------------------------------------------------------------------- */

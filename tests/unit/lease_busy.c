@@ -269,6 +269,45 @@ static void a_loss_that_cannot_be_told_is_told_at_the_next_join(void **state)
     world_free(w);
 }
 
+/* One that were begun would end with its deadline, and its holder would lose what it holds. */
+static void a_recall_that_cannot_be_told_is_not_begun(void **state)
+{
+    struct lease_touch touched = { FILE_1, ACCESS_READ };
+    struct world *w = world_new();
+    uint64_t ticket;
+
+    (void)state;
+    assert_int_equal(lease_grant(w->t, w->now_ms, A, FILE_1, LEASE_W, true, false, false), LEASE_W);
+    lease_actions_free(&w->out);
+    no_memory = true;
+    assert_int_equal(lease_acquire(w->t, w->now_ms, B, &touched, 1, &ticket, &w->out), LEASE_FULL);
+    feed(w, (struct lease_event){ .type = LEASE_RETURN, .client = A, .inode = FILE_1 });
+    no_memory = false;
+    assert_false(is_fenced_at(w, 1000 + LEASE_MS));
+    assert_int_not_equal(wait_for(w, B), 0);
+    world_free(w);
+}
+
+/* Whoever is not on the disk is granted nothing: it must get there with some later JOIN. */
+static void a_title_that_was_not_kept_is_asked_for_again(void **state)
+{
+    struct world *w = world_new();
+    struct lease_event event = { .type = LEASE_JOIN, .client = 104, .caches = true };
+
+    (void)state;
+    feed(w, event);
+    assert_int_equal(count_of(w, LEASE_PERSIST, 104), 1);
+    event.title = lease_title(w->t, 104);
+    event.number = 1;
+    feed(w, event);
+    assert_int_equal(count_of(w, LEASE_PERSIST, 104), 0); /* It is under way. */
+    lease_not_persisted(w->t, 104, event.title);
+    event.number = 2;
+    feed(w, event);
+    assert_int_equal(count_of(w, LEASE_PERSIST, 104), 1);
+    world_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +319,8 @@ int main(void)
         cmocka_unit_test(deadlines_are_looked_at_when_they_come_up),
         cmocka_unit_test(the_end_of_locks_is_told_when_there_is_memory),
         cmocka_unit_test(a_loss_that_cannot_be_told_is_told_at_the_next_join),
+        cmocka_unit_test(a_recall_that_cannot_be_told_is_not_begun),
+        cmocka_unit_test(a_title_that_was_not_kept_is_asked_for_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
