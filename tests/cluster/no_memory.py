@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Programs on mounts whose daemons run out of memory now and then.
 
-    no_memory.py SECONDS SEED BEGUN DIR DIR2      the same directory through two mounts
+    no_memory.py SECONDS SEED BEGUN ENOUGH DIR DIR2      the same directory through two mounts
 
 Each process does random things to files of its own and to some of all, through both mounts, and notes what was promised: bytes that
 an fsync covered, lines that were appended and synced. Errors that memory may cause are counted; another error, or a read that gives
-other bytes than were promised, ends it. BEGUN is made when all run. Behind SECONDS it says what was done in one line, waits for one
-on its standard input (there is memory again), and looks for everything that was promised, through both mounts.
+other bytes than were promised, ends it. BEGUN is made when all run. Behind SECONDS, and not before ENOUGH is there (enough has
+failed), it says what was done in one line, waits for one on its standard input (there is memory again), and looks for everything that was promised, through both mounts.
 """
 import collections
 import errno
@@ -20,8 +20,9 @@ import time
 
 PROGRAMS = 4
 CALM_ROUNDS_MIN = 10  # That each does without an error, however long that takes,
-LATE_S_MAX = 40  # up to this.
-FAULTS = {errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.ENOLCK}
+LATE_S_MAX = 60  # up to this.
+# EDEADLK: two who read-lock the same bytes, and both want to write there. ENOSPC: storage servers have lost the manager, and are not back yet.
+FAULTS = {errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.ENOLCK, errno.EDEADLK, errno.ENOSPC}
 # What comes of one that has failed before: a name that is there or is not, a file that is empty.
 AFTER = {errno.ENOENT, errno.EEXIST, errno.ESTALE, errno.ENODATA, errno.ENXIO, errno.ENOTEMPTY}
 
@@ -183,11 +184,12 @@ class Program:
             os.fsync(fd)
             self.lines.append(line)
 
-    def run(self, end, report):
+    def run(self, end, enough, report):
         done, failed = collections.Counter(), collections.Counter()
         works = [self.write, self.write, self.read, self.read, self.shape, self.copy, self.names, self.sweep, self.attributes,
                  self.orphan, self.unnamed, self.lock, self.flock, self.append]
-        while time.monotonic() < end or (sum(done.values()) < CALM_ROUNDS_MIN and time.monotonic() < end + LATE_S_MAX):
+        while time.monotonic() < end or (time.monotonic() < end + LATE_S_MAX and
+                                         (sum(done.values()) < CALM_ROUNDS_MIN or not os.path.exists(enough))):
             work = self.random.choice(works)
             try:
                 work()
@@ -199,10 +201,10 @@ class Program:
         report.put((done, failed, self.promised, self.lines))
 
 
-def run_all(seconds, seed, begun, roots):
+def run_all(seconds, seed, begun, enough, roots):
     report = multiprocessing.Queue()
     end = time.monotonic() + seconds
-    programs = [multiprocessing.Process(target=Program(n, seed, roots).run, args=(end, report), daemon=True)
+    programs = [multiprocessing.Process(target=Program(n, seed, roots).run, args=(end, enough, report), daemon=True)
                 for n in range(PROGRAMS)]
     for program in programs:
         program.start()
@@ -238,8 +240,8 @@ def look_at_all(promised, lines, roots):
 
 
 def main():
-    roots = sys.argv[4:]
-    promised, lines = run_all(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], roots)
+    begun, enough, *roots = sys.argv[3:]
+    promised, lines = run_all(int(sys.argv[1]), int(sys.argv[2]), begun, enough, roots)
     sys.stdin.readline()
     look_at_all(promised, lines, roots)
 

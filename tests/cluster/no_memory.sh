@@ -7,16 +7,10 @@
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
+# shellcheck source=tests/lib/failing_memory.sh
+. "$(dirname "$0")/../lib/failing_memory.sh"
 cluster_begin no_memory "$1"
 seconds=${2:-8} one_in=${3:-150}
-
-# failing NAME START...: the daemon NAME is one in which allocations fail, when they are made to.
-failing() {
-    local bin=$build/tests/cluster/no_memory/bin
-    export MORSEL_FAILING_MEMORY=$work/run/memory-$1
-    shift
-    "$@"
-}
 
 # fail_one_in N: of the allocations in each place, in all daemons; 0: none.
 fail_one_in() {
@@ -28,22 +22,18 @@ for path in sys.argv[3:]:
 PY
 }
 
-# failures NAME: how many allocations failed, and in how many places.
-failures() {
-    python3 - "$work/run/memory-$1" <<'PY'
+# Says how many allocations failed in each daemon, and in how many places. False: too few.
+enough_failed() {
+    python3 - "$work/run" <<'PY'
 import struct, sys
-words = struct.unpack("<3076Q", open(sys.argv[1], "rb").read(3076 * 8))
-print(words[3], sum(failed > 0 for failed in words[6::3]))
+enough = True
+for name, count, places in (("meta", 50, 20), ("mount-a", 50, 20), ("mount-b", 20, 15), ("iod1", 8, 5), ("iod2", 8, 5), ("iod3", 8, 5)):
+    words = [word for word, in struct.iter_unpack("<Q", open(f"{sys.argv[1]}/memory-{name}", "rb").read())]
+    failed = sum(failed > 0 for failed in words[19::3])
+    print(f"{name}: {words[3]} allocations failed, in {failed} places")
+    enough &= words[3] >= count and failed >= places
+sys.exit(not enough)
 PY
-}
-
-# failed_enough NAME COUNT PLACES
-failed_enough() {
-    local count places
-    read -r count places < <(failures "$1")
-    note "$1: $count allocations failed, in $places places"
-    [ "$count" -ge "$2" ] && [ "$places" -ge "$3" ] || fail "too few allocations failed in $1"
-    kill -0 "${pid_of[$1]}" || fail "$1 has died"
 }
 
 failing meta start_meta --lease-time 2s
@@ -60,7 +50,7 @@ policy "$a/work" stripe_width=2
 mkfifo "$work/go"
 "$bin/ackload" write "$a/load" "$work/journal" 3600 sync >"$work/ackload" 2>&1 &
 load=$!
-"${BASH_SOURCE[0]%.sh}.py" "$seconds" "$test_seed" "$work/begun" "$a/work" "$b/work" <>"$work/go" >"$work/said" 2>&1 &
+"${BASH_SOURCE[0]%.sh}.py" "$seconds" "$test_seed" "$work/begun" "$work/enough" "$a/work" "$b/work" <>"$work/go" >"$work/said" 2>&1 &
 programs=$!
 children+=("$load" "$programs")
 wait_for 10 "the load has begun" test -s "$work/journal"
@@ -74,7 +64,12 @@ have_said() {
 have_ended() {
     ! kill -0 "$programs"
 }
-wait_for 60 "the programs have come to the end of their time" have_said
+enough_or_over() {
+    enough_failed || have_said
+}
+wait_for 60 "enough allocations have failed" enough_or_over
+touch "$work/enough"
+wait_for 90 "the programs have come to the end of their time" have_said
 kill -TERM "$load"
 wait "$load" || fail "ackload: $(tail -n 3 "$work/ackload")"
 fail_one_in 0
@@ -82,11 +77,9 @@ check_logs
 head -n 1 "$work/said"
 ! grep -q Error "$work/said" || fail "programs: $(cat "$work/said")"
 tail -n 1 "$work/ackload"
-failed_enough meta 50 20
-failed_enough mount-a 50 20
-failed_enough mount-b 20 15
-for i in 1 2 3; do
-    failed_enough "iod$i" 8 5
+enough_failed || fail "too few allocations failed"
+for name in "${!pid_of[@]}"; do
+    kill -0 "${pid_of[$name]}" || fail "$name has died"
 done
 
 echo >"$work/go"

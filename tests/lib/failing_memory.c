@@ -3,10 +3,12 @@
  * keep the real one.
  *
  * Each place in the code has its own count: its first allocations fail often, later ones one in
- * `one_in`, so that what is rarely done is not left out. */
+ * `one_in`, so that what is rarely done is not left out. Or a single one fails, the `nth` of one
+ * place. */
 #include "lib/failing_memory.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -70,12 +72,60 @@ static struct memory_place *place_of(uint64_t address)
     abort(); /* More places than there are in our code. */
 }
 
-static bool fails(const void *caller)
+/* A number for who called whom. */
+static uint64_t way_here(uint64_t stack[WAY_FRAMES])
 {
-    struct memory_place *place;
-    uint64_t one_in, number, address = (uint64_t)((const char *)caller - &__executable_start);
+    void *frames[WAY_FRAMES];
+    int count = backtrace(frames, WAY_FRAMES);
+    uint64_t way = 1;
 
-    if (shared == NULL || (one_in = __atomic_load_n(&shared->one_in, __ATOMIC_RELAXED)) == 0) {
+    for (int i = 0; i < WAY_FRAMES; i++) {
+        stack[i] = i < count ? (uint64_t)((const char *)frames[i] - &__executable_start) : 0;
+        way = mix(way ^ stack[i]);
+    }
+    return way == 0 ? 1 : way;
+}
+
+/* Is this the one that is to fail? */
+static bool is_nth(uint64_t way, const uint64_t stack[WAY_FRAMES])
+{
+    uint64_t left = __atomic_load_n(&shared->nth, __ATOMIC_ACQUIRE);
+
+    if (left == 0 || way != __atomic_load_n(&shared->at, __ATOMIC_RELAXED)) {
+        return false;
+    }
+    while (left > 0 && !__atomic_compare_exchange_n(&shared->nth, &left, left - 1, false,
+                                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    if (left == 1) {
+        memcpy(shared->stack, stack, sizeof(shared->stack));
+    }
+    return left == 1;
+}
+
+/* One by one: every way is counted, or the n-th on one of them fails. */
+static bool fails_alone(void)
+{
+    bool counts = __atomic_load_n(&shared->counts, __ATOMIC_RELAXED) != 0;
+    uint64_t stack[WAY_FRAMES], way;
+
+    if (!counts && __atomic_load_n(&shared->nth, __ATOMIC_RELAXED) == 0) {
+        return false;
+    }
+    way = way_here(stack); /* Once: where it is called from is a part of the way. */
+    if (counts) {
+        __atomic_add_fetch(&place_of(way)->asked, 1, __ATOMIC_RELAXED);
+    }
+    return !counts && is_nth(way, stack);
+}
+
+static bool fails_by_chance(const void *caller)
+{
+    uint64_t number, one_in = __atomic_load_n(&shared->one_in, __ATOMIC_RELAXED);
+    uint64_t address = (uint64_t)((const char *)caller - &__executable_start);
+    struct memory_place *place;
+
+    if (one_in == 0) {
         return false;
     }
     __atomic_add_fetch(&shared->asked, 1, __ATOMIC_RELAXED);
@@ -87,8 +137,17 @@ static bool fails(const void *caller)
     }
     __atomic_add_fetch(&place->failed, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&shared->failed, 1, __ATOMIC_RELAXED);
-    errno = ENOMEM;
     return true;
+}
+
+static bool fails(const void *caller)
+{
+    bool does = shared != NULL && (fails_alone() || fails_by_chance(caller));
+
+    if (does) {
+        errno = ENOMEM;
+    }
+    return does;
 }
 
 void *__wrap_malloc(size_t size)
