@@ -110,10 +110,29 @@ static void release_in(struct conn *conn)
     }
 }
 
+size_t conn_stuck_bytes(const struct conn *conn)
+{
+    return conn->out_bytes + conn->in_charged +
+           (conn->payload != NULL ? conn->header.payload_length : 0);
+}
+
+/* What goes with the connection counts no more from its closing, so that whoever makes room sees
+ * the room that it has made. */
+static void count_out(struct conn *conn)
+{
+    if (conn->memory_total != NULL) {
+        conn->released = conn_stuck_bytes(conn);
+        *conn->memory_total -= conn->released;
+    }
+}
+
 static void on_closed(uv_handle_t *handle)
 {
     struct conn *conn = handle->data;
 
+    if (conn->memory_total != NULL) {
+        *conn->memory_total += conn->released; /* It is counted out one by one. */
+    }
     conn_forget_queued(conn);
     if (conn->payload != NULL) {
         conn_discharge(conn, conn->header.payload_length);
@@ -132,6 +151,7 @@ void conn_close(struct conn *conn, const char *why)
         return;
     }
     conn->closing = true;
+    count_out(conn);
     list_remove(&conn->dirty_node);
     conn->handle.data = conn;
     /* The user may drop its reference in `closed`, so the handle is closed first: it ends
@@ -263,6 +283,12 @@ static size_t begin_payload(struct conn *conn, const uint8_t *rest, size_t rest_
         return SIZE_MAX;
     }
     conn_charge(conn, conn->header.payload_length);
+    if (conn->hooks->begun != NULL) {
+        conn->hooks->begun(conn);
+        if (conn->closing) {
+            return SIZE_MAX;
+        }
+    }
     if (take > conn->header.payload_length) {
         take = conn->header.payload_length;
     }

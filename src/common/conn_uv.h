@@ -29,6 +29,8 @@ struct conn_hooks
      * NULL. */
     void (*frame)(struct conn *conn, const struct frame_header *header, const uint8_t *body,
                   struct payload **payload);
+    /* The payload of a frame begins, and its memory counts. May be NULL. */
+    void (*begun)(struct conn *conn);
     /* Bytes have left: the queue is shorter. May be NULL. */
     void (*sent)(struct conn *conn);
     /* So many bytes, of frames whose beginning had come already, took so long to come. NULL: not
@@ -71,6 +73,7 @@ struct conn
     uint8_t *in; /* Header and body of the frame in work, perhaps the start of the next. */
     size_t in_count, in_capacity; /* No buffer while nothing lies in it. */
     size_t in_charged;
+    size_t released; /* Closing: what it gives back when the loop has turned, counted out. */
     struct frame_header header;
     struct payload *payload; /* Being filled; header and body are complete. */
     size_t payload_filled;
@@ -148,6 +151,10 @@ void conn_go_on(struct conn *conn);
  * frames lead to is the user's to count. Less before the last reference is dropped. */
 void conn_charge(struct conn *conn, size_t bytes);
 void conn_discharge(struct conn *conn, size_t bytes);
+
+/* Of what it holds, what goes with it when it is closed: the frames that go out, and what has come
+ * of the one that comes in. */
+size_t conn_stuck_bytes(const struct conn *conn);
 
 /* Begin to close: hooks->closed runs later, once. Harmless when repeated. `why` must be a literal
  * or live in the connection. */

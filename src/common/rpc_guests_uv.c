@@ -150,13 +150,6 @@ static void make_room(struct rpc_server *server)
     }
 }
 
-/* What closing it would give back, of what it is to blame for. */
-static size_t stuck_bytes(const struct conn *conn)
-{
-    return conn->out_bytes + conn->in_charged +
-           (conn->payload != NULL ? conn->header.payload_length : 0);
-}
-
 static struct conn *most_stuck(const struct rpc_server *server, bool valued)
 {
     struct conn *worst = NULL;
@@ -165,7 +158,7 @@ static struct conn *most_stuck(const struct rpc_server *server, bool valued)
     {
         struct conn *conn = LIST_ENTRY(node, struct conn, node);
 
-        if (stuck_bytes(conn) >= CONN_SHARE_BYTES_MIN / 2 &&
+        if (conn_stuck_bytes(conn) >= CONN_SHARE_BYTES_MIN / 2 &&
             (worst == NULL || conn->moved_ms < worst->moved_ms) &&
             is_valued(server, conn) == valued) {
             worst = conn;
@@ -174,22 +167,23 @@ static struct conn *most_stuck(const struct rpc_server *server, bool valued)
     return worst;
 }
 
-/* All hold too much. What is closed gives its memory back when the loop has turned: it no longer
- * counts here. `asking` may be in the middle of a frame, and stays. */
+/* All hold too much. */
 static void shed(struct rpc_server *server)
 {
-    size_t memory = server->memory;
-
-    while (memory > SERVER_QUEUES_BYTES_MAX) {
+    while (server->memory > SERVER_QUEUES_BYTES_MAX && !server->closing) {
         struct conn *conn = most_stuck(server, false);
 
         if (conn == NULL && (conn = most_stuck(server, true)) == NULL) {
             return;
         }
-        memory -= stuck_bytes(conn);
         server->rpc->statistics.connections_shed++;
         conn_close(conn, "the server has no memory for what this peer does not take");
     }
+}
+
+void guests_begun(struct conn *conn)
+{
+    shed(conn->data);
 }
 
 /* ---- Backpressure ---- */
@@ -210,9 +204,7 @@ void guests_pause_if_full(struct rpc_server *server, struct conn *conn)
     if (conn->memory > share_of(server)) {
         conn_pause(conn, true);
     }
-    if (server->memory > SERVER_QUEUES_BYTES_MAX && !server->closing) {
-        shed(server);
-    }
+    shed(server);
 }
 
 /* Either the last answer or the last byte taken may be what brings it there. One that holds nothing

@@ -414,6 +414,8 @@ static void on_conn_freed(void *owner)
     rpc_handle_gone(rpc);
 }
 
-const struct conn_hooks rpc_server_conn_hooks = {
-    .frame = on_frame, .sent = guests_resume, .closed = on_conn_closed, .freed = on_conn_freed
-};
+const struct conn_hooks rpc_server_conn_hooks = { .frame = on_frame,
+                                                  .begun = guests_begun,
+                                                  .sent = guests_resume,
+                                                  .closed = on_conn_closed,
+                                                  .freed = on_conn_freed };

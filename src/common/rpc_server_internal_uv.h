@@ -57,6 +57,7 @@ struct conn *guests_find(const struct rpc_server *server, enum rpc_role role, ui
 /* Backpressure: stop reading who holds more than its share, and go on when it holds half of it.
  * When all together hold too much, connections are closed. */
 void guests_pause_if_full(struct rpc_server *server, struct conn *conn);
+void guests_begun(struct conn *conn); /* A payload: it may be too much for all. */
 void guests_resume(struct conn *conn);
 
 #endif
