@@ -210,14 +210,34 @@ static void reply_entries(struct dir_op *op)
 
 static void next_page(struct dir_op *op);
 
+/* Attributes are wanted from `place` on, which the page has without: it ends there, so that what
+ * follows is asked for behind its last name. To begin anew and count would be wrong: names may have
+ * gone or come since. Where the page begins there is no such name, and it stays as it is. */
+static void page_cut(struct dir *dir, uint64_t place)
+{
+    Morsel__ReaddirReply *page = dir->page;
+    uint64_t left = place - dir->page_first;
+
+    if (place == 2) {
+        page_drop(dir);
+    } else if (left > 0 && left < page->n_entries) {
+        while (page->n_entries > left) {
+            morsel__directory_entry__free_unpacked(page->entries[--page->n_entries], NULL);
+        }
+        page->end = false;
+    }
+}
+
 /* Go on until the page holds what the kernel asks for, or the directory ends. */
 static void advance(struct dir_op *op)
 {
     struct dir *dir = op->dir;
     uint64_t place = op->offset < 2 ? 2 : op->offset;
 
-    if (dir->page != NULL && (place < dir->page_first || (op->plus && !dir->plus))) {
-        page_drop(dir); /* Backwards, or attributes are wanted now. */
+    if (dir->page != NULL && place < dir->page_first) {
+        page_drop(dir); /* Backwards. */
+    } else if (dir->page != NULL && op->plus && !dir->plus) {
+        page_cut(dir, place);
     }
     if (dir->page == NULL || (place >= dir->page_first + dir->page->n_entries && !dir->page->end)) {
         next_page(op);
