@@ -1,11 +1,21 @@
-/* Daemons and mounts are killed and come back, links are cut, processes stand still. Which of it
- * happens, and how often, is drawn for each history. */
+/* Daemons and mounts are killed and come back, daemons lose their power while the mounts live on,
+ * links are cut, processes stand still. Which of it happens, and how often, is drawn for each
+ * history. */
 #include "tests/sim/world/history.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum fault { FAULT_META, FAULT_IOD, FAULT_MOUNT, FAULT_CUT, FAULT_FREEZE, FAULTS_COUNT };
+enum fault {
+    FAULT_META,
+    FAULT_IOD,
+    FAULT_MOUNT,
+    FAULT_CUT,
+    FAULT_FREEZE,
+    FAULT_META_POWER,
+    FAULT_IOD_POWER,
+    FAULTS_COUNT
+};
 
 struct plan
 {
@@ -104,6 +114,81 @@ static void kill_mount(struct history *h)
     }
 }
 
+/* Also of a machine whose daemon was killed a moment ago. Where losses are counted, nobody gives up
+ * for want of an answer. */
+static uint64_t back_at_ns(const struct history *h, const struct world_process *p)
+{
+    uint64_t off_ns = h->only_power ? world_draw(WORLD_S) : some_time_ns();
+
+    return h->world->now_ns + (p->alive ? 100 * WORLD_MS + off_ns : 0);
+}
+
+static void meta_loses_power(struct history *h, unsigned number)
+{
+    uint64_t back_ns = back_at_ns(h, host_meta_process(h->meta));
+
+    h->counts.losses++;
+    (void)number;
+    h->meta_losses++;
+    host_meta_lose_power(h->meta, back_ns);
+    world_at(back_ns + world_draw(WORLD_S), meta_comes_back, h);
+}
+
+static void iod_loses_power(struct history *h, unsigned number)
+{
+    uint64_t back_ns = back_at_ns(h, host_iod_process(h->iods[number]));
+
+    h->counts.losses++;
+    host_iod_lose_power(h->iods[number], back_ns);
+    world_at(back_ns + world_draw(WORLD_S), iod_comes_back, comeback_new(h, number));
+}
+
+/* Mostly the power waits for a moment in which there is something to lose. */
+struct lurker
+{
+    struct history *history;
+    void (*strike)(struct history *h, unsigned number);
+    unsigned number;
+    uint64_t until_ns;
+};
+
+static void lurk(void *data)
+{
+    struct lurker *l = data;
+    struct history *h = l->history;
+    bool any = l->strike == meta_loses_power ? host_meta_unsynced() > 0
+                                             : world_disk_differs(h->iod_hosts[l->number]);
+
+    if (!h->faults) {
+        free(l);
+    } else if ((any && world_chance(3)) || h->world->now_ns > l->until_ns) {
+        l->strike(h, l->number);
+        free(l);
+    } else {
+        world_in(world_draw(WORLD_MS), lurk, l);
+    }
+}
+
+static void lurk_for(struct history *h, void (*strike)(struct history *h, unsigned number),
+                     unsigned number)
+{
+    struct lurker *l = malloc(sizeof(*l));
+
+    CHECK(l != NULL);
+    *l = (struct lurker){ h, strike, number, h->world->now_ns + world_draw(2 * WORLD_S) };
+    lurk(l);
+}
+
+static void meta_power(struct history *h)
+{
+    lurk_for(h, meta_loses_power, 0);
+}
+
+static void iod_power(struct history *h)
+{
+    lurk_for(h, iod_loses_power, (unsigned)world_draw(HISTORY_IODS));
+}
+
 static void cut_link(struct history *h)
 {
     struct world *w = h->world;
@@ -144,11 +229,11 @@ static void freeze(struct history *h)
 
 static void go_wrong(void *data)
 {
-    static void (*const kinds[])(struct history * h) = { [FAULT_META] = kill_meta,
-                                                         [FAULT_IOD] = kill_iod,
-                                                         [FAULT_MOUNT] = kill_mount,
-                                                         [FAULT_CUT] = cut_link,
-                                                         [FAULT_FREEZE] = freeze };
+    static void (*const kinds[])(struct history * h) = {
+        [FAULT_META] = kill_meta,     [FAULT_IOD] = kill_iod,  [FAULT_MOUNT] = kill_mount,
+        [FAULT_CUT] = cut_link,       [FAULT_FREEZE] = freeze, [FAULT_META_POWER] = meta_power,
+        [FAULT_IOD_POWER] = iod_power
+    };
     struct plan *plan = data;
     unsigned kind = (unsigned)world_draw(FAULTS_COUNT);
 
@@ -186,6 +271,11 @@ void faults_begin(struct history *h)
     for (unsigned i = 0; i < FAULTS_COUNT; i++) {
         plan->wanted[i] = !h->calm && !world_chance(3);
     }
+    h->only_power = !h->calm && world_chance(4);
+    for (unsigned i = 0; h->only_power && i < FAULTS_COUNT; i++) {
+        plan->wanted[i] = i == FAULT_META_POWER || i == FAULT_IOD_POWER;
+    }
+    h->forgetful = plan->wanted[FAULT_META_POWER];
     plan->every_ns = 100 * WORLD_MS + world_draw_skewed(4 * WORLD_S);
     world_in(plan->every_ns, go_wrong, plan);
     look_after_mounts(h);
@@ -198,6 +288,7 @@ void faults_end(struct history *h)
     h->faults = false;
     world_trace("world", "** healed");
     for (unsigned a = 0; a < w->hosts_count; a++) {
+        w->hosts[a].off_until_ns = 0;
         for (unsigned b = 0; b < w->hosts_count; b++) {
             w->hosts[a].cut_until_ns[b] = 0;
         }

@@ -52,6 +52,8 @@ static void sum_up(struct history *h)
             h->counts.recalls += h->mounts[i]->client->counters.recalls;
         }
     }
+    h->counts.forgotten =
+        h->world->counts.pages_lost + h->world->counts.names_lost + h->world->counts.batches_lost;
     h->counts.resets = h->world->counts.resets + h->world->counts.timeouts;
 }
 

@@ -10,6 +10,7 @@ enum {
     HISTORY_IODS = 2,
     HISTORY_MOUNTS = 3,
     HISTORY_PROGRAMS = 5,
+    HISTORY_KEEPERS = 2,
     HISTORY_SLOTS_MAX = 16,
     HISTORY_RECORDS_MAX = 2048,
     HISTORY_SECTIONS_MAX = 2048,
@@ -22,11 +23,16 @@ enum {
 #define HISTORY_COUNTS(X)                                                                          \
     X(calls, "calls", 300)                                                                         \
     X(good, "calls that ended well", 250)                                                          \
+    X(dir_syncs, "directories synced", 3)                                                          \
     X(appends, "records appended", 15)                                                             \
     X(locked, "good ends of what was done under a lock", 15)                                       \
     X(converted, "flocks to be converted", 5)                                                      \
+    X(fsyncs, "files synced that stayed open", 10)                                                 \
+    X(tellings, "losses told to who had a file open", 0)                                           \
     X(recalls, "recalls", 50)                                                                      \
     X(kills, "kills of daemons", 1)                                                                \
+    X(losses, "losses of power", 1)                                                                \
+    X(forgotten, "pages, names and batches forgotten", 1)                                          \
     X(mount_kills, "kills of mounts", 0)                                                           \
     X(cuts, "cuts", 1)                                                                             \
     X(freezes, "freezes", 1)                                                                       \
@@ -53,9 +59,12 @@ struct history
     struct host_meta *meta;
     struct host_iod *iods[HISTORY_IODS];
     struct host_mount *mounts[HISTORY_MOUNTS];
-    bool calm;   /* Nothing is killed, cut off or frozen in this one. */
-    bool faults; /* They go on. */
-    bool ended;  /* No program begins anything new. */
+    bool calm;       /* Nothing is killed, cut off or frozen in this one. */
+    bool faults;     /* They go on. */
+    bool forgetful;  /* The manager may lose its power: names that nobody synced may go. */
+    bool only_power; /* Nothing else goes wrong. */
+    unsigned meta_losses;
+    bool ended; /* No program begins anything new. */
     const char *canary;
     uint64_t last_value;
     unsigned programs_running;

@@ -60,6 +60,12 @@ void host_iod_kill(struct host_iod *h)
     datadir_close(&h->iod.datadir);
 }
 
+void host_iod_lose_power(struct host_iod *h, uint64_t back_ns)
+{
+    world_host_loses_power(h->process, back_ns);
+    datadir_close(&h->iod.datadir);
+}
+
 struct world_process *host_iod_process(struct host_iod *h)
 {
     return h->process;

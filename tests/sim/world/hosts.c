@@ -102,6 +102,22 @@ void host_meta_kill(struct host_meta *h)
     datadir_close(&h->datadir);
 }
 
+void host_meta_lose_power(struct host_meta *h, uint64_t back_ns)
+{
+    uint32_t unsynced = kv_forgetful_unsynced(database);
+    uint32_t kept = kv_forgetful_crash(database);
+
+    world_host_loses_power(h->process, back_ns);
+    world_trace(h->process->name, "of %u batches %u are lost", unsynced, unsynced - kept);
+    the_world->counts.batches_lost += unsynced - kept;
+    datadir_close(&h->datadir);
+}
+
+uint32_t host_meta_unsynced(void)
+{
+    return kv_forgetful_unsynced(database);
+}
+
 struct world_process *host_meta_process(struct host_meta *h)
 {
     return h->process;

@@ -23,6 +23,13 @@ struct host_iod *host_iod_start(struct world_host *host, const char *name,
                                 const struct world_host *manager);
 void host_meta_kill(struct host_meta *meta);
 void host_iod_kill(struct host_iod *iod);
+
+/* Loss of power; the hosts have it again at `back_ns`. Of one that was killed before, too. */
+void host_meta_lose_power(struct host_meta *meta, uint64_t back_ns);
+void host_iod_lose_power(struct host_iod *iod, uint64_t back_ns);
+
+/* Batches of the manager's that a loss of power may take. */
+uint32_t host_meta_unsynced(void);
 struct world_process *host_meta_process(struct host_meta *meta);
 struct world_process *host_iod_process(struct host_iod *iod);
 

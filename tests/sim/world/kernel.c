@@ -193,6 +193,15 @@ static void process(struct fuse_session *k, struct fuse_req *req, const char *pa
     case FUSE_RELEASE:
         k->ops.release(req, req->inode, req->info);
         break;
+    case FUSE_OPENDIR:
+        k->ops.opendir(req, req->inode, req->info);
+        break;
+    case FUSE_FSYNCDIR:
+        k->ops.fsyncdir(req, req->inode, 0, req->info);
+        break;
+    case FUSE_RELEASEDIR:
+        k->ops.releasedir(req, req->inode, req->info);
+        break;
     default:
         world_fail("request %u is unknown", req->opcode);
     }
@@ -473,6 +482,26 @@ static int ask_of_file(struct kernel_file *file, uint32_t opcode)
     };
 
     return ask_and_wait(&req);
+}
+
+int kernel_open_dir(struct fuse_session *k, fuse_ino_t inode, struct kernel_file *dir)
+{
+    struct fuse_file_info info = { .flags = O_RDONLY | O_DIRECTORY };
+    struct fuse_req req = { .kernel = k, .opcode = FUSE_OPENDIR, .inode = inode, .info = &info };
+    int rv = ask_and_wait(&req);
+
+    *dir = (struct kernel_file){ k, inode, req.info_answered };
+    return rv;
+}
+
+int kernel_fsync_dir(struct kernel_file *dir)
+{
+    return ask_of_file(dir, FUSE_FSYNCDIR);
+}
+
+void kernel_close_dir(struct kernel_file *dir)
+{
+    (void)ask_of_file(dir, FUSE_RELEASEDIR);
 }
 
 int kernel_fsync(struct kernel_file *file)

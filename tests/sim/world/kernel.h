@@ -38,6 +38,9 @@ void kernel_forget(struct fuse_session *k, fuse_ino_t inode);
 int kernel_create(struct fuse_session *k, fuse_ino_t parent, const char *name, int flags,
                   struct kernel_file *file);
 int kernel_mkdir(struct fuse_session *k, fuse_ino_t parent, const char *name);
+int kernel_open_dir(struct fuse_session *k, fuse_ino_t inode, struct kernel_file *dir);
+int kernel_fsync_dir(struct kernel_file *dir);
+void kernel_close_dir(struct kernel_file *dir);
 int kernel_unlink(struct fuse_session *k, fuse_ino_t parent, const char *name);
 int kernel_rename(struct fuse_session *k, fuse_ino_t parent, const char *name, const char *to);
 

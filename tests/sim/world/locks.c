@@ -72,6 +72,7 @@ void lock_some(struct program *p)
     struct lock_section *section;
     struct act a;
     struct kernel_file file;
+    uint64_t losses = h->counts.losses;
     bool had = false;
     char name[16];
     int rv, closed;
@@ -94,7 +95,8 @@ void lock_some(struct program *p)
         closed = kernel_close(&file);
         rv = rv != 0 ? rv : closed;
     }
-    section->good = had && rv == 0;
+    /* A write that was not synced, and its name, may have gone with the power meanwhile. */
+    section->good = had && rv == 0 && (section->alone || h->counts.losses == losses);
     h->counts.locked += section->good;
     act_end(&a, section->alone ? "lock" : "share", name, section->after, rv);
 }

@@ -70,7 +70,8 @@ void act_end(struct act *a, const char *what, const char *object, uint64_t value
     world_trace(a->program->name, "%s %s %llu by %s: %s (%.3f ms)", what, object,
                 (unsigned long long)value, a->kernel->process->name,
                 error == 0 ? "done" : strerror(error), (double)took_ns / 1e6);
-    if (error != 0 && !act_is_trouble(error)) {
+    /* A file that the manager has forgotten is not there any more for who has it open. */
+    if (error != 0 && !act_is_trouble(error) && !(error == ESTALE && h->meta_losses > 0)) {
         world_fail("%s: %s %s by %s says \"%s\", which it may not", a->program->name, what, object,
                    a->kernel->process->name, strerror(error));
     }
@@ -205,8 +206,16 @@ static void look(struct program *p)
     look_at(p, (unsigned)world_draw(NAMES));
 }
 
-/* A name that is ours alone leads to this inode, or to nothing: whichever mount is asked. */
-static void expect(struct program *p, const char *name, fuse_ino_t inode)
+/* What the manager had not synced it may have lost since. */
+static bool may_be_lost(const struct program *p, unsigned losses)
+{
+    return p->history->meta_losses != losses;
+}
+
+/* A name that is ours alone leads to this inode, or to nothing, whichever mount is asked; where the
+ * manager has lost its power since, to what it led to before, `other`, or to nothing. */
+static void expect(struct program *p, const char *name, fuse_ino_t inode, fuse_ino_t other,
+                   unsigned losses)
 {
     struct act a;
     fuse_ino_t found = 0;
@@ -216,11 +225,22 @@ static void expect(struct program *p, const char *name, fuse_ino_t inode)
         kernel_forget(a.kernel, found);
     }
     rv = rv == ENOENT ? 0 : rv;
-    if (rv == 0 && found != inode) {
+    if (rv == 0 && found != inode && !(may_be_lost(p, losses) && (found == other || found == 0))) {
         world_fail("%s: %s is inode %llu and not %llu as %s says", p->name, name,
                    (unsigned long long)inode, (unsigned long long)found, a.kernel->process->name);
     }
     act_end(&a, "expect", name, found, rv);
+}
+
+/* What was done to names is there for good; the directory was open before. */
+static int sync_names(struct act *a, struct kernel_file *dir, int rv)
+{
+    if (rv == 0) {
+        rv = kernel_fsync_dir(dir);
+        a->program->history->counts.dir_syncs += rv == 0;
+    }
+    kernel_close_dir(dir);
+    return rv;
 }
 
 static fuse_ino_t make(struct program *p, const char *name)
@@ -236,7 +256,7 @@ static fuse_ino_t make(struct program *p, const char *name)
     return rv == 0 ? file.inode : 0;
 }
 
-static void take_away(struct program *p, const char *name)
+static void take_away(struct program *p, const char *name, fuse_ino_t inode, unsigned losses)
 {
     struct act a;
     int rv = act_begin(&a, p);
@@ -244,33 +264,42 @@ static void take_away(struct program *p, const char *name)
     if (rv == 0) {
         rv = kernel_unlink(a.kernel, a.directory, name);
     }
+    rv = rv == ENOENT && may_be_lost(p, losses) ? 0 : rv;
     act_end(&a, "unlink", name, 0, rv);
     if (rv == 0) {
-        expect(p, name, 0);
+        expect(p, name, 0, inode, losses);
     }
 }
 
-static void rename_over(struct program *p, const char *name, fuse_ino_t inode)
+static void rename_over(struct program *p, const char *name, fuse_ino_t inode, unsigned losses)
 {
     struct act a;
+    struct kernel_file dir;
     unsigned number = (unsigned)world_draw(NAMES);
     char to[16];
-    int rv = act_begin(&a, p);
+    bool synced = p->history->forgetful && !world_chance(3);
+    int rv = act_begin(&a, p), done = rv;
 
     (void)snprintf(to, sizeof(to), "n%u", number);
-    if (rv == 0) {
-        rv = kernel_rename(a.kernel, a.directory, name, to);
+    if (rv == 0 && (!synced || (rv = kernel_open_dir(a.kernel, a.directory, &dir)) == 0)) {
+        done = kernel_rename(a.kernel, a.directory, name, to);
+        rv = synced ? sync_names(&a, &dir, done) : done;
     }
-    note(&a, FILES * SLOTS + number, true, inode, rv);
-    act_end(&a, "rename", name, inode, rv);
-    if (rv == 0) {
-        expect(p, name, 0);
+    if (rv == ENOENT && may_be_lost(p, losses)) {
+        done = rv = EIO;
+    }
+    note(&a, FILES * SLOTS + number, true, inode,
+         rv == 0 && !synced && p->history->forgetful ? -1 : rv);
+    act_end(&a, synced ? "rename" : "rename unsynced", name, inode, rv);
+    if (done == 0) {
+        expect(p, name, 0, inode, synced && rv == 0 ? p->history->meta_losses : losses);
     }
 }
 
 static void make_and_move(struct program *p)
 {
     char name[24];
+    unsigned losses = p->history->meta_losses;
     fuse_ino_t inode;
 
     (void)snprintf(name, sizeof(name), "t%llu", (unsigned long long)++p->history->last_value);
@@ -278,11 +307,11 @@ static void make_and_move(struct program *p)
     if (inode == 0) {
         return;
     }
-    expect(p, name, inode);
+    expect(p, name, inode, inode, losses);
     if (world_chance(3)) {
-        take_away(p, name);
+        take_away(p, name, inode, losses);
     } else {
-        rename_over(p, name, inode);
+        rename_over(p, name, inode, losses);
     }
 }
 
@@ -309,11 +338,14 @@ static void run_first(void *data)
 {
     struct program *p = data;
     struct host_mount *m = any_mount(p);
-    int rv = kernel_mkdir(&m->session, FUSE_ROOT_ID, "d");
+    struct kernel_file root;
+    int rv = kernel_open_dir(&m->session, FUSE_ROOT_ID, &root);
 
-    if (rv != 0) {
+    if (rv != 0 || (rv = kernel_mkdir(&m->session, FUSE_ROOT_ID, "d")) != 0 ||
+        (rv = kernel_fsync_dir(&root)) != 0) {
         world_fail("the first mkdir(2) says \"%s\"", strerror(rv));
     }
+    kernel_close_dir(&root);
     p->history->programs_running--;
 }
 
@@ -352,6 +384,9 @@ void programs_begin(struct history *h)
 {
     for (unsigned i = 0; i < HISTORY_PROGRAMS; i++) {
         begin(h, "prog", i, i < 2 ? i : HISTORY_MOUNTS, run_program);
+    }
+    for (unsigned i = 0; i < HISTORY_KEEPERS; i++) {
+        begin(h, "keep", i, HISTORY_MOUNTS, keep_run);
     }
 }
 

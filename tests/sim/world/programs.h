@@ -43,4 +43,7 @@ void append_check(struct program *p);
 /* locks.c: what two may not do at once. */
 void lock_some(struct program *p);
 
+/* keepers.c: a file that stays open, of one program alone. The whole program. */
+void keep_run(void *program);
+
 #endif

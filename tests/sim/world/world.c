@@ -167,6 +167,13 @@ void world_fail(const char *format, ...)
 
 /* ---- Hosts and processes ---- */
 
+static void host_boots(struct world_host *host)
+{
+    host->wall_offset_ns = (int64_t)world_draw(4 * WORLD_S) - (int64_t)(2 * WORLD_S);
+    host->boot_id = prng_next(&the_world->prng) | 1;
+    host->next_port = (uint16_t)(32768 + world_draw(16384));
+}
+
 struct world_host *world_host_add(const char *name)
 {
     struct world *w = the_world;
@@ -175,9 +182,7 @@ struct world_host *world_host_add(const char *name)
     CHECK(w->hosts_count <= WORLD_HOSTS_MAX);
     (void)snprintf(host->name, sizeof(host->name), "%s", name);
     host->boot_offset_ns = (1 + world_draw(100000)) * WORLD_S;
-    host->wall_offset_ns = (int64_t)world_draw(4 * WORLD_S) - (int64_t)(2 * WORLD_S);
-    host->boot_id = prng_next(&w->prng) | 1;
-    host->next_port = (uint16_t)(32768 + world_draw(16384));
+    host_boots(host);
     host->latency_ns = 5000 + world_draw_skewed(w->latency_max_ns);
     host->byte_ns_x1024 = 1024 + world_draw_skewed(world_chance(3) ? 100 * 1024 : 8 * 1024);
     return host;
@@ -214,6 +219,19 @@ void world_process_kill(struct world_process *p)
     }
 }
 
+void world_host_loses_power(struct world_process *p, uint64_t back_ns)
+{
+    struct world_host *host = p->host;
+
+    world_trace(host->name, "** has no power until %.3f", (double)back_ns / 1e6);
+    p->alive = false;
+    world_socks_of_lost(p);
+    world_disk_forgets(host);
+    host->off_until_ns = back_ns;
+    host->boot_offset_ns = world_draw(20 * WORLD_S) - the_world->now_ns;
+    host_boots(host);
+}
+
 void world_process_freeze(struct world_process *p, uint64_t until_ns)
 {
     world_trace(p->name, "** stands still until %.3f", (double)until_ns / 1e6);
@@ -230,6 +248,7 @@ bool world_is_cut(const struct world_host *from, const struct world_host *to, ui
 {
     uint64_t until = from->cut_until_ns[world_host_index(to)];
 
+    until = until < to->off_until_ns ? to->off_until_ns : until;
     if (until_ns != NULL) {
         *until_ns = until;
     }

@@ -35,6 +35,7 @@ struct world_host
     uint64_t byte_ns_x1024;
     uint64_t busy_until_ns;                 /* Its link, outwards. */
     uint64_t cut_until_ns[WORLD_HOSTS_MAX]; /* What it sends there does not arrive until then. */
+    uint64_t off_until_ns;                  /* It has no power until then. */
 };
 
 /* A program that runs: one event loop and what it has of the network. Never freed: what is under
@@ -61,6 +62,7 @@ struct world_item
 struct world_counts
 {
     uint64_t iterations, connects, accepts, segments, resets, timeouts, works, cancels;
+    uint64_t pages_lost, names_lost, batches_lost;
 };
 
 struct world
@@ -113,10 +115,14 @@ struct world_process *world_process_new(struct world_host *host, const char *nam
 /* As kill -9: its sockets close, nothing of it runs any more. */
 void world_process_kill(struct world_process *p);
 
+/* The machine loses its power, and has it again then: the process is gone and nobody hears of it,
+ * the disk has forgotten what was not synced, boot id and clocks begin anew. */
+void world_host_loses_power(struct world_process *p, uint64_t back_ns);
+
 /* As SIGSTOP: its loop and its pool stand still until then. */
 void world_process_freeze(struct world_process *p, uint64_t until_ns);
 
-/* Until then nothing that `from` sends comes to `to`. */
+/* Until then nothing that `from` sends comes to `to`; one that has no power hears nothing. */
 void world_cut(struct world_host *from, struct world_host *to, uint64_t until_ns);
 bool world_is_cut(const struct world_host *from, const struct world_host *to, uint64_t *until_ns);
 
@@ -165,7 +171,18 @@ void world_poll_readable(uv_poll_t *poll);
 
 void world_socks_of_killed(struct world_process *p);
 
+/* Gone without a word. */
+void world_socks_of_lost(struct world_process *p);
+
 /* Look after dead connections; every second. */
 void world_socks_keepalive(void);
+
+/* ---- world_disk.c ---- */
+
+/* It has lost its power. */
+void world_disk_forgets(struct world_host *host);
+
+/* There are bytes that it could forget. */
+bool world_disk_differs(const struct world_host *host);
 
 #endif

@@ -77,13 +77,10 @@ uint64_t __wrap_boot_id(void)
     return the_world->current->host->boot_id;
 }
 
-/* ---- The disk: as much room always, nothing in the page cache sometimes; power is never lost ----
+/* ---- The disk (and world_disk.c): as much room always, nothing in the page cache sometimes ----
  */
 
 int __wrap_fstatvfs(int fd, struct statvfs *fs);
-int __wrap_fsync(int fd);
-int __wrap_fdatasync(int fd);
-int __wrap_syncfs(int fd);
 ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
 
 int __wrap_fstatvfs(int fd, struct statvfs *fs)
@@ -94,24 +91,6 @@ int __wrap_fstatvfs(int fd, struct statvfs *fs)
     fs->f_blocks = fs->f_bfree = fs->f_bavail = 1 << 24;
     fs->f_files = fs->f_ffree = fs->f_favail = 1 << 24;
     fs->f_namemax = 255;
-    return 0;
-}
-
-int __wrap_fsync(int fd)
-{
-    (void)fd;
-    return 0;
-}
-
-int __wrap_fdatasync(int fd)
-{
-    (void)fd;
-    return 0;
-}
-
-int __wrap_syncfs(int fd)
-{
-    (void)fd;
     return 0;
 }
 

@@ -1,7 +1,8 @@
 /* TCP between the hosts of the world, under libuv's names.
  *
  * What is sent arrives in order, after the latency of both hosts and the time that it takes on the
- * sender's link; a cut delays it until it is over and has been noticed. A receiver that does not
+ * sender's link; a cut delays it until it is over and has been noticed, and so does a machine
+ * without power, which does not know the connection when it is back. A receiver that does not
  * read fills the window, and then the sender waits. Who is dead is noticed as the kernel does it:
  * by a reset when something is sent there, by TCP_USER_TIMEOUT, by keepalive. */
 #include "tests/sim/world/world.h"
@@ -324,6 +325,24 @@ void world_socks_of_killed(struct world_process *p)
             if (s->state != SOCK_OPEN) {
                 s->state = SOCK_DEAD;
             }
+        }
+    }
+}
+
+void world_socks_of_lost(struct world_process *p)
+{
+    LIST_FOREACH(node, &the_world->socks)
+    {
+        struct world_sock *s = LIST_ENTRY(node, struct world_sock, node);
+
+        if (s->process == p && s->state != SOCK_DEAD) {
+            if (!s->closed && world_chance(2)) {
+                drop_all(&s->flying); /* The rest was on its way already. */
+            }
+            drop_all(&s->received);
+            s->side = NULL;
+            s->closed = true;
+            s->state = SOCK_DEAD;
         }
     }
 }
