@@ -266,6 +266,10 @@ static void on_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const
     if (op == NULL) {
         return;
     }
+    if (kernel_names_is_stranger(ino)) {
+        mount_op_fail(&op->base, MORSEL_STALE); /* The manager would say that it is gone. */
+        return;
+    }
     request.inode = ino;
     request.new_parent = new_parent;
     request.new_name = mount_bytes(op->name);
