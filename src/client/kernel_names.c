@@ -34,6 +34,7 @@ struct asker
 {
     uint32_t thread;
     struct answer last, before;
+    uint64_t sent_back_ms; /* When it was told to begin anew; 0: it was not. */
 };
 
 struct kernel_names
@@ -126,8 +127,20 @@ void kernel_names_other(struct kernel_names *k, uint32_t thread)
     struct asker *asker = asker_of(k, thread);
 
     if (asker->thread == thread) {
-        asker->last.name = asker->before.name = 0;
+        *asker = (struct asker){ .thread = thread };
     }
+}
+
+void kernel_names_sent_back(struct kernel_names *k, uint32_t thread, uint64_t now_ms)
+{
+    *asker_of(k, thread) = (struct asker){ .thread = thread, .sent_back_ms = now_ms };
+}
+
+/* Its second try asks for every name, so nothing is in its hands; and there is no third one. */
+static bool is_second_try(const struct asker *asker, uint32_t thread, uint64_t now_ms)
+{
+    return asker->thread == thread && asker->sent_back_ms != 0 &&
+           now_ms < asker->sent_back_ms + DOUBT_MS;
 }
 
 static void note_answer(struct asker *asker, uint32_t thread, uint64_t name, inode_id inode)
@@ -187,10 +200,10 @@ static bool is_in_hands(const struct kernel_names *k, const struct inode_name *s
  * a word to whoever called when it is not: so AGAIN would be lost there. */
 static enum kernel_names_answer doubt(const struct kernel_names *k, struct inode_name *slot,
                                       struct asker *asker, uint32_t thread, uint64_t name,
-                                      uint64_t now_ms)
+                                      bool asks_no_more, uint64_t now_ms)
 {
     slot->doubted_ms = now_ms;
-    if (!is_known(k, name)) {
+    if (asks_no_more && !is_known(k, name)) {
         return KERNEL_NAMES_AGAIN;
     }
     *asker = (struct asker){ .thread = thread, .last = { slot->name, slot->inode } };
@@ -199,7 +212,7 @@ static enum kernel_names_answer doubt(const struct kernel_names *k, struct inode
 
 enum kernel_names_answer kernel_names_found(struct kernel_names *k, uint32_t thread,
                                             inode_id parent, const char *name, inode_id inode,
-                                            uint64_t now_ms)
+                                            bool asks_no_more, uint64_t now_ms)
 {
     struct inode_name *slot = slot_of(k, inode);
     struct asker *asker = asker_of(k, thread);
@@ -215,8 +228,9 @@ enum kernel_names_answer kernel_names_found(struct kernel_names *k, uint32_t thr
         }
         return KERNEL_NAMES_STRANGER; /* Until it asks for something else. */
     }
-    if (slot->inode == inode && slot->name != hash && is_in_hands(k, slot, now_ms)) {
-        return doubt(k, slot, asker, thread, hash, now_ms);
+    if (slot->inode == inode && slot->name != hash && is_in_hands(k, slot, now_ms) &&
+        !is_second_try(asker, thread, now_ms)) {
+        return doubt(k, slot, asker, thread, hash, asks_no_more, now_ms);
     }
     note_answer(asker, thread, hash, inode);
     return KERNEL_NAMES_PLAIN;

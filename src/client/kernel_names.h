@@ -40,8 +40,11 @@ void kernel_names_dropped(struct kernel_names *k, uint64_t now_ms);
 
 enum kernel_names_answer {
     KERNEL_NAMES_PLAIN,
-    /* ESTALE: the kernel begins the whole call anew, and asks for every name that is in it. Said of
-       an inode once a second at most, for it does so once only. */
+    /* ESTALE: the kernel begins the whole call anew, and asks for every name that is in it. It does
+       so once only: so this is said of an inode once a second at most, and not to a thread that has
+       been sent back already. And it does so not at all where the name is to be made (mkdir(2) of a
+       name that is there would say ESTALE): so only of what a stranger would be
+       worse for. */
     KERNEL_NAMES_AGAIN,
     /* An inode that nobody else has: rename(2) sends its question then, and is answered by name;
        all else that is asked of that inode is ESTALE, and makes the kernel look the name up again.
@@ -50,10 +53,11 @@ enum kernel_names_answer {
 };
 
 /* The name is the inode's: how is the thread to be answered that looks it up? 0: who asks is not
- * known. PLAIN is followed by kernel_names_told(). */
+ * known. `asks_no_more`: a directory or a socket, which programs get hold of without a further
+ * question (O_PATH, connect). PLAIN is followed by kernel_names_told(). */
 enum kernel_names_answer kernel_names_found(struct kernel_names *k, uint32_t thread,
                                             inode_id parent, const char *name, inode_id inode,
-                                            uint64_t now_ms);
+                                            bool asks_no_more, uint64_t now_ms);
 
 /* It was told that there is no such name. */
 void kernel_names_absent(struct kernel_names *k, uint32_t thread, inode_id parent,
@@ -61,6 +65,10 @@ void kernel_names_absent(struct kernel_names *k, uint32_t thread, inode_id paren
 
 /* The thread was answered otherwise, or asks for something else than a name. */
 void kernel_names_other(struct kernel_names *k, uint32_t thread);
+
+/* The thread was told ESTALE, by whomever: the kernel begins its call anew, without going by what
+ * it has kept. */
+void kernel_names_sent_back(struct kernel_names *k, uint32_t thread, uint64_t now_ms);
 
 /* An inode for KERNEL_NAMES_STRANGER. Never the same twice, and nothing that the manager knows. */
 inode_id kernel_names_stranger(struct kernel_names *k);

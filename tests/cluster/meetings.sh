@@ -16,7 +16,8 @@ for how in leases nocache; do
     start_mount "b_$how" "${options[@]}"
     b=$mnt
     mkdir "$a/$how"
-    # What another mount has renamed over a name that this one's kernel knows is found there, whatever is done with it.
+    # What another mount has renamed, to a name that this one's kernel knows or to one that it does not, is found there, whatever is done with
+    # it: also by what would make the name, which the kernel does not try twice.
     python3 - "$a/$how" "$b/$how" <<'PY' || fail "$how: a name that another mount has renamed is not found"
 import os, sys, time
 a, b = sys.argv[1:]
@@ -27,18 +28,31 @@ calls = {"stat": os.stat, "open": reads, "link": lambda p: os.link(p, "link"), "
          "utime": os.utime, "truncate": lambda p: os.truncate(p, 5), "access": lambda p: os.access(p, os.R_OK) or sys.exit("access"),
          "setxattr": lambda p: os.setxattr(p, "user.key", b"value"), "listxattr": os.listxattr, "statvfs": os.statvfs,
          "rename": lambda p: os.rename(p, "third"), "unlink": os.unlink}
+def makes(make):
+    def call(path):
+        try:
+            make(path)
+        except FileExistsError:
+            return
+        sys.exit("a name that is there was made")
+    return call
+calls.update({"mkdir": makes(os.mkdir), "mknod": makes(os.mknod), "symlink": makes(lambda p: os.symlink("x", p)),
+              "lock": makes(lambda p: os.link("file", p)),
+              "create": makes(lambda p: os.close(os.open(p, os.O_CREAT | os.O_EXCL | os.O_WRONLY)))})
+ROUNDS = 9
 for name in calls:
-    for i in range(6):
+    for i in range(ROUNDS):
         os.mkdir(f"{a}/{name}{i}")
-        for file in ("old", "new"):
+        for file in ("file", "old") if i % 3 == 2 else ("file", "old", "new"):
             open(f"{a}/{name}{i}/{file}", "w").close()
 time.sleep(1.2)  # Right behind changes nothing is granted.
 wrong = []
 for name, call in calls.items():
-    for i in range(6):
+    for i in range(ROUNDS):
         os.chdir(f"{a}/{name}{i}")
         for look in range(1 + i % 2):
-            os.stat("new")
+            if i % 3 != 2:
+                os.stat("new")
             os.stat("old")
         os.rename(f"{b}/{name}{i}/old", f"{b}/{name}{i}/new")
         try:

@@ -53,11 +53,18 @@ static void page_drop(struct dir *dir)
 static void on_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     struct mount *m = fuse_req_userdata(req);
-    struct dir *dir = kernel_names_is_stranger(ino) ? NULL : calloc(1, sizeof(*dir));
+    uint32_t thread = (uint32_t)fuse_req_ctx(req)->pid;
+    struct dir *dir;
 
-    kernel_names_other(m->names, (uint32_t)fuse_req_ctx(req)->pid);
+    if (kernel_names_is_stranger(ino)) {
+        kernel_names_sent_back(m->names, thread, uv_now(m->client->loop));
+        (void)fuse_reply_err(req, ESTALE);
+        return;
+    }
+    kernel_names_other(m->names, thread);
+    dir = calloc(1, sizeof(*dir));
     if (dir == NULL) {
-        (void)fuse_reply_err(req, kernel_names_is_stranger(ino) ? ESTALE : ENOMEM);
+        (void)fuse_reply_err(req, ENOMEM);
         return;
     }
     dir->inode = ino;

@@ -70,6 +70,10 @@ void mount_op_end(struct mount_op *op)
 void mount_op_fail(struct mount_op *op, int status)
 {
     op->mount->statistics[op->kind].failed += status != 0;
+    if (status == MORSEL_STALE) {
+        kernel_names_sent_back(op->mount->names, (uint32_t)fuse_req_ctx(op->req)->pid,
+                               uv_now(op->mount->client->loop));
+    }
     (void)fuse_reply_err(op->req, client_errno(op->mount->client, status));
     mount_op_end(op);
 }

@@ -120,6 +120,7 @@ static void reply_found(struct name_op *op, const Morsel__Attr *attr)
 
     if (!is_dots(op->name) && (attr->nlink == 1 || S_ISDIR(attr->mode))) {
         answer = kernel_names_found(names_of(op), thread_of(op), op->parent, op->name, attr->inode,
+                                    S_ISDIR(attr->mode) || S_ISSOCK(attr->mode),
                                     uv_now(op->base.mount->client->loop));
     } else {
         kernel_names_other(names_of(op), thread_of(op));
