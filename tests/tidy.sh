@@ -143,7 +143,7 @@ done
 # 11. Every message of the wire is fuzzed.
 while read -r message; do
     grep -q "&morsel__${message}__descriptor," tests/fuzz/messages.c || breach "message $message is missing in tests/fuzz/messages.c"
-done < <(sed -n 's/^message \([A-Za-z]*\).*/\1/p' src/common/proto/*.proto | sed 's/\(.\)\([A-Z]\)/\1_\2/g' | tr '[:upper:]' '[:lower:]')
+done < <(sed -n 's/^message \([A-Za-z]*\).*/\1/p' src/common/rpc/proto/*.proto | sed 's/\(.\)\([A-Z]\)/\1_\2/g' | tr '[:upper:]' '[:lower:]')
 
 # 12. The deliberate faults still fit the code (scripts/prove-tests sees whether they are caught).
 for f in tests/faults/*.patch; do

@@ -13,14 +13,14 @@
 #ifndef MORSEL_CLIENT_CLIENT_H
 #define MORSEL_CLIENT_CLIENT_H
 
-#include "common/list.h"
-#include "common/log.h"
-#include "common/op_numbers.h"
-#include "common/rpc_uv.h"
-#include "common/stripe.h"
+#include "common/base/list.h"
+#include "common/daemon/log.h"
+#include "common/fs/stripe.h"
+#include "common/rpc/op_numbers.h"
+#include "common/rpc/rpc_uv.h"
 #include "meta.pb-c.h"
 
-#include "common/table.h"
+#include "common/base/table.h"
 
 struct client_options
 {

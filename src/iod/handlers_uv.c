@@ -1,11 +1,11 @@
 /* Requests of clients. Each becomes a job: `check` looks at the request on the loop, `run` does it
  * in the pool, `answer` sends what came of it. */
 #include "common.pb-c.h"
-#include "common/buf.h"
-#include "common/check.h"
-#include "common/counters_uv.h"
-#include "common/crc32c.h"
-#include "common/status.h"
+#include "common/base/buf.h"
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "common/base/status.h"
+#include "common/daemon/counters_uv.h"
 #include "data.pb-c.h"
 #include "iod/iod_uv.h"
 

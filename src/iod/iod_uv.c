@@ -1,9 +1,9 @@
 #include "iod/iod_uv.h"
 
-#include "common/address.h"
-#include "common/check.h"
-#include "common/counters_uv.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/daemon/counters_uv.h"
+#include "common/rpc/address.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,12 +13,12 @@
 #ifndef MORSEL_IOD_IOD_UV_H
 #define MORSEL_IOD_IOD_UV_H
 
-#include "common/config.h"
-#include "common/counters.h"
-#include "common/datadir_file.h"
-#include "common/log.h"
-#include "common/rpc_uv.h"
-#include "common/store.h"
+#include "common/daemon/config.h"
+#include "common/daemon/counters.h"
+#include "common/daemon/datadir_file.h"
+#include "common/daemon/log.h"
+#include "common/rpc/rpc_uv.h"
+#include "common/store/store.h"
 #include "iod/jobs_uv.h"
 #include "iod/member_uv.h"
 #include "iod/once_uv.h"

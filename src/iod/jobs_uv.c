@@ -1,8 +1,8 @@
 #include "iod/jobs_uv.h"
 
-#include "common/check.h"
-#include "common/rpc_uv.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/rpc/rpc_uv.h"
 
 #include <stdlib.h>
 

@@ -7,10 +7,10 @@
 #ifndef MORSEL_IOD_JOBS_UV_H
 #define MORSEL_IOD_JOBS_UV_H
 
-#include "common/errmsg.h"
-#include "common/limits.h"
-#include "common/list.h"
-#include "common/types.h"
+#include "common/base/errmsg.h"
+#include "common/base/limits.h"
+#include "common/base/list.h"
+#include "common/base/types.h"
 
 #include <uv.h>
 

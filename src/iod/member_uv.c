@@ -1,5 +1,5 @@
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "iod/iod_uv.h"
 #include "meta.pb-c.h"
 

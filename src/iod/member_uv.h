@@ -10,7 +10,7 @@
 #ifndef MORSEL_IOD_MEMBER_UV_H
 #define MORSEL_IOD_MEMBER_UV_H
 
-#include "common/rpc_uv.h"
+#include "common/rpc/rpc_uv.h"
 
 struct iod;
 struct job;

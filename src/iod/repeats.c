@@ -1,7 +1,7 @@
 #include "iod/repeats.h"
 
-#include "common/check.h"
-#include "common/list.h"
+#include "common/base/check.h"
+#include "common/base/list.h"
 
 #include <stdlib.h>
 

@@ -30,8 +30,8 @@
 #ifndef MORSEL_IOD_REPEATS_H
 #define MORSEL_IOD_REPEATS_H
 
-#include "common/limits.h"
-#include "common/types.h"
+#include "common/base/limits.h"
+#include "common/base/types.h"
 
 struct repeats;
 

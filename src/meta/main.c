@@ -1,7 +1,7 @@
 /* morsel-meta: settings, start, orderly end. */
-#include "common/check.h"
-#include "common/daemon_uv.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/daemon/daemon_uv.h"
 #include "meta/meta_uv.h"
 
 #include <errno.h>

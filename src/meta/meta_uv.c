@@ -1,9 +1,9 @@
-#include "meta/leases_uv.h"
-#include "meta/locks_uv.h"
-#include "meta/run_file.h"
+#include "meta/coherence/leases_uv.h"
+#include "meta/coherence/locks_uv.h"
+#include "meta/storage/run_file.h"
 
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -1,11 +1,11 @@
 /* Beginning and end of the manager: the database, the cores, what watches over the disk. */
-#include "common/check.h"
-#include "common/status.h"
-#include "meta/fsck.h"
-#include "meta/kv_leveldb.h"
-#include "meta/leases_uv.h"
-#include "meta/locks_uv.h"
-#include "meta/run_file.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "meta/coherence/leases_uv.h"
+#include "meta/coherence/locks_uv.h"
+#include "meta/namespace/fsck.h"
+#include "meta/storage/kv_leveldb.h"
+#include "meta/storage/run_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

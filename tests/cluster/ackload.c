@@ -12,7 +12,7 @@
  * An operation that fails is counted and its file left out of the journal from then on ("lost N"),
  * for nothing was promised; the workload goes on.
  */
-#include "common/prng.h"
+#include "common/base/prng.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,8 +5,8 @@
  *
  * When all have come, "here N" on standard output, N of them having been taken; then each that the
  * server closes is opened anew, until standard input ends. */
-#include "common/check.h"
-#include "common/messages.h"
+#include "common/base/check.h"
+#include "common/rpc/messages.h"
 #include "data.pb-c.h"
 #include "lib/wire.h"
 #include "meta.pb-c.h"

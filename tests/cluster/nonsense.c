@@ -9,9 +9,9 @@
  * of peers. INODE and DIRECTORY are ids of a file and a directory that may come to harm.
  */
 #include "common.pb-c.h"
-#include "common/check.h"
-#include "common/crc32c.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "common/base/status.h"
 #include "data.pb-c.h"
 #include "lib/wire.h"
 #include "meta.pb-c.h"

@@ -1,8 +1,8 @@
 #include "nonsense_make.h"
 
 #include "common.pb-c.h"
-#include "common/check.h"
-#include "common/frame.h"
+#include "common/base/check.h"
+#include "common/rpc/frame.h"
 #include "data.pb-c.h"
 #include "meta.pb-c.h"
 

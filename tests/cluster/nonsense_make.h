@@ -2,8 +2,8 @@
 #ifndef MORSEL_TESTS_NONSENSE_MAKE_H
 #define MORSEL_TESTS_NONSENSE_MAKE_H
 
-#include "common/messages.h"
-#include "common/prng.h"
+#include "common/base/prng.h"
+#include "common/rpc/messages.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>

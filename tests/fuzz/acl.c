@@ -1,9 +1,9 @@
 /* POSIX access control lists as users set them: what is accepted is a sound list and stays one
  * through chmod and inheritance. */
-#include "meta/acl.h"
-#include "common/buf.h"
-#include "common/check.h"
-#include "common/status.h"
+#include "meta/namespace/acl.h"
+#include "common/base/buf.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,8 +1,8 @@
 /* Configuration files: any bytes are read over the settings, or refused with a sentence that names
  * the file. */
-#include "common/config.h"
-#include "common/check.h"
-#include "common/status.h"
+#include "common/daemon/config.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* The identity of a data directory: any bytes are refused, or are exactly the text of what was
  * read. */
-#include "common/check.h"
-#include "common/datadir_format.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/daemon/datadir_format.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* frame_decode(): what it accepts encodes to the same bytes again, and keeps every limit. */
-#include "common/frame.h"
-#include "common/buf.h"
-#include "common/check.h"
-#include "common/crc32c.h"
-#include "common/status.h"
+#include "common/rpc/frame.h"
+#include "common/base/buf.h"
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "common/base/status.h"
 
 #include <string.h>
 

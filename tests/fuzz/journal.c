@@ -1,10 +1,10 @@
 /* The journal of the database: any bytes end the walk or are entries that follow each other, and
  * the batches in them are walked without a step outside. Checksums of 0 are made sound first, or
  * nothing would get behind them. */
-#include "common/check.h"
-#include "common/crc32c.h"
-#include "meta/journal_format.h"
-#include "meta/kv.h"
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "meta/storage/journal_format.h"
+#include "meta/storage/kv.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * bytes as were counted for it.
  *
  * Input: one byte picks the message, the rest is its body. */
-#include "common/check.h"
+#include "common/base/check.h"
 
 #include "common.pb-c.h"
 #include "data.pb-c.h"

@@ -1,8 +1,8 @@
 /* The operation log: any bytes decode or are refused, and a decoded operation encodes to one that
  * decodes alike. */
-#include "meta/op.h"
-#include "common/check.h"
-#include "common/status.h"
+#include "meta/namespace/op.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 #include <string.h>
 

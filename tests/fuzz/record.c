@@ -2,9 +2,9 @@
  * its own encoding.
  *
  * Input: one byte picks the record, the rest is its value. */
-#include "meta/record.h"
-#include "common/check.h"
-#include "common/status.h"
+#include "meta/namespace/record.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 #include <string.h>
 

@@ -13,11 +13,11 @@
  * Input: a byte that seeds the sizes of the pieces, then frames: a control byte, one or two bytes
  * of the size of the body, the body unless it is long and of noise, and two bytes of the size of
  * the payload if it has one. */
-#include "../../src/common/conn_uv.c" /* NOLINT(bugprone-suspicious-include): said above */
+#include "../../src/common/rpc/conn_uv.c" /* NOLINT(bugprone-suspicious-include): said above */
 
-#include "common/buf.h"
-#include "common/check.h"
-#include "common/prng.h"
+#include "common/base/buf.h"
+#include "common/base/check.h"
+#include "common/base/prng.h"
 
 enum {
     FRAMES_MAX = 10,

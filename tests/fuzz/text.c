@@ -4,11 +4,11 @@
  *
  * Input: one byte picks the parser, the rest is the text. */
 #include "client/fuse/options.h"
-#include "common/address.h"
-#include "common/check.h"
-#include "common/policy_text.h"
-#include "common/status.h"
-#include "common/store_format.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/fs/policy_text.h"
+#include "common/rpc/address.h"
+#include "common/store/store_format.h"
 
 #include <stdlib.h>
 #include <string.h>

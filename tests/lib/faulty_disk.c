@@ -1,6 +1,6 @@
 #include "tests/lib/faulty_disk.h"
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 #include <errno.h>
 #include <stdio.h>

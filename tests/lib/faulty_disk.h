@@ -3,7 +3,7 @@
 #ifndef MORSEL_TESTS_FAULTY_DISK_H
 #define MORSEL_TESTS_FAULTY_DISK_H
 
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "tests/lib/store_fixture.h"
 
 #include <stdatomic.h>

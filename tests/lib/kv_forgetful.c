@@ -1,7 +1,7 @@
 #include "tests/lib/kv_forgetful.h"
 
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /* An ordered store in memory that forgets: after a crash it holds what was synced and, of the
  * batches behind, a prefix that the seed decides.
  *
- * Keeps the promises of meta/kv.h. Simple on purpose: a sorted array, copied whole.
+ * Keeps the promises of meta/storage/kv.h. Simple on purpose: a sorted array, copied whole.
  */
 #ifndef MORSEL_TESTS_LIB_KV_FORGETFUL_H
 #define MORSEL_TESTS_LIB_KV_FORGETFUL_H
 
-#include "common/prng.h"
-#include "meta/kv.h"
+#include "common/base/prng.h"
+#include "meta/storage/kv.h"
 
 /* `prng` is borrowed. NULL: out of memory. */
 struct kv *kv_forgetful_open(struct prng *prng);

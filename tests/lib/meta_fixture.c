@@ -1,7 +1,7 @@
 #include "tests/lib/meta_fixture.h"
 
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 #include <stdio.h>
 #include <stdlib.h>

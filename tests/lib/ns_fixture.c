@@ -1,8 +1,8 @@
 #include "tests/lib/ns_fixture.h"
 
-#include "common/check.h"
-#include "common/messages.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/rpc/messages.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #ifndef MORSEL_TESTS_LIB_NS_FIXTURE_H
 #define MORSEL_TESTS_LIB_NS_FIXTURE_H
 
-#include "meta/fsck.h"
-#include "meta/namespace.h"
+#include "meta/namespace/fsck.h"
+#include "meta/namespace/namespace.h"
 #include "tests/lib/kv_forgetful.h"
 
 enum { NS_FIXTURE_INODES = 4096 };

@@ -1,6 +1,6 @@
 #include "tests/lib/nth_allocation.h"
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -12,8 +12,8 @@ when it listens, and ends with SIGTERM.
 """
 import argparse, ctypes, os, selectors, socket, struct, threading, time
 
-HEADER = 40  # src/common/frame.h
-CHANGES = (17, 18, 19, 25, 26)  # src/common/messages.h: WRITE, TRUNCATE, PUNCH, ALLOCATE, COPY
+HEADER = 40  # src/common/rpc/frame.h
+CHANGES = (17, 18, 19, 25, 26)  # src/common/rpc/messages.h: WRITE, TRUNCATE, PUNCH, ALLOCATE, COPY
 GETATTR = 66
 
 

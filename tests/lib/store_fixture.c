@@ -1,8 +1,8 @@
 #include "tests/lib/store_fixture.h"
 
-#include "common/check.h"
-#include "common/crc32c.h"
-#include "common/store_format.h"
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "common/store/store_format.h"
 
 #include <fcntl.h>
 #include <stdio.h>

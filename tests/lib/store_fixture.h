@@ -2,7 +2,7 @@
 #ifndef MORSEL_TESTS_STORE_FIXTURE_H
 #define MORSEL_TESTS_STORE_FIXTURE_H
 
-#include "common/store.h"
+#include "common/store/store.h"
 
 #include <stdatomic.h>
 

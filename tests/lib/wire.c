@@ -1,9 +1,9 @@
 #include "wire.h"
 
 #include "common.pb-c.h"
-#include "common/check.h"
-#include "common/crc32c.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "common/base/status.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
 #ifndef MORSEL_TESTS_WIRE_H
 #define MORSEL_TESTS_WIRE_H
 
-#include "common/frame.h"
-#include "common/messages.h"
+#include "common/rpc/frame.h"
+#include "common/rpc/messages.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>

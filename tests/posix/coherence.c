@@ -8,8 +8,8 @@
  * Exit status 1 with one line at the first thing that one local file system would not do; also when
  * the median time of a meeting is more than MEDIAN_MS_MAX.
  */
-#include "common/check.h"
-#include "common/prng.h"
+#include "common/base/check.h"
+#include "common/base/prng.h"
 #include "difference.h"
 
 #include <errno.h>

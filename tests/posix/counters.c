@@ -9,7 +9,7 @@
  * more, sometimes fstat, unlock. Exit status 1 with one line at the first value that is not the
  * last one written, and at the first file that is wrong when all have closed it.
  */
-#include "common/prng.h"
+#include "common/base/prng.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
  * so the answers of the mount lie there while the world goes on. Exit status 1 with one line at the
  * first thing that is not so.
  */
-#include "common/prng.h"
+#include "common/base/prng.h"
 
 #include <errno.h>
 #include <fcntl.h>

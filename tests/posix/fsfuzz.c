@@ -10,7 +10,7 @@
  * concerned and the last of all are printed, and the exit status is 1. DIR must be empty or not
  * exist; it is emptied at a good end.
  */
-#include "common/prng.h"
+#include "common/base/prng.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -28,7 +28,7 @@
  * processes on each mount, and none with --faults; reads are of one slot, because a local file
  * system does not promise more either; what is never read does not matter.
  */
-#include "common/prng.h"
+#include "common/base/prng.h"
 
 #include <assert.h>
 #include <errno.h>

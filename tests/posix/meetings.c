@@ -8,7 +8,7 @@
  * many ways. They meet before each round and after it; what a round is about is drawn. Exit status
  * 1 with a line that counts what was not so.
  */
-#include "common/prng.h"
+#include "common/base/prng.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * The same seed does the same operations. Prints microseconds by the clock for each operation,
  * without the fsync at the end, whose errors count. scripts/bench-ops runs it, and counts that,
  * too; fsfuzz says whether the bytes are right. */
-#include "common/prng.h"
+#include "common/base/prng.h"
 
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 #include "tests/sim/db.h"
 
-#include "common/check.h"
+#include "common/base/check.h"
 #include "tests/lib/kv_forgetful.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The manager's database on a simulated machine: a namespace over a store that forgets, and the
- * group syncs of src/meta/sync_uv.c in virtual time.
+ * group syncs of src/meta/storage/sync_uv.c in virtual time.
  *
  * A process that is killed loses nothing that was committed; a machine that loses power loses what
  * was committed after some moment that lies behind the last sync.
@@ -7,7 +7,7 @@
 #ifndef MORSEL_TESTS_SIM_DB_H
 #define MORSEL_TESTS_SIM_DB_H
 
-#include "meta/namespace.h"
+#include "meta/namespace/namespace.h"
 #include "tests/sim/sim.h"
 
 enum {

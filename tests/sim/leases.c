@@ -1,15 +1,15 @@
-/* Leases: src/meta/lease.c with clients that keep values under them, hold writes back, are slow to
- * answer recalls, fall silent, are cut off and die, on clocks that drift, while the manager is
- * killed and loses power.
+/* Leases: src/meta/coherence/lease.c with clients that keep values under them, hold writes back,
+ * are slow to answer recalls, fall silent, are cut off and die, on clocks that drift, while the
+ * manager is killed and loses power.
  *
- * The clients behave as src/client/lease_uv.c. The checkers: an answer from a client's copy is what
- * the manager has, or what this client holds back; the manager serves nobody while another client
- * relies on a lease that this would break; and nothing that was written to the storage server under
- * a lease lands there after somebody else has been served (leases_store.c). */
+ * The clients behave as src/client/coherence/lease_uv.c. The checkers: an answer from a client's
+ * copy is what the manager has, or what this client holds back; the manager serves nobody while
+ * another client relies on a lease that this would break; and nothing that was written to the
+ * storage server under a lease lands there after somebody else has been served (leases_store.c). */
 #include "tests/sim/leases.h"
 
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/sim/sim_main.h"
 
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 #ifndef MORSEL_TESTS_SIM_LEASES_H
 #define MORSEL_TESTS_SIM_LEASES_H
 
-#include "meta/lease.h"
-#include "meta/lock_table.h"
-#include "meta/presence.h"
+#include "meta/coherence/lease.h"
+#include "meta/coherence/lock_table.h"
+#include "meta/coherence/presence.h"
 #include "tests/sim/db.h"
 
 enum {

@@ -1,6 +1,7 @@
 /* The judge of locks in the leases scenario: a byte of a file is one cell, and who holds it is
- * written into it. It shares nothing with src/common/byte_locks.c and src/meta/lock_table.c: ranges
- * are gone through byte by byte, and everybody is compared with everybody. */
+ * written into it. It shares nothing with src/common/fs/byte_locks.c and
+ * src/meta/coherence/lock_table.c: ranges are gone through byte by byte, and everybody is compared
+ * with everybody. */
 #include "tests/sim/leases.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
-/* Locks in the leases scenario: src/meta/lock_table.c and src/common/byte_locks.c, with hosts that
- * do what src/meta/locks_uv.c and src/client/lock_uv.c do.
+/* Locks in the leases scenario: src/meta/coherence/lock_table.c and src/common/fs/byte_locks.c,
+ * with hosts that do what src/meta/coherence/locks_uv.c and src/client/coherence/lock_uv.c do.
  *
  * The judge (leases_judge.c): nobody holds locks that exclude those of another. A client holds what
  * it was granted until it frees it, or until its term is over (its writes are refused from then
  * on). */
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/sim/leases.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* The manager of the leases scenario: a host for src/meta/lease.c that does what
- * src/meta/leases_uv.c does. Its registers are durable at once; who may hold leases is written to a
- * disk that forgets. */
-#include "common/check.h"
-#include "common/status.h"
+/* The manager of the leases scenario: a host for src/meta/coherence/lease.c that does what
+ * src/meta/coherence/leases_uv.c does. Its registers are durable at once; who may hold leases is
+ * written to a disk that forgets. */
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/lib/ns_fixture.h"
 #include "tests/sim/leases.h"
 

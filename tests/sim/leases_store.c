@@ -1,12 +1,12 @@
 /* The storage server of the leases scenario, and how its clients write to it: as
- * src/common/rpc_*_uv.c, src/iod/jobs_uv.c and src/client/chunk_uv.c do. The server knows nothing
- * of leases; each write says until when it may land (common/frame.h).
+ * src/common/rpc_*_uv.c, src/iod/jobs_uv.c and src/client/data/chunk_uv.c do. The server knows
+ * nothing of leases; each write says until when it may land (common/rpc/frame.h).
  *
  * The checker: what a client has sent under a lease does not land once the manager has served
  * anybody else. */
-#include "common/check.h"
-#include "common/frame.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/rpc/frame.h"
 #include "tests/sim/leases.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
 /* Storage servers register, send heartbeats, fall silent and come back, while the manager is killed
- * and loses power: src/meta/members.c over connections that break.
+ * and loses power: src/meta/cluster/members.c over connections that break.
  *
  * The servers behave as src/iod/member_uv.c. One token is served by two processes at times. */
 #include "tests/sim/members.h"
 
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/sim/sim_main.h"
 
 #include <stdlib.h>

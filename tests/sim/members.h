@@ -2,7 +2,7 @@
 #ifndef MORSEL_TESTS_SIM_MEMBERS_H
 #define MORSEL_TESTS_SIM_MEMBERS_H
 
-#include "meta/members.h"
+#include "meta/cluster/members.h"
 #include "tests/sim/db.h"
 
 enum {

@@ -1,7 +1,7 @@
-/* The manager of the members scenario: a host for src/meta/members.c, and the checkers of what goes
- * in and out of it. */
-#include "common/check.h"
-#include "common/status.h"
+/* The manager of the members scenario: a host for src/meta/cluster/members.c, and the checkers of
+ * what goes in and out of it. */
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/sim/members.h"
 
 #include <stdio.h>

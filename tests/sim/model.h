@@ -5,7 +5,7 @@
 #ifndef MORSEL_TESTS_SIM_MODEL_H
 #define MORSEL_TESTS_SIM_MODEL_H
 
-#include "common/types.h"
+#include "common/base/types.h"
 
 enum { MODEL_INODES_MAX = 1024, MODEL_NAME_BYTES = 4 };
 

@@ -3,8 +3,8 @@
  *
  * The checkers keep what they saw: the bytes of each operation, and a digest of all records of the
  * store after it. Whatever a crash leaves must be one of these states, with its log. */
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/lib/kv_forgetful.h"
 #include "tests/lib/ns_fixture.h"
 #include "tests/sim/db.h"

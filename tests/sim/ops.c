@@ -1,13 +1,13 @@
-/* Operation ids and retries: clients change one namespace through src/common/op_numbers.c and
- * src/meta/op_window.c, over datagrams that get lost, doubled and reordered, or over connections
- * that break, while the manager is killed and loses power.
+/* Operation ids and retries: clients change one namespace through src/common/rpc/op_numbers.c and
+ * src/meta/service/op_window.c, over datagrams that get lost, doubled and reordered, or over
+ * connections that break, while the manager is killed and loses power.
  *
  * The checkers keep every change that was applied, in the order of the log, and a model of the
  * namespace; after a loss of power the model is made again from what is left. */
 #include "tests/sim/ops.h"
 
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/sim/sim_main.h"
 
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #ifndef MORSEL_TESTS_SIM_OPS_H
 #define MORSEL_TESTS_SIM_OPS_H
 
-#include "common/op_numbers.h"
-#include "meta/op_window.h"
+#include "common/rpc/op_numbers.h"
+#include "meta/service/op_window.h"
 #include "tests/sim/db.h"
 #include "tests/sim/model.h"
 

@@ -1,7 +1,7 @@
-/* The manager of the ops scenario: a host for src/meta/op_window.c and the namespace that does what
- * src/meta/change_uv.c does, and the checkers of what was applied. */
-#include "common/check.h"
-#include "common/status.h"
+/* The manager of the ops scenario: a host for src/meta/service/op_window.c and the namespace that
+ * does what src/meta/service/change_uv.c does, and the checkers of what was applied. */
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/lib/ns_fixture.h"
 #include "tests/sim/ops.h"
 

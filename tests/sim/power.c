@@ -2,7 +2,7 @@
  * must say so, to every handle, once; whatever it has covered is there. */
 #include "tests/sim/power.h"
 
-#include "common/check.h"
+#include "common/base/check.h"
 #include "tests/sim/sim_main.h"
 
 #include <stdlib.h>

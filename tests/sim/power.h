@@ -6,11 +6,11 @@
 #ifndef MORSEL_TESTS_SIM_POWER_H
 #define MORSEL_TESTS_SIM_POWER_H
 
-#include "client/changes.h"
-#include "client/unsynced.h"
-#include "common/op_numbers.h"
-#include "meta/op_window.h"
-#include "meta/runs.h"
+#include "client/data/unsynced.h"
+#include "client/manager/changes.h"
+#include "common/rpc/op_numbers.h"
+#include "meta/service/op_window.h"
+#include "meta/storage/runs.h"
 #include "tests/sim/db.h"
 
 enum {

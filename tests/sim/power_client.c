@@ -1,8 +1,9 @@
-/* The clients of the power scenario: hosts for src/client/unsynced.c, changes.c and op_numbers.c,
- * and what programs do there. Files have one user at a time, as under leases: a client has a file
- * to itself until its last handle is closed and its news is with the manager, or until it dies. */
-#include "common/check.h"
-#include "common/status.h"
+/* The clients of the power scenario: hosts for src/client/data/unsynced.c, changes.c and
+ * op_numbers.c, and what programs do there. Files have one user at a time, as under leases: a
+ * client has a file to itself until its last handle is closed and its news is with the manager, or
+ * until it dies. */
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/sim/power.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Flushes of the power scenario's clients: what src/client/flush_uv.c, durable_uv.c and file_uv.c
- * do, around src/client/unsynced.c. */
-#include "common/check.h"
-#include "common/status.h"
+/* Flushes of the power scenario's clients: what src/client/data/flush_uv.c, durable_uv.c and
+ * file_uv.c do, around src/client/data/unsynced.c. */
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/sim/power.h"
 
 #include <string.h>

@@ -5,8 +5,8 @@
  * disk and the file is that long, or it was lost and this handle has been told (or somebody, before
  * this handle was opened). What the manager knows of is told to every client; what it has forgotten
  * itself, to who was answered. */
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/lib/kv_forgetful.h"
 #include "tests/sim/power.h"
 

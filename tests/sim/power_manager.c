@@ -1,7 +1,8 @@
-/* The manager of the power scenario: a host for src/meta/runs.c, op_window.c and the namespace that
- * does what src/meta/change_uv.c, handlers_durable_uv.c, reply_uv.c and run_file.c do. */
-#include "common/check.h"
-#include "common/status.h"
+/* The manager of the power scenario: a host for src/meta/storage/runs.c, op_window.c and the
+ * namespace that does what src/meta/service/change_uv.c, handlers_durable_uv.c, reply_uv.c and
+ * run_file.c do. */
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/lib/ns_fixture.h"
 #include "tests/sim/power.h"
 

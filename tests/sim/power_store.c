@@ -1,7 +1,7 @@
 /* The storage servers of the power scenario. They stand for src/iod and the object store: a write
  * is answered from memory, a sync when the disk has what was there when it began, and each answer
- * names the verifier (src/common/store_epoch_file.h): a new one after each loss of power. */
-#include "common/check.h"
+ * names the verifier (src/common/store/store_epoch_file.h): a new one after each loss of power. */
+#include "common/base/check.h"
 #include "tests/sim/power.h"
 
 #include <string.h>

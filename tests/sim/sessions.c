@@ -1,11 +1,11 @@
-/* Sessions and open files: src/meta/session.c with clients that come, go, fall silent and are cut
- * off, on clocks that drift, while the manager is killed and loses power.
+/* Sessions and open files: src/meta/coherence/session.c with clients that come, go, fall silent and
+ * are cut off, on clocks that drift, while the manager is killed and loses power.
  *
  * The clients behave as src/client/client_uv.c. */
 #include "tests/sim/sessions.h"
 
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/sim/sim_main.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef MORSEL_TESTS_SIM_SESSIONS_H
 #define MORSEL_TESTS_SIM_SESSIONS_H
 
-#include "meta/session.h"
+#include "meta/coherence/session.h"
 #include "tests/sim/db.h"
 
 enum {

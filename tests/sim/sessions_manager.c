@@ -1,7 +1,7 @@
-/* The manager of the sessions scenario: a host for src/meta/session.c that does what
- * src/meta/sessions_uv.c does. */
-#include "common/check.h"
-#include "common/status.h"
+/* The manager of the sessions scenario: a host for src/meta/coherence/session.c that does what
+ * src/meta/coherence/sessions_uv.c does. */
+#include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/lib/ns_fixture.h"
 #include "tests/sim/sessions.h"
 
@@ -290,7 +290,7 @@ static void client_gone(struct sim *s, client_id client)
 /* A client that connects anew has given up its other connections: they end before the new one is
  * listened to. What is heard last counts as new, also when the first word of an older one was late:
  * its end must not be taken for the end of one that lives (end_older_connections() in
- * src/common/rpc_serve_uv.c). */
+ * src/common/rpc/rpc_serve_uv.c). */
 static void supersede(struct sim *s, client_id client, uint32_t conn)
 {
     struct world *w = world_of(s);

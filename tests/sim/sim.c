@@ -1,6 +1,6 @@
 #include "tests/sim/sim.h"
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -17,9 +17,9 @@
 #ifndef MORSEL_TESTS_SIM_SIM_H
 #define MORSEL_TESTS_SIM_SIM_H
 
-#include "common/buf.h"
-#include "common/heap.h"
-#include "common/prng.h"
+#include "common/base/buf.h"
+#include "common/base/heap.h"
+#include "common/base/prng.h"
 
 enum {
     SIM_NODES_MAX = 16,

@@ -1,6 +1,6 @@
 #include "tests/sim/sim_main.h"
 
-#include "common/check.h"
+#include "common/base/check.h"
 #include "tests/lib/seed.h"
 
 #include <signal.h>

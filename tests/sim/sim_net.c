@@ -1,7 +1,7 @@
 /* The network of the simulator: connections as TCP gives them, and datagrams. */
 #include "tests/sim/sim.h"
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 #include <stdlib.h>
 #include <string.h>

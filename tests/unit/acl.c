@@ -1,6 +1,6 @@
 /* Access lists: the format, what is valid, and what they do to modes. */
-#include "meta/acl.h"
-#include "common/status.h"
+#include "meta/namespace/acl.h"
+#include "common/base/status.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

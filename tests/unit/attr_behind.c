@@ -1,7 +1,7 @@
 /* Attributes that were set and are not with the manager yet. */
-#include "client/attr_behind.h"
-#include "common/messages.h"
-#include "common/prng.h"
+#include "client/manager/attr_behind.h"
+#include "common/base/prng.h"
+#include "common/rpc/messages.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-#include "common/buf.h"
+#include "common/base/buf.h"
 
-#include "common/prng.h"
+#include "common/base/prng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

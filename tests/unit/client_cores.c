@@ -1,11 +1,11 @@
 /* The pure parts of the client: operation numbers, read-ahead, mount options. */
-#include "client/data_versions.h"
+#include "client/coherence/data_versions.h"
+#include "client/data/read_ahead.h"
+#include "client/data/unsynced.h"
 #include "client/fuse/options.h"
-#include "client/read_ahead.h"
-#include "client/unsynced.h"
-#include "common/op_numbers.h"
-#include "common/prng.h"
-#include "common/status.h"
+#include "common/base/prng.h"
+#include "common/base/status.h"
+#include "common/rpc/op_numbers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

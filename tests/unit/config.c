@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "common/check.h"
-#include "common/config.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/daemon/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-#include "common/crc32c.h"
+#include "common/base/crc32c.h"
 
-#include "common/limits.h"
-#include "common/prng.h"
+#include "common/base/limits.h"
+#include "common/base/prng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

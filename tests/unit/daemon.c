@@ -7,11 +7,11 @@
 
 #include <cmocka.h>
 
-#include "common/daemon_uv.h"
-#include "common/errmsg.h"
-#include "common/limits.h"
-#include "common/log.h"
-#include "common/rpc_uv.h"
+#include "common/base/errmsg.h"
+#include "common/base/limits.h"
+#include "common/daemon/daemon_uv.h"
+#include "common/daemon/log.h"
+#include "common/rpc/rpc_uv.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* Whose a directory is, and what is refused. */
-#include "common/datadir_file.h"
+#include "common/daemon/datadir_file.h"
 
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Replaced inodes: how long they stay, in which order they go, and that there is an end to them. */
-#include "meta/departed.h"
+#include "meta/namespace/departed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

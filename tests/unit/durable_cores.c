@@ -1,6 +1,6 @@
 /* What was acknowledged and may be lost: the client's memory of changes, and the manager's runs. */
-#include "client/changes.h"
-#include "meta/runs.h"
+#include "client/manager/changes.h"
+#include "meta/storage/runs.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

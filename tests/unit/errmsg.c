@@ -1,4 +1,4 @@
-#include "common/errmsg.h"
+#include "common/base/errmsg.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
-#include "common/frame.h"
+#include "common/rpc/frame.h"
 
-#include "common/buf.h"
-#include "common/crc32c.h"
-#include "common/prng.h"
-#include "common/status.h"
+#include "common/base/buf.h"
+#include "common/base/crc32c.h"
+#include "common/base/prng.h"
+#include "common/base/status.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

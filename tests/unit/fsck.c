@@ -1,7 +1,7 @@
 /* The check of the metadata: one walk where all is well, whatever changes meanwhile; and what is
  * wrong is found. */
-#include "common/status.h"
-#include "meta/fsck_count.h"
+#include "common/base/status.h"
+#include "meta/namespace/fsck_count.h"
 #include "tests/lib/ns_fixture.h"
 
 #include <setjmp.h>

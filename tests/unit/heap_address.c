@@ -1,9 +1,9 @@
 /* The heap against a sorted search, and addresses. */
-#include "common/heap.h"
+#include "common/base/heap.h"
 
-#include "common/address.h"
-#include "common/prng.h"
-#include "common/status.h"
+#include "common/base/prng.h"
+#include "common/base/status.h"
+#include "common/rpc/address.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* The list of the database's files: nothing is listed that a loss of power could take away. */
-#include "common/check.h"
-#include "common/status.h"
-#include "common/types.h"
-#include "meta/inventory_file.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/base/types.h"
+#include "meta/storage/inventory_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

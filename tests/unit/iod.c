@@ -1,10 +1,10 @@
 /* The I/O daemon in one process with a client and a manager that the test plays itself, all on one
  * loop. */
 #include "common.pb-c.h"
-#include "common/check.h"
-#include "common/crc32c.h"
-#include "common/limits.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "common/base/limits.h"
+#include "common/base/status.h"
 #include "data.pb-c.h"
 #include "iod/iod_uv.h"
 #include "meta.pb-c.h"

@@ -1,10 +1,10 @@
 /* The journal beside the database: its entries, and what is left of database and journal together
  * when the power fails between any two writes. */
-#include "common/prng.h"
-#include "common/status.h"
-#include "meta/journal_file.h"
-#include "meta/journal_format.h"
-#include "meta/kv_leveldb.h"
+#include "common/base/prng.h"
+#include "common/base/status.h"
+#include "meta/storage/journal_file.h"
+#include "meta/storage/journal_format.h"
+#include "meta/storage/kv_leveldb.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* Names that the kernel was told: when a look-up may be the second one of a rename, how it is
  * answered then, and that nobody is sent round for ever. */
-#include "client/kernel_names.h"
+#include "client/coherence/kernel_names.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* The store on LevelDB: what a killed process has committed is there, and damage is found before it
  * spreads. */
-#include "meta/kv_leveldb.h"
-#include "common/status.h"
-#include "meta/log_watch_file.h"
+#include "meta/storage/kv_leveldb.h"
+#include "common/base/status.h"
+#include "meta/storage/log_watch_file.h"
 
 #include <dirent.h>
 #include <fcntl.h>

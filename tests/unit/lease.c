@@ -1,7 +1,7 @@
 /* Leases: grants, recalls, returns, tickets, terms, fencing, joining and the grace period; and
  * lives by chance against the two rules that everything rests on. */
-#include "meta/lease.h"
-#include "common/prng.h"
+#include "meta/coherence/lease.h"
+#include "common/base/prng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Leases: holders that say that they are writing back, deadlines, and what cannot be told for want
  * of memory. */
-#include "meta/lease.h"
+#include "meta/coherence/lease.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* The term of leases is the manager's to choose: a title keeps the one that its client was told. */
-#include "meta/lease.h"
+#include "meta/coherence/lease.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-#include "common/list.h"
+#include "common/base/list.h"
 
-#include "common/prng.h"
+#include "common/base/prng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Locks: what fcntl(2) and flock(2) promise, directed, and by chance against a model that keeps an
  * entry for every byte. */
-#include "meta/lock_table.h"
-#include "common/prng.h"
+#include "meta/coherence/lock_table.h"
+#include "common/base/prng.h"
 #include "tests/lib/seed.h"
 
 #include <setjmp.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "common/log.h"
+#include "common/daemon/log.h"
 
 #include <pthread.h>
 #include <regex.h>

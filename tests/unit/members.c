@@ -1,6 +1,6 @@
 /* Members: who gets an id, who is refused, who is up. */
-#include "meta/members.h"
-#include "common/status.h"
+#include "meta/cluster/members.h"
+#include "common/base/status.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* The table of names and attributes: what a lease allows, what a recall takes, when a directory is
  * complete, and what is let go for want of room; and operations by chance against a model that only
  * remembers what it was told. */
-#include "client/meta_cache.h"
-#include "common/prng.h"
+#include "client/coherence/meta_cache.h"
+#include "common/base/prng.h"
 #include "tests/lib/seed.h"
 
 #include <setjmp.h>

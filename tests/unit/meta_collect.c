@@ -1,8 +1,8 @@
 /* The manager's garbage queue behind its wire: what I/O daemons are told to delete, and when. */
 #include "tests/lib/meta_fixture.h"
 
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 static void an_open_file_is_collected_when_it_is_closed(void **state)
 {

@@ -1,9 +1,9 @@
 /* The namespace against a model that is too simple to be wrong: flat lists, searched from end to
  * end. */
-#include "common/check.h"
-#include "common/status.h"
-#include "meta/fsck.h"
-#include "meta/lease.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "meta/coherence/lease.h"
+#include "meta/namespace/fsck.h"
 #include "tests/lib/ns_fixture.h"
 #include "tests/lib/seed.h"
 

@@ -1,7 +1,7 @@
 /* Attributes, extended attributes, access lists, policy and limits, case by case. */
-#include "common/messages.h"
-#include "common/status.h"
-#include "meta/acl.h"
+#include "common/base/status.h"
+#include "common/rpc/messages.h"
+#include "meta/namespace/acl.h"
 #include "tests/lib/ns_fixture.h"
 
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* Whatever is taken can be read again from the log, and does the same once more: operations with
  * strange values in every field, as a faulty mount or a stranger may send them. */
-#include "common/lease_mode.h"
-#include "common/messages.h"
-#include "common/status.h"
-#include "meta/lease.h"
+#include "common/base/status.h"
+#include "common/fs/lease_mode.h"
+#include "common/rpc/messages.h"
+#include "meta/coherence/lease.h"
 #include "tests/lib/ns_fixture.h"
 #include "tests/lib/seed.h"
 

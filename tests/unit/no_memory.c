@@ -2,15 +2,15 @@
  * with all that follow), for n = 1, 2 ... until a run needs no more than n. No run may crash or
  * leak (AddressSanitizer watches), what is refused says so and changes nothing, and what was
  * promised before holds. */
-#include "client/attr_behind.h"
-#include "client/unsynced.h"
-#include "common/buf.h"
-#include "common/prng.h"
+#include "client/data/unsynced.h"
+#include "client/manager/attr_behind.h"
+#include "common/base/buf.h"
+#include "common/base/prng.h"
 #include "iod/repeats.h"
-#include "meta/lease.h"
-#include "meta/lock_table.h"
-#include "meta/op_window.h"
-#include "meta/session.h"
+#include "meta/coherence/lease.h"
+#include "meta/coherence/lock_table.h"
+#include "meta/coherence/session.h"
+#include "meta/service/op_window.h"
 #include "tests/lib/nth_allocation.h"
 
 #include <setjmp.h>

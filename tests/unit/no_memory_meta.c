@@ -1,11 +1,11 @@
 /* An allocator that fails, under the manager's database of names, its check, and what a mount knows
  * of names: see no_memory.c. What is refused has changed nothing, and is carried out when there is
  * memory: so in the end everything is as if there had always been some. */
-#include "client/meta_cache.h"
-#include "common/check.h"
-#include "common/messages.h"
-#include "common/status.h"
-#include "meta/inode_cache.h"
+#include "client/coherence/meta_cache.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/rpc/messages.h"
+#include "meta/namespace/inode_cache.h"
 #include "tests/lib/ns_fixture.h"
 #include "tests/lib/nth_allocation.h"
 

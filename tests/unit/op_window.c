@@ -1,6 +1,6 @@
 /* The window of answers: a retry gets the answer of the first time, for as long as it may come. */
-#include "meta/op_window.h"
-#include "common/prng.h"
+#include "meta/service/op_window.h"
+#include "common/base/prng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

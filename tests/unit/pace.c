@@ -1,6 +1,6 @@
 /* What may be under way on a link: a model of a link is driven through many rates and round trips.
  */
-#include "common/pace.h"
+#include "common/rpc/pace.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

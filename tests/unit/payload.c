@@ -1,7 +1,7 @@
-#include "common/payload.h"
+#include "common/rpc/payload.h"
 
-#include "common/limits.h"
-#include "common/prng.h"
+#include "common/base/limits.h"
+#include "common/base/prng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,11 +1,11 @@
 /* The manager's permission checks against those of this machine's kernel: random users do random
  * things to files with random owners, modes and access lists, on a local file system and in a
  * namespace that looks the same, and both must say the same. Needs root. */
-#include "meta/permit.h"
+#include "meta/namespace/permit.h"
 
-#include "common/messages.h"
-#include "common/status.h"
-#include "meta/acl.h"
+#include "common/base/status.h"
+#include "common/rpc/messages.h"
+#include "meta/namespace/acl.h"
 #include "tests/lib/ns_fixture.h"
 
 #include <errno.h>

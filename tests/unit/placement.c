@@ -1,5 +1,5 @@
 /* Placement: even, on live servers, away from full ones. */
-#include "meta/placement.h"
+#include "meta/cluster/placement.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

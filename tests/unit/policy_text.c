@@ -6,10 +6,10 @@
 
 #include <cmocka.h>
 
-#include "common/check.h"
-#include "common/messages.h"
-#include "common/policy_text.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/fs/policy_text.h"
+#include "common/rpc/messages.h"
 
 #include <string.h>
 

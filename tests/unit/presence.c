@@ -1,7 +1,7 @@
 /* The manager's clock of presence: what it leaves out, and that it never runs ahead of true time.
  */
-#include "meta/presence.h"
-#include "common/prng.h"
+#include "meta/coherence/presence.h"
+#include "common/base/prng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "common/prng.h"
+#include "common/base/prng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* Records and operations: what is encoded comes back, and no bytes whatever are trusted. */
-#include "meta/record.h"
-#include "common/messages.h"
-#include "common/prng.h"
-#include "common/status.h"
-#include "meta/op.h"
+#include "meta/namespace/record.h"
+#include "common/base/prng.h"
+#include "common/base/status.h"
+#include "common/rpc/messages.h"
+#include "meta/namespace/op.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /* What an I/O daemon remembers of changes of data: of one number at most one is carried out. */
 #include "iod/repeats.h"
 
-#include "common/op_numbers.h"
-#include "common/prng.h"
-#include "common/status.h"
+#include "common/base/prng.h"
+#include "common/base/status.h"
+#include "common/rpc/op_numbers.h"
 #include "tests/lib/seed.h"
 
 #include <setjmp.h>

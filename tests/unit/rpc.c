@@ -1,12 +1,12 @@
 /* Calls between two rpc instances on one loop: answers, deadlines, cancellation, a server that goes
  * away and comes back, strangers, and broken frames. */
 #include "common.pb-c.h"
-#include "common/check.h"
-#include "common/frame.h"
-#include "common/pace.h"
-#include "common/rpc_internal_uv.h"
-#include "common/rpc_uv.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/rpc/frame.h"
+#include "common/rpc/pace.h"
+#include "common/rpc/rpc_internal_uv.h"
+#include "common/rpc/rpc_uv.h"
 #include "data.pb-c.h"
 
 #include <setjmp.h>

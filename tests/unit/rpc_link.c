@@ -1,10 +1,10 @@
 /* Calls to a server that is made by hand: of an older version, that tells its clock in one place or
  * another or not at all, and one that takes its time to read. */
 #include "common.pb-c.h"
-#include "common/crc32c.h"
-#include "common/frame.h"
-#include "common/rpc_uv.h"
-#include "common/status.h"
+#include "common/base/crc32c.h"
+#include "common/base/status.h"
+#include "common/rpc/frame.h"
+#include "common/rpc/rpc_uv.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

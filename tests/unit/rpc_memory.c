@@ -1,6 +1,6 @@
 /* What a server holds for all its connections together stays bounded, at each turn of its loop. */
-#include "common/limits.h"
-#include "common/rpc_uv.h"
+#include "common/base/limits.h"
+#include "common/rpc/rpc_uv.h"
 #include "lib/wire.h"
 
 #include <setjmp.h>

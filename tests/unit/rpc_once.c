@@ -1,8 +1,8 @@
 /* Calls that must not take effect twice: their numbers, over connections that break and servers
  * that are started again. */
-#include "common/limits.h"
-#include "common/rpc_uv.h"
-#include "common/status.h"
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/rpc/rpc_uv.h"
 #include "data.pb-c.h"
 
 #include <setjmp.h>

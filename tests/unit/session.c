@@ -1,6 +1,6 @@
 /* Sessions: who is served, open files, expiry and the grace period. */
-#include "meta/session.h"
-#include "common/status.h"
+#include "meta/coherence/session.h"
+#include "common/base/status.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

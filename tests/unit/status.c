@@ -1,6 +1,6 @@
-#include "common/status.h"
+#include "common/base/status.h"
 
-#include "common/check.h"
+#include "common/base/check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,13 +1,13 @@
 /* The object store against a model, its answers to damage, and its small promises. Crashes:
  * store_crash.c. */
-#include "common/store.h"
+#include "common/store/store.h"
 
-#include "common/check.h"
-#include "common/crc32c.h"
-#include "common/limits.h"
-#include "common/prng.h"
-#include "common/status.h"
-#include "common/store_format.h"
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "common/base/limits.h"
+#include "common/base/prng.h"
+#include "common/base/status.h"
+#include "common/store/store_format.h"
 #include "tests/lib/store_fixture.h"
 
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* The object store and changes that fail or come too late: what they leave behind. */
-#include "common/check.h"
-#include "common/crc32c.h"
-#include "common/limits.h"
-#include "common/status.h"
-#include "common/store_format.h"
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/store/store_format.h"
 #include "tests/lib/faulty_disk.h"
 
 #include <errno.h>

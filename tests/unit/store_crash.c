@@ -1,11 +1,11 @@
 /* The object store when it is killed and when the machine stops. */
-#include "common/check.h"
-#include "common/crc32c.h"
-#include "common/limits.h"
-#include "common/prng.h"
-#include "common/status.h"
-#include "common/store.h"
-#include "common/store_format.h"
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "common/base/limits.h"
+#include "common/base/prng.h"
+#include "common/base/status.h"
+#include "common/store/store.h"
+#include "common/store/store_format.h"
 #include "tests/lib/store_fixture.h"
 
 #include <setjmp.h>

@@ -1,10 +1,10 @@
 /* The object store on a full disk and under many threads. */
-#include "common/check.h"
-#include "common/limits.h"
-#include "common/prng.h"
-#include "common/status.h"
-#include "common/store.h"
-#include "common/store_format.h"
+#include "common/base/check.h"
+#include "common/base/limits.h"
+#include "common/base/prng.h"
+#include "common/base/status.h"
+#include "common/store/store.h"
+#include "common/store/store_format.h"
 #include "tests/lib/store_fixture.h"
 
 #include <pthread.h>

@@ -1,10 +1,10 @@
 /* The object store and a disk that fails a sync: which calls wait for the disk, what their failures
  * mean, and the verifier. */
-#include "common/check.h"
-#include "common/crc32c.h"
-#include "common/limits.h"
-#include "common/status.h"
-#include "common/store_format.h"
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/store/store_format.h"
 #include "tests/lib/faulty_disk.h"
 
 #include <errno.h>

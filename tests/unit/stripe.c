@@ -1,7 +1,7 @@
-#include "common/stripe.h"
+#include "common/fs/stripe.h"
 
-#include "common/check.h"
-#include "common/prng.h"
+#include "common/base/check.h"
+#include "common/base/prng.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

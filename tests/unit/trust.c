@@ -1,7 +1,7 @@
 /* Which mounts are believed, and what becomes of the users of others. */
-#include "meta/trust_uv.h"
+#include "meta/service/trust_uv.h"
 
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

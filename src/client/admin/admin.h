@@ -7,7 +7,7 @@
 #ifndef MORSEL_CLIENT_ADMIN_ADMIN_H
 #define MORSEL_CLIENT_ADMIN_ADMIN_H
 
-#include "common/config.h"
+#include "common/daemon/config.h"
 
 /* Exit codes, for scripts. They are part of the interface: morsel(1). */
 enum admin_exit {

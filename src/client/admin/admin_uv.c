@@ -1,8 +1,8 @@
 #include "client/admin/admin_uv.h"
 
 #include "client/admin/manager_file.h"
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 #include <string.h>
 #include <sys/random.h>

@@ -7,7 +7,7 @@
 #define MORSEL_CLIENT_ADMIN_ADMIN_UV_H
 
 #include "client/admin/admin.h"
-#include "common/rpc_uv.h"
+#include "common/rpc/rpc_uv.h"
 
 struct admin
 {

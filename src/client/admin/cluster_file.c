@@ -5,8 +5,8 @@
 #include "client/admin/cluster_wait_uv.h"
 #include "client/admin/print_file.h"
 #include "client/admin/process_file.h"
-#include "common/limits.h"
-#include "common/status.h"
+#include "common/base/limits.h"
+#include "common/base/status.h"
 
 #include <errno.h>
 #include <fcntl.h>

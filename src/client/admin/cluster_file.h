@@ -13,7 +13,7 @@
 #define MORSEL_CLIENT_ADMIN_CLUSTER_FILE_H
 
 #include "client/admin/admin.h"
-#include "common/types.h"
+#include "common/base/types.h"
 
 #include <sys/types.h>
 

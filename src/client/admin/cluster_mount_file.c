@@ -2,7 +2,7 @@
 #include "client/admin/cluster_file.h"
 #include "client/admin/mount_file.h"
 #include "client/admin/process_file.h"
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include <errno.h>
 #include <limits.h>

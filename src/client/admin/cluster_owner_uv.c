@@ -1,7 +1,7 @@
 #include "client/admin/cluster_owner_uv.h"
 
 #include "client/admin/admin_uv.h"
-#include "common/messages.h"
+#include "common/rpc/messages.h"
 
 #include "meta.pb-c.h"
 

@@ -2,8 +2,8 @@
 #ifndef MORSEL_CLIENT_ADMIN_CLUSTER_OWNER_UV_H
 #define MORSEL_CLIENT_ADMIN_CLUSTER_OWNER_UV_H
 
-#include "common/errmsg.h"
-#include "common/types.h"
+#include "common/base/errmsg.h"
+#include "common/base/types.h"
 
 /* Give the root directory, which a new cluster makes for root, to an ordinary user. Nothing is done
  * for root, and once the directory has another owner. */

@@ -1,7 +1,7 @@
 #include "client/admin/cluster_wait_uv.h"
 
 #include "client/admin/admin_uv.h"
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include "meta.pb-c.h"
 

@@ -2,8 +2,8 @@
 #ifndef MORSEL_CLIENT_ADMIN_CLUSTER_WAIT_UV_H
 #define MORSEL_CLIENT_ADMIN_CLUSTER_WAIT_UV_H
 
-#include "common/errmsg.h"
-#include "common/types.h"
+#include "common/base/errmsg.h"
+#include "common/base/types.h"
 
 /* MORSEL_TIMEDOUT when fewer than `servers` are up after `timeout_ms`; what admin_call() says when
  * the manager does not answer. */

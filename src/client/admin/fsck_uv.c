@@ -7,7 +7,7 @@
  */
 #include "client/admin/admin_uv.h"
 #include "client/admin/print_file.h"
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include "data.pb-c.h"
 #include "meta.pb-c.h"

@@ -1,7 +1,7 @@
 #include "client/admin/gather_uv.h"
 
 #include "common.pb-c.h"
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include <errno.h>
 #include <stdlib.h>

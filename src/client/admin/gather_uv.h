@@ -4,7 +4,7 @@
 #define MORSEL_CLIENT_ADMIN_GATHER_UV_H
 
 #include "client/admin/admin_uv.h"
-#include "common/counters.h"
+#include "common/daemon/counters.h"
 
 /* Ask a daemon and wait; see admin_call(). */
 int gather_daemon(struct admin *admin, struct rpc_peer *peer, struct counter_list *list,

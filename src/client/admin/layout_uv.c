@@ -2,9 +2,9 @@
 #include "client/admin/admin_uv.h"
 #include "client/admin/mount_file.h"
 #include "client/admin/print_file.h"
-#include "common/policy_text.h"
-#include "common/status.h"
-#include "common/stripe.h"
+#include "common/base/status.h"
+#include "common/fs/policy_text.h"
+#include "common/fs/stripe.h"
 
 #include "meta.pb-c.h"
 

@@ -1,7 +1,7 @@
 /* morsel: finds the command, reads its options, runs it. */
 #include "client/admin/admin.h"
 #include "client/admin/manager_file.h"
-#include "common/check.h"
+#include "common/base/check.h"
 
 #include <signal.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 #include "client/admin/manager_file.h"
 
 #include "client/admin/cluster_file.h"
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 #include <stdlib.h>
 #include <string.h>

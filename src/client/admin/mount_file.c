@@ -1,6 +1,6 @@
 #include "client/admin/mount_file.h"
 
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include <errno.h>
 #include <fcntl.h>

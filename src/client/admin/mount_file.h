@@ -2,8 +2,8 @@
 #ifndef MORSEL_CLIENT_ADMIN_MOUNT_FILE_H
 #define MORSEL_CLIENT_ADMIN_MOUNT_FILE_H
 
-#include "common/errmsg.h"
-#include "common/types.h"
+#include "common/base/errmsg.h"
+#include "common/base/types.h"
 
 enum { MOUNT_TEXT_MAX = 4096 }; /* PATH_MAX of Linux */
 

@@ -2,8 +2,8 @@
 #include "client/admin/admin.h"
 #include "client/admin/mount_file.h"
 #include "client/admin/print_file.h"
-#include "common/policy_text.h"
-#include "common/status.h"
+#include "common/base/status.h"
+#include "common/fs/policy_text.h"
 
 #include <errno.h>
 #include <stdio.h>

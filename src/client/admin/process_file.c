@@ -1,7 +1,7 @@
 #include "client/admin/process_file.h"
 
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,8 +9,8 @@
 #ifndef MORSEL_CLIENT_ADMIN_PROCESS_FILE_H
 #define MORSEL_CLIENT_ADMIN_PROCESS_FILE_H
 
-#include "common/errmsg.h"
-#include "common/types.h"
+#include "common/base/errmsg.h"
+#include "common/base/types.h"
 
 #include <sys/types.h>
 

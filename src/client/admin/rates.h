@@ -1,12 +1,12 @@
 /* From counters that were read twice: what happened per second in between (morsel top).
  *
- * Pure. Counters are those of common/counters.h. A daemon that was started again in between begins
- * at 0: then all that it counts happened since.
+ * Pure. Counters are those of common/daemon/counters.h. A daemon that was started again in between
+ * begins at 0: then all that it counts happened since.
  */
 #ifndef MORSEL_CLIENT_ADMIN_RATES_H
 #define MORSEL_CLIENT_ADMIN_RATES_H
 
-#include "common/counters.h"
+#include "common/daemon/counters.h"
 
 /* Of one program. Per second, but for memory. */
 struct daemon_rates

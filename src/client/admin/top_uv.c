@@ -8,8 +8,8 @@
 #include "client/admin/mount_file.h"
 #include "client/admin/print_file.h"
 #include "client/admin/rates.h"
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 #include "meta.pb-c.h"
 

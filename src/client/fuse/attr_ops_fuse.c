@@ -12,11 +12,11 @@
  */
 #include "client/fuse/mount_fuse.h"
 
-#include "client/append_uv.h"
-#include "client/behind_uv.h"
-#include "client/data_versions.h"
-#include "client/turn_uv.h"
-#include "common/status.h"
+#include "client/coherence/data_versions.h"
+#include "client/coherence/turn_uv.h"
+#include "client/data/append_uv.h"
+#include "client/manager/behind_uv.h"
+#include "common/base/status.h"
 
 #include <linux/fuse.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  */
 #include "client/fuse/mount_fuse.h"
 
-#include "client/meta_cache.h"
-#include "common/status.h"
+#include "client/coherence/meta_cache.h"
+#include "common/base/status.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
  * its root. */
 #include "client/fuse/mount_fuse.h"
 
-#include "common/counters_uv.h"
-#include "common/status.h"
+#include "common/base/status.h"
+#include "common/daemon/counters_uv.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,9 +7,9 @@
  */
 #include "client/fuse/mount_fuse.h"
 
-#include "client/changes.h"
+#include "client/manager/changes.h"
 
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include <stdlib.h>
 #include <string.h>

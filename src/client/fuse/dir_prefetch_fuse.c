@@ -6,7 +6,7 @@
  * which is complete then. */
 #include "client/fuse/mount_fuse.h"
 
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* FALLOCATE and LSEEK: extents of data, holes and reserved space, on all servers of a file. */
 #include "client/fuse/mount_fuse.h"
 
-#include "client/behind_uv.h"
-#include "client/turn_uv.h"
-#include "common/status.h"
+#include "client/coherence/turn_uv.h"
+#include "client/manager/behind_uv.h"
+#include "common/base/status.h"
 
 #include <linux/falloc.h>
 

@@ -1,11 +1,11 @@
 /* Open files: READ, WRITE, FLUSH, FSYNC, RELEASE. */
 #include "client/fuse/mount_fuse.h"
 
-#include "client/append_uv.h"
-#include "client/behind_uv.h"
-#include "client/lock_uv.h"
-#include "client/turn_uv.h"
-#include "common/status.h"
+#include "client/coherence/lock_uv.h"
+#include "client/coherence/turn_uv.h"
+#include "client/data/append_uv.h"
+#include "client/manager/behind_uv.h"
+#include "common/base/status.h"
 
 #include <fcntl.h>
 #include <linux/fuse.h>

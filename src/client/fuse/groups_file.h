@@ -2,7 +2,7 @@
 #ifndef MORSEL_CLIENT_FUSE_GROUPS_FILE_H
 #define MORSEL_CLIENT_FUSE_GROUPS_FILE_H
 
-#include "common/types.h"
+#include "common/base/types.h"
 
 #include <sys/types.h>
 

@@ -7,8 +7,8 @@
  */
 #include "client/fuse/mount_fuse.h"
 
-#include "client/lock_uv.h"
-#include "common/status.h"
+#include "client/coherence/lock_uv.h"
+#include "common/base/status.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* morsel-mount, mount.fuse.morsel: options, start, orderly end. */
-#include "client/behind_uv.h"
 #include "client/fuse/mount_fuse.h"
 #include "client/fuse/mountpoint_file.h"
 #include "client/fuse/options.h"
-#include "common/counters_uv.h"
-#include "common/daemon_uv.h"
-#include "common/status.h"
+#include "client/manager/behind_uv.h"
+#include "common/base/status.h"
+#include "common/daemon/counters_uv.h"
+#include "common/daemon/daemon_uv.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 #include "client/fuse/mount_fuse.h"
 
-#include "client/turn_uv.h"
-#include "common/check.h"
-#include "common/status.h"
+#include "client/coherence/turn_uv.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -17,16 +17,16 @@
 #define FUSE_USE_VERSION 314
 
 #include "client/client.h"
-#include "client/file_uv.h"
+#include "client/coherence/kernel_names.h"
+#include "client/coherence/lease_uv.h"
+#include "client/coherence/lock_uv.h"
+#include "client/data/file_uv.h"
 #include "client/fuse/groups_file.h"
 #include "client/fuse/options.h"
-#include "client/kernel_names.h"
-#include "client/lease_uv.h"
-#include "client/lock_uv.h"
-#include "common/byte_locks.h"
-#include "common/permission.h"
+#include "common/fs/byte_locks.h"
+#include "common/fs/permission.h"
 
-#include "common/counters.h"
+#include "common/daemon/counters.h"
 
 #include <fuse_lowlevel.h>
 

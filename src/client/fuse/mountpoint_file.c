@@ -1,7 +1,7 @@
 #include "client/fuse/mountpoint_file.h"
 
 #include "client/fuse/options.h"
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include <errno.h>
 #include <fcntl.h>

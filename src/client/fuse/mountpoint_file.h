@@ -3,8 +3,8 @@
 #ifndef MORSEL_CLIENT_FUSE_MOUNTPOINT_FILE_H
 #define MORSEL_CLIENT_FUSE_MOUNTPOINT_FILE_H
 
-#include "common/errmsg.h"
-#include "common/log.h"
+#include "common/base/errmsg.h"
+#include "common/daemon/log.h"
 
 enum { MOUNTPOINT_TEXT_MAX = 4096 }; /* PATH_MAX of Linux */
 

@@ -2,7 +2,7 @@
  */
 #include "client/fuse/mount_fuse.h"
 
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include <linux/fs.h>
 #include <string.h>

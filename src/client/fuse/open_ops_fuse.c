@@ -1,9 +1,9 @@
 /* OPEN and CREATE. */
 #include "client/fuse/mount_fuse.h"
 
-#include "client/behind_uv.h"
-#include "client/data_versions.h"
-#include "common/status.h"
+#include "client/coherence/data_versions.h"
+#include "client/manager/behind_uv.h"
+#include "common/base/status.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "client/fuse/options.h"
 
-#include "common/check.h"
-#include "common/status.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
 
 #include <linux/mount.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #ifndef MORSEL_CLIENT_FUSE_OPTIONS_H
 #define MORSEL_CLIENT_FUSE_OPTIONS_H
 
-#include "common/config.h"
+#include "common/daemon/config.h"
 
 struct mount_settings
 {

@@ -6,7 +6,7 @@
  */
 #include "client/fuse/mount_fuse.h"
 
-#include "common/status.h"
+#include "common/base/status.h"
 
 #include <errno.h>
 #include <fcntl.h>

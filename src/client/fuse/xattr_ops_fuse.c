@@ -2,8 +2,8 @@
  */
 #include "client/fuse/mount_fuse.h"
 
-#include "common/policy_text.h"
-#include "common/status.h"
+#include "common/base/status.h"
+#include "common/fs/policy_text.h"
 
 #include <errno.h>
 #include <string.h>

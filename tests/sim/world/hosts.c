@@ -1,8 +1,8 @@
 #include "tests/sim/world/hosts.h"
 
-#include "common/status.h"
-#include "meta/kv_leveldb.h"
+#include "common/base/status.h"
 #include "meta/meta_uv.h"
+#include "meta/storage/kv_leveldb.h"
 #include "tests/lib/kv_forgetful.h"
 
 #include <stdlib.h>

@@ -9,9 +9,9 @@
 #ifndef MORSEL_TESTS_SIM_WORLD_H
 #define MORSEL_TESTS_SIM_WORLD_H
 
-#include "common/list.h"
-#include "common/log.h"
-#include "common/prng.h"
+#include "common/base/list.h"
+#include "common/base/prng.h"
+#include "common/daemon/log.h"
 
 #include <stdarg.h>
 #include <stdint.h>

@@ -407,7 +407,7 @@ static struct world_sock *sock_by_fd(int fd)
     return NULL;
 }
 
-/* Of common/tcp_state_uv.h. */
+/* Of common/rpc/tcp_state_uv.h. */
 uint64_t tcp_kept_bytes(int fd);
 uint64_t tcp_round_trip_us(int fd);
 

@@ -1,0 +1,109 @@
+#include "client/data/append_uv.h"
+
+#include "client/coherence/lease_uv.h"
+
+#include <stdlib.h>
+
+void append_end(struct append *a)
+{
+    struct client *client;
+
+    if (a == NULL) {
+        return;
+    }
+    client = a->file->client;
+    list_remove(&a->node);
+    turn_end(&a->turn);
+    a->file->lease_pins--;
+    file_unpin(a->file);
+    free(a);
+    lease_unpinned(client);
+}
+
+static struct append *find(const struct file *file)
+{
+    LIST_FOREACH(node, &file->client->appends)
+    {
+        struct append *a = LIST_ENTRY(node, struct append, node);
+
+        if (a->file == file) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
+struct append *append_take(struct file *file, const struct append_who *who)
+{
+    struct append *a = find(file);
+
+    if (a == NULL) {
+        return NULL;
+    }
+    if (a->next.handle != who->handle || a->next.thread != who->thread ||
+        a->next.offset != who->offset || (a->turn.had && !turn_is_good(&a->turn))) {
+        append_end(a);
+        return NULL;
+    }
+    list_remove(&a->node);
+    list_init(&a->node);
+    return a;
+}
+
+static struct append *append_new(struct file *file)
+{
+    struct append *a = calloc(1, sizeof(*a));
+
+    if (a != NULL) {
+        a->file = file;
+        file_pin(file);
+        file->lease_pins++;
+        list_init(&a->node);
+    }
+    return a;
+}
+
+void append_keep(struct append *a, struct file *file, const struct append_who *next,
+                 struct turn *turn)
+{
+    if (a == NULL) {
+        a = append_new(file);
+    }
+    if (a == NULL || ++a->pieces > APPEND_PIECES_MAX) {
+        append_end(a);
+        turn_end(turn);
+        return;
+    }
+    if (turn->had) {
+        turn_move(&a->turn, turn);
+    }
+    a->next = *next;
+    a->until_ms = uv_now(file->client->loop) + APPEND_KEPT_MS;
+    list_push_back(&file->client->appends, &a->node);
+}
+
+void append_end_of(const struct handle *handle)
+{
+    struct append *a = find(handle->file);
+
+    if (a != NULL && a->next.handle == handle) {
+        append_end(a);
+    }
+}
+
+void append_end_all(struct file *file)
+{
+    append_end(find(file));
+}
+
+void append_tick(struct client *client, uint64_t now_ms)
+{
+    LIST_FOREACH_SAFE(node, &client->appends)
+    {
+        struct append *a = LIST_ENTRY(node, struct append, node);
+
+        if (now_ms >= a->until_ms) {
+            append_end(a);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+/* Chunks: what a file's write buffer is made of, and their way to the servers. struct chunk is in
+ * file_uv.h, what makes one of the bytes that programs write in write_uv.c, cuts in cut_uv.c, how
+ * much of one goes at once in room_uv.c, all else in chunk_uv.c.
+ */
+#ifndef MORSEL_CLIENT_DATA_CHUNK_UV_H
+#define MORSEL_CLIENT_DATA_CHUNK_UV_H
+
+#include "client/data/file_uv.h"
+
+enum { CHUNK_BYTES_MAX = 1 << 20 };
+
+bool chunk_overlaps(const struct chunk *c, uint64_t offset, uint64_t length);
+
+/* So many bytes more wait in the buffer. */
+void file_dirty_add(struct file *file, uint64_t bytes);
+
+/* Chunks are in the order in which they were made: what was dirty when somebody began to wait
+ * (file->chunks_made was `upto`) has gone when the oldest is younger than that. */
+bool file_is_drained(const struct file *file, uint64_t upto);
+
+/* It does not wait for neighbours any more. Harmless when repeated. */
+void chunk_ready(struct chunk *chunk);
+
+/* None does; they are sent, as far as they may go. */
+void file_all_ready(struct file *file);
+
+/* May the chunk, which is ready, be sent now? Then it is cut to what the link takes at once: the
+ * rest is another chunk, right behind it. Otherwise its file is told when there is room. */
+bool chunk_take_room(struct chunk *chunk);
+
+/* It goes into the file's list, as the youngest. */
+void chunk_enlist(struct chunk *chunk, struct file *file);
+
+/* What was not sent of it from `from` on is not going to be; a cut goes as a whole. Perhaps nothing
+ * is left of it. */
+void chunk_trim(struct chunk *chunk, uint64_t from);
+
+/* It came too late, and is ready to go again. False: that has been so for too long. */
+bool chunk_may_try_again(struct chunk *chunk);
+
+/* The servers of these columns (bits) have not answered in io_timeout. What waits for them and is
+ * as old has waited as long, and is given up; younger ones get what is left of it. */
+void file_fail_behind(struct file *file, uint64_t columns);
+
+/* It was answered, well or not, and goes. */
+void chunk_end(struct chunk *chunk);
+
+/* Some have gone, or come: others may go, and who waited may go on. */
+void file_chunks_changed(struct file *file);
+
+#endif

@@ -1,0 +1,167 @@
+/* Copying on the servers: where the bytes of two files lie on the same servers, column by column,
+ * they need not come here. */
+#include "client/data/durable_uv.h"
+#include "client/data/file_uv.h"
+
+#include "common/base/status.h"
+#include "data.pb-c.h"
+
+#include <string.h>
+
+static uint64_t stripe_bytes(const struct file *file)
+{
+    return (uint64_t)file->stripe.morsel_bytes * file->stripe.stripe_morsels;
+}
+
+static bool same_stripes(const struct file *from, const struct file *to, uint64_t from_offset,
+                         uint64_t to_offset)
+{
+    return memcmp(&from->stripe, &to->stripe, sizeof(from->stripe)) == 0 &&
+           from_offset % stripe_bytes(from) == to_offset % stripe_bytes(to);
+}
+
+bool file_copy_fits(const struct file *from, const struct file *to, uint64_t from_offset,
+                    uint64_t to_offset)
+{
+    uint32_t width = from->stripe.width;
+    uint32_t first, other;
+
+    if (!same_stripes(from, to, from_offset, to_offset)) {
+        return false;
+    }
+    first = (uint32_t)(from_offset / stripe_bytes(from) % width);
+    other = (uint32_t)(to_offset / stripe_bytes(to) % width);
+    for (uint32_t i = 0; i < width; i++) {
+        if (from->servers[(first + i) % width] != to->servers[(other + i) % width]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Was something written where it lies now, and cut off again? What is not synced is known by
+ * column. */
+static bool has_unsynced(const struct file *file)
+{
+    for (uint32_t i = 0; i < file->stripe.width; i++) {
+        if (unsynced_verifier(file->unsynced, i) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool file_may_align(const struct file *from, const struct file *to, uint64_t from_offset,
+                    uint64_t to_offset)
+{
+    uint64_t turn = stripe_bytes(to) * to->stripe.width;
+
+    return same_stripes(from, to, from_offset, to_offset) &&
+           from->layout_class == to->layout_class && from_offset % turn == to_offset % turn &&
+           to->size == 0 && to->reach == 0 && to->written_end == 0 && list_empty(&to->chunks) &&
+           !to->unreported && !to->reporting && !has_unsynced(to);
+}
+
+static void send_more(struct file_copy *copy);
+
+static void copy_part_done(struct file_copy *copy, int status)
+{
+    if (status != 0 && copy->status == 0) {
+        copy->status = status;
+    }
+    send_more(copy);
+    if (--copy->waiting > 0) {
+        return;
+    }
+    copy->done(copy, copy->status);
+}
+
+static void on_copied(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct file_copy_piece *piece = call->data;
+    struct file *to = piece->copy->to;
+
+    piece->active = false;
+    file_note_end(to, status);
+    if (status != 0 && status != MORSEL_CANCELED) {
+        log_error(to->client->options.log, "inode %lu: server at %s did not copy: %s",
+                  (unsigned long)to->inode, rpc_peer_address(call->peer),
+                  reply->text[0] != '\0' ? reply->text : status_words(status));
+    }
+    if (status == 0) {
+        durable_acked(piece->copy->to, piece->column, reply, false);
+    }
+    copy_part_done(piece->copy, status);
+}
+
+/* The next stretch within one stripe. */
+static int send_piece(struct file_copy_piece *piece)
+{
+    struct file_copy *copy = piece->copy;
+    struct file *to = copy->to;
+    uint64_t left = copy->length - copy->sent;
+    struct stripe_run source =
+        stripe_run_at(&copy->from->stripe, copy->from_offset + copy->sent,
+                      left < FRAME_PAYLOAD_BYTES_MAX ? left : FRAME_PAYLOAD_BYTES_MAX);
+    struct stripe_run target =
+        stripe_run_at(&to->stripe, copy->to_offset + copy->sent, source.length);
+    Morsel__CopyRequest request = MORSEL__COPY_REQUEST__INIT;
+    Morsel__ObjectId from = MORSEL__OBJECT_ID__INIT, into = MORSEL__OBJECT_ID__INIT;
+    struct rpc_peer *peer = client_peer(to->client, to->servers[target.column]);
+
+    from.inode = copy->from->inode;
+    from.column = source.column;
+    into.inode = to->inode;
+    into.column = target.column;
+    request.from = &from;
+    request.from_offset = source.object_offset;
+    request.to = &into;
+    request.to_offset = target.object_offset;
+    request.length = (uint32_t)target.length;
+    copy->sent += target.length;
+    piece->column = target.column;
+    piece->call.data = piece;
+    piece->call.bounded = piece->call.once = true;
+    piece->call.exclusive = true; /* Of a shared file nothing is copied here. */
+    return peer == NULL ? MORSEL_UNREACHABLE
+                        : rpc_call_start(&piece->call, peer, MSG_COPY, &request.base, NULL, 0,
+                                         to->client->options.io_timeout_ms, on_copied);
+}
+
+static void send_more(struct file_copy *copy)
+{
+    for (unsigned i = 0; i < FILE_COPY_PIECES_MAX; i++) {
+        struct file_copy_piece *piece = &copy->pieces[i];
+
+        if (copy->status != 0 || copy->sent == copy->length) {
+            return;
+        }
+        if (!piece->active) {
+            int rv;
+
+            piece->copy = copy;
+            rv = send_piece(piece);
+            piece->active = rv == 0;
+            copy->waiting += rv == 0;
+            copy->status = rv;
+        }
+    }
+}
+
+void file_copy_start(struct file_copy *copy, void (*done)(struct file_copy *copy, int status))
+{
+    copy->done = done;
+    copy->sent = 0;
+    copy->status = 0;
+    copy->waiting = 1;
+    copy_part_done(copy, 0);
+}
+
+void file_copy_cancel(struct file_copy *copy)
+{
+    for (unsigned i = 0; i < FILE_COPY_PIECES_MAX; i++) {
+        if (copy->pieces[i].active) {
+            rpc_call_cancel(&copy->pieces[i].call);
+        }
+    }
+}

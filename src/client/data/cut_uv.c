@@ -1,0 +1,197 @@
+/* Truncations of a file that is ours alone, set behind.
+ *
+ * A cut is a chunk without bytes that reaches from where the file is cut to the end of all files:
+ * so it goes to the servers behind what was written before, what is written or read there later
+ * waits for it, and whoever drains the file drains the cut. It waits for neighbours as small writes
+ * do: bytes that were not sent yet do not go, and of several cuts only the last is made.
+ *
+ * The manager learns of it with the report of what was written: the size to cut to, then the size.
+ * While a cut is on its way a report goes no further than its place: what lies behind may still be
+ * old bytes, and they must not be within a size that anybody is told when this mount dies.
+ */
+#include "client/coherence/lease_uv.h"
+#include "client/coherence/meta_cache.h"
+#include "client/data/chunk_uv.h"
+
+#include "common/base/status.h"
+
+#include <stdlib.h>
+
+static bool is_sent(const struct chunk *chunk)
+{
+    return chunk->state == CHUNK_SENDING;
+}
+
+/* What was not sent yet of [from, ...) is not going to be, but for a cut that goes further. Returns
+ * when the oldest cut that has gone so was made, or `now_ms`. */
+static uint64_t drop_unsent(struct file *file, uint64_t from, uint64_t now_ms)
+{
+    uint64_t born_ms = now_ms;
+
+    LIST_FOREACH_SAFE(node, &file->chunks)
+    {
+        struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
+        bool cut = chunk->range != NULL;
+
+        if (is_sent(chunk) || chunk->offset + chunk->length <= from ||
+            (cut && chunk->offset <= from)) {
+            continue;
+        }
+        if (cut && chunk->born_ms < born_ms) {
+            born_ms = chunk->born_ms;
+        }
+        chunk_trim(chunk, from);
+    }
+    return born_ms;
+}
+
+/* Is a cut that goes as far among what was not sent yet? Then nothing behind it has been sent
+ * since. */
+static bool is_covered(const struct file *file, uint64_t from)
+{
+    LIST_FOREACH(node, &file->chunks)
+    {
+        const struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
+
+        if (chunk->range != NULL && !is_sent(chunk) && chunk->offset <= from) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct chunk *cut_new(uint64_t from)
+{
+    struct chunk *chunk = calloc(1, sizeof(*chunk));
+    struct range_op *range = calloc(1, sizeof(*range));
+
+    if (chunk == NULL || range == NULL) {
+        free(chunk);
+        free(range);
+        return NULL;
+    }
+    range->data = chunk;
+    chunk->range = range;
+    chunk->offset = from;
+    chunk->length = UINT64_MAX - from;
+    chunk->run.column = UINT32_MAX; /* All of them. */
+    return chunk;
+}
+
+/* The servers are to cut at `from`. False: no memory. */
+static bool cut_objects(struct file *file, uint64_t from)
+{
+    struct chunk *cut = NULL;
+    uint64_t born_ms;
+
+    if (!is_covered(file, from) && (cut = cut_new(from)) == NULL) {
+        return false;
+    }
+    born_ms = drop_unsent(file, from, uv_now(file->client->loop));
+    if (cut != NULL) {
+        chunk_enlist(cut, file);
+        cut->born_ms = born_ms; /* However often it is cut, it does not wait longer. */
+    }
+    return true;
+}
+
+bool file_clean_tail(struct file *file)
+{
+    if (!file->tail_unsure) {
+        return true;
+    }
+    if (!cut_objects(file, file->size)) {
+        return false;
+    }
+    file_forget(file, file->size, UINT64_MAX);
+    file->tail_unsure = false;
+    file->tail_clean = true;
+    return true;
+}
+
+bool file_cut(struct file *file, uint64_t size)
+{
+    bool grows = size > file->size;
+    uint64_t from = grows ? file->size : size;
+
+    if (size >= file->size ? !file_clean_tail(file) : !cut_objects(file, size)) {
+        return false;
+    }
+    file->tail_clean |= file->tail_unsure; /* Beyond what is cut there is nothing any more. */
+    file->tail_unsure = false;
+    file_forget(file, from, UINT64_MAX);
+    if (!grows) {
+        file->cut_size = file->cut && file->cut_size < size ? file->cut_size : size;
+        file->cut = true;
+        file->settled = false;
+    }
+    if (file->written_end >
+        size) { /* Objects are there all the same: whoever deletes it must know. */
+        file->reach = file->written_end > file->reach ? file->written_end : file->reach;
+        file->written_end = size;
+    }
+    file->size = size;
+    file->sparse &= size > 0;
+    file_note_changed(file, 0, size, grows);
+    file_chunks_changed(file);
+    return true;
+}
+
+void file_cut_failed(struct file *file)
+{
+    const Morsel__Attr *attr = meta_cache_attr(file->client->cache, file->inode);
+
+    if (attr != NULL && attr->size > file->size) {
+        file->size = attr->size;
+    }
+    file->cut = file->tail_clean = false;
+    file->tail_unsure = true;
+    lease_kernel_drop(file->client, file->inode);
+}
+
+static void on_cut(struct range_op *range, int status)
+{
+    struct chunk *chunk = range->data;
+    struct file *file = chunk->file;
+
+    if (range->starting) {
+        return; /* Nobody could be asked: file_cut_send() says so. */
+    }
+    if (status == MORSEL_TOO_LATE && chunk_may_try_again(chunk)) {
+        return;
+    }
+    if (status != 0 && status != MORSEL_CANCELED) { /* By file_lose(), which has told everybody. */
+        log_error(file->client->options.log, "inode %lu: it was not cut at %lu: %s",
+                  (unsigned long)file->inode, (unsigned long)chunk->offset, status_words(status));
+        file_fail(file, status == MORSEL_TOO_LATE ? MORSEL_TIMEDOUT : status);
+        file_cut_failed(file);
+        file_fail_behind(file, range->unanswered);
+    }
+    chunk_end(chunk);
+}
+
+int file_cut_send(struct chunk *chunk)
+{
+    struct range_op *range = chunk->range;
+    int rv;
+
+    range->starting = true;
+    rv = range_start(range, chunk->file, RANGE_TRUNCATE, chunk->offset, 0, on_cut);
+    range->starting = false;
+    return rv == 0 && range->waiting == 0 ? range->status : rv;
+}
+
+uint64_t file_cut_limit(const struct file *file)
+{
+    uint64_t limit = UINT64_MAX;
+
+    LIST_FOREACH(node, &file->chunks)
+    {
+        const struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
+
+        if (chunk->range != NULL && chunk->offset < limit) {
+            limit = chunk->offset;
+        }
+    }
+    return limit;
+}

@@ -1,0 +1,318 @@
+#include "client/data/durable_uv.h"
+
+#include "client/coherence/data_versions.h"
+#include "client/coherence/lease_uv.h"
+#include "client/manager/changes.h"
+#include "common/base/status.h"
+#include "data.pb-c.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t verifier_of(const struct rpc_reply *reply)
+{
+    struct rpc_room room;
+    Morsel__Done *done;
+    uint64_t verifier = 0;
+
+    if (rpc_unpack_in(&room, &morsel__done__descriptor, reply->body, reply->body_count,
+                      (void **)&done) == 0) {
+        verifier = done->verifier;
+        rpc_room_free(&room, done);
+    }
+    return verifier;
+}
+
+void durable_lost(struct file *file, const char *why)
+{
+    struct client *client = file->client;
+
+    log_error(client->options.log,
+              "inode %lu: bytes that were written and not synced may be lost: %s; whoever has it "
+              "open is told EIO",
+              (unsigned long)file->inode, why);
+    LIST_FOREACH(node, &file->handles)
+    {
+        LIST_ENTRY(node, struct handle, node)->lost = true;
+    }
+    file->loss_untold = true;
+    file_forget(file, 0, UINT64_MAX);
+    lease_kernel_drop(client, file->inode);
+}
+
+/* Every file that has acknowledged bytes on the server, and not on its disk. */
+static void server_lost(struct client *client, const struct client_server *server)
+{
+    struct file *file, *next;
+    char why[96];
+
+    (void)snprintf(why, sizeof(why), "server %u (%s) lost its power, or its disk failed",
+                   server->id, rpc_peer_address(server->peer));
+    data_version_forget_all(client->versions); /* What the kernel kept of closed files. */
+    HASH_ITER(hh, client->files, file, next)
+    {
+        bool lost = false;
+
+        for (uint32_t i = 0; i < file->stripe.width; i++) {
+            lost |= file->servers[i] == server->id &&
+                    unsynced_acked(file->unsynced, i, server->verifier, true);
+        }
+        if (lost) {
+            durable_lost(file, why);
+        }
+    }
+}
+
+static uint64_t note_verifier(struct file *file, uint32_t column, const struct rpc_reply *reply)
+{
+    uint64_t verifier = verifier_of(reply);
+    struct client_server *server;
+    server_id id = file->servers[column];
+
+    HASH_FIND(hh, file->client->servers, &id, sizeof(id), server);
+    if (server != NULL && verifier != 0 && server->verifier != verifier) {
+        bool known = server->verifier != 0;
+
+        server->verifier = verifier;
+        if (known) {
+            server_lost(file->client, server);
+        }
+    }
+    return verifier;
+}
+
+void durable_acked(struct file *file, uint32_t column, const struct rpc_reply *reply, bool durable)
+{
+    uint64_t verifier = note_verifier(file, column, reply);
+
+    /* Whoever it concerns has been told already. */
+    (void)unsynced_acked(file->unsynced, column, verifier, durable);
+}
+
+uint64_t durable_synced(struct file *file, uint32_t column, uint64_t mark,
+                        const struct rpc_reply *reply)
+{
+    uint64_t verifier = note_verifier(file, column, reply);
+
+    (void)unsynced_synced(file->unsynced, column, mark, verifier);
+    return verifier;
+}
+
+void durable_listed(struct file_flush *flush, Morsel__Unsynced **columns, size_t count)
+{
+    free(flush->listed);
+    flush->listed_count = 0;
+    flush->listed = count > 0 ? calloc(count, sizeof(flush->listed[0])) : NULL;
+    if (count > 0 && flush->listed == NULL) {
+        flush->status = flush->status == 0 ? MORSEL_NOMEM : flush->status;
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (columns[i]->column < flush->file->stripe.width) {
+            flush->listed[flush->listed_count++] =
+                (struct file_listed){ columns[i]->column, columns[i]->verifier };
+        }
+    }
+    flush->file->listed = flush->listed_count > 0;
+}
+
+void durable_listed_too(struct file_flush *flush, const struct file_flush *reported)
+{
+    if (reported->listed_count == 0) {
+        return;
+    }
+    free(flush->listed);
+    flush->listed = calloc(reported->listed_count, sizeof(flush->listed[0]));
+    flush->listed_count = flush->listed != NULL ? reported->listed_count : 0;
+    if (flush->listed == NULL) {
+        flush->status = flush->status == 0 ? MORSEL_NOMEM : flush->status;
+        return;
+    }
+    memcpy(flush->listed, reported->listed, reported->listed_count * sizeof(flush->listed[0]));
+}
+
+/* Under which verifier the server has what it has: the answer to this flush, or what it told last
+ * when the column needed no sync any more. 0: nobody knows. */
+static uint64_t verifier_now(const struct file_flush *flush, uint32_t column)
+{
+    server_id id = flush->file->servers[column];
+    struct client_server *server;
+
+    if (flush->syncs[column].verifier != 0) {
+        return flush->syncs[column].verifier;
+    }
+    HASH_FIND(hh, flush->file->client->servers, &id, sizeof(id), server);
+    return server != NULL ? server->verifier : 0;
+}
+
+static void on_unlisted(struct meta_call *call, int status, void *message)
+{
+    (void)status; /* The next fsync finds it still there. */
+    (void)message;
+    free(call);
+}
+
+static void unlist(struct file *file, uint64_t data_version, const struct file_listed *columns,
+                   uint32_t count)
+{
+    Morsel__SyncedRequest request = MORSEL__SYNCED_REQUEST__INIT;
+    Morsel__Unsynced messages[STRIPE_WIDTH_MAX], *pointers[STRIPE_WIDTH_MAX];
+    struct meta_call *call = calloc(1, sizeof(*call));
+
+    for (uint32_t i = 0; i < count; i++) {
+        morsel__unsynced__init(&messages[i]);
+        messages[i].column = columns[i].column;
+        messages[i].verifier = columns[i].verifier;
+        pointers[i] = &messages[i];
+    }
+    request.inode = file->inode;
+    request.data_version = data_version;
+    request.n_synced = count;
+    request.synced = pointers;
+    if (call != NULL && meta_change_start(call, file->client, MSG_SYNCED, &request.base,
+                                          &request.op, NULL, on_unlisted) != 0) {
+        free(call);
+    }
+}
+
+void durable_settle(struct file_flush *flush)
+{
+    struct file_listed synced[STRIPE_WIDTH_MAX], gone[STRIPE_WIDTH_MAX];
+    uint32_t synced_count = 0, gone_count = 0;
+    struct file *file = flush->file;
+    bool news = false;
+
+    for (uint32_t i = 0; i < flush->listed_count && i < STRIPE_WIDTH_MAX; i++) {
+        struct file_listed c = flush->listed[i];
+        uint64_t verifier = verifier_now(flush, c.column);
+
+        if (unsynced_covered(file->unsynced, c.column, c.verifier)) {
+            synced[synced_count++] = c;
+        } else if (verifier != 0 && verifier != c.verifier) {
+            gone[gone_count++] = c;
+            news |= unsynced_gone(file->unsynced, c.column, c.verifier);
+        }
+    }
+    if (synced_count > 0) {
+        unlist(file, file->data_version, synced, synced_count);
+    }
+    if (gone_count > 0) {
+        unlist(file, 0, gone, gone_count);
+    }
+    if (news) {
+        durable_lost(file, "a server lost its power, or its disk failed, after they were written");
+    }
+    if (flush->listed_count > 0) {
+        file->listed = synced_count + gone_count < flush->listed_count;
+    }
+    free(flush->listed);
+    flush->listed = NULL;
+    flush->listed_count = 0;
+}
+
+int durable_take_loss(struct handle *handle)
+{
+    bool lost = handle->lost;
+
+    handle->lost = false;
+    if (lost) {
+        handle->file->loss_untold = false;
+        unsynced_told(handle->file->unsynced);
+        changes_told(handle->file->client->changes, handle->file->inode);
+    }
+    return lost ? MORSEL_IO : 0;
+}
+
+/* ---- The manager -------------------------------------------------------------------------- */
+
+static void on_change_lost(void *data, inode_id inode)
+{
+    struct client *client = data;
+    struct file *file, *next;
+
+    HASH_ITER(hh, client->files, file, next)
+    {
+        if (inode == INODE_NONE || file->inode == inode) {
+            durable_lost(file, "the manager lost its power, and with it changes of names, "
+                               "attributes or sizes");
+        }
+    }
+    if (client->kernel.dir_lost != NULL) {
+        client->kernel.dir_lost(client->kernel.data, inode);
+    }
+}
+
+enum { HELD_MAX = 64 };
+
+static void heard(struct client *client, const Morsel__Durable *durable)
+{
+    struct changes_held held[HELD_MAX];
+    size_t count = 1;
+
+    if (durable == NULL || durable->run == 0) {
+        return;
+    }
+    held[0] = (struct changes_held){ durable->run, durable->number };
+    for (size_t i = 0; i < durable->n_before && count < HELD_MAX; i++) {
+        held[count++] =
+            (struct changes_held){ durable->before[i]->run, durable->before[i]->number };
+    }
+    changes_heard(client->changes, held, count, on_change_lost, client);
+}
+
+void durable_joined(struct client *client, const Morsel__Durable *durable)
+{
+    uint64_t before = client->run;
+
+    if (durable == NULL) {
+        return;
+    }
+    client->run = durable->run;
+    if (before != 0 && before != durable->run) {
+        log_warning(client->options.log,
+                    "manager %s lost its power: changes of the last moments may be gone, unless "
+                    "fsync covered them",
+                    rpc_peer_address(client->manager));
+        lease_forget_all(client);
+    }
+    heard(client, durable);
+}
+
+static void note(struct client *client, const Morsel__Changed *changed, const Morsel__Attr *attr)
+{
+    if (attr != NULL) {
+        changes_note(client->changes, attr->inode, changed->run, changed->number);
+    }
+}
+
+void durable_learn(struct client *client, const ProtobufCMessageDescriptor *type,
+                   const void *message)
+{
+    if (type == &morsel__node__descriptor) {
+        const Morsel__Node *node = message;
+
+        if (node->changed != NULL) {
+            changes_durable(client->changes, node->changed->run, node->changed->durable);
+            note(client, node->changed, node->attr);
+            note(client, node->changed, node->parent);
+        }
+        heard(client, node->durable);
+    } else if (type == &morsel__removed__descriptor) {
+        const Morsel__Removed *removed = message;
+
+        if (removed->changed != NULL) {
+            changes_durable(client->changes, removed->changed->run, removed->changed->durable);
+            note(client, removed->changed, removed->parent);
+            note(client, removed->changed, removed->new_parent);
+            note(client, removed->changed, removed->moved);
+            note(client, removed->changed, removed->other);
+        }
+    } else if (type == &morsel__changed__descriptor) {
+        const Morsel__Changed *changed = message;
+
+        changes_note(client->changes, changed->inode, changed->run, changed->number);
+    } else if (type == &morsel__fsync_reply__descriptor) {
+        heard(client, ((const Morsel__FsyncReply *)message)->durable);
+    }
+}

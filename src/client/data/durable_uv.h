@@ -1,0 +1,42 @@
+/* Acknowledged bytes that a server may have lost: who learns of it, and who is told. */
+#ifndef MORSEL_CLIENT_DATA_DURABLE_UV_H
+#define MORSEL_CLIENT_DATA_DURABLE_UV_H
+
+#include "client/data/file_uv.h"
+
+/* A server has acknowledged a change of the column (WRITE, TRUNCATE, PUNCH, ALLOCATE, COPY) with
+ * this reply; `durable`: it is on its disk already. */
+void durable_acked(struct file *file, uint32_t column, const struct rpc_reply *reply, bool durable);
+
+/* A SYNC of the column that was sent at `mark` (unsynced.h) was answered well. Returns the server's
+ * verifier; 0: it tells none. */
+uint64_t durable_synced(struct file *file, uint32_t column, uint64_t mark,
+                        const struct rpc_reply *reply);
+
+/* Bytes of the file that were acknowledged are lost: every handle is told EIO, once, and what was
+ * read from it before is forgotten. `why` for the log. */
+void durable_lost(struct file *file, const char *why);
+
+/* The manager's record of what anybody has reported and nobody has synced, with its answer. */
+void durable_listed(struct file_flush *flush, Morsel__Unsynced **columns, size_t count);
+
+/* The flush waited for the report of another one, and for nothing else from the manager: it has the
+ * same answer. */
+void durable_listed_too(struct file_flush *flush, const struct file_flush *reported);
+
+/* The flush is durable: compare the record with what the servers said. What is synced, and what is
+ * lost and told now, leaves the record, behind. */
+void durable_settle(struct file_flush *flush);
+
+/* What the handle is to be told by fsync beside file_take_error(), once: 0 or MORSEL_IO. */
+int durable_take_loss(struct handle *handle);
+
+/* What an answer of the manager of this type says of changes and of its disk. */
+void durable_learn(struct client *client, const ProtobufCMessageDescriptor *type,
+                   const void *message);
+
+/* The manager has accepted our session: what it has on its disk, of this run and of those before.
+ * NULL: it tells nothing. */
+void durable_joined(struct client *client, const Morsel__Durable *durable);
+
+#endif

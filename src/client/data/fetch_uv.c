@@ -1,0 +1,298 @@
+/* Fetches: bytes on their way from the servers, and there, for whoever reads them (fetch_uv.h). */
+#include "client/data/fetch_uv.h"
+
+#include "common/base/crc32c.h"
+#include "common/base/status.h"
+#include "data.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS_MIN = 16, FETCH_CRCS_MAX = FETCH_BYTES_MAX / BLOCK_BYTES + 1 };
+
+static int fetch_send(struct fetch *fetch);
+
+/* ---- One fetch ---- */
+
+void fetch_drop(struct fetch *fetch)
+{
+    struct file *file = fetch->file;
+
+    CHECK(fetch->references > 0);
+    if (--fetch->references > 0) {
+        return;
+    }
+    CHECK(list_empty(&fetch->waiters) && list_empty(&fetch->node));
+    file->client->fetched_bytes -= fetch->length;
+    payload_drop(fetch->payload);
+    free(fetch);
+    file_unpin(file);
+}
+
+void fetch_unlist(struct fetch *fetch)
+{
+    if (!list_empty(&fetch->node)) {
+        list_remove(&fetch->node);
+        fetch->file->slots_count--;
+        fetch_drop(fetch);
+    }
+}
+
+static void fetch_finish(struct fetch *fetch, int status)
+{
+    struct list *node;
+
+    fetch->done = true;
+    fetch->status = status;
+    if (status != 0) {
+        fetch_unlist(fetch); /* The next reader tries for itself. */
+    }
+    while ((node = list_pop_front(&fetch->waiters)) != NULL) {
+        file_read_part_done(LIST_ENTRY(node, struct file_read_part, node)->read, status);
+    }
+    fetch_drop(fetch); /* The call's. */
+}
+
+static int check_bytes(const struct fetch *fetch, const struct rpc_reply *reply)
+{
+    Morsel__ReadReply *message = NULL;
+    struct rpc_room room;
+    size_t count = reply->payload == NULL ? 0 : reply->payload->count;
+    uint32_t pieces = crc32c_pieces(fetch->run.object_offset, count);
+    uint32_t crcs[FETCH_CRCS_MAX];
+    int rv = rpc_unpack_in(&room, &morsel__read_reply__descriptor, reply->body, reply->body_count,
+                           (void **)&message);
+
+    if (rv != 0) {
+        return rv;
+    }
+    rv = MORSEL_MALFORMED;
+    if (count <= fetch->length && message->crcs.len == pieces * sizeof(crcs[0])) {
+        if (count > 0) {
+            crc32c_of_pieces(fetch->run.object_offset, reply->payload->data, count, crcs);
+        }
+        rv = pieces == 0 || memcmp(crcs, message->crcs.data, message->crcs.len) == 0
+                 ? MORSEL_OK
+                 : MORSEL_CHECKSUM;
+    }
+    rpc_room_free(&room, message);
+    return rv;
+}
+
+/* Of fetches that others wait behind; a mean over the last ones. */
+static void note_fetch_time(const struct fetch *fetch)
+{
+    struct client *client = fetch->file->client;
+    uint64_t took_ns = uv_hrtime() - fetch->started_ns;
+
+    client->fetch_ns = client->fetch_ns == 0 ? took_ns : (7 * client->fetch_ns + took_ns) / 8;
+}
+
+static void on_fetched(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct fetch *fetch = call->data;
+    struct file *file = fetch->file;
+    const char *text = reply->text;
+
+    if (status == 0) {
+        status = check_bytes(fetch, reply);
+        if (status == MORSEL_CHECKSUM && !fetch->retried) {
+            /* Damaged on the way, perhaps: the server verified what it sent. */
+            log_warning(file->client->options.log,
+                        "inode %lu: bytes at %lu came damaged from %s; asking again",
+                        (unsigned long)file->inode, (unsigned long)fetch->offset,
+                        rpc_peer_address(call->peer));
+            fetch->retried = true;
+            if (fetch_send(fetch) == 0) {
+                return;
+            }
+        }
+    }
+    if (status == 0) {
+        note_fetch_time(fetch);
+        fetch->payload = reply->payload;
+        reply->payload = NULL;
+    } else if (status != MORSEL_CANCELED) {
+        log_error(file->client->options.log,
+                  "inode %lu: cannot read %lu bytes at %lu from server %u (%s): %s",
+                  (unsigned long)file->inode, (unsigned long)fetch->length,
+                  (unsigned long)fetch->offset, file->servers[fetch->run.column],
+                  rpc_peer_address(call->peer), text[0] != '\0' ? text : status_words(status));
+    }
+    fetch_finish(fetch, status);
+}
+
+static int fetch_send(struct fetch *fetch)
+{
+    Morsel__ReadRequest request = MORSEL__READ_REQUEST__INIT;
+    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+    struct file *file = fetch->file;
+    struct rpc_peer *peer = client_peer(file->client, file->servers[fetch->run.column]);
+
+    if (peer == NULL) {
+        return MORSEL_UNREACHABLE;
+    }
+    object.inode = file->inode;
+    object.column = fetch->run.column;
+    request.object = &object;
+    request.offset = fetch->run.object_offset;
+    request.length = (uint32_t)fetch->length;
+    fetch->call.data = fetch;
+    fetch->call.fetches = (uint32_t)fetch->length;
+    return rpc_call_start(&fetch->call, peer, MSG_READ, &request.base, NULL, 0,
+                          file->client->options.io_timeout_ms, on_fetched);
+}
+
+struct fetch *fetch_new(struct file *file, uint64_t offset, uint64_t length, int *status)
+{
+    struct fetch *fetch = calloc(1, sizeof(*fetch));
+
+    *status = MORSEL_NOMEM;
+    if (fetch == NULL) {
+        return NULL;
+    }
+    list_init(&fetch->node);
+    list_init(&fetch->waiters);
+    fetch->file = file;
+    fetch->offset = offset;
+    fetch->length = length;
+    fetch->run = stripe_run_at(&file->stripe, offset, length);
+    CHECK(fetch->run.length == length);
+    fetch->references = 2; /* The caller's and the call's. */
+    fetch->started_ns = uv_hrtime();
+    *status = fetch_send(fetch);
+    if (*status != 0) {
+        free(fetch);
+        return NULL;
+    }
+    file->client->fetched_bytes += length;
+    file_pin(file);
+    return fetch;
+}
+
+struct rpc_peer *file_peer_at(const struct file *file, uint64_t offset)
+{
+    return client_peer(file->client, file->servers[stripe_run_at(&file->stripe, offset, 1).column]);
+}
+
+/* On which grid to fetch around `offset`: a morsel, or less where the link would take long for it.
+ * A power of two. */
+static uint64_t fetch_bytes(const struct file *file, uint64_t offset)
+{
+    uint64_t bytes = file->stripe.morsel_bytes;
+    struct rpc_peer *peer = file_peer_at(file, offset);
+
+    while (peer != NULL && bytes > FILE_FETCH_BYTES_MIN && bytes > rpc_peer_fetch_bytes(peer)) {
+        bytes /= 2;
+    }
+    return bytes;
+}
+
+uint64_t fetch_end(const struct file *file, uint64_t from, uint64_t to)
+{
+    struct stripe_run run = stripe_run_at(&file->stripe, from, to - from);
+    uint64_t step = fetch_bytes(file, from), end = from - from % step + step;
+
+    return from + run.length < end ? from + run.length : end;
+}
+
+/* ---- Slots: fetches on a grid, for sequential readers ---- */
+
+static uint64_t slot_bytes_max(const struct file *file)
+{
+    return file->stripe.morsel_bytes < FETCH_BYTES_MAX ? file->stripe.morsel_bytes
+                                                       : FETCH_BYTES_MAX;
+}
+
+static uint64_t slot_bytes(const struct file *file, uint64_t offset)
+{
+    uint64_t bytes = fetch_bytes(file, offset);
+
+    return bytes < FETCH_BYTES_MAX ? bytes : FETCH_BYTES_MAX;
+}
+
+bool file_is_dirty(const struct file *file, uint64_t offset, uint64_t length)
+{
+    LIST_FOREACH(node, &file->chunks)
+    {
+        struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
+
+        if (chunk->offset < offset + length && offset < chunk->offset + chunk->length) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Twice the window: what is ahead of one reader, and what another one has not finished. */
+static unsigned slots_max(const struct file *file)
+{
+    return SLOTS_MIN +
+           (unsigned)(2 * file->client->options.read_ahead_bytes / slot_bytes_max(file));
+}
+
+struct fetch *fetch_find(struct file *file, uint64_t offset)
+{
+    LIST_FOREACH(node, &file->slots)
+    {
+        struct fetch *fetch = LIST_ENTRY(node, struct fetch, node);
+
+        if (offset >= fetch->offset && offset < fetch->offset + fetch->length) {
+            return fetch;
+        }
+    }
+    return NULL;
+}
+
+struct fetch *fetch_add(struct file *file, uint64_t start, uint64_t end, bool ahead, int *status)
+{
+    struct fetch *fetch;
+
+    while (file->slots_count >= slots_max(file)) {
+        fetch_unlist(LIST_ENTRY(list_front(&file->slots), struct fetch, node));
+    }
+    fetch = fetch_new(file, start, end - start, status);
+    if (fetch != NULL) {
+        fetch->ahead = ahead;
+        list_push_back(&file->slots, &fetch->node); /* The caller's reference becomes the list's. */
+        file->slots_count++;
+        file->client->counters.reads_fetched_ahead += ahead;
+    }
+    return fetch;
+}
+
+struct fetch *fetch_get(struct file *file, uint64_t offset, bool ahead, int *status)
+{
+    uint64_t bytes = slot_bytes(file, offset), start = offset / bytes * bytes;
+    uint64_t end = start + bytes;
+    struct fetch *fetch = fetch_find(file, offset);
+
+    if (fetch != NULL) {
+        return fetch;
+    }
+    if (end > file->size) {
+        end = file->size;
+    }
+    CHECK(offset < end);
+    *status = MORSEL_AGAIN;
+    if (file_is_dirty(file, start, end - start)) {
+        return NULL;
+    }
+    return fetch_add(file, start, end, ahead, status);
+}
+
+void file_forget(struct file *file, uint64_t offset, uint64_t length)
+{
+    file_pin(file);
+    LIST_FOREACH_SAFE(node, &file->slots)
+    {
+        struct fetch *fetch = LIST_ENTRY(node, struct fetch, node);
+
+        if (length == UINT64_MAX ||
+            (fetch->offset < offset + length && offset < fetch->offset + fetch->length)) {
+            fetch_unlist(fetch);
+        }
+    }
+    CHECK(file->pins > 0);
+    file->pins--; /* Not file_unpin(): the caller may be freeing the file. */
+}

@@ -1,0 +1,61 @@
+/* Fetches: bytes on their way from the servers, shared by readers and made ahead of them.
+ *
+ * Sequential readers fetch on a grid, and what they fetch is kept in file->slots, oldest first,
+ * until it was read or something drops it (file_forget()). struct fetch is in file_uv.h. Three
+ * files: fetch_uv.c (one fetch, and the slots), fetch_ahead_uv.c (what nobody waits for yet),
+ * read_uv.c (what programs ask for).
+ */
+#ifndef MORSEL_CLIENT_DATA_FETCH_UV_H
+#define MORSEL_CLIENT_DATA_FETCH_UV_H
+
+#include "client/data/file_uv.h"
+
+enum { FETCH_BYTES_MAX = 1 << 20 /* On the grid, and of one read */ };
+
+/* ---- fetch_uv.c ---- */
+
+/* The server that has the byte; NULL: not known yet. */
+struct rpc_peer *file_peer_at(const struct file *file, uint64_t offset);
+
+/* Is something of it in the write buffer? */
+bool file_is_dirty(const struct file *file, uint64_t offset, uint64_t length);
+
+/* Start to fetch [offset, offset + length), which lies in one stripe. With one reference for the
+ * caller; NULL: *status says why. */
+struct fetch *fetch_new(struct file *file, uint64_t offset, uint64_t length, int *status);
+
+/* One reference less. */
+void fetch_drop(struct fetch *fetch);
+
+/* No later reader shall find it. */
+void fetch_unlist(struct fetch *fetch);
+
+/* How far a fetch may go that begins at `from`: one morsel of one server at most. */
+uint64_t fetch_end(const struct file *file, uint64_t from, uint64_t to);
+
+/* The slot that holds `offset`; NULL: none does. */
+struct fetch *fetch_find(struct file *file, uint64_t offset);
+
+/* Fetch [start, end) for whoever reads it; it lies in one morsel. `ahead`: nobody asks for it yet.
+ * The file's list has the reference. NULL: *status says why. */
+struct fetch *fetch_add(struct file *file, uint64_t start, uint64_t end, bool ahead, int *status);
+
+/* The slot that holds `offset`, fetched if need be. NULL: *status says why; MORSEL_AGAIN: bytes of
+ * the slot are on their way to the server, and what is fetched now could not be kept. */
+struct fetch *fetch_get(struct file *file, uint64_t offset, bool ahead, int *status);
+
+/* ---- fetch_ahead_uv.c ---- */
+
+/* Fetch what is advised for a reader that has asked for `length` bytes, as far as the links to the
+ * servers take it; the rest of a sequential reader's when they take something again. */
+void fetch_ahead(struct handle *handle, const struct read_ahead_advice *advice, uint32_t length);
+
+/* The link to `peer` takes something again: handles that wait for room have their turn. */
+void fetch_room_made(struct client *client, struct rpc_peer *peer);
+
+/* ---- read_uv.c ---- */
+
+/* A fetch that the read waits for has ended. */
+void file_read_part_done(struct file_read *read, int status);
+
+#endif

@@ -1,0 +1,339 @@
+#include "client/data/file_uv.h"
+
+#include "client/coherence/lease_uv.h"
+#include "client/coherence/meta_cache.h"
+#include "client/coherence/turn_uv.h"
+#include "client/manager/changes.h"
+
+#include "common/base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct file *file_find(struct client *client, inode_id inode)
+{
+    struct file *file;
+
+    HASH_FIND(hh, client->files, &inode, sizeof(inode), file);
+    return file;
+}
+
+static int layout_take(struct file *file, const Morsel__Layout *layout)
+{
+    if (layout == NULL) {
+        return MORSEL_CORRUPT;
+    }
+    file->layout_class = layout->class_;
+    file->stripe.morsel_bytes = layout->morsel_bytes;
+    file->stripe.stripe_morsels = layout->stripe_morsels;
+    file->stripe.width = layout->n_servers > STRIPE_WIDTH_MAX ? 0 : (uint32_t)layout->n_servers;
+    if (!stripe_valid(&file->stripe)) {
+        return MORSEL_CORRUPT;
+    }
+    for (uint32_t i = 0; i < file->stripe.width; i++) {
+        file->servers[i] = layout->servers[i];
+    }
+    return MORSEL_OK;
+}
+
+static int file_new(struct client *client, const Morsel__Attr *attr, const Morsel__Layout *layout,
+                    struct file **file_out)
+{
+    struct file *file = calloc(1, sizeof(*file));
+    int rv;
+
+    *file_out = NULL;
+    if (file == NULL) {
+        return MORSEL_NOMEM;
+    }
+    rv = layout_take(file, layout);
+    if (rv != 0) {
+        log_error(client->options.log,
+                  "inode %lu has a layout that makes no sense; run \"morsel fsck\"",
+                  (unsigned long)attr->inode);
+        free(file);
+        return rv;
+    }
+    file->unsynced = unsynced_new(file->stripe.width, attr->data_version == 0);
+    if (file->unsynced == NULL) {
+        free(file);
+        return MORSEL_NOMEM;
+    }
+    file->client = client;
+    file->inode = attr->inode;
+    file->size = attr->size;
+    file->tail_unsure = attr->tail_unsure;
+    file->data_version = attr->data_version;
+    list_init(&file->handles);
+    list_init(&file->chunks);
+    list_init(&file->dirty_node);
+    list_init(&file->room_node);
+    list_init(&file->writers);
+    list_init(&file->drains);
+    list_init(&file->report_waits);
+    list_init(&file->slots);
+    list_init(&file->untold_node);
+    list_init(&file->unsure_node);
+    list_init(&file->held_writes);
+    HASH_ADD(hh, client->files, inode, sizeof(file->inode), file);
+    if (!TABLE_ADDED(file)) {
+        unsynced_free(file->unsynced);
+        free(file);
+        return MORSEL_NOMEM;
+    }
+    meta_cache_pin(client->cache, file->inode);
+    *file_out = file;
+    return MORSEL_OK;
+}
+
+static void file_free_if_done(struct file *file)
+{
+    struct client *client = file->client;
+
+    if (file->pins > 0 || !list_empty(&file->handles) || file->unreported) {
+        return; /* What it has become goes to the manager first, however long that takes. */
+    }
+    CHECK(list_empty(&file->chunks) && list_empty(&file->writers) && list_empty(&file->drains) &&
+          list_empty(&file->report_waits) && list_empty(&file->held_writes));
+    file_forget(file, 0, UINT64_MAX);
+    turn_let_go(client, file->inode);
+    list_remove(&file->dirty_node);
+    list_remove(&file->room_node);
+    HASH_DEL(client->files, file);
+    list_remove(&file->untold_node);
+    meta_cache_unpin(client->cache, file->inode);
+    if (file->told || file->counted) {
+        client_close_inode(client, file->inode);
+    }
+    unsynced_free(file->unsynced);
+    free(file);
+}
+
+static void tell(struct file *file, bool told)
+{
+    if (told) {
+        file->told = true;
+        list_remove(&file->untold_node);
+    } else if (!file->told && list_empty(&file->untold_node)) {
+        list_push_back(&file->client->untold, &file->untold_node);
+        file->client->counters.opens_local++;
+    }
+}
+
+bool file_has_writer(const struct file *file)
+{
+    LIST_FOREACH(node, &file->handles)
+    {
+        if (LIST_ENTRY(node, struct handle, node)->writable) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool file_is_ahead(const struct file *file)
+{
+    return file->unreported || file->reporting || !list_empty(&file->chunks);
+}
+
+bool file_is_written(const struct file *file)
+{
+    return file_has_writer(file) || file_is_ahead(file) || !list_empty(&file->unsure_node);
+}
+
+bool file_is_shared(const struct file *file)
+{
+    enum lease_mode needed = file_has_writer(file) ? LEASE_W : LEASE_R;
+
+    return client_lease(file->client, file->inode) < needed;
+}
+
+int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Layout *layout,
+              bool writable, bool told, struct handle **handle_out)
+{
+    struct handle *handle = calloc(1, sizeof(*handle));
+    struct file *file = file_find(client, attr->inode);
+    int rv;
+
+    *handle_out = NULL;
+    if (handle == NULL) {
+        return MORSEL_NOMEM;
+    }
+    if (file == NULL && (rv = file_new(client, attr, layout, &file)) != 0) {
+        free(handle);
+        return rv;
+    }
+    file_refresh(file, attr);
+    if (client_lease(client, file->inode) == LEASE_NONE) {
+        file_forget(file, 0, UINT64_MAX); /* What was fetched before may be old. */
+    }
+    tell(file, told);
+    handle->file = file;
+    handle->lost = file->loss_untold || changes_lost(client->changes, file->inode);
+    handle->writable = writable;
+    read_ahead_init(&handle->ahead, client->options.read_ahead_bytes);
+    list_init(&handle->node);
+    list_init(&handle->room_node);
+    list_push_back(&file->handles, &handle->node);
+    *handle_out = handle;
+    return MORSEL_OK;
+}
+
+void file_close(struct handle *handle)
+{
+    struct file *file = handle->file;
+
+    list_remove(&handle->node);
+    list_remove(&handle->room_node);
+    free(handle);
+    if (list_empty(&file->handles)) {
+        file_forget(file, 0, UINT64_MAX); /* Nobody is left to read it. */
+    }
+    file_free_if_done(file);
+}
+
+void file_pin(struct file *file)
+{
+    file->pins++;
+}
+
+void file_unpin(struct file *file)
+{
+    CHECK(file->pins > 0);
+    file->pins--;
+    file_free_if_done(file);
+}
+
+void file_note_end(struct file *file, int status)
+{
+    struct client *client = file->client;
+
+    if (status != MORSEL_TIMEDOUT && status != MORSEL_UNREACHABLE && status != MORSEL_CANCELED &&
+        status != MORSEL_UNSURE) {
+        return;
+    }
+    if (client->unsure_until_ns < client->term_longest_ns) {
+        client->unsure_until_ns = client->term_longest_ns;
+    }
+    if (list_empty(&file->unsure_node)) {
+        file_pin(file);
+        list_push_back(&client->unsure_files, &file->unsure_node);
+    }
+}
+
+void file_settle_unsure(struct client *client)
+{
+    struct list *node;
+
+    while (rpc_boot_ns() >= client->unsure_until_ns &&
+           (node = list_pop_front(&client->unsure_files)) != NULL) {
+        file_unpin(LIST_ENTRY(node, struct file, unsure_node));
+    }
+}
+
+/* Somebody else has changed the bytes since: how much of them is on disk we do not know. */
+static void note_version(struct file *file, uint64_t version)
+{
+    if (version > file->data_version) {
+        if (!file->reporting || version > file->data_version + 1) {
+            unsynced_forget(file->unsynced);
+            file->settled = false;
+        }
+        file->data_version = version;
+    }
+}
+
+void file_refresh(struct file *file, const Morsel__Attr *attr)
+{
+    note_version(file, attr->data_version);
+    file->tail_unsure = attr->tail_unsure && !file->tail_clean;
+    if (!file->unreported && !file->reporting) {
+        file->size = attr->size;
+    } else if (attr->size > file->size && !file->cut && !file->cut_reporting) {
+        file->size = attr->size;
+    }
+}
+
+/* Others are asked about a shared file too, and must not hear less than we say: so what nobody was
+ * answered yet is not there yet. */
+static bool may_tell(const struct file *file)
+{
+    return (file->unreported || file->reporting) && (file->held_back || !file_is_shared(file));
+}
+
+uint64_t file_size_of(const struct file *file, const Morsel__Attr *attr)
+{
+    bool shorter = file->cut || file->cut_reporting;
+
+    return may_tell(file) && (shorter || file->size > attr->size) ? file->size : attr->size;
+}
+
+static void strip_ids(Morsel__Attr *attr)
+{
+    attr->mode &= ~(uint32_t)S_ISUID;
+    if ((attr->mode & S_IXGRP) != 0) {
+        attr->mode &= ~(uint32_t)S_ISGID;
+    }
+}
+
+void file_strip_ids(struct file *file)
+{
+    struct client *client = file->client;
+    Morsel__Attr *attr = meta_cache_attr_mut(client->cache, file->inode);
+
+    if (attr != NULL && (attr->mode & (S_ISUID | S_ISGID)) == 0) {
+        return;
+    }
+    file->strips_ids = true;
+    if (attr != NULL) {
+        strip_ids(attr);
+        lease_kernel_drop(client, file->inode); /* It would go on believing in them. */
+    }
+}
+
+void file_note_kernel_changed(struct file *file)
+{
+    file->kernel_changes++;
+    file->kernel_changed_ms = uv_now(file->client->loop);
+}
+
+void file_overlay(const struct file *file, Morsel__Attr *attr)
+{
+    if (file->strips_ids) {
+        strip_ids(attr);
+    }
+    if (may_tell(file)) {
+        attr->size = file->size;
+        if ((int64_t)file->mtime_ns > (int64_t)attr->mtime_ns) {
+            attr->mtime_ns = file->mtime_ns;
+        }
+        if ((int64_t)file->ctime_ns > (int64_t)attr->ctime_ns) {
+            attr->ctime_ns = file->ctime_ns;
+        }
+    }
+}
+
+int file_align(struct file *file, const Morsel__Layout *layout)
+{
+    if (layout == NULL || layout->n_servers != file->stripe.width) {
+        return MORSEL_CORRUPT;
+    }
+    return layout_take(file, layout);
+}
+
+int file_take_error(struct handle *handle)
+{
+    int error = handle->error;
+
+    handle->error = 0;
+    return error;
+}
+
+int file_take_sync_error(struct handle *handle)
+{
+    int error = handle->error != 0 ? handle->error : handle->sync_error;
+
+    handle->error = handle->sync_error = 0;
+    return error;
+}

@@ -1,0 +1,513 @@
+/* Open files: layout, size, dirty data, fetched data.
+ *
+ * One struct file per inode that this client has open, shared by all its handles. A file is found
+ * by inode, counted by handles, and reported closed to the manager with its last handle.
+ *
+ * Writes are buffered: file_write() takes the bytes and returns. They go out as chunks, each inside
+ * one stripe of one column: at once when a chunk is full, after FILE_CHUNK_AGE_MS otherwise, and
+ * when something must see them (flush, sync, a read of the range, truncation). Two chunks that
+ * overlap are never on their way together, so the last write wins. An error of a chunk is kept and
+ * told by the next write, flush or sync of each handle, and in any case by its next sync, once.
+ */
+#ifndef MORSEL_CLIENT_DATA_FILE_UV_H
+#define MORSEL_CLIENT_DATA_FILE_UV_H
+
+#include "client/client.h"
+#include "client/data/read_ahead.h"
+#include "client/data/unsynced.h"
+
+enum {
+    FILE_CHUNK_AGE_MS = 100,   /* Small writes wait this long for neighbours. */
+    FILE_REPORT_AGE_MS = 1000, /* A new size is reported this soon. */
+    FILE_CHUNKS_FILLING_MAX = 64,
+    FILE_CHUNKS_SENDING_MAX = 64,
+    FILE_STREAM_BYTES_MIN = 64 << 10, /* A write this long makes room for a whole chunk. */
+    FILE_TAKE_BYTES_MIN = 256 << 10   /* Writes at least this long are taken without a copy. */
+};
+
+enum chunk_state { CHUNK_FILLING, CHUNK_READY, CHUNK_SENDING };
+
+/* Dirty bytes inside one stripe of one column; or a cut of all columns, from `offset` on. */
+struct chunk
+{
+    struct list node; /* In file->chunks, oldest first. */
+    struct file *file;
+    enum chunk_state state;
+    uint64_t offset; /* In the file. */
+    uint64_t length;
+    struct stripe_run run; /* Of the first byte; its length reaches to the end of the stripe. */
+    struct payload *payload;
+    size_t payload_offset;
+    uint64_t born_ms;
+    uint64_t refused_ms; /* When it came too late for the first time; 0: it has not. */
+    uint64_t number;     /* Of the file's chunks, growing. */
+    bool sync;   /* Somebody waits until it is durable: the server says so with its answer. */
+    bool late;   /* It has waited behind something for the same server that got no answer. */
+    bool shared; /* Others may write there at the same time: some of it was not taken under a lease.
+                  */
+    struct rpc_call call;
+    struct range_op *range; /* Not NULL: a cut, which has no bytes (cut_uv.c). */
+};
+
+/* Bytes fetched, or on their way. */
+struct fetch
+{
+    struct list node; /* In file->slots while it may serve other readers (fetch_uv.h). */
+    struct file *file;
+    uint64_t offset, length; /* In the file. */
+    struct stripe_run run;
+    struct payload *payload; /* NULL until it is there; may be short: the rest is zeros. */
+    int status;
+    bool done, retried;
+    uint64_t started_ns;
+    bool ahead;    /* Fetched for later. */
+    uint64_t used; /* Bytes handed to readers. */
+    unsigned references;
+    struct list waiters; /* struct file_read */
+    struct rpc_call call;
+};
+
+struct handle
+{
+    struct file *file;
+    struct list node;
+    struct read_ahead ahead;
+    struct list room_node; /* In client->fetch_room_waiting. */
+    int error;             /* Of a buffered write, not told yet. */
+    int sync_error; /* The same, until fsync has told it: what a write is told may not reach its
+                       program, where the kernel has cut the write in several. */
+    bool writable;
+    bool lost;    /* What was acknowledged may be lost (durable_uv.h): fsync is to say so. */
+    bool unheard; /* Made by CREATE, and no request has come through it yet. */
+    bool direct; /* What is read and written through it does not pass through the kernel's pages. */
+};
+
+/* One SYNC of a column, under way. */
+struct file_sync
+{
+    struct rpc_call call;
+    struct file_flush *flush;
+    uint64_t mark;     /* unsynced.h */
+    uint64_t verifier; /* With which the server answered; 0: it did not, or told none. */
+};
+
+struct file
+{
+    struct client *client;
+    inode_id inode;
+    UT_hash_handle hh;
+    struct list handles;
+    unsigned pins; /* Operations under way. */
+    struct stripe stripe;
+    server_id servers[STRIPE_WIDTH_MAX];
+    uint32_t layout_class;
+
+    uint64_t size;        /* Ours: the manager's, or more where we wrote. */
+    uint64_t written_end; /* Where our unreported writes end. `size` may be older than somebody
+                             else's truncation. */
+    uint64_t mtime_ns;    /* Of our last write that is not reported, or set by hand since. */
+    uint64_t ctime_ns;    /* Of that write. */
+    uint64_t cut_size;
+    uint64_t reach;      /* Space was reserved up to here, perhaps beyond the size. */
+    bool sparse;         /* We left a hole, or space beyond the end. */
+    bool strips_ids;     /* Whoever wrote may not keep set-id bits: the report takes them away. */
+    bool cut;            /* The manager is to hear that the file was cut to `cut_size`, before it
+                            hears of `written_end`. */
+    bool tail_unsure;    /* Objects may hold bytes beyond the size that nobody reported. */
+    bool tail_clean;     /* They are cut at the end, or have been: the manager is to hear. */
+    bool cut_reporting;  /* The report that is under way says so of an earlier cut. */
+    bool settled;        /* The manager has it on its disk, with this size and shape. */
+    unsigned lease_pins; /* Cuts, punches and copies under way: until they end no lease on it is
+                            given back. */
+    bool held_back;      /* Of what is ahead (file_is_ahead()), some was answered under W. */
+    bool unreported;     /* Size and time wait for a WROTE. */
+    bool reporting;      /* One report at a time is under way; */
+    struct list report_waits; /* struct file_flush: for its end. */
+    unsigned losses;          /* How often file_lose() has run; */
+    unsigned failures;        /* and file_fail(), */
+    int failed;               /* with which status last. */
+    bool report_due;          /* Again, as soon as the one that is under way has ended. */
+    bool report_refused;      /* And the log knows. */
+    uint64_t unreported_since_ms;
+
+    struct list chunks;
+    uint64_t dirty_bytes;
+    uint64_t landed_bytes; /* Of chunks, ever: what a recall that takes its time tells. */
+    unsigned filling, sending;
+    struct list dirty_node; /* In client->dirty_files. */
+    struct list room_node;  /* In client->room_waiting. */
+    uint64_t chunks_made;
+    struct list writers;       /* struct file_write_wait: the buffer is full. */
+    struct list drains;        /* struct file_drain, oldest first. */
+    struct unsynced *unsynced; /* Columns that may not be on disk. */
+    bool waking, wake_again;   /* wake_writers() is at it, and has to begin anew. */
+    bool listed;           /* The manager's record names columns that may have been synced since. */
+    bool loss_untold;      /* Nobody has been told yet that bytes are lost. */
+    uint64_t data_version; /* Of the bytes that it speaks of. */
+
+    struct list slots; /* struct fetch, oldest first. */
+    unsigned slots_count;
+
+    struct timespec kernel_mtime; /* What the kernel was told last; 0: not known. */
+    unsigned kernel_asks;         /* GETATTRs of the kernel's own, before it reads, under way. */
+    uint64_t kernel_size;         /* What the kernel was told last, or has written since. */
+    unsigned kernel_writes;       /* WRITEs of the kernel that are not answered yet, */
+    unsigned kernel_reads;        /* and READs for its pages, of a time of sharing. */
+    struct list held_writes;      /* Of the mount: for the end of those. */
+    uint64_t kernel_changes;      /* What makes the kernel pass over answers to questions that */
+    uint64_t kernel_changed_ms;   /* were asked before: how often, and when it happened last. */
+    bool kernel_pages_shared;     /* It may hold pages from the time of sharing. */
+    bool pages_old;               /* The kernel may hold pages from the time of sharing. */
+    bool told;                    /* The manager knows that it is open here. */
+    bool counted;                 /* It may count it as open from a time before. */
+    bool reopening;               /* An OPEN asks for its lease. */
+    struct list untold_node;      /* In client->untold. */
+    struct list unsure_node;      /* In client->unsure_files, pinned. */
+};
+
+enum { FILES_TELL_MAX = 256 /* Local opens told in one message */ };
+
+/* Is some handle open for writing? */
+bool file_has_writer(const struct file *file);
+
+/* Do we hold back something of it: bytes, size, times? */
+bool file_is_ahead(const struct file *file);
+
+/* A bounded call to a server, which changes the file, has ended. Where nobody knows whether it was
+ * carried out, or still will be, then until its bound has passed no lease on the file goes back, no
+ * turn is let go, and the file stays open for the manager, which must not give others a lease. */
+void file_note_end(struct file *file, int status);
+
+/* By the client's tick: what may have landed late has landed. */
+void file_settle_unsure(struct client *client);
+
+/* Is it open for writing, as the manager is to count it: by a handle, or by what one has left? */
+bool file_is_written(const struct file *file);
+
+/* Does our lease not cover what its handles do? Then writes go through, and reads ask the manager
+ * first. */
+bool file_is_shared(const struct file *file);
+
+/* Every handle that may have written is told `status`, once, by its next write, fsync or close; and
+ * by its next fsync, whoever was told before. */
+void file_fail(struct file *file, int status);
+
+/* What was held back cannot be written any more: its lease is lost. Every handle hears EIO, as with
+ * file_fail(). */
+void file_lose(struct file *file);
+
+/* The file of an inode, or NULL when no handle is open. */
+struct file *file_find(struct client *client, inode_id inode);
+
+/* A handle for an inode that the manager has counted as open for us (`told`), or that our lease
+ * lets us open. `attr` and `layout` are fresh. MORSEL_NOMEM, MORSEL_CORRUPT (a layout that makes no
+ * sense). */
+int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Layout *layout,
+              bool writable, bool told, struct handle **handle_out);
+
+/* Dirty data must have been flushed, or is lost. */
+void file_close(struct handle *handle);
+
+/* Keep the file while an operation runs. */
+void file_pin(struct file *file);
+void file_unpin(struct file *file);
+
+/* The manager's view of the file is newer than ours: take over its size unless we hold news of our
+ * own. */
+void file_refresh(struct file *file, const Morsel__Attr *attr);
+
+/* Where the file ends for who asks here, when the manager says `attr`. */
+uint64_t file_size_of(const struct file *file, const Morsel__Attr *attr);
+
+/* The kernel has been answered a change of the file, or told to drop what it holds of it: answers
+ * to what it asked before it passes over. */
+void file_note_kernel_changed(struct file *file);
+
+/* Put our own news into what a stat is told, as far as it may be told. */
+void file_overlay(const struct file *file, Morsel__Attr *attr);
+
+/* ---- Writing (write_uv.c, chunk_uv.c, flush_uv.c) ---- */
+
+struct file_write_wait
+{
+    struct list node;
+    void (*go)(struct file_write_wait *wait); /* There is room, or an error to tell: try again. */
+};
+
+/* Take `length` bytes at `bytes`; `holder` (may be NULL) is the payload in which they lie, kept
+ * instead of copied when that pays. MORSEL_AGAIN: the buffer is full, `wait` is queued and `go`
+ * runs later. Others: an earlier error of this handle, told now; or MORSEL_NOMEM. */
+int file_write(struct handle *handle, uint64_t offset, const uint8_t *bytes, size_t length,
+               struct payload *holder, struct file_write_wait *wait);
+
+/* Wait until what is dirty now is with the servers. */
+struct file_drain
+{
+    struct list node;
+    uint64_t upto; /* Chunks made until then. */
+    void (*done)(struct file_drain *drain);
+};
+
+/* True: nothing is dirty, `done` does not run. `sync`: what goes out now is durable when it is
+ * answered. */
+bool file_drain(struct file *file, struct file_drain *drain, bool sync);
+
+/* Drain and report the size; with `durable` until everything is on disk. `handle` may be NULL; its
+ * pending error is told through `status`. */
+struct file_flush
+{
+    struct file *file;
+    struct handle *handle;
+    bool durable;
+    bool told;      /* The manager was told at the beginning, or need not be told. */
+    bool data_only; /* Durable: what is needed to read the data back, not times (fdatasync(2)). */
+    bool behind; /* The report is sent, and not waited for: nobody else may look before the manager
+                    has it. */
+    int status;
+    unsigned waiting;
+    struct file_drain drain;
+    struct list report_wait; /* In file->report_waits. */
+    struct meta_call report;
+    uint64_t reported_end, reported_cut_size, settled_size;
+    bool reported_cut, reported_tail;
+    bool reported_sparse, reported_strips_ids;
+    unsigned losses;         /* Of the file when the report was sent. */
+    unsigned failures;       /* Of the file when the flush began. */
+    struct file_sync *syncs; /* One for each column. */
+    uint32_t listed_count;   /* Durable: what the manager's record says of the file. */
+    struct file_listed
+    {
+        uint32_t column;
+        uint64_t verifier;
+    } * listed;
+    void (*done)(struct file_flush *flush, int status);
+    void *data;
+};
+
+/* `done` may run before this returns. With `done` NULL the flush frees itself. `behind` and
+ * `data_only` are set by the caller before. */
+int file_flush_start(struct file_flush *flush, struct file *file, struct handle *handle,
+                     bool durable, void (*done)(struct file_flush *flush, int status));
+
+/* Send what is ready, as far as it may go. */
+void file_send(struct file *file);
+
+/* The link to `peer` takes something again: files that wait for room have their turn. */
+void room_made(struct client *client, struct rpc_peer *peer);
+
+/* Whoever waits for it does not any more: `done` runs with MORSEL_CANCELED, soon or before this
+ * returns. What was written goes on its way, and is reported, as without anybody waiting. Harmless
+ * for one that has ended. */
+void file_flush_cancel(struct file_flush *flush);
+
+/* There is something for the manager to hear; a tick sees to it, if nobody else does. */
+void file_note_unreported(struct file *file);
+
+/* Report what is not reported yet, without anybody waiting for it. */
+void file_report(struct file *file);
+
+/* Bytes of [offset, end) changed: a new time, and perhaps a new end, to report. `sparse`: the
+ * change left space that is not data, or data that is not within the size. */
+void file_note_changed(struct file *file, uint64_t offset, uint64_t end, bool sparse);
+
+/* What is written now takes the set-id bits away, by its report. For nothing where it is known that
+ * there are none. */
+void file_strip_ids(struct file *file);
+
+/* Called by the client's tick. */
+void file_age(struct file *file, uint64_t now_ms);
+
+/* ---- Cutting (cut_uv.c) ---- */
+
+/* The file, which is ours alone and open for writing, gets this size, at most INT64_MAX: here at
+ * once, at the servers and the manager behind. False: no memory, and nothing has happened. Errors
+ * come later, as those of writes do. */
+bool file_cut(struct file *file, uint64_t size);
+
+/* Bytes behind the end are going to come to light: what somebody may have left there, and not
+ * reported, is cut off first. Nobody else writes to the file meanwhile. False: no memory. */
+bool file_clean_tail(struct file *file);
+
+/* Send a cut. Otherwise than 0 it will not be answered. */
+int file_cut_send(struct chunk *chunk);
+
+/* A cut has failed: the file is as long as the manager says. */
+void file_cut_failed(struct file *file);
+
+/* Up to where the manager may be told of what was written: cuts from there on have not been made
+ * yet. UINT64_MAX: none is under way. */
+uint64_t file_cut_limit(const struct file *file);
+
+/* The error of a handle, told once: for a write or a close, or for a sync, which is told also what
+ * those were told since the last one. */
+int file_take_error(struct handle *handle);
+int file_take_sync_error(struct handle *handle);
+
+/* ---- Reading (read_uv.c) ---- */
+
+enum {
+    FILE_FETCH_BYTES_MIN = 16 << 10, /* However slow the link */
+    FILE_OVER_PIECES_MAX = 64,
+    /* Not aligned, and one to spare; and on both sides of what is in the write buffer */
+    FILE_READ_PARTS_MAX = (1 << 20) / FILE_FETCH_BYTES_MIN + 2 + 2 * FILE_OVER_PIECES_MAX,
+    FILE_READ_IOV_MAX = 2 * FILE_READ_PARTS_MAX + 2 * FILE_OVER_PIECES_MAX + 1
+};
+
+/* What the write buffer had of a read when it began. */
+struct file_over
+{
+    uint8_t *bytes;
+    unsigned count;
+    struct file_over_piece
+    {
+        uint64_t from, to;          /* In the file. */
+        const uint8_t *bytes;       /* NULL: zeros, behind a cut. */
+    } pieces[FILE_OVER_PIECES_MAX]; /* In order, none overlap. */
+};
+
+struct file_read
+{
+    struct file *file;
+    uint64_t size;
+    bool direct; /* Nothing that was fetched before serves it, and nothing is fetched ahead. */
+    uint64_t offset;
+    uint32_t length; /* Clipped to the end of the file. */
+    unsigned parts_count, missing;
+    int status;
+    struct file_over *over; /* NULL: nothing was in the write buffer. */
+    struct file_drain drain;
+    struct handle *handle;
+    void (*done)(struct file_read *read, int status);
+    void *data;
+    struct file_read_part
+    {
+        struct list node; /* In fetch->waiters. */
+        struct file_read *read;
+        struct fetch *fetch;
+        uint64_t skip; /* Into the fetch. */
+        uint32_t length;
+    } parts[FILE_READ_PARTS_MAX]; /* Most are never used: they need not be zeroed. */
+};
+
+/* Read up to `length` (at most 1 MiB) bytes. `size`: of a shared file, where the manager says that
+ * it ends; they are read from the servers then, whatever was fetched before. NULL: we know. In
+ * `done` the parts hold the bytes: file_read_gather(). The read and its parts are let go with
+ * file_read_end(). `done` may run before this returns. */
+void file_read_start(struct file_read *read, struct handle *handle, uint64_t offset,
+                     uint32_t length, const uint64_t *size,
+                     void (*done)(struct file_read *read, int status));
+
+/* The reader does not wait any more: `done` runs with MORSEL_CANCELED, before this returns. Others
+ * who wait for the same bytes get them. Harmless for one that has ended. */
+void file_read_cancel(struct file_read *read);
+
+/* The bytes as stretches of memory (zeros where nothing is stored). Returns the number of entries,
+ * at most FILE_READ_IOV_MAX. */
+unsigned file_read_gather(const struct file_read *read, struct iovec *iov);
+void file_read_end(struct file_read *read);
+
+/* Did the servers have less than was asked for? Those bytes read as zeros. */
+bool file_read_is_short(const struct file_read *read);
+
+/* Take what the write buffer has of the range (read_over_uv.c), which is not empty and not beyond
+ * the end. False: no memory, or too many pieces. */
+bool read_over_take(struct file_read *read);
+void read_over_free(struct file_read *read);
+
+/* Up to where, from `offset` on, the servers are not needed. */
+uint64_t read_over_until(const struct file_read *read, uint64_t offset);
+
+/* Put it over the bytes of the servers, which are `count` stretches that begin with the read;
+ * returns how many there are now. */
+unsigned read_over_gather(const struct file_read *read, const uint8_t *zeros, struct iovec *iov,
+                          unsigned count);
+
+/* Forget what was fetched: all of it, or what overlaps a range. */
+void file_forget(struct file *file, uint64_t offset, uint64_t length);
+
+/* ---- Copying on the servers (copy_uv.c) ---- */
+
+enum {
+    FILE_COPY_BYTES_MAX = 64 << 20, /* In one go */
+    FILE_COPY_PIECES_MAX = 8        /* Each within one stripe, under way */
+};
+
+struct file_copy
+{
+    struct file *from, *to; /* Pinned. */
+    uint64_t from_offset, to_offset, length;
+    uint64_t sent; /* Of the length. */
+    int status;
+    unsigned waiting;
+    void (*done)(struct file_copy *copy, int status);
+    struct file_copy_piece
+    {
+        struct rpc_call call;
+        struct file_copy *copy;
+        uint32_t column; /* Of `to`. */
+        bool active;
+    } pieces[FILE_COPY_PIECES_MAX];
+};
+
+/* Do the bytes at these offsets lie on the same servers, in the same way across stripes? */
+bool file_copy_fits(const struct file *from, const struct file *to, uint64_t from_offset,
+                    uint64_t to_offset);
+
+/* Would they, if `to`, of which nothing was written yet, lay on the servers of `from`? */
+bool file_may_align(const struct file *from, const struct file *to, uint64_t from_offset,
+                    uint64_t to_offset);
+
+/* The manager has laid the file on other servers. MORSEL_CORRUPT. */
+int file_align(struct file *file, const Morsel__Layout *layout);
+
+/* Copy `length` (not 0) bytes, all within the size of `from`, that file_copy_fits(). Nothing of
+ * either file may be dirty. `done` runs once, later. */
+void file_copy_start(struct file_copy *copy, void (*done)(struct file_copy *copy, int status));
+void file_copy_cancel(struct file_copy *copy);
+
+/* ---- Ranges over all columns (range_uv.c) ---- */
+
+enum range_kind { RANGE_TRUNCATE, RANGE_PUNCH, RANGE_ALLOCATE };
+
+struct range_op
+{
+    struct file *file; /* Pinned. */
+    int status;
+    unsigned waiting;
+    uint32_t calls_count;
+    struct rpc_call *calls;
+    uint64_t unanswered; /* Columns (bits) whose servers have not answered in time. */
+    bool cuts;           /* What was fetched while it ran is forgotten at its end. */
+    bool starting;       /* The caller's. */
+    void (*done)(struct range_op *op, int status);
+    void *data;
+    uint64_t blocks; /* range_blocks_start(): of 512 bytes, all columns. */
+    /* For seeks */
+    bool hole, found;
+    uint64_t best;
+    uint64_t from;
+    struct range_seek
+    {
+        struct range_op *op;
+        uint32_t column;
+    } * seeks;
+};
+
+/* Do the same to every column: cut all objects at file offset `offset` (RANGE_TRUNCATE), or punch
+ * or reserve [offset, offset + length). */
+int range_start(struct range_op *op, struct file *file, enum range_kind kind, uint64_t offset,
+                uint64_t length, void (*done)(struct range_op *op, int status));
+
+/* Its calls end soon, with MORSEL_CANCELED. */
+void range_cancel(struct range_op *op);
+
+/* The space that the file uses on its servers: op->blocks. */
+int range_blocks_start(struct range_op *op, struct file *file,
+                       void (*done)(struct range_op *op, int status));
+
+/* Next data (or hole) of the file at or after `offset`: op->found, op->best. Does not look at the
+ * file's size. */
+int range_seek_start(struct range_op *op, struct file *file, uint64_t offset, bool hole,
+                     void (*done)(struct range_op *op, int status));
+
+#endif

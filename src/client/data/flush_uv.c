@@ -1,0 +1,493 @@
+/* Flush and sync of a file: what is dirty drains; then, in parallel, the manager hears of the new
+ * size and, if the flush is to be durable, each server that got data syncs its object. */
+#include "client/data/file_uv.h"
+
+#include "client/coherence/data_versions.h"
+#include "client/coherence/lease_uv.h"
+#include "client/coherence/meta_cache.h"
+#include "client/coherence/turn_uv.h"
+#include "client/data/durable_uv.h"
+#include "client/manager/behind_uv.h"
+
+#include "common/base/status.h"
+#include "data.pb-c.h"
+
+#include <stdlib.h>
+
+static void flush_fail(struct file_flush *flush, int status)
+{
+    if (flush->status == 0) {
+        flush->status = status;
+    }
+}
+
+static void flush_part_done(struct file_flush *flush)
+{
+    struct file *file = flush->file;
+
+    CHECK(flush->waiting > 0);
+    if (--flush->waiting > 0) {
+        return;
+    }
+    if (flush->durable) {
+        durable_settle(flush);
+    }
+    /* Who was interrupted is told that, and asks again. */
+    if (flush->handle != NULL && flush->durable && flush->status != MORSEL_CANCELED) {
+        flush_fail(flush, file_take_sync_error(flush->handle));
+        flush_fail(flush, durable_take_loss(flush->handle));
+    }
+    free(flush->syncs);
+    if (flush->done != NULL) {
+        flush->done(flush, flush->status);
+    } else {
+        free(flush); /* The tick's own. */
+    }
+    file_unpin(file);
+}
+
+/* The manager has on its disk what was asked of it; has the file changed its shape since? */
+static void note_settled(struct file_flush *flush)
+{
+    flush->file->settled = flush->file->size <= flush->settled_size && !flush->file->sparse;
+}
+
+void file_note_unreported(struct file *file)
+{
+    file->unreported = true;
+    file->unreported_since_ms = uv_now(file->client->loop);
+    if (list_empty(&file->dirty_node)) {
+        list_push_back(&file->client->dirty_files, &file->dirty_node);
+    }
+}
+
+/* It is still news; the next flush or tick tries again. */
+static void report_again(struct file_flush *flush)
+{
+    struct file *file = flush->file;
+
+    if (flush->losses != file->losses) {
+        return; /* The file is not as we left it: others may have cut it since. */
+    }
+    file_note_unreported(file);
+    if (file->cut && flush->reported_end > file->cut_size) {
+        flush->reported_end = file->cut_size;
+    }
+    if (flush->reported_cut && (!file->cut || file->cut_size > flush->reported_cut_size)) {
+        file->cut = true;
+        file->cut_size = flush->reported_cut_size;
+    }
+    if (file->written_end < flush->reported_end) {
+        file->written_end = flush->reported_end;
+    }
+    file->sparse |= flush->reported_sparse;
+    file->tail_clean |= flush->reported_tail;
+    file->strips_ids |= flush->reported_strips_ids;
+}
+
+static void tell_manager(struct file_flush *flush);
+
+/* Those who waited for the end of a report: it said all that they wanted said, unless there is more
+ * news (which the first of them may be reporting now), or they want it durable. */
+static void report_waits_end(struct file_flush *reported, int status)
+{
+    struct file *file = reported->file;
+    struct list ended;
+
+    list_init(&ended);
+    while (!list_empty(&file->report_waits)) {
+        list_push_back(&ended, list_pop_front(&file->report_waits));
+    }
+    while (!list_empty(&ended)) {
+        struct file_flush *flush =
+            LIST_ENTRY(list_pop_front(&ended), struct file_flush, report_wait);
+
+        if (status != 0 && status != MORSEL_CANCELED) {
+            flush_fail(flush, status);
+        } else if (file->unreported || file->reporting || (flush->durable && !reported->durable)) {
+            tell_manager(flush);
+        } else if (flush->durable) {
+            durable_listed_too(flush, reported);
+        }
+        flush_part_done(flush);
+    }
+}
+
+/* Of a deleted file nobody wants to know. */
+static void report_refused(struct file_flush *flush, int status)
+{
+    struct file *file = flush->file;
+    bool again = behind_is_passing(status) || status == MORSEL_CANCELED;
+    bool deleted = status == MORSEL_NOENT || status == MORSEL_STALE;
+
+    if (!file->report_refused && !deleted && status != MORSEL_CANCELED) {
+        log_warning(file->client->options.log,
+                    "inode %lu: manager %s did not take its new size of %lu bytes: %s%s",
+                    (unsigned long)file->inode, rpc_peer_address(file->client->manager),
+                    (unsigned long)file->size, status_words(status),
+                    again ? "; trying again" : "; whoever has it open is told EIO");
+        file->report_refused = true;
+    }
+    if (again) {
+        report_again(flush);
+    } else if (!deleted && (status != MORSEL_TOO_LATE || file->held_back)) {
+        file_fail(file, MORSEL_IO); /* Otherwise file_lose() has. */
+        file->held_back = false;
+    }
+    flush_fail(flush, status);
+}
+
+/* It was closed again while its size was on its way. */
+static void report_next(struct file *file)
+{
+    bool due = file->report_due;
+
+    file->report_due = false;
+    if (due && file->unreported && !file->report_refused) {
+        file_report(file);
+    }
+}
+
+static void on_reported(struct meta_call *call, int status, void *message)
+{
+    struct file_flush *flush = call->data;
+    struct file *file = flush->file;
+    Morsel__Node *node = message;
+
+    if (status == 0 && node->attr == NULL) {
+        status = MORSEL_MALFORMED;
+    }
+    file->reporting = file->cut_reporting = false;
+    if (status == 0 && !file_is_ahead(file)) {
+        file->held_back = false;
+    }
+    if (status == 0 && flush->durable) {
+        note_settled(flush);
+        durable_listed(flush, node->unsynced, node->n_unsynced);
+    }
+    if (status == 0) {
+        file->report_refused = false;
+        behind_note_progress(file->client);
+        data_version_advance(file->client->versions, file->inode, node->attr->data_version);
+        file_refresh(file, node->attr);
+        turn_note_size(file->client, file->inode, node->attr->size);
+        meta_cache_wrote(file->client->cache, file->inode, file->mtime_ns, file->ctime_ns);
+    } else {
+        report_refused(flush, status);
+    }
+    if (flush->done == NULL) {
+        behind_note_report(file->client, -1);
+    }
+    report_waits_end(flush, status);
+    report_next(file);
+    flush_part_done(flush);
+}
+
+/* Under which verifiers the bytes were written that are not synced: whoever else syncs the file
+ * must know. */
+static size_t list_unsynced(struct file *file, Morsel__Unsynced *columns,
+                            Morsel__Unsynced **pointers)
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < file->stripe.width; i++) {
+        uint64_t verifier = unsynced_verifier(file->unsynced, i);
+
+        if (verifier != 0) {
+            morsel__unsynced__init(&columns[count]);
+            columns[count].column = i;
+            columns[count].verifier = verifier;
+            pointers[count] = &columns[count];
+            count++;
+            unsynced_listed(file->unsynced, i, verifier);
+        }
+    }
+    return count;
+}
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Sizes, as far as the manager may know: beyond a cut that is not made yet there is only news for
+ * the next report. */
+static void report_size(struct file_flush *flush, Morsel__WroteRequest *request)
+{
+    struct file *file = flush->file;
+    uint64_t limit = file_cut_limit(file);
+
+    request->size = flush->reported_end = min_u64(file->written_end, limit);
+    request->cuts = flush->reported_cut = file->cut;
+    flush->reported_cut_size = file->cut ? min_u64(file->cut_size, limit) : 0;
+    request->cut_size = flush->reported_cut_size;
+    request->tail_clean = flush->reported_tail = file->tail_clean && limit == UINT64_MAX;
+    flush->settled_size = limit == UINT64_MAX ? file->size : 0;
+}
+
+static void reported_size(struct file_flush *flush)
+{
+    struct file *file = flush->file;
+
+    file->cut_reporting = flush->reported_cut;
+    if (file_cut_limit(file) == UINT64_MAX) {
+        file->sparse = file->cut = file->tail_clean = file->unreported = false;
+        file->written_end = 0;
+    } else {
+        file->unreported_since_ms = uv_now(file->client->loop);
+    }
+}
+
+static void start_report(struct file_flush *flush)
+{
+    Morsel__WroteRequest request = MORSEL__WROTE_REQUEST__INIT;
+    Morsel__Unsynced columns[STRIPE_WIDTH_MAX], *pointers[STRIPE_WIDTH_MAX];
+    struct file *file = flush->file;
+    int rv;
+
+    request.inode = file->inode;
+    report_size(flush, &request);
+    request.mtime_ns = file->mtime_ns;
+    request.durable = flush->durable;
+    request.sparse = flush->reported_sparse = file->sparse;
+    request.reach = file->reach;
+    request.strips_ids = flush->reported_strips_ids = file->strips_ids;
+    if (!flush->durable) {
+        request.n_unsynced = list_unsynced(file, columns, pointers);
+        request.unsynced = pointers;
+        file->listed |= request.n_unsynced > 0;
+    }
+    flush->report.data = flush;
+    flush->report.bounded = true;
+    flush->losses = file->losses;
+    flush->waiting++;
+    rv = meta_change_start(&flush->report, file->client, MSG_WROTE, &request.base, &request.op,
+                           &morsel__node__descriptor, on_reported);
+    if (rv != 0) {
+        flush_fail(flush, rv);
+        flush->waiting--;
+        return;
+    }
+    file->strips_ids = false;
+    reported_size(flush);
+    file->reporting = true;
+    if (flush->done == NULL) {
+        behind_note_report(file->client, 1);
+    }
+}
+
+static void on_meta_synced(struct meta_call *call, int status, void *message)
+{
+    struct file_flush *flush = call->data;
+    const Morsel__FsyncReply *reply = message;
+
+    if (status != 0) {
+        flush_fail(flush, status);
+    } else {
+        note_settled(flush);
+        durable_listed(flush, reply->unsynced, reply->n_unsynced);
+    }
+    flush_part_done(flush);
+}
+
+/* Nothing to report, but the file's existence must be durable too. */
+static void start_meta_sync(struct file_flush *flush)
+{
+    Morsel__FsyncRequest request = MORSEL__FSYNC_REQUEST__INIT;
+    int rv;
+
+    request.inode = flush->file->inode;
+    flush->report.data = flush;
+    flush->settled_size = flush->file->size;
+    flush->waiting++;
+    rv = meta_call_start(&flush->report, flush->file->client, MSG_FSYNC, &request.base,
+                         &morsel__fsync_reply__descriptor, on_meta_synced);
+    if (rv != 0) {
+        flush_fail(flush, rv);
+        flush->waiting--;
+    }
+}
+
+static void on_synced(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct file_sync *sync = call->data;
+    struct file_flush *flush = sync->flush;
+    struct file *file = flush->file;
+    uint32_t column = (uint32_t)(sync - flush->syncs);
+
+    if (status == 0) {
+        sync->verifier = durable_synced(file, column, sync->mark, reply);
+    } else {
+        log_error(file->client->options.log, "inode %lu: server %u (%s) did not sync: %s",
+                  (unsigned long)file->inode, file->servers[column], rpc_peer_address(call->peer),
+                  reply->text[0] != '\0' ? reply->text : status_words(status));
+        flush_fail(flush, status);
+    }
+    flush_part_done(flush);
+}
+
+static void start_sync(struct file_flush *flush, uint32_t column)
+{
+    Morsel__SyncRequest request = MORSEL__SYNC_REQUEST__INIT;
+    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+    struct file *file = flush->file;
+    struct rpc_peer *peer = client_peer(file->client, file->servers[column]);
+    int rv = MORSEL_UNREACHABLE;
+
+    object.inode = file->inode;
+    object.column = column;
+    request.object = &object;
+    flush->syncs[column].flush = flush;
+    flush->syncs[column].mark = unsynced_mark(file->unsynced, column);
+    flush->syncs[column].call.data = &flush->syncs[column];
+    flush->waiting++;
+    if (peer != NULL) {
+        rv = rpc_call_start(&flush->syncs[column].call, peer, MSG_SYNC, &request.base, NULL, 0,
+                            file->client->options.io_timeout_ms, on_synced);
+    }
+    if (rv != 0) {
+        flush_fail(flush, rv);
+        flush->waiting--;
+    }
+}
+
+/* What the manager is to hear, once the bytes are with the servers. */
+static void tell_manager(struct file_flush *flush)
+{
+    struct file *file = flush->file;
+    bool behind = flush->behind;
+
+    if (flush->told) {
+        return; /* What is news since the beginning is not what was asked for. */
+    }
+    if (!flush->durable && !file->unreported && unsynced_is_unlisted(file->unsynced)) {
+        /* A server has acknowledged bytes behind the report that had their size. No close waits for
+         * that; a recall does. */
+        file_note_unreported(file);
+        behind |= flush->handle != NULL;
+    }
+    if (file->unreported && behind && file->reporting) {
+        file->report_due = true;
+    } else if (file->unreported && behind) {
+        file_report(file);
+    } else if (file->reporting && !behind) {
+        flush->waiting++;
+        list_push_back(&file->report_waits, &flush->report_wait);
+    } else if (file->unreported) {
+        start_report(flush);
+    } else if (flush->durable) {
+        start_meta_sync(flush);
+    }
+}
+
+/* What has gone wrong with the bytes that the flush stands for. A sync takes it at its end. Another
+ * flush of the same handle may have taken it. */
+static int failure_of(struct file_flush *flush)
+{
+    struct file *file = flush->file;
+    int error = 0;
+
+    if (flush->handle == NULL) {
+        return 0;
+    }
+    error = flush->durable ? flush->handle->error : file_take_error(flush->handle);
+    return error == 0 && file->failures != flush->failures ? file->failed : error;
+}
+
+static void on_drained(struct file_drain *drain)
+{
+    struct file_flush *flush = CONTAINER_OF(drain, struct file_flush, drain);
+    struct file *file = flush->file;
+
+    flush_fail(flush, failure_of(flush));
+    if (flush->status != 0) {
+        /* Whoever waits is told now, and not after another time-out; what is news the tick tells.
+         */
+        flush_part_done(flush);
+        return;
+    }
+    tell_manager(flush);
+    if (file_is_shared(file)) {
+        unsynced_forget(file->unsynced);
+    }
+    for (uint32_t i = 0; flush->durable && i < file->stripe.width; i++) {
+        if (unsynced_is(file->unsynced, i)) {
+            start_sync(flush, i);
+        }
+    }
+    flush_part_done(flush);
+}
+
+int file_flush_start(struct file_flush *flush, struct file *file, struct handle *handle,
+                     bool durable, void (*done)(struct file_flush *flush, int status))
+{
+    flush->file = file;
+    flush->handle = handle;
+    flush->durable = durable;
+    flush->done = done;
+    flush->status = 0;
+    flush->waiting = 1; /* Let go in on_drained(). */
+    /* Times may stay behind: nobody needs them to read the data (fdatasync(2)). */
+    flush->told =
+        durable && flush->data_only && file->settled && !file->listed && !file_is_shared(file);
+    flush->syncs = NULL;
+    flush->listed = NULL;
+    flush->listed_count = 0;
+    flush->failures = file->failures;
+    if (durable) {
+        flush->syncs = calloc(file->stripe.width, sizeof(flush->syncs[0]));
+        if (flush->syncs == NULL) {
+            return MORSEL_NOMEM;
+        }
+    }
+    flush->drain.done = on_drained;
+    list_init(&flush->drain.node);
+    list_init(&flush->report_wait);
+    file_pin(file);
+    if (durable && !flush->told && file->unreported && !file->reporting &&
+        !list_empty(&file->chunks) && file_cut_limit(file) == UINT64_MAX && !file_is_shared(file)) {
+        /* At the same time as the bytes: a crash in between shows zeros where a write that nobody
+         * was told of was going to be. Nobody else may look before they are there. */
+        flush->told = true;
+        start_report(flush);
+    }
+    if (file_drain(file, &flush->drain, durable)) {
+        on_drained(&flush->drain);
+    }
+    return MORSEL_OK;
+}
+
+void file_flush_cancel(struct file_flush *flush)
+{
+    struct file *file = flush->file;
+    unsigned left = 0;
+
+    if (flush->waiting == 0) {
+        return;
+    }
+    flush_fail(flush, MORSEL_CANCELED);
+    for (uint32_t i = 0; flush->syncs != NULL && i < file->stripe.width; i++) {
+        rpc_call_cancel(&flush->syncs[i].call);
+    }
+    meta_call_cancel(&flush->report);
+    if (!list_empty(&flush->drain.node)) {
+        list_remove(&flush->drain.node);
+        left++;
+    }
+    if (!list_empty(&flush->report_wait)) {
+        list_remove(&flush->report_wait);
+        left++;
+    }
+    while (left-- > 0) {
+        flush_part_done(flush); /* The last may free it. */
+    }
+}
+
+void file_report(struct file *file)
+{
+    struct file_flush *flush = calloc(1, sizeof(*flush));
+
+    if (flush != NULL && file_flush_start(flush, file, NULL, false, NULL) != 0) {
+        free(flush); /* The next tick tries again. */
+    }
+}

@@ -1,0 +1,249 @@
+/* One operation on all columns of a file: the bytes of a file range lie in one contiguous range of
+ * each object, since stripes are dealt in turn (stripe_object_size() of the range's two ends). */
+#include "client/data/durable_uv.h"
+#include "client/data/file_uv.h"
+
+#include "common/base/status.h"
+#include "data.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void range_part_done(struct range_op *op, int status)
+{
+    struct file *file = op->file;
+
+    if (status != 0 && op->status == 0) {
+        op->status = status;
+    }
+    CHECK(op->waiting > 0);
+    if (--op->waiting > 0) {
+        return;
+    }
+    free(op->calls);
+    free(op->seeks);
+    if (op->cuts) {
+        file_forget(file, 0,
+                    UINT64_MAX); /* What was fetched meanwhile may be older than the cut. */
+    }
+    op->done(op, op->status);
+    file_unpin(file);
+}
+
+static void on_range(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct range_op *op = call->data;
+    uint32_t column = (uint32_t)(call - op->calls);
+
+    file_note_end(op->file, status);
+    if (status != 0) {
+        log_error(op->file->client->options.log, "inode %lu: server at %s: %s",
+                  (unsigned long)op->file->inode, rpc_peer_address(call->peer),
+                  reply->text[0] != '\0' ? reply->text : status_words(status));
+    }
+    if (status == 0) {
+        durable_acked(op->file, column, reply, false);
+    } else if (status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE) {
+        op->unanswered |= (uint64_t)1 << column;
+    }
+    range_part_done(op, status);
+}
+
+static int range_send(struct range_op *op, uint32_t column, enum range_kind kind, uint64_t from,
+                      uint64_t to)
+{
+    struct client *client = op->file->client;
+    struct rpc_peer *peer = client_peer(client, op->file->servers[column]);
+    Morsel__TruncateRequest truncate = MORSEL__TRUNCATE_REQUEST__INIT;
+    Morsel__PunchRequest punch = MORSEL__PUNCH_REQUEST__INIT;
+    Morsel__AllocateRequest allocate = MORSEL__ALLOCATE_REQUEST__INIT;
+    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+    const ProtobufCMessage *request = &truncate.base;
+    enum message_type type = MSG_TRUNCATE;
+
+    object.inode = op->file->inode;
+    object.column = column;
+    truncate.object = punch.object = allocate.object = &object;
+    truncate.size = from;
+    punch.offset = allocate.offset = from;
+    punch.length = allocate.length = to - from;
+    if (kind == RANGE_PUNCH) {
+        request = &punch.base;
+        type = MSG_PUNCH;
+    } else if (kind == RANGE_ALLOCATE) {
+        request = &allocate.base;
+        type = MSG_ALLOCATE;
+    }
+    op->calls[column].data = op;
+    op->calls[column].bounded = op->calls[column].once = true;
+    /* Whoever cuts a shared file has it for itself for so long. */
+    op->calls[column].exclusive = kind == RANGE_TRUNCATE || !file_is_shared(op->file);
+    return peer == NULL ? MORSEL_UNREACHABLE
+                        : rpc_call_start(&op->calls[column], peer, type, request, NULL, 0,
+                                         client->options.io_timeout_ms, on_range);
+}
+
+static int range_init(struct range_op *op, struct file *file,
+                      void (*done)(struct range_op *op, int status))
+{
+    op->file = file;
+    op->status = 0;
+    op->done = done;
+    op->waiting = 1;
+    op->unanswered = 0;
+    op->seeks = NULL;
+    op->cuts = false;
+    op->calls = calloc(file->stripe.width, sizeof(op->calls[0]));
+    if (op->calls == NULL) {
+        return MORSEL_NOMEM;
+    }
+    file_pin(file);
+    return MORSEL_OK;
+}
+
+int range_start(struct range_op *op, struct file *file, enum range_kind kind, uint64_t offset,
+                uint64_t length, void (*done)(struct range_op *op, int status))
+{
+    int rv = range_init(op, file, done);
+
+    if (rv != 0) {
+        return rv;
+    }
+    op->cuts = true;
+    file_forget(file, 0, UINT64_MAX);
+    for (uint32_t i = 0; i < file->stripe.width; i++) {
+        uint64_t from = stripe_object_size(&file->stripe, i, offset);
+        uint64_t to =
+            kind == RANGE_TRUNCATE ? from : stripe_object_size(&file->stripe, i, offset + length);
+
+        if (kind != RANGE_TRUNCATE && from == to) {
+            continue;
+        }
+        op->waiting++;
+        rv = range_send(op, i, kind, from, to);
+        if (rv != 0) {
+            range_part_done(op, rv);
+        }
+    }
+    range_part_done(op, 0);
+    return MORSEL_OK;
+}
+
+void range_cancel(struct range_op *op)
+{
+    for (uint32_t i = 0; op->waiting > 0 && i < op->file->stripe.width; i++) {
+        rpc_call_cancel(&op->calls[i]);
+    }
+}
+
+static void on_sought(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct range_seek *seek = call->data;
+    struct range_op *op = seek->op;
+    Morsel__SeekReply *message = NULL;
+    struct rpc_room room;
+    uint64_t at;
+
+    if (status == 0) {
+        status = rpc_unpack_in(&room, &morsel__seek_reply__descriptor, reply->body,
+                               reply->body_count, (void **)&message);
+    }
+    if (message != NULL && message->found) {
+        at = stripe_file_offset(&op->file->stripe, seek->column, message->offset);
+        if (at < op->from) {
+            at = op->from;
+        }
+        if (!op->found || at < op->best) {
+            op->best = at;
+        }
+        op->found = true;
+    }
+    if (message != NULL) {
+        rpc_room_free(&room, message);
+    }
+    range_part_done(op, status);
+}
+
+int range_seek_start(struct range_op *op, struct file *file, uint64_t offset, bool hole,
+                     void (*done)(struct range_op *op, int status))
+{
+    int rv = range_init(op, file, done);
+
+    if (rv != 0) {
+        return rv;
+    }
+    op->hole = hole;
+    op->found = false;
+    op->from = offset;
+    op->seeks = calloc(file->stripe.width, sizeof(op->seeks[0]));
+    for (uint32_t i = 0; op->seeks != NULL && i < file->stripe.width; i++) {
+        Morsel__SeekRequest request = MORSEL__SEEK_REQUEST__INIT;
+        Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+        struct rpc_peer *peer = client_peer(file->client, file->servers[i]);
+
+        object.inode = file->inode;
+        object.column = i;
+        request.object = &object;
+        request.offset = stripe_object_size(&file->stripe, i, offset);
+        request.hole = hole;
+        op->seeks[i] = (struct range_seek){ op, i };
+        op->calls[i].data = &op->seeks[i];
+        op->waiting++;
+        rv = peer == NULL ? MORSEL_UNREACHABLE
+                          : rpc_call_start(&op->calls[i], peer, MSG_SEEK, &request.base, NULL, 0,
+                                           file->client->options.io_timeout_ms, on_sought);
+        if (rv != 0) {
+            range_part_done(op, rv);
+        }
+    }
+    range_part_done(op, op->seeks == NULL ? MORSEL_NOMEM : 0);
+    return MORSEL_OK;
+}
+
+static void on_object_stat(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct range_op *op = call->data;
+    Morsel__ObjectStatReply *message = NULL;
+    struct rpc_room room;
+
+    if (status == 0) {
+        status = rpc_unpack_in(&room, &morsel__object_stat_reply__descriptor, reply->body,
+                               reply->body_count, (void **)&message);
+    }
+    if (message != NULL) {
+        op->blocks += message->blocks;
+        rpc_room_free(&room, message);
+    }
+    range_part_done(op, status);
+}
+
+int range_blocks_start(struct range_op *op, struct file *file,
+                       void (*done)(struct range_op *op, int status))
+{
+    int rv = range_init(op, file, done);
+
+    if (rv != 0) {
+        return rv;
+    }
+    op->blocks = 0;
+    for (uint32_t i = 0; i < file->stripe.width; i++) {
+        Morsel__ObjectStatRequest request = MORSEL__OBJECT_STAT_REQUEST__INIT;
+        Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+        struct rpc_peer *peer = client_peer(file->client, file->servers[i]);
+
+        object.inode = file->inode;
+        object.column = i;
+        request.object = &object;
+        op->calls[i].data = op;
+        op->waiting++;
+        rv = peer == NULL
+                 ? MORSEL_UNREACHABLE
+                 : rpc_call_start(&op->calls[i], peer, MSG_OBJECT_STAT, &request.base, NULL, 0,
+                                  file->client->options.io_timeout_ms, on_object_stat);
+        if (rv != 0) {
+            range_part_done(op, rv);
+        }
+    }
+    range_part_done(op, 0);
+    return MORSEL_OK;
+}

@@ -1,0 +1,66 @@
+/* Which columns of a file may hold acknowledged bytes that are not on their servers' disks, and
+ * under which verifier each was acknowledged. Pure.
+ *
+ * A server's verifier changes whenever bytes that it has acknowledged may have been lost (RFC 1813,
+ * 3.3.21): a yes to SYNC under another verifier than that of the write says nothing about the
+ * write.
+ *
+ * A column is synced when a SYNC that was sent after everything acknowledged has been answered
+ * well: not when it is sent, and not when something was acknowledged meanwhile. Of a file that
+ * others may have written nothing is known, and every column counts as unsynced
+ * (unsynced_forget()).
+ */
+#ifndef MORSEL_CLIENT_DATA_UNSYNCED_H
+#define MORSEL_CLIENT_DATA_UNSYNCED_H
+
+#include "common/base/limits.h"
+#include "common/base/types.h"
+
+struct unsynced;
+
+/* `width` columns, 1 to STRIPE_WIDTH_MAX. `fresh`: nobody has written to any of them yet. NULL: out
+ * of memory. */
+struct unsynced *unsynced_new(uint32_t width, bool fresh);
+void unsynced_free(struct unsynced *u); /* NULL is allowed. */
+
+/* Others may have written: every column counts as unsynced until it has been synced. */
+void unsynced_forget(struct unsynced *u);
+
+/* The server has acknowledged a change of ours under `verifier` (0: it told none); `durable`: it is
+ * on its disk already. True: what was acknowledged before and is not synced may be lost. */
+bool unsynced_acked(struct unsynced *u, uint32_t column, uint64_t verifier, bool durable);
+
+/* Must the column be synced before anybody is told that the file is on disk? */
+bool unsynced_is(const struct unsynced *u, uint32_t column);
+
+/* Somebody has been told of what may be lost. */
+void unsynced_told(struct unsynced *u);
+
+/* Under which verifier what we wrote and is not synced, or is lost and nobody was told, was
+ * acknowledged (the oldest of them); 0: nothing, or not told. It goes into the manager's record,
+ * and so to whoever syncs the file next. */
+uint64_t unsynced_verifier(const struct unsynced *u, uint32_t column);
+
+/* A report to the manager names the column with this verifier. */
+void unsynced_listed(struct unsynced *u, uint32_t column, uint64_t verifier);
+
+/* Is there a column that would have to be named, and no report has named it since it was synced
+ * last? So it is with what a server acknowledges behind a report. */
+bool unsynced_is_unlisted(const struct unsynced *u);
+
+/* Bytes of the column that somebody acknowledged under `verifier` may be lost: the server has
+ * another one. True, once for each verifier: nobody has been told yet. */
+bool unsynced_gone(struct unsynced *u, uint32_t column, uint64_t verifier);
+
+/* Has everything that anybody wrote under `verifier` been synced by us? */
+bool unsynced_covered(const struct unsynced *u, uint32_t column, uint64_t verifier);
+
+/* A SYNC is sent: what is acknowledged from here on it need not cover. The mark goes into
+ * unsynced_synced(). */
+uint64_t unsynced_mark(const struct unsynced *u, uint32_t column);
+
+/* It was answered well, under `verifier`. True: what was acknowledged and not synced may be lost.
+ */
+bool unsynced_synced(struct unsynced *u, uint32_t column, uint64_t mark, uint64_t verifier);
+
+#endif

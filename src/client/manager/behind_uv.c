@@ -1,0 +1,233 @@
+/* Attributes on their way to the manager, and the word in the log about what does not get there. */
+#include "client/manager/behind_uv.h"
+
+#include "client/coherence/lease_uv.h"
+#include "client/coherence/meta_cache.h"
+#include "client/data/file_uv.h"
+#include "common/base/status.h"
+#include "common/rpc/messages.h"
+
+#include <stdlib.h>
+
+/* A change that was answered already. */
+struct behind_call
+{
+    struct meta_call call;
+    struct client *client;
+    inode_id inode;
+    uint64_t title; /* Under which it was made. */
+};
+
+void behind_note_progress(struct client *client)
+{
+    client->behind_since_ms = uv_now(client->loop);
+    client->behind_warned = false;
+}
+
+bool behind_is_passing(int status)
+{
+    switch (status) {
+    case MORSEL_TIMEDOUT:
+    case MORSEL_UNREACHABLE:
+    case MORSEL_NO_SESSION:
+    case MORSEL_OVERLOAD:
+    case MORSEL_NOMEM:
+    case MORSEL_IO:
+    case MORSEL_NOSPC:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Whoever has the file open hears of it; others have the log. */
+static void lose(struct client *client, inode_id inode, const char *why)
+{
+    struct file *file = file_find(client, inode);
+
+    meta_cache_forget_attr(client->cache, inode);
+    if (file != NULL) {
+        file_fail(file, MORSEL_IO);
+    }
+    log_error(client->options.log,
+              "inode %lu: mode, owner or times that were set on it are lost: %s (manager %s)",
+              (unsigned long)inode, why, rpc_peer_address(client->manager));
+}
+
+static void on_set(struct meta_call *call, int status, void *message)
+{
+    struct behind_call *behind = CONTAINER_OF(call, struct behind_call, call);
+    struct client *client = behind->client;
+    const Morsel__Node *node = message;
+    inode_id inode = behind->inode;
+    bool again = behind_is_passing(status) && behind->title == client->title;
+
+    free(behind);
+    if (attr_behind_ended(client->behind, inode, again)) {
+        meta_cache_ahead(client->cache, inode, -1);
+    }
+    if (status == 0 && node->attr != NULL) {
+        behind_note_progress(client);
+        meta_cache_learn(client->cache, node->attr, (enum lease_mode)node->lease, NULL);
+    } else if (!again && status != MORSEL_NOENT && status != MORSEL_STALE) { /* It is deleted. */
+        lose(client, inode, status_words(status));
+    }
+    lease_unpinned(client);
+    call_queue_pump(client);
+}
+
+static int send_change(struct client *client, inode_id inode, const struct attr_change *change)
+{
+    Morsel__SetattrRequest request = MORSEL__SETATTR_REQUEST__INIT;
+    struct behind_call *behind = calloc(1, sizeof(*behind));
+    int rv;
+
+    if (behind == NULL) {
+        return MORSEL_NOMEM;
+    }
+    behind->client = client;
+    behind->inode = inode;
+    behind->title = change->title;
+    behind->call.bounded = true;
+    behind->call.patient = true;
+    request.inode = inode;
+    request.valid = change->valid;
+    request.mode = change->mode;
+    request.uid = change->uid;
+    request.gid = change->gid;
+    request.atime_ns = change->atime_ns;
+    request.mtime_ns = change->mtime_ns;
+    request.set_ns = change->set_ns;
+    meta_call_init(&behind->call, client, MSG_SETATTR, &morsel__node__descriptor, on_set);
+    rv = call_queue_start_now(&behind->call, &request.base, &request.op);
+    if (rv != 0) {
+        free(behind);
+    }
+    return rv;
+}
+
+void behind_push(struct client *client)
+{
+    struct attr_change change;
+    inode_id inode;
+
+    while ((inode = attr_behind_next(client->behind, &change)) != INODE_NONE) {
+        if (send_change(client, inode, &change) != 0) {
+            attr_behind_put_back(client->behind, inode);
+            return; /* The next end of a call, or the next tick, goes on. */
+        }
+    }
+}
+
+bool behind_set(struct client *client, inode_id inode, const struct attr_change *change)
+{
+    bool first = behind_is_empty(client);
+
+    switch (attr_behind_set(client->behind, inode, change)) {
+    case ATTR_BEHIND_FULL:
+        return false;
+    case ATTR_BEHIND_TAKEN:
+        meta_cache_ahead(client->cache, inode, 1);
+        break;
+    case ATTR_BEHIND_MERGED:
+        client->counters.attributes_merged++;
+        break;
+    }
+    if (first) {
+        behind_note_progress(client);
+    }
+    if (attr_behind_waiting(client->behind) > BEHIND_HELD_MAX) {
+        behind_push(client);
+    }
+    return true;
+}
+
+bool behind_has(const struct client *client, inode_id inode)
+{
+    return attr_behind_has(client->behind, inode);
+}
+
+bool behind_is_empty(const struct client *client)
+{
+    return attr_behind_count(client->behind) == 0 && client->reports_behind == 0;
+}
+
+void behind_note_report(struct client *client, int change)
+{
+    if (behind_is_empty(client)) {
+        behind_note_progress(client);
+    }
+    client->reports_behind += (unsigned)change;
+}
+
+/* ---- Losing ---- */
+
+static bool is_lost(void *data, inode_id inode)
+{
+    struct client *client = data;
+
+    if (lease_is_for_writing(client, inode)) {
+        return false;
+    }
+    lose(client, inode, "its lease was lost");
+    return true;
+}
+
+static void on_gone(void *data, inode_id inode)
+{
+    struct client *client = data;
+
+    meta_cache_ahead(client->cache, inode, -1);
+}
+
+void behind_lose(struct client *client)
+{
+    attr_behind_lose(client->behind, is_lost, client, on_gone);
+}
+
+/* ---- Time ---- */
+
+/* What is behind waits as long as it takes; the log says so, once. */
+static void warn(struct client *client)
+{
+    uint64_t limit_ms = client->options.io_timeout_ms < BEHIND_WARN_MS_MAX
+                            ? client->options.io_timeout_ms
+                            : BEHIND_WARN_MS_MAX;
+
+    if (client->behind_warned || behind_is_empty(client) ||
+        uv_now(client->loop) < client->behind_since_ms + limit_ms) {
+        return;
+    }
+    client->behind_warned = true;
+    log_warning(client->options.log,
+                "manager %s has not taken anything for %lu ms: what was written to %u files and "
+                "closed, and mode, owner or times of %u, still wait here for it",
+                rpc_peer_address(client->manager), (unsigned long)limit_ms, client->reports_behind,
+                attr_behind_count(client->behind));
+}
+
+void behind_tick(struct client *client)
+{
+    uint64_t now_ms = uv_now(client->loop);
+
+    if (now_ms >= client->behind_retry_ms) {
+        client->behind_retry_ms = now_ms + BEHIND_RETRY_MS;
+        attr_behind_retry(client->behind);
+    }
+    call_queue_tick(client); /* And so what waits for company goes out. */
+    warn(client);
+}
+
+int behind_open(struct client *client)
+{
+    list_init(&client->calls_urgent);
+    list_init(&client->calls_waiting);
+    list_init(&client->calls_ended);
+    client->behind = attr_behind_new(BEHIND_INODES_MAX);
+    return client->behind == NULL ? MORSEL_NOMEM : MORSEL_OK;
+}
+
+void behind_close(struct client *client)
+{
+    attr_behind_free(client->behind);
+}

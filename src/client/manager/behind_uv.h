@@ -1,0 +1,78 @@
+/* What was answered and is sent to the manager behind, and calls that wait for their turn.
+ *
+ * Attributes that are set under W wait for a moment (attr_behind.h), so that one message says what
+ * several calls have set; they go out before anything else that is asked of the manager, after
+ * BEHIND_HELD_MAX inodes, and at the next tick. Nothing else overtakes them: so a rename or a sync
+ * that comes after finds what was set, and a recall is answered when the manager has it.
+ *
+ * Calls. The manager keeps the answers of so many changes (op_numbers.h); when all places are
+ * taken, calls wait here, in order, until one is free or their time is over. CLIENT_OPS_RESERVED
+ * places are kept for changes under a lease or a turn: these wait for no other client, and others
+ * may wait for them. Questions need no place, and wait only for attributes that were set before.
+ */
+#ifndef MORSEL_CLIENT_MANAGER_BEHIND_UV_H
+#define MORSEL_CLIENT_MANAGER_BEHIND_UV_H
+
+#include "client/client.h"
+#include "client/manager/attr_behind.h"
+
+enum {
+    BEHIND_HELD_MAX = 64,      /* Inodes whose attributes wait for company. */
+    BEHIND_INODES_MAX = 1024,  /* With the attributes of so many more, setting them waits. */
+    BEHIND_REPORTS_MAX = 1024, /* With so many sizes on their way, close waits for its own. */
+    BEHIND_RETRY_MS = 1000,    /* What the manager has refused is tried again so soon. */
+    BEHIND_WARN_MS_MAX = 30000 /* The log says what waits after io_timeout, or this. */
+};
+
+/* Attributes of an inode that we hold under W were set, and answered. False: too much is behind;
+ * nothing was done. */
+bool behind_set(struct client *client, inode_id inode, const struct attr_change *change);
+
+/* Is something that was set on the inode not with the manager yet? */
+bool behind_has(const struct client *client, inode_id inode);
+
+/* Send what waits. */
+void behind_push(struct client *client);
+
+/* Leases were lost: so is what was set under them. */
+void behind_lose(struct client *client);
+
+/* The manager has taken something of what is behind. */
+void behind_note_progress(struct client *client);
+
+/* One more (+1) or less (-1) report of what was written is on its way, and nobody waits for it. */
+void behind_note_report(struct client *client, int change);
+
+/* May a change that ended so still be taken, if it is sent again later? Others have been judged. */
+bool behind_is_passing(int status);
+
+/* Is anything not with the manager that was answered, but for what files hold (client->files)? */
+bool behind_is_empty(const struct client *client);
+
+int behind_open(struct client *client); /* MORSEL_NOMEM */
+void behind_tick(struct client *client);
+void behind_close(struct client *client);
+
+/* ---- Calls (call_queue_uv.c) ---- */
+
+/* Start the call, or let it wait. `op`: of a change, the field of the request for its id (NULL: a
+ * question). As rpc_call_start(). */
+int call_queue_start(struct meta_call *call, const ProtobufCMessage *request, Morsel__OpId **op);
+
+/* Likewise, without waiting: MORSEL_AGAIN when there is no place. */
+int call_queue_start_now(struct meta_call *call, const ProtobufCMessage *request,
+                         Morsel__OpId **op);
+
+/* A place has become free, or attributes have gone out. */
+void call_queue_pump(struct client *client);
+
+/* Its `done` runs later. False: it does not wait here. */
+bool call_queue_cancel(struct meta_call *call);
+
+/* Calls whose time is over, or that were cancelled, end. */
+void call_queue_tick(struct client *client);
+
+/* All that wait end with MORSEL_SHUTDOWN. */
+void call_queue_close(struct client *client);
+
+#endif

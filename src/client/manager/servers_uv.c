@@ -1,0 +1,195 @@
+/* The storage servers that a client knows: their addresses, connections and clocks. */
+#include "client/manager/servers_uv.h"
+
+#include "client/data/fetch_uv.h"
+#include "client/manager/session_uv.h"
+#include "common.pb-c.h"
+
+#include <stdlib.h>
+
+enum {
+    MEMBERS_TIMEOUT_MS = 5000,
+    CLOCKS_MS = 2000, /* Servers that have not told their clock for so long are asked: it may have
+                         drifted 200 ms. */
+    CLOCK_TIMEOUT_MS = 30000, /* A late answer is better than none. */
+    MEMBERS_REFRESH_MS = 500  /* At most this often. */
+};
+
+struct rpc_peer *client_peer(struct client *client, server_id id)
+{
+    struct client_server *server;
+
+    HASH_FIND(hh, client->servers, &id, sizeof(id), server);
+    return server == NULL ? NULL : server->peer;
+}
+
+static void on_server_down(void *data, const char *why)
+{
+    struct client_server *server = data;
+
+    log_warning(server->client->options.log,
+                "lost the connection to server %u at %s: %s; connecting again", server->id,
+                rpc_peer_address(server->peer), why);
+    servers_refresh(server->client); /* Perhaps it has another address now. */
+}
+
+static void on_room(void *data)
+{
+    struct client_server *server = data;
+
+    room_made(server->client, server->peer);
+    fetch_room_made(server->client, server->peer);
+}
+
+static void member_learn(struct client *client, const Morsel__Member *member)
+{
+    struct client_server *server;
+    struct errmsg err;
+    server_id id = member->id;
+
+    HASH_FIND(hh, client->servers, &id, sizeof(id), server);
+    if (server != NULL) {
+        if (rpc_peer_set_address(server->peer, member->address, &err) != 0) {
+            log_warning(client->options.log, "server %u: %s", id, err.text);
+        }
+        return;
+    }
+    server = calloc(1, sizeof(*server));
+    if (server == NULL) {
+        return; /* Until it is asked for. */
+    }
+    server->id = id;
+    server->client = client;
+    HASH_ADD(hh, client->servers, id, sizeof(server->id), server);
+    if (!TABLE_ADDED(server)) {
+        free(server);
+        return;
+    }
+    if (rpc_peer_new(client->rpc, member->address, &server->peer, &err) != 0) {
+        log_warning(client->options.log, "server %u: %s", id, err.text);
+        HASH_DEL(client->servers, server);
+        free(server);
+        return;
+    }
+    rpc_peer_expect(server->peer, id);
+    rpc_peer_watch(server->peer, NULL, on_server_down, server);
+    rpc_peer_on_room(server->peer, on_room);
+}
+
+static void on_clock(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct client_server *server = CONTAINER_OF(call, struct client_server, clock);
+    Morsel__Clock *clock = NULL;
+    struct rpc_room room;
+
+    if (status == 0) {
+        (void)rpc_unpack_in(&room, &morsel__clock__descriptor, reply->body, reply->body_count,
+                            (void **)&clock);
+    }
+    if (clock != NULL) {
+        rpc_peer_note_clock(server->peer, clock->boot_ms);
+        rpc_room_free(&room, clock);
+    }
+}
+
+/* What we know of the servers' clocks must not grow old: the bound on their drift grows with it. */
+static void clocks_ask(struct client *client)
+{
+    Morsel__Empty request = MORSEL__EMPTY__INIT;
+    struct client_server *server, *next;
+
+    HASH_ITER(hh, client->servers, server, next)
+    {
+        if (rpc_peer_clock_is_old(server->peer, CLOCKS_MS) && !rpc_call_active(&server->clock)) {
+            (void)rpc_call_start(&server->clock, server->peer, MSG_CLOCK, &request.base, NULL, 0,
+                                 CLOCK_TIMEOUT_MS, on_clock);
+        }
+    }
+}
+
+static void on_members(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct client *client = call->data;
+    Morsel__MembersReply *members = NULL;
+    struct rpc_room room;
+    struct list *node;
+
+    if (status == 0) {
+        (void)rpc_unpack_in(&room, &morsel__members_reply__descriptor, reply->body,
+                            reply->body_count, (void **)&members);
+    }
+    if (members != NULL && !client->stopping) {
+        for (size_t i = 0; i < members->n_members; i++) {
+            member_learn(client, members->members[i]);
+        }
+    }
+    if (members != NULL) {
+        rpc_room_free(&room, members);
+        if (!client->stopping) {
+            session_tell_ready(client, 0, "");
+        }
+    }
+    while ((node = list_pop_front(&client->members_waiting)) != NULL) {
+        struct servers_wait *wait = LIST_ENTRY(node, struct servers_wait, node);
+
+        wait->done(wait);
+    }
+}
+
+void servers_refresh(struct client *client)
+{
+    Morsel__MembersRequest request = MORSEL__MEMBERS_REQUEST__INIT;
+    uint64_t now = uv_now(client->loop);
+
+    if (client->stopping || rpc_call_active(&client->members_call) ||
+        (client->ready == NULL && list_empty(&client->members_waiting) &&
+         now < client->members_asked_ms + MEMBERS_REFRESH_MS)) {
+        return;
+    }
+    client->members_asked_ms = now;
+    client->members_call.data = client;
+    (void)rpc_call_start(&client->members_call, client->manager, MSG_MEMBERS, &request.base, NULL,
+                         0, MEMBERS_TIMEOUT_MS, on_members);
+}
+
+bool client_know_servers(struct client *client, const server_id *ids, uint32_t count,
+                         struct servers_wait *wait)
+{
+    bool known = true;
+
+    for (uint32_t i = 0; i < count; i++) {
+        known = known && client_peer(client, ids[i]) != NULL;
+    }
+    if (known) {
+        return true;
+    }
+    list_init(&wait->node);
+    list_push_back(&client->members_waiting, &wait->node);
+    servers_refresh(client);
+    if (rpc_call_active(&client->members_call)) {
+        return false;
+    }
+    list_remove(&wait->node); /* Out of memory: let the first use of the server fail. */
+    return true;
+}
+
+void servers_tick(struct client *client)
+{
+    uint64_t now_ms = uv_now(client->loop);
+
+    if (now_ms >= client->clocks_due_ms) {
+        client->clocks_due_ms = now_ms + CLOCKS_MS;
+        clocks_ask(client);
+    }
+}
+
+void servers_free(struct client *client)
+{
+    struct client_server *server, *next;
+
+    HASH_ITER(hh, client->servers, server, next)
+    {
+        HASH_DEL(client->servers, server);
+        free(server);
+    }
+}

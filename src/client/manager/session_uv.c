@@ -1,0 +1,275 @@
+/* The client's session with the manager: joining, renewing, what the manager pushes. */
+#include "client/manager/session_uv.h"
+
+#include "client/coherence/data_versions.h"
+#include "client/coherence/lease_uv.h"
+#include "client/coherence/lock_uv.h"
+#include "client/coherence/turn_uv.h"
+#include "client/data/durable_uv.h"
+#include "client/data/file_uv.h"
+#include "client/manager/servers_uv.h"
+#include "common/base/status.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+    SESSION_RETRY_MS = 1000,
+    SESSION_TIMEOUT_MS_MIN =
+        3000, /* A second mount is let in when what the first one cached has run out. */
+    SESSION_TIMEOUT_MS_MAX = 10000
+};
+
+/* Well within the term. */
+static uint32_t session_retry_ms(const struct client *client)
+{
+    uint32_t renew_ms = lease_renew_ms(client->lease_ms);
+
+    return renew_ms < SESSION_RETRY_MS ? renew_ms : SESSION_RETRY_MS;
+}
+
+static void session_answered(struct client *client, const Morsel__SessionReply *reply)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    client->clock_offset_ns =
+        (int64_t)reply->clock_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+    client->session_due_ms = uv_now(client->loop) + lease_renew_ms(client->lease_ms);
+    client->session_ready = true;
+    lease_session_answered(client, reply);
+    lock_session_answered(client, reply);
+}
+
+void session_tell_ready(struct client *client, int status, const char *text)
+{
+    void (*ready)(void *data, int status, const char *text) = client->ready;
+
+    client->ready = NULL;
+    if (ready != NULL) {
+        ready(client->ready_data, status, text);
+    }
+}
+
+struct session_call
+{
+    struct rpc_call rpc;
+    struct client *client;
+    uint64_t sent_ns;
+    bool renew;
+};
+
+static void squash_learn(struct client *client, const Morsel__Squash *squash)
+{
+    client->squash = (struct client_squash){ .any = false };
+    if (squash != NULL) {
+        client->squash = (struct client_squash){ true, squash->all, squash->uid, squash->gid };
+    }
+}
+
+static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
+{
+    struct session_call *call = CONTAINER_OF(rpc_call, struct session_call, rpc);
+    struct client *client = call->client;
+    Morsel__SessionReply *session = NULL;
+    struct rpc_room room;
+    uint64_t sent_ns = call->sent_ns;
+    bool renew = call->renew;
+
+    free(call);
+    client->sessions_asked--;
+    client->joins_asked -= !renew;
+    if (client->stopping || (renew && !client->joined)) {
+        return; /* What was asked while we were joined is no answer to a client that is not any
+                   more. */
+    }
+    client->session_due_ms = uv_now(client->loop) + session_retry_ms(client);
+    if (status == 0) {
+        status = rpc_unpack_in(&room, &morsel__session_reply__descriptor, reply->body,
+                               reply->body_count, (void **)&session);
+    }
+    if (status == 0) {
+        if (!renew) {
+            lease_term_told(client, session->lease_ms, sent_ns);
+        }
+        lease_answered(client, sent_ns);
+        squash_learn(client, session->squash);
+        if (!renew) {
+            client->title = session->title;
+            client->joined = true;
+        }
+        session_answered(client, session);
+        durable_joined(client, session->durable);
+        rpc_room_free(&room, session);
+        servers_refresh(client);
+    } else if (status == MORSEL_NO_SESSION && renew) {
+        lease_invalidate(client);
+        session_ask(client);
+    } else {
+        if (client->session_ready) {
+            log_warning(client->options.log,
+                        "manager %s did not renew the session: %s; trying again",
+                        rpc_peer_address(client->manager),
+                        reply->text[0] != '\0' ? reply->text : status_words(status));
+        }
+        session_tell_ready(client, status,
+                           reply->text[0] != '\0' ? reply->text : status_words(status));
+    }
+}
+
+static uint64_t session_timeout_ms(const struct client *client)
+{
+    uint64_t timeout_ms = client->options.io_timeout_ms;
+
+    timeout_ms = timeout_ms > SESSION_TIMEOUT_MS_MAX ? SESSION_TIMEOUT_MS_MAX : timeout_ms;
+    return timeout_ms < SESSION_TIMEOUT_MS_MIN ? SESSION_TIMEOUT_MS_MIN : timeout_ms;
+}
+
+static void session_send(struct client *client, Morsel__SessionRequest *request)
+{
+    struct session_call *call = calloc(1, sizeof(*call));
+
+    if (call == NULL) {
+        return;
+    }
+    call->client = client;
+    call->sent_ns = rpc_boot_ns();
+    call->renew = request->renew;
+    call->rpc.first = !request->renew; /* What comes before it is refused. */
+    if (rpc_call_start(&call->rpc, client->manager, MSG_SESSION, &request->base, NULL, 0,
+                       session_timeout_ms(client), on_session) == 0) {
+        client->sessions_asked++;
+        client->joins_asked += !call->renew;
+    } else {
+        free(call);
+    }
+}
+
+void session_ask(struct client *client)
+{
+    Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
+    size_t room = HASH_COUNT(client->files) + 1;
+    uint64_t *inodes = malloc(2 * room * sizeof(*inodes));
+    struct file *file, *next;
+
+    client->session_due_ms = uv_now(client->loop) + session_retry_ms(client);
+    request.number = ++client->sessions_number;
+    request.title = client->title;
+    if (inodes != NULL && lease_session_fill(client, &request) &&
+        lock_session_fill(client, &request)) {
+        request.open_inodes = inodes;
+        request.open_write = inodes + room;
+        HASH_ITER(hh, client->files, file, next)
+        {
+            if (file_is_written(file)) {
+                request.open_write[request.n_open_write++] = file->inode;
+            } else {
+                request.open_inodes[request.n_open_inodes++] = file->inode;
+            }
+            file->told = true;
+            list_remove(&file->untold_node);
+        }
+        session_send(client, &request);
+    }
+    lock_session_free(&request);
+    free(request.held_read);
+    free(request.held_write);
+    free(inodes);
+}
+
+/* A word now and then: the session goes on, and so does the term of the leases. */
+static void session_renew(struct client *client)
+{
+    Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
+
+    client->session_due_ms = uv_now(client->loop) + session_retry_ms(client);
+    request.renew = true;
+    session_send(client, &request);
+}
+
+/* After each connection, first of all: a manager that restarted must hear which files we hold open
+ * before it hears anything else. */
+static void on_manager_up(void *data)
+{
+    struct client *client = data;
+
+    if (client->session_ready) {
+        log_info(client->options.log, "manager %s is back", rpc_peer_address(client->manager));
+    }
+    if (rpc_peer_start_id(client->manager) != client->manager_start_id) {
+        client->manager_start_id = rpc_peer_start_id(client->manager);
+        data_version_forget_all(client->versions);
+    }
+    session_ask(client);
+    lock_manager_up(client);
+    turn_forget_all(client); /* Who waits for one may have been told so on the old connection. */
+}
+
+void session_note_unread(const struct client *client, const char *what, int status)
+{
+    if (status == MORSEL_NOMEM) {
+        log_warning(client->options.log, "no memory for a message of manager %s %s",
+                    rpc_peer_address(client->manager), what);
+    } else {
+        log_error(client->options.log,
+                  "a message of manager %s %s is malformed; are both of one version?",
+                  rpc_peer_address(client->manager), what);
+    }
+}
+
+static void on_push(void *data, enum message_type type, const uint8_t *body, size_t body_count)
+{
+    struct client *client = data;
+
+    if (client->stopping) {
+        return;
+    }
+    if (type == MSG_RECALL) {
+        lease_on_recall(client, body, body_count);
+    } else if (type == MSG_TURN_WANTED) {
+        turn_on_push(client, body, body_count);
+    } else if (type == MSG_LOCK_CHECK) {
+        lock_on_check(client, body, body_count);
+    } else if (type == MSG_HELD_UP) {
+        lease_on_held_up(client, body, body_count);
+    }
+}
+
+static void on_manager_down(void *data, const char *why)
+{
+    struct client *client = data;
+
+    log_warning(client->options.log,
+                "lost the connection to manager %s: %s; open files go on, other calls wait",
+                rpc_peer_address(client->manager), why);
+}
+
+void client_rejoin(struct client *client)
+{
+    lease_invalidate(client);
+    if (client->joins_asked == 0) {
+        session_ask(client);
+    }
+}
+
+void session_begin(struct client *client)
+{
+    client->session_due_ms = UINT64_MAX;
+    client->lease_ms = LEASE_MS;
+    rpc_peer_watch(client->manager, on_manager_up, on_manager_down, client);
+    rpc_peer_on_push(client->manager, on_push);
+    session_ask(client); /* Makes the peer connect. */
+}
+
+void session_tick(struct client *client)
+{
+    if (uv_now(client->loop) < client->session_due_ms ||
+        (client->joined ? client->sessions_asked : client->joins_asked) != 0) {
+        return;
+    }
+    if (client->joined) {
+        session_renew(client);
+    } else {
+        session_ask(client);
+    }
+}

@@ -1,0 +1,29 @@
+/* The client's session with the manager (docs/manager.md): SESSION is the first word of each
+ * connection and says what we have open and hold; a shorter one renews it now and then.
+ *
+ * A client is *joined* while the manager takes its word for what it holds. client_rejoin()
+ * (client.h) begins anew.
+ */
+#ifndef MORSEL_CLIENT_MANAGER_SESSION_UV_H
+#define MORSEL_CLIENT_MANAGER_SESSION_UV_H
+
+#include "client/client.h"
+
+/* Connect, and ask for the first session. */
+void session_begin(struct client *client);
+
+/* What we have open and hold. Each request is its own: after a reconnection a fresh one must go
+ * first, whatever became of an older one. */
+void session_ask(struct client *client);
+
+/* Every CLIENT_TICK_MS. */
+void session_tick(struct client *client);
+
+/* client->ready runs, if it has not yet. */
+void session_tell_ready(struct client *client, int status, const char *text);
+
+/* A message that the manager has sent us on its own (its contents in the words of `what`, "that
+ * ...", "about ...") was not read: the log says why. */
+void session_note_unread(const struct client *client, const char *what, int status);
+
+#endif

@@ -1,0 +1,81 @@
+/* Policies and layouts as text: the extended attributes user.morsel.* and what `morsel` prints.
+ *
+ * Pure. One place for the spelling, because the mount writes it and the command line reads it.
+ *
+ *   user.morsel.class          "durable", "scavenged"                         directories: what was
+ * set here user.morsel.replicas       "1" to "3" user.morsel.morsel_size    bytes, a power of two;
+ * "1M" is understood too user.morsel.stripe_size    morsels that follow each other on a server
+ *   user.morsel.stripe_width   servers of a file
+ *   user.morsel.policy         what a new file in this directory gets: "class=durable replicas=1
+ *                              morsel_size=1048576 stripe_size=1 stripe_width=4"; cannot be set
+ *   user.morsel.layout         of a file: "class=durable replicas=1 morsel_size=1048576
+ * stripe_size=1 servers=1,2,3,4", one server id per column; cannot be set
+ *
+ * A directory without a value of its own inherits: the attribute is absent, and removing it means
+ * "inherit again". The value 0 (and "inherit" for the class) stands for that in the numbers here,
+ * as in struct Policy on the wire.
+ */
+#ifndef MORSEL_COMMON_FS_POLICY_TEXT_H
+#define MORSEL_COMMON_FS_POLICY_TEXT_H
+
+#include "common/base/errmsg.h"
+#include "common/base/limits.h"
+#include "common/base/types.h"
+
+#define POLICY_XATTR_PREFIX    "user.morsel."
+#define POLICY_XATTR_EFFECTIVE "user.morsel.policy"
+#define POLICY_XATTR_LAYOUT    "user.morsel.layout"
+
+enum policy_key {
+    POLICY_CLASS,
+    POLICY_REPLICAS,
+    POLICY_MORSEL_SIZE,
+    POLICY_STRIPE_SIZE,
+    POLICY_STRIPE_WIDTH,
+    POLICY_KEYS
+};
+
+enum {
+    POLICY_VALUE_TEXT_MAX = 32,                   /* Of one value, with its final zero. */
+    POLICY_TEXT_MAX = 256,                        /* Of user.morsel.policy. */
+    LAYOUT_TEXT_MAX = 256 + 11 * STRIPE_WIDTH_MAX /* Of user.morsel.layout. */
+};
+
+/* Values by policy_key; 0 is "inherited". */
+struct policy_values
+{
+    uint32_t values[POLICY_KEYS];
+};
+
+struct layout_text
+{
+    uint32_t layout_class; /* enum layout_class */
+    uint32_t replicas;
+    uint32_t morsel_bytes;
+    uint32_t stripe_morsels;
+    uint32_t width;
+    server_id servers[STRIPE_WIDTH_MAX];
+};
+
+/* "class", "replicas", "morsel_size" ... */
+const char *policy_key_name(enum policy_key key);
+
+/* Find the key of "replicas" or "user.morsel.replicas". False: there is none of this name. */
+bool policy_key_find(const char *name, enum policy_key *key_out);
+
+/* Read a value; `text` need not end with a zero. MORSEL_INVAL with what would be right. */
+int policy_value_parse(enum policy_key key, const char *text, size_t count, uint32_t *value_out,
+                       struct errmsg *err);
+
+/* Write a value: "durable", "1048576"; "inherit" and "0" for an inherited one. */
+void policy_value_format(enum policy_key key, uint32_t value, char text[POLICY_VALUE_TEXT_MAX]);
+
+/* The text of user.morsel.policy, and back (MORSEL_MALFORMED). */
+void policy_format(const struct policy_values *policy, char text[POLICY_TEXT_MAX]);
+int policy_parse(const char *text, struct policy_values *policy_out);
+
+/* The text of user.morsel.layout, and back (MORSEL_MALFORMED). */
+void layout_format(const struct layout_text *layout, char text[LAYOUT_TEXT_MAX]);
+int layout_parse(const char *text, struct layout_text *layout_out);
+
+#endif

@@ -1,0 +1,14 @@
+#include "common/rpc/messages.h"
+
+const char *message_name(unsigned type)
+{
+#define X(name, wire, words)                                                                       \
+    case wire:                                                                                     \
+        return words;
+    switch (type) {
+        MESSAGE_MAP(X)
+    default:
+        return "unknown";
+    }
+#undef X
+}

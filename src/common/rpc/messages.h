@@ -1,0 +1,85 @@
+/* Message types on the wire. The numbers are part of the wire format: never renumber, only append.
+ */
+#ifndef MORSEL_COMMON_RPC_MESSAGES_H
+#define MORSEL_COMMON_RPC_MESSAGES_H
+
+#define MESSAGE_MAP(X)                                                                             \
+    X(MSG_HELLO, 1, "hello")                                                                       \
+    X(MSG_STATISTICS, 2, "statistics")                                                             \
+    X(MSG_CLOCK, 3, "clock")                                                                       \
+    /* Storage servers, data.proto */                                                              \
+    X(MSG_READ, 16, "read")                                                                        \
+    X(MSG_WRITE, 17, "write")                                                                      \
+    X(MSG_TRUNCATE, 18, "truncate")                                                                \
+    X(MSG_PUNCH, 19, "punch")                                                                      \
+    X(MSG_SEEK, 20, "seek")                                                                        \
+    X(MSG_SYNC, 21, "sync")                                                                        \
+    X(MSG_DELETE, 22, "delete")                                                                    \
+    X(MSG_OBJECT_STAT, 23, "object_stat")                                                          \
+    X(MSG_OBJECT_LIST, 24, "object_list")                                                          \
+    X(MSG_ALLOCATE, 25, "allocate")                                                                \
+    X(MSG_COPY, 26, "copy")                                                                        \
+    /* Manager, meta.proto */                                                                      \
+    X(MSG_SESSION, 64, "session")                                                                  \
+    X(MSG_LOOKUP, 65, "lookup")                                                                    \
+    X(MSG_GETATTR, 66, "getattr")                                                                  \
+    X(MSG_SETATTR, 67, "setattr")                                                                  \
+    X(MSG_MAKE, 68, "make")                                                                        \
+    X(MSG_UNLINK, 69, "unlink")                                                                    \
+    X(MSG_RENAME, 70, "rename")                                                                    \
+    X(MSG_LINK, 71, "link")                                                                        \
+    X(MSG_READLINK, 72, "readlink")                                                                \
+    X(MSG_READDIR, 73, "readdir")                                                                  \
+    X(MSG_OPEN, 74, "open")                                                                        \
+    X(MSG_CLOSE, 75, "close")                                                                      \
+    X(MSG_WROTE, 76, "wrote")                                                                      \
+    X(MSG_XATTR_GET, 77, "xattr_get")                                                              \
+    X(MSG_XATTR_SET, 78, "xattr_set")                                                              \
+    X(MSG_XATTR_LIST, 79, "xattr_list")                                                            \
+    X(MSG_STATFS, 80, "statfs")                                                                    \
+    X(MSG_FSYNC, 81, "fsync")                                                                      \
+    X(MSG_POLICY, 82, "policy")                                                                    \
+    X(MSG_RECALL, 83, "recall")                                                                    \
+    X(MSG_RETURN, 84, "return")                                                                    \
+    X(MSG_LOCK, 85, "lock")                                                                        \
+    X(MSG_LOCK_CANCEL, 86, "lock_cancel")                                                          \
+    X(MSG_ALIGN, 87, "align")                                                                      \
+    X(MSG_TURN_WANTED, 88, "turn_wanted")                                                          \
+    X(MSG_HELD_UP, 89, "held_up")                                                                  \
+    X(MSG_LOCK_CHECK, 90, "lock_check")                                                            \
+    X(MSG_LOCK_CHECKED, 91, "lock_checked")                                                        \
+    X(MSG_SYNCED, 92, "synced")                                                                    \
+    X(MSG_MEMBERS, 96, "members")                                                                  \
+    X(MSG_REGISTER, 97, "register")                                                                \
+    X(MSG_HEARTBEAT, 98, "heartbeat")                                                              \
+    X(MSG_STATUS, 99, "status")                                                                    \
+    X(MSG_FSCK, 100, "fsck")                                                                       \
+    X(MSG_FSCK_OBJECTS, 101, "fsck_objects")                                                       \
+    X(MSG_SPACE_WANTED, 104, "space_wanted")
+
+#define X(name, wire, words) name = wire,
+enum message_type { MESSAGE_MAP(X) MESSAGE_TYPES_MAX = 128 };
+#undef X
+
+/* "lookup"; "unknown" for a number that is not in the list. */
+const char *message_name(unsigned type);
+
+/* Which attributes a SETATTR changes. */
+enum setattr_valid {
+    SETATTR_MODE = 1 << 0,
+    SETATTR_UID = 1 << 1,
+    SETATTR_GID = 1 << 2,
+    SETATTR_SIZE = 1 << 3,
+    SETATTR_ATIME = 1 << 4,
+    SETATTR_MTIME = 1 << 5,
+    SETATTR_ATIME_NOW = 1 << 6, /* The manager's clock. */
+    SETATTR_MTIME_NOW = 1 << 7,
+    SETATTR_DATA = 1 << 8, /* The bytes changed too (punch, zero range): advance data_version. */
+    /* Whoever cuts or extends (SETATTR_SIZE) may not keep set-id bits. */
+    SETATTR_STRIP_IDS = 1 << 9,
+    SETATTR_KNOWN = (1 << 10) - 1
+};
+
+enum layout_class { CLASS_INHERIT = 0, CLASS_DURABLE = 1, CLASS_SCAVENGED = 2 };
+
+#endif

@@ -1,0 +1,268 @@
+#include "common/rpc/rpc_uv.h"
+
+#include "common/base/status.h"
+#include "common/rpc/rpc_internal_uv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NS_PER_MS = 1000000 };
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct rpc *rpc = prepare->data;
+    struct list *node;
+
+    rpc_calls_run_ended(rpc);
+    while ((node = list_front(&rpc->dirty)) != NULL) {
+        struct conn *conn = LIST_ENTRY(node, struct conn, dirty_node);
+
+        conn_ref(conn);
+        conn_flush(conn);
+        conn_go_on(conn);
+        conn_drop(conn);
+    }
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    struct rpc *rpc = timer->data;
+
+    rpc->armed_ms = UINT64_MAX;
+    rpc_calls_expire(rpc);
+    rpc_arm(rpc);
+}
+
+void rpc_arm(struct rpc *rpc)
+{
+    const struct heap_node *first = heap_min(&rpc->deadlines);
+    uint64_t now = uv_now(rpc->loop);
+
+    if (rpc->closing || first == NULL || first->key >= rpc->armed_ms) {
+        return;
+    }
+    rpc->armed_ms = first->key;
+    (void)uv_timer_start(&rpc->deadline, on_deadline, first->key > now ? first->key - now : 0, 0);
+}
+
+int rpc_new(uv_loop_t *loop, const struct rpc_options *options, struct rpc **rpc_out)
+{
+    struct rpc *rpc = calloc(1, sizeof(*rpc));
+
+    *rpc_out = NULL;
+    if (rpc == NULL) {
+        return MORSEL_NOMEM;
+    }
+    rpc->payloads = payload_pool_new(options->payload_idle_bytes_max);
+    if (rpc->payloads == NULL) {
+        free(rpc);
+        return MORSEL_NOMEM;
+    }
+    rpc->loop = loop;
+    rpc->role = options->role;
+    rpc->node_id = options->node_id;
+    rpc->cluster_id = options->cluster_id;
+    (void)snprintf(rpc->program, sizeof(rpc->program), "%s", options->program);
+    if (uv_random(NULL, NULL, &rpc->start_id, sizeof(rpc->start_id), 0, NULL) != 0) {
+        rpc->start_id = uv_hrtime();
+    }
+    rpc->start_id |= 1; /* 0 means "none". */
+    heap_init(&rpc->deadlines);
+    list_init(&rpc->ended);
+    list_init(&rpc->dirty);
+    list_init(&rpc->peers);
+    list_init(&rpc->servers);
+    (void)uv_prepare_init(loop, &rpc->prepare);
+    (void)uv_timer_init(loop, &rpc->deadline);
+    rpc->prepare.data = rpc->deadline.data = rpc;
+    rpc->handles = 2;
+    rpc->armed_ms = UINT64_MAX;
+    (void)uv_prepare_start(&rpc->prepare, on_prepare);
+    uv_unref((uv_handle_t *)&rpc->prepare);
+    *rpc_out = rpc;
+    return MORSEL_OK;
+}
+
+void rpc_handle_gone(void *data)
+{
+    struct rpc *rpc = data;
+
+    CHECK(rpc->handles > 0);
+    if (--rpc->handles > 0) {
+        return;
+    }
+    CHECK(rpc->closing);
+    CHECK(list_empty(&rpc->ended));
+    heap_free(&rpc->deadlines);
+    payload_pool_free(rpc->payloads);
+    if (rpc->closed != NULL) {
+        rpc->closed(rpc->closed_data);
+    }
+    free(rpc);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    rpc_handle_gone(handle->data);
+}
+
+void rpc_close(struct rpc *rpc, void (*closed)(void *data), void *data)
+{
+    CHECK(!rpc->closing);
+    rpc->closing = true;
+    rpc->closed = closed;
+    rpc->closed_data = data;
+    rpc_servers_close(rpc);
+    rpc_peers_close(rpc);
+    rpc_calls_run_ended(rpc);
+    uv_close((uv_handle_t *)&rpc->prepare, on_handle_closed);
+    uv_close((uv_handle_t *)&rpc->deadline, on_handle_closed);
+}
+
+void rpc_set_node_id(struct rpc *rpc, uint64_t node_id)
+{
+    rpc->node_id = node_id;
+}
+
+void rpc_set_cluster_id(struct rpc *rpc, const struct cluster_id *id)
+{
+    rpc->cluster_id = *id;
+}
+
+const struct cluster_id *rpc_cluster_id(const struct rpc *rpc)
+{
+    return &rpc->cluster_id;
+}
+
+bool cluster_id_equal(const struct cluster_id *a, const struct cluster_id *b)
+{
+    return memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
+bool cluster_id_known(const struct cluster_id *id)
+{
+    static const struct cluster_id none;
+
+    return !cluster_id_equal(id, &none);
+}
+
+struct payload_pool *rpc_payloads(struct rpc *rpc)
+{
+    return rpc->payloads;
+}
+
+uv_loop_t *rpc_loop(struct rpc *rpc)
+{
+    return rpc->loop;
+}
+
+uint64_t rpc_now_ms(const struct rpc *rpc)
+{
+    return uv_now(rpc->loop);
+}
+
+void rpc_set_term(struct rpc *rpc, const uint64_t *until_ns, const uint64_t *number)
+{
+    rpc->term_until_ns = until_ns;
+    rpc->term_number = number;
+}
+
+uint64_t rpc_boot_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+uint64_t rpc_boot_ms(void)
+{
+    return rpc_boot_ns() / NS_PER_MS;
+}
+
+const struct rpc_statistics *rpc_statistics(const struct rpc *rpc)
+{
+    return &rpc->statistics;
+}
+
+uint8_t *rpc_pack(const ProtobufCMessage *message, size_t *count)
+{
+    uint8_t *body;
+
+    *count = message == NULL ? 0 : protobuf_c_message_get_packed_size(message);
+    if (*count == 0) {
+        return NULL;
+    }
+    body = *count <= FRAME_BODY_BYTES_MAX ? malloc(*count) : NULL;
+    if (body == NULL) {
+        *count = SIZE_MAX;
+        return NULL;
+    }
+    (void)protobuf_c_message_pack(message, body);
+    return body;
+}
+
+/* ---- Unpacking ---- */
+
+static void *room_alloc(void *data, size_t bytes)
+{
+    struct rpc_room *room = data;
+    size_t aligned = (bytes + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
+    void *memory;
+
+    if (aligned >= bytes && aligned <= sizeof(room->bytes) - room->used) {
+        memory = room->bytes + room->used;
+        room->used += aligned;
+        return memory;
+    }
+    memory = malloc(bytes);
+    room->failed |= memory == NULL;
+    return memory;
+}
+
+static void room_free(void *data, void *memory)
+{
+    const struct rpc_room *room = data;
+    uintptr_t at = (uintptr_t)memory, start = (uintptr_t)room->bytes;
+
+    if (at < start || at >= start + sizeof(room->bytes)) {
+        free(memory);
+    }
+}
+
+static int unpack(struct rpc_room *room, const ProtobufCMessageDescriptor *type,
+                  const uint8_t *body, size_t body_count, void **message)
+{
+    room->allocator = (ProtobufCAllocator){ room_alloc, room_free, room };
+    room->failed = false;
+    *message = protobuf_c_message_unpack(type, &room->allocator, body_count, body);
+    return *message != NULL ? MORSEL_OK : room->failed ? MORSEL_NOMEM : MORSEL_MALFORMED;
+}
+
+void *rpc_unpack(const ProtobufCMessageDescriptor *type, const uint8_t *body, size_t body_count)
+{
+    return protobuf_c_message_unpack(type, NULL, body_count, body);
+}
+
+int rpc_try_unpack(const ProtobufCMessageDescriptor *type, const uint8_t *body, size_t body_count,
+                   void **message)
+{
+    struct rpc_room room;
+
+    room.used = sizeof(room.bytes); /* It outlives that. */
+    return unpack(&room, type, body, body_count, message);
+}
+
+int rpc_unpack_in(struct rpc_room *room, const ProtobufCMessageDescriptor *type,
+                  const uint8_t *body, size_t body_count, void **message)
+{
+    room->used = 0;
+    return unpack(room, type, body, body_count, message);
+}
+
+void rpc_room_free(struct rpc_room *room, void *message)
+{
+    if (message != NULL) {
+        protobuf_c_message_free_unpacked(message, &room->allocator);
+    }
+}

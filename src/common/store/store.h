@@ -1,0 +1,129 @@
+/* Local object store of a storage server: sparse data objects with a CRC32C per 4 KiB block.
+ *
+ * The functions block and may be called from several threads at once; operations on one object are
+ * ordered by the store (readers together, writers alone). store_read_cached() never blocks.
+ *
+ * Promises:
+ *  - A block is verified before any of its bytes leave the store: MORSEL_CHECKSUM, never a wrong
+ * byte.
+ *  - kill -9 at any instant: every write that was acknowledged is readable, of one that was not
+ * each block is old or new.
+ *  - Power loss: what was synced is readable. A block that was being changed and not synced may be
+ * old or new, and is not an error.
+ *
+ * On disk (docs/store.md): DIR/objects/xxx/<inode>.<column>, a sequence of groups, each one page of
+ * checksums followed by 1 MiB of data, so that a morsel and its checksums are written by one system
+ * call.
+ */
+#ifndef MORSEL_COMMON_STORE_STORE_H
+#define MORSEL_COMMON_STORE_STORE_H
+
+#include "common/base/errmsg.h"
+#include "common/base/types.h"
+
+struct store;
+
+struct store_options
+{
+    uint32_t open_files_max; /* Descriptors kept, 16 to 16384. */
+    uint64_t
+        reserve_bytes; /* Leave this much of the disk free: writes below it give MORSEL_NOSPC. */
+    uint64_t boot_id;  /* Of the running kernel: tells a process crash from a machine crash. */
+    void (*log)(void *data, const char *line); /* Repairs and damage; may be NULL; any thread. */
+    void *log_data;
+};
+
+struct store_space
+{
+    uint64_t bytes_total;
+    uint64_t bytes_free; /* After the reserve. */
+    uint64_t objects;    /* May be an estimate while a first count runs. */
+    uint64_t device;     /* The same for all stores on this disk, and for no other in a cluster. */
+};
+
+/* Asked by a change once it has the object to itself, right before the first byte changes: who
+ * comes later sees the change, who came before does not. Another status than 0 ends it with nothing
+ * changed. Any thread; must not wait. A change of more than one step (store_write() of more than 4
+ * MiB) asks before each. */
+struct store_gate
+{
+    int (*ask)(void *data, struct errmsg *err);
+    void *data;
+};
+
+struct store_stat
+{
+    bool exists;
+    uint64_t size;   /* Bytes. */
+    uint64_t blocks; /* Of 512 bytes, of data, without checksums. */
+};
+
+/* `dir` must exist; the tree under it is made when it is missing. */
+int store_open(const char *dir, const struct store_options *options, struct store **store_out,
+               struct errmsg *err);
+
+/* No operation may be running. Flushes everything, so that the next run trusts what it finds. */
+void store_close(struct store *store);
+
+/* Read up to `length` bytes. `count_out` is less than `length` where the object ends (an object
+ * that does not exist is empty). `crcs` has room for crc32c_pieces(offset, length). */
+int store_read(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes,
+               size_t length, size_t *count_out, uint32_t *crcs, struct errmsg *err);
+
+/* The same without ever waiting for the disk, another thread or a lock: MORSEL_AGAIN when that
+ * would be needed. */
+int store_read_cached(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes,
+                      size_t length, size_t *count_out, uint32_t *crcs);
+
+/* `gate`, here and below: NULL where nobody needs to be asked.
+ *
+ * `crcs` are the writer's, one a block piece; MORSEL_CHECKSUM (nothing changed) when the bytes do
+ * not match. With `sync` durable on return. MORSEL_NOSPC: nothing acknowledged is lost. */
+int store_write(struct store *store, struct object_id id, uint64_t offset, const uint8_t *bytes,
+                size_t length, const uint32_t *crcs, bool sync, const struct store_gate *gate,
+                struct errmsg *err);
+
+int store_truncate(struct store *store, struct object_id id, uint64_t size,
+                   const struct store_gate *gate, struct errmsg *err);
+int store_punch(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+                const struct store_gate *gate, struct errmsg *err);
+int store_allocate(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+                   const struct store_gate *gate, struct errmsg *err);
+
+/* Next data (or hole) at or after `offset`. `*found` is false only for data. */
+int store_seek(struct store *store, struct object_id id, uint64_t offset, bool hole, bool *found,
+               uint64_t *offset_out, struct errmsg *err);
+
+/* The write verifier (RFC 1813, 3.3.21), never 0: it changes whenever bytes that were acknowledged
+ * may have been lost, that is when the machine was reset or a sync failed. Taken before a change is
+ * ordered, and again after a store_sync() that succeeded: the same number says that the change is
+ * on disk. */
+uint64_t store_verifier(const struct store *store);
+
+/* Did a sync fail since the store was opened? One sentence about the first one. */
+bool store_disk_failed(struct store *store, struct errmsg *words);
+
+/* Durable: bytes, checksums, length and name. What is known to be on disk costs no system call.
+ * Once the disk has failed a sync of the object, or of anything while the object was not open,
+ * MORSEL_IO until the store is opened anew. */
+int store_sync(struct store *store, struct object_id id, struct errmsg *err);
+int store_delete(struct store *store, struct object_id id, struct errmsg *err);
+int store_stat(struct store *store, struct object_id id, struct store_stat *stat,
+               struct errmsg *err);
+int store_space(struct store *store, struct store_space *space, struct errmsg *err);
+
+/* A page of objects in a stable order. `cursor` (in and out, 0 at first, UINT64_MAX: done) is
+ * opaque. */
+int store_list(struct store *store, uint64_t *cursor, struct object_id *ids, size_t ids_max,
+               size_t *count_out, struct errmsg *err);
+
+/* Read and verify a whole object; the number of bad blocks. */
+int store_verify(struct store *store, struct object_id id, uint64_t *bad_blocks,
+                 struct errmsg *err);
+
+/* Flush what was changed and vouch for it (docs/store.md, epochs), at most once in `idle_ms`;
+ * verify a bounded part of what a crash left in doubt. What is changed again and again costs
+ * nothing extra; what rests is vouched for after two rounds. Call now and then, from the pool. */
+int store_settle(struct store *store, uint64_t idle_ms, struct errmsg *err);
+
+#endif

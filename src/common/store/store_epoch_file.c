@@ -1,0 +1,397 @@
+#include "common/store/store_epoch_file.h"
+
+#include "common/base/check.h"
+#include "common/base/crc32c.h"
+#include "common/base/status.h"
+#include "common/daemon/datadir_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    RECORD_BYTES_MAX = 8192,
+    EPOCH_FORMAT = 1,
+    EPOCHS_AHEAD = 1024, /* A crashed run may have counted on after its last record */
+    EPOCHS_NEAR = 16     /* Crashed ranges of one boot this close become one */
+};
+
+/* A second has 2^20 epochs to itself: more than there can be. Without a record, skip an hour of
+ * them, in case the clock was ahead. */
+static const uint64_t SECOND_EPOCHS = UINT64_C(1) << 20;
+static const uint64_t LOST_RECORD_S = 3600;
+
+static const char RECORD_NAME[] = "epochs";
+
+static int record_format(const struct epoch_record *r, char *text)
+{
+    int count = snprintf(text, RECORD_BYTES_MAX,
+                         "format = %d\nboot = %016" PRIx64 "\ncurrent = %" PRIu64
+                         "\ndurable = %" PRIu64 "\nclosed = %d\nobjects = %" PRIu64 "\n",
+                         EPOCH_FORMAT, r->boot_id, r->current, r->durable, r->closed, r->objects);
+
+    for (uint32_t i = 0; i < r->ranges_count; i++) {
+        count += snprintf(text + count, (size_t)(RECORD_BYTES_MAX - count),
+                          "crashed = %" PRIu64 " %" PRIu64 " %016" PRIx64 "\n", r->ranges[i].first,
+                          r->ranges[i].last, r->ranges[i].boot_id);
+    }
+    count += snprintf(text + count, (size_t)(RECORD_BYTES_MAX - count),
+                      "verifier = %016" PRIx64 "\nfailed = %d\n", r->verifier, r->failed);
+    count += snprintf(text + count, (size_t)(RECORD_BYTES_MAX - count), "check = %08x\n",
+                      crc32c(0, text, (size_t)count));
+    CHECK(count < RECORD_BYTES_MAX);
+    return count;
+}
+
+/* The fields behind the format line, whose checksum was right. */
+static int record_parse_fields(const char *at, struct epoch_record *r)
+{
+    int closed;
+    int failed = 0;
+    int used = 0;
+
+    if (sscanf(at,
+               "boot = %16" SCNx64 " current = %20" SCNu64 " durable = %20" SCNu64
+               " closed = %1d objects = %20" SCNu64 "\n%n",
+               &r->boot_id, &r->current, &r->durable, &closed, &r->objects, &used) != 5) {
+        return MORSEL_CORRUPT;
+    }
+    r->closed = closed == 1;
+    for (at += used; strncmp(at, "crashed", 7) == 0; at += used) {
+        struct crashed_range *range = &r->ranges[r->ranges_count];
+
+        if (r->ranges_count == CRASHED_RANGES_MAX ||
+            sscanf(at, "crashed = %20" SCNu64 " %20" SCNu64 " %16" SCNx64 "\n%n", &range->first,
+                   &range->last, &range->boot_id, &used) != 3) {
+            return MORSEL_CORRUPT;
+        }
+        r->ranges_count++;
+    }
+    if (sscanf(at, "verifier = %16" SCNx64 " failed = %1d", &r->verifier, &failed) != 2) {
+        r->verifier = 0; /* Older programs end here. */
+    }
+    r->failed = failed == 1;
+    return 0;
+}
+
+static int record_parse(char *text, struct epoch_record *r)
+{
+    char *check = strstr(text, "check = ");
+    int format = 0;
+    unsigned crc;
+    int used = 0;
+
+    memset(r, 0, sizeof(*r));
+    if (sscanf(text, "format = %9d\n%n", &format, &used) != 1) {
+        return MORSEL_CORRUPT;
+    }
+    if (format > EPOCH_FORMAT) {
+        return MORSEL_VERSION;
+    }
+    if (check == NULL || sscanf(check, "check = %8x", &crc) != 1 ||
+        crc != crc32c(0, text, (size_t)(check - text))) {
+        return MORSEL_CORRUPT;
+    }
+    return record_parse_fields(text + used, r);
+}
+
+/* MORSEL_NOENT when there is no file. */
+static int record_read(int dir_fd, struct epoch_record *r, struct errmsg *err)
+{
+    char text[RECORD_BYTES_MAX];
+    int fd = openat(dir_fd, RECORD_NAME, O_RDONLY | O_CLOEXEC);
+    ssize_t count;
+    int rv;
+
+    if (fd < 0) {
+        rv = status_from_errno(errno);
+        errmsg_set(err, "open %s: %s", RECORD_NAME, strerror(errno));
+        return rv;
+    }
+    count = pread(fd, text, sizeof(text) - 1, 0);
+    close(fd);
+    if (count < 0) {
+        errmsg_set(err, "read %s: %s", RECORD_NAME, strerror(errno));
+        return MORSEL_IO;
+    }
+    text[count] = 0;
+    rv = record_parse(text, r);
+    if (rv == MORSEL_VERSION) {
+        errmsg_set(err, "%s is of a newer format than this program knows: run a newer one",
+                   RECORD_NAME);
+    } else if (rv != 0) {
+        errmsg_set(
+            err,
+            "%s is damaged: remove the file, and objects will be verified as after a power cut",
+            RECORD_NAME);
+    }
+    return rv;
+}
+
+/* A short write means that the disk is full. */
+static bool write_whole(int fd, const char *text, int count)
+{
+    ssize_t written = pwrite(fd, text, (size_t)count, 0);
+
+    if (written >= 0 && written < count) {
+        errno = ENOSPC;
+    }
+    return written == count;
+}
+
+/* With `anyway` the new record takes the place of the old one even if it is not known to be on
+ * disk: a run after this one that finds the kernel alive is to read it. */
+static int record_replace(int dir_fd, const char *text, int count, bool anyway)
+{
+    int fd = openat(dir_fd, "epochs.tmp", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool written, good;
+    int code;
+
+    if (fd < 0) {
+        return -1;
+    }
+    written = write_whole(fd, text, count);
+    good = written && fsync(fd) == 0;
+    code = errno;
+    good = close(fd) == 0 && good;
+    if ((good || (written && anyway)) && renameat(dir_fd, "epochs.tmp", dir_fd, RECORD_NAME) == 0 &&
+        fsync(dir_fd) == 0 && good) {
+        return 0;
+    }
+    errno = written && !good ? code : errno;
+    return -1;
+}
+
+/* On a full disk the daemon must start all the same: over the old record, which needs no space.
+ * Should a crash tear it, its checksum will tell. */
+static int record_overwrite(int dir_fd, const char *text, int count)
+{
+    int fd = openat(dir_fd, RECORD_NAME, O_WRONLY | O_CLOEXEC);
+    bool good;
+
+    if (fd < 0) {
+        return -1;
+    }
+    good = write_whole(fd, text, count) && ftruncate(fd, count) == 0 && fsync(fd) == 0;
+    return close(fd) == 0 && good ? 0 : -1;
+}
+
+/* With record_lock, or before anybody else knows `e`. */
+static int record_write(const struct epochs *e, struct errmsg *err)
+{
+    char text[RECORD_BYTES_MAX];
+    int count = record_format(&e->record, text);
+
+    if (record_replace(e->dir_fd, text, count, e->record.failed) != 0 &&
+        ((errno != ENOSPC && !e->record.failed) || record_overwrite(e->dir_fd, text, count) != 0)) {
+        int rv = status_from_errno(errno);
+
+        errmsg_set(err, "write %s: %s", RECORD_NAME, strerror(errno));
+        return rv;
+    }
+    return 0;
+}
+
+static void record_add_range(struct epoch_record *r, struct crashed_range range)
+{
+    struct crashed_range *newest = r->ranges_count == 0 ? NULL : &r->ranges[r->ranges_count - 1];
+
+    if (range.first > range.last) {
+        return;
+    }
+    if (newest != NULL && newest->boot_id == range.boot_id &&
+        range.first - newest->last <= EPOCHS_NEAR) {
+        newest->last =
+            range.last; /* A daemon that dies again and again fills the table with one range. */
+        return;
+    }
+    if (r->ranges_count == CRASHED_RANGES_MAX) {
+        r->ranges[1].first = r->ranges[0].first;
+        r->ranges[1].boot_id = 0;
+        r->ranges_count--;
+        memmove(r->ranges, r->ranges + 1, r->ranges_count * sizeof(r->ranges[0]));
+    }
+    r->ranges[r->ranges_count++] = range;
+}
+
+static uint64_t verifier_new(void)
+{
+    uint64_t verifier = 0;
+
+    while (verifier == 0) {
+        random_bytes(&verifier, sizeof(verifier));
+    }
+    return verifier;
+}
+
+/* Was nothing lost between the run that wrote `old` and this one? */
+static bool verifier_holds(const struct epoch_record *old, uint64_t boot_id)
+{
+    return old->verifier != 0 && !old->failed && (old->closed || old->boot_id == boot_id);
+}
+
+int epochs_open(struct epochs *e, int dir_fd, uint64_t boot_id, bool fresh, uint64_t now_s,
+                struct errmsg *err)
+{
+    uint64_t first = now_s * SECOND_EPOCHS;
+    struct epoch_record old = { .ranges_count = 0 };
+    int rv;
+
+    memset(e, 0, sizeof(*e));
+    e->dir_fd = dir_fd;
+    rv = record_read(dir_fd, &old, err);
+    if (rv == MORSEL_NOENT) {
+        old.closed = fresh;
+        old.current = first;
+        first += fresh ? 1 : LOST_RECORD_S * SECOND_EPOCHS;
+    } else if (rv != 0) {
+        return rv;
+    } else if (first <= old.current + EPOCHS_AHEAD) {
+        first = old.current + EPOCHS_AHEAD + 1;
+    }
+    e->record = old;
+    if (!old.closed) {
+        record_add_range(&e->record, (struct crashed_range){ .first = old.durable + 1,
+                                                             .last = first - 1,
+                                                             .boot_id = old.boot_id });
+    }
+    /* Room for the two epochs before the first, whose objects need a flushed stamp. */
+    e->first = first + 2;
+    e->record.closed = false;
+    e->record.boot_id = boot_id;
+    e->record.current = e->first;
+    e->record.durable = e->first - 1;
+    e->record.verifier = verifier_holds(&old, boot_id) ? old.verifier : verifier_new();
+    e->record.failed = false;
+    atomic_init(&e->verifier, e->record.verifier);
+    atomic_init(&e->durable, e->record.durable);
+    atomic_init(&e->current, e->first);
+    atomic_init(&e->last_change, 0);
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->record_lock, NULL);
+    pthread_cond_init(&e->drained, NULL);
+    return record_write(e, err);
+}
+
+int epochs_close(struct epochs *e, bool clean, uint64_t objects, struct errmsg *err)
+{
+    int rv = 0;
+
+    if (clean && !e->record.failed) {
+        e->record.current = atomic_load(&e->current);
+        e->record.durable = e->record.current;
+        e->record.closed = true;
+        e->record.objects = objects;
+        rv = record_write(e, err);
+    }
+    pthread_cond_destroy(&e->drained);
+    pthread_mutex_destroy(&e->record_lock);
+    pthread_mutex_destroy(&e->lock);
+    return rv;
+}
+
+int epochs_fail(struct epochs *e, bool again, struct errmsg *err)
+{
+    int rv;
+
+    pthread_mutex_lock(&e->record_lock);
+    if (!again) {
+        e->record.failed = true;
+        e->record.verifier = verifier_new();
+        atomic_store(&e->failure_unsaved, true);
+        atomic_store(&e->failed, true);
+        atomic_store(&e->verifier, e->record.verifier);
+    }
+    rv = record_write(e, err);
+    if (rv == 0) {
+        atomic_store(&e->failure_unsaved, false);
+    }
+    pthread_mutex_unlock(&e->record_lock);
+    return rv;
+}
+
+uint64_t epochs_enter(struct epochs *e)
+{
+    for (;;) {
+        uint64_t epoch = atomic_load(&e->current);
+
+        atomic_fetch_add(&e->changing[epoch & 1], 1);
+        if (atomic_load(&e->current) == epoch) {
+            atomic_store(&e->last_change, epoch);
+            return epoch;
+        }
+        epochs_leave(e, epoch);
+    }
+}
+
+void epochs_leave(struct epochs *e, uint64_t epoch)
+{
+    uint32_t before = atomic_fetch_sub(&e->changing[epoch & 1], 1);
+
+    CHECK(before > 0);
+    if (before == 1 && atomic_load(&e->waiting)) {
+        pthread_mutex_lock(&e->lock);
+        pthread_cond_broadcast(&e->drained);
+        pthread_mutex_unlock(&e->lock);
+    }
+}
+
+enum store_trust epochs_trust(const struct epochs *e, uint64_t epoch)
+{
+    for (uint32_t i = 0; i < e->record.ranges_count; i++) {
+        const struct crashed_range *range = &e->record.ranges[i];
+
+        if (epoch >= range->first && epoch <= range->last) {
+            return range->boot_id == e->record.boot_id ? SUSPECT : LOST;
+        }
+    }
+    return epoch > atomic_load(&e->current) ? LOST : TRUSTED;
+}
+
+bool epochs_pending(struct epochs *e)
+{
+    return atomic_load(&e->last_change) > atomic_load(&e->durable);
+}
+
+bool epochs_vouched(const struct epochs *e, uint64_t epoch)
+{
+    return epoch <= atomic_load(&e->durable);
+}
+
+void epochs_advance(struct epochs *e)
+{
+    uint64_t ended = atomic_load(&e->current);
+
+    pthread_mutex_lock(&e->lock);
+    atomic_store(&e->waiting, true);
+    atomic_store(&e->current, ended + 1);
+    while (atomic_load(&e->changing[ended & 1]) != 0) {
+        pthread_cond_wait(&e->drained, &e->lock);
+    }
+    atomic_store(&e->waiting, false);
+    pthread_mutex_unlock(&e->lock);
+}
+
+int epochs_vouch(struct epochs *e, uint64_t objects, struct errmsg *err)
+{
+    struct epoch_record before;
+    int rv = 0;
+
+    pthread_mutex_lock(&e->record_lock);
+    before = e->record;
+    if (!e->record.failed) {
+        e->record.current = atomic_load(&e->current);
+        e->record.durable = e->record.current - 2;
+        e->record.objects = objects;
+        rv = record_write(e, err);
+    }
+    if (rv != 0) {
+        e->record = before;
+    }
+    atomic_store(&e->durable, e->record.durable);
+    pthread_mutex_unlock(&e->record_lock);
+    return rv;
+}

@@ -1,0 +1,313 @@
+#include "common/store/store_file.h"
+
+#include "common/base/crc32c.h"
+#include "common/base/prng.h"
+#include "common/base/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROOM_SEEN_MS_MAX = 1000 };
+
+void store_log(const struct store *store, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+
+    if (store->options.log == NULL) {
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    store->options.log(store->options.log_data, line);
+}
+
+uint64_t store_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* `*fresh_out`: there was no objects directory, or it was empty. */
+static int store_open_dirs(struct store *store, const char *dir, bool *fresh_out,
+                           struct errmsg *err)
+{
+    uint64_t objects = 0;
+    int rv;
+
+    *fresh_out = false;
+    store->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (store->dir_fd < 0) {
+        rv = status_from_errno(errno);
+        errmsg_set(err, "open directory %s: %s", dir, strerror(errno));
+        return rv;
+    }
+    *fresh_out = mkdirat(store->dir_fd, "objects", 0700) == 0;
+    if (!*fresh_out && errno != EEXIST) {
+        rv = status_from_errno(errno);
+        errmsg_set(err, "make directory %s/objects: %s", dir, strerror(errno));
+        return rv;
+    }
+    store->objects_fd = openat(store->dir_fd, "objects", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (store->objects_fd >= 0) {
+        rv = store_subdirs(store, err);
+        if (rv != 0) {
+            return rv;
+        }
+    }
+    if (store->objects_fd < 0 || fsync(store->dir_fd) != 0 || fsync(store->objects_fd) != 0) {
+        rv = status_from_errno(errno);
+        errmsg_set(err, "open directory %s/objects: %s", dir, strerror(errno));
+        return rv;
+    }
+    if (!*fresh_out && faccessat(store->dir_fd, "epochs", F_OK, 0) != 0) {
+        rv = store_count(store, &objects, err);
+        *fresh_out = objects == 0;
+        return rv;
+    }
+    return 0;
+}
+
+static void store_free(struct store *store)
+{
+    table_free(store);
+    sums_free(store);
+    if (store->objects_fd >= 0) {
+        close(store->objects_fd);
+    }
+    if (store->dir_fd >= 0) {
+        close(store->dir_fd);
+    }
+    pthread_mutex_destroy(&store->table_lock);
+    pthread_mutex_destroy(&store->settle_lock);
+    pthread_mutex_destroy(&store->failure_lock);
+    pthread_cond_destroy(&store->table_room);
+    free(store);
+}
+
+static struct store *store_new(const struct store_options *options)
+{
+    struct store *store = calloc(1, sizeof(*store));
+
+    if (store == NULL) {
+        return NULL;
+    }
+    store->options = *options;
+    store->dir_fd = -1;
+    store->objects_fd = -1;
+    pthread_mutex_init(&store->table_lock, NULL);
+    pthread_mutex_init(&store->settle_lock, NULL);
+    pthread_mutex_init(&store->failure_lock, NULL);
+    pthread_cond_init(&store->table_room, NULL);
+    store->settled_ms = store_now_ms();
+    return store;
+}
+
+int store_open(const char *dir, const struct store_options *options, struct store **store_out,
+               struct errmsg *err)
+{
+    struct store *store;
+    bool fresh;
+    int rv;
+
+    CHECK(options->open_files_max >= 16 && options->open_files_max <= 16384);
+    *store_out = NULL;
+    store = store_new(options);
+    if (store == NULL) {
+        return MORSEL_NOMEM;
+    }
+    rv = table_init(store);
+    if (rv == 0) {
+        rv = sums_init(store);
+    }
+    if (rv == 0) {
+        rv = store_open_dirs(store, dir, &fresh, err);
+    }
+    if (rv == 0) {
+        rv = epochs_open(&store->epochs, store->dir_fd, options->boot_id, fresh,
+                         (uint64_t)time(NULL), err);
+    }
+    if (rv != 0) {
+        errmsg_wrap(err, "object store in %s", dir);
+        store_free(store);
+        return rv;
+    }
+    atomic_store(&store->objects, store->epochs.record.objects);
+    store->counted = fresh || store->epochs.record.ranges_count == 0;
+    *store_out = store;
+    return 0;
+}
+
+void store_close(struct store *store)
+{
+    struct errmsg err = { "" };
+    bool clean;
+
+    if (store == NULL) {
+        return;
+    }
+    clean = store_failure_save(store, &err) == 0 &&
+            store_flush(store, store->objects_fd, FLUSH_TREE,
+                        "the file system of the object store at its end", &err) == 0;
+    if (epochs_close(&store->epochs, clean, atomic_load(&store->objects), &err) != 0) {
+        store_log(store, "close the object store: %s", err.text);
+    }
+    store_free(store);
+}
+
+int store_room(struct store *store, uint64_t bytes, struct errmsg *err)
+{
+    uint64_t now_ms = store_now_ms();
+    uint64_t seen_ms = atomic_load(&store->room_seen_ms);
+    struct statvfs vfs;
+
+    if ((seen_ms == 0 || now_ms - seen_ms > ROOM_SEEN_MS_MAX) &&
+        atomic_compare_exchange_strong(&store->room_seen_ms, &seen_ms, now_ms) &&
+        fstatvfs(store->objects_fd, &vfs) == 0) {
+        uint64_t room = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+
+        atomic_store(&store->room_bytes, (int64_t)room);
+    }
+    if (atomic_fetch_sub(&store->room_bytes, (int64_t)bytes) - (int64_t)bytes <
+        (int64_t)store->options.reserve_bytes) {
+        atomic_fetch_add(&store->room_bytes, (int64_t)bytes);
+        errmsg_set(err, "the disk of the object store is full up to its reserve");
+        return MORSEL_NOSPC;
+    }
+    return 0;
+}
+
+/* One whose header cannot be read: there is nothing to lock. */
+static int store_delete_damaged(struct store *store, struct object_id id, struct errmsg *err)
+{
+    char name[STORE_NAME_BYTES];
+
+    store_name(id, name);
+    if (unlinkat(store->objects_fd, name, 0) != 0 && errno != ENOENT) {
+        int rv = status_from_errno(errno);
+
+        errmsg_set(err, "delete %s: %s", name, strerror(errno));
+        return rv;
+    }
+    return 0;
+}
+
+int store_delete(struct store *store, struct object_id id, struct errmsg *err)
+{
+    struct object *object;
+    int rv = object_lock(store, id, OBJECT_ALONE, &object, err);
+
+    if (rv == MORSEL_CORRUPT || rv == MORSEL_VERSION) {
+        return store_delete_damaged(store, id, err);
+    }
+    if (rv == 0) {
+        if (object->exists) {
+            rv = object_remove(store, object, err);
+        }
+        object_unlock(store, object);
+    }
+    return rv;
+}
+
+/* Without the pages of checksums: right for an object without holes, a little too much for one with
+ * holes. */
+static uint64_t data_blocks(uint64_t file_blocks)
+{
+    const uint64_t page = SUMS_PAGE_BYTES / 512;
+    uint64_t pages = (file_blocks * 512 + GROUP_SPAN - 1) / GROUP_SPAN;
+
+    return file_blocks > pages * page ? file_blocks - pages * page : 0;
+}
+
+int store_stat(struct store *store, struct object_id id, struct store_stat *stat,
+               struct errmsg *err)
+{
+    struct object *object;
+    struct stat st;
+    int rv = object_lock(store, id, OBJECT_SHARED, &object, err);
+
+    memset(stat, 0, sizeof(*stat));
+    if (rv != 0) {
+        return rv;
+    }
+    if (object->exists && fstat(object->fd, &st) != 0) {
+        rv = object_failed(object, "fstat", err);
+    } else if (object->exists) {
+        stat->exists = true;
+        stat->size = object->size;
+        stat->blocks = data_blocks((uint64_t)st.st_blocks);
+    }
+    object_unlock(store, object);
+    return rv;
+}
+
+int store_space(struct store *store, struct store_space *space, struct errmsg *err)
+{
+    struct statvfs vfs;
+    struct prng prng;
+    struct stat st;
+    uint64_t room;
+
+    memset(space, 0, sizeof(*space));
+    if (fstatvfs(store->objects_fd, &vfs) != 0 || fstat(store->objects_fd, &st) != 0) {
+        int rv = status_from_errno(errno);
+
+        errmsg_set(err, "object store: statvfs: %s", strerror(errno));
+        return rv;
+    }
+    room = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+    space->bytes_total = (uint64_t)vfs.f_blocks * vfs.f_frsize;
+    space->bytes_free =
+        room > store->options.reserve_bytes ? room - store->options.reserve_bytes : 0;
+    space->objects = atomic_load(&store->objects);
+    prng_seed(&prng, store->options.boot_id ^ (uint64_t)st.st_dev * 0x9e3779b97f4a7c15U);
+    space->device = prng_next(&prng) | 1;
+    return 0;
+}
+
+/* With settle_lock. */
+static int store_advance(struct store *store, struct errmsg *err)
+{
+    int rv;
+
+    epochs_advance(&store->epochs);
+    store->settled_ms = store_now_ms();
+    rv = store_flush(store, store->objects_fd, FLUSH_TREE, "the file system of the object store",
+                     err);
+    return rv != 0 ? rv : store_vouch(store, err);
+}
+
+int store_settle(struct store *store, uint64_t idle_ms, struct errmsg *err)
+{
+    uint64_t objects;
+    int rv = 0;
+
+    if (pthread_mutex_trylock(&store->settle_lock) != 0) {
+        return 0; /* Somebody is at it. */
+    }
+    if (!store->counted && store_count(store, &objects, NULL) == 0) {
+        atomic_store(&store->objects, objects);
+        store->counted = true;
+    }
+    rv = store_failure_save(store, err);
+    if (rv == 0) {
+        rv = store_mend(store, err);
+    }
+    if (rv == 0 && !atomic_load(&store->epochs.failed) &&
+        store_now_ms() - store->settled_ms >= idle_ms && epochs_pending(&store->epochs)) {
+        rv = store_advance(store, err);
+    }
+    pthread_mutex_unlock(&store->settle_lock);
+    return rv;
+}

@@ -1,0 +1,160 @@
+#include "common/store/store_file.h"
+
+#include "common/base/status.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Objects of one subdirectory with a hash above a bound. */
+struct listing
+{
+    struct object_id *ids;
+    size_t count;
+    size_t capacity;
+};
+
+static bool listing_add(struct listing *l, struct object_id id)
+{
+    if (l->count == l->capacity) {
+        size_t capacity = l->capacity == 0 ? 256 : l->capacity * 2;
+        struct object_id *ids = realloc(l->ids, capacity * sizeof(*ids));
+
+        if (ids == NULL) {
+            return false;
+        }
+        l->ids = ids;
+        l->capacity = capacity;
+    }
+    l->ids[l->count++] = id;
+    return true;
+}
+
+static int compare_hash(const void *a, const void *b)
+{
+    uint64_t x = store_hash(*(const struct object_id *)a);
+    uint64_t y = store_hash(*(const struct object_id *)b);
+
+    return (x > y) - (x < y);
+}
+
+/* NULL: the subdirectory does not exist, or an error (`*rv`). */
+static DIR *subdir_open(const struct store *store, uint32_t number, int *rv, struct errmsg *err)
+{
+    char name[4];
+    DIR *dir = NULL;
+    int fd;
+
+    snprintf(name, sizeof(name), "%03x", number & 0xfff);
+    *rv = 0;
+    fd = openat(store->objects_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && (dir = fdopendir(fd)) == NULL) {
+        close(fd);
+    }
+    if (dir == NULL && errno != ENOENT) {
+        *rv = status_from_errno(errno);
+        errmsg_set(err, "list objects/%s: %s", name, strerror(errno));
+    }
+    return dir;
+}
+
+static int listing_read(struct listing *l, const struct store *store, uint32_t number,
+                        uint64_t above, struct errmsg *err)
+{
+    struct dirent *entry;
+    int rv;
+    DIR *dir = subdir_open(store, number, &rv, err);
+
+    l->count = 0;
+    if (dir == NULL) {
+        return rv;
+    }
+    while (rv == 0 && (entry = readdir(dir)) != NULL) {
+        struct object_id id;
+
+        if (store_name_parse(entry->d_name, &id) && store_hash(id) > above && !listing_add(l, id)) {
+            rv = MORSEL_NOMEM;
+        }
+    }
+    closedir(dir);
+    if (l->count > 0) {
+        qsort(l->ids, l->count, sizeof(*l->ids), compare_hash);
+    }
+    return rv;
+}
+
+int store_list(struct store *store, uint64_t *cursor, struct object_id *ids, size_t ids_max,
+               size_t *count_out, struct errmsg *err)
+{
+    struct listing l = { .ids = NULL };
+    uint32_t number = (uint32_t)(*cursor >> 52);
+    int rv = 0;
+
+    *count_out = 0;
+    for (; rv == 0 && number < STORE_SUBDIRS && *count_out < ids_max; number++) {
+        rv = listing_read(&l, store, number, *cursor, err);
+        for (size_t i = 0; rv == 0 && i < l.count && *count_out < ids_max; i++) {
+            ids[(*count_out)++] = l.ids[i];
+            *cursor = store_hash(l.ids[i]);
+        }
+        if (l.count > 0 && *count_out == ids_max) {
+            break; /* There may be more in this one. */
+        }
+    }
+    if (rv == 0 && *count_out < ids_max) {
+        *cursor = UINT64_MAX;
+    }
+    free(l.ids);
+    return rv;
+}
+
+int store_subdirs(struct store *store, struct errmsg *err)
+{
+    int fd = openat(store->objects_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    if (dir == NULL) {
+        int rv = status_from_errno(errno);
+
+        errmsg_set(err, "list objects: %s", strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+        }
+        return rv;
+    }
+    while ((entry = readdir(dir)) != NULL) {
+        char *end;
+        unsigned long number = strtoul(entry->d_name, &end, 16);
+
+        if (end == entry->d_name + 3 && *end == 0 && number < STORE_SUBDIRS) {
+            atomic_store(&store->subdir_synced[number], true);
+        }
+    }
+    closedir(dir);
+    return 0;
+}
+
+int store_count(struct store *store, uint64_t *objects_out, struct errmsg *err)
+{
+    uint64_t objects = 0;
+    int rv = 0;
+
+    for (uint32_t number = 0; rv == 0 && number < STORE_SUBDIRS; number++) {
+        DIR *dir = subdir_open(store, number, &rv, err);
+        struct dirent *entry;
+
+        while (dir != NULL && (entry = readdir(dir)) != NULL) {
+            objects += entry->d_name[0] != '.';
+        }
+        if (dir != NULL) {
+            closedir(dir);
+        }
+    }
+    *objects_out = objects;
+    return rv;
+}

@@ -1,0 +1,364 @@
+#include "common/store/store_file.h"
+
+#include "common/base/crc32c.h"
+#include "common/base/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A change of a group's blocks from `first` failed: `rv`, and why in `err`. They are to be
+ * readable. */
+static int shape_undo(struct store *store, struct object *object, uint64_t group, uint32_t first,
+                      uint32_t count, struct store_sum sums[GROUP_BLOCKS], int rv)
+{
+    struct errmsg err = { "" };
+
+    if (object_undo(store, object, group, first, count, sums, &err) != 0) {
+        store_log(store, "after a failed change: %s: check the disk", err.text);
+    }
+    return rv;
+}
+
+/* The sums of the group that will be the last one, before the file is cut: the block that is cut
+ * gets the sum that it will have, those behind it become holes. */
+static int resize_sums(struct store *store, struct object *object, uint64_t size,
+                       struct store_sum sums[GROUP_BLOCKS], struct errmsg *err)
+{
+    uint64_t block = size / BLOCK_BYTES;
+    uint64_t group = block / GROUP_BLOCKS;
+    uint32_t inside = (uint32_t)(block % GROUP_BLOCKS);
+    uint8_t bytes[BLOCK_BYTES];
+    int rv;
+
+    if (place_of_group(group) + SUMS_AT >= object->end) {
+        return 0;
+    }
+    rv = sums_load(store, object, group, sums, err);
+    if (rv == 0 && size % BLOCK_BYTES != 0) {
+        rv = object_read_block(store, object, block, &sums[inside], bytes, err);
+    }
+    if (rv != 0) {
+        return rv;
+    }
+    for (uint32_t i = inside; i < GROUP_BLOCKS; i++) {
+        sums[i].prev = sums[i].cur;
+        sums[i].cur = 0;
+    }
+    if (size % BLOCK_BYTES != 0) {
+        sums[inside].cur = sum_of_block(store, bytes, size % BLOCK_BYTES);
+    }
+    rv = sums_save(store, object, group, sums, inside, GROUP_BLOCKS - inside, err);
+    return rv == 0 ? 0 : shape_undo(store, object, group, inside, GROUP_BLOCKS - inside, sums, rv);
+}
+
+int object_resize(struct store *store, struct object *object, uint64_t size, struct errmsg *err)
+{
+    bool cuts = size < object->size && (size == 0 || size % GROUP_BYTES != 0);
+    uint64_t block = size / BLOCK_BYTES;
+    uint32_t inside = (uint32_t)(block % GROUP_BLOCKS);
+    struct store_sum sums[GROUP_BLOCKS] = { { .cur = 0 } };
+    uint64_t bad = 0;
+    int rv = 0;
+
+    if (cuts && object->trust != TRUSTED) {
+        rv = object_mend(store, object, block, GROUP_BLOCKS - inside, &bad, err);
+    }
+    if (rv == 0 && cuts) {
+        rv = resize_sums(store, object, size, sums, err);
+    }
+    if (rv != 0 || size == object->size) {
+        return rv;
+    }
+    if (ftruncate(object->fd, (off_t)place_of_end(size)) != 0) {
+        rv = object_failed(object, "truncate", err);
+        return cuts ? shape_undo(store, object, block / GROUP_BLOCKS, inside, GROUP_BLOCKS - inside,
+                                 sums, rv)
+                    : rv;
+    }
+    object->size = size;
+    object->end = place_of_end(size);
+    object->serial = atomic_fetch_add(&store->serial, 1) + 1; /* Forget the sums in memory. */
+    return 0;
+}
+
+/* What a change of shape does, once the object is locked alone and stamped. */
+struct shape
+{
+    uint64_t offset;
+    uint64_t length;
+    const struct store_gate *gate;
+    bool make; /* An object that does not exist is made; otherwise there is nothing to do. */
+    int (*apply)(struct store *store, struct object *object, const struct shape *shape,
+                 struct errmsg *err);
+};
+
+static int store_shape(struct store *store, struct object_id id, const struct shape *shape,
+                       struct errmsg *err)
+{
+    struct object *object;
+    uint64_t epoch;
+    int rv;
+
+    if (!store_range_valid(shape->offset, shape->length)) {
+        errmsg_set(err, "object %" PRIu64 ".%u: the range goes beyond 2^62", id.inode, id.column);
+        return MORSEL_FBIG;
+    }
+    rv = object_lock_gated(store, id, shape->gate, &object, err);
+    if (rv != 0) {
+        return rv;
+    }
+    if (object->exists || shape->make) {
+        epoch = epochs_enter(&store->epochs);
+        rv = object->exists ? 0 : object_create(store, object, err);
+        if (rv == 0) {
+            rv = object_stamp(store, object, epoch, false, err);
+        }
+        if (rv == 0) {
+            rv = shape->apply(store, object, shape, err);
+        }
+        epochs_leave(&store->epochs, epoch);
+    }
+    object_unlock(store, object);
+    return rv;
+}
+
+static int apply_truncate(struct store *store, struct object *object, const struct shape *shape,
+                          struct errmsg *err)
+{
+    return object_resize(store, object, shape->length, err);
+}
+
+int store_truncate(struct store *store, struct object_id id, uint64_t size,
+                   const struct store_gate *gate, struct errmsg *err)
+{
+    struct shape shape = {
+        .length = size, .gate = gate, .make = size > 0, .apply = apply_truncate
+    };
+
+    return store_shape(store, id, &shape, err);
+}
+
+/* Zeros over a part of a block: by sum, then bytes, as in a write. */
+static int punch_part(struct store *store, struct object *object, uint64_t offset, uint64_t length,
+                      struct errmsg *err)
+{
+    static const uint8_t zeros[BLOCK_BYTES];
+    uint64_t block = offset / BLOCK_BYTES;
+    uint32_t inside = (uint32_t)(block % GROUP_BLOCKS);
+    struct store_sum sums[GROUP_BLOCKS];
+    uint8_t bytes[BLOCK_BYTES];
+    struct iovec vector = { .iov_base = (void *)(uintptr_t)zeros, .iov_len = length };
+    uint64_t bad = 0;
+    int rv = 0;
+
+    if (length == 0) {
+        return 0;
+    }
+    if (object->trust != TRUSTED) {
+        rv = object_mend(store, object, block, 1, &bad, err);
+    }
+    if (rv == 0) {
+        rv = sums_load(store, object, block / GROUP_BLOCKS, sums, err);
+    }
+    if (rv != 0 || sums[inside].cur == 0) {
+        return rv;
+    }
+    rv = object_read_block(store, object, block, &sums[inside], bytes, err);
+    if (rv != 0) {
+        return rv;
+    }
+    memset(bytes + offset % BLOCK_BYTES, 0, length);
+    sums[inside].prev = sums[inside].cur;
+    sums[inside].cur = sum_of_block(store, bytes, BLOCK_BYTES);
+    rv = sums_save(store, object, block / GROUP_BLOCKS, sums, inside, 1, err);
+    if (rv == 0 && vectors_write(object->fd, &vector, 1, place_of_byte(offset)) != length) {
+        rv = object_failed(object, "write", err);
+    }
+    return rv == 0 ? 0 : shape_undo(store, object, block / GROUP_BLOCKS, inside, 1, sums, rv);
+}
+
+/* A range of the file reads as zeros afterwards. Where holes cannot be made, they are written. */
+static int zero_range(const struct object *object, uint64_t place, uint64_t bytes,
+                      struct errmsg *err)
+{
+    static const uint8_t zeros[16 * BLOCK_BYTES];
+
+    if (fallocate(object->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)place,
+                  (off_t)bytes) == 0) {
+        return 0;
+    }
+    if (errno != EOPNOTSUPP && errno != ENOSYS) {
+        return object_failed(object, "punch a hole", err);
+    }
+    bytes = object->end <= place ? 0 : object->end - place < bytes ? object->end - place : bytes;
+    while (bytes > 0) {
+        uint64_t part = bytes < sizeof(zeros) ? bytes : sizeof(zeros);
+        struct iovec vector = { .iov_base = (void *)(uintptr_t)zeros, .iov_len = part };
+
+        if (vectors_write(object->fd, &vector, 1, place) != part) {
+            return object_failed(object, "write zeros", err);
+        }
+        place += part;
+        bytes -= part;
+    }
+    return 0;
+}
+
+/* Whole blocks of one group, counted within it. */
+static int punch_blocks(struct store *store, struct object *object, uint64_t group, uint32_t first,
+                        uint32_t count, struct errmsg *err)
+{
+    struct store_sum sums[GROUP_BLOCKS];
+    uint64_t place = place_of_group(group) + SUMS_PAGE_BYTES + (uint64_t)first * BLOCK_BYTES;
+    uint64_t bytes = (uint64_t)count * BLOCK_BYTES;
+    uint64_t bad = 0;
+    int rv = 0;
+
+    if (object->trust != TRUSTED) {
+        rv = object_mend(store, object, group * GROUP_BLOCKS + first, count, &bad, err);
+    }
+    if (rv == 0) {
+        rv = sums_load(store, object, group, sums, err);
+    }
+    if (rv != 0) {
+        return rv;
+    }
+    for (uint32_t i = first; i < first + count; i++) {
+        sums[i].prev = sums[i].cur;
+        sums[i].cur = 0;
+    }
+    rv = sums_save(store, object, group, sums, first, count, err);
+    if (rv == 0) {
+        rv = zero_range(object, place, bytes, err);
+    }
+    return rv == 0 ? 0 : shape_undo(store, object, group, first, count, sums, rv);
+}
+
+static int apply_punch(struct store *store, struct object *object, const struct shape *shape,
+                       struct errmsg *err)
+{
+    uint64_t end = shape->offset + shape->length;
+    uint64_t first, last;
+    int rv;
+
+    if (shape->offset >= object->size) {
+        return 0;
+    }
+    end = end < object->size ? end : object->size;
+    first = (shape->offset + BLOCK_BYTES - 1) / BLOCK_BYTES;
+    last = end == object->size ? (end + BLOCK_BYTES - 1) / BLOCK_BYTES : end / BLOCK_BYTES;
+    if (first > last) { /* Within one block. */
+        return punch_part(store, object, shape->offset, end - shape->offset, err);
+    }
+    rv = punch_part(
+        store, object, shape->offset,
+        first * BLOCK_BYTES < end ? first * BLOCK_BYTES - shape->offset : end - shape->offset, err);
+    if (rv == 0 && last * BLOCK_BYTES < end && last >= first) {
+        rv = punch_part(store, object, last * BLOCK_BYTES, end - last * BLOCK_BYTES, err);
+    }
+    while (rv == 0 && first < last) {
+        uint64_t group = first / GROUP_BLOCKS;
+        uint32_t inside = (uint32_t)(first % GROUP_BLOCKS);
+        uint32_t count = GROUP_BLOCKS - inside;
+        off_t data = lseek(object->fd, (off_t)place_of_group(group), SEEK_DATA);
+
+        if (data < 0) {
+            return errno == ENXIO ? 0 : object_failed(object, "look for data", err);
+        }
+        if ((uint64_t)data / GROUP_SPAN > group) {
+            first = (uint64_t)data / GROUP_SPAN * GROUP_BLOCKS;
+            continue;
+        }
+        count = last - first < count ? (uint32_t)(last - first) : count;
+        rv = punch_blocks(store, object, group, inside, count, err);
+        first += count;
+    }
+    return rv;
+}
+
+int store_punch(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+                const struct store_gate *gate, struct errmsg *err)
+{
+    struct shape shape = { .offset = offset, .gate = gate, .length = length, .apply = apply_punch };
+
+    return store_shape(store, id, &shape, err);
+}
+
+/* The length of the file stays, so that the object does not grow by it. */
+static int apply_allocate(struct store *store, struct object *object, const struct shape *shape,
+                          struct errmsg *err)
+{
+    uint64_t page = place_of_group(shape->offset / GROUP_BYTES);
+    uint64_t from = place_of_byte(shape->offset);
+    uint64_t to = place_of_end(shape->offset + shape->length);
+    int rv = store_room(store, shape->length, err);
+
+    if (rv == 0 &&
+        (fallocate(object->fd, FALLOC_FL_KEEP_SIZE, (off_t)page, SUMS_PAGE_BYTES) != 0 ||
+         fallocate(object->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from)) != 0)) {
+        rv = object_failed(object, "allocate", err);
+    }
+    return rv;
+}
+
+int store_allocate(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+                   const struct store_gate *gate, struct errmsg *err)
+{
+    struct shape shape = {
+        .offset = offset, .gate = gate, .length = length, .make = true, .apply = apply_allocate
+    };
+
+    return length == 0 ? 0 : store_shape(store, id, &shape, err);
+}
+
+/* With the object locked. Pages of sums are neither data nor holes: data behind one begins where
+ * the group's bytes begin. */
+static int seek_in(const struct object *object, uint64_t offset, bool hole, bool *found,
+                   uint64_t *offset_out, struct errmsg *err)
+{
+    uint64_t place = place_of_byte(offset);
+
+    for (;;) {
+        off_t at = lseek(object->fd, (off_t)place, hole ? SEEK_HOLE : SEEK_DATA);
+
+        if (at < 0 && errno != ENXIO) {
+            return object_failed(object, "look for data", err);
+        }
+        if (at < 0 || byte_at_place((uint64_t)at) >= object->size) {
+            *found = hole;
+            *offset_out = object->size;
+            return 0;
+        }
+        if (hole || (uint64_t)at % GROUP_SPAN >= SUMS_PAGE_BYTES) {
+            *found = true;
+            *offset_out = byte_at_place((uint64_t)at);
+            return 0;
+        }
+        place = place_of_byte(byte_at_place((uint64_t)at));
+    }
+}
+
+int store_seek(struct store *store, struct object_id id, uint64_t offset, bool hole, bool *found,
+               uint64_t *offset_out, struct errmsg *err)
+{
+    struct object *object;
+    int rv;
+
+    *found = hole;
+    *offset_out = offset;
+    if (!store_range_valid(offset, 0)) {
+        return MORSEL_FBIG;
+    }
+    rv = object_lock(store, id, OBJECT_SHARED, &object, err);
+    if (rv != 0) {
+        return rv;
+    }
+    if (object->exists && offset < object->size) {
+        rv = seek_in(object, offset, hole, found, offset_out, err);
+    }
+    object_unlock(store, object);
+    return rv;
+}

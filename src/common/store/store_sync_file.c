@@ -1,0 +1,255 @@
+#include "common/base/status.h"
+#include "common/store/store_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* After a failed sync the kernel counts what it could not write as written: a later sync says that
+ * all is well, and a read may find the old bytes or the new ones (Rebello et al., "Can applications
+ * recover from fsync failures?", ATC 2020). So the first failure is the last word of this run: the
+ * verifier changes, nothing is vouched for any more, and what was not on disk before is judged at
+ * the next start as after a crash. */
+void store_note_failure(struct store *store, const char *words)
+{
+    struct errmsg err = { "" };
+    bool first;
+
+    pthread_mutex_lock(&store->failure_lock);
+    first = store->failure.text[0] == 0;
+    if (first) {
+        errmsg_set(&store->failure, "%s", words);
+    }
+    pthread_mutex_unlock(&store->failure_lock);
+    if (first) {
+        store_log(store,
+                  "the disk failed: %s: nothing that was not on disk before counts as safe; check "
+                  "the disk, then restart this daemon",
+                  words);
+    }
+    if (epochs_fail(&store->epochs, false, &err) != 0) {
+        store_log(store, "note that the disk failed: %s: refusing to sync, trying again", err.text);
+    }
+}
+
+int store_failure_save(struct store *store, struct errmsg *err)
+{
+    if (!atomic_load(&store->epochs.failure_unsaved)) {
+        return 0;
+    }
+    if (epochs_fail(&store->epochs, true, err) != 0) {
+        errmsg_wrap(err, "the disk failed before, and that cannot be noted");
+        return MORSEL_IO;
+    }
+    return 0;
+}
+
+uint64_t store_verifier(const struct store *store)
+{
+    return atomic_load(&store->epochs.verifier);
+}
+
+bool store_disk_failed(struct store *store, struct errmsg *words)
+{
+    if (!atomic_load(&store->epochs.failed)) {
+        return false;
+    }
+    pthread_mutex_lock(&store->failure_lock);
+    *words = store->failure;
+    pthread_mutex_unlock(&store->failure_lock);
+    return true;
+}
+
+static int flush_call(int fd, enum flush_what how)
+{
+    int rv;
+
+    do {
+        rv = how == FLUSH_DATA ? fdatasync(fd) : how == FLUSH_FILE ? fsync(fd) : syncfs(fd);
+    } while (rv != 0 && errno == EINTR);
+    return rv;
+}
+
+int store_flush(struct store *store, int fd, enum flush_what how, const char *what,
+                struct errmsg *err)
+{
+    struct errmsg words = { "" };
+    uint64_t number = how == FLUSH_TREE ? atomic_fetch_add(&store->tree_begun, 1) + 1 : 0;
+    int rv;
+
+    if (flush_call(fd, how) == 0) {
+        uint64_t done = atomic_load(&store->tree_done);
+
+        while (done < number && !atomic_compare_exchange_weak(&store->tree_done, &done, number)) {
+        }
+        return 0;
+    }
+    rv = status_from_errno(errno);
+    errmsg_set(&words, "sync %s: %s", what, strerror(errno));
+    store_note_failure(store, words.text);
+    errmsg_set(err, "%s", words.text);
+    return rv;
+}
+
+int store_vouch(struct store *store, struct errmsg *err)
+{
+    struct errmsg words = { "" };
+    int rv = epochs_vouch(&store->epochs, atomic_load(&store->objects), &words);
+
+    if (rv == MORSEL_IO) {
+        store_note_failure(store, words.text);
+    }
+    if (rv != 0) {
+        errmsg_set(err, "%s", words.text);
+    }
+    return rv;
+}
+
+static int refuse(const struct object *object, struct errmsg *err)
+{
+    errmsg_set(err,
+               "object %" PRIu64 ".%u: the disk has failed a sync and may have lost changes: check "
+               "it, then restart the I/O daemon",
+               object->id.inode, object->id.column);
+    return MORSEL_IO;
+}
+
+/* With sync_lock. One whose changes nobody watched until now, because it was not open when the
+ * kernel may have failed to write them and forgotten the file, takes the flush that cannot have
+ * missed it. */
+static int object_flush_locked(struct store *store, struct object *object, const char *what,
+                               struct errmsg *err)
+{
+    char words[128];
+    bool watched = object->tree_needed <= atomic_load(&store->tree_done);
+    int rv;
+
+    if (atomic_load(&object->sync_failed)) {
+        return refuse(object, err);
+    }
+    (void)snprintf(words, sizeof(words), "object %" PRIu64 ".%u, %s", object->id.inode,
+                   object->id.column, what);
+    rv = store_flush(store, watched ? object->fd : store->objects_fd,
+                     watched ? FLUSH_DATA : FLUSH_TREE, words, err);
+    if (rv != 0) {
+        atomic_store(&object->sync_failed, true);
+        return rv;
+    }
+    if (!watched) {
+        atomic_store(&object->name_synced, true);
+    }
+    return 0;
+}
+
+int object_flush(struct store *store, struct object *object, const char *what, struct errmsg *err)
+{
+    int rv;
+
+    pthread_mutex_lock(&object->sync_lock);
+    rv = object_flush_locked(store, object, what, err);
+    pthread_mutex_unlock(&object->sync_lock);
+    return rv;
+}
+
+/* The names of a new object and of its subdirectory. */
+static int store_sync_name(struct store *store, struct object *object, struct errmsg *err)
+{
+    char name[STORE_NAME_BYTES];
+    unsigned long number;
+    int fd, rv;
+
+    store_name(object->id, name);
+    name[3] = 0;
+    number = strtoul(name, NULL, 16);
+    fd = openat(store->objects_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == ENOENT ? 0 : object_failed(object, "open its directory", err);
+    }
+    rv = store_flush(store, fd, FLUSH_FILE, "a directory of objects", err);
+    close(fd);
+    if (rv == 0 && !atomic_load(&store->subdir_synced[number])) {
+        rv = store_flush(store, store->objects_fd, FLUSH_FILE, "the objects directory", err);
+        atomic_store(&store->subdir_synced[number], rv == 0);
+    }
+    if (rv != 0) {
+        atomic_store(&object->sync_failed, true);
+    }
+    return rv;
+}
+
+/* With sync_lock. */
+static int object_sync(struct store *store, struct object *object, uint64_t changes,
+                       struct errmsg *err)
+{
+    uint64_t covered;
+    int rv = 0;
+
+    if (atomic_load(&object->sync_failed)) {
+        return refuse(object, err);
+    }
+    if (atomic_load(&object->synced) >= changes && atomic_load(&object->name_synced)) {
+        return 0; /* By one that we waited for. */
+    }
+    covered = atomic_load(&object->sync_wanted);
+    if (atomic_load(&object->synced) < changes) {
+        rv = object_flush_locked(store, object, "its bytes", err);
+    }
+    if (rv == 0 && !atomic_load(&object->name_synced)) {
+        rv = store_sync_name(store, object, err);
+        atomic_store(&object->name_synced, rv == 0);
+    }
+    if (rv == 0) {
+        rv = store_failure_save(store, err);
+    }
+    if (rv == 0) {
+        atomic_store(&object->synced, covered);
+    }
+    return rv;
+}
+
+/* Locked in any way. Nothing of it needs a sync. */
+static bool object_is_clean(const struct store *store, struct object *object)
+{
+    if (!object->exists) {
+        return true;
+    }
+    return !atomic_load(&object->sync_failed) &&
+           (object_is_vouched(store, object) ||
+            (atomic_load(&object->synced) == atomic_load(&object->changes) &&
+             atomic_load(&object->name_synced)));
+}
+
+int store_sync(struct store *store, struct object_id id, struct errmsg *err)
+{
+    struct object *object;
+    uint64_t changes;
+    bool clean;
+    int rv = object_lock(store, id, OBJECT_SHARED, &object, err);
+
+    if (rv != 0) {
+        return rv;
+    }
+    clean = object_is_clean(store, object);
+    changes = atomic_load(&object->changes);
+    if (!clean) {
+        uint64_t wanted = atomic_load(&object->sync_wanted);
+
+        while (wanted < changes &&
+               !atomic_compare_exchange_weak(&object->sync_wanted, &wanted, changes)) {
+        }
+    }
+    /* The disk may take long: without the lock, so that others can go on. */
+    pthread_rwlock_unlock(&object->lock);
+    if (!clean) {
+        pthread_mutex_lock(&object->sync_lock);
+        rv = object_sync(store, object, changes, err);
+        pthread_mutex_unlock(&object->sync_lock);
+    }
+    object_release(store, object);
+    return rv;
+}

@@ -1,0 +1,465 @@
+#include "common/store/store_file.h"
+
+#include "common/base/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int object_failed(const struct object *object, const char *what, struct errmsg *err)
+{
+    int code = errno;
+
+    errmsg_set(err, "object %" PRIu64 ".%u: %s: %s", object->id.inode, object->id.column, what,
+               strerror(code));
+    return status_from_errno(code);
+}
+
+int table_init(struct store *store)
+{
+    uint32_t buckets = 64;
+
+    while (buckets < store->options.open_files_max) {
+        buckets *= 2;
+    }
+    store->buckets = calloc(buckets, sizeof(struct object *));
+    store->buckets_mask = buckets - 1;
+    list_init(&store->idle);
+    list_init(&store->unproven);
+    return store->buckets == NULL ? MORSEL_NOMEM : 0;
+}
+
+static struct object *object_new(struct object_id id)
+{
+    struct object *object = calloc(1, sizeof(*object));
+    pthread_rwlockattr_t fair;
+
+    if (object == NULL) {
+        return NULL;
+    }
+    object->id = id;
+    object->fd = -1;
+    list_init(&object->idle);
+    list_init(&object->unproven);
+    pthread_rwlockattr_init(&fair);
+    pthread_rwlockattr_setkind_np(&fair, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&object->lock, &fair);
+    pthread_rwlockattr_destroy(&fair);
+    pthread_mutex_init(&object->sync_lock, NULL);
+    return object;
+}
+
+static void object_free(struct object *object)
+{
+    if (object->fd >= 0) {
+        close(object->fd);
+    }
+    pthread_mutex_destroy(&object->sync_lock);
+    pthread_rwlock_destroy(&object->lock);
+    free(object);
+}
+
+void table_free(struct store *store)
+{
+    if (store->buckets == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i <= store->buckets_mask; i++) {
+        while (store->buckets[i] != NULL) {
+            struct object *object = store->buckets[i];
+
+            CHECK(object->references == 0);
+            store->buckets[i] = object->chain;
+            object_free(object);
+        }
+    }
+    free(store->buckets);
+    store->buckets = NULL;
+}
+
+static struct object **bucket_of(struct store *store, struct object_id id)
+{
+    return &store->buckets[store_hash(id) & store->buckets_mask];
+}
+
+/* With table_lock. */
+static struct object *table_find(struct store *store, struct object_id id)
+{
+    struct object *object = *bucket_of(store, id);
+
+    while (object != NULL && (object->id.inode != id.inode || object->id.column != id.column)) {
+        object = object->chain;
+    }
+    return object;
+}
+
+/* With table_lock. The object is the caller's afterwards. */
+static void table_take_out(struct store *store, struct object *object)
+{
+    struct object **at = bucket_of(store, object->id);
+
+    while (*at != object) {
+        at = &(*at)->chain;
+    }
+    *at = object->chain;
+    list_remove(&object->idle);
+    list_remove(&object->unproven);
+    store->open_count--;
+}
+
+static void table_refer(struct object *object)
+{
+    object->references++;
+    list_remove(&object->idle);
+}
+
+/* With table_lock: find or add, with a reference. What had to leave for it is returned through
+ * `evicted`. */
+static struct object *table_add(struct store *store, struct object_id id, struct object **evicted)
+{
+    struct object *object;
+
+    while ((object = table_find(store, id)) == NULL &&
+           store->open_count >= store->options.open_files_max && list_empty(&store->idle)) {
+        pthread_cond_wait(&store->table_room, &store->table_lock);
+    }
+    if (object != NULL) {
+        table_refer(object);
+        return object;
+    }
+    object = object_new(id);
+    if (object == NULL) {
+        return NULL;
+    }
+    if (store->open_count >= store->options.open_files_max) {
+        *evicted = LIST_ENTRY(list_front(&store->idle), struct object, idle);
+        table_take_out(store, *evicted);
+    }
+    object->chain = *bucket_of(store, id);
+    *bucket_of(store, id) = object;
+    object->references = 1;
+    store->open_count++;
+    return object;
+}
+
+static struct object *table_get(struct store *store, struct object_id id)
+{
+    struct object *evicted = NULL;
+    struct object *object;
+
+    pthread_mutex_lock(&store->table_lock);
+    object = table_add(store, id, &evicted);
+    pthread_mutex_unlock(&store->table_lock);
+    if (evicted != NULL) {
+        object_free(evicted);
+    }
+    return object;
+}
+
+void object_release(struct store *store, struct object *object)
+{
+    bool last;
+
+    pthread_mutex_lock(&store->table_lock);
+    CHECK(object->references > 0);
+    last = --object->references == 0;
+    if (last && !object->dead) {
+        list_push_back(&store->idle, &object->idle);
+        last = false;
+        if (store->open_count >= store->options.open_files_max) {
+            pthread_cond_signal(&store->table_room);
+        }
+    }
+    pthread_mutex_unlock(&store->table_lock);
+    if (last) {
+        object_free(object);
+    }
+}
+
+struct object *table_unproven(struct store *store)
+{
+    struct object *object = NULL;
+
+    pthread_mutex_lock(&store->table_lock);
+    if (!list_empty(&store->unproven)) {
+        object = LIST_ENTRY(list_front(&store->unproven), struct object, unproven);
+        table_refer(object);
+    }
+    pthread_mutex_unlock(&store->table_lock);
+    return object;
+}
+
+void object_proven(struct store *store, struct object *object)
+{
+    object->trust = TRUSTED;
+    object->proven = 0;
+    pthread_mutex_lock(&store->table_lock);
+    list_remove(&object->unproven);
+    pthread_mutex_unlock(&store->table_lock);
+}
+
+static void object_doubt(struct store *store, struct object *object, enum store_trust trust)
+{
+    object->trust = trust;
+    if (trust == TRUSTED) {
+        return;
+    }
+    pthread_mutex_lock(&store->table_lock);
+    list_push_back(&store->unproven, &object->unproven);
+    pthread_mutex_unlock(&store->table_lock);
+}
+
+/* Take what the header says. */
+static int object_load_header(struct store *store, struct object *object, struct errmsg *err)
+{
+    uint8_t bytes[STORE_HEADER_BYTES] = { 0 };
+    struct store_header header;
+    int rv;
+
+    if (pread(object->fd, bytes, sizeof(bytes), 0) < 0) {
+        return object_failed(object, "read header", err);
+    }
+    rv = store_header_decode(bytes, &header);
+    if (rv == MORSEL_NODATA) { /* Made, and then the process or the machine died. */
+        object->stamped = false;
+        object_doubt(store, object, object->end == 0 ? TRUSTED : LOST);
+        return 0;
+    }
+    if (rv == 0 && (header.id.inode != object->id.inode || header.id.column != object->id.column)) {
+        rv = MORSEL_CORRUPT;
+    }
+    if (rv != 0) {
+        errmsg_set(err,
+                   "object %" PRIu64 ".%u: header %s: restore the file from a copy or delete it",
+                   object->id.inode, object->id.column,
+                   rv == MORSEL_VERSION ? "is of a newer version" : "is damaged");
+        return rv;
+    }
+    object->stamped = true;
+    object->epoch = header.epoch;
+    object_doubt(store, object, epochs_trust(&store->epochs, header.epoch));
+    return 0;
+}
+
+bool object_is_vouched(const struct store *store, const struct object *object)
+{
+    return object->trust == TRUSTED && object->stamped &&
+           epochs_vouched(&store->epochs, object->epoch);
+}
+
+/* What was changed lately, by this run or one before, may not be on disk; and if a sync has failed
+ * since, it may be among what was lost. */
+static void object_load_syncs(struct store *store, struct object *object)
+{
+    bool vouched = object_is_vouched(store, object);
+
+    atomic_store(&object->changes, 1);
+    atomic_store(&object->synced, vouched ? 1 : 0);
+    atomic_store(&object->name_synced, vouched);
+    object->tree_needed = vouched ? 0 : atomic_load(&store->tree_begun) + 1;
+    atomic_store(&object->sync_failed, !vouched && atomic_load(&store->epochs.failed));
+}
+
+/* Locked alone. */
+static int object_load(struct store *store, struct object *object, struct errmsg *err)
+{
+    char name[STORE_NAME_BYTES];
+    struct stat st;
+    int rv;
+
+    store_name(object->id, name);
+    object->fd = openat(store->objects_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (object->fd < 0) {
+        object->loaded = errno == ENOENT;
+        return errno == ENOENT ? 0 : object_failed(object, "open", err);
+    }
+    rv = fstat(object->fd, &st) == 0 ? 0 : object_failed(object, "fstat", err);
+    if (rv == 0) {
+        object->end = (uint64_t)st.st_size;
+        object->size = byte_at_place(object->end);
+        object->serial = atomic_fetch_add(&store->serial, 1) + 1;
+        rv = object_load_header(store, object, err);
+    }
+    if (rv != 0) {
+        close(object->fd);
+        object->fd = -1;
+        return rv;
+    }
+    object->exists = true;
+    object->loaded = true;
+    object_load_syncs(store, object);
+    return 0;
+}
+
+int object_lock(struct store *store, struct object_id id, enum object_mode mode,
+                struct object **object_out, struct errmsg *err)
+{
+    *object_out = NULL;
+    for (;;) {
+        struct object *object = table_get(store, id);
+        int rv;
+
+        if (object == NULL) {
+            return MORSEL_NOMEM;
+        }
+        if (mode == OBJECT_SHARED) {
+            pthread_rwlock_rdlock(&object->lock);
+            if (object->loaded && !object->dead) {
+                *object_out = object;
+                return 0;
+            }
+            pthread_rwlock_unlock(&object->lock);
+        }
+        pthread_rwlock_wrlock(&object->lock);
+        rv = object->loaded || object->dead ? 0 : object_load(store, object, err);
+        if (rv == 0 && !object->dead) {
+            *object_out = object;
+            return 0;
+        }
+        object_unlock(store, object);
+        if (rv != 0) {
+            return rv;
+        }
+    }
+}
+
+int object_lock_gated(struct store *store, struct object_id id, const struct store_gate *gate,
+                      struct object **object_out, struct errmsg *err)
+{
+    int rv = object_lock(store, id, OBJECT_ALONE, object_out, err);
+
+    if (rv == 0 && gate != NULL) {
+        rv = gate->ask(gate->data, err);
+        if (rv != 0) {
+            object_unlock(store, *object_out);
+            *object_out = NULL;
+        }
+    }
+    return rv;
+}
+
+struct object *object_try_lock(struct store *store, struct object_id id)
+{
+    struct object *object;
+
+    if (pthread_mutex_trylock(&store->table_lock) != 0) {
+        return NULL;
+    }
+    object = table_find(store, id);
+    if (object != NULL && pthread_rwlock_tryrdlock(&object->lock) != 0) {
+        object = NULL;
+    }
+    if (object != NULL) {
+        table_refer(object);
+    }
+    pthread_mutex_unlock(&store->table_lock);
+    if (object != NULL && (!object->loaded || object->dead)) {
+        object_unlock(store, object);
+        return NULL;
+    }
+    return object;
+}
+
+void object_unlock(struct store *store, struct object *object)
+{
+    pthread_rwlock_unlock(&object->lock);
+    object_release(store, object);
+}
+
+static int object_open_new(struct store *store, const char *name)
+{
+    char subdir[4] = { name[0], name[1], name[2], 0 };
+    int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
+    int fd = openat(store->objects_fd, name, flags, 0600);
+
+    if (fd >= 0 || errno != ENOENT) {
+        return fd;
+    }
+    if (mkdirat(store->objects_fd, subdir, 0700) != 0 && errno != EEXIST) {
+        return -1;
+    }
+    return openat(store->objects_fd, name, flags, 0600);
+}
+
+int object_create(struct store *store, struct object *object, struct errmsg *err)
+{
+    char name[STORE_NAME_BYTES];
+
+    CHECK(!object->exists);
+    store_name(object->id, name);
+    object->fd = object_open_new(store, name);
+    if (object->fd < 0) {
+        return object_failed(object, "create", err);
+    }
+    object->serial = atomic_fetch_add(&store->serial, 1) + 1;
+    object->exists = true;
+    object->stamped = false;
+    object->trust = TRUSTED;
+    object->epoch = 0;
+    object->size = 0;
+    object->end = 0;
+    atomic_fetch_add(&object->changes, 1);
+    atomic_store(&object->name_synced, false);
+    object->tree_needed = 0;
+    atomic_fetch_add(&store->objects, 1);
+    return 0;
+}
+
+int object_remove(struct store *store, struct object *object, struct errmsg *err)
+{
+    char name[STORE_NAME_BYTES];
+
+    store_name(object->id, name);
+    if (unlinkat(store->objects_fd, name, 0) != 0 && errno != ENOENT) {
+        return object_failed(object, "delete", err);
+    }
+    if (object->exists && atomic_load(&store->objects) > 0) {
+        atomic_fetch_sub(&store->objects, 1);
+    }
+    pthread_mutex_lock(&store->table_lock);
+    table_take_out(store, object);
+    object->dead = true;
+    pthread_cond_signal(&store->table_room);
+    pthread_mutex_unlock(&store->table_lock);
+    return 0;
+}
+
+void object_header(const struct object *object, uint8_t bytes[STORE_HEADER_BYTES])
+{
+    store_header_encode(&(struct store_header){ .id = object->id, .epoch = object->epoch }, bytes);
+}
+
+int object_stamp(struct store *store, struct object *object, uint64_t epoch, bool header_follows,
+                 struct errmsg *err)
+{
+    bool vouched = object->stamped && object->epoch + 1 < epoch;
+    uint8_t bytes[STORE_HEADER_BYTES];
+
+    atomic_fetch_add(&object->changes, 1);
+    if (object->trust != TRUSTED || (object->stamped && object->epoch == epoch)) {
+        return 0;
+    }
+    object->epoch = epoch;
+    if (!object->stamped && header_follows) {
+        return 0;
+    }
+    object_header(object, bytes);
+    object->stamped = pwrite(object->fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes);
+    if (!object->stamped) {
+        return object_failed(object, "write header", err);
+    }
+    if (object->end < sizeof(bytes)) {
+        object->end = sizeof(bytes);
+    }
+    if (vouched) {
+        int rv = object_flush(store, object, "its header before a change", err);
+
+        object->stamped = rv == 0;
+        return rv;
+    }
+    return 0;
+}

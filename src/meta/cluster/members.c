@@ -1,0 +1,392 @@
+#include "meta/cluster/members.h"
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "meta/cluster/placement.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void emit(struct members_actions *out, struct members_action action)
+{
+    CHECK(out->count < MEMBERS_ACTIONS_MAX);
+    out->items[out->count++] = action;
+}
+
+static void refuse(struct members_actions *out, uint64_t tag, int status, const char *reason)
+{
+    emit(out, (struct members_action){
+                  .type = MEMBERS_REFUSE, .tag = tag, .status = status, .reason = reason });
+}
+
+static void check_invariants(const struct members *m)
+{
+    CHECK(m->count <= SERVERS_MAX);
+    for (uint32_t i = 0; i < m->count; i++) {
+        const struct member *item = &m->items[i];
+
+        CHECK(item->record.id != 0);
+        CHECK(i == 0 || m->items[i - 1].record.id < item->record.id);
+        CHECK_IMPLIES(item->up, item->registered);
+    }
+}
+
+static uint64_t silence_due_ms(const struct members *m, const struct member *member)
+{
+    return member->heard_ms + (uint64_t)m->heartbeat_ms * MEMBERS_MISSED_MAX;
+}
+
+/* What is heard does not move it: it is looked for anew when it comes. */
+static void watch(struct members *m, const struct member *member)
+{
+    uint64_t due_ms = silence_due_ms(m, member);
+
+    m->due_ms = due_ms < m->due_ms ? due_ms : m->due_ms;
+}
+
+void members_init(struct members *m, uint32_t heartbeat_ms, const struct member_record *records,
+                  uint32_t count)
+{
+    CHECK(count <= SERVERS_MAX);
+    memset(m, 0, sizeof(*m));
+    m->heartbeat_ms = heartbeat_ms;
+    m->version = 1;
+    m->due_ms = UINT64_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        m->items[i].record = records[i];
+        m->items[i].bytes_total = records[i].bytes_total;
+        m->items[i].bytes_free = records[i].bytes_free;
+    }
+    m->count = count;
+    check_invariants(m);
+}
+
+void members_presume(struct members *m, uint64_t now_ms)
+{
+    for (uint32_t i = 0; i < m->count; i++) {
+        m->items[i].presumed = true;
+        m->items[i].heard_ms = now_ms;
+        watch(m, &m->items[i]);
+    }
+}
+
+const struct member *members_find(const struct members *m, server_id id)
+{
+    uint32_t low = 0, high = m->count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (m->items[middle].record.id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < m->count && m->items[low].record.id == id ? &m->items[low] : NULL;
+}
+
+static struct member *find(struct members *m, server_id id)
+{
+    return (struct member *)(uintptr_t)members_find(m, id);
+}
+
+static struct member *find_token(struct members *m, const uint8_t token[16])
+{
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (memcmp(m->items[i].record.token, token, 16) == 0) {
+            return &m->items[i];
+        }
+    }
+    return NULL;
+}
+
+/* Make room for a member with `id`, in order. */
+static struct member *insert(struct members *m, server_id id)
+{
+    uint32_t at = m->count;
+
+    while (at > 0 && m->items[at - 1].record.id > id) {
+        at--;
+    }
+    memmove(&m->items[at + 1], &m->items[at], (m->count - at) * sizeof(m->items[0]));
+    m->count++;
+    memset(&m->items[at], 0, sizeof(m->items[at]));
+    m->items[at].record.id = id;
+    check_invariants(m);
+    return &m->items[at];
+}
+
+/* ---- Registration ------------------------------------------------------------------------- */
+
+/* Behind the highest; where that is the last number of all, the lowest that nobody has. A server
+ * never chooses its id: of one that it names and we do not know we have not told it. */
+static server_id new_id(const struct members *m)
+{
+    server_id id = m->count == 0 ? 0 : m->items[m->count - 1].record.id;
+
+    if (id < UINT32_MAX) {
+        return id + 1;
+    }
+    id = 1;
+    for (uint32_t i = 0; i < m->count && m->items[i].record.id == id; i++) {
+        id++;
+    }
+    return id;
+}
+
+/* The member that registers, old or new; NULL after a refusal. */
+static struct member *admit(struct members *m, const struct members_event *event,
+                            struct members_actions *out)
+{
+    const struct member_record *asked = &event->registration.record;
+    uint64_t tag = event->registration.tag;
+    struct member *known = find_token(m, asked->token);
+    server_id id = asked->id;
+
+    if (known != NULL) {
+        if (id != 0 && id != known->record.id) {
+            refuse(out, tag, MORSEL_INVAL,
+                   "the token of this data directory belongs to another server id; was the "
+                   "directory put together from two?");
+            return NULL;
+        }
+        if (known->up && known->connected && strcmp(known->record.address, asked->address) != 0) {
+            refuse(out, tag, MORSEL_EXISTS_LOCKED,
+                   "another process serves this data directory from another address; stop it "
+                   "first");
+            return NULL;
+        }
+        return known;
+    }
+    if (id != 0) {
+        refuse(out, tag, MORSEL_INVAL,
+               find(m, id) != NULL
+                   ? "this server id belongs to another data directory"
+                   : "this cluster has never given the server id of this data directory; was the "
+                     "manager's database put back to an older state?");
+        return NULL;
+    }
+    if (m->count == SERVERS_MAX) {
+        refuse(out, tag, MORSEL_TOO_LARGE, "the cluster has as many storage servers as it can");
+        return NULL;
+    }
+    return insert(m, new_id(m));
+}
+
+static void welcome(struct members *m, struct member *member, uint64_t tag,
+                    struct members_actions *out)
+{
+    if (!member->up) {
+        m->version++;
+        emit(out, (struct members_action){ .type = MEMBERS_UP, .id = member->record.id });
+    }
+    member->registered = true;
+    member->presumed = false;
+    member->connected = true;
+    member->up = true;
+    watch(m, member);
+    emit(out,
+         (struct members_action){ .type = MEMBERS_WELCOME, .tag = tag, .id = member->record.id });
+}
+
+static void on_register(struct members *m, const struct members_event *event,
+                        struct members_actions *out)
+{
+    const struct member_record *asked = &event->registration.record;
+    struct member *member = admit(m, event, out);
+    struct member_record record;
+
+    if (member == NULL) {
+        return;
+    }
+    if (member->persisting > 0) {
+        refuse(out, member->pending_tag, MORSEL_AGAIN, "registered again meanwhile");
+    }
+    record = *asked;
+    record.id = member->record.id;
+    member->heard_ms = event->now_ms;
+    member->bytes_total = asked->bytes_total;
+    member->bytes_free = asked->bytes_free;
+    member->disk = event->registration.disk;
+    if (member->persisting == 0 && memcmp(record.token, member->record.token, 16) == 0 &&
+        strcmp(record.address, member->record.address) == 0 &&
+        strcmp(record.name, member->record.name) == 0) {
+        welcome(m, member, event->registration.tag, out);
+        return;
+    }
+    member->record = record;
+    member->persisting++;
+    member->pending_tag = event->registration.tag;
+    m->version++;
+    emit(out, (struct members_action){ .type = MEMBERS_PERSIST, .id = record.id });
+}
+
+static void on_persisted(struct members *m, const struct members_event *event,
+                         struct members_actions *out)
+{
+    struct member *member = find(m, event->persisted.id);
+
+    CHECK(member != NULL && member->persisting > 0);
+    member->persisting--;
+    if (member->persisting > 0) {
+        return; /* That was an older record; the registration that waits has a newer one. */
+    }
+    if (event->persisted.status != 0) {
+        refuse(out, member->pending_tag, event->persisted.status,
+               "the registration could not be written");
+        return;
+    }
+    member->heard_ms = event->now_ms;
+    welcome(m, member, member->pending_tag, out);
+}
+
+/* ---- Life and death ----------------------------------------------------------------------- */
+
+static void on_heartbeat(struct members *m, const struct members_event *event,
+                         struct members_actions *out)
+{
+    struct member *member = find(m, event->heartbeat.id);
+
+    if (member == NULL || !member->registered) {
+        refuse(out, event->heartbeat.tag, MORSEL_NO_SESSION, "register first");
+        return;
+    }
+    member->bytes_total = event->heartbeat.bytes_total;
+    member->bytes_free = event->heartbeat.bytes_free;
+    member->objects = event->heartbeat.objects;
+    member->measured = event->heartbeat.measured;
+    member->disk = event->heartbeat.disk;
+    member->heard_ms = event->now_ms;
+    member->connected = true;
+    if (!member->up) {
+        member->up = true;
+        watch(m, member);
+        m->version++;
+        emit(out, (struct members_action){ .type = MEMBERS_UP, .id = member->record.id });
+    }
+    emit(out, (struct members_action){
+                  .type = MEMBERS_ALIVE, .tag = event->heartbeat.tag, .id = member->record.id });
+}
+
+static void on_tick(struct members *m, uint64_t now_ms, struct members_actions *out)
+{
+    if (now_ms < m->due_ms) {
+        return;
+    }
+    m->due_ms = UINT64_MAX;
+    for (uint32_t i = 0; i < m->count; i++) {
+        struct member *member = &m->items[i];
+
+        if (!member->up && !member->presumed) {
+            continue;
+        }
+        if (now_ms < silence_due_ms(m, member)) {
+            watch(m, member);
+            continue;
+        }
+        m->version += member->up;
+        member->up = member->presumed = false; /* Either way it is worth a line in the log. */
+        emit(out, (struct members_action){ .type = MEMBERS_DOWN, .id = member->record.id });
+    }
+}
+
+void members_step(struct members *m, const struct members_event *event, struct members_actions *out)
+{
+    struct member *member;
+
+    switch (event->type) {
+    case MEMBERS_REGISTER:
+        on_register(m, event, out);
+        break;
+    case MEMBERS_PERSISTED:
+        on_persisted(m, event, out);
+        break;
+    case MEMBERS_HEARTBEAT:
+        on_heartbeat(m, event, out);
+        break;
+    case MEMBERS_GONE:
+        member = find(m, event->gone);
+        if (member != NULL) {
+            member->connected = false;
+        }
+        break;
+    case MEMBERS_TICK:
+        on_tick(m, event->now_ms, out);
+        break;
+    }
+}
+
+uint64_t members_deadline_ms(const struct members *m)
+{
+    return m->due_ms;
+}
+
+/* ---- Questions ---------------------------------------------------------------------------- */
+
+uint32_t members_place(const struct members *m, inode_id inode, uint32_t width,
+                       server_id chosen[STRIPE_WIDTH_MAX])
+{
+    struct placement_server servers[SERVERS_MAX];
+    bool any_connected = false;
+
+    for (uint32_t i = 0; i < m->count; i++) {
+        any_connected |= m->items[i].up && m->items[i].connected;
+    }
+    for (uint32_t i = 0; i < m->count; i++) {
+        const struct member *member = &m->items[i];
+
+        /* A connection that broke a moment ago is often a server that died; but when all broke, it
+         * was the network, and they will be back before the first write. */
+        bool live = member->presumed || (member->up && (member->connected || !any_connected));
+
+        servers[i] = (struct placement_server){ member->record.id, live, member->bytes_total,
+                                                member->bytes_free };
+    }
+    return placement_choose(servers, m->count, inode, width, chosen);
+}
+
+/* What one server said of its disk. */
+struct disk_space
+{
+    uint64_t device, bytes_total, bytes_free;
+};
+
+static int compare_devices(const void *a, const void *b)
+{
+    const struct disk_space *x = a, *y = b;
+
+    return x->device < y->device ? -1 : x->device > y->device;
+}
+
+void members_space(const struct members *m, uint64_t *bytes_total, uint64_t *bytes_free)
+{
+    struct disk_space live[SERVERS_MAX];
+    uint32_t count = 0;
+
+    *bytes_total = *bytes_free = 0;
+    for (uint32_t i = 0; i < m->count; i++) {
+        const struct member *member = &m->items[i];
+
+        if (member->up || member->presumed) {
+            live[count++] =
+                (struct disk_space){ member->disk.device, member->bytes_total, member->bytes_free };
+        }
+    }
+    qsort(live, count, sizeof(live[0]), compare_devices);
+    for (uint32_t i = 0; i < count; i++) {
+        struct disk_space disk = live[i];
+
+        /* Neighbours on one disk were asked at different moments, and may keep different reserves.
+         */
+        while (disk.device != 0 && i + 1 < count && live[i + 1].device == disk.device) {
+            i++;
+            disk.bytes_total =
+                live[i].bytes_total > disk.bytes_total ? live[i].bytes_total : disk.bytes_total;
+            disk.bytes_free =
+                live[i].bytes_free < disk.bytes_free ? live[i].bytes_free : disk.bytes_free;
+        }
+        *bytes_total += disk.bytes_total;
+        *bytes_free += disk.bytes_free;
+    }
+}

@@ -1,0 +1,147 @@
+/* Storage servers: who has registered, who is up.
+ *
+ * Pure: events in, actions out; the event carries the time. A server shows the token of its data
+ * directory and gets an id, which is made durable before it is told. It is up from then on, until
+ * it was silent for MEMBERS_MISSED_MAX heartbeats.
+ *
+ *   unknown --REGISTER--> persisting --PERSISTED--> up <--HEARTBEAT-- down
+ *                                                    +---- silence ---^
+ *
+ * Invariants:
+ *  - no two members have one id or one token, and an id is never given to another token;
+ *  - a server is welcomed only after its record is durable;
+ *  - a process that registers under a token whose server is up and connected from another address
+ * is refused: two processes must not serve one directory.
+ *
+ * Fixed memory: SERVERS_MAX members.
+ */
+#ifndef MORSEL_META_CLUSTER_MEMBERS_H
+#define MORSEL_META_CLUSTER_MEMBERS_H
+
+#include "meta/namespace/record.h"
+
+enum {
+    MEMBERS_HEARTBEAT_MS = 1000,
+    MEMBERS_MISSED_MAX = 3,
+    MEMBERS_FAILURE_MAX = 256,            /* Bytes of words about a disk, with the zero. */
+    MEMBERS_ACTIONS_MAX = SERVERS_MAX + 2 /* A tick may find all of them silent. */
+};
+
+/* What a server says of its store. */
+struct member_disk
+{
+    uint64_t verifier;                 /* data.proto, Done; 0: not told. */
+    uint64_t device;                   /* The same for servers that share a disk; 0: not told. */
+    char failure[MEMBERS_FAILURE_MAX]; /* Of a sync, in words, cut off; empty: none. */
+};
+
+struct member
+{
+    struct member_record record;
+    bool registered; /* Since this start of the manager. */
+    bool connected;  /* Its connection stands. */
+    bool up;
+    bool presumed; /* Not heard of since the restart, but likely there: see members_presume(). */
+    uint32_t persisting;  /* Records on their way to the store; the newest is the one above. */
+    uint64_t pending_tag; /* The registration that waits for the newest. */
+    uint64_t bytes_total, bytes_free, objects; /* As last told. */
+    struct member_disk disk;                   /* Likewise. */
+    uint64_t measured; /* The last question for its space that its numbers answer; capacity_uv.h. */
+    uint64_t heard_ms; /* Of the last word. */
+};
+
+struct members
+{
+    uint32_t count;
+    struct member items[SERVERS_MAX]; /* Ascending by id. */
+    uint64_t version;                 /* Grows when anything but numbers changes. */
+    uint32_t heartbeat_ms;
+    uint64_t due_ms; /* No silence ends before that. */
+};
+
+enum members_event_type {
+    MEMBERS_REGISTER,
+    MEMBERS_PERSISTED,
+    MEMBERS_HEARTBEAT,
+    MEMBERS_GONE, /* Its connection ended. */
+    MEMBERS_TICK
+};
+
+struct members_event
+{
+    uint64_t now_ms; /* Monotonic. */
+    enum members_event_type type;
+    union {
+        struct
+        {
+            uint64_t tag; /* The host's name for the request; comes back in an action. */
+            struct member_record record; /* id 0: give me one. Unknown ones are refused. */
+            struct member_disk disk;
+        } registration;
+        struct
+        {
+            server_id id;
+            int status; /* Not 0: could not be written. */
+        } persisted;
+        struct
+        {
+            uint64_t tag;
+            server_id id;
+            uint64_t bytes_total, bytes_free, objects, measured;
+            struct member_disk disk;
+        } heartbeat;
+        server_id gone;
+    };
+};
+
+struct members_action
+{
+    enum {
+        MEMBERS_PERSIST, /* Make `id`'s record durable, then send PERSISTED. */
+        MEMBERS_WELCOME, /* Answer `tag`: registered as `id`. */
+        MEMBERS_ALIVE,   /* Answer `tag`: heartbeat taken. */
+        MEMBERS_REFUSE,  /* Answer `tag` with `status` and `reason`. */
+        MEMBERS_UP,      /* For the log: `id` is up. */
+        MEMBERS_DOWN     /* For the log: `id` was silent too long. */
+    } type;
+    uint64_t tag;
+    server_id id;
+    int status;
+    const char *reason; /* Constant text. */
+};
+
+struct members_actions
+{
+    uint32_t count;
+    struct members_action items[MEMBERS_ACTIONS_MAX];
+};
+
+/* `records` are those of the store, ascending by id: known, but down until they register. */
+void members_init(struct members *m, uint32_t heartbeat_ms, const struct member_record *records,
+                  uint32_t count);
+
+/* The manager has restarted: until the known servers have had time to register again
+ * (MEMBERS_MISSED_MAX heartbeats), new files are placed on them and their space counts. Otherwise a
+ * file that is made in the first second would find no server, or lie on the first one that came
+ * back alone. */
+void members_presume(struct members *m, uint64_t now_ms);
+
+/* Advance by one event. What the host must do is appended to `out`, in order. */
+void members_step(struct members *m, const struct members_event *event,
+                  struct members_actions *out);
+
+/* When MEMBERS_TICK is due, which may be earlier than it has something to do; UINT64_MAX: never.
+ * Ask again after each step. */
+uint64_t members_deadline_ms(const struct members *m);
+
+/* NULL: unknown. */
+const struct member *members_find(const struct members *m, server_id id);
+
+/* Choose the servers of a new file; returns how many (0: none is up). */
+uint32_t members_place(const struct members *m, inode_id inode, uint32_t width,
+                       server_id chosen[STRIPE_WIDTH_MAX]);
+
+/* Space of the servers that are up; a disk that several of them share counts once. */
+void members_space(const struct members *m, uint64_t *bytes_total, uint64_t *bytes_free);
+
+#endif

@@ -1,0 +1,59 @@
+/* The host of the lease core: requests that wait for a recall, recalls that go out, what comes
+ * back.
+ *
+ *   handler -> leases_touch(): GO, or the request waits here and its handler is called again
+ *           -> the change or the look-up
+ *           -> leases_grant(): what the reply may allow
+ */
+#ifndef MORSEL_META_COHERENCE_LEASES_UV_H
+#define MORSEL_META_COHERENCE_LEASES_UV_H
+
+#include "meta/meta_uv.h"
+
+/* True: go ahead. False: the request has been taken over; its handler will be called again, or it
+ * has been answered. Inode 0 is passed over. */
+bool leases_touch(struct meta *meta, struct rpc_request *request, const struct lease_touch *touched,
+                  unsigned touched_count);
+
+/* The same for one inode. */
+bool leases_touch_one(struct meta *meta, struct rpc_request *request, inode_id inode,
+                      enum lease_access access);
+
+/* What the reply to this request gives its client on `inode` (lease_grant()). */
+enum lease_mode leases_grant(struct meta *meta, const struct rpc_request *request, inode_id inode,
+                             enum lease_mode wanted, bool eager);
+
+/* The client of the request may hold locks. False: not before the next sync of the store. */
+bool leases_grant_locks(struct meta *meta, const struct rpc_request *request);
+
+/* The inode is gone, and what was held on it. */
+void leases_forget(struct meta *meta, inode_id inode);
+
+/* What the client holds, as far as a reply may say so, without asking for more. */
+enum lease_mode leases_held(struct meta *meta, const struct rpc_request *request, inode_id inode);
+
+/* The client's first request on a connection said what it holds: `lost` (room for the sum of the
+ * lists) gets what it does not hold any more, `locks_lost` whether its locks are gone.
+ * MORSEL_NOMEM: that list is not complete; the client must not be answered, and say it again. */
+int leases_join(struct meta *meta, client_id client, const Morsel__SessionRequest *m,
+                inode_id *lost, size_t *lost_count, bool *locks_lost);
+void leases_gone(struct meta *meta, client_id client);
+void leases_leave(struct meta *meta, client_id client);
+
+/* Is the client's word taken? False: it must join first. */
+bool leases_heard(struct meta *meta, const struct rpc_request *request);
+
+/* An inode was changed without asking anybody (fsck): whoever caches it is told. */
+void leases_recall_all(struct meta *meta, inode_id inode);
+
+void leases_tick(struct meta *meta, uint64_t now_ms);
+
+/* Refuse what waits. */
+void leases_refuse_waiting(struct meta *meta, int status);
+
+/* Make the core, with the durable holders of the time before. MORSEL_NOMEM and errors of the store.
+ */
+int leases_open(struct meta *meta, struct errmsg *err);
+void leases_free(struct meta *meta);
+
+#endif

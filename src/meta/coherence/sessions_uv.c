@@ -1,0 +1,230 @@
+/* Sessions of clients: what the core says is done here, and so is the collecting of files that were
+ * unlinked while open. */
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "meta/service/identify_uv.h"
+#include "meta/service/reply_uv.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { SWEEP_STEP = 64 /* Orphans looked at in one turn of the loop. */ };
+
+/* ---- Orphans ------------------------------------------------------------------------------ */
+
+/* Nobody holds the inode any more: if it has no name either, its time has come. */
+static void collect(struct meta *meta, inode_id inode)
+{
+    struct meta_op op = { .kind = OP_COLLECT, .time_ns = meta_clock_ns() };
+    struct errmsg err = { "" };
+    bool orphan;
+    int rv;
+
+    if (session_holds(meta->sessions, inode) || departed_has(&meta->departed, inode) ||
+        ns_broken(meta->ns) != 0) {
+        return;
+    }
+    if ((rv = ns_is_orphan(meta->ns, inode, &orphan, &err)) == 0 && orphan) {
+        op.collect.inode = inode;
+        rv = meta_execute(meta, &op, &err);
+    }
+    if (rv != 0) {
+        log_error(meta->log, "cannot collect the unlinked inode %" PRIu64 ": %s", inode,
+                  err.text[0] != 0 ? err.text : status_words(rv));
+    }
+}
+
+void meta_note_departed(struct meta *meta, inode_id inode)
+{
+    if (!departed_has(&meta->departed, inode)) {
+        inode_id gone = departed_add(&meta->departed, inode, meta_now_ms(meta));
+
+        if (gone != INODE_NONE) {
+            collect(meta, gone);
+        }
+    }
+}
+
+void meta_departed_pulse(struct meta *meta, uint64_t now_ms)
+{
+    inode_id inode;
+
+    while (!meta->closing && (inode = departed_pop(&meta->departed, now_ms)) != INODE_NONE) {
+        collect(meta, inode);
+    }
+}
+
+/* A few orphans a turn, so that requests are served in between. */
+static void on_sweep(uv_idle_t *idle)
+{
+    struct meta *meta = idle->data;
+    inode_id orphans[SWEEP_STEP];
+    struct errmsg err = { "" };
+    uint32_t count = 0;
+    int rv = ns_orphans(meta->ns, meta->sweep_from, orphans, SWEEP_STEP, &count, &err);
+
+    for (uint32_t i = 0; i < count; i++) {
+        collect(meta, orphans[i]);
+    }
+    if (rv != 0 || count < SWEEP_STEP) {
+        meta->sweep_from = 0;
+        uv_idle_stop(idle);
+        return;
+    }
+    meta->sweep_from = orphans[count - 1] + 1;
+}
+
+static void sweep_start(struct meta *meta)
+{
+    if (!meta->closing) {
+        meta->sweep_from = 1;
+        uv_idle_start(&meta->sweep, on_sweep);
+    }
+}
+
+/* ---- Sessions ----------------------------------------------------------------------------- */
+
+static void reply_session(struct meta *meta, struct rpc_request *request, inode_id *lost,
+                          size_t lost_count, bool locks_lost)
+{
+    Morsel__SessionReply reply = MORSEL__SESSION_REPLY__INIT;
+    struct durable_reply durable;
+    Morsel__Squash squash;
+
+    reply.durable = durable_fill(meta, &durable);
+    reply.session_ms = (uint32_t)meta->settings->session_ms;
+    reply.clock_ns = (uint64_t)meta_clock_ns();
+    reply.lost = lost;
+    reply.n_lost = lost_count;
+    reply.locks_lost = locks_lost;
+    reply.title = lease_title(meta->leases, request->node_id);
+    reply.lease_ms = lease_term_ms(meta->leases, request->node_id);
+    reply.squash = identify_squash(meta, request, &squash);
+    rpc_reply(request, &reply.base, NULL);
+}
+
+/* The status of the client that the event is about: 0, or why it is refused. */
+static int perform_session(struct meta *meta, const struct session_action *action)
+{
+    switch (action->type) {
+    case SESSION_ADMIT:
+        break;
+    case SESSION_REFUSE:
+        return action->status;
+    case SESSION_END:
+        log_info(meta->log, "client %016" PRIx64 " %s", action->client,
+                 action->status == 0 ? "has left"
+                                     : "is gone: no word from it within the session time");
+        if (action->status == 0) {
+            leases_leave(meta, action->client); /* A silent one is waited out by its term. */
+        }
+        break;
+    case SESSION_GRACE_OVER:
+        sweep_start(meta);
+        break;
+    }
+    return 0;
+}
+
+int meta_session_step(struct meta *meta, const struct session_event *event)
+{
+    struct session_actions out;
+    inode_id inode;
+    int status = 0, rv;
+
+    out.count = 0;
+    session_step(meta->sessions, event, &out);
+    for (uint32_t i = 0; i < out.count; i++) {
+        rv = perform_session(meta, &out.items[i]);
+        status = rv != 0 ? rv : status;
+    }
+    while (session_pop_released(meta->sessions, &inode)) {
+        collect(meta, inode);
+    }
+    meta_arm(meta);
+    return status;
+}
+
+int meta_note_open(struct meta *meta, const struct rpc_request *request, inode_id inode, bool write)
+{
+    struct session_event event = { .now_ms = meta_now_ms(meta), .type = SESSION_OPENED };
+
+    if (request->role != ROLE_CLIENT) {
+        return 0;
+    }
+    event.client = request->node_id;
+    if (write) {
+        event.write_inodes = &inode;
+        event.write_inodes_count = 1;
+    } else {
+        event.inodes = &inode;
+        event.inodes_count = 1;
+    }
+    return meta_session_step(meta, &event);
+}
+
+/* The first request on a connection: what the client has open, and which leases it still uses. */
+static void join(struct meta *meta, struct rpc_request *request, const Morsel__SessionRequest *m)
+{
+    struct session_event event = { .now_ms = meta_now_ms(meta), .type = SESSION_ASK };
+    inode_id *lost = malloc((m->n_held_read + m->n_held_write + 1) * sizeof(*lost));
+    size_t lost_count = 0;
+    bool locks_lost = false;
+    int rv = MORSEL_NOMEM;
+
+    event.client = request->node_id;
+    event.inodes = m->open_inodes;
+    event.inodes_count = m->n_open_inodes;
+    event.write_inodes = m->open_write;
+    event.write_inodes_count = m->n_open_write;
+    if (!m->knows_lease_ms && lease_term_ms(meta->leases, 0) < LEASE_MS) {
+        rpc_reply_failure(request, MORSEL_VERSION,
+                          "this mount is older than the manager and counts with a lease-time of "
+                          "5s; update it, or do not set lease-time below that");
+        free(lost);
+        return;
+    }
+    if (lost != NULL && (rv = meta_session_step(meta, &event)) == 0) {
+        rv = leases_join(meta, request->node_id, m, lost, &lost_count, &locks_lost);
+        if (rv == 0) {
+            reply_session(meta, request, lost, lost_count, locks_lost);
+        }
+    }
+    if (rv != 0) {
+        rpc_reply_failure(request, rv, NULL);
+    }
+    free(lost);
+}
+
+static void leave(struct meta *meta, struct rpc_request *request)
+{
+    struct session_event event = { .now_ms = meta_now_ms(meta), .type = SESSION_LEAVE };
+
+    event.client = request->node_id;
+    (void)meta_session_step(meta, &event);
+    rpc_reply(request, NULL, NULL);
+}
+
+void handle_session(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__SessionRequest *m;
+
+    if (request->role != ROLE_CLIENT || request->node_id == 0) {
+        rpc_reply_failure(request, MORSEL_INVAL, "only a client with an id has a session");
+        return;
+    }
+    m = rpc_request_unpack(request, &morsel__session_request__descriptor);
+    if (m == NULL) {
+        return;
+    }
+    if (m->leave) {
+        leave(meta, request);
+    } else if (!m->renew) {
+        join(meta, request, m);
+    } else if (meta_client_known(meta, request)) {
+        reply_session(meta, request, NULL, 0, false);
+    } else {
+        rpc_reply_failure(request, MORSEL_NO_SESSION, NULL);
+    }
+    message_free(m);
+}

@@ -1,0 +1,146 @@
+/* The namespace: names, inodes, attributes, layouts and the operation log, over an ordered store.
+ *
+ * Pure: it sees the store through kv.h, and time, placement and credentials through the operation.
+ *
+ * Reading. ns_inode(), ns_lookup() and so on answer from the store, through a cache of bounded
+ * size.
+ *
+ * Changing. ns_execute() validates an operation against the current state, decides what is left to
+ * decide (the new inode's id, whether the last holder of a name still has it open, group
+ * membership), and commits one batch: the changed records, the counters, and the operation itself
+ * as log record `sequence`. Refused operations leave no trace. ns_replay() applies an operation
+ * from a log and decides nothing; the same log applied to an empty store gives the same bytes.
+ *
+ * Invariants, which fsck (fsck.h) looks after:
+ *  - every entry points to an inode of its type; an inode that is no directory has as many names as
+ * nlink says;
+ *  - a directory has one name (the root none) in the directory that `parent` says, nlink is 2 and
+ * one for each directory in it, and `entries` counts its names;
+ *  - an inode without a name has an orphan record, and nlink 0;
+ *  - counters agree with the records.
+ *
+ * A commit that fails leaves the store in doubt; from then on every change is refused with the same
+ * status until the manager is started again (ns_broken()).
+ */
+#ifndef MORSEL_META_NAMESPACE_NAMESPACE_H
+#define MORSEL_META_NAMESPACE_NAMESPACE_H
+
+#include "common/base/errmsg.h"
+#include "meta/namespace/op.h"
+#include "meta/namespace/record.h"
+#include "meta/storage/kv.h"
+
+struct ns;
+
+/* What the namespace asks and tells. Either function may be NULL. */
+struct ns_hooks
+{
+    /* Does anybody hold `inode` open? Asked when its last name goes. */
+    bool (*is_open)(void *data, inode_id inode);
+
+    /* After a commit: a name was added (+1) or removed (-1). */
+    void (*name_changed)(void *data, inode_id parent, struct slice name,
+                         const struct dentry *dentry, int change);
+    void *data;
+};
+
+enum {
+    NS_LOG_KEPT = 65536,       /* Newest operations that stay in the log; see op_window.h. */
+    NS_CACHE_INODES = 16384,   /* Decoded inodes in memory, about 440 bytes each */
+    NS_START_GAP = 1 << 17,    /* More inodes than are made between two syncs of the store. */
+    NS_DIRECTORY_BYTES = 4096, /* st_size of a directory */
+    NS_GARBAGE_PAGE_MAX = 1000
+};
+
+/* `kv` is borrowed and must outlive the namespace. An empty store gives an unformatted namespace
+ * that takes only OP_FORMAT. MORSEL_CORRUPT and MORSEL_VERSION with words: nothing was changed. */
+int ns_open(struct kv *kv, const struct ns_hooks *hooks, struct ns **ns_out, struct errmsg *err);
+void ns_close(struct ns *ns); /* NULL is allowed. */
+
+bool ns_formatted(const struct ns *ns);
+const struct super *ns_super(const struct ns *ns);
+const struct counters *ns_counters(const struct ns *ns);
+
+/* 0, or the status of the commit or sync that failed. */
+int ns_broken(const struct ns *ns);
+
+/* Operations that were refused, with MORSEL_INVAL, because the log could not have been read with
+ * them in it: none, unless a check is missing. */
+uint64_t ns_unreadable(const struct ns *ns);
+
+/* The store failed outside a commit (a sync): refuse changes from now on. */
+void ns_fail(struct ns *ns, int status);
+
+/* ---- Changing ----------------------------------------------------------------------------- */
+
+/* Statuses are those of the system call that the operation stands for; MORSEL_STALE when an inode
+ * that the operation names by id is gone. `op` is completed. */
+int ns_execute(struct ns *ns, struct meta_op *op, struct errmsg *err);
+
+/* MORSEL_CORRUPT when the operation does not fit the state: log and store do not belong together.
+ */
+int ns_replay(struct ns *ns, struct meta_op *op, struct errmsg *err);
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+/* MORSEL_STALE when there is none. */
+int ns_inode(struct ns *ns, inode_id id, struct inode *inode, struct errmsg *err);
+
+/* "." and ".." work. MORSEL_NOENT, MORSEL_NOTDIR, MORSEL_NAMETOOLONG, MORSEL_STALE. */
+int ns_lookup(struct ns *ns, inode_id parent, struct slice name, struct inode *inode,
+              struct errmsg *err);
+
+/* Entries behind `after` (empty: from the start), in byte order, until `visit` says false. `visit`
+ * may read inodes. `end` tells whether all were seen. */
+typedef bool (*ns_entry_visit)(void *data, struct slice name, const struct dentry *dentry);
+int ns_readdir(struct ns *ns, inode_id directory, struct slice after, ns_entry_visit visit,
+               void *data, bool *end, struct errmsg *err);
+
+/* Append the target to `out`. MORSEL_INVAL when it is no symbolic link. */
+int ns_readlink(struct ns *ns, inode_id inode, struct buf *out, struct errmsg *err);
+
+/* Append the value. MORSEL_NODATA. The access list of an inode without one is MORSEL_NODATA. */
+int ns_xattr_get(struct ns *ns, inode_id inode, struct slice name, struct buf *out,
+                 struct errmsg *err);
+
+/* Append what was reported of the inode and is not synced: op_unsynced_at(). */
+int ns_unsynced(struct ns *ns, const struct inode *inode, struct buf *out, struct errmsg *err);
+
+/* Append the names, each closed by a zero byte. */
+int ns_xattr_list(struct ns *ns, inode_id inode, struct buf *out, struct errmsg *err);
+
+/* What a new file in `directory` gets: own policy, then the ancestors', then the defaults; no field
+ * is 0. */
+int ns_policy_effective(struct ns *ns, inode_id directory, struct file_policy *policy,
+                        struct errmsg *err);
+
+/* st_size of the inode. */
+uint64_t ns_attr_size(const struct inode *inode);
+
+/* Objects to be deleted on `server`, at most `count_max`; how many through `count`. */
+int ns_garbage(struct ns *ns, server_id server, struct object_id *objects, uint32_t count_max,
+               uint32_t *count, struct errmsg *err);
+int ns_is_garbage(struct ns *ns, server_id server, struct object_id object, bool *garbage,
+                  struct errmsg *err);
+
+/* Orphans with ids >= `from`, at most `count_max`. */
+int ns_orphans(struct ns *ns, inode_id from, inode_id *inodes, uint32_t count_max, uint32_t *count,
+               struct errmsg *err);
+int ns_is_orphan(struct ns *ns, inode_id inode, bool *orphan, struct errmsg *err);
+
+/* All members, ascending by id; at most SERVERS_MAX. */
+int ns_members(struct ns *ns, struct member_record *members, uint32_t *count, struct errmsg *err);
+
+/* Titles under which leases may be held (OP_HOLDER) with their terms, at most `count_max`. */
+struct lease_titled;
+int ns_holders(struct ns *ns, struct lease_titled *titles, uint32_t count_max, uint32_t *count,
+               struct errmsg *err);
+
+/* Operations of the log from `sequence` on, until `visit` says false. */
+typedef bool (*ns_log_visit)(void *data, uint64_t sequence, const struct meta_op *op);
+int ns_log(struct ns *ns, uint64_t sequence, ns_log_visit visit, void *data, struct errmsg *err);
+
+/* The store itself, for fsck and tests. */
+struct kv *ns_kv(struct ns *ns);
+
+#endif

@@ -1,0 +1,295 @@
+/* Reading ranges of records: attributes, garbage, orphans, members, the log. */
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/fs/lease_mode.h"
+#include "meta/coherence/lease.h"
+#include "meta/namespace/namespace_txn.h"
+
+/* ---- Extended attributes ------------------------------------------------------------------ */
+
+int ns_xattr_get(struct ns *ns, inode_id id, struct slice name, struct buf *out, struct errmsg *err)
+{
+    struct inode inode;
+    struct slice value;
+    int rv;
+
+    if (name.count == 0 || name.count > XATTR_NAME_BYTES_MAX) {
+        return MORSEL_RANGE;
+    }
+    if ((rv = ns_inode(ns, id, &inode, err)) != 0) {
+        return rv;
+    }
+    if ((inode.flags & INODE_HAS_XATTR) == 0) {
+        return MORSEL_NODATA;
+    }
+    if ((rv = ns_plain_get(ns, key_xattr(id, name), &value, err)) != 0) {
+        return rv == MORSEL_NOENT ? MORSEL_NODATA : rv;
+    }
+    buf_put(out, value.data, value.count);
+    return out->failed ? MORSEL_NOMEM : 0;
+}
+
+struct xattr_walk
+{
+    inode_id inode;
+    struct buf *out;
+};
+
+static bool visit_xattr(void *data, struct slice key, struct slice value)
+{
+    struct xattr_walk *walk = data;
+    struct slice name;
+    inode_id inode;
+
+    (void)value;
+    if (!key_name_parse(key, RECORD_XATTR, &inode, &name) || inode != walk->inode) {
+        return false;
+    }
+    buf_put(walk->out, name.data, name.count);
+    buf_put_u8(walk->out, 0);
+    return true;
+}
+
+int ns_xattr_list(struct ns *ns, inode_id id, struct buf *out, struct errmsg *err)
+{
+    struct xattr_walk walk = { id, out };
+    struct record_key key = key_xattr(id, (struct slice){ NULL, 0 });
+    struct inode inode;
+    int rv = ns_inode(ns, id, &inode, err);
+
+    if (rv != 0 || (inode.flags & INODE_HAS_XATTR) == 0) {
+        return rv;
+    }
+    rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_xattr, &walk, err);
+    return rv == 0 && out->failed ? MORSEL_NOMEM : rv;
+}
+
+/* ---- Garbage and orphans ------------------------------------------------------------------ */
+
+struct garbage_walk
+{
+    server_id server;
+    struct object_id *objects;
+    uint32_t count, count_max;
+};
+
+static bool visit_garbage(void *data, struct slice key, struct slice value)
+{
+    struct garbage_walk *walk = data;
+    struct object_id object;
+    server_id server;
+
+    (void)value;
+    if (walk->count == walk->count_max || !key_garbage_parse(key, &server, &object) ||
+        server != walk->server) {
+        return false;
+    }
+    walk->objects[walk->count++] = object;
+    return true;
+}
+
+int ns_garbage(struct ns *ns, server_id server, struct object_id *objects, uint32_t count_max,
+               uint32_t *count, struct errmsg *err)
+{
+    struct garbage_walk walk = { server, objects, 0, count_max };
+    struct object_id from;
+    int rv = 0;
+
+    if (ns->counters.garbage > 0 && garbage_floor_from(&ns->floors, server, &from)) {
+        struct record_key key = key_garbage(server, from);
+
+        rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_garbage, &walk, err);
+        if (rv == 0 && count_max > 0) {
+            garbage_floor_found(&ns->floors, server, walk.count == 0 ? NULL : objects);
+        }
+    }
+    *count = walk.count;
+    return rv;
+}
+
+/* Is there a record `key`? */
+static int record_exists(struct ns *ns, struct record_key key, bool *exists, struct errmsg *err)
+{
+    int rv = ns->kv->get(ns->kv, record_key_slice(&key), &ns->value, err);
+
+    *exists = rv == 0;
+    return rv == MORSEL_NOENT ? 0 : rv;
+}
+
+int ns_is_garbage(struct ns *ns, server_id server, struct object_id object, bool *garbage,
+                  struct errmsg *err)
+{
+    return record_exists(ns, key_garbage(server, object), garbage, err);
+}
+
+int ns_is_orphan(struct ns *ns, inode_id inode, bool *orphan, struct errmsg *err)
+{
+    *orphan = false;
+    return ns->counters.orphans == 0 ? 0 : record_exists(ns, key_orphan(inode), orphan, err);
+}
+
+struct orphan_walk
+{
+    inode_id *inodes;
+    uint32_t count, count_max;
+};
+
+static bool visit_orphan(void *data, struct slice key, struct slice value)
+{
+    struct orphan_walk *walk = data;
+    inode_id inode;
+
+    (void)value;
+    if (walk->count == walk->count_max || !key_inode_parse(key, RECORD_ORPHAN, &inode)) {
+        return false;
+    }
+    walk->inodes[walk->count++] = inode;
+    return true;
+}
+
+int ns_orphans(struct ns *ns, inode_id from, inode_id *inodes, uint32_t count_max, uint32_t *count,
+               struct errmsg *err)
+{
+    struct orphan_walk walk = { inodes, 0, count_max };
+    struct record_key key = key_orphan(from);
+    int rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_orphan, &walk, err);
+
+    *count = walk.count;
+    return rv;
+}
+
+/* ---- Members and the log ------------------------------------------------------------------ */
+
+struct member_walk
+{
+    struct member_record *members;
+    uint32_t count;
+    int status;
+};
+
+static bool visit_member(void *data, struct slice key, struct slice value)
+{
+    struct member_walk *walk = data;
+    struct reader r;
+    server_id id;
+
+    if (key.count != 5 || key.data[0] != RECORD_MEMBER || walk->count == SERVERS_MAX) {
+        return false;
+    }
+    reader_init(&r, key.data + 1, 4);
+    id = __builtin_bswap32(reader_u32(&r));
+    walk->status =
+        id == 0 ? MORSEL_CORRUPT : member_decode(id, value, &walk->members[walk->count++]);
+    return walk->status == 0;
+}
+
+int ns_members(struct ns *ns, struct member_record *members, uint32_t *count, struct errmsg *err)
+{
+    struct member_walk walk = { members, 0, 0 };
+    struct record_key key = key_member(0);
+    int rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_member, &walk, err);
+
+    *count = walk.count;
+    if (rv == 0 && walk.status != 0) {
+        errmsg_set(err, "the record of a storage server is damaged");
+        return walk.status;
+    }
+    return rv;
+}
+
+struct holder_walk
+{
+    struct lease_titled *titles;
+    uint32_t count, count_max;
+};
+
+/* A record without a term, or one that is damaged, is waited for all the same. */
+static uint32_t term_of(struct slice record)
+{
+    struct slice value;
+    uint32_t term_ms;
+
+    if (plain_decode(record, &value) != 0 || value.count != sizeof(term_ms)) {
+        return LEASE_MS;
+    }
+    term_ms = get_le32(value.data);
+    return term_ms == 0 || term_ms > LEASE_MS_MAX ? LEASE_MS_MAX : term_ms;
+}
+
+static bool visit_holder(void *data, struct slice key, struct slice value)
+{
+    struct holder_walk *walk = data;
+    struct lease_titled *titled = &walk->titles[walk->count];
+
+    if (walk->count == walk->count_max || !key_inode_parse(key, RECORD_HOLDER, &titled->title)) {
+        return false;
+    }
+    titled->term_ms = term_of(value);
+    walk->count++;
+    return true;
+}
+
+int ns_holders(struct ns *ns, struct lease_titled *titles, uint32_t count_max, uint32_t *count,
+               struct errmsg *err)
+{
+    struct holder_walk walk = { titles, 0, count_max };
+    struct record_key key = key_holder(0);
+    int rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_holder, &walk, err);
+
+    *count = walk.count;
+    return rv;
+}
+
+struct log_walk
+{
+    ns_log_visit visit;
+    void *data;
+    int status;
+    uint64_t sequence;
+    enum op_kind kind; /* Of the one that is damaged. */
+};
+
+static bool visit_log(void *data, struct slice key, struct slice value)
+{
+    struct log_walk *walk = data;
+    struct meta_op op;
+
+    if (!key_inode_parse(key, RECORD_LOG, &walk->sequence)) {
+        return false;
+    }
+    if ((walk->status = op_decode(value, &op)) != 0) {
+        walk->kind = op.kind;
+        return false;
+    }
+    return walk->visit(walk->data, walk->sequence, &op);
+}
+
+static void log_unreadable(const struct log_walk *walk, struct errmsg *err)
+{
+    unsigned long long sequence = walk->sequence;
+
+    if (walk->status == MORSEL_VERSION) {
+        errmsg_set(err,
+                   "operation %llu of the log was written by a newer version of morsel-meta: start "
+                   "that one",
+                   sequence);
+        return;
+    }
+    errmsg_set(err,
+               "operation %llu of the log (%s) is damaged: keep the database as it is, report it, "
+               "and start from a copy of it or with a newer morsel-meta that can read it",
+               sequence, op_kind_name(walk->kind));
+}
+
+int ns_log(struct ns *ns, uint64_t sequence, ns_log_visit visit, void *data, struct errmsg *err)
+{
+    struct log_walk walk = { .visit = visit, .data = data };
+    struct record_key key = key_log(sequence);
+    int rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_log, &walk, err);
+
+    if (rv == 0 && walk.status != 0) {
+        log_unreadable(&walk, err);
+        return walk.status;
+    }
+    return rv;
+}

@@ -1,0 +1,215 @@
+/* Operations of the manager itself: members, garbage, repairs. */
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/fs/lease_mode.h"
+#include "meta/namespace/namespace_txn.h"
+
+int apply_member(struct ns_txn *t)
+{
+    if (t->op->member.id == 0) {
+        return MORSEL_INVAL;
+    }
+    buf_clear(&t->ns->record);
+    member_encode(&t->op->member, &t->ns->record);
+    txn_record_put(t, key_member(t->op->member.id));
+    return 0;
+}
+
+int apply_grantee(struct ns_txn *t)
+{
+    t->counters.grantee = t->op->grantee.client;
+    return 0;
+}
+
+int apply_holder(struct ns_txn *t)
+{
+    struct record_key key = key_holder(t->op->holder.title);
+    uint8_t term[4];
+    struct slice value = { NULL, 0 };
+
+    put_le32(term, t->op->holder.term_ms);
+    if (t->op->holder.holds) {
+        if (t->op->holder.term_ms != 0 && t->op->holder.term_ms != LEASE_MS) {
+            value = (struct slice){ term, sizeof(term) };
+        }
+        txn_plain_put(t, key, value);
+    } else {
+        txn_delete(t, key);
+        t->counters.titles_over++;
+    }
+    return 0;
+}
+
+/* A loss of power may have taken back the newest operations, and the ids of the inodes that they
+ * made. Clients and storage servers have seen these ids: another file must not get one. */
+int apply_start(struct ns_txn *t)
+{
+    t->counters.inode_next += NS_START_GAP;
+    return 0;
+}
+
+int apply_collected(struct ns_txn *t)
+{
+    const struct meta_op *op = t->op;
+    struct slice list = op->objects.objects;
+    size_t count = op_objects_count(list);
+
+    if (count > OP_OBJECTS_MAX) {
+        return MORSEL_INVAL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct object_id object = op_object_at(list, i);
+        bool garbage;
+        int rv = ns_is_garbage(t->ns, op->objects.server, object, &garbage, t->err);
+
+        if (rv != 0) {
+            return rv;
+        }
+        /* A report that comes twice, or names an object twice, counts once. */
+        if (garbage && !op_object_repeats(list, i)) {
+            txn_delete(t, key_garbage(op->objects.server, object));
+            t->counters.garbage--;
+        }
+    }
+    return 0;
+}
+
+void txn_queue_object(struct ns_txn *t, server_id server, struct object_id object)
+{
+    txn_plain_put(t, key_garbage(server, object), (struct slice){ NULL, 0 });
+    t->counters.garbage++;
+    garbage_floor_lower(&t->ns->floors, server, object); /* Too low, if this fails, is safe. */
+}
+
+int apply_garbage(struct ns_txn *t)
+{
+    const struct meta_op *op = t->op;
+    struct slice list = op->objects.objects;
+    size_t count = op_objects_count(list);
+
+    if (count > OP_OBJECTS_MAX) {
+        return MORSEL_INVAL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct object_id object = op_object_at(list, i);
+        bool garbage;
+        int rv = ns_is_garbage(t->ns, op->objects.server, object, &garbage, t->err);
+
+        if (rv != 0) {
+            return rv;
+        }
+        if (!garbage && !op_object_repeats(list, i)) {
+            txn_queue_object(t, op->objects.server, object);
+        }
+    }
+    return 0;
+}
+
+/* ---- Repairs ------------------------------------------------------------------------------ */
+
+static int repair_counts(struct ns_txn *t)
+{
+    struct inode *inode;
+    int rv = txn_inode(t, t->op->repair.inode, &inode);
+
+    if (rv == 0) {
+        inode->nlink = t->op->repair.nlink;
+        inode->entries = t->op->repair.entries;
+        txn_change(t, inode);
+    }
+    return rv;
+}
+
+static int repair_parent(struct ns_txn *t)
+{
+    struct inode *inode;
+    int rv = txn_inode(t, t->op->repair.inode, &inode);
+
+    if (rv == 0) {
+        inode->parent = t->op->repair.parent;
+        txn_change(t, inode);
+    }
+    return rv;
+}
+
+/* Remove an entry, or give it the type of its inode. Counts are mended when their turn comes. */
+static int repair_dentry(struct ns_txn *t, bool remove)
+{
+    const struct meta_op *op = t->op;
+    struct dentry dentry;
+    struct inode *inode;
+    int rv = txn_dentry_get(t, op->repair.parent, op->repair.name, &dentry);
+
+    if (remove) {
+        if (rv == MORSEL_CORRUPT) {
+            dentry = (struct dentry){ INODE_NONE, 0 }; /* Unreadable: it goes all the same. */
+            rv = 0;
+        }
+        if (rv == 0) {
+            txn_dentry_delete(t, op->repair.parent, op->repair.name, &dentry);
+        }
+        return rv;
+    }
+    if (rv != 0 || (rv = txn_inode(t, dentry.inode, &inode)) != 0) {
+        return rv;
+    }
+    txn_dentry_delete(t, op->repair.parent, op->repair.name, &dentry);
+    dentry.type = inode->mode & 0170000;
+    txn_dentry_put(t, op->repair.parent, op->repair.name, &dentry);
+    return 0;
+}
+
+/* A nameless inode becomes "lost+INODE" in the root. The operation carries the name. */
+static int repair_attach(struct ns_txn *t)
+{
+    const struct meta_op *op = t->op;
+    struct inode *root, *inode;
+    struct dentry dentry;
+    int rv;
+
+    if ((rv = txn_inode(t, INODE_ROOT, &root)) != 0 ||
+        (rv = txn_inode(t, op->repair.inode, &inode)) != 0) {
+        return rv;
+    }
+    rv = txn_dentry_get(t, INODE_ROOT, op->repair.name, &dentry);
+    if (rv != MORSEL_NOENT) {
+        return rv == 0 ? MORSEL_EXIST : rv;
+    }
+    dentry = (struct dentry){ inode->id, inode->mode & 0170000 };
+    txn_dentry_put(t, INODE_ROOT, op->repair.name, &dentry);
+    root->entries++;
+    if (mode_is_directory(inode->mode)) {
+        root->nlink++;
+        inode->parent = INODE_ROOT;
+    } else {
+        inode->nlink = 1;
+    }
+    txn_change(t, inode);
+    txn_change_entries(t, root);
+    return 0;
+}
+
+int apply_repair(struct ns_txn *t)
+{
+    const struct meta_op *op = t->op;
+
+    switch (op->repair.what) {
+    case REPAIR_COUNTS:
+        return repair_counts(t);
+    case REPAIR_DENTRY:
+        return repair_dentry(t, true);
+    case REPAIR_TYPE:
+        return repair_dentry(t, false);
+    case REPAIR_ATTACH:
+        return repair_attach(t);
+    case REPAIR_PARENT:
+        return repair_parent(t);
+    case REPAIR_COUNTERS:
+        t->counters.inodes = op->repair.entries;
+        return 0;
+    case REPAIR_ORPHAN:
+        txn_orphan_delete(t, op->repair.inode);
+        return 0;
+    }
+    return MORSEL_INVAL;
+}

@@ -1,0 +1,145 @@
+/* Inside the namespace: one operation being applied.
+ *
+ * Pure. A transaction holds the inodes that the operation touches, each once, so that an operation
+ * that meets the same inode in two roles (rename within a directory) changes one copy. Nothing is
+ * visible before txn_commit().
+ */
+#ifndef MORSEL_META_NAMESPACE_NAMESPACE_TXN_H
+#define MORSEL_META_NAMESPACE_NAMESPACE_TXN_H
+
+#include "meta/namespace/garbage_floor.h"
+#include "meta/namespace/inode_cache.h"
+#include "meta/namespace/namespace.h"
+
+struct ns
+{
+    struct kv *kv;
+    struct ns_hooks hooks;
+    struct super super;
+    struct counters counters;
+    struct inode_cache *cache;
+    struct buf value;      /* What the last get() read. */
+    struct buf record;     /* What is being encoded. */
+    struct kv_batch batch; /* Of the transaction. */
+    int broken;            /* Status of the commit that failed. */
+    uint64_t unreadable;   /* Operations refused because the log could not hold them. */
+    struct garbage_floors floors;
+};
+
+enum {
+    TXN_INODES_MAX = 6, /* rename: two parents, the moved one, the replaced one */
+    TXN_NAMES_MAX = 4   /* exchange: two removed, two added */
+};
+
+struct ns_txn
+{
+    struct ns *ns;
+    struct meta_op *op;
+    bool replay; /* Decisions are already in the operation. */
+    struct errmsg *err;
+    struct counters counters;
+    uint32_t slot_count;
+    struct txn_slot
+    {
+        enum { SLOT_CLEAN, SLOT_DIRTY, SLOT_REMOVED } state;
+        struct inode inode;
+    } slots[TXN_INODES_MAX];
+    uint32_t name_count;
+    struct txn_name
+    {
+        inode_id parent;
+        struct slice name; /* Borrowed from the operation. */
+        struct dentry dentry;
+        int change;
+    } names[TXN_NAMES_MAX];
+};
+
+/* The inode `id`, to be changed in place and then marked with txn_change(). MORSEL_STALE when there
+ * is none. */
+int txn_inode(struct ns_txn *t, inode_id id, struct inode **inode_out);
+
+/* These columns of the file have unsynced bytes. MORSEL_INVAL: it has no such column,
+ * or there are too many. */
+int txn_unsynced_add(struct ns_txn *t, struct inode *inode, struct slice columns);
+
+/* No object of the file holds bytes beyond what it is going to be reported to hold. */
+void txn_tail_is_clean(const struct ns_txn *t, struct inode *inode);
+
+/* The inode's record is written again: nothing that anybody sees of it has changed. */
+void txn_keep(struct ns_txn *t, struct inode *inode);
+
+/* The same, and it must be a directory that still has a name: MORSEL_NOTDIR, MORSEL_NOENT. */
+int txn_directory(struct ns_txn *t, inode_id id, struct inode **inode_out);
+
+/* A new inode with the next id, all else 0. */
+struct inode *txn_inode_new(struct ns_txn *t);
+
+/* The inode was changed: its version grows once, and it will be written. */
+void txn_change(struct ns_txn *t, struct inode *inode);
+
+/* Its names changed: mtime and ctime too. */
+void txn_change_entries(struct ns_txn *t, struct inode *directory);
+
+/* Remove the inode with its target, attributes and objects. `all_columns`: also objects that no
+ * report speaks of, because somebody had it open. */
+int txn_destroy(struct ns_txn *t, struct inode *inode, bool all_columns);
+
+/* One name of `inode` has gone: count down, and at 0 make it an orphan or destroy it. */
+int txn_drop_name(struct ns_txn *t, struct inode *inode);
+
+int txn_dentry_get(struct ns_txn *t, inode_id parent, struct slice name, struct dentry *dentry);
+void txn_dentry_put(struct ns_txn *t, inode_id parent, struct slice name,
+                    const struct dentry *dentry);
+void txn_dentry_delete(struct ns_txn *t, inode_id parent, struct slice name,
+                       const struct dentry *dentry);
+
+void txn_orphan_put(struct ns_txn *t, inode_id inode);
+void txn_orphan_delete(struct ns_txn *t, inode_id inode);
+
+/* Write the record that lies encoded in ns->record. Without memory for it nothing is committed. */
+void txn_record_put(struct ns_txn *t, struct record_key key);
+
+/* Write a record with the plain encoding, or delete one. */
+void txn_plain_put(struct ns_txn *t, struct record_key key, struct slice value);
+void txn_delete(struct ns_txn *t, struct record_key key);
+
+/* Is the caller root, or in `gid`? Decided once per operation. */
+bool txn_in_group(struct ns_txn *t, uint32_t gid);
+
+/* A name that may be made: MORSEL_NAMETOOLONG, MORSEL_INVAL (empty, "/", zero), MORSEL_EXIST ("."
+ * and ".."). */
+int name_check_new(struct slice name);
+/* The same for one that may be removed: "." is MORSEL_INVAL, ".." MORSEL_NOTEMPTY. */
+int name_check_old(struct slice name);
+
+/* Read a plain record into ns->value and point `value` at it. MORSEL_NOENT. */
+int ns_plain_get(struct ns *ns, struct record_key key, struct slice *value, struct errmsg *err);
+
+/* The superblock that OP_FORMAT writes. */
+struct super super_of_format(const struct meta_op *op);
+
+/* Apply by kind, each in the file of its job. They validate first and then write into the batch. */
+int apply_format(struct ns_txn *t);
+int apply_make(struct ns_txn *t);
+int apply_link(struct ns_txn *t);
+int apply_unlink(struct ns_txn *t);
+int apply_collect(struct ns_txn *t);
+int apply_rename(struct ns_txn *t);
+int apply_setattr(struct ns_txn *t);
+int apply_synced(struct ns_txn *t);
+int apply_wrote(struct ns_txn *t);
+int apply_align(struct ns_txn *t);
+int apply_policy(struct ns_txn *t);
+int apply_xattr(struct ns_txn *t);
+int apply_member(struct ns_txn *t);
+int apply_collected(struct ns_txn *t);
+int apply_garbage(struct ns_txn *t);
+
+/* Queue an object that is not queued yet. */
+void txn_queue_object(struct ns_txn *t, server_id server, struct object_id object);
+int apply_repair(struct ns_txn *t);
+int apply_grantee(struct ns_txn *t);
+int apply_holder(struct ns_txn *t);
+int apply_start(struct ns_txn *t);
+
+#endif

@@ -1,0 +1,547 @@
+#include "meta/namespace/op.h"
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/fs/lease_mode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { OP_VERSION = 1 };
+enum {
+    WROTE_SPARSE = 1,
+    WROTE_STRIPS_IDS = 2,
+    WROTE_UNSYNCED = 4,
+    WROTE_CUTS = 8,
+    WROTE_TAIL = 16
+};
+enum { WROTE_KNOWN = WROTE_SPARSE | WROTE_STRIPS_IDS | WROTE_UNSYNCED | WROTE_CUTS | WROTE_TAIL };
+
+/* Bits of the header's flag byte. */
+enum { FLAG_IN_GROUP = 1, FLAG_OPEN = 2, FLAG_DELETED = 4, FLAGS_KNOWN = 7 };
+
+void op_objects_put(struct buf *out, struct object_id object)
+{
+    buf_put_u64(out, object.inode);
+    buf_put_u32(out, object.column);
+}
+
+static int compare_objects(const void *a, const void *b)
+{
+    return memcmp(a, b, OP_OBJECT_BYTES);
+}
+
+void op_objects_sort(struct buf *objects)
+{
+    if (objects->count > 0) {
+        qsort(objects->data, objects->count / OP_OBJECT_BYTES, OP_OBJECT_BYTES, compare_objects);
+    }
+}
+
+bool op_object_repeats(struct slice objects, size_t index)
+{
+    const uint8_t *at = objects.data + index * OP_OBJECT_BYTES;
+
+    return index > 0 && memcmp(at, at - OP_OBJECT_BYTES, OP_OBJECT_BYTES) == 0;
+}
+
+size_t op_objects_count(struct slice objects)
+{
+    return objects.count / OP_OBJECT_BYTES;
+}
+
+struct object_id op_object_at(struct slice objects, size_t index)
+{
+    const uint8_t *at = objects.data + index * OP_OBJECT_BYTES;
+
+    CHECK(index < op_objects_count(objects));
+    return (struct object_id){ get_le64(at), get_le32(at + 8) };
+}
+
+void op_unsynced_put(struct buf *out, struct unsynced_column column)
+{
+    buf_put_u64(out, column.verifier);
+    buf_put_u32(out, column.column);
+}
+
+size_t op_unsynced_count(struct slice columns)
+{
+    return columns.count / OP_UNSYNCED_BYTES;
+}
+
+struct unsynced_column op_unsynced_at(struct slice columns, size_t index)
+{
+    const uint8_t *at = columns.data + index * OP_UNSYNCED_BYTES;
+
+    CHECK(index < op_unsynced_count(columns));
+    return (struct unsynced_column){ get_le32(at + 8), get_le64(at) };
+}
+
+const char *op_kind_name(enum op_kind kind)
+{
+    static const char *const names[OP_KIND_END] = {
+        [OP_FORMAT] = "format",   [OP_MAKE] = "make",           [OP_UNLINK] = "unlink",
+        [OP_RENAME] = "rename",   [OP_LINK] = "link",           [OP_SETATTR] = "setattr",
+        [OP_WROTE] = "wrote",     [OP_XATTR] = "xattr",         [OP_POLICY] = "policy",
+        [OP_COLLECT] = "collect", [OP_COLLECTED] = "collected", [OP_MEMBER] = "member",
+        [OP_GARBAGE] = "garbage", [OP_REPAIR] = "repair",       [OP_GRANTEE] = "grantee",
+        [OP_START] = "start",     [OP_ALIGN] = "align",         [OP_SYNCED] = "synced",
+        [OP_HOLDER] = "holder",
+    };
+
+    return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
+}
+
+static void put_slice(struct buf *out, struct slice s)
+{
+    buf_put_blob(out, s.data, s.count);
+}
+
+/* ---- Encoding ----------------------------------------------------------------------------- */
+
+static void make_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u64(out, op->make.parent);
+    put_slice(out, op->make.name);
+    buf_put_u8(out, op->make.orphan);
+    buf_put_u32(out, op->make.mode);
+    buf_put_u32(out, op->make.umask);
+    buf_put_u64(out, op->make.rdev);
+    put_slice(out, op->make.link_target);
+    if (mode_is_regular(op->make.mode)) {
+        file_layout_encode(&op->make.layout, out);
+    }
+}
+
+static void rename_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u64(out, op->rename.parent);
+    put_slice(out, op->rename.name);
+    buf_put_u64(out, op->rename.new_parent);
+    put_slice(out, op->rename.new_name);
+    buf_put_u32(out, op->rename.flags);
+}
+
+static void wrote_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u64(out, op->wrote.inode);
+    buf_put_u64(out, op->wrote.size);
+    buf_put_u64(out, op->wrote.reach);
+    buf_put_u64(out, (uint64_t)op->wrote.mtime_ns);
+    buf_put_u8(out, (uint8_t)((op->wrote.sparse ? WROTE_SPARSE : 0) |
+                              (op->wrote.strips_ids ? WROTE_STRIPS_IDS : 0) |
+                              (op->wrote.cuts ? WROTE_CUTS : 0) |
+                              (op->wrote.tail_clean ? WROTE_TAIL : 0) |
+                              (op->wrote.unsynced.count > 0 ? WROTE_UNSYNCED : 0)));
+    if (op->wrote.cuts) {
+        buf_put_u64(out, op->wrote.cut_size);
+    }
+    if (op->wrote.unsynced.count > 0) {
+        put_slice(out, op->wrote.unsynced);
+    }
+}
+
+static void setattr_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u64(out, op->setattr.inode);
+    buf_put_u32(out, op->setattr.valid);
+    buf_put_u32(out, op->setattr.mode);
+    buf_put_u32(out, op->setattr.uid);
+    buf_put_u32(out, op->setattr.gid);
+    buf_put_u64(out, op->setattr.size);
+    buf_put_u64(out, (uint64_t)op->setattr.atime_ns);
+    buf_put_u64(out, (uint64_t)op->setattr.mtime_ns);
+}
+
+static void xattr_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u64(out, op->xattr.inode);
+    put_slice(out, op->xattr.name);
+    put_slice(out, op->xattr.value);
+    buf_put_u32(out, op->xattr.flags);
+    buf_put_u8(out, op->xattr.remove);
+}
+
+static void repair_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u8(out, (uint8_t)op->repair.what);
+    buf_put_u64(out, op->repair.inode);
+    buf_put_u64(out, op->repair.parent);
+    put_slice(out, op->repair.name);
+    buf_put_u32(out, op->repair.nlink);
+    buf_put_u64(out, op->repair.entries);
+}
+
+static void unlink_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u64(out, op->unlink.parent);
+    put_slice(out, op->unlink.name);
+    buf_put_u8(out, op->unlink.directory);
+}
+
+static void link_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u64(out, op->link.inode);
+    buf_put_u64(out, op->link.new_parent);
+    put_slice(out, op->link.new_name);
+}
+
+static void holder_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u64(out, op->holder.title);
+    buf_put_u8(out, op->holder.holds);
+    if (op->holder.holds && op->holder.term_ms != 0 && op->holder.term_ms != LEASE_MS) {
+        buf_put_u32(out, op->holder.term_ms);
+    }
+}
+
+static void body_encode(const struct meta_op *op, struct buf *out)
+{
+    switch (op->kind) {
+    case OP_FORMAT:
+        buf_put(out, op->format.cluster.bytes, sizeof(op->format.cluster.bytes));
+        break;
+    case OP_MAKE:
+        make_encode(op, out);
+        break;
+    case OP_UNLINK:
+        unlink_encode(op, out);
+        break;
+    case OP_RENAME:
+        rename_encode(op, out);
+        break;
+    case OP_LINK:
+        link_encode(op, out);
+        break;
+    case OP_SETATTR:
+        setattr_encode(op, out);
+        break;
+    case OP_WROTE:
+        wrote_encode(op, out);
+        break;
+    case OP_XATTR:
+        xattr_encode(op, out);
+        break;
+    case OP_POLICY:
+        buf_put_u64(out, op->policy.inode);
+        file_policy_encode(&op->policy.policy, out);
+        break;
+    case OP_SYNCED:
+        buf_put_u64(out, op->synced.inode);
+        buf_put_u64(out, op->synced.data_version);
+        put_slice(out, op->synced.columns);
+        break;
+    case OP_ALIGN:
+        buf_put_u64(out, op->align.inode);
+        file_layout_encode(&op->align.layout, out);
+        break;
+    case OP_COLLECT:
+        buf_put_u64(out, op->collect.inode);
+        break;
+    case OP_COLLECTED:
+    case OP_GARBAGE:
+        buf_put_u32(out, op->objects.server);
+        put_slice(out, op->objects.objects);
+        break;
+    case OP_MEMBER:
+        buf_put_u32(out, op->member.id);
+        member_encode(&op->member, out);
+        break;
+    case OP_REPAIR:
+        repair_encode(op, out);
+        break;
+    case OP_GRANTEE:
+        buf_put_u64(out, op->grantee.client);
+        break;
+    case OP_HOLDER:
+        holder_encode(op, out);
+        break;
+    case OP_START:
+        break;
+    case OP_KIND_END:
+        CHECK(!"an operation has a kind");
+    }
+}
+
+void op_encode(const struct meta_op *op, struct buf *out)
+{
+    uint8_t flags = (uint8_t)((op->in_group ? FLAG_IN_GROUP : 0) | (op->open ? FLAG_OPEN : 0) |
+                              (op->deleted ? FLAG_DELETED : 0));
+
+    buf_put_u8(out, OP_VERSION);
+    buf_put_u8(out, (uint8_t)op->kind);
+    buf_put_u8(out, flags);
+    buf_put_u64(out, (uint64_t)op->time_ns);
+    buf_put_u64(out, op->client);
+    buf_put_u64(out, op->client_sequence);
+    buf_put_u64(out, op->answered);
+    buf_put_u32(out, op->who.uid);
+    buf_put_u32(out, op->who.gid);
+    buf_put_u64(out, op->target);
+    body_encode(op, out);
+}
+
+/* ---- Decoding ----------------------------------------------------------------------------- */
+
+static struct slice get_name(struct reader *r)
+{
+    struct slice name = reader_blob(r);
+
+    if (name.count > NAME_BYTES_MAX) {
+        r->failed = true;
+    }
+    return name;
+}
+
+static bool get_bool(struct reader *r)
+{
+    uint8_t value = reader_u8(r);
+
+    if (value > 1) {
+        r->failed = true;
+    }
+    return value == 1;
+}
+
+static void make_decode(struct reader *r, struct meta_op *op)
+{
+    op->make.parent = reader_u64(r);
+    op->make.name = reader_blob(r);
+    op->make.orphan = get_bool(r);
+    if (op->make.name.count > NAME_BYTES_MAX && !op->make.orphan) {
+        r->failed = true; /* Managers once took any name with `orphan`, and did nothing with it. */
+    }
+    op->make.mode = reader_u32(r);
+    op->make.umask = reader_u32(r);
+    op->make.rdev = reader_u64(r);
+    op->make.link_target = reader_blob(r);
+    if (mode_is_regular(op->make.mode) && !file_layout_decode(r, &op->make.layout)) {
+        r->failed = true;
+    }
+}
+
+static void rename_decode(struct reader *r, struct meta_op *op)
+{
+    op->rename.parent = reader_u64(r);
+    op->rename.name = get_name(r);
+    op->rename.new_parent = reader_u64(r);
+    op->rename.new_name = get_name(r);
+    op->rename.flags = reader_u32(r);
+}
+
+static void setattr_decode(struct reader *r, struct meta_op *op)
+{
+    op->setattr.inode = reader_u64(r);
+    op->setattr.valid = reader_u32(r);
+    op->setattr.mode = reader_u32(r);
+    op->setattr.uid = reader_u32(r);
+    op->setattr.gid = reader_u32(r);
+    op->setattr.size = reader_u64(r);
+    op->setattr.atime_ns = (int64_t)reader_u64(r);
+    op->setattr.mtime_ns = (int64_t)reader_u64(r);
+}
+
+static void xattr_decode(struct reader *r, struct meta_op *op)
+{
+    op->xattr.inode = reader_u64(r);
+    op->xattr.name = get_name(r);
+    op->xattr.value = reader_blob(r);
+    op->xattr.flags = reader_u32(r);
+    op->xattr.remove = get_bool(r);
+}
+
+static void objects_decode(struct reader *r, struct meta_op *op)
+{
+    op->objects.server = reader_u32(r);
+    op->objects.objects = reader_blob(r);
+    if (op->objects.objects.count % OP_OBJECT_BYTES != 0 ||
+        op_objects_count(op->objects.objects) > OP_OBJECTS_MAX) {
+        r->failed = true;
+    }
+}
+
+static void repair_decode(struct reader *r, struct meta_op *op)
+{
+    op->repair.what = reader_u8(r);
+    op->repair.inode = reader_u64(r);
+    op->repair.parent = reader_u64(r);
+    op->repair.name = get_name(r);
+    op->repair.nlink = reader_u32(r);
+    op->repair.entries = reader_u64(r);
+    if (op->repair.what < REPAIR_COUNTS || op->repair.what > REPAIR_ORPHAN) {
+        r->failed = true;
+    }
+}
+
+static void format_decode(struct reader *r, struct meta_op *op)
+{
+    struct slice id = reader_bytes(r, sizeof(op->format.cluster.bytes));
+
+    if (!r->failed) {
+        memcpy(op->format.cluster.bytes, id.data, id.count);
+    }
+}
+
+static void member_op_decode(struct reader *r, struct meta_op *op)
+{
+    server_id id = reader_u32(r);
+
+    if (member_decode(id, reader_rest(r), &op->member) != 0) {
+        r->failed = true;
+    }
+}
+
+static struct slice unsynced_decode(struct reader *r)
+{
+    struct slice columns = reader_blob(r);
+
+    if (columns.count % OP_UNSYNCED_BYTES != 0 || op_unsynced_count(columns) > STRIPE_WIDTH_MAX) {
+        r->failed = true;
+    }
+    return columns;
+}
+
+static void wrote_decode(struct reader *r, struct meta_op *op)
+{
+    uint8_t flags;
+
+    op->wrote.inode = reader_u64(r);
+    op->wrote.size = reader_u64(r);
+    op->wrote.reach = reader_u64(r);
+    op->wrote.mtime_ns = (int64_t)reader_u64(r);
+    flags = reader_u8(r);
+    op->wrote.sparse = (flags & WROTE_SPARSE) != 0;
+    op->wrote.strips_ids = (flags & WROTE_STRIPS_IDS) != 0;
+    op->wrote.cuts = (flags & WROTE_CUTS) != 0;
+    op->wrote.tail_clean = (flags & WROTE_TAIL) != 0;
+    r->failed |= (flags & ~WROTE_KNOWN) != 0;
+    if (op->wrote.cuts) {
+        op->wrote.cut_size = reader_u64(r);
+    }
+    if ((flags & WROTE_UNSYNCED) != 0) {
+        op->wrote.unsynced = unsynced_decode(r);
+    }
+}
+
+static void unlink_decode(struct reader *r, struct meta_op *op)
+{
+    op->unlink.parent = reader_u64(r);
+    op->unlink.name = get_name(r);
+    op->unlink.directory = get_bool(r);
+}
+
+static void link_decode(struct reader *r, struct meta_op *op)
+{
+    op->link.inode = reader_u64(r);
+    op->link.new_parent = reader_u64(r);
+    op->link.new_name = get_name(r);
+}
+
+static void holder_decode(struct reader *r, struct meta_op *op)
+{
+    op->holder.title = reader_u64(r);
+    op->holder.holds = get_bool(r);
+    op->holder.term_ms = op->holder.holds ? LEASE_MS : 0;
+    if (op->holder.holds && !reader_done(r)) {
+        op->holder.term_ms = reader_u32(r);
+        r->failed |= op->holder.term_ms == 0 || op->holder.term_ms > LEASE_MS_MAX;
+    }
+}
+
+static void body_decode(struct reader *r, struct meta_op *op)
+{
+    switch (op->kind) {
+    case OP_FORMAT:
+        format_decode(r, op);
+        break;
+    case OP_MAKE:
+        make_decode(r, op);
+        break;
+    case OP_UNLINK:
+        unlink_decode(r, op);
+        break;
+    case OP_RENAME:
+        rename_decode(r, op);
+        break;
+    case OP_LINK:
+        link_decode(r, op);
+        break;
+    case OP_SETATTR:
+        setattr_decode(r, op);
+        break;
+    case OP_WROTE:
+        wrote_decode(r, op);
+        break;
+    case OP_XATTR:
+        xattr_decode(r, op);
+        break;
+    case OP_POLICY:
+        op->policy.inode = reader_u64(r);
+        file_policy_decode(r, &op->policy.policy);
+        break;
+    case OP_ALIGN:
+        op->align.inode = reader_u64(r);
+        if (!file_layout_decode(r, &op->align.layout)) {
+            r->failed = true;
+        }
+        break;
+    case OP_SYNCED:
+        op->synced.inode = reader_u64(r);
+        op->synced.data_version = reader_u64(r);
+        op->synced.columns = unsynced_decode(r);
+        break;
+    case OP_COLLECT:
+        op->collect.inode = reader_u64(r);
+        break;
+    case OP_COLLECTED:
+    case OP_GARBAGE:
+        objects_decode(r, op);
+        break;
+    case OP_MEMBER:
+        member_op_decode(r, op);
+        break;
+    case OP_REPAIR:
+        repair_decode(r, op);
+        break;
+    case OP_GRANTEE:
+        op->grantee.client = reader_u64(r);
+        break;
+    case OP_HOLDER:
+        holder_decode(r, op);
+        break;
+    case OP_START:
+        break;
+    default:
+        r->failed = true;
+    }
+}
+
+int op_decode(struct slice bytes, struct meta_op *op)
+{
+    struct reader r;
+    uint8_t version, flags;
+
+    memset(op, 0, sizeof(*op));
+    reader_init(&r, bytes.data, bytes.count);
+    version = reader_u8(&r);
+    if (version == 0) {
+        return MORSEL_CORRUPT;
+    }
+    if (version > OP_VERSION) {
+        return MORSEL_VERSION;
+    }
+    op->kind = reader_u8(&r);
+    flags = reader_u8(&r);
+    op->in_group = (flags & FLAG_IN_GROUP) != 0;
+    op->open = (flags & FLAG_OPEN) != 0;
+    op->deleted = (flags & FLAG_DELETED) != 0;
+    op->time_ns = (int64_t)reader_u64(&r);
+    op->client = reader_u64(&r);
+    op->client_sequence = reader_u64(&r);
+    op->answered = reader_u64(&r);
+    op->who.uid = reader_u32(&r);
+    op->who.gid = reader_u32(&r);
+    op->target = reader_u64(&r);
+    body_decode(&r, op);
+    return (flags & ~FLAGS_KNOWN) == 0 && reader_done(&r) ? 0 : MORSEL_CORRUPT;
+}

@@ -1,0 +1,217 @@
+/* One change of the metadata, with everything decided: times, inode ids, placements, who was in
+ * which group.
+ *
+ * Pure. ns_execute() (namespace.h) fills in the last decisions, applies the operation and writes it
+ * into the operation log, in one batch. Applying the same log to an empty store gives the same
+ * bytes: that makes the log the single source of truth, lets a standby manager follow it, and lets
+ * a restarted manager answer a retry (op_window.h).
+ *
+ * Slices are borrowed: from the request while the operation is made, from the log record after
+ * op_decode().
+ */
+#ifndef MORSEL_META_NAMESPACE_OP_H
+#define MORSEL_META_NAMESPACE_OP_H
+
+#include "common/fs/permission.h"
+#include "meta/namespace/record.h"
+
+/* Numbers of the log's format: never renumber, only append. */
+enum op_kind {
+    OP_FORMAT = 1, /* The first of each log: superblock and root. */
+    OP_MAKE = 2,   /* A file of any type. */
+    OP_UNLINK = 3, /* unlink, rmdir */
+    OP_RENAME = 4,
+    OP_LINK = 5,
+    OP_SETATTR = 6,
+    OP_WROTE = 7, /* A client reports written bytes. */
+    OP_XATTR = 8, /* Set or remove, POSIX ACLs included. */
+    OP_POLICY = 9,
+    OP_COLLECT = 10,   /* Nobody holds this orphan any more. */
+    OP_COLLECTED = 11, /* A storage server has deleted these objects. */
+    OP_MEMBER = 12,    /* A storage server registers, or has moved. */
+    OP_GARBAGE = 13,   /* Objects that belong to no file are to be deleted. */
+    OP_REPAIR = 14,    /* What fsck mends. */
+    OP_GRANTEE = 15,   /* Of older logs: who might cache before there were leases. */
+    OP_START = 16,     /* The manager has started: inode ids go on behind a gap. */
+    OP_HOLDER = 17,    /* Leases may be held under this title, or are not any more (lease.h). */
+    OP_ALIGN = 18,     /* A file of which nothing was written yet moves to other servers. */
+    OP_SYNCED = 19,    /* Reported bytes have been synced, or are lost and somebody was told. */
+    OP_KIND_END
+};
+
+enum op_repair {
+    REPAIR_COUNTS = 1,   /* Set nlink and entries of `inode`. */
+    REPAIR_DENTRY = 2,   /* Remove the entry (`parent`, `name`), and nothing else. */
+    REPAIR_ATTACH = 3,   /* Give `inode` the name "lost+INODE" in the root. */
+    REPAIR_PARENT = 4,   /* Directory `inode` lies in `parent`. */
+    REPAIR_COUNTERS = 5, /* There are `entries` inodes. */
+    REPAIR_TYPE = 6,     /* The entry (`parent`, `name`) gets the type of its inode. */
+    REPAIR_ORPHAN = 7    /* `inode` has names: it is no orphan. */
+};
+
+enum { OP_OBJECTS_MAX = 4096, OP_OBJECT_BYTES = 12, OP_UNSYNCED_BYTES = 12 };
+
+struct meta_op
+{
+    enum op_kind kind;
+    int64_t time_ns;             /* The manager's clock, signed since 1970. */
+    client_id client;            /* 0: the manager itself. */
+    op_sequence client_sequence; /* 0: the manager itself. */
+    op_sequence answered;
+    uint64_t title; /* Under which the client has the right to it; 0: it needs none. Not part of
+                       the log. */
+    struct credentials who; /* Groups are not part of the log: what they decide is. */
+    bool in_group; /* Decided by ns_execute(): the caller is root or in the group that counts. */
+    bool open;     /* Decided by ns_execute(): the inode that loses its last name is held open. */
+    inode_id
+        target;   /* Decided by ns_execute(): the inode that is made, or loses a name; 0: none. */
+    bool deleted; /* Decided by ns_execute(): `target` is gone for good. */
+
+    union {
+        struct
+        {
+            struct cluster_id cluster;
+        } format;
+        struct
+        {
+            inode_id parent;
+            struct slice name; /* Empty with `orphan`. */
+            bool orphan;       /* O_TMPFILE */
+            uint32_t mode;     /* Before umask. */
+            uint32_t umask;
+            uint64_t rdev;
+            struct slice link_target;
+            struct file_layout layout; /* Regular files. */
+        } make;
+        struct
+        {
+            inode_id parent;
+            struct slice name;
+            bool directory; /* rmdir */
+        } unlink;
+        struct
+        {
+            inode_id parent;
+            struct slice name;
+            inode_id new_parent;
+            struct slice new_name;
+            uint32_t flags; /* enum rename_flags */
+        } rename;
+        struct
+        {
+            inode_id inode;
+            inode_id new_parent;
+            struct slice new_name;
+        } link;
+        struct
+        {
+            inode_id inode;
+            uint32_t valid; /* enum setattr_valid */
+            uint32_t mode, uid, gid;
+            uint64_t size;
+            int64_t atime_ns, mtime_ns;
+        } setattr;
+        struct
+        {
+            inode_id inode;
+            uint64_t size;    /* The file is at least this long. */
+            uint64_t reach;   /* Objects may hold bytes up to here (fallocate beyond the end). */
+            int64_t mtime_ns; /* 0: `time_ns`. */
+            bool sparse;
+            bool strips_ids; /* Set-id bits go, as after any write by who may not keep them. */
+            struct slice unsynced; /* op_unsynced_put() */
+            bool cuts;             /* Before it was written to `size`, the file was cut */
+            uint64_t cut_size;     /* to this. */
+            bool tail_clean;       /* The objects were cut where the file ended then, or before. */
+        } wrote;
+        struct
+        {
+            inode_id inode;
+            uint64_t data_version; /* Nothing when the file has another one; 0: in any case. */
+            struct slice columns;  /* op_unsynced_put() */
+        } synced;
+        struct
+        {
+            inode_id inode;
+            struct slice name, value;
+            uint32_t flags; /* enum xattr_flags */
+            bool remove;
+        } xattr;
+        struct
+        {
+            inode_id inode;
+            struct file_policy policy; /* All 0: inherit everything. */
+        } policy;
+        struct
+        {
+            inode_id inode;
+            struct file_layout layout; /* Stripe and class are those that the file has. */
+        } align;
+        struct
+        {
+            inode_id inode;
+        } collect;
+        struct
+        {
+            server_id server;
+            struct slice objects; /* op_objects_put(), op_object_at() */
+        } objects;                /* OP_COLLECTED, OP_GARBAGE */
+        struct member_record member;
+        struct
+        {
+            client_id client;
+        } grantee;
+        struct
+        {
+            uint64_t title;
+            uint32_t term_ms; /* That goes with it; 0, and not written: LEASE_MS. */
+            bool holds;
+        } holder;
+        struct
+        {
+            enum op_repair what;
+            inode_id inode;
+            inode_id parent;
+            struct slice name;
+            uint32_t nlink;
+            uint64_t entries;
+        } repair;
+    };
+};
+
+/* As in Linux. */
+enum rename_flags { RENAME_FLAG_NOREPLACE = 1, RENAME_FLAG_EXCHANGE = 2, RENAME_FLAGS_KNOWN = 3 };
+enum xattr_flags { XATTR_FLAG_CREATE = 1, XATTR_FLAG_REPLACE = 2 };
+
+void op_encode(const struct meta_op *op, struct buf *out);
+
+/* MORSEL_CORRUPT, MORSEL_VERSION. */
+int op_decode(struct slice bytes, struct meta_op *op);
+
+/* "rename" */
+const char *op_kind_name(enum op_kind kind);
+
+/* A column that holds bytes written under this verifier of its server, not synced yet. Lists of
+ * them, inside operations and U records; at most one for each column, STRIPE_WIDTH_MAX. */
+struct unsynced_column
+{
+    uint32_t column;
+    uint64_t verifier;
+};
+void op_unsynced_put(struct buf *out, struct unsynced_column column);
+size_t op_unsynced_count(struct slice columns);
+struct unsynced_column op_unsynced_at(struct slice columns, size_t index);
+
+/* Lists of objects inside an operation. */
+void op_objects_put(struct buf *out, struct object_id object);
+
+/* Bring a list into order, so that what is named twice stands side by side: the operations look no
+ * further. */
+void op_objects_sort(struct buf *objects);
+
+/* Is it the same as the one before? */
+bool op_object_repeats(struct slice objects, size_t index);
+size_t op_objects_count(struct slice objects);
+struct object_id op_object_at(struct slice objects, size_t index);
+
+#endif

@@ -1,0 +1,219 @@
+/* What lies in the manager's store: the key space and the encoding of each record.
+ *
+ * Pure. One ordered key space; a key is one letter, then big-endian numbers, so that each listing
+ * is a range:
+ *
+ *   S                              superblock: format version, cluster id, time of making
+ *   C                              counters: sequence, next inode, number of inodes, garbage, ...
+ *   I inode                        inode: attributes, parent of a directory, layout, policy
+ *   D parent name                  directory entry: inode and type
+ *   T inode                        target of a symbolic link
+ *   X inode name                   extended attribute
+ *   U inode                        bytes that were reported and may not be synced
+ *   O inode                        orphan: no name is left, but somebody may hold it open
+ *   G server inode column          object to be deleted on a storage server
+ *   M server                       storage server that has registered
+ *   H client                       client that may hold leases (lease.h)
+ *   L sequence                     the operation log (op.h)
+ *
+ * Every value begins with a version byte. Numbers in values are little-endian. Decoding trusts
+ * nothing: whatever is short, long, or out of range is MORSEL_CORRUPT; a newer version is
+ * MORSEL_VERSION.
+ */
+#ifndef MORSEL_META_NAMESPACE_RECORD_H
+#define MORSEL_META_NAMESPACE_RECORD_H
+
+#include "common/base/buf.h"
+#include "common/base/limits.h"
+#include "common/base/types.h"
+#include "common/fs/stripe.h"
+
+enum { RECORD_VERSION = 1, STORE_VERSION = 1 };
+
+enum record_kind {
+    RECORD_SUPER = 'S',
+    RECORD_COUNTERS = 'C',
+    RECORD_INODE = 'I',
+    RECORD_DENTRY = 'D',
+    RECORD_TARGET = 'T',
+    RECORD_XATTR = 'X',
+    RECORD_UNSYNCED = 'U',
+    RECORD_ORPHAN = 'O',
+    RECORD_GARBAGE = 'G',
+    RECORD_MEMBER = 'M',
+    RECORD_HOLDER = 'H',
+    RECORD_LOG = 'L'
+};
+
+/* ---- Keys --------------------------------------------------------------------------------- */
+
+enum { RECORD_KEY_BYTES_MAX = 1 + 8 + NAME_BYTES_MAX };
+
+static_assert(XATTR_NAME_BYTES_MAX <= NAME_BYTES_MAX, "the key of an attribute must fit");
+
+struct record_key
+{
+    uint8_t bytes[RECORD_KEY_BYTES_MAX];
+    size_t count;
+};
+
+struct slice record_key_slice(const struct record_key *key);
+struct record_key key_super(void);
+struct record_key key_counters(void);
+struct record_key key_inode(inode_id inode);
+struct record_key
+key_dentry(inode_id parent,
+           struct slice name); /* Name of at most NAME_BYTES_MAX; empty: first of the range. */
+struct record_key key_target(inode_id inode);
+struct record_key key_xattr(inode_id inode, struct slice name);
+struct record_key key_unsynced(inode_id inode);
+struct record_key key_orphan(inode_id inode);
+struct record_key key_garbage(server_id server, struct object_id object);
+struct record_key key_member(server_id server);
+struct record_key key_holder(uint64_t title);
+struct record_key key_log(uint64_t sequence);
+
+/* Take keys apart; false when the key is of another kind or shape. Names point into `key`. */
+bool key_inode_parse(struct slice key, enum record_kind kind, inode_id *inode); /* I, T, O, L */
+bool key_name_parse(struct slice key, enum record_kind kind, inode_id *inode,
+                    struct slice *name); /* D, X */
+bool key_garbage_parse(struct slice key, server_id *server, struct object_id *object);
+
+/* ---- Inodes ------------------------------------------------------------------------------- */
+
+/* Where the bytes of a regular file lie. width 0: not a regular file. */
+struct file_layout
+{
+    uint32_t class; /* enum layout_class */
+    uint32_t replicas;
+    struct stripe stripe;
+    server_id servers[STRIPE_WIDTH_MAX]; /* Of each column. */
+};
+
+/* What a directory hands down. 0: inherited from its parent. */
+struct file_policy
+{
+    uint32_t class;
+    uint32_t replicas;
+    uint32_t morsel_bytes;
+    uint32_t stripe_morsels;
+    uint32_t width;
+};
+
+enum inode_flags {
+    INODE_HAS_XATTR = 1 << 0,       /* There may be X records. */
+    INODE_HAS_ACL = 1 << 1,         /* One of them is system.posix_acl_access. */
+    INODE_HAS_DEFAULT_ACL = 1 << 2, /* One of them is system.posix_acl_default. */
+    INODE_LINKABLE = 1 << 3,        /* Made without a name (O_TMPFILE): LINK may give it one. */
+    INODE_SPARSE = 1 << 4,          /* Regular files: holes, or space beyond the end. */
+    INODE_UNSYNCED = 1 << 5,        /* Regular files: there is a U record. */
+    INODE_TAILED = 1 << 6,          /* Regular files: `tail` counts. */
+    INODE_FLAGS_KNOWN = (1 << 7) - 1
+};
+
+struct inode
+{
+    inode_id id;
+    uint32_t mode; /* Type and permission bits, as in stat(2). */
+    uint32_t nlink;
+    uint32_t uid, gid;
+    uint64_t rdev;
+    uint64_t size;    /* Bytes; 0 for directories here, see ns_attr_size(). */
+    uint64_t reach;   /* Regular files: no object has held bytes beyond this file offset. */
+    uint64_t entries; /* Directories: names in it. */
+    inode_id parent;  /* Directories: where "..' leads; the root is its own. */
+    int64_t atime_ns, mtime_ns, ctime_ns;
+    uint64_t version;          /* Grows with each change of the inode. */
+    uint64_t data_version;     /* Grows with each reported change of the bytes. */
+    uint64_t tail;             /* INODE_TAILED: counters.titles_over when it was sure that no object
+                                  holds bytes beyond the size. */
+    uint32_t flags;            /* enum inode_flags */
+    struct file_policy policy; /* Directories. */
+    struct file_layout layout; /* Regular files. */
+};
+
+static inline bool mode_is_directory(uint32_t mode)
+{
+    return (mode & 0170000) == 0040000;
+}
+
+static inline bool mode_is_regular(uint32_t mode)
+{
+    return (mode & 0170000) == 0100000;
+}
+
+static inline bool mode_is_symlink(uint32_t mode)
+{
+    return (mode & 0170000) == 0120000;
+}
+
+void inode_encode(const struct inode *inode, struct buf *out);
+int inode_decode(inode_id id, struct slice bytes, struct inode *inode);
+
+/* Also used inside operations. */
+void file_layout_encode(const struct file_layout *layout, struct buf *out);
+bool file_layout_decode(struct reader *r, struct file_layout *layout);
+void file_policy_encode(const struct file_policy *policy, struct buf *out);
+void file_policy_decode(struct reader *r, struct file_policy *policy);
+
+/* True when every field that is not 0 is in range. */
+bool file_policy_valid(const struct file_policy *policy);
+bool file_policy_empty(const struct file_policy *policy);
+
+/* ---- The others --------------------------------------------------------------------------- */
+
+struct dentry
+{
+    inode_id inode;
+    uint32_t type; /* S_IFMT bits. */
+};
+
+void dentry_encode(const struct dentry *dentry, struct buf *out);
+int dentry_decode(struct slice bytes, struct dentry *dentry);
+
+struct super
+{
+    uint32_t store_version;
+    struct cluster_id cluster;
+    int64_t made_ns;
+};
+
+void super_encode(const struct super *super, struct buf *out);
+int super_decode(struct slice bytes, struct super *super); /* MORSEL_VERSION: a newer store. */
+
+struct counters
+{
+    uint64_t sequence;    /* Of the last operation applied. */
+    inode_id inode_next;  /* Never given out yet. */
+    uint64_t inodes;      /* Inode records. */
+    uint64_t garbage;     /* G records. */
+    uint64_t policies;    /* Directories with a policy of their own. */
+    uint64_t orphans;     /* O records. */
+    client_id grantee;    /* Who may have been caching last (session.h); 0: nobody. */
+    uint64_t titles_over; /* Titles (lease.h) that have come to their end: whoever had one may have
+                             written bytes that he did not report. */
+};
+
+void counters_encode(const struct counters *counters, struct buf *out);
+int counters_decode(struct slice bytes, struct counters *counters);
+
+enum { MEMBER_ADDRESS_BYTES_MAX = 255, MEMBER_NAME_BYTES_MAX = 255 };
+
+struct member_record
+{
+    server_id id;
+    uint8_t token[16];
+    char address[MEMBER_ADDRESS_BYTES_MAX + 1]; /* host:port */
+    char name[MEMBER_NAME_BYTES_MAX + 1];
+    uint64_t bytes_total; /* As of the registration. */
+    uint64_t bytes_free;
+};
+
+void member_encode(const struct member_record *member, struct buf *out);
+int member_decode(server_id id, struct slice bytes, struct member_record *member);
+
+/* Targets and attributes: a version byte before the bytes; orphans and garbage: nothing else. */
+void plain_encode(struct slice bytes, struct buf *out);
+int plain_decode(struct slice stored, struct slice *bytes);
+
+#endif

@@ -1,0 +1,93 @@
+/* Requests of the morsel command: health and statistics. */
+#include "common.pb-c.h"
+#include "common/base/status.h"
+#include "common/daemon/counters_uv.h"
+#include "meta/service/reply_uv.h"
+
+#include <stdlib.h>
+
+static void answer_status(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__StatusReply reply = MORSEL__STATUS_REPLY__INIT;
+    Morsel__Member messages[SERVERS_MAX], *pointers[SERVERS_MAX];
+    const struct counters *counters = ns_counters(meta->ns);
+    struct cluster_id cluster = ns_super(meta->ns)->cluster;
+
+    members_fill(meta, messages, pointers);
+    reply.cluster_id.data = cluster.bytes;
+    reply.cluster_id.len = sizeof(cluster.bytes);
+    reply.version = (char *)(uintptr_t) "morsel-meta " MORSELFS_VERSION;
+    reply.uptime_ms = uv_now(meta->loop) - meta->started_ms;
+    reply.sequence = counters->sequence;
+    reply.inodes = counters->inodes;
+    reply.sessions = session_count(meta->sessions);
+    reply.garbage = counters->garbage;
+    reply.resident_bytes = counters_resident_bytes();
+    reply.n_members = meta->members.count;
+    reply.members = pointers;
+    rpc_reply(request, &reply.base, NULL);
+}
+
+void handle_status(struct meta *meta, struct rpc_request *request)
+{
+    capacity_ask(meta, request, answer_status);
+}
+
+/* ---- Statistics --------------------------------------------------------------------------- */
+
+/* NULL: no memory. To be freed. */
+static struct counter_list *count(struct meta *meta)
+{
+    const struct counters *counters = ns_counters(meta->ns);
+    struct counter_list *list = calloc(1, sizeof(*list));
+    struct lock_counters locks;
+    struct lease_counters leases;
+
+    if (list == NULL) {
+        return NULL;
+    }
+    counters_add_program(list, meta->rpc);
+    counters_add_server(list, meta->server);
+    counters_add(list, NULL, "sequence", counters->sequence);
+    counters_add(list, NULL, "inodes", counters->inodes);
+    counters_add(list, NULL, "garbage", counters->garbage);
+    counters_add(list, NULL, "orphans", counters->orphans);
+    counters_add(list, NULL, "sessions", session_count(meta->sessions));
+    counters_add(list, NULL, "open_files", session_opens(meta->sessions));
+    counters_add(list, NULL, "syncs", meta->sync.syncs);
+    counters_add(list, NULL, "stood_still_ms", meta->presence.away_ms);
+    lease_count(meta->leases, &leases);
+    counters_add(list, NULL, "leases", leases.leases);
+    counters_add(list, NULL, "leases_recalled", leases.recalled);
+    counters_add(list, NULL, "leases_slow", leases.busy);
+    counters_add(list, NULL, "leases_expired", leases.expired);
+    counters_add(list, NULL, "clients_fenced", leases.fenced);
+    counters_add(list, NULL, "requests_held_up", leases.tickets);
+    lock_table_count(meta->locks, &locks);
+    counters_add(list, NULL, "locks", locks.held);
+    counters_add(list, NULL, "locks_waiting", locks.waiting);
+    counters_add(list, NULL, "lock_circles", locks.deadlocks);
+    return list;
+}
+
+void handle_statistics(struct meta *meta, struct rpc_request *request)
+{
+    struct counter_list *list = count(meta);
+
+    if (list == NULL) {
+        rpc_reply_failure(request, MORSEL_NOMEM, NULL);
+        return;
+    }
+    counters_reply(request, list);
+    free(list);
+}
+
+void meta_log_statistics(struct meta *meta)
+{
+    struct counter_list *list = count(meta);
+
+    if (list != NULL) {
+        counters_log(meta->log, list);
+    }
+    free(list);
+}

@@ -1,0 +1,234 @@
+/* Requests of storage servers, and who they are. */
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/rpc/address.h"
+#include "meta/service/reply_uv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Words for people, cut off where they are too long. They go into logs, terminals and JSON: what is
+ * no printable ASCII becomes a question mark. */
+static void take_words(char *to, size_t capacity, const char *from)
+{
+    (void)snprintf(to, capacity, "%s", from);
+    for (; *to != 0; to++) {
+        *to = *to < ' ' || *to > '~' ? '?' : *to;
+    }
+}
+
+static bool take_address(char *to, size_t capacity, const char *from, struct errmsg *err)
+{
+    struct address address;
+
+    take_words(to, capacity, from);
+    return strcmp(to, from) == 0 && address_parse(to, &address, err) == 0;
+}
+
+static void take_disk(struct member_disk *disk, uint64_t verifier, uint64_t device,
+                      const char *failure)
+{
+    disk->device = device;
+    disk->verifier = verifier;
+    take_words(disk->failure, sizeof(disk->failure), failure);
+}
+
+void handle_register(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__RegisterRequest *m = rpc_request_unpack(request, &morsel__register_request__descriptor);
+    struct members_event event = { .now_ms = meta_now_ms(meta), .type = MEMBERS_REGISTER };
+    struct member_record *record = &event.registration.record;
+    struct errmsg err = { "" };
+    bool valid;
+
+    if (m == NULL) {
+        return;
+    }
+    event.registration.tag = (uintptr_t)request;
+    record->id = m->id;
+    record->bytes_total = m->bytes_total;
+    record->bytes_free = m->bytes_free;
+    take_words(record->name, sizeof(record->name), m->name);
+    take_disk(&event.registration.disk, m->verifier, m->device, m->disk_failure);
+    valid = request->role == ROLE_IOD && m->token.len == sizeof(record->token) &&
+            take_address(record->address, sizeof(record->address), m->address, &err);
+    if (valid) {
+        memcpy(record->token, m->token.data, sizeof(record->token));
+    }
+    message_free(m);
+    if (!valid) {
+        rpc_reply_failure(request, MORSEL_MALFORMED,
+                          err.text[0] != 0
+                              ? err.text
+                              : "a registration needs a token of 16 bytes and an address");
+        return;
+    }
+    meta_members_step(meta, &event);
+}
+
+/* The objects that the server reports as deleted leave the queue. */
+static int take_collected(struct meta *meta, const Morsel__HeartbeatRequest *m, struct errmsg *err)
+{
+    struct meta_op op = { .kind = OP_COLLECTED, .time_ns = meta_clock_ns() };
+    struct buf objects;
+    int rv;
+
+    if (m->n_collected_inode == 0) {
+        return 0;
+    }
+    if (m->n_collected_inode != m->n_collected_column || m->n_collected_inode > OP_OBJECTS_MAX) {
+        return MORSEL_MALFORMED;
+    }
+    buf_init(&objects);
+    for (size_t i = 0; i < m->n_collected_inode; i++) {
+        op_objects_put(&objects,
+                       (struct object_id){ m->collected_inode[i], m->collected_column[i] });
+    }
+    op_objects_sort(&objects);
+    op.objects.server = m->id;
+    op.objects.objects = buf_slice(&objects);
+    rv = objects.failed ? MORSEL_NOMEM : meta_execute(meta, &op, err);
+    buf_free(&objects);
+    return rv;
+}
+
+/* A page of the queue on its way to the server. */
+struct collecting
+{
+    struct sync_waiter waiter;
+    struct rpc_request *request;
+    uint32_t count;
+    uint64_t inodes[NS_GARBAGE_PAGE_MAX];
+    uint32_t columns[NS_GARBAGE_PAGE_MAX];
+};
+
+static void collecting_reply(struct collecting *c)
+{
+    Morsel__HeartbeatReply reply = MORSEL__HEARTBEAT_REPLY__INIT;
+
+    reply.n_collect_inode = reply.n_collect_column = c->count;
+    reply.collect_inode = c->inodes;
+    reply.collect_column = c->columns;
+    reply.more = c->count == NS_GARBAGE_PAGE_MAX;
+    rpc_reply(c->request, &reply.base, NULL);
+    free(c);
+}
+
+static void on_collecting_durable(struct sync_waiter *waiter, int status)
+{
+    struct collecting *c = CONTAINER_OF(waiter, struct collecting, waiter);
+
+    if (status != 0) {
+        c->count = 0; /* What the disk has is not known: nothing is deleted any more. */
+    }
+    collecting_reply(c);
+}
+
+/* Nothing leaves the queue before what put it there is on disk: after a loss of power a name might
+ * lead to the objects again. */
+static void reply_heartbeat(struct meta *meta, struct rpc_request *request, server_id id)
+{
+    struct collecting *c = calloc(1, sizeof(*c));
+    struct object_id objects[NS_GARBAGE_PAGE_MAX];
+    struct errmsg err = { "" };
+    int rv = MORSEL_NOMEM;
+
+    if (c == NULL ||
+        (rv = ns_garbage(meta->ns, id, objects, NS_GARBAGE_PAGE_MAX, &c->count, &err)) != 0) {
+        reply_error(meta, request, rv, &err);
+        free(c);
+        return;
+    }
+    c->request = request;
+    list_init(&c->waiter.node);
+    for (uint32_t i = 0; i < c->count; i++) {
+        c->inodes[i] = objects[i].inode;
+        c->columns[i] = objects[i].column;
+    }
+    if (ns_broken(meta->ns) != 0) {
+        c->count = 0;
+    }
+    if (c->count == 0 || sync_is_done(&meta->sync)) {
+        collecting_reply(c);
+    } else {
+        sync_wait(&meta->sync, &c->waiter, on_collecting_durable);
+    }
+}
+
+void handle_heartbeat(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__HeartbeatRequest *m =
+        rpc_request_unpack(request, &morsel__heartbeat_request__descriptor);
+    struct members_event event = { .now_ms = meta_now_ms(meta), .type = MEMBERS_HEARTBEAT };
+    const struct member *member;
+    struct errmsg err = { "" };
+    server_id id;
+    int rv;
+
+    if (m == NULL) {
+        return;
+    }
+    id = m->id;
+    member = members_find(&meta->members, id);
+    event.heartbeat.tag = (uintptr_t)request;
+    event.heartbeat.id = id;
+    event.heartbeat.bytes_total = m->bytes_total;
+    event.heartbeat.bytes_free = m->bytes_free;
+    event.heartbeat.objects = m->objects;
+    event.heartbeat.measured = m->measured;
+    take_disk(&event.heartbeat.disk, m->verifier, m->device, m->disk_failure);
+    if (request->role != ROLE_IOD || member == NULL || !member->registered) {
+        message_free(m);
+        rpc_reply_failure(request, MORSEL_NO_SESSION, "register first");
+        return;
+    }
+    meta_members_step(meta, &event);
+    capacity_told(meta);
+    rv = take_collected(meta, m, &err);
+    message_free(m);
+    if (rv != 0) {
+        reply_error(meta, request, rv, &err);
+        return;
+    }
+    reply_heartbeat(meta, request, id);
+}
+
+/* ---- Who is there ------------------------------------------------------------------------- */
+
+void members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **pointers)
+{
+    uint64_t now_ms = meta_now_ms(meta);
+
+    for (uint32_t i = 0; i < meta->members.count; i++) {
+        struct member *member = &meta->members.items[i];
+        Morsel__Member *message = &messages[i];
+
+        morsel__member__init(message);
+        message->id = member->record.id;
+        message->address = member->record.address;
+        message->name = member->record.name;
+        message->up = member->up;
+        message->bytes_total = member->bytes_total;
+        message->bytes_free = member->bytes_free;
+        message->objects = member->objects;
+        message->verifier = member->disk.verifier;
+        message->device = member->disk.device;
+        message->disk_failure = member->disk.failure;
+        message->silent_ms =
+            member->registered ? now_ms - member->heard_ms : now_ms - meta->started_ms;
+        pointers[i] = message;
+    }
+}
+
+void handle_members(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__MembersReply reply = MORSEL__MEMBERS_REPLY__INIT;
+    Morsel__Member messages[SERVERS_MAX], *pointers[SERVERS_MAX];
+
+    members_fill(meta, messages, pointers);
+    reply.n_members = meta->members.count;
+    reply.members = pointers;
+    reply.version = meta->members.version;
+    rpc_reply(request, &reply.base, NULL);
+}

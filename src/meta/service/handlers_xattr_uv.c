@@ -1,0 +1,391 @@
+/* Extended attributes, and the policy of directories, which user.morsel.* shows and changes. */
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/fs/policy_text.h"
+#include "meta/namespace/permit.h"
+#include "meta/service/change_uv.h"
+#include "meta/service/identify_uv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- user.morsel.* ------------------------------------------------------------------------ */
+
+static uint32_t *policy_field(struct file_policy *policy, enum policy_key key)
+{
+    switch (key) {
+    case POLICY_CLASS:
+        return &policy->class;
+    case POLICY_REPLICAS:
+        return &policy->replicas;
+    case POLICY_MORSEL_SIZE:
+        return &policy->morsel_bytes;
+    case POLICY_STRIPE_SIZE:
+        return &policy->stripe_morsels;
+    case POLICY_STRIPE_WIDTH:
+        return &policy->width;
+    case POLICY_KEYS:
+        break;
+    }
+    CHECK(!"a key of a policy");
+    return NULL;
+}
+
+static struct policy_values policy_to_values(struct file_policy *policy)
+{
+    struct policy_values values;
+
+    for (int key = 0; key < POLICY_KEYS; key++) {
+        values.values[key] = *policy_field(policy, key);
+    }
+    return values;
+}
+
+/* True when the name is one of ours. */
+static bool is_virtual(struct slice name)
+{
+    return name.count >= strlen(POLICY_XATTR_PREFIX) &&
+           memcmp(name.data, POLICY_XATTR_PREFIX, strlen(POLICY_XATTR_PREFIX)) == 0;
+}
+
+/* The name as text; false when it is longer than any of ours. */
+static bool name_text(struct slice name, char text[64])
+{
+    if (name.count >= 64) {
+        return false;
+    }
+    memcpy(text, name.data, name.count);
+    text[name.count] = 0;
+    return true;
+}
+
+static int virtual_layout(const struct inode *inode, char text[LAYOUT_TEXT_MAX])
+{
+    struct layout_text layout = { .layout_class = inode->layout.class,
+                                  .replicas = inode->layout.replicas,
+                                  .morsel_bytes = inode->layout.stripe.morsel_bytes,
+                                  .stripe_morsels = inode->layout.stripe.stripe_morsels,
+                                  .width = inode->layout.stripe.width };
+
+    if (!mode_is_regular(inode->mode)) {
+        return MORSEL_NODATA;
+    }
+    memcpy(layout.servers, inode->layout.servers, sizeof(layout.servers));
+    layout_format(&layout, text);
+    return 0;
+}
+
+static int virtual_effective(struct meta *meta, const struct inode *inode,
+                             char text[LAYOUT_TEXT_MAX], struct errmsg *err)
+{
+    struct policy_values values;
+    struct file_policy policy;
+    int rv;
+
+    if (!mode_is_directory(inode->mode)) {
+        return MORSEL_NODATA;
+    }
+    if ((rv = ns_policy_effective(meta->ns, inode->id, &policy, err)) == 0) {
+        values = policy_to_values(&policy);
+        policy_format(&values, text);
+    }
+    return rv;
+}
+
+static_assert(LAYOUT_TEXT_MAX >= POLICY_TEXT_MAX, "one buffer is for all values");
+
+/* The value of a virtual attribute. */
+static int virtual_get(struct meta *meta, struct slice name, struct inode *inode,
+                       char text[LAYOUT_TEXT_MAX], struct errmsg *err)
+{
+    enum policy_key key;
+    char wanted[64];
+
+    if (!name_text(name, wanted)) {
+        return MORSEL_NODATA;
+    }
+    if (strcmp(wanted, POLICY_XATTR_LAYOUT) == 0) {
+        return virtual_layout(inode, text);
+    }
+    if (strcmp(wanted, POLICY_XATTR_EFFECTIVE) == 0) {
+        return virtual_effective(meta, inode, text, err);
+    }
+    if (!policy_key_find(wanted, &key) || !mode_is_directory(inode->mode) ||
+        *policy_field(&inode->policy, key) == 0) {
+        return MORSEL_NODATA;
+    }
+    policy_value_format(key, *policy_field(&inode->policy, key), text);
+    return 0;
+}
+
+/* What this version cannot keep it does not promise. */
+static int policy_supported(const struct file_policy *policy, struct errmsg *err)
+{
+    if (policy->class == CLASS_SCAVENGED) {
+        errmsg_set(err, "class scavenged needs benefactors, which this version does not have; use "
+                        "durable");
+        return MORSEL_NOTSUP;
+    }
+    if (policy->replicas > 1) {
+        errmsg_set(err, "this version keeps one copy of each file; use replicas 1");
+        return MORSEL_NOTSUP;
+    }
+    if (!file_policy_valid(policy)) {
+        errmsg_set(err, "a value of the policy is out of range");
+        return MORSEL_INVAL;
+    }
+    return 0;
+}
+
+/* Turn setting or removing a virtual attribute into a change of the policy. */
+static int virtual_set(struct meta *meta, const Morsel__XattrSetRequest *m, struct meta_op *op,
+                       struct errmsg *err)
+{
+    enum policy_key key;
+    struct inode inode;
+    char wanted[64];
+    uint32_t value = 0;
+    int rv;
+
+    if ((rv = ns_inode(meta->ns, m->inode, &inode, err)) != 0) {
+        return rv;
+    }
+    if (!name_text(bytes_slice(m->name), wanted) || !policy_key_find(wanted, &key)) {
+        errmsg_set(err,
+                   "only class, replicas, morsel_size, stripe_size and stripe_width can be set");
+        return MORSEL_PERM;
+    }
+    if (!mode_is_directory(inode.mode)) {
+        errmsg_set(err, "policy is set on directories");
+        return MORSEL_PERM;
+    }
+    if (m->remove && *policy_field(&inode.policy, key) == 0) {
+        return MORSEL_NODATA;
+    }
+    if (!m->remove && (rv = policy_value_parse(key, (const char *)m->value.data, m->value.len,
+                                               &value, err)) != 0) {
+        return rv;
+    }
+    *policy_field(&inode.policy, key) = value;
+    op->kind = OP_POLICY;
+    op->policy.inode = m->inode;
+    op->policy.policy = inode.policy;
+    return policy_supported(&inode.policy, err);
+}
+
+static void virtual_list(struct inode *inode, struct buf *names)
+{
+    for (int key = 0; mode_is_directory(inode->mode) && key < POLICY_KEYS; key++) {
+        const char *name = policy_key_name(key);
+
+        if (*policy_field(&inode->policy, key) != 0) {
+            buf_put(names, POLICY_XATTR_PREFIX, strlen(POLICY_XATTR_PREFIX));
+            buf_put(names, name, strlen(name) + 1);
+        }
+    }
+}
+
+/* ---- Requests ----------------------------------------------------------------------------- */
+
+static void reply_xattr(struct rpc_request *request, const struct buf *value)
+{
+    Morsel__XattrReply reply = MORSEL__XATTR_REPLY__INIT;
+
+    reply.value = slice_bytes(buf_slice(value));
+    rpc_reply(request, &reply.base, NULL);
+}
+
+/* Where a file lies is no secret. */
+static int may_get(struct meta *meta, const struct rpc_request *request,
+                   const Morsel__XattrGetRequest *m, const struct inode *inode, struct errmsg *err)
+{
+    struct credentials who = identify(meta, request, m->who);
+
+    return is_virtual(bytes_slice(m->name))
+               ? 0
+               : permit_xattr_get(meta->ns, inode, bytes_slice(m->name), &who, err);
+}
+
+static int get_value(struct meta *meta, struct slice name, struct inode *inode, struct buf *value,
+                     struct errmsg *err)
+{
+    char text[LAYOUT_TEXT_MAX] = "";
+    int rv;
+
+    if (!is_virtual(name)) {
+        return ns_xattr_get(meta->ns, inode->id, name, value, err);
+    }
+    if ((rv = virtual_get(meta, name, inode, text, err)) == 0) {
+        buf_put(value, text, strlen(text));
+    }
+    return rv;
+}
+
+void handle_xattr_get(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__XattrGetRequest *m =
+        rpc_request_unpack(request, &morsel__xattr_get_request__descriptor);
+    struct errmsg err = { "" };
+    struct inode inode;
+    struct buf value;
+    int rv;
+
+    if (m == NULL) {
+        return;
+    }
+    buf_init(&value);
+    if ((rv = ns_inode(meta->ns, m->inode, &inode, &err)) == 0 &&
+        (rv = may_get(meta, request, m, &inode, &err)) == 0) {
+        rv = get_value(meta, bytes_slice(m->name), &inode, &value, &err);
+    }
+    message_free(m);
+    if (rv == 0) {
+        reply_xattr(request, &value);
+    } else {
+        reply_error(meta, request, rv, &err);
+    }
+    buf_free(&value);
+}
+
+void handle_xattr_list(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__XattrListRequest *m =
+        rpc_request_unpack(request, &morsel__xattr_list_request__descriptor);
+    struct errmsg err = { "" };
+    struct inode inode;
+    struct buf names;
+    int rv;
+
+    if (m == NULL) {
+        return;
+    }
+    buf_init(&names);
+    if ((rv = ns_inode(meta->ns, m->inode, &inode, &err)) == 0 &&
+        (rv = ns_xattr_list(meta->ns, m->inode, &names, &err)) == 0) {
+        virtual_list(&inode, &names);
+        rv = names.failed ? MORSEL_NOMEM : 0;
+    }
+    message_free(m);
+    if (rv == 0) {
+        reply_xattr(request, &names);
+    } else {
+        reply_error(meta, request, rv, &err);
+    }
+    buf_free(&names);
+}
+
+static void answer_changed(struct meta *meta, struct rpc_request *request,
+                           const struct op_outcome *outcome)
+{
+    Morsel__Changed changed;
+
+    changed_fill(meta, &changed)->inode = outcome->target;
+    rpc_reply(request, &changed.base, NULL);
+}
+
+void handle_xattr_set(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__XattrSetRequest *m =
+        rpc_request_unpack(request, &morsel__xattr_set_request__descriptor);
+    struct meta_op op = { .kind = OP_XATTR };
+    struct errmsg err = { "" };
+    int rv = 0;
+
+    if (m == NULL) {
+        return;
+    }
+    if (leases_touch_one(meta, request, m->inode, ACCESS_CHANGE) &&
+        change_begin(meta, request, &op, m->op, m->who, answer_changed)) {
+        if (is_virtual(bytes_slice(m->name))) {
+            rv = virtual_set(meta, m, &op, &err);
+        } else {
+            op.xattr.inode = m->inode;
+            op.xattr.name = bytes_slice(m->name);
+            op.xattr.value = bytes_slice(m->value);
+            op.xattr.flags = m->flags;
+            op.xattr.remove = m->remove;
+        }
+        if (rv != 0) {
+            reply_error(meta, request, rv, &err);
+        } else {
+            change_finish(meta, request, &op, answer_changed);
+        }
+    }
+    message_free(m);
+}
+
+static void fill_policy(Morsel__Policy *message, const struct file_policy *policy)
+{
+    morsel__policy__init(message);
+    message->class_ = policy->class;
+    message->replicas = policy->replicas;
+    message->morsel_bytes = policy->morsel_bytes;
+    message->stripe_morsels = policy->stripe_morsels;
+    message->width = policy->width;
+}
+
+static void answer_policy(struct meta *meta, struct rpc_request *request,
+                          const struct op_outcome *outcome)
+{
+    Morsel__PolicyReply reply = MORSEL__POLICY_REPLY__INIT;
+    Morsel__Policy own, effective;
+    struct file_policy policy;
+    struct errmsg err = { "" };
+    struct inode inode;
+    int rv = ns_inode(meta->ns, outcome->target, &inode, &err);
+
+    if (rv == 0 && !mode_is_directory(inode.mode)) {
+        errmsg_set(&err, "policy belongs to directories; a file has a layout");
+        rv = MORSEL_NOTDIR;
+    }
+    if (rv != 0 || (rv = ns_policy_effective(meta->ns, inode.id, &policy, &err)) != 0) {
+        reply_error(meta, request, rv, &err);
+        return;
+    }
+    fill_policy(&own, &inode.policy);
+    fill_policy(&effective, &policy);
+    reply.own = &own;
+    reply.effective = &effective;
+    rpc_reply(request, &reply.base, NULL);
+}
+
+static int decide_policy(const Morsel__PolicyRequest *m, struct meta_op *op, struct errmsg *err)
+{
+    struct file_policy *policy = &op->policy.policy;
+
+    if (m->policy == NULL) {
+        return MORSEL_MALFORMED;
+    }
+    op->policy.inode = m->inode;
+    policy->class = m->policy->class_;
+    policy->replicas = m->policy->replicas;
+    policy->morsel_bytes = m->policy->morsel_bytes;
+    policy->stripe_morsels = m->policy->stripe_morsels;
+    policy->width = m->policy->width;
+    return policy_supported(policy, err);
+}
+
+void handle_policy(struct meta *meta, struct rpc_request *request)
+{
+    Morsel__PolicyRequest *m = rpc_request_unpack(request, &morsel__policy_request__descriptor);
+    struct meta_op op = { .kind = OP_POLICY };
+    struct errmsg err = { "" };
+    struct op_outcome outcome;
+    int rv;
+
+    if (m == NULL) {
+        return;
+    }
+    if (!m->set) {
+        outcome = (struct op_outcome){ m->inode, false };
+        answer_policy(meta, request, &outcome);
+    } else if (leases_touch_one(meta, request, m->inode, ACCESS_CHANGE) &&
+               change_begin(meta, request, &op, m->op, m->who, answer_policy)) {
+        if ((rv = decide_policy(m, &op, &err)) != 0) {
+            reply_error(meta, request, rv, &err);
+        } else {
+            change_finish(meta, request, &op, answer_policy);
+        }
+    }
+    message_free(m);
+}

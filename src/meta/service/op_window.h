@@ -1,0 +1,58 @@
+/* Answers of recent operations, per client: a retry after a lost reply must not apply twice.
+ *
+ * Pure. A client numbers its changing operations from 1, has at most CLIENT_OPS_PENDING_MAX of them
+ * without an answer, no two of them at the same place (the number modulo that count), and says with
+ * each up to where it has all answers (`answered`). The window keeps, at each place, the outcome of
+ * the newest operation that was applied: a client that has gone on to a newer one there has the
+ * answers to those before. Refused operations leave no trace: their retry is judged anew, which
+ * nobody can tell from a first try.
+ *
+ * After a restart the host feeds the window from the operation log (op_window_note() for each
+ * record). The log holds the newest NS_LOG_KEPT operations: a retry that comes later than that many
+ * operations of others AND after a restart of the manager would be judged anew.
+ *
+ * Bounded: OP_WINDOW_CLIENTS_MAX clients; the one that was quiet longest gives way.
+ */
+#ifndef MORSEL_META_SERVICE_OP_WINDOW_H
+#define MORSEL_META_SERVICE_OP_WINDOW_H
+
+#include "common/base/limits.h"
+#include "common/base/types.h"
+
+enum { OP_WINDOW_CLIENTS_MAX = SESSIONS_MAX };
+
+/* What the reply to an operation is made of; attributes are read again. */
+struct op_outcome
+{
+    inode_id target;
+    bool deleted;
+};
+
+enum op_window_verdict {
+    OP_WINDOW_NEW,      /* Never applied: go ahead. */
+    OP_WINDOW_KNOWN,    /* Applied: `outcome` is the answer. */
+    OP_WINDOW_FORGOTTEN /* The client has the answer: a stray duplicate. */
+};
+
+struct op_window;
+
+struct op_window *op_window_new(void);    /* NULL: out of memory. */
+void op_window_free(struct op_window *w); /* NULL is allowed. */
+
+/* Look up (client, sequence); `answered` as the client sent it. */
+enum op_window_verdict op_window_find(struct op_window *w, client_id client, op_sequence sequence,
+                                      op_sequence answered, struct op_outcome *outcome);
+
+/* The operation was applied. Client 0 (the manager itself) is ignored. Call op_window_reserve()
+ * before applying, so that this cannot fail. From a log that is replayed it is called alone, and
+ * false means out of memory. */
+bool op_window_note(struct op_window *w, client_id client, op_sequence sequence,
+                    op_sequence answered, const struct op_outcome *outcome);
+
+/* Make room for the client. False: out of memory. */
+bool op_window_reserve(struct op_window *w, client_id client);
+
+/* Clients in the window. */
+uint32_t op_window_clients(const struct op_window *w);
+
+#endif

@@ -1,0 +1,122 @@
+#include "meta/service/reply_uv.h"
+
+#include "common/base/status.h"
+
+void attr_fill(const struct meta *meta, Morsel__Attr *attr, const struct inode *inode)
+{
+    morsel__attr__init(attr);
+    attr->inode = inode->id;
+    attr->mode = inode->mode;
+    attr->nlink = inode->nlink;
+    attr->uid = inode->uid;
+    attr->gid = inode->gid;
+    attr->rdev = inode->rdev;
+    attr->size = ns_attr_size(inode);
+    attr->atime_ns = (uint64_t)inode->atime_ns;
+    attr->mtime_ns = (uint64_t)inode->mtime_ns;
+    attr->ctime_ns = (uint64_t)inode->ctime_ns;
+    attr->version = inode->version;
+    attr->data_version = inode->data_version;
+    attr->sparse = (inode->flags & INODE_SPARSE) != 0;
+    attr->tail_unsure =
+        mode_is_regular(inode->mode) &&
+        ((inode->flags & INODE_TAILED) == 0 || inode->tail != ns_counters(meta->ns)->titles_over);
+    /* The policy of a directory is listed among its extended attributes. */
+    attr->xattrs = (inode->flags & INODE_HAS_XATTR) != 0 ||
+                   (mode_is_directory(inode->mode) && !file_policy_empty(&inode->policy));
+}
+
+static void layout_fill(struct node_reply *reply, const struct file_layout *layout)
+{
+    morsel__layout__init(&reply->layout);
+    reply->layout.class_ = layout->class;
+    reply->layout.replicas = layout->replicas;
+    reply->layout.morsel_bytes = layout->stripe.morsel_bytes;
+    reply->layout.stripe_morsels = layout->stripe.stripe_morsels;
+    for (uint32_t i = 0; i < layout->stripe.width; i++) {
+        reply->servers[i] = layout->servers[i];
+    }
+    reply->layout.n_servers = layout->stripe.width;
+    reply->layout.servers = reply->servers;
+    reply->node.layout = &reply->layout;
+}
+
+void node_fill(const struct meta *meta, struct node_reply *reply, const struct inode *inode,
+               bool layout, enum lease_mode lease)
+{
+    morsel__node__init(&reply->node);
+    attr_fill(meta, &reply->attr, inode);
+    reply->node.attr = &reply->attr;
+    reply->node.lease = lease;
+    if (layout && mode_is_regular(inode->mode)) {
+        layout_fill(reply, &inode->layout);
+    }
+}
+
+Morsel__Changed *changed_fill(const struct meta *meta, Morsel__Changed *changed)
+{
+    morsel__changed__init(changed);
+    changed->run = meta->runs.run;
+    changed->number = ns_counters(meta->ns)->sequence;
+    changed->durable = meta->sync.durable;
+    return changed;
+}
+
+Morsel__Durable *durable_fill(const struct meta *meta, struct durable_reply *reply)
+{
+    morsel__durable__init(&reply->durable);
+    reply->durable.run = meta->runs.run;
+    reply->durable.number = meta->sync.durable;
+    reply->durable.n_before = meta->runs.count;
+    reply->durable.before = reply->pointers;
+    for (uint32_t i = 0; i < meta->runs.count; i++) {
+        morsel__changed__init(&reply->before[i]);
+        reply->before[i].run = meta->runs.before[i].run;
+        reply->before[i].number = meta->runs.before[i].number;
+        reply->pointers[i] = &reply->before[i];
+    }
+    return &reply->durable;
+}
+
+bool node_add_parent(struct meta *meta, struct rpc_request *request, struct node_reply *reply,
+                     inode_id parent)
+{
+    struct errmsg err = { "" };
+    struct inode directory;
+
+    if (ns_inode(meta->ns, parent, &directory, &err) != 0) {
+        return false;
+    }
+    attr_fill(meta, &reply->parent, &directory);
+    reply->node.parent = &reply->parent;
+    reply->node.parent_lease = leases_grant(meta, request, parent, LEASE_R, false);
+    return true;
+}
+
+void reply_error(struct meta *meta, struct rpc_request *request, int status,
+                 const struct errmsg *err)
+{
+    if (status == MORSEL_CORRUPT || status == MORSEL_IO) {
+        log_error(meta->log, "%s: %s", message_name(request->type),
+                  err->text[0] != 0 ? err->text : status_words(status));
+    }
+    rpc_reply_failure(request, status, err->text);
+}
+
+struct slice bytes_slice(ProtobufCBinaryData bytes)
+{
+    return (struct slice){ bytes.data, bytes.len };
+}
+
+ProtobufCBinaryData slice_bytes(struct slice slice)
+{
+    /* Messages that are packed are only read; protobuf-c has one type for both directions. */
+    return (ProtobufCBinaryData){ slice.count, (uint8_t *)(uintptr_t)slice.data };
+}
+
+void message_free(void *message)
+{
+    if (message != NULL) {
+        protobuf_c_message_free_unpacked(message, NULL);
+    }
+}

@@ -1,0 +1,52 @@
+/* Plain structs of the cores into messages, and bytes of messages into slices. */
+#ifndef MORSEL_META_SERVICE_REPLY_UV_H
+#define MORSEL_META_SERVICE_REPLY_UV_H
+
+#include "meta/coherence/leases_uv.h"
+
+/* A Node message and all that it points to. */
+struct node_reply
+{
+    Morsel__Node node;
+    Morsel__Attr attr;
+    Morsel__Layout layout;
+    uint32_t servers[STRIPE_WIDTH_MAX];
+    Morsel__Attr parent;
+};
+
+void attr_fill(const struct meta *meta, Morsel__Attr *attr, const struct inode *inode);
+
+/* `lease`: what the client holds on the inode. The layout goes along for regular files. */
+void node_fill(const struct meta *meta, struct node_reply *reply, const struct inode *inode,
+               bool layout, enum lease_mode lease);
+
+/* In the answer to a change that has just been applied. */
+Morsel__Changed *changed_fill(const struct meta *meta, Morsel__Changed *changed);
+
+/* What is on our disk. */
+struct durable_reply
+{
+    Morsel__Durable durable;
+    Morsel__Changed before[RUNS_KEPT], *pointers[RUNS_KEPT];
+};
+Morsel__Durable *durable_fill(const struct meta *meta, struct durable_reply *reply);
+
+/* Add the directory as it is now, and what the client holds on it. False when it cannot be read:
+ * the client does without. */
+bool node_add_parent(struct meta *meta, struct rpc_request *request, struct node_reply *reply,
+                     inode_id parent);
+
+/* Answer with a failure; `err` may be empty. */
+void reply_error(struct meta *meta, struct rpc_request *request, int status,
+                 const struct errmsg *err);
+
+/* All members; both arrays have room for SERVERS_MAX. */
+void members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **pointers);
+
+struct slice bytes_slice(ProtobufCBinaryData bytes);
+ProtobufCBinaryData slice_bytes(struct slice slice);
+
+/* Free an unpacked message. */
+void message_free(void *message);
+
+#endif

@@ -1,0 +1,421 @@
+#include "meta/storage/kv_leveldb.h"
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "meta/storage/inventory_file.h"
+#include "meta/storage/journal_file.h"
+#include "meta/storage/log_watch_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <leveldb/c.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    WRITE_BUFFER_BYTES = 16 << 20,
+    BLOCK_CACHE_BYTES = 64 << 20,
+    TABLE_BYTES = 16 << 20,
+    OPEN_FILES_MAX = 2000, /* 32 GiB, some 150 million files, before look-ups open tables anew. Each
+                              open one keeps its index and filter in memory, about 1/50 of it. */
+    BLOOM_BITS_PER_KEY = 10
+};
+
+struct kv_leveldb
+{
+    struct kv kv;
+    leveldb_t *db;
+    leveldb_options_t *options;
+    leveldb_cache_t *cache;
+    leveldb_filterpolicy_t *bloom;
+    leveldb_readoptions_t *read_options;
+    leveldb_readoptions_t *scan_options;
+    leveldb_writeoptions_t *write_options;
+    leveldb_writeoptions_t *sync_options;
+    leveldb_writebatch_t *batch;
+    int dir_fd;
+    struct log_watch logs;
+    struct journal journal;
+    bool opened;             /* Nothing is wrong so far: closing leaves a full inventory. */
+    uint64_t manifest_bytes; /* As listed in the inventory. */
+    char dir[1024];
+};
+
+/* Under it lies the number of the newest batch, for the replay of the journal. Behind every key of
+ * our users (record.h: letters), who do not see it. */
+static const char NUMBER_KEY[] = { (char)0xff };
+
+static struct kv_leveldb *leveldb_of(struct kv *kv)
+{
+    return CONTAINER_OF(kv, struct kv_leveldb, kv);
+}
+
+/* LevelDB tells what went wrong in words only. Takes over `text`. */
+static int status_from_text(char *text, struct errmsg *err)
+{
+    int status = MORSEL_IO;
+
+    if (strstr(text, "Corruption") != NULL || strstr(text, "missing files") != NULL) {
+        status = MORSEL_CORRUPT;
+    } else if (strstr(text, "No space left") != NULL) {
+        status = MORSEL_NOSPC;
+    } else if (strstr(text, "does not exist") != NULL) {
+        status = MORSEL_NOENT;
+    }
+    errmsg_set(err, "%s", text);
+    leveldb_free(text);
+    return status;
+}
+
+static int on_get(struct kv *kv, struct slice key, struct buf *value, struct errmsg *err)
+{
+    struct kv_leveldb *l = leveldb_of(kv);
+    char *text = NULL;
+    size_t count = 0;
+    char *bytes =
+        leveldb_get(l->db, l->read_options, (const char *)key.data, key.count, &count, &text);
+
+    if (text != NULL) {
+        return status_from_text(text, err);
+    }
+    if (bytes == NULL) {
+        return MORSEL_NOENT;
+    }
+    buf_clear(value);
+    buf_put(value, bytes, count);
+    leveldb_free(bytes);
+    return value->failed ? MORSEL_NOMEM : 0;
+}
+
+/* The batch and its number, in one step. */
+static int write_numbered(struct kv_leveldb *l, const struct kv_batch *batch, uint64_t number,
+                          bool sync, struct errmsg *err)
+{
+    struct kv_change change;
+    size_t offset = 0;
+    uint8_t value[8];
+    char *text = NULL;
+
+    leveldb_writebatch_clear(l->batch);
+    put_le64(value, number);
+    leveldb_writebatch_put(l->batch, NUMBER_KEY, sizeof(NUMBER_KEY), (const char *)value,
+                           sizeof(value));
+    while (kv_batch_next(batch, &offset, &change)) {
+        const char *key = (const char *)change.key.data;
+
+        if (change.put) {
+            leveldb_writebatch_put(l->batch, key, change.key.count, (const char *)change.value.data,
+                                   change.value.count);
+        } else {
+            leveldb_writebatch_delete(l->batch, key, change.key.count);
+        }
+    }
+    leveldb_write(l->db, sync ? l->sync_options : l->write_options, l->batch, &text);
+    return text == NULL ? 0 : status_from_text(text, err);
+}
+
+static int on_commit(struct kv *kv, const struct kv_batch *batch, bool sync, struct errmsg *err)
+{
+    struct kv_leveldb *l = leveldb_of(kv);
+    int rv;
+
+    if (batch->bytes.failed) {
+        return MORSEL_NOMEM;
+    }
+    rv = write_numbered(l, batch, l->journal.noted + 1, sync, err);
+    if (rv == 0) {
+        journal_note(&l->journal, buf_slice(&batch->bytes));
+    }
+    return rv;
+}
+
+static int on_scan(struct kv *kv, struct slice from, kv_visit visit, void *data, struct errmsg *err)
+{
+    struct kv_leveldb *l = leveldb_of(kv);
+    leveldb_iterator_t *it = leveldb_create_iterator(l->db, l->scan_options);
+    char *text = NULL;
+
+    leveldb_iter_seek(it, from.count == 0 ? "" : (const char *)from.data, from.count);
+    while (leveldb_iter_valid(it)) {
+        struct slice key, value;
+
+        key.data = (const uint8_t *)leveldb_iter_key(it, &key.count);
+        value.data = (const uint8_t *)leveldb_iter_value(it, &value.count);
+        if (slice_starts_with(key, (struct slice){ (const uint8_t *)NUMBER_KEY, 1 }) ||
+            !visit(data, key, value)) {
+            break;
+        }
+        leveldb_iter_next(it);
+    }
+    leveldb_iter_get_error(it, &text);
+    leveldb_iter_destroy(it);
+    return text == NULL ? 0 : status_from_text(text, err);
+}
+
+/* ---- Syncing ------------------------------------------------------------------------------ */
+
+static int on_sync(struct kv *kv, struct errmsg *err)
+{
+    struct kv_leveldb *l = leveldb_of(kv);
+    int rv = journal_sync(&l->journal, err);
+
+    if (rv == MORSEL_AGAIN) {
+        rv = log_watch_sync(&l->logs, err);
+        journal_restart(&l->journal, rv);
+    }
+    if (rv != 0) {
+        return rv;
+    }
+    if (inventory_manifest_bytes(l->dir_fd) != l->manifest_bytes) {
+        l->manifest_bytes = inventory_manifest_bytes(l->dir_fd);
+        rv = inventory_write(l->dir_fd, l->dir, false, err);
+    }
+    return rv;
+}
+
+/* ---- The journal's replay ------------------------------------------------------------------- */
+
+/* Number of the newest batch that the database holds; 0: none was numbered yet. */
+static int read_number(struct kv_leveldb *l, uint64_t *number, struct errmsg *err)
+{
+    struct buf value;
+    int rv;
+
+    buf_init(&value);
+    rv = on_get(&l->kv, (struct slice){ (const uint8_t *)NUMBER_KEY, sizeof(NUMBER_KEY) }, &value,
+                err);
+    *number = rv == 0 && value.count == 8 ? get_le64(value.data) : 0;
+    if (rv == 0 && value.count != 8) {
+        errmsg_set(err, "the number of the newest change in %s is damaged", l->dir);
+        rv = MORSEL_CORRUPT;
+    }
+    buf_free(&value);
+    return rv == MORSEL_NOENT ? MORSEL_OK : rv;
+}
+
+/* The bytes of a batch as kv_batch_next() walks them. */
+static int write_bytes(struct kv_leveldb *l, struct slice bytes, uint64_t number,
+                       struct errmsg *err)
+{
+    struct kv_batch batch;
+    int rv;
+
+    kv_batch_init(&batch);
+    buf_put(&batch.bytes, bytes.data, bytes.count);
+    rv = batch.bytes.failed ? MORSEL_NOMEM : write_numbered(l, &batch, number, false, err);
+    kv_batch_free(&batch);
+    return rv;
+}
+
+/* Those batches of an entry that the database does not hold. */
+static int replay_entry(struct kv_leveldb *l, const struct journal_entry *entry, uint64_t *held,
+                        struct errmsg *err)
+{
+    struct reader r;
+    int rv = MORSEL_OK;
+
+    if (entry->first > *held + 1) {
+        errmsg_set(err,
+                   "%s/" JOURNAL_NAME " begins at change %llu and the database ends at %llu: it is "
+                   "damaged; restore it from a backup",
+                   l->dir, (unsigned long long)entry->first, (unsigned long long)*held);
+        return MORSEL_CORRUPT;
+    }
+    reader_init(&r, entry->batches.data, entry->batches.count);
+    for (uint64_t number = entry->first; number <= entry->last && rv == 0; number++) {
+        struct slice bytes = reader_blob(&r);
+
+        if (r.failed || !kv_batch_is_sound(bytes)) {
+            errmsg_set(err, "%s/" JOURNAL_NAME " is damaged; restore the database from a backup",
+                       l->dir);
+            rv = MORSEL_CORRUPT;
+        } else if (number > *held && (rv = write_bytes(l, bytes, number, err)) == 0) {
+            *held = number;
+        }
+    }
+    return rv;
+}
+
+/* What the journal has and the database lost with the power. It is in the logs, durably, before the
+ * journal is written over. */
+static int replay(struct kv_leveldb *l, struct slice content, struct errmsg *err)
+{
+    struct journal_entry entry = { 0 };
+    uint64_t before = 0, held = 0;
+    size_t offset = 0;
+    int rv = read_number(l, &held, err);
+
+    before = held;
+    while (rv == 0 && journal_entry_next(content, &offset, &entry)) {
+        rv = replay_entry(l, &entry, &held, err);
+    }
+    if (rv == 0 && held != before) {
+        rv = log_watch_sync(&l->logs, err);
+    }
+    journal_begin(&l->journal, held);
+    return rv;
+}
+
+static int open_journal(struct kv_leveldb *l, struct errmsg *err)
+{
+    struct buf content;
+    int rv;
+
+    buf_init(&content);
+    rv = journal_open(&l->journal, l->dir, l->dir_fd, &content, err);
+    if (rv == 0) {
+        rv = replay(l, buf_slice(&content), err);
+    }
+    buf_free(&content);
+    return rv;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------ */
+
+static void on_close(struct kv *kv)
+{
+    struct kv_leveldb *l = leveldb_of(kv);
+
+    if (l->db != NULL) {
+        leveldb_close(l->db);
+    }
+    if (l->opened) {
+        /* Without the list the next start only checks less. */
+        (void)inventory_write(l->dir_fd, l->dir, true, NULL);
+    }
+    leveldb_writebatch_destroy(l->batch);
+    leveldb_writeoptions_destroy(l->sync_options);
+    leveldb_writeoptions_destroy(l->write_options);
+    leveldb_readoptions_destroy(l->scan_options);
+    leveldb_readoptions_destroy(l->read_options);
+    leveldb_options_destroy(l->options);
+    leveldb_filterpolicy_destroy(l->bloom);
+    leveldb_cache_destroy(l->cache);
+    if (l->dir_fd >= 0) {
+        log_watch_close(&l->logs);
+        if (l->journal.dir != NULL) {
+            journal_close(&l->journal);
+        }
+        close(l->dir_fd);
+    }
+    free(l);
+}
+
+static struct kv_leveldb *leveldb_new(const char *dir, bool create)
+{
+    struct kv_leveldb *l = calloc(1, sizeof(*l));
+
+    if (l == NULL) {
+        return NULL;
+    }
+    l->kv = (struct kv){ on_get, on_commit, on_scan, on_sync, on_close };
+    l->dir_fd = -1;
+    (void)snprintf(l->dir, sizeof(l->dir), "%s", dir);
+    l->cache = leveldb_cache_create_lru(BLOCK_CACHE_BYTES);
+    l->bloom = leveldb_filterpolicy_create_bloom(BLOOM_BITS_PER_KEY);
+    l->options = leveldb_options_create();
+    leveldb_options_set_create_if_missing(l->options, create);
+    leveldb_options_set_paranoid_checks(l->options, 1);
+    leveldb_options_set_write_buffer_size(l->options, WRITE_BUFFER_BYTES);
+    leveldb_options_set_cache(l->options, l->cache);
+    leveldb_options_set_max_file_size(l->options, TABLE_BYTES);
+    leveldb_options_set_max_open_files(l->options, OPEN_FILES_MAX);
+    leveldb_options_set_filter_policy(l->options, l->bloom);
+    leveldb_options_set_compression(l->options, leveldb_snappy_compression);
+    l->read_options = leveldb_readoptions_create();
+    leveldb_readoptions_set_verify_checksums(l->read_options, 1);
+    l->scan_options = leveldb_readoptions_create();
+    leveldb_readoptions_set_verify_checksums(l->scan_options, 1);
+    l->write_options = leveldb_writeoptions_create();
+    l->sync_options = leveldb_writeoptions_create();
+    leveldb_writeoptions_set_sync(l->sync_options, 1);
+    l->batch = leveldb_writebatch_create();
+    return l;
+}
+
+/* What LevelDB finds out only when a table is read, and by then clients would depend on it: a table
+ * that is not as long as it should be. Lines of the property read " NUMBER:BYTES['first key' ..
+ * 'last key']". */
+static int check_tables(struct kv_leveldb *l, struct errmsg *err)
+{
+    char *tables = leveldb_property_value(l->db, "leveldb.sstables");
+    char *rest = NULL;
+    int rv = 0;
+
+    for (char *line = tables == NULL ? NULL : strtok_r(tables, "\n", &rest);
+         line != NULL && rv == 0; line = strtok_r(NULL, "\n", &rest)) {
+        unsigned long long number, bytes;
+        char name[32];
+        struct stat st;
+
+        if (sscanf(line, " %llu:%llu[", &number, &bytes) != 2) {
+            continue;
+        }
+        (void)snprintf(name, sizeof(name), "%06llu.ldb", number);
+        if (fstatat(l->dir_fd, name, &st, 0) != 0 || (unsigned long long)st.st_size != bytes) {
+            errmsg_set(err, "table %s/%s is missing or not %llu bytes long", l->dir, name, bytes);
+            rv = MORSEL_CORRUPT;
+        }
+    }
+    leveldb_free(tables);
+    return rv;
+}
+
+/* What can be checked before LevelDB touches the directory. */
+static int check_directory(struct kv_leveldb *l, bool create, struct errmsg *err)
+{
+    int rv;
+
+    l->dir_fd = open(l->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (l->dir_fd < 0 && errno == ENOENT && create && mkdir(l->dir, 0700) == 0) {
+        l->dir_fd = open(l->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (l->dir_fd < 0) {
+        rv = status_from_errno(errno);
+        errmsg_set(err, "cannot open the database directory %s: %s", l->dir, strerror(errno));
+        return rv;
+    }
+    log_watch_open(&l->logs, l->dir, l->dir_fd);
+    if (!create && faccessat(l->dir_fd, "CURRENT", R_OK, 0) != 0) {
+        errmsg_set(err, "%s/CURRENT: %s; the database is damaged, restore it from a backup", l->dir,
+                   strerror(errno));
+        return MORSEL_CORRUPT;
+    }
+    if ((rv = inventory_check(l->dir_fd, l->dir, err)) != 0) {
+        return rv;
+    }
+    return inventory_remove(l->dir_fd, l->dir, err);
+}
+
+int kv_leveldb_open(const char *dir, bool create, struct kv **kv_out, struct errmsg *err)
+{
+    struct kv_leveldb *l = leveldb_new(dir, create);
+    char *text = NULL;
+    int rv;
+
+    *kv_out = NULL;
+    if (l == NULL) {
+        return MORSEL_NOMEM;
+    }
+    if ((rv = check_directory(l, create, err)) != 0) {
+        goto out;
+    }
+    l->db = leveldb_open(l->options, dir, &text);
+    if (l->db == NULL || text != NULL) {
+        rv = status_from_text(text, err);
+        errmsg_wrap(err, "cannot open the database in %s", dir);
+        goto out;
+    }
+    if ((rv = check_tables(l, err)) != 0 || (rv = open_journal(l, err)) != 0) {
+        goto out;
+    }
+    l->opened = true;
+    *kv_out = &l->kv;
+    return 0;
+out:
+    on_close(&l->kv);
+    return rv;
+}
