@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SETTLE_CHECK_MS = 5000 };
+enum { CHECKPOINT_CHECK_MS = 5000 };
 
 /* The store speaks of damage and repairs: from any thread. */
 static void on_store_line(void *data, const char *line)
@@ -79,40 +79,41 @@ static int iod_open_store(struct iod *iod, struct errmsg *err)
     return store_open(iod->datadir.path, &options, &iod->store, err);
 }
 
-static void run_settle(struct job *job)
+static void run_checkpoint(struct job *job)
 {
     struct iod *iod = job->owner;
 
-    job->status = store_settle(iod->store, iod->settings->settle_ms, &job->err);
+    job->status = store_checkpoint(iod->store, iod->settings->checkpoint_ms, &job->err);
 }
 
-static void on_settled(struct job *job)
+static void on_checkpoint(struct job *job)
 {
     struct iod *iod = job->owner;
 
-    iod->settling = NULL;
+    iod->taking_checkpoint = NULL;
     if (job->status != 0 && job->status != MORSEL_SHUTDOWN) {
-        log_error(iod->log, "settle the object store: %s: trying again", job->err.text);
+        log_error(iod->log, "take a checkpoint of the object store: %s: trying again",
+                  job->err.text);
     }
     job_free(job);
 }
 
-static void on_settle_timer(uv_timer_t *timer)
+static void on_checkpoint_timer(uv_timer_t *timer)
 {
-    struct iod *iod = CONTAINER_OF(timer, struct iod, settle);
+    struct iod *iod = CONTAINER_OF(timer, struct iod, checkpoint);
     struct job *job;
 
-    if (iod->settling != NULL) {
+    if (iod->taking_checkpoint != NULL) {
         return;
     }
     job = job_new(&iod->jobs, iod);
-    if (job == NULL || job_start(job, run_settle, on_settled, true) != 0) {
+    if (job == NULL || job_start(job, run_checkpoint, on_checkpoint, true) != 0) {
         if (job != NULL) {
             job_free(job);
         }
         return;
     }
-    iod->settling = job;
+    iod->taking_checkpoint = job;
 }
 
 int iod_start(struct iod *iod, struct errmsg *err)
@@ -122,7 +123,7 @@ int iod_start(struct iod *iod, struct errmsg *err)
 
     iod->datadir.lock_fd = -1;
     jobs_init(&iod->jobs, iod->loop, (uint32_t)s->threads, (uint32_t)s->queue);
-    uv_timer_init(iod->loop, &iod->settle);
+    uv_timer_init(iod->loop, &iod->checkpoint);
     rv = once_init(&iod->once);
     if (rv != 0) {
         errmsg_set(err, "%s", status_words(rv));
@@ -134,7 +135,8 @@ int iod_start(struct iod *iod, struct errmsg *err)
     }
     if (rv == 0) {
         member_start(&iod->member, iod);
-        uv_timer_start(&iod->settle, on_settle_timer, SETTLE_CHECK_MS, SETTLE_CHECK_MS);
+        uv_timer_start(&iod->checkpoint, on_checkpoint_timer, CHECKPOINT_CHECK_MS,
+                       CHECKPOINT_CHECK_MS);
         log_info(iod->log, "serving %s on %s", iod->datadir.path, rpc_server_address(iod->server));
         if (cluster_id_known(&iod->datadir.cluster)) {
             iod->ready(iod->data);
@@ -149,7 +151,7 @@ void iod_stop(struct iod *iod)
         return;
     }
     iod->stopping = true;
-    uv_close((uv_handle_t *)&iod->settle, NULL);
+    uv_close((uv_handle_t *)&iod->checkpoint, NULL);
     member_stop(&iod->member);
     /* Requests that are here are answered to nobody: their callers ask again when we are back. */
     if (iod->rpc != NULL) {

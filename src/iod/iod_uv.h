@@ -1,7 +1,7 @@
 /* The I/O daemon: serves the data objects of its store and belongs to a manager.
  *
  *   main.c         settings, start and orderly end
- *   iod_uv.c       puts the parts together: store, listener, periodic settling, statistics
+ *   iod_uv.c       puts the parts together: store, listener, periodic checkpoints, statistics
  *   jobs_uv.c      bounded work for the pool
  *   handlers_uv.c  a request comes in, a job does it, the reply goes out
  *   once_uv.c      a change that comes again gets the first answer
@@ -36,7 +36,7 @@ struct iod_settings
     uint64_t threads;
     uint64_t queue;
     uint64_t buffers_bytes;
-    uint64_t settle_ms;
+    uint64_t checkpoint_ms;
 };
 
 struct iod
@@ -52,8 +52,8 @@ struct iod
     struct jobs jobs;
     struct once once;
     struct member member;
-    uv_timer_t settle;
-    struct job *settling; /* NULL: not under way. */
+    uv_timer_t checkpoint;
+    struct job *taking_checkpoint; /* NULL: not under way. */
     bool stopping;
     uint64_t reads_cached;      /* Served on the loop. */
     void (*ready)(void *data);  /* Serves, and the cluster is known. Once. */

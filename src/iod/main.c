@@ -41,7 +41,7 @@ static const struct config_option options[] = {
       "Most requests that wait for a thread; more are refused." },
     { "buffers", CONFIG_BYTES, FIELD(buffers_bytes), "64M", 0, UINT64_C(1) << 36, "BYTES",
       "Memory kept for the bytes of requests while they are few." },
-    { "settle-time", CONFIG_TIME_MS, FIELD(settle_ms), "30s", 1000, 3600000, "TIME",
+    { "checkpoint-time", CONFIG_TIME_MS, FIELD(checkpoint_ms), "30s", 1000, 3600000, "TIME",
       "How often everything written is flushed, so that it counts as safe after a crash." },
     { "log-file", CONFIG_STRING, FIELD(log_file), "", 0, 0, "FILE",
       "Write the log there instead of standard error or the journal." },

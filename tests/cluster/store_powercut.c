@@ -164,7 +164,7 @@ static void work(struct cut *cut)
         } else if (dice < 950) {
             step_write_back(cut, id);
         } else if (dice < 980) {
-            CHECK(store_settle(cut->store, 0, NULL) == 0);
+            CHECK(store_checkpoint(cut->store, 0, NULL) == 0);
         } else {
             sync();
         }

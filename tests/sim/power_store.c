@@ -1,6 +1,7 @@
 /* The storage servers of the power scenario. They stand for src/iod and the object store: a write
  * is answered from memory, a sync when the disk has what was there when it began, and each answer
- * names the verifier (src/common/store/store_epoch_file.h): a new one after each loss of power. */
+ * names the verifier (src/common/store/store_checkpoint_file.h): a new one after each loss of
+ * power. */
 #include "common/base/check.h"
 #include "tests/sim/power.h"
 
@@ -14,7 +15,7 @@ static struct store *store_of(struct sim *s, uint32_t node)
 }
 
 /* The kernel writes something back by itself. */
-static void run_settle(struct sim *s, uint32_t node, uint64_t number)
+static void run_checkpoint(struct sim *s, uint32_t node, uint64_t number)
 {
     struct store *store = store_of(s, node);
     uint64_t file = prng_below(&s->prng, FILES), block = prng_below(&s->prng, BLOCKS);
@@ -24,7 +25,7 @@ static void run_settle(struct sim *s, uint32_t node, uint64_t number)
         return;
     }
     store->disk[file][block] = store->memory[file][block];
-    sim_after(s, node, prng_below(&s->prng, SETTLE_MS_MAX), run_settle, 0);
+    sim_after(s, node, prng_below(&s->prng, SETTLE_MS_MAX), run_checkpoint, 0);
 }
 
 static void store_start(struct sim *s, uint32_t node)
@@ -38,7 +39,7 @@ static void store_start(struct sim *s, uint32_t node)
     memset(store->jobs, 0, sizeof(store->jobs));
     memset(store->lives, 0, sizeof(store->lives));
     sim_trace(s, node, "start");
-    run_settle(s, node, 0);
+    run_checkpoint(s, node, 0);
 }
 
 /* Of what was not synced the disk has some of the blocks. */
@@ -97,7 +98,7 @@ static void begin_sync(struct sim *s, uint32_t node, uint32_t conn, const struct
 }
 
 /* Of a client that has died nothing lands any more once its successor writes (fencing), and of one
- * that connects anew nothing that it sent over an older connection. */
+ * that connects again nothing that it sent over an older connection. */
 static bool is_too_late(struct sim *s, uint32_t node, const struct sim_message *message,
                         const struct power_message *m)
 {

@@ -146,7 +146,7 @@ static void bench_init(struct bench *b)
     b->settings.open_files = 16;
     b->settings.threads = 2;
     b->settings.queue = 16;
-    b->settings.settle_ms = 1000;
+    b->settings.checkpoint_ms = 1000;
     bench_start_manager(b, "127.0.0.1:0");
 }
 

@@ -207,7 +207,7 @@ static void agrees_with_model(void **state)
             } else if (dice < 850) {
                 step_seek(&p, id, m);
             } else if (dice < 880) {
-                assert_int_equal(store_settle(p.f.store, 0, NULL), 0);
+                assert_int_equal(store_checkpoint(p.f.store, 0, NULL), 0);
             } else if (dice < 900) {
                 assert_int_equal(store_sync(p.f.store, id, NULL), 0);
             } else if (dice < 970) {
@@ -242,9 +242,9 @@ static void finds_damage(void **state)
     {
         uint64_t place;
         uint64_t block;
-    } damages[] = { { SUMS_PAGE_BYTES + 5 * BLOCK_BYTES + 100, 5 },
-                    { SUMS_AT + 9 * sizeof(struct store_sum), 9 },
-                    { GROUP_SPAN + SUMS_PAGE_BYTES + 17, GROUP_BLOCKS } };
+    } damages[] = { { CHECKSUMS_PAGE_BYTES + 5 * BLOCK_BYTES + 100, 5 },
+                    { CHECKSUMS_AT + 9 * sizeof(struct store_sum), 9 },
+                    { GROUP_SPAN + CHECKSUMS_PAGE_BYTES + 17, GROUP_BLOCKS } };
     struct object_id id = { .inode = 3, .column = 1 };
     uint8_t bytes[BLOCK_BYTES];
 

@@ -129,7 +129,7 @@ static void test_an_object_without_a_header_stays_in_doubt(void **state)
     assert_int_equal(fread(found, 1, sizeof(found), file), sizeof(found));
     fclose(file);
     assert_memory_equal(found, none, sizeof(none));
-    assert_int_equal(store_settle(f->store, 1000000, NULL), 0); /* Verifies all of it. */
+    assert_int_equal(store_checkpoint(f->store, 1000000, NULL), 0); /* Verifies all of it. */
     file = fopen(path, "re");
     assert_non_null(file);
     assert_int_equal(fread(found, 1, sizeof(found), file), sizeof(found));

@@ -165,7 +165,7 @@ _Noreturn static void killed_child(struct store_fixture *f, struct object_id id,
         CHECK(change_apply(f, id, c) == 0);
         CHECK(write(pipe_fd, &sequence, sizeof(sequence)) == (ssize_t)sizeof(sequence));
         if (sequence % 64 == 0) {
-            CHECK(store_settle(f->store, 0, NULL) == 0);
+            CHECK(store_checkpoint(f->store, 0, NULL) == 0);
         }
     }
 }
@@ -231,7 +231,7 @@ static void killed_check(struct store_fixture *f, struct object_id id, uint64_t 
         assert_int_equal(bad, 0);
     }
     if (sequence % 5 == 0) {
-        assert_int_equal(store_settle(f->store, 0, NULL), 0);
+        assert_int_equal(store_checkpoint(f->store, 0, NULL), 0);
     }
     free(new);
     free(is);
@@ -318,9 +318,9 @@ static void survives_crash_after_crash(void **state)
  */
 
 /* Three blocks are on disk for good, then the one in the middle changes, and in its place something
- * else is found: neither old nor new. `vouched` puts the change far enough back that the store
- * vouches for it. */
-static int read_torn_block(bool vouched, uint64_t boot_after, unsigned *lines)
+ * else is found: neither old nor new. `covered` puts the change far enough back that the store
+ * covers it. */
+static int read_torn_block(bool covered, uint64_t boot_after, unsigned *lines)
 {
     struct object_id id = { .inode = 12, .column = 0 };
     uint8_t bytes[3 * BLOCK_BYTES];
@@ -333,12 +333,12 @@ static int read_torn_block(bool vouched, uint64_t boot_after, unsigned *lines)
     memset(bytes, 1, sizeof(bytes));
     assert_int_equal(fixture_write(&f, id, 0, bytes, sizeof(bytes)), 0);
     assert_int_equal(fixture_write(&f, id, BLOCK_BYTES, bytes, 7), 0);
-    for (int i = 0; vouched && i < 3; i++) {
-        assert_int_equal(store_settle(f.store, 0, NULL), 0);
+    for (int i = 0; covered && i < 3; i++) {
+        assert_int_equal(store_checkpoint(f.store, 0, NULL), 0);
         assert_int_equal(fixture_write(&f, (struct object_id){ 99, 9 }, 0, bytes, 1), 0);
     }
     fixture_path(&f, id, path);
-    fixture_flip(path, SUMS_PAGE_BYTES + BLOCK_BYTES + 5);
+    fixture_flip(path, CHECKSUMS_PAGE_BYTES + BLOCK_BYTES + 5);
     f.options.boot_id = boot_after;
     fixture_crash(&f);
     rv = fixture_read(&f, id, 0, bytes, sizeof(bytes));
@@ -346,7 +346,7 @@ static int read_torn_block(bool vouched, uint64_t boot_after, unsigned *lines)
     if (rv == 0) {
         assert_int_equal(bytes[BLOCK_BYTES + 5], 1 ^ 0x10);
         assert_int_equal(f.lines, 1);
-        assert_int_equal(store_settle(f.store, 0, NULL), 0);
+        assert_int_equal(store_checkpoint(f.store, 0, NULL), 0);
         assert_int_equal(fixture_read(&f, id, 0, bytes, sizeof(bytes)), 0);
     }
     *lines = f.lines;
@@ -366,8 +366,8 @@ static void tells_a_power_cut_from_damage(void **state)
     assert_int_equal(read_torn_block(true, 1, &lines), MORSEL_CHECKSUM);
 }
 
-/* An object that was settled after a crash is trusted again. */
-static void settles_after_a_crash(void **state)
+/* An object that was verified after a crash is trusted again. */
+static void verifies_after_a_crash(void **state)
 {
     struct object_id id = { .inode = 13, .column = 0 };
     struct store_fixture f;
@@ -381,18 +381,18 @@ static void settles_after_a_crash(void **state)
     f.options.boot_id = 2;
     fixture_crash(&f);
     assert_int_equal(fixture_read(&f, id, 0, bytes, sizeof(bytes)), 0);
-    assert_int_equal(store_settle(f.store, 0, NULL), 0);
+    assert_int_equal(store_checkpoint(f.store, 0, NULL), 0);
     fixture_close(&f);
     fixture_path(&f, id, path);
-    fixture_flip(path, SUMS_PAGE_BYTES);
+    fixture_flip(path, CHECKSUMS_PAGE_BYTES);
     f.options.boot_id = 3;
     fixture_open(&f);
     assert_int_equal(fixture_read(&f, id, 0, bytes, sizeof(bytes)), MORSEL_CHECKSUM);
     fixture_free(&f);
 }
 
-/* Without its record of epochs the store trusts nothing that it finds, and works. A damaged one is
- * refused. */
+/* Without its record of checkpoints the store trusts nothing that it finds, and works. A damaged
+ * one is refused. */
 static void lives_without_its_record(void **state)
 {
     struct object_id id = { .inode = 14, .column = 0 };
@@ -407,7 +407,7 @@ static void lives_without_its_record(void **state)
     assert_int_equal(fixture_write(&f, id, 0, bytes, sizeof(bytes)), 0);
     fixture_close(&f);
     fixture_path(&f, id, path);
-    fixture_flip(path, SUMS_PAGE_BYTES);
+    fixture_flip(path, CHECKSUMS_PAGE_BYTES);
     snprintf(record, sizeof(record), "%s/epochs", f.dir);
     fixture_flip(record, 20);
     assert_int_equal(store_open(f.dir, &f.options, &f.store, &err), MORSEL_CORRUPT);
@@ -426,7 +426,7 @@ int main(void)
         cmocka_unit_test(survives_an_end_between_any_two_calls),
         cmocka_unit_test(survives_crash_after_crash),
         cmocka_unit_test(tells_a_power_cut_from_damage),
-        cmocka_unit_test(settles_after_a_crash),
+        cmocka_unit_test(verifies_after_a_crash),
         cmocka_unit_test(lives_without_its_record),
     };
 

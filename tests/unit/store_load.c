@@ -206,7 +206,7 @@ static void worker_step(struct worker *w, struct prng *prng, uint8_t *bytes)
     } else if (dice < 97) {
         CHECK(store_delete(w->f->store, id, NULL) == 0);
     } else {
-        CHECK(store_settle(w->f->store, 0, NULL) == 0);
+        CHECK(store_checkpoint(w->f->store, 0, NULL) == 0);
     }
 }
 

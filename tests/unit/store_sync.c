@@ -37,7 +37,7 @@ static void evict(struct store_fixture *f)
     }
 }
 
-/* What DIR/epochs says behind `key`. */
+/* What DIR/checkpoints says behind `key`. */
 static void record_value(const struct store_fixture *f, const char *key, char value[64])
 {
     char path[512], line[128];
@@ -117,7 +117,7 @@ static void test_what_is_clean_costs_no_call(void **state)
     assert_true(disk_waits() > 0);
     for (int i = 0; i < 3; i++) {
         faulty_write(f, 3, (uint8_t)i);
-        assert_int_equal(store_settle(f->store, 0, NULL), 0);
+        assert_int_equal(store_checkpoint(f->store, 0, NULL), 0);
     }
     evict(f);
     disk_reset();
@@ -148,7 +148,7 @@ static void test_verifier_stays_while_nothing_is_lost(void **state)
 
     assert_true(first != 0);
     faulty_write(f, 1, 1);
-    assert_int_equal(store_settle(f->store, 0, NULL), 0);
+    assert_int_equal(store_checkpoint(f->store, 0, NULL), 0);
     assert_true(store_verifier(f->store) == first);
     fixture_close(f);
     fixture_open(f);
@@ -205,7 +205,7 @@ static void test_verifier_of_an_older_record(void **state)
 
 /* ---- A sync fails --------------------------------------------------------------------------- */
 
-/* After the first failure: told to whoever syncs, remembered, and not vouched for. */
+/* After the first failure: told to whoever syncs, remembered, and not covered by a checkpoint. */
 static void expect_failed(struct store_fixture *f, uint64_t inode, uint64_t before)
 {
     struct errmsg words = { "" };
@@ -219,7 +219,7 @@ static void expect_failed(struct store_fixture *f, uint64_t inode, uint64_t befo
     record_value(f, "durable", durable);
     faulty_write(f, 50, 1);
     for (int i = 0; i < 4; i++) {
-        (void)store_settle(f->store, 0, NULL);
+        (void)store_checkpoint(f->store, 0, NULL);
     }
     record_value(f, "durable", durable_later);
     assert_string_equal(durable, durable_later);
@@ -255,7 +255,7 @@ static void test_syncfs_fails(void **state)
     faulty_write(f, 1, 1);
     evict(f); /* What the disk loses of it nobody is told but syncfs(). */
     disk_fail(CALL_SYNCFS, EIO);
-    assert_int_equal(store_settle(f->store, 0, &err), MORSEL_IO);
+    assert_int_equal(store_checkpoint(f->store, 0, &err), MORSEL_IO);
     expect_failed(f, 1, before);
 }
 
@@ -286,7 +286,7 @@ static void test_sync_of_a_directory_fails(void **state)
     assert_int_equal(sync_object(f, 1), MORSEL_IO);
 }
 
-/* An object that is vouched for gets its new epoch flushed before the change. */
+/* An object that is covered by a checkpoint gets its new checkpoint flushed before the change. */
 static void test_flush_of_a_header_fails(void **state)
 {
     struct store_fixture *f = *state;
@@ -296,7 +296,7 @@ static void test_flush_of_a_header_fails(void **state)
     faulty_write(f, 1, 1);
     for (int i = 0; i < 4; i++) {
         faulty_write(f, 2, (uint8_t)i);
-        assert_int_equal(store_settle(f->store, 0, NULL), 0);
+        assert_int_equal(store_checkpoint(f->store, 0, NULL), 0);
     }
     faulty_fill(bytes, sizeof(bytes), 2);
     disk_fail(CALL_FDATASYNC, EIO);

@@ -1,7 +1,7 @@
 /* Local object store of a storage server: sparse data objects with a CRC32C per 4 KiB block.
  *
  * The functions block and may be called from several threads at once; operations on one object are
- * ordered by the store (readers together, writers alone). store_read_cached() never blocks.
+ * ordered by the store (readers together, writers exclusively). store_read_cached() never blocks.
  *
  * Promises:
  *  - A block is verified before any of its bytes leave the store: MORSEL_CHECKSUM, never a wrong
@@ -105,7 +105,7 @@ bool store_disk_failed(struct store *store, struct errmsg *words);
 
 /* Durable: bytes, checksums, length and name. What is known to be on disk costs no system call.
  * Once the disk has failed a sync of the object, or of anything while the object was not open,
- * MORSEL_IO until the store is opened anew. */
+ * MORSEL_IO until the store is opened again. */
 int store_sync(struct store *store, struct object_id id, struct errmsg *err);
 int store_delete(struct store *store, struct object_id id, struct errmsg *err);
 int store_stat(struct store *store, struct object_id id, struct store_stat *stat,
@@ -121,9 +121,10 @@ int store_list(struct store *store, uint64_t *cursor, struct object_id *ids, siz
 int store_verify(struct store *store, struct object_id id, uint64_t *bad_blocks,
                  struct errmsg *err);
 
-/* Flush what was changed and vouch for it (docs/store.md, epochs), at most once in `idle_ms`;
- * verify a bounded part of what a crash left in doubt. What is changed again and again costs
- * nothing extra; what rests is vouched for after two rounds. Call now and then, from the pool. */
-int store_settle(struct store *store, uint64_t idle_ms, struct errmsg *err);
+/* Flush what was changed and note that it is on disk (docs/store.md, Checkpoints), at most once in
+ * `idle_ms`; verify a bounded part of what a crash left in doubt. What is changed again and again
+ * costs nothing extra; what rests is covered by a checkpoint after two rounds. Call now and then,
+ * from the pool. */
+int store_checkpoint(struct store *store, uint64_t idle_ms, struct errmsg *err);
 
 #endif

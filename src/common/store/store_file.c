@@ -82,7 +82,7 @@ static int store_open_dirs(struct store *store, const char *dir, bool *fresh_out
 static void store_free(struct store *store)
 {
     table_free(store);
-    sums_free(store);
+    checksums_free(store);
     if (store->objects_fd >= 0) {
         close(store->objects_fd);
     }
@@ -90,7 +90,7 @@ static void store_free(struct store *store)
         close(store->dir_fd);
     }
     pthread_mutex_destroy(&store->table_lock);
-    pthread_mutex_destroy(&store->settle_lock);
+    pthread_mutex_destroy(&store->checkpoint_lock);
     pthread_mutex_destroy(&store->failure_lock);
     pthread_cond_destroy(&store->table_room);
     free(store);
@@ -107,10 +107,10 @@ static struct store *store_new(const struct store_options *options)
     store->dir_fd = -1;
     store->objects_fd = -1;
     pthread_mutex_init(&store->table_lock, NULL);
-    pthread_mutex_init(&store->settle_lock, NULL);
+    pthread_mutex_init(&store->checkpoint_lock, NULL);
     pthread_mutex_init(&store->failure_lock, NULL);
     pthread_cond_init(&store->table_room, NULL);
-    store->settled_ms = store_now_ms();
+    store->checkpoint_began_ms = store_now_ms();
     return store;
 }
 
@@ -129,22 +129,22 @@ int store_open(const char *dir, const struct store_options *options, struct stor
     }
     rv = table_init(store);
     if (rv == 0) {
-        rv = sums_init(store);
+        rv = checksums_init(store);
     }
     if (rv == 0) {
         rv = store_open_dirs(store, dir, &fresh, err);
     }
     if (rv == 0) {
-        rv = epochs_open(&store->epochs, store->dir_fd, options->boot_id, fresh,
-                         (uint64_t)time(NULL), err);
+        rv = checkpoints_open(&store->checkpoints, store->dir_fd, options->boot_id, fresh,
+                              (uint64_t)time(NULL), err);
     }
     if (rv != 0) {
         errmsg_wrap(err, "object store in %s", dir);
         store_free(store);
         return rv;
     }
-    atomic_store(&store->objects, store->epochs.record.objects);
-    store->counted = fresh || store->epochs.record.ranges_count == 0;
+    atomic_store(&store->objects, store->checkpoints.record.objects);
+    store->counted = fresh || store->checkpoints.record.ranges_count == 0;
     *store_out = store;
     return 0;
 }
@@ -160,7 +160,7 @@ void store_close(struct store *store)
     clean = store_failure_save(store, &err) == 0 &&
             store_flush(store, store->objects_fd, FLUSH_TREE,
                         "the file system of the object store at its end", &err) == 0;
-    if (epochs_close(&store->epochs, clean, atomic_load(&store->objects), &err) != 0) {
+    if (checkpoints_close(&store->checkpoints, clean, atomic_load(&store->objects), &err) != 0) {
         store_log(store, "close the object store: %s", err.text);
     }
     store_free(store);
@@ -206,7 +206,7 @@ static int store_delete_damaged(struct store *store, struct object_id id, struct
 int store_delete(struct store *store, struct object_id id, struct errmsg *err)
 {
     struct object *object;
-    int rv = object_lock(store, id, OBJECT_ALONE, &object, err);
+    int rv = object_lock(store, id, OBJECT_EXCLUSIVE, &object, err);
 
     if (rv == MORSEL_CORRUPT || rv == MORSEL_VERSION) {
         return store_delete_damaged(store, id, err);
@@ -224,7 +224,7 @@ int store_delete(struct store *store, struct object_id id, struct errmsg *err)
  * holes. */
 static uint64_t data_blocks(uint64_t file_blocks)
 {
-    const uint64_t page = SUMS_PAGE_BYTES / 512;
+    const uint64_t page = CHECKSUMS_PAGE_BYTES / 512;
     uint64_t pages = (file_blocks * 512 + GROUP_SPAN - 1) / GROUP_SPAN;
 
     return file_blocks > pages * page ? file_blocks - pages * page : 0;
@@ -276,24 +276,24 @@ int store_space(struct store *store, struct store_space *space, struct errmsg *e
     return 0;
 }
 
-/* With settle_lock. */
+/* With checkpoint_lock. */
 static int store_advance(struct store *store, struct errmsg *err)
 {
     int rv;
 
-    epochs_advance(&store->epochs);
-    store->settled_ms = store_now_ms();
+    checkpoints_advance(&store->checkpoints);
+    store->checkpoint_began_ms = store_now_ms();
     rv = store_flush(store, store->objects_fd, FLUSH_TREE, "the file system of the object store",
                      err);
-    return rv != 0 ? rv : store_vouch(store, err);
+    return rv != 0 ? rv : store_complete_checkpoint(store, err);
 }
 
-int store_settle(struct store *store, uint64_t idle_ms, struct errmsg *err)
+int store_checkpoint(struct store *store, uint64_t idle_ms, struct errmsg *err)
 {
     uint64_t objects;
     int rv = 0;
 
-    if (pthread_mutex_trylock(&store->settle_lock) != 0) {
+    if (pthread_mutex_trylock(&store->checkpoint_lock) != 0) {
         return 0; /* Somebody is at it. */
     }
     if (!store->counted && store_count(store, &objects, NULL) == 0) {
@@ -302,12 +302,13 @@ int store_settle(struct store *store, uint64_t idle_ms, struct errmsg *err)
     }
     rv = store_failure_save(store, err);
     if (rv == 0) {
-        rv = store_mend(store, err);
+        rv = store_recover(store, err);
     }
-    if (rv == 0 && !atomic_load(&store->epochs.failed) &&
-        store_now_ms() - store->settled_ms >= idle_ms && epochs_pending(&store->epochs)) {
+    if (rv == 0 && !atomic_load(&store->checkpoints.failed) &&
+        store_now_ms() - store->checkpoint_began_ms >= idle_ms &&
+        checkpoints_pending(&store->checkpoints)) {
         rv = store_advance(store, err);
     }
-    pthread_mutex_unlock(&store->settle_lock);
+    pthread_mutex_unlock(&store->checkpoint_lock);
     return rv;
 }

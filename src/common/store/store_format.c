@@ -18,7 +18,7 @@ void store_header_encode(const struct store_header *header, uint8_t bytes[STORE_
     put_le32(bytes + 4, STORE_VERSION);
     put_le64(bytes + 8, header->id.inode);
     put_le32(bytes + 16, header->id.column);
-    put_le64(bytes + 24, header->epoch);
+    put_le64(bytes + 24, header->checkpoint);
     put_le32(bytes + HEADER_CRC_AT, crc32c(0, bytes, HEADER_CRC_AT));
 }
 
@@ -39,7 +39,7 @@ int store_header_decode(const uint8_t bytes[STORE_HEADER_BYTES], struct store_he
     }
     header->id.inode = get_le64(bytes + 8);
     header->id.column = get_le32(bytes + 16);
-    header->epoch = get_le64(bytes + 24);
+    header->checkpoint = get_le64(bytes + 24);
     return 0;
 }
 

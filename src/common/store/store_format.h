@@ -2,7 +2,7 @@
  *
  *   group 0                                     group 1
  *   +--------+-------------+------------------+--------+---------- ...
- *   | header | 256 sums    | 1 MiB of data    | zeros  | 256 sums
+ *   | header | 256 checksums    | 1 MiB of data    | zeros  | 256 checksums
  *   0        2048          4096               1052672  + 2048
  *
  * A sum holds two checksums of its block, `cur` and `prev`. Both are stored as crc32c(block) XOR
@@ -19,10 +19,10 @@ enum {
     STORE_VERSION = 1,
     GROUP_BYTES = 1 << 20, /* Of data: one morsel of the default size */
     GROUP_BLOCKS = GROUP_BYTES / BLOCK_BYTES,
-    SUMS_AT = 2048, /* Of the sums in their page: they end where the data begins */
-    SUMS_PAGE_BYTES =
+    CHECKSUMS_AT = 2048, /* Of the checksums in their page: they end where the data begins */
+    CHECKSUMS_PAGE_BYTES =
         4096, /* A page of the kernel's cache, so that data stays aligned to its pages */
-    GROUP_SPAN = SUMS_PAGE_BYTES + GROUP_BYTES,
+    GROUP_SPAN = CHECKSUMS_PAGE_BYTES + GROUP_BYTES,
     STORE_HEADER_BYTES = 64, /* Within one sector: never torn by a power cut */
     STORE_NAME_BYTES = 40,   /* "fff/0123456789abcdef.4294967295" and a zero */
     STORE_SUBDIRS = 4096
@@ -37,10 +37,11 @@ struct store_sum
     uint32_t prev; /* As it was before the last change, for a crash between sum and data. */
 };
 
-static_assert(sizeof(struct store_sum) * GROUP_BLOCKS == SUMS_PAGE_BYTES - SUMS_AT, "they fill it");
+static_assert(sizeof(struct store_sum) * GROUP_BLOCKS == CHECKSUMS_PAGE_BYTES - CHECKSUMS_AT,
+              "they fill it");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "sums are read as they lie in the file");
 
-/* Where the sums of a group lie. */
+/* Where the checksums of a group lie. */
 static inline uint64_t place_of_group(uint64_t group)
 {
     return group * GROUP_SPAN;
@@ -49,7 +50,7 @@ static inline uint64_t place_of_group(uint64_t group)
 /* Where byte `offset` of the object lies. */
 static inline uint64_t place_of_byte(uint64_t offset)
 {
-    return place_of_group(offset / GROUP_BYTES) + SUMS_PAGE_BYTES + offset % GROUP_BYTES;
+    return place_of_group(offset / GROUP_BYTES) + CHECKSUMS_PAGE_BYTES + offset % GROUP_BYTES;
 }
 
 /* The byte of the object at or behind `place` of the file. */
@@ -58,13 +59,13 @@ static inline uint64_t byte_at_place(uint64_t place)
     uint64_t inside = place % GROUP_SPAN;
 
     return place / GROUP_SPAN * GROUP_BYTES +
-           (inside < SUMS_PAGE_BYTES ? 0 : inside - SUMS_PAGE_BYTES);
+           (inside < CHECKSUMS_PAGE_BYTES ? 0 : inside - CHECKSUMS_PAGE_BYTES);
 }
 
 /* Length of the file of an object of `size` bytes. The first page is always there. */
 static inline uint64_t place_of_end(uint64_t size)
 {
-    return size == 0 ? SUMS_PAGE_BYTES : place_of_byte(size - 1) + 1;
+    return size == 0 ? CHECKSUMS_PAGE_BYTES : place_of_byte(size - 1) + 1;
 }
 
 /* How many groups a file of `end` bytes has a page of, in whole or in part. */
@@ -79,12 +80,13 @@ static inline bool store_range_valid(uint64_t offset, uint64_t length)
     return length <= STORE_OFFSET_MAX && offset <= STORE_OFFSET_MAX - length;
 }
 
-/* The head of an object file. `epoch` is the store's epoch of the last change (store_epoch_file.h).
+/* The head of an object file. `checkpoint` is the store's checkpoint of the last change
+ * (store_checkpoint_file.h).
  */
 struct store_header
 {
     struct object_id id;
-    uint64_t epoch;
+    uint64_t checkpoint;
 };
 
 void store_header_encode(const struct store_header *header, uint8_t bytes[STORE_HEADER_BYTES]);

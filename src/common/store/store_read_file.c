@@ -45,9 +45,9 @@ struct read_window
     bool wait;
     uint8_t head[BLOCK_BYTES];
     uint8_t tail[BLOCK_BYTES];
-    uint8_t unused[SUMS_PAGE_BYTES]; /* Pages whose sums are known already. */
-    struct store_sum sums[WINDOW_GROUPS][GROUP_BLOCKS];
-    bool sums_known[WINDOW_GROUPS];
+    uint8_t unused[CHECKSUMS_PAGE_BYTES]; /* Pages whose checksums are known already. */
+    struct store_sum checksums[WINDOW_GROUPS][GROUP_BLOCKS];
+    bool checksums_known[WINDOW_GROUPS];
     struct iovec vectors[WINDOW_IOVECS];
     int vectors_count;
     size_t vectors_bytes;
@@ -109,7 +109,7 @@ static void window_add_blocks(struct read_window *w, const struct object *object
     window_vector(w, base, count);
 }
 
-/* Lay out the read: data and, where they lie on the way, sums. The place to read from. */
+/* Lay out the read: data and, where they lie on the way, checksums. The place to read from. */
 static uint64_t window_plan(struct store *store, const struct object *object, struct read_window *w)
 {
     uint64_t first = w->offset / BLOCK_BYTES;
@@ -119,39 +119,41 @@ static uint64_t window_plan(struct store *store, const struct object *object, st
 
     w->vectors_count = 0;
     w->vectors_bytes = 0;
-    memset(w->sums_known, 0, sizeof(w->sums_known));
+    memset(w->checksums_known, 0, sizeof(w->checksums_known));
     for (uint64_t group = first_group; group <= last / GROUP_BLOCKS; group++) {
         uint64_t i = group - first_group;
         uint64_t from = i == 0 ? first : group * GROUP_BLOCKS;
         uint64_t to = (group + 1) * GROUP_BLOCKS - 1;
 
-        w->sums_known[i] = sums_cached(store, object, group, w->wait, w->sums[i]);
+        w->checksums_known[i] = checksums_cached(store, object, group, w->wait, w->checksums[i]);
         if (i > 0) {
-            window_vector(w, w->unused, w->sums_known[i] ? SUMS_PAGE_BYTES : SUMS_AT);
+            window_vector(w, w->unused,
+                          w->checksums_known[i] ? CHECKSUMS_PAGE_BYTES : CHECKSUMS_AT);
         }
-        if (!w->sums_known[i] && from % GROUP_BLOCKS == 0) {
+        if (!w->checksums_known[i] && from % GROUP_BLOCKS == 0) {
             if (i == 0) {
-                place = place_of_group(group) + SUMS_AT;
+                place = place_of_group(group) + CHECKSUMS_AT;
             }
-            window_vector(w, w->sums[i], sizeof(w->sums[i]));
+            window_vector(w, w->checksums[i], sizeof(w->checksums[i]));
         }
         window_add_blocks(w, object, from, to < last ? to : last);
     }
     return place;
 }
 
-/* Sums of a first group of which the read begins in the middle. */
-static int window_first_sums(const struct object *object, struct read_window *w, struct errmsg *err)
+/* Checksums of a first group of which the read begins in the middle. */
+static int window_first_checksums(const struct object *object, struct read_window *w,
+                                  struct errmsg *err)
 {
     uint64_t group = w->offset / GROUP_BYTES;
-    struct iovec vector = { .iov_base = w->sums[0], .iov_len = sizeof(w->sums[0]) };
+    struct iovec vector = { .iov_base = w->checksums[0], .iov_len = sizeof(w->checksums[0]) };
     ssize_t count;
 
-    if (w->sums_known[0] || w->offset / BLOCK_BYTES % GROUP_BLOCKS == 0) {
+    if (w->checksums_known[0] || w->offset / BLOCK_BYTES % GROUP_BLOCKS == 0) {
         return 0;
     }
-    count = vectors_read(object->fd, &vector, 1, place_of_group(group) + SUMS_AT, w->wait);
-    if (count == (ssize_t)sizeof(w->sums[0])) {
+    count = vectors_read(object->fd, &vector, 1, place_of_group(group) + CHECKSUMS_AT, w->wait);
+    if (count == (ssize_t)sizeof(w->checksums[0])) {
         return 0;
     }
     if (!w->wait) {
@@ -166,7 +168,7 @@ static bool window_verify_block(const struct store *store, const struct object *
                                 struct read_window *w, uint64_t block, uint32_t *crc)
 {
     uint64_t group = block / GROUP_BLOCKS - w->offset / GROUP_BYTES;
-    const struct store_sum *sum = &w->sums[group][block % GROUP_BLOCKS];
+    const struct store_sum *sum = &w->checksums[group][block % GROUP_BLOCKS];
     size_t count = block_bytes(object, block);
     uint64_t start = block * BLOCK_BYTES;
     uint64_t from = start > w->offset ? start : w->offset;
@@ -199,8 +201,8 @@ static int window_verify(struct store *store, const struct object *object, struc
         }
     }
     for (uint64_t i = 0; i <= last / GROUP_BLOCKS - first_group; i++) {
-        if (!w->sums_known[i]) {
-            sums_remember(store, object, first_group + i, w->wait, w->sums[i]);
+        if (!w->checksums_known[i]) {
+            checksums_remember(store, object, first_group + i, w->wait, w->checksums[i]);
         }
     }
     return 0;
@@ -212,7 +214,7 @@ static int window_read(struct store *store, const struct object *object, struct 
 {
     uint64_t place = window_plan(store, object, w);
     size_t wanted = w->vectors_bytes;
-    int rv = window_first_sums(object, w, err);
+    int rv = window_first_checksums(object, w, err);
     ssize_t count;
 
     if (rv != 0) {
@@ -229,14 +231,14 @@ static int window_read(struct store *store, const struct object *object, struct 
     return window_verify(store, object, w, crcs);
 }
 
-/* Locked alone, after a first failure: put right what a crash explains, then read again. */
-static int window_read_mended(struct store *store, struct object *object, struct read_window *w,
-                              uint32_t *crcs, struct errmsg *err)
+/* Locked exclusively, after a first failure: put right what a crash explains, then read again. */
+static int window_read_recovered(struct store *store, struct object *object, struct read_window *w,
+                                 uint32_t *crcs, struct errmsg *err)
 {
     uint64_t first = w->offset / BLOCK_BYTES;
     uint64_t blocks = (w->end - 1) / BLOCK_BYTES - first + 1;
     uint64_t bad = 0;
-    int rv = object_mend(store, object, first, blocks, &bad, err);
+    int rv = object_recover(store, object, first, blocks, &bad, err);
 
     if (rv == 0) {
         rv = window_read(store, object, w, crcs, err);
@@ -275,13 +277,13 @@ static int store_read_window(struct store *store, struct object_id id, struct re
     if (rv != MORSEL_CHECKSUM) {
         return rv;
     }
-    rv = object_lock(store, id, OBJECT_ALONE, &object, err);
+    rv = object_lock(store, id, OBJECT_EXCLUSIVE, &object, err);
     if (rv != 0) {
         return rv;
     }
     *count_out = 0;
     if (window_clip(object, w, length)) {
-        rv = window_read_mended(store, object, w, crcs, err);
+        rv = window_read_recovered(store, object, w, crcs, err);
         *count_out = w->end - w->offset;
     }
     object_unlock(store, object);

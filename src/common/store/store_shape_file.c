@@ -12,20 +12,20 @@
 /* A change of a group's blocks from `first` failed: `rv`, and why in `err`. They are to be
  * readable. */
 static int shape_undo(struct store *store, struct object *object, uint64_t group, uint32_t first,
-                      uint32_t count, struct store_sum sums[GROUP_BLOCKS], int rv)
+                      uint32_t count, struct store_sum checksums[GROUP_BLOCKS], int rv)
 {
     struct errmsg err = { "" };
 
-    if (object_undo(store, object, group, first, count, sums, &err) != 0) {
+    if (object_undo(store, object, group, first, count, checksums, &err) != 0) {
         store_log(store, "after a failed change: %s: check the disk", err.text);
     }
     return rv;
 }
 
-/* The sums of the group that will be the last one, before the file is cut: the block that is cut
- * gets the sum that it will have, those behind it become holes. */
-static int resize_sums(struct store *store, struct object *object, uint64_t size,
-                       struct store_sum sums[GROUP_BLOCKS], struct errmsg *err)
+/* The checksums of the group that will be the last one, before the file is cut: the block that is
+ * cut gets the sum that it will have, those behind it become holes. */
+static int resize_checksums(struct store *store, struct object *object, uint64_t size,
+                            struct store_sum checksums[GROUP_BLOCKS], struct errmsg *err)
 {
     uint64_t block = size / BLOCK_BYTES;
     uint64_t group = block / GROUP_BLOCKS;
@@ -33,25 +33,26 @@ static int resize_sums(struct store *store, struct object *object, uint64_t size
     uint8_t bytes[BLOCK_BYTES];
     int rv;
 
-    if (place_of_group(group) + SUMS_AT >= object->end) {
+    if (place_of_group(group) + CHECKSUMS_AT >= object->end) {
         return 0;
     }
-    rv = sums_load(store, object, group, sums, err);
+    rv = checksums_load(store, object, group, checksums, err);
     if (rv == 0 && size % BLOCK_BYTES != 0) {
-        rv = object_read_block(store, object, block, &sums[inside], bytes, err);
+        rv = object_read_block(store, object, block, &checksums[inside], bytes, err);
     }
     if (rv != 0) {
         return rv;
     }
     for (uint32_t i = inside; i < GROUP_BLOCKS; i++) {
-        sums[i].prev = sums[i].cur;
-        sums[i].cur = 0;
+        checksums[i].prev = checksums[i].cur;
+        checksums[i].cur = 0;
     }
     if (size % BLOCK_BYTES != 0) {
-        sums[inside].cur = sum_of_block(store, bytes, size % BLOCK_BYTES);
+        checksums[inside].cur = sum_of_block(store, bytes, size % BLOCK_BYTES);
     }
-    rv = sums_save(store, object, group, sums, inside, GROUP_BLOCKS - inside, err);
-    return rv == 0 ? 0 : shape_undo(store, object, group, inside, GROUP_BLOCKS - inside, sums, rv);
+    rv = checksums_save(store, object, group, checksums, inside, GROUP_BLOCKS - inside, err);
+    return rv == 0 ? 0
+                   : shape_undo(store, object, group, inside, GROUP_BLOCKS - inside, checksums, rv);
 }
 
 int object_resize(struct store *store, struct object *object, uint64_t size, struct errmsg *err)
@@ -59,15 +60,15 @@ int object_resize(struct store *store, struct object *object, uint64_t size, str
     bool cuts = size < object->size && (size == 0 || size % GROUP_BYTES != 0);
     uint64_t block = size / BLOCK_BYTES;
     uint32_t inside = (uint32_t)(block % GROUP_BLOCKS);
-    struct store_sum sums[GROUP_BLOCKS] = { { .cur = 0 } };
+    struct store_sum checksums[GROUP_BLOCKS] = { { .cur = 0 } };
     uint64_t bad = 0;
     int rv = 0;
 
     if (cuts && object->trust != TRUSTED) {
-        rv = object_mend(store, object, block, GROUP_BLOCKS - inside, &bad, err);
+        rv = object_recover(store, object, block, GROUP_BLOCKS - inside, &bad, err);
     }
     if (rv == 0 && cuts) {
-        rv = resize_sums(store, object, size, sums, err);
+        rv = resize_checksums(store, object, size, checksums, err);
     }
     if (rv != 0 || size == object->size) {
         return rv;
@@ -75,16 +76,16 @@ int object_resize(struct store *store, struct object *object, uint64_t size, str
     if (ftruncate(object->fd, (off_t)place_of_end(size)) != 0) {
         rv = object_failed(object, "truncate", err);
         return cuts ? shape_undo(store, object, block / GROUP_BLOCKS, inside, GROUP_BLOCKS - inside,
-                                 sums, rv)
+                                 checksums, rv)
                     : rv;
     }
     object->size = size;
     object->end = place_of_end(size);
-    object->serial = atomic_fetch_add(&store->serial, 1) + 1; /* Forget the sums in memory. */
+    object->serial = atomic_fetch_add(&store->serial, 1) + 1; /* Forget the checksums in memory. */
     return 0;
 }
 
-/* What a change of shape does, once the object is locked alone and stamped. */
+/* What a change of shape does, once the object is locked exclusively and stamped. */
 struct shape
 {
     uint64_t offset;
@@ -99,7 +100,7 @@ static int store_shape(struct store *store, struct object_id id, const struct sh
                        struct errmsg *err)
 {
     struct object *object;
-    uint64_t epoch;
+    uint64_t checkpoint;
     int rv;
 
     if (!store_range_valid(shape->offset, shape->length)) {
@@ -111,15 +112,15 @@ static int store_shape(struct store *store, struct object_id id, const struct sh
         return rv;
     }
     if (object->exists || shape->make) {
-        epoch = epochs_enter(&store->epochs);
+        checkpoint = checkpoints_enter(&store->checkpoints);
         rv = object->exists ? 0 : object_create(store, object, err);
         if (rv == 0) {
-            rv = object_stamp(store, object, epoch, false, err);
+            rv = object_stamp(store, object, checkpoint, false, err);
         }
         if (rv == 0) {
             rv = shape->apply(store, object, shape, err);
         }
-        epochs_leave(&store->epochs, epoch);
+        checkpoints_leave(&store->checkpoints, checkpoint);
     }
     object_unlock(store, object);
     return rv;
@@ -148,7 +149,7 @@ static int punch_part(struct store *store, struct object *object, uint64_t offse
     static const uint8_t zeros[BLOCK_BYTES];
     uint64_t block = offset / BLOCK_BYTES;
     uint32_t inside = (uint32_t)(block % GROUP_BLOCKS);
-    struct store_sum sums[GROUP_BLOCKS];
+    struct store_sum checksums[GROUP_BLOCKS];
     uint8_t bytes[BLOCK_BYTES];
     struct iovec vector = { .iov_base = (void *)(uintptr_t)zeros, .iov_len = length };
     uint64_t bad = 0;
@@ -158,26 +159,26 @@ static int punch_part(struct store *store, struct object *object, uint64_t offse
         return 0;
     }
     if (object->trust != TRUSTED) {
-        rv = object_mend(store, object, block, 1, &bad, err);
+        rv = object_recover(store, object, block, 1, &bad, err);
     }
     if (rv == 0) {
-        rv = sums_load(store, object, block / GROUP_BLOCKS, sums, err);
+        rv = checksums_load(store, object, block / GROUP_BLOCKS, checksums, err);
     }
-    if (rv != 0 || sums[inside].cur == 0) {
+    if (rv != 0 || checksums[inside].cur == 0) {
         return rv;
     }
-    rv = object_read_block(store, object, block, &sums[inside], bytes, err);
+    rv = object_read_block(store, object, block, &checksums[inside], bytes, err);
     if (rv != 0) {
         return rv;
     }
     memset(bytes + offset % BLOCK_BYTES, 0, length);
-    sums[inside].prev = sums[inside].cur;
-    sums[inside].cur = sum_of_block(store, bytes, BLOCK_BYTES);
-    rv = sums_save(store, object, block / GROUP_BLOCKS, sums, inside, 1, err);
+    checksums[inside].prev = checksums[inside].cur;
+    checksums[inside].cur = sum_of_block(store, bytes, BLOCK_BYTES);
+    rv = checksums_save(store, object, block / GROUP_BLOCKS, checksums, inside, 1, err);
     if (rv == 0 && vectors_write(object->fd, &vector, 1, place_of_byte(offset)) != length) {
         rv = object_failed(object, "write", err);
     }
-    return rv == 0 ? 0 : shape_undo(store, object, block / GROUP_BLOCKS, inside, 1, sums, rv);
+    return rv == 0 ? 0 : shape_undo(store, object, block / GROUP_BLOCKS, inside, 1, checksums, rv);
 }
 
 /* A range of the file reads as zeros afterwards. Where holes cannot be made, they are written. */
@@ -211,30 +212,30 @@ static int zero_range(const struct object *object, uint64_t place, uint64_t byte
 static int punch_blocks(struct store *store, struct object *object, uint64_t group, uint32_t first,
                         uint32_t count, struct errmsg *err)
 {
-    struct store_sum sums[GROUP_BLOCKS];
-    uint64_t place = place_of_group(group) + SUMS_PAGE_BYTES + (uint64_t)first * BLOCK_BYTES;
+    struct store_sum checksums[GROUP_BLOCKS];
+    uint64_t place = place_of_group(group) + CHECKSUMS_PAGE_BYTES + (uint64_t)first * BLOCK_BYTES;
     uint64_t bytes = (uint64_t)count * BLOCK_BYTES;
     uint64_t bad = 0;
     int rv = 0;
 
     if (object->trust != TRUSTED) {
-        rv = object_mend(store, object, group * GROUP_BLOCKS + first, count, &bad, err);
+        rv = object_recover(store, object, group * GROUP_BLOCKS + first, count, &bad, err);
     }
     if (rv == 0) {
-        rv = sums_load(store, object, group, sums, err);
+        rv = checksums_load(store, object, group, checksums, err);
     }
     if (rv != 0) {
         return rv;
     }
     for (uint32_t i = first; i < first + count; i++) {
-        sums[i].prev = sums[i].cur;
-        sums[i].cur = 0;
+        checksums[i].prev = checksums[i].cur;
+        checksums[i].cur = 0;
     }
-    rv = sums_save(store, object, group, sums, first, count, err);
+    rv = checksums_save(store, object, group, checksums, first, count, err);
     if (rv == 0) {
         rv = zero_range(object, place, bytes, err);
     }
-    return rv == 0 ? 0 : shape_undo(store, object, group, first, count, sums, rv);
+    return rv == 0 ? 0 : shape_undo(store, object, group, first, count, checksums, rv);
 }
 
 static int apply_punch(struct store *store, struct object *object, const struct shape *shape,
@@ -297,7 +298,7 @@ static int apply_allocate(struct store *store, struct object *object, const stru
     int rv = store_room(store, shape->length, err);
 
     if (rv == 0 &&
-        (fallocate(object->fd, FALLOC_FL_KEEP_SIZE, (off_t)page, SUMS_PAGE_BYTES) != 0 ||
+        (fallocate(object->fd, FALLOC_FL_KEEP_SIZE, (off_t)page, CHECKSUMS_PAGE_BYTES) != 0 ||
          fallocate(object->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from)) != 0)) {
         rv = object_failed(object, "allocate", err);
     }
@@ -314,8 +315,8 @@ int store_allocate(struct store *store, struct object_id id, uint64_t offset, ui
     return length == 0 ? 0 : store_shape(store, id, &shape, err);
 }
 
-/* With the object locked. Pages of sums are neither data nor holes: data behind one begins where
- * the group's bytes begin. */
+/* With the object locked. Pages of checksums are neither data nor holes: data behind one begins
+ * where the group's bytes begin. */
 static int seek_in(const struct object *object, uint64_t offset, bool hole, bool *found,
                    uint64_t *offset_out, struct errmsg *err)
 {
@@ -332,7 +333,7 @@ static int seek_in(const struct object *object, uint64_t offset, bool hole, bool
             *offset_out = object->size;
             return 0;
         }
-        if (hole || (uint64_t)at % GROUP_SPAN >= SUMS_PAGE_BYTES) {
+        if (hole || (uint64_t)at % GROUP_SPAN >= CHECKSUMS_PAGE_BYTES) {
             *found = true;
             *offset_out = byte_at_place((uint64_t)at);
             return 0;

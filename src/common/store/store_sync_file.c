@@ -13,8 +13,8 @@
 /* After a failed sync the kernel counts what it could not write as written: a later sync says that
  * all is well, and a read may find the old bytes or the new ones (Rebello et al., "Can applications
  * recover from fsync failures?", ATC 2020). So the first failure is the last word of this run: the
- * verifier changes, nothing is vouched for any more, and what was not on disk before is judged at
- * the next start as after a crash. */
+ * verifier changes, no checkpoint is completed any more, and what was not on disk before is judged
+ * at the next start as after a crash. */
 void store_note_failure(struct store *store, const char *words)
 {
     struct errmsg err = { "" };
@@ -32,17 +32,17 @@ void store_note_failure(struct store *store, const char *words)
                   "the disk, then restart this daemon",
                   words);
     }
-    if (epochs_fail(&store->epochs, false, &err) != 0) {
+    if (checkpoints_fail(&store->checkpoints, false, &err) != 0) {
         store_log(store, "note that the disk failed: %s: refusing to sync, trying again", err.text);
     }
 }
 
 int store_failure_save(struct store *store, struct errmsg *err)
 {
-    if (!atomic_load(&store->epochs.failure_unsaved)) {
+    if (!atomic_load(&store->checkpoints.failure_unsaved)) {
         return 0;
     }
-    if (epochs_fail(&store->epochs, true, err) != 0) {
+    if (checkpoints_fail(&store->checkpoints, true, err) != 0) {
         errmsg_wrap(err, "the disk failed before, and that cannot be noted");
         return MORSEL_IO;
     }
@@ -51,12 +51,12 @@ int store_failure_save(struct store *store, struct errmsg *err)
 
 uint64_t store_verifier(const struct store *store)
 {
-    return atomic_load(&store->epochs.verifier);
+    return atomic_load(&store->checkpoints.verifier);
 }
 
 bool store_disk_failed(struct store *store, struct errmsg *words)
 {
-    if (!atomic_load(&store->epochs.failed)) {
+    if (!atomic_load(&store->checkpoints.failed)) {
         return false;
     }
     pthread_mutex_lock(&store->failure_lock);
@@ -96,10 +96,10 @@ int store_flush(struct store *store, int fd, enum flush_what how, const char *wh
     return rv;
 }
 
-int store_vouch(struct store *store, struct errmsg *err)
+int store_complete_checkpoint(struct store *store, struct errmsg *err)
 {
     struct errmsg words = { "" };
-    int rv = epochs_vouch(&store->epochs, atomic_load(&store->objects), &words);
+    int rv = checkpoints_complete(&store->checkpoints, atomic_load(&store->objects), &words);
 
     if (rv == MORSEL_IO) {
         store_note_failure(store, words.text);
@@ -219,7 +219,7 @@ static bool object_is_clean(const struct store *store, struct object *object)
         return true;
     }
     return !atomic_load(&object->sync_failed) &&
-           (object_is_vouched(store, object) ||
+           (object_is_covered(store, object) ||
             (atomic_load(&object->synced) == atomic_load(&object->changes) &&
              atomic_load(&object->name_synced)));
 }

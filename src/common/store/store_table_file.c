@@ -29,7 +29,7 @@ int table_init(struct store *store)
     store->buckets = calloc(buckets, sizeof(struct object *));
     store->buckets_mask = buckets - 1;
     list_init(&store->idle);
-    list_init(&store->unproven);
+    list_init(&store->unverified);
     return store->buckets == NULL ? MORSEL_NOMEM : 0;
 }
 
@@ -44,7 +44,7 @@ static struct object *object_new(struct object_id id)
     object->id = id;
     object->fd = -1;
     list_init(&object->idle);
-    list_init(&object->unproven);
+    list_init(&object->unverified);
     pthread_rwlockattr_init(&fair);
     pthread_rwlockattr_setkind_np(&fair, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&object->lock, &fair);
@@ -107,7 +107,7 @@ static void table_take_out(struct store *store, struct object *object)
     }
     *at = object->chain;
     list_remove(&object->idle);
-    list_remove(&object->unproven);
+    list_remove(&object->unverified);
     store->open_count--;
 }
 
@@ -180,13 +180,13 @@ void object_release(struct store *store, struct object *object)
     }
 }
 
-struct object *table_unproven(struct store *store)
+struct object *table_unverified(struct store *store)
 {
     struct object *object = NULL;
 
     pthread_mutex_lock(&store->table_lock);
-    if (!list_empty(&store->unproven)) {
-        object = LIST_ENTRY(list_front(&store->unproven), struct object, unproven);
+    if (!list_empty(&store->unverified)) {
+        object = LIST_ENTRY(list_front(&store->unverified), struct object, unverified);
         table_refer(object);
     }
     pthread_mutex_unlock(&store->table_lock);
@@ -198,7 +198,7 @@ void object_proven(struct store *store, struct object *object)
     object->trust = TRUSTED;
     object->proven = 0;
     pthread_mutex_lock(&store->table_lock);
-    list_remove(&object->unproven);
+    list_remove(&object->unverified);
     pthread_mutex_unlock(&store->table_lock);
 }
 
@@ -209,7 +209,7 @@ static void object_doubt(struct store *store, struct object *object, enum store_
         return;
     }
     pthread_mutex_lock(&store->table_lock);
-    list_push_back(&store->unproven, &object->unproven);
+    list_push_back(&store->unverified, &object->unverified);
     pthread_mutex_unlock(&store->table_lock);
 }
 
@@ -240,31 +240,31 @@ static int object_load_header(struct store *store, struct object *object, struct
         return rv;
     }
     object->stamped = true;
-    object->epoch = header.epoch;
-    object_doubt(store, object, epochs_trust(&store->epochs, header.epoch));
+    object->checkpoint = header.checkpoint;
+    object_doubt(store, object, checkpoints_trust(&store->checkpoints, header.checkpoint));
     return 0;
 }
 
-bool object_is_vouched(const struct store *store, const struct object *object)
+bool object_is_covered(const struct store *store, const struct object *object)
 {
     return object->trust == TRUSTED && object->stamped &&
-           epochs_vouched(&store->epochs, object->epoch);
+           checkpoints_cover(&store->checkpoints, object->checkpoint);
 }
 
 /* What was changed lately, by this run or one before, may not be on disk; and if a sync has failed
  * since, it may be among what was lost. */
 static void object_load_syncs(struct store *store, struct object *object)
 {
-    bool vouched = object_is_vouched(store, object);
+    bool covered = object_is_covered(store, object);
 
     atomic_store(&object->changes, 1);
-    atomic_store(&object->synced, vouched ? 1 : 0);
-    atomic_store(&object->name_synced, vouched);
-    object->tree_needed = vouched ? 0 : atomic_load(&store->tree_begun) + 1;
-    atomic_store(&object->sync_failed, !vouched && atomic_load(&store->epochs.failed));
+    atomic_store(&object->synced, covered ? 1 : 0);
+    atomic_store(&object->name_synced, covered);
+    object->tree_needed = covered ? 0 : atomic_load(&store->tree_begun) + 1;
+    atomic_store(&object->sync_failed, !covered && atomic_load(&store->checkpoints.failed));
 }
 
-/* Locked alone. */
+/* Locked exclusively. */
 static int object_load(struct store *store, struct object *object, struct errmsg *err)
 {
     char name[STORE_NAME_BYTES];
@@ -330,7 +330,7 @@ int object_lock(struct store *store, struct object_id id, enum object_mode mode,
 int object_lock_gated(struct store *store, struct object_id id, const struct store_gate *gate,
                       struct object **object_out, struct errmsg *err)
 {
-    int rv = object_lock(store, id, OBJECT_ALONE, object_out, err);
+    int rv = object_lock(store, id, OBJECT_EXCLUSIVE, object_out, err);
 
     if (rv == 0 && gate != NULL) {
         rv = gate->ask(gate->data, err);
@@ -399,7 +399,7 @@ int object_create(struct store *store, struct object *object, struct errmsg *err
     object->exists = true;
     object->stamped = false;
     object->trust = TRUSTED;
-    object->epoch = 0;
+    object->checkpoint = 0;
     object->size = 0;
     object->end = 0;
     atomic_fetch_add(&object->changes, 1);
@@ -430,20 +430,21 @@ int object_remove(struct store *store, struct object *object, struct errmsg *err
 
 void object_header(const struct object *object, uint8_t bytes[STORE_HEADER_BYTES])
 {
-    store_header_encode(&(struct store_header){ .id = object->id, .epoch = object->epoch }, bytes);
+    store_header_encode(
+        &(struct store_header){ .id = object->id, .checkpoint = object->checkpoint }, bytes);
 }
 
-int object_stamp(struct store *store, struct object *object, uint64_t epoch, bool header_follows,
-                 struct errmsg *err)
+int object_stamp(struct store *store, struct object *object, uint64_t checkpoint,
+                 bool header_follows, struct errmsg *err)
 {
-    bool vouched = object->stamped && object->epoch + 1 < epoch;
+    bool covered = object->stamped && object->checkpoint + 1 < checkpoint;
     uint8_t bytes[STORE_HEADER_BYTES];
 
     atomic_fetch_add(&object->changes, 1);
-    if (object->trust != TRUSTED || (object->stamped && object->epoch == epoch)) {
+    if (object->trust != TRUSTED || (object->stamped && object->checkpoint == checkpoint)) {
         return 0;
     }
-    object->epoch = epoch;
+    object->checkpoint = checkpoint;
     if (!object->stamped && header_follows) {
         return 0;
     }
@@ -455,7 +456,7 @@ int object_stamp(struct store *store, struct object *object, uint64_t epoch, boo
     if (object->end < sizeof(bytes)) {
         object->end = sizeof(bytes);
     }
-    if (vouched) {
+    if (covered) {
         int rv = object_flush(store, object, "its header before a change", err);
 
         object->stamped = rv == 0;

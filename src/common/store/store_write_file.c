@@ -35,14 +35,14 @@ size_t vectors_write(int fd, struct iovec *vectors, int count, uint64_t place)
     return total;
 }
 
-/* A page of sums as it lies in the file. */
-struct sums_page
+/* A page of checksums as it lies in the file. */
+struct checksums_page
 {
-    uint8_t head[SUMS_AT]; /* The object's header in group 0. */
-    struct store_sum sums[GROUP_BLOCKS];
+    uint8_t head[CHECKSUMS_AT]; /* The object's header in group 0. */
+    struct store_sum checksums[GROUP_BLOCKS];
 };
 
-/* A stretch of an object on its way into the file: the sums of a block are written before its
+/* A stretch of an object on its way into the file: the checksums of a block are written before its
  * bytes, so that a process that is killed between the two leaves bytes that match `prev`. */
 struct write_window
 {
@@ -52,7 +52,7 @@ struct write_window
     const uint32_t *crcs;
     uint64_t first, last; /* Blocks. */
     uint64_t fresh_bytes; /* Of blocks that were holes or zeros. */
-    struct sums_page pages[WINDOW_GROUPS];
+    struct checksums_page pages[WINDOW_GROUPS];
 };
 
 /* The sum of a block of which the window changes a part. */
@@ -79,22 +79,22 @@ static int window_merge(struct store *store, struct object *object, const struct
     return rv;
 }
 
-/* Bring the sums of all groups up to date in memory. */
-static int window_sums(struct store *store, struct object *object, struct write_window *w,
-                       struct errmsg *err)
+/* Bring the checksums of all groups up to date in memory. */
+static int window_checksums(struct store *store, struct object *object, struct write_window *w,
+                            struct errmsg *err)
 {
     uint64_t first_group = w->first / GROUP_BLOCKS;
     const uint32_t *crc = w->crcs;
 
     w->fresh_bytes = 0;
     for (uint64_t group = first_group; group <= w->last / GROUP_BLOCKS; group++) {
-        struct sums_page *page = &w->pages[group - first_group];
+        struct checksums_page *page = &w->pages[group - first_group];
         uint64_t block = group == first_group ? w->first : group * GROUP_BLOCKS;
-        int rv = sums_load(store, object, group, page->sums, err);
+        int rv = checksums_load(store, object, group, page->checksums, err);
 
         memset(page->head, 0, sizeof(page->head));
         for (; rv == 0 && block <= w->last && block / GROUP_BLOCKS == group; block++, crc++) {
-            struct store_sum *sum = &page->sums[block % GROUP_BLOCKS];
+            struct store_sum *sum = &page->checksums[block % GROUP_BLOCKS];
             struct store_sum old = *sum;
 
             w->fresh_bytes += old.cur == 0 ? BLOCK_BYTES : 0;
@@ -109,7 +109,7 @@ static int window_sums(struct store *store, struct object *object, struct write_
 }
 
 /* Data in the order of the file, each group's page in front of it. A first group that is entered in
- * its middle has its sums in the file already. Returns the place of the first vector. */
+ * its middle has its checksums in the file already. Returns the place of the first vector. */
 static uint64_t window_layout(const struct object *object, struct write_window *w,
                               struct iovec vectors[WINDOW_IOVECS], int *count_out,
                               size_t *bytes_out)
@@ -127,10 +127,10 @@ static uint64_t window_layout(const struct object *object, struct write_window *
         part = part < w->length - done ? part : w->length - done;
         if (at % GROUP_BYTES == 0) {
             bool whole = group + i > 0 || !object->stamped;
-            uint8_t *from = whole ? w->pages[i].head : (uint8_t *)w->pages[i].sums;
-            size_t bytes = whole ? SUMS_PAGE_BYTES : SUMS_PAGE_BYTES - SUMS_AT;
+            uint8_t *from = whole ? w->pages[i].head : (uint8_t *)w->pages[i].checksums;
+            size_t bytes = whole ? CHECKSUMS_PAGE_BYTES : CHECKSUMS_PAGE_BYTES - CHECKSUMS_AT;
 
-            place = i > 0 ? place : place_of_group(group) + SUMS_PAGE_BYTES - bytes;
+            place = i > 0 ? place : place_of_group(group) + CHECKSUMS_PAGE_BYTES - bytes;
             vectors[count++] = (struct iovec){ .iov_base = from, .iov_len = bytes };
             *bytes_out += bytes;
         }
@@ -162,8 +162,9 @@ static int window_undo_last(const struct store *store, const struct object *obje
         return object_failed(object, "read", err);
     }
     if (memcmp(bytes + (from - start), w->bytes + (from - w->offset), to - from) == 0) {
-        w->pages[block / GROUP_BLOCKS - w->first / GROUP_BLOCKS].sums[block % GROUP_BLOCKS].cur =
-            sum_of_block(store, bytes, BLOCK_BYTES);
+        w->pages[block / GROUP_BLOCKS - w->first / GROUP_BLOCKS]
+            .checksums[block % GROUP_BLOCKS]
+            .cur = sum_of_block(store, bytes, BLOCK_BYTES);
     }
     return 0;
 }
@@ -178,7 +179,7 @@ static void window_undo(struct store *store, struct object *object, struct write
     struct stat st;
     int rv = 0;
 
-    object->serial = atomic_fetch_add(&store->serial, 1) + 1; /* Forget the sums in memory. */
+    object->serial = atomic_fetch_add(&store->serial, 1) + 1; /* Forget the checksums in memory. */
     object->size = size;
     object->end = end;
     if (fstat(object->fd, &st) == 0 && (uint64_t)st.st_size > end &&
@@ -195,7 +196,7 @@ static void window_undo(struct store *store, struct object *object, struct write
         last = last < w->last ? last : w->last;
         rv = object_undo(store, object, group, (uint32_t)(block % GROUP_BLOCKS),
                          (uint32_t)(last - block + 1),
-                         w->pages[group - w->first / GROUP_BLOCKS].sums, &err);
+                         w->pages[group - w->first / GROUP_BLOCKS].checksums, &err);
         block = last + 1;
     }
     if (rv != 0) {
@@ -203,7 +204,7 @@ static void window_undo(struct store *store, struct object *object, struct write
     }
 }
 
-/* Sums and bytes into the file. */
+/* Checksums and bytes into the file. */
 static int window_put(struct store *store, struct object *object, struct write_window *w,
                       struct errmsg *err)
 {
@@ -216,8 +217,8 @@ static int window_put(struct store *store, struct object *object, struct write_w
         uint32_t inside = (uint32_t)(w->first % GROUP_BLOCKS);
         uint64_t blocks = w->last - w->first + 1;
         uint32_t part = blocks < GROUP_BLOCKS - inside ? (uint32_t)blocks : GROUP_BLOCKS - inside;
-        int rv =
-            sums_save(store, object, w->first / GROUP_BLOCKS, w->pages[0].sums, inside, part, err);
+        int rv = checksums_save(store, object, w->first / GROUP_BLOCKS, w->pages[0].checksums,
+                                inside, part, err);
 
         if (rv != 0) {
             return rv;
@@ -248,26 +249,26 @@ static void window_done(struct store *store, struct object *object, const struct
         object->size = end;
     }
     for (uint64_t group = first_group; group <= w->last / GROUP_BLOCKS; group++) {
-        sums_remember(store, object, group, true, w->pages[group - first_group].sums);
+        checksums_remember(store, object, group, true, w->pages[group - first_group].checksums);
     }
 }
 
-/* Locked alone, within an epoch. */
+/* Locked exclusively, within a checkpoint. */
 static int window_write(struct store *store, struct object *object, struct write_window *w,
-                        uint64_t epoch, struct errmsg *err)
+                        uint64_t checkpoint, struct errmsg *err)
 {
     uint64_t size = object->size;
     uint64_t end, bad = 0;
     int rv = object->exists ? 0 : object_create(store, object, err);
 
     if (rv == 0) {
-        rv = object_stamp(store, object, epoch, w->offset == 0, err);
+        rv = object_stamp(store, object, checkpoint, w->offset == 0, err);
     }
     if (rv == 0 && object->trust != TRUSTED) {
-        rv = object_mend(store, object, w->first, w->last - w->first + 1, &bad, err);
+        rv = object_recover(store, object, w->first, w->last - w->first + 1, &bad, err);
     }
     if (rv == 0) {
-        rv = window_sums(store, object, w, err);
+        rv = window_checksums(store, object, w, err);
     }
     if (rv == 0 && w->fresh_bytes > 0) {
         rv = store_room(store, w->fresh_bytes, err);
@@ -289,7 +290,7 @@ static int store_write_window(struct store *store, struct object_id id, struct w
                               const struct store_gate *gate, struct errmsg *err)
 {
     struct object *object;
-    uint64_t epoch;
+    uint64_t checkpoint;
     int rv;
 
     w->first = w->offset / BLOCK_BYTES;
@@ -298,9 +299,9 @@ static int store_write_window(struct store *store, struct object_id id, struct w
     if (rv != 0) {
         return rv;
     }
-    epoch = epochs_enter(&store->epochs);
-    rv = window_write(store, object, w, epoch, err);
-    epochs_leave(&store->epochs, epoch);
+    checkpoint = checkpoints_enter(&store->checkpoints);
+    rv = window_write(store, object, w, checkpoint, err);
+    checkpoints_leave(&store->checkpoints, checkpoint);
     object_unlock(store, object);
     return rv;
 }

@@ -36,7 +36,7 @@ struct host_iod *host_iod_start(struct world_host *host, const char *name,
                                          .threads = 8,
                                          .queue = 4096,
                                          .buffers_bytes = 1 << 20,
-                                         .settle_ms = 5000 };
+                                         .checkpoint_ms = 5000 };
     (void)snprintf(h->settings.data_dir, sizeof(h->settings.data_dir), "%s", name);
     host_address_of(host, IOD_PORT, h->settings.listen, sizeof(h->settings.listen));
     host_address_of(manager, META_PORT, h->settings.manager, sizeof(h->settings.manager));

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 enum {
-    MEND_BLOCKS = 32,      /* Read at a time */
-    MEND_GROUPS_MAX = 1024 /* Verified by one store_mend(): 1 GiB */
+    RECOVER_BLOCKS = 32,      /* Read at a time */
+    RECOVER_GROUPS_MAX = 1024 /* Verified by one store_recover(): 1 GiB */
 };
 
 enum verdict {
@@ -20,7 +20,7 @@ enum verdict {
 };
 
 /* Verification of a stretch of blocks. */
-struct mender
+struct recovery
 {
     struct store *store;
     struct object *object;
@@ -29,7 +29,7 @@ struct mender
     uint64_t bad;
 };
 
-static void mender_flush(struct mender *m)
+static void recovery_flush(struct recovery *m)
 {
     const struct object *object = m->object;
 
@@ -49,10 +49,10 @@ static void mender_flush(struct mender *m)
     m->run = BLOCK_GOOD;
 }
 
-static void mender_note(struct mender *m, uint64_t block, enum verdict verdict)
+static void recovery_note(struct recovery *m, uint64_t block, enum verdict verdict)
 {
     if (verdict != m->run || block != m->run_end) {
-        mender_flush(m);
+        recovery_flush(m);
         m->run = verdict;
         m->run_first = block;
     }
@@ -61,7 +61,8 @@ static void mender_note(struct mender *m, uint64_t block, enum verdict verdict)
 }
 
 /* Judge one block by its sum and correct the sum where a crash explains the difference. */
-static enum verdict mend_block(const struct mender *m, struct store_sum *sum, const uint8_t *bytes)
+static enum verdict recover_block(const struct recovery *m, struct store_sum *sum,
+                                  const uint8_t *bytes)
 {
     uint32_t is = sum_of_block(m->store, bytes, BLOCK_BYTES);
     bool before = is == sum->prev;
@@ -76,9 +77,9 @@ static enum verdict mend_block(const struct mender *m, struct store_sum *sum, co
     return before ? BLOCK_HEALED : BLOCK_TAKEN;
 }
 
-/* Blocks of one group, at most MEND_BLOCKS; zeros behind the end. */
-static int mend_read(const struct object *object, uint64_t block, uint32_t count, uint8_t *bytes,
-                     struct errmsg *err)
+/* Blocks of one group, at most RECOVER_BLOCKS; zeros behind the end. */
+static int recover_read(const struct object *object, uint64_t block, uint32_t count, uint8_t *bytes,
+                        struct errmsg *err)
 {
     struct iovec vector = { .iov_base = bytes, .iov_len = (size_t)count * BLOCK_BYTES };
     uint64_t start = block * BLOCK_BYTES;
@@ -98,41 +99,41 @@ static int mend_read(const struct object *object, uint64_t block, uint32_t count
 }
 
 /* `count` blocks of a group from `first`, both counted within it. */
-static int mend_group(struct mender *m, uint64_t group, uint32_t first, uint32_t count,
-                      struct errmsg *err)
+static int recover_group(struct recovery *m, uint64_t group, uint32_t first, uint32_t count,
+                         struct errmsg *err)
 {
-    struct store_sum sums[GROUP_BLOCKS];
-    uint8_t bytes[MEND_BLOCKS * BLOCK_BYTES];
+    struct store_sum checksums[GROUP_BLOCKS];
+    uint8_t bytes[RECOVER_BLOCKS * BLOCK_BYTES];
     bool changed = false;
     int rv;
 
-    if (place_of_group(group) + SUMS_AT >= m->object->end) {
+    if (place_of_group(group) + CHECKSUMS_AT >= m->object->end) {
         return 0;
     }
-    rv = sums_load(m->store, m->object, group, sums, err);
-    for (uint32_t done = 0; rv == 0 && done < count; done += MEND_BLOCKS) {
-        uint32_t part = count - done < MEND_BLOCKS ? count - done : MEND_BLOCKS;
+    rv = checksums_load(m->store, m->object, group, checksums, err);
+    for (uint32_t done = 0; rv == 0 && done < count; done += RECOVER_BLOCKS) {
+        uint32_t part = count - done < RECOVER_BLOCKS ? count - done : RECOVER_BLOCKS;
         uint64_t block = group * GROUP_BLOCKS + first + done;
 
-        rv = mend_read(m->object, block, part, bytes, err);
+        rv = recover_read(m->object, block, part, bytes, err);
         for (uint32_t i = 0; rv == 0 && i < part; i++) {
             enum verdict verdict =
-                mend_block(m, &sums[first + done + i], bytes + (size_t)i * BLOCK_BYTES);
+                recover_block(m, &checksums[first + done + i], bytes + (size_t)i * BLOCK_BYTES);
 
             changed = changed || verdict == BLOCK_HEALED || verdict == BLOCK_TAKEN;
-            mender_note(m, block + i, verdict);
+            recovery_note(m, block + i, verdict);
         }
     }
     if (rv == 0 && changed) {
-        rv = sums_save(m->store, m->object, group, sums, first, count, err);
+        rv = checksums_save(m->store, m->object, group, checksums, first, count, err);
     }
     return rv;
 }
 
-int object_mend(struct store *store, struct object *object, uint64_t first, uint64_t blocks,
-                uint64_t *bad, struct errmsg *err)
+int object_recover(struct store *store, struct object *object, uint64_t first, uint64_t blocks,
+                   uint64_t *bad, struct errmsg *err)
 {
-    struct mender m = { .store = store, .object = object };
+    struct recovery m = { .store = store, .object = object };
     int rv = 0;
 
     while (rv == 0 && blocks > 0) {
@@ -140,46 +141,46 @@ int object_mend(struct store *store, struct object *object, uint64_t first, uint
         uint32_t part = GROUP_BLOCKS - inside;
 
         part = blocks < part ? (uint32_t)blocks : part;
-        rv = mend_group(&m, first / GROUP_BLOCKS, inside, part, err);
+        rv = recover_group(&m, first / GROUP_BLOCKS, inside, part, err);
         first += part;
         blocks -= part;
     }
-    mender_flush(&m);
+    recovery_flush(&m);
     *bad += m.bad;
     return rv;
 }
 
 /* What is in the block is written down: the change, or what was there before it. Neither: a sum
  * that does not match, which is damage to whoever reads it. */
-static void undo_block(struct mender *m, uint64_t block, struct store_sum *sum,
+static void undo_block(struct recovery *m, uint64_t block, struct store_sum *sum,
                        const uint8_t *bytes)
 {
     uint32_t is = sum_of_block(m->store, bytes, BLOCK_BYTES);
 
     if (is != sum->cur) {
-        mender_note(m, block, is == sum->prev ? BLOCK_HEALED : BLOCK_BAD);
+        recovery_note(m, block, is == sum->prev ? BLOCK_HEALED : BLOCK_BAD);
         sum->cur = sum->prev;
     }
 }
 
 int object_undo(struct store *store, struct object *object, uint64_t group, uint32_t first,
-                uint32_t count, struct store_sum sums[GROUP_BLOCKS], struct errmsg *err)
+                uint32_t count, struct store_sum checksums[GROUP_BLOCKS], struct errmsg *err)
 {
-    struct mender m = { .store = store, .object = object };
+    struct recovery m = { .store = store, .object = object };
     uint8_t bytes[BLOCK_BYTES];
     int rv = 0;
 
-    if (place_of_group(group) + SUMS_AT >= object->end) {
-        return 0; /* The file has no sums so far, and needs none for holes. */
+    if (place_of_group(group) + CHECKSUMS_AT >= object->end) {
+        return 0; /* The file has no checksums so far, and needs none for holes. */
     }
     for (uint32_t i = first; rv == 0 && i < first + count; i++) {
-        rv = mend_read(object, group * GROUP_BLOCKS + i, 1, bytes, err);
+        rv = recover_read(object, group * GROUP_BLOCKS + i, 1, bytes, err);
         if (rv == 0) {
-            undo_block(&m, group * GROUP_BLOCKS + i, &sums[i], bytes);
+            undo_block(&m, group * GROUP_BLOCKS + i, &checksums[i], bytes);
         }
     }
-    mender_flush(&m);
-    return rv != 0 ? rv : sums_save(store, object, group, sums, first, count, err);
+    recovery_flush(&m);
+    return rv != 0 ? rv : checksums_save(store, object, group, checksums, first, count, err);
 }
 
 /* The next group from `group` of which anything is in the file; UINT64_MAX: none. */
@@ -207,13 +208,13 @@ int store_verify(struct store *store, struct object_id id, uint64_t *bad_blocks,
         struct object *object;
 
         /* Group by group, so that others are not kept waiting. */
-        rv = object_lock(store, id, OBJECT_ALONE, &object, err);
+        rv = object_lock(store, id, OBJECT_EXCLUSIVE, &object, err);
         if (rv != 0) {
             return rv;
         }
         group = object->exists ? next_group(object, group) : UINT64_MAX;
         if (group != UINT64_MAX) {
-            rv = object_mend(store, object, group * GROUP_BLOCKS, GROUP_BLOCKS, bad_blocks, err);
+            rv = object_recover(store, object, group * GROUP_BLOCKS, GROUP_BLOCKS, bad_blocks, err);
             group++;
         }
         object_unlock(store, object);
@@ -221,11 +222,11 @@ int store_verify(struct store *store, struct object_id id, uint64_t *bad_blocks,
     return rv;
 }
 
-/* One more group of an object that a crash left unproven, or its end. `*more` is false when there
+/* One more group of an object that a crash left unverified, or its end. `*more` is false when there
  * is nothing left to do. */
-static int mend_step(struct store *store, struct object *object, bool *more, struct errmsg *err)
+static int recover_step(struct store *store, struct object *object, bool *more, struct errmsg *err)
 {
-    uint64_t group, epoch;
+    uint64_t group, checkpoint;
     uint64_t bad = 0;
     int rv;
 
@@ -235,7 +236,7 @@ static int mend_step(struct store *store, struct object *object, bool *more, str
     }
     group = next_group(object, object->proven);
     if (group != UINT64_MAX) {
-        rv = object_mend(store, object, group * GROUP_BLOCKS, GROUP_BLOCKS, &bad, err);
+        rv = object_recover(store, object, group * GROUP_BLOCKS, GROUP_BLOCKS, &bad, err);
         object->proven = group + 1;
         *more = rv == 0;
         return rv;
@@ -244,28 +245,28 @@ static int mend_step(struct store *store, struct object *object, bool *more, str
     if (rv != 0) {
         return rv;
     }
-    epoch = epochs_enter(&store->epochs);
+    checkpoint = checkpoints_enter(&store->checkpoints);
     object_proven(store, object);
-    rv = object_stamp(store, object, epoch, false, err);
-    epochs_leave(&store->epochs, epoch);
+    rv = object_stamp(store, object, checkpoint, false, err);
+    checkpoints_leave(&store->checkpoints, checkpoint);
     return rv;
 }
 
-int store_mend(struct store *store, struct errmsg *err)
+int store_recover(struct store *store, struct errmsg *err)
 {
     uint32_t groups = 0;
     int rv = 0;
 
-    while (rv == 0 && groups < MEND_GROUPS_MAX) {
-        struct object *object = table_unproven(store);
+    while (rv == 0 && groups < RECOVER_GROUPS_MAX) {
+        struct object *object = table_unverified(store);
         bool more = true;
 
         if (object == NULL) {
             return 0;
         }
-        for (; rv == 0 && more && groups < MEND_GROUPS_MAX; groups++) {
+        for (; rv == 0 && more && groups < RECOVER_GROUPS_MAX; groups++) {
             pthread_rwlock_wrlock(&object->lock);
-            rv = mend_step(store, object, &more, err);
+            rv = recover_step(store, object, &more, err);
             pthread_rwlock_unlock(&object->lock);
         }
         object_release(store, object);

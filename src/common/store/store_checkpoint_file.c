@@ -1,4 +1,4 @@
-#include "common/store/store_epoch_file.h"
+#include "common/store/store_checkpoint_file.h"
 
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
@@ -14,24 +14,25 @@
 
 enum {
     RECORD_BYTES_MAX = 8192,
-    EPOCH_FORMAT = 1,
-    EPOCHS_AHEAD = 1024, /* A crashed run may have counted on after its last record */
-    EPOCHS_NEAR = 16     /* Crashed ranges of one boot this close become one */
+    CHECKPOINT_FORMAT = 1,
+    CHECKPOINTS_AHEAD = 1024, /* A crashed run may have counted on after its last record */
+    CHECKPOINTS_NEAR = 16     /* Crashed ranges of one boot this close become one */
 };
 
-/* A second has 2^20 epochs to itself: more than there can be. Without a record, skip an hour of
- * them, in case the clock was ahead. */
-static const uint64_t SECOND_EPOCHS = UINT64_C(1) << 20;
+/* A second has 2^20 checkpoints to itself: more than there can be. Without a record, skip an hour
+ * of them, in case the clock was ahead. */
+static const uint64_t SECOND_CHECKPOINTS = UINT64_C(1) << 20;
 static const uint64_t LOST_RECORD_S = 3600;
 
 static const char RECORD_NAME[] = "epochs";
 
-static int record_format(const struct epoch_record *r, char *text)
+static int record_format(const struct checkpoint_record *r, char *text)
 {
-    int count = snprintf(text, RECORD_BYTES_MAX,
-                         "format = %d\nboot = %016" PRIx64 "\ncurrent = %" PRIu64
-                         "\ndurable = %" PRIu64 "\nclosed = %d\nobjects = %" PRIu64 "\n",
-                         EPOCH_FORMAT, r->boot_id, r->current, r->durable, r->closed, r->objects);
+    int count =
+        snprintf(text, RECORD_BYTES_MAX,
+                 "format = %d\nboot = %016" PRIx64 "\ncurrent = %" PRIu64 "\ndurable = %" PRIu64
+                 "\nclosed = %d\nobjects = %" PRIu64 "\n",
+                 CHECKPOINT_FORMAT, r->boot_id, r->current, r->durable, r->closed, r->objects);
 
     for (uint32_t i = 0; i < r->ranges_count; i++) {
         count += snprintf(text + count, (size_t)(RECORD_BYTES_MAX - count),
@@ -47,7 +48,7 @@ static int record_format(const struct epoch_record *r, char *text)
 }
 
 /* The fields behind the format line, whose checksum was right. */
-static int record_parse_fields(const char *at, struct epoch_record *r)
+static int record_parse_fields(const char *at, struct checkpoint_record *r)
 {
     int closed;
     int failed = 0;
@@ -77,7 +78,7 @@ static int record_parse_fields(const char *at, struct epoch_record *r)
     return 0;
 }
 
-static int record_parse(char *text, struct epoch_record *r)
+static int record_parse(char *text, struct checkpoint_record *r)
 {
     char *check = strstr(text, "check = ");
     int format = 0;
@@ -88,7 +89,7 @@ static int record_parse(char *text, struct epoch_record *r)
     if (sscanf(text, "format = %9d\n%n", &format, &used) != 1) {
         return MORSEL_CORRUPT;
     }
-    if (format > EPOCH_FORMAT) {
+    if (format > CHECKPOINT_FORMAT) {
         return MORSEL_VERSION;
     }
     if (check == NULL || sscanf(check, "check = %8x", &crc) != 1 ||
@@ -99,7 +100,7 @@ static int record_parse(char *text, struct epoch_record *r)
 }
 
 /* MORSEL_NOENT when there is no file. */
-static int record_read(int dir_fd, struct epoch_record *r, struct errmsg *err)
+static int record_read(int dir_fd, struct checkpoint_record *r, struct errmsg *err)
 {
     char text[RECORD_BYTES_MAX];
     int fd = openat(dir_fd, RECORD_NAME, O_RDONLY | O_CLOEXEC);
@@ -180,7 +181,7 @@ static int record_overwrite(int dir_fd, const char *text, int count)
 }
 
 /* With record_lock, or before anybody else knows `e`. */
-static int record_write(const struct epochs *e, struct errmsg *err)
+static int record_write(const struct checkpoints *e, struct errmsg *err)
 {
     char text[RECORD_BYTES_MAX];
     int count = record_format(&e->record, text);
@@ -195,7 +196,7 @@ static int record_write(const struct epochs *e, struct errmsg *err)
     return 0;
 }
 
-static void record_add_range(struct epoch_record *r, struct crashed_range range)
+static void record_add_range(struct checkpoint_record *r, struct crashed_range range)
 {
     struct crashed_range *newest = r->ranges_count == 0 ? NULL : &r->ranges[r->ranges_count - 1];
 
@@ -203,7 +204,7 @@ static void record_add_range(struct epoch_record *r, struct crashed_range range)
         return;
     }
     if (newest != NULL && newest->boot_id == range.boot_id &&
-        range.first - newest->last <= EPOCHS_NEAR) {
+        range.first - newest->last <= CHECKPOINTS_NEAR) {
         newest->last =
             range.last; /* A daemon that dies again and again fills the table with one range. */
         return;
@@ -228,16 +229,16 @@ static uint64_t verifier_new(void)
 }
 
 /* Was nothing lost between the run that wrote `old` and this one? */
-static bool verifier_holds(const struct epoch_record *old, uint64_t boot_id)
+static bool verifier_holds(const struct checkpoint_record *old, uint64_t boot_id)
 {
     return old->verifier != 0 && !old->failed && (old->closed || old->boot_id == boot_id);
 }
 
-int epochs_open(struct epochs *e, int dir_fd, uint64_t boot_id, bool fresh, uint64_t now_s,
-                struct errmsg *err)
+int checkpoints_open(struct checkpoints *e, int dir_fd, uint64_t boot_id, bool fresh,
+                     uint64_t now_s, struct errmsg *err)
 {
-    uint64_t first = now_s * SECOND_EPOCHS;
-    struct epoch_record old = { .ranges_count = 0 };
+    uint64_t first = now_s * SECOND_CHECKPOINTS;
+    struct checkpoint_record old = { .ranges_count = 0 };
     int rv;
 
     memset(e, 0, sizeof(*e));
@@ -246,11 +247,11 @@ int epochs_open(struct epochs *e, int dir_fd, uint64_t boot_id, bool fresh, uint
     if (rv == MORSEL_NOENT) {
         old.closed = fresh;
         old.current = first;
-        first += fresh ? 1 : LOST_RECORD_S * SECOND_EPOCHS;
+        first += fresh ? 1 : LOST_RECORD_S * SECOND_CHECKPOINTS;
     } else if (rv != 0) {
         return rv;
-    } else if (first <= old.current + EPOCHS_AHEAD) {
-        first = old.current + EPOCHS_AHEAD + 1;
+    } else if (first <= old.current + CHECKPOINTS_AHEAD) {
+        first = old.current + CHECKPOINTS_AHEAD + 1;
     }
     e->record = old;
     if (!old.closed) {
@@ -258,7 +259,7 @@ int epochs_open(struct epochs *e, int dir_fd, uint64_t boot_id, bool fresh, uint
                                                              .last = first - 1,
                                                              .boot_id = old.boot_id });
     }
-    /* Room for the two epochs before the first, whose objects need a flushed stamp. */
+    /* Room for the two checkpoints before the first, whose objects need a flushed stamp. */
     e->first = first + 2;
     e->record.closed = false;
     e->record.boot_id = boot_id;
@@ -276,7 +277,7 @@ int epochs_open(struct epochs *e, int dir_fd, uint64_t boot_id, bool fresh, uint
     return record_write(e, err);
 }
 
-int epochs_close(struct epochs *e, bool clean, uint64_t objects, struct errmsg *err)
+int checkpoints_close(struct checkpoints *e, bool clean, uint64_t objects, struct errmsg *err)
 {
     int rv = 0;
 
@@ -293,7 +294,7 @@ int epochs_close(struct epochs *e, bool clean, uint64_t objects, struct errmsg *
     return rv;
 }
 
-int epochs_fail(struct epochs *e, bool again, struct errmsg *err)
+int checkpoints_fail(struct checkpoints *e, bool again, struct errmsg *err)
 {
     int rv;
 
@@ -313,23 +314,23 @@ int epochs_fail(struct epochs *e, bool again, struct errmsg *err)
     return rv;
 }
 
-uint64_t epochs_enter(struct epochs *e)
+uint64_t checkpoints_enter(struct checkpoints *e)
 {
     for (;;) {
-        uint64_t epoch = atomic_load(&e->current);
+        uint64_t checkpoint = atomic_load(&e->current);
 
-        atomic_fetch_add(&e->changing[epoch & 1], 1);
-        if (atomic_load(&e->current) == epoch) {
-            atomic_store(&e->last_change, epoch);
-            return epoch;
+        atomic_fetch_add(&e->changing[checkpoint & 1], 1);
+        if (atomic_load(&e->current) == checkpoint) {
+            atomic_store(&e->last_change, checkpoint);
+            return checkpoint;
         }
-        epochs_leave(e, epoch);
+        checkpoints_leave(e, checkpoint);
     }
 }
 
-void epochs_leave(struct epochs *e, uint64_t epoch)
+void checkpoints_leave(struct checkpoints *e, uint64_t checkpoint)
 {
-    uint32_t before = atomic_fetch_sub(&e->changing[epoch & 1], 1);
+    uint32_t before = atomic_fetch_sub(&e->changing[checkpoint & 1], 1);
 
     CHECK(before > 0);
     if (before == 1 && atomic_load(&e->waiting)) {
@@ -339,29 +340,29 @@ void epochs_leave(struct epochs *e, uint64_t epoch)
     }
 }
 
-enum store_trust epochs_trust(const struct epochs *e, uint64_t epoch)
+enum store_trust checkpoints_trust(const struct checkpoints *e, uint64_t checkpoint)
 {
     for (uint32_t i = 0; i < e->record.ranges_count; i++) {
         const struct crashed_range *range = &e->record.ranges[i];
 
-        if (epoch >= range->first && epoch <= range->last) {
+        if (checkpoint >= range->first && checkpoint <= range->last) {
             return range->boot_id == e->record.boot_id ? SUSPECT : LOST;
         }
     }
-    return epoch > atomic_load(&e->current) ? LOST : TRUSTED;
+    return checkpoint > atomic_load(&e->current) ? LOST : TRUSTED;
 }
 
-bool epochs_pending(struct epochs *e)
+bool checkpoints_pending(struct checkpoints *e)
 {
     return atomic_load(&e->last_change) > atomic_load(&e->durable);
 }
 
-bool epochs_vouched(const struct epochs *e, uint64_t epoch)
+bool checkpoints_cover(const struct checkpoints *e, uint64_t checkpoint)
 {
-    return epoch <= atomic_load(&e->durable);
+    return checkpoint <= atomic_load(&e->durable);
 }
 
-void epochs_advance(struct epochs *e)
+void checkpoints_advance(struct checkpoints *e)
 {
     uint64_t ended = atomic_load(&e->current);
 
@@ -375,9 +376,9 @@ void epochs_advance(struct epochs *e)
     pthread_mutex_unlock(&e->lock);
 }
 
-int epochs_vouch(struct epochs *e, uint64_t objects, struct errmsg *err)
+int checkpoints_complete(struct checkpoints *e, uint64_t objects, struct errmsg *err)
 {
-    struct epoch_record before;
+    struct checkpoint_record before;
     int rv = 0;
 
     pthread_mutex_lock(&e->record_lock);
