@@ -14,13 +14,12 @@
 #define MORSEL_CLIENT_CLIENT_H
 
 #include "common/base/list.h"
+#include "common/base/table.h"
 #include "common/daemon/log.h"
 #include "common/fs/stripe.h"
 #include "common/rpc/op_numbers.h"
 #include "common/rpc/rpc_uv.h"
 #include "meta.pb-c.h"
-
-#include "common/base/table.h"
 
 struct client_options
 {
@@ -34,7 +33,6 @@ struct client_options
     struct log *log;
 };
 
-/* A storage server that we know. */
 struct meta_cache;
 struct data_version_cache;
 struct byte_locks;
@@ -43,6 +41,7 @@ struct turn_hold;
 struct attr_behind;
 struct queued_call;
 
+/* A storage server that we know. */
 struct client_server
 {
     server_id id;

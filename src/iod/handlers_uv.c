@@ -63,8 +63,7 @@ static int check_object(struct job *job, const Morsel__ObjectId *object)
     return 0;
 }
 
-/* ---- READ --------------------------------------------------------------------------------------
- */
+/* ---- READ ---- */
 
 static int check_read(struct job *job)
 {
@@ -114,8 +113,7 @@ static void answer_read(struct job *job)
     rpc_reply(request, &reply.base, payload);
 }
 
-/* ---- WRITE -------------------------------------------------------------------------------------
- */
+/* ---- WRITE ---- */
 
 static int check_write(struct job *job)
 {
@@ -163,8 +161,7 @@ static void answer_done(struct job *job)
     rpc_reply(request, &reply.base, NULL);
 }
 
-/* ---- COPY --------------------------------------------------------------------------------------
- */
+/* ---- COPY ---- */
 
 static int check_copy(struct job *job)
 {
@@ -210,8 +207,7 @@ static void run_copy(struct job *job)
     }
 }
 
-/* ---- Shape, sync, delete -----------------------------------------------------------------------
- */
+/* ---- Shape, sync, delete ---- */
 
 static int check_truncate(struct job *job)
 {
@@ -320,8 +316,7 @@ static void run_delete(struct job *job)
     }
 }
 
-/* ---- What is there -----------------------------------------------------------------------------
- */
+/* ---- What is there ---- */
 
 static int check_stat(struct job *job)
 {
@@ -449,8 +444,7 @@ static void answer_statistics(struct job *job)
     free(list);
 }
 
-/* ---- The way of a request ----------------------------------------------------------------------
- */
+/* ---- The way of a request ---- */
 
 static const struct handler *handler_of(unsigned type)
 {

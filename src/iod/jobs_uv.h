@@ -1,8 +1,8 @@
 /* Work for libuv's pool, bounded and in two lanes.
  *
  * At most `running_max` jobs are in the pool; the others wait here. Jobs that wait long for the
- * disk (sync, delete, list
- * ...) are *slow*: they take at most half of the threads, so that reads and writes always find one.
+ * disk (sync, delete, list and the like) are *slow*: they take at most half of the threads, so that
+ * reads and writes always find one.
  */
 #ifndef MORSEL_IOD_JOBS_UV_H
 #define MORSEL_IOD_JOBS_UV_H

@@ -162,8 +162,7 @@ static void member_register(struct member *member)
     }
 }
 
-/* ---- Garbage -----------------------------------------------------------------------------------
- */
+/* ---- Garbage ---- */
 
 /* In the pool. What cannot be deleted is left out of the report, and the manager will name it
  * again. */
@@ -231,8 +230,7 @@ static bool member_collect(struct member *member, const Morsel__HeartbeatReply *
     return true;
 }
 
-/* ---- Heartbeat ---------------------------------------------------------------------------------
- */
+/* ---- Heartbeat ---- */
 
 static void on_heartbeat(struct rpc_call *call, int status, struct rpc_reply *reply)
 {

@@ -21,7 +21,7 @@ uint64_t meta_now_ms(struct meta *meta)
     return presence_now_ms(&meta->presence, uv_now(meta->loop));
 }
 
-/* ---- Changes ------------------------------------------------------------------------------ */
+/* ---- Changes ---- */
 
 /* Operations that need room go no further when the disk is nearly full; those that free some do. */
 static bool needs_space(const struct meta_op *op)
@@ -119,7 +119,7 @@ void meta_reply_durable(struct meta *meta, struct rpc_request *request,
     sync_wait(&meta->sync, &d->waiter, on_durable);
 }
 
-/* ---- Deadlines ---------------------------------------------------------------------------- */
+/* ---- Deadlines ---- */
 
 static void on_timer(uv_timer_t *timer);
 
@@ -195,7 +195,7 @@ void meta_clock_start(struct meta *meta)
     uv_timer_start(&meta->pulse, on_pulse, PRESENCE_PULSE_MS, PRESENCE_PULSE_MS);
 }
 
-/* ---- Requests ----------------------------------------------------------------------------- */
+/* ---- Requests ---- */
 
 static const struct dispatch_entry
 {

@@ -107,7 +107,7 @@ void meta_free(struct meta *meta);
 /* Counters into the log. */
 void meta_log_statistics(struct meta *meta);
 
-/* ---- For handlers ------------------------------------------------------------------------- */
+/* ---- For handlers ---- */
 
 typedef void (*meta_handler)(struct meta *meta, struct rpc_request *request);
 

@@ -15,7 +15,7 @@ enum {
     SPACE_RESERVE_BYTES = 64 << 20 /* LevelDB needs room to write out what it holds. */
 };
 
-/* ---- Space -------------------------------------------------------------------------------- */
+/* ---- Space ---- */
 
 /* One thing less that the loop has of ours. */
 static void handle_closed(struct meta *meta)
@@ -61,7 +61,7 @@ static void on_space_timer(uv_timer_t *timer)
     }
 }
 
-/* ---- Beginning and end -------------------------------------------------------------------- */
+/* ---- Beginning and end ---- */
 
 static bool is_open(void *data, inode_id inode)
 {

@@ -65,7 +65,7 @@ static void fail_request(const struct test *t, const struct peer *peer,
     exit(1);
 }
 
-/* ---- Peers -------------------------------------------------------------------------------- */
+/* ---- Peers ---- */
 
 static bool join(struct peer *peer)
 {
@@ -151,7 +151,7 @@ static void serve_others(struct test *t, const struct peer *asking)
     }
 }
 
-/* ---- Requests ----------------------------------------------------------------------------- */
+/* ---- Requests ---- */
 
 /* A file that was just made is the next to come to harm, for those before it may be gone. */
 static void take_inode(struct test *t, const struct wire_frame *frame)

@@ -129,7 +129,7 @@ const struct request_type request_types[] = {
 
 const size_t request_types_count = ARRAY_COUNT(request_types);
 
-/* ---- Plausible values --------------------------------------------------------------------- */
+/* ---- Plausible values ---- */
 
 /* What a field of this name usually holds; 0 for the others. */
 static uint64_t plausible_number(const struct maker *m, const char *field)
@@ -200,7 +200,7 @@ static struct text plausible_text(struct maker *m, const char *field)
     return (struct text){ "", 0, 1 };
 }
 
-/* ---- Choosing ----------------------------------------------------------------------------- */
+/* ---- Choosing ---- */
 
 /* Which of `choices` values a place takes; SIZE_MAX: the plausible one. */
 static size_t choose(struct maker *m, size_t choices)

@@ -144,8 +144,7 @@ ssize_t __wrap_pwritev(int fd, const struct iovec *vectors, int count, off_t pla
     return disk_says_no(CALL_PWRITEV) ? -1 : __real_pwritev(fd, vectors, count, place);
 }
 
-/* ---- A store on it ----------------------------------------------------------------------------
- */
+/* ---- A store on it ---- */
 
 struct object_id faulty_id(uint64_t inode)
 {

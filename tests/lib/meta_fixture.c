@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Running the manager ------------------------------------------------------------------ */
+/* ---- Running the manager ---- */
 
 void meta_up(struct fixture *f)
 {
@@ -88,7 +88,7 @@ int teardown(void **state)
     return 0;
 }
 
-/* ---- Calling it --------------------------------------------------------------------------- */
+/* ---- Calling it ---- */
 
 static void on_reply(struct rpc_call *call, int status, struct rpc_reply *reply)
 {

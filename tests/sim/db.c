@@ -54,8 +54,7 @@ void db_stop(struct db *db, bool machine)
     }
 }
 
-/* ---- Syncs --------------------------------------------------------------------------------------
- */
+/* ---- Syncs ---- */
 
 static void sync_begin(struct db *db);
 static void arm(struct db *db);

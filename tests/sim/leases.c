@@ -49,8 +49,7 @@ static bool relies(struct sim *s, uint32_t node, uint32_t reg, enum lease_mode m
            c->copies[reg].mode >= mode;
 }
 
-/* ---- Checkers -----------------------------------------------------------------------------------
- */
+/* ---- Checkers ---- */
 
 void check_served(struct sim *s, client_id client, uint32_t reg, enum lease_access access)
 {
@@ -118,8 +117,7 @@ static void check_copy(struct sim *s, uint32_t node, uint32_t reg)
     }
 }
 
-/* ---- A client -----------------------------------------------------------------------------------
- */
+/* ---- A client ---- */
 
 static void run_connect(struct sim *s, uint32_t node, uint64_t number);
 
@@ -479,8 +477,7 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
     }
 }
 
-/* ---- The scenario -------------------------------------------------------------------------------
- */
+/* ---- The scenario ---- */
 
 static const struct sim_actor client_actor = { client_start, NULL, client_receive, client_down };
 

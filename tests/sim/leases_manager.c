@@ -61,8 +61,7 @@ static uint32_t conn_of(struct sim *s, client_id client)
     return 0;
 }
 
-/* ---- What the core says ------------------------------------------------------------------------
- */
+/* ---- What the core says ---- */
 
 /* On its way to the disk. The number of a wait is its place here. */
 static struct titled *titled_of(struct sim *s, uint64_t number)
@@ -216,8 +215,7 @@ void leases_admit(struct sim *s, client_id client)
     perform_all(s, &actions);
 }
 
-/* ---- Requests -----------------------------------------------------------------------------------
- */
+/* ---- Requests ---- */
 
 /* False: it waits, or was refused. */
 static bool touch(struct sim *s, uint32_t conn, const struct lease_message *m,
@@ -416,8 +414,7 @@ static void manager_down(struct sim *s, uint32_t node, uint32_t conn)
     }
 }
 
-/* ---- Life ---------------------------------------------------------------------------------------
- */
+/* ---- Life ---- */
 
 static void manager_start(struct sim *s, uint32_t node)
 {

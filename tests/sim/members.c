@@ -16,8 +16,7 @@ struct world *world_of(struct sim *s)
     return s->world;
 }
 
-/* ---- A server -----------------------------------------------------------------------------------
- */
+/* ---- A server ---- */
 
 static struct process *process_of(struct sim *s, uint32_t node)
 {
@@ -125,8 +124,7 @@ static void process_receive(struct sim *s, uint32_t node, const struct sim_messa
     sim_after(s, node, HEARTBEAT_MS, run_word, p->call);
 }
 
-/* ---- The scenario -------------------------------------------------------------------------------
- */
+/* ---- The scenario ---- */
 
 static const struct sim_actor process_actor = { process_start, NULL, process_receive,
                                                 process_down };
@@ -196,8 +194,7 @@ static const struct sim_scenario scenario = { .name = "members",
                                               .canaries = canaries,
                                               .worth = worth };
 
-/* ---- Transcripts --------------------------------------------------------------------------------
- */
+/* ---- Transcripts ---- */
 
 enum { S1 = 1, TWIN = 3 };
 

@@ -46,8 +46,7 @@ static struct world *world_of(struct sim *s)
     return s->world;
 }
 
-/* ---- What is expected ---------------------------------------------------------------------------
- */
+/* ---- What is expected ---- */
 
 static uint64_t digest_of(struct kv *kv)
 {
@@ -165,8 +164,7 @@ static void check_replay(struct sim *s)
     kv->close(kv);
 }
 
-/* ---- Random operations --------------------------------------------------------------------------
- */
+/* ---- Random operations ---- */
 
 static inode_id draw_inode(struct sim *s)
 {
@@ -264,8 +262,7 @@ static bool is_open(void *data, inode_id inode)
     return false;
 }
 
-/* ---- The manager --------------------------------------------------------------------------------
- */
+/* ---- The manager ---- */
 
 /* The history was worth its time. */
 enum { WORTH_DURABLE, WORTH_DONE, WORTH_FULL, WORTH_TAKEN_BACK };
@@ -401,8 +398,7 @@ static void manager_receive(struct sim *s, uint32_t node, const struct sim_messa
     (void)message;
 }
 
-/* ---- The scenario -------------------------------------------------------------------------------
- */
+/* ---- The scenario ---- */
 
 static const struct sim_actor manager_actor = { manager_start, manager_stop, manager_receive,
                                                 NULL };

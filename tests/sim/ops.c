@@ -18,8 +18,7 @@ struct world *world_of(struct sim *s)
     return s->world;
 }
 
-/* ---- A client -----------------------------------------------------------------------------------
- */
+/* ---- A client ---- */
 
 static void send_message(struct sim *s, uint32_t node, const struct op_message *m)
 {
@@ -226,8 +225,7 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
     }
 }
 
-/* ---- The scenario -------------------------------------------------------------------------------
- */
+/* ---- The scenario ---- */
 
 static const struct sim_actor client_actor = { client_start, NULL, client_receive, client_down };
 
@@ -302,8 +300,7 @@ static const struct sim_scenario scenario = { .name = "ops",
                                               .canaries = canaries,
                                               .worth = worth };
 
-/* ---- Transcripts --------------------------------------------------------------------------------
- */
+/* ---- Transcripts ---- */
 
 enum { ANNA = 1 };
 

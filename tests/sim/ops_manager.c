@@ -7,8 +7,7 @@
 
 #include <string.h>
 
-/* ---- What is expected ---------------------------------------------------------------------------
- */
+/* ---- What is expected ---- */
 
 struct applied *find_applied(struct world *w, client_id client, op_sequence sequence)
 {
@@ -134,8 +133,7 @@ static void forget(struct sim *s, uint64_t sequence)
     check_namespace(s);
 }
 
-/* ---- The manager --------------------------------------------------------------------------------
- */
+/* ---- The manager ---- */
 
 static void answer(struct sim *s, uint32_t node, uint32_t conn, const struct op_message *reply)
 {

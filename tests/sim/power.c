@@ -17,7 +17,7 @@ static struct client *client_of(struct sim *s, uint32_t node)
     return &world_of(s)->clients[node];
 }
 
-/* ---- The grid ----------------------------------------------------------------------------- */
+/* ---- The grid ---- */
 
 /* Servers lose power more often than the simulator draws it for itself: it is what this is about.
  */
@@ -42,7 +42,7 @@ static void grid_start(struct sim *s, uint32_t node)
 
 static const struct sim_actor grid = { grid_start, NULL, NULL, NULL };
 
-/* ---- The scenario ------------------------------------------------------------------------- */
+/* ---- The scenario ---- */
 
 static void scenario_open(struct sim *s)
 {
@@ -130,7 +130,7 @@ static const struct sim_scenario scenario = { .name = "power",
                                               .canaries = canaries,
                                               .worth = worth };
 
-/* ---- Transcripts -------------------------------------------------------------------------- */
+/* ---- Transcripts ---- */
 
 enum { ST1 = STORE_FIRST, ST2, ANNA = CLIENT_FIRST, BEN };
 

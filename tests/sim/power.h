@@ -76,7 +76,7 @@ struct power_message
 };
 static_assert(sizeof(struct power_message) <= SIM_MESSAGE_BYTES_MAX, "a message is sent as it is");
 
-/* ---- Clients ------------------------------------------------------------------------------ */
+/* ---- Clients ---- */
 
 struct file
 {
@@ -144,7 +144,7 @@ struct client
     struct pending pending[PENDING_MAX], store_calls[STORE_CALLS_MAX];
 };
 
-/* ---- Servers ------------------------------------------------------------------------------ */
+/* ---- Servers ---- */
 
 struct store_job
 {

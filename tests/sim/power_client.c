@@ -13,7 +13,7 @@ static struct client *client_of(struct sim *s, uint32_t node)
     return &world_of(s)->clients[node];
 }
 
-/* ---- Requests ----------------------------------------------------------------------------- */
+/* ---- Requests ---- */
 
 void client_send(struct sim *s, uint32_t node, struct pending *p)
 {
@@ -97,7 +97,7 @@ static void client_down(struct sim *s, uint32_t node, uint32_t conn)
     }
 }
 
-/* ---- What may be lost --------------------------------------------------------------------- */
+/* ---- What may be lost ---- */
 
 /* As durable_lost(). */
 void file_lost(struct sim *s, uint32_t node, uint32_t file, const char *why)
@@ -150,7 +150,7 @@ void heard(struct sim *s, uint32_t node, const struct power_message *m)
     }
 }
 
-/* ---- A program's calls -------------------------------------------------------------------- */
+/* ---- A program's calls ---- */
 
 void open_file(struct sim *s, uint32_t node, struct handle *handle, uint32_t number)
 {
@@ -261,7 +261,7 @@ void change_name(struct sim *s, uint32_t node, enum name_kind kind, uint32_t dir
     (void)client_change(s, node, -1, &m);
 }
 
-/* ---- What programs do --------------------------------------------------------------------- */
+/* ---- What programs do ---- */
 
 static void think_of_file(struct sim *s, uint32_t node)
 {
@@ -330,7 +330,7 @@ static void run_tick(struct sim *s, uint32_t node, uint64_t number)
     sim_after(s, node, TICK_MS, run_tick, number);
 }
 
-/* ---- Its life ----------------------------------------------------------------------------- */
+/* ---- Its life ---- */
 
 static void client_start(struct sim *s, uint32_t node)
 {

@@ -45,7 +45,7 @@ void file_free_if_done(struct sim *s, uint32_t node, uint32_t number)
     sim_trace(s, node, "lets go of file %u", number);
 }
 
-/* ---- The record of the manager ------------------------------------------------------------ */
+/* ---- The record of the manager ---- */
 
 static void unlist(struct sim *s, uint32_t node, uint32_t file, uint64_t data_version,
                    const struct unsynced_column *columns, uint32_t count)
@@ -102,7 +102,7 @@ static void take_listed(struct sim *s, uint32_t node, struct flush *f,
     file_of(s, node, f->file)->listed = f->listed_count > 0;
 }
 
-/* ---- The parts of a flush ----------------------------------------------------------------- */
+/* ---- The parts of a flush ---- */
 
 static int take_loss(struct sim *s, uint32_t node, struct handle *handle)
 {
@@ -314,7 +314,7 @@ int flush_start(struct sim *s, uint32_t node, uint32_t number, int handle, const
     return place;
 }
 
-/* ---- Answers ------------------------------------------------------------------------------ */
+/* ---- Answers ---- */
 
 static void report_waits_end(struct sim *s, uint32_t node, const struct flush *reported)
 {
@@ -379,7 +379,7 @@ void flush_meta_synced(struct sim *s, uint32_t node, int flush, const struct pow
     part_done(s, node, f);
 }
 
-/* ---- Verifiers ---------------------------------------------------------------------------- */
+/* ---- Verifiers ---- */
 
 /* As server_lost(). */
 static void server_lost(struct sim *s, uint32_t node, uint32_t column)

@@ -27,7 +27,7 @@ static uint64_t max_u64(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* ---- What happens ------------------------------------------------------------------------- */
+/* ---- What happens ---- */
 
 void judge_wrote(struct sim *s, uint32_t node, uint32_t file, uint32_t block, uint64_t value)
 {
@@ -147,7 +147,7 @@ void judge_store_lost(struct sim *s, uint32_t column)
     }
 }
 
-/* ---- The manager's log -------------------------------------------------------------------- */
+/* ---- The manager's log ---- */
 
 void judge_logged(struct sim *s, const struct power_message *m)
 {
@@ -291,7 +291,7 @@ void judge_let_go(struct sim *s, uint32_t node, uint32_t file, op_sequence repor
     w->handed_over[file] = there; /* Not when the manager has forgotten the report. */
 }
 
-/* ---- What fsync says ---------------------------------------------------------------------- */
+/* ---- What fsync says ---- */
 
 static uint64_t durable_number(const struct world *w)
 {

@@ -53,7 +53,7 @@ static void fill_file(struct sim *s, struct power_message *m)
     buf_free(&columns);
 }
 
-/* ---- What waits for the disk -------------------------------------------------------------- */
+/* ---- What waits for the disk ---- */
 
 static void run_durable(struct sim *s, uint32_t node, uint64_t number)
 {
@@ -90,7 +90,7 @@ static void when_durable(struct sim *s, uint32_t conn, const struct power_messag
     }
 }
 
-/* ---- Changes ------------------------------------------------------------------------------ */
+/* ---- Changes ---- */
 
 static struct meta_op op_of_name(const struct world *w, const struct power_message *m)
 {
@@ -215,7 +215,7 @@ static void manager_receive(struct sim *s, uint32_t node, const struct sim_messa
     }
 }
 
-/* ---- Its life ----------------------------------------------------------------------------- */
+/* ---- Its life ---- */
 
 /* As run_begin(): through the text of the file. */
 static void begin_run(struct sim *s)

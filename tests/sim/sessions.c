@@ -24,8 +24,7 @@ struct world *world_of(struct sim *s)
     return s->world;
 }
 
-/* ---- Checkers -----------------------------------------------------------------------------------
- */
+/* ---- Checkers ---- */
 
 /* Heard of within the session time, or the manager has just started and waits for it. */
 static bool session_lives(struct sim *s, uint32_t node)
@@ -52,8 +51,7 @@ void check_destroyed(struct sim *s, inode_id inode)
     }
 }
 
-/* ---- A client -----------------------------------------------------------------------------------
- */
+/* ---- A client ---- */
 
 static void send_message(struct sim *s, uint32_t node, struct session_message *m)
 {
@@ -249,8 +247,7 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
     }
 }
 
-/* ---- The scenario -------------------------------------------------------------------------------
- */
+/* ---- The scenario ---- */
 
 static const struct sim_actor client_actor = { client_start, NULL, client_receive, client_down };
 
@@ -362,8 +359,7 @@ static const struct sim_scenario scenario = { .name = "sessions",
                                               .canaries = canaries,
                                               .worth = worth };
 
-/* ---- Transcripts --------------------------------------------------------------------------------
- */
+/* ---- Transcripts ---- */
 
 enum { ANNA = 1 };
 

@@ -93,8 +93,7 @@ struct world *world_of(struct sim *s);
 
 extern const struct sim_actor sessions_manager;
 
-/* ---- Checkers, in sessions.c ------------------------------------------------------------------
- */
+/* ---- Checkers, in sessions.c ---- */
 
 /* The inode and its bytes go for good: no live client may hold it open. */
 void check_destroyed(struct sim *s, inode_id inode);

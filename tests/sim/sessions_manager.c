@@ -20,8 +20,7 @@ static void reply(struct sim *s, uint32_t conn, const struct session_message *m,
     sim_send(s, MANAGER, conn, &r, sizeof(r));
 }
 
-/* ---- Orphans ------------------------------------------------------------------------------------
- */
+/* ---- Orphans ---- */
 
 static int execute(struct sim *s, struct meta_op *op)
 {
@@ -69,8 +68,7 @@ static void sweep(struct sim *s)
     } while (count == 64);
 }
 
-/* ---- Sessions -----------------------------------------------------------------------------------
- */
+/* ---- Sessions ---- */
 
 static void park(struct sim *s, uint32_t conn, const struct session_message *m)
 {
@@ -192,8 +190,7 @@ static void manager_step(struct sim *s, const struct session_event *event)
     }
 }
 
-/* ---- Requests -----------------------------------------------------------------------------------
- */
+/* ---- Requests ---- */
 
 static void note_open(struct sim *s, const struct session_message *m, enum session_event_type type)
 {
@@ -342,8 +339,7 @@ static void manager_down(struct sim *s, uint32_t node, uint32_t conn)
     }
 }
 
-/* ---- Life ---------------------------------------------------------------------------------------
- */
+/* ---- Life ---- */
 
 static bool is_open(void *data, inode_id inode)
 {

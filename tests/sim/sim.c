@@ -86,8 +86,7 @@ void sim_worth(struct sim *s, unsigned index)
     s->worth[index] = true;
 }
 
-/* ---- Items --------------------------------------------------------------------------------------
- */
+/* ---- Items ---- */
 
 struct sim_item *sim_item_new(struct sim *s, uint32_t node, uint64_t due_ms)
 {
@@ -175,8 +174,7 @@ bool sim_run_until(struct sim *s, uint64_t time_ms)
     return !s->failed;
 }
 
-/* ---- Nodes and time -----------------------------------------------------------------------------
- */
+/* ---- Nodes and time ---- */
 
 uint32_t sim_node_add(struct sim *s, const char *name, const struct sim_actor *actor, bool crashes)
 {
@@ -265,8 +263,7 @@ static void run_resume(struct sim *s, uint32_t node, uint64_t number)
     }
 }
 
-/* ---- Faults -------------------------------------------------------------------------------------
- */
+/* ---- Faults ---- */
 
 static bool draw(struct sim *s, uint32_t permille)
 {
@@ -367,8 +364,7 @@ void sim_heal(struct sim *s)
     }
 }
 
-/* ---- Trace --------------------------------------------------------------------------------------
- */
+/* ---- Trace ---- */
 
 bool sim_fail(struct sim *s, const char *format, ...)
 {

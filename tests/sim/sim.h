@@ -145,8 +145,7 @@ struct sim
     char failure[512];
 };
 
-/* ---- A history ---------------------------------------------------------------------------------
- */
+/* ---- A history ---- */
 
 /* Options are drawn from the seed. Nothing runs yet. */
 void sim_open(struct sim *s, const struct sim_scenario *scenario, uint64_t seed, const char *canary,
@@ -175,8 +174,7 @@ void sim_worth(struct sim *s, unsigned index);
 /* Note the first failure; always false. */
 bool sim_fail(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* ---- Nodes and time ----------------------------------------------------------------------------
- */
+/* ---- Nodes and time ---- */
 
 /* Returns the node; it is down until sim_start(). */
 uint32_t sim_node_add(struct sim *s, const char *name, const struct sim_actor *actor, bool crashes);
@@ -200,8 +198,7 @@ typedef void (*sim_run)(struct sim *s, uint32_t node, uint64_t number);
 /* Run so much later on the node's clock, unless its process ends before. */
 void sim_after(struct sim *s, uint32_t node, uint64_t delay_ms, sim_run run, uint64_t number);
 
-/* ---- Network -----------------------------------------------------------------------------------
- */
+/* ---- Network ---- */
 
 /* Connect. 0: the other end is down or out of reach. Messages can be sent at once. */
 uint32_t sim_connect(struct sim *s, uint32_t from, uint32_t to);
@@ -222,8 +219,7 @@ void sim_hang_up(struct sim *s, uint32_t node, uint32_t conn);
 /* The node that is at the other end. */
 uint32_t sim_peer(const struct sim *s, uint32_t node, uint32_t conn);
 
-/* ---- Trace -------------------------------------------------------------------------------------
- */
+/* ---- Trace ---- */
 
 /* A line "[  240] name > ..." when tracing. */
 void sim_trace(struct sim *s, uint32_t node, const char *format, ...)
@@ -235,8 +231,7 @@ bool sim_expect(struct sim *s, const char *text);
 /* Forget the trace so far: sim_expect() compares what comes. */
 void sim_skip(struct sim *s);
 
-/* ---- For sim.c and sim_net.c -------------------------------------------------------------------
- */
+/* ---- For sim.c and sim_net.c ---- */
 
 struct sim_item
 {

@@ -68,8 +68,7 @@ uint32_t sim_connect(struct sim *s, uint32_t from, uint32_t to)
     return s->conn_count;
 }
 
-/* ---- Sending ------------------------------------------------------------------------------------
- */
+/* ---- Sending ---- */
 
 static struct sim_item *message_item(struct sim *s, uint32_t from, uint32_t to, uint32_t conn,
                                      uint64_t due_ms, const void *data, uint32_t size)
@@ -123,8 +122,7 @@ void sim_send_datagram(struct sim *s, uint32_t from, uint32_t to, const void *da
     }
 }
 
-/* ---- Ends ---------------------------------------------------------------------------------------
- */
+/* ---- Ends ---- */
 
 /* The end hears of it, behind the last message that still arrives. */
 static void tell_end(struct sim *s, uint32_t conn, int end, uint64_t delay_ms)
@@ -190,8 +188,7 @@ void sim_net_crashed(struct sim *s, uint32_t node)
     }
 }
 
-/* ---- Arriving -----------------------------------------------------------------------------------
- */
+/* ---- Arriving ---- */
 
 void sim_net_deliver(struct sim *s, struct sim_item *item)
 {

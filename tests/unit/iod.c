@@ -50,8 +50,7 @@ struct bench
     unsigned closed;
 };
 
-/* ---- The manager -------------------------------------------------------------------------------
- */
+/* ---- The manager ---- */
 
 static void manage_register(struct bench *b, struct rpc_request *request)
 {
@@ -104,8 +103,7 @@ static void manage(void *data, struct rpc_request *request)
     }
 }
 
-/* ---- The bench ---------------------------------------------------------------------------------
- */
+/* ---- The bench ---- */
 
 static void on_ready(void *data)
 {
@@ -279,8 +277,7 @@ static int bench_read(struct bench *b, Morsel__ObjectId *object, uint64_t offset
     return bench_call(b, MSG_READ, &request.base, NULL, 0);
 }
 
-/* ---- Tests -------------------------------------------------------------------------------------
- */
+/* ---- Tests ---- */
 
 /* A bench with a running daemon and a client. */
 static struct bench *bench_new(void)

@@ -348,7 +348,7 @@ static void a_journal_of_something_else_is_refused(void **state)
     assert_refused(f, "restore it from a backup");
 }
 
-/* ---- Entries ------------------------------------------------------------------------------- */
+/* ---- Entries ---- */
 
 static void append(struct buf *file, uint64_t generation, uint64_t first, uint64_t last)
 {

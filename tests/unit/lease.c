@@ -137,7 +137,7 @@ static void give_back(struct world *w, client_id client, uint64_t recall, inode_
                                   .keeps = keeps });
 }
 
-/* ---- Grants ------------------------------------------------------------------------------- */
+/* ---- Grants ---- */
 
 static void nothing_is_granted_before_it_is_durable_who_holds(void **state)
 {
@@ -186,7 +186,7 @@ static void open_files_of_others_are_in_the_way(void **state)
     world_free(w);
 }
 
-/* ---- Recalls ------------------------------------------------------------------------------ */
+/* ---- Recalls ---- */
 
 static void a_change_waits_for_every_other_holder(void **state)
 {
@@ -342,7 +342,7 @@ static void what_is_gone_is_in_nobodys_way(void **state)
     world_free(w);
 }
 
-/* ---- Terms -------------------------------------------------------------------------------- */
+/* ---- Terms ---- */
 
 static void a_silent_holder_is_waited_out(void **state)
 {
@@ -422,7 +422,7 @@ static void who_leaves_holds_nothing(void **state)
     world_free(w);
 }
 
-/* ---- Joining ------------------------------------------------------------------------------ */
+/* ---- Joining ---- */
 
 static void a_new_connection_says_what_is_still_used(void **state)
 {
@@ -586,7 +586,7 @@ static void there_is_an_end_to_waiting_requests(void **state)
     world_free(w);
 }
 
-/* ---- By chance ---------------------------------------------------------------------------- */
+/* ---- By chance ---- */
 
 enum { CLIENTS = 4, INODES = 5, STEPS = 3000, SEEDS = 40 };
 

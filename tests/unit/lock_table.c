@@ -309,7 +309,7 @@ static void there_is_a_limit(void **state)
     assert_int_equal(set(t, FILE_1, 2, LOCK_SHARED, 0, 9), LOCK_DONE);
 }
 
-/* ---- By chance ---------------------------------------------------------------------------- */
+/* ---- By chance ---- */
 
 enum { OWNERS = 6, BYTES = 12, INODES = 2, PENDING_MAX = 64, SEEDS = 60, STEPS = 3000 };
 

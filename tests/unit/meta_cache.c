@@ -251,7 +251,7 @@ static void the_least_used_goes_and_its_lease_is_given_back(void **state)
     assert_size(c, 1000, 1000);
 }
 
-/* ---- By chance ---------------------------------------------------------------------------- */
+/* ---- By chance ---- */
 
 enum { INODES = 12, NAMES = 10, STEPS = 20000, SEEDS = 20 };
 

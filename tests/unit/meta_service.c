@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The tests ---------------------------------------------------------------------------- */
+/* ---- The tests ---- */
 
 static void a_retry_is_answered_and_not_applied_also_after_a_restart(void **state)
 {

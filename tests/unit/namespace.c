@@ -315,7 +315,7 @@ static int model_wrote(struct model *m, const struct meta_op *op)
     return 0;
 }
 
-/* ---- Comparing ---------------------------------------------------------------------------- */
+/* ---- Comparing ---- */
 
 struct listing
 {
@@ -402,7 +402,7 @@ static uint32_t run_fsck(struct ns_fixture *f, bool repair)
     return findings;
 }
 
-/* ---- Random operations -------------------------------------------------------------------- */
+/* ---- Random operations ---- */
 
 static inode_id draw_inode(struct both *b)
 {
@@ -552,7 +552,7 @@ static void random_operations_agree_with_the_model(void **state)
     free(b);
 }
 
-/* ---- Crashes and replay ------------------------------------------------------------------- */
+/* ---- Crashes and replay ---- */
 
 struct history
 {
@@ -674,7 +674,7 @@ static void a_failed_commit_refuses_further_changes(void **state)
     free(f);
 }
 
-/* ---- Damage ------------------------------------------------------------------------------- */
+/* ---- Damage ---- */
 
 static void damage(struct ns_fixture *f, struct record_key key, struct slice value, bool put)
 {

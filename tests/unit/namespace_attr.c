@@ -46,7 +46,7 @@ static struct meta_op op_chmod(inode_id inode, uint32_t mode, uint32_t uid, uint
     return op;
 }
 
-/* ---- Owner and mode ----------------------------------------------------------------------- */
+/* ---- Owner and mode ---- */
 
 static void setgid_directories_hand_down_their_group(void **state)
 {
@@ -118,7 +118,7 @@ static void umask_counts_without_a_default_list(void **state)
     assert_int_equal(ns_must_inode(f, op.target).mode, 0100640);
 }
 
-/* ---- Size and times ----------------------------------------------------------------------- */
+/* ---- Size and times ---- */
 
 static void size_and_times_follow_the_rules(void **state)
 {
@@ -374,7 +374,7 @@ static void what_is_unsynced_is_kept_until_it_is_synced(void **state)
     buf_free(&now);
 }
 
-/* ---- Names -------------------------------------------------------------------------------- */
+/* ---- Names ---- */
 
 static void names_are_checked(void **state)
 {
@@ -462,7 +462,7 @@ static void a_directory_comes_in_pages(void **state)
     assert_int_equal(total, 40);
 }
 
-/* ---- Extended attributes ------------------------------------------------------------------ */
+/* ---- Extended attributes ---- */
 
 static int set_xattr(struct ns_fixture *f, inode_id inode, const char *name, uint32_t flags)
 {
@@ -558,7 +558,7 @@ static void attributes_have_limits(void **state)
     assert_int_equal(rv, MORSEL_NOSPC); /* The list of names is full. */
 }
 
-/* ---- Access lists ------------------------------------------------------------------------- */
+/* ---- Access lists ---- */
 
 static void put_acl(struct buf *b, const struct acl *acl)
 {
@@ -643,7 +643,7 @@ static void a_default_list_is_inherited(void **state)
     assert_int_equal(inode.flags, INODE_HAS_XATTR | INODE_HAS_ACL | INODE_HAS_DEFAULT_ACL);
 }
 
-/* ---- Policy ------------------------------------------------------------------------------- */
+/* ---- Policy ---- */
 
 static void policy_is_inherited_field_by_field(void **state)
 {
@@ -673,7 +673,7 @@ static void policy_is_inherited_field_by_field(void **state)
     assert_int_equal(ns_counters(f->ns)->policies, 1);
 }
 
-/* ---- Garbage ------------------------------------------------------------------------------ */
+/* ---- Garbage ---- */
 
 /* Whatever comes and goes in the queues, a look at one finds its first records, as a set kept
  * beside tells. */

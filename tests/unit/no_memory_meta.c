@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-/* ---- A store that has memory --------------------------------------------------------------- */
+/* ---- A store that has memory ---- */
 
 /* The store of the tests does not do without; what it gives out lies in buffers of the namespace,
  * and those may fail. */
@@ -66,7 +66,7 @@ static void dump(const struct kv *kv, struct buf *out)
     nth_go_on();
 }
 
-/* ---- The script ---------------------------------------------------------------------------- */
+/* ---- The script ---- */
 
 enum { DIR_A = 2, DIR_B, FILE_1, FILE_2, LINK_1, STEPS = 32 };
 
@@ -258,7 +258,7 @@ static struct meta_op step_of(uint32_t step)
     }
 }
 
-/* ---- The database of names ----------------------------------------------------------------- */
+/* ---- The database of names ---- */
 
 struct world
 {
@@ -448,7 +448,7 @@ static void names_do_without(void **state)
     buf_free(&expected);
 }
 
-/* ---- The log is replayed ------------------------------------------------------------------- */
+/* ---- The log is replayed ---- */
 
 static struct world *replayed_from;
 
@@ -513,7 +513,7 @@ static void a_replay_does_without(void **state)
     after_all_steps(run_replay, 4);
 }
 
-/* ---- The check of the database ------------------------------------------------------------- */
+/* ---- The check of the database ---- */
 
 static void run_check(void)
 {
@@ -542,7 +542,7 @@ static void a_check_does_without(void **state)
     after_all_steps(run_check, 1);
 }
 
-/* ---- What a mount knows -------------------------------------------------------------------- */
+/* ---- What a mount knows ---- */
 
 enum { CACHE_INODES = 24, CACHE_NAMES = 40, CACHE_STEPS = 400, KNOWN_INODES = 40 };
 
@@ -662,7 +662,7 @@ static void a_mounts_table_does_without(void **state)
     nth_fails(run_knowledge, 50);
 }
 
-/* ---- What is made once --------------------------------------------------------------------- */
+/* ---- What is made once ---- */
 
 static void run_inode_cache(void)
 {

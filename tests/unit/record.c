@@ -135,7 +135,7 @@ static void small_records_come_back(void **state)
     buf_free(&b);
 }
 
-/* ---- Operations --------------------------------------------------------------------------- */
+/* ---- Operations ---- */
 
 static struct slice text(const char *s)
 {
@@ -243,7 +243,7 @@ static void operations_come_back(void **state)
     buf_free(&twice);
 }
 
-/* ---- Noise -------------------------------------------------------------------------------- */
+/* ---- Noise ---- */
 
 /* Whatever decodes must encode to the same bytes; nothing may be read beyond the end (the sanitizer
  * looks). */

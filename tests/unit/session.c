@@ -74,7 +74,7 @@ static bool joined(struct world *w, client_id client)
     return session_joined(w->s, client, w->now_ms);
 }
 
-/* ---- Who is served ------------------------------------------------------------------------ */
+/* ---- Who is served ---- */
 
 static void a_client_is_served_from_its_first_word_until_its_connection_ends(void **state)
 {
@@ -97,7 +97,7 @@ static void a_client_is_served_from_its_first_word_until_its_connection_ends(voi
     world_free(w);
 }
 
-/* ---- Open files --------------------------------------------------------------------------- */
+/* ---- Open files ---- */
 
 static void the_last_one_to_close_releases(void **state)
 {

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-/* ---- A change fails ------------------------------------------------------------------------- */
+/* ---- A change fails ---- */
 
 /* Each byte is what it was or what it was to be, and none of them is damage. */
 static void check_old_or_zero(struct store_fixture *f, uint8_t seed)
@@ -137,7 +137,7 @@ static void test_an_object_without_a_header_stays_in_doubt(void **state)
     assert_memory_not_equal(found, none, sizeof(none));
 }
 
-/* ---- Too late ------------------------------------------------------------------------------- */
+/* ---- Too late ---- */
 
 enum change { WRITE, TRUNCATE, PUNCH, ALLOCATE };
 

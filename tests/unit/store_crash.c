@@ -22,8 +22,7 @@
 
 #include <cmocka.h>
 
-/* ---- Killed ------------------------------------------------------------------------------------
- */
+/* ---- Killed ---- */
 
 enum {
     KILLED_BYTES = GROUP_BYTES + (GROUP_BYTES >> 2),
@@ -314,8 +313,7 @@ static void survives_crash_after_crash(void **state)
     }
 }
 
-/* ---- The machine stopped -----------------------------------------------------------------------
- */
+/* ---- The machine stopped ---- */
 
 /* Three blocks are on disk for good, then the one in the middle changes, and in its place something
  * else is found: neither old nor new. `covered` puts the change far enough back that the store

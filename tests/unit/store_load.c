@@ -19,8 +19,7 @@
 
 #include <cmocka.h>
 
-/* ---- Full --------------------------------------------------------------------------------------
- */
+/* ---- Full ---- */
 
 enum { FULL_BYTES = 8 << 20 };
 
@@ -174,8 +173,7 @@ static void keeps_its_reserve_free(void **state)
     full_free(&f);
 }
 
-/* ---- Many threads ------------------------------------------------------------------------------
- */
+/* ---- Many threads ---- */
 
 enum { THREADS = 6, THREAD_STEPS = 400, THREAD_OBJECTS = 30, REGION_BYTES = 5 * BLOCK_BYTES + 77 };
 

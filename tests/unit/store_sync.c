@@ -56,7 +56,7 @@ static void record_value(const struct store_fixture *f, const char *key, char va
     fclose(file);
 }
 
-/* ---- What is synced ------------------------------------------------------------------------- */
+/* ---- What is synced ---- */
 
 static void test_a_sync_reaches_file_and_directories(void **state)
 {
@@ -139,7 +139,7 @@ static void test_what_is_clean_costs_no_call(void **state)
     assert_true(disk_waits() > 0);
 }
 
-/* ---- The verifier --------------------------------------------------------------------------- */
+/* ---- The verifier ---- */
 
 static void test_verifier_stays_while_nothing_is_lost(void **state)
 {
@@ -203,7 +203,7 @@ static void test_verifier_of_an_older_record(void **state)
     assert_true(store_verifier(f->store) == first);
 }
 
-/* ---- A sync fails --------------------------------------------------------------------------- */
+/* ---- A sync fails ---- */
 
 /* After the first failure: told to whoever syncs, remembered, and not covered by a checkpoint. */
 static void expect_failed(struct store_fixture *f, uint64_t inode, uint64_t before)

@@ -21,8 +21,7 @@
 
 enum { SERVERS_DEFAULT = 4 };
 
-/* ---- Paths ------------------------------------------------------------------------------------
- */
+/* ---- Paths ---- */
 
 void cluster_path(const struct cluster *c, const char *subdir, const char *name, const char *suffix,
                   char path[CLUSTER_PATH_MAX])
@@ -180,8 +179,7 @@ static void unlock_cluster(struct cluster *c)
     }
 }
 
-/* ---- Start ------------------------------------------------------------------------------------
- */
+/* ---- Start ---- */
 
 struct starting
 {
@@ -312,8 +310,7 @@ static int cluster_start(struct cluster *c, const struct admin_settings *setting
     return rv == 0 ? ADMIN_OK : admin_failed(ADMIN_PROBLEM, "%s", s.err.text);
 }
 
-/* ---- Stop -------------------------------------------------------------------------------------
- */
+/* ---- Stop ---- */
 
 /* The mount first, which flushes into the servers, which report to the manager. */
 static int stop_all(struct cluster *c, bool force, struct errmsg *err)
@@ -355,8 +352,7 @@ static int cluster_stop(struct cluster *c, const struct admin_settings *settings
     return rv == 0 ? ADMIN_OK : admin_failed(ADMIN_PROBLEM, "%s", err.text);
 }
 
-/* ---- Status -----------------------------------------------------------------------------------
- */
+/* ---- Status ---- */
 
 static bool show_node(const struct cluster *c, const char *name, json_t *nodes)
 {

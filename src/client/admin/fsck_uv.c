@@ -47,8 +47,7 @@ static void add_problem(struct fsck *f, const char *text)
     }
 }
 
-/* ---- The metadata -----------------------------------------------------------------------------
- */
+/* ---- The metadata ---- */
 
 /* One step; `cursor` is replaced by the next. */
 static int check_records_step(struct fsck *f, ProtobufCBinaryData *cursor)
@@ -96,8 +95,7 @@ static int check_records(struct fsck *f)
     return rv;
 }
 
-/* ---- The objects ------------------------------------------------------------------------------
- */
+/* ---- The objects ---- */
 
 static void report_orphan(struct fsck *f, server_id server, uint64_t inode, uint32_t column)
 {
@@ -305,8 +303,7 @@ static int check_all(struct fsck *f)
     return rv;
 }
 
-/* ---- The result -------------------------------------------------------------------------------
- */
+/* ---- The result ---- */
 
 static int verdict(const struct fsck *f)
 {

@@ -137,8 +137,7 @@ static struct stripe_run range_at(const struct file_layout *f, uint32_t column, 
     return stripe_run_at(&f->stripe, start, f->size - start);
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------
- */
+/* ---- JSON ---- */
 
 static json_t *ranges_json(const struct file_layout *f, uint32_t column, bool all)
 {
@@ -184,8 +183,7 @@ static json_t *layout_json(const struct file_layout *f, bool all)
                      "stripe_width", (int)f->stripe.width, "columns", columns);
 }
 
-/* ---- Text -------------------------------------------------------------------------------------
- */
+/* ---- Text ---- */
 
 static void print_column(const struct file_layout *f, uint32_t column, bool all)
 {

@@ -42,8 +42,7 @@ static int check_directory(const char *path)
     return ADMIN_OK;
 }
 
-/* ---- setpolicy --------------------------------------------------------------------------------
- */
+/* ---- setpolicy ---- */
 
 struct setting
 {
@@ -129,8 +128,7 @@ int command_setpolicy(const struct admin_arguments *arguments)
     return code;
 }
 
-/* ---- getpolicy --------------------------------------------------------------------------------
- */
+/* ---- getpolicy ---- */
 
 /* What was set here (0: inherited) and what holds. */
 struct policies

@@ -84,8 +84,7 @@ static void wait_ended(pid_t pid)
     }
 }
 
-/* ---- Remembering ------------------------------------------------------------------------------
- */
+/* ---- Remembering ---- */
 
 struct process_state
 {
@@ -215,8 +214,7 @@ pid_t process_running(const char *pid_file)
     return pid;
 }
 
-/* ---- Starting ---------------------------------------------------------------------------------
- */
+/* ---- Starting ---- */
 
 /* In the child: a session of its own, no terminal, the pipe as descriptor 3, nothing else. Only
  * _exit() leads out. */
@@ -355,8 +353,7 @@ int process_start(const struct process_start *start, char ready_line[PROCESS_LIN
     return rv;
 }
 
-/* ---- Stopping ---------------------------------------------------------------------------------
- */
+/* ---- Stopping ---- */
 
 /* A child of this very run stays a zombie until it is waited for. */
 static void reap(pid_t pid)

@@ -195,8 +195,7 @@ int command_status(const struct admin_arguments *arguments)
     return healthy ? ADMIN_OK : ADMIN_PROBLEM;
 }
 
-/* ---- df ---------------------------------------------------------------------------------------
- */
+/* ---- df ---- */
 
 struct space
 {

@@ -17,7 +17,7 @@ enum {
     OPENED_TELL_MS = 1000 /* A local open is told so soon */
 };
 
-/* ---- The term ----------------------------------------------------------------------------- */
+/* ---- The term ---- */
 
 bool client_lease_valid(const struct client *client)
 {
@@ -69,7 +69,7 @@ void lease_answered(struct client *client, uint64_t sent_ns)
     }
 }
 
-/* ---- Losing the session ------------------------------------------------------------------- */
+/* ---- Losing the session ---- */
 
 void lease_invalidate(struct client *client)
 {
@@ -80,7 +80,7 @@ void lease_invalidate(struct client *client)
     client->term_until_ns = 0;
 }
 
-/* ---- What replies say --------------------------------------------------------------------- */
+/* ---- What replies say ---- */
 
 static void learn(struct client *client, const Morsel__Attr *attr, uint32_t mode,
                   const Morsel__Layout *layout)
@@ -146,7 +146,7 @@ void lease_learn(struct client *client, const ProtobufCMessageDescriptor *type, 
     recalls_give_back_evicted(client);
 }
 
-/* ---- SESSION ------------------------------------------------------------------------------ */
+/* ---- SESSION ---- */
 
 struct held_lists
 {
@@ -271,7 +271,7 @@ void lease_session_answered(struct client *client, const Morsel__SessionReply *r
     lose_held_back(client);
 }
 
-/* ---- Open files --------------------------------------------------------------------------- */
+/* ---- Open files ---- */
 
 void lease_tell_opened(struct client *client)
 {

@@ -224,7 +224,7 @@ int durable_take_loss(struct handle *handle)
     return lost ? MORSEL_IO : 0;
 }
 
-/* ---- The manager -------------------------------------------------------------------------- */
+/* ---- The manager ---- */
 
 static void on_change_lost(void *data, inode_id inode)
 {

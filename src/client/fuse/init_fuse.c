@@ -2,10 +2,10 @@
  * answer to INIT. So what libfuse reads and writes passes through here until INIT is answered.
  *
  *  - FUSE_DIRECT_IO_ALLOW_MMAP (Linux 6.6, libfuse 3.17): handles that bypass the kernel's pages
- * can be mapped all the same.
+ *    can be mapped all the same.
  *  - FUSE_HANDLE_KILLPRIV_V2 (Linux 5.11): the kernel does not ask for "security.capability" before
  *    each write, a request more, and leaves it to us to take set-id bits away: WRITE and SETATTR
- * say when, and FALLOCATE and COPY_FILE_RANGE of who is not root do it too.
+ *    say when, and FALLOCATE and COPY_FILE_RANGE of who is not root do it too.
  */
 #include "client/fuse/mount_fuse.h"
 

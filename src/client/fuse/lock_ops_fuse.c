@@ -157,7 +157,7 @@ static void on_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, 
     }
 }
 
-/* ---- The ends of locks -------------------------------------------------------------------- */
+/* ---- The ends of locks ---- */
 
 /* Freed without anybody waiting for it. */
 struct unlock

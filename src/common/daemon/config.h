@@ -1,6 +1,5 @@
 /* Settings of a program from one table: it drives the parser of the configuration file, the command
- * line,
- * --help and the list in the man page.
+ * line, --help, and the list in the man page.
  *
  * Later sources win: defaults, then the file (INI, one section named after the program), then the
  * command line. Unknown keys, values out of range and keys given twice in a file are errors with

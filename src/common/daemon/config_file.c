@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The file ---------------------------------------------------------------------------------
- */
+/* ---- The file ---- */
 
 enum { OPTIONS_MAX = 128 }; /* Of one table, for noticing keys given twice. */
 
@@ -159,8 +158,7 @@ int config_read_file(const struct config_table *table, void *settings, const cha
     return r.status;
 }
 
-/* ---- The command line -------------------------------------------------------------------------
- */
+/* ---- The command line ---- */
 
 /* One walk over argv. The first looks for --config, --help and the like and checks nothing else;
  * the second sets the options, over what the file said. */
@@ -359,8 +357,7 @@ enum config_verdict config_command_line(const struct config_table *table, void *
     return verdict;
 }
 
-/* ---- Printing ---------------------------------------------------------------------------------
- */
+/* ---- Printing ---- */
 
 /* "--data-dir=DIR", "--[no-]sync", "-o OPTIONS". */
 static void option_usage(const struct config_option *option, char *text, size_t text_max)

@@ -2,14 +2,15 @@
  *
  * Pure. One place for the spelling, because the mount writes it and the command line reads it.
  *
- *   user.morsel.class          "durable", "scavenged"                         directories: what was
- * set here user.morsel.replicas       "1" to "3" user.morsel.morsel_size    bytes, a power of two;
- * "1M" is understood too user.morsel.stripe_size    morsels that follow each other on a server
+ *   user.morsel.class          "durable", "scavenged"; of a directory, what was set here
+ *   user.morsel.replicas       "1" to "3"
+ *   user.morsel.morsel_size    bytes, a power of two; "1M" is understood too
+ *   user.morsel.stripe_size    morsels that follow each other on a server
  *   user.morsel.stripe_width   servers of a file
  *   user.morsel.policy         what a new file in this directory gets: "class=durable replicas=1
  *                              morsel_size=1048576 stripe_size=1 stripe_width=4"; cannot be set
  *   user.morsel.layout         of a file: "class=durable replicas=1 morsel_size=1048576
- * stripe_size=1 servers=1,2,3,4", one server id per column; cannot be set
+ *                              stripe_size=1 servers=1,2,3,4", one server id per column; cannot be set
  *
  * A directory without a value of its own inherits: the attribute is absent, and removing it means
  * "inherit again". The value 0 (and "inherit" for the class) stands for that in the numbers here,

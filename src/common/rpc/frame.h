@@ -1,11 +1,18 @@
 /* The fixed head of every message on the wire.
  *
- *   0  u32 magic "MRSL"      16  u32 body length        (packed protobuf)
- *   4  u8  version           20  u32 payload length     (raw bytes behind the body)
- *   5  u8  flags             24  u32 deadline in ms     (requests: how long the sender waits; 0:
- * for ever) u32 server's clock     (replies; see below; 0: not told) 6  u16 type              28
- * i32 status             (replies) u32 not after          (requests; see below) 8  u64 request id
- * 32  u32 CRC32C of the body 36  u32 CRC32C of bytes 0..35
+ *    0  u32 magic "MRSL"
+ *    4  u8  version
+ *    5  u8  flags
+ *    6  u16 type
+ *    8  u64 request id
+ *   16  u32 body length       packed protobuf
+ *   20  u32 payload length    raw bytes behind the body
+ *   24  u32 deadline in ms    requests: how long the sender waits; 0: for ever
+ *           server's clock    replies; see below; 0: not told
+ *   28  i32 status            replies
+ *       u32 not after         requests; see below
+ *   32  u32 CRC32C of the body
+ *   36  u32 CRC32C of bytes 0 to 35
  *
  * Not after: a time on the server's clock (rpc_uv.h), in ms modulo 2^32, behind which the request
  * must not be carried out; 0: none. It stops what a client sent while it held a lease from landing

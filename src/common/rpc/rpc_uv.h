@@ -95,8 +95,7 @@ uv_loop_t *rpc_loop(struct rpc *rpc);
 /* Milliseconds on the loop's monotonic clock (uv_now). */
 uint64_t rpc_now_ms(const struct rpc *rpc);
 
-/* ---- Calling ----------------------------------------------------------------------------------
- */
+/* ---- Calling ---- */
 
 struct rpc_peer; /* A server that we call. Owned by the rpc; lives until rpc_close() or
                     rpc_peer_close(). */
@@ -242,8 +241,7 @@ int rpc_unpack_in(struct rpc_room *room, const ProtobufCMessageDescriptor *type,
                   const uint8_t *body, size_t body_count, void **message);
 void rpc_room_free(struct rpc_room *room, void *message); /* NULL is allowed. */
 
-/* ---- Serving ----------------------------------------------------------------------------------
- */
+/* ---- Serving ---- */
 
 struct rpc_server;
 
@@ -346,8 +344,7 @@ void rpc_request_worked(struct rpc_request *request, uint64_t begun_ns, uint64_t
 /* Address of the peer, for logs. */
 const char *rpc_request_peer(const struct rpc_request *request);
 
-/* ---- Statistics -------------------------------------------------------------------------------
- */
+/* ---- Statistics ---- */
 
 /* Counters by message type, always on. */
 struct rpc_statistics

@@ -5,11 +5,11 @@
  *
  * Promises:
  *  - A block is verified before any of its bytes leave the store: MORSEL_CHECKSUM, never a wrong
- * byte.
+ *    byte.
  *  - kill -9 at any instant: every write that was acknowledged is readable, of one that was not
- * each block is old or new.
+ *    each block is old or new.
  *  - Power loss: what was synced is readable. A block that was being changed and not synced may be
- * old or new, and is not an error.
+ *    old or new, and is not an error.
  *
  * On disk (docs/store.md): DIR/objects/xxx/<inode>.<column>, a sequence of groups, each one page of
  * checksums followed by 1 MiB of data, so that a morsel and its checksums are written by one system

@@ -117,7 +117,7 @@ static struct member *insert(struct members *m, server_id id)
     return &m->items[at];
 }
 
-/* ---- Registration ------------------------------------------------------------------------- */
+/* ---- Registration ---- */
 
 /* Behind the highest; where that is the last number of all, the lowest that nobody has. A server
  * never chooses its id: of one that it names and we do not know we have not told it. */
@@ -241,7 +241,7 @@ static void on_persisted(struct members *m, const struct members_event *event,
     welcome(m, member, member->pending_tag, out);
 }
 
-/* ---- Life and death ----------------------------------------------------------------------- */
+/* ---- Life and death ---- */
 
 static void on_heartbeat(struct members *m, const struct members_event *event,
                          struct members_actions *out)
@@ -322,7 +322,7 @@ uint64_t members_deadline_ms(const struct members *m)
     return m->due_ms;
 }
 
-/* ---- Questions ---------------------------------------------------------------------------- */
+/* ---- Questions ---- */
 
 uint32_t members_place(const struct members *m, inode_id inode, uint32_t width,
                        server_id chosen[STRIPE_WIDTH_MAX])

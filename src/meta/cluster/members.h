@@ -11,7 +11,7 @@
  *  - no two members have one id or one token, and an id is never given to another token;
  *  - a server is welcomed only after its record is durable;
  *  - a process that registers under a token whose server is up and connected from another address
- * is refused: two processes must not serve one directory.
+ *    is refused: two processes must not serve one directory.
  *
  * Fixed memory: SERVERS_MAX members.
  */

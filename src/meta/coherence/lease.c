@@ -7,7 +7,7 @@
 
 enum { RETRY_MS = 100 /* What could not be told for want of memory is tried again so soon. */ };
 
-/* ---- Conflicts ---------------------------------------------------------------------------- */
+/* ---- Conflicts ---- */
 
 /* What `lease` may stay at while `client` does `access`. */
 static enum lease_mode allowed(const struct lease *lease, client_id client,
@@ -101,7 +101,7 @@ static void recall_conflicting(struct lease_table *t, struct lease_inode *inode,
     }
 }
 
-/* ---- Tickets ------------------------------------------------------------------------------ */
+/* ---- Tickets ---- */
 
 static bool is_ready(const struct lease_table *t, const struct ticket *ticket)
 {
@@ -251,7 +251,7 @@ void lease_ticket_drop(struct lease_table *t, uint64_t number)
     }
 }
 
-/* ---- Granting ----------------------------------------------------------------------------- */
+/* ---- Granting ---- */
 
 static bool may_be_granted(const struct lease_table *t, const struct holder *holder, inode_id id)
 {
@@ -340,7 +340,7 @@ void lease_forget_inode(struct lease_table *t, inode_id id, struct lease_actions
     wake(t, inode, out);
 }
 
-/* ---- Giving back --------------------------------------------------------------------------- */
+/* ---- Giving back ---- */
 
 /* Come down to `mode`; whoever waits may go on. */
 void lease_lower(struct lease_table *t, struct lease *lease, enum lease_mode mode,
@@ -458,7 +458,7 @@ static void on_tick(struct lease_table *t, uint64_t now_ms, struct lease_actions
     }
 }
 
-/* ---- The public face ---------------------------------------------------------------------- */
+/* ---- The public face ---- */
 
 static void check_invariants(const struct lease_table *t)
 {

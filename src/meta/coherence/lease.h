@@ -49,7 +49,7 @@
  *  - a recall that is under way names a lease that exists, and has a deadline unless its holder is
  *    FENCED; its number is unique for ever;
  *  - every holder has a deadline, not later than the end of its term (or than when the disk is
- * asked again to forget its title);
+ *    asked again to forget its title);
  *  - counts agree with the lists; LEASES_MAX and LEASE_TICKETS_MAX hold.
  * The first two are checked at each grant and join, counts at each step; all of them by
  * lease_check(), which the tests and the simulator call behind each step.

@@ -7,7 +7,7 @@
 
 enum { ACTIONS_MIN = 16 };
 
-/* ---- Actions ------------------------------------------------------------------------------ */
+/* ---- Actions ---- */
 
 void lease_actions_init(struct lease_actions *out)
 {
@@ -87,7 +87,7 @@ void lease_schedule(struct heap *h, struct heap_node *node, uint64_t due_ms)
     CHECK(pushed);
 }
 
-/* ---- Tables ------------------------------------------------------------------------------- */
+/* ---- Tables ---- */
 
 static uint64_t hash(uint64_t id)
 {
@@ -229,7 +229,7 @@ void lease_free_ticket(struct lease_table *t, struct ticket *ticket)
     free(ticket);
 }
 
-/* ---- Invariants --------------------------------------------------------------------------- */
+/* ---- Invariants ---- */
 
 void lease_check_inode(const struct lease_inode *inode)
 {
@@ -311,7 +311,7 @@ void lease_end_quiet(struct lease_table *t, uint64_t now_ms)
     }
 }
 
-/* ---- Beginning and end -------------------------------------------------------------------- */
+/* ---- Beginning and end ---- */
 
 struct lease_table *lease_table_new(const struct lease_options *options)
 {

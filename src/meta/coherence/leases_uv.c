@@ -21,7 +21,7 @@ struct leased_request
     struct rpc_request *request;
 };
 
-/* ---- Performing what the core says --------------------------------------------------------- */
+/* ---- Performing what the core says ---- */
 
 struct holder_persist
 {
@@ -224,7 +224,7 @@ static void lease_event(struct meta *meta, const struct lease_event *event)
     perform_all(meta, &actions);
 }
 
-/* ---- Requests ----------------------------------------------------------------------------- */
+/* ---- Requests ---- */
 
 static client_id client_of(const struct rpc_request *request)
 {
@@ -320,7 +320,7 @@ enum lease_mode leases_held(struct meta *meta, const struct rpc_request *request
                                         : LEASE_NONE;
 }
 
-/* ---- Coming and going --------------------------------------------------------------------- */
+/* ---- Coming and going ---- */
 
 static void hold(struct lease_held *held, size_t *count, const uint64_t *inodes,
                  size_t inodes_count, enum lease_mode mode)
@@ -454,7 +454,7 @@ void leases_refuse_waiting(struct meta *meta, int status)
     drop_waiting(meta, 0, status);
 }
 
-/* ---- RETURN ------------------------------------------------------------------------------- */
+/* ---- RETURN ---- */
 
 /* False: there was no room for it. */
 static bool note_open(struct meta *meta, client_id client, const inode_id *inodes, size_t count,
@@ -516,7 +516,7 @@ void handle_return(struct meta *meta, struct rpc_request *request)
     }
 }
 
-/* ---- Beginning and end -------------------------------------------------------------------- */
+/* ---- Beginning and end ---- */
 
 int leases_open(struct meta *meta, struct errmsg *err)
 {

@@ -37,7 +37,7 @@ struct lock_check
     unsigned asked_count;
 };
 
-/* ---- Answers ------------------------------------------------------------------------------ */
+/* ---- Answers ---- */
 
 static void answer(struct rpc_request *request, enum lock_answer verdict)
 {
@@ -127,7 +127,7 @@ static void answer_granted(struct meta *meta)
     }
 }
 
-/* ---- LOCK --------------------------------------------------------------------------------- */
+/* ---- LOCK ---- */
 
 static bool lock_of(struct byte_lock *lock, client_id client, const Morsel__Lock *m, uint32_t part)
 {
@@ -161,7 +161,7 @@ static void park(struct meta *meta, struct rpc_request *request, uint64_t ticket
     list_push_back(&meta->locking, &w->node);
 }
 
-/* ---- Does the holder still hold? ------------------------------------------------------------ */
+/* ---- Does the holder still hold? ---- */
 
 /* Ask the next holder in its way. False: there is none to ask; it is held, or free. */
 static bool check_ask(struct meta *meta, struct lock_check *check)
@@ -286,7 +286,7 @@ void locks_pulse(struct meta *meta, uint64_t now_ms)
     answer_granted(meta);
 }
 
-/* ---- LOCK, decided -------------------------------------------------------------------------- */
+/* ---- LOCK, decided ---- */
 
 static void test_lock(struct meta *meta, struct rpc_request *request, const struct byte_lock *lock)
 {
@@ -424,7 +424,7 @@ void handle_lock_cancel(struct meta *meta, struct rpc_request *request)
     answer_granted(meta);
 }
 
-/* ---- Coming and going --------------------------------------------------------------------- */
+/* ---- Coming and going ---- */
 
 static void end_waiting(struct meta *meta, client_id client)
 {

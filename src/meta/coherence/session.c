@@ -110,7 +110,7 @@ static struct session *find(const struct session_table *s, client_id id)
     return NULL;
 }
 
-/* ---- Open files --------------------------------------------------------------------------- */
+/* ---- Open files ---- */
 
 static struct open_inode *find_inode(const struct session_table *s, inode_id inode)
 {
@@ -250,7 +250,7 @@ bool session_holds(const struct session_table *s, inode_id inode)
     return s->in_grace || find_inode(s, inode) != NULL;
 }
 
-/* ---- Coming and going --------------------------------------------------------------------- */
+/* ---- Coming and going ---- */
 
 static struct session *add(struct session_table *s, client_id id, uint64_t now_ms)
 {
@@ -458,7 +458,7 @@ void session_step(struct session_table *s, const struct session_event *event,
     check_invariants(s);
 }
 
-/* ---- Questions ---------------------------------------------------------------------------- */
+/* ---- Questions ---- */
 
 uint64_t session_deadline_ms(const struct session_table *s)
 {

@@ -10,7 +10,7 @@
 
 enum { SWEEP_STEP = 64 /* Orphans looked at in one turn of the loop. */ };
 
-/* ---- Orphans ------------------------------------------------------------------------------ */
+/* ---- Orphans ---- */
 
 /* Nobody holds the inode any more: if it has no name either, its time has come. */
 static void collect(struct meta *meta, inode_id inode)
@@ -82,7 +82,7 @@ static void sweep_start(struct meta *meta)
     }
 }
 
-/* ---- Sessions ----------------------------------------------------------------------------- */
+/* ---- Sessions ---- */
 
 static void reply_session(struct meta *meta, struct rpc_request *request, inode_id *lost,
                           size_t lost_count, bool locks_lost)

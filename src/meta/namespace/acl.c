@@ -154,7 +154,7 @@ uint32_t acl_inherit(struct acl *acl, uint32_t mode)
     return (mode & ~0777U) | acl_mode(acl);
 }
 
-/* ---- The check ---------------------------------------------------------------------------- */
+/* ---- The check ---- */
 
 static bool covers(uint32_t perm, uint32_t wanted)
 {

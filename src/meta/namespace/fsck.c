@@ -117,7 +117,7 @@ void fsck_name_changed(struct fsck *f, inode_id parent, struct slice name,
     }
 }
 
-/* ---- Findings ----------------------------------------------------------------------------- */
+/* ---- Findings ---- */
 
 /* Room for one more; the walk stops before there is none. */
 static struct fsck_finding *find_new(struct fsck_walk *w, enum op_repair what, inode_id inode)
@@ -146,7 +146,7 @@ static int name_length(struct slice name)
     return name.count < 64 ? (int)name.count : 64;
 }
 
-/* ---- Entries ------------------------------------------------------------------------------ */
+/* ---- Entries ---- */
 
 struct entry_search
 {
@@ -293,7 +293,7 @@ static bool visit_name(void *data, struct slice key, struct slice value)
     return advance(w, key) && !fsck_count_full(w->f->count);
 }
 
-/* ---- Inodes ------------------------------------------------------------------------------- */
+/* ---- Inodes ---- */
 
 /* An inode that expects no name agrees with the sums; it must be an orphan all the same. */
 static void check_nameless(struct fsck_walk *w, const struct inode *inode)
@@ -400,7 +400,7 @@ static bool visit_counted(void *data, struct slice key, struct slice value)
     return advance(w, key);
 }
 
-/* ---- Orphans and totals ------------------------------------------------------------------- */
+/* ---- Orphans and totals ---- */
 
 static bool visit_orphan(void *data, struct slice key, struct slice value)
 {
@@ -440,7 +440,7 @@ static void check_totals(struct fsck_walk *w)
                counters->inodes, w->f->inodes);
 }
 
-/* ---- Steps -------------------------------------------------------------------------------- */
+/* ---- Steps ---- */
 
 static void begin(struct fsck *f, enum fsck_phase phase, struct record_key at)
 {

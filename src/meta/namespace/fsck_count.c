@@ -96,7 +96,7 @@ void fsck_suspect(struct fsck_count *c, inode_id inode)
     c->suspects[bucket_of(inode)] = 1;
 }
 
-/* ---- Tallies ------------------------------------------------------------------------------ */
+/* ---- Tallies ---- */
 
 static void judge_sums(struct fsck_count *c)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Opening ------------------------------------------------------------------------------ */
+/* ---- Opening ---- */
 
 /* Notes that a scan found anything at all. */
 static bool visit_any(void *data, struct slice key, struct slice value)
@@ -199,7 +199,7 @@ struct kv *ns_kv(struct ns *ns)
     return ns->kv;
 }
 
-/* ---- Inodes and names --------------------------------------------------------------------- */
+/* ---- Inodes and names ---- */
 
 int ns_inode(struct ns *ns, inode_id id, struct inode *inode, struct errmsg *err)
 {
@@ -336,7 +336,7 @@ uint64_t ns_attr_size(const struct inode *inode)
     return mode_is_directory(inode->mode) ? NS_DIRECTORY_BYTES : inode->size;
 }
 
-/* ---- Targets and policy ------------------------------------------------------------------- */
+/* ---- Targets and policy ---- */
 
 int ns_plain_get(struct ns *ns, struct record_key key, struct slice *value, struct errmsg *err)
 {

@@ -13,9 +13,9 @@
  *
  * Invariants, which fsck (fsck.h) looks after:
  *  - every entry points to an inode of its type; an inode that is no directory has as many names as
- * nlink says;
+ *    nlink says;
  *  - a directory has one name (the root none) in the directory that `parent` says, nlink is 2 and
- * one for each directory in it, and `entries` counts its names;
+ *    one for each directory in it, and `entries` counts its names;
  *  - an inode without a name has an orphan record, and nlink 0;
  *  - counters agree with the records.
  *
@@ -71,7 +71,7 @@ uint64_t ns_unreadable(const struct ns *ns);
 /* The store failed outside a commit (a sync): refuse changes from now on. */
 void ns_fail(struct ns *ns, int status);
 
-/* ---- Changing ----------------------------------------------------------------------------- */
+/* ---- Changing ---- */
 
 /* Statuses are those of the system call that the operation stands for; MORSEL_STALE when an inode
  * that the operation names by id is gone. `op` is completed. */
@@ -81,7 +81,7 @@ int ns_execute(struct ns *ns, struct meta_op *op, struct errmsg *err);
  */
 int ns_replay(struct ns *ns, struct meta_op *op, struct errmsg *err);
 
-/* ---- Reading ------------------------------------------------------------------------------ */
+/* ---- Reading ---- */
 
 /* MORSEL_STALE when there is none. */
 int ns_inode(struct ns *ns, inode_id id, struct inode *inode, struct errmsg *err);

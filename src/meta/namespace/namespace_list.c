@@ -5,7 +5,7 @@
 #include "meta/coherence/lease.h"
 #include "meta/namespace/namespace_txn.h"
 
-/* ---- Extended attributes ------------------------------------------------------------------ */
+/* ---- Extended attributes ---- */
 
 int ns_xattr_get(struct ns *ns, inode_id id, struct slice name, struct buf *out, struct errmsg *err)
 {
@@ -64,7 +64,7 @@ int ns_xattr_list(struct ns *ns, inode_id id, struct buf *out, struct errmsg *er
     return rv == 0 && out->failed ? MORSEL_NOMEM : rv;
 }
 
-/* ---- Garbage and orphans ------------------------------------------------------------------ */
+/* ---- Garbage and orphans ---- */
 
 struct garbage_walk
 {
@@ -158,7 +158,7 @@ int ns_orphans(struct ns *ns, inode_id from, inode_id *inodes, uint32_t count_ma
     return rv;
 }
 
-/* ---- Members and the log ------------------------------------------------------------------ */
+/* ---- Members and the log ---- */
 
 struct member_walk
 {

@@ -105,7 +105,7 @@ int apply_garbage(struct ns_txn *t)
     return 0;
 }
 
-/* ---- Repairs ------------------------------------------------------------------------------ */
+/* ---- Repairs ---- */
 
 static int repair_counts(struct ns_txn *t)
 {

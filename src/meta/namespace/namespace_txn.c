@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- Inodes ------------------------------------------------------------------------------- */
+/* ---- Inodes ---- */
 
 static struct txn_slot *slot_of(struct inode *inode)
 {
@@ -96,7 +96,7 @@ void txn_change_entries(struct ns_txn *t, struct inode *directory)
     directory->mtime_ns = t->op->time_ns;
 }
 
-/* ---- Records ------------------------------------------------------------------------------ */
+/* ---- Records ---- */
 
 void txn_delete(struct ns_txn *t, struct record_key key)
 {
@@ -164,7 +164,7 @@ void txn_orphan_delete(struct ns_txn *t, inode_id inode)
     t->counters.orphans--;
 }
 
-/* ---- Decisions ---------------------------------------------------------------------------- */
+/* ---- Decisions ---- */
 
 bool txn_in_group(struct ns_txn *t, uint32_t gid)
 {
@@ -215,7 +215,7 @@ int name_check_old(struct slice name)
     return rv == 0 && name_is(name, "..") ? MORSEL_NOTEMPTY : rv;
 }
 
-/* ---- The end of an operation -------------------------------------------------------------- */
+/* ---- The end of an operation ---- */
 
 static void write_inodes(struct ns_txn *t)
 {

@@ -97,7 +97,7 @@ static void put_slice(struct buf *out, struct slice s)
     buf_put_blob(out, s.data, s.count);
 }
 
-/* ---- Encoding ----------------------------------------------------------------------------- */
+/* ---- Encoding ---- */
 
 static void make_encode(const struct meta_op *op, struct buf *out)
 {
@@ -281,7 +281,7 @@ void op_encode(const struct meta_op *op, struct buf *out)
     body_encode(op, out);
 }
 
-/* ---- Decoding ----------------------------------------------------------------------------- */
+/* ---- Decoding ---- */
 
 static struct slice get_name(struct reader *r)
 {

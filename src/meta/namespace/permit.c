@@ -86,7 +86,7 @@ static int set_group_id_known(const struct permit *p, uint32_t mode, uint32_t gi
                : 0;
 }
 
-/* ---- Names -------------------------------------------------------------------------------- */
+/* ---- Names ---- */
 
 /* Names may come and go in this directory. */
 static int may_change_names(const struct permit *p, inode_id parent, struct inode *directory)
@@ -169,7 +169,7 @@ static int permit_rename(const struct permit *p)
     return rv;
 }
 
-/* ---- Attributes --------------------------------------------------------------------------- */
+/* ---- Attributes ---- */
 
 /* Only root gives files away; owners may give them to a group of theirs. */
 static int permit_owner(const struct permit *p, const struct inode *inode)
@@ -246,7 +246,7 @@ static int permit_setattr(const struct permit *p)
     return (p->op->setattr.valid & (SETATTR_SIZE | SETATTR_DATA)) != 0 ? may_write(p, &inode) : 0;
 }
 
-/* ---- Extended attributes, policy ---------------------------------------------------------- */
+/* ---- Extended attributes, policy ---- */
 
 static bool in_space(struct slice name, const char *prefix)
 {

@@ -45,7 +45,7 @@ enum record_kind {
     RECORD_LOG = 'L'
 };
 
-/* ---- Keys --------------------------------------------------------------------------------- */
+/* ---- Keys ---- */
 
 enum { RECORD_KEY_BYTES_MAX = 1 + 8 + NAME_BYTES_MAX };
 
@@ -79,7 +79,7 @@ bool key_name_parse(struct slice key, enum record_kind kind, inode_id *inode,
                     struct slice *name); /* D, X */
 bool key_garbage_parse(struct slice key, server_id *server, struct object_id *object);
 
-/* ---- Inodes ------------------------------------------------------------------------------- */
+/* ---- Inodes ---- */
 
 /* Where the bytes of a regular file lie. width 0: not a regular file. */
 struct file_layout
@@ -160,7 +160,7 @@ void file_policy_decode(struct reader *r, struct file_policy *policy);
 bool file_policy_valid(const struct file_policy *policy);
 bool file_policy_empty(const struct file_policy *policy);
 
-/* ---- The others --------------------------------------------------------------------------- */
+/* ---- The others ---- */
 
 struct dentry
 {

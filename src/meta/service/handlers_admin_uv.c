@@ -33,7 +33,7 @@ void handle_status(struct meta *meta, struct rpc_request *request)
     capacity_ask(meta, request, answer_status);
 }
 
-/* ---- Statistics --------------------------------------------------------------------------- */
+/* ---- Statistics ---- */
 
 /* NULL: no memory. To be freed. */
 static struct counter_list *count(struct meta *meta)

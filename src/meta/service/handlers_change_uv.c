@@ -3,7 +3,7 @@
 #include "common/base/status.h"
 #include "meta/service/change_uv.h"
 
-/* ---- Making ------------------------------------------------------------------------------- */
+/* ---- Making ---- */
 
 /* Where the bytes of a new file will lie. */
 static int decide_layout(struct meta *meta, struct meta_op *op, struct errmsg *err)
@@ -137,7 +137,7 @@ void handle_link(struct meta *meta, struct rpc_request *request)
     message_free(m);
 }
 
-/* ---- Removing and renaming ---------------------------------------------------------------- */
+/* ---- Removing and renaming ---- */
 
 /* An inode as it is after the change, and what the client holds on it. NULL: there is none. */
 static Morsel__Attr *attr_now(struct meta *meta, struct rpc_request *request, inode_id id,
@@ -268,7 +268,7 @@ void handle_rename(struct meta *meta, struct rpc_request *request)
     message_free(m);
 }
 
-/* ---- Attributes --------------------------------------------------------------------------- */
+/* ---- Attributes ---- */
 
 /* What a client held back under its lease was changed when it was set, not when we hear of it. */
 static void date_back(struct meta_op *op, uint64_t set_ns)
@@ -302,7 +302,7 @@ void handle_setattr(struct meta *meta, struct rpc_request *request)
     message_free(m);
 }
 
-/* ---- Layout ------------------------------------------------------------------------------- */
+/* ---- Layout ---- */
 
 /* Only who holds W knows that nothing is on its way to the servers of before. */
 static int decide_align(struct meta *meta, struct rpc_request *request,

@@ -194,7 +194,7 @@ void handle_heartbeat(struct meta *meta, struct rpc_request *request)
     reply_heartbeat(meta, request, id);
 }
 
-/* ---- Who is there ------------------------------------------------------------------------- */
+/* ---- Who is there ---- */
 
 void members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **pointers)
 {

@@ -166,7 +166,7 @@ void handle_close(struct meta *meta, struct rpc_request *request)
     rpc_reply(request, NULL, NULL);
 }
 
-/* ---- Directories -------------------------------------------------------------------------- */
+/* ---- Directories ---- */
 
 enum {
     PAGE_ENTRIES_MAX = 1024,

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- user.morsel.* ------------------------------------------------------------------------ */
+/* ---- user.morsel.* ---- */
 
 static uint32_t *policy_field(struct file_policy *policy, enum policy_key key)
 {
@@ -185,7 +185,7 @@ static void virtual_list(struct inode *inode, struct buf *names)
     }
 }
 
-/* ---- Requests ----------------------------------------------------------------------------- */
+/* ---- Requests ---- */
 
 static void reply_xattr(struct rpc_request *request, const struct buf *value)
 {

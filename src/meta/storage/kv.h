@@ -6,7 +6,7 @@
  * Promises of every implementation:
  *  - a batch is atomic: after any crash either all of it is there or nothing;
  *  - a committed batch survives the end of the process (kill -9) at once, and the loss of power
- * once a sync() that began after the commit has returned;
+ *    once a sync() that began after the commit has returned;
  *  - after a loss of power the store holds a prefix of the batches in commit order.
  *
  * All functions but sync() belong to one thread; sync() may run on another one at the same time.

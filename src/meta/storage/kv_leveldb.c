@@ -155,7 +155,7 @@ static int on_scan(struct kv *kv, struct slice from, kv_visit visit, void *data,
     return text == NULL ? 0 : status_from_text(text, err);
 }
 
-/* ---- Syncing ------------------------------------------------------------------------------ */
+/* ---- Syncing ---- */
 
 static int on_sync(struct kv *kv, struct errmsg *err)
 {
@@ -176,7 +176,7 @@ static int on_sync(struct kv *kv, struct errmsg *err)
     return rv;
 }
 
-/* ---- The journal's replay ------------------------------------------------------------------- */
+/* ---- The journal's replay ---- */
 
 /* Number of the newest batch that the database holds; 0: none was numbered yet. */
 static int read_number(struct kv_leveldb *l, uint64_t *number, struct errmsg *err)
@@ -273,7 +273,7 @@ static int open_journal(struct kv_leveldb *l, struct errmsg *err)
     return rv;
 }
 
-/* ---- Opening ------------------------------------------------------------------------------ */
+/* ---- Opening ---- */
 
 static void on_close(struct kv *kv)
 {

@@ -9,7 +9,7 @@
  * event loop. Instead fdatasync(2) is called on every live NNNNNN.log of the directory, oldest
  * first, and fsync(2) on the directory when there is a new one (log_watch_file.h). That is enough:
  *  - a batch lies either in a live log or, once its memory table was written out, in a table;
- * LevelDB syncs a table and then the MANIFEST before it deletes the log;
+ *    LevelDB syncs a table and then the MANIFEST before it deletes the log;
  *  - a log that vanishes while we look for it is of the second kind;
  *  - a log that appears while we look holds only batches that were committed after the sync began.
  * Oldest first, so that what a loss of power leaves in the middle of a sync is a prefix of the
