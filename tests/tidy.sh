@@ -124,6 +124,9 @@ for f in "${files[@]}"; do
             breach "$f: the header guard must be $guard"
         head -c 2 "$f" | grep -q '/\*' || breach "$f: a header begins with the comment that is its manual"
         ;;
+    src/*.c)
+        head -c 2 "$f" | grep -q '/\*' || breach "$f: a file begins with what it is for"
+        ;;
     tests/*.h)
         grep -q '^#ifndef ' "$f" || breach "$f: header guard is missing"
         ;;

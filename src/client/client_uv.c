@@ -1,3 +1,4 @@
+/* Calls to the manager, closes that are told in batches, and the life of a client. */
 #include "client/client.h"
 
 #include "client/coherence/data_versions.h"

@@ -1,3 +1,4 @@
+/* Puts the parts together, begins and ends the daemon, takes checkpoints. */
 #include "iod/iod_uv.h"
 
 #include "common/base/check.h"

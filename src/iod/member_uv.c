@@ -1,3 +1,4 @@
+/* Registers, says that we are there, and carries out what the manager answers to that. */
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "iod/iod_uv.h"

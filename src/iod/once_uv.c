@@ -1,3 +1,4 @@
+/* Asks repeats.h before a change is begun, and tells it what came of it. */
 #include "iod/once_uv.h"
 
 #include "common/base/check.h"

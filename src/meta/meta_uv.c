@@ -1,3 +1,4 @@
+/* The table of requests, and what surrounds each of them. */
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
 #include "meta/storage/run_file.h"

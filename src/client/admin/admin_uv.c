@@ -1,3 +1,4 @@
+/* Runs the loop until the answer is there, so that a command reads from top to bottom. */
 #include "client/admin/admin_uv.h"
 
 #include "client/admin/manager_file.h"

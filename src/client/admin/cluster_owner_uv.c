@@ -1,3 +1,4 @@
+/* Gives the root of a fresh cluster to whoever runs the command. */
 #include "client/admin/cluster_owner_uv.h"
 
 #include "client/admin/admin_uv.h"

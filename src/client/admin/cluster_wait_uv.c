@@ -1,3 +1,4 @@
+/* Asks the manager again and again how many storage servers are up, until there are enough. */
 #include "client/admin/cluster_wait_uv.h"
 
 #include "client/admin/admin_uv.h"

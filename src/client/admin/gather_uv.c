@@ -1,3 +1,4 @@
+/* Asks one program for its counters and checks what comes back. */
 #include "client/admin/gather_uv.h"
 
 #include "common.pb-c.h"

@@ -1,3 +1,4 @@
+/* Looks for the manager's address, the nearest source first. */
 #include "client/admin/manager_file.h"
 
 #include "client/admin/cluster_file.h"

@@ -1,3 +1,4 @@
+/* Reads /proc/self/mountinfo: the longest mount point that begins a path is the one it lies on. */
 #include "client/admin/mount_file.h"
 
 #include "common/base/status.h"

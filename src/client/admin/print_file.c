@@ -1,3 +1,4 @@
+/* Formats numbers for people and escapes text for JSON. */
 #include "client/admin/print_file.h"
 
 #include "client/admin/admin.h"

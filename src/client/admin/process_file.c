@@ -1,3 +1,5 @@
+/* A process is known by its id and its start time, so that one that has taken over the number is
+ * left alone. */
 #include "client/admin/process_file.h"
 
 #include "common/base/check.h"

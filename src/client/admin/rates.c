@@ -1,3 +1,5 @@
+/* Differences of two readings over the time between them; a program that was started anew begins
+ * at 0. */
 #include "client/admin/rates.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* A direct-mapped table: what is forgotten there is fetched again. */
 #include "client/coherence/data_versions.h"
 
 #include <stdlib.h>

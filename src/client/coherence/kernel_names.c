@@ -1,3 +1,4 @@
+/* Direct-mapped tables of inodes, of threads and of known names, by their hashes. */
 #include "client/coherence/kernel_names.h"
 
 #include <stdlib.h>

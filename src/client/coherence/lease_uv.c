@@ -1,3 +1,4 @@
+/* Terms, what replies grant, and what is given back: the host's half. */
 #include "client/coherence/lease_uv.h"
 
 #include "client/coherence/kernel_drop_uv.h"

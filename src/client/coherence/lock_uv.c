@@ -1,3 +1,4 @@
+/* Asks the manager, or answers from what the mount has, and keeps what is held to say it again. */
 #include "client/coherence/lock_uv.h"
 
 #include "client/coherence/lease_uv.h"

@@ -1,3 +1,4 @@
+/* Tables of inodes and of names, and the order in which they make room. */
 #include "client/coherence/meta_cache.h"
 
 #include "common/base/check.h"

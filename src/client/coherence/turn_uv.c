@@ -1,3 +1,4 @@
+/* Holds, their users, and the moment in which they are let go. */
 #include "client/coherence/turn_uv.h"
 
 #include "client/coherence/lease_uv.h"

@@ -1,3 +1,4 @@
+/* Keeps what makes the place of a long append its own until the write has ended. */
 #include "client/data/append_uv.h"
 
 #include "client/coherence/lease_uv.h"

@@ -1,3 +1,4 @@
+/* Compares verifiers, and remembers which handles have yet to be told of a loss. */
 #include "client/data/durable_uv.h"
 
 #include "client/coherence/data_versions.h"

@@ -1,3 +1,4 @@
+/* The table of open files: opening, closing, sizes, what was lost. */
 #include "client/data/file_uv.h"
 
 #include "client/coherence/lease_uv.h"

@@ -1,3 +1,4 @@
+/* A window that doubles while a reader goes on where it stopped, as far as rate and round trip want. */
 #include "client/data/read_ahead.h"
 
 #include <string.h>

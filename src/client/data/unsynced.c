@@ -1,3 +1,4 @@
+/* A mark for each column, and the verifier under which it was set. */
 #include "client/data/unsynced.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* Reads the groups from /proc/PID/status, which is all that FUSE tells us of who asks. */
 #include "client/fuse/groups_file.h"
 
 #include <stdio.h>

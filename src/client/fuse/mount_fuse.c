@@ -1,3 +1,5 @@
+/* What all requests have in common (beginning, end, interruption), and the FUSE session on the
+ * loop. */
 #include "client/fuse/mount_fuse.h"
 
 #include "client/coherence/turn_uv.h"

@@ -1,3 +1,4 @@
+/* Takes the text behind -o apart, and says of each option what it could not do with it. */
 #include "client/fuse/options.h"
 
 #include "common/base/check.h"

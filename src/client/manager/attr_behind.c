@@ -1,3 +1,4 @@
+/* One entry per inode: what is set again before it was sent is merged into it. */
 #include "client/manager/attr_behind.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* A table of fixed size; what it has no room for counts as lost if anything is. */
 #include "client/manager/changes.h"
 
 #include <assert.h>

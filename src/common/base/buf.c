@@ -1,3 +1,4 @@
+/* Growing, writing and reading of byte buffers. */
 #include "common/base/buf.h"
 
 #include "common/base/check.h"

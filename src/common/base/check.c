@@ -1,3 +1,4 @@
+/* Says what went wrong and where, and aborts: the only pure file that may. */
 #include "common/base/check.h"
 
 #include <stdio.h>

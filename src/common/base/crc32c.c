@@ -1,3 +1,4 @@
+/* CRC32C by ISA-L, which takes the processor's own instruction. */
 #include "common/base/crc32c.h"
 
 #include "common/base/limits.h"

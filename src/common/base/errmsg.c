@@ -1,3 +1,4 @@
+/* Formats into a fixed buffer: context goes in front, and what does not fit is cut off. */
 #include "common/base/errmsg.h"
 
 #include <stdarg.h>

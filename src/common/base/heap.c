@@ -1,3 +1,4 @@
+/* Sifting up and down; each element is told its new place. */
 #include "common/base/heap.h"
 
 #include "common/base/check.h"

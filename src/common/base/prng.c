@@ -1,3 +1,4 @@
+/* splitmix64, and numbers below a bound without bias. */
 #include "common/base/prng.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* The list of status.h as tables, by number. */
 #include "common/base/status.h"
 
 struct status_row

@@ -1,3 +1,4 @@
+/* Parses and prints single values; knows no file and no command line. */
 #include "common/daemon/config.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* Sources of settings: the file (inih), the command line; and what --help and the man page print. */
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/daemon/config.h"

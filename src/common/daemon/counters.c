@@ -1,3 +1,4 @@
+/* Adds to the list and finds in it. */
 #include "common/daemon/counters.h"
 
 #include <stdio.h>

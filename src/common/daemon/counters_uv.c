@@ -1,3 +1,4 @@
+/* Counters of the RPC layer and of the process, and the timer that writes them to the log. */
 #include "common/daemon/counters_uv.h"
 
 #include "common.pb-c.h"

@@ -1,3 +1,4 @@
+/* Signals, systemd's notifications, scheduling, and the end in order. */
 #include "common/daemon/daemon_uv.h"
 
 #include "common/base/limits.h"

@@ -1,3 +1,4 @@
+/* The lock on a data directory and its identity file, which is replaced as a whole. */
 #include "common/daemon/datadir_file.h"
 
 #include "common/base/status.h"

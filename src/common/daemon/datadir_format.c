@@ -1,3 +1,4 @@
+/* Lines "key = value" of the identity file, in both directions. */
 #include "common/daemon/datadir_format.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,5 @@
+/* Writes each line with one call to standard error, in the form that the systemd journal wants if it is
+ * the reader. */
 #include "common/daemon/log.h"
 
 #include "common/base/check.h"

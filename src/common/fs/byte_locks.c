@@ -1,3 +1,4 @@
+/* Ranges of one owner are disjoint and as long as can be; a lock splits and joins them. */
 #include "common/fs/byte_locks.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* The nine mode bits, and whether it matters who asks. */
 #include "common/fs/permission.h"
 
 enum { MODE_TYPE = 0170000, MODE_DIRECTORY = 0040000, MODE_ANY_EXECUTE = 0111 };

@@ -1,3 +1,4 @@
+/* Spelling and reading of policies and layouts. */
 #include "common/fs/policy_text.h"
 
 #include "common/base/check.h"

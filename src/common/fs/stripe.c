@@ -1,3 +1,4 @@
+/* Arithmetic of stripes; all divisions are by sizes that were checked to be no zero. */
 #include "common/fs/stripe.h"
 
 #include "common/base/check.h"

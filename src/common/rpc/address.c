@@ -1,3 +1,4 @@
+/* Takes "host:port" apart. */
 #include "common/rpc/address.h"
 
 #include "common/base/status.h"

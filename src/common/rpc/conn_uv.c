@@ -1,3 +1,5 @@
+/* Receiving: frames are put together in the buffer of the connection, payloads where they are
+ * used. */
 #include "common/rpc/conn_uv.h"
 
 #include "common/base/crc32c.h"

@@ -1,3 +1,4 @@
+/* Encodes and decodes the head of a frame. */
 #include "common/rpc/frame.h"
 
 #include "common/base/buf.h"

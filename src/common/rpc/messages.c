@@ -1,3 +1,4 @@
+/* Names of the messages, for logs and counters. */
 #include "common/rpc/messages.h"
 
 const char *message_name(unsigned type)

@@ -1,3 +1,4 @@
+/* A ring of places: each is free, or holds the number of an operation that has no answer yet. */
 #include "common/rpc/op_numbers.h"
 
 #include "common/base/check.h"

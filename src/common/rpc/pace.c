@@ -1,3 +1,4 @@
+/* The rate of a link from what it has carried, and how much may be under way by it. */
 #include "common/rpc/pace.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* Reference counts, and a pool of buffers that are used again. */
 #include "common/rpc/payload.h"
 
 #include "common/base/check.h"

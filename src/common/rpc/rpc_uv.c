@@ -1,3 +1,4 @@
+/* What both halves share: the loop, buffers, statistics, life and death. */
 #include "common/rpc/rpc_uv.h"
 
 #include "common/base/status.h"

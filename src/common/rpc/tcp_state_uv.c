@@ -1,3 +1,4 @@
+/* Asks the kernel with TCP_INFO and SIOCOUTQ. */
 #include "common/rpc/tcp_state_uv.h"
 
 #include <linux/sockios.h>

@@ -1,3 +1,4 @@
+/* Keeps the record of the checkpoints, in memory and in DIR/epochs. */
 #include "common/store/store_checkpoint_file.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* The cache of checksums, filled from the file and written through to it. */
 #include "common/store/store_file.h"
 
 #include "common/base/crc32c.h"

@@ -1,3 +1,4 @@
+/* Life of the store, and what concerns an object as a whole. */
 #include "common/store/store_file.h"
 
 #include "common/base/crc32c.h"

@@ -1,3 +1,4 @@
+/* Encodes and decodes the header of an object file, and says where its parts lie. */
 #include "common/store/store_format.h"
 
 #include "common/base/buf.h"

@@ -1,3 +1,4 @@
+/* Walks through the directories of objects: to list them, to count them. */
 #include "common/store/store_file.h"
 
 #include "common/base/status.h"

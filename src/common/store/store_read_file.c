@@ -1,3 +1,4 @@
+/* Reads a window with its checksums, verifies each block, and tries once more behind a crash. */
 #include "common/store/store_file.h"
 
 #include "common/base/crc32c.h"

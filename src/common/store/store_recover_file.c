@@ -1,3 +1,5 @@
+/* Verifies blocks that a crash left unverified, and decides what becomes of those that do not
+ * match. */
 #include "common/store/store_file.h"
 
 #include "common/base/status.h"

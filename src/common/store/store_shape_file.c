@@ -1,3 +1,5 @@
+/* Truncation, punching, allocation, seeking: checksums go first, and are put back if the file
+ * refuses. */
 #include "common/store/store_file.h"
 
 #include "common/base/crc32c.h"

@@ -1,3 +1,4 @@
+/* The one place that waits for the disk, and what a failure there means. */
 #include "common/base/status.h"
 #include "common/store/store_file.h"
 

@@ -1,3 +1,4 @@
+/* Finds, opens, locks, stamps and closes objects; the least recently used one makes room. */
 #include "common/store/store_file.h"
 
 #include "common/base/status.h"

@@ -1,3 +1,4 @@
+/* Writes bytes with their checksums, each stretch by one system call. */
 #include "common/store/store_file.h"
 
 #include "common/base/crc32c.h"

@@ -1,3 +1,4 @@
+/* Requests that wait for what the servers say of their space, and the limit of that wait. */
 #include "meta/cluster/capacity_uv.h"
 
 #include "common/base/status.h"

@@ -1,3 +1,4 @@
+/* A table of servers by id; each is watched until it has been silent for too long. */
 #include "meta/cluster/members.h"
 
 #include "common/base/check.h"

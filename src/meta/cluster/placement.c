@@ -1,3 +1,4 @@
+/* Servers that live and have space, from one that the inode number says. */
 #include "meta/cluster/placement.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* Requests, grants, recalls and the ends of terms. */
 #include "meta/coherence/lease.h"
 
 #include "common/base/check.h"

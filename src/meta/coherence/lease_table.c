@@ -1,3 +1,4 @@
+/* Finding, making and forgetting of clients, inodes, leases and requests that wait. */
 #include "meta/coherence/lease_table.h"
 
 #include "common/base/check.h"

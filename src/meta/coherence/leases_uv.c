@@ -1,3 +1,4 @@
+/* Requests that wait for leases, and recalls on their way to the mounts. */
 #include "meta/coherence/leases_uv.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* Waiting requests in order of arrival, and circles of those who wait for each other. */
 #include "meta/coherence/lock_table.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* Requests that wait for a lock, and answers when they have it. */
 #include "meta/coherence/locks_uv.h"
 
 #include "common/base/status.h"

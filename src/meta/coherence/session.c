@@ -1,3 +1,4 @@
+/* Tables of clients and of what each holds open; the heap of their deadlines. */
 #include "meta/coherence/session.h"
 
 #include "common/base/check.h"

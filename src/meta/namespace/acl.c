@@ -1,3 +1,5 @@
+/* Decodes and encodes access lists, checks what may stand in them, and carries them into mode
+ * bits. */
 #include "meta/namespace/acl.h"
 
 #include "common/base/check.h"

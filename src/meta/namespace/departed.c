@@ -1,3 +1,4 @@
+/* A queue by age, and a table to find an inode in it. */
 #include "meta/namespace/departed.h"
 
 #include "common/base/check.h"

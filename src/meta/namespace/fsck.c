@@ -1,3 +1,5 @@
+/* Walks over entries and inodes in steps; where the sums do not agree it counts exactly, and
+ * repairs. */
 #include "meta/namespace/fsck.h"
 
 #include "common/base/check.h"

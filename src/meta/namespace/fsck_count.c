@@ -1,3 +1,4 @@
+/* Sums of hashes first, exact tallies of those buckets that do not come out at zero. */
 #include "meta/namespace/fsck_count.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* One number for each server that has had garbage. */
 #include "meta/namespace/garbage_floor.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Sets of four, found by the inode's number. */
 #include "meta/namespace/inode_cache.h"
 
 #include "common/base/check.h"

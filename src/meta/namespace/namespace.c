@@ -1,3 +1,4 @@
+/* Beginning, looking things up, and the way of an operation into the log. */
 #include "meta/namespace/namespace.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* What an operation reads and writes until it is committed as one batch. */
 #include "meta/namespace/namespace_txn.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* Encodes and decodes operations for the log. */
 #include "meta/namespace/op.h"
 
 #include "common/base/check.h"

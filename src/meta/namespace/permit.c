@@ -1,3 +1,4 @@
+/* Who may what, from the attributes of an inode and the credentials of who asks. */
 #include "meta/namespace/permit.h"
 
 #include "common/base/status.h"

@@ -1,3 +1,4 @@
+/* Encodes and decodes keys and values of the store; each decoder refuses what it does not know. */
 #include "meta/namespace/record.h"
 
 #include "common/base/check.h"

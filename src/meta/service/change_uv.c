@@ -1,3 +1,4 @@
+/* The way of a change: recognised if it comes again, executed, answered, remembered. */
 #include "meta/service/change_uv.h"
 
 #include "common/base/check.h"

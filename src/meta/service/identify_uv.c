@@ -1,3 +1,4 @@
+/* From the ids on the wire to a user of this cluster, and what that user may. */
 #include "meta/service/identify_uv.h"
 
 #include "common/base/status.h"

@@ -1,3 +1,4 @@
+/* A ring of answers for each client. */
 #include "meta/service/op_window.h"
 
 #include "common/base/check.h"

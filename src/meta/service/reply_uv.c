@@ -1,3 +1,4 @@
+/* Fills messages; what they point to lives as long as the reply is being packed. */
 #include "meta/service/reply_uv.h"
 
 #include "common/base/status.h"

@@ -1,3 +1,4 @@
+/* Finds the rule for a host, and maps ids by it. */
 #include "meta/service/trust_uv.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* Writes the list beside the database, and compares it with what is there at the next start. */
 #include "meta/storage/inventory_file.h"
 
 #include "common/base/status.h"

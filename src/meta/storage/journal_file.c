@@ -1,3 +1,4 @@
+/* Writes batches over the old ones in place, and reads at the start what the last run has left. */
 #include "meta/storage/journal_file.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* Encodes and decodes blocks of the journal. */
 #include "meta/storage/journal_format.h"
 
 #include "common/base/crc32c.h"

@@ -1,3 +1,4 @@
+/* The batch; the stores themselves are elsewhere. */
 #include "meta/storage/kv.h"
 
 #include "common/base/check.h"

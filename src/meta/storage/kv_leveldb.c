@@ -1,3 +1,4 @@
+/* LevelDB through its C interface, with the journal beside it. */
 #include "meta/storage/kv_leveldb.h"
 
 #include "common/base/check.h"

@@ -1,3 +1,4 @@
+/* Follows the logs by inotify and syncs those that are live. */
 #include "meta/storage/log_watch_file.h"
 
 #include "common/base/status.h"

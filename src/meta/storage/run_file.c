@@ -1,3 +1,4 @@
+/* Reads and replaces DIR/run. */
 #include "meta/storage/run_file.h"
 
 #include "common/base/status.h"

@@ -1,3 +1,4 @@
+/* When a run goes on and when another one begins; and the text of DIR/run. */
 #include "meta/storage/runs.h"
 
 #include "common/base/check.h"

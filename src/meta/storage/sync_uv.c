@@ -1,3 +1,4 @@
+/* One sync in the pool, and a queue of those who wait for the next. */
 #include "meta/storage/sync_uv.h"
 
 #include "common/base/check.h"
