@@ -153,6 +153,10 @@ for f in tests/faults/*.patch; do
     patch -s -p1 --dry-run -r - <"$f" >/dev/null 2>&1 || breach "$f does not apply any more; make the same fault in the code as it is now"
 done
 
+# 13. What a file's I/O servers are asked goes one way.
+grep -HnE '\b(rpc_call_start|client_peer)\(' src/client/data/*.c src/client/fuse/*.c | grep -v '^src/client/data/column_uv\.c:' |
+    breaches "the servers of a file are called through column_start() (src/client/data/column_uv.h)"
+
 [ -s "$found" ] && bad=1
 [ "$bad" = 0 ] && echo "tidy: ${#files[@]} sources, clean"
 exit "$bad"

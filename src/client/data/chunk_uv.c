@@ -2,7 +2,6 @@
 #include "client/data/chunk_uv.h"
 
 #include "client/coherence/lease_uv.h"
-#include "client/data/durable_uv.h"
 
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
@@ -157,7 +156,7 @@ void file_lose(struct file *file)
         if (chunk->state == CHUNK_SENDING && chunk->range != NULL) {
             range_cancel(chunk->range);
         } else if (chunk->state == CHUNK_SENDING) {
-            rpc_call_cancel(&chunk->call);
+            column_cancel(&chunk->call);
         } else {
             chunk_discard(chunk);
         }
@@ -244,12 +243,11 @@ static uint64_t timeout_of(const struct chunk *chunk)
     return end_ms > now_ms + timeout_ms / LATE_PART ? end_ms - now_ms : timeout_ms / LATE_PART;
 }
 
-static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply *reply)
+static void on_chunk_written(struct column_call *call, int status, struct rpc_reply *reply)
 {
     struct chunk *chunk = call->data;
     struct file *file = chunk->file;
 
-    file_note_end(file, status);
     if (status == MORSEL_TOO_LATE && chunk_may_try_again(chunk)) {
         return;
     }
@@ -258,14 +256,12 @@ static void on_chunk_written(struct rpc_call *call, int status, struct rpc_reply
                   "inode %lu: %lu bytes at %lu were not written to server %u (%s): %s",
                   (unsigned long)file->inode, (unsigned long)chunk->length,
                   (unsigned long)chunk->offset, file->servers[chunk->run.column],
-                  rpc_peer_address(call->peer),
-                  reply->text[0] != '\0' ? reply->text : status_words(status));
+                  column_address(call), column_why(status, reply));
         file_fail(file, status == MORSEL_TOO_LATE ? MORSEL_TIMEDOUT : status);
         if (status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE) {
             file_fail_behind(file, (uint64_t)1 << chunk->run.column);
         }
     } else if (status == 0) {
-        durable_acked(file, chunk->run.column, reply, chunk->sync);
         file->landed_bytes += chunk->length;
     }
     chunk_end(chunk);
@@ -319,18 +315,15 @@ static bool cut_send(struct chunk *chunk)
 static bool chunk_send(struct chunk *chunk)
 {
     Morsel__WriteRequest request = MORSEL__WRITE_REQUEST__INIT;
-    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
     struct file *file = chunk->file;
-    struct rpc_peer *peer = client_peer(file->client, file->servers[chunk->run.column]);
+    Morsel__ObjectId object = column_object(file, chunk->run.column);
     struct rpc_piece piece = { chunk->payload, chunk->payload_offset, chunk->length };
     uint32_t crcs[CHUNK_CRCS_MAX];
-    int rv = MORSEL_UNREACHABLE;
+    int rv;
 
     if (chunk->state == CHUNK_FILLING) {
         file->filling--;
     }
-    object.inode = file->inode;
-    object.column = chunk->run.column;
     request.object = &object;
     request.offset = chunk->run.object_offset;
     crc32c_of_pieces(request.offset, chunk->payload->data + chunk->payload_offset, chunk->length,
@@ -338,14 +331,15 @@ static bool chunk_send(struct chunk *chunk)
     request.sync = chunk->sync;
     request.crcs.data = (uint8_t *)crcs; /* Little-endian, as this machine. */
     request.crcs.len = crc32c_pieces(request.offset, chunk->length) * sizeof(crcs[0]);
+    chunk->call.file = file;
+    chunk->call.column = chunk->run.column;
     chunk->call.data = chunk;
-    chunk->call.bounded = chunk->call.once = true;
-    chunk->call.exclusive = !chunk->shared;
+    chunk->call.alone = !chunk->shared;
+    chunk->call.durable = chunk->sync;
+    chunk->call.timeout_ms = timeout_of(chunk);
     chunk->state = CHUNK_SENDING;
-    if (peer != NULL) {
-        rv = rpc_call_start(&chunk->call, peer, MSG_WRITE, &request.base, &piece, 1,
-                            timeout_of(chunk), on_chunk_written);
-    }
+    rv = column_start(&chunk->call, COLUMN_CHANGE, MSG_WRITE, &request.base, &piece,
+                      on_chunk_written);
     if (rv != 0) {
         log_error(file->client->options.log, "inode %lu: cannot write to server %u: %s",
                   (unsigned long)file->inode, file->servers[chunk->run.column], status_words(rv));

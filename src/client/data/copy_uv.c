@@ -1,6 +1,5 @@
 /* Copying on the servers: where the bytes of two files lie on the same servers, column by column,
  * they need not come here. */
-#include "client/data/durable_uv.h"
 #include "client/data/file_uv.h"
 
 #include "common/base/status.h"
@@ -76,20 +75,15 @@ static void copy_part_done(struct file_copy *copy, int status)
     copy->done(copy, copy->status);
 }
 
-static void on_copied(struct rpc_call *call, int status, struct rpc_reply *reply)
+static void on_copied(struct column_call *call, int status, struct rpc_reply *reply)
 {
     struct file_copy_piece *piece = call->data;
     struct file *to = piece->copy->to;
 
     piece->active = false;
-    file_note_end(to, status);
     if (status != 0 && status != MORSEL_CANCELED) {
         log_error(to->client->options.log, "inode %lu: server at %s did not copy: %s",
-                  (unsigned long)to->inode, rpc_peer_address(call->peer),
-                  reply->text[0] != '\0' ? reply->text : status_words(status));
-    }
-    if (status == 0) {
-        durable_acked(piece->copy->to, piece->column, reply, false);
+                  (unsigned long)to->inode, column_address(call), column_why(status, reply));
     }
     copy_part_done(piece->copy, status);
 }
@@ -106,26 +100,20 @@ static int send_piece(struct file_copy_piece *piece)
     struct stripe_run target =
         stripe_run_at(&to->stripe, copy->to_offset + copy->sent, source.length);
     Morsel__CopyRequest request = MORSEL__COPY_REQUEST__INIT;
-    Morsel__ObjectId from = MORSEL__OBJECT_ID__INIT, into = MORSEL__OBJECT_ID__INIT;
-    struct rpc_peer *peer = client_peer(to->client, to->servers[target.column]);
+    Morsel__ObjectId from = column_object(copy->from, source.column);
+    Morsel__ObjectId into = column_object(to, target.column);
 
-    from.inode = copy->from->inode;
-    from.column = source.column;
-    into.inode = to->inode;
-    into.column = target.column;
     request.from = &from;
     request.from_offset = source.object_offset;
     request.to = &into;
     request.to_offset = target.object_offset;
     request.length = (uint32_t)target.length;
     copy->sent += target.length;
-    piece->column = target.column;
+    piece->call.file = to;
+    piece->call.column = target.column;
     piece->call.data = piece;
-    piece->call.bounded = piece->call.once = true;
-    piece->call.exclusive = true; /* Of a shared file nothing is copied here. */
-    return peer == NULL ? MORSEL_UNREACHABLE
-                        : rpc_call_start(&piece->call, peer, MSG_COPY, &request.base, NULL, 0,
-                                         to->client->options.io_timeout_ms, on_copied);
+    piece->call.alone = true; /* Of a shared file nothing is copied here. */
+    return column_start(&piece->call, COLUMN_CHANGE, MSG_COPY, &request.base, NULL, on_copied);
 }
 
 static void send_more(struct file_copy *copy)
@@ -161,7 +149,7 @@ void file_copy_cancel(struct file_copy *copy)
 {
     for (unsigned i = 0; i < FILE_COPY_PIECES_MAX; i++) {
         if (copy->pieces[i].active) {
-            rpc_call_cancel(&copy->pieces[i].call);
+            column_cancel(&copy->pieces[i].call);
         }
     }
 }

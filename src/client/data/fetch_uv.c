@@ -88,11 +88,10 @@ static void note_fetch_time(const struct fetch *fetch)
     client->fetch_ns = client->fetch_ns == 0 ? took_ns : (7 * client->fetch_ns + took_ns) / 8;
 }
 
-static void on_fetched(struct rpc_call *call, int status, struct rpc_reply *reply)
+static void on_fetched(struct column_call *call, int status, struct rpc_reply *reply)
 {
     struct fetch *fetch = call->data;
     struct file *file = fetch->file;
-    const char *text = reply->text;
 
     if (status == 0) {
         status = check_bytes(fetch, reply);
@@ -101,7 +100,7 @@ static void on_fetched(struct rpc_call *call, int status, struct rpc_reply *repl
             log_warning(file->client->options.log,
                         "inode %lu: bytes at %lu came damaged from %s; asking again",
                         (unsigned long)file->inode, (unsigned long)fetch->offset,
-                        rpc_peer_address(call->peer));
+                        column_address(call));
             fetch->retried = true;
             if (fetch_send(fetch) == 0) {
                 return;
@@ -117,7 +116,7 @@ static void on_fetched(struct rpc_call *call, int status, struct rpc_reply *repl
                   "inode %lu: cannot read %lu bytes at %lu from server %u (%s): %s",
                   (unsigned long)file->inode, (unsigned long)fetch->length,
                   (unsigned long)fetch->offset, file->servers[fetch->run.column],
-                  rpc_peer_address(call->peer), text[0] != '\0' ? text : status_words(status));
+                  column_address(call), column_why(status, reply));
     }
     fetch_finish(fetch, status);
 }
@@ -125,25 +124,20 @@ static void on_fetched(struct rpc_call *call, int status, struct rpc_reply *repl
 static int fetch_send(struct fetch *fetch)
 {
     Morsel__ReadRequest request = MORSEL__READ_REQUEST__INIT;
-    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
-    struct file *file = fetch->file;
-    struct rpc_peer *peer = client_peer(file->client, file->servers[fetch->run.column]);
+    Morsel__ObjectId object = column_object(fetch->file, fetch->run.column);
 
-    if (peer == NULL) {
-        return MORSEL_UNREACHABLE;
-    }
-    object.inode = file->inode;
-    object.column = fetch->run.column;
     request.object = &object;
     request.offset = fetch->run.object_offset;
     request.length = (uint32_t)fetch->length;
+    fetch->call.file = fetch->file;
+    fetch->call.column = fetch->run.column;
     fetch->call.data = fetch;
     fetch->call.fetches = (uint32_t)fetch->length;
-    return rpc_call_start(&fetch->call, peer, MSG_READ, &request.base, NULL, 0,
-                          file->client->options.io_timeout_ms, on_fetched);
+    return column_start(&fetch->call, fetch->kind, MSG_READ, &request.base, NULL, on_fetched);
 }
 
-struct fetch *fetch_new(struct file *file, uint64_t offset, uint64_t length, int *status)
+struct fetch *fetch_new(struct file *file, enum column_kind kind, uint64_t offset, uint64_t length,
+                        int *status)
 {
     struct fetch *fetch = calloc(1, sizeof(*fetch));
 
@@ -154,6 +148,7 @@ struct fetch *fetch_new(struct file *file, uint64_t offset, uint64_t length, int
     list_init(&fetch->node);
     list_init(&fetch->waiters);
     fetch->file = file;
+    fetch->kind = kind;
     fetch->offset = offset;
     fetch->length = length;
     fetch->run = stripe_run_at(&file->stripe, offset, length);
@@ -172,7 +167,7 @@ struct fetch *fetch_new(struct file *file, uint64_t offset, uint64_t length, int
 
 struct rpc_peer *file_peer_at(const struct file *file, uint64_t offset)
 {
-    return client_peer(file->client, file->servers[stripe_run_at(&file->stripe, offset, 1).column]);
+    return column_peer(file, stripe_run_at(&file->stripe, offset, 1).column, COLUMN_READ_ANY);
 }
 
 /* On which grid to fetch around `offset`: a morsel, or less where the link would take long for it.
@@ -251,7 +246,7 @@ struct fetch *fetch_add(struct file *file, uint64_t start, uint64_t end, bool ah
     while (file->slots_count >= slots_max(file)) {
         fetch_unlist(LIST_ENTRY(list_front(&file->slots), struct fetch, node));
     }
-    fetch = fetch_new(file, start, end - start, status);
+    fetch = fetch_new(file, COLUMN_READ_ANY, start, end - start, status);
     if (fetch != NULL) {
         fetch->ahead = ahead;
         list_push_back(&file->slots, &fetch->node); /* The caller's reference becomes the list's. */

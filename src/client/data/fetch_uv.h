@@ -20,9 +20,10 @@ struct rpc_peer *file_peer_at(const struct file *file, uint64_t offset);
 /* Is something of it in the write buffer? */
 bool file_is_dirty(const struct file *file, uint64_t offset, uint64_t length);
 
-/* Start to fetch [offset, offset + length), which lies in one stripe. With one reference for the
- * caller; NULL: *status says why. */
-struct fetch *fetch_new(struct file *file, uint64_t offset, uint64_t length, int *status);
+/* Start to fetch [offset, offset + length), which lies in one stripe, with a COLUMN_READ_. With one
+ * reference for the caller; NULL: *status says why. */
+struct fetch *fetch_new(struct file *file, enum column_kind kind, uint64_t offset, uint64_t length,
+                        int *status);
 
 /* One reference less. */
 void fetch_drop(struct fetch *fetch);

@@ -13,6 +13,7 @@
 #define MORSEL_CLIENT_DATA_FILE_UV_H
 
 #include "client/client.h"
+#include "client/data/column_uv.h"
 #include "client/data/read_ahead.h"
 #include "client/data/unsynced.h"
 
@@ -45,7 +46,7 @@ struct chunk
     bool late;   /* It has waited behind something for the same server that got no answer. */
     bool shared; /* Others may write there at the same time: some of it was not taken under a lease.
                   */
-    struct rpc_call call;
+    struct column_call call;
     struct range_op *range; /* Not NULL: a cut, which has no bytes (cut_uv.c). */
 };
 
@@ -64,7 +65,8 @@ struct fetch
     uint64_t used; /* Bytes handed to readers. */
     unsigned references;
     struct list waiters; /* struct file_read */
-    struct rpc_call call;
+    enum column_kind kind;
+    struct column_call call;
 };
 
 struct handle
@@ -80,15 +82,6 @@ struct handle
     bool lost;    /* What was acknowledged may be lost (durable_uv.h): fsync is to say so. */
     bool unheard; /* Made by CREATE, and no request has come through it yet. */
     bool direct; /* What is read and written through it does not pass through the kernel's pages. */
-};
-
-/* One SYNC of a column, under way. */
-struct file_sync
-{
-    struct rpc_call call;
-    struct file_flush *flush;
-    uint64_t mark;     /* unsynced.h */
-    uint64_t verifier; /* With which the server answered; 0: it did not, or told none. */
 };
 
 struct file
@@ -271,10 +264,10 @@ struct file_flush
     uint64_t reported_end, reported_cut_size, settled_size;
     bool reported_cut, reported_tail;
     bool reported_sparse, reported_strips_ids;
-    unsigned losses;         /* Of the file when the report was sent. */
-    unsigned failures;       /* Of the file when the flush began. */
-    struct file_sync *syncs; /* One for each column. */
-    uint32_t listed_count;   /* Durable: what the manager's record says of the file. */
+    unsigned losses;           /* Of the file when the report was sent. */
+    unsigned failures;         /* Of the file when the flush began. */
+    struct column_call *syncs; /* One for each column. */
+    uint32_t listed_count;     /* Durable: what the manager's record says of the file. */
     struct file_listed
     {
         uint32_t column;
@@ -442,9 +435,8 @@ struct file_copy
     void (*done)(struct file_copy *copy, int status);
     struct file_copy_piece
     {
-        struct rpc_call call;
+        struct column_call call;
         struct file_copy *copy;
-        uint32_t column; /* Of `to`. */
         bool active;
     } pieces[FILE_COPY_PIECES_MAX];
 };
@@ -475,7 +467,7 @@ struct range_op
     int status;
     unsigned waiting;
     uint32_t calls_count;
-    struct rpc_call *calls;
+    struct column_call *calls;
     uint64_t unanswered; /* Columns (bits) whose servers have not answered in time. */
     bool cuts;           /* What was fetched while it ran is forgotten at its end. */
     bool starting;       /* The caller's. */
@@ -486,11 +478,6 @@ struct range_op
     bool hole, found;
     uint64_t best;
     uint64_t from;
-    struct range_seek
-    {
-        struct range_op *op;
-        uint32_t column;
-    } * seeks;
 };
 
 /* Do the same to every column: cut all objects at file offset `offset` (RANGE_TRUNCATE), or punch

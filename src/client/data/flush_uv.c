@@ -308,19 +308,15 @@ static void start_meta_sync(struct file_flush *flush)
     }
 }
 
-static void on_synced(struct rpc_call *call, int status, struct rpc_reply *reply)
+static void on_synced(struct column_call *call, int status, struct rpc_reply *reply)
 {
-    struct file_sync *sync = call->data;
-    struct file_flush *flush = sync->flush;
+    struct file_flush *flush = call->data;
     struct file *file = flush->file;
-    uint32_t column = (uint32_t)(sync - flush->syncs);
 
-    if (status == 0) {
-        sync->verifier = durable_synced(file, column, sync->mark, reply);
-    } else {
+    if (status != 0) {
         log_error(file->client->options.log, "inode %lu: server %u (%s) did not sync: %s",
-                  (unsigned long)file->inode, file->servers[column], rpc_peer_address(call->peer),
-                  reply->text[0] != '\0' ? reply->text : status_words(status));
+                  (unsigned long)file->inode, file->servers[call->column], column_address(call),
+                  column_why(status, reply));
         flush_fail(flush, status);
     }
     flush_part_done(flush);
@@ -329,22 +325,14 @@ static void on_synced(struct rpc_call *call, int status, struct rpc_reply *reply
 static void start_sync(struct file_flush *flush, uint32_t column)
 {
     Morsel__SyncRequest request = MORSEL__SYNC_REQUEST__INIT;
-    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
-    struct file *file = flush->file;
-    struct rpc_peer *peer = client_peer(file->client, file->servers[column]);
-    int rv = MORSEL_UNREACHABLE;
+    Morsel__ObjectId object = column_object(flush->file, column);
+    struct column_call *sync = &flush->syncs[column];
+    int rv;
 
-    object.inode = file->inode;
-    object.column = column;
     request.object = &object;
-    flush->syncs[column].flush = flush;
-    flush->syncs[column].mark = unsynced_mark(file->unsynced, column);
-    flush->syncs[column].call.data = &flush->syncs[column];
+    *sync = (struct column_call){ .file = flush->file, .column = column, .data = flush };
     flush->waiting++;
-    if (peer != NULL) {
-        rv = rpc_call_start(&flush->syncs[column].call, peer, MSG_SYNC, &request.base, NULL, 0,
-                            file->client->options.io_timeout_ms, on_synced);
-    }
+    rv = column_start(sync, COLUMN_SYNC, MSG_SYNC, &request.base, NULL, on_synced);
     if (rv != 0) {
         flush_fail(flush, rv);
         flush->waiting--;
@@ -467,7 +455,7 @@ void file_flush_cancel(struct file_flush *flush)
     }
     flush_fail(flush, MORSEL_CANCELED);
     for (uint32_t i = 0; flush->syncs != NULL && i < file->stripe.width; i++) {
-        rpc_call_cancel(&flush->syncs[i].call);
+        column_cancel(&flush->syncs[i]);
     }
     meta_call_cancel(&flush->report);
     if (!list_empty(&flush->drain.node)) {

@@ -1,6 +1,5 @@
 /* One operation on all columns of a file: the bytes of a file range lie in one contiguous range of
  * each object, since stripes are dealt in turn (stripe_object_size() of the range's two ends). */
-#include "client/data/durable_uv.h"
 #include "client/data/file_uv.h"
 
 #include "common/base/status.h"
@@ -21,7 +20,6 @@ static void range_part_done(struct range_op *op, int status)
         return;
     }
     free(op->calls);
-    free(op->seeks);
     if (op->cuts) {
         file_forget(file, 0,
                     UINT64_MAX); /* What was fetched meanwhile may be older than the cut. */
@@ -30,21 +28,16 @@ static void range_part_done(struct range_op *op, int status)
     file_unpin(file);
 }
 
-static void on_range(struct rpc_call *call, int status, struct rpc_reply *reply)
+static void on_range(struct column_call *call, int status, struct rpc_reply *reply)
 {
     struct range_op *op = call->data;
-    uint32_t column = (uint32_t)(call - op->calls);
 
-    file_note_end(op->file, status);
     if (status != 0) {
         log_error(op->file->client->options.log, "inode %lu: server at %s: %s",
-                  (unsigned long)op->file->inode, rpc_peer_address(call->peer),
-                  reply->text[0] != '\0' ? reply->text : status_words(status));
+                  (unsigned long)op->file->inode, column_address(call), column_why(status, reply));
     }
-    if (status == 0) {
-        durable_acked(op->file, column, reply, false);
-    } else if (status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE) {
-        op->unanswered |= (uint64_t)1 << column;
+    if (status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE) {
+        op->unanswered |= (uint64_t)1 << call->column;
     }
     range_part_done(op, status);
 }
@@ -52,17 +45,14 @@ static void on_range(struct rpc_call *call, int status, struct rpc_reply *reply)
 static int range_send(struct range_op *op, uint32_t column, enum range_kind kind, uint64_t from,
                       uint64_t to)
 {
-    struct client *client = op->file->client;
-    struct rpc_peer *peer = client_peer(client, op->file->servers[column]);
+    struct column_call *call = &op->calls[column];
     Morsel__TruncateRequest truncate = MORSEL__TRUNCATE_REQUEST__INIT;
     Morsel__PunchRequest punch = MORSEL__PUNCH_REQUEST__INIT;
     Morsel__AllocateRequest allocate = MORSEL__ALLOCATE_REQUEST__INIT;
-    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
+    Morsel__ObjectId object = column_object(op->file, column);
     const ProtobufCMessage *request = &truncate.base;
     enum message_type type = MSG_TRUNCATE;
 
-    object.inode = op->file->inode;
-    object.column = column;
     truncate.object = punch.object = allocate.object = &object;
     truncate.size = from;
     punch.offset = allocate.offset = from;
@@ -74,13 +64,9 @@ static int range_send(struct range_op *op, uint32_t column, enum range_kind kind
         request = &allocate.base;
         type = MSG_ALLOCATE;
     }
-    op->calls[column].data = op;
-    op->calls[column].bounded = op->calls[column].once = true;
     /* Whoever cuts a shared file has it for itself for so long. */
-    op->calls[column].exclusive = kind == RANGE_TRUNCATE || !file_is_shared(op->file);
-    return peer == NULL ? MORSEL_UNREACHABLE
-                        : rpc_call_start(&op->calls[column], peer, type, request, NULL, 0,
-                                         client->options.io_timeout_ms, on_range);
+    call->alone = kind == RANGE_TRUNCATE || !file_is_shared(op->file);
+    return column_start(call, COLUMN_CHANGE, type, request, NULL, on_range);
 }
 
 static int range_init(struct range_op *op, struct file *file,
@@ -91,11 +77,15 @@ static int range_init(struct range_op *op, struct file *file,
     op->done = done;
     op->waiting = 1;
     op->unanswered = 0;
-    op->seeks = NULL;
     op->cuts = false;
     op->calls = calloc(file->stripe.width, sizeof(op->calls[0]));
     if (op->calls == NULL) {
         return MORSEL_NOMEM;
+    }
+    for (uint32_t i = 0; i < file->stripe.width; i++) {
+        op->calls[i].file = file;
+        op->calls[i].column = i;
+        op->calls[i].data = op;
     }
     file_pin(file);
     return MORSEL_OK;
@@ -132,14 +122,13 @@ int range_start(struct range_op *op, struct file *file, enum range_kind kind, ui
 void range_cancel(struct range_op *op)
 {
     for (uint32_t i = 0; op->waiting > 0 && i < op->file->stripe.width; i++) {
-        rpc_call_cancel(&op->calls[i]);
+        column_cancel(&op->calls[i]);
     }
 }
 
-static void on_sought(struct rpc_call *call, int status, struct rpc_reply *reply)
+static void on_sought(struct column_call *call, int status, struct rpc_reply *reply)
 {
-    struct range_seek *seek = call->data;
-    struct range_op *op = seek->op;
+    struct range_op *op = call->data;
     Morsel__SeekReply *message = NULL;
     struct rpc_room room;
     uint64_t at;
@@ -149,7 +138,7 @@ static void on_sought(struct rpc_call *call, int status, struct rpc_reply *reply
                                reply->body_count, (void **)&message);
     }
     if (message != NULL && message->found) {
-        at = stripe_file_offset(&op->file->stripe, seek->column, message->offset);
+        at = stripe_file_offset(&op->file->stripe, call->column, message->offset);
         if (at < op->from) {
             at = op->from;
         }
@@ -175,32 +164,25 @@ int range_seek_start(struct range_op *op, struct file *file, uint64_t offset, bo
     op->hole = hole;
     op->found = false;
     op->from = offset;
-    op->seeks = calloc(file->stripe.width, sizeof(op->seeks[0]));
-    for (uint32_t i = 0; op->seeks != NULL && i < file->stripe.width; i++) {
+    for (uint32_t i = 0; i < file->stripe.width; i++) {
         Morsel__SeekRequest request = MORSEL__SEEK_REQUEST__INIT;
-        Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
-        struct rpc_peer *peer = client_peer(file->client, file->servers[i]);
+        Morsel__ObjectId object = column_object(file, i);
 
-        object.inode = file->inode;
-        object.column = i;
         request.object = &object;
         request.offset = stripe_object_size(&file->stripe, i, offset);
         request.hole = hole;
-        op->seeks[i] = (struct range_seek){ op, i };
-        op->calls[i].data = &op->seeks[i];
         op->waiting++;
-        rv = peer == NULL ? MORSEL_UNREACHABLE
-                          : rpc_call_start(&op->calls[i], peer, MSG_SEEK, &request.base, NULL, 0,
-                                           file->client->options.io_timeout_ms, on_sought);
+        rv = column_start(&op->calls[i], COLUMN_READ_PRIMARY, MSG_SEEK, &request.base, NULL,
+                          on_sought);
         if (rv != 0) {
             range_part_done(op, rv);
         }
     }
-    range_part_done(op, op->seeks == NULL ? MORSEL_NOMEM : 0);
+    range_part_done(op, 0);
     return MORSEL_OK;
 }
 
-static void on_object_stat(struct rpc_call *call, int status, struct rpc_reply *reply)
+static void on_object_stat(struct column_call *call, int status, struct rpc_reply *reply)
 {
     struct range_op *op = call->data;
     Morsel__ObjectStatReply *message = NULL;
@@ -228,18 +210,12 @@ int range_blocks_start(struct range_op *op, struct file *file,
     op->blocks = 0;
     for (uint32_t i = 0; i < file->stripe.width; i++) {
         Morsel__ObjectStatRequest request = MORSEL__OBJECT_STAT_REQUEST__INIT;
-        Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
-        struct rpc_peer *peer = client_peer(file->client, file->servers[i]);
+        Morsel__ObjectId object = column_object(file, i);
 
-        object.inode = file->inode;
-        object.column = i;
         request.object = &object;
-        op->calls[i].data = op;
         op->waiting++;
-        rv = peer == NULL
-                 ? MORSEL_UNREACHABLE
-                 : rpc_call_start(&op->calls[i], peer, MSG_OBJECT_STAT, &request.base, NULL, 0,
-                                  file->client->options.io_timeout_ms, on_object_stat);
+        rv = column_start(&op->calls[i], COLUMN_READ_PRIMARY, MSG_OBJECT_STAT, &request.base, NULL,
+                          on_object_stat);
         if (rv != 0) {
             range_part_done(op, rv);
         }

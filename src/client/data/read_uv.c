@@ -61,7 +61,8 @@ static int make_parts(struct file_read *read, bool sequential)
         }
         if (fetch == NULL && (!sequential || status == MORSEL_AGAIN)) {
             part_end = fetch_end(file, offset, end);
-            fetch = fetch_new(file, offset, part_end - offset, &status);
+            fetch = fetch_new(file, read->direct ? COLUMN_READ_PRIMARY : COLUMN_READ_ANY, offset,
+                              part_end - offset, &status);
             own = true;
         }
         if (fetch == NULL) {
@@ -161,7 +162,7 @@ static void leave_fetch(struct file_read_part *part)
 
     list_remove(&part->node);
     if (list_empty(&fetch->waiters)) {
-        rpc_call_cancel(&fetch->call);
+        column_cancel(&fetch->call);
         fetch_unlist(fetch); /* The part keeps it. */
     }
 }

@@ -34,7 +34,7 @@ bool chunk_take_room(struct chunk *chunk)
 {
     struct file *file = chunk->file;
     struct client *client = file->client;
-    struct rpc_peer *peer = client_peer(client, file->servers[chunk->run.column]);
+    struct rpc_peer *peer = column_peer(file, chunk->run.column, COLUMN_CHANGE);
     uint64_t bytes;
 
     if (peer == NULL) {

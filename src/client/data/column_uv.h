@@ -1,0 +1,86 @@
+/* Calls to the server of a column: the one way from a file to an I/O server.
+ *
+ * Who wants something of a column says what (the request) and of which kind it is (enum
+ * column_kind). Decided here, and nowhere else: which server is asked; how the call is to be
+ * numbered and bounded; and what the answer says of bytes that are not on the server's disk
+ * (durable_uv.h), and of changes whose end nobody knows (file_note_end()).
+ *
+ *   column_start -> server of the column -> what the answer teaches -> done
+ *
+ * Link loss. What has no answer yet is sent again on the next connection to the same server, until
+ * its time-out. A change has a number under which the server does it once at most; when that server
+ * was started again meanwhile, one that is not `alone` ends with MORSEL_UNSURE (rpc_uv.h, Once).
+ *
+ * Term. A change is bounded: it goes with the end of the term that is running when its bytes go to
+ * the socket, and ends with MORSEL_TOO_LATE when it comes behind that end, or would have to be sent
+ * in another term than that in which it was started. Nothing was done then. Who asks, and who
+ * syncs, is not bounded.
+ */
+#ifndef MORSEL_CLIENT_DATA_COLUMN_UV_H
+#define MORSEL_CLIENT_DATA_COLUMN_UV_H
+
+#include "common/base/types.h"
+#include "common/rpc/rpc_uv.h"
+#include "data.pb-c.h"
+
+struct file;
+
+enum column_kind {
+    COLUMN_READ_ANY,     /* Nobody else may change what is read: whoever has it will do. */
+    COLUMN_READ_PRIMARY, /* Others may: it must be asked of the server that orders changes. */
+    COLUMN_SYNC,         /* What was acknowledged before it was sent is to be on the disk. */
+    COLUMN_CHANGE        /* WRITE, TRUNCATE, PUNCH, ALLOCATE, COPY */
+};
+
+struct column_call;
+
+/* `status` and `reply` are those of rpc_call_cb. The call may be started again or freed inside. */
+typedef void (*column_call_cb)(struct column_call *call, int status, struct rpc_reply *reply);
+
+/* Embed it, zeroed, in what the call is for; it must stay until `done`. */
+struct column_call
+{
+    /* The caller's, which a start leaves as they are: */
+    struct file *file; /* Must stay until `done`: pinned, or open. */
+    uint32_t column;   /* Of a COPY: that which is written. */
+    void *data;
+    bool alone;          /* Of a change: nobody else can change the column while our term lasts. */
+    bool durable;        /* Of a change: the request wants it on the disk before the answer. */
+    uint32_t fetches;    /* Of a read: about so many bytes come with the answer; 0: few. */
+    uint64_t timeout_ms; /* 0: io_timeout. */
+
+    /* The answer's: */
+    uint64_t verifier; /* Of a SYNC: of what is on the disk now (data.proto); 0: none told. */
+
+    /* The module's own. */
+    enum column_kind kind;
+    column_call_cb done;
+    uint64_t mark; /* Of a SYNC: what it covers (unsynced.h). */
+    struct rpc_call rpc;
+};
+
+/* What names the column's object in a request. */
+Morsel__ObjectId column_object(const struct file *file, uint32_t column);
+
+/* Ask the column's server. `request` is packed before this returns; `piece` (NULL: none) goes out
+ * as payload, of which a reference is taken, and its bytes stay as they are until `done`. On 0
+ * `done` runs exactly once, later, when what the answer teaches has been noted; otherwise it never
+ * runs, and nothing was sent: MORSEL_UNREACHABLE (nobody knows the server), MORSEL_NOMEM,
+ * MORSEL_TOO_LARGE. */
+int column_start(struct column_call *call, enum column_kind kind, enum message_type type,
+                 const ProtobufCMessage *request, const struct rpc_piece *piece,
+                 column_call_cb done);
+
+/* `done` runs later, with MORSEL_CANCELED. A change may be carried out all the same. Harmless for a
+ * call that is not under way. */
+void column_cancel(struct column_call *call);
+
+/* Whom a call of this kind would ask now: for the pace of the link. NULL: nobody knows the server.
+ */
+struct rpc_peer *column_peer(const struct file *file, uint32_t column, enum column_kind kind);
+
+/* For the log, within `done`: whom it asked, and why it failed. */
+const char *column_address(const struct column_call *call);
+const char *column_why(int status, const struct rpc_reply *reply);
+
+#endif
