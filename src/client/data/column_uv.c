@@ -1,3 +1,4 @@
+/* A call to the server of a column: whom it goes to, and what its answer teaches (column_uv.h). */
 #include "client/data/column_uv.h"
 
 #include "client/data/durable_uv.h"
