@@ -109,7 +109,7 @@ static void test_the_manifest_is_synced_before_it_is_listed(void **state)
     disk.grows = f->manifest;
     assert_int_equal(inventory_write(f->fd, f->dir, false, &err), 0);
     assert_string_equal(strtok(disk.order, " "), "MANIFEST-000002");
-    assert_string_equal(strtok(NULL, " "), "INVENTORY.new");
+    assert_string_equal(strtok(NULL, " "), "INVENTORY.tmp");
     disk.grows = NULL;
     CHECK(truncate(f->manifest, 12) == 0); /* What came while it was synced is lost. */
     assert_int_equal(inventory_check(f->fd, f->dir, &err), 0);
@@ -124,7 +124,7 @@ static void test_everything_is_synced_before_all_of_it_is_listed(void **state)
 
     assert_int_equal(inventory_write(f->fd, f->dir, true, &err), 0);
     assert_string_equal(strtok(disk.order, " "), "everything");
-    assert_string_equal(strtok(NULL, " "), "INVENTORY.new");
+    assert_string_equal(strtok(NULL, " "), "INVENTORY.tmp");
 }
 
 static void test_what_cannot_be_synced_is_not_listed(void **state)

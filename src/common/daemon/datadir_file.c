@@ -1,6 +1,7 @@
 /* The lock on a data directory and its identity file, which is replaced as a whole. */
 #include "common/daemon/datadir_file.h"
 
+#include "common/base/replace_file.h"
 #include "common/base/status.h"
 
 #include <dirent.h>
@@ -197,21 +198,13 @@ int datadir_open(struct datadir *d, const char *path, const char *role, struct e
 static int identity_replace(const char *path, const char *text, size_t count)
 {
     int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int fd = dir_fd < 0
-                 ? -1
-                 : openat(dir_fd, "identity.tmp", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int rv = -1;
+    int rv;
 
-    if (fd >= 0) {
-        bool good = write(fd, text, count) == (ssize_t)count && fsync(fd) == 0;
-
-        if (close(fd) == 0 && good && renameat(dir_fd, "identity.tmp", dir_fd, "identity") == 0) {
-            rv = fsync(dir_fd);
-        }
+    if (dir_fd < 0) {
+        return -1;
     }
-    if (dir_fd >= 0) {
-        close(dir_fd);
-    }
+    rv = replace_file(dir_fd, "identity", text, count, false);
+    close(dir_fd);
     return rv;
 }
 

@@ -3,6 +3,7 @@
 
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
+#include "common/base/replace_file.h"
 #include "common/base/status.h"
 #include "common/daemon/datadir_file.h"
 
@@ -133,40 +134,6 @@ static int record_read(int dir_fd, struct checkpoint_record *r, struct errmsg *e
     return rv;
 }
 
-/* A short write means that the disk is full. */
-static bool write_whole(int fd, const char *text, int count)
-{
-    ssize_t written = pwrite(fd, text, (size_t)count, 0);
-
-    if (written >= 0 && written < count) {
-        errno = ENOSPC;
-    }
-    return written == count;
-}
-
-/* With `anyway` the new record takes the place of the old one even if it is not known to be on
- * disk: a run after this one that finds the kernel alive is to read it. */
-static int record_replace(int dir_fd, const char *text, int count, bool anyway)
-{
-    int fd = openat(dir_fd, "epochs.tmp", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool written, good;
-    int code;
-
-    if (fd < 0) {
-        return -1;
-    }
-    written = write_whole(fd, text, count);
-    good = written && fsync(fd) == 0;
-    code = errno;
-    good = close(fd) == 0 && good;
-    if ((good || (written && anyway)) && renameat(dir_fd, "epochs.tmp", dir_fd, RECORD_NAME) == 0 &&
-        fsync(dir_fd) == 0 && good) {
-        return 0;
-    }
-    errno = written && !good ? code : errno;
-    return -1;
-}
-
 /* On a full disk the daemon must start all the same: over the old record, which needs no space.
  * Should a crash tear it, its checksum will tell. */
 static int record_overwrite(int dir_fd, const char *text, int count)
@@ -177,7 +144,7 @@ static int record_overwrite(int dir_fd, const char *text, int count)
     if (fd < 0) {
         return -1;
     }
-    good = write_whole(fd, text, count) && ftruncate(fd, count) == 0 && fsync(fd) == 0;
+    good = write_whole_file(fd, text, (size_t)count) && ftruncate(fd, count) == 0 && fsync(fd) == 0;
     return close(fd) == 0 && good ? 0 : -1;
 }
 
@@ -187,7 +154,9 @@ static int record_write(const struct checkpoints *e, struct errmsg *err)
     char text[RECORD_BYTES_MAX];
     int count = record_format(&e->record, text);
 
-    if (record_replace(e->dir_fd, text, count, e->record.failed) != 0 &&
+    /* After a failed sync the new record takes the place of the old one even if it is not known to
+       be on disk: a run after this one that finds the kernel alive is to read it. */
+    if (replace_file(e->dir_fd, RECORD_NAME, text, (size_t)count, e->record.failed) != 0 &&
         ((errno != ENOSPC && !e->record.failed) || record_overwrite(e->dir_fd, text, count) != 0)) {
         int rv = status_from_errno(errno);
 

@@ -1,6 +1,7 @@
 /* Writes the list beside the database, and compares it with what is there at the next start. */
 #include "meta/storage/inventory_file.h"
 
+#include "common/base/replace_file.h"
 #include "common/base/status.h"
 #include "meta/storage/journal_file.h"
 
@@ -8,14 +9,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { NAME_MAX_BYTES = 255 };
 
-#define INVENTORY_NAME     "INVENTORY"
-#define INVENTORY_NEW_NAME "INVENTORY.new"
+#define INVENTORY_NAME "INVENTORY"
 
 static int fail(const char *what, const char *dir, struct errmsg *err)
 {
@@ -163,22 +164,23 @@ static int write_manifest(int dir_fd, FILE *file)
 
 int inventory_write(int dir_fd, const char *dir, bool all, struct errmsg *err)
 {
-    int fd = openat(dir_fd, INVENTORY_NEW_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    char *text = NULL;
+    size_t count = 0;
+    FILE *file = open_memstream(&text, &count);
     bool good;
 
     if (file == NULL) {
-        if (fd >= 0) {
-            close(fd);
-        }
         return fail("write", dir, err);
     }
     good = (all ? write_all(dir_fd, dir, file) : write_manifest(dir_fd, file)) == 0;
-    good = good && fflush(file) == 0 && fsync(fd) == 0;
     good = fclose(file) == 0 && good;
-    if (!good || renameat(dir_fd, INVENTORY_NEW_NAME, dir_fd, INVENTORY_NAME) != 0 ||
-        fsync(dir_fd) != 0) {
-        return fail("write", dir, err);
+    good = good && replace_file(dir_fd, INVENTORY_NAME, text, count, false) == 0;
+    if (!good) {
+        int rv = fail("write", dir, err);
+
+        free(text);
+        return rv;
     }
+    free(text);
     return 0;
 }

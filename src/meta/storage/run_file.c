@@ -1,6 +1,7 @@
 /* Reads and replaces DIR/run. */
 #include "meta/storage/run_file.h"
 
+#include "common/base/replace_file.h"
 #include "common/base/status.h"
 #include "common/daemon/datadir_file.h"
 
@@ -40,15 +41,8 @@ static int run_write(const struct runs *runs, int dir_fd)
 {
     char text[RUNS_TEXT_BYTES_MAX];
     size_t count = runs_format(runs, text);
-    int fd = openat(dir_fd, "run.tmp", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool good;
 
-    if (fd < 0) {
-        return -1;
-    }
-    good = write(fd, text, count) == (ssize_t)count && fsync(fd) == 0;
-    close(fd);
-    return good && renameat(dir_fd, "run.tmp", dir_fd, "run") == 0 ? fsync(dir_fd) : -1;
+    return replace_file(dir_fd, "run", text, count, false);
 }
 
 int run_begin(struct runs *runs, const char *dir, uint64_t number, struct errmsg *err)
