@@ -4,10 +4,9 @@
 
 #include "common/base/check.h"
 #include "common/base/list.h"
+#include "common/base/table.h"
 
 #include <stdlib.h>
-
-enum { BUCKETS_SHIFT = 12, BUCKETS = 1 << BUCKETS_SHIFT };
 
 struct slot
 {
@@ -22,7 +21,7 @@ struct slot
 
 struct client
 {
-    struct list in_bucket;
+    UT_hash_handle hh;
     struct list in_use; /* Most recently used first. */
     client_id id;
     op_sequence ended;
@@ -36,16 +35,11 @@ struct repeats
     uint32_t clients_max, slots_max;
     struct repeats_counts counts;
     struct list in_use;
-    struct list buckets[BUCKETS];
+    struct client *clients;
 };
 
 static_assert((DATA_OPS_PENDING_MAX & (DATA_OPS_PENDING_MAX - 1)) == 0, "slots double up to it");
 static_assert((DATA_OPS_SLOTS_MIN & (DATA_OPS_SLOTS_MIN - 1)) == 0, "slots double from it");
-
-static struct list *bucket_of(struct repeats *r, client_id id)
-{
-    return &r->buckets[(id * 0x9e3779b97f4a7c15U) >> (64 - BUCKETS_SHIFT)];
-}
 
 static struct slot *slot_of(const struct client *c, op_sequence number)
 {
@@ -63,9 +57,6 @@ struct repeats *repeats_new(uint32_t clients_max, uint32_t slots_max)
     r->clients_max = clients_max;
     r->slots_max = slots_max;
     list_init(&r->in_use);
-    for (uint32_t i = 0; i < BUCKETS; i++) {
-        list_init(&r->buckets[i]);
-    }
     return r;
 }
 
@@ -74,7 +65,7 @@ static void client_free(struct repeats *r, struct client *c)
     CHECK(r->counts.clients > 0 && r->counts.slots >= c->slots_count);
     r->counts.clients--;
     r->counts.slots -= c->slots_count;
-    list_remove(&c->in_bucket);
+    HASH_DEL(r->clients, c);
     list_remove(&c->in_use);
     free(c->slots);
     free(c);
@@ -94,17 +85,12 @@ void repeats_free(struct repeats *r)
 }
 
 /* NULL: it is not known. */
-static struct client *client_find(struct repeats *r, client_id id)
+static struct client *client_find(const struct repeats *r, client_id id)
 {
-    LIST_FOREACH(node, bucket_of(r, id))
-    {
-        struct client *c = LIST_ENTRY(node, struct client, in_bucket);
+    struct client *c;
 
-        if (c->id == id) {
-            return c;
-        }
-    }
-    return NULL;
+    HASH_FIND(hh, r->clients, &id, sizeof(id), c);
+    return c;
 }
 
 /* Room for another client, if `clients` is 1, and for so many slots; not at the expense of `but`
@@ -126,17 +112,19 @@ static struct client *client_new(struct repeats *r, const struct repeats_change 
 
     make_room(r, 1, DATA_OPS_SLOTS_MIN, NULL);
     c = calloc(1, sizeof(*c));
-    if (c == NULL || (c->slots = calloc(DATA_OPS_SLOTS_MIN, sizeof(*c->slots))) == NULL) {
+    if (c != NULL && (c->slots = calloc(DATA_OPS_SLOTS_MIN, sizeof(*c->slots))) != NULL) {
+        c->id = change->client;
+        HASH_ADD(hh, r->clients, id, sizeof(c->id), c);
+    }
+    if (c == NULL || !TABLE_ADDED(c)) {
+        free(c == NULL ? NULL : c->slots);
         free(c);
         return NULL;
     }
-    c->id = change->client;
     c->ended = change->ended;
     c->floor = r->counts.forgotten > 0 ? change->number - 1 : 0;
     c->slots_count = DATA_OPS_SLOTS_MIN;
-    list_init(&c->in_bucket);
     list_init(&c->in_use);
-    list_push_front(bucket_of(r, c->id), &c->in_bucket);
     list_push_front(&r->in_use, &c->in_use);
     r->counts.clients++;
     r->counts.slots += c->slots_count;

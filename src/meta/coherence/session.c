@@ -5,15 +5,13 @@
 #include "common/base/heap.h"
 #include "common/base/list.h"
 #include "common/base/status.h"
+#include "common/base/table.h"
 
 #include <stdlib.h>
 
-enum { OPEN_BUCKETS = 1 << 15, CLIENT_BUCKETS = 1 << 12 };
-
 struct session
 {
-    struct list in_bucket;
-    struct list in_all;
+    UT_hash_handle hh; /* In sessions, by id. */
     client_id id;
     enum session_state state;
     uint64_t heard_ms;
@@ -24,7 +22,7 @@ struct session
 /* An inode that is open: by how many sessions, and by how many for writing. */
 struct open_inode
 {
-    struct list in_bucket;
+    UT_hash_handle hh; /* In inodes. */
     inode_id inode;
     uint32_t opens, writers;
 };
@@ -32,12 +30,15 @@ struct open_inode
 /* One session holds one inode open. */
 struct session_open
 {
-    struct list in_bucket;
+    UT_hash_handle hh;      /* In opens. */
     struct list in_session; /* Or in the table's list of released inodes. */
-    inode_id inode;
+    struct open_key
+    {
+        inode_id inode;
+        client_id client;
+    } key;
     bool write;
     bool named, named_write; /* In the list that a client brings along: see settle_named(). */
-    struct session *session;
 };
 
 struct session_table
@@ -45,15 +46,12 @@ struct session_table
     uint32_t session_ms;
     uint64_t grace_until_ms;
     bool in_grace;
-    uint32_t count;
-    uint64_t opens;
-    struct list all;
-    struct heap
-        silences; /* What is heard does not move a session; its turn comes, and it is put back. */
+    struct session *sessions;
+    struct open_inode *inodes;
+    struct session_open *opens;
+    /* What is heard does not move a session; its turn comes, and it is put back. */
+    struct heap silences;
     struct list released;
-    struct list clients[CLIENT_BUCKETS];
-    struct list inodes[OPEN_BUCKETS];    /* struct open_inode */
-    struct list by_holder[OPEN_BUCKETS]; /* struct session_open, by inode and session */
 };
 
 static void emit(struct session_actions *out, struct session_action action)
@@ -62,15 +60,11 @@ static void emit(struct session_actions *out, struct session_action action)
     out->items[out->count++] = action;
 }
 
-static uint64_t hash(uint64_t id)
-{
-    return (id * 0x9e3779b97f4a7c15U) >> 40;
-}
-
 static void check_invariants(const struct session_table *s)
 {
-    CHECK(s->count <= SESSIONS_MAX && s->opens <= SESSION_OPENS_MAX);
-    CHECK_IMPLIES(s->count == 0, s->opens == 0);
+    CHECK(HASH_COUNT(s->sessions) <= SESSIONS_MAX && HASH_COUNT(s->opens) <= SESSION_OPENS_MAX);
+    CHECK(HASH_COUNT(s->inodes) <= HASH_COUNT(s->opens));
+    CHECK_IMPLIES(s->sessions == NULL, s->opens == NULL);
 }
 
 struct session_table *session_table_new(const struct session_options *options)
@@ -83,70 +77,37 @@ struct session_table *session_table_new(const struct session_options *options)
     s->session_ms = options->session_ms;
     s->in_grace = !options->fresh;
     s->grace_until_ms = options->now_ms + options->session_ms;
-    list_init(&s->all);
     heap_init(&s->silences);
     list_init(&s->released);
-    for (uint32_t i = 0; i < CLIENT_BUCKETS; i++) {
-        list_init(&s->clients[i]);
-    }
-    for (uint32_t i = 0; i < OPEN_BUCKETS; i++) {
-        list_init(&s->inodes[i]);
-        list_init(&s->by_holder[i]);
-    }
     return s;
 }
 
 static struct session *find(const struct session_table *s, client_id id)
 {
-    const struct list *bucket = &s->clients[hash(id) % CLIENT_BUCKETS];
+    struct session *session;
 
-    LIST_FOREACH(node, bucket)
-    {
-        struct session *session = LIST_ENTRY(node, struct session, in_bucket);
-
-        if (session->id == id) {
-            return session;
-        }
-    }
-    return NULL;
+    HASH_FIND(hh, s->sessions, &id, sizeof(id), session);
+    return session;
 }
 
 /* ---- Open files ---- */
 
 static struct open_inode *find_inode(const struct session_table *s, inode_id inode)
 {
-    const struct list *bucket = &s->inodes[hash(inode) % OPEN_BUCKETS];
+    struct open_inode *open;
 
-    LIST_FOREACH(node, bucket)
-    {
-        struct open_inode *open = LIST_ENTRY(node, struct open_inode, in_bucket);
-
-        if (open->inode == inode) {
-            return open;
-        }
-    }
-    return NULL;
-}
-
-static uint64_t holder_bucket(inode_id inode, client_id client)
-{
-    return hash(inode ^ hash(client)) % OPEN_BUCKETS;
+    HASH_FIND(hh, s->inodes, &inode, sizeof(inode), open);
+    return open;
 }
 
 static struct session_open *find_open(const struct session_table *s, inode_id inode,
                                       const struct session *session)
 {
-    const struct list *bucket = &s->by_holder[holder_bucket(inode, session->id)];
+    struct open_key key = { inode, session->id };
+    struct session_open *open;
 
-    LIST_FOREACH(node, bucket)
-    {
-        struct session_open *open = LIST_ENTRY(node, struct session_open, in_bucket);
-
-        if (open->inode == inode && open->session == session) {
-            return open;
-        }
-    }
-    return NULL;
+    HASH_FIND(hh, s->opens, &key, sizeof(key), open);
+    return open;
 }
 
 /* The inode's counts, made if need be. NULL: out of memory. */
@@ -156,16 +117,39 @@ static struct open_inode *inode_of(struct session_table *s, inode_id inode)
 
     if (counts == NULL && (counts = calloc(1, sizeof(*counts))) != NULL) {
         counts->inode = inode;
-        list_init(&counts->in_bucket);
-        list_push_front(&s->inodes[hash(inode) % OPEN_BUCKETS], &counts->in_bucket);
+        HASH_ADD(hh, s->inodes, inode, sizeof(inode), counts);
+        if (!TABLE_ADDED(counts)) {
+            free(counts);
+            counts = NULL;
+        }
     }
     return counts;
 }
 
-static void inode_drop(struct open_inode *counts)
+static void inode_drop(struct session_table *s, struct open_inode *counts)
 {
-    list_remove(&counts->in_bucket);
+    HASH_DEL(s->inodes, counts);
     free(counts);
+}
+
+/* NULL: out of memory. */
+static struct session_open *open_new(struct session_table *s, struct session *session,
+                                     inode_id inode)
+{
+    struct session_open *open = calloc(1, sizeof(*open));
+
+    if (open == NULL) {
+        return NULL;
+    }
+    open->key = (struct open_key){ inode, session->id };
+    HASH_ADD(hh, s->opens, key, sizeof(open->key), open);
+    if (!TABLE_ADDED(open)) {
+        free(open);
+        return NULL;
+    }
+    list_init(&open->in_session);
+    list_push_back(&session->opens, &open->in_session);
+    return open;
 }
 
 /* Harmless when it is there already. False: at the limit, or out of memory. */
@@ -183,44 +167,35 @@ static bool add_open(struct session_table *s, struct session *session, inode_id 
         }
         return true;
     }
-    if (s->opens == SESSION_OPENS_MAX || (counts = inode_of(s, inode)) == NULL) {
+    if (HASH_COUNT(s->opens) == SESSION_OPENS_MAX || (counts = inode_of(s, inode)) == NULL) {
         return false;
     }
-    if ((open = calloc(1, sizeof(*open))) == NULL) {
+    if ((open = open_new(s, session, inode)) == NULL) {
         if (counts->opens == 0) {
-            inode_drop(counts);
+            inode_drop(s, counts);
         }
         return false;
     }
-    open->inode = inode;
     open->write = open->named_write = write;
     open->named = true;
-    open->session = session;
-    list_init(&open->in_bucket);
-    list_init(&open->in_session);
-    list_push_front(&s->by_holder[holder_bucket(inode, session->id)], &open->in_bucket);
-    list_push_back(&session->opens, &open->in_session);
     counts->opens++;
     counts->writers += write;
-    s->opens++;
     return true;
 }
 
 static void remove_open(struct session_table *s, struct session_open *open)
 {
-    struct open_inode *counts = find_inode(s, open->inode);
+    struct open_inode *counts = find_inode(s, open->key.inode);
 
     CHECK(counts != NULL && counts->opens > 0 && counts->writers >= open->write);
-    list_remove(&open->in_bucket);
+    HASH_DEL(s->opens, open);
     list_remove(&open->in_session);
-    s->opens--;
     counts->writers -= open->write;
     if (--counts->opens > 0) {
         free(open); /* Somebody else holds it too. */
         return;
     }
-    inode_drop(counts);
-    open->session = NULL;
+    inode_drop(s, counts);
     list_push_back(&s->released, &open->in_session);
 }
 
@@ -241,7 +216,7 @@ bool session_pop_released(struct session_table *s, inode_id *inode)
         return false;
     }
     open = LIST_ENTRY(node, struct session_open, in_session);
-    *inode = open->inode;
+    *inode = open->key.inode;
     free(open);
     return true;
 }
@@ -260,18 +235,19 @@ static struct session *add(struct session_table *s, client_id id, uint64_t now_m
     if (session == NULL) {
         return NULL;
     }
-    if (!heap_push(&s->silences, &session->silence, now_ms + s->session_ms)) {
+    session->id = id;
+    HASH_ADD(hh, s->sessions, id, sizeof(id), session);
+    if (!TABLE_ADDED(session)) {
         free(session);
         return NULL;
     }
-    session->id = id;
+    if (!heap_push(&s->silences, &session->silence, now_ms + s->session_ms)) {
+        HASH_DEL(s->sessions, session);
+        free(session);
+        return NULL;
+    }
     session->state = SESSION_AWAY;
-    list_init(&session->in_bucket);
-    list_init(&session->in_all);
     list_init(&session->opens);
-    list_push_front(&s->clients[hash(id) % CLIENT_BUCKETS], &session->in_bucket);
-    list_push_back(&s->all, &session->in_all);
-    s->count++;
     return session;
 }
 
@@ -279,10 +255,8 @@ static void end(struct session_table *s, struct session *session)
 {
     remove_all_opens(s, session);
     heap_remove(&s->silences, &session->silence);
-    list_remove(&session->in_bucket);
-    list_remove(&session->in_all);
+    HASH_DEL(s->sessions, session);
     free(session);
-    s->count--;
 }
 
 static void opens_free(struct list *opens)
@@ -295,12 +269,14 @@ static void opens_free(struct list *opens)
 
 void session_table_free(struct session_table *s)
 {
+    struct session *session, *next;
+
     if (s == NULL) {
         return;
     }
-    LIST_FOREACH_SAFE(node, &s->all)
+    HASH_ITER(hh, s->sessions, session, next)
     {
-        end(s, LIST_ENTRY(node, struct session, in_all));
+        end(s, session);
     }
     opens_free(&s->released);
     heap_free(&s->silences);
@@ -329,7 +305,7 @@ static void settle_named(struct session_table *s, struct session *session)
             remove_open(s, open);
         } else if (open->write && !open->named_write) {
             open->write = false;
-            find_inode(s, open->inode)->writers--;
+            find_inode(s, open->key.inode)->writers--;
         }
     }
 }
@@ -354,8 +330,8 @@ static void on_ask(struct session_table *s, const struct session_event *event,
     struct session *session = find(s, event->client);
     bool away;
 
-    if (session == NULL &&
-        (s->count == SESSIONS_MAX || (session = add(s, event->client, event->now_ms)) == NULL)) {
+    if (session == NULL && (HASH_COUNT(s->sessions) == SESSIONS_MAX ||
+                            (session = add(s, event->client, event->now_ms)) == NULL)) {
         emit(out, (struct session_action){ SESSION_REFUSE, event->client, MORSEL_OVERLOAD });
         return;
     }
@@ -506,12 +482,12 @@ void session_open_elsewhere(const struct session_table *s, inode_id inode, clien
 
 uint32_t session_count(const struct session_table *s)
 {
-    return s->count;
+    return HASH_COUNT(s->sessions);
 }
 
 uint64_t session_opens(const struct session_table *s)
 {
-    return s->opens;
+    return HASH_COUNT(s->opens);
 }
 
 bool session_in_grace(const struct session_table *s)

@@ -23,7 +23,7 @@
 
 enum {
     SESSION_MS_DEFAULT = 30000,
-    SESSION_OPENS_MAX = 1 << 20, /* Of all sessions together, some 100 bytes each */
+    SESSION_OPENS_MAX = 1 << 20, /* Of all sessions together, some 150 bytes each */
     SESSION_ENDS_MAX = 64,       /* Of one tick; the next is due at once. */
     SESSION_ACTIONS_MAX = SESSION_ENDS_MAX + 4
 };
