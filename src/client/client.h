@@ -7,7 +7,7 @@
  * Layers: session_uv.c, servers_uv.c and client_uv.c (calls to the manager), file_uv.c (table of
  * open files), column_uv.c (calls to the servers of a file), write_uv.c (write buffer), chunk_uv.c
  * (its way to the servers), room_uv.c (its pace), flush_uv.c, fetch_uv.c, fetch_ahead_uv.c (bytes
- * on their way), read_uv.c, range_uv.c (truncate, punch, allocate, seek), copy_uv.c (copying on the
+ * on their way), write_start_uv.c and read_start_uv.c (what programs ask for), read_uv.c, range_uv.c (truncate, punch, allocate, seek), copy_uv.c (copying on the
  * servers), lock_uv.c and turn_uv.c (locks of our processes, and our own).
  */
 #ifndef MORSEL_CLIENT_CLIENT_H

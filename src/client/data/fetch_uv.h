@@ -8,7 +8,7 @@
 #ifndef MORSEL_CLIENT_DATA_FETCH_UV_H
 #define MORSEL_CLIENT_DATA_FETCH_UV_H
 
-#include "client/data/file_uv.h"
+#include "client/data/read_uv.h"
 
 enum { FETCH_BYTES_MAX = 1 << 20 /* On the grid, and of one read */ };
 

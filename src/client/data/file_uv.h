@@ -3,7 +3,7 @@
  * One struct file per inode that this client has open, shared by all its handles. A file is found
  * by inode, counted by handles, and reported closed to the manager with its last handle.
  *
- * Writes are buffered: file_write() takes the bytes and returns. They go out as chunks, each inside
+ * Writes are buffered: file_buffer() takes the bytes and returns. They go out as chunks, each inside
  * one stripe of one column: at once when a chunk is full, after FILE_CHUNK_AGE_MS otherwise, and
  * when something must see them (flush, sync, a read of the range, truncation). Two chunks that
  * overlap are never on their way together, so the last write wins. An error of a chunk is kept and
@@ -227,11 +227,12 @@ struct file_write_wait
     void (*go)(struct file_write_wait *wait); /* There is room, or an error to tell: try again. */
 };
 
-/* Take `length` bytes at `bytes`; `holder` (may be NULL) is the payload in which they lie, kept
- * instead of copied when that pays. MORSEL_AGAIN: the buffer is full, `wait` is queued and `go`
- * runs later. Others: an earlier error of this handle, told now; or MORSEL_NOMEM. */
-int file_write(struct handle *handle, uint64_t offset, const uint8_t *bytes, size_t length,
-               struct payload *holder, struct file_write_wait *wait);
+/* Take `length` bytes at `bytes` into the write buffer; `holder` (may be NULL) is the payload in
+ * which they lie, kept instead of copied when that pays. MORSEL_AGAIN: the buffer is full, `wait` is
+ * queued and `go` runs later. Others: an earlier error of this handle, told now; MORSEL_FBIG; or
+ * MORSEL_NOMEM. What programs write comes by file_write_start() (write_uv.h). */
+int file_buffer(struct handle *handle, uint64_t offset, const uint8_t *bytes, size_t length,
+                struct payload *holder, struct file_write_wait *wait);
 
 /* Wait until what is dirty now is with the servers. */
 struct file_drain
@@ -336,84 +337,7 @@ uint64_t file_cut_limit(const struct file *file);
 int file_take_error(struct handle *handle);
 int file_take_sync_error(struct handle *handle);
 
-/* ---- Reading (read_uv.c) ---- */
-
-enum {
-    FILE_FETCH_BYTES_MIN = 16 << 10, /* However slow the link */
-    FILE_OVER_PIECES_MAX = 64,
-    /* Not aligned, and one to spare; and on both sides of what is in the write buffer */
-    FILE_READ_PARTS_MAX = (1 << 20) / FILE_FETCH_BYTES_MIN + 2 + 2 * FILE_OVER_PIECES_MAX,
-    FILE_READ_IOV_MAX = 2 * FILE_READ_PARTS_MAX + 2 * FILE_OVER_PIECES_MAX + 1
-};
-
-/* What the write buffer had of a read when it began. */
-struct file_over
-{
-    uint8_t *bytes;
-    unsigned count;
-    struct file_over_piece
-    {
-        uint64_t from, to;          /* In the file. */
-        const uint8_t *bytes;       /* NULL: zeros, behind a cut. */
-    } pieces[FILE_OVER_PIECES_MAX]; /* In order, none overlap. */
-};
-
-struct file_read
-{
-    struct file *file;
-    uint64_t size;
-    bool direct; /* Nothing that was fetched before serves it, and nothing is fetched ahead. */
-    uint64_t offset;
-    uint32_t length; /* Clipped to the end of the file. */
-    unsigned parts_count, missing;
-    int status;
-    struct file_over *over; /* NULL: nothing was in the write buffer. */
-    struct file_drain drain;
-    struct handle *handle;
-    void (*done)(struct file_read *read, int status);
-    void *data;
-    struct file_read_part
-    {
-        struct list node; /* In fetch->waiters. */
-        struct file_read *read;
-        struct fetch *fetch;
-        uint64_t skip; /* Into the fetch. */
-        uint32_t length;
-    } parts[FILE_READ_PARTS_MAX]; /* Most are never used: they need not be zeroed. */
-};
-
-/* Read up to `length` (at most 1 MiB) bytes. `size`: of a shared file, where the manager says that
- * it ends; they are read from the servers then, whatever was fetched before. NULL: we know. In
- * `done` the parts hold the bytes: file_read_gather(). The read and its parts are let go with
- * file_read_end(). `done` may run before this returns. */
-void file_read_start(struct file_read *read, struct handle *handle, uint64_t offset,
-                     uint32_t length, const uint64_t *size,
-                     void (*done)(struct file_read *read, int status));
-
-/* The reader does not wait any more: `done` runs with MORSEL_CANCELED, before this returns. Others
- * who wait for the same bytes get them. Harmless for one that has ended. */
-void file_read_cancel(struct file_read *read);
-
-/* The bytes as stretches of memory (zeros where nothing is stored). Returns the number of entries,
- * at most FILE_READ_IOV_MAX. */
-unsigned file_read_gather(const struct file_read *read, struct iovec *iov);
-void file_read_end(struct file_read *read);
-
-/* Did the servers have less than was asked for? Those bytes read as zeros. */
-bool file_read_is_short(const struct file_read *read);
-
-/* Take what the write buffer has of the range (read_over_uv.c), which is not empty and not beyond
- * the end. False: no memory, or too many pieces. */
-bool read_over_take(struct file_read *read);
-void read_over_free(struct file_read *read);
-
-/* Up to where, from `offset` on, the servers are not needed. */
-uint64_t read_over_until(const struct file_read *read, uint64_t offset);
-
-/* Put it over the bytes of the servers, which are `count` stretches that begin with the read;
- * returns how many there are now. */
-unsigned read_over_gather(const struct file_read *read, const uint8_t *zeros, struct iovec *iov,
-                          unsigned count);
+/* ---- Reading: read_uv.h ---- */
 
 /* Forget what was fetched: all of it, or what overlaps a range. */
 void file_forget(struct file *file, uint64_t offset, uint64_t length);

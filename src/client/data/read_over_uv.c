@@ -1,7 +1,7 @@
 /* Reading what is still in the write buffer: what is on its way, or waits for neighbours, is copied
  * when the read begins; the rest comes from the servers, where no write of ours changes it
  * meanwhile. So a read waits for no write. */
-#include "client/data/file_uv.h"
+#include "client/data/read_uv.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -15,7 +15,7 @@ void file_read_part_done(struct file_read *read, int status)
     }
     CHECK(read->missing > 0);
     if (--read->missing == 0) {
-        read->done(read, read->status);
+        read_bytes_done(read, read->status);
     }
 }
 
@@ -61,7 +61,7 @@ static int make_parts(struct file_read *read, bool sequential)
         }
         if (fetch == NULL && (!sequential || status == MORSEL_AGAIN)) {
             part_end = fetch_end(file, offset, end);
-            fetch = fetch_new(file, read->direct ? COLUMN_READ_PRIMARY : COLUMN_READ_ANY, offset,
+            fetch = fetch_new(file, read->shared ? COLUMN_READ_PRIMARY : COLUMN_READ_ANY, offset,
                               part_end - offset, &status);
             own = true;
         }
@@ -80,7 +80,7 @@ static int make_parts(struct file_read *read, bool sequential)
 
 static void clip(struct file_read *read)
 {
-    if (!read->direct) {
+    if (!read->shared) {
         read->size = read->file->size;
     }
     if (read->offset >= read->size) {
@@ -100,7 +100,7 @@ static void read_go(struct file_read *read)
     clip(read);
     read->missing = 1; /* Let go below, so that `done` does not run in the middle. */
     if (read->length > 0) {
-        if (read->direct) {
+        if (read->shared) {
             file_forget(file, 0, UINT64_MAX);
         } else {
             clock.now_us = uv_hrtime() / 1000;
@@ -126,29 +126,23 @@ static void on_drained(struct file_drain *drain)
 static bool take_dirty(struct file_read *read)
 {
     clip(read);
-    return !read->direct && (read->length == 0 || read_over_take(read));
+    return !read->shared && (read->length == 0 || read_over_take(read));
 }
 
-void file_read_start(struct file_read *read, struct handle *handle, uint64_t offset,
-                     uint32_t length, const uint64_t *size,
-                     void (*done)(struct file_read *read, int status))
+void read_bytes_start(struct file_read *read)
 {
-    struct file *file = handle->file;
+    struct file *file = read->handle->file;
 
-    CHECK(length <= FETCH_BYTES_MAX);
-    memset(read, 0, offsetof(struct file_read, parts));
     read->file = file;
-    read->handle = handle;
-    read->offset = offset;
-    read->length = length;
-    read->direct = size != NULL;
-    read->size = size != NULL ? *size : 0;
-    read->done = done;
+    read->length = read->wanted;
+    read->parts_count = 0;
+    read->status = MORSEL_OK;
+    read->over = NULL;
     file_pin(file);
     file->client->counters.reads++;
     read->drain.done = on_drained;
     list_init(&read->drain.node);
-    if (file_is_dirty(file, offset, length) && !take_dirty(read) &&
+    if (file_is_dirty(file, read->offset, read->length) && !take_dirty(read) &&
         !file_drain(file, &read->drain, false)) {
         return; /* What was written here must be there first. */
     }
@@ -167,7 +161,7 @@ static void leave_fetch(struct file_read_part *part)
     }
 }
 
-void file_read_cancel(struct file_read *read)
+void read_bytes_cancel(struct file_read *read)
 {
     unsigned left = 0;
 
@@ -197,7 +191,7 @@ static uint64_t part_has(const struct file_read_part *part)
     return have > part->length ? part->length : have;
 }
 
-bool file_read_is_short(const struct file_read *read)
+bool read_bytes_are_short(const struct file_read *read)
 {
     for (unsigned i = 0; i < read->parts_count; i++) {
         if (part_has(&read->parts[i]) < read->parts[i].length) {
@@ -232,7 +226,7 @@ unsigned file_read_gather(const struct file_read *read, struct iovec *iov)
     return read->over != NULL ? read_over_gather(read, zeros, iov, count) : count;
 }
 
-void file_read_end(struct file_read *read)
+void read_bytes_end(struct file_read *read)
 {
     struct file *file = read->file;
 

@@ -179,8 +179,8 @@ static int take_bytes(struct file *file, uint64_t offset, const uint8_t *bytes, 
     return MORSEL_OK;
 }
 
-int file_write(struct handle *handle, uint64_t offset, const uint8_t *bytes, size_t length,
-               struct payload *holder, struct file_write_wait *wait)
+int file_buffer(struct handle *handle, uint64_t offset, const uint8_t *bytes, size_t length,
+                struct payload *holder, struct file_write_wait *wait)
 {
     struct file *file = handle->file;
     struct client *client = file->client;

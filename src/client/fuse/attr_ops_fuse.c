@@ -89,7 +89,7 @@ static void size_cancel(struct mount_op *base)
     } else if (op->range.waiting > 0) {
         range_cancel(&op->range);
     } else {
-        meta_call_cancel(&op->base.call);
+        mount_op_cancel_asking(&op->base);
     }
 }
 

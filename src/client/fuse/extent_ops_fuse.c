@@ -34,7 +34,7 @@ static void extent_cancel(struct mount_op *base)
     } else if (op->range.waiting > 0) {
         range_cancel(&op->range);
     } else {
-        meta_call_cancel(&base->call);
+        mount_op_cancel_asking(base);
     }
 }
 

@@ -104,36 +104,24 @@ bool mount_op_change(struct mount_op *op, enum message_type type, const Protobuf
     return rv == 0;
 }
 
-static void on_size(struct meta_call *call, int status, void *message)
+void mount_op_cancel_asking(struct mount_op *op)
 {
-    struct mount_op *op = call->data;
-    const Morsel__Node *node = message;
+    meta_call_cancel(&op->call);
+    size_ask_cancel(&op->ask);
+}
 
-    if (status == 0 && node->attr == NULL) {
-        status = MORSEL_MALFORMED;
-    }
-    if (status == 0) {
-        file_refresh(op->refreshed, node->attr);
-        op->refreshed_size = file_size_of(op->refreshed, node->attr);
-        turn_note_size(op->mount->client, op->refreshed->inode, node->attr->size);
-    }
+static void on_size(struct size_ask *ask, int status)
+{
+    struct mount_op *op = CONTAINER_OF(ask, struct mount_op, ask);
+
     op->go(op, status);
 }
 
 void mount_refresh_size(struct mount_op *op, struct file *file,
                         void (*go)(struct mount_op *op, int status))
 {
-    Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
-    int rv;
-
-    op->refreshed = file;
     op->go = go;
-    request.inode = file->inode;
-    rv = meta_call_start(&op->call, op->mount->client, MSG_GETATTR, &request.base,
-                         &morsel__node__descriptor, on_size);
-    if (rv != 0) {
-        go(op, rv);
-    }
+    size_ask_start(&op->ask, file, on_size);
 }
 
 ProtobufCBinaryData mount_bytes(const char *text)
@@ -523,7 +511,7 @@ static void on_interrupts(uv_timer_t *timer)
             if (op->cancel != NULL) {
                 op->cancel(op);
             } else {
-                meta_call_cancel(&op->call);
+                mount_op_cancel_asking(op);
             }
         }
     }

@@ -21,6 +21,7 @@
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/lock_uv.h"
 #include "client/data/file_uv.h"
+#include "client/data/size_uv.h"
 #include "client/fuse/groups_file.h"
 #include "client/fuse/options.h"
 #include "common/fs/byte_locks.h"
@@ -135,12 +136,10 @@ struct mount_op
     uint64_t arrived_ns;
     uint32_t bytes; /* Of data; for the counters. */
     struct meta_call call;
-    uint64_t interrupted_ms; /* 0: not interrupted. */
-    void (*cancel)(
-        struct mount_op *op); /* Make it end soon; NULL: cancel the call to the manager. */
-    bool cancel_at_once;      /* When it is interrupted; others get MOUNT_INTERRUPT_MS to end. */
-    struct file *refreshed;   /* mount_refresh_size() */
-    uint64_t refreshed_size;
+    uint64_t interrupted_ms;             /* 0: not interrupted. */
+    void (*cancel)(struct mount_op *op); /* Make it end soon; NULL: mount_op_cancel_asking(). */
+    bool cancel_at_once; /* When it is interrupted; others get MOUNT_INTERRUPT_MS to end. */
+    struct size_ask ask; /* mount_refresh_size() */
     void (*go)(struct mount_op *op, int status);
 };
 
@@ -176,6 +175,10 @@ bool mount_op_ask(struct mount_op *op, enum message_type type, const ProtobufCMe
 bool mount_op_change(struct mount_op *op, enum message_type type, const ProtobufCMessage *request,
                      Morsel__OpId **op_id, const ProtobufCMessageDescriptor *reply_type,
                      meta_call_cb done);
+
+/* What it asks the manager, with op->call or mount_refresh_size(), ends soon, with MORSEL_CANCELED.
+ * Harmless while it asks nothing. */
+void mount_op_cancel_asking(struct mount_op *op);
 
 /* Ask the manager how long the file is now: while it is shared nobody else knows. `go` runs once,
  * later or (out of memory) at once. */

@@ -1,0 +1,113 @@
+/* How a read goes: at once, or behind the manager's word and in turn (read_uv.h). */
+#include "client/data/read_uv.h"
+
+#include "common/base/status.h"
+
+#include <string.h>
+
+static void read_fail(struct file_read *read, int status)
+{
+    turn_end(&read->turn);
+    read->done(read, status);
+}
+
+static void read_from_servers(struct file_read *read, uint64_t size)
+{
+    read->state = FILE_READ_BYTES;
+    read->shared = true;
+    read->size = size;
+    read_bytes_start(read);
+}
+
+static void on_size(struct size_ask *ask, int status)
+{
+    struct file_read *read = CONTAINER_OF(ask, struct file_read, ask);
+
+    if (status == 0) {
+        read_from_servers(read, ask->size);
+    } else {
+        read_fail(read, status);
+    }
+}
+
+static void ask_size(struct file_read *read)
+{
+    read->state = FILE_READ_SIZE;
+    size_ask_start(&read->ask, read->handle->file, on_size);
+}
+
+static void on_turn(struct turn *turn, int status)
+{
+    struct file_read *read = CONTAINER_OF(turn, struct file_read, turn);
+
+    if (status == 0) {
+        ask_size(read);
+    } else {
+        read_fail(read, status);
+    }
+}
+
+/* Bytes are missing within the size that we were told: a hole, or somebody is about to cut the
+ * file. Nobody does while it is our turn. */
+static void read_in_turn(struct file_read *read)
+{
+    struct file *file = read->handle->file;
+
+    read_bytes_end(read);
+    read->state = FILE_READ_TURN;
+    turn_take(&read->turn, file->client, file->inode, LOCK_SHARED, on_turn);
+}
+
+void read_bytes_done(struct file_read *read, int status)
+{
+    if (status != 0) {
+        read_bytes_end(read);
+        read_fail(read, status);
+    } else if (read->shared && !read->turn.had && read_bytes_are_short(read)) {
+        read_in_turn(read);
+    } else {
+        read->done(read, MORSEL_OK);
+    }
+}
+
+void file_read_start(struct file_read *read, struct handle *handle, uint64_t offset,
+                     uint32_t length, void (*done)(struct file_read *read, int status))
+{
+    struct file *file = handle->file;
+    uint64_t size;
+
+    CHECK(length <= FILE_READ_BYTES_MAX);
+    memset(read, 0, offsetof(struct file_read, parts));
+    read->handle = handle;
+    read->offset = offset;
+    read->wanted = length;
+    read->done = done;
+    if (!file_is_shared(file)) {
+        read_bytes_start(read);
+    } else if (turn_join(&read->turn, file->client, file->inode, offset + length, &size)) {
+        read_from_servers(read, size);
+    } else {
+        ask_size(read);
+    }
+}
+
+void file_read_cancel(struct file_read *read)
+{
+    switch (read->state) {
+    case FILE_READ_BYTES:
+        read_bytes_cancel(read);
+        break;
+    case FILE_READ_SIZE:
+        size_ask_cancel(&read->ask);
+        break;
+    case FILE_READ_TURN:
+        turn_cancel(&read->turn);
+        break;
+    }
+}
+
+void file_read_end(struct file_read *read)
+{
+    read_bytes_end(read);
+    turn_end(&read->turn);
+}

@@ -1,0 +1,179 @@
+/* How a write goes: into the buffer, or in turn and through it (write_uv.h). */
+#include "client/data/write_uv.h"
+
+#include "client/coherence/lease_uv.h"
+
+#include "common/base/status.h"
+
+static struct file *file_of(const struct file_write *write)
+{
+    return write->handle->file;
+}
+
+static void write_end(struct file_write *write, int status)
+{
+    write->state = FILE_WRITE_ENDS;
+    if (status == 0 && write->append && write->more) {
+        append_keep(write->kept, file_of(write), &write->next, &write->turn);
+    } else {
+        turn_end(&write->turn);
+        append_end(write->kept);
+    }
+    write->done(write, status);
+}
+
+static void on_written_through(struct file_flush *flush, int status)
+{
+    write_end(CONTAINER_OF(flush, struct file_write, flush), status);
+}
+
+/* Others may read as soon as we have answered: then the bytes are at the servers and the manager
+ * knows the size. */
+static void write_through(struct file_write *write)
+{
+    int rv;
+
+    write->state = FILE_WRITE_ENDS;
+    rv = file_flush_start(&write->flush, file_of(write), write->handle, false, on_written_through);
+    if (rv != 0) {
+        write_end(write, rv);
+    }
+}
+
+static void write_in_turn(struct file_write *write);
+
+/* All that it needs is had, but for room in the buffer. */
+static void write_now(struct file_write *write)
+{
+    struct file *file = file_of(write);
+    int rv;
+
+    if (file_is_shared(file) && !write->turn.had) {
+        write_in_turn(write);
+        return;
+    }
+    if (write->turn.had && !turn_is_good(&write->turn)) {
+        write_end(write, MORSEL_TOO_LATE);
+        return;
+    }
+    write->state = FILE_WRITE_ROOM;
+    rv = file_buffer(write->handle, write->offset, write->bytes, write->length, write->holder,
+                     &write->wait);
+    if (rv == 0 && file_is_shared(file)) {
+        write_through(write);
+    } else if (rv != MORSEL_AGAIN) {
+        write_end(write, rv);
+    }
+}
+
+static void on_room(struct file_write_wait *wait)
+{
+    write_now(CONTAINER_OF(wait, struct file_write, wait));
+}
+
+/* Nobody else writes: the end is where the manager says. */
+static void on_size(struct size_ask *ask, int status)
+{
+    struct file_write *write = CONTAINER_OF(ask, struct file_write, ask);
+    struct file *file = file_of(write);
+
+    if (status == 0 && write->append) {
+        write->offset = file->size;
+    } else if (status == 0 && write->offset > file->size && !file_clean_tail(file)) {
+        status = MORSEL_NOMEM;
+    }
+    if (status == 0) {
+        write_now(write);
+    } else {
+        write_end(write, status);
+    }
+}
+
+static void ask_size(struct file_write *write)
+{
+    write->state = FILE_WRITE_SIZE;
+    size_ask_start(&write->ask, file_of(write), on_size);
+}
+
+static void on_turn(struct turn *turn, int status)
+{
+    struct file_write *write = CONTAINER_OF(turn, struct file_write, turn);
+
+    if (status != 0) {
+        write_end(write, status);
+    } else if (write->append || write->reaches) {
+        ask_size(write);
+    } else {
+        write_now(write);
+    }
+}
+
+/* The caller's idea of where the file ends may be old, and others append too: everybody in turn, so
+ * that appends never overlap, and leave no hole when somebody dies in the middle. Other writes go
+ * on side by side, but not beside an append, which would not know of them, nor beside a cut. */
+static void write_in_turn(struct file_write *write)
+{
+    struct file *file = file_of(write);
+
+    write->state = FILE_WRITE_TURN;
+    write->reaches = file->tail_unsure && write->offset > file->size;
+    turn_take(&write->turn, file->client, file->inode,
+              write->append || write->reaches ? LOCK_EXCLUSIVE : LOCK_SHARED, on_turn);
+}
+
+/* Does it go on with the append of the piece before? True: that one's turn is ours, and it is under
+ * way. */
+static bool go_on(struct file_write *write)
+{
+    struct append_who who = { write->handle, write->thread, write->offset };
+    struct file *file = file_of(write);
+
+    write->next = who;
+    write->next.offset += write->length;
+    write->kept = append_take(file, &who);
+    if (write->kept == NULL || !write->kept->turn.had || !file_is_shared(file)) {
+        return false;
+    }
+    turn_move(&write->turn, &write->kept->turn);
+    ask_size(write);
+    return true;
+}
+
+void file_write_start(struct file_write *write, void (*done)(struct file_write *write, int status))
+{
+    struct file *file = file_of(write);
+
+    write->done = done;
+    write->wait.go = on_room;
+    if (write->strips_ids) {
+        file_strip_ids(file);
+    }
+    if (!write->written_back && go_on(write)) {
+        return;
+    }
+    if (!file_is_shared(file) && write->append && write->offset != file->size) {
+        /* The file is ours alone again, and the kernel has not heard yet how long it has become:
+         * the bytes go behind those of others, and its pages are wrong. */
+        write->offset = file->size;
+        lease_kernel_drop(file->client, file->inode);
+    }
+    write_now(write);
+}
+
+void file_write_cancel(struct file_write *write)
+{
+    switch (write->state) {
+    case FILE_WRITE_ENDS:
+        break;
+    case FILE_WRITE_TURN:
+        turn_cancel(&write->turn);
+        break;
+    case FILE_WRITE_SIZE:
+        size_ask_cancel(&write->ask);
+        break;
+    case FILE_WRITE_ROOM:
+        list_remove(&write->wait.node);
+        write_end(write, MORSEL_CANCELED);
+        break;
+    }
+}
