@@ -161,13 +161,11 @@ void file_lose(struct file *file)
             chunk_discard(chunk);
         }
     }
-    file->unreported = file->cut = file->tail_clean = false;
     file->tail_unsure = true;
     file->held_back = false;
     /* How long the file is others say now; objects may hold bytes up to where we wrote. */
-    file->reach = file->written_end > file->reach ? file->written_end : file->reach;
-    file->written_end = 0;
-    file->losses++;
+    file_note_reach(file);
+    report_lose(&file->report);
     wake_writers(file);
     wake_drains(file);
     file_unpin(file);

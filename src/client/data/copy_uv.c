@@ -57,8 +57,8 @@ bool file_may_align(const struct file *from, const struct file *to, uint64_t fro
 
     return same_stripes(from, to, from_offset, to_offset) &&
            from->layout_class == to->layout_class && from_offset % turn == to_offset % turn &&
-           to->size == 0 && to->reach == 0 && to->written_end == 0 && list_empty(&to->chunks) &&
-           !to->unreported && !to->reporting && !has_unsynced(to);
+           to->size == 0 && to->reach == 0 && list_empty(&to->chunks) &&
+           to->report.state == REPORT_CLEAN && !has_unsynced(to);
 }
 
 static void send_more(struct file_copy *copy);

@@ -105,7 +105,7 @@ bool file_clean_tail(struct file *file)
     }
     file_forget(file, file->size, UINT64_MAX);
     file->tail_unsure = false;
-    file->tail_clean = true;
+    file->report.news.tail_clean = true;
     return true;
 }
 
@@ -117,21 +117,20 @@ bool file_cut(struct file *file, uint64_t size)
     if (size >= file->size ? !file_clean_tail(file) : !cut_objects(file, size)) {
         return false;
     }
-    file->tail_clean |= file->tail_unsure; /* Beyond what is cut there is nothing any more. */
+    file->report.news.tail_clean |=
+        file->tail_unsure; /* Beyond what is cut there is nothing any more. */
     file->tail_unsure = false;
     file_forget(file, from, UINT64_MAX);
     if (!grows) {
-        file->cut_size = file->cut && file->cut_size < size ? file->cut_size : size;
-        file->cut = true;
+        if (file->report.news.end > size) {
+            file_note_reach(file); /* Objects are there all the same: whoever deletes it must know.
+                                    */
+        }
+        report_note_cut(&file->report, size, uv_now(file->client->loop));
         file->settled = false;
     }
-    if (file->written_end >
-        size) { /* Objects are there all the same: whoever deletes it must know. */
-        file->reach = file->written_end > file->reach ? file->written_end : file->reach;
-        file->written_end = size;
-    }
     file->size = size;
-    file->sparse &= size > 0;
+    file->report.news.sparse &= size > 0;
     file_note_changed(file, 0, size, grows);
     file_chunks_changed(file);
     return true;
@@ -144,7 +143,7 @@ void file_cut_failed(struct file *file)
     if (attr != NULL && attr->size > file->size) {
         file->size = attr->size;
     }
-    file->cut = file->tail_clean = false;
+    report_drop_cut(&file->report);
     file->tail_unsure = true;
     lease_kernel_drop(file->client, file->inode);
 }

@@ -92,7 +92,7 @@ static void file_free_if_done(struct file *file)
 {
     struct client *client = file->client;
 
-    if (file->pins > 0 || !list_empty(&file->handles) || file->unreported) {
+    if (file->pins > 0 || !list_empty(&file->handles) || report_has_news(&file->report)) {
         return; /* What it has become goes to the manager first, however long that takes. */
     }
     CHECK(list_empty(&file->chunks) && list_empty(&file->writers) && list_empty(&file->drains) &&
@@ -135,7 +135,7 @@ bool file_has_writer(const struct file *file)
 
 bool file_is_ahead(const struct file *file)
 {
-    return file->unreported || file->reporting || !list_empty(&file->chunks);
+    return file->report.state != REPORT_CLEAN || !list_empty(&file->chunks);
 }
 
 bool file_is_written(const struct file *file)
@@ -237,7 +237,7 @@ void file_settle_unsure(struct client *client)
 static void note_version(struct file *file, uint64_t version)
 {
     if (version > file->data_version) {
-        if (!file->reporting || version > file->data_version + 1) {
+        if (!report_is_busy(&file->report) || version > file->data_version + 1) {
             unsynced_forget(file->unsynced);
             file->settled = false;
         }
@@ -248,10 +248,10 @@ static void note_version(struct file *file, uint64_t version)
 void file_refresh(struct file *file, const Morsel__Attr *attr)
 {
     note_version(file, attr->data_version);
-    file->tail_unsure = attr->tail_unsure && !file->tail_clean;
-    if (!file->unreported && !file->reporting) {
+    file->tail_unsure = attr->tail_unsure && !file->report.news.tail_clean;
+    if (file->report.state == REPORT_CLEAN) {
         file->size = attr->size;
-    } else if (attr->size > file->size && !file->cut && !file->cut_reporting) {
+    } else if (attr->size > file->size && !report_has_cut(&file->report)) {
         file->size = attr->size;
     }
 }
@@ -260,12 +260,12 @@ void file_refresh(struct file *file, const Morsel__Attr *attr)
  * answered yet is not there yet. */
 static bool may_tell(const struct file *file)
 {
-    return (file->unreported || file->reporting) && (file->held_back || !file_is_shared(file));
+    return file->report.state != REPORT_CLEAN && (file->held_back || !file_is_shared(file));
 }
 
 uint64_t file_size_of(const struct file *file, const Morsel__Attr *attr)
 {
-    bool shorter = file->cut || file->cut_reporting;
+    bool shorter = report_has_cut(&file->report);
 
     return may_tell(file) && (shorter || file->size > attr->size) ? file->size : attr->size;
 }
@@ -286,10 +286,17 @@ void file_strip_ids(struct file *file)
     if (attr != NULL && (attr->mode & (S_ISUID | S_ISGID)) == 0) {
         return;
     }
-    file->strips_ids = true;
+    file->report.news.strips_ids = true;
     if (attr != NULL) {
         strip_ids(attr);
         lease_kernel_drop(client, file->inode); /* It would go on believing in them. */
+    }
+}
+
+void file_note_reach(struct file *file)
+{
+    if (file->report.news.end > file->reach) {
+        file->reach = file->report.news.end;
     }
 }
 
@@ -301,7 +308,7 @@ void file_note_kernel_changed(struct file *file)
 
 void file_overlay(const struct file *file, Morsel__Attr *attr)
 {
-    if (file->strips_ids) {
+    if (file->report.news.strips_ids) {
         strip_ids(attr);
     }
     if (may_tell(file)) {

@@ -15,6 +15,7 @@
 #include "client/client.h"
 #include "client/data/column_uv.h"
 #include "client/data/read_ahead.h"
+#include "client/data/report.h"
 #include "client/data/unsynced.h"
 
 enum {
@@ -95,33 +96,19 @@ struct file
     server_id servers[STRIPE_WIDTH_MAX];
     uint32_t layout_class;
 
-    uint64_t size;        /* Ours: the manager's, or more where we wrote. */
-    uint64_t written_end; /* Where our unreported writes end. `size` may be older than somebody
-                             else's truncation. */
-    uint64_t mtime_ns;    /* Of our last write that is not reported, or set by hand since. */
-    uint64_t ctime_ns;    /* Of that write. */
-    uint64_t cut_size;
-    uint64_t reach;      /* Space was reserved up to here, perhaps beyond the size. */
-    bool sparse;         /* We left a hole, or space beyond the end. */
-    bool strips_ids;     /* Whoever wrote may not keep set-id bits: the report takes them away. */
-    bool cut;            /* The manager is to hear that the file was cut to `cut_size`, before it
-                            hears of `written_end`. */
-    bool tail_unsure;    /* Objects may hold bytes beyond the size that nobody reported. */
-    bool tail_clean;     /* They are cut at the end, or have been: the manager is to hear. */
-    bool cut_reporting;  /* The report that is under way says so of an earlier cut. */
-    bool settled;        /* The manager has it on its disk, with this size and shape. */
+    uint64_t size;             /* Ours: the manager's, or more where we wrote. */
+    struct file_report report; /* Of size and shape, to the manager. */
+    uint64_t mtime_ns;         /* Of our last write that is not reported, or set by hand since. */
+    uint64_t ctime_ns;         /* Of that write. */
+    uint64_t reach;            /* Space was reserved up to here, perhaps beyond the size. */
+    bool tail_unsure;          /* Objects may hold bytes beyond the size that nobody reported. */
+    bool settled;              /* The manager has it on its disk, with this size and shape. */
     unsigned lease_pins; /* Cuts, punches and copies under way: until they end no lease on it is
                             given back. */
     bool held_back;      /* Of what is ahead (file_is_ahead()), some was answered under W. */
-    bool unreported;     /* Size and time wait for a WROTE. */
-    bool reporting;      /* One report at a time is under way; */
     struct list report_waits; /* struct file_flush: for its end. */
-    unsigned losses;          /* How often file_lose() has run; */
-    unsigned failures;        /* and file_fail(), */
-    int failed;               /* with which status last. */
-    bool report_due;          /* Again, as soon as the one that is under way has ended. */
-    bool report_refused;      /* And the log knows. */
-    uint64_t unreported_since_ms;
+    unsigned failures;        /* How often file_fail() has run, */
+    int failed;               /* and with which status last. */
 
     struct list chunks;
     uint64_t dirty_bytes;
@@ -216,6 +203,9 @@ uint64_t file_size_of(const struct file *file, const Morsel__Attr *attr);
  * to what it asked before it passes over. */
 void file_note_kernel_changed(struct file *file);
 
+/* Objects may hold bytes up to where we wrote, whatever becomes of the size. */
+void file_note_reach(struct file *file);
+
 /* Put our own news into what a stat is told, as far as it may be told. */
 void file_overlay(const struct file *file, Morsel__Attr *attr);
 
@@ -262,10 +252,8 @@ struct file_flush
     struct file_drain drain;
     struct list report_wait; /* In file->report_waits. */
     struct meta_call report;
-    uint64_t reported_end, reported_cut_size, settled_size;
-    bool reported_cut, reported_tail;
-    bool reported_sparse, reported_strips_ids;
-    unsigned losses;           /* Of the file when the report was sent. */
+    struct report_news said; /* By the report. */
+    uint64_t settled_size;
     unsigned failures;         /* Of the file when the flush began. */
     struct column_call *syncs; /* One for each column. */
     uint32_t listed_count;     /* Durable: what the manager's record says of the file. */

@@ -49,40 +49,21 @@ static void flush_part_done(struct file_flush *flush)
 /* The manager has on its disk what was asked of it; has the file changed its shape since? */
 static void note_settled(struct file_flush *flush)
 {
-    flush->file->settled = flush->file->size <= flush->settled_size && !flush->file->sparse;
+    flush->file->settled =
+        flush->file->size <= flush->settled_size && !flush->file->report.news.sparse;
 }
 
-void file_note_unreported(struct file *file)
+static void see_to_it(struct file *file)
 {
-    file->unreported = true;
-    file->unreported_since_ms = uv_now(file->client->loop);
     if (list_empty(&file->dirty_node)) {
         list_push_back(&file->client->dirty_files, &file->dirty_node);
     }
 }
 
-/* It is still news; the next flush or tick tries again. */
-static void report_again(struct file_flush *flush)
+void file_note_unreported(struct file *file)
 {
-    struct file *file = flush->file;
-
-    if (flush->losses != file->losses) {
-        return; /* The file is not as we left it: others may have cut it since. */
-    }
-    file_note_unreported(file);
-    if (file->cut && flush->reported_end > file->cut_size) {
-        flush->reported_end = file->cut_size;
-    }
-    if (flush->reported_cut && (!file->cut || file->cut_size > flush->reported_cut_size)) {
-        file->cut = true;
-        file->cut_size = flush->reported_cut_size;
-    }
-    if (file->written_end < flush->reported_end) {
-        file->written_end = flush->reported_end;
-    }
-    file->sparse |= flush->reported_sparse;
-    file->tail_clean |= flush->reported_tail;
-    file->strips_ids |= flush->reported_strips_ids;
+    report_note(&file->report, uv_now(file->client->loop));
+    see_to_it(file);
 }
 
 static void tell_manager(struct file_flush *flush);
@@ -104,7 +85,7 @@ static void report_waits_end(struct file_flush *reported, int status)
 
         if (status != 0 && status != MORSEL_CANCELED) {
             flush_fail(flush, status);
-        } else if (file->unreported || file->reporting || (flush->durable && !reported->durable)) {
+        } else if (file->report.state != REPORT_CLEAN || (flush->durable && !reported->durable)) {
             tell_manager(flush);
         } else if (flush->durable) {
             durable_listed_too(flush, reported);
@@ -120,16 +101,18 @@ static void report_refused(struct file_flush *flush, int status)
     bool again = behind_is_passing(status) || status == MORSEL_CANCELED;
     bool deleted = status == MORSEL_NOENT || status == MORSEL_STALE;
 
-    if (!file->report_refused && !deleted && status != MORSEL_CANCELED) {
+    if (!file->report.complained && !deleted && status != MORSEL_CANCELED) {
         log_warning(file->client->options.log,
                     "inode %lu: manager %s did not take its new size of %lu bytes: %s%s",
                     (unsigned long)file->inode, rpc_peer_address(file->client->manager),
                     (unsigned long)file->size, status_words(status),
                     again ? "; trying again" : "; whoever has it open is told EIO");
-        file->report_refused = true;
+        file->report.complained = true;
     }
     if (again) {
-        report_again(flush);
+        /* It is still news; the next flush or tick tries again. */
+        report_again(&file->report, &flush->said, uv_now(file->client->loop));
+        see_to_it(file);
     } else if (!deleted && (status != MORSEL_TOO_LATE || file->held_back)) {
         file_fail(file, MORSEL_IO); /* Otherwise file_lose() has. */
         file->held_back = false;
@@ -140,10 +123,10 @@ static void report_refused(struct file_flush *flush, int status)
 /* It was closed again while its size was on its way. */
 static void report_next(struct file *file)
 {
-    bool due = file->report_due;
+    bool due = file->report.due;
 
-    file->report_due = false;
-    if (due && file->unreported && !file->report_refused) {
+    file->report.due = false;
+    if (due && report_has_news(&file->report) && !file->report.complained) {
         file_report(file);
     }
 }
@@ -157,7 +140,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
     if (status == 0 && node->attr == NULL) {
         status = MORSEL_MALFORMED;
     }
-    file->reporting = file->cut_reporting = false;
+    report_end(&file->report);
     if (status == 0 && !file_is_ahead(file)) {
         file->held_back = false;
     }
@@ -166,7 +149,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
         durable_listed(flush, node->unsynced, node->n_unsynced);
     }
     if (status == 0) {
-        file->report_refused = false;
+        file->report.complained = false;
         behind_note_progress(file->client);
         data_version_advance(file->client->versions, file->inode, node->attr->data_version);
         file_refresh(file, node->attr);
@@ -205,53 +188,27 @@ static size_t list_unsynced(struct file *file, Morsel__Unsynced *columns,
     return count;
 }
 
-static uint64_t min_u64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Sizes, as far as the manager may know: beyond a cut that is not made yet there is only news for
- * the next report. */
-static void report_size(struct file_flush *flush, Morsel__WroteRequest *request)
-{
-    struct file *file = flush->file;
-    uint64_t limit = file_cut_limit(file);
-
-    request->size = flush->reported_end = min_u64(file->written_end, limit);
-    request->cuts = flush->reported_cut = file->cut;
-    flush->reported_cut_size = file->cut ? min_u64(file->cut_size, limit) : 0;
-    request->cut_size = flush->reported_cut_size;
-    request->tail_clean = flush->reported_tail = file->tail_clean && limit == UINT64_MAX;
-    flush->settled_size = limit == UINT64_MAX ? file->size : 0;
-}
-
-static void reported_size(struct file_flush *flush)
-{
-    struct file *file = flush->file;
-
-    file->cut_reporting = flush->reported_cut;
-    if (file_cut_limit(file) == UINT64_MAX) {
-        file->sparse = file->cut = file->tail_clean = file->unreported = false;
-        file->written_end = 0;
-    } else {
-        file->unreported_since_ms = uv_now(file->client->loop);
-    }
-}
-
 static void start_report(struct file_flush *flush)
 {
     Morsel__WroteRequest request = MORSEL__WROTE_REQUEST__INIT;
     Morsel__Unsynced columns[STRIPE_WIDTH_MAX], *pointers[STRIPE_WIDTH_MAX];
     struct file *file = flush->file;
+    /* Beyond a cut that is not made yet there is only news for the next report. */
+    uint64_t limit = file_cut_limit(file);
     int rv;
 
+    flush->said = report_say(&file->report, limit);
+    flush->settled_size = limit == UINT64_MAX ? file->size : 0;
     request.inode = file->inode;
-    report_size(flush, &request);
+    request.size = flush->said.end;
+    request.cuts = flush->said.cut;
+    request.cut_size = flush->said.cut_size;
+    request.tail_clean = flush->said.tail_clean;
     request.mtime_ns = file->mtime_ns;
     request.durable = flush->durable;
-    request.sparse = flush->reported_sparse = file->sparse;
+    request.sparse = flush->said.sparse;
     request.reach = file->reach;
-    request.strips_ids = flush->reported_strips_ids = file->strips_ids;
+    request.strips_ids = flush->said.strips_ids;
     if (!flush->durable) {
         request.n_unsynced = list_unsynced(file, columns, pointers);
         request.unsynced = pointers;
@@ -259,7 +216,6 @@ static void start_report(struct file_flush *flush)
     }
     flush->report.data = flush;
     flush->report.bounded = true;
-    flush->losses = file->losses;
     flush->waiting++;
     rv = meta_change_start(&flush->report, file->client, MSG_WROTE, &request.base, &request.op,
                            &morsel__node__descriptor, on_reported);
@@ -268,9 +224,7 @@ static void start_report(struct file_flush *flush)
         flush->waiting--;
         return;
     }
-    file->strips_ids = false;
-    reported_size(flush);
-    file->reporting = true;
+    report_sent(&file->report, &flush->said, limit, uv_now(file->client->loop));
     if (flush->done == NULL) {
         behind_note_report(file->client, 1);
     }
@@ -348,20 +302,21 @@ static void tell_manager(struct file_flush *flush)
     if (flush->told) {
         return; /* What is news since the beginning is not what was asked for. */
     }
-    if (!flush->durable && !file->unreported && unsynced_is_unlisted(file->unsynced)) {
+    if (!flush->durable && !report_has_news(&file->report) &&
+        unsynced_is_unlisted(file->unsynced)) {
         /* A server has acknowledged bytes behind the report that had their size. No close waits for
          * that; a recall does. */
         file_note_unreported(file);
         behind |= flush->handle != NULL;
     }
-    if (file->unreported && behind && file->reporting) {
-        file->report_due = true;
-    } else if (file->unreported && behind) {
+    if (behind && file->report.state == REPORT_BOTH) {
+        file->report.due = true;
+    } else if (behind && file->report.state == REPORT_NEWS) {
         file_report(file);
-    } else if (file->reporting && !behind) {
+    } else if (!behind && report_is_busy(&file->report)) {
         flush->waiting++;
         list_push_back(&file->report_waits, &flush->report_wait);
-    } else if (file->unreported) {
+    } else if (file->report.state == REPORT_NEWS) {
         start_report(flush);
     } else if (flush->durable) {
         start_meta_sync(flush);
@@ -432,7 +387,7 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     list_init(&flush->drain.node);
     list_init(&flush->report_wait);
     file_pin(file);
-    if (durable && !flush->told && file->unreported && !file->reporting &&
+    if (durable && !flush->told && file->report.state == REPORT_NEWS &&
         !list_empty(&file->chunks) && file_cut_limit(file) == UINT64_MAX && !file_is_shared(file)) {
         /* At the same time as the bytes: a crash in between shows zeros where a write that nobody
          * was told of was going to be. Nobody else may look before they are there. */

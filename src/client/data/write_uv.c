@@ -126,17 +126,12 @@ static int chunk_add(struct file *file, uint64_t offset, const uint8_t *bytes, s
 
 void file_note_changed(struct file *file, uint64_t offset, uint64_t end, bool sparse)
 {
-    if (!file->unreported) {
-        file_note_unreported(file);
-    }
+    report_note_end(&file->report, end, uv_now(file->client->loop));
     file->held_back = file->held_back || !file_is_shared(file);
-    file->sparse = file->sparse || sparse || offset > file->size;
-    file->settled = file->settled && !file->sparse && end <= file->size;
+    file->report.news.sparse |= sparse || offset > file->size;
+    file->settled = file->settled && !file->report.news.sparse && end <= file->size;
     if (end > file->size) {
         file->size = end;
-    }
-    if (end > file->written_end) {
-        file->written_end = end;
     }
     file->mtime_ns = file->ctime_ns = client_clock_ns(file->client);
     if (list_empty(&file->dirty_node)) {
@@ -267,11 +262,10 @@ void file_age(struct file *file, uint64_t now_ms)
         }
     }
     file_send(file);
-    if (file->unreported && !file->reporting &&
-        now_ms >= file->unreported_since_ms + FILE_REPORT_AGE_MS) {
+    if (file->report.state == REPORT_NEWS && now_ms >= file->report.since_ms + FILE_REPORT_AGE_MS) {
         file_report(file);
     }
-    if (!file->unreported && !file->reporting && list_empty(&file->chunks)) {
+    if (file->report.state == REPORT_CLEAN && list_empty(&file->chunks)) {
         list_remove(&file->dirty_node);
     }
     file_unpin(file);

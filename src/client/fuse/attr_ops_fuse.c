@@ -283,7 +283,7 @@ static void on_node_attr(struct meta_call *call, int status, void *message)
     mount_stat(node->attr, &op->st);
     op->seconds = mount_attr_seconds(op->base.mount, node->attr);
     note_kernel_time(op, file);
-    if (!node->attr->sparse && (file == NULL || !file->sparse)) {
+    if (!node->attr->sparse && (file == NULL || !file->report.news.sparse)) {
         attr_reply(op);
         return;
     }
@@ -306,7 +306,7 @@ static bool attr_reply_here(struct size_op *op)
     Morsel__Attr attr;
 
     if (known == NULL || known->sparse ||
-        (file != NULL && (file->sparse || file_is_shared(file)))) {
+        (file != NULL && (file->report.news.sparse || file_is_shared(file)))) {
         return false;
     }
     attr = *known;
@@ -768,11 +768,11 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
         return;
     }
     if ((op->valid & SETATTR_SIZE) != 0 &&
-        (file == NULL || !file->unreported || file_is_shared(file))) {
+        (file == NULL || !report_has_news(&file->report) || file_is_shared(file))) {
         truncate_begin(op, fi != NULL);
     } else if (set_behind(op)) {
         return;
-    } else if (file != NULL && (file->unreported || file->reporting)) {
+    } else if (file != NULL && file->report.state != REPORT_CLEAN) {
         /* Our time of the last write must reach the manager before the one that is set here. */
         if ((op->valid & SETATTR_SIZE) != 0) {
             cut_begin(op, file);

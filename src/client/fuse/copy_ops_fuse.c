@@ -57,7 +57,7 @@ static bool is_sparse(struct client *client, const struct file *file)
 {
     const Morsel__Attr *attr = meta_cache_attr(client->cache, file->inode);
 
-    return file->sparse || attr == NULL || attr->sparse;
+    return file->report.news.sparse || attr == NULL || attr->sparse;
 }
 
 static void on_copied(struct file_copy *copy, int status)
