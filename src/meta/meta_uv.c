@@ -1,6 +1,7 @@
 /* The table of requests, and what surrounds each of them. */
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
+#include "meta/service/request_uv.h"
 #include "meta/storage/run_file.h"
 
 #include "common/base/check.h"
@@ -84,7 +85,8 @@ struct durable_wait
     struct sync_waiter waiter;
     struct meta *meta;
     struct rpc_request *request;
-    void (*reply)(struct meta *meta, struct rpc_request *request);
+    meta_durable_reply reply;
+    uint64_t subject;
 };
 
 static void on_durable(struct sync_waiter *waiter, int status)
@@ -94,13 +96,13 @@ static void on_durable(struct sync_waiter *waiter, int status)
     if (status != 0) {
         rpc_reply_failure(d->request, status, "the manager's database could not be synced");
     } else {
-        d->reply(d->meta, d->request);
+        d->reply(d->meta, d->request, d->subject);
     }
     free(d);
 }
 
-void meta_reply_durable(struct meta *meta, struct rpc_request *request,
-                        void (*reply)(struct meta *meta, struct rpc_request *request))
+void meta_reply_durable(struct meta *meta, struct rpc_request *request, meta_durable_reply reply,
+                        uint64_t subject)
 {
     struct durable_wait *d = calloc(1, sizeof(*d));
 
@@ -116,6 +118,7 @@ void meta_reply_durable(struct meta *meta, struct rpc_request *request,
     d->meta = meta;
     d->request = request;
     d->reply = reply;
+    d->subject = subject;
     list_init(&d->waiter.node);
     sync_wait(&meta->sync, &d->waiter, on_durable);
 }
@@ -198,50 +201,6 @@ void meta_clock_start(struct meta *meta)
 
 /* ---- Requests ---- */
 
-static const struct dispatch_entry
-{
-    meta_handler handle;
-    bool anybody; /* Without a session too. */
-} dispatch_table[MESSAGE_TYPES_MAX] = {
-    [MSG_STATISTICS] = { handle_statistics, true },
-    [MSG_SESSION] = { handle_session, true },
-    [MSG_LOOKUP] = { handle_lookup, false },
-    [MSG_GETATTR] = { handle_getattr, false },
-    [MSG_SETATTR] = { handle_setattr, false },
-    [MSG_MAKE] = { handle_make, false },
-    [MSG_UNLINK] = { handle_unlink, false },
-    [MSG_RENAME] = { handle_rename, false },
-    [MSG_LINK] = { handle_link, false },
-    [MSG_READLINK] = { handle_readlink, false },
-    [MSG_READDIR] = { handle_readdir, false },
-    [MSG_OPEN] = { handle_open, false },
-    [MSG_CLOSE] = { handle_close, false },
-    [MSG_WROTE] = { handle_wrote, false },
-    [MSG_ALIGN] = { handle_align, false },
-    [MSG_XATTR_GET] = { handle_xattr_get, false },
-    [MSG_XATTR_SET] = { handle_xattr_set, false },
-    [MSG_XATTR_LIST] = { handle_xattr_list, false },
-    [MSG_STATFS] = { handle_statfs, false },
-    [MSG_FSYNC] = { handle_fsync, false },
-    [MSG_SYNCED] = { handle_synced, false },
-    [MSG_POLICY] = { handle_policy, false },
-    [MSG_RETURN] = { handle_return, false },
-    [MSG_LOCK] = { handle_lock, false },
-    [MSG_LOCK_CANCEL] = { handle_lock_cancel, false },
-    [MSG_LOCK_CHECKED] = { handle_lock_checked, false },
-    [MSG_MEMBERS] = { handle_members, true },
-    [MSG_REGISTER] = { handle_register, true },
-    [MSG_HEARTBEAT] = { handle_heartbeat, true },
-    [MSG_STATUS] = { handle_status, true },
-    [MSG_FSCK] = { handle_fsck, true },
-    [MSG_FSCK_OBJECTS] = { handle_fsck_objects, true },
-};
-
-void meta_dispatch(struct meta *meta, struct rpc_request *request)
-{
-    dispatch_table[request->type].handle(meta, request);
-}
-
 bool meta_client_known(struct meta *meta, const struct rpc_request *request)
 {
     return session_joined(meta->sessions, request->node_id, meta_now_ms(meta)) &&
@@ -251,17 +210,16 @@ bool meta_client_known(struct meta *meta, const struct rpc_request *request)
 static void on_request(void *data, struct rpc_request *request)
 {
     struct meta *meta = data;
-    const struct dispatch_entry *entry =
-        request->type < MESSAGE_TYPES_MAX ? &dispatch_table[request->type] : NULL;
+    const struct request_row *row = request_row(request->type);
 
     uv_update_time(meta->loop); /* Terms of leases are counted from now, not from the last poll. */
-    if (entry == NULL || entry->handle == NULL) {
+    if (row == NULL) {
         rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE, NULL);
     } else if (meta->closing) {
         rpc_reply_failure(request, MORSEL_SHUTDOWN, NULL);
-    } else if (entry->anybody || request->role == ROLE_ADMIN ||
+    } else if (row->anybody || request->role == ROLE_ADMIN ||
                (request->role == ROLE_CLIENT && meta_client_known(meta, request))) {
-        meta_dispatch(meta, request);
+        request_run(meta, request);
     } else {
         rpc_reply_failure(request, MORSEL_NO_SESSION, NULL);
     }
@@ -310,4 +268,9 @@ struct rpc_server_hooks meta_hooks(struct meta *meta)
     return (struct rpc_server_hooks){
         .handle = on_request, .gone = on_gone, .valued = is_ours, .data = meta
     };
+}
+
+void meta_dispatch(struct meta *meta, struct rpc_request *request)
+{
+    request_run(meta, request);
 }

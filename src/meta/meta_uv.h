@@ -130,9 +130,12 @@ void meta_members_step(struct meta *meta, const struct members_event *event);
 int meta_note_open(struct meta *meta, const struct rpc_request *request, inode_id inode,
                    bool write);
 
-/* Answer Empty, or a failure, when everything committed so far survives a loss of power. */
-void meta_reply_durable(struct meta *meta, struct rpc_request *request,
-                        void (*reply)(struct meta *meta, struct rpc_request *request));
+/* Call `reply` with `subject`, or answer a failure, when everything committed so far survives a
+ * loss of power. */
+typedef void (*meta_durable_reply)(struct meta *meta, struct rpc_request *request,
+                                   uint64_t subject);
+void meta_reply_durable(struct meta *meta, struct rpc_request *request, meta_durable_reply reply,
+                        uint64_t subject);
 
 /* `inode` was replaced: it stays for a moment, though nobody has it open. */
 void meta_note_departed(struct meta *meta, inode_id inode);
@@ -154,33 +157,10 @@ void handle_lock(struct meta *meta, struct rpc_request *request);
 void handle_lock_cancel(struct meta *meta, struct rpc_request *request);
 void handle_lock_checked(struct meta *meta, struct rpc_request *request);
 void handle_return(struct meta *meta, struct rpc_request *request);
-void handle_lookup(struct meta *meta, struct rpc_request *request);
-void handle_getattr(struct meta *meta, struct rpc_request *request);
-void handle_readlink(struct meta *meta, struct rpc_request *request);
-void handle_readdir(struct meta *meta, struct rpc_request *request);
-void handle_open(struct meta *meta, struct rpc_request *request);
-void handle_close(struct meta *meta, struct rpc_request *request);
 void handle_statfs(struct meta *meta, struct rpc_request *request);
-void handle_setattr(struct meta *meta, struct rpc_request *request);
-void handle_make(struct meta *meta, struct rpc_request *request);
-void handle_unlink(struct meta *meta, struct rpc_request *request);
-void handle_rename(struct meta *meta, struct rpc_request *request);
-void handle_link(struct meta *meta, struct rpc_request *request);
-void handle_wrote(struct meta *meta, struct rpc_request *request);
-void handle_align(struct meta *meta, struct rpc_request *request);
-void handle_fsync(struct meta *meta, struct rpc_request *request);
-void handle_synced(struct meta *meta, struct rpc_request *request);
-void handle_xattr_get(struct meta *meta, struct rpc_request *request);
-void handle_xattr_set(struct meta *meta, struct rpc_request *request);
-void handle_xattr_list(struct meta *meta, struct rpc_request *request);
-void handle_policy(struct meta *meta, struct rpc_request *request);
 void handle_members(struct meta *meta, struct rpc_request *request);
-void handle_register(struct meta *meta, struct rpc_request *request);
-void handle_heartbeat(struct meta *meta, struct rpc_request *request);
 void handle_status(struct meta *meta, struct rpc_request *request);
 void handle_statistics(struct meta *meta, struct rpc_request *request);
-void handle_fsck(struct meta *meta, struct rpc_request *request);
-void handle_fsck_objects(struct meta *meta, struct rpc_request *request);
 
 /* Room for one page of a directory; NULL: out of memory. */
 struct directory_page *directory_page_new(void);

@@ -3,7 +3,7 @@
 #include "common/base/status.h"
 #include "meta/meta_uv.h"
 
-static void on_member_durable(struct meta *meta, struct rpc_request *request);
+static void on_member_durable(struct meta *meta, struct rpc_request *request, uint64_t id);
 
 static void persist_member(struct meta *meta, server_id id)
 {
@@ -29,8 +29,7 @@ static void perform_member(struct meta *meta, const struct members_action *actio
         persist_member(meta, action->id);
         break;
     case MEMBERS_WELCOME:
-        request->data = (void *)(uintptr_t)action->id;
-        meta_reply_durable(meta, request, on_member_durable);
+        meta_reply_durable(meta, request, on_member_durable, action->id);
         break;
     case MEMBERS_ALIVE:
         break; /* The handler goes on when it was not refused. */
@@ -66,12 +65,12 @@ void meta_members_step(struct meta *meta, const struct members_event *event)
 }
 
 /* The id of a new server is durable before the server hears of it. */
-static void on_member_durable(struct meta *meta, struct rpc_request *request)
+static void on_member_durable(struct meta *meta, struct rpc_request *request, uint64_t id)
 {
     Morsel__RegisterReply reply = MORSEL__REGISTER_REPLY__INIT;
     const struct super *super = ns_super(meta->ns);
 
-    reply.id = (uint32_t)(uintptr_t)request->data;
+    reply.id = (uint32_t)id;
     reply.cluster_id.data = (uint8_t *)(uintptr_t)super->cluster.bytes;
     reply.cluster_id.len = sizeof(super->cluster.bytes);
     reply.heartbeat_ms = meta->members.heartbeat_ms;

@@ -1,6 +1,6 @@
 /* What is on disk, here and with the storage servers: FSYNC, WROTE, SYNCED. */
 #include "common/base/status.h"
-#include "meta/service/change_uv.h"
+#include "meta/service/handlers_uv.h"
 
 struct unsynced_list
 {
@@ -38,10 +38,9 @@ static int unsynced_take(Morsel__Unsynced **columns, size_t count, struct buf *o
     return count > STRIPE_WIDTH_MAX ? MORSEL_MALFORMED : out->failed ? MORSEL_NOMEM : MORSEL_OK;
 }
 
-static void reply_fsync(struct meta *meta, struct rpc_request *request)
+static void answer_fsync(struct meta *meta, struct rpc_request *request, uint64_t id)
 {
     Morsel__FsyncReply reply = MORSEL__FSYNC_REPLY__INIT;
-    inode_id id = (inode_id)(uintptr_t)request->data;
     struct durable_reply durable;
     struct unsynced_list list;
     struct errmsg err = { "" };
@@ -62,20 +61,16 @@ static void reply_fsync(struct meta *meta, struct rpc_request *request)
     rpc_reply(request, &reply.base, NULL);
 }
 
-void handle_fsync(struct meta *meta, struct rpc_request *request)
+int serve_fsync(struct request *r)
 {
-    Morsel__FsyncRequest *m = rpc_request_unpack(request, &morsel__fsync_request__descriptor);
+    const Morsel__FsyncRequest *m = r->message;
 
-    if (m != NULL) {
-        request->data = (void *)(uintptr_t)m->inode;
-        message_free(m);
-        meta_reply_durable(meta, request, reply_fsync);
-    }
+    meta_reply_durable(r->meta, r->rpc, answer_fsync, m->inode);
+    return 0;
 }
 
-static void reply_wrote(struct meta *meta, struct rpc_request *request)
+static void answer_wrote(struct meta *meta, struct rpc_request *request, uint64_t inode)
 {
-    inode_id inode = (inode_id)(uintptr_t)request->data;
     struct durable_reply durable;
     struct node_reply reply;
     struct unsynced_list list;
@@ -94,77 +89,46 @@ static void reply_wrote(struct meta *meta, struct rpc_request *request)
     rpc_reply(request, &reply.node.base, NULL);
 }
 
-static void answer_wrote_durable(struct meta *meta, struct rpc_request *request,
-                                 const struct op_outcome *outcome)
+int record_wrote(struct request *r)
 {
-    request->data = (void *)(uintptr_t)outcome->target;
-    meta_reply_durable(meta, request, reply_wrote);
-}
-
-void handle_wrote(struct meta *meta, struct rpc_request *request)
-{
-    Morsel__WroteRequest *m = rpc_request_unpack(request, &morsel__wrote_request__descriptor);
-    struct meta_op op = { .kind = OP_WROTE };
-    change_answer answer;
-    struct buf columns;
+    const Morsel__WroteRequest *m = r->message;
+    struct meta_op *op = &r->op;
     int rv;
 
-    if (m == NULL) {
-        return;
-    }
-    buf_init(&columns);
-    answer = m->durable ? answer_wrote_durable : answer_node;
-    if (leases_touch_one(meta, request, m->inode, ACCESS_CHANGE) &&
-        change_begin(meta, request, &op, m->op, NULL, answer)) {
-        op.wrote.inode = m->inode;
-        op.wrote.size = m->size;
-        op.wrote.reach = m->reach;
-        op.wrote.mtime_ns = (int64_t)m->mtime_ns;
-        op.wrote.sparse = m->sparse;
-        op.wrote.cuts = m->cuts;
-        op.wrote.cut_size = m->cut_size;
-        op.wrote.tail_clean = m->tail_clean;
-        op.wrote.strips_ids = m->strips_ids;
-        if ((rv = unsynced_take(m->unsynced, m->n_unsynced, &columns)) == 0) {
-            op.wrote.unsynced = buf_slice(&columns);
-            change_finish(meta, request, &op, answer);
-        } else {
-            rpc_reply_failure(request, rv, NULL);
-        }
-    }
-    buf_free(&columns);
-    message_free(m);
+    op->wrote.inode = m->inode;
+    op->wrote.size = m->size;
+    op->wrote.reach = m->reach;
+    op->wrote.mtime_ns = (int64_t)m->mtime_ns;
+    op->wrote.sparse = m->sparse;
+    op->wrote.cuts = m->cuts;
+    op->wrote.cut_size = m->cut_size;
+    op->wrote.tail_clean = m->tail_clean;
+    op->wrote.strips_ids = m->strips_ids;
+    rv = unsynced_take(m->unsynced, m->n_unsynced, &r->bytes);
+    op->wrote.unsynced = buf_slice(&r->bytes);
+    return rv;
 }
 
-static void answer_synced(struct meta *meta, struct rpc_request *request,
-                          const struct op_outcome *outcome)
+int reply_wrote(struct request *r)
 {
-    (void)meta;
-    (void)outcome;
-    rpc_reply(request, NULL, NULL);
+    const Morsel__WroteRequest *m = r->message;
+
+    if (!m->durable) {
+        return reply_node(r);
+    }
+    meta_reply_durable(r->meta, r->rpc, answer_wrote, r->outcome.target);
+    return 0;
 }
 
-void handle_synced(struct meta *meta, struct rpc_request *request)
+int record_synced(struct request *r)
 {
-    Morsel__SyncedRequest *m = rpc_request_unpack(request, &morsel__synced_request__descriptor);
-    struct meta_op op = { .kind = OP_SYNCED };
-    struct buf columns;
+    const Morsel__SyncedRequest *m = r->message;
+    struct meta_op *op = &r->op;
     int rv;
 
-    if (m == NULL) {
-        return;
-    }
-    buf_init(&columns);
-    if (change_begin(meta, request, &op, m->op, NULL, answer_synced)) {
-        op.synced.inode = m->inode;
-        op.synced.data_version = m->data_version;
-        if ((rv = unsynced_take(m->synced, m->n_synced, &columns)) == 0) {
-            op.synced.columns = buf_slice(&columns);
-            change_finish(meta, request, &op, answer_synced);
-        } else {
-            rpc_reply_failure(request, rv, NULL);
-        }
-    }
-    buf_free(&columns);
-    message_free(m);
+    op->synced.inode = m->inode;
+    op->synced.data_version = m->data_version;
+    rv = unsynced_take(m->synced, m->n_synced, &r->bytes);
+    op->synced.columns = buf_slice(&r->bytes);
+    return rv;
 }

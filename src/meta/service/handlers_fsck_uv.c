@@ -2,8 +2,8 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "meta/namespace/fsck.h"
+#include "meta/service/handlers_uv.h"
 #include "meta/service/identify_uv.h"
-#include "meta/service/reply_uv.h"
 
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static int fsck_of(struct meta *meta, struct slice cursor, struct errmsg *err)
     return 0;
 }
 
-static void reply_fsck(struct meta *meta, struct rpc_request *request, struct fsck_result *result)
+static void answer_fsck(struct meta *meta, struct rpc_request *request, struct fsck_result *result)
 {
     Morsel__FsckReply reply = MORSEL__FSCK_REPLY__INIT;
     char *texts[FSCK_FINDINGS_MAX];
@@ -71,34 +71,33 @@ static int may_repair(const struct meta *meta, const struct rpc_request *request
     return MORSEL_PERM;
 }
 
-void handle_fsck(struct meta *meta, struct rpc_request *request)
+static int check_step(struct request *r, struct fsck_result *result)
 {
-    Morsel__FsckRequest *m = rpc_request_unpack(request, &morsel__fsck_request__descriptor);
-    struct fsck_result *result = malloc(sizeof(*result));
-    struct errmsg err = { "" };
+    const Morsel__FsckRequest *m = r->message;
+    struct meta *meta = r->meta;
     int rv;
 
-    if (m == NULL) {
-        free(result);
-        return;
+    if ((rv = may_repair(meta, r->rpc, m->repair, &r->err)) != 0 ||
+        (rv = fsck_of(meta, bytes_slice(m->cursor), &r->err)) != 0 ||
+        (rv = fsck_step(meta->fsck, FSCK_STEP_RECORDS, m->repair, meta_clock_ns(), result,
+                        &r->err)) != 0) {
+        return rv;
     }
-    if (result == NULL) {
-        rv = MORSEL_NOMEM;
-    } else if ((rv = may_repair(meta, request, m->repair, &err)) == 0 &&
-               (rv = fsck_of(meta, bytes_slice(m->cursor), &err)) == 0) {
-        rv = fsck_step(meta->fsck, FSCK_STEP_RECORDS, m->repair, meta_clock_ns(), result, &err);
+    if (result->repaired > 0) {
+        sync_changed(&meta->sync);
+        recall_mended(meta, result);
     }
-    if (rv != 0) {
-        reply_error(meta, request, rv, &err);
-    } else {
-        if (result->repaired > 0) {
-            sync_changed(&meta->sync);
-            recall_mended(meta, result);
-        }
-        reply_fsck(meta, request, result);
-    }
+    answer_fsck(meta, r->rpc, result);
+    return 0;
+}
+
+int serve_fsck(struct request *r)
+{
+    struct fsck_result *result = malloc(sizeof(*result));
+    int rv = result != NULL ? check_step(r, result) : MORSEL_NOMEM;
+
     free(result);
-    message_free(m);
+    return rv;
 }
 
 /* Does the object belong to no file, and is it not on the way out either? */
@@ -144,26 +143,21 @@ static int queue_strays(struct meta *meta, const Morsel__FsckObjects *m, struct 
     return rv;
 }
 
-void handle_fsck_objects(struct meta *meta, struct rpc_request *request)
+int serve_fsck_objects(struct request *r)
 {
-    Morsel__FsckObjects *m = rpc_request_unpack(request, &morsel__fsck_objects__descriptor);
-    struct errmsg err = { "" };
+    Morsel__FsckObjects *m = r->message;
     size_t count = 0;
-    int rv = 0;
+    int rv;
 
-    if (m == NULL) {
-        return;
-    }
     if (m->n_inode != m->n_column || m->n_inode > OP_OBJECTS_MAX) {
-        rv = MORSEL_MALFORMED;
-    } else {
-        rv = may_repair(meta, request, m->repair, &err);
+        return MORSEL_MALFORMED;
     }
+    rv = may_repair(r->meta, r->rpc, m->repair, &r->err);
     for (size_t i = 0; i < m->n_inode && rv == 0; i++) {
         struct object_id object = { m->inode[i], m->column[i] };
         bool stray;
 
-        rv = is_stray(meta, m->server, object, &stray, &err);
+        rv = is_stray(r->meta, m->server, object, &stray, &r->err);
         if (rv == 0 && stray) {
             m->inode[count] = object.inode;
             m->column[count++] = object.column;
@@ -171,12 +165,10 @@ void handle_fsck_objects(struct meta *meta, struct rpc_request *request)
     }
     m->n_inode = m->n_column = count;
     if (rv == 0 && m->repair && count > 0) {
-        rv = queue_strays(meta, m, &err);
+        rv = queue_strays(r->meta, m, &r->err);
     }
     if (rv == 0) {
-        rpc_reply(request, &m->base, NULL);
-    } else {
-        reply_error(meta, request, rv, &err);
+        rpc_reply(r->rpc, &m->base, NULL);
     }
-    message_free(m);
+    return rv;
 }

@@ -2,7 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/rpc/address.h"
-#include "meta/service/reply_uv.h"
+#include "meta/service/handlers_uv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,37 +34,28 @@ static void take_disk(struct member_disk *disk, uint64_t verifier, uint64_t devi
     take_words(disk->failure, sizeof(disk->failure), failure);
 }
 
-void handle_register(struct meta *meta, struct rpc_request *request)
+int serve_register(struct request *r)
 {
-    Morsel__RegisterRequest *m = rpc_request_unpack(request, &morsel__register_request__descriptor);
-    struct members_event event = { .now_ms = meta_now_ms(meta), .type = MEMBERS_REGISTER };
+    const Morsel__RegisterRequest *m = r->message;
+    struct members_event event = { .now_ms = meta_now_ms(r->meta), .type = MEMBERS_REGISTER };
     struct member_record *record = &event.registration.record;
-    struct errmsg err = { "" };
-    bool valid;
 
-    if (m == NULL) {
-        return;
-    }
-    event.registration.tag = (uintptr_t)request;
+    event.registration.tag = (uintptr_t)r->rpc;
     record->id = m->id;
     record->bytes_total = m->bytes_total;
     record->bytes_free = m->bytes_free;
     take_words(record->name, sizeof(record->name), m->name);
     take_disk(&event.registration.disk, m->verifier, m->device, m->disk_failure);
-    valid = request->role == ROLE_IOD && m->token.len == sizeof(record->token) &&
-            take_address(record->address, sizeof(record->address), m->address, &err);
-    if (valid) {
-        memcpy(record->token, m->token.data, sizeof(record->token));
+    if (r->rpc->role != ROLE_IOD || m->token.len != sizeof(record->token) ||
+        !take_address(record->address, sizeof(record->address), m->address, &r->err)) {
+        if (r->err.text[0] == '\0') {
+            errmsg_set(&r->err, "a registration needs a token of 16 bytes and an address");
+        }
+        return MORSEL_MALFORMED;
     }
-    message_free(m);
-    if (!valid) {
-        rpc_reply_failure(request, MORSEL_MALFORMED,
-                          err.text[0] != 0
-                              ? err.text
-                              : "a registration needs a token of 16 bytes and an address");
-        return;
-    }
-    meta_members_step(meta, &event);
+    memcpy(record->token, m->token.data, sizeof(record->token));
+    meta_members_step(r->meta, &event); /* It answers, now or when the id is on disk. */
+    return 0;
 }
 
 /* The objects that the server reports as deleted leave the queue. */
@@ -127,20 +118,19 @@ static void on_collecting_durable(struct sync_waiter *waiter, int status)
 
 /* Nothing leaves the queue before what put it there is on disk: after a loss of power a name might
  * lead to the objects again. */
-static void reply_heartbeat(struct meta *meta, struct rpc_request *request, server_id id)
+static int answer_heartbeat(struct request *r, server_id id)
 {
     struct collecting *c = calloc(1, sizeof(*c));
     struct object_id objects[NS_GARBAGE_PAGE_MAX];
-    struct errmsg err = { "" };
+    struct meta *meta = r->meta;
     int rv = MORSEL_NOMEM;
 
     if (c == NULL ||
-        (rv = ns_garbage(meta->ns, id, objects, NS_GARBAGE_PAGE_MAX, &c->count, &err)) != 0) {
-        reply_error(meta, request, rv, &err);
+        (rv = ns_garbage(meta->ns, id, objects, NS_GARBAGE_PAGE_MAX, &c->count, &r->err)) != 0) {
         free(c);
-        return;
+        return rv;
     }
-    c->request = request;
+    c->request = r->rpc;
     list_init(&c->waiter.node);
     for (uint32_t i = 0; i < c->count; i++) {
         c->inodes[i] = objects[i].inode;
@@ -154,44 +144,31 @@ static void reply_heartbeat(struct meta *meta, struct rpc_request *request, serv
     } else {
         sync_wait(&meta->sync, &c->waiter, on_collecting_durable);
     }
+    return 0;
 }
 
-void handle_heartbeat(struct meta *meta, struct rpc_request *request)
+int serve_heartbeat(struct request *r)
 {
-    Morsel__HeartbeatRequest *m =
-        rpc_request_unpack(request, &morsel__heartbeat_request__descriptor);
-    struct members_event event = { .now_ms = meta_now_ms(meta), .type = MEMBERS_HEARTBEAT };
-    const struct member *member;
-    struct errmsg err = { "" };
-    server_id id;
+    const Morsel__HeartbeatRequest *m = r->message;
+    struct members_event event = { .now_ms = meta_now_ms(r->meta), .type = MEMBERS_HEARTBEAT };
+    const struct member *member = members_find(&r->meta->members, m->id);
     int rv;
 
-    if (m == NULL) {
-        return;
+    if (r->rpc->role != ROLE_IOD || member == NULL || !member->registered) {
+        errmsg_set(&r->err, "register first");
+        return MORSEL_NO_SESSION;
     }
-    id = m->id;
-    member = members_find(&meta->members, id);
-    event.heartbeat.tag = (uintptr_t)request;
-    event.heartbeat.id = id;
+    event.heartbeat.tag = (uintptr_t)r->rpc;
+    event.heartbeat.id = m->id;
     event.heartbeat.bytes_total = m->bytes_total;
     event.heartbeat.bytes_free = m->bytes_free;
     event.heartbeat.objects = m->objects;
     event.heartbeat.measured = m->measured;
     take_disk(&event.heartbeat.disk, m->verifier, m->device, m->disk_failure);
-    if (request->role != ROLE_IOD || member == NULL || !member->registered) {
-        message_free(m);
-        rpc_reply_failure(request, MORSEL_NO_SESSION, "register first");
-        return;
-    }
-    meta_members_step(meta, &event);
-    capacity_told(meta);
-    rv = take_collected(meta, m, &err);
-    message_free(m);
-    if (rv != 0) {
-        reply_error(meta, request, rv, &err);
-        return;
-    }
-    reply_heartbeat(meta, request, id);
+    meta_members_step(r->meta, &event);
+    capacity_told(r->meta);
+    rv = take_collected(r->meta, m, &r->err);
+    return rv != 0 ? rv : answer_heartbeat(r, m->id);
 }
 
 /* ---- Who is there ---- */

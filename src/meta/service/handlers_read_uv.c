@@ -1,8 +1,8 @@
 /* Requests that change nothing. */
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "meta/service/handlers_uv.h"
 #include "meta/service/identify_uv.h"
-#include "meta/service/reply_uv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,157 +13,126 @@ static bool is_dots(struct slice name)
 }
 
 /* Directories that may not be searched hide their names; "." and ".." are asked for by inode. */
-static int look_up(struct meta *meta, const struct rpc_request *request,
-                   const Morsel__LookupRequest *m, struct inode *inode, struct errmsg *err)
+static int look_up(struct request *r)
 {
+    const Morsel__LookupRequest *m = r->message;
+    struct meta *meta = r->meta;
     struct inode parent;
     int rv;
 
     if (!is_dots(bytes_slice(m->name)) &&
-        ((rv = ns_inode(meta->ns, m->parent, &parent, err)) != 0 ||
-         (rv = identify_access(meta, request, m->who, &parent, MAY_EXECUTE, err)) != 0)) {
+        ((rv = ns_inode(meta->ns, m->parent, &parent, &r->err)) != 0 ||
+         (rv = identify_access(meta, r->rpc, m->who, &parent, MAY_EXECUTE, &r->err)) != 0)) {
         return rv;
     }
-    return ns_lookup(meta->ns, m->parent, bytes_slice(m->name), inode, err);
+    return ns_lookup(meta->ns, m->parent, bytes_slice(m->name), &r->found, &r->err);
 }
 
-void handle_lookup(struct meta *meta, struct rpc_request *request)
+int look_lookup(struct request *r)
 {
-    Morsel__LookupRequest *m = rpc_request_unpack(request, &morsel__lookup_request__descriptor);
-    struct node_reply reply;
-    struct errmsg err = { "" };
-    struct inode inode;
-    inode_id parent;
-    int rv;
+    const Morsel__LookupRequest *m = r->message;
 
-    if (m == NULL) {
-        return;
+    r->found_status = look_up(r);
+    request_touch(r, r->found_status == 0 ? r->found.id : m->parent, ACCESS_READ);
+    return 0;
+}
+
+int serve_lookup(struct request *r)
+{
+    const Morsel__LookupRequest *m = r->message;
+    const struct inode *inode = &r->found;
+    struct node_reply reply;
+
+    if (r->found_status != 0) {
+        return r->found_status;
     }
-    parent = m->parent;
-    rv = look_up(meta, request, m, &inode, &err);
-    message_free(m);
-    if (!leases_touch_one(meta, request, rv == 0 ? inode.id : parent, ACCESS_READ)) {
-        return;
+    node_fill(r->meta, &reply, inode, true,
+              leases_grant(r->meta, r->rpc, inode->id, LEASE_R, false));
+    if (leases_held(r->meta, r->rpc, m->parent) == LEASE_NONE) {
+        (void)node_add_parent(r->meta, r->rpc, &reply, m->parent);
     }
+    rpc_reply(r->rpc, &reply.node.base, NULL);
+    return 0;
+}
+
+int serve_getattr(struct request *r)
+{
+    const Morsel__GetattrRequest *m = r->message;
+    struct node_reply reply;
+    struct inode inode;
+    int rv = ns_inode(r->meta->ns, m->inode, &inode, &r->err);
+
     if (rv != 0) {
-        reply_error(meta, request, rv, &err);
-        return;
+        return rv;
     }
-    node_fill(meta, &reply, &inode, true, leases_grant(meta, request, inode.id, LEASE_R, false));
-    if (leases_held(meta, request, parent) == LEASE_NONE) {
-        (void)node_add_parent(meta, request, &reply, parent);
-    }
-    rpc_reply(request, &reply.node.base, NULL);
+    node_fill(r->meta, &reply, &inode, m->layout,
+              leases_grant(r->meta, r->rpc, inode.id, LEASE_R, false));
+    rpc_reply(r->rpc, &reply.node.base, NULL);
+    return 0;
 }
 
-void handle_getattr(struct meta *meta, struct rpc_request *request)
+int serve_readlink(struct request *r)
 {
-    Morsel__GetattrRequest *m = rpc_request_unpack(request, &morsel__getattr_request__descriptor);
+    const Morsel__ReadlinkRequest *m = r->message;
     struct node_reply reply;
-    struct errmsg err = { "" };
     struct inode inode;
-    inode_id id;
-    bool layout;
     int rv;
 
-    if (m == NULL) {
-        return;
+    if ((rv = ns_inode(r->meta->ns, m->inode, &inode, &r->err)) != 0 ||
+        (rv = ns_readlink(r->meta->ns, m->inode, &r->bytes, &r->err)) != 0) {
+        return rv;
     }
-    layout = m->layout;
-    id = m->inode;
-    message_free(m);
-    if (!leases_touch_one(meta, request, id, ACCESS_READ)) {
-        return;
+    buf_put_u8(&r->bytes, 0);
+    if (r->bytes.failed) {
+        return MORSEL_NOMEM;
     }
-    if ((rv = ns_inode(meta->ns, id, &inode, &err)) != 0) {
-        reply_error(meta, request, rv, &err);
-        return;
-    }
-    node_fill(meta, &reply, &inode, layout, leases_grant(meta, request, id, LEASE_R, false));
-    rpc_reply(request, &reply.node.base, NULL);
+    node_fill(r->meta, &reply, &inode, false, leases_held(r->meta, r->rpc, inode.id));
+    reply.node.target = (char *)r->bytes.data;
+    rpc_reply(r->rpc, &reply.node.base, NULL);
+    return 0;
 }
 
-void handle_readlink(struct meta *meta, struct rpc_request *request)
+int look_open(struct request *r)
 {
-    Morsel__ReadlinkRequest *m = rpc_request_unpack(request, &morsel__readlink_request__descriptor);
-    struct node_reply reply;
-    struct errmsg err = { "" };
-    struct inode inode;
-    struct buf target;
-    int rv;
+    const Morsel__OpenRequest *m = r->message;
 
-    if (m == NULL) {
-        return;
-    }
-    buf_init(&target);
-    if ((rv = ns_inode(meta->ns, m->inode, &inode, &err)) == 0 &&
-        (rv = ns_readlink(meta->ns, m->inode, &target, &err)) == 0) {
-        buf_put_u8(&target, 0);
-        rv = target.failed ? MORSEL_NOMEM : 0;
-    }
-    if (rv == 0) {
-        node_fill(meta, &reply, &inode, false, leases_held(meta, request, inode.id));
-        reply.node.target = (char *)target.data;
-        rpc_reply(request, &reply.node.base, NULL);
-    } else {
-        reply_error(meta, request, rv, &err);
-    }
-    buf_free(&target);
-    message_free(m);
+    request_touch(r, m->inode, m->write ? ACCESS_CHANGE : ACCESS_READ);
+    return 0;
 }
 
-static void open_inode(struct meta *meta, struct rpc_request *request, const Morsel__OpenRequest *m)
+int serve_open(struct request *r)
 {
-    enum lease_mode wanted = m->write ? LEASE_W : LEASE_R;
+    const Morsel__OpenRequest *m = r->message;
     uint32_t rights =
         (m->write ? MAY_WRITE : 0) | (m->read ? MAY_READ : 0) | (m->execute ? MAY_EXECUTE : 0);
+    struct meta *meta = r->meta;
     struct node_reply reply;
-    struct errmsg err = { "" };
     struct inode inode;
     int rv;
 
-    if (!leases_touch_one(meta, request, m->inode,
-                          wanted == LEASE_W ? ACCESS_CHANGE : ACCESS_READ)) {
-        return;
+    if ((rv = ns_inode(meta->ns, m->inode, &inode, &r->err)) != 0 ||
+        (rv = identify_access(meta, r->rpc, m->who, &inode, rights, &r->err)) != 0 ||
+        (rv = meta_note_open(meta, r->rpc, m->inode, m->write)) != 0) {
+        return rv;
     }
-    if ((rv = ns_inode(meta->ns, m->inode, &inode, &err)) == 0 &&
-        (rv = identify_access(meta, request, m->who, &inode, rights, &err)) == 0) {
-        rv = meta_note_open(meta, request, m->inode, wanted == LEASE_W);
-    }
-    if (rv != 0) {
-        reply_error(meta, request, rv, &err);
-        return;
-    }
-    node_fill(meta, &reply, &inode, true, leases_grant(meta, request, m->inode, wanted, true));
-    rpc_reply(request, &reply.node.base, NULL);
+    node_fill(meta, &reply, &inode, true,
+              leases_grant(meta, r->rpc, m->inode, m->write ? LEASE_W : LEASE_R, true));
+    rpc_reply(r->rpc, &reply.node.base, NULL);
+    return 0;
 }
 
-void handle_open(struct meta *meta, struct rpc_request *request)
+int serve_close(struct request *r)
 {
-    Morsel__OpenRequest *m = rpc_request_unpack(request, &morsel__open_request__descriptor);
+    const Morsel__CloseRequest *m = r->message;
+    struct session_event event = { .now_ms = meta_now_ms(r->meta), .type = SESSION_CLOSED };
 
-    if (m != NULL) {
-        open_inode(meta, request, m);
-        message_free(m);
-    }
-}
-
-void handle_close(struct meta *meta, struct rpc_request *request)
-{
-    Morsel__CloseRequest *m = rpc_request_unpack(request, &morsel__close_request__descriptor);
-    struct session_event event = { .now_ms = meta_now_ms(meta), .type = SESSION_CLOSED };
-
-    if (m == NULL) {
-        return;
-    }
-    event.client = request->node_id;
+    event.client = r->rpc->node_id;
     event.inodes = m->inodes;
     event.inodes_count = m->n_inodes;
-    if (request->role == ROLE_CLIENT) {
-        (void)meta_session_step(meta, &event);
+    if (r->rpc->role == ROLE_CLIENT) {
+        (void)meta_session_step(r->meta, &event);
     }
-    message_free(m);
-    rpc_reply(request, NULL, NULL);
+    return reply_empty(r);
 }
 
 /* ---- Directories ---- */
@@ -265,42 +234,32 @@ static int page_finish(struct meta *meta, const struct rpc_request *request,
     return 0;
 }
 
-void handle_readdir(struct meta *meta, struct rpc_request *request)
+int serve_readdir(struct request *r)
 {
-    Morsel__ReaddirRequest *m = rpc_request_unpack(request, &morsel__readdir_request__descriptor);
+    const Morsel__ReaddirRequest *m = r->message;
     Morsel__ReaddirReply reply = MORSEL__READDIR_REPLY__INIT;
+    struct meta *meta = r->meta;
     struct directory_page *page = meta->page;
-    struct errmsg err = { "" };
     struct inode directory;
     Morsel__Attr attr;
     bool end;
     int rv;
 
-    if (m == NULL) {
-        return;
-    }
-    if (!leases_touch_one(meta, request, m->inode, ACCESS_READ)) {
-        message_free(m);
-        return;
-    }
     page_clear(page, m->plus, m->bytes_max);
-    if ((rv = ns_inode(meta->ns, m->inode, &directory, &err)) == 0 &&
-        (rv = identify_access(meta, request, m->who, &directory, MAY_READ, &err)) == 0 &&
+    if ((rv = ns_inode(meta->ns, m->inode, &directory, &r->err)) != 0 ||
+        (rv = identify_access(meta, r->rpc, m->who, &directory, MAY_READ, &r->err)) != 0 ||
         (rv = ns_readdir(meta->ns, m->inode, bytes_slice(m->after), visit_entry, page, &end,
-                         &err)) == 0) {
-        rv = page_finish(meta, request, page, &err);
-    }
-    message_free(m);
-    if (rv != 0) {
-        reply_error(meta, request, rv, &err);
-        return;
+                         &r->err)) != 0 ||
+        (rv = page_finish(meta, r->rpc, page, &r->err)) != 0) {
+        return rv;
     }
     reply.n_entries = page->count;
     reply.entries = page->pointers;
     reply.end = end;
     attr_fill(meta, &attr, &directory);
     reply.attr = &attr;
-    reply.lease = leases_grant(meta, request, directory.id, LEASE_R, false);
+    reply.lease = leases_grant(meta, r->rpc, directory.id, LEASE_R, false);
     reply.parent = directory.parent;
-    rpc_reply(request, &reply.base, NULL);
+    rpc_reply(r->rpc, &reply.base, NULL);
+    return 0;
 }

@@ -3,7 +3,7 @@
 #include "common/base/status.h"
 #include "common/fs/policy_text.h"
 #include "meta/namespace/permit.h"
-#include "meta/service/change_uv.h"
+#include "meta/service/handlers_uv.h"
 #include "meta/service/identify_uv.h"
 
 #include <stdio.h>
@@ -187,131 +187,90 @@ static void virtual_list(struct inode *inode, struct buf *names)
 
 /* ---- Requests ---- */
 
-static void reply_xattr(struct rpc_request *request, const struct buf *value)
+static int answer_xattr(struct request *r)
 {
     Morsel__XattrReply reply = MORSEL__XATTR_REPLY__INIT;
 
-    reply.value = slice_bytes(buf_slice(value));
-    rpc_reply(request, &reply.base, NULL);
+    reply.value = slice_bytes(buf_slice(&r->bytes));
+    rpc_reply(r->rpc, &reply.base, NULL);
+    return 0;
 }
 
 /* Where a file lies is no secret. */
-static int may_get(struct meta *meta, const struct rpc_request *request,
-                   const Morsel__XattrGetRequest *m, const struct inode *inode, struct errmsg *err)
+static int may_get(struct request *r, const Morsel__XattrGetRequest *m, const struct inode *inode)
 {
-    struct credentials who = identify(meta, request, m->who);
+    struct credentials who = identify(r->meta, r->rpc, m->who);
 
     return is_virtual(bytes_slice(m->name))
                ? 0
-               : permit_xattr_get(meta->ns, inode, bytes_slice(m->name), &who, err);
+               : permit_xattr_get(r->meta->ns, inode, bytes_slice(m->name), &who, &r->err);
 }
 
-static int get_value(struct meta *meta, struct slice name, struct inode *inode, struct buf *value,
-                     struct errmsg *err)
+static int get_value(struct request *r, struct slice name, struct inode *inode)
 {
     char text[LAYOUT_TEXT_MAX] = "";
     int rv;
 
     if (!is_virtual(name)) {
-        return ns_xattr_get(meta->ns, inode->id, name, value, err);
+        return ns_xattr_get(r->meta->ns, inode->id, name, &r->bytes, &r->err);
     }
-    if ((rv = virtual_get(meta, name, inode, text, err)) == 0) {
-        buf_put(value, text, strlen(text));
+    if ((rv = virtual_get(r->meta, name, inode, text, &r->err)) == 0) {
+        buf_put(&r->bytes, text, strlen(text));
     }
     return rv;
 }
 
-void handle_xattr_get(struct meta *meta, struct rpc_request *request)
+int serve_xattr_get(struct request *r)
 {
-    Morsel__XattrGetRequest *m =
-        rpc_request_unpack(request, &morsel__xattr_get_request__descriptor);
-    struct errmsg err = { "" };
+    const Morsel__XattrGetRequest *m = r->message;
     struct inode inode;
-    struct buf value;
     int rv;
 
-    if (m == NULL) {
-        return;
+    if ((rv = ns_inode(r->meta->ns, m->inode, &inode, &r->err)) != 0 ||
+        (rv = may_get(r, m, &inode)) != 0 ||
+        (rv = get_value(r, bytes_slice(m->name), &inode)) != 0) {
+        return rv;
     }
-    buf_init(&value);
-    if ((rv = ns_inode(meta->ns, m->inode, &inode, &err)) == 0 &&
-        (rv = may_get(meta, request, m, &inode, &err)) == 0) {
-        rv = get_value(meta, bytes_slice(m->name), &inode, &value, &err);
-    }
-    message_free(m);
-    if (rv == 0) {
-        reply_xattr(request, &value);
-    } else {
-        reply_error(meta, request, rv, &err);
-    }
-    buf_free(&value);
+    return answer_xattr(r);
 }
 
-void handle_xattr_list(struct meta *meta, struct rpc_request *request)
+int serve_xattr_list(struct request *r)
 {
-    Morsel__XattrListRequest *m =
-        rpc_request_unpack(request, &morsel__xattr_list_request__descriptor);
-    struct errmsg err = { "" };
+    const Morsel__XattrListRequest *m = r->message;
     struct inode inode;
-    struct buf names;
     int rv;
 
-    if (m == NULL) {
-        return;
+    if ((rv = ns_inode(r->meta->ns, m->inode, &inode, &r->err)) != 0 ||
+        (rv = ns_xattr_list(r->meta->ns, m->inode, &r->bytes, &r->err)) != 0) {
+        return rv;
     }
-    buf_init(&names);
-    if ((rv = ns_inode(meta->ns, m->inode, &inode, &err)) == 0 &&
-        (rv = ns_xattr_list(meta->ns, m->inode, &names, &err)) == 0) {
-        virtual_list(&inode, &names);
-        rv = names.failed ? MORSEL_NOMEM : 0;
-    }
-    message_free(m);
-    if (rv == 0) {
-        reply_xattr(request, &names);
-    } else {
-        reply_error(meta, request, rv, &err);
-    }
-    buf_free(&names);
+    virtual_list(&inode, &r->bytes);
+    return r->bytes.failed ? MORSEL_NOMEM : answer_xattr(r);
 }
 
-static void answer_changed(struct meta *meta, struct rpc_request *request,
-                           const struct op_outcome *outcome)
+int record_xattr_set(struct request *r)
+{
+    const Morsel__XattrSetRequest *m = r->message;
+    struct meta_op *op = &r->op;
+
+    if (is_virtual(bytes_slice(m->name))) {
+        return virtual_set(r->meta, m, op, &r->err);
+    }
+    op->xattr.inode = m->inode;
+    op->xattr.name = bytes_slice(m->name);
+    op->xattr.value = bytes_slice(m->value);
+    op->xattr.flags = m->flags;
+    op->xattr.remove = m->remove;
+    return 0;
+}
+
+int reply_changed(struct request *r)
 {
     Morsel__Changed changed;
 
-    changed_fill(meta, &changed)->inode = outcome->target;
-    rpc_reply(request, &changed.base, NULL);
-}
-
-void handle_xattr_set(struct meta *meta, struct rpc_request *request)
-{
-    Morsel__XattrSetRequest *m =
-        rpc_request_unpack(request, &morsel__xattr_set_request__descriptor);
-    struct meta_op op = { .kind = OP_XATTR };
-    struct errmsg err = { "" };
-    int rv = 0;
-
-    if (m == NULL) {
-        return;
-    }
-    if (leases_touch_one(meta, request, m->inode, ACCESS_CHANGE) &&
-        change_begin(meta, request, &op, m->op, m->who, answer_changed)) {
-        if (is_virtual(bytes_slice(m->name))) {
-            rv = virtual_set(meta, m, &op, &err);
-        } else {
-            op.xattr.inode = m->inode;
-            op.xattr.name = bytes_slice(m->name);
-            op.xattr.value = bytes_slice(m->value);
-            op.xattr.flags = m->flags;
-            op.xattr.remove = m->remove;
-        }
-        if (rv != 0) {
-            reply_error(meta, request, rv, &err);
-        } else {
-            change_finish(meta, request, &op, answer_changed);
-        }
-    }
-    message_free(m);
+    changed_fill(r->meta, &changed)->inode = r->outcome.target;
+    rpc_reply(r->rpc, &changed.base, NULL);
+    return 0;
 }
 
 static void fill_policy(Morsel__Policy *message, const struct file_policy *policy)
@@ -324,68 +283,62 @@ static void fill_policy(Morsel__Policy *message, const struct file_policy *polic
     message->width = policy->width;
 }
 
-static void answer_policy(struct meta *meta, struct rpc_request *request,
-                          const struct op_outcome *outcome)
+int reply_policy(struct request *r)
 {
     Morsel__PolicyReply reply = MORSEL__POLICY_REPLY__INIT;
     Morsel__Policy own, effective;
     struct file_policy policy;
-    struct errmsg err = { "" };
     struct inode inode;
-    int rv = ns_inode(meta->ns, outcome->target, &inode, &err);
+    int rv = ns_inode(r->meta->ns, r->outcome.target, &inode, &r->err);
 
     if (rv == 0 && !mode_is_directory(inode.mode)) {
-        errmsg_set(&err, "policy belongs to directories; a file has a layout");
+        errmsg_set(&r->err, "policy belongs to directories; a file has a layout");
         rv = MORSEL_NOTDIR;
     }
-    if (rv != 0 || (rv = ns_policy_effective(meta->ns, inode.id, &policy, &err)) != 0) {
-        reply_error(meta, request, rv, &err);
-        return;
+    if (rv != 0 || (rv = ns_policy_effective(r->meta->ns, inode.id, &policy, &r->err)) != 0) {
+        return rv;
     }
     fill_policy(&own, &inode.policy);
     fill_policy(&effective, &policy);
     reply.own = &own;
     reply.effective = &effective;
-    rpc_reply(request, &reply.base, NULL);
+    rpc_reply(r->rpc, &reply.base, NULL);
+    return 0;
 }
 
-static int decide_policy(const Morsel__PolicyRequest *m, struct meta_op *op, struct errmsg *err)
+/* Policies are not cached under leases: who only asks touches nothing. */
+int look_policy(struct request *r)
 {
-    struct file_policy *policy = &op->policy.policy;
+    const Morsel__PolicyRequest *m = r->message;
+
+    r->changes = m->set;
+    if (m->set) {
+        request_touch(r, m->inode, ACCESS_CHANGE);
+    }
+    return 0;
+}
+
+int serve_policy(struct request *r)
+{
+    const Morsel__PolicyRequest *m = r->message;
+
+    r->outcome = (struct op_outcome){ .target = m->inode };
+    return reply_policy(r);
+}
+
+int record_policy(struct request *r)
+{
+    const Morsel__PolicyRequest *m = r->message;
+    struct file_policy *policy = &r->op.policy.policy;
 
     if (m->policy == NULL) {
         return MORSEL_MALFORMED;
     }
-    op->policy.inode = m->inode;
+    r->op.policy.inode = m->inode;
     policy->class = m->policy->class_;
     policy->replicas = m->policy->replicas;
     policy->morsel_bytes = m->policy->morsel_bytes;
     policy->stripe_morsels = m->policy->stripe_morsels;
     policy->width = m->policy->width;
-    return policy_supported(policy, err);
-}
-
-void handle_policy(struct meta *meta, struct rpc_request *request)
-{
-    Morsel__PolicyRequest *m = rpc_request_unpack(request, &morsel__policy_request__descriptor);
-    struct meta_op op = { .kind = OP_POLICY };
-    struct errmsg err = { "" };
-    struct op_outcome outcome;
-    int rv;
-
-    if (m == NULL) {
-        return;
-    }
-    if (!m->set) {
-        outcome = (struct op_outcome){ m->inode, false };
-        answer_policy(meta, request, &outcome);
-    } else if (leases_touch_one(meta, request, m->inode, ACCESS_CHANGE) &&
-               change_begin(meta, request, &op, m->op, m->who, answer_policy)) {
-        if ((rv = decide_policy(m, &op, &err)) != 0) {
-            reply_error(meta, request, rv, &err);
-        } else {
-            change_finish(meta, request, &op, answer_policy);
-        }
-    }
-    message_free(m);
+    return policy_supported(policy, &r->err);
 }

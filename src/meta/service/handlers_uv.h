@@ -1,0 +1,55 @@
+/* The steps of each request: what request_table_uv.c is made of. What a step is for, when it runs
+ * and what must hold behind it stands in request_uv.h. */
+#ifndef MORSEL_META_SERVICE_HANDLERS_UV_H
+#define MORSEL_META_SERVICE_HANDLERS_UV_H
+
+#include "meta/service/request_uv.h"
+
+/* Names, attributes, layout: handlers_change_uv.c */
+int record_make(struct request *r);
+int reply_make(struct request *r);
+int record_link(struct request *r);
+int reply_link(struct request *r);
+int look_unlink(struct request *r);
+int record_unlink(struct request *r);
+int look_rename(struct request *r);
+int record_rename(struct request *r);
+int reply_removed(struct request *r);
+int record_setattr(struct request *r);
+int record_align(struct request *r);
+
+/* What changes nothing: handlers_read_uv.c */
+int look_lookup(struct request *r);
+int serve_lookup(struct request *r);
+int serve_getattr(struct request *r);
+int serve_readlink(struct request *r);
+int look_open(struct request *r);
+int serve_open(struct request *r);
+int serve_close(struct request *r);
+int serve_readdir(struct request *r);
+
+/* What is on disk: handlers_durable_uv.c */
+int serve_fsync(struct request *r);
+int record_wrote(struct request *r);
+int reply_wrote(struct request *r);
+int record_synced(struct request *r);
+
+/* Extended attributes, policy: handlers_xattr_uv.c */
+int serve_xattr_get(struct request *r);
+int serve_xattr_list(struct request *r);
+int record_xattr_set(struct request *r);
+int reply_changed(struct request *r);
+int reply_policy(struct request *r);
+int look_policy(struct request *r);
+int serve_policy(struct request *r);
+int record_policy(struct request *r);
+
+/* Storage servers: handlers_member_uv.c */
+int serve_register(struct request *r);
+int serve_heartbeat(struct request *r);
+
+/* `morsel fsck`: handlers_fsck_uv.c */
+int serve_fsck(struct request *r);
+int serve_fsck_objects(struct request *r);
+
+#endif
