@@ -1,6 +1,6 @@
 /* The host of the manager's cores: one event loop, one store, and the state that handlers share.
  *
- *   request -> meta_uv.c (is the client joined?) -> handlers_*_uv.c (protobuf to plain struct)
+ *   request -> hooks_uv.c (is the client joined?) -> request_uv.c (the steps of its row)
  *           -> namespace, members, session (pure) -> reply
  *
  * Everything runs on the loop's thread; only syncs of the store run in the pool (sync_uv.h).
@@ -149,18 +149,18 @@ bool meta_client_known(struct meta *meta, const struct rpc_request *request);
 /* Between the files of the host. */
 void meta_clock_start(struct meta *meta);
 void meta_arm(struct meta *meta); /* The timer, after a core has moved. */
-void meta_dispatch(struct meta *meta, struct rpc_request *request);
+void meta_dispatch(struct meta *meta, struct rpc_request *request); /* Once more, from the start. */
 void meta_sync_failed(void *data, int status, const struct errmsg *err);
 
+/* The term of a client is over, or it has left: so are its locks. */
+void meta_locks_over(struct meta *meta, client_id client);
+
+/* Rows of request_table_uv.c that live beside their cores. */
 void handle_session(struct meta *meta, struct rpc_request *request);
 void handle_lock(struct meta *meta, struct rpc_request *request);
 void handle_lock_cancel(struct meta *meta, struct rpc_request *request);
 void handle_lock_checked(struct meta *meta, struct rpc_request *request);
 void handle_return(struct meta *meta, struct rpc_request *request);
-void handle_statfs(struct meta *meta, struct rpc_request *request);
-void handle_members(struct meta *meta, struct rpc_request *request);
-void handle_status(struct meta *meta, struct rpc_request *request);
-void handle_statistics(struct meta *meta, struct rpc_request *request);
 
 /* Room for one page of a directory; NULL: out of memory. */
 struct directory_page *directory_page_new(void);

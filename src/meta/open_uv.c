@@ -257,7 +257,8 @@ void meta_start(struct meta *meta)
     meta_clock_start(meta);
     (void)uv_timer_init(meta->loop, &meta->space_timer);
     (void)uv_idle_init(meta->loop, &meta->sweep);
-    capacity_start(meta);
+    capacity_start(&meta->capacity, meta->loop, &meta->members);
+    meta->capacity.timer.data = meta;
     meta->space_timer.data = meta->sweep.data = meta;
     uv_timer_start(&meta->space_timer, on_space_timer, SPACE_CHECK_MS, SPACE_CHECK_MS);
     rpc_set_cluster_id(meta->rpc, &ns_super(meta->ns)->cluster);
@@ -296,7 +297,7 @@ void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
     uv_check_stop(&meta->behind_poll);
     leases_refuse_waiting(meta, MORSEL_SHUTDOWN);
     locks_refuse_waiting(meta, MORSEL_SHUTDOWN);
-    capacity_refuse_waiting(meta, MORSEL_SHUTDOWN);
+    capacity_refuse_waiting(&meta->capacity, MORSEL_SHUTDOWN);
     sync_close(&meta->sync, on_sync_closed);
 }
 

@@ -1,5 +1,5 @@
-/* Leases: src/meta/coherence/lease.c with clients that keep values under them, hold writes back,
- * are slow to answer recalls, fall silent, are cut off and die, on clocks that drift, while the
+/* Leases: src/meta/coherence/lease_step.c with clients that keep values under them, hold writes
+ * back, are slow to answer recalls, fall silent, are cut off and die, on clocks that drift, while the
  * manager is killed and loses power.
  *
  * The clients behave as src/client/coherence/lease_uv.c. The checkers: an answer from a client's

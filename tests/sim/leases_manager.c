@@ -1,4 +1,4 @@
-/* The manager of the leases scenario: a host for src/meta/coherence/lease.c that does what
+/* The manager of the leases scenario: a host for src/meta/coherence/lease_step.c that does what
  * src/meta/coherence/leases_uv.c does. Its registers are durable at once; who may hold leases is
  * written to a disk that forgets. */
 #include "common/base/check.h"

@@ -1,7 +1,7 @@
 /* The holder of a lease stops first: the client's count of its term
- * (src/client/coherence/lease_uv.c) beside the manager's (src/meta/coherence/lease.c), on clocks
- * that drift against each other as far as the margin allows, with questions and answers that are
- * late or lost. docs/leases.md says why that is safe.
+ * (src/client/coherence/lease_uv.c) beside the manager's (src/meta/coherence/lease_step.c), on
+ * clocks that drift against each other as far as the margin allows, with questions and answers that
+ * are late or lost. docs/leases.md says why that is safe.
  */
 #include "client/coherence/lease_uv.h"
 #include "common/base/prng.h"

@@ -17,7 +17,7 @@
 #include "common/rpc/address.h"
 #include "common/rpc/frame.h"
 #include "common/rpc/payload.h"
-#include "common/rpc/rpc_uv.h"
+#include "common/rpc/rpc_types.h"
 
 #include <uv.h>
 

@@ -1,5 +1,5 @@
-/* What rpc_uv.c, rpc_peer_uv.c, rpc_call_uv.c and rpc_serve_uv.c share. Not for others: rpc_uv.h is
- * the interface. */
+/* What rpc_loop_uv.c, rpc_peer_uv.c, rpc_call_uv.c and rpc_serve_uv.c share. Not for others:
+ * rpc_uv.h is the interface. */
 #ifndef MORSEL_COMMON_RPC_RPC_INTERNAL_UV_H
 #define MORSEL_COMMON_RPC_RPC_INTERNAL_UV_H
 

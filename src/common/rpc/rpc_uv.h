@@ -49,13 +49,12 @@
 #include "common/base/types.h"
 #include "common/rpc/messages.h"
 #include "common/rpc/payload.h"
+#include "common/rpc/rpc_types.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdalign.h>
 #include <stddef.h>
 #include <uv.h>
-
-enum rpc_role { ROLE_MANAGER = 1, ROLE_IOD = 2, ROLE_CLIENT = 3, ROLE_ADMIN = 4 };
 
 struct rpc;
 
@@ -169,16 +168,6 @@ struct rpc_reply
  * MORSEL_WRONG_CLUSTER, MORSEL_VERSION, MORSEL_NOMEM, MORSEL_UNSURE (it may have been carried out
  * once). `reply` is never NULL. The call may be started again or freed inside. */
 typedef void (*rpc_call_cb)(struct rpc_call *call, int status, struct rpc_reply *reply);
-
-enum { RPC_PIECES_MAX = 16 };
-
-/* Part of a payload that goes out with a request. */
-struct rpc_piece
-{
-    struct payload *payload;
-    size_t offset;
-    size_t count;
-};
 
 /* Embed it in what the request is about. Fields are the module's own. */
 struct rpc_call
@@ -345,28 +334,6 @@ void rpc_request_worked(struct rpc_request *request, uint64_t begun_ns, uint64_t
 const char *rpc_request_peer(const struct rpc_request *request);
 
 /* ---- Statistics ---- */
-
-/* Counters by message type, always on. */
-struct rpc_statistics
-{
-    struct rpc_type_statistics
-    {
-        uint64_t served;       /* Requests answered. */
-        uint64_t failed;       /* Of those, with a failure. */
-        uint64_t served_ns;    /* From arrival to answer, summed. */
-        uint64_t queued_ns;    /* From arrival until somebody began, where that was not at once. */
-        uint64_t busy_ns;      /* A thread at work on it, waiting for the disk included. */
-        uint64_t served_bytes; /* Bodies and payloads, in and out. */
-        uint64_t called;       /* Calls ended. */
-        uint64_t called_ns;    /* From start to end, summed. */
-        uint64_t called_bytes;
-    } types[MESSAGE_TYPES_MAX];
-    uint64_t bytes_in, bytes_out;
-    uint64_t connections_accepted;
-    uint64_t connections_shed; /* Closed because there were too many, or they held too much. */
-    uint64_t strangers_closed; /* Had not said HELLO. */
-    uint64_t frames_malformed;
-};
 
 const struct rpc_statistics *rpc_statistics(const struct rpc *rpc);
 

@@ -2,7 +2,7 @@
 #include "meta/cluster/capacity_uv.h"
 
 #include "common/base/status.h"
-#include "meta/meta_uv.h"
+#include "meta.pb-c.h"
 
 #include <stdlib.h>
 
@@ -10,7 +10,8 @@ struct capacity_wait
 {
     struct list node;
     struct rpc_request *request;
-    void (*answer)(struct meta *meta, struct rpc_request *request);
+    capacity_answer answer;
+    void *data;
     uint64_t number; /* Servers that have looked since this round began say what is wanted. */
     uint64_t until_ms;
 };
@@ -21,10 +22,10 @@ static bool is_asked(const struct member *member)
     return member->up && member->connected && member->disk.device != 0;
 }
 
-static bool all_have_told(const struct meta *meta, uint64_t number)
+static bool all_have_told(const struct capacity_uv *c, uint64_t number)
 {
-    for (uint32_t i = 0; i < meta->members.count; i++) {
-        const struct member *member = &meta->members.items[i];
+    for (uint32_t i = 0; i < c->members->count; i++) {
+        const struct member *member = &c->members->items[i];
 
         if (is_asked(member) && member->measured < number) {
             return false;
@@ -33,34 +34,31 @@ static bool all_have_told(const struct meta *meta, uint64_t number)
     return true;
 }
 
-static void arm(struct meta *meta);
+static void arm(struct capacity_uv *c);
 
-static void go_on(struct meta *meta)
+static void go_on(struct capacity_uv *c)
 {
-    struct capacity_uv *c = &meta->capacity;
-
     while (!list_empty(&c->waiting)) {
         struct capacity_wait *wait = LIST_ENTRY(c->waiting.next, struct capacity_wait, node);
 
-        if (!all_have_told(meta, wait->number) && uv_now(meta->loop) < wait->until_ms) {
+        if (!all_have_told(c, wait->number) && uv_now(c->loop) < wait->until_ms) {
             break;
         }
         list_remove(&wait->node);
-        wait->answer(meta, wait->request);
+        wait->answer(wait->data, wait->request);
         free(wait);
     }
-    arm(meta);
+    arm(c);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
-    go_on(timer->data);
+    go_on(CONTAINER_OF(timer, struct capacity_uv, timer));
 }
 
-static void arm(struct meta *meta)
+static void arm(struct capacity_uv *c)
 {
-    struct capacity_uv *c = &meta->capacity;
-    uint64_t now_ms = uv_now(meta->loop), until_ms;
+    uint64_t now_ms = uv_now(c->loop), until_ms;
 
     if (list_empty(&c->waiting)) {
         (void)uv_timer_stop(&c->timer);
@@ -70,32 +68,31 @@ static void arm(struct meta *meta)
     (void)uv_timer_start(&c->timer, on_timer, until_ms > now_ms ? until_ms - now_ms : 0, 0);
 }
 
-void capacity_start(struct meta *meta)
+void capacity_start(struct capacity_uv *c, uv_loop_t *loop, struct members *members)
 {
-    list_init(&meta->capacity.waiting);
-    (void)uv_timer_init(meta->loop, &meta->capacity.timer);
-    meta->capacity.timer.data = meta;
+    c->loop = loop;
+    c->members = members;
+    list_init(&c->waiting);
+    (void)uv_timer_init(loop, &c->timer);
 }
 
-static void ask_servers(struct meta *meta, uint64_t number)
+static void ask_servers(const struct capacity_uv *c, struct rpc_server *server, uint64_t number)
 {
     Morsel__SpaceWanted wanted = MORSEL__SPACE_WANTED__INIT;
 
     wanted.number = number;
-    for (uint32_t i = 0; i < meta->members.count; i++) {
-        const struct member *member = &meta->members.items[i];
+    for (uint32_t i = 0; i < c->members->count; i++) {
+        const struct member *member = &c->members->items[i];
 
         if (is_asked(member)) {
-            (void)rpc_push(meta->server, ROLE_IOD, member->record.id, MSG_SPACE_WANTED,
-                           &wanted.base);
+            (void)rpc_push(server, ROLE_IOD, member->record.id, MSG_SPACE_WANTED, &wanted.base);
         }
     }
 }
 
-void capacity_ask(struct meta *meta, struct rpc_request *request,
-                  void (*answer)(struct meta *meta, struct rpc_request *request))
+void capacity_ask(struct capacity_uv *c, struct rpc_server *server, struct rpc_request *request,
+                  capacity_answer answer, void *data)
 {
-    struct capacity_uv *c = &meta->capacity;
     struct capacity_wait *wait = calloc(1, sizeof(*wait));
 
     if (wait == NULL) {
@@ -104,41 +101,28 @@ void capacity_ask(struct meta *meta, struct rpc_request *request,
     }
     wait->request = request;
     wait->answer = answer;
+    wait->data = data;
     wait->number = ++c->number;
-    wait->until_ms = uv_now(meta->loop) + CAPACITY_WAIT_MS;
+    wait->until_ms = uv_now(c->loop) + CAPACITY_WAIT_MS;
     list_init(&wait->node);
     list_push_back(&c->waiting, &wait->node);
-    ask_servers(meta, wait->number);
-    go_on(meta);
+    ask_servers(c, server, wait->number);
+    go_on(c);
 }
 
-void capacity_told(struct meta *meta)
+void capacity_told(struct capacity_uv *c)
 {
-    go_on(meta);
+    go_on(c);
 }
 
-void capacity_refuse_waiting(struct meta *meta, int status)
+void capacity_refuse_waiting(struct capacity_uv *c, int status)
 {
     struct list *node;
 
-    while ((node = list_pop_front(&meta->capacity.waiting)) != NULL) {
+    while ((node = list_pop_front(&c->waiting)) != NULL) {
         struct capacity_wait *wait = LIST_ENTRY(node, struct capacity_wait, node);
 
         rpc_reply_failure(wait->request, status, NULL);
         free(wait);
     }
-}
-
-static void answer_statfs(struct meta *meta, struct rpc_request *request)
-{
-    Morsel__StatfsReply reply = MORSEL__STATFS_REPLY__INIT;
-
-    members_space(&meta->members, &reply.bytes_total, &reply.bytes_free);
-    reply.inodes = ns_counters(meta->ns)->inodes;
-    rpc_reply(request, &reply.base, NULL);
-}
-
-void handle_statfs(struct meta *meta, struct rpc_request *request)
-{
-    capacity_ask(meta, request, answer_statfs);
 }

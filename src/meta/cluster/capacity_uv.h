@@ -9,29 +9,32 @@
 
 #include "common/base/list.h"
 #include "common/rpc/rpc_uv.h"
-
-struct meta;
+#include "meta/cluster/members.h"
 
 enum { CAPACITY_WAIT_MS = 250 };
 
 struct capacity_uv
 {
+    uv_loop_t *loop;
+    struct members *members;
     struct list waiting; /* struct capacity_wait, oldest first */
     uint64_t number;     /* Of the last round. */
-    uv_timer_t timer;    /* The oldest has waited long enough. */
+    uv_timer_t timer;    /* The oldest has waited long enough. Its data is the host's. */
 };
 
-void capacity_start(struct meta *meta);
+/* Both outlive it. */
+void capacity_start(struct capacity_uv *c, uv_loop_t *loop, struct members *members);
 
-/* Answer `request` when the servers have looked. MORSEL_OVERLOAD is answered when there is no
- * memory. */
-void capacity_ask(struct meta *meta, struct rpc_request *request,
-                  void (*answer)(struct meta *meta, struct rpc_request *request));
+/* Call `answer` when the servers, which are connected to `server`, have looked. MORSEL_OVERLOAD is
+ * answered when there is no memory. */
+typedef void (*capacity_answer)(void *data, struct rpc_request *request);
+void capacity_ask(struct capacity_uv *c, struct rpc_server *server, struct rpc_request *request,
+                  capacity_answer answer, void *data);
 
 /* A server has told its space. */
-void capacity_told(struct meta *meta);
+void capacity_told(struct capacity_uv *c);
 
 /* Answer all that wait, at the end. */
-void capacity_refuse_waiting(struct meta *meta, int status);
+void capacity_refuse_waiting(struct capacity_uv *c, int status);
 
 #endif

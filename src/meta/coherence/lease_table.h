@@ -1,4 +1,4 @@
-/* The tables of the lease core: clients, inodes, leases, requests that wait. For lease.c,
+/* The tables of the lease core: clients, inodes, leases, requests that wait. For lease_step.c,
  * lease_terms.c and lease_table.c only; lease.h is the interface. Pure. */
 #ifndef MORSEL_META_COHERENCE_LEASE_TABLE_H
 #define MORSEL_META_COHERENCE_LEASE_TABLE_H
@@ -143,7 +143,7 @@ void lease_tell_again(struct lease_table *t, struct lease_actions *out);
 /* Inodes that have been quiet for long enough are so no more. */
 void lease_end_quiet(struct lease_table *t, uint64_t now_ms);
 
-/* ---- lease.c ---- */
+/* ---- lease_step.c ---- */
 
 /* Ask its holder to come down to `keeps`; in vain is asked again. */
 void lease_recall(struct lease_table *t, struct lease *lease, enum lease_mode keeps,

@@ -4,8 +4,6 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/rpc/address.h"
-#include "meta/coherence/locks_uv.h"
-#include "meta/service/reply_uv.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -195,7 +193,7 @@ static void perform(struct meta *meta, struct lease_actions *actions, size_t i)
         persist_title(meta, action->client, action->title, action->type == LEASE_PERSIST);
         break;
     case LEASE_LOCKS_OVER:
-        locks_over(meta, action->client);
+        meta_locks_over(meta, action->client);
         break;
     case LEASE_GRACE_OVER:
         log_info(meta->log, "all holders of leases are back, or their time is over");
@@ -207,7 +205,7 @@ static void perform(struct meta *meta, struct lease_actions *actions, size_t i)
 
 /* Performing may bring new events, each with actions of its own; what is being performed is never
  * the list that grows. */
-static void perform_all(struct meta *meta, struct lease_actions *actions)
+void leases_perform(struct meta *meta, struct lease_actions *actions)
 {
     for (size_t i = 0; i < actions->count; i++) {
         perform(meta, actions, i);
@@ -222,7 +220,7 @@ static void lease_event(struct meta *meta, const struct lease_event *event)
 
     lease_actions_init(&actions);
     lease_step(meta->leases, event, &actions);
-    perform_all(meta, &actions);
+    leases_perform(meta, &actions);
 }
 
 /* ---- Requests ---- */
@@ -275,7 +273,7 @@ bool leases_touch(struct meta *meta, struct rpc_request *request, const struct l
         rpc_reply_failure(request, MORSEL_OVERLOAD, "too many requests wait for leases");
     }
     if (actions.count > 0 || actions.failed) {
-        perform_all(meta, &actions);
+        leases_perform(meta, &actions);
     } else {
         lease_actions_free(&actions);
     }
@@ -310,7 +308,7 @@ bool leases_grant_locks(struct meta *meta, const struct rpc_request *request)
 
     lease_actions_init(&actions);
     lease_admit(meta->leases, now_ms, request->node_id, &actions);
-    perform_all(meta, &actions);
+    leases_perform(meta, &actions);
     return lease_grant(meta->leases, now_ms, request->node_id, INODE_LOCKS, LEASE_R, true, false,
                        false) != LEASE_NONE;
 }
@@ -332,15 +330,13 @@ static void hold(struct lease_held *held, size_t *count, const uint64_t *inodes,
 }
 
 int leases_join(struct meta *meta, client_id client, const Morsel__SessionRequest *m,
-                inode_id *lost, size_t *lost_count, bool *locks_lost)
+                inode_id *lost, size_t *lost_count, struct lease_actions *actions)
 {
-    bool late = lease_join_is_late(meta->leases, client, m->number);
     struct lease_event event = { .now_ms = meta_now_ms(meta), .type = LEASE_JOIN };
     struct lease_held *held = malloc((m->n_held_read + m->n_held_write + 1) * sizeof(*held));
-    struct lease_actions actions;
     size_t count = 0;
-    bool told;
 
+    lease_actions_init(actions);
     *lost_count = 0;
     if (held == NULL) {
         return MORSEL_NOMEM;
@@ -353,20 +349,15 @@ int leases_join(struct meta *meta, client_id client, const Morsel__SessionReques
     hold(held, &count, m->held_write, m->n_held_write, LEASE_W);
     event.held = held;
     event.held_count = count;
-    lease_actions_init(&actions);
-    lease_step(meta->leases, &event, &actions);
-    for (size_t i = 0; i < actions.count; i++) {
-        if (actions.items[i].type == LEASE_LOST && *lost_count < count) {
-            lost[(*lost_count)++] = actions.items[i].inode;
+    lease_step(meta->leases, &event, actions);
+    for (size_t i = 0; i < actions->count; i++) {
+        if (actions->items[i].type == LEASE_LOST && *lost_count < count) {
+            lost[(*lost_count)++] = actions->items[i].inode;
         }
     }
     free(held);
-    told = !actions.failed;
-    /* Before anybody is served who has waited for it to come back: its locks are not to be given
-     * away. */
-    *locks_lost = told && !late && !locks_join(meta, client, m);
-    perform_all(meta, &actions);
-    return told ? MORSEL_OK : MORSEL_NOMEM; /* It asks again, and what is lost is lost then, too. */
+    /* What could not be told for want of memory is lost at its next try, too. */
+    return actions->failed ? MORSEL_NOMEM : MORSEL_OK;
 }
 
 /* What waits for the client is not to be done behind its back: it will ask again. */
@@ -422,7 +413,7 @@ void leases_forget(struct meta *meta, inode_id inode)
 
     lease_actions_init(&actions);
     lease_forget_inode(meta->leases, inode, &actions);
-    perform_all(meta, &actions);
+    leases_perform(meta, &actions);
 }
 
 void leases_recall_all(struct meta *meta, inode_id inode)
@@ -439,7 +430,7 @@ void leases_recall_all(struct meta *meta, inode_id inode)
         LEASE_WAIT) {
         lease_ticket_drop(meta->leases, ticket);
     }
-    perform_all(meta, &actions);
+    leases_perform(meta, &actions);
 }
 
 void leases_tick(struct meta *meta, uint64_t now_ms)
@@ -447,7 +438,6 @@ void leases_tick(struct meta *meta, uint64_t now_ms)
     struct lease_event event = { .now_ms = now_ms, .type = LEASE_TICK };
 
     lease_event(meta, &event);
-    locks_tick(meta);
 }
 
 void leases_refuse_waiting(struct meta *meta, int status)
@@ -509,7 +499,7 @@ void handle_return(struct meta *meta, struct rpc_request *request)
         event.landed = m->busy[i]->landed;
         lease_event(meta, &event);
     }
-    message_free(m);
+    morsel__return_request__free_unpacked(m, NULL);
     if (good) {
         rpc_reply(request, NULL, NULL);
     } else {

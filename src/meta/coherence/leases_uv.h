@@ -33,10 +33,14 @@ void leases_forget(struct meta *meta, inode_id inode);
 enum lease_mode leases_held(struct meta *meta, const struct rpc_request *request, inode_id inode);
 
 /* The client's first request on a connection said what it holds: `lost` (room for the sum of the
- * lists) gets what it does not hold any more, `locks_lost` whether its locks are gone.
- * MORSEL_NOMEM: that list is not complete; the client must not be answered, and say it again. */
+ * lists) gets what it does not hold any more. `actions` are due for leases_perform(), in any case;
+ * before that, nobody is served who has waited for it to come back.
+ * MORSEL_NOMEM: the list is not complete; the client must not be answered, and say it again. */
 int leases_join(struct meta *meta, client_id client, const Morsel__SessionRequest *m,
-                inode_id *lost, size_t *lost_count, bool *locks_lost);
+                inode_id *lost, size_t *lost_count, struct lease_actions *actions);
+
+/* Do what the core has said, and free the list. */
+void leases_perform(struct meta *meta, struct lease_actions *actions);
 void leases_gone(struct meta *meta, client_id client);
 void leases_leave(struct meta *meta, client_id client);
 

@@ -3,7 +3,6 @@
 
 #include "common/base/status.h"
 #include "meta/coherence/leases_uv.h"
-#include "meta/service/reply_uv.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -257,7 +256,7 @@ void handle_lock_checked(struct meta *meta, struct rpc_request *request)
             break;
         }
     }
-    message_free(m);
+    morsel__lock_checked__free_unpacked(m, NULL);
     rpc_reply(request, NULL, NULL);
     answer_granted(meta);
 }
@@ -401,7 +400,7 @@ void handle_lock(struct meta *meta, struct rpc_request *request)
     } else {
         set_lock(meta, request, &lock, m);
     }
-    message_free(m);
+    morsel__lock_request__free_unpacked(m, NULL);
 }
 
 void handle_lock_cancel(struct meta *meta, struct rpc_request *request)
@@ -420,7 +419,7 @@ void handle_lock_cancel(struct meta *meta, struct rpc_request *request)
             answer(take(w), LOCK_GIVEN_UP);
         }
     }
-    message_free(m);
+    morsel__lock_cancel__free_unpacked(m, NULL);
     rpc_reply(request, NULL, NULL);
     answer_granted(meta);
 }
@@ -492,7 +491,7 @@ void locks_tick(struct meta *meta)
     }
 }
 
-void locks_over(struct meta *meta, client_id client)
+void meta_locks_over(struct meta *meta, client_id client)
 {
     end_waiting(meta, client);
     lock_table_drop_client(meta->locks, client);

@@ -12,13 +12,10 @@ bool locks_join(struct meta *meta, client_id client, const Morsel__SessionReques
 void locks_gone(struct meta *meta, client_id client);
 
 /* The term of a client may be over: who waited for that goes on. */
-/* Every PRESENCE_PULSE_MS: holders that do not answer hold. */
-void locks_pulse(struct meta *meta, uint64_t now_ms);
-
 void locks_tick(struct meta *meta);
 
-/* Its term is over, or it has left: so are its locks. */
-void locks_over(struct meta *meta, client_id client);
+/* Every PRESENCE_PULSE_MS: holders that do not answer hold. */
+void locks_pulse(struct meta *meta, uint64_t now_ms);
 
 /* Refuse what waits. */
 void locks_refuse_waiting(struct meta *meta, int status);

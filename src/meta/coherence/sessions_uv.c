@@ -2,6 +2,7 @@
  * unlinked while open. */
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "meta/coherence/locks_uv.h"
 #include "meta/service/identify_uv.h"
 #include "meta/service/reply_uv.h"
 
@@ -168,8 +169,9 @@ static void join(struct meta *meta, struct rpc_request *request, const Morsel__S
 {
     struct session_event event = { .now_ms = meta_now_ms(meta), .type = SESSION_ASK };
     inode_id *lost = malloc((m->n_held_read + m->n_held_write + 1) * sizeof(*lost));
+    struct lease_actions actions;
     size_t lost_count = 0;
-    bool locks_lost = false;
+    bool late, locks_lost;
     int rv = MORSEL_NOMEM;
 
     event.client = request->node_id;
@@ -185,7 +187,12 @@ static void join(struct meta *meta, struct rpc_request *request, const Morsel__S
         return;
     }
     if (lost != NULL && (rv = meta_session_step(meta, &event)) == 0) {
-        rv = leases_join(meta, request->node_id, m, lost, &lost_count, &locks_lost);
+        late = lease_join_is_late(meta->leases, request->node_id, m->number);
+        rv = leases_join(meta, request->node_id, m, lost, &lost_count, &actions);
+        /* Before anybody is served who has waited for it to come back: its locks are not to be
+         * given away. */
+        locks_lost = rv == 0 && !late && !locks_join(meta, request->node_id, m);
+        leases_perform(meta, &actions);
         if (rv == 0) {
             reply_session(meta, request, lost, lost_count, locks_lost);
         }

@@ -1,13 +1,14 @@
-/* Requests of the morsel command: health and statistics. */
+/* Health, space and statistics: what the morsel command and df(1) ask for. */
 #include "common.pb-c.h"
 #include "common/base/status.h"
 #include "common/daemon/counters_uv.h"
-#include "meta/service/reply_uv.h"
+#include "meta/service/handlers_uv.h"
 
 #include <stdlib.h>
 
-static void answer_status(struct meta *meta, struct rpc_request *request)
+static void answer_status(void *data, struct rpc_request *request)
 {
+    struct meta *meta = data;
     Morsel__StatusReply reply = MORSEL__STATUS_REPLY__INIT;
     Morsel__Member messages[SERVERS_MAX], *pointers[SERVERS_MAX];
     const struct counters *counters = ns_counters(meta->ns);
@@ -30,7 +31,22 @@ static void answer_status(struct meta *meta, struct rpc_request *request)
 
 void handle_status(struct meta *meta, struct rpc_request *request)
 {
-    capacity_ask(meta, request, answer_status);
+    capacity_ask(&meta->capacity, meta->server, request, answer_status, meta);
+}
+
+static void answer_statfs(void *data, struct rpc_request *request)
+{
+    struct meta *meta = data;
+    Morsel__StatfsReply reply = MORSEL__STATFS_REPLY__INIT;
+
+    members_space(&meta->members, &reply.bytes_total, &reply.bytes_free);
+    reply.inodes = ns_counters(meta->ns)->inodes;
+    rpc_reply(request, &reply.base, NULL);
+}
+
+void handle_statfs(struct meta *meta, struct rpc_request *request)
+{
+    capacity_ask(&meta->capacity, meta->server, request, answer_statfs, meta);
 }
 
 /* ---- Statistics ---- */

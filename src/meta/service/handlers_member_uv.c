@@ -166,7 +166,7 @@ int serve_heartbeat(struct request *r)
     event.heartbeat.measured = m->measured;
     take_disk(&event.heartbeat.disk, m->verifier, m->device, m->disk_failure);
     meta_members_step(r->meta, &event);
-    capacity_told(r->meta);
+    capacity_told(&r->meta->capacity);
     rv = take_collected(r->meta, m, &r->err);
     return rv != 0 ? rv : answer_heartbeat(r, m->id);
 }

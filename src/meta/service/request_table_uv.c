@@ -4,7 +4,7 @@
 #define AT(message, field) offsetof(Morsel__##message, field)
 
 static const struct request_row rows[MESSAGE_TYPES_MAX] = {
-    /* ---- Changes -------------------------------------------------------------------------- */
+    /* ---- Changes ---- */
     [MSG_MAKE] = { .message = &morsel__make_request__descriptor,
                    .touches_at = { AT(MakeRequest, parent) },
                    .access = ACCESS_CHANGE,
@@ -83,7 +83,7 @@ static const struct request_row rows[MESSAGE_TYPES_MAX] = {
                      .record = record_policy,
                      .reply = reply_policy },
 
-    /* ---- What changes nothing ------------------------------------------------------------- */
+    /* ---- What changes nothing ---- */
     [MSG_LOOKUP] = { .message = &morsel__lookup_request__descriptor,
                      .look = look_lookup,
                      .serve = serve_lookup },
@@ -107,14 +107,14 @@ static const struct request_row rows[MESSAGE_TYPES_MAX] = {
     [MSG_FSYNC] = { .message = &morsel__fsync_request__descriptor, .serve = serve_fsync },
     [MSG_STATFS] = { .own = handle_statfs },
 
-    /* ---- Sessions, leases, locks ---------------------------------------------------------- */
+    /* ---- Sessions, leases, locks ---- */
     [MSG_SESSION] = { .anybody = true, .own = handle_session },
     [MSG_RETURN] = { .own = handle_return },
     [MSG_LOCK] = { .own = handle_lock },
     [MSG_LOCK_CANCEL] = { .own = handle_lock_cancel },
     [MSG_LOCK_CHECKED] = { .own = handle_lock_checked },
 
-    /* ---- Storage servers, the morsel command ---------------------------------------------- */
+    /* ---- Storage servers, the morsel command ---- */
     [MSG_MEMBERS] = { .anybody = true, .own = handle_members },
     [MSG_REGISTER] = { .anybody = true,
                        .message = &morsel__register_request__descriptor,

@@ -1,3 +1,4 @@
+/* The driver of all requests. */
 #include "meta/service/request_uv.h"
 
 #include "common/base/check.h"
@@ -7,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- Fields of messages ------------------------------------------------------------------- */
+/* ---- Fields of messages ---- */
 
 static inode_id inode_at(const struct request *r, uint16_t at)
 {
@@ -28,7 +29,7 @@ static const void *part_at(const struct request *r, uint16_t at)
     return part;
 }
 
-/* ---- Look, lease -------------------------------------------------------------------------- */
+/* ---- Look, lease ---- */
 
 void request_touch(struct request *r, inode_id inode, enum lease_access access)
 {
@@ -50,7 +51,7 @@ static bool lease(struct request *r)
     return r->touched_count == 0 || leases_touch(r->meta, r->rpc, r->touched, r->touched_count);
 }
 
-/* ---- Changes ------------------------------------------------------------------------------ */
+/* ---- Changes ---- */
 
 /* The head of the operation. */
 static int identify_change(struct request *r)
@@ -169,7 +170,7 @@ int reply_node(struct request *r)
     return 0;
 }
 
-/* ---- The driver --------------------------------------------------------------------------- */
+/* ---- The driver ---- */
 
 /* Fields of later steps are theirs to fill. */
 static void begin(struct request *r, struct meta *meta, struct rpc_request *rpc,

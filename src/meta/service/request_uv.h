@@ -1,14 +1,18 @@
 /* Requests as data: a row each, and one driver that takes all of them through the same steps.
  *
- *   ARRIVED --look--> LOOKED --lease--> FREE --serve------------------------------------> ANSWERED
- *      ^                 |                |                                                  ^
- *      |  given back     v                +--identify, recognise--> NEW --record, permit--+  |
- *      +------------- WAITING                                        |                    v  |
- *                                                                    |              PERMITTED|
- *                                                              KNOWN |                    |  |
- *                                                                    |            execute v  |
- *                                                                    +---------------> DONE -+
- *                                                                                        reply
+ *   ARRIVED
+ *      | look
+ *   LOOKED --------> WAITING      leases of others are in the way; given back: ARRIVED again
+ *      | lease
+ *   FREE --------------------------------- serve ---------------------> ANSWERED
+ *      | identify, recognise        (a change)
+ *   NEW -----------> KNOWN --------------- reply ---------------------> ANSWERED
+ *      | record
+ *   RECORDED
+ *      | permit
+ *   PERMITTED
+ *      | execute
+ *   DONE --------------------------------- reply ---------------------> ANSWERED
  *
  *   ARRIVED    the client is joined, or need not be (`anybody`); the body is unpacked
  *   LOOKED     `touched` says which inodes the answer depends on, under which access
@@ -17,7 +21,8 @@
  *   FREE       nobody else holds a lease that this request breaks, until the loop goes on
  *   NEW        a change with a valid operation id, never applied; its client has room in the window
  *   KNOWN      it was applied: `outcome` is what it brought then, and it is not applied again
- *   PERMITTED  `op` is complete, its title is the client's, and its user may do it
+ *   RECORDED   `op` is complete
+ *   PERMITTED  its title is the client's, and its user may do it
  *   DONE       committed, in the log and in the window: asked again, it is KNOWN
  *   ANSWERED   rpc_reply() was called, or somebody has taken over to call it (a sync, servers that
  *              are asked for their space)
@@ -36,14 +41,14 @@
  * Where it is not so yet, for that use:
  *   - READDIR with attributes grants leases entry by entry while it still reads. Granting again
  *     grants the same, but a client that is refused in between is not told what it holds.
- *   - What look does not find it passes over: of names it asks itself whether they are there, and
- *     whatever else fails is left to execute to say. Only LOOKUP keeps why.
+ *   - What look does not find it passes over, whatever the reason: execute asks again and says it.
+ *     Only LOOKUP keeps why.
  *   - A reply that reads an inode behind execute finds it in the cache, where execute has put it.
  *     Run anew as KNOWN it would tell as much as a repeat: not the attributes of a directory that
  *     is gone, nor that a file was replaced.
- *   - Rows with `own` do as they like: SESSION, LOCK and RETURN feed cores that read nothing;
- *     REGISTER and HEARTBEAT write what they were told and then read.
- *   - FSCK and FSCK_OBJECTS with repair write and read by turns.
+ *   - HEARTBEAT, FSCK and FSCK_OBJECTS write first and then read on.
+ *   - Rows with `own` do as they like. LOCK counts its tries in rpc_request.data, for which nobody
+ *     else has a use.
  *
  * Who owns what: the driver owns the struct request (on its stack, for one try) and the message.
  * Slices of `op` point into the message and into `bytes`. The rpc_request belongs to whoever will

@@ -1,8 +1,7 @@
-/* Requests, grants, recalls and the ends of terms. */
-#include "meta/coherence/lease.h"
+/* Requests, recalls and returns: what may be cached meets what is to be changed. */
+#include "meta/coherence/lease_table.h"
 
 #include "common/base/check.h"
-#include "meta/coherence/lease_table.h"
 
 #include <stdlib.h>
 

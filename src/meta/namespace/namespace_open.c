@@ -1,0 +1,192 @@
+/* Opening a namespace and checking that it is whole; its state. */
+#include "common/base/status.h"
+#include "meta/namespace/namespace_txn.h"
+
+#include <stdlib.h>
+
+/* Notes that a scan found anything at all. */
+static bool visit_any(void *data, struct slice key, struct slice value)
+{
+    bool *found = data;
+
+    (void)key;
+    (void)value;
+    *found = true;
+    return false;
+}
+
+/* An empty store is fine; one with records but without a superblock is not ours. */
+static int load_empty(struct ns *ns, struct errmsg *err)
+{
+    bool found = false;
+    int rv = ns->kv->scan(ns->kv, (struct slice){ NULL, 0 }, visit_any, &found, err);
+
+    if (rv == 0 && found) {
+        errmsg_set(err, "the database holds records but no superblock: it is damaged or not of "
+                        "this program");
+        rv = MORSEL_CORRUPT;
+    }
+    ns->counters.inode_next = INODE_ROOT;
+    return rv;
+}
+
+struct log_tail
+{
+    uint64_t expected;
+    bool found;
+    bool beyond;
+};
+
+static bool visit_log_tail(void *data, struct slice key, struct slice value)
+{
+    struct log_tail *tail = data;
+    uint64_t sequence;
+
+    (void)value;
+    if (!key_inode_parse(key, RECORD_LOG, &sequence)) {
+        return false;
+    }
+    tail->found |= sequence == tail->expected;
+    tail->beyond |= sequence > tail->expected;
+    return !tail->beyond;
+}
+
+/* The newest record of the log is the operation that the counters speak of, and none is missing
+ * before it. */
+static int check_log(struct ns *ns, struct errmsg *err)
+{
+    struct log_tail tail = { .expected = ns->counters.sequence };
+    struct record_key key = key_log(ns->counters.sequence);
+    int rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_log_tail, &tail, err);
+
+    if (rv == 0 && (!tail.found || tail.beyond)) {
+        errmsg_set(
+            err,
+            "the operation log does not end at operation %llu as the counters say: a part of "
+            "the database is missing",
+            (unsigned long long)ns->counters.sequence);
+        rv = MORSEL_CORRUPT;
+    }
+    return rv;
+}
+
+static int load_record(struct ns *ns, struct record_key key, const char *what, struct errmsg *err)
+{
+    int rv = ns->kv->get(ns->kv, record_key_slice(&key), &ns->value, err);
+
+    if (rv == MORSEL_NOENT) {
+        errmsg_set(err, "the database has no %s record: it is damaged", what);
+        return MORSEL_CORRUPT;
+    }
+    return rv;
+}
+
+static int load(struct ns *ns, struct errmsg *err)
+{
+    struct record_key key = key_super();
+    struct inode root;
+    int rv = ns->kv->get(ns->kv, record_key_slice(&key), &ns->value, err);
+
+    if (rv == MORSEL_NOENT) {
+        return load_empty(ns, err);
+    }
+    if (rv != 0) {
+        return rv;
+    }
+    if ((rv = super_decode(buf_slice(&ns->value), &ns->super)) != 0) {
+        errmsg_set(err, rv == MORSEL_VERSION
+                            ? "the database was written by a newer version of morsel-meta"
+                            : "the superblock of the database is damaged");
+        return rv;
+    }
+    if ((rv = load_record(ns, key_counters(), "counters", err)) != 0) {
+        return rv;
+    }
+    if ((rv = counters_decode(buf_slice(&ns->value), &ns->counters)) != 0) {
+        errmsg_set(err, "the counters record of the database is damaged");
+        return rv;
+    }
+    if ((rv = check_log(ns, err)) != 0) {
+        return rv;
+    }
+    if ((rv = ns_inode(ns, INODE_ROOT, &root, err)) != 0) {
+        errmsg_wrap(err, "read the root directory");
+        return rv == MORSEL_NOMEM ? rv : MORSEL_CORRUPT;
+    }
+    return 0;
+}
+
+int ns_open(struct kv *kv, const struct ns_hooks *hooks, struct ns **ns_out, struct errmsg *err)
+{
+    struct ns *ns = calloc(1, sizeof(*ns));
+    int rv = MORSEL_NOMEM;
+
+    *ns_out = NULL;
+    if (ns == NULL || (ns->cache = inode_cache_new(NS_CACHE_INODES)) == NULL) {
+        goto out;
+    }
+    ns->kv = kv;
+    if (hooks != NULL) {
+        ns->hooks = *hooks;
+    }
+    buf_init(&ns->value);
+    buf_init(&ns->record);
+    kv_batch_init(&ns->batch);
+    if ((rv = load(ns, err)) != 0) {
+        goto out;
+    }
+    *ns_out = ns;
+    ns = NULL; /* Now the caller's. */
+out:
+    ns_close(ns);
+    return rv;
+}
+
+void ns_close(struct ns *ns)
+{
+    if (ns == NULL) {
+        return;
+    }
+    inode_cache_free(ns->cache);
+    buf_free(&ns->value);
+    buf_free(&ns->record);
+    kv_batch_free(&ns->batch);
+    free(ns);
+}
+
+bool ns_formatted(const struct ns *ns)
+{
+    return ns->super.store_version != 0;
+}
+
+const struct super *ns_super(const struct ns *ns)
+{
+    return &ns->super;
+}
+
+const struct counters *ns_counters(const struct ns *ns)
+{
+    return &ns->counters;
+}
+
+int ns_broken(const struct ns *ns)
+{
+    return ns->broken;
+}
+
+uint64_t ns_unreadable(const struct ns *ns)
+{
+    return ns->unreadable;
+}
+
+void ns_fail(struct ns *ns, int status)
+{
+    if (ns->broken == 0) {
+        ns->broken = status;
+    }
+}
+
+struct kv *ns_kv(struct ns *ns)
+{
+    return ns->kv;
+}
