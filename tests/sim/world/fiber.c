@@ -39,13 +39,20 @@ struct fiber
     size_t outside_size;
     void *thread, *outside_thread;
     bool ended;
+    int number;
 };
 
 static struct fiber *running;
+static int fibers_count;
 
 struct fiber *fiber_self(void)
 {
     return running;
+}
+
+int fiber_number(void)
+{
+    return running == NULL ? 0 : running->number;
 }
 
 bool fiber_ended(const struct fiber *fiber)
@@ -94,6 +101,7 @@ struct fiber *fiber_start(uint64_t delay_ns, void (*body)(void *data), void *dat
     CHECK(f->stack != NULL && getcontext(&f->context) == 0);
     f->context.uc_stack.ss_sp = f->stack;
     f->context.uc_stack.ss_size = STACK_BYTES;
+    f->number = ++fibers_count;
     f->body = body;
     f->data = data;
     f->thread = THREAD_NEW();

@@ -14,6 +14,9 @@ bool fiber_ended(const struct fiber *fiber);
 /* ---- In a fiber ---- */
 
 struct fiber *fiber_self(void);
+
+/* As the kernel would count threads, from 1; 0: not in a fiber. */
+int fiber_number(void);
 void fiber_sleep(uint64_t ns);
 
 /* Sleep until somebody calls fiber_wake(), once. */

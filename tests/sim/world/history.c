@@ -45,11 +45,24 @@ static void begin_cluster(struct history *h)
     }
 }
 
+static void sum_up_kernel(struct history *h, const struct kernel_counts *k)
+{
+    h->counts.names_kept += k->names_kept;
+    h->counts.attributes_kept += k->attributes_kept;
+    h->counts.pages_read += k->pages_read;
+    h->counts.notified += k->notified;
+    h->counts.page_waits += k->page_waits;
+    h->counts.passed_over += k->passed_over;
+    h->counts.short_reads += k->short_reads;
+    h->counts.direct += k->direct;
+}
+
 static void sum_up(struct history *h)
 {
     for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
         if (h->mounts[i]->process->alive && h->mounts[i]->client != NULL) {
             h->counts.recalls += h->mounts[i]->client->counters.recalls;
+            sum_up_kernel(h, &h->mounts[i]->session.counts);
         }
     }
     h->counts.forgotten =

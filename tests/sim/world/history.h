@@ -36,7 +36,15 @@ enum {
     X(mount_kills, "kills of mounts", 0)                                                           \
     X(cuts, "cuts", 1)                                                                             \
     X(freezes, "freezes", 1)                                                                       \
-    X(resets, "connections reset or timed out", 1)
+    X(resets, "connections reset or timed out", 1)                                                 \
+    X(names_kept, "names that the kernel knew", 100)                                               \
+    X(attributes_kept, "attributes that it knew", 20)                                              \
+    X(pages_read, "pages read", 100)                                                               \
+    X(notified, "notifications of an inode", 20)                                                   \
+    X(page_waits, "waits for a page", 0)                                                           \
+    X(passed_over, "answers that the kernel passed over", 0)                                       \
+    X(short_reads, "files found shorter by a READ", 0)                                             \
+    X(direct, "reads and writes past the pages", 10)
 
 struct history_counts
 {

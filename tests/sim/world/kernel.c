@@ -1,6 +1,5 @@
-#include "tests/sim/world/kernel.h"
-
 #include "tests/sim/world/fiber.h"
+#include "tests/sim/world/kernel_cache.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,32 +9,17 @@
 #include <sys/file.h>
 #include <sys/uio.h>
 
-/* A request, and what was answered. */
-struct fuse_req
+/* Whose descriptor it is. */
+struct fuse_session *kernel_of_fd[KERNEL_FDS_MAX];
+
+static void know_root(struct fuse_session *k)
 {
-    struct list node;
-    struct fuse_session *kernel;
-    struct fuse_ctx context;
-    uint32_t opcode;
-    uint64_t unique;
-    fuse_ino_t inode;
-    const char *name, *name_to;
-    const void *bytes;
-    size_t size;
-    uint64_t offset;
-    struct fuse_file_info *info;
-    struct flock *lock;
-    int flock; /* What flock(2) was told. */
-    /* The answer */
-    struct fiber *asker; /* NULL: nobody waits for it. */
-    bool done;
-    int error;
-    struct fuse_entry_param entry;
-    struct stat st;
-    struct fuse_file_info info_answered;
-    void *into;
-    size_t count;
-};
+    struct fuse_entry_param entry = { .ino = FUSE_ROOT_ID };
+
+    entry.attr.st_mode = S_IFDIR | 0755;
+    entry.attr.st_nlink = 2;
+    (void)knode_get(k, &entry, 0, 0); /* For good. */
+}
 
 void kernel_open(struct fuse_session *k, struct mount *mount, struct world_process *process)
 {
@@ -44,9 +28,21 @@ void kernel_open(struct fuse_session *k, struct mount *mount, struct world_proce
     k->mount = mount;
     k->process = process;
     k->fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    CHECK(k->fd >= 0);
+    CHECK(k->fd >= 0 && k->fd < KERNEL_FDS_MAX);
+    kernel_of_fd[k->fd] = k;
     list_init(&k->asked);
     list_init(&k->answered);
+    list_init(&k->nodes);
+    list_init(&k->names);
+    list_init(&k->looking);
+    list_init(&k->looking_waiting);
+    k->version = 1;
+    k->evictions = 1;
+    k->has_epochs = !world_chance(4);
+    k->read_ahead = world_chance(2) ? 32 : 256;
+    mount->maps_direct = mount->strips_ids = !world_chance(4);
+    know_root(k);
+    world_in(world_draw(4 * WORLD_S), kernel_presses, k);
 }
 
 /* ---- Asking ---- */
@@ -56,16 +52,20 @@ static void ask(struct fuse_req *req)
     struct fuse_session *k = req->kernel;
 
     req->unique = ++k->unique;
-    /* No thread that the mount could tell from others: all programs ask here. */
-    req->context = (struct fuse_ctx){ .pid = 0, .umask = 022 };
+    req->context = (struct fuse_ctx){ .pid = fiber_number(), .umask = 022 };
     list_init(&req->node);
     list_push_back(&k->asked, &req->node);
     world_poll_readable(&k->mount->poll);
 }
 
-static int ask_and_wait(struct fuse_req *req)
+static bool is_gone(const struct fuse_session *k)
 {
-    if (!req->kernel->process->alive || !req->kernel->mount->mounted) {
+    return !k->process->alive || !k->mount->mounted;
+}
+
+int ask_and_wait(struct fuse_req *req)
+{
+    if (is_gone(req->kernel)) {
         return ENOTCONN;
     }
     req->asker = fiber_self();
@@ -75,7 +75,31 @@ static int ask_and_wait(struct fuse_req *req)
     return req->error;
 }
 
-/* The program runs again when the scheduler lets it. */
+static void end_alone(struct fuse_req *req)
+{
+    if (req->end != NULL) {
+        req->end(req);
+    }
+    free(req);
+}
+
+bool ask_only(struct fuse_req *req)
+{
+    if (is_gone(req->kernel)) {
+        req->error = ENOTCONN;
+        end_alone(req);
+        return false;
+    }
+    ask(req);
+    return true;
+}
+
+/* The program runs again when the scheduler lets it: at times late. */
+static uint64_t runs_again_ns(void)
+{
+    return 2000 + world_draw_skewed(world_chance(100) ? 30 * WORLD_MS : 50000);
+}
+
 static int answer(struct fuse_req *req, int error)
 {
     CHECK(!req->done);
@@ -87,9 +111,9 @@ static int answer(struct fuse_req *req, int error)
     req->error = error;
     list_remove(&req->node);
     if (req->asker != NULL) {
-        fiber_wake(req->asker, 2000 + world_draw_skewed(50000));
+        fiber_wake(req->asker, runs_again_ns());
     } else {
-        free(req);
+        end_alone(req);
     }
     return 0;
 }
@@ -150,7 +174,7 @@ static void process(struct fuse_session *k, struct fuse_req *req, const char *pa
         k->ops.lookup(req, req->inode, req->name);
         break;
     case FUSE_FORGET:
-        k->ops.forget(req, req->inode, 1);
+        k->ops.forget(req, req->inode, req->count_forgotten);
         break;
     case FUSE_GETATTR:
         k->ops.getattr(req, req->inode, req->info);
@@ -165,7 +189,7 @@ static void process(struct fuse_session *k, struct fuse_req *req, const char *pa
         k->ops.unlink(req, req->inode, req->name);
         break;
     case FUSE_RENAME2:
-        k->ops.rename(req, req->inode, req->name, req->inode, req->name_to, 0);
+        k->ops.rename(req, req->inode, req->name, req->inode_to, req->name_to, 0);
         break;
     case FUSE_OPEN:
         k->ops.open(req, req->inode, req->info);
@@ -241,16 +265,6 @@ void fuse_req_interrupt_func(fuse_req_t req, fuse_interrupt_func_t func, void *d
     (void)data;
 }
 
-int fuse_lowlevel_notify_inval_inode(struct fuse_session *k, fuse_ino_t inode, off_t offset,
-                                     off_t length)
-{
-    (void)k;
-    (void)inode;
-    (void)offset;
-    (void)length;
-    return 0; /* We had kept nothing. */
-}
-
 /* ---- Answers ---- */
 
 int fuse_reply_err(fuse_req_t req, int error)
@@ -285,7 +299,7 @@ int fuse_reply_open(fuse_req_t req, const struct fuse_file_info *info)
 
 int fuse_reply_attr(fuse_req_t req, const struct stat *st, double seconds)
 {
-    (void)seconds;
+    req->seconds = seconds;
     req->st = *st;
     return answer(req, 0);
 }
@@ -345,189 +359,3 @@ NOT_ASKED(size_t fuse_add_direntry_plus(
 NOT_ASKED(int fuse_session_custom_io(struct fuse_session *k __attribute__((unused)),
                                      const struct fuse_custom_io *io __attribute__((unused)),
                                      int fd __attribute__((unused))))
-
-/* ---- Calls ---- */
-
-int kernel_lookup(struct fuse_session *k, fuse_ino_t parent, const char *name, fuse_ino_t *inode)
-{
-    struct fuse_req req = { .kernel = k, .opcode = FUSE_LOOKUP, .inode = parent, .name = name };
-    int rv = ask_and_wait(&req);
-
-    *inode = req.entry.ino;
-    return rv == 0 && req.entry.ino == 0 ? ENOENT : rv;
-}
-
-void kernel_forget(struct fuse_session *k, fuse_ino_t inode)
-{
-    struct fuse_req *req = calloc(1, sizeof(*req));
-
-    CHECK(req != NULL);
-    *req = (struct fuse_req){ .kernel = k, .opcode = FUSE_FORGET, .inode = inode };
-    if (!k->process->alive || !k->mount->mounted) {
-        free(req);
-        return;
-    }
-    ask(req);
-}
-
-int kernel_create(struct fuse_session *k, fuse_ino_t parent, const char *name, int flags,
-                  struct kernel_file *file)
-{
-    struct fuse_file_info info = { .flags = flags | O_CREAT };
-    struct fuse_req req = {
-        .kernel = k, .opcode = FUSE_CREATE, .inode = parent, .name = name, .info = &info
-    };
-    int rv = ask_and_wait(&req);
-
-    *file = (struct kernel_file){ k, req.entry.ino, req.info_answered };
-    return rv;
-}
-
-int kernel_mkdir(struct fuse_session *k, fuse_ino_t parent, const char *name)
-{
-    struct fuse_req req = { .kernel = k, .opcode = FUSE_MKDIR, .inode = parent, .name = name };
-
-    return ask_and_wait(&req);
-}
-
-int kernel_unlink(struct fuse_session *k, fuse_ino_t parent, const char *name)
-{
-    struct fuse_req req = { .kernel = k, .opcode = FUSE_UNLINK, .inode = parent, .name = name };
-
-    return ask_and_wait(&req);
-}
-
-int kernel_rename(struct fuse_session *k, fuse_ino_t parent, const char *name, const char *to)
-{
-    struct fuse_req req = {
-        .kernel = k, .opcode = FUSE_RENAME2, .inode = parent, .name = name, .name_to = to
-    };
-
-    return ask_and_wait(&req);
-}
-
-int kernel_open_file(struct fuse_session *k, fuse_ino_t inode, int flags, struct kernel_file *file)
-{
-    struct fuse_file_info info = { .flags = flags };
-    struct fuse_req req = { .kernel = k, .opcode = FUSE_OPEN, .inode = inode, .info = &info };
-    int rv = ask_and_wait(&req);
-
-    *file = (struct kernel_file){ k, inode, req.info_answered };
-    return rv;
-}
-
-/* Bytes beyond the end are not asked for: how long the file is stands in the attributes. */
-int kernel_read(struct kernel_file *file, uint64_t offset, void *bytes, size_t size, size_t *got)
-{
-    struct fuse_req length = {
-        .kernel = file->kernel, .opcode = FUSE_GETATTR, .inode = file->inode, .info = &file->info
-    };
-    struct fuse_req req = { .kernel = file->kernel,
-                            .opcode = FUSE_READ,
-                            .inode = file->inode,
-                            .info = &file->info,
-                            .offset = offset,
-                            .into = bytes };
-    int rv;
-
-    *got = 0;
-    if (!file->info.direct_io) {
-        if ((rv = ask_and_wait(&length)) != 0) {
-            return rv;
-        }
-        if (offset >= (uint64_t)length.st.st_size) {
-            return 0;
-        }
-        if (size > (uint64_t)length.st.st_size - offset) {
-            size = (uint64_t)length.st.st_size - offset;
-        }
-    }
-    req.size = size;
-    rv = ask_and_wait(&req);
-    *got = req.count;
-    return rv;
-}
-
-int kernel_write(struct kernel_file *file, uint64_t offset, const void *bytes, size_t size)
-{
-    struct fuse_req req = { .kernel = file->kernel,
-                            .opcode = FUSE_WRITE,
-                            .inode = file->inode,
-                            .info = &file->info,
-                            .offset = offset,
-                            .bytes = bytes,
-                            .size = size };
-    int rv = ask_and_wait(&req);
-
-    if (rv == 0 && req.count != size) {
-        world_fail("write(2) of %zu bytes took %zu", size, req.count);
-    }
-    return rv;
-}
-
-int kernel_append(struct kernel_file *file, const void *bytes, size_t size)
-{
-    struct fuse_req length = {
-        .kernel = file->kernel, .opcode = FUSE_GETATTR, .inode = file->inode, .info = &file->info
-    };
-    int rv = ask_and_wait(&length);
-
-    return rv != 0 ? rv : kernel_write(file, (uint64_t)length.st.st_size, bytes, size);
-}
-
-static int ask_of_file(struct kernel_file *file, uint32_t opcode)
-{
-    struct fuse_req req = {
-        .kernel = file->kernel, .opcode = opcode, .inode = file->inode, .info = &file->info
-    };
-
-    return ask_and_wait(&req);
-}
-
-int kernel_open_dir(struct fuse_session *k, fuse_ino_t inode, struct kernel_file *dir)
-{
-    struct fuse_file_info info = { .flags = O_RDONLY | O_DIRECTORY };
-    struct fuse_req req = { .kernel = k, .opcode = FUSE_OPENDIR, .inode = inode, .info = &info };
-    int rv = ask_and_wait(&req);
-
-    *dir = (struct kernel_file){ k, inode, req.info_answered };
-    return rv;
-}
-
-int kernel_fsync_dir(struct kernel_file *dir)
-{
-    return ask_of_file(dir, FUSE_FSYNCDIR);
-}
-
-void kernel_close_dir(struct kernel_file *dir)
-{
-    (void)ask_of_file(dir, FUSE_RELEASEDIR);
-}
-
-int kernel_fsync(struct kernel_file *file)
-{
-    return ask_of_file(file, FUSE_FSYNC);
-}
-
-int kernel_lock(struct kernel_file *file, bool flock, uint64_t owner, short type, bool wait)
-{
-    struct flock lock = { .l_type = type, .l_whence = SEEK_SET, .l_pid = 1000 };
-    struct fuse_req req = { .kernel = file->kernel,
-                            .opcode = wait ? FUSE_SETLKW : FUSE_SETLK,
-                            .inode = file->inode,
-                            .info = &file->info,
-                            .lock = flock ? NULL : &lock,
-                            .flock = (type == F_WRLCK ? LOCK_EX : LOCK_SH) | (wait ? 0 : LOCK_NB) };
-
-    file->info.lock_owner = owner; /* The same in FLUSH. */
-    return ask_and_wait(&req);
-}
-
-int kernel_close(struct kernel_file *file)
-{
-    int rv = ask_of_file(file, FUSE_FLUSH);
-
-    (void)ask_of_file(file, FUSE_RELEASE);
-    kernel_forget(file->kernel, file->inode);
-    return rv;
-}

@@ -14,8 +14,7 @@ enum {
     FILES = 3,
     SLOTS = 4, /* Of 8 bytes, on both servers. */
     SLOT_STRIDE = 700 << 10,
-    NAMES = 4,
-    TRIES_MAX = 3
+    NAMES = 4
 };
 _Static_assert(FILES *SLOTS <= HISTORY_SLOTS_MAX, "got_before[]");
 
@@ -98,27 +97,7 @@ static void note(struct act *a, unsigned object, bool write, uint64_t value, int
 
 int act_open(struct act *a, const char *name, int flags, struct kernel_file *file)
 {
-    fuse_ino_t inode;
-    int rv = 0;
-
-    for (unsigned i = 0; i < TRIES_MAX; i++) {
-        rv = kernel_lookup(a->kernel, a->directory, name, &inode);
-        if (rv == 0) {
-            rv = kernel_open_file(a->kernel, inode, flags, file);
-            if (rv != 0) {
-                kernel_forget(a->kernel, inode);
-            }
-            return rv;
-        }
-        if (rv != ENOENT) {
-            return rv;
-        }
-        rv = kernel_create(a->kernel, a->directory, name, flags, file);
-        if (rv != ESTALE) {
-            return rv; /* Otherwise somebody else has made it: look again. */
-        }
-    }
-    return rv;
+    return kernel_open_name(a->kernel, a->directory, name, flags | O_CREAT, file);
 }
 
 static void put(struct program *p)
@@ -151,22 +130,16 @@ static void get_slot(struct program *p, unsigned number, unsigned slot)
 {
     struct act a;
     struct kernel_file file;
-    fuse_ino_t inode = 0;
     uint64_t value = 0;
     size_t got;
     char name[16];
     int rv = act_begin(&a, p), closed;
 
     (void)snprintf(name, sizeof(name), "f%u", number);
-    if (rv == 0 && (rv = kernel_lookup(a.kernel, a.directory, name, &inode)) == 0) {
-        rv = kernel_open_file(a.kernel, inode, O_RDONLY, &file);
-        if (rv == 0) {
-            rv = kernel_read(&file, slot * (uint64_t)SLOT_STRIDE, &value, sizeof(value), &got);
-            closed = kernel_close(&file);
-            rv = rv != 0 ? rv : closed;
-        } else {
-            kernel_forget(a.kernel, inode);
-        }
+    if (rv == 0 && (rv = kernel_open_name(a.kernel, a.directory, name, O_RDONLY, &file)) == 0) {
+        rv = kernel_read(&file, slot * (uint64_t)SLOT_STRIDE, &value, sizeof(value), &got);
+        closed = kernel_close(&file);
+        rv = rv != 0 ? rv : closed;
     }
     rv = rv == ENOENT ? 0 : rv; /* Nobody has made it yet. */
     if (rv == 0 && act_is_canary(p, "old-get", 50)) {
@@ -249,7 +222,8 @@ static fuse_ino_t make(struct program *p, const char *name)
     struct kernel_file file = { .inode = 0 };
     int rv = act_begin(&a, p);
 
-    if (rv == 0 && (rv = kernel_create(a.kernel, a.directory, name, O_RDWR | O_EXCL, &file)) == 0) {
+    if (rv == 0 && (rv = kernel_open_name(a.kernel, a.directory, name, O_RDWR | O_CREAT | O_EXCL,
+                                          &file)) == 0) {
         (void)kernel_close(&file);
     }
     act_end(&a, "make", name, file.inode, rv);

@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/uio.h>
 #include <uv.h>
 
 enum { WORLD_HOSTS_MAX = 16, WORLD_NAME_MAX = 16 };
@@ -164,6 +165,10 @@ struct world_process *world_loop_process(const struct world_loop *loop);
 /* The next uv_loop_init() is this process's. */
 void world_process_adopt_loop(struct world_process *p, uv_loop_t *loop);
 
+/* The thread of the pool that runs goes on only when it is released. */
+struct world_work *world_work_hold(void);
+void world_work_release(struct world_work *work);
+
 /* The descriptor of a poll handle can be read. */
 void world_poll_readable(uv_poll_t *poll);
 
@@ -176,6 +181,11 @@ void world_socks_of_lost(struct world_process *p);
 
 /* Look after dead connections; every second. */
 void world_socks_keepalive(void);
+
+/* ---- kernel_inodes.c ---- */
+
+/* A write to the device of the kernel above a mount. False: it is another descriptor. */
+bool kernel_device_write(int fd, const struct iovec *iov, int count, ssize_t *result);
 
 /* ---- world_disk.c ---- */
 

@@ -59,6 +59,8 @@ int __wrap_mkdirat(int dir, const char *path, mode_t mode);
 int __wrap_unlinkat(int dir, const char *path, int flags);
 int __wrap_renameat(int dir, const char *path, int to_dir, const char *to);
 ssize_t __wrap_write(int fd, const void *bytes, size_t count);
+ssize_t __wrap_writev(int fd, const struct iovec *iov, int count);
+ssize_t __real_writev(int fd, const struct iovec *iov, int count);
 ssize_t __wrap_pwrite(int fd, const void *bytes, size_t count, off_t offset);
 ssize_t __wrap_pwritev(int fd, const struct iovec *iov, int count, off_t offset);
 int __wrap_ftruncate(int fd, off_t size);
@@ -356,12 +358,25 @@ int __wrap_renameat(int dir, const char *path, int to_dir, const char *to)
 
 ssize_t __wrap_write(int fd, const void *bytes, size_t count)
 {
-    off_t at = host_now() == NULL ? -1 : lseek(fd, 0, SEEK_CUR);
+    struct iovec iov = { (void *)(uintptr_t)bytes, count };
+    off_t at;
+    ssize_t rv;
 
+    if (kernel_device_write(fd, &iov, 1, &rv)) {
+        return rv;
+    }
+    at = host_now() == NULL ? -1 : lseek(fd, 0, SEEK_CUR);
     if (at >= 0) {
         put_aside_write(fd, (uint64_t)at, count);
     }
     return __real_write(fd, bytes, count);
+}
+
+ssize_t __wrap_writev(int fd, const struct iovec *iov, int count)
+{
+    ssize_t rv;
+
+    return kernel_device_write(fd, iov, count, &rv) ? rv : __real_writev(fd, iov, count);
 }
 
 ssize_t __wrap_pwrite(int fd, const void *bytes, size_t count, off_t offset)

@@ -13,21 +13,22 @@ struct world_loop
 {
     struct world_process *process;
     struct list handles, ready, closing;
-    struct list ended; /* struct work: of the pool. */
+    struct list ended; /* struct world_work: of the pool. */
     uint64_t time_ms;
     uint64_t wake_at_ns, wake_sequence; /* The next iteration; UINT64_MAX: none is due. */
     uint64_t timers_started;
 };
 
-struct work
+struct world_work
 {
     struct list node;
     struct world_process *process;
     uv_loop_t *loop;
     uv_req_t *req;
-    void (*work)(struct work *w);
-    void (*after)(struct work *w, int status);
+    void (*work)(struct world_work *w);
+    void (*after)(struct world_work *w, int status);
     int status;
+    unsigned holds; /* It has not ended yet. */
 };
 
 struct wake
@@ -161,7 +162,7 @@ static unsigned run_ended_work(struct world_loop *l)
     unsigned ran = 0;
 
     while ((node = list_pop_front(&l->ended)) != NULL) {
-        struct work *w = LIST_ENTRY(node, struct work, node);
+        struct world_work *w = LIST_ENTRY(node, struct world_work, node);
 
         w->after(w, w->status);
         free(w);
@@ -479,6 +480,8 @@ void world_poll_readable(uv_poll_t *poll)
 
 /* ---- The pool ---- */
 
+static struct world_work *working_now;
+
 static void pool_feed(struct world_process *p);
 
 static uint64_t work_takes_ns(void)
@@ -488,7 +491,7 @@ static uint64_t work_takes_ns(void)
 
 static void on_work_ended(void *data)
 {
-    struct work *w = data;
+    struct world_work *w = data;
 
     if (!w->process->alive) {
         free(w);
@@ -506,7 +509,7 @@ static void on_work_ended(void *data)
 
 static void on_work_due(void *data)
 {
-    struct work *w = data;
+    struct world_work *w = data;
 
     if (!w->process->alive) {
         free(w);
@@ -518,8 +521,25 @@ static void on_work_due(void *data)
     }
     the_world->current = w->process;
     the_world->counts.works++;
+    w->holds = 1;
+    working_now = w;
     w->work(w);
-    world_in(work_takes_ns(), on_work_ended, w);
+    working_now = NULL;
+    world_work_release(w);
+}
+
+struct world_work *world_work_hold(void)
+{
+    CHECK(working_now != NULL);
+    working_now->holds++;
+    return working_now;
+}
+
+void world_work_release(struct world_work *w)
+{
+    if (--w->holds == 0) {
+        world_in(work_takes_ns(), on_work_ended, w);
+    }
 }
 
 static void pool_feed(struct world_process *p)
@@ -528,17 +548,17 @@ static void pool_feed(struct world_process *p)
 
     while (p->working < POOL_THREADS && (node = list_pop_front(&p->work)) != NULL) {
         p->working++;
-        world_in(work_takes_ns(), on_work_due, LIST_ENTRY(node, struct work, node));
+        world_in(work_takes_ns(), on_work_due, LIST_ENTRY(node, struct world_work, node));
     }
 }
 
-static struct work *queue(uv_loop_t *loop, uv_req_t *req, void (*run)(struct work *w),
-                          void (*after)(struct work *w, int status))
+static struct world_work *queue(uv_loop_t *loop, uv_req_t *req, void (*run)(struct world_work *w),
+                                void (*after)(struct world_work *w, int status))
 {
-    struct work *w = calloc(1, sizeof(*w));
+    struct world_work *w = calloc(1, sizeof(*w));
 
     CHECK(w != NULL);
-    *w = (struct work){
+    *w = (struct world_work){
         .process = loop_of(loop)->process, .loop = loop, .req = req, .work = run, .after = after
     };
     list_init(&w->node);
@@ -547,7 +567,7 @@ static struct work *queue(uv_loop_t *loop, uv_req_t *req, void (*run)(struct wor
     return w;
 }
 
-static void run_work(struct work *w)
+static void run_work(struct world_work *w)
 {
     uv_work_t *req = (uv_work_t *)w->req;
     void (*run)(uv_work_t * req) = req->work_cb;
@@ -555,7 +575,7 @@ static void run_work(struct work *w)
     run(req);
 }
 
-static void after_work(struct work *w, int status)
+static void after_work(struct world_work *w, int status)
 {
     uv_work_t *req = (uv_work_t *)w->req;
 
@@ -581,7 +601,7 @@ int uv_cancel(uv_req_t *req)
 
     LIST_FOREACH_SAFE(node, &p->work)
     {
-        struct work *w = LIST_ENTRY(node, struct work, node);
+        struct world_work *w = LIST_ENTRY(node, struct world_work, node);
 
         if (w->req == req) {
             list_remove(node);
@@ -597,12 +617,12 @@ int uv_cancel(uv_req_t *req)
 
 /* ---- Disks and names, by the pool ---- */
 
-static void run_statfs(struct work *w)
+static void run_statfs(struct world_work *w)
 {
     (void)w;
 }
 
-static void after_statfs(struct work *w, int status)
+static void after_statfs(struct world_work *w, int status)
 {
     uv_fs_t *req = (uv_fs_t *)w->req;
     uv_statfs_t *fs = calloc(1, sizeof(*fs));

@@ -1,0 +1,477 @@
+/* System calls of programs: the requests that they become, as far as the answers are not known. */
+#include "tests/sim/world/fiber.h"
+#include "tests/sim/world/kernel_cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+
+/* What begins anew when it was told ESTALE, once, and asks for every name then. */
+#define RETRY_STALE(rv, flags, call)                                                               \
+    unsigned flags = 0;                                                                            \
+    int rv = (call);                                                                               \
+    if (rv == ESTALE) {                                                                            \
+        flags = WALK_AGAIN;                                                                        \
+        rv = (call);                                                                               \
+    }
+
+static struct knode *directory_of(const struct fuse_session *k, fuse_ino_t number)
+{
+    struct knode *node = knode_find(k, number);
+
+    CHECK(node != NULL); /* Who names it has a reference. */
+    return node;
+}
+
+/* ---- stat(2) ---- */
+
+static int stat_once(struct knode *directory, const char *name, unsigned flags, struct knode **node)
+{
+    int rv = walk(directory, name, flags, node);
+
+    if (rv == 0 &&
+        ((*node)->stale || (*node)->stale_atime || jiffies_now() > (*node)->jiffies_until)) {
+        rv = ask_attributes(*node, NULL);
+        if (rv != 0) {
+            knode_put(*node);
+        }
+    } else if (rv == 0) {
+        directory->kernel->counts.attributes_kept++;
+    }
+    return rv;
+}
+
+int kernel_lookup(struct fuse_session *k, fuse_ino_t parent, const char *name, fuse_ino_t *inode)
+{
+    struct knode *directory = directory_of(k, parent), *node = NULL;
+
+    *inode = 0;
+    RETRY_STALE(rv, flags, stat_once(directory, name, flags, &node));
+    if (rv == 0) {
+        *inode = node->number;
+    }
+    return rv;
+}
+
+void kernel_forget(struct fuse_session *k, fuse_ino_t inode)
+{
+    knode_put(directory_of(k, inode));
+}
+
+/* ---- open(2) ---- */
+
+static void set_file(struct kernel_file *file, struct knode *node,
+                     const struct fuse_file_info *info, int flags)
+{
+    *file = (struct kernel_file){ node->kernel, node->number, *info, node };
+    file->info.flags = flags & ~(O_CREAT | O_EXCL);
+}
+
+static int open_node(struct knode *node, int flags, struct kernel_file *file)
+{
+    struct fuse_file_info info = { .flags = flags & ~(O_CREAT | O_EXCL) };
+    struct fuse_req req = {
+        .kernel = node->kernel, .opcode = FUSE_OPEN, .inode = node->number, .info = &info
+    };
+    int rv = ask_and_wait(&req);
+
+    if (rv != 0) {
+        knode_put(node);
+        return rv;
+    }
+    set_file(file, node, &req.info_answered, flags);
+    if (!file->info.keep_cache) {
+        pages_invalidate(node);
+    }
+    return 0;
+}
+
+/* The directory's lock is ours, and there is no such name. */
+static int create(struct knode *directory, const char *name, int flags, struct kernel_file *file)
+{
+    struct fuse_session *k = directory->kernel;
+    struct fuse_file_info info = { .flags = flags };
+    struct fuse_req req = {
+        .kernel = k, .opcode = FUSE_CREATE, .inode = directory->number, .name = name, .info = &info
+    };
+    uint64_t epoch = k->epoch;
+    int rv = ask_and_wait(&req);
+    struct knode *node;
+
+    if (rv != 0) {
+        return rv;
+    }
+    node = knode_get(k, &req.entry, 0, 0);
+    dentry_add(directory, name, node, req.entry.entry_timeout, epoch);
+    set_file(file, node, &req.info_answered, flags);
+    if (!file->info.keep_cache) {
+        pages_invalidate(node);
+    }
+    return 0;
+}
+
+/* do_open() behind lookup_open() */
+static int open_once(struct knode *directory, const char *name, int how, unsigned flags,
+                     struct kernel_file *file)
+{
+    struct knode *node;
+    int rv;
+
+    if ((how & O_CREAT) == 0) {
+        rv = walk(directory, name, flags, &node);
+        return rv != 0 ? rv : open_node(node, how, file);
+    }
+    flags |= (how & O_EXCL) != 0 ? WALK_TARGET : 0;
+    klock_take(&directory->lock, true);
+    rv = walk(directory, name, flags | WALK_LOCKED, &node);
+    if (rv == ENOENT) {
+        rv = create(directory, name, how, file);
+        klock_give(&directory->lock, true);
+        return rv;
+    }
+    klock_give(&directory->lock, true);
+    if (rv == 0 && (how & O_EXCL) != 0) {
+        knode_put(node);
+        return EEXIST;
+    }
+    return rv != 0 ? rv : open_node(node, how, file);
+}
+
+int kernel_open_name(struct fuse_session *k, fuse_ino_t parent, const char *name, int how,
+                     struct kernel_file *file)
+{
+    struct knode *directory = directory_of(k, parent);
+
+    RETRY_STALE(rv, flags, open_once(directory, name, how, flags, file));
+    return rv;
+}
+
+/* close(2): FLUSH, and a RELEASE that nobody waits for. */
+static void release(struct kernel_file *file, uint32_t opcode)
+{
+    struct fuse_req *req = calloc(1, sizeof(*req));
+
+    CHECK(req != NULL);
+    *req = (struct fuse_req){
+        .kernel = file->kernel, .opcode = opcode, .inode = file->inode, .own_info = file->info
+    };
+    req->info = &req->own_info;
+    (void)ask_only(req);
+    knode_put(file->node);
+}
+
+static int ask_of_file(struct kernel_file *file, uint32_t opcode)
+{
+    struct fuse_req req = {
+        .kernel = file->kernel, .opcode = opcode, .inode = file->inode, .info = &file->info
+    };
+
+    return ask_and_wait(&req);
+}
+
+int kernel_close(struct kernel_file *file)
+{
+    int rv = file->info.noflush ? 0 : ask_of_file(file, FUSE_FLUSH);
+
+    release(file, FUSE_RELEASE);
+    return rv;
+}
+
+int kernel_open_dir(struct fuse_session *k, fuse_ino_t inode, struct kernel_file *dir)
+{
+    struct fuse_file_info info = { .flags = O_RDONLY | O_DIRECTORY };
+    struct fuse_req req = { .kernel = k, .opcode = FUSE_OPENDIR, .inode = inode, .info = &info };
+    int rv = ask_and_wait(&req);
+
+    if (rv == 0) {
+        *dir =
+            (struct kernel_file){ k, inode, req.info_answered, knode_keep(directory_of(k, inode)) };
+    }
+    return rv;
+}
+
+int kernel_fsync_dir(struct kernel_file *dir)
+{
+    return ask_of_file(dir, FUSE_FSYNCDIR);
+}
+
+void kernel_close_dir(struct kernel_file *dir)
+{
+    release(dir, FUSE_RELEASEDIR);
+}
+
+/* ---- Names ---- */
+
+static int mkdir_once(struct knode *directory, const char *name, unsigned flags)
+{
+    struct fuse_session *k = directory->kernel;
+    struct fuse_req req = {
+        .kernel = k, .opcode = FUSE_MKDIR, .inode = directory->number, .name = name
+    };
+    uint64_t epoch = k->epoch;
+    struct knode *node;
+    int rv;
+
+    klock_take(&directory->lock, true);
+    rv = walk(directory, name, flags | WALK_LOCKED | WALK_TARGET, &node);
+    if (rv == 0) {
+        knode_put(node);
+        rv = EEXIST;
+    } else if (rv == ENOENT && (rv = ask_and_wait(&req)) == 0) {
+        node = knode_get(k, &req.entry, 0, 0);
+        dentry_add(directory, name, node, req.entry.entry_timeout, epoch);
+        knode_put(node);
+    }
+    klock_give(&directory->lock, true);
+    return rv;
+}
+
+int kernel_mkdir(struct fuse_session *k, fuse_ino_t parent, const char *name)
+{
+    struct knode *directory = directory_of(k, parent);
+
+    RETRY_STALE(rv, flags, mkdir_once(directory, name, flags));
+    return rv;
+}
+
+static void drop_name(struct knode *directory, const char *name)
+{
+    struct kdentry *d = dentry_find(directory->kernel, directory, name);
+
+    if (d != NULL) {
+        dentry_drop(d);
+    }
+}
+
+static void entry_unlinked(struct knode *directory, const char *name, struct knode *node)
+{
+    node->st.st_nlink -= node->st.st_nlink > 0;
+    node->version = ++node->kernel->version;
+    node->stale_atime = true; /* Its ctime, too. */
+    drop_name(directory, name);
+}
+
+static int unlink_once(struct knode *directory, const char *name, unsigned flags)
+{
+    struct fuse_req req = {
+        .kernel = directory->kernel, .opcode = FUSE_UNLINK, .inode = directory->number, .name = name
+    };
+    struct knode *node;
+    int rv;
+
+    klock_take(&directory->lock, true);
+    rv = walk(directory, name, flags | WALK_LOCKED, &node);
+    if (rv == 0) {
+        klock_take(&node->lock, true);
+        rv = ask_and_wait(&req);
+        klock_give(&node->lock, true);
+        if (rv == 0) {
+            entry_unlinked(directory, name, node);
+        } else if (rv == EINTR || rv == ENOENT) {
+            drop_name(directory, name);
+        }
+        knode_put(node);
+    }
+    klock_give(&directory->lock, true);
+    return rv;
+}
+
+int kernel_unlink(struct fuse_session *k, fuse_ino_t parent, const char *name)
+{
+    struct knode *directory = directory_of(k, parent);
+
+    RETRY_STALE(rv, flags, unlink_once(directory, name, flags));
+    return rv;
+}
+
+/* What is known of the name goes along (d_move()). */
+static void move_name(struct knode *directory, const char *name, const char *to)
+{
+    struct kdentry *d = dentry_find(directory->kernel, directory, name);
+
+    drop_name(directory, to);
+    if (d != NULL) {
+        (void)snprintf(d->name, sizeof(d->name), "%s", to);
+    }
+}
+
+static int rename_nodes(struct knode *directory, const char *name, struct knode *node,
+                        const char *to, struct knode *target)
+{
+    struct fuse_req req = { .kernel = directory->kernel,
+                            .opcode = FUSE_RENAME2,
+                            .inode = directory->number,
+                            .inode_to = directory->number,
+                            .name = name,
+                            .name_to = to };
+    struct knode *first = target != NULL && target->number < node->number ? target : node;
+    struct knode *second = first == node ? target : node;
+    int rv;
+
+    klock_take(&first->lock, true);
+    if (second != NULL) {
+        klock_take(&second->lock, true);
+    }
+    rv = ask_and_wait(&req);
+    if (second != NULL) {
+        klock_give(&second->lock, true);
+    }
+    klock_give(&first->lock, true);
+    if (rv == 0) {
+        node->version = ++node->kernel->version;
+        node->stale_atime = true; /* Its ctime. */
+        if (target != NULL) {
+            entry_unlinked(directory, to, target);
+        }
+        move_name(directory, name, to);
+    } else if (rv == EINTR || rv == ENOENT) {
+        drop_name(directory, name);
+        drop_name(directory, to);
+    }
+    return rv;
+}
+
+static int rename_once(struct knode *directory, const char *name, const char *to, unsigned flags)
+{
+    struct knode *node = NULL, *target = NULL;
+    int rv;
+
+    klock_take(&directory->lock, true);
+    rv = walk(directory, name, flags | WALK_LOCKED, &node);
+    if (rv == 0) {
+        rv = walk(directory, to, flags | WALK_LOCKED | WALK_TARGET, &target);
+        rv = rv == ENOENT ? 0 : rv;
+    }
+    if (rv == 0 && node != target) { /* Two names of one file: all is done. */
+        rv = rename_nodes(directory, name, node, to, target);
+    }
+    if (target != NULL) {
+        knode_put(target);
+    }
+    if (node != NULL) {
+        knode_put(node);
+    }
+    klock_give(&directory->lock, true);
+    return rv;
+}
+
+int kernel_rename(struct fuse_session *k, fuse_ino_t parent, const char *name, const char *to)
+{
+    struct knode *directory = directory_of(k, parent);
+
+    RETRY_STALE(rv, flags, rename_once(directory, name, to, flags));
+    return rv;
+}
+
+/* ---- Bytes ---- */
+
+/* fuse_direct_io(): past the pages. */
+static int transfer(struct kernel_file *file, uint32_t opcode, uint64_t offset, void *into,
+                    const void *bytes, size_t size, size_t *got)
+{
+    int rv = 0;
+
+    *got = 0;
+    while (rv == 0 && *got < size) {
+        size_t part = size - *got > REQUEST_BYTES_MAX ? REQUEST_BYTES_MAX : size - *got;
+        struct fuse_req req = { .kernel = file->kernel,
+                                .opcode = opcode,
+                                .inode = file->inode,
+                                .info = &file->info,
+                                .offset = offset + *got,
+                                .size = part };
+
+        if (into != NULL) {
+            req.into = (uint8_t *)into + *got;
+        } else {
+            req.bytes = (const uint8_t *)bytes + *got;
+        }
+        rv = ask_and_wait(&req);
+        *got += rv == 0 ? req.count : 0;
+        if (req.count < part) {
+            break;
+        }
+    }
+    return rv;
+}
+
+int kernel_read(struct kernel_file *file, uint64_t offset, void *bytes, size_t size, size_t *got)
+{
+    int rv;
+
+    if (!file->info.direct_io) {
+        return pages_read(file, offset, bytes, size, got);
+    }
+    file->kernel->counts.direct++;
+    rv = transfer(file, FUSE_READ, offset, bytes, NULL, size, got);
+    file->node->stale_atime = true;
+    return rv;
+}
+
+/* Under the file's lock. */
+static int write_there(struct kernel_file *file, uint64_t offset, const void *bytes, size_t size)
+{
+    size_t done;
+    int rv;
+
+    if (!file->info.direct_io) {
+        return pages_write(file, offset, bytes, size);
+    }
+    file->kernel->counts.direct++;
+    pages_invalidate(file->node);
+    rv = transfer(file, FUSE_WRITE, offset, NULL, bytes, size, &done);
+    if (rv == 0 && done != size) {
+        world_fail("write(2) of %zu bytes took %zu", size, done);
+    }
+    if (done > 0) {
+        write_update_attributes(file->node, offset + done);
+    }
+    return rv;
+}
+
+int kernel_write(struct kernel_file *file, uint64_t offset, const void *bytes, size_t size)
+{
+    int rv;
+
+    klock_take(&file->node->lock, true);
+    rv = write_there(file, offset, bytes, size);
+    klock_give(&file->node->lock, true);
+    return rv;
+}
+
+int kernel_append(struct kernel_file *file, const void *bytes, size_t size)
+{
+    int rv;
+
+    klock_take(&file->node->lock, true);
+    rv = write_there(file, file->node->size, bytes, size);
+    klock_give(&file->node->lock, true);
+    return rv;
+}
+
+int kernel_fsync(struct kernel_file *file)
+{
+    int rv;
+
+    klock_take(&file->node->lock, true);
+    rv = ask_of_file(file, FUSE_FSYNC);
+    klock_give(&file->node->lock, true);
+    return rv;
+}
+
+int kernel_lock(struct kernel_file *file, bool flock, uint64_t owner, short type, bool wait)
+{
+    struct flock lock = { .l_type = type, .l_whence = SEEK_SET, .l_pid = 1000 };
+    struct fuse_req req = { .kernel = file->kernel,
+                            .opcode = wait ? FUSE_SETLKW : FUSE_SETLK,
+                            .inode = file->inode,
+                            .info = &file->info,
+                            .lock = flock ? NULL : &lock,
+                            .flock = (type == F_WRLCK ? LOCK_EX : LOCK_SH) | (wait ? 0 : LOCK_NB) };
+
+    file->info.lock_owner = owner; /* The same in FLUSH. */
+    return ask_and_wait(&req);
+}
