@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-    SEEDS_DEFAULT = 40,
+    SEEDS_DEFAULT = 100,
     DETERMINISM_SEEDS = 5, /* So many are run twice. */
     WORTH_SEEDS_MIN = 40,  /* Of fewer the floors say nothing. */
     CANARY_SEEDS = 40,     /* A canary must be caught within so many. */
@@ -63,6 +63,9 @@ static void make_place(char *path, size_t size)
     }
 }
 
+/* Of a build that counts which lines run (scripts/sim-coverage). */
+__attribute__((weak)) extern void __gcov_dump(void);
+
 /* In the child: does not return. */
 static void live(uint64_t seed, const char *canary, bool trace, const char *place, int fd)
 {
@@ -78,6 +81,9 @@ static void live(uint64_t seed, const char *canary, bool trace, const char *plac
     history_run(h, w, canary);
     report = (struct report){ w->digest, w->sequence, h->counts };
     (void)fflush(stdout);
+    if (__gcov_dump != NULL) {
+        __gcov_dump();
+    }
     _Exit(write(fd, &report, sizeof(report)) == (ssize_t)sizeof(report) ? 0 : 2);
 }
 

@@ -14,6 +14,7 @@ enum fault {
     FAULT_FREEZE,
     FAULT_META_POWER,
     FAULT_IOD_POWER,
+    FAULT_MOUNT_POWER,
     FAULTS_COUNT
 };
 
@@ -189,6 +190,19 @@ static void iod_power(struct history *h)
     lurk_for(h, iod_loses_power, (unsigned)world_draw(HISTORY_IODS));
 }
 
+/* Nobody says goodbye: the session has to expire. */
+static void mount_loses_power(struct history *h)
+{
+    unsigned number = (unsigned)world_draw(HISTORY_MOUNTS);
+    uint64_t back_ns = back_at_ns(h, h->mounts[number]->process);
+
+    if (h->mounts[number]->process->alive) {
+        h->counts.mount_losses++;
+        host_mount_lose_power(h->mounts[number], back_ns);
+        world_at(back_ns + world_draw(WORLD_S), mount_comes_back, comeback_new(h, number));
+    }
+}
+
 static void cut_link(struct history *h)
 {
     struct world *w = h->world;
@@ -230,9 +244,10 @@ static void freeze(struct history *h)
 static void go_wrong(void *data)
 {
     static void (*const kinds[])(struct history * h) = {
-        [FAULT_META] = kill_meta,     [FAULT_IOD] = kill_iod,  [FAULT_MOUNT] = kill_mount,
-        [FAULT_CUT] = cut_link,       [FAULT_FREEZE] = freeze, [FAULT_META_POWER] = meta_power,
-        [FAULT_IOD_POWER] = iod_power
+        [FAULT_META] = kill_meta,      [FAULT_IOD] = kill_iod,
+        [FAULT_MOUNT] = kill_mount,    [FAULT_CUT] = cut_link,
+        [FAULT_FREEZE] = freeze,       [FAULT_META_POWER] = meta_power,
+        [FAULT_IOD_POWER] = iod_power, [FAULT_MOUNT_POWER] = mount_loses_power
     };
     struct plan *plan = data;
     unsigned kind = (unsigned)world_draw(FAULTS_COUNT);

@@ -70,6 +70,13 @@ static void sum_up(struct history *h)
     h->counts.resets = h->world->counts.resets + h->world->counts.timeouts;
 }
 
+/* Mostly a few seconds: more histories see more than longer ones. */
+static uint64_t how_long_ns(void)
+{
+    return HISTORY_FAULTS_S_MIN * WORLD_S +
+           world_draw_skewed((HISTORY_FAULTS_S_MAX - HISTORY_FAULTS_S_MIN) * WORLD_S);
+}
+
 void history_run(struct history *h, struct world *world, const char *canary)
 {
     char why[256];
@@ -82,7 +89,7 @@ void history_run(struct history *h, struct world *world, const char *canary)
     wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
     programs_begin(h);
     faults_begin(h);
-    world_run_until(world->now_ns + HISTORY_FAULTS_S * WORLD_S);
+    world_run_until(world->now_ns + how_long_ns());
     faults_end(h);
     world_run_until(world->now_ns + HISTORY_CALM_S * WORLD_S);
     h->ended = true;

@@ -12,11 +12,13 @@ enum {
     HISTORY_PROGRAMS = 5,
     HISTORY_KEEPERS = 2,
     HISTORY_SLOTS_MAX = 16,
+    HISTORY_STEADY = 40, /* Names that are there from the beginning to the end. */
     HISTORY_RECORDS_MAX = 2048,
     HISTORY_SECTIONS_MAX = 2048,
-    HISTORY_FAULTS_S = 20, /* Then it heals, */
-    HISTORY_CALM_S = 5,    /* and goes on for so long; */
-    HISTORY_CALL_S = 60    /* no call lasts longer than this. */
+    HISTORY_FAULTS_S_MIN = 3,
+    HISTORY_FAULTS_S_MAX = 20, /* Then it heals, */
+    HISTORY_CALM_S = 3,        /* and goes on for so long; */
+    HISTORY_CALL_S = 60        /* no call lasts longer than this. */
 };
 
 /* What happened, for the floors. */
@@ -34,6 +36,10 @@ enum {
     X(losses, "losses of power", 1)                                                                \
     X(forgotten, "pages, names and batches forgotten", 1)                                          \
     X(mount_kills, "kills of mounts", 0)                                                           \
+    X(mount_losses, "losses of power of mounts", 0)                                                \
+    X(cut, "files cut or made longer", 5)                                                          \
+    X(stayed, "calls on files that others write to", 20)                                           \
+    X(listed, "directories listed", 5)                                                             \
     X(cuts, "cuts", 1)                                                                             \
     X(freezes, "freezes", 1)                                                                       \
     X(resets, "connections reset or timed out", 1)                                                 \

@@ -191,3 +191,11 @@ void host_mount_kill(struct host_mount *h)
         kernel_abort(&h->session);
     }
 }
+
+void host_mount_lose_power(struct host_mount *h, uint64_t back_ns)
+{
+    world_host_loses_power(h->process, back_ns);
+    if (h->ready) {
+        kernel_abort(&h->session);
+    }
+}

@@ -50,6 +50,7 @@ struct host_mount
 struct host_mount *host_mount_start(struct world_host *host, const char *name,
                                     const struct world_host *manager);
 void host_mount_kill(struct host_mount *mount);
+void host_mount_lose_power(struct host_mount *mount, uint64_t back_ns);
 
 enum { HOST_IO_TIMEOUT_MS = 8000, HOST_LEASE_MS = 2000, HOST_SESSION_MS = 6000 };
 

@@ -37,6 +37,7 @@ struct keeper
     uint64_t promised[PIECES]; /* and the last that a yes has covered. */
     uint64_t *words;
     struct kept_handle handles[HANDLES];
+    uint64_t failures;           /* Writes that said EIO since: fsync says it again. */
     uint64_t losses, losses_now; /* When the handles before were opened, and these. */
     bool slow;                   /* A call waited for so long that it may have given up since. */
 };
@@ -50,6 +51,7 @@ static bool open_all(struct keeper *k)
     k->losses = k->losses_now;
     k->losses_now = k->program->history->counts.losses;
     k->slow = false;
+    k->failures = 0;
     memset(k->good, 0, sizeof(k->good)); /* Of the mount before, which may have died. */
     for (; rv == 0 && i < HANDLES; i++) {
         k->handles[i] = (struct kept_handle){ .told = 0 };
@@ -92,6 +94,7 @@ static int write_piece(struct keeper *k, unsigned handle, unsigned piece)
     if (rv == 0) {
         k->good[piece] = value;
     }
+    k->failures += rv == EIO;
     end(k, &a, "write", value, rv);
     return rv;
 }
@@ -105,7 +108,8 @@ static void count_tellings(struct keeper *k, struct kept_handle *h)
     h->told = history->last_value;
     h->tellings++;
     history->counts.tellings++;
-    if (history->only_power && !k->slow && h->tellings > history->counts.losses - k->losses) {
+    if (history->only_power && !k->slow &&
+        h->tellings > history->counts.losses - k->losses + k->failures) {
         world_fail("%s: fsync of %s by %s has said EIO %u times behind %u losses", k->program->name,
                    k->name, h->file.kernel->process->name, h->tellings,
                    (unsigned)(history->counts.losses - k->losses));

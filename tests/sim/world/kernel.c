@@ -179,6 +179,12 @@ static void process(struct fuse_session *k, struct fuse_req *req, const char *pa
     case FUSE_GETATTR:
         k->ops.getattr(req, req->inode, req->info);
         break;
+    case FUSE_SETATTR:
+        k->ops.setattr(req, req->inode, &req->set, req->valid, req->info);
+        break;
+    case FUSE_READDIR:
+        k->ops.readdir(req, req->inode, req->size, (off_t)req->offset, req->info);
+        break;
     case FUSE_CREATE:
         k->ops.create(req, req->inode, req->name, S_IFREG | 0644, req->info);
         break;
@@ -331,6 +337,23 @@ int fuse_reply_buf(fuse_req_t req, const char *bytes, size_t size)
     return fuse_reply_iov(req, &iov, 1);
 }
 
+size_t fuse_add_direntry(fuse_req_t req, char *bytes, size_t size, const char *name,
+                         const struct stat *st, off_t offset)
+{
+    struct fuse_dirent entry = { .ino = st->st_ino,
+                                 .off = (uint64_t)offset,
+                                 .namelen = (uint32_t)strlen(name) };
+    size_t takes = FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + entry.namelen);
+
+    (void)req;
+    if (bytes != NULL && takes <= size) {
+        memset(bytes, 0, takes);
+        memcpy(bytes, &entry, FUSE_NAME_OFFSET);
+        memcpy(bytes + FUSE_NAME_OFFSET, name, entry.namelen);
+    }
+    return takes;
+}
+
 /* ---- Answers to what is not asked yet ---- */
 
 #define NOT_ASKED(declaration)                                                                     \
@@ -348,10 +371,6 @@ NOT_ASKED(int fuse_reply_lock(fuse_req_t req __attribute__((unused)),
                               const struct flock *lock __attribute__((unused))))
 NOT_ASKED(int fuse_reply_lseek(fuse_req_t req __attribute__((unused)),
                                off_t offset __attribute__((unused))))
-NOT_ASKED(size_t fuse_add_direntry(
-    fuse_req_t req __attribute__((unused)), char *bytes __attribute__((unused)),
-    size_t size __attribute__((unused)), const char *name __attribute__((unused)),
-    const struct stat *st __attribute__((unused)), off_t offset __attribute__((unused))))
 NOT_ASKED(size_t fuse_add_direntry_plus(
     fuse_req_t req __attribute__((unused)), char *bytes __attribute__((unused)),
     size_t size __attribute__((unused)), const char *name __attribute__((unused)),

@@ -55,10 +55,14 @@ struct kernel_file
 
 /* stat(2): with a reference, until kernel_forget(). Directories are named by what it says. */
 int kernel_lookup(struct fuse_session *k, fuse_ino_t parent, const char *name, fuse_ino_t *inode);
+int kernel_size(struct fuse_session *k, fuse_ino_t parent, const char *name, uint64_t *size);
 void kernel_forget(struct fuse_session *k, fuse_ino_t inode);
 
 int kernel_mkdir(struct fuse_session *k, fuse_ino_t parent, const char *name);
 int kernel_open_dir(struct fuse_session *k, fuse_ino_t inode, struct kernel_file *dir);
+
+/* getdents(2), to the end. `visit` must not wait. */
+int kernel_list(struct kernel_file *dir, void (*visit)(void *data, const char *name), void *data);
 int kernel_fsync_dir(struct kernel_file *dir);
 void kernel_close_dir(struct kernel_file *dir);
 int kernel_unlink(struct fuse_session *k, fuse_ino_t parent, const char *name);
@@ -73,6 +77,7 @@ int kernel_write(struct kernel_file *file, uint64_t offset, const void *bytes, s
 /* write(2) to a file that is open with O_APPEND: where the kernel believes that it ends. */
 int kernel_append(struct kernel_file *file, const void *bytes, size_t size);
 int kernel_fsync(struct kernel_file *file);
+int kernel_truncate(struct kernel_file *file, uint64_t size);
 
 /* fcntl(2), or flock(2), on the whole file, for `owner`: F_RDLCK or F_WRLCK; EAGAIN when it may not
  * wait and somebody else has it. It ends with kernel_close(). */

@@ -56,6 +56,18 @@ int kernel_lookup(struct fuse_session *k, fuse_ino_t parent, const char *name, f
     return rv;
 }
 
+int kernel_size(struct fuse_session *k, fuse_ino_t parent, const char *name, uint64_t *size)
+{
+    struct knode *directory = directory_of(k, parent), *node = NULL;
+
+    RETRY_STALE(rv, flags, stat_once(directory, name, flags, &node));
+    if (rv == 0) {
+        *size = node->size;
+        knode_put(node);
+    }
+    return rv;
+}
+
 void kernel_forget(struct fuse_session *k, fuse_ino_t inode)
 {
     knode_put(directory_of(k, inode));
@@ -190,6 +202,47 @@ int kernel_open_dir(struct fuse_session *k, fuse_ino_t inode, struct kernel_file
         *dir =
             (struct kernel_file){ k, inode, req.info_answered, knode_keep(directory_of(k, inode)) };
     }
+    return rv;
+}
+
+static int list_some(struct kernel_file *dir, uint64_t *offset, size_t *count,
+                     void (*visit)(void *data, const char *name), void *data)
+{
+    char bytes[1024], name[256];
+    struct fuse_req req = { .kernel = dir->kernel,
+                            .opcode = FUSE_READDIR,
+                            .inode = dir->inode,
+                            .info = &dir->info,
+                            .offset = *offset,
+                            .size = sizeof(bytes),
+                            .into = bytes };
+    int rv = ask_and_wait(&req);
+
+    *count = rv == 0 ? req.count : 0;
+    for (size_t at = 0; at < *count;) {
+        struct fuse_dirent entry;
+
+        memcpy(&entry, bytes + at, FUSE_NAME_OFFSET);
+        (void)snprintf(name, sizeof(name), "%.*s", (int)entry.namelen,
+                       bytes + at + FUSE_NAME_OFFSET);
+        visit(data, name);
+        *offset = entry.off;
+        at += FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + entry.namelen);
+    }
+    return rv;
+}
+
+int kernel_list(struct kernel_file *dir, void (*visit)(void *data, const char *name), void *data)
+{
+    uint64_t offset = 0;
+    size_t count;
+    int rv;
+
+    do {
+        klock_take(&dir->node->lock, false);
+        rv = list_some(dir, &offset, &count, visit, data);
+        klock_give(&dir->node->lock, false);
+    } while (rv == 0 && count > 0);
     return rv;
 }
 
@@ -448,6 +501,44 @@ int kernel_append(struct kernel_file *file, const void *bytes, size_t size)
 
     klock_take(&file->node->lock, true);
     rv = write_there(file, file->node->size, bytes, size);
+    klock_give(&file->node->lock, true);
+    return rv;
+}
+
+/* fuse_do_setattr(), from ftruncate(2) */
+static int set_size(struct kernel_file *file, uint64_t size)
+{
+    struct knode *node = file->node;
+    struct fuse_req req = { .kernel = file->kernel,
+                            .opcode = FUSE_SETATTR,
+                            .inode = file->inode,
+                            .info = &file->info,
+                            .set = { .st_size = (off_t)size },
+                            .valid = FUSE_SET_ATTR_SIZE };
+    uint64_t before;
+    int rv;
+
+    node->unstable = true;
+    rv = ask_and_wait(&req);
+    if (rv == 0) {
+        change_attributes_at_once(node, &req.st, req.seconds);
+        before = node->size;
+        node->size = (uint64_t)req.st.st_size;
+        if (before != node->size) {
+            pages_truncate(node, node->size);
+            pages_invalidate(node);
+        }
+    }
+    node->unstable = false;
+    return rv;
+}
+
+int kernel_truncate(struct kernel_file *file, uint64_t size)
+{
+    int rv;
+
+    klock_take(&file->node->lock, true);
+    rv = set_size(file, size);
     klock_give(&file->node->lock, true);
     return rv;
 }

@@ -11,6 +11,8 @@
 #include <string.h>
 
 enum {
+    CUT_FILES = 2,
+    STAYS_MAX = 12,
     FILES = 3,
     SLOTS = 4, /* Of 8 bytes, on both servers. */
     SLOT_STRIDE = 700 << 10,
@@ -156,6 +158,136 @@ static void get(struct program *p)
     get_slot(p, (unsigned)world_draw(FILES), (unsigned)world_draw(SLOTS));
 }
 
+/* Who has the file open for longer sees what others write meanwhile. */
+static int stay_once(struct program *p, struct kernel_file *file, unsigned number)
+{
+    struct act a = { .program = p, .kernel = file->kernel };
+    unsigned slot = (unsigned)world_draw(SLOTS);
+    uint64_t offset = slot * (uint64_t)SLOT_STRIDE, value = 0;
+    bool write = world_chance(3), synced = !world_chance(3);
+    size_t got;
+    int rv;
+
+    a.from_ns = p->history->world->now_ns;
+    if (write) {
+        value = ++p->history->last_value;
+        rv = kernel_write(file, offset, &value, sizeof(value));
+        rv = rv == 0 && synced ? kernel_fsync(file) : rv;
+    } else {
+        rv = kernel_read(file, offset, &value, sizeof(value), &got);
+    }
+    p->history->counts.stayed += rv == 0;
+    note(&a, number * SLOTS + slot, write, value,
+         rv == 0 && write && !synced && !p->history->calm ? -1 : rv);
+    act_end(&a, write ? "stay and write" : "stay and read", "f", value, rv);
+    return rv;
+}
+
+static void stay(struct program *p)
+{
+    struct act a;
+    struct kernel_file file;
+    unsigned number = (unsigned)world_draw(FILES), times = 1 + (unsigned)world_draw(STAYS_MAX);
+    char name[16];
+    int rv = act_begin(&a, p);
+    bool open = false;
+
+    (void)snprintf(name, sizeof(name), "f%u", number);
+    if (rv == 0 && (rv = act_open(&a, name, O_RDWR, &file)) == 0) {
+        open = true;
+    }
+    act_end(&a, "stay", name, 0, rv);
+    while (times-- > 0 && open && rv != ENOTCONN) {
+        rv = stay_once(p, &file, number);
+        fiber_sleep(world_chance(3) ? world_draw(300 * WORLD_MS) : world_draw(5 * WORLD_MS));
+    }
+    if (open) {
+        (void)kernel_close(&file);
+    }
+}
+
+/* ---- Lengths ---- */
+
+static unsigned length_object(unsigned number)
+{
+    return FILES * SLOTS + NAMES + number;
+}
+
+/* The length is the value: a few pages at times, or a few servers' worth. */
+static void cut(struct program *p)
+{
+    struct act a;
+    struct kernel_file file;
+    unsigned number = (unsigned)world_draw(CUT_FILES);
+    uint64_t value = ++p->history->last_value + world_draw(3) * (1 << 20);
+    char name[16];
+    int rv = act_begin(&a, p), closed;
+    bool synced = !world_chance(3);
+
+    (void)snprintf(name, sizeof(name), "c%u", number);
+    if (rv == 0 && (rv = act_open(&a, name, O_RDWR, &file)) == 0) {
+        rv = kernel_truncate(&file, value);
+        rv = rv == 0 && synced ? kernel_fsync(&file) : rv;
+        closed = kernel_close(&file);
+        rv = rv != 0 ? rv : closed;
+    }
+    p->history->counts.cut += rv == 0;
+    note(&a, length_object(number), true, value, rv == 0 && !synced && !p->history->calm ? -1 : rv);
+    act_end(&a, synced ? "cut" : "cut unsynced", name, value, rv);
+}
+
+static void measure_at(struct program *p, unsigned number)
+{
+    struct act a;
+    uint64_t value = 0;
+    char name[16];
+    int rv = act_begin(&a, p);
+
+    (void)snprintf(name, sizeof(name), "c%u", number);
+    rv = rv != 0 ? rv : kernel_size(a.kernel, a.directory, name, &value);
+    rv = rv == ENOENT ? 0 : rv;
+    note(&a, length_object(number), false, value, rv);
+    act_end(&a, "measure", name, value, rv);
+}
+
+static void measure(struct program *p)
+{
+    measure_at(p, (unsigned)world_draw(CUT_FILES));
+}
+
+/* ---- Listings ---- */
+
+static void count_name(void *data, const char *name)
+{
+    unsigned *times = data;
+
+    if (name[0] == 's') {
+        times[strtoul(name + 1, NULL, 10)]++;
+    }
+}
+
+/* What is there all the time is listed once. */
+static void list_all(struct program *p)
+{
+    unsigned times[HISTORY_STEADY] = { 0 };
+    struct act a;
+    struct kernel_file dir;
+    int rv = act_begin(&a, p);
+
+    if (rv == 0 && (rv = kernel_open_dir(a.kernel, a.directory, &dir)) == 0) {
+        rv = kernel_list(&dir, count_name, times);
+        kernel_close_dir(&dir);
+    }
+    p->history->counts.listed += rv == 0;
+    for (unsigned i = 0; rv == 0 && i < HISTORY_STEADY; i++) {
+        if (times[i] != 1) {
+            world_fail("%s: s%u is listed %u times by %s", p->name, i, times[i],
+                       a.kernel->process->name);
+        }
+    }
+    act_end(&a, "list", "d", 0, rv);
+}
+
 /* ---- Names ---- */
 
 static void look_at(struct program *p, unsigned number)
@@ -293,9 +425,10 @@ static void make_and_move(struct program *p)
 
 static void run_program(void *data)
 {
-    static void (*const acts[])(struct program * p) = {
-        put, put, get, get, get, look, append_some, make_and_move, lock_some, lock_some
-    };
+    static void (*const acts[])(struct program *
+                                p) = { put,  put,         get,           get,       get,
+                                       look, append_some, make_and_move, lock_some, lock_some,
+                                       stay, cut,         measure,       measure,   list_all };
     struct program *p = data;
 
     while (!p->history->ended) {
@@ -308,6 +441,27 @@ static void run_program(void *data)
     p->history->programs_running--;
 }
 
+static int make_steady(struct fuse_session *k)
+{
+    struct kernel_file dir, file;
+    fuse_ino_t d;
+    char name[16];
+    int rv = kernel_lookup(k, FUSE_ROOT_ID, "d", &d);
+
+    if (rv != 0 || (rv = kernel_open_dir(k, d, &dir)) != 0) {
+        return rv;
+    }
+    for (unsigned i = 0; rv == 0 && i < HISTORY_STEADY; i++) {
+        (void)snprintf(name, sizeof(name), "s%u", i);
+        rv = kernel_open_name(k, d, name, O_RDWR | O_CREAT, &file);
+        rv = rv == 0 ? kernel_close(&file) : rv;
+    }
+    rv = rv == 0 ? kernel_fsync_dir(&dir) : rv;
+    kernel_close_dir(&dir);
+    kernel_forget(k, d);
+    return rv;
+}
+
 static void run_first(void *data)
 {
     struct program *p = data;
@@ -316,8 +470,8 @@ static void run_first(void *data)
     int rv = kernel_open_dir(&m->session, FUSE_ROOT_ID, &root);
 
     if (rv != 0 || (rv = kernel_mkdir(&m->session, FUSE_ROOT_ID, "d")) != 0 ||
-        (rv = kernel_fsync_dir(&root)) != 0) {
-        world_fail("the first mkdir(2) says \"%s\"", strerror(rv));
+        (rv = kernel_fsync_dir(&root)) != 0 || (rv = make_steady(&m->session)) != 0) {
+        world_fail("the first call says \"%s\"", strerror(rv));
     }
     kernel_close_dir(&root);
     p->history->programs_running--;
@@ -333,6 +487,10 @@ static void run_last(void *data)
     for (unsigned i = 0; i < NAMES; i++) {
         look_at(p, i);
     }
+    for (unsigned i = 0; i < CUT_FILES; i++) {
+        measure_at(p, i);
+    }
+    list_all(p);
     append_check(p);
     p->history->programs_running--;
 }

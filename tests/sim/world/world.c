@@ -5,6 +5,9 @@
 
 struct world *the_world;
 
+/* Two clocks may part by 10 %. */
+enum { DRIFT_PPM_MAX = 40000 };
+
 static void on_keepalive(void *data)
 {
     (void)data;
@@ -21,6 +24,7 @@ void world_init(struct world *w, uint64_t seed, bool trace)
     prng_seed(&w->prng, seed);
     list_init(&w->socks);
     w->latency_max_ns = world_chance(4) ? 5 * WORLD_MS : WORLD_MS / 5;
+    w->drifts = !world_chance(3);
     w->disk_max_ns = world_chance(4) ? 50 * WORLD_MS : WORLD_MS;
     world_in(WORLD_S, on_keepalive, NULL);
 }
@@ -182,10 +186,25 @@ struct world_host *world_host_add(const char *name)
     CHECK(w->hosts_count <= WORLD_HOSTS_MAX);
     (void)snprintf(host->name, sizeof(host->name), "%s", name);
     host->boot_offset_ns = (1 + world_draw(100000)) * WORLD_S;
+    if (w->drifts) {
+        host->drift_ppm = (int64_t)world_draw_skewed(2 * DRIFT_PPM_MAX) - DRIFT_PPM_MAX;
+    }
     host_boots(host);
     host->latency_ns = 5000 + world_draw_skewed(w->latency_max_ns);
     host->byte_ns_x1024 = 1024 + world_draw_skewed(world_chance(3) ? 100 * 1024 : 8 * 1024);
     return host;
+}
+
+uint64_t world_host_passed_ns(const struct world_host *host)
+{
+    int64_t now_ns = (int64_t)the_world->now_ns;
+
+    return (uint64_t)(now_ns + now_ns / 1000000 * host->drift_ppm);
+}
+
+uint64_t world_host_takes_ns(const struct world_host *host, uint64_t ns)
+{
+    return ns * 1000000 / (uint64_t)(1000000 + host->drift_ppm) + 1;
 }
 
 unsigned world_host_index(const struct world_host *host)
@@ -228,7 +247,7 @@ void world_host_loses_power(struct world_process *p, uint64_t back_ns)
     world_socks_of_lost(p);
     world_disk_forgets(host);
     host->off_until_ns = back_ns;
-    host->boot_offset_ns = world_draw(20 * WORLD_S) - the_world->now_ns;
+    host->boot_offset_ns = world_draw(20 * WORLD_S) - world_host_passed_ns(host);
     host_boots(host);
 }
 

@@ -28,6 +28,7 @@ enum { WORLD_HOSTS_MAX = 16, WORLD_NAME_MAX = 16 };
 struct world_host
 {
     char name[WORLD_NAME_MAX];
+    int64_t drift_ppm;       /* So much faster its clocks go. */
     uint64_t boot_offset_ns; /* Of CLOCK_MONOTONIC and CLOCK_BOOTTIME, */
     int64_t wall_offset_ns;  /* of CLOCK_REALTIME. */
     uint64_t boot_id;
@@ -75,6 +76,7 @@ struct world
     bool trace;
     uint64_t latency_max_ns; /* How slow everything may be in this history. */
     uint64_t disk_max_ns;
+    bool drifts;              /* Clocks go at rates of their own. */
     struct world_item *items; /* A heap. */
     size_t items_count, items_capacity;
     uint64_t sequence;
@@ -111,6 +113,10 @@ _Noreturn void world_fail(const char *format, ...) __attribute__((format(printf,
 
 struct world_host *world_host_add(const char *name);
 unsigned world_host_index(const struct world_host *host);
+
+/* How long it has been so there since the world began; what passes here meanwhile. */
+uint64_t world_host_passed_ns(const struct world_host *host);
+uint64_t world_host_takes_ns(const struct world_host *host, uint64_t ns);
 struct world_process *world_process_new(struct world_host *host, const char *name);
 
 /* As kill -9: its sockets close, nothing of it runs any more. */

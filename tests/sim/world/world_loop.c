@@ -39,7 +39,7 @@ struct wake
 
 static uint64_t host_ns(const struct world_process *p)
 {
-    return the_world->now_ns + (p == NULL ? 0 : p->host->boot_offset_ns);
+    return p == NULL ? the_world->now_ns : world_host_passed_ns(p->host) + p->host->boot_offset_ns;
 }
 
 struct world_process *world_loop_process(const struct world_loop *loop)
@@ -233,7 +233,9 @@ static void arm_timers(struct world_loop *l)
     if (due_ms != UINT64_MAX) {
         uint64_t due_ns = due_ms * 1000000, now_ns = host_ns(l->process);
 
-        world_loop_wake(l, the_world->now_ns + (due_ns > now_ns ? due_ns - now_ns : 0));
+        uint64_t wait_ns = due_ns > now_ns ? due_ns - now_ns : 0;
+
+        world_loop_wake(l, the_world->now_ns + world_host_takes_ns(l->process->host, wait_ns));
     }
 }
 

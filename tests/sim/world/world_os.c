@@ -25,7 +25,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *now)
     int64_t ns;
 
     the_world->now_ns += 500;
-    ns = (int64_t)the_world->now_ns;
+    ns = (int64_t)(p == NULL ? the_world->now_ns : world_host_passed_ns(p->host));
     if (id == CLOCK_REALTIME) {
         ns += INT64_C(1800000000) * 1000000000 + (p == NULL ? 0 : p->host->wall_offset_ns);
     } else if (p != NULL) {
