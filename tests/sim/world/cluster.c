@@ -17,8 +17,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* The sanitizers take most of the time. */
+#ifdef __SANITIZE_ADDRESS__
+enum { SEEDS_DEFAULT = 60 };
+#else
+enum { SEEDS_DEFAULT = 300 };
+#endif
+
 enum {
-    SEEDS_DEFAULT = 100,
     DETERMINISM_SEEDS = 5, /* So many are run twice. */
     WORTH_SEEDS_MIN = 40,  /* Of fewer the floors say nothing. */
     CANARY_SEEDS = 40,     /* A canary must be caught within so many. */
@@ -154,8 +160,8 @@ static bool was_worth_it(const struct history_counts *sum, uint64_t histories)
 
 #define X(name, words, floor)                                                                      \
     (void)printf("sim_cluster: %llu %s%s\n", (unsigned long long)sum->name, words,                 \
-                 sum->name < (floor)*histories ? ": TOO FEW" : "");                                \
-    good = good && sum->name >= (floor)*histories;
+                 10 * sum->name < (floor)*histories ? ": TOO FEW" : "");                           \
+    good = good && 10 * sum->name >= (floor)*histories;
     HISTORY_COUNTS(X)
 #undef X
     return good || histories < WORTH_SEEDS_MIN;

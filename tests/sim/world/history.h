@@ -15,42 +15,42 @@ enum {
     HISTORY_STEADY = 40, /* Names that are there from the beginning to the end. */
     HISTORY_RECORDS_MAX = 2048,
     HISTORY_SECTIONS_MAX = 2048,
-    HISTORY_FAULTS_S_MIN = 3,
+    HISTORY_FAULTS_S_MIN = 5,
     HISTORY_FAULTS_S_MAX = 20, /* Then it heals, */
     HISTORY_CALM_S = 3,        /* and goes on for so long; */
     HISTORY_CALL_S = 60        /* no call lasts longer than this. */
 };
 
-/* What happened, for the floors. */
+/* What happened, and how often it must have in ten histories. */
 #define HISTORY_COUNTS(X)                                                                          \
-    X(calls, "calls", 300)                                                                         \
-    X(good, "calls that ended well", 250)                                                          \
-    X(dir_syncs, "directories synced", 3)                                                          \
-    X(appends, "records appended", 15)                                                             \
-    X(locked, "good ends of what was done under a lock", 15)                                       \
-    X(converted, "flocks to be converted", 5)                                                      \
-    X(fsyncs, "files synced that stayed open", 10)                                                 \
-    X(tellings, "losses told to who had a file open", 0)                                           \
-    X(recalls, "recalls", 50)                                                                      \
-    X(kills, "kills of daemons", 1)                                                                \
-    X(losses, "losses of power", 1)                                                                \
-    X(forgotten, "pages, names and batches forgotten", 1)                                          \
-    X(mount_kills, "kills of mounts", 0)                                                           \
-    X(mount_losses, "losses of power of mounts", 0)                                                \
-    X(cut, "files cut or made longer", 5)                                                          \
-    X(stayed, "calls on files that others write to", 20)                                           \
-    X(listed, "directories listed", 5)                                                             \
-    X(cuts, "cuts", 1)                                                                             \
-    X(freezes, "freezes", 1)                                                                       \
-    X(resets, "connections reset or timed out", 1)                                                 \
-    X(names_kept, "names that the kernel knew", 100)                                               \
-    X(attributes_kept, "attributes that it knew", 20)                                              \
-    X(pages_read, "pages read", 100)                                                               \
-    X(notified, "notifications of an inode", 20)                                                   \
-    X(page_waits, "waits for a page", 0)                                                           \
-    X(passed_over, "answers that the kernel passed over", 0)                                       \
+    X(calls, "calls", 2000)                                                                        \
+    X(good, "calls that ended well", 1900)                                                         \
+    X(dir_syncs, "directories synced", 8)                                                          \
+    X(appends, "records appended", 30)                                                             \
+    X(locked, "good ends of what was done under a lock", 50)                                       \
+    X(converted, "flocks to be converted", 20)                                                     \
+    X(fsyncs, "files synced that stayed open", 100)                                                \
+    X(tellings, "losses told to who had a file open", 2)                                           \
+    X(recalls, "recalls", 300)                                                                     \
+    X(kills, "kills of daemons", 8)                                                                \
+    X(losses, "losses of power", 15)                                                               \
+    X(forgotten, "pages, names and batches forgotten", 50)                                         \
+    X(mount_kills, "kills of mounts", 3)                                                           \
+    X(mount_losses, "losses of power of mounts", 3)                                                \
+    X(cut, "files cut or made longer", 30)                                                         \
+    X(stayed, "calls on files that others write to", 200)                                          \
+    X(listed, "directories listed", 40)                                                            \
+    X(cuts, "cuts", 4)                                                                             \
+    X(freezes, "freezes", 2)                                                                       \
+    X(resets, "connections reset or timed out", 50)                                                \
+    X(names_kept, "names that the kernel knew", 500)                                               \
+    X(attributes_kept, "attributes that it knew", 400)                                             \
+    X(pages_read, "pages read", 2000)                                                              \
+    X(notified, "notifications of an inode", 500)                                                  \
+    X(page_waits, "waits for a page", 3)                                                           \
+    X(passed_over, "answers that the kernel passed over", 50)                                      \
     X(short_reads, "files found shorter by a READ", 0)                                             \
-    X(direct, "reads and writes past the pages", 10)
+    X(direct, "reads and writes past the pages", 100)
 
 struct history_counts
 {

@@ -16,10 +16,9 @@ static struct kpage *page_new(struct knode *node, uint64_t number)
     if (number >= node->pages_count) {
         uint64_t count = number + 64;
 
-        node->pages = realloc(node->pages, count * sizeof(node->pages[0]));
+        node->pages = realloc(node->pages, count * sizeof(void *));
         CHECK(node->pages != NULL);
-        memset(&node->pages[node->pages_count], 0,
-               (count - node->pages_count) * sizeof(node->pages[0]));
+        memset(&node->pages[node->pages_count], 0, (count - node->pages_count) * sizeof(void *));
         node->pages_count = count;
     }
     CHECK(node->pages[number] == NULL);
@@ -139,7 +138,7 @@ static bool read_pages(struct kernel_file *file, uint64_t first, uint64_t count)
     struct knode *node = file->node;
     struct fuse_req *req = calloc(1, sizeof(*req));
 
-    CHECK(req != NULL);
+    CHECK(req != NULL && count > 0);
     for (uint64_t i = 0; i < count; i++) {
         (void)page_new(node, first + i);
     }

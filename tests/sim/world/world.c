@@ -199,7 +199,7 @@ uint64_t world_host_passed_ns(const struct world_host *host)
 {
     int64_t now_ns = (int64_t)the_world->now_ns;
 
-    return (uint64_t)(now_ns + now_ns / 1000000 * host->drift_ppm);
+    return (uint64_t)(now_ns + now_ns * host->drift_ppm / 1000000);
 }
 
 uint64_t world_host_takes_ns(const struct world_host *host, uint64_t ns)
