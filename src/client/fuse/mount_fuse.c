@@ -363,6 +363,7 @@ void mount_operations(struct fuse_lowlevel_ops *ops)
     ops->forget_multi = on_forget_multi;
     mount_name_operations(ops);
     mount_attr_operations(ops);
+    mount_setattr_operations(ops);
     mount_extent_operations(ops);
     mount_copy_operations(ops);
     mount_open_operations(ops);

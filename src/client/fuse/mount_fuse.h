@@ -6,7 +6,7 @@
  * nothing to do.
  *
  * Files: mount_fuse.c (session, interrupts), name_ops_fuse.c (names),
- * attr_ops_fuse.c (attributes), extent_ops_fuse.c (FALLOCATE, LSEEK), copy_ops_fuse.c
+ * attr_ops_fuse.c and setattr_ops_fuse.c (attributes), extent_ops_fuse.c (FALLOCATE, LSEEK), copy_ops_fuse.c
  * (COPY_FILE_RANGE), open_ops_fuse.c, file_ops_fuse.c (open files), lock_ops_fuse.c, dir_ops_fuse.c
  * (directories), xattr_ops_fuse.c, who_fuse.c (credentials), and what Debian's libfuse does not
  * know: tmpfile_fuse.c, init_fuse.c.
@@ -341,6 +341,7 @@ void mount_free(struct mount *m);
 void mount_operations(struct fuse_lowlevel_ops *ops);
 void mount_name_operations(struct fuse_lowlevel_ops *ops);
 void mount_attr_operations(struct fuse_lowlevel_ops *ops);
+void mount_setattr_operations(struct fuse_lowlevel_ops *ops);
 void mount_extent_operations(struct fuse_lowlevel_ops *ops);
 void mount_copy_operations(struct fuse_lowlevel_ops *ops);
 void mount_open_operations(struct fuse_lowlevel_ops *ops);

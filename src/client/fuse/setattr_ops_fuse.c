@@ -1,0 +1,488 @@
+/* SETATTR, with its truncation: what concerns the manager and all servers of a file.
+ *
+ * Truncation: the file's layout is needed, then what is buffered goes out, then the objects are
+ * cut, and last the manager takes the new size, so that a crash in between never shows bytes that
+ * were cut off:
+ *
+ *   (OPEN for writing, unless W is held) -> flush -> cut the objects -> SETATTR -> reply
+ *
+ * A file that grows is cut at its old end: what a client that died may have left there must not
+ * come to light.
+ */
+#include "client/fuse/attr_fuse.h"
+
+#include "client/coherence/data_versions.h"
+#include "client/data/append_uv.h"
+#include "client/manager/behind_uv.h"
+#include "common/base/status.h"
+
+#include <linux/fuse.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Until it has ended no lease on the file is given back. */
+static void cut_begin(struct size_op *op, struct file *file)
+{
+    op->cutting = file;
+    file_pin(file);
+    file->lease_pins++;
+}
+
+static void cut_end(struct size_op *op)
+{
+    struct client *client = op->base.mount->client;
+
+    if (op->cutting != NULL) {
+        op->cutting->lease_pins--;
+        file_unpin(op->cutting);
+        op->cutting = NULL;
+        lease_unpinned(client);
+    }
+    turn_end(&op->turn);
+}
+
+static void size_op_fail(struct size_op *op, int status)
+{
+    struct mount *m = op->base.mount;
+    inode_id inode = op->inode;
+
+    cut_end(op);
+    if (op->handle != NULL) {
+        file_close(op->handle);
+    }
+    mount_op_fail(&op->base, status);
+    mount_after_cut(m, inode);
+}
+
+static void on_attr_set(struct meta_call *call, int status, void *message)
+{
+    struct size_op *op = call->data;
+    Morsel__Node *node = message;
+    struct mount *m = op->base.mount;
+    struct client *client = m->client;
+    inode_id inode = op->inode;
+    struct file *file;
+    struct stat st;
+
+    if (status == 0 && node->attr == NULL) {
+        status = MORSEL_MALFORMED;
+    }
+    if (status != 0) {
+        size_op_fail(op, status);
+        return;
+    }
+    cut_end(op);
+    file = file_find(client, node->attr->inode);
+    if (file != NULL) {
+        if ((op->valid & SETATTR_SIZE) != 0) {
+            file->size = node->attr->size;
+            file->settled = false;
+        }
+        file_refresh(file, node->attr);
+        file_overlay(file, node->attr);
+    }
+    if ((op->valid & SETATTR_SIZE) != 0) {
+        data_version_advance(client->versions, node->attr->inode, node->attr->data_version);
+    }
+    mount_stat(node->attr, &st);
+    if (file != NULL) {
+        mount_note_told(file, &st);
+        file_note_kernel_changed(file);
+    }
+    (void)fuse_reply_attr(op->base.req, &st, MOUNT_CHANGED_SECONDS);
+    if (op->handle != NULL) {
+        file_close(op->handle);
+    }
+    mount_op_end(&op->base);
+    mount_after_cut(m, inode);
+}
+
+static uint64_t ns_of(const struct timespec *t)
+{
+    return (uint64_t)((int64_t)t->tv_sec * 1000000000 + t->tv_nsec);
+}
+
+static void fill_setattr(const struct size_op *op, Morsel__SetattrRequest *request,
+                         struct mount_who *who)
+{
+    bool groups = (op->valid & SETATTR_GID) != 0 ||
+                  ((op->valid & SETATTR_MODE) != 0 && (op->st.st_mode & S_ISGID) != 0);
+
+    request->inode = op->inode;
+    request->valid = op->valid;
+    request->mode = op->st.st_mode;
+    request->uid = op->st.st_uid;
+    request->gid = op->st.st_gid;
+    request->size = (uint64_t)op->st.st_size;
+    request->atime_ns = ns_of(&op->st.st_atim);
+    request->mtime_ns = ns_of(&op->st.st_mtim);
+    request->who =
+        mount_who(op->base.mount, who, op->base.req, groups ? INODE_NONE : op->inode, MAY_WRITE);
+}
+
+static void send_setattr(struct size_op *op)
+{
+    Morsel__SetattrRequest request = MORSEL__SETATTR_REQUEST__INIT;
+    struct mount_who who;
+    int rv;
+
+    fill_setattr(op, &request, &who);
+    op->base.call.bounded = (op->valid & SETATTR_SIZE) != 0;
+    rv = meta_change_start(&op->base.call, op->base.mount->client, MSG_SETATTR, &request.base,
+                           &request.op, &morsel__node__descriptor, on_attr_set);
+    if (rv != 0) {
+        size_op_fail(op, rv);
+    }
+}
+
+/* Lease and turn may have been lost since the cut began: others have them. */
+static int still_ours(const struct size_op *op)
+{
+    return op->title == op->base.mount->client->title ? MORSEL_OK : MORSEL_TOO_LATE;
+}
+
+static void on_cut(struct range_op *range, int status)
+{
+    struct size_op *op = CONTAINER_OF(range, struct size_op, range);
+
+    if (status == 0) {
+        status = still_ours(op);
+    }
+    if (status != 0) {
+        size_op_fail(op, status);
+        return;
+    }
+    send_setattr(op);
+}
+
+static void on_setattr_flushed(struct file_flush *flush, int status)
+{
+    struct size_op *op = CONTAINER_OF(flush, struct size_op, flush);
+    struct file *file = flush->file;
+    uint64_t size = (uint64_t)op->st.st_size;
+
+    if (status == 0) {
+        status = still_ours(op);
+    }
+    if (status != 0) {
+        size_op_fail(op, status);
+        return;
+    }
+    if ((op->valid & SETATTR_SIZE) == 0 || (size == 0 && file->size == 0 && !file->tail_unsure)) {
+        send_setattr(op);
+        return;
+    }
+    status = range_start(&op->range, file, RANGE_TRUNCATE, size < file->size ? size : file->size, 0,
+                         on_cut);
+    if (status != 0) {
+        size_op_fail(op, status);
+    }
+}
+
+static void setattr_with_file(struct servers_wait *wait);
+
+static void setattr_when_known(struct size_op *op)
+{
+    op->wait.done = setattr_with_file;
+    if (client_know_servers(op->base.mount->client, op->handle->file->servers,
+                            op->handle->file->stripe.width, &op->wait)) {
+        setattr_with_file(&op->wait);
+    }
+}
+
+static void setattr_flush(struct mount_op *base, int status)
+{
+    struct size_op *op = CONTAINER_OF(base, struct size_op, base);
+
+    if (status == 0) {
+        cut_begin(op, op->handle->file);
+        status = file_flush_start(&op->flush, op->handle->file, NULL, false, on_setattr_flushed);
+    }
+    if (status != 0) {
+        size_op_fail(op, status);
+    }
+}
+
+static void on_turn(struct turn *turn, int status)
+{
+    struct size_op *op = CONTAINER_OF(turn, struct size_op, turn);
+
+    op->base.cancel = mount_size_cancel;
+    op->title = op->base.mount->client->title;
+    if (status == 0) {
+        mount_refresh_size(&op->base, op->handle->file, setattr_flush);
+    } else {
+        size_op_fail(op, status);
+    }
+}
+
+static void cut_cancel(struct mount_op *base)
+{
+    turn_cancel(&CONTAINER_OF(base, struct size_op, base)->turn);
+}
+
+/* Between the cut of the objects and the new size nobody may write: their bytes would be cut off
+ * and reported all the same, or stay behind the end. */
+static void cut_in_turn(struct size_op *op)
+{
+    op->base.cancel = cut_cancel;
+    turn_take(&op->turn, op->base.mount->client, op->inode, LOCK_EXCLUSIVE, on_turn);
+}
+
+static void setattr_with_file(struct servers_wait *wait)
+{
+    struct size_op *op = CONTAINER_OF(wait, struct size_op, wait);
+
+    if (file_is_shared(op->handle->file)) {
+        cut_in_turn(op);
+    } else {
+        op->title = op->base.mount->client->title;
+        setattr_flush(&op->base, MORSEL_OK);
+    }
+}
+
+static void on_layout(struct meta_call *call, int status, void *message)
+{
+    struct size_op *op = call->data;
+    struct client *client = op->base.mount->client;
+    Morsel__Node *node = message;
+
+    if (status == 0 && node->attr == NULL) {
+        status = MORSEL_MALFORMED;
+    }
+    if (status == 0 && !S_ISREG(node->attr->mode)) {
+        status = S_ISDIR(node->attr->mode) ? MORSEL_ISDIR : MORSEL_INVAL;
+    }
+    if (status == 0) {
+        status = file_open(client, node->attr, node->layout, false, true, &op->handle);
+    }
+    if (status != 0) {
+        client_close_inode(client, op->inode); /* The manager may have counted it as open. */
+        size_op_fail(op, status);
+        return;
+    }
+    setattr_when_known(op);
+}
+
+/* ---- Attributes that are set behind ---- */
+
+/* Modes, owners and times of a file that is ours alone, where it is plain what becomes of them. */
+static bool may_set_behind(struct size_op *op)
+{
+    static const uint32_t plain = SETATTR_MODE | SETATTR_UID | SETATTR_GID | SETATTR_ATIME |
+                                  SETATTR_MTIME | SETATTR_ATIME_NOW | SETATTR_MTIME_NOW;
+    struct client *client = op->base.mount->client;
+    const Morsel__Attr *attr = client_lease(client, op->inode) == LEASE_W
+                                   ? meta_cache_attr(client->cache, op->inode)
+                                   : NULL;
+
+    return attr != NULL && (op->valid & ~plain) == 0 && S_ISREG(attr->mode) && !attr->xattrs &&
+           ((attr->mode | op->st.st_mode) & (S_ISUID | S_ISGID)) == 0;
+}
+
+/* What the manager is to hear of it. Our kernel has permitted it, and the times are those of now.
+ */
+static void fill_change(const struct size_op *op, struct attr_change *change)
+{
+    const struct client *client = op->base.mount->client;
+    bool atime_now = (op->valid & SETATTR_ATIME_NOW) != 0;
+    bool mtime_now = (op->valid & SETATTR_MTIME_NOW) != 0;
+
+    change->valid = op->valid & ~(uint32_t)(SETATTR_ATIME_NOW | SETATTR_MTIME_NOW);
+    change->valid |= (atime_now ? SETATTR_ATIME : 0) | (mtime_now ? SETATTR_MTIME : 0);
+    change->mode = op->st.st_mode;
+    change->uid = op->st.st_uid;
+    change->gid = op->st.st_gid;
+    change->set_ns = client_clock_ns(client);
+    change->atime_ns = atime_now ? change->set_ns : ns_of(&op->st.st_atim);
+    change->mtime_ns = mtime_now ? change->set_ns : ns_of(&op->st.st_mtim);
+    change->title = client->title;
+}
+
+static void apply_here(struct client *client, inode_id inode, const struct attr_change *change)
+{
+    Morsel__Attr *attr = meta_cache_attr_mut(client->cache, inode);
+    struct file *file = file_find(client, inode);
+
+    if ((change->valid & SETATTR_MODE) != 0) {
+        attr->mode = (attr->mode & S_IFMT) | (change->mode & ~(uint32_t)S_IFMT);
+    }
+    if ((change->valid & SETATTR_UID) != 0) {
+        attr->uid = change->uid;
+    }
+    if ((change->valid & SETATTR_GID) != 0) {
+        attr->gid = change->gid;
+    }
+    if ((change->valid & SETATTR_ATIME) != 0) {
+        attr->atime_ns = change->atime_ns;
+    }
+    if ((change->valid & SETATTR_MTIME) != 0) {
+        attr->mtime_ns = change->mtime_ns;
+        if (file != NULL) {
+            file->mtime_ns = change->mtime_ns; /* What is reported must not undo it. */
+        }
+    }
+    attr->ctime_ns = change->set_ns;
+}
+
+/* Reply now, tell the manager behind. False: nothing was done. */
+static bool set_behind(struct size_op *op)
+{
+    struct client *client = op->base.mount->client;
+    struct attr_change change;
+
+    if (client->squash.any || !may_set_behind(op)) {
+        return false;
+    }
+    fill_change(op, &change);
+    if (change.valid == 0 || !behind_set(client, op->inode, &change)) {
+        return false;
+    }
+    apply_here(client, op->inode, &change);
+    return mount_attr_reply_here(op);
+}
+
+/* ---- Truncations that are set behind ---- */
+
+/* Of a file that is open for writing and ours alone, where nothing else comes of it: who has it
+ * open hears of errors. */
+static bool may_cut_behind(const struct size_op *op, const struct file *file)
+{
+    const struct client *client = op->base.mount->client;
+    const Morsel__Attr *attr = meta_cache_attr(client->cache, op->inode);
+    uint64_t size = (uint64_t)op->st.st_size;
+
+    return (op->valid & ~(uint32_t)SETATTR_STRIP_IDS) == SETATTR_SIZE && !client->squash.any &&
+           client_lease_valid(client) && client_lease(client, op->inode) == LEASE_W &&
+           file_has_writer(file) && attr != NULL && !attr->xattrs &&
+           (attr->mode & (S_ISUID | S_ISGID)) == 0 && size <= INT64_MAX &&
+           stripe_object_size(&file->stripe, 0, size) <= OBJECT_BYTES_MAX;
+}
+
+/* False: nothing was done. */
+static bool cut_behind(struct size_op *op, struct file *file)
+{
+    struct client *client = op->base.mount->client;
+    Morsel__Attr attr;
+    struct stat st;
+
+    if (file == NULL || !may_cut_behind(op, file) || !file_cut(file, (uint64_t)op->st.st_size)) {
+        return false;
+    }
+    attr = *meta_cache_attr(client->cache, op->inode);
+    file_overlay(file, &attr);
+    mount_stat(&attr, &st);
+    mount_note_told(file, &st);
+    (void)fuse_reply_attr(op->base.req, &st, MOUNT_CHANGED_SECONDS);
+    mount_op_end(&op->base);
+    return true;
+}
+
+/* Nobody else may hold bytes back, or begin to, while objects are cut: so it is opened for writing.
+ * Also for an open file, whose size may have changed elsewhere. */
+static void truncate_begin(struct size_op *op, bool by_handle)
+{
+    struct client *client = op->base.mount->client;
+    Morsel__OpenRequest request = MORSEL__OPEN_REQUEST__INIT;
+    const Morsel__Attr *attr = meta_cache_attr(client->cache, op->inode);
+    const Morsel__Layout *layout = meta_cache_layout(client->cache, op->inode);
+    struct mount_who who;
+
+    if (!client->squash.any && client_lease(client, op->inode) == LEASE_W && attr != NULL &&
+        layout != NULL && file_open(client, attr, layout, false, false, &op->handle) == 0) {
+        setattr_when_known(op);
+        return;
+    }
+    request.inode = op->inode;
+    request.write = true;
+    if (!by_handle) { /* A handle may write, whatever became of the mode. */
+        request.who = mount_who(op->base.mount, &who, op->base.req, op->inode, MAY_WRITE);
+    }
+    (void)mount_op_ask(&op->base, MSG_OPEN, &request.base, &morsel__node__descriptor, on_layout);
+}
+
+static uint32_t valid_of(int to_set)
+{
+    static const struct
+    {
+        int fuse;
+        uint32_t ours;
+    } map[] = {
+        { FUSE_SET_ATTR_MODE, SETATTR_MODE },
+        { FUSE_SET_ATTR_UID, SETATTR_UID },
+        { FUSE_SET_ATTR_GID, SETATTR_GID },
+        { FUSE_SET_ATTR_SIZE, SETATTR_SIZE },
+        { FUSE_SET_ATTR_ATIME, SETATTR_ATIME },
+        { FUSE_SET_ATTR_MTIME, SETATTR_MTIME },
+        { FUSE_SET_ATTR_ATIME_NOW, SETATTR_ATIME_NOW },
+        { FUSE_SET_ATTR_MTIME_NOW, SETATTR_MTIME_NOW },
+    };
+    uint32_t valid = 0;
+
+    for (size_t i = 0; i < ARRAY_COUNT(map); i++) {
+        if ((to_set & map[i].fuse) != 0) {
+            valid |= map[i].ours;
+        }
+    }
+    /* The kernel sets both, with the time of this machine; ours are the manager's. */
+    if ((valid & SETATTR_ATIME_NOW) != 0) {
+        valid &= ~(uint32_t)SETATTR_ATIME;
+    }
+    if ((valid & SETATTR_MTIME_NOW) != 0) {
+        valid &= ~(uint32_t)SETATTR_MTIME;
+    }
+    return valid;
+}
+
+/* The kernel says so with a new size, and libfuse does not pass it on. */
+static bool cut_strips_ids(const struct mount *m)
+{
+    struct fuse_setattr_in in;
+
+    memcpy(&in, m->receive->data + sizeof(struct fuse_in_header), sizeof(in));
+    return m->strips_ids && (in.valid & FATTR_SIZE) != 0 && (in.valid & FATTR_KILL_SUIDGID) != 0;
+}
+
+static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
+                       struct fuse_file_info *fi)
+{
+    struct size_op *op = mount_op_new(req, MOUNT_SETATTR, sizeof(*op));
+    struct file *file;
+
+    if (op == NULL) {
+        return;
+    }
+    op->base.cancel = mount_size_cancel;
+    op->inode = ino;
+    op->valid = valid_of(to_set) | (cut_strips_ids(op->base.mount) ? SETATTR_STRIP_IDS : 0);
+    op->st = *attr;
+    op->title = op->base.mount->client->title;
+    file = file_find(op->base.mount->client, ino);
+    if (file != NULL && (op->valid & SETATTR_SIZE) != 0) {
+        append_end_all(file);
+    }
+    if (cut_behind(op, file)) {
+        return;
+    }
+    if ((op->valid & SETATTR_SIZE) != 0 &&
+        (file == NULL || !report_has_news(&file->report) || file_is_shared(file))) {
+        truncate_begin(op, fi != NULL);
+    } else if (set_behind(op)) {
+        return;
+    } else if (file != NULL && file->report.state != REPORT_CLEAN) {
+        /* Our time of the last write must reach the manager before the one that is set here. */
+        if ((op->valid & SETATTR_SIZE) != 0) {
+            cut_begin(op, file);
+        }
+        if (file_flush_start(&op->flush, file, NULL, false, on_setattr_flushed) != 0) {
+            size_op_fail(op, MORSEL_NOMEM);
+        }
+    } else {
+        send_setattr(op);
+    }
+}
+
+void mount_setattr_operations(struct fuse_lowlevel_ops *ops)
+{
+    ops->setattr = on_setattr;
+}
