@@ -13,6 +13,7 @@
 #ifndef MORSEL_CLIENT_CLIENT_H
 #define MORSEL_CLIENT_CLIENT_H
 
+#include "client/coherence/lease_holder.h"
 #include "common/base/list.h"
 #include "common/base/table.h"
 #include "common/daemon/log.h"
@@ -111,22 +112,11 @@ struct client
 
     uv_timer_t
         tick; /* Every CLIENT_TICK_MS: old dirty data, size reports, closes, interrupted waits. */
-    uint64_t session_due_ms;
-    unsigned sessions_asked;  /* SESSION requests under way. */
-    unsigned joins_asked;     /* Of them, those that say what we hold. */
-    uint64_t title;           /* Under which we hold leases; the manager's. */
-    uint64_t sessions_number; /* Of the last one that said what we hold. */
-    bool session_ready;       /* The manager has answered the first SESSION. */
-    bool joined;              /* It has answered that of this connection, and takes our word. */
-    bool term_seen_over;      /* At the last tick the term was over. */
+    struct lease_holder holder; /* Fed by lease_uv.c only. */
+    bool session_ready;         /* The manager has answered the first SESSION. */
     struct client_squash squash;
-    uint32_t lease_ms; /* How long the term is; the manager has told. */
     struct meta_cache *cache;
-    uint64_t term_until_ns;   /* Leases are good, and the servers take our writes, until then. */
-    uint64_t term_longest_ns; /* Nothing that was sent may be carried out later. */
-    uint64_t unsure_until_ns; /* A write whose end we do not know may land until then. */
     uint64_t clocks_due_ms;
-    struct list recalls; /* struct recall_work */
     struct list untold; /* struct file: opened without asking, and the manager does not know yet. */
     uint64_t shared_due_ms; /* Shared files are looked after. */
     struct client_kernel kernel;

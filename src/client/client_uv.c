@@ -76,7 +76,7 @@ void meta_call_replied(struct rpc_call *rpc_call, int status, struct rpc_reply *
         }
     }
     if (status == MORSEL_NO_SESSION) {
-        lease_invalidate(client);
+        lease_refused(client);
     }
     if (status == MORSEL_NO_SESSION && !client->stopping &&
         call->retries < NO_SESSION_RETRIES_MAX) {
@@ -84,13 +84,13 @@ void meta_call_replied(struct rpc_call *rpc_call, int status, struct rpc_reply *
          */
         call->retries++;
         reply->again = true;
-        if (client->joins_asked == 0) {
+        if (client->holder.joins_asked == 0) {
             log_warning(
                 client->options.log,
                 "manager %s had given us up, for it did not hear from us; joining anew (files "
                 "that were deleted while open may be gone)",
                 rpc_peer_address(client->manager));
-            session_ask(client);
+            client_rejoin(client);
         }
         return;
     }
@@ -101,7 +101,7 @@ void meta_call_replied(struct rpc_call *rpc_call, int status, struct rpc_reply *
     }
     if (status != MORSEL_TIMEDOUT && status != MORSEL_UNREACHABLE && status != MORSEL_CANCELED &&
         status != MORSEL_SHUTDOWN && status != MORSEL_NO_SESSION && status != MORSEL_TOO_LATE) {
-        lease_answered(client, call->sent_ns);
+        lease_holder_answered(&client->holder, call->sent_ns, uv_now(client->loop));
     }
     if (message != NULL) {
         lease_learn(client, call->reply_type, message);
@@ -245,7 +245,7 @@ static void client_init(struct client *client, uv_loop_t *loop,
     list_init(&client->room_waiting);
     list_init(&client->fetch_room_waiting);
     list_init(&client->opening);
-    list_init(&client->recalls);
+    lease_holder_init(&client->holder);
     list_init(&client->untold);
     list_init(&client->turn_holds);
     list_init(&client->appends);
@@ -302,7 +302,7 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
         client_free(client);
         return rv;
     }
-    rpc_set_term(client->rpc, &client->term_until_ns, &client->title);
+    rpc_set_term(client->rpc, &client->holder.until_ns, &client->holder.title);
     client->ready = ready;
     client->ready_data = data;
     (void)uv_timer_init(loop, &client->tick);

@@ -1,9 +1,9 @@
 /* The holder of a lease stops first: the client's count of its term
- * (src/client/coherence/lease_uv.c) beside the manager's (src/meta/coherence/lease_step.c), on
+ * (src/client/coherence/lease_holder.c) beside the manager's (src/meta/coherence/lease_step.c), on
  * clocks that drift against each other as far as the margin allows, with questions and answers that
  * are late or lost. docs/leases.md says why that is safe.
  */
-#include "client/coherence/lease_uv.h"
+#include "client/coherence/lease_holder.h"
 #include "common/base/prng.h"
 #include "meta/coherence/lease.h"
 #include "tests/lib/seed.h"
@@ -35,8 +35,7 @@ struct history
 {
     struct prng prng;
     struct lease_table *manager;
-    struct client client;
-    uv_loop_t loop;
+    struct lease_holder client;
     uint32_t term_ms;
     uint64_t now_ms, client_rate, manager_rate;
     uint64_t asks_due_ms, silent_from_ms;
@@ -45,13 +44,9 @@ struct history
     unsigned valid, expired;
 };
 
-static const struct history *now_running;
-
-/* rpc_boot_ns(), for the client. */
-uint64_t __wrap_rpc_boot_ns(void);
-uint64_t __wrap_rpc_boot_ns(void)
+static uint64_t client_ns(const struct history *h)
 {
-    return now_running->now_ms * now_running->client_rate * (NS_PER_MS / PER_MILLE);
+    return h->now_ms * h->client_rate * (NS_PER_MS / PER_MILLE);
 }
 
 static uint64_t manager_ms(const struct history *h)
@@ -91,7 +86,7 @@ static void ask(struct history *h, bool join)
         if (q->state == NOT_ASKED) {
             q->state = ASKED;
             q->join = join;
-            q->sent_ns = __wrap_rpc_boot_ns();
+            q->sent_ns = client_ns(h);
             q->due_ms = h->now_ms + prng_below(&h->prng, prng_below(&h->prng, 4) == 0
                                                              ? h->term_ms / 2
                                                              : h->term_ms / STEPS + 1);
@@ -116,14 +111,29 @@ static void arrives(struct history *h, struct question *q)
     q->due_ms = h->now_ms + prng_below(&h->prng, h->term_ms / 4);
 }
 
+static void tell(struct history *h, struct lease_holder_event event)
+{
+    struct lease_holder_actions out = { .count = 0 };
+
+    event.now_ns = client_ns(h);
+    event.now_ms = event.now_ns / NS_PER_MS;
+    lease_holder_step(&h->client, &event, &out);
+    assert_int_equal(out.count, 0);
+}
+
 static void is_answered(struct history *h, struct question *q)
 {
     q->state = NOT_ASKED;
     if (q->join) {
-        lease_term_told(&h->client, lease_term_ms(h->manager, HOLDER), q->sent_ns);
-        h->client.joined = true;
+        tell(h, (struct lease_holder_event){ .type = HOLDER_ASKED, .join = true });
+        tell(h, (struct lease_holder_event){ .type = HOLDER_SESSION_ANSWERED,
+                                             .join = true,
+                                             .title = 1,
+                                             .lease_ms = lease_term_ms(h->manager, HOLDER),
+                                             .sent_ns = q->sent_ns });
+    } else {
+        lease_holder_answered(&h->client, q->sent_ns, client_ns(h) / NS_PER_MS);
     }
-    lease_answered(&h->client, q->sent_ns);
     h->answered_ns = q->sent_ns > h->answered_ns ? q->sent_ns : h->answered_ns;
 }
 
@@ -131,14 +141,13 @@ static void is_answered(struct history *h, struct question *q)
  * client uses what it has, but for the margin. */
 static void check(struct history *h)
 {
-    bool valid = client_lease_valid(&h->client);
+    bool valid = lease_holder_left_ns(&h->client, client_ns(h)) > 0;
     uint64_t term_ns = (uint64_t)h->term_ms * NS_PER_MS;
 
     feed(h, (struct lease_event){ .type = LEASE_TICK });
-    if (h->client.joined) {
+    if (lease_holder_is_joined(&h->client)) {
         assert_true(!valid || is_held(h));
-        assert_true(valid || client_lease_left_ms(&h->client) == 0);
-        assert_true(valid || __wrap_rpc_boot_ns() - h->answered_ns >= term_ns / 10 * 9);
+        assert_true(valid || client_ns(h) - h->answered_ns >= term_ns / 10 * 9);
         h->valid += valid;
         h->expired += !is_held(h);
     }
@@ -168,7 +177,6 @@ static void run(uint64_t seed)
     struct lease_options options = { .last_title = 5000 };
 
     assert_non_null(h);
-    now_running = h;
     prng_seed(&h->prng, seed);
     h->term_ms = terms_ms[prng_below(&h->prng, sizeof(terms_ms) / sizeof(terms_ms[0]))];
     /* The manager's goes faster by up to 10 % of its own rate, or slower; less what is missing when
@@ -180,8 +188,7 @@ static void run(uint64_t seed)
     options.now_ms = manager_ms(h);
     h->manager = lease_table_new(&options);
     assert_non_null(h->manager);
-    assert_int_equal(uv_loop_init(&h->loop), 0);
-    h->client.loop = &h->loop;
+    lease_holder_init(&h->client);
     ask(h, true);
     h->asks_due_ms = h->now_ms + h->term_ms;
     h->silent_from_ms = h->now_ms + prng_below(&h->prng, 6 * (uint64_t)h->term_ms);
@@ -191,7 +198,6 @@ static void run(uint64_t seed)
     assert_true(h->valid > 0);
     assert_true(h->expired > 0);
     lease_table_free(h->manager);
-    assert_int_equal(uv_loop_close(&h->loop), 0);
     free(h);
 }
 

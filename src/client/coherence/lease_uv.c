@@ -18,21 +18,73 @@ enum {
     OPENED_TELL_MS = 1000 /* A local open is told so soon */
 };
 
-/* ---- The term ---- */
+/* ---- The core and its actions ---- */
+
+static void carry_out(struct client *client, const struct lease_holder_action *action)
+{
+    switch (action->type) {
+    case HOLDER_JOIN:
+        session_join(client, action->number);
+        break;
+    case HOLDER_RENEW:
+        session_renew(client);
+        break;
+    case HOLDER_TERM_OVER:
+        log_warning(
+            client->options.log,
+            "manager %s has not answered for %u ms: nothing is cached, and nothing written to the "
+            "servers, until it does",
+            rpc_peer_address(client->manager), lease_holder_term_ms(&client->holder));
+        break;
+    case HOLDER_FORGET_ALL:
+        if (client->options.cache) {
+            kernel_drop_all(client);
+        }
+        break;
+    case HOLDER_BREAK:
+        rpc_peer_break(client->manager);
+        break;
+    default:
+        recall_carry_out(client, action);
+    }
+}
+
+void lease_feed(struct client *client, struct lease_holder_event *event)
+{
+    struct lease_holder_actions out = { .count = 0 };
+
+    event->now_ns = rpc_boot_ns();
+    event->now_ms = uv_now(client->loop);
+    lease_holder_step(&client->holder, event, &out);
+    for (uint32_t i = 0; i < out.count; i++) {
+        carry_out(client, &out.items[i]);
+    }
+}
+
+void lease_refused(struct client *client)
+{
+    struct lease_holder_event event = { .type = HOLDER_REFUSED };
+
+    lease_feed(client, &event);
+}
+
+void lease_unsure(struct client *client)
+{
+    struct lease_holder_event event = { .type = HOLDER_UNSURE };
+
+    lease_feed(client, &event);
+}
+
+/* ---- What is good right now ---- */
 
 bool client_lease_valid(const struct client *client)
 {
-    return client->joined && rpc_boot_ns() < client->term_until_ns;
+    return lease_holder_left_ns(&client->holder, rpc_boot_ns()) > 0;
 }
 
 uint32_t client_lease_left_ms(const struct client *client)
 {
-    uint64_t now_ns = rpc_boot_ns();
-
-    if (!client->joined || now_ns >= client->term_until_ns) {
-        return 0;
-    }
-    return (uint32_t)((client->term_until_ns - now_ns) / 1000000);
+    return (uint32_t)(lease_holder_left_ns(&client->holder, rpc_boot_ns()) / 1000000);
 }
 
 enum lease_mode client_lease(const struct client *client, inode_id inode)
@@ -40,66 +92,24 @@ enum lease_mode client_lease(const struct client *client, inode_id inode)
     return client_lease_valid(client) ? meta_cache_mode(client->cache, inode) : LEASE_NONE;
 }
 
-/* So long after the sending of an answered question. */
-static uint32_t lease_term_ms(const struct client *client)
-{
-    return client->lease_ms - lease_margin_ms(client->lease_ms);
-}
-
-void lease_term_told(struct client *client, uint32_t lease_ms, uint64_t sent_ns)
-{
-    uint32_t ms = lease_ms != 0 ? lease_ms : LEASE_MS;
-
-    client->lease_ms = ms > LEASE_MS_MAX ? LEASE_MS_MAX : ms;
-    /* Under a new title a longer term of before is over: it held nothing that we still hold. */
-    if (client->term_until_ns > sent_ns + (uint64_t)lease_term_ms(client) * 1000000) {
-        client->term_until_ns = sent_ns + (uint64_t)lease_term_ms(client) * 1000000;
-    }
-}
-
-void lease_answered(struct client *client, uint64_t sent_ns)
-{
-    uint64_t until_ns = sent_ns + (uint64_t)lease_term_ms(client) * 1000000;
-
-    if (until_ns > client->term_until_ns) {
-        client->term_until_ns = until_ns;
-        if (until_ns > client->term_longest_ns) {
-            client->term_longest_ns = until_ns;
-        }
-        client->session_due_ms = uv_now(client->loop) + lease_renew_ms(client->lease_ms);
-    }
-}
-
-/* ---- Losing the session ---- */
-
-void lease_invalidate(struct client *client)
-{
-    if (client->joined && client->options.cache) {
-        kernel_drop_all(client);
-    }
-    client->joined = false;
-    client->term_until_ns = 0;
-}
-
 /* ---- What replies say ---- */
 
-static void learn(struct client *client, const Morsel__Attr *attr, uint32_t mode,
+static void learn(struct client *client, const Morsel__Attr *attr, uint32_t said,
                   const Morsel__Layout *layout)
 {
     struct file *file;
+    enum lease_mode mode;
 
     if (attr == NULL) {
         return;
     }
-    if (mode > LEASE_W) {
-        mode = LEASE_NONE;
-    }
+    mode = said > LEASE_W ? LEASE_NONE : (enum lease_mode)said;
     /* What is granted while we join anew is not among what we have named, and will be gone; what is
      * gone of that the answer to SESSION says. */
-    if (!client->joined) {
+    if (!lease_holder_is_joined(&client->holder)) {
         mode = meta_cache_mode(client->cache, attr->inode);
     }
-    meta_cache_learn(client->cache, attr, (enum lease_mode)mode, layout);
+    meta_cache_learn(client->cache, attr, mode, layout);
     if (mode != LEASE_NONE) {
         turn_let_go(client, attr->inode);
     }
@@ -160,12 +170,8 @@ static void list_one(void *data, inode_id inode, enum lease_mode mode)
 {
     struct held_lists *lists = data;
     Morsel__SessionRequest *request = lists->request;
-    const struct recall_work *work = recall_find(lists->client, inode);
 
-    /* What is on its way back is still ours until that is done. */
-    if (work != NULL && work->had > mode) {
-        mode = work->had;
-    }
+    mode = lease_holder_named(&lists->client->holder, inode, mode);
     if (request->n_held_read + request->n_held_write >= lists->room) {
         return;
     }
@@ -194,12 +200,12 @@ bool lease_session_fill(struct client *client, Morsel__SessionRequest *request)
     if (byte_locks_count(client->locks) > 0) {
         list_one(&lists, INODE_LOCKS, LEASE_R);
     }
-    LIST_FOREACH(node, &client->recalls) /* Those that the cache knows nothing of any more. */
+    LIST_FOREACH(node, &client->holder.returns)
     {
-        const struct recall_work *work = LIST_ENTRY(node, struct recall_work, node);
+        const struct lease_return *back = LIST_ENTRY(node, struct lease_return, node);
 
-        if (work->had != LEASE_NONE && work->keeps == LEASE_NONE) {
-            list_one(&lists, work->inode, work->had);
+        if (lease_return_is_named_alone(back)) {
+            list_one(&lists, back->inode, back->had);
         }
     }
     return true;
@@ -207,21 +213,17 @@ bool lease_session_fill(struct client *client, Morsel__SessionRequest *request)
 
 static void lose(struct client *client, inode_id inode)
 {
-    struct recall_work *work = recall_find(client, inode);
+    struct lease_holder_event event = { .type = HOLDER_LOST, .inode = inode };
 
-    if (work != NULL) {
-        work->had = LEASE_NONE;
-    }
+    lease_feed(client, &event);
     meta_cache_drop(client->cache, inode, LEASE_NONE);
     kernel_drop_quietly(client, inode, true, 0);
 }
 
 bool lease_is_for_writing(const struct client *client, inode_id inode)
 {
-    const struct recall_work *work = recall_find(client, inode);
-
-    return meta_cache_mode(client->cache, inode) == LEASE_W ||
-           (work != NULL && work->had == LEASE_W);
+    return lease_holder_named(&client->holder, inode, meta_cache_mode(client->cache, inode)) ==
+           LEASE_W;
 }
 
 /* What was held back under a lease that is gone must not be written any more: others may have
@@ -363,8 +365,8 @@ static void look_after_shared(struct client *client)
             continue;
         }
         if (!file_is_shared(file) || !client->options.cache ||
-            recall_find(client, file->inode) != NULL || !client_lease_valid(client) ||
-            ++count > REOPENS_MAX || !reopen(client, file)) {
+            lease_holder_returning(&client->holder, file->inode) != NULL ||
+            !client_lease_valid(client) || ++count > REOPENS_MAX || !reopen(client, file)) {
             freshen_pages(file);
         }
     }
@@ -388,32 +390,15 @@ void lease_on_held_up(struct client *client, const uint8_t *body, size_t body_co
     rpc_room_free(&room, notice);
 }
 
-/* Is the term over for good? An answer that extends it may lie unread when we have stood still: so
- * not before the next look. (client_lease_valid() says no meanwhile.) */
-static bool term_is_over(struct client *client)
-{
-    bool over = client->joined && !client_lease_valid(client), seen = client->term_seen_over;
-
-    client->term_seen_over = over;
-    return over && seen;
-}
-
 void lease_tick(struct client *client)
 {
+    struct lease_holder_event event = { .type = HOLDER_TICK };
     uint64_t now_ms = uv_now(client->loop);
 
     kernel_drop_owed(client);
     recalls_settle(client);
-    recalls_tell_busy(client, now_ms);
-    if (term_is_over(client)) {
-        log_warning(
-            client->options.log,
-            "manager %s has not answered for %u ms: nothing is cached, and nothing written to the "
-            "servers, until it does",
-            rpc_peer_address(client->manager), (unsigned)lease_term_ms(client));
-        lease_invalidate(client);
-        client->session_due_ms = 0; /* Join anew. */
-    }
+    recalls_tell_busy(client);
+    lease_feed(client, &event);
     if (now_ms >= client->shared_due_ms) {
         client->shared_due_ms = now_ms + REOPEN_MS;
         look_after_shared(client);

@@ -28,14 +28,15 @@ bool lease_is_for_writing(const struct client *client, inode_id inode);
 
 /* ---- For the client itself ---- */
 
-/* The manager has answered a question that was sent then: the term begins anew there. */
-void lease_answered(struct client *client, uint64_t sent_ns);
+/* Tell the core (lease_holder.h) what has happened, and do what it says. The times of the event are
+ * filled in. */
+void lease_feed(struct client *client, struct lease_holder_event *event);
 
-/* How long the manager lets our leases last (0: it has not said), before lease_answered(). */
-void lease_term_told(struct client *client, uint32_t lease_ms, uint64_t sent_ns);
+/* A request was refused for want of a session: nothing is valid until we have joined anew. */
+void lease_refused(struct client *client);
 
-/* The manager does not take our word any more: nothing is valid until we have joined anew. */
-void lease_invalidate(struct client *client);
+/* A change that was sent may still be carried out, or not: we do not know its end. */
+void lease_unsure(struct client *client);
 
 /* What a reply says of inodes and leases, before its owner sees it. */
 void lease_learn(struct client *client, const ProtobufCMessageDescriptor *type,

@@ -265,7 +265,7 @@ static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *r
         client_rejoin(client);
     }
     /* A SESSION that is under way did not name it, and takes it away again. */
-    if (status == 0 && m->verdict == LOCK_HAD && client->joins_asked > 0 &&
+    if (status == 0 && m->verdict == LOCK_HAD && client->holder.joins_asked > 0 &&
         call->how != LOCK_TEST && call->lock.type != LOCK_NONE) {
         m->verdict = call->canceled ? LOCK_GIVEN_UP : LOCK_ASK_AGAIN;
     }

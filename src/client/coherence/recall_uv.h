@@ -8,34 +8,27 @@
 #include "client/coherence/lease_uv.h"
 #include "client/data/file_uv.h"
 
-/* A recall that is being answered: flush, drop, let the kernel drop, RETURN. */
+/* What a lease that is on its way back needs here; what happens to it when is the core's
+ * (lease_holder.h). */
 struct recall_work
 {
-    struct list node; /* In client->recalls. */
+    struct lease_return back;
     struct client *client;
-    uint64_t recall; /* 0: given back unasked. */
     uint64_t began_ns;
-    inode_id inode;
-    enum lease_mode had, keeps;
     uint64_t kernel_attr_until_ns, kernel_names_until_ns, kernel_entry_ns;
     struct file_flush flush;
     struct kernel_drop drop;
-    bool unsettled;         /* Waits until nothing of ours can land any more. */
-    bool unflushed;         /* For want of memory: once more. */
-    bool dropping;          /* The kernel is about to drop. */
-    bool lowered;           /* Meanwhile the manager has asked for the rest: once more. */
-    uint64_t busy_due_ms;   /* The manager is to hear that we are at it. */
     uint64_t landed_before; /* file->landed_bytes, when it began. */
 };
+
+/* What the core says of action->back: HOLDER_FORGET and those behind it. */
+void recall_carry_out(struct client *client, const struct lease_holder_action *action);
 
 /* Those that waited until nothing of ours can land any more go on, if that is so. */
 void recalls_settle(struct client *client);
 
 /* Of those that take their time: without a word the manager would take us for dead. */
-void recalls_tell_busy(struct client *client, uint64_t now_ms);
-
-/* The one of the inode that is under way; NULL: none. */
-struct recall_work *recall_find(const struct client *client, inode_id inode);
+void recalls_tell_busy(struct client *client);
 
 /* What the table had no room for. */
 void recalls_give_back_evicted(struct client *client);

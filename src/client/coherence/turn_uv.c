@@ -54,7 +54,7 @@ static void release(struct turn_hold *hold)
 static void settle(struct turn_hold *hold)
 {
     if (hold->had && hold->users == 0 && !hold->joinable &&
-        (hold->lost || rpc_boot_ns() >= hold->client->unsure_until_ns)) {
+        (hold->lost || lease_holder_is_sure(&hold->client->holder, rpc_boot_ns()))) {
         release(hold);
     }
 }

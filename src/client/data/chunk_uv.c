@@ -353,7 +353,7 @@ static uint64_t without_term_ms(const struct chunk *chunk)
 {
     const struct client *client = chunk->file->client;
     uint64_t age_ms = uv_now(client->loop) - chunk->born_ms;
-    uint64_t now_ns = rpc_boot_ns(), until_ns = client->term_until_ns;
+    uint64_t now_ns = rpc_boot_ns(), until_ns = client->holder.until_ns;
     uint64_t over_ms = now_ns > until_ns ? (now_ns - until_ns) / 1000000 : 0;
 
     return over_ms < age_ms ? over_ms : age_ms;

@@ -214,9 +214,7 @@ void file_note_end(struct file *file, int status)
         status != MORSEL_UNSURE) {
         return;
     }
-    if (client->unsure_until_ns < client->term_longest_ns) {
-        client->unsure_until_ns = client->term_longest_ns;
-    }
+    lease_unsure(client);
     if (list_empty(&file->unsure_node)) {
         file_pin(file);
         list_push_back(&client->unsure_files, &file->unsure_node);
@@ -227,7 +225,7 @@ void file_settle_unsure(struct client *client)
 {
     struct list *node;
 
-    while (rpc_boot_ns() >= client->unsure_until_ns &&
+    while (lease_holder_is_sure(&client->holder, rpc_boot_ns()) &&
            (node = list_pop_front(&client->unsure_files)) != NULL) {
         file_unpin(LIST_ENTRY(node, struct file, unsure_node));
     }

@@ -138,7 +138,7 @@ static void send_setattr(struct size_op *op)
 /* Lease and turn may have been lost since the cut began: others have them. */
 static int still_ours(const struct size_op *op)
 {
-    return op->title == op->base.mount->client->title ? MORSEL_OK : MORSEL_TOO_LATE;
+    return op->title == op->base.mount->client->holder.title ? MORSEL_OK : MORSEL_TOO_LATE;
 }
 
 static void on_cut(struct range_op *range, int status)
@@ -208,7 +208,7 @@ static void on_turn(struct turn *turn, int status)
     struct size_op *op = CONTAINER_OF(turn, struct size_op, turn);
 
     op->base.cancel = mount_size_cancel;
-    op->title = op->base.mount->client->title;
+    op->title = op->base.mount->client->holder.title;
     if (status == 0) {
         mount_refresh_size(&op->base, op->handle->file, setattr_flush);
     } else {
@@ -236,7 +236,7 @@ static void setattr_with_file(struct servers_wait *wait)
     if (file_is_shared(op->handle->file)) {
         cut_in_turn(op);
     } else {
-        op->title = op->base.mount->client->title;
+        op->title = op->base.mount->client->holder.title;
         setattr_flush(&op->base, MORSEL_OK);
     }
 }
@@ -296,7 +296,7 @@ static void fill_change(const struct size_op *op, struct attr_change *change)
     change->set_ns = client_clock_ns(client);
     change->atime_ns = atime_now ? change->set_ns : ns_of(&op->st.st_atim);
     change->mtime_ns = mtime_now ? change->set_ns : ns_of(&op->st.st_mtim);
-    change->title = client->title;
+    change->title = client->holder.title;
 }
 
 static void apply_here(struct client *client, inode_id inode, const struct attr_change *change)
@@ -456,7 +456,7 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     op->inode = ino;
     op->valid = valid_of(to_set) | (cut_strips_ids(op->base.mount) ? SETATTR_STRIP_IDS : 0);
     op->st = *attr;
-    op->title = op->base.mount->client->title;
+    op->title = op->base.mount->client->holder.title;
     file = file_find(op->base.mount->client, ino);
     if (file != NULL && (op->valid & SETATTR_SIZE) != 0) {
         append_end_all(file);

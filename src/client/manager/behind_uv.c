@@ -60,7 +60,7 @@ static void on_set(struct meta_call *call, int status, void *message)
     struct client *client = behind->client;
     const Morsel__Node *node = message;
     inode_id inode = behind->inode;
-    bool again = behind_is_passing(status) && behind->title == client->title;
+    bool again = behind_is_passing(status) && behind->title == client->holder.title;
 
     free(behind);
     if (attr_behind_ended(client->behind, inode, again)) {

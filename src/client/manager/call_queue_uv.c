@@ -89,7 +89,7 @@ static int enqueue(struct meta_call *call, const ProtobufCMessage *request, Mors
     (void)protobuf_c_message_pack(request, queued->body);
     queued->request_type = request->descriptor;
     queued->op_at = op == NULL ? 0 : (size_t)((const char *)op - (const char *)request);
-    queued->title = client->title;
+    queued->title = client->holder.title;
     queued->deadline_ms =
         timeout_ms == RPC_NO_DEADLINE ? UINT64_MAX : uv_now(client->loop) + timeout_ms;
     queued->stamp = attr_behind_stamp(client->behind);
@@ -103,7 +103,7 @@ static int enqueue(struct meta_call *call, const ProtobufCMessage *request, Mors
 
 int call_queue_start_now(struct meta_call *call, const ProtobufCMessage *request, Morsel__OpId **op)
 {
-    return send_now(call, request, op, call->client->title, timeout_ms_of(call));
+    return send_now(call, request, op, call->client->holder.title, timeout_ms_of(call));
 }
 
 int call_queue_start(struct meta_call *call, const ProtobufCMessage *request, Morsel__OpId **op)

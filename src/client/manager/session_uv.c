@@ -14,31 +14,18 @@
 #include <time.h>
 
 enum {
-    SESSION_RETRY_MS = 1000,
     SESSION_TIMEOUT_MS_MIN =
         3000, /* A second mount is let in when what the first one cached has run out. */
     SESSION_TIMEOUT_MS_MAX = 10000
 };
 
-/* Well within the term. */
-static uint32_t session_retry_ms(const struct client *client)
-{
-    uint32_t renew_ms = lease_renew_ms(client->lease_ms);
-
-    return renew_ms < SESSION_RETRY_MS ? renew_ms : SESSION_RETRY_MS;
-}
-
-static void session_answered(struct client *client, const Morsel__SessionReply *reply)
+static void note_clock(struct client *client, uint64_t manager_ns)
 {
     struct timespec now;
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
     client->clock_offset_ns =
-        (int64_t)reply->clock_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
-    client->session_due_ms = uv_now(client->loop) + lease_renew_ms(client->lease_ms);
-    client->session_ready = true;
-    lease_session_answered(client, reply);
-    lock_session_answered(client, reply);
+        (int64_t)manager_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
 }
 
 void session_tell_ready(struct client *client, int status, const char *text)
@@ -67,45 +54,49 @@ static void squash_learn(struct client *client, const Morsel__Squash *squash)
     }
 }
 
+static void take_session(struct client *client, const Morsel__SessionReply *session)
+{
+    squash_learn(client, session->squash);
+    note_clock(client, session->clock_ns);
+    client->session_ready = true;
+    lease_session_answered(client, session);
+    lock_session_answered(client, session);
+    durable_joined(client, session->durable);
+}
+
 static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
 {
     struct session_call *call = CONTAINER_OF(rpc_call, struct session_call, rpc);
     struct client *client = call->client;
+    struct lease_holder_event event = { .type = HOLDER_SESSION_FAILED,
+                                        .join = !call->renew,
+                                        .sent_ns = call->sent_ns };
     Morsel__SessionReply *session = NULL;
     struct rpc_room room;
-    uint64_t sent_ns = call->sent_ns;
-    bool renew = call->renew;
+    /* What was asked while we were joined is no answer to a client that is not any more. */
+    bool counts = !client->stopping && (event.join || lease_holder_is_joined(&client->holder));
 
     free(call);
-    client->sessions_asked--;
-    client->joins_asked -= !renew;
-    if (client->stopping || (renew && !client->joined)) {
-        return; /* What was asked while we were joined is no answer to a client that is not any
-                   more. */
-    }
-    client->session_due_ms = uv_now(client->loop) + session_retry_ms(client);
-    if (status == 0) {
+    if (counts && status == 0) {
         status = rpc_unpack_in(&room, &morsel__session_reply__descriptor, reply->body,
                                reply->body_count, (void **)&session);
     }
-    if (status == 0) {
-        if (!renew) {
-            lease_term_told(client, session->lease_ms, sent_ns);
-        }
-        lease_answered(client, sent_ns);
-        squash_learn(client, session->squash);
-        if (!renew) {
-            client->title = session->title;
-            client->joined = true;
-        }
-        session_answered(client, session);
-        durable_joined(client, session->durable);
+    if (session != NULL) {
+        event.type = HOLDER_SESSION_ANSWERED;
+        event.lease_ms = session->lease_ms;
+        event.title = session->title;
+    } else if (status == MORSEL_NO_SESSION && counts) {
+        event.type = HOLDER_SESSION_REFUSED;
+    }
+    lease_feed(client, &event);
+    if (!counts) {
+        return;
+    }
+    if (session != NULL) {
+        take_session(client, session);
         rpc_room_free(&room, session);
         servers_refresh(client);
-    } else if (status == MORSEL_NO_SESSION && renew) {
-        lease_invalidate(client);
-        session_ask(client);
-    } else {
+    } else if (event.type == HOLDER_SESSION_FAILED || event.join) {
         if (client->session_ready) {
             log_warning(client->options.log,
                         "manager %s did not renew the session: %s; trying again",
@@ -138,23 +129,23 @@ static void session_send(struct client *client, Morsel__SessionRequest *request)
     call->rpc.first = !request->renew; /* What comes before it is refused. */
     if (rpc_call_start(&call->rpc, client->manager, MSG_SESSION, &request->base, NULL, 0,
                        session_timeout_ms(client), on_session) == 0) {
-        client->sessions_asked++;
-        client->joins_asked += !call->renew;
+        struct lease_holder_event event = { .type = HOLDER_ASKED, .join = !call->renew };
+
+        lease_feed(client, &event);
     } else {
         free(call);
     }
 }
 
-void session_ask(struct client *client)
+void session_join(struct client *client, uint64_t number)
 {
     Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
     size_t room = HASH_COUNT(client->files) + 1;
     uint64_t *inodes = malloc(2 * room * sizeof(*inodes));
     struct file *file, *next;
 
-    client->session_due_ms = uv_now(client->loop) + session_retry_ms(client);
-    request.number = ++client->sessions_number;
-    request.title = client->title;
+    request.number = number;
+    request.title = client->holder.title;
     if (inodes != NULL && lease_session_fill(client, &request) &&
         lock_session_fill(client, &request)) {
         request.open_inodes = inodes;
@@ -177,12 +168,10 @@ void session_ask(struct client *client)
     free(inodes);
 }
 
-/* A word now and then: the session goes on, and so does the term of the leases. */
-static void session_renew(struct client *client)
+void session_renew(struct client *client)
 {
     Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
 
-    client->session_due_ms = uv_now(client->loop) + session_retry_ms(client);
     request.renew = true;
     session_send(client, &request);
 }
@@ -192,6 +181,7 @@ static void session_renew(struct client *client)
 static void on_manager_up(void *data)
 {
     struct client *client = data;
+    struct lease_holder_event event = { .type = HOLDER_CONNECTED };
 
     if (client->session_ready) {
         log_info(client->options.log, "manager %s is back", rpc_peer_address(client->manager));
@@ -200,7 +190,7 @@ static void on_manager_up(void *data)
         client->manager_start_id = rpc_peer_start_id(client->manager);
         data_version_forget_all(client->versions);
     }
-    session_ask(client);
+    lease_feed(client, &event);
     lock_manager_up(client);
     turn_forget_all(client); /* Who waits for one may have been told so on the old connection. */
 }
@@ -246,30 +236,21 @@ static void on_manager_down(void *data, const char *why)
 
 void client_rejoin(struct client *client)
 {
-    lease_invalidate(client);
-    if (client->joins_asked == 0) {
-        session_ask(client);
-    }
+    struct lease_holder_event event = { .type = HOLDER_IN_DOUBT };
+
+    lease_feed(client, &event);
 }
 
 void session_begin(struct client *client)
 {
-    client->session_due_ms = UINT64_MAX;
-    client->lease_ms = LEASE_MS;
     rpc_peer_watch(client->manager, on_manager_up, on_manager_down, client);
     rpc_peer_on_push(client->manager, on_push);
-    session_ask(client); /* Makes the peer connect. */
+    session_tick(client); /* It asks at once, which makes the peer connect. */
 }
 
 void session_tick(struct client *client)
 {
-    if (uv_now(client->loop) < client->session_due_ms ||
-        (client->joined ? client->sessions_asked : client->joins_asked) != 0) {
-        return;
-    }
-    if (client->joined) {
-        session_renew(client);
-    } else {
-        session_ask(client);
-    }
+    struct lease_holder_event event = { .type = HOLDER_ASK_TICK };
+
+    lease_feed(client, &event);
 }

@@ -1,8 +1,8 @@
 /* The client's session with the manager (docs/manager.md): SESSION is the first word of each
  * connection and says what we have open and hold; a shorter one renews it now and then.
  *
- * A client is *joined* while the manager takes its word for what it holds. client_rejoin()
- * (client.h) begins anew.
+ * When each is said, and what an answer means for what we hold, is the core's
+ * (coherence/lease_holder.h); client_rejoin() (client.h) begins anew.
  */
 #ifndef MORSEL_CLIENT_MANAGER_SESSION_UV_H
 #define MORSEL_CLIENT_MANAGER_SESSION_UV_H
@@ -12,9 +12,12 @@
 /* Connect, and ask for the first session. */
 void session_begin(struct client *client);
 
-/* What we have open and hold. Each request is its own: after a reconnection a fresh one must go
- * first, whatever became of an older one. */
-void session_ask(struct client *client);
+/* Say what we have open and hold, and be it for the `number`th time. Each request is its own: after
+ * a reconnection a fresh one must go first, whatever became of an older one. */
+void session_join(struct client *client, uint64_t number);
+
+/* A word now and then: the session goes on, and so does the term of the leases. */
+void session_renew(struct client *client);
 
 /* Every CLIENT_TICK_MS. */
 void session_tick(struct client *client);
