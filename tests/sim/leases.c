@@ -2,7 +2,8 @@
  * back, are slow to answer recalls, fall silent, are cut off and die, on clocks that drift, while the
  * manager is killed and loses power.
  *
- * The clients behave as src/client/coherence/lease_uv.c. The checkers: an answer from a client's
+ * The clients' word with the manager and their terms are src/client/coherence/lease_holder.c; their
+ * copies behave as meta_cache.c and recall_uv.c. The checkers: an answer from a client's
  * copy is what the manager has, or what this client holds back; the manager serves nobody while
  * another client relies on a lease that this would break; and nothing that was written to the
  * storage server under a lease lands there after somebody else has been served (leases_store.c). */
@@ -17,6 +18,7 @@
 
 enum {
     RECONNECT_MS = 50,
+    TICK_MS = 200,
     BACKOFF_MS_MAX = 800,
     THINK_MS_MAX = 400,
     SETTLE_MS = 20,
@@ -41,11 +43,16 @@ const char *name_of(struct sim *s, client_id client)
     return "somebody who is no more";
 }
 
+uint64_t holder_clock_ns(const struct sim *s, uint32_t node)
+{
+    return sim_clock_ms(s, node) * NS_PER_MS;
+}
+
 static bool relies(struct sim *s, uint32_t node, uint32_t reg, enum lease_mode mode)
 {
     const struct client *c = &world_of(s)->clients[node];
 
-    return s->nodes[node].up && c->joined && sim_clock_ms(s, node) < c->term_until_ms &&
+    return s->nodes[node].up && lease_holder_left_ns(&c->holder, holder_clock_ns(s, node)) > 0 &&
            c->copies[reg].mode >= mode;
 }
 
@@ -131,15 +138,22 @@ static void send_message(struct sim *s, uint32_t node, struct lease_message *m)
     }
 }
 
+static void feed(struct sim *s, uint32_t node, struct lease_holder_event event);
+
+void holder_feed(struct sim *s, uint32_t node, enum lease_holder_event_type type)
+{
+    feed(s, node, (struct lease_holder_event){ .type = type });
+}
+
 /* What is on its way back is still ours until that is done: a value that is held back above all. */
-void send_join(struct sim *s, uint32_t node)
+static void send_join(struct sim *s, uint32_t node)
 {
     struct client *c = &world_of(s)->clients[node];
 
     memset(&c->join, 0, sizeof(c->join));
     c->join.word = WORD_JOIN;
     c->join.call = ++c->calls;
-    c->join.title = c->title;
+    c->join.title = c->holder.title;
     for (uint32_t reg = 0; reg < REGISTERS; reg++) {
         /* What is not named is given back for good. */
         c->copies[reg].wrote = c->copies[reg].mode == LEASE_W || c->copies[reg].dirty ||
@@ -148,9 +162,43 @@ void send_join(struct sim *s, uint32_t node)
         c->join.held[reg] = c->copies[reg].wrote ? LEASE_W : c->copies[reg].mode;
     }
     locks_fill_join(s, node, &c->join);
-    c->joining = true;
     c->join_sent_ms = sim_clock_ms(s, node);
     send_message(s, node, &c->join);
+}
+
+static void send_renew(struct sim *s, uint32_t node)
+{
+    struct client *c = &world_of(s)->clients[node];
+    struct lease_message m = { .word = WORD_RENEW, .call = ++c->calls };
+
+    c->renew_call = m.call;
+    c->renew_sent_ms = sim_clock_ms(s, node);
+    send_message(s, node, &m);
+}
+
+static void carry_out(struct sim *s, uint32_t node, const struct lease_holder_action *action)
+{
+    struct client *c = &world_of(s)->clients[node];
+    bool join = action->type == HOLDER_JOIN;
+
+    if ((join || action->type == HOLDER_RENEW) && c->conn != 0) {
+        (join ? send_join : send_renew)(s, node);
+        feed(s, node, (struct lease_holder_event){ .type = HOLDER_ASKED, .join = join });
+    }
+}
+
+static void feed(struct sim *s, uint32_t node, struct lease_holder_event event)
+{
+    struct lease_holder *h = &world_of(s)->clients[node].holder;
+    struct lease_holder_actions out = { .count = 0 };
+
+    event.now_ns = holder_clock_ns(s, node);
+    event.now_ms = sim_clock_ms(s, node);
+    lease_holder_step(h, &event, &out);
+    lease_holder_check(h);
+    for (uint32_t i = 0; i < out.count; i++) {
+        carry_out(s, node, &out.items[i]);
+    }
 }
 
 static void run_connect(struct sim *s, uint32_t node, uint64_t number)
@@ -163,7 +211,7 @@ static void run_connect(struct sim *s, uint32_t node, uint64_t number)
         sim_after(s, node, RECONNECT_MS, run_connect, 0);
         return;
     }
-    send_join(s, node); /* First of all. */
+    holder_feed(s, node, HOLDER_CONNECTED); /* First of all. */
     for (uint32_t i = 0; i < CALLS_MAX; i++) {
         if (c->pending[i].active) {
             send_message(s, node, &c->pending[i].message);
@@ -313,21 +361,12 @@ static void run_think(struct sim *s, uint32_t node, uint64_t number)
 }
 
 /* Now and then a word, and a look at the clock. */
-static void run_renew(struct sim *s, uint32_t node, uint64_t number)
+static void run_tick(struct sim *s, uint32_t node, uint64_t number)
 {
-    struct client *c = &world_of(s)->clients[node];
-    struct lease_message m = { .word = WORD_RENEW };
-
     (void)number;
-    if (c->conn != 0 && c->joined && sim_clock_ms(s, node) < c->term_until_ms) {
-        m.call = ++c->calls;
-        m.recall = sim_clock_ms(s, node); /* Comes back: when it was sent. */
-        send_message(s, node, &m);
-    } else if (c->conn != 0 && !c->joining) {
-        c->joined = false;
-        send_join(s, node);
-    }
-    sim_after(s, node, LEASE_RENEW_MS / 2, run_renew, 0);
+    holder_feed(s, node, HOLDER_TICK);
+    holder_feed(s, node, HOLDER_ASK_TICK);
+    sim_after(s, node, TICK_MS, run_tick, 0);
 }
 
 static void client_start(struct sim *s, uint32_t node)
@@ -336,12 +375,13 @@ static void client_start(struct sim *s, uint32_t node)
 
     byte_locks_free(c->locks);
     memset(c, 0, sizeof(*c));
+    lease_holder_init(&c->holder);
     c->id = prng_next(&s->prng) | 1;
     locks_client_start(s, node);
     run_connect(s, node, 0);
     store_client_start(s, node);
     sim_after(s, node, 0, run_think, 0);
-    sim_after(s, node, LEASE_RENEW_MS / 2, run_renew, 0);
+    sim_after(s, node, TICK_MS, run_tick, 0);
 }
 
 static void client_down(struct sim *s, uint32_t node, uint32_t conn)
@@ -354,7 +394,12 @@ static void client_down(struct sim *s, uint32_t node, uint32_t conn)
     }
     if (c->conn == conn) {
         c->conn = 0;
-        c->joining = false;
+        c->renew_call = 0;
+        while (c->holder.asked > 0) {
+            feed(s, node,
+                 (struct lease_holder_event){ .type = HOLDER_SESSION_FAILED,
+                                              .join = c->holder.joins_asked > 0 });
+        }
         for (uint32_t reg = 0; reg < REGISTERS; reg++) {
             c->copies[reg].recall = 0; /* Asked anew when it has joined. */
             c->copies[reg].dirty |= c->copies[reg].reporting;
@@ -364,18 +409,27 @@ static void client_down(struct sim *s, uint32_t node, uint32_t conn)
     }
 }
 
-static void extend(struct sim *s, uint32_t node, uint64_t sent_ms)
+/* From when the term is counted that an answer gives, whose question was sent then. */
+static uint64_t counts_from_ns(const struct sim *s, uint32_t node, uint64_t sent_ms)
 {
-    struct client *c = &world_of(s)->clients[node];
     uint64_t from_ms = sim_canary(s, "counts_from_reply") ? sim_clock_ms(s, node) : sent_ms;
-    uint64_t margin_ms = sim_canary(s, "no_margin") ? 0 : LEASE_MARGIN_MS;
 
-    if (from_ms + LEASE_MS - margin_ms > c->term_until_ms) {
-        c->term_until_ms = from_ms + LEASE_MS - margin_ms;
+    return (from_ms + (sim_canary(s, "no_margin") ? LEASE_MARGIN_MS : 0)) * NS_PER_MS;
+}
+
+/* The answer to a question about the session. */
+static void take_session(struct sim *s, uint32_t node, bool join, const struct lease_message *m)
+{
+    const struct client *c = &world_of(s)->clients[node];
+    struct lease_holder_event event = { .type = HOLDER_SESSION_ANSWERED, .join = join };
+
+    if (m->status == MORSEL_NO_SESSION) {
+        event.type = HOLDER_SESSION_REFUSED;
     }
-    if (c->term_until_ms > c->term_longest_ms) {
-        c->term_longest_ms = c->term_until_ms;
-    }
+    event.sent_ns = counts_from_ns(s, node, join ? c->join_sent_ms : c->renew_sent_ms);
+    event.lease_ms = LEASE_MS;
+    event.title = m->title;
+    feed(s, node, event);
 }
 
 static void learn(struct sim *s, uint32_t node, const struct lease_message *m)
@@ -385,7 +439,7 @@ static void learn(struct sim *s, uint32_t node, const struct lease_message *m)
 
     /* While a recall is being answered the lease is what we say, and what is granted while we join
      * anew we have not named; but what we keep must not grow old. */
-    if (copy->recall == 0 && c->joined) {
+    if (copy->recall == 0 && lease_holder_is_joined(&c->holder)) {
         copy->mode = m->mode;
         copy->wrote |= m->mode == LEASE_W;
     }
@@ -399,10 +453,7 @@ static void take_joined(struct sim *s, uint32_t node, const struct lease_message
 {
     struct client *c = &world_of(s)->clients[node];
 
-    c->joining = false;
-    c->joined = true;
-    c->title = m->title;
-    extend(s, node, c->join_sent_ms);
+    take_session(s, node, true, m);
     for (uint32_t reg = 0; reg < REGISTERS; reg++) {
         if (m->lost[reg]) {
             memset(&c->copies[reg], 0, sizeof(c->copies[reg]));
@@ -412,28 +463,18 @@ static void take_joined(struct sim *s, uint32_t node, const struct lease_message
     locks_client_joined(s, node, m);
 }
 
-void take_no_session(struct sim *s, uint32_t node)
-{
-    struct client *c = &world_of(s)->clients[node];
-
-    c->term_until_ms = 0;
-    c->joined = false;
-    if (!c->joining) {
-        send_join(s, node);
-    }
-}
-
 static void take_answer(struct sim *s, uint32_t node, struct call *call,
                         const struct lease_message *m)
 {
     if (m->status == MORSEL_NO_SESSION) {
-        take_no_session(s, node);
+        holder_feed(s, node, HOLDER_IN_DOUBT);
         send_message(s, node, &call->message); /* Again, behind the JOIN. */
         return;
     }
     call->active = false;
     sim_trace(s, node, "has its answer for register %u, and holds %d", m->reg, (int)m->mode);
-    extend(s, node, call->sent_ms);
+    lease_holder_answered(&world_of(s)->clients[node].holder,
+                          counts_from_ns(s, node, call->sent_ms), sim_clock_ms(s, node));
     learn(s, node, m);
 }
 
@@ -454,8 +495,13 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
         take_recall(s, node, &m);
         return;
     }
-    if (c->joining && m.call == c->join.call) {
+    if (c->holder.joins_asked > 0 && m.call == c->join.call) {
         take_joined(s, node, &m);
+        return;
+    }
+    if (c->renew_call != 0 && m.call == c->renew_call) {
+        c->renew_call = 0;
+        take_session(s, node, false, &m);
         return;
     }
     if (locks_client_answered(s, node, &m)) {
@@ -468,9 +514,7 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
         }
     }
     if (m.status == MORSEL_NO_SESSION) {
-        take_no_session(s, node);
-    } else if (m.recall != 0) {
-        extend(s, node, m.recall);
+        holder_feed(s, node, HOLDER_IN_DOUBT);
     } else if (c->copies[m.reg].reporting) {
         c->copies[m.reg].reporting = false;
         learn(s, node, &m);
@@ -580,7 +624,7 @@ static bool scenario_finish(struct sim *s)
                                 s->nodes[node].name);
             }
         }
-        if (!w->clients[node].joined) {
+        if (!lease_holder_is_joined(&w->clients[node].holder)) {
             return sim_fail(s, "%s has not joined although all is well again", s->nodes[node].name);
         }
     }

@@ -2,6 +2,7 @@
 #ifndef MORSEL_TESTS_SIM_LEASES_H
 #define MORSEL_TESTS_SIM_LEASES_H
 
+#include "client/coherence/lease_holder.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/lock_table.h"
 #include "meta/coherence/presence.h"
@@ -12,6 +13,7 @@ enum {
     STORE = 1, /* The storage server. */
     CLIENT_FIRST = 2,
     CLIENTS_MAX = 4,
+    NS_PER_MS = 1000000,
     REGISTERS = 5,
     REG_LOCKS = REGISTERS, /* Stands for INODE_LOCKS. */
     PROCESSES = 3,         /* Of a client: each has locks of ranges. */
@@ -119,12 +121,8 @@ struct client
 {
     client_id id;
     uint32_t conn;
-    bool joined; /* The manager has answered JOIN, and takes our word. */
-    bool joining;
-    uint64_t title;
-    uint64_t term_until_ms;   /* On its own clock. */
-    uint64_t term_longest_ms; /* Ever. */
-    uint64_t calls, join_sent_ms;
+    struct lease_holder holder; /* On its own clock; its returns are not used (struct copy). */
+    uint64_t calls, join_sent_ms, renew_sent_ms, renew_call;
     struct lease_message join;
     struct call pending[CALLS_MAX];
     struct copy
@@ -154,7 +152,6 @@ struct client
         bool greeted;
         uint64_t clock_ms, noted_ms; /* The server's clock, when ours was so. */
         uint64_t asked_ms, calls;
-        uint64_t unsure_until_ms; /* A write that was given up may land until then. */
         struct store_write writes[STORE_WRITES_MAX];
     } store;
 };
@@ -228,11 +225,9 @@ enum {
 struct world *world_of(struct sim *s);
 const char *name_of(struct sim *s, client_id client);
 
-/* leases.c: say what we hold. */
-void send_join(struct sim *s, uint32_t node);
-
-/* The manager does not know us any more. */
-void take_no_session(struct sim *s, uint32_t node);
+/* leases.c: something has happened to the holder. */
+void holder_feed(struct sim *s, uint32_t node, enum lease_holder_event_type type);
+uint64_t holder_clock_ns(const struct sim *s, uint32_t node);
 
 /* leases_manager.c, for leases_locks.c. */
 uint64_t manager_clock_ms(struct sim *s);

@@ -9,7 +9,8 @@
 /* A client relies on its locks until its term ends. */
 static bool relies_on_locks(struct sim *s, uint32_t node)
 {
-    return s->nodes[node].up && sim_clock_ms(s, node) < world_of(s)->clients[node].term_until_ms;
+    return s->nodes[node].up &&
+           holder_clock_ns(s, node) < world_of(s)->clients[node].holder.until_ns;
 }
 
 /* The cell of LOCK_BYTES stands for all bytes from there on, the last one for the flock. */

@@ -237,7 +237,7 @@ void locks_client_up(struct sim *s, uint32_t node)
 
         if (call->active && call->canceled) {
             call->active = false;
-            c->term_until_ms = 0;
+            holder_feed(s, node, HOLDER_IN_DOUBT);
         } else if (call->active) {
             send_lock(s, node, call);
         }
@@ -251,9 +251,7 @@ void locks_client_joined(struct sim *s, uint32_t node, const struct lease_messag
     if (m->locks_lost && !sim_canary(s, "keeps_lost_locks")) {
         byte_locks_drop_client(c->locks, c->id);
         judge_no_locks(s, node);
-        c->term_until_ms = 0;
-        c->joined = false;
-        send_join(s, node);
+        holder_feed(s, node, HOLDER_IN_DOUBT);
     }
     judge_locks(s, node);
 }
@@ -307,15 +305,15 @@ bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_mess
         return m->reg == REG_LOCKS; /* Of a call that has ended. */
     }
     if (m->status == MORSEL_NO_SESSION) {
-        take_no_session(s, node);
+        holder_feed(s, node, HOLDER_IN_DOUBT);
         call->active = !call->canceled;
         if (call->active) {
             send_lock(s, node, call); /* Behind the JOIN. */
         }
         return true;
     }
-    overtaken = m->verdict == LOCK_HAD && call->lock.type != LOCK_NONE && c->joining &&
-                !sim_canary(s, "believes_overtaken");
+    overtaken = m->verdict == LOCK_HAD && call->lock.type != LOCK_NONE &&
+                c->holder.joins_asked > 0 && !sim_canary(s, "believes_overtaken");
     if ((overtaken || m->verdict == LOCK_ASK_AGAIN) && !call->canceled) {
         send_lock(s, node, call);
         return true;

@@ -386,7 +386,7 @@ static void manager_receive(struct sim *s, uint32_t node, const struct sim_messa
     } else if (m.word == WORD_CANCEL) {
         locks_cancel(s, &m);
     } else if (m.word == WORD_RENEW) {
-        reply(s, conn, &m, (struct lease_message){ .recall = m.recall });
+        reply(s, conn, &m, (struct lease_message){ .status = MORSEL_OK });
     } else if (m.word == WORD_REPORT) {
         take_report(s, conn, &m);
     } else if (m.word == WORD_BUSY) {

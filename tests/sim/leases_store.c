@@ -172,7 +172,8 @@ static void send_write(struct sim *s, uint32_t node, struct store_write *write)
 
     m.reg = write->reg;
     m.served = write->served;
-    m.not_after = frame_not_after(c->term_until_ms, c->store.clock_ms, c->store.noted_ms);
+    m.not_after =
+        frame_not_after(c->holder.until_ns / NS_PER_MS, c->store.clock_ms, c->store.noted_ms);
     sim_send(s, node, c->store.conn, &m, sizeof(m));
 }
 
@@ -205,15 +206,14 @@ bool store_is_settled(struct sim *s, uint32_t node, uint32_t reg)
             return false;
         }
     }
-    return sim_clock_ms(s, node) >= c->store.unsure_until_ms || sim_canary(s, "returns_unsure");
+    return lease_holder_is_sure(&c->holder, holder_clock_ns(s, node)) ||
+           sim_canary(s, "returns_unsure");
 }
 
-static void give_up(struct client *c, struct store_write *write)
+static void give_up(struct sim *s, uint32_t node, struct store_write *write)
 {
     write->active = false;
-    if (c->store.unsure_until_ms < c->term_longest_ms) {
-        c->store.unsure_until_ms = c->term_longest_ms;
-    }
+    holder_feed(s, node, HOLDER_UNSURE);
 }
 
 void store_lose(struct sim *s, uint32_t node, uint32_t reg)
@@ -235,7 +235,7 @@ static void run_look(struct sim *s, uint32_t node, uint64_t number)
     for (uint32_t i = 0; i < STORE_WRITES_MAX; i++) {
         if (c->store.writes[i].active &&
             now_ms > c->store.writes[i].sent_ms + world_of(s)->give_up_ms) {
-            give_up(c, &c->store.writes[i]);
+            give_up(s, node, &c->store.writes[i]);
         }
     }
     if (c->store.greeted && now_ms >= c->store.asked_ms + STORE_CLOCK_MS) {
@@ -288,7 +288,7 @@ void store_client_receive(struct sim *s, uint32_t node, const struct sim_message
         struct store_write *write = &c->store.writes[i];
 
         if (write->active && write->call == m.call && m.status == MORSEL_OVERLOAD) {
-            give_up(c, write);
+            give_up(s, node, write);
         } else if (write->active && write->call == m.call) {
             write->active = false; /* Done; or refused for good, which is as well here. */
         }
