@@ -130,7 +130,9 @@ struct client
     void *closed_data;
     void (*ready)(void *data, int status, const char *text); /* Once, for the first answer. */
     void *ready_data;
-    int64_t clock_offset_ns; /* Manager's wall clock minus ours. */
+    int64_t clock_offset_ns;  /* Manager's wall clock minus rpc_boot_ns(), */
+    uint64_t clock_error_ns;  /* give or take this, */
+    uint64_t clock_noted_ns;  /* when it was noted. 0: never. */
 
     struct client_server *servers; /* By id. */
     struct rpc_call members_call;

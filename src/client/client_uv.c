@@ -18,16 +18,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { LEAVE_MS = 1000, NO_SESSION_RETRIES_MAX = 3, PAYLOAD_IDLE_BYTES = 64 << 20 };
 
 uint64_t client_clock_ns(const struct client *client)
 {
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)((int64_t)now.tv_sec * 1000000000 + now.tv_nsec + client->clock_offset_ns);
+    return rpc_boot_ns() + (uint64_t)client->clock_offset_ns;
 }
 
 int client_errno(const struct client *client, int status)

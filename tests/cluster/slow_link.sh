@@ -60,6 +60,27 @@ for i in {1..800}; do
     echo "$i" >"$near/d$i/f"
 done
 
+# A clock that is learned over a long way is the manager's all the same: what is changed later has later times, whoever changed it.
+python3 - "$near" "$far" <<'PY' || fail "the times of what was changed behind a long way are not in order"
+import os, sys, time
+near, far = sys.argv[1:]
+for i in range(4):
+    with open(f"{far}/time{i}", "wb", buffering=0) as f:
+        f.write(b"first")
+        os.fsync(f.fileno())
+        time.sleep(1.2)  # Right behind changes nothing is granted.
+        f.write(b"second")
+        os.fsync(f.fileno())
+        name = f"{near}/time{i}.near"
+        open(name, "w").close()
+        made = os.stat(name).st_mtime_ns
+        time.sleep(0.02)
+        f.write(b"later")
+        written = os.fstat(f.fileno()).st_mtime_ns
+        assert written > made, f"what was written {(time.time_ns() - made) // 1000000} ms later is {(made - written) // 1000000} ms older"
+PY
+note "times"
+
 # counter NAME: of all I/O daemons.
 counter() {
     local i sum=0 value

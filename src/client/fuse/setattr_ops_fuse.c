@@ -280,11 +280,12 @@ static bool may_set_behind(struct size_op *op)
            ((attr->mode | op->st.st_mode) & (S_ISUID | S_ISGID)) == 0;
 }
 
-/* What the manager is to hear of it. Our kernel has permitted it, and the times are those of now.
- */
+/* What the manager is to hear of it. Our kernel has permitted it, and the times are those of now;
+ * but the change time moves on, although our idea of the manager's clock may be a little behind. */
 static void fill_change(const struct size_op *op, struct attr_change *change)
 {
     const struct client *client = op->base.mount->client;
+    const Morsel__Attr *attr = meta_cache_attr(client->cache, op->inode);
     bool atime_now = (op->valid & SETATTR_ATIME_NOW) != 0;
     bool mtime_now = (op->valid & SETATTR_MTIME_NOW) != 0;
 
@@ -294,6 +295,9 @@ static void fill_change(const struct size_op *op, struct attr_change *change)
     change->uid = op->st.st_uid;
     change->gid = op->st.st_gid;
     change->set_ns = client_clock_ns(client);
+    if (attr != NULL && change->set_ns <= attr->ctime_ns) {
+        change->set_ns = attr->ctime_ns + 1;
+    }
     change->atime_ns = atime_now ? change->set_ns : ns_of(&op->st.st_atim);
     change->mtime_ns = mtime_now ? change->set_ns : ns_of(&op->st.st_mtim);
     change->title = client->holder.title;

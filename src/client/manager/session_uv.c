@@ -11,21 +11,28 @@
 #include "common/base/status.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 enum {
     SESSION_TIMEOUT_MS_MIN =
         3000, /* A second mount is let in when what the first one cached has run out. */
-    SESSION_TIMEOUT_MS_MAX = 10000
+    SESSION_TIMEOUT_MS_MAX = 10000,
+    CLOCK_DRIFT_DIVISOR = 1000 /* Two clocks drift apart by a thousandth of the time at most. */
 };
 
-static void note_clock(struct client *client, uint64_t manager_ns)
+/* The manager's clock was manager_ns some time between the question and its answer: in the middle,
+ * give or take a half (Cristian, "Probabilistic clock synchronization", 1989). An answer that was
+ * long on its way does not take the place of a better one, before that one is old. */
+static void note_clock(struct client *client, uint64_t manager_ns, uint64_t sent_ns)
 {
-    struct timespec now;
+    uint64_t now_ns = rpc_boot_ns(), error_ns = (now_ns - sent_ns) / 2;
+    uint64_t known_ns =
+        client->clock_error_ns + (now_ns - client->clock_noted_ns) / CLOCK_DRIFT_DIVISOR;
 
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    client->clock_offset_ns =
-        (int64_t)manager_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+    if (client->clock_noted_ns == 0 || error_ns <= known_ns) {
+        client->clock_offset_ns = (int64_t)manager_ns + (int64_t)error_ns - (int64_t)now_ns;
+        client->clock_error_ns = error_ns;
+        client->clock_noted_ns = now_ns;
+    }
 }
 
 void session_tell_ready(struct client *client, int status, const char *text)
@@ -54,10 +61,11 @@ static void squash_learn(struct client *client, const Morsel__Squash *squash)
     }
 }
 
-static void take_session(struct client *client, const Morsel__SessionReply *session)
+static void take_session(struct client *client, const Morsel__SessionReply *session,
+                         uint64_t sent_ns)
 {
     squash_learn(client, session->squash);
-    note_clock(client, session->clock_ns);
+    note_clock(client, session->clock_ns, sent_ns);
     client->session_ready = true;
     lease_session_answered(client, session);
     lock_session_answered(client, session);
@@ -93,7 +101,7 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
         return;
     }
     if (session != NULL) {
-        take_session(client, session);
+        take_session(client, session, event.sent_ns);
         rpc_room_free(&room, session);
         servers_refresh(client);
     } else if (event.type == HOLDER_SESSION_FAILED || event.join) {
