@@ -8,7 +8,7 @@
  * open files), column_uv.c (calls to the servers of a file), write_uv.c (write buffer), chunk_uv.c
  * (its way to the servers), room_uv.c (its pace), flush_uv.c, fetch_uv.c, fetch_ahead_uv.c (bytes
  * on their way), write_start_uv.c and read_start_uv.c (what programs ask for), read_uv.c, range_uv.c (truncate, punch, allocate, seek), copy_uv.c (copying on the
- * servers), lock_uv.c and turn_uv.c (locks of our processes, and our own).
+ * servers), lock_uv.c and size_lock_uv.c (locks of our processes, and our own).
  */
 #ifndef MORSEL_CLIENT_CLIENT_H
 #define MORSEL_CLIENT_CLIENT_H
@@ -38,7 +38,7 @@ struct meta_cache;
 struct data_version_cache;
 struct byte_locks;
 struct lock_user;
-struct turn_hold;
+struct size_lock_hold;
 struct attr_behind;
 struct queued_call;
 
@@ -57,7 +57,7 @@ struct client_counters
 {
     uint64_t reads, read_bytes, reads_fetched_ahead;
     uint64_t writes, write_bytes, writes_coalesced, writes_waited;
-    uint64_t writes_refused;     /* By a server, for our term was over when they came. */
+    uint64_t writes_refused;     /* By a server, for our lease period was over when they came. */
     uint64_t recalls, recall_ns; /* Answered, and how long that took in all. */
     uint64_t opens_local;        /* Without asking the manager. */
     uint64_t calls_queued;       /* For want of a place at the manager. */
@@ -130,9 +130,9 @@ struct client
     void *closed_data;
     void (*ready)(void *data, int status, const char *text); /* Once, for the first answer. */
     void *ready_data;
-    int64_t clock_offset_ns;  /* Manager's wall clock minus rpc_boot_ns(), */
-    uint64_t clock_error_ns;  /* give or take this, */
-    uint64_t clock_noted_ns;  /* when it was noted. 0: never. */
+    int64_t clock_offset_ns; /* Manager's wall clock minus rpc_boot_ns(), */
+    uint64_t clock_error_ns; /* give or take this, */
+    uint64_t clock_noted_ns; /* when it was noted. 0: never. */
 
     struct client_server *servers; /* By id. */
     struct rpc_call members_call;
@@ -156,9 +156,9 @@ struct client
     struct lock_user *lock_users; /* lock_uv.c */
     struct list lock_calls;       /* struct lock_call under way */
     uint64_t last_lock_call, last_append;
-    struct turn_hold *turns; /* That may be joined, by inode; turn_uv.c */
-    struct list turn_holds;  /* All of them. */
-    struct list appends;     /* struct append: between two WRITEs of one write(2). */
+    struct size_lock_hold *size_locks; /* That may be joined, by inode; size_lock_uv.c */
+    struct list size_lock_holds;       /* All of them. */
+    struct list appends;               /* struct append: between two WRITEs of one write(2). */
 
     bool stopping;
     uint64_t fetched_bytes; /* In fetches, of all files. */
@@ -208,9 +208,10 @@ struct meta_call
     struct client *client;
     meta_call_cb done;
     void *data;
-    bool bounded; /* The caller's: a change that needs a lease or a turn, and is refused (TOO_LATE)
+    bool
+        bounded; /* The caller's: a change that needs a lease or a size lock, and is refused (TOO_LATE)
                      when what we held when it was started has been taken away. */
-    bool patient; /* The caller's: it has no deadline. */
+    bool patient;                                 /* The caller's: it has no deadline. */
     struct queued_call *queued;                   /* It has not been sent yet. */
     const ProtobufCMessageDescriptor *reply_type; /* NULL: the body is not wanted. */
     op_sequence sequence;                         /* 0: not a change. */

@@ -5,7 +5,7 @@
 #include "client/coherence/kernel_drop_uv.h"
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/lock_uv.h"
-#include "client/coherence/turn_uv.h"
+#include "client/coherence/size_lock_uv.h"
 #include "client/data/append_uv.h"
 #include "client/data/durable_uv.h"
 #include "client/data/file_uv.h"
@@ -214,7 +214,7 @@ static void on_tick(uv_timer_t *timer)
     behind_tick(client);
     lease_tick(client);
     append_tick(client, now);
-    turn_tick(client);
+    size_lock_tick(client);
     session_tick(client);
     file_settle_unsure(client);
     closes_send(client);
@@ -243,7 +243,7 @@ static void client_init(struct client *client, uv_loop_t *loop,
     list_init(&client->opening);
     lease_holder_init(&client->holder);
     list_init(&client->untold);
-    list_init(&client->turn_holds);
+    list_init(&client->size_lock_holds);
     list_init(&client->appends);
 }
 
@@ -253,7 +253,7 @@ static void client_free(struct client *client)
     data_version_cache_free(client->versions);
     free(client->changes);
     lease_close(client);
-    turn_client_close(client);
+    size_lock_client_close(client);
     behind_close(client);
     lock_client_close(client);
     free(client->closed_inodes);
@@ -298,7 +298,7 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
         client_free(client);
         return rv;
     }
-    rpc_set_term(client->rpc, &client->holder.until_ns, &client->holder.title);
+    rpc_set_lease(client->rpc, &client->holder.until_ns, &client->holder.lease_epoch);
     client->ready = ready;
     client->ready_data = data;
     (void)uv_timer_init(loop, &client->tick);

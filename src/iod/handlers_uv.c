@@ -15,7 +15,7 @@
 
 enum { LIST_COUNT_MAX = 16384 /* Fits FRAME_BODY_BYTES_MAX with room */ };
 
-static const char TOO_LATE_WORDS[] = "it came too late: the client's term is over";
+static const char TOO_LATE_WORDS[] = "it came too late: the client's lease period is over";
 
 struct handler
 {
@@ -36,8 +36,8 @@ static struct object_id id_of(const Morsel__ObjectId *object)
     return (struct object_id){ .inode = object->inode, .column = object->column };
 }
 
-/* The client's term must not be over when its change takes its place among the others. */
-static int ask_term(void *data, struct errmsg *err)
+/* The client's lease period must not be over when its change takes its place among the others. */
+static int ask_period(void *data, struct errmsg *err)
 {
     const struct job *job = data;
 
@@ -50,7 +50,7 @@ static int ask_term(void *data, struct errmsg *err)
 
 static struct store_gate gate_of(struct job *job)
 {
-    return (struct store_gate){ .ask = ask_term, .data = job };
+    return (struct store_gate){ .ask = ask_period, .data = job };
 }
 
 /* Every request but a few names one object. */
@@ -548,7 +548,7 @@ static int admit(struct job *job, const struct handler *handler)
     int rv = handler->check == NULL ? 0 : handler->check(job);
 
     if (rv == 0) {
-        rv = ask_term(job, &job->err);
+        rv = ask_period(job, &job->err);
     }
     return rv != 0 ? rv : once_begin(&iod->once, job);
 }

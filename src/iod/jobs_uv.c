@@ -82,7 +82,7 @@ static void on_work(uv_work_t *work)
         return;
     }
     if (job->request != NULL && rpc_request_is_late(job->request)) {
-        errmsg_set(&job->err, "it came too late: the client's term is over");
+        errmsg_set(&job->err, "it came too late: the client's lease period is over");
         job->status = MORSEL_TOO_LATE;
         return;
     }

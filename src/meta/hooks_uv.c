@@ -20,7 +20,7 @@ static void on_request(void *data, struct rpc_request *request)
     struct meta *meta = data;
     const struct request_row *row = request_row(request->type);
 
-    uv_update_time(meta->loop); /* Terms of leases are counted from now, not from the last poll. */
+    uv_update_time(meta->loop); /* Lease periods are counted from now, not from the last poll. */
     if (row == NULL) {
         rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE, NULL);
     } else if (meta->closing) {

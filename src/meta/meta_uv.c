@@ -26,7 +26,7 @@ uint64_t meta_now_ms(struct meta *meta)
 /* Operations that need room go no further when the disk is nearly full; those that free some do. */
 static bool needs_space(const struct meta_op *op)
 {
-    return op->kind == OP_MAKE || op->kind == OP_LINK || op->kind == OP_RENAME ||
+    return op->kind == OP_CREATE || op->kind == OP_LINK || op->kind == OP_RENAME ||
            (op->kind == OP_XATTR && !op->xattr.remove);
 }
 

@@ -21,7 +21,7 @@
 #include "meta/coherence/session.h"
 #include "meta/namespace/departed.h"
 #include "meta/namespace/namespace.h"
-#include "meta/service/op_window.h"
+#include "meta/service/reply_cache.h"
 #include "meta/service/trust_uv.h"
 #include "meta/storage/runs.h"
 #include "meta/storage/sync_uv.h"
@@ -62,7 +62,7 @@ struct meta
     uint64_t last_lock_check;
     struct departed departed; /* Replaced a moment ago. */
     inode_id replacing;       /* Being replaced by a rename just now, and to stay for a moment. */
-    struct op_window *window;
+    struct reply_cache *window;
     struct trust trust;
     struct fsck *fsck;           /* The metadata check that is going on; NULL: none. */
     struct directory_page *page; /* Room for the reply to READDIR. */
@@ -114,7 +114,7 @@ typedef void (*meta_handler)(struct meta *meta, struct rpc_request *request);
 /* The wall clock, with which everything is stamped. */
 int64_t meta_clock_ns(void);
 
-/* What terms and deadlines are counted on: presence.h. */
+/* What lease periods and deadlines are counted on: presence.h. */
 uint64_t meta_now_ms(struct meta *meta);
 
 /* ns_execute() and what follows from it: the next sync, a line in the log when the store is broken.
@@ -152,7 +152,7 @@ void meta_arm(struct meta *meta); /* The timer, after a core has moved. */
 void meta_dispatch(struct meta *meta, struct rpc_request *request); /* Once more, from the start. */
 void meta_sync_failed(void *data, int status, const struct errmsg *err);
 
-/* The term of a client is over, or it has left: so are its locks. */
+/* The lease period of a client is over, or it has left: so are its locks. */
 void meta_locks_over(struct meta *meta, client_id client);
 
 /* Rows of request_table_uv.c that live beside their cores. */

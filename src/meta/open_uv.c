@@ -96,8 +96,8 @@ static bool visit_log(void *data, uint64_t sequence, const struct meta_op *op)
         walk->missing += sequence - walk->expected;
     }
     walk->expected = sequence + 1;
-    (void)op_window_note(walk->meta->window, op->client, op->client_sequence, op->answered,
-                         &outcome);
+    (void)reply_cache_note(walk->meta->window, op->client, op->client_sequence, op->answered,
+                           &outcome);
     return true;
 }
 
@@ -190,7 +190,7 @@ static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
         return rv;
     }
     meta->sessions = session_table_new(&options);
-    meta->window = op_window_new();
+    meta->window = reply_cache_new();
     meta->page = directory_page_new();
     meta->locks = lock_table_new();
     if (meta->sessions == NULL || meta->window == NULL || meta->page == NULL ||
@@ -305,7 +305,7 @@ void meta_free(struct meta *meta)
 {
     fsck_free(meta->fsck);
     directory_page_free(meta->page);
-    op_window_free(meta->window);
+    reply_cache_free(meta->window);
     leases_free(meta);
     lock_table_free(meta->locks);
     session_table_free(meta->sessions);

@@ -76,9 +76,9 @@ busy=$!
 expect 0 top --json --rounds=1 --interval=500ms
 says '(.programs | map(.sort)) == ["manager", "server", "server", "server", "mount"]'
 says '.programs | all(.answers and .resident_bytes > 0)'
-says '.kinds | map(select(.where == "manager" and .kind == "make")) | .[0].per_s > 0 and .[0].busy_us > 0'
+says '.kinds | map(select(.where == "manager" and .kind == "create")) | .[0].per_s > 0 and .[0].busy_us > 0'
 says '.kinds | map(select(.where == "mount" and .kind == "create")) | .[0].mean_us > 0'
-says '.kinds | map(select(.where == "mount asks" and .kind == "make")) | .[0].mean_us > 0'
+says '.kinds | map(select(.where == "mount asks" and .kind == "create")) | .[0].mean_us > 0'
 expect 0 top --rounds=2 --interval=100ms
 grep -q "mount asks" "$work/out" || fail "top says nothing of round trips"
 kill "$busy"

@@ -96,8 +96,8 @@ fsync Input/output error
 fsync None" ] || fail "what a writer was told whose write was cut in several, and lost: $(cat "$work/short")"
 note "fsync tells what a short write did not"
 
-# Likewise where both have the file open and nobody holds a lease: an append and a cut whose turn is over when the servers are back.
-turns_taken() {
+# Likewise where both have the file open and nobody holds a lease: an append and a cut whose size lock is over when the servers are back.
+size_locks_taken() {
     [ "$(morsel stats | awk '$1 == "locks" { print $2 }')" = "$1" ]
 }
 for step in 'append' 'cut'; do
@@ -120,18 +120,18 @@ except OSError as e:
 PY
     late=$!
     children+=("$late")
-    wait_for 10 "the turn to $step" turns_taken 1
+    wait_for 10 "the size lock to $step" size_locks_taken 1
     cut_link far
     start_iod 1 7>&-
     start_iod 2 7>&-
     timeout 30 bash -c 'printf BBBB >>"$1"' - "$file" || fail "a mount that was cut off before its $step holds up another one"
     mend_link far
     wait "$late"
-    [ "$(cat "$work/$step")" = 'Input/output error' ] || fail "$step after its turn: $(cat "$work/$step")"
+    [ "$(cat "$work/$step")" = 'Input/output error' ] || fail "$step after its size lock: $(cat "$work/$step")"
     for path in "$file" "$far/shared-$step"; do
-        [ "$(cat "$path")" = 0123456789BBBB ] || fail "$step after its turn: $path is $(cat "$path")"
+        [ "$(cat "$path")" = 0123456789BBBB ] || fail "$step after its size lock: $path is $(cat "$path")"
     done
     exec 7>&-
-    note "no $step after its turn"
+    note "no $step after its size lock"
 done
 cluster_end

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Histories of three mounts are linearizable (history.c) while the links of two of them are cut: for moments, and until they are fenced; and
 # while mounts and I/O daemons are killed and come back; and while both happen at once, so that what is under way lands late or not at all.
-# The first mount stays, and waits for no other longer than a term and a second.
+# The first mount stays, and waits for no other longer than a lease period and a second.
 #
 #   history_faults.sh BUILD [SEED COUNT]       (default: 40 histories from the seed of the run)
 set -euo pipefail
@@ -47,7 +47,7 @@ histories() {
     seed=$((seed + $1))
 }
 
-# How often somebody was silent for longer than a term, and lost leases.
+# How often somebody was silent for longer than a lease period, and lost leases.
 losses() {
     grep -cE 'was silent too long: [1-9]' "$work/log/meta" || true
 }
@@ -110,7 +110,7 @@ harm "$count" short_cut
 note "links cut for moments"
 harm $((count / 8)) long_cut
 [ "$lost" -gt 0 ] || fail "nobody was cut off for so long that he lost his leases"
-note "links cut for longer than a term"
+note "links cut for longer than a lease period"
 harm $((count / 5)) kill_somebody
 note "mounts and I/O daemons killed"
 far_timeout=20
@@ -120,5 +120,5 @@ for name in "${far[@]}"; do
 done
 harm $((count / 8)) cut_with_servers_away
 [ "$lost" -gt 0 ] || fail "nobody was cut off for so long that he lost his leases while I/O daemons were away"
-note "links cut for longer than a term while I/O daemons are away"
+note "links cut for longer than a lease period while I/O daemons are away"
 cluster_end

@@ -27,7 +27,7 @@ note "a storm on names ends well"
 stop_mount c
 
 # What the kernel was told ends a moment later than we count, for it counts from when whoever asked runs again: a change elsewhere is seen at that
-# moment too. (1.8 s is what is left of a term right behind an answer.)
+# moment too. (1.8 s is what is left of a lease period right behind an answer.)
 python3 - "$a" "$b" <<'PY'
 import os, sys, time
 a, b = sys.argv[1:]

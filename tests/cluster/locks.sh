@@ -132,8 +132,8 @@ note "a flock is converted through a restart of the manager"
 
 # A mount that caches nothing holds locks for as long as it lives, too.
 hold "$c" third
-read -r -t 2 <>"$work/never" || true # Longer than a term.
-! "$bin/locks" --try "$a/third" || fail "a lock of a mount that keeps nothing ended with a term"
+read -r -t 2 <>"$work/never" || true # Longer than a lease period.
+! "$bin/locks" --try "$a/third" || fail "a lock of a mount that keeps nothing ended with a lease period"
 crash meta
 start_meta
 ! "$bin/locks" --try "$a/third" || fail "a lock of a mount that keeps nothing did not survive the manager"
@@ -188,7 +188,7 @@ sys.exit(refused != 0 or told != 80)
 PY
 note "a lock ends with its file for other mounts"
 
-# A mount that dies: its locks go with its term.
+# A mount that dies: its locks go with its lease period.
 hold "$b" fourth
 crash mount-b
 before=$(now_ms)

@@ -178,7 +178,7 @@ static void wait_answer(struct test *t, struct peer *peer, const struct request_
                 (frame.header.flags & FRAME_REPLY) != 0 && frame.header.request_id == id;
 
             answer_push(peer, &frame);
-            if (is_answer && type->type == MSG_MAKE && frame.header.status == 0) {
+            if (is_answer && type->type == MSG_CREATE && frame.header.status == 0) {
                 take_inode(t, &frame);
             }
             free(frame.body);

@@ -63,7 +63,7 @@ wait "$keep_PID" || fail "closing a file that was written without the manager fa
 [ "$(stat -c %s "$mnt/open")" = $((12 << 20)) ] || fail "the size of a file written without the manager is lost"
 note "calls work $late ms after the manager's return"
 
-# Down for longer than a term: space is reserved, and bytes are copied, when it is back, as with writes.
+# Down for longer than a lease period: space is reserved, and bytes are copied, when it is back, as with writes.
 coproc space { python3 -c '
 import os, sys
 def told(call):
@@ -89,13 +89,13 @@ over=$(terms_over)
 term_is_over() {
     [ "$(terms_over)" -gt "$over" ]
 }
-wait_for 20 "the end of the term" term_is_over
+wait_for 20 "the end of the lease period" term_is_over
 echo go >&"${space[1]}"
-if read -r -t 0.5 answer <&"${space[0]}"; then fail "fallocate without a term did not wait: $answer"; fi
+if read -r -t 0.5 answer <&"${space[0]}"; then fail "fallocate without a lease period did not wait: $answer"; fi
 start_meta
 for what in fallocate copy_file_range; do
     read -r -t 30 answer <&"${space[0]}" || fail "$what: no answer"
-    [ "$answer" = good ] || fail "$what while the manager was away for longer than a term: $answer"
+    [ "$answer" = good ] || fail "$what while the manager was away for longer than a lease period: $answer"
 done
 note "what reserves space waits for the manager"
 

@@ -61,7 +61,7 @@ done
 wait_for 20 "both mounts are at work" test -e "$a/b/file9" -a -e "$b/a/file9"
 for round in 1 2; do
     kill -STOP "${pid_of[meta]}"
-    sleep 6 # This is what is tested: a manager that stands still for longer than a term.
+    sleep 6 # This is what is tested: a manager that stands still for longer than a lease period.
     kill -CONT "${pid_of[meta]}"
     before=$(stat -c %s "$a/shared")
     wait_for 20 "the mounts go on" eval '[ "$(stat -c %s "$a/shared")" -gt $((before + 2000)) ]'
@@ -80,7 +80,7 @@ for name in a b; do
     note "mount $name: $count rounds of work, nothing lost"
 done
 
-# A mount stands still while the answer that extends its term is on its way, until behind the end of the old one: it reads before it judges.
+# A mount stands still while the answer that extends its lease period is on its way, until behind the end of the old one: it reads before it judges.
 terms_over() {
     grep -c 'nothing is cached, and nothing written' "$work/log/mount-a" || true
 }
@@ -88,13 +88,13 @@ over=$(terms_over)
 mkdir "$a/word"
 before=$(now_ms)
 kill -STOP "${pid_of[meta]}"
-sleep 1.9 # The mount asks for a longer term meanwhile.
+sleep 1.9 # The mount asks for a longer lease period meanwhile.
 kill -STOP "${pid_of[mount-a]}"
 kill -CONT "${pid_of[meta]}"
 sleep "$(awk "BEGIN { t = 5.1 - ($(now_ms) - $before) / 1000; print (t > 0 ? t : 0) }")"
 kill -CONT "${pid_of[mount-a]}"
 [ -d "$a/word" ] || fail "a mount that stood still lost a name"
-wait_for 5 "the mount's next look at its term" eval 'mkdir "$a/word/again" 2>/dev/null && sleep 0.2 && rmdir "$a/word/again"'
+wait_for 5 "the mount's next look at its lease period" eval 'mkdir "$a/word/again" 2>/dev/null && sleep 0.2 && rmdir "$a/word/again"'
 [ "$(terms_over)" = "$over" ] || fail "a mount that stood still did not read what the manager had granted meanwhile"
 nothing_voided "a mount stood still for 3 s"
 note "a mount that stood still goes on with what it had"
@@ -132,7 +132,7 @@ for server in 1 2; do
     grep -q "still writes back" "$work/log/meta" || fail "the manager does not say who makes others wait"
     note "an I/O daemon stood still for $(($(now_ms) - before)) ms: A was waited for, nothing lost"
 done
-# A dead holder's term ends all the same, the time apart in which the manager stood still.
+# A dead holder's lease period ends all the same, the time apart in which the manager stood still.
 start_mount c
 c=$mnt
 echo held >"$c/held"

@@ -152,7 +152,7 @@ said "done"
 holds A 4096 4096
 note "a write under a lease survived a restart of the server"
 
-# A write that was given up may still land until its term is over. Whoever gave it up closes the file: still nobody is told that the file
+# A write that was given up may still land until its lease period is over. Whoever gave it up closes the file: still nobody is told that the file
 # will stay as it is.
 reads_alone() {
     python3 - "$near" "$near/$file" <<'PY'
@@ -203,7 +203,7 @@ read_7 | cmp - "$far/$file" || fail "a mount keeps what it read of a file, and a
 exec 7<&-
 note "a file in which a write may still land is not closed for the manager"
 
-# Nobody else may write where a change that was given up may still land: a turn is let go, and a lease given back, when it cannot any more.
+# Nobody else may write where a change that was given up may still land: a size lock is let go, and a lease given back, when it cannot any more.
 shared_file given-up-cut
 change_and_give_up cut
 head -c 4096 /dev/zero | tr '\0' 'B' | timeout 20 dd of="$near/$file" bs=4096 oflag=append conv=notrunc status=none ||

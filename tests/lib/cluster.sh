@@ -1,7 +1,7 @@
 # A cluster of real daemons for a test, in bash: source it, then
 #
 #   cluster_begin NAME BUILD        a directory $work, traps; BUILD/bin has the programs
-#   start_cluster N [OPTIONS]       morsel-meta (with OPTIONS; --lease-time 1s where a term is waited for) and N morsel-iod,
+#   start_cluster N [OPTIONS]       morsel-meta (with OPTIONS; --lease-time 1s where a lease period is waited for) and N morsel-iod,
 #                                   ready; the manager's address in $manager
 #   start_mount NAME [OPTIONS]      a mount at $work/mnt/NAME, ready
 #   start_host NAME                 a network namespace with a link of its own to this one: $host_address is ours on it; with

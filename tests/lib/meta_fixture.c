@@ -196,7 +196,7 @@ uint32_t register_server(struct client *c, uint8_t number)
 int make_with(struct client *c, Morsel__OpId op, inode_id parent, const char *name, uint32_t mode,
               bool open, inode_id *inode)
 {
-    Morsel__MakeRequest request = MORSEL__MAKE_REQUEST__INIT;
+    Morsel__CreateRequest request = MORSEL__CREATE_REQUEST__INIT;
     Morsel__Credentials who = MORSEL__CREDENTIALS__INIT;
     Morsel__Node *node = NULL;
     int rv;
@@ -207,7 +207,7 @@ int make_with(struct client *c, Morsel__OpId op, inode_id parent, const char *na
     request.name = bytes(name);
     request.mode = mode;
     request.open = open;
-    rv = call(c, MSG_MAKE, &request.base, &morsel__node__descriptor, &node);
+    rv = call(c, MSG_CREATE, &request.base, &morsel__node__descriptor, &node);
     if (rv == 0) {
         *inode = node->attr->inode;
         morsel__node__free_unpacked(node, NULL);
@@ -252,14 +252,14 @@ int lookup(struct client *c, const char *name, enum lease_mode *lease)
 
 void wrote(struct client *c, inode_id inode, uint64_t size)
 {
-    Morsel__WroteRequest request = MORSEL__WROTE_REQUEST__INIT;
+    Morsel__SizeReportRequest request = MORSEL__SIZE_REPORT_REQUEST__INIT;
     Morsel__OpId op = next_op(c);
 
     request.op = &op;
     request.inode = inode;
     request.size = size;
     request.durable = true;
-    assert_int_equal(call(c, MSG_WROTE, &request.base, NULL, NULL), 0);
+    assert_int_equal(call(c, MSG_SIZE_REPORT, &request.base, NULL, NULL), 0);
 }
 
 uint64_t garbage_of(struct fixture *f)

@@ -32,7 +32,7 @@ struct client
     bool caches;
     unsigned recalls;      /* Received. */
     Morsel__Recall recall; /* The last one. */
-    inode_id turn_wanted;
+    inode_id lock_revoke;
 };
 
 struct waiting_call

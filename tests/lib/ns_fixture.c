@@ -68,7 +68,7 @@ struct slice text(const char *s)
 
 struct meta_op op_make(inode_id parent, const char *name, uint32_t mode)
 {
-    struct meta_op op = { .kind = OP_MAKE };
+    struct meta_op op = { .kind = OP_CREATE };
 
     op.make.parent = parent;
     op.make.name = text(name);

@@ -2,7 +2,7 @@
  * back, are slow to answer recalls, fall silent, are cut off and die, on clocks that drift, while the
  * manager is killed and loses power.
  *
- * The clients' word with the manager and their terms are src/client/coherence/lease_holder.c; their
+ * The clients' word with the manager and their lease periods are src/client/coherence/lease_holder.c; their
  * copies behave as meta_cache.c and recall_uv.c. The checkers: an answer from a client's
  * copy is what the manager has, or what this client holds back; the manager serves nobody while
  * another client relies on a lease that this would break; and nothing that was written to the
@@ -23,7 +23,7 @@ enum {
     THINK_MS_MAX = 400,
     SETTLE_MS = 20,
     SLOW_MS_MAX = 2000,     /* A recall is answered so late, at times. */
-    QUIET_MS = 4 * LEASE_MS /* A holder that is fenced, and its term; and once more. */
+    QUIET_MS = 4 * LEASE_MS /* A holder that is fenced, and its lease period; and once more. */
 };
 
 struct world *world_of(struct sim *s)
@@ -153,7 +153,7 @@ static void send_join(struct sim *s, uint32_t node)
     memset(&c->join, 0, sizeof(c->join));
     c->join.word = WORD_JOIN;
     c->join.call = ++c->calls;
-    c->join.title = c->holder.title;
+    c->join.lease_epoch = c->holder.lease_epoch;
     for (uint32_t reg = 0; reg < REGISTERS; reg++) {
         /* What is not named is given back for good. */
         c->copies[reg].wrote = c->copies[reg].mode == LEASE_W || c->copies[reg].dirty ||
@@ -409,7 +409,7 @@ static void client_down(struct sim *s, uint32_t node, uint32_t conn)
     }
 }
 
-/* From when the term is counted that an answer gives, whose question was sent then. */
+/* From when the lease period is counted that an answer gives, whose question was sent then. */
 static uint64_t counts_from_ns(const struct sim *s, uint32_t node, uint64_t sent_ms)
 {
     uint64_t from_ms = sim_canary(s, "counts_from_reply") ? sim_clock_ms(s, node) : sent_ms;
@@ -428,7 +428,7 @@ static void take_session(struct sim *s, uint32_t node, bool join, const struct l
     }
     event.sent_ns = counts_from_ns(s, node, join ? c->join_sent_ms : c->renew_sent_ms);
     event.lease_ms = LEASE_MS;
-    event.title = m->title;
+    event.lease_epoch = m->lease_epoch;
     feed(s, node, event);
 }
 
@@ -664,7 +664,7 @@ static const struct sim_worth worth[] = {
     [WORTH_STEPPED_DOWN] = { "steps down over a larger range", 300 },
     [WORTH_CONVERTED] = { "flocks that are converted", 900 },
     [WORTH_FENCED] = { "holders that are fenced", 10 },
-    [WORTH_EXPIRED] = { "terms that end", 150 },
+    [WORTH_EXPIRED] = { "lease periods that end", 150 },
     [WORTH_HELD_UP] = { "holders that say that they are busy", 100 },
     [WORTH_CALM] = { "calm histories", 100 },
     { NULL, 0 }

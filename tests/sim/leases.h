@@ -27,7 +27,7 @@ enum {
     LOCKS_NAMED_MAX = 12,        /* In a JOIN. */
     CALLS_MAX = 3,
     PARKED_MAX = 64,
-    TITLED_MAX = 256,
+    LEASE_EPOCHS_MAX = 256,
     CONNS_MAX = 1 << 12,
     STORE_WRITES_MAX = 4,
     STORE_JOBS_MAX = 16,
@@ -58,7 +58,7 @@ struct lease_message
     uint32_t reg;
     uint64_t value;
     enum lease_mode mode;            /* RECALL: to keep; RETURN: kept; REPLY: held. */
-    uint64_t title;                  /* JOIN, and its reply. */
+    uint64_t lease_epoch;            /* JOIN, and its reply. */
     enum lease_mode held[REGISTERS]; /* JOIN */
     bool lost[REGISTERS];            /* The reply to JOIN. */
     bool locks_lost;
@@ -176,13 +176,13 @@ struct world
         uint32_t conn;
         struct lease_message message;
     } parked[PARKED_MAX];
-    struct titled
+    struct kept
     {
         client_id client;
-        uint64_t title;
+        uint64_t lease_epoch;
         bool holds;
-    } titled[TITLED_MAX];
-    uint64_t titled_count;
+    } kept[LEASE_EPOCHS_MAX];
+    uint64_t lease_epochs_count;
     struct lock_table *lock_table;
     /* Who has what, as enum lock_type. */
     uint8_t judged[CLIENT_FIRST + CLIENTS_MAX][OWNERS][LOCK_FILES][LOCK_CELLS];

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* A client relies on its locks until its term ends. */
+/* A client relies on its locks until its lease period ends. */
 static bool relies_on_locks(struct sim *s, uint32_t node)
 {
     return s->nodes[node].up &&

@@ -2,7 +2,7 @@
  * with hosts that do what src/meta/coherence/locks_uv.c and src/client/coherence/lock_uv.c do.
  *
  * The judge (leases_judge.c): nobody holds locks that exclude those of another. A client holds what
- * it was granted until it frees it, or until its term is over (its writes are refused from then
+ * it was granted until it frees it, or until its lease period is over (its writes are refused from then
  * on). */
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -312,7 +312,7 @@ bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_mess
         }
         return true;
     }
-    overtaken = m->verdict == LOCK_HAD && call->lock.type != LOCK_NONE &&
+    overtaken = m->verdict == LOCK_GRANTED && call->lock.type != LOCK_NONE &&
                 c->holder.joins_asked > 0 && !sim_canary(s, "believes_overtaken");
     if ((overtaken || m->verdict == LOCK_ASK_AGAIN) && !call->canceled) {
         send_lock(s, node, call);
@@ -321,9 +321,9 @@ bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_mess
     call->active = false;
     sim_trace(s, node, "has the verdict %d on %llu of file %llu", (int)m->verdict,
               (unsigned long long)call->lock.start, (unsigned long long)call->lock.inode);
-    if (m->verdict == LOCK_HAD && call->converts_to != LOCK_NONE) {
+    if (m->verdict == LOCK_GRANTED && call->converts_to != LOCK_NONE) {
         take_freed(s, node, call);
-    } else if (m->verdict == LOCK_HAD && !gives_up(&call->lock) && !overtaken) {
+    } else if (m->verdict == LOCK_GRANTED && !gives_up(&call->lock) && !overtaken) {
         take_lock(s, node, call);
     }
     return true;
@@ -343,10 +343,10 @@ static void reply_verdict(struct sim *s, uint32_t conn, const struct lease_messa
 
 static enum lock_answer answer_of(enum lock_verdict verdict)
 {
-    return verdict == LOCK_DONE       ? LOCK_HAD
-           : verdict == LOCK_DEADLOCK ? LOCK_CIRCLE
-           : verdict == LOCK_FULL     ? LOCK_NO_ROOM
-                                      : LOCK_HELD_BY_OTHERS;
+    return verdict == LOCK_DONE             ? LOCK_GRANTED
+           : verdict == LOCK_WOULD_DEADLOCK ? LOCK_DEADLOCK
+           : verdict == LOCK_FULL           ? LOCK_LIMIT
+                                            : LOCK_HELD_BY_OTHERS;
 }
 
 static void answer_granted(struct sim *s)
@@ -444,7 +444,7 @@ void locks_serve(struct sim *s, uint32_t conn, const struct lease_message *m)
 
 void locks_cancel(struct sim *s, const struct lease_message *m)
 {
-    end_waiting(s, m->client, m->call, LOCK_GIVEN_UP);
+    end_waiting(s, m->client, m->call, LOCK_CANCELED);
     answer_granted(s);
 }
 

@@ -64,33 +64,33 @@ static uint32_t conn_of(struct sim *s, client_id client)
 /* ---- What the core says ---- */
 
 /* On its way to the disk. The number of a wait is its place here. */
-static struct titled *titled_of(struct sim *s, uint64_t number)
+static struct kept *kept_of(struct sim *s, uint64_t number)
 {
-    return &world_of(s)->titled[number % TITLED_MAX];
+    return &world_of(s)->kept[number % LEASE_EPOCHS_MAX];
 }
 
 static void run_persisted(struct sim *s, uint32_t node, uint64_t number)
 {
-    const struct titled *titled = titled_of(s, number);
+    const struct kept *kept = kept_of(s, number);
 
     (void)node;
-    feed(s, (struct lease_event){ .type = titled->holds ? LEASE_PERSISTED : LEASE_FORGOTTEN,
-                                  .client = titled->client,
-                                  .title = titled->title });
+    feed(s, (struct lease_event){ .type = kept->holds ? LEASE_PERSISTED : LEASE_FORGOTTEN,
+                                  .client = kept->client,
+                                  .lease_epoch = kept->lease_epoch });
 }
 
 static void persist(struct sim *s, const struct lease_action *action)
 {
     struct world *w = world_of(s);
     struct meta_op op = { .kind = OP_HOLDER };
-    uint64_t number = w->titled_count++;
+    uint64_t number = w->lease_epochs_count++;
     int rv;
 
-    op.holder.title = action->title;
+    op.holder.lease_epoch = action->lease_epoch;
     op.holder.holds = action->type == LEASE_PERSIST;
     rv = db_execute(&w->db, &op);
     CHECK(rv == 0);
-    *titled_of(s, number) = (struct titled){ action->client, action->title, op.holder.holds };
+    *kept_of(s, number) = (struct kept){ action->client, action->lease_epoch, op.holder.holds };
     if (op.holder.holds && sim_canary(s, "persist_late")) {
         run_persisted(s, MANAGER, number);
     } else {
@@ -149,7 +149,7 @@ static void perform(struct sim *s, const struct lease_action *action)
         }
         break;
     case LEASE_EXPIRED:
-        sim_trace(s, MANAGER, "the term of %s is over", name_of(s, action->client));
+        sim_trace(s, MANAGER, "the lease period of %s is over", name_of(s, action->client));
         check_calm(s, action->client);
         sim_worth(s, WORTH_EXPIRED);
         break;
@@ -307,7 +307,7 @@ static void take_join(struct sim *s, uint32_t conn, const struct lease_message *
     bool late;
 
     event.client = m->client;
-    event.title = m->title;
+    event.lease_epoch = m->lease_epoch;
     event.number = m->call;
     event.now_ms = manager_clock_ms(s);
     for (uint32_t reg = 0; reg < REGISTERS; reg++) {
@@ -326,7 +326,7 @@ static void take_join(struct sim *s, uint32_t conn, const struct lease_message *
             r.lost[actions.items[i].inode - 100] = true;
         }
     }
-    r.title = lease_title(world_of(s)->leases, m->client);
+    r.lease_epoch = lease_epoch_of(world_of(s)->leases, m->client);
     r.locks_lost = !late && !locks_join(s, m);
     reply(s, conn, m, r); /* Before recalls that follow from it. */
     perform_all(s, &actions);
@@ -421,7 +421,7 @@ static void manager_start(struct sim *s, uint32_t node)
     struct world *w = world_of(s);
     struct ns_hooks hooks = { .data = w };
     struct lease_options options = { .now_ms = 0 };
-    struct lease_titled expected[LEASE_CLIENTS_MAX];
+    struct lease_epoch_kept expected[LEASE_CLIENTS_MAX];
     struct errmsg err;
     uint32_t count = 0;
     int rv;
@@ -433,7 +433,7 @@ static void manager_start(struct sim *s, uint32_t node)
     CHECK(rv == 0);
     presence_init(&w->presence, sim_clock_ms(s, node));
     options.now_ms = manager_clock_ms(s);
-    options.last_title = prng_next(&s->prng);
+    options.last_lease_epoch = prng_next(&s->prng);
     options.expected = expected;
     options.expected_count = sim_canary(s, "no_grace") ? 0 : count;
     w->leases = lease_table_new(&options);

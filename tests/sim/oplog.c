@@ -208,11 +208,11 @@ static struct meta_op draw_rename(struct sim *s)
 
 static struct meta_op draw_wrote(struct sim *s)
 {
-    struct meta_op op = { .kind = OP_WROTE };
+    struct meta_op op = { .kind = OP_SIZE_REPORT };
 
-    op.wrote.inode = draw_inode(s);
-    op.wrote.size = prng_below(&s->prng, 5U << 20);
-    op.wrote.reach = op.wrote.size;
+    op.size_report.inode = draw_inode(s);
+    op.size_report.size = prng_below(&s->prng, 5U << 20);
+    op.size_report.reach = op.size_report.size;
     return op;
 }
 
@@ -291,7 +291,7 @@ static void run_op(struct sim *s, uint32_t node, uint64_t number)
         sim_worth(s, WORTH_DONE);
         note_applied(s, &op);
     }
-    if (rv == 0 && op.kind == OP_MAKE) {
+    if (rv == 0 && op.kind == OP_CREATE) {
         note_made(s, op.target);
     }
     if (prng_below(&s->prng, 20) == 0) {

@@ -1,5 +1,5 @@
 /* Operation ids and retries: clients change one namespace through src/common/rpc/op_numbers.c and
- * src/meta/service/op_window.c, over datagrams that get lost, doubled and reordered, or over
+ * src/meta/service/reply_cache.c, over datagrams that get lost, doubled and reordered, or over
  * connections that break, while the manager is killed and loses power.
  *
  * The checkers keep every change that was applied, in the order of the log, and a model of the
@@ -260,7 +260,7 @@ static void scenario_close(struct sim *s)
 {
     struct world *w = world_of(s);
 
-    op_window_free(w->window);
+    reply_cache_free(w->window);
     db_free(&w->db);
     free(w);
 }

@@ -3,7 +3,7 @@
 #define MORSEL_TESTS_SIM_OPS_H
 
 #include "common/rpc/op_numbers.h"
-#include "meta/service/op_window.h"
+#include "meta/service/reply_cache.h"
 #include "tests/sim/db.h"
 #include "tests/sim/model.h"
 
@@ -69,7 +69,7 @@ struct refused
 struct world
 {
     struct db db;
-    struct op_window *window;
+    struct reply_cache *window;
     bool datagrams;
     uint32_t client_count;
     struct client clients[CLIENTS_MAX + 1]; /* By node. */

@@ -1,4 +1,4 @@
-/* The manager of the ops scenario: a host for src/meta/service/op_window.c and the namespace that
+/* The manager of the ops scenario: a host for src/meta/service/reply_cache.c and the namespace that
  * does what src/meta/service/change_uv.c does, and the checkers of what was applied. */
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -175,17 +175,17 @@ static struct meta_op op_of(const struct op_message *m)
 static bool judge(struct sim *s, const struct op_message *m, struct op_message *reply)
 {
     struct world *w = world_of(s);
-    enum op_window_verdict verdict = OP_WINDOW_NEW;
-    bool reserved = op_window_reserve(w->window, m->client);
+    enum reply_cache_verdict verdict = REPLY_CACHE_NEW;
+    bool reserved = reply_cache_reserve(w->window, m->client);
 
     CHECK(reserved);
     if (!sim_canary(s, "no_window")) {
-        verdict = op_window_find(w->window, m->client, m->sequence, m->answered, &reply->outcome);
+        verdict = reply_cache_find(w->window, m->client, m->sequence, m->answered, &reply->outcome);
     }
-    if (verdict == OP_WINDOW_FORGOTTEN) {
+    if (verdict == REPLY_CACHE_FORGOTTEN) {
         reply->status = MORSEL_STALE;
     }
-    return verdict == OP_WINDOW_NEW;
+    return verdict == REPLY_CACHE_NEW;
 }
 
 /* The answer to a change that was applied is always the same one. */
@@ -226,7 +226,7 @@ static void take_change(struct sim *s, uint32_t node, uint32_t conn, const struc
         check_verdict(s, m, reply.status, &reply.outcome);
         if (reply.status == 0) {
             bool noted =
-                op_window_note(w->window, m->client, m->sequence, m->answered, &reply.outcome);
+                reply_cache_note(w->window, m->client, m->sequence, m->answered, &reply.outcome);
 
             CHECK(noted);
             note_applied(s, m, &reply.outcome);
@@ -299,7 +299,7 @@ static bool visit_log(void *data, uint64_t sequence, const struct meta_op *op)
     struct op_outcome outcome = { op->target, op->deleted };
 
     (void)sequence;
-    return op_window_note(data, op->client, op->client_sequence, op->answered, &outcome);
+    return reply_cache_note(data, op->client, op->client_sequence, op->answered, &outcome);
 }
 
 static void manager_start(struct sim *s, uint32_t node)
@@ -311,7 +311,7 @@ static void manager_start(struct sim *s, uint32_t node)
     if (!db_start(&w->db, NULL)) {
         return;
     }
-    w->window = op_window_new();
+    w->window = reply_cache_new();
     CHECK(w->window != NULL);
     sim_trace(s, node, "start behind operation %llu of %llu",
               (unsigned long long)ns_counters(w->db.ns)->sequence, (unsigned long long)w->count);
@@ -338,7 +338,7 @@ static void manager_stop(struct sim *s, uint32_t node, bool machine)
            (!machine || w->log[w->durable + 1].committed_ms + DB_LOSS_MS_MAX < s->now_ms)) {
         w->durable++;
     }
-    op_window_free(w->window);
+    reply_cache_free(w->window);
     w->window = NULL;
     db_stop(&w->db, machine);
 }

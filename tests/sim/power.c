@@ -77,7 +77,7 @@ static void scenario_close(struct sim *s)
             unsynced_free(w->clients[i].files[file].unsynced);
         }
     }
-    op_window_free(w->window);
+    reply_cache_free(w->window);
     db_free(&w->db);
     free(w);
 }

@@ -9,7 +9,7 @@
 #include "client/data/unsynced.h"
 #include "client/manager/changes.h"
 #include "common/rpc/op_numbers.h"
-#include "meta/service/op_window.h"
+#include "meta/service/reply_cache.h"
 #include "meta/storage/runs.h"
 #include "tests/sim/db.h"
 
@@ -64,7 +64,7 @@ struct power_message
     uint32_t file, block;
     uint64_t value; /* WRITE */
     uint64_t size, data_version;
-    uint32_t column_count; /* WROTE, SYNCED; answers to FSYNC and to a durable WROTE. */
+    uint32_t column_count; /* SIZE_REPORT, SYNCED; answers to FSYNC and to a durable SIZE_REPORT. */
     struct unsynced_column columns[STORES];
     bool durable;
     /* Answers. */
@@ -200,7 +200,7 @@ struct loss
 struct world
 {
     struct db db;
-    struct op_window *window;
+    struct reply_cache *window;
     char run_text[RUNS_TEXT_BYTES_MAX]; /* The file that the manager keeps of its runs. */
     struct runs runs;
     uint64_t boot_id, durable_number;

@@ -1,4 +1,4 @@
-/* The manager of the power scenario: a host for src/meta/storage/runs.c, op_window.c and the
+/* The manager of the power scenario: a host for src/meta/storage/runs.c, reply_cache.c and the
  * namespace that does what src/meta/service/change_uv.c, handlers_durable_uv.c, reply_uv.c and
  * run_file.c do. */
 #include "common/base/check.h"
@@ -116,7 +116,7 @@ static int execute(struct sim *s, const struct power_message *m, struct op_outco
 {
     struct world *w = world_of(s);
     const char name[] = { m->name, 0 }, new_name[] = { m->new_name, 0 };
-    struct meta_op op = { .kind = m->word == WORD_WROTE ? OP_WROTE : OP_SYNCED };
+    struct meta_op op = { .kind = m->word == WORD_WROTE ? OP_SIZE_REPORT : OP_SYNCED };
     struct buf columns;
     int rv;
 
@@ -135,9 +135,9 @@ static int execute(struct sim *s, const struct power_message *m, struct op_outco
             op.unlink.name = text(name);
         }
     } else if (m->word == WORD_WROTE) {
-        op.wrote.inode = w->files[m->file];
-        op.wrote.size = m->size;
-        op.wrote.unsynced = buf_slice(&columns);
+        op.size_report.inode = w->files[m->file];
+        op.size_report.size = m->size;
+        op.size_report.unsynced = buf_slice(&columns);
     } else {
         op.synced.inode = w->files[m->file];
         op.synced.data_version = m->data_version;
@@ -157,14 +157,15 @@ static void take_change(struct sim *s, uint32_t conn, const struct power_message
     struct world *w = world_of(s);
     struct power_message reply = *m;
     struct op_outcome outcome;
-    bool good = op_window_reserve(w->window, m->client);
+    bool good = reply_cache_reserve(w->window, m->client);
 
     CHECK(good);
     reply.status = 0;
-    if (op_window_find(w->window, m->client, m->sequence, m->answered, &outcome) == OP_WINDOW_NEW) {
+    if (reply_cache_find(w->window, m->client, m->sequence, m->answered, &outcome) ==
+        REPLY_CACHE_NEW) {
         reply.status = execute(s, m, &outcome);
         if (reply.status == 0) {
-            good = op_window_note(w->window, m->client, m->sequence, m->answered, &outcome);
+            good = reply_cache_note(w->window, m->client, m->sequence, m->answered, &outcome);
             CHECK(good);
             judge_logged(s, m);
         }
@@ -234,7 +235,7 @@ static bool visit_log(void *data, uint64_t sequence, const struct meta_op *op)
     struct op_outcome outcome = { op->target, op->deleted };
 
     (void)sequence;
-    return op_window_note(data, op->client, op->client_sequence, op->answered, &outcome);
+    return reply_cache_note(data, op->client, op->client_sequence, op->answered, &outcome);
 }
 
 static void make_files(struct world *w)
@@ -264,7 +265,7 @@ static void manager_start(struct sim *s, uint32_t node)
     if (!db_start(&w->db, NULL)) {
         return;
     }
-    w->window = op_window_new();
+    w->window = reply_cache_new();
     CHECK(w->window != NULL);
     w->durable_number = 0;
     begin_run(s);
@@ -285,7 +286,7 @@ static void manager_stop(struct sim *s, uint32_t node, bool machine)
     uint32_t unsynced = kv_forgetful_unsynced(w->db.kv);
 
     (void)node;
-    op_window_free(w->window);
+    reply_cache_free(w->window);
     w->window = NULL;
     db_stop(&w->db, machine);
     if (machine) {

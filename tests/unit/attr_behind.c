@@ -13,13 +13,16 @@
 
 static struct attr_change mode(uint32_t value)
 {
-    return (
-        struct attr_change){ .valid = SETATTR_MODE, .mode = value, .set_ns = value, .title = 1 };
+    return (struct attr_change){
+        .valid = SETATTR_MODE, .mode = value, .set_ns = value, .lease_epoch = 1
+    };
 }
 
 static struct attr_change owner(uint32_t value)
 {
-    return (struct attr_change){ .valid = SETATTR_UID, .uid = value, .set_ns = value, .title = 1 };
+    return (struct attr_change){
+        .valid = SETATTR_UID, .uid = value, .set_ns = value, .lease_epoch = 1
+    };
 }
 
 static void what_is_set_again_is_one_change(void **state)
@@ -156,13 +159,13 @@ static void what_is_lost_is_forgotten(void **state)
     attr_behind_free(b);
 }
 
-static void nothing_is_merged_across_titles(void **state)
+static void nothing_is_merged_across_lease_epochs(void **state)
 {
     struct attr_behind *b = attr_behind_new(10);
     struct attr_change out, first = owner(1), second = mode(2);
 
     (void)state;
-    second.title = 2;
+    second.lease_epoch = 2;
     (void)attr_behind_set(b, 7, &first);
     (void)attr_behind_set(b, 7, &second);
     assert_int_equal(attr_behind_next(b, &out), 7);
@@ -231,7 +234,7 @@ int main(void)
         cmocka_unit_test(put_back_keeps_its_place),
         cmocka_unit_test(too_many_inodes_are_not_taken),
         cmocka_unit_test(what_is_lost_is_forgotten),
-        cmocka_unit_test(nothing_is_merged_across_titles),
+        cmocka_unit_test(nothing_is_merged_across_lease_epochs),
         cmocka_unit_test(the_manager_has_what_was_set_last),
     };
 

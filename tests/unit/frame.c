@@ -162,8 +162,8 @@ static void another_magic_is_refused(void **state)
 }
 
 /* Whatever the two clocks show, and however far they drift apart within the bound, the server's has
- * passed the bound when our term is over. */
-static void bounds_are_never_behind_the_term(void **state)
+ * passed the bound when our lease period is over. */
+static void bounds_are_never_behind_the_lease_period(void **state)
 {
     struct prng prng;
 
@@ -174,7 +174,7 @@ static void bounds_are_never_behind_the_term(void **state)
         uint64_t left = 1 + prng_below(&prng, 30000);
         uint32_t bound = frame_not_after(ours + left, server, ours);
 
-        /* At the end of the term the server's clock has gone on by left - 10 % or more. */
+        /* At the end of the lease period the server's clock has gone on by left - 10 % or more. */
         assert_true(frame_is_late(bound, server + left - left / 10 + 2));
         assert_false(frame_is_late(bound, server));
     }
@@ -205,7 +205,7 @@ static void what_is_known_of_a_clock_is_a_bound(void **state)
             server += (passed * drift + 99) / 100;
             frame_clock_note(&clock, frame_clock_told(server > old_ms ? server - old_ms : 1), ours);
             assert_true(clock.known);
-            /* A term that ends now is over on the server, too. */
+            /* A lease period that ends now is over on the server, too. */
             assert_true(frame_is_late(frame_not_after(ours + 1, clock.server_ms, clock.noted_ms),
                                       server + 2));
             least = least == 0 ? server - 3001 : least + passed * 9 / 10 - 1;
@@ -226,7 +226,7 @@ int main(void)
         cmocka_unit_test(another_version_is_told_apart_from_noise),
         cmocka_unit_test(unknown_flags_and_positive_statuses_are_refused),
         cmocka_unit_test(another_magic_is_refused),
-        cmocka_unit_test(bounds_are_never_behind_the_term),
+        cmocka_unit_test(bounds_are_never_behind_the_lease_period),
         cmocka_unit_test(what_is_known_of_a_clock_is_a_bound),
     };
 

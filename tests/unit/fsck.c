@@ -39,7 +39,7 @@ static void change(struct tree *t)
     struct prng *prng = &t->f.prng;
     inode_id a = t->directories[prng_below(prng, DIRECTORIES)];
     inode_id b = t->directories[prng_below(prng, DIRECTORIES)];
-    struct meta_op op = { .kind = OP_MAKE };
+    struct meta_op op = { .kind = OP_CREATE };
     struct inode inode;
     char name[16], other[16];
 

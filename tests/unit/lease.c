@@ -1,4 +1,4 @@
-/* Leases: grants, recalls, returns, tickets, terms, fencing, joining and the grace period; and
+/* Leases: grants, recalls, returns, tickets, lease periods, fencing, joining and the grace period; and
  * lives by chance against the two rules that everything rests on. */
 #include "meta/coherence/lease.h"
 #include "common/base/prng.h"
@@ -23,13 +23,13 @@ struct world
 static struct world *world_new(const uint64_t *expected, size_t expected_count)
 {
     struct world *w = calloc(1, sizeof(*w));
-    struct lease_titled titled[2];
-    struct lease_options options = { 1000, 0, titled, expected_count, 5000 };
+    struct lease_epoch_kept kept[2];
+    struct lease_options options = { 1000, 0, kept, expected_count, 5000 };
 
     assert_non_null(w);
     assert_true(expected_count <= 2);
     for (size_t i = 0; i < expected_count; i++) {
-        titled[i] = (struct lease_titled){ expected[i], LEASE_MS };
+        kept[i] = (struct lease_epoch_kept){ expected[i], LEASE_MS };
     }
     w->now_ms = 1000;
     w->forgets = true;
@@ -62,7 +62,7 @@ static void feed(struct world *w, struct lease_event event)
             struct lease_event forgotten = { .now_ms = w->now_ms, .type = LEASE_FORGOTTEN };
 
             forgotten.client = w->out.items[i].client;
-            forgotten.title = w->out.items[i].title;
+            forgotten.lease_epoch = w->out.items[i].lease_epoch;
             lease_step(w->t, &forgotten, &w->out);
         }
     }
@@ -78,7 +78,7 @@ static void join_holding(struct world *w, client_id client, const struct lease_h
 {
     feed(w, (struct lease_event){ .type = LEASE_JOIN,
                                   .client = client,
-                                  .title = lease_title(w->t, client),
+                                  .lease_epoch = lease_epoch_of(w->t, client),
                                   .caches = true,
                                   .held = held,
                                   .held_count = count });
@@ -88,8 +88,9 @@ static void join_holding(struct world *w, client_id client, const struct lease_h
 static void join(struct world *w, client_id client)
 {
     join_holding(w, client, NULL, 0);
-    feed(w, (struct lease_event){
-                .type = LEASE_PERSISTED, .client = client, .title = lease_title(w->t, client) });
+    feed(w, (struct lease_event){ .type = LEASE_PERSISTED,
+                                  .client = client,
+                                  .lease_epoch = lease_epoch_of(w->t, client) });
 }
 
 static const struct lease_action *find(const struct world *w, int type, client_id client)
@@ -149,7 +150,7 @@ static void nothing_is_granted_before_it_is_durable_who_holds(void **state)
     assert_non_null(find(w, LEASE_PERSIST, A));
     assert_int_equal(grant(w, A, FILE_1, LEASE_R), LEASE_NONE);
     feed(w, (struct lease_event){
-                .type = LEASE_PERSISTED, .client = A, .title = lease_title(w->t, A) });
+                .type = LEASE_PERSISTED, .client = A, .lease_epoch = lease_epoch_of(w->t, A) });
     assert_int_equal(grant(w, A, FILE_1, LEASE_R), LEASE_R);
     feed(w, (struct lease_event){ .type = LEASE_JOIN, .client = B, .caches = false });
     assert_int_equal(grant(w, B, FILE_1, LEASE_R), LEASE_NONE);
@@ -342,7 +343,7 @@ static void what_is_gone_is_in_nobodys_way(void **state)
     world_free(w);
 }
 
-/* ---- Terms ---- */
+/* ---- Lease periods ---- */
 
 static void a_silent_holder_is_waited_out(void **state)
 {
@@ -387,7 +388,7 @@ static void who_talks_but_does_not_give_back_is_fenced(void **state)
         tick(w);
     }
     assert_non_null(find(w, LEASE_FENCE, A));
-    assert_null(find(w, LEASE_READY, 0)); /* Its term goes on. */
+    assert_null(find(w, LEASE_READY, 0)); /* Its lease period goes on. */
     w->now_ms += 100;
     assert_false(lease_heard(w->t, A, w->now_ms));
     give_back(w, A, 0, FILE_1, LEASE_NONE); /* Too late: it does not know yet what it has lost. */
@@ -399,9 +400,10 @@ static void who_talks_but_does_not_give_back_is_fenced(void **state)
     w->now_ms += LEASE_MS - 100;
     tick(w);
     assert_non_null(find(w, LEASE_READY, 0));
-    assert_int_equal(grant(w, A, FILE_2, LEASE_R), LEASE_NONE); /* Its new title is not durable. */
+    assert_int_equal(grant(w, A, FILE_2, LEASE_R),
+                     LEASE_NONE); /* Its new lease epoch is not durable. */
     feed(w, (struct lease_event){
-                .type = LEASE_PERSISTED, .client = A, .title = lease_title(w->t, A) });
+                .type = LEASE_PERSISTED, .client = A, .lease_epoch = lease_epoch_of(w->t, A) });
     assert_int_equal(grant(w, A, FILE_2, LEASE_R), LEASE_R); /* A holder like others again. */
     world_free(w);
 }
@@ -454,27 +456,27 @@ static void a_join_that_comes_late_is_passed_over(void **state)
     join(w, A);
     feed(w, (struct lease_event){ .type = LEASE_JOIN,
                                   .client = A,
-                                  .title = lease_title(w->t, A),
+                                  .lease_epoch = lease_epoch_of(w->t, A),
                                   .number = 8,
                                   .caches = true });
     (void)grant(w, A, FILE_1, LEASE_R);
     /* Sent before, over a connection that was given up; it does not name what was granted since. */
     feed(w, (struct lease_event){ .type = LEASE_JOIN,
                                   .client = A,
-                                  .title = lease_title(w->t, A),
+                                  .lease_epoch = lease_epoch_of(w->t, A),
                                   .number = 7,
                                   .caches = true });
     assert_int_equal(lease_held_by(w->t, A, FILE_1), LEASE_R);
     world_free(w);
 }
 
-/* Joins under this title, whatever the core thinks. */
-static void join_under(struct world *w, client_id client, uint64_t title,
+/* Joins under this lease epoch, whatever the core thinks. */
+static void join_under(struct world *w, client_id client, uint64_t lease_epoch,
                        const struct lease_held *held, size_t count)
 {
     feed(w, (struct lease_event){ .type = LEASE_JOIN,
                                   .client = client,
-                                  .title = title,
+                                  .lease_epoch = lease_epoch,
                                   .caches = true,
                                   .held = held,
                                   .held_count = count });
@@ -496,7 +498,7 @@ static void after_a_restart_all_wait_for_the_holders(void **state)
     join_under(w, A, 71, &by_a, 1);
     assert_null(find(w, LEASE_LOST, A));
     assert_null(find(w, LEASE_READY, 0));
-    assert_int_equal(lease_title(w->t, A), 71);
+    assert_int_equal(lease_epoch_of(w->t, A), 71);
     join_under(w, B, 72, by_b, 2);
     assert_int_equal(find(w, LEASE_LOST, B)->inode, FILE_1); /* Both cannot be. */
     assert_non_null(find(w, LEASE_GRACE_OVER, 0));
@@ -519,47 +521,48 @@ static void after_a_restart_the_dead_are_waited_out(void **state)
     assert_int_equal(lease_deadline_ms(w->t), 1000 + LEASE_MS);
     w->now_ms += LEASE_MS;
     tick(w);
-    assert_int_equal(find(w, LEASE_FORGET, 0)->title, 71);
+    assert_int_equal(find(w, LEASE_FORGET, 0)->lease_epoch, 71);
     assert_null(find(w, LEASE_READY, 0)); /* Another restart could bring it back. */
     join_under(w, A, 71, &held, 1);       /* Too late. */
     assert_non_null(find(w, LEASE_LOST, A));
-    feed(w, (struct lease_event){ .type = LEASE_FORGOTTEN, .title = 71 });
+    feed(w, (struct lease_event){ .type = LEASE_FORGOTTEN, .lease_epoch = 71 });
     assert_non_null(find(w, LEASE_READY, 0));
     world_free(w);
 }
 
 /* Who did not hear that it has lost its leases names them to the next run of the manager. */
-static void a_title_that_was_taken_counts_nowhere(void **state)
+static void a_lease_epoch_that_was_taken_counts_nowhere(void **state)
 {
     const uint64_t expected[] = { 72 };
     struct lease_held held = { FILE_1, LEASE_W };
     struct world *w = world_new(NULL, 0);
-    uint64_t title, ticket;
+    uint64_t lease_epoch, ticket;
 
     (void)state;
     join(w, A);
-    title = lease_title(w->t, A);
+    lease_epoch = lease_epoch_of(w->t, A);
     (void)grant(w, A, FILE_1, LEASE_W);
     (void)acquire(w, B, FILE_1, ACCESS_CHANGE, &ticket);
     w->forgets = false;
     w->now_ms += LEASE_MS;
     tick(w);
-    assert_int_equal(find(w, LEASE_FORGET, A)->title, title);
-    assert_null(find(w, LEASE_READY, 0)); /* Not before the old title is off the disk. */
-    assert_true(lease_title(w->t, A) != title);
-    join_under(w, A, title, &held, 1);
+    assert_int_equal(find(w, LEASE_FORGET, A)->lease_epoch, lease_epoch);
+    assert_null(find(w, LEASE_READY, 0)); /* Not before the old lease epoch is off the disk. */
+    assert_true(lease_epoch_of(w->t, A) != lease_epoch);
+    join_under(w, A, lease_epoch, &held, 1);
     assert_non_null(find(w, LEASE_LOST, A));
     tick(w);
     assert_null(find(w, LEASE_FORGET, A));
     w->now_ms = lease_deadline_ms(w->t); /* The host had no memory, say: it is asked again. */
     tick(w);
-    assert_int_equal(find(w, LEASE_FORGET, A)->title, title);
-    feed(w, (struct lease_event){ .type = LEASE_FORGOTTEN, .client = A, .title = title });
+    assert_int_equal(find(w, LEASE_FORGET, A)->lease_epoch, lease_epoch);
+    feed(w,
+         (struct lease_event){ .type = LEASE_FORGOTTEN, .client = A, .lease_epoch = lease_epoch });
     assert_non_null(find(w, LEASE_READY, 0));
     world_free(w);
 
     w = world_new(expected, 1);
-    join_under(w, A, title, &held, 1);
+    join_under(w, A, lease_epoch, &held, 1);
     assert_non_null(find(w, LEASE_LOST, A));
     assert_int_equal(lease_held_by(w->t, A, FILE_1), LEASE_NONE);
     world_free(w);
@@ -666,7 +669,7 @@ static void life_join(struct life *l, int client)
     take_actions(l);
     feed(l->w, (struct lease_event){ .type = LEASE_PERSISTED,
                                      .client = client_of(client),
-                                     .title = lease_title(l->w->t, client_of(client)) });
+                                     .lease_epoch = lease_epoch_of(l->w->t, client_of(client)) });
     take_actions(l);
     l->joined[client] = true;
     l->heard_ms[client] = l->w->now_ms;
@@ -785,7 +788,7 @@ int main(void)
         cmocka_unit_test(a_join_that_comes_late_is_passed_over),
         cmocka_unit_test(after_a_restart_all_wait_for_the_holders),
         cmocka_unit_test(after_a_restart_the_dead_are_waited_out),
-        cmocka_unit_test(a_title_that_was_taken_counts_nowhere),
+        cmocka_unit_test(a_lease_epoch_that_was_taken_counts_nowhere),
         cmocka_unit_test(there_is_an_end_to_waiting_requests),
         cmocka_unit_test(lives_by_chance_keep_the_rules),
     };

@@ -49,14 +49,15 @@ static void tick_at(struct world *w, uint64_t now_ms)
 static void join(struct world *w, client_id client)
 {
     feed(w, (struct lease_event){ .type = LEASE_JOIN, .client = client, .caches = true });
-    feed(w, (struct lease_event){
-                .type = LEASE_PERSISTED, .client = client, .title = lease_title(w->t, client) });
+    feed(w, (struct lease_event){ .type = LEASE_PERSISTED,
+                                  .client = client,
+                                  .lease_epoch = lease_epoch_of(w->t, client) });
 }
 
 static struct world *world_new(void)
 {
     struct world *w = calloc(1, sizeof(*w));
-    struct lease_options options = { .now_ms = 1000, .last_title = 5000 };
+    struct lease_options options = { .now_ms = 1000, .last_lease_epoch = 5000 };
 
     assert_non_null(w);
     w->now_ms = 1000;
@@ -258,7 +259,7 @@ static void a_loss_that_cannot_be_told_is_told_at_the_next_join(void **state)
     (void)state;
     again.held = &held;
     again.held_count = 1;
-    again.title = lease_title(w->t, A);
+    again.lease_epoch = lease_epoch_of(w->t, A);
     no_memory = true;
     feed(w, again);
     assert_true(w->out.failed);
@@ -289,7 +290,7 @@ static void a_recall_that_cannot_be_told_is_not_begun(void **state)
 }
 
 /* Whoever is not on the disk is granted nothing: it must get there with some later JOIN. */
-static void a_title_that_was_not_kept_is_asked_for_again(void **state)
+static void a_lease_epoch_that_was_not_kept_is_asked_for_again(void **state)
 {
     struct world *w = world_new();
     struct lease_event event = { .type = LEASE_JOIN, .client = 104, .caches = true };
@@ -297,11 +298,11 @@ static void a_title_that_was_not_kept_is_asked_for_again(void **state)
     (void)state;
     feed(w, event);
     assert_int_equal(count_of(w, LEASE_PERSIST, 104), 1);
-    event.title = lease_title(w->t, 104);
+    event.lease_epoch = lease_epoch_of(w->t, 104);
     event.number = 1;
     feed(w, event);
     assert_int_equal(count_of(w, LEASE_PERSIST, 104), 0); /* It is under way. */
-    lease_not_persisted(w->t, 104, event.title);
+    lease_not_persisted(w->t, 104, event.lease_epoch);
     event.number = 2;
     feed(w, event);
     assert_int_equal(count_of(w, LEASE_PERSIST, 104), 1);
@@ -320,7 +321,7 @@ int main(void)
         cmocka_unit_test(the_end_of_locks_is_told_when_there_is_memory),
         cmocka_unit_test(a_loss_that_cannot_be_told_is_told_at_the_next_join),
         cmocka_unit_test(a_recall_that_cannot_be_told_is_not_begun),
-        cmocka_unit_test(a_title_that_was_not_kept_is_asked_for_again),
+        cmocka_unit_test(a_lease_epoch_that_was_not_kept_is_asked_for_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

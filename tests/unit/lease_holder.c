@@ -1,5 +1,5 @@
 /* The client's half of the lease protocol: what it does in each state, and that it keeps its word
- * whatever comes. tests/unit/client_term.c has its count of the term beside the manager's.
+ * whatever comes. tests/unit/client_term.c has its count of the lease period beside the manager's.
  */
 #include "client/coherence/lease_holder.h"
 #include "common/base/prng.h"
@@ -72,8 +72,9 @@ static void asked(struct host *host, bool join)
 
 static struct lease_holder_event session(enum lease_holder_event_type type, bool join)
 {
-    return (
-        struct lease_holder_event){ .type = type, .join = join, .title = 7, .lease_ms = LEASE_MS };
+    return (struct lease_holder_event){
+        .type = type, .join = join, .lease_epoch = 7, .lease_ms = LEASE_MS
+    };
 }
 
 /* The answer to a question that was sent then. */
@@ -150,9 +151,9 @@ static void each_standing_and_each_event(void **state)
           { { HOLDER_APART, "" }, { HOLDER_JOINED, "" }, { HOLDER_LATE, "" } } },
         { { .type = HOLDER_LOST, .inode = FILE_1 },
           { { HOLDER_APART, "" }, { HOLDER_JOINED, "" }, { HOLDER_LATE, "" } } },
-        { { .type = HOLDER_SESSION_ANSWERED, .title = 8 },
+        { { .type = HOLDER_SESSION_ANSWERED, .lease_epoch = 8 },
           { { HOLDER_APART, "" }, { HOLDER_JOINED, "" }, { HOLDER_LATE, "" } } },
-        { { .type = HOLDER_SESSION_ANSWERED, .join = true, .title = 8 },
+        { { .type = HOLDER_SESSION_ANSWERED, .join = true, .lease_epoch = 8 },
           { { HOLDER_JOINED, "" }, { HOLDER_JOINED, "" }, { HOLDER_JOINED, "" } } },
         { { .type = HOLDER_SESSION_REFUSED },
           { { HOLDER_APART, "" },
@@ -208,7 +209,7 @@ static void it_joins_first_and_asks_again(void **state)
     assert_string_equal(tick(&host), "join");
     asked(&host, true);
     assert_string_equal(answered(&host, true, host.now_ms), "");
-    assert_int_equal(host.holder.title, 7);
+    assert_int_equal(host.holder.lease_epoch, 7);
 }
 
 static void a_joined_one_renews_in_time(void **state)
@@ -239,7 +240,7 @@ static uint64_t left_ms(const struct host *host)
     return lease_holder_left_ns(&host->holder, host->now_ms * NS_PER_MS) / NS_PER_MS;
 }
 
-static void a_term_counts_from_the_question(void **state)
+static void a_lease_period_counts_from_the_question(void **state)
 {
     struct host host;
 
@@ -260,7 +261,7 @@ static void a_term_counts_from_the_question(void **state)
     assert_int_equal(left_ms(&host), 0);
 }
 
-static void another_term_is_the_managers_word(void **state)
+static void another_lease_period_is_the_managers_word(void **state)
 {
     struct lease_holder_event event = session(HOLDER_SESSION_ANSWERED, true);
     struct host host;
@@ -299,7 +300,7 @@ static void a_late_answer_saves_what_is_held(void **state)
     assert_true(left_ms(&host) > 0);
     assert_string_equal(tick(&host), "");
     assert_int_equal(host.holder.standing, HOLDER_JOINED);
-    assert_int_equal(host.holder.title, 7);
+    assert_int_equal(host.holder.lease_epoch, 7);
     host.now_ms += LEASE_MS; /* And from there as ever. */
     asked(&host, false);
     assert_string_equal(tick(&host), "");
@@ -760,8 +761,8 @@ int main(void)
         cmocka_unit_test(each_standing_and_each_event),
         cmocka_unit_test(it_joins_first_and_asks_again),
         cmocka_unit_test(a_joined_one_renews_in_time),
-        cmocka_unit_test(a_term_counts_from_the_question),
-        cmocka_unit_test(another_term_is_the_managers_word),
+        cmocka_unit_test(a_lease_period_counts_from_the_question),
+        cmocka_unit_test(another_lease_period_is_the_managers_word),
         cmocka_unit_test(a_late_answer_saves_what_is_held),
         cmocka_unit_test(each_state_and_each_event),
         cmocka_unit_test(the_manager_asks_again),

@@ -216,12 +216,13 @@ static void a_circle_is_refused(void **state)
     assert_int_equal(set(t, FILE_2, 3, LOCK_EXCLUSIVE, 0, 0), LOCK_DONE);
     assert_int_equal(set_waiting(t, FILE_1, 1, LOCK_SHARED, 1, 1, &ticket), LOCK_WAITS);
     assert_int_equal(set_waiting(t, FILE_2, 2, LOCK_SHARED, 0, 0, &other), LOCK_WAITS);
-    assert_int_equal(set_waiting(t, FILE_1, 3, LOCK_SHARED, 0, 0, &other), LOCK_DEADLOCK);
+    assert_int_equal(set_waiting(t, FILE_1, 3, LOCK_SHARED, 0, 0, &other), LOCK_WOULD_DEADLOCK);
     /* Two readers that both want to write. */
     assert_int_equal(set(t, FILE_1, 21, LOCK_SHARED, 50, 59), LOCK_DONE);
     assert_int_equal(set(t, FILE_1, 22, LOCK_SHARED, 50, 59), LOCK_DONE);
     assert_int_equal(set_waiting(t, FILE_1, 21, LOCK_EXCLUSIVE, 50, 59, &other), LOCK_WAITS);
-    assert_int_equal(set_waiting(t, FILE_1, 22, LOCK_EXCLUSIVE, 50, 59, &other), LOCK_DEADLOCK);
+    assert_int_equal(set_waiting(t, FILE_1, 22, LOCK_EXCLUSIVE, 50, 59, &other),
+                     LOCK_WOULD_DEADLOCK);
     /* Gone, and the circle is open. */
     assert_true(lock_table_cancel(t, ticket));
     assert_int_equal(set_waiting(t, FILE_1, 3, LOCK_SHARED, 0, 0, &other), LOCK_WAITS);
@@ -487,7 +488,7 @@ static void request(struct model *m)
         m->pending[m->pending_count++].lock = lock;
         m->waited++;
     } else {
-        assert_int_equal(verdict, LOCK_DEADLOCK);
+        assert_int_equal(verdict, LOCK_WOULD_DEADLOCK);
         assert_true(is_circle(m, &lock));
         m->deadlocks++;
     }

@@ -123,7 +123,7 @@ static void a_recall_takes_what_it_must(void **state)
     layout.servers = servers;
     meta_cache_learn(c, &attr, LEASE_W, &layout);
     assert_int_equal(meta_cache_layout(c, FILE_1)->servers[1], 8);
-    servers[1] = 9; /* ALIGN */
+    servers[1] = 9; /* SET_LAYOUT */
     meta_cache_learn(c, &attr, LEASE_W, &layout);
     assert_int_equal(meta_cache_layout(c, FILE_1)->servers[1], 9);
     assert_non_null(meta_cache_attr_mut(c, FILE_1));

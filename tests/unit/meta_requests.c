@@ -15,7 +15,7 @@
 static bool is_ours(enum message_type type)
 {
     return type == MSG_STATISTICS ||
-           (type >= MSG_SESSION && type != MSG_RECALL && type != MSG_TURN_WANTED &&
+           (type >= MSG_SESSION && type != MSG_RECALL && type != MSG_LOCK_REVOKE &&
             type != MSG_HELD_UP && type != MSG_LOCK_CHECK && type != MSG_SPACE_WANTED);
 }
 
@@ -197,13 +197,13 @@ struct changes
 {
     Morsel__OpId op;
     Morsel__Policy values;
-    Morsel__MakeRequest make;
+    Morsel__CreateRequest make;
     Morsel__LinkRequest link;
     Morsel__UnlinkRequest unlink;
     Morsel__RenameRequest rename;
     Morsel__SetattrRequest setattr;
-    Morsel__AlignRequest align;
-    Morsel__WroteRequest wrote;
+    Morsel__SetLayoutRequest set_layout;
+    Morsel__SizeReportRequest size_report;
     Morsel__SyncedRequest synced;
     Morsel__XattrSetRequest xattr;
     Morsel__PolicyRequest policy;
@@ -213,23 +213,24 @@ static void changes_init(struct changes *m, inode_id dir, inode_id f, inode_id g
 {
     *m = (struct changes){ MORSEL__OP_ID__INIT,
                            MORSEL__POLICY__INIT,
-                           MORSEL__MAKE_REQUEST__INIT,
+                           MORSEL__CREATE_REQUEST__INIT,
                            MORSEL__LINK_REQUEST__INIT,
                            MORSEL__UNLINK_REQUEST__INIT,
                            MORSEL__RENAME_REQUEST__INIT,
                            MORSEL__SETATTR_REQUEST__INIT,
-                           MORSEL__ALIGN_REQUEST__INIT,
-                           MORSEL__WROTE_REQUEST__INIT,
+                           MORSEL__SET_LAYOUT_REQUEST__INIT,
+                           MORSEL__SIZE_REPORT_REQUEST__INIT,
                            MORSEL__SYNCED_REQUEST__INIT,
                            MORSEL__XATTR_SET_REQUEST__INIT,
                            MORSEL__POLICY_REQUEST__INIT };
-    m->make.op = m->link.op = m->unlink.op = m->rename.op = m->setattr.op = m->align.op = &m->op;
-    m->wrote.op = m->synced.op = m->xattr.op = m->policy.op = &m->op;
+    m->make.op = m->link.op = m->unlink.op = m->rename.op = m->setattr.op = m->set_layout.op =
+        &m->op;
+    m->size_report.op = m->synced.op = m->xattr.op = m->policy.op = &m->op;
     m->make.parent = m->link.new_parent = m->unlink.parent = dir;
     m->rename.parent = m->rename.new_parent = m->policy.inode = dir;
-    m->link.inode = m->setattr.inode = m->align.inode = m->wrote.inode = f;
+    m->link.inode = m->setattr.inode = m->set_layout.inode = m->size_report.inode = f;
     m->synced.inode = m->xattr.inode = f;
-    m->align.like = g;
+    m->set_layout.like = g;
     m->make.name = m->unlink.name = bytes("made");
     m->make.mode = 0040755;
     m->unlink.directory = true;
@@ -237,7 +238,7 @@ static void changes_init(struct changes *m, inode_id dir, inode_id f, inode_id g
     m->rename.new_name = bytes("renamed");
     m->setattr.valid = SETATTR_MODE;
     m->setattr.mode = 0600;
-    m->wrote.size = 100;
+    m->size_report.size = 100;
     m->xattr.name = bytes("user.name");
     m->xattr.value = bytes("value");
     m->values.width = 2;
@@ -259,11 +260,11 @@ static void a_repeat_of_any_change_is_answered_without_executing_it(void **state
         enum message_type type;
         const ProtobufCMessage *message;
     } all[] = {
-        { MSG_ALIGN, &m.align.base },     { MSG_MAKE, &m.make.base },
-        { MSG_UNLINK, &m.unlink.base },   { MSG_LINK, &m.link.base },
-        { MSG_RENAME, &m.rename.base },   { MSG_SETATTR, &m.setattr.base },
-        { MSG_WROTE, &m.wrote.base },     { MSG_SYNCED, &m.synced.base },
-        { MSG_XATTR_SET, &m.xattr.base }, { MSG_POLICY, &m.policy.base },
+        { MSG_SET_LAYOUT, &m.set_layout.base },   { MSG_CREATE, &m.make.base },
+        { MSG_UNLINK, &m.unlink.base },           { MSG_LINK, &m.link.base },
+        { MSG_RENAME, &m.rename.base },           { MSG_SETATTR, &m.setattr.base },
+        { MSG_SIZE_REPORT, &m.size_report.base }, { MSG_SYNCED, &m.synced.base },
+        { MSG_XATTR_SET, &m.xattr.base },         { MSG_POLICY, &m.policy.base },
     };
     unsigned kinds = 0;
     struct holder a;
@@ -343,7 +344,7 @@ static void a_change_that_waited_for_leases_takes_effect_once(void **state)
     lookup_until_leased(&a.client, "d4");
     changes_init(&m, d1, d2, 0);
     m.op = next_op(&b);
-    wait_and_change(&a, &b, MSG_MAKE, &m.make.base);
+    wait_and_change(&a, &b, MSG_CREATE, &m.make.base);
     m.op = next_op(&b);
     wait_and_change(&a, &b, MSG_SETATTR, &m.setattr.base);
     m.op = next_op(&b);

@@ -68,12 +68,12 @@ static void on_push(void *data, enum message_type type, const uint8_t *body, siz
     struct client *c = data;
     Morsel__RecallNotice *notice;
 
-    if (type == MSG_TURN_WANTED) {
-        Morsel__TurnWanted *wanted = rpc_unpack(&morsel__turn_wanted__descriptor, body, body_count);
+    if (type == MSG_LOCK_REVOKE) {
+        Morsel__LockRevoke *wanted = rpc_unpack(&morsel__lock_revoke__descriptor, body, body_count);
 
         assert_non_null(wanted);
-        c->turn_wanted = wanted->inode;
-        morsel__turn_wanted__free_unpacked(wanted, NULL);
+        c->lock_revoke = wanted->inode;
+        morsel__lock_revoke__free_unpacked(wanted, NULL);
         return;
     }
     assert_int_equal(type, MSG_RECALL);
@@ -220,25 +220,25 @@ static void a_writer_reports_before_another_reads(void **state)
     client_close(&iod);
 }
 
-static uint64_t title_of(struct client *c)
+static uint64_t epoch_told_to(struct client *c)
 {
     Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
     Morsel__SessionReply *reply = NULL;
-    uint64_t title;
+    uint64_t lease_epoch;
 
     request.renew = true;
     assert_int_equal(
         call(c, MSG_SESSION, &request.base, &morsel__session_reply__descriptor, &reply), 0);
-    title = reply->title;
+    lease_epoch = reply->lease_epoch;
     morsel__session_reply__free_unpacked(reply, NULL);
-    return title;
+    return lease_epoch;
 }
 
-/* What needs a lease or a turn is not carried out for a client that has lost all it had since it
+/* What needs a lease or a size lock is not carried out for a client that has lost all it had since it
  * asked; but what was carried out is answered. */
-static void what_was_asked_under_a_lost_title_is_refused(void **state)
+static void what_was_asked_under_a_lost_lease_epoch_is_refused(void **state)
 {
-    Morsel__WroteRequest request = MORSEL__WROTE_REQUEST__INIT;
+    Morsel__SizeReportRequest request = MORSEL__SIZE_REPORT_REQUEST__INIT;
     struct fixture *f = *state;
     struct client a, iod;
     Morsel__OpId op;
@@ -252,23 +252,24 @@ static void what_was_asked_under_a_lost_title_is_refused(void **state)
     request.op = &op;
     request.inode = file;
     request.size = 1000;
-    op.title = title_of(&a) + 1;
-    assert_int_equal(call(&a, MSG_WROTE, &request.base, NULL, NULL), MORSEL_TOO_LATE);
-    op.title = title_of(&a);
-    assert_int_equal(call(&a, MSG_WROTE, &request.base, NULL, NULL), 0);
-    op.title++;
-    assert_int_equal(call(&a, MSG_WROTE, &request.base, NULL, NULL), 0);
+    op.lease_epoch = epoch_told_to(&a) + 1;
+    assert_int_equal(call(&a, MSG_SIZE_REPORT, &request.base, NULL, NULL), MORSEL_TOO_LATE);
+    op.lease_epoch = epoch_told_to(&a);
+    assert_int_equal(call(&a, MSG_SIZE_REPORT, &request.base, NULL, NULL), 0);
+    op.lease_epoch++;
+    assert_int_equal(call(&a, MSG_SIZE_REPORT, &request.base, NULL, NULL), 0);
     client_close(&a);
     client_close(&iod);
 }
 
-static void ask_turn(struct client *c, struct waiting_call *w, uint64_t owner, enum lock_type type)
+static void ask_size_lock(struct client *c, struct waiting_call *w, uint64_t owner,
+                          enum lock_type type)
 {
     Morsel__LockRequest request = MORSEL__LOCK_REQUEST__INIT;
     Morsel__Lock lock = MORSEL__LOCK__INIT;
 
     lock.inode = INODE_ROOT;
-    lock.kind = LOCK_APPEND;
+    lock.kind = LOCK_SIZE;
     lock.owner = owner;
     lock.type = type;
     lock.end = INT64_MAX;
@@ -279,7 +280,7 @@ static void ask_turn(struct client *c, struct waiting_call *w, uint64_t owner, e
 }
 
 /* Had. Did somebody else have it first? */
-static bool turn_had(struct waiting_call *w, struct fixture *f)
+static bool size_lock_had(struct waiting_call *w, struct fixture *f)
 {
     Morsel__LockReply *reply;
     bool waited;
@@ -289,13 +290,13 @@ static bool turn_had(struct waiting_call *w, struct fixture *f)
     }
     assert_int_equal(w->status, 0);
     reply = w->reply;
-    assert_int_equal(reply->verdict, LOCK_HAD);
+    assert_int_equal(reply->verdict, LOCK_GRANTED);
     waited = reply->waited;
     morsel__lock_reply__free_unpacked(reply, NULL);
     return waited;
 }
 
-static void who_keeps_a_turn_hears_that_another_waits(void **state)
+static void who_keeps_a_size_lock_hears_that_another_waits(void **state)
 {
     struct fixture *f = *state;
     struct waiting_call kept, wanted, late, end;
@@ -303,34 +304,34 @@ static void who_keeps_a_turn_hears_that_another_waits(void **state)
 
     client_join_caching(&a, f, 25);
     client_join_caching(&b, f, 26);
-    ask_turn(&a, &kept, 1, LOCK_SHARED);
-    assert_false(turn_had(&kept, f));
-    ask_turn(&b, &late, 1, LOCK_SHARED); /* Beside it. */
-    assert_false(turn_had(&late, f));
-    ask_turn(&b, &end, 1, LOCK_NONE);
-    assert_false(turn_had(&end, f));
-    assert_int_equal(a.turn_wanted, 0);
+    ask_size_lock(&a, &kept, 1, LOCK_SHARED);
+    assert_false(size_lock_had(&kept, f));
+    ask_size_lock(&b, &late, 1, LOCK_SHARED); /* Beside it. */
+    assert_false(size_lock_had(&late, f));
+    ask_size_lock(&b, &end, 1, LOCK_NONE);
+    assert_false(size_lock_had(&end, f));
+    assert_int_equal(a.lock_revoke, 0);
 
-    ask_turn(&b, &wanted, 2, LOCK_EXCLUSIVE);
-    while (a.turn_wanted != INODE_ROOT) {
+    ask_size_lock(&b, &wanted, 2, LOCK_EXCLUSIVE);
+    while (a.lock_revoke != INODE_ROOT) {
         uv_run(&f->loop, UV_RUN_ONCE);
     }
     assert_false(wanted.done);
-    ask_turn(&a, &late, 2, LOCK_SHARED); /* Behind the one that waits. */
-    ask_turn(&a, &end, 1, LOCK_NONE);
-    assert_false(turn_had(&end, f));
-    assert_true(turn_had(&wanted, f));
+    ask_size_lock(&a, &late, 2, LOCK_SHARED); /* Behind the one that waits. */
+    ask_size_lock(&a, &end, 1, LOCK_NONE);
+    assert_false(size_lock_had(&end, f));
+    assert_true(size_lock_had(&wanted, f));
     assert_false(late.done);
-    ask_turn(&b, &end, 2, LOCK_NONE);
-    assert_false(turn_had(&end, f));
-    assert_true(turn_had(&late, f));
+    ask_size_lock(&b, &end, 2, LOCK_NONE);
+    assert_false(size_lock_had(&end, f));
+    assert_true(size_lock_had(&late, f));
     client_close(&b);
     client_close(&a);
 }
 
 /* Joins a manager that was restarted, with the lock that ask_turn(EXCLUSIVE) got, or without any
  * (owner 0). Is it still ours? */
-static bool comes_back(struct client *c, uint64_t title, uint64_t owner)
+static bool comes_back(struct client *c, uint64_t lease_epoch, uint64_t owner)
 {
     Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
     Morsel__SessionReply *reply;
@@ -339,12 +340,12 @@ static bool comes_back(struct client *c, uint64_t title, uint64_t owner)
     bool lost;
 
     lock.inode = INODE_ROOT;
-    lock.kind = LOCK_APPEND;
+    lock.kind = LOCK_SIZE;
     lock.owner = owner;
     lock.type = LOCK_EXCLUSIVE;
     lock.end = INT64_MAX;
     request.cache = c->caches;
-    request.title = title;
+    request.lease_epoch = lease_epoch;
     request.number = 1;
     request.n_held_read = request.n_locks = owner != 0;
     request.held_read = &held;
@@ -363,26 +364,26 @@ static void who_comes_back_last_keeps_his_locks(void **state)
     struct fixture *f = *state;
     struct waiting_call kept, wanted, end;
     struct client a, b;
-    uint64_t titles[2];
+    uint64_t lease_epochs[2];
 
     client_join_caching(&a, f, 27);
     client_join_caching(&b, f, 28);
-    ask_turn(&a, &kept, 1, LOCK_EXCLUSIVE);
-    assert_false(turn_had(&kept, f));
-    titles[0] = title_of(&a);
-    titles[1] = title_of(&b);
+    ask_size_lock(&a, &kept, 1, LOCK_EXCLUSIVE);
+    assert_false(size_lock_had(&kept, f));
+    lease_epochs[0] = epoch_told_to(&a);
+    lease_epochs[1] = epoch_told_to(&b);
     meta_down(f);
     meta_up(f);
-    assert_true(comes_back(&b, titles[1], 0));
-    ask_turn(&b, &wanted, 2, LOCK_EXCLUSIVE);
+    assert_true(comes_back(&b, lease_epochs[1], 0));
+    ask_size_lock(&b, &wanted, 2, LOCK_EXCLUSIVE);
     while (list_empty(&f->meta->leased)) {
         uv_run(&f->loop, UV_RUN_ONCE);
     }
-    assert_true(comes_back(&a, titles[0], 1));
+    assert_true(comes_back(&a, lease_epochs[0], 1));
     assert_false(wanted.done);
-    ask_turn(&a, &end, 1, LOCK_NONE);
-    assert_false(turn_had(&end, f));
-    assert_true(turn_had(&wanted, f));
+    ask_size_lock(&a, &end, 1, LOCK_NONE);
+    assert_false(size_lock_had(&end, f));
+    assert_true(size_lock_had(&wanted, f));
     client_close(&b);
     client_close(&a);
 }
@@ -491,8 +492,8 @@ int main(void)
         TEST(requests_without_session_or_operation_are_refused),
         TEST(a_lease_is_called_back_before_another_changes),
         TEST(a_writer_reports_before_another_reads),
-        TEST(what_was_asked_under_a_lost_title_is_refused),
-        TEST(who_keeps_a_turn_hears_that_another_waits),
+        TEST(what_was_asked_under_a_lost_lease_epoch_is_refused),
+        TEST(who_keeps_a_size_lock_hears_that_another_waits),
         TEST(who_comes_back_last_keeps_his_locks),
         TEST(policy_shows_as_attributes_and_decides_layouts),
         TEST(a_check_finds_nothing_wrong_but_strays),

@@ -299,7 +299,7 @@ static int model_rename(struct both *b, const struct meta_op *op, const char *na
 
 static int model_wrote(struct model *m, const struct meta_op *op)
 {
-    struct model_inode *inode = &m->inodes[op->wrote.inode];
+    struct model_inode *inode = &m->inodes[op->size_report.inode];
 
     if (inode->mode == 0) {
         return MORSEL_STALE;
@@ -307,10 +307,10 @@ static int model_wrote(struct model *m, const struct meta_op *op)
     if (!mode_is_regular(inode->mode)) {
         return MORSEL_INVAL;
     }
-    if (op->wrote.cuts && inode->size > op->wrote.cut_size) {
-        inode->size = op->wrote.cut_size;
+    if (op->size_report.cuts && inode->size > op->size_report.cut_size) {
+        inode->size = op->size_report.cut_size;
     }
-    inode->size = op->wrote.size > inode->size ? op->wrote.size : inode->size;
+    inode->size = op->size_report.size > inode->size ? op->size_report.size : inode->size;
     inode->mtime_ns = inode->ctime_ns = op->time_ns;
     return 0;
 }
@@ -487,13 +487,13 @@ static int step_link(struct both *b)
 
 static int step_wrote(struct both *b)
 {
-    struct meta_op op = { .kind = OP_WROTE };
+    struct meta_op op = { .kind = OP_SIZE_REPORT };
     int want;
 
-    op.wrote.inode = draw_inode(b);
-    op.wrote.size = prng_below(&b->f.prng, 5000);
-    op.wrote.cuts = prng_below(&b->f.prng, 3) == 0;
-    op.wrote.cut_size = op.wrote.cuts ? prng_below(&b->f.prng, 5000) : 0;
+    op.size_report.inode = draw_inode(b);
+    op.size_report.size = prng_below(&b->f.prng, 5000);
+    op.size_report.cuts = prng_below(&b->f.prng, 3) == 0;
+    op.size_report.cut_size = op.size_report.cuts ? prng_below(&b->f.prng, 5000) : 0;
     op.time_ns = b->f.time_ns + 1;
     want = model_wrote(&b->m, &op);
     assert_int_equal(ns_fixture_run(&b->f, &op), want);
@@ -751,28 +751,28 @@ static void holders_of_leases_are_kept(void **state)
 {
     struct ns_fixture *f = calloc(1, sizeof(*f));
     struct meta_op op = { .kind = OP_HOLDER };
-    struct lease_titled titles[4];
+    struct lease_epoch_kept lease_epochs[4];
     uint32_t count;
 
     (void)state;
     ns_fixture_open(f, 7);
     for (client_id client = 1; client <= 3; client++) {
-        op.holder.title = client << 60 | client;
+        op.holder.lease_epoch = client << 60 | client;
         op.holder.holds = true;
-        op.holder.term_ms = client == 3 ? 700 : LEASE_MS;
+        op.holder.lease_period_ms = client == 3 ? 700 : LEASE_MS;
         ns_must(f, op);
     }
-    op.holder.title = 2ULL << 60 | 2;
+    op.holder.lease_epoch = 2ULL << 60 | 2;
     op.holder.holds = false;
     ns_must(f, op);
     ns_must(f, op); /* Once more does no harm. */
     assert_int_equal(ns_fixture_reopen(f), 0);
-    assert_int_equal(ns_holders(f->ns, titles, 4, &count, &f->err), 0);
+    assert_int_equal(ns_holders(f->ns, lease_epochs, 4, &count, &f->err), 0);
     assert_int_equal(count, 2);
-    assert_int_equal(titles[0].title, 1ULL << 60 | 1);
-    assert_int_equal(titles[0].term_ms, LEASE_MS);
-    assert_int_equal(titles[1].title, 3ULL << 60 | 3);
-    assert_int_equal(titles[1].term_ms, 700);
+    assert_int_equal(lease_epochs[0].lease_epoch, 1ULL << 60 | 1);
+    assert_int_equal(lease_epochs[0].lease_period_ms, LEASE_MS);
+    assert_int_equal(lease_epochs[1].lease_epoch, 3ULL << 60 | 3);
+    assert_int_equal(lease_epochs[1].lease_period_ms, 700);
     ns_fixture_close(f);
     free(f);
 }

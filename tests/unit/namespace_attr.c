@@ -171,32 +171,32 @@ static void a_report_may_tell_of_a_cut(void **state)
 {
     struct ns_fixture *f = *state;
     inode_id file = ns_must_make(f, INODE_ROOT, "f", 0100644);
-    struct meta_op op = { .kind = OP_WROTE };
+    struct meta_op op = { .kind = OP_SIZE_REPORT };
     struct inode inode;
 
-    op.wrote.inode = file;
-    op.wrote.size = 100;
-    op.wrote.sparse = true;
+    op.size_report.inode = file;
+    op.size_report.size = 100;
+    op.size_report.sparse = true;
     ns_must(f, op);
-    op.wrote.sparse = false;
-    op.wrote.cuts = true;
-    op.wrote.cut_size = 40; /* And then it was written up to 70. */
-    op.wrote.size = 70;
+    op.size_report.sparse = false;
+    op.size_report.cuts = true;
+    op.size_report.cut_size = 40; /* And then it was written up to 70. */
+    op.size_report.size = 70;
     ns_must(f, op);
     inode = ns_must_inode(f, file);
     assert_int_equal(inode.size, 70);
     assert_int_equal(inode.flags & INODE_SPARSE, INODE_SPARSE);
-    op.wrote.cut_size = 200; /* A cut lets nothing grow. */
-    op.wrote.size = 0;
+    op.size_report.cut_size = 200; /* A cut lets nothing grow. */
+    op.size_report.size = 0;
     ns_must(f, op);
     assert_int_equal(ns_must_inode(f, file).size, 70);
-    op.wrote.cut_size = 0;
+    op.size_report.cut_size = 0;
     ns_must(f, op);
     inode = ns_must_inode(f, file);
     assert_int_equal(inode.size, 0);
     assert_int_equal(inode.reach, 100); /* Its objects are still there. */
     assert_int_equal(inode.flags & INODE_SPARSE, 0);
-    op.wrote.cut_size = (uint64_t)INT64_MAX + 1;
+    op.size_report.cut_size = (uint64_t)INT64_MAX + 1;
     assert_int_equal(ns_fixture_run(f, &op), MORSEL_FBIG);
 }
 
@@ -204,19 +204,19 @@ static bool tail_is_sure(struct ns_fixture *f, inode_id file)
 {
     struct inode inode = ns_must_inode(f, file);
 
-    return (inode.flags & INODE_TAILED) != 0 && inode.tail == ns_counters(f->ns)->titles_over;
+    return (inode.flags & INODE_TAILED) != 0 && inode.tail == ns_counters(f->ns)->lease_epochs_over;
 }
 
-static void nobody_is_sure_of_a_tail_once_a_title_is_over(void **state)
+static void nobody_is_sure_of_a_tail_once_a_lease_epoch_is_over(void **state)
 {
     struct ns_fixture *f = *state;
     inode_id file = ns_must_make(f, INODE_ROOT, "f", 0100644);
-    struct meta_op wrote = { .kind = OP_WROTE }, holder = { .kind = OP_HOLDER };
+    struct meta_op wrote = { .kind = OP_SIZE_REPORT }, holder = { .kind = OP_HOLDER };
     struct meta_op cut = op_setattr(file, SETATTR_SIZE);
 
-    wrote.wrote.inode = file;
-    wrote.wrote.size = 100;
-    holder.holder.title = 7;
+    wrote.size_report.inode = file;
+    wrote.size_report.size = 100;
+    holder.holder.lease_epoch = 7;
     holder.holder.holds = true;
     ns_must(f, holder);
     ns_must(f, wrote);
@@ -226,7 +226,7 @@ static void nobody_is_sure_of_a_tail_once_a_title_is_over(void **state)
     assert_false(tail_is_sure(f, file));
     ns_must(f, wrote);
     assert_false(tail_is_sure(f, file));
-    wrote.wrote.tail_clean = true;
+    wrote.size_report.tail_clean = true;
     ns_must(f, wrote);
     assert_true(tail_is_sure(f, file));
     ns_must(f, holder);
@@ -240,15 +240,15 @@ static void a_report_only_lets_a_file_grow(void **state)
 {
     struct ns_fixture *f = *state;
     inode_id file = ns_must_make(f, INODE_ROOT, "f", 0100644);
-    struct meta_op op = { .kind = OP_WROTE };
+    struct meta_op op = { .kind = OP_SIZE_REPORT };
     struct inode inode;
 
-    op.wrote.inode = file;
-    op.wrote.size = 100;
-    op.wrote.mtime_ns = 77;
+    op.size_report.inode = file;
+    op.size_report.size = 100;
+    op.size_report.mtime_ns = 77;
     ns_must(f, op);
-    op.wrote.size = 50;
-    op.wrote.reach = 9 << 20;
+    op.size_report.size = 50;
+    op.size_report.reach = 9 << 20;
     ns_must(f, op);
     inode = ns_must_inode(f, file);
     assert_int_equal(inode.size, 100);
@@ -267,15 +267,15 @@ static void a_report_may_take_set_id_bits_away(void **state)
     struct ns_fixture *f = *state;
 
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-        struct meta_op op = { .kind = OP_WROTE };
+        struct meta_op op = { .kind = OP_SIZE_REPORT };
         char name[] = { (char)('a' + i), '\0' };
 
-        op.wrote.inode = ns_must_make(f, INODE_ROOT, name, modes[i][0]);
+        op.size_report.inode = ns_must_make(f, INODE_ROOT, name, modes[i][0]);
         ns_must(f, op);
-        assert_int_equal(ns_must_inode(f, op.wrote.inode).mode, modes[i][0]);
-        op.wrote.strips_ids = true;
+        assert_int_equal(ns_must_inode(f, op.size_report.inode).mode, modes[i][0]);
+        op.size_report.strips_ids = true;
         ns_must(f, op);
-        assert_int_equal(ns_must_inode(f, op.wrote.inode).mode, modes[i][1]);
+        assert_int_equal(ns_must_inode(f, op.size_report.inode).mode, modes[i][1]);
     }
 }
 
@@ -284,36 +284,36 @@ static void a_file_moves_before_its_first_byte_only(void **state)
     struct ns_fixture *f = *state;
     inode_id file = ns_must_make(f, INODE_ROOT, "f", 0100644);
     struct inode before = ns_must_inode(f, file);
-    struct meta_op op = { .kind = OP_ALIGN }, wrong, wrote = { .kind = OP_WROTE };
+    struct meta_op op = { .kind = OP_SET_LAYOUT }, wrong, wrote = { .kind = OP_SIZE_REPORT };
     struct buf columns;
 
-    op.align.inode = file;
-    op.align.layout = before.layout;
-    op.align.layout.servers[0] = before.layout.servers[0] + 7;
+    op.set_layout.inode = file;
+    op.set_layout.layout = before.layout;
+    op.set_layout.layout.servers[0] = before.layout.servers[0] + 7;
     ns_must(f, op);
     assert_int_equal(ns_must_inode(f, file).layout.servers[0], before.layout.servers[0] + 7);
     wrong = op;
-    wrong.align.layout.stripe.morsel_bytes *= 2;
+    wrong.set_layout.layout.stripe.morsel_bytes *= 2;
     assert_int_equal(ns_fixture_run(f, &wrong), MORSEL_INVAL);
     wrong = op;
-    wrong.align.inode = INODE_ROOT;
+    wrong.set_layout.inode = INODE_ROOT;
     assert_int_equal(ns_fixture_run(f, &wrong), MORSEL_INVAL);
-    wrong.align.inode = 999;
+    wrong.set_layout.inode = 999;
     assert_int_equal(ns_fixture_run(f, &wrong), MORSEL_STALE);
-    wrote.wrote.inode = file;
-    wrote.wrote.size = 1;
+    wrote.size_report.inode = file;
+    wrote.size_report.size = 1;
     ns_must(f, wrote);
     assert_int_equal(ns_fixture_run(f, &op), MORSEL_INVAL);
-    wrote.wrote.inode = op.align.inode = ns_must_make(f, INODE_ROOT, "g", 0100644);
-    wrote.wrote.size = 0;
-    wrote.wrote.reach = 1; /* Space was reserved. */
+    wrote.size_report.inode = op.set_layout.inode = ns_must_make(f, INODE_ROOT, "g", 0100644);
+    wrote.size_report.size = 0;
+    wrote.size_report.reach = 1; /* Space was reserved. */
     ns_must(f, wrote);
     assert_int_equal(ns_fixture_run(f, &op), MORSEL_INVAL);
-    wrote.wrote.inode = op.align.inode = ns_must_make(f, INODE_ROOT, "h", 0100644);
-    wrote.wrote.reach = 0;
+    wrote.size_report.inode = op.set_layout.inode = ns_must_make(f, INODE_ROOT, "h", 0100644);
+    wrote.size_report.reach = 0;
     buf_init(&columns);
     op_unsynced_put(&columns, (struct unsynced_column){ .column = 0, .verifier = 7 });
-    wrote.wrote.unsynced = buf_slice(&columns); /* Written, cut off, and known by column. */
+    wrote.size_report.unsynced = buf_slice(&columns); /* Written, cut off, and known by column. */
     ns_must(f, wrote);
     assert_int_equal(ns_fixture_run(f, &op), MORSEL_INVAL);
     buf_free(&columns);
@@ -333,21 +333,21 @@ static void what_is_unsynced_is_kept_until_it_is_synced(void **state)
 {
     struct ns_fixture *f = *state;
     inode_id file = ns_must_make(f, INODE_ROOT, "f", 0100644);
-    struct meta_op wrote = { .kind = OP_WROTE }, synced = { .kind = OP_SYNCED };
+    struct meta_op wrote = { .kind = OP_SIZE_REPORT }, synced = { .kind = OP_SYNCED };
     struct buf columns, now;
     struct inode before;
 
     buf_init(&columns);
     buf_init(&now);
     op_unsynced_put(&columns, (struct unsynced_column){ 0, 7 });
-    wrote.wrote.inode = synced.synced.inode = file;
-    wrote.wrote.unsynced = synced.synced.columns = buf_slice(&columns);
+    wrote.size_report.inode = synced.synced.inode = file;
+    wrote.size_report.unsynced = synced.synced.columns = buf_slice(&columns);
     ns_must(f, wrote);
     ns_must(f, wrote);
     assert_int_equal(unsynced_of(f, file, &now), 1);
     buf_clear(&columns);
     op_unsynced_put(&columns, (struct unsynced_column){ 0, 8 });
-    wrote.wrote.unsynced = buf_slice(&columns);
+    wrote.size_report.unsynced = buf_slice(&columns);
     ns_must(f, wrote);
     assert_int_equal(unsynced_of(f, file, &now), 1);
     assert_int_equal(op_unsynced_at(buf_slice(&now), 0).verifier, 7); /* That is in doubt. */
@@ -368,7 +368,7 @@ static void what_is_unsynced_is_kept_until_it_is_synced(void **state)
     assert_int_equal(ns_must_inode(f, file).ctime_ns, before.ctime_ns);
     buf_clear(&columns);
     op_unsynced_put(&columns, (struct unsynced_column){ STRIPE_WIDTH_MAX, 7 });
-    wrote.wrote.unsynced = buf_slice(&columns);
+    wrote.size_report.unsynced = buf_slice(&columns);
     assert_int_equal(ns_fixture_run(f, &wrote), MORSEL_INVAL);
     buf_free(&columns);
     buf_free(&now);
@@ -713,13 +713,13 @@ static void garbage_is_queued_by_server_and_reported_away(void **state)
 {
     struct ns_fixture *f = *state;
     inode_id file = ns_must_make(f, INODE_ROOT, "f", 0100644);
-    struct meta_op op = { .kind = OP_WROTE };
+    struct meta_op op = { .kind = OP_SIZE_REPORT };
     struct object_id objects[8];
     struct buf list;
     uint32_t count;
 
-    op.wrote.inode = file;
-    op.wrote.size = 3 << 20;
+    op.size_report.inode = file;
+    op.size_report.size = 3 << 20;
     ns_must(f, op);
     ns_must(f, op_unlink(INODE_ROOT, "f", false));
     assert_int_equal(ns_garbage(f->ns, 2, objects, 8, &count, &f->err), 0);
@@ -758,7 +758,7 @@ int main(void)
         TEST(sizes_have_limits_and_owners),
         TEST(a_report_only_lets_a_file_grow),
         TEST(a_report_may_tell_of_a_cut),
-        TEST(nobody_is_sure_of_a_tail_once_a_title_is_over),
+        TEST(nobody_is_sure_of_a_tail_once_a_lease_epoch_is_over),
         TEST(a_report_may_take_set_id_bits_away),
         TEST(a_file_moves_before_its_first_byte_only),
         TEST(what_is_unsynced_is_kept_until_it_is_synced),

@@ -139,7 +139,7 @@ static struct slice objects(struct strange *s)
 static void fill_names(struct strange *s, struct meta_op *op)
 {
     switch (op->kind) {
-    case OP_MAKE:
+    case OP_CREATE:
         op->make.parent = directory(s);
         op->make.orphan = below(s, 3) == 0;
         op->make.name = op->make.orphan && below(s, 3) != 0 ? text("") : name(s);
@@ -193,26 +193,26 @@ static void fill_attributes(struct strange *s, struct meta_op *op)
 static void fill_bytes(struct strange *s, struct meta_op *op)
 {
     switch (op->kind) {
-    case OP_WROTE:
-        op->wrote.inode = inode(s);
-        op->wrote.size = number(s);
-        op->wrote.reach = number(s);
-        op->wrote.mtime_ns = (int64_t)number(s);
-        op->wrote.sparse = below(s, 2) == 0;
-        op->wrote.strips_ids = below(s, 2) == 0;
-        op->wrote.cuts = below(s, 2) == 0;
-        op->wrote.cut_size = number(s); /* Also without `cuts`. */
-        op->wrote.tail_clean = below(s, 2) == 0;
-        op->wrote.unsynced = columns(s);
+    case OP_SIZE_REPORT:
+        op->size_report.inode = inode(s);
+        op->size_report.size = number(s);
+        op->size_report.reach = number(s);
+        op->size_report.mtime_ns = (int64_t)number(s);
+        op->size_report.sparse = below(s, 2) == 0;
+        op->size_report.strips_ids = below(s, 2) == 0;
+        op->size_report.cuts = below(s, 2) == 0;
+        op->size_report.cut_size = number(s); /* Also without `cuts`. */
+        op->size_report.tail_clean = below(s, 2) == 0;
+        op->size_report.unsynced = columns(s);
         break;
     case OP_SYNCED:
         op->synced.inode = inode(s);
         op->synced.data_version = number(s);
         op->synced.columns = columns(s);
         break;
-    case OP_ALIGN:
-        op->align.inode = inode(s);
-        op->align.layout = layout(s);
+    case OP_SET_LAYOUT:
+        op->set_layout.inode = inode(s);
+        op->set_layout.layout = layout(s);
         break;
     default: /* OP_POLICY */
         op->policy.inode = inode(s);
@@ -247,9 +247,10 @@ static void fill_rest(struct strange *s, struct meta_op *op)
         op->grantee.client = number(s);
         break;
     case OP_HOLDER:
-        op->holder.title = number(s);
+        op->holder.lease_epoch = number(s);
         op->holder.holds = below(s, 2) == 0;
-        op->holder.term_ms = LEASE_MS_MIN + (uint32_t)below(s, LEASE_MS_MAX - LEASE_MS_MIN + 1);
+        op->holder.lease_period_ms =
+            LEASE_MS_MIN + (uint32_t)below(s, LEASE_MS_MAX - LEASE_MS_MIN + 1);
         break;
     default: /* OP_REPAIR: which mends what is wrong, and nothing is. OP_START. */
         op->kind = OP_START;
@@ -259,17 +260,17 @@ static void fill_rest(struct strange *s, struct meta_op *op)
 static void draw(struct strange *s, struct meta_op *op)
 {
     static void (*const fill[OP_KIND_END])(struct strange *, struct meta_op *) = {
-        [OP_MAKE] = fill_names,   [OP_UNLINK] = fill_names,       [OP_RENAME] = fill_names,
-        [OP_LINK] = fill_names,   [OP_SETATTR] = fill_attributes, [OP_XATTR] = fill_attributes,
-        [OP_WROTE] = fill_bytes,  [OP_SYNCED] = fill_bytes,       [OP_ALIGN] = fill_bytes,
-        [OP_POLICY] = fill_bytes, [OP_COLLECT] = fill_rest,       [OP_COLLECTED] = fill_rest,
-        [OP_GARBAGE] = fill_rest, [OP_MEMBER] = fill_rest,        [OP_GRANTEE] = fill_rest,
-        [OP_HOLDER] = fill_rest,  [OP_REPAIR] = fill_rest,        [OP_START] = fill_rest,
+        [OP_CREATE] = fill_names,      [OP_UNLINK] = fill_names,       [OP_RENAME] = fill_names,
+        [OP_LINK] = fill_names,        [OP_SETATTR] = fill_attributes, [OP_XATTR] = fill_attributes,
+        [OP_SIZE_REPORT] = fill_bytes, [OP_SYNCED] = fill_bytes,       [OP_SET_LAYOUT] = fill_bytes,
+        [OP_POLICY] = fill_bytes,      [OP_COLLECT] = fill_rest,       [OP_COLLECTED] = fill_rest,
+        [OP_GARBAGE] = fill_rest,      [OP_MEMBER] = fill_rest,        [OP_GRANTEE] = fill_rest,
+        [OP_HOLDER] = fill_rest,       [OP_REPAIR] = fill_rest,        [OP_START] = fill_rest,
     };
 
     memset(op, 0, sizeof(*op));
     buf_clear(&s->lists);
-    op->kind = below(s, 3) == 0 ? OP_MAKE : (enum op_kind)(OP_MAKE + below(s, OP_KIND_END - 2));
+    op->kind = below(s, 3) == 0 ? OP_CREATE : (enum op_kind)(OP_CREATE + below(s, OP_KIND_END - 2));
     fill[op->kind](s, op);
     op->client = number(s);
     op->client_sequence = number(s);
@@ -328,7 +329,7 @@ static void run_one(struct strange *s)
         return;
     }
     s->taken[op.kind]++;
-    if (op.kind == OP_MAKE) {
+    if (op.kind == OP_CREATE) {
         s->made[1 + s->made_count++ % (MADE - 1)] = op.target;
     }
     rv = ns_log(s->f.ns, before + 1, replay_one, &r, &s->f.err);
@@ -376,7 +377,7 @@ static void what_is_taken_comes_back_from_the_log(void **state)
         ns_fixture_close(&s->f);
         ns_fixture_close(&s->again);
     }
-    for (int kind = OP_MAKE; kind < OP_KIND_END; kind++) {
+    for (int kind = OP_CREATE; kind < OP_KIND_END; kind++) {
         if (kind != OP_REPAIR && s->taken[kind] == 0) {
             fail_msg("no %s was ever taken", op_kind_name((enum op_kind)kind));
         }
@@ -407,27 +408,27 @@ static void a_file_without_a_name_has_none(void **state)
     free(f);
 }
 
-/* A term that the manager never gives stands for whatever is not checked where it should be. */
+/* A lease period that the manager never gives stands for whatever is not checked where it should be. */
 static void what_the_log_cannot_hold_is_refused(void **state)
 {
     struct ns_fixture *f = calloc(1, sizeof(*f));
     struct meta_op op = { .kind = OP_HOLDER };
-    struct lease_titled titles[1];
+    struct lease_epoch_kept lease_epochs[1];
     uint32_t count;
 
     (void)state;
     assert_non_null(f);
     ns_fixture_open(f, 1);
-    op.holder.title = 7;
-    op.holder.term_ms = LEASE_MS_MAX + 1;
+    op.holder.lease_epoch = 7;
+    op.holder.lease_period_ms = LEASE_MS_MAX + 1;
     op.holder.holds = true;
     assert_int_equal(ns_fixture_run(f, &op), MORSEL_INVAL);
     assert_non_null(strstr(f->err.text, "holder"));
     assert_int_equal(ns_unreadable(f->ns), 1);
     assert_int_equal(ns_counters(f->ns)->sequence, 1);
-    assert_int_equal(ns_holders(f->ns, titles, 1, &count, &f->err), 0);
+    assert_int_equal(ns_holders(f->ns, lease_epochs, 1, &count, &f->err), 0);
     assert_int_equal(count, 0);
-    op.holder.term_ms--; /* And all goes on. */
+    op.holder.lease_period_ms--; /* And all goes on. */
     assert_int_equal(ns_fixture_run(f, &op), 0);
     assert_int_equal(ns_fixture_reopen(f), 0);
     ns_fixture_close(f);

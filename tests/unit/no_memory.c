@@ -10,7 +10,7 @@
 #include "meta/coherence/lease.h"
 #include "meta/coherence/lock_table.h"
 #include "meta/coherence/session.h"
-#include "meta/service/op_window.h"
+#include "meta/service/reply_cache.h"
 #include "tests/lib/nth_allocation.h"
 
 #include <setjmp.h>
@@ -145,7 +145,8 @@ static void run_circle(void)
     for (uint64_t owner = 0; owner < 3; owner++) {
         verdict = want(t, owner, (owner + 1) % 3);
         waiting += verdict == LOCK_WAITS;
-        assert_true(verdict == LOCK_WAITS || verdict == LOCK_FULL || verdict == LOCK_DEADLOCK);
+        assert_true(verdict == LOCK_WAITS || verdict == LOCK_FULL ||
+                    verdict == LOCK_WOULD_DEADLOCK);
     }
     assert_true(waiting < 3);
     lock_table_free(t);
@@ -220,7 +221,7 @@ static void lease_some(struct lease_table *t, struct prng *prng, uint64_t now_ms
 
 static void run_leases(void)
 {
-    const struct lease_options options = { .now_ms = 1000, .last_title = 5000 };
+    const struct lease_options options = { .now_ms = 1000, .last_lease_epoch = 5000 };
     struct lease_table *t = lease_table_new(&options);
     struct prng prng;
 
@@ -231,7 +232,7 @@ static void run_leases(void)
         feed(t, (struct lease_event){ .type = LEASE_PERSISTED,
                                       .now_ms = 1000,
                                       .client = client,
-                                      .title = lease_title(t, client) });
+                                      .lease_epoch = lease_epoch_of(t, client) });
     }
     for (uint64_t step = 0; t != NULL && step < LEASE_STEPS; step++) {
         lease_some(t, &prng, 1000 + step);
@@ -330,22 +331,22 @@ static void sessions_do_without(void **state)
 
 static void run_window(void)
 {
-    struct op_window *w = op_window_new();
+    struct reply_cache *w = reply_cache_new();
     struct op_outcome outcome;
 
     for (client_id client = 1; w != NULL && client <= 30; client++) {
         const struct op_outcome made = { 50 + client, false };
 
-        if (!op_window_reserve(w, client)) {
+        if (!reply_cache_reserve(w, client)) {
             assert_true(nth_failures() > 0);
-            assert_int_equal(op_window_find(w, client, 1, 0, &outcome), OP_WINDOW_NEW);
+            assert_int_equal(reply_cache_find(w, client, 1, 0, &outcome), REPLY_CACHE_NEW);
             continue;
         }
-        assert_true(op_window_note(w, client, 1, 0, &made));
-        assert_int_equal(op_window_find(w, client, 1, 0, &outcome), OP_WINDOW_KNOWN);
+        assert_true(reply_cache_note(w, client, 1, 0, &made));
+        assert_int_equal(reply_cache_find(w, client, 1, 0, &outcome), REPLY_CACHE_KNOWN);
         assert_int_equal(outcome.target, 50 + client);
     }
-    op_window_free(w);
+    reply_cache_free(w);
 }
 
 static void operation_ids_do_without(void **state)
@@ -393,7 +394,7 @@ static void run_behind(void)
     uint32_t count = 0;
 
     for (inode_id inode = 1; b != NULL && inode <= 40; inode++) {
-        const struct attr_change change = { .valid = 1, .mode = 0600, .title = 5 };
+        const struct attr_change change = { .valid = 1, .mode = 0600, .lease_epoch = 5 };
         enum attr_behind_verdict verdict = attr_behind_set(b, inode, &change);
 
         assert_true(verdict == ATTR_BEHIND_TAKEN || nth_failures() > 0);

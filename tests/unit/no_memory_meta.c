@@ -108,11 +108,11 @@ static struct slice objects(inode_id inode)
 
 static struct meta_op wrote(inode_id inode, uint64_t size, uint64_t verifier)
 {
-    struct meta_op op = { .kind = OP_WROTE };
+    struct meta_op op = { .kind = OP_SIZE_REPORT };
 
-    op.wrote.inode = inode;
-    op.wrote.size = op.wrote.reach = size;
-    op.wrote.unsynced = columns(verifier);
+    op.size_report.inode = inode;
+    op.size_report.size = op.size_report.reach = size;
+    op.size_report.unsynced = columns(verifier);
     return op;
 }
 
@@ -149,8 +149,8 @@ static struct meta_op of_servers(uint32_t step)
         return op;
     case 3:
         op.kind = OP_HOLDER;
-        op.holder.title = 77;
-        op.holder.term_ms = 5000;
+        op.holder.lease_epoch = 77;
+        op.holder.lease_period_ms = 5000;
         op.holder.holds = true;
         return op;
     default:

@@ -36,7 +36,7 @@ static void it_stands_still_during_a_gap(void **state)
     assert_int_equal(p.away_ms, 8000);
 }
 
-/* A span on it is never longer than in true time: so a term that has ended on it has ended. */
+/* A span on it is never longer than in true time: so a lease period that has ended on it has ended. */
 static void it_never_runs_backwards_nor_ahead(void **state)
 {
     struct presence p;

@@ -155,7 +155,7 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
                           .target = 8 };
 
     switch (kind) {
-    case OP_MAKE:
+    case OP_CREATE:
         op.make.parent = 1;
         op.make.name = text("name");
         op.make.mode = 0100644;
@@ -186,20 +186,21 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
         op.member.id = 3;
         (void)memcpy(op.member.address, "h:1", 4);
         break;
-    case OP_WROTE:
-        op.wrote.size = 9;
-        op.wrote.sparse = op.wrote.strips_ids = op.wrote.cuts = op.wrote.tail_clean = true;
-        op.wrote.cut_size = 8;
-        op.wrote.unsynced = buf_slice(objects); /* Of as many bytes each. */
+    case OP_SIZE_REPORT:
+        op.size_report.size = 9;
+        op.size_report.sparse = op.size_report.strips_ids = op.size_report.cuts =
+            op.size_report.tail_clean = true;
+        op.size_report.cut_size = 8;
+        op.size_report.unsynced = buf_slice(objects); /* Of as many bytes each. */
         break;
     case OP_SYNCED:
         op.synced.inode = 11;
         op.synced.data_version = 12;
         op.synced.columns = buf_slice(objects);
         break;
-    case OP_ALIGN:
-        op.align.inode = 10;
-        op.align.layout = sample_file().layout;
+    case OP_SET_LAYOUT:
+        op.set_layout.inode = 10;
+        op.set_layout.layout = sample_file().layout;
         break;
     case OP_REPAIR:
         op.repair.what = REPAIR_DENTRY;

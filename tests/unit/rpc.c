@@ -443,7 +443,7 @@ static void what_was_sent_before_ends_first(void **state)
     struct rpc_peer *peer;
     unsigned waited = 0;
 
-    rpc_set_term(f->client_rpc, &until_ns, NULL);
+    rpc_set_lease(f->client_rpc, &until_ns, NULL);
     f->hold = true;
     call_start(f, &old, 1, NULL, 5000);
     run_until(f, &f->handled, 1);
@@ -464,7 +464,7 @@ static void what_was_sent_before_ends_first(void **state)
     run_until(f, &f->ended, 2);
 }
 
-/* What was begun in one term is not sent in the next: its right may have gone to others. */
+/* What was begun in one lease period is not sent in the next: its right may have gone to others. */
 /* All answers are in the queue, far more than the peer takes at once, and no request is left whose
  * end could make the server read again. */
 static void a_reader_behind_its_answers_is_heard_again(void **state)
@@ -495,13 +495,13 @@ static void a_reader_behind_its_answers_is_heard_again(void **state)
     assert_int_equal(f->echoed, 42);
 }
 
-static void a_bounded_call_does_not_outlive_its_term(void **state)
+static void a_bounded_call_does_not_outlive_its_lease_period(void **state)
 {
     struct fixture *f = *state;
     struct rpc_call bounded = { .bounded = true }, again = { .bounded = true }, free = { 0 };
     uint64_t until_ns = rpc_boot_ns() + 60000000000U, number = 1;
 
-    rpc_set_term(f->client_rpc, &until_ns, &number);
+    rpc_set_lease(f->client_rpc, &until_ns, &number);
     call_start(f, &bounded, 1, NULL, 5000); /* The peer is not connected yet. */
     number = 2;
     run_until(f, &f->ended, 1);
@@ -677,7 +677,7 @@ int main(void)
         TEST(an_older_connection_ends_first),
         TEST(what_was_sent_before_ends_first),
         TEST(a_reader_behind_its_answers_is_heard_again),
-        TEST(a_bounded_call_does_not_outlive_its_term),
+        TEST(a_bounded_call_does_not_outlive_its_lease_period),
         TEST(the_wrong_server_is_nobody),
         TEST(a_refused_call_can_be_repeated),
         TEST(noise_is_hung_up_on),

@@ -29,7 +29,7 @@ struct fixture
     uv_loop_t loop;
     struct rpc *rpc;
     struct rpc_peer *peer;
-    uint64_t term_until_ns, term_number;
+    uint64_t lease_until_ns, lease_epoch;
     unsigned ended;
     int status;
     unsigned rooms; /* How often we were told that there is room. */
@@ -179,8 +179,8 @@ static int setup(void **state)
     f->in = malloc(IN_BYTES);
     assert_int_equal(uv_loop_init(&f->loop), 0);
     assert_int_equal(rpc_new(&f->loop, &options, &f->rpc), 0);
-    f->term_until_ns = rpc_boot_ns() + 60000000000;
-    rpc_set_term(f->rpc, &f->term_until_ns, &f->term_number);
+    f->lease_until_ns = rpc_boot_ns() + 60000000000;
+    rpc_set_lease(f->rpc, &f->lease_until_ns, &f->lease_epoch);
     (void)uv_timer_init(&f->loop, &f->sip);
     (void)uv_tcp_init(&f->loop, &f->listener);
     f->listener.data = f->sip.data = f;

@@ -1,4 +1,4 @@
-/* What a server holds for all its connections together stays bounded, at each turn of its loop. */
+/* What a server holds for all its connections together stays bounded, at each iteration of its loop. */
 #include "common/base/limits.h"
 #include "common/rpc/rpc_uv.h"
 #include "lib/wire.h"

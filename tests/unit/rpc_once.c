@@ -94,7 +94,7 @@ static int setup(void **state)
     f->client_rpc = rpc_make(f, ROLE_CLIENT);
     f->until_ns = rpc_boot_ns() + 3600000000000U;
     f->term = 1;
-    rpc_set_term(f->client_rpc, &f->until_ns, &f->term);
+    rpc_set_lease(f->client_rpc, &f->until_ns, &f->term);
     assert_int_equal(rpc_peer_new(f->client_rpc, f->address, &f->peer, NULL), 0);
     *state = f;
     return 0;
@@ -265,8 +265,8 @@ static void what_was_not_sent_is_sent(void **state)
     assert_false(f->seen[0].again);
 }
 
-/* Under another title the right to it is gone, and it may have been carried out. */
-static void a_change_of_term_leaves_it_open(void **state)
+/* Under another lease epoch the right to it is gone, and it may have been carried out. */
+static void a_change_of_lease_period_leaves_it_open(void **state)
 {
     struct fixture *f = *state;
     struct rpc_call call = { .exclusive = true };
@@ -334,7 +334,7 @@ int main(void)
         TEST(another_run_of_the_server_is_not_asked),
         TEST(who_is_alone_asks_another_run),
         TEST(what_was_not_sent_is_sent),
-        TEST(a_change_of_term_leaves_it_open),
+        TEST(a_change_of_lease_period_leaves_it_open),
         TEST(too_many_wait_for_a_number),
         TEST(those_that_wait_go_after_a_time_out),
     };

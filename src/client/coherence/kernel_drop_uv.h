@@ -18,7 +18,7 @@ void kernel_drop_ended(struct client *client, inode_id inode);
 void kernel_drop_quietly(struct client *client, inode_id inode, bool names, uint64_t size);
 
 /* Nothing that it was given counts any more. Time-outs of what is not open have ended with the
- * term. */
+ * lease period. */
 void kernel_drop_all(struct client *client);
 
 /* What there was no memory for. */

@@ -83,7 +83,7 @@ void lease_holder_init(struct lease_holder *h)
     list_init(&h->returns);
 }
 
-uint32_t lease_holder_term_ms(const struct lease_holder *h)
+uint32_t lease_holder_lease_period_ms(const struct lease_holder *h)
 {
     return h->lease_ms - lease_margin_ms(h->lease_ms);
 }
@@ -135,7 +135,7 @@ static void become(struct lease_holder *h, enum lease_holder_standing standing)
     }
 }
 
-/* Well within the term. */
+/* Well within the lease period. */
 static uint32_t ask_again_ms(const struct lease_holder *h)
 {
     uint32_t renew_ms = lease_renew_ms(h->lease_ms);
@@ -165,7 +165,7 @@ static void part(struct lease_holder *h, struct lease_holder_actions *out)
 
 void lease_holder_answered(struct lease_holder *h, uint64_t sent_ns, uint64_t now_ms)
 {
-    uint64_t until_ns = sent_ns + (uint64_t)lease_holder_term_ms(h) * NS_PER_MS;
+    uint64_t until_ns = sent_ns + (uint64_t)lease_holder_lease_period_ms(h) * NS_PER_MS;
 
     if (until_ns <= h->until_ns) {
         return;
@@ -177,18 +177,18 @@ void lease_holder_answered(struct lease_holder *h, uint64_t sent_ns, uint64_t no
     h->due_ms = now_ms + lease_renew_ms(h->lease_ms);
 }
 
-/* Under a new title a longer term of before is over: it held nothing that we still hold. */
+/* Under a new lease epoch a longer lease period of before is over: it held nothing that we still hold. */
 static void join(struct lease_holder *h, const struct lease_holder_event *event)
 {
     uint32_t ms = event->lease_ms != 0 ? event->lease_ms : LEASE_MS;
     uint64_t until_ns;
 
     h->lease_ms = ms > LEASE_MS_MAX ? LEASE_MS_MAX : ms;
-    until_ns = event->sent_ns + (uint64_t)lease_holder_term_ms(h) * NS_PER_MS;
+    until_ns = event->sent_ns + (uint64_t)lease_holder_lease_period_ms(h) * NS_PER_MS;
     if (h->until_ns > until_ns) {
         h->until_ns = until_ns;
     }
-    h->title = event->title;
+    h->lease_epoch = event->lease_epoch;
     become(h, HOLDER_JOINED);
 }
 

@@ -7,23 +7,23 @@
  *
  * The holder as such.
  *
- *             answer to JOIN                     TICK: the term is over
+ *             answer to JOIN                     TICK: the lease period is over
  *     APART -----------------------> JOINED <----------------------------> LATE
  *       ^ ^                            |       TICK: an answer was there     |
  *       | +----------------------------+                                     |
  *       |   the manager refuses us (REFUSED, SESSION_REFUSED),               |
  *       |   or we do not know what it thinks that we hold (IN_DOUBT)         |
  *       +--------------------------------------------------------------------+
- *                          the same, or TICK: the term is still over
+ *                          the same, or TICK: the lease period is still over
  *
  *   APART: the manager does not take our word. Nothing that we hold counts, and JOIN says all of it
- *     anew, under the title that we had.
- *   JOINED: what we hold counts until the end of the term, that is the sending of the youngest
+ *     anew, under the lease epoch that we had.
+ *   JOINED: what we hold counts until the end of the lease period, that is the sending of the youngest
  *     question that has been answered, and the manager's lease-time less the margin.
- *   LATE: the term was over at the last look. An answer that extends it may lie unread in the
+ *   LATE: the lease period was over at the last look. An answer that extends it may lie unread in the
  *     socket, for we may have stood still: so nothing is given up before the next look.
  *
- * A link that is lost changes nothing: the term goes on. The next one begins with a JOIN
+ * A link that is lost changes nothing: the lease period goes on. The next one begins with a JOIN
  * (CONNECTED), and what the manager does not grant any more it names in the answer (LOST).
  *
  * A lease on its way back.
@@ -53,12 +53,12 @@
  * same, and nobody waits for it.
  *
  * Invariants (lease_holder_check()):
- *  - no term ends behind the longest, nor does what may still land;
+ *  - no lease period ends behind the longest, nor does what may still land;
  *  - joins are among the questions that are asked;
  *  - no more is kept of a lease than was held, or it is lost; what is LOWERED keeps nothing; the
  *    manager waits for one return of an inode at most (one for want of room may be beside it).
  *
- * Two clocks: `now_ns`, by which terms end, goes on while the machine sleeps, as the manager's
+ * Two clocks: `now_ns`, by which lease periods end, goes on while the machine sleeps, as the manager's
  * does; `now_ms` says when it is time for a word again.
  *
  * Source: Gray and Cheriton, "Leases: an efficient fault-tolerant mechanism for distributed file
@@ -84,7 +84,7 @@ struct lease_holder
 {
     enum lease_holder_standing standing;
     uint32_t lease_ms;     /* The manager's, at most LEASE_MS_MAX; LEASE_MS before it has said. */
-    uint64_t title;        /* Under which we hold leases; the manager's. 0: none yet. */
+    uint64_t lease_epoch;  /* Under which we hold leases; the manager's. 0: none yet. */
     uint64_t joins_number; /* Of the last JOIN. */
     unsigned asked;        /* Questions about the session that are under way. */
     unsigned joins_asked;  /* Of them, JOINs. */
@@ -120,11 +120,11 @@ struct lease_return
 
 enum lease_holder_event_type {
     /* ---- The holder as such ---- */
-    HOLDER_TICK,             /* now_ns. Is the term over? */
+    HOLDER_TICK,             /* now_ns. Is the lease period over? */
     HOLDER_ASK_TICK,         /* now_ms. Is it time for a word? The first one says JOIN. */
     HOLDER_CONNECTED,        /* now_ms. To the manager, first or anew. */
     HOLDER_ASKED,            /* `join`. HOLDER_JOIN or HOLDER_RENEW was carried out. */
-    HOLDER_SESSION_ANSWERED, /* `join`, sent_ns, now_ms; of a JOIN: lease_ms, title. */
+    HOLDER_SESSION_ANSWERED, /* `join`, sent_ns, now_ms; of a JOIN: lease_ms, lease epoch. */
     HOLDER_SESSION_REFUSED,  /* `join`, now_ms. The manager does not know us. */
     HOLDER_SESSION_FAILED,   /* `join`, now_ms. No answer, or another refusal. */
     HOLDER_REFUSED,          /* Something else was refused for want of a session. */
@@ -148,7 +148,7 @@ struct lease_holder_event
     bool join;
     uint64_t sent_ns;  /* When the question was. */
     uint32_t lease_ms; /* 0: the manager has not said. */
-    uint64_t title;
+    uint64_t lease_epoch;
     struct lease_return *back;
     /* RECALL: for a new one; NULL: no memory, or the inode's is on its way already
        (lease_holder_returning()). EVICTED: never NULL. */
@@ -220,8 +220,8 @@ static inline bool lease_holder_is_sure(const struct lease_holder *h, uint64_t n
     return now_ns >= h->unsure_until_ns;
 }
 
-/* The whole term behind a question that is answered. */
-uint32_t lease_holder_term_ms(const struct lease_holder *h);
+/* The whole lease period behind a question that is answered. */
+uint32_t lease_holder_lease_period_ms(const struct lease_holder *h);
 
 /* The inode's lease that is on its way back; NULL: none. O(of them). */
 struct lease_return *lease_holder_returning(const struct lease_holder *h, inode_id inode);

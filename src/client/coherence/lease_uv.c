@@ -1,9 +1,9 @@
-/* Terms, what replies grant, and what is given back: the host's half. */
+/* Lease periods, what replies grant, and what is given back: the host's half. */
 #include "client/coherence/lease_uv.h"
 
 #include "client/coherence/kernel_drop_uv.h"
 #include "client/coherence/recall_uv.h"
-#include "client/coherence/turn_uv.h"
+#include "client/coherence/size_lock_uv.h"
 #include "client/data/file_uv.h"
 #include "client/manager/behind_uv.h"
 #include "client/manager/session_uv.h"
@@ -34,7 +34,7 @@ static void carry_out(struct client *client, const struct lease_holder_action *a
             client->options.log,
             "manager %s has not answered for %u ms: nothing is cached, and nothing written to the "
             "servers, until it does",
-            rpc_peer_address(client->manager), lease_holder_term_ms(&client->holder));
+            rpc_peer_address(client->manager), lease_holder_lease_period_ms(&client->holder));
         break;
     case HOLDER_FORGET_ALL:
         if (client->options.cache) {
@@ -111,7 +111,7 @@ static void learn(struct client *client, const Morsel__Attr *attr, uint32_t said
     }
     meta_cache_learn(client->cache, attr, mode, layout);
     if (mode != LEASE_NONE) {
-        turn_let_go(client, attr->inode);
+        size_lock_let_go(client, attr->inode);
     }
     /* A file that was shared may be ours again from here on: its size must be that of now. */
     file = file_find(client, attr->inode);

@@ -1,4 +1,4 @@
-/* The client's half of the leases (docs/leases.md): their term, what replies say of them, recalls,
+/* The client's half of the leases (docs/leases.md): their lease period, what replies say of them, recalls,
  * and what is given back.
  *
  * The table of what is held is client->cache (meta_cache.h); this file keeps it true. A file whose

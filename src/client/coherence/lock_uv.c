@@ -2,7 +2,7 @@
 #include "client/coherence/lock_uv.h"
 
 #include "client/coherence/lease_uv.h"
-#include "client/coherence/turn_uv.h"
+#include "client/coherence/size_lock_uv.h"
 #include "client/data/file_uv.h"
 #include "client/manager/session_uv.h"
 #include "common/base/status.h"
@@ -177,7 +177,7 @@ static int send_call(struct lock_call *call);
 static bool take_freed(struct lock_call *call, int *status, enum lock_answer *answer)
 {
     if (call->how == LOCK_WAIT && call->canceled) {
-        *answer = LOCK_GIVEN_UP;
+        *answer = LOCK_CANCELED;
         return false;
     }
     call->lock.type = call->converts_to;
@@ -199,7 +199,7 @@ static bool take_grant(struct lock_call *call, enum lock_answer *answer)
     if (!note_had(call)) {
         client_rejoin(
             call->client); /* It has more for us than we know; what we do not name goes. */
-        *answer = LOCK_NO_ROOM;
+        *answer = LOCK_LIMIT;
         return false;
     }
     if (steps_down) {
@@ -225,8 +225,9 @@ static void take_answer(struct lock_call *call, const Morsel__LockReply *m)
         conflict.pid = m->conflict->pid;
     }
     call->waited |= m->waited;
-    if (answer == LOCK_HAD && (call->converts_to != LOCK_NONE ? take_freed(call, &status, &answer)
-                                                              : take_grant(call, &answer))) {
+    if (answer == LOCK_GRANTED &&
+        (call->converts_to != LOCK_NONE ? take_freed(call, &status, &answer)
+                                        : take_grant(call, &answer))) {
         return;
     }
     end(call, status, answer, &conflict);
@@ -238,7 +239,7 @@ static void take_step_down(struct lock_call *call, int status)
     if (status != 0) {
         client_rejoin(call->client);
     }
-    end(call, MORSEL_OK, LOCK_HAD, NULL);
+    end(call, MORSEL_OK, LOCK_GRANTED, NULL);
 }
 
 static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
@@ -260,21 +261,21 @@ static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *r
     /* It may have been granted all the same, or not been freed; what we do not name goes. */
     if ((status == MORSEL_CANCELED || status == MORSEL_TIMEDOUT || status == MORSEL_NOMEM ||
          (call->how != LOCK_TEST && call->lock.type == LOCK_NONE &&
-          (status != 0 || m->verdict != LOCK_HAD))) &&
+          (status != 0 || m->verdict != LOCK_GRANTED))) &&
         !client->stopping) {
         client_rejoin(client);
     }
     /* A SESSION that is under way did not name it, and takes it away again. */
-    if (status == 0 && m->verdict == LOCK_HAD && client->holder.joins_asked > 0 &&
+    if (status == 0 && m->verdict == LOCK_GRANTED && client->holder.joins_asked > 0 &&
         call->how != LOCK_TEST && call->lock.type != LOCK_NONE) {
-        m->verdict = call->canceled ? LOCK_GIVEN_UP : LOCK_ASK_AGAIN;
+        m->verdict = call->canceled ? LOCK_CANCELED : LOCK_ASK_AGAIN;
     }
     if (status == 0 && m->verdict == LOCK_ASK_AGAIN && !call->canceled) {
         reply->again = true;
     } else if (call->lock.part == LOCK_STEP_DOWN && !client->stopping) {
         take_step_down(call, status);
     } else if (status != 0) {
-        end(call, status, LOCK_GIVEN_UP, NULL);
+        end(call, status, LOCK_CANCELED, NULL);
     } else {
         take_answer(call, m);
     }
@@ -287,8 +288,7 @@ static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *r
  * down: that cannot fail, and is named from its sending. */
 static enum lock_part part_of(const struct lock_call *call)
 {
-    if (call->how == LOCK_TEST || call->lock.type != LOCK_SHARED ||
-        call->lock.kind == LOCK_APPEND) {
+    if (call->how == LOCK_TEST || call->lock.type != LOCK_SHARED || call->lock.kind == LOCK_SIZE) {
         return LOCK_ALL;
     }
     return byte_locks_exclusive(call->client->locks, &call->lock) &&
@@ -484,7 +484,7 @@ static void lose_one(void *data, const struct byte_lock *lock)
     struct client *client = data;
     struct file *file = file_find(client, lock->inode);
 
-    if (file != NULL && lock->kind != LOCK_APPEND) {
+    if (file != NULL && lock->kind != LOCK_SIZE) {
         file_fail(file, MORSEL_IO);
     }
 }
@@ -506,7 +506,7 @@ void lock_session_answered(struct client *client, const Morsel__SessionReply *re
     while (client->lock_users != NULL) {
         forget_user(client, client->lock_users);
     }
-    turn_lose_all(client);
+    size_lock_lose_all(client);
     client_rejoin(client); /* It keeps them for us until we have said that we know. */
 }
 

@@ -43,7 +43,7 @@ int lock_start(struct lock_call *call, struct client *client, struct handle *han
                void (*done)(struct lock_call *call, int status, enum lock_answer answer,
                             const struct byte_lock *conflict));
 
-/* The waiting process was interrupted: `done` runs soon, with LOCK_GIVEN_UP or what came before. */
+/* The waiting process was interrupted: `done` runs soon, with LOCK_CANCELED or what came before. */
 void lock_cancel(struct lock_call *call);
 
 /* Has the owner anything locked on the inode, as far as we know? */

@@ -266,7 +266,7 @@ static void learn_layout(struct cached_inode *inode, const Morsel__Layout *layou
     size_t servers = layout->n_servers * sizeof(layout->servers[0]);
     Morsel__Layout *copy;
 
-    /* It changes at most once, before the first byte is written (ALIGN). */
+    /* It changes at most once, before the first byte is written (SET_LAYOUT). */
     if (inode->layout != NULL && inode->layout->n_servers == layout->n_servers &&
         memcmp(inode->layout->servers, layout->servers, servers) == 0) {
         return;

@@ -2,7 +2,7 @@
  *
  * Pure. A table of inodes, each with the lease that we hold on it, and of names in directories.
  * Every entry is allowed by a lease: attributes and a file's layout by one on the inode, names and
- * absences by one on the directory. Whether the leases themselves are still valid (their term) is
+ * absences by one on the directory. Whether the leases themselves are still valid (their lease period) is
  * the caller's question: when they are not, it drops everything.
  *
  * Replies of the manager are told in the order in which they arrive, which is the order in which it

@@ -14,7 +14,7 @@ void append_end(struct append *a)
     }
     client = a->file->client;
     list_remove(&a->node);
-    turn_end(&a->turn);
+    size_lock_end(&a->size_lock);
     a->file->lease_pins--;
     file_unpin(a->file);
     free(a);
@@ -42,7 +42,7 @@ struct append *append_take(struct file *file, const struct append_who *who)
         return NULL;
     }
     if (a->next.handle != who->handle || a->next.thread != who->thread ||
-        a->next.offset != who->offset || (a->turn.had && !turn_is_good(&a->turn))) {
+        a->next.offset != who->offset || (a->size_lock.had && !size_lock_is_good(&a->size_lock))) {
         append_end(a);
         return NULL;
     }
@@ -65,18 +65,18 @@ static struct append *append_new(struct file *file)
 }
 
 void append_keep(struct append *a, struct file *file, const struct append_who *next,
-                 struct turn *turn)
+                 struct size_lock *size_lock)
 {
     if (a == NULL) {
         a = append_new(file);
     }
     if (a == NULL || ++a->pieces > APPEND_PIECES_MAX) {
         append_end(a);
-        turn_end(turn);
+        size_lock_end(size_lock);
         return;
     }
-    if (turn->had) {
-        turn_move(&a->turn, turn);
+    if (size_lock->had) {
+        size_lock_move(&a->size_lock, size_lock);
     }
     a->next = *next;
     a->until_ms = uv_now(file->client->loop) + APPEND_KEPT_MS;

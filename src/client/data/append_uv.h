@@ -2,14 +2,14 @@
  *
  * The kernel sends such a write as several WRITEs, one behind the other, and does not say which is
  * the last. So behind a WRITE that is as long as one can be, the mount keeps what makes the place
- * its own (the exclusive turn with a shared file; a lease that would otherwise be given back) until
+ * its own (the exclusive size lock with a shared file; a lease that would otherwise be given back) until
  * a shorter one comes, or another call of anybody here, which the kernel lets through only when the
  * write(2) has ended; for APPEND_KEPT_MS at most.
  */
 #ifndef MORSEL_CLIENT_DATA_APPEND_UV_H
 #define MORSEL_CLIENT_DATA_APPEND_UV_H
 
-#include "client/coherence/turn_uv.h"
+#include "client/coherence/size_lock_uv.h"
 #include "client/data/file_uv.h"
 
 enum {
@@ -30,7 +30,7 @@ struct append
     struct list node; /* In client->appends, while it waits for the next WRITE. */
     struct file *file;
     struct append_who next;
-    struct turn turn; /* Perhaps had. */
+    struct size_lock size_lock; /* Perhaps had. */
     unsigned pieces;
     uint64_t until_ms;
 };
@@ -40,9 +40,9 @@ struct append
 struct append *append_take(struct file *file, const struct append_who *who);
 
 /* A WRITE as long as one can be has ended well, and `next` would be the one behind it. `a` is of
- * append_take(), or NULL; the turn, if it is had, goes with it. */
+ * append_take(), or NULL; the size lock, if it is had, goes with it. */
 void append_keep(struct append *a, struct file *file, const struct append_who *next,
-                 struct turn *turn);
+                 struct size_lock *size_lock);
 
 /* It has ended. NULL is allowed. */
 void append_end(struct append *a);

@@ -143,11 +143,11 @@ void file_fail(struct file *file, int status)
 void file_lose(struct file *file)
 {
     file_pin(file);
-    log_error(
-        file->client->options.log,
-        "inode %lu: its lease or turn was lost before %lu bytes and its new size were with the "
-        "servers; whoever wrote them is told EIO",
-        (unsigned long)file->inode, (unsigned long)file->dirty_bytes);
+    log_error(file->client->options.log,
+              "inode %lu: its lease or size lock was lost before %lu bytes and its new size were "
+              "with the "
+              "servers; whoever wrote them is told EIO",
+              (unsigned long)file->inode, (unsigned long)file->dirty_bytes);
     file_fail(file, MORSEL_IO);
     LIST_FOREACH_SAFE(node, &file->chunks)
     {
@@ -171,7 +171,7 @@ void file_lose(struct file *file)
     file_unpin(file);
 }
 
-/* It came too late: our term was over. It goes out again when the manager has said that the file is
+/* It came too late: our lease period was over. It goes out again when the manager has said that the file is
  * still ours (if it is not, file_lose() takes it), but not for ever. */
 bool chunk_may_try_again(struct chunk *chunk)
 {
@@ -348,8 +348,8 @@ static bool chunk_send(struct chunk *chunk)
     return true;
 }
 
-/* How long the chunk has been waiting for a term: it may be old because the link is slow. */
-static uint64_t without_term_ms(const struct chunk *chunk)
+/* How long the chunk has been waiting for a lease period: it may be old because the link is slow. */
+static uint64_t without_lease_ms(const struct chunk *chunk)
 {
     const struct client *client = chunk->file->client;
     uint64_t age_ms = uv_now(client->loop) - chunk->born_ms;
@@ -359,7 +359,7 @@ static uint64_t without_term_ms(const struct chunk *chunk)
     return over_ms < age_ms ? over_ms : age_ms;
 }
 
-/* Without a term the servers would refuse it: the manager may have given the file to others. True:
+/* Without a lease period the servers would refuse it: the manager may have given the file to others. True:
  * some have waited too long, and are gone. */
 static bool give_up_old(struct file *file)
 {
@@ -371,7 +371,7 @@ static bool give_up_old(struct file *file)
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
 
         if (chunk->state == CHUNK_READY && timeout_ms != RPC_NO_DEADLINE &&
-            without_term_ms(chunk) > timeout_ms) {
+            without_lease_ms(chunk) > timeout_ms) {
             log_error(
                 file->client->options.log,
                 "inode %lu: %lu bytes at %lu were not written: manager %s has not answered for "

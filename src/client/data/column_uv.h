@@ -11,9 +11,9 @@
  * its time-out. A change has a number under which the server does it once at most; when that server
  * was started again meanwhile, one that is not `alone` ends with MORSEL_UNSURE (rpc_uv.h, Once).
  *
- * Term. A change is bounded: it goes with the end of the term that is running when its bytes go to
+ * Lease period. A change is bounded: it goes with the end of the lease period that is running when its bytes go to
  * the socket, and ends with MORSEL_TOO_LATE when it comes behind that end, or would have to be sent
- * in another term than that in which it was started. Nothing was done then. Who asks, and who
+ * in another lease period than that in which it was started. Nothing was done then. Who asks, and who
  * syncs, is not bounded.
  */
 #ifndef MORSEL_CLIENT_DATA_COLUMN_UV_H
@@ -44,8 +44,8 @@ struct column_call
     struct file *file; /* Must stay until `done`: pinned, or open. */
     uint32_t column;   /* Of a COPY: that which is written. */
     void *data;
-    bool alone;          /* Of a change: nobody else can change the column while our term lasts. */
-    bool durable;        /* Of a change: the request wants it on the disk before the answer. */
+    bool alone;   /* Of a change: nobody else can change the column while our lease period lasts. */
+    bool durable; /* Of a change: the request wants it on the disk before the answer. */
     uint32_t fetches;    /* Of a read: about so many bytes come with the answer; 0: few. */
     uint64_t timeout_ms; /* 0: io_timeout. */
 

@@ -53,12 +53,12 @@ static bool has_unsynced(const struct file *file)
 bool file_may_align(const struct file *from, const struct file *to, uint64_t from_offset,
                     uint64_t to_offset)
 {
-    uint64_t turn = stripe_bytes(to) * to->stripe.width;
+    uint64_t size_lock = stripe_bytes(to) * to->stripe.width;
 
     return same_stripes(from, to, from_offset, to_offset) &&
-           from->layout_class == to->layout_class && from_offset % turn == to_offset % turn &&
-           to->size == 0 && to->reach == 0 && list_empty(&to->chunks) &&
-           to->report.state == REPORT_CLEAN && !has_unsynced(to);
+           from->layout_class == to->layout_class &&
+           from_offset % size_lock == to_offset % size_lock && to->size == 0 && to->reach == 0 &&
+           list_empty(&to->chunks) && to->report.state == REPORT_CLEAN && !has_unsynced(to);
 }
 
 static void send_more(struct file_copy *copy);

@@ -3,7 +3,7 @@
 
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/meta_cache.h"
-#include "client/coherence/turn_uv.h"
+#include "client/coherence/size_lock_uv.h"
 #include "client/manager/changes.h"
 
 #include "common/base/status.h"
@@ -98,7 +98,7 @@ static void file_free_if_done(struct file *file)
     CHECK(list_empty(&file->chunks) && list_empty(&file->writers) && list_empty(&file->drains) &&
           list_empty(&file->report_waits) && list_empty(&file->held_writes));
     file_forget(file, 0, UINT64_MAX);
-    turn_let_go(client, file->inode);
+    size_lock_let_go(client, file->inode);
     list_remove(&file->dirty_node);
     list_remove(&file->room_node);
     HASH_DEL(client->files, file);

@@ -155,7 +155,7 @@ bool file_is_ahead(const struct file *file);
 
 /* A bounded call to a server, which changes the file, has ended. Where nobody knows whether it was
  * carried out, or still will be, then until its bound has passed no lease on the file goes back, no
- * turn is let go, and the file stays open for the manager, which must not give others a lease. */
+ * size lock is let go, and the file stays open for the manager, which must not give others a lease. */
 void file_note_end(struct file *file, int status);
 
 /* By the client's tick: what may have landed late has landed. */

@@ -5,7 +5,7 @@
 #include "client/coherence/data_versions.h"
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/meta_cache.h"
-#include "client/coherence/turn_uv.h"
+#include "client/coherence/size_lock_uv.h"
 #include "client/data/durable_uv.h"
 #include "client/manager/behind_uv.h"
 
@@ -153,7 +153,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
         behind_note_progress(file->client);
         data_version_advance(file->client->versions, file->inode, node->attr->data_version);
         file_refresh(file, node->attr);
-        turn_note_size(file->client, file->inode, node->attr->size);
+        size_lock_note_size(file->client, file->inode, node->attr->size);
         meta_cache_wrote(file->client->cache, file->inode, file->mtime_ns, file->ctime_ns);
     } else {
         report_refused(flush, status);
@@ -190,7 +190,7 @@ static size_t list_unsynced(struct file *file, Morsel__Unsynced *columns,
 
 static void start_report(struct file_flush *flush)
 {
-    Morsel__WroteRequest request = MORSEL__WROTE_REQUEST__INIT;
+    Morsel__SizeReportRequest request = MORSEL__SIZE_REPORT_REQUEST__INIT;
     Morsel__Unsynced columns[STRIPE_WIDTH_MAX], *pointers[STRIPE_WIDTH_MAX];
     struct file *file = flush->file;
     /* Beyond a cut that is not made yet there is only news for the next report. */
@@ -217,8 +217,8 @@ static void start_report(struct file_flush *flush)
     flush->report.data = flush;
     flush->report.bounded = true;
     flush->waiting++;
-    rv = meta_change_start(&flush->report, file->client, MSG_WROTE, &request.base, &request.op,
-                           &morsel__node__descriptor, on_reported);
+    rv = meta_change_start(&flush->report, file->client, MSG_SIZE_REPORT, &request.base,
+                           &request.op, &morsel__node__descriptor, on_reported);
     if (rv != 0) {
         flush_fail(flush, rv);
         flush->waiting--;

@@ -1,4 +1,4 @@
-/* How a read goes: at once, or behind the manager's word and in turn (read_uv.h). */
+/* How a read goes: at once, or behind the manager's word and under the size lock (read_uv.h). */
 #include "client/data/read_uv.h"
 
 #include "common/base/status.h"
@@ -7,7 +7,7 @@
 
 static void read_fail(struct file_read *read, int status)
 {
-    turn_end(&read->turn);
+    size_lock_end(&read->size_lock);
     read->done(read, status);
 }
 
@@ -36,9 +36,9 @@ static void ask_size(struct file_read *read)
     size_ask_start(&read->ask, read->handle->file, on_size);
 }
 
-static void on_turn(struct turn *turn, int status)
+static void on_size_lock(struct size_lock *size_lock, int status)
 {
-    struct file_read *read = CONTAINER_OF(turn, struct file_read, turn);
+    struct file_read *read = CONTAINER_OF(size_lock, struct file_read, size_lock);
 
     if (status == 0) {
         ask_size(read);
@@ -48,14 +48,14 @@ static void on_turn(struct turn *turn, int status)
 }
 
 /* Bytes are missing within the size that we were told: a hole, or somebody is about to cut the
- * file. Nobody does while it is our turn. */
-static void read_in_turn(struct file_read *read)
+ * file. Nobody does while we have the size lock. */
+static void read_under_size_lock(struct file_read *read)
 {
     struct file *file = read->handle->file;
 
     read_bytes_end(read);
     read->state = FILE_READ_TURN;
-    turn_take(&read->turn, file->client, file->inode, LOCK_SHARED, on_turn);
+    size_lock_take(&read->size_lock, file->client, file->inode, LOCK_SHARED, on_size_lock);
 }
 
 void read_bytes_done(struct file_read *read, int status)
@@ -63,8 +63,8 @@ void read_bytes_done(struct file_read *read, int status)
     if (status != 0) {
         read_bytes_end(read);
         read_fail(read, status);
-    } else if (read->shared && !read->turn.had && read_bytes_are_short(read)) {
-        read_in_turn(read);
+    } else if (read->shared && !read->size_lock.had && read_bytes_are_short(read)) {
+        read_under_size_lock(read);
     } else {
         read->done(read, MORSEL_OK);
     }
@@ -84,7 +84,8 @@ void file_read_start(struct file_read *read, struct handle *handle, uint64_t off
     read->done = done;
     if (!file_is_shared(file)) {
         read_bytes_start(read);
-    } else if (turn_join(&read->turn, file->client, file->inode, offset + length, &size)) {
+    } else if (size_lock_join(&read->size_lock, file->client, file->inode, offset + length,
+                              &size)) {
         read_from_servers(read, size);
     } else {
         ask_size(read);
@@ -101,7 +102,7 @@ void file_read_cancel(struct file_read *read)
         size_ask_cancel(&read->ask);
         break;
     case FILE_READ_TURN:
-        turn_cancel(&read->turn);
+        size_lock_cancel(&read->size_lock);
         break;
     }
 }
@@ -109,5 +110,5 @@ void file_read_cancel(struct file_read *read)
 void file_read_end(struct file_read *read)
 {
     read_bytes_end(read);
-    turn_end(&read->turn);
+    size_lock_end(&read->size_lock);
 }

@@ -1,13 +1,13 @@
 /* Reading an open file, as pread(2) does: for the mount, and for whoever else has a handle.
  *
- *   file_read_start -> [size] -> bytes -> [turn -> size -> bytes] -> done -> file_read_end
+ *   file_read_start -> [size] -> bytes -> [size lock -> size -> bytes] -> done -> file_read_end
  *
  * Of a file that is ours (our lease covers what its handles do) what we know of its size is true:
  * bytes come from the write buffer, from what was fetched before or ahead, and from the servers.
  * Of a file that others may be changing (file_is_shared()) the manager is asked for the size first,
- * unless this mount has the turn and knows it, then the servers for the bytes, and nothing is kept.
+ * unless this mount has the size lock and knows it, then the servers for the bytes, and nothing is kept.
  * Bytes that are missing there within that size are a hole, or a cut that somebody is making: so it
- * is looked again in a turn, while which nobody cuts.
+ * is looked again under the size lock, while which nobody cuts.
  *
  * Order. A read that begins when a write has ended, here or on another mount, has what that one
  * wrote. Reads and writes that overlap in time are in no order; of one read that meets one write,
@@ -16,7 +16,7 @@
 #ifndef MORSEL_CLIENT_DATA_READ_UV_H
 #define MORSEL_CLIENT_DATA_READ_UV_H
 
-#include "client/coherence/turn_uv.h"
+#include "client/coherence/size_lock_uv.h"
 #include "client/data/file_uv.h"
 #include "client/data/size_uv.h"
 
@@ -57,7 +57,7 @@ struct file_read
     uint64_t size;
     bool shared; /* Nothing that was fetched before serves it, and nothing is fetched ahead. */
     struct size_ask ask;
-    struct turn turn;
+    struct size_lock size_lock;
     unsigned parts_count, missing;
     int status;
     struct file_over *over; /* NULL: nothing was in the write buffer. */
@@ -91,7 +91,7 @@ void file_read_cancel(struct file_read *read);
  * at most FILE_READ_IOV_MAX. */
 unsigned file_read_gather(const struct file_read *read, struct iovec *iov);
 
-/* The bytes are not needed any more, and the turn, if it had to be taken, is let go. */
+/* The bytes are not needed any more, and the size lock, if it had to be taken, is let go. */
 void file_read_end(struct file_read *read);
 
 /* ---- For the module itself -------------------------------------------------------------------- */

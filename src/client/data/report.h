@@ -1,6 +1,6 @@
 /* What the manager is to hear of a file's size and shape, and what it is being told. Pure.
  *
- * One report (WROTE) at a time is under way. What it says is no news any more when it is sent, and
+ * One report (SIZE_REPORT) at a time is under way. What it says is no news any more when it is sent, and
  * is news again when the manager did not take it and it is worth another try.
  *
  *            note         sent              end

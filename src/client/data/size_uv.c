@@ -1,7 +1,7 @@
 /* Asking the manager how long a file is (size_uv.h). */
 #include "client/data/size_uv.h"
 
-#include "client/coherence/turn_uv.h"
+#include "client/coherence/size_lock_uv.h"
 #include "client/data/file_uv.h"
 
 #include "common/base/status.h"
@@ -17,7 +17,7 @@ static void on_size(struct meta_call *call, int status, void *message)
     if (status == 0) {
         file_refresh(ask->file, node->attr);
         ask->size = file_size_of(ask->file, node->attr);
-        turn_note_size(ask->file->client, ask->file->inode, node->attr->size);
+        size_lock_note_size(ask->file->client, ask->file->inode, node->attr->size);
     }
     ask->done(ask, status);
 }

@@ -1,4 +1,4 @@
-/* How a write goes: into the buffer, or in turn and through it (write_uv.h). */
+/* How a write goes: into the buffer, or under the size lock and through it (write_uv.h). */
 #include "client/data/write_uv.h"
 
 #include "client/coherence/lease_uv.h"
@@ -14,9 +14,9 @@ static void write_end(struct file_write *write, int status)
 {
     write->state = FILE_WRITE_ENDS;
     if (status == 0 && write->append && write->more) {
-        append_keep(write->kept, file_of(write), &write->next, &write->turn);
+        append_keep(write->kept, file_of(write), &write->next, &write->size_lock);
     } else {
-        turn_end(&write->turn);
+        size_lock_end(&write->size_lock);
         append_end(write->kept);
     }
     write->done(write, status);
@@ -40,7 +40,7 @@ static void write_through(struct file_write *write)
     }
 }
 
-static void write_in_turn(struct file_write *write);
+static void write_under_size_lock(struct file_write *write);
 
 /* All that it needs is had, but for room in the buffer. */
 static void write_now(struct file_write *write)
@@ -48,11 +48,11 @@ static void write_now(struct file_write *write)
     struct file *file = file_of(write);
     int rv;
 
-    if (file_is_shared(file) && !write->turn.had) {
-        write_in_turn(write);
+    if (file_is_shared(file) && !write->size_lock.had) {
+        write_under_size_lock(write);
         return;
     }
-    if (write->turn.had && !turn_is_good(&write->turn)) {
+    if (write->size_lock.had && !size_lock_is_good(&write->size_lock)) {
         write_end(write, MORSEL_TOO_LATE);
         return;
     }
@@ -95,9 +95,9 @@ static void ask_size(struct file_write *write)
     size_ask_start(&write->ask, file_of(write), on_size);
 }
 
-static void on_turn(struct turn *turn, int status)
+static void on_size_lock(struct size_lock *size_lock, int status)
 {
-    struct file_write *write = CONTAINER_OF(turn, struct file_write, turn);
+    struct file_write *write = CONTAINER_OF(size_lock, struct file_write, size_lock);
 
     if (status != 0) {
         write_end(write, status);
@@ -108,20 +108,20 @@ static void on_turn(struct turn *turn, int status)
     }
 }
 
-/* The caller's idea of where the file ends may be old, and others append too: everybody in turn, so
+/* The caller's idea of where the file ends may be old, and others append too: one after the other, so
  * that appends never overlap, and leave no hole when somebody dies in the middle. Other writes go
  * on side by side, but not beside an append, which would not know of them, nor beside a cut. */
-static void write_in_turn(struct file_write *write)
+static void write_under_size_lock(struct file_write *write)
 {
     struct file *file = file_of(write);
 
     write->state = FILE_WRITE_TURN;
     write->reaches = file->tail_unsure && write->offset > file->size;
-    turn_take(&write->turn, file->client, file->inode,
-              write->append || write->reaches ? LOCK_EXCLUSIVE : LOCK_SHARED, on_turn);
+    size_lock_take(&write->size_lock, file->client, file->inode,
+                   write->append || write->reaches ? LOCK_EXCLUSIVE : LOCK_SHARED, on_size_lock);
 }
 
-/* Does it go on with the append of the piece before? True: that one's turn is ours, and it is under
+/* Does it go on with the append of the piece before? True: that one's size lock is ours, and it is under
  * way. */
 static bool go_on(struct file_write *write)
 {
@@ -131,10 +131,10 @@ static bool go_on(struct file_write *write)
     write->next = who;
     write->next.offset += write->length;
     write->kept = append_take(file, &who);
-    if (write->kept == NULL || !write->kept->turn.had || !file_is_shared(file)) {
+    if (write->kept == NULL || !write->kept->size_lock.had || !file_is_shared(file)) {
         return false;
     }
-    turn_move(&write->turn, &write->kept->turn);
+    size_lock_move(&write->size_lock, &write->kept->size_lock);
     ask_size(write);
     return true;
 }
@@ -166,7 +166,7 @@ void file_write_cancel(struct file_write *write)
     case FILE_WRITE_ENDS:
         break;
     case FILE_WRITE_TURN:
-        turn_cancel(&write->turn);
+        size_lock_cancel(&write->size_lock);
         break;
     case FILE_WRITE_SIZE:
         size_ask_cancel(&write->ask);

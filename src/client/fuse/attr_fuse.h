@@ -2,7 +2,7 @@
 #ifndef MORSEL_CLIENT_FUSE_ATTR_FUSE_H
 #define MORSEL_CLIENT_FUSE_ATTR_FUSE_H
 
-#include "client/coherence/turn_uv.h"
+#include "client/coherence/size_lock_uv.h"
 #include "client/fuse/mount_fuse.h"
 
 struct size_op
@@ -21,10 +21,11 @@ struct size_op
     bool drops_pages; /* Those go before the answer. */
     struct kernel_question question;
     struct kernel_drop_waiter drop;
-    struct list behind;   /* In mount->behind_cuts. */
-    struct turn turn;     /* To cut a shared file. */
-    struct file *cutting; /* Pinned. */
-    uint64_t title; /* Of our client when it had the right to cut: it holds it under this one. */
+    struct list behind;         /* In mount->behind_cuts. */
+    struct size_lock size_lock; /* To cut a shared file. */
+    struct file *cutting;       /* Pinned. */
+    uint64_t
+        lease_epoch; /* Of our client when it had the right to cut: it holds it under this one. */
 };
 
 /* For op->cancel. */

@@ -108,7 +108,7 @@ static void on_aligned(struct meta_call *call, int status, void *message)
 
 static void align(struct copy_op *op)
 {
-    Morsel__AlignRequest request = MORSEL__ALIGN_REQUEST__INIT;
+    Morsel__SetLayoutRequest request = MORSEL__SET_LAYOUT_REQUEST__INIT;
     int rv;
 
     request.inode = op->copy.to->inode;
@@ -116,7 +116,7 @@ static void align(struct copy_op *op)
     op->base.cancel = NULL;
     op->base.call.data = &op->base;
     op->base.call.bounded = true;
-    rv = meta_change_start(&op->base.call, op->base.mount->client, MSG_ALIGN, &request.base,
+    rv = meta_change_start(&op->base.call, op->base.mount->client, MSG_SET_LAYOUT, &request.base,
                            &request.op, &morsel__node__descriptor, on_aligned);
     if (rv != 0) {
         leave_to_kernel(op);

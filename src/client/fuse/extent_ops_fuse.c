@@ -1,7 +1,7 @@
 /* FALLOCATE and LSEEK: extents of data, holes and reserved space, on all servers of a file. */
 #include "client/fuse/mount_fuse.h"
 
-#include "client/coherence/turn_uv.h"
+#include "client/coherence/size_lock_uv.h"
 #include "client/manager/behind_uv.h"
 #include "common/base/status.h"
 
@@ -14,8 +14,8 @@ struct extent_op
     struct file_flush flush;
     struct file_drain drain; /* FALLOCATE of a file that is ours alone */
     struct range_op range;
-    struct turn turn; /* FALLOCATE of a shared file, beyond its end */
-    int mode;         /* FALLOCATE */
+    struct size_lock size_lock; /* FALLOCATE of a shared file, beyond its end */
+    int mode;                   /* FALLOCATE */
     uint64_t offset, length;
     bool hole; /* LSEEK */
 };
@@ -42,7 +42,7 @@ static void extent_cancel(struct mount_op *base)
 
 static void fallocate_end(struct extent_op *op, int status)
 {
-    turn_end(&op->turn);
+    size_lock_end(&op->size_lock);
     op->handle->file->lease_pins--;
     lease_unpinned(op->base.mount->client);
     mount_op_fail(&op->base, status);
@@ -133,9 +133,9 @@ static void end_known(struct mount_op *base, int status)
     }
 }
 
-static void on_turn(struct turn *turn, int status)
+static void on_size_lock(struct size_lock *size_lock, int status)
 {
-    struct extent_op *op = CONTAINER_OF(turn, struct extent_op, turn);
+    struct extent_op *op = CONTAINER_OF(size_lock, struct extent_op, size_lock);
 
     op->base.cancel = extent_cancel;
     if (status == 0) {
@@ -145,9 +145,9 @@ static void on_turn(struct turn *turn, int status)
     }
 }
 
-static void extent_turn_cancel(struct mount_op *base)
+static void extent_size_lock_cancel(struct mount_op *base)
 {
-    turn_cancel(&CONTAINER_OF(base, struct extent_op, base)->turn);
+    size_lock_cancel(&CONTAINER_OF(base, struct extent_op, base)->size_lock);
 }
 
 /* The manager need not hear of a file that is ours alone before it is done. */
@@ -159,8 +159,8 @@ static void fallocate_begin(struct extent_op *op)
     if (!file_is_shared(file) && reaches(op) && !file_clean_tail(file)) {
         fallocate_end(op, MORSEL_NOMEM);
     } else if (file_is_shared(file) && reaches(op) && file->tail_unsure) {
-        op->base.cancel = extent_turn_cancel;
-        turn_take(&op->turn, file->client, file->inode, LOCK_EXCLUSIVE, on_turn);
+        op->base.cancel = extent_size_lock_cancel;
+        size_lock_take(&op->size_lock, file->client, file->inode, LOCK_EXCLUSIVE, on_size_lock);
     } else if (file_is_shared(file)) {
         fallocate_shared(op);
     } else if (file_drain(file, &op->drain, false)) {
@@ -213,7 +213,7 @@ static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
     list_init(&op->drain.node);
     if (client_lease_valid(op->base.mount->client)) {
         fallocate_begin(op);
-    } else { /* The servers would refuse it. With the manager's answer we have a term. */
+    } else { /* The servers would refuse it. With the manager's answer we have a lease period. */
         mount_refresh_size(&op->base, handle->file, when_joined);
     }
 }

@@ -26,15 +26,15 @@ static int status_of(int status, enum lock_answer answer)
         return status;
     }
     switch (answer) {
-    case LOCK_HAD:
+    case LOCK_GRANTED:
         return MORSEL_OK;
     case LOCK_HELD_BY_OTHERS:
         return MORSEL_AGAIN;
-    case LOCK_CIRCLE:
+    case LOCK_DEADLOCK:
         return MORSEL_DEADLK;
-    case LOCK_NO_ROOM:
+    case LOCK_LIMIT:
         return MORSEL_NOLCK;
-    case LOCK_GIVEN_UP:
+    case LOCK_CANCELED:
     case LOCK_ASK_AGAIN:
         break;
     }
@@ -112,7 +112,7 @@ static void on_tested(struct lock_call *call, int status, enum lock_answer answe
         flock.l_start = (off_t)conflict->start;
         flock.l_len = conflict->end == INT64_MAX ? 0 : (off_t)(conflict->end - conflict->start + 1);
         flock.l_pid = conflict->pid;
-    } else if (status != 0 || answer != LOCK_HAD) {
+    } else if (status != 0 || answer != LOCK_GRANTED) {
         mount_op_fail(&op->base, status_of(status, answer));
         return;
     }

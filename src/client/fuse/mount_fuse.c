@@ -2,7 +2,7 @@
  * loop. */
 #include "client/fuse/mount_fuse.h"
 
-#include "client/coherence/turn_uv.h"
+#include "client/coherence/size_lock_uv.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 
@@ -385,7 +385,7 @@ static bool renew_receive(struct mount *m)
     return m->receive != NULL;
 }
 
-/* The next request. With the first of a turn answered and nothing under way, whoever asked will
+/* The next request. With the first of an iteration answered and nothing under way, whoever asked will
  * most likely ask again within microseconds (open, stat, close ...): looking for that is cheaper
  * than going to sleep and being woken. Where it was in vain lately, it is tried rarely. */
 static int receive(struct mount *m, struct fuse_buf *buf, bool first)
@@ -465,7 +465,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     struct mount *m = poll->data;
 
     (void)events;
-    for (unsigned i = 0; status == 0 && i < MOUNT_REQUESTS_PER_TURN; i++) {
+    for (unsigned i = 0; status == 0 && i < MOUNT_REQUESTS_PER_ITERATION; i++) {
         struct fuse_buf buf = { .size = 0 };
         int rv;
 

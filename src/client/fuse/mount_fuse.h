@@ -70,9 +70,9 @@ struct mount_statistics
 
 enum {
     MOUNT_REQUEST_BYTES_MAX = 1 << 20, /* Data of one READ or WRITE */
-    MOUNT_REQUESTS_PER_TURN = 32,      /* Then the network gets its share. */
+    MOUNT_REQUESTS_PER_ITERATION = 32, /* Then the network gets its share. */
     LOOK_NS = 12000,                   /* For the next request, before going to sleep. */
-    LOOKS_VAIN_MAX = 63,               /* So many turns are passed over at most. */
+    LOOKS_VAIN_MAX = 63,               /* So many iterations are passed over at most. */
     LOOKED_UP_MAX = 16,
     LOOKED_UP_MS = 100,
     MOUNT_POOL_THREADS = 16,

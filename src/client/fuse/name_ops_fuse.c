@@ -218,7 +218,7 @@ static void on_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 static void make(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev,
                  const char *target)
 {
-    Morsel__MakeRequest request = MORSEL__MAKE_REQUEST__INIT;
+    Morsel__CreateRequest request = MORSEL__CREATE_REQUEST__INIT;
     struct mount_who who;
     struct name_op *op = name_op_new(req, MOUNT_MAKE, parent, name);
 
@@ -239,7 +239,7 @@ static void make(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mod
     if (target != NULL) {
         request.target = mount_bytes(target);
     }
-    (void)mount_op_change(&op->base, MSG_MAKE, &request.base, &request.op,
+    (void)mount_op_change(&op->base, MSG_CREATE, &request.base, &request.op,
                           &morsel__node__descriptor, on_node_entry);
 }
 

@@ -220,7 +220,7 @@ static void on_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 static void on_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
                       struct fuse_file_info *fi)
 {
-    Morsel__MakeRequest request = MORSEL__MAKE_REQUEST__INIT;
+    Morsel__CreateRequest request = MORSEL__CREATE_REQUEST__INIT;
     struct mount_who who;
     struct open_op *op = mount_op_new(req, MOUNT_CREATE, sizeof(*op));
 
@@ -242,7 +242,7 @@ static void on_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
     request.umask = fuse_req_ctx(req)->umask;
     request.open = true;
     request.who = mount_who_makes(op->base.mount, &who, req, parent, mode);
-    (void)mount_op_change(&op->base, MSG_MAKE, &request.base, &request.op,
+    (void)mount_op_change(&op->base, MSG_CREATE, &request.base, &request.op,
                           &morsel__node__descriptor, on_opened);
 }
 

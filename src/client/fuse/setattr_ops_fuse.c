@@ -38,7 +38,7 @@ static void cut_end(struct size_op *op)
         op->cutting = NULL;
         lease_unpinned(client);
     }
-    turn_end(&op->turn);
+    size_lock_end(&op->size_lock);
 }
 
 static void size_op_fail(struct size_op *op, int status)
@@ -135,10 +135,11 @@ static void send_setattr(struct size_op *op)
     }
 }
 
-/* Lease and turn may have been lost since the cut began: others have them. */
+/* Lease and size lock may have been lost since the cut began: others have them. */
 static int still_ours(const struct size_op *op)
 {
-    return op->title == op->base.mount->client->holder.title ? MORSEL_OK : MORSEL_TOO_LATE;
+    return op->lease_epoch == op->base.mount->client->holder.lease_epoch ? MORSEL_OK
+                                                                         : MORSEL_TOO_LATE;
 }
 
 static void on_cut(struct range_op *range, int status)
@@ -203,12 +204,12 @@ static void setattr_flush(struct mount_op *base, int status)
     }
 }
 
-static void on_turn(struct turn *turn, int status)
+static void on_size_lock(struct size_lock *size_lock, int status)
 {
-    struct size_op *op = CONTAINER_OF(turn, struct size_op, turn);
+    struct size_op *op = CONTAINER_OF(size_lock, struct size_op, size_lock);
 
     op->base.cancel = mount_size_cancel;
-    op->title = op->base.mount->client->holder.title;
+    op->lease_epoch = op->base.mount->client->holder.lease_epoch;
     if (status == 0) {
         mount_refresh_size(&op->base, op->handle->file, setattr_flush);
     } else {
@@ -218,15 +219,15 @@ static void on_turn(struct turn *turn, int status)
 
 static void cut_cancel(struct mount_op *base)
 {
-    turn_cancel(&CONTAINER_OF(base, struct size_op, base)->turn);
+    size_lock_cancel(&CONTAINER_OF(base, struct size_op, base)->size_lock);
 }
 
 /* Between the cut of the objects and the new size nobody may write: their bytes would be cut off
  * and reported all the same, or stay behind the end. */
-static void cut_in_turn(struct size_op *op)
+static void cut_under_size_lock(struct size_op *op)
 {
     op->base.cancel = cut_cancel;
-    turn_take(&op->turn, op->base.mount->client, op->inode, LOCK_EXCLUSIVE, on_turn);
+    size_lock_take(&op->size_lock, op->base.mount->client, op->inode, LOCK_EXCLUSIVE, on_size_lock);
 }
 
 static void setattr_with_file(struct servers_wait *wait)
@@ -234,9 +235,9 @@ static void setattr_with_file(struct servers_wait *wait)
     struct size_op *op = CONTAINER_OF(wait, struct size_op, wait);
 
     if (file_is_shared(op->handle->file)) {
-        cut_in_turn(op);
+        cut_under_size_lock(op);
     } else {
-        op->title = op->base.mount->client->holder.title;
+        op->lease_epoch = op->base.mount->client->holder.lease_epoch;
         setattr_flush(&op->base, MORSEL_OK);
     }
 }
@@ -300,7 +301,7 @@ static void fill_change(const struct size_op *op, struct attr_change *change)
     }
     change->atime_ns = atime_now ? change->set_ns : ns_of(&op->st.st_atim);
     change->mtime_ns = mtime_now ? change->set_ns : ns_of(&op->st.st_mtim);
-    change->title = client->holder.title;
+    change->lease_epoch = client->holder.lease_epoch;
 }
 
 static void apply_here(struct client *client, inode_id inode, const struct attr_change *change)
@@ -460,7 +461,7 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     op->inode = ino;
     op->valid = valid_of(to_set) | (cut_strips_ids(op->base.mount) ? SETATTR_STRIP_IDS : 0);
     op->st = *attr;
-    op->title = op->base.mount->client->holder.title;
+    op->lease_epoch = op->base.mount->client->holder.lease_epoch;
     file = file_find(op->base.mount->client, ino);
     if (file != NULL && (op->valid & SETATTR_SIZE) != 0) {
         append_end_all(file);

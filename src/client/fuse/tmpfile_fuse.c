@@ -113,7 +113,7 @@ static void on_made(struct meta_call *call, int status, void *message)
 static void tmpfile_start(struct tmpfile_op *op, const struct fuse_in_header *in,
                           const struct fuse_create_in *arguments)
 {
-    Morsel__MakeRequest request = MORSEL__MAKE_REQUEST__INIT;
+    Morsel__CreateRequest request = MORSEL__CREATE_REQUEST__INIT;
     struct mount_user user = { in->uid, in->gid, (pid_t)in->pid };
     struct mount_who who;
     int rv;
@@ -128,7 +128,7 @@ static void tmpfile_start(struct tmpfile_op *op, const struct fuse_in_header *in
                                MAY_WRITE | MAY_EXECUTE);
     op->flags = arguments->flags;
     op->call.data = op;
-    rv = meta_change_start(&op->call, op->mount->client, MSG_MAKE, &request.base, &request.op,
+    rv = meta_change_start(&op->call, op->mount->client, MSG_CREATE, &request.base, &request.op,
                            &morsel__node__descriptor, on_made);
     if (rv != 0) {
         tmpfile_reply(op, client_errno(op->mount->client, rv), NULL);

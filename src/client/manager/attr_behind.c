@@ -105,7 +105,7 @@ static void merge(struct held *held, const struct attr_change *change)
 {
     struct attr_change merged = *change;
 
-    if (held->pending.valid != 0 && held->pending.title == change->title) {
+    if (held->pending.valid != 0 && held->pending.lease_epoch == change->lease_epoch) {
         fill_in(&merged, &held->pending);
     }
     held->pending = merged;
@@ -175,7 +175,7 @@ bool attr_behind_ended(struct attr_behind *b, inode_id inode, bool again)
             held->pending = held->sent;
             held->refused = true;
             list_push_back(&b->refused, &held->node);
-        } else if (held->pending.title == held->sent.title) {
+        } else if (held->pending.lease_epoch == held->sent.lease_epoch) {
             fill_in(&held->pending, &held->sent);
         }
     }

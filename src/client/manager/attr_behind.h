@@ -26,7 +26,8 @@ struct attr_change
     uint32_t mode, uid, gid;
     uint64_t atime_ns, mtime_ns;
     uint64_t set_ns; /* When the last of it was set. */
-    uint64_t title;  /* Under which we have the right to it: nothing is merged across titles. */
+    uint64_t
+        lease_epoch; /* Under which we have the right to it: nothing is merged across lease epochs. */
 };
 
 struct attr_behind;

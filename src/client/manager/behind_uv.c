@@ -15,7 +15,7 @@ struct behind_call
     struct meta_call call;
     struct client *client;
     inode_id inode;
-    uint64_t title; /* Under which it was made. */
+    uint64_t lease_epoch; /* Under which it was made. */
 };
 
 void behind_note_progress(struct client *client)
@@ -60,7 +60,7 @@ static void on_set(struct meta_call *call, int status, void *message)
     struct client *client = behind->client;
     const Morsel__Node *node = message;
     inode_id inode = behind->inode;
-    bool again = behind_is_passing(status) && behind->title == client->holder.title;
+    bool again = behind_is_passing(status) && behind->lease_epoch == client->holder.lease_epoch;
 
     free(behind);
     if (attr_behind_ended(client->behind, inode, again)) {
@@ -87,7 +87,7 @@ static int send_change(struct client *client, inode_id inode, const struct attr_
     }
     behind->client = client;
     behind->inode = inode;
-    behind->title = change->title;
+    behind->lease_epoch = change->lease_epoch;
     behind->call.bounded = true;
     behind->call.patient = true;
     request.inode = inode;

@@ -7,7 +7,7 @@
  *
  * Calls. The manager keeps the answers of so many changes (op_numbers.h); when all places are
  * taken, calls wait here, in order, until one is free or their time is over. CLIENT_OPS_RESERVED
- * places are kept for changes under a lease or a turn: these wait for no other client, and others
+ * places are kept for changes under a lease or a size lock: these wait for no other client, and others
  * may wait for them. Questions need no place, and wait only for attributes that were set before.
  */
 #ifndef MORSEL_CLIENT_MANAGER_BEHIND_UV_H

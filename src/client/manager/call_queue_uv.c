@@ -14,7 +14,7 @@ struct queued_call
     uint8_t *body;
     size_t body_count;
     size_t op_at;         /* Of the field for its id, in the request; 0: a question. */
-    uint64_t title;       /* Of the time when it was started. */
+    uint64_t lease_epoch; /* Of the time when it was started. */
     uint64_t deadline_ms; /* UINT64_MAX: none. */
     uint64_t stamp;       /* It stays behind what had been set by then (attr_behind.h). */
     int status;           /* In client->calls_ended. */
@@ -30,7 +30,7 @@ static void queued_free(struct queued_call *queued)
 
 /* To the manager, now. `timeout_ms` of it are left. */
 static int send_now(struct meta_call *call, const ProtobufCMessage *request, Morsel__OpId **op,
-                    uint64_t title, uint64_t timeout_ms)
+                    uint64_t lease_epoch, uint64_t timeout_ms)
 {
     struct client *client = call->client;
     Morsel__OpId id = MORSEL__OP_ID__INIT;
@@ -44,7 +44,7 @@ static int send_now(struct meta_call *call, const ProtobufCMessage *request, Mor
         id.client = client->id;
         id.sequence = call->sequence;
         id.answered = client->numbers.answered;
-        id.title = call->bounded ? title : 0;
+        id.lease_epoch = call->bounded ? lease_epoch : 0;
         *op = &id;
     }
     call->sent_ns = rpc_boot_ns();
@@ -65,7 +65,7 @@ static uint64_t timeout_ms_of(const struct meta_call *call)
     return call->patient ? RPC_NO_DEADLINE : call->client->options.io_timeout_ms;
 }
 
-/* Those under a lease or a turn, and questions, wait for nobody else and go first. */
+/* Those under a lease or a size lock, and questions, wait for nobody else and go first. */
 static struct list *list_of(const struct meta_call *call, bool change)
 {
     return change && !call->bounded ? &call->client->calls_waiting : &call->client->calls_urgent;
@@ -89,7 +89,7 @@ static int enqueue(struct meta_call *call, const ProtobufCMessage *request, Mors
     (void)protobuf_c_message_pack(request, queued->body);
     queued->request_type = request->descriptor;
     queued->op_at = op == NULL ? 0 : (size_t)((const char *)op - (const char *)request);
-    queued->title = client->holder.title;
+    queued->lease_epoch = client->holder.lease_epoch;
     queued->deadline_ms =
         timeout_ms == RPC_NO_DEADLINE ? UINT64_MAX : uv_now(client->loop) + timeout_ms;
     queued->stamp = attr_behind_stamp(client->behind);
@@ -103,7 +103,7 @@ static int enqueue(struct meta_call *call, const ProtobufCMessage *request, Mors
 
 int call_queue_start_now(struct meta_call *call, const ProtobufCMessage *request, Morsel__OpId **op)
 {
-    return send_now(call, request, op, call->client->holder.title, timeout_ms_of(call));
+    return send_now(call, request, op, call->client->holder.lease_epoch, timeout_ms_of(call));
 }
 
 int call_queue_start(struct meta_call *call, const ProtobufCMessage *request, Morsel__OpId **op)
@@ -150,7 +150,7 @@ static bool start_queued(struct queued_call *queued)
         if (queued->op_at != 0) {
             op = (Morsel__OpId **)(void *)((char *)request + queued->op_at);
         }
-        rv = send_now(call, request, op, queued->title, left_ms);
+        rv = send_now(call, request, op, queued->lease_epoch, left_ms);
         protobuf_c_message_free_unpacked(request, NULL);
     }
     if (rv == MORSEL_AGAIN) {

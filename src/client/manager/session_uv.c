@@ -4,7 +4,7 @@
 #include "client/coherence/data_versions.h"
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/lock_uv.h"
-#include "client/coherence/turn_uv.h"
+#include "client/coherence/size_lock_uv.h"
 #include "client/data/durable_uv.h"
 #include "client/data/file_uv.h"
 #include "client/manager/servers_uv.h"
@@ -92,7 +92,7 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
     if (session != NULL) {
         event.type = HOLDER_SESSION_ANSWERED;
         event.lease_ms = session->lease_ms;
-        event.title = session->title;
+        event.lease_epoch = session->lease_epoch;
     } else if (status == MORSEL_NO_SESSION && counts) {
         event.type = HOLDER_SESSION_REFUSED;
     }
@@ -153,7 +153,7 @@ void session_join(struct client *client, uint64_t number)
     struct file *file, *next;
 
     request.number = number;
-    request.title = client->holder.title;
+    request.lease_epoch = client->holder.lease_epoch;
     if (inodes != NULL && lease_session_fill(client, &request) &&
         lock_session_fill(client, &request)) {
         request.open_inodes = inodes;
@@ -200,7 +200,8 @@ static void on_manager_up(void *data)
     }
     lease_feed(client, &event);
     lock_manager_up(client);
-    turn_forget_all(client); /* Who waits for one may have been told so on the old connection. */
+    size_lock_forget_all(
+        client); /* Who waits for one may have been told so on the old connection. */
 }
 
 void session_note_unread(const struct client *client, const char *what, int status)
@@ -224,8 +225,8 @@ static void on_push(void *data, enum message_type type, const uint8_t *body, siz
     }
     if (type == MSG_RECALL) {
         lease_on_recall(client, body, body_count);
-    } else if (type == MSG_TURN_WANTED) {
-        turn_on_push(client, body, body_count);
+    } else if (type == MSG_LOCK_REVOKE) {
+        size_lock_on_push(client, body, body_count);
     } else if (type == MSG_LOCK_CHECK) {
         lock_on_check(client, body, body_count);
     } else if (type == MSG_HELD_UP) {

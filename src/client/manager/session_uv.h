@@ -16,7 +16,7 @@ void session_begin(struct client *client);
  * a reconnection a fresh one must go first, whatever became of an older one. */
 void session_join(struct client *client, uint64_t number);
 
-/* A word now and then: the session goes on, and so does the term of the leases. */
+/* A word now and then: the session goes on, and so does the lease period. */
 void session_renew(struct client *client);
 
 /* Every CLIENT_TICK_MS. */

@@ -51,7 +51,8 @@
     X(MORSEL_AGAIN, -52, EAGAIN, "try again")                                                      \
     X(MORSEL_NOLCK, -53, ENOLCK, "no room for more locks")                                         \
     X(MORSEL_DEADLK, -54, EDEADLK, "waiting for this lock would never end")                        \
-    X(MORSEL_TOO_LATE, -55, EIO, "the client's term was over before its request was carried out")  \
+    X(MORSEL_TOO_LATE, -55, EIO,                                                                   \
+      "the client's lease period was over before its request was carried out")                     \
     X(MORSEL_UNSURE, -56, EIO, "the server cannot know whether the change was made before")
 
 #define X(name, wire, unix_errno, words) name = wire,

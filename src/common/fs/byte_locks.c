@@ -64,7 +64,7 @@ bool byte_lock_valid(const struct byte_lock *lock)
            lock->start <= lock->end && lock->end <= INT64_MAX &&
            (lock->kind == LOCK_RANGE || (lock->start == 0 && lock->end == INT64_MAX)) &&
            (lock->part == LOCK_ALL ||
-            (lock->part < LOCK_PARTS && lock->kind != LOCK_APPEND && lock->type == LOCK_SHARED));
+            (lock->part < LOCK_PARTS && lock->kind != LOCK_SIZE && lock->type == LOCK_SHARED));
 }
 
 struct byte_locks *byte_locks_new(uint32_t ranges_max)

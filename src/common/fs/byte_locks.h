@@ -22,12 +22,12 @@
 enum lock_kind {
     LOCK_RANGE,
     LOCK_FLOCK,
-    LOCK_APPEND, /* A mount's own: whose turn it is to append to a shared file. */
+    LOCK_SIZE, /* A mount's own: of who appends to a shared file, cuts it, or writes to it. */
     LOCK_KINDS
 };
 enum lock_type { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE, LOCK_TYPES };
 
-/* Which bytes of its range a request for LOCK_SHARED (of a program: not of LOCK_APPEND) is about:
+/* Which bytes of its range a request for LOCK_SHARED (of a program: not of LOCK_SIZE) is about:
  * all; those that its owner does not hold exclusively, so that it takes nothing away; or only
  * these, so that it asks for nothing and is in nobody's way. Of other requests, and of what is
  * held: LOCK_ALL. */
@@ -35,11 +35,11 @@ enum lock_part { LOCK_ALL, LOCK_TAKE, LOCK_STEP_DOWN, LOCK_PARTS };
 
 enum lock_how { LOCK_TRY, LOCK_WAIT, LOCK_TEST, LOCK_HOWS };
 enum lock_answer {
-    LOCK_HAD,
+    LOCK_GRANTED,
     LOCK_HELD_BY_OTHERS, /* Of LOCK_TEST too. */
-    LOCK_CIRCLE,         /* EDEADLK */
-    LOCK_NO_ROOM,        /* ENOLCK */
-    LOCK_GIVEN_UP,       /* LOCK_CANCEL came first. */
+    LOCK_DEADLOCK,       /* EDEADLK */
+    LOCK_LIMIT,          /* ENOLCK */
+    LOCK_CANCELED,       /* LOCK_CANCEL came first. */
     LOCK_ASK_AGAIN       /* The client has said anew what it holds, and this was not in it. */
 };
 

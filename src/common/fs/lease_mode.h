@@ -13,7 +13,8 @@ enum lease_mode {
 };
 
 enum {
-    LEASE_MS = 5000, /* Term of a client's leases behind its last answered question, unless the
+    LEASE_MS =
+        5000, /* Lease period of a client's leases behind its last answered question, unless the
                         manager was started with another one; what "not told" means */
     LEASE_MS_MIN = 500,
     LEASE_MS_MAX = 60000, /* So long others wait for a mount that is cut off */
@@ -25,20 +26,21 @@ enum {
     LEASE_QUIET_MS = 1000 /* After a recall for a change nothing is granted but to OPEN and MAKE */
 };
 
-static_assert(LEASE_FLUSH_MS + 2 * LEASE_MS <= 30000,
-              "who waits for a holder outlives it, its term included, within an io_timeout");
+static_assert(
+    LEASE_FLUSH_MS + 2 * LEASE_MS <= 30000,
+    "who waits for a holder outlives it, its lease period included, within an io_timeout");
 static_assert(LEASE_RENEW_MS * 3 <= LEASE_MS, "two renewals may be lost");
 static_assert(LEASE_MARGIN_MS * 10 >= LEASE_MS, "10 % of drift");
 
-/* The same for a term of `term_ms` (LEASE_MS_MIN to LEASE_MS_MAX), in proportion. */
-static inline uint32_t lease_margin_ms(uint32_t term_ms)
+/* The same for a lease period of `lease_period_ms` (LEASE_MS_MIN to LEASE_MS_MAX), in proportion. */
+static inline uint32_t lease_margin_ms(uint32_t lease_period_ms)
 {
-    return (uint32_t)((uint64_t)term_ms * LEASE_MARGIN_MS / LEASE_MS);
+    return (uint32_t)((uint64_t)lease_period_ms * LEASE_MARGIN_MS / LEASE_MS);
 }
 
-static inline uint32_t lease_renew_ms(uint32_t term_ms)
+static inline uint32_t lease_renew_ms(uint32_t lease_period_ms)
 {
-    return (uint32_t)((uint64_t)term_ms * LEASE_RENEW_MS / LEASE_MS);
+    return (uint32_t)((uint64_t)lease_period_ms * LEASE_RENEW_MS / LEASE_MS);
 }
 
 #endif

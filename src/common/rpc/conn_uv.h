@@ -59,13 +59,13 @@ struct conn
     char peer[CONN_PEER_NAME_MAX];
     uint32_t references;
     bool closing, closed, reading, paused;
-    const char *broken;     /* Why it is closed at the next turn; NULL: it is not. */
-    bool parsing;           /* Frames are being delivered. */
-    bool have_header;       /* Of the frame that comes in. */
-    bool flowed;            /* The link was waited for in the middle of the frame. */
-    bool writing;           /* A uv_write is under way. */
-    size_t memory;          /* Bytes that it holds: conn_charge(). */
-    size_t *memory_total;   /* Of all that share a limit; the owner's. May be NULL. */
+    const char *broken;   /* Why it is closed at the next iteration of the loop; NULL: it is not. */
+    bool parsing;         /* Frames are being delivered. */
+    bool have_header;     /* Of the frame that comes in. */
+    bool flowed;          /* The link was waited for in the middle of the frame. */
+    bool writing;         /* A uv_write is under way. */
+    size_t memory;        /* Bytes that it holds: conn_charge(). */
+    size_t *memory_total; /* Of all that share a limit; the owner's. May be NULL. */
     size_t frame_bytes_max; /* Body and payload of a frame that is taken; 0: any. */
     uint64_t moved_ms;      /* uv_now() when bytes came, left, or were the first to wait. */
 
@@ -160,7 +160,7 @@ size_t conn_stuck_bytes(const struct conn *conn);
  * or live in the connection. */
 void conn_close(struct conn *conn, const char *why);
 
-/* The same from the next turn of the loop, for those who may be in the middle of something: what is
+/* The same from the next iteration of the loop, for those who may be in the middle of something: what is
  * lost now must be lost with the connection, so that both ends begin anew. */
 void conn_break(struct conn *conn, const char *why);
 

@@ -24,7 +24,7 @@
     X(MSG_LOOKUP, 65, "lookup")                                                                    \
     X(MSG_GETATTR, 66, "getattr")                                                                  \
     X(MSG_SETATTR, 67, "setattr")                                                                  \
-    X(MSG_MAKE, 68, "make")                                                                        \
+    X(MSG_CREATE, 68, "create")                                                                    \
     X(MSG_UNLINK, 69, "unlink")                                                                    \
     X(MSG_RENAME, 70, "rename")                                                                    \
     X(MSG_LINK, 71, "link")                                                                        \
@@ -32,7 +32,7 @@
     X(MSG_READDIR, 73, "readdir")                                                                  \
     X(MSG_OPEN, 74, "open")                                                                        \
     X(MSG_CLOSE, 75, "close")                                                                      \
-    X(MSG_WROTE, 76, "wrote")                                                                      \
+    X(MSG_SIZE_REPORT, 76, "size_report")                                                          \
     X(MSG_XATTR_GET, 77, "xattr_get")                                                              \
     X(MSG_XATTR_SET, 78, "xattr_set")                                                              \
     X(MSG_XATTR_LIST, 79, "xattr_list")                                                            \
@@ -43,8 +43,8 @@
     X(MSG_RETURN, 84, "return")                                                                    \
     X(MSG_LOCK, 85, "lock")                                                                        \
     X(MSG_LOCK_CANCEL, 86, "lock_cancel")                                                          \
-    X(MSG_ALIGN, 87, "align")                                                                      \
-    X(MSG_TURN_WANTED, 88, "turn_wanted")                                                          \
+    X(MSG_SET_LAYOUT, 87, "set_layout")                                                            \
+    X(MSG_LOCK_REVOKE, 88, "lock_revoke")                                                          \
     X(MSG_HELD_UP, 89, "held_up")                                                                  \
     X(MSG_LOCK_CHECK, 90, "lock_check")                                                            \
     X(MSG_LOCK_CHECKED, 91, "lock_checked")                                                        \

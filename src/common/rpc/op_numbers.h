@@ -1,7 +1,7 @@
 /* Numbers of a client's changing operations, and up to where all have ended.
  *
  * Pure. A server keeps the answers of a client's operations in a fixed number of places, at number
- * modulo their count (the manager: op_window.h; an I/O daemon: repeats.h). So at most that many
+ * modulo their count (the manager: reply_cache.h; an I/O daemon: repeats.h). So at most that many
  * numbers are out at once, no two of them have one place, and one that nobody will repeat must be
  * returned. Numbers whose place is taken by one that is still out are passed over: an operation
  * that takes long keeps its own place and holds up nobody else.

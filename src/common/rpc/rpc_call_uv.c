@@ -165,15 +165,15 @@ void rpc_calls_end(struct rpc_peer *peer, int status)
 
 /* ---- On their way ---- */
 
-static uint64_t term_number(const struct rpc *rpc)
+static uint64_t lease_epoch(const struct rpc *rpc)
 {
-    return rpc->term_number == NULL ? 0 : *rpc->term_number;
+    return rpc->lease_epoch == NULL ? 0 : *rpc->lease_epoch;
 }
 
-/* The end of our term on the server's clock, at the earliest. */
+/* The end of our lease period on the server's clock, at the earliest. */
 static uint32_t not_after(const struct rpc_peer *peer)
 {
-    const uint64_t *until_ns = peer->rpc->term_until_ns;
+    const uint64_t *until_ns = peer->rpc->lease_until_ns;
 
     if (until_ns == NULL || peer->clockless) {
         return 0;
@@ -226,7 +226,7 @@ static void call_send(struct rpc_peer *peer, struct rpc_call_state *s)
 
     header.deadline_ms = time_left_ms(s, uv_now(peer->rpc->loop));
     if (s->call->bounded) {
-        if (s->term_number != term_number(peer->rpc)) {
+        if (s->lease_epoch != lease_epoch(peer->rpc)) {
             /* One that was sent before may have been carried out in its time. */
             call_end_later(peer->rpc, s, s->sent_to != 0 ? MORSEL_UNSURE : MORSEL_TOO_LATE);
             return;
@@ -382,7 +382,7 @@ int rpc_call_start(struct rpc_call *call, struct rpc_peer *peer, enum message_ty
     s->id = ++peer->last_id;
     s->type = type;
     s->started_ns = uv_hrtime();
-    s->term_number = term_number(rpc);
+    s->lease_epoch = lease_epoch(rpc);
     call->peer = peer;
     call->done = done;
     call->state = s;

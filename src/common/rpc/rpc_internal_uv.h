@@ -18,8 +18,8 @@ struct rpc
     uint64_t node_id;
     struct cluster_id cluster_id;
     char program[64];
-    const uint64_t *term_until_ns; /* NULL: bounded calls have no bound. */
-    const uint64_t *term_number;
+    const uint64_t *lease_until_ns; /* NULL: bounded calls have no bound. */
+    const uint64_t *lease_epoch;
     uint64_t start_id; /* Random; tells this run of the process from others. */
     struct payload_pool *payloads;
     struct rpc_statistics statistics;
@@ -121,7 +121,7 @@ struct rpc_call_state
     int status; /* Once in rpc->ended. */
     uint64_t started_ns, sent_ns;
     uint64_t out_end;     /* Of its frame, among all bytes of the connection. */
-    uint64_t term_number; /* In which it was started. */
+    uint64_t lease_epoch; /* In which it was started. */
     op_sequence number;   /* Of one that is `once`, while it is out; 0: not sent yet. */
     uint64_t sent_to;     /* The start_id of the server to which that was sent last; 0: none. */
     uint8_t *body;

@@ -1,4 +1,4 @@
-/* The end of a loop's turn, deadlines, beginning and end, clocks. */
+/* The end of an iteration of the loop, deadlines, beginning and end, clocks. */
 #include "common/base/status.h"
 #include "common/rpc/rpc_internal_uv.h"
 
@@ -160,10 +160,10 @@ uint64_t rpc_now_ms(const struct rpc *rpc)
     return uv_now(rpc->loop);
 }
 
-void rpc_set_term(struct rpc *rpc, const uint64_t *until_ns, const uint64_t *number)
+void rpc_set_lease(struct rpc *rpc, const uint64_t *until_ns, const uint64_t *number)
 {
-    rpc->term_until_ns = until_ns;
-    rpc->term_number = number;
+    rpc->lease_until_ns = until_ns;
+    rpc->lease_epoch = number;
 }
 
 uint64_t rpc_boot_ns(void)

@@ -190,7 +190,7 @@ static void take_hello_reply(struct rpc_peer *peer, const struct frame_header *h
     int rv = check_hello_reply(peer, header, body);
 
     if (rv == 0) {
-        if (peer->clock.known || peer->rpc->term_until_ns == NULL) {
+        if (peer->clock.known || peer->rpc->lease_until_ns == NULL) {
             peer_is_up(peer);
         } else {
             ask_clock(peer);

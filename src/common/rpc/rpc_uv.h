@@ -14,7 +14,7 @@
  * server, which goes with it (data.proto, Change) each time, and under which the server remembers
  * the answer (src/iod/repeats.h). At most DATA_OPS_PENDING_MAX are out; others wait. A server that
  * was started again since it was sent remembers nothing: then the call ends with MORSEL_UNSURE,
- * unless it is `exclusive`: nobody else can have changed the same as long as the term lasts in
+ * unless it is `exclusive`: nobody else can have changed the same as long as the lease period lasts in
  * which it was begun.
  *
  * Callback law: a start function that returns non-zero never calls back; one that returns 0 calls
@@ -25,10 +25,10 @@
  * before.
  *
  * Not after. A call that is `bounded` is not carried out by a server after the end of the caller's
- * term (rpc_set_term()), however long it lay in a queue or a broken network: it says so in the
+ * lease period (rpc_set_lease()), however long it lay in a queue or a broken network: it says so in the
  * server's own time (frame.h), which it knows from HELLO, or CLOCK, and every answer since; a
  * server that tells it in none of them is of a version that knows no bounds. The server refuses it
- * with MORSEL_TOO_LATE then. Both clocks go on while the machine sleeps. Terms have numbers: a call
+ * with MORSEL_TOO_LATE then. Both clocks go on while the machine sleeps. Lease periods have numbers: a call
  * that was begun in one is not sent (again) in another, and ends with MORSEL_TOO_LATE here.
  *
  * Pace. Calls with a payload, and those whose answer brings one (`fetches`), go out as far as the
@@ -75,9 +75,9 @@ int rpc_new(uv_loop_t *loop, const struct rpc_options *options, struct rpc **rpc
  * rpc is freed. */
 void rpc_close(struct rpc *rpc, void (*closed)(void *data), void *data);
 
-/* When the term of bounded calls ends, on rpc_boot_ns(), and its number; read at each sending, and
+/* When the lease period of bounded calls ends, on rpc_boot_ns(), and its number; read at each sending, and
  * the number when a call is started. Without them they have no bound. */
-void rpc_set_term(struct rpc *rpc, const uint64_t *until_ns, const uint64_t *number);
+void rpc_set_lease(struct rpc *rpc, const uint64_t *until_ns, const uint64_t *number);
 
 /* Nanoseconds since the machine was started, the time that it slept included. */
 uint64_t rpc_boot_ns(void);

@@ -5,17 +5,17 @@
  *
  * A client is
  *   unknown, until it joins (JOIN); then
- *   JOINED, until it is silent for its term: unknown, and holds nothing; or until it has not
- *     answered a recall for a term:
- *   FENCED, until its term ends. It may join anew before: then it is served again, but granted
+ *   JOINED, until it is silent for its lease period: unknown, and holds nothing; or until it has not
+ *     answered a recall for a lease period:
+ *   FENCED, until its lease period ends. It may join anew before: then it is served again, but granted
  *     nothing until that end, and JOINED from then on; otherwise it is unknown.
  * LEAVE: unknown, and holds nothing. GONE (its connection ended): as it was, and silent from now
- * on. A FENCED client keeps its leases until its term ends, but its word does not count any more.
+ * on. A FENCED client keeps its leases until its lease period ends, but its word does not count any more.
  *
  * Lease on one inode of one client: none -> R or W (lease_grant) -> being recalled -> kept in part,
  * or none.
  *
- * Being recalled: the holder has a term to answer. One that says that it is writing back (BUSY)
+ * Being recalled: the holder has a lease period to answer. One that says that it is writing back (BUSY)
  * has one more from then on, as often as it says so and as long as bytes land: once none has
  * for LEASE_FLUSH_MS its time is over all the same. Who waits for it is told, once (LEASE_HELD_UP).
  *
@@ -25,31 +25,31 @@
  * host then asks again: somebody may have been quicker. While a ticket waits for an inode nothing
  * is granted on it.
  *
- * Titles. A client holds its leases under a title, a number that it is told when it joins and names
- * whenever it joins again. A client whose leases are taken away (fenced, or its term is over) loses
- * its title; what it names under a title that is not its own any more it does not hold. So a client
+ * Lease epochs. A client holds its leases under a lease epoch, a number that it is told when it joins and names
+ * whenever it joins again. A client whose leases are taken away (fenced, or its lease period is over) loses
+ * its lease epoch; what it names under a lease epoch that is not its own any more it does not hold. So a client
  * that has not heard of its loss cannot talk a restarted manager into it.
  *
- * Grace. The host makes each title durable (LEASE_PERSIST) before the first grant under it, and
+ * Grace. The host makes each lease epoch durable (LEASE_PERSIST) before the first grant under it, and
  * forgets it durably (LEASE_FORGET, LEASE_FORGOTTEN) before what was held under it goes to others.
- * After a restart every durable title is EXPECTED: until each has been named (with what is held
- * under it), or its term has passed and it has been forgotten, lease_acquire() makes everybody
+ * After a restart every durable lease epoch is EXPECTED: until each has been named (with what is held
+ * under it), or its lease period has passed and it has been forgotten, lease_acquire() makes everybody
  * wait.
  *
- * Terms. A title carries its term for as long as it lives: the manager may be started with another
- * one, but who holds under an old title has been told the old one.
+ * Lease periods. A lease epoch carries its lease period for as long as it lives: the manager may be started with another
+ * one, but who holds under an old lease epoch has been told the old one.
  *
  * Locks (docs/locks.md). The right to hold locks is a lease on INODE_LOCKS, which nobody recalls:
  * so a client with locks is made durable, waited for after a restart, and its locks end with its
- * term.
+ * lease period.
  *
  * Invariants:
  *  - an inode with a W lease has one holder;
  *  - no grant to a client that is not JOINED, persisted, and caching, nor in the grace period;
  *  - a recall that is under way names a lease that exists, and has a deadline unless its holder is
  *    FENCED; its number is unique for ever;
- *  - every holder has a deadline, not later than the end of its term (or than when the disk is
- *    asked again to forget its title);
+ *  - every holder has a deadline, not later than the end of its lease period (or than when the disk is
+ *    asked again to forget its lease epoch);
  *  - counts agree with the lists; LEASES_MAX and LEASE_TICKETS_MAX hold.
  * The first two are checked at each grant and join, counts at each step; all of them by
  * lease_check(), which the tests and the simulator call behind each step.
@@ -58,7 +58,7 @@
  * (lease_heard) O(1); its place in the heap is put right when it comes up.
  *
  * Source: Gray and Cheriton, "Leases: an efficient fault-tolerant mechanism for distributed file
- * cache consistency", SOSP 1989; one term for all leases of a client as in Burrows' Chubby, OSDI
+ * cache consistency", SOSP 1989; one lease period for all leases of a client as in Burrows' Chubby, OSDI
  * 2006.
  */
 #ifndef MORSEL_META_COHERENCE_LEASE_H
@@ -89,8 +89,8 @@ enum lease_event_type {
     LEASE_LEAVE,     /* Unmounted, or its session ended. */
     LEASE_BUSY,      /* `inode`: `recall` is being answered, `landed` bytes so far. */
     LEASE_RETURN,    /* `inode`: keeps `keeps`. `recall` 0: unasked; it is recalled then. */
-    LEASE_PERSISTED, /* `title` of `client` is durable. */
-    LEASE_FORGOTTEN, /* `title` is durably forgotten. */
+    LEASE_PERSISTED, /* `lease_epoch` of `client` is durable. */
+    LEASE_FORGOTTEN, /* `lease_epoch` is durably forgotten. */
     LEASE_TICK
 };
 
@@ -106,7 +106,7 @@ struct lease_event
     enum lease_event_type type;
     client_id client;
     uint64_t
-        title; /* JOIN: as the client knows it, 0: none. PERSISTED, FORGOTTEN: of the action. */
+        lease_epoch; /* JOIN: as the client knows it, 0: none. PERSISTED, FORGOTTEN: of the action. */
     uint64_t number; /* JOIN: the client's, growing. An older one came late over a connection
                         that it has given up, and is passed over. */
     bool caches;     /* JOIN: false under -o nocache. */
@@ -128,14 +128,14 @@ struct lease_action
         LEASE_READY,   /* The request of `ticket` is to be tried again. */
         LEASE_LOST,    /* Answer of this JOIN: `inode` is not held any more. */
         LEASE_FENCE,   /* `client` did not give back: refuse it until it joins anew. */
-        LEASE_EXPIRED, /* For the log: the term of `client` is over, `count` leases are gone. */
-        LEASE_PERSIST, /* Make `title` durable, then send PERSISTED. */
-        LEASE_FORGET,  /* Forget `title` durably, then send FORGOTTEN. */
+        LEASE_EXPIRED, /* For the log: the lease period of `client` is over, `count` leases are gone. */
+        LEASE_PERSIST,    /* Make `lease_epoch` durable, then send PERSISTED. */
+        LEASE_FORGET,     /* Forget `lease_epoch` durably, then send FORGOTTEN. */
         LEASE_LOCKS_OVER, /* `client` does not hold INODE_LOCKS any more: its locks are free. */
         LEASE_GRACE_OVER
     } type;
     client_id client, holder;
-    uint64_t title;
+    uint64_t lease_epoch;
     uint64_t recall;
     inode_id inode;
     enum lease_mode keeps;
@@ -156,21 +156,21 @@ void lease_actions_free(struct lease_actions *out);
 
 struct lease_table;
 
-/* A title and the term that its client was told. */
-struct lease_titled
+/* A lease epoch and the lease period that its client was told. */
+struct lease_epoch_kept
 {
-    uint64_t title;
-    uint32_t term_ms;
+    uint64_t lease_epoch;
+    uint32_t lease_period_ms;
 };
 
 struct lease_options
 {
-    uint64_t now_ms;  /* Of the start. */
-    uint32_t term_ms; /* Of new titles; 0: LEASE_MS. */
-    const struct lease_titled
-        *expected;         /* Durable titles of the time before; none after making a cluster. */
-    size_t expected_count; /* At most LEASE_CLIENTS_MAX. */
-    uint64_t last_title;   /* New ones are counted on from here: something random. */
+    uint64_t now_ms;          /* Of the start. */
+    uint32_t lease_period_ms; /* Of new lease epochs; 0: LEASE_MS. */
+    const struct lease_epoch_kept
+        *expected; /* Durable lease epochs of the time before; none after making a cluster. */
+    size_t expected_count;     /* At most LEASE_CLIENTS_MAX. */
+    uint64_t last_lease_epoch; /* New ones are counted on from here: something random. */
 };
 
 /* NULL: out of memory. */
@@ -179,7 +179,7 @@ void lease_table_free(struct lease_table *t); /* NULL is allowed. */
 
 void lease_step(struct lease_table *t, const struct lease_event *event, struct lease_actions *out);
 
-/* A word from the client: its term begins anew. False: it is fenced, or its term was over and we
+/* A word from the client: its lease period begins anew. False: it is fenced, or its lease period was over and we
  * know it no more; it must join. (Where there is no room to know it, it holds nothing: true.) */
 bool lease_heard(struct lease_table *t, client_id client, uint64_t now_ms);
 
@@ -208,15 +208,15 @@ enum lease_mode lease_grant(struct lease_table *t, uint64_t now_ms, client_id cl
 void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
                  struct lease_actions *out);
 
-/* The host could not begin to make the title durable (LEASE_PERSIST): the client's next JOIN asks
+/* The host could not begin to make the lease epoch durable (LEASE_PERSIST): the client's next JOIN asks
  * for it again. */
-void lease_not_persisted(struct lease_table *t, client_id client, uint64_t title);
+void lease_not_persisted(struct lease_table *t, client_id client, uint64_t lease_epoch);
 
-/* The title that the reply to JOIN tells; 0: none. */
-uint64_t lease_title(const struct lease_table *t, client_id client);
+/* The lease epoch that the reply to JOIN tells; 0: none. */
+uint64_t lease_epoch_of(const struct lease_table *t, client_id client);
 
-/* The term that goes with it, which the reply tells too. */
-uint32_t lease_term_ms(const struct lease_table *t, client_id client);
+/* The lease period that goes with it, which the reply tells too. */
+uint32_t lease_period_ms(const struct lease_table *t, client_id client);
 
 /* Is the client waited out, because it did not give back what it was asked for? */
 bool lease_is_fenced(const struct lease_table *t, client_id client);

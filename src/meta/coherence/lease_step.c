@@ -42,7 +42,7 @@ void lease_recall(struct lease_table *t, struct lease *lease, enum lease_mode ke
         lease->landed = 0;
         lease->progress_ms = now_ms;
         lease->busy = false;
-        lease_schedule(&t->recalls, &lease->due, now_ms + t->term_ms);
+        lease_schedule(&t->recalls, &lease->due, now_ms + t->lease_period_ms);
     }
     t->counters.recalled++;
     (void)lease_emit(t, out,
@@ -414,7 +414,7 @@ static void on_busy(struct lease_table *t, const struct lease_event *event,
 {
     struct lease_inode *inode = lease_find_inode(t, event->inode);
     struct lease *lease = inode == NULL ? NULL : lease_find(inode, event->client);
-    uint64_t due_ms = event->now_ms + t->term_ms;
+    uint64_t due_ms = event->now_ms + t->lease_period_ms;
 
     if (lease == NULL || lease->holder->fenced || lease->recall == 0 ||
         event->recall != lease->recall) {
@@ -446,7 +446,7 @@ static void on_tick(struct lease_table *t, uint64_t now_ms, struct lease_actions
 {
     struct heap_node *due;
 
-    lease_end_terms(t, now_ms, out);
+    lease_end_periods(t, now_ms, out);
     while ((due = heap_min(&t->recalls)) != NULL && due->key <= now_ms) {
         lease_fence(t, CONTAINER_OF(due, struct lease, due)->holder, out);
     }
@@ -466,7 +466,7 @@ static void check_invariants(const struct lease_table *t)
     CHECK(t->counters.leases <= LEASES_MAX && t->counters.tickets <= LEASE_TICKETS_MAX);
     CHECK_IMPLIES(t->holders == 0, t->counters.leases == 0);
     CHECK_IMPLIES(!t->in_grace, t->expected == 0);
-    CHECK(t->recalls.count <= t->counters.leases && t->terms.count == t->holders);
+    CHECK(t->recalls.count <= t->counters.leases && t->periods.count == t->holders);
 }
 
 void lease_step(struct lease_table *t, const struct lease_event *event, struct lease_actions *out)
@@ -494,7 +494,7 @@ void lease_step(struct lease_table *t, const struct lease_event *event, struct l
         on_return(t, event, out);
         break;
     case LEASE_PERSISTED:
-        if (holder != NULL && event->title == holder->title && holder->persisting) {
+        if (holder != NULL && event->lease_epoch == holder->lease_epoch && holder->persisting) {
             holder->persisted = true;
             holder->persisting = false;
         }
@@ -511,8 +511,8 @@ void lease_step(struct lease_table *t, const struct lease_event *event, struct l
 
 uint64_t lease_deadline_ms(const struct lease_table *t)
 {
-    const struct heap_node *term = heap_min(&t->terms), *recall = heap_min(&t->recalls);
-    uint64_t due_ms = term == NULL ? UINT64_MAX : term->key;
+    const struct heap_node *period = heap_min(&t->periods), *recall = heap_min(&t->recalls);
+    uint64_t due_ms = period == NULL ? UINT64_MAX : period->key;
 
     if (t->in_grace && t->grace_until_ms < due_ms) {
         due_ms = t->grace_until_ms;

@@ -113,7 +113,8 @@ struct holder *lease_add_holder(struct lease_table *t, client_id id)
     struct holder *holder;
 
     if (t->holders + t->untold_count >= LEASE_CLIENTS_MAX || is_untold(t, id) ||
-        !heap_reserve(&t->terms, t->holders + 1) || (holder = calloc(1, sizeof(*holder))) == NULL) {
+        !heap_reserve(&t->periods, t->holders + 1) ||
+        (holder = calloc(1, sizeof(*holder))) == NULL) {
         return NULL;
     }
     holder->id = id;
@@ -131,7 +132,7 @@ void lease_free_holder(struct lease_table *t, struct holder *holder)
     CHECK(list_empty(&holder->leases) && holder->count == 0);
     list_remove(&holder->in_bucket);
     list_remove(&holder->in_all);
-    heap_remove(&t->terms, &holder->due);
+    heap_remove(&t->periods, &holder->due);
     t->holders--;
     free(holder);
 }
@@ -257,7 +258,7 @@ static uint64_t check_leases_of(const struct lease_table *t, const struct holder
         CHECK((lease->due.place != 0) == (lease->recall != 0 && !holder->fenced));
         CHECK_IMPLIES(lease->due.place != 0,
                       lease->due.key <= lease->progress_ms + LEASE_FLUSH_MS ||
-                          lease->due.key <= lease->progress_ms + t->term_ms);
+                          lease->due.key <= lease->progress_ms + t->lease_period_ms);
         CHECK(lease->recall <= t->last_number);
         lease_check_inode(lease->inode);
         count++;
@@ -277,7 +278,7 @@ void lease_check(const struct lease_table *t)
 
         CHECK(lease_find_holder(t, holder->id) == holder);
         CHECK(holder->due.place != 0 && !(holder->persisting && holder->persisted));
-        CHECK(holder->due.key <= holder->heard_ms + holder->term_ms ||
+        CHECK(holder->due.key <= holder->heard_ms + holder->lease_period_ms ||
               (holder->fenced && holder->due.key <= holder->forget_again_ms));
         CHECK_IMPLIES(holder->count > 0 && !holder->fenced, holder->joined && holder->persisted);
         leases += check_leases_of(t, holder);
@@ -293,7 +294,7 @@ void lease_check(const struct lease_table *t)
         tickets++;
     }
     CHECK(holders == t->holders && leases == t->counters.leases && tickets == t->counters.tickets);
-    CHECK(t->terms.count == holders);
+    CHECK(t->periods.count == holders);
 }
 
 void lease_end_quiet(struct lease_table *t, uint64_t now_ms)
@@ -322,7 +323,7 @@ struct lease_table *lease_table_new(const struct lease_options *options)
         return NULL;
     }
     list_init(&t->all);
-    heap_init(&t->terms);
+    heap_init(&t->periods);
     heap_init(&t->recalls);
     list_init(&t->quiet);
     list_init(&t->tickets);
@@ -333,15 +334,15 @@ struct lease_table *lease_table_new(const struct lease_options *options)
         list_init(&t->inodes[i]);
     }
     t->in_grace = options->expected_count > 0;
-    t->term_ms = options->term_ms != 0 ? options->term_ms : LEASE_MS;
+    t->lease_period_ms = options->lease_period_ms != 0 ? options->lease_period_ms : LEASE_MS;
     t->grace_until_ms = options->now_ms;
-    t->last_title = options->last_title;
+    t->last_lease_epoch = options->last_lease_epoch;
     CHECK(options->expected_count <= LEASE_CLIENTS_MAX);
     for (size_t i = 0; i < options->expected_count; i++) {
-        uint64_t ends_ms = options->now_ms + options->expected[i].term_ms;
+        uint64_t ends_ms = options->now_ms + options->expected[i].lease_period_ms;
 
         t->grace_until_ms = ends_ms > t->grace_until_ms ? ends_ms : t->grace_until_ms;
-        t->expected_titles[t->expected++] = options->expected[i];
+        t->expected_lease_epochs[t->expected++] = options->expected[i];
     }
     return t;
 }
@@ -370,7 +371,7 @@ void lease_table_free(struct lease_table *t)
         lease_free_holder(t, holder);
     }
     lease_end_quiet(t, UINT64_MAX);
-    heap_free(&t->terms);
+    heap_free(&t->periods);
     heap_free(&t->recalls);
     free(t);
 }

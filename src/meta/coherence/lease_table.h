@@ -15,17 +15,17 @@ struct holder
     struct list in_bucket;
     struct list in_all;
     client_id id;
-    uint64_t title;   /* Under which it holds, or will. */
-    uint32_t term_ms; /* Of what it holds; while it is fenced, of the title before. */
-    bool joined;      /* It has said what it holds, and is served. */
+    uint64_t lease_epoch;     /* Under which it holds, or will. */
+    uint32_t lease_period_ms; /* Of what it holds; while it is fenced, of the lease epoch before. */
+    bool joined;              /* It has said what it holds, and is served. */
     bool caches;
-    bool persisting, persisted; /* The title. */
-    bool fenced;              /* Its leases end with its term; until then it is granted nothing. */
-    uint64_t void_title;      /* Fenced: under which it held. */
-    bool forgotten;           /* That title. */
-    uint64_t forget_again_ms; /* Asked, and to be asked again. */
+    bool persisting, persisted; /* The lease epoch. */
+    bool fenced; /* Its leases end with its lease period; until then it is granted nothing. */
+    uint64_t void_lease_epoch; /* Fenced: under which it held. */
+    bool forgotten;            /* That lease epoch. */
+    uint64_t forget_again_ms;  /* Asked, and to be asked again. */
     uint64_t heard_ms;
-    struct heap_node due; /* In t->terms: not later than it is to be looked at. */
+    struct heap_node due; /* In t->periods: not later than it is to be looked at. */
     uint64_t join_number; /* Of its newest JOIN. */
     struct list leases;
     uint64_t count;
@@ -81,12 +81,12 @@ struct lease_table
 {
     bool in_grace;
     uint64_t grace_until_ms;
-    uint32_t term_ms; /* Of new titles. */
-    struct lease_titled
-        expected_titles[LEASE_CLIENTS_MAX]; /* Of before the restart, not named since. */
+    uint32_t lease_period_ms; /* Of new lease epochs. */
+    struct lease_epoch_kept
+        expected_lease_epochs[LEASE_CLIENTS_MAX]; /* Of before the restart, not named since. */
     uint32_t expected;
     bool grace_ending; /* They are being forgotten. */
-    uint64_t last_title;
+    uint64_t last_lease_epoch;
     uint64_t last_number; /* Of recalls and tickets. */
     uint64_t step_ms;     /* Of the last step. */
     bool retry;           /* Something could not be told for want of memory. */
@@ -95,7 +95,7 @@ struct lease_table
     uint32_t holders;
     struct lease_counters counters;
     struct list all;     /* struct holder */
-    struct heap terms;   /* Likewise; room for all. */
+    struct heap periods; /* Likewise; room for all. */
     struct heap recalls; /* struct lease; room for all. */
     struct list quiet;   /* struct lease_inode, by quiet_until_ms */
     struct list tickets;
@@ -170,11 +170,11 @@ void lease_on_leave(struct lease_table *t, struct holder *holder, uint64_t now_m
 void lease_on_forgotten(struct lease_table *t, struct holder *holder,
                         const struct lease_event *event, struct lease_actions *out);
 
-/* It did not give back what was asked for: its leases end with its term. */
+/* It did not give back what was asked for: its leases end with its lease period. */
 void lease_fence(struct lease_table *t, struct holder *holder, struct lease_actions *out);
 
 /* Of those who have been silent for too long. */
-void lease_end_terms(struct lease_table *t, uint64_t now_ms, struct lease_actions *out);
+void lease_end_periods(struct lease_table *t, uint64_t now_ms, struct lease_actions *out);
 void lease_end_grace_if_due(struct lease_table *t, uint64_t now_ms, struct lease_actions *out);
 
 #endif

@@ -27,7 +27,7 @@ struct holder_persist
     struct sync_waiter waiter;
     struct meta *meta;
     client_id client;
-    uint64_t title;
+    uint64_t lease_epoch;
     bool holds;
 };
 
@@ -41,7 +41,7 @@ static void on_holder_durable(struct sync_waiter *waiter, int status)
 
     event.type = p->holds ? LEASE_PERSISTED : LEASE_FORGOTTEN;
     event.client = p->client;
-    event.title = p->title;
+    event.lease_epoch = p->lease_epoch;
     free(p);
     if (status == 0 && !meta->closing) {
         lease_event(meta, &event);
@@ -50,21 +50,22 @@ static void on_holder_durable(struct sync_waiter *waiter, int status)
 
 /* A loss of power must not take the record back while its client caches, nor bring it back once
  * others do. */
-static void persist_title(struct meta *meta, client_id client, uint64_t title, bool holds)
+static void persist_lease_epoch(struct meta *meta, client_id client, uint64_t lease_epoch,
+                                bool holds)
 {
     struct meta_op op = { .kind = OP_HOLDER, .time_ns = meta_clock_ns() };
     struct errmsg err = { "" };
     struct holder_persist *p = calloc(1, sizeof(*p));
     int rv;
 
-    op.holder.title = title;
+    op.holder.lease_epoch = lease_epoch;
     op.holder.holds = holds;
-    op.holder.term_ms = (uint32_t)meta->settings->lease_ms;
+    op.holder.lease_period_ms = (uint32_t)meta->settings->lease_ms;
     rv = p == NULL ? MORSEL_NOMEM : meta_execute(meta, &op, &err);
     if (rv == 0) {
         p->meta = meta;
         p->client = client;
-        p->title = title;
+        p->lease_epoch = lease_epoch;
         p->holds = holds;
         list_init(&p->waiter.node);
         sync_wait(&meta->sync, &p->waiter, on_holder_durable);
@@ -72,7 +73,7 @@ static void persist_title(struct meta *meta, client_id client, uint64_t title, b
     }
     free(p); /* Without it nothing is granted. */
     if (holds) {
-        lease_not_persisted(meta->leases, client, title);
+        lease_not_persisted(meta->leases, client, lease_epoch);
     }
     if (rv == MORSEL_NOMEM && holds) {
         rpc_disconnect(meta->server, ROLE_CLIENT, client, "out of memory"); /* It joins anew. */
@@ -190,7 +191,8 @@ static void perform(struct meta *meta, struct lease_actions *actions, size_t i)
         break;
     case LEASE_PERSIST:
     case LEASE_FORGET:
-        persist_title(meta, action->client, action->title, action->type == LEASE_PERSIST);
+        persist_lease_epoch(meta, action->client, action->lease_epoch,
+                            action->type == LEASE_PERSIST);
         break;
     case LEASE_LOCKS_OVER:
         meta_locks_over(meta, action->client);
@@ -342,7 +344,7 @@ int leases_join(struct meta *meta, client_id client, const Morsel__SessionReques
         return MORSEL_NOMEM;
     }
     event.client = client;
-    event.title = m->title;
+    event.lease_epoch = m->lease_epoch;
     event.number = m->number;
     event.caches = m->cache;
     hold(held, &count, m->held_read, m->n_held_read, LEASE_R);
@@ -512,8 +514,8 @@ void handle_return(struct meta *meta, struct rpc_request *request)
 int leases_open(struct meta *meta, struct errmsg *err)
 {
     struct lease_options options = { .now_ms = meta_now_ms(meta),
-                                     .term_ms = (uint32_t)meta->settings->lease_ms };
-    struct lease_titled *expected = calloc(LEASE_CLIENTS_MAX, sizeof(*expected));
+                                     .lease_period_ms = (uint32_t)meta->settings->lease_ms };
+    struct lease_epoch_kept *expected = calloc(LEASE_CLIENTS_MAX, sizeof(*expected));
     uint32_t count;
     int rv;
 
@@ -522,7 +524,7 @@ int leases_open(struct meta *meta, struct errmsg *err)
     }
     rv = ns_holders(meta->ns, expected, LEASE_CLIENTS_MAX, &count, err);
     if (rv == 0) {
-        random_bytes(&options.last_title, sizeof(options.last_title));
+        random_bytes(&options.last_lease_epoch, sizeof(options.last_lease_epoch));
         options.expected = expected;
         options.expected_count = count;
         meta->leases = lease_table_new(&options);

@@ -336,7 +336,7 @@ static enum lock_verdict wait_for(struct lock_table *t, const struct byte_lock *
 
     if (lock->kind == LOCK_RANGE && closes_circle(t, lock)) {
         t->deadlocks++;
-        return LOCK_DEADLOCK;
+        return LOCK_WOULD_DEADLOCK;
     }
     w = t->waiting == LOCKS_WAITING_MAX ? NULL : enqueue(t, lock);
     if (w == NULL) {

@@ -9,7 +9,7 @@
  * no lock demands.
  *
  * Deadlock: a request of fcntl(2) that would wait for an owner who, over any number of steps, waits
- * for the requester, is refused (LOCK_DEADLOCK). Owners hold nobody up by queueing, so only held
+ * for the requester, is refused (LOCK_WOULD_DEADLOCK). Owners hold nobody up by queueing, so only held
  * locks need to be followed. flock(2) waits for ever, as on Linux. A conversion of one comes as two
  * requests: the old lock is freed before the other is asked for.
  */
@@ -33,7 +33,7 @@ enum lock_verdict {
     LOCK_DONE,
     LOCK_BLOCKED, /* It may not wait. */
     LOCK_WAITS,   /* `*ticket` is due. */
-    LOCK_DEADLOCK,
+    LOCK_WOULD_DEADLOCK,
     LOCK_FULL /* The limits, or memory. */
 };
 

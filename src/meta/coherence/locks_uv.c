@@ -18,7 +18,7 @@ struct locking_request
 {
     struct list node; /* In meta->locking. */
     struct rpc_request *request;
-    uint64_t ticket; /* 0: for the end of the client's term. */
+    uint64_t ticket; /* 0: for the end of the client's lease period. */
     uint64_t number; /* The client's. */
 };
 
@@ -51,7 +51,7 @@ static void answer_waited(struct rpc_request *request)
 {
     Morsel__LockReply reply = MORSEL__LOCK_REPLY__INIT;
 
-    reply.verdict = LOCK_HAD;
+    reply.verdict = LOCK_GRANTED;
     reply.waited = true;
     rpc_reply(request, &reply.base, NULL);
 }
@@ -77,17 +77,17 @@ static void answer_verdict(struct rpc_request *request, enum lock_verdict verdic
 {
     switch (verdict) {
     case LOCK_DONE:
-        answer(request, LOCK_HAD);
+        answer(request, LOCK_GRANTED);
         break;
     case LOCK_BLOCKED:
     case LOCK_WAITS:
         answer(request, LOCK_HELD_BY_OTHERS);
         break;
-    case LOCK_DEADLOCK:
-        answer(request, LOCK_CIRCLE);
+    case LOCK_WOULD_DEADLOCK:
+        answer(request, LOCK_DEADLOCK);
         break;
     case LOCK_FULL:
-        answer(request, LOCK_NO_ROOM);
+        answer(request, LOCK_LIMIT);
         break;
     }
 }
@@ -151,7 +151,7 @@ static void park(struct meta *meta, struct rpc_request *request, uint64_t ticket
 
     if (w == NULL) {
         (void)lock_table_cancel(meta->locks, ticket);
-        answer(request, LOCK_NO_ROOM);
+        answer(request, LOCK_LIMIT);
         return;
     }
     w->request = request;
@@ -194,7 +194,7 @@ static bool check_ask(struct meta *meta, struct lock_check *check)
 static bool check_start(struct meta *meta, struct rpc_request *request,
                         const struct byte_lock *lock, bool test)
 {
-    struct lock_check *check = lock->kind == LOCK_APPEND ? NULL : calloc(1, sizeof(*check));
+    struct lock_check *check = lock->kind == LOCK_SIZE ? NULL : calloc(1, sizeof(*check));
 
     if (check == NULL) {
         return false;
@@ -233,7 +233,7 @@ static void check_again(struct meta *meta, struct lock_check *check)
     if (check->test && conflict != NULL) {
         answer_conflict(check_end(check), conflict);
     } else if (check->test) {
-        answer(check_end(check), LOCK_HAD);
+        answer(check_end(check), LOCK_GRANTED);
     } else {
         answer_verdict(check_end(check), lock_table_set(meta->locks, &lock, false, &ticket));
     }
@@ -293,19 +293,19 @@ static void test_lock(struct meta *meta, struct rpc_request *request, const stru
     const struct byte_lock *conflict = lock_table_conflict(meta->locks, lock);
 
     if (conflict == NULL) {
-        answer(request, LOCK_HAD);
+        answer(request, LOCK_GRANTED);
     } else if (!check_start(meta, request, lock, true)) {
         answer_conflict(request, conflict);
     }
 }
 
-static void want_turn(void *data, const struct byte_lock *held)
+static void want_size_lock(void *data, const struct byte_lock *held)
 {
     struct meta *meta = data;
-    Morsel__TurnWanted wanted = MORSEL__TURN_WANTED__INIT;
+    Morsel__LockRevoke wanted = MORSEL__LOCK_REVOKE__INIT;
 
     wanted.inode = held->inode;
-    (void)rpc_push(meta->server, ROLE_CLIENT, held->owner.client, MSG_TURN_WANTED, &wanted.base);
+    (void)rpc_push(meta->server, ROLE_CLIENT, held->owner.client, MSG_LOCK_REVOKE, &wanted.base);
 }
 
 static void set_lock(struct meta *meta, struct rpc_request *request, const struct byte_lock *lock,
@@ -315,8 +315,8 @@ static void set_lock(struct meta *meta, struct rpc_request *request, const struc
     enum lock_verdict verdict = lock_table_set(meta->locks, lock, m->how == LOCK_WAIT, &ticket);
 
     if (verdict == LOCK_WAITS) {
-        if (lock->kind == LOCK_APPEND) {
-            lock_table_each_of(meta->locks, lock->inode, LOCK_APPEND, want_turn, meta);
+        if (lock->kind == LOCK_SIZE) {
+            lock_table_each_of(meta->locks, lock->inode, LOCK_SIZE, want_size_lock, meta);
         }
         park(meta, request, ticket, number);
     } else if (verdict != LOCK_BLOCKED || !check_start(meta, request, lock, false)) {
@@ -353,13 +353,14 @@ static void wait_durable(struct meta *meta, struct rpc_request *request, uint64_
     struct durable_request *d;
 
     if (lease_is_fenced(meta->leases, request->node_id)) {
-        park(meta, request, 0, number); /* It may have locks again when its old term is over. */
+        park(meta, request, 0,
+             number); /* It may have locks again when its old lease period is over. */
         return;
     }
     d = tries < DURABLE_TRIES_MAX ? calloc(1, sizeof(*d)) : NULL;
 
     if (d == NULL) {
-        answer(request, LOCK_NO_ROOM);
+        answer(request, LOCK_LIMIT);
         return;
     }
     request->data = (void *)(tries + 1);
@@ -416,7 +417,7 @@ void handle_lock_cancel(struct meta *meta, struct rpc_request *request)
 
         if (w->request->node_id == request->node_id && w->number == m->number &&
             (w->ticket == 0 || lock_table_cancel(meta->locks, w->ticket))) {
-            answer(take(w), LOCK_GIVEN_UP);
+            answer(take(w), LOCK_CANCELED);
         }
     }
     morsel__lock_cancel__free_unpacked(m, NULL);
@@ -452,7 +453,7 @@ bool locks_join(struct meta *meta, client_id client, const Morsel__SessionReques
     end_waiting(meta, client);
     if (!good || lock_table_restate(meta->locks, client, locks, m->n_locks) > 0) {
         /* All or nothing. Until it hears so it relies on them: they are free when it says that it
-         * has none, or with its term. */
+         * has none, or with its lease period. */
         good = false;
         log_warning(meta->log, "client %016" PRIx64 " has lost its locks", client);
     }

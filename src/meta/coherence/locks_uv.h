@@ -11,7 +11,7 @@ bool locks_join(struct meta *meta, client_id client, const Morsel__SessionReques
 /* The client's connection ended: what waits here will be asked again. */
 void locks_gone(struct meta *meta, client_id client);
 
-/* The term of a client may be over: who waited for that goes on. */
+/* The lease period of a client may be over: who waited for that goes on. */
 void locks_tick(struct meta *meta);
 
 /* Every PRESENCE_PULSE_MS: holders that do not answer hold. */

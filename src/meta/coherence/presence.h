@@ -1,14 +1,14 @@
 /* The manager's clock of presence: it stands still while the manager does.
  *
  * Pure. Whoever is not there cannot hear, so what others did not say while he was away (stopped,
- * swapped out, suspended, waiting for its disk) is not held against them: terms, recalls, sessions
+ * swapped out, suspended, waiting for its disk) is not held against them: lease periods, recalls, sessions
  * and heartbeats are counted on this clock, which leaves out every gap longer than
  * PRESENCE_GAP_MS between two looks at it. The host looks at it with each request, and every
  * PRESENCE_PULSE_MS without one.
  *
  * Invariants:
  *  - it never runs backwards, and never faster than the clock below: a span on it is at least as
- *    long in true time. So a term that has ended on it has ended (its holder counts true time), and
+ *    long in true time. So a lease period that has ended on it has ended (its holder counts true time), and
  *    safety needs nothing else (docs/leases.md);
  *  - without gaps it runs as the clock below.
  */
@@ -20,7 +20,7 @@
 enum {
     PRESENCE_PULSE_MS = 100,
     PRESENCE_GAP_MS = 250 /* Two pulses and a half; with the time between two words of a client far
-                             less than a term, the shortest (LEASE_MS_MIN) included */
+                             less than a lease period, the shortest (LEASE_MS_MIN) included */
 };
 
 struct presence

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { SWEEP_STEP = 64 /* Orphans looked at in one turn of the loop. */ };
+enum { SWEEP_STEP = 64 /* Orphans looked at in one iteration of the loop. */ };
 
 /* ---- Orphans ---- */
 
@@ -55,7 +55,7 @@ void meta_departed_pulse(struct meta *meta, uint64_t now_ms)
     }
 }
 
-/* A few orphans a turn, so that requests are served in between. */
+/* A few orphans an iteration, so that requests are served in between. */
 static void on_sweep(uv_idle_t *idle)
 {
     struct meta *meta = idle->data;
@@ -98,8 +98,8 @@ static void reply_session(struct meta *meta, struct rpc_request *request, inode_
     reply.lost = lost;
     reply.n_lost = lost_count;
     reply.locks_lost = locks_lost;
-    reply.title = lease_title(meta->leases, request->node_id);
-    reply.lease_ms = lease_term_ms(meta->leases, request->node_id);
+    reply.lease_epoch = lease_epoch_of(meta->leases, request->node_id);
+    reply.lease_ms = lease_period_ms(meta->leases, request->node_id);
     reply.squash = identify_squash(meta, request, &squash);
     rpc_reply(request, &reply.base, NULL);
 }
@@ -117,7 +117,8 @@ static int perform_session(struct meta *meta, const struct session_action *actio
                  action->status == 0 ? "has left"
                                      : "is gone: no word from it within the session time");
         if (action->status == 0) {
-            leases_leave(meta, action->client); /* A silent one is waited out by its term. */
+            leases_leave(meta,
+                         action->client); /* A silent one is waited out by its lease period. */
         }
         break;
     case SESSION_GRACE_OVER:
@@ -179,7 +180,7 @@ static void join(struct meta *meta, struct rpc_request *request, const Morsel__S
     event.inodes_count = m->n_open_inodes;
     event.write_inodes = m->open_write;
     event.write_inodes_count = m->n_open_write;
-    if (!m->knows_lease_ms && lease_term_ms(meta->leases, 0) < LEASE_MS) {
+    if (!m->knows_lease_ms && lease_period_ms(meta->leases, 0) < LEASE_MS) {
         rpc_reply_failure(request, MORSEL_VERSION,
                           "this mount is older than the manager and counts with a lease-time of "
                           "5s; update it, or do not set lease-time below that");

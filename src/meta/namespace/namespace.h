@@ -45,7 +45,7 @@ struct ns_hooks
 };
 
 enum {
-    NS_LOG_KEPT = 65536,       /* Newest operations that stay in the log; see op_window.h. */
+    NS_LOG_KEPT = 65536,       /* Newest operations that stay in the log; see reply_cache.h. */
     NS_CACHE_INODES = 16384,   /* Decoded inodes in memory, about 440 bytes each */
     NS_START_GAP = 1 << 17,    /* More inodes than are made between two syncs of the store. */
     NS_DIRECTORY_BYTES = 4096, /* st_size of a directory */
@@ -131,10 +131,10 @@ int ns_is_orphan(struct ns *ns, inode_id inode, bool *orphan, struct errmsg *err
 /* All members, ascending by id; at most SERVERS_MAX. */
 int ns_members(struct ns *ns, struct member_record *members, uint32_t *count, struct errmsg *err);
 
-/* Titles under which leases may be held (OP_HOLDER) with their terms, at most `count_max`. */
-struct lease_titled;
-int ns_holders(struct ns *ns, struct lease_titled *titles, uint32_t count_max, uint32_t *count,
-               struct errmsg *err);
+/* Lease epochs under which leases may be held (OP_HOLDER) with their lease periods, at most `count_max`. */
+struct lease_epoch_kept;
+int ns_holders(struct ns *ns, struct lease_epoch_kept *lease_epochs, uint32_t count_max,
+               uint32_t *count, struct errmsg *err);
 
 /* Operations of the log from `sequence` on, until `visit` says false. */
 typedef bool (*ns_log_visit)(void *data, uint64_t sequence, const struct meta_op *op);

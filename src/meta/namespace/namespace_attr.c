@@ -169,55 +169,55 @@ static void cut_size(struct inode *inode, uint64_t size)
     }
 }
 
-int apply_wrote(struct ns_txn *t)
+int apply_size_report(struct ns_txn *t)
 {
     const struct meta_op *op = t->op;
-    int64_t mtime_ns = op->wrote.mtime_ns != 0 ? op->wrote.mtime_ns : op->time_ns;
+    int64_t mtime_ns = op->size_report.mtime_ns != 0 ? op->size_report.mtime_ns : op->time_ns;
     struct inode *inode;
     int64_t ctime_ns;
     int rv;
 
-    if ((rv = txn_inode(t, op->wrote.inode, &inode)) != 0) {
+    if ((rv = txn_inode(t, op->size_report.inode, &inode)) != 0) {
         return rv;
     }
     if (!mode_is_regular(inode->mode)) {
         return MORSEL_INVAL;
     }
-    if (op->wrote.size > INT64_MAX || op->wrote.reach > INT64_MAX ||
-        op->wrote.cut_size > INT64_MAX) {
+    if (op->size_report.size > INT64_MAX || op->size_report.reach > INT64_MAX ||
+        op->size_report.cut_size > INT64_MAX) {
         return MORSEL_FBIG;
     }
     ctime_ns = inode->ctime_ns > mtime_ns ? inode->ctime_ns : mtime_ns;
     t->op->target = inode->id;
     txn_change(t, inode);
-    if (op->wrote.cuts) {
-        cut_size(inode, op->wrote.cut_size);
+    if (op->size_report.cuts) {
+        cut_size(inode, op->size_report.cut_size);
     }
-    if (op->wrote.tail_clean) {
+    if (op->size_report.tail_clean) {
         txn_tail_is_clean(t, inode);
     }
-    inode->size = max_u64(inode->size, op->wrote.size);
-    inode->reach = max_u64(inode->reach, max_u64(op->wrote.size, op->wrote.reach));
+    inode->size = max_u64(inode->size, op->size_report.size);
+    inode->reach = max_u64(inode->reach, max_u64(op->size_report.size, op->size_report.reach));
     inode->mtime_ns = mtime_ns;
     inode->ctime_ns = ctime_ns; /* The time of the write, not of its report. */
     inode->data_version++;
     strip_capabilities(t, inode);
-    if (op->wrote.strips_ids) {
+    if (op->size_report.strips_ids) {
         strip_ids(inode);
     }
-    if (op->wrote.sparse) {
+    if (op->size_report.sparse) {
         inode->flags |= INODE_SPARSE;
     }
-    return txn_unsynced_add(t, inode, op->wrote.unsynced);
+    return txn_unsynced_add(t, inode, op->size_report.unsynced);
 }
 
-int apply_align(struct ns_txn *t)
+int apply_set_layout(struct ns_txn *t)
 {
-    const struct file_layout *layout = &t->op->align.layout;
+    const struct file_layout *layout = &t->op->set_layout.layout;
     struct inode *inode;
     int rv;
 
-    if ((rv = txn_inode(t, t->op->align.inode, &inode)) != 0) {
+    if ((rv = txn_inode(t, t->op->set_layout.inode, &inode)) != 0) {
         return rv;
     }
     /* A record of unsynced bytes, though they have been cut off, goes by column. */

@@ -199,40 +199,41 @@ int ns_members(struct ns *ns, struct member_record *members, uint32_t *count, st
 
 struct holder_walk
 {
-    struct lease_titled *titles;
+    struct lease_epoch_kept *lease_epochs;
     uint32_t count, count_max;
 };
 
-/* A record without a term, or one that is damaged, is waited for all the same. */
-static uint32_t term_of(struct slice record)
+/* A record without a lease period, or one that is damaged, is waited for all the same. */
+static uint32_t lease_period_of(struct slice record)
 {
     struct slice value;
-    uint32_t term_ms;
+    uint32_t lease_period_ms;
 
-    if (plain_decode(record, &value) != 0 || value.count != sizeof(term_ms)) {
+    if (plain_decode(record, &value) != 0 || value.count != sizeof(lease_period_ms)) {
         return LEASE_MS;
     }
-    term_ms = get_le32(value.data);
-    return term_ms == 0 || term_ms > LEASE_MS_MAX ? LEASE_MS_MAX : term_ms;
+    lease_period_ms = get_le32(value.data);
+    return lease_period_ms == 0 || lease_period_ms > LEASE_MS_MAX ? LEASE_MS_MAX : lease_period_ms;
 }
 
 static bool visit_holder(void *data, struct slice key, struct slice value)
 {
     struct holder_walk *walk = data;
-    struct lease_titled *titled = &walk->titles[walk->count];
+    struct lease_epoch_kept *kept = &walk->lease_epochs[walk->count];
 
-    if (walk->count == walk->count_max || !key_inode_parse(key, RECORD_HOLDER, &titled->title)) {
+    if (walk->count == walk->count_max ||
+        !key_inode_parse(key, RECORD_HOLDER, &kept->lease_epoch)) {
         return false;
     }
-    titled->term_ms = term_of(value);
+    kept->lease_period_ms = lease_period_of(value);
     walk->count++;
     return true;
 }
 
-int ns_holders(struct ns *ns, struct lease_titled *titles, uint32_t count_max, uint32_t *count,
-               struct errmsg *err)
+int ns_holders(struct ns *ns, struct lease_epoch_kept *lease_epochs, uint32_t count_max,
+               uint32_t *count, struct errmsg *err)
 {
-    struct holder_walk walk = { titles, 0, count_max };
+    struct holder_walk walk = { lease_epochs, 0, count_max };
     struct record_key key = key_holder(0);
     int rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_holder, &walk, err);
 

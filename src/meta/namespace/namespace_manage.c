@@ -23,19 +23,19 @@ int apply_grantee(struct ns_txn *t)
 
 int apply_holder(struct ns_txn *t)
 {
-    struct record_key key = key_holder(t->op->holder.title);
-    uint8_t term[4];
+    struct record_key key = key_holder(t->op->holder.lease_epoch);
+    uint8_t period[4];
     struct slice value = { NULL, 0 };
 
-    put_le32(term, t->op->holder.term_ms);
+    put_le32(period, t->op->holder.lease_period_ms);
     if (t->op->holder.holds) {
-        if (t->op->holder.term_ms != 0 && t->op->holder.term_ms != LEASE_MS) {
-            value = (struct slice){ term, sizeof(term) };
+        if (t->op->holder.lease_period_ms != 0 && t->op->holder.lease_period_ms != LEASE_MS) {
+            value = (struct slice){ period, sizeof(period) };
         }
         txn_plain_put(t, key, value);
     } else {
         txn_delete(t, key);
-        t->counters.titles_over++;
+        t->counters.lease_epochs_over++;
     }
     return 0;
 }

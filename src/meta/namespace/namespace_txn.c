@@ -65,7 +65,7 @@ struct inode *txn_inode_new(struct ns_txn *t)
 void txn_tail_is_clean(const struct ns_txn *t, struct inode *inode)
 {
     inode->flags |= INODE_TAILED;
-    inode->tail = t->counters.titles_over;
+    inode->tail = t->counters.lease_epochs_over;
 }
 
 void txn_change(struct ns_txn *t, struct inode *inode)
@@ -321,16 +321,25 @@ static int commit(struct ns_txn *t)
 static int apply(struct ns_txn *t)
 {
     static int (*const appliers[OP_KIND_END])(struct ns_txn *) = {
-        [OP_FORMAT] = apply_format,       [OP_MAKE] = apply_make,
-        [OP_UNLINK] = apply_unlink,       [OP_RENAME] = apply_rename,
-        [OP_LINK] = apply_link,           [OP_SETATTR] = apply_setattr,
-        [OP_WROTE] = apply_wrote,         [OP_XATTR] = apply_xattr,
-        [OP_POLICY] = apply_policy,       [OP_COLLECT] = apply_collect,
-        [OP_COLLECTED] = apply_collected, [OP_MEMBER] = apply_member,
-        [OP_GARBAGE] = apply_garbage,     [OP_REPAIR] = apply_repair,
-        [OP_GRANTEE] = apply_grantee,     [OP_START] = apply_start,
-        [OP_SYNCED] = apply_synced,       [OP_HOLDER] = apply_holder,
-        [OP_ALIGN] = apply_align,
+        [OP_FORMAT] = apply_format,
+        [OP_CREATE] = apply_make,
+        [OP_UNLINK] = apply_unlink,
+        [OP_RENAME] = apply_rename,
+        [OP_LINK] = apply_link,
+        [OP_SETATTR] = apply_setattr,
+        [OP_SIZE_REPORT] = apply_size_report,
+        [OP_XATTR] = apply_xattr,
+        [OP_POLICY] = apply_policy,
+        [OP_COLLECT] = apply_collect,
+        [OP_COLLECTED] = apply_collected,
+        [OP_MEMBER] = apply_member,
+        [OP_GARBAGE] = apply_garbage,
+        [OP_REPAIR] = apply_repair,
+        [OP_GRANTEE] = apply_grantee,
+        [OP_START] = apply_start,
+        [OP_SYNCED] = apply_synced,
+        [OP_HOLDER] = apply_holder,
+        [OP_SET_LAYOUT] = apply_set_layout,
     };
 
     CHECK(t->op->kind > 0 && t->op->kind < OP_KIND_END);

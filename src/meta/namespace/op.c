@@ -10,13 +10,16 @@
 
 enum { OP_VERSION = 1 };
 enum {
-    WROTE_SPARSE = 1,
-    WROTE_STRIPS_IDS = 2,
-    WROTE_UNSYNCED = 4,
-    WROTE_CUTS = 8,
-    WROTE_TAIL = 16
+    SIZE_REPORT_SPARSE = 1,
+    SIZE_REPORT_STRIPS_IDS = 2,
+    SIZE_REPORT_UNSYNCED = 4,
+    SIZE_REPORT_CUTS = 8,
+    SIZE_REPORT_TAIL = 16
 };
-enum { WROTE_KNOWN = WROTE_SPARSE | WROTE_STRIPS_IDS | WROTE_UNSYNCED | WROTE_CUTS | WROTE_TAIL };
+enum {
+    SIZE_REPORT_KNOWN = SIZE_REPORT_SPARSE | SIZE_REPORT_STRIPS_IDS | SIZE_REPORT_UNSYNCED |
+                        SIZE_REPORT_CUTS | SIZE_REPORT_TAIL
+};
 
 /* Bits of the header's flag byte. */
 enum { FLAG_IN_GROUP = 1, FLAG_OPEN = 2, FLAG_DELETED = 4, FLAGS_KNOWN = 7 };
@@ -81,12 +84,24 @@ struct unsynced_column op_unsynced_at(struct slice columns, size_t index)
 const char *op_kind_name(enum op_kind kind)
 {
     static const char *const names[OP_KIND_END] = {
-        [OP_FORMAT] = "format",   [OP_MAKE] = "make",           [OP_UNLINK] = "unlink",
-        [OP_RENAME] = "rename",   [OP_LINK] = "link",           [OP_SETATTR] = "setattr",
-        [OP_WROTE] = "wrote",     [OP_XATTR] = "xattr",         [OP_POLICY] = "policy",
-        [OP_COLLECT] = "collect", [OP_COLLECTED] = "collected", [OP_MEMBER] = "member",
-        [OP_GARBAGE] = "garbage", [OP_REPAIR] = "repair",       [OP_GRANTEE] = "grantee",
-        [OP_START] = "start",     [OP_ALIGN] = "align",         [OP_SYNCED] = "synced",
+        [OP_FORMAT] = "format",
+        [OP_CREATE] = "create",
+        [OP_UNLINK] = "unlink",
+        [OP_RENAME] = "rename",
+        [OP_LINK] = "link",
+        [OP_SETATTR] = "setattr",
+        [OP_SIZE_REPORT] = "size_report",
+        [OP_XATTR] = "xattr",
+        [OP_POLICY] = "policy",
+        [OP_COLLECT] = "collect",
+        [OP_COLLECTED] = "collected",
+        [OP_MEMBER] = "member",
+        [OP_GARBAGE] = "garbage",
+        [OP_REPAIR] = "repair",
+        [OP_GRANTEE] = "grantee",
+        [OP_START] = "start",
+        [OP_SET_LAYOUT] = "set_layout",
+        [OP_SYNCED] = "synced",
         [OP_HOLDER] = "holder",
     };
 
@@ -123,22 +138,22 @@ static void rename_encode(const struct meta_op *op, struct buf *out)
     buf_put_u32(out, op->rename.flags);
 }
 
-static void wrote_encode(const struct meta_op *op, struct buf *out)
+static void size_report_encode(const struct meta_op *op, struct buf *out)
 {
-    buf_put_u64(out, op->wrote.inode);
-    buf_put_u64(out, op->wrote.size);
-    buf_put_u64(out, op->wrote.reach);
-    buf_put_u64(out, (uint64_t)op->wrote.mtime_ns);
-    buf_put_u8(out, (uint8_t)((op->wrote.sparse ? WROTE_SPARSE : 0) |
-                              (op->wrote.strips_ids ? WROTE_STRIPS_IDS : 0) |
-                              (op->wrote.cuts ? WROTE_CUTS : 0) |
-                              (op->wrote.tail_clean ? WROTE_TAIL : 0) |
-                              (op->wrote.unsynced.count > 0 ? WROTE_UNSYNCED : 0)));
-    if (op->wrote.cuts) {
-        buf_put_u64(out, op->wrote.cut_size);
+    buf_put_u64(out, op->size_report.inode);
+    buf_put_u64(out, op->size_report.size);
+    buf_put_u64(out, op->size_report.reach);
+    buf_put_u64(out, (uint64_t)op->size_report.mtime_ns);
+    buf_put_u8(out, (uint8_t)((op->size_report.sparse ? SIZE_REPORT_SPARSE : 0) |
+                              (op->size_report.strips_ids ? SIZE_REPORT_STRIPS_IDS : 0) |
+                              (op->size_report.cuts ? SIZE_REPORT_CUTS : 0) |
+                              (op->size_report.tail_clean ? SIZE_REPORT_TAIL : 0) |
+                              (op->size_report.unsynced.count > 0 ? SIZE_REPORT_UNSYNCED : 0)));
+    if (op->size_report.cuts) {
+        buf_put_u64(out, op->size_report.cut_size);
     }
-    if (op->wrote.unsynced.count > 0) {
-        put_slice(out, op->wrote.unsynced);
+    if (op->size_report.unsynced.count > 0) {
+        put_slice(out, op->size_report.unsynced);
     }
 }
 
@@ -189,10 +204,11 @@ static void link_encode(const struct meta_op *op, struct buf *out)
 
 static void holder_encode(const struct meta_op *op, struct buf *out)
 {
-    buf_put_u64(out, op->holder.title);
+    buf_put_u64(out, op->holder.lease_epoch);
     buf_put_u8(out, op->holder.holds);
-    if (op->holder.holds && op->holder.term_ms != 0 && op->holder.term_ms != LEASE_MS) {
-        buf_put_u32(out, op->holder.term_ms);
+    if (op->holder.holds && op->holder.lease_period_ms != 0 &&
+        op->holder.lease_period_ms != LEASE_MS) {
+        buf_put_u32(out, op->holder.lease_period_ms);
     }
 }
 
@@ -202,7 +218,7 @@ static void body_encode(const struct meta_op *op, struct buf *out)
     case OP_FORMAT:
         buf_put(out, op->format.cluster.bytes, sizeof(op->format.cluster.bytes));
         break;
-    case OP_MAKE:
+    case OP_CREATE:
         make_encode(op, out);
         break;
     case OP_UNLINK:
@@ -217,8 +233,8 @@ static void body_encode(const struct meta_op *op, struct buf *out)
     case OP_SETATTR:
         setattr_encode(op, out);
         break;
-    case OP_WROTE:
-        wrote_encode(op, out);
+    case OP_SIZE_REPORT:
+        size_report_encode(op, out);
         break;
     case OP_XATTR:
         xattr_encode(op, out);
@@ -232,9 +248,9 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         buf_put_u64(out, op->synced.data_version);
         put_slice(out, op->synced.columns);
         break;
-    case OP_ALIGN:
-        buf_put_u64(out, op->align.inode);
-        file_layout_encode(&op->align.layout, out);
+    case OP_SET_LAYOUT:
+        buf_put_u64(out, op->set_layout.inode);
+        file_layout_encode(&op->set_layout.layout, out);
         break;
     case OP_COLLECT:
         buf_put_u64(out, op->collect.inode);
@@ -402,25 +418,25 @@ static struct slice unsynced_decode(struct reader *r)
     return columns;
 }
 
-static void wrote_decode(struct reader *r, struct meta_op *op)
+static void size_report_decode(struct reader *r, struct meta_op *op)
 {
     uint8_t flags;
 
-    op->wrote.inode = reader_u64(r);
-    op->wrote.size = reader_u64(r);
-    op->wrote.reach = reader_u64(r);
-    op->wrote.mtime_ns = (int64_t)reader_u64(r);
+    op->size_report.inode = reader_u64(r);
+    op->size_report.size = reader_u64(r);
+    op->size_report.reach = reader_u64(r);
+    op->size_report.mtime_ns = (int64_t)reader_u64(r);
     flags = reader_u8(r);
-    op->wrote.sparse = (flags & WROTE_SPARSE) != 0;
-    op->wrote.strips_ids = (flags & WROTE_STRIPS_IDS) != 0;
-    op->wrote.cuts = (flags & WROTE_CUTS) != 0;
-    op->wrote.tail_clean = (flags & WROTE_TAIL) != 0;
-    r->failed |= (flags & ~WROTE_KNOWN) != 0;
-    if (op->wrote.cuts) {
-        op->wrote.cut_size = reader_u64(r);
+    op->size_report.sparse = (flags & SIZE_REPORT_SPARSE) != 0;
+    op->size_report.strips_ids = (flags & SIZE_REPORT_STRIPS_IDS) != 0;
+    op->size_report.cuts = (flags & SIZE_REPORT_CUTS) != 0;
+    op->size_report.tail_clean = (flags & SIZE_REPORT_TAIL) != 0;
+    r->failed |= (flags & ~SIZE_REPORT_KNOWN) != 0;
+    if (op->size_report.cuts) {
+        op->size_report.cut_size = reader_u64(r);
     }
-    if ((flags & WROTE_UNSYNCED) != 0) {
-        op->wrote.unsynced = unsynced_decode(r);
+    if ((flags & SIZE_REPORT_UNSYNCED) != 0) {
+        op->size_report.unsynced = unsynced_decode(r);
     }
 }
 
@@ -440,12 +456,12 @@ static void link_decode(struct reader *r, struct meta_op *op)
 
 static void holder_decode(struct reader *r, struct meta_op *op)
 {
-    op->holder.title = reader_u64(r);
+    op->holder.lease_epoch = reader_u64(r);
     op->holder.holds = get_bool(r);
-    op->holder.term_ms = op->holder.holds ? LEASE_MS : 0;
+    op->holder.lease_period_ms = op->holder.holds ? LEASE_MS : 0;
     if (op->holder.holds && !reader_done(r)) {
-        op->holder.term_ms = reader_u32(r);
-        r->failed |= op->holder.term_ms == 0 || op->holder.term_ms > LEASE_MS_MAX;
+        op->holder.lease_period_ms = reader_u32(r);
+        r->failed |= op->holder.lease_period_ms == 0 || op->holder.lease_period_ms > LEASE_MS_MAX;
     }
 }
 
@@ -455,7 +471,7 @@ static void body_decode(struct reader *r, struct meta_op *op)
     case OP_FORMAT:
         format_decode(r, op);
         break;
-    case OP_MAKE:
+    case OP_CREATE:
         make_decode(r, op);
         break;
     case OP_UNLINK:
@@ -470,8 +486,8 @@ static void body_decode(struct reader *r, struct meta_op *op)
     case OP_SETATTR:
         setattr_decode(r, op);
         break;
-    case OP_WROTE:
-        wrote_decode(r, op);
+    case OP_SIZE_REPORT:
+        size_report_decode(r, op);
         break;
     case OP_XATTR:
         xattr_decode(r, op);
@@ -480,9 +496,9 @@ static void body_decode(struct reader *r, struct meta_op *op)
         op->policy.inode = reader_u64(r);
         file_policy_decode(r, &op->policy.policy);
         break;
-    case OP_ALIGN:
-        op->align.inode = reader_u64(r);
-        if (!file_layout_decode(r, &op->align.layout)) {
+    case OP_SET_LAYOUT:
+        op->set_layout.inode = reader_u64(r);
+        if (!file_layout_decode(r, &op->set_layout.layout)) {
             r->failed = true;
         }
         break;

@@ -4,7 +4,7 @@
  * Pure. ns_execute() (namespace.h) fills in the last decisions, applies the operation and writes it
  * into the operation log, in one batch. Applying the same log to an empty store gives the same
  * bytes: that makes the log the single source of truth, lets a standby manager follow it, and lets
- * a restarted manager answer a retry (op_window.h).
+ * a restarted manager answer a retry (reply_cache.h).
  *
  * Slices are borrowed: from the request while the operation is made, from the log record after
  * op_decode().
@@ -18,13 +18,13 @@
 /* Numbers of the log's format: never renumber, only append. */
 enum op_kind {
     OP_FORMAT = 1, /* The first of each log: superblock and root. */
-    OP_MAKE = 2,   /* A file of any type. */
+    OP_CREATE = 2, /* A file of any type. */
     OP_UNLINK = 3, /* unlink, rmdir */
     OP_RENAME = 4,
     OP_LINK = 5,
     OP_SETATTR = 6,
-    OP_WROTE = 7, /* A client reports written bytes. */
-    OP_XATTR = 8, /* Set or remove, POSIX ACLs included. */
+    OP_SIZE_REPORT = 7, /* A client reports written bytes. */
+    OP_XATTR = 8,       /* Set or remove, POSIX ACLs included. */
     OP_POLICY = 9,
     OP_COLLECT = 10,   /* Nobody holds this orphan any more. */
     OP_COLLECTED = 11, /* A storage server has deleted these objects. */
@@ -33,9 +33,9 @@ enum op_kind {
     OP_REPAIR = 14,    /* What fsck mends. */
     OP_GRANTEE = 15,   /* Of older logs: who might cache before there were leases. */
     OP_START = 16,     /* The manager has started: inode ids go on behind a gap. */
-    OP_HOLDER = 17,    /* Leases may be held under this title, or are not any more (lease.h). */
-    OP_ALIGN = 18,     /* A file of which nothing was written yet moves to other servers. */
-    OP_SYNCED = 19,    /* Reported bytes have been synced, or are lost and somebody was told. */
+    OP_HOLDER = 17, /* Leases may be held under this lease epoch, or are not any more (lease.h). */
+    OP_SET_LAYOUT = 18, /* A file of which nothing was written yet moves to other servers. */
+    OP_SYNCED = 19,     /* Reported bytes have been synced, or are lost and somebody was told. */
     OP_KIND_END
 };
 
@@ -58,7 +58,8 @@ struct meta_op
     client_id client;            /* 0: the manager itself. */
     op_sequence client_sequence; /* 0: the manager itself. */
     op_sequence answered;
-    uint64_t title; /* Under which the client has the right to it; 0: it needs none. Not part of
+    uint64_t
+        lease_epoch; /* Under which the client has the right to it; 0: it needs none. Not part of
                        the log. */
     struct credentials who; /* Groups are not part of the log: what they decide is. */
     bool in_group; /* Decided by ns_execute(): the caller is root or in the group that counts. */
@@ -123,7 +124,7 @@ struct meta_op
             bool cuts;             /* Before it was written to `size`, the file was cut */
             uint64_t cut_size;     /* to this. */
             bool tail_clean;       /* The objects were cut where the file ended then, or before. */
-        } wrote;
+        } size_report;
         struct
         {
             inode_id inode;
@@ -146,7 +147,7 @@ struct meta_op
         {
             inode_id inode;
             struct file_layout layout; /* Stripe and class are those that the file has. */
-        } align;
+        } set_layout;
         struct
         {
             inode_id inode;
@@ -163,8 +164,8 @@ struct meta_op
         } grantee;
         struct
         {
-            uint64_t title;
-            uint32_t term_ms; /* That goes with it; 0, and not written: LEASE_MS. */
+            uint64_t lease_epoch;
+            uint32_t lease_period_ms; /* That goes with it; 0, and not written: LEASE_MS. */
             bool holds;
         } holder;
         struct

@@ -313,7 +313,7 @@ int permit_op(struct ns *ns, const struct meta_op *op, bool writes, struct errms
         return 0;
     }
     switch (op->kind) {
-    case OP_MAKE:
+    case OP_CREATE:
         return permit_make(&p);
     case OP_LINK:
         return permit_link(&p);
@@ -328,6 +328,6 @@ int permit_op(struct ns *ns, const struct meta_op *op, bool writes, struct errms
     case OP_POLICY:
         return permit_policy(&p);
     default:
-        return 0; /* WROTE, ALIGN: come from an open file, through which bytes may be written. */
+        return 0; /* SIZE_REPORT, SET_LAYOUT: come from an open file, through which bytes may be written. */
     }
 }

@@ -107,9 +107,9 @@ struct record_key key_member(server_id server)
     return key;
 }
 
-struct record_key key_holder(uint64_t title)
+struct record_key key_holder(uint64_t lease_epoch)
 {
-    return key_of_number(RECORD_HOLDER, title);
+    return key_of_number(RECORD_HOLDER, lease_epoch);
 }
 
 struct record_key key_log(uint64_t sequence)
@@ -399,7 +399,7 @@ void counters_encode(const struct counters *counters, struct buf *out)
     buf_put_u64(out, counters->policies);
     buf_put_u64(out, counters->orphans);
     buf_put_u64(out, counters->grantee);
-    buf_put_u64(out, counters->titles_over);
+    buf_put_u64(out, counters->lease_epochs_over);
 }
 
 int counters_decode(struct slice bytes, struct counters *counters)
@@ -418,7 +418,7 @@ int counters_decode(struct slice bytes, struct counters *counters)
     counters->policies = reader_u64(&r);
     counters->orphans = reader_u64(&r);
     counters->grantee = reader_u64(&r);
-    counters->titles_over = reader_done(&r) ? 0 : reader_u64(&r); /* It came later. */
+    counters->lease_epochs_over = reader_done(&r) ? 0 : reader_u64(&r); /* It came later. */
     return all_read(&r);
 }
 

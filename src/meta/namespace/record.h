@@ -70,7 +70,7 @@ struct record_key key_unsynced(inode_id inode);
 struct record_key key_orphan(inode_id inode);
 struct record_key key_garbage(server_id server, struct object_id object);
 struct record_key key_member(server_id server);
-struct record_key key_holder(uint64_t title);
+struct record_key key_holder(uint64_t lease_epoch);
 struct record_key key_log(uint64_t sequence);
 
 /* Take keys apart; false when the key is of another kind or shape. Names point into `key`. */
@@ -123,11 +123,11 @@ struct inode
     uint64_t entries; /* Directories: names in it. */
     inode_id parent;  /* Directories: where "..' leads; the root is its own. */
     int64_t atime_ns, mtime_ns, ctime_ns;
-    uint64_t version;          /* Grows with each change of the inode. */
-    uint64_t data_version;     /* Grows with each reported change of the bytes. */
-    uint64_t tail;             /* INODE_TAILED: counters.titles_over when it was sure that no object
+    uint64_t version;      /* Grows with each change of the inode. */
+    uint64_t data_version; /* Grows with each reported change of the bytes. */
+    uint64_t tail;  /* INODE_TAILED: counters.lease_epoch_over when it was sure that no object
                                   holds bytes beyond the size. */
-    uint32_t flags;            /* enum inode_flags */
+    uint32_t flags; /* enum inode_flags */
     struct file_policy policy; /* Directories. */
     struct file_layout layout; /* Regular files. */
 };
@@ -183,14 +183,15 @@ int super_decode(struct slice bytes, struct super *super); /* MORSEL_VERSION: a 
 
 struct counters
 {
-    uint64_t sequence;    /* Of the last operation applied. */
-    inode_id inode_next;  /* Never given out yet. */
-    uint64_t inodes;      /* Inode records. */
-    uint64_t garbage;     /* G records. */
-    uint64_t policies;    /* Directories with a policy of their own. */
-    uint64_t orphans;     /* O records. */
-    client_id grantee;    /* Who may have been caching last (session.h); 0: nobody. */
-    uint64_t titles_over; /* Titles (lease.h) that have come to their end: whoever had one may have
+    uint64_t sequence;   /* Of the last operation applied. */
+    inode_id inode_next; /* Never given out yet. */
+    uint64_t inodes;     /* Inode records. */
+    uint64_t garbage;    /* G records. */
+    uint64_t policies;   /* Directories with a policy of their own. */
+    uint64_t orphans;    /* O records. */
+    client_id grantee;   /* Who may have been caching last (session.h); 0: nobody. */
+    uint64_t
+        lease_epochs_over; /* Lease epochs (lease.h) that have come to their end: whoever had one may have
                              written bytes that he did not report. */
 };
 

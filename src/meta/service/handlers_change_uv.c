@@ -32,7 +32,7 @@ static int decide_layout(struct request *r)
 /* Nobody knows a new file yet: its maker may have all of it. */
 static int answer_made(struct request *r, inode_id parent)
 {
-    bool made = r->rpc->type == MSG_MAKE;
+    bool made = r->rpc->type == MSG_CREATE;
     struct node_reply reply;
     Morsel__Changed changed;
     struct inode inode;
@@ -52,7 +52,7 @@ static int answer_made(struct request *r, inode_id parent)
 
 int record_make(struct request *r)
 {
-    const Morsel__MakeRequest *m = r->message;
+    const Morsel__CreateRequest *m = r->message;
     struct meta_op *op = &r->op;
 
     op->make.parent = m->parent;
@@ -67,7 +67,7 @@ int record_make(struct request *r)
 
 int reply_make(struct request *r)
 {
-    const Morsel__MakeRequest *m = r->message;
+    const Morsel__CreateRequest *m = r->message;
     int rv;
 
     /* The file is open from now on, also when the first answer was lost. */
@@ -214,7 +214,7 @@ int record_rename(struct request *r)
 /* What a client held back under its lease was changed when it was set, not when we hear of it. */
 static void date_back(struct meta_op *op, uint64_t set_ns)
 {
-    if (op->title != 0 && set_ns != 0 && (int64_t)set_ns < op->time_ns) {
+    if (op->lease_epoch != 0 && set_ns != 0 && (int64_t)set_ns < op->time_ns) {
         op->time_ns = (int64_t)set_ns;
     }
 }
@@ -241,7 +241,7 @@ int record_setattr(struct request *r)
 /* Only who holds W knows that nothing is on its way to the servers of before. */
 int record_align(struct request *r)
 {
-    const Morsel__AlignRequest *m = r->message;
+    const Morsel__SetLayoutRequest *m = r->message;
     struct inode like;
     int rv = ns_inode(r->meta->ns, m->like, &like, &r->err);
 
@@ -253,7 +253,7 @@ int record_align(struct request *r)
                    "the layout of a file is changed for who holds it alone, to that of a file");
         return MORSEL_INVAL;
     }
-    r->op.align.inode = m->inode;
-    r->op.align.layout = like.layout;
+    r->op.set_layout.inode = m->inode;
+    r->op.set_layout.layout = like.layout;
     return 0;
 }

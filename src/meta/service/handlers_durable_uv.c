@@ -1,4 +1,4 @@
-/* What is on disk, here and with the storage servers: FSYNC, WROTE, SYNCED. */
+/* What is on disk, here and with the storage servers: FSYNC, SIZE_REPORT, SYNCED. */
 #include "common/base/status.h"
 #include "meta/service/handlers_uv.h"
 
@@ -91,27 +91,27 @@ static void answer_wrote(struct meta *meta, struct rpc_request *request, uint64_
 
 int record_wrote(struct request *r)
 {
-    const Morsel__WroteRequest *m = r->message;
+    const Morsel__SizeReportRequest *m = r->message;
     struct meta_op *op = &r->op;
     int rv;
 
-    op->wrote.inode = m->inode;
-    op->wrote.size = m->size;
-    op->wrote.reach = m->reach;
-    op->wrote.mtime_ns = (int64_t)m->mtime_ns;
-    op->wrote.sparse = m->sparse;
-    op->wrote.cuts = m->cuts;
-    op->wrote.cut_size = m->cut_size;
-    op->wrote.tail_clean = m->tail_clean;
-    op->wrote.strips_ids = m->strips_ids;
+    op->size_report.inode = m->inode;
+    op->size_report.size = m->size;
+    op->size_report.reach = m->reach;
+    op->size_report.mtime_ns = (int64_t)m->mtime_ns;
+    op->size_report.sparse = m->sparse;
+    op->size_report.cuts = m->cuts;
+    op->size_report.cut_size = m->cut_size;
+    op->size_report.tail_clean = m->tail_clean;
+    op->size_report.strips_ids = m->strips_ids;
     rv = unsynced_take(m->unsynced, m->n_unsynced, &r->bytes);
-    op->wrote.unsynced = buf_slice(&r->bytes);
+    op->size_report.unsynced = buf_slice(&r->bytes);
     return rv;
 }
 
-int reply_wrote(struct request *r)
+int reply_size_report(struct request *r)
 {
-    const Morsel__WroteRequest *m = r->message;
+    const Morsel__SizeReportRequest *m = r->message;
 
     if (!m->durable) {
         return reply_node(r);

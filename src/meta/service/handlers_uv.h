@@ -31,7 +31,7 @@ int serve_readdir(struct request *r);
 /* What is on disk: handlers_durable_uv.c */
 int serve_fsync(struct request *r);
 int record_wrote(struct request *r);
-int reply_wrote(struct request *r);
+int reply_size_report(struct request *r);
 int record_synced(struct request *r);
 
 /* Extended attributes, policy: handlers_xattr_uv.c */

@@ -20,8 +20,8 @@ void attr_fill(const struct meta *meta, Morsel__Attr *attr, const struct inode *
     attr->data_version = inode->data_version;
     attr->sparse = (inode->flags & INODE_SPARSE) != 0;
     attr->tail_unsure =
-        mode_is_regular(inode->mode) &&
-        ((inode->flags & INODE_TAILED) == 0 || inode->tail != ns_counters(meta->ns)->titles_over);
+        mode_is_regular(inode->mode) && ((inode->flags & INODE_TAILED) == 0 ||
+                                         inode->tail != ns_counters(meta->ns)->lease_epochs_over);
     /* The policy of a directory is listed among its extended attributes. */
     attr->xattrs = (inode->flags & INODE_HAS_XATTR) != 0 ||
                    (mode_is_directory(inode->mode) && !file_policy_empty(&inode->policy));

@@ -63,7 +63,7 @@ static int identify_change(struct request *r)
         errmsg_set(&r->err, "a change needs the id of its client and a sequence number");
         return MORSEL_MALFORMED;
     }
-    if (!op_window_reserve(r->meta->window, id->client)) {
+    if (!reply_cache_reserve(r->meta->window, id->client)) {
         return MORSEL_NOMEM;
     }
     r->op = (struct meta_op){ .kind = r->row->kind };
@@ -71,7 +71,7 @@ static int identify_change(struct request *r)
     r->op.client = id->client;
     r->op.client_sequence = id->sequence;
     r->op.answered = id->answered;
-    r->op.title = id->title;
+    r->op.lease_epoch = id->lease_epoch;
     r->op.who = identify(r->meta, r->rpc, part_at(r, r->row->who_at));
     return 0;
 }
@@ -79,11 +79,11 @@ static int identify_change(struct request *r)
 /* The inode whose bytes or attributes the operation changes; INODE_NONE: names. */
 static inode_id changed_inode(const struct meta_op *op)
 {
-    return op->kind == OP_SETATTR ? op->setattr.inode
-           : op->kind == OP_XATTR ? op->xattr.inode
-           : op->kind == OP_WROTE ? op->wrote.inode
-           : op->kind == OP_ALIGN ? op->align.inode
-                                  : INODE_NONE;
+    return op->kind == OP_SETATTR       ? op->setattr.inode
+           : op->kind == OP_XATTR       ? op->xattr.inode
+           : op->kind == OP_SIZE_REPORT ? op->size_report.inode
+           : op->kind == OP_SET_LAYOUT  ? op->set_layout.inode
+                                        : INODE_NONE;
 }
 
 static int permit(struct request *r)
@@ -94,12 +94,12 @@ static int permit(struct request *r)
     bool writes =
         changed != INODE_NONE && session_has_open(meta->sessions, changed, r->rpc->node_id, true);
 
-    if (op->title != 0 && op->title != lease_title(meta->leases, op->client)) {
+    if (op->lease_epoch != 0 && op->lease_epoch != lease_epoch_of(meta->leases, op->client)) {
         errmsg_set(&r->err,
-                   "the client has lost the lease or the turn under which it asked for this");
+                   "the client has lost the lease or the size lock under which it asked for this");
         return MORSEL_TOO_LATE;
     }
-    if ((op->kind == OP_WROTE || op->kind == OP_ALIGN) && !writes &&
+    if ((op->kind == OP_SIZE_REPORT || op->kind == OP_SET_LAYOUT) && !writes &&
         !identify_trusts(meta, r->rpc)) {
         errmsg_set(&r->err, "the client does not hold the file open for writing; open it again");
         return MORSEL_ACCES;
@@ -118,8 +118,8 @@ static int execute(struct request *r)
     r->meta->replacing = INODE_NONE;
     if (rv == 0) {
         r->outcome = (struct op_outcome){ op->target, op->deleted };
-        noted = op_window_note(r->meta->window, op->client, op->client_sequence, op->answered,
-                               &r->outcome);
+        noted = reply_cache_note(r->meta->window, op->client, op->client_sequence, op->answered,
+                                 &r->outcome);
         CHECK(noted); /* Its room was reserved. */
     }
     return rv;
@@ -132,16 +132,16 @@ static int change(struct request *r)
     if (rv != 0) {
         return rv;
     }
-    switch (op_window_find(r->meta->window, r->op.client, r->op.client_sequence, r->op.answered,
-                           &r->outcome)) {
-    case OP_WINDOW_NEW:
+    switch (reply_cache_find(r->meta->window, r->op.client, r->op.client_sequence, r->op.answered,
+                             &r->outcome)) {
+    case REPLY_CACHE_NEW:
         if ((rv = r->row->record(r)) != 0 || (rv = permit(r)) != 0 || (rv = execute(r)) != 0) {
             return rv;
         }
         break;
-    case OP_WINDOW_KNOWN:
+    case REPLY_CACHE_KNOWN:
         break;
-    case OP_WINDOW_FORGOTTEN:
+    case REPLY_CACHE_FORGOTTEN:
         errmsg_set(&r->err, "this operation has been answered before");
         return MORSEL_STALE;
     }

@@ -22,7 +22,7 @@
  *   NEW        a change with a valid operation id, never applied; its client has room in the window
  *   KNOWN      it was applied: `outcome` is what it brought then, and it is not applied again
  *   RECORDED   `op` is complete
- *   PERMITTED  its title is the client's, and its user may do it
+ *   PERMITTED  its lease epoch is the client's, and its user may do it
  *   DONE       committed, in the log and in the window: asked again, it is KNOWN
  *   ANSWERED   rpc_reply() was called, or somebody has taken over to call it (a sync, servers that
  *              are asked for their space)

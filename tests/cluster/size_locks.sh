@@ -1,11 +1,11 @@
 #!/bin/bash
-# A mount loses its turn with a shared file between the moment in which it got it and its first byte: the answer that says where the file
-# ends is lost, the mount is not heard for a term, another one writes in its own turn, and then the link is back. What the first one wanted
-# to do in its turn is not done any more.
+# A mount loses its size lock with a shared file between the moment in which it got it and its first byte: the answer that says where the file
+# ends is lost, the mount is not heard for a lease period, another one writes in its own size lock, and then the link is back. What the first one wanted
+# to do in its size lock is not done any more.
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
-cluster_begin turns "$1"
+cluster_begin size_locks "$1"
 start_cluster 1 --lease-time 1s
 start_host far
 start_relay far --lose-size "$work/lose" --delay "$work/delay"
@@ -28,7 +28,7 @@ except OSError as e:
     print(e.strerror)
 PY
 
-turns_taken() {
+size_locks_taken() {
     [ "$(morsel stats | awk '$1 == "locks" { print $2 }')" = "$1" ]
 }
 
@@ -53,26 +53,26 @@ for step in append cut; do
     changer=$!
     children+=("$changer")
     wait_for 20 "the answer about the size is lost" test -s "$work/lose"
-    wait_for 10 "the turn to $step" turns_taken 1
+    wait_for 10 "the size lock to $step" size_locks_taken 1
     kill -STOP "$relay"
-    append_near BBBB # When the manager has given the turn away.
-    # It asks for the size anew. Before it is told, it hears that it has lost its turn.
+    append_near BBBB # When the manager has given the size lock away.
+    # It asks for the size anew. Before it is told, it hears that it has lost its size lock.
     # shellcheck disable=SC2034 # used by the text that is waited for
     told=$(times_lost)
     : >"$work/lose"
     kill -CONT "$relay"
     wait_for 20 "the answer about the size is lost again" test -s "$work/lose"
-    wait_for 20 "the mount hears that it has lost its turn" eval '[ "$(times_lost)" -gt "$told" ]'
+    wait_for 20 "the mount hears that it has lost its size lock" eval '[ "$(times_lost)" -gt "$told" ]'
     rm "$work/lose"
-    wait_for 20 "the mount that lost its turn goes on" has_gone_on
+    wait_for 20 "the mount that lost its size lock goes on" has_gone_on
     append_near CCCC
     rm "$work/delay"
     wait "$changer"
     for path in "$near/$file" "$far/$file"; do
-        [ "$(cat "$path")" = 0123456789BBBBCCCC ] || fail "$step outside its turn: $path is $(cat "$path")"
+        [ "$(cat "$path")" = 0123456789BBBBCCCC ] || fail "$step outside its size lock: $path is $(cat "$path")"
     done
-    [ "$(cat "$work/said")" = 'Input/output error' ] || fail "$step outside its turn: $(cat "$work/said")"
+    [ "$(cat "$work/said")" = 'Input/output error' ] || fail "$step outside its size lock: $(cat "$work/said")"
     exec 7>&-
-    note "no $step when the turn was lost before it began"
+    note "no $step when the size lock was lost before it began"
 done
 cluster_end

@@ -13,13 +13,13 @@
  *
  * Bounded: OP_WINDOW_CLIENTS_MAX clients; the one that was quiet longest gives way.
  */
-#ifndef MORSEL_META_SERVICE_OP_WINDOW_H
-#define MORSEL_META_SERVICE_OP_WINDOW_H
+#ifndef MORSEL_META_SERVICE_REPLY_CACHE_H
+#define MORSEL_META_SERVICE_REPLY_CACHE_H
 
 #include "common/base/limits.h"
 #include "common/base/types.h"
 
-enum { OP_WINDOW_CLIENTS_MAX = SESSIONS_MAX };
+enum { REPLY_CACHE_CLIENTS_MAX = SESSIONS_MAX };
 
 /* What the reply to an operation is made of; attributes are read again. */
 struct op_outcome
@@ -28,31 +28,32 @@ struct op_outcome
     bool deleted;
 };
 
-enum op_window_verdict {
-    OP_WINDOW_NEW,      /* Never applied: go ahead. */
-    OP_WINDOW_KNOWN,    /* Applied: `outcome` is the answer. */
-    OP_WINDOW_FORGOTTEN /* The client has the answer: a stray duplicate. */
+enum reply_cache_verdict {
+    REPLY_CACHE_NEW,      /* Never applied: go ahead. */
+    REPLY_CACHE_KNOWN,    /* Applied: `outcome` is the answer. */
+    REPLY_CACHE_FORGOTTEN /* The client has the answer: a stray duplicate. */
 };
 
-struct op_window;
+struct reply_cache;
 
-struct op_window *op_window_new(void);    /* NULL: out of memory. */
-void op_window_free(struct op_window *w); /* NULL is allowed. */
+struct reply_cache *reply_cache_new(void);    /* NULL: out of memory. */
+void reply_cache_free(struct reply_cache *w); /* NULL is allowed. */
 
 /* Look up (client, sequence); `answered` as the client sent it. */
-enum op_window_verdict op_window_find(struct op_window *w, client_id client, op_sequence sequence,
-                                      op_sequence answered, struct op_outcome *outcome);
+enum reply_cache_verdict reply_cache_find(struct reply_cache *w, client_id client,
+                                          op_sequence sequence, op_sequence answered,
+                                          struct op_outcome *outcome);
 
 /* The operation was applied. Client 0 (the manager itself) is ignored. Call op_window_reserve()
  * before applying, so that this cannot fail. From a log that is replayed it is called alone, and
  * false means out of memory. */
-bool op_window_note(struct op_window *w, client_id client, op_sequence sequence,
-                    op_sequence answered, const struct op_outcome *outcome);
+bool reply_cache_note(struct reply_cache *w, client_id client, op_sequence sequence,
+                      op_sequence answered, const struct op_outcome *outcome);
 
 /* Make room for the client. False: out of memory. */
-bool op_window_reserve(struct op_window *w, client_id client);
+bool reply_cache_reserve(struct reply_cache *w, client_id client);
 
 /* Clients in the window. */
-uint32_t op_window_clients(const struct op_window *w);
+uint32_t reply_cache_clients(const struct reply_cache *w);
 
 #endif

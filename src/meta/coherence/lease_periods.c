@@ -1,4 +1,4 @@
-/* Holders: how they join, under which titles, until when their leases last, and the grace period
+/* Holders: how they join, under which lease epochs, until when their leases last, and the grace period
  * after a restart. */
 #include "meta/coherence/lease_table.h"
 
@@ -13,29 +13,31 @@ static void drop_all(struct lease_table *t, struct holder *holder, struct lease_
     }
 }
 
-/* The term that goes with it. 0: nobody expects it. */
-static uint32_t take_expected(struct lease_table *t, uint64_t title)
+/* The lease period that goes with it. 0: nobody expects it. */
+static uint32_t take_expected(struct lease_table *t, uint64_t lease_epoch)
 {
     for (uint32_t i = 0; i < t->expected; i++) {
-        if (t->expected_titles[i].title == title) {
-            uint32_t term_ms = t->expected_titles[i].term_ms;
+        if (t->expected_lease_epochs[i].lease_epoch == lease_epoch) {
+            uint32_t lease_period_ms = t->expected_lease_epochs[i].lease_period_ms;
 
-            t->expected_titles[i] = t->expected_titles[--t->expected];
-            return term_ms;
+            t->expected_lease_epochs[i] = t->expected_lease_epochs[--t->expected];
+            return lease_period_ms;
         }
     }
     return 0;
 }
 
-/* Who has not come back is not waited for any more, once its title cannot come back either. */
+/* Who has not come back is not waited for any more, once its lease epoch cannot come back either. */
 static void begin_grace_end(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
 {
     t->grace_ending = true;
-    t->grace_until_ms = now_ms + t->term_ms; /* The host may have failed by then: once more. */
+    t->grace_until_ms =
+        now_ms + t->lease_period_ms; /* The host may have failed by then: once more. */
     for (uint32_t i = 0; i < t->expected; i++) {
         (void)lease_emit(
             t, out,
-            (struct lease_action){ .type = LEASE_FORGET, .title = t->expected_titles[i].title });
+            (struct lease_action){ .type = LEASE_FORGET,
+                                   .lease_epoch = t->expected_lease_epochs[i].lease_epoch });
     }
 }
 
@@ -107,33 +109,35 @@ static void settle_named(struct lease_table *t, struct holder *holder, uint64_t 
     }
 }
 
-static void note_term(struct lease_table *t, struct holder *holder)
+static void note_lease(struct lease_table *t, struct holder *holder)
 {
     if (holder->due.place == 0) { /* Otherwise it is put right when it comes up. */
-        lease_schedule(&t->terms, &holder->due, holder->heard_ms + holder->term_ms);
+        lease_schedule(&t->periods, &holder->due, holder->heard_ms + holder->lease_period_ms);
     }
 }
 
 static void make_durable(struct lease_table *t, struct holder *holder, struct lease_actions *out)
 {
     if (!holder->persisted && !holder->persisting) {
-        holder->persisting =
-            lease_emit(t, out,
-                       (struct lease_action){
-                           .type = LEASE_PERSIST, .client = holder->id, .title = holder->title });
+        holder->persisting = lease_emit(
+            t, out,
+            (struct lease_action){
+                .type = LEASE_PERSIST, .client = holder->id, .lease_epoch = holder->lease_epoch });
     }
 }
 
-/* A client that is not known yet, under a title of before or under a new one. */
-static struct holder *add_holder(struct lease_table *t, client_id client, uint64_t expected_title,
-                                 uint32_t expected_term_ms)
+/* A client that is not known yet, under a lease epoch of before or under a new one. */
+static struct holder *add_holder(struct lease_table *t, client_id client,
+                                 uint64_t expected_lease_epoch, uint32_t expected_period_ms)
 {
     struct holder *holder = lease_add_holder(t, client);
 
     if (holder != NULL) {
-        holder->persisted = expected_title != 0;
-        holder->title = expected_title != 0 ? expected_title : ++t->last_title;
-        holder->term_ms = expected_title != 0 ? expected_term_ms : t->term_ms;
+        holder->persisted = expected_lease_epoch != 0;
+        holder->lease_epoch =
+            expected_lease_epoch != 0 ? expected_lease_epoch : ++t->last_lease_epoch;
+        holder->lease_period_ms =
+            expected_lease_epoch != 0 ? expected_period_ms : t->lease_period_ms;
     }
     return holder;
 }
@@ -146,34 +150,34 @@ void lease_admit(struct lease_table *t, uint64_t now_ms, client_id client,
     if (holder == NULL && (holder = add_holder(t, client, 0, 0)) != NULL) {
         holder->joined = true;
         holder->heard_ms = now_ms;
-        note_term(t, holder);
+        note_lease(t, holder);
     }
     if (holder != NULL) {
         make_durable(t, holder, out);
     }
 }
 
-void lease_not_persisted(struct lease_table *t, client_id client, uint64_t title)
+void lease_not_persisted(struct lease_table *t, client_id client, uint64_t lease_epoch)
 {
     struct holder *holder = lease_find_holder(t, client);
 
-    if (holder != NULL && holder->title == title) {
+    if (holder != NULL && holder->lease_epoch == lease_epoch) {
         holder->persisting = false;
     }
 }
 
-uint64_t lease_title(const struct lease_table *t, client_id client)
+uint64_t lease_epoch_of(const struct lease_table *t, client_id client)
 {
     const struct holder *holder = lease_find_holder(t, client);
 
-    return holder == NULL ? 0 : holder->title;
+    return holder == NULL ? 0 : holder->lease_epoch;
 }
 
-uint32_t lease_term_ms(const struct lease_table *t, client_id client)
+uint32_t lease_period_ms(const struct lease_table *t, client_id client)
 {
     const struct holder *holder = lease_find_holder(t, client);
 
-    return holder == NULL || holder->fenced ? t->term_ms : holder->term_ms;
+    return holder == NULL || holder->fenced ? t->lease_period_ms : holder->lease_period_ms;
 }
 
 bool lease_is_fenced(const struct lease_table *t, client_id client)
@@ -194,20 +198,21 @@ void lease_on_join(struct lease_table *t, const struct lease_event *event,
                    struct lease_actions *out)
 {
     struct holder *holder = lease_find_holder(t, event->client);
-    uint32_t expected_term_ms = 0;
+    uint32_t expected_period_ms = 0;
     bool was_expected = false, knows;
 
     if (holder != NULL && event->number < holder->join_number) {
         return;
     }
     if (holder == NULL) {
-        if (event->title != 0 && !t->grace_ending) {
-            expected_term_ms = take_expected(t, event->title);
-            was_expected = expected_term_ms != 0;
+        if (event->lease_epoch != 0 && !t->grace_ending) {
+            expected_period_ms = take_expected(t, event->lease_epoch);
+            was_expected = expected_period_ms != 0;
         }
-        holder = add_holder(t, event->client, was_expected ? event->title : 0, expected_term_ms);
+        holder =
+            add_holder(t, event->client, was_expected ? event->lease_epoch : 0, expected_period_ms);
     }
-    knows = holder != NULL && event->title == holder->title;
+    knows = holder != NULL && event->lease_epoch == holder->lease_epoch;
     for (size_t i = 0; i < event->held_count; i++) {
         if (!knows || !join_one(t, holder, &event->held[i], was_expected)) {
             (void)lease_emit(t, out,
@@ -226,7 +231,7 @@ void lease_on_join(struct lease_table *t, const struct lease_event *event,
         holder->heard_ms = event->now_ms;
         settle_named(t, holder, event->now_ms, out);
     }
-    note_term(t, holder);
+    note_lease(t, holder);
     if (holder->caches) {
         make_durable(t, holder, out);
     }
@@ -239,8 +244,9 @@ static void forget(struct lease_table *t, struct holder *holder, struct lease_ac
     drop_all(t, holder, out);
     if (holder->persisted || holder->persisting) {
         (void)lease_emit(t, out,
-                         (struct lease_action){
-                             .type = LEASE_FORGET, .client = holder->id, .title = holder->title });
+                         (struct lease_action){ .type = LEASE_FORGET,
+                                                .client = holder->id,
+                                                .lease_epoch = holder->lease_epoch });
     }
     lease_free_holder(t, holder);
 }
@@ -250,18 +256,18 @@ static void ask_to_forget(struct lease_table *t, struct holder *holder, uint64_t
                           struct lease_actions *out)
 {
     if (now_ms >= holder->forget_again_ms) {
-        holder->forget_again_ms = now_ms + t->term_ms;
+        holder->forget_again_ms = now_ms + t->lease_period_ms;
         (void)lease_emit(t, out,
                          (struct lease_action){ .type = LEASE_FORGET,
                                                 .client = holder->id,
-                                                .title = holder->void_title });
+                                                .lease_epoch = holder->void_lease_epoch });
     }
-    lease_schedule(&t->terms, &holder->due, holder->forget_again_ms);
+    lease_schedule(&t->periods, &holder->due, holder->forget_again_ms);
 }
 
-/* Its word does not count any more, and what it names under its title will not either. The old
- * title stays on the disk until its term is over: after a restart that is waited for. */
-static void take_title(struct lease_table *t, struct holder *holder)
+/* Its word does not count any more, and what it names under its lease epoch will not either. The old
+ * lease epoch stays on the disk until its lease period is over: after a restart that is waited for. */
+static void take_lease_epoch(struct lease_table *t, struct holder *holder)
 {
     CHECK(!holder->fenced);
     LIST_FOREACH(node, &holder->leases)
@@ -270,19 +276,19 @@ static void take_title(struct lease_table *t, struct holder *holder)
     }
     holder->fenced = true;
     holder->joined = false;
-    holder->void_title = holder->title;
-    holder->title = ++t->last_title;
+    holder->void_lease_epoch = holder->lease_epoch;
+    holder->lease_epoch = ++t->last_lease_epoch;
     holder->forgotten = !holder->persisted && !holder->persisting;
     holder->persisted = holder->persisting = false;
     holder->forget_again_ms = 0;
 }
 
-/* Its term is over. */
+/* Its lease period is over. */
 static void expire(struct lease_table *t, struct holder *holder, uint64_t now_ms,
                    struct lease_actions *out)
 {
     if (!holder->fenced) {
-        take_title(t, holder);
+        take_lease_epoch(t, holder);
     }
     if (!holder->forgotten) {
         ask_to_forget(t, holder, now_ms, out);
@@ -298,23 +304,23 @@ static void expire(struct lease_table *t, struct holder *holder, uint64_t now_ms
         return;
     }
     holder->fenced = false; /* It has joined anew, and was granted nothing so far. */
-    holder->term_ms = t->term_ms;
+    holder->lease_period_ms = t->lease_period_ms;
     holder->heard_ms = now_ms;
-    note_term(t, holder);
+    note_lease(t, holder);
 }
 
 static bool is_over(const struct holder *holder, uint64_t now_ms)
 {
-    return now_ms >= holder->heard_ms + holder->term_ms;
+    return now_ms >= holder->heard_ms + holder->lease_period_ms;
 }
 
 void lease_on_forgotten(struct lease_table *t, struct holder *holder,
                         const struct lease_event *event, struct lease_actions *out)
 {
-    if (take_expected(t, event->title) != 0) {
+    if (take_expected(t, event->lease_epoch) != 0) {
         lease_end_grace_if_due(t, event->now_ms, out);
     }
-    if (holder != NULL && holder->fenced && holder->void_title == event->title) {
+    if (holder != NULL && holder->fenced && holder->void_lease_epoch == event->lease_epoch) {
         holder->forgotten = true;
         if (is_over(holder, event->now_ms)) {
             expire(t, holder, event->now_ms, out);
@@ -326,21 +332,21 @@ void lease_fence(struct lease_table *t, struct holder *holder, struct lease_acti
 {
     t->counters.fenced++;
     (void)lease_emit(t, out, (struct lease_action){ .type = LEASE_FENCE, .client = holder->id });
-    take_title(t, holder);
+    take_lease_epoch(t, holder);
 }
 
-void lease_end_terms(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
+void lease_end_periods(struct lease_table *t, uint64_t now_ms, struct lease_actions *out)
 {
     struct heap_node *due;
 
-    while ((due = heap_min(&t->terms)) != NULL && due->key <= now_ms) {
+    while ((due = heap_min(&t->periods)) != NULL && due->key <= now_ms) {
         struct holder *holder = CONTAINER_OF(due, struct holder, due);
 
-        heap_remove(&t->terms, &holder->due);
+        heap_remove(&t->periods, &holder->due);
         if (is_over(holder, now_ms)) {
             expire(t, holder, now_ms, out);
         } else {
-            note_term(t, holder);
+            note_lease(t, holder);
         }
     }
 }

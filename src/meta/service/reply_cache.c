@@ -1,5 +1,5 @@
 /* A ring of answers for each client. */
-#include "meta/service/op_window.h"
+#include "meta/service/reply_cache.h"
 
 #include "common/base/check.h"
 #include "common/base/list.h"
@@ -23,23 +23,23 @@ struct window_client
     struct window_slot slots[CLIENT_OPS_PENDING_MAX]; /* At sequence modulo their number. */
 };
 
-struct op_window
+struct reply_cache
 {
     uint32_t count;
     struct list in_use;
     struct list buckets[BUCKETS];
 };
 
-static struct list *bucket_of(struct op_window *w, client_id client)
+static struct list *bucket_of(struct reply_cache *w, client_id client)
 {
     return &w->buckets[(client * 0x9e3779b97f4a7c15U) >> 54];
 }
 
 static_assert(BUCKETS == 1 << (64 - 54), "the shift picks a bucket");
 
-struct op_window *op_window_new(void)
+struct reply_cache *reply_cache_new(void)
 {
-    struct op_window *w = calloc(1, sizeof(*w));
+    struct reply_cache *w = calloc(1, sizeof(*w));
 
     if (w == NULL) {
         return NULL;
@@ -51,7 +51,7 @@ struct op_window *op_window_new(void)
     return w;
 }
 
-static void client_free(struct op_window *w, struct window_client *c)
+static void client_free(struct reply_cache *w, struct window_client *c)
 {
     list_remove(&c->in_bucket);
     list_remove(&c->in_use);
@@ -59,7 +59,7 @@ static void client_free(struct op_window *w, struct window_client *c)
     w->count--;
 }
 
-void op_window_free(struct op_window *w)
+void reply_cache_free(struct reply_cache *w)
 {
     if (w == NULL) {
         return;
@@ -71,13 +71,13 @@ void op_window_free(struct op_window *w)
     free(w);
 }
 
-uint32_t op_window_clients(const struct op_window *w)
+uint32_t reply_cache_clients(const struct reply_cache *w)
 {
     return w->count;
 }
 
 /* The client, now the most recently used; NULL when it is not known. */
-static struct window_client *client_find(struct op_window *w, client_id id)
+static struct window_client *client_find(struct reply_cache *w, client_id id)
 {
     LIST_FOREACH(node, bucket_of(w, id))
     {
@@ -92,14 +92,14 @@ static struct window_client *client_find(struct op_window *w, client_id id)
     return NULL;
 }
 
-bool op_window_reserve(struct op_window *w, client_id client)
+bool reply_cache_reserve(struct reply_cache *w, client_id client)
 {
     struct window_client *c;
 
     if (client_find(w, client) != NULL) {
         return true;
     }
-    if (w->count == OP_WINDOW_CLIENTS_MAX) {
+    if (w->count == REPLY_CACHE_CLIENTS_MAX) {
         client_free(w, LIST_ENTRY(w->in_use.prev, struct window_client, in_use));
     }
     if ((c = calloc(1, sizeof(*c))) == NULL) {
@@ -119,8 +119,9 @@ static struct window_slot *slot_of(struct window_client *c, op_sequence sequence
     return &c->slots[sequence % CLIENT_OPS_PENDING_MAX];
 }
 
-enum op_window_verdict op_window_find(struct op_window *w, client_id client, op_sequence sequence,
-                                      op_sequence answered, struct op_outcome *outcome)
+enum reply_cache_verdict reply_cache_find(struct reply_cache *w, client_id client,
+                                          op_sequence sequence, op_sequence answered,
+                                          struct op_outcome *outcome)
 {
     struct window_client *c = client_find(w, client);
     const struct window_slot *slot;
@@ -132,21 +133,21 @@ enum op_window_verdict op_window_find(struct op_window *w, client_id client, op_
         answered = c->answered;
     }
     if (sequence <= answered) {
-        return OP_WINDOW_FORGOTTEN;
+        return REPLY_CACHE_FORGOTTEN;
     }
     if (c == NULL) {
-        return OP_WINDOW_NEW;
+        return REPLY_CACHE_NEW;
     }
     slot = slot_of(c, sequence);
     if (slot->sequence != sequence) {
-        return slot->sequence > sequence ? OP_WINDOW_FORGOTTEN : OP_WINDOW_NEW;
+        return slot->sequence > sequence ? REPLY_CACHE_FORGOTTEN : REPLY_CACHE_NEW;
     }
     *outcome = slot->outcome;
-    return OP_WINDOW_KNOWN;
+    return REPLY_CACHE_KNOWN;
 }
 
-bool op_window_note(struct op_window *w, client_id client, op_sequence sequence,
-                    op_sequence answered, const struct op_outcome *outcome)
+bool reply_cache_note(struct reply_cache *w, client_id client, op_sequence sequence,
+                      op_sequence answered, const struct op_outcome *outcome)
 {
     struct window_client *c;
     struct window_slot *slot;
@@ -154,7 +155,7 @@ bool op_window_note(struct op_window *w, client_id client, op_sequence sequence,
     if (client == 0) {
         return true;
     }
-    if (!op_window_reserve(w, client)) {
+    if (!reply_cache_reserve(w, client)) {
         return false;
     }
     c = client_find(w, client);

@@ -1,4 +1,4 @@
-/* The holder of a lease stops first: the client's count of its term
+/* The holder of a lease stops first: the client's count of its lease period
  * (src/client/coherence/lease_holder.c) beside the manager's (src/meta/coherence/lease_step.c), on
  * clocks that drift against each other as far as the margin allows, with questions and answers that
  * are late or lost. docs/leases.md says why that is safe.
@@ -36,7 +36,7 @@ struct history
     struct prng prng;
     struct lease_table *manager;
     struct lease_holder client;
-    uint32_t term_ms;
+    uint32_t lease_period_ms;
     uint64_t now_ms, client_rate, manager_rate;
     uint64_t asks_due_ms, silent_from_ms;
     uint64_t answered_ns; /* The youngest question with an answer, on the client's clock. */
@@ -63,7 +63,8 @@ static void feed(struct history *h, struct lease_event event)
     event.now_ms = manager_ms(h);
     lease_step(h->manager, &event, &out);
     for (size_t i = 0; i < out.count; i++) {
-        struct lease_event next = { .client = out.items[i].client, .title = out.items[i].title };
+        struct lease_event next = { .client = out.items[i].client,
+                                    .lease_epoch = out.items[i].lease_epoch };
 
         if (out.items[i].type == LEASE_PERSIST || out.items[i].type == LEASE_FORGET) {
             next.type = out.items[i].type == LEASE_PERSIST ? LEASE_PERSISTED : LEASE_FORGOTTEN;
@@ -88,8 +89,8 @@ static void ask(struct history *h, bool join)
             q->join = join;
             q->sent_ns = client_ns(h);
             q->due_ms = h->now_ms + prng_below(&h->prng, prng_below(&h->prng, 4) == 0
-                                                             ? h->term_ms / 2
-                                                             : h->term_ms / STEPS + 1);
+                                                             ? h->lease_period_ms / 2
+                                                             : h->lease_period_ms / STEPS + 1);
             return;
         }
     }
@@ -108,7 +109,7 @@ static void arrives(struct history *h, struct question *q)
         return;
     }
     q->state = HEARD;
-    q->due_ms = h->now_ms + prng_below(&h->prng, h->term_ms / 4);
+    q->due_ms = h->now_ms + prng_below(&h->prng, h->lease_period_ms / 4);
 }
 
 static void tell(struct history *h, struct lease_holder_event event)
@@ -128,8 +129,8 @@ static void is_answered(struct history *h, struct question *q)
         tell(h, (struct lease_holder_event){ .type = HOLDER_ASKED, .join = true });
         tell(h, (struct lease_holder_event){ .type = HOLDER_SESSION_ANSWERED,
                                              .join = true,
-                                             .title = 1,
-                                             .lease_ms = lease_term_ms(h->manager, HOLDER),
+                                             .lease_epoch = 1,
+                                             .lease_ms = lease_period_ms(h->manager, HOLDER),
                                              .sent_ns = q->sent_ns });
     } else {
         lease_holder_answered(&h->client, q->sent_ns, client_ns(h) / NS_PER_MS);
@@ -142,12 +143,12 @@ static void is_answered(struct history *h, struct question *q)
 static void check(struct history *h)
 {
     bool valid = lease_holder_left_ns(&h->client, client_ns(h)) > 0;
-    uint64_t term_ns = (uint64_t)h->term_ms * NS_PER_MS;
+    uint64_t lease_period_ns = (uint64_t)h->lease_period_ms * NS_PER_MS;
 
     feed(h, (struct lease_event){ .type = LEASE_TICK });
     if (lease_holder_is_joined(&h->client)) {
         assert_true(!valid || is_held(h));
-        assert_true(valid || client_ns(h) - h->answered_ns >= term_ns / 10 * 9);
+        assert_true(valid || client_ns(h) - h->answered_ns >= lease_period_ns / 10 * 9);
         h->valid += valid;
         h->expired += !is_held(h);
     }
@@ -155,10 +156,10 @@ static void check(struct history *h)
 
 static void step(struct history *h)
 {
-    h->now_ms += 1 + h->term_ms / STEPS;
+    h->now_ms += 1 + h->lease_period_ms / STEPS;
     if (h->now_ms >= h->asks_due_ms && h->now_ms < h->silent_from_ms) {
         ask(h, false);
-        h->asks_due_ms = h->now_ms + prng_below(&h->prng, h->term_ms / 2);
+        h->asks_due_ms = h->now_ms + prng_below(&h->prng, h->lease_period_ms / 2);
     }
     for (unsigned i = 0; i < QUESTIONS; i++) {
         struct question *q = &h->questions[i];
@@ -172,26 +173,27 @@ static void step(struct history *h)
 
 static void run(uint64_t seed)
 {
-    static const uint32_t terms_ms[] = { LEASE_MS_MIN, 1000, 2000, LEASE_MS, LEASE_MS_MAX };
+    static const uint32_t lease_periods_ms[] = { LEASE_MS_MIN, 1000, 2000, LEASE_MS, LEASE_MS_MAX };
     struct history *h = calloc(1, sizeof(*h));
-    struct lease_options options = { .last_title = 5000 };
+    struct lease_options options = { .last_lease_epoch = 5000 };
 
     assert_non_null(h);
     prng_seed(&h->prng, seed);
-    h->term_ms = terms_ms[prng_below(&h->prng, sizeof(terms_ms) / sizeof(terms_ms[0]))];
+    h->lease_period_ms = lease_periods_ms[prng_below(&h->prng, sizeof(lease_periods_ms) /
+                                                                   sizeof(lease_periods_ms[0]))];
     /* The manager's goes faster by up to 10 % of its own rate, or slower; less what is missing when
-     * it counts whole milliseconds, of a term of LEASE_MS_MIN. */
+     * it counts whole milliseconds, of a lease period of LEASE_MS_MIN. */
     h->manager_rate = PER_MILLE - 50 + prng_below(&h->prng, 101);
     h->client_rate = h->manager_rate * (prng_below(&h->prng, 2) == 0 ? 900 : 1100) / PER_MILLE + 3;
     h->now_ms = 1000000;
-    options.term_ms = h->term_ms;
+    options.lease_period_ms = h->lease_period_ms;
     options.now_ms = manager_ms(h);
     h->manager = lease_table_new(&options);
     assert_non_null(h->manager);
     lease_holder_init(&h->client);
     ask(h, true);
-    h->asks_due_ms = h->now_ms + h->term_ms;
-    h->silent_from_ms = h->now_ms + prng_below(&h->prng, 6 * (uint64_t)h->term_ms);
+    h->asks_due_ms = h->now_ms + h->lease_period_ms;
+    h->silent_from_ms = h->now_ms + prng_below(&h->prng, 6 * (uint64_t)h->lease_period_ms);
     for (unsigned i = 0; i < 10 * STEPS; i++) {
         step(h);
     }

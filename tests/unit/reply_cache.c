@@ -1,5 +1,5 @@
 /* The window of answers: a retry gets the answer of the first time, for as long as it may come. */
-#include "meta/service/op_window.h"
+#include "meta/service/reply_cache.h"
 #include "common/base/prng.h"
 
 #include <setjmp.h>
@@ -8,45 +8,46 @@
 
 #include <cmocka.h>
 
-static void note(struct op_window *w, client_id client, op_sequence sequence, op_sequence answered)
+static void note(struct reply_cache *w, client_id client, op_sequence sequence,
+                 op_sequence answered)
 {
     struct op_outcome outcome = { sequence * 10, sequence % 2 == 1 };
 
-    assert_true(op_window_note(w, client, sequence, answered, &outcome));
+    assert_true(reply_cache_note(w, client, sequence, answered, &outcome));
 }
 
 static void a_retry_gets_the_first_answer(void **state)
 {
-    struct op_window *w = op_window_new();
+    struct reply_cache *w = reply_cache_new();
     struct op_outcome outcome;
 
     (void)state;
-    assert_int_equal(op_window_find(w, 1, 1, 0, &outcome), OP_WINDOW_NEW);
+    assert_int_equal(reply_cache_find(w, 1, 1, 0, &outcome), REPLY_CACHE_NEW);
     note(w, 1, 1, 0);
-    assert_int_equal(op_window_find(w, 1, 1, 0, &outcome), OP_WINDOW_KNOWN);
+    assert_int_equal(reply_cache_find(w, 1, 1, 0, &outcome), REPLY_CACHE_KNOWN);
     assert_int_equal(outcome.target, 10);
     assert_true(outcome.deleted);
-    assert_int_equal(op_window_find(w, 2, 1, 0, &outcome), OP_WINDOW_NEW);
-    op_window_free(w);
+    assert_int_equal(reply_cache_find(w, 2, 1, 0, &outcome), REPLY_CACHE_NEW);
+    reply_cache_free(w);
 }
 
 static void answered_operations_are_forgotten(void **state)
 {
-    struct op_window *w = op_window_new();
+    struct reply_cache *w = reply_cache_new();
     struct op_outcome outcome;
 
     (void)state;
     note(w, 1, 1, 0);
     note(w, 1, 2, 1);
-    assert_int_equal(op_window_find(w, 1, 1, 0, &outcome), OP_WINDOW_FORGOTTEN);
-    assert_int_equal(op_window_find(w, 1, 2, 1, &outcome), OP_WINDOW_KNOWN);
-    assert_int_equal(op_window_find(w, 1, 0, 0, &outcome), OP_WINDOW_FORGOTTEN);
-    op_window_free(w);
+    assert_int_equal(reply_cache_find(w, 1, 1, 0, &outcome), REPLY_CACHE_FORGOTTEN);
+    assert_int_equal(reply_cache_find(w, 1, 2, 1, &outcome), REPLY_CACHE_KNOWN);
+    assert_int_equal(reply_cache_find(w, 1, 0, 0, &outcome), REPLY_CACHE_FORGOTTEN);
+    reply_cache_free(w);
 }
 
 static void one_that_takes_long_keeps_its_place_only(void **state)
 {
-    struct op_window *w = op_window_new();
+    struct reply_cache *w = reply_cache_new();
     struct op_outcome outcome;
 
     (void)state;
@@ -54,32 +55,32 @@ static void one_that_takes_long_keeps_its_place_only(void **state)
     /* The answer to 1 is on its way; everything else has gone on, twice round. */
     for (op_sequence i = 2; i <= 3 * CLIENT_OPS_PENDING_MAX; i++) {
         if (i % CLIENT_OPS_PENDING_MAX != 1) {
-            assert_int_equal(op_window_find(w, 1, i, 0, &outcome), OP_WINDOW_NEW);
+            assert_int_equal(reply_cache_find(w, 1, i, 0, &outcome), REPLY_CACHE_NEW);
             note(w, 1, i, 0);
         }
     }
-    assert_int_equal(op_window_find(w, 1, 1, 0, &outcome), OP_WINDOW_KNOWN);
-    assert_int_equal(op_window_find(w, 1, 2, 0, &outcome), OP_WINDOW_FORGOTTEN);
-    assert_int_equal(op_window_find(w, 1, 2 * CLIENT_OPS_PENDING_MAX + 2, 0, &outcome),
-                     OP_WINDOW_KNOWN);
-    op_window_free(w);
+    assert_int_equal(reply_cache_find(w, 1, 1, 0, &outcome), REPLY_CACHE_KNOWN);
+    assert_int_equal(reply_cache_find(w, 1, 2, 0, &outcome), REPLY_CACHE_FORGOTTEN);
+    assert_int_equal(reply_cache_find(w, 1, 2 * CLIENT_OPS_PENDING_MAX + 2, 0, &outcome),
+                     REPLY_CACHE_KNOWN);
+    reply_cache_free(w);
 }
 
 static void the_quiet_client_gives_way(void **state)
 {
-    struct op_window *w = op_window_new();
+    struct reply_cache *w = reply_cache_new();
     struct op_outcome outcome;
 
     (void)state;
-    for (client_id c = 1; c <= OP_WINDOW_CLIENTS_MAX; c++) {
+    for (client_id c = 1; c <= REPLY_CACHE_CLIENTS_MAX; c++) {
         note(w, c, 1, 0);
     }
     note(w, 1, 2, 0);
-    note(w, OP_WINDOW_CLIENTS_MAX + 5000, 1, 0);
-    assert_int_equal(op_window_clients(w), OP_WINDOW_CLIENTS_MAX);
-    assert_int_equal(op_window_find(w, 1, 1, 0, &outcome), OP_WINDOW_KNOWN);
-    assert_int_equal(op_window_find(w, 2, 1, 0, &outcome), OP_WINDOW_NEW);
-    op_window_free(w);
+    note(w, REPLY_CACHE_CLIENTS_MAX + 5000, 1, 0);
+    assert_int_equal(reply_cache_clients(w), REPLY_CACHE_CLIENTS_MAX);
+    assert_int_equal(reply_cache_find(w, 1, 1, 0, &outcome), REPLY_CACHE_KNOWN);
+    assert_int_equal(reply_cache_find(w, 2, 1, 0, &outcome), REPLY_CACHE_NEW);
+    reply_cache_free(w);
 }
 
 /* One client, operations out of order, retries at random: against a list of what was applied. */
@@ -91,7 +92,7 @@ static void random_retries_never_apply_twice(void **state)
     (void)state;
     for (size_t s = 0; s < sizeof(seeds) / sizeof(seeds[0]); s++) {
         struct prng prng = { seeds[s] };
-        struct op_window *w = op_window_new();
+        struct reply_cache *w = reply_cache_new();
         uint8_t *applied = test_calloc(OPS + 1, 1);
         op_sequence answered = 0;
 
@@ -102,12 +103,12 @@ static void random_retries_never_apply_twice(void **state)
             if (sequence > OPS) {
                 continue;
             }
-            switch (op_window_find(w, 7, sequence, answered, &outcome)) {
-            case OP_WINDOW_NEW:
+            switch (reply_cache_find(w, 7, sequence, answered, &outcome)) {
+            case REPLY_CACHE_NEW:
                 assert_int_equal(applied[sequence]++, 0);
                 note(w, 7, sequence, answered);
                 break;
-            case OP_WINDOW_KNOWN:
+            case REPLY_CACHE_KNOWN:
                 assert_int_equal(applied[sequence], 1);
                 assert_int_equal(outcome.target, sequence * 10);
                 break;
@@ -119,7 +120,7 @@ static void random_retries_never_apply_twice(void **state)
             }
         }
         test_free(applied);
-        op_window_free(w);
+        reply_cache_free(w);
     }
 }
 
