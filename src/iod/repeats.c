@@ -62,7 +62,7 @@ struct repeats *repeats_new(uint32_t clients_max, uint32_t slots_max)
 
 static void client_free(struct repeats *r, struct client *c)
 {
-    CHECK(r->counts.clients > 0 && r->counts.slots >= c->slots_count);
+    CHECK(r->clients != NULL && r->counts.clients > 0 && r->counts.slots >= c->slots_count);
     r->counts.clients--;
     r->counts.slots -= c->slots_count;
     HASH_DEL(r->clients, c);

@@ -26,7 +26,7 @@ struct host
 
 static const char *const words[] = {
     [HOLDER_JOIN] = "join",      [HOLDER_RENEW] = "renew",
-    [HOLDER_TERM_OVER] = "over", [HOLDER_FORGET_ALL] = "forget-all",
+    [HOLDER_PERIOD_OVER] = "over", [HOLDER_FORGET_ALL] = "forget-all",
     [HOLDER_BREAK] = "break",    [HOLDER_FORGET] = "forget",
     [HOLDER_FLUSH] = "flush",    [HOLDER_DROP] = "drop",
     [HOLDER_RETURN] = "return",  [HOLDER_BUSY] = "busy",
@@ -607,7 +607,7 @@ static void carry_out(struct walk *w, const struct lease_holder_action *action)
                                                       .join = action->type == HOLDER_JOIN });
         }
         break;
-    case HOLDER_TERM_OVER:
+    case HOLDER_PERIOD_OVER:
         w->overs++;
         break;
     case HOLDER_DROP:

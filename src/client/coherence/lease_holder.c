@@ -221,7 +221,7 @@ static void on_tick(struct lease_holder *h, const struct lease_holder_event *eve
     bool over = lease_holder_is_joined(h) && lease_holder_left_ns(h, event->now_ns) == 0;
 
     if (over && h->standing == HOLDER_LATE) {
-        (void)act(out, HOLDER_TERM_OVER);
+        (void)act(out, HOLDER_PERIOD_OVER);
         part(h, out);
         h->due_ms = 0; /* Join anew. */
     } else if (lease_holder_is_joined(h)) {

@@ -165,7 +165,7 @@ struct lease_holder_event
 enum lease_holder_action_type {
     HOLDER_JOIN,       /* Say what we hold, under `number`; then ASKED, if that was possible. */
     HOLDER_RENEW,      /* A short word that we are there; likewise. */
-    HOLDER_TERM_OVER,  /* For the log. */
+    HOLDER_PERIOD_OVER,  /* For the log. */
     HOLDER_FORGET_ALL, /* Nothing that the kernel was given counts any more. */
     HOLDER_BREAK,      /* End the connection: the manager recalls again what the next JOIN names. */
 

@@ -29,7 +29,7 @@ static void carry_out(struct client *client, const struct lease_holder_action *a
     case HOLDER_RENEW:
         session_renew(client);
         break;
-    case HOLDER_TERM_OVER:
+    case HOLDER_PERIOD_OVER:
         log_warning(
             client->options.log,
             "manager %s has not answered for %u ms: nothing is cached, and nothing written to the "

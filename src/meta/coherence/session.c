@@ -187,7 +187,8 @@ static void remove_open(struct session_table *s, struct session_open *open)
 {
     struct open_inode *counts = find_inode(s, open->key.inode);
 
-    CHECK(counts != NULL && counts->opens > 0 && counts->writers >= open->write);
+    CHECK(s->opens != NULL && counts != NULL && counts->opens > 0 &&
+          counts->writers >= open->write);
     HASH_DEL(s->opens, open);
     list_remove(&open->in_session);
     counts->writers -= open->write;
