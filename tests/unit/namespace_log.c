@@ -498,7 +498,7 @@ static void a_damaged_record_is_named(void **state)
     (void)ns_must_make(f, INODE_ROOT, "a", 0100644);
     damage_record(f, SIZE_MAX, 0); /* The last byte is missing. */
     assert_int_equal(ns_log(f->ns, 1, visit_none, NULL, &f->err), MORSEL_CORRUPT);
-    assert_non_null(strstr(f->err.text, "operation 2 of the log (make) is damaged"));
+    assert_non_null(strstr(f->err.text, "operation 2 of the log (create) is damaged"));
     damage_record(f, 0, 200);
     assert_int_equal(ns_log(f->ns, 1, visit_none, NULL, &f->err), MORSEL_VERSION);
     assert_non_null(strstr(f->err.text, "newer version"));
