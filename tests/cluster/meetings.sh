@@ -39,7 +39,7 @@ def makes(make):
 calls.update({"mkdir": makes(os.mkdir), "mknod": makes(os.mknod), "symlink": makes(lambda p: os.symlink("x", p)),
               "lock": makes(lambda p: os.link("file", p)),
               "create": makes(lambda p: os.close(os.open(p, os.O_CREAT | os.O_EXCL | os.O_WRONLY)))})
-ROUNDS = 9
+ROUNDS = 6
 for name in calls:
     for i in range(ROUNDS):
         os.mkdir(f"{a}/{name}{i}")
@@ -61,7 +61,7 @@ for name, call in calls.items():
             wrong.append(f"{name}, round {i}: {e}")
 sys.exit("\n".join(wrong) or 0)
 PY
-    said=$(timeout 240 "$bin/meetings" "$test_seed" "${2:-1500}" "$a/$how" "$b/$how") || fail "$how, seed $test_seed: $said"
+    said=$(timeout 240 "$bin/meetings" "$test_seed" "${2:-600}" "$a/$how" "$b/$how") || fail "$how, seed $test_seed: $said"
     note "$how: $said"
 done
 fsck_clean

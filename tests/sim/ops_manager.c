@@ -171,7 +171,7 @@ static struct meta_op op_of(const struct op_message *m)
     return op;
 }
 
-/* As change_begin(): true when the change is to be judged, otherwise `reply` is the answer. */
+/* As the step recognise of request_uv.c: true when the change is to be judged, otherwise `reply` is the answer. */
 static bool judge(struct sim *s, const struct op_message *m, struct op_message *reply)
 {
     struct world *w = world_of(s);

@@ -1,5 +1,5 @@
 /* The client's half of the lease protocol: what it does in each state, and that it keeps its word
- * whatever comes. tests/unit/client_term.c has its count of the lease period beside the manager's.
+ * whatever comes. tests/unit/client_lease.c has its count of the lease period beside the manager's.
  */
 #include "client/coherence/lease_holder.h"
 #include "common/base/prng.h"
@@ -25,11 +25,11 @@ struct host
 };
 
 static const char *const words[] = {
-    [HOLDER_JOIN] = "join",      [HOLDER_RENEW] = "renew",
+    [HOLDER_JOIN] = "join",        [HOLDER_RENEW] = "renew",
     [HOLDER_PERIOD_OVER] = "over", [HOLDER_FORGET_ALL] = "forget-all",
-    [HOLDER_BREAK] = "break",    [HOLDER_FORGET] = "forget",
-    [HOLDER_FLUSH] = "flush",    [HOLDER_DROP] = "drop",
-    [HOLDER_RETURN] = "return",  [HOLDER_BUSY] = "busy",
+    [HOLDER_BREAK] = "break",      [HOLDER_FORGET] = "forget",
+    [HOLDER_FLUSH] = "flush",      [HOLDER_DROP] = "drop",
+    [HOLDER_RETURN] = "return",    [HOLDER_BUSY] = "busy",
 };
 
 /* What it does is said in words. */

@@ -163,11 +163,11 @@ struct lease_holder_event
 };
 
 enum lease_holder_action_type {
-    HOLDER_JOIN,       /* Say what we hold, under `number`; then ASKED, if that was possible. */
-    HOLDER_RENEW,      /* A short word that we are there; likewise. */
-    HOLDER_PERIOD_OVER,  /* For the log. */
-    HOLDER_FORGET_ALL, /* Nothing that the kernel was given counts any more. */
-    HOLDER_BREAK,      /* End the connection: the manager recalls again what the next JOIN names. */
+    HOLDER_JOIN,        /* Say what we hold, under `number`; then ASKED, if that was possible. */
+    HOLDER_RENEW,       /* A short word that we are there; likewise. */
+    HOLDER_PERIOD_OVER, /* For the log. */
+    HOLDER_FORGET_ALL,  /* Nothing that the kernel was given counts any more. */
+    HOLDER_BREAK, /* End the connection: the manager recalls again what the next JOIN names. */
 
     HOLDER_FORGET, /* From now on only what `back->keeps` allows is answered and held back. */
     HOLDER_FLUSH,  /* If `back->had` is W, what is held back; then FLUSHED, perhaps at once. */

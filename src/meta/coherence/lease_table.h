@@ -1,5 +1,5 @@
 /* The tables of the lease core: clients, inodes, leases, requests that wait. For lease_step.c,
- * lease_terms.c and lease_table.c only; lease.h is the interface. Pure. */
+ * lease_periods.c and lease_table.c only; lease.h is the interface. Pure. */
 #ifndef MORSEL_META_COHERENCE_LEASE_TABLE_H
 #define MORSEL_META_COHERENCE_LEASE_TABLE_H
 
@@ -159,7 +159,7 @@ bool lease_fits_beside_others(const struct lease_inode *inode, client_id client,
 /* All requests that wait are to be tried again. */
 void lease_end_tickets(struct lease_table *t, struct lease_actions *out);
 
-/* ---- lease_terms.c ---- */
+/* ---- lease_periods.c ---- */
 
 void lease_on_join(struct lease_table *t, const struct lease_event *event,
                    struct lease_actions *out);

@@ -7,7 +7,7 @@
  * answers to those before. Refused operations leave no trace: their retry is judged anew, which
  * nobody can tell from a first try.
  *
- * After a restart the host feeds the window from the operation log (op_window_note() for each
+ * After a restart the host feeds the window from the operation log (reply_cache_note() for each
  * record). The log holds the newest NS_LOG_KEPT operations: a retry that comes later than that many
  * operations of others AND after a restart of the manager would be judged anew.
  *
@@ -44,7 +44,7 @@ enum reply_cache_verdict reply_cache_find(struct reply_cache *w, client_id clien
                                           op_sequence sequence, op_sequence answered,
                                           struct op_outcome *outcome);
 
-/* The operation was applied. Client 0 (the manager itself) is ignored. Call op_window_reserve()
+/* The operation was applied. Client 0 (the manager itself) is ignored. Call reply_cache_reserve()
  * before applying, so that this cannot fail. From a log that is replayed it is called alone, and
  * false means out of memory. */
 bool reply_cache_note(struct reply_cache *w, client_id client, op_sequence sequence,
