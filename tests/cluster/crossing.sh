@@ -2,7 +2,7 @@
 # Calls of two mounts that cross, while what the one mount has answered lies there for moments: both see the same when all is over. The
 # daemons have another processor than the process that is kept waiting.
 #
-#   crossing.sh BUILD [SEED ROUNDS]    default: 300 rounds; one in some 7,000 is not as it should be yet (docs/status.md, Known limits)
+#   crossing.sh BUILD [SEED ROUNDS]
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
@@ -14,7 +14,7 @@ a=$mnt
 start_mount b
 b=$mnt
 mkdir "$a/d"
-said=$(timeout 240 "$bin/crossing" "${2:-1}" "${3:-300}" "$a/d" "$b/d") || fail "seed ${2:-1}: $said"
+said=$(timeout 240 "$bin/crossing" "${2:-1}" "${3:-1000}" "$a/d" "$b/d") || fail "seed ${2:-1}: $said"
 note "$said"
 fsck_clean
 cluster_end

@@ -92,26 +92,6 @@ static void what_the_kernel_was_told_lasts_until_it_forgets(void **state)
     assert_true(meta_cache_kernel_has_forgotten(c, FILE_1));
 }
 
-static void a_creation_that_is_crossed_lasts_until_its_maker_is_heard(void **state)
-{
-    struct meta_cache *c = *state;
-
-    learn(c, FILE_1, 5, LEASE_R);
-    meta_cache_kernel_entry(c, FILE_1, 7, true);
-    assert_true(meta_cache_kernel_born(c, FILE_1));
-    assert_false(meta_cache_kernel_crossed(c, FILE_1));
-    meta_cache_kernel_entry(c, FILE_1, 8, true); /* A LOOKUP, before it is known to have arrived. */
-    assert_true(meta_cache_kernel_crossed(c, FILE_1));
-    meta_cache_kernel_heard(c, FILE_1);
-    assert_false(meta_cache_kernel_crossed(c, FILE_1));
-    meta_cache_kernel_entry(c, FILE_1, 9, true);
-    assert_false(meta_cache_kernel_crossed(c, FILE_1));
-    assert_false(meta_cache_kernel_born(c, FILE_1)); /* The kernel knows it by other answers. */
-    assert_false(meta_cache_kernel_born(c, 4711));
-    meta_cache_kernel_heard(c, 4711);
-    assert_false(meta_cache_kernel_crossed(c, 4711));
-}
-
 static void a_recall_takes_what_it_must(void **state)
 {
     Morsel__Layout layout = MORSEL__LAYOUT__INIT;
@@ -396,7 +376,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(without_a_lease_nothing_is_kept),
         TEST(what_the_kernel_was_told_lasts_until_it_forgets),
-        TEST(a_creation_that_is_crossed_lasts_until_its_maker_is_heard),
         TEST(a_recall_takes_what_it_must),
         TEST(while_a_recall_is_answered_nothing_is_learned),
         TEST(our_own_changes_under_way_are_not_overwritten),

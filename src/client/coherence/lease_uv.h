@@ -85,7 +85,7 @@ struct kernel_drop
     /* Until then (uv_hrtime()) an inode that the kernel does not know may be one that it has not
      * heard of yet, in an answer of ours that is on its way: it is told again. */
     uint64_t unknown_until_ns;
-    bool again, crossed; /* The mount's own. */
+    bool again; /* The mount's own. */
     void (*done)(struct kernel_drop *drop);
 };
 

@@ -26,8 +26,6 @@ struct cached_inode
     uint64_t kernel_attr_until_ns, kernel_names_until_ns;
     uint64_t kernel_entries;  /* Answers that make the kernel know it, less what it forgot. */
     uint64_t kernel_entry_ns; /* When it was last given one with a time-out. */
-    bool kernel_unheard;      /* The answer to its creation may be on its way, */
-    bool kernel_crossed;      /* and another that makes the kernel know it has gone out since. */
     Morsel__Attr attr;
     Morsel__Layout *layout; /* With its servers in one piece of memory; NULL: not known. */
     struct list names;      /* Of a directory. */
@@ -639,7 +637,6 @@ void meta_cache_kernel_entry(struct meta_cache *c, inode_id id, uint64_t now_ns,
 
     if (inode != NULL) {
         inode->kernel_entries++;
-        inode->kernel_crossed |= inode->kernel_unheard;
         inode->kernel_entry_ns = kept ? now_ns : inode->kernel_entry_ns;
     }
 }
@@ -665,34 +662,6 @@ bool meta_cache_kernel_has_forgotten(const struct meta_cache *c, inode_id id)
     const struct cached_inode *inode = find_inode(c, id);
 
     return inode != NULL && inode->kernel_entries == 0;
-}
-
-bool meta_cache_kernel_born(struct meta_cache *c, inode_id id)
-{
-    struct cached_inode *inode = find_inode(c, id);
-
-    if (inode == NULL || inode->kernel_entries != 1) {
-        return false;
-    }
-    inode->kernel_unheard = true;
-    inode->kernel_crossed = false;
-    return true;
-}
-
-void meta_cache_kernel_heard(struct meta_cache *c, inode_id id)
-{
-    struct cached_inode *inode = find_inode(c, id);
-
-    if (inode != NULL) {
-        inode->kernel_unheard = inode->kernel_crossed = false;
-    }
-}
-
-bool meta_cache_kernel_crossed(const struct meta_cache *c, inode_id id)
-{
-    const struct cached_inode *inode = find_inode(c, id);
-
-    return inode != NULL && inode->kernel_crossed;
 }
 
 void meta_cache_kernel_names(struct meta_cache *c, inode_id id, uint64_t until_ns)

@@ -123,17 +123,6 @@ void meta_cache_kernel_names(struct meta_cache *c, inode_id directory, uint64_t 
  */
 void meta_cache_kernel_entry(struct meta_cache *c, inode_id inode, uint64_t now_ns, bool kept);
 
-/* That answer was the one to its creation. True: it is the only one, so until the kernel has taken
- * it in, it does not know the inode; false: the kernel must not keep the attributes in it.
- *
- * It believes the answer to a creation whatever it was told meanwhile, unlike those to LOOKUP. So
- * while the answer may be on its way, what is to be dropped is dropped again: until the kernel
- * knows the inode, or, when it knows it by another answer (crossed), until the one who created it
- * is heard. */
-bool meta_cache_kernel_born(struct meta_cache *c, inode_id inode);
-void meta_cache_kernel_heard(struct meta_cache *c, inode_id inode);
-bool meta_cache_kernel_crossed(const struct meta_cache *c, inode_id inode);
-
 /* The kernel has forgotten the inode, and `count` such answers with it. */
 void meta_cache_kernel_forgot(struct meta_cache *c, inode_id inode, uint64_t count);
 

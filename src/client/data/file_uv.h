@@ -80,8 +80,7 @@ struct handle
     int sync_error; /* The same, until fsync has told it: what a write is told may not reach its
                        program, where the kernel has cut the write in several. */
     bool writable;
-    bool lost;    /* What was acknowledged may be lost (durable_uv.h): fsync is to say so. */
-    bool unheard; /* Made by CREATE, and no request has come through it yet. */
+    bool lost;   /* What was acknowledged may be lost (durable_uv.h): fsync is to say so. */
     bool direct; /* What is read and written through it does not pass through the kernel's pages. */
 };
 

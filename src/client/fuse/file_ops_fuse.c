@@ -15,13 +15,7 @@
 
 static struct handle *handle_of(const struct fuse_file_info *fi)
 {
-    struct handle *handle = (struct handle *)(uintptr_t)fi->fh;
-
-    if (handle->unheard) { /* So the answer to CREATE has arrived. */
-        handle->unheard = false;
-        meta_cache_kernel_heard(handle->file->client->cache, handle->file->inode);
-    }
-    return handle;
+    return (struct handle *)(uintptr_t)fi->fh;
 }
 
 /* ---- READ ---- */

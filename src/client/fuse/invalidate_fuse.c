@@ -85,7 +85,7 @@ static void run(uv_work_t *work)
             rv = fuse_lowlevel_notify_inval_inode(session, drop->inode, -1, 0);
         }
         /* It does not know the inode: or not yet, and will believe what we have answered. */
-        drop->again = (rv == -ENOENT || drop->crossed) && uv_hrtime() < drop->unknown_until_ns;
+        drop->again = rv == -ENOENT && uv_hrtime() < drop->unknown_until_ns;
         names |= drop->names;
     }
     if (names) {
@@ -169,11 +169,6 @@ static struct drop_job *job_new(struct mount *m, bool waits)
     return job;
 }
 
-static void note_crossed(const struct mount *m, struct kernel_drop *drop)
-{
-    drop->crossed = meta_cache_kernel_crossed(m->client->cache, drop->inode);
-}
-
 /* What waits for nothing and has come together goes together. What may have to wait goes alone: so
  * it holds up nobody else, as long as fewer than DROPS_WAITING_MAX do. Without memory it is
  * tried again, as long as we are mounted. */
@@ -202,7 +197,6 @@ static void start_jobs(struct mount *m)
         }
         list_remove(node);
         list_push_back(&job->drops, node);
-        note_crossed(m, LIST_ENTRY(node, struct kernel_drop, node));
         if (waits) {
             start_job(job);
         } else {

@@ -69,17 +69,13 @@ static bool bypasses_pages(const struct open_op *op)
                                        : (flags & O_APPEND) != 0 && (flags & O_ACCMODE) == O_WRONLY;
 }
 
-/* The answer to CREATE makes the kernel know the inode; that to OPEN tells it nothing of it. */
+/* The answer to CREATE makes the kernel know the inode; that to OPEN tells it nothing of it. The
+ * kernel believes these attributes even if it was told to drop them while it took them in: it knows
+ * the inode a moment before (fuse_iget()). */
 static void born_entry(struct open_op *op, const Morsel__Attr *attr)
 {
-    struct meta_cache *cache = op->base.mount->client->cache;
-
     mount_entry(op->base.mount, op->parent, op->name, attr, &op->entry);
-    if (op->entry.attr_timeout > 0) {
-        op->handle->unheard = meta_cache_kernel_born(cache, attr->inode);
-        op->entry.attr_timeout =
-            op->handle->unheard ? op->entry.attr_timeout : MOUNT_CHANGED_SECONDS;
-    }
+    op->entry.attr_timeout = MOUNT_CHANGED_SECONDS;
 }
 
 /* What is known of the file is there, and the manager or our lease lets us open it. */
