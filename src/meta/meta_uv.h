@@ -62,7 +62,7 @@ struct meta
     uint64_t last_lock_check;
     struct departed departed; /* Replaced a moment ago. */
     inode_id replacing;       /* Being replaced by a rename just now, and to stay for a moment. */
-    struct reply_cache *window;
+    struct reply_cache *replies;
     struct trust trust;
     struct fsck *fsck;           /* The metadata check that is going on; NULL: none. */
     struct directory_page *page; /* Room for the reply to READDIR. */

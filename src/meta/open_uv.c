@@ -96,12 +96,12 @@ static bool visit_log(void *data, uint64_t sequence, const struct meta_op *op)
         walk->missing += sequence - walk->expected;
     }
     walk->expected = sequence + 1;
-    (void)reply_cache_note(walk->meta->window, op->client, op->client_sequence, op->answered,
+    (void)reply_cache_note(walk->meta->replies, op->client, op->client_sequence, op->answered,
                            &outcome);
     return true;
 }
 
-/* Fill the window of answers. A gap in the log can only stem from a loss of power within 100 ms
+/* Fill the reply cache. A gap in the log can only stem from a loss of power within 100 ms
  * after LevelDB began a new file (kv_leveldb.h): what is gone was not promised, but what came after
  * it may not fit. */
 static int load_log(struct meta *meta, struct errmsg *err)
@@ -190,10 +190,10 @@ static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
         return rv;
     }
     meta->sessions = session_table_new(&options);
-    meta->window = reply_cache_new();
+    meta->replies = reply_cache_new();
     meta->page = directory_page_new();
     meta->locks = lock_table_new();
-    if (meta->sessions == NULL || meta->window == NULL || meta->page == NULL ||
+    if (meta->sessions == NULL || meta->replies == NULL || meta->page == NULL ||
         meta->locks == NULL) {
         return MORSEL_NOMEM;
     }
@@ -305,7 +305,7 @@ void meta_free(struct meta *meta)
 {
     fsck_free(meta->fsck);
     directory_page_free(meta->page);
-    reply_cache_free(meta->window);
+    reply_cache_free(meta->replies);
     leases_free(meta);
     lock_table_free(meta->locks);
     session_table_free(meta->sessions);

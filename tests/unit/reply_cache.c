@@ -1,4 +1,4 @@
-/* The window of answers: a retry gets the answer of the first time, for as long as it may come. */
+/* The reply cache: a retry gets the answer of the first time, for as long as it may come. */
 #include "meta/service/reply_cache.h"
 #include "common/base/prng.h"
 

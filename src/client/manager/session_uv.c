@@ -16,12 +16,14 @@ enum {
     SESSION_TIMEOUT_MS_MIN =
         3000, /* A second mount is let in when what the first one cached has run out. */
     SESSION_TIMEOUT_MS_MAX = 10000,
-    CLOCK_DRIFT_DIVISOR = 1000 /* Two clocks drift apart by a thousandth of the time at most. */
+    CLOCK_DRIFT_DIVISOR = 1000, /* Two clocks drift apart by a thousandth of the time at most. */
+    CLOCK_WAY_NS_MAX = 500 * 1000 * 1000 /* As long as an answer is on its way behind slow links. */
 };
 
 /* The manager's clock was manager_ns some time between the question and its answer: in the middle,
  * give or take a half (Cristian, "Probabilistic clock synchronization", 1989). An answer that was
- * long on its way does not take the place of a better one, before that one is old. */
+ * long on its way does not take the place of a better one, before that one is old. Beyond
+ * CLOCK_WAY_NS_MAX it was the manager that took its time, and then answered: at the end. */
 static void note_clock(struct client *client, uint64_t manager_ns, uint64_t sent_ns)
 {
     uint64_t now_ns = rpc_boot_ns(), error_ns = (now_ns - sent_ns) / 2;
@@ -29,7 +31,9 @@ static void note_clock(struct client *client, uint64_t manager_ns, uint64_t sent
         client->clock_error_ns + (now_ns - client->clock_noted_ns) / CLOCK_DRIFT_DIVISOR;
 
     if (client->clock_noted_ns == 0 || error_ns <= known_ns) {
-        client->clock_offset_ns = (int64_t)manager_ns + (int64_t)error_ns - (int64_t)now_ns;
+        uint64_t way_ns = error_ns <= CLOCK_WAY_NS_MAX ? error_ns : 0;
+
+        client->clock_offset_ns = (int64_t)(manager_ns + way_ns - now_ns);
         client->clock_error_ns = error_ns;
         client->clock_noted_ns = now_ns;
     }

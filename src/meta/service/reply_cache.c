@@ -8,19 +8,19 @@
 
 enum { BUCKETS = 1024 };
 
-struct window_slot
+struct reply_slot
 {
     op_sequence sequence; /* 0: empty. */
     struct op_outcome outcome;
 };
 
-struct window_client
+struct reply_client
 {
     struct list in_bucket;
     struct list in_use; /* Most recently used first. */
     client_id id;
     op_sequence answered;
-    struct window_slot slots[CLIENT_OPS_PENDING_MAX]; /* At sequence modulo their number. */
+    struct reply_slot slots[CLIENT_OPS_PENDING_MAX]; /* At sequence modulo their number. */
 };
 
 struct reply_cache
@@ -51,7 +51,7 @@ struct reply_cache *reply_cache_new(void)
     return w;
 }
 
-static void client_free(struct reply_cache *w, struct window_client *c)
+static void client_free(struct reply_cache *w, struct reply_client *c)
 {
     list_remove(&c->in_bucket);
     list_remove(&c->in_use);
@@ -66,7 +66,7 @@ void reply_cache_free(struct reply_cache *w)
     }
     LIST_FOREACH_SAFE(node, &w->in_use)
     {
-        free(LIST_ENTRY(node, struct window_client, in_use));
+        free(LIST_ENTRY(node, struct reply_client, in_use));
     }
     free(w);
 }
@@ -77,11 +77,11 @@ uint32_t reply_cache_clients(const struct reply_cache *w)
 }
 
 /* The client, now the most recently used; NULL when it is not known. */
-static struct window_client *client_find(struct reply_cache *w, client_id id)
+static struct reply_client *client_find(struct reply_cache *w, client_id id)
 {
     LIST_FOREACH(node, bucket_of(w, id))
     {
-        struct window_client *c = LIST_ENTRY(node, struct window_client, in_bucket);
+        struct reply_client *c = LIST_ENTRY(node, struct reply_client, in_bucket);
 
         if (c->id == id) {
             list_remove(&c->in_use);
@@ -94,13 +94,13 @@ static struct window_client *client_find(struct reply_cache *w, client_id id)
 
 bool reply_cache_reserve(struct reply_cache *w, client_id client)
 {
-    struct window_client *c;
+    struct reply_client *c;
 
     if (client_find(w, client) != NULL) {
         return true;
     }
     if (w->count == REPLY_CACHE_CLIENTS_MAX) {
-        client_free(w, LIST_ENTRY(w->in_use.prev, struct window_client, in_use));
+        client_free(w, LIST_ENTRY(w->in_use.prev, struct reply_client, in_use));
     }
     if ((c = calloc(1, sizeof(*c))) == NULL) {
         return false;
@@ -114,7 +114,7 @@ bool reply_cache_reserve(struct reply_cache *w, client_id client)
     return true;
 }
 
-static struct window_slot *slot_of(struct window_client *c, op_sequence sequence)
+static struct reply_slot *slot_of(struct reply_client *c, op_sequence sequence)
 {
     return &c->slots[sequence % CLIENT_OPS_PENDING_MAX];
 }
@@ -123,8 +123,8 @@ enum reply_cache_verdict reply_cache_find(struct reply_cache *w, client_id clien
                                           op_sequence sequence, op_sequence answered,
                                           struct op_outcome *outcome)
 {
-    struct window_client *c = client_find(w, client);
-    const struct window_slot *slot;
+    struct reply_client *c = client_find(w, client);
+    const struct reply_slot *slot;
 
     if (c != NULL && answered > c->answered) {
         c->answered = answered;
@@ -149,8 +149,8 @@ enum reply_cache_verdict reply_cache_find(struct reply_cache *w, client_id clien
 bool reply_cache_note(struct reply_cache *w, client_id client, op_sequence sequence,
                       op_sequence answered, const struct op_outcome *outcome)
 {
-    struct window_client *c;
-    struct window_slot *slot;
+    struct reply_client *c;
+    struct reply_slot *slot;
 
     if (client == 0) {
         return true;

@@ -2,12 +2,12 @@
  *
  * Pure. A client numbers its changing operations from 1, has at most CLIENT_OPS_PENDING_MAX of them
  * without an answer, no two of them at the same place (the number modulo that count), and says with
- * each up to where it has all answers (`answered`). The window keeps, at each place, the outcome of
+ * each up to where it has all answers (`answered`). The cache keeps, at each place, the outcome of
  * the newest operation that was applied: a client that has gone on to a newer one there has the
  * answers to those before. Refused operations leave no trace: their retry is judged anew, which
  * nobody can tell from a first try.
  *
- * After a restart the host feeds the window from the operation log (reply_cache_note() for each
+ * After a restart the host feeds it from the operation log (reply_cache_note() for each
  * record). The log holds the newest NS_LOG_KEPT operations: a retry that comes later than that many
  * operations of others AND after a restart of the manager would be judged anew.
  *
@@ -53,7 +53,7 @@ bool reply_cache_note(struct reply_cache *w, client_id client, op_sequence seque
 /* Make room for the client. False: out of memory. */
 bool reply_cache_reserve(struct reply_cache *w, client_id client);
 
-/* Clients in the window. */
+/* Clients of which it has answers. */
 uint32_t reply_cache_clients(const struct reply_cache *w);
 
 #endif

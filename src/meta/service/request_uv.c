@@ -63,7 +63,7 @@ static int identify_change(struct request *r)
         errmsg_set(&r->err, "a change needs the id of its client and a sequence number");
         return MORSEL_MALFORMED;
     }
-    if (!reply_cache_reserve(r->meta->window, id->client)) {
+    if (!reply_cache_reserve(r->meta->replies, id->client)) {
         return MORSEL_NOMEM;
     }
     r->op = (struct meta_op){ .kind = r->row->kind };
@@ -118,7 +118,7 @@ static int execute(struct request *r)
     r->meta->replacing = INODE_NONE;
     if (rv == 0) {
         r->outcome = (struct op_outcome){ op->target, op->deleted };
-        noted = reply_cache_note(r->meta->window, op->client, op->client_sequence, op->answered,
+        noted = reply_cache_note(r->meta->replies, op->client, op->client_sequence, op->answered,
                                  &r->outcome);
         CHECK(noted); /* Its room was reserved. */
     }
@@ -132,7 +132,7 @@ static int change(struct request *r)
     if (rv != 0) {
         return rv;
     }
-    switch (reply_cache_find(r->meta->window, r->op.client, r->op.client_sequence, r->op.answered,
+    switch (reply_cache_find(r->meta->replies, r->op.client, r->op.client_sequence, r->op.answered,
                              &r->outcome)) {
     case REPLY_CACHE_NEW:
         if ((rv = r->row->record(r)) != 0 || (rv = permit(r)) != 0 || (rv = execute(r)) != 0) {

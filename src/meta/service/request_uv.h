@@ -19,11 +19,11 @@
  *   WAITING    leases of others are in the way: leases_uv.c has the request, and runs it anew from
  *              ARRIVED when they are given back; what was looked up before is not believed again
  *   FREE       nobody else holds a lease that this request breaks, until the loop goes on
- *   NEW        a change with a valid operation id, never applied; its client has room in the window
+ *   NEW        a change with a valid operation id, never applied; its client has room in the reply cache
  *   KNOWN      it was applied: `outcome` is what it brought then, and it is not applied again
  *   RECORDED   `op` is complete
  *   PERMITTED  its lease epoch is the client's, and its user may do it
- *   DONE       committed, in the log and in the window: asked again, it is KNOWN
+ *   DONE       committed, in the log and in the reply cache: asked again, it is KNOWN
  *   ANSWERED   rpc_reply() was called, or somebody has taken over to call it (a sync, servers that
  *              are asked for their space)
  *
@@ -34,9 +34,9 @@
  * leaves anything behind that another try of the same request could see. So a request can be run
  * from ARRIVED again at any time before it is DONE, and as a KNOWN one behind it. What the steps do
  * leave is the same when it is done again: recalls that were sent (whose answers are waited for
- * anyway), room for the client in the window, and up to where it has answers. This is what waiting
- * for leases rests on, and what waiting for the disk will: a step that reads the store will be able
- * to say that a record must be fetched first.
+ * anyway), room for the client in the reply cache, and up to where it has answers. This is what
+ * waiting for leases rests on, and what waiting for the disk will: a step that reads the store will
+ * be able to say that a record must be fetched first.
  *
  * Where it is not so yet, for that use:
  *   - READDIR with attributes grants leases entry by entry while it still reads. Granting again
