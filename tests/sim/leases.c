@@ -2,11 +2,12 @@
  * back, are slow to answer recalls, fall silent, are cut off and die, on clocks that drift, while the
  * manager is killed and loses power.
  *
- * The clients' word with the manager and their lease periods are src/client/coherence/lease_holder.c; their
- * copies behave as meta_cache.c and recall_uv.c. The checkers: an answer from a client's
- * copy is what the manager has, or what this client holds back; the manager serves nobody while
- * another client relies on a lease that this would break; and nothing that was written to the
- * storage server under a lease lands there after somebody else has been served (leases_store.c). */
+ * The clients' word with the manager, their lease periods and what they give back are
+ * src/client/coherence/lease_holder.c, and what they hold is meta_cache.c (leases_copies.c). The
+ * checkers: an answer from a client's copy is what the manager has, or what this client holds back;
+ * the manager serves nobody while another client relies on a lease that this would break; and
+ * nothing that was written to the storage server under a lease lands there after somebody else has
+ * been served (leases_store.c). */
 #include "tests/sim/leases.h"
 
 #include "common/base/check.h"
@@ -21,8 +22,6 @@ enum {
     TICK_MS = 200,
     BACKOFF_MS_MAX = 800,
     THINK_MS_MAX = 400,
-    SETTLE_MS = 20,
-    SLOW_MS_MAX = 2000,     /* A recall is answered so late, at times. */
     QUIET_MS = 4 * LEASE_MS /* A holder that is fenced, and its lease period; and once more. */
 };
 
@@ -48,14 +47,6 @@ uint64_t holder_clock_ns(const struct sim *s, uint32_t node)
     return sim_clock_ms(s, node) * NS_PER_MS;
 }
 
-static bool relies(struct sim *s, uint32_t node, uint32_t reg, enum lease_mode mode)
-{
-    const struct client *c = &world_of(s)->clients[node];
-
-    return s->nodes[node].up && lease_holder_left_ns(&c->holder, holder_clock_ns(s, node)) > 0 &&
-           c->copies[reg].mode >= mode;
-}
-
 /* ---- Checkers ---- */
 
 void check_served(struct sim *s, client_id client, uint32_t reg, enum lease_access access)
@@ -64,7 +55,7 @@ void check_served(struct sim *s, client_id client, uint32_t reg, enum lease_acce
 
     for (uint32_t node = CLIENT_FIRST; node < CLIENT_FIRST + w->client_count; node++) {
         if (w->clients[node].id != client &&
-            relies(s, node, reg, access == ACCESS_READ ? LEASE_W : LEASE_R)) {
+            copy_is_relied_on(s, node, reg, access == ACCESS_READ ? LEASE_W : LEASE_R)) {
             (void)sim_fail(s, "register %u is %s while %s relies on its lease", reg,
                            access == ACCESS_READ ? "read" : "changed", s->nodes[node].name);
         }
@@ -97,38 +88,11 @@ void note_served(struct world *w, client_id client, uint32_t reg)
     w->served[reg]++;
 }
 
-/* A write of its own that has happened, but was not answered yet: before or after, both are right.
- */
-static bool is_own_write(const struct client *c, uint32_t reg, uint64_t value)
-{
-    for (uint32_t i = 0; i < CALLS_MAX; i++) {
-        const struct lease_message *m = &c->pending[i].message;
-
-        if (c->pending[i].active && m->word == WORD_WRITE && m->reg == reg && m->value == value) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void check_copy(struct sim *s, uint32_t node, uint32_t reg)
-{
-    const struct world *w = world_of(s);
-    const struct copy *copy = &w->clients[node].copies[reg];
-
-    if (!copy->dirty && !copy->reporting && copy->value != w->values[reg] &&
-        !is_own_write(&w->clients[node], reg, w->values[reg])) {
-        (void)sim_fail(s, "%s reads %llu from its copy of register %u; it is %llu",
-                       s->nodes[node].name, (unsigned long long)copy->value, reg,
-                       (unsigned long long)w->values[reg]);
-    }
-}
-
 /* ---- A client ---- */
 
 static void run_connect(struct sim *s, uint32_t node, uint64_t number);
 
-static void send_message(struct sim *s, uint32_t node, struct lease_message *m)
+void client_send(struct sim *s, uint32_t node, struct lease_message *m)
 {
     struct client *c = &world_of(s)->clients[node];
 
@@ -138,14 +102,11 @@ static void send_message(struct sim *s, uint32_t node, struct lease_message *m)
     }
 }
 
-static void feed(struct sim *s, uint32_t node, struct lease_holder_event event);
-
 void holder_feed(struct sim *s, uint32_t node, enum lease_holder_event_type type)
 {
-    feed(s, node, (struct lease_holder_event){ .type = type });
+    holder_step(s, node, (struct lease_holder_event){ .type = type });
 }
 
-/* What is on its way back is still ours until that is done: a value that is held back above all. */
 static void send_join(struct sim *s, uint32_t node)
 {
     struct client *c = &world_of(s)->clients[node];
@@ -154,16 +115,10 @@ static void send_join(struct sim *s, uint32_t node)
     c->join.word = WORD_JOIN;
     c->join.call = ++c->calls;
     c->join.lease_epoch = c->holder.lease_epoch;
-    for (uint32_t reg = 0; reg < REGISTERS; reg++) {
-        /* What is not named is given back for good. */
-        c->copies[reg].wrote = c->copies[reg].mode == LEASE_W || c->copies[reg].dirty ||
-                               c->copies[reg].reporting ||
-                               (c->copies[reg].wrote && !store_is_settled(s, node, reg));
-        c->join.held[reg] = c->copies[reg].wrote ? LEASE_W : c->copies[reg].mode;
-    }
+    copies_fill_join(s, node, &c->join);
     locks_fill_join(s, node, &c->join);
     c->join_sent_ms = sim_clock_ms(s, node);
-    send_message(s, node, &c->join);
+    client_send(s, node, &c->join);
 }
 
 static void send_renew(struct sim *s, uint32_t node)
@@ -173,7 +128,7 @@ static void send_renew(struct sim *s, uint32_t node)
 
     c->renew_call = m.call;
     c->renew_sent_ms = sim_clock_ms(s, node);
-    send_message(s, node, &m);
+    client_send(s, node, &m);
 }
 
 static void carry_out(struct sim *s, uint32_t node, const struct lease_holder_action *action)
@@ -181,13 +136,17 @@ static void carry_out(struct sim *s, uint32_t node, const struct lease_holder_ac
     struct client *c = &world_of(s)->clients[node];
     bool join = action->type == HOLDER_JOIN;
 
-    if ((join || action->type == HOLDER_RENEW) && c->conn != 0) {
+    if (action->back != NULL) {
+        copies_carry_out(s, node, action);
+    } else if (action->type == HOLDER_BREAK && c->conn != 0) {
+        sim_break(s, c->conn);
+    } else if ((join || action->type == HOLDER_RENEW) && c->conn != 0) {
         (join ? send_join : send_renew)(s, node);
-        feed(s, node, (struct lease_holder_event){ .type = HOLDER_ASKED, .join = join });
+        holder_step(s, node, (struct lease_holder_event){ .type = HOLDER_ASKED, .join = join });
     }
 }
 
-static void feed(struct sim *s, uint32_t node, struct lease_holder_event event)
+void holder_step(struct sim *s, uint32_t node, struct lease_holder_event event)
 {
     struct lease_holder *h = &world_of(s)->clients[node].holder;
     struct lease_holder_actions out = { .count = 0 };
@@ -214,22 +173,11 @@ static void run_connect(struct sim *s, uint32_t node, uint64_t number)
     holder_feed(s, node, HOLDER_CONNECTED); /* First of all. */
     for (uint32_t i = 0; i < CALLS_MAX; i++) {
         if (c->pending[i].active) {
-            send_message(s, node, &c->pending[i].message);
+            client_send(s, node, &c->pending[i].message);
         }
     }
+    copies_client_up(s, node);
     locks_client_up(s, node);
-}
-
-static void send_report(struct sim *s, uint32_t node, uint32_t reg)
-{
-    struct client *c = &world_of(s)->clients[node];
-    struct lease_message m = { .word = WORD_REPORT, .reg = reg, .value = c->copies[reg].value };
-
-    if (c->copies[reg].dirty && !c->copies[reg].reporting && c->conn != 0) {
-        c->copies[reg].dirty = false;
-        c->copies[reg].reporting = true;
-        send_message(s, node, &m);
-    }
 }
 
 static void begin_call(struct sim *s, uint32_t node, struct call *call, enum word word,
@@ -246,92 +194,7 @@ static void begin_call(struct sim *s, uint32_t node, struct call *call, enum wor
               : word == WORD_WRITE ? "writes"
                                    : "opens",
               reg);
-    send_message(s, node, &call->message);
-}
-
-/* The answer to a recall: what was held back first, then the lease. */
-static void say_busy(struct sim *s, uint32_t node, uint32_t reg)
-{
-    struct copy *copy = &world_of(s)->clients[node].copies[reg];
-    struct lease_message m = { .word = WORD_BUSY, .reg = reg, .recall = copy->recall };
-
-    if (sim_clock_ms(s, node) >= copy->busy_due_ms && !sim_canary(s, "never_busy")) {
-        copy->busy_due_ms = sim_clock_ms(s, node) + LEASE_RENEW_MS;
-        send_message(s, node, &m);
-    }
-}
-
-static void run_return(struct sim *s, uint32_t node, uint64_t reg)
-{
-    struct copy *copy = &world_of(s)->clients[node].copies[reg];
-    struct lease_message m = { .word = WORD_RETURN, .reg = (uint32_t)reg, .recall = copy->recall };
-
-    if (copy->recall == 0 || world_of(s)->clients[node].conn == 0) {
-        return; /* Settled by a new JOIN, or will be. */
-    }
-    send_report(s, node, (uint32_t)reg);
-    if (copy->dirty || copy->reporting || !store_is_settled(s, node, (uint32_t)reg)) {
-        say_busy(s, node, (uint32_t)reg);
-        sim_after(s, node, SETTLE_MS, run_return, reg);
-        return;
-    }
-    m.mode = copy->mode;
-    copy->recall = 0;
-    copy->wrote = false;
-    send_message(s, node, &m);
-}
-
-static void take_recall(struct sim *s, uint32_t node, const struct lease_message *m)
-{
-    struct copy *copy = &world_of(s)->clients[node].copies[m->reg];
-    bool late = prng_below(&s->prng, 8) == 0;
-
-    copy->recall = m->recall;
-    copy->busy_due_ms = sim_clock_ms(s, node) + LEASE_RENEW_MS / 2;
-    if (copy->mode > m->mode) {
-        copy->mode = m->mode;
-    }
-    if (copy->dirty) {
-        copy->mode = LEASE_NONE; /* Nothing is answered from it before the manager has it. */
-    }
-    sim_after(s, node, late ? prng_below(&s->prng, SLOW_MS_MAX) : prng_below(&s->prng, 5),
-              run_return, m->reg);
-}
-
-/* A lease that the client has no room for: the recall that it asks for will come. */
-static void evict(struct sim *s, uint32_t node, uint32_t reg)
-{
-    struct copy *copy = &world_of(s)->clients[node].copies[reg];
-    struct lease_message m = { .word = WORD_RETURN, .reg = reg, .mode = LEASE_NONE };
-
-    send_report(s, node, reg);
-    if (copy->mode != LEASE_NONE && copy->recall == 0 && !copy->dirty && !copy->reporting &&
-        store_is_settled(s, node, reg)) {
-        copy->mode = LEASE_NONE;
-        copy->wrote = false;
-        send_message(s, node, &m);
-    }
-}
-
-/* Read or write from the copy, where the lease allows it. False: the manager must be asked. */
-static bool use_copy(struct sim *s, uint32_t node, uint32_t reg, bool write)
-{
-    struct world *w = world_of(s);
-    struct copy *copy = &w->clients[node].copies[reg];
-
-    if (!relies(s, node, reg, write ? LEASE_W : LEASE_R) || !copy->known) {
-        return false;
-    }
-    if (write) {
-        copy->value = ++w->last_value;
-        copy->dirty = true;
-        sim_worth(s, WORTH_HELD_BACK);
-        store_write_begin(s, node, reg);
-    } else {
-        check_copy(s, node, reg);
-        sim_worth(s, WORTH_CACHED_READ);
-    }
-    return true;
+    client_send(s, node, &call->message);
 }
 
 static void run_think(struct sim *s, uint32_t node, uint64_t number)
@@ -346,11 +209,9 @@ static void run_think(struct sim *s, uint32_t node, uint64_t number)
     if (w->quiet) {
         return;
     }
-    if (dice < 4) {
-        evict(s, node, reg);
-    } else if (dice < 10 && relies(s, node, reg, LEASE_W)) {
-        send_report(s, node, reg);
-    } else if (!use_copy(s, node, reg, dice < 40) && !call->active) {
+    if (dice < 6 && copy_is_relied_on(s, node, reg, LEASE_W)) {
+        copy_report(s, node, reg);
+    } else if (!copy_use(s, node, reg, dice < 40) && !call->active) {
         begin_call(s, node, call,
                    dice < 20   ? WORD_WRITE
                    : dice < 40 ? WORD_OPEN
@@ -364,19 +225,27 @@ static void run_think(struct sim *s, uint32_t node, uint64_t number)
 static void run_tick(struct sim *s, uint32_t node, uint64_t number)
 {
     (void)number;
+    copies_tick(s, node);
     holder_feed(s, node, HOLDER_TICK);
     holder_feed(s, node, HOLDER_ASK_TICK);
     sim_after(s, node, TICK_MS, run_tick, 0);
+}
+
+static void client_free(struct client *c)
+{
+    copies_client_free(c);
+    byte_locks_free(c->locks);
 }
 
 static void client_start(struct sim *s, uint32_t node)
 {
     struct client *c = &world_of(s)->clients[node];
 
-    byte_locks_free(c->locks);
+    client_free(c);
     memset(c, 0, sizeof(*c));
     lease_holder_init(&c->holder);
     c->id = prng_next(&s->prng) | 1;
+    copies_client_start(s, node);
     locks_client_start(s, node);
     run_connect(s, node, 0);
     store_client_start(s, node);
@@ -396,15 +265,11 @@ static void client_down(struct sim *s, uint32_t node, uint32_t conn)
         c->conn = 0;
         c->renew_call = 0;
         while (c->holder.asked > 0) {
-            feed(s, node,
-                 (struct lease_holder_event){ .type = HOLDER_SESSION_FAILED,
-                                              .join = c->holder.joins_asked > 0 });
+            holder_step(s, node,
+                        (struct lease_holder_event){ .type = HOLDER_SESSION_FAILED,
+                                                     .join = c->holder.joins_asked > 0 });
         }
-        for (uint32_t reg = 0; reg < REGISTERS; reg++) {
-            c->copies[reg].recall = 0; /* Asked anew when it has joined. */
-            c->copies[reg].dirty |= c->copies[reg].reporting;
-            c->copies[reg].reporting = false;
-        }
+        copies_client_down(c);
         sim_after(s, node, prng_below(&s->prng, most_ms), run_connect, 0);
     }
 }
@@ -429,37 +294,13 @@ static void take_session(struct sim *s, uint32_t node, bool join, const struct l
     event.sent_ns = counts_from_ns(s, node, join ? c->join_sent_ms : c->renew_sent_ms);
     event.lease_ms = LEASE_MS;
     event.lease_epoch = m->lease_epoch;
-    feed(s, node, event);
-}
-
-static void learn(struct sim *s, uint32_t node, const struct lease_message *m)
-{
-    const struct client *c = &world_of(s)->clients[node];
-    struct copy *copy = &world_of(s)->clients[node].copies[m->reg];
-
-    /* While a recall is being answered the lease is what we say, and what is granted while we join
-     * anew we have not named; but what we keep must not grow old. */
-    if (copy->recall == 0 && lease_holder_is_joined(&c->holder)) {
-        copy->mode = m->mode;
-        copy->wrote |= m->mode == LEASE_W;
-    }
-    if (!copy->dirty && !copy->reporting) {
-        copy->value = m->value;
-        copy->known = true;
-    }
+    holder_step(s, node, event);
 }
 
 static void take_joined(struct sim *s, uint32_t node, const struct lease_message *m)
 {
-    struct client *c = &world_of(s)->clients[node];
-
     take_session(s, node, true, m);
-    for (uint32_t reg = 0; reg < REGISTERS; reg++) {
-        if (m->lost[reg]) {
-            memset(&c->copies[reg], 0, sizeof(c->copies[reg]));
-            store_lose(s, node, reg);
-        }
-    }
+    copies_joined(s, node, m);
     locks_client_joined(s, node, m);
 }
 
@@ -468,14 +309,14 @@ static void take_answer(struct sim *s, uint32_t node, struct call *call,
 {
     if (m->status == MORSEL_NO_SESSION) {
         holder_feed(s, node, HOLDER_IN_DOUBT);
-        send_message(s, node, &call->message); /* Again, behind the JOIN. */
+        client_send(s, node, &call->message); /* Again, behind the JOIN. */
         return;
     }
     call->active = false;
     sim_trace(s, node, "has its answer for register %u, and holds %d", m->reg, (int)m->mode);
     lease_holder_answered(&world_of(s)->clients[node].holder,
                           counts_from_ns(s, node, call->sent_ms), sim_clock_ms(s, node));
-    learn(s, node, m);
+    copies_learn(s, node, m);
 }
 
 static void client_receive(struct sim *s, uint32_t node, const struct sim_message *message)
@@ -492,7 +333,7 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
     }
     memcpy(&m, message->data, sizeof(m));
     if (m.word == WORD_RECALL) {
-        take_recall(s, node, &m);
+        copies_recall(s, node, &m);
         return;
     }
     if (c->holder.joins_asked > 0 && m.call == c->join.call) {
@@ -515,9 +356,8 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
     }
     if (m.status == MORSEL_NO_SESSION) {
         holder_feed(s, node, HOLDER_IN_DOUBT);
-    } else if (c->copies[m.reg].reporting) {
-        c->copies[m.reg].reporting = false;
-        learn(s, node, &m);
+    } else {
+        copies_reported(s, node, &m);
     }
 }
 
@@ -595,7 +435,7 @@ static void scenario_close(struct sim *s)
     struct world *w = world_of(s);
 
     for (uint32_t node = CLIENT_FIRST; node < CLIENT_FIRST + w->client_count; node++) {
-        byte_locks_free(w->clients[node].locks);
+        client_free(&w->clients[node]);
     }
     lease_table_free(w->leases);
     lock_table_free(w->lock_table);
@@ -666,6 +506,7 @@ static const struct sim_worth worth[] = {
     [WORTH_FENCED] = { "holders that are fenced", 10 },
     [WORTH_EXPIRED] = { "lease periods that end", 150 },
     [WORTH_HELD_UP] = { "holders that say that they are busy", 100 },
+    [WORTH_EVICTED] = { "leases that are given back for want of room", 300 },
     [WORTH_CALM] = { "calm histories", 100 },
     { NULL, 0 }
 };

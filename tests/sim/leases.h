@@ -3,6 +3,7 @@
 #define MORSEL_TESTS_SIM_LEASES_H
 
 #include "client/coherence/lease_holder.h"
+#include "client/coherence/meta_cache.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/lock_table.h"
 #include "meta/coherence/presence.h"
@@ -16,8 +17,9 @@ enum {
     NS_PER_MS = 1000000,
     REGISTERS = 5,
     REG_LOCKS = REGISTERS, /* Stands for INODE_LOCKS. */
-    PROCESSES = 3,         /* Of a client: each has locks of ranges. */
-    OPEN_FILES = 2,        /* Each has a flock, and two threads ask for it. */
+    REGISTER_INODE_FIRST = 100,
+    PROCESSES = 3,  /* Of a client: each has locks of ranges. */
+    OPEN_FILES = 2, /* Each has a flock, and two threads ask for it. */
     OWNERS = PROCESSES + OPEN_FILES,
     LOCK_CALLS = PROCESSES + 2 * OPEN_FILES,
     LOCK_FILES = 2,
@@ -121,21 +123,19 @@ struct client
 {
     client_id id;
     uint32_t conn;
-    struct lease_holder holder; /* On its own clock; its returns are not used (struct copy). */
+    struct lease_holder holder; /* On its own clock. */
+    struct meta_cache *cache;   /* A register is an inode, and its value a time. */
+    uint64_t returns_begun;
     uint64_t calls, join_sent_ms, renew_sent_ms, renew_call;
     struct lease_message join;
     struct call pending[CALLS_MAX];
     struct copy
     {
-        enum lease_mode mode;
-        bool wrote; /* Had W, and has not given it back in full. */
-        bool known;
-        uint64_t value;
-        bool dirty;      /* Held back: nobody else has the value. */
-        bool reporting;  /* Reported, and not answered yet: perhaps nobody else has it. */
-        uint64_t recall; /* To be answered; what may be kept is in `keep`. */
-        enum lease_mode keep;
-        uint64_t busy_due_ms; /* The manager is to hear that we are at it. */
+        uint64_t value; /* Held back. */
+        bool dirty;     /* Nobody else has it. */
+        bool reporting; /* Reported, and not answered yet: perhaps nobody else has it. */
+        bool unsure;    /* A write to the storage server was given up, and may still land. */
+        bool pinned;    /* In the table. */
     } copies[REGISTERS];
     struct byte_locks *locks; /* That its processes hold. */
     struct lock_call
@@ -219,15 +219,49 @@ enum {
     WORTH_FENCED,
     WORTH_EXPIRED,
     WORTH_HELD_UP,
+    WORTH_EVICTED,
     WORTH_CALM
 };
 
 struct world *world_of(struct sim *s);
 const char *name_of(struct sim *s, client_id client);
 
-/* leases.c: something has happened to the holder. */
+static inline inode_id inode_of(uint32_t reg)
+{
+    return reg == REG_LOCKS ? INODE_LOCKS : REGISTER_INODE_FIRST + reg;
+}
+
+/* leases.c: something has happened to the holder; the times are filled in. */
+void holder_step(struct sim *s, uint32_t node, struct lease_holder_event event);
 void holder_feed(struct sim *s, uint32_t node, enum lease_holder_event_type type);
 uint64_t holder_clock_ns(const struct sim *s, uint32_t node);
+void client_send(struct sim *s, uint32_t node, struct lease_message *m);
+
+/* leases_copies.c: what a client holds, holds back and gives back. */
+void copies_client_start(struct sim *s, uint32_t node);
+void copies_client_free(struct client *c);
+void copies_client_up(struct sim *s, uint32_t node); /* JOIN was sent over a new connection. */
+void copies_client_down(struct client *c);
+void copies_tick(struct sim *s, uint32_t node);
+void copies_fill_join(struct sim *s, uint32_t node, struct lease_message *m);
+void copies_joined(struct sim *s, uint32_t node, const struct lease_message *m);
+void copies_recall(struct sim *s, uint32_t node, const struct lease_message *m);
+void copies_carry_out(struct sim *s, uint32_t node, const struct lease_holder_action *action);
+void copies_learn(struct sim *s, uint32_t node, const struct lease_message *m);
+
+/* Perhaps the answer to copy_report(). */
+void copies_reported(struct sim *s, uint32_t node, const struct lease_message *m);
+
+/* A write to the storage server has ended. */
+void copies_settle(struct sim *s, uint32_t node);
+
+bool copy_is_relied_on(struct sim *s, uint32_t node, uint32_t reg, enum lease_mode mode);
+
+/* Read or write, where the lease allows it. False: the manager must be asked. */
+bool copy_use(struct sim *s, uint32_t node, uint32_t reg, bool write);
+
+/* The manager is to have what is held back. */
+void copy_report(struct sim *s, uint32_t node, uint32_t reg);
 
 /* leases_manager.c, for leases_locks.c. */
 uint64_t manager_clock_ms(struct sim *s);
@@ -267,8 +301,8 @@ void note_served(struct world *w, client_id client, uint32_t reg);
 /* leases_store.c: a client writes a register that it holds under W. */
 void store_write_begin(struct sim *s, uint32_t node, uint32_t reg);
 
-/* Can nothing that the client has sent land any more? */
-bool store_is_settled(struct sim *s, uint32_t node, uint32_t reg);
+/* Is a write to the register on its way, and not given up? */
+bool store_is_written(const struct client *c, uint32_t reg);
 
 /* The lease is lost: what has not been sent yet never will be. */
 void store_lose(struct sim *s, uint32_t node, uint32_t reg);

@@ -33,11 +33,6 @@ static void check_calm(struct sim *s, client_id client)
     }
 }
 
-static inode_id inode_of(uint32_t reg)
-{
-    return reg == REG_LOCKS ? INODE_LOCKS : 100 + reg;
-}
-
 static void reply(struct sim *s, uint32_t conn, const struct lease_message *m,
                   struct lease_message r)
 {
@@ -104,7 +99,7 @@ static void push_recall(struct sim *s, const struct lease_action *action)
     uint32_t conn = conn_of(s, action->client);
 
     m.recall = action->recall;
-    m.reg = (uint32_t)(action->inode - 100);
+    m.reg = (uint32_t)(action->inode - REGISTER_INODE_FIRST);
     m.mode = action->keeps;
     sim_trace(s, MANAGER, "recall %u from %s", m.reg, name_of(s, action->client));
     if (conn != 0) {
@@ -323,7 +318,7 @@ static void take_join(struct sim *s, uint32_t conn, const struct lease_message *
     lease_step(world_of(s)->leases, &event, &actions);
     for (size_t i = 0; i < actions.count; i++) {
         if (actions.items[i].type == LEASE_LOST && actions.items[i].inode != INODE_LOCKS) {
-            r.lost[actions.items[i].inode - 100] = true;
+            r.lost[actions.items[i].inode - REGISTER_INODE_FIRST] = true;
         }
     }
     r.lease_epoch = lease_epoch_of(world_of(s)->leases, m->client);

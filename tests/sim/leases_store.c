@@ -197,23 +197,24 @@ void store_write_begin(struct sim *s, uint32_t node, uint32_t reg)
     }
 }
 
-bool store_is_settled(struct sim *s, uint32_t node, uint32_t reg)
+bool store_is_written(const struct client *c, uint32_t reg)
 {
-    const struct client *c = &world_of(s)->clients[node];
-
     for (uint32_t i = 0; i < STORE_WRITES_MAX; i++) {
         if (c->store.writes[i].active && c->store.writes[i].reg == reg) {
-            return false;
+            return true;
         }
     }
-    return lease_holder_is_sure(&c->holder, holder_clock_ns(s, node)) ||
-           sim_canary(s, "returns_unsure");
+    return false;
 }
 
 static void give_up(struct sim *s, uint32_t node, struct store_write *write)
 {
     write->active = false;
-    holder_feed(s, node, HOLDER_UNSURE);
+    if (!sim_canary(s, "returns_unsure")) {
+        holder_feed(s, node, HOLDER_UNSURE);
+        world_of(s)->clients[node].copies[write->reg].unsure = true;
+    }
+    copies_settle(s, node);
 }
 
 void store_lose(struct sim *s, uint32_t node, uint32_t reg)
@@ -291,6 +292,7 @@ void store_client_receive(struct sim *s, uint32_t node, const struct sim_message
             give_up(s, node, write);
         } else if (write->active && write->call == m.call) {
             write->active = false; /* Done; or refused for good, which is as well here. */
+            copies_settle(s, node);
         }
     }
 }

@@ -513,6 +513,23 @@ static void it_is_ours_until_it_is_returned(void **state)
     assert_false(lease_return_is_named_alone(&back)); /* The table has the R that is kept. */
 }
 
+/* Recalled twice: a reply grants it before we have said for the second time what we keep. */
+static void nothing_is_learned_of_what_is_given_back(void **state)
+{
+    struct lease_return back;
+    struct host host;
+    const struct lease_holder *h = &host.holder;
+
+    (void)state;
+    for (enum lease_return_state at = RETURN_FLUSHING; at < RETURN_RETURNED; at++) {
+        to_state(&host, &back, at);
+        assert_int_equal(lease_holder_learned(h, FILE_1, LEASE_NONE, LEASE_R), LEASE_NONE);
+        assert_int_equal(lease_holder_learned(h, FILE_1 + 1, LEASE_NONE, LEASE_R), LEASE_R);
+    }
+    to_standing(&host, HOLDER_APART); /* JOIN has not named it. */
+    assert_int_equal(lease_holder_learned(h, FILE_1, LEASE_R, LEASE_W), LEASE_R);
+}
+
 static void it_says_that_it_is_at_it(void **state)
 {
     struct lease_return back;
@@ -771,6 +788,7 @@ int main(void)
         cmocka_unit_test(what_may_land_is_waited_for),
         cmocka_unit_test(what_is_lost_is_not_waited_for),
         cmocka_unit_test(it_is_ours_until_it_is_returned),
+        cmocka_unit_test(nothing_is_learned_of_what_is_given_back),
         cmocka_unit_test(it_says_that_it_is_at_it),
         cmocka_unit_test(what_has_no_room_is_given_back_unasked),
         cmocka_unit_test(the_end_waits_for_what_is_under_way_only),

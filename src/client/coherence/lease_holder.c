@@ -109,6 +109,14 @@ enum lease_mode lease_holder_named(const struct lease_holder *h, inode_id inode,
     return back != NULL && back->had > held ? back->had : held;
 }
 
+enum lease_mode lease_holder_learned(const struct lease_holder *h, inode_id inode,
+                                     enum lease_mode held, enum lease_mode said)
+{
+    return said == held || !lease_holder_is_joined(h) || lease_holder_returning(h, inode) != NULL
+               ? held
+               : said;
+}
+
 bool lease_return_is_named_alone(const struct lease_return *back)
 {
     return back->had != LEASE_NONE && back->keeps == LEASE_NONE;

@@ -201,8 +201,7 @@ void lease_holder_step(struct lease_holder *h, const struct lease_holder_event *
 /* As an event, for it comes with every answer of the manager: the question was sent then. */
 void lease_holder_answered(struct lease_holder *h, uint64_t sent_ns, uint64_t now_ms);
 
-/* Does the manager take our word? What is granted while it does not is not among what we have
- * named, and will be gone; what is gone of that the answer to JOIN says. */
+/* Does the manager take our word? */
 static inline bool lease_holder_is_joined(const struct lease_holder *h)
 {
     return h->standing != HOLDER_APART;
@@ -230,6 +229,12 @@ struct lease_return *lease_holder_returning(const struct lease_holder *h, inode_
  * written under it (W)? A lease that is being given back is ours until it is. */
 enum lease_mode lease_holder_named(const struct lease_holder *h, inode_id inode,
                                    enum lease_mode held);
+
+/* A reply says that we hold `said` on the inode, and the table `held`: what is true? What is granted
+ * while the manager does not take our word is not among what we have named, and will be gone; what
+ * is gone the answer to JOIN says. While the lease is on its way back, we say what remains. */
+enum lease_mode lease_holder_learned(const struct lease_holder *h, inode_id inode,
+                                     enum lease_mode held, enum lease_mode said);
 
 /* It is to be named although the table knows nothing of the inode any more. */
 bool lease_return_is_named_alone(const struct lease_return *back);

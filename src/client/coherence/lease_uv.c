@@ -103,12 +103,9 @@ static void learn(struct client *client, const Morsel__Attr *attr, uint32_t said
     if (attr == NULL) {
         return;
     }
-    mode = said > LEASE_W ? LEASE_NONE : (enum lease_mode)said;
-    /* What is granted while we join anew is not among what we have named, and will be gone; what is
-     * gone of that the answer to SESSION says. */
-    if (!lease_holder_is_joined(&client->holder)) {
-        mode = meta_cache_mode(client->cache, attr->inode);
-    }
+    mode = lease_holder_learned(&client->holder, attr->inode,
+                                meta_cache_mode(client->cache, attr->inode),
+                                said > LEASE_W ? LEASE_NONE : (enum lease_mode)said);
     meta_cache_learn(client->cache, attr, mode, layout);
     if (mode != LEASE_NONE) {
         size_lock_let_go(client, attr->inode);
