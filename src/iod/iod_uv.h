@@ -18,10 +18,10 @@
 #include "common/daemon/datadir_file.h"
 #include "common/daemon/log.h"
 #include "common/rpc/rpc_uv.h"
+#include "common/serve/jobs_uv.h"
+#include "common/serve/once_uv.h"
 #include "common/store/store.h"
-#include "iod/jobs_uv.h"
 #include "iod/member_uv.h"
-#include "iod/once_uv.h"
 
 struct iod_settings
 {

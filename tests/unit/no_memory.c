@@ -6,7 +6,7 @@
 #include "client/manager/attr_behind.h"
 #include "common/base/buf.h"
 #include "common/base/prng.h"
-#include "iod/repeats.h"
+#include "common/serve/repeats.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/lock_table.h"
 #include "meta/coherence/session.h"

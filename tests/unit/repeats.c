@@ -1,5 +1,5 @@
 /* What an I/O daemon remembers of changes of data: of one number at most one is carried out. */
-#include "iod/repeats.h"
+#include "common/serve/repeats.h"
 
 #include "common/base/prng.h"
 #include "common/base/status.h"

@@ -12,10 +12,10 @@
  * Once. A call that is `once` is a change of data, which must not take effect a second time behind
  * what others have changed meanwhile. When it is sent first it gets a number of its own at that
  * server, which goes with it (data.proto, Change) each time, and under which the server remembers
- * the answer (src/iod/repeats.h). At most DATA_OPS_PENDING_MAX are out; others wait. A server that
- * was started again since it was sent remembers nothing: then the call ends with MORSEL_UNSURE,
- * unless it is `exclusive`: nobody else can have changed the same as long as the lease period lasts in
- * which it was begun.
+ * the answer (src/common/serve/repeats.h). At most DATA_OPS_PENDING_MAX are out; others wait. A
+ * server that was started again since it was sent remembers nothing: then the call ends with
+ * MORSEL_UNSURE, unless it is `exclusive`: nobody else can have changed the same as long as the
+ * lease period lasts in which it was begun.
  *
  * Callback law: a start function that returns non-zero never calls back; one that returns 0 calls
  * back exactly once, never before it returns.

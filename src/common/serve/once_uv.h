@@ -4,10 +4,10 @@
  * also before it is judged too late: a copy of what was carried out must hear that, and not that it
  * was refused. If it is to be carried out, once_begin() notes it, and once_end() its answer.
  */
-#ifndef MORSEL_IOD_ONCE_UV_H
-#define MORSEL_IOD_ONCE_UV_H
+#ifndef MORSEL_COMMON_SERVE_ONCE_UV_H
+#define MORSEL_COMMON_SERVE_ONCE_UV_H
 
-#include "iod/repeats.h"
+#include "common/serve/repeats.h"
 
 #include <stdbool.h>
 

@@ -27,8 +27,8 @@
  * A run of the server forgets what the one before knew: clients see that by its start_id, and do
  * not ask (rpc_uv.h, `once`).
  */
-#ifndef MORSEL_IOD_REPEATS_H
-#define MORSEL_IOD_REPEATS_H
+#ifndef MORSEL_COMMON_SERVE_REPEATS_H
+#define MORSEL_COMMON_SERVE_REPEATS_H
 
 #include "common/base/limits.h"
 #include "common/base/types.h"

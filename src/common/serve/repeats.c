@@ -1,6 +1,6 @@
 /* A table of clients, each with a ring of answers; the client that was heard least recently makes
  * room. */
-#include "iod/repeats.h"
+#include "common/serve/repeats.h"
 
 #include "common/base/check.h"
 #include "common/base/list.h"

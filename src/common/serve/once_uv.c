@@ -1,11 +1,11 @@
 /* Asks repeats.h before a change is begun, and tells it what came of it. */
-#include "iod/once_uv.h"
+#include "common/serve/once_uv.h"
 
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/rpc/rpc_uv.h"
+#include "common/serve/jobs_uv.h"
 #include "data.pb-c.h"
-#include "iod/jobs_uv.h"
 
 int once_init(struct once *once)
 {

@@ -4,8 +4,8 @@
  * disk (sync, delete, list and the like) are *slow*: they take at most half of the threads, so that
  * reads and writes always find one.
  */
-#ifndef MORSEL_IOD_JOBS_UV_H
-#define MORSEL_IOD_JOBS_UV_H
+#ifndef MORSEL_COMMON_SERVE_JOBS_UV_H
+#define MORSEL_COMMON_SERVE_JOBS_UV_H
 
 #include "common/base/errmsg.h"
 #include "common/base/limits.h"

@@ -1,5 +1,5 @@
 /* Queues of jobs for the pool; a slow one waits while half of the threads are slow already. */
-#include "iod/jobs_uv.h"
+#include "common/serve/jobs_uv.h"
 
 #include "common/base/check.h"
 #include "common/base/status.h"
