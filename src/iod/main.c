@@ -60,7 +60,7 @@ static void on_ready(void *data)
 {
     struct program *p = data;
 
-    daemon_ready(&p->daemon, rpc_server_address(p->iod.server));
+    daemon_ready(&p->daemon, rpc_server_address(p->iod.objects.listener));
 }
 
 static void program_stop(void *data)
@@ -128,7 +128,8 @@ static int program_run(struct program *p, struct log *log)
         if (rv != 0) {
             program_stop(p);
         } else {
-            daemon_limit_connections(log, p->iod.server, p->settings.open_files + OWN_FILES);
+            daemon_limit_connections(log, p->iod.objects.listener,
+                                     p->settings.open_files + OWN_FILES);
         }
         uv_run(&p->loop, UV_RUN_DEFAULT);
         iod_release(&p->iod);

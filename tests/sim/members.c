@@ -1,7 +1,8 @@
 /* Storage servers register, send heartbeats, fall silent and come back, while the manager is killed
  * and loses power: src/meta/cluster/members.c over connections that break.
  *
- * The servers behave as src/iod/member_uv.c. One token is served by two processes at times. */
+ * The servers behave as src/common/serve/membership_uv.c and src/iod/heartbeat_uv.c. One token is
+ * served by two processes at times. */
 #include "tests/sim/members.h"
 
 #include "common/base/check.h"

@@ -61,7 +61,7 @@ static void manage_register(struct bench *b, struct rpc_request *request)
     memcpy(b->token, m->token.data, sizeof(b->token));
     b->registrations++;
     b->id_asked_for = m->id;
-    CHECK(strcmp(m->address, rpc_server_address(b->iod.server)) == 0);
+    CHECK(strcmp(m->address, rpc_server_address(b->iod.objects.listener)) == 0);
     reply.id = 7;
     reply.heartbeat_ms = 50;
     reply.cluster_id.data = b->cluster.bytes;
@@ -164,7 +164,8 @@ static void bench_connect(struct bench *b)
     struct rpc_options options = { .role = ROLE_CLIENT, .node_id = 1, .program = "test" };
 
     assert_int_equal(rpc_new(&b->loop, &options, &b->client), 0);
-    assert_int_equal(rpc_peer_new(b->client, rpc_server_address(b->iod.server), &b->peer, NULL), 0);
+    assert_int_equal(
+        rpc_peer_new(b->client, rpc_server_address(b->iod.objects.listener), &b->peer, NULL), 0);
 }
 
 static void bench_until(struct bench *b, const unsigned *counter, unsigned value)
@@ -562,7 +563,7 @@ static void stops_in_mid_work(void **state)
     (void)state;
     request.object = &object;
     b->settings.queue = CALLS;
-    b->iod.jobs.waiting_max = CALLS;
+    b->iod.objects.jobs.waiting_max = CALLS;
     for (unsigned i = 0; i < CALLS; i++) {
         object.inode = 1 + i % 3;
         calls[i].data = b;
@@ -571,7 +572,7 @@ static void stops_in_mid_work(void **state)
                                         CALL_MS, on_stopped),
                          0);
     }
-    while (b->iod.jobs.running == 0) {
+    while (b->iod.objects.jobs.running == 0) {
         uv_run(&b->loop, UV_RUN_ONCE);
     }
     bench_end(b);

@@ -45,7 +45,8 @@ struct job *job_new(struct jobs *jobs, void *owner)
     job->status = 0;
     job->err.text[0] = 0;
     job->request = job->copies = NULL;
-    job->number = 0;
+    job->change = (struct repeats_change){ 0 };
+    job->remembered = false;
     job->message = NULL;
     job->payload = NULL;
     job->count = 0;
@@ -69,6 +70,15 @@ void job_free(struct job *job)
     jobs->spare_count++;
 }
 
+int job_check_period(const struct job *job, struct errmsg *err)
+{
+    if (!rpc_request_is_late(job->request)) {
+        return MORSEL_OK;
+    }
+    errmsg_set(err, "it came too late: the client's lease period is over");
+    return MORSEL_TOO_LATE;
+}
+
 static void jobs_feed(struct jobs *jobs);
 
 static void on_work(uv_work_t *work)
@@ -81,9 +91,10 @@ static void on_work(uv_work_t *work)
         job->status = MORSEL_TIMEDOUT;
         return;
     }
-    if (job->request != NULL && rpc_request_is_late(job->request)) {
-        errmsg_set(&job->err, "it came too late: the client's lease period is over");
-        job->status = MORSEL_TOO_LATE;
+    if (job->request != NULL) {
+        job->status = job_check_period(job, &job->err);
+    }
+    if (job->status != 0) {
         return;
     }
     job->run(job);

@@ -11,6 +11,8 @@
 #include "common/base/limits.h"
 #include "common/base/list.h"
 #include "common/base/types.h"
+#include "common/serve/repeats.h"
+#include "common/store/store.h"
 
 #include <uv.h>
 
@@ -29,15 +31,16 @@ struct job
                            * jobs may hold, memory for bulk bytes; a failure is the job's. */
     void (*run)(struct job *job);  /* On a thread of the pool. */
     void (*done)(struct job *job); /* On the loop, once; gives the job back with job_free(). */
-    void *owner;                   /* The iod. */
+    void *owner;                   /* Of whoever made it. */
     bool slow;
 
     int status;
     struct errmsg err;
-    struct rpc_request *request; /* NULL: the daemon's own work. */
-    struct rpc_request *copies;  /* Of the same change: they get its answer (once_uv.h). */
-    uint64_t number;             /* Of a change that is remembered; 0: it is not. */
-    void *message;               /* Its unpacked body; read only in run(). */
+    struct rpc_request *request;  /* NULL: the daemon's own work. */
+    struct rpc_request *copies;   /* Of the same change: they get its answer (once_uv.h). */
+    struct repeats_change change; /* Which one the request is; number 0: none. */
+    bool remembered;              /* It is at work under that number (once_uv.h). */
+    void *message;                /* Its unpacked body; read only in run(). */
     struct payload *payload;
     size_t count;
     uint64_t verifier; /* Of the store: data.proto, Done. */
@@ -56,15 +59,8 @@ struct job
             bool found;
             uint64_t offset;
         } seek;
-        struct
-        {
-            bool exists;
-            uint64_t size, blocks;
-        } stat;
-        struct
-        {
-            uint64_t bytes_total, bytes_free, objects, device, measured;
-        } space;
+        struct store_stat stat;
+        struct store_space space;
     };
 };
 
@@ -93,6 +89,9 @@ void jobs_free(struct jobs *jobs);
 /* A fresh job, not queued; NULL: out of memory. */
 struct job *job_new(struct jobs *jobs, void *owner);
 void job_free(struct job *job);
+
+/* MORSEL_TOO_LATE, with words: the lease period of the request's client is over. Any thread. */
+int job_check_period(const struct job *job, struct errmsg *err);
 
 /* Queue. On 0 the job is no longer the caller's, and done() comes, before this returns if begin()
  * fails at once. MORSEL_OVERLOAD (never for a job without a request), MORSEL_SHUTDOWN: nothing is

@@ -19,37 +19,6 @@ void once_free(struct once *once)
     once->repeats = NULL;
 }
 
-/* `number` 0: it is no change, or has no number. */
-static struct repeats_change change_of(const struct job *job)
-{
-    const struct rpc_request *request = job->request;
-    struct repeats_change change = { .client = request->node_id };
-
-#define TAKE(type)                                                                                 \
-    do {                                                                                           \
-        const type *m = job->message;                                                              \
-        change.number = m->number;                                                                 \
-        change.ended = m->ended;                                                                   \
-        change.again = m->again != 0;                                                              \
-    } while (0)
-    if (request->role != ROLE_CLIENT || request->node_id == 0) {
-        return change;
-    }
-    if (request->type == MSG_WRITE) {
-        TAKE(Morsel__WriteRequest);
-    } else if (request->type == MSG_TRUNCATE) {
-        TAKE(Morsel__TruncateRequest);
-    } else if (request->type == MSG_PUNCH) {
-        TAKE(Morsel__PunchRequest);
-    } else if (request->type == MSG_ALLOCATE) {
-        TAKE(Morsel__AllocateRequest);
-    } else if (request->type == MSG_COPY) {
-        TAKE(Morsel__CopyRequest);
-    }
-#undef TAKE
-    return change;
-}
-
 static void answer(struct rpc_request *request, int status, const char *text, uint64_t verifier)
 {
     Morsel__Done reply = MORSEL__DONE__INIT;
@@ -62,18 +31,26 @@ static void answer(struct rpc_request *request, int status, const char *text, ui
     rpc_reply(request, &reply.base, NULL);
 }
 
+/* Only clients have numbers of their own. */
+static bool is_numbered(const struct job *job)
+{
+    const struct rpc_request *request = job->request;
+
+    return job->change.number != 0 && request->role == ROLE_CLIENT && request->node_id != 0;
+}
+
 bool once_admit(struct once *once, struct job *job)
 {
-    struct repeats_change change = change_of(job);
     struct rpc_request *request = job->request;
     struct repeats_answer known = { 0 };
     enum repeats_verdict verdict;
     void *runner = NULL;
 
-    if (change.number == 0) {
+    if (!is_numbered(job)) {
         return true;
     }
-    verdict = repeats_find(once->repeats, &change, &runner, &known);
+    job->change.client = request->node_id;
+    verdict = repeats_find(once->repeats, &job->change, &runner, &known);
     if (verdict == REPEATS_NEW) {
         return true;
     }
@@ -101,24 +78,22 @@ bool once_admit(struct once *once, struct job *job)
 
 int once_begin(struct once *once, struct job *job)
 {
-    struct repeats_change change = change_of(job);
-
-    if (change.number != 0 && !repeats_begin(once->repeats, &change, job)) {
-        return MORSEL_NOMEM;
+    if (!is_numbered(job)) {
+        return MORSEL_OK;
     }
-    job->number = change.number;
-    return MORSEL_OK;
+    job->remembered = repeats_begin(once->repeats, &job->change, job);
+    return job->remembered ? MORSEL_OK : MORSEL_NOMEM;
 }
 
 void once_end(struct once *once, struct job *job)
 {
     const struct repeats_answer result = { job->status, job->verifier };
 
-    if (job->number == 0) {
+    if (!job->remembered) {
         return;
     }
-    repeats_end(once->repeats, job->request->node_id, job->number, &result);
-    job->number = 0;
+    repeats_end(once->repeats, job->change.client, job->change.number, &result);
+    job->remembered = false;
     while (job->copies != NULL) {
         struct rpc_request *copy = job->copies;
 

@@ -24,7 +24,7 @@ struct once
 int once_init(struct once *once);
 void once_free(struct once *once);
 
-/* job->request has come, job->message is its body. True: to be carried out. False: the request has
+/* job->request has come, and job->change is what it says of itself. True: to be carried out. False: the request has
  * been answered, or waits for the answer of its first copy; it is the job's no more. */
 bool once_admit(struct once *once, struct job *job);
 

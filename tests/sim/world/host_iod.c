@@ -1,4 +1,4 @@
-/* Apart from the other hosts: manager and I/O daemon each have a struct member. */
+/* The machine of an I/O daemon, and its process. */
 #include "iod/iod_uv.h"
 #include "tests/sim/world/hosts.h"
 
@@ -57,13 +57,13 @@ struct host_iod *host_iod_start(struct world_host *host, const char *name,
 void host_iod_kill(struct host_iod *h)
 {
     world_process_kill(h->process);
-    datadir_close(&h->iod.datadir);
+    datadir_close(&h->iod.objects.datadir);
 }
 
 void host_iod_lose_power(struct host_iod *h, uint64_t back_ns)
 {
     world_host_loses_power(h->process, back_ns);
-    datadir_close(&h->iod.datadir);
+    datadir_close(&h->iod.objects.datadir);
 }
 
 struct world_process *host_iod_process(struct host_iod *h)

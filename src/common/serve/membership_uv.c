@@ -1,0 +1,313 @@
+/* Registers, sees that reports are made in time, and what it means that the manager is away. */
+#include "common/serve/membership_uv.h"
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/rpc/address.h"
+#include "meta.pb-c.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    REPORT_MS_DEFAULT = 1000,
+    REPORT_MS_MIN = 50,
+    REPORT_MS_MAX = 60000,
+    REGISTER_MS_MAX = 5000, /* Then it is tried again */
+    RETRY_MS = 500
+};
+
+static void measure(struct membership *m);
+
+static void on_timer(uv_timer_t *timer)
+{
+    measure(CONTAINER_OF(timer, struct membership, timer));
+}
+
+static void later(struct membership *m, uint64_t delay_ms)
+{
+    if (!m->stopping) {
+        uv_timer_start(&m->timer, on_timer, delay_ms, 0);
+    }
+}
+
+static const char *manager_address(const struct membership *m)
+{
+    return rpc_peer_address(m->server->manager);
+}
+
+static void manager_is_away(struct membership *m, int status, const char *text)
+{
+    if (!m->away) {
+        log_warning(m->server->log, "manager %s: %s%s%s: serving on, trying again",
+                    manager_address(m), status_words(status), text[0] ? ": " : "", text);
+    }
+    m->away = true;
+    later(m, RETRY_MS);
+}
+
+/* The manager will never take us: whoever runs us must act. */
+static void manager_refuses(struct membership *m, const char *why)
+{
+    if (m->stopping) {
+        return;
+    }
+    log_error(m->server->log,
+              "manager %s: %s: name the manager of this cluster, or another data directory than %s",
+              manager_address(m), why, m->server->datadir.path);
+    m->refused(m->data);
+}
+
+/* ---- Registration ---- */
+
+/* Remember what the first registration taught. */
+static int remember(struct membership *m, const Morsel__RegisterReply *reply, struct errmsg *err)
+{
+    struct datadir *d = &m->server->datadir;
+    struct cluster_id cluster;
+
+    if (reply->id == 0 || reply->cluster_id.len != sizeof(cluster.bytes)) {
+        errmsg_set(err, "its answer is malformed");
+        return MORSEL_MALFORMED;
+    }
+    memcpy(cluster.bytes, reply->cluster_id.data, sizeof(cluster.bytes));
+    if (cluster_id_known(&d->cluster) && !cluster_id_equal(&d->cluster, &cluster)) {
+        errmsg_set(err, "it belongs to another cluster than our data");
+        return MORSEL_WRONG_CLUSTER;
+    }
+    if (d->node == reply->id && cluster_id_known(&d->cluster)) {
+        return 0;
+    }
+    d->cluster = cluster;
+    d->node = reply->id;
+    return datadir_save(d, err);
+}
+
+static void registered(struct membership *m, const Morsel__RegisterReply *reply)
+{
+    struct object_server *server = m->server;
+    uint32_t report_ms = reply->heartbeat_ms;
+    struct errmsg err = { "" };
+    bool first = !cluster_id_known(&server->datadir.cluster);
+
+    if (remember(m, reply, &err) != 0) {
+        manager_refuses(m, err.text);
+        return;
+    }
+    if (report_ms < REPORT_MS_MIN || report_ms > REPORT_MS_MAX) {
+        report_ms = REPORT_MS_DEFAULT;
+    }
+    rpc_set_cluster_id(server->rpc, &server->datadir.cluster);
+    rpc_set_node_id(server->rpc, server->datadir.node);
+    log_info(server->log, "registered with the manager at %s as server %u", manager_address(m),
+             server->datadir.node);
+    m->report_ms = report_ms;
+    m->registered = true;
+    m->away = false;
+    later(m, report_ms);
+    if (first) {
+        m->joined(m->data);
+    }
+}
+
+static void on_registered(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct membership *m = call->data;
+    struct rpc_room room;
+    Morsel__RegisterReply *message;
+
+    if (m->stopping) {
+        return;
+    }
+    if (status == MORSEL_WRONG_CLUSTER || status == MORSEL_VERSION) {
+        manager_refuses(m, status_words(status));
+        return;
+    }
+    if (status != 0) {
+        manager_is_away(m, status, reply->text);
+        return;
+    }
+    status = rpc_unpack_in(&room, &morsel__register_reply__descriptor, reply->body,
+                           reply->body_count, (void **)&message);
+    if (status != 0) {
+        manager_is_away(m, status, "");
+        return;
+    }
+    registered(m, message);
+    rpc_room_free(&room, message);
+}
+
+static void start_registration(struct membership *m)
+{
+    struct object_server *server = m->server;
+    Morsel__RegisterRequest request = MORSEL__REGISTER_REQUEST__INIT;
+    char name[256] = "";
+    char address[ADDRESS_TEXT_MAX];
+    struct errmsg failure = { "" };
+    int rv;
+
+    gethostname(name, sizeof(name) - 1);
+    snprintf(address, sizeof(address), "%s", object_server_address(server));
+    request.token.data = server->datadir.token;
+    request.token.len = sizeof(server->datadir.token);
+    request.id = server->datadir.node;
+    request.address = address;
+    request.name = name;
+    request.bytes_total = m->space.bytes_total;
+    request.bytes_free = m->space.bytes_free;
+    request.device = m->space.device;
+    request.verifier = store_verifier(server->store);
+    if (store_disk_failed(server->store, &failure)) {
+        request.disk_failure = failure.text;
+    }
+    rv = rpc_call_start(&m->call, server->manager, MSG_REGISTER, &request.base, NULL, 0,
+                        REGISTER_MS_MAX, on_registered);
+    if (rv != 0) {
+        manager_is_away(m, rv, "");
+    }
+}
+
+/* ---- Reports ---- */
+
+void membership_wait(struct membership *m)
+{
+    m->busy = true;
+}
+
+void membership_reported(struct membership *m, uint64_t delay_ms)
+{
+    m->busy = false;
+    later(m, delay_ms);
+}
+
+void membership_report_failed(struct membership *m, int status, const char *text)
+{
+    m->registered = false;
+    if (status == MORSEL_WRONG_CLUSTER || status == MORSEL_VERSION) {
+        manager_refuses(m, status_words(status));
+    } else if (status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE) {
+        manager_is_away(m, status, text);
+    } else {
+        later(m, RETRY_MS); /* It does not know us (any more): register again. */
+    }
+}
+
+/* ---- Before each: how much space there is ---- */
+
+/* In the pool, for the disk may be slow to answer. */
+static void run_measure(struct job *job)
+{
+    struct membership *m = job->owner;
+
+    job->status = store_space(m->server->store, &job->space, &job->err);
+}
+
+static void on_measured(struct job *job)
+{
+    struct membership *m = job->owner;
+
+    m->measuring = NULL;
+    if (job->status == 0) {
+        m->space = job->space;
+        m->measured = m->measuring_for;
+    } else if (job->err.text[0] != 0) {
+        log_error(m->server->log, "%s", job->err.text);
+    }
+    job_free(job);
+    if (m->stopping || rpc_call_active(&m->call)) {
+        return;
+    }
+    if (!m->registered) {
+        start_registration(m);
+    } else if (m->report(m) != 0) {
+        later(m, RETRY_MS);
+    }
+}
+
+static void measure(struct membership *m)
+{
+    struct job *job;
+
+    if (m->stopping || m->measuring != NULL || m->busy || rpc_call_active(&m->call)) {
+        return; /* What is under way leads on. */
+    }
+    job = job_new(&m->server->jobs, m);
+    if (job == NULL || job_start(job, run_measure, on_measured, false) != 0) {
+        if (job != NULL) {
+            job_free(job);
+        }
+        later(m, RETRY_MS);
+        return;
+    }
+    m->measuring = job;
+    m->measuring_for = m->wanted;
+}
+
+/* ---- The connection ---- */
+
+/* A connection is there: perhaps to a manager that has just started and knows nobody's address. */
+static void on_manager_up(void *data)
+{
+    struct membership *m = data;
+
+    if (m->stopping || rpc_call_active(&m->call)) {
+        return;
+    }
+    m->registered = false;
+    later(m, 0);
+}
+
+static void on_manager_down(void *data, const char *why)
+{
+    struct membership *m = data;
+
+    if (m->stopping) {
+        return;
+    }
+    if (!m->away) {
+        log_warning(m->server->log, "lost the manager at %s: %s: serving on", manager_address(m),
+                    why);
+    }
+    m->away = true;
+    m->registered = false;
+}
+
+static void on_push(void *data, enum message_type type, const uint8_t *body, size_t body_count)
+{
+    struct membership *m = data;
+    struct rpc_room room;
+    Morsel__SpaceWanted *message;
+
+    if (type != MSG_SPACE_WANTED) {
+        return; /* Of a newer manager, which does without. */
+    }
+    if (rpc_unpack_in(&room, &morsel__space_wanted__descriptor, body, body_count,
+                      (void **)&message) == 0) {
+        m->wanted = message->number;
+        measure(m);
+    }
+    rpc_room_free(&room, message);
+}
+
+void membership_start(struct membership *m)
+{
+    struct rpc_peer *manager = m->server->manager;
+
+    m->started = true;
+    m->report_ms = REPORT_MS_DEFAULT;
+    m->call.data = m;
+    uv_timer_init(m->server->loop, &m->timer);
+    rpc_peer_watch(manager, on_manager_up, on_manager_down, m);
+    rpc_peer_on_push(manager, on_push);
+    measure(m);
+}
+
+void membership_stop(struct membership *m)
+{
+    if (!m->started || m->stopping) {
+        return;
+    }
+    m->stopping = true;
+    uv_close((uv_handle_t *)&m->timer, NULL);
+}

@@ -1,0 +1,68 @@
+/* What is done for one type of request. The functions are called in this order, with `job->message`
+ * of the type `descriptor`; a status other than 0, with words in `job->err`, is the answer, and
+ * leads straight to `end`.
+ *
+ *   check     may it be done? Leaves no trace
+ *   at_once   on the loop: if it could be done without waiting, that was it
+ *   begin     on the loop, when a thread of the pool is free: gets what only running jobs may hold
+ *   run       on that thread
+ *   answer    on the loop: sends what came of it, and takes `job->request`
+ *   end       on the loop: frees what run() has got
+ *
+ * All but `descriptor` and `run` may be NULL.
+ */
+#ifndef MORSEL_COMMON_SERVE_OBJECT_HANDLER_UV_H
+#define MORSEL_COMMON_SERVE_OBJECT_HANDLER_UV_H
+
+#include "common/serve/object_server_uv.h"
+#include "data.pb-c.h"
+
+struct object_handler
+{
+    const ProtobufCMessageDescriptor *descriptor;
+    int (*check)(struct job *job);
+    bool (*at_once)(struct job *job);
+    int (*begin)(struct job *job);
+    void (*run)(struct job *job);
+    void (*answer)(struct job *job); /* NULL: an empty reply. */
+    void (*end)(struct job *job);
+
+    /* Does run() wait long for the disk (jobs_uv.h)? NULL: no. */
+    bool (*is_slow)(const struct job *job);
+
+    /* Says which change this is, for it must not be made twice (once_uv.h). NULL: it may. */
+    void (*identify)(const void *message, struct repeats_change *change);
+
+    bool answers_bytes; /* answer() sends job->payload on; of others it is freed before. */
+};
+
+extern const struct object_handler OBJECT_READ, OBJECT_SEEK, OBJECT_STAT, OBJECT_LIST,
+    OBJECT_STATISTICS;
+extern const struct object_handler OBJECT_WRITE, OBJECT_COPY, OBJECT_TRUNCATE, OBJECT_PUNCH,
+    OBJECT_ALLOCATE, OBJECT_SYNC, OBJECT_DELETE;
+
+static inline struct object_server *object_server_of(const struct job *job)
+{
+    return job->owner;
+}
+
+static inline struct store *object_store_of(const struct job *job)
+{
+    return object_server_of(job)->store;
+}
+
+static inline struct object_id object_id_of(const Morsel__ObjectId *object)
+{
+    return (struct object_id){ .inode = object->inode, .column = object->column };
+}
+
+/* rpc_handler; `data` is the object_server. */
+void object_handle(void *data, struct rpc_request *request);
+
+/* Does the request name an object? MORSEL_INVAL: no. */
+int object_check(struct job *job, const Morsel__ObjectId *object);
+
+/* For handlers that are always slow. */
+bool object_is_slow(const struct job *job);
+
+#endif

@@ -1,0 +1,155 @@
+/* The way of a request through an object server. */
+#include "common.pb-c.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/serve/object_handler_uv.h"
+
+int object_check(struct job *job, const Morsel__ObjectId *object)
+{
+    if (object == NULL || object->inode == 0) {
+        errmsg_set(&job->err, "the request names no object");
+        return MORSEL_INVAL;
+    }
+    return 0;
+}
+
+bool object_is_slow(const struct job *job)
+{
+    (void)job;
+    return true;
+}
+
+static const struct object_handler *handler_of(unsigned type)
+{
+    static const struct object_handler *const handlers[] = {
+        [MSG_STATISTICS] = &OBJECT_STATISTICS,
+        [MSG_READ] = &OBJECT_READ,
+        [MSG_WRITE] = &OBJECT_WRITE,
+        [MSG_TRUNCATE] = &OBJECT_TRUNCATE,
+        [MSG_PUNCH] = &OBJECT_PUNCH,
+        [MSG_SEEK] = &OBJECT_SEEK,
+        [MSG_SYNC] = &OBJECT_SYNC,
+        [MSG_DELETE] = &OBJECT_DELETE,
+        [MSG_OBJECT_STAT] = &OBJECT_STAT,
+        [MSG_OBJECT_LIST] = &OBJECT_LIST,
+        [MSG_ALLOCATE] = &OBJECT_ALLOCATE,
+        [MSG_COPY] = &OBJECT_COPY,
+    };
+
+    return type < ARRAY_COUNT(handlers) ? handlers[type] : NULL;
+}
+
+static void request_free(struct job *job)
+{
+    protobuf_c_message_free_unpacked(job->message, NULL);
+    job->message = NULL;
+    job_free(job);
+}
+
+/* Send what came of a job, and let go of everything that it held. */
+static void request_done(struct job *job)
+{
+    struct object_server *server = job->owner;
+    struct rpc_request *request = job->request;
+    const struct object_handler *handler = handler_of(request->type);
+
+    if (job->begun_ns != 0) {
+        rpc_request_worked(request, job->begun_ns, job->ended_ns);
+    }
+    once_end(&server->once, job);
+    if (job->status != 0 || !handler->answers_bytes) {
+        payload_drop(
+            job->payload); /* Before the reply: with the last request the pool of buffers may go. */
+        job->payload = NULL;
+    }
+    if (job->status != 0) {
+        if (job->status == MORSEL_IO || job->status == MORSEL_CORRUPT) {
+            log_error(server->log, "%s: %s", message_name(request->type), job->err.text);
+        }
+        job->request = NULL;
+        rpc_reply_failure(request, job->status, job->err.text);
+    } else if (handler->answer != NULL) {
+        handler->answer(job);
+    } else {
+        job->request = NULL;
+        rpc_reply(request, NULL, NULL);
+    }
+    if (handler->end != NULL) {
+        handler->end(job);
+    }
+    request_free(job);
+}
+
+/* May it be done? What is refused here leaves no trace. */
+static int admit(struct job *job, const struct object_handler *handler)
+{
+    struct object_server *server = job->owner;
+    int rv = handler->check == NULL ? 0 : handler->check(job);
+
+    if (rv == 0) {
+        rv = job_check_period(job, &job->err);
+    }
+    return rv != 0 ? rv : once_begin(&server->once, job);
+}
+
+/* job->message and job->request are there. */
+static void request_start(struct job *job, const struct object_handler *handler)
+{
+    int rv = admit(job, handler);
+
+    if (rv == 0 && !(handler->at_once != NULL && handler->at_once(job))) {
+        job->begin = handler->begin;
+        rv = job_start(job, handler->run, request_done,
+                       handler->is_slow != NULL && handler->is_slow(job));
+        if (rv == 0) {
+            return; /* The job is the pool's now: not a byte of it may be touched. */
+        }
+    }
+    job->status = rv;
+    request_done(job);
+}
+
+static void answer_clock(struct rpc_request *request)
+{
+    Morsel__Clock reply = MORSEL__CLOCK__INIT;
+
+    reply.boot_ms = rpc_boot_ns() / 1000000;
+    rpc_reply(request, &reply.base, NULL);
+}
+
+void object_handle(void *data, struct rpc_request *request)
+{
+    struct object_server *server = data;
+    const struct object_handler *handler = handler_of(request->type);
+    struct job *job;
+
+    if (request->type == MSG_CLOCK) {
+        answer_clock(request);
+        return;
+    }
+    if (handler == NULL) {
+        rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE,
+                          "a storage server does not know this request");
+        return;
+    }
+    job = job_new(&server->jobs, server);
+    if (job == NULL) {
+        rpc_reply_failure(request, MORSEL_NOMEM, NULL);
+        return;
+    }
+    job->message = rpc_request_unpack(request, handler->descriptor);
+    if (job->message == NULL) {
+        job_free(job);
+        return;
+    }
+    job->request = request;
+    job->deadline_ms = request->deadline_ms;
+    if (handler->identify != NULL) {
+        handler->identify(job->message, &job->change);
+    }
+    if (!once_admit(&server->once, job)) {
+        request_free(job);
+        return;
+    }
+    request_start(job, handler);
+}
