@@ -322,6 +322,14 @@ static void options_have_many_shapes(void **state)
     assert_string_equal(l.s.mount_options, "ro");
     assert_false(l.s.sync);
     assert_string_equal(l.operands[0], "-");
+    assert_int_equal(
+        run(&l, ARGV(W("x"), W("-fo"), W("-ro"), W("--data-dir"), W("--sync"), W("y"))),
+        CONFIG_RUN);
+    assert_true(l.s.foreground);
+    assert_string_equal(l.s.mount_options, "-ro");
+    assert_string_equal(l.s.dir, "--sync");
+    assert_string_equal(l.operands[0], "x");
+    assert_string_equal(l.operands[1], "y");
 }
 
 static void expect_bad(char **words, const char *text)
@@ -339,7 +347,13 @@ static void bad_options_say_what_to_do(void **state)
                "unknown option \"--dta-dir\"; did you mean \"--data-dir\"? (\"morsel-iod --help\" "
                "lists all)");
     expect_bad(ARGV(W("-z")), "unknown option \"-z\" (\"morsel-iod --help\" lists all)");
-    expect_bad(ARGV(W("-fo")), "unknown option \"-fo\" (\"morsel-iod --help\" lists all)");
+    expect_bad(ARGV(W("-fz")), "unknown option \"-z\" (\"morsel-iod --help\" lists all)");
+    expect_bad(ARGV(W("-fo")), "option \"-o\" needs a value (OPTIONS)");
+    expect_bad(ARGV(W("--data=x")), "unknown option \"--data\" (\"morsel-iod --help\" lists all)");
+    expect_bad(ARGV(W("--no-sync=x")),
+               "unknown option \"--no-sync\"; did you mean \"--sync\"? (\"morsel-iod --help\" "
+               "lists all)");
+    expect_bad(ARGV(W("--help=x")), "unknown option \"--help\" (\"morsel-iod --help\" lists all)");
     expect_bad(ARGV(W("--no-count")),
                "unknown option \"--no-count\"; did you mean \"--count\"? (\"morsel-iod --help\" "
                "lists all)");

@@ -22,6 +22,12 @@ const struct config_option *config_find(const struct config_table *table, const 
     return NULL;
 }
 
+void config_section(const struct config_table *table, char section[CONFIG_SECTION_MAX])
+{
+    (void)snprintf(section, CONFIG_SECTION_MAX, "%.*s", (int)strcspn(table->program, " "),
+                   table->program);
+}
+
 /* Levenshtein distance, for names of options; `b` is shorter than the row. */
 static size_t edit_distance(const char *a, const char *b)
 {

@@ -6,7 +6,8 @@
  * file and line. A file may hold sections of other MorselFS programs beside ours; they are skipped.
  * Empty text sets a string to "", which stands for "not given".
  *
- * config.c is pure: values, names, defaults. config_file.c reads files, walks argv and prints.
+ * config.c is pure: values, names, defaults. config_file.c reads files and argv, config_print_file.c
+ * prints.
  */
 #ifndef MORSEL_COMMON_DAEMON_CONFIG_H
 #define MORSEL_COMMON_DAEMON_CONFIG_H
@@ -22,7 +23,7 @@ enum config_type {
     CONFIG_BOOL     /* bool; yes/no, true/false, on/off, 1/0 */
 };
 
-enum { CONFIG_STRING_MAX = 1024 };
+enum { CONFIG_STRING_MAX = 1024, CONFIG_SECTION_MAX = 64 };
 
 struct config_option
 {
@@ -67,12 +68,15 @@ int config_read_file(const struct config_table *table, void *settings, const cha
 /* The option called `name`, or NULL. */
 const struct config_option *config_find(const struct config_table *table, const char *name);
 
+/* The section of the file that is the program's: "morsel status" is a command of "morsel". */
+void config_section(const struct config_table *table, char section[CONFIG_SECTION_MAX]);
+
 /* The name closest to a misspelt one, or NULL when none is close. */
 const char *config_suggest(const struct config_table *table, const char *name);
 
 /* The whole start: defaults, --config FILE, options (--name=value, --name value; a bool also as
- * --name and
- * --no-name; a name of one letter as -n, -n value and -nvalue). "--" ends the options.
+ * --name and --no-name; a name of one letter as -n, -n value and -nvalue, and several bools in one
+ * word, as mount(8) has it: -fn). Names are given in full. "--" ends the options.
  * `operands_out` points into argv; its count is returned through `operands_count`, at most
  * `operands_max`. With CONFIG_BAD `err` says why. */
 enum config_verdict config_command_line(const struct config_table *table, void *settings, int argc,

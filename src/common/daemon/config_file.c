@@ -1,8 +1,9 @@
-/* Sources of settings: the file (inih), the command line; and what --help and the man page print. */
+/* Sources of settings: the file (inih) and the command line (getopt_long()). */
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/daemon/config.h"
 
+#include <getopt.h>
 #include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,11 +18,11 @@ struct config_reading
     const struct config_table *table;
     void *settings;
     FILE *file;
-    unsigned line;                 /* Of what was handed to inih last. */
-    char section[64];              /* The one that is ours. */
-    unsigned seen_at[OPTIONS_MAX]; /* Line of each option; 0: not seen. */
-    int status;                    /* The first error. */
-    unsigned error_line;           /* 0: concerns the whole file. */
+    unsigned line;                    /* Of what was handed to inih last. */
+    char section[CONFIG_SECTION_MAX]; /* The one that is ours. */
+    unsigned seen_at[OPTIONS_MAX];    /* Line of each option; 0: not seen. */
+    int status;                       /* The first error. */
+    unsigned error_line;              /* 0: concerns the whole file. */
     struct errmsg *err;
 };
 
@@ -71,12 +72,6 @@ static char *take_line(char *line, int line_max, void *data)
     (void)snprintf(line, (size_t)line_max, "%s", r->status == 0 ? start : "");
     free(text);
     return r->status == 0 ? line : NULL;
-}
-
-/* "morsel status" is a command of "morsel" and reads its section. */
-static void section_name(const struct config_table *table, char section[64])
-{
-    (void)snprintf(section, 64, "%.*s", (int)strcspn(table->program, " "), table->program);
 }
 
 static void check_section(struct config_reading *r, const char *section)
@@ -133,7 +128,7 @@ int config_read_file(const struct config_table *table, void *settings, const cha
     int bad_line;
 
     CHECK(table->options_count <= OPTIONS_MAX);
-    section_name(table, r.section);
+    config_section(table, r.section);
     r.file = fopen(path, "re");
     if (r.file == NULL) {
         int status = status_from_errno(errno);
@@ -161,20 +156,73 @@ int config_read_file(const struct config_table *table, void *settings, const cha
 
 /* ---- The command line ---- */
 
+/* What getopt_long() answers: the letter of an option, or one of these, with the place of the option
+ * in the table added. */
+enum {
+    WORD_OPTION = 256,
+    WORD_NO_OPTION = WORD_OPTION + OPTIONS_MAX,
+    WORD_COMMON = WORD_NO_OPTION + OPTIONS_MAX, /* And a verdict. */
+    WORD_CONFIG = WORD_COMMON + OPTIONS_MAX
+};
+
+/* The table as getopt_long() wants it. */
+struct config_words
+{
+    struct option words[2 * OPTIONS_MAX + 8];
+    size_t words_count;
+    char letters[3 * OPTIONS_MAX]; /* "-": operands come as 1, in their place. ":": no messages. */
+    char no_names[OPTIONS_MAX][64];
+};
+
 /* One walk over argv. The first looks for --config, --help and the like and checks nothing else;
  * the second sets the options, over what the file said. */
 struct config_walk
 {
     const struct config_table *table;
+    const struct config_words *words;
     void *settings; /* NULL in the first walk. */
     int argc;
     char **argv;
-    int at;
     const char *config_path; /* NULL: no --config. */
     const char **operands;
     size_t operands_max, operands_count;
     struct errmsg *err;
 };
+
+static void add_word(struct config_words *w, const char *name, int argument, int value)
+{
+    w->words[w->words_count++] = (struct option){ name, argument, NULL, value };
+}
+
+static void list_words(const struct config_table *table, struct config_words *w)
+{
+    char *letter = stpcpy(w->letters, "-:h");
+
+    CHECK(table->options_count <= OPTIONS_MAX);
+    for (size_t i = 0; i < table->options_count; i++) {
+        const struct config_option *option = &table->options[i];
+        bool is_bool = option->type == CONFIG_BOOL;
+
+        if (option->name[1] == '\0') {
+            *letter++ = option->name[0];
+            *letter++ = ':';
+            letter -= is_bool;
+        } else if (is_bool) {
+            (void)snprintf(w->no_names[i], sizeof(w->no_names[i]), "no-%s", option->name);
+            add_word(w, option->name, optional_argument, WORD_OPTION + (int)i);
+            add_word(w, w->no_names[i], no_argument, WORD_NO_OPTION + (int)i);
+        } else {
+            add_word(w, option->name, required_argument, WORD_OPTION + (int)i);
+        }
+    }
+    *letter = '\0';
+    add_word(w, "help", no_argument, WORD_COMMON + CONFIG_HELP);
+    add_word(w, "version", no_argument, WORD_COMMON + CONFIG_VERSION);
+    add_word(w, "print-man", no_argument, WORD_COMMON + CONFIG_MAN);
+    add_word(w, "print-sample", no_argument, WORD_COMMON + CONFIG_SAMPLE);
+    add_word(w, "config", required_argument, WORD_CONFIG);
+    add_word(w, NULL, 0, 0);
+}
 
 static void unknown_option(struct config_walk *w, const char *name)
 {
@@ -190,108 +238,41 @@ static void unknown_option(struct config_walk *w, const char *name)
     }
 }
 
-/* The option's value: what stood behind "=", or the next word. NULL: there is none. */
-static const char *take_value(struct config_walk *w, const char *name, const char *attached,
-                              const char *value_name)
+/* `word` stood where getopt_long() found something that is no option (`code` '?'), or an option
+ * without its value (':'); in a word of letters `letter` says which. */
+static enum config_verdict refuse(struct config_walk *w, const char *word, int code, int letter)
 {
-    if (attached != NULL) {
-        return attached;
-    }
-    if (w->at + 1 < w->argc) {
-        return w->argv[++w->at];
-    }
-    errmsg_set(w->err, "option \"%s%s\" needs a value (%s)", name[1] == '\0' ? "-" : "--", name,
-               value_name);
-    return NULL;
-}
+    const char text[2] = { (char)letter, '\0' };
+    bool is_long = word[1] == '-';
+    const char *name = is_long ? word + 2 : text;
+    const struct config_option *option = config_find(w->table, name);
 
-static enum config_verdict set_found(struct config_walk *w, const struct config_option *option,
-                                     const char *attached)
-{
-    const char *value;
+    if (code == ':') {
+        errmsg_set(w->err, "option \"%s%s\" needs a value (%s)", is_long ? "--" : "-", name,
+                   option == NULL ? "FILE" : option->value_name);
+    } else if (is_long) {
+        char given[128];
 
-    if (option->type == CONFIG_BOOL) {
-        value = attached == NULL ? "yes" : attached;
+        (void)snprintf(given, sizeof(given), "%.*s", (int)strcspn(name, "="), name);
+        unknown_option(w, given);
     } else {
-        value = take_value(w, option->name, attached, option->value_name);
+        errmsg_set(w->err, "unknown option \"-%s\" (\"%s --help\" lists all)", name,
+                   w->table->program);
     }
-    if (value == NULL) {
-        return CONFIG_BAD;
-    }
-    if (w->settings == NULL) {
-        return CONFIG_RUN;
-    }
-    return config_set(w->table, w->settings, option->name, value, w->err) == 0 ? CONFIG_RUN
-                                                                               : CONFIG_BAD;
-}
-
-/* --help and its like, which every program has. CONFIG_RUN: it was something else. */
-static enum config_verdict take_common(const char *name)
-{
-    static const struct
-    {
-        const char *name;
-        enum config_verdict verdict;
-    } common[] = {
-        { "help", CONFIG_HELP },
-        { "version", CONFIG_VERSION },
-        { "print-man", CONFIG_MAN },
-        { "print-sample", CONFIG_SAMPLE },
-    };
-
-    for (size_t i = 0; i < ARRAY_COUNT(common); i++) {
-        if (strcmp(common[i].name, name) == 0) {
-            return common[i].verdict;
-        }
-    }
-    return CONFIG_RUN;
-}
-
-static enum config_verdict take_long(struct config_walk *w, const char *word)
-{
-    const char *equals = strchr(word, '=');
-    size_t count = equals == NULL ? strlen(word) : (size_t)(equals - word);
-    const char *attached = equals == NULL ? NULL : equals + 1;
-    const struct config_option *option;
-    enum config_verdict verdict;
-    char name[128];
-
-    (void)snprintf(name, sizeof(name), "%.*s", (int)count, word);
-    verdict = attached == NULL ? take_common(name) : CONFIG_RUN;
-    if (verdict != CONFIG_RUN) {
-        return verdict;
-    }
-    if (strcmp(name, "config") == 0) {
-        w->config_path = take_value(w, name, attached, "FILE");
-        return w->config_path == NULL ? CONFIG_BAD : CONFIG_RUN;
-    }
-    option = config_find(w->table, name);
-    if (option != NULL) {
-        return set_found(w, option, attached);
-    }
-    option = strncmp(name, "no-", 3) == 0 ? config_find(w->table, name + 3) : NULL;
-    if (option != NULL && option->type == CONFIG_BOOL && attached == NULL) {
-        return set_found(w, option, "no");
-    }
-    unknown_option(w, name);
     return CONFIG_BAD;
 }
 
-static enum config_verdict take_short(struct config_walk *w, const char *word)
+/* `value` NULL: a yes or no that stands alone. */
+static enum config_verdict take_option(struct config_walk *w, const struct config_option *option,
+                                       const char *value)
 {
-    const char name[2] = { word[0], '\0' };
-    const char *attached = word[1] == '\0' ? NULL : word + 1;
-    const struct config_option *option = config_find(w->table, name);
-
-    if (strcmp(word, "h") == 0) {
-        return CONFIG_HELP;
+    if (w->settings == NULL) {
+        return CONFIG_RUN;
     }
-    if (option == NULL || (option->type == CONFIG_BOOL && attached != NULL)) {
-        errmsg_set(w->err, "unknown option \"-%s\" (\"%s --help\" lists all)", word,
-                   w->table->program);
-        return CONFIG_BAD;
-    }
-    return set_found(w, option, attached);
+    return config_set(w->table, w->settings, option->name, value == NULL ? "yes" : value, w->err) ==
+                   0
+               ? CONFIG_RUN
+               : CONFIG_BAD;
 }
 
 static enum config_verdict take_operand(struct config_walk *w, const char *word)
@@ -305,45 +286,85 @@ static enum config_verdict take_operand(struct config_walk *w, const char *word)
     return CONFIG_RUN;
 }
 
+/* getopt_long() takes the beginning of a name for the name, which would end with the next option
+ * that begins alike. */
+static bool is_whole(const char *word, const char *name)
+{
+    return strncmp(word, "--", 2) == 0 && strlen(name) == strcspn(word + 2, "=");
+}
+
+/* `code` is what getopt_long() says of argv[at], or of a letter in it. */
+static enum config_verdict take_word(struct config_walk *w, int at, int code, int index)
+{
+    const struct config_option *options = w->table->options;
+    const char *word = w->argv[at];
+    char letter[2] = { (char)code, '\0' };
+
+    if (code == 1) {
+        return take_operand(w, optarg);
+    }
+    if (code == '?' || code == ':') {
+        return refuse(w, word, code, optopt);
+    }
+    if (code < WORD_OPTION) {
+        const struct config_option *option = config_find(w->table, letter);
+
+        return option == NULL ? CONFIG_HELP : take_option(w, option, optarg);
+    }
+    if (!is_whole(word, w->words->words[index].name)) {
+        return refuse(w, word, '?', 0);
+    }
+    if (code < WORD_NO_OPTION) {
+        return take_option(w, &options[code - WORD_OPTION], optarg);
+    }
+    if (code < WORD_COMMON) {
+        return take_option(w, &options[code - WORD_NO_OPTION], "no");
+    }
+    if (code < WORD_CONFIG) {
+        return (enum config_verdict)(code - WORD_COMMON);
+    }
+    w->config_path = optarg;
+    return CONFIG_RUN;
+}
+
 static enum config_verdict walk(struct config_walk *w)
 {
-    bool options_ended = false;
+    enum config_verdict verdict = CONFIG_RUN;
 
     w->operands_count = 0;
-    for (w->at = 1; w->at < w->argc; w->at++) {
-        const char *word = w->argv[w->at];
-        enum config_verdict verdict;
+    optind = 0; /* From the beginning, also of another argv. */
+    while (verdict == CONFIG_RUN) {
+        int at = optind == 0 ? 1 : optind;
+        int index = 0;
+        int code = getopt_long(w->argc, w->argv, w->words->letters, w->words->words, &index);
 
-        if (!options_ended && strcmp(word, "--") == 0) {
-            options_ended = true;
-            continue;
+        if (code == -1) {
+            break;
         }
-        if (options_ended || word[0] != '-' || word[1] == '\0') {
-            verdict = take_operand(w, word);
-        } else if (word[1] == '-') {
-            verdict = take_long(w, word + 2);
-        } else {
-            verdict = take_short(w, word + 1);
-        }
-        if (verdict != CONFIG_RUN) {
-            return verdict;
-        }
+        verdict = take_word(w, at, code, index);
     }
-    return CONFIG_RUN;
+    while (verdict == CONFIG_RUN && optind < w->argc) { /* What stands behind "--". */
+        verdict = take_operand(w, w->argv[optind++]);
+    }
+    return verdict;
 }
 
 enum config_verdict config_command_line(const struct config_table *table, void *settings, int argc,
                                         char **argv, const char **operands_out, size_t operands_max,
                                         size_t *operands_count, struct errmsg *err)
 {
+    struct config_words words = { .words_count = 0 };
     struct config_walk w = { .table = table,
+                             .words = &words,
                              .argc = argc,
                              .argv = argv,
                              .operands = operands_out,
                              .operands_max = operands_max,
                              .err = err };
-    enum config_verdict verdict = walk(&w);
+    enum config_verdict verdict;
 
+    list_words(table, &words);
+    verdict = walk(&w);
     *operands_count = 0;
     config_defaults(table, settings);
     if (verdict != CONFIG_RUN) {
@@ -356,126 +377,4 @@ enum config_verdict config_command_line(const struct config_table *table, void *
     verdict = walk(&w);
     *operands_count = w.operands_count;
     return verdict;
-}
-
-/* ---- Printing ---- */
-
-/* "--data-dir=DIR", "--[no-]sync", "-o OPTIONS". */
-static void option_usage(const struct config_option *option, char *text, size_t text_max)
-{
-    bool letter = option->name[1] == '\0';
-
-    if (option->type == CONFIG_BOOL) {
-        (void)snprintf(text, text_max, letter ? "-%s" : "--[no-]%s", option->name);
-    } else {
-        (void)snprintf(text, text_max, letter ? "-%s %s" : "--%s=%s", option->name,
-                       option->value_name);
-    }
-}
-
-static void print_usage_line(const struct config_table *table)
-{
-    const char *space = table->operands[0] == '\0' ? "" : " ";
-
-    (void)printf("Usage: %s [OPTION...]%s%s\n%s\n\n", table->program, space, table->operands,
-                 table->summary);
-}
-
-void config_print_help(const struct config_table *table)
-{
-    print_usage_line(table);
-    for (size_t i = 0; i < table->options_count; i++) {
-        const struct config_option *option = &table->options[i];
-        char usage[128];
-
-        option_usage(option, usage, sizeof(usage));
-        (void)printf("  %-28s %s%s", usage,
-                     strlen(usage) > 28 ? "\n                               " : "", option->help);
-        if (option->default_value[0] != '\0') {
-            (void)printf(" Default: %s.", option->default_value);
-        }
-        (void)printf("\n");
-    }
-    (void)printf("  %-28s %s\n", "--config=FILE",
-                 "Read settings from FILE first; the command line wins.");
-    (void)printf("  %-28s %s\n", "--print-sample", "Print a commented configuration file.");
-    (void)printf("  %-28s %s\n", "-h, --help", "Print this text.");
-    (void)printf("  %-28s %s\n", "--version", "Print the version.");
-}
-
-/* scdoc reads "_", "*", "\\" and "<" as markup. */
-static void print_scdoc(const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if (strchr("_*\\<>#[]", *text) != NULL) {
-            (void)putchar('\\');
-        }
-        (void)putchar(*text);
-    }
-}
-
-void config_print_man(const struct config_table *table)
-{
-    for (size_t i = 0; i < table->options_count; i++) {
-        const struct config_option *option = &table->options[i];
-        char usage[128];
-
-        option_usage(option, usage, sizeof(usage));
-        (void)printf("*");
-        print_scdoc(usage);
-        (void)printf("*\n\t");
-        print_scdoc(option->help);
-        if (option->default_value[0] != '\0') {
-            (void)printf(" Default: ");
-            print_scdoc(option->default_value);
-            (void)printf(".");
-        }
-        (void)printf("\n\n");
-    }
-    (void)printf("*--config=FILE*\n\tRead settings from FILE first; the command line wins.\n\n"
-                 "*--print-sample*\n\tPrint a commented configuration file.\n\n"
-                 "*-h, --help*\n\tPrint the options.\n\n"
-                 "*--version*\n\tPrint the version.\n");
-}
-
-void config_print_sample(const struct config_table *table)
-{
-    char section[64];
-
-    section_name(table, section);
-    (void)printf("# Settings of %s. A line that begins with \"#\" or \";\" is a comment.\n"
-                 "# Every setting can also be given on the command line: --name=value.\n\n[%s]\n",
-                 section, section);
-    for (size_t i = 0; i < table->options_count; i++) {
-        const struct config_option *option = &table->options[i];
-
-        if (option->name[1] != '\0') {
-            (void)printf("\n# %s\n#%s = %s\n", option->help, option->name, option->default_value);
-        }
-    }
-}
-
-int config_answer(const struct config_table *table, enum config_verdict verdict,
-                  const struct errmsg *err)
-{
-    switch (verdict) {
-    case CONFIG_HELP:
-        config_print_help(table);
-        break;
-    case CONFIG_VERSION:
-        (void)printf("%s %s\n", table->program, MORSELFS_VERSION);
-        break;
-    case CONFIG_MAN:
-        config_print_man(table);
-        break;
-    case CONFIG_SAMPLE:
-        config_print_sample(table);
-        break;
-    case CONFIG_RUN:
-        break;
-    case CONFIG_BAD:
-        (void)fprintf(stderr, "%s: %s\n", table->program, err->text);
-        return 2;
-    }
-    return 0;
 }
