@@ -46,8 +46,9 @@ struct report
     struct history_counts counts;
 };
 
-static const char *const canaries[] = { "lost-put",    "old-get",      "append-twice",
-                                        "lost-answer", "lock-nothing", NULL };
+static const char *const canaries[] = { "lost-put",       "old-get",      "append-twice",
+                                        "lost-answer",    "lock-nothing", "lost-byte",
+                                        "lost-attribute", "circle",       NULL };
 
 static int forget_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {

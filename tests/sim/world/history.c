@@ -55,6 +55,8 @@ static void sum_up_kernel(struct history *h, const struct kernel_counts *k)
     h->counts.passed_over += k->passed_over;
     h->counts.short_reads += k->short_reads;
     h->counts.direct += k->direct;
+    h->counts.plus += k->linked;
+    h->counts.copied_here += k->copied_here;
 }
 
 static void sum_up(struct history *h)
@@ -98,6 +100,7 @@ void history_run(struct history *h, struct world *world, const char *canary)
     wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
     sum_up(h);
     locks_judge(h);
+    tree_judge(h);
     if (!judge_registers(&h->judge, why, sizeof(why))) {
         world_fail("%s", why);
     }

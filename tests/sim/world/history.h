@@ -15,6 +15,9 @@ enum {
     HISTORY_STEADY = 40, /* Names that are there from the beginning to the end. */
     HISTORY_RECORDS_MAX = 2048,
     HISTORY_SECTIONS_MAX = 2048,
+    HISTORY_ATTRIBUTES_FIRST = 32, /* Of the judge's objects. */
+    HISTORY_TREE = 6,              /* Directories that move. */
+    HISTORY_MOVES_MAX = 2048,
     HISTORY_FAULTS_S_MIN = 5,
     HISTORY_FAULTS_S_MAX = 20, /* Then it heals, */
     HISTORY_CALM_S = 3,        /* and goes on for so long; */
@@ -50,7 +53,22 @@ enum {
     X(page_waits, "waits for a page", 3)                                                           \
     X(passed_over, "answers that the kernel passed over", 50)                                      \
     X(short_reads, "files found shorter by a READ", 0)                                             \
-    X(direct, "reads and writes past the pages", 100)
+    X(direct, "reads and writes past the pages", 100)                                              \
+    X(plus, "names that READDIRPLUS told", 400)                                                    \
+    X(bulk_mib, "MiB of large files written", 20)                                                  \
+    X(extents, "files cut, punched, allocated or zeroed", 20)                                      \
+    X(copied, "ranges copied", 5)                                                                  \
+    X(copied_here, "ranges that the kernel copied", 1)                                             \
+    X(sought, "looks for data and holes", 5)                                                       \
+    X(attributes_set, "attributes set", 30)                                                        \
+    X(own, "names, links and kinds of files of one program", 30)                                   \
+    X(linked, "second names of files", 5)                                                          \
+    X(exchanged, "names exchanged, or kept", 5)                                                    \
+    X(moved, "directories moved", 15)                                                              \
+    X(circles, "directories kept from going below themselves", 3)                                  \
+    X(ranges_locked, "good ends of what was done with bytes locked", 40)                           \
+    X(lock_interrupts, "waits for bytes interrupted", 3)                                           \
+    X(lock_circles, "waits in a circle", 1)
 
 struct history_counts
 {
@@ -64,6 +82,13 @@ struct history_record
 {
     uint64_t value;
     bool good;
+};
+
+/* A directory of the tree: where it is, and where it may be. */
+struct history_tree
+{
+    unsigned parent, maybe_parent;
+    uint64_t value, maybe_value; /* Of its name; 0: it is there for sure. */
 };
 
 struct history
@@ -88,6 +113,14 @@ struct history
     struct history_record records[HISTORY_RECORDS_MAX];
     size_t sections_count;
     struct lock_section *sections; /* Of locks.c. */
+    uint64_t rush_until_ns;        /* Until then many lock the same bytes. */
+    uint64_t last_mode;
+    struct history_tree tree[HISTORY_TREE + 1];
+    unsigned tree_busy;  /* Moves under way, */
+    uint64_t tree_moves; /* and begun. */
+    bool tree_unsure;    /* One may have been made, or not. */
+    size_t moves_count;
+    uint64_t moves[HISTORY_MOVES_MAX]; /* The names that were left for good. */
     struct history_counts counts;
 };
 
@@ -109,5 +142,8 @@ void programs_look(struct history *h);
 
 /* Fails the history when two had locked what only one may. */
 void locks_judge(const struct history *h);
+
+/* Fails the history when two moves have found one directory. */
+void tree_judge(const struct history *h);
 
 #endif

@@ -18,14 +18,6 @@ void wait_in(struct list *waiting);
 /* Does not wait. */
 void wake_all(struct list *waiting);
 
-/* inode->i_rwsem. */
-struct klock
-{
-    unsigned sharers;
-    bool taken;
-    struct list waiting;
-};
-
 void klock_take(struct klock *lock, bool alone);
 void klock_give(struct klock *lock, bool alone);
 
@@ -50,6 +42,15 @@ struct fuse_req
     struct fuse_file_info own_info; /* Of one that nobody waits for. */
     struct flock *lock;
     int flock; /* What flock(2) was told. */
+    int flags; /* Of RENAME2, FALLOCATE, SETXATTR; LSEEK's whence. */
+    uint64_t length;
+    uint64_t offset_to; /* COPY_FILE_RANGE */
+    struct fuse_file_info *info_to;
+    uint64_t of;           /* INTERRUPT: the request. */
+    uint64_t interrupt_ns; /* It is sent so much later; 0: never. */
+    bool interrupted;
+    void (*on_interrupt)(struct fuse_req *req, void *data);
+    void *on_interrupt_data;
     /* The answer */
     struct fiber *asker;               /* NULL: nobody waits for it, and it is freed. */
     void (*end)(struct fuse_req *req); /* Then this comes before. */
@@ -59,6 +60,7 @@ struct fuse_req
     struct stat st;
     double seconds;
     struct fuse_file_info info_answered;
+    struct statvfs space;
     void *into;
     size_t count;
     /* A READ for pages */
@@ -67,6 +69,9 @@ struct fuse_req
 };
 
 int ask_and_wait(struct fuse_req *req);
+
+/* The mount has answered, or is gone. */
+int kernel_answer(struct fuse_req *req, int error);
 
 /* Of one from calloc(): does not wait. False: the mount is gone, it has been freed. */
 bool ask_only(struct fuse_req *req);
@@ -104,6 +109,9 @@ uint64_t jiffies_now(void);
 uint64_t jiffies_in(double seconds);
 
 struct knode *knode_find(const struct fuse_session *k, fuse_ino_t number);
+
+/* Of one that a program has a reference to. */
+struct knode *knode_of(const struct fuse_session *k, fuse_ino_t number);
 struct knode *knode_keep(struct knode *node);
 void knode_put(struct knode *node);
 
@@ -129,6 +137,10 @@ void pages_invalidate(struct knode *node);
 
 /* truncate_pagecache() */
 void pages_truncate(struct knode *node, uint64_t size);
+
+/* truncate_pagecache_range(): the bytes of it are zeros, whole pages go. `whole`: those that it
+ * begins or ends in, too. */
+void pages_punch(struct knode *node, uint64_t offset, uint64_t length, bool whole);
 
 /* Those that nobody uses. Does not wait. */
 void pages_drop_some(struct knode *node);
@@ -162,5 +174,30 @@ struct kdentry *dentry_find(const struct fuse_session *k, const struct knode *pa
 void dentry_add(struct knode *parent, const char *name, struct knode *inode, double seconds,
                 uint64_t epoch);
 void dentry_drop(struct kdentry *d);
+
+/* Is `below` the directory `above`, or somewhere in it, as far as the names are known? */
+bool dentry_is_below(const struct knode *below, const struct knode *above);
+
+/* fuse_direntplus_link(): what READDIRPLUS says of a name that it knows or not. `version` and
+ * `evictions` are those of when it was asked. */
+void dentry_plus(struct knode *directory, const char *name, const struct fuse_entry_param *entry,
+                 uint64_t version, uint64_t evictions);
+
+/* What begins anew when it was told ESTALE, once, and asks for every name then. */
+#define RETRY_STALE(rv, flags, call)                                                               \
+    unsigned flags = 0;                                                                            \
+    int rv = (call);                                                                               \
+    if (rv == ESTALE) {                                                                            \
+        flags = WALK_AGAIN;                                                                        \
+        rv = (call);                                                                               \
+    }
+
+/* ---- System calls among themselves: kernel_calls.c ---- */
+
+/* stat(2), with a reference. */
+int stat_node(struct knode *directory, const char *name, unsigned flags, struct knode **node);
+
+/* write(2) under the file's lock. */
+int write_there(struct kernel_file *file, uint64_t offset, const void *bytes, size_t size);
 
 #endif

@@ -9,26 +9,9 @@
 #include <string.h>
 #include <sys/file.h>
 
-/* What begins anew when it was told ESTALE, once, and asks for every name then. */
-#define RETRY_STALE(rv, flags, call)                                                               \
-    unsigned flags = 0;                                                                            \
-    int rv = (call);                                                                               \
-    if (rv == ESTALE) {                                                                            \
-        flags = WALK_AGAIN;                                                                        \
-        rv = (call);                                                                               \
-    }
-
-static struct knode *directory_of(const struct fuse_session *k, fuse_ino_t number)
-{
-    struct knode *node = knode_find(k, number);
-
-    CHECK(node != NULL); /* Who names it has a reference. */
-    return node;
-}
-
 /* ---- stat(2) ---- */
 
-static int stat_once(struct knode *directory, const char *name, unsigned flags, struct knode **node)
+int stat_node(struct knode *directory, const char *name, unsigned flags, struct knode **node)
 {
     int rv = walk(directory, name, flags, node);
 
@@ -46,10 +29,10 @@ static int stat_once(struct knode *directory, const char *name, unsigned flags, 
 
 int kernel_lookup(struct fuse_session *k, fuse_ino_t parent, const char *name, fuse_ino_t *inode)
 {
-    struct knode *directory = directory_of(k, parent), *node = NULL;
+    struct knode *directory = knode_of(k, parent), *node = NULL;
 
     *inode = 0;
-    RETRY_STALE(rv, flags, stat_once(directory, name, flags, &node));
+    RETRY_STALE(rv, flags, stat_node(directory, name, flags, &node));
     if (rv == 0) {
         *inode = node->number;
     }
@@ -58,9 +41,9 @@ int kernel_lookup(struct fuse_session *k, fuse_ino_t parent, const char *name, f
 
 int kernel_size(struct fuse_session *k, fuse_ino_t parent, const char *name, uint64_t *size)
 {
-    struct knode *directory = directory_of(k, parent), *node = NULL;
+    struct knode *directory = knode_of(k, parent), *node = NULL;
 
-    RETRY_STALE(rv, flags, stat_once(directory, name, flags, &node));
+    RETRY_STALE(rv, flags, stat_node(directory, name, flags, &node));
     if (rv == 0) {
         *size = node->size;
         knode_put(node);
@@ -68,9 +51,21 @@ int kernel_size(struct fuse_session *k, fuse_ino_t parent, const char *name, uin
     return rv;
 }
 
+int kernel_stat(struct fuse_session *k, fuse_ino_t parent, const char *name, struct stat *st)
+{
+    struct knode *directory = knode_of(k, parent), *node = NULL;
+
+    RETRY_STALE(rv, flags, stat_node(directory, name, flags, &node));
+    if (rv == 0) {
+        *st = node->st;
+        knode_put(node);
+    }
+    return rv;
+}
+
 void kernel_forget(struct fuse_session *k, fuse_ino_t inode)
 {
-    knode_put(directory_of(k, inode));
+    knode_put(knode_of(k, inode));
 }
 
 /* ---- open(2) ---- */
@@ -155,7 +150,7 @@ static int open_once(struct knode *directory, const char *name, int how, unsigne
 int kernel_open_name(struct fuse_session *k, fuse_ino_t parent, const char *name, int how,
                      struct kernel_file *file)
 {
-    struct knode *directory = directory_of(k, parent);
+    struct knode *directory = knode_of(k, parent);
 
     RETRY_STALE(rv, flags, open_once(directory, name, how, flags, file));
     return rv;
@@ -199,35 +194,50 @@ int kernel_open_dir(struct fuse_session *k, fuse_ino_t inode, struct kernel_file
     int rv = ask_and_wait(&req);
 
     if (rv == 0) {
-        *dir =
-            (struct kernel_file){ k, inode, req.info_answered, knode_keep(directory_of(k, inode)) };
+        *dir = (struct kernel_file){ k, inode, req.info_answered, knode_keep(knode_of(k, inode)) };
     }
     return rv;
 }
 
+/* One entry of the answer: where the next one begins. */
+static size_t list_one(struct kernel_file *dir, const char *at, bool plus, uint64_t *offset,
+                       void (*visit)(void *data, const char *name), void *data,
+                       const struct fuse_req *req)
+{
+    struct fuse_entry_param param = { .ino = 0 };
+    struct fuse_dirent entry;
+    size_t head = plus ? sizeof(param) : 0;
+    char name[256];
+
+    memcpy(&param, at, head);
+    memcpy(&entry, at + head, FUSE_NAME_OFFSET);
+    (void)snprintf(name, sizeof(name), "%.*s", (int)entry.namelen, at + head + FUSE_NAME_OFFSET);
+    visit(data, name);
+    *offset = entry.off;
+    dentry_plus(dir->node, name, &param, req->version, req->of);
+    return head + FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + entry.namelen);
+}
+
+/* With attributes at the beginning, and wherever they are of use. */
 static int list_some(struct kernel_file *dir, uint64_t *offset, size_t *count,
                      void (*visit)(void *data, const char *name), void *data)
 {
-    char bytes[1024], name[256];
+    bool plus = *offset == 0 || world_chance(2);
+    char bytes[4096];
     struct fuse_req req = { .kernel = dir->kernel,
-                            .opcode = FUSE_READDIR,
+                            .opcode = plus ? FUSE_READDIRPLUS : FUSE_READDIR,
                             .inode = dir->inode,
                             .info = &dir->info,
                             .offset = *offset,
-                            .size = sizeof(bytes),
-                            .into = bytes };
+                            .size = plus ? sizeof(bytes) : 1024,
+                            .into = bytes,
+                            .version = dir->kernel->version,
+                            .of = dir->kernel->evictions };
     int rv = ask_and_wait(&req);
 
     *count = rv == 0 ? req.count : 0;
     for (size_t at = 0; at < *count;) {
-        struct fuse_dirent entry;
-
-        memcpy(&entry, bytes + at, FUSE_NAME_OFFSET);
-        (void)snprintf(name, sizeof(name), "%.*s", (int)entry.namelen,
-                       bytes + at + FUSE_NAME_OFFSET);
-        visit(data, name);
-        *offset = entry.off;
-        at += FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + entry.namelen);
+        at += list_one(dir, bytes + at, plus, offset, visit, data, &req);
     }
     return rv;
 }
@@ -254,169 +264,6 @@ int kernel_fsync_dir(struct kernel_file *dir)
 void kernel_close_dir(struct kernel_file *dir)
 {
     release(dir, FUSE_RELEASEDIR);
-}
-
-/* ---- Names ---- */
-
-static int mkdir_once(struct knode *directory, const char *name, unsigned flags)
-{
-    struct fuse_session *k = directory->kernel;
-    struct fuse_req req = {
-        .kernel = k, .opcode = FUSE_MKDIR, .inode = directory->number, .name = name
-    };
-    uint64_t epoch = k->epoch;
-    struct knode *node;
-    int rv;
-
-    klock_take(&directory->lock, true);
-    rv = walk(directory, name, flags | WALK_LOCKED | WALK_TARGET, &node);
-    if (rv == 0) {
-        knode_put(node);
-        rv = EEXIST;
-    } else if (rv == ENOENT && (rv = ask_and_wait(&req)) == 0) {
-        node = knode_get(k, &req.entry, 0, 0);
-        dentry_add(directory, name, node, req.entry.entry_timeout, epoch);
-        knode_put(node);
-    }
-    klock_give(&directory->lock, true);
-    return rv;
-}
-
-int kernel_mkdir(struct fuse_session *k, fuse_ino_t parent, const char *name)
-{
-    struct knode *directory = directory_of(k, parent);
-
-    RETRY_STALE(rv, flags, mkdir_once(directory, name, flags));
-    return rv;
-}
-
-static void drop_name(struct knode *directory, const char *name)
-{
-    struct kdentry *d = dentry_find(directory->kernel, directory, name);
-
-    if (d != NULL) {
-        dentry_drop(d);
-    }
-}
-
-static void entry_unlinked(struct knode *directory, const char *name, struct knode *node)
-{
-    node->st.st_nlink -= node->st.st_nlink > 0;
-    node->version = ++node->kernel->version;
-    node->stale_atime = true; /* Its ctime, too. */
-    drop_name(directory, name);
-}
-
-static int unlink_once(struct knode *directory, const char *name, unsigned flags)
-{
-    struct fuse_req req = {
-        .kernel = directory->kernel, .opcode = FUSE_UNLINK, .inode = directory->number, .name = name
-    };
-    struct knode *node;
-    int rv;
-
-    klock_take(&directory->lock, true);
-    rv = walk(directory, name, flags | WALK_LOCKED, &node);
-    if (rv == 0) {
-        klock_take(&node->lock, true);
-        rv = ask_and_wait(&req);
-        klock_give(&node->lock, true);
-        if (rv == 0) {
-            entry_unlinked(directory, name, node);
-        } else if (rv == EINTR || rv == ENOENT) {
-            drop_name(directory, name);
-        }
-        knode_put(node);
-    }
-    klock_give(&directory->lock, true);
-    return rv;
-}
-
-int kernel_unlink(struct fuse_session *k, fuse_ino_t parent, const char *name)
-{
-    struct knode *directory = directory_of(k, parent);
-
-    RETRY_STALE(rv, flags, unlink_once(directory, name, flags));
-    return rv;
-}
-
-/* What is known of the name goes along (d_move()). */
-static void move_name(struct knode *directory, const char *name, const char *to)
-{
-    struct kdentry *d = dentry_find(directory->kernel, directory, name);
-
-    drop_name(directory, to);
-    if (d != NULL) {
-        (void)snprintf(d->name, sizeof(d->name), "%s", to);
-    }
-}
-
-static int rename_nodes(struct knode *directory, const char *name, struct knode *node,
-                        const char *to, struct knode *target)
-{
-    struct fuse_req req = { .kernel = directory->kernel,
-                            .opcode = FUSE_RENAME2,
-                            .inode = directory->number,
-                            .inode_to = directory->number,
-                            .name = name,
-                            .name_to = to };
-    struct knode *first = target != NULL && target->number < node->number ? target : node;
-    struct knode *second = first == node ? target : node;
-    int rv;
-
-    klock_take(&first->lock, true);
-    if (second != NULL) {
-        klock_take(&second->lock, true);
-    }
-    rv = ask_and_wait(&req);
-    if (second != NULL) {
-        klock_give(&second->lock, true);
-    }
-    klock_give(&first->lock, true);
-    if (rv == 0) {
-        node->version = ++node->kernel->version;
-        node->stale_atime = true; /* Its ctime. */
-        if (target != NULL) {
-            entry_unlinked(directory, to, target);
-        }
-        move_name(directory, name, to);
-    } else if (rv == EINTR || rv == ENOENT) {
-        drop_name(directory, name);
-        drop_name(directory, to);
-    }
-    return rv;
-}
-
-static int rename_once(struct knode *directory, const char *name, const char *to, unsigned flags)
-{
-    struct knode *node = NULL, *target = NULL;
-    int rv;
-
-    klock_take(&directory->lock, true);
-    rv = walk(directory, name, flags | WALK_LOCKED, &node);
-    if (rv == 0) {
-        rv = walk(directory, to, flags | WALK_LOCKED | WALK_TARGET, &target);
-        rv = rv == ENOENT ? 0 : rv;
-    }
-    if (rv == 0 && node != target) { /* Two names of one file: all is done. */
-        rv = rename_nodes(directory, name, node, to, target);
-    }
-    if (target != NULL) {
-        knode_put(target);
-    }
-    if (node != NULL) {
-        knode_put(node);
-    }
-    klock_give(&directory->lock, true);
-    return rv;
-}
-
-int kernel_rename(struct fuse_session *k, fuse_ino_t parent, const char *name, const char *to)
-{
-    struct knode *directory = directory_of(k, parent);
-
-    RETRY_STALE(rv, flags, rename_once(directory, name, to, flags));
-    return rv;
 }
 
 /* ---- Bytes ---- */
@@ -465,7 +312,7 @@ int kernel_read(struct kernel_file *file, uint64_t offset, void *bytes, size_t s
 }
 
 /* Under the file's lock. */
-static int write_there(struct kernel_file *file, uint64_t offset, const void *bytes, size_t size)
+int write_there(struct kernel_file *file, uint64_t offset, const void *bytes, size_t size)
 {
     size_t done;
     int rv;
@@ -564,5 +411,32 @@ int kernel_lock(struct kernel_file *file, bool flock, uint64_t owner, short type
                             .flock = (type == F_WRLCK ? LOCK_EX : LOCK_SH) | (wait ? 0 : LOCK_NB) };
 
     file->info.lock_owner = owner; /* The same in FLUSH. */
+    return ask_and_wait(&req);
+}
+
+int kernel_lock_range(struct kernel_file *file, const struct flock *lock, uint64_t owner, bool wait,
+                      uint64_t interrupt_ns)
+{
+    struct flock asked = *lock;
+    struct fuse_req req = { .kernel = file->kernel,
+                            .opcode = wait ? FUSE_SETLKW : FUSE_SETLK,
+                            .inode = file->inode,
+                            .info = &file->info,
+                            .lock = &asked,
+                            .interrupt_ns = interrupt_ns };
+
+    file->info.lock_owner = owner;
+    return ask_and_wait(&req);
+}
+
+int kernel_test_lock(struct kernel_file *file, struct flock *lock, uint64_t owner)
+{
+    struct fuse_req req = { .kernel = file->kernel,
+                            .opcode = FUSE_GETLK,
+                            .inode = file->inode,
+                            .info = &file->info,
+                            .lock = lock };
+
+    file->info.lock_owner = owner;
     return ask_and_wait(&req);
 }

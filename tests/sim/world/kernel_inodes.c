@@ -34,6 +34,14 @@ struct knode *knode_find(const struct fuse_session *k, fuse_ino_t number)
     return NULL;
 }
 
+struct knode *knode_of(const struct fuse_session *k, fuse_ino_t number)
+{
+    struct knode *node = knode_find(k, number);
+
+    CHECK(node != NULL);
+    return node;
+}
+
 struct knode *knode_keep(struct knode *node)
 {
     node->references++;

@@ -85,6 +85,26 @@ void pages_truncate(struct knode *node, uint64_t size)
     drop_from(node, number);
 }
 
+void pages_punch(struct knode *node, uint64_t offset, uint64_t length, bool whole)
+{
+    uint64_t end = offset + length;
+
+    for (uint64_t i = offset / PAGE; length > 0 && i <= (end - 1) / PAGE; i++) {
+        uint64_t from = i * PAGE < offset ? offset - i * PAGE : 0;
+        uint64_t to = end - i * PAGE < PAGE ? end - i * PAGE : PAGE;
+        struct kpage *page;
+
+        while ((page = page_find(node, i)) != NULL && page->locked) {
+            wait_in(&node->page_waiting);
+        }
+        if (page != NULL && (whole || to - from == PAGE)) {
+            page_drop(node, i);
+        } else if (page != NULL) {
+            memset(page->bytes + from, 0, to - from);
+        }
+    }
+}
+
 void pages_drop_some(struct knode *node)
 {
     for (uint64_t i = 0; i < node->pages_count; i++) {

@@ -80,6 +80,24 @@ void dentry_add(struct knode *parent, const char *name, struct knode *inode, dou
     list_push_back(&k->names, &d->node);
 }
 
+bool dentry_is_below(const struct knode *below, const struct knode *above)
+{
+    const struct knode *at = below;
+
+    while (at != NULL && at != above) {
+        const struct knode *parent = NULL;
+
+        LIST_FOREACH(node, &at->kernel->names)
+        {
+            const struct kdentry *d = LIST_ENTRY(node, struct kdentry, node);
+
+            parent = d->inode == at ? d->parent : parent;
+        }
+        at = parent;
+    }
+    return at == above;
+}
+
 static int ask_name(struct knode *directory, const char *name, struct fuse_entry_param *entry)
 {
     struct fuse_req req = {
@@ -188,6 +206,38 @@ static int look_up(struct knode *directory, const char *name, struct knode **nod
     list_remove(&looking.node);
     wake_all(&k->looking_waiting);
     return rv;
+}
+
+/* As the kernel does it, the epoch is that of now, and not that of the question. */
+void dentry_plus(struct knode *directory, const char *name, const struct fuse_entry_param *entry,
+                 uint64_t version, uint64_t evictions)
+{
+    struct fuse_session *k = directory->kernel;
+    uint64_t epoch = k->epoch;
+    struct kdentry *d;
+    struct knode *node;
+
+    if (entry->ino == 0 || name[0] == '.') {
+        return;
+    }
+    while (is_looked_up(directory, name)) {
+        wait_in(&k->looking_waiting);
+    }
+    d = dentry_find(k, directory, name);
+    k->counts.linked++;
+    if (d != NULL && d->inode->number == entry->ino) {
+        d->inode->lookups++;
+        d->epoch = epoch;
+        d->jiffies_until = jiffies_in(entry->entry_timeout);
+        change_attributes(d->inode, &entry->attr, entry->attr_timeout, version);
+        return;
+    }
+    if (d != NULL) {
+        dentry_drop(d);
+    }
+    node = knode_get(k, entry, version, evictions);
+    dentry_add(directory, name, node, entry->entry_timeout, epoch);
+    knode_put(node);
 }
 
 /* lookup_slow() */

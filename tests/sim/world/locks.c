@@ -11,16 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LOCK_FILES = 3, HELD_MS_MAX = 300 };
-
-/* What a program did while it had a lock. */
-struct lock_section
-{
-    bool alone, good;
-    unsigned file;
-    uint64_t before; /* What it has read, */
-    uint64_t after;  /* and what it has written, or read later. */
-};
+enum { HELD_MS_MAX = 300 };
 
 /* The first file's locks are of processes, those of the others of open files. */
 static bool is_flock(const struct lock_section *section)
@@ -66,10 +57,21 @@ static int work(struct program *p, struct kernel_file *file, struct lock_section
     return rv != 0 ? rv : kernel_read(file, 0, &section->after, sizeof(section->after), &got);
 }
 
+struct lock_section *lock_section_new(struct history *h)
+{
+    if (h->sections_count == HISTORY_SECTIONS_MAX) {
+        return NULL;
+    }
+    h->sections =
+        h->sections != NULL ? h->sections : calloc(HISTORY_SECTIONS_MAX, sizeof(h->sections[0]));
+    CHECK(h->sections != NULL);
+    return &h->sections[h->sections_count++];
+}
+
 void lock_some(struct program *p)
 {
     struct history *h = p->history;
-    struct lock_section *section;
+    struct lock_section *section = lock_section_new(h);
     struct act a;
     struct kernel_file file;
     uint64_t losses = h->counts.losses;
@@ -77,14 +79,10 @@ void lock_some(struct program *p)
     char name[16];
     int rv, closed;
 
-    if (h->sections_count == HISTORY_SECTIONS_MAX) {
+    if (section == NULL) {
         return;
     }
-    h->sections =
-        h->sections != NULL ? h->sections : calloc(HISTORY_SECTIONS_MAX, sizeof(*section));
-    CHECK(h->sections != NULL);
-    section = &h->sections[h->sections_count++];
-    section->file = (unsigned)world_draw(LOCK_FILES);
+    section->file = (unsigned)world_draw(LOCK_RANGES_FIRST);
     section->alone = !world_chance(3);
     (void)snprintf(name, sizeof(name), "l%u", section->file);
     rv = act_begin(&a, p);
@@ -117,11 +115,11 @@ void locks_judge(const struct history *h)
         const struct lock_section *one = &h->sections[i];
 
         if (one->good && !one->alone && one->before != one->after) {
-            world_fail("who shared the lock of l%u has read %llu and then %llu", one->file,
+            world_fail("who shared the lock of lock %u has read %llu and then %llu", one->file,
                        (unsigned long long)one->before, (unsigned long long)one->after);
         }
         if (one->good && one->before != 0 && writer_of(h, one->before) == NULL) {
-            world_fail("nobody has written %llu into l%u", (unsigned long long)one->before,
+            world_fail("nobody has written %llu under lock %u", (unsigned long long)one->before,
                        one->file);
         }
         for (size_t k = 0; k < i && one->good && one->alone; k++) {
@@ -129,7 +127,7 @@ void locks_judge(const struct history *h)
 
             if (other->good && other->alone && other->file == one->file &&
                 other->before == one->before) {
-                world_fail("%llu and %llu were both written over %llu under the lock of l%u",
+                world_fail("%llu and %llu were both written over %llu under the lock of lock %u",
                            (unsigned long long)other->after, (unsigned long long)one->after,
                            (unsigned long long)one->before, one->file);
             }

@@ -82,7 +82,7 @@ void act_end(struct act *a, const char *what, const char *object, uint64_t value
     }
 }
 
-static void note(struct act *a, unsigned object, bool write, uint64_t value, int error)
+void act_note(struct act *a, unsigned object, bool write, uint64_t value, int error)
 {
     struct history *h = a->program->history;
     struct judge_call call = { .object = object,
@@ -110,7 +110,7 @@ static void put(struct program *p)
     uint64_t value = ++p->history->last_value;
     char name[16];
     int rv = act_begin(&a, p), closed;
-    bool lose = act_is_canary(p, "lost-put", 50), synced = !world_chance(3);
+    bool lose = act_is_canary(p, "lost-put", 10), synced = !world_chance(3);
 
     (void)snprintf(name, sizeof(name), "f%u", number);
     if (rv == 0 && (rv = act_open(&a, name, O_RDWR, &file)) == 0) {
@@ -124,7 +124,8 @@ static void put(struct program *p)
         rv = rv != 0 ? rv : closed;
     }
     /* What is closed and not synced is lost with its mount, or with its lease. */
-    note(&a, number * SLOTS + slot, true, value, rv == 0 && !synced && !p->history->calm ? -1 : rv);
+    act_note(&a, number * SLOTS + slot, true, value,
+             rv == 0 && !synced && !p->history->calm ? -1 : rv);
     act_end(&a, synced ? "put" : "put unsynced", name, value, rv);
 }
 
@@ -149,7 +150,7 @@ static void get_slot(struct program *p, unsigned number, unsigned slot)
     } else if (rv == 0 && world_chance(20)) {
         p->history->got_before[number * SLOTS + slot] = value;
     }
-    note(&a, number * SLOTS + slot, false, value, rv);
+    act_note(&a, number * SLOTS + slot, false, value, rv);
     act_end(&a, "get", name, value, rv);
 }
 
@@ -177,8 +178,8 @@ static int stay_once(struct program *p, struct kernel_file *file, unsigned numbe
         rv = kernel_read(file, offset, &value, sizeof(value), &got);
     }
     p->history->counts.stayed += rv == 0;
-    note(&a, number * SLOTS + slot, write, value,
-         rv == 0 && write && !synced && !p->history->calm ? -1 : rv);
+    act_note(&a, number * SLOTS + slot, write, value,
+             rv == 0 && write && !synced && !p->history->calm ? -1 : rv);
     act_end(&a, write ? "stay and write" : "stay and read", "f", value, rv);
     return rv;
 }
@@ -232,7 +233,8 @@ static void cut(struct program *p)
         rv = rv != 0 ? rv : closed;
     }
     p->history->counts.cut += rv == 0;
-    note(&a, length_object(number), true, value, rv == 0 && !synced && !p->history->calm ? -1 : rv);
+    act_note(&a, length_object(number), true, value,
+             rv == 0 && !synced && !p->history->calm ? -1 : rv);
     act_end(&a, synced ? "cut" : "cut unsynced", name, value, rv);
 }
 
@@ -246,7 +248,7 @@ static void measure_at(struct program *p, unsigned number)
     (void)snprintf(name, sizeof(name), "c%u", number);
     rv = rv != 0 ? rv : kernel_size(a.kernel, a.directory, name, &value);
     rv = rv == ENOENT ? 0 : rv;
-    note(&a, length_object(number), false, value, rv);
+    act_note(&a, length_object(number), false, value, rv);
     act_end(&a, "measure", name, value, rv);
 }
 
@@ -302,7 +304,7 @@ static void look_at(struct program *p, unsigned number)
         kernel_forget(a.kernel, inode);
     }
     rv = rv == ENOENT ? 0 : rv;
-    note(&a, FILES * SLOTS + number, false, inode, rv);
+    act_note(&a, FILES * SLOTS + number, false, inode, rv);
     act_end(&a, "look", name, inode, rv);
 }
 
@@ -394,8 +396,8 @@ static void rename_over(struct program *p, const char *name, fuse_ino_t inode, u
     if (rv == ENOENT && may_be_lost(p, losses)) {
         done = rv = EIO;
     }
-    note(&a, FILES * SLOTS + number, true, inode,
-         rv == 0 && !synced && p->history->forgetful ? -1 : rv);
+    act_note(&a, FILES * SLOTS + number, true, inode,
+             rv == 0 && !synced && p->history->forgetful ? -1 : rv);
     act_end(&a, synced ? "rename" : "rename unsynced", name, inode, rv);
     if (done == 0) {
         expect(p, name, 0, inode, synced && rv == 0 ? p->history->meta_losses : losses);
@@ -425,17 +427,22 @@ static void make_and_move(struct program *p)
 
 static void run_program(void *data)
 {
-    static void (*const acts[])(struct program *
-                                p) = { put,  put,         get,           get,       get,
-                                       look, append_some, make_and_move, lock_some, lock_some,
-                                       stay, cut,         measure,       measure,   list_all };
+    static void (*const acts[])(struct program * p) = {
+        put,        put,       get,      get,      get,      look,      append_some,  make_and_move,
+        lock_some,  lock_some, stay,     cut,      measure,  measure,   list_all,     range_some,
+        range_some, attr_set,  attr_get, attr_get, own_some, tree_move, make_and_move
+    };
     struct program *p = data;
 
     while (!p->history->ended) {
         if (act_is_canary(p, "lost-answer", 500)) {
             fiber_wait();
         }
-        acts[world_draw(sizeof(acts) / sizeof(acts[0]))](p);
+        if (p->history->world->now_ns < p->history->rush_until_ns && !world_chance(4)) {
+            range_some(p); /* All want the same. */
+        } else {
+            acts[world_draw(sizeof(acts) / sizeof(acts[0]))](p);
+        }
         fiber_sleep(world_chance(3) ? world_draw(1000 * WORLD_MS) : world_draw(20 * WORLD_MS));
     }
     p->history->programs_running--;
@@ -470,7 +477,8 @@ static void run_first(void *data)
     int rv = kernel_open_dir(&m->session, FUSE_ROOT_ID, &root);
 
     if (rv != 0 || (rv = kernel_mkdir(&m->session, FUSE_ROOT_ID, "d")) != 0 ||
-        (rv = kernel_fsync_dir(&root)) != 0 || (rv = make_steady(&m->session)) != 0) {
+        (rv = tree_make(p->history, &m->session)) != 0 || (rv = kernel_fsync_dir(&root)) != 0 ||
+        (rv = make_steady(&m->session)) != 0) {
         world_fail("the first call says \"%s\"", strerror(rv));
     }
     kernel_close_dir(&root);
@@ -492,6 +500,8 @@ static void run_last(void *data)
     }
     list_all(p);
     append_check(p);
+    attr_check(p);
+    tree_check(p);
     p->history->programs_running--;
 }
 
@@ -520,6 +530,7 @@ void programs_begin(struct history *h)
     for (unsigned i = 0; i < HISTORY_KEEPERS; i++) {
         begin(h, "keep", i, HISTORY_MOUNTS, keep_run);
     }
+    begin(h, "bulk", 0, HISTORY_MOUNTS, bulk_run);
 }
 
 void programs_look(struct history *h)

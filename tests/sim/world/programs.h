@@ -36,12 +36,55 @@ bool act_is_canary(const struct program *p, const char *name, uint64_t n);
 /* Open a file of the directory, which is made when it is not there. */
 int act_open(struct act *a, const char *name, int flags, struct kernel_file *file);
 
+/* For the judge of registers. `error`: what it said; anything but 0: it may not have happened. */
+void act_note(struct act *a, unsigned object, bool write, uint64_t value, int error);
+
 /* appends.c: records behind a file, through all mounts; and what must be there in the end. */
 void append_some(struct program *p);
 void append_check(struct program *p);
 
 /* locks.c: what two may not do at once. */
 void lock_some(struct program *p);
+
+/* What a program did while it had a lock. */
+struct lock_section
+{
+    bool alone, good;
+    unsigned file;   /* Of `lock_some`: below LOCK_RANGES_FIRST; of `range_some`: slots. */
+    uint64_t before; /* What it has read, */
+    uint64_t after;  /* and what it has written, or read later. */
+};
+
+enum { LOCK_RANGES_FIRST = 3 };
+
+/* For locks_judge(). NULL: there are enough. */
+struct lock_section *lock_section_new(struct history *h);
+
+/* ranges.c: what two may not do at once in one file. */
+void range_some(struct program *p);
+
+/* attrs.c: registers that are no bytes; in the end; names of one program alone. */
+enum attribute {
+    ATTRIBUTE_MODE,
+    ATTRIBUTE_OWNER,
+    ATTRIBUTE_MTIME,
+    ATTRIBUTE_USER, /* An extended attribute; those behind it, too. */
+    ATTRIBUTE_TRUSTED,
+    ATTRIBUTE_ACL,
+    ATTRIBUTES_COUNT
+};
+void attr_set(struct program *p);
+void attr_get(struct program *p);
+void attr_check(struct program *p);
+void own_some(struct program *p);
+
+/* trees.c: directories that move; the first ones; what must be there in the end. */
+int tree_make(struct history *h, struct fuse_session *k);
+void tree_move(struct program *p);
+void tree_check(struct program *p);
+
+/* bulk.c: large files of one program alone. The whole program. */
+void bulk_run(void *program);
 
 /* keepers.c: a file that stays open, of one program alone. The whole program. */
 void keep_run(void *program);

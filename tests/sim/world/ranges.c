@@ -1,0 +1,159 @@
+/* Ranges of bytes that programs lock in one file, through all mounts (fcntl(2)). Whoever has a slot
+ * alone reads a value there and writes another one over it, as in locks.c, which judges. Who waits
+ * is interrupted at times; who has a range asks for another one, so that some wait in a circle. */
+#include "tests/sim/world/fiber.h"
+#include "tests/sim/world/programs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+enum {
+    SLOTS = 4,
+    SLOT_BYTES = 1000,
+    HELD_MS_MAX = 200,
+    INTERRUPTED_MS_MAX = 500,
+    RUSH_MS_MAX = 3000
+};
+
+/* Slots `first` to `last`. */
+struct span
+{
+    unsigned first, last;
+};
+
+static struct span some_span(void)
+{
+    struct span s = { (unsigned)world_draw(SLOTS), 0 };
+
+    s.last = s.first + (unsigned)world_draw_skewed(SLOTS - 1 - s.first);
+    return s;
+}
+
+static struct flock lock_of(struct span s, short type)
+{
+    return (struct flock){ .l_type = type,
+                           .l_whence = SEEK_SET,
+                           .l_start = (off_t)s.first * SLOT_BYTES,
+                           .l_len = (off_t)(s.last - s.first + 1) * SLOT_BYTES,
+                           .l_pid = 1000 };
+}
+
+/* It is no trouble not to get it. */
+static bool is_refusal(int rv)
+{
+    return rv == EAGAIN || rv == EINTR || rv == EDEADLK;
+}
+
+static int take(struct program *p, struct kernel_file *file, struct span s, short type,
+                uint64_t owner)
+{
+    struct flock lock = lock_of(s, type);
+    bool wait = !world_chance(4);
+    uint64_t interrupt_ns =
+        wait && world_chance(3) ? 1 + world_draw(INTERRUPTED_MS_MAX) * WORLD_MS : 0;
+    int rv;
+
+    if (act_is_canary(p, "lock-nothing", 5)) {
+        return 0;
+    }
+    rv = kernel_lock_range(file, &lock, owner, wait, interrupt_ns);
+    p->history->counts.lock_interrupts += rv == EINTR;
+    p->history->counts.lock_circles += rv == EDEADLK;
+    if ((rv == EINTR && interrupt_ns == 0) || (rv == EAGAIN && wait)) {
+        world_fail("%s: a lock says \"%s\" to who %s", p->name, strerror(rv),
+                   wait ? "waits" : "does not wait");
+    }
+    return rv;
+}
+
+/* Reads, and writes if it is alone, one slot of the span. */
+static int work(struct program *p, struct kernel_file *file, unsigned slot,
+                struct lock_section *section)
+{
+    uint64_t offset = slot * (uint64_t)SLOT_BYTES;
+    size_t got;
+    int rv = kernel_read(file, offset, &section->before, sizeof(section->before), &got);
+
+    fiber_sleep(world_draw(HELD_MS_MAX * WORLD_MS));
+    if (rv == 0 && section->alone) {
+        section->after = ++p->history->last_value;
+        rv = kernel_write(file, offset, &section->after, sizeof(section->after));
+        return rv != 0 ? rv : kernel_fsync(file);
+    }
+    return rv != 0 ? rv : kernel_read(file, offset, &section->after, sizeof(section->after), &got);
+}
+
+/* Who is in the way has a lock there. */
+static int test(struct program *p, struct kernel_file *file, struct span s, uint64_t owner)
+{
+    struct flock wanted = lock_of(s, F_WRLCK), found = wanted;
+    int rv = kernel_test_lock(file, &found, owner);
+
+    if (rv == 0 && found.l_type != F_UNLCK &&
+        (found.l_start >= wanted.l_start + wanted.l_len ||
+         (found.l_len != 0 && found.l_start + found.l_len <= wanted.l_start))) {
+        world_fail("%s: a lock of [%lld, +%lld) is in the way of [%lld, +%lld)", p->name,
+                   (long long)found.l_start, (long long)found.l_len, (long long)wanted.l_start,
+                   (long long)wanted.l_len);
+    }
+    return rv;
+}
+
+/* With the first range: perhaps another one, then work in a slot of the first. */
+static int work_locked(struct program *p, struct kernel_file *file, struct span s, uint64_t owner,
+                       struct lock_section *section)
+{
+    struct flock unlock;
+    unsigned slot = s.first + (unsigned)world_draw(s.last - s.first + 1);
+    int rv = 0;
+
+    section->file = LOCK_RANGES_FIRST + slot;
+    if (!world_chance(3)) {
+        struct span other = some_span();
+
+        if (other.last < s.first || other.first > s.last) {
+            fiber_sleep(world_draw(HELD_MS_MAX * WORLD_MS));
+            rv = take(p, file, other, F_WRLCK, owner);
+            rv = is_refusal(rv) ? 0 : rv;
+        }
+    }
+    rv = rv != 0 ? rv : work(p, file, slot, section);
+    if (rv == 0 && world_chance(2)) {
+        unlock = lock_of(some_span(), F_UNLCK);
+        rv = kernel_lock_range(file, &unlock, owner, false, 0);
+    }
+    return rv;
+}
+
+void range_some(struct program *p)
+{
+    struct history *h = p->history;
+    struct lock_section *section = lock_section_new(h);
+    struct act a;
+    struct kernel_file file;
+    struct span s = some_span();
+    uint64_t losses = h->counts.losses, owner = ++h->last_value;
+    bool had = false;
+    int rv, closed;
+
+    if (section == NULL) {
+        return;
+    }
+    if (world_chance(8)) {
+        h->rush_until_ns = h->world->now_ns + world_draw(RUSH_MS_MAX) * WORLD_MS;
+    }
+    section->alone = !world_chance(3);
+    rv = act_begin(&a, p);
+    if (rv == 0 && (rv = act_open(&a, "ranges", O_RDWR, &file)) == 0) {
+        rv = world_chance(4) ? test(p, &file, s, owner) : 0;
+        rv = rv != 0 ? rv : take(p, &file, s, section->alone ? F_WRLCK : F_RDLCK, owner);
+        had = rv == 0;
+        rv = had ? work_locked(p, &file, s, owner, section) : is_refusal(rv) ? 0 : rv;
+        closed = kernel_close(&file);
+        rv = rv != 0 ? rv : closed;
+    }
+    section->good = had && rv == 0 && (section->alone || h->counts.losses == losses);
+    h->counts.ranges_locked += section->good;
+    act_end(&a, section->alone ? "lock range" : "share range", "ranges", section->after, rv);
+}
