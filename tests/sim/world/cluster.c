@@ -48,7 +48,7 @@ struct report
 
 static const char *const canaries[] = { "lost-put",       "old-get",      "append-twice",
                                         "lost-answer",    "lock-nothing", "lost-byte",
-                                        "lost-attribute", "circle",       NULL };
+                                        "lost-attribute", "lost-move",    NULL };
 
 static int forget_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
