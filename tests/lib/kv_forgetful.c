@@ -1,6 +1,7 @@
 #include "tests/lib/kv_forgetful.h"
 
 #include "common/base/check.h"
+#include "common/base/slice.h"
 #include "common/base/status.h"
 
 #include <stdlib.h>

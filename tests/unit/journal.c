@@ -1,6 +1,7 @@
 /* The journal beside the database: its entries, and what is left of database and journal together
  * when the power fails between any two writes. */
 #include "common/base/prng.h"
+#include "common/base/slice.h"
 #include "common/base/status.h"
 #include "meta/storage/journal_file.h"
 #include "meta/storage/journal_format.h"
@@ -113,11 +114,6 @@ static struct kv *must_open(struct fixture *f, bool create)
     return kv;
 }
 
-static struct slice text_slice(const char *text)
-{
-    return (struct slice){ (const uint8_t *)text, strlen(text) };
-}
-
 /* Batch `number` says so under one of KEYS keys and under "last". */
 static void commit(struct kv *kv, uint64_t number, size_t more_bytes)
 {
@@ -129,9 +125,9 @@ static void commit(struct kv *kv, uint64_t number, size_t more_bytes)
     (void)snprintf(key, sizeof(key), "k%02u", (unsigned)(number % KEYS));
     put_le64(value, number);
     kv_batch_init(&batch);
-    kv_batch_put(&batch, text_slice(key), (struct slice){ value, sizeof(value) });
-    kv_batch_put(&batch, text_slice("last"), (struct slice){ value, sizeof(value) });
-    kv_batch_put(&batch, text_slice("more"), (struct slice){ zeros, more_bytes });
+    kv_batch_put(&batch, slice_text(key), (struct slice){ value, sizeof(value) });
+    kv_batch_put(&batch, slice_text("last"), (struct slice){ value, sizeof(value) });
+    kv_batch_put(&batch, slice_text("more"), (struct slice){ zeros, more_bytes });
     assert_int_equal(kv->commit(kv, &batch, false, NULL), 0);
     kv_batch_free(&batch);
 }
@@ -142,7 +138,7 @@ static uint64_t number_under(struct kv *kv, const char *key)
     struct buf value;
 
     buf_init(&value);
-    if (kv->get(kv, text_slice(key), &value, NULL) == 0) {
+    if (kv->get(kv, slice_text(key), &value, NULL) == 0) {
         assert_int_equal(value.count, 8);
         number = get_le64(value.data);
     }

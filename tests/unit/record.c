@@ -1,6 +1,7 @@
 /* Records and operations: what is encoded comes back, and no bytes whatever are trusted. */
 #include "meta/namespace/record.h"
 #include "common/base/prng.h"
+#include "common/base/slice.h"
 #include "common/base/status.h"
 #include "common/rpc/messages.h"
 #include "meta/namespace/op.h"
@@ -137,11 +138,6 @@ static void small_records_come_back(void **state)
 
 /* ---- Operations ---- */
 
-static struct slice text(const char *s)
-{
-    return (struct slice){ (const uint8_t *)s, strlen(s) };
-}
-
 /* One of each kind, with something in every field. */
 static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
 {
@@ -157,25 +153,25 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
     switch (kind) {
     case OP_CREATE:
         op.make.parent = 1;
-        op.make.name = text("name");
+        op.make.name = slice_text("name");
         op.make.mode = 0100644;
         op.make.umask = 022;
         op.make.layout = sample_file().layout;
         break;
     case OP_RENAME:
-        op.rename.name = text("a");
-        op.rename.new_name = text("b");
+        op.rename.name = slice_text("a");
+        op.rename.new_name = slice_text("b");
         op.rename.flags = RENAME_FLAG_EXCHANGE;
         break;
     case OP_UNLINK:
-        op.unlink.name = text("u");
+        op.unlink.name = slice_text("u");
         break;
     case OP_LINK:
-        op.link.new_name = text("l");
+        op.link.new_name = slice_text("l");
         break;
     case OP_XATTR:
-        op.xattr.name = text("user.x");
-        op.xattr.value = text("value");
+        op.xattr.name = slice_text("user.x");
+        op.xattr.value = slice_text("value");
         break;
     case OP_COLLECTED:
     case OP_GARBAGE:
@@ -204,7 +200,7 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
         break;
     case OP_REPAIR:
         op.repair.what = REPAIR_DENTRY;
-        op.repair.name = text("r");
+        op.repair.name = slice_text("r");
         break;
     default:
         break;

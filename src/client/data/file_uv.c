@@ -7,6 +7,7 @@
 #include "client/manager/changes.h"
 
 #include "common/base/status.h"
+#include "common/fs/mode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -268,25 +269,17 @@ uint64_t file_size_of(const struct file *file, const Morsel__Attr *attr)
     return may_tell(file) && (shorter || file->size > attr->size) ? file->size : attr->size;
 }
 
-static void strip_ids(Morsel__Attr *attr)
-{
-    attr->mode &= ~(uint32_t)S_ISUID;
-    if ((attr->mode & S_IXGRP) != 0) {
-        attr->mode &= ~(uint32_t)S_ISGID;
-    }
-}
-
 void file_strip_ids(struct file *file)
 {
     struct client *client = file->client;
     Morsel__Attr *attr = meta_cache_attr_mut(client->cache, file->inode);
 
-    if (attr != NULL && (attr->mode & (S_ISUID | S_ISGID)) == 0) {
+    if (attr != NULL && (attr->mode & MODE_SET_IDS) == 0) {
         return;
     }
     file->report.news.strips_ids = true;
     if (attr != NULL) {
-        strip_ids(attr);
+        attr->mode = mode_without_set_ids(attr->mode);
         lease_kernel_drop(client, file->inode); /* It would go on believing in them. */
     }
 }
@@ -307,7 +300,7 @@ void file_note_kernel_changed(struct file *file)
 void file_overlay(const struct file *file, Morsel__Attr *attr)
 {
     if (file->report.news.strips_ids) {
-        strip_ids(attr);
+        attr->mode = mode_without_set_ids(attr->mode);
     }
     if (may_tell(file)) {
         attr->size = file->size;

@@ -15,6 +15,7 @@
 #include "client/data/append_uv.h"
 #include "client/manager/behind_uv.h"
 #include "common/base/status.h"
+#include "common/fs/mode.h"
 
 #include <linux/fuse.h>
 #include <stdlib.h>
@@ -278,7 +279,7 @@ static bool may_set_behind(struct size_op *op)
                                    : NULL;
 
     return attr != NULL && (op->valid & ~plain) == 0 && S_ISREG(attr->mode) && !attr->xattrs &&
-           ((attr->mode | op->st.st_mode) & (S_ISUID | S_ISGID)) == 0;
+           ((attr->mode | op->st.st_mode) & MODE_SET_IDS) == 0;
 }
 
 /* What the manager is to hear of it. Our kernel has permitted it, and the times are those of now;
@@ -310,7 +311,7 @@ static void apply_here(struct client *client, inode_id inode, const struct attr_
     struct file *file = file_find(client, inode);
 
     if ((change->valid & SETATTR_MODE) != 0) {
-        attr->mode = (attr->mode & S_IFMT) | (change->mode & ~(uint32_t)S_IFMT);
+        attr->mode = mode_with_bits(attr->mode, change->mode);
     }
     if ((change->valid & SETATTR_UID) != 0) {
         attr->uid = change->uid;
@@ -360,7 +361,7 @@ static bool may_cut_behind(const struct size_op *op, const struct file *file)
     return (op->valid & ~(uint32_t)SETATTR_STRIP_IDS) == SETATTR_SIZE && !client->squash.any &&
            client_lease_valid(client) && client_lease(client, op->inode) == LEASE_W &&
            file_has_writer(file) && attr != NULL && !attr->xattrs &&
-           (attr->mode & (S_ISUID | S_ISGID)) == 0 && size <= INT64_MAX &&
+           (attr->mode & MODE_SET_IDS) == 0 && size <= INT64_MAX &&
            stripe_object_size(&file->stripe, 0, size) <= OBJECT_BYTES_MAX;
 }
 

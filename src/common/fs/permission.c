@@ -1,7 +1,7 @@
 /* The nine mode bits, and whether it matters who asks. */
 #include "common/fs/permission.h"
 
-enum { MODE_TYPE = 0170000, MODE_DIRECTORY = 0040000, MODE_ANY_EXECUTE = 0111 };
+#include "common/fs/mode.h"
 
 enum verdict credentials_in_group(const struct credentials *who, uint32_t gid)
 {
@@ -21,8 +21,7 @@ enum verdict credentials_in_group(const struct credentials *who, uint32_t gid)
 
 bool permission_of_root(uint32_t mode, uint32_t wanted)
 {
-    return (wanted & MAY_EXECUTE) == 0 || (mode & MODE_TYPE) == MODE_DIRECTORY ||
-           (mode & MODE_ANY_EXECUTE) != 0;
+    return (wanted & MAY_EXECUTE) == 0 || mode_is_directory(mode) || (mode & MODE_ANY_EXECUTE) != 0;
 }
 
 static enum verdict verdict_of(bool granted)

@@ -3,6 +3,7 @@
 #include "meta/namespace/fsck.h"
 
 #include "common/base/check.h"
+#include "common/base/slice.h"
 #include "common/base/status.h"
 #include "meta/namespace/fsck_count.h"
 
@@ -202,7 +203,7 @@ static void check_entry(struct fsck_walk *w, inode_id parent, struct slice name,
         return; /* Reported when the inode's turn comes. */
     } else if (rv != 0) {
         w->status = rv;
-    } else if ((inode.mode & 0170000) != dentry->type) {
+    } else if (mode_type(inode.mode) != dentry->type) {
         finding = find_new(w, REPAIR_TYPE, inode.id);
         set_name(finding, parent, name);
         errmsg_set(&finding->text,

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-enum { MODE_SETUID = 04000, MODE_SETGID = 02000, MODE_GROUP_EXEC = 010, MODE_TYPE = 0170000 };
-
 static uint64_t max_u64(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -51,15 +49,6 @@ static void strip_capabilities(struct ns_txn *t, const struct inode *inode)
     }
 }
 
-/* Set-group-id without execution by the group means something else and stays, as in Linux. */
-static void strip_ids(struct inode *inode)
-{
-    inode->mode &= ~(uint32_t)MODE_SETUID;
-    if ((inode->mode & MODE_GROUP_EXEC) != 0) {
-        inode->mode &= ~(uint32_t)MODE_SETGID;
-    }
-}
-
 /* chown takes the set-id bits away, as Linux does, unless the mode is set in the same breath. */
 static void set_owner(const struct meta_op *op, struct inode *inode)
 {
@@ -72,22 +61,22 @@ static void set_owner(const struct meta_op *op, struct inode *inode)
         inode->gid = op->setattr.gid;
     }
     if ((valid & (SETATTR_UID | SETATTR_GID)) != 0 && !mode_is_directory(inode->mode)) {
-        strip_ids(inode);
+        inode->mode = mode_without_set_ids(inode->mode);
     }
 }
 
 /* chmod: set-group-id is only for members of the group (and root). */
 static int set_mode(struct ns_txn *t, struct inode *inode)
 {
-    uint32_t mode = t->op->setattr.mode & 07777;
+    uint32_t mode = t->op->setattr.mode;
 
     if ((t->op->setattr.valid & SETATTR_MODE) == 0) {
         return 0;
     }
-    if ((mode & MODE_SETGID) != 0 && !txn_in_group(t, inode->gid)) {
-        mode &= ~(uint32_t)MODE_SETGID;
+    if ((mode & S_ISGID) != 0 && !txn_in_group(t, inode->gid)) {
+        mode &= ~(uint32_t)S_ISGID;
     }
-    inode->mode = (inode->mode & MODE_TYPE) | mode;
+    inode->mode = mode_with_bits(inode->mode, mode);
     return chmod_acl(t, inode);
 }
 
@@ -152,7 +141,7 @@ int apply_setattr(struct ns_txn *t)
         strip_capabilities(t, inode);
     }
     if ((valid & SETATTR_STRIP_IDS) != 0) {
-        strip_ids(inode);
+        inode->mode = mode_without_set_ids(inode->mode);
     }
     set_times(op, inode);
     return set_mode(t, inode);
@@ -203,7 +192,7 @@ int apply_size_report(struct ns_txn *t)
     inode->data_version++;
     strip_capabilities(t, inode);
     if (op->size_report.strips_ids) {
-        strip_ids(inode);
+        inode->mode = mode_without_set_ids(inode->mode);
     }
     if (op->size_report.sparse) {
         inode->flags |= INODE_SPARSE;

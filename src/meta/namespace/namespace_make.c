@@ -1,12 +1,9 @@
 /* Making files of any type, and giving them further names. */
 #include "common/base/check.h"
+#include "common/base/slice.h"
 #include "common/base/status.h"
 #include "meta/namespace/acl.h"
 #include "meta/namespace/namespace_txn.h"
-
-#include <string.h>
-
-enum { MODE_SETGID = 02000, MODE_GROUP_EXEC = 010, MODE_TYPE = 0170000 };
 
 struct super super_of_format(const struct meta_op *op)
 {
@@ -47,18 +44,18 @@ static int check_make(struct ns_txn *t, const struct inode *parent)
     struct dentry existing;
     int rv;
 
-    switch (op->make.mode & MODE_TYPE) {
-    case 0100000:
+    switch (mode_type(op->make.mode)) {
+    case S_IFREG:
         if (!stripe_valid(&op->make.layout.stripe)) {
             return MORSEL_NO_SERVERS;
         }
         break;
-    case 0040000:
+    case S_IFDIR:
         if (parent->nlink >= LINKS_MAX) {
             return MORSEL_MLINK;
         }
         break;
-    case 0120000:
+    case S_IFLNK:
         if (op->make.link_target.count > SYMLINK_BYTES_MAX) {
             return MORSEL_NAMETOOLONG;
         }
@@ -66,10 +63,10 @@ static int check_make(struct ns_txn *t, const struct inode *parent)
             return MORSEL_NOENT;
         }
         break;
-    case 0010000:
-    case 0020000:
-    case 0060000:
-    case 0140000:
+    case S_IFIFO:
+    case S_IFCHR:
+    case S_IFBLK:
+    case S_IFSOCK:
         break;
     default:
         return MORSEL_INVAL;
@@ -91,28 +88,23 @@ static void inherit_group(struct ns_txn *t, const struct inode *parent, struct i
 {
     inode->uid = t->op->who.uid;
     inode->gid = t->op->who.gid;
-    if ((parent->mode & MODE_SETGID) == 0) {
+    if ((parent->mode & S_ISGID) == 0) {
         return;
     }
     inode->gid = parent->gid;
     if (mode_is_directory(inode->mode)) {
-        inode->mode |= MODE_SETGID;
-    } else if ((inode->mode & MODE_SETGID) != 0 && (inode->mode & MODE_GROUP_EXEC) != 0 &&
+        inode->mode |= S_ISGID;
+    } else if ((inode->mode & S_ISGID) != 0 && (inode->mode & S_IXGRP) != 0 &&
                !txn_in_group(t, inode->gid)) {
-        inode->mode &= ~(uint32_t)MODE_SETGID;
+        inode->mode &= ~(uint32_t)S_ISGID;
     }
-}
-
-static struct slice text_slice(const char *text)
-{
-    return (struct slice){ (const uint8_t *)text, strlen(text) };
 }
 
 /* The default list of the parent becomes the access list of the new file, and the default list of a
  * new directory. Without one, umask decides. */
 static int inherit_acl(struct ns_txn *t, const struct inode *parent, struct inode *inode)
 {
-    struct record_key key = key_xattr(parent->id, text_slice(ACL_NAME_DEFAULT));
+    struct record_key key = key_xattr(parent->id, slice_text(ACL_NAME_DEFAULT));
     struct slice stored;
     struct acl acl;
     struct buf text;
@@ -130,7 +122,7 @@ static int inherit_acl(struct ns_txn *t, const struct inode *parent, struct inod
         return MORSEL_CORRUPT;
     }
     if (mode_is_directory(inode->mode)) {
-        txn_plain_put(t, key_xattr(inode->id, text_slice(ACL_NAME_DEFAULT)), stored);
+        txn_plain_put(t, key_xattr(inode->id, slice_text(ACL_NAME_DEFAULT)), stored);
         inode->flags |= INODE_HAS_XATTR | INODE_HAS_DEFAULT_ACL;
     }
     inode->mode = acl_inherit(&acl, inode->mode);
@@ -138,7 +130,7 @@ static int inherit_acl(struct ns_txn *t, const struct inode *parent, struct inod
         buf_init(&text);
         acl_format(&acl, &text);
         t->ns->batch.bytes.failed |= text.failed;
-        txn_plain_put(t, key_xattr(inode->id, text_slice(ACL_NAME_ACCESS)), buf_slice(&text));
+        txn_plain_put(t, key_xattr(inode->id, slice_text(ACL_NAME_ACCESS)), buf_slice(&text));
         buf_free(&text);
         inode->flags |= INODE_HAS_XATTR | INODE_HAS_ACL;
     }
@@ -169,7 +161,7 @@ static void fill_by_type(struct ns_txn *t, struct inode *inode)
 static void place(struct ns_txn *t, struct inode *parent, struct inode *inode)
 {
     const struct meta_op *op = t->op;
-    struct dentry dentry = { inode->id, inode->mode & MODE_TYPE };
+    struct dentry dentry = { inode->id, mode_type(inode->mode) };
 
     if (op->make.orphan) {
         inode->nlink = 0;
@@ -198,7 +190,7 @@ int apply_make(struct ns_txn *t)
     }
     inode = txn_inode_new(t);
     op->target = inode->id;
-    inode->mode = op->make.mode & (MODE_TYPE | 07777);
+    inode->mode = op->make.mode & (S_IFMT | MODE_BITS);
     set_times(inode, op->time_ns);
     inherit_group(t, parent, inode);
     if ((rv = inherit_acl(t, parent, inode)) != 0) {
@@ -247,7 +239,7 @@ int apply_link(struct ns_txn *t)
     inode->nlink++;
     t->op->target = inode->id;
     txn_change(t, inode);
-    dentry = (struct dentry){ inode->id, inode->mode & MODE_TYPE };
+    dentry = (struct dentry){ inode->id, mode_type(inode->mode) };
     txn_dentry_put(t, parent->id, op->link.new_name, &dentry);
     parent->entries++;
     txn_change_entries(t, parent);

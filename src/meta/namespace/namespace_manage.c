@@ -154,7 +154,7 @@ static int repair_dentry(struct ns_txn *t, bool remove)
         return rv;
     }
     txn_dentry_delete(t, op->repair.parent, op->repair.name, &dentry);
-    dentry.type = inode->mode & 0170000;
+    dentry.type = mode_type(inode->mode);
     txn_dentry_put(t, op->repair.parent, op->repair.name, &dentry);
     return 0;
 }
@@ -175,7 +175,7 @@ static int repair_attach(struct ns_txn *t)
     if (rv != MORSEL_NOENT) {
         return rv == 0 ? MORSEL_EXIST : rv;
     }
-    dentry = (struct dentry){ inode->id, inode->mode & 0170000 };
+    dentry = (struct dentry){ inode->id, mode_type(inode->mode) };
     txn_dentry_put(t, INODE_ROOT, op->repair.name, &dentry);
     root->entries++;
     if (mode_is_directory(inode->mode)) {

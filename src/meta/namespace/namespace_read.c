@@ -1,4 +1,5 @@
 /* Reading: inodes, names, directories, policies. */
+#include "common/base/slice.h"
 #include "common/base/status.h"
 #include "common/rpc/messages.h"
 #include "meta/namespace/namespace_txn.h"

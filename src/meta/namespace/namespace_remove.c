@@ -3,8 +3,6 @@
 #include "common/base/status.h"
 #include "meta/namespace/namespace_txn.h"
 
-enum { MODE_TYPE = 0170000 };
-
 struct xattr_sweep
 {
     struct ns_txn *t;

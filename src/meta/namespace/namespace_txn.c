@@ -2,6 +2,7 @@
 #include "meta/namespace/namespace_txn.h"
 
 #include "common/base/check.h"
+#include "common/base/slice.h"
 #include "common/base/status.h"
 
 #include <string.h>
@@ -191,16 +192,11 @@ static int name_check(struct slice name)
     return 0;
 }
 
-static bool name_is(struct slice name, const char *text)
-{
-    return name.count == strlen(text) && memcmp(name.data, text, name.count) == 0;
-}
-
 int name_check_new(struct slice name)
 {
     int rv = name_check(name);
 
-    if (rv == 0 && (name_is(name, ".") || name_is(name, ".."))) {
+    if (rv == 0 && (slice_equal(name, slice_text(".")) || slice_equal(name, slice_text("..")))) {
         return MORSEL_EXIST;
     }
     return rv;
@@ -210,10 +206,10 @@ int name_check_old(struct slice name)
 {
     int rv = name_check(name);
 
-    if (rv == 0 && name_is(name, ".")) {
+    if (rv == 0 && slice_equal(name, slice_text("."))) {
         return MORSEL_INVAL;
     }
-    return rv == 0 && name_is(name, "..") ? MORSEL_NOTEMPTY : rv;
+    return rv == 0 && slice_equal(name, slice_text("..")) ? MORSEL_NOTEMPTY : rv;
 }
 
 /* ---- The end of an operation ---- */

@@ -1,23 +1,15 @@
 /* Setting and removing extended attributes, POSIX access lists among them. */
 #include "common/base/check.h"
+#include "common/base/slice.h"
 #include "common/base/status.h"
 #include "meta/namespace/acl.h"
 #include "meta/namespace/namespace_txn.h"
 
 #include <string.h>
 
-enum { MODE_SETGID = 02000 };
-
-static bool name_is(struct slice name, const char *text)
+static bool in_space(struct slice name, const char *space)
 {
-    return name.count == strlen(text) && memcmp(name.data, text, name.count) == 0;
-}
-
-static bool in_space(struct slice name, const char *prefix)
-{
-    size_t count = strlen(prefix);
-
-    return name.count > count && memcmp(name.data, prefix, count) == 0;
+    return slice_starts_with(name, slice_text(space)) && name.count > strlen(space);
 }
 
 /* Linux: user.* is for regular files and directories only. */
@@ -33,10 +25,12 @@ static int check_name(struct slice name, const struct inode *inode)
     if (in_space(name, "trusted.") || in_space(name, "security.")) {
         return 0;
     }
-    if (name_is(name, ACL_NAME_ACCESS) || name_is(name, ACL_NAME_DEFAULT)) {
+    if (slice_equal(name, slice_text(ACL_NAME_ACCESS)) ||
+        slice_equal(name, slice_text(ACL_NAME_DEFAULT))) {
         return mode_is_symlink(inode->mode) ? MORSEL_NOTSUP : 0;
     }
-    if (name_is(name, "user.") || name_is(name, "trusted.") || name_is(name, "security.")) {
+    if (slice_equal(name, slice_text("user.")) || slice_equal(name, slice_text("trusted.")) ||
+        slice_equal(name, slice_text("security."))) {
         return MORSEL_INVAL; /* A space without a name. */
     }
     return MORSEL_NOTSUP;
@@ -107,8 +101,8 @@ static void remove_acl(struct ns_txn *t, struct inode *inode, uint32_t flag)
 
 static void set_access_acl(struct ns_txn *t, struct inode *inode, const struct acl *acl)
 {
-    if ((inode->mode & MODE_SETGID) != 0 && !txn_in_group(t, inode->gid)) {
-        inode->mode &= ~(uint32_t)MODE_SETGID;
+    if ((inode->mode & S_ISGID) != 0 && !txn_in_group(t, inode->gid)) {
+        inode->mode &= ~(uint32_t)S_ISGID;
     }
     inode->mode = (inode->mode & ~0777U) | acl_mode(acl);
     if (acl_is_mode(acl)) {
@@ -123,7 +117,7 @@ static void set_access_acl(struct ns_txn *t, struct inode *inode, const struct a
 static int apply_acl(struct ns_txn *t, struct inode *inode)
 {
     const struct meta_op *op = t->op;
-    bool access = name_is(op->xattr.name, ACL_NAME_ACCESS);
+    bool access = slice_equal(op->xattr.name, slice_text(ACL_NAME_ACCESS));
     struct acl acl;
     int rv;
 

@@ -1,19 +1,10 @@
 /* Who may what, from the attributes of an inode and the credentials of who asks. */
 #include "meta/namespace/permit.h"
 
+#include "common/base/slice.h"
 #include "common/base/status.h"
 #include "common/rpc/messages.h"
 #include "meta/namespace/acl.h"
-
-#include <string.h>
-
-enum {
-    MODE_STICKY = 01000,
-    MODE_SET_IDS = 06000,
-    MODE_SETGID = 02000,
-    MODE_BITS = 07777,
-    MODE_GROUP_CLASS = 070
-};
 
 /* The question: about which operation, and what to ask. */
 struct permit
@@ -38,11 +29,6 @@ static int status_of(enum verdict verdict)
     return MORSEL_ACCES;
 }
 
-static struct slice text_slice(const char *text)
-{
-    return (struct slice){ (const uint8_t *)text, strlen(text) };
-}
-
 int permit_access(struct ns *ns, const struct inode *inode, const struct credentials *who,
                   uint32_t wanted, struct errmsg *err)
 {
@@ -52,11 +38,11 @@ int permit_access(struct ns *ns, const struct inode *inode, const struct credent
 
     /* Linux does not look into a list whose mask is empty: then the other bits decide. */
     if (who->uid == UID_ROOT || (inode->flags & INODE_HAS_ACL) == 0 ||
-        (inode->mode & MODE_GROUP_CLASS) == 0) {
+        (inode->mode & S_IRWXG) == 0) {
         return status_of(permission_by_mode(inode->mode, inode->uid, inode->gid, who, wanted));
     }
     buf_init(&text);
-    if ((rv = ns_xattr_get(ns, inode->id, text_slice(ACL_NAME_ACCESS), &text, err)) == 0 &&
+    if ((rv = ns_xattr_get(ns, inode->id, slice_text(ACL_NAME_ACCESS), &text, err)) == 0 &&
         acl_parse(buf_slice(&text), &acl) != 0) {
         errmsg_set(err, "the access list of inode %llu is damaged", (unsigned long long)inode->id);
         rv = MORSEL_CORRUPT;
@@ -81,7 +67,7 @@ static int access_of(const struct permit *p, const struct inode *inode, uint32_t
  * known who is one. */
 static int set_group_id_known(const struct permit *p, uint32_t mode, uint32_t gid)
 {
-    return p->who->uid != UID_ROOT && (mode & MODE_SETGID) != 0 &&
+    return p->who->uid != UID_ROOT && (mode & S_ISGID) != 0 &&
                    credentials_in_group(p->who, gid) == VERDICT_GROUPS
                ? MORSEL_STALE
                : 0;
@@ -100,7 +86,7 @@ static int may_change_names(const struct permit *p, inode_id parent, struct inod
 /* Does it depend on what a name stands for whether it may go from the directory? */
 static bool is_sticky(const struct permit *p, const struct inode *directory)
 {
-    return (directory->mode & MODE_STICKY) != 0 && !is_owner(p->who, directory);
+    return (directory->mode & S_ISVTX) != 0 && !is_owner(p->who, directory);
 }
 
 static int permit_make(const struct permit *p)
@@ -108,7 +94,7 @@ static int permit_make(const struct permit *p)
     struct inode parent;
     int rv = may_change_names(p, p->op->make.parent, &parent);
 
-    if (rv == 0 && (parent.mode & MODE_SETGID) != 0) {
+    if (rv == 0 && (parent.mode & S_ISGID) != 0) {
         rv = set_group_id_known(p, p->op->make.mode, parent.gid);
     }
     return rv;
@@ -249,18 +235,6 @@ static int permit_setattr(const struct permit *p)
 
 /* ---- Extended attributes, policy ---- */
 
-static bool in_space(struct slice name, const char *prefix)
-{
-    size_t count = strlen(prefix);
-
-    return name.count >= count && memcmp(name.data, prefix, count) == 0;
-}
-
-static bool name_is(struct slice name, const char *text)
-{
-    return name.count == strlen(text) && in_space(name, text);
-}
-
 static int permit_xattr(const struct permit *p)
 {
     const struct meta_op *op = p->op;
@@ -271,18 +245,19 @@ static int permit_xattr(const struct permit *p)
     if (rv != 0) {
         return rv;
     }
-    if (in_space(name, "user.")) {
-        return mode_is_directory(inode.mode) && (inode.mode & MODE_STICKY) != 0 &&
+    if (slice_starts_with(name, slice_text("user."))) {
+        return mode_is_directory(inode.mode) && (inode.mode & S_ISVTX) != 0 &&
                        !is_owner(p->who, &inode)
                    ? MORSEL_PERM
                    : access_of(p, &inode, MAY_WRITE);
     }
-    if (in_space(name, "system.")) {
+    if (slice_starts_with(name, slice_text("system."))) {
         return is_owner(p->who, &inode) ? set_group_id_known(p, inode.mode, inode.gid)
                                         : MORSEL_PERM;
     }
     /* Writing to a program takes its capabilities away. */
-    if (op->xattr.remove && name_is(name, "security.capability") && may_write(p, &inode) == 0) {
+    if (op->xattr.remove && slice_equal(name, slice_text("security.capability")) &&
+        may_write(p, &inode) == 0) {
         return 0;
     }
     return p->who->uid == UID_ROOT ? 0 : MORSEL_PERM;
@@ -299,10 +274,12 @@ static int permit_policy(const struct permit *p)
 int permit_xattr_get(struct ns *ns, const struct inode *inode, struct slice name,
                      const struct credentials *who, struct errmsg *err)
 {
-    if (in_space(name, "trusted.")) {
+    if (slice_starts_with(name, slice_text("trusted."))) {
         return who->uid == UID_ROOT ? 0 : MORSEL_NODATA;
     }
-    return in_space(name, "user.") ? permit_access(ns, inode, who, MAY_READ, err) : 0;
+    return slice_starts_with(name, slice_text("user."))
+               ? permit_access(ns, inode, who, MAY_READ, err)
+               : 0;
 }
 
 int permit_op(struct ns *ns, const struct meta_op *op, bool writes, struct errmsg *err)

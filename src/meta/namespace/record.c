@@ -268,15 +268,15 @@ void inode_encode(const struct inode *inode, struct buf *out)
 
 static bool mode_valid(uint32_t mode)
 {
-    switch (mode & 0170000) {
-    case 0010000:
-    case 0020000:
-    case 0040000:
-    case 0060000:
-    case 0100000:
-    case 0120000:
-    case 0140000:
-        return (mode & ~0177777U) == 0;
+    switch (mode_type(mode)) {
+    case S_IFIFO:
+    case S_IFCHR:
+    case S_IFDIR:
+    case S_IFBLK:
+    case S_IFREG:
+    case S_IFLNK:
+    case S_IFSOCK:
+        return (mode & ~(uint32_t)(S_IFMT | MODE_BITS)) == 0;
     default:
         return false;
     }
@@ -337,7 +337,7 @@ void dentry_encode(const struct dentry *dentry, struct buf *out)
 {
     buf_put_u8(out, RECORD_VERSION);
     buf_put_u64(out, dentry->inode);
-    buf_put_u16(out, (uint16_t)(dentry->type & 0170000));
+    buf_put_u16(out, (uint16_t)mode_type(dentry->type));
 }
 
 int dentry_decode(struct slice bytes, struct dentry *dentry)
@@ -351,7 +351,8 @@ int dentry_decode(struct slice bytes, struct dentry *dentry)
     }
     dentry->inode = reader_u64(&r);
     dentry->type = reader_u16(&r);
-    if (dentry->inode == INODE_NONE || !mode_valid(dentry->type) || (dentry->type & 07777) != 0) {
+    if (dentry->inode == INODE_NONE || !mode_valid(dentry->type) ||
+        (dentry->type & MODE_BITS) != 0) {
         return MORSEL_CORRUPT;
     }
     return all_read(&r);

@@ -26,6 +26,7 @@
 #include "common/base/buf.h"
 #include "common/base/limits.h"
 #include "common/base/types.h"
+#include "common/fs/mode.h"
 #include "common/fs/stripe.h"
 
 enum { RECORD_VERSION = 1, STORE_VERSION = 1 };
@@ -131,21 +132,6 @@ struct inode
     struct file_policy policy; /* Directories. */
     struct file_layout layout; /* Regular files. */
 };
-
-static inline bool mode_is_directory(uint32_t mode)
-{
-    return (mode & 0170000) == 0040000;
-}
-
-static inline bool mode_is_regular(uint32_t mode)
-{
-    return (mode & 0170000) == 0100000;
-}
-
-static inline bool mode_is_symlink(uint32_t mode)
-{
-    return (mode & 0170000) == 0120000;
-}
 
 void inode_encode(const struct inode *inode, struct buf *out);
 int inode_decode(inode_id id, struct slice bytes, struct inode *inode);

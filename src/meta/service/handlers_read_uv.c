@@ -1,15 +1,15 @@
 /* Requests that change nothing. */
 #include "common/base/check.h"
+#include "common/base/slice.h"
 #include "common/base/status.h"
 #include "meta/service/handlers_uv.h"
 #include "meta/service/identify_uv.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static bool is_dots(struct slice name)
 {
-    return name.count > 0 && name.count <= 2 && memcmp(name.data, "..", name.count) == 0;
+    return name.count > 0 && slice_starts_with(slice_text(".."), name);
 }
 
 /* Directories that may not be searched hide their names; "." and ".." are asked for by inode. */

@@ -1,5 +1,6 @@
 /* Extended attributes, and the policy of directories, which user.morsel.* shows and changes. */
 #include "common/base/check.h"
+#include "common/base/slice.h"
 #include "common/base/status.h"
 #include "common/fs/policy_text.h"
 #include "meta/namespace/permit.h"
@@ -44,8 +45,7 @@ static struct policy_values policy_to_values(struct file_policy *policy)
 /* True when the name is one of ours. */
 static bool is_virtual(struct slice name)
 {
-    return name.count >= strlen(POLICY_XATTR_PREFIX) &&
-           memcmp(name.data, POLICY_XATTR_PREFIX, strlen(POLICY_XATTR_PREFIX)) == 0;
+    return slice_starts_with(name, slice_text(POLICY_XATTR_PREFIX));
 }
 
 /* The name as text; false when it is longer than any of ours. */

@@ -3,8 +3,6 @@
 
 #include "common/base/check.h"
 
-#include <string.h>
-
 /* A change is one byte (1 put, 0 delete), the key as a blob and, with a put, the value as a blob.
  */
 
@@ -74,21 +72,4 @@ bool kv_batch_next(const struct kv_batch *batch, size_t *offset, struct kv_chang
     CHECK(read_change(&r, change));
     *offset = (size_t)(r.at - batch->bytes.data);
     return true;
-}
-
-int slice_compare(struct slice a, struct slice b)
-{
-    size_t common = a.count < b.count ? a.count : b.count;
-    int order = common == 0 ? 0 : memcmp(a.data, b.data, common);
-
-    if (order != 0) {
-        return order;
-    }
-    return a.count < b.count ? -1 : a.count > b.count;
-}
-
-bool slice_starts_with(struct slice s, struct slice prefix)
-{
-    return s.count >= prefix.count &&
-           (prefix.count == 0 || memcmp(s.data, prefix.data, prefix.count) == 0);
 }

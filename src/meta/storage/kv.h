@@ -72,8 +72,4 @@ struct kv
     void (*close)(struct kv *kv);
 };
 
-/* Byte order, as the stores sort: negative, 0 or positive. */
-int slice_compare(struct slice a, struct slice b);
-bool slice_starts_with(struct slice s, struct slice prefix);
-
 #endif

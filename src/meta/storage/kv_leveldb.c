@@ -2,6 +2,7 @@
 #include "meta/storage/kv_leveldb.h"
 
 #include "common/base/check.h"
+#include "common/base/slice.h"
 #include "common/base/status.h"
 #include "meta/storage/inventory_file.h"
 #include "meta/storage/journal_file.h"
