@@ -40,7 +40,9 @@ static void heap_agrees_with_a_search(void **state)
     for (int turn = 0; turn < 20000; turn++) {
         struct heap_node *node = &nodes[prng_below(&prng, NODES)];
 
-        if (node->place != 0) {
+        if (prng_below(&prng, 3) == 0 && (node->place != 0 || heap_reserve(&heap, NODES))) {
+            heap_move(&heap, node, prng_below(&prng, 1000));
+        } else if (node->place != 0) {
             heap_remove(&heap, node);
             assert_int_equal(node->place, 0);
             heap_remove(&heap, node); /* Harmless. */

@@ -85,6 +85,28 @@ bool heap_push(struct heap *h, struct heap_node *node, uint64_t key)
     return true;
 }
 
+/* Put `node` where its key belongs, seen from the hole at `index`. */
+static void sift(struct heap *h, size_t index, struct heap_node *node)
+{
+    if (index > 0 && h->nodes[(index - 1) / 2]->key > node->key) {
+        sift_up(h, index, node);
+    } else {
+        sift_down(h, index, node);
+    }
+}
+
+void heap_move(struct heap *h, struct heap_node *node, uint64_t key)
+{
+    if (node->place == 0) {
+        CHECK(h->count < h->capacity);
+        (void)heap_push(h, node, key);
+        return;
+    }
+    CHECK(h->nodes[node->place - 1] == node);
+    node->key = key;
+    sift(h, node->place - 1, node);
+}
+
 void heap_remove(struct heap *h, struct heap_node *node)
 {
     size_t index = node->place - 1;
@@ -99,9 +121,5 @@ void heap_remove(struct heap *h, struct heap_node *node)
     if (last == node) {
         return;
     }
-    if (index > 0 && h->nodes[(index - 1) / 2]->key > last->key) {
-        sift_up(h, index, last);
-    } else {
-        sift_down(h, index, last);
-    }
+    sift(h, index, last);
 }

@@ -27,6 +27,9 @@ bool heap_reserve(struct heap *h, size_t count);
 /* `node` must be in no heap. False: out of memory. */
 bool heap_push(struct heap *h, struct heap_node *node, uint64_t key);
 
+/* The node goes to its new key. It is in the heap, or there is room for it: never fails. */
+void heap_move(struct heap *h, struct heap_node *node, uint64_t key);
+
 /* Harmless for a node that is in no heap. */
 void heap_remove(struct heap *h, struct heap_node *node);
 

@@ -129,8 +129,8 @@ static bool call_goes_on(struct rpc *rpc, struct rpc_call_state *s, uint64_t now
     if (now >= s->moved_ms + s->timeout_ms) {
         return false;
     }
-    heap_remove(&rpc->deadlines, &s->deadline);
-    return heap_push(&rpc->deadlines, &s->deadline, call_next_look(s, now));
+    heap_move(&rpc->deadlines, &s->deadline, call_next_look(s, now));
+    return true;
 }
 
 void rpc_calls_expire(struct rpc *rpc)

@@ -112,7 +112,7 @@ static void settle_named(struct lease_table *t, struct holder *holder, uint64_t 
 static void note_lease(struct lease_table *t, struct holder *holder)
 {
     if (holder->due.place == 0) { /* Otherwise it is put right when it comes up. */
-        lease_schedule(&t->periods, &holder->due, holder->heard_ms + holder->lease_period_ms);
+        heap_move(&t->periods, &holder->due, holder->heard_ms + holder->lease_period_ms);
     }
 }
 
@@ -262,7 +262,7 @@ static void ask_to_forget(struct lease_table *t, struct holder *holder, uint64_t
                                                 .client = holder->id,
                                                 .lease_epoch = holder->void_lease_epoch });
     }
-    lease_schedule(&t->periods, &holder->due, holder->forget_again_ms);
+    heap_move(&t->periods, &holder->due, holder->forget_again_ms);
 }
 
 /* Its word does not count any more, and what it names under its lease epoch will not either. The old

@@ -42,7 +42,7 @@ void lease_recall(struct lease_table *t, struct lease *lease, enum lease_mode ke
         lease->landed = 0;
         lease->progress_ms = now_ms;
         lease->busy = false;
-        lease_schedule(&t->recalls, &lease->due, now_ms + t->lease_period_ms);
+        heap_move(&t->recalls, &lease->due, now_ms + t->lease_period_ms);
     }
     t->counters.recalled++;
     (void)lease_emit(t, out,
@@ -428,7 +428,7 @@ static void on_busy(struct lease_table *t, const struct lease_event *event,
         due_ms = lease->progress_ms + LEASE_FLUSH_MS;
     }
     if (due_ms > lease->due.key) {
-        lease_schedule(&t->recalls, &lease->due, due_ms);
+        heap_move(&t->recalls, &lease->due, due_ms);
     }
     if (!lease->busy) {
         lease->busy = true;

@@ -79,15 +79,6 @@ void lease_tell_again(struct lease_table *t, struct lease_actions *out)
     }
 }
 
-void lease_schedule(struct heap *h, struct heap_node *node, uint64_t due_ms)
-{
-    bool pushed;
-
-    heap_remove(h, node);
-    pushed = heap_push(h, node, due_ms);
-    CHECK(pushed);
-}
-
 /* ---- Tables ---- */
 
 static uint64_t hash(uint64_t id)

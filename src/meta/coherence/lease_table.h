@@ -103,9 +103,6 @@ struct lease_table
     struct list inodes[LEASE_INODE_BUCKETS];
 };
 
-/* The node of an element with room in the heap goes to `due_ms`. */
-void lease_schedule(struct heap *h, struct heap_node *node, uint64_t due_ms);
-
 /* Room for so many things for the host. False: no memory. */
 bool lease_reserve(struct lease_actions *out, size_t more);
 

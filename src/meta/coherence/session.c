@@ -392,8 +392,7 @@ static void on_tick(struct session_table *s, uint64_t now_ms, struct session_act
             emit(out, (struct session_action){ SESSION_END, session->id, MORSEL_TIMEDOUT });
             end(s, session);
         } else {
-            heap_remove(&s->silences, first);
-            CHECK(heap_push(&s->silences, first, session->heard_ms + s->session_ms)); /* Its room */
+            heap_move(&s->silences, first, session->heard_ms + s->session_ms);
         }
     }
     if (s->in_grace && now_ms >= s->grace_until_ms) {
