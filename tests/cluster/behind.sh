@@ -10,11 +10,6 @@ a=$mnt
 start_mount b
 b=$mnt
 
-# counter MOUNT NAME: of the mount, and so of what it has sent.
-counter() {
-    getfattr --only-values -n user.morsel.statistics "$1" | awk -v name="$2" '$1 == name { print $2 }'
-}
-
 # One process that sets attributes as fast as it can, beside others that change names; nobody is refused.
 python3 - "$a" <<'PY'
 import multiprocessing, os, sys, time
@@ -43,7 +38,7 @@ for n in 0 1; do
     [ "$(stat -c '%a %u %Y' "$b/loop$n")" = "$(stat -c '%a %u %Y' "$a/loop$n")" ] || fail "the other mount sees other attributes"
     [ "$(stat -c '%u' "$b/loop$n")" = 99 ] || fail "the last owner is not there: $(stat "$b/loop$n")"
 done
-merged=$(counter "$a" attributes_merged)
+merged=$(mount_counter "$a" attributes_merged)
 [ "$merged" -ge 80000 ] || fail "only $merged of 90,000 changes of two files were merged"
 note "90,000 changes of attributes beside 6,000 of names"
 

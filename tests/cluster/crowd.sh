@@ -16,9 +16,6 @@ start_mount a
 a=$mnt
 dd if=/dev/zero of="$a/file" bs=1M count=64 status=none conv=fsync
 
-counter() { # counter NAME DAEMON
-    "$bin/morsel" stats "$2" --manager "$manager" | awk -v name="$1" '$1 == name { print $2 }'
-}
 # It makes each frame of the crowd several times as dear, too, and the crowd and the mount share the machine with the daemon.
 sanitized=no percent=${CROWD_PERCENT:-90}
 if grep -q -a __asan_init "$bin/morsel-meta"; then

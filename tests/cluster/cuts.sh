@@ -10,11 +10,6 @@ a=$mnt
 start_mount b
 b=$mnt
 
-# counter MOUNT NAME: of the mount, and so of what it has sent.
-counter() {
-    getfattr --only-values -n user.morsel.statistics "$1" | awk -v name="$2" '$1 == name { print $2 }'
-}
-
 crash_mount() {
     crash "mount-$1"
     umount -l "$work/mnt/$1"
@@ -38,7 +33,7 @@ assert os.fstat(fd).st_size == len(want), os.fstat(fd)
 with open(sys.argv[2], "rb") as f:
     assert f.read() == want, "the other mount reads something else"
 PY
-sent=$(counter "$a" truncate.called)
+sent=$(mount_counter "$a" truncate.called)
 [ "$sent" -lt 1000 ] || fail "$sent requests for 1,000 truncations"
 note "1,000 truncations, $sent requests"
 

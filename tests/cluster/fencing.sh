@@ -6,29 +6,16 @@ set -euo pipefail
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin fencing "$1"
 start_host far
-for name in meta iod1 iod2; do address_of[$name]=$host_address:0; done
+listen_for_host
 start_cluster 2 --lease-time 2s
 start_near_and_far
-
-# Does the mount open the file without asking anybody? Then it holds the lease.
-opens_alone() {
-    python3 - "$1" "$1/$2" <<'PY'
-import os, sys
-def opened():
-    lines = os.getxattr(sys.argv[1], "user.morsel.statistics").decode().splitlines()
-    return int(dict(line.split() for line in lines)["opens_local"])
-before = opened()
-os.close(os.open(sys.argv[2], os.O_RDWR))
-sys.exit(opened() == before)
-PY
-}
 
 mkfifo "$work/feed"
 for round in 1 2 3; do
     file=file$round
     dd if=/dev/zero bs=1M count=4 status=none | tr '\0' '0' >"$far/$file"
     sync "$far/$file"
-    wait_for 20 "the lease on a new file" opens_alone "$far" "$file"
+    wait_for 20 "the lease on a new file" opens_alone "$far" "$file" O_RDWR
     dd bs=1M iflag=fullblock conv=notrunc,fsync status=none 1<>"$far/$file" <"$work/feed" 2>"$work/dd" &
     writer=$!
     children+=("$writer")
@@ -64,7 +51,7 @@ tight=$mnt
 file=short
 dd if=/dev/zero bs=1M count=4 status=none | tr '\0' '0' >"$tight/$file"
 sync "$tight/$file"
-wait_for 20 "the lease on a new file" opens_alone "$tight" "$file"
+wait_for 20 "the lease on a new file" opens_alone "$tight" "$file" O_RDWR
 python3 - "$tight/$file" "$work/feed" >"$work/short" <<'PY' &
 import os, sys
 fd = os.open(sys.argv[1], os.O_RDWR)
@@ -97,9 +84,6 @@ fsync None" ] || fail "what a writer was told whose write was cut in several, an
 note "fsync tells what a short write did not"
 
 # Likewise where both have the file open and nobody holds a lease: an append and a cut whose size lock is over when the servers are back.
-size_locks_taken() {
-    [ "$(morsel stats | awk '$1 == "locks" { print $2 }')" = "$1" ]
-}
 for step in 'append' 'cut'; do
     file=$near/shared-$step
     printf 0123456789 >"$file"
@@ -120,7 +104,7 @@ except OSError as e:
 PY
     late=$!
     children+=("$late")
-    wait_for 10 "the size lock to $step" size_locks_taken 1
+    wait_for 10 "the size lock to $step" counter_is locks 1
     cut_link far
     start_iod 1 7>&-
     start_iod 2 7>&-

@@ -46,10 +46,7 @@ policy "$mnt/wide" stripe_width=2
 expect_error "No space left on device" fallocate -l 1G "$mnt/wide/reserved"
 [ "$(stat -c %s "$mnt/wide/reserved")" = 0 ] || fail "a reservation that failed changed the size"
 # While the manager takes it for open its deletion finds every object anyhow, and shows nothing: so it is let hear of the close first.
-nothing_open() {
-    [ "$(morsel stats | awk '$1 == "open_files" { print $2 }')" = 0 ]
-}
-wait_for 10 "the manager knows that it is closed" nothing_open
+wait_for 10 "the manager knows that it is closed" counter_is open_files 0
 rm "$mnt/wide/reserved"
 fsck_clean
 cluster_end

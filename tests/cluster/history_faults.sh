@@ -13,7 +13,7 @@ RANDOM=$seed
 mkfifo "$work/never"
 far=(b c)
 for name in "${far[@]}"; do start_host "$name"; done
-for name in meta iod1 iod2; do address_of[$name]=$host_address:0; done
+listen_for_host
 start_cluster 2 --lease-time 2s
 ip -n "mfs$$b" route add default via "${host_address_of[b]}"
 

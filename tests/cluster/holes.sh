@@ -11,13 +11,8 @@ start_mount c
 c=$mnt
 ways=(write truncate ftruncate fallocate zero copy shared sharedzero twice)
 
-# counter MOUNT NAME: of the mount, and so of what it has sent.
-counter() {
-    getfattr --absolute-names --only-values -n user.morsel.statistics "$1" | awk -v name="$2" '$1 == name { print $2 }'
-}
-
 landed() {
-    [ "$(counter "$a" dirty_bytes)" = 0 ]
+    [ "$(mount_counter "$a" dirty_bytes)" = 0 ]
 }
 
 # leave TRY: each file is 100 bytes long, and has 300 KiB behind that at its servers, of which the manager does not know.

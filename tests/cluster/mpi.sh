@@ -12,7 +12,7 @@ command -v mpicc.mpich >/dev/null && command -v mpicc.openmpi >/dev/null || skip
 start_host h1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 mounts=()
-address_of[meta]=$host_address:0 address_of[iod1]=$host_address:0 address_of[iod2]=$host_address:0
+listen_for_host
 start_cluster 2
 for name in h1 h2 h3; do
     [ "$name" = h1 ] || start_host "$name"

@@ -28,10 +28,6 @@ except OSError as e:
     print(e.strerror)
 PY
 
-size_locks_taken() {
-    [ "$(morsel stats | awk '$1 == "locks" { print $2 }')" = "$1" ]
-}
-
 times_lost() {
     grep -c 'locks were lost' "$work/log/mount-far" || true
 }
@@ -53,7 +49,7 @@ for step in append cut; do
     changer=$!
     children+=("$changer")
     wait_for 20 "the answer about the size is lost" test -s "$work/lose"
-    wait_for 10 "the size lock to $step" size_locks_taken 1
+    wait_for 10 "the size lock to $step" counter_is locks 1
     kill -STOP "$relay"
     append_near BBBB # When the manager has given the size lock away.
     # It asks for the size anew. Before it is told, it hears that it has lost its size lock.

@@ -81,11 +81,11 @@ for i in range(4):
 PY
 note "times"
 
-# counter NAME: of all I/O daemons.
-counter() {
+# iod_counter NAME: of all I/O daemons.
+iod_counter() {
     local i sum=0 value
     for i in 1 2; do
-        value=$(morsel stats "${address_of[iod$i]}" | awk -v name="$1" '$1 == name { print $2 }')
+        value=$(counter "$1" "${address_of[iod$i]}")
         sum=$((sum + ${value:-0}))
     done
     echo "$sum"
@@ -119,7 +119,7 @@ PY
 moved() {
     local pid sum=0 name value
     if [ "$1" = w ]; then
-        counter write.served_bytes
+        iod_counter write.served_bytes
         return
     fi
     for pid in "${pids[@]}"; do
@@ -181,15 +181,15 @@ watch() {
     took=$(($(now_ms) - began))
     wire=$((($(ip netns exec "mfs$$far" cat "/sys/class/net/path/statistics/${bytes}_bytes") - wire) * 8 / 10 / (took * rate)))
     percent=$(((after - before) * 8 / 10 / (took * rate)))
-    refused=$(counter write.failed)
-    note "$what $rate Mbit/s, $3 programs: $percent % of the link ($wire % with all that goes along), $refused refused of $(counter write.served)," \
+    refused=$(iod_counter write.failed)
+    note "$what $rate Mbit/s, $3 programs: $percent % of the link ($wire % with all that goes along), $refused refused of $(iod_counter write.served)," \
         "longest of $count stats $stat_ms ms"
     if [ "$what" = r ]; then # Programs get MiBs at once, some of them fetched before: over so short a time the link itself tells more.
         [ "$rate" -lt 10 ] || [ "$percent" -ge 50 ] || fail "the readers got $percent % of what the link carries"
         percent=$wire
     fi
     [ "$percent" -ge "$least" ] || fail "the link is not full: $percent %"
-    [ $((refused * 100)) -lt "$(counter write.served)" ] || fail "refused writes"
+    [ $((refused * 100)) -lt "$(iod_counter write.served)" ] || fail "refused writes"
     [ "$stat_ms" -lt 1000 ] || fail "a stat beside took $stat_ms ms"
     end "$what"
 }
@@ -207,9 +207,9 @@ done
 # Nothing gets through any more, and nobody says so.
 set_rate 10
 landed() {
-    [ "$(counter write.served_bytes)" -gt "$1" ]
+    [ "$(iod_counter write.served_bytes)" -gt "$1" ]
 }
-before=$(counter write.served_bytes)
+before=$(iod_counter write.served_bytes)
 dd if=/dev/zero of="$far/dead" bs=64k count=128 conv=fsync status=none 2>"$work/dd" &
 writer=$!
 children+=("$writer")

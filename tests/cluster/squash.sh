@@ -6,7 +6,7 @@ set -euo pipefail
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin squash "$1"
 start_host far
-for name in meta iod1 iod2; do address_of[$name]=$host_address:0; done
+listen_for_host
 start_meta --squash root --trusted "$host_address" --squash-uid 777 --squash-gid 778
 start_iod 1
 start_iod 2

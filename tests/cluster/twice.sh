@@ -86,7 +86,7 @@ overwrite() {
 }
 
 repeats() {
-    morsel stats "${address_of[iod1]}" | awk '$1 == "repeats_answered" { print $2 }'
+    counter repeats_answered "${address_of[iod1]}"
 }
 
 for step in write punch allocate; do
@@ -154,17 +154,6 @@ note "a write under a lease survived a restart of the server"
 
 # A write that was given up may still land until its lease period is over. Whoever gave it up closes the file: still nobody is told that the file
 # will stay as it is.
-reads_alone() {
-    python3 - "$near" "$near/$file" <<'PY'
-import os, sys
-def opened():
-    lines = os.getxattr(sys.argv[1], "user.morsel.statistics").decode().splitlines()
-    return int(dict(line.split() for line in lines)["opens_local"])
-before = opened()
-os.close(os.open(sys.argv[2], os.O_RDONLY))
-sys.exit(opened() == before)
-PY
-}
 # Of the server's counters: writes and cuts that have been answered, or refused.
 changes_answered() {
     morsel stats "${address_of[iod1]}" | awk '$1 == "write.served" || $1 == "truncate.served" { n += $2 } END { print n + 0 }'
@@ -192,7 +181,7 @@ inject=()
 shared_file closed
 change_and_give_up write
 exec 7>&-
-wait_for 20 "nobody else has the file open" reads_alone
+wait_for 20 "nobody else has the file open" opens_alone "$near" "$file" O_RDONLY
 exec 7<"$near/$file"
 read_7() {
     python3 -c 'import os; os.write(1, os.pread(7, 8192, 0))'

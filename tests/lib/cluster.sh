@@ -224,6 +224,12 @@ start_host() {
     on_host=(nsenter "--net=/run/netns/$name")
 }
 
+# Daemons that are started from here on listen where the host that was made last can reach them.
+listen_for_host() {
+    local name
+    for name in meta iod1 iod2; do address_of[$name]=$host_address:0; done
+}
+
 cut_link() {
     ip link set "mfs$$${1}o" down
 }
@@ -260,6 +266,33 @@ start_relay() {
     relay=$!
     children+=("$relay")
     read -r -t 30 _ <"$work/run/relay.ready" || fail "the relay does not listen: $(cat "$work/log/relay")"
+}
+
+# counter NAME [ADDRESS]: what a daemon has counted; the manager, if no other is named.
+counter() {
+    local name=$1
+    shift
+    morsel stats "$@" | awk -v name="$name" '$1 == name { print $2 }'
+}
+
+# counter_is NAME VALUE [ADDRESS]: to be waited for.
+counter_is() {
+    local name=$1 value=$2
+    shift 2
+    [ "$(counter "$name" "$@")" = "$value" ]
+}
+
+# mount_counter DIRECTORY NAME: of the mount, and so of what it has sent.
+mount_counter() {
+    getfattr --absolute-names --only-values -n user.morsel.statistics "$1" | awk -v name="$2" '$1 == name { print $2 }'
+}
+
+# opens_alone DIRECTORY FILE FLAGS: does the mount open the file without asking anybody? Then it holds the lease.
+opens_alone() {
+    local before
+    before=$(mount_counter "$1" opens_local)
+    python3 -c 'import os, sys; os.close(os.open(sys.argv[1], getattr(os, sys.argv[2])))' "$1/$2" "$3"
+    [ "$(mount_counter "$1" opens_local)" != "$before" ]
 }
 
 # stop_mount NAME: unmount; the process must end well, with everything flushed.

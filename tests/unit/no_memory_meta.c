@@ -311,6 +311,13 @@ static void open_names(struct world *w)
     }
 }
 
+/* `w->before` and `w->after` */
+static void check_unchanged(const struct world *w)
+{
+    assert_int_equal(w->before.count, w->after.count);
+    assert_memory_equal(w->before.data, w->after.data, w->before.count);
+}
+
 /* Refused, it has changed nothing, and works when there is memory. */
 static void execute(struct world *w, struct meta_op op, int64_t time_ns)
 {
@@ -326,19 +333,10 @@ static void execute(struct world *w, struct meta_op op, int64_t time_ns)
     assert_true(rv == MORSEL_NOMEM && nth_failures() > 0);
     assert_int_equal(ns_broken(w->ns), 0);
     dump(w->kv.inner, &w->after);
-    assert_int_equal(w->before.count, w->after.count);
-    assert_memory_equal(w->before.data, w->after.data, w->before.count);
+    check_unchanged(w);
     nth_pause();
     assert_int_equal(ns_execute(w->ns, &again, &w->err), 0);
     nth_go_on();
-}
-
-static void format(struct world *w)
-{
-    struct meta_op op = { .kind = OP_FORMAT };
-
-    memset(op.format.cluster.bytes, 7, sizeof(op.format.cluster.bytes));
-    execute(w, op, 1);
 }
 
 static bool visit_entry(void *data, struct slice name, const struct dentry *dentry)
@@ -415,21 +413,30 @@ static void check_cache(struct world *w)
     nth_go_on();
 }
 
+/* The whole script, on a new database; `also` after every eighth step. */
+static void run_script(struct world *w, void (*also)(struct world *w))
+{
+    struct meta_op format = { .kind = OP_FORMAT };
+
+    world_begin(w);
+    open_names(w);
+    memset(format.format.cluster.bytes, 7, sizeof(format.format.cluster.bytes));
+    execute(w, format, 1);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        execute(w, step_of(step), 100 + step);
+        if (also != NULL && step % 8 == 7) {
+            also(w);
+        }
+    }
+}
+
 static struct buf expected; /* What the script leaves, with memory. */
 
 static void run_names(void)
 {
     struct world w;
 
-    world_begin(&w);
-    open_names(&w);
-    format(&w);
-    for (uint32_t step = 0; step < STEPS; step++) {
-        execute(&w, step_of(step), 100 + step);
-        if (step % 8 == 7) {
-            read_some(&w);
-        }
-    }
+    run_script(&w, read_some);
     check_cache(&w);
     dump(w.kv.inner, &w.after);
     if (expected.count == 0) {
@@ -486,8 +493,7 @@ static void run_replay(void)
     assert_int_equal(ns_log(replayed_from->ns, 1, replay_one, &r, &w.err), 0);
     dump(replayed_from->kv.inner, &w.before);
     dump(w.kv.inner, &w.after);
-    assert_int_equal(w.before.count, w.after.count);
-    assert_memory_equal(w.before.data, w.after.data, w.before.count);
+    check_unchanged(&w);
     world_end(&w);
 }
 
@@ -496,12 +502,7 @@ static void after_all_steps(void (*run)(void), uint64_t runs_min)
 {
     struct world w;
 
-    world_begin(&w);
-    open_names(&w);
-    format(&w);
-    for (uint32_t step = 0; step < STEPS; step++) {
-        execute(&w, step_of(step), 100 + step);
-    }
+    run_script(&w, NULL);
     replayed_from = &w;
     nth_fails(run, runs_min);
     world_end(&w);
