@@ -1,5 +1,5 @@
 /* Calls to the manager, closes that are told in batches, and the life of a client. */
-#include "client/client.h"
+#include "client/libmorsel_uv.h"
 
 #include "client/coherence/data_versions.h"
 #include "client/coherence/kernel_drop_uv.h"

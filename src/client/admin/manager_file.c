@@ -1,7 +1,7 @@
 /* Looks for the manager's address, the nearest source first. */
 #include "client/admin/manager_file.h"
 
-#include "client/admin/cluster_file.h"
+#include "client/admin/cluster_proc.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 

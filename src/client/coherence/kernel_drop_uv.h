@@ -2,7 +2,7 @@
 #ifndef MORSEL_CLIENT_COHERENCE_KERNEL_DROP_UV_H
 #define MORSEL_CLIENT_COHERENCE_KERNEL_DROP_UV_H
 
-#include "client/client.h"
+#include "client/libmorsel_uv.h"
 
 struct kernel_drop;
 

@@ -8,8 +8,8 @@
 #ifndef MORSEL_CLIENT_COHERENCE_LEASE_UV_H
 #define MORSEL_CLIENT_COHERENCE_LEASE_UV_H
 
-#include "client/client.h"
 #include "client/coherence/meta_cache.h"
+#include "client/libmorsel_uv.h"
 #include "common/fs/lease_mode.h"
 
 struct file;

@@ -9,7 +9,7 @@
 #ifndef MORSEL_CLIENT_COHERENCE_LOCK_UV_H
 #define MORSEL_CLIENT_COHERENCE_LOCK_UV_H
 
-#include "client/client.h"
+#include "client/libmorsel_uv.h"
 #include "common/fs/byte_locks.h"
 
 enum { CLIENT_LOCKS_MAX = 8192 /* They fit into a SESSION. */ };

@@ -14,7 +14,7 @@
 #ifndef MORSEL_CLIENT_COHERENCE_SIZE_LOCK_UV_H
 #define MORSEL_CLIENT_COHERENCE_SIZE_LOCK_UV_H
 
-#include "client/client.h"
+#include "client/libmorsel_uv.h"
 #include "common/fs/byte_locks.h"
 
 enum {

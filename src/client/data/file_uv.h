@@ -12,11 +12,11 @@
 #ifndef MORSEL_CLIENT_DATA_FILE_UV_H
 #define MORSEL_CLIENT_DATA_FILE_UV_H
 
-#include "client/client.h"
 #include "client/data/column_uv.h"
 #include "client/data/read_ahead.h"
 #include "client/data/report.h"
 #include "client/data/unsynced.h"
+#include "client/libmorsel_uv.h"
 
 enum {
     FILE_CHUNK_AGE_MS = 100,   /* Small writes wait this long for neighbours. */

@@ -2,7 +2,7 @@
 #ifndef MORSEL_CLIENT_DATA_SIZE_UV_H
 #define MORSEL_CLIENT_DATA_SIZE_UV_H
 
-#include "client/client.h"
+#include "client/libmorsel_uv.h"
 
 struct file;
 

@@ -1,6 +1,6 @@
 /* morsel-mount, mount.fuse.morsel: options, start, orderly end. */
 #include "client/fuse/mount_fuse.h"
-#include "client/fuse/mountpoint_file.h"
+#include "client/fuse/mountpoint_proc.h"
 #include "client/fuse/options.h"
 #include "client/manager/behind_uv.h"
 #include "common/base/status.h"

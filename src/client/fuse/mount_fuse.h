@@ -16,7 +16,6 @@
 
 #define FUSE_USE_VERSION 314
 
-#include "client/client.h"
 #include "client/coherence/kernel_names.h"
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/lock_uv.h"
@@ -24,6 +23,7 @@
 #include "client/data/size_uv.h"
 #include "client/fuse/groups_file.h"
 #include "client/fuse/options.h"
+#include "client/libmorsel_uv.h"
 #include "common/fs/byte_locks.h"
 #include "common/fs/permission.h"
 

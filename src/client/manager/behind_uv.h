@@ -13,7 +13,7 @@
 #ifndef MORSEL_CLIENT_MANAGER_BEHIND_UV_H
 #define MORSEL_CLIENT_MANAGER_BEHIND_UV_H
 
-#include "client/client.h"
+#include "client/libmorsel_uv.h"
 #include "client/manager/attr_behind.h"
 
 enum {

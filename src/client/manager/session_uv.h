@@ -2,12 +2,12 @@
  * connection and says what we have open and hold; a shorter one renews it now and then.
  *
  * When each is said, and what an answer means for what we hold, is the core's
- * (coherence/lease_holder.h); client_rejoin() (client.h) begins anew.
+ * (coherence/lease_holder.h); client_rejoin() (libmorsel_uv.h) begins anew.
  */
 #ifndef MORSEL_CLIENT_MANAGER_SESSION_UV_H
 #define MORSEL_CLIENT_MANAGER_SESSION_UV_H
 
-#include "client/client.h"
+#include "client/libmorsel_uv.h"
 
 /* Connect, and ask for the first session. */
 void session_begin(struct client *client);

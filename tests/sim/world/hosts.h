@@ -2,7 +2,7 @@
 #ifndef MORSEL_TESTS_SIM_HOSTS_H
 #define MORSEL_TESTS_SIM_HOSTS_H
 
-#include "client/client.h"
+#include "client/libmorsel_uv.h"
 #include "tests/sim/world/kernel.h"
 #include "tests/sim/world/world.h"
 

@@ -2,15 +2,15 @@
  *
  *   DIR/meta, DIR/iod-1 ...    data directories, kept when the cluster is stopped
  *   DIR/log/NAME.log           what each process says
- *   DIR/run/NAME.pid           process_file.h
+ *   DIR/run/NAME.pid           process_proc.h
  *   DIR/run/NAME.address       where it listened last; taken again at the next start if it is free
  *   DIR/run/mount.point        where it is mounted
  *   DIR/run/lock               held while a command changes the cluster
  *
  * start and stop say what should be, not what to do: what runs already is left alone.
  */
-#ifndef MORSEL_CLIENT_ADMIN_CLUSTER_FILE_H
-#define MORSEL_CLIENT_ADMIN_CLUSTER_FILE_H
+#ifndef MORSEL_CLIENT_ADMIN_CLUSTER_PROC_H
+#define MORSEL_CLIENT_ADMIN_CLUSTER_PROC_H
 
 #include "client/admin/admin.h"
 #include "common/base/types.h"

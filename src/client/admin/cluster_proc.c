@@ -1,10 +1,10 @@
 /* morsel cluster start|unmount|stop|status. */
-#include "client/admin/cluster_file.h"
+#include "client/admin/cluster_proc.h"
 
 #include "client/admin/cluster_owner_uv.h"
 #include "client/admin/cluster_wait_uv.h"
 #include "client/admin/print_file.h"
-#include "client/admin/process_file.h"
+#include "client/admin/process_proc.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 

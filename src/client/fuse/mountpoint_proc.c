@@ -1,5 +1,5 @@
 /* Looks at the mount point before we mount and sets what the kernel lets us set afterwards. */
-#include "client/fuse/mountpoint_file.h"
+#include "client/fuse/mountpoint_proc.h"
 
 #include "client/fuse/options.h"
 #include "common/base/status.h"

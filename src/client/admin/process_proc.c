@@ -1,6 +1,6 @@
 /* A process is known by its id and its start time, so that one that has taken over the number is
  * left alone. */
-#include "client/admin/process_file.h"
+#include "client/admin/process_proc.h"
 
 #include "common/base/check.h"
 #include "common/base/status.h"

@@ -10,8 +10,8 @@
  * on their way), write_start_uv.c and read_start_uv.c (what programs ask for), read_uv.c, range_uv.c (truncate, punch, allocate, seek), copy_uv.c (copying on the
  * servers), lock_uv.c and size_lock_uv.c (locks of our processes, and our own).
  */
-#ifndef MORSEL_CLIENT_CLIENT_H
-#define MORSEL_CLIENT_CLIENT_H
+#ifndef MORSEL_CLIENT_LIBMORSEL_UV_H
+#define MORSEL_CLIENT_LIBMORSEL_UV_H
 
 #include "client/coherence/lease_holder.h"
 #include "common/base/list.h"

@@ -1,7 +1,7 @@
 /* The place where we mount: what is there already, its flags, and the kernel's read-ahead once we
  * are there. */
-#ifndef MORSEL_CLIENT_FUSE_MOUNTPOINT_FILE_H
-#define MORSEL_CLIENT_FUSE_MOUNTPOINT_FILE_H
+#ifndef MORSEL_CLIENT_FUSE_MOUNTPOINT_PROC_H
+#define MORSEL_CLIENT_FUSE_MOUNTPOINT_PROC_H
 
 #include "common/base/errmsg.h"
 #include "common/daemon/log.h"

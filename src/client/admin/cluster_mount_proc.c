@@ -1,7 +1,7 @@
 /* The mount of a development cluster. */
-#include "client/admin/cluster_file.h"
+#include "client/admin/cluster_proc.h"
 #include "client/admin/mount_file.h"
-#include "client/admin/process_file.h"
+#include "client/admin/process_proc.h"
 #include "common/base/status.h"
 
 #include <errno.h>

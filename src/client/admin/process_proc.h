@@ -6,8 +6,8 @@
  * else by now, is not mistaken for ours. Nothing here polls: readiness comes through a pipe
  * (MORSEL_READY_FD), the end through a pidfd.
  */
-#ifndef MORSEL_CLIENT_ADMIN_PROCESS_FILE_H
-#define MORSEL_CLIENT_ADMIN_PROCESS_FILE_H
+#ifndef MORSEL_CLIENT_ADMIN_PROCESS_PROC_H
+#define MORSEL_CLIENT_ADMIN_PROCESS_PROC_H
 
 #include "common/base/errmsg.h"
 #include "common/base/types.h"
