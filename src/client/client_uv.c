@@ -255,7 +255,7 @@ static void client_free(struct client *client)
     lease_close(client);
     size_lock_client_close(client);
     behind_close(client);
-    lock_client_close(client);
+    lock_holder_free(&client->locks);
     free(client->closed_inodes);
     free(client);
 }
@@ -280,7 +280,7 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
     client->changes = calloc(1, sizeof(*client->changes));
     client->cache = meta_cache_new(CLIENT_CACHE_INODES_MAX, CLIENT_CACHE_NAMES_MAX);
     rpc_options.node_id = client->id;
-    rv = lock_client_open(client);
+    rv = lock_holder_init(&client->locks, client->id, LOCK_HOLDER_RANGES_MAX);
     if (kernel_drops_open(client) != 0 || behind_open(client) != 0 ||
         client->closed_inodes == NULL || client->versions == NULL || client->changes == NULL ||
         client->cache == NULL) {

@@ -14,6 +14,7 @@
 #define MORSEL_CLIENT_LIBMORSEL_UV_H
 
 #include "client/coherence/lease_holder.h"
+#include "client/coherence/lock_holder.h"
 #include "common/base/list.h"
 #include "common/base/table.h"
 #include "common/daemon/log.h"
@@ -36,8 +37,6 @@ struct client_options
 
 struct meta_cache;
 struct data_version_cache;
-struct byte_locks;
-struct lock_user;
 struct size_lock_hold;
 struct attr_behind;
 struct queued_call;
@@ -152,10 +151,8 @@ struct client
     struct changes *changes; /* That the manager may not have on disk yet. */
     uint64_t run;            /* Of the manager, as of its last word; 0: none. */
 
-    struct byte_locks *locks;     /* That our processes hold. */
-    struct lock_user *lock_users; /* lock_uv.c */
-    struct list lock_calls;       /* struct lock_call under way */
-    uint64_t last_lock_call, last_append;
+    struct lock_holder locks; /* Of our processes; fed by lock_uv.c only. */
+    uint64_t last_append;
     struct size_lock_hold *size_locks; /* That may be joined, by inode; size_lock_uv.c */
     struct list size_lock_holds;       /* All of them. */
     struct list appends;               /* struct append: between two WRITEs of one write(2). */

@@ -234,7 +234,7 @@ static void run_tick(struct sim *s, uint32_t node, uint64_t number)
 static void client_free(struct client *c)
 {
     copies_client_free(c);
-    byte_locks_free(c->locks);
+    lock_holder_free(&c->locks);
 }
 
 static void client_start(struct sim *s, uint32_t node)
@@ -336,6 +336,9 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
         copies_recall(s, node, &m);
         return;
     }
+    if (locks_client_answered(s, node, &m)) {
+        return;
+    }
     if (c->holder.joins_asked > 0 && m.call == c->join.call) {
         take_joined(s, node, &m);
         return;
@@ -343,9 +346,6 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
     if (c->renew_call != 0 && m.call == c->renew_call) {
         c->renew_call = 0;
         take_session(s, node, false, &m);
-        return;
-    }
-    if (locks_client_answered(s, node, &m)) {
         return;
     }
     for (uint32_t i = 0; i < CALLS_MAX; i++) {

@@ -3,6 +3,7 @@
 #define MORSEL_TESTS_SIM_LEASES_H
 
 #include "client/coherence/lease_holder.h"
+#include "client/coherence/lock_holder.h"
 #include "client/coherence/meta_cache.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/lock_table.h"
@@ -137,14 +138,12 @@ struct client
         bool unsure;    /* A write to the storage server was given up, and may still land. */
         bool pinned;    /* In the table. */
     } copies[REGISTERS];
-    struct byte_locks *locks; /* That its processes hold. */
+    struct lock_holder locks; /* Of its processes. */
     struct lock_call
     {
         bool active;
-        uint64_t number;
-        struct byte_lock lock;
-        enum lock_type converts_to; /* A flock, when the old one is free. */
-        bool wait, canceled;
+        bool granted; /* At its end. */
+        struct lock_request request;
     } lock_calls[LOCK_CALLS]; /* Of the processes, and then of the open files. */
     struct store_side
     {

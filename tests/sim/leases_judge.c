@@ -80,7 +80,7 @@ void judge_locks(struct sim *s, uint32_t node)
     struct held_copy copy;
 
     memset(&copy, 0, sizeof(copy));
-    byte_locks_each(w->clients[node].locks, copy_one, &copy);
+    byte_locks_each(w->clients[node].locks.locks, copy_one, &copy);
     if (memcmp(copy.cells, w->judged[node], sizeof(copy.cells)) != 0) {
         (void)sim_fail(s, "%s believes to hold other locks than it was granted",
                        s->nodes[node].name);

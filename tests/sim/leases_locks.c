@@ -1,5 +1,5 @@
-/* Locks in the leases scenario: src/meta/coherence/lock_table.c and src/common/fs/byte_locks.c,
- * with hosts that do what src/meta/coherence/locks_uv.c and src/client/coherence/lock_uv.c do.
+/* Locks in the leases scenario: src/meta/coherence/lock_table.c and
+ * src/client/coherence/lock_holder.c, with hosts that do what locks_uv.c and lock_uv.c do.
  *
  * The judge (leases_judge.c): nobody holds locks that exclude those of another. A client holds what
  * it was granted until it frees it, or until its lease period is over (its writes are refused from then
@@ -14,99 +14,129 @@ enum { LOCK_THINK_MS_MAX = 150 };
 
 /* ---- A client ---- */
 
-static void send_lock(struct sim *s, uint32_t node, struct lock_call *call)
-{
-    struct client *c = &world_of(s)->clients[node];
-    struct lease_message m = { .word = WORD_LOCK, .client = c->id, .call = call->number };
+static void feed(struct sim *s, uint32_t node, struct lock_holder_event event);
 
-    m.reg = REG_LOCKS;
-    m.lock = call->lock;
-    m.wait = call->wait;
+static struct lock_call *call_of(struct lock_request *request)
+{
+    return CONTAINER_OF(request, struct lock_call, request);
+}
+
+static void send_lock(struct sim *s, uint32_t node, const struct lock_request *request)
+{
+    const struct client *c = &world_of(s)->clients[node];
+    struct lease_message m = { .word = WORD_LOCK, .call = request->number, .reg = REG_LOCKS };
+
+    m.lock = request->lock;
+    if (sim_canary(s, "steps_down_unsaid")) {
+        m.lock.part = LOCK_ALL;
+    }
+    m.wait = request->how == LOCK_WAIT;
+    sim_trace(s, node, "owner %llu asks (%llu, %s) for %llu to %llu of file %llu, kind %d, type %d",
+              (unsigned long long)m.lock.owner.id, (unsigned long long)request->number,
+              lock_request_state_name(request->state), (unsigned long long)m.lock.start,
+              (unsigned long long)m.lock.end, (unsigned long long)m.lock.inode, (int)m.lock.kind,
+              (int)m.lock.type);
     if (c->conn != 0) {
-        sim_send(s, node, c->conn, &m, sizeof(m));
+        client_send(s, node, &m);
     }
 }
 
-/* All of it is of that type now, whatever was there. */
-static void note(struct sim *s, uint32_t node, struct byte_lock lock)
+static void send_cancel(struct sim *s, uint32_t node, const struct lock_request *request)
 {
-    bool set;
+    struct lease_message m = { .word = WORD_CANCEL, .call = request->number, .reg = REG_LOCKS };
 
-    lock.part = LOCK_ALL;
-    set = byte_locks_set(world_of(s)->clients[node].locks, &lock);
-    CHECK(set);
-    judge_lock(s, node, &lock);
+    client_send(s, node, &m);
 }
 
-static bool gives_up(const struct byte_lock *lock)
+static bool gives_up(const struct lock_request *request)
 {
-    return lock->type == LOCK_NONE || lock->part == LOCK_STEP_DOWN;
+    return request->lock.type == LOCK_NONE || request->lock.part == LOCK_STEP_DOWN;
 }
 
-/* Granted. What other threads of the owner give up there may have come to the manager before that
- * or behind it. */
-static void note_had(struct sim *s, uint32_t node, const struct byte_lock *lock)
+static void say_sent(struct sim *s, uint32_t node, struct lock_request *request)
 {
-    const struct client *c = &world_of(s)->clients[node];
+    if (gives_up(request)) {
+        judge_lock(s, node, &request->lock);
+    }
+    feed(s, node, (struct lock_holder_event){ .type = LOCKER_SENT, .request = request });
+}
 
-    note(s, node, *lock);
-    for (uint32_t slot = 0; slot < LOCK_CALLS; slot++) {
-        const struct lock_call *other = &c->lock_calls[slot];
+static void send_first(struct sim *s, uint32_t node, struct lock_request *request)
+{
+    if (s->faulty && s->canary == NULL && prng_below(&s->prng, 100) == 0) {
+        feed(s, node,
+             (struct lock_holder_event){
+                 .type = LOCKER_UNSENT, .request = request, .status = MORSEL_NOMEM });
+        return;
+    }
+    send_lock(s, node, request);
+    if (request->state != LOCKING_CONVERT || !sim_canary(s, "converts_unsaid")) {
+        say_sent(s, node, request);
+    }
+}
 
-        if (other->active && gives_up(&other->lock) &&
-            lock_owner_equal(&other->lock.owner, &lock->owner)) {
-            note(s, node, other->lock);
-        }
+static void carry_out(struct sim *s, uint32_t node, const struct lock_holder_action *action)
+{
+    switch (action->type) {
+    case LOCKER_SEND:
+        send_first(s, node, action->request);
+        break;
+    case LOCKER_SEND_AGAIN:
+        send_lock(s, node, action->request);
+        break;
+    case LOCKER_SEND_CANCEL:
+        send_cancel(s, node, action->request);
+        break;
+    case LOCKER_GIVE_UP:
+        feed(s, node,
+             (struct lock_holder_event){
+                 .type = LOCKER_FAILED, .request = action->request, .status = MORSEL_CANCELED });
+        break;
+    case LOCKER_REJOIN:
+        holder_feed(s, node, HOLDER_IN_DOUBT);
+        break;
+    case LOCKER_REFUSE:
+    case LOCKER_END:
+        call_of(action->request)->active = false;
+        call_of(action->request)->granted =
+            action->type == LOCKER_END && action->status == 0 && action->answer == LOCK_GRANTED;
+        sim_trace(s, node, "has status %d, verdict %d on (%llu)", action->status,
+                  (int)action->answer, (unsigned long long)action->request->number);
+        break;
+    }
+}
+
+static void feed(struct sim *s, uint32_t node, struct lock_holder_event event)
+{
+    struct lock_holder *h = &world_of(s)->clients[node].locks;
+    struct lock_holder_actions out = { .count = 0 };
+
+    lock_holder_step(h, &event, &out);
+    if (!sim_canary(s, "converts_unsaid")) {
+        lock_holder_check(h);
+    }
+    for (uint32_t i = 0; i < out.count; i++) {
+        carry_out(s, node, &out.items[i]);
     }
 }
 
 /* Whose calls are in that slot. */
-static struct lock_owner owner_of(const struct client *c, uint32_t slot)
+static uint64_t owner_of(uint32_t slot)
 {
-    uint32_t owner = slot < PROCESSES ? slot : PROCESSES + (slot - PROCESSES) / 2;
-
-    return (struct lock_owner){ c->id, owner + 1 };
-}
-
-/* The flock is another one than what its owner has, which is given up first. */
-static bool converts(const struct client *c, const struct byte_lock *lock)
-{
-    return lock->kind == LOCK_FLOCK && lock->type != LOCK_NONE &&
-           byte_locks_has(c->locks, lock->inode, lock->kind, &lock->owner) &&
-           byte_locks_exclusive(c->locks, lock) != (lock->type == LOCK_EXCLUSIVE);
+    return 1 + (slot < PROCESSES ? slot : PROCESSES + (slot - PROCESSES) / 2);
 }
 
 static void begin(struct sim *s, uint32_t node, uint32_t slot, struct byte_lock lock, bool wait)
 {
-    struct client *c = &world_of(s)->clients[node];
-    struct lock_call *call = &c->lock_calls[slot];
-    enum lock_type converts_to = LOCK_NONE;
+    struct lock_call *call = &world_of(s)->clients[node].lock_calls[slot];
 
-    lock.owner = owner_of(c, slot);
-    if (converts(c, &lock)) {
-        converts_to = lock.type;
-        lock.type = LOCK_NONE;
-    }
-    if (lock.type == LOCK_SHARED && !sim_canary(s, "steps_down_unsaid")) {
-        lock.part = byte_locks_exclusive(c->locks, &lock) && byte_locks_covers(c->locks, &lock)
-                        ? LOCK_STEP_DOWN
-                        : LOCK_TAKE;
-    }
-    *call = (struct lock_call){ .active = true, .number = ++c->calls, .lock = lock, .wait = wait };
-    call->converts_to = converts_to;
-    sim_trace(s, node, "owner %llu %s (%llu) %llu to %llu of file %llu, kind %d, type %d",
-              (unsigned long long)lock.owner.id,
-              converts_to != LOCK_NONE ? "converts"
-              : lock.type == LOCK_NONE ? "frees"
-              : wait                   ? "waits for"
-                                       : "tries",
-              (unsigned long long)call->number, (unsigned long long)lock.start,
-              (unsigned long long)lock.end, (unsigned long long)lock.inode, (int)lock.kind,
-              (int)lock.type);
-    if (gives_up(&lock) && (converts_to == LOCK_NONE || !sim_canary(s, "converts_unsaid"))) {
-        note(s, node, lock);
-    }
-    send_lock(s, node, call);
+    lock.owner.id = owner_of(slot);
+    call->active = true;
+    feed(s, node,
+         (struct lock_holder_event){ .type = LOCKER_START,
+                                     .request = &call->request,
+                                     .lock = lock,
+                                     .how = wait ? LOCK_WAIT : LOCK_TRY });
 }
 
 /* Two threads of one open file ask for its flock, so that calls of one owner overtake each other,
@@ -121,9 +151,8 @@ static void begin_flock(struct sim *s, uint32_t node, uint32_t slot)
     begin(s, node, slot, lock, prng_below(&s->prng, 2) == 0);
 }
 
-static void begin_range(struct sim *s, uint32_t node, uint32_t owner)
+static void begin_range(struct sim *s, uint32_t node, uint32_t slot)
 {
-    const struct client *c = &world_of(s)->clients[node];
     uint64_t dice = prng_below(&s->prng, 100);
     struct byte_lock lock = { .inode = LOCK_FILE_FIRST + prng_below(&s->prng, LOCK_FILES),
                               .kind = LOCK_RANGE };
@@ -135,30 +164,16 @@ static void begin_range(struct sim *s, uint32_t node, uint32_t owner)
         lock.start = 0;
         lock.end = INT64_MAX;
     }
-    if (lock.type == LOCK_NONE || byte_locks_count(c->locks) + 2 <= LOCKS_NAMED_MAX) {
-        begin(s, node, owner, lock, prng_below(&s->prng, 2) == 0);
-    }
-}
-
-static void cancel(struct sim *s, uint32_t node, struct lock_call *call)
-{
-    struct client *c = &world_of(s)->clients[node];
-    struct lease_message m = { .word = WORD_CANCEL, .client = c->id, .call = call->number };
-
-    if (call->wait && !call->canceled && c->conn != 0) {
-        call->canceled = true;
-        sim_send(s, node, c->conn, &m, sizeof(m));
-    }
+    begin(s, node, slot, lock, prng_below(&s->prng, 2) == 0);
 }
 
 /* At the end everything is freed. True: nothing is left. */
 static bool free_all(struct sim *s, uint32_t node)
 {
-    struct client *c = &world_of(s)->clients[node];
+    const struct client *c = &world_of(s)->clients[node];
     bool done = true;
 
     for (uint32_t slot = 0; slot < LOCK_CALLS; slot++) {
-        const struct lock_owner who = owner_of(c, slot);
         struct byte_lock all = { .kind = slot < PROCESSES ? LOCK_RANGE : LOCK_FLOCK,
                                  .end = INT64_MAX };
 
@@ -167,7 +182,7 @@ static bool free_all(struct sim *s, uint32_t node)
             continue;
         }
         for (all.inode = LOCK_FILE_FIRST; all.inode < LOCK_FILE_FIRST + LOCK_FILES; all.inode++) {
-            if (byte_locks_has(c->locks, all.inode, all.kind, &who)) {
+            if (lock_holder_has(&c->locks, all.inode, all.kind, owner_of(slot))) {
                 begin(s, node, slot, all, false);
                 done = false;
                 break;
@@ -175,6 +190,17 @@ static bool free_all(struct sim *s, uint32_t node)
         }
     }
     return done;
+}
+
+/* Once, and while there is a connection: the manager executes what is given up in its grace when that
+ * is over (docs/status.md). */
+static void cancel(struct sim *s, uint32_t node, struct lock_request *request)
+{
+    if (request->how == LOCK_WAIT && !request->canceled && world_of(s)->clients[node].conn != 0) {
+        feed(s, node,
+             (struct lock_holder_event){
+                 .type = LOCKER_CANCEL, .request = request, .connected = true });
+    }
 }
 
 static void run_think(struct sim *s, uint32_t node, uint64_t number)
@@ -195,7 +221,7 @@ static void run_think(struct sim *s, uint32_t node, uint64_t number)
     } else if (!call->active) {
         begin_flock(s, node, slot);
     } else if (prng_below(&s->prng, 8) == 0) {
-        cancel(s, node, call);
+        cancel(s, node, &call->request);
     }
     sim_after(s, node, prng_below(&s->prng, LOCK_THINK_MS_MAX), run_think, 0);
 }
@@ -203,9 +229,9 @@ static void run_think(struct sim *s, uint32_t node, uint64_t number)
 void locks_client_start(struct sim *s, uint32_t node)
 {
     struct client *c = &world_of(s)->clients[node];
+    int rv = lock_holder_init(&c->locks, c->id, LOCKS_NAMED_MAX);
 
-    c->locks = byte_locks_new(2 * LOCKS_NAMED_MAX);
-    CHECK(c->locks != NULL);
+    CHECK(rv == 0);
     judge_no_locks(s, node);
     run_think(s, node, 0);
 }
@@ -223,11 +249,9 @@ static void name_one(void *data, const struct byte_lock *lock)
 
 void locks_fill_join(struct sim *s, uint32_t node, struct lease_message *m)
 {
-    byte_locks_each(world_of(s)->clients[node].locks, name_one, m);
+    byte_locks_each(world_of(s)->clients[node].locks.locks, name_one, m);
 }
 
-/* Nobody knows whether those that were cancelled have been granted: what JOIN does not name is not.
- */
 void locks_client_up(struct sim *s, uint32_t node)
 {
     struct client *c = &world_of(s)->clients[node];
@@ -235,57 +259,64 @@ void locks_client_up(struct sim *s, uint32_t node)
     for (uint32_t slot = 0; slot < LOCK_CALLS; slot++) {
         struct lock_call *call = &c->lock_calls[slot];
 
-        if (call->active && call->canceled) {
-            call->active = false;
-            holder_feed(s, node, HOLDER_IN_DOUBT);
-        } else if (call->active) {
-            send_lock(s, node, call);
+        if (call->active) {
+            feed(s, node,
+                 (struct lock_holder_event){ .type = LOCKER_CONNECTED, .request = &call->request });
+        }
+        if (call->active) {
+            send_lock(s, node, &call->request);
         }
     }
 }
 
 void locks_client_joined(struct sim *s, uint32_t node, const struct lease_message *m)
 {
-    struct client *c = &world_of(s)->clients[node];
-
     if (m->locks_lost && !sim_canary(s, "keeps_lost_locks")) {
-        byte_locks_drop_client(c->locks, c->id);
         judge_no_locks(s, node);
-        holder_feed(s, node, HOLDER_IN_DOUBT);
+        feed(s, node, (struct lock_holder_event){ .type = LOCKER_LOST });
     }
     judge_locks(s, node);
 }
 
-/* It has what it asked for. What it holds exclusively there is shared from now on: only now, when
- * nothing can be refused any more, and named so before the manager is told. */
-static void take_lock(struct sim *s, uint32_t node, struct lock_call *call)
+/* For the judge: granted. What other threads of the owner give up there may have come to the
+ * manager before that or behind it. */
+static void judge_had(struct sim *s, uint32_t node, const struct byte_lock *lock)
 {
-    bool steps_down = call->lock.part == LOCK_TAKE &&
-                      byte_locks_exclusive(world_of(s)->clients[node].locks, &call->lock);
+    const struct client *c = &world_of(s)->clients[node];
 
-    note_had(s, node, &call->lock);
+    judge_lock(s, node, lock);
+    for (uint32_t slot = 0; slot < LOCK_CALLS; slot++) {
+        const struct lock_call *other = &c->lock_calls[slot];
+
+        if (other->active && gives_up(&other->request) &&
+            lock_owner_equal(&other->request.lock.owner, &lock->owner)) {
+            judge_lock(s, node, &other->request.lock);
+        }
+    }
     sim_worth(s, WORTH_LOCKED);
     judge_locks(s, node);
-    if (steps_down) {
-        call->active = true;
-        call->lock.part = LOCK_STEP_DOWN;
-        send_lock(s, node, call);
-        sim_worth(s, WORTH_STEPPED_DOWN);
-    }
 }
 
-/* The old flock of a conversion is free; now for the other one. */
-static void take_freed(struct sim *s, uint32_t node, struct lock_call *call)
+static void take_verdict(struct sim *s, uint32_t node, struct lock_call *call,
+                         const struct lease_message *m)
 {
-    if (sim_canary(s, "converts_unsaid")) {
-        note(s, node, call->lock);
+    const struct client *c = &world_of(s)->clients[node];
+    struct lock_holder_event event = { .type = LOCKER_ANSWERED, .request = &call->request };
+    struct byte_lock lock = call->request.lock;
+    enum lock_request_state was = call->request.state;
+
+    event.answer = m->verdict;
+    event.joining = c->holder.joins_asked > 0 && !sim_canary(s, "believes_overtaken");
+    if (!call->request.sent) {
+        say_sent(s, node, &call->request);
     }
-    if (!call->canceled) {
-        call->active = true;
-        call->lock.type = call->converts_to;
-        call->lock.part = call->lock.type == LOCK_SHARED ? LOCK_TAKE : LOCK_ALL;
-        call->converts_to = LOCK_NONE;
-        send_lock(s, node, call);
+    feed(s, node, event);
+    if (was == LOCKING_ASK && call->active && call->request.state == LOCKING_STEP_DOWN) {
+        sim_worth(s, WORTH_STEPPED_DOWN);
+        judge_had(s, node, &lock);
+    } else if (was == LOCKING_ASK && !call->active && call->granted) {
+        judge_had(s, node, &lock);
+    } else if (was == LOCKING_CONVERT && call->active && call->request.state == LOCKING_ASK) {
         sim_worth(s, WORTH_CONVERTED);
     }
 }
@@ -294,39 +325,20 @@ bool locks_client_answered(struct sim *s, uint32_t node, const struct lease_mess
 {
     struct client *c = &world_of(s)->clients[node];
     struct lock_call *call = NULL;
-    bool overtaken;
 
-    for (uint32_t slot = 0; slot < LOCK_CALLS; slot++) {
-        if (c->lock_calls[slot].active && c->lock_calls[slot].number == m->call) {
+    for (uint32_t slot = 0; slot < LOCK_CALLS && m->reg == REG_LOCKS; slot++) {
+        if (c->lock_calls[slot].active && c->lock_calls[slot].request.number == m->call) {
             call = &c->lock_calls[slot];
         }
     }
-    if (call == NULL) {
-        return m->reg == REG_LOCKS; /* Of a call that has ended. */
+    if (call != NULL && m->status == 0) {
+        take_verdict(s, node, call, m);
+    } else if (call != NULL) {
+        feed(s, node,
+             (struct lock_holder_event){
+                 .type = LOCKER_FAILED, .request = &call->request, .status = m->status });
     }
-    if (m->status == MORSEL_NO_SESSION) {
-        holder_feed(s, node, HOLDER_IN_DOUBT);
-        call->active = !call->canceled;
-        if (call->active) {
-            send_lock(s, node, call); /* Behind the JOIN. */
-        }
-        return true;
-    }
-    overtaken = m->verdict == LOCK_GRANTED && call->lock.type != LOCK_NONE &&
-                c->holder.joins_asked > 0 && !sim_canary(s, "believes_overtaken");
-    if ((overtaken || m->verdict == LOCK_ASK_AGAIN) && !call->canceled) {
-        send_lock(s, node, call);
-        return true;
-    }
-    call->active = false;
-    sim_trace(s, node, "has the verdict %d on %llu of file %llu", (int)m->verdict,
-              (unsigned long long)call->lock.start, (unsigned long long)call->lock.inode);
-    if (m->verdict == LOCK_GRANTED && call->converts_to != LOCK_NONE) {
-        take_freed(s, node, call);
-    } else if (m->verdict == LOCK_GRANTED && !gives_up(&call->lock) && !overtaken) {
-        take_lock(s, node, call);
-    }
-    return true;
+    return m->reg == REG_LOCKS; /* Perhaps of a call that has ended. */
 }
 
 /* ---- The manager ---- */
@@ -521,9 +533,10 @@ bool locks_finish(struct sim *s)
     for (uint32_t node = CLIENT_FIRST; node < CLIENT_FIRST + w->client_count; node++) {
         for (uint32_t slot = 0; slot < LOCK_CALLS; slot++) {
             if (w->clients[node].lock_calls[slot].active) {
-                return sim_fail(s, "%s waits for lock %llu in vain although all were freed",
-                                s->nodes[node].name,
-                                (unsigned long long)w->clients[node].lock_calls[slot].number);
+                return sim_fail(
+                    s, "%s waits for lock %llu in vain although all were freed",
+                    s->nodes[node].name,
+                    (unsigned long long)w->clients[node].lock_calls[slot].request.number);
             }
         }
     }

@@ -2,6 +2,7 @@
  * with all that follow), for n = 1, 2 ... until a run needs no more than n. No run may crash or
  * leak (AddressSanitizer watches), what is refused says so and changes nothing, and what was
  * promised before holds. */
+#include "client/coherence/lock_holder.h"
 #include "client/data/unsynced.h"
 #include "client/manager/attr_behind.h"
 #include "common/base/buf.h"
@@ -84,9 +85,41 @@ static void run_locks(void)
     lock_table_free(t);
 }
 
+/* What cannot be noted is not had, and not named. */
+static void run_lock_holder(void)
+{
+    struct lock_holder h;
+    struct lock_request request;
+    bool ready = lock_holder_init(&h, 1, 64) == 0;
+
+    for (uint64_t file = 1; ready && file <= 2 * LOCK_STEPS; file++) {
+        struct byte_lock lock = { .inode = (1 + file) / 2, .owner = { 0, 9 }, .end = INT64_MAX };
+        struct lock_holder_event events[] = {
+            { .type = LOCKER_START, .lock = lock, .handle = (const void *)&h },
+            { .type = LOCKER_SENT },
+            { .type = LOCKER_ANSWERED, .answer = LOCK_GRANTED }
+        };
+        struct lock_holder_actions out;
+
+        events[0].lock.type = file % 2 == 0 ? LOCK_NONE : LOCK_EXCLUSIVE;
+        for (size_t i = 0; i < ARRAY_COUNT(events); i++) {
+            events[i].request = &request;
+            out.count = 0;
+            lock_holder_step(&h, &events[i], &out);
+            lock_holder_check(&h);
+        }
+        assert_int_equal(request.state, LOCKING_ENDED);
+        assert_true(out.count == 1 || (nth_failures() > 0 && out.items[1].answer == LOCK_LIMIT));
+        assert_int_equal(lock_holder_has(&h, lock.inode, LOCK_RANGE, 9),
+                         file % 2 != 0 && out.count == 1);
+    }
+    lock_holder_free(&h);
+}
+
 static void locks_do_without(void **state)
 {
     (void)state;
+    nth_fails(run_lock_holder, 20);
     nth_fails(run_locks, 20);
 }
 

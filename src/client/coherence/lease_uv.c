@@ -194,7 +194,7 @@ bool lease_session_fill(struct client *client, Morsel__SessionRequest *request)
         return false;
     }
     meta_cache_each(client->cache, list_one, &lists);
-    if (byte_locks_count(client->locks) > 0) {
+    if (byte_locks_count(client->locks.locks) > 0) {
         list_one(&lists, INODE_LOCKS, LEASE_R);
     }
     LIST_FOREACH(node, &client->holder.returns)

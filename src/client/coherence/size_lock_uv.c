@@ -95,7 +95,7 @@ static void on_asked(struct lock_call *call, int status, enum lock_answer answer
         status = answer == LOCK_LIMIT ? MORSEL_NOLCK : MORSEL_CANCELED;
     }
     hold->had = status == 0;
-    if (status != 0 || call->waited) {
+    if (status != 0 || call->request.waited) {
         stop_joining(hold);
     }
     hold->users++; /* Ours, until all have heard. */
