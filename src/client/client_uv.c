@@ -243,7 +243,7 @@ static void client_init(struct client *client, uv_loop_t *loop,
     list_init(&client->opening);
     lease_holder_init(&client->holder);
     list_init(&client->untold);
-    list_init(&client->size_lock_holds);
+    size_locks_init(&client->size_locks);
     list_init(&client->appends);
 }
 

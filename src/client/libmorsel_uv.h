@@ -15,6 +15,7 @@
 
 #include "client/coherence/lease_holder.h"
 #include "client/coherence/lock_holder.h"
+#include "client/coherence/size_lock.h"
 #include "common/base/list.h"
 #include "common/base/table.h"
 #include "common/daemon/log.h"
@@ -37,7 +38,6 @@ struct client_options
 
 struct meta_cache;
 struct data_version_cache;
-struct size_lock_hold;
 struct attr_behind;
 struct queued_call;
 
@@ -151,11 +151,9 @@ struct client
     struct changes *changes; /* That the manager may not have on disk yet. */
     uint64_t run;            /* Of the manager, as of its last word; 0: none. */
 
-    struct lock_holder locks; /* Of our processes; fed by lock_uv.c only. */
-    uint64_t last_append;
-    struct size_lock_hold *size_locks; /* That may be joined, by inode; size_lock_uv.c */
-    struct list size_lock_holds;       /* All of them. */
-    struct list appends;               /* struct append: between two WRITEs of one write(2). */
+    struct lock_holder locks;     /* Of our processes; fed by lock_uv.c only. */
+    struct size_locks size_locks; /* Fed by size_lock_uv.c only. */
+    struct list appends;          /* struct append: between two WRITEs of one write(2). */
 
     bool stopping;
     uint64_t fetched_bytes; /* In fetches, of all files. */

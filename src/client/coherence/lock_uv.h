@@ -5,8 +5,8 @@
 #ifndef MORSEL_CLIENT_COHERENCE_LOCK_UV_H
 #define MORSEL_CLIENT_COHERENCE_LOCK_UV_H
 
-#include "client/libmorsel_uv.h"
 #include "client/coherence/lock_holder.h"
+#include "client/libmorsel_uv.h"
 
 /* Embed it in what the request is about. */
 struct lock_call

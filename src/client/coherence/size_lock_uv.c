@@ -1,4 +1,4 @@
-/* Holds, their users, and the moment in which they are let go. */
+/* The host of the size lock's core: its locks at the manager, and who has lost one. */
 #include "client/coherence/size_lock_uv.h"
 
 #include "client/coherence/lease_uv.h"
@@ -9,251 +9,197 @@
 
 #include <stdlib.h>
 
-struct size_lock_hold
+/* What a hold needs here. */
+struct size_lock_work
 {
+    struct size_hold hold;
     struct client *client;
-    struct list node;    /* In client->size_lock_holds. */
-    struct list waiting; /* struct size_lock, until the manager has answered. */
     struct lock_call call;
-    struct byte_lock lock;
-    unsigned users;
-    uint64_t idle_since_ms;
-    uint64_t size; /* Of the file, at least; as the manager said since it gave us the size lock. */
-    bool had;
-    bool lost;
-    bool joinable;     /* In client->size_locks. */
-    UT_hash_handle hh; /* By lock.inode. */
 };
 
-static void hold_free(struct size_lock_hold *hold)
+static struct size_lock_work *work_of(struct size_hold *hold)
 {
-    list_remove(&hold->node);
-    free(hold);
+    return CONTAINER_OF(hold, struct size_lock_work, hold);
 }
 
-static void on_released(struct lock_call *call, int status, enum lock_answer answer,
-                        const struct byte_lock *conflict)
+static void feed(struct client *client, struct size_lock_event event);
+
+/* ---- Actions ---- */
+
+static struct byte_lock lock_of(const struct size_hold *hold, enum lock_type type)
 {
-    (void)status; /* We know what we hold, and say so in the next SESSION. */
-    (void)answer;
-    (void)conflict;
-    hold_free(CONTAINER_OF(call, struct size_lock_hold, call));
+    return (struct byte_lock){ .inode = hold->inode,
+                               .kind = LOCK_SIZE,
+                               .owner = { 0, hold->owner },
+                               .type = type,
+                               .end = INT64_MAX };
 }
 
-/* Nobody here uses it, and nobody can join. Without memory the next tick tries again. */
-static void release(struct size_lock_hold *hold)
+static void give_room(struct client *client, const struct size_lock_event *event)
 {
-    struct byte_lock none = hold->lock;
+    struct size_lock_work *work = calloc(1, sizeof(*work));
+    struct size_lock_event room = *event;
 
-    none.type = LOCK_NONE;
-    hold->had = lock_start(&hold->call, hold->client, NULL, &none, LOCK_TRY, on_released) != 0;
-}
-
-/* What was written under it and has no end that we know of may still land: then the next tick looks
- * again. */
-static void settle(struct size_lock_hold *hold)
-{
-    if (hold->had && hold->users == 0 && !hold->joinable &&
-        (hold->lost || lease_holder_is_sure(&hold->client->holder, rpc_boot_ns()))) {
-        release(hold);
+    room.type = SIZE_ROOM;
+    if (work != NULL) {
+        work->client = client;
+        room.hold = &work->hold;
     }
-}
-
-static void stop_joining(struct size_lock_hold *hold)
-{
-    if (hold->joinable) {
-        HASH_DEL(hold->client->size_locks, hold);
-        hold->joinable = false;
-    }
-}
-
-static struct size_lock_hold *find(const struct client *client, inode_id inode)
-{
-    struct size_lock_hold *hold;
-
-    HASH_FIND(hh, client->size_locks, &inode, sizeof(inode), hold);
-    return hold;
-}
-
-void size_lock_let_go(struct client *client, inode_id inode)
-{
-    struct size_lock_hold *hold = find(client, inode);
-
-    if (hold != NULL) {
-        stop_joining(hold);
-        settle(hold);
-    }
+    feed(client, room);
 }
 
 static void on_asked(struct lock_call *call, int status, enum lock_answer answer,
                      const struct byte_lock *conflict)
 {
-    struct size_lock_hold *hold = CONTAINER_OF(call, struct size_lock_hold, call);
+    struct size_lock_work *work = CONTAINER_OF(call, struct size_lock_work, call);
 
     (void)conflict;
     if (status == 0 && answer != LOCK_GRANTED) {
         status = answer == LOCK_LIMIT ? MORSEL_NOLCK : MORSEL_CANCELED;
     }
-    hold->had = status == 0;
-    if (status != 0 || call->request.waited) {
-        stop_joining(hold);
-    }
-    hold->users++; /* Ours, until all have heard. */
-    while (!list_empty(&hold->waiting)) {
-        struct size_lock *size_lock =
-            LIST_ENTRY(list_pop_front(&hold->waiting), struct size_lock, node);
-
-        size_lock->had = status == 0;
-        size_lock->hold = size_lock->had ? hold : NULL;
-        hold->users += size_lock->had;
-        size_lock->done(size_lock, status);
-    }
-    hold->users--;
-    hold->idle_since_ms = uv_now(hold->client->loop);
-    if (status != 0) {
-        hold_free(hold);
-    } else {
-        settle(hold);
-    }
+    feed(work->client, (struct size_lock_event){ .type = SIZE_ANSWERED,
+                                                 .hold = &work->hold,
+                                                 .status = status,
+                                                 .waited = call->request.waited });
 }
 
-static struct size_lock_hold *hold_new(struct client *client, inode_id inode, enum lock_type type,
-                                       int *status)
+static void ask(struct client *client, struct size_hold *hold)
 {
-    struct size_lock_hold *hold = calloc(1, sizeof(*hold));
+    struct byte_lock lock = lock_of(hold, hold->type);
+    int rv = lock_start(&work_of(hold)->call, client, NULL, &lock, LOCK_WAIT, on_asked);
 
-    if (hold == NULL) {
-        *status = MORSEL_NOMEM;
-        return NULL;
+    if (rv != 0) {
+        feed(client, (struct size_lock_event){ .type = SIZE_UNASKED, .hold = hold, .status = rv });
     }
-    hold->client = client;
-    hold->lock = (struct byte_lock){ .inode = inode,
-                                     .kind = LOCK_SIZE,
-                                     .owner = { 0, ++client->last_append },
-                                     .type = type,
-                                     .end = INT64_MAX };
-    list_init(&hold->waiting);
-    list_init(&hold->node);
-    *status = lock_start(&hold->call, client, NULL, &hold->lock, LOCK_WAIT, on_asked);
-    if (*status != 0) {
-        free(hold);
-        return NULL;
-    }
-    list_push_back(&client->size_lock_holds, &hold->node);
-    if (type == LOCK_SHARED && HASH_COUNT(client->size_locks) < SIZE_LOCKS_JOINABLE_MAX) {
-        HASH_ADD(hh, client->size_locks, lock.inode, sizeof(hold->lock.inode), hold);
-        hold->joinable = TABLE_ADDED(hold);
-    }
-    return hold;
 }
 
-/* Who writes under it has a lease period: without one the manager may have given the size lock to others. */
-static struct size_lock_hold *find_good(struct client *client, inode_id inode)
+static void tell_all(struct client *client, struct size_hold *hold)
 {
-    struct size_lock_hold *hold = find(client, inode);
+    struct size_lock *user;
 
-    if (hold != NULL && hold->had && !client_lease_valid(client)) {
-        size_lock_let_go(client, inode);
-        hold = NULL;
+    while ((user = size_locks_next(hold)) != NULL) {
+        user->done(user, hold->status);
     }
-    return hold;
+    feed(client, (struct size_lock_event){ .type = SIZE_TOLD, .hold = hold });
 }
+
+static void on_released(struct lock_call *call, int status, enum lock_answer answer,
+                        const struct byte_lock *conflict)
+{
+    struct size_lock_work *work = CONTAINER_OF(call, struct size_lock_work, call);
+
+    (void)status; /* We know what we hold, and say so in the next SESSION. */
+    (void)answer;
+    (void)conflict;
+    feed(work->client, (struct size_lock_event){ .type = SIZE_RELEASED, .hold = &work->hold });
+}
+
+static void release(struct client *client, struct size_hold *hold)
+{
+    struct byte_lock none = lock_of(hold, LOCK_NONE);
+
+    if (lock_start(&work_of(hold)->call, client, NULL, &none, LOCK_TRY, on_released) == 0) {
+        feed(client, (struct size_lock_event){ .type = SIZE_SAID, .hold = hold });
+    }
+}
+
+static void carry_out(struct client *client, const struct size_lock_event *event,
+                      const struct size_lock_action *action)
+{
+    switch (action->type) {
+    case SIZE_NEED:
+        give_room(client, event);
+        break;
+    case SIZE_ASK:
+        ask(client, action->hold);
+        break;
+    case SIZE_GIVE_UP:
+        lock_cancel(&work_of(action->hold)->call);
+        break;
+    case SIZE_TELL:
+        tell_all(client, action->hold);
+        break;
+    case SIZE_DONE:
+        action->user->done(action->user, action->status);
+        break;
+    case SIZE_RELEASE:
+        release(client, action->hold);
+        break;
+    case SIZE_FREE:
+        free(work_of(action->hold));
+        break;
+    }
+}
+
+static void feed(struct client *client, struct size_lock_event event)
+{
+    struct size_lock_actions out = { .count = 0 };
+
+    event.now_ms = uv_now(client->loop);
+    event.sure = lease_holder_is_sure(&client->holder, rpc_boot_ns());
+    size_locks_step(&client->size_locks, &event, &out);
+    for (uint32_t i = 0; i < out.count; i++) {
+        carry_out(client, &event, &out.items[i]);
+    }
+}
+
+static void feed_each(struct client *client, enum size_lock_event_type type)
+{
+    LIST_FOREACH_SAFE(node, &client->size_locks.holds)
+    {
+        feed(client, (struct size_lock_event){ .type = type,
+                                               .hold = LIST_ENTRY(node, struct size_hold, node) });
+    }
+}
+
+/* ---- Events ---- */
 
 void size_lock_take(struct size_lock *size_lock, struct client *client, inode_id inode,
                     enum lock_type type, void (*done)(struct size_lock *size_lock, int status))
 {
-    struct size_lock_hold *hold = NULL;
-    int status = MORSEL_OK;
-
-    if (type == LOCK_SHARED) {
-        hold = find_good(client, inode);
-    } else {
-        size_lock_let_go(client, inode);
-    }
-    if (hold == NULL) {
-        hold = hold_new(client, inode, type, &status);
-    }
     size_lock->done = done;
-    size_lock->hold = hold;
-    size_lock->had = hold != NULL && hold->had;
-    list_init(&size_lock->node);
-    if (hold == NULL) {
-        done(size_lock, status);
-    } else if (hold->had) {
-        hold->users++;
-        done(size_lock, MORSEL_OK);
-    } else {
-        list_push_back(&hold->waiting, &size_lock->node);
-    }
+    feed(client, (struct size_lock_event){ .type = SIZE_TAKE,
+                                           .user = size_lock,
+                                           .inode = inode,
+                                           .lock_type = type,
+                                           .valid = client_lease_valid(client) });
 }
 
 bool size_lock_join(struct size_lock *size_lock, struct client *client, inode_id inode,
                     uint64_t end, uint64_t *size)
 {
-    struct size_lock_hold *hold = find_good(client, inode);
-
-    if (hold == NULL || !hold->had || end > hold->size) {
-        return false;
+    feed(client, (struct size_lock_event){ .type = SIZE_JOIN,
+                                           .user = size_lock,
+                                           .inode = inode,
+                                           .end = end,
+                                           .valid = client_lease_valid(client) });
+    if (size_lock->had) {
+        *size = size_lock->hold->size;
     }
-    hold->users++;
-    size_lock->hold = hold;
-    size_lock->had = true;
-    *size = hold->size;
-    return true;
-}
-
-void size_lock_note_size(struct client *client, inode_id inode, uint64_t size)
-{
-    struct size_lock_hold *hold = find(client, inode);
-
-    if (hold != NULL && hold->had && size > hold->size) {
-        hold->size = size;
-    }
+    return size_lock->had;
 }
 
 void size_lock_cancel(struct size_lock *size_lock)
 {
-    struct size_lock_hold *hold = size_lock->hold;
-
-    if (hold == NULL || size_lock->had) {
-        return;
+    if (size_lock->hold != NULL) {
+        feed(work_of(size_lock->hold)->client,
+             (struct size_lock_event){ .type = SIZE_CANCEL, .user = size_lock });
     }
-    list_remove(&size_lock->node);
-    size_lock->hold = NULL;
-    if (list_empty(&hold->waiting)) {
-        stop_joining(hold);
-        lock_cancel(&hold->call);
-    }
-    size_lock->done(size_lock, MORSEL_CANCELED);
-}
-
-bool size_lock_is_good(const struct size_lock *size_lock)
-{
-    return size_lock->had && !size_lock->hold->lost;
-}
-
-void size_lock_move(struct size_lock *to, struct size_lock *from)
-{
-    CHECK(from->had && !to->had);
-    *to = (struct size_lock){ .hold = from->hold, .had = true };
-    list_init(&to->node);
-    from->hold = NULL;
-    from->had = false;
 }
 
 void size_lock_end(struct size_lock *size_lock)
 {
-    struct size_lock_hold *hold = size_lock->hold;
-
-    if (!size_lock->had) {
-        return;
+    if (size_lock->had) {
+        feed(work_of(size_lock->hold)->client,
+             (struct size_lock_event){ .type = SIZE_END, .user = size_lock });
     }
-    size_lock->had = false;
-    size_lock->hold = NULL;
-    CHECK(hold->users > 0);
-    hold->users--;
-    hold->idle_since_ms = uv_now(hold->client->loop);
-    settle(hold);
+}
+
+void size_lock_let_go(struct client *client, inode_id inode)
+{
+    if (client->size_locks.joinable != NULL) {
+        feed(client, (struct size_lock_event){ .type = SIZE_LET_GO, .inode = inode });
+    }
 }
 
 void size_lock_on_push(struct client *client, const uint8_t *body, size_t body_count)
@@ -277,15 +223,7 @@ void size_lock_on_push(struct client *client, const uint8_t *body, size_t body_c
 
 void size_lock_forget_all(struct client *client)
 {
-    LIST_FOREACH_SAFE(node, &client->size_lock_holds)
-    {
-        struct size_lock_hold *hold = LIST_ENTRY(node, struct size_lock_hold, node);
-
-        if (hold->had) {
-            stop_joining(hold);
-            settle(hold);
-        }
-    }
+    feed_each(client, SIZE_LET_GO_OF);
 }
 
 /* What was written under one size lock must not land under another. */
@@ -293,12 +231,7 @@ void size_lock_lose_all(struct client *client)
 {
     struct file *file, *next;
 
-    LIST_FOREACH(node, &client->size_lock_holds)
-    {
-        struct size_lock_hold *hold = LIST_ENTRY(node, struct size_lock_hold, node);
-
-        hold->lost = hold->had;
-    }
+    feed_each(client, SIZE_LOSE);
     HASH_ITER(hh, client->files, file, next)
     {
         if (file_is_shared(file) && file_is_ahead(file)) {
@@ -310,26 +243,16 @@ void size_lock_lose_all(struct client *client)
 
 void size_lock_tick(struct client *client)
 {
-    uint64_t now_ms = uv_now(client->loop);
-
-    LIST_FOREACH_SAFE(node, &client->size_lock_holds)
-    {
-        struct size_lock_hold *hold = LIST_ENTRY(node, struct size_lock_hold, node);
-
-        if (hold->had && hold->users == 0 && now_ms >= hold->idle_since_ms + SIZE_LOCK_KEPT_MS) {
-            stop_joining(hold);
-        }
-        settle(hold);
-    }
+    feed_each(client, SIZE_TICK);
 }
 
 void size_lock_client_close(struct client *client)
 {
-    LIST_FOREACH_SAFE(node, &client->size_lock_holds)
+    LIST_FOREACH_SAFE(node, &client->size_locks.holds)
     {
-        struct size_lock_hold *hold = LIST_ENTRY(node, struct size_lock_hold, node);
+        struct size_hold *hold = LIST_ENTRY(node, struct size_hold, node);
 
-        stop_joining(hold);
-        hold_free(hold);
+        size_locks_abandon(&client->size_locks, hold);
+        free(work_of(hold));
     }
 }

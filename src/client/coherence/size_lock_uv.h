@@ -1,38 +1,11 @@
-/* The size lock of a shared file: exclusive to append and to cut, shared to write and to read
- * where bytes are missing (docs/locks.md).
- *
- * It is a lock of the kind LOCK_SIZE at the manager. All of this mount's operations that take
- * it shared have one such lock together, a *hold*; and it is kept for a moment when the last of
- * them has ended, because the next is likely to come. A hold is let go when nobody has used it for
- * TURN_KEPT_MS; when the manager says that somebody waits for it (MSG_LOCK_REVOKE, or an answer
- * that says that we waited ourselves); when somebody here wants an exclusive size lock; and when the
- * manager may have given it away: after a new connection, and when it does not take our word.
- * It ends with the sharing too: under a lease nobody takes it. Operations that have begun end
- * first; those that come then ask anew, and queue behind whoever waits. Nothing is let go while a
- * write that timed out may still land.
+/* The size lock of a shared file, for those who write, append, cut and read it: what it is, and how
+ * long it is kept, is the core's (size_lock.h); here are its locks at the manager.
  */
 #ifndef MORSEL_CLIENT_COHERENCE_SIZE_LOCK_UV_H
 #define MORSEL_CLIENT_COHERENCE_SIZE_LOCK_UV_H
 
+#include "client/coherence/size_lock.h"
 #include "client/libmorsel_uv.h"
-#include "common/fs/byte_locks.h"
-
-enum {
-    SIZE_LOCK_KEPT_MS = 100,
-    SIZE_LOCKS_JOINABLE_MAX =
-        256 /* Files whose size lock may be kept; others are let go at once. */
-};
-
-struct size_lock_hold;
-
-/* Embed it, zeroed, in what takes the size lock. */
-struct size_lock
-{
-    struct list node;
-    struct size_lock_hold *hold; /* NULL: neither waits nor has it. */
-    bool had;
-    void (*done)(struct size_lock *size_lock, int status);
-};
 
 /* `done` runs once, perhaps before this returns. With status 0 size_lock_end() is due; otherwise nothing
  * is. Waits for ever, but for size_lock_cancel(). MORSEL_NOLCK: too many locks; MORSEL_NOMEM. */
@@ -45,17 +18,8 @@ void size_lock_take(struct size_lock *size_lock, struct client *client, inode_id
 bool size_lock_join(struct size_lock *size_lock, struct client *client, inode_id inode,
                     uint64_t end, uint64_t *size);
 
-/* The manager has just said how long the file is. */
-void size_lock_note_size(struct client *client, inode_id inode, uint64_t size);
-
 /* While it waits: `done` runs now, with MORSEL_CANCELED. Otherwise nothing happens. */
 void size_lock_cancel(struct size_lock *size_lock);
-
-/* Had, and not lost since (others may have it): what it was taken for may begin. */
-bool size_lock_is_good(const struct size_lock *size_lock);
-
-/* The size lock that `from` has is `to`'s, which has none. */
-void size_lock_move(struct size_lock *to, struct size_lock *from);
 
 /* If it is had. */
 void size_lock_end(struct size_lock *size_lock);

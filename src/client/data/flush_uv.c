@@ -153,7 +153,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
         behind_note_progress(file->client);
         data_version_advance(file->client->versions, file->inode, node->attr->data_version);
         file_refresh(file, node->attr);
-        size_lock_note_size(file->client, file->inode, node->attr->size);
+        size_locks_note_size(&file->client->size_locks, file->inode, node->attr->size);
         meta_cache_wrote(file->client->cache, file->inode, file->mtime_ns, file->ctime_ns);
     } else {
         report_refused(flush, status);
