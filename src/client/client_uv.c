@@ -83,7 +83,7 @@ void meta_call_replied(struct rpc_call *rpc_call, int status, struct rpc_reply *
         if (client->holder.joins_asked == 0) {
             log_warning(
                 client->options.log,
-                "manager %s had given us up, for it did not hear from us; joining anew (files "
+                "manager %s had given us up, for it did not hear from us; joining again (files "
                 "that were deleted while open may be gone)",
                 rpc_peer_address(client->manager));
             client_rejoin(client);
@@ -147,7 +147,7 @@ void meta_call_cancel(struct meta_call *call)
 
 /* ---- Closes, in batches ---- */
 
-/* The manager counts what is closed as open, for its word of the close is not sent: so the next
+/* The manager counts what is closed as open, for it is not told of the close: so the next
  * close is told whether or not its opening was. */
 static bool is_open(struct client *client, inode_id inode)
 {

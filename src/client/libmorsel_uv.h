@@ -233,7 +233,7 @@ void meta_call_init(struct meta_call *call, struct client *client, enum message_
                     const ProtobufCMessageDescriptor *reply_type, meta_call_cb done);
 void meta_call_replied(struct rpc_call *call, int status, struct rpc_reply *reply);
 
-/* Nobody is sure what we hold: nothing counts until we have said it anew. */
+/* Nobody is sure what we hold: nothing counts until we have said it again. */
 void client_rejoin(struct client *client);
 
 /* ---- Servers ---- */

@@ -143,7 +143,7 @@ void meta_note_departed(struct meta *meta, inode_id inode);
 /* Every PRESENCE_PULSE_MS: those whose time is over. */
 void meta_departed_pulse(struct meta *meta, uint64_t now_ms);
 
-/* Does the client have a session, and is its word taken? Counts as a word. */
+/* Does the client have a session, and is it not fenced? Counts as a sign of life. */
 bool meta_client_known(struct meta *meta, const struct rpc_request *request);
 
 /* Between the files of the host. */

@@ -1,4 +1,4 @@
-/* Differences of two readings over the time between them; a program that was started anew begins
+/* Differences of two readings over the time between them; a program that was started again begins
  * at 0. */
 #include "client/admin/rates.h"
 

@@ -35,7 +35,7 @@ struct asker
 {
     uint32_t thread;
     struct answer last, before;
-    uint64_t sent_back_ms; /* When it was told to begin anew; 0: it was not. */
+    uint64_t sent_back_ms; /* When it was told to begin again; 0: it was not. */
 };
 
 struct kernel_names

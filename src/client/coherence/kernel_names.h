@@ -4,7 +4,7 @@
  * between, they name the same file, and the kernel, which takes that for two links of it, says that
  * all is done without asking anybody. So an answer to LOOKUP that names a file under another name
  * than the kernel, or the thread that asks, was told a moment ago is held against what is
- * remembered here, and given in another way: so that a rename comes to the manager, or begins anew,
+ * remembered here, and given in another way: so that a rename comes to the manager, or begins again,
  * and nobody else sees a difference.
  *
  * Pure. Direct-mapped tables of a fixed size: what is forgotten there is answered as ever. For
@@ -40,7 +40,7 @@ void kernel_names_dropped(struct kernel_names *k, uint64_t now_ms);
 
 enum kernel_names_answer {
     KERNEL_NAMES_PLAIN,
-    /* ESTALE: the kernel begins the whole call anew, and asks for every name that is in it. It does
+    /* ESTALE: the kernel begins the whole call again, and asks for every name that is in it. It does
        so once only: so this is said of an inode once a second at most, and not to a thread that has
        been sent back already. And it does so not at all where the name is to be made (mkdir(2) of a
        name that is there would say ESTALE): so only of what a stranger would be
@@ -66,7 +66,7 @@ void kernel_names_absent(struct kernel_names *k, uint32_t thread, inode_id paren
 /* The thread was answered otherwise, or asks for something else than a name. */
 void kernel_names_other(struct kernel_names *k, uint32_t thread);
 
-/* The thread was told ESTALE, by whomever: the kernel begins its call anew, without going by what
+/* The thread was told ESTALE, by whomever: the kernel begins its call again, without going by what
  * it has kept. */
 void kernel_names_sent_back(struct kernel_names *k, uint32_t thread, uint64_t now_ms);
 

@@ -231,7 +231,7 @@ static void on_tick(struct lease_holder *h, const struct lease_holder_event *eve
     if (over && h->standing == HOLDER_LATE) {
         (void)act(out, HOLDER_PERIOD_OVER);
         part(h, out);
-        h->due_ms = 0; /* Join anew. */
+        h->due_ms = 0; /* Join again. */
     } else if (lease_holder_is_joined(h)) {
         become(h, over ? HOLDER_LATE : HOLDER_JOINED);
     }

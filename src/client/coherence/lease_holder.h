@@ -17,7 +17,7 @@
  *                          the same, or TICK: the lease period is still over
  *
  *   APART: the manager does not take our word. Nothing that we hold counts, and JOIN says all of it
- *     anew, under the lease epoch that we had.
+ *     again, under the lease epoch that we had.
  *   JOINED: what we hold counts until the end of the lease period, that is the sending of the youngest
  *     question that has been answered, and the manager's lease-time less the margin.
  *   LATE: the lease period was over at the last look. An answer that extends it may lie unread in the
@@ -122,7 +122,7 @@ enum lease_holder_event_type {
     /* ---- The holder as such ---- */
     HOLDER_TICK,             /* now_ns. Is the lease period over? */
     HOLDER_ASK_TICK,         /* now_ms. Is it time for a word? The first one says JOIN. */
-    HOLDER_CONNECTED,        /* now_ms. To the manager, first or anew. */
+    HOLDER_CONNECTED,        /* now_ms. To the manager, for the first time or again. */
     HOLDER_ASKED,            /* `join`. HOLDER_JOIN or HOLDER_RENEW was carried out. */
     HOLDER_SESSION_ANSWERED, /* `join`, sent_ns, now_ms; of a JOIN: lease_ms, lease epoch. */
     HOLDER_SESSION_REFUSED,  /* `join`, now_ms. The manager does not know us. */
@@ -169,8 +169,8 @@ enum lease_holder_action_type {
     HOLDER_FORGET_ALL,  /* Nothing that the kernel was given counts any more. */
     HOLDER_BREAK, /* End the connection: the manager recalls again what the next JOIN names. */
 
-    HOLDER_FORGET, /* From now on only what `back->keeps` allows is answered and held back. */
-    HOLDER_FLUSH,  /* If `back->had` is W, what is held back; then FLUSHED, perhaps at once. */
+    HOLDER_FORGET, /* From now on only what `back->keeps` allows is answered and cached. */
+    HOLDER_FLUSH,  /* If `back->had` is W, dirty data; then FLUSHED, perhaps at once. */
     HOLDER_DROP,   /* Have the kernel drop what goes; then KERNEL_DROPPED. */
     HOLDER_RETURN, /* Tell the manager. `back` is the host's again. */
     HOLDER_BUSY    /* Tell the manager that we are at it. */
@@ -225,13 +225,13 @@ uint32_t lease_holder_lease_period_ms(const struct lease_holder *h);
 /* The inode's lease that is on its way back; NULL: none. O(of them). */
 struct lease_return *lease_holder_returning(const struct lease_holder *h, inode_id inode);
 
-/* What JOIN is to say of an inode of which the table says `held`, and may what was held back be
+/* What JOIN is to say of an inode of which the table says `held`, and may dirty data be
  * written under it (W)? A lease that is being given back is ours until it is. */
 enum lease_mode lease_holder_named(const struct lease_holder *h, inode_id inode,
                                    enum lease_mode held);
 
 /* A reply says that we hold `said` on the inode, and the table `held`: what is true? What is granted
- * while the manager does not take our word is not among what we have named, and will be gone; what
+ * while the manager does not listen to us is not among what we have named, and will be gone; what
  * is gone the answer to JOIN says. While the lease is on its way back, we say what remains. */
 enum lease_mode lease_holder_learned(const struct lease_holder *h, inode_id inode,
                                      enum lease_mode held, enum lease_mode said);

@@ -223,7 +223,7 @@ bool lease_is_for_writing(const struct client *client, inode_id inode)
            LEASE_W;
 }
 
-/* What was held back under a lease that is gone must not be written any more: others may have
+/* What is dirty under a lease that is gone must not be written any more: others may have
  * written since. */
 static void lose_held_back(struct client *client)
 {

@@ -23,7 +23,7 @@ uint32_t client_lease_left_ms(const struct client *client);
 /* What we hold on the inode, right now. */
 enum lease_mode client_lease(const struct client *client, inode_id inode);
 
-/* May what was held back be written? A lease that is being given back is ours until it is. */
+/* May dirty data be written? A lease that is being given back is ours until it is. */
 bool lease_is_for_writing(const struct client *client, inode_id inode);
 
 /* ---- For the client itself ---- */
@@ -32,7 +32,7 @@ bool lease_is_for_writing(const struct client *client, inode_id inode);
  * filled in. */
 void lease_feed(struct client *client, struct lease_holder_event *event);
 
-/* A request was refused for want of a session: nothing is valid until we have joined anew. */
+/* A request was refused for want of a session: nothing is valid until we have joined again. */
 void lease_refused(struct client *client);
 
 /* A change that was sent may still be carried out, or not: we do not know its end. */

@@ -96,7 +96,7 @@ enum lock_holder_event_type {
     LOCKER_ANSWERED,  /* `request`, `answer`, `waited`, `joining` */
     LOCKER_FAILED,    /* `request`, `status`, `ending`. There is no answer. */
     LOCKER_CANCEL,    /* `request`, `connected`. The process does not want to wait any more. */
-    LOCKER_CONNECTED, /* `request`. To the manager, anew. */
+    LOCKER_CONNECTED, /* `request`. To the manager, again. */
     LOCKER_LET_GO,    /* `lock`: its owner's, free, but there is no memory to say so. */
     LOCKER_LOST       /* The answer to JOIN: the manager has given all of them away. */
 };

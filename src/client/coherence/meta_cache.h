@@ -14,7 +14,7 @@
  * (meta_cache_listing()), or by birth.
  *
  * Bounded: the least recently used inodes and names go first; inodes that are pinned (open, or with
- * changes that are held back) stay. Leases of inodes that went are to be given back:
+ * changes that are not written back yet) stay. Leases of inodes that went are to be given back:
  * meta_cache_pop_evicted().
  */
 #ifndef MORSEL_CLIENT_COHERENCE_META_CACHE_H
@@ -44,7 +44,7 @@ enum lease_mode meta_cache_mode(const struct meta_cache *c, inode_id inode);
 const Morsel__Attr *meta_cache_attr(struct meta_cache *c, inode_id inode);
 const Morsel__Layout *meta_cache_layout(const struct meta_cache *c, inode_id inode);
 
-/* To be changed in place under W: what we hold back. NULL: not known, or not W. */
+/* To be changed in place under W: what is written back later. NULL: not known, or not W. */
 Morsel__Attr *meta_cache_attr_mut(struct meta_cache *c, inode_id inode);
 
 /* One more (+1) or less (-1) of our changes of mode, owner or times is under way: while there are
@@ -107,7 +107,7 @@ uint64_t meta_cache_listing(const struct meta_cache *c, inode_id directory);
 void meta_cache_listed(struct meta_cache *c, inode_id directory, uint64_t began);
 bool meta_cache_complete(const struct meta_cache *c, inode_id directory);
 
-/* Names in the directory that were asked for in vain since it was learned: it may be worth reading
+/* Names in the directory that were asked for and not known since it was learned: it may be worth reading
  * as a whole. 0 when that has been tried. */
 uint32_t meta_cache_misses(const struct meta_cache *c, inode_id directory);
 void meta_cache_note_prefetch(struct meta_cache *c, inode_id directory);

@@ -26,7 +26,7 @@
  * that we waited ourselves); when somebody here wants an exclusive one; and when the manager may have
  * given it away: after a new connection, and when it does not take our word. It ends with the
  * sharing too: under a lease nobody takes it. Operations that have begun end first; those that come
- * then ask anew, and queue behind whoever waits. Nothing is let go while a write that timed out may
+ * then ask again, and queue behind whoever waits. Nothing is let go while a write that timed out may
  * still land (`sure`), unless it is lost anyway.
  *
  * Invariants (size_locks_check()): one hold of an inode at most can be joined, and only a shared one

@@ -21,7 +21,7 @@ bool size_lock_join(struct size_lock *size_lock, struct client *client, inode_id
 /* While it waits: `done` runs now, with MORSEL_CANCELED. Otherwise nothing happens. */
 void size_lock_cancel(struct size_lock *size_lock);
 
-/* If it is had. */
+/* Let it go; harmless if it is not held. */
 void size_lock_end(struct size_lock *size_lock);
 
 /* ---- For the client itself ---- */

@@ -40,7 +40,7 @@ struct append
 struct append *append_take(struct file *file, const struct append_who *who);
 
 /* A WRITE as long as one can be has ended well, and `next` would be the one behind it. `a` is of
- * append_take(), or NULL; the size lock, if it is had, goes with it. */
+ * append_take(), or NULL; the size lock, if it has one, goes with it. */
 void append_keep(struct append *a, struct file *file, const struct append_who *next,
                  struct size_lock *size_lock);
 

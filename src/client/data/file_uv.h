@@ -119,7 +119,7 @@ struct file
     struct list writers;       /* struct file_write_wait: the buffer is full. */
     struct list drains;        /* struct file_drain, oldest first. */
     struct unsynced *unsynced; /* Columns that may not be on disk. */
-    bool waking, wake_again;   /* wake_writers() is at it, and has to begin anew. */
+    bool waking, wake_again;   /* wake_writers() is at it, and has to begin again. */
     bool listed;           /* The manager's record names columns that may have been synced since. */
     bool loss_untold;      /* Nobody has been told yet that bytes are lost. */
     uint64_t data_version; /* Of the bytes that it speaks of. */
@@ -149,7 +149,7 @@ enum { FILES_TELL_MAX = 256 /* Local opens told in one message */ };
 /* Is some handle open for writing? */
 bool file_has_writer(const struct file *file);
 
-/* Do we hold back something of it: bytes, size, times? */
+/* Is something of it not written back yet: bytes, size, times? */
 bool file_is_ahead(const struct file *file);
 
 /* A bounded call to a server, which changes the file, has ended. Where nobody knows whether it was
@@ -171,7 +171,7 @@ bool file_is_shared(const struct file *file);
  * by its next fsync, whoever was told before. */
 void file_fail(struct file *file, int status);
 
-/* What was held back cannot be written any more: its lease is lost. Every handle hears EIO, as with
+/* Dirty data cannot be written any more: its lease is lost. Every handle hears EIO, as with
  * file_fail(). */
 void file_lose(struct file *file);
 
@@ -223,7 +223,8 @@ struct file_write_wait
 int file_buffer(struct handle *handle, uint64_t offset, const uint8_t *bytes, size_t length,
                 struct payload *holder, struct file_write_wait *wait);
 
-/* Wait until what is dirty now is with the servers. */
+/* Wait until each chunk that there is now has ended: the servers have its bytes, or they are lost
+ * and the handles hear of it. */
 struct file_drain
 {
     struct list node;
@@ -231,8 +232,8 @@ struct file_drain
     void (*done)(struct file_drain *drain);
 };
 
-/* True: nothing is dirty, `done` does not run. `sync`: what goes out now is durable when it is
- * answered. */
+/* True: there is none, or none any more, and `done` does not run. `sync`: what goes out now is
+ * durable when it is answered. */
 bool file_drain(struct file *file, struct file_drain *drain, bool sync);
 
 /* Drain and report the size; with `durable` until everything is on disk. `handle` may be NULL; its

@@ -1,4 +1,4 @@
-/* How a read goes: at once, or behind the manager's word and under the size lock (read_uv.h). */
+/* How a read goes: at once, or when the manager has answered and under the size lock (read_uv.h). */
 #include "client/data/read_uv.h"
 
 #include "common/base/status.h"

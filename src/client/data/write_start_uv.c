@@ -42,7 +42,7 @@ static void write_through(struct file_write *write)
 
 static void write_under_size_lock(struct file_write *write);
 
-/* All that it needs is had, but for room in the buffer. */
+/* It has all that it needs but room in the buffer. */
 static void write_now(struct file_write *write)
 {
     struct file *file = file_of(write);

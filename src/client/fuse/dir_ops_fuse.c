@@ -3,7 +3,7 @@
  * A directory is read from the manager in pages ordered by name. A handle keeps one page; the
  * kernel's offset of an entry is its place in the order in which this handle has met the entries (1
  * is ".", 2 is ".."), and the next page begins behind the last name, so entries that come or go
- * elsewhere never shift what is still to be read. Offset 0 begins anew.
+ * elsewhere never shift what is still to be read. Offset 0 begins again.
  */
 #include "client/fuse/mount_fuse.h"
 
@@ -218,7 +218,7 @@ static void reply_entries(struct dir_op *op)
 static void next_page(struct dir_op *op);
 
 /* Attributes are wanted from `place` on, which the page has without: it ends there, so that what
- * follows is asked for behind its last name. To begin anew and count would be wrong: names may have
+ * follows is asked for behind its last name. To begin again and count would be wrong: names may have
  * gone or come since. Where the page begins there is no such name, and it stays as it is. */
 static void page_cut(struct dir *dir, uint64_t place)
 {

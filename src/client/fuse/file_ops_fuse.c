@@ -1,5 +1,6 @@
-/* Open files: READ, WRITE, FLUSH, FSYNC, RELEASE, as what they are for libmorsel, and what our own
- * kernel must be told of them beside. */
+/* Open files: READ, WRITE, FLUSH, FSYNC and RELEASE become calls of libmorsel. What the kernel keeps
+ * is its own matter, but for two things: READs of a shared file are answered before WRITEs that came
+ * later, and a write may take set-id bits away that the kernel does not know of. */
 #include "client/fuse/mount_fuse.h"
 
 #include "client/coherence/lock_uv.h"

@@ -387,7 +387,7 @@ static bool renew_receive(struct mount *m)
 
 /* The next request. With the first of an iteration answered and nothing under way, whoever asked will
  * most likely ask again within microseconds (open, stat, close ...): looking for that is cheaper
- * than going to sleep and being woken. Where it was in vain lately, it is tried rarely. */
+ * than going to sleep and being woken. Where that did not help lately, it is tried rarely. */
 static int receive(struct mount *m, struct fuse_buf *buf, bool first)
 {
     uint64_t until_ns;

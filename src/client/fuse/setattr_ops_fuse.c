@@ -384,7 +384,7 @@ static bool cut_behind(struct size_op *op, struct file *file)
     return true;
 }
 
-/* Nobody else may hold bytes back, or begin to, while objects are cut: so it is opened for writing.
+/* Nobody else may have dirty bytes, or begin to, while objects are cut: so it is opened for writing.
  * Also for an open file, whose size may have changed elsewhere. */
 static void truncate_begin(struct size_op *op, bool by_handle)
 {

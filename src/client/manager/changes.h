@@ -1,4 +1,4 @@
-/* Which inodes were changed here, by the manager's word, and may not be on its disk yet. Pure.
+/* Which inodes were changed here, as the manager says, and may not be on its disk yet. Pure.
  *
  * Each answer to a change names the manager's run and the change's number in its log (runs.h of the
  * manager: numbers recur after a loss of power, runs do not). What the manager says that it has on

@@ -2,7 +2,7 @@
  * connection and says what we have open and hold; a shorter one renews it now and then.
  *
  * When each is said, and what an answer means for what we hold, is the core's
- * (coherence/lease_holder.h); client_rejoin() (libmorsel_uv.h) begins anew.
+ * (coherence/lease_holder.h); client_rejoin() (libmorsel_uv.h) begins again.
  */
 #ifndef MORSEL_CLIENT_MANAGER_SESSION_UV_H
 #define MORSEL_CLIENT_MANAGER_SESSION_UV_H

@@ -42,7 +42,7 @@ enum {
     DATA_OPS_SLOTS_MAX = 1 << 20, /* And of all: 24 bytes each */
 
     /* What a server takes from others (rpc_guests_uv.c). A lab: 16,384 mounts, 1,024 storage
-     * servers, and room for commands and for those who connect anew. */
+     * servers, and room for commands and for those who connect again. */
     SERVER_CONNS_MAX = 20480,
     SERVER_CONNS_MIN = 16,           /* Are taken however few files a process may open */
     SERVER_CONNS_FEW = 4096,         /* Room for fewer is worth a warning at the start */

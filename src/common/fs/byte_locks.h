@@ -40,7 +40,7 @@ enum lock_answer {
     LOCK_DEADLOCK,       /* EDEADLK */
     LOCK_LIMIT,          /* ENOLCK */
     LOCK_CANCELED,       /* LOCK_CANCEL came first. */
-    LOCK_ASK_AGAIN       /* The client has said anew what it holds, and this was not in it. */
+    LOCK_ASK_AGAIN       /* The client has said again what it holds, and this was not in it. */
 };
 
 struct lock_owner

@@ -9,7 +9,7 @@
 enum lease_mode {
     LEASE_NONE = 0,
     LEASE_R = 1, /* Cache; others may too. */
-    LEASE_W = 2  /* Hold changes back; nobody else has any lease. */
+    LEASE_W = 2  /* Write changes back later; nobody else has any lease. */
 };
 
 enum {

@@ -14,7 +14,7 @@ enum {
         16
         << 10, /* Enough for a batch of small frames; a payload's start is copied out of it once. */
     DEAD_PEER_MS =
-        10000 /* Sent bytes without an acknowledgement: the path is gone, connect anew. */
+        10000 /* Sent bytes without an acknowledgement: the path is gone, connect again. */
 };
 
 struct conn *conn_new(uv_loop_t *loop, struct payload_pool *pool, struct rpc_statistics *statistics,

@@ -116,7 +116,7 @@ int conn_established(struct conn *conn);
 void conn_keep_little(struct conn *conn);
 
 /* Queue a frame. `body` (malloc'd, may be NULL) is taken over in every case; payload references are
- * taken anew. False: no memory, or the connection is closing; nothing was queued. Lengths and
+ * taken again. False: no memory, or the connection is closing; nothing was queued. Lengths and
  * checksums of `header` are filled in. */
 bool conn_send(struct conn *conn, struct frame_header *header, uint8_t *body, size_t body_count,
                const struct rpc_piece *pieces, unsigned pieces_count);
@@ -161,7 +161,7 @@ size_t conn_stuck_bytes(const struct conn *conn);
 void conn_close(struct conn *conn, const char *why);
 
 /* The same from the next iteration of the loop, for those who may be in the middle of something: what is
- * lost now must be lost with the connection, so that both ends begin anew. */
+ * lost now must be lost with the connection, so that both ends begin again. */
 void conn_break(struct conn *conn, const char *why);
 
 /* A socket address for a numeric host; false when a name must be looked up. */

@@ -11,7 +11,7 @@
  * Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998), so that a few may use much
  * and many get the same. One answer may go beyond it; when all together hold more than
  * SERVER_QUEUES_BYTES_MAX, the connection on which nothing has moved for longest is closed: its
- * peer, if it is there, connects anew and asks again. */
+ * peer, if it is there, connects again and asks again. */
 #include "common/base/limits.h"
 #include "common/rpc/rpc_server_internal_uv.h"
 

@@ -228,7 +228,7 @@ void rpc_disconnect(struct rpc_server *server, enum rpc_role role, uint64_t node
     }
 }
 
-/* A client that comes anew has given up its older connection, whether or not we have noticed: its
+/* A client that comes again has given up its older connection, whether or not we have noticed: its
  * end must be told before the new beginning, not in the middle of what follows. */
 static void end_older_connections(struct rpc_server *server, struct conn *conn)
 {
@@ -236,7 +236,7 @@ static void end_older_connections(struct rpc_server *server, struct conn *conn)
 
     while (conn->role == ROLE_CLIENT && conn->node_id != 0 &&
            (older = guests_find(server, conn->role, conn->node_id, conn)) != NULL) {
-        conn_close(older, "the client has connected anew");
+        conn_close(older, "the client has connected again");
     }
 }
 

@@ -20,7 +20,7 @@
  * Callback law: a start function that returns non-zero never calls back; one that returns 0 calls
  * back exactly once, never before it returns.
  *
- * Anew. A peer that has connected anew gets no answer before the bounded requests of its older
+ * Reconnection. A peer that has connected again gets no answer before the bounded requests of its older
  * connections have come to their end: what it sends again must not be overtaken by what it sent
  * before.
  *
@@ -200,11 +200,11 @@ void rpc_call_cancel(struct rpc_call *call);
 bool rpc_call_active(const struct rpc_call *call);
 
 /* A request without reply: sent if the peer is connected, dropped otherwise. Without memory for it
- * the connection ends, soon: what must not get lost is said anew after the next one. */
+ * the connection ends, soon: what must not get lost is said again after the next one. */
 void rpc_send_oneway(struct rpc_peer *peer, enum message_type type,
                      const ProtobufCMessage *request);
 
-/* There is no memory for what the server has pushed: begin anew, with another connection, soon. */
+/* There is no memory for what the server has pushed: begin again, with another connection, soon. */
 void rpc_peer_break(struct rpc_peer *peer);
 
 /* Unpack a body; NULL when it is malformed, or there is no memory. Free with

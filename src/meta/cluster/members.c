@@ -37,7 +37,7 @@ static uint64_t silence_due_ms(const struct members *m, const struct member *mem
     return member->heard_ms + (uint64_t)m->heartbeat_ms * MEMBERS_MISSED_MAX;
 }
 
-/* What is heard does not move it: it is looked for anew when it comes. */
+/* What is heard does not move it: it is looked for again when it comes. */
 static void watch(struct members *m, const struct member *member)
 {
     uint64_t due_ms = silence_due_ms(m, member);

@@ -7,10 +7,10 @@
  *   unknown, until it joins (JOIN); then
  *   JOINED, until it is silent for its lease period: unknown, and holds nothing; or until it has not
  *     answered a recall for a lease period:
- *   FENCED, until its lease period ends. It may join anew before: then it is served again, but granted
+ *   FENCED, until its lease period ends. It may join again before: then it is served again, but granted
  *     nothing until that end, and JOINED from then on; otherwise it is unknown.
  * LEAVE: unknown, and holds nothing. GONE (its connection ended): as it was, and silent from now
- * on. A FENCED client keeps its leases until its lease period ends, but its word does not count any more.
+ * on. A FENCED client keeps its leases until its lease period ends, but what it says does not count any more.
  *
  * Lease on one inode of one client: none -> R or W (lease_grant) -> being recalled -> kept in part,
  * or none.
@@ -127,7 +127,7 @@ struct lease_action
                           still writes `inode` back, `count` bytes so far. */
         LEASE_READY,   /* The request of `ticket` is to be tried again. */
         LEASE_LOST,    /* Answer of this JOIN: `inode` is not held any more. */
-        LEASE_FENCE,   /* `client` did not give back: refuse it until it joins anew. */
+        LEASE_FENCE,   /* `client` did not give back: refuse it until it joins again. */
         LEASE_EXPIRED, /* For the log: the lease period of `client` is over, `count` leases are gone. */
         LEASE_PERSIST,    /* Make `lease_epoch` durable, then send PERSISTED. */
         LEASE_FORGET,     /* Forget `lease_epoch` durably, then send FORGOTTEN. */
@@ -179,7 +179,7 @@ void lease_table_free(struct lease_table *t); /* NULL is allowed. */
 
 void lease_step(struct lease_table *t, const struct lease_event *event, struct lease_actions *out);
 
-/* A word from the client: its lease period begins anew. False: it is fenced, or its lease period was over and we
+/* A word from the client: its lease period begins again. False: it is fenced, or its lease period was over and we
  * know it no more; it must join. (Where there is no room to know it, it holds nothing: true.) */
 bool lease_heard(struct lease_table *t, client_id client, uint64_t now_ms);
 

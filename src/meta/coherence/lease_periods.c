@@ -67,7 +67,7 @@ static bool join_one(struct lease_table *t, struct holder *holder, const struct 
         return false;
     }
     lease = lease_find(inode, holder->id);
-    /* After a restart its word is all there is; others' words decide whether it can be true. */
+    /* After a restart what it says is all there is; what others say decides whether it can be true. */
     if (lease == NULL && was_expected && t->in_grace && t->counters.leases < LEASES_MAX &&
         lease_fits_beside_others(inode, holder->id, held->mode, false, false)) {
         lease = lease_add(t, inode, holder, held->mode);
@@ -82,7 +82,7 @@ static bool join_one(struct lease_table *t, struct holder *holder, const struct 
     return true;
 }
 
-/* What it does not name it does not use any more. What was being recalled is recalled anew: the
+/* What it does not name it does not use any more. What was being recalled is recalled again: the
  * message may be lost. */
 static void settle_named(struct lease_table *t, struct holder *holder, uint64_t now_ms,
                          struct lease_actions *out)
@@ -265,7 +265,7 @@ static void ask_to_forget(struct lease_table *t, struct holder *holder, uint64_t
     heap_move(&t->periods, &holder->due, holder->forget_again_ms);
 }
 
-/* Its word does not count any more, and what it names under its lease epoch will not either. The old
+/* What it says does not count any more, and what it names under its lease epoch will not either. The old
  * lease epoch stays on the disk until its lease period is over: after a restart that is waited for. */
 static void take_lease_epoch(struct lease_table *t, struct holder *holder)
 {
@@ -303,7 +303,7 @@ static void expire(struct lease_table *t, struct holder *holder, uint64_t now_ms
         forget(t, holder, out);
         return;
     }
-    holder->fenced = false; /* It has joined anew, and was granted nothing so far. */
+    holder->fenced = false; /* It has joined again, and was granted nothing so far. */
     holder->lease_period_ms = t->lease_period_ms;
     holder->heard_ms = now_ms;
     note_lease(t, holder);

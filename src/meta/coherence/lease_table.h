@@ -142,7 +142,7 @@ void lease_end_quiet(struct lease_table *t, uint64_t now_ms);
 
 /* ---- lease_step.c ---- */
 
-/* Ask its holder to come down to `keeps`; in vain is asked again. */
+/* Ask its holder to come down to `keeps`. If there is no memory for it, it is tried again later. */
 void lease_recall(struct lease_table *t, struct lease *lease, enum lease_mode keeps,
                   uint64_t now_ms, struct lease_actions *out);
 

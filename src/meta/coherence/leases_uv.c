@@ -76,7 +76,7 @@ static void persist_lease_epoch(struct meta *meta, client_id client, uint64_t le
         lease_not_persisted(meta->leases, client, lease_epoch);
     }
     if (rv == MORSEL_NOMEM && holds) {
-        rpc_disconnect(meta->server, ROLE_CLIENT, client, "out of memory"); /* It joins anew. */
+        rpc_disconnect(meta->server, ROLE_CLIENT, client, "out of memory"); /* It joins again. */
     }
 }
 
@@ -109,8 +109,9 @@ static void push_recalls(struct meta *meta, struct lease_actions *actions, size_
 static void fence(struct meta *meta, client_id client)
 {
     log_warning(meta->log,
-                "client %016" PRIx64 " did not give back a lease within %u ms: what it held back "
-                "is lost; it is refused until it joins anew",
+                "client %016" PRIx64
+                " did not give back a lease within %u ms: what it had not written back "
+                "is lost; it is refused until it joins again",
                 client, (unsigned)meta->settings->lease_ms);
     rpc_disconnect(meta->server, ROLE_CLIENT, client, "did not answer a recall");
 }
@@ -505,7 +506,7 @@ void handle_return(struct meta *meta, struct rpc_request *request)
     if (good) {
         rpc_reply(request, NULL, NULL);
     } else {
-        rpc_request_lost(request); /* With a new connection it says anew what it has open. */
+        rpc_request_lost(request); /* With a new connection it says again what it has open. */
     }
 }
 

@@ -44,7 +44,7 @@ void leases_perform(struct meta *meta, struct lease_actions *actions);
 void leases_gone(struct meta *meta, client_id client);
 void leases_leave(struct meta *meta, client_id client);
 
-/* Is the client's word taken? False: it must join first. */
+/* May the client speak for its leases? False: it must join first. */
 bool leases_heard(struct meta *meta, const struct rpc_request *request);
 
 /* An inode was changed without asking anybody (fsck): whoever caches it is told. */

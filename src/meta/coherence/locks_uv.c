@@ -486,7 +486,7 @@ void locks_tick(struct meta *meta)
 {
     struct locking_request *w;
 
-    /* Each may end the waiting of others: so the list is looked through anew. */
+    /* Each may end the waiting of others: so the list is looked through again. */
     while ((w = find_unfenced(meta)) != NULL) {
         meta_dispatch(meta, take(w));
     }

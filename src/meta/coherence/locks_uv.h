@@ -1,4 +1,4 @@
-/* The host of the locks: requests that wait, clients that say anew what they hold, and those that
+/* The host of the locks: requests that wait, clients that say again what they hold, and those that
  * are gone. docs/locks.md is the protocol. */
 #ifndef MORSEL_META_COHERENCE_LOCKS_UV_H
 #define MORSEL_META_COHERENCE_LOCKS_UV_H

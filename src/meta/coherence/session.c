@@ -284,7 +284,7 @@ void session_table_free(struct session_table *s)
     free(s);
 }
 
-/* Nothing that it has open by its own word is taken away before all of that is noted: what nobody
+/* Nothing that it says it has open is taken away before all of that is noted: what nobody
  * has open may be collected. */
 static void begin_naming(struct session *session)
 {

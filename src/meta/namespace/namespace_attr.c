@@ -147,7 +147,7 @@ int apply_setattr(struct ns_txn *t)
     return set_mode(t, inode);
 }
 
-/* What the client reports now was done behind a truncation that it held back. */
+/* What the client reports now was done after a truncation that it had not sent yet. */
 static void cut_size(struct inode *inode, uint64_t size)
 {
     if (inode->size > size) {

@@ -51,8 +51,8 @@ static bool visit_log_tail(void *data, struct slice key, struct slice value)
     return !tail->beyond;
 }
 
-/* The newest record of the log is the operation that the counters speak of, and none is missing
- * before it. */
+/* The log has the operation that the counters speak of, and none after it. Those before it are not
+ * looked at. */
 static int check_log(struct ns *ns, struct errmsg *err)
 {
     struct log_tail tail = { .expected = ns->counters.sequence };

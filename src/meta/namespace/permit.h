@@ -4,7 +4,7 @@
  * ownership for chmod and the like, sticky directories, the name spaces of extended attributes.
  * Statuses: MORSEL_ACCES and MORSEL_PERM as the system calls say them, and MORSEL_STALE when
  * supplementary groups decide that the request does not tell: the kernel of the mount then looks
- * again and asks anew, and the mount tells them.
+ * again and asks again, and the mount tells them.
  *
  * Not looked at: what a file handle was opened for before a chmod. Whoever holds an inode open for
  * writing may go on changing its bytes and size.

@@ -211,7 +211,7 @@ int record_rename(struct request *r)
 
 /* ---- Attributes ---- */
 
-/* What a client held back under its lease was changed when it was set, not when we hear of it. */
+/* What a client has set under its lease and sends later was changed when it was set, not now. */
 static void date_back(struct meta_op *op, uint64_t set_ns)
 {
     if (op->lease_epoch != 0 && set_ns != 0 && (int64_t)set_ns < op->time_ns) {

@@ -4,12 +4,12 @@
  * without an answer, no two of them at the same place (the number modulo that count), and says with
  * each up to where it has all answers (`answered`). The cache keeps, at each place, the outcome of
  * the newest operation that was applied: a client that has gone on to a newer one there has the
- * answers to those before. Refused operations leave no trace: their retry is judged anew, which
+ * answers to those before. Refused operations leave no trace: their retry is judged again, which
  * nobody can tell from a first try.
  *
  * After a restart the host feeds it from the operation log (reply_cache_note() for each
  * record). The log holds the newest NS_LOG_KEPT operations: a retry that comes later than that many
- * operations of others AND after a restart of the manager would be judged anew.
+ * operations of others AND after a restart of the manager would be judged again.
  *
  * Bounded: OP_WINDOW_CLIENTS_MAX clients; the one that was quiet longest gives way.
  */

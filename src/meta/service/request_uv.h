@@ -16,7 +16,7 @@
  *
  *   ARRIVED    the client is joined, or need not be (`anybody`); the body is unpacked
  *   LOOKED     `touched` says which inodes the answer depends on, under which access
- *   WAITING    leases of others are in the way: leases_uv.c has the request, and runs it anew from
+ *   WAITING    leases of others are in the way: leases_uv.c has the request, and runs it again from
  *              ARRIVED when they are given back; what was looked up before is not believed again
  *   FREE       nobody else holds a lease that this request breaks, until the loop goes on
  *   NEW        a change with a valid operation id, never applied; its client has room in the reply cache
@@ -44,7 +44,7 @@
  *   - What look does not find it passes over, whatever the reason: execute asks again and says it.
  *     Only LOOKUP keeps why.
  *   - A reply that reads an inode behind execute finds it in the cache, where execute has put it.
- *     Run anew as KNOWN it would tell as much as a repeat: not the attributes of a directory that
+ *     Run again as KNOWN it would tell as much as a repeat: not the attributes of a directory that
  *     is gone, nor that a file was replaced.
  *   - HEARTBEAT, FSCK and FSCK_OBJECTS write first and then read on.
  *   - Rows with `own` do as they like. LOCK counts its tries in rpc_request.data, for which nobody

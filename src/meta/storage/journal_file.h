@@ -3,7 +3,7 @@
  * The database's log grows with each batch, so each of its syncs writes a new length into the local
  * file system's own journal; DIR/JOURNAL is written over in place instead (journal_format.h). Only
  * small syncs go here: what does not fit is synced in the logs, after which the journal begins
- * anew. So at any moment what a loss of power leaves of the logs, and the journal's entries behind
+ * again. So at any moment what a loss of power leaves of the logs, and the journal's entries behind
  * it, are a prefix of the batches in order, and everything that a sync covered is in it.
  *
  * journal_note() belongs to the thread that commits; journal_sync() and journal_restart() to the

@@ -21,7 +21,8 @@ enum {
     WRITE_BUFFER_BYTES = 16 << 20,
     BLOCK_CACHE_BYTES = 64 << 20,
     TABLE_BYTES = 16 << 20,
-    OPEN_FILES_MAX = 2000, /* 32 GiB, some 150 million files, before look-ups open tables anew. Each
+    OPEN_FILES_MAX =
+        2000, /* 32 GiB, some 150 million files, before look-ups open tables again. Each
                               open one keeps its index and filter in memory, about 1/50 of it. */
     BLOOM_BITS_PER_KEY = 10
 };
