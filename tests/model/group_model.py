@@ -1,0 +1,240 @@
+#!/usr/bin/python3
+"""group_model.py - three copies: an in-sync set in place of a pair.
+
+What pair_model.py does for two members, for three. A member holds (epoch, in-sync set); the first one of the set orders changes, and a change
+is acknowledged when every member of the set has it. The vote for epoch + 1 decides one set: a smaller one, of members that lost nothing, or
+the same with a member that has recovered. Who learns of it belongs to the new epoch, or is stale, and serves nothing until the new set agrees
+on its bytes. A slow or cut-off member is one that takes no step; the others may vote without it at any time.
+
+Not in it: voters that cannot be reached, and messages that are under way (the pair's models have these).
+
+Checked: a read never returns less than what was fsynced, nor less than an acknowledged write or an earlier read while one member of the
+set that serves has lost nothing; members of one set that all serve hold the same. --break removes one rule:
+  lease      one mirror lease is enough to read; it takes one of every other member of the set
+  wait       a new set serves before the leases are over which it gave to those who are not in it, or do not know of it yet
+  vouchall   who restarted gets the bytes of one member, and the others are not asked, nor made equal to it: a change whose orderer died may
+             be at one only
+  agree      a member of a new set keeps its own bytes of the last change of the old one
+  stand      a member that may have lost something belongs to a new set
+  unbegun    a set of which nobody has served since its vote, and all have lost something, goes on with what it has; who left with that vote has
+             everything, so it begins with his bytes
+  vote       the set grows by the word of its first member, without a vote
+  newcomer   who has recovered stands, or gives others its bytes, before the larger set has agreed: the first one may not know of it yet, and
+             acknowledge without it
+  flush      who recovers or is vouched for counts before what it was given is on its disk
+"""
+import collections
+import sys
+
+import explore
+from explore import put
+
+RULES = {"lease": "crashes=1", "wait": "crashes=1", "vouchall": "crashes=1", "agree": "crashes=1", "stand": "losses=1", "unbegun": "losses=1",
+         "vote": "epochs=3", "newcomer": "epochs=3", "flush": "crashes=1 losses=1"}
+C, T, R = "C", "T", "R"  # of the in-sync set of its epoch, stale, recovering
+N = 3
+ALL = (1 << N) - 1
+Member = collections.namedtuple("Member", "st ep set ver synced whole intent up joined leases begun")
+# set, leases: bits of members; whole: cannot have lost an acknowledged byte; intent: may hold acknowledged bytes that are not on its disk;
+# joined: agreed with the set since its start and since the last vote; leases: who granted it a mirror lease that is not over; begun: the last epoch
+# in which it was joined (on its disk).
+World = collections.namedtuple("World", "m decided acked seen durable flight crashes losses writes")
+# decided: (epoch, set) of each vote; seen: -1 when a read went back; flight: None or (who orders it, its epoch, version, who has it).
+
+
+def members_of(bits):
+    return [i for i in range(N) if bits >> i & 1]
+
+
+def first(bits):
+    return members_of(bits)[0]
+
+
+def serves(w, i, opt):
+    x = w.m[i]
+    others = x.set & ~(1 << i)
+    held = x.leases & others
+    return x.up and x.st == C and x.joined and (held == others or opt.broken == "lease" and held != 0)
+
+
+def violation(w):
+    if w.seen < 0:
+        return "a read went back in time"
+    for i, x in enumerate(w.m):
+        if x.up and x.st == C and x.joined and w.flight is None and x.ep + 1 not in dict(w.decided):
+            for j in members_of(x.set):
+                y = w.m[j]
+                if y.up and y.st == C and y.joined and y.ep == x.ep and y.ver != x.ver:
+                    return f"{i} and {j} are in sync and differ"
+    return None
+
+
+def complete(x, opt):
+    return x.whole or not x.intent or opt.broken == "stand"
+
+
+def in_step(x, y):
+    return y.up and y.st == C and y.ep == x.ep and y.set == x.set
+
+
+def lost(w):
+    """After a machine died: what nobody holds any more who has lost nothing need not be there (fsync's verifier tells)."""
+    newest = max(x.ep for x in w.m if x.st == C)
+    kept = [x.ver for x in w.m if x.st == C and x.whole and x.ep >= newest - 1 and dict(w.decided).get(x.ep + 1, ALL) >> w.m.index(x) & 1]
+    least = max(kept + [w.durable])
+    return w._replace(acked=min(w.acked, least), seen=min(w.seen, least))
+
+
+def failures(w, i, x, opt):
+    dead = dict(up=False, joined=False, leases=0)
+    if x.up and w.crashes < opt.crashes:
+        yield f"process {i} dies", put(w, i, **dead)._replace(crashes=w.crashes + 1)
+    if x.up and w.losses < opt.losses:
+        gone = put(w, i, ver=x.synced, whole=x.whole and (x.synced == x.ver and not x.intent), **dead)
+        yield f"machine {i} dies", lost(gone._replace(losses=w.losses + 1))
+    if not x.up:
+        yield f"{i} starts", put(w, i, up=True)
+    if opt.losses and x.up and x.synced != x.ver:
+        yield f"{i} syncs", put(w, i, synced=x.ver)
+
+
+def changes(w, i, x, opt):
+    acts = x.up and x.st == C and x.joined and first(x.set) == i
+    others = [w.m[j] for j in members_of(x.set) if j != i]
+    together = all(in_step(x, y) and y.joined for y in others)
+    if acts and together and not w.flight and x.intent and all(y.synced == y.ver for y in others + [x]):
+        after = w
+        for j in members_of(x.set):
+            after = put(after, j, intent=False, whole=True)
+        yield f"the set of {i} clears its write intent", after
+    if acts and together and not w.flight and w.durable < w.acked and all(y.synced == y.ver for y in others + [x]):
+        yield "fsync returns", w._replace(durable=w.acked)
+    if acts and not w.flight and w.writes < opt.writes:
+        v = w.writes + 1
+        yield f"{i} orders write {v}", put(w, i, ver=v, intent=True)._replace(flight=(i, x.ep, v, 1 << i), writes=v)
+    if not w.flight or w.flight[0] != i or w.flight[1] != x.ep or not acts:
+        return
+    _, ep, v, have = w.flight
+    for j, y in enumerate(w.m):
+        takes = in_step(x, y) and y.joined or y.up and y.st == R and y.ep == x.ep
+        if not have >> j & 1 and takes:
+            yield f"{j} applies write {v}", put(w, j, ver=v, intent=True)._replace(flight=(i, ep, v, have | 1 << j))
+    if have & x.set == x.set:
+        after = w._replace(flight=None, acked=v)
+        for j, y in enumerate(w.m):
+            if y.st == R and y.ep == x.ep and not have >> j & 1:
+                after = put(after, j, st=T)
+        yield f"write {v} is acknowledged", after
+
+
+def votes(w, i, x, opt):
+    decided = dict(w.decided)
+    outcome = decided.get(x.ep + 1)
+    if x.up and x.st == C and outcome is None and x.ep < opt.epochs:
+        able = [j for j in members_of(x.set) if in_step(x, w.m[j]) and (w.m[j].joined or complete(w.m[j], opt))]
+        for smaller in range(1, ALL + 1):
+            if i in able and smaller >> i & 1 and smaller != x.set and all(j in able for j in members_of(smaller)):
+                yield f"{i} wins epoch {x.ep + 1} for {members_of(smaller)}", w._replace(decided=tuple(sorted({**decided, x.ep + 1: smaller}.items())))
+    if x.up and x.st == C and outcome:
+        if outcome >> i & 1:
+            yield f"{i} learns of epoch {x.ep + 1}", put(w, i, ep=x.ep + 1, set=outcome, joined=False, leases=0)
+        else:
+            yield f"{i} learns that it is stale", put(w, i, st=T, joined=False, leases=0)
+    if x.st == R and outcome and not outcome >> i & 1:
+        yield f"{i} has nobody to recover from", put(w, i, st=T)
+    if x.up and x.st == R and outcome and outcome >> i & 1:
+        yield f"{i} follows into epoch {x.ep + 1}", put(w, i, st=C, ep=x.ep + 1, set=outcome, joined=False, whole=opt.broken == "newcomer",
+                                                           intent=opt.broken != "newcomer")
+
+
+def given(w, i, ver, opt):
+    return put(w, i, ver=ver, synced=w.m[i].synced if opt.broken == "flush" else ver)
+
+
+def agreements(w, i, x, opt):
+    """A set whose members are not all joined: after a vote, or after restarts."""
+    if not x.up or x.st != C or x.joined:
+        return
+    mates = [j for j in members_of(x.set) if j != i]
+    there = all(in_step(x, w.m[j]) for j in mates)
+    joined = [j for j in mates if in_step(x, w.m[j]) and w.m[j].joined]
+    if joined and (there or opt.broken == "vouchall"):
+        q = joined[0]
+        after = w if opt.broken == "agree" and complete(x, opt) else given(w, i, w.m[q].ver, opt)
+        after = put(after, i, joined=True, whole=True, begun=x.ep)
+        equal = [j for j in mates if j != q] if opt.broken != "vouchall" else []
+        for j in equal:
+            after = given(after, j, w.m[q].ver, opt)
+        flight = w.flight
+        if flight and (flight[0] != q or flight[1] != x.ep):
+            flight = None  # Its orderer has forgotten it.
+        elif flight:
+            flight = flight[:3] + (flight[3] | sum(1 << j for j in [i] + equal),)
+        yield f"{q} vouches for {i}", after._replace(flight=flight)
+        return
+    if joined or not there:
+        return
+    able = [j for j in members_of(x.set) if complete(w.m[j], opt)]
+    begun = [j for j in members_of(x.set) if w.m[j].begun == x.ep]
+    source = None
+    if not able and not begun and opt.broken != "unbegun":
+        # Nobody has acted in this epoch: who has left the set since the one before has all that was acknowledged.
+        source = next((y for y in w.m if y.up and y.st == T and y.ep == x.ep - 1 and complete(y, opt)), None)
+        if source is None:
+            return
+    if i != (able[0] if able else begun[0] if begun else first(x.set)):
+        return
+    # Leases that were given in older epochs to who does not know of this one.
+    waits = any(y.leases >> i & 1 and y.ep < x.ep for y in w.m)
+    if not waits or opt.broken == "wait":
+        ver = source.ver if source else x.ver
+        flight = (i, x.ep) + w.flight[2:3] + (1 << i,) if w.flight and w.flight[0] == i and first(x.set) == i and ver == w.flight[2] else None
+        after = put(w, i, ver=ver, synced=x.synced if able else ver, joined=True, whole=True, begun=x.ep)
+        yield f"{i} begins epoch {x.ep}", after._replace(flight=flight)
+
+
+def recovery(w, i, x, opt):
+    """i is the first of a set that serves."""
+    if not (x.up and x.st == C and x.joined and first(x.set) == i) or w.flight:
+        return
+    together = all(in_step(x, w.m[j]) and w.m[j].joined for j in members_of(x.set) if j != i)
+    for j, y in enumerate(w.m):
+        if not y.up or x.set >> j & 1:
+            continue
+        if y.st == T and together:
+            yield f"{j} recovers from {i}", put(w, j, st=R, ep=x.ep, ver=x.ver, intent=True, whole=False)
+        ready = y.st == R and y.ep == x.ep and y.ver == x.ver and (y.synced == y.ver or opt.broken == "flush")
+        if ready and together and x.ep < opt.epochs:
+            larger = x.set | 1 << j
+            if opt.broken == "vote":
+                now = dict(st=C, ep=x.ep + 1, set=larger, joined=True, begun=x.ep + 1)
+                yield f"{i} takes {j} into epoch {x.ep + 1}", put(put(w, i, **now), j, whole=True, **now)
+            elif x.ep + 1 not in dict(w.decided):
+                yield f"{i} wins epoch {x.ep + 1} with {j}", w._replace(decided=tuple(sorted({**dict(w.decided), x.ep + 1: larger}.items())))
+
+
+def steps(w, opt):
+    for i, x in enumerate(w.m):
+        if serves(w, i, opt) and w.flight is None:  # Unsettled: read_model.py.
+            yield f"{i} reads {x.ver}", w._replace(seen=-1 if x.ver < max(w.seen, w.acked, w.durable) else x.ver)
+        for j, y in enumerate(w.m):
+            if j != i and in_step(x, y) and x.up and x.st == C and x.joined and y.joined and not x.leases >> j & 1:
+                yield f"{j} grants {i} a lease", put(w, i, leases=x.leases | 1 << j)
+        for j in members_of(x.leases):
+            yield f"the lease that {j} gave {i} runs out", put(w, i, leases=x.leases & ~(1 << j))
+        yield from failures(w, i, x, opt)
+        yield from changes(w, i, x, opt)
+        yield from votes(w, i, x, opt)
+        yield from agreements(w, i, x, opt)
+        yield from recovery(w, i, x, opt)
+
+
+def check(title, opt):
+    member = Member(C, 1, ALL, 0, 0, True, False, True, True, 0, 1)
+    return explore.report(title, World((member,) * N, (), 0, 0, 0, None, 0, 0, 0), steps, violation, opt)
+
+
+if __name__ == "__main__":
+    sys.exit(explore.main(__doc__, check, RULES, ["crashes=1"],
+                          ["losses=1", "crashes=1 epochs=3", "crashes=2", "writes=2 crashes=1", "losses=2", "crashes=1 losses=1", "writes=2 losses=1 epochs=3"],
+                          late=["stand", "unbegun", "flush"], writes=1, crashes=0, losses=0, epochs=2))
