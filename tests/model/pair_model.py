@@ -21,7 +21,7 @@ import sys
 import explore
 from explore import put
 
-RULES = {**dict.fromkeys("lease wait persist rejoin order stand intent".split(), ""), "flush": "writes=2 crashes=2 cuts=2 epochs=3"}
+RULES = {**dict.fromkeys("lease wait persist rejoin order stand intent".split(), ""), "flush": "crashes=2"}
 C, A, T, R = "C", "A", "T", "R"  # consistent, standalone, stale, recovering
 Member = collections.namedtuple("Member", "st ep ver synced intent up joined same_boot lease cand won")
 # joined: the mirror has vouched since the last start; lease: a lease granted by the mirror is held; cand: is a candidate;
@@ -116,8 +116,10 @@ def steps(w, opt):
         if x.up and x.cand:
             yield f"{i} gives up standing", put(w, i, cand=False)
         # --- coming back: the survivor vouches, and its copy of the write-intent regions wins ---
-        if together and not x.joined and x.st == y.st == C and x.ep == y.ep and y.joined and not (y.cand or y.won or x.won) and w.flight is None:
-            yield f"{1 - i} vouches for {i}", put(w, i, joined=True, same_boot=True, ver=y.ver, synced=x.synced if opt.broken == "flush" else y.ver, cand=False)
+        own = w.flight is None or w.flight[0] == 1 - i  # What is under way at who vouches is given, too.
+        if together and not x.joined and x.st == y.st == C and x.ep == y.ep and y.joined and not (y.cand or y.won or x.won) and own:
+            after = put(w, i, joined=True, same_boot=True, ver=y.ver, synced=x.synced if opt.broken == "flush" else y.ver, cand=False)
+            yield f"{1 - i} vouches for {i}", after._replace(flight=w.flight and w.flight[:2] + (True, w.flight[3]))
         if i == 0 and together and not x.joined and not y.joined and x.st == y.st == C and x.ep == y.ep and not (x.won or y.won):
             if complete and (y.same_boot or not y.intent) or x.same_boot != y.same_boot:
                 keep = x.ver if complete else y.ver
@@ -153,4 +155,4 @@ def check(title, opt):
 
 
 if __name__ == "__main__":
-    sys.exit(explore.main(__doc__, check, RULES, [""], ["writes=2 crashes=2 cuts=2 epochs=3"], late=["flush"], writes=1, crashes=1, cuts=1, epochs=2))
+    sys.exit(explore.main(__doc__, check, RULES, [""], ["writes=2 crashes=2 cuts=2 epochs=3"], writes=1, crashes=1, cuts=1, epochs=2))
