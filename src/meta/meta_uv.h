@@ -58,6 +58,7 @@ struct meta
     struct list leased; /* struct leased_request: they wait for recalls. */
     struct lock_table *locks;
     struct list locking;     /* struct locking_request: they wait for locks. */
+    struct list lock_syncs;  /* struct durable_request: their clients are not on the disk yet. */
     struct list lock_checks; /* struct lock_check: holders are asked whether they still hold. */
     uint64_t last_lock_check;
     struct departed departed; /* Replaced a moment ago. */

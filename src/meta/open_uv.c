@@ -214,6 +214,7 @@ int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
     presence_init(&meta->presence, uv_now(meta->loop));
     list_init(&meta->leased);
     list_init(&meta->locking);
+    list_init(&meta->lock_syncs);
     list_init(&meta->lock_checks);
     departed_init(&meta->departed);
     meta->replacing = INODE_NONE;

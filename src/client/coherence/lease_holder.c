@@ -200,6 +200,17 @@ static void join(struct lease_holder *h, const struct lease_holder_event *event)
     become(h, HOLDER_JOINED);
 }
 
+/* A JOIN that is under way was sent before what the doubt is about, perhaps: another one follows. */
+static void on_in_doubt(struct lease_holder *h, const struct lease_holder_event *event,
+                        struct lease_holder_actions *out)
+{
+    part(h, out);
+    h->doubted = h->joins_asked > 0;
+    if (!h->doubted) {
+        ask(h, true, event->now_ms, out);
+    }
+}
+
 static void on_session(struct lease_holder *h, const struct lease_holder_event *event,
                        struct lease_holder_actions *out)
 {
@@ -220,6 +231,9 @@ static void on_session(struct lease_holder *h, const struct lease_holder_event *
     } else if (event->type == HOLDER_SESSION_REFUSED && !event->join) {
         part(h, out);
         ask(h, true, event->now_ms, out);
+    }
+    if (h->doubted && h->joins_asked == 0) {
+        on_in_doubt(h, event, out);
     }
 }
 
@@ -244,15 +258,6 @@ static void on_ask_tick(struct lease_holder *h, const struct lease_holder_event 
 
     if (event->now_ms >= h->due_ms && (joined ? h->asked : h->joins_asked) == 0) {
         ask(h, !joined, event->now_ms, out);
-    }
-}
-
-static void on_in_doubt(struct lease_holder *h, const struct lease_holder_event *event,
-                        struct lease_holder_actions *out)
-{
-    part(h, out);
-    if (h->joins_asked == 0) {
-        ask(h, true, event->now_ms, out);
     }
 }
 

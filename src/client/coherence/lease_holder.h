@@ -88,6 +88,7 @@ struct lease_holder
     uint64_t joins_number; /* Of the last JOIN. */
     unsigned asked;        /* Questions about the session that are under way. */
     unsigned joins_asked;  /* Of them, JOINs. */
+    bool doubted;          /* In doubt since one was sent: it does not speak of what came behind. */
     uint64_t due_ms;       /* The next one. */
     uint64_t until_ns;     /* Leases are good, and the servers take our writes, until then. */
     uint64_t longest_ns;   /* Nothing that was sent may be carried out later. */

@@ -202,8 +202,8 @@ static void on_manager_up(void *data)
         client->manager_start_id = rpc_peer_start_id(client->manager);
         data_version_forget_all(client->versions);
     }
+    lock_manager_up(client); /* Before what waits is sent, behind the SESSION. */
     lease_feed(client, &event);
-    lock_manager_up(client);
     size_lock_forget_all(
         client); /* Who waits for one may have been told so on the old connection. */
 }

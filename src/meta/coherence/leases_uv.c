@@ -388,6 +388,25 @@ static void drop_waiting(struct meta *meta, client_id client, int status)
     }
 }
 
+struct rpc_request *leases_take(struct meta *meta, client_id client,
+                                bool (*matches)(const struct rpc_request *request, uint64_t number),
+                                uint64_t number)
+{
+    LIST_FOREACH_SAFE(at, &meta->leased)
+    {
+        struct leased_request *w = LIST_ENTRY(at, struct leased_request, node);
+        struct rpc_request *request = w->request;
+
+        if (client_of(request) == client && matches(request, number)) {
+            lease_ticket_drop(meta->leases, w->ticket);
+            list_remove(at);
+            free(w);
+            return request;
+        }
+    }
+    return NULL;
+}
+
 void leases_gone(struct meta *meta, client_id client)
 {
     struct lease_event event = { .now_ms = meta_now_ms(meta), .type = LEASE_GONE };

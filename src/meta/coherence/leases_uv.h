@@ -52,6 +52,12 @@ void leases_recall_all(struct meta *meta, inode_id inode);
 
 void leases_tick(struct meta *meta, uint64_t now_ms);
 
+/* Take out a request of the client that waits, and that `matches`: it is to be answered. NULL: there
+ * is none. */
+struct rpc_request *leases_take(struct meta *meta, client_id client,
+                                bool (*matches)(const struct rpc_request *request, uint64_t number),
+                                uint64_t number);
+
 /* Refuse what waits. */
 void leases_refuse_waiting(struct meta *meta, int status);
 

@@ -328,9 +328,10 @@ static void set_lock(struct meta *meta, struct rpc_request *request, const struc
 /* A client must be on the disk as one that may hold locks before it has the first. */
 struct durable_request
 {
+    struct list node; /* In meta->lock_syncs. */
     struct sync_waiter waiter;
     struct meta *meta;
-    struct rpc_request *request;
+    struct rpc_request *request; /* NULL: it was given up. */
 };
 
 static void on_durable(struct sync_waiter *waiter, int status)
@@ -339,7 +340,11 @@ static void on_durable(struct sync_waiter *waiter, int status)
     struct rpc_request *request = d->request;
     struct meta *meta = d->meta;
 
+    list_remove(&d->node);
     free(d);
+    if (request == NULL) {
+        return;
+    }
     if (status != 0 || meta->closing) {
         rpc_reply_failure(request, status != 0 ? status : MORSEL_SHUTDOWN, NULL);
     } else {
@@ -366,6 +371,8 @@ static void wait_durable(struct meta *meta, struct rpc_request *request, uint64_
     request->data = (void *)(tries + 1);
     d->meta = meta;
     d->request = request;
+    list_init(&d->node);
+    list_push_back(&meta->lock_syncs, &d->node);
     list_init(&d->waiter.node);
     sync_wait(&meta->sync, &d->waiter, on_durable);
 }
@@ -404,6 +411,47 @@ void handle_lock(struct meta *meta, struct rpc_request *request)
     morsel__lock_request__free_unpacked(m, NULL);
 }
 
+/* ---- What has not come to the table yet ---- */
+
+/* Does it ask for a lock, under this number of the client's? 0: any. */
+static bool asks_for(const struct rpc_request *request, uint64_t number)
+{
+    Morsel__LockRequest *m =
+        request->type != MSG_LOCK
+            ? NULL
+            : rpc_unpack(&morsel__lock_request__descriptor, request->body, request->body_count);
+    struct byte_lock lock;
+    bool asks = m != NULL && (number == 0 || m->number == number) && m->how != LOCK_TEST &&
+                lock_of(&lock, request->node_id, m->lock, m->part) && gives(&lock);
+
+    if (m != NULL) {
+        morsel__lock_request__free_unpacked(m, NULL);
+    }
+    return asks;
+}
+
+/* Requests that wait for the end of the grace period, or for the disk. Were they carried out later,
+ * a lock would be given to who has given it up since, and nobody would free it. */
+static void end_early(struct meta *meta, client_id client, uint64_t number,
+                      enum lock_answer verdict)
+{
+    struct rpc_request *request;
+
+    while ((request = leases_take(meta, client, asks_for, number)) != NULL) {
+        answer(request, verdict);
+    }
+    LIST_FOREACH_SAFE(node, &meta->lock_syncs)
+    {
+        struct durable_request *d = LIST_ENTRY(node, struct durable_request, node);
+
+        request = d->request;
+        if (request != NULL && request->node_id == client && asks_for(request, number)) {
+            d->request = NULL;
+            answer(request, verdict);
+        }
+    }
+}
+
 void handle_lock_cancel(struct meta *meta, struct rpc_request *request)
 {
     Morsel__LockCancel *m = rpc_request_unpack(request, &morsel__lock_cancel__descriptor);
@@ -420,6 +468,7 @@ void handle_lock_cancel(struct meta *meta, struct rpc_request *request)
             answer(take(w), LOCK_CANCELED);
         }
     }
+    end_early(meta, request->node_id, m->number, LOCK_CANCELED);
     morsel__lock_cancel__free_unpacked(m, NULL);
     rpc_reply(request, NULL, NULL);
     answer_granted(meta);
@@ -430,6 +479,7 @@ void handle_lock_cancel(struct meta *meta, struct rpc_request *request)
 static void end_waiting(struct meta *meta, client_id client)
 {
     end_checks(meta, client);
+    end_early(meta, client, 0, LOCK_ASK_AGAIN);
     LIST_FOREACH_SAFE(node, &meta->locking)
     {
         struct locking_request *w = LIST_ENTRY(node, struct locking_request, node);

@@ -180,6 +180,9 @@ void attr_set(struct program *p)
         closed = kernel_close(&file);
         rv = rv != 0 ? rv : closed;
     }
+    if (rv == ENOENT && h->meta_losses > 0) {
+        rv = ESTALE; /* Its name was not synced, and has gone with the power meanwhile. */
+    }
     h->counts.attributes_set += rv == 0;
     act_note(&a, HISTORY_ATTRIBUTES_FIRST + kind, true, value,
              rv == 0 && !synced && !h->calm ? -1 : rv);

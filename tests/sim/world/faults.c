@@ -44,6 +44,8 @@ static void meta_comes_back(void *data)
 
     if (!host_meta_process(h->meta)->alive) {
         h->meta = host_meta_start(h->meta_host, "meta");
+    } else if (host_meta_process(h->meta)->over != NULL) {
+        world_in(100 * WORLD_MS, meta_comes_back, h);
     }
 }
 
@@ -53,6 +55,11 @@ static void iod_comes_back(void *data)
     struct history *h = c->history;
     char name[WORLD_NAME_MAX];
 
+    if (host_iod_process(h->iods[c->number])->alive &&
+        host_iod_process(h->iods[c->number])->over != NULL) {
+        world_in(100 * WORLD_MS, iod_comes_back, c);
+        return;
+    }
     (void)snprintf(name, sizeof(name), "iod%u", c->number + 1);
     if (!host_iod_process(h->iods[c->number])->alive) {
         h->iods[c->number] = host_iod_start(h->iod_hosts[c->number], name, h->meta_host);
@@ -68,7 +75,8 @@ static void mount_comes_back(void *data)
 
     (void)snprintf(name, sizeof(name), "mount%u", c->number + 1);
     if (!h->mounts[c->number]->process->alive) {
-        h->mounts[c->number] = host_mount_start(h->mount_hosts[c->number], name, h->meta_host);
+        h->mounts[c->number] =
+            host_mount_start(h->mount_hosts[c->number], name, h->meta_host, h->by_name);
     }
     free(c);
 }
@@ -87,8 +95,13 @@ static struct comeback *comeback_new(struct history *h, unsigned number)
 static void kill_meta(struct history *h)
 {
     if (host_meta_process(h->meta)->alive) {
-        h->counts.kills++;
-        host_meta_kill(h->meta);
+        if (host_meta_process(h->meta)->over == NULL && world_chance(3)) {
+            h->counts.ends++;
+            host_meta_stop(h->meta);
+        } else {
+            h->counts.kills++;
+            host_meta_kill(h->meta);
+        }
         world_in(some_time_ns(), meta_comes_back, h);
     }
 }
@@ -98,8 +111,13 @@ static void kill_iod(struct history *h)
     unsigned number = (unsigned)world_draw(HISTORY_IODS);
 
     if (host_iod_process(h->iods[number])->alive) {
-        h->counts.kills++;
-        host_iod_kill(h->iods[number]);
+        if (host_iod_process(h->iods[number])->over == NULL && world_chance(3)) {
+            h->counts.ends++;
+            host_iod_stop(h->iods[number]);
+        } else {
+            h->counts.kills++;
+            host_iod_kill(h->iods[number]);
+        }
         world_in(some_time_ns(), iod_comes_back, comeback_new(h, number));
     }
 }
@@ -266,7 +284,7 @@ static void look_after_mounts(void *data)
 {
     struct history *h = data;
 
-    for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
+    for (unsigned i = 0; !h->resting && i < HISTORY_MOUNTS; i++) {
         if (h->mounts[i]->refused && h->mounts[i]->process->alive) {
             host_mount_kill(h->mounts[i]);
             world_in(500 * WORLD_MS, mount_comes_back, comeback_new(h, i));

@@ -30,6 +30,9 @@ static void begin_cluster(struct history *h)
         (void)snprintf(name, sizeof(name), "mount%u", i + 1);
         h->mount_hosts[i] = world_host_add(name);
     }
+    h->admin_host = world_host_add("admin");
+    h->by_name = world_chance(3);
+    h->admin = host_admin_start(h->admin_host, "admin");
     h->meta = host_meta_start(h->meta_host, "meta");
     for (unsigned i = 0; i < HISTORY_IODS; i++) {
         (void)snprintf(name, sizeof(name), "iod%u", i + 1);
@@ -41,7 +44,7 @@ static void begin_cluster(struct history *h)
     }
     for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
         (void)snprintf(name, sizeof(name), "mount%u", i + 1);
-        h->mounts[i] = host_mount_start(h->mount_hosts[i], name, h->meta_host);
+        h->mounts[i] = host_mount_start(h->mount_hosts[i], name, h->meta_host, h->by_name);
     }
 }
 
@@ -69,7 +72,65 @@ static void sum_up(struct history *h)
     }
     h->counts.forgotten =
         h->world->counts.pages_lost + h->world->counts.names_lost + h->world->counts.batches_lost;
+    h->counts.names_asked = h->world->counts.names_asked;
     h->counts.resets = h->world->counts.resets + h->world->counts.timeouts;
+}
+
+/* ---- Orderly ends ---- */
+
+static bool all_have_ended(const struct history *h, bool servers)
+{
+    for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
+        if (h->mounts[i]->process->alive) {
+            return false;
+        }
+    }
+    for (unsigned i = 0; servers && i < HISTORY_IODS; i++) {
+        if (host_iod_process(h->iods[i])->alive) {
+            return false;
+        }
+    }
+    return !servers || !host_meta_process(h->meta)->alive;
+}
+
+static void wait_for_ends(struct history *h, bool servers)
+{
+    uint64_t until_ns = h->world->now_ns + HISTORY_CALL_S * WORLD_S;
+
+    while (!all_have_ended(h, servers)) {
+        if (h->world->now_ns > until_ns) {
+            world_fail("a %s does not come to its end", servers ? "daemon" : "mount");
+        }
+        world_run_until(h->world->now_ns + 10 * WORLD_MS);
+    }
+}
+
+/* Everything is unmounted and stopped, and begins anew: it is all there. */
+static void end_and_begin(struct history *h)
+{
+    char name[WORLD_NAME_MAX];
+
+    h->resting = true;
+    for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
+        host_mount_unmount(h->mounts[i]);
+    }
+    wait_for_ends(h, false);
+    host_meta_stop(h->meta);
+    for (unsigned i = 0; i < HISTORY_IODS; i++) {
+        host_iod_stop(h->iods[i]);
+    }
+    wait_for_ends(h, true);
+    h->counts.unmounts++;
+    h->meta = host_meta_start(h->meta_host, "meta");
+    for (unsigned i = 0; i < HISTORY_IODS; i++) {
+        (void)snprintf(name, sizeof(name), "iod%u", i + 1);
+        h->iods[i] = host_iod_start(h->iod_hosts[i], name, h->meta_host);
+    }
+    for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
+        (void)snprintf(name, sizeof(name), "mount%u", i + 1);
+        h->mounts[i] = host_mount_start(h->mount_hosts[i], name, h->meta_host, h->by_name);
+    }
+    h->resting = false;
 }
 
 /* Mostly a few seconds: more histories see more than longer ones. */
@@ -96,9 +157,16 @@ void history_run(struct history *h, struct world *world, const char *canary)
     world_run_until(world->now_ns + HISTORY_CALM_S * WORLD_S);
     h->ended = true;
     wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
-    programs_look(h);
+    programs_look(h, HISTORY_MOUNTS);
     wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
     sum_up(h);
+    programs_check(h);
+    wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
+    if (world_chance(3)) {
+        end_and_begin(h);
+        programs_look(h, 1);
+        wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
+    }
     locks_judge(h);
     tree_judge(h);
     if (!judge_registers(&h->judge, why, sizeof(why))) {

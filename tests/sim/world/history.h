@@ -38,6 +38,11 @@ enum {
     X(kills, "kills of daemons", 8)                                                                \
     X(losses, "losses of power", 15)                                                               \
     X(forgotten, "pages, names and batches forgotten", 50)                                         \
+    X(ends, "orderly ends of daemons", 3)                                                          \
+    X(unmounts, "clusters stopped and begun anew", 1)                                              \
+    X(admin_calls, "calls of the morsel command", 40)                                              \
+    X(checks, "checks of the manager's records", 8)                                                \
+    X(names_asked, "machines looked for by name", 5)                                               \
     X(mount_kills, "kills of mounts", 3)                                                           \
     X(mount_losses, "losses of power of mounts", 3)                                                \
     X(cut, "files cut or made longer", 30)                                                         \
@@ -98,6 +103,10 @@ struct history
     struct host_meta *meta;
     struct host_iod *iods[HISTORY_IODS];
     struct host_mount *mounts[HISTORY_MOUNTS];
+    struct world_host *admin_host;
+    struct host_admin *admin;
+    bool by_name;    /* Mounts know the manager by its name. */
+    bool resting;    /* Nobody looks after mounts. */
     bool calm;       /* Nothing is killed, cut off or frozen in this one. */
     bool faults;     /* They go on. */
     bool forgetful;  /* The manager may lose its power: names that nobody synced may go. */
@@ -137,8 +146,11 @@ void faults_end(struct history *h);
 void programs_first(struct history *h);
 void programs_begin(struct history *h);
 
-/* Programs that read everything, through every mount. */
-void programs_look(struct history *h);
+/* Programs that read everything, through so many mounts. */
+void programs_look(struct history *h, unsigned mounts);
+
+/* A program that checks the cluster. */
+void programs_check(struct history *h);
 
 /* Fails the history when two had locked what only one may. */
 void locks_judge(const struct history *h);

@@ -54,6 +54,25 @@ struct host_iod *host_iod_start(struct world_host *host, const char *name,
     return h;
 }
 
+static void on_iod_over(void *data)
+{
+    struct host_iod *h = data;
+
+    iod_release(&h->iod);
+    world_process_end(h->process);
+}
+
+/* As main.c does it. */
+void host_iod_stop(struct host_iod *h)
+{
+    world_trace(h->process->name, "** is to end");
+    the_world->current = h->process;
+    iod_log_statistics(&h->iod);
+    iod_stop(&h->iod);
+    world_process_when_over(h->process, on_iod_over, h);
+    the_world->current = NULL;
+}
+
 void host_iod_kill(struct host_iod *h)
 {
     world_process_kill(h->process);

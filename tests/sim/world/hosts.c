@@ -96,6 +96,38 @@ struct host_meta *host_meta_start(struct world_host *host, const char *name)
     return h;
 }
 
+static void on_meta_over(void *data)
+{
+    struct host_meta *h = data;
+
+    meta_free(&h->meta);
+    datadir_close(&h->datadir);
+    world_process_end(h->process);
+}
+
+static void on_rpc_closed(void *data)
+{
+    (void)data;
+}
+
+static void on_meta_closed(void *data)
+{
+    struct host_meta *h = data;
+
+    rpc_close(h->meta.rpc, on_rpc_closed, h);
+}
+
+/* As main.c does it. */
+void host_meta_stop(struct host_meta *h)
+{
+    world_trace(h->process->name, "** is to end");
+    the_world->current = h->process;
+    meta_log_statistics(&h->meta);
+    meta_close(&h->meta, on_meta_closed, h);
+    world_process_when_over(h->process, on_meta_over, h);
+    the_world->current = NULL;
+}
+
 void host_meta_kill(struct host_meta *h)
 {
     world_process_kill(h->process);
@@ -133,69 +165,4 @@ unsigned host_meta_servers_up(const struct host_meta *h)
         up += m != NULL && m->connected;
     }
     return up;
-}
-
-/* ---- Mounts ---- */
-
-static void on_unmounted(void *data)
-{
-    struct host_mount *h = data;
-
-    world_fail("%s says that it was unmounted", h->process->name);
-}
-
-static void on_session_ready(void *data, int status, const char *text)
-{
-    struct host_mount *h = data;
-
-    if (status != 0) {
-        world_trace(h->process->name, "cannot join: %s", text);
-        h->refused = true;
-        return;
-    }
-    kernel_open(&h->session, &h->mount, h->process);
-    if (mount_start(&h->mount, h->client, &h->session, on_unmounted, h) != 0) {
-        world_fail("%s does not mount", h->process->name);
-    }
-    h->ready = true;
-}
-
-struct host_mount *host_mount_start(struct world_host *host, const char *name,
-                                    const struct world_host *manager)
-{
-    struct host_mount *h = calloc(1, sizeof(*h));
-    char address[64];
-    struct client_options options = { .io_timeout_ms = HOST_IO_TIMEOUT_MS,
-                                      .write_buffer_bytes = 4 << 20,
-                                      .read_ahead_bytes = 1 << 20,
-                                      .cache = true,
-                                      .program = "morsel-mount in the world" };
-    struct errmsg err = { "" };
-
-    CHECK(h != NULL);
-    host_address_of(manager, META_PORT, address, sizeof(address));
-    options.manager = strdup(address);
-    h->process = host_process_begin(host, name, &h->loop);
-    options.log = h->process->log;
-    if (client_new(&h->loop, &options, &h->client, on_session_ready, h, &err) != 0) {
-        world_fail("%s does not start: %s", name, err.text);
-    }
-    host_process_begun();
-    return h;
-}
-
-void host_mount_kill(struct host_mount *h)
-{
-    world_process_kill(h->process);
-    if (h->ready) {
-        kernel_abort(&h->session);
-    }
-}
-
-void host_mount_lose_power(struct host_mount *h, uint64_t back_ns)
-{
-    world_host_loses_power(h->process, back_ns);
-    if (h->ready) {
-        kernel_abort(&h->session);
-    }
 }

@@ -3,11 +3,13 @@
 #define MORSEL_TESTS_SIM_HOSTS_H
 
 #include "client/libmorsel_uv.h"
+#include "common/rpc/messages.h"
 #include "tests/sim/world/kernel.h"
 #include "tests/sim/world/world.h"
 
 struct host_meta;
 struct host_iod;
+struct host_admin;
 
 enum { META_PORT = 7460, IOD_PORT = 7461 };
 
@@ -23,6 +25,10 @@ struct host_iod *host_iod_start(struct world_host *host, const char *name,
                                 const struct world_host *manager);
 void host_meta_kill(struct host_meta *meta);
 void host_iod_kill(struct host_iod *iod);
+
+/* SIGTERM: it ends by itself, in time; then its process is not alive any more. */
+void host_meta_stop(struct host_meta *meta);
+void host_iod_stop(struct host_iod *iod);
 
 /* Loss of power; the hosts have it again at `back_ns`. Of one that was killed before, too. */
 void host_meta_lose_power(struct host_meta *meta, uint64_t back_ns);
@@ -45,12 +51,26 @@ struct host_mount
     struct fuse_session session;
     bool ready;
     bool refused; /* The manager could not be had; the program would have ended. */
+    uv_timer_t drain;
 };
 
+/* `by_name`: the manager is given by its name. */
 struct host_mount *host_mount_start(struct world_host *host, const char *name,
-                                    const struct world_host *manager);
+                                    const struct world_host *manager, bool by_name);
 void host_mount_kill(struct host_mount *mount);
+
+/* umount(8), where nothing is open: it ends by itself. */
+void host_mount_unmount(struct host_mount *mount);
 void host_mount_lose_power(struct host_mount *mount, uint64_t back_ns);
+
+/* A program that asks as the `morsel` command does. */
+struct host_admin *host_admin_start(struct world_host *host, const char *name);
+
+/* Ask, and wait for the answer, in a fiber: a status of ours. `*reply` is to be freed as what
+ * rpc_unpack() gives; NULL: there is none. */
+int host_admin_call(struct host_admin *a, const char *address, enum message_type type,
+                    const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
+                    void **reply);
 
 enum { HOST_IO_TIMEOUT_MS = 8000, HOST_LEASE_MS = 2000, HOST_SESSION_MS = 6000 };
 

@@ -100,7 +100,9 @@ static int write_piece(struct keeper *k, unsigned handle, unsigned piece)
 }
 
 /* Is it told more often than there was something to tell? Only power was lost, and nobody waited
- * for so long that the mount gave up. */
+ * for so long that the mount gave up. A write that said EIO itself may have failed behind the loss
+ * that was told already, and fsync says so once more: as with NFS, what a write was told of bytes
+ * that were buffered before takes nothing from who asks whether they are safe. */
 static void count_tellings(struct keeper *k, struct kept_handle *h)
 {
     struct history *history = k->program->history;

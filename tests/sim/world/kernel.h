@@ -43,6 +43,7 @@ struct fuse_session
     struct list looking, looking_waiting;
     struct klock rename_lock;           /* s_vfs_rename_mutex */
     uint64_t version, evictions, epoch; /* attr_version, evict_ctr, epoch: they count up. */
+    bool exited;                        /* Unmounted. */
     bool has_epochs;                    /* Linux 6.16 and later. */
     uint64_t read_ahead;                /* Pages */
     struct kernel_counts counts;

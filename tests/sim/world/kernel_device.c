@@ -19,8 +19,7 @@ int fuse_session_fd(struct fuse_session *k)
 
 int fuse_session_exited(struct fuse_session *k)
 {
-    (void)k;
-    return 0;
+    return k->exited && list_empty(&k->asked);
 }
 
 /* Laid out as the kernel does it: the mount looks at what stands before the bytes of a WRITE. */
@@ -33,7 +32,7 @@ int fuse_session_receive_buf(struct fuse_session *k, struct fuse_buf *buf)
     char *at = buf->mem;
 
     if (node == NULL) {
-        return -EAGAIN;
+        return k->exited ? 0 : -EAGAIN;
     }
     req = LIST_ENTRY(node, struct fuse_req, node);
     list_push_back(&k->answered, node);

@@ -531,11 +531,17 @@ void programs_begin(struct history *h)
         begin(h, "keep", i, HISTORY_MOUNTS, keep_run);
     }
     begin(h, "bulk", 0, HISTORY_MOUNTS, bulk_run);
+    begin(h, "admin", 0, HISTORY_MOUNTS, admin_run);
 }
 
-void programs_look(struct history *h)
+void programs_look(struct history *h, unsigned mounts)
 {
-    for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
+    for (unsigned i = 0; i < mounts; i++) {
         begin(h, "last", i, i, run_last);
     }
+}
+
+void programs_check(struct history *h)
+{
+    begin(h, "check", 0, HISTORY_MOUNTS, admin_check);
 }

@@ -83,6 +83,10 @@ int tree_make(struct history *h, struct fuse_session *k);
 void tree_move(struct program *p);
 void tree_check(struct program *p);
 
+/* admin.c: asks for the health of the cluster all the time, and once in the end. Whole programs. */
+void admin_run(void *program);
+void admin_check(void *program);
+
 /* bulk.c: large files of one program alone. The whole program. */
 void bulk_run(void *program);
 

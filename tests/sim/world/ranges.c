@@ -57,7 +57,11 @@ static int take(struct program *p, struct kernel_file *file, struct span s, shor
     if (act_is_canary(p, "lock-nothing", 5)) {
         return 0;
     }
+    world_trace(p->name, "%s slots %u to %u by %s for %llu",
+                type == F_WRLCK ? "wants" : "wants to share", s.first, s.last,
+                file->kernel->process->name, (unsigned long long)owner);
     rv = kernel_lock_range(file, &lock, owner, wait, interrupt_ns);
+    world_trace(p->name, "%llu is told: %s", (unsigned long long)owner, strerror(rv));
     p->history->counts.lock_interrupts += rv == EINTR;
     p->history->counts.lock_circles += rv == EDEADLK;
     if ((rv == EINTR && interrupt_ns == 0) || (rv == EAGAIN && wait)) {

@@ -212,6 +212,16 @@ unsigned world_host_index(const struct world_host *host)
     return (unsigned)(host - the_world->hosts);
 }
 
+struct world_host *world_host_named(const char *name)
+{
+    for (unsigned i = 0; i < the_world->hosts_count; i++) {
+        if (strcmp(the_world->hosts[i].name, name) == 0) {
+            return &the_world->hosts[i];
+        }
+    }
+    return NULL;
+}
+
 void world_host_address(const struct world_host *host, char *text, size_t size)
 {
     (void)snprintf(text, size, "10.0.0.%u", world_host_index(host) + 1);
@@ -236,6 +246,12 @@ void world_process_kill(struct world_process *p)
         world_trace(p->name, "** process is killed");
         world_socks_of_killed(p);
     }
+}
+
+void world_process_end(struct world_process *p)
+{
+    world_trace(p->name, "has ended");
+    p->alive = false;
 }
 
 void world_host_loses_power(struct world_process *p, uint64_t back_ns)

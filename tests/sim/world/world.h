@@ -52,6 +52,8 @@ struct world_process
     unsigned working; /* In the pool. */
     struct list work; /* Waits for a thread. */
     struct log *log;
+    void (*over)(void *data); /* world_process_when_over() */
+    void *over_data;
 };
 
 struct world_item
@@ -64,7 +66,7 @@ struct world_item
 struct world_counts
 {
     uint64_t iterations, connects, accepts, segments, resets, timeouts, works, cancels;
-    uint64_t pages_lost, names_lost, batches_lost;
+    uint64_t pages_lost, names_lost, batches_lost, names_asked, syncs_failed;
 };
 
 struct world
@@ -126,12 +128,18 @@ void world_process_kill(struct world_process *p);
  * the disk has forgotten what was not synced, boot id and clocks begin anew. */
 void world_host_loses_power(struct world_process *p, uint64_t back_ns);
 
+/* It has come to its end by itself. */
+void world_process_end(struct world_process *p);
+
 /* As SIGSTOP: its loop and its pool stand still until then. */
 void world_process_freeze(struct world_process *p, uint64_t until_ns);
 
 /* Until then nothing that `from` sends comes to `to`; one that has no power hears nothing. */
 void world_cut(struct world_host *from, struct world_host *to, uint64_t until_ns);
 bool world_is_cut(const struct world_host *from, const struct world_host *to, uint64_t *until_ns);
+
+/* The machine of that name; NULL: there is none. */
+struct world_host *world_host_named(const char *name);
 
 /* "10.0.0.N", the address of the host. */
 void world_host_address(const struct world_host *host, char *text, size_t size);
@@ -170,6 +178,9 @@ struct world_process *world_loop_process(const struct world_loop *loop);
 
 /* The next uv_loop_init() is this process's. */
 void world_process_adopt_loop(struct world_process *p, uv_loop_t *loop);
+
+/* `over` runs once the loop has nothing left: there uv_run() returns. */
+void world_process_when_over(struct world_process *p, void (*over)(void *data), void *data);
 
 /* The thread of the pool that runs goes on only when it is released. */
 struct world_work *world_work_hold(void);

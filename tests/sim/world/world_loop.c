@@ -17,6 +17,7 @@ struct world_loop
     uint64_t time_ms;
     uint64_t wake_at_ns, wake_sequence; /* The next iteration; UINT64_MAX: none is due. */
     uint64_t timers_started;
+    unsigned works; /* Queued, or under way. */
 };
 
 struct world_work
@@ -162,6 +163,7 @@ static unsigned run_ended_work(struct world_loop *l)
     unsigned ran = 0;
 
     while ((node = list_pop_front(&l->ended)) != NULL) {
+        l->works--;
         struct world_work *w = LIST_ENTRY(node, struct world_work, node);
 
         w->after(w, w->status);
@@ -239,6 +241,25 @@ static void arm_timers(struct world_loop *l)
     }
 }
 
+/* uv_run() returns when no handle and no request is left. */
+static void end_if_over(struct world_loop *l)
+{
+    struct world_process *p = l->process;
+    void (*over)(void *data) = p->over;
+
+    if (over != NULL && list_empty(&l->handles) && list_empty(&l->closing) && l->works == 0) {
+        p->over = NULL;
+        over(p->over_data);
+    }
+}
+
+void world_process_when_over(struct world_process *p, void (*over)(void *data), void *data)
+{
+    p->over = over;
+    p->over_data = data;
+    world_loop_wake(p->loop, the_world->now_ns);
+}
+
 static void iterate(void *data)
 {
     struct wake *wake = data;
@@ -270,6 +291,7 @@ static void iterate(void *data)
         world_loop_wake(l, the_world->now_ns + 1000 + world_draw_skewed(20000));
     }
     arm_timers(l);
+    end_if_over(l);
     the_world->current = NULL;
 }
 
@@ -361,7 +383,7 @@ int uv_is_active(const uv_handle_t *handle)
 
 void uv_unref(uv_handle_t *handle)
 {
-    (void)handle; /* Our loops never end by themselves. */
+    (void)handle; /* They are closed before a loop of ours ends. */
 }
 
 int uv_timer_init(uv_loop_t *loop, uv_timer_t *timer)
@@ -565,6 +587,7 @@ static struct world_work *queue(uv_loop_t *loop, uv_req_t *req, void (*run)(stru
     };
     list_init(&w->node);
     list_push_back(&w->process->work, &w->node);
+    w->process->loop->works++;
     pool_feed(w->process);
     return w;
 }
