@@ -181,10 +181,10 @@ static int write_range(struct bulk *b, struct bulk_file *f)
         f->bytes[r.offset + i] = (uint8_t)(1 + (value * 151 + i * 7 + (i >> 9)) % 255);
     }
     grow_to(f, r.offset + r.size);
-    if (act_is_canary(b->program, "lost-byte", 20)) {
-        f->bytes[r.offset + r.size / 2] ^= 1;
-    }
     memcpy(b->read, f->bytes + r.offset, r.size);
+    if (act_is_canary(b->program, "lost-byte", 10)) {
+        b->read[r.size / 2] ^= 1;
+    }
     b->program->history->counts.bulk_mib += (r.size + (1 << 19)) >> 20;
     return kernel_write(&f->file, r.offset, b->read, r.size);
 }
