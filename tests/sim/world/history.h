@@ -38,12 +38,12 @@ enum {
     X(kills, "kills of daemons", 8)                                                                \
     X(losses, "losses of power", 15)                                                               \
     X(forgotten, "pages, names and batches forgotten", 50)                                         \
-    X(ends, "orderly ends of daemons", 3)                                                          \
+    X(ends, "orderly ends of daemons", 2)                                                          \
     X(unmounts, "clusters stopped and begun anew", 1)                                              \
     X(admin_calls, "calls of the morsel command", 40)                                              \
     X(checks, "checks of the manager's records", 8)                                                \
     X(names_asked, "machines looked for by name", 5)                                               \
-    X(mount_kills, "kills of mounts", 3)                                                           \
+    X(mount_kills, "kills of mounts", 2)                                                           \
     X(mount_losses, "losses of power of mounts", 3)                                                \
     X(cut, "files cut or made longer", 30)                                                         \
     X(stayed, "calls on files that others write to", 200)                                          \
