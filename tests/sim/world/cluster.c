@@ -19,7 +19,7 @@
 
 /* The sanitizers take most of the time. */
 #ifdef __SANITIZE_ADDRESS__
-enum { SEEDS_DEFAULT = 60 };
+enum { SEEDS_DEFAULT = 150 };
 #else
 enum { SEEDS_DEFAULT = 300 };
 #endif
