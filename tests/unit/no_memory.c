@@ -3,6 +3,7 @@
  * leak (AddressSanitizer watches), what is refused says so and changes nothing, and what was
  * promised before holds. */
 #include "client/coherence/lock_holder.h"
+#include "client/data/overlay.h"
 #include "client/data/unsynced.h"
 #include "client/manager/attr_behind.h"
 #include "common/base/buf.h"
@@ -446,6 +447,17 @@ static void run_unsynced(void)
     unsynced_free(u);
 }
 
+static void run_overlay(void)
+{
+    static const uint8_t bytes[] = "abc";
+    struct overlay o = { .count = 0 };
+
+    assert_true(overlay_add(&o, 7, 10, bytes));
+    assert_true(overlay_copy(&o) || nth_failures() > 0);
+    assert_memory_equal(o.pieces[0].bytes, bytes, 3);
+    overlay_free(&o);
+}
+
 static void run_buf(void)
 {
     struct buf b;
@@ -466,6 +478,7 @@ static void a_client_does_without(void **state)
     (void)state;
     nth_fails(run_behind, 10);
     nth_fails(run_unsynced, 1);
+    nth_fails(run_overlay, 1);
     nth_fails(run_buf, 2);
 }
 

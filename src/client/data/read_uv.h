@@ -18,27 +18,15 @@
 
 #include "client/coherence/size_lock_uv.h"
 #include "client/data/file_uv.h"
+#include "client/data/overlay.h"
 #include "client/data/size_uv.h"
 
 enum {
     FILE_READ_BYTES_MAX = 1 << 20,
     FILE_FETCH_BYTES_MIN = 16 << 10, /* However slow the link */
-    FILE_OVER_PIECES_MAX = 64,
     /* Not aligned, and one to spare; and on both sides of what is in the write buffer */
-    FILE_READ_PARTS_MAX = FILE_READ_BYTES_MAX / FILE_FETCH_BYTES_MIN + 2 + 2 * FILE_OVER_PIECES_MAX,
-    FILE_READ_IOV_MAX = 2 * FILE_READ_PARTS_MAX + 2 * FILE_OVER_PIECES_MAX + 1
-};
-
-/* What the write buffer had of a read when it began. */
-struct file_over
-{
-    uint8_t *bytes;
-    unsigned count;
-    struct file_over_piece
-    {
-        uint64_t from, to;          /* In the file. */
-        const uint8_t *bytes;       /* NULL: zeros, behind a cut. */
-    } pieces[FILE_OVER_PIECES_MAX]; /* In order, none overlap. */
+    FILE_READ_PARTS_MAX = FILE_READ_BYTES_MAX / FILE_FETCH_BYTES_MIN + 2 + 2 * OVERLAY_PIECES_MAX,
+    FILE_READ_IOV_MAX = 2 * FILE_READ_PARTS_MAX + 2 * OVERLAY_PIECES_MAX + 1
 };
 
 enum file_read_state { FILE_READ_BYTES, FILE_READ_SIZE, FILE_READ_TURN };
@@ -60,7 +48,7 @@ struct file_read
     struct size_lock size_lock;
     unsigned parts_count, missing;
     int status;
-    struct file_over *over; /* NULL: nothing was in the write buffer. */
+    struct overlay *over; /* NULL: nothing was in the write buffer. */
     struct file_drain drain;
     struct file_read_part
     {
