@@ -22,7 +22,7 @@ PROGRAMS = 4
 CALM_ROUNDS_MIN = 10  # That each does without an error, however long that takes,
 LATE_S_MAX = 60  # up to this.
 # EDEADLK: two who read-lock the same bytes, and both want to write there. ENOSPC: storage servers have lost the manager, and are not back yet.
-FAULTS = {errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.ENOLCK, errno.EDEADLK, errno.ENOSPC}
+FAULTS = {errno.ENOMEM, errno.EIO, errno.ENOBUFS, errno.EAGAIN, errno.ENOLCK, errno.EDEADLK, errno.ENOSPC}
 # What comes of one that has failed before: a name that is there or is not, a file that is empty.
 AFTER = {errno.ENOENT, errno.EEXIST, errno.ESTALE, errno.ENODATA, errno.ENXIO, errno.ENOTEMPTY}
 
@@ -138,7 +138,9 @@ class Program:
     def attributes(self):
         name = self.own()
         mode = 0o600 + self.random.randrange(64)
-        os.chmod(self.path(name), mode)
+        with File(self.path(name), os.O_RDONLY) as fd:
+            os.fchmod(fd, mode)
+            os.fsync(fd)  # Set and not synced, it is lost with the lease of a mount that has no memory to answer a recall.
         assert os.stat(self.path(name)).st_mode & 0o777 == mode, f"{name}: chmod is not there"
         os.utime(self.path(name))
         os.chown(self.path(name), self.random.randrange(3), 0)

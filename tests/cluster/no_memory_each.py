@@ -28,7 +28,7 @@ POINTS_MIN = 200  # That can be had in the time, on any machine.
 COUNTS, NTH, AT, STACK, PLACES = 4 * 8, 5 * 8, 6 * 8, 7 * 8, 17 * 8  # In struct failing_memory.
 PLACE_BYTES = 3 * 8
 # ENOSPC: storage servers have lost the manager, and are not back yet.
-FAULTS = {errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.ENOLCK, errno.ENOSPC}
+FAULTS = {errno.ENOMEM, errno.EIO, errno.ENOBUFS, errno.EAGAIN, errno.ENOLCK, errno.ENOSPC}
 # What comes of one that has failed before.
 AFTER = {errno.ENOENT, errno.EEXIST, errno.ESTALE, errno.ENODATA, errno.ENXIO, errno.ENOTEMPTY, errno.EBADF}
 PROGRAMS = {"meta": "morsel-meta", "iod1": "morsel-iod", "mount-a": "morsel-mount", "mount-b": "morsel-mount"}

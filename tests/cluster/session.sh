@@ -84,6 +84,24 @@ for what in held made; do
     wait_for 10 "what nobody waited for is closed: $what" counter_is open_files 0
 done
 note "an opening that is given up stays behind nowhere"
+
+# A call waits through any number of restarts of the manager, each over before it serves anybody, for it waits for a mount
+# that stands still. (The kernel asks again itself, once, when such a call ends too early.)
+ls "$b" >"$work/list"
+kill -STOP "${pid_of[mount-b]}"
+crash meta
+mkdir "$a/patient" 2>"$work/waiting" &
+waiting=$!
+for restart in {1..10}; do
+    start_meta
+    wait_for 10 "the call is with the manager, start $restart" opens_waiting
+    crash meta
+done
+start_meta
+kill -CONT "${pid_of[mount-b]}"
+wait "$waiting" || fail "a call that waited through ten restarts of the manager: $(cat "$work/waiting")"
+[ -d "$b/patient" ] || fail "what was made behind ten restarts is not there"
+note "a call waits through restarts of the manager"
 stop_mount b
 
 # The mount freezes until its session has run out, and comes back by itself. (The file is held by a process of its own: closing a

@@ -99,6 +99,16 @@ static void errno_survives_the_way_there_and_back(void **state)
     assert_int_equal(status_from_errno(EIO), MORSEL_IO);
 }
 
+/* EAGAIN has a meaning: a lock is held by somebody else, a read would block. Linux makes EOPNOTSUPP
+ * of it for setxattr(2). So nothing that merely failed for now may say it. */
+static void only_try_again_says_eagain(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        assert_int_equal(status_to_errno(rows[i].status) == EAGAIN, rows[i].status == MORSEL_AGAIN);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +117,7 @@ int main(void)
         cmocka_unit_test(every_row_has_a_name_words_and_errno),
         cmocka_unit_test(numbers_from_nowhere_are_an_io_error),
         cmocka_unit_test(errno_survives_the_way_there_and_back),
+        cmocka_unit_test(only_try_again_says_eagain),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@
     X(MORSEL_SHUTDOWN, -10, EIO, "server is shutting down")                                        \
     X(MORSEL_NOMEM, -11, ENOMEM, "out of memory")                                                  \
     X(MORSEL_IO, -12, EIO, "input/output error")                                                   \
-    X(MORSEL_OVERLOAD, -13, EAGAIN, "server is at its limit of requests")                          \
+    X(MORSEL_OVERLOAD, -13, ENOBUFS, "server is at its limit of requests")                         \
     X(MORSEL_NO_SERVERS, -14, ENOSPC, "no storage server is available for placement")              \
     X(MORSEL_NO_SESSION, -15, ESTALE, "client has no session with the manager")                    \
     X(MORSEL_EXISTS_LOCKED, -16, EBUSY, "directory is in use by another process")                  \
