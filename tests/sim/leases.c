@@ -443,9 +443,24 @@ static void scenario_close(struct sim *s)
     free(w);
 }
 
+/* The tables are what they should be. (Not those of deliberate faults.) */
 static bool scenario_check(struct sim *s)
 {
-    return !s->failed;
+    const struct world *w = world_of(s);
+
+    if (s->canary != NULL || s->failed) {
+        return !s->failed;
+    }
+    for (uint32_t node = CLIENT_FIRST; node < CLIENT_FIRST + w->client_count; node++) {
+        if (s->nodes[node].up) {
+            meta_cache_check(w->clients[node].cache);
+            lock_holder_check(&w->clients[node].locks);
+        }
+    }
+    if (w->lock_table != NULL) {
+        lock_table_check(w->lock_table);
+    }
+    return true;
 }
 
 /* Clients begin nothing new: what waits comes to its end. */

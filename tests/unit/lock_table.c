@@ -107,6 +107,27 @@ static void shared_and_exclusive(void **state)
     assert_null(lock_table_conflict(t, &probe));
 }
 
+/* A lock that goes makes room for a later request, but an earlier one wants the same bytes, and
+ * waits for another lock still. */
+static void who_comes_later_stays_behind_who_waits(void **state)
+{
+    struct lock_table *t = *state;
+    uint64_t writer, reader;
+
+    assert_int_equal(set(t, FILE_1, 1, LOCK_EXCLUSIVE, 0, 9), LOCK_DONE);
+    assert_int_equal(set(t, FILE_1, 2, LOCK_SHARED, 10, 19), LOCK_DONE);
+    assert_int_equal(set_waiting(t, FILE_1, 3, LOCK_EXCLUSIVE, 0, 19, &writer), LOCK_WAITS);
+    assert_int_equal(set_waiting(t, FILE_1, 4, LOCK_SHARED, 0, 5, &reader), LOCK_WAITS);
+    assert_int_equal(set(t, FILE_1, 1, LOCK_NONE, 0, 9), LOCK_DONE);
+    assert_nobody_granted(t);
+    lock_table_check(t);
+    assert_int_equal(set(t, FILE_1, 2, LOCK_NONE, 10, 19), LOCK_DONE);
+    assert_granted(t, writer);
+    assert_nobody_granted(t);
+    assert_int_equal(set(t, FILE_1, 3, LOCK_NONE, 0, 19), LOCK_DONE);
+    assert_granted(t, reader);
+}
+
 static void ranges_merge_and_fall_apart(void **state)
 {
     struct lock_table *t = *state;
@@ -436,6 +457,7 @@ static void take_granted(struct model *m)
         apply(m, &m->pending[i].lock);
         drop_pending(m, i);
     }
+    lock_table_check(m->t);
 }
 
 /* Nobody waits who need not: the first of the queue waits for a lock. */
@@ -563,6 +585,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(shared_and_exclusive),
+        TEST(who_comes_later_stays_behind_who_waits),
         TEST(ranges_merge_and_fall_apart),
         TEST(exclusive_locks_step_down_apart),
         TEST(who_waits_is_served_in_order),

@@ -54,6 +54,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
+    meta_cache_check(*state);
     meta_cache_free(*state);
     return 0;
 }
@@ -77,19 +78,19 @@ static void what_the_kernel_was_told_lasts_until_it_forgets(void **state)
 {
     struct meta_cache *c = *state;
 
-    meta_cache_kernel_entry(c, FILE_1, 7, true); /* Nothing is known of it. */
-    assert_int_equal(meta_cache_kernel_entry_ns(c, FILE_1), 0);
-    assert_false(meta_cache_kernel_has_forgotten(c, FILE_1));
+    kernel_known_entry(meta_cache_kernel(c, FILE_1), 7, true); /* Nothing is known of it. */
+    assert_int_equal(kernel_known_entry_ns(meta_cache_kernel(c, FILE_1)), 0);
+    assert_false(kernel_known_is_forgotten(meta_cache_kernel(c, FILE_1)));
     learn(c, FILE_1, 5, LEASE_R);
-    meta_cache_kernel_entry(c, FILE_1, 7, false); /* Without a time-out. */
-    assert_int_equal(meta_cache_kernel_entry_ns(c, FILE_1), 0);
-    meta_cache_kernel_entry(c, FILE_1, 8, true);
-    meta_cache_kernel_forgot(c, FILE_1, 1); /* One of the two is still on its way. */
-    assert_int_equal(meta_cache_kernel_entry_ns(c, FILE_1), 8);
-    assert_false(meta_cache_kernel_has_forgotten(c, FILE_1));
-    meta_cache_kernel_forgot(c, FILE_1, 5);
-    assert_int_equal(meta_cache_kernel_entry_ns(c, FILE_1), 0);
-    assert_true(meta_cache_kernel_has_forgotten(c, FILE_1));
+    kernel_known_entry(meta_cache_kernel(c, FILE_1), 7, false); /* Without a time-out. */
+    assert_int_equal(kernel_known_entry_ns(meta_cache_kernel(c, FILE_1)), 0);
+    kernel_known_entry(meta_cache_kernel(c, FILE_1), 8, true);
+    kernel_known_forgot(meta_cache_kernel(c, FILE_1), 1); /* One of the two is still on its way. */
+    assert_int_equal(kernel_known_entry_ns(meta_cache_kernel(c, FILE_1)), 8);
+    assert_false(kernel_known_is_forgotten(meta_cache_kernel(c, FILE_1)));
+    kernel_known_forgot(meta_cache_kernel(c, FILE_1), 5);
+    assert_int_equal(kernel_known_entry_ns(meta_cache_kernel(c, FILE_1)), 0);
+    assert_true(kernel_known_is_forgotten(meta_cache_kernel(c, FILE_1)));
 }
 
 static void a_recall_takes_what_it_must(void **state)
@@ -214,13 +215,13 @@ static void the_least_used_goes_and_its_lease_is_given_back(void **state)
     for (inode_id i = 1000; i < 1100; i++) {
         learn(c, i, i, LEASE_R);
     }
-    meta_cache_kernel_attr(c, 1001, 77);
+    kernel_known_attr(meta_cache_kernel(c, 1001), 77);
     meta_cache_pin(c, 1000);
     assert_false(meta_cache_pop_evicted(c, &evicted));
     learn(c, 2000, 1, LEASE_R);
     assert_true(meta_cache_pop_evicted(c, &evicted));
     assert_int_equal(evicted.inode, 1001); /* The first is pinned. */
-    assert_int_equal(evicted.kernel_attr_until_ns, 77);
+    assert_int_equal(evicted.kernel.attr_until_ns, 77);
     assert_false(meta_cache_pop_evicted(c, &evicted));
     learn(c, 1001, 1, LEASE_R); /* Not before it has been given back. */
     assert_null(meta_cache_attr(c, 1001));
@@ -363,6 +364,7 @@ static void what_it_says_is_true(void **state)
                 t.held[evicted.inode - 100] = false;
                 meta_cache_set_recalling(c, evicted.inode, false);
             }
+            meta_cache_check(c);
         }
         meta_cache_free(c);
     }

@@ -78,6 +78,7 @@ static void check_given_up(void *data, const struct byte_lock *held)
 
 void lock_holder_check(const struct lock_holder *h)
 {
+    byte_locks_check(h->locks);
     LIST_FOREACH(node, &h->requests)
     {
         const struct lock_request *request = LIST_ENTRY(node, struct lock_request, node);

@@ -23,9 +23,7 @@ struct cached_inode
     uint32_t misses;
     bool prefetched; /* Read as a whole, or as much of it as that takes. */
     uint64_t listing;
-    uint64_t kernel_attr_until_ns, kernel_names_until_ns;
-    uint64_t kernel_entries;  /* Answers that make the kernel know it, less what it forgot. */
-    uint64_t kernel_entry_ns; /* When it was last given one with a time-out. */
+    struct kernel_known kernel;
     Morsel__Attr attr;
     Morsel__Layout *layout; /* With its servers in one piece of memory; NULL: not known. */
     struct list names;      /* Of a directory. */
@@ -180,10 +178,7 @@ static void evict_inode(struct meta_cache *c)
         }
         /* It stays, empty, until its lease has been given back: nothing may be learned of it
          * meanwhile. */
-        c->evicted[c->evicted_count++] =
-            (struct meta_cache_evicted){ inode->id, inode->kernel_attr_until_ns,
-                                         inode->kernel_names_until_ns,
-                                         meta_cache_kernel_entry_ns(c, inode->id) };
+        c->evicted[c->evicted_count++] = (struct meta_cache_evicted){ inode->id, inode->kernel };
         inode->recalling = true;
         meta_cache_drop(c, inode->id, LEASE_NONE);
         return;
@@ -212,6 +207,69 @@ static struct cached_inode *get_inode(struct meta_cache *c, inode_id id)
     list_push_back(&c->inode_lru, &inode->in_lru);
     c->inodes++;
     return inode;
+}
+
+/* ---- Invariants ---- */
+
+/* Names in their bucket that are this one. */
+static uint32_t found(const struct meta_cache *c, const struct cached_name *name)
+{
+    uint64_t hash = hash_name(name->directory->id, name->text, name->length);
+    uint32_t count = 0;
+
+    LIST_FOREACH(node, &c->name_buckets[hash & (c->buckets - 1)])
+    {
+        const struct cached_name *other = LIST_ENTRY(node, struct cached_name, in_bucket);
+
+        count += other->directory == name->directory && other->length == name->length &&
+                 memcmp(other->text, name->text, name->length) == 0;
+    }
+    return count;
+}
+
+static uint32_t check_names(const struct meta_cache *c, const struct cached_inode *directory)
+{
+    uint32_t count = 0;
+
+    LIST_FOREACH(node, &directory->names)
+    {
+        const struct cached_name *name = LIST_ENTRY(node, struct cached_name, in_directory);
+
+        CHECK(name->directory == directory);
+        CHECK(found(c, name) == 1);
+        count++;
+    }
+    return count;
+}
+
+/* What is here a lease allows; without one only what is under way keeps it here. */
+static void check_inode(const struct meta_cache *c, const struct cached_inode *inode)
+{
+    CHECK(find_inode(c, inode->id) == inode);
+    if (inode->mode == LEASE_NONE) {
+        CHECK(inode->pins > 0 || inode->recalling || inode->ahead > 0);
+        CHECK(!inode->attr_known && !inode->complete && list_empty(&inode->names));
+    }
+}
+
+void meta_cache_check(const struct meta_cache *c)
+{
+    uint32_t inodes = 0, names = 0, used = 0;
+
+    LIST_FOREACH(node, &c->inode_lru)
+    {
+        const struct cached_inode *inode = LIST_ENTRY(node, struct cached_inode, in_lru);
+
+        check_inode(c, inode);
+        names += check_names(c, inode);
+        inodes++;
+    }
+    LIST_FOREACH(node, &c->name_lru)
+    {
+        used++;
+    }
+    CHECK(inodes == c->inodes && names == c->names && used == names);
+    CHECK(names <= c->names_max && c->evicted_count <= EVICTED_MAX);
 }
 
 struct meta_cache *meta_cache_new(uint32_t inodes_max, uint32_t names_max)
@@ -620,71 +678,11 @@ void meta_cache_note_prefetch(struct meta_cache *c, inode_id id)
     }
 }
 
-/* ---- What the kernel may hold ---- */
-
-void meta_cache_kernel_attr(struct meta_cache *c, inode_id id, uint64_t until_ns)
+struct kernel_known *meta_cache_kernel(struct meta_cache *c, inode_id id)
 {
     struct cached_inode *inode = find_inode(c, id);
 
-    if (inode != NULL && inode->kernel_attr_until_ns < until_ns) {
-        inode->kernel_attr_until_ns = until_ns;
-    }
-}
-
-void meta_cache_kernel_entry(struct meta_cache *c, inode_id id, uint64_t now_ns, bool kept)
-{
-    struct cached_inode *inode = find_inode(c, id);
-
-    if (inode != NULL) {
-        inode->kernel_entries++;
-        inode->kernel_entry_ns = kept ? now_ns : inode->kernel_entry_ns;
-    }
-}
-
-void meta_cache_kernel_forgot(struct meta_cache *c, inode_id id, uint64_t count)
-{
-    struct cached_inode *inode = find_inode(c, id);
-
-    if (inode != NULL) {
-        inode->kernel_entries = inode->kernel_entries > count ? inode->kernel_entries - count : 0;
-    }
-}
-
-uint64_t meta_cache_kernel_entry_ns(const struct meta_cache *c, inode_id id)
-{
-    const struct cached_inode *inode = find_inode(c, id);
-
-    return inode == NULL || inode->kernel_entries == 0 ? 0 : inode->kernel_entry_ns;
-}
-
-bool meta_cache_kernel_has_forgotten(const struct meta_cache *c, inode_id id)
-{
-    const struct cached_inode *inode = find_inode(c, id);
-
-    return inode != NULL && inode->kernel_entries == 0;
-}
-
-void meta_cache_kernel_names(struct meta_cache *c, inode_id id, uint64_t until_ns)
-{
-    struct cached_inode *inode = find_inode(c, id);
-
-    if (inode != NULL && inode->kernel_names_until_ns < until_ns) {
-        inode->kernel_names_until_ns = until_ns;
-    }
-}
-
-uint64_t meta_cache_kernel_attr_until_ns(const struct meta_cache *c, inode_id id)
-{
-    const struct cached_inode *inode = find_inode(c, id);
-
-    return inode == NULL ? 0 : inode->kernel_attr_until_ns;
-}
-
-uint64_t meta_cache_kernel_names_until_ns(const struct meta_cache *c, inode_id id)
-{
-    const struct cached_inode *inode = find_inode(c, id);
-
-    return inode == NULL ? 0 : inode->kernel_names_until_ns;
+    return inode == NULL ? NULL : &inode->kernel;
 }
 
 void meta_cache_count(const struct meta_cache *c, struct meta_cache_counters *counters)

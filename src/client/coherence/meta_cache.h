@@ -20,6 +20,7 @@
 #ifndef MORSEL_CLIENT_COHERENCE_META_CACHE_H
 #define MORSEL_CLIENT_COHERENCE_META_CACHE_H
 
+#include "client/coherence/kernel_known.h"
 #include "common/base/limits.h"
 #include "common/base/types.h"
 #include "common/fs/lease_mode.h"
@@ -71,7 +72,7 @@ void meta_cache_unpin(struct meta_cache *c, inode_id inode);
 struct meta_cache_evicted
 {
     inode_id inode;
-    uint64_t kernel_attr_until_ns, kernel_names_until_ns, kernel_entry_ns;
+    struct kernel_known kernel;
 };
 
 bool meta_cache_has_evicted(const struct meta_cache *c);
@@ -112,30 +113,9 @@ bool meta_cache_complete(const struct meta_cache *c, inode_id directory);
 uint32_t meta_cache_misses(const struct meta_cache *c, inode_id directory);
 void meta_cache_note_prefetch(struct meta_cache *c, inode_id directory);
 
-/* ---- What the kernel may hold ---- */
-
-/* The kernel was given attributes (entries of the directory) that it may use until then. */
-void meta_cache_kernel_attr(struct meta_cache *c, inode_id inode, uint64_t until_ns);
-void meta_cache_kernel_names(struct meta_cache *c, inode_id directory, uint64_t until_ns);
-
-/* One more answer that makes the kernel know the inode is on its way to it; `kept`: with a
- * time-out.
- */
-void meta_cache_kernel_entry(struct meta_cache *c, inode_id inode, uint64_t now_ns, bool kept);
-
-/* The kernel has forgotten the inode, and `count` such answers with it. */
-void meta_cache_kernel_forgot(struct meta_cache *c, inode_id inode, uint64_t count);
-
-/* When the last one was given that has a time-out and may not be forgotten yet; 0: there is none.
- */
-uint64_t meta_cache_kernel_entry_ns(const struct meta_cache *c, inode_id inode);
-
-/* Has it forgotten the inode with every answer that it was given? False of an inode that is not in
- * the table. */
-bool meta_cache_kernel_has_forgotten(const struct meta_cache *c, inode_id inode);
-
-uint64_t meta_cache_kernel_attr_until_ns(const struct meta_cache *c, inode_id inode);
-uint64_t meta_cache_kernel_names_until_ns(const struct meta_cache *c, inode_id directory);
+/* What the kernel may hold of it, to be kept up to date. NULL: the inode is not in the table. Valid
+ * until the next call that changes the table. */
+struct kernel_known *meta_cache_kernel(struct meta_cache *c, inode_id inode);
 
 struct meta_cache_counters
 {
@@ -143,5 +123,9 @@ struct meta_cache_counters
     uint64_t found, absent, missed, evicted;
 };
 void meta_cache_count(const struct meta_cache *c, struct meta_cache_counters *counters);
+
+/* The invariants, for tests: O(of all that is here). What is known a lease allows, and what is here
+ * without one something keeps that is under way; each is found, and counted once. */
+void meta_cache_check(const struct meta_cache *c);
 
 #endif

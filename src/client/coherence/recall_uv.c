@@ -71,7 +71,7 @@ static void on_kernel_dropped(struct kernel_drop *drop)
 static void recall_drop(struct recall_work *work)
 {
     struct client *client = work->client;
-    uint64_t now_ns = rpc_boot_ns();
+    uint64_t now_ns = rpc_boot_ns(), entry_ns = kernel_known_entry_ns(&work->kernel);
     inode_id inode = work->back.inode;
     struct file *file = file_find(client, inode);
 
@@ -79,11 +79,11 @@ static void recall_drop(struct recall_work *work)
         file_forget(file, 0, UINT64_MAX);
     }
     work->drop.inode = inode;
-    work->drop.attr = file != NULL || work->kernel_attr_until_ns > now_ns;
+    work->drop.attr = file != NULL || work->kernel.attr_until_ns > now_ns;
     work->drop.pages = file != NULL && work->back.keeps == LEASE_NONE;
-    work->drop.names = work->kernel_names_until_ns > now_ns;
-    if (work->kernel_entry_ns > 0) {
-        work->drop.unknown_until_ns = work->kernel_entry_ns + (uint64_t)KERNEL_LATE_MS * 1000000;
+    work->drop.names = work->kernel.names_until_ns > now_ns;
+    if (entry_ns > 0) {
+        work->drop.unknown_until_ns = entry_ns + (uint64_t)KERNEL_LATE_MS * 1000000;
     }
     work->drop.done = on_kernel_dropped;
     kernel_drop_start(client, &work->drop);
@@ -184,14 +184,13 @@ static void recall_begin(struct client *client, const Morsel__Recall *recall)
 
     if (lease_holder_returning(&client->holder, recall->inode) == NULL) {
         struct recall_work *work = work_new(client);
+        const struct kernel_known *known = meta_cache_kernel(client->cache, recall->inode);
 
         if (work != NULL) {
             work->landed_before = file == NULL ? 0 : file->landed_bytes;
-            work->kernel_attr_until_ns =
-                meta_cache_kernel_attr_until_ns(client->cache, recall->inode);
-            work->kernel_names_until_ns =
-                meta_cache_kernel_names_until_ns(client->cache, recall->inode);
-            work->kernel_entry_ns = meta_cache_kernel_entry_ns(client->cache, recall->inode);
+            if (known != NULL) {
+                work->kernel = *known;
+            }
             event.room = &work->back;
         }
         event.had = meta_cache_mode(client->cache, recall->inode);
@@ -230,9 +229,7 @@ void recalls_give_back_evicted(struct client *client)
             return; /* Another time. */
         }
         (void)meta_cache_pop_evicted(client->cache, &evicted);
-        work->kernel_attr_until_ns = evicted.kernel_attr_until_ns;
-        work->kernel_names_until_ns = evicted.kernel_names_until_ns;
-        work->kernel_entry_ns = evicted.kernel_entry_ns;
+        work->kernel = evicted.kernel;
         event.inode = evicted.inode;
         event.room = &work->back;
         lease_feed(client, &event);

@@ -15,7 +15,7 @@ struct recall_work
     struct lease_return back;
     struct client *client;
     uint64_t began_ns;
-    uint64_t kernel_attr_until_ns, kernel_names_until_ns, kernel_entry_ns;
+    struct kernel_known kernel; /* When it began. */
     struct file_flush flush;
     struct kernel_drop drop;
     uint64_t landed_before; /* file->landed_bytes, when it began. */

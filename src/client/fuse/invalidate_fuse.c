@@ -120,7 +120,7 @@ static void drop_ended(struct mount *m, struct kernel_drop *drop)
     }
     /* Once it has said that it has forgotten the inode there is nothing more to come. */
     if (drop->again && m->mounted &&
-        !meta_cache_kernel_has_forgotten(m->client->cache, drop->inode)) {
+        !kernel_known_is_forgotten(meta_cache_kernel(m->client->cache, drop->inode))) {
         list_push_back(&m->drops_again, &drop->node);
         retry_later(m);
         return;

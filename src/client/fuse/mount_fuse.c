@@ -184,7 +184,7 @@ double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr)
         return 0;
     }
     seconds = lease_seconds(m);
-    meta_cache_kernel_attr(m->client->cache, attr->inode, until_ns(seconds));
+    kernel_known_attr(meta_cache_kernel(m->client->cache, attr->inode), until_ns(seconds));
     return seconds;
 }
 
@@ -246,7 +246,7 @@ bool mount_question_crossed(const struct kernel_question *q, const struct mount 
 
 void mount_note_names(struct mount *m, inode_id directory)
 {
-    meta_cache_kernel_names(m->client->cache, directory, until_ns(lease_seconds(m)));
+    kernel_known_names(meta_cache_kernel(m->client->cache, directory), until_ns(lease_seconds(m)));
 }
 
 void mount_note_lookup(struct mount *m, const struct fuse_entry_param *entry)
@@ -306,7 +306,8 @@ void mount_entry(struct mount *m, inode_id parent, const char *name, const Morse
         file_note_kernel_changed(file);
     }
     entry->attr_timeout = mount_attr_seconds(m, &now);
-    meta_cache_kernel_entry(m->client->cache, now.inode, uv_hrtime(), entry->attr_timeout > 0);
+    kernel_known_entry(meta_cache_kernel(m->client->cache, now.inode), uv_hrtime(),
+                       entry->attr_timeout > 0);
     if (m->drops_names && parent != INODE_NONE && client_lease(m->client, parent) != LEASE_NONE) {
         entry->entry_timeout = lease_seconds(m);
         mount_note_names(m, parent);
@@ -341,7 +342,7 @@ static void on_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
 {
     struct mount *m = fuse_req_userdata(req);
 
-    meta_cache_kernel_forgot(m->client->cache, ino, count);
+    kernel_known_forgot(meta_cache_kernel(m->client->cache, ino), count);
     fuse_reply_none(req);
 }
 
@@ -350,7 +351,8 @@ static void on_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
     struct mount *m = fuse_req_userdata(req);
 
     for (size_t i = 0; i < count; i++) {
-        meta_cache_kernel_forgot(m->client->cache, forgets[i].ino, forgets[i].nlookup);
+        kernel_known_forgot(meta_cache_kernel(m->client->cache, forgets[i].ino),
+                            forgets[i].nlookup);
     }
     fuse_reply_none(req);
 }

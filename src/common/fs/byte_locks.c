@@ -287,6 +287,51 @@ uint32_t byte_locks_count(const struct byte_locks *t)
     return t->count;
 }
 
+/* ---- Invariants ---- */
+
+static uint32_t check_place(const struct byte_locks *t, const struct place *place)
+{
+    uint32_t count = 0;
+
+    CHECK(!list_empty(&place->ranges));
+    LIST_FOREACH(node, &place->ranges)
+    {
+        const struct byte_lock *a = &LIST_ENTRY(node, struct range, node)->lock;
+
+        CHECK(byte_lock_valid(a) && a->type != LOCK_NONE && a->part == LOCK_ALL);
+        CHECK(a->inode == place->key.inode && a->kind == place->key.kind);
+        CHECK(find_owner(t, &a->owner) != NULL);
+        for (struct list *other = node->next; other != &place->ranges; other = other->next) {
+            const struct byte_lock *b = &LIST_ENTRY(other, struct range, node)->lock;
+            bool same = lock_owner_equal(&a->owner, &b->owner);
+
+            CHECK(a->start <= b->start && !byte_lock_conflicts(a, b));
+            CHECK(!same || a->end < b->start);
+            CHECK(!same || a->end + 1 < b->start || a->type != b->type);
+        }
+        count++;
+    }
+    return count;
+}
+
+void byte_locks_check(const struct byte_locks *t)
+{
+    struct place *place, *next;
+    struct owner *owner, *next_owner;
+    uint32_t count = 0, owned = 0;
+
+    HASH_ITER(hh, t->places, place, next)
+    {
+        count += check_place(t, place);
+    }
+    HASH_ITER(hh, t->owners, owner, next_owner)
+    {
+        CHECK(owner->ranges > 0);
+        owned += owner->ranges;
+    }
+    CHECK(count == t->count && owned == count && count <= t->count_max);
+}
+
 /* ---- Changes ---- */
 
 static void drop(struct byte_locks *t, struct owner *owner, struct range *range)

@@ -108,4 +108,8 @@ void byte_locks_each_of(const struct byte_locks *t, inode_id inode, enum lock_ki
 
 uint32_t byte_locks_count(const struct byte_locks *t);
 
+/* The invariants, for tests: O(n * n) an inode. Ranges lie by their start; those of one owner apart,
+ * or side by side with another type; two owners' overlap only where both are shared. */
+void byte_locks_check(const struct byte_locks *t);
+
 #endif

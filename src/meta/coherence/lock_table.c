@@ -461,3 +461,59 @@ void lock_table_count(const struct lock_table *t, struct lock_counters *counters
     counters->waiting = t->waiting;
     counters->deadlocks = t->deadlocks;
 }
+
+/* ---- Invariants ---- */
+
+static bool is_in_the_way(const struct lock_table *t, const struct waiter *w)
+{
+    LIST_FOREACH(node, &w->queue->waiters)
+    {
+        const struct waiter *earlier = LIST_ENTRY(node, struct waiter, node);
+
+        if (earlier == w) {
+            break;
+        }
+        if (byte_lock_conflicts(&earlier->lock, &w->lock)) {
+            return true;
+        }
+    }
+    return byte_locks_conflict(t->held, &w->lock) != NULL;
+}
+
+static uint32_t check_queue(const struct lock_table *t, const struct queue *queue)
+{
+    uint64_t last = 0;
+    uint32_t count = 0;
+
+    CHECK(!list_empty(&queue->waiters));
+    LIST_FOREACH(node, &queue->waiters)
+    {
+        const struct waiter *w = LIST_ENTRY(node, struct waiter, node);
+
+        CHECK(w->queue == queue && w->ticket > last);
+        CHECK(w->lock.inode == queue->key.inode && w->lock.kind == queue->key.kind);
+        CHECK(lock_owner_equal(&w->party->key, &w->lock.owner));
+        CHECK(is_in_the_way(t, w));
+        last = w->ticket;
+        count++;
+    }
+    return count;
+}
+
+void lock_table_check(const struct lock_table *t)
+{
+    struct queue *queue, *next;
+    struct party *party, *next_party;
+    uint32_t count = 0;
+
+    byte_locks_check(t->held);
+    HASH_ITER(hh, t->queues, queue, next)
+    {
+        count += check_queue(t, queue);
+    }
+    HASH_ITER(hh, t->parties, party, next_party)
+    {
+        CHECK(!list_empty(&party->waiters));
+    }
+    CHECK(count == t->waiting && HASH_COUNT(t->by_ticket) == count);
+}

@@ -69,4 +69,8 @@ struct lock_counters
 };
 void lock_table_count(const struct lock_table *t, struct lock_counters *counters);
 
+/* The invariants, for tests: O(n * n) an inode. Nobody waits whom neither a lock nor an earlier
+ * request is in the way of; and those of byte_locks_check(). */
+void lock_table_check(const struct lock_table *t);
+
 #endif
