@@ -189,8 +189,8 @@ static bool free_all(struct sim *s, uint32_t node)
     return done;
 }
 
-/* Once, and while there is a connection: the manager executes what is given up in its grace when that
- * is over (docs/status.md). */
+/* Once, and while there is a connection: this manager does not look for what is given up everywhere,
+ * as the real one does (sim/cluster). */
 static void cancel(struct sim *s, uint32_t node, struct lock_request *request)
 {
     if (request->how == LOCK_WAIT && !request->canceled && world_of(s)->clients[node].conn != 0) {
