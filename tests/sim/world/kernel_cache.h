@@ -122,7 +122,9 @@ struct knode *knode_get(struct fuse_session *k, const struct fuse_entry_param *e
 void change_attributes(struct knode *node, const struct stat *st, double seconds, uint64_t version);
 void change_attributes_at_once(struct knode *node, const struct stat *st, double seconds);
 void write_update_attributes(struct knode *node, uint64_t end);
-int ask_attributes(struct knode *node, struct fuse_file_info *info);
+/* `st`, unless NULL: what the answer says, also where it is passed over for what is kept
+ * (fuse_do_getattr()). */
+int ask_attributes(struct knode *node, struct fuse_file_info *info, struct stat *st);
 
 /* Forget what nobody uses, at times. */
 void kernel_presses(void *kernel);
@@ -193,9 +195,6 @@ void dentry_plus(struct knode *directory, const char *name, const struct fuse_en
     }
 
 /* ---- System calls among themselves: kernel_calls.c ---- */
-
-/* stat(2), with a reference. */
-int stat_node(struct knode *directory, const char *name, unsigned flags, struct knode **node);
 
 /* write(2) under the file's lock. */
 int write_there(struct kernel_file *file, uint64_t offset, const void *bytes, size_t size);

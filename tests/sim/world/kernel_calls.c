@@ -11,17 +11,23 @@
 
 /* ---- stat(2) ---- */
 
-int stat_node(struct knode *directory, const char *name, unsigned flags, struct knode **node)
+/* With a reference. */
+static int stat_node(struct knode *directory, const char *name, unsigned flags, struct knode **node,
+                     struct stat *st)
 {
     int rv = walk(directory, name, flags, node);
 
-    if (rv == 0 &&
-        ((*node)->stale || (*node)->stale_atime || jiffies_now() > (*node)->jiffies_until)) {
-        rv = ask_attributes(*node, NULL);
+    if (rv != 0) {
+        return rv;
+    }
+    if ((*node)->stale || (*node)->stale_atime || jiffies_now() > (*node)->jiffies_until) {
+        rv = ask_attributes(*node, NULL, st);
         if (rv != 0) {
             knode_put(*node);
         }
-    } else if (rv == 0) {
+    } else {
+        *st = (*node)->st;
+        st->st_size = (off_t)(*node)->size;
         directory->kernel->counts.attributes_kept++;
     }
     return rv;
@@ -30,23 +36,12 @@ int stat_node(struct knode *directory, const char *name, unsigned flags, struct 
 int kernel_lookup(struct fuse_session *k, fuse_ino_t parent, const char *name, fuse_ino_t *inode)
 {
     struct knode *directory = knode_of(k, parent), *node = NULL;
+    struct stat st;
 
     *inode = 0;
-    RETRY_STALE(rv, flags, stat_node(directory, name, flags, &node));
+    RETRY_STALE(rv, flags, stat_node(directory, name, flags, &node, &st));
     if (rv == 0) {
         *inode = node->number;
-    }
-    return rv;
-}
-
-int kernel_size(struct fuse_session *k, fuse_ino_t parent, const char *name, uint64_t *size)
-{
-    struct knode *directory = knode_of(k, parent), *node = NULL;
-
-    RETRY_STALE(rv, flags, stat_node(directory, name, flags, &node));
-    if (rv == 0) {
-        *size = node->size;
-        knode_put(node);
     }
     return rv;
 }
@@ -55,10 +50,20 @@ int kernel_stat(struct fuse_session *k, fuse_ino_t parent, const char *name, str
 {
     struct knode *directory = knode_of(k, parent), *node = NULL;
 
-    RETRY_STALE(rv, flags, stat_node(directory, name, flags, &node));
+    RETRY_STALE(rv, flags, stat_node(directory, name, flags, &node, st));
     if (rv == 0) {
-        *st = node->st;
         knode_put(node);
+    }
+    return rv;
+}
+
+int kernel_size(struct fuse_session *k, fuse_ino_t parent, const char *name, uint64_t *size)
+{
+    struct stat st;
+    int rv = kernel_stat(k, parent, name, &st);
+
+    if (rv == 0) {
+        *size = (uint64_t)st.st_size;
     }
     return rv;
 }

@@ -177,7 +177,7 @@ void write_update_attributes(struct knode *node, uint64_t end)
     node->stale = true;
 }
 
-int ask_attributes(struct knode *node, struct fuse_file_info *info)
+int ask_attributes(struct knode *node, struct fuse_file_info *info, struct stat *st)
 {
     struct fuse_req req = {
         .kernel = node->kernel, .opcode = FUSE_GETATTR, .inode = node->number, .info = info
@@ -187,6 +187,9 @@ int ask_attributes(struct knode *node, struct fuse_file_info *info)
 
     if (rv == 0) {
         change_attributes(node, &req.st, req.seconds, version);
+    }
+    if (rv == 0 && st != NULL) {
+        *st = req.st;
     }
     return rv;
 }

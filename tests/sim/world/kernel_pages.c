@@ -259,7 +259,7 @@ int pages_read(struct kernel_file *file, uint64_t offset, void *bytes, size_t si
 
     *got = 0;
     if ((node->stale || jiffies_now() > node->jiffies_until) &&
-        (rv = ask_attributes(node, &file->info)) != 0) {
+        (rv = ask_attributes(node, &file->info, NULL)) != 0) {
         return rv;
     }
     while (*got < size && offset + *got < node->size) {
