@@ -36,12 +36,15 @@ static uint64_t some_time_ns(void)
     return 20 * WORLD_MS + world_draw_skewed(12 * WORLD_S);
 }
 
-/* ---- Coming back ---- */
+/* ---- Coming back: not of who is to be away (history.c) ---- */
 
 static void meta_comes_back(void *data)
 {
     struct history *h = data;
 
+    if (h->resting) {
+        return;
+    }
     if (!host_meta_process(h->meta)->alive) {
         h->meta = host_meta_start(h->meta_host, "meta");
     } else if (host_meta_process(h->meta)->over != NULL) {
@@ -55,13 +58,13 @@ static void iod_comes_back(void *data)
     struct history *h = c->history;
     char name[WORLD_NAME_MAX];
 
-    if (host_iod_process(h->iods[c->number])->alive &&
+    if (!h->resting && host_iod_process(h->iods[c->number])->alive &&
         host_iod_process(h->iods[c->number])->over != NULL) {
         world_in(100 * WORLD_MS, iod_comes_back, c);
         return;
     }
     (void)snprintf(name, sizeof(name), "iod%u", c->number + 1);
-    if (!host_iod_process(h->iods[c->number])->alive) {
+    if (!h->resting && !host_iod_process(h->iods[c->number])->alive) {
         h->iods[c->number] = host_iod_start(h->iod_hosts[c->number], name, h->meta_host);
     }
     free(c);
@@ -74,7 +77,7 @@ static void mount_comes_back(void *data)
     char name[WORLD_NAME_MAX];
 
     (void)snprintf(name, sizeof(name), "mount%u", c->number + 1);
-    if (!h->mounts[c->number]->process->alive) {
+    if (!h->resting && !h->mounts[c->number]->process->alive) {
         h->mounts[c->number] =
             host_mount_start(h->mount_hosts[c->number], name, h->meta_host, h->by_name);
     }

@@ -107,7 +107,7 @@ struct history
     struct world_host *admin_host;
     struct host_admin *admin;
     bool by_name;    /* Mounts know the manager by its name. */
-    bool resting;    /* Nobody looks after mounts. */
+    bool resting;    /* Nobody comes back, or is looked after. */
     bool calm;       /* Nothing is killed, cut off or frozen in this one. */
     bool faults;     /* They go on. */
     bool forgetful;  /* The manager may lose its power: names that nobody synced may go. */
