@@ -396,10 +396,10 @@ static void scenario_open(struct sim *s)
     w->give_up_ms = prng_below(&s->prng, 2) == 0 ? 1500 : 30000;
     if (sim_canary(s, "greets_at_once") || sim_canary(s, "keeps_lost_writes")) {
         s->options.break_permille += 60; /* Writes are sent again and again. */
-        s->options.partition_permille += sim_canary(s, "keeps_lost_writes") ? 20 : 0;
+        s->options.partition_permille += sim_canary(s, "keeps_lost_writes") ? 60 : 0;
         w->give_up_ms = 30000;
     }
-    if (sim_canary(s, "persist_late")) {
+    if (sim_canary(s, "persist_late") || sim_canary(s, "locks_before_durable")) {
         s->options.power_permille += 15;
         s->options.crash_permille += 15;
         s->options.partition_permille += 20;

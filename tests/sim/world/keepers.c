@@ -37,9 +37,11 @@ struct keeper
     uint64_t promised[PIECES]; /* and the last that a yes has covered. */
     uint64_t *words;
     struct kept_handle handles[HANDLES];
-    uint64_t failures;           /* Writes that said EIO since: fsync says it again. */
-    uint64_t losses, losses_now; /* When the handles before were opened, and these. */
-    bool slow;                   /* A call waited for so long that it may have given up since. */
+    uint64_t failures;   /* Writes that said EIO since: fsync says it again. */
+    uint64_t losses;     /* When the handles before these were opened of which one has asked, by */
+    uint64_t losses_now; /* fsync; what was lost before them is told. And when these were. */
+    bool asked;          /* One of these has, and was answered. */
+    bool slow;           /* A call waited for so long that it may have given up since. */
 };
 
 static bool open_all(struct keeper *k)
@@ -48,7 +50,8 @@ static bool open_all(struct keeper *k)
     int rv = act_begin(&a, k->program);
     unsigned i = 0;
 
-    k->losses = k->losses_now;
+    k->losses = k->asked ? k->losses_now : k->losses;
+    k->asked = false;
     k->losses_now = k->program->history->counts.losses;
     k->slow = false;
     k->failures = 0;
@@ -131,6 +134,7 @@ static int sync_all(struct keeper *k, unsigned handle)
             k->promised[i] = k->good[i];
         }
     }
+    k->asked = k->asked || rv == 0 || rv == EIO;
     end(k, &a, "fsync", handle, rv);
     if (rv == EIO) {
         count_tellings(k, h);
