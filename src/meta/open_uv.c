@@ -255,7 +255,6 @@ void meta_start(struct meta *meta)
     meta->sync.failed = meta_sync_failed;
     meta->sync.data = meta;
     sync_init(&meta->sync, meta->loop, meta->kv);
-    loads_init(&meta->loads, meta->loop, meta->kv, meta);
     meta_clock_start(meta);
     (void)uv_timer_init(meta->loop, &meta->space_timer);
     (void)uv_idle_init(meta->loop, &meta->sweep);
@@ -273,19 +272,6 @@ static void on_handle_closed(uv_handle_t *handle)
     handle_closed(handle->data);
 }
 
-static void on_loads_closed(void *data)
-{
-    struct meta *meta = data;
-
-    meta->handles = 6 + meta->space_busy;
-    uv_close((uv_handle_t *)&meta->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&meta->pulse, on_handle_closed);
-    uv_close((uv_handle_t *)&meta->behind_poll, on_handle_closed);
-    uv_close((uv_handle_t *)&meta->space_timer, on_handle_closed);
-    uv_close((uv_handle_t *)&meta->sweep, on_handle_closed);
-    uv_close((uv_handle_t *)&meta->capacity.timer, on_handle_closed);
-}
-
 static void on_sync_closed(void *data)
 {
     struct meta *meta = data;
@@ -293,7 +279,13 @@ static void on_sync_closed(void *data)
     if (ns_broken(meta->ns) == 0) {
         run_close(&meta->runs, meta->run_dir);
     }
-    loads_close(&meta->loads, on_loads_closed);
+    meta->handles = 6 + meta->space_busy;
+    uv_close((uv_handle_t *)&meta->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&meta->pulse, on_handle_closed);
+    uv_close((uv_handle_t *)&meta->behind_poll, on_handle_closed);
+    uv_close((uv_handle_t *)&meta->space_timer, on_handle_closed);
+    uv_close((uv_handle_t *)&meta->sweep, on_handle_closed);
+    uv_close((uv_handle_t *)&meta->capacity.timer, on_handle_closed);
 }
 
 void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
@@ -307,7 +299,6 @@ void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
     leases_refuse_waiting(meta, MORSEL_SHUTDOWN);
     locks_refuse_waiting(meta, MORSEL_SHUTDOWN);
     capacity_refuse_waiting(&meta->capacity, MORSEL_SHUTDOWN);
-    loads_refuse(&meta->loads, MORSEL_SHUTDOWN);
     sync_close(&meta->sync, on_sync_closed);
 }
 

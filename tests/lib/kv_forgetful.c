@@ -18,8 +18,6 @@ struct table
     size_t count, capacity;
 };
 
-enum { WARM_KEYS = 256 };
-
 struct kv_forgetful
 {
     struct kv kv;
@@ -29,9 +27,6 @@ struct kv_forgetful
     struct kv_batch *unsynced;
     uint32_t unsynced_count, unsynced_capacity;
     int failing;
-    uint32_t cold_one_in;
-    uint64_t refused;
-    uint64_t warm[WARM_KEYS]; /* Hashes of keys that were loaded; newer ones take their places. */
 };
 
 static struct kv_forgetful *forgetful_of(const struct kv *kv)
@@ -131,24 +126,6 @@ static void table_copy(struct table *to, const struct table *from)
     }
 }
 
-static uint64_t hash_of(struct slice key)
-{
-    uint64_t hash = 14695981039346656037U; /* FNV-1a */
-
-    for (size_t i = 0; i < key.count; i++) {
-        hash = (hash ^ key.data[i]) * 1099511628211U;
-    }
-    return hash;
-}
-
-static bool is_cold(struct kv_forgetful *f, struct slice key)
-{
-    uint64_t hash = hash_of(key);
-
-    return f->kv.wanted != NULL && f->cold_one_in != 0 && f->warm[hash % WARM_KEYS] != hash &&
-           prng_below(f->prng, f->cold_one_in) == 0;
-}
-
 static int on_get(struct kv *kv, struct slice key, struct buf *value, struct errmsg *err)
 {
     struct kv_forgetful *f = forgetful_of(kv);
@@ -156,10 +133,6 @@ static int on_get(struct kv *kv, struct slice key, struct buf *value, struct err
     size_t at = table_find(&f->now, key, &found);
 
     (void)err;
-    if (is_cold(f, key)) {
-        f->refused++;
-        return kv_want(kv, key, 0);
-    }
     if (!found) {
         return MORSEL_NOENT;
     }
@@ -213,53 +186,15 @@ static int on_commit(struct kv *kv, const struct kv_batch *batch, bool sync, str
 static int on_scan(struct kv *kv, struct slice from, kv_visit visit, void *data, struct errmsg *err)
 {
     struct kv_forgetful *f = forgetful_of(kv);
-    struct kv_reach reach;
     bool found;
-    int rv = kv_reach_find(kv, from, &reach);
 
     (void)err;
-    for (size_t i = table_find(&f->now, from, &found); i < f->now.count && rv == 0; i++) {
-        struct slice key = buf_slice(&f->now.records[i].key);
-
-        if (!visit(data, key, buf_slice(&f->now.records[i].value))) {
+    for (size_t i = table_find(&f->now, from, &found); i < f->now.count; i++) {
+        if (!visit(data, buf_slice(&f->now.records[i].key), buf_slice(&f->now.records[i].value))) {
             break;
         }
-        rv = kv_reach_behind(kv, &reach, key);
     }
-    f->refused += rv != 0;
-    return rv;
-}
-
-static void load_range(struct kv_forgetful *f, struct slice from, uint32_t records,
-                       struct buf *loaded)
-{
-    bool found;
-    size_t at = table_find(&f->now, from, &found);
-    uint32_t count = f->cold_one_in == 0 ? records : 1 + (uint32_t)prng_below(f->prng, records);
-
-    if (f->now.count - at < count) {
-        kv_loaded_put(loaded, from, records, (struct slice){ NULL, 0 }, true);
-    } else {
-        kv_loaded_put(loaded, from, records, buf_slice(&f->now.records[at + count - 1].key), false);
-    }
-}
-
-static void on_load(struct kv *kv, const struct kv_wanted *wanted, struct buf *loaded)
-{
-    struct kv_forgetful *f = forgetful_of(kv);
-    size_t offset = 0;
-    uint32_t records;
-    struct slice key;
-
-    while (kv_wanted_next(wanted, &offset, &key, &records)) {
-        uint64_t hash = hash_of(key);
-
-        if (records == 0) {
-            f->warm[hash % WARM_KEYS] = hash;
-        } else {
-            load_range(f, key, records, loaded);
-        }
-    }
+    return 0;
 }
 
 static void on_close(struct kv *kv)
@@ -280,7 +215,7 @@ struct kv *kv_forgetful_open(struct prng *prng)
     if (f == NULL) {
         return NULL;
     }
-    f->kv = (struct kv){ on_get, on_commit, on_scan, on_sync, on_load, on_close, NULL };
+    f->kv = (struct kv){ on_get, on_commit, on_scan, on_sync, on_close };
     f->prng = prng;
     return &f->kv;
 }
@@ -303,16 +238,6 @@ uint32_t kv_forgetful_unsynced(const struct kv *kv)
 void kv_forgetful_fail(struct kv *kv, int status)
 {
     forgetful_of(kv)->failing = status;
-}
-
-void kv_forgetful_cold(struct kv *kv, uint32_t one_in)
-{
-    forgetful_of(kv)->cold_one_in = one_in;
-}
-
-uint64_t kv_forgetful_refused(const struct kv *kv)
-{
-    return forgetful_of(kv)->refused;
 }
 
 void kv_forgetful_dump(const struct kv *kv, struct buf *out)

@@ -21,14 +21,6 @@ uint32_t kv_forgetful_unsynced(const struct kv *kv);
 /* Every commit from now on fails with `status` and changes nothing; 0: works again. */
 void kv_forgetful_fail(struct kv *kv, int status);
 
-/* Whoever does not wait (kv.h) finds one key of `one_in` not in memory, unless it was loaded a moment
- * ago, and loads shorter ranges than he asks for at times. 0, as at first: never; every range still
- * has to be loaded. */
-void kv_forgetful_cold(struct kv *kv, uint32_t one_in);
-
-/* How often get and scan have answered MORSEL_AGAIN. */
-uint64_t kv_forgetful_refused(const struct kv *kv);
-
 /* All records as bytes, for comparison: append key and value of each as blobs. */
 void kv_forgetful_dump(const struct kv *kv, struct buf *out);
 

@@ -5,7 +5,6 @@
 #include "meta/storage/log_watch_file.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,24 +19,12 @@
 
 /* What a sync asks of the disk; the linker puts these in front (--wrap). */
 static unsigned directory_syncs, data_syncs, listings;
-static bool kernel_forgets; /* No page of a file is in memory. */
 int __real_fsync(int fd);
 int __real_fdatasync(int fd);
 DIR *__real_opendir(const char *path);
 int __wrap_fsync(int fd);
 int __wrap_fdatasync(int fd);
 DIR *__wrap_opendir(const char *path);
-ssize_t __real_preadv2(int fd, const struct iovec *rooms, int count, off_t at, int flags);
-ssize_t __wrap_preadv2(int fd, const struct iovec *rooms, int count, off_t at, int flags);
-
-ssize_t __wrap_preadv2(int fd, const struct iovec *rooms, int count, off_t at, int flags)
-{
-    if ((flags & RWF_NOWAIT) != 0 && kernel_forgets) {
-        errno = EAGAIN;
-        return -1;
-    }
-    return __real_preadv2(fd, rooms, count, at, flags);
-}
 
 int __wrap_fsync(int fd)
 {
@@ -159,66 +145,6 @@ static void batches_come_back(void **state)
     kv->close(kv);
     kv = must_open(f, false);
     assert_int_equal(count_records(kv), 1);
-    kv->close(kv);
-}
-
-static struct slice key_of(char key[16], uint32_t number)
-{
-    (void)snprintf(key, 16, "k%08u", number);
-    return (struct slice){ (uint8_t *)key, strlen(key) };
-}
-
-/* A database that was just opened has nothing in memory: what is asked for in haste must be loaded
- * first, and is answered then; what was just written is there. */
-static void in_haste_nothing_is_read(void **state)
-{
-    enum { RECORDS = 3000, NEW = RECORDS };
-    struct fixture *f = *state;
-    struct kv *kv = must_open(f, true);
-    struct kv_wanted wanted;
-    struct buf value, loaded;
-    uint32_t count = 0;
-    char text[16];
-
-    kernel_forgets = false;
-
-    for (uint32_t i = 0; i < RECORDS; i++) {
-        put(kv, i, 100);
-    }
-    kv->close(kv);
-    kv = must_open(f, false);
-    kernel_forgets = true;
-    kv_wanted_init(&wanted);
-    buf_init(&value);
-    buf_init(&loaded);
-    kv->wanted = &wanted;
-    assert_int_equal(kv->get(kv, key_of(text, 7), &value, &f->err), MORSEL_AGAIN);
-    assert_int_equal(kv->get(kv, key_of(text, 2900), &value, &f->err), MORSEL_AGAIN);
-    assert_int_equal(wanted.count, 2);
-    put(kv, NEW, 100);
-    assert_int_equal(kv->get(kv, key_of(text, NEW), &value, &f->err), 0);
-    kv->load(kv, &wanted, &loaded);
-    assert_int_equal(loaded.count, 0);
-    kv_wanted_clear(&wanted);
-    assert_int_equal(kv->get(kv, key_of(text, 7), &value, &f->err), 0);
-    assert_int_equal(value.count, 100);
-    assert_int_equal(kv->get(kv, key_of(text, 2900), &value, &f->err), 0);
-    assert_int_equal(kv->get(kv, (struct slice){ (const uint8_t *)"k00000007a", 10 }, &value, NULL),
-                     MORSEL_NOENT); /* Its block is that of another. */
-    assert_int_equal(wanted.count, 0);
-    assert_int_equal(kv->scan(kv, key_of(text, 1000), count_visit, &count, NULL), MORSEL_AGAIN);
-    assert_int_equal(count, 0);
-    kv->load(kv, &wanted, &loaded);
-    kv_wanted_clear(&wanted);
-    wanted.loaded = &loaded;
-    assert_int_equal(kv->scan(kv, key_of(text, 1000), count_visit, &count, NULL), MORSEL_AGAIN);
-    assert_int_equal(count, KV_RANGE_RECORDS);
-    kv->wanted = NULL;
-    assert_int_equal(count_records(kv), RECORDS + 1);
-    kernel_forgets = false;
-    buf_free(&value);
-    buf_free(&loaded);
-    kv_wanted_free(&wanted);
     kv->close(kv);
 }
 
@@ -400,7 +326,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_sync_covers_each_log_and_its_name),
         TEST(batches_come_back),
-        TEST(in_haste_nothing_is_read),
         TEST(what_a_killed_process_committed_is_there),
         TEST(a_cut_file_is_refused_after_an_orderly_end),
         TEST(a_cut_manifest_is_refused_after_a_kill),

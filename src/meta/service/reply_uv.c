@@ -79,22 +79,19 @@ Morsel__Durable *durable_fill(const struct meta *meta, struct durable_reply *rep
     return &reply->durable;
 }
 
-void node_add_parent(struct meta *meta, struct rpc_request *request, struct node_reply *reply,
-                     const struct inode *parent)
+bool node_add_parent(struct meta *meta, struct rpc_request *request, struct node_reply *reply,
+                     inode_id parent)
 {
-    attr_fill(meta, &reply->parent, parent);
-    reply->node.parent = &reply->parent;
-    reply->node.parent_lease = leases_grant(meta, request, parent->id, LEASE_R, false);
-}
+    struct errmsg err = { "" };
+    struct inode directory;
 
-void meta_not_answered(struct meta *meta, struct rpc_request *request, int rv,
-                       const struct errmsg *err, load_again again, uint64_t subject)
-{
-    if (kv_wants(meta->kv)) {
-        (void)loads_wait(&meta->loads, request, again, subject);
-    } else {
-        reply_error(meta, request, rv, err);
+    if (ns_inode(meta->ns, parent, &directory, &err) != 0) {
+        return false;
     }
+    attr_fill(meta, &reply->parent, &directory);
+    reply->node.parent = &reply->parent;
+    reply->node.parent_lease = leases_grant(meta, request, parent, LEASE_R, false);
+    return true;
 }
 
 void reply_error(struct meta *meta, struct rpc_request *request, int status,

@@ -2,8 +2,6 @@
 #include "meta/storage/kv.h"
 
 #include "common/base/check.h"
-#include "common/base/slice.h"
-#include "common/base/status.h"
 
 /* A change is one byte (1 put, 0 delete), the key as a blob and, with a put, the value as a blob.
  */
@@ -74,110 +72,4 @@ bool kv_batch_next(const struct kv_batch *batch, size_t *offset, struct kv_chang
     CHECK(read_change(&r, change));
     *offset = (size_t)(r.at - batch->bytes.data);
     return true;
-}
-
-/* ---- What is not in memory ---- */
-
-void kv_wanted_init(struct kv_wanted *wanted)
-{
-    buf_init(&wanted->bytes);
-    wanted->count = 0;
-    wanted->loaded = NULL;
-}
-
-void kv_wanted_free(struct kv_wanted *wanted)
-{
-    buf_free(&wanted->bytes);
-    wanted->count = 0;
-}
-
-void kv_wanted_clear(struct kv_wanted *wanted)
-{
-    buf_clear(&wanted->bytes);
-    wanted->count = 0;
-}
-
-bool kv_wanted_next(const struct kv_wanted *wanted, size_t *offset, struct slice *key,
-                    uint32_t *records)
-{
-    struct reader r;
-
-    if (wanted->bytes.failed || *offset >= wanted->bytes.count) {
-        return false;
-    }
-    reader_init(&r, wanted->bytes.data + *offset, wanted->bytes.count - *offset);
-    *key = reader_blob(&r);
-    *records = reader_u32(&r);
-    CHECK(!r.failed);
-    *offset = (size_t)(r.at - wanted->bytes.data);
-    return true;
-}
-
-struct kv_wanted *kv_be_patient(struct kv *kv)
-{
-    struct kv_wanted *before = kv->wanted;
-
-    kv->wanted = NULL;
-    return before;
-}
-
-int kv_want(struct kv *kv, struct slice key, uint32_t records)
-{
-    struct kv_wanted *w = kv->wanted;
-
-    if (w->count++ < KV_WANTED_MAX) {
-        buf_put_blob(&w->bytes, key.data, key.count);
-        buf_put_u32(&w->bytes, records);
-    }
-    return MORSEL_AGAIN;
-}
-
-void kv_loaded_put(struct buf *loaded, struct slice from, uint32_t records, struct slice last,
-                   bool end)
-{
-    buf_put_blob(loaded, from.data, from.count);
-    buf_put_u32(loaded, records);
-    buf_put_blob(loaded, last.data, last.count);
-    buf_put_u8(loaded, end);
-}
-
-int kv_reach_find(struct kv *kv, struct slice from, struct kv_reach *reach)
-{
-    const struct buf *loaded = kv->wanted == NULL ? NULL : kv->wanted->loaded;
-    bool found = false;
-    struct reader r;
-
-    *reach = (struct kv_reach){ .from = from, .unbounded = true };
-    if (kv->wanted == NULL) {
-        return 0;
-    }
-    if (loaded == NULL || loaded->failed) {
-        return kv_want(kv, from, KV_RANGE_RECORDS);
-    }
-    reader_init(&r, loaded->data, loaded->count);
-    while (!reader_done(&r)) {
-        struct kv_reach at = { .from = reader_blob(&r) };
-
-        at.records = reader_u32(&r);
-        at.last = reader_blob(&r);
-        at.unbounded = reader_u8(&r) != 0;
-        CHECK(!r.failed);
-        if (slice_compare(at.from, from) == 0) {
-            *reach = at; /* A later one is longer. */
-            found = true;
-        }
-    }
-    return found ? 0 : kv_want(kv, from, KV_RANGE_RECORDS);
-}
-
-int kv_reach_behind(struct kv *kv, const struct kv_reach *reach, struct slice key)
-{
-    uint32_t records = reach->records < KV_RANGE_RECORDS_MAX / KV_RANGE_GROWS
-                           ? reach->records * KV_RANGE_GROWS
-                           : KV_RANGE_RECORDS_MAX;
-
-    if (reach->unbounded || slice_compare(key, reach->last) < 0) {
-        return 0;
-    }
-    return kv_want(kv, reach->from, records);
 }

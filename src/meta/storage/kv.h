@@ -9,13 +9,7 @@
  *    once a sync() that began after the commit has returned;
  *  - after a loss of power the store holds a prefix of the batches in commit order.
  *
- * Who must not wait for the disk says so with `wanted`: then get and scan answer MORSEL_AGAIN where
- * they would have to, and note there what for. load() fetches that, on a thread that may wait, and
- * whoever asked asks again (loads_uv.h). What is read is always what the store holds at that
- * moment: loading only makes it quick.
- *
- * All functions but sync() and load() belong to one thread; these may run on others at the same
- * time.
+ * All functions but sync() belong to one thread; sync() may run on another one at the same time.
  */
 #ifndef MORSEL_META_STORAGE_KV_H
 #define MORSEL_META_STORAGE_KV_H
@@ -58,99 +52,24 @@ bool kv_batch_is_sound(struct slice bytes);
 /* Called for each record of a scan, slices valid during the call only; false ends the scan. */
 typedef bool (*kv_visit)(void *data, struct slice key, struct slice value);
 
-enum {
-    KV_WANTED_MAX = 128,         /* Keys and ranges of one try */
-    KV_RANGE_RECORDS = 128,      /* Of a range that is wanted for the first time, ... */
-    KV_RANGE_GROWS = 8,          /* ... and so many times more whenever that was too little, ... */
-    KV_RANGE_RECORDS_MAX = 65536 /* ... up to here. */
-};
-
-/* What was not in memory when it was asked for. Whoever is told MORSEL_AGAIN may go on asking, so
- * that more of it is fetched at once; but whatever comes of that has no meaning. */
-struct kv_wanted
-{
-    struct buf bytes; /* Each as a blob, its key, and as a number how many records; 0: the key's. */
-    uint32_t count;   /* Beyond KV_WANTED_MAX nothing is noted: the next try wants it again. */
-    const struct buf *loaded; /* Ranges that load() has fetched for this try; NULL: none. */
-};
-
-void kv_wanted_init(struct kv_wanted *wanted);
-void kv_wanted_free(struct kv_wanted *wanted);
-void kv_wanted_clear(struct kv_wanted *wanted); /* `loaded` stays. */
-
-/* Walk what is wanted: start with *offset == 0; false at the end. */
-bool kv_wanted_next(const struct kv_wanted *wanted, size_t *offset, struct slice *key,
-                    uint32_t *records);
-
 struct kv
 {
     /* Replace `value` by what is stored. MORSEL_NOENT (without words in `err`: it is not an error
-     * for most callers), MORSEL_IO, MORSEL_CORRUPT, MORSEL_NOMEM, MORSEL_AGAIN. */
+     * for most callers), MORSEL_IO, MORSEL_CORRUPT, MORSEL_NOMEM. */
     int (*get)(struct kv *kv, struct slice key, struct buf *value, struct errmsg *err);
 
     /* Apply the batch. `sync`: it survives a loss of power when this returns (slow; start and end
      * only). */
     int (*commit)(struct kv *kv, const struct kv_batch *batch, bool sync, struct errmsg *err);
 
-    /* Visit records in ascending byte order of their keys, from the first key >= `from`.
-     * MORSEL_AGAIN may come when some have been visited already. */
+    /* Visit records in ascending byte order of their keys, from the first key >= `from`. */
     int (*scan)(struct kv *kv, struct slice from, kv_visit visit, void *data, struct errmsg *err);
 
     /* Make every batch durable whose commit returned before this was called. Any thread, one at a
      * time. */
     int (*sync)(struct kv *kv, struct errmsg *err);
 
-    /* Fetch what is wanted, so that get and scan find it in memory, and append to `loaded` which
-     * ranges that are (kv_loaded_put()). Any thread, several at a time. A failure is not told: who
-     * needs it meets it. */
-    void (*load)(struct kv *kv, const struct kv_wanted *wanted, struct buf *loaded);
-
     void (*close)(struct kv *kv);
-
-    /* NULL: get and scan wait for the disk. Else they answer MORSEL_AGAIN instead, without words in
-     * `err`. Its owner sets it. */
-    struct kv_wanted *wanted;
 };
-
-/* Was something not in memory since `wanted` was cleared? */
-static inline bool kv_wants(const struct kv *kv)
-{
-    return kv->wanted != NULL && kv->wanted->count > 0;
-}
-
-/* It makes no sense to go on asking. */
-static inline bool kv_wants_enough(const struct kv *kv)
-{
-    return kv_wants(kv) && kv->wanted->count >= KV_WANTED_MAX;
-}
-
-/* From now on get and scan wait; back with kv->wanted = what this returns. */
-struct kv_wanted *kv_be_patient(struct kv *kv);
-
-/* ---- For those who implement it ---- */
-
-/* Note what is not in memory. Returns MORSEL_AGAIN. */
-int kv_want(struct kv *kv, struct slice key, uint32_t records);
-
-/* `loaded` begins with `from`, was to have `records`, and has what there is up to `last`, or all to
- * the end of the store. */
-void kv_loaded_put(struct buf *loaded, struct slice from, uint32_t records, struct slice last,
-                   bool end);
-
-/* How far a scan may go. */
-struct kv_reach
-{
-    struct slice from;
-    bool unbounded; /* To the end of the store. */
-    uint32_t records;
-    struct slice last; /* Behind it nothing is known to be in memory. */
-};
-
-/* At the beginning of a scan: 0, or what it answers. */
-int kv_reach_find(struct kv *kv, struct slice from, struct kv_reach *reach);
-
-/* Behind each record that was visited and was not the last: may the scan go to the next? 0, or what
- * it answers. */
-int kv_reach_behind(struct kv *kv, const struct kv_reach *reach, struct slice key);
 
 #endif
