@@ -399,7 +399,10 @@ static void scenario_open(struct sim *s)
         s->options.partition_permille += sim_canary(s, "keeps_lost_writes") ? 60 : 0;
         w->give_up_ms = 30000;
     }
-    if (sim_canary(s, "persist_late") || sim_canary(s, "locks_before_durable")) {
+    if (sim_canary(s, "locks_before_durable")) {
+        s->options.break_permille += 30; /* Mounts that ask for their first lock again. */
+    }
+    if (sim_canary(s, "persist_late")) {
         s->options.power_permille += 15;
         s->options.crash_permille += 15;
         s->options.partition_permille += 20;
