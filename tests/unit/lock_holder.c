@@ -386,6 +386,11 @@ static void there_is_an_end_to_what_is_held(void **state)
     assert_int_equal(host.last.status, MORSEL_NOLCK); /* Two pieces would come of one. */
     assert_string_equal(start(&host, &request, range(LOCK_SHARED, 999, 999), LOCK_TEST), "send");
     assert_string_equal(answered(&host, &request, LOCK_GRANTED), "end");
+    assert_string_equal(start(&host, &request, range(LOCK_NONE, 6, 13), LOCK_TRY), "send");
+    assert_string_equal(answered(&host, &request, LOCK_GRANTED), "end"); /* Of two, the ends. */
+    assert_string_equal(start(&host, &request, range(LOCK_NONE, 20, 28), LOCK_TRY), "send");
+    assert_string_equal(answered(&host, &request, LOCK_GRANTED), "end");
+    assert_int_equal(byte_locks_count(host.holder.locks), RANGES - 2);
     assert_string_equal(start(&host, &request, range(LOCK_NONE, 0, INT64_MAX), LOCK_TRY), "send");
     assert_int_equal(byte_locks_count(host.holder.locks), 0);
     lock_holder_free(&host.holder);

@@ -302,12 +302,30 @@ static void choose(const struct lock_holder *h, struct lock_request *request)
     }
 }
 
-/* For the pieces that come of it. All of a file can always be freed. */
+struct split
+{
+    const struct byte_lock *by;
+    bool any;
+};
+
+static void look_for_split(void *data, const struct byte_lock *held)
+{
+    struct split *split = data;
+
+    split->any = split->any || (lock_owner_equal(&held->owner, &split->by->owner) &&
+                                held->start < split->by->start && held->end > split->by->end);
+}
+
+/* For the pieces that come of it. What frees bytes needs room only where it makes two of one. */
 static bool has_room(const struct lock_holder *h, const struct byte_lock *lock)
 {
-    bool whole = lock->start == 0 && lock->end == INT64_MAX;
+    struct split split = { lock, lock->type != LOCK_NONE };
 
-    return byte_locks_count(h->locks) + 2 <= h->ranges_max || (lock->type == LOCK_NONE && whole);
+    if (byte_locks_count(h->locks) + 2 <= h->ranges_max) {
+        return true;
+    }
+    byte_locks_each_of(h->locks, lock->inode, lock->kind, look_for_split, &split);
+    return !split.any;
 }
 
 static void on_start(struct lock_holder *h, const struct lock_holder_event *event,
