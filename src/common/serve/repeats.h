@@ -26,6 +26,9 @@
  *
  * A run of the server forgets what the one before knew: clients see that by its start_id, and do
  * not ask (rpc_uv.h, `once`).
+ *
+ * Source: Juszczak, "Improving the performance and correctness of an NFS server", USENIX Winter 1989;
+ * numbered places: RFC 8881, 2.10.6.
  */
 #ifndef MORSEL_COMMON_SERVE_REPEATS_H
 #define MORSEL_COMMON_SERVE_REPEATS_H

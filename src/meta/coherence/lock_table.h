@@ -12,6 +12,9 @@
  * for the requester, is refused (LOCK_WOULD_DEADLOCK). Owners hold nobody up by queueing, so only held
  * locks need to be followed. flock(2) waits for ever, as on Linux. A conversion of one comes as two
  * requests: the old lock is freed before the other is asked for.
+ *
+ * Source: POSIX.1-2017, fcntl(), EDEADLK; the graph of who waits for whom: Holt, "Some deadlock
+ * properties of computer systems", ACM Computing Surveys 4(3), 1972.
  */
 #ifndef MORSEL_META_COHERENCE_LOCK_TABLE_H
 #define MORSEL_META_COHERENCE_LOCK_TABLE_H

@@ -14,6 +14,8 @@
  *
  * Invariants: see check_invariants() in session.c. Bounded: SESSIONS_MAX sessions,
  * SESSION_OPENS_MAX open files.
+ *
+ * Source: sessions and the grace period behind a restart are those of NFSv4 (RFC 8881, 2.10 and 8.4.2).
  */
 #ifndef MORSEL_META_COHERENCE_SESSION_H
 #define MORSEL_META_COHERENCE_SESSION_H

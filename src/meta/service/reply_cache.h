@@ -12,6 +12,9 @@
  * operations of others AND after a restart of the manager would be judged again.
  *
  * Bounded: OP_WINDOW_CLIENTS_MAX clients; the one that was quiet longest gives way.
+ *
+ * Source: Juszczak, "Improving the performance and correctness of an NFS server", USENIX Winter 1989;
+ * numbered places in place of guesses by age: RFC 8881, 2.10.6.
  */
 #ifndef MORSEL_META_SERVICE_REPLY_CACHE_H
 #define MORSEL_META_SERVICE_REPLY_CACHE_H

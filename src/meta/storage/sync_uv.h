@@ -5,6 +5,9 @@
  * whoever arrives while one is running waits for the next, for the running one may have passed his
  * bytes already. Any change is synced within SYNC_DELAY_MS and the time of two syncs, even when
  * nobody asks.
+ *
+ * Source: group commit, DeWitt et al., "Implementation techniques for main memory database systems",
+ * SIGMOD 1984.
  */
 #ifndef MORSEL_META_STORAGE_SYNC_UV_H
 #define MORSEL_META_STORAGE_SYNC_UV_H
