@@ -1,7 +1,6 @@
 /* Runs the loop until the answer is there, so that a command reads from top to bottom. */
 #include "client/admin/admin_uv.h"
 
-#include "client/admin/manager_file.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 
@@ -103,20 +102,6 @@ void admin_close(struct admin *admin)
     }
     (void)uv_run(&admin->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&admin->loop);
-}
-
-int admin_open_manager(struct admin *admin, const struct admin_settings *settings)
-{
-    char address[CONFIG_STRING_MAX];
-    struct errmsg err;
-
-    if (!manager_find(settings, address, &err)) {
-        return admin_failed(ADMIN_USAGE, "%s", err.text);
-    }
-    if (admin_open(admin, address, settings->timeout_ms, &err) != 0) {
-        return admin_failed(ADMIN_USAGE, "%s", err.text);
-    }
-    return ADMIN_OK;
 }
 
 enum admin_exit admin_exit_code(int status)

@@ -23,9 +23,6 @@ struct admin
  */
 int admin_open(struct admin *admin, const char *address, uint64_t timeout_ms, struct errmsg *err);
 
-/* Open with the manager of the settings, $MORSEL_MANAGER, the configuration file or the development
- * cluster. Prints the error and returns an exit code. */
-int admin_open_manager(struct admin *admin, const struct admin_settings *settings);
 void admin_close(struct admin *admin);
 
 /* A storage server, by address. The peer lives until admin_close(). */

@@ -5,8 +5,8 @@
  * listed before its file is looked for, so a file that is made or deleted meanwhile is no false
  * alarm.
  */
-#include "client/admin/admin_uv.h"
 #include "client/admin/print_file.h"
+#include "client/admin/to_manager_uv.h"
 #include "common/base/status.h"
 
 #include "data.pb-c.h"

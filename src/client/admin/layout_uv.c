@@ -1,7 +1,7 @@
 /* morsel layout: where every byte of a file lies. */
-#include "client/admin/admin_uv.h"
 #include "client/admin/mount_file.h"
 #include "client/admin/print_file.h"
+#include "client/admin/to_manager_uv.h"
 #include "common/base/status.h"
 #include "common/fs/policy_text.h"
 #include "common/fs/stripe.h"

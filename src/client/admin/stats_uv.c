@@ -1,6 +1,7 @@
 /* morsel stats: the counters of a daemon or of a mount. */
 #include "client/admin/gather_uv.h"
 #include "client/admin/print_file.h"
+#include "client/admin/to_manager_uv.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* morsel status, morsel df: what the manager knows about itself and its storage servers. */
-#include "client/admin/admin_uv.h"
 #include "client/admin/print_file.h"
+#include "client/admin/to_manager_uv.h"
 #include "common/base/status.h"
 
 #include "meta.pb-c.h"

@@ -8,6 +8,7 @@
 #include "client/admin/mount_file.h"
 #include "client/admin/print_file.h"
 #include "client/admin/rates.h"
+#include "client/admin/to_manager_uv.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 
