@@ -9,6 +9,7 @@
 #include "common/base/buf.h"
 #include "common/base/prng.h"
 #include "common/serve/repeats.h"
+#include "common/vote/voter.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/lock_table.h"
 #include "meta/coherence/session.h"
@@ -439,6 +440,60 @@ static void run_behind(void)
     attr_behind_free(b);
 }
 
+/* ---- Votes: what was promised holds, and who has no record has promised nothing ---- */
+
+static enum vote_answer_type ask_voter(struct voter *v, uint32_t group, uint64_t round)
+{
+    const struct vote_request request = { .type = VOTE_PREPARE,
+                                          .voter = 5,
+                                          .set_version = 1,
+                                          .subject = { { group } },
+                                          .epoch = 1,
+                                          .ballot = { round, 1 } };
+    struct voter_event event = { .type = VOTER_ASKED, .request = &request };
+    struct voter_actions out = { 0 };
+
+    voter_step(v, &event, &out);
+    assert_int_equal(out.count, 1);
+    if (out.items[0].type == VOTER_PERSIST) {
+        event = (struct voter_event){ .type = VOTER_PERSISTED };
+        event.persisted.number = out.items[0].number;
+        out.count = 0;
+        voter_step(v, &event, &out);
+    }
+    return out.items[0].answer.type;
+}
+
+static void run_votes(void)
+{
+    struct voter *v = voter_new(5, 1);
+    struct vote_record record;
+    uint32_t promised = 0, popped = 0;
+
+    for (uint32_t group = 60; v != NULL && group > 0; group--) {
+        bool is_promised = ask_voter(v, group, 2) == VOTE_PROMISED;
+
+        assert_true(is_promised || nth_failures() > 0);
+        promised += is_promised;
+        if (is_promised) {
+            assert_int_equal(ask_voter(v, group, 1), VOTE_OUTBID);
+        }
+    }
+    assert_true(v == NULL || promised == voter_count(v));
+    while (v != NULL && voter_pop(v, &record)) {
+        popped++;
+        assert_true(vote_record_valid(&record));
+    }
+    assert_int_equal(popped, promised);
+    voter_free(v);
+}
+
+static void votes_do_without(void **state)
+{
+    (void)state;
+    nth_fails(run_votes, 10);
+}
+
 static void run_unsynced(void)
 {
     struct unsynced *u = unsynced_new(4, false);
@@ -492,6 +547,7 @@ int main(void)
         cmocka_unit_test(sessions_do_without),
         cmocka_unit_test(operation_ids_do_without),
         cmocka_unit_test(repeats_do_without),
+        cmocka_unit_test(votes_do_without),
         cmocka_unit_test(a_client_does_without),
     };
 
