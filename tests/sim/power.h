@@ -17,6 +17,7 @@ enum {
     MANAGER = 0,
     STORE_FIRST = 1,
     STORES = 2, /* Block b of each file lies on store b % STORES, its column. */
+    LISTED_MAX = STORES * UNSYNCED_VERIFIERS_MAX,
     CLIENT_FIRST = STORE_FIRST + STORES,
     CLIENTS = 3,
     NODES = CLIENT_FIRST + CLIENTS,
@@ -65,7 +66,7 @@ struct power_message
     uint64_t value; /* WRITE */
     uint64_t size, data_version;
     uint32_t column_count; /* SIZE_REPORT, SYNCED; answers to FSYNC and to a durable SIZE_REPORT. */
-    struct unsynced_column columns[STORES];
+    struct unsynced_column columns[LISTED_MAX];
     bool durable;
     /* Answers. */
     int status;
@@ -116,7 +117,7 @@ struct flush
     uint64_t begun, want[BLOCKS]; /* For the judge. */
     uint64_t marks[STORES], verifiers[STORES];
     uint32_t listed_count;
-    struct unsynced_column listed[STORES];
+    struct unsynced_column listed[LISTED_MAX];
 };
 
 /* Something sent that has no answer: it is sent again on the next connection. */

@@ -60,7 +60,7 @@ static void unlist(struct sim *s, uint32_t node, uint32_t file, uint64_t data_ve
 static void settle(struct sim *s, uint32_t node, struct flush *f)
 {
     struct file *file = file_of(s, node, f->file);
-    struct unsynced_column synced[STORES], gone[STORES];
+    struct unsynced_column synced[LISTED_MAX], gone[LISTED_MAX];
     uint32_t synced_count = 0, gone_count = 0;
     bool news = false;
 
@@ -70,7 +70,12 @@ static void settle(struct sim *s, uint32_t node, struct flush *f)
                                 ? f->verifiers[c.column]
                                 : world_of(s)->clients[node].verifiers[c.column];
 
-        if (unsynced_covered(file->unsynced, c.column, c.verifier)) {
+        if (c.verifier == VERIFIER_ANY) {
+            news = true;
+            if (unsynced_covered(file->unsynced, c.column, verifier)) {
+                synced[synced_count++] = c;
+            }
+        } else if (unsynced_covered(file->unsynced, c.column, c.verifier)) {
             synced[synced_count++] = c;
         } else if (verifier != 0 && verifier != c.verifier) {
             gone[gone_count++] = c;
@@ -166,12 +171,13 @@ static int number_of(struct sim *s, uint32_t node, const struct flush *f)
 static void list_unsynced(struct sim *s, struct file *file, struct power_message *m)
 {
     for (uint32_t i = 0; i < STORES; i++) {
-        uint64_t verifier = unsynced_verifier(file->unsynced, i);
+        uint64_t verifiers[UNSYNCED_OWN_MAX];
+        uint32_t own = unsynced_verifiers(file->unsynced, i, verifiers);
 
-        if (verifier != 0 && !sim_canary(s, "forgotten_at_close")) {
-            m->columns[m->column_count++] = (struct unsynced_column){ i, verifier };
-            unsynced_listed(file->unsynced, i, verifier);
+        for (uint32_t j = 0; j < own && !sim_canary(s, "forgotten_at_close"); j++) {
+            m->columns[m->column_count++] = (struct unsynced_column){ i, verifiers[j] };
         }
+        unsynced_listed(file->unsynced, i);
     }
     file->listed |= m->column_count > 0;
 }
@@ -247,7 +253,7 @@ static void start_sync(struct sim *s, uint32_t node, struct flush *f, uint32_t c
     f->marks[column] = unsynced_mark(file->unsynced, column);
     if (sim_canary(s, "clears_when_sent")) {
         (void)unsynced_synced(file->unsynced, column, f->marks[column],
-                              unsynced_verifier(file->unsynced, column));
+                              world_of(s)->clients[node].verifiers[column]);
     }
     f->waiting++;
     (void)client_ask(s, node, STORE_FIRST + column, number_of(s, node, f), -1, &m);

@@ -392,7 +392,8 @@ static void judge_losses(struct sim *s, uint32_t node, const struct handle *h,
         }
         for (uint32_t block = l->column; block < BLOCKS; block += STORES) {
             if (l->from[block] < l->sure[block] && l->sure[block] <= f->want[block] &&
-                l->sure[block] > w->exempt[f->file][block]) {
+                l->sure[block] > w->exempt[f->file][block] &&
+                !end_explains(w, node, h, f->file, block, l->sure[block])) {
                 (void)sim_fail(s,
                                "fsync of file %u by %s says yes, and lost block %u was never "
                                "told",

@@ -90,6 +90,17 @@ static void numbers_agree_with_a_model(void **state)
 
 /* ---- What is unsynced ---- */
 
+/* What a report would name of the column: these, in this order; 0: no more. */
+static void assert_named(const struct unsynced *u, uint32_t column, uint64_t first, uint64_t second)
+{
+    uint64_t verifiers[UNSYNCED_OWN_MAX] = { 0, 0 };
+    uint32_t count = unsynced_verifiers(u, column, verifiers);
+
+    assert_int_equal(count, (first != 0) + (second != 0));
+    assert_int_equal(verifiers[0], first);
+    assert_int_equal(verifiers[1], second);
+}
+
 static void what_is_lost_is_named_until_somebody_is_told(void **state)
 {
     struct unsynced *u = unsynced_new(2, true);
@@ -97,20 +108,41 @@ static void what_is_lost_is_named_until_somebody_is_told(void **state)
     (void)state;
     assert_false(unsynced_acked(u, 0, 7, false));
     assert_true(unsynced_is_unlisted(u));
-    unsynced_listed(u, 0, 7);
+    unsynced_listed(u, 0);
     assert_false(unsynced_is_unlisted(u));
     assert_false(unsynced_acked(u, 1, 70, false)); /* Behind the report. */
     assert_true(unsynced_is_unlisted(u));
-    unsynced_listed(u, 1, 70);
+    unsynced_listed(u, 1);
     assert_true(unsynced_acked(u, 0, 8, false));
-    assert_int_equal(unsynced_verifier(u, 0), 7);
+    assert_named(u, 0, 7, 8);
+    assert_true(unsynced_is_unlisted(u)); /* What is written since is not what was named. */
+    unsynced_listed(u, 0);
+    assert_false(unsynced_is_unlisted(u));
     assert_false(unsynced_synced(u, 0, unsynced_mark(u, 0), 8));
-    assert_int_equal(unsynced_verifier(u, 0), 7); /* Still: nobody was told. */
-    assert_false(unsynced_gone(u, 0, 7));         /* The record is no news. */
+    assert_named(u, 0, 7, 0); /* Still: nobody was told. */
+    assert_false(unsynced_is_unlisted(u));
+    assert_false(unsynced_gone(u, 0, 7)); /* The record is no news. */
     unsynced_told(u);
-    assert_int_equal(unsynced_verifier(u, 0), 0);
+    assert_named(u, 0, 0, 0);
     assert_true(unsynced_gone(u, 0, 5));
     assert_false(unsynced_gone(u, 0, 5));
+    unsynced_free(u);
+}
+
+/* Who is told of the last loss is told of those before: not so the other way round. */
+static void of_several_losses_the_last_is_named(void **state)
+{
+    struct unsynced *u = unsynced_new(1, true);
+
+    (void)state;
+    assert_false(unsynced_acked(u, 0, 7, false));
+    unsynced_listed(u, 0);
+    assert_true(unsynced_acked(u, 0, 8, false));
+    assert_true(unsynced_acked(u, 0, 9, true));
+    assert_named(u, 0, 8, 0);
+    assert_true(unsynced_is_unlisted(u));
+    unsynced_listed(u, 0);
+    assert_false(unsynced_is_unlisted(u));
     unsynced_free(u);
 }
 
@@ -129,12 +161,12 @@ static void a_column_is_synced_when_the_answer_covers_it(void **state)
     assert_false(unsynced_acked(u, 0, 7, false));
     assert_false(unsynced_synced(u, 0, mark, 7));
     assert_true(unsynced_is(u, 0)); /* What was acknowledged meanwhile is not covered. */
-    assert_int_equal(unsynced_verifier(u, 0), 7);
+    assert_named(u, 0, 7, 0);
     assert_false(unsynced_covered(u, 0, 7));
     assert_false(unsynced_synced(u, 0, unsynced_mark(u, 0), 7));
     assert_false(unsynced_is(u, 0));
     assert_true(unsynced_covered(u, 0, 7));
-    assert_int_equal(unsynced_verifier(u, 0), 0);
+    assert_named(u, 0, 0, 0);
     assert_false(unsynced_is(u, 1));
     mark = unsynced_mark(u, 1);
     unsynced_forget(u);
@@ -479,6 +511,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_lost_is_named_until_somebody_is_told),
+        cmocka_unit_test(of_several_losses_the_last_is_named),
         cmocka_unit_test(numbers_end_where_too_many_are_out),
         cmocka_unit_test(numbers_agree_with_a_model),
         cmocka_unit_test(a_column_is_synced_when_the_answer_covers_it),

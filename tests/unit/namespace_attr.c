@@ -319,61 +319,6 @@ static void a_file_moves_before_its_first_byte_only(void **state)
     buf_free(&columns);
 }
 
-static size_t unsynced_of(struct ns_fixture *f, inode_id file, struct buf *out)
-{
-    struct inode inode = ns_must_inode(f, file);
-    struct errmsg err;
-
-    buf_clear(out);
-    assert_int_equal(ns_unsynced(f->ns, &inode, out, &err), 0);
-    return op_unsynced_count(buf_slice(out));
-}
-
-static void what_is_unsynced_is_kept_until_it_is_synced(void **state)
-{
-    struct ns_fixture *f = *state;
-    inode_id file = ns_must_make(f, INODE_ROOT, "f", 0100644);
-    struct meta_op wrote = { .kind = OP_SIZE_REPORT }, synced = { .kind = OP_SYNCED };
-    struct buf columns, now;
-    struct inode before;
-
-    buf_init(&columns);
-    buf_init(&now);
-    op_unsynced_put(&columns, (struct unsynced_column){ 0, 7 });
-    wrote.size_report.inode = synced.synced.inode = file;
-    wrote.size_report.unsynced = synced.synced.columns = buf_slice(&columns);
-    ns_must(f, wrote);
-    ns_must(f, wrote);
-    assert_int_equal(unsynced_of(f, file, &now), 1);
-    buf_clear(&columns);
-    op_unsynced_put(&columns, (struct unsynced_column){ 0, 8 });
-    wrote.size_report.unsynced = buf_slice(&columns);
-    ns_must(f, wrote);
-    assert_int_equal(unsynced_of(f, file, &now), 1);
-    assert_int_equal(op_unsynced_at(buf_slice(&now), 0).verifier, 7); /* That is in doubt. */
-    before = ns_must_inode(f, file);
-    synced.synced.columns = buf_slice(&columns); /* Of the other one. */
-    ns_must(f, synced);
-    assert_int_equal(unsynced_of(f, file, &now), 1);
-    buf_clear(&columns);
-    op_unsynced_put(&columns, (struct unsynced_column){ 0, 7 });
-    synced.synced.columns = buf_slice(&columns);
-    synced.synced.data_version = before.data_version - 1; /* More was reported since. */
-    ns_must(f, synced);
-    assert_int_equal(unsynced_of(f, file, &now), 1);
-    synced.synced.data_version = before.data_version;
-    ns_must(f, synced);
-    assert_int_equal(unsynced_of(f, file, &now), 0);
-    assert_int_equal(ns_must_inode(f, file).version, before.version);
-    assert_int_equal(ns_must_inode(f, file).ctime_ns, before.ctime_ns);
-    buf_clear(&columns);
-    op_unsynced_put(&columns, (struct unsynced_column){ STRIPE_WIDTH_MAX, 7 });
-    wrote.size_report.unsynced = buf_slice(&columns);
-    assert_int_equal(ns_fixture_run(f, &wrote), MORSEL_INVAL);
-    buf_free(&columns);
-    buf_free(&now);
-}
-
 /* ---- Names ---- */
 
 static void names_are_checked(void **state)
@@ -761,7 +706,6 @@ int main(void)
         TEST(nobody_is_sure_of_a_tail_once_a_lease_epoch_is_over),
         TEST(a_report_may_take_set_id_bits_away),
         TEST(a_file_moves_before_its_first_byte_only),
-        TEST(what_is_unsynced_is_kept_until_it_is_synced),
         TEST(names_are_checked),
         TEST(dots_lead_where_they_should),
         TEST(a_directory_comes_in_pages),

@@ -43,7 +43,9 @@ bool file_copy_fits(const struct file *from, const struct file *to, uint64_t fro
 static bool has_unsynced(const struct file *file)
 {
     for (uint32_t i = 0; i < file->stripe.width; i++) {
-        if (unsynced_verifier(file->unsynced, i) != 0) {
+        uint64_t verifiers[UNSYNCED_OWN_MAX];
+
+        if (unsynced_verifiers(file->unsynced, i, verifiers) > 0) {
             return true;
         }
     }

@@ -147,6 +147,9 @@ static uint64_t verifier_now(const struct file_flush *flush, uint32_t column)
     return server != NULL ? server->verifier : 0;
 }
 
+/* What the manager's record says of a file. */
+enum { LISTED_MAX = STRIPE_WIDTH_MAX * UNSYNCED_VERIFIERS_MAX };
+
 static void on_unlisted(struct meta_call *call, int status, void *message)
 {
     (void)status; /* The next fsync finds it still there. */
@@ -158,7 +161,7 @@ static void unlist(struct file *file, uint64_t data_version, const struct file_l
                    uint32_t count)
 {
     Morsel__SyncedRequest request = MORSEL__SYNCED_REQUEST__INIT;
-    Morsel__Unsynced messages[STRIPE_WIDTH_MAX], *pointers[STRIPE_WIDTH_MAX];
+    Morsel__Unsynced messages[LISTED_MAX], *pointers[LISTED_MAX];
     struct meta_call *call = calloc(1, sizeof(*call));
 
     for (uint32_t i = 0; i < count; i++) {
@@ -179,16 +182,21 @@ static void unlist(struct file *file, uint64_t data_version, const struct file_l
 
 void durable_settle(struct file_flush *flush)
 {
-    struct file_listed synced[STRIPE_WIDTH_MAX], gone[STRIPE_WIDTH_MAX];
+    struct file_listed synced[LISTED_MAX], gone[LISTED_MAX];
     uint32_t synced_count = 0, gone_count = 0;
     struct file *file = flush->file;
     bool news = false;
 
-    for (uint32_t i = 0; i < flush->listed_count && i < STRIPE_WIDTH_MAX; i++) {
+    for (uint32_t i = 0; i < flush->listed_count && i < LISTED_MAX; i++) {
         struct file_listed c = flush->listed[i];
         uint64_t verifier = verifier_now(flush, c.column);
 
-        if (unsynced_covered(file->unsynced, c.column, c.verifier)) {
+        if (c.verifier == VERIFIER_ANY) {
+            news = true; /* And again, until a sync has covered whatever they were. */
+            if (unsynced_covered(file->unsynced, c.column, verifier)) {
+                synced[synced_count++] = c;
+            }
+        } else if (unsynced_covered(file->unsynced, c.column, c.verifier)) {
             synced[synced_count++] = c;
         } else if (verifier != 0 && verifier != c.verifier) {
             gone[gone_count++] = c;

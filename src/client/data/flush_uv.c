@@ -166,6 +166,8 @@ static void on_reported(struct meta_call *call, int status, void *message)
     flush_part_done(flush);
 }
 
+enum { OWN_MAX = STRIPE_WIDTH_MAX * UNSYNCED_OWN_MAX };
+
 /* Under which verifiers the bytes were written that are not synced: whoever else syncs the file
  * must know. */
 static size_t list_unsynced(struct file *file, Morsel__Unsynced *columns,
@@ -174,16 +176,17 @@ static size_t list_unsynced(struct file *file, Morsel__Unsynced *columns,
     size_t count = 0;
 
     for (uint32_t i = 0; i < file->stripe.width; i++) {
-        uint64_t verifier = unsynced_verifier(file->unsynced, i);
+        uint64_t verifiers[UNSYNCED_OWN_MAX];
+        uint32_t own = unsynced_verifiers(file->unsynced, i, verifiers);
 
-        if (verifier != 0) {
+        for (uint32_t j = 0; j < own; j++) {
             morsel__unsynced__init(&columns[count]);
             columns[count].column = i;
-            columns[count].verifier = verifier;
+            columns[count].verifier = verifiers[j];
             pointers[count] = &columns[count];
             count++;
-            unsynced_listed(file->unsynced, i, verifier);
         }
+        unsynced_listed(file->unsynced, i);
     }
     return count;
 }
@@ -191,7 +194,7 @@ static size_t list_unsynced(struct file *file, Morsel__Unsynced *columns,
 static void start_report(struct file_flush *flush)
 {
     Morsel__SizeReportRequest request = MORSEL__SIZE_REPORT_REQUEST__INIT;
-    Morsel__Unsynced columns[STRIPE_WIDTH_MAX], *pointers[STRIPE_WIDTH_MAX];
+    Morsel__Unsynced columns[OWN_MAX], *pointers[OWN_MAX];
     struct file *file = flush->file;
     /* Beyond a cut that is not made yet there is only news for the next report. */
     uint64_t limit = file_cut_limit(file);

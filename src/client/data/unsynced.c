@@ -18,8 +18,8 @@ struct unsynced
         uint64_t covered;         /* Everything written under it was synced; 0: none. */
         uint64_t told[TOLD_KEPT]; /* Of bytes whose loss was told, the last first; 0: none. */
         uint64_t untold;          /* Of bytes that are lost, and nobody was told; 0: none. */
-        uint64_t listed;          /* Named in a report since it was synced last; 0: not. */
-        uint64_t changes;         /* Grows whenever there is more to sync. */
+        bool listed, untold_listed; /* A report names `verifier`, `untold`. */
+        uint64_t changes;           /* Grows whenever there is more to sync. */
     } columns[];
 };
 
@@ -69,12 +69,14 @@ static void note_told(struct column *c, uint64_t verifier)
     c->told[0] = verifier;
 }
 
-static void note_lost(struct column *c, uint64_t verifier)
+/* What is left, or comes, was acknowledged by the server as it is now. */
+static void note_lost(struct column *c)
 {
-    note_told(c, verifier);
-    if (c->untold == 0) {
-        c->untold = verifier;
-    }
+    note_told(c, c->verifier);
+    c->untold = c->verifier;
+    c->untold_listed = c->listed;
+    c->verifier = 0;
+    c->listed = false;
 }
 
 bool unsynced_acked(struct unsynced *u, uint32_t column, uint64_t verifier, bool durable)
@@ -83,8 +85,7 @@ bool unsynced_acked(struct unsynced *u, uint32_t column, uint64_t verifier, bool
     bool lost = is_lost(c, verifier);
 
     if (lost) {
-        note_lost(c, c->verifier);
-        c->verifier = 0; /* Told once: what is left was acknowledged by the server as it is now. */
+        note_lost(c);
     }
     if (!durable) {
         c->is = true;
@@ -103,26 +104,36 @@ bool unsynced_is(const struct unsynced *u, uint32_t column)
     return u->columns[column].is;
 }
 
-uint64_t unsynced_verifier(const struct unsynced *u, uint32_t column)
+uint32_t unsynced_verifiers(const struct unsynced *u, uint32_t column,
+                            uint64_t verifiers[UNSYNCED_OWN_MAX])
 {
+    const struct column *c = &u->columns[column];
+    uint32_t count = 0;
+
     CHECK(column < u->width);
-    if (u->columns[column].untold != 0) {
-        return u->columns[column].untold;
+    if (c->untold != 0) {
+        verifiers[count++] = c->untold;
     }
-    return u->columns[column].is ? u->columns[column].verifier : 0;
+    if (c->verifier != 0) {
+        verifiers[count++] = c->verifier;
+    }
+    return count;
 }
 
-void unsynced_listed(struct unsynced *u, uint32_t column, uint64_t verifier)
+void unsynced_listed(struct unsynced *u, uint32_t column)
 {
-    column_of(u, column)->listed = verifier;
+    struct column *c = column_of(u, column);
+
+    c->listed = c->verifier != 0;
+    c->untold_listed = c->untold != 0;
 }
 
 bool unsynced_is_unlisted(const struct unsynced *u)
 {
     for (uint32_t i = 0; i < u->width; i++) {
-        uint64_t verifier = unsynced_verifier(u, i);
+        const struct column *c = &u->columns[i];
 
-        if (verifier != 0 && verifier != u->columns[i].listed) {
+        if ((c->verifier != 0 && !c->listed) || (c->untold != 0 && !c->untold_listed)) {
             return true;
         }
     }
@@ -167,15 +178,13 @@ bool unsynced_synced(struct unsynced *u, uint32_t column, uint64_t mark, uint64_
     bool lost = is_lost(c, verifier);
 
     if (lost) {
-        note_lost(c, c->verifier);
+        note_lost(c);
     }
     if (mark == c->changes) {
         c->is = false;
-        c->listed = 0;
+        c->listed = false;
         c->covered = verifier;
         c->verifier = 0;
-    } else if (lost) {
-        c->verifier = 0; /* Told once, as above. */
     }
     return lost;
 }

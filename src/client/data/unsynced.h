@@ -36,16 +36,19 @@ bool unsynced_is(const struct unsynced *u, uint32_t column);
 /* Somebody has been told of what may be lost. */
 void unsynced_told(struct unsynced *u);
 
-/* Under which verifier what we wrote and is not synced, or is lost and nobody was told, was
- * acknowledged (the oldest of them); 0: nothing, or not told. It goes into the manager's record,
- * and so to whoever syncs the file next. */
-uint64_t unsynced_verifier(const struct unsynced *u, uint32_t column);
+/* Under which verifiers what we wrote was acknowledged: what is lost and nobody was told (of several
+ * losses the last: who is told of it is told of those before), and what is not synced. They go into
+ * the manager's record, and so to whoever syncs the file next. Returns how many, up to
+ * UNSYNCED_OWN_MAX. */
+enum { UNSYNCED_OWN_MAX = 2 };
+uint32_t unsynced_verifiers(const struct unsynced *u, uint32_t column,
+                            uint64_t verifiers[UNSYNCED_OWN_MAX]);
 
-/* A report to the manager names the column with this verifier. */
-void unsynced_listed(struct unsynced *u, uint32_t column, uint64_t verifier);
+/* A report to the manager names the column with these verifiers. */
+void unsynced_listed(struct unsynced *u, uint32_t column);
 
-/* Is there a column that would have to be named, and no report has named it since it was synced
- * last? So it is with what a server acknowledges behind a report. */
+/* Is there a verifier that would have to be named, and no report has named it since the column was
+ * synced last? So it is with what a server acknowledges behind a report. */
 bool unsynced_is_unlisted(const struct unsynced *u);
 
 /* Bytes of the column that somebody acknowledged under `verifier` may be lost: the server has

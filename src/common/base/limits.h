@@ -15,8 +15,10 @@ enum {
     STRIPE_WIDTH_DEFAULT = 4,
     STRIPE_WIDTH_MAX = 64, /* Servers of one file */
     REPLICAS_MAX = 3,
-    SERVERS_MAX = 1024,   /* Storage servers of one cluster */
-    SESSIONS_MAX = 16384, /* Mounts of one cluster */
+    UNSYNCED_VERIFIERS_MAX = 4, /* Under which a column of a file may have unsynced bytes, before it
+                                   is said that there were too many: each is a loss of power */
+    SERVERS_MAX = 1024,         /* Storage servers of one cluster */
+    SESSIONS_MAX = 16384,       /* Mounts of one cluster */
 
     FRAME_HEADER_BYTES = 40,
     FRAME_BODY_BYTES_MAX = 1 << 20, /* One packed message: a page of a directory fits many times */

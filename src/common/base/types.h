@@ -18,6 +18,10 @@ enum { INODE_NONE = 0, INODE_ROOT = 1 };
 /* No file: a lease on it is the right to hold locks (docs/locks.md). */
 #define INODE_LOCKS ((inode_id)INT64_MAX)
 
+/* No server's verifier (docs/store.md), but in a record of what is not synced: there were more than
+ * the record can name, so that bytes must count as lost. */
+#define VERIFIER_ANY UINT64_C(0)
+
 /* A column of a file on one storage server. */
 struct object_id
 {

@@ -2,6 +2,8 @@
 #include "common/base/status.h"
 #include "meta/namespace/namespace_txn.h"
 
+#include <string.h>
+
 int ns_unsynced(struct ns *ns, const struct inode *inode, struct buf *out, struct errmsg *err)
 {
     struct record_key key = key_unsynced(inode->id);
@@ -15,21 +17,21 @@ int ns_unsynced(struct ns *ns, const struct inode *inode, struct buf *out, struc
         (rv = plain_decode(buf_slice(&ns->value), &columns)) != 0) {
         return rv == MORSEL_NOENT ? MORSEL_CORRUPT : rv;
     }
-    if (columns.count % OP_UNSYNCED_BYTES != 0 || op_unsynced_count(columns) > STRIPE_WIDTH_MAX) {
+    if (columns.count % OP_UNSYNCED_BYTES != 0 || op_unsynced_count(columns) > OP_UNSYNCED_MAX) {
         return MORSEL_CORRUPT;
     }
     buf_put(out, columns.data, columns.count);
     return out->failed ? MORSEL_NOMEM : 0;
 }
 
-static bool has_column(struct slice columns, uint32_t column)
+static size_t count_of(struct slice columns, uint32_t column)
 {
+    size_t count = 0;
+
     for (size_t i = 0; i < op_unsynced_count(columns); i++) {
-        if (op_unsynced_at(columns, i).column == column) {
-            return true;
-        }
+        count += op_unsynced_at(columns, i).column == column;
     }
-    return false;
+    return count;
 }
 
 static bool has(struct slice columns, struct unsynced_column wanted)
@@ -56,8 +58,40 @@ static void write_back(struct ns_txn *t, struct inode *inode, const struct buf *
     }
 }
 
-/* Of two verifiers of a column the older one stays: what was written under it is what may be lost.
- */
+/* Instead of all that the record names of the column. */
+static void name_any(struct buf *columns, uint32_t column)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < op_unsynced_count(buf_slice(columns)); i++) {
+        uint8_t *at = columns->data + i * OP_UNSYNCED_BYTES;
+
+        if (op_unsynced_at(buf_slice(columns), i).column != column) {
+            memmove(columns->data + kept, at, OP_UNSYNCED_BYTES);
+            kept += OP_UNSYNCED_BYTES;
+        }
+    }
+    columns->count = kept;
+    op_unsynced_put(columns, (struct unsynced_column){ column, VERIFIER_ANY });
+}
+
+/* Each verifier is kept: what was written under one may be lost, and told, before what was written
+ * under the next. */
+static void name(struct buf *columns, struct unsynced_column c)
+{
+    const struct unsynced_column any = { c.column, VERIFIER_ANY };
+
+    if (has(buf_slice(columns), c) || has(buf_slice(columns), any)) {
+        return;
+    }
+    if (c.verifier == VERIFIER_ANY ||
+        count_of(buf_slice(columns), c.column) == UNSYNCED_VERIFIERS_MAX) {
+        name_any(columns, c.column);
+    } else {
+        op_unsynced_put(columns, c);
+    }
+}
+
 int txn_unsynced_add(struct ns_txn *t, struct inode *inode, struct slice columns)
 {
     struct buf now;
@@ -66,7 +100,7 @@ int txn_unsynced_add(struct ns_txn *t, struct inode *inode, struct slice columns
     if (columns.count == 0) {
         return 0;
     }
-    if (op_unsynced_count(columns) > STRIPE_WIDTH_MAX) {
+    if (op_unsynced_count(columns) > OP_UNSYNCED_MAX) {
         return MORSEL_INVAL; /* Some are named twice. */
     }
     buf_init(&now);
@@ -76,8 +110,8 @@ int txn_unsynced_add(struct ns_txn *t, struct inode *inode, struct slice columns
 
         if (c.column >= inode->layout.stripe.width) {
             rv = MORSEL_INVAL;
-        } else if (!has_column(buf_slice(&now), c.column)) {
-            op_unsynced_put(&now, c);
+        } else {
+            name(&now, c);
         }
     }
     if (rv == 0 && now.failed) {
@@ -97,7 +131,7 @@ int apply_synced(struct ns_txn *t)
     struct buf before, after;
     int rv;
 
-    if (op_unsynced_count(op->synced.columns) > STRIPE_WIDTH_MAX) {
+    if (op_unsynced_count(op->synced.columns) > OP_UNSYNCED_MAX) {
         return MORSEL_INVAL;
     }
     if ((rv = txn_inode(t, op->synced.inode, &inode)) != 0) {

@@ -412,7 +412,7 @@ static struct slice unsynced_decode(struct reader *r)
 {
     struct slice columns = reader_blob(r);
 
-    if (columns.count % OP_UNSYNCED_BYTES != 0 || op_unsynced_count(columns) > STRIPE_WIDTH_MAX) {
+    if (columns.count % OP_UNSYNCED_BYTES != 0 || op_unsynced_count(columns) > OP_UNSYNCED_MAX) {
         r->failed = true;
     }
     return columns;

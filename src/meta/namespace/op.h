@@ -49,7 +49,12 @@ enum op_repair {
     REPAIR_ORPHAN = 7    /* `inode` has names: it is no orphan. */
 };
 
-enum { OP_OBJECTS_MAX = 4096, OP_OBJECT_BYTES = 12, OP_UNSYNCED_BYTES = 12 };
+enum {
+    OP_OBJECTS_MAX = 4096,
+    OP_OBJECT_BYTES = 12,
+    OP_UNSYNCED_MAX = STRIPE_WIDTH_MAX * UNSYNCED_VERIFIERS_MAX,
+    OP_UNSYNCED_BYTES = 12
+};
 
 struct meta_op
 {
@@ -193,7 +198,8 @@ int op_decode(struct slice bytes, struct meta_op *op);
 const char *op_kind_name(enum op_kind kind);
 
 /* A column that holds bytes written under this verifier of its server, not synced yet. Lists of
- * them, inside operations and U records; at most one for each column, STRIPE_WIDTH_MAX. */
+ * them, inside operations and U records: UNSYNCED_VERIFIERS_MAX for each column at most, or
+ * VERIFIER_ANY alone. */
 struct unsynced_column
 {
     uint32_t column;

@@ -5,7 +5,7 @@
 struct unsynced_list
 {
     size_t count;
-    Morsel__Unsynced columns[STRIPE_WIDTH_MAX], *pointers[STRIPE_WIDTH_MAX];
+    Morsel__Unsynced columns[OP_UNSYNCED_MAX], *pointers[OP_UNSYNCED_MAX];
 };
 
 static int unsynced_fill(struct meta *meta, const struct inode *inode, struct unsynced_list *list,
@@ -32,10 +32,10 @@ static int unsynced_fill(struct meta *meta, const struct inode *inode, struct un
 /* MORSEL_MALFORMED: too many. */
 static int unsynced_take(Morsel__Unsynced **columns, size_t count, struct buf *out)
 {
-    for (size_t i = 0; i < count && i < STRIPE_WIDTH_MAX; i++) {
+    for (size_t i = 0; i < count && i < OP_UNSYNCED_MAX; i++) {
         op_unsynced_put(out, (struct unsynced_column){ columns[i]->column, columns[i]->verifier });
     }
-    return count > STRIPE_WIDTH_MAX ? MORSEL_MALFORMED : out->failed ? MORSEL_NOMEM : MORSEL_OK;
+    return count > OP_UNSYNCED_MAX ? MORSEL_MALFORMED : out->failed ? MORSEL_NOMEM : MORSEL_OK;
 }
 
 static void answer_fsync(struct meta *meta, struct rpc_request *request, uint64_t id)
