@@ -26,14 +26,14 @@ breaches() {
 
 found=$(mktemp) || exit 1
 trap 'rm -f "$found"' EXIT
-mapfile -t files < <(git ls-files -co --exclude-standard 'src/*.[ch]' 'tests/*.[ch]' | while read -r f; do
+mapfile -t files < <(git ls-files -co --exclude-standard 'src/*.[ch]' 'src/*.cc' 'tests/*.[ch]' | while read -r f; do
     [ -f "$f" ] && echo "$f"
 done)
 [ ${#files[@]} -gt 0 ] || breach "no sources found under $1"
 
 is_pure() {
     case $1 in
-    *_uv.[ch] | *_leveldb.[ch] | *_file.[ch] | *_proc.[ch] | *_tls.[ch] | *_fuse.[ch] | *_curl.[ch] | *_http.[ch] | */main.c) return 1 ;;
+    *_uv.[ch] | *_leveldb.[ch] | *_leveldb.cc | *_file.[ch] | *_proc.[ch] | *_tls.[ch] | *_fuse.[ch] | *_curl.[ch] | *_http.[ch] | */main.c) return 1 ;;
     esac
 }
 
@@ -114,7 +114,7 @@ for f in "${files[@]}"; do
         name=$(basename "$f" .c)
         grep -qE "(^|[^a-z_])$name(\.c)?([^a-z_]|$)" tests/fuzz/CMakeLists.txt || breach "$f is in no CMakeLists.txt"
         ;;
-    *.c)
+    *.c | *.cc)
         grep -qF "/$f\"" "$database" || breach "$f is built by nobody (not in $database)"
         ;;
     esac
@@ -124,10 +124,10 @@ done
 #    .data.rel.ro). Sanitizers add tables of their own, and protobuf-c's generated descriptors are not ours.
 while read -r line; do
     breach "mutable file-scope data: $line"
-done < <(find "$build_dir/src" -name '*.c.o' -not -path '*morsel_proto*' 2>/dev/null | while read -r object; do
+done < <(find "$build_dir/src" \( -name '*.c.o' -o -name '*.cc.o' \) -not -path '*morsel_proto*' 2>/dev/null | while read -r object; do
     objdump -t "$object" 2>/dev/null |
         awk -v o="${object#"$build_dir"/}" '/^[0-9a-f]+ ......O \.(data|bss|tdata|tbss)/ && !/ \.data\.rel\.ro/ { print $NF " in " o }'
-done | grep -vE '^(__(asan|ubsan|odr_asan|sancov|gcov|llvm|tsan)|\.?L)')
+done | grep -vE '^(DW\.ref\.|__(asan|ubsan|odr_asan|sancov|gcov|llvm|tsan)|\.?L)')
 
 for f in "${files[@]}"; do
     # 6. Leftovers.
@@ -146,7 +146,7 @@ for f in "${files[@]}"; do
             breach "$f: the header guard must be $guard"
         head -c 2 "$f" | grep -q '/\*' || breach "$f: a header begins with the comment that is its manual"
         ;;
-    src/*.c)
+    src/*.c | src/*.cc)
         head -c 2 "$f" | grep -q '/\*' || breach "$f: a file begins with what it is for"
         ;;
     tests/*.h)

@@ -48,6 +48,7 @@ static void on_gone(void *data, enum rpc_role role, uint64_t node_id)
         (void)meta_session_step(meta, &event);
         locks_gone(meta, node_id);
         leases_gone(meta, node_id);
+        loads_gone(&meta->loads, node_id);
     } else if (role == ROLE_IOD) {
         struct members_event event = { .now_ms = now_ms, .type = MEMBERS_GONE };
 

@@ -158,6 +158,7 @@ int main(int argc, char **argv)
     enum log_level level = LOG_LEVEL_INFO;
     struct program *p = calloc(1, sizeof(*p));
     struct log *log;
+    char threads[16];
     int code;
 
     if (p == NULL) {
@@ -178,6 +179,8 @@ int main(int argc, char **argv)
         free(p);
         return code;
     }
+    (void)snprintf(threads, sizeof(threads), "%d", LOADS_THREADS);
+    setenv("UV_THREADPOOL_SIZE", threads, 1);
     log =
         log_open("morsel-meta", p->settings.log_file[0] != 0 ? p->settings.log_file : NULL, level);
     if (log == NULL) {

@@ -83,7 +83,7 @@ struct durable_wait
     struct sync_waiter waiter;
     struct meta *meta;
     struct rpc_request *request;
-    meta_durable_reply reply;
+    load_again reply;
     uint64_t subject;
 };
 
@@ -94,12 +94,13 @@ static void on_durable(struct sync_waiter *waiter, int status)
     if (status != 0) {
         rpc_reply_failure(d->request, status, "the manager's database could not be synced");
     } else {
+        loads_begin(&d->meta->loads);
         d->reply(d->meta, d->request, d->subject);
     }
     free(d);
 }
 
-void meta_reply_durable(struct meta *meta, struct rpc_request *request, meta_durable_reply reply,
+void meta_reply_durable(struct meta *meta, struct rpc_request *request, load_again reply,
                         uint64_t subject)
 {
     struct durable_wait *d = calloc(1, sizeof(*d));

@@ -3,7 +3,8 @@
  *   request -> hooks_uv.c (is the client joined?) -> request_uv.c (the steps of its row)
  *           -> namespace, members, session (pure) -> reply
  *
- * Everything runs on the loop's thread; only syncs of the store run in the pool (sync_uv.h).
+ * Everything runs on the loop's thread. What waits for the disk runs in the pool: syncs of the store
+ * (sync_uv.h), and reading what is not in memory (loads_uv.h).
  */
 #ifndef MORSEL_META_META_UV_H
 #define MORSEL_META_META_UV_H
@@ -23,6 +24,7 @@
 #include "meta/namespace/namespace.h"
 #include "meta/service/reply_cache.h"
 #include "meta/service/trust_uv.h"
+#include "meta/storage/loads_uv.h"
 #include "meta/storage/runs.h"
 #include "meta/storage/sync_uv.h"
 
@@ -70,6 +72,7 @@ struct meta
     struct runs runs;
     char run_dir[CONFIG_STRING_MAX]; /* Where they are kept. */
     struct sync_uv sync;
+    struct loads_uv loads;
     struct presence presence; /* The clock of sessions, leases and members; meta_now_ms(). */
     uv_timer_t timer;         /* Their next deadline. */
     uint64_t timer_due_ms;
@@ -80,6 +83,7 @@ struct meta
     uint64_t started_ms;
     inode_id sweep_from; /* Where the sweep of orphans goes on; 0: none is going on. */
     uv_idle_t sweep;
+    bool sweep_loading; /* It waits for the disk. */
     struct capacity_uv capacity;
     uint32_t handles; /* Open libuv handles while closing. */
     bool broken_logged;
@@ -133,9 +137,7 @@ int meta_note_open(struct meta *meta, const struct rpc_request *request, inode_i
 
 /* Call `reply` with `subject`, or answer a failure, when everything committed so far survives a
  * loss of power. */
-typedef void (*meta_durable_reply)(struct meta *meta, struct rpc_request *request,
-                                   uint64_t subject);
-void meta_reply_durable(struct meta *meta, struct rpc_request *request, meta_durable_reply reply,
+void meta_reply_durable(struct meta *meta, struct rpc_request *request, load_again reply,
                         uint64_t subject);
 
 /* `inode` was replaced: it stays for a moment, though nobody has it open. */

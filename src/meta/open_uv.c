@@ -255,6 +255,7 @@ void meta_start(struct meta *meta)
     meta->sync.failed = meta_sync_failed;
     meta->sync.data = meta;
     sync_init(&meta->sync, meta->loop, meta->kv);
+    loads_init(&meta->loads, meta->loop, meta->kv, meta);
     meta_clock_start(meta);
     (void)uv_timer_init(meta->loop, &meta->space_timer);
     (void)uv_idle_init(meta->loop, &meta->sweep);
@@ -272,13 +273,10 @@ static void on_handle_closed(uv_handle_t *handle)
     handle_closed(handle->data);
 }
 
-static void on_sync_closed(void *data)
+static void on_loads_closed(void *data)
 {
     struct meta *meta = data;
 
-    if (ns_broken(meta->ns) == 0) {
-        run_close(&meta->runs, meta->run_dir);
-    }
     meta->handles = 6 + meta->space_busy;
     uv_close((uv_handle_t *)&meta->timer, on_handle_closed);
     uv_close((uv_handle_t *)&meta->pulse, on_handle_closed);
@@ -286,6 +284,16 @@ static void on_sync_closed(void *data)
     uv_close((uv_handle_t *)&meta->space_timer, on_handle_closed);
     uv_close((uv_handle_t *)&meta->sweep, on_handle_closed);
     uv_close((uv_handle_t *)&meta->capacity.timer, on_handle_closed);
+}
+
+static void on_sync_closed(void *data)
+{
+    struct meta *meta = data;
+
+    if (ns_broken(meta->ns) == 0) {
+        run_close(&meta->runs, meta->run_dir);
+    }
+    loads_close(&meta->loads, on_loads_closed);
 }
 
 void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
@@ -299,6 +307,7 @@ void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
     leases_refuse_waiting(meta, MORSEL_SHUTDOWN);
     locks_refuse_waiting(meta, MORSEL_SHUTDOWN);
     capacity_refuse_waiting(&meta->capacity, MORSEL_SHUTDOWN);
+    loads_refuse(&meta->loads, MORSEL_SHUTDOWN);
     sync_close(&meta->sync, on_sync_closed);
 }
 

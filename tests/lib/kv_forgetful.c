@@ -18,6 +18,15 @@ struct table
     size_t count, capacity;
 };
 
+enum { WARM_KEYS = 256, WARM_RANGES = 4 };
+
+/* Loaded a moment ago: what lies there is in memory. */
+struct warm_range
+{
+    struct buf first, last;
+    bool end; /* To the end of the store. */
+};
+
 struct kv_forgetful
 {
     struct kv kv;
@@ -27,6 +36,11 @@ struct kv_forgetful
     struct kv_batch *unsynced;
     uint32_t unsynced_count, unsynced_capacity;
     int failing;
+    uint32_t cold_one_in;
+    uint64_t refused;
+    uint64_t warm[WARM_KEYS]; /* Hashes of keys that were loaded; newer ones take their places. */
+    struct warm_range ranges[WARM_RANGES];
+    uint32_t ranges_loaded;
 };
 
 static struct kv_forgetful *forgetful_of(const struct kv *kv)
@@ -126,6 +140,24 @@ static void table_copy(struct table *to, const struct table *from)
     }
 }
 
+static uint64_t hash_of(struct slice key)
+{
+    uint64_t hash = 14695981039346656037U; /* FNV-1a */
+
+    for (size_t i = 0; i < key.count; i++) {
+        hash = (hash ^ key.data[i]) * 1099511628211U;
+    }
+    return hash;
+}
+
+static bool is_cold(struct kv_forgetful *f, struct slice key)
+{
+    uint64_t hash = hash_of(key);
+
+    return f->kv.wanted != NULL && f->cold_one_in != 0 && f->warm[hash % WARM_KEYS] != hash &&
+           prng_below(f->prng, f->cold_one_in) == 0;
+}
+
 static int on_get(struct kv *kv, struct slice key, struct buf *value, struct errmsg *err)
 {
     struct kv_forgetful *f = forgetful_of(kv);
@@ -133,6 +165,10 @@ static int on_get(struct kv *kv, struct slice key, struct buf *value, struct err
     size_t at = table_find(&f->now, key, &found);
 
     (void)err;
+    if (is_cold(f, key)) {
+        f->refused++;
+        return kv_want(kv, key);
+    }
     if (!found) {
         return MORSEL_NOENT;
     }
@@ -183,18 +219,80 @@ static int on_commit(struct kv *kv, const struct kv_batch *batch, bool sync, str
     return sync ? on_sync(kv, err) : 0;
 }
 
+/* For a scan. */
+static bool record_is_cold(struct kv_forgetful *f, struct slice key)
+{
+    if (f->kv.wanted == NULL || f->cold_one_in == 0 || prng_below(f->prng, f->cold_one_in) != 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < WARM_RANGES && i < f->ranges_loaded; i++) {
+        const struct warm_range *r = &f->ranges[i];
+
+        if (slice_compare(key, buf_slice(&r->first)) >= 0 &&
+            (r->end || slice_compare(key, buf_slice(&r->last)) <= 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static int on_scan(struct kv *kv, struct slice from, kv_visit visit, void *data, struct errmsg *err)
 {
     struct kv_forgetful *f = forgetful_of(kv);
     bool found;
+    size_t begin = table_find(&f->now, from, &found);
 
     (void)err;
-    for (size_t i = table_find(&f->now, from, &found); i < f->now.count; i++) {
-        if (!visit(data, buf_slice(&f->now.records[i].key), buf_slice(&f->now.records[i].value))) {
+    for (size_t i = begin; i < f->now.count; i++) {
+        struct slice key = buf_slice(&f->now.records[i].key);
+
+        if (record_is_cold(f, key)) {
+            f->refused++;
+            return kv_want_range(kv, from, (uint32_t)(i - begin));
+        }
+        if (!visit(data, key, buf_slice(&f->now.records[i].value))) {
             break;
         }
     }
     return 0;
+}
+
+/* What comes behind those that were there already may be less than was asked for, but is something. */
+static void load_range(struct kv_forgetful *f, struct slice from, uint32_t records)
+{
+    struct warm_range *r = &f->ranges[f->ranges_loaded++ % WARM_RANGES];
+    uint32_t certain = records < KV_RANGE_RECORDS ? 0 : records - KV_RANGE_RECORDS;
+    uint32_t count = certain + 1 + (uint32_t)prng_below(f->prng, records - certain);
+    bool found;
+    size_t at = table_find(&f->now, from, &found);
+
+    buf_clear(&r->first);
+    buf_clear(&r->last);
+    buf_put(&r->first, from.data, from.count);
+    r->end = f->now.count - at < count;
+    if (!r->end) {
+        const struct buf *last = &f->now.records[at + count - 1].key;
+
+        buf_put(&r->last, last->data, last->count);
+    }
+}
+
+static void on_load(struct kv *kv, const struct kv_wanted *wanted)
+{
+    struct kv_forgetful *f = forgetful_of(kv);
+    size_t offset = 0;
+    uint32_t records;
+    struct slice key;
+
+    while (kv_wanted_next(wanted, &offset, &key, &records)) {
+        uint64_t hash = hash_of(key);
+
+        if (records == 0) {
+            f->warm[hash % WARM_KEYS] = hash;
+        } else {
+            load_range(f, key, records);
+        }
+    }
 }
 
 static void on_close(struct kv *kv)
@@ -203,6 +301,10 @@ static void on_close(struct kv *kv)
 
     forget_unsynced(f, 0);
     free(f->unsynced);
+    for (uint32_t i = 0; i < WARM_RANGES; i++) {
+        buf_free(&f->ranges[i].first);
+        buf_free(&f->ranges[i].last);
+    }
     table_clear(&f->now);
     table_clear(&f->durable);
     free(f);
@@ -215,8 +317,12 @@ struct kv *kv_forgetful_open(struct prng *prng)
     if (f == NULL) {
         return NULL;
     }
-    f->kv = (struct kv){ on_get, on_commit, on_scan, on_sync, on_close };
+    f->kv = (struct kv){ on_get, on_commit, on_scan, on_sync, on_load, on_close, NULL };
     f->prng = prng;
+    for (uint32_t i = 0; i < WARM_RANGES; i++) {
+        buf_init(&f->ranges[i].first);
+        buf_init(&f->ranges[i].last);
+    }
     return &f->kv;
 }
 
@@ -238,6 +344,20 @@ uint32_t kv_forgetful_unsynced(const struct kv *kv)
 void kv_forgetful_fail(struct kv *kv, int status)
 {
     forgetful_of(kv)->failing = status;
+}
+
+void kv_forgetful_cold(struct kv *kv, uint32_t one_in)
+{
+    struct kv_forgetful *f = forgetful_of(kv);
+
+    f->cold_one_in = one_in;
+    f->ranges_loaded = 0;
+    memset(f->warm, 0, sizeof(f->warm));
+}
+
+uint64_t kv_forgetful_refused(const struct kv *kv)
+{
+    return forgetful_of(kv)->refused;
 }
 
 void kv_forgetful_dump(const struct kv *kv, struct buf *out)

@@ -21,6 +21,14 @@ uint32_t kv_forgetful_unsynced(const struct kv *kv);
 /* Every commit from now on fails with `status` and changes nothing; 0: works again. */
 void kv_forgetful_fail(struct kv *kv, int status);
 
+/* Whoever does not wait (kv.h) finds one key of `one_in` not in memory, in a scan one record, unless
+ * it was loaded a moment ago; and of a range less is loaded than is asked for, at times. 0, as at
+ * first: all is in memory. Nothing counts as loaded when this is called. */
+void kv_forgetful_cold(struct kv *kv, uint32_t one_in);
+
+/* How often get and scan have answered MORSEL_AGAIN. */
+uint64_t kv_forgetful_refused(const struct kv *kv);
+
 /* All records as bytes, for comparison: append key and value of each as blobs. */
 void kv_forgetful_dump(const struct kv *kv, struct buf *out);
 

@@ -5,6 +5,7 @@
 #include "meta/storage/log_watch_file.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,12 +21,24 @@
 
 /* What a sync asks of the disk; the linker puts these in front (--wrap). */
 static unsigned directory_syncs, data_syncs, listings;
+static bool kernel_forgets; /* No page of a file is in memory. */
 int __real_fsync(int fd);
 int __real_fdatasync(int fd);
 DIR *__real_opendir(const char *path);
 int __wrap_fsync(int fd);
 int __wrap_fdatasync(int fd);
 DIR *__wrap_opendir(const char *path);
+ssize_t __real_preadv2(int fd, const struct iovec *rooms, int count, off_t at, int flags);
+ssize_t __wrap_preadv2(int fd, const struct iovec *rooms, int count, off_t at, int flags);
+
+ssize_t __wrap_preadv2(int fd, const struct iovec *rooms, int count, off_t at, int flags)
+{
+    if ((flags & RWF_NOWAIT) != 0 && kernel_forgets) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return __real_preadv2(fd, rooms, count, at, flags);
+}
 
 int __wrap_fsync(int fd)
 {
@@ -145,6 +159,114 @@ static void batches_come_back(void **state)
     kv->close(kv);
     kv = must_open(f, false);
     assert_int_equal(count_records(kv), 1);
+    kv->close(kv);
+}
+
+static struct slice key_of(char key[16], uint32_t number)
+{
+    (void)snprintf(key, 16, "k%08u", number);
+    return (struct slice){ (uint8_t *)key, strlen(key) };
+}
+
+/* Opened again, with nothing in memory. */
+static struct kv *reopen_cold(struct fixture *f, struct kv *kv, struct kv_wanted *wanted)
+{
+    kv->close(kv);
+    kv = must_open(f, false);
+    kernel_forgets = true;
+    kv_wanted_clear(wanted);
+    kv->wanted = wanted;
+    return kv;
+}
+
+/* A database that was just opened has nothing in memory: what is asked for in haste must be loaded
+ * first, and is answered then; what was just written is there. */
+static void in_haste_nothing_is_read(void **state)
+{
+    enum { RECORDS = 3000, NEW = RECORDS };
+    struct fixture *f = *state;
+    struct kv *kv = must_open(f, true);
+    struct kv_wanted wanted;
+    struct buf value;
+    char text[16];
+
+    kernel_forgets = false;
+    kv_wanted_init(&wanted);
+    buf_init(&value);
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        put(kv, i, 100);
+    }
+    kv = reopen_cold(f, kv, &wanted);
+    assert_int_equal(kv->get(kv, key_of(text, 7), &value, &f->err), MORSEL_AGAIN);
+    assert_int_equal(kv->get(kv, key_of(text, 2900), &value, &f->err), MORSEL_AGAIN);
+    assert_int_equal(wanted.count, 2);
+    put(kv, NEW, 100);
+    assert_int_equal(kv->get(kv, key_of(text, NEW), &value, &f->err), 0);
+    kv->load(kv, &wanted);
+    kv_wanted_clear(&wanted);
+    assert_int_equal(kv->get(kv, key_of(text, 7), &value, &f->err), 0);
+    assert_int_equal(value.count, 100);
+    assert_int_equal(kv->get(kv, key_of(text, 2900), &value, &f->err), 0);
+    assert_int_equal(kv->get(kv, (struct slice){ (const uint8_t *)"k00000007a", 10 }, &value, NULL),
+                     MORSEL_NOENT); /* Its block is that of another. */
+    assert_int_equal(wanted.count, 0);
+    kernel_forgets = false;
+    buf_free(&value);
+    kv_wanted_free(&wanted);
+    kv->close(kv);
+}
+
+static uint32_t wanted_records(const struct kv_wanted *wanted)
+{
+    uint32_t records = 0;
+    struct slice key;
+    size_t offset = 0;
+
+    assert_true(kv_wanted_next(wanted, &offset, &key, &records));
+    return records;
+}
+
+/* A scan goes as far as it can, and never further: from its beginning, from its middle, and when all
+ * is there without a word of the disk. What it could not have is not taken for something else later. */
+static void a_scan_in_haste_goes_as_far_as_it_can(void **state)
+{
+    enum { RECORDS = 3000 };
+    struct fixture *f = *state;
+    struct kv *kv = must_open(f, true);
+    struct kv_wanted wanted;
+    uint32_t count = 0, before = 0;
+    unsigned tries = 0;
+    char text[16];
+    int rv;
+
+    kernel_forgets = false;
+    kv_wanted_init(&wanted);
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        put(kv, i, 100);
+    }
+    kv = reopen_cold(f, kv, &wanted);
+    put(kv, 2000, 100); /* In memory, and the next ones are not. */
+    assert_int_equal(kv->scan(kv, key_of(text, 1000), count_visit, &count, NULL), MORSEL_AGAIN);
+    assert_int_equal(count, 0);
+    assert_int_equal(wanted_records(&wanted), KV_RANGE_RECORDS);
+    do {
+        kv->load(kv, &wanted);
+        kv_wanted_clear(&wanted);
+        before = count;
+        count = 0;
+        rv = kv->scan(kv, key_of(text, 1000), count_visit, &count, NULL);
+        assert_true(rv == 0 || rv == MORSEL_AGAIN);
+        assert_true(count > before);
+        assert_true(rv == 0 || wanted_records(&wanted) == count + KV_RANGE_RECORDS);
+        tries++;
+    } while (rv != 0);
+    assert_int_equal(count, RECORDS - 1000);
+    assert_in_range(tries, 3, (RECORDS - 1000) / KV_RANGE_RECORDS + 1);
+    assert_int_equal(wanted.count, 0);
+    kv->wanted = NULL;
+    assert_int_equal(count_records(kv), RECORDS);
+    kernel_forgets = false;
+    kv_wanted_free(&wanted);
     kv->close(kv);
 }
 
@@ -326,6 +448,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_sync_covers_each_log_and_its_name),
         TEST(batches_come_back),
+        TEST(in_haste_nothing_is_read),
+        TEST(a_scan_in_haste_goes_as_far_as_it_can),
         TEST(what_a_killed_process_committed_is_there),
         TEST(a_cut_file_is_refused_after_an_orderly_end),
         TEST(a_cut_manifest_is_refused_after_a_kill),

@@ -3,7 +3,7 @@
 #include "common/base/status.h"
 #include "meta/meta_uv.h"
 
-static void on_member_durable(struct meta *meta, struct rpc_request *request, uint64_t id);
+static void on_member_durable(void *data, struct rpc_request *request, uint64_t id);
 
 static void persist_member(struct meta *meta, server_id id)
 {
@@ -65,8 +65,9 @@ void meta_members_step(struct meta *meta, const struct members_event *event)
 }
 
 /* The id of a new server is durable before the server hears of it. */
-static void on_member_durable(struct meta *meta, struct rpc_request *request, uint64_t id)
+static void on_member_durable(void *data, struct rpc_request *request, uint64_t id)
 {
+    struct meta *meta = data;
     Morsel__RegisterReply reply = MORSEL__REGISTER_REPLY__INIT;
     const struct super *super = ns_super(meta->ns);
 

@@ -13,8 +13,9 @@ enum { SWEEP_STEP = 64 /* Orphans looked at in one iteration of the loop. */ };
 
 /* ---- Orphans ---- */
 
-/* Nobody holds the inode any more: if it has no name either, its time has come. */
-static void collect(struct meta *meta, inode_id inode)
+/* Nobody holds the inode any more: if it has no name either, its time has come. MORSEL_AGAIN: this
+ * must be read first. */
+static int try_collect(struct meta *meta, inode_id inode)
 {
     struct meta_op op = { .kind = OP_COLLECT, .time_ns = meta_clock_ns() };
     struct errmsg err = { "" };
@@ -23,15 +24,28 @@ static void collect(struct meta *meta, inode_id inode)
 
     if (session_holds(meta->sessions, inode) || departed_has(&meta->departed, inode) ||
         ns_broken(meta->ns) != 0) {
-        return;
+        return 0;
     }
+    loads_begin(&meta->loads);
     if ((rv = ns_is_orphan(meta->ns, inode, &orphan, &err)) == 0 && orphan) {
         op.collect.inode = inode;
         rv = meta_execute(meta, &op, &err);
     }
-    if (rv != 0) {
+    if (rv != 0 && rv != MORSEL_AGAIN) {
         log_error(meta->log, "cannot collect the unlinked inode %" PRIu64 ": %s", inode,
                   err.text[0] != 0 ? err.text : status_words(rv));
+    }
+    return rv == MORSEL_AGAIN ? rv : MORSEL_OK;
+}
+
+static void sweep_start(struct meta *meta, inode_id from);
+
+/* What is not in memory is left to a sweep: it reads one after the other, and there may be many. */
+static void collect(struct meta *meta, inode_id inode)
+{
+    if (try_collect(meta, inode) == MORSEL_AGAIN) {
+        loads_begin(&meta->loads);
+        sweep_start(meta, inode);
     }
 }
 
@@ -55,6 +69,29 @@ void meta_departed_pulse(struct meta *meta, uint64_t now_ms)
     }
 }
 
+static void on_sweep(uv_idle_t *idle);
+
+static void on_sweep_loaded(void *data, struct rpc_request *request, uint64_t subject)
+{
+    struct meta *meta = data;
+
+    (void)request;
+    (void)subject;
+    meta->sweep_loading = false;
+    uv_idle_start(&meta->sweep, on_sweep);
+    on_sweep(&meta->sweep);
+}
+
+/* The sweep goes on when what it needs has been read; at once, to try again, when there is no room
+ * to wait for that. */
+static void sweep_load(struct meta *meta)
+{
+    if (loads_wait(&meta->loads, NULL, on_sweep_loaded, 0)) {
+        meta->sweep_loading = true;
+        uv_idle_stop(&meta->sweep);
+    }
+}
+
 /* A few orphans an iteration, so that requests are served in between. */
 static void on_sweep(uv_idle_t *idle)
 {
@@ -62,23 +99,32 @@ static void on_sweep(uv_idle_t *idle)
     inode_id orphans[SWEEP_STEP];
     struct errmsg err = { "" };
     uint32_t count = 0;
-    int rv = ns_orphans(meta->ns, meta->sweep_from, orphans, SWEEP_STEP, &count, &err);
+    int rv;
 
-    for (uint32_t i = 0; i < count; i++) {
-        collect(meta, orphans[i]);
+    loads_begin(&meta->loads);
+    rv = ns_orphans(meta->ns, meta->sweep_from, orphans, SWEEP_STEP, &count, &err);
+    for (uint32_t i = 0; i < count && rv == 0; i++) {
+        rv = try_collect(meta, orphans[i]);
+        meta->sweep_from = orphans[i] + (rv == 0);
     }
-    if (rv != 0 || count < SWEEP_STEP) {
+    if (rv == MORSEL_AGAIN) {
+        sweep_load(meta);
+    } else if (rv != 0 || count < SWEEP_STEP) {
         meta->sweep_from = 0;
         uv_idle_stop(idle);
-        return;
     }
-    meta->sweep_from = orphans[count - 1] + 1;
 }
 
-static void sweep_start(struct meta *meta)
+/* One that is going on comes to `from` again, if it was there already. */
+static void sweep_start(struct meta *meta, inode_id from)
 {
-    if (!meta->closing) {
-        meta->sweep_from = 1;
+    if (meta->closing) {
+        return;
+    }
+    if (meta->sweep_from == 0 || from < meta->sweep_from) {
+        meta->sweep_from = from;
+    }
+    if (!meta->sweep_loading) {
         uv_idle_start(&meta->sweep, on_sweep);
     }
 }
@@ -122,7 +168,7 @@ static int perform_session(struct meta *meta, const struct session_action *actio
         }
         break;
     case SESSION_GRACE_OVER:
-        sweep_start(meta);
+        sweep_start(meta, 1);
         break;
     }
     return 0;

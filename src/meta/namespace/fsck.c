@@ -174,8 +174,11 @@ static void check_parent(struct fsck_walk *w, inode_id parent, struct slice name
     struct fsck_finding *finding;
     bool end;
 
-    (void)ns_readdir(w->f->ns, inode->parent, (struct slice){ NULL, 0 }, visit_wanted, &search,
-                     &end, NULL);
+    if (ns_readdir(w->f->ns, inode->parent, (struct slice){ NULL, 0 }, visit_wanted, &search, &end,
+                   NULL) == MORSEL_AGAIN) {
+        w->status = MORSEL_AGAIN;
+        return;
+    }
     finding = find_new(w, search.found ? REPAIR_DENTRY : REPAIR_PARENT, inode->id);
     set_name(finding, parent, name);
     errmsg_set(&finding->text,
@@ -227,6 +230,14 @@ static bool advance(struct fsck_walk *w, struct slice key)
     return !w->more;
 }
 
+/* Something else that the record at hand is judged by must be read first: the walk ends before it,
+ * and nothing of it was counted. */
+static bool must_wait(struct fsck_walk *w)
+{
+    w->more = w->more || w->status == MORSEL_AGAIN;
+    return w->status == MORSEL_AGAIN;
+}
+
 static bool already_met(const struct fsck_walk *w, struct slice key)
 {
     return w->f->skip && slice_compare(key, record_key_slice(&w->f->at)) == 0;
@@ -245,6 +256,15 @@ static bool entry_parse(struct slice key, struct slice value, inode_id *parent, 
     return true;
 }
 
+/* Behind the one that must wait: what will be needed for the next ones is fetched with it. */
+static bool look_ahead(struct fsck_walk *w, const struct dentry *dentry)
+{
+    struct inode inode;
+
+    (void)ns_inode(w->f->ns, dentry->inode, &inode, NULL);
+    return !kv_wants_enough(ns_kv(w->f->ns));
+}
+
 static bool visit_entry(void *data, struct slice key, struct slice value)
 {
     struct fsck_walk *w = data;
@@ -258,6 +278,9 @@ static bool visit_entry(void *data, struct slice key, struct slice value)
     if (!entry_parse(key, value, &parent, &name, &dentry)) {
         return false;
     }
+    if (w->status == MORSEL_AGAIN) {
+        return look_ahead(w, &dentry);
+    }
     if (dentry.inode == INODE_NONE) {
         struct fsck_finding *finding = find_new(w, REPAIR_DENTRY, INODE_NONE);
 
@@ -266,6 +289,9 @@ static bool visit_entry(void *data, struct slice key, struct slice value)
                    name_length(name), (const char *)name.data, parent);
     } else {
         check_entry(w, parent, name, &dentry);
+        if (must_wait(w)) {
+            return true;
+        }
     }
     fsck_sum_entry(w->f->count, parent, &dentry, 1);
     return advance(w, key);
@@ -321,7 +347,6 @@ static bool visit_inode(void *data, struct slice key, struct slice value)
     if (!key_inode_parse(key, RECORD_INODE, &id)) {
         return false;
     }
-    w->f->inodes++;
     if (inode_decode(id, value, &inode) != 0) {
         struct fsck_finding *finding = find_new(w, REPAIR_COUNTS, id);
 
@@ -329,11 +354,15 @@ static bool visit_inode(void *data, struct slice key, struct slice value)
         errmsg_set(&finding->text, "the record of inode %" PRIu64 " is damaged; restore a backup",
                    id);
     } else {
-        fsck_sum_inode(w->f->count, &inode);
         if (inode.nlink == 0) {
             check_nameless(w, &inode);
         }
+        if (must_wait(w)) {
+            return false;
+        }
+        fsck_sum_inode(w->f->count, &inode);
     }
+    w->f->inodes++;
     return advance(w, key);
 }
 
@@ -397,6 +426,9 @@ static bool visit_counted(void *data, struct slice key, struct slice value)
         return advance(w, key);
     }
     w->status = ns_is_orphan(w->f->ns, id, &orphan, w->err);
+    if (must_wait(w)) {
+        return false;
+    }
     if (w->status == 0 && !orphan) {
         find_lost(w, &inode);
     }
@@ -420,6 +452,10 @@ static bool visit_orphan(void *data, struct slice key, struct slice value)
         return false;
     }
     rv = ns_inode(w->f->ns, id, &inode, w->err);
+    w->status = rv == MORSEL_AGAIN ? rv : MORSEL_OK;
+    if (must_wait(w)) {
+        return false;
+    }
     if (rv == MORSEL_STALE || (rv == 0 && inode.nlink > 0)) {
         errmsg_set(&find_new(w, REPAIR_ORPHAN, id)->text,
                    "inode %" PRIu64 " is listed as an orphan, but %s", id,
@@ -500,7 +536,13 @@ static int walk(struct fsck_walk *w)
     struct record_key from = w->f->at;
     int rv = kv->scan(kv, record_key_slice(&from), visitors[w->f->phase], w, w->err);
 
-    return rv != 0 ? rv : w->status;
+    rv = rv != 0 ? rv : w->status;
+    if (rv == MORSEL_AGAIN && w->result->checked > 0) {
+        w->more = true;
+        rv = 0; /* A short step; the next one wants the same again. */
+        kv_wanted_clear(kv->wanted);
+    }
+    return rv;
 }
 
 static int mend(struct fsck *f, struct fsck_result *result, int64_t now_ns, struct errmsg *err)
@@ -542,8 +584,15 @@ int fsck_step(struct fsck *f, uint32_t records_max, bool repair, int64_t now_ns,
     } else if (f->phase != FSCK_DONE) {
         rv = walk(&w);
     }
+    if (rv == MORSEL_AGAIN) {
+        return rv;
+    }
     if (rv == 0 && repair) {
+        /* What is mended has just been read. */
+        struct kv_wanted *before = kv_be_patient(ns_kv(f->ns));
+
         rv = mend(f, result, now_ns, err);
+        ns_kv(f->ns)->wanted = before;
     }
     if (rv == 0 && fsck_count_full(f->count)) {
         begin_pass(f);

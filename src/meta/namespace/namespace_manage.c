@@ -62,7 +62,7 @@ int apply_collected(struct ns_txn *t)
         bool garbage;
         int rv = ns_is_garbage(t->ns, op->objects.server, object, &garbage, t->err);
 
-        if (rv != 0) {
+        if (rv != 0 && (rv != MORSEL_AGAIN || kv_wants_enough(t->ns->kv))) {
             return rv;
         }
         /* A report that comes twice, or names an object twice, counts once. */
@@ -95,7 +95,7 @@ int apply_garbage(struct ns_txn *t)
         bool garbage;
         int rv = ns_is_garbage(t->ns, op->objects.server, object, &garbage, t->err);
 
-        if (rv != 0) {
+        if (rv != 0 && (rv != MORSEL_AGAIN || kv_wants_enough(t->ns->kv))) {
             return rv;
         }
         if (!garbage && !op_object_repeats(list, i)) {

@@ -297,6 +297,9 @@ static int commit(struct ns_txn *t)
     struct ns *ns = t->ns;
     int rv;
 
+    if (kv_wants(ns->kv)) {
+        return MORSEL_AGAIN; /* Whatever was made of it. */
+    }
     write_inodes(t);
     if ((rv = write_log(t)) != 0) {
         return rv;

@@ -33,18 +33,25 @@ static int decide_layout(struct request *r)
 static int answer_made(struct request *r, inode_id parent)
 {
     bool made = r->rpc->type == MSG_CREATE;
+    struct inode inode, directory;
     struct node_reply reply;
     Morsel__Changed changed;
-    struct inode inode;
     enum lease_mode wanted;
+    bool with_parent;
     int rv = ns_inode(r->meta->ns, r->outcome.target, &inode, &r->err);
 
     if (rv != 0) {
         return rv;
     }
+    with_parent = ns_inode(r->meta->ns, parent, &directory, &r->err) == 0;
+    if (kv_wants(r->meta->kv)) {
+        return MORSEL_AGAIN;
+    }
     wanted = made && mode_is_regular(inode.mode) ? LEASE_W : LEASE_R;
     node_fill(r->meta, &reply, &inode, true, leases_grant(r->meta, r->rpc, inode.id, wanted, made));
-    (void)node_add_parent(r->meta, r->rpc, &reply, parent);
+    if (with_parent) {
+        node_add_parent(r->meta, r->rpc, &reply, &directory);
+    }
     reply.node.changed = changed_fill(r->meta, &changed);
     rpc_reply(r->rpc, &reply.node.base, NULL);
     return 0;
@@ -98,47 +105,67 @@ int reply_link(struct request *r)
 
 /* ---- Removing and renaming ---- */
 
-/* An inode as it is after the change, and what the client holds on it. NULL: there is none. */
-static Morsel__Attr *attr_now(struct meta *meta, struct rpc_request *request, inode_id id,
-                              Morsel__Attr *attr, uint32_t *lease)
+/* An inode as it is after the change. */
+struct removed_part
+{
+    bool there;
+    struct inode inode;
+    Morsel__Attr attr;
+};
+
+static void part_read(struct meta *meta, inode_id id, struct removed_part *part)
 {
     struct errmsg err = { "" };
-    struct inode inode;
 
-    if (id == INODE_NONE || ns_inode(meta->ns, id, &inode, &err) != 0) {
+    part->there = id != INODE_NONE && ns_inode(meta->ns, id, &part->inode, &err) == 0;
+}
+
+/* What goes into the answer, and what the client holds on it. NULL: there is none. */
+static Morsel__Attr *part_grant(struct meta *meta, struct rpc_request *request,
+                                struct removed_part *part, uint32_t *lease)
+{
+    const struct inode *inode = &part->inode;
+
+    if (!part->there) {
         return NULL;
     }
-    attr_fill(meta, attr, &inode);
-    *lease = mode_is_directory(inode.mode) ? leases_grant(meta, request, id, LEASE_R, false)
-                                           : leases_held(meta, request, id);
-    return attr;
+    attr_fill(meta, &part->attr, inode);
+    *lease = mode_is_directory(inode->mode) ? leases_grant(meta, request, inode->id, LEASE_R, false)
+                                            : leases_held(meta, request, inode->id);
+    return &part->attr;
 }
 
 int reply_removed(struct request *r)
 {
     struct meta *meta = r->meta;
     Morsel__Removed reply = MORSEL__REMOVED__INIT;
-    Morsel__Attr attr, parent, new_parent, moved, other;
+    struct removed_part parent, new_parent, moved, other;
     inode_id target = r->outcome.target;
+    /* To who asked what was replaced is gone; others may be about to open it. */
+    bool departs = target != INODE_NONE && target == r->replaced;
     Morsel__Changed changed;
-    bool departs;
+    Morsel__Attr attr;
 
+    part_read(meta, r->parent, &parent);
+    part_read(meta, r->new_parent, &new_parent);
+    part_read(meta, r->moved, &moved);
+    part_read(meta, departs ? INODE_NONE : r->other, &other);
+    if (kv_wants(meta->kv)) {
+        return MORSEL_AGAIN;
+    }
     reply.changed = changed_fill(meta, &changed);
     reply.inode = target;
-    /* To who asked what was replaced is gone; others may be about to open it. */
-    departs = target != INODE_NONE && target == r->replaced;
     reply.deleted = r->outcome.deleted || departs;
     if (r->doomed && target == r->found.id) {
         attr_fill(meta, &attr, &r->found);
         reply.attr = &attr;
     }
-    reply.parent = attr_now(meta, r->rpc, r->parent, &parent, &reply.parent_lease);
-    reply.new_parent = attr_now(meta, r->rpc, r->new_parent, &new_parent, &reply.new_parent_lease);
-    reply.moved = attr_now(meta, r->rpc, r->moved, &moved, &reply.moved_lease);
+    reply.parent = part_grant(meta, r->rpc, &parent, &reply.parent_lease);
+    reply.new_parent = part_grant(meta, r->rpc, &new_parent, &reply.new_parent_lease);
+    reply.moved = part_grant(meta, r->rpc, &moved, &reply.moved_lease);
+    reply.other = part_grant(meta, r->rpc, &other, &reply.other_lease);
     if (departs) {
         meta_note_departed(meta, target);
-    } else {
-        reply.other = attr_now(meta, r->rpc, r->other, &other, &reply.other_lease);
     }
     if (reply.deleted) {
         leases_forget(meta, target);

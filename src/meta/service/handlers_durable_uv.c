@@ -38,8 +38,9 @@ static int unsynced_take(Morsel__Unsynced **columns, size_t count, struct buf *o
     return count > OP_UNSYNCED_MAX ? MORSEL_MALFORMED : out->failed ? MORSEL_NOMEM : MORSEL_OK;
 }
 
-static void answer_fsync(struct meta *meta, struct rpc_request *request, uint64_t id)
+static void answer_fsync(void *data, struct rpc_request *request, uint64_t id)
 {
+    struct meta *meta = data;
     Morsel__FsyncReply reply = MORSEL__FSYNC_REPLY__INIT;
     struct durable_reply durable;
     struct unsynced_list list;
@@ -52,7 +53,7 @@ static void answer_fsync(struct meta *meta, struct rpc_request *request, uint64_
         rv = unsynced_fill(meta, &inode, &list, &err);
     }
     if (rv != 0 && rv != MORSEL_STALE) { /* A file that is gone has nothing to lose. */
-        reply_error(meta, request, rv, &err);
+        meta_not_answered(meta, request, rv, &err, answer_fsync, id);
         return;
     }
     reply.n_unsynced = list.count;
@@ -69,8 +70,9 @@ int serve_fsync(struct request *r)
     return 0;
 }
 
-static void answer_wrote(struct meta *meta, struct rpc_request *request, uint64_t inode)
+static void answer_wrote(void *data, struct rpc_request *request, uint64_t inode)
 {
+    struct meta *meta = data;
     struct durable_reply durable;
     struct node_reply reply;
     struct unsynced_list list;
@@ -79,7 +81,7 @@ static void answer_wrote(struct meta *meta, struct rpc_request *request, uint64_
     int rv = ns_inode(meta->ns, inode, &now, &err);
 
     if (rv != 0 || (rv = unsynced_fill(meta, &now, &list, &err)) != 0) {
-        reply_error(meta, request, rv, &err);
+        meta_not_answered(meta, request, rv, &err, answer_wrote, inode);
         return;
     }
     node_fill(meta, &reply, &now, true, leases_held(meta, request, inode));

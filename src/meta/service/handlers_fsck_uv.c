@@ -158,10 +158,15 @@ int serve_fsck_objects(struct request *r)
         bool stray;
 
         rv = is_stray(r->meta, m->server, object, &stray, &r->err);
-        if (rv == 0 && stray) {
+        if (rv == MORSEL_AGAIN && !kv_wants_enough(r->meta->kv)) {
+            rv = 0; /* All that must be read is read together. */
+        } else if (rv == 0 && stray) {
             m->inode[count] = object.inode;
             m->column[count++] = object.column;
         }
+    }
+    if (kv_wants(r->meta->kv)) {
+        return MORSEL_AGAIN;
     }
     m->n_inode = m->n_column = count;
     if (rv == 0 && m->repair && count > 0) {

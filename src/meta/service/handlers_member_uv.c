@@ -116,26 +116,42 @@ static void on_collecting_durable(struct sync_waiter *waiter, int status)
     collecting_reply(c);
 }
 
-/* Nothing leaves the queue before what put it there is on disk: after a loss of power a name might
- * lead to the objects again. */
-static int answer_heartbeat(struct request *r, server_id id)
+/* NULL: *rv says why. */
+static struct collecting *collecting_new(struct meta *meta, server_id id, int *rv,
+                                         struct errmsg *err)
 {
     struct collecting *c = calloc(1, sizeof(*c));
     struct object_id objects[NS_GARBAGE_PAGE_MAX];
-    struct meta *meta = r->meta;
-    int rv = MORSEL_NOMEM;
 
+    *rv = MORSEL_NOMEM;
     if (c == NULL ||
-        (rv = ns_garbage(meta->ns, id, objects, NS_GARBAGE_PAGE_MAX, &c->count, &r->err)) != 0) {
+        (*rv = ns_garbage(meta->ns, id, objects, NS_GARBAGE_PAGE_MAX, &c->count, err)) != 0) {
         free(c);
-        return rv;
+        return NULL;
     }
-    c->request = r->rpc;
     list_init(&c->waiter.node);
     for (uint32_t i = 0; i < c->count; i++) {
         c->inodes[i] = objects[i].inode;
         c->columns[i] = objects[i].column;
     }
+    return c;
+}
+
+/* Nothing leaves the queue before what put it there is on disk: after a loss of power a name might
+ * lead to the objects again. */
+static void answer_heartbeat(void *data, struct rpc_request *request, uint64_t id)
+{
+    struct meta *meta = data;
+    struct errmsg err = { "" };
+    struct collecting *c;
+    int rv;
+
+    loads_begin(&meta->loads);
+    if ((c = collecting_new(meta, (server_id)id, &rv, &err)) == NULL) {
+        meta_not_answered(meta, request, rv, &err, answer_heartbeat, id);
+        return;
+    }
+    c->request = request;
     if (ns_broken(meta->ns) != 0) {
         c->count = 0;
     }
@@ -144,7 +160,6 @@ static int answer_heartbeat(struct request *r, server_id id)
     } else {
         sync_wait(&meta->sync, &c->waiter, on_collecting_durable);
     }
-    return 0;
 }
 
 int serve_heartbeat(struct request *r)
@@ -168,7 +183,10 @@ int serve_heartbeat(struct request *r)
     meta_members_step(r->meta, &event);
     capacity_told(&r->meta->capacity);
     rv = take_collected(r->meta, m, &r->err);
-    return rv != 0 ? rv : answer_heartbeat(r, m->id);
+    if (rv == 0) {
+        answer_heartbeat(r->meta, r->rpc, m->id);
+    }
+    return rv;
 }
 
 /* ---- Who is there ---- */

@@ -42,14 +42,21 @@ int serve_lookup(struct request *r)
     const Morsel__LookupRequest *m = r->message;
     const struct inode *inode = &r->found;
     struct node_reply reply;
+    struct inode parent;
+    bool with_parent;
 
     if (r->found_status != 0) {
         return r->found_status;
     }
+    with_parent = leases_held(r->meta, r->rpc, m->parent) == LEASE_NONE &&
+                  ns_inode(r->meta->ns, m->parent, &parent, &r->err) == 0;
+    if (kv_wants(r->meta->kv)) {
+        return MORSEL_AGAIN;
+    }
     node_fill(r->meta, &reply, inode, true,
               leases_grant(r->meta, r->rpc, inode->id, LEASE_R, false));
-    if (leases_held(r->meta, r->rpc, m->parent) == LEASE_NONE) {
-        (void)node_add_parent(r->meta, r->rpc, &reply, m->parent);
+    if (with_parent) {
+        node_add_parent(r->meta, r->rpc, &reply, &parent);
     }
     rpc_reply(r->rpc, &reply.node.base, NULL);
     return 0;
@@ -207,13 +214,13 @@ static bool visit_entry(void *data, struct slice name, const struct dentry *dent
 
 /* Names and attributes, once the names no longer move. What another client is changing goes without
  * attributes: whoever needs them asks for them alone, and only then they are called back. */
-static int page_finish(struct meta *meta, const struct rpc_request *request,
-                       struct directory_page *page, struct errmsg *err)
+static int page_read(struct meta *meta, const struct rpc_request *request,
+                     struct directory_page *page, struct errmsg *err)
 {
     if (page->names.failed) {
         return MORSEL_NOMEM;
     }
-    for (uint32_t i = 0; i < page->count; i++) {
+    for (uint32_t i = 0; i < page->count && !kv_wants_enough(meta->kv); i++) {
         Morsel__DirectoryEntry *entry = &page->entries[i];
         struct inode inode;
         int rv;
@@ -225,13 +232,25 @@ static int page_finish(struct meta *meta, const struct rpc_request *request,
         if ((rv = ns_inode(meta->ns, entry->inode, &inode, err)) == 0) {
             attr_fill(meta, &page->attrs[i], &inode);
             entry->attr = &page->attrs[i];
-            entry->lease = leases_grant(meta, request, entry->inode, LEASE_R, false);
-        } else if (rv != MORSEL_STALE && rv != MORSEL_CORRUPT) {
+        } else if (rv != MORSEL_STALE && rv != MORSEL_CORRUPT && rv != MORSEL_AGAIN) {
             return rv;
         } /* An entry whose inode is damaged is listed without attributes, so that the others can be
-             reached. */
+             reached. Of those that are not in memory all are fetched together. */
     }
-    return 0;
+    return kv_wants(meta->kv) ? MORSEL_AGAIN : MORSEL_OK;
+}
+
+/* Nothing can fail any more. */
+static void page_grant(struct meta *meta, const struct rpc_request *request,
+                       struct directory_page *page)
+{
+    for (uint32_t i = 0; i < page->count; i++) {
+        Morsel__DirectoryEntry *entry = &page->entries[i];
+
+        if (entry->attr != NULL) {
+            entry->lease = leases_grant(meta, request, entry->inode, LEASE_R, false);
+        }
+    }
 }
 
 int serve_readdir(struct request *r)
@@ -250,9 +269,10 @@ int serve_readdir(struct request *r)
         (rv = identify_access(meta, r->rpc, m->who, &directory, MAY_READ, &r->err)) != 0 ||
         (rv = ns_readdir(meta->ns, m->inode, bytes_slice(m->after), visit_entry, page, &end,
                          &r->err)) != 0 ||
-        (rv = page_finish(meta, r->rpc, page, &r->err)) != 0) {
+        (rv = page_read(meta, r->rpc, page, &r->err)) != 0) {
         return rv;
     }
+    page_grant(meta, r->rpc, page);
     reply.n_entries = page->count;
     reply.entries = page->pointers;
     reply.end = end;

@@ -79,19 +79,22 @@ Morsel__Durable *durable_fill(const struct meta *meta, struct durable_reply *rep
     return &reply->durable;
 }
 
-bool node_add_parent(struct meta *meta, struct rpc_request *request, struct node_reply *reply,
-                     inode_id parent)
+void node_add_parent(struct meta *meta, struct rpc_request *request, struct node_reply *reply,
+                     const struct inode *parent)
 {
-    struct errmsg err = { "" };
-    struct inode directory;
-
-    if (ns_inode(meta->ns, parent, &directory, &err) != 0) {
-        return false;
-    }
-    attr_fill(meta, &reply->parent, &directory);
+    attr_fill(meta, &reply->parent, parent);
     reply->node.parent = &reply->parent;
-    reply->node.parent_lease = leases_grant(meta, request, parent, LEASE_R, false);
-    return true;
+    reply->node.parent_lease = leases_grant(meta, request, parent->id, LEASE_R, false);
+}
+
+void meta_not_answered(struct meta *meta, struct rpc_request *request, int rv,
+                       const struct errmsg *err, load_again again, uint64_t subject)
+{
+    if (kv_wants(meta->kv)) {
+        (void)loads_wait(&meta->loads, request, again, subject);
+    } else {
+        reply_error(meta, request, rv, err);
+    }
 }
 
 void reply_error(struct meta *meta, struct rpc_request *request, int status,

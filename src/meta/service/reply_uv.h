@@ -31,14 +31,18 @@ struct durable_reply
 };
 Morsel__Durable *durable_fill(const struct meta *meta, struct durable_reply *reply);
 
-/* Add the directory as it is now, and what the client holds on it. False when it cannot be read:
- * the client does without. */
-bool node_add_parent(struct meta *meta, struct rpc_request *request, struct node_reply *reply,
-                     inode_id parent);
+/* Add the directory as it is now, and what the client holds on it. */
+void node_add_parent(struct meta *meta, struct rpc_request *request, struct node_reply *reply,
+                     const struct inode *parent);
 
 /* Answer with a failure; `err` may be empty. */
 void reply_error(struct meta *meta, struct rpc_request *request, int status,
                  const struct errmsg *err);
+
+/* `rv` is why a request could not be answered. Where that is only that something must be read first
+ * (MORSEL_AGAIN), `again` is called when it has been. */
+void meta_not_answered(struct meta *meta, struct rpc_request *request, int rv,
+                       const struct errmsg *err, load_again again, uint64_t subject);
 
 /* All members; both arrays have room for SERVERS_MAX. */
 void members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **pointers);

@@ -125,6 +125,17 @@ static int execute(struct request *r)
     return rv;
 }
 
+/* What the answer needs was read or written in this very try: it is in memory, as good as always,
+ * and another try could not tell what is gone. */
+static int reply_at_once(struct request *r)
+{
+    struct kv_wanted *before = kv_be_patient(r->meta->kv);
+    int rv = r->row->reply(r);
+
+    r->meta->kv->wanted = before;
+    return rv;
+}
+
 static int change(struct request *r)
 {
     int rv = identify_change(r);
@@ -138,7 +149,7 @@ static int change(struct request *r)
         if ((rv = r->row->record(r)) != 0 || (rv = permit(r)) != 0 || (rv = execute(r)) != 0) {
             return rv;
         }
-        break;
+        return reply_at_once(r);
     case REPLY_CACHE_KNOWN:
         break;
     case REPLY_CACHE_FORGOTTEN:
@@ -188,19 +199,27 @@ static void begin(struct request *r, struct meta *meta, struct rpc_request *rpc,
     buf_init(&r->bytes);
 }
 
+static void run_again(void *data, struct rpc_request *rpc, uint64_t subject)
+{
+    (void)subject;
+    request_run(data, rpc);
+}
+
 static void run(struct request *r)
 {
     int rv = look(r);
 
-    if (rv == 0) {
+    /* Whatever look made of it. */
+    if (rv == 0 && !kv_wants(r->meta->kv)) {
         if (!lease(r)) {
             return;
         }
         rv = r->changes ? change(r) : r->row->serve(r);
+        if (rv == 0) {
+            return;
+        }
     }
-    if (rv != 0) {
-        reply_error(r->meta, r->rpc, rv, &r->err);
-    }
+    meta_not_answered(r->meta, r->rpc, rv, &r->err, run_again, 0);
 }
 
 void request_run(struct meta *meta, struct rpc_request *rpc)
@@ -212,6 +231,7 @@ void request_run(struct meta *meta, struct rpc_request *rpc)
         row->own(meta, rpc);
         return;
     }
+    loads_begin(&meta->loads);
     begin(&r, meta, rpc, row);
     if ((r.message = rpc_request_unpack(rpc, row->message)) != NULL) {
         run(&r);

@@ -25,30 +25,31 @@
  *   PERMITTED  its lease epoch is the client's, and its user may do it
  *   DONE       committed, in the log and in the reply cache: asked again, it is KNOWN
  *   ANSWERED   rpc_reply() was called, or somebody has taken over to call it (a sync, servers that
- *              are asked for their space)
+ *              are asked for their space, the second half of a HEARTBEAT)
  *
  * Whatever fails on the way answers the request with that status and the words in `err`, in one
  * place.
  *
- * THE INVARIANT. Nothing before execute, and in serve nothing before the last thing that can fail,
- * leaves anything behind that another try of the same request could see. So a request can be run
- * from ARRIVED again at any time before it is DONE, and as a KNOWN one behind it. What the steps do
- * leave is the same when it is done again: recalls that were sent (whose answers are waited for
- * anyway), room for the client in the reply cache, and up to where it has answers. This is what
- * waiting for leases rests on, and what waiting for the disk will: a step that reads the store will
- * be able to say that a record must be fetched first.
+ * THE INVARIANT. Nothing before execute, and in serve and in the reply to a KNOWN one nothing before
+ * the last thing that can fail, leaves anything behind that another try of the same request could
+ * see. So a request can be run from ARRIVED again at any time before it is DONE, and as a KNOWN one
+ * behind it. What the steps do leave is the same when it is done again: recalls that were sent
+ * (whose answers are waited for anyway), room for the client in the reply cache, and up to where it
+ * has answers; that a server lives (HEARTBEAT), that a file is open (CREATE). This is what waiting
+ * for leases rests on, and what waiting for the disk does:
  *
- * Where it is not so yet, for that use:
- *   - READDIR with attributes grants leases entry by entry while it still reads. Granting again
- *     grants the same, but a client that is refused in between is not told what it holds.
- *   - What look does not find it passes over, whatever the reason: execute asks again and says it.
- *     Only LOOKUP keeps why.
- *   - A reply that reads an inode behind execute finds it in the cache, where execute has put it.
- *     Run again as KNOWN it would tell as much as a repeat: not the attributes of a directory that
- *     is gone, nor that a file was replaced.
- *   - HEARTBEAT, FSCK and FSCK_OBJECTS write first and then read on.
- *   - Rows with `own` do as they like. LOCK counts its tries in rpc_request.data, for which nobody
- *     else has a use.
+ *      any step that reads ----> LOADING     the store said MORSEL_AGAIN (kv.h): loads_uv.c has the
+ *                                            request, and runs it again from ARRIVED
+ *
+ * A try in which the store said so is over, whatever its steps have made of it: look may pass over
+ * what it did not find, for execute asks again; and execute commits nothing (namespace_txn.c).
+ *
+ * The reply behind execute may wait for the disk, in this try: what it reads was read or written a
+ * moment before. Run again as KNOWN it would tell as much as a repeat: not the attributes of a
+ * directory that is gone, nor that a file was replaced.
+ *
+ * Rows with `own` do as they like, and do not read the store. LOCK counts its tries in
+ * rpc_request.data, for which nobody else has a use.
  *
  * Who owns what: the driver owns the struct request (on its stack, for one try) and the message.
  * Slices of `op` point into the message and into `bytes`. The rpc_request belongs to whoever will

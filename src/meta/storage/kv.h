@@ -9,7 +9,13 @@
  *    once a sync() that began after the commit has returned;
  *  - after a loss of power the store holds a prefix of the batches in commit order.
  *
- * All functions but sync() belong to one thread; sync() may run on another one at the same time.
+ * Who must not wait for the disk says so with `wanted`: then get and scan answer MORSEL_AGAIN where
+ * they would have to, and note there what for. load() fetches that, on a thread that may wait, and
+ * whoever asked asks again (loads_uv.h). What is read is always what the store holds at that
+ * moment: loading only makes it quick.
+ *
+ * All functions but sync() and load() belong to one thread; these may run on others at the same
+ * time.
  */
 #ifndef MORSEL_META_STORAGE_KV_H
 #define MORSEL_META_STORAGE_KV_H
@@ -52,24 +58,84 @@ bool kv_batch_is_sound(struct slice bytes);
 /* Called for each record of a scan, slices valid during the call only; false ends the scan. */
 typedef bool (*kv_visit)(void *data, struct slice key, struct slice value);
 
+enum {
+    KV_WANTED_MAX = 128, /* Keys and ranges of one try */
+
+    /* Records wanted of a range, behind those that were there: at first so many, so many times more
+     * in each try that follows, and never more than the last. */
+    KV_RANGE_RECORDS = 128,
+    KV_RANGE_GROWS = 8,
+    KV_RANGE_RECORDS_MAX = 65536
+};
+
+/* What was not in memory when it was asked for. Whoever is told MORSEL_AGAIN may go on asking, so
+ * that more of it is fetched at once; but whatever comes of that has no meaning. */
+struct kv_wanted
+{
+    struct buf bytes; /* Each as a blob, its key, and as a number how many records; 0: the key's. */
+    uint32_t count;   /* Beyond KV_WANTED_MAX nothing is noted: the next try wants it again. */
+    unsigned tries;   /* Who asks was told MORSEL_AGAIN so often before. */
+};
+
+void kv_wanted_init(struct kv_wanted *wanted);
+void kv_wanted_free(struct kv_wanted *wanted);
+void kv_wanted_clear(struct kv_wanted *wanted); /* `tries` stays. */
+
+/* Walk what is wanted: start with *offset == 0; false at the end. */
+bool kv_wanted_next(const struct kv_wanted *wanted, size_t *offset, struct slice *key,
+                    uint32_t *records);
+
 struct kv
 {
     /* Replace `value` by what is stored. MORSEL_NOENT (without words in `err`: it is not an error
-     * for most callers), MORSEL_IO, MORSEL_CORRUPT, MORSEL_NOMEM. */
+     * for most callers), MORSEL_IO, MORSEL_CORRUPT, MORSEL_NOMEM, MORSEL_AGAIN. */
     int (*get)(struct kv *kv, struct slice key, struct buf *value, struct errmsg *err);
 
     /* Apply the batch. `sync`: it survives a loss of power when this returns (slow; start and end
      * only). */
     int (*commit)(struct kv *kv, const struct kv_batch *batch, bool sync, struct errmsg *err);
 
-    /* Visit records in ascending byte order of their keys, from the first key >= `from`. */
+    /* Visit records in ascending byte order of their keys, from the first key >= `from`.
+     * MORSEL_AGAIN may come when some have been visited already. */
     int (*scan)(struct kv *kv, struct slice from, kv_visit visit, void *data, struct errmsg *err);
 
     /* Make every batch durable whose commit returned before this was called. Any thread, one at a
      * time. */
     int (*sync)(struct kv *kv, struct errmsg *err);
 
+    /* Fetch what is wanted, so that get and scan find it in memory. Any thread, several at a time. A
+     * failure is not told: who needs it meets it. */
+    void (*load)(struct kv *kv, const struct kv_wanted *wanted);
+
     void (*close)(struct kv *kv);
+
+    /* NULL: get and scan wait for the disk. Else they answer MORSEL_AGAIN instead, without words in
+     * `err`. Its owner sets it. */
+    struct kv_wanted *wanted;
 };
+
+/* Was something not in memory since `wanted` was cleared? */
+static inline bool kv_wants(const struct kv *kv)
+{
+    return kv->wanted != NULL && kv->wanted->count > 0;
+}
+
+/* It makes no sense to go on asking. */
+static inline bool kv_wants_enough(const struct kv *kv)
+{
+    return kv_wants(kv) && kv->wanted->count >= KV_WANTED_MAX;
+}
+
+/* From now on get and scan wait; back with kv->wanted = what this returns. */
+struct kv_wanted *kv_be_patient(struct kv *kv);
+
+/* ---- For those who implement it ---- */
+
+/* Note the key, which is not in memory. Returns MORSEL_AGAIN. */
+int kv_want(struct kv *kv, struct slice key);
+
+/* Note what a scan from `from` needs that has visited so many records and found the next one not in
+ * memory: those records again, and more behind them. Returns MORSEL_AGAIN. */
+int kv_want_range(struct kv *kv, struct slice from, uint32_t visited);
 
 #endif

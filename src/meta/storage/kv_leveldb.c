@@ -7,6 +7,7 @@
 #include "meta/storage/inventory_file.h"
 #include "meta/storage/journal_file.h"
 #include "meta/storage/log_watch_file.h"
+#include "meta/storage/table_env_leveldb.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +32,7 @@ struct kv_leveldb
 {
     struct kv kv;
     leveldb_t *db;
+    leveldb_env_t *env;
     leveldb_options_t *options;
     leveldb_cache_t *cache;
     leveldb_filterpolicy_t *bloom;
@@ -76,11 +78,18 @@ static int status_from_text(char *text, struct errmsg *err)
 static int on_get(struct kv *kv, struct slice key, struct buf *value, struct errmsg *err)
 {
     struct kv_leveldb *l = leveldb_of(kv);
-    char *text = NULL;
+    char *text = NULL, *bytes;
     size_t count = 0;
-    char *bytes =
-        leveldb_get(l->db, l->read_options, (const char *)key.data, key.count, &count, &text);
 
+    if (kv->wanted != NULL) {
+        table_env_begin_haste(l->env, false);
+    }
+    bytes = leveldb_get(l->db, l->read_options, (const char *)key.data, key.count, &count, &text);
+    if (kv->wanted != NULL && table_env_end_haste(l->env)) {
+        leveldb_free(text);
+        leveldb_free(bytes);
+        return kv_want(kv, key);
+    }
     if (text != NULL) {
         return status_from_text(text, err);
     }
@@ -135,27 +144,103 @@ static int on_commit(struct kv *kv, const struct kv_batch *batch, bool sync, str
     return rv;
 }
 
+/* The record that the iterator is at; false: there is none of our users any more. */
+static bool record_at(const leveldb_iterator_t *it, struct slice *key, struct slice *value)
+{
+    if (!leveldb_iter_valid(it)) {
+        return false;
+    }
+    key->data = (const uint8_t *)leveldb_iter_key(it, &key->count);
+    value->data = (const uint8_t *)leveldb_iter_value(it, &value->count);
+    return !slice_starts_with(*key, (struct slice){ (const uint8_t *)NUMBER_KEY, 1 });
+}
+
+static void seek(leveldb_iterator_t *it, struct slice from)
+{
+    leveldb_iter_seek(it, from.count == 0 ? "" : (const char *)from.data, from.count);
+}
+
+/* To the next record, or to `from`. False: in haste, and where the iterator stands is not known. */
+static bool step(struct kv_leveldb *l, leveldb_iterator_t *it, const struct slice *from)
+{
+    bool hasty = l->kv.wanted != NULL;
+
+    if (hasty) {
+        table_env_begin_haste(l->env, true);
+    }
+    if (from != NULL) {
+        seek(it, *from);
+    } else {
+        leveldb_iter_next(it);
+    }
+    return !hasty || !table_env_end_haste(l->env);
+}
+
 static int on_scan(struct kv *kv, struct slice from, kv_visit visit, void *data, struct errmsg *err)
 {
     struct kv_leveldb *l = leveldb_of(kv);
     leveldb_iterator_t *it = leveldb_create_iterator(l->db, l->scan_options);
+    bool known = step(l, it, &from);
+    struct slice key, value;
+    uint32_t visited = 0;
     char *text = NULL;
 
-    leveldb_iter_seek(it, from.count == 0 ? "" : (const char *)from.data, from.count);
-    while (leveldb_iter_valid(it)) {
-        struct slice key, value;
-
-        key.data = (const uint8_t *)leveldb_iter_key(it, &key.count);
-        value.data = (const uint8_t *)leveldb_iter_value(it, &value.count);
-        if (slice_starts_with(key, (struct slice){ (const uint8_t *)NUMBER_KEY, 1 }) ||
-            !visit(data, key, value)) {
+    while (known && record_at(it, &key, &value)) {
+        visited++;
+        if (!visit(data, key, value)) {
             break;
         }
-        leveldb_iter_next(it);
+        known = step(l, it, NULL);
     }
-    leveldb_iter_get_error(it, &text);
+    if (known) {
+        leveldb_iter_get_error(it, &text);
+    }
     leveldb_iter_destroy(it);
+    table_env_forget_stand_ins(l->env);
+    if (!known) {
+        return kv_want_range(kv, from, visited);
+    }
     return text == NULL ? 0 : status_from_text(text, err);
+}
+
+/* ---- Loading, on another thread ---- */
+
+static void load_key(struct kv_leveldb *l, struct slice key)
+{
+    char *text = NULL;
+    size_t count;
+
+    leveldb_free(
+        leveldb_get(l->db, l->read_options, (const char *)key.data, key.count, &count, &text));
+    leveldb_free(text);
+}
+
+static void load_range(struct kv_leveldb *l, struct slice from, uint32_t records)
+{
+    leveldb_iterator_t *it = leveldb_create_iterator(l->db, l->scan_options);
+    struct slice key, value;
+    uint32_t count = 0;
+
+    for (seek(it, from); count < records && record_at(it, &key, &value); leveldb_iter_next(it)) {
+        count++;
+    }
+    leveldb_iter_destroy(it);
+}
+
+static void on_load(struct kv *kv, const struct kv_wanted *wanted)
+{
+    struct kv_leveldb *l = leveldb_of(kv);
+    uint32_t records;
+    size_t offset = 0;
+    struct slice key;
+
+    while (kv_wanted_next(wanted, &offset, &key, &records)) {
+        if (records == 0) {
+            load_key(l, key);
+        } else {
+            load_range(l, key, records);
+        }
+    }
 }
 
 /* ---- Syncing ---- */
@@ -297,6 +382,7 @@ static void on_close(struct kv *kv)
     leveldb_options_destroy(l->options);
     leveldb_filterpolicy_destroy(l->bloom);
     leveldb_cache_destroy(l->cache);
+    table_env_close(l->env);
     if (l->dir_fd >= 0) {
         log_watch_close(&l->logs);
         if (l->journal.dir != NULL) {
@@ -311,15 +397,17 @@ static struct kv_leveldb *leveldb_new(const char *dir, bool create)
 {
     struct kv_leveldb *l = calloc(1, sizeof(*l));
 
-    if (l == NULL) {
+    if (l == NULL || (l->env = table_env_open()) == NULL) {
+        free(l);
         return NULL;
     }
-    l->kv = (struct kv){ on_get, on_commit, on_scan, on_sync, on_close };
+    l->kv = (struct kv){ on_get, on_commit, on_scan, on_sync, on_load, on_close, NULL };
     l->dir_fd = -1;
     (void)snprintf(l->dir, sizeof(l->dir), "%s", dir);
     l->cache = leveldb_cache_create_lru(BLOCK_CACHE_BYTES);
     l->bloom = leveldb_filterpolicy_create_bloom(BLOOM_BITS_PER_KEY);
     l->options = leveldb_options_create();
+    leveldb_options_set_env(l->options, l->env);
     leveldb_options_set_create_if_missing(l->options, create);
     leveldb_options_set_paranoid_checks(l->options, 1);
     leveldb_options_set_write_buffer_size(l->options, WRITE_BUFFER_BYTES);

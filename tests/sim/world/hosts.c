@@ -60,7 +60,10 @@ int kv_leveldb_open(const char *dir, bool create, struct kv **kv_out, struct err
         database = kv_forgetful_open(&the_world->prng);
         CHECK(database != NULL);
         database->close = database_close;
+        /* A quarter of the histories has all in memory. */
+        kv_forgetful_cold(database, world_chance(4) ? 0 : 1 + (uint32_t)world_draw(12));
     }
+    database->wanted = NULL; /* The manager of before was killed. */
     *kv_out = database;
     return 0;
 }
@@ -148,6 +151,11 @@ void host_meta_lose_power(struct host_meta *h, uint64_t back_ns)
 uint32_t host_meta_unsynced(void)
 {
     return kv_forgetful_unsynced(database);
+}
+
+uint64_t host_meta_refused(void)
+{
+    return kv_forgetful_refused(database);
 }
 
 struct world_process *host_meta_process(struct host_meta *h)

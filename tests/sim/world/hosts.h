@@ -36,6 +36,9 @@ void host_iod_lose_power(struct host_iod *iod, uint64_t back_ns);
 
 /* Batches of the manager's that a loss of power may take. */
 uint32_t host_meta_unsynced(void);
+
+/* So often its database had to fetch first what it was asked for. */
+uint64_t host_meta_refused(void);
 struct world_process *host_meta_process(struct host_meta *meta);
 struct world_process *host_iod_process(struct host_iod *iod);
 
