@@ -29,7 +29,7 @@
 
 enum {
     CANDIDATE_BALLOT_MS_MIN = 250, /* For one ballot: two round trips, two syncs each. */
-    CANDIDATE_BALLOT_MS_MAX = 8000,
+    CANDIDATE_BALLOT_MS_MAX = 2000,
     CANDIDATE_PAUSE_MS_MIN = 20, /* The first pause is shorter than that. */
     CANDIDATE_PAUSE_MS_MAX = 2000,
     CANDIDATE_ACTIONS_MAX = 2

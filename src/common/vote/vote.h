@@ -56,12 +56,12 @@ struct vote_ballot
 /* All that a voter knows of a subject. The vote that is open is the one for `decided_epoch` + 1. */
 struct vote_record
 {
-    struct vote_subject subject;
-    uint64_t decided_epoch; /* The newest of which it knows the value; 0: none is decided. */
-    struct vote_value decided;
+    uint64_t decided_epoch;      /* The newest of which it knows the value; 0: none is decided. */
     struct vote_ballot promised; /* It answers no ballot below. */
     struct vote_ballot ballot;   /* In which it gave its vote last; round 0: never. */
-    struct vote_value value;     /* And for what. */
+    struct vote_subject subject;
+    struct vote_value decided; /* For `decided_epoch`. */
+    struct vote_value value;   /* For what it gave its vote. */
 };
 
 /* The voters in effect. Changes by one at a time, and `version` grows with each change. */

@@ -124,6 +124,17 @@ bool voter_load(struct voter *v, const struct vote_record *record)
     return true;
 }
 
+bool voter_gather(struct voter *v, const struct vote_record *record)
+{
+    struct entry *entry = entry_of(v, &record->subject);
+
+    if (entry == NULL) {
+        return false;
+    }
+    (void)vote_record_merge(&entry->record, record);
+    return true;
+}
+
 static void entry_change(struct voter *v, struct entry *entry)
 {
     if (!entry->changed) {

@@ -89,6 +89,10 @@ void voter_free(struct voter *v); /* NULL is allowed. */
  * earlier one. False: out of memory, or more than VOTE_SUBJECTS_MAX. */
 bool voter_load(struct voter *v, const struct vote_record *record);
 
+/* For whoever gathers the votes of others (meta/cluster/voters.h): take over what is newer
+ * (vote_record_merge()). False: as above. */
+bool voter_gather(struct voter *v, const struct vote_record *record);
+
 /* Advance by one event; what the host must do next is appended to `out`, in order. */
 void voter_step(struct voter *v, const struct voter_event *event, struct voter_actions *out);
 
