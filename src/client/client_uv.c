@@ -1,13 +1,17 @@
-/* Calls to the manager, closes that are told in batches, and the life of a client. */
+/* How the modules of a client are put together, closes that are told in batches, and its life. */
 #include "client/libmorsel_uv.h"
 
 #include "client/coherence/data_versions.h"
+#include "client/coherence/held_uv.h"
 #include "client/coherence/kernel_drop_uv.h"
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/lock_uv.h"
+#include "client/coherence/opened_uv.h"
+#include "client/coherence/recall_uv.h"
 #include "client/coherence/size_lock_uv.h"
 #include "client/data/append_uv.h"
 #include "client/data/durable_uv.h"
+#include "client/data/fetch_uv.h"
 #include "client/data/file_uv.h"
 #include "client/manager/behind_uv.h"
 #include "client/manager/changes.h"
@@ -19,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAVE_MS = 1000, NO_SESSION_RETRIES_MAX = 3, PAYLOAD_IDLE_BYTES = 64 << 20 };
+enum { LEAVE_MS = 1000, PAYLOAD_IDLE_BYTES = 64 << 20 };
 
 uint64_t client_clock_ns(const struct client *client)
 {
@@ -32,117 +36,6 @@ int client_errno(const struct client *client, int status)
         return client->options.soft ? ETIMEDOUT : EIO;
     }
     return status_to_errno(status);
-}
-
-/* ---- Calls to the manager ---- */
-
-/* The page of a directory is kept by whoever reads that (dir_ops_fuse.c). */
-static bool is_kept(const struct meta_call *call)
-{
-    return call->reply_type == &morsel__readdir_reply__descriptor;
-}
-
-static int unpack(const struct meta_call *call, const struct rpc_reply *reply,
-                  struct rpc_room *room, void **message)
-{
-    int rv = is_kept(call)
-                 ? rpc_try_unpack(call->reply_type, reply->body, reply->body_count, message)
-                 : rpc_unpack_in(room, call->reply_type, reply->body, reply->body_count, message);
-
-    if (rv == MORSEL_MALFORMED) {
-        log_error(call->client->options.log, "answer of the manager to %s is malformed",
-                  message_name(call->type));
-    }
-    return rv;
-}
-
-void meta_call_replied(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
-{
-    struct meta_call *call = rpc_call->data;
-    struct client *client = call->client;
-    struct rpc_room room;
-    void *message = NULL;
-    bool kept;
-
-    if (status == 0 && call->reply_type != NULL) {
-        status = unpack(call, reply, &room, &message);
-        if (status == MORSEL_NOMEM) { /* It is done, and answered to us again. */
-            reply->again = true;
-            return;
-        }
-    }
-    if (status == MORSEL_NO_SESSION) {
-        lease_refused(client);
-    }
-    if (status == MORSEL_NO_SESSION && !client->stopping &&
-        call->retries < NO_SESSION_RETRIES_MAX) {
-        /* The session ran out while we could not reach the manager: begin a new one, and ask again.
-         */
-        call->retries++;
-        reply->again = true;
-        if (client->holder.joins_asked == 0) {
-            log_warning(
-                client->options.log,
-                "manager %s had given us up, for it did not hear from us; joining again (files "
-                "that were deleted while open may be gone)",
-                rpc_peer_address(client->manager));
-            client_rejoin(client);
-        }
-        return;
-    }
-    if (call->sequence != 0) {
-        op_numbers_return(&call->client->numbers, call->sequence);
-        call->sequence = 0;
-        call_queue_pump(client);
-    }
-    if (status != MORSEL_TIMEDOUT && status != MORSEL_UNREACHABLE && status != MORSEL_CANCELED &&
-        status != MORSEL_SHUTDOWN && status != MORSEL_NO_SESSION && status != MORSEL_TOO_LATE) {
-        lease_holder_answered(&client->holder, call->sent_ns, uv_now(client->loop));
-    }
-    if (message != NULL) {
-        lease_learn(client, call->reply_type, message);
-        durable_learn(client, call->reply_type, message);
-    }
-    kept = is_kept(call);
-    call->done(call, status, message);
-    if (message != NULL) {
-        protobuf_c_message_free_unpacked(message, kept ? NULL : &room.allocator);
-    }
-}
-
-void meta_call_init(struct meta_call *call, struct client *client, enum message_type type,
-                    const ProtobufCMessageDescriptor *reply_type, meta_call_cb done)
-{
-    call->client = client;
-    call->done = done;
-    call->type = type;
-    call->reply_type = reply_type;
-    call->sequence = 0;
-    call->retries = 0;
-    call->rpc.data = call;
-}
-
-int meta_call_start(struct meta_call *call, struct client *client, enum message_type type,
-                    const ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
-                    meta_call_cb done)
-{
-    meta_call_init(call, client, type, reply_type, done);
-    return call_queue_start(call, request, NULL);
-}
-
-int meta_change_start(struct meta_call *call, struct client *client, enum message_type type,
-                      const ProtobufCMessage *request, Morsel__OpId **op,
-                      const ProtobufCMessageDescriptor *reply_type, meta_call_cb done)
-{
-    meta_call_init(call, client, type, reply_type, done);
-    return call_queue_start(call, request, op);
-}
-
-void meta_call_cancel(struct meta_call *call)
-{
-    if (!call_queue_cancel(call)) {
-        rpc_call_cancel(&call->rpc);
-    }
 }
 
 /* ---- Closes, in batches ---- */
@@ -204,6 +97,61 @@ void client_opening_end(struct client_opening *opening)
     list_remove(&opening->node);
 }
 
+/* ---- What the lower modules tell the upper ones ---- */
+
+static void on_kernel_dropped(struct client *client, inode_id inode)
+{
+    struct file *file = file_find(client, inode);
+
+    if (file != NULL) {
+        file_note_kernel_changed(file);
+    }
+}
+
+static void on_room(struct client *client, struct rpc_peer *peer)
+{
+    room_made(client, peer);
+    fetch_room_made(client, peer);
+}
+
+static void on_servers_known(struct client *client)
+{
+    session_tell_ready(client, 0, "");
+}
+
+/* A file that was shared may be ours again from here on: its size must be that of now. */
+static void on_learned(struct client *client, const Morsel__Attr *attr, enum lease_mode mode)
+{
+    struct file *file = file_find(client, attr->inode);
+
+    if (mode != LEASE_NONE) {
+        size_lock_let_go(client, attr->inode);
+    }
+    if (file != NULL) {
+        file_refresh(file, attr);
+    }
+}
+
+static void on_behind_lost(struct client *client, inode_id inode)
+{
+    struct file *file = file_find(client, inode);
+
+    if (file != NULL) {
+        file_fail(file, MORSEL_IO);
+    }
+}
+
+static const struct servers_hooks servers_hooks = { .room = on_room, .known = on_servers_known };
+static const struct lease_hooks lease_hooks = { .join = session_join,
+                                                .renew = session_renew,
+                                                .forget_all = held_drop_all,
+                                                .give_back = recall_carry_out,
+                                                .learned = on_learned,
+                                                .evicted = recalls_give_back_evicted,
+                                                .unpinned = recalls_settle };
+static const struct behind_hooks behind_hooks = { .lost = on_behind_lost,
+                                                  .learned = durable_learn };
+
 /* ---- Life ---- */
 
 static void on_tick(uv_timer_t *timer)
@@ -212,7 +160,12 @@ static void on_tick(uv_timer_t *timer)
     uint64_t now = uv_now(client->loop);
 
     behind_tick(client);
+    if (kernel_drops_take_owed(client)) {
+        held_drop_all(client);
+    }
+    recalls_tick(client);
     lease_tick(client);
+    opened_tick(client);
     append_tick(client, now);
     size_lock_tick(client);
     session_tick(client);
@@ -235,13 +188,11 @@ static void client_init(struct client *client, uv_loop_t *loop,
     }
     client->id |= 1; /* 0 means "none". */
     op_numbers_init(&client->numbers, client->numbers_out, CLIENT_OPS_PENDING_MAX);
-    list_init(&client->members_waiting);
     list_init(&client->dirty_files);
     list_init(&client->unsure_files);
     list_init(&client->room_waiting);
     list_init(&client->fetch_room_waiting);
     list_init(&client->opening);
-    lease_holder_init(&client->holder);
     list_init(&client->untold);
     size_locks_init(&client->size_locks);
     list_init(&client->appends);
@@ -249,9 +200,12 @@ static void client_init(struct client *client, uv_loop_t *loop,
 
 static void client_free(struct client *client)
 {
-    servers_free(client);
+    servers_close(client);
     data_version_cache_free(client->versions);
     free(client->changes);
+    kernel_drops_close(client);
+    CHECK(list_empty(&client->untold));
+    recalls_close(client);
     lease_close(client);
     size_lock_client_close(client);
     behind_close(client);
@@ -278,12 +232,13 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
     client->closed_inodes = malloc(CLOSED_BATCH_MAX * sizeof(client->closed_inodes[0]));
     client->versions = data_version_cache_new();
     client->changes = calloc(1, sizeof(*client->changes));
-    client->cache = meta_cache_new(CLIENT_CACHE_INODES_MAX, CLIENT_CACHE_NAMES_MAX);
     rpc_options.node_id = client->id;
     rv = lock_holder_init(&client->locks, client->id, LOCK_HOLDER_RANGES_MAX);
-    if (kernel_drops_open(client) != 0 || behind_open(client) != 0 ||
-        client->closed_inodes == NULL || client->versions == NULL || client->changes == NULL ||
-        client->cache == NULL) {
+    client->column_hooks = &durable_column_hooks;
+    if (kernel_drops_open(client, on_kernel_dropped) != 0 ||
+        servers_open(client, &servers_hooks) != 0 || lease_open(client, &lease_hooks) != 0 ||
+        behind_open(client, &behind_hooks) != 0 || client->closed_inodes == NULL ||
+        client->versions == NULL || client->changes == NULL) {
         rv = MORSEL_NOMEM;
     } else {
         changes_init(client->changes);
@@ -298,7 +253,7 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
         client_free(client);
         return rv;
     }
-    rpc_set_lease(client->rpc, &client->holder.until_ns, &client->holder.lease_epoch);
+    lease_bind(client, client->rpc);
     client->ready = ready;
     client->ready_data = data;
     (void)uv_timer_init(loop, &client->tick);
@@ -322,13 +277,7 @@ static void on_idle(struct client *client)
 
 static void on_rpc_closed(void *data)
 {
-    struct client *client = data;
-
-    if (client->kernel_drops == 0) {
-        on_idle(client);
-    } else {
-        client->idle = on_idle; /* The kernel has not answered yet. */
-    }
+    kernel_drops_when_idle(data, on_idle); /* Perhaps the kernel has not answered yet. */
 }
 
 static void on_left(struct rpc_call *call, int status, struct rpc_reply *reply)

@@ -4,7 +4,7 @@
  * of rpc_uv.h: a start that returns non-zero never calls back, one that returns 0 calls back
  * exactly once, later.
  *
- * Layers: session_uv.c, servers_uv.c and client_uv.c (calls to the manager), file_uv.c (table of
+ * Layers: session_uv.c, servers_uv.c and call_uv.c (calls to the manager), file_uv.c (table of
  * open files), column_uv.c (calls to the servers of a file), write_uv.c (write buffer), chunk_uv.c
  * (its way to the servers), room_uv.c (its pace), flush_uv.c, fetch_uv.c, fetch_ahead_uv.c (bytes
  * on their way), write_start_uv.c and read_start_uv.c (what programs ask for), read_uv.c, range_uv.c (truncate, punch, allocate, seek), copy_uv.c (copying on the
@@ -13,7 +13,6 @@
 #ifndef MORSEL_CLIENT_LIBMORSEL_UV_H
 #define MORSEL_CLIENT_LIBMORSEL_UV_H
 
-#include "client/coherence/lease_holder.h"
 #include "client/coherence/lock_holder.h"
 #include "client/coherence/size_lock.h"
 #include "common/base/list.h"
@@ -36,21 +35,17 @@ struct client_options
     struct log *log;
 };
 
+/* What the modules keep for themselves. */
 struct meta_cache;
 struct data_version_cache;
 struct attr_behind;
 struct queued_call;
-
-/* A storage server that we know. */
-struct client_server
-{
-    server_id id;
-    struct rpc_peer *peer;
-    struct client *client;
-    struct rpc_call clock;
-    uint64_t verifier; /* That it told last (data.proto, Done); 0: none. */
-    UT_hash_handle hh;
-};
+struct changes;
+struct servers;
+struct leases;
+struct kernel_drops;
+struct column_hooks;
+struct behind_hooks;
 
 struct client_counters
 {
@@ -64,24 +59,6 @@ struct client_counters
     uint64_t held_up;            /* Requests that waited for a mount that was writing back. */
 };
 
-/* Who speaks to the kernel for us; lease_uv.h. */
-struct kernel_drop;
-struct kernel_wait
-{
-    struct list node;
-    void (*done)(struct kernel_wait *wait);
-};
-struct client_kernel
-{
-    /* `done` runs once, on the loop, perhaps before this returns, when everything that the kernel
-     * has asked for by now has been read, and the files that it let go of are released. */
-    void (*catch_up)(void *data, struct kernel_wait *wait);
-    /* Changes of a directory are lost (INODE_NONE: of any): whoever has it open is told EIO. */
-    void (*dir_lost)(void *data, inode_id inode);
-    void (*drop)(void *data, struct kernel_drop *drop);
-    void *data;
-};
-
 /* What the manager makes of our users. */
 struct client_squash
 {
@@ -89,8 +66,6 @@ struct client_squash
     bool all; /* all of them; otherwise root. */
     uint32_t uid, gid;
 };
-
-struct changes;
 
 struct client
 {
@@ -111,20 +86,13 @@ struct client
 
     uv_timer_t
         tick; /* Every CLIENT_TICK_MS: old dirty data, size reports, closes, interrupted waits. */
-    struct lease_holder holder; /* Fed by lease_uv.c only. */
-    bool session_ready;         /* The manager has answered the first SESSION. */
+    bool session_ready; /* The manager has answered the first SESSION. */
     struct client_squash squash;
     struct meta_cache *cache;
-    uint64_t clocks_due_ms;
     struct list untold; /* struct file: opened without asking, and the manager does not know yet. */
-    uint64_t shared_due_ms; /* Shared files are looked after. */
-    struct client_kernel kernel;
-    unsigned kernel_drops;   /* Under way. */
-    struct list spare_drops; /* kernel_drop_uv.c */
-    uint32_t spare_drops_count;
-    bool drops_owed;                     /* There was no memory for one. */
-    void (*idle)(struct client *client); /* While closing: the last of them has ended. */
-    struct rpc_call leaving;             /* The last word to the manager. */
+    uint64_t shared_due_ms;     /* Shared files are looked after. */
+    struct kernel_drops *drops; /* kernel_drop_uv.c */
+    struct rpc_call leaving;    /* The last word to the manager. */
     void (*closed)(void *data);
     void *closed_data;
     void (*ready)(void *data, int status, const char *text); /* Once, for the first answer. */
@@ -133,10 +101,10 @@ struct client
     uint64_t clock_error_ns; /* give or take this, */
     uint64_t clock_noted_ns; /* when it was noted. 0: never. */
 
-    struct client_server *servers; /* By id. */
-    struct rpc_call members_call;
-    uint64_t members_asked_ms;
-    struct list members_waiting; /* struct servers_wait */
+    struct servers *servers; /* servers_uv.c */
+    struct leases *leases;   /* lease_uv.c */
+    const struct column_hooks *column_hooks;
+    const struct behind_hooks *behind_hooks;
 
     struct file *files; /* By inode. */
     struct list dirty_files;
@@ -236,20 +204,7 @@ void meta_call_replied(struct rpc_call *call, int status, struct rpc_reply *repl
 /* Nobody is sure what we hold: nothing counts until we have said it again. */
 void client_rejoin(struct client *client);
 
-/* ---- Servers ---- */
-
-/* NULL when we do not know the server. */
-struct rpc_peer *client_peer(struct client *client, server_id id);
-
-struct servers_wait
-{
-    struct list node;
-    void (*done)(struct servers_wait *wait);
-};
-
-/* True: all are known. False: the table is being fetched, and wait->done runs once, later. */
-bool client_know_servers(struct client *client, const server_id *ids, uint32_t count,
-                         struct servers_wait *wait);
+/* ---- Open files, for the manager ---- */
 
 /* Report that this client has no handle of the inode any more (batched, and only if that is still
  * so then). */

@@ -1,8 +1,6 @@
-/* What the kernel may no longer use of what it was told is dropped there. */
+/* What the kernel may no longer use of what it was told is dropped there (kernel_drop_uv.h). */
 #include "client/coherence/kernel_drop_uv.h"
 
-#include "client/coherence/lease_uv.h"
-#include "client/data/file_uv.h"
 #include "common/base/status.h"
 
 #include <stdlib.h>
@@ -10,12 +8,65 @@
 
 enum { SPARE_DROPS = 64 }; /* Words to the kernel for which there is always memory. */
 
+struct kernel_drops
+{
+    struct client_kernel kernel;
+    kernel_dropped_cb dropped;
+    unsigned under_way;
+    struct list spare; /* struct quiet_drop */
+    uint32_t spare_count;
+    bool owed; /* There was no memory for one. */
+    void (*idle)(struct client *client);
+};
+
+void kernel_attach(struct client *client, const struct client_kernel *kernel)
+{
+    client->drops->kernel = *kernel;
+}
+
+void kernel_catch_up(struct client *client, struct kernel_wait *wait)
+{
+    const struct client_kernel *kernel = &client->drops->kernel;
+
+    list_init(&wait->node);
+    if (kernel->catch_up != NULL) {
+        kernel->catch_up(kernel->data, wait);
+    } else {
+        wait->done(wait);
+    }
+}
+
+void kernel_dir_lost(struct client *client, inode_id inode)
+{
+    const struct client_kernel *kernel = &client->drops->kernel;
+
+    if (kernel->dir_lost != NULL) {
+        kernel->dir_lost(kernel->data, inode);
+    }
+}
+
+bool kernel_drops_are_under_way(const struct client *client)
+{
+    return client->drops->under_way > 0;
+}
+
+void kernel_drops_when_idle(struct client *client, void (*idle)(struct client *client))
+{
+    if (client->drops->under_way == 0) {
+        idle(client);
+    } else {
+        client->drops->idle = idle;
+    }
+}
+
 void kernel_drop_start(struct client *client, struct kernel_drop *drop)
 {
-    client->kernel_drops++;
-    if (client->kernel.drop != NULL && (drop->attr || drop->pages || drop->names)) {
+    struct kernel_drops *drops = client->drops;
+
+    drops->under_way++;
+    if (drops->kernel.drop != NULL && (drop->attr || drop->pages || drop->names)) {
         list_init(&drop->node);
-        client->kernel.drop(client->kernel.data, drop);
+        drops->kernel.drop(drops->kernel.data, drop);
     } else {
         drop->done(drop);
     }
@@ -23,20 +74,20 @@ void kernel_drop_start(struct client *client, struct kernel_drop *drop)
 
 void kernel_drop_ended(struct client *client, inode_id inode)
 {
-    struct file *file = file_find(client, inode);
+    struct kernel_drops *drops = client->drops;
 
-    if (file != NULL) {
-        file_note_kernel_changed(file);
-    }
-    CHECK(client->kernel_drops > 0);
-    if (--client->kernel_drops == 0 && client->idle != NULL) {
-        client->idle(client);
+    drops->dropped(client, inode);
+    CHECK(drops->under_way > 0);
+    if (--drops->under_way == 0 && drops->idle != NULL) {
+        drops->idle(client);
     }
 }
 
+/* ---- Without an answer to anybody ---- */
+
 struct quiet_drop
 {
-    struct list spare; /* In client->spare_drops. */
+    struct list spare; /* In kernel_drops.spare. */
     struct kernel_drop drop;
     struct client *client;
 };
@@ -45,32 +96,31 @@ struct quiet_drop
  * that. When those are under way as well, everything is dropped as soon as can be. */
 static struct quiet_drop *quiet_new(struct client *client)
 {
+    struct kernel_drops *drops = client->drops;
     struct quiet_drop *quiet = calloc(1, sizeof(*quiet));
 
-    if (quiet == NULL && !list_empty(&client->spare_drops)) {
-        quiet = LIST_ENTRY(list_pop_front(&client->spare_drops), struct quiet_drop, spare);
-        client->spare_drops_count--;
+    if (quiet == NULL && !list_empty(&drops->spare)) {
+        quiet = LIST_ENTRY(list_pop_front(&drops->spare), struct quiet_drop, spare);
+        drops->spare_count--;
         memset(quiet, 0, sizeof(*quiet));
     }
     if (quiet != NULL) {
         quiet->client = client;
     } else {
-        client->drops_owed = true;
+        drops->owed = true;
     }
     return quiet;
 }
 
-static void quiet_free(struct quiet_drop *quiet)
+static void quiet_free(struct kernel_drops *drops, struct quiet_drop *quiet)
 {
-    struct client *client = quiet->client;
-
-    if (client->spare_drops_count == SPARE_DROPS) {
+    if (drops->spare_count == SPARE_DROPS) {
         free(quiet);
         return;
     }
     list_init(&quiet->spare);
-    list_push_back(&client->spare_drops, &quiet->spare);
-    client->spare_drops_count++;
+    list_push_back(&drops->spare, &quiet->spare);
+    drops->spare_count++;
 }
 
 static void on_dropped(struct kernel_drop *drop)
@@ -79,7 +129,7 @@ static void on_dropped(struct kernel_drop *drop)
     struct client *client = quiet->client;
     inode_id inode = drop->inode;
 
-    quiet_free(quiet);
+    quiet_free(client->drops, quiet);
     kernel_drop_ended(client, inode);
 }
 
@@ -97,10 +147,20 @@ void kernel_drop_quietly(struct client *client, inode_id inode, bool names, uint
     }
 }
 
-void lease_kernel_drop(struct client *client, inode_id inode)
+void kernel_drop_inode(struct client *client, inode_id inode)
 {
     kernel_drop_quietly(client, inode, false, 0);
 }
+
+bool kernel_drops_take_owed(struct client *client)
+{
+    bool owed = client->drops->owed;
+
+    client->drops->owed = false;
+    return owed;
+}
+
+/* ---- With somebody who waits ---- */
 
 static void on_waited_for(struct kernel_drop *drop)
 {
@@ -112,8 +172,8 @@ static void on_waited_for(struct kernel_drop *drop)
     kernel_drop_ended(client, inode);
 }
 
-void lease_kernel_drop_then(struct client *client, struct kernel_drop_waiter *waiter,
-                            inode_id inode, uint64_t size, void (*then)(void *data), void *data)
+void kernel_drop_then(struct client *client, struct kernel_drop_waiter *waiter, inode_id inode,
+                      uint64_t size, void (*then)(void *data), void *data)
 {
     *waiter = (struct kernel_drop_waiter){ .client = client, .then = then, .data = data };
     waiter->drop.inode = inode;
@@ -123,46 +183,36 @@ void lease_kernel_drop_then(struct client *client, struct kernel_drop_waiter *wa
     kernel_drop_start(client, &waiter->drop);
 }
 
-void kernel_drop_all(struct client *client)
-{
-    struct file *file, *next;
+/* ---- Life ---- */
 
-    HASH_ITER(hh, client->files, file, next)
-    {
-        file_forget(file, 0, UINT64_MAX);
-        kernel_drop_quietly(client, file->inode, false, 0);
+int kernel_drops_open(struct client *client, kernel_dropped_cb dropped)
+{
+    struct kernel_drops *drops = calloc(1, sizeof(*drops));
+
+    client->drops = drops;
+    if (drops == NULL) {
+        return MORSEL_NOMEM;
     }
-    kernel_drop_quietly(client, INODE_NONE, true, 0);
-}
-
-void kernel_drop_owed(struct client *client)
-{
-    if (client->drops_owed) {
-        client->drops_owed = false;
-        kernel_drop_all(client);
-    }
-}
-
-int kernel_drops_open(struct client *client)
-{
-    list_init(&client->spare_drops);
+    drops->dropped = dropped;
+    list_init(&drops->spare);
     for (uint32_t i = 0; i < SPARE_DROPS; i++) {
         struct quiet_drop *quiet = calloc(1, sizeof(*quiet));
 
         if (quiet == NULL) {
             return MORSEL_NOMEM;
         }
-        quiet->client = client;
-        quiet_free(quiet);
+        quiet_free(drops, quiet);
     }
     return MORSEL_OK;
 }
 
 void kernel_drops_close(struct client *client)
 {
+    struct kernel_drops *drops = client->drops;
     struct list *node;
 
-    while ((node = list_pop_front(&client->spare_drops)) != NULL) {
+    while (drops != NULL && (node = list_pop_front(&drops->spare)) != NULL) {
         free(LIST_ENTRY(node, struct quiet_drop, spare));
     }
+    free(drops);
 }

@@ -1,51 +1,47 @@
-/* Lease periods, what replies grant, and what is given back: the host's half. */
+/* The host of the leases' core, and what replies grant (lease_uv.h). */
 #include "client/coherence/lease_uv.h"
 
-#include "client/coherence/kernel_drop_uv.h"
-#include "client/coherence/recall_uv.h"
-#include "client/coherence/size_lock_uv.h"
-#include "client/data/file_uv.h"
-#include "client/manager/behind_uv.h"
-#include "client/manager/session_uv.h"
 #include "common/base/status.h"
-#include "common/fs/byte_locks.h"
 
 #include <stdlib.h>
 
-enum {
-    REOPEN_MS = 1000,     /* A file that is open without its lease asks again so often */
-    REOPENS_MAX = 64,     /* Of them, in one go */
-    OPENED_TELL_MS = 1000 /* A local open is told so soon */
+struct leases
+{
+    struct lease_holder holder;
+    const struct lease_hooks *hooks;
 };
 
 /* ---- The core and its actions ---- */
 
 static void carry_out(struct client *client, const struct lease_holder_action *action)
 {
+    const struct lease_hooks *hooks = client->leases->hooks;
+
     switch (action->type) {
     case HOLDER_JOIN:
-        session_join(client, action->number);
+        hooks->join(client, action->number);
         break;
     case HOLDER_RENEW:
-        session_renew(client);
+        hooks->renew(client);
         break;
     case HOLDER_PERIOD_OVER:
         log_warning(
             client->options.log,
             "manager %s has not answered for %u ms: nothing is cached, and nothing written to the "
             "servers, until it does",
-            rpc_peer_address(client->manager), lease_holder_lease_period_ms(&client->holder));
+            rpc_peer_address(client->manager),
+            lease_holder_lease_period_ms(&client->leases->holder));
         break;
     case HOLDER_FORGET_ALL:
         if (client->options.cache) {
-            kernel_drop_all(client);
+            hooks->forget_all(client);
         }
         break;
     case HOLDER_BREAK:
         rpc_peer_break(client->manager);
         break;
     default:
-        recall_carry_out(client, action);
+        hooks->give_back(client, action);
     }
 }
 
@@ -55,36 +51,59 @@ void lease_feed(struct client *client, struct lease_holder_event *event)
 
     event->now_ns = rpc_boot_ns();
     event->now_ms = uv_now(client->loop);
-    lease_holder_step(&client->holder, event, &out);
+    lease_holder_step(&client->leases->holder, event, &out);
     for (uint32_t i = 0; i < out.count; i++) {
         carry_out(client, &out.items[i]);
     }
 }
 
-void lease_refused(struct client *client)
+static void feed_type(struct client *client, enum lease_holder_event_type type)
 {
-    struct lease_holder_event event = { .type = HOLDER_REFUSED };
+    struct lease_holder_event event = { .type = type };
 
     lease_feed(client, &event);
 }
 
+void lease_refused(struct client *client)
+{
+    feed_type(client, HOLDER_REFUSED);
+}
+
 void lease_unsure(struct client *client)
 {
-    struct lease_holder_event event = { .type = HOLDER_UNSURE };
+    feed_type(client, HOLDER_UNSURE);
+}
 
-    lease_feed(client, &event);
+void lease_tick(struct client *client)
+{
+    feed_type(client, HOLDER_TICK);
+}
+
+void client_rejoin(struct client *client)
+{
+    feed_type(client, HOLDER_IN_DOUBT);
+}
+
+void lease_answered(struct client *client, uint64_t sent_ns)
+{
+    lease_holder_answered(&client->leases->holder, sent_ns, uv_now(client->loop));
+}
+
+void lease_unpinned(struct client *client)
+{
+    client->leases->hooks->unpinned(client);
 }
 
 /* ---- What is good right now ---- */
 
 bool client_lease_valid(const struct client *client)
 {
-    return lease_holder_left_ns(&client->holder, rpc_boot_ns()) > 0;
+    return lease_holder_left_ns(&client->leases->holder, rpc_boot_ns()) > 0;
 }
 
 uint32_t client_lease_left_ms(const struct client *client)
 {
-    return (uint32_t)(lease_holder_left_ns(&client->holder, rpc_boot_ns()) / 1000000);
+    return (uint32_t)(lease_holder_left_ns(&client->leases->holder, rpc_boot_ns()) / 1000000);
 }
 
 enum lease_mode client_lease(const struct client *client, inode_id inode)
@@ -92,29 +111,66 @@ enum lease_mode client_lease(const struct client *client, inode_id inode)
     return client_lease_valid(client) ? meta_cache_mode(client->cache, inode) : LEASE_NONE;
 }
 
+enum lease_mode lease_named(const struct client *client, inode_id inode, enum lease_mode mode)
+{
+    return lease_holder_named(&client->leases->holder, inode, mode);
+}
+
+bool lease_is_for_writing(const struct client *client, inode_id inode)
+{
+    return lease_named(client, inode, meta_cache_mode(client->cache, inode)) == LEASE_W;
+}
+
+uint64_t lease_epoch(const struct client *client)
+{
+    return client->leases->holder.lease_epoch;
+}
+
+uint64_t lease_until_ns(const struct client *client)
+{
+    return client->leases->holder.until_ns;
+}
+
+uint32_t client_lease_period_ms(const struct client *client)
+{
+    return client->leases->holder.lease_ms;
+}
+
+bool lease_is_sure(const struct client *client)
+{
+    return lease_holder_is_sure(&client->leases->holder, rpc_boot_ns());
+}
+
+bool lease_is_joined(const struct client *client)
+{
+    return lease_holder_is_joined(&client->leases->holder);
+}
+
+bool lease_is_joining(const struct client *client)
+{
+    return client->leases->holder.joins_asked > 0;
+}
+
+bool lease_is_returning(const struct client *client, inode_id inode)
+{
+    return lease_holder_returning(&client->leases->holder, inode) != NULL;
+}
+
 /* ---- What replies say ---- */
 
 static void learn(struct client *client, const Morsel__Attr *attr, uint32_t said,
                   const Morsel__Layout *layout)
 {
-    struct file *file;
     enum lease_mode mode;
 
     if (attr == NULL) {
         return;
     }
-    mode = lease_holder_learned(&client->holder, attr->inode,
+    mode = lease_holder_learned(&client->leases->holder, attr->inode,
                                 meta_cache_mode(client->cache, attr->inode),
                                 said > LEASE_W ? LEASE_NONE : (enum lease_mode)said);
     meta_cache_learn(client->cache, attr, mode, layout);
-    if (mode != LEASE_NONE) {
-        size_lock_let_go(client, attr->inode);
-    }
-    /* A file that was shared may be ours again from here on: its size must be that of now. */
-    file = file_find(client, attr->inode);
-    if (file != NULL) {
-        file_refresh(file, attr);
-    }
+    client->leases->hooks->learned(client, attr, mode);
 }
 
 static void learn_removed(struct client *client, const Morsel__Removed *removed)
@@ -151,262 +207,48 @@ void lease_learn(struct client *client, const ProtobufCMessageDescriptor *type, 
     } else if (type == &morsel__readdir_reply__descriptor) {
         learn_page(client, message);
     }
-    recalls_give_back_evicted(client);
-}
-
-/* ---- SESSION ---- */
-
-struct held_lists
-{
-    struct client *client;
-    Morsel__SessionRequest *request;
-    size_t room;
-};
-
-static void list_one(void *data, inode_id inode, enum lease_mode mode)
-{
-    struct held_lists *lists = data;
-    Morsel__SessionRequest *request = lists->request;
-
-    mode = lease_holder_named(&lists->client->holder, inode, mode);
-    if (request->n_held_read + request->n_held_write >= lists->room) {
-        return;
-    }
-    if (mode == LEASE_W) {
-        request->held_write[request->n_held_write++] = inode;
-    } else {
-        request->held_read[request->n_held_read++] = inode;
+    if (meta_cache_has_evicted(client->cache)) {
+        client->leases->hooks->evicted(client);
     }
 }
 
-bool lease_session_fill(struct client *client, Morsel__SessionRequest *request)
-{
-    struct meta_cache_counters counters;
-    struct held_lists lists = { .client = client, .request = request };
+/* ---- On their way back ---- */
 
-    meta_cache_count(client->cache, &counters);
-    lists.room = counters.inodes + CLIENT_RECALLS_MAX;
-    request->cache = client->options.cache;
-    request->knows_lease_ms = true;
-    request->held_read = malloc(lists.room * sizeof(uint64_t));
-    request->held_write = malloc(lists.room * sizeof(uint64_t));
-    if (request->held_read == NULL || request->held_write == NULL) {
-        return false;
-    }
-    meta_cache_each(client->cache, list_one, &lists);
-    if (byte_locks_count(client->locks.locks) > 0) {
-        list_one(&lists, INODE_LOCKS, LEASE_R);
-    }
-    LIST_FOREACH(node, &client->holder.returns)
+void lease_each_return(struct client *client, void (*each)(void *data, struct lease_return *back),
+                       void *data)
+{
+    LIST_FOREACH_SAFE(node, &client->leases->holder.returns)
     {
-        const struct lease_return *back = LIST_ENTRY(node, struct lease_return, node);
-
-        if (lease_return_is_named_alone(back)) {
-            list_one(&lists, back->inode, back->had);
-        }
-    }
-    return true;
-}
-
-static void lose(struct client *client, inode_id inode)
-{
-    struct lease_holder_event event = { .type = HOLDER_LOST, .inode = inode };
-
-    lease_feed(client, &event);
-    meta_cache_drop(client->cache, inode, LEASE_NONE);
-    kernel_drop_quietly(client, inode, true, 0);
-}
-
-bool lease_is_for_writing(const struct client *client, inode_id inode)
-{
-    return lease_holder_named(&client->holder, inode, meta_cache_mode(client->cache, inode)) ==
-           LEASE_W;
-}
-
-/* What is dirty under a lease that is gone must not be written any more: others may have
- * written since. */
-static void lose_held_back(struct client *client)
-{
-    struct file *file, *next;
-
-    HASH_ITER(hh, client->files, file, next)
-    {
-        if (file->held_back && file_is_ahead(file) && !lease_is_for_writing(client, file->inode)) {
-            file_lose(file);
-        }
-    }
-    behind_lose(client);
-}
-
-static void forget_one(void *data, inode_id inode, enum lease_mode mode)
-{
-    struct client *client = data;
-    const struct file *file = file_find(client, inode);
-
-    if (mode == LEASE_W && file != NULL && file_is_ahead(file)) {
-        meta_cache_forget_attr(client->cache, inode); /* Its bytes are still to go out. */
-    } else {
-        lose(client, inode);
+        each(data, LIST_ENTRY(node, struct lease_return, node));
     }
 }
 
-void lease_forget_all(struct client *client)
+void lease_abandon(struct client *client, struct lease_return *back)
 {
-    meta_cache_each(client->cache, forget_one, client);
-    kernel_drop_quietly(client, INODE_NONE, true, 0);
+    lease_holder_abandon(&client->leases->holder, back);
 }
 
-void lease_session_answered(struct client *client, const Morsel__SessionReply *reply)
+/* ---- Life ---- */
+
+int lease_open(struct client *client, const struct lease_hooks *hooks)
 {
-    for (size_t i = 0; i < reply->n_lost; i++) {
-        if (reply->lost[i] != INODE_LOCKS) {
-            lose(client, reply->lost[i]);
-        }
+    client->leases = calloc(1, sizeof(*client->leases));
+    client->cache = meta_cache_new(CLIENT_CACHE_INODES_MAX, CLIENT_CACHE_NAMES_MAX);
+    if (client->leases == NULL) {
+        return MORSEL_NOMEM;
     }
-    if (reply->n_lost > 0) {
-        log_warning(client->options.log, "%zu leases were lost while manager %s did not hear us",
-                    reply->n_lost, rpc_peer_address(client->manager));
-        kernel_drop_quietly(client, INODE_NONE, true, 0);
-    }
-    lose_held_back(client);
+    client->leases->hooks = hooks;
+    lease_holder_init(&client->leases->holder);
+    return client->cache == NULL ? MORSEL_NOMEM : MORSEL_OK;
 }
 
-/* ---- Open files ---- */
-
-void lease_tell_opened(struct client *client)
+void lease_bind(struct client *client, struct rpc *rpc)
 {
-    Morsel__ReturnRequest request = MORSEL__RETURN_REQUEST__INIT;
-    uint64_t inodes[FILES_TELL_MAX];
-
-    while (!list_empty(&client->untold)) {
-        request.n_opened = 0;
-        request.opened = inodes;
-        while (!list_empty(&client->untold) && request.n_opened < FILES_TELL_MAX) {
-            struct file *file =
-                LIST_ENTRY(list_pop_front(&client->untold), struct file, untold_node);
-
-            file->told = true;
-            inodes[request.n_opened++] = file->inode;
-        }
-        rpc_send_oneway(client->manager, MSG_RETURN, &request.base);
-    }
-}
-
-struct reopen
-{
-    struct meta_call call;
-    struct client *client;
-    struct file *file;
-};
-
-/* Reads of a shared file come to us; what is mapped of it is to be fresh within a second. A
- * notification between the kernel's question for the size and our answer makes it pass the answer
- * over, and read up to its old size: then the next tick tries again. */
-static void freshen_pages(struct file *file)
-{
-    if (file->kernel_asks == 0) {
-        file->pages_old = file_is_shared(file);
-        kernel_drop_quietly(file->client, file->inode, false, file->size);
-    }
-}
-
-static void on_reopened(struct meta_call *call, int status, void *message)
-{
-    struct reopen *reopen = CONTAINER_OF(call, struct reopen, call);
-    const Morsel__Node *node = message;
-    struct file *file = reopen->file;
-
-    file->reopening = false;
-    if (status == 0 && node->attr != NULL) {
-        file_refresh(file, node->attr); /* The lease is in the table already. */
-    }
-    freshen_pages(file);
-    file_unpin(file);
-    free(reopen);
-}
-
-static bool reopen(struct client *client, struct file *file)
-{
-    Morsel__OpenRequest request = MORSEL__OPEN_REQUEST__INIT;
-    struct reopen *reopen = calloc(1, sizeof(*reopen));
-
-    if (reopen == NULL) {
-        return false;
-    }
-    request.inode = file->inode;
-    request.write = file_has_writer(file);
-    reopen->client = client;
-    reopen->file = file;
-    if (meta_call_start(&reopen->call, client, MSG_OPEN, &request.base, &morsel__node__descriptor,
-                        on_reopened) != 0) {
-        free(reopen);
-        return false;
-    }
-    file->reopening = true;
-    file->told = true;
-    list_remove(&file->untold_node);
-    file_pin(file);
-    return true;
-}
-
-/* Files that are shared: perhaps they are not any more. */
-static void look_after_shared(struct client *client)
-{
-    struct file *file, *next;
-    unsigned count = 0;
-
-    HASH_ITER(hh, client->files, file, next)
-    {
-        file->pages_old |= file_is_shared(file);
-        if (list_empty(&file->handles) || !file->pages_old || file->reopening) {
-            continue;
-        }
-        if (!file_is_shared(file) || !client->options.cache ||
-            lease_holder_returning(&client->holder, file->inode) != NULL ||
-            !client_lease_valid(client) || ++count > REOPENS_MAX || !reopen(client, file)) {
-            freshen_pages(file);
-        }
-    }
-}
-
-void lease_on_held_up(struct client *client, const uint8_t *body, size_t body_count)
-{
-    struct rpc_room room;
-    Morsel__HeldUp *notice;
-    int rv = rpc_unpack_in(&room, &morsel__held_up__descriptor, body, body_count, (void **)&notice);
-
-    if (rv != 0) {
-        session_note_unread(client, "about who holds us up", rv);
-        return;
-    }
-    log_warning(client->options.log,
-                "inode %lu: we wait for the mount at %s, which still writes back what it holds of "
-                "it (%lu bytes so far)",
-                (unsigned long)notice->inode, notice->holder, (unsigned long)notice->landed);
-    client->counters.held_up++;
-    rpc_room_free(&room, notice);
-}
-
-void lease_tick(struct client *client)
-{
-    struct lease_holder_event event = { .type = HOLDER_TICK };
-    uint64_t now_ms = uv_now(client->loop);
-
-    kernel_drop_owed(client);
-    recalls_settle(client);
-    recalls_tell_busy(client);
-    lease_feed(client, &event);
-    if (now_ms >= client->shared_due_ms) {
-        client->shared_due_ms = now_ms + REOPEN_MS;
-        look_after_shared(client);
-        lease_tell_opened(client);
-    }
+    rpc_set_lease(rpc, &client->leases->holder.until_ns, &client->leases->holder.lease_epoch);
 }
 
 void lease_close(struct client *client)
 {
-    kernel_drops_close(client);
-    CHECK(list_empty(&client->untold));
-    recalls_close(client);
+    free(client->leases);
     meta_cache_free(client->cache);
 }

@@ -1,10 +1,9 @@
 /* The host of the locks' core: its calls to the manager, and what the manager asks. */
 #include "client/coherence/lock_uv.h"
 
+#include "client/coherence/kernel_drop_uv.h"
 #include "client/coherence/lease_uv.h"
-#include "client/coherence/size_lock_uv.h"
-#include "client/data/file_uv.h"
-#include "client/manager/session_uv.h"
+#include "client/manager/unread_uv.h"
 #include "common/base/status.h"
 
 #include <stdlib.h>
@@ -44,7 +43,7 @@ static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *r
         event.type = LOCKER_ANSWERED;
         event.answer = (enum lock_answer)m->verdict;
         event.waited = m->waited;
-        event.joining = client->holder.joins_asked > 0;
+        event.joining = lease_is_joining(client);
     }
     if (status == 0 && m->conflict != NULL && m->conflict->type < LOCK_TYPES) {
         conflict.type = (enum lock_type)m->conflict->type;
@@ -204,18 +203,13 @@ void lock_on_check(struct client *client, const uint8_t *body, size_t body_count
 
     if (rv != 0 || check == NULL) {
         /* Without an answer the manager takes it for held. */
-        session_note_unread(client, "that asks for our locks", rv != 0 ? rv : MORSEL_NOMEM);
+        manager_note_unread(client, "that asks for our locks", rv != 0 ? rv : MORSEL_NOMEM);
         free(check);
     } else {
         check->client = client;
         check->number = m->number;
         check->wait.done = on_caught_up;
-        list_init(&check->wait.node);
-        if (client->kernel.catch_up != NULL) {
-            client->kernel.catch_up(client->kernel.data, &check->wait);
-        } else {
-            on_caught_up(&check->wait);
-        }
+        kernel_catch_up(client, &check->wait);
     }
     rpc_room_free(&room, m);
 }
@@ -262,31 +256,18 @@ void lock_session_free(Morsel__SessionRequest *request)
     }
 }
 
-static void lose_one(void *data, const struct byte_lock *lock)
+uint32_t lock_count(const struct client *client)
 {
-    struct client *client = data;
-    struct file *file = file_find(client, lock->inode);
-
-    if (file != NULL && lock->kind != LOCK_SIZE) {
-        file_fail(file, MORSEL_IO);
-    }
+    return byte_locks_count(client->locks.locks);
 }
 
-void lock_session_answered(struct client *client, const Morsel__SessionReply *reply)
+void lock_each(const struct client *client, void (*each)(void *data, const struct byte_lock *lock),
+               void *data)
 {
-    const struct byte_locks *locks = client->locks.locks;
+    byte_locks_each(client->locks.locks, each, data);
+}
 
-    if (!reply->locks_lost) {
-        return;
-    }
-    if (byte_locks_count(locks) > 0) {
-        log_error(
-            client->options.log,
-            "%u locks were lost while manager %s did not hear us: the next write or close of these "
-            "files says EIO",
-            byte_locks_count(locks), rpc_peer_address(client->manager));
-        byte_locks_each(locks, lose_one, client);
-    }
-    size_lock_lose_all(client);
+void lock_lose_all(struct client *client)
+{
     feed(client, (struct lock_holder_event){ .type = LOCKER_LOST });
 }

@@ -50,6 +50,13 @@ void lock_session_free(Morsel__SessionRequest *request);
 
 /* A new connection: who does not want to wait any more need not be asked for again. */
 void lock_manager_up(struct client *client);
-void lock_session_answered(struct client *client, const Morsel__SessionReply *reply);
+
+/* How many ranges are locked; and each of them. */
+uint32_t lock_count(const struct client *client);
+void lock_each(const struct client *client, void (*each)(void *data, const struct byte_lock *lock),
+               void *data);
+
+/* The manager has given all of them away. */
+void lock_lose_all(struct client *client);
 
 #endif

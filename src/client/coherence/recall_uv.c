@@ -2,14 +2,28 @@
 #include "client/coherence/recall_uv.h"
 
 #include "client/coherence/kernel_drop_uv.h"
+#include "client/coherence/opened_uv.h"
+#include "client/data/file_uv.h"
 #include "client/manager/behind_uv.h"
-#include "client/manager/session_uv.h"
+#include "client/manager/unread_uv.h"
 #include "common/base/status.h"
 
 #include <stdlib.h>
 
 enum {
     KERNEL_LATE_MS = 1000 /* Whoever asked runs again within that time, and takes in our answer. */
+};
+
+/* What a lease that is on its way back needs here. */
+struct recall_work
+{
+    struct lease_return back;
+    struct client *client;
+    uint64_t began_ns;
+    struct kernel_known kernel; /* When it began. */
+    struct file_flush flush;
+    struct kernel_drop drop;
+    uint64_t landed_before; /* file->landed_bytes, when it began. */
 };
 
 static struct recall_work *work_of(struct lease_return *back)
@@ -99,7 +113,7 @@ static void send_return(struct client *client, const struct lease_return *back)
     returned.inode = back->inode;
     returned.keeps = back->keeps;
     returned.open = file == NULL ? 0 : file_has_writer(file) ? 2 : 1;
-    lease_tell_opened(client);
+    opened_tell(client);
     request.n_returns = 1;
     request.returns = &item;
     /* Lost with the connection? Then the next SESSION says what we hold. */
@@ -182,7 +196,7 @@ static void recall_begin(struct client *client, const Morsel__Recall *recall)
                                         .recall = recall->recall,
                                         .keeps = recall->keep };
 
-    if (lease_holder_returning(&client->holder, recall->inode) == NULL) {
+    if (!lease_is_returning(client, recall->inode)) {
         struct recall_work *work = work_new(client);
         const struct kernel_known *known = meta_cache_kernel(client->cache, recall->inode);
 
@@ -199,7 +213,7 @@ static void recall_begin(struct client *client, const Morsel__Recall *recall)
     lease_feed(client, &event);
 }
 
-void lease_on_recall(struct client *client, const uint8_t *body, size_t body_count)
+void recalls_on_notice(struct client *client, const uint8_t *body, size_t body_count)
 {
     struct rpc_room room;
     Morsel__RecallNotice *notice;
@@ -207,7 +221,7 @@ void lease_on_recall(struct client *client, const uint8_t *body, size_t body_cou
                            (void **)&notice);
 
     if (rv != 0) {
-        session_note_unread(client, "that recalls leases", rv);
+        manager_note_unread(client, "that recalls leases", rv);
         rpc_peer_break(client->manager);
         return;
     }
@@ -236,37 +250,38 @@ void recalls_give_back_evicted(struct client *client)
     }
 }
 
-static void feed_each(struct client *client, enum lease_holder_event_type type)
+static void look(void *data, struct lease_return *back)
 {
-    LIST_FOREACH_SAFE(node, &client->holder.returns)
-    {
-        feed(work_of(LIST_ENTRY(node, struct lease_return, node)),
-             (struct lease_holder_event){ .type = type });
-    }
+    (void)data;
+    feed(work_of(back), (struct lease_holder_event){ .type = HOLDER_LOOKED });
 }
 
 void recalls_settle(struct client *client)
 {
-    feed_each(client, HOLDER_LOOKED);
+    lease_each_return(client, look, NULL);
 }
 
-void lease_unpinned(struct client *client)
+static void tell_busy(void *data, struct lease_return *back)
+{
+    (void)data;
+    feed(work_of(back), (struct lease_holder_event){ .type = HOLDER_BACK_TICK });
+}
+
+void recalls_tick(struct client *client)
 {
     recalls_settle(client);
+    lease_each_return(client, tell_busy, NULL);
 }
 
-void recalls_tell_busy(struct client *client)
+static void abandon(void *data, struct lease_return *back)
 {
-    feed_each(client, HOLDER_BACK_TICK);
+    lease_abandon(data, back);
+    free(work_of(back));
 }
 
 void recalls_close(struct client *client)
 {
-    LIST_FOREACH_SAFE(node, &client->holder.returns)
-    {
-        struct recall_work *work = work_of(LIST_ENTRY(node, struct lease_return, node));
-
-        lease_holder_abandon(&client->holder, &work->back);
-        free(work);
+    if (client->leases != NULL) {
+        lease_each_return(client, abandon, client);
     }
 }

@@ -3,8 +3,7 @@
 
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/lock_uv.h"
-#include "client/data/file_uv.h"
-#include "client/manager/session_uv.h"
+#include "client/manager/unread_uv.h"
 #include "common/base/status.h"
 
 #include <stdlib.h>
@@ -136,7 +135,7 @@ static void feed(struct client *client, struct size_lock_event event)
     struct size_lock_actions out = { .count = 0 };
 
     event.now_ms = uv_now(client->loop);
-    event.sure = lease_holder_is_sure(&client->holder, rpc_boot_ns());
+    event.sure = lease_is_sure(client);
     size_locks_step(&client->size_locks, &event, &out);
     for (uint32_t i = 0; i < out.count; i++) {
         carry_out(client, &event, &out.items[i]);
@@ -210,7 +209,7 @@ void size_lock_on_push(struct client *client, const uint8_t *body, size_t body_c
         rpc_unpack_in(&room, &morsel__lock_revoke__descriptor, body, body_count, (void **)&wanted);
 
     if (rv != 0) {
-        session_note_unread(client, "that somebody waits for a size lock", rv);
+        manager_note_unread(client, "that somebody waits for a size lock", rv);
         if (rv == MORSEL_NOMEM) {
             rpc_peer_break(
                 client->manager); /* With a new connection all size locks are given back. */
@@ -226,19 +225,9 @@ void size_lock_forget_all(struct client *client)
     feed_each(client, SIZE_LET_GO_OF);
 }
 
-/* What was written under one size lock must not land under another. */
 void size_lock_lose_all(struct client *client)
 {
-    struct file *file, *next;
-
     feed_each(client, SIZE_LOSE);
-    HASH_ITER(hh, client->files, file, next)
-    {
-        if (file_is_shared(file) && file_is_ahead(file)) {
-            file_lose(file);
-        }
-    }
-    size_lock_forget_all(client);
 }
 
 void size_lock_tick(struct client *client)

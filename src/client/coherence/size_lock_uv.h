@@ -34,7 +34,7 @@ void size_lock_let_go(struct client *client, inode_id inode);
 /* No hold that we have may be joined any more. */
 void size_lock_forget_all(struct client *client);
 
-/* The manager has given all of them away. */
+/* The manager has given all of them away: what was to be done under one is not done. */
 void size_lock_lose_all(struct client *client);
 void size_lock_tick(struct client *client);
 void size_lock_client_close(struct client *client); /* No call is under way. */

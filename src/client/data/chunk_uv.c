@@ -253,7 +253,7 @@ static void on_chunk_written(struct column_call *call, int status, struct rpc_re
         log_error(file->client->options.log,
                   "inode %lu: %lu bytes at %lu were not written to server %u (%s): %s",
                   (unsigned long)file->inode, (unsigned long)chunk->length,
-                  (unsigned long)chunk->offset, file->servers[chunk->run.column],
+                  (unsigned long)chunk->offset, file->columns.servers[chunk->run.column],
                   column_address(call), column_why(status, reply));
         file_fail(file, status == MORSEL_TOO_LATE ? MORSEL_TIMEDOUT : status);
         if (status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE) {
@@ -314,7 +314,7 @@ static bool chunk_send(struct chunk *chunk)
 {
     Morsel__WriteRequest request = MORSEL__WRITE_REQUEST__INIT;
     struct file *file = chunk->file;
-    Morsel__ObjectId object = column_object(file, chunk->run.column);
+    Morsel__ObjectId object = column_object(&file->columns, chunk->run.column);
     struct rpc_piece piece = { chunk->payload, chunk->payload_offset, chunk->length };
     uint32_t crcs[CHUNK_CRCS_MAX];
     int rv;
@@ -329,7 +329,7 @@ static bool chunk_send(struct chunk *chunk)
     request.sync = chunk->sync;
     request.crcs.data = (uint8_t *)crcs; /* Little-endian, as this machine. */
     request.crcs.len = crc32c_pieces(request.offset, chunk->length) * sizeof(crcs[0]);
-    chunk->call.file = file;
+    chunk->call.columns = &file->columns;
     chunk->call.column = chunk->run.column;
     chunk->call.data = chunk;
     chunk->call.alone = !chunk->shared;
@@ -340,7 +340,8 @@ static bool chunk_send(struct chunk *chunk)
                       on_chunk_written);
     if (rv != 0) {
         log_error(file->client->options.log, "inode %lu: cannot write to server %u: %s",
-                  (unsigned long)file->inode, file->servers[chunk->run.column], status_words(rv));
+                  (unsigned long)file->inode, file->columns.servers[chunk->run.column],
+                  status_words(rv));
         chunk_fail(chunk, rv);
         return false;
     }
@@ -353,7 +354,7 @@ static uint64_t without_lease_ms(const struct chunk *chunk)
 {
     const struct client *client = chunk->file->client;
     uint64_t age_ms = uv_now(client->loop) - chunk->born_ms;
-    uint64_t now_ns = rpc_boot_ns(), until_ns = client->holder.until_ns;
+    uint64_t now_ns = rpc_boot_ns(), until_ns = lease_until_ns(client);
     uint64_t over_ms = now_ns > until_ns ? (now_ns - until_ns) / 1000000 : 0;
 
     return over_ms < age_ms ? over_ms : age_ms;

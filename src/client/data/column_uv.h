@@ -2,8 +2,8 @@
  *
  * Who wants something of a column says what (the request) and of which kind it is (enum
  * column_kind). Decided here, and nowhere else: which server is asked; how the call is to be
- * numbered and bounded; and what the answer says of bytes that are not on the server's disk
- * (durable_uv.h), and of changes whose end nobody knows (file_note_end()).
+ * numbered and bounded; and what the answer says of bytes that are not on the server's disk, and of
+ * changes whose end nobody knows, which goes to client->column_hooks (durable_uv.h).
  *
  *   column_start -> server of the column -> what the answer teaches -> done
  *
@@ -20,10 +20,38 @@
 #define MORSEL_CLIENT_DATA_COLUMN_UV_H
 
 #include "common/base/types.h"
+#include "common/fs/stripe.h"
 #include "common/rpc/rpc_uv.h"
 #include "data.pb-c.h"
 
-struct file;
+struct client;
+
+/* Where the bytes of a file lie. */
+struct columns
+{
+    struct client *client;
+    inode_id inode;
+    struct stripe stripe;
+    server_id servers[STRIPE_WIDTH_MAX]; /* Of each column. */
+    uint32_t layout_class;               /* The manager's (Layout.class). */
+};
+
+/* What answers teach those who keep the file, before the caller hears of them. */
+struct column_hooks
+{
+    /* A change has ended: where nobody knows whether it was carried out, or still will be, `status`
+     * says so. */
+    void (*ended)(struct columns *columns, int status);
+    /* A change of the column was acknowledged with this reply; `durable`: it is on the server's disk
+     * already. */
+    void (*changed)(struct columns *columns, uint32_t column, const struct rpc_reply *reply,
+                    bool durable);
+    /* A SYNC is about to be sent. Returns what it covers. */
+    uint64_t (*before_sync)(struct columns *columns, uint32_t column);
+    /* It was answered well. Returns the server's verifier; 0: it tells none. */
+    uint64_t (*synced)(struct columns *columns, uint32_t column, uint64_t mark,
+                       const struct rpc_reply *reply);
+};
 
 enum column_kind {
     COLUMN_READ_ANY,     /* Nobody else may change what is read: whoever has it will do. */
@@ -41,8 +69,8 @@ typedef void (*column_call_cb)(struct column_call *call, int status, struct rpc_
 struct column_call
 {
     /* The caller's, which a start leaves as they are: */
-    struct file *file; /* Must stay until `done`: pinned, or open. */
-    uint32_t column;   /* Of a COPY: that which is written. */
+    struct columns *columns; /* Must stay until `done`. */
+    uint32_t column;         /* Of a COPY: that which is written. */
     void *data;
     bool alone;   /* Of a change: nobody else can change the column while our lease period lasts. */
     bool durable; /* Of a change: the request wants it on the disk before the answer. */
@@ -55,12 +83,12 @@ struct column_call
     /* The module's own. */
     enum column_kind kind;
     column_call_cb done;
-    uint64_t mark; /* Of a SYNC: what it covers (unsynced.h). */
+    uint64_t mark; /* Of a SYNC: what it covers. */
     struct rpc_call rpc;
 };
 
 /* What names the column's object in a request. */
-Morsel__ObjectId column_object(const struct file *file, uint32_t column);
+Morsel__ObjectId column_object(const struct columns *columns, uint32_t column);
 
 /* Ask the column's server. `request` is packed before this returns; `piece` (NULL: none) goes out
  * as payload, of which a reference is taken, and its bytes stay as they are until `done`. On 0
@@ -77,7 +105,7 @@ void column_cancel(struct column_call *call);
 
 /* Whom a call of this kind would ask now: for the pace of the link. NULL: nobody knows the server.
  */
-struct rpc_peer *column_peer(const struct file *file, uint32_t column, enum column_kind kind);
+struct rpc_peer *column_peer(const struct columns *columns, uint32_t column, enum column_kind kind);
 
 /* For the log, within `done`: whom it asked, and why it failed. */
 const char *column_address(const struct column_call *call);

@@ -9,20 +9,20 @@
 
 static uint64_t stripe_bytes(const struct file *file)
 {
-    return (uint64_t)file->stripe.morsel_bytes * file->stripe.stripe_morsels;
+    return (uint64_t)file->columns.stripe.morsel_bytes * file->columns.stripe.stripe_morsels;
 }
 
 static bool same_stripes(const struct file *from, const struct file *to, uint64_t from_offset,
                          uint64_t to_offset)
 {
-    return memcmp(&from->stripe, &to->stripe, sizeof(from->stripe)) == 0 &&
+    return memcmp(&from->columns.stripe, &to->columns.stripe, sizeof(from->columns.stripe)) == 0 &&
            from_offset % stripe_bytes(from) == to_offset % stripe_bytes(to);
 }
 
 bool file_copy_fits(const struct file *from, const struct file *to, uint64_t from_offset,
                     uint64_t to_offset)
 {
-    uint32_t width = from->stripe.width;
+    uint32_t width = from->columns.stripe.width;
     uint32_t first, other;
 
     if (!same_stripes(from, to, from_offset, to_offset)) {
@@ -31,7 +31,8 @@ bool file_copy_fits(const struct file *from, const struct file *to, uint64_t fro
     first = (uint32_t)(from_offset / stripe_bytes(from) % width);
     other = (uint32_t)(to_offset / stripe_bytes(to) % width);
     for (uint32_t i = 0; i < width; i++) {
-        if (from->servers[(first + i) % width] != to->servers[(other + i) % width]) {
+        if (from->columns.servers[(first + i) % width] !=
+            to->columns.servers[(other + i) % width]) {
             return false;
         }
     }
@@ -42,7 +43,7 @@ bool file_copy_fits(const struct file *from, const struct file *to, uint64_t fro
  * column. */
 static bool has_unsynced(const struct file *file)
 {
-    for (uint32_t i = 0; i < file->stripe.width; i++) {
+    for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
         uint64_t verifiers[UNSYNCED_OWN_MAX];
 
         if (unsynced_verifiers(file->unsynced, i, verifiers) > 0) {
@@ -55,10 +56,10 @@ static bool has_unsynced(const struct file *file)
 bool file_may_align(const struct file *from, const struct file *to, uint64_t from_offset,
                     uint64_t to_offset)
 {
-    uint64_t size_lock = stripe_bytes(to) * to->stripe.width;
+    uint64_t size_lock = stripe_bytes(to) * to->columns.stripe.width;
 
     return same_stripes(from, to, from_offset, to_offset) &&
-           from->layout_class == to->layout_class &&
+           from->columns.layout_class == to->columns.layout_class &&
            from_offset % size_lock == to_offset % size_lock && to->size == 0 && to->reach == 0 &&
            list_empty(&to->chunks) && to->report.state == REPORT_CLEAN && !has_unsynced(to);
 }
@@ -97,13 +98,13 @@ static int send_piece(struct file_copy_piece *piece)
     struct file *to = copy->to;
     uint64_t left = copy->length - copy->sent;
     struct stripe_run source =
-        stripe_run_at(&copy->from->stripe, copy->from_offset + copy->sent,
+        stripe_run_at(&copy->from->columns.stripe, copy->from_offset + copy->sent,
                       left < FRAME_PAYLOAD_BYTES_MAX ? left : FRAME_PAYLOAD_BYTES_MAX);
     struct stripe_run target =
-        stripe_run_at(&to->stripe, copy->to_offset + copy->sent, source.length);
+        stripe_run_at(&to->columns.stripe, copy->to_offset + copy->sent, source.length);
     Morsel__CopyRequest request = MORSEL__COPY_REQUEST__INIT;
-    Morsel__ObjectId from = column_object(copy->from, source.column);
-    Morsel__ObjectId into = column_object(to, target.column);
+    Morsel__ObjectId from = column_object(&copy->from->columns, source.column);
+    Morsel__ObjectId into = column_object(&to->columns, target.column);
 
     request.from = &from;
     request.from_offset = source.object_offset;
@@ -111,7 +112,7 @@ static int send_piece(struct file_copy_piece *piece)
     request.to_offset = target.object_offset;
     request.length = (uint32_t)target.length;
     copy->sent += target.length;
-    piece->call.file = to;
+    piece->call.columns = &to->columns;
     piece->call.column = target.column;
     piece->call.data = piece;
     piece->call.alone = true; /* Of a shared file nothing is copied here. */

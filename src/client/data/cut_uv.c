@@ -9,7 +9,7 @@
  * While a cut is on its way a report goes no further than its place: what lies behind may still be
  * old bytes, and they must not be within a size that anybody is told when this mount dies.
  */
-#include "client/coherence/lease_uv.h"
+#include "client/coherence/kernel_drop_uv.h"
 #include "client/coherence/meta_cache.h"
 #include "client/data/chunk_uv.h"
 
@@ -145,7 +145,7 @@ void file_cut_failed(struct file *file)
     }
     report_drop_cut(&file->report);
     file->tail_unsure = true;
-    lease_kernel_drop(file->client, file->inode);
+    kernel_drop_inode(file->client, file->inode);
 }
 
 static void on_cut(struct range_op *range, int status)

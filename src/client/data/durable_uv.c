@@ -2,8 +2,9 @@
 #include "client/data/durable_uv.h"
 
 #include "client/coherence/data_versions.h"
-#include "client/coherence/lease_uv.h"
+#include "client/coherence/kernel_drop_uv.h"
 #include "client/manager/changes.h"
+#include "client/manager/servers_uv.h"
 #include "common/base/status.h"
 #include "data.pb-c.h"
 
@@ -39,25 +40,25 @@ void durable_lost(struct file *file, const char *why)
     }
     file->loss_untold = true;
     file_forget(file, 0, UINT64_MAX);
-    lease_kernel_drop(client, file->inode);
+    kernel_drop_inode(client, file->inode);
 }
 
 /* Every file that has acknowledged bytes on the server, and not on its disk. */
-static void server_lost(struct client *client, const struct client_server *server)
+static void server_lost(struct client *client, server_id id, uint64_t verifier)
 {
     struct file *file, *next;
     char why[96];
 
-    (void)snprintf(why, sizeof(why), "server %u (%s) lost its power, or its disk failed",
-                   server->id, rpc_peer_address(server->peer));
+    (void)snprintf(why, sizeof(why), "server %u (%s) lost its power, or its disk failed", id,
+                   servers_address(client, id));
     data_version_forget_all(client->versions); /* What the kernel kept of closed files. */
     HASH_ITER(hh, client->files, file, next)
     {
         bool lost = false;
 
-        for (uint32_t i = 0; i < file->stripe.width; i++) {
-            lost |= file->servers[i] == server->id &&
-                    unsynced_acked(file->unsynced, i, server->verifier, true);
+        for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
+            lost |=
+                file->columns.servers[i] == id && unsynced_acked(file->unsynced, i, verifier, true);
         }
         if (lost) {
             durable_lost(file, why);
@@ -68,37 +69,55 @@ static void server_lost(struct client *client, const struct client_server *serve
 static uint64_t note_verifier(struct file *file, uint32_t column, const struct rpc_reply *reply)
 {
     uint64_t verifier = verifier_of(reply);
-    struct client_server *server;
-    server_id id = file->servers[column];
+    server_id id = file->columns.servers[column];
 
-    HASH_FIND(hh, file->client->servers, &id, sizeof(id), server);
-    if (server != NULL && verifier != 0 && server->verifier != verifier) {
-        bool known = server->verifier != 0;
-
-        server->verifier = verifier;
-        if (known) {
-            server_lost(file->client, server);
-        }
+    if (servers_note_verifier(file->client, id, verifier)) {
+        server_lost(file->client, id, verifier);
     }
     return verifier;
 }
 
-void durable_acked(struct file *file, uint32_t column, const struct rpc_reply *reply, bool durable)
+/* ---- What the answers of servers teach (column_uv.h) ---- */
+
+static struct file *file_of(struct columns *columns)
 {
+    return CONTAINER_OF(columns, struct file, columns);
+}
+
+static void on_change_ended(struct columns *columns, int status)
+{
+    file_note_end(file_of(columns), status);
+}
+
+static void on_changed(struct columns *columns, uint32_t column, const struct rpc_reply *reply,
+                       bool durable)
+{
+    struct file *file = file_of(columns);
     uint64_t verifier = note_verifier(file, column, reply);
 
     /* Whoever it concerns has been told already. */
     (void)unsynced_acked(file->unsynced, column, verifier, durable);
 }
 
-uint64_t durable_synced(struct file *file, uint32_t column, uint64_t mark,
-                        const struct rpc_reply *reply)
+static uint64_t before_sync(struct columns *columns, uint32_t column)
 {
+    return unsynced_mark(file_of(columns)->unsynced, column);
+}
+
+static uint64_t on_synced(struct columns *columns, uint32_t column, uint64_t mark,
+                          const struct rpc_reply *reply)
+{
+    struct file *file = file_of(columns);
     uint64_t verifier = note_verifier(file, column, reply);
 
     (void)unsynced_synced(file->unsynced, column, mark, verifier);
     return verifier;
 }
+
+const struct column_hooks durable_column_hooks = { on_change_ended, on_changed, before_sync,
+                                                   on_synced };
+
+/* ---- The manager's record ---- */
 
 void durable_listed(struct file_flush *flush, Morsel__Unsynced **columns, size_t count)
 {
@@ -110,7 +129,7 @@ void durable_listed(struct file_flush *flush, Morsel__Unsynced **columns, size_t
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        if (columns[i]->column < flush->file->stripe.width) {
+        if (columns[i]->column < flush->file->columns.stripe.width) {
             flush->listed[flush->listed_count++] =
                 (struct file_listed){ columns[i]->column, columns[i]->verifier };
         }
@@ -137,14 +156,11 @@ void durable_listed_too(struct file_flush *flush, const struct file_flush *repor
  * when the column needed no sync any more. 0: nobody knows. */
 static uint64_t verifier_now(const struct file_flush *flush, uint32_t column)
 {
-    server_id id = flush->file->servers[column];
-    struct client_server *server;
+    const struct file *file = flush->file;
 
-    if (flush->syncs[column].verifier != 0) {
-        return flush->syncs[column].verifier;
-    }
-    HASH_FIND(hh, flush->file->client->servers, &id, sizeof(id), server);
-    return server != NULL ? server->verifier : 0;
+    return flush->syncs[column].verifier != 0
+               ? flush->syncs[column].verifier
+               : servers_verifier(file->client, file->columns.servers[column]);
 }
 
 /* What the manager's record says of a file. */
@@ -247,14 +263,12 @@ static void on_change_lost(void *data, inode_id inode)
                                "attributes or sizes");
         }
     }
-    if (client->kernel.dir_lost != NULL) {
-        client->kernel.dir_lost(client->kernel.data, inode);
-    }
+    kernel_dir_lost(client, inode);
 }
 
 enum { HELD_MAX = 64 };
 
-static void heard(struct client *client, const Morsel__Durable *durable)
+void durable_heard(struct client *client, const Morsel__Durable *durable)
 {
     struct changes_held held[HELD_MAX];
     size_t count = 1;
@@ -270,22 +284,22 @@ static void heard(struct client *client, const Morsel__Durable *durable)
     changes_heard(client->changes, held, count, on_change_lost, client);
 }
 
-void durable_joined(struct client *client, const Morsel__Durable *durable)
+bool durable_joined(struct client *client, const Morsel__Durable *durable)
 {
     uint64_t before = client->run;
 
     if (durable == NULL) {
-        return;
+        return false;
     }
     client->run = durable->run;
-    if (before != 0 && before != durable->run) {
-        log_warning(client->options.log,
-                    "manager %s lost its power: changes of the last moments may be gone, unless "
-                    "fsync covered them",
-                    rpc_peer_address(client->manager));
-        lease_forget_all(client);
+    if (before == 0 || before == durable->run) {
+        return false;
     }
-    heard(client, durable);
+    log_warning(client->options.log,
+                "manager %s lost its power: changes of the last moments may be gone, unless "
+                "fsync covered them",
+                rpc_peer_address(client->manager));
+    return true;
 }
 
 static void note(struct client *client, const Morsel__Changed *changed, const Morsel__Attr *attr)
@@ -306,7 +320,7 @@ void durable_learn(struct client *client, const ProtobufCMessageDescriptor *type
             note(client, node->changed, node->attr);
             note(client, node->changed, node->parent);
         }
-        heard(client, node->durable);
+        durable_heard(client, node->durable);
     } else if (type == &morsel__removed__descriptor) {
         const Morsel__Removed *removed = message;
 
@@ -322,6 +336,6 @@ void durable_learn(struct client *client, const ProtobufCMessageDescriptor *type
 
         changes_note(client->changes, changed->inode, changed->run, changed->number);
     } else if (type == &morsel__fsync_reply__descriptor) {
-        heard(client, ((const Morsel__FsyncReply *)message)->durable);
+        durable_heard(client, ((const Morsel__FsyncReply *)message)->durable);
     }
 }

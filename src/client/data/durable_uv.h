@@ -4,14 +4,8 @@
 
 #include "client/data/file_uv.h"
 
-/* A server has acknowledged a change of the column (WRITE, TRUNCATE, PUNCH, ALLOCATE, COPY) with
- * this reply; `durable`: it is on its disk already. */
-void durable_acked(struct file *file, uint32_t column, const struct rpc_reply *reply, bool durable);
-
-/* A SYNC of the column that was sent at `mark` (unsynced.h) was answered well. Returns the server's
- * verifier; 0: it tells none. */
-uint64_t durable_synced(struct file *file, uint32_t column, uint64_t mark,
-                        const struct rpc_reply *reply);
+/* What the answers of servers say of bytes on their disks, and of changes whose end nobody knows. */
+extern const struct column_hooks durable_column_hooks;
 
 /* Bytes of the file that were acknowledged are lost: every handle is told EIO, once, and what was
  * read from it before is forgotten. `why` for the log. */
@@ -35,8 +29,11 @@ int durable_take_loss(struct handle *handle);
 void durable_learn(struct client *client, const ProtobufCMessageDescriptor *type,
                    const void *message);
 
-/* The manager has accepted our session: what it has on its disk, of this run and of those before.
- * NULL: it tells nothing. */
-void durable_joined(struct client *client, const Morsel__Durable *durable);
+/* The manager has accepted our session. NULL: it tells nothing. True: it is of another run than
+ * before, for it lost its power, and may have forgotten what it told us. */
+bool durable_joined(struct client *client, const Morsel__Durable *durable);
+
+/* What the manager has on its disk, of this run and of those before. NULL: it tells nothing. */
+void durable_heard(struct client *client, const Morsel__Durable *durable);
 
 #endif

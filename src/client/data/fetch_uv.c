@@ -48,7 +48,9 @@ static void fetch_finish(struct fetch *fetch, int status)
         fetch_unlist(fetch); /* The next reader tries for itself. */
     }
     while ((node = list_pop_front(&fetch->waiters)) != NULL) {
-        file_read_part_done(LIST_ENTRY(node, struct file_read_part, node)->read, status);
+        struct fetch_wait *wait = LIST_ENTRY(node, struct fetch_wait, node);
+
+        wait->done(wait, status);
     }
     fetch_drop(fetch); /* The call's. */
 }
@@ -115,7 +117,7 @@ static void on_fetched(struct column_call *call, int status, struct rpc_reply *r
         log_error(file->client->options.log,
                   "inode %lu: cannot read %lu bytes at %lu from server %u (%s): %s",
                   (unsigned long)file->inode, (unsigned long)fetch->length,
-                  (unsigned long)fetch->offset, file->servers[fetch->run.column],
+                  (unsigned long)fetch->offset, file->columns.servers[fetch->run.column],
                   column_address(call), column_why(status, reply));
     }
     fetch_finish(fetch, status);
@@ -124,12 +126,12 @@ static void on_fetched(struct column_call *call, int status, struct rpc_reply *r
 static int fetch_send(struct fetch *fetch)
 {
     Morsel__ReadRequest request = MORSEL__READ_REQUEST__INIT;
-    Morsel__ObjectId object = column_object(fetch->file, fetch->run.column);
+    Morsel__ObjectId object = column_object(&fetch->file->columns, fetch->run.column);
 
     request.object = &object;
     request.offset = fetch->run.object_offset;
     request.length = (uint32_t)fetch->length;
-    fetch->call.file = fetch->file;
+    fetch->call.columns = &fetch->file->columns;
     fetch->call.column = fetch->run.column;
     fetch->call.data = fetch;
     fetch->call.fetches = (uint32_t)fetch->length;
@@ -151,7 +153,7 @@ struct fetch *fetch_new(struct file *file, enum column_kind kind, uint64_t offse
     fetch->kind = kind;
     fetch->offset = offset;
     fetch->length = length;
-    fetch->run = stripe_run_at(&file->stripe, offset, length);
+    fetch->run = stripe_run_at(&file->columns.stripe, offset, length);
     CHECK(fetch->run.length == length);
     fetch->references = 2; /* The caller's and the call's. */
     fetch->started_ns = uv_hrtime();
@@ -167,17 +169,18 @@ struct fetch *fetch_new(struct file *file, enum column_kind kind, uint64_t offse
 
 struct rpc_peer *file_peer_at(const struct file *file, uint64_t offset)
 {
-    return column_peer(file, stripe_run_at(&file->stripe, offset, 1).column, COLUMN_READ_ANY);
+    return column_peer(&file->columns, stripe_run_at(&file->columns.stripe, offset, 1).column,
+                       COLUMN_READ_ANY);
 }
 
 /* On which grid to fetch around `offset`: a morsel, or less where the link would take long for it.
  * A power of two. */
 static uint64_t fetch_bytes(const struct file *file, uint64_t offset)
 {
-    uint64_t bytes = file->stripe.morsel_bytes;
+    uint64_t bytes = file->columns.stripe.morsel_bytes;
     struct rpc_peer *peer = file_peer_at(file, offset);
 
-    while (peer != NULL && bytes > FILE_FETCH_BYTES_MIN && bytes > rpc_peer_fetch_bytes(peer)) {
+    while (peer != NULL && bytes > FETCH_BYTES_MIN && bytes > rpc_peer_fetch_bytes(peer)) {
         bytes /= 2;
     }
     return bytes;
@@ -185,7 +188,7 @@ static uint64_t fetch_bytes(const struct file *file, uint64_t offset)
 
 uint64_t fetch_end(const struct file *file, uint64_t from, uint64_t to)
 {
-    struct stripe_run run = stripe_run_at(&file->stripe, from, to - from);
+    struct stripe_run run = stripe_run_at(&file->columns.stripe, from, to - from);
     uint64_t step = fetch_bytes(file, from), end = from - from % step + step;
 
     return from + run.length < end ? from + run.length : end;
@@ -195,8 +198,8 @@ uint64_t fetch_end(const struct file *file, uint64_t from, uint64_t to)
 
 static uint64_t slot_bytes_max(const struct file *file)
 {
-    return file->stripe.morsel_bytes < FETCH_BYTES_MAX ? file->stripe.morsel_bytes
-                                                       : FETCH_BYTES_MAX;
+    return file->columns.stripe.morsel_bytes < FETCH_BYTES_MAX ? file->columns.stripe.morsel_bytes
+                                                               : FETCH_BYTES_MAX;
 }
 
 static uint64_t slot_bytes(const struct file *file, uint64_t offset)

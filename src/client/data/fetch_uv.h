@@ -1,16 +1,45 @@
 /* Fetches: bytes on their way from the servers, shared by readers and made ahead of them.
  *
  * Sequential readers fetch on a grid, and what they fetch is kept in file->slots, oldest first,
- * until it was read or something drops it (file_forget()). struct fetch is in file_uv.h. Three
- * files: fetch_uv.c (one fetch, and the slots), fetch_ahead_uv.c (what nobody waits for yet),
- * read_uv.c (what programs ask for).
+ * until it was read or something drops it (file_forget()). Two files: fetch_uv.c (one fetch, and the
+ * slots), fetch_ahead_uv.c (what nobody waits for yet). What programs ask for is put together from
+ * fetches in read_uv.c.
  */
 #ifndef MORSEL_CLIENT_DATA_FETCH_UV_H
 #define MORSEL_CLIENT_DATA_FETCH_UV_H
 
-#include "client/data/read_uv.h"
+#include "client/data/file_uv.h"
 
-enum { FETCH_BYTES_MAX = 1 << 20 /* On the grid, and of one read */ };
+enum {
+    FETCH_BYTES_MAX = 1 << 20, /* On the grid, and of one read */
+    FETCH_BYTES_MIN = 16 << 10 /* However slow the link */
+};
+
+/* Bytes fetched, or on their way. */
+struct fetch
+{
+    struct list node; /* In file->slots while it may serve other readers. */
+    struct file *file;
+    uint64_t offset, length; /* In the file. */
+    struct stripe_run run;
+    struct payload *payload; /* NULL until it is there; may be short: the rest is zeros. */
+    int status;
+    bool done, retried;
+    uint64_t started_ns;
+    bool ahead;    /* Fetched for later. */
+    uint64_t used; /* Bytes handed to readers. */
+    unsigned references;
+    struct list waiters; /* struct fetch_wait */
+    enum column_kind kind;
+    struct column_call call;
+};
+
+/* Whoever waits for the end of a fetch; on its list until `done` runs. */
+struct fetch_wait
+{
+    struct list node;
+    void (*done)(struct fetch_wait *wait, int status);
+};
 
 /* ---- fetch_uv.c ---- */
 
@@ -53,10 +82,5 @@ void fetch_ahead(struct handle *handle, const struct read_ahead_advice *advice, 
 
 /* The link to `peer` takes something again: handles that wait for room have their turn. */
 void fetch_room_made(struct client *client, struct rpc_peer *peer);
-
-/* ---- read_uv.c ---- */
-
-/* A fetch that the read waits for has ended. */
-void file_read_part_done(struct file_read *read, int status);
 
 #endif

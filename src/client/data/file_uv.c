@@ -1,6 +1,7 @@
 /* The table of open files: opening, closing, sizes, what was lost. */
 #include "client/data/file_uv.h"
 
+#include "client/coherence/kernel_drop_uv.h"
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/meta_cache.h"
 #include "client/coherence/size_lock_uv.h"
@@ -26,15 +27,16 @@ static int layout_take(struct file *file, const Morsel__Layout *layout)
     if (layout == NULL) {
         return MORSEL_CORRUPT;
     }
-    file->layout_class = layout->class_;
-    file->stripe.morsel_bytes = layout->morsel_bytes;
-    file->stripe.stripe_morsels = layout->stripe_morsels;
-    file->stripe.width = layout->n_servers > STRIPE_WIDTH_MAX ? 0 : (uint32_t)layout->n_servers;
-    if (!stripe_valid(&file->stripe)) {
+    file->columns.layout_class = layout->class_;
+    file->columns.stripe.morsel_bytes = layout->morsel_bytes;
+    file->columns.stripe.stripe_morsels = layout->stripe_morsels;
+    file->columns.stripe.width =
+        layout->n_servers > STRIPE_WIDTH_MAX ? 0 : (uint32_t)layout->n_servers;
+    if (!stripe_valid(&file->columns.stripe)) {
         return MORSEL_CORRUPT;
     }
-    for (uint32_t i = 0; i < file->stripe.width; i++) {
-        file->servers[i] = layout->servers[i];
+    for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
+        file->columns.servers[i] = layout->servers[i];
     }
     return MORSEL_OK;
 }
@@ -57,13 +59,13 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
         free(file);
         return rv;
     }
-    file->unsynced = unsynced_new(file->stripe.width, attr->data_version == 0);
+    file->unsynced = unsynced_new(file->columns.stripe.width, attr->data_version == 0);
     if (file->unsynced == NULL) {
         free(file);
         return MORSEL_NOMEM;
     }
-    file->client = client;
-    file->inode = attr->inode;
+    file->client = file->columns.client = client;
+    file->inode = file->columns.inode = attr->inode;
     file->size = attr->size;
     file->tail_unsure = attr->tail_unsure;
     file->data_version = attr->data_version;
@@ -226,8 +228,7 @@ void file_settle_unsure(struct client *client)
 {
     struct list *node;
 
-    while (lease_holder_is_sure(&client->holder, rpc_boot_ns()) &&
-           (node = list_pop_front(&client->unsure_files)) != NULL) {
+    while (lease_is_sure(client) && (node = list_pop_front(&client->unsure_files)) != NULL) {
         file_unpin(LIST_ENTRY(node, struct file, unsure_node));
     }
 }
@@ -280,7 +281,7 @@ void file_strip_ids(struct file *file)
     file->report.news.strips_ids = true;
     if (attr != NULL) {
         attr->mode = mode_without_set_ids(attr->mode);
-        lease_kernel_drop(client, file->inode); /* It would go on believing in them. */
+        kernel_drop_inode(client, file->inode); /* It would go on believing in them. */
     }
 }
 
@@ -315,7 +316,7 @@ void file_overlay(const struct file *file, Morsel__Attr *attr)
 
 int file_align(struct file *file, const Morsel__Layout *layout)
 {
-    if (layout == NULL || layout->n_servers != file->stripe.width) {
+    if (layout == NULL || layout->n_servers != file->columns.stripe.width) {
         return MORSEL_CORRUPT;
     }
     return layout_take(file, layout);

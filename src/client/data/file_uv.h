@@ -51,25 +51,6 @@ struct chunk
     struct range_op *range; /* Not NULL: a cut, which has no bytes (cut_uv.c). */
 };
 
-/* Bytes fetched, or on their way. */
-struct fetch
-{
-    struct list node; /* In file->slots while it may serve other readers (fetch_uv.h). */
-    struct file *file;
-    uint64_t offset, length; /* In the file. */
-    struct stripe_run run;
-    struct payload *payload; /* NULL until it is there; may be short: the rest is zeros. */
-    int status;
-    bool done, retried;
-    uint64_t started_ns;
-    bool ahead;    /* Fetched for later. */
-    uint64_t used; /* Bytes handed to readers. */
-    unsigned references;
-    struct list waiters; /* struct file_read */
-    enum column_kind kind;
-    struct column_call call;
-};
-
 struct handle
 {
     struct file *file;
@@ -91,9 +72,7 @@ struct file
     UT_hash_handle hh;
     struct list handles;
     unsigned pins; /* Operations under way. */
-    struct stripe stripe;
-    server_id servers[STRIPE_WIDTH_MAX];
-    uint32_t layout_class;
+    struct columns columns;
 
     uint64_t size;             /* Ours: the manager's, or more where we wrote. */
     struct file_report report; /* Of size and shape, to the manager. */
@@ -124,7 +103,7 @@ struct file
     bool loss_untold;      /* Nobody has been told yet that bytes are lost. */
     uint64_t data_version; /* Of the bytes that it speaks of. */
 
-    struct list slots; /* struct fetch, oldest first. */
+    struct list slots; /* struct fetch (fetch_uv.h), oldest first. */
     unsigned slots_count;
 
     struct timespec kernel_mtime; /* What the kernel was told last; 0: not known. */

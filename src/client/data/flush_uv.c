@@ -175,7 +175,7 @@ static size_t list_unsynced(struct file *file, Morsel__Unsynced *columns,
 {
     size_t count = 0;
 
-    for (uint32_t i = 0; i < file->stripe.width; i++) {
+    for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
         uint64_t verifiers[UNSYNCED_OWN_MAX];
         uint32_t own = unsynced_verifiers(file->unsynced, i, verifiers);
 
@@ -272,8 +272,8 @@ static void on_synced(struct column_call *call, int status, struct rpc_reply *re
 
     if (status != 0) {
         log_error(file->client->options.log, "inode %lu: server %u (%s) did not sync: %s",
-                  (unsigned long)file->inode, file->servers[call->column], column_address(call),
-                  column_why(status, reply));
+                  (unsigned long)file->inode, file->columns.servers[call->column],
+                  column_address(call), column_why(status, reply));
         flush_fail(flush, status);
     }
     flush_part_done(flush);
@@ -282,12 +282,13 @@ static void on_synced(struct column_call *call, int status, struct rpc_reply *re
 static void start_sync(struct file_flush *flush, uint32_t column)
 {
     Morsel__SyncRequest request = MORSEL__SYNC_REQUEST__INIT;
-    Morsel__ObjectId object = column_object(flush->file, column);
+    Morsel__ObjectId object = column_object(&flush->file->columns, column);
     struct column_call *sync = &flush->syncs[column];
     int rv;
 
     request.object = &object;
-    *sync = (struct column_call){ .file = flush->file, .column = column, .data = flush };
+    *sync =
+        (struct column_call){ .columns = &flush->file->columns, .column = column, .data = flush };
     flush->waiting++;
     rv = column_start(sync, COLUMN_SYNC, MSG_SYNC, &request.base, NULL, on_synced);
     if (rv != 0) {
@@ -356,7 +357,7 @@ static void on_drained(struct file_drain *drain)
     if (file_is_shared(file)) {
         unsynced_forget(file->unsynced);
     }
-    for (uint32_t i = 0; flush->durable && i < file->stripe.width; i++) {
+    for (uint32_t i = 0; flush->durable && i < file->columns.stripe.width; i++) {
         if (unsynced_is(file->unsynced, i)) {
             start_sync(flush, i);
         }
@@ -381,7 +382,7 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     flush->listed_count = 0;
     flush->failures = file->failures;
     if (durable) {
-        flush->syncs = calloc(file->stripe.width, sizeof(flush->syncs[0]));
+        flush->syncs = calloc(file->columns.stripe.width, sizeof(flush->syncs[0]));
         if (flush->syncs == NULL) {
             return MORSEL_NOMEM;
         }
@@ -412,7 +413,7 @@ void file_flush_cancel(struct file_flush *flush)
         return;
     }
     flush_fail(flush, MORSEL_CANCELED);
-    for (uint32_t i = 0; flush->syncs != NULL && i < file->stripe.width; i++) {
+    for (uint32_t i = 0; flush->syncs != NULL && i < file->columns.stripe.width; i++) {
         column_cancel(&flush->syncs[i]);
     }
     meta_call_cancel(&flush->report);

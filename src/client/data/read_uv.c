@@ -1,5 +1,5 @@
 /* Reading: what programs ask for is put together from fetches (fetch_uv.h). */
-#include "client/data/fetch_uv.h"
+#include "client/data/read_uv.h"
 
 #include "common/base/status.h"
 
@@ -8,7 +8,7 @@
 
 static const uint8_t zeros[FETCH_BYTES_MAX];
 
-void file_read_part_done(struct file_read *read, int status)
+static void part_done(struct file_read *read, int status)
 {
     if (status != 0 && read->status == 0) {
         read->status = status;
@@ -19,6 +19,11 @@ void file_read_part_done(struct file_read *read, int status)
     }
 }
 
+static void on_fetched(struct fetch_wait *wait, int status)
+{
+    part_done(CONTAINER_OF(wait, struct file_read_part, wait)->read, status);
+}
+
 /* `fetch` NULL: nothing of it is needed. */
 static void add_part(struct file_read *read, struct fetch *fetch, uint64_t offset, uint32_t length)
 {
@@ -27,14 +32,15 @@ static void add_part(struct file_read *read, struct fetch *fetch, uint64_t offse
     part->read = read;
     part->fetch = fetch;
     part->length = length;
-    list_init(&part->node);
+    part->wait.done = on_fetched;
+    list_init(&part->wait.node);
     if (fetch == NULL) {
         return;
     }
     fetch->references++;
     part->skip = offset - fetch->offset;
     if (!fetch->done) {
-        list_push_back(&fetch->waiters, &part->node);
+        list_push_back(&fetch->waiters, &part->wait.node);
         read->missing++;
     }
 }
@@ -114,7 +120,7 @@ static void read_go(struct file_read *read)
             fetch_ahead(read->handle, &advice, read->length);
         }
     }
-    file_read_part_done(read, 0);
+    part_done(read, 0);
 }
 
 static void on_drained(struct file_drain *drain)
@@ -154,7 +160,7 @@ static void leave_fetch(struct file_read_part *part)
 {
     struct fetch *fetch = part->fetch;
 
-    list_remove(&part->node);
+    list_remove(&part->wait.node);
     if (list_empty(&fetch->waiters)) {
         column_cancel(&fetch->call);
         fetch_unlist(fetch); /* The part keeps it. */
@@ -171,13 +177,13 @@ void read_bytes_cancel(struct file_read *read)
         read->length = 0;
     }
     for (unsigned i = 0; i < read->parts_count; i++) {
-        if (!list_empty(&read->parts[i].node)) {
+        if (!list_empty(&read->parts[i].wait.node)) {
             leave_fetch(&read->parts[i]);
             left++;
         }
     }
     while (left-- > 0) {
-        file_read_part_done(read, MORSEL_CANCELED); /* The last may free it. */
+        part_done(read, MORSEL_CANCELED); /* The last may free it. */
     }
 }
 
@@ -234,7 +240,7 @@ void read_bytes_end(struct file_read *read)
     for (unsigned i = 0; i < read->parts_count; i++) {
         struct file_read_part *part = &read->parts[i];
 
-        list_remove(&part->node);
+        list_remove(&part->wait.node);
         if (part->fetch == NULL) {
             continue;
         }

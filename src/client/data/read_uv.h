@@ -17,15 +17,14 @@
 #define MORSEL_CLIENT_DATA_READ_UV_H
 
 #include "client/coherence/size_lock_uv.h"
-#include "client/data/file_uv.h"
+#include "client/data/fetch_uv.h"
 #include "client/data/overlay.h"
 #include "client/data/size_uv.h"
 
 enum {
     FILE_READ_BYTES_MAX = 1 << 20,
-    FILE_FETCH_BYTES_MIN = 16 << 10, /* However slow the link */
     /* Not aligned, and one to spare; and on both sides of what is in the write buffer */
-    FILE_READ_PARTS_MAX = FILE_READ_BYTES_MAX / FILE_FETCH_BYTES_MIN + 2 + 2 * OVERLAY_PIECES_MAX,
+    FILE_READ_PARTS_MAX = FILE_READ_BYTES_MAX / FETCH_BYTES_MIN + 2 + 2 * OVERLAY_PIECES_MAX,
     FILE_READ_IOV_MAX = 2 * FILE_READ_PARTS_MAX + 2 * OVERLAY_PIECES_MAX + 1
 };
 
@@ -52,7 +51,7 @@ struct file_read
     struct file_drain drain;
     struct file_read_part
     {
-        struct list node; /* In fetch->waiters. */
+        struct fetch_wait wait;
         struct file_read *read;
         struct fetch *fetch;
         uint64_t skip; /* Into the fetch. */

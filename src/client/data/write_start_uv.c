@@ -1,7 +1,7 @@
 /* How a write goes: into the buffer, or under the size lock and through it (write_uv.h). */
 #include "client/data/write_uv.h"
 
-#include "client/coherence/lease_uv.h"
+#include "client/coherence/kernel_drop_uv.h"
 
 #include "common/base/status.h"
 
@@ -155,7 +155,7 @@ void file_write_start(struct file_write *write, void (*done)(struct file_write *
         /* The file is ours alone again, and the kernel has not heard yet how long it has become:
          * the bytes go behind those of others, and its pages are wrong. */
         write->offset = file->size;
-        lease_kernel_drop(file->client, file->inode);
+        kernel_drop_inode(file->client, file->inode);
     }
     write_now(write);
 }

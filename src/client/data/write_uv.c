@@ -115,7 +115,7 @@ static int chunk_add(struct file *file, uint64_t offset, const uint8_t *bytes, s
     }
     chunk->offset = offset;
     chunk->length = length;
-    chunk->run = stripe_run_at(&file->stripe, offset, UINT64_MAX - offset);
+    chunk->run = stripe_run_at(&file->columns.stripe, offset, UINT64_MAX - offset);
     chunk_enlist(chunk, file);
     file_dirty_add(file, length);
     if (chunk_room(chunk) == 0 || length >= FILE_TAKE_BYTES_MIN) {
@@ -158,7 +158,7 @@ static int take_bytes(struct file *file, uint64_t offset, const uint8_t *bytes, 
         size_t taken = chunk_merge(file, offset, bytes, length);
 
         if (taken == 0) {
-            struct stripe_run run = stripe_run_at(&file->stripe, offset, length);
+            struct stripe_run run = stripe_run_at(&file->columns.stripe, offset, length);
             int rv;
 
             taken = run.length < CHUNK_BYTES_MAX ? (size_t)run.length : CHUNK_BYTES_MAX;
@@ -185,7 +185,7 @@ int file_buffer(struct handle *handle, uint64_t offset, const uint8_t *bytes, si
         return rv;
     }
     if (offset + length > INT64_MAX || offset + length < offset ||
-        stripe_object_size(&file->stripe, 0, offset + length) > OBJECT_BYTES_MAX) {
+        stripe_object_size(&file->columns.stripe, 0, offset + length) > OBJECT_BYTES_MAX) {
         return MORSEL_FBIG;
     }
     if (file->dirty_bytes > 0 && (file->dirty_bytes + length > client->options.write_buffer_bytes ||

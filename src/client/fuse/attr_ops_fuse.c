@@ -121,8 +121,8 @@ static void attr_reply(struct size_op *op)
         }
     } else if (op->drops_pages) {
         op->base.cancel = NULL; /* It ends when reads and writes of those pages do. */
-        lease_kernel_drop_then(op->base.mount->client, &op->drop, op->inode,
-                               (uint64_t)op->st.st_size, attr_reply_now, op);
+        kernel_drop_then(op->base.mount->client, &op->drop, op->inode, (uint64_t)op->st.st_size,
+                         attr_reply_now, op);
     } else {
         attr_reply_now(op);
     }
@@ -213,8 +213,8 @@ static void on_node_attr(struct meta_call *call, int status, void *message)
     op->wait.done = ask_blocks;
     if (file_open(client, node->attr, node->layout, false, false, &op->handle) != 0) {
         attr_reply(op);
-    } else if (client_know_servers(client, op->handle->file->servers,
-                                   op->handle->file->stripe.width, &op->wait)) {
+    } else if (client_know_servers(client, op->handle->file->columns.servers,
+                                   op->handle->file->columns.stripe.width, &op->wait)) {
         ask_blocks(&op->wait);
     }
 }

@@ -46,8 +46,8 @@ static void leave_to_kernel(struct copy_op *op)
 {
     op->base.cancel = NULL;
     if (file_is_shared(op->copy.from)) {
-        lease_kernel_drop_then(op->base.mount->client, &op->drop, op->copy.from->inode, 0,
-                               on_source_dropped, op);
+        kernel_drop_then(op->base.mount->client, &op->drop, op->copy.from->inode, 0,
+                         on_source_dropped, op);
     } else {
         copy_end(op, MORSEL_NOTSUP);
     }

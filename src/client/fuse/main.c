@@ -92,7 +92,7 @@ static void begin_drain(struct program *p)
                             ? 30000
                             : p->client->options.io_timeout_ms;
 
-    limit_ms += p->client->holder.lease_ms; /* What may still land late is waited for. */
+    limit_ms += client_lease_period_ms(p->client); /* What may still land late is waited for. */
     p->ending = true;
     p->drain_until_ms = uv_now(&p->loop) + limit_ms;
     (void)uv_timer_start(&p->drain, on_drain, 0, DRAIN_POLL_MS);

@@ -237,7 +237,7 @@ bool mount_question_crossed(const struct kernel_question *q, const struct mount 
 
     if (q->shorter == 0 || file == NULL ||
         (!q->crossed && file->kernel_changes == q->changes && file->kernel_writes == 0 &&
-         m->client->kernel_drops == 0)) {
+         !kernel_drops_are_under_way(m->client))) {
         return false;
     }
     file->kernel_size = q->shorter;
@@ -523,6 +523,9 @@ static void on_interrupts(uv_timer_t *timer)
 int mount_start(struct mount *m, struct client *client, struct fuse_session *session,
                 void (*ended)(void *data), void *data)
 {
+    const struct client_kernel kernel = {
+        .drop = mount_kernel_drop, .catch_up = mount_catch_up, .dir_lost = mount_dir_lost, .data = m
+    };
     int rv;
 
     m->client = client;
@@ -544,10 +547,7 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
         return UV_ENOMEM;
     }
     m->drops_names = mount_kernel_has(m, MOUNT_KERNEL(6, 16)) && mount_probe_drops_names(session);
-    client->kernel.drop = mount_kernel_drop;
-    client->kernel.catch_up = mount_catch_up;
-    client->kernel.dir_lost = mount_dir_lost;
-    client->kernel.data = m;
+    kernel_attach(client, &kernel);
     rv = uv_poll_init(client->loop, &m->poll, fuse_session_fd(session));
     if (rv != 0) {
         return rv;

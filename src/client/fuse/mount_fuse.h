@@ -16,6 +16,7 @@
 
 #define FUSE_USE_VERSION 314
 
+#include "client/coherence/kernel_drop_uv.h"
 #include "client/coherence/kernel_names.h"
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/lock_uv.h"
@@ -24,6 +25,7 @@
 #include "client/fuse/groups_file.h"
 #include "client/fuse/options.h"
 #include "client/libmorsel_uv.h"
+#include "client/manager/servers_uv.h"
 #include "common/fs/byte_locks.h"
 #include "common/fs/permission.h"
 

@@ -139,8 +139,7 @@ static void send_setattr(struct size_op *op)
 /* Lease and size lock may have been lost since the cut began: others have them. */
 static int still_ours(const struct size_op *op)
 {
-    return op->lease_epoch == op->base.mount->client->holder.lease_epoch ? MORSEL_OK
-                                                                         : MORSEL_TOO_LATE;
+    return op->lease_epoch == lease_epoch(op->base.mount->client) ? MORSEL_OK : MORSEL_TOO_LATE;
 }
 
 static void on_cut(struct range_op *range, int status)
@@ -186,8 +185,8 @@ static void setattr_with_file(struct servers_wait *wait);
 static void setattr_when_known(struct size_op *op)
 {
     op->wait.done = setattr_with_file;
-    if (client_know_servers(op->base.mount->client, op->handle->file->servers,
-                            op->handle->file->stripe.width, &op->wait)) {
+    if (client_know_servers(op->base.mount->client, op->handle->file->columns.servers,
+                            op->handle->file->columns.stripe.width, &op->wait)) {
         setattr_with_file(&op->wait);
     }
 }
@@ -210,7 +209,7 @@ static void on_size_lock(struct size_lock *size_lock, int status)
     struct size_op *op = CONTAINER_OF(size_lock, struct size_op, size_lock);
 
     op->base.cancel = mount_size_cancel;
-    op->lease_epoch = op->base.mount->client->holder.lease_epoch;
+    op->lease_epoch = lease_epoch(op->base.mount->client);
     if (status == 0) {
         mount_refresh_size(&op->base, op->handle->file, setattr_flush);
     } else {
@@ -238,7 +237,7 @@ static void setattr_with_file(struct servers_wait *wait)
     if (file_is_shared(op->handle->file)) {
         cut_under_size_lock(op);
     } else {
-        op->lease_epoch = op->base.mount->client->holder.lease_epoch;
+        op->lease_epoch = lease_epoch(op->base.mount->client);
         setattr_flush(&op->base, MORSEL_OK);
     }
 }
@@ -302,7 +301,7 @@ static void fill_change(const struct size_op *op, struct attr_change *change)
     }
     change->atime_ns = atime_now ? change->set_ns : ns_of(&op->st.st_atim);
     change->mtime_ns = mtime_now ? change->set_ns : ns_of(&op->st.st_mtim);
-    change->lease_epoch = client->holder.lease_epoch;
+    change->lease_epoch = lease_epoch(client);
 }
 
 static void apply_here(struct client *client, inode_id inode, const struct attr_change *change)
@@ -362,7 +361,7 @@ static bool may_cut_behind(const struct size_op *op, const struct file *file)
            client_lease_valid(client) && client_lease(client, op->inode) == LEASE_W &&
            file_has_writer(file) && attr != NULL && !attr->xattrs &&
            (attr->mode & MODE_SET_IDS) == 0 && size <= INT64_MAX &&
-           stripe_object_size(&file->stripe, 0, size) <= OBJECT_BYTES_MAX;
+           stripe_object_size(&file->columns.stripe, 0, size) <= OBJECT_BYTES_MAX;
 }
 
 /* False: nothing was done. */
@@ -462,7 +461,7 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     op->inode = ino;
     op->valid = valid_of(to_set) | (cut_strips_ids(op->base.mount) ? SETATTR_STRIP_IDS : 0);
     op->st = *attr;
-    op->lease_epoch = op->base.mount->client->holder.lease_epoch;
+    op->lease_epoch = lease_epoch(op->base.mount->client);
     file = file_find(op->base.mount->client, ino);
     if (file != NULL && (op->valid & SETATTR_SIZE) != 0) {
         append_end_all(file);

@@ -3,7 +3,6 @@
 
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/meta_cache.h"
-#include "client/data/file_uv.h"
 #include "common/base/status.h"
 #include "common/rpc/messages.h"
 
@@ -43,12 +42,8 @@ bool behind_is_passing(int status)
 /* Whoever has the file open hears of it; others have the log. */
 static void lose(struct client *client, inode_id inode, const char *why)
 {
-    struct file *file = file_find(client, inode);
-
     meta_cache_forget_attr(client->cache, inode);
-    if (file != NULL) {
-        file_fail(file, MORSEL_IO);
-    }
+    client->behind_hooks->lost(client, inode);
     log_error(client->options.log,
               "inode %lu: mode, owner or times that were set on it are lost: %s (manager %s)",
               (unsigned long)inode, why, rpc_peer_address(client->manager));
@@ -60,7 +55,7 @@ static void on_set(struct meta_call *call, int status, void *message)
     struct client *client = behind->client;
     const Morsel__Node *node = message;
     inode_id inode = behind->inode;
-    bool again = behind_is_passing(status) && behind->lease_epoch == client->holder.lease_epoch;
+    bool again = behind_is_passing(status) && behind->lease_epoch == lease_epoch(client);
 
     free(behind);
     if (attr_behind_ended(client->behind, inode, again)) {
@@ -218,8 +213,9 @@ void behind_tick(struct client *client)
     warn(client);
 }
 
-int behind_open(struct client *client)
+int behind_open(struct client *client, const struct behind_hooks *hooks)
 {
+    client->behind_hooks = hooks;
     list_init(&client->calls_urgent);
     list_init(&client->calls_waiting);
     list_init(&client->calls_ended);

@@ -49,7 +49,18 @@ bool behind_is_passing(int status);
 /* Is anything not with the manager that was answered, but for what files hold (client->files)? */
 bool behind_is_empty(const struct client *client);
 
-int behind_open(struct client *client); /* MORSEL_NOMEM */
+/* All run on the loop. */
+struct behind_hooks
+{
+    /* What was set on the inode is lost: whoever has it open is to be told EIO. */
+    void (*lost)(struct client *client, inode_id inode);
+    /* What an answer of the manager, of this type, says of changes and of its disk. */
+    void (*learned)(struct client *client, const ProtobufCMessageDescriptor *type,
+                    const void *message);
+};
+
+/* The hooks must stay. MORSEL_NOMEM. */
+int behind_open(struct client *client, const struct behind_hooks *hooks);
 void behind_tick(struct client *client);
 void behind_close(struct client *client);
 

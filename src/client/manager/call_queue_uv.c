@@ -2,6 +2,7 @@
  * before. */
 #include "client/manager/behind_uv.h"
 
+#include "client/coherence/lease_uv.h"
 #include "common/base/status.h"
 
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static void queued_free(struct queued_call *queued)
 
 /* To the manager, now. `timeout_ms` of it are left. */
 static int send_now(struct meta_call *call, const ProtobufCMessage *request, Morsel__OpId **op,
-                    uint64_t lease_epoch, uint64_t timeout_ms)
+                    uint64_t epoch, uint64_t timeout_ms)
 {
     struct client *client = call->client;
     Morsel__OpId id = MORSEL__OP_ID__INIT;
@@ -44,7 +45,7 @@ static int send_now(struct meta_call *call, const ProtobufCMessage *request, Mor
         id.client = client->id;
         id.sequence = call->sequence;
         id.answered = client->numbers.answered;
-        id.lease_epoch = call->bounded ? lease_epoch : 0;
+        id.lease_epoch = call->bounded ? epoch : 0;
         *op = &id;
     }
     call->sent_ns = rpc_boot_ns();
@@ -89,7 +90,7 @@ static int enqueue(struct meta_call *call, const ProtobufCMessage *request, Mors
     (void)protobuf_c_message_pack(request, queued->body);
     queued->request_type = request->descriptor;
     queued->op_at = op == NULL ? 0 : (size_t)((const char *)op - (const char *)request);
-    queued->lease_epoch = client->holder.lease_epoch;
+    queued->lease_epoch = lease_epoch(client);
     queued->deadline_ms =
         timeout_ms == RPC_NO_DEADLINE ? UINT64_MAX : uv_now(client->loop) + timeout_ms;
     queued->stamp = attr_behind_stamp(client->behind);
@@ -103,7 +104,7 @@ static int enqueue(struct meta_call *call, const ProtobufCMessage *request, Mors
 
 int call_queue_start_now(struct meta_call *call, const ProtobufCMessage *request, Morsel__OpId **op)
 {
-    return send_now(call, request, op, call->client->holder.lease_epoch, timeout_ms_of(call));
+    return send_now(call, request, op, lease_epoch(call->client), timeout_ms_of(call));
 }
 
 int call_queue_start(struct meta_call *call, const ProtobufCMessage *request, Morsel__OpId **op)

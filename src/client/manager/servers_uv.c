@@ -1,9 +1,8 @@
-/* The storage servers that a client knows: their addresses, connections and clocks. */
+/* Who the storage servers are, and how they are reached (servers_uv.h). */
 #include "client/manager/servers_uv.h"
 
-#include "client/data/fetch_uv.h"
-#include "client/manager/session_uv.h"
 #include "common.pb-c.h"
+#include "common/base/status.h"
 
 #include <stdlib.h>
 
@@ -15,17 +14,71 @@ enum {
     MEMBERS_REFRESH_MS = 500  /* At most this often. */
 };
 
+struct known_server
+{
+    server_id id;
+    struct rpc_peer *peer;
+    struct client *client;
+    struct rpc_call clock;
+    uint64_t verifier; /* That it told last; 0: none. */
+    UT_hash_handle hh;
+};
+
+struct servers
+{
+    const struct servers_hooks *hooks;
+    struct known_server *table; /* By id. */
+    struct rpc_call members_call;
+    struct list waiting; /* struct servers_wait */
+    uint64_t asked_ms;   /* The manager, who they are. */
+    uint64_t clocks_due_ms;
+    bool known; /* It has answered. */
+};
+
+static struct known_server *find(const struct client *client, server_id id)
+{
+    struct known_server *server;
+
+    HASH_FIND(hh, client->servers->table, &id, sizeof(id), server);
+    return server;
+}
+
 struct rpc_peer *client_peer(struct client *client, server_id id)
 {
-    struct client_server *server;
+    const struct known_server *server = find(client, id);
 
-    HASH_FIND(hh, client->servers, &id, sizeof(id), server);
     return server == NULL ? NULL : server->peer;
+}
+
+const char *servers_address(struct client *client, server_id id)
+{
+    const struct rpc_peer *peer = client_peer(client, id);
+
+    return peer == NULL ? NULL : rpc_peer_address(peer);
+}
+
+uint64_t servers_verifier(const struct client *client, server_id id)
+{
+    const struct known_server *server = find(client, id);
+
+    return server == NULL ? 0 : server->verifier;
+}
+
+bool servers_note_verifier(struct client *client, server_id id, uint64_t verifier)
+{
+    struct known_server *server = find(client, id);
+    uint64_t before = server == NULL ? 0 : server->verifier;
+
+    if (server == NULL || verifier == 0) {
+        return false;
+    }
+    server->verifier = verifier;
+    return before != 0 && before != verifier;
 }
 
 static void on_server_down(void *data, const char *why)
 {
-    struct client_server *server = data;
+    struct known_server *server = data;
 
     log_warning(server->client->options.log,
                 "lost the connection to server %u at %s: %s; connecting again", server->id,
@@ -35,19 +88,18 @@ static void on_server_down(void *data, const char *why)
 
 static void on_room(void *data)
 {
-    struct client_server *server = data;
+    struct known_server *server = data;
 
-    room_made(server->client, server->peer);
-    fetch_room_made(server->client, server->peer);
+    server->client->servers->hooks->room(server->client, server->peer);
 }
 
 static void member_learn(struct client *client, const Morsel__Member *member)
 {
-    struct client_server *server;
-    struct errmsg err;
+    struct servers *servers = client->servers;
     server_id id = member->id;
+    struct known_server *server = find(client, id);
+    struct errmsg err;
 
-    HASH_FIND(hh, client->servers, &id, sizeof(id), server);
     if (server != NULL) {
         if (rpc_peer_set_address(server->peer, member->address, &err) != 0) {
             log_warning(client->options.log, "server %u: %s", id, err.text);
@@ -60,14 +112,14 @@ static void member_learn(struct client *client, const Morsel__Member *member)
     }
     server->id = id;
     server->client = client;
-    HASH_ADD(hh, client->servers, id, sizeof(server->id), server);
+    HASH_ADD(hh, servers->table, id, sizeof(server->id), server);
     if (!TABLE_ADDED(server)) {
         free(server);
         return;
     }
     if (rpc_peer_new(client->rpc, member->address, &server->peer, &err) != 0) {
         log_warning(client->options.log, "server %u: %s", id, err.text);
-        HASH_DEL(client->servers, server);
+        HASH_DEL(servers->table, server);
         free(server);
         return;
     }
@@ -78,7 +130,7 @@ static void member_learn(struct client *client, const Morsel__Member *member)
 
 static void on_clock(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
-    struct client_server *server = CONTAINER_OF(call, struct client_server, clock);
+    struct known_server *server = CONTAINER_OF(call, struct known_server, clock);
     Morsel__Clock *clock = NULL;
     struct rpc_room room;
 
@@ -93,12 +145,12 @@ static void on_clock(struct rpc_call *call, int status, struct rpc_reply *reply)
 }
 
 /* What we know of the servers' clocks must not grow old: the bound on their drift grows with it. */
-static void clocks_ask(struct client *client)
+static void clocks_ask(struct servers *servers)
 {
     Morsel__Empty request = MORSEL__EMPTY__INIT;
-    struct client_server *server, *next;
+    struct known_server *server, *next;
 
-    HASH_ITER(hh, client->servers, server, next)
+    HASH_ITER(hh, servers->table, server, next)
     {
         if (rpc_peer_clock_is_old(server->peer, CLOCKS_MS) && !rpc_call_active(&server->clock)) {
             (void)rpc_call_start(&server->clock, server->peer, MSG_CLOCK, &request.base, NULL, 0,
@@ -110,6 +162,7 @@ static void clocks_ask(struct client *client)
 static void on_members(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct client *client = call->data;
+    struct servers *servers = client->servers;
     Morsel__MembersReply *members = NULL;
     struct rpc_room room;
     struct list *node;
@@ -126,10 +179,11 @@ static void on_members(struct rpc_call *call, int status, struct rpc_reply *repl
     if (members != NULL) {
         rpc_room_free(&room, members);
         if (!client->stopping) {
-            session_tell_ready(client, 0, "");
+            servers->known = true;
+            servers->hooks->known(client);
         }
     }
-    while ((node = list_pop_front(&client->members_waiting)) != NULL) {
+    while ((node = list_pop_front(&servers->waiting)) != NULL) {
         struct servers_wait *wait = LIST_ENTRY(node, struct servers_wait, node);
 
         wait->done(wait);
@@ -139,16 +193,17 @@ static void on_members(struct rpc_call *call, int status, struct rpc_reply *repl
 void servers_refresh(struct client *client)
 {
     Morsel__MembersRequest request = MORSEL__MEMBERS_REQUEST__INIT;
+    struct servers *servers = client->servers;
     uint64_t now = uv_now(client->loop);
 
-    if (client->stopping || rpc_call_active(&client->members_call) ||
-        (client->ready == NULL && list_empty(&client->members_waiting) &&
-         now < client->members_asked_ms + MEMBERS_REFRESH_MS)) {
+    if (client->stopping || rpc_call_active(&servers->members_call) ||
+        (servers->known && list_empty(&servers->waiting) &&
+         now < servers->asked_ms + MEMBERS_REFRESH_MS)) {
         return;
     }
-    client->members_asked_ms = now;
-    client->members_call.data = client;
-    (void)rpc_call_start(&client->members_call, client->manager, MSG_MEMBERS, &request.base, NULL,
+    servers->asked_ms = now;
+    servers->members_call.data = client;
+    (void)rpc_call_start(&servers->members_call, client->manager, MSG_MEMBERS, &request.base, NULL,
                          0, MEMBERS_TIMEOUT_MS, on_members);
 }
 
@@ -164,9 +219,9 @@ bool client_know_servers(struct client *client, const server_id *ids, uint32_t c
         return true;
     }
     list_init(&wait->node);
-    list_push_back(&client->members_waiting, &wait->node);
+    list_push_back(&client->servers->waiting, &wait->node);
     servers_refresh(client);
-    if (rpc_call_active(&client->members_call)) {
+    if (rpc_call_active(&client->servers->members_call)) {
         return false;
     }
     list_remove(&wait->node); /* Out of memory: let the first use of the server fail. */
@@ -175,21 +230,38 @@ bool client_know_servers(struct client *client, const server_id *ids, uint32_t c
 
 void servers_tick(struct client *client)
 {
+    struct servers *servers = client->servers;
     uint64_t now_ms = uv_now(client->loop);
 
-    if (now_ms >= client->clocks_due_ms) {
-        client->clocks_due_ms = now_ms + CLOCKS_MS;
-        clocks_ask(client);
+    if (now_ms >= servers->clocks_due_ms) {
+        servers->clocks_due_ms = now_ms + CLOCKS_MS;
+        clocks_ask(servers);
     }
 }
 
-void servers_free(struct client *client)
+int servers_open(struct client *client, const struct servers_hooks *hooks)
 {
-    struct client_server *server, *next;
+    client->servers = calloc(1, sizeof(*client->servers));
+    if (client->servers == NULL) {
+        return MORSEL_NOMEM;
+    }
+    client->servers->hooks = hooks;
+    list_init(&client->servers->waiting);
+    return MORSEL_OK;
+}
 
-    HASH_ITER(hh, client->servers, server, next)
+void servers_close(struct client *client)
+{
+    struct servers *servers = client->servers;
+    struct known_server *server, *next;
+
+    if (servers == NULL) {
+        return;
+    }
+    HASH_ITER(hh, servers->table, server, next)
     {
-        HASH_DEL(client->servers, server);
+        HASH_DEL(servers->table, server);
         free(server);
     }
+    free(servers);
 }

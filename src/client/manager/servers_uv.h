@@ -1,10 +1,25 @@
-/* The storage servers that a client knows. client_peer() and client_know_servers() (libmorsel_uv.h) are
- * for everybody; this is for the client itself.
+/* The storage servers that a client knows: their addresses, connections, clocks and verifiers.
+ *
+ * The manager says who they are, when the session begins and when one is missing; from then on each
+ * has a connection of its own. What others do when a link takes something again, or when the manager
+ * has answered, they say with struct servers_hooks.
  */
 #ifndef MORSEL_CLIENT_MANAGER_SERVERS_UV_H
 #define MORSEL_CLIENT_MANAGER_SERVERS_UV_H
 
 #include "client/libmorsel_uv.h"
+
+/* All run on the loop. */
+struct servers_hooks
+{
+    /* The link to `peer` takes something again. */
+    void (*room)(struct client *client, struct rpc_peer *peer);
+    /* The manager has said who they are. */
+    void (*known)(struct client *client);
+};
+
+/* client->servers; the hooks must stay. MORSEL_NOMEM. */
+int servers_open(struct client *client, const struct servers_hooks *hooks);
 
 /* Ask the manager who they are, unless that was done just now. */
 void servers_refresh(struct client *client);
@@ -12,7 +27,29 @@ void servers_refresh(struct client *client);
 /* Every CLIENT_TICK_MS. */
 void servers_tick(struct client *client);
 
-/* No call is under way. */
-void servers_free(struct client *client);
+/* No call is under way. Harmless when they were never opened. */
+void servers_close(struct client *client);
+
+/* NULL when we do not know the server. */
+struct rpc_peer *client_peer(struct client *client, server_id id);
+
+/* Where it is, for the log; NULL when we do not know the server. */
+const char *servers_address(struct client *client, server_id id);
+
+/* The verifier that the server told last (data.proto, Done); 0: none, or we do not know it. */
+uint64_t servers_verifier(const struct client *client, server_id id);
+
+/* It tells this one now. True: it told another one before. */
+bool servers_note_verifier(struct client *client, server_id id, uint64_t verifier);
+
+struct servers_wait
+{
+    struct list node;
+    void (*done)(struct servers_wait *wait);
+};
+
+/* True: all are known. False: the table is being fetched, and wait->done runs once, later. */
+bool client_know_servers(struct client *client, const server_id *ids, uint32_t count,
+                         struct servers_wait *wait);
 
 #endif

@@ -2,12 +2,14 @@
 #include "client/manager/session_uv.h"
 
 #include "client/coherence/data_versions.h"
+#include "client/coherence/held_uv.h"
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/lock_uv.h"
+#include "client/coherence/recall_uv.h"
 #include "client/coherence/size_lock_uv.h"
 #include "client/data/durable_uv.h"
-#include "client/data/file_uv.h"
 #include "client/manager/servers_uv.h"
+#include "client/manager/unread_uv.h"
 #include "common/base/status.h"
 
 #include <stdlib.h>
@@ -71,9 +73,11 @@ static void take_session(struct client *client, const Morsel__SessionReply *sess
     squash_learn(client, session->squash);
     note_clock(client, session->clock_ns, sent_ns);
     client->session_ready = true;
-    lease_session_answered(client, session);
-    lock_session_answered(client, session);
-    durable_joined(client, session->durable);
+    held_answered(client, session);
+    if (durable_joined(client, session->durable)) {
+        held_forget_clean(client);
+    }
+    durable_heard(client, session->durable);
 }
 
 static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
@@ -86,7 +90,7 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
     Morsel__SessionReply *session = NULL;
     struct rpc_room room;
     /* What was asked while we were joined is no answer to a client that is not any more. */
-    bool counts = !client->stopping && (event.join || lease_holder_is_joined(&client->holder));
+    bool counts = !client->stopping && (event.join || lease_is_joined(client));
 
     free(call);
     if (counts && status == 0) {
@@ -152,32 +156,12 @@ static void session_send(struct client *client, Morsel__SessionRequest *request)
 void session_join(struct client *client, uint64_t number)
 {
     Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
-    size_t room = HASH_COUNT(client->files) + 1;
-    uint64_t *inodes = malloc(2 * room * sizeof(*inodes));
-    struct file *file, *next;
 
     request.number = number;
-    request.lease_epoch = client->holder.lease_epoch;
-    if (inodes != NULL && lease_session_fill(client, &request) &&
-        lock_session_fill(client, &request)) {
-        request.open_inodes = inodes;
-        request.open_write = inodes + room;
-        HASH_ITER(hh, client->files, file, next)
-        {
-            if (file_is_written(file)) {
-                request.open_write[request.n_open_write++] = file->inode;
-            } else {
-                request.open_inodes[request.n_open_inodes++] = file->inode;
-            }
-            file->told = true;
-            list_remove(&file->untold_node);
-        }
+    if (held_fill(client, &request)) {
         session_send(client, &request);
     }
-    lock_session_free(&request);
-    free(request.held_read);
-    free(request.held_write);
-    free(inodes);
+    held_free(&request);
 }
 
 void session_renew(struct client *client)
@@ -208,16 +192,23 @@ static void on_manager_up(void *data)
         client); /* Who waits for one may have been told so on the old connection. */
 }
 
-void session_note_unread(const struct client *client, const char *what, int status)
+/* The manager says for whom a request of ours waits. */
+static void on_held_up(struct client *client, const uint8_t *body, size_t body_count)
 {
-    if (status == MORSEL_NOMEM) {
-        log_warning(client->options.log, "no memory for a message of manager %s %s",
-                    rpc_peer_address(client->manager), what);
-    } else {
-        log_error(client->options.log,
-                  "a message of manager %s %s is malformed; are both of one version?",
-                  rpc_peer_address(client->manager), what);
+    struct rpc_room room;
+    Morsel__HeldUp *notice;
+    int rv = rpc_unpack_in(&room, &morsel__held_up__descriptor, body, body_count, (void **)&notice);
+
+    if (rv != 0) {
+        manager_note_unread(client, "about who holds us up", rv);
+        return;
     }
+    log_warning(client->options.log,
+                "inode %lu: we wait for the mount at %s, which still writes back what it holds of "
+                "it (%lu bytes so far)",
+                (unsigned long)notice->inode, notice->holder, (unsigned long)notice->landed);
+    client->counters.held_up++;
+    rpc_room_free(&room, notice);
 }
 
 static void on_push(void *data, enum message_type type, const uint8_t *body, size_t body_count)
@@ -228,13 +219,13 @@ static void on_push(void *data, enum message_type type, const uint8_t *body, siz
         return;
     }
     if (type == MSG_RECALL) {
-        lease_on_recall(client, body, body_count);
+        recalls_on_notice(client, body, body_count);
     } else if (type == MSG_LOCK_REVOKE) {
         size_lock_on_push(client, body, body_count);
     } else if (type == MSG_LOCK_CHECK) {
         lock_on_check(client, body, body_count);
     } else if (type == MSG_HELD_UP) {
-        lease_on_held_up(client, body, body_count);
+        on_held_up(client, body, body_count);
     }
 }
 
@@ -245,13 +236,6 @@ static void on_manager_down(void *data, const char *why)
     log_warning(client->options.log,
                 "lost the connection to manager %s: %s; open files go on, other calls wait",
                 rpc_peer_address(client->manager), why);
-}
-
-void client_rejoin(struct client *client)
-{
-    struct lease_holder_event event = { .type = HOLDER_IN_DOUBT };
-
-    lease_feed(client, &event);
 }
 
 void session_begin(struct client *client)

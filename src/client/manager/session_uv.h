@@ -25,8 +25,4 @@ void session_tick(struct client *client);
 /* client->ready runs, if it has not yet. */
 void session_tell_ready(struct client *client, int status, const char *text);
 
-/* A message that the manager has sent us on its own (its contents in the words of `what`, "that
- * ...", "about ...") was not read: the log says why. */
-void session_note_unread(const struct client *client, const char *what, int status);
-
 #endif

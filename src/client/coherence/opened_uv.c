@@ -1,0 +1,146 @@
+/* Tells the manager what is open, and looks after what is shared (opened_uv.h). */
+#include "client/coherence/opened_uv.h"
+
+#include "client/coherence/kernel_drop_uv.h"
+#include "client/coherence/lease_uv.h"
+#include "client/data/file_uv.h"
+
+#include <stdlib.h>
+
+enum {
+    REOPEN_MS = 1000, /* A file that is open without its lease asks again so often; and a local open
+                         is told so soon. */
+    REOPENS_MAX = 64  /* Of them, in one go */
+};
+
+void opened_tell(struct client *client)
+{
+    Morsel__ReturnRequest request = MORSEL__RETURN_REQUEST__INIT;
+    uint64_t inodes[FILES_TELL_MAX];
+
+    while (!list_empty(&client->untold)) {
+        request.n_opened = 0;
+        request.opened = inodes;
+        while (!list_empty(&client->untold) && request.n_opened < FILES_TELL_MAX) {
+            struct file *file =
+                LIST_ENTRY(list_pop_front(&client->untold), struct file, untold_node);
+
+            file->told = true;
+            inodes[request.n_opened++] = file->inode;
+        }
+        rpc_send_oneway(client->manager, MSG_RETURN, &request.base);
+    }
+}
+
+bool opened_session_fill(struct client *client, Morsel__SessionRequest *request)
+{
+    size_t room = HASH_COUNT(client->files) + 1;
+    struct file *file, *next;
+
+    request->open_inodes = malloc(room * sizeof(uint64_t));
+    request->open_write = malloc(room * sizeof(uint64_t));
+    if (request->open_inodes == NULL || request->open_write == NULL) {
+        return false;
+    }
+    HASH_ITER(hh, client->files, file, next)
+    {
+        if (file_is_written(file)) {
+            request->open_write[request->n_open_write++] = file->inode;
+        } else {
+            request->open_inodes[request->n_open_inodes++] = file->inode;
+        }
+        file->told = true;
+        list_remove(&file->untold_node);
+    }
+    return true;
+}
+
+/* ---- Those that others have open too ---- */
+
+struct reopen
+{
+    struct meta_call call;
+    struct client *client;
+    struct file *file;
+};
+
+/* Reads of a shared file come to us; what is mapped of it is to be fresh within a second. A
+ * notification between the kernel's question for the size and our answer makes it pass the answer
+ * over, and read up to its old size: then the next tick tries again. */
+static void freshen_pages(struct file *file)
+{
+    if (file->kernel_asks == 0) {
+        file->pages_old = file_is_shared(file);
+        kernel_drop_quietly(file->client, file->inode, false, file->size);
+    }
+}
+
+static void on_reopened(struct meta_call *call, int status, void *message)
+{
+    struct reopen *reopen = CONTAINER_OF(call, struct reopen, call);
+    const Morsel__Node *node = message;
+    struct file *file = reopen->file;
+
+    file->reopening = false;
+    if (status == 0 && node->attr != NULL) {
+        file_refresh(file, node->attr); /* The lease is in the table already. */
+    }
+    freshen_pages(file);
+    file_unpin(file);
+    free(reopen);
+}
+
+static bool reopen(struct client *client, struct file *file)
+{
+    Morsel__OpenRequest request = MORSEL__OPEN_REQUEST__INIT;
+    struct reopen *reopen = calloc(1, sizeof(*reopen));
+
+    if (reopen == NULL) {
+        return false;
+    }
+    request.inode = file->inode;
+    request.write = file_has_writer(file);
+    reopen->client = client;
+    reopen->file = file;
+    if (meta_call_start(&reopen->call, client, MSG_OPEN, &request.base, &morsel__node__descriptor,
+                        on_reopened) != 0) {
+        free(reopen);
+        return false;
+    }
+    file->reopening = true;
+    file->told = true;
+    list_remove(&file->untold_node);
+    file_pin(file);
+    return true;
+}
+
+/* Files that are shared: perhaps they are not any more. */
+static void look_after_shared(struct client *client)
+{
+    struct file *file, *next;
+    unsigned count = 0;
+
+    HASH_ITER(hh, client->files, file, next)
+    {
+        file->pages_old |= file_is_shared(file);
+        if (list_empty(&file->handles) || !file->pages_old || file->reopening) {
+            continue;
+        }
+        if (!file_is_shared(file) || !client->options.cache ||
+            lease_is_returning(client, file->inode) || !client_lease_valid(client) ||
+            ++count > REOPENS_MAX || !reopen(client, file)) {
+            freshen_pages(file);
+        }
+    }
+}
+
+void opened_tick(struct client *client)
+{
+    uint64_t now_ms = uv_now(client->loop);
+
+    if (now_ms >= client->shared_due_ms) {
+        client->shared_due_ms = now_ms + REOPEN_MS;
+        look_after_shared(client);
+        opened_tell(client);
+    }
+}
