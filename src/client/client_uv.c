@@ -1,4 +1,4 @@
-/* How the modules of a client are put together, closes that are told in batches, and its life. */
+/* How the modules of a client are put together, and its life. */
 #include "client/libmorsel_uv.h"
 
 #include "client/coherence/data_versions.h"
@@ -10,6 +10,8 @@
 #include "client/coherence/recall_uv.h"
 #include "client/coherence/size_lock_uv.h"
 #include "client/data/append_uv.h"
+#include "client/data/chunk_uv.h"
+#include "client/data/closes_uv.h"
 #include "client/data/durable_uv.h"
 #include "client/data/fetch_uv.h"
 #include "client/data/file_uv.h"
@@ -25,9 +27,22 @@
 
 enum { LEAVE_MS = 1000, PAYLOAD_IDLE_BYTES = 64 << 20 };
 
-uint64_t client_clock_ns(const struct client *client)
+enum life_state { LIFE_GOES_ON, LIFE_ENDS };
+
+struct client_life
 {
-    return rpc_boot_ns() + (uint64_t)client->clock_offset_ns;
+    enum life_state state;
+    uv_timer_t tick; /* Every CLIENT_TICK_MS: old dirty data, size reports, closes, interrupted
+                        waits. */
+    uint64_t opened_due_ms;
+    struct rpc_call leaving; /* The last word to the manager. */
+    void (*closed)(void *data);
+    void *closed_data;
+};
+
+bool client_is_ending(const struct client *client)
+{
+    return client->life->state == LIFE_ENDS;
 }
 
 int client_errno(const struct client *client, int status)
@@ -36,65 +51,6 @@ int client_errno(const struct client *client, int status)
         return client->options.soft ? ETIMEDOUT : EIO;
     }
     return status_to_errno(status);
-}
-
-/* ---- Closes, in batches ---- */
-
-/* The manager counts what is closed as open, for it is not told of the close: so the next
- * close is told whether or not its opening was. */
-static bool is_open(struct client *client, inode_id inode)
-{
-    struct file *file = file_find(client, inode);
-
-    if (file != NULL) {
-        file->counted = true;
-        return true;
-    }
-    LIST_FOREACH(node, &client->opening)
-    {
-        if (LIST_ENTRY(node, struct client_opening, node)->inode == inode) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void closes_send(struct client *client)
-{
-    Morsel__CloseRequest request = MORSEL__CLOSE_REQUEST__INIT;
-
-    for (size_t i = 0; i < client->closed_count; i++) {
-        if (!is_open(client, client->closed_inodes[i])) {
-            client->closed_inodes[request.n_inodes++] = client->closed_inodes[i];
-        }
-    }
-    client->closed_count = 0;
-    request.inodes = client->closed_inodes;
-    if (request.n_inodes > 0) {
-        /* Lost with the connection? Then the next SESSION lists what is open, and that is the
-         * truth. */
-        rpc_send_oneway(client->manager, MSG_CLOSE, &request.base);
-    }
-}
-
-void client_close_inode(struct client *client, inode_id inode)
-{
-    client->closed_inodes[client->closed_count++] = inode;
-    if (client->closed_count == CLOSED_BATCH_MAX) {
-        closes_send(client);
-    }
-}
-
-void client_opening_begin(struct client *client, struct client_opening *opening, inode_id inode)
-{
-    opening->inode = inode;
-    list_init(&opening->node);
-    list_push_back(&client->opening, &opening->node);
-}
-
-void client_opening_end(struct client_opening *opening)
-{
-    list_remove(&opening->node);
 }
 
 /* ---- What the lower modules tell the upper ones ---- */
@@ -141,6 +97,17 @@ static void on_behind_lost(struct client *client, inode_id inode)
     }
 }
 
+/* It is told as closed with the next one. */
+static bool is_open_here(struct client *client, inode_id inode)
+{
+    struct file *file = file_find(client, inode);
+
+    if (file != NULL) {
+        file_note_counted(file);
+    }
+    return file != NULL;
+}
+
 static const struct servers_hooks servers_hooks = { .room = on_room, .known = on_servers_known };
 static const struct lease_hooks lease_hooks = { .join = session_join,
                                                 .renew = session_renew,
@@ -157,7 +124,8 @@ static const struct behind_hooks behind_hooks = { .lost = on_behind_lost,
 static void on_tick(uv_timer_t *timer)
 {
     struct client *client = timer->data;
-    uint64_t now = uv_now(client->loop);
+    struct client_life *life = client->life;
+    uint64_t now_ms = uv_now(client->loop);
 
     behind_tick(client);
     if (kernel_drops_take_owed(client)) {
@@ -165,53 +133,88 @@ static void on_tick(uv_timer_t *timer)
     }
     recalls_tick(client);
     lease_tick(client);
-    opened_tick(client);
-    append_tick(client, now);
+    if (now_ms >= life->opened_due_ms) {
+        life->opened_due_ms = now_ms + OPENED_TICK_MS;
+        opened_tick(client);
+    }
+    append_tick(client, now_ms);
     size_lock_tick(client);
     session_tick(client);
-    file_settle_unsure(client);
+    files_settle_unsure(client);
     closes_send(client);
     servers_tick(client);
-    LIST_FOREACH_SAFE(node, &client->dirty_files)
-    {
-        file_age(LIST_ENTRY(node, struct file, dirty_node), now);
-    }
+    files_age(client, now_ms);
 }
 
-static void client_init(struct client *client, uv_loop_t *loop,
-                        const struct client_options *options)
+static client_id draw_id(void)
 {
-    client->loop = loop;
-    client->options = *options;
-    if (uv_random(NULL, NULL, &client->id, sizeof(client->id), 0, NULL) != 0) {
-        client->id = uv_hrtime();
+    client_id id;
+
+    if (uv_random(NULL, NULL, &id, sizeof(id), 0, NULL) != 0) {
+        id = uv_hrtime();
     }
-    client->id |= 1; /* 0 means "none". */
-    op_numbers_init(&client->numbers, client->numbers_out, CLIENT_OPS_PENDING_MAX);
-    list_init(&client->dirty_files);
-    list_init(&client->unsure_files);
-    list_init(&client->room_waiting);
-    list_init(&client->fetch_room_waiting);
-    list_init(&client->opening);
-    list_init(&client->untold);
-    size_locks_init(&client->size_locks);
-    list_init(&client->appends);
+    return id | 1; /* 0 means "none". */
 }
 
 static void client_free(struct client *client)
 {
     servers_close(client);
-    data_version_cache_free(client->versions);
-    free(client->changes);
+    data_version_cache_free(client->data.versions);
+    free(client->data.changes);
     kernel_drops_close(client);
-    CHECK(list_empty(&client->untold));
     recalls_close(client);
     lease_close(client);
     size_lock_client_close(client);
     behind_close(client);
     lock_holder_free(&client->locks);
-    free(client->closed_inodes);
+    closes_close(client);
+    appends_close(client);
+    fetches_close(client);
+    write_buffers_close(client);
+    files_close(client);
+    session_close(client);
+    free(client->life);
     free(client);
+}
+
+/* The lower ones first. */
+static int open_parts(struct client *client, client_id id)
+{
+    int rv = lock_holder_init(&client->locks, id, LOCK_HOLDER_RANGES_MAX);
+
+    size_locks_init(&client->size_locks);
+    client->data.versions = data_version_cache_new();
+    client->data.changes = calloc(1, sizeof(*client->data.changes));
+    if (client->life == NULL || client->data.versions == NULL || client->data.changes == NULL) {
+        return MORSEL_NOMEM;
+    }
+    changes_init(client->data.changes);
+    if (rv != 0 || (rv = kernel_drops_open(client, on_kernel_dropped)) != 0 ||
+        (rv = servers_open(client, &servers_hooks)) != 0 ||
+        (rv = lease_open(client, &lease_hooks)) != 0 ||
+        (rv = behind_open(client, id, &behind_hooks)) != 0 ||
+        (rv = closes_open(client, is_open_here)) != 0 ||
+        (rv = files_open(client, &durable_column_hooks)) != 0 ||
+        (rv = write_buffers_open(client)) != 0 || (rv = fetches_open(client)) != 0 ||
+        (rv = appends_open(client)) != 0) {
+        return rv;
+    }
+    return MORSEL_OK;
+}
+
+static int connect_to(struct client *client, client_id id, struct errmsg *err)
+{
+    struct rpc_options rpc_options = { .role = ROLE_CLIENT,
+                                       .node_id = id,
+                                       .payload_idle_bytes_max = PAYLOAD_IDLE_BYTES,
+                                       .program = client->options.program };
+    int rv = rpc_new(client->loop, &rpc_options, &client->rpc);
+
+    if (rv == 0 &&
+        (rv = rpc_peer_new(client->rpc, client->options.manager, &client->manager, err)) != 0) {
+        rpc_close(client->rpc, NULL, NULL);
+    }
+    return rv;
 }
 
 int client_new(uv_loop_t *loop, const struct client_options *options, struct client **client_out,
@@ -219,46 +222,25 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
                struct errmsg *err)
 {
     struct client *client = calloc(1, sizeof(*client));
-    struct rpc_options rpc_options = { .role = ROLE_CLIENT,
-                                       .payload_idle_bytes_max = PAYLOAD_IDLE_BYTES,
-                                       .program = options->program };
+    client_id id = draw_id();
     int rv;
 
     *client_out = NULL;
     if (client == NULL) {
         return MORSEL_NOMEM;
     }
-    client_init(client, loop, options);
-    client->closed_inodes = malloc(CLOSED_BATCH_MAX * sizeof(client->closed_inodes[0]));
-    client->versions = data_version_cache_new();
-    client->changes = calloc(1, sizeof(*client->changes));
-    rpc_options.node_id = client->id;
-    rv = lock_holder_init(&client->locks, client->id, LOCK_HOLDER_RANGES_MAX);
-    client->column_hooks = &durable_column_hooks;
-    if (kernel_drops_open(client, on_kernel_dropped) != 0 ||
-        servers_open(client, &servers_hooks) != 0 || lease_open(client, &lease_hooks) != 0 ||
-        behind_open(client, &behind_hooks) != 0 || client->closed_inodes == NULL ||
-        client->versions == NULL || client->changes == NULL) {
-        rv = MORSEL_NOMEM;
-    } else {
-        changes_init(client->changes);
-    }
-    if (rv == 0) {
-        rv = rpc_new(loop, &rpc_options, &client->rpc);
-    }
-    if (rv == 0 && (rv = rpc_peer_new(client->rpc, options->manager, &client->manager, err)) != 0) {
-        rpc_close(client->rpc, NULL, NULL);
-    }
-    if (rv != 0) {
+    client->loop = loop;
+    client->options = *options;
+    client->life = calloc(1, sizeof(*client->life));
+    if ((rv = open_parts(client, id)) != 0 || (rv = session_open(client, ready, data)) != 0 ||
+        (rv = connect_to(client, id, err)) != 0) {
         client_free(client);
         return rv;
     }
     lease_bind(client, client->rpc);
-    client->ready = ready;
-    client->ready_data = data;
-    (void)uv_timer_init(loop, &client->tick);
-    client->tick.data = client;
-    (void)uv_timer_start(&client->tick, on_tick, CLIENT_TICK_MS, CLIENT_TICK_MS);
+    (void)uv_timer_init(loop, &client->life->tick);
+    client->life->tick.data = client;
+    (void)uv_timer_start(&client->life->tick, on_tick, CLIENT_TICK_MS, CLIENT_TICK_MS);
     session_begin(client);
     *client_out = client;
     return MORSEL_OK;
@@ -266,8 +248,8 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
 
 static void on_idle(struct client *client)
 {
-    void (*closed)(void *data) = client->closed;
-    void *data = client->closed_data;
+    void (*closed)(void *data) = client->life->closed;
+    void *data = client->life->closed_data;
 
     client_free(client);
     if (closed != NULL) {
@@ -282,7 +264,7 @@ static void on_rpc_closed(void *data)
 
 static void on_left(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
-    struct client *client = CONTAINER_OF(call, struct client, leaving);
+    struct client *client = call->data;
 
     (void)status;
     (void)reply;
@@ -292,19 +274,21 @@ static void on_left(struct rpc_call *call, int status, struct rpc_reply *reply)
 void client_close(struct client *client, void (*closed)(void *data), void *data)
 {
     Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
+    struct client_life *life = client->life;
 
-    CHECK(client->files == NULL);
-    client->stopping = true;
-    client->ready = NULL;
+    CHECK(files_count(client) == 0);
+    life->state = LIFE_ENDS;
+    session_end(client);
     call_queue_close(client);
-    uv_close((uv_handle_t *)&client->tick, NULL);
+    uv_close((uv_handle_t *)&life->tick, NULL);
     closes_send(client);
     rpc_peer_watch(client->manager, NULL, NULL, NULL);
-    client->closed = closed;
-    client->closed_data = data;
+    life->closed = closed;
+    life->closed_data = data;
+    life->leaving.data = client;
     request.leave = true;
     if (!rpc_peer_connected(client->manager) ||
-        rpc_call_start(&client->leaving, client->manager, MSG_SESSION, &request.base, NULL, 0,
+        rpc_call_start(&life->leaving, client->manager, MSG_SESSION, &request.base, NULL, 0,
                        LEAVE_MS, on_left) != 0) {
         rpc_close(client->rpc, on_rpc_closed, client);
     }

@@ -16,7 +16,6 @@
 #include "client/coherence/lock_holder.h"
 #include "client/coherence/size_lock.h"
 #include "common/base/list.h"
-#include "common/base/table.h"
 #include "common/daemon/log.h"
 #include "common/fs/stripe.h"
 #include "common/rpc/op_numbers.h"
@@ -35,17 +34,22 @@ struct client_options
     struct log *log;
 };
 
-/* What the modules keep for themselves. */
-struct meta_cache;
-struct data_version_cache;
-struct attr_behind;
-struct queued_call;
-struct changes;
+/* What the modules keep for themselves, each in a file of its own. */
+struct client_life;
+struct session;
 struct servers;
+struct calls;
 struct leases;
+struct meta_cache;
 struct kernel_drops;
-struct column_hooks;
-struct behind_hooks;
+struct files;
+struct closes;
+struct write_buffers;
+struct fetches;
+struct appends;
+struct data_version_cache;
+struct changes;
+struct queued_call;
 
 struct client_counters
 {
@@ -67,72 +71,40 @@ struct client_squash
     uint32_t uid, gid;
 };
 
+/* Open files, and their bytes. */
+struct client_data
+{
+    struct files *files;                 /* file_uv.c */
+    struct closes *closes;               /* closes_uv.c */
+    struct write_buffers *buffers;       /* chunk_uv.h */
+    struct fetches *fetches;             /* fetch_uv.h */
+    struct appends *appends;             /* append_uv.c */
+    struct data_version_cache *versions; /* Of what the kernel may keep of closed files. */
+    struct changes *changes;             /* That the manager may not have on disk yet. */
+};
+
+/* What all modules go by, and the part of each. */
 struct client
 {
     uv_loop_t *loop;
     struct client_options options;
     struct rpc *rpc;
     struct rpc_peer *manager;
-    uint64_t manager_start_id; /* Of the run of the manager that we talk to. */
-    client_id id;
-    struct op_numbers numbers;
-    op_sequence numbers_out[CLIENT_OPS_PENDING_MAX];
-    struct list calls_urgent, calls_waiting, calls_ended; /* call_queue_uv.c */
-    struct attr_behind *behind;                           /* behind_uv.c */
-    uint64_t behind_since_ms, behind_retry_ms;
-    unsigned reports_behind; /* Sizes of files on their way, with nobody waiting. */
-    bool behind_warned;
-    bool pumping; /* call_queue_uv.c */
-
-    uv_timer_t
-        tick; /* Every CLIENT_TICK_MS: old dirty data, size reports, closes, interrupted waits. */
-    bool session_ready; /* The manager has answered the first SESSION. */
-    struct client_squash squash;
-    struct meta_cache *cache;
-    struct list untold; /* struct file: opened without asking, and the manager does not know yet. */
-    uint64_t shared_due_ms;     /* Shared files are looked after. */
-    struct kernel_drops *drops; /* kernel_drop_uv.c */
-    struct rpc_call leaving;    /* The last word to the manager. */
-    void (*closed)(void *data);
-    void *closed_data;
-    void (*ready)(void *data, int status, const char *text); /* Once, for the first answer. */
-    void *ready_data;
-    int64_t clock_offset_ns; /* Manager's wall clock minus rpc_boot_ns(), */
-    uint64_t clock_error_ns; /* give or take this, */
-    uint64_t clock_noted_ns; /* when it was noted. 0: never. */
-
-    struct servers *servers; /* servers_uv.c */
-    struct leases *leases;   /* lease_uv.c */
-    const struct column_hooks *column_hooks;
-    const struct behind_hooks *behind_hooks;
-
-    struct file *files; /* By inode. */
-    struct list dirty_files;
-    struct list unsure_files; /* Changed by calls whose end we do not know; file_note_end(). */
-    struct list
-        room_waiting, /* struct file: chunks that the link to their server does not take yet. */
-        fetch_room_waiting; /* struct handle: the same of what is fetched ahead for it. */
-    struct list opening;    /* struct client_opening: OPEN requests under way. */
-    uint64_t *closed_inodes;
-    size_t closed_count;
-    struct data_version_cache *versions;
-    struct changes *changes; /* That the manager may not have on disk yet. */
-    uint64_t run;            /* Of the manager, as of its last word; 0: none. */
-
+    struct client_counters counters;
+    struct client_life *life;     /* client_uv.c */
+    struct session *session;      /* session_uv.c */
+    struct servers *servers;      /* servers_uv.c */
+    struct calls *calls;          /* behind_uv.h */
+    struct leases *leases;        /* lease_uv.c */
+    struct meta_cache *cache;     /* Names and attributes under leases: meta_cache.h. */
+    struct kernel_drops *drops;   /* kernel_drop_uv.c */
     struct lock_holder locks;     /* Of our processes; fed by lock_uv.c only. */
     struct size_locks size_locks; /* Fed by size_lock_uv.c only. */
-    struct list appends;          /* struct append: between two WRITEs of one write(2). */
-
-    bool stopping;
-    uint64_t fetched_bytes; /* In fetches, of all files. */
-    uint64_t fetch_ns;      /* How long one takes; 0: not known. */
-    uint64_t dirty_bytes;   /* In chunks, of all files. */
-    struct client_counters counters;
+    struct client_data data;
 };
 
 enum {
     CLIENT_TICK_MS = 50,
-    CLOSED_BATCH_MAX = 256,
     CLIENT_FETCHED_BYTES_MAX = 256 << 20, /* Beyond it nothing is fetched ahead. */
     CLIENT_DIRTY_BYTES_MAX =
         256 << 20, /* Beyond it a file with dirty data must drain before it takes more. */
@@ -151,8 +123,14 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
  * manager. */
 void client_close(struct client *client, void (*closed)(void *data), void *data);
 
+/* It is being closed: nothing new is begun. */
+bool client_is_ending(const struct client *client);
+
 /* The manager's wall clock, for time stamps. */
 uint64_t client_clock_ns(const struct client *client);
+
+/* What the manager makes of our users, as of its last word. */
+const struct client_squash *client_squash(const struct client *client);
 
 /* What a system call says for `status`: EIO for servers that cannot be had, ETIMEDOUT for them
  * under "soft". */
@@ -203,20 +181,5 @@ void meta_call_replied(struct rpc_call *call, int status, struct rpc_reply *repl
 
 /* Nobody is sure what we hold: nothing counts until we have said it again. */
 void client_rejoin(struct client *client);
-
-/* ---- Open files, for the manager ---- */
-
-/* Report that this client has no handle of the inode any more (batched, and only if that is still
- * so then). */
-void client_close_inode(struct client *client, inode_id inode);
-
-/* An OPEN is under way: a CLOSE that would overtake its answer must not be sent. */
-struct client_opening
-{
-    struct list node;
-    inode_id inode;
-};
-void client_opening_begin(struct client *client, struct client_opening *opening, inode_id inode);
-void client_opening_end(struct client_opening *opening);
 
 #endif

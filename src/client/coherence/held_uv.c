@@ -95,9 +95,7 @@ static void lose(struct client *client, inode_id inode)
 
 static void lose_dirty(struct client *client)
 {
-    struct file *file, *next;
-
-    HASH_ITER(hh, client->files, file, next)
+    FILES_FOREACH(file, client)
     {
         if (file->held_back && file_is_ahead(file) && !lease_is_for_writing(client, file->inode)) {
             file_lose(file);
@@ -154,10 +152,8 @@ static void lose_lock(void *data, const struct byte_lock *lock)
 /* What was written under one size lock must not land under another. */
 static void lose_size_locks(struct client *client)
 {
-    struct file *file, *next;
-
     size_lock_lose_all(client);
-    HASH_ITER(hh, client->files, file, next)
+    FILES_FOREACH(file, client)
     {
         if (file_is_shared(file) && file_is_ahead(file)) {
             file_lose(file);
@@ -192,9 +188,7 @@ void held_answered(struct client *client, const Morsel__SessionReply *reply)
 
 void held_drop_all(struct client *client)
 {
-    struct file *file, *next;
-
-    HASH_ITER(hh, client->files, file, next)
+    FILES_FOREACH(file, client)
     {
         file_forget(file, 0, UINT64_MAX);
         kernel_drop_inode(client, file->inode);

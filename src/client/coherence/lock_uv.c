@@ -38,7 +38,7 @@ static void on_answer(struct rpc_call *rpc_call, int status, struct rpc_reply *r
                                reply->body_count, (void **)&m);
     }
     event.status = status;
-    event.ending = client->stopping;
+    event.ending = client_is_ending(client);
     if (status == 0) {
         event.type = LOCKER_ANSWERED;
         event.answer = (enum lock_answer)m->verdict;
@@ -106,7 +106,7 @@ static void carry_out(struct client *client, const struct lock_holder_action *ac
         rpc_call_cancel(&call->rpc);
         break;
     case LOCKER_REJOIN:
-        if (!client->stopping) {
+        if (!client_is_ending(client)) {
             client_rejoin(client);
         }
         break;
@@ -188,7 +188,7 @@ static void on_caught_up(struct kernel_wait *wait)
     Morsel__LockChecked checked = MORSEL__LOCK_CHECKED__INIT;
 
     checked.number = check->number;
-    if (!check->client->stopping) {
+    if (!client_is_ending(check->client)) {
         rpc_send_oneway(check->client->manager, MSG_LOCK_CHECKED, &checked.base);
     }
     free(check);

@@ -8,24 +8,20 @@
 #include <stdlib.h>
 
 enum {
-    REOPEN_MS = 1000, /* A file that is open without its lease asks again so often; and a local open
-                         is told so soon. */
-    REOPENS_MAX = 64  /* Of them, in one go */
+    REOPENS_MAX = 64, /* In one go. */
+    TOLD_MAX = 256    /* Local opens, in one message */
 };
 
 void opened_tell(struct client *client)
 {
     Morsel__ReturnRequest request = MORSEL__RETURN_REQUEST__INIT;
-    uint64_t inodes[FILES_TELL_MAX];
+    uint64_t inodes[TOLD_MAX];
+    struct file *file = files_pop_untold(client);
 
-    while (!list_empty(&client->untold)) {
-        request.n_opened = 0;
+    while (file != NULL) {
         request.opened = inodes;
-        while (!list_empty(&client->untold) && request.n_opened < FILES_TELL_MAX) {
-            struct file *file =
-                LIST_ENTRY(list_pop_front(&client->untold), struct file, untold_node);
-
-            file->told = true;
+        for (request.n_opened = 0; file != NULL && request.n_opened < TOLD_MAX;
+             file = files_pop_untold(client)) {
             inodes[request.n_opened++] = file->inode;
         }
         rpc_send_oneway(client->manager, MSG_RETURN, &request.base);
@@ -34,23 +30,21 @@ void opened_tell(struct client *client)
 
 bool opened_session_fill(struct client *client, Morsel__SessionRequest *request)
 {
-    size_t room = HASH_COUNT(client->files) + 1;
-    struct file *file, *next;
+    size_t room = files_count(client) + 1;
 
     request->open_inodes = malloc(room * sizeof(uint64_t));
     request->open_write = malloc(room * sizeof(uint64_t));
     if (request->open_inodes == NULL || request->open_write == NULL) {
         return false;
     }
-    HASH_ITER(hh, client->files, file, next)
+    FILES_FOREACH(file, client)
     {
         if (file_is_written(file)) {
             request->open_write[request->n_open_write++] = file->inode;
         } else {
             request->open_inodes[request->n_open_inodes++] = file->inode;
         }
-        file->told = true;
-        list_remove(&file->untold_node);
+        file_note_told(file);
     }
     return true;
 }
@@ -108,8 +102,7 @@ static bool reopen(struct client *client, struct file *file)
         return false;
     }
     file->reopening = true;
-    file->told = true;
-    list_remove(&file->untold_node);
+    file_note_told(file);
     file_pin(file);
     return true;
 }
@@ -117,10 +110,9 @@ static bool reopen(struct client *client, struct file *file)
 /* Files that are shared: perhaps they are not any more. */
 static void look_after_shared(struct client *client)
 {
-    struct file *file, *next;
     unsigned count = 0;
 
-    HASH_ITER(hh, client->files, file, next)
+    FILES_FOREACH(file, client)
     {
         file->pages_old |= file_is_shared(file);
         if (list_empty(&file->handles) || !file->pages_old || file->reopening) {
@@ -136,11 +128,6 @@ static void look_after_shared(struct client *client)
 
 void opened_tick(struct client *client)
 {
-    uint64_t now_ms = uv_now(client->loop);
-
-    if (now_ms >= client->shared_due_ms) {
-        client->shared_due_ms = now_ms + REOPEN_MS;
-        look_after_shared(client);
-        opened_tell(client);
-    }
+    look_after_shared(client);
+    opened_tell(client);
 }

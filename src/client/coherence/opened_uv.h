@@ -17,7 +17,10 @@ void opened_tell(struct client *client);
  * False: no memory. */
 bool opened_session_fill(struct client *client, Morsel__SessionRequest *request);
 
-/* Every CLIENT_TICK_MS. */
+enum { OPENED_TICK_MS = 1000 };
+
+/* Every OPENED_TICK_MS: a file that is open without its lease asks again, and a local open is told.
+ */
 void opened_tick(struct client *client);
 
 #endif

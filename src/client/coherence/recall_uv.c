@@ -56,7 +56,7 @@ static void forget(struct client *client, const struct lease_return *back)
 static void on_recall_flushed(struct file_flush *flush, int status)
 {
     struct recall_work *work = CONTAINER_OF(flush, struct recall_work, flush);
-    bool no_memory = status == MORSEL_NOMEM && !work->client->stopping;
+    bool no_memory = status == MORSEL_NOMEM && !client_is_ending(work->client);
 
     feed(work, (struct lease_holder_event){ .type = HOLDER_FLUSHED, .no_memory = no_memory });
 }
@@ -125,7 +125,7 @@ static void recall_end(struct recall_work *work)
     struct client *client = work->client;
 
     meta_cache_set_recalling(client->cache, work->back.inode, false);
-    if (!client->stopping) {
+    if (!client_is_ending(client)) {
         send_return(client, &work->back);
     }
     client->counters.recalls++;

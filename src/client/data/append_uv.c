@@ -2,8 +2,14 @@
 #include "client/data/append_uv.h"
 
 #include "client/coherence/lease_uv.h"
+#include "common/base/status.h"
 
 #include <stdlib.h>
+
+struct appends
+{
+    struct list kept; /* struct append: between two WRITEs of one write(2). */
+};
 
 void append_end(struct append *a)
 {
@@ -23,7 +29,7 @@ void append_end(struct append *a)
 
 static struct append *find(const struct file *file)
 {
-    LIST_FOREACH(node, &file->client->appends)
+    LIST_FOREACH(node, &file->client->data.appends->kept)
     {
         struct append *a = LIST_ENTRY(node, struct append, node);
 
@@ -80,7 +86,7 @@ void append_keep(struct append *a, struct file *file, const struct append_who *n
     }
     a->next = *next;
     a->until_ms = uv_now(file->client->loop) + APPEND_KEPT_MS;
-    list_push_back(&file->client->appends, &a->node);
+    list_push_back(&file->client->data.appends->kept, &a->node);
 }
 
 void append_end_of(const struct handle *handle)
@@ -99,7 +105,7 @@ void append_end_all(struct file *file)
 
 void append_tick(struct client *client, uint64_t now_ms)
 {
-    LIST_FOREACH_SAFE(node, &client->appends)
+    LIST_FOREACH_SAFE(node, &client->data.appends->kept)
     {
         struct append *a = LIST_ENTRY(node, struct append, node);
 
@@ -107,4 +113,19 @@ void append_tick(struct client *client, uint64_t now_ms)
             append_end(a);
         }
     }
+}
+
+int appends_open(struct client *client)
+{
+    client->data.appends = calloc(1, sizeof(*client->data.appends));
+    if (client->data.appends == NULL) {
+        return MORSEL_NOMEM;
+    }
+    list_init(&client->data.appends->kept);
+    return MORSEL_OK;
+}
+
+void appends_close(struct client *client)
+{
+    free(client->data.appends);
 }

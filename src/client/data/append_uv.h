@@ -27,7 +27,7 @@ struct append_who
 
 struct append
 {
-    struct list node; /* In client->appends, while it waits for the next WRITE. */
+    struct list node; /* In appends.kept, while it waits for the next WRITE. */
     struct file *file;
     struct append_who next;
     struct size_lock size_lock; /* Perhaps had. */
@@ -52,6 +52,10 @@ void append_end_of(const struct handle *handle);
 
 /* A write(2) of the file, whoever's, has ended: the kernel has let something else pass. */
 void append_end_all(struct file *file);
+
+/* client->data.appends. MORSEL_NOMEM. */
+int appends_open(struct client *client);
+void appends_close(struct client *client);
 
 /* Every CLIENT_TICK_MS; with UINT64_MAX all end. */
 void append_tick(struct client *client, uint64_t now_ms);

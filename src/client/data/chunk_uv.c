@@ -22,14 +22,14 @@ bool chunk_overlaps(const struct chunk *c, uint64_t offset, uint64_t length)
 void file_dirty_add(struct file *file, uint64_t bytes)
 {
     file->dirty_bytes += bytes;
-    file->client->dirty_bytes += bytes;
+    file->client->data.buffers->dirty_bytes += bytes;
 }
 
 static void dirty_sub(struct file *file, uint64_t bytes)
 {
     CHECK(file->dirty_bytes >= bytes);
     file->dirty_bytes -= bytes;
-    file->client->dirty_bytes -= bytes;
+    file->client->data.buffers->dirty_bytes -= bytes;
 }
 
 /* ---- The end of a chunk ---- */
@@ -442,4 +442,26 @@ void file_all_ready(struct file *file)
         chunk_ready(LIST_ENTRY(node, struct chunk, node));
     }
     file_send(file);
+}
+
+/* ---- Of all files ---- */
+
+uint64_t client_dirty_bytes(const struct client *client)
+{
+    return client->data.buffers->dirty_bytes;
+}
+
+int write_buffers_open(struct client *client)
+{
+    client->data.buffers = calloc(1, sizeof(*client->data.buffers));
+    if (client->data.buffers == NULL) {
+        return MORSEL_NOMEM;
+    }
+    list_init(&client->data.buffers->room_waiting);
+    return MORSEL_OK;
+}
+
+void write_buffers_close(struct client *client)
+{
+    free(client->data.buffers);
 }

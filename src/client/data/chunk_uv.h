@@ -9,6 +9,17 @@
 
 enum { CHUNK_BYTES_MAX = 1 << 20 };
 
+/* Of all files; for the write buffer's own files only. */
+struct write_buffers
+{
+    uint64_t dirty_bytes;     /* In chunks. */
+    struct list room_waiting; /* struct file: chunks that the link to their server does not take. */
+};
+
+/* client->data.buffers. MORSEL_NOMEM. */
+int write_buffers_open(struct client *client);
+void write_buffers_close(struct client *client);
+
 bool chunk_overlaps(const struct chunk *c, uint64_t offset, uint64_t length);
 
 /* So many bytes more wait in the buffer. */

@@ -25,7 +25,7 @@ static void on_answer(struct rpc_call *rpc, int status, struct rpc_reply *reply)
 {
     struct column_call *call = CONTAINER_OF(rpc, struct column_call, rpc);
     struct columns *columns = call->columns;
-    const struct column_hooks *hooks = columns->client->column_hooks;
+    const struct column_hooks *hooks = columns->hooks;
 
     if (call->kind == COLUMN_CHANGE) {
         hooks->ended(columns, status);
@@ -54,7 +54,7 @@ int column_start(struct column_call *call, enum column_kind kind, enum message_t
     call->done = done;
     call->verifier = 0;
     if (kind == COLUMN_SYNC) {
-        call->mark = client->column_hooks->before_sync(columns, call->column);
+        call->mark = columns->hooks->before_sync(columns, call->column);
     }
     call->rpc.bounded = call->rpc.once = changes;
     call->rpc.exclusive = changes && call->alone;

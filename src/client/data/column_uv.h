@@ -3,7 +3,7 @@
  * Who wants something of a column says what (the request) and of which kind it is (enum
  * column_kind). Decided here, and nowhere else: which server is asked; how the call is to be
  * numbered and bounded; and what the answer says of bytes that are not on the server's disk, and of
- * changes whose end nobody knows, which goes to client->column_hooks (durable_uv.h).
+ * changes whose end nobody knows, which goes to struct column_hooks (durable_uv.h).
  *
  *   column_start -> server of the column -> what the answer teaches -> done
  *
@@ -25,8 +25,9 @@
 #include "data.pb-c.h"
 
 struct client;
+struct column_hooks;
 
-/* Where the bytes of a file lie. */
+/* Where the bytes of a file lie, and who hears of answers about them. */
 struct columns
 {
     struct client *client;
@@ -34,6 +35,7 @@ struct columns
     struct stripe stripe;
     server_id servers[STRIPE_WIDTH_MAX]; /* Of each column. */
     uint32_t layout_class;               /* The manager's (Layout.class). */
+    const struct column_hooks *hooks;
 };
 
 /* What answers teach those who keep the file, before the caller hears of them. */

@@ -46,13 +46,12 @@ void durable_lost(struct file *file, const char *why)
 /* Every file that has acknowledged bytes on the server, and not on its disk. */
 static void server_lost(struct client *client, server_id id, uint64_t verifier)
 {
-    struct file *file, *next;
     char why[96];
 
     (void)snprintf(why, sizeof(why), "server %u (%s) lost its power, or its disk failed", id,
                    servers_address(client, id));
-    data_version_forget_all(client->versions); /* What the kernel kept of closed files. */
-    HASH_ITER(hh, client->files, file, next)
+    data_version_forget_all(client->data.versions); /* What the kernel kept of closed files. */
+    FILES_FOREACH(file, client)
     {
         bool lost = false;
 
@@ -244,7 +243,7 @@ int durable_take_loss(struct handle *handle)
     if (lost) {
         handle->file->loss_untold = false;
         unsynced_told(handle->file->unsynced);
-        changes_told(handle->file->client->changes, handle->file->inode);
+        changes_told(handle->file->client->data.changes, handle->file->inode);
     }
     return lost ? MORSEL_IO : 0;
 }
@@ -254,9 +253,7 @@ int durable_take_loss(struct handle *handle)
 static void on_change_lost(void *data, inode_id inode)
 {
     struct client *client = data;
-    struct file *file, *next;
-
-    HASH_ITER(hh, client->files, file, next)
+    FILES_FOREACH(file, client)
     {
         if (inode == INODE_NONE || file->inode == inode) {
             durable_lost(file, "the manager lost its power, and with it changes of names, "
@@ -281,31 +278,13 @@ void durable_heard(struct client *client, const Morsel__Durable *durable)
         held[count++] =
             (struct changes_held){ durable->before[i]->run, durable->before[i]->number };
     }
-    changes_heard(client->changes, held, count, on_change_lost, client);
-}
-
-bool durable_joined(struct client *client, const Morsel__Durable *durable)
-{
-    uint64_t before = client->run;
-
-    if (durable == NULL) {
-        return false;
-    }
-    client->run = durable->run;
-    if (before == 0 || before == durable->run) {
-        return false;
-    }
-    log_warning(client->options.log,
-                "manager %s lost its power: changes of the last moments may be gone, unless "
-                "fsync covered them",
-                rpc_peer_address(client->manager));
-    return true;
+    changes_heard(client->data.changes, held, count, on_change_lost, client);
 }
 
 static void note(struct client *client, const Morsel__Changed *changed, const Morsel__Attr *attr)
 {
     if (attr != NULL) {
-        changes_note(client->changes, attr->inode, changed->run, changed->number);
+        changes_note(client->data.changes, attr->inode, changed->run, changed->number);
     }
 }
 
@@ -316,7 +295,7 @@ void durable_learn(struct client *client, const ProtobufCMessageDescriptor *type
         const Morsel__Node *node = message;
 
         if (node->changed != NULL) {
-            changes_durable(client->changes, node->changed->run, node->changed->durable);
+            changes_durable(client->data.changes, node->changed->run, node->changed->durable);
             note(client, node->changed, node->attr);
             note(client, node->changed, node->parent);
         }
@@ -325,7 +304,7 @@ void durable_learn(struct client *client, const ProtobufCMessageDescriptor *type
         const Morsel__Removed *removed = message;
 
         if (removed->changed != NULL) {
-            changes_durable(client->changes, removed->changed->run, removed->changed->durable);
+            changes_durable(client->data.changes, removed->changed->run, removed->changed->durable);
             note(client, removed->changed, removed->parent);
             note(client, removed->changed, removed->new_parent);
             note(client, removed->changed, removed->moved);
@@ -334,7 +313,7 @@ void durable_learn(struct client *client, const ProtobufCMessageDescriptor *type
     } else if (type == &morsel__changed__descriptor) {
         const Morsel__Changed *changed = message;
 
-        changes_note(client->changes, changed->inode, changed->run, changed->number);
+        changes_note(client->data.changes, changed->inode, changed->run, changed->number);
     } else if (type == &morsel__fsync_reply__descriptor) {
         durable_heard(client, ((const Morsel__FsyncReply *)message)->durable);
     }

@@ -29,10 +29,6 @@ int durable_take_loss(struct handle *handle);
 void durable_learn(struct client *client, const ProtobufCMessageDescriptor *type,
                    const void *message);
 
-/* The manager has accepted our session. NULL: it tells nothing. True: it is of another run than
- * before, for it lost its power, and may have forgotten what it told us. */
-bool durable_joined(struct client *client, const Morsel__Durable *durable);
-
 /* What the manager has on its disk, of this run and of those before. NULL: it tells nothing. */
 void durable_heard(struct client *client, const Morsel__Durable *durable);
 

@@ -6,7 +6,7 @@ static bool may_fetch_ahead(const struct file *file, uint64_t offset)
 {
     struct rpc_peer *peer = file_peer_at(file, offset);
 
-    return file->client->fetched_bytes <= CLIENT_FETCHED_BYTES_MAX &&
+    return file->client->data.fetches->bytes <= CLIENT_FETCHED_BYTES_MAX &&
            (peer == NULL || rpc_peer_has_fetch_room(peer));
 }
 
@@ -15,7 +15,7 @@ static bool may_fetch_ahead(const struct file *file, uint64_t offset)
 static void wait_for_room(struct handle *handle)
 {
     if (list_empty(&handle->room_node)) {
-        list_push_back(&handle->file->client->fetch_room_waiting, &handle->room_node);
+        list_push_back(&handle->file->client->data.fetches->room_waiting, &handle->room_node);
     }
 }
 
@@ -96,7 +96,7 @@ void fetch_ahead(struct handle *handle, const struct read_ahead_advice *advice, 
 
 void fetch_room_made(struct client *client, struct rpc_peer *peer)
 {
-    struct list *waiting = &client->fetch_room_waiting, *last = waiting->prev;
+    struct list *waiting = &client->data.fetches->room_waiting, *last = waiting->prev;
     bool more = !list_empty(waiting);
 
     /* Those who find no room again queue up behind: each has its turn. */

@@ -23,7 +23,7 @@ void fetch_drop(struct fetch *fetch)
         return;
     }
     CHECK(list_empty(&fetch->waiters) && list_empty(&fetch->node));
-    file->client->fetched_bytes -= fetch->length;
+    file->client->data.fetches->bytes -= fetch->length;
     payload_drop(fetch->payload);
     free(fetch);
     file_unpin(file);
@@ -84,10 +84,10 @@ static int check_bytes(const struct fetch *fetch, const struct rpc_reply *reply)
 /* Of fetches that others wait behind; a mean over the last ones. */
 static void note_fetch_time(const struct fetch *fetch)
 {
-    struct client *client = fetch->file->client;
+    struct fetches *fetches = fetch->file->client->data.fetches;
     uint64_t took_ns = uv_hrtime() - fetch->started_ns;
 
-    client->fetch_ns = client->fetch_ns == 0 ? took_ns : (7 * client->fetch_ns + took_ns) / 8;
+    fetches->time_ns = fetches->time_ns == 0 ? took_ns : (7 * fetches->time_ns + took_ns) / 8;
 }
 
 static void on_fetched(struct column_call *call, int status, struct rpc_reply *reply)
@@ -162,7 +162,7 @@ struct fetch *fetch_new(struct file *file, enum column_kind kind, uint64_t offse
         free(fetch);
         return NULL;
     }
-    file->client->fetched_bytes += length;
+    file->client->data.fetches->bytes += length;
     file_pin(file);
     return fetch;
 }
@@ -293,4 +293,31 @@ void file_forget(struct file *file, uint64_t offset, uint64_t length)
     }
     CHECK(file->pins > 0);
     file->pins--; /* Not file_unpin(): the caller may be freeing the file. */
+}
+
+/* ---- Of all files ---- */
+
+uint64_t fetches_bytes(const struct client *client)
+{
+    return client->data.fetches->bytes;
+}
+
+uint64_t fetches_time_ns(const struct client *client)
+{
+    return client->data.fetches->time_ns;
+}
+
+int fetches_open(struct client *client)
+{
+    client->data.fetches = calloc(1, sizeof(*client->data.fetches));
+    if (client->data.fetches == NULL) {
+        return MORSEL_NOMEM;
+    }
+    list_init(&client->data.fetches->room_waiting);
+    return MORSEL_OK;
+}
+
+void fetches_close(struct client *client)
+{
+    free(client->data.fetches);
 }

@@ -15,6 +15,22 @@ enum {
     FETCH_BYTES_MIN = 16 << 10 /* However slow the link */
 };
 
+/* Of all files; for fetch_uv.c and fetch_ahead_uv.c only. */
+struct fetches
+{
+    uint64_t bytes;           /* In fetches. */
+    uint64_t time_ns;         /* How long one takes; 0: not known. */
+    struct list room_waiting; /* struct handle: what is fetched ahead for it finds no room now. */
+};
+
+/* client->data.fetches. MORSEL_NOMEM. */
+int fetches_open(struct client *client);
+void fetches_close(struct client *client);
+
+/* In fetches now; and how long one takes, 0: not known. */
+uint64_t fetches_bytes(const struct client *client);
+uint64_t fetches_time_ns(const struct client *client);
+
 /* Bytes fetched, or on their way. */
 struct fetch
 {

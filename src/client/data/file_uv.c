@@ -5,6 +5,7 @@
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/meta_cache.h"
 #include "client/coherence/size_lock_uv.h"
+#include "client/data/closes_uv.h"
 #include "client/manager/changes.h"
 
 #include "common/base/status.h"
@@ -14,11 +15,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
+struct files
+{
+    struct file *table; /* By inode. */
+    const struct column_hooks *column_hooks;
+    struct list dirty;
+    struct list unsure; /* Changed by calls whose end we do not know: file_note_end(). */
+    struct list untold; /* Opened without asking, and the manager does not know yet. */
+};
+
 struct file *file_find(struct client *client, inode_id inode)
 {
     struct file *file;
 
-    HASH_FIND(hh, client->files, &inode, sizeof(inode), file);
+    HASH_FIND(hh, client->data.files->table, &inode, sizeof(inode), file);
     return file;
 }
 
@@ -44,6 +54,7 @@ static int layout_take(struct file *file, const Morsel__Layout *layout)
 static int file_new(struct client *client, const Morsel__Attr *attr, const Morsel__Layout *layout,
                     struct file **file_out)
 {
+    struct files *files = client->data.files;
     struct file *file = calloc(1, sizeof(*file));
     int rv;
 
@@ -66,6 +77,7 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
     }
     file->client = file->columns.client = client;
     file->inode = file->columns.inode = attr->inode;
+    file->columns.hooks = files->column_hooks;
     file->size = attr->size;
     file->tail_unsure = attr->tail_unsure;
     file->data_version = attr->data_version;
@@ -80,7 +92,7 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
     list_init(&file->untold_node);
     list_init(&file->unsure_node);
     list_init(&file->held_writes);
-    HASH_ADD(hh, client->files, inode, sizeof(file->inode), file);
+    HASH_ADD(hh, files->table, inode, sizeof(file->inode), file);
     if (!TABLE_ADDED(file)) {
         unsynced_free(file->unsynced);
         free(file);
@@ -104,7 +116,7 @@ static void file_free_if_done(struct file *file)
     size_lock_let_go(client, file->inode);
     list_remove(&file->dirty_node);
     list_remove(&file->room_node);
-    HASH_DEL(client->files, file);
+    HASH_DEL(client->data.files->table, file);
     list_remove(&file->untold_node);
     meta_cache_unpin(client->cache, file->inode);
     if (file->told || file->counted) {
@@ -114,15 +126,36 @@ static void file_free_if_done(struct file *file)
     free(file);
 }
 
+void file_note_told(struct file *file)
+{
+    file->told = true;
+    list_remove(&file->untold_node);
+}
+
+void file_note_counted(struct file *file)
+{
+    file->counted = true;
+}
+
 static void tell(struct file *file, bool told)
 {
     if (told) {
-        file->told = true;
-        list_remove(&file->untold_node);
+        file_note_told(file);
     } else if (!file->told && list_empty(&file->untold_node)) {
-        list_push_back(&file->client->untold, &file->untold_node);
+        list_push_back(&file->client->data.files->untold, &file->untold_node);
         file->client->counters.opens_local++;
     }
+}
+
+struct file *files_pop_untold(struct client *client)
+{
+    struct list *node = list_front(&client->data.files->untold);
+    struct file *file = node == NULL ? NULL : LIST_ENTRY(node, struct file, untold_node);
+
+    if (file != NULL) {
+        file_note_told(file);
+    }
+    return file;
 }
 
 bool file_has_writer(const struct file *file)
@@ -174,7 +207,7 @@ int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Lay
     }
     tell(file, told);
     handle->file = file;
-    handle->lost = file->loss_untold || changes_lost(client->changes, file->inode);
+    handle->lost = file->loss_untold || changes_lost(client->data.changes, file->inode);
     handle->writable = writable;
     read_ahead_init(&handle->ahead, client->options.read_ahead_bytes);
     list_init(&handle->node);
@@ -220,15 +253,15 @@ void file_note_end(struct file *file, int status)
     lease_unsure(client);
     if (list_empty(&file->unsure_node)) {
         file_pin(file);
-        list_push_back(&client->unsure_files, &file->unsure_node);
+        list_push_back(&client->data.files->unsure, &file->unsure_node);
     }
 }
 
-void file_settle_unsure(struct client *client)
+void files_settle_unsure(struct client *client)
 {
     struct list *node;
 
-    while (lease_is_sure(client) && (node = list_pop_front(&client->unsure_files)) != NULL) {
+    while (lease_is_sure(client) && (node = list_pop_front(&client->data.files->unsure)) != NULL) {
         file_unpin(LIST_ENTRY(node, struct file, unsure_node));
     }
 }
@@ -336,4 +369,57 @@ int file_take_sync_error(struct handle *handle)
 
     handle->error = handle->sync_error = 0;
     return error;
+}
+
+void file_note_dirty(struct file *file)
+{
+    if (list_empty(&file->dirty_node)) {
+        list_push_back(&file->client->data.files->dirty, &file->dirty_node);
+    }
+}
+
+/* ---- All of them ---- */
+
+uint32_t files_count(const struct client *client)
+{
+    return HASH_COUNT(client->data.files->table);
+}
+
+struct file *files_first(const struct client *client)
+{
+    return client->data.files->table;
+}
+
+struct file *files_next(const struct file *file)
+{
+    return file == NULL ? NULL : file->hh.next;
+}
+
+void files_age(struct client *client, uint64_t now_ms)
+{
+    LIST_FOREACH_SAFE(node, &client->data.files->dirty)
+    {
+        file_age(LIST_ENTRY(node, struct file, dirty_node), now_ms);
+    }
+}
+
+int files_open(struct client *client, const struct column_hooks *hooks)
+{
+    struct files *files = calloc(1, sizeof(*files));
+
+    client->data.files = files;
+    if (files == NULL) {
+        return MORSEL_NOMEM;
+    }
+    files->column_hooks = hooks;
+    list_init(&files->dirty);
+    list_init(&files->unsure);
+    list_init(&files->untold);
+    return MORSEL_OK;
+}
+
+void files_close(struct client *client)
+{
+    CHECK(client->data.files == NULL || list_empty(&client->data.files->untold));
+    free(client->data.files);
 }

@@ -56,7 +56,7 @@ struct handle
     struct file *file;
     struct list node;
     struct read_ahead ahead;
-    struct list room_node; /* In client->fetch_room_waiting. */
+    struct list room_node; /* In fetches.room_waiting. */
     int error;             /* Of a buffered write, not told yet. */
     int sync_error; /* The same, until fsync has told it: what a write is told may not reach its
                        program, where the kernel has cut the write in several. */
@@ -92,8 +92,8 @@ struct file
     uint64_t dirty_bytes;
     uint64_t landed_bytes; /* Of chunks, ever: what a recall that takes its time tells. */
     unsigned filling, sending;
-    struct list dirty_node; /* In client->dirty_files. */
-    struct list room_node;  /* In client->room_waiting. */
+    struct list dirty_node; /* In files.dirty. */
+    struct list room_node;  /* In write_buffers.room_waiting. */
     uint64_t chunks_made;
     struct list writers;       /* struct file_write_wait: the buffer is full. */
     struct list drains;        /* struct file_drain, oldest first. */
@@ -119,11 +119,39 @@ struct file
     bool told;                    /* The manager knows that it is open here. */
     bool counted;                 /* It may count it as open from a time before. */
     bool reopening;               /* An OPEN asks for its lease. */
-    struct list untold_node;      /* In client->untold. */
-    struct list unsure_node;      /* In client->unsure_files, pinned. */
+    struct list untold_node;      /* In files.untold. */
+    struct list unsure_node;      /* In files.unsure, pinned. */
 };
 
-enum { FILES_TELL_MAX = 256 /* Local opens told in one message */ };
+/* client->data.files. `hooks` are those of all columns, and must stay. MORSEL_NOMEM. */
+int files_open(struct client *client, const struct column_hooks *hooks);
+void files_close(struct client *client);
+
+uint32_t files_count(const struct client *client);
+
+/* Each file that is open here; the body may close it, and no other. */
+#define FILES_FOREACH(file, client)                                                                \
+    for (struct file *file = files_first(client), *file##_next = files_next(file); file != NULL;   \
+         file = file##_next, file##_next = files_next(file))
+struct file *files_first(const struct client *client);
+struct file *files_next(const struct file *file); /* NULL behind the last, and of NULL */
+
+/* A file of which the manager does not know that it is open here: it is going to be told now.
+ * NULL: there is none. */
+struct file *files_pop_untold(struct client *client);
+
+/* The manager is being told that it is open. */
+void file_note_told(struct file *file);
+
+/* It may count it as open from a time before. */
+void file_note_counted(struct file *file);
+
+/* There is something to be written or reported: the tick sees to it, whatever else fails. */
+void file_note_dirty(struct file *file);
+
+/* Every CLIENT_TICK_MS. What is dirty gets older; and what may have landed late has landed. */
+void files_age(struct client *client, uint64_t now_ms);
+void files_settle_unsure(struct client *client);
 
 /* Is some handle open for writing? */
 bool file_has_writer(const struct file *file);
@@ -135,9 +163,6 @@ bool file_is_ahead(const struct file *file);
  * carried out, or still will be, then until its bound has passed no lease on the file goes back, no
  * size lock is let go, and the file stays open for the manager, which must not give others a lease. */
 void file_note_end(struct file *file, int status);
-
-/* By the client's tick: what may have landed late has landed. */
-void file_settle_unsure(struct client *client);
 
 /* Is it open for writing, as the manager is to count it: by a handle, or by what one has left? */
 bool file_is_written(const struct file *file);
@@ -275,7 +300,10 @@ void file_note_changed(struct file *file, uint64_t offset, uint64_t end, bool sp
  * there are none. */
 void file_strip_ids(struct file *file);
 
-/* Called by the client's tick. */
+/* Bytes in the write buffers of all files. */
+uint64_t client_dirty_bytes(const struct client *client);
+
+/* By files_age(). */
 void file_age(struct file *file, uint64_t now_ms);
 
 /* ---- Cutting (cut_uv.c) ---- */

@@ -53,17 +53,10 @@ static void note_settled(struct file_flush *flush)
         flush->file->size <= flush->settled_size && !flush->file->report.news.sparse;
 }
 
-static void see_to_it(struct file *file)
-{
-    if (list_empty(&file->dirty_node)) {
-        list_push_back(&file->client->dirty_files, &file->dirty_node);
-    }
-}
-
 void file_note_unreported(struct file *file)
 {
     report_note(&file->report, uv_now(file->client->loop));
-    see_to_it(file);
+    file_note_dirty(file);
 }
 
 static void tell_manager(struct file_flush *flush);
@@ -112,7 +105,7 @@ static void report_refused(struct file_flush *flush, int status)
     if (again) {
         /* It is still news; the next flush or tick tries again. */
         report_again(&file->report, &flush->said, uv_now(file->client->loop));
-        see_to_it(file);
+        file_note_dirty(file);
     } else if (!deleted && (status != MORSEL_TOO_LATE || file->held_back)) {
         file_fail(file, MORSEL_IO); /* Otherwise file_lose() has. */
         file->held_back = false;
@@ -151,7 +144,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
     if (status == 0) {
         file->report.complained = false;
         behind_note_progress(file->client);
-        data_version_advance(file->client->versions, file->inode, node->attr->data_version);
+        data_version_advance(file->client->data.versions, file->inode, node->attr->data_version);
         file_refresh(file, node->attr);
         size_locks_note_size(&file->client->size_locks, file->inode, node->attr->size);
         meta_cache_wrote(file->client->cache, file->inode, file->mtime_ns, file->ctime_ns);

@@ -110,7 +110,7 @@ static void read_go(struct file_read *read)
             file_forget(file, 0, UINT64_MAX);
         } else {
             clock.now_us = uv_hrtime() / 1000;
-            clock.fetch_us = (uint32_t)(file->client->fetch_ns / 1000);
+            clock.fetch_us = (uint32_t)(fetches_time_ns(file->client) / 1000);
             advice = read_ahead_step(&read->handle->ahead, &clock, read->offset, read->length);
         }
         rv = make_parts(read, advice.sequential);

@@ -42,7 +42,7 @@ bool chunk_take_room(struct chunk *chunk)
     }
     if (!rpc_peer_has_room(peer)) {
         if (list_empty(&file->room_node)) {
-            list_push_back(&client->room_waiting, &file->room_node);
+            list_push_back(&client->data.buffers->room_waiting, &file->room_node);
         }
         return false;
     }
@@ -57,8 +57,8 @@ void room_made(struct client *client, struct rpc_peer *peer)
 
     /* Those who find no room again queue up behind: each has its turn. */
     list_init(&waiting);
-    while (!list_empty(&client->room_waiting)) {
-        list_push_back(&waiting, list_pop_front(&client->room_waiting));
+    while (!list_empty(&client->data.buffers->room_waiting)) {
+        list_push_back(&waiting, list_pop_front(&client->data.buffers->room_waiting));
     }
     while (!list_empty(&waiting) && rpc_peer_has_room(peer)) {
         struct file *file = LIST_ENTRY(list_pop_front(&waiting), struct file, room_node);
@@ -71,6 +71,6 @@ void room_made(struct client *client, struct rpc_peer *peer)
         struct list *last = waiting.prev;
 
         list_remove(last);
-        list_push_front(&client->room_waiting, last);
+        list_push_front(&client->data.buffers->room_waiting, last);
     }
 }

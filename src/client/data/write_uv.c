@@ -87,9 +87,7 @@ void chunk_enlist(struct chunk *chunk, struct file *file)
     file_pin(file); /* The chunk's; let go when it is written. */
     list_init(&chunk->node);
     list_push_back(&file->chunks, &chunk->node);
-    if (list_empty(&file->dirty_node)) { /* The tick sees to it, whatever else fails. */
-        list_push_back(&file->client->dirty_files, &file->dirty_node);
-    }
+    file_note_dirty(file);
 }
 
 static int chunk_add(struct file *file, uint64_t offset, const uint8_t *bytes, size_t length,
@@ -134,9 +132,7 @@ void file_note_changed(struct file *file, uint64_t offset, uint64_t end, bool sp
         file->size = end;
     }
     file->mtime_ns = file->ctime_ns = client_clock_ns(file->client);
-    if (list_empty(&file->dirty_node)) {
-        list_push_back(&file->client->dirty_files, &file->dirty_node);
-    }
+    file_note_dirty(file);
 }
 
 /* Too many small chunks: the oldest has waited long enough for neighbours. */
@@ -189,7 +185,7 @@ int file_buffer(struct handle *handle, uint64_t offset, const uint8_t *bytes, si
         return MORSEL_FBIG;
     }
     if (file->dirty_bytes > 0 && (file->dirty_bytes + length > client->options.write_buffer_bytes ||
-                                  client->dirty_bytes + length > CLIENT_DIRTY_BYTES_MAX)) {
+                                  client_dirty_bytes(client) + length > CLIENT_DIRTY_BYTES_MAX)) {
         client->counters.writes_waited++;
         list_init(&wait->node);
         file_all_ready(file);

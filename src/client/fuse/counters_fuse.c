@@ -1,5 +1,6 @@
 /* The counters of the mount: in the log, and to whoever asks for the attribute STATISTICS_XATTR of
  * its root. */
+#include "client/data/fetch_uv.h"
 #include "client/fuse/mount_fuse.h"
 
 #include "common/base/status.h"
@@ -36,8 +37,8 @@ static void add_client(const struct client *client, struct counter_list *list)
     counters_add(list, NULL, "reads_fetched_ahead", c->reads_fetched_ahead);
     counters_add(list, NULL, "writes_coalesced", c->writes_coalesced);
     counters_add(list, NULL, "writes_waited", c->writes_waited);
-    counters_add(list, NULL, "dirty_bytes", client->dirty_bytes);
-    counters_add(list, NULL, "fetched_bytes", client->fetched_bytes);
+    counters_add(list, NULL, "dirty_bytes", client_dirty_bytes(client));
+    counters_add(list, NULL, "fetched_bytes", fetches_bytes(client));
     counters_add(list, NULL, "table_inodes", table.inodes);
     counters_add(list, NULL, "table_names", table.names);
     counters_add(list, NULL, "table_found", table.found);

@@ -68,7 +68,7 @@ static void on_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
         return;
     }
     dir->inode = ino;
-    dir->lost = changes_lost(m->client->changes, ino);
+    dir->lost = changes_lost(m->client->data.changes, ino);
     list_init(&dir->node);
     list_push_back(&m->dirs, &dir->node);
     fi->fh = (uint64_t)(uintptr_t)dir;
@@ -321,7 +321,7 @@ static void next_page(struct dir_op *op)
     if (dir->page != NULL && dir->page->n_entries > 0) {
         request.after = dir->page->entries[dir->page->n_entries - 1]->name;
     }
-    if (op->base.mount->client->squash.any) {
+    if (client_squash(op->base.mount->client)->any) {
         /* Elsewhere the kernel looked when the directory was opened, and the handle goes on. */
         request.who = mount_who(op->base.mount, &who, op->base.req, dir->inode, MAY_READ);
     }
@@ -381,7 +381,7 @@ static void on_synced(struct meta_call *call, int status, void *message)
     (void)message;
     if (status == 0 && dir->lost) {
         dir->lost = false;
-        changes_told(op->base.mount->client->changes, dir->inode);
+        changes_told(op->base.mount->client->data.changes, dir->inode);
         status = MORSEL_IO;
     }
     mount_op_fail(&op->base, status);

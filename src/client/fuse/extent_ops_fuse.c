@@ -71,7 +71,7 @@ static void on_fallocated(struct range_op *range, int status)
     file_note_changed(file, 0, status == 0 ? end : 0, true);
     if (status == 0) {
         op->flush.behind = !file_is_shared(file) && /* As with what is written. */
-                           op->base.mount->client->reports_behind < BEHIND_REPORTS_MAX;
+                           behind_takes_report(op->base.mount->client);
         status = file_flush_start(&op->flush, file, NULL, false, on_fallocate_reported);
         if (status == 0) {
             return;

@@ -260,7 +260,7 @@ static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable, bool 
     op->closing = !durable;
     op->owner = fi->lock_owner;
     op->flush.behind = !durable && !file_is_shared(handle_of(fi)->file) &&
-                       op->base.mount->client->reports_behind < BEHIND_REPORTS_MAX;
+                       behind_takes_report(op->base.mount->client);
     rv = file_flush_start(&op->flush, handle_of(fi)->file, handle_of(fi), durable, on_flushed);
     if (rv != 0) {
         mount_op_fail(&op->base, rv);

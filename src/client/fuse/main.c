@@ -68,7 +68,8 @@ static void on_drain(uv_timer_t *timer)
     struct program *p = timer->data;
     bool late = uv_now(&p->loop) >= p->drain_until_ms;
 
-    bool done = p->mount.ops_count == 0 && p->client->files == NULL && behind_is_empty(p->client);
+    bool done =
+        p->mount.ops_count == 0 && files_count(p->client) == 0 && behind_is_empty(p->client);
 
     if (!done && !late) {
         return;
@@ -78,8 +79,7 @@ static void on_drain(uv_timer_t *timer)
         log_error(p->log,
                   "%s: %u files, and mode, owner or times of %u, could not be flushed before the "
                   "time limit; what was not synced is lost",
-                  p->mountpoint, HASH_COUNT(p->client->files),
-                  attr_behind_count(p->client->behind));
+                  p->mountpoint, files_count(p->client), behind_count(p->client));
         fuse_session_unmount(p->session);
         _exit(1);
     }
@@ -123,9 +123,7 @@ static void on_final_flush(struct file_flush *flush, int status)
 /* SIGTERM while files are open: their data goes out, their handles end with us. */
 static void flush_and_leave(struct program *p)
 {
-    struct file *file, *next;
-
-    HASH_ITER(hh, p->client->files, file, next)
+    FILES_FOREACH(file, p->client)
     {
         struct file_flush *flush = calloc(1, sizeof(*flush));
 
@@ -143,9 +141,7 @@ static void on_handles_left(uv_timer_t *timer)
 {
     struct program *p = timer->data;
     bool late = uv_now(&p->loop) >= p->drain_until_ms;
-    struct file *file, *next;
-
-    HASH_ITER(hh, p->client->files, file, next)
+    FILES_FOREACH(file, p->client)
     {
         if (file->pins > 0 && !late) {
             return; /* Its flush is still under way. */

@@ -20,6 +20,7 @@
 #include "client/coherence/kernel_names.h"
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/lock_uv.h"
+#include "client/data/closes_uv.h"
 #include "client/data/file_uv.h"
 #include "client/data/size_uv.h"
 #include "client/fuse/groups_file.h"

@@ -459,7 +459,7 @@ static void on_space(struct meta_call *call, int status, void *message)
 {
     struct mount_op *op = call->data;
     Morsel__StatfsReply *space = message;
-    uint64_t dirty = op->mount->client->dirty_bytes, avail;
+    uint64_t dirty = client_dirty_bytes(op->mount->client), avail;
     struct statvfs st = { .f_bsize = 128 << 10,
                           .f_frsize = BLOCK_BYTES,
                           .f_namemax = NAME_BYTES_MAX };

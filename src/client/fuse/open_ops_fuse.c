@@ -84,7 +84,7 @@ static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel_
     struct client *client = op->base.mount->client;
     int rv;
 
-    op->fi.keep_cache = data_version_same(client->versions, attr->inode, attr->data_version);
+    op->fi.keep_cache = data_version_same(client->data.versions, attr->inode, attr->data_version);
     rv = file_open(client, attr, layout, is_writable(&op->fi), op->told, &op->handle);
     if (rv != 0) {
         return rv;
@@ -173,7 +173,7 @@ static bool open_here(struct open_op *op, inode_id inode)
     const struct file *file = file_find(client, inode);
     int rv;
 
-    if (client->squash.any ||
+    if (client_squash(client)->any ||
         client_lease(client, inode) < (is_writable(&op->fi) ? LEASE_W : LEASE_R) || attr == NULL ||
         layout == NULL || (file != NULL && file_has_writer(file) && file_is_shared(file))) {
         return false;

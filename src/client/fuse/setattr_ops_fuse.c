@@ -83,7 +83,7 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
         file_overlay(file, node->attr);
     }
     if ((op->valid & SETATTR_SIZE) != 0) {
-        data_version_advance(client->versions, node->attr->inode, node->attr->data_version);
+        data_version_advance(client->data.versions, node->attr->inode, node->attr->data_version);
     }
     mount_stat(node->attr, &st);
     if (file != NULL) {
@@ -336,7 +336,7 @@ static bool set_behind(struct size_op *op)
     struct client *client = op->base.mount->client;
     struct attr_change change;
 
-    if (client->squash.any || !may_set_behind(op)) {
+    if (client_squash(client)->any || !may_set_behind(op)) {
         return false;
     }
     fill_change(op, &change);
@@ -357,10 +357,10 @@ static bool may_cut_behind(const struct size_op *op, const struct file *file)
     const Morsel__Attr *attr = meta_cache_attr(client->cache, op->inode);
     uint64_t size = (uint64_t)op->st.st_size;
 
-    return (op->valid & ~(uint32_t)SETATTR_STRIP_IDS) == SETATTR_SIZE && !client->squash.any &&
-           client_lease_valid(client) && client_lease(client, op->inode) == LEASE_W &&
-           file_has_writer(file) && attr != NULL && !attr->xattrs &&
-           (attr->mode & MODE_SET_IDS) == 0 && size <= INT64_MAX &&
+    return (op->valid & ~(uint32_t)SETATTR_STRIP_IDS) == SETATTR_SIZE &&
+           !client_squash(client)->any && client_lease_valid(client) &&
+           client_lease(client, op->inode) == LEASE_W && file_has_writer(file) && attr != NULL &&
+           !attr->xattrs && (attr->mode & MODE_SET_IDS) == 0 && size <= INT64_MAX &&
            stripe_object_size(&file->columns.stripe, 0, size) <= OBJECT_BYTES_MAX;
 }
 
@@ -393,7 +393,7 @@ static void truncate_begin(struct size_op *op, bool by_handle)
     const Morsel__Layout *layout = meta_cache_layout(client->cache, op->inode);
     struct mount_who who;
 
-    if (!client->squash.any && client_lease(client, op->inode) == LEASE_W && attr != NULL &&
+    if (!client_squash(client)->any && client_lease(client, op->inode) == LEASE_W && attr != NULL &&
         layout != NULL && file_open(client, attr, layout, false, false, &op->handle) == 0) {
         setattr_when_known(op);
         return;

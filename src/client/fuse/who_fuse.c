@@ -60,7 +60,7 @@ Morsel__Credentials *mount_who_makes(struct mount *m, struct mount_who *w, fuse_
 
 bool mount_may(struct mount *m, fuse_req_t req, inode_id inode, uint32_t wanted)
 {
-    const struct client_squash *squash = &m->client->squash;
+    const struct client_squash *squash = client_squash(m->client);
     struct mount_user user = user_of(req);
     struct credentials who = { .uid = squash->uid, .gid = squash->gid, .groups_known = true };
     const Morsel__Attr *attr;

@@ -19,8 +19,8 @@ struct behind_call
 
 void behind_note_progress(struct client *client)
 {
-    client->behind_since_ms = uv_now(client->loop);
-    client->behind_warned = false;
+    client->calls->progress_ms = uv_now(client->loop);
+    client->calls->warned = false;
 }
 
 bool behind_is_passing(int status)
@@ -43,7 +43,7 @@ bool behind_is_passing(int status)
 static void lose(struct client *client, inode_id inode, const char *why)
 {
     meta_cache_forget_attr(client->cache, inode);
-    client->behind_hooks->lost(client, inode);
+    client->calls->hooks->lost(client, inode);
     log_error(client->options.log,
               "inode %lu: mode, owner or times that were set on it are lost: %s (manager %s)",
               (unsigned long)inode, why, rpc_peer_address(client->manager));
@@ -58,7 +58,7 @@ static void on_set(struct meta_call *call, int status, void *message)
     bool again = behind_is_passing(status) && behind->lease_epoch == lease_epoch(client);
 
     free(behind);
-    if (attr_behind_ended(client->behind, inode, again)) {
+    if (attr_behind_ended(client->calls->attributes, inode, again)) {
         meta_cache_ahead(client->cache, inode, -1);
     }
     if (status == 0 && node->attr != NULL) {
@@ -106,9 +106,9 @@ void behind_push(struct client *client)
     struct attr_change change;
     inode_id inode;
 
-    while ((inode = attr_behind_next(client->behind, &change)) != INODE_NONE) {
+    while ((inode = attr_behind_next(client->calls->attributes, &change)) != INODE_NONE) {
         if (send_change(client, inode, &change) != 0) {
-            attr_behind_put_back(client->behind, inode);
+            attr_behind_put_back(client->calls->attributes, inode);
             return; /* The next end of a call, or the next tick, goes on. */
         }
     }
@@ -118,7 +118,7 @@ bool behind_set(struct client *client, inode_id inode, const struct attr_change 
 {
     bool first = behind_is_empty(client);
 
-    switch (attr_behind_set(client->behind, inode, change)) {
+    switch (attr_behind_set(client->calls->attributes, inode, change)) {
     case ATTR_BEHIND_FULL:
         return false;
     case ATTR_BEHIND_TAKEN:
@@ -131,7 +131,7 @@ bool behind_set(struct client *client, inode_id inode, const struct attr_change 
     if (first) {
         behind_note_progress(client);
     }
-    if (attr_behind_waiting(client->behind) > BEHIND_HELD_MAX) {
+    if (attr_behind_waiting(client->calls->attributes) > BEHIND_HELD_MAX) {
         behind_push(client);
     }
     return true;
@@ -139,12 +139,12 @@ bool behind_set(struct client *client, inode_id inode, const struct attr_change 
 
 bool behind_has(const struct client *client, inode_id inode)
 {
-    return attr_behind_has(client->behind, inode);
+    return attr_behind_has(client->calls->attributes, inode);
 }
 
 bool behind_is_empty(const struct client *client)
 {
-    return attr_behind_count(client->behind) == 0 && client->reports_behind == 0;
+    return attr_behind_count(client->calls->attributes) == 0 && client->calls->reports == 0;
 }
 
 void behind_note_report(struct client *client, int change)
@@ -152,7 +152,7 @@ void behind_note_report(struct client *client, int change)
     if (behind_is_empty(client)) {
         behind_note_progress(client);
     }
-    client->reports_behind += (unsigned)change;
+    client->calls->reports += (unsigned)change;
 }
 
 /* ---- Losing ---- */
@@ -177,7 +177,7 @@ static void on_gone(void *data, inode_id inode)
 
 void behind_lose(struct client *client)
 {
-    attr_behind_lose(client->behind, is_lost, client, on_gone);
+    attr_behind_lose(client->calls->attributes, is_lost, client, on_gone);
 }
 
 /* ---- Time ---- */
@@ -189,41 +189,62 @@ static void warn(struct client *client)
                             ? client->options.io_timeout_ms
                             : BEHIND_WARN_MS_MAX;
 
-    if (client->behind_warned || behind_is_empty(client) ||
-        uv_now(client->loop) < client->behind_since_ms + limit_ms) {
+    if (client->calls->warned || behind_is_empty(client) ||
+        uv_now(client->loop) < client->calls->progress_ms + limit_ms) {
         return;
     }
-    client->behind_warned = true;
+    client->calls->warned = true;
     log_warning(client->options.log,
                 "manager %s has not taken anything for %lu ms: what was written to %u files and "
                 "closed, and mode, owner or times of %u, still wait here for it",
-                rpc_peer_address(client->manager), (unsigned long)limit_ms, client->reports_behind,
-                attr_behind_count(client->behind));
+                rpc_peer_address(client->manager), (unsigned long)limit_ms, client->calls->reports,
+                attr_behind_count(client->calls->attributes));
 }
 
 void behind_tick(struct client *client)
 {
     uint64_t now_ms = uv_now(client->loop);
 
-    if (now_ms >= client->behind_retry_ms) {
-        client->behind_retry_ms = now_ms + BEHIND_RETRY_MS;
-        attr_behind_retry(client->behind);
+    if (now_ms >= client->calls->retry_ms) {
+        client->calls->retry_ms = now_ms + BEHIND_RETRY_MS;
+        attr_behind_retry(client->calls->attributes);
     }
     call_queue_tick(client); /* And so what waits for company goes out. */
     warn(client);
 }
 
-int behind_open(struct client *client, const struct behind_hooks *hooks)
+bool behind_takes_report(const struct client *client)
 {
-    client->behind_hooks = hooks;
-    list_init(&client->calls_urgent);
-    list_init(&client->calls_waiting);
-    list_init(&client->calls_ended);
-    client->behind = attr_behind_new(BEHIND_INODES_MAX);
-    return client->behind == NULL ? MORSEL_NOMEM : MORSEL_OK;
+    return client->calls->reports < BEHIND_REPORTS_MAX;
+}
+
+uint32_t behind_count(const struct client *client)
+{
+    return attr_behind_count(client->calls->attributes);
+}
+
+int behind_open(struct client *client, client_id id, const struct behind_hooks *hooks)
+{
+    struct calls *calls = calloc(1, sizeof(*calls));
+
+    client->calls = calls;
+    if (calls == NULL) {
+        return MORSEL_NOMEM;
+    }
+    calls->hooks = hooks;
+    calls->id = id;
+    op_numbers_init(&calls->numbers, calls->numbers_out, CLIENT_OPS_PENDING_MAX);
+    list_init(&calls->urgent);
+    list_init(&calls->waiting);
+    list_init(&calls->ended);
+    calls->attributes = attr_behind_new(BEHIND_INODES_MAX);
+    return calls->attributes == NULL ? MORSEL_NOMEM : MORSEL_OK;
 }
 
 void behind_close(struct client *client)
 {
-    attr_behind_free(client->behind);
+    if (client->calls != NULL) {
+        attr_behind_free(client->calls->attributes);
+        free(client->calls);
+    }
 }

@@ -24,6 +24,33 @@ enum {
     BEHIND_WARN_MS_MAX = 30000 /* The log says what waits after io_timeout, or this. */
 };
 
+/* All run on the loop. */
+struct behind_hooks
+{
+    /* What was set on the inode is lost: whoever has it open is to be told EIO. */
+    void (*lost)(struct client *client, inode_id inode);
+    /* What an answer of the manager, of this type, says of changes and of its disk. */
+    void (*learned)(struct client *client, const ProtobufCMessageDescriptor *type,
+                    const void *message);
+};
+
+/* For behind_uv.c, call_uv.c and call_queue_uv.c only. */
+struct calls
+{
+    const struct behind_hooks *hooks;
+    client_id id;
+    struct op_numbers numbers;
+    op_sequence numbers_out[CLIENT_OPS_PENDING_MAX];
+    struct list urgent, waiting, ended; /* struct queued_call */
+    bool pumping;
+
+    struct attr_behind *attributes;
+    uint64_t progress_ms; /* When the manager took something last. */
+    uint64_t retry_ms;
+    unsigned reports; /* Sizes of files on their way, with nobody waiting. */
+    bool warned;
+};
+
 /* Attributes of an inode that we hold under W were set, and answered. False: too much is behind;
  * nothing was done. */
 bool behind_set(struct client *client, inode_id inode, const struct attr_change *change);
@@ -46,21 +73,18 @@ void behind_note_report(struct client *client, int change);
 /* May a change that ended so still be taken, if it is sent again later? Others have been judged. */
 bool behind_is_passing(int status);
 
-/* Is anything not with the manager that was answered, but for what files hold (client->files)? */
+/* May a close leave its report behind, or are so many on their way that it waits? */
+bool behind_takes_report(const struct client *client);
+
+/* Of how many inodes are attributes not with the manager? */
+uint32_t behind_count(const struct client *client);
+
+/* Is anything not with the manager that was answered, but for what open files hold? */
 bool behind_is_empty(const struct client *client);
 
-/* All run on the loop. */
-struct behind_hooks
-{
-    /* What was set on the inode is lost: whoever has it open is to be told EIO. */
-    void (*lost)(struct client *client, inode_id inode);
-    /* What an answer of the manager, of this type, says of changes and of its disk. */
-    void (*learned)(struct client *client, const ProtobufCMessageDescriptor *type,
-                    const void *message);
-};
-
-/* The hooks must stay. MORSEL_NOMEM. */
-int behind_open(struct client *client, const struct behind_hooks *hooks);
+/* client->calls: `id` names the client in the ids of its changes. The hooks must stay. MORSEL_NOMEM.
+ */
+int behind_open(struct client *client, client_id id, const struct behind_hooks *hooks);
 void behind_tick(struct client *client);
 void behind_close(struct client *client);
 

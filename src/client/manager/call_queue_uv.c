@@ -18,7 +18,7 @@ struct queued_call
     uint64_t lease_epoch; /* Of the time when it was started. */
     uint64_t deadline_ms; /* UINT64_MAX: none. */
     uint64_t stamp;       /* It stays behind what had been set by then (attr_behind.h). */
-    int status;           /* In client->calls_ended. */
+    int status;           /* In client->calls->ended. */
 };
 
 static void queued_free(struct queued_call *queued)
@@ -38,13 +38,14 @@ static int send_now(struct meta_call *call, const ProtobufCMessage *request, Mor
     int rv;
 
     if (op != NULL) {
-        call->sequence = op_numbers_take(&client->numbers, call->bounded ? 0 : CLIENT_OPS_RESERVED);
+        call->sequence =
+            op_numbers_take(&client->calls->numbers, call->bounded ? 0 : CLIENT_OPS_RESERVED);
         if (call->sequence == 0) {
             return MORSEL_AGAIN;
         }
-        id.client = client->id;
+        id.client = client->calls->id;
         id.sequence = call->sequence;
-        id.answered = client->numbers.answered;
+        id.answered = client->calls->numbers.answered;
         id.lease_epoch = call->bounded ? epoch : 0;
         *op = &id;
     }
@@ -55,7 +56,7 @@ static int send_now(struct meta_call *call, const ProtobufCMessage *request, Mor
         *op = NULL;
     }
     if (rv != 0 && call->sequence != 0) {
-        op_numbers_return(&client->numbers, call->sequence);
+        op_numbers_return(&client->calls->numbers, call->sequence);
         call->sequence = 0;
     }
     return rv;
@@ -69,7 +70,7 @@ static uint64_t timeout_ms_of(const struct meta_call *call)
 /* Those under a lease or a size lock, and questions, wait for nobody else and go first. */
 static struct list *list_of(const struct meta_call *call, bool change)
 {
-    return change && !call->bounded ? &call->client->calls_waiting : &call->client->calls_urgent;
+    return change && !call->bounded ? &call->client->calls->waiting : &call->client->calls->urgent;
 }
 
 static int enqueue(struct meta_call *call, const ProtobufCMessage *request, Morsel__OpId **op)
@@ -93,7 +94,7 @@ static int enqueue(struct meta_call *call, const ProtobufCMessage *request, Mors
     queued->lease_epoch = lease_epoch(client);
     queued->deadline_ms =
         timeout_ms == RPC_NO_DEADLINE ? UINT64_MAX : uv_now(client->loop) + timeout_ms;
-    queued->stamp = attr_behind_stamp(client->behind);
+    queued->stamp = attr_behind_stamp(client->calls->attributes);
     queued->call = call;
     call->queued = queued;
     list_init(&queued->node);
@@ -113,7 +114,7 @@ int call_queue_start(struct meta_call *call, const ProtobufCMessage *request, Mo
     int rv = MORSEL_AGAIN;
 
     behind_push(client);
-    if (attr_behind_waiting(client->behind) == 0 && list_empty(&client->calls_urgent) &&
+    if (attr_behind_waiting(client->calls->attributes) == 0 && list_empty(&client->calls->urgent) &&
         list_empty(list_of(call, op != NULL))) {
         rv = call_queue_start_now(call, request, op);
     }
@@ -140,7 +141,7 @@ static bool start_queued(struct queued_call *queued)
     Morsel__OpId **op = NULL;
     int rv;
 
-    if (attr_behind_waits(client->behind, queued->stamp)) {
+    if (attr_behind_waits(client->calls->attributes, queued->stamp)) {
         return false;
     }
     if (queued->deadline_ms != UINT64_MAX) {
@@ -176,14 +177,14 @@ static void pump_list(struct list *calls)
 
 void call_queue_pump(struct client *client)
 {
-    if (client->pumping) {
+    if (client->calls->pumping) {
         return; /* Somebody's end has begun something new: the one who is at it sees to that. */
     }
-    client->pumping = true;
+    client->calls->pumping = true;
     behind_push(client);
-    pump_list(&client->calls_urgent);
-    pump_list(&client->calls_waiting);
-    client->pumping = false;
+    pump_list(&client->calls->urgent);
+    pump_list(&client->calls->waiting);
+    client->calls->pumping = false;
 }
 
 bool call_queue_cancel(struct meta_call *call)
@@ -196,7 +197,7 @@ bool call_queue_cancel(struct meta_call *call)
     if (queued->status == 0) {
         queued->status = MORSEL_CANCELED;
         list_remove(&queued->node);
-        list_push_back(&call->client->calls_ended, &queued->node);
+        list_push_back(&call->client->calls->ended, &queued->node);
     }
     return true;
 }
@@ -213,7 +214,7 @@ static void expire(struct client *client, struct list *calls)
             queued->status =
                 rpc_peer_connected(client->manager) ? MORSEL_TIMEDOUT : MORSEL_UNREACHABLE;
             list_remove(node);
-            list_push_back(&client->calls_ended, node);
+            list_push_back(&client->calls->ended, node);
         }
     }
 }
@@ -231,15 +232,15 @@ static void end_all(struct list *calls, int status)
 
 void call_queue_tick(struct client *client)
 {
-    expire(client, &client->calls_urgent);
-    expire(client, &client->calls_waiting);
-    end_all(&client->calls_ended, MORSEL_CANCELED);
+    expire(client, &client->calls->urgent);
+    expire(client, &client->calls->waiting);
+    end_all(&client->calls->ended, MORSEL_CANCELED);
     call_queue_pump(client);
 }
 
 void call_queue_close(struct client *client)
 {
-    end_all(&client->calls_ended, MORSEL_SHUTDOWN);
-    end_all(&client->calls_urgent, MORSEL_SHUTDOWN);
-    end_all(&client->calls_waiting, MORSEL_SHUTDOWN);
+    end_all(&client->calls->ended, MORSEL_SHUTDOWN);
+    end_all(&client->calls->urgent, MORSEL_SHUTDOWN);
+    end_all(&client->calls->waiting, MORSEL_SHUTDOWN);
 }

@@ -43,7 +43,7 @@ void meta_call_replied(struct rpc_call *rpc_call, int status, struct rpc_reply *
     if (status == MORSEL_NO_SESSION) {
         lease_refused(client);
     }
-    if (status == MORSEL_NO_SESSION && !client->stopping &&
+    if (status == MORSEL_NO_SESSION && !client_is_ending(client) &&
         call->retries < NO_SESSION_RETRIES_MAX) {
         /* The session ran out while we could not reach the manager: begin a new one, and ask again.
          */
@@ -60,7 +60,7 @@ void meta_call_replied(struct rpc_call *rpc_call, int status, struct rpc_reply *
         return;
     }
     if (call->sequence != 0) {
-        op_numbers_return(&call->client->numbers, call->sequence);
+        op_numbers_return(&call->client->calls->numbers, call->sequence);
         call->sequence = 0;
         call_queue_pump(client);
     }
@@ -70,7 +70,7 @@ void meta_call_replied(struct rpc_call *rpc_call, int status, struct rpc_reply *
     }
     if (message != NULL) {
         lease_learn(client, call->reply_type, message);
-        client->behind_hooks->learned(client, call->reply_type, message);
+        client->calls->hooks->learned(client, call->reply_type, message);
     }
     kept = is_kept(call);
     call->done(call, status, message);

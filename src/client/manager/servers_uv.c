@@ -171,14 +171,14 @@ static void on_members(struct rpc_call *call, int status, struct rpc_reply *repl
         (void)rpc_unpack_in(&room, &morsel__members_reply__descriptor, reply->body,
                             reply->body_count, (void **)&members);
     }
-    if (members != NULL && !client->stopping) {
+    if (members != NULL && !client_is_ending(client)) {
         for (size_t i = 0; i < members->n_members; i++) {
             member_learn(client, members->members[i]);
         }
     }
     if (members != NULL) {
         rpc_room_free(&room, members);
-        if (!client->stopping) {
+        if (!client_is_ending(client)) {
             servers->known = true;
             servers->hooks->known(client);
         }
@@ -196,7 +196,7 @@ void servers_refresh(struct client *client)
     struct servers *servers = client->servers;
     uint64_t now = uv_now(client->loop);
 
-    if (client->stopping || rpc_call_active(&servers->members_call) ||
+    if (client_is_ending(client) || rpc_call_active(&servers->members_call) ||
         (servers->known && list_empty(&servers->waiting) &&
          now < servers->asked_ms + MEMBERS_REFRESH_MS)) {
         return;

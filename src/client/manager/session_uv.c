@@ -22,32 +22,58 @@ enum {
     CLOCK_WAY_NS_MAX = 500 * 1000 * 1000 /* As long as an answer is on its way behind slow links. */
 };
 
+enum session_state { SESSION_NONE_YET, SESSION_KNOWN };
+
+struct session
+{
+    enum session_state state;  /* Has the manager answered the first SESSION? */
+    uint64_t manager_start_id; /* Of the start of the manager that we talk to. */
+    uint64_t run;              /* Its run, as of its last SESSION; 0: none. */
+    struct client_squash squash;
+    int64_t clock_offset_ns; /* Its wall clock minus rpc_boot_ns(), */
+    uint64_t clock_error_ns; /* give or take this, */
+    uint64_t clock_noted_ns; /* when it was noted. 0: never. */
+    void (*ready)(void *data, int status, const char *text); /* Once, for the first answer. */
+    void *ready_data;
+};
+
+uint64_t client_clock_ns(const struct client *client)
+{
+    return rpc_boot_ns() + (uint64_t)client->session->clock_offset_ns;
+}
+
+const struct client_squash *client_squash(const struct client *client)
+{
+    return &client->session->squash;
+}
+
 /* The manager's clock was manager_ns some time between the question and its answer: in the middle,
  * give or take a half (Cristian, "Probabilistic clock synchronization", 1989). An answer that was
  * long on its way does not take the place of a better one, before that one is old. Beyond
  * CLOCK_WAY_NS_MAX it was the manager that took its time, and then answered: at the end. */
-static void note_clock(struct client *client, uint64_t manager_ns, uint64_t sent_ns)
+static void note_clock(struct session *session, uint64_t manager_ns, uint64_t sent_ns)
 {
     uint64_t now_ns = rpc_boot_ns(), error_ns = (now_ns - sent_ns) / 2;
     uint64_t known_ns =
-        client->clock_error_ns + (now_ns - client->clock_noted_ns) / CLOCK_DRIFT_DIVISOR;
+        session->clock_error_ns + (now_ns - session->clock_noted_ns) / CLOCK_DRIFT_DIVISOR;
 
-    if (client->clock_noted_ns == 0 || error_ns <= known_ns) {
+    if (session->clock_noted_ns == 0 || error_ns <= known_ns) {
         uint64_t way_ns = error_ns <= CLOCK_WAY_NS_MAX ? error_ns : 0;
 
-        client->clock_offset_ns = (int64_t)(manager_ns + way_ns - now_ns);
-        client->clock_error_ns = error_ns;
-        client->clock_noted_ns = now_ns;
+        session->clock_offset_ns = (int64_t)(manager_ns + way_ns - now_ns);
+        session->clock_error_ns = error_ns;
+        session->clock_noted_ns = now_ns;
     }
 }
 
 void session_tell_ready(struct client *client, int status, const char *text)
 {
-    void (*ready)(void *data, int status, const char *text) = client->ready;
+    struct session *session = client->session;
+    void (*ready)(void *data, int status, const char *text) = session->ready;
 
-    client->ready = NULL;
+    session->ready = NULL;
     if (ready != NULL) {
-        ready(client->ready_data, status, text);
+        ready(session->ready_data, status, text);
     }
 }
 
@@ -59,25 +85,42 @@ struct session_call
     bool renew;
 };
 
-static void squash_learn(struct client *client, const Morsel__Squash *squash)
+static void squash_learn(struct session *session, const Morsel__Squash *squash)
 {
-    client->squash = (struct client_squash){ .any = false };
+    session->squash = (struct client_squash){ .any = false };
     if (squash != NULL) {
-        client->squash = (struct client_squash){ true, squash->all, squash->uid, squash->gid };
+        session->squash = (struct client_squash){ true, squash->all, squash->uid, squash->gid };
     }
 }
 
-static void take_session(struct client *client, const Morsel__SessionReply *session,
-                         uint64_t sent_ns)
+/* Of another run than before it may have forgotten what it told us. */
+static void note_run(struct client *client, const Morsel__Durable *durable)
 {
-    squash_learn(client, session->squash);
-    note_clock(client, session->clock_ns, sent_ns);
-    client->session_ready = true;
-    held_answered(client, session);
-    if (durable_joined(client, session->durable)) {
+    uint64_t before = client->session->run;
+
+    if (durable == NULL) {
+        return;
+    }
+    client->session->run = durable->run;
+    if (before != 0 && before != durable->run) {
+        log_warning(client->options.log,
+                    "manager %s lost its power: changes of the last moments may be gone, unless "
+                    "fsync covered them",
+                    rpc_peer_address(client->manager));
         held_forget_clean(client);
     }
-    durable_heard(client, session->durable);
+}
+
+static void take_session(struct client *client, const Morsel__SessionReply *reply, uint64_t sent_ns)
+{
+    struct session *session = client->session;
+
+    squash_learn(session, reply->squash);
+    note_clock(session, reply->clock_ns, sent_ns);
+    session->state = SESSION_KNOWN;
+    held_answered(client, reply);
+    note_run(client, reply->durable);
+    durable_heard(client, reply->durable);
 }
 
 static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *reply)
@@ -90,7 +133,7 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
     Morsel__SessionReply *session = NULL;
     struct rpc_room room;
     /* What was asked while we were joined is no answer to a client that is not any more. */
-    bool counts = !client->stopping && (event.join || lease_is_joined(client));
+    bool counts = !client_is_ending(client) && (event.join || lease_is_joined(client));
 
     free(call);
     if (counts && status == 0) {
@@ -113,7 +156,7 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
         rpc_room_free(&room, session);
         servers_refresh(client);
     } else if (event.type == HOLDER_SESSION_FAILED || event.join) {
-        if (client->session_ready) {
+        if (client->session->state == SESSION_KNOWN) {
             log_warning(client->options.log,
                         "manager %s did not renew the session: %s; trying again",
                         rpc_peer_address(client->manager),
@@ -179,12 +222,12 @@ static void on_manager_up(void *data)
     struct client *client = data;
     struct lease_holder_event event = { .type = HOLDER_CONNECTED };
 
-    if (client->session_ready) {
+    if (client->session->state == SESSION_KNOWN) {
         log_info(client->options.log, "manager %s is back", rpc_peer_address(client->manager));
     }
-    if (rpc_peer_start_id(client->manager) != client->manager_start_id) {
-        client->manager_start_id = rpc_peer_start_id(client->manager);
-        data_version_forget_all(client->versions);
+    if (rpc_peer_start_id(client->manager) != client->session->manager_start_id) {
+        client->session->manager_start_id = rpc_peer_start_id(client->manager);
+        data_version_forget_all(client->data.versions);
     }
     lock_manager_up(client); /* Before what waits is sent, behind the SESSION. */
     lease_feed(client, &event);
@@ -215,7 +258,7 @@ static void on_push(void *data, enum message_type type, const uint8_t *body, siz
 {
     struct client *client = data;
 
-    if (client->stopping) {
+    if (client_is_ending(client)) {
         return;
     }
     if (type == MSG_RECALL) {
@@ -236,6 +279,28 @@ static void on_manager_down(void *data, const char *why)
     log_warning(client->options.log,
                 "lost the connection to manager %s: %s; open files go on, other calls wait",
                 rpc_peer_address(client->manager), why);
+}
+
+int session_open(struct client *client, void (*ready)(void *data, int status, const char *text),
+                 void *data)
+{
+    client->session = calloc(1, sizeof(*client->session));
+    if (client->session == NULL) {
+        return MORSEL_NOMEM;
+    }
+    client->session->ready = ready;
+    client->session->ready_data = data;
+    return MORSEL_OK;
+}
+
+void session_end(struct client *client)
+{
+    client->session->ready = NULL;
+}
+
+void session_close(struct client *client)
+{
+    free(client->session);
 }
 
 void session_begin(struct client *client)

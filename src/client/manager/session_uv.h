@@ -9,6 +9,14 @@
 
 #include "client/libmorsel_uv.h"
 
+/* client->session. `ready` runs once, with the first answer. MORSEL_NOMEM. */
+int session_open(struct client *client, void (*ready)(void *data, int status, const char *text),
+                 void *data);
+
+/* `ready` does not run any more. */
+void session_end(struct client *client);
+void session_close(struct client *client);
+
 /* Connect, and ask for the first session. */
 void session_begin(struct client *client);
 
@@ -22,7 +30,7 @@ void session_renew(struct client *client);
 /* Every CLIENT_TICK_MS. */
 void session_tick(struct client *client);
 
-/* client->ready runs, if it has not yet. */
+/* `ready` runs, if it has not yet. */
 void session_tell_ready(struct client *client, int status, const char *text);
 
 #endif

@@ -17,7 +17,7 @@ static void on_drain(uv_timer_t *timer)
 {
     struct host_mount *h = timer->data;
 
-    if (h->mount.ops_count > 0 || h->client->files != NULL || !behind_is_empty(h->client)) {
+    if (h->mount.ops_count > 0 || files_count(h->client) > 0 || !behind_is_empty(h->client)) {
         return;
     }
     (void)uv_timer_stop(timer);
