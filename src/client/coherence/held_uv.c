@@ -97,7 +97,8 @@ static void lose_dirty(struct client *client)
 {
     FILES_FOREACH(file, client)
     {
-        if (file->held_back && file_is_ahead(file) && !lease_is_for_writing(client, file->inode)) {
+        if (file->shape.held_back && file_is_ahead(file) &&
+            !lease_is_for_writing(client, file->inode)) {
             file_lose(file);
         }
     }

@@ -63,9 +63,9 @@ struct reopen
  * over, and read up to its old size: then the next tick tries again. */
 static void freshen_pages(struct file *file)
 {
-    if (file->kernel_asks == 0) {
-        file->pages_old = file_is_shared(file);
-        kernel_drop_quietly(file->client, file->inode, false, file->size);
+    if (file->kernel.asks == 0) {
+        file->kernel.pages_old = file_is_shared(file);
+        kernel_drop_quietly(file->client, file->inode, false, file->shape.size);
     }
 }
 
@@ -75,7 +75,7 @@ static void on_reopened(struct meta_call *call, int status, void *message)
     const Morsel__Node *node = message;
     struct file *file = reopen->file;
 
-    file->reopening = false;
+    file->opened.reopening = false;
     if (status == 0 && node->attr != NULL) {
         file_refresh(file, node->attr); /* The lease is in the table already. */
     }
@@ -101,7 +101,7 @@ static bool reopen(struct client *client, struct file *file)
         free(reopen);
         return false;
     }
-    file->reopening = true;
+    file->opened.reopening = true;
     file_note_told(file);
     file_pin(file);
     return true;
@@ -114,8 +114,8 @@ static void look_after_shared(struct client *client)
 
     FILES_FOREACH(file, client)
     {
-        file->pages_old |= file_is_shared(file);
-        if (list_empty(&file->handles) || !file->pages_old || file->reopening) {
+        file->kernel.pages_old |= file_is_shared(file);
+        if (list_empty(&file->handles) || !file->kernel.pages_old || file->opened.reopening) {
             continue;
         }
         if (!file_is_shared(file) || !client->options.cache ||

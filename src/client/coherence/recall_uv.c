@@ -23,7 +23,7 @@ struct recall_work
     struct kernel_known kernel; /* When it began. */
     struct file_flush flush;
     struct kernel_drop drop;
-    uint64_t landed_before; /* file->landed_bytes, when it began. */
+    uint64_t landed_before; /* file->buffer.landed_bytes, when it began. */
 };
 
 static struct recall_work *work_of(struct lease_return *back)
@@ -142,8 +142,8 @@ static void send_busy(const struct recall_work *work)
 
     busy.recall = work->back.recall;
     busy.inode = work->back.inode;
-    if (file != NULL && file->landed_bytes > work->landed_before) {
-        busy.landed = file->landed_bytes - work->landed_before;
+    if (file != NULL && file->buffer.landed_bytes > work->landed_before) {
+        busy.landed = file->buffer.landed_bytes - work->landed_before;
     }
     request.n_busy = 1;
     request.busy = &item;
@@ -201,7 +201,7 @@ static void recall_begin(struct client *client, const Morsel__Recall *recall)
         const struct kernel_known *known = meta_cache_kernel(client->cache, recall->inode);
 
         if (work != NULL) {
-            work->landed_before = file == NULL ? 0 : file->landed_bytes;
+            work->landed_before = file == NULL ? 0 : file->buffer.landed_bytes;
             if (known != NULL) {
                 work->kernel = *known;
             }

@@ -21,14 +21,14 @@ bool chunk_overlaps(const struct chunk *c, uint64_t offset, uint64_t length)
 
 void file_dirty_add(struct file *file, uint64_t bytes)
 {
-    file->dirty_bytes += bytes;
+    file->buffer.dirty_bytes += bytes;
     file->client->data.buffers->dirty_bytes += bytes;
 }
 
 static void dirty_sub(struct file *file, uint64_t bytes)
 {
-    CHECK(file->dirty_bytes >= bytes);
-    file->dirty_bytes -= bytes;
+    CHECK(file->buffer.dirty_bytes >= bytes);
+    file->buffer.dirty_bytes -= bytes;
     file->client->data.buffers->dirty_bytes -= bytes;
 }
 
@@ -40,16 +40,16 @@ static void wake_writers(struct file *file)
 {
     struct list woken;
 
-    file->wake_again = true;
-    if (file->waking) {
+    file->buffer.wake_again = true;
+    if (file->buffer.waking) {
         return;
     }
-    file->waking = true;
+    file->buffer.waking = true;
     list_init(&woken);
-    while (file->wake_again && !list_empty(&file->writers)) {
-        file->wake_again = false;
-        while (!list_empty(&file->writers)) {
-            list_push_back(&woken, list_pop_front(&file->writers));
+    while (file->buffer.wake_again && !list_empty(&file->buffer.writers)) {
+        file->buffer.wake_again = false;
+        while (!list_empty(&file->buffer.writers)) {
+            list_push_back(&woken, list_pop_front(&file->buffer.writers));
         }
         while (!list_empty(&woken)) {
             struct file_write_wait *wait =
@@ -58,12 +58,12 @@ static void wake_writers(struct file *file)
             wait->go(wait);
         }
     }
-    file->waking = file->wake_again = false;
+    file->buffer.waking = file->buffer.wake_again = false;
 }
 
 bool file_is_drained(const struct file *file, uint64_t upto)
 {
-    struct list *first = list_front(&file->chunks);
+    struct list *first = list_front(&file->buffer.chunks);
 
     return first == NULL || LIST_ENTRY(first, struct chunk, node)->number > upto;
 }
@@ -72,7 +72,7 @@ static void wake_drains(struct file *file)
 {
     struct list *first;
 
-    while ((first = list_front(&file->drains)) != NULL &&
+    while ((first = list_front(&file->buffer.drains)) != NULL &&
            file_is_drained(file, LIST_ENTRY(first, struct file_drain, node)->upto)) {
         struct file_drain *drain = LIST_ENTRY(first, struct file_drain, node);
 
@@ -98,7 +98,7 @@ static void chunk_discard(struct chunk *chunk)
 {
     struct file *file = chunk->file;
 
-    file->filling -= chunk->state == CHUNK_FILLING;
+    file->buffer.filling -= chunk->state == CHUNK_FILLING;
     dirty_sub(file, dirty_of(chunk));
     chunk_free(chunk);
     file_unpin(file);
@@ -125,8 +125,8 @@ void file_chunks_changed(struct file *file)
 
 void file_fail(struct file *file, int status)
 {
-    file->failures++;
-    file->failed = status;
+    file->failures.count++;
+    file->failures.last = status;
     LIST_FOREACH(node, &file->handles)
     {
         struct handle *handle = LIST_ENTRY(node, struct handle, node);
@@ -147,9 +147,9 @@ void file_lose(struct file *file)
               "inode %lu: its lease or size lock was lost before %lu bytes and its new size were "
               "with the "
               "servers; whoever wrote them is told EIO",
-              (unsigned long)file->inode, (unsigned long)file->dirty_bytes);
+              (unsigned long)file->inode, (unsigned long)file->buffer.dirty_bytes);
     file_fail(file, MORSEL_IO);
-    LIST_FOREACH_SAFE(node, &file->chunks)
+    LIST_FOREACH_SAFE(node, &file->buffer.chunks)
     {
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
 
@@ -161,11 +161,11 @@ void file_lose(struct file *file)
             chunk_discard(chunk);
         }
     }
-    file->tail_unsure = true;
-    file->held_back = false;
+    file->shape.tail_unsure = true;
+    file->shape.held_back = false;
     /* How long the file is others say now; objects may hold bytes up to where we wrote. */
     file_note_reach(file);
-    report_lose(&file->report);
+    report_lose(&file->shape.report);
     wake_writers(file);
     wake_drains(file);
     file_unpin(file);
@@ -186,7 +186,7 @@ bool chunk_may_try_again(struct chunk *chunk)
         return false;
     }
     chunk->state = CHUNK_READY;
-    chunk->file->sending--;
+    chunk->file->buffer.sending--;
     return true;
 }
 
@@ -195,7 +195,7 @@ void chunk_end(struct chunk *chunk)
     struct file *file = chunk->file;
 
     dirty_sub(file, dirty_of(chunk));
-    file->sending--;
+    file->buffer.sending--;
     chunk_free(chunk);
     file_chunks_changed(file);
     file_unpin(file); /* The chunk's. */
@@ -205,7 +205,7 @@ void file_fail_behind(struct file *file, uint64_t columns)
 {
     uint64_t now_ms = uv_now(file->client->loop);
 
-    LIST_FOREACH_SAFE(node, &file->chunks)
+    LIST_FOREACH_SAFE(node, &file->buffer.chunks)
     {
         struct chunk *other = LIST_ENTRY(node, struct chunk, node);
 
@@ -260,7 +260,7 @@ static void on_chunk_written(struct column_call *call, int status, struct rpc_re
             file_fail_behind(file, (uint64_t)1 << chunk->run.column);
         }
     } else if (status == 0) {
-        file->landed_bytes += chunk->length;
+        file->buffer.landed_bytes += chunk->length;
     }
     chunk_end(chunk);
 }
@@ -270,7 +270,8 @@ static void on_chunk_written(struct column_call *call, int status, struct rpc_re
 /* An older chunk over the same bytes must land first. */
 static bool must_wait(struct chunk *chunk)
 {
-    for (struct list *node = chunk->node.prev; node != &chunk->file->chunks; node = node->prev) {
+    for (struct list *node = chunk->node.prev; node != &chunk->file->buffer.chunks;
+         node = node->prev) {
         struct chunk *older = LIST_ENTRY(node, struct chunk, node);
 
         if (chunk_overlaps(older, chunk->offset, chunk->length)) {
@@ -300,10 +301,10 @@ static bool cut_send(struct chunk *chunk)
     int rv;
 
     chunk->state = CHUNK_SENDING;
-    file->sending++;
+    file->buffer.sending++;
     rv = file_cut_send(chunk);
     if (rv != 0) {
-        file->sending--;
+        file->buffer.sending--;
         chunk_fail(chunk, rv);
     }
     return rv == 0;
@@ -320,7 +321,7 @@ static bool chunk_send(struct chunk *chunk)
     int rv;
 
     if (chunk->state == CHUNK_FILLING) {
-        file->filling--;
+        file->buffer.filling--;
     }
     request.object = &object;
     request.offset = chunk->run.object_offset;
@@ -345,7 +346,7 @@ static bool chunk_send(struct chunk *chunk)
         chunk_fail(chunk, rv);
         return false;
     }
-    file->sending++;
+    file->buffer.sending++;
     return true;
 }
 
@@ -367,7 +368,7 @@ static bool give_up_old(struct file *file)
     uint64_t timeout_ms = file->client->options.io_timeout_ms;
     bool failed = false;
 
-    LIST_FOREACH_SAFE(node, &file->chunks)
+    LIST_FOREACH_SAFE(node, &file->buffer.chunks)
     {
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
 
@@ -391,16 +392,17 @@ static bool send_ready(struct file *file)
 {
     bool failed = false;
 
-    for (struct list *node = list_front(&file->chunks), *next; node != NULL; node = next) {
+    for (struct list *node = list_front(&file->buffer.chunks), *next; node != NULL; node = next) {
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
         bool go;
 
-        if (file->sending >= FILE_CHUNKS_SENDING_MAX) {
+        if (file->buffer.sending >= FILE_CHUNKS_SENDING_MAX) {
             break;
         }
         go = chunk->state == CHUNK_READY && !must_wait(chunk) &&
              (chunk->range != NULL || chunk_take_room(chunk));
-        next = node->next == &file->chunks ? NULL : node->next; /* Perhaps the rest of this one. */
+        next = node->next == &file->buffer.chunks ? NULL
+                                                  : node->next; /* Perhaps the rest of this one. */
         if (go) {
             failed |= chunk->range != NULL ? !cut_send(chunk) : !chunk_send(chunk);
         }
@@ -422,22 +424,22 @@ void chunk_ready(struct chunk *chunk)
         return;
     }
     chunk->state = CHUNK_READY;
-    chunk->file->filling--;
+    chunk->file->buffer.filling--;
     /* A cut must not be what it waits for. */
-    LIST_FOREACH(node, &chunk->file->chunks)
+    LIST_FOREACH(node, &chunk->file->buffer.chunks)
     {
         struct chunk *other = LIST_ENTRY(node, struct chunk, node);
 
         if (other->range != NULL && other->state == CHUNK_FILLING) {
             other->state = CHUNK_READY;
-            other->file->filling--;
+            other->file->buffer.filling--;
         }
     }
 }
 
 void file_all_ready(struct file *file)
 {
-    LIST_FOREACH(node, &file->chunks)
+    LIST_FOREACH(node, &file->buffer.chunks)
     {
         chunk_ready(LIST_ENTRY(node, struct chunk, node));
     }

@@ -26,7 +26,7 @@ bool chunk_overlaps(const struct chunk *c, uint64_t offset, uint64_t length);
 void file_dirty_add(struct file *file, uint64_t bytes);
 
 /* Chunks are in the order in which they were made: what was dirty when somebody began to wait
- * (file->chunks_made was `upto`) has gone when the oldest is younger than that. */
+ * (file->buffer.made was `upto`) has gone when the oldest is younger than that. */
 bool file_is_drained(const struct file *file, uint64_t upto);
 
 /* It does not wait for neighbours any more. Harmless when repeated. */

@@ -46,7 +46,7 @@ static bool has_unsynced(const struct file *file)
     for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
         uint64_t verifiers[UNSYNCED_OWN_MAX];
 
-        if (unsynced_verifiers(file->unsynced, i, verifiers) > 0) {
+        if (unsynced_verifiers(file->durable.unsynced, i, verifiers) > 0) {
             return true;
         }
     }
@@ -60,8 +60,9 @@ bool file_may_align(const struct file *from, const struct file *to, uint64_t fro
 
     return same_stripes(from, to, from_offset, to_offset) &&
            from->columns.layout_class == to->columns.layout_class &&
-           from_offset % size_lock == to_offset % size_lock && to->size == 0 && to->reach == 0 &&
-           list_empty(&to->chunks) && to->report.state == REPORT_CLEAN && !has_unsynced(to);
+           from_offset % size_lock == to_offset % size_lock && to->shape.size == 0 &&
+           to->shape.reach == 0 && list_empty(&to->buffer.chunks) &&
+           to->shape.report.state == REPORT_CLEAN && !has_unsynced(to);
 }
 
 static void send_more(struct file_copy *copy);

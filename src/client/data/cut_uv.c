@@ -28,7 +28,7 @@ static uint64_t drop_unsent(struct file *file, uint64_t from, uint64_t now_ms)
 {
     uint64_t born_ms = now_ms;
 
-    LIST_FOREACH_SAFE(node, &file->chunks)
+    LIST_FOREACH_SAFE(node, &file->buffer.chunks)
     {
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
         bool cut = chunk->range != NULL;
@@ -49,7 +49,7 @@ static uint64_t drop_unsent(struct file *file, uint64_t from, uint64_t now_ms)
  * since. */
 static bool is_covered(const struct file *file, uint64_t from)
 {
-    LIST_FOREACH(node, &file->chunks)
+    LIST_FOREACH(node, &file->buffer.chunks)
     {
         const struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
 
@@ -97,40 +97,40 @@ static bool cut_objects(struct file *file, uint64_t from)
 
 bool file_clean_tail(struct file *file)
 {
-    if (!file->tail_unsure) {
+    if (!file->shape.tail_unsure) {
         return true;
     }
-    if (!cut_objects(file, file->size)) {
+    if (!cut_objects(file, file->shape.size)) {
         return false;
     }
-    file_forget(file, file->size, UINT64_MAX);
-    file->tail_unsure = false;
-    file->report.news.tail_clean = true;
+    file_forget(file, file->shape.size, UINT64_MAX);
+    file->shape.tail_unsure = false;
+    file->shape.report.news.tail_clean = true;
     return true;
 }
 
 bool file_cut(struct file *file, uint64_t size)
 {
-    bool grows = size > file->size;
-    uint64_t from = grows ? file->size : size;
+    bool grows = size > file->shape.size;
+    uint64_t from = grows ? file->shape.size : size;
 
-    if (size >= file->size ? !file_clean_tail(file) : !cut_objects(file, size)) {
+    if (size >= file->shape.size ? !file_clean_tail(file) : !cut_objects(file, size)) {
         return false;
     }
-    file->report.news.tail_clean |=
-        file->tail_unsure; /* Beyond what is cut there is nothing any more. */
-    file->tail_unsure = false;
+    file->shape.report.news.tail_clean |=
+        file->shape.tail_unsure; /* Beyond what is cut there is nothing any more. */
+    file->shape.tail_unsure = false;
     file_forget(file, from, UINT64_MAX);
     if (!grows) {
-        if (file->report.news.end > size) {
+        if (file->shape.report.news.end > size) {
             file_note_reach(file); /* Objects are there all the same: whoever deletes it must know.
                                     */
         }
-        report_note_cut(&file->report, size, uv_now(file->client->loop));
-        file->settled = false;
+        report_note_cut(&file->shape.report, size, uv_now(file->client->loop));
+        file->durable.settled = false;
     }
-    file->size = size;
-    file->report.news.sparse &= size > 0;
+    file->shape.size = size;
+    file->shape.report.news.sparse &= size > 0;
     file_note_changed(file, 0, size, grows);
     file_chunks_changed(file);
     return true;
@@ -140,11 +140,11 @@ void file_cut_failed(struct file *file)
 {
     const Morsel__Attr *attr = meta_cache_attr(file->client->cache, file->inode);
 
-    if (attr != NULL && attr->size > file->size) {
-        file->size = attr->size;
+    if (attr != NULL && attr->size > file->shape.size) {
+        file->shape.size = attr->size;
     }
-    report_drop_cut(&file->report);
-    file->tail_unsure = true;
+    report_drop_cut(&file->shape.report);
+    file->shape.tail_unsure = true;
     kernel_drop_inode(file->client, file->inode);
 }
 
@@ -184,7 +184,7 @@ uint64_t file_cut_limit(const struct file *file)
 {
     uint64_t limit = UINT64_MAX;
 
-    LIST_FOREACH(node, &file->chunks)
+    LIST_FOREACH(node, &file->buffer.chunks)
     {
         const struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
 

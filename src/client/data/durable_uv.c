@@ -38,7 +38,7 @@ void durable_lost(struct file *file, const char *why)
     {
         LIST_ENTRY(node, struct handle, node)->lost = true;
     }
-    file->loss_untold = true;
+    file->durable.loss_untold = true;
     file_forget(file, 0, UINT64_MAX);
     kernel_drop_inode(client, file->inode);
 }
@@ -56,8 +56,8 @@ static void server_lost(struct client *client, server_id id, uint64_t verifier)
         bool lost = false;
 
         for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
-            lost |=
-                file->columns.servers[i] == id && unsynced_acked(file->unsynced, i, verifier, true);
+            lost |= file->columns.servers[i] == id &&
+                    unsynced_acked(file->durable.unsynced, i, verifier, true);
         }
         if (lost) {
             durable_lost(file, why);
@@ -95,12 +95,12 @@ static void on_changed(struct columns *columns, uint32_t column, const struct rp
     uint64_t verifier = note_verifier(file, column, reply);
 
     /* Whoever it concerns has been told already. */
-    (void)unsynced_acked(file->unsynced, column, verifier, durable);
+    (void)unsynced_acked(file->durable.unsynced, column, verifier, durable);
 }
 
 static uint64_t before_sync(struct columns *columns, uint32_t column)
 {
-    return unsynced_mark(file_of(columns)->unsynced, column);
+    return unsynced_mark(file_of(columns)->durable.unsynced, column);
 }
 
 static uint64_t on_synced(struct columns *columns, uint32_t column, uint64_t mark,
@@ -109,7 +109,7 @@ static uint64_t on_synced(struct columns *columns, uint32_t column, uint64_t mar
     struct file *file = file_of(columns);
     uint64_t verifier = note_verifier(file, column, reply);
 
-    (void)unsynced_synced(file->unsynced, column, mark, verifier);
+    (void)unsynced_synced(file->durable.unsynced, column, mark, verifier);
     return verifier;
 }
 
@@ -133,7 +133,7 @@ void durable_listed(struct file_flush *flush, Morsel__Unsynced **columns, size_t
                 (struct file_listed){ columns[i]->column, columns[i]->verifier };
         }
     }
-    flush->file->listed = flush->listed_count > 0;
+    flush->file->durable.listed = flush->listed_count > 0;
 }
 
 void durable_listed_too(struct file_flush *flush, const struct file_flush *reported)
@@ -208,18 +208,18 @@ void durable_settle(struct file_flush *flush)
 
         if (c.verifier == VERIFIER_ANY) {
             news = true; /* And again, until a sync has covered whatever they were. */
-            if (unsynced_covered(file->unsynced, c.column, verifier)) {
+            if (unsynced_covered(file->durable.unsynced, c.column, verifier)) {
                 synced[synced_count++] = c;
             }
-        } else if (unsynced_covered(file->unsynced, c.column, c.verifier)) {
+        } else if (unsynced_covered(file->durable.unsynced, c.column, c.verifier)) {
             synced[synced_count++] = c;
         } else if (verifier != 0 && verifier != c.verifier) {
             gone[gone_count++] = c;
-            news |= unsynced_gone(file->unsynced, c.column, c.verifier);
+            news |= unsynced_gone(file->durable.unsynced, c.column, c.verifier);
         }
     }
     if (synced_count > 0) {
-        unlist(file, file->data_version, synced, synced_count);
+        unlist(file, file->durable.data_version, synced, synced_count);
     }
     if (gone_count > 0) {
         unlist(file, 0, gone, gone_count);
@@ -228,7 +228,7 @@ void durable_settle(struct file_flush *flush)
         durable_lost(file, "a server lost its power, or its disk failed, after they were written");
     }
     if (flush->listed_count > 0) {
-        file->listed = synced_count + gone_count < flush->listed_count;
+        file->durable.listed = synced_count + gone_count < flush->listed_count;
     }
     free(flush->listed);
     flush->listed = NULL;
@@ -241,8 +241,8 @@ int durable_take_loss(struct handle *handle)
 
     handle->lost = false;
     if (lost) {
-        handle->file->loss_untold = false;
-        unsynced_told(handle->file->unsynced);
+        handle->file->durable.loss_untold = false;
+        unsynced_told(handle->file->durable.unsynced);
         changes_told(handle->file->client->data.changes, handle->file->inode);
     }
     return lost ? MORSEL_IO : 0;

@@ -33,7 +33,7 @@ void fetch_unlist(struct fetch *fetch)
 {
     if (!list_empty(&fetch->node)) {
         list_remove(&fetch->node);
-        fetch->file->slots_count--;
+        fetch->file->fetched.count--;
         fetch_drop(fetch);
     }
 }
@@ -211,7 +211,7 @@ static uint64_t slot_bytes(const struct file *file, uint64_t offset)
 
 bool file_is_dirty(const struct file *file, uint64_t offset, uint64_t length)
 {
-    LIST_FOREACH(node, &file->chunks)
+    LIST_FOREACH(node, &file->buffer.chunks)
     {
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
 
@@ -231,7 +231,7 @@ static unsigned slots_max(const struct file *file)
 
 struct fetch *fetch_find(struct file *file, uint64_t offset)
 {
-    LIST_FOREACH(node, &file->slots)
+    LIST_FOREACH(node, &file->fetched.slots)
     {
         struct fetch *fetch = LIST_ENTRY(node, struct fetch, node);
 
@@ -246,14 +246,15 @@ struct fetch *fetch_add(struct file *file, uint64_t start, uint64_t end, bool ah
 {
     struct fetch *fetch;
 
-    while (file->slots_count >= slots_max(file)) {
-        fetch_unlist(LIST_ENTRY(list_front(&file->slots), struct fetch, node));
+    while (file->fetched.count >= slots_max(file)) {
+        fetch_unlist(LIST_ENTRY(list_front(&file->fetched.slots), struct fetch, node));
     }
     fetch = fetch_new(file, COLUMN_READ_ANY, start, end - start, status);
     if (fetch != NULL) {
         fetch->ahead = ahead;
-        list_push_back(&file->slots, &fetch->node); /* The caller's reference becomes the list's. */
-        file->slots_count++;
+        list_push_back(&file->fetched.slots,
+                       &fetch->node); /* The caller's reference becomes the list's. */
+        file->fetched.count++;
         file->client->counters.reads_fetched_ahead += ahead;
     }
     return fetch;
@@ -268,8 +269,8 @@ struct fetch *fetch_get(struct file *file, uint64_t offset, bool ahead, int *sta
     if (fetch != NULL) {
         return fetch;
     }
-    if (end > file->size) {
-        end = file->size;
+    if (end > file->shape.size) {
+        end = file->shape.size;
     }
     CHECK(offset < end);
     *status = MORSEL_AGAIN;
@@ -282,7 +283,7 @@ struct fetch *fetch_get(struct file *file, uint64_t offset, bool ahead, int *sta
 void file_forget(struct file *file, uint64_t offset, uint64_t length)
 {
     file_pin(file);
-    LIST_FOREACH_SAFE(node, &file->slots)
+    LIST_FOREACH_SAFE(node, &file->fetched.slots)
     {
         struct fetch *fetch = LIST_ENTRY(node, struct fetch, node);
 

@@ -1,6 +1,6 @@
 /* Fetches: bytes on their way from the servers, shared by readers and made ahead of them.
  *
- * Sequential readers fetch on a grid, and what they fetch is kept in file->slots, oldest first,
+ * Sequential readers fetch on a grid, and what they fetch is kept in file->fetched.slots, oldest first,
  * until it was read or something drops it (file_forget()). Two files: fetch_uv.c (one fetch, and the
  * slots), fetch_ahead_uv.c (what nobody waits for yet). What programs ask for is put together from
  * fetches in read_uv.c.
@@ -34,7 +34,7 @@ uint64_t fetches_time_ns(const struct client *client);
 /* Bytes fetched, or on their way. */
 struct fetch
 {
-    struct list node; /* In file->slots while it may serve other readers. */
+    struct list node; /* In file->fetched.slots while it may serve other readers. */
     struct file *file;
     uint64_t offset, length; /* In the file. */
     struct stripe_run run;

@@ -70,31 +70,31 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
         free(file);
         return rv;
     }
-    file->unsynced = unsynced_new(file->columns.stripe.width, attr->data_version == 0);
-    if (file->unsynced == NULL) {
+    file->durable.unsynced = unsynced_new(file->columns.stripe.width, attr->data_version == 0);
+    if (file->durable.unsynced == NULL) {
         free(file);
         return MORSEL_NOMEM;
     }
     file->client = file->columns.client = client;
     file->inode = file->columns.inode = attr->inode;
     file->columns.hooks = files->column_hooks;
-    file->size = attr->size;
-    file->tail_unsure = attr->tail_unsure;
-    file->data_version = attr->data_version;
+    file->shape.size = attr->size;
+    file->shape.tail_unsure = attr->tail_unsure;
+    file->durable.data_version = attr->data_version;
     list_init(&file->handles);
-    list_init(&file->chunks);
-    list_init(&file->dirty_node);
-    list_init(&file->room_node);
-    list_init(&file->writers);
-    list_init(&file->drains);
-    list_init(&file->report_waits);
-    list_init(&file->slots);
-    list_init(&file->untold_node);
-    list_init(&file->unsure_node);
-    list_init(&file->held_writes);
+    list_init(&file->buffer.chunks);
+    list_init(&file->lists.dirty);
+    list_init(&file->buffer.room_node);
+    list_init(&file->buffer.writers);
+    list_init(&file->buffer.drains);
+    list_init(&file->shape.report_waits);
+    list_init(&file->fetched.slots);
+    list_init(&file->lists.untold);
+    list_init(&file->lists.unsure);
+    list_init(&file->kernel.held_writes);
     HASH_ADD(hh, files->table, inode, sizeof(file->inode), file);
     if (!TABLE_ADDED(file)) {
-        unsynced_free(file->unsynced);
+        unsynced_free(file->durable.unsynced);
         free(file);
         return MORSEL_NOMEM;
     }
@@ -107,42 +107,43 @@ static void file_free_if_done(struct file *file)
 {
     struct client *client = file->client;
 
-    if (file->pins > 0 || !list_empty(&file->handles) || report_has_news(&file->report)) {
+    if (file->pins > 0 || !list_empty(&file->handles) || report_has_news(&file->shape.report)) {
         return; /* What it has become goes to the manager first, however long that takes. */
     }
-    CHECK(list_empty(&file->chunks) && list_empty(&file->writers) && list_empty(&file->drains) &&
-          list_empty(&file->report_waits) && list_empty(&file->held_writes));
+    CHECK(list_empty(&file->buffer.chunks) && list_empty(&file->buffer.writers) &&
+          list_empty(&file->buffer.drains) && list_empty(&file->shape.report_waits) &&
+          list_empty(&file->kernel.held_writes));
     file_forget(file, 0, UINT64_MAX);
     size_lock_let_go(client, file->inode);
-    list_remove(&file->dirty_node);
-    list_remove(&file->room_node);
+    list_remove(&file->lists.dirty);
+    list_remove(&file->buffer.room_node);
     HASH_DEL(client->data.files->table, file);
-    list_remove(&file->untold_node);
+    list_remove(&file->lists.untold);
     meta_cache_unpin(client->cache, file->inode);
-    if (file->told || file->counted) {
+    if (file->opened.told || file->opened.counted) {
         client_close_inode(client, file->inode);
     }
-    unsynced_free(file->unsynced);
+    unsynced_free(file->durable.unsynced);
     free(file);
 }
 
 void file_note_told(struct file *file)
 {
-    file->told = true;
-    list_remove(&file->untold_node);
+    file->opened.told = true;
+    list_remove(&file->lists.untold);
 }
 
 void file_note_counted(struct file *file)
 {
-    file->counted = true;
+    file->opened.counted = true;
 }
 
 static void tell(struct file *file, bool told)
 {
     if (told) {
         file_note_told(file);
-    } else if (!file->told && list_empty(&file->untold_node)) {
-        list_push_back(&file->client->data.files->untold, &file->untold_node);
+    } else if (!file->opened.told && list_empty(&file->lists.untold)) {
+        list_push_back(&file->client->data.files->untold, &file->lists.untold);
         file->client->counters.opens_local++;
     }
 }
@@ -150,7 +151,7 @@ static void tell(struct file *file, bool told)
 struct file *files_pop_untold(struct client *client)
 {
     struct list *node = list_front(&client->data.files->untold);
-    struct file *file = node == NULL ? NULL : LIST_ENTRY(node, struct file, untold_node);
+    struct file *file = node == NULL ? NULL : LIST_ENTRY(node, struct file, lists.untold);
 
     if (file != NULL) {
         file_note_told(file);
@@ -171,12 +172,12 @@ bool file_has_writer(const struct file *file)
 
 bool file_is_ahead(const struct file *file)
 {
-    return file->report.state != REPORT_CLEAN || !list_empty(&file->chunks);
+    return file->shape.report.state != REPORT_CLEAN || !list_empty(&file->buffer.chunks);
 }
 
 bool file_is_written(const struct file *file)
 {
-    return file_has_writer(file) || file_is_ahead(file) || !list_empty(&file->unsure_node);
+    return file_has_writer(file) || file_is_ahead(file) || !list_empty(&file->lists.unsure);
 }
 
 bool file_is_shared(const struct file *file)
@@ -207,7 +208,7 @@ int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Lay
     }
     tell(file, told);
     handle->file = file;
-    handle->lost = file->loss_untold || changes_lost(client->data.changes, file->inode);
+    handle->lost = file->durable.loss_untold || changes_lost(client->data.changes, file->inode);
     handle->writable = writable;
     read_ahead_init(&handle->ahead, client->options.read_ahead_bytes);
     list_init(&handle->node);
@@ -251,9 +252,9 @@ void file_note_end(struct file *file, int status)
         return;
     }
     lease_unsure(client);
-    if (list_empty(&file->unsure_node)) {
+    if (list_empty(&file->lists.unsure)) {
         file_pin(file);
-        list_push_back(&client->data.files->unsure, &file->unsure_node);
+        list_push_back(&client->data.files->unsure, &file->lists.unsure);
     }
 }
 
@@ -262,30 +263,30 @@ void files_settle_unsure(struct client *client)
     struct list *node;
 
     while (lease_is_sure(client) && (node = list_pop_front(&client->data.files->unsure)) != NULL) {
-        file_unpin(LIST_ENTRY(node, struct file, unsure_node));
+        file_unpin(LIST_ENTRY(node, struct file, lists.unsure));
     }
 }
 
 /* Somebody else has changed the bytes since: how much of them is on disk we do not know. */
 static void note_version(struct file *file, uint64_t version)
 {
-    if (version > file->data_version) {
-        if (!report_is_busy(&file->report) || version > file->data_version + 1) {
-            unsynced_forget(file->unsynced);
-            file->settled = false;
+    if (version > file->durable.data_version) {
+        if (!report_is_busy(&file->shape.report) || version > file->durable.data_version + 1) {
+            unsynced_forget(file->durable.unsynced);
+            file->durable.settled = false;
         }
-        file->data_version = version;
+        file->durable.data_version = version;
     }
 }
 
 void file_refresh(struct file *file, const Morsel__Attr *attr)
 {
     note_version(file, attr->data_version);
-    file->tail_unsure = attr->tail_unsure && !file->report.news.tail_clean;
-    if (file->report.state == REPORT_CLEAN) {
-        file->size = attr->size;
-    } else if (attr->size > file->size && !report_has_cut(&file->report)) {
-        file->size = attr->size;
+    file->shape.tail_unsure = attr->tail_unsure && !file->shape.report.news.tail_clean;
+    if (file->shape.report.state == REPORT_CLEAN) {
+        file->shape.size = attr->size;
+    } else if (attr->size > file->shape.size && !report_has_cut(&file->shape.report)) {
+        file->shape.size = attr->size;
     }
 }
 
@@ -293,14 +294,16 @@ void file_refresh(struct file *file, const Morsel__Attr *attr)
  * answered yet is not there yet. */
 static bool may_tell(const struct file *file)
 {
-    return file->report.state != REPORT_CLEAN && (file->held_back || !file_is_shared(file));
+    return file->shape.report.state != REPORT_CLEAN &&
+           (file->shape.held_back || !file_is_shared(file));
 }
 
 uint64_t file_size_of(const struct file *file, const Morsel__Attr *attr)
 {
-    bool shorter = report_has_cut(&file->report);
+    bool shorter = report_has_cut(&file->shape.report);
 
-    return may_tell(file) && (shorter || file->size > attr->size) ? file->size : attr->size;
+    return may_tell(file) && (shorter || file->shape.size > attr->size) ? file->shape.size
+                                                                        : attr->size;
 }
 
 void file_strip_ids(struct file *file)
@@ -311,7 +314,7 @@ void file_strip_ids(struct file *file)
     if (attr != NULL && (attr->mode & MODE_SET_IDS) == 0) {
         return;
     }
-    file->report.news.strips_ids = true;
+    file->shape.report.news.strips_ids = true;
     if (attr != NULL) {
         attr->mode = mode_without_set_ids(attr->mode);
         kernel_drop_inode(client, file->inode); /* It would go on believing in them. */
@@ -320,29 +323,29 @@ void file_strip_ids(struct file *file)
 
 void file_note_reach(struct file *file)
 {
-    if (file->report.news.end > file->reach) {
-        file->reach = file->report.news.end;
+    if (file->shape.report.news.end > file->shape.reach) {
+        file->shape.reach = file->shape.report.news.end;
     }
 }
 
 void file_note_kernel_changed(struct file *file)
 {
-    file->kernel_changes++;
-    file->kernel_changed_ms = uv_now(file->client->loop);
+    file->kernel.changes++;
+    file->kernel.changed_ms = uv_now(file->client->loop);
 }
 
 void file_overlay(const struct file *file, Morsel__Attr *attr)
 {
-    if (file->report.news.strips_ids) {
+    if (file->shape.report.news.strips_ids) {
         attr->mode = mode_without_set_ids(attr->mode);
     }
     if (may_tell(file)) {
-        attr->size = file->size;
-        if ((int64_t)file->mtime_ns > (int64_t)attr->mtime_ns) {
-            attr->mtime_ns = file->mtime_ns;
+        attr->size = file->shape.size;
+        if ((int64_t)file->shape.mtime_ns > (int64_t)attr->mtime_ns) {
+            attr->mtime_ns = file->shape.mtime_ns;
         }
-        if ((int64_t)file->ctime_ns > (int64_t)attr->ctime_ns) {
-            attr->ctime_ns = file->ctime_ns;
+        if ((int64_t)file->shape.ctime_ns > (int64_t)attr->ctime_ns) {
+            attr->ctime_ns = file->shape.ctime_ns;
         }
     }
 }
@@ -373,8 +376,8 @@ int file_take_sync_error(struct handle *handle)
 
 void file_note_dirty(struct file *file)
 {
-    if (list_empty(&file->dirty_node)) {
-        list_push_back(&file->client->data.files->dirty, &file->dirty_node);
+    if (list_empty(&file->lists.dirty)) {
+        list_push_back(&file->client->data.files->dirty, &file->lists.dirty);
     }
 }
 
@@ -399,7 +402,7 @@ void files_age(struct client *client, uint64_t now_ms)
 {
     LIST_FOREACH_SAFE(node, &client->data.files->dirty)
     {
-        file_age(LIST_ENTRY(node, struct file, dirty_node), now_ms);
+        file_age(LIST_ENTRY(node, struct file, lists.dirty), now_ms);
     }
 }
 

@@ -32,7 +32,7 @@ enum chunk_state { CHUNK_FILLING, CHUNK_READY, CHUNK_SENDING };
 /* Dirty bytes inside one stripe of one column; or a cut of all columns, from `offset` on. */
 struct chunk
 {
-    struct list node; /* In file->chunks, oldest first. */
+    struct list node; /* In file->buffer.chunks, oldest first. */
     struct file *file;
     enum chunk_state state;
     uint64_t offset; /* In the file. */
@@ -65,62 +65,98 @@ struct handle
     bool direct; /* What is read and written through it does not pass through the kernel's pages. */
 };
 
-struct file
+/* Chunks on their way to the servers: chunk_uv.h, and those beside it. */
+struct write_buffer
 {
-    struct client *client;
-    inode_id inode;
-    UT_hash_handle hh;
-    struct list handles;
-    unsigned pins; /* Operations under way. */
-    struct columns columns;
+    struct list chunks; /* struct chunk, oldest first. */
+    uint64_t dirty_bytes;
+    uint64_t landed_bytes; /* Of chunks, ever: what a recall that takes its time tells. */
+    unsigned filling, sending;
+    uint64_t made;           /* Chunks, ever. */
+    struct list room_node;   /* In write_buffers.room_waiting. */
+    struct list writers;     /* struct file_write_wait: the buffer is full. */
+    struct list drains;      /* struct file_drain, oldest first. */
+    bool waking, wake_again; /* wake_writers() is at it, and has to begin again. */
+};
 
+/* How long the file is, and what the manager has to hear of that: file_uv.c, flush_uv.c, cut_uv.c. */
+struct file_shape
+{
     uint64_t size;             /* Ours: the manager's, or more where we wrote. */
     struct file_report report; /* Of size and shape, to the manager. */
+    struct list report_waits;  /* struct file_flush: for its end. */
     uint64_t mtime_ns;         /* Of our last write that is not reported, or set by hand since. */
     uint64_t ctime_ns;         /* Of that write. */
     uint64_t reach;            /* Space was reserved up to here, perhaps beyond the size. */
     bool tail_unsure;          /* Objects may hold bytes beyond the size that nobody reported. */
+    bool held_back;            /* Of what is ahead (file_is_ahead()), some was answered under W. */
+};
+
+/* What is on the disks of servers and manager: durable_uv.h, flush_uv.c. */
+struct file_durable
+{
+    struct unsynced *unsynced; /* Columns that may not be on disk. */
+    uint64_t data_version;     /* Of the bytes that it speaks of. */
     bool settled;              /* The manager has it on its disk, with this size and shape. */
+    bool listed;      /* The manager's record names columns that may have been synced since. */
+    bool loss_untold; /* Nobody has been told yet that bytes are lost. */
+};
+
+/* What the kernel was told, and what it is at: the mount's, but for file_note_kernel_changed() and
+ * opened_uv.c. */
+struct file_kernel
+{
+    struct timespec mtime;   /* It was told last; 0: not known. */
+    uint64_t size;           /* It was told last, or has written since. */
+    unsigned asks;           /* GETATTRs of its own, before it reads, under way. */
+    unsigned writes;         /* WRITEs that are not answered yet, */
+    unsigned reads;          /* and READs for its pages, of a time of sharing. */
+    struct list held_writes; /* Of the mount: for the end of those. */
+    uint64_t changes;        /* What makes the kernel pass over answers to questions that */
+    uint64_t changed_ms;     /* were asked before: how often, and when it happened last. */
+    bool pages_shared; /* It may hold pages from the time of sharing, read by READs of then; */
+    bool pages_old;    /* and has to be told to drop them now and then. */
+};
+
+/* What the manager knows of its being open here: file_uv.c, opened_uv.c. */
+struct file_opened
+{
+    bool told;      /* The manager knows that it is open here. */
+    bool counted;   /* It may count it as open from a time before. */
+    bool reopening; /* An OPEN asks for its lease. */
+};
+
+struct file
+{
+    struct client *client;
+    inode_id inode;
+    UT_hash_handle hh; /* In files.table. */
+    struct list handles;
+    unsigned pins;       /* Operations under way. */
     unsigned lease_pins; /* Cuts, punches and copies under way: until they end no lease on it is
                             given back. */
-    bool held_back;      /* Of what is ahead (file_is_ahead()), some was answered under W. */
-    struct list report_waits; /* struct file_flush: for its end. */
-    unsigned failures;        /* How often file_fail() has run, */
-    int failed;               /* and with which status last. */
-
-    struct list chunks;
-    uint64_t dirty_bytes;
-    uint64_t landed_bytes; /* Of chunks, ever: what a recall that takes its time tells. */
-    unsigned filling, sending;
-    struct list dirty_node; /* In files.dirty. */
-    struct list room_node;  /* In write_buffers.room_waiting. */
-    uint64_t chunks_made;
-    struct list writers;       /* struct file_write_wait: the buffer is full. */
-    struct list drains;        /* struct file_drain, oldest first. */
-    struct unsynced *unsynced; /* Columns that may not be on disk. */
-    bool waking, wake_again;   /* wake_writers() is at it, and has to begin again. */
-    bool listed;           /* The manager's record names columns that may have been synced since. */
-    bool loss_untold;      /* Nobody has been told yet that bytes are lost. */
-    uint64_t data_version; /* Of the bytes that it speaks of. */
-
-    struct list slots; /* struct fetch (fetch_uv.h), oldest first. */
-    unsigned slots_count;
-
-    struct timespec kernel_mtime; /* What the kernel was told last; 0: not known. */
-    unsigned kernel_asks;         /* GETATTRs of the kernel's own, before it reads, under way. */
-    uint64_t kernel_size;         /* What the kernel was told last, or has written since. */
-    unsigned kernel_writes;       /* WRITEs of the kernel that are not answered yet, */
-    unsigned kernel_reads;        /* and READs for its pages, of a time of sharing. */
-    struct list held_writes;      /* Of the mount: for the end of those. */
-    uint64_t kernel_changes;      /* What makes the kernel pass over answers to questions that */
-    uint64_t kernel_changed_ms;   /* were asked before: how often, and when it happened last. */
-    bool kernel_pages_shared;     /* It may hold pages from the time of sharing. */
-    bool pages_old;               /* The kernel may hold pages from the time of sharing. */
-    bool told;                    /* The manager knows that it is open here. */
-    bool counted;                 /* It may count it as open from a time before. */
-    bool reopening;               /* An OPEN asks for its lease. */
-    struct list untold_node;      /* In files.untold. */
-    struct list unsure_node;      /* In files.unsure, pinned. */
+    struct columns columns;
+    struct file_shape shape;
+    struct write_buffer buffer;
+    struct file_durable durable;
+    struct file_kernel kernel;
+    struct file_opened opened;
+    struct file_failures
+    {
+        unsigned count; /* How often file_fail() has run, */
+        int last;       /* and with which status last. */
+    } failures;
+    struct file_fetched
+    {
+        struct list slots; /* struct fetch (fetch_uv.h), oldest first. */
+        unsigned count;
+    } fetched;
+    struct file_lists
+    {
+        struct list dirty;  /* In files.dirty. */
+        struct list untold; /* In files.untold. */
+        struct list unsure; /* In files.unsure, pinned. */
+    } lists;
 };
 
 /* client->data.files. `hooks` are those of all columns, and must stay. MORSEL_NOMEM. */
@@ -254,7 +290,7 @@ struct file_flush
     int status;
     unsigned waiting;
     struct file_drain drain;
-    struct list report_wait; /* In file->report_waits. */
+    struct list report_wait; /* In file->shape.report_waits. */
     struct meta_call report;
     struct report_news said; /* By the report. */
     uint64_t settled_size;

@@ -49,13 +49,13 @@ static void flush_part_done(struct file_flush *flush)
 /* The manager has on its disk what was asked of it; has the file changed its shape since? */
 static void note_settled(struct file_flush *flush)
 {
-    flush->file->settled =
-        flush->file->size <= flush->settled_size && !flush->file->report.news.sparse;
+    flush->file->durable.settled =
+        flush->file->shape.size <= flush->settled_size && !flush->file->shape.report.news.sparse;
 }
 
 void file_note_unreported(struct file *file)
 {
-    report_note(&file->report, uv_now(file->client->loop));
+    report_note(&file->shape.report, uv_now(file->client->loop));
     file_note_dirty(file);
 }
 
@@ -69,8 +69,8 @@ static void report_waits_end(struct file_flush *reported, int status)
     struct list ended;
 
     list_init(&ended);
-    while (!list_empty(&file->report_waits)) {
-        list_push_back(&ended, list_pop_front(&file->report_waits));
+    while (!list_empty(&file->shape.report_waits)) {
+        list_push_back(&ended, list_pop_front(&file->shape.report_waits));
     }
     while (!list_empty(&ended)) {
         struct file_flush *flush =
@@ -78,7 +78,8 @@ static void report_waits_end(struct file_flush *reported, int status)
 
         if (status != 0 && status != MORSEL_CANCELED) {
             flush_fail(flush, status);
-        } else if (file->report.state != REPORT_CLEAN || (flush->durable && !reported->durable)) {
+        } else if (file->shape.report.state != REPORT_CLEAN ||
+                   (flush->durable && !reported->durable)) {
             tell_manager(flush);
         } else if (flush->durable) {
             durable_listed_too(flush, reported);
@@ -94,21 +95,21 @@ static void report_refused(struct file_flush *flush, int status)
     bool again = behind_is_passing(status) || status == MORSEL_CANCELED;
     bool deleted = status == MORSEL_NOENT || status == MORSEL_STALE;
 
-    if (!file->report.complained && !deleted && status != MORSEL_CANCELED) {
+    if (!file->shape.report.complained && !deleted && status != MORSEL_CANCELED) {
         log_warning(file->client->options.log,
                     "inode %lu: manager %s did not take its new size of %lu bytes: %s%s",
                     (unsigned long)file->inode, rpc_peer_address(file->client->manager),
-                    (unsigned long)file->size, status_words(status),
+                    (unsigned long)file->shape.size, status_words(status),
                     again ? "; trying again" : "; whoever has it open is told EIO");
-        file->report.complained = true;
+        file->shape.report.complained = true;
     }
     if (again) {
         /* It is still news; the next flush or tick tries again. */
-        report_again(&file->report, &flush->said, uv_now(file->client->loop));
+        report_again(&file->shape.report, &flush->said, uv_now(file->client->loop));
         file_note_dirty(file);
-    } else if (!deleted && (status != MORSEL_TOO_LATE || file->held_back)) {
+    } else if (!deleted && (status != MORSEL_TOO_LATE || file->shape.held_back)) {
         file_fail(file, MORSEL_IO); /* Otherwise file_lose() has. */
-        file->held_back = false;
+        file->shape.held_back = false;
     }
     flush_fail(flush, status);
 }
@@ -116,10 +117,10 @@ static void report_refused(struct file_flush *flush, int status)
 /* It was closed again while its size was on its way. */
 static void report_next(struct file *file)
 {
-    bool due = file->report.due;
+    bool due = file->shape.report.due;
 
-    file->report.due = false;
-    if (due && report_has_news(&file->report) && !file->report.complained) {
+    file->shape.report.due = false;
+    if (due && report_has_news(&file->shape.report) && !file->shape.report.complained) {
         file_report(file);
     }
 }
@@ -133,21 +134,22 @@ static void on_reported(struct meta_call *call, int status, void *message)
     if (status == 0 && node->attr == NULL) {
         status = MORSEL_MALFORMED;
     }
-    report_end(&file->report);
+    report_end(&file->shape.report);
     if (status == 0 && !file_is_ahead(file)) {
-        file->held_back = false;
+        file->shape.held_back = false;
     }
     if (status == 0 && flush->durable) {
         note_settled(flush);
         durable_listed(flush, node->unsynced, node->n_unsynced);
     }
     if (status == 0) {
-        file->report.complained = false;
+        file->shape.report.complained = false;
         behind_note_progress(file->client);
         data_version_advance(file->client->data.versions, file->inode, node->attr->data_version);
         file_refresh(file, node->attr);
         size_locks_note_size(&file->client->size_locks, file->inode, node->attr->size);
-        meta_cache_wrote(file->client->cache, file->inode, file->mtime_ns, file->ctime_ns);
+        meta_cache_wrote(file->client->cache, file->inode, file->shape.mtime_ns,
+                         file->shape.ctime_ns);
     } else {
         report_refused(flush, status);
     }
@@ -170,7 +172,7 @@ static size_t list_unsynced(struct file *file, Morsel__Unsynced *columns,
 
     for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
         uint64_t verifiers[UNSYNCED_OWN_MAX];
-        uint32_t own = unsynced_verifiers(file->unsynced, i, verifiers);
+        uint32_t own = unsynced_verifiers(file->durable.unsynced, i, verifiers);
 
         for (uint32_t j = 0; j < own; j++) {
             morsel__unsynced__init(&columns[count]);
@@ -179,7 +181,7 @@ static size_t list_unsynced(struct file *file, Morsel__Unsynced *columns,
             pointers[count] = &columns[count];
             count++;
         }
-        unsynced_listed(file->unsynced, i);
+        unsynced_listed(file->durable.unsynced, i);
     }
     return count;
 }
@@ -193,22 +195,22 @@ static void start_report(struct file_flush *flush)
     uint64_t limit = file_cut_limit(file);
     int rv;
 
-    flush->said = report_say(&file->report, limit);
-    flush->settled_size = limit == UINT64_MAX ? file->size : 0;
+    flush->said = report_say(&file->shape.report, limit);
+    flush->settled_size = limit == UINT64_MAX ? file->shape.size : 0;
     request.inode = file->inode;
     request.size = flush->said.end;
     request.cuts = flush->said.cut;
     request.cut_size = flush->said.cut_size;
     request.tail_clean = flush->said.tail_clean;
-    request.mtime_ns = file->mtime_ns;
+    request.mtime_ns = file->shape.mtime_ns;
     request.durable = flush->durable;
     request.sparse = flush->said.sparse;
-    request.reach = file->reach;
+    request.reach = file->shape.reach;
     request.strips_ids = flush->said.strips_ids;
     if (!flush->durable) {
         request.n_unsynced = list_unsynced(file, columns, pointers);
         request.unsynced = pointers;
-        file->listed |= request.n_unsynced > 0;
+        file->durable.listed |= request.n_unsynced > 0;
     }
     flush->report.data = flush;
     flush->report.bounded = true;
@@ -220,7 +222,7 @@ static void start_report(struct file_flush *flush)
         flush->waiting--;
         return;
     }
-    report_sent(&file->report, &flush->said, limit, uv_now(file->client->loop));
+    report_sent(&file->shape.report, &flush->said, limit, uv_now(file->client->loop));
     if (flush->done == NULL) {
         behind_note_report(file->client, 1);
     }
@@ -248,7 +250,7 @@ static void start_meta_sync(struct file_flush *flush)
 
     request.inode = flush->file->inode;
     flush->report.data = flush;
-    flush->settled_size = flush->file->size;
+    flush->settled_size = flush->file->shape.size;
     flush->waiting++;
     rv = meta_call_start(&flush->report, flush->file->client, MSG_FSYNC, &request.base,
                          &morsel__fsync_reply__descriptor, on_meta_synced);
@@ -299,21 +301,21 @@ static void tell_manager(struct file_flush *flush)
     if (flush->told) {
         return; /* What is news since the beginning is not what was asked for. */
     }
-    if (!flush->durable && !report_has_news(&file->report) &&
-        unsynced_is_unlisted(file->unsynced)) {
+    if (!flush->durable && !report_has_news(&file->shape.report) &&
+        unsynced_is_unlisted(file->durable.unsynced)) {
         /* A server has acknowledged bytes behind the report that had their size. No close waits for
          * that; a recall does. */
         file_note_unreported(file);
         behind |= flush->handle != NULL;
     }
-    if (behind && file->report.state == REPORT_BOTH) {
-        file->report.due = true;
-    } else if (behind && file->report.state == REPORT_NEWS) {
+    if (behind && file->shape.report.state == REPORT_BOTH) {
+        file->shape.report.due = true;
+    } else if (behind && file->shape.report.state == REPORT_NEWS) {
         file_report(file);
-    } else if (!behind && report_is_busy(&file->report)) {
+    } else if (!behind && report_is_busy(&file->shape.report)) {
         flush->waiting++;
-        list_push_back(&file->report_waits, &flush->report_wait);
-    } else if (file->report.state == REPORT_NEWS) {
+        list_push_back(&file->shape.report_waits, &flush->report_wait);
+    } else if (file->shape.report.state == REPORT_NEWS) {
         start_report(flush);
     } else if (flush->durable) {
         start_meta_sync(flush);
@@ -331,7 +333,7 @@ static int failure_of(struct file_flush *flush)
         return 0;
     }
     error = flush->durable ? flush->handle->error : file_take_error(flush->handle);
-    return error == 0 && file->failures != flush->failures ? file->failed : error;
+    return error == 0 && file->failures.count != flush->failures ? file->failures.last : error;
 }
 
 static void on_drained(struct file_drain *drain)
@@ -348,10 +350,10 @@ static void on_drained(struct file_drain *drain)
     }
     tell_manager(flush);
     if (file_is_shared(file)) {
-        unsynced_forget(file->unsynced);
+        unsynced_forget(file->durable.unsynced);
     }
     for (uint32_t i = 0; flush->durable && i < file->columns.stripe.width; i++) {
-        if (unsynced_is(file->unsynced, i)) {
+        if (unsynced_is(file->durable.unsynced, i)) {
             start_sync(flush, i);
         }
     }
@@ -368,12 +370,12 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     flush->status = 0;
     flush->waiting = 1; /* Let go in on_drained(). */
     /* Times may stay behind: nobody needs them to read the data (fdatasync(2)). */
-    flush->told =
-        durable && flush->data_only && file->settled && !file->listed && !file_is_shared(file);
+    flush->told = durable && flush->data_only && file->durable.settled && !file->durable.listed &&
+                  !file_is_shared(file);
     flush->syncs = NULL;
     flush->listed = NULL;
     flush->listed_count = 0;
-    flush->failures = file->failures;
+    flush->failures = file->failures.count;
     if (durable) {
         flush->syncs = calloc(file->columns.stripe.width, sizeof(flush->syncs[0]));
         if (flush->syncs == NULL) {
@@ -384,8 +386,9 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     list_init(&flush->drain.node);
     list_init(&flush->report_wait);
     file_pin(file);
-    if (durable && !flush->told && file->report.state == REPORT_NEWS &&
-        !list_empty(&file->chunks) && file_cut_limit(file) == UINT64_MAX && !file_is_shared(file)) {
+    if (durable && !flush->told && file->shape.report.state == REPORT_NEWS &&
+        !list_empty(&file->buffer.chunks) && file_cut_limit(file) == UINT64_MAX &&
+        !file_is_shared(file)) {
         /* At the same time as the bytes: a crash in between shows zeros where a write that nobody
          * was told of was going to be. Nobody else may look before they are there. */
         flush->told = true;

@@ -14,8 +14,8 @@ bool read_over_take(struct file_read *read)
     struct overlay *over = calloc(1, sizeof(*over));
     bool fits = over != NULL;
 
-    for (struct list *node = read->file->chunks.prev; fits && node != &read->file->chunks;
-         node = node->prev) {
+    for (struct list *node = read->file->buffer.chunks.prev;
+         fits && node != &read->file->buffer.chunks; node = node->prev) {
         const struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
         uint64_t from = chunk->offset > read->offset ? chunk->offset : read->offset;
         uint64_t to = chunk->offset + chunk->length < end ? chunk->offset + chunk->length : end;

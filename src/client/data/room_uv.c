@@ -41,8 +41,8 @@ bool chunk_take_room(struct chunk *chunk)
         return true; /* It is going to fail. */
     }
     if (!rpc_peer_has_room(peer)) {
-        if (list_empty(&file->room_node)) {
-            list_push_back(&client->data.buffers->room_waiting, &file->room_node);
+        if (list_empty(&file->buffer.room_node)) {
+            list_push_back(&client->data.buffers->room_waiting, &file->buffer.room_node);
         }
         return false;
     }
@@ -61,7 +61,7 @@ void room_made(struct client *client, struct rpc_peer *peer)
         list_push_back(&waiting, list_pop_front(&client->data.buffers->room_waiting));
     }
     while (!list_empty(&waiting) && rpc_peer_has_room(peer)) {
-        struct file *file = LIST_ENTRY(list_pop_front(&waiting), struct file, room_node);
+        struct file *file = LIST_ENTRY(list_pop_front(&waiting), struct file, buffer.room_node);
 
         file_pin(file);
         file_send(file);

@@ -42,7 +42,8 @@ static size_t chunk_merge(struct file *file, uint64_t offset, const uint8_t *byt
 {
     /* The youngest chunk that touches the bytes decides: an older one must not get them out of
      * order. */
-    for (struct list *node = file->chunks.prev; node != &file->chunks; node = node->prev) {
+    for (struct list *node = file->buffer.chunks.prev; node != &file->buffer.chunks;
+         node = node->prev) {
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
         uint64_t within, room;
 
@@ -80,13 +81,13 @@ void chunk_enlist(struct chunk *chunk, struct file *file)
 {
     chunk->file = file;
     chunk->born_ms = uv_now(file->client->loop);
-    chunk->number = ++file->chunks_made;
+    chunk->number = ++file->buffer.made;
     chunk->shared = file_is_shared(file);
     chunk->state = CHUNK_FILLING;
-    file->filling++;
+    file->buffer.filling++;
     file_pin(file); /* The chunk's; let go when it is written. */
     list_init(&chunk->node);
-    list_push_back(&file->chunks, &chunk->node);
+    list_push_back(&file->buffer.chunks, &chunk->node);
     file_note_dirty(file);
 }
 
@@ -124,23 +125,24 @@ static int chunk_add(struct file *file, uint64_t offset, const uint8_t *bytes, s
 
 void file_note_changed(struct file *file, uint64_t offset, uint64_t end, bool sparse)
 {
-    report_note_end(&file->report, end, uv_now(file->client->loop));
-    file->held_back = file->held_back || !file_is_shared(file);
-    file->report.news.sparse |= sparse || offset > file->size;
-    file->settled = file->settled && !file->report.news.sparse && end <= file->size;
-    if (end > file->size) {
-        file->size = end;
+    report_note_end(&file->shape.report, end, uv_now(file->client->loop));
+    file->shape.held_back = file->shape.held_back || !file_is_shared(file);
+    file->shape.report.news.sparse |= sparse || offset > file->shape.size;
+    file->durable.settled =
+        file->durable.settled && !file->shape.report.news.sparse && end <= file->shape.size;
+    if (end > file->shape.size) {
+        file->shape.size = end;
     }
-    file->mtime_ns = file->ctime_ns = client_clock_ns(file->client);
+    file->shape.mtime_ns = file->shape.ctime_ns = client_clock_ns(file->client);
     file_note_dirty(file);
 }
 
 /* Too many small chunks: the oldest has waited long enough for neighbours. */
 static void limit_filling(struct file *file)
 {
-    LIST_FOREACH(node, &file->chunks)
+    LIST_FOREACH(node, &file->buffer.chunks)
     {
-        if (file->filling <= FILE_CHUNKS_FILLING_MAX) {
+        if (file->buffer.filling <= FILE_CHUNKS_FILLING_MAX) {
             return;
         }
         chunk_ready(LIST_ENTRY(node, struct chunk, node));
@@ -184,18 +186,19 @@ int file_buffer(struct handle *handle, uint64_t offset, const uint8_t *bytes, si
         stripe_object_size(&file->columns.stripe, 0, offset + length) > OBJECT_BYTES_MAX) {
         return MORSEL_FBIG;
     }
-    if (file->dirty_bytes > 0 && (file->dirty_bytes + length > client->options.write_buffer_bytes ||
-                                  client_dirty_bytes(client) + length > CLIENT_DIRTY_BYTES_MAX)) {
+    if (file->buffer.dirty_bytes > 0 &&
+        (file->buffer.dirty_bytes + length > client->options.write_buffer_bytes ||
+         client_dirty_bytes(client) + length > CLIENT_DIRTY_BYTES_MAX)) {
         client->counters.writes_waited++;
         list_init(&wait->node);
         file_all_ready(file);
-        if (!list_empty(&file->chunks)) {
-            list_push_back(&file->writers, &wait->node);
+        if (!list_empty(&file->buffer.chunks)) {
+            list_push_back(&file->buffer.writers, &wait->node);
             return MORSEL_AGAIN;
         }
         return file_take_error(handle); /* Every chunk failed at once, and the handle knows. */
     }
-    if (offset > file->size && !file_is_shared(file) && !file_clean_tail(file)) {
+    if (offset > file->shape.size && !file_is_shared(file) && !file_clean_tail(file)) {
         return MORSEL_NOMEM;
     }
     file_forget(file, offset, length);
@@ -216,11 +219,11 @@ static void ask_sync(struct file *file)
 {
     unsigned count = 0;
 
-    LIST_FOREACH(node, &file->chunks)
+    LIST_FOREACH(node, &file->buffer.chunks)
     {
         count += LIST_ENTRY(node, struct chunk, node)->state != CHUNK_SENDING;
     }
-    LIST_FOREACH(node, &file->chunks)
+    LIST_FOREACH(node, &file->buffer.chunks)
     {
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
 
@@ -230,26 +233,26 @@ static void ask_sync(struct file *file)
 
 bool file_drain(struct file *file, struct file_drain *drain, bool sync)
 {
-    if (list_empty(&file->chunks)) {
+    if (list_empty(&file->buffer.chunks)) {
         return true;
     }
     if (sync) {
         ask_sync(file);
     }
     list_init(&drain->node);
-    drain->upto = file->chunks_made;
+    drain->upto = file->buffer.made;
     file_all_ready(file);
     if (file_is_drained(file, drain->upto)) {
         return true; /* Every chunk failed at once. */
     }
-    list_push_back(&file->drains, &drain->node);
+    list_push_back(&file->buffer.drains, &drain->node);
     return false;
 }
 
 void file_age(struct file *file, uint64_t now_ms)
 {
     file_pin(file);
-    LIST_FOREACH(node, &file->chunks)
+    LIST_FOREACH(node, &file->buffer.chunks)
     {
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
 
@@ -258,11 +261,12 @@ void file_age(struct file *file, uint64_t now_ms)
         }
     }
     file_send(file);
-    if (file->report.state == REPORT_NEWS && now_ms >= file->report.since_ms + FILE_REPORT_AGE_MS) {
+    if (file->shape.report.state == REPORT_NEWS &&
+        now_ms >= file->shape.report.since_ms + FILE_REPORT_AGE_MS) {
         file_report(file);
     }
-    if (file->report.state == REPORT_CLEAN && list_empty(&file->chunks)) {
-        list_remove(&file->dirty_node);
+    if (file->shape.report.state == REPORT_CLEAN && list_empty(&file->buffer.chunks)) {
+        list_remove(&file->lists.dirty);
     }
     file_unpin(file);
 }

@@ -81,8 +81,8 @@ static void kernel_asks(struct client *client, inode_id inode, int change)
 {
     struct file *file = file_find(client, inode);
 
-    if (file != NULL && (change > 0 || file->kernel_asks > 0)) {
-        file->kernel_asks += (unsigned)change;
+    if (file != NULL && (change > 0 || file->kernel.asks > 0)) {
+        file->kernel.asks += (unsigned)change;
     }
 }
 
@@ -160,7 +160,7 @@ static void ask_blocks(struct servers_wait *wait)
 
 static void note_kernel_time(struct size_op *op, struct file *file)
 {
-    uint64_t size = file != NULL ? file->kernel_size : 0;
+    uint64_t size = file != NULL ? file->kernel.size : 0;
 
     if (file != NULL && op->by_handle) {
         op->drops_pages = mount_stat_by_handle(op->base.mount, file, &op->st, &op->seconds);
@@ -206,7 +206,7 @@ static void on_node_attr(struct meta_call *call, int status, void *message)
     mount_stat(node->attr, &op->st);
     op->seconds = mount_attr_seconds(op->base.mount, node->attr);
     note_kernel_time(op, file);
-    if (!node->attr->sparse && (file == NULL || !file->report.news.sparse)) {
+    if (!node->attr->sparse && (file == NULL || !file->shape.report.news.sparse)) {
         attr_reply(op);
         return;
     }
@@ -228,7 +228,7 @@ bool mount_attr_reply_here(struct size_op *op)
     Morsel__Attr attr;
 
     if (known == NULL || known->sparse ||
-        (file != NULL && (file->report.news.sparse || file_is_shared(file)))) {
+        (file != NULL && (file->shape.report.news.sparse || file_is_shared(file)))) {
         return false;
     }
     attr = *known;

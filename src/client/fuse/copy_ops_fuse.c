@@ -57,7 +57,7 @@ static bool is_sparse(struct client *client, const struct file *file)
 {
     const Morsel__Attr *attr = meta_cache_attr(client->cache, file->inode);
 
-    return file->report.news.sparse || attr == NULL || attr->sparse;
+    return file->shape.report.news.sparse || attr == NULL || attr->sparse;
 }
 
 static void on_copied(struct file_copy *copy, int status)
@@ -126,7 +126,8 @@ static void align(struct copy_op *op)
 static void when_drained(struct copy_op *op)
 {
     struct file_copy *copy = &op->copy;
-    uint64_t left = copy->from->size > copy->from_offset ? copy->from->size - copy->from_offset : 0;
+    uint64_t left =
+        copy->from->shape.size > copy->from_offset ? copy->from->shape.size - copy->from_offset : 0;
 
     op->base.cancel = NULL;
     if (file_is_shared(copy->from) || file_is_shared(copy->to)) {
@@ -161,7 +162,7 @@ static void drain_target(struct copy_op *op)
 {
     op->drain.done = on_target_drained;
     op->base.cancel = drain_cancel;
-    if (op->copy.to_offset > op->copy.to->size && !file_is_shared(op->copy.to) &&
+    if (op->copy.to_offset > op->copy.to->shape.size && !file_is_shared(op->copy.to) &&
         !file_clean_tail(op->copy.to)) {
         copy_end(op, MORSEL_NOMEM);
         return;

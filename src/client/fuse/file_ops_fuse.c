@@ -24,7 +24,7 @@ static struct handle *handle_of(const struct fuse_file_info *fi)
 struct read_op
 {
     struct mount_op base;
-    bool counted; /* In file->kernel_reads. */
+    bool counted; /* In file->kernel.reads. */
     struct file_read read;
 };
 
@@ -66,7 +66,7 @@ static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
     op->base.cancel = read_cancel;
     op->read.handle = handle; /* For read_counted_end(). */
     op->counted = !handle->direct && file_is_shared(handle->file);
-    handle->file->kernel_reads += op->counted;
+    handle->file->kernel.reads += op->counted;
     file_read_start(&op->read, handle, (uint64_t)offset,
                     size < MOUNT_REQUEST_BYTES_MAX ? (uint32_t)size : MOUNT_REQUEST_BYTES_MAX,
                     on_read_done);
@@ -78,7 +78,7 @@ struct write_op
 {
     struct mount_op base;
     struct file_write write;
-    struct list held; /* In file->held_writes. */
+    struct list held; /* In file->kernel.held_writes. */
     int status;
     unsigned behind; /* So many READs are to end first. */
 };
@@ -87,7 +87,7 @@ static void write_reply(struct write_op *op, int status)
 {
     struct file *file = op->write.handle->file;
 
-    file->kernel_writes--;
+    file->kernel.writes--;
     file_note_kernel_changed(file);
     if (status == 0) {
         op->base.bytes = (uint32_t)op->write.length;
@@ -106,12 +106,12 @@ static void read_counted_end(struct read_op *op)
     if (!op->counted) {
         return;
     }
-    file->kernel_reads--;
-    LIST_FOREACH_SAFE(node, &file->held_writes)
+    file->kernel.reads--;
+    LIST_FOREACH_SAFE(node, &file->kernel.held_writes)
     {
         struct write_op *write = LIST_ENTRY(node, struct write_op, held);
 
-        if (--write->behind == 0 || file->kernel_reads == 0) {
+        if (--write->behind == 0 || file->kernel.reads == 0) {
             list_remove(&write->held);
             write_reply(write, write->status);
         }
@@ -130,17 +130,17 @@ static void on_written(struct file_write *write, int status)
     if (write->handle->direct) {
         /* Somebody may have read the old bytes into the kernel's pages meanwhile: the next who
          * reads through them asks, and they go. */
-        file->kernel_pages_shared = true;
+        file->kernel.pages_shared = true;
     }
-    if (status == 0 && write->offset + write->length > file->kernel_size) {
-        file->kernel_size = write->offset + write->length;
+    if (status == 0 && write->offset + write->length > file->kernel.size) {
+        file->kernel.size = write->offset + write->length;
     }
     /* What goes on is not held up: a READ may be waiting for its turn. */
-    op->behind = write->more ? 0 : file->kernel_reads;
+    op->behind = write->more ? 0 : file->kernel.reads;
     if (op->behind > 0) {
         op->status = status;
         op->base.cancel = NULL;
-        list_push_back(&file->held_writes, &op->held);
+        list_push_back(&file->kernel.held_writes, &op->held);
     } else {
         write_reply(op, status);
     }
@@ -204,7 +204,7 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
     write->more = may_go_on(write);
     write->written_back = (write_flags(bytes) & FUSE_WRITE_CACHE) != 0;
     write->strips_ids = strips_ids(write->handle, req, write_flags(bytes));
-    write->handle->file->kernel_writes++;
+    write->handle->file->kernel.writes++;
     file_write_start(write, on_written);
 }
 

@@ -180,7 +180,7 @@ double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr)
 
     /* How much space a sparse file uses takes a GETATTR to find out. */
     if (attr->sparse || client_lease(m->client, attr->inode) == LEASE_NONE ||
-        (file != NULL && (file_is_shared(file) || file->report.news.sparse))) {
+        (file != NULL && (file_is_shared(file) || file->shape.report.news.sparse))) {
         return 0;
     }
     seconds = lease_seconds(m);
@@ -190,24 +190,24 @@ double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr)
 
 void mount_note_told(struct file *file, const struct stat *st)
 {
-    file->kernel_mtime = st->st_mtim;
-    file->kernel_size = (uint64_t)st->st_size;
+    file->kernel.mtime = st->st_mtim;
+    file->kernel.size = (uint64_t)st->st_size;
 }
 
 bool mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, double *seconds)
 {
-    struct timespec known = file->kernel_mtime;
+    struct timespec known = file->kernel.mtime;
     bool drop = false;
 
     if (file_is_shared(file)) {
-        drop = (uint64_t)st->st_size >= file->kernel_size;
+        drop = (uint64_t)st->st_size >= file->kernel.size;
         if (!drop) {
             st->st_mtim.tv_nsec = (st->st_mtim.tv_nsec + ++m->never_twice) % 1000000000;
         }
-        file->kernel_pages_shared = true;
+        file->kernel.pages_shared = true;
         *seconds = 0;
-    } else if (file->kernel_pages_shared) {
-        file->kernel_pages_shared = false; /* They end now. */
+    } else if (file->kernel.pages_shared) {
+        file->kernel.pages_shared = false; /* They end now. */
         drop = true;
         *seconds = 0;
     } else if ((known.tv_sec != 0 || known.tv_nsec != 0) &&
@@ -226,9 +226,9 @@ void mount_question_begin(struct kernel_question *q, const struct mount *m, inod
 {
     const struct file *file = file_find(m->client, inode);
 
-    q->changes = file != NULL ? file->kernel_changes : 0;
+    q->changes = file != NULL ? file->kernel.changes : 0;
     q->crossed |=
-        file != NULL && file->kernel_changed_ms + KERNEL_CROSSES_MS >= uv_now(m->client->loop);
+        file != NULL && file->kernel.changed_ms + KERNEL_CROSSES_MS >= uv_now(m->client->loop);
 }
 
 bool mount_question_crossed(const struct kernel_question *q, const struct mount *m, inode_id inode)
@@ -236,11 +236,11 @@ bool mount_question_crossed(const struct kernel_question *q, const struct mount 
     struct file *file = file_find(m->client, inode);
 
     if (q->shorter == 0 || file == NULL ||
-        (!q->crossed && file->kernel_changes == q->changes && file->kernel_writes == 0 &&
+        (!q->crossed && file->kernel.changes == q->changes && file->kernel.writes == 0 &&
          !kernel_drops_are_under_way(m->client))) {
         return false;
     }
-    file->kernel_size = q->shorter;
+    file->kernel.size = q->shorter;
     return true;
 }
 

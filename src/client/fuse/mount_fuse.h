@@ -259,7 +259,7 @@ bool mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, d
 /* A GETATTR of the kernel's own. */
 struct kernel_question
 {
-    uint64_t changes; /* file->kernel_changes, when it was asked; */
+    uint64_t changes; /* file->kernel.changes, when it was asked; */
     bool crossed;     /* another one may have come between the question and us. */
     uint64_t shorter; /* The answer tells that the file is shorter than this; 0: not so. */
 };

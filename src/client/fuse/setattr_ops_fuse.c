@@ -76,8 +76,8 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
     file = file_find(client, node->attr->inode);
     if (file != NULL) {
         if ((op->valid & SETATTR_SIZE) != 0) {
-            file->size = node->attr->size;
-            file->settled = false;
+            file->shape.size = node->attr->size;
+            file->durable.settled = false;
         }
         file_refresh(file, node->attr);
         file_overlay(file, node->attr);
@@ -169,12 +169,13 @@ static void on_setattr_flushed(struct file_flush *flush, int status)
         size_op_fail(op, status);
         return;
     }
-    if ((op->valid & SETATTR_SIZE) == 0 || (size == 0 && file->size == 0 && !file->tail_unsure)) {
+    if ((op->valid & SETATTR_SIZE) == 0 ||
+        (size == 0 && file->shape.size == 0 && !file->shape.tail_unsure)) {
         send_setattr(op);
         return;
     }
-    status = range_start(&op->range, file, RANGE_TRUNCATE, size < file->size ? size : file->size, 0,
-                         on_cut);
+    status = range_start(&op->range, file, RANGE_TRUNCATE,
+                         size < file->shape.size ? size : file->shape.size, 0, on_cut);
     if (status != 0) {
         size_op_fail(op, status);
     }
@@ -324,7 +325,7 @@ static void apply_here(struct client *client, inode_id inode, const struct attr_
     if ((change->valid & SETATTR_MTIME) != 0) {
         attr->mtime_ns = change->mtime_ns;
         if (file != NULL) {
-            file->mtime_ns = change->mtime_ns; /* What is reported must not undo it. */
+            file->shape.mtime_ns = change->mtime_ns; /* What is reported must not undo it. */
         }
     }
     attr->ctime_ns = change->set_ns;
@@ -470,11 +471,11 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
         return;
     }
     if ((op->valid & SETATTR_SIZE) != 0 &&
-        (file == NULL || !report_has_news(&file->report) || file_is_shared(file))) {
+        (file == NULL || !report_has_news(&file->shape.report) || file_is_shared(file))) {
         truncate_begin(op, fi != NULL);
     } else if (set_behind(op)) {
         return;
-    } else if (file != NULL && file->report.state != REPORT_CLEAN) {
+    } else if (file != NULL && file->shape.report.state != REPORT_CLEAN) {
         /* Our time of the last write must reach the manager before the one that is set here. */
         if ((op->valid & SETATTR_SIZE) != 0) {
             cut_begin(op, file);
