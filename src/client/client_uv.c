@@ -115,7 +115,7 @@ static const struct lease_hooks lease_hooks = { .join = session_join,
                                                 .give_back = recall_carry_out,
                                                 .learned = on_learned,
                                                 .evicted = recalls_give_back_evicted,
-                                                .unpinned = recalls_settle };
+                                                .unpinned = recalls_look };
 static const struct behind_hooks behind_hooks = { .lost = on_behind_lost,
                                                   .learned = durable_learn };
 
@@ -140,7 +140,7 @@ static void on_tick(uv_timer_t *timer)
     append_tick(client, now_ms);
     size_lock_tick(client);
     session_tick(client);
-    files_settle_unsure(client);
+    files_let_go_sure(client);
     closes_send(client);
     servers_tick(client);
     files_age(client, now_ms);

@@ -182,7 +182,7 @@ void copies_recall(struct sim *s, uint32_t node, const struct lease_message *m)
 
     event.recall = m->recall;
     event.keeps = m->mode;
-    event.had = meta_cache_mode(c->cache, event.inode);
+    event.granted = meta_cache_mode(c->cache, event.inode);
     event.written = prng_below(&s->prng, 2) == 0;
     if (lease_holder_returning(&c->holder, event.inode) == NULL &&
         (!s->faulty || world_of(s)->calm || prng_below(&s->prng, 100) > 0)) {
@@ -355,7 +355,7 @@ void copies_fill_join(struct sim *s, uint32_t node, struct lease_message *m)
         const struct lease_return *back = LIST_ENTRY(at, struct lease_return, node);
 
         if (lease_return_is_named_alone(back)) {
-            name_one(&naming, back->inode, back->had);
+            name_one(&naming, back->inode, back->granted);
         }
     }
 }

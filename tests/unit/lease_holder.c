@@ -312,7 +312,7 @@ static void a_late_answer_saves_what_is_held(void **state)
 static struct lease_holder_event recall(uint64_t number, enum lease_mode had, enum lease_mode keeps)
 {
     return (struct lease_holder_event){
-        .type = HOLDER_RECALL, .inode = FILE_1, .recall = number, .had = had, .keeps = keeps
+        .type = HOLDER_RECALL, .inode = FILE_1, .recall = number, .granted = had, .keeps = keeps
     };
 }
 
@@ -407,7 +407,7 @@ static void the_manager_asks_again(void **state)
         assert_string_equal(feed(&host, recall(9, LEASE_R, LEASE_NONE)), "forget");
         assert_int_equal(back.recall, 9);
         assert_int_equal(back.keeps, LEASE_NONE);
-        assert_int_equal(back.had, LEASE_W);
+        assert_int_equal(back.granted, LEASE_W);
         assert_int_equal(back.state, at == RETURN_DROPPING ? RETURN_LOWERED : at);
     }
 }
@@ -443,7 +443,7 @@ static void what_is_kept(void **state)
         event.room = &back;
         assert_string_equal(feed(&host, event), "forget flush");
         assert_int_equal(back.keeps, cases[i].keeps);
-        assert_int_equal(back.had, cases[i].had);
+        assert_int_equal(back.granted, cases[i].had);
         assert_ptr_equal(lease_holder_returning(&host.holder, FILE_1), &back);
     }
 }
@@ -629,7 +629,7 @@ static void carry_out(struct walk *w, const struct lease_holder_action *action)
         break;
     case HOLDER_DROP:
         assert_true(promise->under_way && !promise->may_land);
-        assert_true(back->had != LEASE_W || promise->settled ||
+        assert_true(back->granted != LEASE_W || promise->settled ||
                     w->host.now_ms * NS_PER_MS >= w->host.holder.unsure_until_ns);
         promise->settled = true; /* The rest, which is asked for later, is no more than that. */
         promise->drops++;
@@ -665,7 +665,7 @@ static void walk_recall(struct walk *w, size_t at)
     struct lease_holder_event event = { .type = HOLDER_RECALL,
                                         .inode = FILE_1 + at,
                                         .recall = prng_next(&w->prng) | 1,
-                                        .had = (enum lease_mode)prng_below(&w->prng, 3),
+                                        .granted = (enum lease_mode)prng_below(&w->prng, 3),
                                         .keeps = (uint32_t)prng_below(&w->prng, 2),
                                         .written = prng_below(&w->prng, 4) == 0 };
 

@@ -184,7 +184,7 @@ static void init_had(struct host *host, struct size_lock *user)
 static void those_who_come_meanwhile_have_it_together(void **state)
 {
     struct host host;
-    struct size_lock users[3] = { { .had = false } };
+    struct size_lock users[3] = { { .granted = false } };
 
     (void)state;
     init(&host);
@@ -206,7 +206,7 @@ static void those_who_come_meanwhile_have_it_together(void **state)
 static void it_is_kept_for_a_moment(void **state)
 {
     struct host host;
-    struct size_lock user = { .had = false };
+    struct size_lock user = { .granted = false };
 
     (void)state;
     init_had(&host, &user);
@@ -229,7 +229,7 @@ static void it_is_kept_for_a_moment(void **state)
 static void nobody_joins_what_somebody_waits_for(void **state)
 {
     struct host host;
-    struct size_lock user = { .had = false }, other = { .had = false };
+    struct size_lock user = { .granted = false }, other = { .granted = false };
 
     (void)state;
     init_had(&host, &user);
@@ -246,7 +246,8 @@ static void nobody_joins_what_somebody_waits_for(void **state)
 static void an_exclusive_one_is_its_users_alone(void **state)
 {
     struct host host;
-    struct size_lock user = { .had = false }, other = { .had = false }, third = { .had = false };
+    struct size_lock user = { .granted = false }, other = { .granted = false },
+                     third = { .granted = false };
 
     (void)state;
     init_had(&host, &user);
@@ -263,7 +264,7 @@ static void an_exclusive_one_is_its_users_alone(void **state)
 static void what_is_refused_is_told(void **state)
 {
     struct host host;
-    struct size_lock users[2] = { { .had = false } };
+    struct size_lock users[2] = { { .granted = false } };
 
     (void)state;
     init(&host);
@@ -272,7 +273,7 @@ static void what_is_refused_is_told(void **state)
     assert_string_equal(answer(&host, MORSEL_NOLCK, false), "tell free");
     assert_int_equal(host.told, 2);
     assert_int_equal(host.status, MORSEL_NOLCK);
-    assert_false(users[0].had || users[1].had);
+    assert_false(users[0].granted || users[1].granted);
     assert_null(users[0].hold);
     host.no_memory = true;
     assert_string_equal(take(&host, &users[0], LOCK_SHARED), "need ask free done");
@@ -283,7 +284,7 @@ static void what_is_refused_is_told(void **state)
 static void who_does_not_want_to_wait_is_told_at_once(void **state)
 {
     struct host host;
-    struct size_lock users[3] = { { .had = false } };
+    struct size_lock users[3] = { { .granted = false } };
 
     (void)state;
     init(&host);
@@ -304,7 +305,7 @@ static void who_does_not_want_to_wait_is_told_at_once(void **state)
 static void what_may_land_is_waited_for(void **state)
 {
     struct host host;
-    struct size_lock user = { .had = false };
+    struct size_lock user = { .granted = false };
 
     (void)state;
     init_had(&host, &user);
@@ -324,7 +325,7 @@ static void what_may_land_is_waited_for(void **state)
 static void what_is_lost_is_good_for_nothing(void **state)
 {
     struct host host;
-    struct size_lock user = { .had = false }, other = { .had = false };
+    struct size_lock user = { .granted = false }, other = { .granted = false };
 
     (void)state;
     init_had(&host, &user);
@@ -340,7 +341,7 @@ static void what_is_lost_is_good_for_nothing(void **state)
 static void without_a_lease_period_nobody_joins(void **state)
 {
     struct host host;
-    struct size_lock user = { .had = false }, other = { .done = nothing };
+    struct size_lock user = { .granted = false }, other = { .done = nothing };
     struct size_lock_event event = { .type = SIZE_JOIN, .user = &other, .inode = FILE_1 };
 
     (void)state;
@@ -350,29 +351,29 @@ static void without_a_lease_period_nobody_joins(void **state)
     event.valid = true;
     event.end = 101;
     assert_string_equal(feed(&host, event), "");
-    assert_false(other.had); /* Perhaps it is not so long. */
+    assert_false(other.granted); /* Perhaps it is not so long. */
     event.end = 100;
     assert_string_equal(feed(&host, event), "");
-    assert_true(other.had);
+    assert_true(other.granted);
     assert_int_equal(other.hold->size, 100);
     assert_string_equal(of(&host, SIZE_END, &other), "");
     assert_string_equal(of(&host, SIZE_END, &user), "");
     event.valid = false;
     assert_string_equal(feed(&host, event), "release");
-    assert_false(other.had);
+    assert_false(other.granted);
     finish(&host);
 }
 
 static void a_size_lock_moves_on(void **state)
 {
     struct host host;
-    struct size_lock user = { .had = false }, other = { .had = false };
+    struct size_lock user = { .granted = false }, other = { .granted = false };
 
     (void)state;
     init_had(&host, &user);
     size_lock_move(&other, &user);
     assert_true(size_lock_is_good(&other));
-    assert_false(user.had);
+    assert_false(user.granted);
     assert_string_equal(of(&host, SIZE_LET_GO, NULL), "");
     assert_string_equal(of(&host, SIZE_END, &other), "release");
     finish(&host);
@@ -431,12 +432,12 @@ static void all_are_told_before_it_is_let_go(void **state)
 {
     struct host host;
     struct hasty hasty;
-    struct size_lock other = { .had = false };
+    struct size_lock other = { .granted = false };
 
     (void)state;
     init_hasty(&host, &hasty, SIZE_END, &hasty.lock, &other);
     assert_string_equal(answer(&host, 0, true), "tell");
-    assert_false(hasty.lock.had);
+    assert_false(hasty.lock.granted);
     assert_true(size_lock_is_good(&other));
     assert_string_equal(of(&host, SIZE_END, &other), "release");
     finish(&host);
@@ -470,7 +471,7 @@ static void on_done(struct size_lock *lock, int status)
     struct walker *walker = CONTAINER_OF(lock, struct walker, lock);
 
     assert_int_equal(walker->is, WAITS);
-    assert_int_equal(lock->had, status == 0);
+    assert_int_equal(lock->granted, status == 0);
     walker->is = status == 0 ? HAS : IDLE;
     walker->told++;
 }

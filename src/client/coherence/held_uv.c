@@ -40,7 +40,7 @@ static void list_one(void *data, inode_id inode, enum lease_mode mode)
 static void list_return(void *data, struct lease_return *back)
 {
     if (lease_return_is_named_alone(back)) {
-        list_one(data, back->inode, back->had);
+        list_one(data, back->inode, back->granted);
     }
 }
 
@@ -97,7 +97,7 @@ static void lose_dirty(struct client *client)
 {
     FILES_FOREACH(file, client)
     {
-        if (file->shape.held_back && file_is_ahead(file) &&
+        if (file->shape.write_back && file_is_dirty(file) &&
             !lease_is_for_writing(client, file->inode)) {
             file_lose(file);
         }
@@ -110,7 +110,7 @@ static void forget_one(void *data, inode_id inode, enum lease_mode mode)
     struct client *client = data;
     const struct file *file = file_find(client, inode);
 
-    if (mode == LEASE_W && file != NULL && file_is_ahead(file)) {
+    if (mode == LEASE_W && file != NULL && file_is_dirty(file)) {
         meta_cache_forget_attr(client->cache, inode); /* Its bytes are still to go out. */
     } else {
         lose(client, inode);
@@ -156,7 +156,7 @@ static void lose_size_locks(struct client *client)
     size_lock_lose_all(client);
     FILES_FOREACH(file, client)
     {
-        if (file_is_shared(file) && file_is_ahead(file)) {
+        if (file_is_shared(file) && file_is_dirty(file)) {
             file_lose(file);
         }
     }

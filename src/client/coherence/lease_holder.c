@@ -55,7 +55,7 @@ static void check_return(const struct lease_return *back)
 {
     CHECK(back->state > RETURN_NEW && back->state < RETURN_RETURNED);
     CHECK(!list_empty(&back->node));
-    CHECK(back->keeps <= back->had || back->had == LEASE_NONE);
+    CHECK(back->keeps <= back->granted || back->granted == LEASE_NONE);
     CHECK_IMPLIES(back->state == RETURN_LOWERED, back->keeps == LEASE_NONE);
 }
 
@@ -106,7 +106,7 @@ enum lease_mode lease_holder_named(const struct lease_holder *h, inode_id inode,
 {
     const struct lease_return *back = lease_holder_returning(h, inode);
 
-    return back != NULL && back->had > held ? back->had : held;
+    return back != NULL && back->granted > held ? back->granted : held;
 }
 
 enum lease_mode lease_holder_learned(const struct lease_holder *h, inode_id inode,
@@ -119,7 +119,7 @@ enum lease_mode lease_holder_learned(const struct lease_holder *h, inode_id inod
 
 bool lease_return_is_named_alone(const struct lease_return *back)
 {
-    return back->had != LEASE_NONE && back->keeps == LEASE_NONE;
+    return back->granted != LEASE_NONE && back->keeps == LEASE_NONE;
 }
 
 /* ---- The holder as such ---- */
@@ -311,7 +311,7 @@ static void on_recall(struct lease_holder *h, const struct lease_holder_event *e
     struct lease_return *back = lease_holder_returning(h, event->inode);
     struct lease_return how = { .inode = event->inode,
                                 .recall = event->recall,
-                                .had = event->had,
+                                .granted = event->granted,
                                 .busy_due_ms = event->now_ms + lease_renew_ms(h->lease_ms) / 2 };
 
     if (back != NULL) {
@@ -322,7 +322,7 @@ static void on_recall(struct lease_holder *h, const struct lease_holder_event *e
         (void)act(out, HOLDER_BREAK);
         return;
     }
-    how.keeps = event->keeps < event->had ? (enum lease_mode)event->keeps : event->had;
+    how.keeps = event->keeps < event->granted ? (enum lease_mode)event->keeps : event->granted;
     if (how.keeps == LEASE_R && event->written) {
         how.keeps = LEASE_NONE; /* Its writes go through from now on; reads must ask too. */
     }
@@ -342,17 +342,17 @@ static void on_lost(struct lease_holder *h, inode_id inode)
     struct lease_return *back = lease_holder_returning(h, inode);
 
     if (back != NULL) {
-        back->had = LEASE_NONE;
+        back->granted = LEASE_NONE;
     }
 }
 
 /* Everything has come to its end, or may still land; then it cannot be given back yet. */
-static void settle(const struct lease_holder *h, const struct lease_holder_event *event,
-                   struct lease_holder_actions *out)
+static void drop_when_sure(const struct lease_holder *h, const struct lease_holder_event *event,
+                           struct lease_holder_actions *out)
 {
     struct lease_return *back = event->back;
 
-    if (!event->may_land && (back->had != LEASE_W || lease_holder_is_sure(h, event->now_ns))) {
+    if (!event->may_land && (back->granted != LEASE_W || lease_holder_is_sure(h, event->now_ns))) {
         back_becomes(back, RETURN_DROPPING);
         back_act(out, HOLDER_DROP, back);
     }
@@ -365,7 +365,7 @@ static void on_flushed(const struct lease_holder *h, const struct lease_holder_e
         back_becomes(event->back, RETURN_UNFLUSHED);
     } else {
         back_becomes(event->back, RETURN_SETTLING);
-        settle(h, event, out);
+        drop_when_sure(h, event, out);
     }
 }
 
@@ -375,7 +375,7 @@ static void on_looked(const struct lease_holder *h, const struct lease_holder_ev
     if (event->back->state == RETURN_UNFLUSHED) {
         flush(event->back, out);
     } else if (event->back->state == RETURN_SETTLING) {
-        settle(h, event, out);
+        drop_when_sure(h, event, out);
     }
 }
 

@@ -115,7 +115,7 @@ struct lease_return
     enum lease_return_state state;
     inode_id inode;
     uint64_t recall; /* The manager's number; 0: given back unasked. */
-    enum lease_mode had, keeps;
+    enum lease_mode granted, keeps;
     uint64_t busy_due_ms; /* The manager is to hear that we are at it. */
 };
 
@@ -133,7 +133,7 @@ enum lease_holder_event_type {
     HOLDER_UNSURE,           /* Of something that we sent we do not know the end. */
 
     /* ---- A lease on its way back ---- */
-    HOLDER_RECALL,         /* `recall`, inode, `had`, `keeps`, `written`; `room`; now_ms */
+    HOLDER_RECALL,         /* `recall`, inode, `granted`, `keeps`, `written`; `room`; now_ms */
     HOLDER_EVICTED,        /* inode, `room`: given back for want of room in the table. */
     HOLDER_LOST,           /* inode: the manager does not grant it any more. */
     HOLDER_FLUSHED,        /* `back`, no_memory, may_land, now_ns */
@@ -156,11 +156,11 @@ struct lease_holder_event
     struct lease_return *room;
     inode_id inode;
     uint64_t recall;
-    uint32_t keeps;      /* RECALL: as the manager says it, be it an enum lease_mode or not. */
-    enum lease_mode had; /* RECALL: by the table. */
-    bool written;        /* RECALL: the file is open for writing here. */
-    bool no_memory;      /* FLUSHED: the manager has not heard all. */
-    bool may_land;       /* Something of ours that concerns the inode is still on its way. */
+    uint32_t keeps;          /* RECALL: as the manager says it, be it an enum lease_mode or not. */
+    enum lease_mode granted; /* RECALL: by the table. */
+    bool written;            /* RECALL: the file is open for writing here. */
+    bool no_memory;          /* FLUSHED: the manager has not heard all. */
+    bool may_land;           /* Something of ours that concerns the inode is still on its way. */
 };
 
 enum lease_holder_action_type {
@@ -171,7 +171,7 @@ enum lease_holder_action_type {
     HOLDER_BREAK, /* End the connection: the manager recalls again what the next JOIN names. */
 
     HOLDER_FORGET, /* From now on only what `back->keeps` allows is answered and cached. */
-    HOLDER_FLUSH,  /* If `back->had` is W, dirty data; then FLUSHED, perhaps at once. */
+    HOLDER_FLUSH,  /* If `back->granted` is W, dirty data; then FLUSHED, perhaps at once. */
     HOLDER_DROP,   /* Have the kernel drop what goes; then KERNEL_DROPPED. */
     HOLDER_RETURN, /* Tell the manager. `back` is the host's again. */
     HOLDER_BUSY    /* Tell the manager that we are at it. */

@@ -12,16 +12,16 @@ enum {
     TOLD_MAX = 256    /* Local opens, in one message */
 };
 
-void opened_tell(struct client *client)
+void opened_report(struct client *client)
 {
     Morsel__ReturnRequest request = MORSEL__RETURN_REQUEST__INIT;
     uint64_t inodes[TOLD_MAX];
-    struct file *file = files_pop_untold(client);
+    struct file *file = files_pop_unreported(client);
 
     while (file != NULL) {
         request.opened = inodes;
         for (request.n_opened = 0; file != NULL && request.n_opened < TOLD_MAX;
-             file = files_pop_untold(client)) {
+             file = files_pop_unreported(client)) {
             inodes[request.n_opened++] = file->inode;
         }
         rpc_send_oneway(client->manager, MSG_RETURN, &request.base);
@@ -44,7 +44,7 @@ bool opened_session_fill(struct client *client, Morsel__SessionRequest *request)
         } else {
             request->open_inodes[request->n_open_inodes++] = file->inode;
         }
-        file_note_told(file);
+        file_note_open_reported(file);
     }
     return true;
 }
@@ -102,7 +102,7 @@ static bool reopen(struct client *client, struct file *file)
         return false;
     }
     file->opened.reopening = true;
-    file_note_told(file);
+    file_note_open_reported(file);
     file_pin(file);
     return true;
 }
@@ -129,5 +129,5 @@ static void look_after_shared(struct client *client)
 void opened_tick(struct client *client)
 {
     look_after_shared(client);
-    opened_tell(client);
+    opened_report(client);
 }

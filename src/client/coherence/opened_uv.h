@@ -11,7 +11,7 @@
 
 /* Tell the manager of files that were opened without asking it, before it hears what may depend on
  * them. */
-void opened_tell(struct client *client);
+void opened_report(struct client *client);
 
 /* SESSION names all that are open, and so they are told: `open_inodes` and `open_write`, to be freed.
  * False: no memory. */

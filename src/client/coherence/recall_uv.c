@@ -65,7 +65,7 @@ static void recall_flush(struct recall_work *work)
 {
     struct file *file = file_find(work->client, work->back.inode);
 
-    if (work->back.had == LEASE_W && file != NULL && file_is_ahead(file) &&
+    if (work->back.granted == LEASE_W && file != NULL && file_is_dirty(file) &&
         file_flush_start(&work->flush, file, NULL, false, on_recall_flushed) == 0) {
         return;
     }
@@ -113,7 +113,7 @@ static void send_return(struct client *client, const struct lease_return *back)
     returned.inode = back->inode;
     returned.keeps = back->keeps;
     returned.open = file == NULL ? 0 : file_has_writer(file) ? 2 : 1;
-    opened_tell(client);
+    opened_report(client);
     request.n_returns = 1;
     request.returns = &item;
     /* Lost with the connection? Then the next SESSION says what we hold. */
@@ -207,7 +207,7 @@ static void recall_begin(struct client *client, const Morsel__Recall *recall)
             }
             event.room = &work->back;
         }
-        event.had = meta_cache_mode(client->cache, recall->inode);
+        event.granted = meta_cache_mode(client->cache, recall->inode);
         event.written = file != NULL && file_has_writer(file);
     }
     lease_feed(client, &event);
@@ -256,7 +256,7 @@ static void look(void *data, struct lease_return *back)
     feed(work_of(back), (struct lease_holder_event){ .type = HOLDER_LOOKED });
 }
 
-void recalls_settle(struct client *client)
+void recalls_look(struct client *client)
 {
     lease_each_return(client, look, NULL);
 }
@@ -269,7 +269,7 @@ static void tell_busy(void *data, struct lease_return *back)
 
 void recalls_tick(struct client *client)
 {
-    recalls_settle(client);
+    recalls_look(client);
     lease_each_return(client, tell_busy, NULL);
 }
 

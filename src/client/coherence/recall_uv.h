@@ -14,7 +14,7 @@ void recall_carry_out(struct client *client, const struct lease_holder_action *a
 void recalls_on_notice(struct client *client, const uint8_t *body, size_t body_count);
 
 /* Those that waited until nothing of ours can land any more go on, if that is so. */
-void recalls_settle(struct client *client);
+void recalls_look(struct client *client);
 
 /* Every CLIENT_TICK_MS. Of those that take their time: without a word the manager would take us for
  * dead. */

@@ -13,8 +13,8 @@ static const struct
 } states[SIZE_HOLD_STATES] = {
     [SIZE_HOLD_NEW] = { "new", TO(SIZE_HOLD_ASKING) },
     [SIZE_HOLD_ASKING] = { "asking",
-                           TO(SIZE_HOLD_HAD) | TO(SIZE_HOLD_REFUSED) | TO(SIZE_HOLD_GONE) },
-    [SIZE_HOLD_HAD] = { "had", TO(SIZE_HOLD_LOST) | TO(SIZE_HOLD_RELEASING) },
+                           TO(SIZE_HOLD_GRANTED) | TO(SIZE_HOLD_REFUSED) | TO(SIZE_HOLD_GONE) },
+    [SIZE_HOLD_GRANTED] = { "granted", TO(SIZE_HOLD_LOST) | TO(SIZE_HOLD_RELEASING) },
     [SIZE_HOLD_LOST] = { "lost", TO(SIZE_HOLD_RELEASING) },
     [SIZE_HOLD_RELEASING] = { "releasing", TO(SIZE_HOLD_GONE) },
     [SIZE_HOLD_REFUSED] = { "refused", TO(SIZE_HOLD_GONE) },
@@ -35,7 +35,7 @@ static void become(struct size_hold *hold, enum size_hold_state state)
 
 static bool is_ours(const struct size_hold *hold)
 {
-    return hold->state == SIZE_HOLD_HAD || hold->state == SIZE_HOLD_LOST;
+    return hold->state == SIZE_HOLD_GRANTED || hold->state == SIZE_HOLD_LOST;
 }
 
 /* ---- Invariants ---- */
@@ -45,7 +45,7 @@ static void check_hold(const struct size_hold *hold)
     CHECK(hold->state > SIZE_HOLD_NEW && hold->state < SIZE_HOLD_GONE);
     CHECK(!list_empty(&hold->node));
     CHECK_IMPLIES(hold->joinable, hold->type == LOCK_SHARED && (hold->state == SIZE_HOLD_ASKING ||
-                                                                hold->state == SIZE_HOLD_HAD));
+                                                                hold->state == SIZE_HOLD_GRANTED));
     CHECK_IMPLIES(!is_ours(hold), hold->users == 0);
     CHECK_IMPLIES(hold->type == LOCK_EXCLUSIVE, hold->users <= 1);
     CHECK_IMPLIES(!list_empty(&hold->waiting), hold->state == SIZE_HOLD_ASKING || hold->telling);
@@ -75,16 +75,16 @@ void size_locks_init(struct size_locks *locks)
 
 bool size_lock_is_good(const struct size_lock *user)
 {
-    return user->had && user->hold->state == SIZE_HOLD_HAD;
+    return user->granted && user->hold->state == SIZE_HOLD_GRANTED;
 }
 
 void size_lock_move(struct size_lock *to, struct size_lock *from)
 {
-    CHECK(from->had && !to->had);
-    *to = (struct size_lock){ .hold = from->hold, .had = true };
+    CHECK(from->granted && !to->granted);
+    *to = (struct size_lock){ .hold = from->hold, .granted = true };
     list_init(&to->node);
     from->hold = NULL;
-    from->had = false;
+    from->granted = false;
 }
 
 static struct size_hold *find(const struct size_locks *locks, inode_id inode)
@@ -99,7 +99,7 @@ void size_locks_note_size(struct size_locks *locks, inode_id inode, uint64_t siz
 {
     struct size_hold *hold = find(locks, inode);
 
-    if (hold != NULL && hold->state == SIZE_HOLD_HAD && size > hold->size) {
+    if (hold != NULL && hold->state == SIZE_HOLD_GRANTED && size > hold->size) {
         hold->size = size;
     }
 }
@@ -107,7 +107,7 @@ void size_locks_note_size(struct size_locks *locks, inode_id inode, uint64_t siz
 static void use(struct size_hold *hold, struct size_lock *user)
 {
     user->hold = hold;
-    user->had = true;
+    user->granted = true;
     hold->users++;
 }
 
@@ -156,7 +156,7 @@ static void stop_joining(struct size_locks *locks, struct size_hold *hold)
     }
 }
 
-static void settle(struct size_hold *hold, bool sure, struct size_lock_actions *out)
+static void release_when_sure(struct size_hold *hold, bool sure, struct size_lock_actions *out)
 {
     if (is_ours(hold) && hold->users == 0 && !hold->telling && !hold->joinable &&
         (sure || hold->state == SIZE_HOLD_LOST)) {
@@ -168,7 +168,7 @@ static void let_go(struct size_locks *locks, struct size_hold *hold, bool sure,
                    struct size_lock_actions *out)
 {
     stop_joining(locks, hold);
-    settle(hold, sure, out);
+    release_when_sure(hold, sure, out);
 }
 
 static void free_hold(struct size_locks *locks, struct size_hold *hold,
@@ -187,7 +187,7 @@ static struct size_hold *find_good(struct size_locks *locks, const struct size_l
 {
     struct size_hold *hold = find(locks, event->inode);
 
-    if (hold != NULL && hold->state == SIZE_HOLD_HAD && !event->valid) {
+    if (hold != NULL && hold->state == SIZE_HOLD_GRANTED && !event->valid) {
         let_go(locks, hold, event->sure, out);
         hold = NULL;
     }
@@ -208,7 +208,7 @@ static void on_take(struct size_locks *locks, const struct size_lock_event *even
 
     list_init(&user->node);
     user->hold = NULL;
-    user->had = false;
+    user->granted = false;
     if (event->lock_type == LOCK_SHARED) {
         hold = find_good(locks, event, out);
     } else if ((hold = find(locks, event->inode)) != NULL) {
@@ -217,7 +217,7 @@ static void on_take(struct size_locks *locks, const struct size_lock_event *even
     }
     if (hold == NULL) {
         act(out, SIZE_NEED, NULL)->user = user;
-    } else if (hold->state == SIZE_HOLD_HAD) {
+    } else if (hold->state == SIZE_HOLD_GRANTED) {
         use(hold, user);
         tell(out, user, MORSEL_OK);
     } else {
@@ -264,7 +264,7 @@ static void on_join(struct size_locks *locks, const struct size_lock_event *even
 {
     struct size_hold *hold = find_good(locks, event, out);
 
-    if (hold != NULL && hold->state == SIZE_HOLD_HAD && event->end <= hold->size) {
+    if (hold != NULL && hold->state == SIZE_HOLD_GRANTED && event->end <= hold->size) {
         use(hold, event->user);
     }
 }
@@ -274,7 +274,7 @@ static void on_cancel(struct size_locks *locks, struct size_lock *user,
 {
     struct size_hold *hold = user->hold;
 
-    if (hold == NULL || user->had) {
+    if (hold == NULL || user->granted) {
         return;
     }
     list_remove(&user->node);
@@ -291,15 +291,15 @@ static void on_end(const struct size_lock_event *event, struct size_lock_actions
     struct size_lock *user = event->user;
     struct size_hold *hold = user->hold;
 
-    if (!user->had) {
+    if (!user->granted) {
         return;
     }
-    user->had = false;
+    user->granted = false;
     user->hold = NULL;
     CHECK(hold->users > 0);
     hold->users--;
     hold->idle_since_ms = event->now_ms;
-    settle(hold, event->sure, out);
+    release_when_sure(hold, event->sure, out);
 }
 
 /* ---- A hold ---- */
@@ -311,7 +311,7 @@ static void on_answered(struct size_locks *locks, const struct size_lock_event *
 
     hold->status = event->status;
     hold->telling = true; /* It is not let go before all have heard. */
-    become(hold, event->status == 0 ? SIZE_HOLD_HAD : SIZE_HOLD_REFUSED);
+    become(hold, event->status == 0 ? SIZE_HOLD_GRANTED : SIZE_HOLD_REFUSED);
     if (event->status != 0 || event->waited) {
         stop_joining(locks, hold);
     }
@@ -329,13 +329,13 @@ static void on_told(struct size_locks *locks, const struct size_lock_event *even
     if (hold->state == SIZE_HOLD_REFUSED) {
         free_hold(locks, hold, out);
     } else {
-        settle(hold, event->sure, out);
+        release_when_sure(hold, event->sure, out);
     }
 }
 
 static void on_lose(struct size_locks *locks, struct size_hold *hold)
 {
-    if (hold->state == SIZE_HOLD_HAD) {
+    if (hold->state == SIZE_HOLD_GRANTED) {
         stop_joining(locks, hold);
         become(hold, SIZE_HOLD_LOST);
     }
@@ -350,7 +350,7 @@ static void on_tick(struct size_locks *locks, const struct size_lock_event *even
         event->now_ms >= hold->idle_since_ms + SIZE_LOCK_KEPT_MS) {
         stop_joining(locks, hold);
     }
-    settle(hold, event->sure, out);
+    release_when_sure(hold, event->sure, out);
 }
 
 static void step_hold(struct size_locks *locks, const struct size_lock_event *event,

@@ -48,7 +48,7 @@ enum {
 enum size_hold_state {
     SIZE_HOLD_NEW,
     SIZE_HOLD_ASKING,
-    SIZE_HOLD_HAD,
+    SIZE_HOLD_GRANTED,
     SIZE_HOLD_LOST,
     SIZE_HOLD_RELEASING,
     SIZE_HOLD_REFUSED,
@@ -79,7 +79,7 @@ struct size_lock
 {
     struct list node;
     struct size_hold *hold; /* NULL: neither waits nor has it. */
-    bool had;
+    bool granted;
     void (*done)(struct size_lock *size_lock, int status); /* The host's. */
 };
 

@@ -172,10 +172,10 @@ bool size_lock_join(struct size_lock *size_lock, struct client *client, inode_id
                                            .inode = inode,
                                            .end = end,
                                            .valid = client_lease_valid(client) });
-    if (size_lock->had) {
+    if (size_lock->granted) {
         *size = size_lock->hold->size;
     }
-    return size_lock->had;
+    return size_lock->granted;
 }
 
 void size_lock_cancel(struct size_lock *size_lock)
@@ -188,7 +188,7 @@ void size_lock_cancel(struct size_lock *size_lock)
 
 void size_lock_end(struct size_lock *size_lock)
 {
-    if (size_lock->had) {
+    if (size_lock->granted) {
         feed(work_of(size_lock->hold)->client,
              (struct size_lock_event){ .type = SIZE_END, .user = size_lock });
     }

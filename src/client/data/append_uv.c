@@ -48,7 +48,8 @@ struct append *append_take(struct file *file, const struct append_who *who)
         return NULL;
     }
     if (a->next.handle != who->handle || a->next.thread != who->thread ||
-        a->next.offset != who->offset || (a->size_lock.had && !size_lock_is_good(&a->size_lock))) {
+        a->next.offset != who->offset ||
+        (a->size_lock.granted && !size_lock_is_good(&a->size_lock))) {
         append_end(a);
         return NULL;
     }
@@ -81,7 +82,7 @@ void append_keep(struct append *a, struct file *file, const struct append_who *n
         size_lock_end(size_lock);
         return;
     }
-    if (size_lock->had) {
+    if (size_lock->granted) {
         size_lock_move(&a->size_lock, size_lock);
     }
     a->next = *next;

@@ -162,7 +162,7 @@ void file_lose(struct file *file)
         }
     }
     file->shape.tail_unsure = true;
-    file->shape.held_back = false;
+    file->shape.write_back = false;
     /* How long the file is others say now; objects may hold bytes up to where we wrote. */
     file_note_reach(file);
     report_lose(&file->shape.report);
@@ -220,7 +220,7 @@ void file_fail_behind(struct file *file, uint64_t columns)
             dirty_sub(file, dirty_of(other));
             chunk_free(other);
             if (cuts) {
-                file_cut_failed(file); /* What it was to cut off is there. */
+                file_truncate_failed(file); /* What it was to cut off is there. */
             }
             file_unpin(file);
         }
@@ -287,7 +287,7 @@ static void chunk_fail(struct chunk *chunk, int status)
 
     file_fail(file, status);
     if (chunk->range != NULL) {
-        file_cut_failed(file);
+        file_truncate_failed(file);
     }
     dirty_sub(file, dirty_of(chunk));
     chunk_free(chunk);
@@ -302,7 +302,7 @@ static bool cut_send(struct chunk *chunk)
 
     chunk->state = CHUNK_SENDING;
     file->buffer.sending++;
-    rv = file_cut_send(chunk);
+    rv = file_truncate_send(chunk);
     if (rv != 0) {
         file->buffer.sending--;
         chunk_fail(chunk, rv);
@@ -333,7 +333,7 @@ static bool chunk_send(struct chunk *chunk)
     chunk->call.columns = &file->columns;
     chunk->call.column = chunk->run.column;
     chunk->call.data = chunk;
-    chunk->call.alone = !chunk->shared;
+    chunk->call.exclusive = !chunk->shared;
     chunk->call.durable = chunk->sync;
     chunk->call.timeout_ms = timeout_of(chunk);
     chunk->state = CHUNK_SENDING;

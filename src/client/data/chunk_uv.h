@@ -1,5 +1,5 @@
 /* Chunks: what a file's write buffer is made of, and their way to the servers. struct chunk is in
- * file_uv.h, what makes one of the bytes that programs write in write_uv.c, cuts in cut_uv.c, how
+ * file_uv.h, what makes one of the bytes that programs write in write_uv.c, cuts in truncate_uv.c, how
  * much of one goes at once in room_uv.c, all else in chunk_uv.c.
  */
 #ifndef MORSEL_CLIENT_DATA_CHUNK_UV_H

@@ -57,7 +57,7 @@ int column_start(struct column_call *call, enum column_kind kind, enum message_t
         call->mark = columns->hooks->before_sync(columns, call->column);
     }
     call->rpc.bounded = call->rpc.once = changes;
-    call->rpc.exclusive = changes && call->alone;
+    call->rpc.exclusive = changes && call->exclusive;
     call->rpc.fetches = call->fetches;
     return rpc_call_start(&call->rpc, peer, type, request, piece, piece != NULL ? 1 : 0,
                           call->timeout_ms != 0 ? call->timeout_ms : client->options.io_timeout_ms,

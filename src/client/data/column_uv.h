@@ -9,7 +9,7 @@
  *
  * Link loss. What has no answer yet is sent again on the next connection to the same server, until
  * its time-out. A change has a number under which the server does it once at most; when that server
- * was started again meanwhile, one that is not `alone` ends with MORSEL_UNSURE (rpc_uv.h, Once).
+ * was started again meanwhile, one that is not `exclusive` ends with MORSEL_UNSURE (rpc_uv.h, Once).
  *
  * Lease period. A change is bounded: it goes with the end of the lease period that is running when its bytes go to
  * the socket, and ends with MORSEL_TOO_LATE when it comes behind that end, or would have to be sent
@@ -74,8 +74,9 @@ struct column_call
     struct columns *columns; /* Must stay until `done`. */
     uint32_t column;         /* Of a COPY: that which is written. */
     void *data;
-    bool alone;   /* Of a change: nobody else can change the column while our lease period lasts. */
-    bool durable; /* Of a change: the request wants it on the disk before the answer. */
+    bool
+        exclusive; /* Of a change: nobody else can change the column while our lease period lasts. */
+    bool durable;  /* Of a change: the request wants it on the disk before the answer. */
     uint32_t fetches;    /* Of a read: about so many bytes come with the answer; 0: few. */
     uint64_t timeout_ms; /* 0: io_timeout. */
 

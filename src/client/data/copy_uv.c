@@ -116,7 +116,7 @@ static int send_piece(struct file_copy_piece *piece)
     piece->call.columns = &to->columns;
     piece->call.column = target.column;
     piece->call.data = piece;
-    piece->call.alone = true; /* Of a shared file nothing is copied here. */
+    piece->call.exclusive = true; /* Of a shared file nothing is copied here. */
     return column_start(&piece->call, COLUMN_CHANGE, MSG_COPY, &request.base, NULL, on_copied);
 }
 

@@ -38,7 +38,7 @@ void durable_lost(struct file *file, const char *why)
     {
         LIST_ENTRY(node, struct handle, node)->lost = true;
     }
-    file->durable.loss_untold = true;
+    file->durable.loss_unreported = true;
     file_forget(file, 0, UINT64_MAX);
     kernel_drop_inode(client, file->inode);
 }
@@ -195,7 +195,7 @@ static void unlist(struct file *file, uint64_t data_version, const struct file_l
     }
 }
 
-void durable_settle(struct file_flush *flush)
+void durable_compare(struct file_flush *flush)
 {
     struct file_listed synced[LISTED_MAX], gone[LISTED_MAX];
     uint32_t synced_count = 0, gone_count = 0;
@@ -241,7 +241,7 @@ int durable_take_loss(struct handle *handle)
 
     handle->lost = false;
     if (lost) {
-        handle->file->durable.loss_untold = false;
+        handle->file->durable.loss_unreported = false;
         unsynced_told(handle->file->durable.unsynced);
         changes_told(handle->file->client->data.changes, handle->file->inode);
     }

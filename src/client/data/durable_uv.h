@@ -20,7 +20,7 @@ void durable_listed_too(struct file_flush *flush, const struct file_flush *repor
 
 /* The flush is durable: compare the record with what the servers said. What is synced, and what is
  * lost and told now, leaves the record, behind. */
-void durable_settle(struct file_flush *flush);
+void durable_compare(struct file_flush *flush);
 
 /* What the handle is to be told by fsync beside file_take_error(), once: 0 or MORSEL_IO. */
 int durable_take_loss(struct handle *handle);

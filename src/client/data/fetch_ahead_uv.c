@@ -62,7 +62,7 @@ static bool fetch_range(struct file *file, uint64_t from, uint64_t to)
     while (from < to && fetch_find(file, from) == NULL) {
         uint64_t end = fetch_end(file, from, to);
 
-        if (!may_fetch_ahead(file, from) || file_is_dirty(file, from, end - from) ||
+        if (!may_fetch_ahead(file, from) || file_range_is_dirty(file, from, end - from) ||
             fetch_add(file, from, end, true, &status) == NULL) {
             return false;
         }

@@ -209,7 +209,7 @@ static uint64_t slot_bytes(const struct file *file, uint64_t offset)
     return bytes < FETCH_BYTES_MAX ? bytes : FETCH_BYTES_MAX;
 }
 
-bool file_is_dirty(const struct file *file, uint64_t offset, uint64_t length)
+bool file_range_is_dirty(const struct file *file, uint64_t offset, uint64_t length)
 {
     LIST_FOREACH(node, &file->buffer.chunks)
     {
@@ -274,7 +274,7 @@ struct fetch *fetch_get(struct file *file, uint64_t offset, bool ahead, int *sta
     }
     CHECK(offset < end);
     *status = MORSEL_AGAIN;
-    if (file_is_dirty(file, start, end - start)) {
+    if (file_range_is_dirty(file, start, end - start)) {
         return NULL;
     }
     return fetch_add(file, start, end, ahead, status);

@@ -20,8 +20,8 @@ struct files
     struct file *table; /* By inode. */
     const struct column_hooks *column_hooks;
     struct list dirty;
-    struct list unsure; /* Changed by calls whose end we do not know: file_note_end(). */
-    struct list untold; /* Opened without asking, and the manager does not know yet. */
+    struct list unsure;     /* Changed by calls whose end we do not know: file_note_end(). */
+    struct list unreported; /* Opened without asking, and the manager does not know yet. */
 };
 
 struct file *file_find(struct client *client, inode_id inode)
@@ -89,7 +89,7 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
     list_init(&file->buffer.drains);
     list_init(&file->shape.report_waits);
     list_init(&file->fetched.slots);
-    list_init(&file->lists.untold);
+    list_init(&file->lists.unreported);
     list_init(&file->lists.unsure);
     list_init(&file->kernel.held_writes);
     HASH_ADD(hh, files->table, inode, sizeof(file->inode), file);
@@ -118,19 +118,19 @@ static void file_free_if_done(struct file *file)
     list_remove(&file->lists.dirty);
     list_remove(&file->buffer.room_node);
     HASH_DEL(client->data.files->table, file);
-    list_remove(&file->lists.untold);
+    list_remove(&file->lists.unreported);
     meta_cache_unpin(client->cache, file->inode);
-    if (file->opened.told || file->opened.counted) {
+    if (file->opened.reported || file->opened.counted) {
         client_close_inode(client, file->inode);
     }
     unsynced_free(file->durable.unsynced);
     free(file);
 }
 
-void file_note_told(struct file *file)
+void file_note_open_reported(struct file *file)
 {
-    file->opened.told = true;
-    list_remove(&file->lists.untold);
+    file->opened.reported = true;
+    list_remove(&file->lists.unreported);
 }
 
 void file_note_counted(struct file *file)
@@ -141,20 +141,20 @@ void file_note_counted(struct file *file)
 static void tell(struct file *file, bool told)
 {
     if (told) {
-        file_note_told(file);
-    } else if (!file->opened.told && list_empty(&file->lists.untold)) {
-        list_push_back(&file->client->data.files->untold, &file->lists.untold);
+        file_note_open_reported(file);
+    } else if (!file->opened.reported && list_empty(&file->lists.unreported)) {
+        list_push_back(&file->client->data.files->unreported, &file->lists.unreported);
         file->client->counters.opens_local++;
     }
 }
 
-struct file *files_pop_untold(struct client *client)
+struct file *files_pop_unreported(struct client *client)
 {
-    struct list *node = list_front(&client->data.files->untold);
-    struct file *file = node == NULL ? NULL : LIST_ENTRY(node, struct file, lists.untold);
+    struct list *node = list_front(&client->data.files->unreported);
+    struct file *file = node == NULL ? NULL : LIST_ENTRY(node, struct file, lists.unreported);
 
     if (file != NULL) {
-        file_note_told(file);
+        file_note_open_reported(file);
     }
     return file;
 }
@@ -170,14 +170,14 @@ bool file_has_writer(const struct file *file)
     return false;
 }
 
-bool file_is_ahead(const struct file *file)
+bool file_is_dirty(const struct file *file)
 {
     return file->shape.report.state != REPORT_CLEAN || !list_empty(&file->buffer.chunks);
 }
 
 bool file_is_written(const struct file *file)
 {
-    return file_has_writer(file) || file_is_ahead(file) || !list_empty(&file->lists.unsure);
+    return file_has_writer(file) || file_is_dirty(file) || !list_empty(&file->lists.unsure);
 }
 
 bool file_is_shared(const struct file *file)
@@ -208,7 +208,7 @@ int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Lay
     }
     tell(file, told);
     handle->file = file;
-    handle->lost = file->durable.loss_untold || changes_lost(client->data.changes, file->inode);
+    handle->lost = file->durable.loss_unreported || changes_lost(client->data.changes, file->inode);
     handle->writable = writable;
     read_ahead_init(&handle->ahead, client->options.read_ahead_bytes);
     list_init(&handle->node);
@@ -258,7 +258,7 @@ void file_note_end(struct file *file, int status)
     }
 }
 
-void files_settle_unsure(struct client *client)
+void files_let_go_sure(struct client *client)
 {
     struct list *node;
 
@@ -273,7 +273,7 @@ static void note_version(struct file *file, uint64_t version)
     if (version > file->durable.data_version) {
         if (!report_is_busy(&file->shape.report) || version > file->durable.data_version + 1) {
             unsynced_forget(file->durable.unsynced);
-            file->durable.settled = false;
+            file->durable.shape_synced = false;
         }
         file->durable.data_version = version;
     }
@@ -295,7 +295,7 @@ void file_refresh(struct file *file, const Morsel__Attr *attr)
 static bool may_tell(const struct file *file)
 {
     return file->shape.report.state != REPORT_CLEAN &&
-           (file->shape.held_back || !file_is_shared(file));
+           (file->shape.write_back || !file_is_shared(file));
 }
 
 uint64_t file_size_of(const struct file *file, const Morsel__Attr *attr)
@@ -417,12 +417,12 @@ int files_open(struct client *client, const struct column_hooks *hooks)
     files->column_hooks = hooks;
     list_init(&files->dirty);
     list_init(&files->unsure);
-    list_init(&files->untold);
+    list_init(&files->unreported);
     return MORSEL_OK;
 }
 
 void files_close(struct client *client)
 {
-    CHECK(client->data.files == NULL || list_empty(&client->data.files->untold));
+    CHECK(client->data.files == NULL || list_empty(&client->data.files->unreported));
     free(client->data.files);
 }

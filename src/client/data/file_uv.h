@@ -48,7 +48,7 @@ struct chunk
     bool shared; /* Others may write there at the same time: some of it was not taken under a lease.
                   */
     struct column_call call;
-    struct range_op *range; /* Not NULL: a cut, which has no bytes (cut_uv.c). */
+    struct range_op *range; /* Not NULL: a cut, which has no bytes (truncate_uv.c). */
 };
 
 struct handle
@@ -79,7 +79,7 @@ struct write_buffer
     bool waking, wake_again; /* wake_writers() is at it, and has to begin again. */
 };
 
-/* How long the file is, and what the manager has to hear of that: file_uv.c, flush_uv.c, cut_uv.c. */
+/* How long the file is, and what the manager has to hear of that: file_uv.c, flush_uv.c, truncate_uv.c. */
 struct file_shape
 {
     uint64_t size;             /* Ours: the manager's, or more where we wrote. */
@@ -89,7 +89,7 @@ struct file_shape
     uint64_t ctime_ns;         /* Of that write. */
     uint64_t reach;            /* Space was reserved up to here, perhaps beyond the size. */
     bool tail_unsure;          /* Objects may hold bytes beyond the size that nobody reported. */
-    bool held_back;            /* Of what is ahead (file_is_ahead()), some was answered under W. */
+    bool write_back;           /* Of what is dirty, some was answered under W: written back. */
 };
 
 /* What is on the disks of servers and manager: durable_uv.h, flush_uv.c. */
@@ -97,9 +97,9 @@ struct file_durable
 {
     struct unsynced *unsynced; /* Columns that may not be on disk. */
     uint64_t data_version;     /* Of the bytes that it speaks of. */
-    bool settled;              /* The manager has it on its disk, with this size and shape. */
-    bool listed;      /* The manager's record names columns that may have been synced since. */
-    bool loss_untold; /* Nobody has been told yet that bytes are lost. */
+    bool shape_synced;         /* The manager has it on its disk, with this size and shape. */
+    bool listed;          /* The manager's record names columns that may have been synced since. */
+    bool loss_unreported; /* Nobody has been told yet that bytes are lost. */
 };
 
 /* What the kernel was told, and what it is at: the mount's, but for file_note_kernel_changed() and
@@ -121,7 +121,7 @@ struct file_kernel
 /* What the manager knows of its being open here: file_uv.c, opened_uv.c. */
 struct file_opened
 {
-    bool told;      /* The manager knows that it is open here. */
+    bool reported;  /* The manager knows that it is open here. */
     bool counted;   /* It may count it as open from a time before. */
     bool reopening; /* An OPEN asks for its lease. */
 };
@@ -153,9 +153,9 @@ struct file
     } fetched;
     struct file_lists
     {
-        struct list dirty;  /* In files.dirty. */
-        struct list untold; /* In files.untold. */
-        struct list unsure; /* In files.unsure, pinned. */
+        struct list dirty;      /* In files.dirty. */
+        struct list unreported; /* In files.unreported. */
+        struct list unsure;     /* In files.unsure, pinned. */
     } lists;
 };
 
@@ -174,10 +174,10 @@ struct file *files_next(const struct file *file); /* NULL behind the last, and o
 
 /* A file of which the manager does not know that it is open here: it is going to be told now.
  * NULL: there is none. */
-struct file *files_pop_untold(struct client *client);
+struct file *files_pop_unreported(struct client *client);
 
 /* The manager is being told that it is open. */
-void file_note_told(struct file *file);
+void file_note_open_reported(struct file *file);
 
 /* It may count it as open from a time before. */
 void file_note_counted(struct file *file);
@@ -187,13 +187,14 @@ void file_note_dirty(struct file *file);
 
 /* Every CLIENT_TICK_MS. What is dirty gets older; and what may have landed late has landed. */
 void files_age(struct client *client, uint64_t now_ms);
-void files_settle_unsure(struct client *client);
+void files_let_go_sure(struct client *client);
 
 /* Is some handle open for writing? */
 bool file_has_writer(const struct file *file);
 
-/* Is something of it not written back yet: bytes, size, times? */
-bool file_is_ahead(const struct file *file);
+/* Is something of it dirty: bytes that the servers do not have, or a size and times that the manager
+ * has not heard of? */
+bool file_is_dirty(const struct file *file);
 
 /* A bounded call to a server, which changes the file, has ended. Where nobody knows whether it was
  * carried out, or still will be, then until its bound has passed no lease on the file goes back, no
@@ -283,7 +284,7 @@ struct file_flush
     struct file *file;
     struct handle *handle;
     bool durable;
-    bool told;      /* The manager was told at the beginning, or need not be told. */
+    bool reported;  /* The manager was told at the beginning, or need not be told. */
     bool data_only; /* Durable: what is needed to read the data back, not times (fdatasync(2)). */
     bool behind; /* The report is sent, and not waited for: nobody else may look before the manager
                     has it. */
@@ -293,7 +294,7 @@ struct file_flush
     struct list report_wait; /* In file->shape.report_waits. */
     struct meta_call report;
     struct report_news said; /* By the report. */
-    uint64_t settled_size;
+    uint64_t synced_size;
     unsigned failures;         /* Of the file when the flush began. */
     struct column_call *syncs; /* One for each column. */
     uint32_t listed_count;     /* Durable: what the manager's record says of the file. */
@@ -342,26 +343,26 @@ uint64_t client_dirty_bytes(const struct client *client);
 /* By files_age(). */
 void file_age(struct file *file, uint64_t now_ms);
 
-/* ---- Cutting (cut_uv.c) ---- */
+/* ---- Truncating (truncate_uv.c) ---- */
 
 /* The file, which is ours alone and open for writing, gets this size, at most INT64_MAX: here at
  * once, at the servers and the manager behind. False: no memory, and nothing has happened. Errors
  * come later, as those of writes do. */
-bool file_cut(struct file *file, uint64_t size);
+bool file_truncate(struct file *file, uint64_t size);
 
 /* Bytes behind the end are going to come to light: what somebody may have left there, and not
  * reported, is cut off first. Nobody else writes to the file meanwhile. False: no memory. */
 bool file_clean_tail(struct file *file);
 
 /* Send a cut. Otherwise than 0 it will not be answered. */
-int file_cut_send(struct chunk *chunk);
+int file_truncate_send(struct chunk *chunk);
 
 /* A cut has failed: the file is as long as the manager says. */
-void file_cut_failed(struct file *file);
+void file_truncate_failed(struct file *file);
 
 /* Up to where the manager may be told of what was written: cuts from there on have not been made
  * yet. UINT64_MAX: none is under way. */
-uint64_t file_cut_limit(const struct file *file);
+uint64_t file_truncate_limit(const struct file *file);
 
 /* The error of a handle, told once: for a write or a close, or for a sync, which is told also what
  * those were told since the last one. */

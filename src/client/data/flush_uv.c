@@ -30,7 +30,7 @@ static void flush_part_done(struct file_flush *flush)
         return;
     }
     if (flush->durable) {
-        durable_settle(flush);
+        durable_compare(flush);
     }
     /* Who was interrupted is told that, and asks again. */
     if (flush->handle != NULL && flush->durable && flush->status != MORSEL_CANCELED) {
@@ -47,10 +47,10 @@ static void flush_part_done(struct file_flush *flush)
 }
 
 /* The manager has on its disk what was asked of it; has the file changed its shape since? */
-static void note_settled(struct file_flush *flush)
+static void note_shape_synced(struct file_flush *flush)
 {
-    flush->file->durable.settled =
-        flush->file->shape.size <= flush->settled_size && !flush->file->shape.report.news.sparse;
+    flush->file->durable.shape_synced =
+        flush->file->shape.size <= flush->synced_size && !flush->file->shape.report.news.sparse;
 }
 
 void file_note_unreported(struct file *file)
@@ -107,9 +107,9 @@ static void report_refused(struct file_flush *flush, int status)
         /* It is still news; the next flush or tick tries again. */
         report_again(&file->shape.report, &flush->said, uv_now(file->client->loop));
         file_note_dirty(file);
-    } else if (!deleted && (status != MORSEL_TOO_LATE || file->shape.held_back)) {
+    } else if (!deleted && (status != MORSEL_TOO_LATE || file->shape.write_back)) {
         file_fail(file, MORSEL_IO); /* Otherwise file_lose() has. */
-        file->shape.held_back = false;
+        file->shape.write_back = false;
     }
     flush_fail(flush, status);
 }
@@ -135,11 +135,11 @@ static void on_reported(struct meta_call *call, int status, void *message)
         status = MORSEL_MALFORMED;
     }
     report_end(&file->shape.report);
-    if (status == 0 && !file_is_ahead(file)) {
-        file->shape.held_back = false;
+    if (status == 0 && !file_is_dirty(file)) {
+        file->shape.write_back = false;
     }
     if (status == 0 && flush->durable) {
-        note_settled(flush);
+        note_shape_synced(flush);
         durable_listed(flush, node->unsynced, node->n_unsynced);
     }
     if (status == 0) {
@@ -192,11 +192,11 @@ static void start_report(struct file_flush *flush)
     Morsel__Unsynced columns[OWN_MAX], *pointers[OWN_MAX];
     struct file *file = flush->file;
     /* Beyond a cut that is not made yet there is only news for the next report. */
-    uint64_t limit = file_cut_limit(file);
+    uint64_t limit = file_truncate_limit(file);
     int rv;
 
     flush->said = report_say(&file->shape.report, limit);
-    flush->settled_size = limit == UINT64_MAX ? file->shape.size : 0;
+    flush->synced_size = limit == UINT64_MAX ? file->shape.size : 0;
     request.inode = file->inode;
     request.size = flush->said.end;
     request.cuts = flush->said.cut;
@@ -236,7 +236,7 @@ static void on_meta_synced(struct meta_call *call, int status, void *message)
     if (status != 0) {
         flush_fail(flush, status);
     } else {
-        note_settled(flush);
+        note_shape_synced(flush);
         durable_listed(flush, reply->unsynced, reply->n_unsynced);
     }
     flush_part_done(flush);
@@ -250,7 +250,7 @@ static void start_meta_sync(struct file_flush *flush)
 
     request.inode = flush->file->inode;
     flush->report.data = flush;
-    flush->settled_size = flush->file->shape.size;
+    flush->synced_size = flush->file->shape.size;
     flush->waiting++;
     rv = meta_call_start(&flush->report, flush->file->client, MSG_FSYNC, &request.base,
                          &morsel__fsync_reply__descriptor, on_meta_synced);
@@ -298,7 +298,7 @@ static void tell_manager(struct file_flush *flush)
     struct file *file = flush->file;
     bool behind = flush->behind;
 
-    if (flush->told) {
+    if (flush->reported) {
         return; /* What is news since the beginning is not what was asked for. */
     }
     if (!flush->durable && !report_has_news(&file->shape.report) &&
@@ -370,8 +370,8 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     flush->status = 0;
     flush->waiting = 1; /* Let go in on_drained(). */
     /* Times may stay behind: nobody needs them to read the data (fdatasync(2)). */
-    flush->told = durable && flush->data_only && file->durable.settled && !file->durable.listed &&
-                  !file_is_shared(file);
+    flush->reported = durable && flush->data_only && file->durable.shape_synced &&
+                      !file->durable.listed && !file_is_shared(file);
     flush->syncs = NULL;
     flush->listed = NULL;
     flush->listed_count = 0;
@@ -386,12 +386,12 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     list_init(&flush->drain.node);
     list_init(&flush->report_wait);
     file_pin(file);
-    if (durable && !flush->told && file->shape.report.state == REPORT_NEWS &&
-        !list_empty(&file->buffer.chunks) && file_cut_limit(file) == UINT64_MAX &&
+    if (durable && !flush->reported && file->shape.report.state == REPORT_NEWS &&
+        !list_empty(&file->buffer.chunks) && file_truncate_limit(file) == UINT64_MAX &&
         !file_is_shared(file)) {
         /* At the same time as the bytes: a crash in between shows zeros where a write that nobody
          * was told of was going to be. Nobody else may look before they are there. */
-        flush->told = true;
+        flush->reported = true;
         start_report(flush);
     }
     if (file_drain(file, &flush->drain, durable)) {

@@ -65,7 +65,7 @@ static int range_send(struct range_op *op, uint32_t column, enum range_kind kind
         type = MSG_ALLOCATE;
     }
     /* Whoever cuts a shared file has it for itself for so long. */
-    call->alone = kind == RANGE_TRUNCATE || !file_is_shared(op->file);
+    call->exclusive = kind == RANGE_TRUNCATE || !file_is_shared(op->file);
     return column_start(call, COLUMN_CHANGE, type, request, NULL, on_range);
 }
 

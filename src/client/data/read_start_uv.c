@@ -63,7 +63,7 @@ void read_bytes_done(struct file_read *read, int status)
     if (status != 0) {
         read_bytes_end(read);
         read_fail(read, status);
-    } else if (read->shared && !read->size_lock.had && read_bytes_are_short(read)) {
+    } else if (read->shared && !read->size_lock.granted && read_bytes_are_short(read)) {
         read_under_size_lock(read);
     } else {
         read->done(read, MORSEL_OK);

@@ -148,7 +148,7 @@ void read_bytes_start(struct file_read *read)
     file->client->counters.reads++;
     read->drain.done = on_drained;
     list_init(&read->drain.node);
-    if (file_is_dirty(file, read->offset, read->length) && !take_dirty(read) &&
+    if (file_range_is_dirty(file, read->offset, read->length) && !take_dirty(read) &&
         !file_drain(file, &read->drain, false)) {
         return; /* What was written here must be there first. */
     }

@@ -48,11 +48,11 @@ static void write_now(struct file_write *write)
     struct file *file = file_of(write);
     int rv;
 
-    if (file_is_shared(file) && !write->size_lock.had) {
+    if (file_is_shared(file) && !write->size_lock.granted) {
         write_under_size_lock(write);
         return;
     }
-    if (write->size_lock.had && !size_lock_is_good(&write->size_lock)) {
+    if (write->size_lock.granted && !size_lock_is_good(&write->size_lock)) {
         write_end(write, MORSEL_TOO_LATE);
         return;
     }
@@ -131,7 +131,7 @@ static bool go_on(struct file_write *write)
     write->next = who;
     write->next.offset += write->length;
     write->kept = append_take(file, &who);
-    if (write->kept == NULL || !write->kept->size_lock.had || !file_is_shared(file)) {
+    if (write->kept == NULL || !write->kept->size_lock.granted || !file_is_shared(file)) {
         return false;
     }
     size_lock_move(&write->size_lock, &write->kept->size_lock);

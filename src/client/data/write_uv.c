@@ -126,10 +126,10 @@ static int chunk_add(struct file *file, uint64_t offset, const uint8_t *bytes, s
 void file_note_changed(struct file *file, uint64_t offset, uint64_t end, bool sparse)
 {
     report_note_end(&file->shape.report, end, uv_now(file->client->loop));
-    file->shape.held_back = file->shape.held_back || !file_is_shared(file);
+    file->shape.write_back = file->shape.write_back || !file_is_shared(file);
     file->shape.report.news.sparse |= sparse || offset > file->shape.size;
-    file->durable.settled =
-        file->durable.settled && !file->shape.report.news.sparse && end <= file->shape.size;
+    file->durable.shape_synced =
+        file->durable.shape_synced && !file->shape.report.news.sparse && end <= file->shape.size;
     if (end > file->shape.size) {
         file->shape.size = end;
     }

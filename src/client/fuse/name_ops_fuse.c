@@ -312,7 +312,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, boo
     request.name = mount_bytes(op->name);
     request.directory = directory;
     request.who = mount_who(op->base.mount, &who, req, parent, MAY_WRITE | MAY_EXECUTE);
-    opened_tell(op->base.mount->client); /* What is open here outlives its name. */
+    opened_report(op->base.mount->client); /* What is open here outlives its name. */
     (void)mount_op_change(&op->base, MSG_UNLINK, &request.base, &request.op,
                           &morsel__removed__descriptor, on_removed);
 }
@@ -423,7 +423,7 @@ static void on_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
     request.flags = flags;
     request.who = mount_who(op->old.base.mount, &who, req,
                             parent == new_parent ? parent : INODE_NONE, MAY_WRITE | MAY_EXECUTE);
-    opened_tell(op->old.base.mount->client);
+    opened_report(op->old.base.mount->client);
     (void)mount_op_change(&op->old.base, MSG_RENAME, &request.base, &request.op,
                           &morsel__removed__descriptor, on_renamed);
 }

@@ -77,7 +77,7 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
     if (file != NULL) {
         if ((op->valid & SETATTR_SIZE) != 0) {
             file->shape.size = node->attr->size;
-            file->durable.settled = false;
+            file->durable.shape_synced = false;
         }
         file_refresh(file, node->attr);
         file_overlay(file, node->attr);
@@ -372,7 +372,8 @@ static bool cut_behind(struct size_op *op, struct file *file)
     Morsel__Attr attr;
     struct stat st;
 
-    if (file == NULL || !may_cut_behind(op, file) || !file_cut(file, (uint64_t)op->st.st_size)) {
+    if (file == NULL || !may_cut_behind(op, file) ||
+        !file_truncate(file, (uint64_t)op->st.st_size)) {
         return false;
     }
     attr = *meta_cache_attr(client->cache, op->inode);

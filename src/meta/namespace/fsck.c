@@ -374,7 +374,7 @@ static void find_lost(struct fsck_walk *w, const struct inode *inode)
 
     set_name(finding, INODE_ROOT, (struct slice){ (const uint8_t *)name, (size_t)count });
     errmsg_set(&finding->text,
-               "inode %" PRIu64 " has no name and is no orphan (mended, it is called /%s)",
+               "inode %" PRIu64 " has no name and is no orphan (repaired, it is called /%s)",
                inode->id, name);
 }
 
@@ -545,7 +545,8 @@ static int walk(struct fsck_walk *w)
     return rv;
 }
 
-static int mend(struct fsck *f, struct fsck_result *result, int64_t now_ns, struct errmsg *err)
+static int repair_all(struct fsck *f, struct fsck_result *result, int64_t now_ns,
+                      struct errmsg *err)
 {
     for (uint32_t i = 0; i < result->count; i++) {
         struct meta_op *op = &result->findings[i].repair;
@@ -588,10 +589,10 @@ int fsck_step(struct fsck *f, uint32_t records_max, bool repair, int64_t now_ns,
         return rv;
     }
     if (rv == 0 && repair) {
-        /* What is mended has just been read. */
+        /* What is repaired has just been read. */
         struct kv_wanted *before = kv_be_patient(ns_kv(f->ns));
 
-        rv = mend(f, result, now_ns, err);
+        rv = repair_all(f, result, now_ns, err);
         ns_kv(f->ns)->wanted = before;
     }
     if (rv == 0 && fsck_count_full(f->count)) {

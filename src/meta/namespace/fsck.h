@@ -40,7 +40,7 @@ struct fsck_result
 {
     bool done;
     uint64_t checked;  /* Records of this step. */
-    uint64_t repaired; /* Findings of this step that were mended. */
+    uint64_t repaired; /* Findings of this step that were repaired. */
     uint32_t count;
     struct fsck_finding findings[FSCK_FINDINGS_MAX];
 };
@@ -53,7 +53,7 @@ void fsck_free(struct fsck *f); /* NULL is allowed. */
 void fsck_cursor(const struct fsck *f, uint8_t cursor[FSCK_CURSOR_BYTES]);
 bool fsck_cursor_matches(const struct fsck *f, struct slice cursor);
 
-/* Look at `records_max` more records at most and, with `repair`, mend what is wrong, stamped with
+/* Look at `records_max` more records at most and, with `repair`, repair what is wrong, stamped with
  * `now_ns`. MORSEL_AGAIN: something must be read first (kv.h), and nothing has been looked at. */
 int fsck_step(struct fsck *f, uint32_t records_max, bool repair, int64_t now_ns,
               struct fsck_result *result, struct errmsg *err);

@@ -132,7 +132,7 @@ static int repair_parent(struct ns_txn *t)
     return rv;
 }
 
-/* Remove an entry, or give it the type of its inode. Counts are mended when their turn comes. */
+/* Remove an entry, or give it the type of its inode. Counts are repaired when their turn comes. */
 static int repair_dentry(struct ns_txn *t, bool remove)
 {
     const struct meta_op *op = t->op;

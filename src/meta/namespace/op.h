@@ -30,7 +30,7 @@ enum op_kind {
     OP_COLLECTED = 11, /* A storage server has deleted these objects. */
     OP_MEMBER = 12,    /* A storage server registers, or has moved. */
     OP_GARBAGE = 13,   /* Objects that belong to no file are to be deleted. */
-    OP_REPAIR = 14,    /* What fsck mends. */
+    OP_REPAIR = 14,    /* What fsck repairs. */
     OP_GRANTEE = 15,   /* Of older logs: who might cache before there were leases. */
     OP_START = 16,     /* The manager has started: inode ids go on behind a gap. */
     OP_HOLDER = 17, /* Leases may be held under this lease epoch, or are not any more (lease.h). */

@@ -46,7 +46,7 @@ static void answer_fsck(struct meta *meta, struct rpc_request *request, struct f
     rpc_reply(request, &reply.base, NULL);
 }
 
-/* Whoever caches what was mended hears of it behind the fact: what they had was wrong anyway. */
+/* Whoever caches what was repaired hears of it behind the fact: what they had was wrong anyway. */
 static void recall_mended(struct meta *meta, const struct fsck_result *result)
 {
     for (uint32_t i = 0; i < result->count; i++) {

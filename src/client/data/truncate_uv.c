@@ -109,7 +109,7 @@ bool file_clean_tail(struct file *file)
     return true;
 }
 
-bool file_cut(struct file *file, uint64_t size)
+bool file_truncate(struct file *file, uint64_t size)
 {
     bool grows = size > file->shape.size;
     uint64_t from = grows ? file->shape.size : size;
@@ -127,7 +127,7 @@ bool file_cut(struct file *file, uint64_t size)
                                     */
         }
         report_note_cut(&file->shape.report, size, uv_now(file->client->loop));
-        file->durable.settled = false;
+        file->durable.shape_synced = false;
     }
     file->shape.size = size;
     file->shape.report.news.sparse &= size > 0;
@@ -136,7 +136,7 @@ bool file_cut(struct file *file, uint64_t size)
     return true;
 }
 
-void file_cut_failed(struct file *file)
+void file_truncate_failed(struct file *file)
 {
     const Morsel__Attr *attr = meta_cache_attr(file->client->cache, file->inode);
 
@@ -154,22 +154,22 @@ static void on_cut(struct range_op *range, int status)
     struct file *file = chunk->file;
 
     if (range->starting) {
-        return; /* Nobody could be asked: file_cut_send() says so. */
+        return; /* Nobody could be asked: file_truncate_send() says so. */
     }
     if (status == MORSEL_TOO_LATE && chunk_may_try_again(chunk)) {
         return;
     }
     if (status != 0 && status != MORSEL_CANCELED) { /* By file_lose(), which has told everybody. */
-        log_error(file->client->options.log, "inode %lu: it was not cut at %lu: %s",
+        log_error(file->client->options.log, "inode %lu: it was not truncated at %lu: %s",
                   (unsigned long)file->inode, (unsigned long)chunk->offset, status_words(status));
         file_fail(file, status == MORSEL_TOO_LATE ? MORSEL_TIMEDOUT : status);
-        file_cut_failed(file);
+        file_truncate_failed(file);
         file_fail_behind(file, range->unanswered);
     }
     chunk_end(chunk);
 }
 
-int file_cut_send(struct chunk *chunk)
+int file_truncate_send(struct chunk *chunk)
 {
     struct range_op *range = chunk->range;
     int rv;
@@ -180,7 +180,7 @@ int file_cut_send(struct chunk *chunk)
     return rv == 0 && range->waiting == 0 ? range->status : rv;
 }
 
-uint64_t file_cut_limit(const struct file *file)
+uint64_t file_truncate_limit(const struct file *file)
 {
     uint64_t limit = UINT64_MAX;
 
