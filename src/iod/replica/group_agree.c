@@ -1,0 +1,308 @@
+/* Rounds in which an in-sync set agrees, and votes for the next set (group.h). */
+#include "iod/replica/group_inner.h"
+
+#include "common/base/check.h"
+
+enum { LEADS_MAX = 1 << 20 }; /* Rounds of one start. */
+
+/* ---- Following a round ---- */
+
+static bool leases_are_over(const struct group *g)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (i != g->me && !group_has(g->record.set, i) && g->peers[i].wait_ms > g->now_ms) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Our bytes become those of the source. */
+static void equalise(struct group *g, uint32_t source, struct group_actions *out)
+{
+    struct group_action *action = group_emit(out, source == g->me ? GROUP_FLUSH : GROUP_COPY);
+
+    g->copying = g->promised;
+    action->member = source;
+    action->epoch = g->record.epoch;
+    action->round = g->promised;
+}
+
+/* That nothing is missing here is on the disk before anything is changed: otherwise who is killed
+ * next would not know it. */
+static bool join(struct group *g, struct group_actions *out)
+{
+    struct group_record next = g->record;
+    struct group_action *action;
+
+    if (!next.whole || next.begun != next.epoch) {
+        next.whole = true;
+        next.begun = next.epoch;
+        group_persist(g, &next, out);
+        return true;
+    }
+    g->joined = g->promised;
+    g->joined_ms = g->now_ms;
+    g->agreed = true;
+    action = group_emit(out, GROUP_JOIN);
+    action->epoch = next.epoch;
+    action->round = g->joined;
+    action->set = next.set;
+    g->news = true;
+    return true;
+}
+
+static bool follow(struct group *g, struct group_actions *out)
+{
+    uint32_t leader = group_first(g->record.set);
+    const struct group_word *w = &g->peers[leader].word;
+
+    if (!group_in_step(g, leader) || w->phase == GROUP_IDLE || w->starts[g->me] != g->start) {
+        return false;
+    }
+    if (w->leading > g->promised && leases_are_over(g)) {
+        group_unjoin(g, out);
+        g->promised = w->leading;
+        return true;
+    }
+    if (w->leading != g->promised || w->phase == GROUP_PREPARING) {
+        return false;
+    }
+    if (g->equal != g->promised && g->copying != g->promised) {
+        equalise(g, w->source, out);
+        return true;
+    }
+    return w->phase == GROUP_COMMITTING && g->equal == g->promised && g->joined != g->promised &&
+           join(g, out);
+}
+
+/* ---- Leading it ---- */
+
+/* A member of our round has started since. */
+static bool is_broken(const struct group *g)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (group_has(g->record.set, i) && group_in_step(g, i) &&
+            g->peers[i].word.start != g->starts[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool begin(struct group *g)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (group_has(g->record.set, i) && !group_in_step(g, i)) {
+            return false;
+        }
+    }
+    CHECK(g->leads < LEADS_MAX - 1);
+    g->leading = g->start * LEADS_MAX + ++g->leads;
+    g->phase = GROUP_PREPARING;
+    for (uint32_t i = 0; i < g->count; i++) {
+        g->starts[i] = g->peers[i].word.start;
+    }
+    g->news = true;
+    return true;
+}
+
+static bool left_with_all(const struct group *g, uint32_t member)
+{
+    const struct group_word *w = &g->peers[member].word;
+
+    return w->start != 0 && w->state == GROUP_STALE && w->complete &&
+           w->epoch + 1 == g->record.epoch && g->peers[member].suspect_ms > g->now_ms;
+}
+
+/* Everybody who might have left with all is here, and says that he has not. */
+static bool all_lost(const struct group *g)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct group_peer *peer = &g->peers[i];
+
+        if (!group_has(g->record.set, i) &&
+            (peer->word.start == 0 || group_in_sync(peer->word.state) || left_with_all(g, i) ||
+             g->now_ms >= peer->suspect_ms)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* How much is a member's copy worth? 0: nothing. `guess`: what was acknowledged and not synced is
+ * nowhere any more, or never went beyond this set. */
+static unsigned worth(const struct group *g, uint32_t member, bool guess)
+{
+    const struct group_word *w = &g->peers[member].word;
+
+    if (!group_has(g->record.set, member)) {
+        return left_with_all(g, member) ? 2 : 0;
+    }
+    return w->agreed ? 5 + (member == g->me) : w->complete ? 4 : w->begun ? 3 : guess ? 1 : 0;
+}
+
+/* REPLICAS_MAX: nobody has what is needed. */
+static uint32_t choose_source(const struct group *g)
+{
+    uint32_t best = REPLICAS_MAX;
+    unsigned best_worth = 0;
+    bool guess = all_lost(g);
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        unsigned w = worth(g, i, guess);
+
+        if (w > best_worth) {
+            best = i;
+            best_worth = w;
+        }
+    }
+    return best;
+}
+
+static bool all_are(const struct group *g, size_t field)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        const char *word = (const char *)&g->peers[i].word;
+
+        if (group_has(g->record.set, i) &&
+            !(group_in_step(g, i) && g->peers[i].word.start == g->starts[i] &&
+              *(const uint64_t *)(const void *)(word + field) == g->leading)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool advance(struct group *g, enum group_phase phase)
+{
+    g->phase = phase;
+    g->news = true;
+    return true;
+}
+
+static bool lead(struct group *g)
+{
+    if (g->phase == GROUP_IDLE || is_broken(g)) {
+        return begin(g);
+    }
+    if (g->phase == GROUP_PREPARING && all_are(g, offsetof(struct group_word, promised))) {
+        uint32_t source = choose_source(g);
+
+        if (source == REPLICAS_MAX) {
+            return false; /* Nobody here may guess. */
+        }
+        g->source = source;
+        return advance(g, GROUP_EQUALISING);
+    }
+    if (g->phase != GROUP_EQUALISING) {
+        return false;
+    }
+    if (!group_has(g->record.set, g->source) &&
+        (!left_with_all(g, g->source) || g->peers[g->source].word.start != g->starts[g->source])) {
+        return begin(g);
+    }
+    return all_are(g, offsetof(struct group_word, equal)) ? advance(g, GROUP_COMMITTING) : false;
+}
+
+bool group_agree(struct group *g, struct group_actions *out)
+{
+    if (!group_in_sync(g->record.state)) {
+        return false;
+    }
+    group_see_self(g);
+    return follow(g, out) || (group_first(g->record.set) == g->me && lead(g));
+}
+
+/* ---- Votes ---- */
+
+/* May it belong to the next set as what it is? */
+static bool is_able(const struct group *g, uint32_t member)
+{
+    const struct group_word *w = &g->peers[member].word;
+
+    return group_in_step(g, member) && (w->agreed || w->complete);
+}
+
+/* Since when somebody of the set has said nothing useful; UINT64_MAX: all are heard. */
+static uint64_t silent_since_ms(const struct group *g)
+{
+    uint64_t since_ms = 0;
+    bool silence = false;
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        uint64_t suspect_ms = g->peers[i].suspect_ms;
+
+        if (i != g->me && group_has(g->record.set, i) && g->now_ms >= suspect_ms) {
+            silence = true;
+            since_ms = suspect_ms > since_ms ? suspect_ms : since_ms;
+        }
+    }
+    return silence ? since_ms : UINT64_MAX;
+}
+
+/* The set without those who are silent; 0: it is not for us to change yet. */
+static group_set smaller(const struct group *g, uint64_t since_ms)
+{
+    group_set set = 0;
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        bool silent = i != g->me && g->now_ms >= g->peers[i].suspect_ms;
+
+        if (group_has(g->record.set, i) && !silent && is_able(g, i)) {
+            set |= (group_set)(1U << i);
+            since_ms += i < g->me ? GROUP_TURN_MS : 0;
+        }
+    }
+    return group_has(set, g->me) && g->now_ms >= since_ms ? set : 0;
+}
+
+/* The set with one that has recovered; 0: there is none. */
+static group_set larger(const struct group *g)
+{
+    if (!group_orders(g) || !group_all_joined(g)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct group_word *w = &g->peers[i].word;
+
+        if (!group_has(g->record.set, i) && w->start != 0 && w->state == GROUP_RECOVERING &&
+            w->ready && w->epoch == g->record.epoch && g->peers[i].suspect_ms > g->now_ms) {
+            return (group_set)(g->record.set | 1U << i);
+        }
+    }
+    return 0;
+}
+
+static void ask(struct group *g, group_set set, struct group_actions *out)
+{
+    struct group_action *action = group_emit(out, GROUP_START_VOTE);
+
+    action->set = set;
+    action->epoch = g->record.epoch + 1;
+    g->vote_ms = g->now_ms + GROUP_VOTE_MS;
+}
+
+void group_stand(struct group *g, struct group_actions *out)
+{
+    group_set set = 0;
+    uint64_t since_ms = UINT64_MAX;
+
+    if (group_in_sync(g->record.state)) {
+        group_see_self(g);
+        since_ms = silent_since_ms(g);
+        set = since_ms == UINT64_MAX ? larger(g) : smaller(g, since_ms);
+    }
+    if (set == 0 && g->standing != 0) {
+        (void)group_emit(out, GROUP_STOP_VOTE);
+    }
+    if (set != g->standing) {
+        g->standing = set;
+        g->vote_ms = g->now_ms;
+        g->news = true;
+    }
+    /* Who may not stand, or not yet, asks what the others have decided. */
+    if ((set != 0 || since_ms != UINT64_MAX) && g->now_ms >= g->vote_ms) {
+        ask(g, set, out);
+    }
+}

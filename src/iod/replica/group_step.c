@@ -1,0 +1,454 @@
+/* What a member of a group is, and how it becomes something else (group.h). What it does with the
+ * others of its set, rounds and votes, is in group_agree.c. */
+#include "iod/replica/group_inner.h"
+
+#include "common/base/check.h"
+
+#define TO(state) (1U << (state))
+
+static const struct
+{
+    const char *name;
+    unsigned may_become;
+} states[GROUP_STATES] = {
+    [GROUP_CONSISTENT] = { "consistent",
+                           TO(GROUP_CONSISTENT) | TO(GROUP_STANDALONE) | TO(GROUP_STALE) },
+    [GROUP_STANDALONE] = { "standalone",
+                           TO(GROUP_STANDALONE) | TO(GROUP_CONSISTENT) | TO(GROUP_STALE) },
+    [GROUP_STALE] = { "stale", TO(GROUP_STALE) | TO(GROUP_RECOVERING) },
+    [GROUP_RECOVERING] = { "recovering", TO(GROUP_RECOVERING) | TO(GROUP_STALE) |
+                                             TO(GROUP_CONSISTENT) | TO(GROUP_STANDALONE) },
+};
+
+const char *group_state_name(enum group_state state)
+{
+    CHECK(state < GROUP_STATES);
+    return states[state].name;
+}
+
+bool group_in_sync(enum group_state state)
+{
+    return state == GROUP_CONSISTENT || state == GROUP_STANDALONE;
+}
+
+static group_set everybody(uint32_t count)
+{
+    return (group_set)((1U << count) - 1);
+}
+
+static enum group_state state_in(uint32_t count, group_set set)
+{
+    return set == everybody(count) ? GROUP_CONSISTENT : GROUP_STANDALONE;
+}
+
+bool group_has(group_set set, uint32_t member)
+{
+    return (set >> member & 1U) != 0;
+}
+
+uint32_t group_first(group_set set)
+{
+    CHECK(set != 0);
+    return (uint32_t)__builtin_ctz(set);
+}
+
+/* ---- Invariants ---- */
+
+void group_check(const struct group *g)
+{
+    const struct group_record *r = &g->record;
+    bool in_sync = group_in_sync(r->state);
+
+    CHECK_IMPLIES(in_sync, group_has(r->set, g->me) && r->state == state_in(g->count, r->set));
+    CHECK_IMPLIES(r->state == GROUP_RECOVERING, !r->whole);
+    CHECK_IMPLIES(g->joined != 0, in_sync && r->whole && r->begun == r->epoch && g->agreed);
+    CHECK_IMPLIES(g->joined != 0, !g->persisting && g->joined == g->promised);
+    CHECK_IMPLIES(g->joined != 0, g->equal == g->promised && g->copying == 0);
+    CHECK_IMPLIES(g->phase != GROUP_IDLE, in_sync && group_first(r->set) == g->me);
+    CHECK_IMPLIES(g->phase != GROUP_IDLE, g->leading != 0);
+    CHECK_IMPLIES(g->ready, r->state == GROUP_RECOVERING);
+    CHECK_IMPLIES(g->standing != 0, in_sync && g->standing != r->set);
+}
+
+/* ---- What is asked of it ---- */
+
+void group_init(struct group *g, group_id id, uint32_t count, uint32_t me,
+                const struct mirror_lease *const *leases)
+{
+    CHECK(id != 0 && count >= 1 && count <= REPLICAS_MAX && me < count);
+    *g = (struct group){ .id = id, .count = count, .me = me };
+    for (uint32_t i = 0; i < count; i++) {
+        g->peers[i].lease = leases[i];
+    }
+}
+
+void group_record_new(struct group_record *record, uint32_t count, uint64_t boot)
+{
+    *record = (struct group_record){ .state = GROUP_CONSISTENT, .epoch = 1, .whole = true };
+    record->set = everybody(count);
+    record->boot = boot;
+    record->begun = 1;
+}
+
+bool group_orders(const struct group *g)
+{
+    return g->joined != 0 && group_first(g->record.set) == g->me;
+}
+
+bool group_takes(const struct group *g, uint64_t epoch, uint64_t round)
+{
+    return g->joined != 0 && g->record.epoch == epoch && g->joined == round;
+}
+
+bool group_serves(const struct group *g, uint64_t now_ms)
+{
+    if (g->joined == 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (i != g->me && group_has(g->record.set, i) &&
+            !mirror_lease_held(g->peers[i].lease, g->id, g->joined_ms, now_ms)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool group_covers(const struct group *g, uint32_t member)
+{
+    return g->joined != 0 && group_has(g->record.set, member) &&
+           (g->standing == 0 || group_has(g->standing, member));
+}
+
+bool group_all_joined(const struct group *g)
+{
+    if (g->joined == 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (i != g->me && group_has(g->record.set, i) &&
+            !(group_in_step(g, i) && g->peers[i].word.joined == g->joined)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Who may recover from us. */
+static group_set offered(const struct group *g)
+{
+    group_set set = 0;
+
+    if (!group_orders(g) || !group_all_joined(g)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct group_word *w = &g->peers[i].word;
+
+        if (w->start != 0 && !group_in_sync(w->state) && !group_has(g->record.set, i)) {
+            set |= (group_set)(1U << i);
+        }
+    }
+    return set;
+}
+
+static void say(const struct group *g, struct group_word *word)
+{
+    const struct group_record *r = &g->record;
+
+    *word = (struct group_word){ .group = g->id, .from = g->me, .start = g->start };
+    word->number = g->number;
+    word->state = r->state;
+    word->epoch = r->epoch;
+    word->set = r->set;
+    word->agreed = g->agreed;
+    word->complete = r->whole;
+    word->begun = r->begun == r->epoch;
+    word->ready = g->ready;
+    word->promised = g->promised;
+    word->equal = g->equal;
+    word->joined = g->joined;
+    word->phase = g->phase;
+    word->leading = g->leading;
+    word->source = g->source;
+    word->offered = offered(g);
+    for (uint32_t i = 0; i < g->count; i++) {
+        /* Of those in the set: who takes part. Of the others: who is offered something. */
+        word->starts[i] =
+            group_has(r->set, i) && g->phase != GROUP_IDLE ? g->starts[i] : g->peers[i].word.start;
+    }
+}
+
+void group_word(struct group *g, struct group_word *word)
+{
+    g->number++;
+    say(g, word);
+}
+
+void group_see_self(struct group *g)
+{
+    say(g, &g->peers[g->me].word);
+}
+
+bool group_in_step(const struct group *g, uint32_t member)
+{
+    const struct group_word *w = &g->peers[member].word;
+
+    return w->start != 0 && group_in_sync(w->state) && w->epoch == g->record.epoch &&
+           w->set == g->record.set;
+}
+
+/* ---- Moves ---- */
+
+struct group_action *group_emit(struct group_actions *out, enum group_action_type type)
+{
+    struct group_action *action = &out->items[out->count++];
+
+    CHECK(out->count <= GROUP_ACTIONS_MAX);
+    *action = (struct group_action){ .type = type };
+    return action;
+}
+
+void group_unjoin(struct group *g, struct group_actions *out)
+{
+    if (g->joined != 0) {
+        (void)group_emit(out, GROUP_LEAVE);
+    }
+    g->joined = g->equal = g->copying = 0;
+    g->news = true;
+}
+
+void group_persist(struct group *g, const struct group_record *next, struct group_actions *out)
+{
+    CHECK(!g->persisting && (states[g->record.state].may_become & TO(next->state)) != 0);
+    g->next = *next;
+    g->persisting = true;
+    group_emit(out, GROUP_PERSIST)->record = *next;
+}
+
+/* To another epoch, or out of the set: what was agreed means nothing there. */
+static void move(struct group *g, const struct group_record *next, struct group_actions *out)
+{
+    group_unjoin(g, out);
+    if (g->standing != 0) {
+        (void)group_emit(out, GROUP_STOP_VOTE);
+    }
+    g->agreed = g->ready = false;
+    g->promised = g->leading = 0;
+    g->phase = GROUP_IDLE;
+    g->standing = 0;
+    g->recovering_from = 0;
+    for (uint32_t i = 0; i < g->count; i++) {
+        struct group_peer *peer = &g->peers[i];
+
+        peer->suspect_ms = g->now_ms + GROUP_SILENCE_MS;
+        if (i != g->me && group_in_sync(next->state) && !group_has(next->set, i) &&
+            (peer->word.start == 0 || group_in_sync(peer->word.state))) {
+            peer->wait_ms = peer->lease->granted_until_ms;
+        }
+    }
+    group_persist(g, next, out);
+}
+
+/* A set was decided that comes after ours. */
+static bool follow_vote(struct group *g, struct group_actions *out)
+{
+    struct group_record next = g->record;
+
+    if (g->learned_epoch <= g->record.epoch || g->record.state == GROUP_STALE) {
+        return false;
+    }
+    if (g->learned_epoch == g->record.epoch + 1 && group_has(g->learned_set, g->me)) {
+        next.state = state_in(g->count, g->learned_set);
+        next.epoch = g->learned_epoch;
+        next.set = g->learned_set;
+    } else {
+        next.state = GROUP_STALE;
+    }
+    move(g, &next, out);
+    return true;
+}
+
+/* Somebody who serves offers what it has. */
+static bool recover(struct group *g, struct group_actions *out)
+{
+    struct group_record *r = &g->record;
+    struct group_action *action;
+
+    for (uint32_t i = 0; i < g->count && !group_in_sync(r->state); i++) {
+        const struct group_word *w = &g->peers[i].word;
+
+        if (!group_has(w->offered, g->me) || w->starts[g->me] != g->start) {
+            continue;
+        }
+        if (w->epoch > r->epoch) {
+            struct group_record next = { GROUP_RECOVERING, w->epoch, w->set, false, r->boot, 0 };
+
+            move(g, &next, out);
+            return true;
+        }
+        if (w->epoch == r->epoch && r->state == GROUP_RECOVERING &&
+            g->recovering_from != w->start) {
+            g->recovering_from = w->start;
+            g->copying = w->joined;
+            g->ready = false;
+            action = group_emit(out, GROUP_RECOVER);
+            action->member = i;
+            action->round = w->joined;
+            action->epoch = w->epoch;
+            g->news = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- Events ---- */
+
+static void on_start(struct group *g, const struct group_event *event, struct group_actions *out)
+{
+    struct group_record next = *event->record;
+
+    CHECK(!g->started && event->start != 0);
+    g->started = true;
+    g->start = event->start;
+    g->record = *event->record;
+    next.whole = next.whole && (next.boot == event->boot || event->intent_empty);
+    next.boot = event->boot;
+    for (uint32_t i = 0; i < g->count; i++) {
+        g->peers[i].suspect_ms = g->now_ms + GROUP_SILENCE_MS;
+        if (i != g->me && next.begun != next.epoch && !group_has(next.set, i)) {
+            g->peers[i].wait_ms = g->peers[i].lease->granted_until_ms;
+        }
+    }
+    group_persist(g, &next, out); /* Before it is asked, or changed: a second crash forgets more. */
+}
+
+static bool is_sound(const struct group *g, const struct group_word *w)
+{
+    return w->group == g->id && w->from < g->count && w->from != g->me && w->start != 0 &&
+           w->number != 0 && w->state < GROUP_STATES && w->set != 0 &&
+           w->set <= everybody(g->count) && w->phase <= GROUP_COMMITTING && w->source < g->count &&
+           (!group_in_sync(w->state) || group_has(w->set, w->from));
+}
+
+static void learn(struct group *g, uint64_t epoch, group_set set)
+{
+    if (epoch > g->learned_epoch) {
+        g->learned_epoch = epoch;
+        g->learned_set = set;
+    }
+}
+
+static void on_word(struct group *g, const struct group_word *w)
+{
+    struct group_peer *peer;
+
+    if (!is_sound(g, w)) {
+        return;
+    }
+    peer = &g->peers[w->from];
+    if (w->start < peer->word.start ||
+        (w->start == peer->word.start && w->number <= peer->word.number)) {
+        return;
+    }
+    g->news = g->news || w->start != peer->word.start;
+    peer->word = *w;
+    if (group_in_sync(w->state)) {
+        learn(g, w->epoch, w->set);
+    } else {
+        peer->wait_ms = 0; /* It knows that it is outside, and serves nothing. */
+    }
+    if (group_in_step(g, w->from) || !group_has(g->record.set, w->from)) {
+        peer->suspect_ms = g->now_ms + GROUP_SILENCE_MS;
+    }
+}
+
+static void on_dead(struct group *g, uint32_t member)
+{
+    CHECK(member < g->count && member != g->me);
+    g->peers[member].wait_ms = 0;
+    if (g->peers[member].suspect_ms > g->now_ms) {
+        g->peers[member].suspect_ms = g->now_ms;
+    }
+}
+
+static void on_event(struct group *g, const struct group_event *event, struct group_actions *out)
+{
+    switch (event->type) {
+    case GROUP_START:
+        on_start(g, event, out);
+        return;
+    case GROUP_TICK:
+        return;
+    case GROUP_WORD:
+        on_word(g, event->word);
+        return;
+    case GROUP_PERSISTED:
+        CHECK(g->persisting);
+        g->persisting = false;
+        g->record = g->next;
+        g->news = true;
+        return;
+    case GROUP_DECIDED:
+        learn(g, event->epoch, event->set);
+        return;
+    case GROUP_COPIED:
+        if (event->round == g->copying && event->round == g->promised && g->copying != 0) {
+            g->equal = g->promised;
+            g->copying = 0;
+            g->news = true;
+        }
+        return;
+    case GROUP_RECOVERED:
+        if (event->round == g->copying && g->record.state == GROUP_RECOVERING) {
+            g->ready = true;
+            g->copying = 0;
+            g->news = true;
+        }
+        return;
+    case GROUP_DEAD:
+        on_dead(g, event->member);
+        return;
+    }
+}
+
+void group_step(struct group *g, const struct group_event *event, struct group_actions *out)
+{
+    CHECK(event->type == GROUP_START || g->started);
+    g->now_ms = event->now_ms;
+    on_event(g, event, out);
+    while (!g->persisting && (follow_vote(g, out) || group_agree(g, out) || recover(g, out))) {
+    }
+    if (!g->persisting) {
+        group_stand(g, out);
+        if (g->news || g->now_ms >= g->word_ms) {
+            bool open = g->standing != 0 || !group_all_joined(g);
+
+            (void)group_emit(out, GROUP_SEND);
+            g->word_ms = g->now_ms + (open ? GROUP_RETRY_MS : GROUP_WORD_MS);
+            g->news = false;
+        }
+    }
+    group_check(g);
+}
+
+uint64_t group_deadline_ms(const struct group *g)
+{
+    uint64_t deadline_ms = g->word_ms;
+
+    if (!g->started || g->persisting) {
+        return UINT64_MAX;
+    }
+    for (uint32_t i = 0; i < g->count; i++) {
+        uint64_t turn_ms = g->peers[i].suspect_ms + (uint64_t)g->me * GROUP_TURN_MS;
+        uint64_t times[] = { g->peers[i].suspect_ms, g->peers[i].wait_ms, turn_ms };
+
+        for (unsigned k = 0; k < ARRAY_COUNT(times); k++) {
+            if (i != g->me && times[k] > g->now_ms && times[k] < deadline_ms) {
+                deadline_ms = times[k];
+            }
+        }
+    }
+    return deadline_ms;
+}

@@ -1,0 +1,618 @@
+/* A member of a group: what it says and does at each event, one member at a time. Whether all of
+ * them together keep what they promise is sim/group's to say. */
+#include "iod/replica/group.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ID = 7, BOOT = 3, NOW = 100000 };
+
+/* One member, with what it did last. */
+struct fixture
+{
+    struct group group;
+    struct mirror_lease leases[REPLICAS_MAX];
+    struct group_actions out;
+    uint64_t now_ms;
+    uint64_t numbers[REPLICAS_MAX];
+};
+
+static void feed(struct fixture *f, struct group_event event)
+{
+    f->out.count = 0;
+    event.now_ms = f->now_ms;
+    group_step(&f->group, &event, &f->out);
+}
+
+static void pass(struct fixture *f, uint64_t ms)
+{
+    f->now_ms += ms;
+    feed(f, (struct group_event){ .type = GROUP_TICK });
+}
+
+static void persisted(struct fixture *f)
+{
+    feed(f, (struct group_event){ .type = GROUP_PERSISTED });
+}
+
+static const struct group_action *done(const struct fixture *f, enum group_action_type type)
+{
+    for (uint32_t i = 0; i < f->out.count; i++) {
+        if (f->out.items[i].type == type) {
+            return &f->out.items[i];
+        }
+    }
+    return NULL;
+}
+
+static void start_on(struct fixture *f, uint32_t count, uint32_t me,
+                     const struct group_record *record, bool intent_empty)
+{
+    const struct mirror_lease *leases[REPLICAS_MAX];
+    struct group_event event = { .type = GROUP_START, .record = record, .boot = BOOT, .start = 1 };
+
+    memset(f, 0, sizeof(*f));
+    f->now_ms = NOW;
+    for (uint32_t i = 0; i < REPLICAS_MAX; i++) {
+        mirror_lease_init(&f->leases[i], 1, NOW);
+        leases[i] = &f->leases[i];
+    }
+    event.intent_empty = intent_empty;
+    group_init(&f->group, ID, count, me, leases);
+    feed(f, event);
+}
+
+static void start_new(struct fixture *f, uint32_t count, uint32_t me)
+{
+    struct group_record record;
+
+    group_record_new(&record, count, BOOT);
+    start_on(f, count, me, &record, true);
+    persisted(f);
+}
+
+/* A word of `from`, in sync in epoch 1 with everybody, complete. */
+static struct group_word word_of(struct fixture *f, uint32_t from)
+{
+    struct group_word w = { .group = ID, .from = from, .start = 1, .epoch = 1, .complete = true };
+
+    w.number = ++f->numbers[from];
+    w.set = (group_set)((1U << f->group.count) - 1);
+    w.begun = true;
+    return w;
+}
+
+static void hear(struct fixture *f, const struct group_word *word)
+{
+    feed(f, (struct group_event){ .type = GROUP_WORD, .word = word });
+}
+
+/* It leads: the others, as many as there are, do what it says. */
+static void others_follow(struct fixture *f)
+{
+    for (uint32_t i = 0; i < f->group.count; i++) {
+        struct group_word w = word_of(f, i);
+
+        if (i == f->group.me) {
+            continue;
+        }
+        w.epoch = f->group.record.epoch;
+        w.set = f->group.record.set;
+        w.promised = f->group.leading;
+        w.equal = f->group.phase >= GROUP_EQUALISING ? f->group.leading : 0;
+        w.joined = f->group.phase == GROUP_COMMITTING ? f->group.leading : 0;
+        w.agreed = w.joined != 0;
+        hear(f, &w);
+    }
+}
+
+static void copied(struct fixture *f)
+{
+    feed(f, (struct group_event){ .type = GROUP_COPIED, .round = f->group.promised });
+}
+
+/* Member 0 and the others agree. */
+static void agree(struct fixture *f)
+{
+    others_follow(f); /* Heard: a round begins. */
+    others_follow(f); /* Promised. */
+    copied(f);
+    others_follow(f); /* Equal. */
+    others_follow(f); /* Joined. */
+    assert_true(group_orders(&f->group));
+    assert_true(group_all_joined(&f->group));
+}
+
+static void grant(struct fixture *f, uint32_t from)
+{
+    struct mirror_exceptions none = { .count = 0 };
+
+    mirror_lease_granted(&f->leases[from], 1, f->now_ms, &none, f->now_ms);
+}
+
+/* ---- Starts ---- */
+
+static void a_start_is_on_the_disk_before_a_word_is_said(void **state)
+{
+    struct fixture f;
+    struct group_record record;
+
+    (void)state;
+    group_record_new(&record, 2, BOOT);
+    start_on(&f, 2, 0, &record, true);
+    assert_non_null(done(&f, GROUP_PERSIST));
+    assert_null(done(&f, GROUP_SEND));
+    pass(&f, 5000);
+    assert_int_equal(f.out.count, 0);
+    persisted(&f);
+    assert_non_null(done(&f, GROUP_SEND));
+}
+
+/* Nothing can be lost of what nobody was changing, and in the same kernel nothing at all. */
+static void what_a_start_may_have_lost(void **state)
+{
+    struct fixture f;
+    struct group_record record;
+
+    (void)state;
+    group_record_new(&record, 2, BOOT);
+    start_on(&f, 2, 0, &record, false);
+    assert_true(done(&f, GROUP_PERSIST)->record.whole);
+    record.boot = BOOT - 1;
+    start_on(&f, 2, 0, &record, true);
+    assert_true(done(&f, GROUP_PERSIST)->record.whole);
+    assert_int_equal(done(&f, GROUP_PERSIST)->record.boot, BOOT);
+    start_on(&f, 2, 0, &record, false);
+    assert_false(done(&f, GROUP_PERSIST)->record.whole);
+}
+
+static void a_group_of_one_serves_at_once(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start_new(&f, 1, 0);
+    assert_non_null(done(&f, GROUP_FLUSH));
+    copied(&f);
+    assert_non_null(done(&f, GROUP_JOIN));
+    assert_true(group_serves(&f.group, f.now_ms));
+    assert_true(group_orders(&f.group));
+}
+
+/* ---- Rounds ---- */
+
+static void nobody_serves_before_all_agree(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start_new(&f, 3, 0);
+    for (int i = 0; i < 20; i++) {
+        pass(&f, 40);
+        assert_int_equal(f.group.joined, 0);
+    }
+    start_new(&f, 3, 0);
+    others_follow(&f);
+    assert_int_equal(f.group.phase, GROUP_PREPARING);
+    others_follow(&f);
+    assert_int_equal(f.group.phase, GROUP_EQUALISING);
+    others_follow(&f);
+    assert_int_equal(f.group.phase, GROUP_EQUALISING); /* Its own flush is not done. */
+    copied(&f);
+    assert_int_equal(f.group.phase, GROUP_COMMITTING);
+    assert_int_not_equal(f.group.joined, 0);
+    assert_false(group_all_joined(&f.group));
+    others_follow(&f);
+    assert_true(group_all_joined(&f.group));
+}
+
+static void reading_takes_a_lease_of_each_other_member(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start_new(&f, 3, 0);
+    grant(&f, 1); /* Asked for before it was joined. */
+    grant(&f, 2);
+    f.now_ms++;
+    agree(&f);
+    assert_false(group_serves(&f.group, f.now_ms));
+    grant(&f, 1);
+    assert_false(group_serves(&f.group, f.now_ms));
+    grant(&f, 2);
+    assert_true(group_serves(&f.group, f.now_ms));
+    assert_false(group_serves(&f.group, f.now_ms + MIRROR_LEASE_MS));
+}
+
+/* Its own word leads a member through a round; what it joins is on its disk before. */
+static void a_member_follows_its_first(void **state)
+{
+    struct fixture f;
+    struct group_word w;
+
+    (void)state;
+    start_new(&f, 2, 1);
+    f.group.record.whole = false;
+    w = word_of(&f, 0);
+    w.phase = GROUP_PREPARING;
+    w.leading = 5;
+    w.starts[0] = w.starts[1] = 1;
+    hear(&f, &w);
+    assert_int_equal(f.group.promised, 5);
+    w.number = ++f.numbers[0];
+    w.phase = GROUP_EQUALISING;
+    hear(&f, &w);
+    assert_int_equal(done(&f, GROUP_COPY)->member, 0);
+    copied(&f);
+    assert_int_equal(f.group.equal, 5);
+    w.number = ++f.numbers[0];
+    w.phase = GROUP_COMMITTING;
+    hear(&f, &w);
+    assert_true(done(&f, GROUP_PERSIST)->record.whole);
+    assert_null(done(&f, GROUP_JOIN));
+    assert_false(group_takes(&f.group, 1, 5));
+    persisted(&f);
+    assert_non_null(done(&f, GROUP_JOIN));
+    assert_true(group_takes(&f.group, 1, 5));
+    assert_false(group_takes(&f.group, 1, 4));
+    assert_false(group_takes(&f.group, 2, 5));
+    assert_true(group_covers(&f.group, 0));
+
+    /* A newer round ends that; words of the older one, and to an earlier start, mean nothing. */
+    w.number = ++f.numbers[0];
+    w.leading = 6;
+    w.phase = GROUP_PREPARING;
+    hear(&f, &w);
+    assert_non_null(done(&f, GROUP_LEAVE));
+    assert_false(group_covers(&f.group, 0));
+    w.number = ++f.numbers[0];
+    w.leading = 5;
+    w.phase = GROUP_COMMITTING;
+    hear(&f, &w);
+    assert_int_equal(f.group.promised, 6);
+    w.number = ++f.numbers[0];
+    w.leading = 7;
+    w.starts[1] = 0;
+    hear(&f, &w);
+    assert_int_equal(f.group.promised, 6);
+    w.starts[1] = 1;
+    hear(&f, &w); /* The same number again. */
+    assert_int_equal(f.group.promised, 6);
+}
+
+static void who_starts_again_begins_a_round(void **state)
+{
+    struct fixture f;
+    struct group_word w;
+    uint64_t round;
+
+    (void)state;
+    start_new(&f, 2, 0);
+    agree(&f);
+    round = f.group.joined;
+    w = word_of(&f, 1);
+    w.start = 2;
+    hear(&f, &w);
+    assert_int_equal(f.group.phase, GROUP_PREPARING);
+    assert_true(f.group.leading > round);
+    assert_non_null(done(&f, GROUP_LEAVE));
+    w.number++;
+    w.promised = f.group.leading;
+    w.complete = false;
+    hear(&f, &w);
+    assert_int_equal(f.group.source, 0);
+}
+
+/* Who lost nothing gives; what was acknowledged is nowhere else. */
+static void the_source_is_who_lost_nothing(void **state)
+{
+    struct fixture f;
+    struct group_word w;
+
+    (void)state;
+    start_new(&f, 2, 0);
+    f.group.record.whole = false;
+    w = word_of(&f, 1);
+    hear(&f, &w);
+    w.number = ++f.numbers[1];
+    w.promised = f.group.leading;
+    hear(&f, &w);
+    assert_int_equal(f.group.source, 1);
+    assert_int_equal(done(&f, GROUP_COPY)->member, 1);
+}
+
+/* A set that was voted for and lost power before it began: who has left with that vote gives. */
+static void a_set_that_has_not_begun_does_not_guess(void **state)
+{
+    struct fixture f;
+    struct group_record record = { GROUP_STANDALONE, 2, 1, false, BOOT, 1 };
+    struct group_word w;
+
+    (void)state;
+    start_on(&f, 2, 0, &record, false);
+    persisted(&f);
+    f.leases[1].granted_until_ms = 0;
+    pass(&f, 5000);
+    assert_int_equal(f.group.phase, GROUP_PREPARING);
+    w = word_of(&f, 1);
+    w.state = GROUP_STALE;
+    hear(&f, &w);
+    assert_int_equal(f.group.phase, GROUP_EQUALISING);
+    assert_int_equal(done(&f, GROUP_COPY)->member, 1);
+
+    /* Nor is there anything to wait for when he has lost it as well. */
+    start_on(&f, 2, 0, &record, false);
+    persisted(&f);
+    pass(&f, 5000);
+    w = word_of(&f, 1);
+    w.state = GROUP_STALE;
+    w.complete = false;
+    hear(&f, &w);
+    assert_non_null(done(&f, GROUP_FLUSH));
+
+    /* One that has begun goes on with what it has. */
+    record.begun = 2;
+    start_on(&f, 2, 0, &record, false);
+    persisted(&f);
+    assert_non_null(done(&f, GROUP_FLUSH));
+}
+
+/* ---- Votes ---- */
+
+static void who_is_silent_is_voted_out(void **state)
+{
+    struct fixture f;
+    const struct group_action *action;
+
+    (void)state;
+    start_new(&f, 2, 0);
+    agree(&f);
+    pass(&f, GROUP_SILENCE_MS - 1);
+    assert_null(done(&f, GROUP_START_VOTE));
+    pass(&f, 1);
+    action = done(&f, GROUP_START_VOTE);
+    assert_int_equal(action->set, 1);
+    assert_int_equal(action->epoch, 2);
+    assert_false(group_covers(&f.group, 1));
+    assert_true(group_orders(&f.group)); /* As long as nothing is decided. */
+    pass(&f, GROUP_VOTE_MS - 1);
+    assert_null(done(&f, GROUP_START_VOTE));
+    pass(&f, 1);
+    assert_non_null(done(&f, GROUP_START_VOTE));
+    others_follow(&f);
+    assert_non_null(done(&f, GROUP_STOP_VOTE));
+    assert_true(group_covers(&f.group, 1));
+}
+
+static void the_second_one_stands_later(void **state)
+{
+    struct fixture f;
+    struct group_word w;
+
+    (void)state;
+    start_new(&f, 3, 1);
+    f.now_ms += 500;
+    w = word_of(&f, 0);
+    hear(&f, &w);
+    pass(&f, 500); /* Member 2 is silent; member 0 is not, and has the first turn. */
+    assert_int_equal(done(&f, GROUP_START_VOTE)->set, 0);
+    pass(&f, GROUP_TURN_MS);
+    assert_int_equal(done(&f, GROUP_START_VOTE)->set, 3);
+}
+
+/* Who may have lost something asks what the others decided, and does not stand. */
+static void who_has_lost_something_does_not_stand(void **state)
+{
+    struct fixture f;
+    struct group_record record;
+
+    (void)state;
+    group_record_new(&record, 2, BOOT - 1);
+    start_on(&f, 2, 0, &record, false);
+    persisted(&f);
+    pass(&f, GROUP_SILENCE_MS);
+    assert_int_equal(done(&f, GROUP_START_VOTE)->set, 0);
+    assert_int_equal(f.group.standing, 0);
+}
+
+static void a_new_set_waits_for_the_leases_it_gave(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start_new(&f, 2, 0);
+    agree(&f);
+    mirror_lease_grant(&f.leases[1], f.now_ms);
+    feed(&f, (struct group_event){ .type = GROUP_DECIDED, .epoch = 2, .set = 1 });
+    assert_non_null(done(&f, GROUP_LEAVE));
+    assert_int_equal(done(&f, GROUP_PERSIST)->record.state, GROUP_STANDALONE);
+    persisted(&f);
+    assert_int_equal(f.group.promised, 0);
+    pass(&f, MIRROR_LEASE_MS + MIRROR_LEASE_SKEW_MS - 1);
+    assert_int_equal(f.group.promised, 0);
+    assert_true(group_deadline_ms(&f.group) <= f.now_ms + 1);
+    pass(&f, 1);
+    assert_int_not_equal(f.group.promised, 0);
+    copied(&f);
+    assert_int_equal(done(&f, GROUP_PERSIST)->record.begun, 2);
+    persisted(&f);
+    assert_true(group_serves(&f.group, f.now_ms));
+}
+
+/* ... unless he says that he is outside, or is dead. */
+static void there_is_no_waiting_for_who_holds_nothing(void **state)
+{
+    struct fixture f;
+    struct group_word w;
+
+    (void)state;
+    for (int dead = 0; dead < 2; dead++) {
+        start_new(&f, 2, 0);
+        agree(&f);
+        feed(&f, (struct group_event){ .type = GROUP_DECIDED, .epoch = 2, .set = 1 });
+        persisted(&f);
+        assert_int_equal(f.group.promised, 0);
+        if (dead) {
+            feed(&f, (struct group_event){ .type = GROUP_DEAD, .member = 1 });
+        } else {
+            w = word_of(&f, 1);
+            w.state = GROUP_STALE;
+            hear(&f, &w);
+        }
+        assert_int_not_equal(f.group.promised, 0);
+    }
+}
+
+static void who_is_left_out_is_stale(void **state)
+{
+    struct fixture f;
+    struct group_word w;
+
+    (void)state;
+    start_new(&f, 2, 1);
+    w = word_of(&f, 0);
+    w.state = GROUP_STANDALONE;
+    w.epoch = 2;
+    w.set = 1;
+    hear(&f, &w);
+    assert_int_equal(done(&f, GROUP_PERSIST)->record.state, GROUP_STALE);
+    assert_int_equal(done(&f, GROUP_PERSIST)->record.epoch, 1);
+    persisted(&f);
+    assert_false(group_covers(&f.group, 0));
+}
+
+/* One whose record is two votes old was started on an old copy of its directory. */
+static void who_missed_a_vote_is_stale(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start_new(&f, 3, 1);
+    feed(&f, (struct group_event){ .type = GROUP_DECIDED, .epoch = 3, .set = 3 });
+    assert_int_equal(done(&f, GROUP_PERSIST)->record.state, GROUP_STALE);
+}
+
+/* ---- Recovery ---- */
+
+static void growing_takes_a_vote(void **state)
+{
+    struct fixture f;
+    struct group_record record = { GROUP_STANDALONE, 2, 1, true, BOOT, 2 };
+    struct group_word w;
+
+    (void)state;
+    start_on(&f, 2, 0, &record, true);
+    persisted(&f);
+    copied(&f);
+    assert_true(group_orders(&f.group));
+    w = word_of(&f, 1);
+    w.state = GROUP_STALE;
+    hear(&f, &w);
+    group_word(&f.group, &w);
+    assert_int_equal(w.offered, 2);
+    assert_int_equal(w.starts[1], 1);
+    w = word_of(&f, 1);
+    w.state = GROUP_RECOVERING;
+    w.epoch = 2;
+    w.set = 1;
+    hear(&f, &w);
+    assert_null(done(&f, GROUP_START_VOTE));
+    w.number = ++f.numbers[1];
+    w.ready = true;
+    hear(&f, &w);
+    assert_int_equal(done(&f, GROUP_START_VOTE)->set, 3);
+    assert_true(group_orders(&f.group));
+    assert_int_equal(f.group.record.set, 1);
+}
+
+static void who_recovers_is_not_whole_before_all_agree(void **state)
+{
+    struct fixture f;
+    struct group_record record = { GROUP_STALE, 1, 3, true, BOOT, 1 };
+    struct group_word w;
+
+    (void)state;
+    start_on(&f, 2, 1, &record, true);
+    persisted(&f);
+    w = word_of(&f, 0);
+    w.state = GROUP_STANDALONE;
+    w.epoch = 2;
+    w.set = 1;
+    w.joined = w.promised = w.leading = 9;
+    w.offered = 2;
+    w.starts[1] = 1;
+    hear(&f, &w);
+    assert_int_equal(done(&f, GROUP_PERSIST)->record.state, GROUP_RECOVERING);
+    assert_false(done(&f, GROUP_PERSIST)->record.whole);
+    assert_null(done(&f, GROUP_RECOVER));
+    persisted(&f);
+    assert_int_equal(done(&f, GROUP_RECOVER)->member, 0);
+    assert_false(f.group.ready);
+    feed(&f, (struct group_event){ .type = GROUP_RECOVERED, .round = 9 });
+    assert_true(f.group.ready);
+    feed(&f, (struct group_event){ .type = GROUP_DECIDED, .epoch = 3, .set = 3 });
+    assert_int_equal(done(&f, GROUP_PERSIST)->record.state, GROUP_CONSISTENT);
+    assert_false(done(&f, GROUP_PERSIST)->record.whole);
+    persisted(&f);
+    pass(&f, GROUP_SILENCE_MS);
+    assert_int_equal(done(&f, GROUP_START_VOTE)->set, 0); /* It does not stand. */
+}
+
+/* ---- Nonsense ---- */
+
+static void nonsense_is_passed_over(void **state)
+{
+    struct fixture f;
+    struct group_word good, w;
+    struct group before;
+
+    (void)state;
+    start_new(&f, 2, 0);
+    good = word_of(&f, 1);
+    for (int i = 0; i < 9; i++) {
+        w = good;
+        w.group = i == 0 ? ID + 1 : w.group;
+        w.from = i == 1 ? 2 : i == 2 ? 0 : w.from;
+        w.start = i == 3 ? 0 : w.start;
+        w.number = i == 4 ? 0 : w.number;
+        w.set = i == 5 ? 0 : i == 6 ? 4 : i == 7 ? 1 : w.set;
+        w.source = i == 8 ? 2 : w.source;
+        before = f.group;
+        hear(&f, &w);
+        assert_int_equal(f.out.count, 0);
+        assert_memory_equal(&before, &f.group, sizeof(before));
+    }
+    hear(&f, &good);
+    assert_int_equal(f.group.phase, GROUP_PREPARING);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_start_is_on_the_disk_before_a_word_is_said),
+        cmocka_unit_test(what_a_start_may_have_lost),
+        cmocka_unit_test(a_group_of_one_serves_at_once),
+        cmocka_unit_test(nobody_serves_before_all_agree),
+        cmocka_unit_test(reading_takes_a_lease_of_each_other_member),
+        cmocka_unit_test(a_member_follows_its_first),
+        cmocka_unit_test(who_starts_again_begins_a_round),
+        cmocka_unit_test(the_source_is_who_lost_nothing),
+        cmocka_unit_test(a_set_that_has_not_begun_does_not_guess),
+        cmocka_unit_test(who_is_silent_is_voted_out),
+        cmocka_unit_test(the_second_one_stands_later),
+        cmocka_unit_test(who_has_lost_something_does_not_stand),
+        cmocka_unit_test(a_new_set_waits_for_the_leases_it_gave),
+        cmocka_unit_test(there_is_no_waiting_for_who_holds_nothing),
+        cmocka_unit_test(who_is_left_out_is_stale),
+        cmocka_unit_test(who_missed_a_vote_is_stale),
+        cmocka_unit_test(growing_takes_a_vote),
+        cmocka_unit_test(who_recovers_is_not_whole_before_all_agree),
+        cmocka_unit_test(nonsense_is_passed_over),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
