@@ -95,6 +95,7 @@ static void on_behind_lost(struct client *client, inode_id inode)
     if (file != NULL) {
         file_fail(file, MORSEL_IO);
     }
+    durable_change_lost(client, inode);
 }
 
 /* It is told as closed with the next one. */

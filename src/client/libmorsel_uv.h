@@ -152,7 +152,10 @@ struct meta_call
     bool
         bounded; /* The caller's: a change that needs a lease or a size lock, and is refused (TOO_LATE)
                      when what we held when it was started has been taken away. */
-    bool patient;                                 /* The caller's: it has no deadline. */
+    bool patient; /* The caller's: it has no deadline. */
+    inode_id
+        covers; /* The caller's: it is sent when the manager has what was set on this inode, and
+                        ends as that does when it is refused. INODE_NONE: it need not. */
     struct queued_call *queued;                   /* It has not been sent yet. */
     const ProtobufCMessageDescriptor *reply_type; /* NULL: the body is not wanted. */
     op_sequence sequence;                         /* 0: not a change. */

@@ -118,4 +118,56 @@ PY
     exec 7>&-
     note "no $step after its size lock"
 done
+
+# Attributes that were set under a lease, answered, and lost with it: fsync tells, once, also through a handle that cannot write, and of
+# a file that nobody had open.
+mkdir "$far/attributes"
+echo held >"$far/attributes/held"
+echo quiet >"$far/attributes/quiet"
+sync "$far/attributes/held" "$far/attributes/quiet"
+mkfifo "$work/go"
+python3 - "$far/attributes" "$work/go" >"$work/attributes" <<'PY' &
+import os, sys
+path, go = sys.argv[1:]
+go = open(go)
+def say(word):
+    print(word, flush=True)
+def sync(fd):
+    try:
+        os.fsync(fd)
+        return 0
+    except OSError as e:
+        return e.strerror
+held = os.open(path + "/held", os.O_RDONLY)
+os.stat(path + "/quiet")
+go.readline()
+os.fchmod(held, 0o640)
+os.chmod(path + "/quiet", 0o640)
+say("set")
+go.readline()
+quiet = os.open(path + "/quiet", os.O_RDONLY)
+for fd in held, quiet, held, quiet:
+    say(sync(fd))
+PY
+setter=$!
+children+=("$setter")
+exec 8>"$work/go"
+wait_for 20 "the lease on a new file" opens_alone "$far" attributes/quiet O_RDWR
+cut_link far
+echo >&8
+wait_for 2 "attributes are set under the lease" grep -q set "$work/attributes"
+for name in held quiet; do
+    timeout 30 chmod u=rwx,go= "$near/attributes/$name" || fail "a mount that was cut off holds up another one"
+done
+mend_link far
+sees_it() {
+    [ "$(timeout 10 stat -c %a "$far/attributes/held" "$far/attributes/quiet" | sort -u)" = 700 ]
+}
+wait_for 20 "the mount that was cut off sees what another one has set" sees_it
+echo >&8
+wait "$setter" || fail "who has set attributes has ended badly"
+exec 8>&-
+[ "$(tail -n +2 "$work/attributes" | tr '\n' ,)" = 'Input/output error,Input/output error,0,0,' ] ||
+    fail "what fsync tells of attributes that are lost: $(cat "$work/attributes")"
+note "fsync tells of attributes that are lost"
 cluster_end

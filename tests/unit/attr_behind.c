@@ -1,6 +1,7 @@
 /* Attributes that were set and are not with the manager yet. */
 #include "client/manager/attr_behind.h"
 #include "common/base/prng.h"
+#include "common/base/status.h"
 #include "common/rpc/messages.h"
 
 #include <setjmp.h>
@@ -41,7 +42,7 @@ static void what_is_set_again_is_one_change(void **state)
     assert_int_equal(out.uid, 2);
     assert_int_equal(out.set_ns, 3);
     assert_int_equal(attr_behind_next(b, &out), INODE_NONE);
-    assert_true(attr_behind_ended(b, 7, false));
+    assert_true(attr_behind_ended(b, 7, MORSEL_OK));
     assert_int_equal(attr_behind_count(b), 0);
     attr_behind_free(b);
 }
@@ -62,7 +63,7 @@ static void one_of_an_inode_is_under_way(void **state)
     assert_int_equal(attr_behind_next(b, &out), 8); /* Another one is not held up. */
     assert_int_equal(attr_behind_next(b, &out), INODE_NONE);
     assert_true(attr_behind_waits(b, stamp));
-    assert_false(attr_behind_ended(b, 7, false));
+    assert_false(attr_behind_ended(b, 7, MORSEL_OK));
     assert_int_equal(attr_behind_next(b, &out), 7);
     assert_int_equal(out.mode, 2);
     assert_false(attr_behind_waits(b, stamp));
@@ -79,20 +80,79 @@ static void what_was_refused_does_not_undo_what_came_after(void **state)
     (void)attr_behind_set(b, 7, &second);
     (void)attr_behind_next(b, &out);
     (void)attr_behind_set(b, 7, &third);
-    assert_false(attr_behind_ended(b, 7, true));
+    assert_false(attr_behind_ended(b, 7, MORSEL_IO));
     assert_int_equal(attr_behind_next(b, &out), 7);
     assert_int_equal(out.valid, SETATTR_MODE | SETATTR_UID);
     assert_int_equal(out.mode, 3);
     assert_int_equal(out.uid, 2);
     /* Alone it waits until it is tried again, and holds nobody up. */
-    assert_false(attr_behind_ended(b, 7, true));
+    assert_false(attr_behind_ended(b, 7, MORSEL_IO));
     assert_int_equal(attr_behind_next(b, &out), INODE_NONE);
     assert_false(attr_behind_waits(b, attr_behind_stamp(b)));
     attr_behind_retry(b);
     assert_true(attr_behind_waits(b, attr_behind_stamp(b)));
     assert_int_equal(attr_behind_next(b, &out), 7);
     assert_int_equal(out.mode, 3);
-    assert_true(attr_behind_ended(b, 7, false));
+    assert_true(attr_behind_ended(b, 7, MORSEL_OK));
+    attr_behind_free(b);
+}
+
+/* What was set behind the mark is no part of it, wherever what was set before is. */
+static void a_sync_covers_what_was_set_before_it(void **state)
+{
+    struct attr_behind *b = attr_behind_new(10);
+    struct attr_change out, change = mode(1);
+    uint64_t mark, later;
+
+    (void)state;
+    assert_int_equal(attr_behind_owes(b, 7, attr_behind_mark(b)), MORSEL_OK);
+    (void)attr_behind_set(b, 7, &change);
+    mark = attr_behind_mark(b);
+    assert_int_equal(attr_behind_owes(b, 8, mark), MORSEL_OK);
+    assert_int_equal(attr_behind_owes(b, 7, mark), MORSEL_AGAIN);
+    (void)attr_behind_set(b, 7, &change); /* Merged: both are sent. */
+    assert_int_equal(attr_behind_next(b, &out), 7);
+    (void)attr_behind_set(b, 7, &change);
+    later = attr_behind_mark(b);
+    assert_int_equal(attr_behind_owes(b, 7, mark), MORSEL_AGAIN);
+    assert_false(attr_behind_ended(b, 7, MORSEL_OK));
+    assert_int_equal(attr_behind_owes(b, 7, mark), MORSEL_OK);
+    assert_int_equal(attr_behind_owes(b, 7, later), MORSEL_AGAIN);
+    assert_int_equal(attr_behind_next(b, &out), 7);
+    assert_false(attr_behind_ended(
+        b, 7, MORSEL_NOMEM)); /* The manager has answered, and does not have it. */
+    assert_int_equal(attr_behind_owes(b, 7, mark), MORSEL_OK);
+    assert_int_equal(attr_behind_owes(b, 7, later), MORSEL_NOMEM);
+    attr_behind_retry(b);
+    assert_int_equal(attr_behind_owes(b, 7, later), MORSEL_AGAIN);
+    assert_int_equal(attr_behind_next(b, &out), 7);
+    attr_behind_put_back(b, 7);
+    assert_int_equal(attr_behind_owes(b, 7, later), MORSEL_AGAIN);
+    assert_int_equal(attr_behind_next(b, &out), 7);
+    assert_true(attr_behind_ended(b, 7, MORSEL_OK));
+    assert_int_equal(attr_behind_owes(b, 7, later), MORSEL_OK);
+    attr_behind_free(b);
+}
+
+/* What is set while it is under way is sent with it, when it was refused. */
+static void what_was_refused_is_owed_with_what_came_after(void **state)
+{
+    struct attr_behind *b = attr_behind_new(10);
+    struct attr_change out, first = mode(1), second = owner(2);
+    uint64_t mark;
+
+    (void)state;
+    (void)attr_behind_set(b, 7, &first);
+    mark = attr_behind_mark(b);
+    assert_int_equal(attr_behind_next(b, &out), 7);
+    (void)attr_behind_set(b, 7, &second);
+    assert_false(attr_behind_ended(b, 7, MORSEL_NOMEM));
+    assert_int_equal(attr_behind_owes(b, 7, mark), MORSEL_AGAIN);
+    assert_int_equal(attr_behind_next(b, &out), 7);
+    assert_int_equal(out.valid, SETATTR_MODE | SETATTR_UID);
+    assert_int_equal(attr_behind_owes(b, 7, mark), MORSEL_AGAIN);
+    assert_true(attr_behind_ended(b, 7, MORSEL_OK));
+    assert_int_equal(attr_behind_owes(b, 7, mark), MORSEL_OK);
     attr_behind_free(b);
 }
 
@@ -154,7 +214,7 @@ static void what_is_lost_is_forgotten(void **state)
     assert_int_equal(gone, 1);
     assert_int_equal(attr_behind_count(b), 2);
     assert_int_equal(attr_behind_waiting(b), 1);
-    assert_true(attr_behind_ended(b, 1, false));
+    assert_true(attr_behind_ended(b, 1, MORSEL_OK));
     assert_int_equal(attr_behind_next(b, &out), 2);
     attr_behind_free(b);
 }
@@ -212,7 +272,7 @@ static void the_manager_has_what_was_set_last(void **state)
                 got[inode].uid = way[inode].uid;
             }
             under_way[inode] = false;
-            (void)attr_behind_ended(b, inode, refused);
+            (void)attr_behind_ended(b, inode, refused ? MORSEL_IO : MORSEL_OK);
         }
         if (prng_below(&prng, 50) == 0) {
             attr_behind_retry(b);
@@ -231,6 +291,8 @@ int main(void)
         cmocka_unit_test(what_is_set_again_is_one_change),
         cmocka_unit_test(one_of_an_inode_is_under_way),
         cmocka_unit_test(what_was_refused_does_not_undo_what_came_after),
+        cmocka_unit_test(a_sync_covers_what_was_set_before_it),
+        cmocka_unit_test(what_was_refused_is_owed_with_what_came_after),
         cmocka_unit_test(put_back_keeps_its_place),
         cmocka_unit_test(too_many_inodes_are_not_taken),
         cmocka_unit_test(what_is_lost_is_forgotten),

@@ -56,6 +56,30 @@ static void a_change_is_there_or_to_come_or_lost(void **state)
     assert_int_equal(heard(&c, &first, 1), 1);
 }
 
+/* A change that never came to the manager. */
+static void what_is_lost_here_waits_to_be_told_too(void **state)
+{
+    static struct changes c;
+    struct changes_held held = { 1, 5 };
+
+    (void)state;
+    changes_init(&c);
+    changes_lose(&c, 12);
+    assert_true(changes_lost(&c, 12));
+    assert_false(changes_lost(&c, 13));
+    changes_durable(&c, 1, 5);
+    assert_int_equal(heard(&c, &held, 1), 0);
+    assert_true(changes_lost(&c, 12)); /* No sync brings it back. */
+    changes_told(&c, 12);
+    assert_false(changes_lost(&c, 12));
+    changes_note(&c, 12, 1, 7);
+    changes_lose(&c, 12);
+    changes_told(&c, 12);
+    assert_false(changes_lost(&c, 12));
+    held = (struct changes_held){ 2, 0 };
+    assert_int_equal(heard(&c, &held, 1), 1); /* The other one was remembered. */
+}
+
 static void what_is_changed_while_a_loss_is_untold_is_remembered(void **state)
 {
     static struct changes c;
@@ -138,6 +162,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_change_is_there_or_to_come_or_lost),
+        cmocka_unit_test(what_is_lost_here_waits_to_be_told_too),
         cmocka_unit_test(what_is_changed_while_a_loss_is_untold_is_remembered),
         cmocka_unit_test(what_finds_no_slot_concerns_everybody),
         cmocka_unit_test(a_run_ends_with_the_machine),

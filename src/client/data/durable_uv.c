@@ -26,6 +26,25 @@ static uint64_t verifier_of(const struct rpc_reply *reply)
     return verifier;
 }
 
+static void note_unreported(struct file *file)
+{
+    LIST_FOREACH(node, &file->handles)
+    {
+        LIST_ENTRY(node, struct handle, node)->lost = true;
+    }
+    file->durable.loss_unreported = true;
+}
+
+void durable_change_lost(struct client *client, inode_id inode)
+{
+    struct file *file = file_find(client, inode);
+
+    changes_lose(client->data.changes, inode);
+    if (file != NULL) {
+        note_unreported(file);
+    }
+}
+
 void durable_lost(struct file *file, const char *why)
 {
     struct client *client = file->client;
@@ -34,11 +53,7 @@ void durable_lost(struct file *file, const char *why)
               "inode %lu: bytes that were written and not synced may be lost: %s; whoever has it "
               "open is told EIO",
               (unsigned long)file->inode, why);
-    LIST_FOREACH(node, &file->handles)
-    {
-        LIST_ENTRY(node, struct handle, node)->lost = true;
-    }
-    file->durable.loss_unreported = true;
+    note_unreported(file);
     file_forget(file, 0, UINT64_MAX);
     kernel_drop_inode(client, file->inode);
 }

@@ -11,6 +11,10 @@ extern const struct column_hooks durable_column_hooks;
  * read from it before is forgotten. `why` for the log. */
 void durable_lost(struct file *file, const char *why);
 
+/* A change of the file's attributes that was answered has not come to the manager, and never will:
+ * every handle of it is told EIO by its next fsync, or the first that is opened. */
+void durable_change_lost(struct client *client, inode_id inode);
+
 /* The manager's record of what anybody has reported and nobody has synced, with its answer. */
 void durable_listed(struct file_flush *flush, Morsel__Unsynced **columns, size_t count);
 

@@ -186,6 +186,12 @@ static size_t list_unsynced(struct file *file, Morsel__Unsynced *columns,
     return count;
 }
 
+/* Attributes that were set behind are part of what is synced, unless only the data is wanted. */
+static inode_id covered_by(const struct file_flush *flush)
+{
+    return flush->durable && !flush->data_only ? flush->file->inode : INODE_NONE;
+}
+
 static void start_report(struct file_flush *flush)
 {
     Morsel__SizeReportRequest request = MORSEL__SIZE_REPORT_REQUEST__INIT;
@@ -214,6 +220,7 @@ static void start_report(struct file_flush *flush)
     }
     flush->report.data = flush;
     flush->report.bounded = true;
+    flush->report.covers = covered_by(flush);
     flush->waiting++;
     rv = meta_change_start(&flush->report, file->client, MSG_SIZE_REPORT, &request.base,
                            &request.op, &morsel__node__descriptor, on_reported);
@@ -250,6 +257,7 @@ static void start_meta_sync(struct file_flush *flush)
 
     request.inode = flush->file->inode;
     flush->report.data = flush;
+    flush->report.covers = covered_by(flush);
     flush->synced_size = flush->file->shape.size;
     flush->waiting++;
     rv = meta_call_start(&flush->report, flush->file->client, MSG_FSYNC, &request.base,

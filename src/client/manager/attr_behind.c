@@ -3,6 +3,7 @@
 
 #include "common/base/check.h"
 #include "common/base/list.h"
+#include "common/base/status.h"
 #include "common/rpc/messages.h"
 
 #include "common/base/table.h"
@@ -16,9 +17,11 @@ struct held
     struct list node;           /* In waiting, oldest stamp first, or in refused. */
     struct attr_change pending; /* Nothing: valid is 0. */
     struct attr_change sent;
+    uint64_t pending_first, sent_first; /* Numbers of the oldest that is merged into each. */
     uint64_t stamp;
     bool under_way;
-    bool refused; /* In that list. */
+    bool refused; /* In that list, */
+    int refusal;  /* for this reason. */
 };
 
 struct attr_behind
@@ -28,6 +31,7 @@ struct attr_behind
     struct list waiting, refused;
     uint32_t waiting_count;
     uint64_t stamp;
+    uint64_t set; /* So many were set so far: the number of the last. */
 };
 
 struct attr_behind *attr_behind_new(uint32_t inodes_max)
@@ -101,13 +105,14 @@ static void fill_in(struct attr_change *newer, const struct attr_change *older)
 }
 
 /* What is in `held->pending` came first. */
-static void merge(struct held *held, const struct attr_change *change)
+static void merge(struct held *held, const struct attr_change *change, uint64_t number)
 {
     struct attr_change merged = *change;
 
     if (held->pending.valid != 0 && held->pending.lease_epoch == change->lease_epoch) {
         fill_in(&merged, &held->pending);
     }
+    held->pending_first = held->pending.valid != 0 ? held->pending_first : number;
     held->pending = merged;
 }
 
@@ -129,7 +134,7 @@ enum attr_behind_verdict attr_behind_set(struct attr_behind *b, inode_id inode,
             return ATTR_BEHIND_FULL;
         }
     }
-    merge(held, change);
+    merge(held, change, ++b->set);
     if (list_empty(&held->node)) {
         wait_here(b, held);
     }
@@ -146,6 +151,7 @@ inode_id attr_behind_next(struct attr_behind *b, struct attr_change *change)
             unlist(b, held);
             held->under_way = true;
             held->sent = *change = held->pending;
+            held->sent_first = held->pending_first;
             held->pending.valid = 0;
             return held->inode;
         }
@@ -160,24 +166,27 @@ void attr_behind_put_back(struct attr_behind *b, inode_id inode)
     CHECK(held != NULL && held->under_way && held->pending.valid == 0);
     held->under_way = false;
     held->pending = held->sent;
+    held->pending_first = held->sent_first;
     list_push_front(&b->waiting, &held->node);
     b->waiting_count++;
 }
 
-bool attr_behind_ended(struct attr_behind *b, inode_id inode, bool again)
+bool attr_behind_ended(struct attr_behind *b, inode_id inode, int refusal)
 {
     struct held *held = find(b, inode);
 
     CHECK(held != NULL && held->under_way);
     held->under_way = false;
-    if (again) {
+    if (refusal != 0) {
         if (held->pending.valid == 0) {
             held->pending = held->sent;
             held->refused = true;
+            held->refusal = refusal;
             list_push_back(&b->refused, &held->node);
         } else if (held->pending.lease_epoch == held->sent.lease_epoch) {
             fill_in(&held->pending, &held->sent);
         }
+        held->pending_first = held->sent_first;
     }
     if (held->pending.valid != 0) {
         return false;
@@ -199,6 +208,27 @@ void attr_behind_retry(struct attr_behind *b)
 bool attr_behind_has(const struct attr_behind *b, inode_id inode)
 {
     return find(b, inode) != NULL;
+}
+
+uint64_t attr_behind_mark(const struct attr_behind *b)
+{
+    return b->set;
+}
+
+int attr_behind_owes(const struct attr_behind *b, inode_id inode, uint64_t mark)
+{
+    const struct held *held = find(b, inode);
+
+    if (held == NULL) {
+        return MORSEL_OK;
+    }
+    if (held->under_way && held->sent_first <= mark) {
+        return MORSEL_AGAIN;
+    }
+    if (held->pending.valid != 0 && held->pending_first <= mark) {
+        return held->refused ? held->refusal : MORSEL_AGAIN;
+    }
+    return MORSEL_OK;
 }
 
 uint64_t attr_behind_stamp(const struct attr_behind *b)

@@ -50,15 +50,22 @@ inode_id attr_behind_next(struct attr_behind *b, struct attr_change *change);
 /* attr_behind_next() cannot be sent just now: it waits again, where it was. */
 void attr_behind_put_back(struct attr_behind *b, inode_id inode);
 
-/* What was under way has come to its end. `again`: it was not carried out, and is to be sent once
- * more. True: nothing of the inode is left here. */
-bool attr_behind_ended(struct attr_behind *b, inode_id inode, bool again);
+/* What was under way has come to its end. `refusal`: it was not carried out, for this reason, and is
+ * to be sent once more; 0: it was, or is lost. True: nothing of the inode is left here. */
+bool attr_behind_ended(struct attr_behind *b, inode_id inode, int refusal);
 
 /* What was refused waits again. */
 void attr_behind_retry(struct attr_behind *b);
 
 /* Anything of the inode, waiting, refused or under way. */
 bool attr_behind_has(const struct attr_behind *b, inode_id inode);
+
+/* What a sync that begins now covers goes up to this mark. */
+uint64_t attr_behind_mark(const struct attr_behind *b);
+
+/* Has the manager what was set on the inode up to the mark? MORSEL_OK; MORSEL_AGAIN: it waits, or is
+ * under way; otherwise why it was refused. */
+int attr_behind_owes(const struct attr_behind *b, inode_id inode, uint64_t mark);
 
 /* Of the newest that waits or waited. */
 uint64_t attr_behind_stamp(const struct attr_behind *b);

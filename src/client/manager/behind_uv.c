@@ -39,7 +39,7 @@ bool behind_is_passing(int status)
     }
 }
 
-/* Whoever has the file open hears of it; others have the log. */
+/* Whoever has the file open, or opens it, hears of it. */
 static void lose(struct client *client, inode_id inode, const char *why)
 {
     meta_cache_forget_attr(client->cache, inode);
@@ -58,7 +58,7 @@ static void on_set(struct meta_call *call, int status, void *message)
     bool again = behind_is_passing(status) && behind->lease_epoch == lease_epoch(client);
 
     free(behind);
-    if (attr_behind_ended(client->calls->attributes, inode, again)) {
+    if (attr_behind_ended(client->calls->attributes, inode, again ? status : MORSEL_OK)) {
         meta_cache_ahead(client->cache, inode, -1);
     }
     if (status == 0 && node->attr != NULL) {
@@ -236,6 +236,7 @@ int behind_open(struct client *client, client_id id, const struct behind_hooks *
     op_numbers_init(&calls->numbers, calls->numbers_out, CLIENT_OPS_PENDING_MAX);
     list_init(&calls->urgent);
     list_init(&calls->waiting);
+    list_init(&calls->syncing);
     list_init(&calls->ended);
     calls->attributes = attr_behind_new(BEHIND_INODES_MAX);
     return calls->attributes == NULL ? MORSEL_NOMEM : MORSEL_OK;

@@ -8,7 +8,10 @@
  * Calls. The manager keeps the answers of so many changes (op_numbers.h); when all places are
  * taken, calls wait here, in order, until one is free or their time is over. CLIENT_OPS_RESERVED
  * places are kept for changes under a lease or a size lock: these wait for no other client, and others
- * may wait for them. Questions need no place, and wait only for attributes that were set before.
+ * may wait for them. Questions need no place, and wait only for attributes that were set before: until
+ * these are sent, and where the call is to make an inode durable (`covers`), until the manager has
+ * answered those of that inode. What it had refused is sent once more then; refused again, it is what
+ * the call ends with.
  */
 #ifndef MORSEL_CLIENT_MANAGER_BEHIND_UV_H
 #define MORSEL_CLIENT_MANAGER_BEHIND_UV_H
@@ -41,7 +44,7 @@ struct calls
     client_id id;
     struct op_numbers numbers;
     op_sequence numbers_out[CLIENT_OPS_PENDING_MAX];
-    struct list urgent, waiting, ended; /* struct queued_call */
+    struct list urgent, waiting, syncing, ended; /* struct queued_call */
     bool pumping;
 
     struct attr_behind *attributes;

@@ -17,7 +17,8 @@ struct queued_call
     size_t op_at;         /* Of the field for its id, in the request; 0: a question. */
     uint64_t lease_epoch; /* Of the time when it was started. */
     uint64_t deadline_ms; /* UINT64_MAX: none. */
-    uint64_t stamp;       /* It stays behind what had been set by then (attr_behind.h). */
+    uint64_t stamp;       /* It stays behind what had been set by then (attr_behind.h), */
+    uint64_t mark;        /* and, in client->calls->syncing, behind its answers. */
     int status;           /* In client->calls->ended. */
 };
 
@@ -67,9 +68,18 @@ static uint64_t timeout_ms_of(const struct meta_call *call)
     return call->patient ? RPC_NO_DEADLINE : call->client->options.io_timeout_ms;
 }
 
+/* Is what was set on the inode that it covers not with the manager? */
+static bool must_cover(const struct meta_call *call)
+{
+    return call->covers != INODE_NONE && behind_has(call->client, call->covers);
+}
+
 /* Those under a lease or a size lock, and questions, wait for nobody else and go first. */
 static struct list *list_of(const struct meta_call *call, bool change)
 {
+    if (must_cover(call)) {
+        return &call->client->calls->syncing;
+    }
     return change && !call->bounded ? &call->client->calls->waiting : &call->client->calls->urgent;
 }
 
@@ -95,6 +105,7 @@ static int enqueue(struct meta_call *call, const ProtobufCMessage *request, Mors
     queued->deadline_ms =
         timeout_ms == RPC_NO_DEADLINE ? UINT64_MAX : uv_now(client->loop) + timeout_ms;
     queued->stamp = attr_behind_stamp(client->calls->attributes);
+    queued->mark = attr_behind_mark(client->calls->attributes);
     queued->call = call;
     call->queued = queued;
     list_init(&queued->node);
@@ -113,9 +124,12 @@ int call_queue_start(struct meta_call *call, const ProtobufCMessage *request, Mo
     struct client *client = call->client;
     int rv = MORSEL_AGAIN;
 
+    if (must_cover(call)) {
+        attr_behind_retry(client->calls->attributes);
+    }
     behind_push(client);
-    if (attr_behind_waiting(client->calls->attributes) == 0 && list_empty(&client->calls->urgent) &&
-        list_empty(list_of(call, op != NULL))) {
+    if (!must_cover(call) && attr_behind_waiting(client->calls->attributes) == 0 &&
+        list_empty(&client->calls->urgent) && list_empty(list_of(call, op != NULL))) {
         rv = call_queue_start_now(call, request, op);
     }
     return rv == MORSEL_AGAIN ? enqueue(call, request, op) : rv;
@@ -175,6 +189,29 @@ static void pump_list(struct list *calls)
     }
 }
 
+/* Each waits for an inode of its own. */
+static void pump_syncing(struct client *client)
+{
+    struct list *calls = &client->calls->syncing;
+    struct list seen;
+
+    list_init(&seen);
+    while (!list_empty(calls)) {
+        list_push_back(&seen, list_pop_front(calls));
+    }
+    while (!list_empty(&seen)) {
+        struct list *node = list_pop_front(&seen);
+        struct queued_call *queued = LIST_ENTRY(node, struct queued_call, node);
+        int owes = attr_behind_owes(client->calls->attributes, queued->call->covers, queued->mark);
+
+        if (owes != 0 && owes != MORSEL_AGAIN) {
+            end_with(queued, owes);
+        } else if (owes == MORSEL_AGAIN || !start_queued(queued)) {
+            list_push_back(calls, node);
+        }
+    }
+}
+
 void call_queue_pump(struct client *client)
 {
     if (client->calls->pumping) {
@@ -183,6 +220,7 @@ void call_queue_pump(struct client *client)
     client->calls->pumping = true;
     behind_push(client);
     pump_list(&client->calls->urgent);
+    pump_syncing(client);
     pump_list(&client->calls->waiting);
     client->calls->pumping = false;
 }
@@ -234,6 +272,7 @@ void call_queue_tick(struct client *client)
 {
     expire(client, &client->calls->urgent);
     expire(client, &client->calls->waiting);
+    expire(client, &client->calls->syncing);
     end_all(&client->calls->ended, MORSEL_CANCELED);
     call_queue_pump(client);
 }
@@ -243,4 +282,5 @@ void call_queue_close(struct client *client)
     end_all(&client->calls->ended, MORSEL_SHUTDOWN);
     end_all(&client->calls->urgent, MORSEL_SHUTDOWN);
     end_all(&client->calls->waiting, MORSEL_SHUTDOWN);
+    end_all(&client->calls->syncing, MORSEL_SHUTDOWN);
 }

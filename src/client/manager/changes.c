@@ -123,6 +123,19 @@ void changes_heard(struct changes *c, const struct changes_held *held, size_t co
     }
 }
 
+void changes_lose(struct changes *c, inode_id inode)
+{
+    struct change *slot = slot_of(c, inode);
+
+    if (slot->inode != INODE_NONE && slot->inode != inode) {
+        slot = &c->others;
+    }
+    if (slot->inode == INODE_NONE) {
+        note(c, slot, slot == &c->others ? INODE_ROOT : inode, 0, 0);
+    }
+    slot->lost = true;
+}
+
 bool changes_lost(const struct changes *c, inode_id inode)
 {
     const struct change *slot = &c->slots[hash(inode)];

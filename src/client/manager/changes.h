@@ -49,6 +49,9 @@ void changes_durable(struct changes *c, uint64_t run, uint64_t number);
 void changes_heard(struct changes *c, const struct changes_held *held, size_t count,
                    void (*lost)(void *data, inode_id inode), void *data);
 
+/* A change of the inode that was answered here has not come to the manager, and never will. */
+void changes_lose(struct changes *c, inode_id inode);
+
 /* May changes of the inode be lost, of which nobody was told? */
 bool changes_lost(const struct changes *c, inode_id inode);
 
