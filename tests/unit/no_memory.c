@@ -2,6 +2,7 @@
  * with all that follow), for n = 1, 2 ... until a run needs no more than n. No run may crash or
  * leak (AddressSanitizer watches), what is refused says so and changes nothing, and what was
  * promised before holds. */
+#include "client/coherence/dir_names.h"
 #include "client/coherence/lock_holder.h"
 #include "client/data/overlay.h"
 #include "client/data/unsynced.h"
@@ -528,6 +529,31 @@ static void run_buf(void)
     buf_free(&b);
 }
 
+/* A name that found no memory is not known, and its directory not complete. */
+static void run_names(void)
+{
+    const char *texts[] = { "a", "b", "c" };
+    struct name_table t;
+    struct dir_names d;
+    bool found;
+
+    if (name_table_init(&t, 2) == 0) {
+        dir_names_init(&t, &d, 2);
+        d.complete = true;
+        for (size_t i = 0; i < 3; i++) {
+            inode_id inode = INODE_NONE;
+
+            dir_names_learn(&t, &d, texts[i], 10 + i);
+            found = dir_names_find(&t, &d, texts[i], &inode);
+            assert_true(found ? inode == 10 + i : !d.complete);
+            name_table_check(&t);
+            assert_int_equal(dir_names_check(&t, &d), t.count);
+        }
+        dir_names_drop(&t, &d);
+    }
+    name_table_free(&t);
+}
+
 static void a_client_does_without(void **state)
 {
     (void)state;
@@ -535,6 +561,7 @@ static void a_client_does_without(void **state)
     nth_fails(run_unsynced, 1);
     nth_fails(run_overlay, 1);
     nth_fails(run_buf, 2);
+    nth_fails(run_names, 4);
 }
 
 int main(void)

@@ -1,6 +1,7 @@
-/* Tables of inodes and of names, and the order in which they make room. */
+/* The table of inodes, what is known of each, and the order in which they make room. */
 #include "client/coherence/meta_cache.h"
 
+#include "client/coherence/dir_names.h"
 #include "common/base/check.h"
 #include "common/base/list.h"
 
@@ -18,57 +19,32 @@ struct cached_inode
     bool attr_known;
     unsigned ahead; /* Changes of ours under way. */
     bool recalling;
-    bool complete;
     unsigned pins;
-    uint32_t misses;
-    bool prefetched; /* Read as a whole, or as much of it as that takes. */
-    uint64_t listing;
     struct kernel_known kernel;
     Morsel__Attr attr;
     Morsel__Layout *layout; /* With its servers in one piece of memory; NULL: not known. */
-    struct list names;      /* Of a directory. */
-};
-
-struct cached_name
-{
-    struct list in_bucket;
-    struct list in_lru;
-    struct list in_directory;
-    struct cached_inode *directory;
-    inode_id inode; /* INODE_NONE: there is no such name. */
-    size_t length;
-    char text[];
+    struct dir_names names; /* Of a directory. */
 };
 
 struct meta_cache
 {
-    uint32_t inodes_max, names_max;
-    uint32_t inodes, names;
-    uint32_t buckets; /* Of either table; a power of two. */
-    struct list *inode_buckets, *name_buckets;
-    struct list inode_lru, name_lru; /* Least recently used first. */
-    uint64_t last_listing;
+    uint32_t inodes_max;
+    uint32_t inodes;
+    uint32_t buckets; /* A power of two. */
+    struct list *inode_buckets;
+    struct list inode_lru; /* Least recently used first. */
+    struct name_table names;
     struct meta_cache_evicted evicted[EVICTED_MAX];
     uint32_t evicted_count;
     struct meta_cache_counters counters;
 };
 
-/* ---- Tables ---- */
+/* ---- Table ---- */
 
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ x >> 32) * 0x9e3779b97f4a7c15U;
     return x ^ x >> 29;
-}
-
-static uint64_t hash_name(inode_id parent, const char *name, size_t length)
-{
-    uint64_t h = 0xcbf29ce484222325U; /* FNV-1a */
-
-    for (size_t i = 0; i < length; i++) {
-        h = (h ^ (uint8_t)name[i]) * 0x100000001b3U;
-    }
-    return mix(h ^ mix(parent));
 }
 
 static struct cached_inode *find_inode(const struct meta_cache *c, inode_id id)
@@ -86,60 +62,15 @@ static struct cached_inode *find_inode(const struct meta_cache *c, inode_id id)
     return NULL;
 }
 
-static struct cached_name *find_name(const struct meta_cache *c, inode_id parent, const char *text)
+static void touch(struct meta_cache *c, struct cached_inode *inode)
 {
-    size_t length = strlen(text);
-    struct list *bucket = &c->name_buckets[hash_name(parent, text, length) & (c->buckets - 1)];
-
-    LIST_FOREACH(node, bucket)
-    {
-        struct cached_name *name = LIST_ENTRY(node, struct cached_name, in_bucket);
-
-        if (name->directory->id == parent && name->length == length &&
-            memcmp(name->text, text, length) == 0) {
-            return name;
-        }
-    }
-    return NULL;
-}
-
-static void touch(struct list *lru, struct list *node)
-{
-    list_remove(node);
-    list_push_back(lru, node);
-}
-
-/* A listing that is under way misses what goes now. */
-static void void_listing(struct meta_cache *c, struct cached_inode *directory)
-{
-    directory->complete = false;
-    directory->listing = ++c->last_listing;
-}
-
-static void free_name(struct meta_cache *c, struct cached_name *name)
-{
-    list_remove(&name->in_bucket);
-    list_remove(&name->in_lru);
-    list_remove(&name->in_directory);
-    c->names--;
-    free(name);
-}
-
-static void drop_names(struct meta_cache *c, struct cached_inode *directory)
-{
-    struct list *node;
-
-    while ((node = list_front(&directory->names)) != NULL) {
-        free_name(c, LIST_ENTRY(node, struct cached_name, in_directory));
-    }
-    void_listing(c, directory);
-    directory->misses = 0;
-    directory->prefetched = false;
+    list_remove(&inode->in_lru);
+    list_push_back(&c->inode_lru, &inode->in_lru);
 }
 
 static void free_inode(struct meta_cache *c, struct cached_inode *inode)
 {
-    drop_names(c, inode);
+    dir_names_drop(&c->names, &inode->names);
     list_remove(&inode->in_bucket);
     list_remove(&inode->in_lru);
     c->inodes--;
@@ -168,7 +99,7 @@ static void evict_inode(struct meta_cache *c)
             return;
         }
         if (inode->pins > 0 || inode->recalling || inode->ahead > 0) {
-            touch(&c->inode_lru, node);
+            touch(c, inode);
             continue;
         }
         c->counters.evicted++;
@@ -199,10 +130,9 @@ static struct cached_inode *get_inode(struct meta_cache *c, inode_id id)
         return NULL;
     }
     inode->id = id;
-    inode->listing = ++c->last_listing;
+    dir_names_init(&c->names, &inode->names, id);
     list_init(&inode->in_bucket);
     list_init(&inode->in_lru);
-    list_init(&inode->names);
     list_push_front(&c->inode_buckets[mix(id) & (c->buckets - 1)], &inode->in_bucket);
     list_push_back(&c->inode_lru, &inode->in_lru);
     c->inodes++;
@@ -211,66 +141,33 @@ static struct cached_inode *get_inode(struct meta_cache *c, inode_id id)
 
 /* ---- Invariants ---- */
 
-/* Names in their bucket that are this one. */
-static uint32_t found(const struct meta_cache *c, const struct cached_name *name)
-{
-    uint64_t hash = hash_name(name->directory->id, name->text, name->length);
-    uint32_t count = 0;
-
-    LIST_FOREACH(node, &c->name_buckets[hash & (c->buckets - 1)])
-    {
-        const struct cached_name *other = LIST_ENTRY(node, struct cached_name, in_bucket);
-
-        count += other->directory == name->directory && other->length == name->length &&
-                 memcmp(other->text, name->text, name->length) == 0;
-    }
-    return count;
-}
-
-static uint32_t check_names(const struct meta_cache *c, const struct cached_inode *directory)
-{
-    uint32_t count = 0;
-
-    LIST_FOREACH(node, &directory->names)
-    {
-        const struct cached_name *name = LIST_ENTRY(node, struct cached_name, in_directory);
-
-        CHECK(name->directory == directory);
-        CHECK(found(c, name) == 1);
-        count++;
-    }
-    return count;
-}
-
 /* What is here a lease allows; without one only what is under way keeps it here. */
 static void check_inode(const struct meta_cache *c, const struct cached_inode *inode)
 {
     CHECK(find_inode(c, inode->id) == inode);
     if (inode->mode == LEASE_NONE) {
         CHECK(inode->pins > 0 || inode->recalling || inode->ahead > 0);
-        CHECK(!inode->attr_known && !inode->complete && list_empty(&inode->names));
+        CHECK(!inode->attr_known && !inode->names.complete && list_empty(&inode->names.names));
     }
 }
 
 void meta_cache_check(const struct meta_cache *c)
 {
-    uint32_t inodes = 0, names = 0, used = 0;
+    uint32_t inodes = 0, names = 0;
 
     LIST_FOREACH(node, &c->inode_lru)
     {
         const struct cached_inode *inode = LIST_ENTRY(node, struct cached_inode, in_lru);
 
         check_inode(c, inode);
-        names += check_names(c, inode);
+        names += dir_names_check(&c->names, &inode->names);
         inodes++;
     }
-    LIST_FOREACH(node, &c->name_lru)
-    {
-        used++;
-    }
-    CHECK(inodes == c->inodes && names == c->names && used == names);
-    CHECK(names <= c->names_max && c->evicted_count <= EVICTED_MAX);
+    name_table_check(&c->names);
+    CHECK(inodes == c->inodes && names == c->names.count && c->evicted_count <= EVICTED_MAX);
 }
+
+/* ---- Life ---- */
 
 struct meta_cache *meta_cache_new(uint32_t inodes_max, uint32_t names_max)
 {
@@ -280,22 +177,18 @@ struct meta_cache *meta_cache_new(uint32_t inodes_max, uint32_t names_max)
         return NULL;
     }
     c->inodes_max = inodes_max;
-    c->names_max = names_max;
     c->buckets = 1024;
     while (c->buckets < names_max) {
         c->buckets *= 2;
     }
-    c->inode_buckets = calloc(c->buckets, sizeof(c->inode_buckets[0]));
-    c->name_buckets = calloc(c->buckets, sizeof(c->name_buckets[0]));
     list_init(&c->inode_lru);
-    list_init(&c->name_lru);
-    if (c->inode_buckets == NULL || c->name_buckets == NULL) {
+    c->inode_buckets = calloc(c->buckets, sizeof(c->inode_buckets[0]));
+    if (name_table_init(&c->names, names_max) != 0 || c->inode_buckets == NULL) {
         meta_cache_free(c);
         return NULL;
     }
     for (uint32_t i = 0; i < c->buckets; i++) {
         list_init(&c->inode_buckets[i]);
-        list_init(&c->name_buckets[i]);
     }
     return c;
 }
@@ -311,7 +204,7 @@ void meta_cache_free(struct meta_cache *c)
         free_inode(c, LIST_ENTRY(node, struct cached_inode, in_lru));
     }
     free(c->inode_buckets);
-    free(c->name_buckets);
+    name_table_free(&c->names);
     free(c);
 }
 
@@ -385,7 +278,7 @@ void meta_cache_learn(struct meta_cache *c, const Morsel__Attr *attr, enum lease
     if (mode == LEASE_NONE) {
         return;
     }
-    touch(&c->inode_lru, &inode->in_lru);
+    touch(c, inode);
     learn_attr(inode, attr);
     if (layout != NULL) {
         learn_layout(inode, layout);
@@ -406,7 +299,7 @@ const Morsel__Attr *meta_cache_attr(struct meta_cache *c, inode_id id)
     if (inode == NULL || inode->mode == LEASE_NONE || !inode->attr_known) {
         return NULL;
     }
-    touch(&c->inode_lru, &inode->in_lru);
+    touch(c, inode);
     return &inode->attr;
 }
 
@@ -457,7 +350,7 @@ void meta_cache_drop(struct meta_cache *c, inode_id id, enum lease_mode keep)
     if (keep != LEASE_NONE) {
         return;
     }
-    drop_names(c, inode);
+    dir_names_drop(&c->names, &inode->names);
     inode->attr_known = false;
     free_if_unused(c, inode);
 }
@@ -545,88 +438,42 @@ enum meta_cache_answer meta_cache_find(struct meta_cache *c, inode_id parent, co
                                        inode_id *inode_out)
 {
     struct cached_inode *directory = find_inode(c, parent);
-    struct cached_name *found;
+    inode_id inode = INODE_NONE;
 
     if (directory == NULL || directory->mode == LEASE_NONE) {
         c->counters.missed++;
         return META_CACHE_MISS;
     }
-    found = find_name(c, parent, name);
-    if (found == NULL && !directory->complete) {
-        directory->misses++;
+    if (!dir_names_find(&c->names, &directory->names, name, &inode) && !directory->names.complete) {
+        directory->names.misses++;
         c->counters.missed++;
         return META_CACHE_MISS;
     }
-    touch(&c->inode_lru, &directory->in_lru);
-    if (found == NULL || found->inode == INODE_NONE) {
+    touch(c, directory);
+    if (inode == INODE_NONE) {
         c->counters.absent++;
         return META_CACHE_ABSENT;
     }
-    touch(&c->name_lru, &found->in_lru);
     c->counters.found++;
-    *inode_out = found->inode;
+    *inode_out = inode;
     return META_CACHE_FOUND;
-}
-
-static void evict_name(struct meta_cache *c)
-{
-    struct list *node = list_front(&c->name_lru);
-
-    if (node != NULL) {
-        struct cached_name *name = LIST_ENTRY(node, struct cached_name, in_lru);
-
-        void_listing(c, name->directory);
-        free_name(c, name);
-    }
 }
 
 void meta_cache_learn_name(struct meta_cache *c, inode_id parent, const char *text, inode_id inode)
 {
     struct cached_inode *directory = find_inode(c, parent);
-    struct cached_name *name;
-    size_t length = strlen(text);
 
-    if (directory == NULL || directory->mode == LEASE_NONE || directory->recalling) {
-        return;
+    if (directory != NULL && directory->mode != LEASE_NONE && !directory->recalling) {
+        dir_names_learn(&c->names, &directory->names, text, inode);
     }
-    if ((name = find_name(c, parent, text)) != NULL) {
-        name->inode = inode;
-        touch(&c->name_lru, &name->in_lru);
-        return;
-    }
-    if (inode == INODE_NONE && directory->complete) {
-        return; /* Known already. */
-    }
-    if (c->names >= c->names_max) {
-        evict_name(c);
-    }
-    if ((name = malloc(sizeof(*name) + length)) == NULL) {
-        void_listing(c, directory);
-        return;
-    }
-    name->directory = directory;
-    name->inode = inode;
-    name->length = length;
-    memcpy(name->text, text, length);
-    list_init(&name->in_bucket);
-    list_init(&name->in_lru);
-    list_init(&name->in_directory);
-    list_push_front(&c->name_buckets[hash_name(parent, text, length) & (c->buckets - 1)],
-                    &name->in_bucket);
-    list_push_back(&c->name_lru, &name->in_lru);
-    list_push_back(&directory->names, &name->in_directory);
-    c->names++;
 }
 
 void meta_cache_forget_name(struct meta_cache *c, inode_id parent, const char *text)
 {
-    struct cached_name *name = find_name(c, parent, text);
+    struct cached_inode *directory = find_inode(c, parent);
 
-    if (name != NULL) {
-        void_listing(c, name->directory);
-        free_name(c, name);
-    } else if (find_inode(c, parent) != NULL) {
-        void_listing(c, find_inode(c, parent));
+    if (directory != NULL) {
+        dir_names_forget(&c->names, &directory->names, text);
     }
 }
 
@@ -634,8 +481,8 @@ void meta_cache_born(struct meta_cache *c, inode_id id)
 {
     struct cached_inode *directory = find_inode(c, id);
 
-    if (directory != NULL && directory->mode != LEASE_NONE && list_empty(&directory->names)) {
-        directory->complete = true;
+    if (directory != NULL && directory->mode != LEASE_NONE && list_empty(&directory->names.names)) {
+        directory->names.complete = true;
     }
 }
 
@@ -643,7 +490,7 @@ uint64_t meta_cache_listing(const struct meta_cache *c, inode_id id)
 {
     const struct cached_inode *directory = find_inode(c, id);
 
-    return directory == NULL || directory->mode == LEASE_NONE ? 0 : directory->listing;
+    return directory == NULL || directory->mode == LEASE_NONE ? 0 : directory->names.listing;
 }
 
 void meta_cache_listed(struct meta_cache *c, inode_id id, uint64_t began)
@@ -651,7 +498,7 @@ void meta_cache_listed(struct meta_cache *c, inode_id id, uint64_t began)
     struct cached_inode *directory = find_inode(c, id);
 
     if (directory != NULL && began != 0 && meta_cache_listing(c, id) == began) {
-        directory->complete = true;
+        directory->names.complete = true;
     }
 }
 
@@ -659,14 +506,14 @@ bool meta_cache_complete(const struct meta_cache *c, inode_id id)
 {
     const struct cached_inode *directory = find_inode(c, id);
 
-    return directory != NULL && directory->mode != LEASE_NONE && directory->complete;
+    return directory != NULL && directory->mode != LEASE_NONE && directory->names.complete;
 }
 
 uint32_t meta_cache_misses(const struct meta_cache *c, inode_id id)
 {
     const struct cached_inode *directory = find_inode(c, id);
 
-    return directory == NULL || directory->prefetched ? 0 : directory->misses;
+    return directory == NULL || directory->names.prefetched ? 0 : directory->names.misses;
 }
 
 void meta_cache_note_prefetch(struct meta_cache *c, inode_id id)
@@ -674,7 +521,7 @@ void meta_cache_note_prefetch(struct meta_cache *c, inode_id id)
     struct cached_inode *directory = find_inode(c, id);
 
     if (directory != NULL) {
-        directory->prefetched = true;
+        directory->names.prefetched = true;
     }
 }
 
@@ -689,5 +536,5 @@ void meta_cache_count(const struct meta_cache *c, struct meta_cache_counters *co
 {
     *counters = c->counters;
     counters->inodes = c->inodes;
-    counters->names = c->names;
+    counters->names = c->names.count;
 }
