@@ -188,6 +188,16 @@ for room in client 'common|meta|iod'; do
     done < <(grep -E "^($room)/" <<<"$edges" | awk '$1 != $2' | LC_ALL=C tsort 2>&1 >/dev/null | sed -n 's/^tsort: \([a-z0-9_/]*\)$/\1/p' | sort -u)
 done
 
+# 15. A *_uv.c calls libuv, or drives those that do (modules with powers, which it or its header includes; a socket): all else is logic, and pure.
+for f in "${files[@]}"; do
+    case $f in src/*_uv.c) ;; *) continue ;; esac
+    own=${f#src/}
+    own=${own%.c}.h
+    headers=$(cat "$f" "src/$own" 2>/dev/null | grep '^#include' | grep -vF "\"$own\"")
+    grep -qE '\buv_[a-z]' "$f" || grep -qE '_(uv|leveldb|file|proc|fuse)\.h"|<sys/socket\.h>' <<<"$headers" ||
+        breach "$f drives nothing that has powers: it is pure, and to be called so"
+done
+
 [ -s "$found" ] && bad=1
 [ "$bad" = 0 ] && echo "tidy: ${#files[@]} sources, clean"
 exit "$bad"
