@@ -17,14 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The sanitizers take most of the time. */
-#ifdef __SANITIZE_ADDRESS__
-enum { SEEDS_DEFAULT = 150 };
-#else
-enum { SEEDS_DEFAULT = 300 };
-#endif
-
 enum {
+    SEEDS_DEFAULT = 300,
     DETERMINISM_SEEDS = 5, /* So many are run twice. */
     WORTH_SEEDS_MIN = 40,  /* Of fewer the floors say nothing. */
     CANARY_SEEDS = 40,     /* A canary must be caught within so many. */
