@@ -310,9 +310,64 @@ static const struct sim_scenario scenario = { .name = "group",
                                               .canaries = canaries,
                                               .worth = worth };
 
+/* ---- Transcript ---- */
+
+/* One of three loses its power: the others vote it out, wait for the lease that it may hold, go on;
+ * it returns, recovers, and is voted in. */
+static bool a_member_falls_and_returns(struct sim *s)
+{
+    for (uint32_t i = 0; i <= world_of(s)->voter; i++) {
+        sim_start(s, i);
+    }
+    sim_run_until(s, 1000);
+    sim_crash(s, 2, true);
+    sim_run_until(s, 6000);
+    sim_start(s, 2);
+    sim_run_until(s, 8000);
+    return sim_expect(s, "[    0] m0 > starts, consistent in epoch 1\n"
+                         "[    0] m0 > persists consistent, epoch 1, set 7\n"
+                         "[    0] m1 > starts, consistent in epoch 1\n"
+                         "[    0] m1 > persists consistent, epoch 1, set 7\n"
+                         "[    0] m2 > starts, consistent in epoch 1\n"
+                         "[    0] m2 > persists consistent, epoch 1, set 7\n"
+                         "[   23] m0 > joined in epoch 1, set 7, with 0 0 0\n"
+                         "[   23] m1 > joined in epoch 1, set 7, with 0 0 0\n"
+                         "[   23] m2 > joined in epoch 1, set 7, with 0 0 0\n"
+                         "[ 1000] m2 > ** power is lost\n"
+                         "[ 1636] m0 > epoch 2 is set 3\n"
+                         "[ 1636] m0 > leaves\n"
+                         "[ 1636] m0 > persists standalone, epoch 2, set 3\n"
+                         "[ 1645] m1 > leaves\n"
+                         "[ 1645] m1 > persists standalone, epoch 2, set 3\n"
+                         "[ 1650] m1 > epoch 2 is set 3\n"
+                         "[ 3227] m0 > persists standalone, epoch 2, set 3\n"
+                         "[ 3239] m0 > joined in epoch 2, set 3, with 0 0 0\n"
+                         "[ 3239] m1 > persists standalone, epoch 2, set 3\n"
+                         "[ 3252] m1 > joined in epoch 2, set 3, with 0 0 0\n"
+                         "[ 6000] m2 > starts, consistent in epoch 1\n"
+                         "[ 6000] m2 > persists consistent, epoch 1, set 7\n"
+                         "[ 6015] m2 > persists stale, epoch 1, set 7\n"
+                         "[ 6525] m2 > persists recovering, epoch 2, set 3, not whole\n"
+                         "[ 6579] m0 > epoch 3 is set 7\n"
+                         "[ 6579] m0 > leaves\n"
+                         "[ 6579] m0 > persists consistent, epoch 3, set 7\n"
+                         "[ 6588] m1 > leaves\n"
+                         "[ 6588] m1 > persists consistent, epoch 3, set 7\n"
+                         "[ 6588] m2 > persists consistent, epoch 3, set 7, not whole\n"
+                         "[ 6615] m0 > persists consistent, epoch 3, set 7\n"
+                         "[ 6621] m0 > joined in epoch 3, set 7, with 0 0 0\n"
+                         "[ 6621] m1 > persists consistent, epoch 3, set 7\n"
+                         "[ 6621] m2 > persists consistent, epoch 3, set 7\n"
+                         "[ 6627] m1 > joined in epoch 3, set 7, with 0 0 0\n"
+                         "[ 6634] m2 > joined in epoch 3, set 7, with 0 0 0\n");
+}
+
 int main(int argc, char **argv)
 {
-    static const struct sim_transcript transcripts[] = { { NULL, NULL } };
+    static const struct sim_transcript transcripts[] = {
+        { "a_member_falls_and_returns", a_member_falls_and_returns },
+        { NULL, NULL },
+    };
 
     return sim_main(argc, argv, &scenario, transcripts);
 }
