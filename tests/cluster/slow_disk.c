@@ -1,15 +1,17 @@
-/* A slow disk: a directory seen through FUSE, each read of which takes a while longer.
+/* A slow disk: a directory seen through FUSE, each read of which takes a while longer, and each write to
+ * a table of LevelDB's (*.ldb).
  *
  *   slow_disk DIRECTORY MOUNTPOINT FILE
  *
- * runs in the foreground until it is unmounted or told to end. FILE says how many milliseconds, at any
- * time. Reads do not wait for each other, and nothing is read ahead. A file that is opened is not in the kernel's memory, whatever was read of it before.
+ * runs in the foreground until it is unmounted or told to end. FILE says how many milliseconds a read
+ * takes longer and, behind a space, a write to a table (nothing: 0), at any time. Reads do not wait for each other, and nothing is read ahead. A file that is opened is not in the kernel's memory, whatever was read of it before.
  * (For kernels without dm-delay.) */
 #define FUSE_USE_VERSION 314
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fuse3/fuse.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,14 +116,15 @@ static int on_release(const char *path, struct fuse_file_info *fi)
     return answer(close(fd_of(fi)));
 }
 
-static void take_a_while(void)
+static void take_a_while(bool write)
 {
-    char text[16] = "";
+    char text[32] = "", *end;
     struct timespec delay;
     long ms;
 
     if (pread(the_disk()->delay_fd, text, sizeof(text) - 1, 0) > 0) {
-        ms = strtol(text, NULL, 10);
+        ms = strtol(text, &end, 10);
+        ms = write ? strtol(end, NULL, 10) : ms;
         delay = (struct timespec){ ms / 1000, ms % 1000 * 1000000 };
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &delay, NULL);
     }
@@ -132,7 +135,7 @@ static int on_read(const char *path, char *to, size_t count, off_t at, struct fu
     ssize_t got;
 
     (void)path;
-    take_a_while();
+    take_a_while(false);
     got = pread(fd_of(fi), to, count, at);
     return got < 0 ? -errno : (int)got;
 }
@@ -140,9 +143,13 @@ static int on_read(const char *path, char *to, size_t count, off_t at, struct fu
 static int on_write(const char *path, const char *from, size_t count, off_t at,
                     struct fuse_file_info *fi)
 {
-    ssize_t put = pwrite(fd_of(fi), from, count, at);
+    size_t length = strlen(path);
+    ssize_t put;
 
-    (void)path;
+    if (length > 4 && strcmp(path + length - 4, ".ldb") == 0) {
+        take_a_while(true);
+    }
+    put = pwrite(fd_of(fi), from, count, at);
     return put < 0 ? -errno : (int)put;
 }
 

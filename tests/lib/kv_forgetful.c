@@ -36,8 +36,9 @@ struct kv_forgetful
     struct kv_batch *unsynced;
     uint32_t unsynced_count, unsynced_capacity;
     int failing;
-    uint32_t cold_one_in;
-    uint64_t refused;
+    uint32_t cold_one_in, full_one_in;
+    bool room_made;
+    uint64_t refused, full;
     uint64_t warm[WARM_KEYS]; /* Hashes of keys that were loaded; newer ones take their places. */
     struct warm_range ranges[WARM_RANGES];
     uint32_t ranges_loaded;
@@ -211,6 +212,7 @@ static int on_commit(struct kv *kv, const struct kv_batch *batch, bool sync, str
         f->unsynced = realloc(f->unsynced, f->unsynced_capacity * sizeof(f->unsynced[0]));
         CHECK(f->unsynced != NULL);
     }
+    f->room_made = false;
     copy = &f->unsynced[f->unsynced_count++];
     kv_batch_init(copy);
     buf_put(&copy->bytes, batch->bytes.data, batch->bytes.count);
@@ -295,6 +297,20 @@ static void on_load(struct kv *kv, const struct kv_wanted *wanted)
     }
 }
 
+static bool on_has_room(struct kv *kv)
+{
+    struct kv_forgetful *f = forgetful_of(kv);
+    bool room = f->room_made || f->full_one_in == 0 || prng_below(f->prng, f->full_one_in) != 0;
+
+    f->full += !room;
+    return room;
+}
+
+static void on_make_room(struct kv *kv)
+{
+    forgetful_of(kv)->room_made = true;
+}
+
 static void on_close(struct kv *kv)
 {
     struct kv_forgetful *f = forgetful_of(kv);
@@ -317,7 +333,8 @@ struct kv *kv_forgetful_open(struct prng *prng)
     if (f == NULL) {
         return NULL;
     }
-    f->kv = (struct kv){ on_get, on_commit, on_scan, on_sync, on_load, on_close, NULL };
+    f->kv = (struct kv){ on_get,      on_commit,    on_scan,  on_sync, on_load,
+                         on_has_room, on_make_room, on_close, NULL };
     f->prng = prng;
     for (uint32_t i = 0; i < WARM_RANGES; i++) {
         buf_init(&f->ranges[i].first);
@@ -353,6 +370,16 @@ void kv_forgetful_cold(struct kv *kv, uint32_t one_in)
     f->cold_one_in = one_in;
     f->ranges_loaded = 0;
     memset(f->warm, 0, sizeof(f->warm));
+}
+
+void kv_forgetful_full(struct kv *kv, uint32_t one_in)
+{
+    forgetful_of(kv)->full_one_in = one_in;
+}
+
+uint64_t kv_forgetful_found_full(const struct kv *kv)
+{
+    return forgetful_of(kv)->full;
 }
 
 uint64_t kv_forgetful_refused(const struct kv *kv)

@@ -26,6 +26,13 @@ void kv_forgetful_fail(struct kv *kv, int status);
  * first: all is in memory. Nothing counts as loaded when this is called. */
 void kv_forgetful_cold(struct kv *kv, uint32_t one_in);
 
+/* Whoever asks for room finds none one time in `one_in`, unless it was made since the last commit. 0,
+ * as at first: there always is. */
+void kv_forgetful_full(struct kv *kv, uint32_t one_in);
+
+/* How often there was none. */
+uint64_t kv_forgetful_found_full(const struct kv *kv);
+
 /* How often get and scan have answered MORSEL_AGAIN. */
 uint64_t kv_forgetful_refused(const struct kv *kv);
 

@@ -580,6 +580,9 @@ int fsck_step(struct fsck *f, uint32_t records_max, bool repair, int64_t now_ns,
     result->done = false;
     result->checked = result->repaired = 0;
     result->count = 0;
+    if (repair && (rv = kv_room(ns_kv(f->ns))) != 0) {
+        return rv; /* What is found is mended at once. */
+    }
     if (f->phase == FSCK_TOTALS) {
         check_totals(&w);
     } else if (f->phase != FSCK_DONE) {

@@ -54,7 +54,8 @@ void fsck_cursor(const struct fsck *f, uint8_t cursor[FSCK_CURSOR_BYTES]);
 bool fsck_cursor_matches(const struct fsck *f, struct slice cursor);
 
 /* Look at `records_max` more records at most and, with `repair`, repair what is wrong, stamped with
- * `now_ns`. MORSEL_AGAIN: something must be read first (kv.h), and nothing has been looked at. */
+ * `now_ns`. MORSEL_AGAIN: something must be read, or room be made, first (kv.h),
+ * and nothing has been looked at. */
 int fsck_step(struct fsck *f, uint32_t records_max, bool repair, int64_t now_ns,
               struct fsck_result *result, struct errmsg *err);
 

@@ -292,6 +292,13 @@ static void publish(struct ns_txn *t)
     }
 }
 
+/* Who is alive and who may have leases is written down even while changes have to wait: a few bytes,
+ * seldom, and not to be done again later. */
+static bool needs_room(const struct meta_op *op)
+{
+    return op->kind != OP_MEMBER && op->kind != OP_HOLDER;
+}
+
 static int commit(struct ns_txn *t)
 {
     struct ns *ns = t->ns;
@@ -299,6 +306,9 @@ static int commit(struct ns_txn *t)
 
     if (kv_wants(ns->kv)) {
         return MORSEL_AGAIN; /* Whatever was made of it. */
+    }
+    if (needs_room(t->op) && (rv = kv_room(ns->kv)) != 0) {
+        return rv;
     }
     write_inodes(t);
     if ((rv = write_log(t)) != 0) {

@@ -72,6 +72,7 @@ static struct counter_list *count(struct meta *meta)
     counters_add(list, NULL, "open_files", session_opens(meta->sessions));
     counters_add(list, NULL, "syncs", meta->sync.syncs);
     counters_add(list, NULL, "disk_waits", meta->loads.loads);
+    counters_add(list, NULL, "disk_waits_for_room", meta->loads.rooms);
     counters_add(list, NULL, "disk_waits_on_loop", meta->loads.impatient);
     counters_add(list, NULL, "stood_still_ms", meta->presence.away_ms);
     lease_count(meta->leases, &leases);

@@ -162,6 +162,16 @@ static void answer_heartbeat(void *data, struct rpc_request *request, uint64_t i
     }
 }
 
+/* There is no room to write down what the server has deleted. It is not to count as silent for that,
+ * so it has its answer, and nothing to do: what is still in the queue it will be told again. */
+static void answer_later(struct request *r)
+{
+    Morsel__HeartbeatReply reply = MORSEL__HEARTBEAT_REPLY__INIT;
+
+    loads_begin(&r->meta->loads);
+    rpc_reply(r->rpc, &reply.base, NULL);
+}
+
 int serve_heartbeat(struct request *r)
 {
     const Morsel__HeartbeatRequest *m = r->message;
@@ -183,6 +193,10 @@ int serve_heartbeat(struct request *r)
     meta_members_step(r->meta, &event);
     capacity_told(&r->meta->capacity);
     rv = take_collected(r->meta, m, &r->err);
+    if (rv == MORSEL_AGAIN && r->meta->loads.wanted.room) {
+        answer_later(r);
+        return 0;
+    }
     if (rv == 0) {
         answer_heartbeat(r->meta, r->rpc, m->id);
     }

@@ -40,6 +40,7 @@
  *
  *      any step that reads ----> LOADING     the store said MORSEL_AGAIN (kv.h): loads_uv.c has the
  *                                            request, and runs it again from ARRIVED
+ *      execute ----------------> LOADING     or: it has no room for the change just now
  *
  * A try in which the store said so is over, whatever its steps have made of it: look may pass over
  * what it did not find, for execute asks again; and execute commits nothing (namespace_txn.c).

@@ -82,6 +82,7 @@ void kv_wanted_init(struct kv_wanted *wanted)
 {
     buf_init(&wanted->bytes);
     wanted->count = 0;
+    wanted->room = false;
     wanted->tries = 0;
 }
 
@@ -95,6 +96,7 @@ void kv_wanted_clear(struct kv_wanted *wanted)
 {
     buf_clear(&wanted->bytes);
     wanted->count = 0;
+    wanted->room = false;
 }
 
 bool kv_wanted_next(const struct kv_wanted *wanted, size_t *offset, struct slice *key,
@@ -111,6 +113,15 @@ bool kv_wanted_next(const struct kv_wanted *wanted, size_t *offset, struct slice
     CHECK(!r.failed);
     *offset = (size_t)(r.at - wanted->bytes.data);
     return true;
+}
+
+int kv_room(struct kv *kv)
+{
+    if (kv->wanted == NULL || kv->has_room(kv)) {
+        return 0;
+    }
+    kv->wanted->room = true;
+    return MORSEL_AGAIN;
 }
 
 struct kv_wanted *kv_be_patient(struct kv *kv)

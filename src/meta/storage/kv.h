@@ -12,10 +12,11 @@
  * Who must not wait for the disk says so with `wanted`: then get and scan answer MORSEL_AGAIN where
  * they would have to, and note there what for. load() fetches that, on a thread that may wait, and
  * whoever asked asks again (loads_uv.h). What is read is always what the store holds at that
- * moment: loading only makes it quick.
+ * moment: loading only makes it quick. A commit cannot say so, for it may not be half done: who must
+ * not wait asks for room before (kv_room()), and where there is none make_room() waits for it.
  *
- * All functions but sync() and load() belong to one thread; these may run on others at the same
- * time.
+ * All functions but sync(), load() and make_room() belong to one thread; these may run on others at
+ * the same time.
  */
 #ifndef MORSEL_META_STORAGE_KV_H
 #define MORSEL_META_STORAGE_KV_H
@@ -74,6 +75,7 @@ struct kv_wanted
 {
     struct buf bytes; /* Each as a blob, its key, and as a number how many records; 0: the key's. */
     uint32_t count;   /* Beyond KV_WANTED_MAX nothing is noted: the next try wants it again. */
+    bool room;        /* For a commit there must be room first: make_room(). */
     unsigned tries;   /* Who asks was told MORSEL_AGAIN so often before. */
 };
 
@@ -107,6 +109,14 @@ struct kv
      * failure is not told: who needs it meets it. */
     void (*load)(struct kv *kv, const struct kv_wanted *wanted);
 
+    /* Would a commit of now return without waiting for the disk? Few and small ones behind a `no` do,
+     * too. */
+    bool (*has_room)(struct kv *kv);
+
+    /* Wait until there is room for one commit at least, or it makes no sense to wait any longer. Any
+     * thread, one at a time. */
+    void (*make_room)(struct kv *kv);
+
     void (*close)(struct kv *kv);
 
     /* NULL: get and scan wait for the disk. Else they answer MORSEL_AGAIN instead, without words in
@@ -117,7 +127,7 @@ struct kv
 /* Was something not in memory since `wanted` was cleared? */
 static inline bool kv_wants(const struct kv *kv)
 {
-    return kv->wanted != NULL && kv->wanted->count > 0;
+    return kv->wanted != NULL && (kv->wanted->count > 0 || kv->wanted->room);
 }
 
 /* It makes no sense to go on asking. */
@@ -125,6 +135,9 @@ static inline bool kv_wants_enough(const struct kv *kv)
 {
     return kv_wants(kv) && kv->wanted->count >= KV_WANTED_MAX;
 }
+
+/* Before a commit: 0, or MORSEL_AGAIN when it would have to wait, and that is noted. */
+int kv_room(struct kv *kv);
 
 /* From now on get and scan wait; back with kv->wanted = what this returns. */
 struct kv_wanted *kv_be_patient(struct kv *kv);

@@ -7,15 +7,18 @@
 #include "meta/storage/inventory_file.h"
 #include "meta/storage/journal_file.h"
 #include "meta/storage/log_watch_file.h"
+#include "meta/storage/memtable_size.h"
 #include "meta/storage/table_env_leveldb.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <leveldb/c.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -25,7 +28,19 @@ enum {
     OPEN_FILES_MAX =
         2000, /* 32 GiB, some 150 million files, before look-ups open tables again. Each
                               open one keeps its index and filter in memory, about 1/50 of it. */
-    BLOOM_BITS_PER_KEY = 10
+    BLOOM_BITS_PER_KEY = 10,
+
+    /* For what does not ask for room, while the rest waits. */
+    ROOM_RESERVE_BYTES = 1 << 20,
+
+    /* Tables at the lowest level: from so many on a change a millisecond, with so many no new memory
+     * table. As LevelDB has it (kL0_SlowdownWritesTrigger, kL0_StopWritesTrigger). */
+    TABLES_SLOW = 8,
+    TABLES_STOP = 12,
+
+    /* Nothing was written to any table for so long: LevelDB has given up, and the next commit will
+     * hear of it. */
+    ROOM_PATIENCE_MS = 30000
 };
 
 struct kv_leveldb
@@ -44,8 +59,14 @@ struct kv_leveldb
     int dir_fd;
     struct log_watch logs;
     struct journal journal;
-    bool opened;             /* Nothing is wrong so far: closing leaves a full inventory. */
-    uint64_t manifest_bytes; /* As listed in the inventory. */
+    struct memtable_size memtable;
+    uint64_t memtable_logs;    /* table_env_logs() when that was begun. */
+    uint64_t tables_flushes;   /* table_env_flushes() when ... */
+    int tables;                /* ... there were so many at the lowest level. */
+    atomic_bool memtable_full; /* It is what there is no room in. */
+    atomic_bool allowed;       /* make_room() says so, for one commit. */
+    bool opened;               /* Nothing is wrong so far: closing leaves a full inventory. */
+    uint64_t manifest_bytes;   /* As listed in the inventory. */
     char dir[1024];
 };
 
@@ -102,6 +123,82 @@ static int on_get(struct kv *kv, struct slice key, struct buf *value, struct err
     return value->failed ? MORSEL_NOMEM : 0;
 }
 
+/* ---- Room for writes ---- */
+
+static void note_written(struct kv_leveldb *l, const struct kv_batch *batch)
+{
+    uint64_t logs = table_env_logs(l->env);
+    struct kv_change change;
+    size_t offset = 0;
+
+    if (logs != l->memtable_logs) { /* LevelDB begins one before it writes. */
+        l->memtable_logs = logs;
+        memtable_size_init(&l->memtable);
+    }
+    memtable_size_add(&l->memtable, sizeof(NUMBER_KEY), 8);
+    while (kv_batch_next(batch, &offset, &change)) {
+        memtable_size_add(&l->memtable, change.key.count, change.put ? change.value.count : 0);
+    }
+    atomic_store(&l->allowed, false);
+}
+
+/* Any thread. */
+static int count_tables(struct kv_leveldb *l)
+{
+    char *text = leveldb_property_value(l->db, "leveldb.num-files-at-level0");
+    int count = text == NULL ? 0 : (int)strtol(text, NULL, 10);
+
+    leveldb_free(text);
+    return count;
+}
+
+/* It only grows when a memory table was written out. */
+static int tables_now(struct kv_leveldb *l)
+{
+    uint64_t flushes = table_env_flushes(l->env);
+
+    if (flushes != l->tables_flushes || l->tables >= TABLES_SLOW) {
+        l->tables_flushes = flushes;
+        l->tables = count_tables(l);
+    }
+    return l->tables;
+}
+
+static bool on_has_room(struct kv *kv)
+{
+    struct kv_leveldb *l = leveldb_of(kv);
+    int tables = tables_now(l);
+    bool full = l->memtable.bytes > WRITE_BUFFER_BYTES - ROOM_RESERVE_BYTES &&
+                (table_env_is_flushing(l->env) || tables >= TABLES_STOP);
+
+    if ((!full && tables < TABLES_SLOW) || atomic_load(&l->allowed) || table_env_failed(l->env)) {
+        return true;
+    }
+    atomic_store(&l->memtable_full, full);
+    return false;
+}
+
+static void on_make_room(struct kv *kv)
+{
+    const struct timespec pause = { 0, 1000000 };
+    struct kv_leveldb *l = leveldb_of(kv);
+    uint64_t progress = 0;
+    int silent_ms = 0;
+
+    do { /* LevelDB tells nobody. */
+        uint64_t now = table_env_progress(l->env);
+
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+        silent_ms = now == progress ? silent_ms + 1 : 0;
+        progress = now;
+    } while (atomic_load(&l->memtable_full) && !table_env_failed(l->env) &&
+             silent_ms < ROOM_PATIENCE_MS &&
+             (table_env_is_flushing(l->env) || count_tables(l) >= TABLES_STOP));
+    atomic_store(&l->allowed, true);
+}
+
+/* ---- Writing ---- */
+
 /* The batch and its number, in one step. */
 static int write_numbered(struct kv_leveldb *l, const struct kv_batch *batch, uint64_t number,
                           bool sync, struct errmsg *err)
@@ -126,6 +223,7 @@ static int write_numbered(struct kv_leveldb *l, const struct kv_batch *batch, ui
         }
     }
     leveldb_write(l->db, sync ? l->sync_options : l->write_options, l->batch, &text);
+    note_written(l, batch);
     return text == NULL ? 0 : status_from_text(text, err);
 }
 
@@ -401,7 +499,8 @@ static struct kv_leveldb *leveldb_new(const char *dir, bool create)
         free(l);
         return NULL;
     }
-    l->kv = (struct kv){ on_get, on_commit, on_scan, on_sync, on_load, on_close, NULL };
+    l->kv = (struct kv){ on_get,      on_commit,    on_scan,  on_sync, on_load,
+                         on_has_room, on_make_room, on_close, NULL };
     l->dir_fd = -1;
     (void)snprintf(l->dir, sizeof(l->dir), "%s", dir);
     l->cache = leveldb_cache_create_lru(BLOCK_CACHE_BYTES);
@@ -503,6 +602,8 @@ int kv_leveldb_open(const char *dir, bool create, struct kv **kv_out, struct err
     if ((rv = check_tables(l, err)) != 0 || (rv = open_journal(l, err)) != 0) {
         goto out;
     }
+    l->tables = count_tables(l);
+    l->tables_flushes = table_env_flushes(l->env);
     l->opened = true;
     *kv_out = &l->kv;
     return 0;

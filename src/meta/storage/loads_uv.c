@@ -1,4 +1,4 @@
-/* Queues before libuv's pool: one for each client, and one for what is urgent. */
+/* Queues before libuv's pool: one for each client, one for what is urgent, one for writes. */
 #include "meta/storage/loads_uv.h"
 
 #include "common/base/check.h"
@@ -42,10 +42,19 @@ static void on_work(uv_work_t *work)
     struct load *load = work->data;
     struct kv *kv = load->loads->kv;
 
-    kv->load(kv, &load->wanted);
+    if (load->wanted.room) {
+        kv->make_room(kv);
+    } else {
+        kv->load(kv, &load->wanted);
+    }
 }
 
 /* ---- Queues ---- */
+
+static bool wants_room(const struct load *load)
+{
+    return load->wanted.room;
+}
 
 static bool is_urgent(const struct load *load)
 {
@@ -88,12 +97,17 @@ static void turn_end(struct loads_uv *l, struct load_turn *turn)
 /* False: out of memory. */
 static bool push(struct loads_uv *l, struct load *load)
 {
-    struct load_turn *turn = NULL;
+    struct list *queue = wants_room(load) ? &l->roomless : is_urgent(load) ? &l->urgent : NULL;
 
-    if (!is_urgent(load) && (turn = turn_of(l, who_of(load))) == NULL) {
-        return false;
+    if (queue == NULL) {
+        struct load_turn *turn = turn_of(l, who_of(load));
+
+        if (turn == NULL) {
+            return false;
+        }
+        queue = &turn->loads;
     }
-    list_push_back(turn == NULL ? &l->urgent : &turn->loads, &load->node);
+    list_push_back(queue, &load->node);
     l->waiting_count++;
     l->waiting_bytes += load->wanted.bytes.count;
     return true;
@@ -109,14 +123,19 @@ static void leave_queue(struct loads_uv *l, struct load *load)
 /* The next one that may run; NULL: there is none. */
 static struct load *next(struct loads_uv *l)
 {
-    struct list *node = list_front(&l->urgent);
+    uint32_t reading = l->running_count - l->making_room;
+    struct list *node = list_front(&l->roomless);
     struct load_turn *turn;
     struct load *load;
 
-    if (node != NULL && l->running_count < LOADS_RUNNING_MAX + LOADS_URGENT_MAX) {
+    if (node != NULL && !l->making_room) {
         return LIST_ENTRY(node, struct load, node);
     }
-    if (l->running_count >= LOADS_RUNNING_MAX || (node = list_pop_front(&l->turns)) == NULL) {
+    node = list_front(&l->urgent);
+    if (node != NULL && reading < LOADS_RUNNING_MAX + LOADS_URGENT_MAX) {
+        return LIST_ENTRY(node, struct load, node);
+    }
+    if (reading >= LOADS_RUNNING_MAX || (node = list_pop_front(&l->turns)) == NULL) {
         return NULL;
     }
     turn = LIST_ENTRY(node, struct load_turn, node);
@@ -149,8 +168,8 @@ static void try_again(struct load *load)
         rpc_request_worked(load->request, now_ns, now_ns); /* It waited until now. */
     }
     loads_begin(l);
-    l->wanted.tries = load->wanted.tries + 1;
-    if (l->wanted.tries == LOADS_TRIES_MAX) {
+    l->wanted.tries = load->wanted.tries + !wants_room(load);
+    if (!wants_room(load) && l->wanted.tries == LOADS_TRIES_MAX) {
         l->impatient++;
         (void)kv_be_patient(l->kv);
     }
@@ -159,20 +178,46 @@ static void try_again(struct load *load)
     l->wanted.tries = tries;
 }
 
+/* There is room: others who wait for it need not have it made once more each. */
+static void let_others_write(struct loads_uv *l)
+{
+    struct list *node;
+
+    for (unsigned i = 0; i < LOADS_WRITES_AT_ONCE && (node = list_front(&l->roomless)) != NULL &&
+                         l->kv->has_room(l->kv);
+         i++) {
+        struct load *load = LIST_ENTRY(node, struct load, node);
+
+        leave_queue(l, load);
+        try_again(load);
+        load_free(load);
+    }
+}
+
 static void on_work_done(uv_work_t *work, int uv_status)
 {
     struct load *load = work->data;
     struct loads_uv *l = load->loads;
+    bool room = wants_room(load);
 
     CHECK(uv_status == 0); /* It is never cancelled. */
     list_remove(&load->node);
     l->running_count--;
-    l->loads++;
-    go_on(l);
+    if (room) {
+        l->making_room = false;
+        l->rooms++;
+    } else {
+        l->loads++;
+        go_on(l);
+    }
     if (load->again != NULL) {
         try_again(load);
     }
     load_free(load);
+    if (room) { /* Behind those for whom it was made. */
+        let_others_write(l);
+        go_on(l);
+    }
     if (l->closed != NULL && l->running_count == 0) {
         l->closed(l->data);
     }
@@ -187,6 +232,7 @@ static void go_on(struct loads_uv *l)
 
         leave_queue(l, load);
         turn_over(l, who_of(load));
+        l->making_room = l->making_room || wants_room(load);
         l->running_count++;
         list_push_back(&l->running, &load->node);
         rv = uv_queue_work(l->loop, &load->work, on_work, on_work_done);
@@ -210,6 +256,7 @@ static struct load *load_new(struct loads_uv *l, struct rpc_request *request, lo
     load->work.data = load;
     kv_wanted_init(&load->wanted);
     load->wanted.tries = l->wanted.tries;
+    load->wanted.room = l->wanted.room;
     buf_put(&load->wanted.bytes, l->wanted.bytes.data, l->wanted.bytes.count);
     if (load->wanted.bytes.failed || !push(l, load)) {
         load_free(load);
@@ -274,20 +321,41 @@ static void refuse_turn(struct loads_uv *l, struct load_turn *turn, int status)
     turn_end(l, turn);
 }
 
+static void refuse_roomless(struct loads_uv *l, client_id client, int status)
+{
+    struct list mine;
+
+    list_init(&mine);
+    LIST_FOREACH_SAFE(node, &l->roomless)
+    {
+        struct load *load = LIST_ENTRY(node, struct load, node);
+
+        if (who_of(load) == client) {
+            list_remove(node);
+            list_push_back(&mine, node);
+        }
+    }
+    refuse_queue(l, &mine, status);
+}
+
 void loads_gone(struct loads_uv *l, client_id client)
 {
     struct load_turn *turn;
 
+    if (client == 0) {
+        return; /* Nobody in particular. */
+    }
     LIST_FOREACH(node, &l->running)
     {
         struct load *load = LIST_ENTRY(node, struct load, node);
 
-        if (client != 0 && who_of(load) == client) {
+        if (who_of(load) == client) {
             refuse(load, MORSEL_NO_SESSION);
         }
     }
+    refuse_roomless(l, client, MORSEL_NO_SESSION);
     HASH_FIND(hh, l->by_who, &client, sizeof(client), turn);
-    if (client != 0 && turn != NULL) {
+    if (turn != NULL) {
         refuse_turn(l, turn, MORSEL_NO_SESSION);
     }
 }
@@ -302,6 +370,7 @@ void loads_refuse(struct loads_uv *l, int status)
         refuse(LIST_ENTRY(at, struct load, node), status);
     }
     refuse_queue(l, &l->urgent, status);
+    refuse_queue(l, &l->roomless, status);
     while ((node = list_front(&l->turns)) != NULL) {
         refuse_turn(l, LIST_ENTRY(node, struct load_turn, node), status);
     }
@@ -315,13 +384,15 @@ void loads_init(struct loads_uv *l, uv_loop_t *loop, struct kv *kv, void *data)
     kv_wanted_init(&l->wanted);
     list_init(&l->turns);
     list_init(&l->urgent);
+    list_init(&l->roomless);
     list_init(&l->running);
     kv->wanted = &l->wanted;
 }
 
 void loads_close(struct loads_uv *l, void (*closed)(void *data))
 {
-    CHECK(l->closing && list_empty(&l->turns) && list_empty(&l->urgent));
+    CHECK(l->closing && list_empty(&l->turns) && list_empty(&l->urgent) &&
+          list_empty(&l->roomless));
     l->kv->wanted = NULL;
     kv_wanted_free(&l->wanted);
     l->closed = closed;

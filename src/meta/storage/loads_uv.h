@@ -4,6 +4,10 @@
  *           -> loads_wait(): it is fetched in libuv's pool
  *           -> the request again, from the beginning
  *
+ *   change  -> no room for its commit: MORSEL_AGAIN, and that is noted
+ *           -> loads_wait(): room is made in the pool, for one after the other in their order
+ *           -> the request again
+ *
  * What is fetched is not kept for the request: the store is asked again, and says what it holds
  * then. It may have lost it again meanwhile, to others who read much; so a request that has tried
  * LOADS_TRIES_MAX times is at last allowed to wait on the loop.
@@ -29,6 +33,7 @@ enum {
         10, /* In libuv's pool: syncs, room for writes and a look at the disk besides. */
     LOADS_TRIES_MAX = 100,
     LOADS_WAITING_MAX = 65536,
+    LOADS_WRITES_AT_ONCE = 64, /* Before the loop looks at something else. */
     LOADS_BYTES_MAX = 32 << 20
 };
 
@@ -45,12 +50,14 @@ struct loads_uv
     struct kv_wanted wanted;  /* Of what the loop is at just now. */
     struct list turns;        /* struct load_turn: clients of which some wait; the first is next. */
     struct load_turn *by_who; /* The same, by client. */
-    struct list urgent, running;
+    struct list urgent, roomless, running; /* struct load */
     uint32_t running_count, waiting_count;
+    bool making_room; /* One of those that run does that. */
     size_t waiting_bytes;
     bool closing;
     void (*closed)(void *data); /* NULL: nobody waits for the last one. */
-    uint64_t loads;             /* So often something was fetched... */
+    uint64_t rooms;             /* So often room was made, */
+    uint64_t loads;             /* something fetched... */
     uint64_t impatient;         /* ... and so often LOADS_TRIES_MAX were not enough. */
 };
 

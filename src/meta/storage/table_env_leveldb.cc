@@ -7,6 +7,7 @@ extern "C" {
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <fcntl.h>
@@ -164,6 +165,75 @@ class TableFile final : public leveldb::RandomAccessFile {
     Haste *const haste_;
 };
 
+/* What LevelDB does with its files. */
+struct Progress
+{
+    std::atomic<uint64_t> logs{ 0 };
+    std::atomic<uint64_t> newest_log{ 0 };
+    std::atomic<uint64_t> flushing{
+        0
+    }; /* The log of the memory table that is being written out; 0: none. */
+    std::atomic<uint64_t> flushes{ 0 };
+    std::atomic<uint64_t> written{ 0 };
+    std::atomic<bool> failed{ false };
+
+    leveldb::Status Note(const leveldb::Status &status)
+    {
+        written++;
+        if (!status.ok()) {
+            failed = true;
+        }
+        return status;
+    }
+};
+
+/* "DIRECTORY/000123.log": 123; else 0. */
+uint64_t NumberOfLog(const std::string &name)
+{
+    size_t at = name.rfind('/') == std::string::npos ? 0 : name.rfind('/') + 1;
+    char *end;
+    uint64_t number = strtoull(name.c_str() + at, &end, 10);
+
+    return strcmp(end, ".log") == 0 ? number : 0;
+}
+
+/* Any file that is written but a log. */
+class NotedFile final : public leveldb::WritableFile {
+  public:
+    NotedFile(leveldb::WritableFile *file, Progress *progress) : file_(file), progress_(progress)
+    {
+    }
+
+    ~NotedFile() override
+    {
+        delete file_;
+    }
+
+    leveldb::Status Append(const leveldb::Slice &data) override
+    {
+        return progress_->Note(file_->Append(data));
+    }
+
+    leveldb::Status Close() override
+    {
+        return progress_->Note(file_->Close());
+    }
+
+    leveldb::Status Flush() override
+    {
+        return progress_->Note(file_->Flush());
+    }
+
+    leveldb::Status Sync() override
+    {
+        return progress_->Note(file_->Sync());
+    }
+
+  private:
+    leveldb::WritableFile *const file_;
+    Progress *const progress_;
+};
+
 class TableEnv final : public leveldb::EnvWrapper {
   public:
     TableEnv() : leveldb::EnvWrapper(leveldb::Env::Default())
@@ -192,7 +262,50 @@ class TableEnv final : public leveldb::EnvWrapper {
         return leveldb::Status::OK();
     }
 
+    leveldb::Status NewWritableFile(const std::string &name,
+                                    leveldb::WritableFile **result) override
+    {
+        uint64_t log = NumberOfLog(name);
+        leveldb::Status status = leveldb::EnvWrapper::NewWritableFile(name, result);
+
+        if (!status.ok()) {
+            return log != 0 ? status : progress_.Note(status);
+        }
+        if (log != 0) {
+            progress_.flushing = progress_.newest_log.exchange(log);
+            progress_.logs++;
+            return status;
+        }
+        leveldb::WritableFile *file = new (std::nothrow) NotedFile(*result, &progress_);
+
+        if (file == nullptr) {
+            delete *result;
+            *result = nullptr;
+            return progress_.Note(leveldb::Status::IOError(name, "out of memory"));
+        }
+        *result = file;
+        return status;
+    }
+
+    leveldb::Status RemoveFile(const std::string &name) override
+    {
+        uint64_t log = NumberOfLog(name);
+        leveldb::Status status = leveldb::EnvWrapper::RemoveFile(name);
+
+        /* Its records are in a table now. */
+        if (log != 0 && progress_.flushing.compare_exchange_strong(log, 0)) {
+            progress_.flushes++;
+        }
+        return status;
+    }
+
+    void SleepForMicroseconds(int micros) override
+    {
+        (void)micros;
+    }
+
     Haste haste_;
+    Progress progress_;
 };
 
 } // namespace
@@ -242,4 +355,29 @@ bool table_env_end_haste(leveldb_env_t *env)
 void table_env_forget_stand_ins(leveldb_env_t *env)
 {
     table_env_of(env)->haste_.ForgetStandIns();
+}
+
+uint64_t table_env_logs(leveldb_env_t *env)
+{
+    return table_env_of(env)->progress_.logs;
+}
+
+bool table_env_is_flushing(leveldb_env_t *env)
+{
+    return table_env_of(env)->progress_.flushing != 0;
+}
+
+uint64_t table_env_flushes(leveldb_env_t *env)
+{
+    return table_env_of(env)->progress_.flushes;
+}
+
+uint64_t table_env_progress(leveldb_env_t *env)
+{
+    return table_env_of(env)->progress_.written;
+}
+
+bool table_env_failed(leveldb_env_t *env)
+{
+    return table_env_of(env)->progress_.failed;
 }

@@ -6,6 +6,10 @@
  * read; but all that it reads goes through here. What the kernel has in memory is read even in
  * haste (RWF_NOWAIT), where the file system can tell.
  *
+ * It also sees which files LevelDB begins, writes and removes, and so what a write would have to wait
+ * for. LevelDB slows down whoever writes faster than tables are merged, by a sleep of 1 ms before each
+ * write; here nobody sleeps: kv_leveldb.c does that, elsewhere.
+ *
  * C++, as LevelDB's interface for this is. */
 #ifndef MORSEL_META_STORAGE_TABLE_ENV_LEVELDB_H
 #define MORSEL_META_STORAGE_TABLE_ENV_LEVELDB_H
@@ -34,6 +38,23 @@ bool table_env_end_haste(leveldb_env_t *env);
 
 /* Behind the end of such an iterator: of its memory. */
 void table_env_forget_stand_ins(leveldb_env_t *env);
+
+/* What LevelDB is at, as its files show; any thread may ask.
+ *
+ * Logs that it has begun: one with each memory table. */
+uint64_t table_env_logs(leveldb_env_t *env);
+
+/* Is the memory table of the log before the newest being written out? */
+bool table_env_is_flushing(leveldb_env_t *env);
+
+/* So many were written out; only then is there one more table at the lowest level. */
+uint64_t table_env_flushes(leveldb_env_t *env);
+
+/* It moves with each piece that is written to a table. */
+uint64_t table_env_progress(leveldb_env_t *env);
+
+/* Has any file but a log failed to be written? LevelDB refuses all writes then. */
+bool table_env_failed(leveldb_env_t *env);
 
 #ifdef __cplusplus
 }

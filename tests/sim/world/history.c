@@ -74,6 +74,7 @@ static void sum_up(struct history *h)
         h->world->counts.pages_lost + h->world->counts.names_lost + h->world->counts.batches_lost;
     h->counts.names_asked = h->world->counts.names_asked;
     h->counts.refused = host_meta_refused();
+    h->counts.full = host_meta_full();
     h->counts.resets = h->world->counts.resets + h->world->counts.timeouts;
 }
 

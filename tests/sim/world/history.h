@@ -59,6 +59,7 @@ enum {
     X(passed_over, "answers that the kernel passed over", 50)                                      \
     X(short_reads, "files found shorter by a READ", 0)                                             \
     X(refused, "reads of the database that had to be fetched first", 400)                          \
+    X(full, "changes for which the database had no room at first", 100)                            \
     X(direct, "reads and writes past the pages", 100)                                              \
     X(plus, "names that READDIRPLUS told", 400)                                                    \
     X(bulk_mib, "MiB of large files written", 20)                                                  \

@@ -62,6 +62,7 @@ int kv_leveldb_open(const char *dir, bool create, struct kv **kv_out, struct err
         database->close = database_close;
         /* A quarter of the histories has all in memory. */
         kv_forgetful_cold(database, world_chance(4) ? 0 : 1 + (uint32_t)world_draw(12));
+        kv_forgetful_full(database, world_chance(2) ? 0 : 1 + (uint32_t)world_draw(30));
     }
     database->wanted = NULL; /* The manager of before was killed. */
     *kv_out = database;
@@ -156,6 +157,11 @@ uint32_t host_meta_unsynced(void)
 uint64_t host_meta_refused(void)
 {
     return kv_forgetful_refused(database);
+}
+
+uint64_t host_meta_full(void)
+{
+    return kv_forgetful_found_full(database);
 }
 
 struct world_process *host_meta_process(struct host_meta *h)

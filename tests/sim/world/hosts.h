@@ -39,6 +39,9 @@ uint32_t host_meta_unsynced(void);
 
 /* So often its database had to fetch first what it was asked for. */
 uint64_t host_meta_refused(void);
+
+/* So often it had no room for a change. */
+uint64_t host_meta_full(void);
 struct world_process *host_meta_process(struct host_meta *meta);
 struct world_process *host_iod_process(struct host_iod *iod);
 
