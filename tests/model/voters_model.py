@@ -4,7 +4,7 @@
 Members 0 and 1 each stand for themselves (candidate i uses ballots i + 1, i + 3, ...) among the voters in effect when they began, and may be
 slow without bound. Meanwhile the manager changes the set, as one of PATHS says: voters are added, removed, replaced, and come back. For each
 change it reads the votes of a majority of the old set, then writes the highest one to a majority of the new set, and only then is the new set
-in effect.
+in effect. A set with a "-" is given up at any moment before that: the next one is planned from the same old set, under a version above.
 
 Checked: no two values are ever accepted by majorities. --break removes one rule:
   carryover  a new set is in effect without the old set's votes      seal     a voter that was read or written still answers older sets' ballots
@@ -17,13 +17,13 @@ import sys
 import explore
 
 RULES = {"carryover": "path=2", "revote": "path=0", "seal": "path=2", "version": "path=2"}
-PATHS = (("abc", "abcd", "abcde"), ("abcd", "abc"), ("abc", "abcd", "abd"), ("abcd", "abc", "abcd"))
-SYMMETRIC = (3, 3, 2, 3)  # so many of the first voters are alike: which is which makes no new state
+PATHS = (("abc", "abcd", "abcde"), ("abcd", "abc"), ("abc", "abcd", "abd"), ("abcd", "abc", "abcd"), ("abc", "-abcd", "abce"))
+SYMMETRIC = (3, 3, 2, 3, 3)  # so many of the first voters are alike: which is which makes no new state
 Voter = collections.namedtuple("Voter", "promised ballot value version marks")
 # promised: the highest ballot it answers; ballot, value: the vote that it gave last; version: the newest voter set it knows; marks: what
 # others know of it: p, q: promised to candidate 0, 1; a, b: accepted by the word of candidate 0, 1; r: read by the manager, w: written; l: lost.
-World = collections.namedtuple("World", "v rounds version best chosen path")
-# rounds: of each candidate None or (ballot, voter set, highest vote among the promises); version: the newest voter set in effect;
+World = collections.namedtuple("World", "v rounds version plan best chosen path")
+# rounds: of each candidate None or (ballot, voter set, highest vote among the promises); version: the newest voter set in effect; plan: the one after it;
 # best: the highest vote that the manager has read on the way to the next set; chosen: values that a majority accepted.
 
 
@@ -87,31 +87,33 @@ def every_step(w, opt):
             kept = "".join(m for m in voter[n].marks if m in "pqab")
             yield f"{n} loses its votes", put(w, n, kept + "l", promised=0, ballot=0, value=-1, version=0)
     # --- the manager changes the set: it reads a majority of the old one, and writes to a majority of the new one ---
-    if w.version + 1 < len(sets):
-        old, new = sets[w.version], sets[w.version + 1]
+    if w.plan < len(sets):
+        old, new, given_up = sets[w.version], sets[w.plan].strip("-"), sets[w.plan].startswith("-")
+        if given_up:
+            yield f"{new} is given up", unmark(w, "rw")._replace(plan=w.plan + 1, best=(0, -1))
         read = most(w, "r", old)
         for n in old:
             y = voter[n]
             if not read and "r" not in y.marks:
-                sealed = y.version if opt.broken == "seal" else max(y.version, w.version + 1)
+                sealed = y.version if opt.broken == "seal" else max(y.version, w.plan)
                 after = w._replace(best=max(w.best, (y.ballot, y.value))) if opt.broken != "carryover" else w
                 yield f"the votes of {n} are read for {new}", put(after, n, "r", version=sealed)
         for n in new:
             y = voter[n]
             if read and "w" not in y.marks:
-                after = put(w, n, "w", version=max(y.version, w.version + 1) if opt.broken != "seal" else y.version)
+                after = put(w, n, "w", version=max(y.version, w.plan) if opt.broken != "seal" else y.version)
                 if w.best[0] > y.ballot:
                     after = put(after, n, promised=max(y.promised, w.best[0]), ballot=w.best[0], value=w.best[1])
-                if most(after, "w", new):
-                    after = unmark(after, "rw")._replace(version=w.version + 1, best=(0, -1))
+                if most(after, "w", new) and not given_up:
+                    after = unmark(after, "rw")._replace(version=w.plan, plan=w.plan + 1, best=(0, -1))
                 yield f"{n} of {new} holds them", after
 
 
 def check(title, opt):
     sets = PATHS[opt.path]
-    start = World((Voter(0, 0, -1, 0, ""),) * 5, (None, None), 0, (0, -1), frozenset(), opt.path)
+    start = World((Voter(0, 0, -1, 0, ""),) * 5, (None, None), 0, 1, (0, -1), frozenset(), opt.path)
     return explore.report(title + ": " + " -> ".join(sets), start, steps, violation, opt, (every_step, sort))
 
 
 if __name__ == "__main__":
-    sys.exit(explore.main(__doc__, check, RULES, ["path=1"], ["path=0", "path=2", "path=3"], late=["seal", "version"], ballots=2, path=0))
+    sys.exit(explore.main(__doc__, check, RULES, ["path=1", "path=4"], ["path=0", "path=2", "path=3"], late=["seal", "version"], ballots=2, path=0))
