@@ -115,14 +115,21 @@ cluster_cleanup() {
     exit "$code"
 }
 
-# wait_for SECONDS WHAT COMMAND...: until the command succeeds. For what nobody tells us about.
-wait_for() {
-    local deadline=$(($(now_ms) + $1 * 1000)) what=$2
-    shift 2
+# within SECONDS COMMAND...: tries it until it succeeds; false when the time is over.
+within() {
+    local deadline=$(($(now_ms) + $1 * 1000))
+    shift
     until "$@" >/dev/null 2>&1; do
-        [ "$(now_ms)" -lt "$deadline" ] || fail "not within the time: $what"
+        [ "$(now_ms)" -lt "$deadline" ] || return 1
         sleep 0.05
     done
+}
+
+# wait_for SECONDS WHAT COMMAND...: until the command succeeds. For what nobody tells us about.
+wait_for() {
+    local seconds=$1 what=$2
+    shift 2
+    within "$seconds" "$@" || fail "not within the time: $what"
 }
 
 # start_daemon NAME PROGRAM OPTIONS...: in the background; waits for its word that it serves, and keeps the address it names.
