@@ -86,7 +86,7 @@ static void set_held_back(struct client *c, uint32_t reg, bool dirty, bool repor
     copy->dirty = dirty;
     copy->reporting = reporting;
     if (was != is) {
-        meta_cache_ahead(c->cache, inode_of(reg), is ? 1 : -1);
+        meta_cache_dirty(c->cache, inode_of(reg), is ? 1 : -1);
     }
     pin(c, reg);
 }

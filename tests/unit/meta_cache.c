@@ -152,15 +152,15 @@ static void our_own_changes_under_way_are_not_overwritten(void **state)
     struct meta_cache *c = *state;
 
     learn(c, FILE_1, 5, LEASE_W);
-    meta_cache_ahead(c, FILE_1, 1);
-    meta_cache_ahead(c, FILE_1, 1);
+    meta_cache_dirty(c, FILE_1, 1);
+    meta_cache_dirty(c, FILE_1, 1);
     meta_cache_attr_mut(c, FILE_1)->mode = 0600;
     learn(c, FILE_1, 5, LEASE_W); /* Of the time before. */
     assert_int_equal(meta_cache_attr(c, FILE_1)->mode, 0600);
-    meta_cache_ahead(c, FILE_1, -1);
+    meta_cache_dirty(c, FILE_1, -1);
     learn(c, FILE_1, 5, LEASE_W);
     assert_int_equal(meta_cache_attr(c, FILE_1)->mode, 0600);
-    meta_cache_ahead(c, FILE_1, -1);
+    meta_cache_dirty(c, FILE_1, -1);
     learn(c, FILE_1, 5, LEASE_W);
     assert_int_equal(meta_cache_attr(c, FILE_1)->mode, 0);
 }
@@ -243,7 +243,7 @@ static void a_report_is_not_lost_among_changes_under_way(void **state)
 
     attr.mtime_ns = attr.ctime_ns = 1000;
     meta_cache_learn(c, &attr, LEASE_W, NULL);
-    meta_cache_ahead(c, FILE_1, 1); /* A mode, say, at 3000. */
+    meta_cache_dirty(c, FILE_1, 1); /* A mode, say, at 3000. */
     meta_cache_attr_mut(c, FILE_1)->mode = 0600;
     meta_cache_attr_mut(c, FILE_1)->ctime_ns = 3000;
     attr.size = 5;

@@ -17,7 +17,7 @@ struct cached_inode
     inode_id id;
     enum lease_mode mode;
     bool attr_known;
-    unsigned ahead; /* Changes of ours under way. */
+    unsigned dirty; /* Changes of ours under way. */
     bool recalling;
     unsigned pins;
     struct kernel_known kernel;
@@ -81,7 +81,7 @@ static void free_inode(struct meta_cache *c, struct cached_inode *inode)
 /* Without a lease it is here only for what is under way. */
 static void free_if_unused(struct meta_cache *c, struct cached_inode *inode)
 {
-    if (inode->mode == LEASE_NONE && inode->pins == 0 && !inode->recalling && inode->ahead == 0) {
+    if (inode->mode == LEASE_NONE && inode->pins == 0 && !inode->recalling && inode->dirty == 0) {
         free_inode(c, inode);
     }
 }
@@ -98,7 +98,7 @@ static void evict_inode(struct meta_cache *c)
         if (++tries > 64 || c->evicted_count == EVICTED_MAX) {
             return;
         }
-        if (inode->pins > 0 || inode->recalling || inode->ahead > 0) {
+        if (inode->pins > 0 || inode->recalling || inode->dirty > 0) {
             touch(c, inode);
             continue;
         }
@@ -146,7 +146,7 @@ static void check_inode(const struct meta_cache *c, const struct cached_inode *i
 {
     CHECK(find_inode(c, inode->id) == inode);
     if (inode->mode == LEASE_NONE) {
-        CHECK(inode->pins > 0 || inode->recalling || inode->ahead > 0);
+        CHECK(inode->pins > 0 || inode->recalling || inode->dirty > 0);
         CHECK(!inode->attr_known && !inode->names.complete && list_empty(&inode->names.names));
     }
 }
@@ -242,7 +242,7 @@ static void advance(uint64_t *time_ns, uint64_t to_ns)
 static void learn_attr(struct cached_inode *inode, const Morsel__Attr *attr)
 {
     Morsel__Attr mine = inode->attr;
-    bool keep = inode->ahead > 0 && inode->attr_known;
+    bool keep = inode->dirty > 0 && inode->attr_known;
 
     inode->attr = *attr;
     inode->attr_known = true;
@@ -317,14 +317,14 @@ const Morsel__Layout *meta_cache_layout(const struct meta_cache *c, inode_id id)
     return inode == NULL || inode->mode == LEASE_NONE ? NULL : inode->layout;
 }
 
-void meta_cache_ahead(struct meta_cache *c, inode_id id, int change)
+void meta_cache_dirty(struct meta_cache *c, inode_id id, int change)
 {
     struct cached_inode *inode = change > 0 ? get_inode(c, id) : find_inode(c, id);
 
-    if (inode == NULL || (change < 0 && inode->ahead == 0)) {
+    if (inode == NULL || (change < 0 && inode->dirty == 0)) {
         return; /* There was no memory for it. */
     }
-    inode->ahead += (unsigned)change;
+    inode->dirty += (unsigned)change;
     free_if_unused(c, inode);
 }
 
@@ -332,7 +332,7 @@ void meta_cache_wrote(struct meta_cache *c, inode_id id, uint64_t mtime_ns, uint
 {
     struct cached_inode *inode = find_inode(c, id);
 
-    if (inode == NULL || !inode->attr_known || inode->ahead == 0) {
+    if (inode == NULL || !inode->attr_known || inode->dirty == 0) {
         return;
     }
     advance(&inode->attr.mtime_ns, mtime_ns);

@@ -52,7 +52,7 @@ Morsel__Attr *meta_cache_attr_mut(struct meta_cache *c, inode_id inode);
  * any, what replies say of those may be older than what is here, and is passed over. The rest of
  * the attributes (size, links, version of the data) is in no such change, and right in every reply.
  */
-void meta_cache_ahead(struct meta_cache *c, inode_id inode, int change);
+void meta_cache_dirty(struct meta_cache *c, inode_id inode, int change);
 
 /* The manager has taken our writes, the last of which has these times. To be told after
  * meta_cache_learn(), which passes times over while changes are under way. */

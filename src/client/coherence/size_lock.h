@@ -7,7 +7,7 @@
  *
  *     TAKE, ROOM
  *        v
- *     ASKING -- ANSWERED: granted --> HAD ------------ LOSE -----> LOST
+ *     ASKING -- ANSWERED: granted --> GRANTED -------- LOSE -----> LOST
  *        |                             |                            |
  *        | ANSWERED: refused           |  nobody uses it, and       |  nobody uses it
  *        v                             |  nobody can join: SAID     v
@@ -16,7 +16,7 @@
  *        +----------------------------> GONE <----------------------+
  *
  *   ASKING     those who want it wait.
- *   HAD        each of them was told that it has it, and ends it; the next may join.
+ *   GRANTED    each of them was told that it has it, and ends it; the next may join.
  *   LOST       the manager has given it away: who has it must not begin anything under it.
  *   RELEASING  the manager was told that it is free. (Without memory it stays where it was, and the
  *              next TICK tries again.)

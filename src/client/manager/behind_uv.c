@@ -59,7 +59,7 @@ static void on_set(struct meta_call *call, int status, void *message)
 
     free(behind);
     if (attr_behind_ended(client->calls->attributes, inode, again ? status : MORSEL_OK)) {
-        meta_cache_ahead(client->cache, inode, -1);
+        meta_cache_dirty(client->cache, inode, -1);
     }
     if (status == 0 && node->attr != NULL) {
         behind_note_progress(client);
@@ -122,7 +122,7 @@ bool behind_set(struct client *client, inode_id inode, const struct attr_change 
     case ATTR_BEHIND_FULL:
         return false;
     case ATTR_BEHIND_TAKEN:
-        meta_cache_ahead(client->cache, inode, 1);
+        meta_cache_dirty(client->cache, inode, 1);
         break;
     case ATTR_BEHIND_MERGED:
         client->counters.attributes_merged++;
@@ -172,7 +172,7 @@ static void on_gone(void *data, inode_id inode)
 {
     struct client *client = data;
 
-    meta_cache_ahead(client->cache, inode, -1);
+    meta_cache_dirty(client->cache, inode, -1);
 }
 
 void behind_lose(struct client *client)
