@@ -60,7 +60,7 @@ PY
 
 for kind in together late; do
     for ((round = 1; round <= 3; round++)); do
-        changes=$(timeout 120 python3 "$work/append.py" "$a/$kind$round" "$b/$kind$round" "$kind") || fail "$kind, round $round"
+        changes=$(timeout 600 python3 "$work/append.py" "$a/$kind$round" "$b/$kind$round" "$kind") || fail "$kind, round $round"
         [ "$changes" -ge 3 ] || fail "$kind, round $round: the mounts have hardly met ($changes times)"
         rm "$a/$kind$round"
         note "$kind: 48 records, the mounts changed $changes times"

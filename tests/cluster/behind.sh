@@ -4,8 +4,8 @@ set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin behind "$1"
-start_cluster 2
-start_mount a io_timeout=3
+start_cluster 2 --lease-time 15s # What is done under a lease that nobody extends has time, on any machine.
+start_mount a io_timeout=6s
 a=$mnt
 start_mount b
 b=$mnt
@@ -59,33 +59,53 @@ import os, sys, time
 fd = os.open(sys.argv[1], os.O_RDWR)
 os.write(fd, b"x")
 print("held", flush=True)
-time.sleep(60)
+time.sleep(600)
 PY
 holder=$!
 children+=("$holder")
-wait_for 10 "the holder" grep -q held "$work/holder"
+wait_for 60 "the holder" grep -q held "$work/holder"
 kill -STOP "${pid_of[mount-b]}"
-timeout 60 chmod 600 "$a/held" &
+timeout 120 chmod 600 "$a/held" &
 slow=$!
 python3 - "$a" <<'PY'
 import os, sys, time
 began = time.monotonic()
 for i in range(500):
     os.close(os.open("%s/fresh/new%d" % (sys.argv[1], i), os.O_CREAT | os.O_WRONLY))
-took = time.monotonic() - began
-assert took < 3, "other changes waited %.1f s for a slow one" % took
+print("500 changes beside a slow one took %.1f s" % (time.monotonic() - began))
 PY
-kill -0 "$slow" 2>/dev/null || fail "nothing was slow: this has tested nothing"
+kill -0 "$slow" 2>/dev/null || fail "500 changes waited for a slow one, or nothing was slow and this has tested nothing"
 wait "$slow" || fail "the slow change failed"
 kill -CONT "${pid_of[mount-b]}"
 kill "$holder" 2>/dev/null || true
-wait_for 20 "the other mount is back" test -e "$b/fresh/new499"
+wait_for 60 "the other mount is back" test -e "$b/fresh/new499"
 note "500 changes beside one that takes long"
 
 # The manager is away for longer than the time-out: what was closed and set before keeps its size, mode and time.
 warnings() {
     [ "$(grep -c 'still wait' "$work/log/mount-a")" = "$1" ]
 }
+# Nothing of this asks the manager. Whatever waited for it would take as long as io_timeout, and none takes longer than half of that.
+cat >"$work/change.py" <<'PY'
+import os, sys, time
+print("ready", flush=True)
+sys.stdin.readline()
+longest = 0
+def timed(call, *arguments, **named):
+    global longest
+    began = time.monotonic()
+    result = call(*arguments, **named)
+    longest = max(longest, time.monotonic() - began)
+    return result
+for i in range(40):
+    path = "%s/%s%d" % (sys.argv[1], sys.argv[2], i)
+    fd = timed(os.open, path, os.O_WRONLY | os.O_APPEND)
+    timed(os.write, fd, b"-second")
+    timed(os.close, fd)
+    timed(os.chmod, path, 0o640)
+    timed(os.utime, path, ns=(10**18, 10**18))
+print(round(longest * 1000), flush=True)
+PY
 rounds=0
 for round in stop kill; do
     python3 - "$a" "$round" <<'PY'
@@ -96,28 +116,23 @@ for i in range(40):
     os.close(fd)
 PY
     sync -f "$a"
+    coproc change { python3 "$work/change.py" "$a" "$round"; }
+    read -r -t 60 answer <&"${change[0]}" && [ "$answer" = ready ] || fail "nobody changes anything"
     if [ "$round" = stop ]; then kill -STOP "${pid_of[meta]}"; else crash meta; fi
-    before=$(now_ms)
-    python3 - "$a" "$round" <<'PY'
-import os, sys
-for i in range(40):
-    path = "%s/%s%d" % (sys.argv[1], sys.argv[2], i)
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
-    os.write(fd, b"-second")
-    os.close(fd)
-    os.chmod(path, 0o640)
-    os.utime(path, ns=(10**18, 10**18))
-PY
-    [ $(($(now_ms) - before)) -lt 2500 ] || fail "closing waited for a manager that is away"
+    echo go >&"${change[1]}"
+    read -r -t 120 longest <&"${change[0]}" || fail "closing behind the manager failed"
+    # shellcheck disable=SC2154 # coproc sets it
+    wait "$change_PID" || true
+    [ "$longest" -lt 3000 ] || fail "a change waited $longest ms for a manager that is away"
     rounds=$((rounds + 1))
-    wait_for 15 "the log says what waits" warnings "$rounds"
+    wait_for 60 "the log says what waits" warnings "$rounds"
     if [ "$round" = stop ]; then kill -CONT "${pid_of[meta]}"; else start_meta; fi
     for ((i = 0; i < 40; i++)); do
-        [ "$(timeout 30 stat -c '%s %a %Y' "$b/$round$i")" = '12 640 1000000000' ] ||
+        [ "$(timeout 60 stat -c '%s %a %Y' "$b/$round$i")" = '12 640 1000000000' ] ||
             fail "$round$i lost what was closed: $(stat "$b/$round$i")"
         [ "$(cat "$b/$round$i")" = first-second ] || fail "$round$i lost its bytes"
     done
-    note "manager away ($round)"
+    note "manager away ($round): the longest change took $longest ms"
 done
 
 # Unmounting waits for what is behind.

@@ -11,7 +11,7 @@ mkdir "$work/disk1/a" "$work/disk1/b" "$work/disk2/c"
 for i in 1:disk1/a 2:disk1/b 3:disk2/c; do
     start_daemon "iod${i%%:*}" "$bin/morsel-iod" --data-dir "$work/${i#*:}" --listen 127.0.0.1:0 --manager "$manager" --reserve 0
 done
-wait_for 20 "3 servers are up" servers_up 3
+wait_for 60 "3 servers are up" servers_up 3
 start_mount a
 
 # total and free, in KiB
@@ -22,14 +22,18 @@ of_mount() {
     df -k --output=size,avail "$mnt" | tail -n 1 | tr -s ' '
 }
 near() {
-    [ $(($1 > $2 ? $1 - $2 : $2 - $1)) -le 1024 ] || fail "$3: $1 KiB, and the disks have $2"
+    [ $(($1 > $2 ? $1 - $2 : $2 - $1)) -le 1024 ]
 }
+# Servers have a quarter of a second to answer, and a busy machine may take longer: df is asked three times at most, and no heartbeat is due then.
 compare() {
-    local disks mount
-    read -ra disks < <(of_disks)
-    read -ra mount < <(of_mount)
-    near "${mount[0]}" "${disks[0]}" "$1, size"
-    near "${mount[1]}" "${disks[1]}" "$1, free"
+    local disks mount try
+    for try in 1 2 3; do
+        read -ra disks < <(of_disks)
+        read -ra mount < <(of_mount)
+        if near "${mount[0]}" "${disks[0]}" && near "${mount[1]}" "${disks[1]}"; then return; fi
+        note "$1, try $try: df says ${mount[*]} KiB, and the disks have ${disks[*]}"
+    done
+    fail "$1: df says ${mount[*]} KiB, and the disks have ${disks[*]}"
 }
 compare "empty"
 [ "$(morsel df --json | jq .bytes_total)" = $(($(of_disks | cut -d' ' -f1) * 1024)) ] || fail "morsel df counts a shared disk more than once"

@@ -15,9 +15,9 @@ echo 0 >"$work/read_ms"
 "$bin/slow_disk" "$work/disk" "$work/meta" "$work/read_ms" >"$work/log/slow_disk" 2>&1 &
 children+=("$!")
 loop_mounts+=("$work/meta")
-wait_for 10 "the slow disk is there" mountpoint -q "$work/meta"
+wait_for 60 "the slow disk is there" mountpoint -q "$work/meta"
 
-start_cluster 1 --lease-time 1s
+start_cluster 1 --lease-time 3s # Long enough for a busy machine.
 start_mount a
 a=$mnt
 start_mount b
@@ -35,7 +35,7 @@ stop_mount a
 stop meta
 start_meta
 start_mount a
-wait_for 20 "the server is back" servers_up 1
+wait_for 60 "the server is back" servers_up 1
 
 echo "$read_ms" >"$work/read_ms" # Reads that are under way end as they began.
 
@@ -75,16 +75,20 @@ for t in threads: t.join()
 assert not missing, missing[:3]
 open(out, "w").write(str(len(names)))
 PY
-python3 "$work/work.py" "$b/mine" 1 "$read_ms" "$work/never" >"$work/alone" || fail "work of mount b"
-read -r _ alone _ <"$work/alone"
+python3 "$work/work.py" "$b/mine" 3 "$read_ms" "$work/never" >"$work/alone" || fail "work of mount b"
+read -r _ alone late_alone <"$work/alone"
+# However slow the machine is: a read takes ten times as long as a change.
+read_ms=$(awk "BEGIN { ms = int(10 * $alone); print (ms > $read_ms ? ms : $read_ms) }")
+echo "$read_ms" >"$work/read_ms"
 heard=$(wc -l <"$work/log/mount-b")
 python3 "$work/cold.py" "$a/cold" "$files" "$work/looked" "$test_seed" 2>"$work/log/cold" &
 cold=$!
 children+=("$cold")
-python3 "$work/work.py" "$b/mine" 60 "$read_ms" "$work/looked" >"$work/beside" || fail "work of mount b while names are looked up"
+python3 "$work/work.py" "$b/mine" 300 "$read_ms" "$work/looked" >"$work/beside" || fail "work of mount b while names are looked up"
 read -r count beside late <"$work/beside"
-note "alone $alone ms each; beside cold look-ups $beside ms, $count times; $late % of the time went to those that took as long as a read of the disk"
-[ "$late" -lt 25 ] || fail "work of mount b waits for reads of the disk that mount a needs, $late % of the time"
+note "alone $alone ms each, $late_alone % of the time late; beside cold look-ups $beside ms, $count times; $late % of the time went to those that took as long as a read of the disk"
+# What else runs on the machine makes some of them late without any reads, too.
+[ "$late" -lt $((25 + late_alone)) ] || fail "work of mount b waits for reads of the disk that mount a needs, $late % of the time"
 [ "$count" -ge 100 ] || fail "too little work of mount b: $count"
 if tail -n +"$((heard + 1))" "$work/log/mount-b" | grep -E 'has not answered|lost the connection' >"$work/unheard"; then
     fail "mount b did not hear of the manager: $(cat "$work/unheard")"

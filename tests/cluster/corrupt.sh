@@ -27,7 +27,7 @@ printf "\\x$(printf %02x $((byte ^ 1)))" | dd of="$object" bs=1 seek=$at conv=no
 for number in 1 2; do
     start_iod "$number"
 done
-wait_for 20 "the servers are up" servers_up 2
+wait_for 60 "the servers are up" servers_up 2
 start_mount a io_timeout=5s
 drop_caches
 expect_error "Input/output error" cat "$mnt/damaged"

@@ -19,7 +19,7 @@ mkdir "${roots[0]}/d"
 # counters KIND AMOUNT DIR...
 counters() {
     local said
-    said=$(timeout 900 "$bin/counters" "$1" "$seed" "${@:2}") || fail "seed $seed, $1: $said"
+    said=$(timeout 1500 "$bin/counters" "$1" "$seed" "${@:2}") || fail "seed $seed, $1: $said"
     note "$1: $said"
 }
 

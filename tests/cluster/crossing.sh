@@ -14,7 +14,7 @@ a=$mnt
 start_mount b
 b=$mnt
 mkdir "$a/d"
-said=$(timeout 240 "$bin/crossing" "${2:-1}" "${3:-1000}" "$a/d" "$b/d") || fail "seed ${2:-1}: $said"
+said=$(timeout 1500 "$bin/crossing" "${2:-1}" "${3:-1000}" "$a/d" "$b/d") || fail "seed ${2:-1}: $said"
 note "$said"
 fsck_clean
 cluster_end

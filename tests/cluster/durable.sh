@@ -12,7 +12,7 @@ iods_lose_power() {
     lose_power iod2
     start_iod 1
     start_iod 2
-    wait_for 20 "the I/O daemons are back" servers_up 2
+    wait_for 60 "the I/O daemons are back" servers_up 2
 }
 
 own_disk meta 256M
@@ -142,7 +142,7 @@ hold() { # NAME PATH
 tell() { # WORD: what the program answers.
     local answer
     echo "$1" >&5
-    read -r -t 30 answer <&6 || fail "no answer to $1"
+    read -r -t 60 answer <&6 || fail "no answer to $1"
     echo "$answer"
 }
 expect() { # WORD ANSWER WHEN
@@ -169,7 +169,7 @@ for number in 1 2; do
     crash "iod$number" 5>&- 6<&-
     start_iod "$number" 5>&- 6<&-
 done
-wait_for 20 "the I/O daemons are back" servers_up 2
+wait_for 60 "the I/O daemons are back" servers_up 2
 expect fsync 0 "after a killed daemon of the same boot, which loses nothing"
 expect write written "a fourth time"
 for number in 1 2; do
@@ -177,7 +177,7 @@ for number in 1 2; do
     new_boot "iod$number"
     start_iod "$number" 5>&- 6<&-
 done
-wait_for 20 "the I/O daemons are back" servers_up 2
+wait_for 60 "the I/O daemons are back" servers_up 2
 expect fsync 0 "after an orderly end and another boot"
 exec 5>&- 6<&-
 note "who wrote hears of a loss once"
@@ -254,7 +254,7 @@ for round in 1 2 3; do
     names "$round" "$work/disk-meta" 200
     lose_power meta 5>&- 6<&-
     start_meta 5>&- 6<&-
-    wait_for 20 "the I/O daemons are back" servers_up 2
+    wait_for 60 "the I/O daemons are back" servers_up 2
     echo go >&5
     read -r -t 60 kept again other other_again fresh parent before gone <&6 || fail "no word of fsync"
     note "the manager lost its power: $gone of 200 names are gone, fsync said $kept $again"

@@ -10,7 +10,7 @@ start_meta
 mkdir "$work/small/data"
 ln -s "$work/small/data" "$work/iod1"
 start_iod 1
-wait_for 20 "the server is up" servers_up 1
+wait_for 60 "the server is up" servers_up 1
 start_mount a
 
 dd if=/dev/urandom of="$work/before" bs=1M count=20 status=none
@@ -29,24 +29,24 @@ done
 note "full: $kept bytes of the large file were taken"
 crash iod1
 start_iod 1
-wait_for 20 "the server is up again" servers_up 1
+wait_for 60 "the server is up again" servers_up 1
 drop_caches
 cmp "$work/before" "$mnt/before" || fail "damaged after a crash on a full disk"
 
 rm "$mnt/large" "$mnt"/more*
-wait_for 30 "space is given back" bash -c "dd if='$work/before' of='$mnt/after' bs=1M conv=fsync status=none"
+wait_for 60 "space is given back" bash -c "dd if='$work/before' of='$mnt/after' bs=1M conv=fsync status=none"
 cmp "$work/before" "$mnt/after" || fail "a file written after space came back is wrong"
 fsck_clean
 
 # Space that could not be reserved leaves nothing behind, on any server.
 start_iod 2
-wait_for 20 "both servers are up" servers_up 2
+wait_for 60 "both servers are up" servers_up 2
 mkdir "$mnt/wide"
 policy "$mnt/wide" stripe_width=2
 expect_error "No space left on device" fallocate -l 1G "$mnt/wide/reserved"
 [ "$(stat -c %s "$mnt/wide/reserved")" = 0 ] || fail "a reservation that failed changed the size"
 # While the manager takes it for open its deletion finds every object anyhow, and shows nothing: so it is let hear of the close first.
-wait_for 10 "the manager knows that it is closed" counter_is open_files 0
+wait_for 60 "the manager knows that it is closed" counter_is open_files 0
 rm "$mnt/wide/reserved"
 fsck_clean
 cluster_end

@@ -33,8 +33,8 @@ time.sleep(60)
 PY
     writer=$!
     children+=("$writer")
-    wait_for 10 "the writer" grep -q written "$work/writer"
-    wait_for 10 "its bytes are with the servers" landed
+    wait_for 60 "the writer" grep -q written "$work/writer"
+    wait_for 60 "its bytes are with the servers" landed
     crash "mount-a$1"
     umount -l "$a"
     kill "$writer" 2>/dev/null || true

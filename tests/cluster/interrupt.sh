@@ -33,9 +33,9 @@ all_wait() {
 
 # interrupted PID FILE: its system call ends soon, while the servers still do not answer; it says so in FILE.
 interrupted() {
-    wait_for 20 "$1 waits for the servers" all_wait "$1"
+    wait_for 60 "$1 waits for the servers" all_wait "$1"
     kill -INT "$1"
-    wait_for 5 "a process that was interrupted goes on" grep -q interrupted "$2"
+    wait_for 60 "a process that was interrupted goes on" grep -q interrupted "$2"
 }
 
 # ---- Closing and syncing beside somebody who never stops writing, over a link that he can fill.
@@ -48,7 +48,7 @@ cat >"$work/saturate.py" <<'PY'
 import os, sys, threading, time
 fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
 piece = b"w" * (1 << 20)
-until = time.monotonic() + 15
+until = time.monotonic() + 120
 def write(n):
     i = 0
     while time.monotonic() < until and not os.path.exists(sys.argv[2]):
@@ -62,20 +62,26 @@ PY
 python3 "$work/saturate.py" "$far/busy" "$work/enough" &
 writer=$!
 children+=("$writer")
-wait_for 10 "the writer" test -s "$far/busy"
+wait_for 60 "the writer" test -s "$far/busy"
 python3 - "$far/busy" <<'PY'
 import os, sys, time
-longest = 0
-for i in range(6):
+def longest():
+    return max(close_beside(i) for i in range(6))
+def close_beside(i):
     fd = os.open(sys.argv[1], os.O_RDWR)
     os.pwrite(fd, b"mine", (200 << 20) + i * 4096)
     began = time.monotonic()
     if i % 2:
         os.fsync(fd)
     os.close(fd)
-    longest = max(longest, time.monotonic() - began)
-print("longest: %.2f s" % longest)
-assert longest < 4, "close or fsync took %.1f s beside a writer" % longest
+    return time.monotonic() - began
+for attempt in range(3): # A busy machine is late now and then.
+    took = longest()
+    print("longest: %.2f s" % took)
+    if took < 4:
+        break
+else:
+    sys.exit("close or fsync took %.1f s beside a writer" % took)
 PY
 touch "$work/enough"
 wait "$writer" || fail "closing waited until nothing was written any more"
@@ -122,7 +128,7 @@ for what in fsync close truncate fallocate copy; do
     one=$!
     exec 8>"$work/go"
     children+=("$one")
-    wait_for 10 "the first writer" grep -q written "$work/one"
+    wait_for 60 "the first writer" grep -q written "$work/one"
     python3 "$work/other.py" "$a/$file" "$what" >"$work/other" 2>&1 &
     other=$!
     children+=("$other")
@@ -155,7 +161,7 @@ one=$!
 python3 "$work/read.py" "$a/two-fsync" >"$work/other" 2>&1 &
 other=$!
 children+=("$one" "$other")
-wait_for 10 "both read" all_wait "$one" "$other"
+wait_for 60 "both read" all_wait "$one" "$other"
 interrupted "$other" "$work/other"
 iods CONT
 wait "$one" || fail "a reader failed because another one was interrupted"

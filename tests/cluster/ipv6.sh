@@ -25,7 +25,7 @@ stop iod1
 start_iod 1
 crash meta
 start_meta
-wait_for 20 "both servers are up" servers_up 2
+wait_for 60 "both servers are up" servers_up 2
 drop_caches
 cmp "$work/bytes" "$mnt/file" || fail "what is read after restarts is not what was written"
 cp "$work/bytes" "$mnt/other"

@@ -20,9 +20,21 @@ c=$mnt
 note "the mounts agree at once"
 
 # Two processes on two mounts, as fast as they can: names in one directory, renamed over each other; registers in one file.
-"$bin/coherence" --storm "${STORM_SECONDS:-8}" "$a" "$b" || fail "a storm on two mounts"
+# storm WHAT MOUNT...: nobody is held up in it. On a busy machine somebody may be, but not three times.
+storm() {
+    local try code
+    for try in 1 2 3; do
+        code=0
+        "$bin/coherence" "--$1" "${STORM_SECONDS:-8}" "${@:2}" || code=$?
+        rm -r "${a:?}/$1"
+        [ "$code" = 3 ] || break
+        note "held up, try $try"
+    done
+    [ "$code" = 0 ] || fail "a storm ($1) on $(($# - 1)) mounts"
+}
+storm storm "$a" "$b"
 note "a storm on two mounts ends well"
-"$bin/coherence" --names "${STORM_SECONDS:-8}" "$a" "$b" "$c" || fail "a storm on the same names from three mounts"
+storm names "$a" "$b" "$c"
 note "a storm on names ends well"
 stop_mount c
 
@@ -72,43 +84,55 @@ PY
 note "what is forgotten is not waited for"
 
 # A holder that is stopped is waited out; when it goes on it sees what happened meanwhile.
-echo before >"$a/held"
-[ "$(cat "$a/held")" = before ] || fail "a file that was just written reads otherwise"
-[ "$(stat -c %s "$a/held")" = 7 ] || fail "a file that was just written has another size"
-ls "$a" >/dev/null
-kill -STOP "${pid_of[mount-a]}"
-before=$(now_ms)
-timeout 30 bash -c 'echo afterwards >"$1/held" && mkdir "$1/made-meanwhile"' - "$b" || fail "a stopped holder holds up another mount"
-took=$(($(now_ms) - before))
-[ "$took" -lt 4500 ] || fail "a stopped holder was waited for $took ms"
-kill -CONT "${pid_of[mount-a]}"
-[ "$(cat "$a/held")" = afterwards ] || fail "a holder that was stopped reads old bytes"
-[ "$(stat -c %s "$a/held")" = 11 ] || fail "a holder that was stopped sees an old size"
-[ -d "$a/made-meanwhile" ] || fail "a holder that was stopped does not see a new name"
+a_holder_is_stopped() {
+    local before
+    echo before >"$a/held"
+    [ "$(cat "$a/held")" = before ] || fail "a file that was just written reads otherwise"
+    [ "$(stat -c %s "$a/held")" = 7 ] || fail "a file that was just written has another size"
+    ls "$a" >/dev/null
+    kill -STOP "${pid_of[mount-a]}"
+    before=$(now_ms)
+    timeout 30 bash -c 'echo afterwards >"$1/held" && mkdir "$1/made-meanwhile"' - "$b" || fail "a stopped holder holds up another mount"
+    took=$(($(now_ms) - before))
+    kill -CONT "${pid_of[mount-a]}"
+    [ "$(cat "$a/held")" = afterwards ] || fail "a holder that was stopped reads old bytes"
+    [ "$(stat -c %s "$a/held")" = 11 ] || fail "a holder that was stopped sees an old size"
+    [ -d "$a/made-meanwhile" ] || fail "a holder that was stopped does not see a new name"
+    rmdir "$a/made-meanwhile"
+}
+in_time 4500 "a stopped holder" a_holder_is_stopped
 note "a stopped holder cost $took ms"
 
 # A killed one likewise.
-ls "$a" >/dev/null
-crash mount-a
-before=$(now_ms)
-timeout 30 bash -c 'echo again >"$1/held" && rmdir "$1/made-meanwhile"' - "$b" || fail "a dead holder holds up another mount"
-took=$(($(now_ms) - before))
-[ "$took" -lt 4500 ] || fail "a dead holder was waited for $took ms"
-umount -l "$a" 2>/dev/null || true
+a_holder_is_killed() {
+    local before
+    [ -n "${pid_of[mount-a]:-}" ] || start_mount a
+    echo before >"$a/held"
+    ls "$a" >/dev/null
+    crash mount-a
+    before=$(now_ms)
+    timeout 30 bash -c 'echo again >"$1/held" && mkdir "$1/made" && rmdir "$1/made"' - "$b" || fail "a dead holder holds up another mount"
+    took=$(($(now_ms) - before))
+    umount -l "$a" 2>/dev/null || true
+}
+in_time 4500 "a dead holder" a_holder_is_killed
 note "a dead holder cost $took ms"
 
 # The manager starts anew while two mounts hold leases: both say what they hold, and go on.
 start_mount c
 c=$mnt
-echo one >"$b/both"
-[ "$(cat "$c/both")" = one ] || fail "another mount reads an old byte"
-before=$(now_ms)
-crash meta
-start_meta
-echo two >"$c/both"
-[ "$(cat "$b/both")" = two ] || fail "an old byte after a restart of the manager"
-took=$(($(now_ms) - before))
-[ "$took" -lt 5000 ] || fail "the mounts waited $took ms after a restart of the manager"
+the_manager_starts_anew() {
+    local before
+    echo one >"$b/both"
+    [ "$(cat "$c/both")" = one ] || fail "another mount reads an old byte"
+    before=$(now_ms)
+    crash meta
+    start_meta
+    echo two >"$c/both"
+    [ "$(cat "$b/both")" = two ] || fail "an old byte after a restart of the manager"
+    took=$(($(now_ms) - before))
+}
+in_time 5000 "a restart of the manager" the_manager_starts_anew
 note "a restart of the manager cost $took ms"
 
 fsck_clean

@@ -6,7 +6,7 @@ set -euo pipefail
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin locks "$1"
 mkfifo "$work/never"
-start_cluster 2 --lease-time 1s
+start_cluster 2 --lease-time 2s
 start_mount a
 a=$mnt
 start_mount b
@@ -23,7 +23,7 @@ hold() {
     "$bin/locks" --hold "$1/$2" >"$work/held.$2" &
     holder=$!
     children+=("$holder")
-    wait_for 10 "a lock on $2" grep -q held "$work/held.$2"
+    wait_for 60 "a lock on $2" grep -q held "$work/held.$2"
 }
 
 # The manager starts anew: what was held is held, who waited waits, and gets it.
@@ -37,9 +37,9 @@ start_meta
 ! "$bin/locks" --try "$b/first" || fail "a lock did not survive the manager"
 ! grep -q held "$work/second" || fail "who waited has what another one holds"
 kill "$first"
-wait_for 10 "the lock for who waited through a restart" grep -q held "$work/second"
+wait_for 60 "the lock for who waited through a restart" grep -q held "$work/second"
 kill "$second"
-wait_for 5 "a lock of the dead" "$bin/locks" --try "$a/first"
+wait_for 60 "a lock of the dead" "$bin/locks" --try "$a/first"
 note "locks survive a restart of the manager"
 
 # Who waits to share more than he holds alone still holds that alone, also through a restart of the manager, and shares it when he has the rest.
@@ -59,16 +59,16 @@ exec(sys.argv[2])
 PY
 python3 -u "$work/ranged.py" "$b" 'lock(EX, 20, 1); print("held"); signal.pause()' >"$work/held.last" &
 last=$!
-wait_for 10 "a lock on the last byte" grep -q held "$work/held.last"
+wait_for 60 "a lock on the last byte" grep -q held "$work/held.last"
 python3 -u "$work/ranged.py" "$a" 'lock(EX, 0, 10); print("held"); lock(SH, 0, 30); print("shared"); signal.pause()' >"$work/held.more" &
 children+=("$last" "$!")
-wait_for 10 "a lock on the first bytes" grep -q held "$work/held.more"
+wait_for 60 "a lock on the first bytes" grep -q held "$work/held.more"
 crash meta
 start_meta
 python3 "$work/ranged.py" "$c" 'sys.exit(try_lock(SH, 5, 1))' || fail "who waits to share more was let down"
 ! grep -q shared "$work/held.more" || fail "who waited to share more has what another one holds"
 kill "$last"
-wait_for 10 "the lock over more" grep -q shared "$work/held.more"
+wait_for 60 "the lock over more" grep -q shared "$work/held.more"
 python3 "$work/ranged.py" "$c" 'sys.exit(not try_lock(SH, 0, 30))' || fail "a lock that was shared is not"
 python3 "$work/ranged.py" "$c" 'sys.exit(try_lock(EX, 5, 1))' || fail "a lock that was shared is gone"
 note "a step down over more waits through a restart of the manager"
@@ -102,7 +102,7 @@ converting() {
     children+=("$!")
 }
 says() {
-    wait_for 10 "$1 says $2" grep -q "$2" "$work/says.$1"
+    wait_for 60 "$1 says $2" grep -q "$2" "$work/says.$1"
 }
 locks_wait() {
     grep -qE "^locks_waiting +$1\$" <<<"$(morsel stats)"
@@ -114,10 +114,10 @@ for way in "EX SH" "SH EX"; do
     says other held
     says first held
     converting second "$b" "f = lock('first$from', EX); wait_for_word(); write(f)"
-    wait_for 10 "a wait for a flock" locks_wait 1
+    wait_for 60 "a wait for a flock" locks_wait 1
     kill -USR1 "${converts[first]}"
     says second held
-    wait_for 10 "a wait for the other half" locks_wait 1
+    wait_for 60 "a wait for the other half" locks_wait 1
     crash meta
     start_meta
     kill -USR1 "${converts[other]}"
@@ -132,7 +132,7 @@ note "a flock is converted through a restart of the manager"
 
 # A mount that caches nothing holds locks for as long as it lives, too.
 hold "$c" third
-read -r -t 2 <>"$work/never" || true # Longer than a lease period.
+read -r -t 4 <>"$work/never" || true # Longer than a lease period.
 ! "$bin/locks" --try "$a/third" || fail "a lock of a mount that keeps nothing ended with a lease period"
 crash meta
 start_meta
@@ -189,22 +189,26 @@ PY
 note "a lock ends with its file for other mounts"
 
 # A mount that dies: its locks go with its lease period.
-hold "$b" fourth
-crash mount-b
-before=$(now_ms)
-wait_for 10 "a lock of a dead mount" "$bin/locks" --try "$a/fourth"
-took=$(($(now_ms) - before))
-[ "$took" -lt 3000 ] || fail "a lock of a dead mount was held for $took ms"
-umount -l "$b" 2>/dev/null || true
+a_mount_dies() {
+    [ -n "${pid_of[mount-b]:-}" ] || start_mount b
+    hold "$b" fourth
+    crash mount-b
+    local before
+    before=$(now_ms)
+    wait_for 60 "a lock of a dead mount" "$bin/locks" --try "$a/fourth"
+    took=$(($(now_ms) - before))
+    umount -l "$b" 2>/dev/null || true
+}
+in_time 4000 "a dead mount's lock" a_mount_dies
 note "a dead mount's lock was free after $took ms"
 
 # A mount that is stopped loses its locks, is told so when it comes back, and locks again.
 hold "$a" fifth
 kill -STOP "${pid_of[mount-a]}"
-wait_for 10 "a lock of a stopped mount" "$bin/locks" --try "$c/fifth"
+wait_for 60 "a lock of a stopped mount" "$bin/locks" --try "$c/fifth"
 kill -CONT "${pid_of[mount-a]}"
-wait_for 10 "a line about lost locks" grep -q "locks were lost" "$work/log/mount-a"
-wait_for 10 "a lock on the mount that was stopped" "$bin/locks" --try "$a/sixth"
+wait_for 60 "a line about lost locks" grep -q "locks were lost" "$work/log/mount-a"
+wait_for 60 "a lock on the mount that was stopped" "$bin/locks" --try "$a/sixth"
 note "a stopped mount lost its locks, and was told"
 
 "$bin/locks" --rate "$a/seventh"

@@ -61,7 +61,7 @@ for name, call in calls.items():
             wrong.append(f"{name}, round {i}: {e}")
 sys.exit("\n".join(wrong) or 0)
 PY
-    said=$(timeout 240 "$bin/meetings" "$test_seed" "${2:-1500}" "$a/$how" "$b/$how") || fail "$how, seed $test_seed: $said"
+    said=$(timeout 1200 "$bin/meetings" "$test_seed" "${2:-1500}" "$a/$how" "$b/$how") || fail "$how, seed $test_seed: $said"
     note "$how: $said"
 done
 fsck_clean

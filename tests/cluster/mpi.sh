@@ -31,7 +31,7 @@ list=$(IFS=,; echo "${mounts[*]}")
 job() {
     local implementation=$1 mode=$2
     shift 2
-    timeout 120 "mpirun.$implementation" -n 5 "$@" "$source/on_mounts.sh" "$work/common" "$list" \
+    timeout 600 "mpirun.$implementation" -n 5 "$@" "$source/on_mounts.sh" "$work/common" "$list" \
         "$work/program.$implementation" --mib 2 --mode "$mode" "$work/common/file.$implementation" >"$work/out" 2>&1 ||
         fail "$implementation $mode: $(tail -n 5 "$work/out")"
     grep -q "^$mode 5 " "$work/out" || fail "$implementation $mode said nothing: $(cat "$work/out")"

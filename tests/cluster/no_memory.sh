@@ -40,7 +40,7 @@ failing meta start_meta --lease-time 2s
 for i in 1 2 3; do
     failing "iod$i" start_iod "$i"
 done
-wait_for 20 "three servers are up" servers_up 3
+wait_for 60 "three servers are up" servers_up 3
 failing mount-a start_mount a
 failing mount-b start_mount b
 a=$work/mnt/a b=$work/mnt/b
@@ -53,8 +53,8 @@ load=$!
 "${BASH_SOURCE[0]%.sh}.py" "$seconds" "$test_seed" "$work/begun" "$work/enough" "$a/work" "$b/work" <>"$work/go" >"$work/said" 2>&1 &
 programs=$!
 children+=("$load" "$programs")
-wait_for 10 "the load has begun" test -s "$work/journal"
-wait_for 10 "the programs have begun" test -e "$work/begun"
+wait_for 60 "the load has begun" test -s "$work/journal"
+wait_for 60 "the programs have begun" test -e "$work/begun"
 fail_one_in "$one_in"
 
 # The words of the programs, when their time is over.

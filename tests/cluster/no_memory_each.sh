@@ -16,7 +16,7 @@ failing meta start_meta --lease-time 1s
 for i in 1 2; do
     failing "iod$i" start_iod "$i"
 done
-wait_for 20 "two servers are up" servers_up 2
+wait_for 60 "two servers are up" servers_up 2
 failing mount-a start_mount a
 failing mount-b start_mount b
 mkdir "$work/mnt/a/work"

@@ -76,22 +76,22 @@ meta_again() {
     "$1" meta
     lines=$(wc -l <"$work/log/meta")
     start_meta
-    wait_for 20 "the others are missed" are_missed "$lines" "$strangers"
-    wait_for 20 "only the real servers are up" only_real_ones
+    wait_for 60 "the others are missed" are_missed "$lines" "$strangers"
+    wait_for 60 "only the real servers are up" only_real_ones
 }
 are_missed() {
     [ "$(tail -n "+$(($1 + 1))" "$work/log/meta" | grep -c 'storage server .* is down')" = "$2" ]
 }
-wait_for 20 "only the real servers are up" only_real_ones
+wait_for 60 "only the real servers are up" only_real_ones
 works
 stop iod1
 start_iod 1
-wait_for 20 "only the real servers are up" only_real_ones
+wait_for 60 "only the real servers are up" only_real_ones
 works
 meta_again stop
 works
 meta_again crash
 works
 start_iod 3 # There is still room for a server that nobody knows.
-wait_for 20 "three servers are up" servers_up 3
+wait_for 60 "three servers are up" servers_up 3
 cluster_end

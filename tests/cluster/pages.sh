@@ -14,14 +14,14 @@ start_mount b
 b=$mnt
 for kind in kept beside direct; do
     mkdir "$a/$kind"
-    said=$(timeout 240 "$bin/pages" "$kind" "$rounds" "$a/$kind" "$b/$kind") || fail "$kind: $said"
+    said=$(timeout 6000 "$bin/pages" "$kind" "$rounds" "$a/$kind" "$b/$kind") || fail "$kind: $said"
     note "$kind: $said"
 done
 
 # A file that another mount has made shorter, read through a handle with pages while a process of the reader's mount writes all the time: never
 # what was cut off. (Zeros instead of the end are a known limit, and rare.)
 printf x >"$a/cut"
-said=$(timeout 120 python3 - "$a/cut" "$b/cut" 2>&1 <<'PY'
+said=$(timeout 600 python3 - "$a/cut" "$b/cut" 2>&1 <<'PY'
 import os, subprocess, sys, time
 b = os.open(sys.argv[2], os.O_RDWR)
 a = os.open(sys.argv[1], os.O_RDWR)

@@ -12,10 +12,10 @@ start_mount b
 b=$mnt
 cat >"$work/replace.py" <<'PY'
 import os, sys, time
-role, mnt, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
-until = time.monotonic() + seconds
+role, mnt, seconds, floor = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
+began = time.monotonic()
 count = failed = 0
-while time.monotonic() < until:
+while time.monotonic() < began + seconds or (count < floor and time.monotonic() < began + 20 * seconds):
     count += 1
     if role == "replace":
         name = f"{mnt}/next{os.getpid()}"
@@ -42,7 +42,7 @@ ln -s target0 "$a/link"
 start=()
 for job in "replace $a" "replace $a" "replace $b" "read $a" "read $a" "read $b"; do
     read -r role where <<<"$job"
-    python3 "$work/replace.py" "$role" "$where" 8 >"$work/job${#start[@]}" 2>"$work/error${#start[@]}" &
+    python3 "$work/replace.py" "$role" "$where" 8 200 >"$work/job${#start[@]}" 2>"$work/error${#start[@]}" &
     start+=("$!")
     children+=("$!")
 done
@@ -59,6 +59,6 @@ note "$replaced times replaced, $read_count times read, $failed times in vain"
 nothing_is_left() {
     morsel stats | awk '$1 == "orphans" || $1 == "open_files" { left += $2 } END { exit left > 0 }'
 }
-wait_for 10 "what was replaced goes" nothing_is_left
+wait_for 60 "what was replaced goes" nothing_is_left
 fsck_clean
 cluster_end

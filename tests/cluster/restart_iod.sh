@@ -8,10 +8,16 @@ start_cluster 4
 start_mount a
 
 mkdir "$mnt/load"
-"$bin/ackload" write "$mnt/load" "$work/journal" 60 >"$work/ackload" 2>&1 &
+"$bin/ackload" write "$mnt/load" "$work/journal" 600 >"$work/ackload" 2>&1 &
 load=$!
+acknowledged() {
+    [ "$(grep -cE '^(there|gone) ' "$work/journal")" -ge "$1" ]
+}
+kills=0
 for number in 1 2 3 4 2; do
     sleep 1.$number # The moment of the blow varies; there is no event to wait for.
+    kills=$((kills + 1))
+    wait_for 60 "changes between the kills" acknowledged $((20 * kills))
     crash "iod$number"
     start_iod "$number"
 done
@@ -40,15 +46,27 @@ dd if=/dev/urandom of="$mnt/wide" bs=1M count=16 status=none conv=fsync
 sha256sum <"$mnt/wide" >"$work/sumwide"
 victim=${server_of[1]}
 
+# read_narrow: $file, in $took milliseconds.
+read_narrow() {
+    local before
+    before=$(now_ms)
+    good=no
+    timeout 60 sha256sum <"$mnt/narrow/$file" >"$work/sum" 2>"$work/out" && good=yes
+    took=$(($(now_ms) - before))
+}
+
+read_again() {
+    drop_caches
+    read_narrow
+    [ "$good" = yes ] || fail "file $file: $(cat "$work/out")"
+}
+
 # broken_files [SERVER]: exactly the files of this server cannot be read, and say so in time.
 broken_files() {
-    local file before took good
+    local file took good
     drop_caches
     for file in $files; do
-        before=$(now_ms)
-        good=no
-        timeout 60 sha256sum <"$mnt/narrow/$file" >"$work/sum" 2>"$work/out" && good=yes
-        took=$(($(now_ms) - before))
+        read_narrow
         if [ "${server_of[$file]}" = "${1:-}" ]; then
             [ "$good" = no ] || fail "file $file was read without its server"
             grep -q 'Input/output error' "$work/out" || fail "file $file: $(cat "$work/out")"
@@ -56,14 +74,15 @@ broken_files() {
         else
             [ "$good" = yes ] || fail "file $file on server ${server_of[$file]}: $(cat "$work/out")"
             cmp -s "$work/sum" "$work/sum$file" || fail "wrong bytes in file $file"
-            [ "$took" -le 2000 ] || fail "file $file took $took ms although its server is well"
+            # Not as long as io_timeout. Only where that is late by a busy machine, it is read again.
+            [ "$took" -lt 2000 ] || in_time 2000 "file $file, whose server is well," read_again
         fi
     done
 }
 
 # all_whole: as before.
 all_whole() {
-    wait_for 10 "the file over all servers is readable again" cat "$mnt/wide"
+    wait_for 60 "the file over all servers is readable again" cat "$mnt/wide"
     broken_files
     cmp -s <(sha256sum <"$mnt/wide") "$work/sumwide" || fail "wrong bytes after the server's return"
 }
@@ -78,7 +97,7 @@ for kind in away frozen; do
     [ -n "$(find "$mnt" -maxdepth 1 -name "name-$kind")" ] || fail "$kind: names cannot be made and listed without one server"
     grep -q "${address_of[iod$victim]}" "$work/log/mount-soft" || fail "$kind: the mount's log does not name the server"
     if [ "$kind" = away ]; then start_iod "$victim"; else kill -CONT "${pid_of[iod$victim]}"; fi
-    wait_for 10 "file 1 can be written again" dd if=/dev/zero of="$mnt/narrow/1" bs=64k count=1 conv=notrunc,fsync
+    wait_for 60 "file 1 can be written again" dd if=/dev/zero of="$mnt/narrow/1" bs=64k count=1 conv=notrunc,fsync
     sha256sum <"$mnt/narrow/1" >"$work/sum1"
     all_whole
     note "$kind: an error for its own files, nothing else, and whole after its return"

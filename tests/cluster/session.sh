@@ -43,7 +43,7 @@ note "two mounts agree"
 
 # What is closed the manager hears of, also where it was opened again in the mount alone before the word of the close went out (every 0.1 s), and
 # closed before the word of that opening did (every second).
-wait_for 10 "the manager hears of every close" counter_is open_files 0
+wait_for 60 "the manager hears of every close" counter_is open_files 0
 python3 - "$a" <<'PY'
 import os, sys, time
 a = sys.argv[1]
@@ -54,7 +54,7 @@ for i in range(10):
     os.close(fd)
     os.unlink(f"{a}/again{i}")
 PY
-wait_for 10 "the manager hears of every close behind an opening that it was not told" counter_is open_files 0
+wait_for 60 "the manager hears of every close behind an opening that it was not told" counter_is open_files 0
 note "what is closed is closed"
 
 # A file that one mount holds open lives on when the other deletes it.
@@ -72,16 +72,16 @@ for what in held made; do
     [ -e "$b/held" ] || printf held >"$b/held"
     cat "$a/held" "$b/held" >"$work/read" # A lease of each: who opens it to write waits for the other's.
     ls "$a" "$b" >"$work/list"            # Likewise who makes a name.
-    wait_for 10 "nothing is open" counter_is open_files 0
+    wait_for 60 "nothing is open" counter_is open_files 0
     kill -STOP "${pid_of[mount-b]}"
     python3 -c 'import os, sys; os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)' "$a/$what" 2>"$work/opener" &
     opener=$!
-    wait_for 10 "the opening waits for a lease" opens_waiting
+    wait_for 60 "the opening waits for a lease" opens_waiting
     kill -KILL "$opener"
     wait "$opener" && fail "who was to be killed has opened $what"
     sleep 0.3 # A word of the close that went out before the answer (every 0.1 s) would come too early.
     kill -CONT "${pid_of[mount-b]}"
-    wait_for 10 "what nobody waited for is closed: $what" counter_is open_files 0
+    wait_for 60 "what nobody waited for is closed: $what" counter_is open_files 0
 done
 note "an opening that is given up stays behind nowhere"
 
@@ -94,7 +94,7 @@ mkdir "$a/patient" 2>"$work/waiting" &
 waiting=$!
 for restart in {1..10}; do
     start_meta
-    wait_for 10 "the call is with the manager, start $restart" opens_waiting
+    wait_for 60 "the call is with the manager, start $restart" opens_waiting
     crash meta
 done
 start_meta
@@ -118,9 +118,9 @@ with open(sys.argv[1], "w") as f:
     f.write("more\n")
 PY
 holder=$!
-wait_for 30 "the file that is held open" test -e "$work/held"
+wait_for 60 "the file that is held open" test -e "$work/held"
 kill -STOP "${pid_of[mount-a]}"
-wait_for 20 "the end of the session" sessions_are 0
+wait_for 60 "the end of the session" sessions_are 0
 kill -CONT "${pid_of[mount-a]}"
 : >"$work/go"
 wait "$holder" || fail "the holder of the file met an error"

@@ -6,7 +6,7 @@ set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin size_locks "$1"
-start_cluster 1 --lease-time 1s
+start_cluster 1 --lease-time 2s
 start_host far
 start_relay far --lose-size "$work/lose" --delay "$work/delay"
 start_near_and_far
@@ -48,8 +48,8 @@ for step in append cut; do
     python3 "$work/change.py" "$step" "$far/$file" "$work/lose" "$work/delay" >"$work/said" 2>&1 7>&- &
     changer=$!
     children+=("$changer")
-    wait_for 20 "the answer about the size is lost" test -s "$work/lose"
-    wait_for 10 "the size lock to $step" counter_is locks 1
+    wait_for 60 "the answer about the size is lost" test -s "$work/lose"
+    wait_for 60 "the size lock to $step" counter_is locks 1
     kill -STOP "$relay"
     append_near BBBB # When the manager has given the size lock away.
     # It asks for the size anew. Before it is told, it hears that it has lost its size lock.
@@ -57,10 +57,10 @@ for step in append cut; do
     told=$(times_lost)
     : >"$work/lose"
     kill -CONT "$relay"
-    wait_for 20 "the answer about the size is lost again" test -s "$work/lose"
-    wait_for 20 "the mount hears that it has lost its size lock" eval '[ "$(times_lost)" -gt "$told" ]'
+    wait_for 60 "the answer about the size is lost again" test -s "$work/lose"
+    wait_for 60 "the mount hears that it has lost its size lock" eval '[ "$(times_lost)" -gt "$told" ]'
     rm "$work/lose"
-    wait_for 20 "the mount that lost its size lock goes on" has_gone_on
+    wait_for 60 "the mount that lost its size lock goes on" has_gone_on
     append_near CCCC
     rm "$work/delay"
     wait "$changer"

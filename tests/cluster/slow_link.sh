@@ -167,7 +167,7 @@ end() {
 }
 
 next=1 pids=()
-# watch r|w MBIT COUNT
+# watch r|w MBIT COUNT: leaves in $wrong what was not as it must be.
 watch() {
     local what=$1 rate=$2 least=$floor before after began took stat_ms count percent refused wire bytes=rx
     [ "$what" = r ] || bytes=tx
@@ -185,12 +185,12 @@ watch() {
     note "$what $rate Mbit/s, $3 programs: $percent % of the link ($wire % with all that goes along), $refused refused of $(iod_counter write.served)," \
         "longest of $count stats $stat_ms ms"
     if [ "$what" = r ]; then # Programs get MiBs at once, some of them fetched before: over so short a time the link itself tells more.
-        [ "$rate" -lt 10 ] || [ "$percent" -ge 50 ] || fail "the readers got $percent % of what the link carries"
+        [ "$rate" -lt 10 ] || [ "$percent" -ge 50 ] || wrong="the readers got $percent % of what the link carries"
         percent=$wire
     fi
-    [ "$percent" -ge "$least" ] || fail "the link is not full: $percent %"
+    [ "$percent" -ge "$least" ] || wrong="the link is not full: $percent %"
     [ $((refused * 100)) -lt "$(iod_counter write.served)" ] || fail "refused writes"
-    [ "$stat_ms" -lt 1000 ] || fail "a stat beside took $stat_ms ms"
+    [ "$stat_ms" -lt 1000 ] || wrong="a stat beside took $stat_ms ms"
     end "$what"
 }
 
@@ -201,7 +201,13 @@ if [ $# -ge 2 ]; then
 fi
 for link in ${LINKS:-$links}; do
     IFS=':' read -r rate count <<<"${link#?}"
-    watch "${link%"${link#?}"}" "$rate" "$count"
+    for try in 1 2 3; do # A busy machine takes from what goes through a link, and is late, now and then.
+        wrong=
+        watch "${link%"${link#?}"}" "$rate" "$count"
+        [ -n "$wrong" ] || break
+        note "$link, try $try: $wrong"
+    done
+    [ -z "$wrong" ] || fail "$wrong"
 done
 
 # Nothing gets through any more, and nobody says so.
@@ -213,7 +219,7 @@ before=$(iod_counter write.served_bytes)
 dd if=/dev/zero of="$far/dead" bs=64k count=128 conv=fsync status=none 2>"$work/dd" &
 writer=$!
 children+=("$writer")
-wait_for 10 "the first MiB of the write" landed $((before + (1 << 20)))
+wait_for 60 "the first MiB of the write" landed $((before + (1 << 20)))
 kill -STOP "$path"
 began=$(now_ms)
 ! wait "$writer" || fail "a write over a dead link was successful"

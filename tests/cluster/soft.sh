@@ -84,13 +84,13 @@ begin() {
     out=$work/$1
     python3 "$work/each.py" "$work/mnt/soft" "$work/mnt/plain" "$work/mnt/hard" "$what" "$out" &
     children+=("$!")
-    wait_for 20 "the three are ready" test -p "$out.go"
+    wait_for 60 "the three are ready" test -p "$out.go"
 }
 
 # told KIND ERRNO: it said so, not before io_timeout and not long after.
 told() {
     local said seconds
-    wait_for 20 "$what with $1 ends" test -s "$out.$1"
+    wait_for 60 "$what with $1 ends" test -s "$out.$1"
     read -r said seconds <"$out.$1"
     [ "$said" = "$2" ] || fail "$what with $1 said $said after $seconds s, not $2"
     awk -v s="$seconds" 'BEGIN { exit !(s >= 1.5 && s <= 8) }' || fail "$what with $1 ended after $seconds s, and io_timeout is 2 s"
@@ -106,7 +106,7 @@ still_waits() {
 # ended WORD: and in the end it said so.
 ended() {
     local said
-    wait_for 20 "$what with hard ends" test -s "$out.hard"
+    wait_for 60 "$what with hard ends" test -s "$out.hard"
     read -r said _ <"$out.hard"
     [ "$said" = "$1" ] || fail "$what with hard said $said in the end, not $1"
 }

@@ -10,7 +10,7 @@ listen_for_host
 start_meta --squash root --trusted "$host_address" --squash-uid 777 --squash-gid 778
 start_iod 1
 start_iod 2
-wait_for 10 "two servers" servers_up 2
+wait_for 60 "two servers" servers_up 2
 start_near_and_far allow_other
 
 python3 - "$near" "$far" <<'PY'

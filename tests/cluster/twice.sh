@@ -44,7 +44,7 @@ change_and_lose() {
     python3 "$work/change.py" "$far/$file" "$@" >"$work/said" 2>&1 &
     changer=$!
     children+=("$changer")
-    wait_for 20 "the server has carried it out" lost
+    wait_for 60 "the server has carried it out" lost
 }
 
 # The link is back.
@@ -172,7 +172,7 @@ change_and_give_up() {
 change_arrives() {
     before=$(changes_answered)
     rm "$work/delay"
-    wait_for 20 "the change has arrived" another_change
+    wait_for 60 "the change has arrived" another_change
 }
 inject=("${on_host[@]}")
 start_mount brief io_timeout=1s
@@ -181,7 +181,7 @@ inject=()
 shared_file closed
 change_and_give_up write
 exec 7>&-
-wait_for 20 "nobody else has the file open" opens_alone "$near" "$file" O_RDONLY
+wait_for 60 "nobody else has the file open" opens_alone "$near" "$file" O_RDONLY
 exec 7<"$near/$file"
 read_7() {
     python3 -c 'import os; os.write(1, os.pread(7, 8192, 0))'

@@ -32,11 +32,11 @@ cmp "$work/f5" "$mnt/terminated" || fail "SIGTERM lost something"
 
 lines=$(wc -l <"$work/log/mount-a")
 kill -USR1 "${pid_of[mount-a]}"
-wait_for 5 "statistics of the mount" bash -c "[ \$(wc -l <'$work/log/mount-a') -gt $lines ]"
+wait_for 60 "statistics of the mount" bash -c "[ \$(wc -l <'$work/log/mount-a') -gt $lines ]"
 for name in meta iod1; do
     lines=$(wc -l <"$work/log/$name")
     kill -USR1 "${pid_of[$name]}"
-    wait_for 5 "statistics of $name" bash -c "[ \$(wc -l <'$work/log/$name') -gt $lines ]"
+    wait_for 60 "statistics of $name" bash -c "[ \$(wc -l <'$work/log/$name') -gt $lines ]"
 done
 cat "$mnt/f1" >/dev/null || fail "the mount broke over SIGUSR1"
 note "statistics"

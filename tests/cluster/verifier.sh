@@ -23,28 +23,28 @@ start_meta
 own_disk iod1 256M
 start_iod 1
 start_mount a
-wait_for 10 "the manager knows the verifier" known
+wait_for 60 "the manager knows the verifier" known
 first=$(verifier)
 write_some
 
 note "an orderly restart"
 stop iod1
 start_iod 1
-wait_for 10 "the server is back" known
+wait_for 60 "the server is back" known
 [ "$(verifier)" = "$first" ] || fail "an orderly restart changed the verifier $first to $(verifier)"
 
 note "kill -9"
 write_some
 crash iod1
 start_iod 1
-wait_for 10 "the server is back" known
+wait_for 60 "the server is back" known
 [ "$(verifier)" = "$first" ] || fail "kill -9 changed the verifier $first to $(verifier)"
 
 note "an orderly end, then another boot"
 stop iod1
 new_boot iod1
 start_iod 1
-wait_for 10 "the server is back" known
+wait_for 60 "the server is back" known
 [ "$(verifier)" = "$first" ] || fail "another boot after an orderly end changed the verifier $first to $(verifier)"
 
 note "the machine is reset"
@@ -54,7 +54,7 @@ start_iod 1
 changed() {
     known && [ "$(verifier)" != "$first" ]
 }
-wait_for 10 "another verifier after the loss of power" changed
+wait_for 60 "another verifier after the loss of power" changed
 second=$(verifier)
 
 note "the disk fails"
@@ -69,7 +69,7 @@ failed() {
     morsel status >"$work/status"
     grep -q 'DISK FAILED' "$work/status"
 }
-wait_for 10 "status shows that the disk failed" failed
+wait_for 60 "status shows that the disk failed" failed
 grep -q 'restart morsel-iod' "$work/status" || fail "status does not say what to do: $(cat "$work/status")"
 grep -q '"disk_failure": "[^"]' <<<"$(morsel status --json)" || fail "status --json does not say that the disk failed"
 grep -q '^health *degraded' <<<"$(morsel status)" || fail "a cluster with a failed disk counts as healthy"
@@ -80,7 +80,7 @@ start_iod 1
 back() {
     known && ! failed
 }
-wait_for 10 "the server is back with a sound disk" back
+wait_for 60 "the server is back with a sound disk" back
 case $(verifier) in
     "$first" | "$second" | "$third") fail "the verifier went back to an old one" ;;
 esac

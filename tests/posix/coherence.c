@@ -29,9 +29,13 @@
 
 enum {
     MAP_MS_MAX = 1500,
+    NET_MS = 60000,
     ROUNDS = 150,
     PATH_BYTES = 4096,
     MEDIAN_MS_MAX = 40,
+    ALONE_TIMES_MAX = 20,
+    HELD_UP =
+        3, /* Exit status of a storm in which one waited for too long, and all else is well. */
     STALL_MS_MAX = 4000,
     STEPS_A_SECOND_MIN = 5, /* Of a storm; a calm shows nothing. */
     TURNS = 50,
@@ -323,6 +327,28 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static double median_ms_max = MEDIAN_MS_MAX;
+
+/* On a slow machine a meeting may take longer: ALONE_TIMES_MAX times as long as one mount alone
+ * makes a file and removes it. */
+static void measure_alone(void)
+{
+    double times[ROUNDS];
+
+    for (int i = 0; i < ROUNDS; i++) {
+        double began = now_ms();
+
+        put(0, "alone", "x");
+        must(unlink(at(0, "alone")) == 0, "alone");
+        times[i] = now_ms() - began;
+    }
+    qsort(times, ROUNDS, sizeof(times[0]), by_value);
+    printf("%-22s median %6.2f ms\n", "alone", times[ROUNDS / 2]);
+    if (times[ROUNDS / 2] * ALONE_TIMES_MAX > median_ms_max) {
+        median_ms_max = times[ROUNDS / 2] * ALONE_TIMES_MAX;
+    }
+}
+
 static void meet(const char *what, void (*meeting)(int from, int to, int i))
 {
     double times[ROUNDS];
@@ -335,14 +361,14 @@ static void meet(const char *what, void (*meeting)(int from, int to, int i))
     }
     qsort(times, ROUNDS, sizeof(times[0]), by_value);
     printf("%-22s median %6.2f ms, longest %6.2f ms\n", what, times[ROUNDS / 2], times[ROUNDS - 1]);
-    if (times[ROUNDS / 2] > MEDIAN_MS_MAX) {
+    if (times[ROUNDS / 2] > median_ms_max) {
         fail("%s: a meeting takes %.1f ms", what, times[ROUNDS / 2]);
     }
 }
 
-/* What is mapped while another mount writes and lengthens the file: at most a second old, and some.
- */
-static void mapped_elsewhere(void)
+/* What is mapped while another mount writes and lengthens the file: for how long it is old, in
+ * milliseconds. */
+static double old_map_ms(void)
 {
     int writer, reader;
     double began;
@@ -358,11 +384,25 @@ static void mapped_elsewhere(void)
     began = now_ms();
     /* A fault beyond the end would be a signal; here it is an error. */
     while (*(volatile char *)map != 'n' || madvise(map, MAPPED, MADV_POPULATE_READ) != 0) {
-        must(now_ms() - began < MAP_MS_MAX, "a mapping that stays old");
+        must(now_ms() - began < NET_MS, "a mapping that stays old");
     }
+    began = now_ms() - began;
     must(memcmp(map + MAPPED - 3, "far", 3) == 0, "what the file was lengthened by");
-    printf("a mapping was old for %.0f ms\n", now_ms() - began);
+    printf("a mapping was old for %.0f ms\n", began);
     must(munmap(map, MAPPED) == 0 && close(writer) == 0 && close(reader) == 0, "close");
+    must(unlink(at(0, "mapped")) == 0, "unlink");
+    return began;
+}
+
+/* At most a second, and some; a busy machine may be late, but not three times. */
+static void mapped_elsewhere(void)
+{
+    double ms = MAP_MS_MAX;
+
+    for (int try = 0; try < 3 && ms >= MAP_MS_MAX; try++) {
+        ms = old_map_ms();
+    }
+    must(ms < MAP_MS_MAX, "a mapping stays old for too long");
 }
 
 /* Who writes without a pause lets others append, cut and write. */
@@ -401,6 +441,7 @@ static void turns_of_others(void)
 
 static void meetings(void)
 {
+    measure_alone();
     put(0, "file", "x");
     put(0, "sized", "x");
     put(0, "growing", "");
@@ -473,13 +514,13 @@ static void storm_run(struct storm *s, int me, double until_ms)
     _exit(0);
 }
 
-static void storm(int seconds)
+static int storm(int seconds)
 {
     struct storm *s =
         mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     uint64_t zeros[2] = { 0, 0 };
     pid_t children[2];
-    int fd, status;
+    int fd, status, code = 0;
 
     must(s != MAP_FAILED && mkdir(at(0, "storm"), 0755) == 0, "storm");
     fd = open(at(0, "storm/registers"), O_RDWR | O_CREAT, 0644);
@@ -498,9 +539,11 @@ static void storm(int seconds)
                (unsigned long long)s->steps[me], s->longest_ms[me]);
         if (s->steps[me] < (uint64_t)seconds * STEPS_A_SECOND_MIN ||
             s->longest_ms[me] > STALL_MS_MAX) {
-            fail("mount %d was held up", me);
+            printf("mount %d was held up\n", me);
+            code = HELD_UP;
         }
     }
+    return code;
 }
 
 /* ---- The storm on names ---- */
@@ -559,7 +602,7 @@ static void names_run(double *longest_ms, uint64_t *steps, int me, double until_
     _exit(0);
 }
 
-static void names(int seconds)
+static int names(int seconds)
 {
     struct
     {
@@ -567,7 +610,7 @@ static void names(int seconds)
         uint64_t steps[3];
     } *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t children[3];
-    int status;
+    int status, code = 0;
 
     must(s != MAP_FAILED && mkdir(at(0, "names"), 0755) == 0, "names");
     for (int me = 0; me < 3; me++) {
@@ -583,9 +626,11 @@ static void names(int seconds)
                (unsigned long long)s->steps[me], s->longest_ms[me]);
         if (s->steps[me] < (uint64_t)seconds * STEPS_A_SECOND_MIN ||
             s->longest_ms[me] > NAMES_STALL_MS_MAX) {
-            fail("mount %d was held up", me);
+            printf("mount %d was held up\n", me);
+            code = HELD_UP;
         }
     }
+    return code;
 }
 
 int main(int argc, char **argv)
@@ -604,11 +649,11 @@ int main(int argc, char **argv)
         (void)snprintf(roots[i], sizeof(roots[i]), "%s", argv[argc - count + i]);
     }
     if (named) {
-        names(atoi(argv[2]));
-    } else if (stormy) {
-        storm(atoi(argv[2]));
-    } else {
-        meetings();
+        return names(atoi(argv[2]));
     }
+    if (stormy) {
+        return storm(atoi(argv[2]));
+    }
+    meetings();
     return 0;
 }

@@ -132,7 +132,7 @@ static void waiting(void)
     child = (pid_t)OK(fork());
     if (child == 0) {
         OK(sigaction(SIGALRM, &action, NULL)); /* Not restarted. */
-        (void)ualarm(100000, 0);
+        (void)ualarm(100000, 100000);          /* It may come before the wait. */
         FAILS(lock(fd, F_SETLKW, F_WRLCK, 0, 0), EINTR);
         _exit(0);
     }

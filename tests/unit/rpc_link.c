@@ -20,6 +20,7 @@ enum {
     SIP_BYTES = 16 << 10,
     SIP_MS = 10,
     SERVER_MS = 5000000,
+    LEAP_MS = 20000,
     HELD_MAX = 16,
     FETCH_BYTES = 64 << 10
 };
@@ -65,7 +66,7 @@ static void raw_send(struct fixture *f, const struct frame_header *request, int 
     if (message != NULL) {
         header.body_length = (uint32_t)protobuf_c_message_pack(message, bytes + FRAME_HEADER_BYTES);
     }
-    header.clock_ms = f->replies_tell ? frame_clock_told(SERVER_MS + 1000) : 0;
+    header.clock_ms = f->replies_tell ? frame_clock_told(SERVER_MS + LEAP_MS) : 0;
     header.body_crc = crc32c(0, bytes + FRAME_HEADER_BYTES, header.body_length);
     frame_encode(&header, bytes);
     buf = uv_buf_init((char *)bytes, FRAME_HEADER_BYTES + header.body_length);
@@ -287,10 +288,10 @@ static void every_answer_tells_the_clock(void **state)
     f->hello_tells = true;
     assert_int_equal(write_bytes(f, 1000, 5000), 0);
     before = f->not_after;
-    f->replies_tell = true; /* That it goes a second before what HELLO said. */
+    f->replies_tell = true; /* That it goes before what HELLO said. */
     assert_int_equal(write_bytes(f, 1000, 5000), 0);
     assert_int_equal(write_bytes(f, 1000, 5000), 0);
-    assert_true(f->not_after >= before + 800 && f->not_after <= before + 1000);
+    assert_true(f->not_after >= before + LEAP_MS - 4000 && f->not_after <= before + LEAP_MS);
 }
 
 /* Far more bytes than go through in the time, but they move; then they do not. */
@@ -307,20 +308,21 @@ static void a_call_that_moves_is_not_dead(void **state)
     f->stuck = true;
     began_ms = rpc_boot_ms();
     assert_int_equal(write_bytes(f, 2 << 20, 500), MORSEL_TIMEDOUT);
-    assert_true(rpc_boot_ms() - began_ms < 1500);
+    assert_true(rpc_boot_ms() - began_ms < 5000);
 }
 
 /* It has taken the bytes, and does not answer. */
 static void a_call_that_has_arrived_does_not_move(void **state)
 {
     struct fixture *f = *state;
-    uint64_t began_ms = rpc_boot_ms();
+    uint64_t began_ms;
 
     f->hello_tells = true;
     assert_int_equal(write_bytes(f, 1000, 5000), 0);
     f->mute = true;
+    began_ms = rpc_boot_ms();
     assert_int_equal(write_bytes(f, 1000, 300), MORSEL_TIMEDOUT);
-    assert_true(rpc_boot_ms() - began_ms < 1000);
+    assert_true(rpc_boot_ms() - began_ms < 5000);
 }
 
 static void on_room(void *data)

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { MANY = DATA_OPS_PENDING_MAX + 8, CALL_MS = 20000, BRIEF_MS = 100 };
+enum { MANY = DATA_OPS_PENDING_MAX + 8, CALL_MS = 20000, BRIEF_MS = 1000 };
 
 struct seen
 {
