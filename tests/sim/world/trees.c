@@ -97,7 +97,8 @@ static void note_move(struct history *h, const struct move *m, int rv, bool sync
         h->tree_unsure = true;
         t->maybe_parent = m->into;
         t->maybe_value = m->value_new;
-    } else if (rv == ENOENT && t->maybe_value != 0) {
+    } else if (rv == ENOENT && h->meta_losses > 0 && t->value == m->value && t->maybe_value != 0) {
+        /* The move before was forgotten. (Else it is that somebody has been quicker.) */
         t->parent = t->maybe_parent;
         t->value = t->maybe_value;
         t->maybe_value = 0;
