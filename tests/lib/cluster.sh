@@ -40,6 +40,7 @@ cluster_begin() {
     children=() # Processes of the test itself that must not outlive it.
     manager=
     ended=no
+    again="MORSEL_SEED=$test_seed ctest --test-dir $build -R '^cluster/${MORSEL_TEST:-$test_name}\$' --output-on-failure"
     inject=() # A command in front of each daemon, for tests that change its world.
     # A daemon's leak report would come at its end and be lost with an unusual exit code otherwise.
     export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0} UBSAN_OPTIONS=print_stacktrace=1
@@ -98,7 +99,7 @@ cluster_cleanup() {
         ip netns del "$name" 2>/dev/null
     done
     if [ "$ended" != yes ]; then
-        printf "the same again: MORSEL_SEED=%s ctest --test-dir %s -R '^cluster/%s\$' --output-on-failure\n" "$test_seed" "$build" "${MORSEL_TEST:-$test_name}"
+        printf 'the same again: %s\n' "$again"
     fi
     if [ "$ended" != yes ] && [ -d "$work/log" ]; then
         for name in "$work"/log/*; do
