@@ -52,15 +52,16 @@ losses() {
     grep -cE 'was silent too long: [1-9]' "$work/log/meta" || true
 }
 
-# harm COUNT FAULT: COUNT histories, and more of them until the FAULT has hit operations of one: they failed in the middle, or had to wait.
-# One that hits nothing shows nothing, whatever else it costs. (A kill that is over at once hits one history in ten.)
+# harm COUNT FAULT [lost]: COUNT histories, and more of them until the FAULT has hit operations of one: they failed in the middle, or had to wait;
+# with `lost`, until somebody has lost his leases, too. One that hits nothing shows nothing, whatever else it costs. (A kill that is over at once hits one history in ten.)
 harm() {
     local more before
-    hit=0
+    hit=0 lost=0
     before=$(losses)
     histories "$1" "$2"
     for more in 1 2 3 4 5 6 7 8 9 10 11 12; do
-        [ "$hit" = 0 ] || break
+        lost=$(($(losses) - before))
+        [ "$hit" = 0 ] || { [ "${3:-}" = lost ] && [ "$lost" = 0 ]; } || break
         histories "$more" "$2"
     done
     [ "$hit" -gt 0 ] || fail "$2 hit no operation"
@@ -108,7 +109,7 @@ cut_with_servers_away() {
 
 harm "$count" short_cut
 note "links cut for moments"
-harm $((count / 8)) long_cut
+harm $((count / 8)) long_cut lost
 [ "$lost" -gt 0 ] || fail "nobody was cut off for so long that he lost his leases"
 note "links cut for longer than a lease period"
 harm $((count / 5)) kill_somebody
@@ -118,7 +119,7 @@ for name in "${far[@]}"; do
     stop_mount "$name"
     start_far "$name"
 done
-harm $((count / 8)) cut_with_servers_away
+harm $((count / 8)) cut_with_servers_away lost
 [ "$lost" -gt 0 ] || fail "nobody was cut off for so long that he lost his leases while I/O daemons were away"
 note "links cut for longer than a lease period while I/O daemons are away"
 cluster_end

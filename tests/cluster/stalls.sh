@@ -58,13 +58,13 @@ for name in a b; do
     worker[$name]=$!
     children+=("$!")
 done
-wait_for 20 "both mounts are at work" test -e "$a/b/file9" -a -e "$b/a/file9"
+wait_for 60 "both mounts are at work" test -e "$a/b/file9" -a -e "$b/a/file9"
 for round in 1 2; do
     kill -STOP "${pid_of[meta]}"
     sleep 6 # This is what is tested: a manager that stands still for longer than a lease period.
     kill -CONT "${pid_of[meta]}"
     before=$(stat -c %s "$a/shared")
-    wait_for 20 "the mounts go on" eval '[ "$(stat -c %s "$a/shared")" -gt $((before + 2000)) ]'
+    wait_for 60 "the mounts go on" eval '[ "$(stat -c %s "$a/shared")" -gt $((before + 2000)) ]'
     nothing_voided "the manager stood still for 6 s"
     note "round $round: the manager stood still for 6 s, and voided nothing"
 done
@@ -94,7 +94,7 @@ kill -CONT "${pid_of[meta]}"
 sleep "$(awk "BEGIN { t = 5.1 - ($(now_ms) - $before) / 1000; print (t > 0 ? t : 0) }")"
 kill -CONT "${pid_of[mount-a]}"
 [ -d "$a/word" ] || fail "a mount that stood still lost a name"
-wait_for 5 "the mount's next look at its lease period" eval 'mkdir "$a/word/again" 2>/dev/null && sleep 0.2 && rmdir "$a/word/again"'
+wait_for 60 "the mount's next look at its lease period" eval 'mkdir "$a/word/again" 2>/dev/null && sleep 0.2 && rmdir "$a/word/again"'
 [ "$(terms_over)" = "$over" ] || fail "a mount that stood still did not read what the manager had granted meanwhile"
 nothing_voided "a mount stood still for 3 s"
 note "a mount that stood still goes on with what it had"
@@ -114,14 +114,14 @@ for server in 1 2; do
     python3 "$work/overwrite.py" "$a/slow$server" "$work/written" >"$work/overwrite" 2>&1 &
     writer=$!
     children+=("$writer")
-    wait_for 10 "mount A has bytes on the way" test -e "$work/written"
+    wait_for 60 "mount A has bytes on the way" test -e "$work/written"
     # shellcheck disable=SC2034 # used by the text that is waited for
     told=$(grep -c 'we wait for the mount at' "$work/log/mount-b" || true)
     before=$(now_ms)
     cat "$b/slow$server" >"$work/read" 2>"$work/read-error" &
     reader=$!
     children+=("$reader")
-    wait_for 7 "B is told whom it waits for" eval '[ "$(grep -c "we wait for the mount at .* which still writes back" "$work/log/mount-b")" -gt $((told)) ]'
+    wait_for 15 "B is told whom it waits for" eval '[ "$(grep -c "we wait for the mount at .* which still writes back" "$work/log/mount-b")" -gt $((told)) ]'
     sleep "$(awk "BEGIN { t = 8 - ($(now_ms) - $before) / 1000; print (t > 0 ? t : 0) }")"
     kill -CONT "${pid_of[iod$server]}"
     wait "$writer" || fail "A is told that its bytes are lost: $(cat "$work/overwrite")"
