@@ -43,7 +43,7 @@ enum word {
     WORD_READ,   /* The register, and R. */
     WORD_WRITE,  /* Through: the manager has the value when it answers. */
     WORD_OPEN,   /* W is wanted. */
-    WORD_REPORT, /* What was held back under W. */
+    WORD_REPORT, /* What was dirty under W. */
     WORD_RETURN,
     WORD_BUSY,
     WORD_LOCK,
@@ -259,7 +259,7 @@ bool copy_is_relied_on(struct sim *s, uint32_t node, uint32_t reg, enum lease_mo
 /* Read or write, where the lease allows it. False: the manager must be asked. */
 bool copy_use(struct sim *s, uint32_t node, uint32_t reg, bool write);
 
-/* The manager is to have what is held back. */
+/* The manager is to have what is dirty. */
 void copy_report(struct sim *s, uint32_t node, uint32_t reg);
 
 /* leases_manager.c, for leases_locks.c. */

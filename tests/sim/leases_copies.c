@@ -1,7 +1,7 @@
 /* The clients' copies in the leases scenario: what they hold, hold back and give back.
  *
  * The states are src/client/coherence/lease_holder.c's, and what is held is meta_cache.c's: a
- * register is an inode there, and its value a time, which replies leave alone while it is held back.
+ * register is an inode there, and its value a time, which replies leave alone while it is dirty.
  * Here is their host, which does what lease_uv.c, recall_uv.c and behind_uv.c do: sends, waits, and
  * tells them what has happened. */
 #include "common/base/check.h"
@@ -20,7 +20,7 @@ struct returning
 {
     struct lease_return back;
     uint64_t number;
-    bool flushing; /* It waits for the manager to have what is held back. */
+    bool flushing; /* It waits for the manager to have what is dirty. */
 };
 
 static struct returning *returning_of(struct lease_return *back)
@@ -64,7 +64,7 @@ bool copy_is_relied_on(struct sim *s, uint32_t node, uint32_t reg, enum lease_mo
            meta_cache_mode(c->cache, inode_of(reg)) >= mode;
 }
 
-/* ---- What is held back ---- */
+/* ---- What is dirty ---- */
 
 /* What may still have to be written, or may land, does not make room for others. */
 static void pin(struct client *c, uint32_t reg)
@@ -78,7 +78,7 @@ static void pin(struct client *c, uint32_t reg)
     }
 }
 
-static void set_held_back(struct client *c, uint32_t reg, bool dirty, bool reporting)
+static void set_dirty(struct client *c, uint32_t reg, bool dirty, bool reporting)
 {
     struct copy *copy = &c->copies[reg];
     bool was = copy->dirty || copy->reporting, is = dirty || reporting;
@@ -97,7 +97,7 @@ void copy_report(struct sim *s, uint32_t node, uint32_t reg)
     struct lease_message m = { .word = WORD_REPORT, .reg = reg, .value = c->copies[reg].value };
 
     if (c->copies[reg].dirty && !c->copies[reg].reporting && c->conn != 0) {
-        set_held_back(c, reg, false, true);
+        set_dirty(c, reg, false, true);
         client_send(s, node, &m);
     }
 }
@@ -134,7 +134,7 @@ static void write_copy(struct sim *s, uint32_t node, uint32_t reg, Morsel__Attr 
     struct client *c = &world_of(s)->clients[node];
 
     attr->mtime_ns = c->copies[reg].value = ++world_of(s)->last_value;
-    set_held_back(c, reg, true, c->copies[reg].reporting);
+    set_dirty(c, reg, true, c->copies[reg].reporting);
     sim_worth(s, WORTH_HELD_BACK);
     store_write_begin(s, node, reg);
 }
@@ -324,7 +324,7 @@ void copies_reported(struct sim *s, uint32_t node, const struct lease_message *m
     struct client *c = &world_of(s)->clients[node];
 
     if (c->copies[m->reg].reporting) {
-        set_held_back(c, m->reg, c->copies[m->reg].dirty, false);
+        set_dirty(c, m->reg, c->copies[m->reg].dirty, false);
         copies_learn(s, node, m);
         flush_on(s, node, m->reg);
     }
@@ -360,15 +360,15 @@ void copies_fill_join(struct sim *s, uint32_t node, struct lease_message *m)
     }
 }
 
-/* What was held back under a lease that is gone must not be written any more. */
-static void lose_held_back(struct sim *s, uint32_t node, uint32_t reg)
+/* What was dirty under a lease that is gone must not be written any more. */
+static void lose_dirty(struct sim *s, uint32_t node, uint32_t reg)
 {
     struct client *c = &world_of(s)->clients[node];
     enum lease_mode mode = meta_cache_mode(c->cache, inode_of(reg));
 
     if (lease_holder_named(&c->holder, inode_of(reg), mode) != LEASE_W) {
         store_lose(s, node, reg);
-        set_held_back(c, reg, false, false);
+        set_dirty(c, reg, false, false);
         flush_on(s, node, reg);
     }
 }
@@ -385,7 +385,7 @@ void copies_joined(struct sim *s, uint32_t node, const struct lease_message *m)
         }
     }
     for (uint32_t reg = 0; reg < REGISTERS; reg++) {
-        lose_held_back(s, node, reg);
+        lose_dirty(s, node, reg);
     }
 }
 
@@ -411,7 +411,7 @@ void copies_tick(struct sim *s, uint32_t node)
 void copies_client_down(struct client *c)
 {
     for (uint32_t reg = 0; reg < REGISTERS; reg++) {
-        set_held_back(c, reg, c->copies[reg].dirty || c->copies[reg].reporting, false);
+        set_dirty(c, reg, c->copies[reg].dirty || c->copies[reg].reporting, false);
     }
 }
 

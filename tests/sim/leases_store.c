@@ -1,6 +1,6 @@
 /* The storage server of the leases scenario, and how its clients write to it: as
- * src/common/rpc_*_uv.c, src/common/serve/jobs_uv.c and src/client/data/chunk_uv.c do. The server knows
- * nothing of leases; each write says until when it may land (common/rpc/frame.h).
+ * src/common/rpc/rpc_*_uv.c, src/common/serve/jobs_uv.c and src/client/data/chunk_uv.c do. The
+ * server knows nothing of leases; each write says until when it may land (common/rpc/frame.h).
  *
  * The checker: what a client has sent under a lease does not land once the manager has served
  * anybody else. */

@@ -1,4 +1,4 @@
-/* The operation log under crashes: random operations on src/meta/namespace*.c, killed and cut from
+/* The operation log under crashes: random operations on src/meta/namespace, killed and cut from
  * power between any two of them.
  *
  * The checkers keep what they saw: the bytes of each operation, and a digest of all records of the

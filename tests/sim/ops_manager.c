@@ -1,5 +1,5 @@
 /* The manager of the ops scenario: a host for src/meta/service/reply_cache.c and the namespace that
- * does what src/meta/service/change_uv.c does, and the checkers of what was applied. */
+ * does what src/meta/service/handlers_change_uv.c does, and the checkers of what was applied. */
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "tests/lib/ns_fixture.h"

@@ -1,6 +1,6 @@
 /* The manager of the power scenario: a host for src/meta/storage/runs.c, reply_cache.c and the
- * namespace that does what src/meta/service/change_uv.c, handlers_durable_uv.c, reply_uv.c and
- * run_file.c do. */
+ * namespace that does what src/meta/service/handlers_change_uv.c, handlers_durable_uv.c, reply_uv.c
+ * and run_file.c do. */
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "tests/lib/ns_fixture.h"

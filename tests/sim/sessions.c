@@ -1,7 +1,7 @@
 /* Sessions and open files: src/meta/coherence/session.c with clients that come, go, fall silent and
  * are cut off, on clocks that drift, while the manager is killed and loses power.
  *
- * The clients behave as src/client/client_uv.c. */
+ * The clients behave as src/client/manager/session_uv.c. */
 #include "tests/sim/sessions.h"
 
 #include "common/base/check.h"

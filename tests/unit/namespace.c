@@ -307,8 +307,8 @@ static int model_wrote(struct model *m, const struct meta_op *op)
     if (!mode_is_regular(inode->mode)) {
         return MORSEL_INVAL;
     }
-    if (op->size_report.cuts && inode->size > op->size_report.cut_size) {
-        inode->size = op->size_report.cut_size;
+    if (op->size_report.truncates && inode->size > op->size_report.truncate_size) {
+        inode->size = op->size_report.truncate_size;
     }
     inode->size = op->size_report.size > inode->size ? op->size_report.size : inode->size;
     inode->mtime_ns = inode->ctime_ns = op->time_ns;
@@ -492,8 +492,8 @@ static int step_wrote(struct both *b)
 
     op.size_report.inode = draw_inode(b);
     op.size_report.size = prng_below(&b->f.prng, 5000);
-    op.size_report.cuts = prng_below(&b->f.prng, 3) == 0;
-    op.size_report.cut_size = op.size_report.cuts ? prng_below(&b->f.prng, 5000) : 0;
+    op.size_report.truncates = prng_below(&b->f.prng, 3) == 0;
+    op.size_report.truncate_size = op.size_report.truncates ? prng_below(&b->f.prng, 5000) : 0;
     op.time_ns = b->f.time_ns + 1;
     want = model_wrote(&b->m, &op);
     assert_int_equal(ns_fixture_run(&b->f, &op), want);

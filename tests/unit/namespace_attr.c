@@ -167,7 +167,7 @@ static void sizes_have_limits_and_owners(void **state)
     assert_int_equal(ns_fixture_run(f, &op), MORSEL_STALE);
 }
 
-static void a_report_may_tell_of_a_cut(void **state)
+static void a_report_may_tell_of_a_truncation(void **state)
 {
     struct ns_fixture *f = *state;
     inode_id file = ns_must_make(f, INODE_ROOT, "f", 0100644);
@@ -179,24 +179,24 @@ static void a_report_may_tell_of_a_cut(void **state)
     op.size_report.sparse = true;
     ns_must(f, op);
     op.size_report.sparse = false;
-    op.size_report.cuts = true;
-    op.size_report.cut_size = 40; /* And then it was written up to 70. */
+    op.size_report.truncates = true;
+    op.size_report.truncate_size = 40; /* And then it was written up to 70. */
     op.size_report.size = 70;
     ns_must(f, op);
     inode = ns_must_inode(f, file);
     assert_int_equal(inode.size, 70);
     assert_int_equal(inode.flags & INODE_SPARSE, INODE_SPARSE);
-    op.size_report.cut_size = 200; /* A cut lets nothing grow. */
+    op.size_report.truncate_size = 200; /* A truncation lets nothing grow. */
     op.size_report.size = 0;
     ns_must(f, op);
     assert_int_equal(ns_must_inode(f, file).size, 70);
-    op.size_report.cut_size = 0;
+    op.size_report.truncate_size = 0;
     ns_must(f, op);
     inode = ns_must_inode(f, file);
     assert_int_equal(inode.size, 0);
     assert_int_equal(inode.reach, 100); /* Its objects are still there. */
     assert_int_equal(inode.flags & INODE_SPARSE, 0);
-    op.size_report.cut_size = (uint64_t)INT64_MAX + 1;
+    op.size_report.truncate_size = (uint64_t)INT64_MAX + 1;
     assert_int_equal(ns_fixture_run(f, &op), MORSEL_FBIG);
 }
 
@@ -702,7 +702,7 @@ int main(void)
         TEST(size_and_times_follow_the_rules),
         TEST(sizes_have_limits_and_owners),
         TEST(a_report_only_lets_a_file_grow),
-        TEST(a_report_may_tell_of_a_cut),
+        TEST(a_report_may_tell_of_a_truncation),
         TEST(nobody_is_sure_of_a_tail_once_a_lease_epoch_is_over),
         TEST(a_report_may_take_set_id_bits_away),
         TEST(a_file_moves_before_its_first_byte_only),

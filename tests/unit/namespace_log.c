@@ -200,8 +200,8 @@ static void fill_bytes(struct strange *s, struct meta_op *op)
         op->size_report.mtime_ns = (int64_t)number(s);
         op->size_report.sparse = below(s, 2) == 0;
         op->size_report.strips_ids = below(s, 2) == 0;
-        op->size_report.cuts = below(s, 2) == 0;
-        op->size_report.cut_size = number(s); /* Also without `cuts`. */
+        op->size_report.truncates = below(s, 2) == 0;
+        op->size_report.truncate_size = number(s); /* Also without `truncates`. */
         op->size_report.tail_clean = below(s, 2) == 0;
         op->size_report.unsynced = columns(s);
         break;

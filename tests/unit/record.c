@@ -184,9 +184,9 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
         break;
     case OP_SIZE_REPORT:
         op.size_report.size = 9;
-        op.size_report.sparse = op.size_report.strips_ids = op.size_report.cuts =
+        op.size_report.sparse = op.size_report.strips_ids = op.size_report.truncates =
             op.size_report.tail_clean = true;
-        op.size_report.cut_size = 8;
+        op.size_report.truncate_size = 8;
         op.size_report.unsynced = buf_slice(objects); /* Of as many bytes each. */
         break;
     case OP_SYNCED:

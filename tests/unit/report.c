@@ -29,7 +29,7 @@ static void news_wait_go_and_are_known(void **state)
     assert_int_equal(r.since_ms, 5);
     said = send_all(&r);
     assert_int_equal(said.end, 100);
-    assert_false(said.cut);
+    assert_false(said.truncated);
     assert_int_equal(r.state, REPORT_REPORTING);
     assert_int_equal(r.news.end, 0);
     report_note_end(&r, 120, 7);
@@ -51,30 +51,30 @@ static void what_was_not_taken_is_news_again(void **state)
     r.news.sparse = r.news.tail_clean = r.news.strips_ids = true;
     said = send_all(&r);
     assert_false(r.news.sparse || r.news.tail_clean || r.news.strips_ids);
-    report_note_cut(&r, 30, 6); /* What was said of 100 is not so any more. */
+    report_note_truncation(&r, 30, 6); /* What was said of 100 is not so any more. */
     report_end(&r);
     report_again(&r, &said, 7);
     said = send_all(&r);
     assert_int_equal(said.end, 30);
-    assert_true(said.cut && said.sparse && said.tail_clean && said.strips_ids);
-    assert_int_equal(said.cut_size, 30);
-    assert_true(report_has_cut(&r));
+    assert_true(said.truncated && said.sparse && said.tail_clean && said.strips_ids);
+    assert_int_equal(said.truncate_size, 30);
+    assert_true(report_has_truncation(&r));
     report_end(&r);
-    assert_false(report_has_cut(&r));
+    assert_false(report_has_truncation(&r));
 }
 
-static void behind_a_cut_that_is_not_made_nothing_is_told(void **state)
+static void behind_a_truncation_that_is_not_made_nothing_is_told(void **state)
 {
     struct file_report r = { .state = REPORT_CLEAN };
     struct report_news said;
 
     (void)state;
-    report_note_cut(&r, 40, 1);
+    report_note_truncation(&r, 40, 1);
     report_note_end(&r, 90, 1);
     r.news.tail_clean = r.news.strips_ids = true;
     said = report_say(&r, 20);
     assert_int_equal(said.end, 20);
-    assert_int_equal(said.cut_size, 20);
+    assert_int_equal(said.truncate_size, 20);
     assert_false(said.tail_clean);
     report_sent(&r, &said, 20, 9);
     assert_int_equal(r.state, REPORT_BOTH);
@@ -83,8 +83,8 @@ static void behind_a_cut_that_is_not_made_nothing_is_told(void **state)
     report_end(&r);
     said = send_all(&r);
     assert_int_equal(said.end, 90);
-    assert_int_equal(said.cut_size, 40);
-    assert_true(said.cut && said.tail_clean);
+    assert_int_equal(said.truncate_size, 40);
+    assert_true(said.truncated && said.tail_clean);
 }
 
 static void what_is_lost_is_not_told_again(void **state)
@@ -93,14 +93,14 @@ static void what_is_lost_is_not_told_again(void **state)
     struct report_news said;
 
     (void)state;
-    report_note_cut(&r, 40, 1);
+    report_note_truncation(&r, 40, 1);
     report_note_end(&r, 90, 1);
     said = send_all(&r);
     report_note_end(&r, 95, 1);
     report_lose(&r);
     assert_int_equal(r.state, REPORT_REPORTING);
     report_end(&r);
-    report_again(&r, &said, 2); /* Others may have cut the file since. */
+    report_again(&r, &said, 2); /* Others may have truncated the file since. */
     assert_int_equal(r.state, REPORT_CLEAN);
     report_note_end(&r, 10, 3);
     report_lose(&r);
@@ -120,8 +120,8 @@ struct world
 
 static void take(struct world *w)
 {
-    if (w->said.cut && w->managers > w->said.cut_size) {
-        w->managers = w->said.cut_size;
+    if (w->said.truncated && w->managers > w->said.truncate_size) {
+        w->managers = w->said.truncate_size;
     }
     if (w->managers < w->said.end) {
         w->managers = w->said.end;
@@ -133,7 +133,7 @@ static void change(struct world *w)
     uint64_t at = 1 + prng_below(&w->prng, 1000);
 
     if (prng_below(&w->prng, 3) == 0 && at < w->size) {
-        report_note_cut(&w->report, at, 0);
+        report_note_truncation(&w->report, at, 0);
         w->size = at;
     } else if (at > w->size) {
         w->size = at;
@@ -149,7 +149,7 @@ static void tell(struct world *w)
         return;
     }
     w->said = report_say(&w->report, limit);
-    assert_true(w->said.end <= limit && w->said.cut_size <= limit);
+    assert_true(w->said.end <= limit && w->said.truncate_size <= limit);
     report_sent(&w->report, &w->said, limit, 0);
 }
 
@@ -195,7 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(news_wait_go_and_are_known),
         cmocka_unit_test(what_was_not_taken_is_news_again),
-        cmocka_unit_test(behind_a_cut_that_is_not_made_nothing_is_told),
+        cmocka_unit_test(behind_a_truncation_that_is_not_made_nothing_is_told),
         cmocka_unit_test(what_is_lost_is_not_told_again),
         cmocka_unit_test(the_manager_knows_the_size_in_the_end),
     };

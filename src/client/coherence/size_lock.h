@@ -1,5 +1,5 @@
-/* The size lock of a shared file: exclusive to append and to cut, shared to write and to read where
- * bytes are missing (docs/locks.md). Who of this mount has it, and how long it is kept.
+/* The size lock of a shared file: exclusive to append and to truncate, shared to write and to read
+ * where bytes are missing (docs/locks.md). Who of this mount has it, and how long it is kept.
  *
  * Pure: events in, actions out. It is a lock of the kind LOCK_SIZE at the manager (lock_holder.h).
  * All of this mount's operations that take it shared have one such lock together, a *hold*; and it

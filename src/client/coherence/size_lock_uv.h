@@ -1,5 +1,5 @@
-/* The size lock of a shared file, for those who write, append, cut and read it: what it is, and how
- * long it is kept, is the core's (size_lock.h); here are its locks at the manager.
+/* The size lock of a shared file, for those who write, append, truncate and read it: what it is,
+ * and how long it is kept, is the core's (size_lock.h); here are its locks at the manager.
  */
 #ifndef MORSEL_CLIENT_COHERENCE_SIZE_LOCK_UV_H
 #define MORSEL_CLIENT_COHERENCE_SIZE_LOCK_UV_H
@@ -13,8 +13,9 @@ void size_lock_take(struct size_lock *size_lock, struct client *client, inode_id
                     enum lock_type type, void (*done)(struct size_lock *size_lock, int status));
 
 /* Take part in a size lock that this mount has, to read below `end`. False: it has none, or does not
- * know whether the file is so long: ask the manager. While somebody has a shared size lock nobody cuts
- * the file, so that it is at least as long as the manager has said since; `*size` is that. */
+ * know whether the file is so long: ask the manager. While somebody has a shared size lock nobody
+ * truncates the file, so that it is at least as long as the manager has said since; `*size` is
+ * that. */
 bool size_lock_join(struct size_lock *size_lock, struct client *client, inode_id inode,
                     uint64_t end, uint64_t *size);
 

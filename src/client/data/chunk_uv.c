@@ -215,11 +215,11 @@ void file_fail_behind(struct file *file, uint64_t columns)
         }
         other->late = true;
         if (now_ms >= other->born_ms + file->client->options.io_timeout_ms) {
-            bool cuts = other->range != NULL;
+            bool truncates = other->range != NULL;
 
             dirty_sub(file, dirty_of(other));
             chunk_free(other);
-            if (cuts) {
+            if (truncates) {
                 file_truncate_failed(file); /* What it was to cut off is there. */
             }
             file_unpin(file);
@@ -294,8 +294,8 @@ static void chunk_fail(struct chunk *chunk, int status)
     file_unpin(file);
 }
 
-/* The cut goes to all servers. False: it has failed, and is gone. */
-static bool cut_send(struct chunk *chunk)
+/* The truncation goes to all servers. False: it has failed, and is gone. */
+static bool truncation_send(struct chunk *chunk)
 {
     struct file *file = chunk->file;
     int rv;
@@ -404,7 +404,7 @@ static bool send_ready(struct file *file)
         next = node->next == &file->buffer.chunks ? NULL
                                                   : node->next; /* Perhaps the rest of this one. */
         if (go) {
-            failed |= chunk->range != NULL ? !cut_send(chunk) : !chunk_send(chunk);
+            failed |= chunk->range != NULL ? !truncation_send(chunk) : !chunk_send(chunk);
         }
     }
     return failed;
@@ -425,7 +425,7 @@ void chunk_ready(struct chunk *chunk)
     }
     chunk->state = CHUNK_READY;
     chunk->file->buffer.filling--;
-    /* A cut must not be what it waits for. */
+    /* A truncation must not be what it waits for. */
     LIST_FOREACH(node, &chunk->file->buffer.chunks)
     {
         struct chunk *other = LIST_ENTRY(node, struct chunk, node);

@@ -1,6 +1,6 @@
 /* Chunks: what a file's write buffer is made of, and their way to the servers. struct chunk is in
- * file_uv.h, what makes one of the bytes that programs write in write_uv.c, cuts in truncate_uv.c, how
- * much of one goes at once in room_uv.c, all else in chunk_uv.c.
+ * file_uv.h, what makes one of the bytes that programs write in write_uv.c, truncations in
+ * truncate_uv.c, how much of one goes at once in room_uv.c, all else in chunk_uv.c.
  */
 #ifndef MORSEL_CLIENT_DATA_CHUNK_UV_H
 #define MORSEL_CLIENT_DATA_CHUNK_UV_H
@@ -42,8 +42,8 @@ bool chunk_take_room(struct chunk *chunk);
 /* It goes into the file's list, as the youngest. */
 void chunk_enlist(struct chunk *chunk, struct file *file);
 
-/* What was not sent of it from `from` on is not going to be; a cut goes as a whole. Perhaps nothing
- * is left of it. */
+/* What was not sent of it from `from` on is not going to be; a truncation goes as a whole. Perhaps
+ * nothing is left of it. */
 void chunk_trim(struct chunk *chunk, uint64_t from);
 
 /* It came too late, and is ready to go again. False: that has been so for too long. */

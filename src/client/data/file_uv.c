@@ -285,7 +285,7 @@ void file_refresh(struct file *file, const Morsel__Attr *attr)
     file->shape.tail_unsure = attr->tail_unsure && !file->shape.report.news.tail_clean;
     if (file->shape.report.state == REPORT_CLEAN) {
         file->shape.size = attr->size;
-    } else if (attr->size > file->shape.size && !report_has_cut(&file->shape.report)) {
+    } else if (attr->size > file->shape.size && !report_has_truncation(&file->shape.report)) {
         file->shape.size = attr->size;
     }
 }
@@ -300,7 +300,7 @@ static bool may_tell(const struct file *file)
 
 uint64_t file_size_of(const struct file *file, const Morsel__Attr *attr)
 {
-    bool shorter = report_has_cut(&file->shape.report);
+    bool shorter = report_has_truncation(&file->shape.report);
 
     return may_tell(file) && (shorter || file->shape.size > attr->size) ? file->shape.size
                                                                         : attr->size;

@@ -29,7 +29,7 @@ enum {
 
 enum chunk_state { CHUNK_FILLING, CHUNK_READY, CHUNK_SENDING };
 
-/* Dirty bytes inside one stripe of one column; or a cut of all columns, from `offset` on. */
+/* Dirty bytes inside one stripe of one column; or a truncation of all columns, from `offset` on. */
 struct chunk
 {
     struct list node; /* In file->buffer.chunks, oldest first. */
@@ -48,7 +48,7 @@ struct chunk
     bool shared; /* Others may write there at the same time: some of it was not taken under a lease.
                   */
     struct column_call call;
-    struct range_op *range; /* Not NULL: a cut, which has no bytes (truncate_uv.c). */
+    struct range_op *range; /* Not NULL: a truncation, which has no bytes (truncate_uv.c). */
 };
 
 struct handle
@@ -133,7 +133,7 @@ struct file
     UT_hash_handle hh; /* In files.table. */
     struct list handles;
     unsigned pins;       /* Operations under way. */
-    unsigned lease_pins; /* Cuts, punches and copies under way: until they end no lease on it is
+    unsigned lease_pins; /* Truncations, punches, copies under way: until they end no lease on it is
                             given back. */
     struct columns columns;
     struct file_shape shape;
@@ -354,14 +354,14 @@ bool file_truncate(struct file *file, uint64_t size);
  * reported, is cut off first. Nobody else writes to the file meanwhile. False: no memory. */
 bool file_clean_tail(struct file *file);
 
-/* Send a cut. Otherwise than 0 it will not be answered. */
+/* Send a truncation. Otherwise than 0 it will not be answered. */
 int file_truncate_send(struct chunk *chunk);
 
-/* A cut has failed: the file is as long as the manager says. */
+/* A truncation has failed: the file is as long as the manager says. */
 void file_truncate_failed(struct file *file);
 
-/* Up to where the manager may be told of what was written: cuts from there on have not been made
- * yet. UINT64_MAX: none is under way. */
+/* Up to where the manager may be told of what was written: truncations from there on have not been
+ * made yet. UINT64_MAX: none is under way. */
 uint64_t file_truncate_limit(const struct file *file);
 
 /* The error of a handle, told once: for a write or a close, or for a sync, which is told also what
@@ -425,7 +425,7 @@ struct range_op
     uint32_t calls_count;
     struct column_call *calls;
     uint64_t unanswered; /* Columns (bits) whose servers have not answered in time. */
-    bool cuts;           /* What was fetched while it ran is forgotten at its end. */
+    bool changes;        /* What was fetched while it ran is forgotten at its end. */
     bool starting;       /* The caller's. */
     void (*done)(struct range_op *op, int status);
     void *data;
@@ -436,8 +436,8 @@ struct range_op
     uint64_t from;
 };
 
-/* Do the same to every column: cut all objects at file offset `offset` (RANGE_TRUNCATE), or punch
- * or reserve [offset, offset + length). */
+/* Do the same to every column: truncate all objects at file offset `offset` (RANGE_TRUNCATE), or
+ * punch or reserve [offset, offset + length). */
 int range_start(struct range_op *op, struct file *file, enum range_kind kind, uint64_t offset,
                 uint64_t length, void (*done)(struct range_op *op, int status));
 

@@ -197,7 +197,7 @@ static void start_report(struct file_flush *flush)
     Morsel__SizeReportRequest request = MORSEL__SIZE_REPORT_REQUEST__INIT;
     Morsel__Unsynced columns[OWN_MAX], *pointers[OWN_MAX];
     struct file *file = flush->file;
-    /* Beyond a cut that is not made yet there is only news for the next report. */
+    /* Beyond a truncation that is not made yet there is only news for the next report. */
     uint64_t limit = file_truncate_limit(file);
     int rv;
 
@@ -205,8 +205,8 @@ static void start_report(struct file_flush *flush)
     flush->synced_size = limit == UINT64_MAX ? file->shape.size : 0;
     request.inode = file->inode;
     request.size = flush->said.end;
-    request.cuts = flush->said.cut;
-    request.cut_size = flush->said.cut_size;
+    request.truncates = flush->said.truncated;
+    request.truncate_size = flush->said.truncate_size;
     request.tail_clean = flush->said.tail_clean;
     request.mtime_ns = file->shape.mtime_ns;
     request.durable = flush->durable;

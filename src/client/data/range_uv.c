@@ -20,9 +20,9 @@ static void range_part_done(struct range_op *op, int status)
         return;
     }
     free(op->calls);
-    if (op->cuts) {
+    if (op->changes) {
         file_forget(file, 0,
-                    UINT64_MAX); /* What was fetched meanwhile may be older than the cut. */
+                    UINT64_MAX); /* What was fetched meanwhile may be older than the change. */
     }
     op->done(op, op->status);
     file_unpin(file);
@@ -64,7 +64,7 @@ static int range_send(struct range_op *op, uint32_t column, enum range_kind kind
         request = &allocate.base;
         type = MSG_ALLOCATE;
     }
-    /* Whoever cuts a shared file has it for itself for so long. */
+    /* Whoever truncates a shared file has it for itself for so long. */
     call->exclusive = kind == RANGE_TRUNCATE || !file_is_shared(op->file);
     return column_start(call, COLUMN_CHANGE, type, request, NULL, on_range);
 }
@@ -77,7 +77,7 @@ static int range_init(struct range_op *op, struct file *file,
     op->done = done;
     op->waiting = 1;
     op->unanswered = 0;
-    op->cuts = false;
+    op->changes = false;
     op->calls = calloc(file->columns.stripe.width, sizeof(op->calls[0]));
     if (op->calls == NULL) {
         return MORSEL_NOMEM;
@@ -99,7 +99,7 @@ int range_start(struct range_op *op, struct file *file, enum range_kind kind, ui
     if (rv != 0) {
         return rv;
     }
-    op->cuts = true;
+    op->changes = true;
     file_forget(file, 0, UINT64_MAX);
     for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
         uint64_t from = stripe_object_size(&file->columns.stripe, i, offset);

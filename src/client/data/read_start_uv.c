@@ -47,7 +47,7 @@ static void on_size_lock(struct size_lock *size_lock, int status)
     }
 }
 
-/* Bytes are missing within the size that we were told: a hole, or somebody is about to cut the
+/* Bytes are missing within the size that we were told: a hole, or somebody is about to truncate the
  * file. Nobody does while we have the size lock. */
 static void read_under_size_lock(struct file_read *read)
 {

@@ -6,8 +6,8 @@
  * bytes come from the write buffer, from what was fetched before or ahead, and from the servers.
  * Of a file that others may be changing (file_is_shared()) the manager is asked for the size first,
  * unless this mount has the size lock and knows it, then the servers for the bytes, and nothing is kept.
- * Bytes that are missing there within that size are a hole, or a cut that somebody is making: so it
- * is looked again under the size lock, while which nobody cuts.
+ * Bytes that are missing there within that size are a hole, or a truncation that somebody is
+ * making: so it is looked again under the size lock, while which nobody truncates.
  *
  * Order. A read that begins when a write has ended, here or on another mount, has what that one
  * wrote. Reads and writes that overlap in time are in no order; of one read that meets one write,

@@ -25,15 +25,15 @@ bool report_is_busy(const struct file_report *r)
     return r->state == REPORT_REPORTING || r->state == REPORT_BOTH;
 }
 
-bool report_has_cut(const struct file_report *r)
+bool report_has_truncation(const struct file_report *r)
 {
-    return r->news.cut || r->cut_under_way;
+    return r->news.truncated || r->truncation_under_way;
 }
 
 static void check(const struct file_report *r)
 {
-    CHECK(report_has_news(r) || (r->news.end == 0 && !r->news.cut));
-    CHECK(report_is_busy(r) || !r->cut_under_way);
+    CHECK(report_has_news(r) || (r->news.end == 0 && !r->news.truncated));
+    CHECK(report_is_busy(r) || !r->truncation_under_way);
 }
 
 static void step(struct file_report *r, enum event event)
@@ -70,17 +70,17 @@ void report_note_end(struct file_report *r, uint64_t end, uint64_t now_ms)
     }
 }
 
-void report_note_cut(struct file_report *r, uint64_t size, uint64_t now_ms)
+void report_note_truncation(struct file_report *r, uint64_t size, uint64_t now_ms)
 {
     note_first(r, now_ms);
-    r->news.cut_size = r->news.cut ? min_u64(r->news.cut_size, size) : size;
-    r->news.cut = true;
+    r->news.truncate_size = r->news.truncated ? min_u64(r->news.truncate_size, size) : size;
+    r->news.truncated = true;
     r->news.end = min_u64(r->news.end, size);
 }
 
-void report_drop_cut(struct file_report *r)
+void report_drop_truncation(struct file_report *r)
 {
-    r->news.cut = r->news.tail_clean = false;
+    r->news.truncated = r->news.tail_clean = false;
 }
 
 struct report_news report_say(const struct file_report *r, uint64_t limit)
@@ -88,7 +88,7 @@ struct report_news report_say(const struct file_report *r, uint64_t limit)
     struct report_news said = r->news;
 
     said.end = min_u64(said.end, limit);
-    said.cut_size = said.cut ? min_u64(said.cut_size, limit) : 0;
+    said.truncate_size = said.truncated ? min_u64(said.truncate_size, limit) : 0;
     said.tail_clean = said.tail_clean && limit == UINT64_MAX;
     return said;
 }
@@ -98,7 +98,7 @@ void report_sent(struct file_report *r, const struct report_news *said, uint64_t
 {
     step(r, limit == UINT64_MAX ? SENT : SENT_IN_PART);
     r->losses_before = r->losses;
-    r->cut_under_way = said->cut;
+    r->truncation_under_way = said->truncated;
     r->news.strips_ids = false;
     if (limit == UINT64_MAX) {
         r->news = (struct report_news){ .end = 0 };
@@ -111,7 +111,7 @@ void report_sent(struct file_report *r, const struct report_news *said, uint64_t
 void report_end(struct file_report *r)
 {
     step(r, END);
-    r->cut_under_way = false;
+    r->truncation_under_way = false;
     check(r);
 }
 
@@ -123,12 +123,12 @@ void report_again(struct file_report *r, const struct report_news *said, uint64_
         return;
     }
     report_note(r, now_ms);
-    if (r->news.cut) {
-        end = min_u64(end, r->news.cut_size);
+    if (r->news.truncated) {
+        end = min_u64(end, r->news.truncate_size);
     }
-    if (said->cut && (!r->news.cut || r->news.cut_size > said->cut_size)) {
-        r->news.cut = true;
-        r->news.cut_size = said->cut_size;
+    if (said->truncated && (!r->news.truncated || r->news.truncate_size > said->truncate_size)) {
+        r->news.truncated = true;
+        r->news.truncate_size = said->truncate_size;
     }
     if (r->news.end < end) {
         r->news.end = end;
@@ -142,7 +142,7 @@ void report_again(struct file_report *r, const struct report_news *said, uint64_
 void report_lose(struct file_report *r)
 {
     step(r, LOSE);
-    report_drop_cut(r);
+    report_drop_truncation(r);
     r->news.end = 0;
     r->losses++;
     check(r);

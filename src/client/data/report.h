@@ -12,8 +12,8 @@
  *
  *   again: NEWS, behind an end     lose: NEWS -> CLEAN, BOTH -> REPORTING
  *
- * Always: while nothing waits to be told, there is neither an end of writes nor a cut to tell.
- */
+ * Always: while nothing waits to be told, there is neither an end of writes nor a truncation to
+ * tell. */
 #ifndef MORSEL_CLIENT_DATA_REPORT_H
 #define MORSEL_CLIENT_DATA_REPORT_H
 
@@ -25,12 +25,12 @@ enum report_state { REPORT_CLEAN, REPORT_NEWS, REPORT_REPORTING, REPORT_BOTH, RE
 /* What is told. */
 struct report_news
 {
-    uint64_t end;      /* Where writes end; 0: there were none. */
-    uint64_t cut_size; /* Of a cut. */
-    bool cut;          /* The file was cut to `cut_size`, before it was written up to `end`. */
-    bool tail_clean;   /* Objects hold nothing beyond the end, where they may have. */
-    bool sparse;       /* A hole was left, or space beyond the end. */
-    bool strips_ids;   /* Set-id bits are gone. */
+    uint64_t end;           /* Where writes end; 0: there were none. */
+    uint64_t truncate_size; /* Of a truncation. */
+    bool truncated;  /* The file was, to `truncate_size`, before it was written up to `end`. */
+    bool tail_clean; /* Objects hold nothing beyond the end, where they may have. */
+    bool sparse;     /* A hole was left, or space beyond the end. */
+    bool strips_ids; /* Set-id bits are gone. */
 };
 
 /* Zeroed: CLEAN. To be looked into, and changed by the functions below alone, but for the bits of
@@ -38,20 +38,20 @@ struct report_news
 struct file_report
 {
     enum report_state state;
-    struct report_news news; /* What waits. */
-    uint64_t since_ms;       /* For so long; of what is left, since a report told a part. */
-    bool cut_under_way;      /* What is being told says so of a cut. */
-    unsigned losses;         /* How often news were lost, */
-    unsigned losses_before;  /* and how often when what is being told was sent. */
-    bool due;                /* The caller's: another one goes as soon as this has ended. */
-    bool complained;         /* The caller's: the log knows that the manager does not take it. */
+    struct report_news news;   /* What waits. */
+    uint64_t since_ms;         /* For so long; of what is left, since a report told a part. */
+    bool truncation_under_way; /* What is being told says so of a truncation. */
+    unsigned losses;           /* How often news were lost, */
+    unsigned losses_before;    /* and how often when what is being told was sent. */
+    bool due;                  /* The caller's: another one goes as soon as this has ended. */
+    bool complained;           /* The caller's: the log knows that the manager does not take it. */
 };
 
 bool report_has_news(const struct file_report *r); /* NEWS, BOTH */
 bool report_is_busy(const struct file_report *r);  /* REPORTING, BOTH */
 
-/* Is a cut among what the manager is not known to know? */
-bool report_has_cut(const struct file_report *r);
+/* Is a truncation among what the manager is not known to know? */
+bool report_has_truncation(const struct file_report *r);
 
 /* There is something to tell, since now. */
 void report_note(struct file_report *r, uint64_t now_ms);
@@ -60,11 +60,11 @@ void report_note(struct file_report *r, uint64_t now_ms);
  * begins their time. */
 void report_note_end(struct file_report *r, uint64_t end, uint64_t now_ms);
 
-/* Likewise: it was cut to `size`, and what was written behind that is no news any more. */
-void report_note_cut(struct file_report *r, uint64_t size, uint64_t now_ms);
+/* Likewise: it was truncated to `size`, and what was written behind that is no news any more. */
+void report_note_truncation(struct file_report *r, uint64_t size, uint64_t now_ms);
 
-/* It was not cut after all. */
-void report_drop_cut(struct file_report *r);
+/* It was not truncated after all. */
+void report_drop_truncation(struct file_report *r);
 
 /* What a report would say now. Behind `limit` nothing may be told yet; UINT64_MAX: there is none. */
 struct report_news report_say(const struct file_report *r, uint64_t limit);
@@ -75,8 +75,8 @@ void report_sent(struct file_report *r, const struct report_news *said, uint64_t
                  uint64_t now_ms);
 
 /* What is being told has ended. If the manager did not take it, and will perhaps: report_again()
- * behind this makes it news, unless news were lost since it was sent: others may have cut the file
- * then. */
+ * behind this makes it news, unless news were lost since it was sent: others may have truncated the
+ * file then. */
 void report_end(struct file_report *r);
 void report_again(struct file_report *r, const struct report_news *said, uint64_t now_ms);
 

@@ -1,14 +1,15 @@
 /* Truncations of a file that is ours alone, set behind.
  *
- * A cut is a chunk without bytes that reaches from where the file is cut to the end of all files:
- * so it goes to the servers behind what was written before, what is written or read there later
- * waits for it, and whoever drains the file drains the cut. It waits for neighbours as small writes
- * do: bytes that were not sent yet do not go, and of several cuts only the last is made.
+ * A truncation is a chunk without bytes that reaches from where the file is truncated to the end of
+ * all files: so it goes to the servers behind what was written before, what is written or read
+ * there later waits for it, and whoever drains the file drains the truncation. It waits for
+ * neighbours as small writes do: bytes that were not sent yet do not go, and of several truncations
+ * only the last is made.
  *
- * The manager learns of it with the report of what was written: the size to cut to, then the size.
- * While a cut is on its way a report goes no further than its place: what lies behind may still be
- * old bytes, and they must not be within a size that anybody is told when this mount dies.
- */
+ * The manager learns of it with the report of what was written: the size to truncate to, then the
+ * size. While a truncation is on its way a report goes no further than its place: what lies behind
+ * may still be old bytes, and they must not be within a size that anybody is told when this mount
+ * dies. */
 #include "client/coherence/kernel_drop_uv.h"
 #include "client/coherence/meta_cache.h"
 #include "client/data/chunk_uv.h"
@@ -22,8 +23,8 @@ static bool is_sent(const struct chunk *chunk)
     return chunk->state == CHUNK_SENDING;
 }
 
-/* What was not sent yet of [from, ...) is not going to be, but for a cut that goes further. Returns
- * when the oldest cut that has gone so was made, or `now_ms`. */
+/* What was not sent yet of [from, ...) is not going to be, but for a truncation that goes further.
+ * Returns when the oldest truncation that has gone so was made, or `now_ms`. */
 static uint64_t drop_unsent(struct file *file, uint64_t from, uint64_t now_ms)
 {
     uint64_t born_ms = now_ms;
@@ -31,13 +32,13 @@ static uint64_t drop_unsent(struct file *file, uint64_t from, uint64_t now_ms)
     LIST_FOREACH_SAFE(node, &file->buffer.chunks)
     {
         struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
-        bool cut = chunk->range != NULL;
+        bool truncates = chunk->range != NULL;
 
         if (is_sent(chunk) || chunk->offset + chunk->length <= from ||
-            (cut && chunk->offset <= from)) {
+            (truncates && chunk->offset <= from)) {
             continue;
         }
-        if (cut && chunk->born_ms < born_ms) {
+        if (truncates && chunk->born_ms < born_ms) {
             born_ms = chunk->born_ms;
         }
         chunk_trim(chunk, from);
@@ -45,8 +46,8 @@ static uint64_t drop_unsent(struct file *file, uint64_t from, uint64_t now_ms)
     return born_ms;
 }
 
-/* Is a cut that goes as far among what was not sent yet? Then nothing behind it has been sent
- * since. */
+/* Is a truncation that goes as far among what was not sent yet? Then nothing behind it has been
+ * sent since. */
 static bool is_covered(const struct file *file, uint64_t from)
 {
     LIST_FOREACH(node, &file->buffer.chunks)
@@ -60,7 +61,7 @@ static bool is_covered(const struct file *file, uint64_t from)
     return false;
 }
 
-static struct chunk *cut_new(uint64_t from)
+static struct chunk *truncation_new(uint64_t from)
 {
     struct chunk *chunk = calloc(1, sizeof(*chunk));
     struct range_op *range = calloc(1, sizeof(*range));
@@ -78,19 +79,19 @@ static struct chunk *cut_new(uint64_t from)
     return chunk;
 }
 
-/* The servers are to cut at `from`. False: no memory. */
-static bool cut_objects(struct file *file, uint64_t from)
+/* The servers are to truncate at `from`. False: no memory. */
+static bool truncate_objects(struct file *file, uint64_t from)
 {
-    struct chunk *cut = NULL;
+    struct chunk *truncation = NULL;
     uint64_t born_ms;
 
-    if (!is_covered(file, from) && (cut = cut_new(from)) == NULL) {
+    if (!is_covered(file, from) && (truncation = truncation_new(from)) == NULL) {
         return false;
     }
     born_ms = drop_unsent(file, from, uv_now(file->client->loop));
-    if (cut != NULL) {
-        chunk_enlist(cut, file);
-        cut->born_ms = born_ms; /* However often it is cut, it does not wait longer. */
+    if (truncation != NULL) {
+        chunk_enlist(truncation, file);
+        truncation->born_ms = born_ms; /* However often it is truncated, it does not wait longer. */
     }
     return true;
 }
@@ -100,7 +101,7 @@ bool file_clean_tail(struct file *file)
     if (!file->shape.tail_unsure) {
         return true;
     }
-    if (!cut_objects(file, file->shape.size)) {
+    if (!truncate_objects(file, file->shape.size)) {
         return false;
     }
     file_forget(file, file->shape.size, UINT64_MAX);
@@ -114,11 +115,11 @@ bool file_truncate(struct file *file, uint64_t size)
     bool grows = size > file->shape.size;
     uint64_t from = grows ? file->shape.size : size;
 
-    if (size >= file->shape.size ? !file_clean_tail(file) : !cut_objects(file, size)) {
+    if (size >= file->shape.size ? !file_clean_tail(file) : !truncate_objects(file, size)) {
         return false;
     }
     file->shape.report.news.tail_clean |=
-        file->shape.tail_unsure; /* Beyond what is cut there is nothing any more. */
+        file->shape.tail_unsure; /* Beyond what is truncated there is nothing any more. */
     file->shape.tail_unsure = false;
     file_forget(file, from, UINT64_MAX);
     if (!grows) {
@@ -126,7 +127,7 @@ bool file_truncate(struct file *file, uint64_t size)
             file_note_reach(file); /* Objects are there all the same: whoever deletes it must know.
                                     */
         }
-        report_note_cut(&file->shape.report, size, uv_now(file->client->loop));
+        report_note_truncation(&file->shape.report, size, uv_now(file->client->loop));
         file->durable.shape_synced = false;
     }
     file->shape.size = size;
@@ -143,12 +144,12 @@ void file_truncate_failed(struct file *file)
     if (attr != NULL && attr->size > file->shape.size) {
         file->shape.size = attr->size;
     }
-    report_drop_cut(&file->shape.report);
+    report_drop_truncation(&file->shape.report);
     file->shape.tail_unsure = true;
     kernel_drop_inode(file->client, file->inode);
 }
 
-static void on_cut(struct range_op *range, int status)
+static void on_truncated(struct range_op *range, int status)
 {
     struct chunk *chunk = range->data;
     struct file *file = chunk->file;
@@ -175,7 +176,7 @@ int file_truncate_send(struct chunk *chunk)
     int rv;
 
     range->starting = true;
-    rv = range_start(range, chunk->file, RANGE_TRUNCATE, chunk->offset, 0, on_cut);
+    rv = range_start(range, chunk->file, RANGE_TRUNCATE, chunk->offset, 0, on_truncated);
     range->starting = false;
     return rv == 0 && range->waiting == 0 ? range->status : rv;
 }

@@ -110,7 +110,8 @@ static void on_size_lock(struct size_lock *size_lock, int status)
 
 /* The caller's idea of where the file ends may be old, and others append too: one after the other, so
  * that appends never overlap, and leave no hole when somebody dies in the middle. Other writes go
- * on side by side, but not beside an append, which would not know of them, nor beside a cut. */
+ * on side by side, but not beside an append, which would not know of them, nor beside a
+ * truncation. */
 static void write_under_size_lock(struct file_write *write)
 {
     struct file *file = file_of(write);

@@ -10,10 +10,10 @@
  * the size: who looks then, on any mount, sees it.
  *
  * Append. The bytes go behind the last byte of the file, wherever that is when the write has its
- * size lock, and in one piece: no other append and no cut comes between, and whoever dies in the middle
- * leaves no hole. The offset says only where the caller believes that end to be. A caller that must
- * cut one append in several (the kernel does, at 1 MiB) says with each but the last that more may
- * come: then the place is kept for it (append_uv.h).
+ * size lock, and in one piece: no other append and no truncation comes between, and whoever dies in
+ * the middle leaves no hole. The offset says only where the caller believes that end to be. A
+ * caller that must cut one append in several (the kernel does, at 1 MiB) says with each but the
+ * last that more may come: then the place is kept for it (append_uv.h).
  *
  * Order. Writes through one handle take effect in the order in which they were started, as far as
  * they overlap, unless the file is shared: then in that of their size locks. What a write that has ended

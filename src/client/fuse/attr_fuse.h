@@ -21,11 +21,11 @@ struct size_op
     bool drops_pages; /* Those go before the answer. */
     struct kernel_question question;
     struct kernel_drop_waiter drop;
-    struct list behind;         /* In mount->behind_cuts. */
-    struct size_lock size_lock; /* To cut a shared file. */
-    struct file *cutting;       /* Pinned. */
+    struct list behind;         /* In mount->behind_truncations. */
+    struct size_lock size_lock; /* To truncate a shared file. */
+    struct file *truncating;    /* Pinned. */
     uint64_t
-        lease_epoch; /* Of our client when it had the right to cut: it holds it under this one. */
+        lease_epoch; /* Of our client when it might truncate: it holds the right under this one. */
 };
 
 /* For op->cancel. */
@@ -35,6 +35,6 @@ void mount_size_cancel(struct mount_op *base);
 bool mount_attr_reply_here(struct size_op *op);
 
 /* A SETATTR of the inode has been answered, and is gone: GETATTRs may have waited for it. */
-void mount_after_cut(struct mount *m, inode_id inode);
+void mount_after_truncation(struct mount *m, inode_id inode);
 
 #endif

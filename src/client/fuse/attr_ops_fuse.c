@@ -16,23 +16,23 @@ void mount_size_cancel(struct mount_op *base)
     }
 }
 
-/* ---- GETATTR, behind the cuts of this mount ----
+/* ---- GETATTR, behind the truncations of this mount ----
  *
- * While a process of ours cuts a file the kernel takes over no size but the one of its answer; so
- * who asks before it reads, of a file that others change too, waits for that answer. He holds no
+ * While a process of ours truncates a file the kernel takes over no size but the one of its answer;
+ * so who asks before it reads, of a file that others change too, waits for that answer. He holds no
  * page, and so nobody waits for him. */
 
 static void getattr_go(struct size_op *op);
 
-static bool is_being_cut(const struct mount *m, inode_id inode)
+static bool is_being_truncated(const struct mount *m, inode_id inode)
 {
     LIST_FOREACH(node, &m->ops)
     {
         struct mount_op *base = LIST_ENTRY(node, struct mount_op, node);
-        const struct size_op *cut = CONTAINER_OF(base, struct size_op, base);
+        const struct size_op *other = CONTAINER_OF(base, struct size_op, base);
 
-        if (base->kind == MOUNT_SETATTR && cut->inode == inode &&
-            (cut->valid & SETATTR_SIZE) != 0) {
+        if (base->kind == MOUNT_SETATTR && other->inode == inode &&
+            (other->valid & SETATTR_SIZE) != 0) {
             return true;
         }
     }
@@ -45,29 +45,30 @@ static void behind_cancel(struct mount_op *base)
     mount_op_fail(base, MORSEL_CANCELED);
 }
 
-/* False: nobody cuts it. */
-static bool wait_behind_cut(struct size_op *op)
+/* False: nobody truncates it. */
+static bool wait_behind_truncation(struct size_op *op)
 {
     struct mount *m = op->base.mount;
     const struct file *file = file_find(m->client, op->inode);
 
-    if (!op->by_handle || file == NULL || !file_is_shared(file) || !is_being_cut(m, op->inode)) {
+    if (!op->by_handle || file == NULL || !file_is_shared(file) ||
+        !is_being_truncated(m, op->inode)) {
         return false;
     }
     op->base.cancel = behind_cancel;
     op->drops_pages = false;
     op->question.crossed = true;
-    list_push_back(&m->behind_cuts, &op->behind);
+    list_push_back(&m->behind_truncations, &op->behind);
     return true;
 }
 
-void mount_after_cut(struct mount *m, inode_id inode)
+void mount_after_truncation(struct mount *m, inode_id inode)
 {
-    LIST_FOREACH_SAFE(node, &m->behind_cuts)
+    LIST_FOREACH_SAFE(node, &m->behind_truncations)
     {
         struct size_op *op = LIST_ENTRY(node, struct size_op, behind);
 
-        if (op->inode == inode && !is_being_cut(m, inode)) {
+        if (op->inode == inode && !is_being_truncated(m, inode)) {
             list_remove(&op->behind);
             getattr_go(op);
         }
@@ -113,7 +114,7 @@ static void attr_reply_now(void *data)
 static void attr_reply(struct size_op *op)
 {
     op->drops_pages |= mount_question_crossed(&op->question, op->base.mount, op->inode);
-    if (wait_behind_cut(op)) { /* It began meanwhile. */
+    if (wait_behind_truncation(op)) { /* It began meanwhile. */
         kernel_asked(op);
         if (op->handle != NULL) {
             file_close(op->handle);
@@ -247,7 +248,7 @@ static void getattr_go(struct size_op *op)
 {
     Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
 
-    if (wait_behind_cut(op)) {
+    if (wait_behind_truncation(op)) {
         return;
     }
     mount_question_begin(&op->question, op->base.mount, op->inode);

@@ -66,7 +66,7 @@ static void on_copied(struct file_copy *copy, int status)
     struct file *to = copy->to;
 
     if (status == 0 && file_is_shared(to)) {
-        status = MORSEL_IO; /* Our lease ran out: others may have cut the file since. */
+        status = MORSEL_IO; /* Our lease ran out: others may have truncated the file since. */
     }
     if (status == 0) {
         file_forget(to, copy->to_offset, copy->length);

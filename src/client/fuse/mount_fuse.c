@@ -538,7 +538,7 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     list_init(&m->catching_up);
     list_init(&m->drops);
     list_init(&m->drops_again);
-    list_init(&m->behind_cuts);
+    list_init(&m->behind_truncations);
     if ((m->names = kernel_names_new()) == NULL) {
         return UV_ENOMEM;
     }

@@ -103,8 +103,8 @@ struct mount
     struct list catching_up; /* struct kernel_wait: for the device to be empty. */
     unsigned releasing;      /* RELEASEs under way. */
     size_t ops_count;
-    struct list behind_cuts; /* struct size_op: GETATTRs that wait until a file has been cut. */
-    struct list dirs;        /* Open directories; see mount_dir_removed(). */
+    struct list behind_truncations; /* struct size_op: GETATTRs that wait for truncations. */
+    struct list dirs;               /* Open directories; see mount_dir_removed(). */
     struct looked_up looked_up[LOOKED_UP_MAX];
     unsigned looked_up_next;
     struct kernel_names *names; /* What it was told of them lately. */

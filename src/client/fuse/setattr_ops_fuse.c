@@ -1,13 +1,13 @@
 /* SETATTR, with its truncation: what concerns the manager and all servers of a file.
  *
  * Truncation: the file's layout is needed, then what is buffered goes out, then the objects are
- * cut, and last the manager takes the new size, so that a crash in between never shows bytes that
- * were cut off:
+ * truncated, and last the manager takes the new size, so that a crash in between never shows bytes
+ * that were cut off:
  *
- *   (OPEN for writing, unless W is held) -> flush -> cut the objects -> SETATTR -> reply
+ *   (OPEN for writing, unless W is held) -> flush -> truncate the objects -> SETATTR -> reply
  *
- * A file that grows is cut at its old end: what a client that died may have left there must not
- * come to light.
+ * A file that grows is truncated at its old end: what a client that died may have left there must
+ * not come to light.
  */
 #include "client/fuse/attr_fuse.h"
 
@@ -22,21 +22,21 @@
 #include <string.h>
 
 /* Until it has ended no lease on the file is given back. */
-static void cut_begin(struct size_op *op, struct file *file)
+static void truncation_begin(struct size_op *op, struct file *file)
 {
-    op->cutting = file;
+    op->truncating = file;
     file_pin(file);
     file->lease_pins++;
 }
 
-static void cut_end(struct size_op *op)
+static void truncation_end(struct size_op *op)
 {
     struct client *client = op->base.mount->client;
 
-    if (op->cutting != NULL) {
-        op->cutting->lease_pins--;
-        file_unpin(op->cutting);
-        op->cutting = NULL;
+    if (op->truncating != NULL) {
+        op->truncating->lease_pins--;
+        file_unpin(op->truncating);
+        op->truncating = NULL;
         lease_unpinned(client);
     }
     size_lock_end(&op->size_lock);
@@ -47,12 +47,12 @@ static void size_op_fail(struct size_op *op, int status)
     struct mount *m = op->base.mount;
     inode_id inode = op->inode;
 
-    cut_end(op);
+    truncation_end(op);
     if (op->handle != NULL) {
         file_close(op->handle);
     }
     mount_op_fail(&op->base, status);
-    mount_after_cut(m, inode);
+    mount_after_truncation(m, inode);
 }
 
 static void on_attr_set(struct meta_call *call, int status, void *message)
@@ -72,7 +72,7 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
         size_op_fail(op, status);
         return;
     }
-    cut_end(op);
+    truncation_end(op);
     file = file_find(client, node->attr->inode);
     if (file != NULL) {
         if ((op->valid & SETATTR_SIZE) != 0) {
@@ -95,7 +95,7 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
         file_close(op->handle);
     }
     mount_op_end(&op->base);
-    mount_after_cut(m, inode);
+    mount_after_truncation(m, inode);
 }
 
 static uint64_t ns_of(const struct timespec *t)
@@ -136,13 +136,13 @@ static void send_setattr(struct size_op *op)
     }
 }
 
-/* Lease and size lock may have been lost since the cut began: others have them. */
+/* Lease and size lock may have been lost since the truncation began: others have them. */
 static int still_ours(const struct size_op *op)
 {
     return op->lease_epoch == lease_epoch(op->base.mount->client) ? MORSEL_OK : MORSEL_TOO_LATE;
 }
 
-static void on_cut(struct range_op *range, int status)
+static void on_truncated(struct range_op *range, int status)
 {
     struct size_op *op = CONTAINER_OF(range, struct size_op, range);
 
@@ -175,7 +175,7 @@ static void on_setattr_flushed(struct file_flush *flush, int status)
         return;
     }
     status = range_start(&op->range, file, RANGE_TRUNCATE,
-                         size < file->shape.size ? size : file->shape.size, 0, on_cut);
+                         size < file->shape.size ? size : file->shape.size, 0, on_truncated);
     if (status != 0) {
         size_op_fail(op, status);
     }
@@ -197,7 +197,7 @@ static void setattr_flush(struct mount_op *base, int status)
     struct size_op *op = CONTAINER_OF(base, struct size_op, base);
 
     if (status == 0) {
-        cut_begin(op, op->handle->file);
+        truncation_begin(op, op->handle->file);
         status = file_flush_start(&op->flush, op->handle->file, NULL, false, on_setattr_flushed);
     }
     if (status != 0) {
@@ -218,16 +218,16 @@ static void on_size_lock(struct size_lock *size_lock, int status)
     }
 }
 
-static void cut_cancel(struct mount_op *base)
+static void truncation_cancel(struct mount_op *base)
 {
     size_lock_cancel(&CONTAINER_OF(base, struct size_op, base)->size_lock);
 }
 
-/* Between the cut of the objects and the new size nobody may write: their bytes would be cut off
- * and reported all the same, or stay behind the end. */
-static void cut_under_size_lock(struct size_op *op)
+/* Between the truncation of the objects and the new size nobody may write: their bytes would be cut
+ * off and reported all the same, or stay behind the end. */
+static void truncate_under_size_lock(struct size_op *op)
 {
-    op->base.cancel = cut_cancel;
+    op->base.cancel = truncation_cancel;
     size_lock_take(&op->size_lock, op->base.mount->client, op->inode, LOCK_EXCLUSIVE, on_size_lock);
 }
 
@@ -236,7 +236,7 @@ static void setattr_with_file(struct servers_wait *wait)
     struct size_op *op = CONTAINER_OF(wait, struct size_op, wait);
 
     if (file_is_shared(op->handle->file)) {
-        cut_under_size_lock(op);
+        truncate_under_size_lock(op);
     } else {
         op->lease_epoch = lease_epoch(op->base.mount->client);
         setattr_flush(&op->base, MORSEL_OK);
@@ -352,7 +352,7 @@ static bool set_behind(struct size_op *op)
 
 /* Of a file that is open for writing and ours alone, where nothing else comes of it: who has it
  * open hears of errors. */
-static bool may_cut_behind(const struct size_op *op, const struct file *file)
+static bool may_truncate_behind(const struct size_op *op, const struct file *file)
 {
     const struct client *client = op->base.mount->client;
     const Morsel__Attr *attr = meta_cache_attr(client->cache, op->inode);
@@ -366,13 +366,13 @@ static bool may_cut_behind(const struct size_op *op, const struct file *file)
 }
 
 /* False: nothing was done. */
-static bool cut_behind(struct size_op *op, struct file *file)
+static bool truncate_behind(struct size_op *op, struct file *file)
 {
     struct client *client = op->base.mount->client;
     Morsel__Attr attr;
     struct stat st;
 
-    if (file == NULL || !may_cut_behind(op, file) ||
+    if (file == NULL || !may_truncate_behind(op, file) ||
         !file_truncate(file, (uint64_t)op->st.st_size)) {
         return false;
     }
@@ -385,8 +385,8 @@ static bool cut_behind(struct size_op *op, struct file *file)
     return true;
 }
 
-/* Nobody else may have dirty bytes, or begin to, while objects are cut: so it is opened for writing.
- * Also for an open file, whose size may have changed elsewhere. */
+/* Nobody else may have dirty bytes, or begin to, while objects are truncated: so it is opened for
+ * writing. Also for an open file, whose size may have changed elsewhere. */
 static void truncate_begin(struct size_op *op, bool by_handle)
 {
     struct client *client = op->base.mount->client;
@@ -442,7 +442,7 @@ static uint32_t valid_of(int to_set)
 }
 
 /* The kernel says so with a new size, and libfuse does not pass it on. */
-static bool cut_strips_ids(const struct mount *m)
+static bool truncation_strips_ids(const struct mount *m)
 {
     struct fuse_setattr_in in;
 
@@ -461,14 +461,14 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     }
     op->base.cancel = mount_size_cancel;
     op->inode = ino;
-    op->valid = valid_of(to_set) | (cut_strips_ids(op->base.mount) ? SETATTR_STRIP_IDS : 0);
+    op->valid = valid_of(to_set) | (truncation_strips_ids(op->base.mount) ? SETATTR_STRIP_IDS : 0);
     op->st = *attr;
     op->lease_epoch = lease_epoch(op->base.mount->client);
     file = file_find(op->base.mount->client, ino);
     if (file != NULL && (op->valid & SETATTR_SIZE) != 0) {
         append_end_all(file);
     }
-    if (cut_behind(op, file)) {
+    if (truncate_behind(op, file)) {
         return;
     }
     if ((op->valid & SETATTR_SIZE) != 0 &&
@@ -479,7 +479,7 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     } else if (file != NULL && file->shape.report.state != REPORT_CLEAN) {
         /* Our time of the last write must reach the manager before the one that is set here. */
         if ((op->valid & SETATTR_SIZE) != 0) {
-            cut_begin(op, file);
+            truncation_begin(op, file);
         }
         if (file_flush_start(&op->flush, file, NULL, false, on_setattr_flushed) != 0) {
             size_op_fail(op, MORSEL_NOMEM);

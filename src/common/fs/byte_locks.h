@@ -22,7 +22,7 @@
 enum lock_kind {
     LOCK_RANGE,
     LOCK_FLOCK,
-    LOCK_SIZE, /* A mount's own: of who appends to a shared file, cuts it, or writes to it. */
+    LOCK_SIZE, /* A mount's own: of who appends to a shared file, truncates it, or writes to it. */
     LOCK_KINDS
 };
 enum lock_type { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE, LOCK_TYPES };

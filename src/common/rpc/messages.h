@@ -75,7 +75,7 @@ enum setattr_valid {
     SETATTR_ATIME_NOW = 1 << 6, /* The manager's clock. */
     SETATTR_MTIME_NOW = 1 << 7,
     SETATTR_DATA = 1 << 8, /* The bytes changed too (punch, zero range): advance data_version. */
-    /* Whoever cuts or extends (SETATTR_SIZE) may not keep set-id bits. */
+    /* Whoever truncates or extends (SETATTR_SIZE) may not keep set-id bits. */
     SETATTR_STRIP_IDS = 1 << 9,
     SETATTR_KNOWN = (1 << 10) - 1
 };

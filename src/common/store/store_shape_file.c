@@ -24,8 +24,8 @@ static int shape_undo(struct store *store, struct object *object, uint64_t group
     return rv;
 }
 
-/* The checksums of the group that will be the last one, before the file is cut: the block that is
- * cut gets the sum that it will have, those behind it become holes. */
+/* The checksums of the group that will be the last one, before the file is truncated: the block
+ * that is truncated gets the sum that it will have, those behind it become holes. */
 static int resize_checksums(struct store *store, struct object *object, uint64_t size,
                             struct store_sum checksums[GROUP_BLOCKS], struct errmsg *err)
 {
@@ -59,17 +59,17 @@ static int resize_checksums(struct store *store, struct object *object, uint64_t
 
 int object_resize(struct store *store, struct object *object, uint64_t size, struct errmsg *err)
 {
-    bool cuts = size < object->size && (size == 0 || size % GROUP_BYTES != 0);
+    bool truncates = size < object->size && (size == 0 || size % GROUP_BYTES != 0);
     uint64_t block = size / BLOCK_BYTES;
     uint32_t inside = (uint32_t)(block % GROUP_BLOCKS);
     struct store_sum checksums[GROUP_BLOCKS] = { { .cur = 0 } };
     uint64_t bad = 0;
     int rv = 0;
 
-    if (cuts && object->trust != TRUSTED) {
+    if (truncates && object->trust != TRUSTED) {
         rv = object_recover(store, object, block, GROUP_BLOCKS - inside, &bad, err);
     }
-    if (rv == 0 && cuts) {
+    if (rv == 0 && truncates) {
         rv = resize_checksums(store, object, size, checksums, err);
     }
     if (rv != 0 || size == object->size) {
@@ -77,9 +77,9 @@ int object_resize(struct store *store, struct object *object, uint64_t size, str
     }
     if (ftruncate(object->fd, (off_t)place_of_end(size)) != 0) {
         rv = object_failed(object, "truncate", err);
-        return cuts ? shape_undo(store, object, block / GROUP_BLOCKS, inside, GROUP_BLOCKS - inside,
-                                 checksums, rv)
-                    : rv;
+        return truncates ? shape_undo(store, object, block / GROUP_BLOCKS, inside,
+                                      GROUP_BLOCKS - inside, checksums, rv)
+                         : rv;
     }
     object->size = size;
     object->end = place_of_end(size);

@@ -130,7 +130,7 @@ int apply_setattr(struct ns_txn *t)
             inode->flags &= ~(uint32_t)INODE_SPARSE;
         }
         inode->size = op->setattr.size;
-        txn_tail_is_clean(t, inode); /* The client has cut the objects. */
+        txn_tail_is_clean(t, inode); /* The client has truncated the objects. */
         inode->reach = max_u64(inode->reach, inode->size);
     }
     if ((valid & SETATTR_DATA) != 0) {
@@ -148,7 +148,7 @@ int apply_setattr(struct ns_txn *t)
 }
 
 /* What the client reports now was done after a truncation that it had not sent yet. */
-static void cut_size(struct inode *inode, uint64_t size)
+static void truncate_size(struct inode *inode, uint64_t size)
 {
     if (inode->size > size) {
         inode->size = size;
@@ -173,14 +173,14 @@ int apply_size_report(struct ns_txn *t)
         return MORSEL_INVAL;
     }
     if (op->size_report.size > INT64_MAX || op->size_report.reach > INT64_MAX ||
-        op->size_report.cut_size > INT64_MAX) {
+        op->size_report.truncate_size > INT64_MAX) {
         return MORSEL_FBIG;
     }
     ctime_ns = inode->ctime_ns > mtime_ns ? inode->ctime_ns : mtime_ns;
     t->op->target = inode->id;
     txn_change(t, inode);
-    if (op->size_report.cuts) {
-        cut_size(inode, op->size_report.cut_size);
+    if (op->size_report.truncates) {
+        truncate_size(inode, op->size_report.truncate_size);
     }
     if (op->size_report.tail_clean) {
         txn_tail_is_clean(t, inode);

@@ -13,12 +13,12 @@ enum {
     SIZE_REPORT_SPARSE = 1,
     SIZE_REPORT_STRIPS_IDS = 2,
     SIZE_REPORT_UNSYNCED = 4,
-    SIZE_REPORT_CUTS = 8,
+    SIZE_REPORT_TRUNCATES = 8,
     SIZE_REPORT_TAIL = 16
 };
 enum {
     SIZE_REPORT_KNOWN = SIZE_REPORT_SPARSE | SIZE_REPORT_STRIPS_IDS | SIZE_REPORT_UNSYNCED |
-                        SIZE_REPORT_CUTS | SIZE_REPORT_TAIL
+                        SIZE_REPORT_TRUNCATES | SIZE_REPORT_TAIL
 };
 
 /* Bits of the header's flag byte. */
@@ -146,11 +146,11 @@ static void size_report_encode(const struct meta_op *op, struct buf *out)
     buf_put_u64(out, (uint64_t)op->size_report.mtime_ns);
     buf_put_u8(out, (uint8_t)((op->size_report.sparse ? SIZE_REPORT_SPARSE : 0) |
                               (op->size_report.strips_ids ? SIZE_REPORT_STRIPS_IDS : 0) |
-                              (op->size_report.cuts ? SIZE_REPORT_CUTS : 0) |
+                              (op->size_report.truncates ? SIZE_REPORT_TRUNCATES : 0) |
                               (op->size_report.tail_clean ? SIZE_REPORT_TAIL : 0) |
                               (op->size_report.unsynced.count > 0 ? SIZE_REPORT_UNSYNCED : 0)));
-    if (op->size_report.cuts) {
-        buf_put_u64(out, op->size_report.cut_size);
+    if (op->size_report.truncates) {
+        buf_put_u64(out, op->size_report.truncate_size);
     }
     if (op->size_report.unsynced.count > 0) {
         put_slice(out, op->size_report.unsynced);
@@ -429,11 +429,11 @@ static void size_report_decode(struct reader *r, struct meta_op *op)
     flags = reader_u8(r);
     op->size_report.sparse = (flags & SIZE_REPORT_SPARSE) != 0;
     op->size_report.strips_ids = (flags & SIZE_REPORT_STRIPS_IDS) != 0;
-    op->size_report.cuts = (flags & SIZE_REPORT_CUTS) != 0;
+    op->size_report.truncates = (flags & SIZE_REPORT_TRUNCATES) != 0;
     op->size_report.tail_clean = (flags & SIZE_REPORT_TAIL) != 0;
     r->failed |= (flags & ~SIZE_REPORT_KNOWN) != 0;
-    if (op->size_report.cuts) {
-        op->size_report.cut_size = reader_u64(r);
+    if (op->size_report.truncates) {
+        op->size_report.truncate_size = reader_u64(r);
     }
     if ((flags & SIZE_REPORT_UNSYNCED) != 0) {
         op->size_report.unsynced = unsynced_decode(r);

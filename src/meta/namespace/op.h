@@ -125,10 +125,10 @@ struct meta_op
             int64_t mtime_ns; /* 0: `time_ns`. */
             bool sparse;
             bool strips_ids; /* Set-id bits go, as after any write by who may not keep them. */
-            struct slice unsynced; /* op_unsynced_put() */
-            bool cuts;             /* Before it was written to `size`, the file was cut */
-            uint64_t cut_size;     /* to this. */
-            bool tail_clean;       /* The objects were cut where the file ended then, or before. */
+            struct slice unsynced;  /* op_unsynced_put() */
+            bool truncates;         /* Before it was written to `size`, the file was truncated */
+            uint64_t truncate_size; /* to this. */
+            bool tail_clean; /* The objects were truncated where the file ended then, or before. */
         } size_report;
         struct
         {

@@ -102,8 +102,8 @@ int record_wrote(struct request *r)
     op->size_report.reach = m->reach;
     op->size_report.mtime_ns = (int64_t)m->mtime_ns;
     op->size_report.sparse = m->sparse;
-    op->size_report.cuts = m->cuts;
-    op->size_report.cut_size = m->cut_size;
+    op->size_report.truncates = m->truncates;
+    op->size_report.truncate_size = m->truncate_size;
     op->size_report.tail_clean = m->tail_clean;
     op->size_report.strips_ids = m->strips_ids;
     rv = unsynced_take(m->unsynced, m->n_unsynced, &r->bytes);
