@@ -283,6 +283,7 @@ void client_close(struct client *client, void (*closed)(void *data), void *data)
     call_queue_close(client);
     uv_close((uv_handle_t *)&life->tick, NULL);
     closes_send(client);
+    rpc_peer_on_push(client->manager, NULL); /* A recall may still be on its way. */
     rpc_peer_watch(client->manager, NULL, NULL, NULL);
     life->closed = closed;
     life->closed_data = data;

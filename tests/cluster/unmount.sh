@@ -52,6 +52,30 @@ cmp "$work/f3" "$mnt/synced" || fail "a killed mount lost what was synced"
 fsck_clean
 note "killed and mounted again"
 
+# The manager, which stood still, asks for a lease before it reads that the mount leaves: the mount has gone, and ends well.
+start_mount b
+asks_the_manager() {
+    [ "$(cat "/proc/$1/wchan")" = request_wait_answer ]
+}
+has_left_the_kernel() {
+    ! grep -q /dev/fuse <<<"$(readlink "/proc/$1/fd/"*)"
+}
+for round in 1 2 3; do
+    cat "$mnt/f1" >/dev/null
+    kill -STOP "${pid_of[meta]}"
+    chmod "60$round" "$work/mnt/b/f1" &
+    child=$!
+    children+=("$child")
+    wait_for 60 "the other mount asks the manager" asks_the_manager "$child"
+    kill -TERM "${pid_of[mount-a]}"
+    wait_for 60 "the mount leaves the kernel" has_left_the_kernel "${pid_of[mount-a]}"
+    kill -CONT "${pid_of[meta]}"
+    ends_well mount-a
+    wait "$child" || fail "the other mount's change"
+    start_mount a
+done
+note "asked for a lease while it leaves"
+
 # Read-only.
 start_mount ro ro
 cmp "$work/f2" "$mnt/f2" || fail "a read-only mount reads otherwise"
