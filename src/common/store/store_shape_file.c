@@ -144,16 +144,17 @@ int store_truncate(struct store *store, struct object_id id, uint64_t size,
     return store_shape(store, id, &shape, err);
 }
 
-/* Zeros over a part of a block: by sum, then bytes, as in a write. */
+/* Zeros over a part of a block: by sum, then bytes, as in a write. They lie in a page of ours as in
+ * the file's: a process that is killed has written all of them or none, for the kernel may stop
+ * where a page of ours ends that it does not find in memory. */
 static int punch_part(struct store *store, struct object *object, uint64_t offset, uint64_t length,
                       struct errmsg *err)
 {
-    static const uint8_t zeros[BLOCK_BYTES];
     uint64_t block = offset / BLOCK_BYTES;
     uint32_t inside = (uint32_t)(block % GROUP_BLOCKS);
     struct store_sum checksums[GROUP_BLOCKS];
-    uint8_t bytes[BLOCK_BYTES];
-    struct iovec vector = { .iov_base = (void *)(uintptr_t)zeros, .iov_len = length };
+    _Alignas(BLOCK_BYTES) uint8_t bytes[BLOCK_BYTES];
+    struct iovec vector = { .iov_base = bytes + offset % BLOCK_BYTES, .iov_len = length };
     uint64_t bad = 0;
     int rv = 0;
 
@@ -187,7 +188,7 @@ static int punch_part(struct store *store, struct object *object, uint64_t offse
 static int zero_range(const struct object *object, uint64_t place, uint64_t bytes,
                       struct errmsg *err)
 {
-    static const uint8_t zeros[16 * BLOCK_BYTES];
+    static const _Alignas(BLOCK_BYTES) uint8_t zeros[16 * BLOCK_BYTES]; /* As in punch_part(). */
 
     if (fallocate(object->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)place,
                   (off_t)bytes) == 0) {
