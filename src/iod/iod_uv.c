@@ -60,6 +60,23 @@ static void on_refused(void *data)
     iod->failed(iod->data);
 }
 
+/* What is not for objects. */
+static void on_other(void *data, struct rpc_request *request)
+{
+    struct iod *iod = data;
+
+    switch (request->type) {
+    case MSG_VOTE:
+    case MSG_VOTES_READ:
+    case MSG_VOTES_CARRY:
+        voter_uv_handle(&iod->voter, request);
+        break;
+    default:
+        rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE,
+                          "a storage server does not know this request");
+    }
+}
+
 int iod_start(struct iod *iod, struct errmsg *err)
 {
     const struct iod_settings *s = iod->settings;
@@ -68,6 +85,8 @@ int iod_start(struct iod *iod, struct errmsg *err)
 
     objects->log = iod->log;
     objects->loop = iod->loop;
+    objects->other = on_other;
+    objects->other_data = iod;
     objects->options = (struct object_server_options){ .kind = "iod",
                                                        .program = "morsel-iod " MORSELFS_VERSION,
                                                        .role = ROLE_IOD,
@@ -85,6 +104,9 @@ int iod_start(struct iod *iod, struct errmsg *err)
     };
     uv_timer_init(iod->loop, &iod->checkpoint);
     rv = object_server_start(objects, err);
+    if (rv == 0) {
+        rv = voter_uv_open(&iod->voter, objects->datadir.path, iod->loop, iod->log, err);
+    }
     if (rv != 0) {
         return rv;
     }
@@ -107,11 +129,13 @@ void iod_stop(struct iod *iod)
     uv_close((uv_handle_t *)&iod->checkpoint, NULL);
     heartbeat_stop(&iod->heartbeat);
     object_server_stop(&iod->objects);
+    voter_uv_stop(&iod->voter);
 }
 
 void iod_release(struct iod *iod)
 {
     heartbeat_free(&iod->heartbeat);
+    voter_uv_free(&iod->voter);
     object_server_release(&iod->objects);
 }
 

@@ -4,7 +4,8 @@
  *   iod_uv.c        puts the parts together; periodic checkpoints, statistics
  *   heartbeat_uv.c  what the manager hears, and what it has no use for
  *
- * Requests of clients: common/serve/object_server_uv.h.
+ * Requests of clients: common/serve/object_server_uv.h; of candidates and of the manager for its vote:
+ * common/vote/voter_uv.h.
  */
 #ifndef MORSEL_IOD_IOD_UV_H
 #define MORSEL_IOD_IOD_UV_H
@@ -12,6 +13,7 @@
 #include "common/daemon/config.h"
 #include "common/daemon/log.h"
 #include "common/serve/object_server_uv.h"
+#include "common/vote/voter_uv.h"
 #include "iod/heartbeat_uv.h"
 
 struct iod_settings
@@ -37,6 +39,7 @@ struct iod
     uv_loop_t *loop;
     struct object_server objects;
     struct heartbeat heartbeat;
+    struct voter_uv voter;
     uv_timer_t checkpoint;
     struct job *taking_checkpoint; /* NULL: not under way. */
     bool stopping;

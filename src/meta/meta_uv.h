@@ -13,6 +13,7 @@
 #include "common/daemon/datadir_file.h"
 #include "common/daemon/log.h"
 #include "common/rpc/rpc_uv.h"
+#include "common/vote/voter_uv.h"
 #include "meta.pb-c.h"
 #include "meta/cluster/capacity_uv.h"
 #include "meta/cluster/members.h"
@@ -85,7 +86,8 @@ struct meta
     uv_idle_t sweep;
     bool sweep_loading; /* It waits for the disk. */
     struct capacity_uv capacity;
-    uint32_t handles; /* Open libuv handles while closing. */
+    struct voter_uv voter; /* The manager votes, too. */
+    uint32_t handles;      /* Open libuv handles while closing. */
     bool broken_logged;
     bool unreadable_logged;
     bool space_low; /* The disk of the database is nearly full: nothing new is taken. */

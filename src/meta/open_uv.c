@@ -238,7 +238,8 @@ int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
         (!fresh && (rv = leave_gap(meta, err)) != 0)) {
         return rv;
     }
-    return open_cores(meta, fresh, err);
+    rv = open_cores(meta, fresh, err);
+    return rv != 0 ? rv : voter_uv_open(&meta->voter, meta->run_dir, meta->loop, meta->log, err);
 }
 
 static uint64_t last_number(void *data)
@@ -308,11 +309,13 @@ void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
     locks_refuse_waiting(meta, MORSEL_SHUTDOWN);
     capacity_refuse_waiting(&meta->capacity, MORSEL_SHUTDOWN);
     loads_refuse(&meta->loads, MORSEL_SHUTDOWN);
+    voter_uv_stop(&meta->voter);
     sync_close(&meta->sync, on_sync_closed);
 }
 
 void meta_free(struct meta *meta)
 {
+    voter_uv_free(&meta->voter);
     fsck_free(meta->fsck);
     directory_page_free(meta->page);
     reply_cache_free(meta->replies);

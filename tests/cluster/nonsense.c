@@ -30,7 +30,9 @@ enum {
     PEER_CLIENT = 0, /* Places in the list of peers. */
     PEER_OF_IOD = 1,
     PEER_SERVER = 5,
-    PEERS = 9,
+    PEER_CANDIDATE = 8,
+    PEER_MANAGER = 9,
+    PEERS = 10,
     PAYLOAD_BYTES = 64 << 10
 };
 
@@ -256,16 +258,30 @@ static void send_one(struct test *t, struct peer *peer, const struct request_typ
     wait_answer(t, peer, type, header.request_id, lock_number_of(type, message));
 }
 
+/* The peer who may. */
+static unsigned asks_for(enum message_type type, bool iod)
+{
+    switch (type) {
+    case MSG_REGISTER:
+    case MSG_HEARTBEAT:
+        return PEER_SERVER;
+    case MSG_VOTE:
+        return iod ? PEER_CANDIDATE : PEER_SERVER;
+    case MSG_VOTES_READ:
+    case MSG_VOTES_CARRY:
+        return PEER_MANAGER;
+    default:
+        return iod ? PEER_OF_IOD : PEER_CLIENT;
+    }
+}
+
 /* Every place of every request, every value. */
 static void in_turn(struct test *t)
 {
     t->maker.prng = NULL;
     for (size_t i = 0; i < request_types_count; i++) {
         enum message_type type = request_types[i].type;
-        unsigned asks = type == MSG_REGISTER || type == MSG_HEARTBEAT ? PEER_SERVER
-                        : request_types[i].iod                        ? PEER_OF_IOD
-                                                                      : PEER_CLIENT;
-        struct peer *peer = &t->peers[asks];
+        struct peer *peer = &t->peers[asks_for(type, request_types[i].iod)];
 
         for (t->maker.place = 0;; t->maker.place++) {
             size_t choices = 0;
@@ -316,7 +332,7 @@ int main(int argc, char **argv)
         { false, WIRE_CLIENT, true, -1, 0, 0 },   { false, WIRE_CLIENT, false, -1, 0, 0 },
         { false, WIRE_ADMIN, false, -1, 0, 0 },   { false, WIRE_IOD, false, -1, 0, 0 },
         { false, WIRE_MANAGER, false, -1, 0, 0 }, { true, WIRE_ADMIN, false, -1, 0, 0 },
-        { true, WIRE_IOD, false, -1, 0, 0 },
+        { true, WIRE_IOD, false, -1, 0, 0 },      { true, WIRE_MANAGER, false, -1, 0, 0 },
     };
     static struct test t;
     uint64_t numbers[6];

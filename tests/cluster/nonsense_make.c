@@ -5,6 +5,7 @@
 #include "common/rpc/frame.h"
 #include "data.pb-c.h"
 #include "meta.pb-c.h"
+#include "vote.pb-c.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,10 @@ const struct request_type request_types[] = {
     { &morsel__status_request__descriptor, MSG_STATUS, false },
     { &morsel__fsck_request__descriptor, MSG_FSCK, false },
     { &morsel__fsck_objects__descriptor, MSG_FSCK_OBJECTS, false },
+    { &morsel__vote_request__descriptor, MSG_VOTE, true },
+    { &morsel__vote_request__descriptor, MSG_VOTE, false },
+    { &morsel__votes_read_request__descriptor, MSG_VOTES_READ, true },
+    { &morsel__votes_carry_request__descriptor, MSG_VOTES_CARRY, true },
 };
 
 const size_t request_types_count = ARRAY_COUNT(request_types);

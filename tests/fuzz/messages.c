@@ -5,12 +5,44 @@
 #include "common/base/check.h"
 
 #include "common.pb-c.h"
+#include "common/vote/vote_words.h"
 #include "data.pb-c.h"
 #include "meta.pb-c.h"
+#include "vote.pb-c.h"
 
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What is read from a message of the vote is valid. */
+static void read_vote(const ProtobufCMessage *m)
+{
+    struct vote_record page[VOTE_PAGE_MAX];
+    struct vote_subject after;
+    struct vote_request asked;
+    struct vote_answer answer;
+
+    if (m->descriptor == &morsel__vote_request__descriptor) {
+        CHECK(!vote_request_read((const Morsel__VoteRequest *)m, &asked) ||
+              vote_request_valid(&asked));
+    } else if (m->descriptor == &morsel__vote_reply__descriptor) {
+        CHECK(!vote_answer_read((const Morsel__VoteReply *)m, &answer) ||
+              answer.value.count <= VOTE_VALUE_BYTES_MAX);
+    } else if (m->descriptor == &morsel__votes_read_request__descriptor) {
+        const Morsel__VotesReadRequest *r = (const Morsel__VotesReadRequest *)m;
+
+        CHECK(!vote_after_read(r->after, r->n_after, &after) || after.servers[0] == 0 ||
+              vote_subject_valid(&after));
+    } else if (m->descriptor == &morsel__votes_carry_request__descriptor) {
+        const Morsel__VotesCarryRequest *r = (const Morsel__VotesCarryRequest *)m;
+
+        if (vote_page_read(r->records, r->n_records, false, page)) {
+            for (size_t i = 0; i < r->n_records; i++) {
+                CHECK(vote_record_valid(&page[i]));
+            }
+        }
+    }
+}
 
 static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__hello__descriptor,
@@ -102,6 +134,13 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__return__descriptor,
     &morsel__return_request__descriptor,
     &morsel__done__descriptor,
+    &morsel__vote_ballot__descriptor,
+    &morsel__vote_request__descriptor,
+    &morsel__vote_reply__descriptor,
+    &morsel__vote_record__descriptor,
+    &morsel__votes_read_request__descriptor,
+    &morsel__votes_carry_request__descriptor,
+    &morsel__votes_reply__descriptor,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -118,6 +157,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (message == NULL) {
         return 0;
     }
+    read_vote(message);
     packed_size = protobuf_c_message_get_packed_size(message);
     packed = malloc(packed_size + 1);
     CHECK(packed != NULL);

@@ -16,7 +16,8 @@ static bool is_ours(enum message_type type)
 {
     return type == MSG_STATISTICS ||
            (type >= MSG_SESSION && type != MSG_RECALL && type != MSG_LOCK_REVOKE &&
-            type != MSG_HELD_UP && type != MSG_LOCK_CHECK && type != MSG_SPACE_WANTED);
+            type != MSG_HELD_UP && type != MSG_LOCK_CHECK && type != MSG_SPACE_WANTED &&
+            type != MSG_VOTES_READ && type != MSG_VOTES_CARRY);
 }
 
 /* Whom the manager knows by nothing but a connection gets no further than this. */
@@ -27,6 +28,7 @@ static bool is_for_anybody(enum message_type type)
     case MSG_MEMBERS:
     case MSG_REGISTER:
     case MSG_HEARTBEAT:
+    case MSG_VOTE:
     case MSG_STATUS:
     case MSG_STATISTICS:
     case MSG_FSCK:

@@ -55,7 +55,11 @@
     X(MSG_STATUS, 99, "status")                                                                    \
     X(MSG_FSCK, 100, "fsck")                                                                       \
     X(MSG_FSCK_OBJECTS, 101, "fsck_objects")                                                       \
-    X(MSG_SPACE_WANTED, 104, "space_wanted")
+    X(MSG_SPACE_WANTED, 104, "space_wanted")                                                       \
+    /* Voters, vote.proto */                                                                       \
+    X(MSG_VOTE, 105, "vote")                                                                       \
+    X(MSG_VOTES_READ, 106, "votes_read")                                                           \
+    X(MSG_VOTES_CARRY, 107, "votes_carry")
 
 #define X(name, wire, words) name = wire,
 enum message_type { MESSAGE_MAP(X) MESSAGE_TYPES_MAX = 128 };

@@ -127,6 +127,10 @@ void object_handle(void *data, struct rpc_request *request)
         answer_clock(request);
         return;
     }
+    if (handler == NULL && server->other != NULL) {
+        server->other(server->other_data, request);
+        return;
+    }
     if (handler == NULL) {
         rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE,
                           "a storage server does not know this request");

@@ -43,6 +43,8 @@ struct object_server_options
 struct object_server
 {
     struct object_server_options options;
+    rpc_handler other; /* Requests that are not for objects; NULL: they are refused. Answers. */
+    void *other_data;
     struct log *log;
     uv_loop_t *loop;
     struct datadir datadir;
@@ -55,8 +57,8 @@ struct object_server
     uint64_t reads_cached; /* Served on the loop. */
 };
 
-/* Listen, open the directory and the store, and serve. `options`, `log` and `loop` are filled in,
- * the rest is zero. What can refuse without touching the directory comes first. On failure with one
+/* Listen, open the directory and the store, and serve. `options`, `log` and `loop` are filled in
+ * (and `other`), the rest is zero. What can refuse without touching the directory comes first. On failure with one
  * sentence in `err`; object_server_stop() and object_server_release() are due all the same. */
 int object_server_start(struct object_server *server, struct errmsg *err);
 

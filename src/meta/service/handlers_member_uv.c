@@ -203,6 +203,11 @@ int serve_heartbeat(struct request *r)
     return rv;
 }
 
+void handle_vote(struct meta *meta, struct rpc_request *request)
+{
+    voter_uv_handle(&meta->voter, request);
+}
+
 /* ---- Who is there ---- */
 
 void members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **pointers)

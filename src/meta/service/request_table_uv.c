@@ -122,6 +122,7 @@ static const struct request_row rows[MESSAGE_TYPES_MAX] = {
     [MSG_HEARTBEAT] = { .anybody = true,
                         .message = &morsel__heartbeat_request__descriptor,
                         .serve = serve_heartbeat },
+    [MSG_VOTE] = { .anybody = true, .own = handle_vote },
     [MSG_STATUS] = { .anybody = true, .own = handle_status },
     [MSG_STATISTICS] = { .anybody = true, .own = handle_statistics },
     [MSG_FSCK] = { .anybody = true,
