@@ -11,6 +11,7 @@
 #include "common/base/prng.h"
 #include "common/serve/repeats.h"
 #include "common/vote/voter.h"
+#include "iod/replica/changed.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/lock_table.h"
 #include "meta/coherence/session.h"
@@ -422,6 +423,33 @@ static void repeats_do_without(void **state)
     nth_fails(run_repeats, 3);
 }
 
+/* ---- A set of changes: without memory it says more, never less ---- */
+
+static void run_changes(void)
+{
+    struct changed *c = changed_new(40, 100, BLOCK_BYTES);
+
+    for (uint64_t i = 0; c != NULL && i < 80; i++) {
+        struct change change = { .object = { 1 + i % 9, 0 }, .generation = 1 };
+
+        change.span = (struct span){ i * 3 * BLOCK_BYTES, (i * 3 + 1) * BLOCK_BYTES };
+        changed_add(c, &change);
+        changed_check(c);
+        for (uint64_t k = 0; k <= i; k++) {
+            change.object.inode = 1 + k % 9;
+            change.span = (struct span){ k * 3 * BLOCK_BYTES, (k * 3 + 1) * BLOCK_BYTES };
+            assert_true(changed_covers(c, &change));
+        }
+    }
+    changed_free(c);
+}
+
+static void changes_do_without(void **state)
+{
+    (void)state;
+    nth_fails(run_changes, 3);
+}
+
 /* ---- The client's ---- */
 
 static void run_behind(void)
@@ -574,6 +602,7 @@ int main(void)
         cmocka_unit_test(sessions_do_without),
         cmocka_unit_test(operation_ids_do_without),
         cmocka_unit_test(repeats_do_without),
+        cmocka_unit_test(changes_do_without),
         cmocka_unit_test(votes_do_without),
         cmocka_unit_test(a_client_does_without),
     };
