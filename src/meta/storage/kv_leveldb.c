@@ -125,20 +125,29 @@ static int on_get(struct kv *kv, struct slice key, struct buf *value, struct err
 
 /* ---- Room for writes ---- */
 
-static void note_written(struct kv_leveldb *l, const struct kv_batch *batch)
+/* LevelDB has begun a new memory table, and a log for it, before it wrote this batch. */
+static struct memtable_size begun_with(const struct kv_batch *batch)
 {
-    uint64_t logs = table_env_logs(l->env);
+    struct memtable_size size;
     struct kv_change change;
     size_t offset = 0;
 
-    if (logs != l->memtable_logs) { /* LevelDB begins one before it writes. */
-        l->memtable_logs = logs;
-        memtable_size_init(&l->memtable);
-    }
-    memtable_size_add(&l->memtable, sizeof(NUMBER_KEY), 8);
+    memtable_size_init(&size);
+    memtable_size_add(&size, sizeof(NUMBER_KEY), 8);
     while (kv_batch_next(batch, &offset, &change)) {
-        memtable_size_add(&l->memtable, change.key.count, change.put ? change.value.count : 0);
+        memtable_size_add(&size, change.key.count, change.put ? change.value.count : 0);
     }
+    return size;
+}
+
+/* `grown`: the memory table, if the batch is in the one of the batch before. */
+static void note_written(struct kv_leveldb *l, const struct kv_batch *batch,
+                         const struct memtable_size *grown)
+{
+    uint64_t logs = table_env_logs(l->env);
+
+    l->memtable = logs == l->memtable_logs ? *grown : begun_with(batch);
+    l->memtable_logs = logs;
     atomic_store(&l->allowed, false);
 }
 
@@ -203,6 +212,7 @@ static void on_make_room(struct kv *kv)
 static int write_numbered(struct kv_leveldb *l, const struct kv_batch *batch, uint64_t number,
                           bool sync, struct errmsg *err)
 {
+    struct memtable_size grown = l->memtable;
     struct kv_change change;
     size_t offset = 0;
     uint8_t value[8];
@@ -212,9 +222,11 @@ static int write_numbered(struct kv_leveldb *l, const struct kv_batch *batch, ui
     put_le64(value, number);
     leveldb_writebatch_put(l->batch, NUMBER_KEY, sizeof(NUMBER_KEY), (const char *)value,
                            sizeof(value));
+    memtable_size_add(&grown, sizeof(NUMBER_KEY), sizeof(value));
     while (kv_batch_next(batch, &offset, &change)) {
         const char *key = (const char *)change.key.data;
 
+        memtable_size_add(&grown, change.key.count, change.put ? change.value.count : 0);
         if (change.put) {
             leveldb_writebatch_put(l->batch, key, change.key.count, (const char *)change.value.data,
                                    change.value.count);
@@ -223,7 +235,7 @@ static int write_numbered(struct kv_leveldb *l, const struct kv_batch *batch, ui
         }
     }
     leveldb_write(l->db, sync ? l->sync_options : l->write_options, l->batch, &text);
-    note_written(l, batch);
+    note_written(l, batch, &grown);
     return text == NULL ? 0 : status_from_text(text, err);
 }
 
