@@ -362,31 +362,65 @@ static void on_closed(void *data)
     *(unsigned *)data = 1;
 }
 
+/* It answers what it holds while it ends. */
+static void server_begins_again(struct fixture *f)
+{
+    unsigned closed = 0;
+    char address[64];
+
+    (void)snprintf(address, sizeof(address), "%s", rpc_server_address(f->server));
+    rpc_close(f->server_rpc, on_closed, &closed);
+    while (f->held_count > 0) {
+        rpc_reply(f->held[--f->held_count], NULL, NULL);
+    }
+    run_until(f, &closed, 1);
+    f->hold = false;
+    f->server_rpc = rpc_make(f, ROLE_IOD, 1);
+    listen_at(f, address);
+}
+
 /* A call that was sent and not answered is sent again to the server's next life. */
 static void calls_outlive_the_server(void **state)
 {
     struct fixture *f = *state;
     struct rpc_call call = { 0 };
-    unsigned closed = 0;
-    char address[64];
     uint64_t first_life;
 
-    (void)snprintf(address, sizeof(address), "%s", rpc_server_address(f->server));
     f->hold = true;
     call_start(f, &call, 9, NULL, 10000);
     run_until(f, &f->handled, 1);
     first_life = rpc_peer_start_id(f->peer);
-    rpc_close(f->server_rpc, on_closed, &closed);
-    rpc_reply(f->held[0], NULL, NULL);
-    f->held_count = 0;
-    run_until(f, &closed, 1);
-    f->hold = false;
-    f->server_rpc = rpc_make(f, ROLE_IOD, 1);
-    listen_at(f, address);
+    server_begins_again(f);
     run_until(f, &f->ended, 1);
     assert_int_equal(f->status, 0);
     assert_int_equal(f->echoed, 10);
     assert_true(rpc_peer_start_id(f->peer) != first_life);
+}
+
+/* So is one to which the server has said that it ends; but not a change of data, of which the next
+ * life could not say whether it has been made. */
+static void a_server_that_ends_has_not_answered(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_call call = { 0 }, change = { .bounded = true, .once = true };
+    uint64_t until_ns = rpc_boot_ns() + 60000000000U, number = 1;
+
+    rpc_set_lease(f->client_rpc, &until_ns, &number);
+    f->hold = true;
+    call_start(f, &call, 9, NULL, 10000);
+    call_start(f, &change, 9, NULL, 10000);
+    run_until(f, &f->handled, 2);
+    rpc_reply_failure(f->held[0], MORSEL_SHUTDOWN, NULL);
+    rpc_reply_failure(f->held[1], MORSEL_SHUTDOWN, NULL);
+    f->held_count = 0;
+    run_until(f, &f->ended, 1);
+    assert_int_equal(f->status, MORSEL_SHUTDOWN);
+    assert_false(rpc_call_active(&change));
+    assert_true(rpc_call_active(&call));
+    server_begins_again(f);
+    run_until(f, &f->ended, 2);
+    assert_int_equal(f->status, 0);
+    assert_int_equal(f->echoed, 10);
 }
 
 static void nobody_there_is_unreachable(void **state)
@@ -672,6 +706,7 @@ int main(void)
         TEST(silence_times_out),
         TEST(cancelled_calls_end_once),
         TEST(calls_outlive_the_server),
+        TEST(a_server_that_ends_has_not_answered),
         TEST(nobody_there_is_unreachable),
         TEST(strangers_are_refused),
         TEST(an_older_connection_ends_first),

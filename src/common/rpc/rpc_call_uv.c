@@ -286,6 +286,13 @@ static struct rpc_call_state *find_sent(struct rpc_peer *peer, uint64_t id)
     return NULL;
 }
 
+/* The server ends in good order, and its connection is about to: so it is as if nothing had been
+ * answered, and the call goes to its next life. Not where that could not say whether it is done. */
+static bool goes_to_the_next_life(const struct rpc_call_state *s, int status)
+{
+    return status == MORSEL_SHUTDOWN && (!s->call->once || s->call->exclusive);
+}
+
 void rpc_call_take_reply(struct rpc_peer *peer, const struct frame_header *header,
                          const uint8_t *body, struct payload **payload)
 {
@@ -299,7 +306,7 @@ void rpc_call_take_reply(struct rpc_peer *peer, const struct frame_header *heade
     if (header->clock_ms != 0) {
         rpc_peer_note_clock(peer, header->clock_ms);
     }
-    if (s == NULL) {
+    if (s == NULL || goes_to_the_next_life(s, header->status)) {
         return;
     }
     rpc_pace_answered(peer, s, FRAME_HEADER_BYTES + header->body_length + header->payload_length);

@@ -7,7 +7,8 @@
  * backoff (20 ms, doubling to 500 ms) while calls are waiting. A call whose connection breaks
  * before the answer came is sent again on the next one, until its deadline: so every request must
  * be harmless when it arrives twice (reads are by nature; changes of metadata carry an operation
- * id, and those of data are `once`).
+ * id, and those of data are `once`). The same with one that a server answers with MORSEL_SHUTDOWN,
+ * because it is ending: an end in good order costs no more than one without.
  *
  * Once. A call that is `once` is a change of data, which must not take effect a second time behind
  * what others have changed meanwhile. When it is sent first it gets a number of its own at that
