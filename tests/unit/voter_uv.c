@@ -31,6 +31,7 @@ struct asked
 
 struct bench
 {
+    uint32_t call_ms; /* How long a question waits for its answer. */
     uv_loop_t loop;
     char dir[64];
     struct voter_uv voter;
@@ -72,6 +73,7 @@ static int bench_begin(void **state)
     struct rpc_server_hooks hooks = { .handle = serve, .data = b };
 
     CHECK(b != NULL && uv_loop_init(&b->loop) == 0);
+    b->call_ms = CALL_MS;
     disk_reset();
     snprintf(b->dir, sizeof(b->dir), "/tmp/morsel-voter-XXXXXX");
     CHECK(mkdtemp(b->dir) != NULL);
@@ -145,7 +147,7 @@ static void start(struct bench *b, unsigned at, struct rpc_peer *peer, enum mess
     memset(a, 0, sizeof(*a));
     a->call.data = a;
     a->bench = b;
-    CHECK(rpc_call_start(&a->call, peer, type, message, NULL, 0, CALL_MS,
+    CHECK(rpc_call_start(&a->call, peer, type, message, NULL, 0, b->call_ms,
                          type == MSG_VOTE ? on_voted : on_changed) == 0);
 }
 
@@ -359,8 +361,9 @@ static void stops_in_mid_work(void **state)
     disk.hold = false;
     assert_int_equal(wait_for(b, 0)->answer.type, VOTE_PROMISED);
     assert_int_equal(wait_for(b, 1)->answer.type, VOTE_NO_ROOM);
+    b->call_ms = 200; /* Who is told of the end asks the daemon's next life. */
     start_prepare(b, 0, b->from_iod, 1, 2);
-    assert_int_equal(wait_for(b, 0)->status, MORSEL_SHUTDOWN);
+    assert_int_equal(wait_for(b, 0)->status, MORSEL_TIMEDOUT);
 }
 
 int main(void)
