@@ -184,6 +184,31 @@ static void what_comes_again_gets_the_first_answer(void **state)
     order_free(&o);
 }
 
+/* An answer names the verifier under which its change was ordered, also when it is given again: a newer
+ * one would speak for bytes that may be lost. */
+static void an_answer_keeps_its_verifier(void **state)
+{
+    struct order_change change = change_of(1, 1, 0, 10);
+    struct order o;
+    struct order_action a;
+
+    (void)state;
+    open_order(&o, 0, 1);
+    order_set_verifier(&o, 3);
+    change.verifier = 3;
+    assert_int_equal(order_request(&o, &change, 100), ORDER_YES);
+    a = expect(&o, ORDER_APPLY, 100);
+    order_set_verifier(&o, 4);
+    order_applied(&o, a.id);
+    assert_int_equal(expect(&o, ORDER_ANSWER, 100).answer.verifier, 3);
+    order_set_verifier(&o, 5);
+    assert_int_equal(order_request(&o, &change, 101), ORDER_YES);
+    a = expect(&o, ORDER_ANSWER, 101);
+    assert_int_equal(a.answer.status, MORSEL_OK);
+    assert_int_equal(a.answer.verifier, 3);
+    order_free(&o);
+}
+
 /* Rules `oldstart` and `again`. */
 static void a_new_round_forwards_again(void **state)
 {
@@ -553,6 +578,7 @@ int main(void)
         cmocka_unit_test(settle_waits_for_what_came_before),
         cmocka_unit_test(a_change_is_judged_once_it_has_its_range),
         cmocka_unit_test(what_comes_again_gets_the_first_answer),
+        cmocka_unit_test(an_answer_keeps_its_verifier),
         cmocka_unit_test(a_new_round_forwards_again),
         cmocka_unit_test(who_takes_acknowledges_once_it_has_it),
         cmocka_unit_test(everything_is_bounded),

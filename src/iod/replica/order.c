@@ -58,6 +58,7 @@ static struct order_item *add(struct order *o, enum order_item_kind kind,
     i = LIST_ENTRY(node, struct order_item, all);
     *i = (struct order_item){ .kind = kind, .state = state, .token = token };
     i->serial = ++o->serial;
+    i->answer.verifier = o->verifier;
     list_init(&i->all);
     list_init(&i->todo);
     list_push_back(&o->all, &i->all);
@@ -88,7 +89,7 @@ static void finish(struct order *o, struct order_item *i, int status, unsigned w
 
     CHECK(i->state != ORDER_OVER && i->state != ORDER_FREE);
     i->state = ORDER_OVER;
-    i->status = status;
+    i->answer.status = status;
     i->words = 0;
     i->send = 0;
     say(o, i, words);
@@ -332,6 +333,7 @@ static void begin_change(struct order *o, struct order_item *i, uint64_t now_ms)
     enum op_verdict verdict = op_memory_find(o->memory, i->change.op, &known);
 
     if (verdict == OP_DONE) {
+        i->answer.verifier = known.verifier;
         finish(o, i, known.status, WORD_ANSWER);
     } else if (verdict == OP_OVER) {
         finish(o, i, MORSEL_CANCELED, WORD_ANSWER);
@@ -351,6 +353,7 @@ static void begin_change(struct order *o, struct order_item *i, uint64_t now_ms)
 static void begin(struct order *o, struct order_item *i, uint64_t now_ms)
 {
     CHECK(i->state == ORDER_WAITING && i->before == 0);
+    i->answer.verifier = o->verifier;
     if (i->kind == ORDER_CHANGE) {
         begin_change(o, i, now_ms);
     } else if (i->kind == ORDER_SETTLE) {
@@ -463,16 +466,16 @@ enum order_verdict order_forwarded(struct order *o, uint32_t from, uint64_t epoc
 void order_applied(struct order *o, uint64_t id)
 {
     struct order_item *i = item_of(o, id);
-    struct op_answer answer = { MORSEL_OK, o->verifier };
 
     if (i == NULL) {
         return;
     }
+    i->answer.status = MORSEL_OK;
     if (i->state == ORDER_READING) {
         finish(o, i, MORSEL_OK, WORD_RELEASE);
         return;
     }
-    op_memory_end(o->memory, i->change.op, answer);
+    op_memory_end(o->memory, i->change.op, i->answer);
     op_memory_ended(o->memory, i->change.op.client, i->change.ended);
     i->applied = true;
     if (i->state == ORDER_UNDER_WAY) {
@@ -489,7 +492,7 @@ void order_applied(struct order *o, uint64_t id)
 /* The last words of an item. False: there are none. */
 static bool last_word(struct order *o, struct order_item *i, struct order_action *out)
 {
-    out->answer = (struct op_answer){ i->status, o->verifier };
+    out->answer = i->answer;
     if ((i->words & WORD_ACK) != 0) {
         i->words &= ~(unsigned)WORD_ACK;
         out->type = ORDER_ACK;

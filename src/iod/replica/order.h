@@ -92,8 +92,8 @@ struct order_item
     uint64_t epoch, round; /* TAKEN: whose acknowledgement it is. */
     bool applied;
     group_set have, send;
-    unsigned words; /* What order_next() shows of it besides. */
-    int status;
+    unsigned words;          /* What order_next() shows of it besides. */
+    struct op_answer answer; /* With the verifier under which it was ordered. */
 };
 
 enum order_action_type {
