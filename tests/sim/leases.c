@@ -302,6 +302,7 @@ static void take_joined(struct sim *s, uint32_t node, const struct lease_message
     take_session(s, node, true, m);
     copies_joined(s, node, m);
     locks_client_joined(s, node, m);
+    holder_feed(s, node, HOLDER_LOSSES_TAKEN);
 }
 
 static void take_answer(struct sim *s, uint32_t node, struct call *call,

@@ -36,9 +36,11 @@ static void a_doubt_outlives_the_join_under_way(void **state)
     assert_int_equal(joins(&h, HOLDER_ASKED), 0);
     assert_int_equal(joins(&h, HOLDER_IN_DOUBT), 0); /* One at a time. */
     assert_int_equal(joins(&h, HOLDER_IN_DOUBT), 0);
-    assert_int_equal(joins(&h, HOLDER_SESSION_ANSWERED), 1);
+    assert_int_equal(joins(&h, HOLDER_SESSION_ANSWERED), 0); /* What is lost is still named. */
+    assert_int_equal(joins(&h, HOLDER_LOSSES_TAKEN), 1);
     assert_int_equal(joins(&h, HOLDER_ASKED), 0);
     assert_int_equal(joins(&h, HOLDER_SESSION_ANSWERED), 0);
+    assert_int_equal(joins(&h, HOLDER_LOSSES_TAKEN), 0);
     assert_true(lease_holder_is_joined(&h));
 }
 

@@ -1,6 +1,5 @@
 /* The client's half of the lease protocol: what it does in each state, and that it keeps its word
- * whatever comes. tests/unit/client_lease.c has its count of the lease period beside the manager's.
- */
+ * whatever comes. client_lease.c has its count of the lease period beside the manager's. */
 #include "client/coherence/lease_holder.h"
 #include "common/base/prng.h"
 #include "tests/lib/seed.h"
@@ -729,13 +728,14 @@ static void walk_back(struct walk *w, size_t at)
 static void walk_step(struct walk *w)
 {
     static const enum lease_holder_event_type plain[] = { HOLDER_CONNECTED, HOLDER_REFUSED,
-                                                          HOLDER_IN_DOUBT, HOLDER_UNSURE };
+                                                          HOLDER_IN_DOUBT, HOLDER_UNSURE,
+                                                          HOLDER_LOSSES_TAKEN };
     size_t at = prng_below(&w->prng, WALKERS);
     uint64_t dice = prng_below(&w->prng, 100);
 
     w->host.now_ms += prng_below(&w->prng, 8) == 0 ? prng_below(&w->prng, LEASE_MS) : 50;
     if (dice < 2) {
-        walk_feed(w, (struct lease_holder_event){ .type = plain[prng_below(&w->prng, 4)] });
+        walk_feed(w, (struct lease_holder_event){ .type = plain[prng_below(&w->prng, 5)] });
     } else if (dice < 10) {
         walk_recall(w, at);
     } else if (dice < 12) {

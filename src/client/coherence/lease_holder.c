@@ -211,6 +211,14 @@ static void on_in_doubt(struct lease_holder *h, const struct lease_holder_event 
     }
 }
 
+static void ask_in_doubt(struct lease_holder *h, const struct lease_holder_event *event,
+                         struct lease_holder_actions *out)
+{
+    if (h->doubted && h->joins_asked == 0) {
+        on_in_doubt(h, event, out);
+    }
+}
+
 static void on_session(struct lease_holder *h, const struct lease_holder_event *event,
                        struct lease_holder_actions *out)
 {
@@ -232,8 +240,8 @@ static void on_session(struct lease_holder *h, const struct lease_holder_event *
         part(h, out);
         ask(h, true, event->now_ms, out);
     }
-    if (h->doubted && h->joins_asked == 0) {
-        on_in_doubt(h, event, out);
+    if (event->type != HOLDER_SESSION_ANSWERED) {
+        ask_in_doubt(h, event, out);
     }
 }
 
@@ -447,6 +455,9 @@ void lease_holder_step(struct lease_holder *h, const struct lease_holder_event *
     case HOLDER_SESSION_REFUSED:
     case HOLDER_SESSION_FAILED:
         on_session(h, event, out);
+        break;
+    case HOLDER_LOSSES_TAKEN:
+        ask_in_doubt(h, event, out);
         break;
     case HOLDER_REFUSED:
         part(h, out);

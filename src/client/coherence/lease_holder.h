@@ -24,7 +24,9 @@
  *     socket, for we may have stood still: so nothing is given up before the next look.
  *
  * A link that is lost changes nothing: the lease period goes on. The next one begins with a JOIN
- * (CONNECTED), and what the manager does not grant any more it names in the answer (LOST).
+ * (CONNECTED), and what the manager does not grant any more it names in the answer (LOST). The host
+ * drops that first and says so (LOSSES_TAKEN), and only then is there another JOIN for what came into
+ * doubt meanwhile: it would name what is lost, under the new lease epoch, and the manager believe it.
  *
  * A lease on its way back.
  *
@@ -129,6 +131,7 @@ enum lease_holder_event_type {
     HOLDER_SESSION_REFUSED,  /* `join`, now_ms. The manager does not know us. */
     HOLDER_SESSION_FAILED,   /* `join`, now_ms. No answer, or another refusal. */
     HOLDER_REFUSED,          /* Something else was refused for want of a session. */
+    HOLDER_LOSSES_TAKEN,     /* now_ms. Of a JOIN's answer, behind it: see below. */
     HOLDER_IN_DOUBT,         /* now_ms. Nobody is sure what we hold. */
     HOLDER_UNSURE,           /* Of something that we sent we do not know the end. */
 
