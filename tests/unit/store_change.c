@@ -137,6 +137,33 @@ static void test_an_object_without_a_header_stays_in_doubt(void **state)
     assert_memory_not_equal(found, none, sizeof(none));
 }
 
+/* A machine stopped before the length of a new file was on the disk as it was: what is there of the
+ * header is a part of it. It was never synced, and stands in nobody's way. */
+static void test_an_object_with_a_part_of_its_header_was_never_written(void **state)
+{
+    struct store_fixture *f = *state;
+    uint8_t bytes[BLOCK_BYTES], found[BLOCK_BYTES];
+    char path[512];
+
+    faulty_fill(bytes, sizeof(bytes), 2);
+    for (off_t length = 1; length < STORE_HEADER_BYTES; length += 31) {
+        assert_int_equal(store_allocate(f->store, faulty_id(1), 0, BLOCK_BYTES, NULL, NULL), 0);
+        f->options.boot_id++;
+        fixture_crash(f);
+        fixture_close(f);
+        fixture_path(f, faulty_id(1), path);
+        assert_int_equal(truncate(path, length), 0);
+        fixture_open(f);
+        assert_int_equal(fixture_read(f, faulty_id(1), 0, found, sizeof(found)), 0);
+        assert_int_equal(fixture_write(f, faulty_id(1), 0, bytes, sizeof(bytes)), 0);
+        fixture_close(f);
+        fixture_open(f);
+        assert_int_equal(fixture_read(f, faulty_id(1), 0, found, sizeof(found)), 0);
+        assert_memory_equal(found, bytes, sizeof(bytes));
+        assert_int_equal(store_delete(f->store, faulty_id(1), NULL), 0);
+    }
+}
+
 /* ---- Too late ---- */
 
 enum change { WRITE, TRUNCATE, PUNCH, ALLOCATE };
@@ -250,6 +277,7 @@ int main(void)
         TEST(test_a_truncation_that_fails),
         TEST(test_a_write_that_fails_blesses_nothing),
         TEST(test_an_object_without_a_header_stays_in_doubt),
+        TEST(test_an_object_with_a_part_of_its_header_was_never_written),
         TEST(test_lateness_is_judged_with_the_object_in_hand),
     };
 

@@ -225,7 +225,9 @@ static int object_load_header(struct store *store, struct object *object, struct
         return object_failed(object, "read header", err);
     }
     rv = store_header_decode(bytes, &header);
-    if (rv == MORSEL_NODATA) { /* Made, and then the process or the machine died. */
+    /* Made, and then the process or the machine died; with the machine's its length, too, may be one in
+     * between. A sync covers all of the header. */
+    if (rv == MORSEL_NODATA || object->end < STORE_HEADER_BYTES) {
         object->stamped = false;
         object_doubt(store, object, object->end == 0 ? TRUSTED : LOST);
         return 0;
