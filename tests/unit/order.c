@@ -149,9 +149,15 @@ static void a_change_is_judged_once_it_has_its_range(void **state)
     change.verifier = 6;
     assert_int_equal(order_request(&o, &change, 102), ORDER_YES);
     expect_answer(&o, 102, MORSEL_UNSURE);
-    change.verifier = 8;
-    assert_int_equal(order_request(&o, &change, 103), ORDER_NO);
     change.verifier = 7;
+    assert_int_equal(order_request(&o, &change, 104), ORDER_YES);
+    order_set_verifier(&o, 8);
+    a = expect(&o, ORDER_ANSWER, 104); /* Judged by the verifier of now, which it is told. */
+    assert_int_equal(a.answer.status, MORSEL_UNSURE);
+    assert_int_equal(a.answer.verifier, 8);
+    change.verifier = 9;
+    assert_int_equal(order_request(&o, &change, 103), ORDER_NO);
+    change.verifier = 8;
     assert_int_equal(order_request(&o, &change, 103), ORDER_YES);
     (void)expect(&o, ORDER_APPLY, 103);
     order_free(&o);
@@ -276,6 +282,115 @@ static void who_takes_acknowledges_once_it_has_it(void **state)
     order_free(&o);
 }
 
+/* What was acknowledged in an old round says nothing of the new one: meanwhile a member may have taken
+ * the bytes of another. Nor is anybody answered between rounds. */
+static void acknowledgements_count_in_their_round(void **state)
+{
+    struct order o;
+    struct order_action a;
+
+    (void)state;
+    open_order(&o, 0, 3);
+    assert_int_equal(ask(&o, 1, 0, 10, 100), ORDER_YES);
+    a = expect(&o, ORDER_APPLY, 100);
+    (void)expect(&o, ORDER_FORWARD, 100);
+    order_acked(&o, 1, 1, 10, 1);
+    order_leave(&o);
+    order_applied(&o, a.id);
+    expect_nothing(&o);
+    order_join(&o, 1, 11, 3);
+    (void)expect(&o, ORDER_FORWARD, 100);
+    expect_nothing(&o);
+    order_acked(&o, 1, 1, 11, 1);
+    expect_answer(&o, 100, MORSEL_OK);
+    order_free(&o);
+}
+
+/* Who has acknowledged is not forwarded to, although it was to be shown. */
+static void who_has_it_is_not_sent_it(void **state)
+{
+    struct order o;
+
+    (void)state;
+    open_order(&o, 0, 7);
+    assert_int_equal(ask(&o, 1, 0, 10, 100), ORDER_YES);
+    (void)expect(&o, ORDER_APPLY, 100);
+    assert_int_equal(expect(&o, ORDER_FORWARD, 100).member, 1);
+    assert_int_equal(expect(&o, ORDER_FORWARD, 100).member, 2);
+    order_resend(&o);
+    order_acked(&o, 1, 1, 10, 1);
+    assert_int_equal(expect(&o, ORDER_FORWARD, 100).member, 2);
+    expect_nothing(&o);
+    order_free(&o);
+}
+
+/* Nothing is carried out behind order_leave(). Whoever orders next: what was carried out here is
+ * remembered, what was not is not. */
+static void what_another_decides_is_remembered_as_it_is(void **state)
+{
+    struct op_answer known;
+    struct order o;
+    struct order_action a;
+
+    (void)state;
+    open_order(&o, 1, 2);
+    assert_int_equal(ask(&o, 1, 0, 10, 100), ORDER_YES);
+    assert_int_equal(ask(&o, 2, 20, 30, 101), ORDER_YES);
+    order_leave(&o);
+    order_join(&o, 1, 11, 6);
+    order_check(&o);
+    expect_answer(&o, 100, MORSEL_AGAIN);
+    expect_answer(&o, 101, MORSEL_AGAIN);
+    assert_int_equal(ask(&o, 1, 0, 10, 100), ORDER_YES);
+    assert_int_equal(ask(&o, 2, 20, 30, 101), ORDER_YES);
+    a = expect(&o, ORDER_APPLY, 100);
+    (void)expect(&o, ORDER_FORWARD, 100);
+    order_applied(&o, a.id);
+    (void)expect(&o, ORDER_APPLY, 101);
+    order_leave(&o);
+    expect_nothing(&o);
+    order_join(&o, 2, 12, 3);
+    order_check(&o);
+    expect_answer(&o, 100, MORSEL_AGAIN);
+    expect_answer(&o, 101, MORSEL_AGAIN);
+    assert_int_equal(op_memory_find(o.memory, (struct op_id){ 1, 1 }, &known), OP_DONE);
+    assert_int_equal(op_memory_find(o.memory, (struct op_id){ 1, 2 }, &known), OP_NEW);
+    order_free(&o);
+}
+
+/* Rounds number their forwards anew: what was taken in an old one, carried out or not, is not what
+ * comes under the same number in the next. */
+static void numbers_of_old_rounds_mean_nothing(void **state)
+{
+    struct order_change change = change_of(1, 1, 0, 10), other = change_of(1, 2, 20, 30);
+    struct order o;
+    struct order_action a;
+
+    (void)state;
+    open_order(&o, 1, 3);
+    assert_int_equal(order_forwarded(&o, 0, 2, 10, 1, &change, 100, 1), ORDER_NO);
+    assert_int_equal(order_forwarded(&o, 0, 1, 10, 1, &change, 100, 1), ORDER_YES);
+    assert_int_equal(order_forwarded(&o, 0, 1, 10, 3, &other, 101, 1), ORDER_YES);
+    a = expect(&o, ORDER_APPLY, 100);
+    order_applied(&o, expect(&o, ORDER_APPLY, 101).id);
+    (void)expect(&o, ORDER_ACK, 101);
+    (void)expect(&o, ORDER_RELEASE, 101);
+    order_leave(&o);
+    order_join(&o, 1, 11, 3);
+    other.op.number = 3;
+    assert_int_equal(order_forwarded(&o, 0, 1, 11, 1, &other, 102, 1), ORDER_YES);
+    order_applied(&o, a.id); /* Nobody is told: it belongs to the round before. */
+    (void)expect(&o, ORDER_APPLY, 102);
+    (void)expect(&o, ORDER_RELEASE, 100);
+    expect_nothing(&o);
+    other.op.number = 4;
+    assert_int_equal(order_forwarded(&o, 0, 1, 11, 3, &other, 103, 1), ORDER_YES);
+    order_leave(&o);
+    (void)expect(&o, ORDER_RELEASE, 103);
+    assert_int_equal(op_memory_find(o.memory, other.op, &(struct op_answer){ 0 }), OP_NEW);
+    order_free(&o);
+}
+
 static void everything_is_bounded(void **state)
 {
     struct object_id object = { 5, 0 };
@@ -300,6 +415,52 @@ static void everything_is_bounded(void **state)
         (void)expect(&o, ORDER_APPLY, 1000 + i);
     }
     expect_answer(&o, 1004, MORSEL_OVERLOAD);
+    order_free(&o);
+}
+
+/* What finds no room leaves nothing behind. */
+static void a_forward_without_room_is_not_remembered(void **state)
+{
+    struct order_change change = change_of(1, 1, 0, 10);
+    struct order o;
+
+    (void)state;
+    assert_true(order_init(&o, 1, 2, 2 * ORDER_ITEMS_MAX));
+    order_join(&o, 1, 10, 3);
+    for (uint64_t i = 1; i <= ORDER_ITEMS_MAX; i++) {
+        change.op.number = i;
+        assert_int_equal(order_forwarded(&o, 0, 1, 10, i, &change, i, 1), ORDER_YES);
+    }
+    change.op.number = ORDER_ITEMS_MAX + 1;
+    assert_int_equal(order_forwarded(&o, 0, 1, 10, ORDER_ITEMS_MAX + 1, &change, 1, 1), ORDER_FULL);
+    assert_int_equal(op_memory_count(o.memory), ORDER_ITEMS_MAX);
+    order_check(&o);
+    order_free(&o);
+}
+
+/* Items are used again, ids are not: that of something long over does not end what has its place. */
+static void an_id_names_one_use_of_an_item(void **state)
+{
+    struct order o;
+    struct order_action first, a;
+
+    (void)state;
+    open_order(&o, 0, 1);
+    assert_int_equal(ask(&o, 1, 0, 10, 100), ORDER_YES);
+    first = expect(&o, ORDER_APPLY, 100);
+    order_applied(&o, first.id);
+    expect_answer(&o, 100, MORSEL_OK);
+    for (uint64_t i = 1; i < ORDER_ITEMS_MAX; i++) {
+        assert_int_equal(order_settle(&o, (struct object_id){ 5, 0 }, i), ORDER_YES);
+        expect_answer(&o, i, MORSEL_OK);
+    }
+    assert_int_equal(ask(&o, 2, 0, 10, 101), ORDER_YES);
+    a = expect(&o, ORDER_APPLY, 101);
+    assert_int_equal(a.id % ORDER_ITEMS_MAX, first.id % ORDER_ITEMS_MAX);
+    order_applied(&o, first.id);
+    expect_nothing(&o);
+    order_applied(&o, a.id);
+    expect_answer(&o, 101, MORSEL_OK);
     order_free(&o);
 }
 
@@ -581,7 +742,13 @@ int main(void)
         cmocka_unit_test(an_answer_keeps_its_verifier),
         cmocka_unit_test(a_new_round_forwards_again),
         cmocka_unit_test(who_takes_acknowledges_once_it_has_it),
+        cmocka_unit_test(acknowledgements_count_in_their_round),
+        cmocka_unit_test(who_has_it_is_not_sent_it),
+        cmocka_unit_test(what_another_decides_is_remembered_as_it_is),
+        cmocka_unit_test(numbers_of_old_rounds_mean_nothing),
         cmocka_unit_test(everything_is_bounded),
+        cmocka_unit_test(a_forward_without_room_is_not_remembered),
+        cmocka_unit_test(an_id_names_one_use_of_an_item),
         cmocka_unit_test(nothing_is_lost_doubled_or_undone),
     };
 

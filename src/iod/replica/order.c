@@ -160,17 +160,15 @@ static void send_all(struct order *o, struct order_item *i)
 
 static void finish_if_all(struct order *o, struct order_item *i)
 {
-    if (i->applied && o->joined && (i->have & o->set) == o->set) {
+    if (o->joined && (i->have & o->set) == o->set) {
         finish(o, i, MORSEL_OK, WORD_ANSWER);
     }
 }
 
-/* Others decide what came of it. */
+/* Others decide what came of it; that it was carried out here stays known. */
 static void forget(struct order *o, struct order_item *i)
 {
-    if (!i->applied) {
-        op_memory_drop(o->memory, i->change.op);
-    }
+    op_memory_drop(o->memory, i->change.op);
     finish(o, i, MORSEL_AGAIN, WORD_ANSWER);
 }
 
@@ -515,7 +513,7 @@ static bool last_word(struct order *o, struct order_item *i, struct order_action
 static bool work_of(struct order *o, struct order_item *i, struct order_action *out)
 {
     out->change = &i->change;
-    if ((i->words & WORD_WORK) != 0 && (i->state != ORDER_UNDER_WAY || o->joined)) {
+    if ((i->words & WORD_WORK) != 0) {
         i->words &= ~(unsigned)WORD_WORK;
         out->type = i->state == ORDER_READING ? ORDER_SERVE : ORDER_APPLY;
         return true;
