@@ -114,7 +114,7 @@ static void send_join(struct sim *s, uint32_t node)
     memset(&c->join, 0, sizeof(c->join));
     c->join.word = WORD_JOIN;
     c->join.call = ++c->calls;
-    c->join.lease_epoch = c->holder.lease_epoch;
+    c->join.lease_epoch = lease_holder_epoch(&c->holder);
     copies_fill_join(s, node, &c->join);
     locks_fill_join(s, node, &c->join);
     c->join_sent_ms = sim_clock_ms(s, node);
@@ -267,7 +267,7 @@ static void client_down(struct sim *s, uint32_t node, uint32_t conn)
         while (c->holder.asked > 0) {
             holder_step(s, node,
                         (struct lease_holder_event){ .type = HOLDER_SESSION_FAILED,
-                                                     .join = c->holder.joins_asked > 0 });
+                                                     .join = lease_holder_is_joining(&c->holder) });
         }
         copies_client_down(c);
         sim_after(s, node, prng_below(&s->prng, most_ms), run_connect, 0);
@@ -340,7 +340,7 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
     if (locks_client_answered(s, node, &m)) {
         return;
     }
-    if (c->holder.joins_asked > 0 && m.call == c->join.call) {
+    if (lease_holder_is_joining(&c->holder) && m.call == c->join.call) {
         take_joined(s, node, &m);
         return;
     }

@@ -10,7 +10,7 @@
 static bool relies_on_locks(struct sim *s, uint32_t node)
 {
     return s->nodes[node].up &&
-           holder_clock_ns(s, node) < world_of(s)->clients[node].holder.until_ns;
+           holder_clock_ns(s, node) < lease_holder_until_ns(&world_of(s)->clients[node].holder);
 }
 
 /* The cell of LOCK_BYTES stands for all bytes from there on, the last one for the flock. */

@@ -303,7 +303,7 @@ static void take_verdict(struct sim *s, uint32_t node, struct lock_call *call,
     enum lock_request_state was = call->request.state;
 
     event.answer = m->verdict;
-    event.joining = c->holder.joins_asked > 0 && !sim_canary(s, "believes_overtaken");
+    event.joining = lease_holder_is_joining(&c->holder) && !sim_canary(s, "believes_overtaken");
     if (!call->request.sent) {
         say_sent(s, node, &call->request);
     }

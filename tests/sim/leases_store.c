@@ -172,8 +172,8 @@ static void send_write(struct sim *s, uint32_t node, struct store_write *write)
 
     m.reg = write->reg;
     m.served = write->served;
-    m.not_after =
-        frame_not_after(c->holder.until_ns / NS_PER_MS, c->store.clock_ms, c->store.noted_ms);
+    m.not_after = frame_not_after(lease_holder_until_ns(&c->holder) / NS_PER_MS, c->store.clock_ms,
+                                  c->store.noted_ms);
     sim_send(s, node, c->store.conn, &m, sizeof(m));
 }
 

@@ -181,7 +181,8 @@ static void each_standing_and_each_event(void **state)
             assert_string_equal(feed(&host, *event), moves[i].from[from].actions);
             assert_string_equal(lease_holder_standing_name(host.holder.standing),
                                 lease_holder_standing_name(moves[i].from[from].then));
-            assert_true(lease_holder_is_joined(&host.holder) || host.holder.until_ns == 0);
+            assert_true(lease_holder_is_joined(&host.holder) ||
+                        lease_holder_until_ns(&host.holder) == 0);
         }
     }
 }
@@ -208,7 +209,7 @@ static void it_joins_first_and_asks_again(void **state)
     assert_string_equal(tick(&host), "join");
     asked(&host, true);
     assert_string_equal(answered(&host, true, host.now_ms), "");
-    assert_int_equal(host.holder.lease_epoch, 7);
+    assert_int_equal(lease_holder_epoch(&host.holder), 7);
 }
 
 static void a_joined_one_renews_in_time(void **state)
@@ -281,11 +282,11 @@ static void another_lease_period_is_the_managers_word(void **state)
     asked(&host, true);
     event.lease_ms = UINT32_MAX; /* No longer than we know how to wait. */
     assert_string_equal(feed(&host, event), "");
-    assert_int_equal(host.holder.lease_ms, LEASE_MS_MAX);
+    assert_int_equal(lease_holder_lease_ms(&host.holder), LEASE_MS_MAX);
     asked(&host, true);
     event.lease_ms = 0;
     assert_string_equal(feed(&host, event), "");
-    assert_int_equal(host.holder.lease_ms, LEASE_MS);
+    assert_int_equal(lease_holder_lease_ms(&host.holder), LEASE_MS);
 }
 
 static void a_late_answer_saves_what_is_held(void **state)
@@ -299,7 +300,7 @@ static void a_late_answer_saves_what_is_held(void **state)
     assert_true(left_ms(&host) > 0);
     assert_string_equal(tick(&host), "");
     assert_int_equal(host.holder.standing, HOLDER_JOINED);
-    assert_int_equal(host.holder.lease_epoch, 7);
+    assert_int_equal(lease_holder_epoch(&host.holder), 7);
     host.now_ms += LEASE_MS; /* And from there as ever. */
     asked(&host, false);
     assert_string_equal(tick(&host), "");

@@ -101,6 +101,15 @@ struct lease_return *lease_holder_returning(const struct lease_holder *h, inode_
     return NULL;
 }
 
+void lease_holder_each_return(struct lease_holder *h,
+                              void (*each)(void *data, struct lease_return *back), void *data)
+{
+    LIST_FOREACH_SAFE(node, &h->returns)
+    {
+        each(data, LIST_ENTRY(node, struct lease_return, node));
+    }
+}
+
 enum lease_mode lease_holder_named(const struct lease_holder *h, inode_id inode,
                                    enum lease_mode held)
 {

@@ -80,8 +80,7 @@ enum lease_holder_standing {
     HOLDER_STANDINGS /* How many. */
 };
 
-/* For others to read, but for lease_holder_init(), lease_holder_step() and
- * lease_holder_answered(). */
+/* Of lease_holder.c alone (and for tests to read); what others want to know of it they ask below. */
 struct lease_holder
 {
     enum lease_holder_standing standing;
@@ -211,6 +210,42 @@ static inline bool lease_holder_is_joined(const struct lease_holder *h)
     return h->standing != HOLDER_APART;
 }
 
+/* Is a JOIN under way that has not been answered? */
+static inline bool lease_holder_is_joining(const struct lease_holder *h)
+{
+    return h->joins_asked > 0;
+}
+
+/* Under which we hold leases, as the manager numbers it; 0: none yet. */
+static inline uint64_t lease_holder_epoch(const struct lease_holder *h)
+{
+    return h->lease_epoch;
+}
+
+/* The lease period ends then; 0: it does not run. */
+static inline uint64_t lease_holder_until_ns(const struct lease_holder *h)
+{
+    return h->until_ns;
+}
+
+/* The manager's lease-time, without our margin; LEASE_MS before it has said. */
+static inline uint32_t lease_holder_lease_ms(const struct lease_holder *h)
+{
+    return h->lease_ms;
+}
+
+/* Where the end of the lease period and the lease epoch stand, as long as the holder does: for who
+ * looks at each sending (rpc_set_lease()). */
+struct lease_holder_bound
+{
+    const uint64_t *until_ns, *lease_epoch;
+};
+
+static inline struct lease_holder_bound lease_holder_bound(const struct lease_holder *h)
+{
+    return (struct lease_holder_bound){ &h->until_ns, &h->lease_epoch };
+}
+
 /* How long what we hold is good; 0: not at all. */
 static inline uint64_t lease_holder_left_ns(const struct lease_holder *h, uint64_t now_ns)
 {
@@ -228,6 +263,11 @@ uint32_t lease_holder_lease_period_ms(const struct lease_holder *h);
 
 /* The inode's lease that is on its way back; NULL: none. O(of them). */
 struct lease_return *lease_holder_returning(const struct lease_holder *h, inode_id inode);
+
+/* Each that is on its way back, oldest first; `each` may take it out (lease_holder_abandon(), or a
+ * step that ends with HOLDER_RETURN), and no other. */
+void lease_holder_each_return(struct lease_holder *h,
+                              void (*each)(void *data, struct lease_return *back), void *data);
 
 /* What JOIN is to say of an inode of which the table says `held`, and may dirty data be
  * written under it (W)? A lease that is being given back is ours until it is. */

@@ -123,17 +123,17 @@ bool lease_is_for_writing(const struct client *client, inode_id inode)
 
 uint64_t lease_epoch(const struct client *client)
 {
-    return client->leases->holder.lease_epoch;
+    return lease_holder_epoch(&client->leases->holder);
 }
 
 uint64_t lease_until_ns(const struct client *client)
 {
-    return client->leases->holder.until_ns;
+    return lease_holder_until_ns(&client->leases->holder);
 }
 
 uint32_t client_lease_period_ms(const struct client *client)
 {
-    return client->leases->holder.lease_ms;
+    return lease_holder_lease_ms(&client->leases->holder);
 }
 
 bool lease_is_sure(const struct client *client)
@@ -148,7 +148,7 @@ bool lease_is_joined(const struct client *client)
 
 bool lease_is_joining(const struct client *client)
 {
-    return client->leases->holder.joins_asked > 0;
+    return lease_holder_is_joining(&client->leases->holder);
 }
 
 bool lease_is_returning(const struct client *client, inode_id inode)
@@ -217,10 +217,7 @@ void lease_learn(struct client *client, const ProtobufCMessageDescriptor *type, 
 void lease_each_return(struct client *client, void (*each)(void *data, struct lease_return *back),
                        void *data)
 {
-    LIST_FOREACH_SAFE(node, &client->leases->holder.returns)
-    {
-        each(data, LIST_ENTRY(node, struct lease_return, node));
-    }
+    lease_holder_each_return(&client->leases->holder, each, data);
 }
 
 void lease_abandon(struct client *client, struct lease_return *back)
@@ -244,7 +241,9 @@ int lease_open(struct client *client, const struct lease_hooks *hooks)
 
 void lease_bind(struct client *client, struct rpc *rpc)
 {
-    rpc_set_lease(rpc, &client->leases->holder.until_ns, &client->leases->holder.lease_epoch);
+    struct lease_holder_bound bound = lease_holder_bound(&client->leases->holder);
+
+    rpc_set_lease(rpc, bound.until_ns, bound.lease_epoch);
 }
 
 void lease_close(struct client *client)
