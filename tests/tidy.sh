@@ -198,6 +198,41 @@ for f in "${files[@]}"; do
         breach "$f drives nothing that has powers: it is pure, and to be called so"
 done
 
+# 16. The parts of struct file and struct client are looked into by their owners alone (src/client, without the suffix); others ask them. Where a
+#     part is a core of its own (columns, kernel) others may hand it to the core's functions. file_uv makes and ends all parts of a file.
+while read -r look owners; do
+    grep -HnE -e "$look" "${files[@]}" | grep '^src/client/' | grep -vE "^src/client/(${owners// /|})\.[ch]:" |
+        breaches "only its owners look into this part, $owners; ask there (rule 16)"
+done <<'parts'
+->handles\b                          data/file_uv
+(file|from|to|truncating)->pins\b    data/file_uv
+->lease_pins\b                       data/file_uv
+file->columns\.|->columns\.stripe    data/file_uv
+->shape\.                            data/file_uv data/write_uv data/flush_uv data/truncate_uv
+->buffer\.                           data/file_uv data/chunk_uv data/write_uv data/room_uv data/truncate_uv data/read_over_uv
+->durable\.                          data/file_uv data/durable_uv data/write_uv data/flush_uv data/truncate_uv
+->kernel\.                           data/file_uv coherence/opened_uv fuse/mount_fuse fuse/attr_ops_fuse fuse/file_ops_fuse
+->opened\.                           data/file_uv coherence/opened_uv
+->failures\.                         data/file_uv
+->fetched\.                          data/file_uv data/fetch_uv
+->lists\.                            data/file_uv
+client->life\b                       client_uv
+client->session\b                    manager/session_uv
+client->servers\b                    manager/servers_uv
+client->calls\b                      manager/behind_uv manager/call_queue_uv manager/call_uv
+client->leases\b                     coherence/lease_uv
+client->drops\b                      coherence/kernel_drop_uv
+client->locks\b                      client_uv coherence/lock_uv
+client->size_locks\b                 client_uv coherence/size_lock_uv
+client->cache->                      coherence/meta_cache
+data\.files\b                        data/file_uv
+data\.closes\b                       data/closes_uv
+data\.buffers\b                      data/chunk_uv data/room_uv
+data\.fetches\b                      data/fetch_uv data/fetch_ahead_uv
+data\.appends\b                      data/append_uv
+data\.(versions|changes)->           coherence/data_versions manager/changes
+parts
+
 [ -s "$found" ] && bad=1
 [ "$bad" = 0 ] && echo "tidy: ${#files[@]} sources, clean"
 exit "$bad"

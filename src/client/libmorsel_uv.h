@@ -83,7 +83,8 @@ struct client_data
     struct changes *changes;             /* That the manager may not have on disk yet. */
 };
 
-/* What all modules go by, and the part of each. */
+/* What all modules go by, and the part of each, which only its owners look into (rule 16 of
+ * tests/tidy.sh). */
 struct client
 {
     uv_loop_t *loop;

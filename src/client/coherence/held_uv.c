@@ -97,7 +97,7 @@ static void lose_dirty(struct client *client)
 {
     FILES_FOREACH(file, client)
     {
-        if (file->shape.write_back && file_is_dirty(file) &&
+        if (file_is_written_back(file) && file_is_dirty(file) &&
             !lease_is_for_writing(client, file->inode)) {
             file_lose(file);
         }

@@ -10,7 +10,7 @@ enum { SPARE_DROPS = 64 }; /* Words to the kernel for which there is always memo
 
 struct kernel_drops
 {
-    struct client_kernel kernel;
+    struct client_kernel speaker;
     kernel_dropped_cb dropped;
     unsigned under_way;
     struct list spare; /* struct quiet_drop */
@@ -21,12 +21,12 @@ struct kernel_drops
 
 void kernel_attach(struct client *client, const struct client_kernel *kernel)
 {
-    client->drops->kernel = *kernel;
+    client->drops->speaker = *kernel;
 }
 
 void kernel_catch_up(struct client *client, struct kernel_wait *wait)
 {
-    const struct client_kernel *kernel = &client->drops->kernel;
+    const struct client_kernel *kernel = &client->drops->speaker;
 
     list_init(&wait->node);
     if (kernel->catch_up != NULL) {
@@ -38,7 +38,7 @@ void kernel_catch_up(struct client *client, struct kernel_wait *wait)
 
 void kernel_dir_lost(struct client *client, inode_id inode)
 {
-    const struct client_kernel *kernel = &client->drops->kernel;
+    const struct client_kernel *kernel = &client->drops->speaker;
 
     if (kernel->dir_lost != NULL) {
         kernel->dir_lost(kernel->data, inode);
@@ -64,9 +64,9 @@ void kernel_drop_start(struct client *client, struct kernel_drop *drop)
     struct kernel_drops *drops = client->drops;
 
     drops->under_way++;
-    if (drops->kernel.drop != NULL && (drop->attr || drop->pages || drop->names)) {
+    if (drops->speaker.drop != NULL && (drop->attr || drop->pages || drop->names)) {
         list_init(&drop->node);
-        drops->kernel.drop(drops->kernel.data, drop);
+        drops->speaker.drop(drops->speaker.data, drop);
     } else {
         drop->done(drop);
     }

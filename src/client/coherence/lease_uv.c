@@ -217,7 +217,9 @@ void lease_learn(struct client *client, const ProtobufCMessageDescriptor *type, 
 void lease_each_return(struct client *client, void (*each)(void *data, struct lease_return *back),
                        void *data)
 {
-    lease_holder_each_return(&client->leases->holder, each, data);
+    if (client->leases != NULL) {
+        lease_holder_each_return(&client->leases->holder, each, data);
+    }
 }
 
 void lease_abandon(struct client *client, struct lease_return *back)

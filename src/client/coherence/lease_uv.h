@@ -101,7 +101,7 @@ void lease_bind(struct client *client, struct rpc *rpc);
 /* As lease_holder_named(). */
 enum lease_mode lease_named(const struct client *client, inode_id inode, enum lease_mode mode);
 
-/* Each that is on its way back; `each` may end it. */
+/* Each that is on its way back; `each` may end it. Harmless when they were never opened. */
 void lease_each_return(struct client *client, void (*each)(void *data, struct lease_return *back),
                        void *data);
 

@@ -256,6 +256,22 @@ void lock_session_free(Morsel__SessionRequest *request)
     }
 }
 
+bool lock_has(const struct client *client, inode_id inode, enum lock_kind kind, uint64_t owner)
+{
+    return lock_holder_has(&client->locks, inode, kind, owner);
+}
+
+bool lock_of_handle(const struct client *client, const struct handle *handle,
+                    struct byte_lock *lock)
+{
+    return lock_holder_of_handle(&client->locks, handle, lock);
+}
+
+void lock_forget_handle(struct client *client, const struct handle *handle)
+{
+    lock_holder_forget_handle(&client->locks, handle);
+}
+
 uint32_t lock_count(const struct client *client)
 {
     return byte_locks_count(client->locks.locks);

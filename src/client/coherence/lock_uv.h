@@ -38,6 +38,12 @@ void lock_cancel(struct lock_call *call);
  * hears of it with the next SESSION, soon. */
 void lock_let_go(struct client *client, const struct byte_lock *lock);
 
+/* As lock_holder_has(), lock_holder_of_handle(), lock_holder_forget_handle(). */
+bool lock_has(const struct client *client, inode_id inode, enum lock_kind kind, uint64_t owner);
+bool lock_of_handle(const struct client *client, const struct handle *handle,
+                    struct byte_lock *lock);
+void lock_forget_handle(struct client *client, const struct handle *handle);
+
 /* ---- For the client itself ---- */
 
 /* The manager asks whether we still hold what is in somebody's way: it is answered behind what the

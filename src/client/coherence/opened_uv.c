@@ -65,7 +65,7 @@ static void freshen_pages(struct file *file)
 {
     if (file->kernel.asks == 0) {
         file->kernel.pages_old = file_is_shared(file);
-        kernel_drop_quietly(file->client, file->inode, false, file->shape.size);
+        kernel_drop_quietly(file->client, file->inode, false, file_size(file));
     }
 }
 
@@ -115,7 +115,7 @@ static void look_after_shared(struct client *client)
     FILES_FOREACH(file, client)
     {
         file->kernel.pages_old |= file_is_shared(file);
-        if (list_empty(&file->handles) || !file->kernel.pages_old || file->opened.reopening) {
+        if (!file_has_handle(file) || !file->kernel.pages_old || file->opened.reopening) {
             continue;
         }
         if (!file_is_shared(file) || !client->options.cache ||

@@ -20,10 +20,10 @@ struct recall_work
     struct lease_return back;
     struct client *client;
     uint64_t began_ns;
-    struct kernel_known kernel; /* When it began. */
+    struct kernel_known known; /* To the kernel, when it began. */
     struct file_flush flush;
     struct kernel_drop drop;
-    uint64_t landed_before; /* file->buffer.landed_bytes, when it began. */
+    uint64_t landed_before; /* file_landed_bytes(), when it began. */
 };
 
 static struct recall_work *work_of(struct lease_return *back)
@@ -37,7 +37,7 @@ static void feed(struct recall_work *work, struct lease_holder_event event)
 
     event.back = &work->back;
     event.may_land =
-        (file != NULL && file->lease_pins > 0) || behind_has(work->client, work->back.inode);
+        (file != NULL && file_is_lease_pinned(file)) || behind_has(work->client, work->back.inode);
     lease_feed(work->client, &event);
 }
 
@@ -85,7 +85,7 @@ static void on_kernel_dropped(struct kernel_drop *drop)
 static void recall_drop(struct recall_work *work)
 {
     struct client *client = work->client;
-    uint64_t now_ns = rpc_boot_ns(), entry_ns = kernel_known_entry_ns(&work->kernel);
+    uint64_t now_ns = rpc_boot_ns(), entry_ns = kernel_known_entry_ns(&work->known);
     inode_id inode = work->back.inode;
     struct file *file = file_find(client, inode);
 
@@ -93,9 +93,9 @@ static void recall_drop(struct recall_work *work)
         file_forget(file, 0, UINT64_MAX);
     }
     work->drop.inode = inode;
-    work->drop.attr = file != NULL || work->kernel.attr_until_ns > now_ns;
+    work->drop.attr = file != NULL || work->known.attr_until_ns > now_ns;
     work->drop.pages = file != NULL && work->back.keeps == LEASE_NONE;
-    work->drop.names = work->kernel.names_until_ns > now_ns;
+    work->drop.names = work->known.names_until_ns > now_ns;
     if (entry_ns > 0) {
         work->drop.unknown_until_ns = entry_ns + (uint64_t)KERNEL_LATE_MS * 1000000;
     }
@@ -142,8 +142,8 @@ static void send_busy(const struct recall_work *work)
 
     busy.recall = work->back.recall;
     busy.inode = work->back.inode;
-    if (file != NULL && file->buffer.landed_bytes > work->landed_before) {
-        busy.landed = file->buffer.landed_bytes - work->landed_before;
+    if (file != NULL && file_landed_bytes(file) > work->landed_before) {
+        busy.landed = file_landed_bytes(file) - work->landed_before;
     }
     request.n_busy = 1;
     request.busy = &item;
@@ -201,9 +201,9 @@ static void recall_begin(struct client *client, const Morsel__Recall *recall)
         const struct kernel_known *known = meta_cache_kernel(client->cache, recall->inode);
 
         if (work != NULL) {
-            work->landed_before = file == NULL ? 0 : file->buffer.landed_bytes;
+            work->landed_before = file == NULL ? 0 : file_landed_bytes(file);
             if (known != NULL) {
-                work->kernel = *known;
+                work->known = *known;
             }
             event.room = &work->back;
         }
@@ -243,7 +243,7 @@ void recalls_give_back_evicted(struct client *client)
             return; /* Another time. */
         }
         (void)meta_cache_pop_evicted(client->cache, &evicted);
-        work->kernel = evicted.kernel;
+        work->known = evicted.kernel;
         event.inode = evicted.inode;
         event.room = &work->back;
         lease_feed(client, &event);
@@ -281,7 +281,5 @@ static void abandon(void *data, struct lease_return *back)
 
 void recalls_close(struct client *client)
 {
-    if (client->leases != NULL) {
-        lease_each_return(client, abandon, client);
-    }
+    lease_each_return(client, abandon, client);
 }

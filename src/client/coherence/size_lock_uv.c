@@ -225,6 +225,11 @@ void size_lock_forget_all(struct client *client)
     feed_each(client, SIZE_LET_GO_OF);
 }
 
+void size_lock_note_size(struct client *client, inode_id inode, uint64_t size)
+{
+    size_locks_note_size(&client->size_locks, inode, size);
+}
+
 void size_lock_lose_all(struct client *client)
 {
     feed_each(client, SIZE_LOSE);

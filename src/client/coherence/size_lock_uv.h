@@ -35,6 +35,9 @@ void size_lock_let_go(struct client *client, inode_id inode);
 /* No hold that we have may be joined any more. */
 void size_lock_forget_all(struct client *client);
 
+/* The manager says how long the file is: for those who join a hold of ours. */
+void size_lock_note_size(struct client *client, inode_id inode, uint64_t size);
+
 /* The manager has given all of them away: what was to be done under one is not done. */
 void size_lock_lose_all(struct client *client);
 void size_lock_tick(struct client *client);

@@ -21,7 +21,7 @@ void append_end(struct append *a)
     client = a->file->client;
     list_remove(&a->node);
     size_lock_end(&a->size_lock);
-    a->file->lease_pins--;
+    file_unpin_lease(a->file);
     file_unpin(a->file);
     free(a);
     lease_unpinned(client);
@@ -65,7 +65,7 @@ static struct append *append_new(struct file *file)
     if (a != NULL) {
         a->file = file;
         file_pin(file);
-        file->lease_pins++;
+        file_pin_lease(file);
         list_init(&a->node);
     }
     return a;

@@ -19,6 +19,24 @@ bool chunk_overlaps(const struct chunk *c, uint64_t offset, uint64_t length)
     return c->offset < offset + length && offset < c->offset + c->length;
 }
 
+bool file_range_is_dirty(const struct file *file, uint64_t offset, uint64_t length)
+{
+    LIST_FOREACH(node, &file->buffer.chunks)
+    {
+        const struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
+
+        if (chunk_overlaps(chunk, offset, length)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool file_has_chunks(const struct file *file)
+{
+    return !list_empty(&file->buffer.chunks);
+}
+
 void file_dirty_add(struct file *file, uint64_t bytes)
 {
     file->buffer.dirty_bytes += bytes;
@@ -123,23 +141,6 @@ void file_chunks_changed(struct file *file)
     file_unpin(file);
 }
 
-void file_fail(struct file *file, int status)
-{
-    file->failures.count++;
-    file->failures.last = status;
-    LIST_FOREACH(node, &file->handles)
-    {
-        struct handle *handle = LIST_ENTRY(node, struct handle, node);
-
-        if (handle->writable && handle->error == 0) {
-            handle->error = status;
-        }
-        if (handle->writable && handle->sync_error == 0) {
-            handle->sync_error = status;
-        }
-    }
-}
-
 void file_lose(struct file *file)
 {
     file_pin(file);
@@ -161,11 +162,7 @@ void file_lose(struct file *file)
             chunk_discard(chunk);
         }
     }
-    file->shape.tail_unsure = true;
-    file->shape.write_back = false;
-    /* How long the file is others say now; objects may hold bytes up to where we wrote. */
-    file_note_reach(file);
-    report_lose(&file->shape.report);
+    file_drop_news(file);
     wake_writers(file);
     wake_drains(file);
     file_unpin(file);
@@ -253,7 +250,7 @@ static void on_chunk_written(struct column_call *call, int status, struct rpc_re
         log_error(file->client->options.log,
                   "inode %lu: %lu bytes at %lu were not written to server %u (%s): %s",
                   (unsigned long)file->inode, (unsigned long)chunk->length,
-                  (unsigned long)chunk->offset, file->columns.servers[chunk->run.column],
+                  (unsigned long)chunk->offset, file_server(file, chunk->run.column),
                   column_address(call), column_why(status, reply));
         file_fail(file, status == MORSEL_TOO_LATE ? MORSEL_TIMEDOUT : status);
         if (status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE) {
@@ -341,7 +338,7 @@ static bool chunk_send(struct chunk *chunk)
                       on_chunk_written);
     if (rv != 0) {
         log_error(file->client->options.log, "inode %lu: cannot write to server %u: %s",
-                  (unsigned long)file->inode, file->columns.servers[chunk->run.column],
+                  (unsigned long)file->inode, file_server(file, chunk->run.column),
                   status_words(rv));
         chunk_fail(chunk, rv);
         return false;

@@ -1,5 +1,6 @@
 /* Copying on the servers: where the bytes of two files lie on the same servers, column by column,
  * they need not come here. */
+#include "client/data/durable_uv.h"
 #include "client/data/file_uv.h"
 
 #include "common/base/status.h"
@@ -9,20 +10,20 @@
 
 static uint64_t stripe_bytes(const struct file *file)
 {
-    return (uint64_t)file->columns.stripe.morsel_bytes * file->columns.stripe.stripe_morsels;
+    return (uint64_t)file_stripe(file)->morsel_bytes * file_stripe(file)->stripe_morsels;
 }
 
 static bool same_stripes(const struct file *from, const struct file *to, uint64_t from_offset,
                          uint64_t to_offset)
 {
-    return memcmp(&from->columns.stripe, &to->columns.stripe, sizeof(from->columns.stripe)) == 0 &&
+    return memcmp(file_stripe(from), file_stripe(to), sizeof(*file_stripe(from))) == 0 &&
            from_offset % stripe_bytes(from) == to_offset % stripe_bytes(to);
 }
 
 bool file_copy_fits(const struct file *from, const struct file *to, uint64_t from_offset,
                     uint64_t to_offset)
 {
-    uint32_t width = from->columns.stripe.width;
+    uint32_t width = file_stripe(from)->width;
     uint32_t first, other;
 
     if (!same_stripes(from, to, from_offset, to_offset)) {
@@ -31,38 +32,22 @@ bool file_copy_fits(const struct file *from, const struct file *to, uint64_t fro
     first = (uint32_t)(from_offset / stripe_bytes(from) % width);
     other = (uint32_t)(to_offset / stripe_bytes(to) % width);
     for (uint32_t i = 0; i < width; i++) {
-        if (from->columns.servers[(first + i) % width] !=
-            to->columns.servers[(other + i) % width]) {
+        if (file_server(from, (first + i) % width) != file_server(to, (other + i) % width)) {
             return false;
         }
     }
     return true;
 }
 
-/* Was something written where it lies now, and cut off again? What is not synced is known by
- * column. */
-static bool has_unsynced(const struct file *file)
-{
-    for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
-        uint64_t verifiers[UNSYNCED_OWN_MAX];
-
-        if (unsynced_verifiers(file->durable.unsynced, i, verifiers) > 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool file_may_align(const struct file *from, const struct file *to, uint64_t from_offset,
                     uint64_t to_offset)
 {
-    uint64_t size_lock = stripe_bytes(to) * to->columns.stripe.width;
+    uint64_t size_lock = stripe_bytes(to) * file_stripe(to)->width;
 
     return same_stripes(from, to, from_offset, to_offset) &&
-           from->columns.layout_class == to->columns.layout_class &&
-           from_offset % size_lock == to_offset % size_lock && to->shape.size == 0 &&
-           to->shape.reach == 0 && list_empty(&to->buffer.chunks) &&
-           to->shape.report.state == REPORT_CLEAN && !has_unsynced(to);
+           file_layout_class(from) == file_layout_class(to) &&
+           from_offset % size_lock == to_offset % size_lock && file_is_blank(to) &&
+           !durable_is_unsynced(to);
 }
 
 static void send_more(struct file_copy *copy);
@@ -99,10 +84,10 @@ static int send_piece(struct file_copy_piece *piece)
     struct file *to = copy->to;
     uint64_t left = copy->length - copy->sent;
     struct stripe_run source =
-        stripe_run_at(&copy->from->columns.stripe, copy->from_offset + copy->sent,
+        stripe_run_at(file_stripe(copy->from), copy->from_offset + copy->sent,
                       left < FRAME_PAYLOAD_BYTES_MAX ? left : FRAME_PAYLOAD_BYTES_MAX);
     struct stripe_run target =
-        stripe_run_at(&to->columns.stripe, copy->to_offset + copy->sent, source.length);
+        stripe_run_at(file_stripe(to), copy->to_offset + copy->sent, source.length);
     Morsel__CopyRequest request = MORSEL__COPY_REQUEST__INIT;
     Morsel__ObjectId from = column_object(&copy->from->columns, source.column);
     Morsel__ObjectId into = column_object(&to->columns, target.column);

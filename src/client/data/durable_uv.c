@@ -26,22 +26,13 @@ static uint64_t verifier_of(const struct rpc_reply *reply)
     return verifier;
 }
 
-static void note_unreported(struct file *file)
-{
-    LIST_FOREACH(node, &file->handles)
-    {
-        LIST_ENTRY(node, struct handle, node)->lost = true;
-    }
-    file->durable.loss_unreported = true;
-}
-
 void durable_change_lost(struct client *client, inode_id inode)
 {
     struct file *file = file_find(client, inode);
 
     changes_lose(client->data.changes, inode);
     if (file != NULL) {
-        note_unreported(file);
+        file_note_loss(file);
     }
 }
 
@@ -53,7 +44,7 @@ void durable_lost(struct file *file, const char *why)
               "inode %lu: bytes that were written and not synced may be lost: %s; whoever has it "
               "open is told EIO",
               (unsigned long)file->inode, why);
-    note_unreported(file);
+    file_note_loss(file);
     file_forget(file, 0, UINT64_MAX);
     kernel_drop_inode(client, file->inode);
 }
@@ -70,8 +61,8 @@ static void server_lost(struct client *client, server_id id, uint64_t verifier)
     {
         bool lost = false;
 
-        for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
-            lost |= file->columns.servers[i] == id &&
+        for (uint32_t i = 0; i < file_stripe(file)->width; i++) {
+            lost |= file_server(file, i) == id &&
                     unsynced_acked(file->durable.unsynced, i, verifier, true);
         }
         if (lost) {
@@ -83,7 +74,7 @@ static void server_lost(struct client *client, server_id id, uint64_t verifier)
 static uint64_t note_verifier(struct file *file, uint32_t column, const struct rpc_reply *reply)
 {
     uint64_t verifier = verifier_of(reply);
-    server_id id = file->columns.servers[column];
+    server_id id = file_server(file, column);
 
     if (servers_note_verifier(file->client, id, verifier)) {
         server_lost(file->client, id, verifier);
@@ -143,7 +134,7 @@ void durable_listed(struct file_flush *flush, Morsel__Unsynced **columns, size_t
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        if (columns[i]->column < flush->file->columns.stripe.width) {
+        if (columns[i]->column < file_stripe(flush->file)->width) {
             flush->listed[flush->listed_count++] =
                 (struct file_listed){ columns[i]->column, columns[i]->verifier };
         }
@@ -174,7 +165,7 @@ static uint64_t verifier_now(const struct file_flush *flush, uint32_t column)
 
     return flush->syncs[column].verifier != 0
                ? flush->syncs[column].verifier
-               : servers_verifier(file->client, file->columns.servers[column]);
+               : servers_verifier(file->client, file_server(file, column));
 }
 
 /* What the manager's record says of a file. */
@@ -248,6 +239,18 @@ void durable_compare(struct file_flush *flush)
     free(flush->listed);
     flush->listed = NULL;
     flush->listed_count = 0;
+}
+
+bool durable_is_unsynced(const struct file *file)
+{
+    for (uint32_t i = 0; i < file_stripe(file)->width; i++) {
+        uint64_t verifiers[UNSYNCED_OWN_MAX];
+
+        if (unsynced_verifiers(file->durable.unsynced, i, verifiers) > 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 int durable_take_loss(struct handle *handle)

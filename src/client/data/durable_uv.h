@@ -26,6 +26,10 @@ void durable_listed_too(struct file_flush *flush, const struct file_flush *repor
  * lost and told now, leaves the record, behind. */
 void durable_compare(struct file_flush *flush);
 
+/* Is there anything that was written, and perhaps cut off again, and that a server may not have on its
+ * disk? */
+bool durable_is_unsynced(const struct file *file);
+
 /* What the handle is to be told by fsync beside file_take_error(), once: 0 or MORSEL_IO. */
 int durable_take_loss(struct handle *handle);
 

@@ -23,7 +23,7 @@ static void wait_for_room(struct handle *handle)
 static uint64_t fetch_range_ahead(struct handle *handle, uint64_t from, uint64_t to)
 {
     struct file *file = handle->file;
-    uint64_t end = to < file->shape.size ? to : file->shape.size, at = from;
+    uint64_t end = to < file_size(file) ? to : file_size(file), at = from;
     int status;
 
     while (at < end) {
@@ -76,9 +76,9 @@ static void fetch_strided(struct file *file, const struct read_ahead_advice *adv
 {
     for (uint32_t i = 0; i < advice->count; i++) {
         uint64_t from = advice->first + (uint64_t)(advice->distance * (int64_t)i);
-        uint64_t to = from + length < file->shape.size ? from + length : file->shape.size;
+        uint64_t to = from + length < file_size(file) ? from + length : file_size(file);
 
-        if (from >= file->shape.size || !fetch_range(file, from, to)) {
+        if (from >= file_size(file) || !fetch_range(file, from, to)) {
             return;
         }
     }

@@ -117,7 +117,7 @@ static void on_fetched(struct column_call *call, int status, struct rpc_reply *r
         log_error(file->client->options.log,
                   "inode %lu: cannot read %lu bytes at %lu from server %u (%s): %s",
                   (unsigned long)file->inode, (unsigned long)fetch->length,
-                  (unsigned long)fetch->offset, file->columns.servers[fetch->run.column],
+                  (unsigned long)fetch->offset, file_server(file, fetch->run.column),
                   column_address(call), column_why(status, reply));
     }
     fetch_finish(fetch, status);
@@ -153,7 +153,7 @@ struct fetch *fetch_new(struct file *file, enum column_kind kind, uint64_t offse
     fetch->kind = kind;
     fetch->offset = offset;
     fetch->length = length;
-    fetch->run = stripe_run_at(&file->columns.stripe, offset, length);
+    fetch->run = stripe_run_at(file_stripe(file), offset, length);
     CHECK(fetch->run.length == length);
     fetch->references = 2; /* The caller's and the call's. */
     fetch->started_ns = uv_hrtime();
@@ -169,7 +169,7 @@ struct fetch *fetch_new(struct file *file, enum column_kind kind, uint64_t offse
 
 struct rpc_peer *file_peer_at(const struct file *file, uint64_t offset)
 {
-    return column_peer(&file->columns, stripe_run_at(&file->columns.stripe, offset, 1).column,
+    return column_peer(&file->columns, stripe_run_at(file_stripe(file), offset, 1).column,
                        COLUMN_READ_ANY);
 }
 
@@ -177,7 +177,7 @@ struct rpc_peer *file_peer_at(const struct file *file, uint64_t offset)
  * A power of two. */
 static uint64_t fetch_bytes(const struct file *file, uint64_t offset)
 {
-    uint64_t bytes = file->columns.stripe.morsel_bytes;
+    uint64_t bytes = file_stripe(file)->morsel_bytes;
     struct rpc_peer *peer = file_peer_at(file, offset);
 
     while (peer != NULL && bytes > FETCH_BYTES_MIN && bytes > rpc_peer_fetch_bytes(peer)) {
@@ -188,7 +188,7 @@ static uint64_t fetch_bytes(const struct file *file, uint64_t offset)
 
 uint64_t fetch_end(const struct file *file, uint64_t from, uint64_t to)
 {
-    struct stripe_run run = stripe_run_at(&file->columns.stripe, from, to - from);
+    struct stripe_run run = stripe_run_at(file_stripe(file), from, to - from);
     uint64_t step = fetch_bytes(file, from), end = from - from % step + step;
 
     return from + run.length < end ? from + run.length : end;
@@ -198,8 +198,8 @@ uint64_t fetch_end(const struct file *file, uint64_t from, uint64_t to)
 
 static uint64_t slot_bytes_max(const struct file *file)
 {
-    return file->columns.stripe.morsel_bytes < FETCH_BYTES_MAX ? file->columns.stripe.morsel_bytes
-                                                               : FETCH_BYTES_MAX;
+    return file_stripe(file)->morsel_bytes < FETCH_BYTES_MAX ? file_stripe(file)->morsel_bytes
+                                                             : FETCH_BYTES_MAX;
 }
 
 static uint64_t slot_bytes(const struct file *file, uint64_t offset)
@@ -207,19 +207,6 @@ static uint64_t slot_bytes(const struct file *file, uint64_t offset)
     uint64_t bytes = fetch_bytes(file, offset);
 
     return bytes < FETCH_BYTES_MAX ? bytes : FETCH_BYTES_MAX;
-}
-
-bool file_range_is_dirty(const struct file *file, uint64_t offset, uint64_t length)
-{
-    LIST_FOREACH(node, &file->buffer.chunks)
-    {
-        struct chunk *chunk = LIST_ENTRY(node, struct chunk, node);
-
-        if (chunk->offset < offset + length && offset < chunk->offset + chunk->length) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Twice the window: what is ahead of one reader, and what another one has not finished. */
@@ -269,8 +256,8 @@ struct fetch *fetch_get(struct file *file, uint64_t offset, bool ahead, int *sta
     if (fetch != NULL) {
         return fetch;
     }
-    if (end > file->shape.size) {
-        end = file->shape.size;
+    if (end > file_size(file)) {
+        end = file_size(file);
     }
     CHECK(offset < end);
     *status = MORSEL_AGAIN;
@@ -292,8 +279,7 @@ void file_forget(struct file *file, uint64_t offset, uint64_t length)
             fetch_unlist(fetch);
         }
     }
-    CHECK(file->pins > 0);
-    file->pins--; /* Not file_unpin(): the caller may be freeing the file. */
+    file_unpin_and_leave(file); /* The caller may be freeing the file. */
 }
 
 /* ---- Of all files ---- */

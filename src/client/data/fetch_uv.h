@@ -62,9 +62,6 @@ struct fetch_wait
 /* The server that has the byte; NULL: not known yet. */
 struct rpc_peer *file_peer_at(const struct file *file, uint64_t offset);
 
-/* Is something of it in the write buffer? */
-bool file_range_is_dirty(const struct file *file, uint64_t offset, uint64_t length);
-
 /* Start to fetch [offset, offset + length), which lies in one stripe, with a COLUMN_READ_. With one
  * reference for the caller; NULL: *status says why. */
 struct fetch *fetch_new(struct file *file, enum column_kind kind, uint64_t offset, uint64_t length,

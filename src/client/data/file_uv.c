@@ -7,6 +7,7 @@
 #include "client/coherence/size_lock_uv.h"
 #include "client/data/closes_uv.h"
 #include "client/manager/changes.h"
+#include "client/manager/servers_uv.h"
 
 #include "common/base/status.h"
 #include "common/fs/mode.h"
@@ -159,6 +160,11 @@ struct file *files_pop_unreported(struct client *client)
     return file;
 }
 
+bool file_has_handle(const struct file *file)
+{
+    return !list_empty(&file->handles);
+}
+
 bool file_has_writer(const struct file *file)
 {
     LIST_FOREACH(node, &file->handles)
@@ -170,9 +176,20 @@ bool file_has_writer(const struct file *file)
     return false;
 }
 
+bool file_know_servers(struct file *file, struct servers_wait *wait)
+{
+    return client_know_servers(file->client, file->columns.servers, file->columns.stripe.width,
+                               wait);
+}
+
 bool file_is_dirty(const struct file *file)
 {
-    return file->shape.report.state != REPORT_CLEAN || !list_empty(&file->buffer.chunks);
+    return file_is_unreported(file) || !list_empty(&file->buffer.chunks);
+}
+
+bool file_is_blank(const struct file *file)
+{
+    return file->shape.size == 0 && file->shape.reach == 0 && !file_is_dirty(file);
 }
 
 bool file_is_written(const struct file *file)
@@ -236,11 +253,73 @@ void file_pin(struct file *file)
     file->pins++;
 }
 
-void file_unpin(struct file *file)
+void file_unpin_and_leave(struct file *file)
 {
     CHECK(file->pins > 0);
     file->pins--;
+}
+
+void file_unpin(struct file *file)
+{
+    file_unpin_and_leave(file);
     file_free_if_done(file);
+}
+
+bool file_is_pinned(const struct file *file)
+{
+    return file->pins > 0;
+}
+
+void file_pin_lease(struct file *file)
+{
+    file->lease_pins++;
+}
+
+void file_unpin_lease(struct file *file)
+{
+    CHECK(file->lease_pins > 0);
+    file->lease_pins--;
+}
+
+bool file_is_lease_pinned(const struct file *file)
+{
+    return file->lease_pins > 0;
+}
+
+void file_fail(struct file *file, int status)
+{
+    file->failures.count++;
+    file->failures.last = status;
+    LIST_FOREACH(node, &file->handles)
+    {
+        struct handle *handle = LIST_ENTRY(node, struct handle, node);
+
+        if (handle->writable && handle->error == 0) {
+            handle->error = status;
+        }
+        if (handle->writable && handle->sync_error == 0) {
+            handle->sync_error = status;
+        }
+    }
+}
+
+unsigned file_failures(const struct file *file)
+{
+    return file->failures.count;
+}
+
+int file_last_failure(const struct file *file)
+{
+    return file->failures.last;
+}
+
+void file_note_loss(struct file *file)
+{
+    LIST_FOREACH(node, &file->handles)
+    {
+        LIST_ENTRY(node, struct handle, node)->lost = true;
+    }
+    file->durable.loss_unreported = true;
 }
 
 void file_note_end(struct file *file, int status)
@@ -321,11 +400,30 @@ void file_strip_ids(struct file *file)
     }
 }
 
-void file_note_reach(struct file *file)
+void file_note_reach(struct file *file, uint64_t end)
 {
-    if (file->shape.report.news.end > file->shape.reach) {
-        file->shape.reach = file->shape.report.news.end;
+    if (end > file->shape.reach) {
+        file->shape.reach = end;
     }
+}
+
+void file_drop_news(struct file *file)
+{
+    file->shape.tail_unsure = true;
+    file->shape.write_back = false;
+    file_note_reach(file, file->shape.report.news.end);
+    report_lose(&file->shape.report);
+}
+
+void file_note_resized(struct file *file, uint64_t size)
+{
+    file->shape.size = size;
+    file->durable.shape_synced = false;
+}
+
+void file_note_mtime(struct file *file, uint64_t mtime_ns)
+{
+    file->shape.mtime_ns = mtime_ns;
 }
 
 void file_note_kernel_changed(struct file *file)
@@ -379,6 +477,11 @@ void file_note_dirty(struct file *file)
     if (list_empty(&file->lists.dirty)) {
         list_push_back(&file->client->data.files->dirty, &file->lists.dirty);
     }
+}
+
+void file_note_clean(struct file *file)
+{
+    list_remove(&file->lists.dirty);
 }
 
 /* ---- All of them ---- */

@@ -17,6 +17,9 @@
 #include "client/data/report.h"
 #include "client/data/unsynced.h"
 #include "client/libmorsel_uv.h"
+#include "common/base/limits.h"
+
+struct servers_wait;
 
 enum {
     FILE_CHUNK_AGE_MS = 100,   /* Small writes wait this long for neighbours. */
@@ -65,7 +68,7 @@ struct handle
     bool direct; /* What is read and written through it does not pass through the kernel's pages. */
 };
 
-/* Chunks on their way to the servers: chunk_uv.h, and those beside it. */
+/* Chunks on their way to the servers: chunk_uv.h, and those who make, read and send them. */
 struct write_buffer
 {
     struct list chunks; /* struct chunk, oldest first. */
@@ -79,7 +82,8 @@ struct write_buffer
     bool waking, wake_again; /* wake_writers() is at it, and has to begin again. */
 };
 
-/* How long the file is, and what the manager has to hear of that: file_uv.c, flush_uv.c, truncate_uv.c. */
+/* How long the file is, and what the manager has to hear of that: file_uv.c, write_uv.c, flush_uv.c,
+ * truncate_uv.c. */
 struct file_shape
 {
     uint64_t size;             /* Ours: the manager's, or more where we wrote. */
@@ -126,6 +130,8 @@ struct file_opened
     bool reopening; /* An OPEN asks for its lease. */
 };
 
+/* Each part is its owners', who look into it; others ask them, below. Who owns which is rule 16 of
+ * tests/tidy.sh. `client` and `inode` are for all to read. */
 struct file
 {
     struct client *client;
@@ -184,13 +190,87 @@ void file_note_counted(struct file *file);
 
 /* There is something to be written or reported: the tick sees to it, whatever else fails. */
 void file_note_dirty(struct file *file);
+void file_note_clean(struct file *file); /* There is nothing any more. */
 
 /* Every CLIENT_TICK_MS. What is dirty gets older; and what may have landed late has landed. */
 void files_age(struct client *client, uint64_t now_ms);
 void files_let_go_sure(struct client *client);
 
-/* Is some handle open for writing? */
+/* Is some handle open, and one for writing? */
+bool file_has_handle(const struct file *file);
 bool file_has_writer(const struct file *file);
+
+/* Where its bytes lie: how they are striped, and the server of a column. */
+static inline const struct stripe *file_stripe(const struct file *file)
+{
+    return &file->columns.stripe;
+}
+
+static inline server_id file_server(const struct file *file, uint32_t column)
+{
+    return file->columns.servers[column];
+}
+
+/* The manager's (Layout.class). */
+static inline uint32_t file_layout_class(const struct file *file)
+{
+    return file->columns.layout_class;
+}
+
+/* Are all of its servers known? As client_know_servers(). */
+bool file_know_servers(struct file *file, struct servers_wait *wait);
+
+/* Is there room in its objects for a file of `size` bytes? */
+static inline bool file_may_reach(const struct file *file, uint64_t size)
+{
+    return stripe_object_size(file_stripe(file), 0, size) <= OBJECT_BYTES_MAX;
+}
+
+/* How long it is for those who have it open here: of a shared file, as of the manager's last word. */
+static inline uint64_t file_size(const struct file *file)
+{
+    return file->shape.size;
+}
+
+/* May objects hold bytes behind its end that nobody has reported? (file_clean_tail()) */
+static inline bool file_is_tail_unsure(const struct file *file)
+{
+    return file->shape.tail_unsure;
+}
+
+/* Is the manager going to hear that it has holes, or space behind its end? */
+static inline bool file_became_sparse(const struct file *file)
+{
+    return file->shape.report.news.sparse;
+}
+
+/* Is there something that the manager has not been told? And something that it is not known to
+ * know: that, or it is being told. */
+static inline bool file_has_news(const struct file *file)
+{
+    return report_has_news(&file->shape.report);
+}
+
+static inline bool file_is_unreported(const struct file *file)
+{
+    return file->shape.report.state != REPORT_CLEAN;
+}
+
+/* Of what is dirty, was some answered under W, and written back? */
+static inline bool file_is_written_back(const struct file *file)
+{
+    return file->shape.write_back;
+}
+
+/* Has nothing been written to it, as far as we know, nor space been reserved? */
+bool file_is_blank(const struct file *file);
+
+/* Bytes that have come to the servers since it was opened: what a recall that takes its time
+ * tells. */
+static inline uint64_t file_landed_bytes(const struct file *file)
+{
+    return file->buffer.landed_bytes;
+}
 
 /* Is something of it dirty: bytes that the servers do not have, or a size and times that the manager
  * has not heard of? */
@@ -212,6 +292,14 @@ bool file_is_shared(const struct file *file);
  * by its next fsync, whoever was told before. */
 void file_fail(struct file *file, int status);
 
+/* How often that has happened, and the `status` of the last time. */
+unsigned file_failures(const struct file *file);
+int file_last_failure(const struct file *file);
+
+/* What was acknowledged may be lost: the next fsync of every handle says so, and that of the first
+ * that is opened. */
+void file_note_loss(struct file *file);
+
 /* Dirty data cannot be written any more: its lease is lost. Every handle hears EIO, as with
  * file_fail(). */
 void file_lose(struct file *file);
@@ -232,6 +320,18 @@ void file_close(struct handle *handle);
 void file_pin(struct file *file);
 void file_unpin(struct file *file);
 
+/* As file_unpin(), but the file stays: for who may run while it is being freed. */
+void file_unpin_and_leave(struct file *file);
+
+/* Does an operation run? */
+bool file_is_pinned(const struct file *file);
+
+/* Truncations, punches, copies and appends that are under way: until they end no lease on the file
+ * is given back. The last word is the caller's: lease_unpinned(). */
+void file_pin_lease(struct file *file);
+void file_unpin_lease(struct file *file);
+bool file_is_lease_pinned(const struct file *file);
+
 /* The manager's view of the file is newer than ours: take over its size unless we hold news of our
  * own. */
 void file_refresh(struct file *file, const Morsel__Attr *attr);
@@ -239,12 +339,22 @@ void file_refresh(struct file *file, const Morsel__Attr *attr);
 /* Where the file ends for who asks here, when the manager says `attr`. */
 uint64_t file_size_of(const struct file *file, const Morsel__Attr *attr);
 
+/* The manager has made it this long, for us. */
+void file_note_resized(struct file *file, uint64_t size);
+
+/* Its time was set by hand: what is reported must not undo it. */
+void file_note_mtime(struct file *file, uint64_t mtime_ns);
+
 /* The kernel has been answered a change of the file, or told to drop what it holds of it: answers
  * to what it asked before it passes over. */
 void file_note_kernel_changed(struct file *file);
 
-/* Objects may hold bytes up to where we wrote, whatever becomes of the size. */
-void file_note_reach(struct file *file);
+/* Objects may hold bytes up to `end`, whatever becomes of the size. */
+void file_note_reach(struct file *file, uint64_t end);
+
+/* What was written and not reported will not be; objects may hold it all the same, and how long the
+ * file is others say. */
+void file_drop_news(struct file *file);
 
 /* Put our own news into what a stat is told, as far as it may be told. */
 void file_overlay(const struct file *file, Morsel__Attr *attr);
@@ -263,6 +373,10 @@ struct file_write_wait
  * MORSEL_NOMEM. What programs write comes by file_write_start() (write_uv.h). */
 int file_buffer(struct handle *handle, uint64_t offset, const uint8_t *bytes, size_t length,
                 struct payload *holder, struct file_write_wait *wait);
+
+/* Is something in the write buffer, at all and of a range? */
+bool file_has_chunks(const struct file *file);
+bool file_range_is_dirty(const struct file *file, uint64_t offset, uint64_t length);
 
 /* Wait until each chunk that there is now has ended: the servers have its bytes, or they are lost
  * and the handles hear of it. */

@@ -147,7 +147,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
         behind_note_progress(file->client);
         data_version_advance(file->client->data.versions, file->inode, node->attr->data_version);
         file_refresh(file, node->attr);
-        size_locks_note_size(&file->client->size_locks, file->inode, node->attr->size);
+        size_lock_note_size(file->client, file->inode, node->attr->size);
         meta_cache_wrote(file->client->cache, file->inode, file->shape.mtime_ns,
                          file->shape.ctime_ns);
     } else {
@@ -170,7 +170,7 @@ static size_t list_unsynced(struct file *file, Morsel__Unsynced *columns,
 {
     size_t count = 0;
 
-    for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
+    for (uint32_t i = 0; i < file_stripe(file)->width; i++) {
         uint64_t verifiers[UNSYNCED_OWN_MAX];
         uint32_t own = unsynced_verifiers(file->durable.unsynced, i, verifiers);
 
@@ -275,8 +275,8 @@ static void on_synced(struct column_call *call, int status, struct rpc_reply *re
 
     if (status != 0) {
         log_error(file->client->options.log, "inode %lu: server %u (%s) did not sync: %s",
-                  (unsigned long)file->inode, file->columns.servers[call->column],
-                  column_address(call), column_why(status, reply));
+                  (unsigned long)file->inode, file_server(file, call->column), column_address(call),
+                  column_why(status, reply));
         flush_fail(flush, status);
     }
     flush_part_done(flush);
@@ -341,7 +341,7 @@ static int failure_of(struct file_flush *flush)
         return 0;
     }
     error = flush->durable ? flush->handle->error : file_take_error(flush->handle);
-    return error == 0 && file->failures.count != flush->failures ? file->failures.last : error;
+    return error == 0 && file_failures(file) != flush->failures ? file_last_failure(file) : error;
 }
 
 static void on_drained(struct file_drain *drain)
@@ -360,7 +360,7 @@ static void on_drained(struct file_drain *drain)
     if (file_is_shared(file)) {
         unsynced_forget(file->durable.unsynced);
     }
-    for (uint32_t i = 0; flush->durable && i < file->columns.stripe.width; i++) {
+    for (uint32_t i = 0; flush->durable && i < file_stripe(file)->width; i++) {
         if (unsynced_is(file->durable.unsynced, i)) {
             start_sync(flush, i);
         }
@@ -383,9 +383,9 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     flush->syncs = NULL;
     flush->listed = NULL;
     flush->listed_count = 0;
-    flush->failures = file->failures.count;
+    flush->failures = file_failures(file);
     if (durable) {
-        flush->syncs = calloc(file->columns.stripe.width, sizeof(flush->syncs[0]));
+        flush->syncs = calloc(file_stripe(file)->width, sizeof(flush->syncs[0]));
         if (flush->syncs == NULL) {
             return MORSEL_NOMEM;
         }
@@ -395,8 +395,7 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     list_init(&flush->report_wait);
     file_pin(file);
     if (durable && !flush->reported && file->shape.report.state == REPORT_NEWS &&
-        !list_empty(&file->buffer.chunks) && file_truncate_limit(file) == UINT64_MAX &&
-        !file_is_shared(file)) {
+        file_has_chunks(file) && file_truncate_limit(file) == UINT64_MAX && !file_is_shared(file)) {
         /* At the same time as the bytes: a crash in between shows zeros where a write that nobody
          * was told of was going to be. Nobody else may look before they are there. */
         flush->reported = true;
@@ -417,7 +416,7 @@ void file_flush_cancel(struct file_flush *flush)
         return;
     }
     flush_fail(flush, MORSEL_CANCELED);
-    for (uint32_t i = 0; flush->syncs != NULL && i < file->columns.stripe.width; i++) {
+    for (uint32_t i = 0; flush->syncs != NULL && i < file_stripe(file)->width; i++) {
         column_cancel(&flush->syncs[i]);
     }
     meta_call_cancel(&flush->report);

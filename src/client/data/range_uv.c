@@ -78,11 +78,11 @@ static int range_init(struct range_op *op, struct file *file,
     op->waiting = 1;
     op->unanswered = 0;
     op->changes = false;
-    op->calls = calloc(file->columns.stripe.width, sizeof(op->calls[0]));
+    op->calls = calloc(file_stripe(file)->width, sizeof(op->calls[0]));
     if (op->calls == NULL) {
         return MORSEL_NOMEM;
     }
-    for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
+    for (uint32_t i = 0; i < file_stripe(file)->width; i++) {
         op->calls[i].columns = &file->columns;
         op->calls[i].column = i;
         op->calls[i].data = op;
@@ -101,11 +101,11 @@ int range_start(struct range_op *op, struct file *file, enum range_kind kind, ui
     }
     op->changes = true;
     file_forget(file, 0, UINT64_MAX);
-    for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
-        uint64_t from = stripe_object_size(&file->columns.stripe, i, offset);
+    for (uint32_t i = 0; i < file_stripe(file)->width; i++) {
+        uint64_t from = stripe_object_size(file_stripe(file), i, offset);
         uint64_t to = kind == RANGE_TRUNCATE
                           ? from
-                          : stripe_object_size(&file->columns.stripe, i, offset + length);
+                          : stripe_object_size(file_stripe(file), i, offset + length);
 
         if (kind != RANGE_TRUNCATE && from == to) {
             continue;
@@ -122,7 +122,7 @@ int range_start(struct range_op *op, struct file *file, enum range_kind kind, ui
 
 void range_cancel(struct range_op *op)
 {
-    for (uint32_t i = 0; op->waiting > 0 && i < op->file->columns.stripe.width; i++) {
+    for (uint32_t i = 0; op->waiting > 0 && i < file_stripe(op->file)->width; i++) {
         column_cancel(&op->calls[i]);
     }
 }
@@ -139,7 +139,7 @@ static void on_sought(struct column_call *call, int status, struct rpc_reply *re
                                reply->body_count, (void **)&message);
     }
     if (message != NULL && message->found) {
-        at = stripe_file_offset(&op->file->columns.stripe, call->column, message->offset);
+        at = stripe_file_offset(file_stripe(op->file), call->column, message->offset);
         if (at < op->from) {
             at = op->from;
         }
@@ -165,12 +165,12 @@ int range_seek_start(struct range_op *op, struct file *file, uint64_t offset, bo
     op->hole = hole;
     op->found = false;
     op->from = offset;
-    for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
+    for (uint32_t i = 0; i < file_stripe(file)->width; i++) {
         Morsel__SeekRequest request = MORSEL__SEEK_REQUEST__INIT;
         Morsel__ObjectId object = column_object(&file->columns, i);
 
         request.object = &object;
-        request.offset = stripe_object_size(&file->columns.stripe, i, offset);
+        request.offset = stripe_object_size(file_stripe(file), i, offset);
         request.hole = hole;
         op->waiting++;
         rv = column_start(&op->calls[i], COLUMN_READ_PRIMARY, MSG_SEEK, &request.base, NULL,
@@ -209,7 +209,7 @@ int range_blocks_start(struct range_op *op, struct file *file,
         return rv;
     }
     op->blocks = 0;
-    for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
+    for (uint32_t i = 0; i < file_stripe(file)->width; i++) {
         Morsel__ObjectStatRequest request = MORSEL__OBJECT_STAT_REQUEST__INIT;
         Morsel__ObjectId object = column_object(&file->columns, i);
 

@@ -87,7 +87,7 @@ static int make_parts(struct file_read *read, bool sequential)
 static void clip(struct file_read *read)
 {
     if (!read->shared) {
-        read->size = read->file->shape.size;
+        read->size = file_size(read->file);
     }
     if (read->offset >= read->size) {
         read->length = 0;

@@ -16,7 +16,7 @@ static bool chunk_split(struct chunk *chunk, uint64_t bytes)
     rest->state = chunk->state;
     rest->offset = chunk->offset + bytes;
     rest->length = chunk->length - bytes;
-    rest->run = stripe_run_at(&file->columns.stripe, rest->offset, UINT64_MAX - rest->offset);
+    rest->run = stripe_run_at(file_stripe(file), rest->offset, UINT64_MAX - rest->offset);
     rest->payload = payload_ref(chunk->payload);
     rest->payload_offset = chunk->payload_offset + bytes;
     rest->born_ms = chunk->born_ms;

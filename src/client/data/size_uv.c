@@ -17,7 +17,7 @@ static void on_size(struct meta_call *call, int status, void *message)
     if (status == 0) {
         file_refresh(ask->file, node->attr);
         ask->size = file_size_of(ask->file, node->attr);
-        size_locks_note_size(&ask->file->client->size_locks, ask->file->inode, node->attr->size);
+        size_lock_note_size(ask->file->client, ask->file->inode, node->attr->size);
     }
     ask->done(ask, status);
 }

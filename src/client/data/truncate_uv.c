@@ -124,7 +124,9 @@ bool file_truncate(struct file *file, uint64_t size)
     file_forget(file, from, UINT64_MAX);
     if (!grows) {
         if (file->shape.report.news.end > size) {
-            file_note_reach(file); /* Objects are there all the same: whoever deletes it must know.
+            file_note_reach(
+                file, file->shape.report.news
+                          .end); /* Objects are there all the same: whoever deletes it must know.
                                     */
         }
         report_note_truncation(&file->shape.report, size, uv_now(file->client->loop));

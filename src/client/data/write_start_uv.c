@@ -78,8 +78,8 @@ static void on_size(struct size_ask *ask, int status)
     struct file *file = file_of(write);
 
     if (status == 0 && write->append) {
-        write->offset = file->shape.size;
-    } else if (status == 0 && write->offset > file->shape.size && !file_clean_tail(file)) {
+        write->offset = file_size(file);
+    } else if (status == 0 && write->offset > file_size(file) && !file_clean_tail(file)) {
         status = MORSEL_NOMEM;
     }
     if (status == 0) {
@@ -117,7 +117,7 @@ static void write_under_size_lock(struct file_write *write)
     struct file *file = file_of(write);
 
     write->state = FILE_WRITE_TURN;
-    write->reaches = file->shape.tail_unsure && write->offset > file->shape.size;
+    write->reaches = file_is_tail_unsure(file) && write->offset > file_size(file);
     size_lock_take(&write->size_lock, file->client, file->inode,
                    write->append || write->reaches ? LOCK_EXCLUSIVE : LOCK_SHARED, on_size_lock);
 }
@@ -152,10 +152,10 @@ void file_write_start(struct file_write *write, void (*done)(struct file_write *
     if (!write->written_back && go_on(write)) {
         return;
     }
-    if (!file_is_shared(file) && write->append && write->offset != file->shape.size) {
+    if (!file_is_shared(file) && write->append && write->offset != file_size(file)) {
         /* The file is ours alone again, and the kernel has not heard yet how long it has become:
          * the bytes go behind those of others, and its pages are wrong. */
-        write->offset = file->shape.size;
+        write->offset = file_size(file);
         kernel_drop_inode(file->client, file->inode);
     }
     write_now(write);

@@ -114,7 +114,7 @@ static int chunk_add(struct file *file, uint64_t offset, const uint8_t *bytes, s
     }
     chunk->offset = offset;
     chunk->length = length;
-    chunk->run = stripe_run_at(&file->columns.stripe, offset, UINT64_MAX - offset);
+    chunk->run = stripe_run_at(file_stripe(file), offset, UINT64_MAX - offset);
     chunk_enlist(chunk, file);
     file_dirty_add(file, length);
     if (chunk_room(chunk) == 0 || length >= FILE_TAKE_BYTES_MIN) {
@@ -156,7 +156,7 @@ static int take_bytes(struct file *file, uint64_t offset, const uint8_t *bytes, 
         size_t taken = chunk_merge(file, offset, bytes, length);
 
         if (taken == 0) {
-            struct stripe_run run = stripe_run_at(&file->columns.stripe, offset, length);
+            struct stripe_run run = stripe_run_at(file_stripe(file), offset, length);
             int rv;
 
             taken = run.length < CHUNK_BYTES_MAX ? (size_t)run.length : CHUNK_BYTES_MAX;
@@ -183,7 +183,7 @@ int file_buffer(struct handle *handle, uint64_t offset, const uint8_t *bytes, si
         return rv;
     }
     if (offset + length > INT64_MAX || offset + length < offset ||
-        stripe_object_size(&file->columns.stripe, 0, offset + length) > OBJECT_BYTES_MAX) {
+        !file_may_reach(file, offset + length)) {
         return MORSEL_FBIG;
     }
     if (file->buffer.dirty_bytes > 0 &&
@@ -266,7 +266,7 @@ void file_age(struct file *file, uint64_t now_ms)
         file_report(file);
     }
     if (file->shape.report.state == REPORT_CLEAN && list_empty(&file->buffer.chunks)) {
-        list_remove(&file->lists.dirty);
+        file_note_clean(file);
     }
     file_unpin(file);
 }

@@ -207,15 +207,14 @@ static void on_node_attr(struct meta_call *call, int status, void *message)
     mount_stat(node->attr, &op->st);
     op->seconds = mount_attr_seconds(op->base.mount, node->attr);
     note_kernel_time(op, file);
-    if (!node->attr->sparse && (file == NULL || !file->shape.report.news.sparse)) {
+    if (!node->attr->sparse && (file == NULL || !file_became_sparse(file))) {
         attr_reply(op);
         return;
     }
     op->wait.done = ask_blocks;
     if (file_open(client, node->attr, node->layout, false, false, &op->handle) != 0) {
         attr_reply(op);
-    } else if (client_know_servers(client, op->handle->file->columns.servers,
-                                   op->handle->file->columns.stripe.width, &op->wait)) {
+    } else if (file_know_servers(op->handle->file, &op->wait)) {
         ask_blocks(&op->wait);
     }
 }
@@ -229,7 +228,7 @@ bool mount_attr_reply_here(struct size_op *op)
     Morsel__Attr attr;
 
     if (known == NULL || known->sparse ||
-        (file != NULL && (file->shape.report.news.sparse || file_is_shared(file)))) {
+        (file != NULL && (file_became_sparse(file) || file_is_shared(file)))) {
         return false;
     }
     attr = *known;

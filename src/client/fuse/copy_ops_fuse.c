@@ -23,8 +23,8 @@ static void copy_end(struct copy_op *op, int status)
     struct client *client = op->base.mount->client;
 
     if (op->pinned) {
-        op->copy.from->lease_pins--;
-        op->copy.to->lease_pins--;
+        file_unpin_lease(op->copy.from);
+        file_unpin_lease(op->copy.to);
         lease_unpinned(client);
     }
     if (status == 0) {
@@ -57,7 +57,7 @@ static bool is_sparse(struct client *client, const struct file *file)
 {
     const Morsel__Attr *attr = meta_cache_attr(client->cache, file->inode);
 
-    return file->shape.report.news.sparse || attr == NULL || attr->sparse;
+    return file_became_sparse(file) || attr == NULL || attr->sparse;
 }
 
 static void on_copied(struct file_copy *copy, int status)
@@ -127,7 +127,7 @@ static void when_drained(struct copy_op *op)
 {
     struct file_copy *copy = &op->copy;
     uint64_t left =
-        copy->from->shape.size > copy->from_offset ? copy->from->shape.size - copy->from_offset : 0;
+        file_size(copy->from) > copy->from_offset ? file_size(copy->from) - copy->from_offset : 0;
 
     op->base.cancel = NULL;
     if (file_is_shared(copy->from) || file_is_shared(copy->to)) {
@@ -162,7 +162,7 @@ static void drain_target(struct copy_op *op)
 {
     op->drain.done = on_target_drained;
     op->base.cancel = drain_cancel;
-    if (op->copy.to_offset > op->copy.to->shape.size && !file_is_shared(op->copy.to) &&
+    if (op->copy.to_offset > file_size(op->copy.to) && !file_is_shared(op->copy.to) &&
         !file_clean_tail(op->copy.to)) {
         copy_end(op, MORSEL_NOMEM);
         return;
@@ -198,8 +198,8 @@ static void on_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
         return;
     }
     op->pinned = true;
-    op->copy.from->lease_pins++;
-    op->copy.to->lease_pins++;
+    file_pin_lease(op->copy.from);
+    file_pin_lease(op->copy.to);
     if (fuse_req_ctx(req)->uid != 0) {
         file_strip_ids(op->copy.to);
     }

@@ -43,7 +43,7 @@ static void extent_cancel(struct mount_op *base)
 static void fallocate_end(struct extent_op *op, int status)
 {
     size_lock_end(&op->size_lock);
-    op->handle->file->lease_pins--;
+    file_unpin_lease(op->handle->file);
     lease_unpinned(op->base.mount->client);
     mount_op_fail(&op->base, status);
 }
@@ -64,8 +64,8 @@ static void on_fallocated(struct range_op *range, int status)
     struct file *file = range->file;
     uint64_t end = (op->mode & FALLOC_FL_KEEP_SIZE) != 0 ? 0 : op->offset + op->length;
 
-    if (!is_zeroing(op->mode) && op->offset + op->length > file->shape.reach) {
-        file->shape.reach = op->offset + op->length;
+    if (!is_zeroing(op->mode)) {
+        file_note_reach(file, op->offset + op->length);
     }
     /* Also after a failure: some servers have made their object, and deletion must find it. */
     file_note_changed(file, 0, status == 0 ? end : 0, true);
@@ -106,7 +106,7 @@ static void on_fallocate_drained(struct file_drain *drain)
 static bool reaches(const struct extent_op *op)
 {
     return (op->mode & FALLOC_FL_KEEP_SIZE) == 0 &&
-           op->offset + op->length > op->handle->file->shape.size;
+           op->offset + op->length > file_size(op->handle->file);
 }
 
 static void fallocate_shared(struct extent_op *op)
@@ -158,7 +158,7 @@ static void fallocate_begin(struct extent_op *op)
     op->drain.done = on_fallocate_drained;
     if (!file_is_shared(file) && reaches(op) && !file_clean_tail(file)) {
         fallocate_end(op, MORSEL_NOMEM);
-    } else if (file_is_shared(file) && reaches(op) && file->shape.tail_unsure) {
+    } else if (file_is_shared(file) && reaches(op) && file_is_tail_unsure(file)) {
         op->base.cancel = extent_size_lock_cancel;
         size_lock_take(&op->size_lock, file->client, file->inode, LOCK_EXCLUSIVE, on_size_lock);
     } else if (file_is_shared(file)) {
@@ -206,7 +206,7 @@ static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
         return;
     }
     op->handle = handle;
-    handle->file->lease_pins++;
+    file_pin_lease(handle->file);
     if (fuse_req_ctx(req)->uid != 0) {
         file_strip_ids(handle->file);
     }
@@ -223,7 +223,7 @@ static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
 static void on_sought(struct range_op *range, int status)
 {
     struct extent_op *op = CONTAINER_OF(range, struct extent_op, range);
-    uint64_t size = range->file->shape.size;
+    uint64_t size = file_size(range->file);
 
     if (status == 0 && !op->hole && (!range->found || range->best >= size)) {
         status = MORSEL_NXIO;
@@ -241,7 +241,7 @@ static void on_seek_flushed(struct file_flush *flush, int status)
 {
     struct extent_op *op = CONTAINER_OF(flush, struct extent_op, flush);
 
-    if (status == 0 && op->offset >= flush->file->shape.size) {
+    if (status == 0 && op->offset >= file_size(flush->file)) {
         status = MORSEL_NXIO;
     }
     if (status == 0) {

@@ -207,8 +207,7 @@ void mount_unlock_process(struct mount *m, struct mount_op *op, inode_id inode, 
         .inode = inode, .kind = LOCK_RANGE, .owner = { 0, owner }, .end = INT64_MAX
     };
 
-    if ((!lock_holder_has(&client->locks, inode, LOCK_RANGE, owner) ||
-         !unlock_start(client, &all, op, then)) &&
+    if ((!lock_has(client, inode, LOCK_RANGE, owner) || !unlock_start(client, &all, op, then)) &&
         op != NULL) {
         then(op);
     }
@@ -218,10 +217,10 @@ void mount_unlock_handle(struct mount *m, const struct handle *handle)
 {
     struct byte_lock lock;
 
-    while (lock_holder_of_handle(&m->client->locks, handle, &lock)) {
+    while (lock_of_handle(m->client, handle, &lock)) {
         (void)unlock_start(m->client, &lock, NULL, NULL);
     }
-    lock_holder_forget_handle(&m->client->locks, handle);
+    lock_forget_handle(m->client, handle);
 }
 
 void mount_lock_operations(struct fuse_lowlevel_ops *ops)

@@ -143,7 +143,7 @@ static void on_handles_left(uv_timer_t *timer)
     bool late = uv_now(&p->loop) >= p->drain_until_ms;
     FILES_FOREACH(file, p->client)
     {
-        if (file->pins > 0 && !late) {
+        if (file_is_pinned(file) && !late) {
             return; /* Its flush is still under way. */
         }
     }

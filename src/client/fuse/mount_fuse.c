@@ -180,7 +180,7 @@ double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr)
 
     /* How much space a sparse file uses takes a GETATTR to find out. */
     if (attr->sparse || client_lease(m->client, attr->inode) == LEASE_NONE ||
-        (file != NULL && (file_is_shared(file) || file->shape.report.news.sparse))) {
+        (file != NULL && (file_is_shared(file) || file_became_sparse(file)))) {
         return 0;
     }
     seconds = lease_seconds(m);

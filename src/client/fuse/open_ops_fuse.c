@@ -95,8 +95,7 @@ static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel_
         born_entry(op, attr);
     }
     op->wait.done = open_reply;
-    if (client_know_servers(client, op->handle->file->columns.servers,
-                            op->handle->file->columns.stripe.width, &op->wait)) {
+    if (file_know_servers(op->handle->file, &op->wait)) {
         open_reply(&op->wait);
     }
     return MORSEL_OK;

@@ -26,7 +26,7 @@ static void truncation_begin(struct size_op *op, struct file *file)
 {
     op->truncating = file;
     file_pin(file);
-    file->lease_pins++;
+    file_pin_lease(file);
 }
 
 static void truncation_end(struct size_op *op)
@@ -34,7 +34,7 @@ static void truncation_end(struct size_op *op)
     struct client *client = op->base.mount->client;
 
     if (op->truncating != NULL) {
-        op->truncating->lease_pins--;
+        file_unpin_lease(op->truncating);
         file_unpin(op->truncating);
         op->truncating = NULL;
         lease_unpinned(client);
@@ -76,8 +76,7 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
     file = file_find(client, node->attr->inode);
     if (file != NULL) {
         if ((op->valid & SETATTR_SIZE) != 0) {
-            file->shape.size = node->attr->size;
-            file->durable.shape_synced = false;
+            file_note_resized(file, node->attr->size);
         }
         file_refresh(file, node->attr);
         file_overlay(file, node->attr);
@@ -170,12 +169,12 @@ static void on_setattr_flushed(struct file_flush *flush, int status)
         return;
     }
     if ((op->valid & SETATTR_SIZE) == 0 ||
-        (size == 0 && file->shape.size == 0 && !file->shape.tail_unsure)) {
+        (size == 0 && file_size(file) == 0 && !file_is_tail_unsure(file))) {
         send_setattr(op);
         return;
     }
     status = range_start(&op->range, file, RANGE_TRUNCATE,
-                         size < file->shape.size ? size : file->shape.size, 0, on_truncated);
+                         size < file_size(file) ? size : file_size(file), 0, on_truncated);
     if (status != 0) {
         size_op_fail(op, status);
     }
@@ -186,8 +185,7 @@ static void setattr_with_file(struct servers_wait *wait);
 static void setattr_when_known(struct size_op *op)
 {
     op->wait.done = setattr_with_file;
-    if (client_know_servers(op->base.mount->client, op->handle->file->columns.servers,
-                            op->handle->file->columns.stripe.width, &op->wait)) {
+    if (file_know_servers(op->handle->file, &op->wait)) {
         setattr_with_file(&op->wait);
     }
 }
@@ -325,7 +323,7 @@ static void apply_here(struct client *client, inode_id inode, const struct attr_
     if ((change->valid & SETATTR_MTIME) != 0) {
         attr->mtime_ns = change->mtime_ns;
         if (file != NULL) {
-            file->shape.mtime_ns = change->mtime_ns; /* What is reported must not undo it. */
+            file_note_mtime(file, change->mtime_ns);
         }
     }
     attr->ctime_ns = change->set_ns;
@@ -362,7 +360,7 @@ static bool may_truncate_behind(const struct size_op *op, const struct file *fil
            !client_squash(client)->any && client_lease_valid(client) &&
            client_lease(client, op->inode) == LEASE_W && file_has_writer(file) && attr != NULL &&
            !attr->xattrs && (attr->mode & MODE_SET_IDS) == 0 && size <= INT64_MAX &&
-           stripe_object_size(&file->columns.stripe, 0, size) <= OBJECT_BYTES_MAX;
+           file_may_reach(file, size);
 }
 
 /* False: nothing was done. */
@@ -472,11 +470,11 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
         return;
     }
     if ((op->valid & SETATTR_SIZE) != 0 &&
-        (file == NULL || !report_has_news(&file->shape.report) || file_is_shared(file))) {
+        (file == NULL || !file_has_news(file) || file_is_shared(file))) {
         truncate_begin(op, fi != NULL);
     } else if (set_behind(op)) {
         return;
-    } else if (file != NULL && file->shape.report.state != REPORT_CLEAN) {
+    } else if (file != NULL && file_is_unreported(file)) {
         /* Our time of the last write must reach the manager before the one that is set here. */
         if ((op->valid & SETATTR_SIZE) != 0) {
             truncation_begin(op, file);

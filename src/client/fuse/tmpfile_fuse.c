@@ -104,8 +104,7 @@ static void on_made(struct meta_call *call, int status, void *message)
     mount_stat(node->attr, &st);
     fill_entry(&op->entry, &st);
     op->wait.done = on_servers_known;
-    if (client_know_servers(client, op->handle->file->columns.servers,
-                            op->handle->file->columns.stripe.width, &op->wait)) {
+    if (file_know_servers(op->handle->file, &op->wait)) {
         on_servers_known(&op->wait);
     }
 }
