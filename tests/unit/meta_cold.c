@@ -6,6 +6,7 @@
 #include "meta/service/request_uv.h"
 #include "tests/lib/meta_fixture.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,9 @@ static struct
     uv_mutex_t lock;
     struct buf keys[KEYS_MAX];
     size_t count;
-    bool gated; /* Each load waits for a word of the test. */
-    uv_sem_t gate;
+    bool gated; /* Each load waits for a word of the test, in the order in which they came. */
+    uv_cond_t gate;
+    unsigned come, let_in;
 } cold;
 
 static bool is_loaded(struct slice key)
@@ -44,9 +46,15 @@ static void cold_load(struct kv *kv, const struct kv_wanted *wanted)
     uint32_t records;
     struct slice key;
 
+    uv_mutex_lock(&cold.lock);
     if (cold.gated) {
-        uv_sem_wait(&cold.gate);
+        unsigned number = ++cold.come;
+
+        while (cold.let_in < number) {
+            uv_cond_wait(&cold.gate, &cold.lock);
+        }
     }
+    uv_mutex_unlock(&cold.lock);
     cold.load(kv, wanted);
     uv_mutex_lock(&cold.lock);
     while (kv_wanted_next(wanted, &offset, &key, &records)) {
@@ -75,15 +83,24 @@ static void forget_keys(void)
 
 static int setup_cold(void **state)
 {
+    cold.gated = false;
+    cold.come = cold.let_in = 0;
     assert_int_equal(uv_mutex_init(&cold.lock), 0);
+    assert_int_equal(uv_cond_init(&cold.gate), 0);
     return setup(state);
 }
 
 static int teardown_cold(void **state)
 {
-    int rv = teardown(state);
+    int rv;
 
+    uv_mutex_lock(&cold.lock);
+    cold.let_in = UINT_MAX; /* A test that has failed leaves some at the gate. */
+    uv_cond_broadcast(&cold.gate);
+    uv_mutex_unlock(&cold.lock);
+    rv = teardown(state);
     forget_keys();
+    uv_cond_destroy(&cold.gate);
     uv_mutex_destroy(&cold.lock);
     return rv;
 }
@@ -338,18 +355,43 @@ static void the_end_comes_while_something_waits(void **state)
     assert_int_not_equal(w.status, 0);
 }
 
+static unsigned answered(const struct waiting_call *calls, unsigned count)
+{
+    unsigned done = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        done += calls[i].done;
+    }
+    return done;
+}
+
+/* One load ends, and whoever does not wait for another has its answer. `calls` are all that were begun. */
+static void load_one(struct fixture *f, const struct waiting_call *calls, unsigned count)
+{
+    const struct loads_uv *l = &f->meta->loads;
+    uint64_t before = l->loads;
+
+    uv_mutex_lock(&cold.lock);
+    cold.let_in++;
+    uv_cond_broadcast(&cold.gate);
+    uv_mutex_unlock(&cold.lock);
+    while (l->loads == before ||
+           answered(calls, count) + l->waiting_count + l->running_count < count) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+}
+
 /* One client asks for very much, another for one thing, and a storage server says that it lives. */
 static void clients_take_turns_and_servers_go_first(void **state)
 {
-    enum { MANY = 60 };
+    enum { MANY = 60, OTHER = MANY, WORD, CALLS };
     Morsel__LookupRequest request = MORSEL__LOOKUP_REQUEST__INIT;
     Morsel__HeartbeatRequest alive = MORSEL__HEARTBEAT_REQUEST__INIT;
     uint64_t collected_inode = 77;
     uint32_t collected_column = 0;
     struct fixture *f = *state;
-    struct waiting_call many[MANY], one, word;
+    static struct waiting_call calls[CALLS]; /* The end of the fixture looks at them. */
     struct client a, b, iod;
-    unsigned done = 0;
     char name[32];
 
     client_join(&a, f, CLIENT);
@@ -360,43 +402,35 @@ static void clients_take_turns_and_servers_go_first(void **state)
     alive.n_collected_inode = alive.n_collected_column = 1;
     alive.collected_inode = &collected_inode;
     alive.collected_column = &collected_column;
-    assert_int_equal(uv_sem_init(&cold.gate, 0), 0);
     cold.gated = true;
     request.parent = INODE_ROOT;
     for (unsigned i = 0; i < MANY; i++) {
         (void)snprintf(name, sizeof(name), "no%u", i);
         request.name = bytes(name);
-        start(&a, &many[i], MSG_LOOKUP, &request.base);
+        start(&a, &calls[i], MSG_LOOKUP, &request.base);
     }
     while (f->meta->loads.waiting_count < MANY - LOADS_RUNNING_MAX) {
         uv_run(&f->loop, UV_RUN_ONCE);
     }
     request.name = bytes("other");
-    start(&b, &one, MSG_LOOKUP, &request.base);
-    start(&iod, &word, MSG_HEARTBEAT, &alive.base);
+    start(&b, &calls[OTHER], MSG_LOOKUP, &request.base);
+    start(&iod, &calls[WORD], MSG_HEARTBEAT, &alive.base);
     while (f->meta->loads.waiting_count < MANY - LOADS_RUNNING_MAX + 1 ||
            f->meta->loads.running_count < LOADS_RUNNING_MAX + LOADS_URGENT_MAX) {
         uv_run(&f->loop, UV_RUN_ONCE);
     }
-    while (!one.done || !word.done) {
-        uv_sem_post(&cold.gate);
-        uv_run(&f->loop, UV_RUN_ONCE);
+    while (!calls[OTHER].done || !calls[WORD].done) {
+        load_one(f, calls, CALLS);
     }
-    for (unsigned i = 0; i < MANY; i++) {
-        done += many[i].done;
+    assert_in_range(answered(calls, MANY), 0, MANY / 3);
+    assert_int_equal(calls[WORD].status, 0);
+    while (answered(calls, CALLS) < CALLS) {
+        load_one(f, calls, CALLS);
     }
-    assert_in_range(done, 0, MANY / 3);
-    assert_int_equal(one.status, MORSEL_NOENT);
-    assert_int_equal(word.status, 0);
-    for (unsigned i = 0; i < MANY; i++) {
-        while (!many[i].done) {
-            uv_sem_post(&cold.gate);
-            uv_run(&f->loop, UV_RUN_ONCE);
-        }
-        assert_int_equal(many[i].status, MORSEL_NOENT);
+    for (unsigned i = 0; i < WORD; i++) {
+        assert_int_equal(calls[i].status, MORSEL_NOENT);
     }
     cold.gated = false;
-    uv_sem_destroy(&cold.gate);
     client_close(&iod);
     client_close(&b);
     client_close(&a);

@@ -538,9 +538,29 @@ static struct kv_leveldb *leveldb_new(const char *dir, bool create)
     return l;
 }
 
+static bool table_is_whole(const struct kv_leveldb *l, const char *name, unsigned long long bytes)
+{
+    struct stat st;
+
+    return fstatat(l->dir_fd, name, &st, 0) == 0 && (unsigned long long)st.st_size == bytes;
+}
+
+/* Is it still named? LevelDB compacts from its opening on, and deletes what it does not name any more. */
+static bool table_is_live(struct kv_leveldb *l, unsigned long long number, unsigned long long bytes)
+{
+    char *tables = leveldb_property_value(l->db, "leveldb.sstables");
+    char line[64];
+    bool live;
+
+    (void)snprintf(line, sizeof(line), "\n %llu:%llu[", number, bytes);
+    live = tables != NULL && strstr(tables, line) != NULL;
+    leveldb_free(tables);
+    return live;
+}
+
 /* What LevelDB finds out only when a table is read, and by then clients would depend on it: a table
  * that is not as long as it should be. Lines of the property read " NUMBER:BYTES['first key' ..
- * 'last key']". */
+ * 'last key']", behind a title for each level. */
 static int check_tables(struct kv_leveldb *l, struct errmsg *err)
 {
     char *tables = leveldb_property_value(l->db, "leveldb.sstables");
@@ -551,13 +571,12 @@ static int check_tables(struct kv_leveldb *l, struct errmsg *err)
          line != NULL && rv == 0; line = strtok_r(NULL, "\n", &rest)) {
         unsigned long long number, bytes;
         char name[32];
-        struct stat st;
 
         if (sscanf(line, " %llu:%llu[", &number, &bytes) != 2) {
             continue;
         }
         (void)snprintf(name, sizeof(name), "%06llu.ldb", number);
-        if (fstatat(l->dir_fd, name, &st, 0) != 0 || (unsigned long long)st.st_size != bytes) {
+        if (!table_is_whole(l, name, bytes) && table_is_live(l, number, bytes)) {
             errmsg_set(err, "table %s/%s is missing or not %llu bytes long", l->dir, name, bytes);
             rv = MORSEL_CORRUPT;
         }
