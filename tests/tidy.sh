@@ -211,7 +211,7 @@ file->columns\.|->columns\.stripe    data/file_uv
 ->shape\.                            data/file_uv data/write_uv data/flush_uv data/truncate_uv
 ->buffer\.                           data/file_uv data/chunk_uv data/write_uv data/room_uv data/truncate_uv data/read_over_uv
 ->durable\.                          data/file_uv data/durable_uv data/write_uv data/flush_uv data/truncate_uv
-->kernel\.                           data/file_uv coherence/opened_uv fuse/mount_fuse fuse/attr_ops_fuse fuse/file_ops_fuse
+->kernel\.                           coherence/kernel_view
 ->opened\.                           data/file_uv coherence/opened_uv
 ->failures\.                         data/file_uv
 ->fetched\.                          data/file_uv data/fetch_uv

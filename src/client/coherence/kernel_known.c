@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+static const uint64_t late_ns = 1000000000;
+
 void kernel_known_attr(struct kernel_known *k, uint64_t until_ns)
 {
     if (k != NULL && k->attr_until_ns < until_ns) {
@@ -35,6 +37,17 @@ void kernel_known_forgot(struct kernel_known *k, uint64_t count)
 uint64_t kernel_known_entry_ns(const struct kernel_known *k)
 {
     return k == NULL || k->entries == 0 ? 0 : k->entry_ns;
+}
+
+struct kernel_stale kernel_known_stale(const struct kernel_known *k, bool open,
+                                       enum lease_mode keeps, uint64_t now_ns)
+{
+    uint64_t entry_ns = kernel_known_entry_ns(k);
+
+    return (struct kernel_stale){ .attr = open || k->attr_until_ns > now_ns,
+                                  .pages = open && keeps == LEASE_NONE,
+                                  .names = k->names_until_ns > now_ns,
+                                  .unknown_until_ns = entry_ns > 0 ? entry_ns + late_ns : 0 };
 }
 
 bool kernel_known_is_forgotten(const struct kernel_known *k)

@@ -8,6 +8,8 @@
 #ifndef MORSEL_CLIENT_COHERENCE_KERNEL_KNOWN_H
 #define MORSEL_CLIENT_COHERENCE_KERNEL_KNOWN_H
 
+#include "common/fs/lease_mode.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,6 +35,18 @@ void kernel_known_forgot(struct kernel_known *k, uint64_t count);
 
 /* When the last one was given that has a time-out and may not be forgotten yet; 0: there is none. */
 uint64_t kernel_known_entry_ns(const struct kernel_known *k);
+
+/* What goes with the lease, but for what `keeps` covers; `open`: the file is open here. */
+struct kernel_stale
+{
+    bool attr, pages, names;
+    /* 0, or: until then an inode that the kernel does not know may be one of which it has not heard
+     * yet, for whoever asked runs again and takes in our answer within that time. */
+    uint64_t unknown_until_ns;
+};
+
+struct kernel_stale kernel_known_stale(const struct kernel_known *k, bool open,
+                                       enum lease_mode keeps, uint64_t now_ns);
 
 /* Has it forgotten the inode with every answer that it was given? False of NULL. */
 bool kernel_known_is_forgotten(const struct kernel_known *k);

@@ -58,13 +58,11 @@ struct reopen
     struct file *file;
 };
 
-/* Reads of a shared file come to us; what is mapped of it is to be fresh within a second. A
- * notification between the kernel's question for the size and our answer makes it pass the answer
- * over, and read up to its old size: then the next tick tries again. */
+/* Reads of a shared file come to us; what is mapped of it is to be fresh within a second. */
 static void freshen_pages(struct file *file)
 {
-    if (file->kernel.asks == 0) {
-        file->kernel.pages_old = file_is_shared(file);
+    if (kernel_view_may_freshen(&file->kernel)) {
+        kernel_view_freshened(&file->kernel, file_is_shared(file));
         kernel_drop_quietly(file->client, file->inode, false, file_size(file));
     }
 }
@@ -114,8 +112,9 @@ static void look_after_shared(struct client *client)
 
     FILES_FOREACH(file, client)
     {
-        file->kernel.pages_old |= file_is_shared(file);
-        if (!file_has_handle(file) || !file->kernel.pages_old || file->opened.reopening) {
+        bool old = kernel_view_grows_old(&file->kernel, file_is_shared(file));
+
+        if (!file_has_handle(file) || !old || file->opened.reopening) {
             continue;
         }
         if (!file_is_shared(file) || !client->options.cache ||

@@ -10,10 +10,6 @@
 
 #include <stdlib.h>
 
-enum {
-    KERNEL_LATE_MS = 1000 /* Whoever asked runs again within that time, and takes in our answer. */
-};
-
 /* What a lease that is on its way back needs here. */
 struct recall_work
 {
@@ -85,20 +81,19 @@ static void on_kernel_dropped(struct kernel_drop *drop)
 static void recall_drop(struct recall_work *work)
 {
     struct client *client = work->client;
-    uint64_t now_ns = rpc_boot_ns(), entry_ns = kernel_known_entry_ns(&work->known);
     inode_id inode = work->back.inode;
     struct file *file = file_find(client, inode);
+    struct kernel_stale stale =
+        kernel_known_stale(&work->known, file != NULL, work->back.keeps, rpc_boot_ns());
 
     if (file != NULL && work->back.keeps == LEASE_NONE) {
         file_forget(file, 0, UINT64_MAX);
     }
     work->drop.inode = inode;
-    work->drop.attr = file != NULL || work->known.attr_until_ns > now_ns;
-    work->drop.pages = file != NULL && work->back.keeps == LEASE_NONE;
-    work->drop.names = work->known.names_until_ns > now_ns;
-    if (entry_ns > 0) {
-        work->drop.unknown_until_ns = entry_ns + (uint64_t)KERNEL_LATE_MS * 1000000;
-    }
+    work->drop.attr = stale.attr;
+    work->drop.pages = stale.pages;
+    work->drop.names = stale.names;
+    work->drop.unknown_until_ns = stale.unknown_until_ns;
     work->drop.done = on_kernel_dropped;
     kernel_drop_start(client, &work->drop);
 }

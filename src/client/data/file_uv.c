@@ -92,7 +92,7 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
     list_init(&file->fetched.slots);
     list_init(&file->lists.unreported);
     list_init(&file->lists.unsure);
-    list_init(&file->kernel.held_writes);
+    kernel_view_init(&file->kernel);
     HASH_ADD(hh, files->table, inode, sizeof(file->inode), file);
     if (!TABLE_ADDED(file)) {
         unsynced_free(file->durable.unsynced);
@@ -113,7 +113,7 @@ static void file_free_if_done(struct file *file)
     }
     CHECK(list_empty(&file->buffer.chunks) && list_empty(&file->buffer.writers) &&
           list_empty(&file->buffer.drains) && list_empty(&file->shape.report_waits) &&
-          list_empty(&file->kernel.held_writes));
+          kernel_view_is_idle(&file->kernel));
     file_forget(file, 0, UINT64_MAX);
     size_lock_let_go(client, file->inode);
     list_remove(&file->lists.dirty);
@@ -428,8 +428,7 @@ void file_note_mtime(struct file *file, uint64_t mtime_ns)
 
 void file_note_kernel_changed(struct file *file)
 {
-    file->kernel.changes++;
-    file->kernel.changed_ms = uv_now(file->client->loop);
+    kernel_view_changed(&file->kernel, uv_now(file->client->loop));
 }
 
 void file_overlay(const struct file *file, Morsel__Attr *attr)

@@ -12,6 +12,7 @@
 #ifndef MORSEL_CLIENT_DATA_FILE_UV_H
 #define MORSEL_CLIENT_DATA_FILE_UV_H
 
+#include "client/coherence/kernel_view.h"
 #include "client/data/column_uv.h"
 #include "client/data/read_ahead.h"
 #include "client/data/report.h"
@@ -106,22 +107,6 @@ struct file_durable
     bool loss_unreported; /* Nobody has been told yet that bytes are lost. */
 };
 
-/* What the kernel was told, and what it is at: the mount's, but for file_note_kernel_changed() and
- * opened_uv.c. */
-struct file_kernel
-{
-    struct timespec mtime;   /* It was told last; 0: not known. */
-    uint64_t size;           /* It was told last, or has written since. */
-    unsigned asks;           /* GETATTRs of its own, before it reads, under way. */
-    unsigned writes;         /* WRITEs that are not answered yet, */
-    unsigned reads;          /* and READs for its pages, of a time of sharing. */
-    struct list held_writes; /* Of the mount: for the end of those. */
-    uint64_t changes;        /* What makes the kernel pass over answers to questions that */
-    uint64_t changed_ms;     /* were asked before: how often, and when it happened last. */
-    bool pages_shared; /* It may hold pages from the time of sharing, read by READs of then; */
-    bool pages_old;    /* and has to be told to drop them now and then. */
-};
-
 /* What the manager knows of its being open here: file_uv.c, opened_uv.c. */
 struct file_opened
 {
@@ -145,7 +130,7 @@ struct file
     struct file_shape shape;
     struct write_buffer buffer;
     struct file_durable durable;
-    struct file_kernel kernel;
+    struct kernel_view kernel; /* What the kernel believes of it. */
     struct file_opened opened;
     struct file_failures
     {

@@ -57,7 +57,7 @@ static bool wait_behind_truncation(struct size_op *op)
     }
     op->base.cancel = behind_cancel;
     op->drops_pages = false;
-    op->question.crossed = true;
+    kernel_question_delayed(&op->question);
     list_push_back(&m->behind_truncations, &op->behind);
     return true;
 }
@@ -77,21 +77,20 @@ void mount_after_truncation(struct mount *m, inode_id inode)
 
 /* ---- GETATTR ---- */
 
-/* One more (+1) or less (-1) of the kernel's own questions is under way. */
-static void kernel_asks(struct client *client, inode_id inode, int change)
+static struct kernel_view *view_of(const struct size_op *op)
 {
-    struct file *file = file_find(client, inode);
+    struct file *file = file_find(op->base.mount->client, op->inode);
 
-    if (file != NULL && (change > 0 || file->kernel.asks > 0)) {
-        file->kernel.asks += (unsigned)change;
-    }
+    return file != NULL ? &file->kernel : NULL;
 }
 
 /* The request is answered; `by_handle`: the kernel asked for itself. */
 static void kernel_asked(const struct size_op *op)
 {
-    if (op->by_handle) {
-        kernel_asks(op->base.mount->client, op->inode, -1);
+    struct kernel_view *view = op->by_handle ? view_of(op) : NULL;
+
+    if (view != NULL) {
+        kernel_view_asked(view);
     }
 }
 
@@ -113,7 +112,8 @@ static void attr_reply_now(void *data)
 
 static void attr_reply(struct size_op *op)
 {
-    op->drops_pages |= mount_question_crossed(&op->question, op->base.mount, op->inode);
+    op->drops_pages |= kernel_question_crossed(&op->question, view_of(op),
+                                               kernel_drops_are_under_way(op->base.mount->client));
     if (wait_behind_truncation(op)) { /* It began meanwhile. */
         kernel_asked(op);
         if (op->handle != NULL) {
@@ -159,13 +159,18 @@ static void ask_blocks(struct servers_wait *wait)
     }
 }
 
-static void note_kernel_time(struct size_op *op, struct file *file)
+/* op->st is what the kernel is going to be told: a question of its own is answered as is good for its
+ * pages, and stat(2) is told the truth. */
+static void tell_kernel(struct size_op *op, struct file *file)
 {
-    uint64_t size = file != NULL ? file->kernel.size : 0;
+    struct kernel_answer answer = { .size = (uint64_t)op->st.st_size, .mtime = op->st.st_mtim };
 
     if (file != NULL && op->by_handle) {
-        op->drops_pages = mount_stat_by_handle(op->base.mount, file, &op->st, &op->seconds);
-        op->question.shorter = !op->drops_pages && (uint64_t)op->st.st_size < size ? size : 0;
+        kernel_question_answer(&op->question, &file->kernel, file_is_shared(file),
+                               &op->base.mount->never_twice, &answer);
+        op->drops_pages = answer.drop;
+        op->st.st_mtim = answer.mtime;
+        op->seconds = answer.fleeting ? 0 : op->seconds;
     } else if (file != NULL) {
         mount_note_told(file, &op->st);
     }
@@ -206,7 +211,7 @@ static void on_node_attr(struct meta_call *call, int status, void *message)
     }
     mount_stat(node->attr, &op->st);
     op->seconds = mount_attr_seconds(op->base.mount, node->attr);
-    note_kernel_time(op, file);
+    tell_kernel(op, file);
     if (!node->attr->sparse && (file == NULL || !file_became_sparse(file))) {
         attr_reply(op);
         return;
@@ -238,7 +243,7 @@ bool mount_attr_reply_here(struct size_op *op)
     mount_stat(&attr, &op->st);
     op->seconds =
         op->valid != 0 ? MOUNT_CHANGED_SECONDS : mount_attr_seconds(op->base.mount, &attr);
-    note_kernel_time(op, file);
+    tell_kernel(op, file);
     attr_reply(op);
     return true;
 }
@@ -250,7 +255,7 @@ static void getattr_go(struct size_op *op)
     if (wait_behind_truncation(op)) {
         return;
     }
-    mount_question_begin(&op->question, op->base.mount, op->inode);
+    kernel_question_begin(&op->question, view_of(op), uv_now(op->base.mount->client->loop));
     op->base.cancel = mount_size_cancel;
     if (mount_attr_reply_here(op)) {
         return;
@@ -259,8 +264,8 @@ static void getattr_go(struct size_op *op)
     request.layout = true;
     if (mount_op_ask(&op->base, MSG_GETATTR, &request.base, &morsel__node__descriptor,
                      on_node_attr) &&
-        op->by_handle) {
-        kernel_asks(op->base.mount->client, op->inode, 1);
+        op->by_handle && view_of(op) != NULL) {
+        kernel_view_asks(view_of(op));
     }
 }
 

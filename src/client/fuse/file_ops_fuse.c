@@ -24,7 +24,7 @@ static struct handle *handle_of(const struct fuse_file_info *fi)
 struct read_op
 {
     struct mount_op base;
-    bool counted; /* In file->kernel.reads. */
+    bool counted; /* kernel_view_reads() */
     struct file_read read;
 };
 
@@ -66,7 +66,9 @@ static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
     op->base.cancel = read_cancel;
     op->read.handle = handle; /* For read_counted_end(). */
     op->counted = !handle->direct && file_is_shared(handle->file);
-    handle->file->kernel.reads += op->counted;
+    if (op->counted) {
+        kernel_view_reads(&handle->file->kernel);
+    }
     file_read_start(&op->read, handle, (uint64_t)offset,
                     size < MOUNT_REQUEST_BYTES_MAX ? (uint32_t)size : MOUNT_REQUEST_BYTES_MAX,
                     on_read_done);
@@ -78,17 +80,15 @@ struct write_op
 {
     struct mount_op base;
     struct file_write write;
-    struct list held; /* In file->kernel.held_writes. */
+    struct kernel_write view;
     int status;
-    unsigned behind; /* So many READs are to end first. */
 };
 
 static void write_reply(struct write_op *op, int status)
 {
     struct file *file = op->write.handle->file;
 
-    file->kernel.writes--;
-    file_note_kernel_changed(file);
+    kernel_view_write_ends(&file->kernel, uv_now(file->client->loop));
     if (status == 0) {
         op->base.bytes = (uint32_t)op->write.length;
         (void)fuse_reply_write(op->base.req, op->write.length);
@@ -98,51 +98,34 @@ static void write_reply(struct write_op *op, int status)
     }
 }
 
-/* One READ less. A WRITE that waits does so for as many as were there before it, whichever end. */
 static void read_counted_end(struct read_op *op)
 {
-    struct file *file = op->read.handle->file;
+    struct list free, *node;
 
     if (!op->counted) {
         return;
     }
-    file->kernel.reads--;
-    LIST_FOREACH_SAFE(node, &file->kernel.held_writes)
-    {
-        struct write_op *write = LIST_ENTRY(node, struct write_op, held);
+    list_init(&free);
+    kernel_view_read_ends(&op->read.handle->file->kernel, &free);
+    while ((node = list_pop_front(&free)) != NULL) {
+        struct write_op *write = LIST_ENTRY(node, struct write_op, view.node);
 
-        if (--write->behind == 0 || file->kernel.reads == 0) {
-            list_remove(&write->held);
-            write_reply(write, write->status);
-        }
+        write_reply(write, write->status);
     }
 }
 
-/* By how little a READ for its pages brings, the kernel sees that a shared file has become shorter;
- * but not when a WRITE is answered between its question and our answer. So WRITEs are answered
- * behind READs. */
 static void on_written(struct file_write *write, int status)
 {
     struct write_op *op = CONTAINER_OF(write, struct write_op, write);
-    struct file *file = write->handle->file;
+    uint64_t end = status == 0 ? write->offset + write->length : 0;
 
     payload_drop(write->holder);
-    if (write->handle->direct) {
-        /* Somebody may have read the old bytes into the kernel's pages meanwhile: the next who
-         * reads through them asks, and they go. */
-        file->kernel.pages_shared = true;
-    }
-    if (status == 0 && write->offset + write->length > file->kernel.size) {
-        file->kernel.size = write->offset + write->length;
-    }
-    /* What goes on is not held up: a READ may be waiting for its turn. */
-    op->behind = write->more ? 0 : file->kernel.reads;
-    if (op->behind > 0) {
-        op->status = status;
-        op->base.cancel = NULL;
-        list_push_back(&file->kernel.held_writes, &op->held);
-    } else {
+    op->status = status;
+    if (kernel_view_wrote(&write->handle->file->kernel, &op->view, write->handle->direct, end,
+                          write->more)) {
         write_reply(op, status);
+    } else {
+        op->base.cancel = NULL;
     }
 }
 
@@ -191,7 +174,6 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
         return;
     }
     op->base.cancel = write_cancel;
-    list_init(&op->held);
     write = &op->write;
     write->handle = handle_of(fi);
     /* The bytes lie in the buffer into which the request was received: keeping it saves a copy. */
@@ -204,7 +186,7 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *bytes, size_t s
     write->more = may_go_on(write);
     write->written_back = (write_flags(bytes) & FUSE_WRITE_CACHE) != 0;
     write->strips_ids = strips_ids(write->handle, req, write_flags(bytes));
-    write->handle->file->kernel.writes++;
+    kernel_view_writes(&write->handle->file->kernel);
     file_write_start(write, on_written);
 }
 

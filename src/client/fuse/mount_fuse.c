@@ -190,58 +190,7 @@ double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr)
 
 void mount_note_told(struct file *file, const struct stat *st)
 {
-    file->kernel.mtime = st->st_mtim;
-    file->kernel.size = (uint64_t)st->st_size;
-}
-
-bool mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, double *seconds)
-{
-    struct timespec known = file->kernel.mtime;
-    bool drop = false;
-
-    if (file_is_shared(file)) {
-        drop = (uint64_t)st->st_size >= file->kernel.size;
-        if (!drop) {
-            st->st_mtim.tv_nsec = (st->st_mtim.tv_nsec + ++m->never_twice) % 1000000000;
-        }
-        file->kernel.pages_shared = true;
-        *seconds = 0;
-    } else if (file->kernel.pages_shared) {
-        file->kernel.pages_shared = false; /* They end now. */
-        drop = true;
-        *seconds = 0;
-    } else if ((known.tv_sec != 0 || known.tv_nsec != 0) &&
-               memcmp(&known, &st->st_mtim, sizeof(known)) != 0) {
-        st->st_mtim = known;
-        *seconds = 0;
-    }
-    mount_note_told(file, st);
-    return drop;
-}
-
-/* What is read from the device has been asked since we looked there last. */
-enum { KERNEL_CROSSES_MS = 1 };
-
-void mount_question_begin(struct kernel_question *q, const struct mount *m, inode_id inode)
-{
-    const struct file *file = file_find(m->client, inode);
-
-    q->changes = file != NULL ? file->kernel.changes : 0;
-    q->crossed |=
-        file != NULL && file->kernel.changed_ms + KERNEL_CROSSES_MS >= uv_now(m->client->loop);
-}
-
-bool mount_question_crossed(const struct kernel_question *q, const struct mount *m, inode_id inode)
-{
-    struct file *file = file_find(m->client, inode);
-
-    if (q->shorter == 0 || file == NULL ||
-        (!q->crossed && file->kernel.changes == q->changes && file->kernel.writes == 0 &&
-         !kernel_drops_are_under_way(m->client))) {
-        return false;
-    }
-    file->kernel.size = q->shorter;
-    return true;
+    kernel_view_told(&file->kernel, (uint64_t)st->st_size, &st->st_mtim);
 }
 
 void mount_note_names(struct mount *m, inode_id directory)
@@ -326,7 +275,7 @@ static void on_init(void *data, struct fuse_conn_info *conn)
         FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK |
         FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_CACHE_SYMLINKS |
         FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_ASYNC_DIO | FUSE_CAP_IOCTL_DIR | FUSE_CAP_POSIX_LOCKS |
-        FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_AUTO_INVAL_DATA; /* mount_stat_by_handle() lives on it. */
+        FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_AUTO_INVAL_DATA; /* kernel_view.h lives on it. */
 
     (void)data;
     conn->want = conn->capable & wanted;

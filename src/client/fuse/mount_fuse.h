@@ -123,7 +123,7 @@ struct mount
     unsigned prefetches;                 /* Directories that are being read ahead. */
     uint32_t looks_vain, looks_skipped;  /* Of receive(). */
     uint32_t never_twice;                /* For times that no two GETATTRs have in common; see
-                                            mount_stat_by_handle(). */
+                                            kernel_question_answer(). */
     struct mount_statistics statistics[MOUNT_KINDS_COUNT];
     void (*ended)(void *data); /* The kernel let go of the mount (umount). */
     void *data;
@@ -244,32 +244,9 @@ const struct stat *mount_lookup_stat(const struct mount *m, inode_id inode);
 /* How long the kernel may keep the attributes, in seconds; not in the answer to a change. */
 double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr);
 
-/* Before it reads from its pages, the kernel asks for the attributes with a file handle when those
- * that it has are old, and drops the pages when the time of the last change is another one. But it
- * passes the answer over when anybody has written, or was answered, since it asked. So of a shared
- * file it is to be told otherwise, before the answer, to drop its pages and how long the file is
- * (true): then every read comes to us. That way it cannot be told that a file is shorter than it
- * was told last: then it gets a time that is never the same, in the answer (false), unless that may
- * be passed over (mount_question_crossed()). Of a file
- * that is ours it gets the time that it knows, for our own writes are in its pages. stat(2) comes
- * without a handle and is told the truth. */
+/* These attributes are told with an answer to anything but a question of the kernel's own
+ * (kernel_view.h), of which attr_ops_fuse.c takes care. */
 void mount_note_told(struct file *file, const struct stat *st);
-bool mount_stat_by_handle(struct mount *m, struct file *file, struct stat *st, double *seconds);
-
-/* A GETATTR of the kernel's own. */
-struct kernel_question
-{
-    uint64_t changes; /* file->kernel.changes, when it was asked; */
-    bool crossed;     /* another one may have come between the question and us. */
-    uint64_t shorter; /* The answer tells that the file is shorter than this; 0: not so. */
-};
-
-void mount_question_begin(struct kernel_question *q, const struct mount *m, inode_id inode);
-
-/* Does the answer tell that the file is shorter, and will it be passed over, or may it be? Then the
- * pages go first all the same, and the read behind the question comes to us: what it is given is as
- * short as the file. The next answer tells it again. */
-bool mount_question_crossed(const struct kernel_question *q, const struct mount *m, inode_id inode);
 
 /* Put what a page of a directory says into the table. `listing` is meta_cache_listing() of the time
  * of the first page. */

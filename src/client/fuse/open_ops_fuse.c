@@ -57,16 +57,17 @@ static uint32_t rights_of(const struct fuse_file_info *fi)
     }
 }
 
-/* Of a shared file the kernel's pages are of no use, and in the way: it would ask for the time of
- * the last change before each read. And a write that crosses pages would come in two requests,
- * between which another mount could append. */
 static bool bypasses_pages(const struct open_op *op)
 {
     int flags = op->fi.flags;
+    const struct kernel_handle handle = { .maps_direct = op->base.mount->maps_direct,
+                                          .shared = op->base.mount->maps_direct &&
+                                                    file_is_shared(op->handle->file),
+                                          .append = (flags & O_APPEND) != 0,
+                                          .reads = (flags & O_ACCMODE) != O_WRONLY,
+                                          .writes = is_writable(&op->fi) };
 
-    return op->base.mount->maps_direct ? file_is_shared(op->handle->file) ||
-                                             ((flags & O_APPEND) != 0 && is_writable(&op->fi))
-                                       : (flags & O_APPEND) != 0 && (flags & O_ACCMODE) == O_WRONLY;
+    return kernel_handle_is_direct(&handle);
 }
 
 /* The answer to CREATE makes the kernel know the inode; that to OPEN tells it nothing of it. The

@@ -1,0 +1,157 @@
+/* What the kernel believes of an open file: what it was told of it last, what its pages may hold, and
+ * what it is at just now; and so what it is to be told next, and what it has to drop.
+ *
+ * Pure, one for each open file (file->kernel). The kernel's side of it: it keeps pages and a size.
+ * Before a read through its pages it asks (GETATTR with a handle, a question of its own) when what it
+ * knows is old. It takes over the answer, unless anything has been taken over since it asked: the
+ * answer to a WRITE, to another question, a notification. Then it passes the answer over, and goes
+ * on with the size and the pages that it has.
+ *
+ *            PAGES OF OUR OWN -- a question of a time of sharing, or a direct WRITE --> SHARED PAGES
+ *                   ^                                                                     |
+ *                   +---------- a question when the file is ours again: they go ----------+
+ *
+ *   Pages of our own  hold what we have read under a lease, and our own writes: to these questions
+ *                     the time of the last change is the one that the kernel knows, or it would drop
+ *                     them.
+ *   Shared pages      are of use to nobody: they go before each question is answered, so that the
+ *                     READ behind it comes to us. But that makes the kernel pass over the answer. So
+ *                     only the answer itself tells that a file is shorter than was told last, with a
+ *                     time that never repeats, and the pages stay: they go with the size.
+ *                     Where it may be passed over all the same (kernel_question_crossed()) they go
+ *                     first, and the READ tells it, by how little it brings: for its sake WRITEs
+ *                     are answered behind the READs that were there before them.
+ *
+ * What is mapped asks nothing: it is dropped now and then, from the first look that finds the file
+ * shared until one that does not (pages_old).
+ *
+ * Invariants: questions, READs and WRITEs under way are counted as often as they end; who waits among
+ * `held` waits for at least one READ that is under way, and is a WRITE that is.
+ *
+ * Source: Linux, fs/fuse: fuse_change_attributes() and fuse_reverse_inval_inode() (inode.c),
+ * fuse_cache_read_iter() and fuse_short_read() (file.c).
+ */
+#ifndef MORSEL_CLIENT_COHERENCE_KERNEL_VIEW_H
+#define MORSEL_CLIENT_COHERENCE_KERNEL_VIEW_H
+
+#include "common/base/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+/* Looked into by kernel_view.c alone. */
+struct kernel_view
+{
+    struct timespec mtime; /* It was told last; 0: not known. */
+    uint64_t size;         /* It was told last, or has written since. */
+    unsigned asks;         /* Questions of its own that the manager is asked, */
+    unsigned writes;       /* WRITEs that are not answered yet, */
+    unsigned reads;        /* and READs for its pages, of a time of sharing. */
+    struct list held;      /* struct kernel_write: for the end of those. */
+    uint64_t changes;      /* What makes it pass over answers to questions that were asked */
+    uint64_t changed_ms;   /* before: how often, and when it happened last. */
+    bool pages_shared;     /* Shared pages, */
+    bool pages_old;        /* and those that are to be dropped now and then. */
+};
+
+void kernel_view_init(struct kernel_view *v);
+
+/* Nothing waits. */
+bool kernel_view_is_idle(const struct kernel_view *v);
+
+/* ---- What it is told ---- */
+
+/* It has been answered, or told, what makes it pass over the answers to what it has asked before. */
+void kernel_view_changed(struct kernel_view *v, uint64_t now_ms);
+
+/* It is told that the file is as long, and when it was changed: by an answer to anything but a
+ * question of its own. */
+void kernel_view_told(struct kernel_view *v, uint64_t size, const struct timespec *mtime);
+
+/* A question of its own. Zeroed before the first kernel_question_begin(). */
+struct kernel_question
+{
+    uint64_t changes; /* view->changes, when it was asked; */
+    bool crossed;     /* another one may have come between the question and us. */
+    uint64_t shorter; /* The answer tells that the file is shorter than this; 0: not so. */
+};
+
+/* It is here; or asked anew, for the answer had to wait. `v` NULL: the file is not open. */
+void kernel_question_begin(struct kernel_question *q, const struct kernel_view *v, uint64_t now_ms);
+
+/* The answer will have to wait: much may happen. */
+void kernel_question_delayed(struct kernel_question *q);
+
+/* Answer it: what the attributes say, and is to be told. */
+struct kernel_answer
+{
+    uint64_t size;
+    struct timespec mtime;
+    bool fleeting; /* Not to be kept for any time. */
+    bool drop;     /* The pages first. */
+};
+
+/* `shared`: others may change the file; `never_twice` is counted up where a time is to be like no
+ * other. */
+void kernel_question_answer(struct kernel_question *q, struct kernel_view *v, bool shared,
+                            uint32_t *never_twice, struct kernel_answer *answer);
+
+/* Does the answer tell that the file is shorter, and will it be passed over, or may it be? Then the
+ * pages go first all the same; the next answer tells it again. `drops`: the kernel is being told to
+ * drop something. `v` NULL: no. */
+bool kernel_question_crossed(const struct kernel_question *q, struct kernel_view *v, bool drops);
+
+/* ---- What it is at ---- */
+
+/* The manager is asked for its sake; and it is answered. */
+void kernel_view_asks(struct kernel_view *v);
+void kernel_view_asked(struct kernel_view *v);
+
+/* Is what is read and written through a handle to pass by the pages? Of a shared file they are of no
+ * use, and in the way: it would ask before each read. And an append that crosses pages would come in
+ * two WRITEs, between which another mount could append. */
+struct kernel_handle
+{
+    bool maps_direct; /* The kernel maps handles that pass by its pages; */
+    bool shared;      /* only then does it matter whether the file is shared. */
+    bool append, reads, writes;
+};
+bool kernel_handle_is_direct(const struct kernel_handle *h);
+
+/* A READ for its pages, of a time of sharing, is here; and it has been answered, which puts the WRITEs
+ * into `free` (empty before) that are to be answered then. Others do not count. */
+void kernel_view_reads(struct kernel_view *v);
+void kernel_view_read_ends(struct kernel_view *v, struct list *free);
+
+/* A WRITE, embedded in the host's request. */
+struct kernel_write
+{
+    struct list node; /* In view->held, or `free`. */
+    unsigned behind;  /* So many READs are to end first. */
+};
+
+/* It is here. */
+void kernel_view_writes(struct kernel_view *v);
+
+/* It has been done, up to `end`; 0: it has failed. `more`: it goes on with what comes next, for which
+ * a READ may be waiting. False: kernel_view_read_ends() says when it is to be answered. */
+bool kernel_view_wrote(struct kernel_view *v, struct kernel_write *w, bool direct, uint64_t end,
+                       bool more);
+
+/* It is answered now. */
+void kernel_view_write_ends(struct kernel_view *v, uint64_t now_ms);
+
+/* ---- What is mapped ---- */
+
+/* A look, now and then: may it hold pages that grow old? */
+bool kernel_view_grows_old(struct kernel_view *v, bool shared);
+
+/* May they be dropped now? Not between a question and its answer, which would be passed over: then the
+ * next look tries again. */
+bool kernel_view_may_freshen(const struct kernel_view *v);
+
+/* They are being dropped. */
+void kernel_view_freshened(struct kernel_view *v, bool shared);
+
+#endif

@@ -1,0 +1,354 @@
+/* What the kernel believes of an open file, and what it is to be told (kernel_view.h, kernel_known.h). */
+#include "client/coherence/kernel_view.h"
+
+#include "client/coherence/kernel_known.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static const struct timespec before = { 100, 7 }, now = { 200, 999999999 };
+
+/* It was told that the file has `size` bytes, long ago. */
+static void told(struct kernel_view *v, uint64_t size)
+{
+    kernel_view_init(v);
+    kernel_view_told(v, size, &before);
+}
+
+static struct kernel_answer answer_to(struct kernel_question *q, struct kernel_view *v, bool shared,
+                                      uint64_t size)
+{
+    static uint32_t never_twice;
+    struct kernel_answer answer = { .size = size, .mtime = now };
+
+    kernel_question_begin(q, v, 1000);
+    kernel_question_answer(q, v, shared, &never_twice, &answer);
+    return answer;
+}
+
+static bool is_time(const struct timespec *t, const struct timespec *expected)
+{
+    return t->tv_sec == expected->tv_sec && t->tv_nsec == expected->tv_nsec;
+}
+
+/* ---- Questions ---- */
+
+static void of_our_own_file_it_hears_the_time_that_it_knows(void **state)
+{
+    struct kernel_view v;
+    struct kernel_question q = { .changes = 0 };
+    struct kernel_answer answer;
+
+    (void)state;
+    told(&v, 10);
+    answer = answer_to(&q, &v, false, 20);
+    assert_false(answer.drop);
+    assert_true(answer.fleeting); /* stat(2) is to be told the truth. */
+    assert_true(is_time(&answer.mtime, &before));
+    assert_int_equal(answer.size, 20);
+    kernel_view_told(&v, 20, &now);
+    answer = answer_to(&q, &v, false, 20);
+    assert_false(answer.fleeting);
+    kernel_view_init(&v); /* It knows none. */
+    answer = answer_to(&q, &v, false, 20);
+    assert_true(!answer.drop && !answer.fleeting && is_time(&answer.mtime, &now));
+}
+
+static void of_a_shared_file_the_pages_go_before_each_answer(void **state)
+{
+    struct kernel_view v;
+    struct kernel_question q = { .changes = 0 };
+
+    (void)state;
+    told(&v, 10);
+    for (uint64_t size = 10; size < 13; size++) {
+        struct kernel_answer answer = answer_to(&q, &v, true, size);
+
+        assert_true(answer.drop && answer.fleeting);
+        assert_true(is_time(&answer.mtime, &now));
+        assert_int_equal(q.shorter, 0);
+    }
+}
+
+static void pages_of_a_time_of_sharing_go_once_more(void **state)
+{
+    struct kernel_view v;
+    struct kernel_question q = { .changes = 0 };
+
+    (void)state;
+    told(&v, 10);
+    (void)answer_to(&q, &v, true, 10);
+    assert_true(answer_to(&q, &v, false, 10).drop);
+    assert_false(answer_to(&q, &v, false, 10).drop);
+    /* Shorter meanwhile: the pages have gone, there is nothing to betray it. */
+    (void)answer_to(&q, &v, true, 10);
+    assert_true(answer_to(&q, &v, false, 5).drop);
+    assert_int_equal(q.shorter, 0);
+}
+
+static void only_the_answer_tells_that_a_file_is_shorter(void **state)
+{
+    struct kernel_view v;
+    struct kernel_question q = { .changes = 0 };
+    struct kernel_answer first, second;
+
+    (void)state;
+    told(&v, 10);
+    first = answer_to(&q, &v, true, 9);
+    assert_true(!first.drop && first.fleeting);
+    assert_int_equal(q.shorter, 10);
+    assert_false(kernel_question_crossed(&q, &v, false));
+    second = answer_to(&q, &v, true, 8);
+    assert_false(is_time(&first.mtime, &second.mtime));
+    assert_true(first.mtime.tv_nsec < 1000000000 && second.mtime.tv_nsec < 1000000000);
+    assert_true(answer_to(&q, &v, true, 8).drop); /* It has been told. */
+}
+
+/* What may come between a question and its answer. */
+enum crossing { NOTHING, CHANGED, WRITING, DROPPING, JUST_BEFORE, DELAYED, CROSSINGS };
+
+static void where_it_may_be_passed_over_the_pages_go_all_the_same(void **state)
+{
+    (void)state;
+    for (enum crossing crossing = NOTHING; crossing < CROSSINGS; crossing++) {
+        struct kernel_view v;
+        struct kernel_question q = { .changes = 0 };
+        bool crossed;
+
+        told(&v, 10);
+        if (crossing == JUST_BEFORE) {
+            kernel_view_changed(&v, 999);
+        }
+        (void)answer_to(&q, &v, true, 9);
+        if (crossing == CHANGED) {
+            kernel_view_changed(&v, 1005);
+        } else if (crossing == WRITING) {
+            kernel_view_writes(&v);
+        } else if (crossing == DELAYED) {
+            kernel_question_delayed(&q);
+        }
+        crossed = kernel_question_crossed(&q, &v, crossing == DROPPING);
+        assert_int_equal(crossed, crossing != NOTHING);
+        /* It has not heard, perhaps: the next answer tells it again. */
+        assert_int_equal(answer_to(&q, &v, true, 9).drop, !crossed);
+    }
+}
+
+static void what_was_told_long_before_crosses_nothing(void **state)
+{
+    struct kernel_view v;
+    struct kernel_question q = { .changes = 0 };
+
+    (void)state;
+    told(&v, 10);
+    kernel_view_changed(&v, 998);
+    (void)answer_to(&q, &v, true, 9);
+    assert_false(kernel_question_crossed(&q, &v, false));
+    kernel_view_writes(&v);
+    kernel_view_write_ends(&v, 1001); /* Answered in between. */
+    assert_true(kernel_question_crossed(&q, &v, false));
+    /* Nothing that is not shorter. */
+    (void)answer_to(&q, &v, true, 20);
+    kernel_view_changed(&v, 1001);
+    assert_false(kernel_question_crossed(&q, &v, true));
+}
+
+static void of_a_file_that_is_not_open_nothing_is_known(void **state)
+{
+    struct kernel_question q = { .changes = 3 };
+
+    (void)state;
+    kernel_question_begin(&q, NULL, 1000);
+    assert_int_equal(q.changes, 0);
+    assert_false(q.crossed);
+    q.shorter = 5; /* It was open then. */
+    kernel_question_delayed(&q);
+    assert_false(kernel_question_crossed(&q, NULL, true));
+}
+
+/* ---- What it is at ---- */
+
+static void who_passes_by_the_pages(void **state)
+{
+    static const struct
+    {
+        struct kernel_handle handle;
+        bool direct;
+    } cases[] = {
+        { { .maps_direct = true, .reads = true }, false },
+        { { .maps_direct = true, .reads = true, .shared = true }, true },
+        { { .maps_direct = true, .writes = true, .append = true }, true },
+        { { .maps_direct = true, .reads = true, .writes = true, .append = true }, true },
+        { { .maps_direct = true, .reads = true, .append = true }, false },
+        { { .reads = true, .writes = true, .shared = true }, false },
+        { { .reads = true, .writes = true, .append = true }, false },
+        { { .writes = true, .append = true }, true },
+        { { .reads = true, .append = true, .shared = true }, false },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(kernel_handle_is_direct(&cases[i].handle), cases[i].direct);
+    }
+}
+
+/* How many WRITEs may be answered when a READ ends. */
+static unsigned freed_by_a_read(struct kernel_view *v)
+{
+    struct list free;
+    unsigned count = 0;
+
+    list_init(&free);
+    kernel_view_read_ends(v, &free);
+    while (list_pop_front(&free) != NULL) {
+        count++;
+    }
+    return count;
+}
+
+static bool writes(struct kernel_view *v, struct kernel_write *w, bool more)
+{
+    kernel_view_writes(v);
+    return kernel_view_wrote(v, w, false, 5, more);
+}
+
+static void writes_are_answered_behind_the_reads_before_them(void **state)
+{
+    struct kernel_view v;
+    struct kernel_write w[4];
+
+    (void)state;
+    told(&v, 10);
+    assert_true(writes(&v, &w[0], false));
+    kernel_view_reads(&v);
+    assert_false(writes(&v, &w[1], false));
+    kernel_view_reads(&v); /* Behind it. */
+    assert_false(writes(&v, &w[2], false));
+    assert_true(writes(&v, &w[3], true)); /* It goes on. */
+    assert_false(kernel_view_is_idle(&v));
+    assert_int_equal(freed_by_a_read(&v), 1);
+    assert_int_equal(freed_by_a_read(&v), 1);
+    assert_true(kernel_view_is_idle(&v));
+}
+
+static void with_the_last_read_all_of_them_are_answered(void **state)
+{
+    struct kernel_view v;
+    struct kernel_write w[2];
+    struct list free;
+
+    (void)state;
+    told(&v, 10);
+    kernel_view_reads(&v);
+    assert_false(writes(&v, &w[0], false));
+    assert_false(writes(&v, &w[1], false));
+    list_init(&free);
+    kernel_view_read_ends(&v, &free);
+    assert_ptr_equal(list_pop_front(&free), &w[0].node); /* The older one first. */
+    assert_ptr_equal(list_pop_front(&free), &w[1].node);
+    assert_true(list_empty(&free) && kernel_view_is_idle(&v));
+}
+
+static void what_is_written_makes_it_longer(void **state)
+{
+    struct kernel_view v;
+    struct kernel_question q = { .changes = 0 };
+    struct kernel_write w;
+
+    (void)state;
+    told(&v, 10);
+    kernel_view_writes(&v);
+    assert_true(kernel_view_wrote(&v, &w, false, 30, false));
+    kernel_view_write_ends(&v, 5);
+    (void)answer_to(&q, &v, true, 29);
+    assert_int_equal(q.shorter, 30);
+    assert_false(kernel_question_crossed(&q, &v, false)); /* It has been answered. */
+    kernel_view_writes(&v);
+    assert_true(kernel_view_wrote(&v, &w, false, 0, false)); /* It has failed. */
+    kernel_view_write_ends(&v, 5);
+    assert_true(answer_to(&q, &v, true, 29).drop);
+}
+
+static void what_passes_by_the_pages_makes_them_old(void **state)
+{
+    struct kernel_view v;
+    struct kernel_question q = { .changes = 0 };
+    struct kernel_write w;
+
+    (void)state;
+    told(&v, 10);
+    kernel_view_writes(&v);
+    assert_true(kernel_view_wrote(&v, &w, true, 0, false));
+    kernel_view_write_ends(&v, 5);
+    assert_true(answer_to(&q, &v, false, 10).drop);
+    assert_false(answer_to(&q, &v, false, 10).drop);
+}
+
+static void what_is_mapped_is_dropped_between_questions(void **state)
+{
+    struct kernel_view v;
+
+    (void)state;
+    told(&v, 10);
+    assert_false(kernel_view_grows_old(&v, false));
+    assert_true(kernel_view_grows_old(&v, true));
+    assert_true(kernel_view_grows_old(&v, false)); /* Until they have gone for the last time. */
+    kernel_view_asks(&v);
+    assert_false(kernel_view_may_freshen(&v));
+    assert_true(kernel_view_grows_old(&v, false));
+    kernel_view_asked(&v);
+    assert_true(kernel_view_may_freshen(&v));
+    kernel_view_freshened(&v, true);
+    assert_true(kernel_view_grows_old(&v, false));
+    kernel_view_freshened(&v, false);
+    assert_false(kernel_view_grows_old(&v, false));
+    kernel_view_asked(&v); /* It was opened since the question. */
+    assert_true(kernel_view_may_freshen(&v));
+}
+
+/* ---- What goes with a lease ---- */
+
+static void what_goes_with_a_lease(void **state)
+{
+    struct kernel_known k = { .attr_until_ns = 50, .names_until_ns = 60 };
+    struct kernel_stale stale = kernel_known_stale(&k, false, LEASE_NONE, 49);
+
+    (void)state;
+    assert_true(stale.attr && stale.names && !stale.pages);
+    stale = kernel_known_stale(&k, false, LEASE_NONE, 50);
+    assert_true(!stale.attr && stale.names);
+    stale = kernel_known_stale(&k, true, LEASE_NONE, 60);
+    assert_true(stale.attr && stale.pages && !stale.names);
+    stale = kernel_known_stale(&k, true, LEASE_R, 60);
+    assert_true(stale.attr && !stale.pages);
+    assert_int_equal(stale.unknown_until_ns, 0);
+    kernel_known_entry(&k, 7, true);
+    stale = kernel_known_stale(&k, false, LEASE_NONE, 60);
+    assert_int_equal(stale.unknown_until_ns, 1000000007);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_our_own_file_it_hears_the_time_that_it_knows),
+        cmocka_unit_test(of_a_shared_file_the_pages_go_before_each_answer),
+        cmocka_unit_test(pages_of_a_time_of_sharing_go_once_more),
+        cmocka_unit_test(only_the_answer_tells_that_a_file_is_shorter),
+        cmocka_unit_test(where_it_may_be_passed_over_the_pages_go_all_the_same),
+        cmocka_unit_test(what_was_told_long_before_crosses_nothing),
+        cmocka_unit_test(of_a_file_that_is_not_open_nothing_is_known),
+        cmocka_unit_test(who_passes_by_the_pages),
+        cmocka_unit_test(writes_are_answered_behind_the_reads_before_them),
+        cmocka_unit_test(with_the_last_read_all_of_them_are_answered),
+        cmocka_unit_test(what_is_written_makes_it_longer),
+        cmocka_unit_test(what_passes_by_the_pages_makes_them_old),
+        cmocka_unit_test(what_is_mapped_is_dropped_between_questions),
+        cmocka_unit_test(what_goes_with_a_lease),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
