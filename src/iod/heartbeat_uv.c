@@ -3,8 +3,10 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "iod/voters_kept_file.h"
 #include "meta.pb-c.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 enum {
@@ -54,6 +56,13 @@ static void on_collected(struct job *job)
     membership_reported(&h->membership, status == 0 ? 0 : COLLECT_RETRY_MS);
 }
 
+static void forget_garbage(struct heartbeat *h)
+{
+    free(h->garbage);
+    h->garbage = NULL;
+    h->garbage_count = 0;
+}
+
 /* Delete what the manager has no use for; the next heartbeat waits for it. False: nothing was
  * started. */
 static bool collect(struct heartbeat *h, const Morsel__HeartbeatReply *reply)
@@ -83,6 +92,80 @@ static bool collect(struct heartbeat *h, const Morsel__HeartbeatReply *reply)
     return true;
 }
 
+/* ---- Who votes ---- */
+
+static void run_keep(struct job *job)
+{
+    struct heartbeat *h = job->owner;
+
+    job->status = voters_kept_write(h->membership.server->datadir.path, &h->told_bytes, &job->err);
+}
+
+/* What could not be written is told again. */
+static void on_kept(struct job *job)
+{
+    struct heartbeat *h = job->owner;
+    struct log *log = h->membership.server->log;
+    bool failed = job->status != 0;
+
+    if (failed && !h->keep_failed && job->status != MORSEL_SHUTDOWN) {
+        log_error(log, "keep the voter set: %s: trying again", job->err.text);
+    }
+    h->keep_failed = failed;
+    if (!failed) {
+        morsel__voter_set__free_unpacked(h->voters, NULL);
+        h->voters = h->told;
+        h->told = NULL;
+        log_info(log, "voter set %" PRIu64 ": %zu voters", h->voters->version,
+                 (size_t)h->voters->n_voters);
+    }
+    morsel__voter_set__free_unpacked(h->told, NULL);
+    h->told = NULL;
+    buf_free(&h->told_bytes);
+    job_free(job);
+    membership_reported(&h->membership, failed ? h->membership.report_ms : 0);
+}
+
+/* Write it down; the next heartbeat waits for that. False: nothing was started. */
+static bool keep(struct heartbeat *h, Morsel__HeartbeatReply *reply)
+{
+    struct job *job;
+
+    if (reply->voters == NULL) {
+        return false;
+    }
+    buf_init(&h->told_bytes);
+    job = job_new(&h->membership.server->jobs, h);
+    if (job == NULL || !voters_kept_fill(reply->voters, &h->told_bytes)) {
+        goto fail;
+    }
+    h->told = reply->voters;
+    if (job_start(job, run_keep, on_kept, true) != 0) {
+        h->told = NULL;
+        goto fail;
+    }
+    reply->voters = NULL; /* It is ours now. */
+    membership_wait(&h->membership);
+    return true;
+
+fail:
+    buf_free(&h->told_bytes);
+    if (job != NULL) {
+        job_free(job);
+    }
+    return false;
+}
+
+static void read_kept(struct heartbeat *h)
+{
+    struct errmsg err = { "" };
+
+    if (voters_kept_read(h->membership.server->datadir.path, &h->voters, &err) != 0) {
+        log_warning(h->membership.server->log, "%s: the manager is asked for the voter set again",
+                    err.text);
+    }
+}
+
 /* ---- Heartbeat ---- */
 
 static void on_heartbeat(struct rpc_call *call, int status, struct rpc_reply *reply)
@@ -98,9 +181,10 @@ static void on_heartbeat(struct rpc_call *call, int status, struct rpc_reply *re
         membership_report_failed(m, status, reply->text);
         return;
     }
-    heartbeat_free(h);
+    forget_garbage(h);
     message = rpc_unpack(&morsel__heartbeat_reply__descriptor, reply->body, reply->body_count);
-    if (message == NULL || !collect(h, message)) {
+    /* Where there is both, the objects are named again. */
+    if (message == NULL || (!keep(h, message) && !collect(h, message))) {
         bool at_once = message != NULL && (message->more || m->measured != m->wanted);
 
         membership_reported(m, at_once ? 0 : m->report_ms);
@@ -126,6 +210,8 @@ static int heartbeat(struct membership *m)
     request.objects = m->space.objects;
     request.measured = m->measured;
     request.verifier = store_verifier(m->server->store);
+    request.voter = voter_name(h->voter->voter);
+    request.voters_mark = h->voters != NULL ? h->voters->mark : 0;
     if (store_disk_failed(m->server->store, &failure)) {
         request.disk_failure = failure.text;
     }
@@ -150,6 +236,7 @@ static int heartbeat(struct membership *m)
 void heartbeat_start(struct heartbeat *h)
 {
     h->membership.report = heartbeat;
+    read_kept(h);
     membership_start(&h->membership);
 }
 
@@ -160,7 +247,7 @@ void heartbeat_stop(struct heartbeat *h)
 
 void heartbeat_free(struct heartbeat *h)
 {
-    free(h->garbage);
-    h->garbage = NULL;
-    h->garbage_count = 0;
+    forget_garbage(h);
+    morsel__voter_set__free_unpacked(h->voters, NULL);
+    h->voters = NULL;
 }

@@ -1,20 +1,28 @@
-/* What an I/O daemon reports to the manager, every heartbeat: space, the state of its disk, and which
- * of the objects that the manager has no use for any more are deleted. The answer names the next
- * of those.
+/* What an I/O daemon reports to the manager, every heartbeat: space, the state of its disk, as whom it
+ * votes, and which of the objects that the manager has no use for any more are deleted. The answer
+ * names the next of those, and who votes, where that is not what the daemon has on its disk
+ * (voters_kept_file.h).
  */
 #ifndef MORSEL_IOD_HEARTBEAT_UV_H
 #define MORSEL_IOD_HEARTBEAT_UV_H
 
+#include "common/base/buf.h"
 #include "common/serve/membership_uv.h"
+#include "common/vote/voter_uv.h"
 
 struct heartbeat
 {
     struct membership membership; /* The owner sets what is the owner's, but for `report`. */
+    const struct voter_uv *voter; /* The owner's, too. */
     struct object_id *garbage;    /* Deleted, to be reported. Owned. */
     size_t garbage_count;
+    Morsel__VoterSet *voters; /* On our disk; NULL: none. */
+    Morsel__VoterSet *told;   /* Is being written. */
+    struct buf told_bytes;
+    bool keep_failed; /* The last time; it is in the log. */
 };
 
-/* Begin to register. */
+/* Begin to register. What is on the disk is read: this blocks. */
 void heartbeat_start(struct heartbeat *h);
 void heartbeat_stop(struct heartbeat *h);
 

@@ -99,6 +99,7 @@ int iod_start(struct iod *iod, struct errmsg *err)
                                                        .threads = (uint32_t)s->threads,
                                                        .queue = (uint32_t)s->queue,
                                                        .buffers_bytes = s->buffers_bytes };
+    iod->heartbeat.voter = &iod->voter;
     iod->heartbeat.membership = (struct membership){
         .server = objects, .joined = on_joined, .refused = on_refused, .data = iod
     };
@@ -129,7 +130,7 @@ void iod_stop(struct iod *iod)
     uv_close((uv_handle_t *)&iod->checkpoint, NULL);
     heartbeat_stop(&iod->heartbeat);
     object_server_stop(&iod->objects);
-    voter_uv_stop(&iod->voter);
+    voter_uv_stop(&iod->voter, NULL, NULL);
 }
 
 void iod_release(struct iod *iod)

@@ -2,7 +2,7 @@
  *
  *   main.c          settings, start and orderly end
  *   iod_uv.c        puts the parts together; periodic checkpoints, statistics
- *   heartbeat_uv.c  what the manager hears, and what it has no use for
+ *   heartbeat_uv.c  what the manager hears, what it has no use for, and who votes
  *
  * Requests of clients: common/serve/object_server_uv.h; of candidates and of the manager for its vote:
  * common/vote/voter_uv.h.

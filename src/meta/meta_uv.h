@@ -45,6 +45,7 @@ struct meta_settings
 
 struct fsck;
 struct directory_page;
+struct voters_host;
 
 struct meta
 {
@@ -86,8 +87,9 @@ struct meta
     uv_idle_t sweep;
     bool sweep_loading; /* It waits for the disk. */
     struct capacity_uv capacity;
-    struct voter_uv voter; /* The manager votes, too. */
-    uint32_t handles;      /* Open libuv handles while closing. */
+    struct voter_uv voter;      /* The manager votes, too. */
+    struct voters_host *voters; /* Who votes: cluster/voters_uv.h. */
+    uint32_t handles;           /* Open libuv handles while closing. */
     bool broken_logged;
     bool unreadable_logged;
     bool space_low; /* The disk of the database is nearly full: nothing new is taken. */

@@ -19,6 +19,7 @@ static void read_vote(const ProtobufCMessage *m)
 {
     struct vote_record page[VOTE_PAGE_MAX];
     struct vote_subject after;
+    struct voter_set set;
     struct vote_request asked;
     struct vote_answer answer;
 
@@ -41,6 +42,8 @@ static void read_vote(const ProtobufCMessage *m)
                 CHECK(vote_record_valid(&page[i]));
             }
         }
+    } else if (m->descriptor == &morsel__voter_set__descriptor) {
+        CHECK(!voter_set_read((const Morsel__VoterSet *)m, &set) || voter_set_valid(&set));
     }
 }
 
@@ -141,6 +144,10 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__votes_read_request__descriptor,
     &morsel__votes_carry_request__descriptor,
     &morsel__votes_reply__descriptor,
+    &morsel__voter__descriptor,
+    &morsel__voter_set__descriptor,
+    &morsel__voter_status__descriptor,
+    &morsel__voters_status__descriptor,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -5,6 +5,7 @@
 #include "meta/namespace/record.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "meta/namespace/voters_record.h"
 
 #include <string.h>
 
@@ -14,6 +15,7 @@ enum { NUMBER = 4711 };
 
 static int decode_encode(unsigned kind, struct slice bytes, struct buf *out)
 {
+    struct voter_seats seats;
     union {
         struct inode inode;
         struct dentry dentry;
@@ -21,6 +23,7 @@ static int decode_encode(unsigned kind, struct slice bytes, struct buf *out)
         struct counters counters;
         struct member_record member;
         struct slice plain;
+        struct voters_record voters;
     } record;
     int rv;
 
@@ -56,6 +59,13 @@ static int decode_encode(unsigned kind, struct slice bytes, struct buf *out)
         rv = member_decode(NUMBER, bytes, &record.member);
         if (rv == 0) {
             member_encode(&record.member, out);
+        }
+        return rv;
+    case 5:
+        rv = voters_record_decode(bytes, &record.voters, &seats);
+        if (rv == 0) {
+            CHECK(voter_set_valid(&record.voters.set));
+            voters_record_encode(&record.voters, &seats, out);
         }
         return rv;
     default:
@@ -99,10 +109,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_key((struct slice){ data + 1, size - 1 });
     buf_init(&first);
     buf_init(&second);
-    rv = decode_encode(data[0] % 6, (struct slice){ data + 1, size - 1 }, &first);
+    rv = decode_encode(data[0] % 7, (struct slice){ data + 1, size - 1 }, &first);
     CHECK(rv == MORSEL_OK || rv == MORSEL_CORRUPT || rv == MORSEL_VERSION);
     if (rv == MORSEL_OK) {
-        CHECK(decode_encode(data[0] % 6, buf_slice(&first), &second) == MORSEL_OK);
+        CHECK(decode_encode(data[0] % 7, buf_slice(&first), &second) == MORSEL_OK);
         CHECK(first.count == second.count && memcmp(first.data, second.data, first.count) == 0);
     }
     buf_free(&first);

@@ -4,6 +4,7 @@
 #include "common/fs/lease_mode.h"
 #include "common/rpc/messages.h"
 #include "meta/coherence/lease.h"
+#include "meta/namespace/voters_record.h"
 #include "tests/lib/ns_fixture.h"
 #include "tests/lib/seed.h"
 
@@ -224,6 +225,22 @@ static void fill_bytes(struct strange *s, struct meta_op *op)
     }
 }
 
+/* The manager and a server, whose voter has any id: also 0, or the manager's. */
+static struct slice voters(struct strange *s)
+{
+    struct voters_record record = { .set = { .version = 1, .count = 2 }, .version_last = 1 };
+    struct voter_seats seats = { .count = 2, .items = { { 7, 0 }, { 0, 1 } } };
+
+    record.set.ids[0] = 7;
+    record.set.ids[1] = seats.items[1].id = below(s, 2) == 0 ? number(s) : 8;
+    if (seats.items[1].id < 7) {
+        seats.items[0] = (struct voter_seat){ seats.items[1].id, 1 };
+        seats.items[1] = (struct voter_seat){ 7, 0 };
+    }
+    voters_record_encode(&record, &seats, &s->lists);
+    return buf_slice(&s->lists);
+}
+
 /* What the manager says of itself and of storage servers. */
 static void fill_rest(struct strange *s, struct meta_op *op)
 {
@@ -252,6 +269,9 @@ static void fill_rest(struct strange *s, struct meta_op *op)
         op->holder.lease_period_ms =
             LEASE_MS_MIN + (uint32_t)below(s, LEASE_MS_MAX - LEASE_MS_MIN + 1);
         break;
+    case OP_VOTERS:
+        op->voters.record = voters(s);
+        break;
     default: /* OP_REPAIR: which mends what is wrong, and nothing is. OP_START. */
         op->kind = OP_START;
     }
@@ -266,6 +286,7 @@ static void draw(struct strange *s, struct meta_op *op)
         [OP_POLICY] = fill_bytes,      [OP_COLLECT] = fill_rest,       [OP_COLLECTED] = fill_rest,
         [OP_GARBAGE] = fill_rest,      [OP_MEMBER] = fill_rest,        [OP_GRANTEE] = fill_rest,
         [OP_HOLDER] = fill_rest,       [OP_REPAIR] = fill_rest,        [OP_START] = fill_rest,
+        [OP_VOTERS] = fill_rest,
     };
 
     memset(op, 0, sizeof(*op));

@@ -138,6 +138,10 @@ static void small_records_come_back(void **state)
 
 /* ---- Operations ---- */
 
+/* Version 1, of voter 2 of server 0, and no change; voters_record.h. */
+static const uint8_t one_voter[] = { 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,
+                                     2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+
 /* One of each kind, with something in every field. */
 static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
 {
@@ -193,6 +197,9 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
         op.synced.inode = 11;
         op.synced.data_version = 12;
         op.synced.columns = buf_slice(objects);
+        break;
+    case OP_VOTERS:
+        op.voters.record = (struct slice){ one_voter, sizeof(one_voter) };
         break;
     case OP_SET_LAYOUT:
         op.set_layout.inode = 10;

@@ -372,6 +372,39 @@ static void cancelled_calls_end_once(void **state)
     assert_int_equal(f->status, 0);
 }
 
+/* In each state: never connected, connecting, and with a call under way. */
+static void a_peer_that_is_closed_ends_its_calls(void **state)
+{
+    struct fixture *f = *state;
+    struct rpc_peer *other = f->peer;
+    struct rpc_call call = { 0 };
+
+    f->hold = true;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(rpc_peer_new(f->client_rpc, rpc_server_address(f->server), &f->peer, NULL),
+                         0);
+        if (i > 0) {
+            call_start(f, &call, 1, NULL, RPC_NO_DEADLINE);
+        }
+        if (i == 2) {
+            run_until(f, &f->handled, 1);
+        }
+        rpc_peer_close(f->peer);
+        assert_int_equal(f->ended, i > 0 ? i - 1 : 0);
+        run_until(f, &f->ended, i);
+        assert_true(i == 0 || f->status == MORSEL_CANCELED);
+        assert_false(rpc_call_active(&call));
+    }
+    run_until(f, &f->gone, 1);
+    rpc_reply(f->held[0], NULL, NULL);
+    f->held_count = 0;
+    f->hold = false;
+    f->peer = other;
+    call_start(f, &call, 4, NULL, 5000); /* Another one does not mind. */
+    run_until(f, &f->ended, 3);
+    assert_int_equal(f->status, 0);
+}
+
 static void on_closed(void *data)
 {
     *(unsigned *)data = 1;
@@ -720,6 +753,7 @@ int main(void)
         TEST(failures_carry_words),
         TEST(silence_times_out),
         TEST(cancelled_calls_end_once),
+        TEST(a_peer_that_is_closed_ends_its_calls),
         TEST(calls_outlive_the_server),
         TEST(a_server_that_ends_has_not_answered),
         TEST(nobody_there_is_unreachable),

@@ -95,7 +95,7 @@ static int bench_end(void **state)
     rpc_close(b->iod, NULL, NULL);
     rpc_close(b->manager, NULL, NULL);
     rpc_close(b->server, NULL, NULL);
-    voter_uv_stop(&b->voter);
+    voter_uv_stop(&b->voter, NULL, NULL);
     uv_run(&b->loop, UV_RUN_DEFAULT);
     voter_uv_free(&b->voter);
     CHECK(uv_loop_close(&b->loop) == 0);
@@ -357,7 +357,7 @@ static void stops_in_mid_work(void **state)
     while (voter_count(b->voter.voter) < 3) {
         uv_run(&b->loop, UV_RUN_NOWAIT);
     }
-    voter_uv_stop(&b->voter);
+    voter_uv_stop(&b->voter, NULL, NULL);
     disk.hold = false;
     assert_int_equal(wait_for(b, 0)->answer.type, VOTE_PROMISED);
     assert_int_equal(wait_for(b, 1)->answer.type, VOTE_NO_ROOM);

@@ -1,6 +1,7 @@
 /* morsel status, morsel df: what the manager knows about itself and its storage servers. */
 #include "client/admin/print_file.h"
 #include "client/admin/to_manager_uv.h"
+#include "client/admin/voters_file.h"
 #include "common/base/status.h"
 
 #include "meta.pb-c.h"
@@ -107,13 +108,14 @@ static bool print_status_json(const Morsel__StatusReply *status, const char *add
 
     cluster_id_text(status, cluster);
     return print_json(
-        json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "health",
+        json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "health",
                   health_words(status), "cluster", cluster, "manager", address, "version",
                   status->version, "uptime_ms", print_json_number(status->uptime_ms), "sequence",
                   print_json_number(status->sequence), "inodes", print_json_number(status->inodes),
                   "sessions", print_json_number(status->sessions), "garbage",
                   print_json_number(status->garbage), "resident_bytes",
-                  print_json_number(status->resident_bytes), "servers", members_json(status)));
+                  print_json_number(status->resident_bytes), "voters", voters_json(status->voters),
+                  "servers", members_json(status)));
 }
 
 static void print_member(const Morsel__Member *member)
@@ -165,8 +167,10 @@ static void print_status_text(const Morsel__StatusReply *status, const char *add
                  print_duration_ms(status->uptime_ms, uptime),
                  print_bytes(status->resident_bytes, resident));
     (void)printf("contents  %" PRIu64 " inodes, %" PRIu64 " mounts, %" PRIu64
-                 " deleted objects to be collected\n\n",
+                 " deleted objects to be collected\n",
                  status->inodes, status->sessions, status->garbage);
+    voters_print(status->voters);
+    (void)printf("\n");
     (void)printf("  ID  %-22s %-16s %10s %10s %5s %10s  STATE\n", "ADDRESS", "HOST", "SIZE", "FREE",
                  "USED", "OBJECTS");
     for (size_t i = 0; i < status->n_members; i++) {

@@ -105,7 +105,7 @@ static void registered(struct membership *m, const Morsel__RegisterReply *reply)
     m->report_ms = report_ms;
     m->registered = true;
     m->away = false;
-    later(m, report_ms);
+    later(m, 0); /* The manager knows us: now all else that there is to say. */
     if (first) {
         m->joined(m->data);
     }

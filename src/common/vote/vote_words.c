@@ -80,6 +80,20 @@ static bool record_read(const Morsel__VoteRecord *from, struct vote_record *to)
            vote_record_valid(to);
 }
 
+bool voter_set_read(const Morsel__VoterSet *from, struct voter_set *to)
+{
+    if (from->mark == 0 || from->n_voters > VOTERS_MAX) {
+        return false;
+    }
+    memset(to, 0, sizeof(*to));
+    to->version = from->version;
+    to->count = (uint32_t)from->n_voters;
+    for (uint32_t i = 0; i < to->count; i++) {
+        to->ids[i] = from->voters[i]->id;
+    }
+    return voter_set_valid(to);
+}
+
 bool vote_page_read(Morsel__VoteRecord *const *from, size_t count, bool ascending,
                     struct vote_record *to)
 {

@@ -21,4 +21,7 @@ bool vote_after_read(const uint32_t *servers, size_t count, struct vote_subject 
 bool vote_page_read(Morsel__VoteRecord *const *from, size_t count, bool ascending,
                     struct vote_record *to);
 
+/* The set in effect. Valid; addresses and servers are for whoever asks. */
+bool voter_set_read(const Morsel__VoterSet *from, struct voter_set *to);
+
 #endif

@@ -107,6 +107,9 @@ static void on_written(uv_work_t *work, int cancelled)
     }
     v->failed = failed;
     persisted(v, v->number, failed);
+    if (v->stopping && v->stopped != NULL) {
+        v->stopped(v->stopped_data);
+    }
 }
 
 /* All records, in place of the file, or those that have changed: these count as written either way.
@@ -151,9 +154,11 @@ void voter_uv_ask(struct voter_uv *v, struct voter_event *event, struct voter_qu
     step(v, event);
 }
 
-void voter_uv_stop(struct voter_uv *v)
+void voter_uv_stop(struct voter_uv *v, void (*stopped)(void *data), void *data)
 {
     v->stopping = true;
+    v->stopped = stopped;
+    v->stopped_data = data;
     if (v->voter != NULL) {
         write_wanted(v);
     }

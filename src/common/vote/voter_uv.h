@@ -28,6 +28,8 @@ struct voter_uv
     uint64_t wanted;      /* PERSIST up to this number was asked for; 0: of none. */
     bool writing, failed; /* `failed`: the last write did; it is in the log. */
     bool stopping;
+    void (*stopped)(void *data);
+    void *stopped_data;
 
     /* What is being written. */
     uv_work_t work;
@@ -57,8 +59,9 @@ void voter_uv_handle(struct voter_uv *v, struct rpc_request *request);
 /* The host asks: `event` without its tag. `q` stays until it is answered. */
 void voter_uv_ask(struct voter_uv *v, struct voter_event *event, struct voter_question *q);
 
-/* All that wait are answered, behind the write that is under way; nothing is written any more. */
-void voter_uv_stop(struct voter_uv *v);
+/* All that wait are answered, behind the write that is under way; nothing is written any more. If one
+ * is under way, `stopped` (may be NULL) runs behind it; otherwise nothing of it is left. */
+void voter_uv_stop(struct voter_uv *v, void (*stopped)(void *data), void *data);
 
 /* After the loop has ended. */
 void voter_uv_free(struct voter_uv *v);

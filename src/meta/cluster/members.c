@@ -257,6 +257,7 @@ static void on_heartbeat(struct members *m, const struct members_event *event,
     member->bytes_free = event->heartbeat.bytes_free;
     member->objects = event->heartbeat.objects;
     member->measured = event->heartbeat.measured;
+    member->voters_mark = event->heartbeat.voters_mark;
     member->disk = event->heartbeat.disk;
     member->heard_ms = event->now_ms;
     member->connected = true;

@@ -46,6 +46,7 @@ struct member
     uint64_t pending_tag; /* The registration that waits for the newest. */
     uint64_t bytes_total, bytes_free, objects; /* As last told. */
     struct member_disk disk;                   /* Likewise. */
+    uint64_t voters_mark; /* Of the voter set on its disk, as last told; 0: none. */
     uint64_t measured; /* The last question for its space that its numbers answer; capacity_uv.h. */
     uint64_t heard_ms; /* Of the last word. */
 };
@@ -87,7 +88,7 @@ struct members_event
         {
             uint64_t tag;
             server_id id;
-            uint64_t bytes_total, bytes_free, objects, measured;
+            uint64_t bytes_total, bytes_free, objects, measured, voters_mark;
             struct member_disk disk;
         } heartbeat;
         server_id gone;

@@ -26,6 +26,7 @@
 #define MORSEL_META_CLUSTER_VOTERS_H
 
 #include "common/vote/voter.h"
+#include "meta/namespace/voters_record.h"
 
 enum {
     VOTERS_RETRY_MS = 500,
@@ -40,14 +41,6 @@ enum voters_state {
     VOTERS_COMMITTING
 };
 
-/* What is on disk. */
-struct voters_record
-{
-    struct voter_set set;  /* In effect. */
-    struct voter_set next; /* Version 0: no change is under way. */
-    uint64_t version_last; /* No plan had a higher version. */
-};
-
 /* How far one voter is. */
 struct voters_place
 {
@@ -57,9 +50,9 @@ struct voters_place
 
 struct voters
 {
-    struct voters_record now;
-    struct voter_set wanted; /* Its version means nothing. */
-    voter_id gone;           /* Will never answer again; 0: none is known. */
+    struct voters_record now; /* What is on disk, but while it is made durable. */
+    struct voter_set wanted;  /* Its version means nothing. */
+    voter_id gone;            /* Will never answer again; 0: none is known. */
     enum voters_state state;
     uint64_t version_seen; /* A voter knows of this; above `version_last`: we have an old record. */
     uint64_t due_ms;

@@ -131,6 +131,12 @@ int ns_is_orphan(struct ns *ns, inode_id inode, bool *orphan, struct errmsg *err
 /* All members, ascending by id; at most SERVERS_MAX. */
 int ns_members(struct ns *ns, struct member_record *members, uint32_t *count, struct errmsg *err);
 
+/* The voter set. MORSEL_NOENT: none was kept yet. MORSEL_CORRUPT, MORSEL_VERSION. */
+struct voters_record;
+struct voter_seats;
+int ns_voters(struct ns *ns, struct voters_record *record, struct voter_seats *seats,
+              struct errmsg *err);
+
 /* Lease epochs under which leases may be held (OP_HOLDER) with their lease periods, at most `count_max`. */
 struct lease_epoch_kept;
 int ns_holders(struct ns *ns, struct lease_epoch_kept *lease_epochs, uint32_t count_max,

@@ -4,6 +4,7 @@
 #include "common/fs/lease_mode.h"
 #include "meta/coherence/lease.h"
 #include "meta/namespace/namespace_txn.h"
+#include "meta/namespace/voters_record.h"
 
 /* ---- Extended attributes ---- */
 
@@ -193,6 +194,26 @@ int ns_members(struct ns *ns, struct member_record *members, uint32_t *count, st
     if (rv == 0 && walk.status != 0) {
         errmsg_set(err, "the record of a storage server is damaged");
         return walk.status;
+    }
+    return rv;
+}
+
+int ns_voters(struct ns *ns, struct voters_record *record, struct voter_seats *seats,
+              struct errmsg *err)
+{
+    struct record_key key = key_voters();
+    int rv = ns->kv->get(ns->kv, record_key_slice(&key), &ns->value, err);
+
+    if (rv != 0) {
+        return rv;
+    }
+    rv = voters_record_decode(buf_slice(&ns->value), record, seats);
+    if (rv == MORSEL_VERSION) {
+        errmsg_set(err, "the record of the voter set is of a newer version: use a newer "
+                        "morsel-meta");
+    } else if (rv != 0) {
+        errmsg_set(err, "the record of the voter set is damaged: restore the manager's database "
+                        "from a backup");
     }
     return rv;
 }

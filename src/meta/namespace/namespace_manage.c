@@ -3,6 +3,7 @@
 #include "common/base/status.h"
 #include "common/fs/lease_mode.h"
 #include "meta/namespace/namespace_txn.h"
+#include "meta/namespace/voters_record.h"
 
 int apply_member(struct ns_txn *t)
 {
@@ -37,6 +38,20 @@ int apply_holder(struct ns_txn *t)
         txn_delete(t, key);
         t->counters.lease_epochs_over++;
     }
+    return 0;
+}
+
+int apply_voters(struct ns_txn *t)
+{
+    struct voters_record record;
+    struct voter_seats seats;
+
+    if (voters_record_decode(t->op->voters.record, &record, &seats) != 0) {
+        return MORSEL_INVAL;
+    }
+    buf_clear(&t->ns->record);
+    buf_put(&t->ns->record, t->op->voters.record.data, t->op->voters.record.count);
+    txn_record_put(t, key_voters());
     return 0;
 }
 

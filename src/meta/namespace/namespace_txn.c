@@ -292,11 +292,11 @@ static void publish(struct ns_txn *t)
     }
 }
 
-/* Who is alive and who may have leases is written down even while changes have to wait: a few bytes,
+/* Who is alive, who votes and who may have leases is written down even while changes have to wait: a few bytes,
  * seldom, and not to be done again later. */
 static bool needs_room(const struct meta_op *op)
 {
-    return op->kind != OP_MEMBER && op->kind != OP_HOLDER;
+    return op->kind != OP_MEMBER && op->kind != OP_HOLDER && op->kind != OP_VOTERS;
 }
 
 static int commit(struct ns_txn *t)
@@ -348,6 +348,7 @@ static int apply(struct ns_txn *t)
         [OP_START] = apply_start,
         [OP_SYNCED] = apply_synced,
         [OP_HOLDER] = apply_holder,
+        [OP_VOTERS] = apply_voters,
         [OP_SET_LAYOUT] = apply_set_layout,
     };
 

@@ -141,5 +141,6 @@ int apply_repair(struct ns_txn *t);
 int apply_grantee(struct ns_txn *t);
 int apply_holder(struct ns_txn *t);
 int apply_start(struct ns_txn *t);
+int apply_voters(struct ns_txn *t);
 
 #endif

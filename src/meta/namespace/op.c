@@ -4,6 +4,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/fs/lease_mode.h"
+#include "meta/namespace/voters_record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_SET_LAYOUT] = "set_layout",
         [OP_SYNCED] = "synced",
         [OP_HOLDER] = "holder",
+        [OP_VOTERS] = "voters",
     };
 
     return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
@@ -272,6 +274,9 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         break;
     case OP_HOLDER:
         holder_encode(op, out);
+        break;
+    case OP_VOTERS:
+        buf_put(out, op->voters.record.data, op->voters.record.count);
         break;
     case OP_START:
         break;
@@ -465,6 +470,15 @@ static void holder_decode(struct reader *r, struct meta_op *op)
     }
 }
 
+static void voters_op_decode(struct reader *r, struct meta_op *op)
+{
+    struct voters_record record;
+    struct voter_seats seats;
+
+    op->voters.record = reader_rest(r);
+    r->failed |= voters_record_decode(op->voters.record, &record, &seats) != 0;
+}
+
 static void body_decode(struct reader *r, struct meta_op *op)
 {
     switch (op->kind) {
@@ -525,6 +539,9 @@ static void body_decode(struct reader *r, struct meta_op *op)
         break;
     case OP_HOLDER:
         holder_decode(r, op);
+        break;
+    case OP_VOTERS:
+        voters_op_decode(r, op);
         break;
     case OP_START:
         break;

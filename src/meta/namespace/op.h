@@ -36,6 +36,7 @@ enum op_kind {
     OP_HOLDER = 17, /* Leases may be held under this lease epoch, or are not any more (lease.h). */
     OP_SET_LAYOUT = 18, /* A file of which nothing was written yet moves to other servers. */
     OP_SYNCED = 19,     /* Reported bytes have been synced, or are lost and somebody was told. */
+    OP_VOTERS = 20,     /* The voter set, or a change of it that is planned. */
     OP_KIND_END
 };
 
@@ -173,6 +174,10 @@ struct meta_op
             uint32_t lease_period_ms; /* That goes with it; 0, and not written: LEASE_MS. */
             bool holds;
         } holder;
+        struct
+        {
+            struct slice record; /* voters_record.h */
+        } voters;
         struct
         {
             enum op_repair what;

@@ -112,6 +112,11 @@ struct record_key key_holder(uint64_t lease_epoch)
     return key_of_number(RECORD_HOLDER, lease_epoch);
 }
 
+struct record_key key_voters(void)
+{
+    return key_of(RECORD_VOTERS);
+}
+
 struct record_key key_log(uint64_t sequence)
 {
     return key_of_number(RECORD_LOG, sequence);

@@ -14,6 +14,7 @@
  *   G server inode column          object to be deleted on a storage server
  *   M server                       storage server that has registered
  *   H client                       client that may hold leases (lease.h)
+ *   V                              the voter set (voters_record.h)
  *   L sequence                     the operation log (op.h)
  *
  * Every value begins with a version byte. Numbers in values are little-endian. Decoding trusts
@@ -43,6 +44,7 @@ enum record_kind {
     RECORD_GARBAGE = 'G',
     RECORD_MEMBER = 'M',
     RECORD_HOLDER = 'H',
+    RECORD_VOTERS = 'V',
     RECORD_LOG = 'L'
 };
 
@@ -72,6 +74,7 @@ struct record_key key_orphan(inode_id inode);
 struct record_key key_garbage(server_id server, struct object_id object);
 struct record_key key_member(server_id server);
 struct record_key key_holder(uint64_t lease_epoch);
+struct record_key key_voters(void);
 struct record_key key_log(uint64_t sequence);
 
 /* Take keys apart; false when the key is of another kind or shape. Names point into `key`. */

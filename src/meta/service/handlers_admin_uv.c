@@ -2,6 +2,7 @@
 #include "common.pb-c.h"
 #include "common/base/status.h"
 #include "common/daemon/counters_uv.h"
+#include "meta/cluster/voters_uv.h"
 #include "meta/service/handlers_uv.h"
 
 #include <stdlib.h>
@@ -11,10 +12,14 @@ static void answer_status(void *data, struct rpc_request *request)
     struct meta *meta = data;
     Morsel__StatusReply reply = MORSEL__STATUS_REPLY__INIT;
     Morsel__Member messages[SERVERS_MAX], *pointers[SERVERS_MAX];
+    Morsel__VoterStatus voters[VOTER_ROLL_MAX], *voter_pointers[VOTER_ROLL_MAX];
+    Morsel__VotersStatus voters_status;
     const struct counters *counters = ns_counters(meta->ns);
     struct cluster_id cluster = ns_super(meta->ns)->cluster;
 
     members_fill(meta, messages, pointers);
+    voters_status_fill(meta, &voters_status, voters, voter_pointers);
+    reply.voters = &voters_status;
     reply.cluster_id.data = cluster.bytes;
     reply.cluster_id.len = sizeof(cluster.bytes);
     reply.version = (char *)(uintptr_t) "morsel-meta " MORSELFS_VERSION;

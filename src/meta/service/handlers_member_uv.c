@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/rpc/address.h"
+#include "meta/cluster/voters_uv.h"
 #include "meta/service/handlers_uv.h"
 
 #include <stdio.h>
@@ -88,11 +89,25 @@ static int take_collected(struct meta *meta, const Morsel__HeartbeatRequest *m, 
 struct collecting
 {
     struct sync_waiter waiter;
+    struct meta *meta;
+    server_id server;
     struct rpc_request *request;
     uint32_t count;
     uint64_t inodes[NS_GARBAGE_PAGE_MAX];
     uint32_t columns[NS_GARBAGE_PAGE_MAX];
 };
+
+/* The voter set goes to whoever has another one. */
+static void reply_heartbeat(struct meta *meta, struct rpc_request *request, server_id server,
+                            Morsel__HeartbeatReply *reply)
+{
+    const struct member *member = members_find(&meta->members, server);
+    bool knows = member != NULL && member->voters_mark == voters_mark(meta);
+
+    reply->voters = knows ? NULL : voters_told(meta);
+    rpc_reply(request, &reply->base, NULL);
+    voters_told_free(reply->voters);
+}
 
 static void collecting_reply(struct collecting *c)
 {
@@ -102,7 +117,7 @@ static void collecting_reply(struct collecting *c)
     reply.collect_inode = c->inodes;
     reply.collect_column = c->columns;
     reply.more = c->count == NS_GARBAGE_PAGE_MAX;
-    rpc_reply(c->request, &reply.base, NULL);
+    reply_heartbeat(c->meta, c->request, c->server, &reply);
     free(c);
 }
 
@@ -130,6 +145,8 @@ static struct collecting *collecting_new(struct meta *meta, server_id id, int *r
         return NULL;
     }
     list_init(&c->waiter.node);
+    c->meta = meta;
+    c->server = id;
     for (uint32_t i = 0; i < c->count; i++) {
         c->inodes[i] = objects[i].inode;
         c->columns[i] = objects[i].column;
@@ -164,12 +181,12 @@ static void answer_heartbeat(void *data, struct rpc_request *request, uint64_t i
 
 /* There is no room to write down what the server has deleted. It is not to count as silent for that,
  * so it has its answer, and nothing to do: what is still in the queue it will be told again. */
-static void answer_later(struct request *r)
+static void answer_later(struct request *r, server_id server)
 {
     Morsel__HeartbeatReply reply = MORSEL__HEARTBEAT_REPLY__INIT;
 
     loads_begin(&r->meta->loads);
-    rpc_reply(r->rpc, &reply.base, NULL);
+    reply_heartbeat(r->meta, r->rpc, server, &reply);
 }
 
 int serve_heartbeat(struct request *r)
@@ -189,12 +206,14 @@ int serve_heartbeat(struct request *r)
     event.heartbeat.bytes_free = m->bytes_free;
     event.heartbeat.objects = m->objects;
     event.heartbeat.measured = m->measured;
+    event.heartbeat.voters_mark = m->voters_mark;
     take_disk(&event.heartbeat.disk, m->verifier, m->device, m->disk_failure);
     meta_members_step(r->meta, &event);
     capacity_told(&r->meta->capacity);
+    voters_heard(r->meta, m->id, m->voter);
     rv = take_collected(r->meta, m, &r->err);
     if (rv == MORSEL_AGAIN && r->meta->loads.wanted.room) {
-        answer_later(r);
+        answer_later(r, m->id);
         return 0;
     }
     if (rv == 0) {
