@@ -101,7 +101,7 @@ static void only_the_answer_tells_that_a_file_is_shorter(void **state)
     first = answer_to(&q, &v, true, 9);
     assert_true(!first.drop && first.fleeting);
     assert_int_equal(q.shorter, 10);
-    assert_false(kernel_question_crossed(&q, &v, false));
+    assert_false(kernel_question_crossed(&q, &v, false, 0, 1010));
     second = answer_to(&q, &v, true, 8);
     assert_false(is_time(&first.mtime, &second.mtime));
     assert_true(first.mtime.tv_nsec < 1000000000 && second.mtime.tv_nsec < 1000000000);
@@ -131,7 +131,7 @@ static void where_it_may_be_passed_over_the_pages_go_all_the_same(void **state)
         } else if (crossing == DELAYED) {
             kernel_question_delayed(&q);
         }
-        crossed = kernel_question_crossed(&q, &v, crossing == DROPPING);
+        crossed = kernel_question_crossed(&q, &v, crossing == DROPPING, 0, 1010);
         assert_int_equal(crossed, crossing != NOTHING);
         /* It has not heard, perhaps: the next answer tells it again. */
         assert_int_equal(answer_to(&q, &v, true, 9).drop, !crossed);
@@ -147,14 +147,14 @@ static void what_was_told_long_before_crosses_nothing(void **state)
     told(&v, 10);
     kernel_view_changed(&v, 998);
     (void)answer_to(&q, &v, true, 9);
-    assert_false(kernel_question_crossed(&q, &v, false));
+    assert_false(kernel_question_crossed(&q, &v, false, 0, 1010));
     kernel_view_writes(&v);
-    kernel_view_write_ends(&v, 1001); /* Answered in between. */
-    assert_true(kernel_question_crossed(&q, &v, false));
+    kernel_view_write_ends(&v, 0, 1001); /* Answered in between. */
+    assert_true(kernel_question_crossed(&q, &v, false, 0, 1010));
     /* Nothing that is not shorter. */
     (void)answer_to(&q, &v, true, 20);
     kernel_view_changed(&v, 1001);
-    assert_false(kernel_question_crossed(&q, &v, true));
+    assert_false(kernel_question_crossed(&q, &v, true, 0, 1010));
 }
 
 static void of_a_file_that_is_not_open_nothing_is_known(void **state)
@@ -167,7 +167,7 @@ static void of_a_file_that_is_not_open_nothing_is_known(void **state)
     assert_false(q.crossed);
     q.shorter = 5; /* It was open then. */
     kernel_question_delayed(&q);
-    assert_false(kernel_question_crossed(&q, NULL, true));
+    assert_false(kernel_question_crossed(&q, NULL, true, 0, 1010));
 }
 
 /* ---- What it is at ---- */
@@ -229,10 +229,9 @@ static void writes_are_answered_behind_the_reads_before_them(void **state)
     kernel_view_reads(&v); /* Behind it. */
     assert_false(writes(&v, &w[2], false));
     assert_true(writes(&v, &w[3], true)); /* It goes on. */
-    assert_false(kernel_view_is_idle(&v));
     assert_int_equal(freed_by_a_read(&v), 1);
     assert_int_equal(freed_by_a_read(&v), 1);
-    assert_true(kernel_view_is_idle(&v));
+    kernel_view_end(&v);
 }
 
 static void with_the_last_read_all_of_them_are_answered(void **state)
@@ -250,7 +249,185 @@ static void with_the_last_read_all_of_them_are_answered(void **state)
     kernel_view_read_ends(&v, &free);
     assert_ptr_equal(list_pop_front(&free), &w[0].node); /* The older one first. */
     assert_ptr_equal(list_pop_front(&free), &w[1].node);
-    assert_true(list_empty(&free) && kernel_view_is_idle(&v));
+    assert_true(list_empty(&free));
+}
+
+/* ---- Has it been taken in? ---- */
+
+enum { ASKER = 7, OTHER = 8, NOW_MS = 1000 };
+
+static unsigned count(struct list *free)
+{
+    unsigned n = 0;
+
+    while (list_pop_front(free) != NULL) {
+        n++;
+    }
+    return n;
+}
+
+static unsigned heard(struct list *awaited, uint32_t thread)
+{
+    struct list free;
+
+    list_init(&free);
+    kernel_views_heard(awaited, thread, &free);
+    return count(&free);
+}
+
+static unsigned late(struct list *awaited, uint64_t now_ms)
+{
+    struct list free;
+
+    list_init(&free);
+    kernel_views_late(awaited, now_ms, &free);
+    return count(&free);
+}
+
+/* It was told that the file is shorter, and it has asked in this thread. */
+static void told_shorter(struct kernel_view *v, uint32_t thread, uint64_t now_ms,
+                         struct list *awaited)
+{
+    struct kernel_question q = { .changes = 0 };
+
+    told(v, 10);
+    (void)answer_to(&q, v, true, 5);
+    assert_false(kernel_question_crossed(&q, v, false, 0, 1010));
+    kernel_question_answered(&q, v, thread, now_ms, awaited);
+}
+
+static void nothing_crosses_an_answer_that_is_not_taken_in(void **state)
+{
+    struct kernel_view v;
+    struct kernel_write w[3];
+    struct list awaited;
+
+    (void)state;
+    list_init(&awaited);
+    assert_true(kernel_views_due_ms(&awaited) == UINT64_MAX);
+    told_shorter(&v, ASKER, NOW_MS, &awaited);
+    assert_false(writes(&v, &w[0], false));
+    assert_true(writes(&v, &w[1], true)); /* It goes on. */
+    assert_int_equal(heard(&awaited, OTHER), 0);
+    assert_int_equal(heard(&awaited, ASKER), 1);
+    assert_true(writes(&v, &w[2], false));
+    assert_true(list_empty(&awaited));
+    kernel_view_end(&v);
+}
+
+static void after_a_while_it_has_been_taken_in(void **state)
+{
+    struct kernel_view v, second;
+    struct kernel_write w[2];
+    struct list awaited;
+
+    (void)state;
+    list_init(&awaited);
+    told_shorter(&v, 0, NOW_MS, &awaited); /* Nobody knows who asked. */
+    told_shorter(&second, ASKER, NOW_MS + 1, &awaited);
+    assert_false(writes(&v, &w[0], false));
+    assert_false(writes(&second, &w[1], false));
+    assert_int_equal(heard(&awaited, 0), 0);
+    assert_int_equal(kernel_views_due_ms(&awaited), NOW_MS + KERNEL_TAKES_IN_MS);
+    assert_int_equal(late(&awaited, NOW_MS + KERNEL_TAKES_IN_MS - 1), 0);
+    assert_int_equal(late(&awaited, NOW_MS + KERNEL_TAKES_IN_MS), 1);
+    assert_int_equal(kernel_views_due_ms(&awaited), NOW_MS + 1 + KERNEL_TAKES_IN_MS);
+    assert_int_equal(late(&awaited, UINT64_MAX - 1), 1);
+    assert_true(list_empty(&awaited));
+}
+
+static void a_write_may_wait_for_both(void **state)
+{
+    struct kernel_view v;
+    struct kernel_write w[2];
+    struct list awaited;
+
+    (void)state;
+    list_init(&awaited);
+    told_shorter(&v, ASKER, NOW_MS, &awaited);
+    assert_false(writes(&v, &w[0], false));
+    kernel_view_reads(&v);
+    assert_false(writes(&v, &w[1], false));
+    assert_int_equal(freed_by_a_read(&v), 0);
+    assert_int_equal(heard(&awaited, ASKER), 2);
+    told_shorter(&v, ASKER, NOW_MS, &awaited);
+    kernel_view_reads(&v);
+    assert_false(writes(&v, &w[0], false));
+    assert_int_equal(heard(&awaited, ASKER), 0);
+    assert_int_equal(freed_by_a_read(&v), 1);
+}
+
+static void the_last_answer_counts(void **state)
+{
+    struct kernel_view v;
+    struct kernel_question q = { .changes = 0 };
+    struct kernel_write w;
+    struct list awaited;
+
+    (void)state;
+    list_init(&awaited);
+    told_shorter(&v, ASKER, NOW_MS, &awaited);
+    (void)answer_to(&q, &v, true, 3);
+    kernel_question_answered(&q, &v, OTHER, NOW_MS + 5, &awaited);
+    assert_false(writes(&v, &w, false));
+    assert_int_equal(heard(&awaited, ASKER), 0);
+    assert_int_equal(kernel_views_due_ms(&awaited), NOW_MS + 5 + KERNEL_TAKES_IN_MS);
+    assert_int_equal(heard(&awaited, OTHER), 1);
+}
+
+/* Of a question of the thread, so long after a WRITE of ASKER was answered. */
+static bool crossed(struct kernel_view *v, uint32_t thread, uint64_t behind_ms)
+{
+    struct kernel_question q = { .changes = 0 };
+
+    kernel_view_told(v, 10, &before);
+    (void)answer_to(&q, v, true, 5);
+    return kernel_question_crossed(&q, v, false, thread, 100 + behind_ms);
+}
+
+static void the_answer_to_a_write_crosses_when_it_is_taken_in(void **state)
+{
+    struct kernel_view v;
+
+    (void)state;
+    told(&v, 10);
+    kernel_view_writes(&v);
+    kernel_view_write_ends(&v, ASKER, 100);
+    assert_true(crossed(&v, OTHER, KERNEL_WRITER_MS - 1));
+    assert_true(crossed(&v, 0, KERNEL_WRITER_MS - 1));
+    assert_false(crossed(&v, OTHER, KERNEL_WRITER_MS));
+    assert_false(crossed(&v, ASKER, 0)); /* It runs. */
+    kernel_view_writes(&v);              /* Another one. */
+    kernel_view_write_ends(&v, OTHER, 100);
+    assert_true(crossed(&v, ASKER, 0));
+    assert_true(crossed(&v, OTHER, 0));
+    assert_true(crossed(&v, 0, 0));
+    assert_false(crossed(&v, OTHER, KERNEL_WRITER_MS));
+    kernel_view_writes(&v); /* The last one alone. */
+    kernel_view_write_ends(&v, ASKER, 100 + KERNEL_WRITER_MS);
+    assert_false(crossed(&v, ASKER, KERNEL_WRITER_MS));
+    assert_true(crossed(&v, OTHER, KERNEL_WRITER_MS));
+}
+
+static void only_a_shorter_end_is_waited_for(void **state)
+{
+    struct kernel_view v;
+    struct kernel_question q = { .changes = 0 };
+    struct list awaited;
+
+    (void)state;
+    list_init(&awaited);
+    told(&v, 10);
+    (void)answer_to(&q, &v, true, 10);
+    kernel_question_answered(&q, &v, ASKER, NOW_MS, &awaited);
+    assert_true(list_empty(&awaited));
+    (void)answer_to(&q, &v, true, 5);
+    kernel_question_answered(&q, NULL, ASKER, NOW_MS, &awaited); /* Closed since. */
+    assert_true(list_empty(&awaited));
+    kernel_question_answered(&q, &v, ASKER, NOW_MS, &awaited);
+    assert_false(list_empty(&awaited));
+    kernel_view_end(&v);
+    assert_true(list_empty(&awaited));
 }
 
 static void what_is_written_makes_it_longer(void **state)
@@ -263,13 +440,13 @@ static void what_is_written_makes_it_longer(void **state)
     told(&v, 10);
     kernel_view_writes(&v);
     assert_true(kernel_view_wrote(&v, &w, false, 30, false));
-    kernel_view_write_ends(&v, 5);
+    kernel_view_write_ends(&v, 0, 5);
     (void)answer_to(&q, &v, true, 29);
     assert_int_equal(q.shorter, 30);
-    assert_false(kernel_question_crossed(&q, &v, false)); /* It has been answered. */
+    assert_false(kernel_question_crossed(&q, &v, false, 0, 1010)); /* It has been answered. */
     kernel_view_writes(&v);
     assert_true(kernel_view_wrote(&v, &w, false, 0, false)); /* It has failed. */
-    kernel_view_write_ends(&v, 5);
+    kernel_view_write_ends(&v, 0, 5);
     assert_true(answer_to(&q, &v, true, 29).drop);
 }
 
@@ -283,7 +460,7 @@ static void what_passes_by_the_pages_makes_them_old(void **state)
     told(&v, 10);
     kernel_view_writes(&v);
     assert_true(kernel_view_wrote(&v, &w, true, 0, false));
-    kernel_view_write_ends(&v, 5);
+    kernel_view_write_ends(&v, 0, 5);
     assert_true(answer_to(&q, &v, false, 10).drop);
     assert_false(answer_to(&q, &v, false, 10).drop);
 }
@@ -344,6 +521,12 @@ int main(void)
         cmocka_unit_test(who_passes_by_the_pages),
         cmocka_unit_test(writes_are_answered_behind_the_reads_before_them),
         cmocka_unit_test(with_the_last_read_all_of_them_are_answered),
+        cmocka_unit_test(nothing_crosses_an_answer_that_is_not_taken_in),
+        cmocka_unit_test(after_a_while_it_has_been_taken_in),
+        cmocka_unit_test(a_write_may_wait_for_both),
+        cmocka_unit_test(the_last_answer_counts),
+        cmocka_unit_test(the_answer_to_a_write_crosses_when_it_is_taken_in),
+        cmocka_unit_test(only_a_shorter_end_is_waited_for),
         cmocka_unit_test(what_is_written_makes_it_longer),
         cmocka_unit_test(what_passes_by_the_pages_makes_them_old),
         cmocka_unit_test(what_is_mapped_is_dropped_between_questions),

@@ -10,11 +10,13 @@ void kernel_view_init(struct kernel_view *v)
 {
     *v = (struct kernel_view){ .size = 0 };
     list_init(&v->held);
+    list_init(&v->awaited);
 }
 
-bool kernel_view_is_idle(const struct kernel_view *v)
+void kernel_view_end(struct kernel_view *v)
 {
-    return list_empty(&v->held);
+    CHECK(list_empty(&v->held));
+    list_remove(&v->awaited);
 }
 
 /* ---- What it is told ---- */
@@ -77,14 +79,84 @@ void kernel_question_answer(struct kernel_question *q, struct kernel_view *v, bo
     q->shorter = !answer->drop && answer->size < before ? before : 0;
 }
 
-bool kernel_question_crossed(const struct kernel_question *q, struct kernel_view *v, bool drops)
+/* Has nobody but perhaps the thread an answer to a WRITE that is to be taken in? */
+static bool have_written(const struct kernel_view *v, uint32_t thread, uint64_t now_ms)
+{
+    return now_ms >= v->wrote_ms + KERNEL_WRITER_MS || (thread != 0 && v->writer == thread);
+}
+
+bool kernel_question_crossed(const struct kernel_question *q, struct kernel_view *v, bool drops,
+                             uint32_t thread, uint64_t now_ms)
 {
     if (q->shorter == 0 || v == NULL ||
-        (!q->crossed && v->changes == q->changes && v->writes == 0 && !drops)) {
+        (!q->crossed && v->changes == q->changes && v->writes == 0 && !drops &&
+         have_written(v, thread, now_ms))) {
         return false;
     }
     v->size = q->shorter;
     return true;
+}
+
+/* ---- Has it been taken in? ---- */
+
+static bool is_awaited(const struct kernel_view *v)
+{
+    return !list_empty(&v->awaited);
+}
+
+/* Those go that have nothing to wait for any more. */
+static void free_held(struct kernel_view *v, struct list *free)
+{
+    LIST_FOREACH_SAFE(node, &v->held)
+    {
+        if (LIST_ENTRY(node, struct kernel_write, node)->behind == 0 && !is_awaited(v)) {
+            list_remove(node);
+            list_push_back(free, node);
+        }
+    }
+}
+
+/* Of several answers the last one counts: when it is taken in the file is as short as that. */
+void kernel_question_answered(const struct kernel_question *q, struct kernel_view *v,
+                              uint32_t thread, uint64_t now_ms, struct list *awaited)
+{
+    if (v == NULL || q->shorter == 0) {
+        return;
+    }
+    list_remove(&v->awaited);
+    list_push_back(awaited, &v->awaited);
+    v->taker = thread;
+    v->taken_in_ms = now_ms + KERNEL_TAKES_IN_MS;
+}
+
+void kernel_views_heard(struct list *awaited, uint32_t thread, struct list *free)
+{
+    LIST_FOREACH_SAFE(node, awaited)
+    {
+        struct kernel_view *v = LIST_ENTRY(node, struct kernel_view, awaited);
+
+        if (thread != 0 && v->taker == thread) {
+            list_remove(node);
+            free_held(v, free);
+        }
+    }
+}
+
+void kernel_views_late(struct list *awaited, uint64_t now_ms, struct list *free)
+{
+    while (kernel_views_due_ms(awaited) <= now_ms) {
+        struct kernel_view *v = LIST_ENTRY(list_front(awaited), struct kernel_view, awaited);
+
+        list_remove(&v->awaited);
+        free_held(v, free);
+    }
+}
+
+uint64_t kernel_views_due_ms(const struct list *awaited)
+{
+    struct list *first = list_front(awaited);
+
+    return first == NULL ? UINT64_MAX : LIST_ENTRY(first, struct kernel_view, awaited)->taken_in_ms;
 }
 
 /* ---- What it is at ---- */
@@ -116,16 +188,14 @@ void kernel_view_read_ends(struct kernel_view *v, struct list *free)
 {
     CHECK(v->reads > 0);
     v->reads--;
-    LIST_FOREACH_SAFE(node, &v->held)
+    LIST_FOREACH(node, &v->held)
     {
         struct kernel_write *w = LIST_ENTRY(node, struct kernel_write, node);
 
-        if (--w->behind == 0) { /* Whichever READs ended: there were so many before it. */
-            list_remove(node);
-            list_push_back(free, node);
-        }
+        w->behind -= w->behind > 0; /* Whichever READ ended: there were so many before it. */
         CHECK(w->behind <= v->reads);
     }
+    free_held(v, free);
 }
 
 void kernel_view_writes(struct kernel_view *v)
@@ -143,17 +213,20 @@ bool kernel_view_wrote(struct kernel_view *v, struct kernel_write *w, bool direc
         v->size = end;
     }
     list_init(&w->node);
-    w->behind = more ? 0 : v->reads;
-    if (w->behind > 0) {
-        list_push_back(&v->held, &w->node);
+    w->behind = v->reads;
+    if (more || (w->behind == 0 && !is_awaited(v))) {
+        return true;
     }
-    return w->behind == 0;
+    list_push_back(&v->held, &w->node);
+    return false;
 }
 
-void kernel_view_write_ends(struct kernel_view *v, uint64_t now_ms)
+void kernel_view_write_ends(struct kernel_view *v, uint32_t thread, uint64_t now_ms)
 {
     CHECK(v->writes > 0);
     v->writes--;
+    v->writer = have_written(v, thread, now_ms) ? thread : 0;
+    v->wrote_ms = now_ms;
     kernel_view_changed(v, now_ms);
 }
 

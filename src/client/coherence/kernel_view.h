@@ -20,13 +20,19 @@
  *                     time that never repeats, and the pages stay: they go with the size.
  *                     Where it may be passed over all the same (kernel_question_crossed()) they go
  *                     first, and the READ tells it, by how little it brings: for its sake WRITEs
- *                     are answered behind the READs that were there before them.
+ *                     are answered behind the READs that were there before them. Where nothing has
+ *                     crossed it, nothing shall: it is only taken in when the thread that asked runs
+ *                     again, so WRITEs are not answered until that thread asks for something else,
+ *                     or KERNEL_TAKES_IN_MS are over. Likewise the answer to a WRITE crosses when the
+ *                     thread that wrote takes it in, which may be for KERNEL_WRITER_MS, unless it is
+ *                     the one that asks.
  *
  * What is mapped asks nothing: it is dropped now and then, from the first look that finds the file
  * shared until one that does not (pages_old).
  *
  * Invariants: questions, READs and WRITEs under way are counted as often as they end; who waits among
- * `held` waits for at least one READ that is under way, and is a WRITE that is.
+ * `held` is a WRITE that is under way, and waits for at least one READ that is, or for an answer to be
+ * taken in.
  *
  * Source: Linux, fs/fuse: fuse_change_attributes() and fuse_reverse_inval_inode() (inode.c),
  * fuse_cache_read_iter() and fuse_short_read() (file.c).
@@ -40,6 +46,9 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+/* On a busy machine. Nobody knows better: it does not say when it has taken an answer in. */
+enum { KERNEL_TAKES_IN_MS = 1000, KERNEL_WRITER_MS = 20 };
+
 /* Looked into by kernel_view.c alone. */
 struct kernel_view
 {
@@ -48,7 +57,12 @@ struct kernel_view
     unsigned asks;         /* Questions of its own that the manager is asked, */
     unsigned writes;       /* WRITEs that are not answered yet, */
     unsigned reads;        /* and READs for its pages, of a time of sharing. */
-    struct list held;      /* struct kernel_write: for the end of those. */
+    struct list held;      /* struct kernel_write: for the end of those, or for the taker. */
+    struct list awaited;   /* In the list of kernel_question_answered(): an answer tells that it */
+    uint32_t taker;        /* is shorter, and has not been taken in by this thread; 0: not known. */
+    uint64_t taken_in_ms;  /* Then it has been. */
+    uint32_t writer;       /* This thread (0: several, or not known) was given the answer to its */
+    uint64_t wrote_ms;     /* WRITE then, and may have to take it in yet. */
     uint64_t changes;      /* What makes it pass over answers to questions that were asked */
     uint64_t changed_ms;   /* before: how often, and when it happened last. */
     bool pages_shared;     /* Shared pages, */
@@ -57,8 +71,8 @@ struct kernel_view
 
 void kernel_view_init(struct kernel_view *v);
 
-/* Nothing waits. */
-bool kernel_view_is_idle(const struct kernel_view *v);
+/* The file is closed: nothing waits (checked). */
+void kernel_view_end(struct kernel_view *v);
 
 /* ---- What it is told ---- */
 
@@ -99,8 +113,24 @@ void kernel_question_answer(struct kernel_question *q, struct kernel_view *v, bo
 
 /* Does the answer tell that the file is shorter, and will it be passed over, or may it be? Then the
  * pages go first all the same; the next answer tells it again. `drops`: the kernel is being told to
- * drop something. `v` NULL: no. */
-bool kernel_question_crossed(const struct kernel_question *q, struct kernel_view *v, bool drops);
+ * drop something. `thread` has asked; 0: not known. `v` NULL: no. */
+bool kernel_question_crossed(const struct kernel_question *q, struct kernel_view *v, bool drops,
+                             uint32_t thread, uint64_t now_ms);
+
+/* The answer goes to the kernel, without a drop before it; `thread` has asked, 0: not known. Where it
+ * tells that the file is shorter, `v` is among `awaited` from now on, the views of all files of the
+ * mount of which that is so, oldest first. `v` NULL: nothing happens. */
+void kernel_question_answered(const struct kernel_question *q, struct kernel_view *v,
+                              uint32_t thread, uint64_t now_ms, struct list *awaited);
+
+/* The thread asks for something (else, the next time): it has taken in what it was answered; or it is
+ * so late, and whoever is awaited must have. WRITEs that are to be answered then come into `free`
+ * (empty before). */
+void kernel_views_heard(struct list *awaited, uint32_t thread, struct list *free);
+void kernel_views_late(struct list *awaited, uint64_t now_ms, struct list *free);
+
+/* When kernel_views_late() is due; UINT64_MAX: it is not. */
+uint64_t kernel_views_due_ms(const struct list *awaited);
 
 /* ---- What it is at ---- */
 
@@ -128,19 +158,19 @@ void kernel_view_read_ends(struct kernel_view *v, struct list *free);
 struct kernel_write
 {
     struct list node; /* In view->held, or `free`. */
-    unsigned behind;  /* So many READs are to end first. */
+    unsigned behind;  /* So many READs are to end first; and nothing may be awaited. */
 };
 
 /* It is here. */
 void kernel_view_writes(struct kernel_view *v);
 
 /* It has been done, up to `end`; 0: it has failed. `more`: it goes on with what comes next, for which
- * a READ may be waiting. False: kernel_view_read_ends() says when it is to be answered. */
+ * a READ may be waiting. False: it is not to be answered before it comes with a list `free`. */
 bool kernel_view_wrote(struct kernel_view *v, struct kernel_write *w, bool direct, uint64_t end,
                        bool more);
 
-/* It is answered now. */
-void kernel_view_write_ends(struct kernel_view *v, uint64_t now_ms);
+/* It is answered now, to the thread. */
+void kernel_view_write_ends(struct kernel_view *v, uint32_t thread, uint64_t now_ms);
 
 /* ---- What is mapped ---- */
 

@@ -112,8 +112,8 @@ static void file_free_if_done(struct file *file)
         return; /* What it has become goes to the manager first, however long that takes. */
     }
     CHECK(list_empty(&file->buffer.chunks) && list_empty(&file->buffer.writers) &&
-          list_empty(&file->buffer.drains) && list_empty(&file->shape.report_waits) &&
-          kernel_view_is_idle(&file->kernel));
+          list_empty(&file->buffer.drains) && list_empty(&file->shape.report_waits));
+    kernel_view_end(&file->kernel);
     file_forget(file, 0, UINT64_MAX);
     size_lock_let_go(client, file->inode);
     list_remove(&file->lists.dirty);

@@ -103,6 +103,10 @@ static void attr_reply_now(void *data)
     if (file != NULL) {
         file_note_kernel_changed(file);
     }
+    if (!op->drops_pages) {
+        mount_await(op->base.mount, &op->question, view_of(op),
+                    (uint32_t)fuse_req_ctx(op->base.req)->pid);
+    }
     (void)fuse_reply_attr(op->base.req, &op->st, op->seconds);
     if (op->handle != NULL) {
         file_close(op->handle);
@@ -112,8 +116,9 @@ static void attr_reply_now(void *data)
 
 static void attr_reply(struct size_op *op)
 {
-    op->drops_pages |= kernel_question_crossed(&op->question, view_of(op),
-                                               kernel_drops_are_under_way(op->base.mount->client));
+    op->drops_pages |= kernel_question_crossed(
+        &op->question, view_of(op), kernel_drops_are_under_way(op->base.mount->client),
+        (uint32_t)fuse_req_ctx(op->base.req)->pid, uv_now(op->base.mount->client->loop));
     if (wait_behind_truncation(op)) { /* It began meanwhile. */
         kernel_asked(op);
         if (op->handle != NULL) {

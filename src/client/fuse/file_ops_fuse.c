@@ -1,6 +1,6 @@
 /* Open files: READ, WRITE, FLUSH, FSYNC and RELEASE become calls of libmorsel. What the kernel keeps
- * is its own matter, but for two things: READs of a shared file are answered before WRITEs that came
- * later, and a write may take set-id bits away that the kernel does not know of. */
+ * is its own matter, but for two things: when WRITEs are answered (kernel_view.h), and that a write may
+ * take set-id bits away that the kernel does not know of. */
 #include "client/fuse/mount_fuse.h"
 
 #include "client/coherence/lock_uv.h"
@@ -88,7 +88,8 @@ static void write_reply(struct write_op *op, int status)
 {
     struct file *file = op->write.handle->file;
 
-    kernel_view_write_ends(&file->kernel, uv_now(file->client->loop));
+    kernel_view_write_ends(&file->kernel, (uint32_t)fuse_req_ctx(op->base.req)->pid,
+                           uv_now(file->client->loop));
     if (status == 0) {
         op->base.bytes = (uint32_t)op->write.length;
         (void)fuse_reply_write(op->base.req, op->write.length);
@@ -98,20 +99,77 @@ static void write_reply(struct write_op *op, int status)
     }
 }
 
+static void reply_to(struct list *free)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(free)) != NULL) {
+        struct write_op *op = LIST_ENTRY(node, struct write_op, view.node);
+
+        write_reply(op, op->status);
+    }
+}
+
 static void read_counted_end(struct read_op *op)
 {
-    struct list free, *node;
+    struct list free;
 
-    if (!op->counted) {
-        return;
+    if (op->counted) {
+        list_init(&free);
+        kernel_view_read_ends(&op->read.handle->file->kernel, &free);
+        reply_to(&free);
     }
+}
+
+static void on_late(uv_timer_t *timer);
+
+static void start_late(struct mount *m)
+{
+    uint64_t due_ms = kernel_views_due_ms(&m->awaited), now_ms = uv_now(m->client->loop);
+
+    if (due_ms != UINT64_MAX && !uv_is_active((uv_handle_t *)&m->late)) {
+        (void)uv_timer_start(&m->late, on_late, due_ms > now_ms ? due_ms - now_ms : 0, 0);
+    }
+}
+
+static void free_late(struct mount *m, uint64_t now_ms)
+{
+    struct list free;
+
     list_init(&free);
-    kernel_view_read_ends(&op->read.handle->file->kernel, &free);
-    while ((node = list_pop_front(&free)) != NULL) {
-        struct write_op *write = LIST_ENTRY(node, struct write_op, view.node);
+    kernel_views_late(&m->awaited, now_ms, &free);
+    reply_to(&free);
+}
 
-        write_reply(write, write->status);
+static void on_late(uv_timer_t *timer)
+{
+    struct mount *m = timer->data;
+
+    free_late(m, uv_now(m->client->loop));
+    start_late(m);
+}
+
+void mount_await(struct mount *m, const struct kernel_question *q, struct kernel_view *v,
+                 uint32_t thread)
+{
+    kernel_question_answered(q, v, thread, uv_now(m->client->loop), &m->awaited);
+    start_late(m);
+}
+
+void mount_heard(struct mount *m, uint32_t thread)
+{
+    struct list free;
+
+    if (!list_empty(&m->awaited)) {
+        list_init(&free);
+        kernel_views_heard(&m->awaited, thread, &free);
+        reply_to(&free);
     }
+}
+
+void mount_await_nobody(struct mount *m)
+{
+    free_late(m, UINT64_MAX - 1);
 }
 
 static void on_written(struct file_write *write, int status)

@@ -41,6 +41,7 @@ void *mount_op_new_head(fuse_req_t req, enum mount_kind kind, size_t size, size_
         (void)fuse_reply_err(req, ENOMEM);
         return NULL;
     }
+    mount_heard(m, (uint32_t)fuse_req_ctx(req)->pid);
     memset(op, 0, head);
     op->mount = m;
     op->req = req;
@@ -488,6 +489,7 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     list_init(&m->drops);
     list_init(&m->drops_again);
     list_init(&m->behind_truncations);
+    list_init(&m->awaited);
     if ((m->names = kernel_names_new()) == NULL) {
         return UV_ENOMEM;
     }
@@ -501,8 +503,9 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     if (rv != 0) {
         return rv;
     }
-    m->poll.data = m->interrupts.data = m->drop_retry.data = m;
+    m->poll.data = m->interrupts.data = m->drop_retry.data = m->late.data = m;
     (void)uv_timer_init(client->loop, &m->drop_retry);
+    (void)uv_timer_init(client->loop, &m->late);
     (void)uv_timer_init(client->loop, &m->interrupts);
     (void)uv_timer_start(&m->interrupts, on_interrupts, MOUNT_INTERRUPT_MS / 4,
                          MOUNT_INTERRUPT_MS / 4);
@@ -526,6 +529,8 @@ void mount_stop(struct mount *m)
     uv_close((uv_handle_t *)&m->poll, NULL);
     uv_close((uv_handle_t *)&m->interrupts, NULL);
     uv_close((uv_handle_t *)&m->drop_retry, NULL);
+    mount_await_nobody(m);
+    uv_close((uv_handle_t *)&m->late, NULL);
     mount_drops_end(m);
     payload_drop(m->receive);
     m->receive = NULL;

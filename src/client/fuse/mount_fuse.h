@@ -104,7 +104,9 @@ struct mount
     unsigned releasing;      /* RELEASEs under way. */
     size_t ops_count;
     struct list behind_truncations; /* struct size_op: GETATTRs that wait for truncations. */
-    struct list dirs;               /* Open directories; see mount_dir_removed(). */
+    struct list awaited; /* struct kernel_view: it has an answer that it is to take in, */
+    uv_timer_t late;     /* and soon must have. */
+    struct list dirs;    /* Open directories; see mount_dir_removed(). */
     struct looked_up looked_up[LOOKED_UP_MAX];
     unsigned looked_up_next;
     struct kernel_names *names; /* What it was told of them lately. */
@@ -247,6 +249,15 @@ double mount_attr_seconds(struct mount *m, const Morsel__Attr *attr);
 /* These attributes are told with an answer to anything but a question of the kernel's own
  * (kernel_view.h), of which attr_ops_fuse.c takes care. */
 void mount_note_told(struct file *file, const struct stat *st);
+
+/* file_ops_fuse.c: kernel_question_answered(), and somebody waits for the thread; and the thread asks
+ * for something again. */
+void mount_await(struct mount *m, const struct kernel_question *q, struct kernel_view *v,
+                 uint32_t thread);
+void mount_heard(struct mount *m, uint32_t thread);
+
+/* Nobody is waited for any more. */
+void mount_await_nobody(struct mount *m);
 
 /* Put what a page of a directory says into the table. `listing` is meta_cache_listing() of the time
  * of the first page. */
