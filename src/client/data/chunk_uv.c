@@ -106,7 +106,10 @@ static uint64_t dirty_of(const struct chunk *chunk)
 
 static void chunk_free(struct chunk *chunk)
 {
+    struct file *file = chunk->file;
+
     list_remove(&chunk->node);
+    file_note_landed(file);
     payload_drop(chunk->payload);
     free(chunk->range);
     free(chunk);

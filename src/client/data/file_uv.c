@@ -187,6 +187,11 @@ bool file_is_dirty(const struct file *file)
     return file_is_unreported(file) || !list_empty(&file->buffer.chunks);
 }
 
+void file_note_landed(struct file *file)
+{
+    file->shape.write_back = file->shape.write_back && file_is_dirty(file);
+}
+
 bool file_is_blank(const struct file *file)
 {
     return file->shape.size == 0 && file->shape.reach == 0 && !file_is_dirty(file);

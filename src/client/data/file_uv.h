@@ -261,6 +261,10 @@ static inline uint64_t file_landed_bytes(const struct file *file)
  * has not heard of? */
 bool file_is_dirty(const struct file *file);
 
+/* Some of what was dirty is so no more. When nothing is, what comes next may be written through: it
+ * is no loss with a lease that was ours once. */
+void file_note_landed(struct file *file);
+
 /* A bounded call to a server, which changes the file, has ended. Where nobody knows whether it was
  * carried out, or still will be, then until its bound has passed no lease on the file goes back, no
  * size lock is let go, and the file stays open for the manager, which must not give others a lease. */
