@@ -458,10 +458,8 @@ static void statfs_own(struct own *o)
     }
 }
 
-void own_some(struct program *p)
+static void own_do(struct program *p, void (*what)(struct own *o))
 {
-    static void (*const kinds[])(struct own * o) = { link_own,      exchange_own, symlink_own,
-                                                     directory_own, xattr_own,    statfs_own };
     struct own o = { .program = p, .losses = p->history->meta_losses, .good = true };
     uint64_t value = ++p->history->last_value;
 
@@ -469,6 +467,19 @@ void own_some(struct program *p)
         (void)snprintf(o.name[i], sizeof(o.name[i]), "o%llu%c", (unsigned long long)value,
                        'a' + (int)i);
     }
-    kinds[world_draw(sizeof(kinds) / sizeof(kinds[0]))](&o);
+    what(&o);
     p->history->counts.own += o.good;
+}
+
+void own_exchange(struct program *p)
+{
+    own_do(p, exchange_own);
+}
+
+void own_some(struct program *p)
+{
+    static void (*const kinds[])(struct own * o) = { link_own,      exchange_own, symlink_own,
+                                                     directory_own, xattr_own,    statfs_own };
+
+    own_do(p, kinds[world_draw(sizeof(kinds) / sizeof(kinds[0]))]);
 }

@@ -15,7 +15,14 @@ enum fault {
     FAULT_META_POWER,
     FAULT_IOD_POWER,
     FAULT_MOUNT_POWER,
+    FAULT_RESET,
     FAULTS_COUNT
+};
+
+enum {
+    AWAY_CALM_MS_MAX = 300, /* So short a time is the manager away where nobody may notice. */
+    META_RESTS_S = 5,
+    RESETS_MAX = 4
 };
 
 struct plan
@@ -31,9 +38,9 @@ struct comeback
     unsigned number;
 };
 
-static uint64_t some_time_ns(void)
+static uint64_t some_time_ns(const struct history *h)
 {
-    return 20 * WORLD_MS + world_draw_skewed(12 * WORLD_S);
+    return 20 * WORLD_MS + world_draw_skewed(h->calm ? AWAY_CALM_MS_MAX * WORLD_MS : 12 * WORLD_S);
 }
 
 /* ---- Coming back: not of who is to be away (history.c) ---- */
@@ -97,6 +104,12 @@ static struct comeback *comeback_new(struct history *h, unsigned number)
 
 static void kill_meta(struct history *h)
 {
+    uint64_t now_ns = h->world->now_ns;
+
+    if (h->calm && now_ns < h->meta_rests_ns) {
+        return; /* Leases are renewed before it goes again. */
+    }
+    h->meta_rests_ns = now_ns + META_RESTS_S * WORLD_S;
     if (host_meta_process(h->meta)->alive) {
         if (host_meta_process(h->meta)->over == NULL && world_chance(3)) {
             h->counts.ends++;
@@ -105,7 +118,7 @@ static void kill_meta(struct history *h)
             h->counts.kills++;
             host_meta_kill(h->meta);
         }
-        world_in(some_time_ns(), meta_comes_back, h);
+        world_in(some_time_ns(h), meta_comes_back, h);
     }
 }
 
@@ -121,7 +134,7 @@ static void kill_iod(struct history *h)
             h->counts.kills++;
             host_iod_kill(h->iods[number]);
         }
-        world_in(some_time_ns(), iod_comes_back, comeback_new(h, number));
+        world_in(some_time_ns(h), iod_comes_back, comeback_new(h, number));
     }
 }
 
@@ -132,7 +145,7 @@ static void kill_mount(struct history *h)
     if (h->mounts[number]->process->alive) {
         h->counts.mount_kills++;
         host_mount_kill(h->mounts[number]);
-        world_in(some_time_ns(), mount_comes_back, comeback_new(h, number));
+        world_in(some_time_ns(h), mount_comes_back, comeback_new(h, number));
     }
 }
 
@@ -140,7 +153,7 @@ static void kill_mount(struct history *h)
  * for want of an answer. */
 static uint64_t back_at_ns(const struct history *h, const struct world_process *p)
 {
-    uint64_t off_ns = h->only_power ? world_draw(WORLD_S) : some_time_ns();
+    uint64_t off_ns = h->only_power ? world_draw(WORLD_S) : some_time_ns(h);
 
     return h->world->now_ns + (p->alive ? 100 * WORLD_MS + off_ns : 0);
 }
@@ -229,7 +242,7 @@ static void cut_link(struct history *h)
     struct world *w = h->world;
     struct world_host *a = &w->hosts[world_draw(w->hosts_count)];
     struct world_host *b = &w->hosts[world_draw(w->hosts_count)];
-    uint64_t until_ns = w->now_ns + some_time_ns();
+    uint64_t until_ns = w->now_ns + some_time_ns(h);
 
     if (a == b) {
         return;
@@ -239,6 +252,37 @@ static void cut_link(struct history *h)
     if (!world_chance(3)) {
         world_cut(b, a, until_ns);
     }
+}
+
+/* A few connections, each when something is under way over it. */
+struct resets
+{
+    struct history *history;
+    struct world_host *host; /* NULL: whosever. */
+    unsigned left;
+    uint64_t until_ns;
+};
+
+static void reset_some(void *data)
+{
+    struct resets *r = data;
+
+    r->left -= world_chance(3) && world_socks_reset_one(r->host);
+    if (r->left == 0 || !r->history->faults || r->history->world->now_ns > r->until_ns) {
+        free(r);
+    } else {
+        world_in(world_draw(WORLD_MS), reset_some, r);
+    }
+}
+
+static void reset(struct history *h)
+{
+    struct resets *r = malloc(sizeof(*r));
+
+    CHECK(r != NULL);
+    *r = (struct resets){ h, world_chance(2) ? h->meta_host : NULL,
+                          1 + (unsigned)world_draw(RESETS_MAX), h->world->now_ns + WORLD_S };
+    reset_some(r);
 }
 
 static struct world_process *any_process(struct history *h)
@@ -258,7 +302,7 @@ static void freeze(struct history *h)
 
     if (p->alive) {
         h->counts.freezes++;
-        world_process_freeze(p, h->world->now_ns + some_time_ns());
+        world_process_freeze(p, h->world->now_ns + some_time_ns(h));
     }
 }
 
@@ -268,7 +312,8 @@ static void go_wrong(void *data)
         [FAULT_META] = kill_meta,      [FAULT_IOD] = kill_iod,
         [FAULT_MOUNT] = kill_mount,    [FAULT_CUT] = cut_link,
         [FAULT_FREEZE] = freeze,       [FAULT_META_POWER] = meta_power,
-        [FAULT_IOD_POWER] = iod_power, [FAULT_MOUNT_POWER] = mount_loses_power
+        [FAULT_IOD_POWER] = iod_power, [FAULT_MOUNT_POWER] = mount_loses_power,
+        [FAULT_RESET] = reset
     };
     struct plan *plan = data;
     unsigned kind = (unsigned)world_draw(FAULTS_COUNT);
@@ -296,6 +341,19 @@ static void look_after_mounts(void *data)
     world_in(200 * WORLD_MS, look_after_mounts, h);
 }
 
+void faults_strike(struct history *h)
+{
+    if (!h->faults) {
+        return;
+    }
+    if (h->resets) {
+        (void)world_socks_reset_one(NULL);
+    }
+    if (h->iod_kills && world_chance(20)) {
+        kill_iod(h);
+    }
+}
+
 void faults_begin(struct history *h)
 {
     struct plan *plan = calloc(1, sizeof(*plan));
@@ -303,14 +361,18 @@ void faults_begin(struct history *h)
     CHECK(plan != NULL);
     plan->history = h;
     h->faults = true;
-    h->calm = world_chance(4);
+    h->calm = world_chance(3);
     for (unsigned i = 0; i < FAULTS_COUNT; i++) {
-        plan->wanted[i] = !h->calm && !world_chance(3);
+        plan->wanted[i] =
+            (!h->calm || i == FAULT_META || i == FAULT_RESET) && !world_chance(h->calm ? 2 : 3);
     }
     h->only_power = !h->calm && world_chance(4);
     for (unsigned i = 0; h->only_power && i < FAULTS_COUNT; i++) {
-        plan->wanted[i] = i == FAULT_META_POWER || i == FAULT_IOD_POWER;
+        plan->wanted[i] =
+            i == FAULT_META_POWER || i == FAULT_IOD_POWER || (i == FAULT_RESET && plan->wanted[i]);
     }
+    h->resets = plan->wanted[FAULT_RESET];
+    h->iod_kills = plan->wanted[FAULT_IOD];
     h->forgetful = plan->wanted[FAULT_META_POWER];
     plan->every_ns = 100 * WORLD_MS + world_draw_skewed(4 * WORLD_S);
     world_in(plan->every_ns, go_wrong, plan);

@@ -16,7 +16,8 @@ enum {
     HISTORY_RECORDS_MAX = 2048,
     HISTORY_SECTIONS_MAX = 2048,
     HISTORY_ATTRIBUTES_FIRST = 32, /* Of the judge's objects. */
-    HISTORY_TREE = 6,              /* Directories that move. */
+    HISTORY_MEETINGS_FIRST = 64,
+    HISTORY_TREE = 6, /* Directories that move. */
     HISTORY_MOVES_MAX = 2048,
     HISTORY_FAULTS_S_MIN = 5,
     HISTORY_FAULTS_S_MAX = 20, /* Then it heals, */
@@ -50,6 +51,7 @@ enum {
     X(listed, "directories listed", 40)                                                            \
     X(cuts, "cuts", 4)                                                                             \
     X(freezes, "freezes", 2)                                                                       \
+    X(broken, "connections reset while something was under way", 10)                               \
     X(resets, "connections reset or timed out", 50)                                                \
     X(names_kept, "names that the kernel knew", 500)                                               \
     X(attributes_kept, "attributes that it knew", 400)                                             \
@@ -73,6 +75,9 @@ enum {
     X(exchanged, "names exchanged, or kept", 5)                                                    \
     X(moved, "directories moved", 15)                                                              \
     X(circles, "directories kept from going below themselves", 3)                                  \
+    X(met, "files renamed by several at once", 10)                                                 \
+    X(touched, "quiet files touched", 10)                                                          \
+    X(hot, "calls on one place of one file", 500)                                                  \
     X(ranges_locked, "good ends of what was done with bytes locked", 40)                           \
     X(lock_interrupts, "waits for bytes interrupted", 3)                                           \
     X(lock_circles, "waits in a circle", 1)
@@ -107,14 +112,16 @@ struct history
     struct host_mount *mounts[HISTORY_MOUNTS];
     struct world_host *admin_host;
     struct host_admin *admin;
-    bool by_name;    /* Mounts know the manager by its name. */
-    bool resting;    /* Nobody comes back, or is looked after. */
-    bool calm;       /* Nothing is killed, cut off or frozen in this one. */
-    bool faults;     /* They go on. */
-    bool forgetful;  /* The manager may lose its power: names that nobody synced may go. */
-    bool only_power; /* Nothing else goes wrong. */
+    bool by_name;           /* Mounts know the manager by its name. */
+    bool resting;           /* Nobody comes back, or is looked after. */
+    bool calm;              /* Nothing of what goes wrong in this one may be noticed. */
+    bool faults;            /* They go on. */
+    bool forgetful;         /* The manager may lose its power: names that nobody synced may go. */
+    bool resets, iod_kills; /* Wanted. */
+    bool only_power;        /* Nothing else goes wrong. */
     unsigned meta_losses;
-    bool ended; /* No program begins anything new. */
+    uint64_t meta_rests_ns; /* It is not killed again until then, in a calm one. */
+    bool ended;             /* No program begins anything new. */
     const char *canary;
     uint64_t last_value;
     unsigned programs_running;
@@ -126,6 +133,7 @@ struct history
     struct lock_section *sections; /* Of locks.c. */
     uint64_t rush_until_ns;        /* Until then many lock the same bytes. */
     uint64_t last_mode;
+    struct meeting *meeting; /* meetings.c */
     struct history_tree tree[HISTORY_TREE + 1];
     unsigned tree_busy;  /* Moves under way, */
     uint64_t tree_moves; /* and begun. */
@@ -144,6 +152,9 @@ void faults_begin(struct history *h);
 
 /* Everything is repaired, and stays so. */
 void faults_end(struct history *h);
+/* While something is under way: a reset, or the kill of an I/O daemon, where this history has it. */
+void faults_strike(struct history *h);
+
 /* Makes what the others need. */
 void programs_first(struct history *h);
 void programs_begin(struct history *h);

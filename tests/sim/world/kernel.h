@@ -70,6 +70,9 @@ int kernel_size(struct fuse_session *k, fuse_ino_t parent, const char *name, uin
 int kernel_stat(struct fuse_session *k, fuse_ino_t parent, const char *name, struct stat *st);
 void kernel_forget(struct fuse_session *k, fuse_ino_t inode);
 
+/* drop_caches: names and inodes that nobody uses. */
+void kernel_forget_all(struct fuse_session *k);
+
 int kernel_mkdir(struct fuse_session *k, fuse_ino_t parent, const char *name);
 int kernel_rmdir(struct fuse_session *k, fuse_ino_t parent, const char *name);
 int kernel_mkfifo(struct fuse_session *k, fuse_ino_t parent, const char *name);

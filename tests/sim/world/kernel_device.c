@@ -36,6 +36,9 @@ int fuse_session_receive_buf(struct fuse_session *k, struct fuse_buf *buf)
     }
     req = LIST_ENTRY(node, struct fuse_req, node);
     list_push_back(&k->answered, node);
+    if (!list_empty(&k->asked)) {
+        world_poll_readable(&k->mount->poll); /* Still. */
+    }
     header = (struct fuse_in_header){ .opcode = req->opcode,
                                       .unique = req->unique,
                                       .nodeid = req->inode };

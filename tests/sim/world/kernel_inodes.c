@@ -75,18 +75,14 @@ void knode_put(struct knode *node)
     }
 }
 
-void kernel_presses(void *data)
+/* One of `n` names, and so on. */
+static void press(struct fuse_session *k, uint64_t names_n, uint64_t nodes_n)
 {
-    struct fuse_session *k = data;
-
-    if (!k->process->alive) {
-        return;
-    }
     LIST_FOREACH_SAFE(at, &k->names)
     {
         struct kdentry *d = LIST_ENTRY(at, struct kdentry, node);
 
-        if (d->pins == 0 && world_chance(8)) {
+        if (d->pins == 0 && world_chance(names_n)) {
             dentry_drop(d);
         }
     }
@@ -97,10 +93,27 @@ void kernel_presses(void *data)
         if (world_chance(8)) {
             pages_drop_some(node);
         }
-        if (node->references == 0 && !pages_any_locked(node) && world_chance(2)) {
+        if (node->references == 0 && !pages_any_locked(node) && world_chance(nodes_n)) {
             evict(node);
         }
     }
+}
+
+void kernel_forget_all(struct fuse_session *k)
+{
+    if (k->process != NULL && k->process->alive) {
+        press(k, 1, 1);
+    }
+}
+
+void kernel_presses(void *data)
+{
+    struct fuse_session *k = data;
+
+    if (!k->process->alive) {
+        return;
+    }
+    press(k, 8, 2);
     world_in(world_draw(4 * WORLD_S), kernel_presses, k);
 }
 

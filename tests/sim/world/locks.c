@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HELD_MS_MAX = 300 };
+enum { HELD_MS_MAX = 300, CONVERSIONS_MAX = 4 };
 
 /* The first file's locks are of processes, those of the others of open files. */
 static bool is_flock(const struct lock_section *section)
@@ -28,18 +28,22 @@ static int take(struct program *p, struct kernel_file *file, const struct lock_s
     return kernel_lock(file, is_flock(section), owner, type, !world_chance(3));
 }
 
-/* A flock is asked for in the other type first, at times, and converted. */
+/* A flock is asked for in the other type first, at times, and converted, there and back; where that
+ * is refused it has none any more, and asks again. */
 static int lock(struct program *p, struct kernel_file *file, const struct lock_section *section)
 {
     uint64_t owner = ++p->history->last_value;
+    short wanted = section->alone ? F_WRLCK : F_RDLCK, other = section->alone ? F_RDLCK : F_WRLCK;
+    unsigned times =
+        is_flock(section) && world_chance(2) ? 1 + (unsigned)world_draw(CONVERSIONS_MAX) : 0;
     int rv = 0;
 
-    if (is_flock(section) && world_chance(2)) {
-        rv = take(p, file, section, owner, section->alone ? F_RDLCK : F_WRLCK);
+    for (unsigned i = 0; i < times && (rv == 0 || rv == EAGAIN); i++) {
+        rv = take(p, file, section, owner, (times - i) % 2 == 1 ? other : wanted);
         p->history->counts.converted += rv == 0;
         fiber_sleep(world_draw(HELD_MS_MAX * WORLD_MS));
     }
-    return rv != 0 ? rv : take(p, file, section, owner, section->alone ? F_WRLCK : F_RDLCK);
+    return rv != 0 && rv != EAGAIN ? rv : take(p, file, section, owner, wanted);
 }
 
 /* What it is told while it has the lock, and when it closes the file: the loss of a lock, too. */

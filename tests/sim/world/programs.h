@@ -20,8 +20,9 @@ struct act
     uint64_t from_ns;
 };
 
-/* Through any mount: find the directory. Whatever it says, act_end() is due. */
+/* Through any mount: find the directory "d", or another one. Whatever it says, act_end() is due. */
 int act_begin(struct act *a, struct program *p);
+int act_begin_in(struct act *a, struct program *p, const char *directory);
 
 /* Fails the history where `error` may not be told, or came too late. */
 void act_end(struct act *a, const char *what, const char *object, uint64_t value, int error);
@@ -77,6 +78,12 @@ void attr_set(struct program *p);
 void attr_get(struct program *p);
 void attr_check(struct program *p);
 void own_some(struct program *p);
+void own_exchange(struct program *p);
+
+/* meetings.c: the same of all mounts at one moment; the whole program; its files; in the end. */
+void meet_run(void *program);
+int meet_make(struct fuse_session *k);
+void meet_check(struct program *p);
 
 /* trees.c: directories that move; the first ones; what must be there in the end. */
 int tree_make(struct history *h, struct fuse_session *k);

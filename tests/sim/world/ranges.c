@@ -1,6 +1,8 @@
-/* Ranges of bytes that programs lock in one file, through all mounts (fcntl(2)). Whoever has a slot
- * alone reads a value there and writes another one over it, as in locks.c, which judges. Who waits
- * is interrupted at times; who has a range asks for another one, so that some wait in a circle. */
+/* Ranges of bytes that programs lock in one file, through all mounts (fcntl(2)). Each slot is a value
+ * and the byte that stands for it: whoever has that byte alone, with any others around it or to the
+ * end of all bytes, reads the value and writes another one over it, as in locks.c, which judges.
+ * Many ranges have one byte in common alone, their first or their last. Who waits is interrupted at
+ * times; who has a range asks for another one, so that some wait in a circle. */
 #include "tests/sim/world/fiber.h"
 #include "tests/sim/world/programs.h"
 
@@ -16,27 +18,70 @@ enum {
     RUSH_MS_MAX = 3000
 };
 
-/* Slots `first` to `last`. */
+/* The bytes from `start` to `last`; the last that there is: no end. */
 struct span
 {
-    unsigned first, last;
+    uint64_t start, last;
 };
 
+static uint64_t byte_of(unsigned slot)
+{
+    return (uint64_t)SLOT_BYTES * (slot + 1);
+}
+
+static bool has_slot(struct span s, unsigned slot)
+{
+    return s.start <= byte_of(slot) && byte_of(slot) <= s.last;
+}
+
+/* From one slot's byte to another's, mostly exactly. */
 static struct span some_span(void)
 {
-    struct span s = { (unsigned)world_draw(SLOTS), 0 };
+    unsigned first = (unsigned)world_draw(SLOTS);
+    unsigned last = first + (unsigned)world_draw_skewed(SLOTS - first);
+    struct span s = { byte_of(first), byte_of(last) };
 
-    s.last = s.first + (unsigned)world_draw_skewed(SLOTS - 1 - s.first);
+    if (world_chance(4)) {
+        s.start -= world_draw(first == 0 ? SLOT_BYTES + 1 : SLOT_BYTES);
+    }
+    if (world_chance(4)) {
+        s.last += world_draw(SLOT_BYTES);
+    } else if (last == SLOTS - 1 && world_chance(2)) {
+        s.last = INT64_MAX;
+    }
     return s;
+}
+
+/* One of the slots whose bytes are in it. */
+static unsigned some_slot(struct span s)
+{
+    unsigned slot;
+
+    do {
+        slot = (unsigned)world_draw(SLOTS);
+    } while (!has_slot(s, slot));
+    return slot;
 }
 
 static struct flock lock_of(struct span s, short type)
 {
     return (struct flock){ .l_type = type,
                            .l_whence = SEEK_SET,
-                           .l_start = (off_t)s.first * SLOT_BYTES,
-                           .l_len = (off_t)(s.last - s.first + 1) * SLOT_BYTES,
+                           .l_start = (off_t)s.start,
+                           .l_len = s.last == INT64_MAX ? 0 : (off_t)(s.last - s.start + 1),
                            .l_pid = 1000 };
+}
+
+static struct span span_of(const struct flock *lock)
+{
+    return (struct span){ (uint64_t)lock->l_start,
+                          lock->l_len == 0 ? INT64_MAX
+                                           : (uint64_t)lock->l_start + (uint64_t)lock->l_len - 1 };
+}
+
+static bool meet(struct span a, struct span b)
+{
+    return a.start <= b.last && b.start <= a.last;
 }
 
 /* It is no trouble not to get it. */
@@ -57,9 +102,10 @@ static int take(struct program *p, struct kernel_file *file, struct span s, shor
     if (act_is_canary(p, "lock-nothing", 5)) {
         return 0;
     }
-    world_trace(p->name, "%s slots %u to %u by %s for %llu",
-                type == F_WRLCK ? "wants" : "wants to share", s.first, s.last,
-                file->kernel->process->name, (unsigned long long)owner);
+    world_trace(p->name, "%s bytes %llu to %lld by %s for %llu",
+                type == F_WRLCK ? "wants" : "wants to share", (unsigned long long)s.start,
+                s.last == INT64_MAX ? -1 : (long long)s.last, file->kernel->process->name,
+                (unsigned long long)owner);
     rv = kernel_lock_range(file, &lock, owner, wait, interrupt_ns);
     world_trace(p->name, "%llu is told: %s", (unsigned long long)owner, strerror(rv));
     p->history->counts.lock_interrupts += rv == EINTR;
@@ -91,41 +137,44 @@ static int work(struct program *p, struct kernel_file *file, unsigned slot,
 /* Who is in the way has a lock there. */
 static int test(struct program *p, struct kernel_file *file, struct span s, uint64_t owner)
 {
-    struct flock wanted = lock_of(s, F_WRLCK), found = wanted;
+    struct flock found = lock_of(s, F_WRLCK);
     int rv = kernel_test_lock(file, &found, owner);
 
-    if (rv == 0 && found.l_type != F_UNLCK &&
-        (found.l_start >= wanted.l_start + wanted.l_len ||
-         (found.l_len != 0 && found.l_start + found.l_len <= wanted.l_start))) {
-        world_fail("%s: a lock of [%lld, +%lld) is in the way of [%lld, +%lld)", p->name,
-                   (long long)found.l_start, (long long)found.l_len, (long long)wanted.l_start,
-                   (long long)wanted.l_len);
+    if (rv == 0 && found.l_type != F_UNLCK && !meet(span_of(&found), s)) {
+        world_fail("%s: a lock of [%lld, +%lld) is in the way of bytes %llu to %llu", p->name,
+                   (long long)found.l_start, (long long)found.l_len, (unsigned long long)s.start,
+                   (unsigned long long)s.last);
     }
     return rv;
 }
 
-/* With the first range: perhaps another one, then work in a slot of the first. */
+/* Gives bytes back. */
+static int give(struct kernel_file *file, struct span s, uint64_t owner)
+{
+    struct flock unlock = lock_of(s, F_UNLCK);
+
+    return kernel_lock_range(file, &unlock, owner, false, 0);
+}
+
+/* With the first range: perhaps another one, or less of the first; then work in a slot of it. */
 static int work_locked(struct program *p, struct kernel_file *file, struct span s, uint64_t owner,
                        struct lock_section *section)
 {
-    struct flock unlock;
-    unsigned slot = s.first + (unsigned)world_draw(s.last - s.first + 1);
+    unsigned slot = some_slot(s);
+    struct span other = some_span();
     int rv = 0;
 
     section->file = LOCK_RANGES_FIRST + slot;
-    if (!world_chance(3)) {
-        struct span other = some_span();
-
-        if (other.last < s.first || other.first > s.last) {
-            fiber_sleep(world_draw(HELD_MS_MAX * WORLD_MS));
-            rv = take(p, file, other, F_WRLCK, owner);
-            rv = is_refusal(rv) ? 0 : rv;
-        }
+    if (!world_chance(3) && !meet(other, s)) {
+        fiber_sleep(world_draw(HELD_MS_MAX * WORLD_MS));
+        rv = take(p, file, other, F_WRLCK, owner);
+        rv = is_refusal(rv) ? 0 : rv;
+    } else if (world_chance(2) && !has_slot(other, slot)) {
+        rv = give(file, other, owner);
     }
     rv = rv != 0 ? rv : work(p, file, slot, section);
     if (rv == 0 && world_chance(2)) {
-        unlock = lock_of(some_span(), F_UNLCK);
-        rv = kernel_lock_range(file, &unlock, owner, false, 0);
+        rv = give(file, some_span(), owner);
     }
     return rv;
 }

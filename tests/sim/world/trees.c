@@ -136,12 +136,13 @@ void tree_move(struct program *p)
     struct history *h = p->history;
     struct move m = { .number = (unsigned)world_draw(HISTORY_TREE),
                       .into = (unsigned)world_draw(HISTORY_TREE + 1) };
-    uint64_t moves = ++h->tree_moves;
     bool synced = world_chance(2);
     struct act a;
+    uint64_t moves;
     bool alone;
     int rv = act_begin(&a, p);
 
+    moves = ++h->tree_moves;
     m.from = h->tree[m.number].parent;
     m.value = h->tree[m.number].value;
     m.value_new = ++h->last_value;

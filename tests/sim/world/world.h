@@ -65,7 +65,7 @@ struct world_item
 
 struct world_counts
 {
-    uint64_t iterations, connects, accepts, segments, resets, timeouts, works, cancels;
+    uint64_t iterations, connects, accepts, segments, resets, timeouts, works, cancels, broken;
     uint64_t pages_lost, names_lost, batches_lost, names_asked, syncs_failed;
 };
 
@@ -189,7 +189,7 @@ void world_work_release(struct world_work *work);
 /* The descriptor of a poll handle can be read. */
 void world_poll_readable(uv_poll_t *poll);
 
-/* ---- world_tcp.c ---- */
+/* ---- world_sock.c ---- */
 
 void world_socks_of_killed(struct world_process *p);
 
@@ -198,6 +198,11 @@ void world_socks_of_lost(struct world_process *p);
 
 /* Look after dead connections; every second. */
 void world_socks_keepalive(void);
+
+/* One connection over which something is under way now, to or from the host unless it is NULL, is
+ * reset in a moment: one end hears of it before the other, and what flies may still come. False:
+ * there is none. */
+bool world_socks_reset_one(const struct world_host *host);
 
 /* ---- kernel_inodes.c ---- */
 
