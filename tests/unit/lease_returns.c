@@ -1,4 +1,5 @@
-/* The client's half of the lease protocol: whoever goes through the leases that are on their way back. */
+/* The client's half of the lease protocol: whoever goes through the leases that are on their way back,
+ * and what is believed when they are. */
 #include "client/coherence/lease_holder.h"
 
 #include <setjmp.h>
@@ -109,12 +110,38 @@ static void the_bound_stands_where_it_is_asked_for(void **state)
     assert_int_equal(lease_holder_lease_ms(&h), LEASE_MS);
 }
 
+/* One that was given before the manager had heard what is kept comes behind the word of it. */
+static void an_older_answer_takes_nothing(void **state)
+{
+    struct seen seen = { .count = 0 };
+
+    (void)state;
+    lease_holder_init(&seen.holder);
+    feed(&seen, (struct lease_holder_event){ .type = HOLDER_ASKED, .join = true });
+    feed(&seen,
+         (struct lease_holder_event){
+             .type = HOLDER_SESSION_ANSWERED, .join = true, .sent_ns = 5, .lease_epoch = 7 });
+    feed(&seen, (struct lease_holder_event){ .type = HOLDER_RECALL,
+                                             .inode = FIRST,
+                                             .recall = 1,
+                                             .granted = LEASE_W,
+                                             .keeps = LEASE_R,
+                                             .room = &seen.backs[0] });
+    feed(&seen, (struct lease_holder_event){ .type = HOLDER_FLUSHED, .back = &seen.backs[0] });
+    feed(&seen,
+         (struct lease_holder_event){ .type = HOLDER_KERNEL_DROPPED, .back = &seen.backs[0] });
+    assert_null(lease_holder_returning(&seen.holder, FIRST));
+    assert_int_equal(lease_holder_learned(&seen.holder, FIRST, LEASE_R, LEASE_NONE), LEASE_R);
+    assert_int_equal(lease_holder_learned(&seen.holder, FIRST, LEASE_R, LEASE_W), LEASE_W);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_is_seen_and_may_be_abandoned),
         cmocka_unit_test(each_is_seen_and_may_be_returned),
         cmocka_unit_test(the_bound_stands_where_it_is_asked_for),
+        cmocka_unit_test(an_older_answer_takes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

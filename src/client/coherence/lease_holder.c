@@ -121,7 +121,7 @@ enum lease_mode lease_holder_named(const struct lease_holder *h, inode_id inode,
 enum lease_mode lease_holder_learned(const struct lease_holder *h, inode_id inode,
                                      enum lease_mode held, enum lease_mode said)
 {
-    return said == held || !lease_holder_is_joined(h) || lease_holder_returning(h, inode) != NULL
+    return said <= held || !lease_holder_is_joined(h) || lease_holder_returning(h, inode) != NULL
                ? held
                : said;
 }

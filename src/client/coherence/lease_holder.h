@@ -276,7 +276,8 @@ enum lease_mode lease_holder_named(const struct lease_holder *h, inode_id inode,
 
 /* A reply says that we hold `said` on the inode, and the table `held`: what is true? What is granted
  * while the manager does not listen to us is not among what we have named, and will be gone; what
- * is gone the answer to JOIN says. While the lease is on its way back, we say what remains. */
+ * is gone the answer to JOIN says. While the lease is on its way back, we say what remains; an answer
+ * that names less was given before the manager heard that, and takes nothing: only a recall does. */
 enum lease_mode lease_holder_learned(const struct lease_holder *h, inode_id inode,
                                      enum lease_mode held, enum lease_mode said);
 
