@@ -260,29 +260,40 @@ struct resets
     struct history *history;
     struct world_host *host; /* NULL: whosever. */
     unsigned left;
-    uint64_t until_ns;
+    uint64_t one_of, every_ns, until_ns;
 };
 
 static void reset_some(void *data)
 {
     struct resets *r = data;
 
-    r->left -= world_chance(3) && world_socks_reset_one(r->host);
+    r->left -= world_chance(r->one_of) && world_socks_reset_one(r->host);
     if (r->left == 0 || !r->history->faults || r->history->world->now_ns > r->until_ns) {
         free(r);
     } else {
-        world_in(world_draw(WORLD_MS), reset_some, r);
+        world_in(world_draw(r->every_ns), reset_some, r);
     }
 }
 
-static void reset(struct history *h)
+static void begin_resets(const struct resets *how)
 {
     struct resets *r = malloc(sizeof(*r));
 
     CHECK(r != NULL);
-    *r = (struct resets){ h, world_chance(2) ? h->meta_host : NULL,
-                          1 + (unsigned)world_draw(RESETS_MAX), h->world->now_ns + WORLD_S };
+    *r = *how;
     reset_some(r);
+}
+
+static void reset(struct history *h)
+{
+    struct resets how = { .history = h,
+                          .host = world_chance(2) ? h->meta_host : NULL,
+                          .one_of = 3,
+                          .every_ns = WORLD_MS,
+                          .until_ns = h->world->now_ns + WORLD_S };
+
+    how.left = 1 + (unsigned)world_draw(RESETS_MAX);
+    begin_resets(&how);
 }
 
 static struct world_process *any_process(struct history *h)
@@ -341,15 +352,19 @@ static void look_after_mounts(void *data)
     world_in(200 * WORLD_MS, look_after_mounts, h);
 }
 
-void faults_strike(struct history *h)
+void faults_strike(struct history *h, bool manager)
 {
-    if (!h->faults) {
-        return;
+    struct resets next = { .history = h,
+                           .host = manager ? h->meta_host : NULL,
+                           .left = 1,
+                           .one_of = 1,
+                           .every_ns = WORLD_MS / 20,
+                           .until_ns = h->world->now_ns + 2 * WORLD_MS };
+
+    if (h->faults && h->resets) {
+        begin_resets(&next);
     }
-    if (h->resets) {
-        (void)world_socks_reset_one(NULL);
-    }
-    if (h->iod_kills && world_chance(20)) {
+    if (h->faults && h->iod_kills && !manager && world_chance(20)) {
         kill_iod(h);
     }
 }

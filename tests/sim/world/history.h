@@ -152,8 +152,9 @@ void faults_begin(struct history *h);
 
 /* Everything is repaired, and stays so. */
 void faults_end(struct history *h);
-/* While something is under way: a reset, or the kill of an I/O daemon, where this history has it. */
-void faults_strike(struct history *h);
+/* As soon as something is under way: a reset, with the manager or with whomever, or the kill of an
+ * I/O daemon, where this history has it. */
+void faults_strike(struct history *h, bool manager);
 
 /* Makes what the others need. */
 void programs_first(struct history *h);

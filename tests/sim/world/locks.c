@@ -19,13 +19,18 @@ static bool is_flock(const struct lock_section *section)
     return section->file > 0;
 }
 
+int lock_told(const struct program *p, int error)
+{
+    return error == ESTALE && !p->history->calm ? EIO : error;
+}
+
 static int take(struct program *p, struct kernel_file *file, const struct lock_section *section,
                 uint64_t owner, short type)
 {
     if (act_is_canary(p, "lock-nothing", 5)) {
         return 0;
     }
-    return kernel_lock(file, is_flock(section), owner, type, !world_chance(3));
+    return lock_told(p, kernel_lock(file, is_flock(section), owner, type, !world_chance(3)));
 }
 
 /* A flock is asked for in the other type first, at times, and converted, there and back; where that

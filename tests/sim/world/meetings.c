@@ -31,6 +31,7 @@ struct meeting
     unsigned joined, ended; /* Of a renaming: who has begun, and ended; */
     unsigned won;           /* so many have done it. */
     bool unsure;            /* It is not known who has. */
+    bool making;            /* The file. */
     uint64_t from, to;      /* Of names; from 0: there is no file. */
     unsigned losses;        /* When it was made. */
 };
@@ -87,8 +88,10 @@ static void rename_together(struct program *p, struct meeting *m)
     int rv;
 
     if (m->from == 0 || m->ended > 0) {
-        if (m->joined == m->ended && m->from == 0) {
+        if (m->from == 0 && !m->making) {
+            m->making = true;
             make_file(p, m);
+            m->making = false;
         }
         return;
     }
@@ -211,7 +214,7 @@ static void stay_together(struct program *p)
     while (open && rv != ENOTCONN && p->history->world->now_ns < until_ns) {
         rv = hot_once(p, &file);
         if (world_chance(STRIKES_N)) {
-            faults_strike(p->history);
+            faults_strike(p->history, false);
         }
         fiber_sleep(world_draw(WORLD_MS));
     }
@@ -242,9 +245,6 @@ static void take_part(struct program *p, struct meeting *m)
         stay_together(p);
         break;
     default:
-        if (world_chance(2)) {
-            faults_strike(p->history);
-        }
         own_exchange(p);
     }
 }

@@ -58,6 +58,10 @@ struct lock_section
 
 enum { LOCK_RANGES_FIRST = 3 };
 
+/* What a lock says. A wait that the manager gave up because the mount stood still for longer than
+ * its lease period says ESTALE, which is trouble like another (EIO would be its name). */
+int lock_told(const struct program *p, int error);
+
 /* For locks_judge(). NULL: there are enough. */
 struct lock_section *lock_section_new(struct history *h);
 

@@ -106,7 +106,7 @@ static int take(struct program *p, struct kernel_file *file, struct span s, shor
                 type == F_WRLCK ? "wants" : "wants to share", (unsigned long long)s.start,
                 s.last == INT64_MAX ? -1 : (long long)s.last, file->kernel->process->name,
                 (unsigned long long)owner);
-    rv = kernel_lock_range(file, &lock, owner, wait, interrupt_ns);
+    rv = lock_told(p, kernel_lock_range(file, &lock, owner, wait, interrupt_ns));
     world_trace(p->name, "%llu is told: %s", (unsigned long long)owner, strerror(rv));
     p->history->counts.lock_interrupts += rv == EINTR;
     p->history->counts.lock_circles += rv == EDEADLK;
@@ -138,7 +138,7 @@ static int work(struct program *p, struct kernel_file *file, unsigned slot,
 static int test(struct program *p, struct kernel_file *file, struct span s, uint64_t owner)
 {
     struct flock found = lock_of(s, F_WRLCK);
-    int rv = kernel_test_lock(file, &found, owner);
+    int rv = lock_told(p, kernel_test_lock(file, &found, owner));
 
     if (rv == 0 && found.l_type != F_UNLCK && !meet(span_of(&found), s)) {
         world_fail("%s: a lock of [%lld, +%lld) is in the way of bytes %llu to %llu", p->name,
@@ -149,11 +149,11 @@ static int test(struct program *p, struct kernel_file *file, struct span s, uint
 }
 
 /* Gives bytes back. */
-static int give(struct kernel_file *file, struct span s, uint64_t owner)
+static int give(struct program *p, struct kernel_file *file, struct span s, uint64_t owner)
 {
     struct flock unlock = lock_of(s, F_UNLCK);
 
-    return kernel_lock_range(file, &unlock, owner, false, 0);
+    return lock_told(p, kernel_lock_range(file, &unlock, owner, false, 0));
 }
 
 /* With the first range: perhaps another one, or less of the first; then work in a slot of it. */
@@ -170,11 +170,11 @@ static int work_locked(struct program *p, struct kernel_file *file, struct span 
         rv = take(p, file, other, F_WRLCK, owner);
         rv = is_refusal(rv) ? 0 : rv;
     } else if (world_chance(2) && !has_slot(other, slot)) {
-        rv = give(file, other, owner);
+        rv = give(p, file, other, owner);
     }
     rv = rv != 0 ? rv : work(p, file, slot, section);
     if (rv == 0 && world_chance(2)) {
-        rv = give(file, some_span(), owner);
+        rv = give(p, file, some_span(), owner);
     }
     return rv;
 }
