@@ -20,7 +20,7 @@ enum fault {
 };
 
 enum {
-    AWAY_CALM_MS_MAX = 300, /* So short a time is the manager away where nobody may notice. */
+    AWAY_GENTLE_MS_MAX = 300, /* So short a time is the manager away in a gentle one. */
     META_RESTS_S = 5,
     RESETS_MAX = 4
 };
@@ -40,7 +40,8 @@ struct comeback
 
 static uint64_t some_time_ns(const struct history *h)
 {
-    return 20 * WORLD_MS + world_draw_skewed(h->calm ? AWAY_CALM_MS_MAX * WORLD_MS : 12 * WORLD_S);
+    return 20 * WORLD_MS +
+           world_draw_skewed(h->gentle ? AWAY_GENTLE_MS_MAX * WORLD_MS : 12 * WORLD_S);
 }
 
 /* ---- Coming back: not of who is to be away (history.c) ---- */
@@ -106,7 +107,7 @@ static void kill_meta(struct history *h)
 {
     uint64_t now_ns = h->world->now_ns;
 
-    if (h->calm && now_ns < h->meta_rests_ns) {
+    if (h->gentle && now_ns < h->meta_rests_ns) {
         return; /* Leases are renewed before it goes again. */
     }
     h->meta_rests_ns = now_ns + META_RESTS_S * WORLD_S;
@@ -376,12 +377,13 @@ void faults_begin(struct history *h)
     CHECK(plan != NULL);
     plan->history = h;
     h->faults = true;
-    h->calm = world_chance(3);
+    h->gentle = world_chance(3);
     for (unsigned i = 0; i < FAULTS_COUNT; i++) {
         plan->wanted[i] =
-            (!h->calm || i == FAULT_META || i == FAULT_RESET) && !world_chance(h->calm ? 2 : 3);
+            (!h->gentle || i == FAULT_META || i == FAULT_RESET) && !world_chance(h->gentle ? 2 : 3);
     }
-    h->only_power = !h->calm && world_chance(4);
+    h->calm = h->gentle && !plan->wanted[FAULT_META] && !plan->wanted[FAULT_RESET];
+    h->only_power = !h->gentle && world_chance(4);
     for (unsigned i = 0; h->only_power && i < FAULTS_COUNT; i++) {
         plan->wanted[i] =
             i == FAULT_META_POWER || i == FAULT_IOD_POWER || (i == FAULT_RESET && plan->wanted[i]);

@@ -47,7 +47,7 @@ enum {
     X(mount_kills, "kills of mounts", 2)                                                           \
     X(mount_losses, "losses of power of mounts", 3)                                                \
     X(cut, "files cut or made longer", 30)                                                         \
-    X(stayed, "calls on files that others write to", 200)                                          \
+    X(stayed, "calls on files that others write to", 100)                                          \
     X(listed, "directories listed", 40)                                                            \
     X(cuts, "cuts", 4)                                                                             \
     X(freezes, "freezes", 2)                                                                       \
@@ -71,7 +71,7 @@ enum {
     X(sought, "looks for data and holes", 5)                                                       \
     X(attributes_set, "attributes set", 30)                                                        \
     X(own, "names, links and kinds of files of one program", 30)                                   \
-    X(linked, "second names of files", 5)                                                          \
+    X(linked, "second names of files", 2)                                                          \
     X(exchanged, "names exchanged, or kept", 5)                                                    \
     X(moved, "directories moved", 15)                                                              \
     X(circles, "directories kept from going below themselves", 3)                                  \
@@ -114,13 +114,14 @@ struct history
     struct host_admin *admin;
     bool by_name;           /* Mounts know the manager by its name. */
     bool resting;           /* Nobody comes back, or is looked after. */
-    bool calm;              /* Nothing of what goes wrong in this one may be noticed. */
+    bool calm;              /* Nothing goes wrong in this one: no call may fail. */
+    bool gentle;            /* Resets and short restarts of the manager at most. */
     bool faults;            /* They go on. */
     bool forgetful;         /* The manager may lose its power: names that nobody synced may go. */
     bool resets, iod_kills; /* Wanted. */
     bool only_power;        /* Nothing else goes wrong. */
     unsigned meta_losses;
-    uint64_t meta_rests_ns; /* It is not killed again until then, in a calm one. */
+    uint64_t meta_rests_ns; /* It is not killed again until then, in a gentle one. */
     bool ended;             /* No program begins anything new. */
     const char *canary;
     uint64_t last_value;
