@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { CALL_MS = 5000, PEERS_MAX = 8 };
+enum { CALL_MS = 5000, PEERS_MAX = 8, LIBUV_THREADS = 4 };
 
 struct host_admin
 {
@@ -60,7 +60,7 @@ struct host_admin *host_admin_start(struct world_host *host, const char *name)
     struct rpc_options options = { .role = ROLE_ADMIN, .node_id = 1, .program = "morsel" };
 
     CHECK(a != NULL);
-    a->process = host_process_begin(host, name, &a->loop);
+    a->process = host_process_begin(host, name, &a->loop, LIBUV_THREADS);
     CHECK(rpc_new(&a->loop, &options, &a->rpc) == 0);
     host_process_begun();
     return a;

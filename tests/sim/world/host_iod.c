@@ -40,7 +40,7 @@ struct host_iod *host_iod_start(struct world_host *host, const char *name,
     (void)snprintf(h->settings.data_dir, sizeof(h->settings.data_dir), "%s", name);
     host_address_of(host, IOD_PORT, h->settings.listen, sizeof(h->settings.listen));
     host_address_of(manager, META_PORT, h->settings.manager, sizeof(h->settings.manager));
-    h->process = host_process_begin(host, name, &h->loop);
+    h->process = host_process_begin(host, name, &h->loop, (unsigned)h->settings.threads);
     h->iod.settings = &h->settings;
     h->iod.log = h->process->log;
     h->iod.loop = &h->loop;

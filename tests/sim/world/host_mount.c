@@ -91,7 +91,7 @@ struct host_mount *host_mount_start(struct world_host *host, const char *name,
         host_address_of(manager, META_PORT, address, sizeof(address));
     }
     options.manager = strdup(address);
-    h->process = host_process_begin(host, name, &h->loop);
+    h->process = host_process_begin(host, name, &h->loop, MOUNT_POOL_THREADS);
     options.log = h->process->log;
     if (client_new(&h->loop, &options, &h->client, on_session_ready, h, &err) != 0) {
         world_fail("%s does not start: %s", name, err.text);

@@ -16,10 +16,12 @@ void host_address_of(const struct world_host *host, unsigned port, char *text, s
     (void)snprintf(text, size, "%s:%u", number, port);
 }
 
-struct world_process *host_process_begin(struct world_host *host, const char *name, uv_loop_t *loop)
+struct world_process *host_process_begin(struct world_host *host, const char *name, uv_loop_t *loop,
+                                         unsigned threads)
 {
     struct world_process *p = world_process_new(host, name);
 
+    p->threads = threads;
     world_process_adopt_loop(p, loop);
     p->log = log_open(p->name, NULL, LOG_LEVEL_INFO);
     world_trace(p->name, "starts");
@@ -83,7 +85,7 @@ struct host_meta *host_meta_start(struct world_host *host, const char *name)
                                           .lease_ms = HOST_LEASE_MS };
     (void)snprintf(h->settings.data_dir, sizeof(h->settings.data_dir), "%s", name);
     host_address_of(host, META_PORT, h->settings.listen, sizeof(h->settings.listen));
-    h->process = host_process_begin(host, name, &h->loop);
+    h->process = host_process_begin(host, name, &h->loop, LOADS_THREADS);
     m->settings = &h->settings;
     m->log = h->process->log;
     m->loop = &h->loop;

@@ -13,9 +13,10 @@ struct host_admin;
 
 enum { META_PORT = 7460, IOD_PORT = 7461 };
 
-/* For those who start a program: what it does from begin to begun it does as itself. */
-struct world_process *host_process_begin(struct world_host *host, const char *name,
-                                         uv_loop_t *loop);
+/* For those who start a program: what it does from begin to begun it does as itself. Its pool has as many
+ * `threads` as its main() asks for: with fewer, mounts may wait for themselves. */
+struct world_process *host_process_begin(struct world_host *host, const char *name, uv_loop_t *loop,
+                                         unsigned threads);
 void host_process_begun(void);
 void host_address_of(const struct world_host *host, unsigned port, char *text, size_t size);
 

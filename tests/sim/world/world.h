@@ -49,7 +49,8 @@ struct world_process
     struct world_loop *loop;
     bool alive;
     uint64_t frozen_until_ns;
-    unsigned working; /* In the pool. */
+    unsigned threads; /* Of the pool, */
+    unsigned working; /* and those that are at work. */
     struct list work; /* Waits for a thread. */
     struct log *log;
     void (*over)(void *data); /* world_process_when_over() */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POOL_THREADS = 8, WATCHERS_MAX = 64 };
+enum { WATCHERS_MAX = 64 };
 
 struct world_loop
 {
@@ -570,7 +570,7 @@ static void pool_feed(struct world_process *p)
 {
     struct list *node;
 
-    while (p->working < POOL_THREADS && (node = list_pop_front(&p->work)) != NULL) {
+    while (p->working < p->threads && (node = list_pop_front(&p->work)) != NULL) {
         p->working++;
         world_in(work_takes_ns(), on_work_due, LIST_ENTRY(node, struct world_work, node));
     }
