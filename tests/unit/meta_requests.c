@@ -433,6 +433,34 @@ static void a_change_that_was_refused_may_be_asked_for_again(void **state)
     client_close(&iod);
 }
 
+/* The yes of a sync speaks of a file that is there: one that is unlinked and still open is, one that
+ * the manager does not know (any more) is not. */
+static void a_file_that_is_gone_is_not_synced(void **state)
+{
+    Morsel__FsyncRequest fsync = MORSEL__FSYNC_REQUEST__INIT;
+    Morsel__UnlinkRequest unlink = MORSEL__UNLINK_REQUEST__INIT;
+    struct fixture *f = *state;
+    struct client c;
+    Morsel__OpId op;
+
+    client_join(&c, f, 92);
+    assert_int_equal(call(&c, MSG_FSYNC, &fsync.base, NULL, NULL), 0); /* Of a directory. */
+    fsync.inode = make(&c, INODE_ROOT, "kept", 0010644, true);
+    assert_int_equal(call(&c, MSG_FSYNC, &fsync.base, NULL, NULL), 0);
+    op = next_op(&c);
+    unlink.op = &op;
+    unlink.parent = INODE_ROOT;
+    unlink.name = bytes("kept");
+    assert_int_equal(call(&c, MSG_UNLINK, &unlink.base, NULL, NULL), 0);
+    assert_int_equal(call(&c, MSG_FSYNC, &fsync.base, NULL, NULL), 0);
+    fsync.inode = make(&c, INODE_ROOT, "gone", 0010644, false);
+    op = next_op(&c);
+    unlink.name = bytes("gone");
+    assert_int_equal(call(&c, MSG_UNLINK, &unlink.base, NULL, NULL), 0);
+    assert_int_equal(call(&c, MSG_FSYNC, &fsync.base, NULL, NULL), MORSEL_STALE);
+    client_close(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,6 +469,7 @@ int main(void)
         TEST(a_change_that_waited_for_leases_takes_effect_once),
         TEST(what_was_looked_up_before_waiting_is_looked_up_again),
         TEST(a_change_that_was_refused_may_be_asked_for_again),
+        TEST(a_file_that_is_gone_is_not_synced),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,7 @@ static void answer_fsync(void *data, struct rpc_request *request, uint64_t id)
     if (id != INODE_NONE && (rv = ns_inode(meta->ns, id, &inode, &err)) == 0) {
         rv = unsynced_fill(meta, &inode, &list, &err);
     }
-    if (rv != 0 && rv != MORSEL_STALE) { /* A file that is gone has nothing to lose. */
+    if (rv != 0) {
         meta_not_answered(meta, request, rv, &err, answer_fsync, id);
         return;
     }
