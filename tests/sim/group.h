@@ -1,42 +1,76 @@
-/* The group scenario: what its clients (group.c), its members (group_member.c), their votes
- * (group_voter.c) and its judge (group_judge.c) share. */
+/* The group scenario: what its clients (group.c), its members (group_member.c) with their disks
+ * (group_disk.c), their votes (group_voter.c) and its judge (group_judge.c) share. */
 #ifndef MORSEL_TESTS_SIM_GROUP_H
 #define MORSEL_TESTS_SIM_GROUP_H
 
 #include "common/vote/candidate.h"
-#include "iod/replica/group.h"
+#include "iod/replica/replica.h"
 #include "tests/sim/sim.h"
 
 enum {
-    REGIONS = 3, /* Each has one client that writes it, all read it. */
+    OBJECTS = 3,
+    CELLS = 4, /* Of an object: what a write covers whole, and a read gives. */
+    CELL_BYTES = INTENT_REGION_BYTES / 2,
+    CLIENTS = 4,
     GROUP_ID = 7,
     MEMBER_TICK_MS = 25,
-    PERSIST_MS_MAX = 20,
-    COPY_MS_MAX = 30,
+    RESEND_MS = 50,
+    DISK_MS_MAX = 20,
+    APPLY_MS_MAX = 15,
+    DIRTY_MAX = 1024, /* Records of a dirty file. */
+    OPERATIONS_MAX = 512,
+    TOKENS_MAX = 512,
     CLIENT_RETRY_MS = 150,
     CLIENT_IDLE_MS_MAX = 60,
     EPOCHS_MAX = 4096,
-    FAULTS_MS = 15000,
-    HEALING_MS = 15000,
-    QUIET_MS = 3000 /* Before the end clients begin nothing. */
+    LOSSES_MAX = 256,
+    FAULTS_MS = 12000,
+    HEALING_MS = 10000,
+    QUIET_MS = 5000 /* Before the end clients begin nothing. */
+};
+
+/* What a cell holds. Each write writes a value that nobody else writes. */
+struct cell
+{
+    uint64_t value;
+    uint64_t stamp; /* Of the write here: what is younger is never replaced by what is older. */
+};
+
+struct bytes
+{
+    struct cell cells[OBJECTS][CELLS];
+};
+
+enum act { ACT_NONE, ACT_WRITE, ACT_FSYNC, ACT_READ, ACT_SETTLE };
+
+/* What a client asks. Times are true ones. */
+struct call
+{
+    enum act act;
+    uint32_t client;
+    uint64_t number;
+    bool settled; /* A read that may be answered by any member. */
+    bool sent_on; /* Here by way of another member. */
+    uint64_t not_after_ms, value;
+    struct order_change change; /* Its `not_after_ms` is the member's to set. */
+};
+
+struct answer
+{
+    uint64_t number;
+    int status;
+    uint64_t verifier;
+    uint64_t values[CELLS]; /* Of a read: of the whole object. */
 };
 
 enum host_kind {
     HOST_WORD,
     HOST_LEASE_ASK,
     HOST_LEASE_ANSWER,
-    HOST_FORWARD,
-    HOST_FORWARD_ACK,
-    HOST_SYNC,
-    HOST_SYNCED,
-    HOST_CLEAR,
-    HOST_FETCH,
-    HOST_BYTES,
+    HOST_REPLICA,
     HOST_VOTE_REQUEST,
     HOST_VOTE_ANSWER,
-    HOST_WRITE,
-    HOST_FSYNC,
-    HOST_READ,
+    HOST_CALL,
     HOST_ANSWER
 };
 
@@ -47,19 +81,21 @@ struct host_message
     uint32_t from;
     union {
         struct group_word word;
-        struct vote_request request;
-        struct vote_answer answer;
+        struct vote_request vote;
+        struct vote_answer vote_answer;
+        struct call call;
+        struct answer answer;
+        struct
+        {
+            uint64_t start, asked_ms;
+            bool not_covered;
+        } lease;
+        struct
+        {
+            struct replica_message message; /* Times in it are true ones. */
+            uint64_t values[OBJECTS][CELLS];
+        } replica;
     };
-    uint64_t start, asked_ms; /* Leases. */
-    bool not_covered;
-    uint64_t epoch, round, sequence;
-    uint32_t region, client;
-    uint64_t version, call;
-    bool settled;    /* A read that may be answered by any member. */
-    bool recovering; /* A fetch. */
-    uint32_t mask;   /* Regions. */
-    uint64_t versions[REGIONS];
-    uint32_t dirty[REPLICAS_MAX];
 };
 
 /* What a member's disk holds, whatever happens. */
@@ -68,44 +104,48 @@ struct member_disk
     bool formatted;
     struct group_record record;
     uint64_t starts, boots;
-    uint32_t intent;              /* Regions in doubt. */
-    uint32_t dirty[REPLICAS_MAX]; /* Regions that changed while that member was outside. */
-    uint64_t versions[REGIONS];
+    struct bytes bytes;
+    uint32_t dirty_count, operation_count;
+    struct dirty_record dirty[DIRTY_MAX];
+    struct op_known operations[OPERATIONS_MAX];
 };
 
-/* A change that the first member orders: one a region at a time. */
-struct flight
+/* Behind a token of the core. */
+struct ticket
 {
-    bool active;
-    uint64_t version, sequence, call;
-    uint32_t client;
-    group_set have;
+    bool used;
+    struct call call; /* Of a client; of a forward its value. */
+    uint64_t values[OBJECTS][CELLS];
 };
 
-/* Bytes that are fetched from another member, or flushed. */
-struct fetch
+/* An APPLY, SERVE, TAKE or SYNC at work. */
+struct work
 {
-    bool active, recovering, got;
-    uint32_t source;
-    uint64_t epoch, round;
+    enum replica_action_type type; /* SEND: none. */
+    uint64_t id, token, round;
+    bool everything;
+    struct object_id object;
+    struct order_change change;
+    struct change piece;
+    struct bytes bytes; /* Of a sync: as they were when it began. */
 };
 
 struct member
 {
     struct member_disk disk;
-    uint64_t versions[REGIONS]; /* In the memory of its machine. */
-    struct group group;
+    struct bytes bytes; /* In the memory of its machine: the process may end. */
+    struct op_known operations[OPERATIONS_MAX];
+    uint32_t operation_count;
+    uint64_t stamp;
+    struct replica *replica; /* NULL: down. */
     struct mirror_lease leases[REPLICAS_MAX];
-    struct flight flights[REGIONS];
-    uint64_t sequence;      /* Of the last change in this round. */
-    uint64_t last[REGIONS]; /* Sequence of the last change here, in this round. */
-    uint64_t sync_sequence; /* Everything up to there is being synced; 0: nothing is. */
-    group_set synced;
-    uint64_t sync_versions[REGIONS];
-    uint64_t fsync_call[REGIONS]; /* A client waits for it; 0: none. */
-    uint32_t fsync_client[REGIONS];
-    bool fsync_taken[REGIONS]; /* The sync that is at work began after it came. */
-    struct fetch fetch;
+    struct ticket tickets[TOKENS_MAX];
+    struct work works[TOKENS_MAX];
+    struct group_record record; /* On its way to the disk. */
+    struct dirty_record dirty[DIRTY_MAX];
+    uint32_t dirty_count;
+    uint64_t resend_ms;
+    uint64_t joined; /* As it was seen last. */
     bool lost; /* The judge's: it lost something, or may have, and has not been vouched for. */
 };
 
@@ -118,24 +158,20 @@ struct voter_host
     bool standing;
 };
 
-enum act { ACT_NONE, ACT_WRITE, ACT_FSYNC, ACT_READ };
-
 struct client
 {
-    enum act act;
-    uint32_t region;
-    uint64_t call, tries, version, begun_ms;
-    bool settled;
-    uint64_t floor, losses; /* What a read must give at least, unless something was lost since. */
-    uint64_t next_version;
+    struct call call; /* ACT_NONE: it is idle. */
+    uint64_t tries, begun_ms;
+    uint32_t deed; /* What the judge has of it. */
+    uint64_t operations, calls, verifier;
 };
 
-/* What the judge knows of a region. */
-struct region
+/* What clients know of an object together, as the holders of leases do. */
+struct object_lease
 {
-    uint64_t sent, acked, seen, durable;
-    bool writing;
-    uint32_t readers; /* That rely on nobody writing. */
+    uint32_t writers, readers; /* readers: those that rely on nobody writing. */
+    bool unsettled;            /* A write may have been ordered that nobody waits for ... */
+    uint64_t unsettled_ms;     /* ... until then. */
 };
 
 struct world
@@ -148,11 +184,11 @@ struct world
     struct voter_set voter_set;
     uint64_t cut_until_ms[REPLICAS_MAX + 1][REPLICAS_MAX + 1]; /* Of what one sends to another. */
     bool cuts, storms;                                         /* There are such faults. */
-    struct client clients[REGIONS];
-    struct region regions[REGIONS];
+    struct client clients[CLIENTS];
+    struct object_lease objects[OBJECTS];
     group_set decided[EPOCHS_MAX]; /* By epoch. */
     uint64_t newest;               /* Epoch. */
-    uint64_t losses;
+    struct judge *judge;
 };
 
 /* The history was worth its time. */
@@ -164,19 +200,43 @@ enum {
     WORTH_UNBEGUN,
     WORTH_LOSS,
     WORTH_SURVIVED,
-    WORTH_RETRIED
+    WORTH_RETRIED,
+    WORTH_LATE,
+    WORTH_BEHIND,
+    WORTH_SETTLED,
+    WORTH_CLEARED,
+    WORTH_VERIFIER
 };
 
 struct world *world_of(struct sim *s);
 
 extern const struct sim_actor group_member_actor;
 
-/* Zero, with everybody's disk new. */
-void member_format(struct sim *s, uint32_t node);
-
 /* From one member or voter to another, or to a client. */
 void host_send(struct sim *s, uint32_t node, uint32_t to, struct host_message *m);
 void member_decided(struct sim *s, uint32_t node, uint64_t epoch, group_set set);
+
+/* A time of the member's clock as true time, and back: as hosts tell each other how much is left. */
+uint64_t true_of_clock(struct sim *s, uint32_t node, uint64_t clock_ms);
+uint64_t clock_of_true(struct sim *s, uint32_t node, uint64_t true_ms);
+
+/* ---- Disks (group_disk.c) ---- */
+
+/* Zero, with everybody's disk new. */
+void member_format(struct sim *s, uint32_t node);
+
+/* What is there goes into the core, which has not started. */
+void disk_load(struct sim *s, uint32_t node);
+
+/* The process or its machine ends. True: something that was on its way to the disk is lost. */
+bool disk_stop(struct sim *s, uint32_t node, bool machine);
+
+/* Carried out; then the core hears of it. */
+void disk_record(struct sim *s, uint32_t node, const struct group_record *record);
+void disk_note(struct sim *s, uint32_t node, const struct replica_action *action);
+void disk_rewrite(struct sim *s, uint32_t node);
+void disk_write_back(struct sim *s, uint32_t node);
+void disk_synced(struct sim *s, uint32_t node, const struct work *work);
 
 /* ---- Votes ---- */
 
@@ -193,9 +253,16 @@ void candidate_tick(struct sim *s, uint32_t node);
 
 /* ---- The judge ---- */
 
+void judge_open(struct sim *s);
+void judge_close(struct sim *s);
 bool group_judge_check(struct sim *s);
 bool group_judge_finish(struct sim *s);
 bool judge_decided(struct sim *s, uint64_t epoch, group_set set);
+
+/* A call begins: its number with the judge. It is answered; `done`: it was. A call that was not done
+ * may have been, or may be yet. */
+uint32_t judge_begin(struct sim *s, const struct call *call);
+void judge_end(struct sim *s, uint32_t deed, const struct answer *answer, bool done);
 
 /* The machine of a member has just lost its power. */
 void judge_loss(struct sim *s, uint32_t node, bool anything);

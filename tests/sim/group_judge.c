@@ -2,6 +2,9 @@
 #include "common/base/check.h"
 #include "tests/sim/group.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 bool judge_decided(struct sim *s, uint64_t epoch, group_set set)
 {
     struct world *w = world_of(s);
@@ -16,6 +19,274 @@ bool judge_decided(struct sim *s, uint64_t epoch, group_set set)
     w->decided[epoch] = set;
     w->newest = epoch > w->newest ? epoch : w->newest;
     return true;
+}
+
+/* ---- Calls ---- */
+
+enum { DEEDS_MAX = 65536, VALUES_MAX = DEEDS_MAX };
+
+/* A call, in the order in which they began. Moments are counted, not timed: no two are the same. */
+struct deed
+{
+    enum act act;
+    uint32_t client, object, first, end_cell; /* Cells. */
+    uint64_t begun, ended;                    /* 0: not, or nobody knows. */
+    bool done;
+    uint64_t value, verifier, answered; /* answered: the verifier of the answer. */
+    bool claimed;                       /* A sync has said that it is on the disks. */
+    uint64_t values[CELLS];
+};
+
+struct judge
+{
+    struct deed deeds[DEEDS_MAX];
+    uint32_t count;
+    uint64_t moment;
+    uint64_t losses[LOSSES_MAX]; /* Moments at which acknowledged bytes may have been lost. */
+    uint32_t loss_count;
+};
+
+void judge_open(struct sim *s)
+{
+    world_of(s)->judge = calloc(1, sizeof(struct judge));
+    CHECK(world_of(s)->judge != NULL);
+}
+
+void judge_close(struct sim *s)
+{
+    free(world_of(s)->judge);
+}
+
+uint32_t judge_begin(struct sim *s, const struct call *call)
+{
+    struct judge *j = world_of(s)->judge;
+    struct deed *d = &j->deeds[j->count];
+
+    CHECK(j->count < DEEDS_MAX);
+    d->act = call->act;
+    d->client = call->client;
+    d->object = (uint32_t)call->change.object.inode - 1;
+    d->first = (uint32_t)(call->change.span.start / CELL_BYTES);
+    d->end_cell = (uint32_t)(call->change.span.end / CELL_BYTES);
+    d->value = call->value;
+    d->verifier = call->change.verifier;
+    d->begun = ++j->moment;
+    return j->count++;
+}
+
+/* What the client wrote, was answered before it asked for the sync, and under the verifier of the
+ * sync: it is told that this is on the disks. */
+static void claim(struct judge *j, const struct deed *sync)
+{
+    for (struct deed *w = j->deeds; w < sync; w++) {
+        if (w->act == ACT_WRITE && w->client == sync->client && w->object == sync->object &&
+            w->done && w->answered == sync->answered) {
+            w->claimed = true;
+        }
+    }
+}
+
+void judge_end(struct sim *s, uint32_t deed, const struct answer *answer, bool done)
+{
+    struct judge *j = world_of(s)->judge;
+    struct deed *d = &j->deeds[deed];
+
+    d->done = done;
+    d->ended = ++j->moment;
+    d->answered = answer->verifier;
+    memcpy(d->values, answer->values, sizeof(d->values));
+    if (d->act == ACT_FSYNC && done) {
+        claim(j, d);
+    }
+}
+
+/* ---- Is there an order in which it can have happened? ---- */
+
+/* A value of a cell in a stretch of the history in which nothing was lost: its write and its reads.
+ * Gibbons and Korach, "Testing shared memories", SIAM J. Comput. 1997: with values that are written
+ * once there is such an order exactly when no two *zones* of two values are both forward and
+ * overlap, and none that is backward lies within one that is forward. */
+struct zone
+{
+    const struct deed *write; /* NULL: what was there before anybody wrote. */
+    bool is_read;
+    uint64_t first_end, last_begin, first_read_end;
+    uint64_t verifier; /* The smallest of the reads of it. */
+};
+
+/* One cell between two losses. */
+struct stretch
+{
+    const struct judge *j;
+    uint32_t object, cell;
+    uint64_t from, to; /* Moments. */
+    struct zone *zones;
+    uint32_t count;
+};
+
+static bool touches(const struct deed *d, uint32_t object, uint32_t cell)
+{
+    return d->object == object && d->first <= cell && cell < d->end_cell;
+}
+
+static struct zone *zone_of(struct stretch *t, uint64_t value)
+{
+    for (uint32_t i = 0; i < t->count; i++) {
+        const struct deed *w = t->zones[i].write;
+
+        if ((w == NULL ? 0 : w->value) == value) {
+            return &t->zones[i];
+        }
+    }
+    return NULL;
+}
+
+static void add_zone(struct stretch *t, const struct deed *write)
+{
+    struct zone *z = &t->zones[t->count++];
+    bool before = write == NULL || write->begun < t->from;
+    bool done = write == NULL || (write->done && write->ended < t->to);
+
+    *z = (struct zone){ .write = write, .first_end = UINT64_MAX, .first_read_end = UINT64_MAX };
+    z->last_begin = before ? t->from : write->begun;
+    z->verifier = UINT64_MAX;
+    if (done) {
+        z->first_end = write == NULL || write->ended < t->from ? t->from : write->ended;
+    }
+}
+
+static bool add_read(struct sim *s, struct stretch *t, const struct deed *d)
+{
+    uint64_t value = d->values[t->cell];
+    struct zone *z = zone_of(t, value);
+
+    if (z == NULL) {
+        return sim_fail(s, "object %u, cell %u: read %llx, which nobody wrote", t->object + 1,
+                        t->cell, (unsigned long long)value);
+    }
+    z->is_read = true;
+    z->first_end = d->ended < z->first_end ? d->ended : z->first_end;
+    z->last_begin = d->begun > z->last_begin ? d->begun : z->last_begin;
+    z->first_read_end = d->ended < z->first_read_end ? d->ended : z->first_read_end;
+    z->verifier = d->answered < z->verifier ? d->answered : z->verifier;
+    return true;
+}
+
+static bool collect(struct sim *s, struct stretch *t)
+{
+    add_zone(t, NULL);
+    for (uint32_t i = 0; i < t->j->count && t->j->deeds[i].begun < t->to; i++) {
+        const struct deed *d = &t->j->deeds[i];
+
+        if (d->act == ACT_WRITE && touches(d, t->object, t->cell)) {
+            add_zone(t, d);
+        }
+    }
+    for (uint32_t i = 0; i < t->j->count; i++) {
+        const struct deed *d = &t->j->deeds[i];
+
+        if (d->act == ACT_READ && d->done && d->object == t->object && d->begun >= t->from &&
+            d->ended < t->to && !add_read(s, t, d)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static unsigned long long name_of(const struct zone *z)
+{
+    return z->write == NULL ? 0 : z->write->value;
+}
+
+static bool excludes(const struct zone *a, const struct zone *b)
+{
+    bool a_forward = a->first_end < a->last_begin, b_forward = b->first_end < b->last_begin;
+
+    if (a_forward && b_forward) {
+        uint64_t start = a->first_end > b->first_end ? a->first_end : b->first_end;
+        uint64_t end = a->last_begin < b->last_begin ? a->last_begin : b->last_begin;
+
+        return start < end;
+    }
+    return b_forward && !a_forward && b->first_end < a->last_begin && a->first_end < b->last_begin;
+}
+
+/* Of two losses only one thing is left. What is read of before was it, or came later: then under a
+ * verifier that was known when it was sent. */
+static bool check_survivors(struct sim *s, const struct stretch *t)
+{
+    const struct zone *left = NULL;
+
+    for (uint32_t i = 0; i < t->count && t->from > 0; i++) {
+        const struct zone *z = &t->zones[i];
+        bool known = z->write == NULL || z->write->verifier < z->verifier;
+
+        if (!z->is_read || (z->write != NULL && z->write->begun >= t->from) || !known) {
+            continue;
+        }
+        if (left != NULL) {
+            return sim_fail(s, "object %u, cell %u: both %llx and %llx are read after a loss",
+                            t->object + 1, t->cell, name_of(left), name_of(z));
+        }
+        left = z;
+    }
+    return true;
+}
+
+/* What a sync has said is on the disks is not replaced by what is older. */
+static bool check_durable(struct sim *s, const struct stretch *t, const struct zone *z)
+{
+    for (uint32_t i = 0; i < t->j->count && z->is_read; i++) {
+        const struct deed *w = &t->j->deeds[i];
+
+        if (w->act == ACT_WRITE && w->claimed && touches(w, t->object, t->cell) &&
+            w->ended < t->from &&
+            (z->write == NULL || (z->write->done && z->write->ended < w->begun))) {
+            return sim_fail(s, "object %u, cell %u: %llx is read, and %llx was on the disks",
+                            t->object + 1, t->cell, name_of(z), (unsigned long long)w->value);
+        }
+    }
+    return true;
+}
+
+static bool check_zones(struct sim *s, const struct stretch *t)
+{
+    for (uint32_t i = 0; i < t->count; i++) {
+        const struct zone *z = &t->zones[i];
+
+        if (z->write != NULL && z->write->begun >= t->from && z->first_read_end < z->write->begun) {
+            return sim_fail(s, "object %u, cell %u: %llx is read before it is written",
+                            t->object + 1, t->cell, name_of(z));
+        }
+        for (uint32_t k = 0; k < t->count; k++) {
+            if (k != i && excludes(z, &t->zones[k])) {
+                return sim_fail(s, "object %u, cell %u: %llx and %llx, in which order?",
+                                t->object + 1, t->cell, name_of(z), name_of(&t->zones[k]));
+            }
+        }
+        if (!check_durable(s, t, z)) {
+            return false;
+        }
+    }
+    return check_survivors(s, t);
+}
+
+static bool check_cell(struct sim *s, uint32_t object, uint32_t cell)
+{
+    const struct judge *j = world_of(s)->judge;
+    struct stretch t = { .j = j, .object = object, .cell = cell };
+    bool good = true;
+
+    t.zones = calloc(j->count + 1, sizeof(*t.zones));
+    CHECK(t.zones != NULL);
+    for (uint32_t i = 0; i <= j->loss_count && good; i++) {
+        t.from = i == 0 ? 0 : j->losses[i - 1];
+        t.to = i == j->loss_count ? UINT64_MAX : j->losses[i];
+        t.count = 0;
+        good = collect(s, &t) && check_zones(s, &t);
+    }
+    free(t.zones);
+    return good;
 }
 
 /* ---- What a loss of power may take ---- */
@@ -54,34 +325,24 @@ void judge_loss(struct sim *s, uint32_t node, bool anything)
         return;
     }
     w->member[node].lost = true;
-    w->losses++;
-    for (uint32_t r = 0; r < REGIONS; r++) {
-        struct region *region = &w->regions[r];
-        uint64_t kept = region->durable;
-
-        for (uint32_t i = 0; i < w->members; i++) {
-            if (keeps(w, i) && w->member[i].versions[r] > kept) {
-                kept = w->member[i].versions[r];
-            }
-        }
-        if (kept < region->acked || kept < region->seen) {
-            sim_worth(s, WORTH_LOSS);
-            sim_trace(s, node, "** region %u: nobody has %llu for sure, %llu remains", r,
-                      (unsigned long long)region->acked, (unsigned long long)kept);
-        } else if (region->acked > 0) {
+    for (uint32_t i = 0; i < w->members; i++) {
+        if (keeps(w, i)) {
             sim_worth(s, WORTH_SURVIVED);
+            return;
         }
-        region->acked = kept < region->acked ? kept : region->acked;
-        region->seen = kept < region->seen ? kept : region->seen;
     }
+    CHECK(w->judge->loss_count < LOSSES_MAX);
+    w->judge->losses[w->judge->loss_count++] = ++w->judge->moment;
+    sim_worth(s, WORTH_LOSS);
+    sim_trace(s, node, "** nobody has everything for sure");
 }
 
 /* ---- After every event ---- */
 
 static bool check_pair(struct sim *s, uint32_t i, uint32_t j)
 {
-    const struct group *a = &world_of(s)->member[i].group;
-    const struct group *b = &world_of(s)->member[j].group;
+    const struct group *a = &world_of(s)->member[i].replica->group;
+    const struct group *b = &world_of(s)->member[j].replica->group;
 
     if (a->joined == 0 || b->joined == 0) {
         return true;
@@ -102,17 +363,17 @@ bool group_judge_check(struct sim *s)
     struct world *w = world_of(s);
 
     for (uint32_t i = 0; i < w->members; i++) {
-        const struct member *m = &w->member[i];
+        const struct replica *r = w->member[i].replica;
 
-        if (!s->nodes[i].up) {
+        if (r == NULL) {
             continue;
         }
-        if (m->group.joined != 0 && w->decided[m->group.record.epoch] != m->group.record.set) {
+        if (r->group.joined != 0 && w->decided[r->group.record.epoch] != r->group.record.set) {
             return sim_fail(s, "%s acts in epoch %llu with a set that no vote has given",
-                            s->nodes[i].name, (unsigned long long)m->group.record.epoch);
+                            s->nodes[i].name, (unsigned long long)r->group.record.epoch);
         }
         for (uint32_t j = 0; j < w->members; j++) {
-            if (j != i && s->nodes[j].up && !check_pair(s, i, j)) {
+            if (j != i && w->member[j].replica != NULL && !check_pair(s, i, j)) {
                 return false;
             }
         }
@@ -120,31 +381,52 @@ bool group_judge_check(struct sim *s)
     return !s->failed;
 }
 
+/* Everybody serves, and all copies are equal. */
+static bool check_member(struct sim *s, uint32_t i)
+{
+    const struct world *w = world_of(s);
+    const struct group *g = &w->member[i].replica->group;
+
+    if (g->joined == 0 || g->record.state != GROUP_CONSISTENT) {
+        return sim_fail(s, "%s is %s in epoch %llu although all is well again", s->nodes[i].name,
+                        group_state_name(g->record.state), (unsigned long long)g->record.epoch);
+    }
+    for (uint32_t o = 0; o < OBJECTS; o++) {
+        for (uint32_t c = 0; c < CELLS; c++) {
+            uint64_t here = w->member[i].bytes.cells[o][c].value;
+            uint64_t there = w->member[0].bytes.cells[o][c].value;
+
+            if (here != there) {
+                return sim_fail(s, "object %u, cell %u: the copies differ: %llx here, %llx at %s",
+                                o + 1, c, (unsigned long long)there, (unsigned long long)here,
+                                s->nodes[i].name);
+            }
+        }
+    }
+    return true;
+}
+
 bool group_judge_finish(struct sim *s)
 {
-    struct world *w = world_of(s);
+    const struct world *w = world_of(s);
 
-    for (uint32_t i = 0; i < REGIONS; i++) {
-        if (w->clients[i].act != ACT_NONE) {
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        if (w->clients[i].call.act != ACT_NONE) {
             return sim_fail(s, "%s still waits for call %llu, begun at %llu",
                             s->nodes[w->first_client + i].name,
-                            (unsigned long long)w->clients[i].call,
+                            (unsigned long long)w->clients[i].call.number,
                             (unsigned long long)w->clients[i].begun_ms);
         }
     }
     for (uint32_t i = 0; i < w->members; i++) {
-        const struct member *m = &w->member[i];
-
-        if (m->group.joined == 0 || m->group.record.state != GROUP_CONSISTENT) {
-            return sim_fail(s, "%s is %s in epoch %llu although all is well again",
-                            s->nodes[i].name, group_state_name(m->group.record.state),
-                            (unsigned long long)m->group.record.epoch);
+        if (!check_member(s, i)) {
+            return false;
         }
-        for (uint32_t r = 0; r < REGIONS; r++) {
-            if (m->versions[r] != w->member[0].versions[r]) {
-                return sim_fail(s, "the copies of region %u differ: %llu here, %llu at %s", r,
-                                (unsigned long long)w->member[0].versions[r],
-                                (unsigned long long)m->versions[r], s->nodes[i].name);
+    }
+    for (uint32_t o = 0; o < OBJECTS; o++) {
+        for (uint32_t c = 0; c < CELLS; c++) {
+            if (!check_cell(s, o, c)) {
+                return false;
             }
         }
     }

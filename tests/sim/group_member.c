@@ -1,8 +1,9 @@
-/* A member of the group scenario: the host of group_*.c and mirror_lease.c of production, with a disk
- * that forgets what was not synced. It orders one change of a region at a time. */
+/* A member of the group scenario: the host of replica.h and mirror_lease.h of production. */
 #include "common/base/check.h"
+#include "common/base/status.h"
 #include "tests/sim/group.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static struct member *member_of(struct sim *s, uint32_t node)
@@ -21,421 +22,163 @@ void host_send(struct sim *s, uint32_t node, uint32_t to, struct host_message *m
     sim_send_datagram(s, node, to, m, sizeof(*m));
 }
 
-static void send_to_set(struct sim *s, uint32_t node, struct host_message *m)
+uint64_t true_of_clock(struct sim *s, uint32_t node, uint64_t clock_ms)
 {
-    const struct group *g = &member_of(s, node)->group;
+    int64_t left_ms = (int64_t)(clock_ms - sim_clock_ms(s, node));
 
-    m->epoch = g->record.epoch;
-    m->round = g->joined;
-    for (uint32_t i = 0; i < g->count; i++) {
-        if (i != node && (g->record.set >> i & 1) != 0) {
-            host_send(s, node, i, m);
+    return clock_ms == UINT64_MAX ? clock_ms : (uint64_t)((int64_t)s->now_ms + left_ms);
+}
+
+uint64_t clock_of_true(struct sim *s, uint32_t node, uint64_t true_ms)
+{
+    int64_t clock_ms = (int64_t)(sim_clock_ms(s, node) + true_ms - s->now_ms);
+
+    return true_ms == UINT64_MAX ? true_ms : clock_ms < 0 ? 0 : (uint64_t)clock_ms;
+}
+
+static void drain(struct sim *s, uint32_t node);
+
+/* ---- Tickets and works ---- */
+
+/* From 1; 0: there is no room. */
+static uint64_t take_ticket(struct member *m)
+{
+    for (uint32_t i = 0; i < TOKENS_MAX; i++) {
+        if (!m->tickets[i].used) {
+            memset(&m->tickets[i], 0, sizeof(m->tickets[i]));
+            m->tickets[i].used = true;
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+static struct ticket *ticket_of(struct member *m, uint64_t token)
+{
+    CHECK(token > 0 && m->tickets[token - 1].used);
+    return &m->tickets[token - 1];
+}
+
+static uint64_t begin_work(struct sim *s, uint32_t node, const struct replica_action *a)
+{
+    struct member *m = member_of(s, node);
+    uint64_t i = 0;
+
+    while (m->works[i].type != REPLICA_SEND) {
+        CHECK(++i < TOKENS_MAX);
+    }
+    m->works[i] = (struct work){ .type = a->type, .id = a->id, .token = a->token };
+    m->works[i].round = a->round;
+    m->works[i].everything = a->everything;
+    m->works[i].object = a->object;
+    m->works[i].piece = a->piece;
+    m->works[i].bytes = m->bytes;
+    if (a->change != NULL) {
+        m->works[i].change = *a->change;
+    }
+    return i;
+}
+
+/* ---- Bytes ---- */
+
+static void write_cell(struct member *m, uint32_t object, uint64_t cell, uint64_t value)
+{
+    CHECK(object < OBJECTS && cell < CELLS);
+    m->bytes.cells[object][cell] = (struct cell){ .value = value, .stamp = ++m->stamp };
+}
+
+/* Half of it is there as soon as it begins: who ends then leaves that. */
+static void apply(struct sim *s, uint32_t node, const struct work *w, bool all)
+{
+    struct member *m = member_of(s, node);
+    const struct ticket *t = ticket_of(m, w->token);
+    uint32_t object = (uint32_t)w->change.object.inode - 1;
+
+    for (uint64_t c = w->change.span.start / CELL_BYTES; c < w->change.span.end / CELL_BYTES; c++) {
+        if (all || prng_below(&s->prng, 2) == 0) {
+            write_cell(m, object, c, t->call.value);
         }
     }
 }
 
-static void feed(struct sim *s, uint32_t node, struct group_event *event);
-
-/* ---- The disk ---- */
-
-static void sync_all(struct member *m)
+static bool is_in(const struct change *piece, uint32_t object, uint64_t cell)
 {
-    memcpy(m->disk.versions, m->versions, sizeof(m->versions));
+    uint64_t start = cell * CELL_BYTES, end = start + CELL_BYTES;
+
+    return piece->everything ||
+           (piece->object.inode == object + 1 &&
+            (piece->whole || (piece->span.start < end && start < piece->span.end)));
 }
 
-/* A region is about to change here. */
-static void log_dirty(struct member *m, uint32_t region)
-{
-    for (uint32_t i = 0; i < m->group.count; i++) {
-        if ((m->group.record.set >> i & 1) == 0) {
-            m->disk.dirty[i] |= 1U << region;
-        }
-    }
-}
-
-static void intend(struct member *m, uint32_t region)
-{
-    m->disk.intent |= 1U << region;
-    log_dirty(m, region);
-}
-
-void member_format(struct sim *s, uint32_t node)
+static void take_piece(struct sim *s, uint32_t node, const struct work *w)
 {
     struct member *m = member_of(s, node);
+    const struct ticket *t = ticket_of(m, w->token);
 
-    m->disk.formatted = true;
-    group_record_new(&m->disk.record, world_of(s)->members, 1);
-    m->disk.boots = 1;
-}
-
-static void run_written(struct sim *s, uint32_t node, uint64_t number)
-{
-    struct member *m = member_of(s, node);
-    struct group_record *r = &m->disk.record;
-
-    (void)number;
-    if (sim_canary(s, "whole_in_memory") && !r->whole) {
-        *r = m->group.next;
-        r->whole = false;
-        return;
-    }
-    *r = m->group.persisting ? m->group.next : m->group.record;
-    if (r->state == GROUP_RECOVERING) {
-        m->lost = true;
-    }
-}
-
-static void run_persisted(struct sim *s, uint32_t node, uint64_t number)
-{
-    struct group_event event = { .type = GROUP_PERSISTED };
-
-    if (!sim_canary(s, "speaks_before_durable")) {
-        run_written(s, node, number);
-    }
-    feed(s, node, &event);
-}
-
-static void persist(struct sim *s, uint32_t node)
-{
-    uint64_t delay_ms = prng_below(&s->prng, PERSIST_MS_MAX);
-
-    if (sim_canary(s, "speaks_before_durable")) {
-        sim_after(s, node, 300, run_written, 0);
-        delay_ms = 0;
-    }
-    sim_after(s, node, delay_ms, run_persisted, 0);
-}
-
-/* The kernel writes back when it likes. */
-static void run_write_back(struct sim *s, uint32_t node, uint64_t number)
-{
-    struct member *m = member_of(s, node);
-    uint32_t region = (uint32_t)prng_below(&s->prng, REGIONS);
-
-    (void)number;
-    m->disk.versions[region] = m->versions[region];
-    if (sim_canary(s, "clears_intent_alone")) {
-        m->disk.intent &= ~(1U << region);
-    }
-    sim_after(s, node, 1 + prng_below(&s->prng, 1000), run_write_back, 0);
-}
-
-/* ---- Bytes from another member ---- */
-
-static void run_copied(struct sim *s, uint32_t node, uint64_t round)
-{
-    struct member *m = member_of(s, node);
-    struct group_event event = { .type = GROUP_COPIED, .round = round };
-
-    if (!m->fetch.active || m->fetch.round != round) {
-        return;
-    }
-    if (!sim_canary(s, "counts_before_flush")) {
-        sync_all(m);
-    }
-    event.type = m->fetch.recovering ? GROUP_RECOVERED : GROUP_COPIED;
-    m->fetch.active = false;
-    feed(s, node, &event);
-}
-
-static void ask_for_bytes(struct sim *s, uint32_t node)
-{
-    struct member *m = member_of(s, node);
-    struct host_message message = { .kind = HOST_FETCH };
-
-    if (!m->fetch.active || m->fetch.got) {
-        return;
-    }
-    message.epoch = m->fetch.epoch;
-    message.round = m->fetch.round;
-    message.recovering = m->fetch.recovering;
-    message.mask = m->disk.intent;
-    host_send(s, node, m->fetch.source, &message);
-}
-
-static void fetch(struct sim *s, uint32_t node, const struct group_action *action)
-{
-    struct member *m = member_of(s, node);
-
-    m->fetch = (struct fetch){ .active = true, .source = action->member };
-    m->fetch.round = action->round;
-    m->fetch.epoch = action->epoch;
-    m->fetch.recovering = action->type == GROUP_RECOVER;
-    m->fetch.got = action->type == GROUP_FLUSH;
-    if (action->type != GROUP_FLUSH) {
-        memset(m->flights, 0, sizeof(m->flights)); /* Others decide what came of them. */
-    }
-    if (action->type == GROUP_COPY && sim_canary(s, "keeps_its_own") && m->disk.record.whole) {
-        m->fetch.got = true;
-    }
-    if (m->fetch.got) {
-        sim_after(s, node, prng_below(&s->prng, COPY_MS_MAX), run_copied, action->round);
-    }
-    ask_for_bytes(s, node);
-}
-
-static void on_fetch(struct sim *s, uint32_t node, const struct host_message *asked)
-{
-    struct member *m = member_of(s, node);
-    const struct group *g = &m->group;
-    struct host_message bytes = { .kind = HOST_BYTES, .round = asked->round };
-    bool source = g->record.epoch == asked->epoch && g->promised == asked->round;
-    bool left = g->record.state == GROUP_STALE && g->record.epoch + 1 == asked->epoch;
-
-    if (asked->recovering ? !(group_orders(g) && g->record.epoch == asked->epoch)
-                          : !(source || left)) {
-        return;
-    }
-    if (left) {
-        sim_worth(s, WORTH_UNBEGUN);
-    }
-    bytes.mask = asked->mask | m->disk.intent | m->disk.dirty[asked->from];
-    bytes.recovering = asked->recovering;
-    memcpy(bytes.versions, m->versions, sizeof(m->versions));
-    memcpy(bytes.dirty, m->disk.dirty, sizeof(m->disk.dirty));
-    host_send(s, node, asked->from, &bytes);
-}
-
-static void on_bytes(struct sim *s, uint32_t node, const struct host_message *bytes)
-{
-    struct member *m = member_of(s, node);
-
-    if (!m->fetch.active || m->fetch.got || m->fetch.round != bytes->round ||
-        m->fetch.recovering != bytes->recovering || m->fetch.source != bytes->from) {
-        return;
-    }
-    for (uint32_t r = 0; r < REGIONS; r++) {
-        if ((bytes->mask >> r & 1) != 0) {
-            m->versions[r] = bytes->versions[r];
-            if (!sim_canary(s, "forgets_survivors_intent")) {
-                log_dirty(m, r);
+    for (uint32_t o = 0; o < OBJECTS; o++) {
+        for (uint32_t c = 0; c < CELLS; c++) {
+            if (is_in(&w->piece, o, c) &&
+                !(sim_canary(s, "keeps_its_own") && m->disk.record.whole)) {
+                write_cell(m, o, c, t->values[o][c]);
             }
         }
     }
-    for (uint32_t i = 0; i < m->group.count; i++) {
-        m->disk.dirty[i] |= bytes->dirty[i];
-    }
-    m->fetch.got = true;
-    sim_after(s, node, prng_below(&s->prng, COPY_MS_MAX), run_copied, bytes->round);
 }
 
-/* ---- Changes ---- */
-
-static void finish_flight(struct sim *s, uint32_t node, uint32_t region)
+static void show_bytes(const struct member *m, uint64_t values[OBJECTS][CELLS])
 {
-    struct member *m = member_of(s, node);
-    struct flight *f = &m->flights[region];
-    struct host_message answer = { .kind = HOST_ANSWER, .call = f->call, .version = f->version };
-
-    if (f->active && (f->have & m->group.record.set) == m->group.record.set) {
-        f->active = false;
-        host_send(s, node, f->client, &answer);
-    }
-}
-
-static void forward(struct sim *s, uint32_t node, uint32_t region)
-{
-    const struct flight *f = &member_of(s, node)->flights[region];
-    struct host_message message = { .kind = HOST_FORWARD, .region = region };
-
-    message.version = f->version;
-    message.sequence = f->sequence;
-    send_to_set(s, node, &message);
-}
-
-static void carry_out(struct sim *s, uint32_t node, uint32_t region)
-{
-    struct member *m = member_of(s, node);
-    struct flight *f = &m->flights[region];
-
-    f->sequence = ++m->sequence;
-    f->have = (group_set)(1U << node);
-    intend(m, region);
-    m->versions[region] = f->version;
-    m->last[region] = f->sequence;
-    forward(s, node, region);
-    finish_flight(s, node, region);
-}
-
-static void on_write(struct sim *s, uint32_t node, const struct host_message *asked)
-{
-    struct member *m = member_of(s, node);
-    struct flight *f = &m->flights[asked->region];
-    struct host_message message = *asked;
-
-    if (!group_orders(&m->group)) {
-        if (m->group.joined != 0 && !asked->settled) {
-            message.settled = true; /* Sent on once. */
-            host_send(s, node, (uint32_t)__builtin_ctz(m->group.record.set), &message);
-        }
-        return;
-    }
-    if (f->active) {
-        return;
-    }
-    if (m->versions[asked->region] >= asked->version) {
-        message = (struct host_message){ .kind = HOST_ANSWER, .call = asked->call };
-        host_send(s, node, asked->client, &message);
-        return;
-    }
-    *f = (struct flight){ .active = true, .version = asked->version, .call = asked->call };
-    f->client = asked->client;
-    carry_out(s, node, asked->region);
-}
-
-static void on_forward(struct sim *s, uint32_t node, const struct host_message *f)
-{
-    struct member *m = member_of(s, node);
-    struct host_message ack = { .kind = HOST_FORWARD_ACK, .region = f->region };
-
-    if (!group_takes(&m->group, f->epoch, f->round) || f->sequence < m->last[f->region]) {
-        return;
-    }
-    if (f->sequence > m->last[f->region]) {
-        intend(m, f->region);
-        m->versions[f->region] = f->version;
-        m->last[f->region] = f->sequence;
-    }
-    ack.epoch = f->epoch;
-    ack.round = f->round;
-    ack.sequence = f->sequence;
-    host_send(s, node, f->from, &ack);
-}
-
-static void on_forward_ack(struct sim *s, uint32_t node, const struct host_message *ack)
-{
-    struct member *m = member_of(s, node);
-    struct flight *f = &m->flights[ack->region];
-
-    if (f->active && group_takes(&m->group, ack->epoch, ack->round) &&
-        f->sequence == ack->sequence) {
-        f->have |= (group_set)(1U << ack->from);
-        finish_flight(s, node, ack->region);
-    }
-}
-
-/* ---- Syncs, and what they free ---- */
-
-static bool is_quiet(const struct member *m)
-{
-    for (uint32_t r = 0; r < REGIONS; r++) {
-        if (m->flights[r].active) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* What was under way when somebody left the set may be missing there: from here on his log says it. */
-static void clear_intent(struct sim *s, struct member *m, uint64_t sequence)
-{
-    for (uint32_t r = 0; r < REGIONS; r++) {
-        if (m->last[r] > sequence) {
-            continue;
-        }
-        if ((m->disk.intent >> r & 1) != 0 && !sim_canary(s, "forgets_survivors_intent")) {
-            log_dirty(m, r);
-        }
-        m->disk.intent &= ~(1U << r);
-    }
-}
-
-static void answer_fsyncs(struct sim *s, uint32_t node)
-{
-    struct member *m = member_of(s, node);
-
-    for (uint32_t r = 0; r < REGIONS; r++) {
-        if (m->fsync_call[r] != 0 && m->fsync_taken[r]) {
-            struct host_message answer = { .kind = HOST_ANSWER, .call = m->fsync_call[r] };
-
-            answer.version = m->sync_versions[r];
-            host_send(s, node, m->fsync_client[r], &answer);
-            m->fsync_call[r] = 0;
+    for (uint32_t o = 0; o < OBJECTS; o++) {
+        for (uint32_t c = 0; c < CELLS; c++) {
+            values[o][c] = m->bytes.cells[o][c].value;
         }
     }
 }
 
-static void finish_sync(struct sim *s, uint32_t node)
+/* ---- Answers ---- */
+
+static void answer_call(struct sim *s, uint32_t node, const struct call *call, int status,
+                        uint64_t verifier)
 {
     struct member *m = member_of(s, node);
-    struct host_message clear = { .kind = HOST_CLEAR, .sequence = m->sync_sequence };
+    struct host_message out = { .kind = HOST_ANSWER };
+    uint64_t values[OBJECTS][CELLS];
 
-    if (m->sync_sequence == 0 || (m->synced & m->group.record.set) != m->group.record.set) {
-        return;
+    if (status == MORSEL_AGAIN) {
+        return; /* It asks again by itself, elsewhere. */
     }
-    answer_fsyncs(s, node);
-    if (group_all_joined(&m->group)) {
-        clear_intent(s, m, m->sync_sequence);
-        send_to_set(s, node, &clear);
+    show_bytes(m, values);
+    out.answer.number = call->number;
+    out.answer.status = status;
+    out.answer.verifier = verifier;
+    if (call->act == ACT_READ) {
+        memcpy(out.answer.values, values[call->change.object.inode - 1], sizeof(out.answer.values));
     }
-    m->sync_sequence = 0;
+    host_send(s, node, world_of(s)->first_client + call->client, &out);
 }
 
-static void begin_sync(struct sim *s, uint32_t node)
+static void answer_ticket(struct sim *s, uint32_t node, const struct replica_action *a)
 {
-    struct member *m = member_of(s, node);
-    struct host_message message = { .kind = HOST_SYNC };
+    struct ticket *t = ticket_of(member_of(s, node), a->token);
+    int status = a->answer.status;
 
-    if (!group_orders(&m->group)) {
-        return;
+    if (t->call.act == ACT_SETTLE && status == MORSEL_OK) {
+        sim_worth(s, WORTH_SETTLED);
     }
-    if (m->sync_sequence == 0 && is_quiet(m)) {
-        m->sync_sequence = ++m->sequence;
-        m->synced = (group_set)(1U << node);
-        sync_all(m);
-        memcpy(m->sync_versions, m->versions, sizeof(m->versions));
-        for (uint32_t r = 0; r < REGIONS; r++) {
-            m->fsync_taken[r] = m->fsync_call[r] != 0;
-        }
+    if (status == MORSEL_TOO_LATE) {
+        sim_worth(s, WORTH_LATE);
+    } else if (status == MORSEL_UNSURE) {
+        sim_worth(s, WORTH_BEHIND);
     }
-    if (m->sync_sequence != 0) {
-        message.sequence = m->sync_sequence;
-        send_to_set(s, node, &message);
-        finish_sync(s, node);
-    }
+    answer_call(s, node, &t->call, status, a->answer.verifier);
+    t->used = false;
 }
 
-static void run_sync(struct sim *s, uint32_t node, uint64_t number)
+/* ---- What was begun is done ---- */
+
+/* May what was read be answered? */
+static bool may_answer(struct sim *s, uint32_t node, bool yes)
 {
-    (void)number;
-    begin_sync(s, node);
-    sim_after(s, node, 50 + prng_below(&s->prng, 400), run_sync, 0);
-}
-
-static void on_sync(struct sim *s, uint32_t node, const struct host_message *asked)
-{
-    struct member *m = member_of(s, node);
-    struct host_message answer = { .kind = HOST_SYNCED, .sequence = asked->sequence };
-
-    if (!group_takes(&m->group, asked->epoch, asked->round)) {
-        return;
-    }
-    if (asked->kind == HOST_CLEAR) {
-        clear_intent(s, m, asked->sequence);
-        return;
-    }
-    sync_all(m);
-    answer.epoch = asked->epoch;
-    answer.round = asked->round;
-    host_send(s, node, asked->from, &answer);
-}
-
-static void on_synced(struct sim *s, uint32_t node, const struct host_message *answer)
-{
-    struct member *m = member_of(s, node);
-
-    if (group_takes(&m->group, answer->epoch, answer->round) &&
-        answer->sequence == m->sync_sequence && m->sync_sequence != 0) {
-        m->synced |= (group_set)(1U << answer->from);
-        finish_sync(s, node);
-    }
-}
-
-/* ---- Reads ---- */
-
-static bool may_read(struct sim *s, uint32_t node)
-{
-    const struct group *g = &member_of(s, node)->group;
+    const struct group *g = &member_of(s, node)->replica->group;
 
     if (sim_canary(s, "serves_unvouched") && group_in_sync(g->record.state)) {
         return true;
@@ -443,105 +186,143 @@ static bool may_read(struct sim *s, uint32_t node)
     if (sim_canary(s, "reads_without_lease") && g->joined != 0) {
         return true;
     }
-    if (sim_canary(s, "one_lease_is_enough") && g->joined != 0) {
-        for (uint32_t i = 0; i < g->count; i++) {
-            if (i != node && (g->record.set >> i & 1) != 0 &&
-                mirror_lease_held(g->peers[i].lease, g->id, g->joined_ms, sim_clock_ms(s, node))) {
-                return true;
-            }
+    for (uint32_t i = 0; i < g->count && g->joined != 0; i++) {
+        if (sim_canary(s, "one_lease_is_enough") && i != node && (g->record.set >> i & 1) != 0 &&
+            mirror_lease_held(g->peers[i].lease, g->id, g->joined_ms, sim_clock_ms(s, node))) {
+            return true;
         }
     }
-    return group_serves(g, sim_clock_ms(s, node));
+    return yes;
 }
 
-static void on_read(struct sim *s, uint32_t node, const struct host_message *asked)
+static void trace_work(struct sim *s, uint32_t node, const struct work *w)
+{
+    bool takes = w->type == REPLICA_TAKE;
+    struct object_id object = takes ? w->piece.object : w->change.object;
+    struct span span = takes ? w->piece.span : w->change.span;
+
+    if (takes || w->type == REPLICA_APPLY) {
+        sim_trace(s, node, "%s object %llu from %llu to %llu%s", takes ? "takes" : "writes",
+                  (unsigned long long)object.inode, (unsigned long long)(span.start / CELL_BYTES),
+                  (unsigned long long)(span.end / CELL_BYTES),
+                  takes && (w->piece.whole || w->piece.everything) ? ", whole" : "");
+    }
+}
+
+static void run_done(struct sim *s, uint32_t node, uint64_t number)
 {
     struct member *m = member_of(s, node);
-    struct host_message answer = { .kind = HOST_ANSWER, .call = asked->call };
-    bool orders = group_orders(&m->group);
+    struct work w = m->works[number];
+    uint64_t now_ms = sim_clock_ms(s, node);
+    bool served;
 
-    if (!may_read(s, node) || (orders ? m->flights[asked->region].active : !asked->settled)) {
-        return;
+    m->works[number].type = REPLICA_SEND;
+    trace_work(s, node, &w);
+    switch (w.type) {
+    case REPLICA_APPLY:
+        apply(s, node, &w, true);
+        replica_applied(m->replica, w.id);
+        if (sim_canary(s, "answers_alone") && ticket_of(m, w.token)->call.number != 0) {
+            answer_call(s, node, &ticket_of(m, w.token)->call, MORSEL_OK,
+                        m->replica->order.verifier);
+        }
+        break;
+    case REPLICA_SERVE:
+        served = replica_served(m->replica, w.id, w.round, now_ms);
+        if (may_answer(s, node, served)) {
+            answer_call(s, node, &ticket_of(m, w.token)->call, MORSEL_OK,
+                        m->replica->order.verifier);
+        }
+        break;
+    case REPLICA_TAKE:
+        take_piece(s, node, &w);
+        replica_taken(m->replica);
+        ticket_of(m, w.token)->used = false;
+        break;
+    default:
+        CHECK(w.type == REPLICA_SYNC_HERE);
+        disk_synced(s, node, &w);
+        replica_synced(m->replica, w.id, now_ms);
+        break;
     }
-    if (!orders) {
-        sim_worth(s, WORTH_SECONDARY);
-    }
-    answer.version = m->versions[asked->region];
-    answer.settled = true;
-    host_send(s, node, asked->client, &answer);
+    drain(s, node);
 }
 
-/* ---- Votes ---- */
-
-void member_decided(struct sim *s, uint32_t node, uint64_t epoch, group_set set)
-{
-    struct group_event event = { .type = GROUP_DECIDED, .epoch = epoch, .set = set };
-
-    sim_trace(s, node, "epoch %llu is set %u", (unsigned long long)epoch, set);
-    if (judge_decided(s, epoch, set)) {
-        feed(s, node, &event);
-    }
-}
-
-static void run_unvoted(struct sim *s, uint32_t node, uint64_t number)
-{
-    member_decided(s, node, number >> 8, (group_set)(number & 255));
-}
-
-static void start_vote(struct sim *s, uint32_t node, const struct group_action *action)
-{
-    uint64_t number = action->epoch << 8 | action->set;
-    group_set before = member_of(s, node)->group.record.set;
-    bool grows = (action->set & ~before) != 0;
-
-    if (grows && sim_canary(s, "grows_without_vote")) {
-        sim_after(s, node, 0, run_unvoted, number);
-        return;
-    }
-    candidate_begin(s, node, action->epoch, action->set, before);
-}
-
-/* ---- The core ---- */
-
-static void join(struct sim *s, uint32_t node, const struct group_action *action)
+static void begin(struct sim *s, uint32_t node, const struct replica_action *a)
 {
     struct member *m = member_of(s, node);
-    bool orders = group_orders(&m->group);
+    uint64_t i = begin_work(s, node, a);
 
-    sim_trace(s, node, "joined in epoch %llu, set %u, with %llu %llu %llu",
-              (unsigned long long)action->epoch, action->set, (unsigned long long)m->versions[0],
-              (unsigned long long)m->versions[1], (unsigned long long)m->versions[2]);
-    sim_worth(s, WORTH_VOUCHED);
-    m->lost = false;
-    m->sequence = m->sync_sequence = 0;
-    memset(m->last, 0, sizeof(m->last));
-    memset(m->fsync_call, 0, sizeof(m->fsync_call));
-    for (uint32_t i = 0; i < m->group.count; i++) {
-        if ((action->set >> i & 1) != 0) {
-            m->disk.dirty[i] = 0;
+    if (a->type == REPLICA_APPLY) {
+        apply(s, node, &m->works[i], false);
+    }
+    sim_after(s, node,
+              prng_below(&s->prng, a->type == REPLICA_SYNC_HERE ? DISK_MS_MAX : APPLY_MS_MAX),
+              run_done, i);
+}
+
+/* ---- Between members ---- */
+
+static void send_message(struct sim *s, uint32_t node, const struct replica_action *a)
+{
+    struct member *m = member_of(s, node);
+    struct host_message out = { .kind = HOST_REPLICA, .replica.message = a->message };
+    struct replica_message *message = &out.replica.message;
+
+    if (message->type == REPLICA_FORWARD) {
+        out.replica.values[0][0] = ticket_of(m, a->token)->call.value;
+        message->change.not_after_ms = true_of_clock(s, node, message->change.not_after_ms);
+    } else if (message->type == REPLICA_PIECE) {
+        show_bytes(m, out.replica.values);
+    }
+    if (message->type == REPLICA_PIECE && message->piece == PIECE_OPERATIONS) {
+        for (uint32_t i = 0; i < message->count; i++) {
+            message->ops[i].until_ms = true_of_clock(s, node, message->ops[i].until_ms);
+        }
+        message->count = sim_canary(s, "hands_no_memory_over") ? 0 : message->count;
+    }
+    if (message->type == REPLICA_PIECE && m->replica->group.record.state == GROUP_STALE) {
+        sim_worth(s, WORTH_UNBEGUN);
+    }
+    host_send(s, node, a->member, &out);
+}
+
+static void receive_message(struct sim *s, uint32_t node, const struct host_message *in)
+{
+    struct member *m = member_of(s, node);
+    struct replica_message message = in->replica.message;
+    uint64_t token = take_ticket(m);
+    struct ticket *t;
+
+    if (token == 0) {
+        return;
+    }
+    t = ticket_of(m, token);
+    memcpy(t->values, in->replica.values, sizeof(t->values));
+    t->call.value = in->replica.values[0][0];
+    message.change.not_after_ms = clock_of_true(s, node, message.change.not_after_ms);
+    if (message.type == REPLICA_PIECE && message.piece == PIECE_OPERATIONS) {
+        for (uint32_t i = 0; i < message.count; i++) {
+            message.ops[i].until_ms = clock_of_true(s, node, message.ops[i].until_ms);
         }
     }
-    for (uint32_t r = 0; r < REGIONS; r++) {
-        if (!orders) {
-            m->flights[r].active = false;
-        } else if (m->flights[r].active) {
-            carry_out(s, node, r);
-        }
-    }
+    t->used = replica_receive(m->replica, &message, token, sim_clock_ms(s, node));
+    drain(s, node);
 }
 
 /* asks_one_only: who has agreed before is taken to agree, unasked. */
 static void run_unasked(struct sim *s, uint32_t node, uint64_t member)
 {
-    const struct group *g = &member_of(s, node)->group;
+    struct replica *r = member_of(s, node)->replica;
+    const struct group *g = &r->group;
     struct group_word word = g->peers[member].word;
-    struct group_event event = { .type = GROUP_WORD, .word = &word };
 
     word.number++;
     word.promised = g->leading;
     word.equal = g->phase >= GROUP_EQUALISING ? g->leading : 0;
     word.joined = g->phase == GROUP_COMMITTING ? g->leading : 0;
-    feed(s, node, &event);
+    replica_heard(r, &word, sim_clock_ms(s, node));
+    drain(s, node);
 }
 
 static bool is_unasked(struct sim *s, const struct group *g, uint32_t member)
@@ -554,15 +335,15 @@ static bool is_unasked(struct sim *s, const struct group *g, uint32_t member)
 
 static void send_word(struct sim *s, uint32_t node)
 {
-    struct member *m = member_of(s, node);
+    struct group *g = &member_of(s, node)->replica->group;
     struct host_message message = { .kind = HOST_WORD };
 
-    group_word(&m->group, &message.word);
+    group_word(g, &message.word);
     if (sim_canary(s, "newcomer_is_whole") && group_in_sync(message.word.state)) {
         message.word.complete = true;
     }
-    for (uint32_t i = 0; i < m->group.count; i++) {
-        if (i != node && is_unasked(s, &m->group, i)) {
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (i != node && is_unasked(s, g, i)) {
             sim_after(s, node, 1, run_unasked, i);
         } else if (i != node) {
             host_send(s, node, i, &message);
@@ -570,74 +351,151 @@ static void send_word(struct sim *s, uint32_t node)
     }
 }
 
-static void perform(struct sim *s, uint32_t node, const struct group_action *action)
+/* ---- Votes ---- */
+
+void member_decided(struct sim *s, uint32_t node, uint64_t epoch, group_set set)
 {
-    switch (action->type) {
-    case GROUP_SEND:
+    sim_trace(s, node, "epoch %llu is set %u", (unsigned long long)epoch, set);
+    if (judge_decided(s, epoch, set)) {
+        replica_decided(member_of(s, node)->replica, epoch, set, sim_clock_ms(s, node));
+        drain(s, node);
+    }
+}
+
+static void run_unvoted(struct sim *s, uint32_t node, uint64_t number)
+{
+    member_decided(s, node, number >> 8, (group_set)(number & 255));
+}
+
+static void start_vote(struct sim *s, uint32_t node, const struct replica_action *a)
+{
+    group_set before = member_of(s, node)->replica->group.record.set;
+
+    if ((a->set & ~before) != 0 && sim_canary(s, "grows_without_vote")) {
+        sim_after(s, node, 0, run_unvoted, a->epoch << 8 | a->set);
+        return;
+    }
+    candidate_begin(s, node, a->epoch, a->set, before);
+}
+
+/* ---- The core ---- */
+
+static void perform(struct sim *s, uint32_t node, const struct replica_action *a)
+{
+    struct member *m = member_of(s, node);
+
+    switch (a->type) {
+    case REPLICA_SEND:
+        send_message(s, node, a);
+        return;
+    case REPLICA_WORD:
         send_word(s, node);
         return;
-    case GROUP_PERSIST:
-        sim_trace(s, node, "persists %s, epoch %llu, set %u%s",
-                  group_state_name(action->record.state), (unsigned long long)action->record.epoch,
-                  action->record.set, action->record.whole ? "" : ", not whole");
-        persist(s, node);
+    case REPLICA_RECORD:
+        sim_trace(s, node, "persists %s, epoch %llu, set %u%s", group_state_name(a->record.state),
+                  (unsigned long long)a->record.epoch, a->record.set,
+                  a->record.whole ? "" : ", not whole");
+        disk_record(s, node, &a->record);
         return;
-    case GROUP_COPY:
-    case GROUP_FLUSH:
-    case GROUP_RECOVER:
-        fetch(s, node, action);
+    case REPLICA_NOTE:
+        disk_note(s, node, a);
         return;
-    case GROUP_START_VOTE:
-        start_vote(s, node, action);
+    case REPLICA_REWRITE:
+        disk_rewrite(s, node);
         return;
-    case GROUP_STOP_VOTE:
+    case REPLICA_APPLY:
+    case REPLICA_SERVE:
+    case REPLICA_SYNC_HERE:
+    case REPLICA_TAKE:
+        begin(s, node, a);
+        return;
+    case REPLICA_ANSWER:
+        answer_ticket(s, node, a);
+        return;
+    case REPLICA_RELEASE:
+        ticket_of(m, a->token)->used = false;
+        return;
+    case REPLICA_VOTE:
+        start_vote(s, node, a);
+        return;
+    case REPLICA_STOP_VOTE:
         candidate_stop(s, node);
-        return;
-    case GROUP_JOIN:
-        join(s, node, action);
-        return;
-    case GROUP_LEAVE:
-        sim_trace(s, node, "leaves");
         return;
     }
 }
 
-static void feed(struct sim *s, uint32_t node, struct group_event *event)
+static void note_joined(struct sim *s, uint32_t node)
 {
-    struct group_actions out = { .count = 0 };
+    struct member *m = member_of(s, node);
+    const struct group_record *r = &m->replica->group.record;
 
-    event->now_ms = sim_clock_ms(s, node);
-    group_step(&member_of(s, node)->group, event, &out);
-    for (uint32_t i = 0; i < out.count; i++) {
-        perform(s, node, &out.items[i]);
+    if (m->joined == 0) {
+        sim_trace(s, node, "leaves");
+        return;
     }
+    sim_trace(s, node, "joined in epoch %llu, set %u, verifier %llu", (unsigned long long)r->epoch,
+              r->set, (unsigned long long)r->verifier);
+    sim_worth(s, WORTH_VOUCHED);
+    if (r->verifier > 1) {
+        sim_worth(s, WORTH_VERIFIER);
+    }
+    m->lost = false;
+}
+
+static void drain(struct sim *s, uint32_t node)
+{
+    struct member *m = member_of(s, node);
+    struct replica_action a;
+
+    while (replica_next(m->replica, sim_clock_ms(s, node), &a)) {
+        perform(s, node, &a);
+    }
+    replica_check(m->replica);
+    if (m->replica->group.joined != m->joined) {
+        m->joined = m->replica->group.joined;
+        note_joined(s, node);
+    }
+}
+
+static void run_flush(struct sim *s, uint32_t node, uint64_t number)
+{
+    (void)number;
+    replica_flush(member_of(s, node)->replica);
+    drain(s, node);
+    sim_after(s, node, 50 + prng_below(&s->prng, 400), run_flush, 0);
+}
+
+static void run_write_back(struct sim *s, uint32_t node, uint64_t number)
+{
+    (void)number;
+    disk_write_back(s, node);
+    sim_after(s, node, 1 + prng_below(&s->prng, 1000), run_write_back, 0);
 }
 
 static void run_tick(struct sim *s, uint32_t node, uint64_t number)
 {
     struct member *m = member_of(s, node);
     uint64_t now_ms = sim_clock_ms(s, node);
-    struct group_event event = { .type = GROUP_TICK };
-    struct host_message ask = { .kind = HOST_LEASE_ASK, .asked_ms = now_ms };
+    struct host_message ask = { .kind = HOST_LEASE_ASK };
 
     (void)number;
-    ask.start = m->disk.starts;
-    for (uint32_t i = 0; i < m->group.count; i++) {
+    ask.lease.start = m->disk.starts;
+    ask.lease.asked_ms = now_ms;
+    for (uint32_t i = 0; i < world_of(s)->members; i++) {
         if (i != node && now_ms >= mirror_lease_deadline_ms(&m->leases[i])) {
             mirror_lease_ask(&m->leases[i], now_ms);
             host_send(s, node, i, &ask);
         }
     }
-    if (now_ms >= group_deadline_ms(&m->group)) {
-        feed(s, node, &event);
+    if (now_ms >= replica_deadline_ms(m->replica)) {
+        replica_tick(m->replica, now_ms);
     }
-    ask_for_bytes(s, node);
+    if (now_ms >= m->resend_ms) {
+        replica_resend(m->replica);
+        m->resend_ms = now_ms + RESEND_MS;
+    }
+    drain(s, node);
     candidate_tick(s, node);
-    for (uint32_t r = 0; r < REGIONS && group_orders(&m->group); r++) {
-        if (m->flights[r].active) {
-            forward(s, node, r);
-        }
-    }
     sim_after(s, node, MEMBER_TICK_MS, run_tick, 0);
 }
 
@@ -651,7 +509,7 @@ static void on_lease(struct sim *s, uint32_t node, const struct host_message *me
 
     if (message->kind == HOST_LEASE_ASK) {
         answer.kind = HOST_LEASE_ANSWER;
-        answer.not_covered = !group_covers(&m->group, message->from);
+        answer.lease.not_covered = !group_covers(&m->replica->group, message->from);
         mirror_lease_grant(lease, now_ms);
         if (sim_canary(s, "does_not_wait")) {
             mirror_lease_void(lease);
@@ -659,120 +517,181 @@ static void on_lease(struct sim *s, uint32_t node, const struct host_message *me
         host_send(s, node, message->from, &answer);
         return;
     }
-    if (message->not_covered) {
+    if (message->lease.not_covered) {
         mirror_exceptions_add(&exceptions, GROUP_ID);
     }
-    mirror_lease_granted(lease, message->start, message->asked_ms, &exceptions, now_ms);
+    mirror_lease_granted(lease, message->lease.start, message->lease.asked_ms, &exceptions, now_ms);
+}
+
+/* ---- Calls ---- */
+
+/* Who does not order sends it on, once. */
+static void send_on(struct sim *s, uint32_t node, const struct call *call)
+{
+    const struct group *g = &member_of(s, node)->replica->group;
+    struct host_message out = { .kind = HOST_CALL, .call = *call };
+
+    if (g->joined != 0 && !call->sent_on) {
+        out.call.sent_on = true;
+        host_send(s, node, (uint32_t)__builtin_ctz(g->record.set), &out);
+    }
+}
+
+/* A read that any member may answer: nobody changes what it reads. */
+static void read_here(struct sim *s, uint32_t node, const struct call *call)
+{
+    const struct replica *r = member_of(s, node)->replica;
+
+    if (may_answer(s, node, replica_serves(r, sim_clock_ms(s, node)) != 0)) {
+        if (!group_orders(&r->group)) {
+            sim_worth(s, WORTH_SECONDARY);
+        }
+        answer_call(s, node, call, MORSEL_OK, r->order.verifier);
+    }
+}
+
+static enum order_verdict ask_core(struct sim *s, uint32_t node, const struct call *call,
+                                   uint64_t token)
+{
+    struct replica *r = member_of(s, node)->replica;
+    struct order_change change = call->change;
+
+    switch (call->act) {
+    case ACT_WRITE:
+        change.not_after_ms = clock_of_true(s, node, call->not_after_ms);
+        if (sim_canary(s, "takes_what_is_behind")) {
+            change.verifier = r->order.verifier;
+        }
+        return replica_change(r, &change, token);
+    case ACT_READ:
+        return replica_read(r, change.object, change.span, token);
+    case ACT_SETTLE:
+        return replica_settle(r, change.object, token);
+    default:
+        return replica_sync(r, change.object, token);
+    }
+}
+
+static void on_call(struct sim *s, uint32_t node, const struct call *call)
+{
+    struct member *m = member_of(s, node);
+    uint64_t token;
+    enum order_verdict verdict;
+
+    if (call->act == ACT_SETTLE && sim_canary(s, "settles_at_once")) {
+        answer_call(s, node, call, MORSEL_OK, m->replica->order.verifier);
+        return;
+    }
+    if (call->settled) {
+        read_here(s, node, call);
+        return;
+    }
+    token = take_ticket(m);
+    if (token == 0) {
+        return;
+    }
+    ticket_of(m, token)->call = *call;
+    verdict = ask_core(s, node, call, token);
+    if (verdict != ORDER_YES) {
+        ticket_of(m, token)->used = false;
+    }
+    if (verdict == ORDER_NO) {
+        send_on(s, node, call);
+    }
+    drain(s, node);
+}
+
+/* ---- Life ---- */
+
+static void start_replica(struct sim *s, uint32_t node)
+{
+    struct member *m = member_of(s, node);
+    const struct mirror_lease *leases[REPLICAS_MAX];
+    struct replica_setup setup = { .id = GROUP_ID, .count = world_of(s)->members, .me = node };
+
+    for (uint32_t i = 0; i < REPLICAS_MAX; i++) {
+        mirror_lease_init(&m->leases[i], m->disk.starts, sim_clock_ms(s, node));
+        leases[i] = &m->leases[i];
+        if (sim_canary(s, "does_not_wait")) {
+            mirror_lease_void(&m->leases[i]);
+        }
+    }
+    setup.leases = leases;
+    setup.clients_max = CLIENTS;
+    setup.ops_max = OPERATIONS_MAX / 2;
+    setup.objects_max = OBJECTS;
+    setup.spans_max = 2 * OBJECTS;
+    m->replica = calloc(1, sizeof(*m->replica));
+    CHECK(m->replica != NULL && replica_init(m->replica, &setup));
+    disk_load(s, node);
 }
 
 static void member_start(struct sim *s, uint32_t node)
 {
     struct member *m = member_of(s, node);
     struct group_record record = m->disk.record;
-    struct group_event event = { .type = GROUP_START, .record = &record };
-    const struct mirror_lease *leases[REPLICAS_MAX];
 
     voter_start(s, node);
     m->disk.starts++;
-    for (uint32_t i = 0; i < REPLICAS_MAX; i++) {
-        mirror_lease_init(&m->leases[i], m->disk.starts, sim_clock_ms(s, node));
-        leases[i] = &m->leases[i];
-    }
-    if (sim_canary(s, "does_not_wait")) {
-        for (uint32_t i = 0; i < REPLICAS_MAX; i++) {
-            mirror_lease_void(&m->leases[i]);
-        }
-    }
-    group_init(&m->group, GROUP_ID, world_of(s)->members, node, leases);
-    event.start = m->disk.starts;
-    event.boot = m->disk.boots;
-    event.intent_empty = m->disk.intent == 0 || sim_canary(s, "stands_after_loss");
+    m->resend_ms = 0;
+    start_replica(s, node);
     if (sim_canary(s, "begins_unbegun")) {
         record.begun = record.epoch;
     }
+    if (sim_canary(s, "stands_after_loss")) {
+        record.boot = m->disk.boots;
+    }
     sim_trace(s, node, "starts, %s in epoch %llu", group_state_name(record.state),
               (unsigned long long)record.epoch);
-    feed(s, node, &event);
+    replica_start(m->replica, &record, m->disk.boots, m->disk.starts, sim_clock_ms(s, node));
+    drain(s, node);
     run_tick(s, node, 0);
-    sim_after(s, node, prng_below(&s->prng, 400), run_sync, 0);
+    sim_after(s, node, prng_below(&s->prng, 400), run_flush, 0);
     sim_after(s, node, prng_below(&s->prng, 1000), run_write_back, 0);
 }
 
 static void member_stop(struct sim *s, uint32_t node, bool machine)
 {
     struct member *m = member_of(s, node);
-    bool anything =
-        m->disk.intent != 0 || memcmp(m->versions, m->disk.versions, sizeof(m->versions)) != 0;
-    struct group none = { .id = 0 };
+    bool anything = disk_stop(s, node, machine);
 
     voter_stop(s, node, machine);
-    m->group = none;
-    memset(m->flights, 0, sizeof(m->flights));
-    memset(m->fsync_call, 0, sizeof(m->fsync_call));
-    m->fetch.active = false;
-    m->sequence = m->sync_sequence = 0;
+    replica_free(m->replica);
+    free(m->replica);
+    m->replica = NULL;
+    m->joined = 0;
+    memset(m->tickets, 0, sizeof(m->tickets));
+    memset(m->works, 0, sizeof(m->works));
     if (machine) {
-        memcpy(m->versions, m->disk.versions, sizeof(m->versions));
-        m->disk.boots++;
         judge_loss(s, node, anything);
     }
 }
 
 static void member_receive(struct sim *s, uint32_t node, const struct sim_message *message)
 {
-    struct host_message m;
-    struct group_event event = { .type = GROUP_WORD, .word = &m.word };
+    struct member *m = member_of(s, node);
+    struct host_message in;
 
-    memcpy(&m, message->data, sizeof(m));
-    if (voter_receive(s, node, &m)) {
+    memcpy(&in, message->data, sizeof(in));
+    if (voter_receive(s, node, &in)) {
         return;
     }
-    switch (m.kind) {
+    switch (in.kind) {
     case HOST_WORD:
-        feed(s, node, &event);
+        replica_heard(m->replica, &in.word, sim_clock_ms(s, node));
+        drain(s, node);
         return;
     case HOST_LEASE_ASK:
     case HOST_LEASE_ANSWER:
-        on_lease(s, node, &m);
+        on_lease(s, node, &in);
         return;
-    case HOST_FORWARD:
-        on_forward(s, node, &m);
+    case HOST_REPLICA:
+        receive_message(s, node, &in);
         return;
-    case HOST_FORWARD_ACK:
-        on_forward_ack(s, node, &m);
+    case HOST_CALL:
+        on_call(s, node, &in.call);
         return;
-    case HOST_SYNC:
-    case HOST_CLEAR:
-        on_sync(s, node, &m);
-        return;
-    case HOST_SYNCED:
-        on_synced(s, node, &m);
-        return;
-    case HOST_FETCH:
-        on_fetch(s, node, &m);
-        return;
-    case HOST_BYTES:
-        on_bytes(s, node, &m);
-        return;
-    case HOST_WRITE:
-        on_write(s, node, &m);
-        return;
-    case HOST_FSYNC:
-        if (group_orders(&member_of(s, node)->group)) {
-            member_of(s, node)->fsync_client[m.region] = m.client;
-            if (member_of(s, node)->fsync_call[m.region] != m.call) {
-                member_of(s, node)->fsync_call[m.region] = m.call;
-                member_of(s, node)->fsync_taken[m.region] = false;
-            }
-            begin_sync(s, node);
-        }
-        return;
-    case HOST_READ:
-        on_read(s, node, &m);
-        return;
-    case HOST_VOTE_REQUEST:
-    case HOST_VOTE_ANSWER:
-    case HOST_ANSWER:
+    default:
         return;
     }
 }

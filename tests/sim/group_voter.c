@@ -48,7 +48,7 @@ static void feed_voter(struct sim *s, uint32_t node, const struct voter_event *e
             sim_after(s, node, prng_below(&s->prng, VOTE_DISK_MS_MAX), run_voted, action->number);
             continue;
         }
-        m.answer = action->answer;
+        m.vote_answer = action->answer;
         host_send(s, node, (uint32_t)action->tag, &m);
     }
 }
@@ -99,9 +99,9 @@ static void feed_candidate(struct sim *s, uint32_t node, struct candidate_event 
 
         if (action->type == CANDIDATE_SEND) {
             for (uint32_t v = 0; v <= world_of(s)->voter; v++) {
-                struct host_message m = { .kind = HOST_VOTE_REQUEST, .request = action->request };
+                struct host_message m = { .kind = HOST_VOTE_REQUEST, .vote = action->request };
 
-                m.request.voter = v + 1;
+                m.vote.voter = v + 1;
                 host_send(s, node, v, &m);
             }
             continue;
@@ -157,13 +157,13 @@ bool voter_receive(struct sim *s, uint32_t node, const struct host_message *m)
     struct candidate_event answered = { .type = CANDIDATE_ANSWER };
 
     if (m->kind == HOST_VOTE_REQUEST) {
-        CHECK(vote_request_valid(&m->request));
-        asked.request = &m->request;
+        CHECK(vote_request_valid(&m->vote));
+        asked.request = &m->vote;
         feed_voter(s, node, &asked);
         return true;
     }
     if (m->kind == HOST_VOTE_ANSWER) {
-        answered.answer = &m->answer;
+        answered.answer = &m->vote_answer;
         if (host_of(s, node)->standing) {
             feed_candidate(s, node, &answered);
         }

@@ -83,6 +83,7 @@ static struct group_word word_of(struct fixture *f, uint32_t from)
     w.number = ++f->numbers[from];
     w.set = (group_set)((1U << f->group.count) - 1);
     w.begun = true;
+    w.verifier = 1;
     return w;
 }
 
@@ -329,7 +330,7 @@ static void the_source_is_who_lost_nothing(void **state)
 static void a_set_that_has_not_begun_does_not_guess(void **state)
 {
     struct fixture f;
-    struct group_record record = { GROUP_STANDALONE, 2, 1, false, BOOT, 1 };
+    struct group_record record = { GROUP_STANDALONE, 2, 1, false, BOOT, 1, 1 };
     struct group_word w;
 
     (void)state;
@@ -343,6 +344,7 @@ static void a_set_that_has_not_begun_does_not_guess(void **state)
     hear(&f, &w);
     assert_int_equal(f.group.phase, GROUP_EQUALISING);
     assert_int_equal(done(&f, GROUP_COPY)->member, 1);
+    assert_int_equal(f.group.verifier, 1);
 
     /* Nor is there anything to wait for when he has lost it as well. */
     start_on(&f, 2, 0, &record, false);
@@ -353,12 +355,18 @@ static void a_set_that_has_not_begun_does_not_guess(void **state)
     w.complete = false;
     hear(&f, &w);
     assert_non_null(done(&f, GROUP_FLUSH));
+    assert_int_equal(f.group.verifier, 2); /* What was answered may be gone. */
 
     /* One that has begun goes on with what it has. */
     record.begun = 2;
     start_on(&f, 2, 0, &record, false);
     persisted(&f);
     assert_non_null(done(&f, GROUP_FLUSH));
+    feed(&f, (struct group_event){ .type = GROUP_COPIED, .round = f.group.leading });
+    assert_int_equal(done(&f, GROUP_PERSIST)->record.verifier, 2); /* Before it is joined. */
+    assert_null(done(&f, GROUP_JOIN));
+    persisted(&f);
+    assert_int_equal(done(&f, GROUP_JOIN)->verifier, 2);
 }
 
 /* ---- Votes ---- */
@@ -501,7 +509,7 @@ static void who_missed_a_vote_is_stale(void **state)
 static void growing_takes_a_vote(void **state)
 {
     struct fixture f;
-    struct group_record record = { GROUP_STANDALONE, 2, 1, true, BOOT, 2 };
+    struct group_record record = { GROUP_STANDALONE, 2, 1, true, BOOT, 2, 1 };
     struct group_word w;
 
     (void)state;
@@ -532,7 +540,7 @@ static void growing_takes_a_vote(void **state)
 static void who_recovers_is_not_whole_before_all_agree(void **state)
 {
     struct fixture f;
-    struct group_record record = { GROUP_STALE, 1, 3, true, BOOT, 1 };
+    struct group_record record = { GROUP_STALE, 1, 3, true, BOOT, 1, 1 };
     struct group_word w;
 
     (void)state;

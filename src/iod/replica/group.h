@@ -29,6 +29,10 @@
  *               takes, serves, and   source, flushed       and is joined: serves
  *               grants nothing
  *
+ * What the members' copies are worth has a number, the *verifier* (tests/model/verifier_model.py): it
+ * grows when a set agrees on a source that may have lost something, and is on each disk before that
+ * set is joined. So whoever was answered under a newer one knows that older answers may be undone.
+ *
  * The source is a member that has agreed in this epoch and not started since; else one that lost
  * nothing; else, when the epoch has begun before, one that was there; else whoever left with the
  * vote and lost nothing; else, when all who are outside are here and none of them has everything
@@ -75,10 +79,11 @@ struct group_record
 {
     enum group_state state;
     uint64_t epoch;
-    group_set set;  /* In sync: of this epoch. Otherwise the last one that it knew of. */
-    bool whole;     /* Held every acknowledged byte under `boot`. */
-    uint64_t boot;  /* Of the kernel, so far as it is told apart from others. */
-    uint64_t begun; /* The last epoch in which it was joined; 0: none. */
+    group_set set;     /* In sync: of this epoch. Otherwise the last one that it knew of. */
+    bool whole;        /* Held every acknowledged byte under `boot`. */
+    uint64_t boot;     /* Of the kernel, so far as it is told apart from others. */
+    uint64_t begun;    /* The last epoch in which it was joined; 0: none. */
+    uint64_t verifier; /* From 1. */
 };
 
 enum group_phase { GROUP_IDLE, GROUP_PREPARING, GROUP_EQUALISING, GROUP_COMMITTING };
@@ -101,6 +106,7 @@ struct group_word
     enum group_phase phase;
     uint64_t leading; /* Its round, with the source, and the starts of those who take part. */
     uint32_t source;
+    uint64_t verifier; /* Of its record; of who leads, from EQUALISING on: of the round. */
     group_set offered; /* They may recover from the sender. */
     uint64_t starts[REPLICAS_MAX];
 };
@@ -139,7 +145,7 @@ enum group_action_type {
     GROUP_START_VOTE, /* For `set` in `epoch`; 0: only what is decided is asked for. May come again,
                          and for another set, which takes its place. DECIDED, some time, perhaps. */
     GROUP_STOP_VOTE,  /* There is no need of it any more. */
-    GROUP_JOIN, /* In `round`: what is under way here is forwarded again, in this round. What is
+    GROUP_JOIN, /* In `round`, with `verifier`: what is under way here is forwarded again, in this round. What is
                         logged as changed for members of the set is settled. */
     GROUP_LEAVE /* Not joined any more: order, take and serve nothing. */
 };
@@ -148,7 +154,7 @@ struct group_action
 {
     enum group_action_type type;
     struct group_record record;
-    uint64_t epoch, round;
+    uint64_t epoch, round, verifier;
     group_set set;
     uint32_t member;
 };
@@ -187,6 +193,7 @@ struct group
     uint64_t starts[REPLICAS_MAX];
     enum group_phase phase;
     uint32_t source;
+    uint64_t verifier;         /* Of the round that it leads. */
     uint64_t recovering_from;  /* Start of who offered. */
     uint64_t learned_epoch;    /* The newest set that was decided, of which we know. */
     uint64_t vote_ms, word_ms; /* When it is next asked for, and said. */

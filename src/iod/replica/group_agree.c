@@ -30,13 +30,14 @@ static void equalise(struct group *g, uint32_t source, struct group_actions *out
 
 /* That nothing is missing here is on the disk before anything is changed: otherwise who is killed
  * next would not know it. */
-static bool join(struct group *g, struct group_actions *out)
+static bool join(struct group *g, uint64_t verifier, struct group_actions *out)
 {
     struct group_record next = g->record;
     struct group_action *action;
 
-    if (!next.whole || next.begun != next.epoch) {
+    if (!next.whole || next.begun != next.epoch || next.verifier != verifier) {
         next.whole = true;
+        next.verifier = verifier;
         next.begun = next.epoch;
         group_persist(g, &next, out);
         return true;
@@ -48,6 +49,7 @@ static bool join(struct group *g, struct group_actions *out)
     action->epoch = next.epoch;
     action->round = g->joined;
     action->set = next.set;
+    action->verifier = verifier;
     g->news = true;
     return true;
 }
@@ -73,7 +75,7 @@ static bool follow(struct group *g, struct group_actions *out)
         return true;
     }
     return w->phase == GROUP_COMMITTING && g->equal == g->promised && g->joined != g->promised &&
-           join(g, out);
+           join(g, w->verifier, out);
 }
 
 /* ---- Leading it ---- */
@@ -174,6 +176,20 @@ static bool all_are(const struct group *g, size_t field)
     return true;
 }
 
+/* Above those of all who may have joined: a source that lost something makes a new one. */
+static uint64_t verifier_from(const struct group *g, uint32_t source)
+{
+    const struct group_word *w = &g->peers[source].word;
+    uint64_t verifier = w->verifier;
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (group_has(g->record.set, i) && g->peers[i].word.verifier > verifier) {
+            verifier = g->peers[i].word.verifier;
+        }
+    }
+    return verifier + !(w->agreed || w->complete);
+}
+
 static bool advance(struct group *g, enum group_phase phase)
 {
     g->phase = phase;
@@ -193,6 +209,7 @@ static bool lead(struct group *g)
             return false; /* Nobody here may guess. */
         }
         g->source = source;
+        g->verifier = verifier_from(g, source);
         return advance(g, GROUP_EQUALISING);
     }
     if (g->phase != GROUP_EQUALISING) {

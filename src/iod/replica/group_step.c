@@ -88,6 +88,7 @@ void group_record_new(struct group_record *record, uint32_t count, uint64_t boot
     record->set = everybody(count);
     record->boot = boot;
     record->begun = 1;
+    record->verifier = 1;
 }
 
 bool group_orders(const struct group *g)
@@ -171,6 +172,7 @@ static void say(const struct group *g, struct group_word *word)
     word->phase = g->phase;
     word->leading = g->leading;
     word->source = g->source;
+    word->verifier = g->phase >= GROUP_EQUALISING ? g->verifier : r->verifier;
     word->offered = offered(g);
     for (uint32_t i = 0; i < g->count; i++) {
         /* Of those in the set: who takes part. Of the others: who is offered something. */
@@ -282,7 +284,11 @@ static bool recover(struct group *g, struct group_actions *out)
             continue;
         }
         if (w->epoch > r->epoch) {
-            struct group_record next = { GROUP_RECOVERING, w->epoch, w->set, false, r->boot, 0 };
+            struct group_record next = { .state = GROUP_RECOVERING, .epoch = w->epoch };
+
+            next.set = w->set;
+            next.boot = r->boot;
+            next.verifier = r->verifier;
 
             move(g, &next, out);
             return true;
@@ -327,7 +333,7 @@ static void on_start(struct group *g, const struct group_event *event, struct gr
 static bool is_sound(const struct group *g, const struct group_word *w)
 {
     return w->group == g->id && w->from < g->count && w->from != g->me && w->start != 0 &&
-           w->number != 0 && w->state < GROUP_STATES && w->set != 0 &&
+           w->number != 0 && w->verifier != 0 && w->state < GROUP_STATES && w->set != 0 &&
            w->set <= everybody(g->count) && w->phase <= GROUP_COMMITTING && w->source < g->count &&
            (!group_in_sync(w->state) || group_has(w->set, w->from));
 }

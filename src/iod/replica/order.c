@@ -393,6 +393,19 @@ void order_resend(struct order *o)
     }
 }
 
+bool order_is_under_way(const struct order *o, uint64_t sequence)
+{
+    LIST_FOREACH(node, &o->all)
+    {
+        const struct order_item *i = LIST_ENTRY(node, struct order_item, all);
+
+        if (i->state == ORDER_UNDER_WAY && i->sequence <= sequence) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- Who takes ---- */
 
 static bool was_applied(const struct order *o, uint64_t sequence)
@@ -460,6 +473,13 @@ enum order_verdict order_forwarded(struct order *o, uint32_t from, uint64_t epoc
 }
 
 /* ---- Done, and to do ---- */
+
+const struct order_change *order_at_work(const struct order *o, uint64_t id)
+{
+    const struct order_item *i = item_of(o, id);
+
+    return i == NULL ? NULL : &i->change;
+}
 
 void order_applied(struct order *o, uint64_t id)
 {
@@ -538,6 +558,7 @@ bool order_next(struct order *o, uint64_t now_ms, struct order_action *out)
         struct order_item *i = LIST_ENTRY(node, struct order_item, todo);
 
         *out = (struct order_action){ .id = id_of(o, i), .token = i->token };
+        out->kind = i->kind;
         out->sequence = i->sequence;
         if ((i->words & WORD_BEGIN) != 0) {
             i->words &= ~(unsigned)WORD_BEGIN;

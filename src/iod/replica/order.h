@@ -112,6 +112,7 @@ struct order_action
     const struct order_change *change; /* Until the next call; of ANSWER, ACK and RELEASE NULL. */
     uint32_t member;
     uint64_t epoch, round, sequence;
+    enum order_item_kind kind; /* Of what it is about. */
     struct op_answer answer;
 };
 
@@ -163,6 +164,9 @@ enum order_verdict order_read(struct order *o, struct object_id object, struct s
                               uint64_t token);
 enum order_verdict order_settle(struct order *o, struct object_id object, uint64_t token);
 
+/* What APPLY or SERVE showed under that id; NULL: it is over. */
+const struct order_change *order_at_work(const struct order *o, uint64_t id);
+
 /* APPLY or SERVE is done. An id of something that is over is passed over. */
 void order_applied(struct order *o, uint64_t id);
 
@@ -179,6 +183,9 @@ void order_resend(struct order *o);
 bool order_next(struct order *o, uint64_t now_ms, struct order_action *out);
 
 bool order_orders(const struct order *o);
+
+/* Is a change under way that was forwarded in this round as the `sequence`th, or before it? */
+bool order_is_under_way(const struct order *o, uint64_t sequence);
 void order_check(const struct order *o);
 
 #endif

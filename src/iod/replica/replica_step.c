@@ -1,0 +1,597 @@
+/* A member's cores together: the group's actions carried out, changes between the order and the disk,
+ * and the dirty file (replica.h). */
+#include "iod/replica/group_inner.h"
+#include "iod/replica/replica_inner.h"
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+#include <string.h>
+
+static struct change change_of(const struct order_change *c)
+{
+    return (struct change){ .object = c->object, .generation = c->generation, .span = c->span };
+}
+
+/* ---- The group ---- */
+
+static void join(struct replica *r, const struct group_action *action)
+{
+    CHECK(r->applying == 0 && r->fetch.state == FETCH_NONE);
+    for (uint32_t i = 0; i < r->group.count; i++) {
+        if (i != r->group.me && group_has(action->set, i)) {
+            dirty_log_settle(&r->logs[i]);
+            r->giving[i] = (struct replica_giving){ .session = 0 };
+        }
+    }
+    r->fetch.intake = (struct dirty_intake){ .session = 0 };
+    r->cut = r->cut_sequence = r->clear = 0;
+    r->rewrite_wanted = true;
+    order_set_verifier(&r->order, action->verifier);
+    order_join(&r->order, action->epoch, action->round, action->set);
+}
+
+static void leave(struct replica *r)
+{
+    order_leave(&r->order);
+    replica_drop_syncs(r);
+    r->ack_count = 0;
+}
+
+static void perform(struct replica *r, const struct group_action *action)
+{
+    switch (action->type) {
+    case GROUP_SEND:
+        r->say_word = true;
+        return;
+    case GROUP_PERSIST:
+        r->next = action->record;
+        r->record_wanted = true;
+        return;
+    case GROUP_COPY:
+    case GROUP_FLUSH:
+    case GROUP_RECOVER:
+        replica_fetch(r, action);
+        return;
+    case GROUP_START_VOTE:
+        r->vote = *action;
+        r->vote_wanted = true;
+        r->stop_wanted = false;
+        return;
+    case GROUP_STOP_VOTE:
+        r->vote_wanted = false;
+        r->stop_wanted = true;
+        return;
+    case GROUP_JOIN:
+        join(r, action);
+        return;
+    case GROUP_LEAVE:
+        leave(r);
+        return;
+    }
+}
+
+void replica_feed(struct replica *r, struct group_event *event, uint64_t now_ms)
+{
+    struct group_actions out = { .count = 0 };
+
+    event->now_ms = now_ms;
+    group_step(&r->group, event, &out);
+    for (uint32_t i = 0; i < out.count; i++) {
+        perform(r, &out.items[i]);
+    }
+}
+
+void replica_tick(struct replica *r, uint64_t now_ms)
+{
+    struct group_event event = { .type = GROUP_TICK };
+
+    replica_feed(r, &event, now_ms);
+}
+
+uint64_t replica_deadline_ms(const struct replica *r)
+{
+    return group_deadline_ms(&r->group);
+}
+
+void replica_heard(struct replica *r, const struct group_word *word, uint64_t now_ms)
+{
+    struct group_event event = { .type = GROUP_WORD, .word = word };
+
+    replica_feed(r, &event, now_ms);
+}
+
+void replica_decided(struct replica *r, uint64_t epoch, group_set set, uint64_t now_ms)
+{
+    struct group_event event = { .type = GROUP_DECIDED, .epoch = epoch, .set = set };
+
+    replica_feed(r, &event, now_ms);
+}
+
+void replica_dead(struct replica *r, uint32_t member, uint64_t now_ms)
+{
+    struct group_event event = { .type = GROUP_DEAD, .member = member };
+
+    replica_feed(r, &event, now_ms);
+}
+
+void replica_recorded(struct replica *r, uint64_t now_ms)
+{
+    struct group_event event = { .type = GROUP_PERSISTED };
+
+    replica_feed(r, &event, now_ms);
+}
+
+/* ---- Beginning and end ---- */
+
+bool replica_init(struct replica *r, const struct replica_setup *setup)
+{
+    bool have;
+
+    memset(r, 0, sizeof(*r));
+    group_init(&r->group, setup->id, setup->count, setup->me, setup->leases);
+    have = order_init(&r->order, setup->me, setup->clients_max, setup->ops_max);
+    have = intent_init(&r->intent, setup->objects_max, setup->spans_max) && have;
+    r->asked = changed_new(setup->objects_max, setup->spans_max, INTENT_REGION_BYTES);
+    r->scratch = changed_new(setup->objects_max, setup->spans_max, BLOCK_BYTES);
+    for (uint32_t i = 0; i < setup->count; i++) {
+        have = dirty_log_init(&r->logs[i], setup->objects_max, setup->spans_max) && have;
+    }
+    return have && r->asked != NULL && r->scratch != NULL;
+}
+
+void replica_free(struct replica *r)
+{
+    order_free(&r->order);
+    intent_free(&r->intent);
+    changed_free(r->asked);
+    changed_free(r->scratch);
+    for (uint32_t i = 0; i < REPLICAS_MAX; i++) {
+        dirty_log_free(&r->logs[i]);
+    }
+    r->asked = r->scratch = NULL;
+}
+
+void replica_load_dirty(struct replica *r, const struct dirty_record *record)
+{
+    CHECK(!r->group.started);
+    if (record->kind == DIRTY_INTENT) {
+        changed_add(r->asked, &record->change);
+    }
+    for (uint32_t i = 0; i < r->group.count; i++) {
+        if (i == r->group.me || !group_has(record->members, i)) {
+            continue;
+        }
+        if (record->kind == DIRTY_SETTLED) {
+            dirty_log_settle(&r->logs[i]);
+        } else {
+            dirty_log_add(&r->logs[i], &record->change);
+        }
+    }
+}
+
+bool replica_load_operation(struct replica *r, const struct op_known *known)
+{
+    CHECK(!r->group.started);
+    return op_memory_load(r->order.memory, known);
+}
+
+void replica_start(struct replica *r, const struct group_record *record, uint64_t boot,
+                   uint64_t start, uint64_t now_ms)
+{
+    struct group_event event = { .type = GROUP_START, .record = record, .boot = boot };
+
+    intent_load(&r->intent, r->asked);
+    changed_clear(r->asked);
+    order_set_verifier(&r->order, record->verifier);
+    event.start = start;
+    event.intent_empty = intent_empty(&r->intent);
+    replica_feed(r, &event, now_ms);
+}
+
+/* ---- Who asks ---- */
+
+enum order_verdict replica_change(struct replica *r, const struct order_change *change,
+                                  uint64_t token)
+{
+    return order_request(&r->order, change, token);
+}
+
+enum order_verdict replica_read(struct replica *r, struct object_id object, struct span span,
+                                uint64_t token)
+{
+    return order_read(&r->order, object, span, token);
+}
+
+enum order_verdict replica_settle(struct replica *r, struct object_id object, uint64_t token)
+{
+    return order_settle(&r->order, object, token);
+}
+
+uint64_t replica_serves(const struct replica *r, uint64_t now_ms)
+{
+    return group_serves(&r->group, now_ms) ? r->group.joined : 0;
+}
+
+bool replica_served(struct replica *r, uint64_t id, uint64_t round, uint64_t now_ms)
+{
+    order_applied(&r->order, id);
+    return replica_serves(r, now_ms) == round && round != 0;
+}
+
+/* ---- Changes here ---- */
+
+void replica_log(struct replica *r, const struct change *change)
+{
+    for (uint32_t i = 0; i < r->group.count; i++) {
+        if (i != r->group.me && !group_has(r->group.record.set, i)) {
+            dirty_log_add(&r->logs[i], change);
+        }
+    }
+}
+
+/* It is in the logs from here on; until then write intent has it. So a piece that is read meanwhile
+ * is read again. */
+void replica_applied(struct replica *r, uint64_t id)
+{
+    const struct order_change *change = order_at_work(&r->order, id);
+    struct change logged;
+
+    CHECK(change != NULL && r->applying > 0);
+    logged = change_of(change);
+    r->applying--;
+    replica_log(r, &logged);
+    order_applied(&r->order, id);
+}
+
+static struct change noted(const struct replica *r, const struct replica_note *n)
+{
+    return n->id == 0 ? r->fetch.piece : change_of(order_at_work(&r->order, n->id));
+}
+
+bool replica_intend(struct replica *r, uint64_t id, uint64_t token, const struct change *change)
+{
+    if (intent_add(&r->intent, change)) {
+        return true;
+    }
+    CHECK(r->note_count < REPLICA_NOTES_MAX);
+    r->notes[r->note_count++] = (struct replica_note){ NOTE_WAITING, id, token };
+    return false;
+}
+
+void replica_noted(struct replica *r)
+{
+    CHECK(r->filing);
+    r->filing = false;
+    for (uint32_t i = 0; i < r->note_count; i++) {
+        struct replica_note *n = &r->notes[i];
+
+        if (n->state == NOTE_WRITING) {
+            struct change change = noted(r, n);
+
+            intent_written(&r->intent, &change);
+            n->state = NOTE_READY;
+        }
+    }
+}
+
+static bool apply(struct replica *r, uint64_t id, uint64_t token, struct replica_action *out)
+{
+    out->type = REPLICA_APPLY;
+    out->id = id;
+    out->token = token;
+    out->change = order_at_work(&r->order, id);
+    CHECK(out->change != NULL);
+    return true;
+}
+
+/* Whose write intent is on the disk by now. */
+static bool next_ready(struct replica *r, struct replica_action *out)
+{
+    for (uint32_t i = 0; i < r->note_count; i++) {
+        struct replica_note ready = r->notes[i];
+
+        if (ready.state == NOTE_READY) {
+            r->notes[i] = r->notes[--r->note_count];
+            if (ready.id == 0) {
+                r->fetch.take_wanted = true; /* replica_next_copy() shows it. */
+                return false;
+            }
+            return apply(r, ready.id, ready.token, out);
+        }
+    }
+    return false;
+}
+
+/* ---- The dirty file ---- */
+
+static bool next_note(struct replica *r, struct replica_action *out)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < r->note_count; i++) {
+        struct replica_note *n = &r->notes[i];
+
+        if (n->state == NOTE_WAITING) {
+            n->state = NOTE_WRITING;
+            r->note_records[count] = (struct dirty_record){ .kind = DIRTY_INTENT };
+            r->note_records[count++].change = noted(r, n);
+        }
+    }
+    out->type = REPLICA_NOTE;
+    out->notes = r->note_records;
+    out->count = count;
+    r->filing = count > 0;
+    return r->filing;
+}
+
+static bool next_filing(struct replica *r, struct replica_action *out)
+{
+    if (r->filing) {
+        return false;
+    }
+    if (!r->rewrite_wanted) {
+        return next_note(r, out);
+    }
+    r->rewrite_wanted = false;
+    r->filing = true;
+    intent_begin_rewrite(&r->intent);
+    if (r->fetch.state == FETCH_REWRITE) {
+        r->fetch.state = FETCH_REWRITING;
+    }
+    out->type = REPLICA_REWRITE;
+    return true;
+}
+
+void replica_rewritten(struct replica *r, uint64_t now_ms)
+{
+    CHECK(r->filing);
+    r->filing = false;
+    intent_end_rewrite(&r->intent, true);
+    replica_fetch_rewritten(r, now_ms);
+}
+
+struct dirty_visit
+{
+    bool (*visit)(void *data, const struct dirty_record *record);
+    void *data;
+    struct dirty_record record;
+};
+
+static bool visit_object(void *data, const struct changed_object *o)
+{
+    struct dirty_visit *v = data;
+
+    v->record.change = (struct change){ .object = o->object, .generation = o->generation };
+    v->record.change.whole = o->whole;
+    for (uint32_t i = 0; i < o->count; i++) {
+        v->record.change.span = o->spans[i];
+        if (!v->visit(v->data, &v->record)) {
+            return false;
+        }
+    }
+    return o->count > 0 || v->visit(v->data, &v->record);
+}
+
+static bool visit_set(struct dirty_visit *v, const struct changed *set)
+{
+    struct changed_counts counts;
+
+    changed_count(set, &counts);
+    if (counts.everything) {
+        v->record.change = (struct change){ .everything = true };
+        return v->visit(v->data, &v->record);
+    }
+    return changed_each(set, visit_object, v);
+}
+
+bool replica_dirty(const struct replica *r,
+                   bool (*visit)(void *data, const struct dirty_record *record), void *data)
+{
+    struct dirty_visit v = { .visit = visit, .data = data, .record.kind = DIRTY_INTENT };
+
+    if (!visit_set(&v, intent_next(&r->intent))) {
+        return false;
+    }
+    v.record.kind = DIRTY_CHANGED;
+    for (uint32_t i = 0; i < r->group.count; i++) {
+        const struct dirty_log *l = &r->logs[i];
+
+        v.record.members = (uint8_t)(1U << i);
+        if (i != r->group.me && !(visit_set(&v, l->open) && visit_set(&v, l->given))) {
+            return false;
+        }
+        if (l->under_way) {
+            v.record.change = l->piece;
+            if (!visit(data, &v.record)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- Messages ---- */
+
+struct replica_message *replica_say(const struct replica *r, struct replica_action *out,
+                                    enum replica_message_type type, uint32_t to)
+{
+    out->type = REPLICA_SEND;
+    out->member = to;
+    out->message = (struct replica_message){ .type = type, .from = r->group.me };
+    out->message.epoch = r->group.record.epoch;
+    out->message.round = r->group.joined;
+    return &out->message;
+}
+
+static bool receive_forward(struct replica *r, const struct replica_message *m, uint64_t token,
+                            uint64_t now_ms)
+{
+    enum order_verdict verdict = order_forwarded(&r->order, m->from, m->epoch, m->round, m->number,
+                                                 &m->change, token, now_ms);
+
+    if (verdict == ORDER_HAS_IT && r->ack_count < REPLICA_ACKS_MAX) {
+        r->acks[r->ack_count++] = (struct replica_ack){ m->from, m->epoch, m->round, m->number };
+    }
+    if (verdict == ORDER_YES) {
+        replica_cut(r, m->cut);
+    }
+    return verdict == ORDER_YES;
+}
+
+bool replica_receive(struct replica *r, const struct replica_message *m, uint64_t token,
+                     uint64_t now_ms)
+{
+    if (m->from >= r->group.count || m->from == r->group.me || m->count > REPLICA_PAGE_MAX) {
+        return false;
+    }
+    switch (m->type) {
+    case REPLICA_FORWARD:
+        return receive_forward(r, m, token, now_ms);
+    case REPLICA_ACK:
+        order_acked(&r->order, m->from, m->epoch, m->round, m->number);
+        return false;
+    case REPLICA_SYNC:
+    case REPLICA_SYNCED:
+    case REPLICA_CLEAR:
+        replica_receive_sync(r, m);
+        return false;
+    case REPLICA_FETCH:
+    case REPLICA_FETCHED:
+    case REPLICA_PIECE:
+    case REPLICA_GIVEN:
+        return replica_receive_copy(r, m, token);
+    }
+    return false;
+}
+
+void replica_resend(struct replica *r)
+{
+    order_resend(&r->order);
+    replica_resend_syncs(r);
+    r->fetch.say = r->fetch.say || r->fetch.state == FETCH_ASKING ||
+                   (r->fetch.state == FETCH_TAKING && !r->fetch.taking);
+}
+
+/* ---- What is to be done ---- */
+
+/* What the order shows. False: it goes on elsewhere, or nobody is told. */
+static bool from_order(struct replica *r, const struct order_action *a, uint64_t now_ms,
+                       struct replica_action *out)
+{
+    struct replica_message *m;
+    struct change change;
+
+    out->id = a->id;
+    out->token = a->token;
+    out->answer = a->answer;
+    switch (a->type) {
+    case ORDER_APPLY:
+        r->applying++;
+        change = change_of(a->change);
+        return replica_intend(r, a->id, a->token, &change) && apply(r, a->id, a->token, out);
+    case ORDER_FORWARD:
+    case ORDER_ACK:
+        m = replica_say(r, out, a->type == ORDER_ACK ? REPLICA_ACK : REPLICA_FORWARD,
+                        a->type == ORDER_ACK ? group_first(r->group.record.set) : a->member);
+        m->epoch = a->epoch;
+        m->round = a->round;
+        m->number = a->sequence;
+        m->cut = r->cut;
+        if (a->change != NULL) {
+            m->change = *a->change;
+        }
+        return true;
+    case ORDER_SERVE:
+        out->type = REPLICA_SERVE;
+        out->change = a->change;
+        out->round = r->group.joined;
+        return true;
+    case ORDER_ANSWER:
+        out->type = REPLICA_ANSWER;
+        if (a->kind == ORDER_SETTLE && !group_serves(&r->group, now_ms)) {
+            out->answer.status = MORSEL_AGAIN; /* Others may have gone on without us. */
+        }
+        return true;
+    case ORDER_RELEASE:
+        out->type = REPLICA_RELEASE;
+        return true;
+    }
+    return false;
+}
+
+static bool next_change(struct replica *r, uint64_t now_ms, struct replica_action *out)
+{
+    struct order_action a;
+
+    if (next_ready(r, out)) {
+        return true;
+    }
+    while (order_next(&r->order, now_ms, &a)) {
+        if (from_order(r, &a, now_ms, out)) {
+            return true;
+        }
+    }
+    if (r->ack_count > 0) {
+        const struct replica_ack *ack = &r->acks[--r->ack_count];
+        struct replica_message *m = replica_say(r, out, REPLICA_ACK, ack->member);
+
+        m->epoch = ack->epoch;
+        m->round = ack->round;
+        m->number = ack->sequence;
+        return true;
+    }
+    return false;
+}
+
+static bool next_of_group(struct replica *r, struct replica_action *out)
+{
+    if (r->record_wanted) {
+        r->record_wanted = false;
+        out->type = REPLICA_RECORD;
+        out->record = r->next;
+        return true;
+    }
+    if (r->say_word) {
+        r->say_word = false;
+        out->type = REPLICA_WORD;
+        return true;
+    }
+    if (r->vote_wanted || r->stop_wanted) {
+        out->type = r->vote_wanted ? REPLICA_VOTE : REPLICA_STOP_VOTE;
+        out->epoch = r->vote.epoch;
+        out->set = r->vote.set;
+        r->vote_wanted = r->stop_wanted = false;
+        return true;
+    }
+    return false;
+}
+
+bool replica_next(struct replica *r, uint64_t now_ms, struct replica_action *out)
+{
+    memset(out, 0, offsetof(struct replica_action, message));
+    return next_of_group(r, out) || next_change(r, now_ms, out) || next_filing(r, out) ||
+           replica_next_sync(r, out) || replica_next_copy(r, out);
+}
+
+/* ---- Invariants ---- */
+
+void replica_check(const struct replica *r)
+{
+    uint32_t waiting = 0;
+
+    group_check(&r->group);
+    order_check(&r->order);
+    intent_check(&r->intent);
+    for (uint32_t i = 0; i < r->group.count; i++) {
+        dirty_log_check(&r->logs[i]);
+    }
+    for (uint32_t i = 0; i < r->note_count; i++) {
+        CHECK(r->notes[i].id == 0 || order_at_work(&r->order, r->notes[i].id) != NULL);
+        waiting += r->notes[i].state == NOTE_WRITING;
+    }
+    CHECK(r->applying >= r->note_count);
+    CHECK_IMPLIES(waiting > 0, r->filing);
+    CHECK(r->order.joined == (r->group.joined != 0));
+    CHECK_IMPLIES(r->fetch.state != FETCH_NONE, !r->order.joined);
+}
