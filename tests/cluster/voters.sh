@@ -107,6 +107,26 @@ start_iod 3
 grep -q 'iod3/voters is damaged' "$work/log/iod3" || fail "nothing is said of a damaged set"
 kept_by_all
 
+# A file of votes that was copied from another server is not taken for a vote; it is said once, with what to do, and that helps.
+lost=$(id_of 3)
+version=$(voters .version)
+stop iod3
+cp "$work/iod1/votes" "$work/iod3/votes"
+start_iod 3
+copied() {
+    grep -q "storage server 3 votes as $(id_of 1), which is the voter of storage server 1: its file of votes is a copy" "$work/log/meta"
+}
+wait_for 60 "the manager names the copy" copied
+kept_by_all # With further heartbeats.
+[ "$(voters .version)" = "$version" ] || fail "a copied vote has changed the set"
+stop iod3
+rm "$work/iod3/votes"
+start_iod 3
+wait_for 60 "the vote of server 3 is replaced" voter_is_not 3 "$lost"
+become "0 1 2 3 4"
+[ "$(grep -c 'its file of votes is a copy' "$work/log/meta")" = 1 ] || fail "the copy is named more than once"
+note "copied votes are refused"
+
 # A server that is gone for good holds up nobody, and keeps its place.
 crash iod4
 start_iod 5

@@ -124,6 +124,15 @@ static void a_failed_write_refuses(void **state)
     persisted(w, 1, MORSEL_NOSPC);
     assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_NOSPC);
     assert_false(members_find(&w->m, 1)->up);
+    do_register(w, 78, 1, 0, "a:1"); /* The same again is no more durable than before. */
+    assert_int_equal(only(w, MEMBERS_PERSIST)->id, 1);
+    persisted(w, 1, 0);
+    assert_int_equal(w->out.items[1].type, MEMBERS_WELCOME);
+    gone(w, 1);
+    do_register(w, 79, 1, 1, "a:2"); /* From elsewhere. */
+    persisted(w, 1, MORSEL_NOSPC);
+    do_register(w, 80, 1, 1, "a:2");
+    assert_int_equal(only(w, MEMBERS_PERSIST)->id, 1);
     test_free(w);
 }
 

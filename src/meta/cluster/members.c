@@ -55,6 +55,7 @@ void members_init(struct members *m, uint32_t heartbeat_ms, const struct member_
     m->due_ms = UINT64_MAX;
     for (uint32_t i = 0; i < count; i++) {
         m->items[i].record = records[i];
+        m->items[i].durable = true;
         m->items[i].bytes_total = records[i].bytes_total;
         m->items[i].bytes_free = records[i].bytes_free;
     }
@@ -210,13 +211,14 @@ static void on_register(struct members *m, const struct members_event *event,
     member->bytes_total = asked->bytes_total;
     member->bytes_free = asked->bytes_free;
     member->disk = event->registration.disk;
-    if (member->persisting == 0 && memcmp(record.token, member->record.token, 16) == 0 &&
+    if (member->durable && memcmp(record.token, member->record.token, 16) == 0 &&
         strcmp(record.address, member->record.address) == 0 &&
         strcmp(record.name, member->record.name) == 0) {
         welcome(m, member, event->registration.tag, out);
         return;
     }
     member->record = record;
+    member->durable = false;
     member->persisting++;
     member->pending_tag = event->registration.tag;
     m->version++;
@@ -238,6 +240,7 @@ static void on_persisted(struct members *m, const struct members_event *event,
                "the registration could not be written");
         return;
     }
+    member->durable = true;
     member->heard_ms = event->now_ms;
     welcome(m, member, member->pending_tag, out);
 }

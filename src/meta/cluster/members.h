@@ -42,6 +42,7 @@ struct member
     bool connected;  /* Its connection stands. */
     bool up;
     bool presumed; /* Not heard of since the restart, but likely there: see members_presume(). */
+    bool durable;  /* The record is, as it is. */
     uint32_t persisting;  /* Records on their way to the store; the newest is the one above. */
     uint64_t pending_tag; /* The registration that waits for the newest. */
     uint64_t bytes_total, bytes_free, objects; /* As last told. */

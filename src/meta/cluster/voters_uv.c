@@ -34,6 +34,8 @@ struct voters_host
     uv_timer_t timer;
     bool stepping;
     bool old_logged;
+    server_id refused; /* The last that named the voter of another one, ... */
+    voter_id refused_voter;
     void (*closed)(struct meta *meta);
 
     /* PERSIST. */
@@ -347,10 +349,12 @@ static void look_for_old_record(struct voters_host *h)
 
     if (!h->old_logged && v->version_seen > v->now.version_last) {
         h->old_logged = true;
-        log_error(h->meta->log,
-                  "a voter knows of voter set %" PRIu64 ", and the database of none behind %" PRIu64
-                  ": was the database put back to an older state? The voter set stays as it is",
-                  v->version_seen, v->now.version_last);
+        log_error(
+            h->meta->log,
+            "a voter knows of voter set %" PRIu64 ", and the database of none behind %" PRIu64
+            ": was the database put back to an older state? The voter set stays as it is until "
+            "the newer database is back in place",
+            v->version_seen, v->now.version_last);
     }
 }
 
@@ -425,11 +429,32 @@ static void want(struct voters_host *h)
     step(h, &event);
 }
 
+/* Once, for it says so with each heartbeat. */
+static void log_refused(struct voters_host *h, server_id server, voter_id voter)
+{
+    server_id owner = server;
+
+    if (h->refused == server && h->refused_voter == voter) {
+        return;
+    }
+    h->refused = server;
+    h->refused_voter = voter;
+    (void)voter_roll_server(&h->roll, voter, &owner);
+    log_error(h->meta->log,
+              "storage server %" PRIu32 " votes as %016" PRIx64
+              ", which is the voter of %s %" PRIu32
+              ": its file of votes is a copy, and it is not taken into the voter set; stop it, "
+              "remove the file votes from its data directory, and start it again",
+              server, voter, owner == 0 ? "the manager, server" : "storage server", owner);
+}
+
 static void log_news(struct voters_host *h, server_id server, voter_id voter, enum voter_news news)
 {
     struct log *log = h->meta->log;
 
-    if (news == VOTER_NEW) {
+    if (news == VOTER_REFUSED) {
+        log_refused(h, server, voter);
+    } else if (news == VOTER_NEW) {
         log_info(log, "storage server %" PRIu32 " is to vote, as %016" PRIx64, server, voter);
     } else if (news == VOTER_CHANGED) {
         log_warning(log,
