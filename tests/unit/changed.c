@@ -217,6 +217,50 @@ static void the_newest_generation_is_kept(void **state)
     changed_free(c);
 }
 
+struct listed
+{
+    uint32_t count;
+    struct change items[8];
+};
+
+static bool list(void *data, const struct change *change)
+{
+    struct listed *l = data;
+
+    l->items[l->count++] = *change;
+    return l->count < 3;
+}
+
+static void all_of_it_is_shown(void **state)
+{
+    struct changed *c = changed_new(2, 4, GRAIN);
+    struct change change = stretch(1, 0, GRAIN);
+    struct listed l = { .count = 0 };
+
+    (void)state;
+    assert_true(changed_each(c, list, &l));
+    assert_int_equal(l.count, 0);
+    changed_add(c, &change);
+    change = stretch(1, 2 * GRAIN, 3 * GRAIN);
+    changed_add(c, &change);
+    assert_true(changed_each(c, list, &l));
+    assert_int_equal(l.count, 2);
+    assert_int_equal(l.items[1].span.start, 2 * GRAIN);
+    change = stretch(2, 0, 0); /* No bytes. */
+    changed_add(c, &change);
+    l.count = 0;
+    assert_false(changed_each(c, list, &l));
+    assert_int_equal(l.items[2].object.inode, 2);
+    assert_int_equal(l.items[2].span.end, 0);
+    change.everything = true;
+    changed_add(c, &change);
+    l.count = 0;
+    assert_true(changed_each(c, list, &l));
+    assert_int_equal(l.count, 1);
+    assert_true(l.items[0].everything);
+    changed_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +270,7 @@ int main(void)
         cmocka_unit_test(one_stretch_without_room_reaches_farther),
         cmocka_unit_test(it_is_taken_apart),
         cmocka_unit_test(the_newest_generation_is_kept),
+        cmocka_unit_test(all_of_it_is_shown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

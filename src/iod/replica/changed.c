@@ -229,26 +229,15 @@ void changed_add(struct changed *c, const struct change *change)
     }
 }
 
-static bool add_one(void *data, const struct changed_object *object)
+static bool add_one(void *data, const struct change *change)
 {
-    struct change change = { .object = object->object, .generation = object->generation };
-
-    change.whole = object->whole;
-    changed_add(data, &change);
-    for (uint32_t i = 0; i < object->count; i++) {
-        change.span = object->spans[i];
-        changed_add(data, &change);
-    }
+    changed_add(data, change);
     return true;
 }
 
 void changed_add_all(struct changed *c, const struct changed *from)
 {
-    if (from->everything) {
-        set_everything(c);
-    } else {
-        (void)changed_each(from, add_one, c);
-    }
+    (void)changed_each(from, add_one, c);
 }
 
 /* ---- What goes out ---- */
@@ -302,46 +291,50 @@ bool changed_take(struct changed *c, uint64_t bytes_max, struct change *piece)
     return true;
 }
 
-static struct changed_object show(const struct object *o)
-{
-    struct changed_object shown = { .generation = o->generation, .whole = o->whole };
+typedef bool (*change_visit)(void *data, const struct change *change);
 
-    shown.object = (struct object_id){ o->key[0], (uint32_t)o->key[1] };
-    shown.count = o->count;
-    shown.spans = o->spans;
-    return shown;
+static bool show(const struct object *o, change_visit visit, void *data)
+{
+    struct change change = { .generation = o->generation, .whole = o->whole };
+
+    change.object = (struct object_id){ o->key[0], (uint32_t)o->key[1] };
+    for (uint32_t i = 0; i < o->count; i++) {
+        change.span = o->spans[i];
+        if (!visit(data, &change)) {
+            return false;
+        }
+    }
+    return o->count > 0 || visit(data, &change);
 }
 
-bool changed_each(const struct changed *c,
-                  bool (*visit)(void *data, const struct changed_object *object), void *data)
+bool changed_each(const struct changed *c, change_visit visit, void *data)
 {
+    struct change everything = { .everything = true };
     struct object *o, *next;
 
+    if (c->everything) {
+        return visit(data, &everything);
+    }
     HASH_ITER(hh, c->objects, o, next)
     {
-        struct changed_object shown = show(o);
-
-        if (!visit(data, &shown)) {
+        if (!show(o, visit, data)) {
             return false;
         }
     }
     return true;
 }
 
-static bool count_one(void *data, const struct changed_object *object)
-{
-    struct changed_counts *counts = data;
-
-    counts->objects++;
-    counts->whole += object->whole;
-    counts->spans += object->count;
-    return true;
-}
-
 void changed_count(const struct changed *c, struct changed_counts *counts)
 {
+    struct object *o, *next;
+
     *counts = (struct changed_counts){ .everything = c->everything };
-    (void)changed_each(c, count_one, counts);
+    HASH_ITER(hh, c->objects, o, next)
+    {
+        counts->objects++;
+        counts->whole += o->whole;
+        counts->spans += o->count;
+    }
 }
 
 void changed_check(const struct changed *c)

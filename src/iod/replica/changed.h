@@ -49,16 +49,6 @@ struct changed_counts
     bool everything;
 };
 
-/* What changed_each() shows of an object: borrowed until the next call. */
-struct changed_object
-{
-    struct object_id object;
-    uint64_t generation; /* The newest that a change named. */
-    bool whole;
-    uint32_t count;
-    const struct span *spans;
-};
-
 /* `grain` is a power of two, BLOCK_BYTES at least. NULL: out of memory. */
 struct changed *changed_new(uint32_t objects_max, uint32_t spans_max, uint64_t grain);
 void changed_free(struct changed *c); /* NULL is allowed. */
@@ -75,9 +65,10 @@ bool changed_covers(const struct changed *c, const struct change *change);
  * first. False: it is empty. */
 bool changed_take(struct changed *c, uint64_t bytes_max, struct change *piece);
 
-/* False: it ended because `visit` said so. With everything there is nothing to visit. */
-bool changed_each(const struct changed *c,
-                  bool (*visit)(void *data, const struct changed_object *object), void *data);
+/* All that was put into it, as coarse as it has become; in no order. False: `visit` said so, which
+ * ended it. */
+bool changed_each(const struct changed *c, bool (*visit)(void *data, const struct change *change),
+                  void *data);
 void changed_count(const struct changed *c, struct changed_counts *counts);
 void changed_check(const struct changed *c);
 

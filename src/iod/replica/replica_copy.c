@@ -18,8 +18,10 @@ struct page
 };
 
 /* False: the page is full, and there is more. */
-static bool put(struct page *p, const struct change *change)
+static bool put(void *data, const struct change *change)
 {
+    struct page *p = data;
+
     if (p->skip > 0) {
         p->skip--;
         return true;
@@ -32,32 +34,12 @@ static bool put(struct page *p, const struct change *change)
     return true;
 }
 
-static bool put_object(void *data, const struct changed_object *o)
-{
-    struct change change = { .object = o->object, .generation = o->generation, .whole = o->whole };
-
-    for (uint32_t i = 0; i < o->count; i++) {
-        change.span = o->spans[i];
-        if (!put(data, &change)) {
-            return false;
-        }
-    }
-    return o->count > 0 || put(data, &change);
-}
-
 /* The entries of `set` behind the first `skip`, as many as fit into a page. */
 static struct page page_of(const struct changed *set, uint64_t skip, struct change *items)
 {
     struct page p = { .items = items, .skip = skip };
-    struct change everything = { .everything = true };
-    struct changed_counts counts;
 
-    changed_count(set, &counts);
-    if (counts.everything) {
-        (void)put(&p, &everything);
-    } else {
-        (void)changed_each(set, put_object, &p);
-    }
+    (void)changed_each(set, put, &p);
     return p;
 }
 

@@ -358,31 +358,12 @@ struct dirty_visit
     struct dirty_record record;
 };
 
-static bool visit_object(void *data, const struct changed_object *o)
+static bool visit_change(void *data, const struct change *change)
 {
     struct dirty_visit *v = data;
 
-    v->record.change = (struct change){ .object = o->object, .generation = o->generation };
-    v->record.change.whole = o->whole;
-    for (uint32_t i = 0; i < o->count; i++) {
-        v->record.change.span = o->spans[i];
-        if (!v->visit(v->data, &v->record)) {
-            return false;
-        }
-    }
-    return o->count > 0 || v->visit(v->data, &v->record);
-}
-
-static bool visit_set(struct dirty_visit *v, const struct changed *set)
-{
-    struct changed_counts counts;
-
-    changed_count(set, &counts);
-    if (counts.everything) {
-        v->record.change = (struct change){ .everything = true };
-        return v->visit(v->data, &v->record);
-    }
-    return changed_each(set, visit_object, v);
+    v->record.change = *change;
+    return v->visit(v->data, &v->record);
 }
 
 bool replica_dirty(const struct replica *r,
@@ -390,7 +371,7 @@ bool replica_dirty(const struct replica *r,
 {
     struct dirty_visit v = { .visit = visit, .data = data, .record.kind = DIRTY_INTENT };
 
-    if (!visit_set(&v, intent_next(&r->intent))) {
+    if (!changed_each(intent_next(&r->intent), visit_change, &v)) {
         return false;
     }
     v.record.kind = DIRTY_CHANGED;
@@ -398,14 +379,10 @@ bool replica_dirty(const struct replica *r,
         const struct dirty_log *l = &r->logs[i];
 
         v.record.members = (uint8_t)(1U << i);
-        if (i != r->group.me && !(visit_set(&v, l->open) && visit_set(&v, l->given))) {
+        if (i != r->group.me &&
+            !(changed_each(l->open, visit_change, &v) && changed_each(l->given, visit_change, &v) &&
+              (!l->under_way || visit_change(&v, &l->piece)))) {
             return false;
-        }
-        if (l->under_way) {
-            v.record.change = l->piece;
-            if (!visit(data, &v.record)) {
-                return false;
-            }
         }
     }
     return true;
