@@ -16,6 +16,21 @@
 
 #include <cmocka.h>
 
+static void (*before_lock)(void);
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+
+int __wrap_flock(int fd, int operation)
+{
+    void (*run)(void) = before_lock;
+
+    before_lock = NULL;
+    if (run != NULL) {
+        run();
+    }
+    return __real_flock(fd, operation);
+}
+
 /* A directory of its own; tests work in `data` under it. */
 static int make_place(void **state)
 {
@@ -75,6 +90,38 @@ static void remembers_who_it_is(void **state)
     assert_memory_equal(again.cluster.bytes, d.cluster.bytes, sizeof(d.cluster.bytes));
     datadir_close(&again);
     datadir_close(&again); /* Harmless. */
+}
+
+/* Another process begins and ends between our look at the directory and our lock. */
+static struct datadir another;
+
+static void begin_and_end(void)
+{
+    struct errmsg err = { "" };
+
+    CHECK(datadir_open(&another, "data", "iod", &err) == 0);
+    another.node = 12;
+    CHECK(datadir_save(&another, &err) == 0);
+    datadir_close(&another);
+}
+
+static void what_counts_is_there_under_the_lock(void **state)
+{
+    struct errmsg err = { "" };
+    struct datadir d;
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) { /* New; then known. */
+        before_lock = begin_and_end;
+        assert_int_equal(datadir_open(&d, "data", "iod", &err), 0);
+        assert_null(before_lock);
+        assert_false(d.fresh);
+        assert_int_equal(d.node, 12);
+        assert_memory_equal(d.token, another.token, sizeof(d.token));
+        d.node = 5;
+        assert_int_equal(datadir_save(&d, &err), 0);
+        datadir_close(&d);
+    }
 }
 
 static void tokens_differ(void **state)
@@ -198,6 +245,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(remembers_who_it_is, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(what_counts_is_there_under_the_lock, make_place,
+                                        remove_place),
         cmocka_unit_test_setup_teardown(tokens_differ, make_place, remove_place),
         cmocka_unit_test_setup_teardown(refuses_what_is_not_its_own, make_place, remove_place),
         cmocka_unit_test_setup_teardown(refuses_damage_and_newer_formats, make_place, remove_place),

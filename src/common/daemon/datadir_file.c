@@ -129,41 +129,47 @@ static int datadir_make(struct datadir *d, const char *role, struct errmsg *err)
     d->format = DATADIR_FORMAT;
     snprintf(d->role, sizeof(d->role), "%s", role);
     random_bytes(d->token, sizeof(d->token));
-    d->fresh = true;
     return datadir_save(d, err);
 }
 
-/* With the directory open. The lock comes last of what can refuse, so that a foreign directory is
- * not touched. */
-static int datadir_enter(struct datadir *d, int dir_fd, const char *role, struct errmsg *err)
+/* Is the directory ours, and what does it say? `fresh`: it is nobody's yet. */
+static int datadir_look(struct datadir *d, int dir_fd, const char *role, struct errmsg *err)
 {
     int fd = openat(dir_fd, "identity", O_RDONLY | O_CLOEXEC);
-    bool fresh = fd < 0 && errno == ENOENT;
     int rv;
 
-    if (fd < 0 && !fresh) {
-        return datadir_errno("open identity in", d->path, err);
-    }
-    if (fresh && !datadir_empty(dir_fd)) {
+    d->fresh = fd < 0 && errno == ENOENT;
+    if (d->fresh && !datadir_empty(dir_fd)) {
         errmsg_set(err, "%s holds other things: name an empty directory or one that does not exist",
                    d->path);
         return MORSEL_NOTEMPTY;
     }
-    if (fresh) {
-        rv = datadir_lock(d, dir_fd, err);
-        return rv != 0 ? rv : datadir_make(d, role, err);
+    if (fd < 0) {
+        return d->fresh ? 0 : datadir_errno("open identity in", d->path, err);
     }
     rv = identity_read(d, fd, err);
     close(fd);
-    if (rv != 0) {
-        return rv;
-    }
-    if (strcmp(d->role, role) != 0) {
+    if (rv == 0 && strcmp(d->role, role) != 0) {
         errmsg_set(err, "%s belongs to a morsel-%s, not to a morsel-%s: name another directory",
                    d->path, d->role, role);
         return MORSEL_INVAL;
     }
-    return datadir_lock(d, dir_fd, err);
+    return rv;
+}
+
+/* With the directory open. A foreign directory is not touched, so we look before the lock; and again
+ * under it, for another process may have begun and ended in between. */
+static int datadir_enter(struct datadir *d, int dir_fd, const char *role, struct errmsg *err)
+{
+    int rv = datadir_look(d, dir_fd, role, err);
+
+    if (rv == 0) {
+        rv = datadir_lock(d, dir_fd, err);
+    }
+    if (rv == 0) {
+        rv = datadir_look(d, dir_fd, role, err);
+    }
+    return rv == 0 && d->fresh ? datadir_make(d, role, err) : rv;
 }
 
 int datadir_open(struct datadir *d, const char *path, const char *role, struct errmsg *err)
