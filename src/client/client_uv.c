@@ -17,6 +17,7 @@
 #include "client/data/file_uv.h"
 #include "client/manager/behind_uv.h"
 #include "client/manager/changes.h"
+#include "client/manager/groups_uv.h"
 #include "client/manager/servers_uv.h"
 #include "client/manager/session_uv.h"
 #include "common.pb-c.h"
@@ -109,7 +110,9 @@ static bool is_open_here(struct client *client, inode_id inode)
     return file != NULL;
 }
 
-static const struct servers_hooks servers_hooks = { .room = on_room, .known = on_servers_known };
+static const struct servers_hooks servers_hooks = { .room = on_room,
+                                                    .known = on_servers_known,
+                                                    .groups = client_groups_changed };
 static const struct lease_hooks lease_hooks = { .join = session_join,
                                                 .renew = session_renew,
                                                 .forget_all = held_drop_all,
@@ -144,6 +147,7 @@ static void on_tick(uv_timer_t *timer)
     files_let_go_sure(client);
     closes_send(client);
     servers_tick(client);
+    client_groups_tick(client);
     files_age(client, now_ms);
 }
 
@@ -159,6 +163,7 @@ static client_id draw_id(void)
 
 static void client_free(struct client *client)
 {
+    client_groups_close(client);
     servers_close(client);
     data_version_cache_free(client->data.versions);
     free(client->data.changes);
@@ -192,7 +197,7 @@ static int open_parts(struct client *client, client_id id)
     changes_init(client->data.changes);
     if (rv != 0 || (rv = kernel_drops_open(client, on_kernel_dropped)) != 0 ||
         (rv = servers_open(client, &servers_hooks)) != 0 ||
-        (rv = lease_open(client, &lease_hooks)) != 0 ||
+        (rv = client_groups_open(client)) != 0 || (rv = lease_open(client, &lease_hooks)) != 0 ||
         (rv = behind_open(client, id, &behind_hooks)) != 0 ||
         (rv = closes_open(client, is_open_here)) != 0 ||
         (rv = files_open(client, &durable_column_hooks)) != 0 ||

@@ -38,6 +38,7 @@ struct client_options
 struct client_life;
 struct session;
 struct servers;
+struct client_groups;
 struct calls;
 struct leases;
 struct meta_cache;
@@ -95,6 +96,7 @@ struct client
     struct client_life *life;     /* client_uv.c */
     struct session *session;      /* session_uv.c */
     struct servers *servers;      /* servers_uv.c */
+    struct client_groups *groups; /* groups_uv.c */
     struct calls *calls;          /* behind_uv.h */
     struct leases *leases;        /* lease_uv.c */
     struct meta_cache *cache;     /* Names and attributes under leases: meta_cache.h. */

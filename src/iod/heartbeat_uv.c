@@ -3,11 +3,15 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/fs/placing.h"
+#include "iod/replica/groups_kept_file.h"
+#include "iod/replica/groups_uv.h"
 #include "iod/voters_kept_file.h"
 #include "meta.pb-c.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     HEARTBEAT_WAIT_MS_MIN = 5000, /* So long an answer may take */
@@ -41,6 +45,49 @@ static void run_collect(struct job *job)
     job->list.ids_count = kept;
 }
 
+/* Those of groups are deleted: `gone` of them, in front. The others are named again. */
+static void on_gone(void *data, size_t gone)
+{
+    struct heartbeat *h = data;
+
+    h->gone = h->in_groups;
+    h->gone_count = gone;
+    h->in_groups = NULL;
+    if (gone == 0) {
+        free(h->gone);
+        h->gone = NULL;
+    } else {
+        membership_hurry(&h->membership);
+    }
+}
+
+/* Those of groups are deleted in their order, which may have to wait for another server for long. No
+ * heartbeat waits for that: this server would seem to be down. One list at a time; while one is under way,
+ * and until it is reported, what the manager names is left for later. */
+static void collect_of_groups(struct heartbeat *h, const Morsel__HeartbeatReply *reply)
+{
+    size_t count = 0;
+
+    if (h->in_groups != NULL || h->gone != NULL) {
+        return;
+    }
+    h->in_groups = calloc(reply->n_collect_inode + 1, sizeof(*h->in_groups));
+    for (size_t i = 0; h->in_groups != NULL && i < reply->n_collect_inode; i++) {
+        struct object_id id = { .inode = reply->collect_inode[i],
+                                .column = reply->collect_column[i] };
+
+        if (placing_group(id.column) != 0) {
+            h->in_groups[count++] = id;
+        }
+    }
+    if (count > 0) {
+        groups_delete(h->groups, h->in_groups, count, on_gone, h);
+    } else {
+        free(h->in_groups);
+        h->in_groups = NULL;
+    }
+}
+
 static void on_collected(struct job *job)
 {
     struct heartbeat *h = job->owner;
@@ -63,8 +110,17 @@ static void forget_garbage(struct heartbeat *h)
     h->garbage_count = 0;
 }
 
-/* Delete what the manager has no use for; the next heartbeat waits for it. False: nothing was
- * started. */
+/* What is now to be reported; there is none of before. */
+static void take_gone(struct heartbeat *h)
+{
+    if (h->garbage == NULL && h->gone != NULL) {
+        h->garbage = h->gone;
+        h->garbage_count = h->gone_count;
+        h->gone = NULL;
+    }
+}
+
+/* Delete what the manager has no use for. True: the next heartbeat waits for it. */
 static bool collect(struct heartbeat *h, const Morsel__HeartbeatReply *reply)
 {
     size_t count = reply->n_collect_inode;
@@ -73,23 +129,26 @@ static bool collect(struct heartbeat *h, const Morsel__HeartbeatReply *reply)
     if (count == 0 || reply->n_collect_column != count) {
         return false;
     }
+    collect_of_groups(h, reply);
     job = job_new(&h->membership.server->jobs, h);
     if (job == NULL) {
         return false;
     }
-    job->list.ids_count = count;
     job->list.ids = calloc(count, sizeof(*job->list.ids));
+    job->list.ids_count = 0;
     for (size_t i = 0; job->list.ids != NULL && i < count; i++) {
-        job->list.ids[i] = (struct object_id){ .inode = reply->collect_inode[i],
-                                               .column = reply->collect_column[i] };
+        if (placing_group(reply->collect_column[i]) == 0) {
+            job->list.ids[job->list.ids_count++] =
+                (struct object_id){ reply->collect_inode[i], reply->collect_column[i] };
+        }
     }
-    if (job->list.ids == NULL || job_start(job, run_collect, on_collected, true) != 0) {
-        free(job->list.ids);
-        job_free(job);
-        return false;
+    if (job->list.ids_count > 0 && job_start(job, run_collect, on_collected, true) == 0) {
+        membership_wait(&h->membership);
+        return true;
     }
-    membership_wait(&h->membership);
-    return true;
+    free(job->list.ids);
+    job_free(job);
+    return false;
 }
 
 /* ---- Who votes ---- */
@@ -118,6 +177,7 @@ static void on_kept(struct job *job)
         h->told = NULL;
         log_info(log, "voter set %" PRIu64 ": %zu voters", h->voters->version,
                  (size_t)h->voters->n_voters);
+        groups_voters_changed(h->groups);
     }
     morsel__voter_set__free_unpacked(h->told, NULL);
     h->told = NULL;
@@ -156,7 +216,69 @@ fail:
     return false;
 }
 
-static void read_kept(struct heartbeat *h)
+/* ---- Groups ---- */
+
+static void run_keep_groups(struct job *job)
+{
+    struct heartbeat *h = job->owner;
+
+    job->status = groups_kept_write(h->membership.server->datadir.path, &h->told_bytes, &job->err);
+}
+
+/* What is on the disk is taken over. */
+static void on_groups_kept(struct job *job)
+{
+    struct heartbeat *h = job->owner;
+    struct log *log = h->membership.server->log;
+    bool failed = job->status != 0;
+    Morsel__GroupSet *told = h->told_groups;
+
+    h->told_groups = NULL;
+    buf_free(&h->told_bytes);
+    if (failed && job->status != MORSEL_SHUTDOWN) {
+        log_error(log, "keep the groups of this server: %s: trying again", job->err.text);
+    }
+    job_free(job);
+    if (failed) {
+        morsel__group_set__free_unpacked(told, NULL);
+    } else {
+        log_info(log, "groups of version %" PRIu64 ": %zu are of this server", told->version,
+                 (size_t)told->n_groups);
+        groups_take_over(h->groups, told);
+    }
+    membership_reported(&h->membership, failed ? h->membership.report_ms : 0);
+}
+
+/* Write it down; the next heartbeat waits for that. False: nothing was started. */
+static bool keep_groups(struct heartbeat *h, Morsel__HeartbeatReply *reply)
+{
+    struct job *job;
+
+    if (reply->groups == NULL || !groups_may_take_over(h->groups, reply->groups)) {
+        return false; /* It is told again. */
+    }
+    buf_init(&h->told_bytes);
+    job = job_new(&h->membership.server->jobs, h);
+    if (job != NULL && groups_kept_fill(reply->groups, &h->told_bytes) &&
+        job_start(job, run_keep_groups, on_groups_kept, true) == 0) {
+        h->told_groups = reply->groups;
+        reply->groups = NULL; /* It is ours now. */
+        membership_wait(&h->membership);
+        return true;
+    }
+    buf_free(&h->told_bytes);
+    if (job != NULL) {
+        job_free(job);
+    }
+    return false;
+}
+
+const Morsel__VoterSet *heartbeat_voters(void *data)
+{
+    return ((struct heartbeat *)data)->voters;
+}
+
+void heartbeat_read(struct heartbeat *h)
 {
     struct errmsg err = { "" };
 
@@ -183,9 +305,18 @@ static void on_heartbeat(struct rpc_call *call, int status, struct rpc_reply *re
     }
     forget_garbage(h);
     message = rpc_unpack(&morsel__heartbeat_reply__descriptor, reply->body, reply->body_count);
+    if (message != NULL && message->n_verify_group == message->n_verify_run) {
+        groups_set_verify(h->groups, message->verify_group, message->verify_run,
+                          message->n_verify_group);
+    }
+    if (message != NULL && message->groups == NULL) {
+        groups_confirmed(h->groups, message->groups_version);
+    }
     /* Where there is both, the objects are named again. */
-    if (message == NULL || (!keep(h, message) && !collect(h, message))) {
-        bool at_once = message != NULL && (message->more || m->measured != m->wanted);
+    if (message == NULL ||
+        (!keep(h, message) && !keep_groups(h, message) && !collect(h, message))) {
+        bool at_once =
+            message != NULL && (h->gone != NULL || m->measured != m->wanted || h->groups->has_news);
 
         membership_reported(m, at_once ? 0 : m->report_ms);
     }
@@ -196,13 +327,19 @@ static int heartbeat(struct membership *m)
 {
     struct heartbeat *h = heartbeat_of(m);
     Morsel__HeartbeatRequest request = MORSEL__HEARTBEAT_REQUEST__INIT;
-    size_t count = h->garbage_count;
-    uint64_t *inodes = calloc(count + 1, sizeof(*inodes));
-    uint32_t *columns = calloc(count + 1, sizeof(*columns));
+    size_t count;
+    uint64_t *inodes;
+    uint32_t *columns;
     uint64_t wait_ms = (uint64_t)m->report_ms * 2;
     struct errmsg failure = { "" };
+    Morsel__CopyState states[SERVER_STATES_MAX], *pointers[SERVER_STATES_MAX];
+    Morsel__VerifyState verified[SERVER_STATES_MAX], *verified_pointers[SERVER_STATES_MAX];
     int rv = MORSEL_NOMEM;
 
+    take_gone(h);
+    count = h->garbage_count;
+    inodes = calloc(count + 1, sizeof(*inodes));
+    columns = calloc(count + 1, sizeof(*columns));
     request.id = m->server->datadir.node;
     request.bytes_total = m->space.bytes_total;
     request.bytes_free = m->space.bytes_free;
@@ -212,6 +349,19 @@ static int heartbeat(struct membership *m)
     request.verifier = store_verifier(m->server->store);
     request.voter = voter_name(h->voter->voter);
     request.voters_mark = h->voters != NULL ? h->voters->mark : 0;
+    request.groups_version = groups_version(h->groups);
+    request.n_copies = groups_states(h->groups, states, SERVER_STATES_MAX);
+    request.copies = pointers;
+    request.blocks_mended = m->server->blocks_mended;
+    request.blocks_lost = m->server->blocks_lost;
+    for (size_t i = 0; i < request.n_copies; i++) {
+        pointers[i] = &states[i];
+    }
+    request.n_verified = groups_verify_states(h->groups, verified, SERVER_STATES_MAX);
+    request.verified = verified_pointers;
+    for (size_t i = 0; i < request.n_verified; i++) {
+        verified_pointers[i] = &verified[i];
+    }
     if (store_disk_failed(m->server->store, &failure)) {
         request.disk_failure = failure.text;
     }
@@ -236,8 +386,12 @@ static int heartbeat(struct membership *m)
 void heartbeat_start(struct heartbeat *h)
 {
     h->membership.report = heartbeat;
-    read_kept(h);
     membership_start(&h->membership);
+}
+
+void heartbeat_hurry(void *data)
+{
+    membership_hurry(&((struct heartbeat *)data)->membership);
 }
 
 void heartbeat_stop(struct heartbeat *h)
@@ -248,6 +402,8 @@ void heartbeat_stop(struct heartbeat *h)
 void heartbeat_free(struct heartbeat *h)
 {
     forget_garbage(h);
+    free(h->gone);
+    h->gone = NULL;
     morsel__voter_set__free_unpacked(h->voters, NULL);
     h->voters = NULL;
 }

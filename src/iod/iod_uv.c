@@ -71,6 +71,15 @@ static void on_other(void *data, struct rpc_request *request)
     case MSG_VOTES_CARRY:
         voter_uv_handle(&iod->voter, request);
         break;
+    case MSG_PROBE:
+        probe_handle(&iod->prober, iod->loop, request);
+        break;
+    case MSG_GROUP_WORDS:
+    case MSG_MIRROR_LEASE:
+    case MSG_REPLICA:
+    case MSG_HAND_ON:
+        groups_handle(&iod->groups, request);
+        break;
     default:
         rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE,
                           "a storage server does not know this request");
@@ -111,6 +120,21 @@ int iod_start(struct iod *iod, struct errmsg *err)
     if (rv != 0) {
         return rv;
     }
+    heartbeat_read(&iod->heartbeat);
+    iod->groups.server = objects;
+    iod->groups.slow_limit_ms = s->slow_limit_ms;
+    iod->groups.slow_pause_ms = s->slow_pause_ms;
+    iod->groups.voter = &iod->voter;
+    iod->groups.voters = heartbeat_voters;
+    iod->groups.voters_data = &iod->heartbeat;
+    iod->groups.recovery_rate = iod->settings->recovery_rate;
+    iod->groups.news = heartbeat_hurry;
+    iod->groups.news_data = &iod->heartbeat;
+    iod->heartbeat.groups = &iod->groups;
+    rv = groups_open(&iod->groups, err);
+    if (rv != 0) {
+        return rv;
+    }
     heartbeat_start(&iod->heartbeat);
     uv_timer_start(&iod->checkpoint, on_checkpoint_timer, CHECKPOINT_CHECK_MS, CHECKPOINT_CHECK_MS);
     log_info(iod->log, "serving %s on %s", objects->datadir.path,
@@ -121,6 +145,23 @@ int iod_start(struct iod *iod, struct errmsg *err)
     return 0;
 }
 
+/* What copies had of requests is back: the network may go. */
+static void on_groups_closed(void *data)
+{
+    struct iod *iod = data;
+
+    object_server_stop(&iod->objects);
+}
+
+void iod_leave(struct iod *iod, void (*left)(void *data), void *data)
+{
+    if (iod->stopping) {
+        left(data);
+    } else {
+        groups_quit(&iod->groups, left, data);
+    }
+}
+
 void iod_stop(struct iod *iod)
 {
     if (iod->stopping) {
@@ -129,12 +170,14 @@ void iod_stop(struct iod *iod)
     iod->stopping = true;
     uv_close((uv_handle_t *)&iod->checkpoint, NULL);
     heartbeat_stop(&iod->heartbeat);
-    object_server_stop(&iod->objects);
+    iod->prober.stopped = true;
+    groups_close(&iod->groups, on_groups_closed, iod);
     voter_uv_stop(&iod->voter, NULL, NULL);
 }
 
 void iod_release(struct iod *iod)
 {
+    groups_free(&iod->groups);
     heartbeat_free(&iod->heartbeat);
     voter_uv_free(&iod->voter);
     object_server_release(&iod->objects);

@@ -13,8 +13,10 @@
 #include "common/daemon/config.h"
 #include "common/daemon/log.h"
 #include "common/serve/object_server_uv.h"
+#include "common/vote/probe_uv.h"
 #include "common/vote/voter_uv.h"
 #include "iod/heartbeat_uv.h"
+#include "iod/replica/groups_uv.h"
 
 struct iod_settings
 {
@@ -30,6 +32,9 @@ struct iod_settings
     uint64_t queue;
     uint64_t buffers_bytes;
     uint64_t checkpoint_ms;
+    uint64_t slow_limit_ms;
+    uint64_t slow_pause_ms;
+    uint64_t recovery_rate; /* 0: no limit. */
 };
 
 struct iod
@@ -40,6 +45,8 @@ struct iod
     struct object_server objects;
     struct heartbeat heartbeat;
     struct voter_uv voter;
+    struct prober prober;
+    struct groups groups;
     uv_timer_t checkpoint;
     struct job *taking_checkpoint; /* NULL: not under way. */
     bool stopping;
@@ -52,6 +59,10 @@ struct iod
  * `failed` and `data` are filled in. On failure with one sentence in `err`, iod_release() is still
  * due. */
 int iod_start(struct iod *iod, struct errmsg *err);
+
+/* An orderly end: other servers take over what they can, for which up to GROUPS_LEAVE_MS go by; then `left`, once, perhaps
+ * at once, and iod_stop() is due. */
+void iod_leave(struct iod *iod, void (*left)(void *data), void *data);
 
 /* Stop serving; running work ends, what waits is dropped. The loop then runs empty. */
 void iod_stop(struct iod *iod);

@@ -43,6 +43,14 @@ static const struct config_option options[] = {
       "Memory kept for the bytes of requests while they are few." },
     { "checkpoint-time", CONFIG_TIME_MS, FIELD(checkpoint_ms), "30s", 1000, 3600000, "TIME",
       "How often everything written is flushed, so that it counts as safe after a crash." },
+    { "slow-limit", CONFIG_TIME_MS, FIELD(slow_limit_ms), "2s", 500, 600000, "TIME",
+      "Of files with copies: a server that holds up changes for longer than that is left behind by "
+      "the others, "
+      "and brought up to date when it is fast again." },
+    { "slow-pause", CONFIG_TIME_MS, FIELD(slow_pause_ms), "10s", 100, 600000, "TIME",
+      "So long it stays out at least; up to 60 times as long when it is slow again and again." },
+    { "recovery-rate", CONFIG_BYTES, FIELD(recovery_rate), "0", 0, UINT64_C(1) << 40, "BYTES",
+      "Give and take at most so much a second when copies are brought up to date; 0: no limit." },
     { "log-file", CONFIG_STRING, FIELD(log_file), "", 0, 0, "FILE",
       "Write the log there instead of standard error or the journal." },
     { "log-level", CONFIG_STRING, FIELD(log_level), "info", 0, 0, "LEVEL",
@@ -69,6 +77,14 @@ static void program_stop(void *data)
 
     iod_stop(&p->iod);
     daemon_finish(&p->daemon);
+}
+
+/* A signal: the other servers take over, then it ends; with a second one it ends at once. */
+static void program_leave(void *data)
+{
+    struct program *p = data;
+
+    iod_leave(&p->iod, program_stop, p);
 }
 
 static void on_failed(void *data)
@@ -113,9 +129,11 @@ static int program_run(struct program *p, struct log *log)
     int rv = raise_descriptor_limit(&p->settings, &err);
 
     CHECK(uv_loop_init(&p->loop) == 0);
-    p->daemon = (struct daemon_uv){
-        .log = log, .stop = program_stop, .statistics = on_statistics, .data = p
-    };
+    p->daemon = (struct daemon_uv){ .log = log,
+                                    .stop = program_leave,
+                                    .hurry = program_stop,
+                                    .statistics = on_statistics,
+                                    .data = p };
     p->iod.settings = &p->settings;
     p->iod.log = log;
     p->iod.loop = &p->loop;
@@ -161,6 +179,14 @@ int main(int argc, char **argv)
     if (verdict == CONFIG_RUN && !log_level_parse(p->settings.log_level, &level)) {
         errmsg_set(&err, "log-level \"%s\": give error, warning, info or debug",
                    p->settings.log_level);
+        verdict = CONFIG_BAD;
+    }
+    if (verdict == CONFIG_RUN && p->settings.recovery_rate != 0 &&
+        p->settings.recovery_rate < RECOVERY_RATE_MIN) {
+        errmsg_set(&err,
+                   "recovery-rate = %llu bytes a second is too low for recovery to end: give %dK "
+                   "or more, or 0 for no limit",
+                   (unsigned long long)p->settings.recovery_rate, RECOVERY_RATE_MIN >> 10);
         verdict = CONFIG_BAD;
     }
     if (verdict != CONFIG_RUN) {

@@ -1,10 +1,5 @@
-/* The voter set on a server's disk, as the manager has told it last: DIR/voters.
- *
- *   "MORSVSET", format, checksum of the rest, and a VoterSet (vote.proto)
- *
- * It says whom to ask for a vote when the manager cannot be reached. The manager tells it again to
- * whoever has lost it, so a damaged file is no more than that. Calls block: they are for the start,
- * and for the pool. */
+/* The voter set on a server's disk, as the manager has told it last: DIR/voters (kept_file.h), a
+ * VoterSet. It says whom to ask for a vote when the manager cannot be reached. */
 #ifndef MORSEL_IOD_VOTERS_KEPT_FILE_H
 #define MORSEL_IOD_VOTERS_KEPT_FILE_H
 

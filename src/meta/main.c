@@ -33,6 +33,8 @@ static const struct config_option options[] = {
       "How often I/O daemons report; after three missed reports one counts as down." },
     { "lease-time", CONFIG_TIME_MS, FIELD(lease_ms), "5s", LEASE_MS_MIN, LEASE_MS_MAX, "TIME",
       "How long others wait for a mount that is silent and may have something cached." },
+    { "rebuild-after", CONFIG_TIME_MS, FIELD(rebuild_after_ms), "10m", 0, 2592000000, "TIME",
+      "An I/O daemon that is away this long is replaced where files have copies; 0: never." },
     { "squash", CONFIG_STRING, FIELD(squash), "none", 0, 0, "WHO",
       "none, root or all: which users of mounts that are not trusted become squash-uid." },
     { "trusted", CONFIG_STRING, FIELD(trusted), "127.0.0.0/8, ::1", 0, 0, "NETWORKS",

@@ -13,6 +13,7 @@
 #include "common/daemon/datadir_file.h"
 #include "common/daemon/log.h"
 #include "common/rpc/rpc_uv.h"
+#include "common/vote/probe_uv.h"
 #include "common/vote/voter_uv.h"
 #include "meta.pb-c.h"
 #include "meta/cluster/capacity_uv.h"
@@ -37,6 +38,7 @@ struct meta_settings
     uint64_t session_ms;
     uint64_t heartbeat_ms;
     uint64_t lease_ms;
+    uint64_t rebuild_after_ms; /* 0: never. */
     char squash[CONFIG_STRING_MAX];
     char trusted[CONFIG_STRING_MAX];
     uint64_t squash_uid, squash_gid;
@@ -46,6 +48,7 @@ struct meta_settings
 struct fsck;
 struct directory_page;
 struct voters_host;
+struct groups_host;
 
 struct meta
 {
@@ -88,7 +91,9 @@ struct meta
     bool sweep_loading; /* It waits for the disk. */
     struct capacity_uv capacity;
     struct voter_uv voter;      /* The manager votes, too. */
+    struct prober prober;       /* Tells servers who is dead. */
     struct voters_host *voters; /* Who votes: cluster/voters_uv.h. */
+    struct groups_host *groups; /* Who holds the same objects: cluster/groups_uv.h. */
     uint32_t handles;           /* Open libuv handles while closing. */
     bool broken_logged;
     bool unreadable_logged;

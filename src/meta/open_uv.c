@@ -1,6 +1,7 @@
 /* Beginning and end of the manager: the database, the cores, what watches over the disk. */
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "meta/cluster/groups_uv.h"
 #include "meta/cluster/voters_uv.h"
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
@@ -244,7 +245,8 @@ int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
         (rv = voter_uv_open(&meta->voter, meta->run_dir, meta->loop, meta->log, err)) != 0) {
         return rv;
     }
-    return voters_host_open(meta, err);
+    rv = voters_host_open(meta, err);
+    return rv != 0 ? rv : groups_host_open(meta, err);
 }
 
 static uint64_t last_number(void *data)
@@ -272,6 +274,7 @@ void meta_start(struct meta *meta)
     rpc_set_cluster_id(meta->rpc, &ns_super(meta->ns)->cluster);
     sync_changed(&meta->sync);
     voters_host_start(meta);
+    groups_host_start(meta);
     meta_arm(meta);
 }
 
@@ -289,8 +292,9 @@ static void on_loads_closed(void *data)
 {
     struct meta *meta = data;
 
-    meta->handles = 7 + meta->space_busy + meta->voter.writing;
+    meta->handles = 8 + meta->space_busy + meta->voter.writing;
     voters_host_close(meta, handle_closed);
+    groups_host_close(meta, handle_closed);
     uv_close((uv_handle_t *)&meta->timer, on_handle_closed);
     uv_close((uv_handle_t *)&meta->pulse, on_handle_closed);
     uv_close((uv_handle_t *)&meta->behind_poll, on_handle_closed);
@@ -321,12 +325,15 @@ void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
     locks_refuse_waiting(meta, MORSEL_SHUTDOWN);
     capacity_refuse_waiting(&meta->capacity, MORSEL_SHUTDOWN);
     loads_refuse(&meta->loads, MORSEL_SHUTDOWN);
+    groups_refuse_waiting(meta, MORSEL_SHUTDOWN);
+    meta->prober.stopped = true;
     voter_uv_stop(&meta->voter, on_voter_stopped, meta);
     sync_close(&meta->sync, on_sync_closed);
 }
 
 void meta_free(struct meta *meta)
 {
+    groups_host_free(meta);
     voters_host_free(meta);
     voter_uv_free(&meta->voter);
     fsck_free(meta->fsck);

@@ -26,6 +26,7 @@ trap cleanup EXIT
 fail() {
     echo "FAIL $*"
     tail -n 5 "$work/out" "$work/err" || true
+    tail -n 20 "$cluster"/log/* || true
     exit 1
 }
 
@@ -107,7 +108,7 @@ expect 0 setpolicy "$mnt/two" stripe_size=inherit
 expect 0 setpolicy "$mnt/two" stripe_size=inherit # Again is harmless.
 expect 0 getpolicy --json "$mnt/two/below"
 says '.effective.stripe_size == 1'
-expect 1 setpolicy "$mnt/two" replicas=3
+expect 1 setpolicy "$mnt/two" class=scavenged
 expect 2 setpolicy "$mnt/two" stripe_width=65
 expect 0 setpolicy "$mnt/two" stripe_size=3
 

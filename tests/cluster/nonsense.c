@@ -2,11 +2,12 @@
  * would send, to a real manager and a real I/O daemon. Each must be answered, whatever the answer,
  * on a connection that stays up.
  *
- *   nonsense MANAGER-PORT IOD-PORT INODE DIRECTORY SEED ROUNDS
+ *   nonsense MANAGER-PORT IOD-PORT MEMBER INODE DIRECTORY SEED ROUNDS
  *
  * First each field of each request in turn takes each of the strange values while the others are
  * plausible, from a client with a session; then ROUNDS requests are drawn at random, from all kinds
- * of peers. INODE and DIRECTORY are ids of a file and a directory that may come to harm.
+ * of peers. MEMBER is a server that has a group with that I/O daemon, and for which one of the peers
+ * passes itself off: the group may come to harm. INODE and DIRECTORY are ids of a file and a directory that may come to harm.
  */
 #include "common.pb-c.h"
 #include "common/base/check.h"
@@ -32,7 +33,8 @@ enum {
     PEER_SERVER = 5,
     PEER_CANDIDATE = 8,
     PEER_MANAGER = 9,
-    PEERS = 10,
+    PEER_MEMBER = 10,
+    PEERS = 11,
     PAYLOAD_BYTES = 64 << 10
 };
 
@@ -50,6 +52,7 @@ struct peer
 struct test
 {
     uint16_t meta_port, iod_port;
+    uint64_t member;
     struct prng prng;
     struct maker maker;
     struct peer peers[PEERS];
@@ -91,7 +94,7 @@ static void peer_open(struct test *t, struct peer *peer)
     if (peer->fd >= 0) {
         (void)close(peer->fd);
     }
-    peer->node_id = prng_next(&t->prng) | 1;
+    peer->node_id = peer == &t->peers[PEER_MEMBER] ? t->member : prng_next(&t->prng) | 1;
     peer->last_id = 1;
     peer->fd = wire_connect(peer->iod ? t->iod_port : t->meta_port);
     if (peer->fd < 0 || !wire_greet(peer->fd, peer->role, peer->node_id) ||
@@ -270,6 +273,12 @@ static unsigned asks_for(enum message_type type, bool iod)
     case MSG_VOTES_READ:
     case MSG_VOTES_CARRY:
         return PEER_MANAGER;
+    case MSG_GROUP_WORDS:
+    case MSG_MIRROR_LEASE:
+    case MSG_REPLICA:
+        return PEER_MEMBER;
+    case MSG_PROBE:
+        return PEER_CANDIDATE;
     default:
         return iod ? PEER_OF_IOD : PEER_CLIENT;
     }
@@ -333,32 +342,35 @@ int main(int argc, char **argv)
         { false, WIRE_ADMIN, false, -1, 0, 0 },   { false, WIRE_IOD, false, -1, 0, 0 },
         { false, WIRE_MANAGER, false, -1, 0, 0 }, { true, WIRE_ADMIN, false, -1, 0, 0 },
         { true, WIRE_IOD, false, -1, 0, 0 },      { true, WIRE_MANAGER, false, -1, 0, 0 },
+        { true, WIRE_IOD, false, -1, 0, 0 },
     };
     static struct test t;
-    uint64_t numbers[6];
+    uint64_t numbers[7];
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    for (int i = 0; i < 6; i++) {
-        if (argc != 7) {
-            fprintf(stderr, "usage: nonsense MANAGER-PORT IOD-PORT INODE DIRECTORY SEED ROUNDS\n");
+    for (int i = 0; i < 7; i++) {
+        if (argc != 8) {
+            fprintf(stderr, "usage: nonsense MANAGER-PORT IOD-PORT MEMBER INODE DIRECTORY SEED "
+                            "ROUNDS\n");
             return 2;
         }
         numbers[i] = strtoull(argv[i + 1], NULL, 0);
     }
     t.meta_port = (uint16_t)numbers[0];
     t.iod_port = (uint16_t)numbers[1];
-    t.maker.inode = numbers[2];
-    t.maker.directory = numbers[3];
-    prng_seed(&t.prng, numbers[4]);
+    t.member = numbers[2];
+    t.maker.inode = numbers[3];
+    t.maker.directory = numbers[4];
+    prng_seed(&t.prng, numbers[5]);
     memcpy(t.peers, kinds, sizeof(kinds));
     for (unsigned i = 0; i < PEERS; i++) {
         peer_open(&t, &t.peers[i]);
     }
     in_turn(&t);
-    at_random(&t, numbers[5]);
+    at_random(&t, numbers[6]);
     printf("nonsense: seed %" PRIu64 ", %" PRIu64 " requests, %" PRIu64 " carried out, %" PRIu64
            " refused\n",
-           numbers[4], t.sent, t.answered[0], t.answered[1]);
+           numbers[5], t.sent, t.answered[0], t.answered[1]);
     for (unsigned i = 0; i < 64; i++) {
         if (t.by_status[i] != 0) {
             printf("  %8" PRIu64 " %s\n", t.by_status[i], status_words(-(int)i));

@@ -19,6 +19,9 @@ for i in 1 2 3 4; do
     head -c 100000 /dev/urandom >"$a/work/$i"
 done
 echo harm >"$a/harm/a"
+policy "$a/harm" replicas=2 # A group of both servers.
+echo harm >"$a/harm/two"
+sync "$a/harm/two"
 sync "$a/work/1"
 
 # A mount at work: it must not see an error, and never wait for long.
@@ -47,7 +50,7 @@ PY
 load=$!
 children+=("$load")
 
-"$build/bin/nonsense" "${address_of[meta]##*:}" "${address_of[iod1]##*:}" \
+"$build/bin/nonsense" "${address_of[meta]##*:}" "${address_of[iod1]##*:}" 2 \
     "$(stat -c %i "$a/harm/a")" "$(stat -c %i "$a/harm")" "$seed" "$rounds" ||
     fail "nonsense with seed $seed"
 touch "$work/stop"

@@ -5,6 +5,7 @@
 #include "common/rpc/frame.h"
 #include "data.pb-c.h"
 #include "meta.pb-c.h"
+#include "replica.pb-c.h"
 #include "vote.pb-c.h"
 
 #include <stdlib.h>
@@ -130,6 +131,11 @@ const struct request_type request_types[] = {
     { &morsel__vote_request__descriptor, MSG_VOTE, false },
     { &morsel__votes_read_request__descriptor, MSG_VOTES_READ, true },
     { &morsel__votes_carry_request__descriptor, MSG_VOTES_CARRY, true },
+    { &morsel__group_words__descriptor, MSG_GROUP_WORDS, true },
+    { &morsel__mirror_lease_request__descriptor, MSG_MIRROR_LEASE, true },
+    { &morsel__replica_message__descriptor, MSG_REPLICA, true },
+    { &morsel__probe_request__descriptor, MSG_PROBE, true },
+    { &morsel__hand_on_request__descriptor, MSG_HAND_ON, true },
 };
 
 const size_t request_types_count = ARRAY_COUNT(request_types);
@@ -150,6 +156,11 @@ static uint64_t plausible_number(const struct maker *m, const char *field)
         { "type", 2 },
 
         { "server", 1 },
+        { "group", 1 },
+        { "from", 1 },
+        { "epoch", 1 },
+        { "round", 1 },
+        { "set", 3 },
         { "bytes_total", 1 << 20 },
         { "bytes_free", 1 << 20 },
         { "size", 8192 },
@@ -291,6 +302,7 @@ static void make_value(struct maker *m, const ProtobufCFieldDescriptor *field, v
         break;
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_SINT32:
         *(uint32_t *)at = (uint32_t)make_number(m, field->name);
         break;
     case PROTOBUF_C_TYPE_BOOL:

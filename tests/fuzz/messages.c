@@ -8,6 +8,7 @@
 #include "common/vote/vote_words.h"
 #include "data.pb-c.h"
 #include "meta.pb-c.h"
+#include "replica.pb-c.h"
 #include "vote.pb-c.h"
 
 #include <stdlib.h>
@@ -148,6 +149,24 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__voter_set__descriptor,
     &morsel__voter_status__descriptor,
     &morsel__voters_status__descriptor,
+    &morsel__group__descriptor,
+    &morsel__group_set__descriptor,
+    &morsel__copy_state__descriptor,
+    &morsel__verify_state__descriptor,
+    &morsel__group_status__descriptor,
+    &morsel__recover_reply__descriptor,
+    &morsel__force_copy__descriptor,
+    &morsel__recover_request__descriptor,
+    &morsel__group_word__descriptor,
+    &morsel__group_words__descriptor,
+    &morsel__mirror_lease_request__descriptor,
+    &morsel__mirror_lease_reply__descriptor,
+    &morsel__replica_stretch__descriptor,
+    &morsel__replica_operation__descriptor,
+    &morsel__replica_message__descriptor,
+    &morsel__probe_request__descriptor,
+    &morsel__probe_reply__descriptor,
+    &morsel__hand_on_request__descriptor,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

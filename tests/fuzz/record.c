@@ -5,13 +5,30 @@
 #include "meta/namespace/record.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "meta/namespace/groups_record.h"
 #include "meta/namespace/voters_record.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { NUMBER = 4711 };
+
+/* Too large for a stack. */
+static int decode_encode_groups(struct slice bytes, struct buf *out)
+{
+    struct groups_record *record = malloc(sizeof(*record));
+    int rv;
+
+    CHECK(record != NULL);
+    rv = groups_record_decode(bytes, record);
+    if (rv == 0) {
+        groups_record_encode(record, out);
+    }
+    free(record);
+    return rv;
+}
 
 static int decode_encode(unsigned kind, struct slice bytes, struct buf *out)
 {
@@ -68,7 +85,9 @@ static int decode_encode(unsigned kind, struct slice bytes, struct buf *out)
             voters_record_encode(&record.voters, &seats, out);
         }
         return rv;
-    default:
+    case 7:
+        return decode_encode_groups(bytes, out);
+    default: /* 6 */
         rv = plain_decode(bytes, &record.plain);
         if (rv == 0) {
             plain_encode(record.plain, out);
@@ -109,10 +128,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_key((struct slice){ data + 1, size - 1 });
     buf_init(&first);
     buf_init(&second);
-    rv = decode_encode(data[0] % 7, (struct slice){ data + 1, size - 1 }, &first);
+    rv = decode_encode(data[0] % 8, (struct slice){ data + 1, size - 1 }, &first);
     CHECK(rv == MORSEL_OK || rv == MORSEL_CORRUPT || rv == MORSEL_VERSION);
     if (rv == MORSEL_OK) {
-        CHECK(decode_encode(data[0] % 7, buf_slice(&first), &second) == MORSEL_OK);
+        CHECK(decode_encode(data[0] % 8, buf_slice(&first), &second) == MORSEL_OK);
         CHECK(first.count == second.count && memcmp(first.data, second.data, first.count) == 0);
     }
     buf_free(&first);

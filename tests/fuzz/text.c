@@ -51,6 +51,7 @@ static void try_layout(const char *text)
         layout_format(&layout, out);
         CHECK(layout_parse(out, &again) == MORSEL_OK);
         CHECK(layout.width == again.width && layout.morsel_bytes == again.morsel_bytes);
+        CHECK(memcmp(layout.groups, again.groups, sizeof(layout.groups)) == 0);
     }
 }
 

@@ -30,7 +30,7 @@ cluster_begin() {
     work=$(mktemp -d "${TMPDIR:-/tmp}/morsel-$test_name-XXXXXX")
     chmod 755 "$work"
     mkdir "$work/log" "$work/mnt" "$work/run"
-    declare -gA pid_of=() address_of=() boot_of=()
+    declare -gA pid_of=() address_of=() boot_of=() lives_on=() # lives_on: a network namespace for a daemon (net.sh).
     loop_mounts=()
     hosts=()
     declare -gA host_address_of=()
@@ -154,7 +154,8 @@ start_daemon() {
     rm -f "$fifo"
     mkfifo "$fifo"
     local world=()
-    [ -z "${boot_of[$name]:-}" ] || world=(unshare -m --propagation private "${boot_of[$name]}")
+    [ -z "${lives_on[$name]:-}" ] || world+=(nsenter "--net=/run/netns/${lives_on[$name]}")
+    [ -z "${boot_of[$name]:-}" ] || world+=(unshare -m --propagation private "${boot_of[$name]}")
     MORSEL_READY_FD=9 "${world[@]}" "${inject[@]}" "$@" 9>"$fifo" >>"$work/log/$name" 2>&1 </dev/null &
     pid_of[$name]=$!
     read -r -t 60 address <"$fifo" || fail "$name did not get ready: $(tail -n 3 "$work/log/$name")"

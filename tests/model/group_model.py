@@ -21,6 +21,7 @@ set that serves has lost nothing; members of one set that all serve hold the sam
   vote       the set grows by the word of its first member, without a vote
   newcomer   who has recovered stands, or gives others its bytes, before the larger set has agreed: the first one may not know of it yet, and
              acknowledge without it
+  leaver     who does not order and is about to stop goes on reading; those who stay do not wait for its lease
   flush      who recovers or is vouched for counts before what it was given is on its disk
 """
 import collections
@@ -30,15 +31,16 @@ import explore
 from explore import put
 
 RULES = {"lease": "crashes=1", "wait": "crashes=1", "vouchall": "crashes=1", "agree": "crashes=1", "stand": "losses=1", "unbegun": "losses=1",
-         "vote": "epochs=3", "newcomer": "epochs=3", "flush": "crashes=1 losses=1"}
+         "vote": "epochs=3", "newcomer": "epochs=3", "leaver": "stops=1",
+         "flush": "crashes=1 losses=1"}
 C, T, R = "C", "T", "R"  # of the in-sync set of its epoch, stale, recovering
 N = 3
 ALL = (1 << N) - 1
-Member = collections.namedtuple("Member", "st ep set ver synced whole intent up joined leases begun")
+Member = collections.namedtuple("Member", "st ep set ver synced whole intent up joined leases begun leaves")
 # set, leases: bits of members; whole: cannot have lost an acknowledged byte; intent: may hold acknowledged bytes that are not on its disk;
 # joined: agreed with the set since its start and since the last vote; leases: who granted it a mirror lease that is not over; begun: the last epoch
-# in which it was joined (on its disk).
-World = collections.namedtuple("World", "m decided acked seen durable flight crashes losses writes")
+# in which it was joined (on its disk); leaves: a planned stop, of which it has told the others.
+World = collections.namedtuple("World", "m decided acked seen durable flight crashes losses writes stops")
 # decided: (epoch, set) of each vote; seen: -1 when a read went back; flight: None or (who orders it, its epoch, version, who has it).
 
 
@@ -54,7 +56,8 @@ def serves(w, i, opt):
     x = w.m[i]
     others = x.set & ~(1 << i)
     held = x.leases & others
-    return x.up and x.st == C and x.joined and (held == others or opt.broken == "lease" and held != 0)
+    may = not x.leaves or first(x.set) == i or opt.broken == "leaver"
+    return x.up and x.st == C and x.joined and may and (held == others or opt.broken == "lease" and held != 0)
 
 
 def violation(w):
@@ -86,7 +89,11 @@ def lost(w):
 
 
 def failures(w, i, x, opt):
-    dead = dict(up=False, joined=False, leases=0)
+    dead = dict(up=False, joined=False, leases=0, leaves=False)
+    if x.up and w.stops < opt.stops and not x.leaves:
+        yield f"{i} is to stop", put(w, i, leaves=True)._replace(stops=w.stops + 1)
+    if x.up and x.leaves:
+        yield f"process {i} ends", put(w, i, **dead)
     if x.up and w.crashes < opt.crashes:
         yield f"process {i} dies", put(w, i, **dead)._replace(crashes=w.crashes + 1)
     if x.up and w.losses < opt.losses:
@@ -135,6 +142,10 @@ def votes(w, i, x, opt):
         for smaller in range(1, ALL + 1):
             if i in able and smaller >> i & 1 and smaller != x.set and all(j in able for j in members_of(smaller)):
                 yield f"{i} wins epoch {x.ep + 1} for {members_of(smaller)}", w._replace(decided=tuple(sorted({**decided, x.ep + 1: smaller}.items())))
+    rest = x.set & ~sum(1 << j for j, y in enumerate(w.m) if y.leaves)
+    together = all(in_step(x, w.m[j]) and w.m[j].joined for j in members_of(x.set))
+    if x.up and x.st == C and x.joined and first(x.set) == i and outcome is None and x.ep < opt.epochs and together and rest not in (0, x.set):
+        yield f"{i} wins epoch {x.ep + 1} for those who stay, {members_of(rest)}", w._replace(decided=tuple(sorted({**decided, x.ep + 1: rest}.items())))
     if x.up and x.st == C and outcome:
         if outcome >> i & 1:
             yield f"{i} learns of epoch {x.ep + 1}", put(w, i, ep=x.ep + 1, set=outcome, joined=False, leases=0)
@@ -185,7 +196,7 @@ def agreements(w, i, x, opt):
     if i != (able[0] if able else begun[0] if begun else first(x.set)):
         return
     # Leases that were given in older epochs to who does not know of this one.
-    waits = any(y.leases >> i & 1 and y.ep < x.ep for y in w.m)
+    waits = any(y.leases >> i & 1 and y.ep < x.ep and not (y.leaves and first(y.set) != j) for j, y in enumerate(w.m))
     if not waits or opt.broken == "wait":
         ver = source.ver if source else x.ver
         flight = (i, x.ep) + w.flight[2:3] + (1 << i,) if w.flight and w.flight[0] == i and first(x.set) == i and ver == w.flight[2] else None
@@ -199,7 +210,7 @@ def recovery(w, i, x, opt):
         return
     together = all(in_step(x, w.m[j]) and w.m[j].joined for j in members_of(x.set) if j != i)
     for j, y in enumerate(w.m):
-        if not y.up or x.set >> j & 1:
+        if not y.up or x.set >> j & 1 or y.leaves:
             continue
         if y.st == T and together:
             yield f"{j} recovers from {i}", put(w, j, st=R, ep=x.ep, ver=x.ver, intent=True, whole=False)
@@ -230,11 +241,11 @@ def steps(w, opt):
 
 
 def check(title, opt):
-    member = Member(C, 1, ALL, 0, 0, True, False, True, True, 0, 1)
-    return explore.report(title, World((member,) * N, (), 0, 0, 0, None, 0, 0, 0), steps, violation, opt)
+    member = Member(C, 1, ALL, 0, 0, True, False, True, True, 0, 1, False)
+    return explore.report(title, World((member,) * N, (), 0, 0, 0, None, 0, 0, 0, 0), steps, violation, opt)
 
 
 if __name__ == "__main__":
-    sys.exit(explore.main(__doc__, check, RULES, ["crashes=1"],
-                          ["losses=1", "crashes=1 epochs=3", "crashes=2", "writes=2 crashes=1", "losses=2", "crashes=1 losses=1", "writes=2 losses=1 epochs=3"],
-                          late=["stand", "unbegun", "flush"], writes=1, crashes=0, losses=0, epochs=2))
+    sys.exit(explore.main(__doc__, check, RULES, ["crashes=1", "stops=1"],
+                          ["losses=1", "stops=1 crashes=1", "stops=1 losses=1", "stops=2", "crashes=1 epochs=3", "crashes=2", "writes=2 crashes=1", "losses=2", "crashes=1 losses=1", "writes=2 losses=1 epochs=3"],
+                          late=["stand", "unbegun", "flush"], writes=1, crashes=0, losses=0, stops=0, epochs=2))

@@ -35,8 +35,10 @@ void db_free(struct db *db)
 bool db_start(struct db *db, const struct ns_hooks *hooks)
 {
     struct errmsg err = { "" };
-    int rv = ns_open(db->kv, hooks, &db->ns, &err);
+    int rv = db->kv->sync(db->kv, &err); /* As every opening does (src/meta/storage/kv.h). */
 
+    CHECK(rv == 0);
+    rv = ns_open(db->kv, hooks, &db->ns, &err);
     db->running = db->changed = db->armed = false;
     db->waiting_count = db->served_count = 0;
     return rv == 0 || sim_fail(db->s, "the manager cannot open its own store: %s", err.text);

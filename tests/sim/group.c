@@ -3,7 +3,8 @@
  * are killed, lose power and are cut off.
  *
  * Clients write and read the same objects. Members that do not order are read only while nobody writes
- * the object, or may yet: in the product the manager's leases see to that. Whether what they read
+ * the object, or may yet: in the product the manager's leases see to that. Where nobody has everything any more, or
+ * nobody is there but one, that one may be named as the copy that counts. Whether what they read
  * can be is for group_judge.c to say. */
 #include "tests/sim/group.h"
 
@@ -68,7 +69,7 @@ static bool draw_call(struct sim *s, uint32_t node)
 
     c->call = (struct call){ .client = node - world_of(s)->first_client };
     c->call.act = drawn < 9 ? ACT_WRITE : drawn < 11 ? ACT_FSYNC : ACT_READ;
-    c->call.change.object.inode = 1 + prng_below(&s->prng, OBJECTS);
+    c->call.change.object.inode = 1 + prng_below(&s->prng, USED);
     c->call.change.span = (struct span){ 0, CELLS * CELL_BYTES };
     l = lease_of(s, &c->call);
     if (c->call.act == ACT_READ && l->writers == 0 && l->unsettled && s->now_ms > l->unsettled_ms) {
@@ -127,6 +128,9 @@ static void run_retry(struct sim *s, uint32_t node, uint64_t number)
         end_call(s, node, &none, false);
         return;
     }
+    if (!slow_waits(s, node, c->begun_ms)) {
+        return;
+    }
     sim_worth(s, WORTH_RETRIED);
     c->tries++; /* At the next member. */
     send_call(s, node);
@@ -176,12 +180,47 @@ static void client_receive(struct sim *s, uint32_t node, const struct sim_messag
 
 static void run_trouble(struct sim *s, uint32_t node, uint64_t number);
 
+/* The bytes of a member that serves are others, and it does not know; nobody reads these. The last comparison
+ * begins behind the last of them, and has time to end. */
+static void run_plant(struct sim *s, uint32_t node, uint64_t number)
+{
+    struct world *w = world_of(s);
+    uint32_t i = (uint32_t)prng_below(&s->prng, w->members);
+
+    if (w->plants && s->nodes[i].up && w->member[i].joined != 0 && w->members > 1) {
+        member_plant(s, i, (uint32_t)prng_below(&s->prng, CELLS), number);
+    }
+    if (s->now_ms < FAULTS_MS) {
+        sim_after(s, node, 500 + prng_below(&s->prng, 2000), run_plant, number + 1);
+    }
+}
+
+/* Where another fault is looked for nothing else is to repair it. */
+static bool compares(struct sim *s)
+{
+    return s->canary == NULL || sim_canary(s, "looks_at_old_bytes") ||
+           sim_canary(s, "overlooks_differences") || sim_canary(s, "repairs_nothing");
+}
+
+/* Another comparison. */
+static void run_compare(struct sim *s, uint32_t node, uint64_t number)
+{
+    struct world *w = world_of(s);
+
+    w->verify_run = number;
+    sim_after(s, node, 500 + prng_below(&s->prng, 2000), run_compare, number + 1);
+}
+
 static void client_start(struct sim *s, uint32_t node)
 {
     client_of(s, node)->verifier = 1;
     run_next(s, node, 0);
     if (node == world_of(s)->first_client && !s->scripted) {
         run_trouble(s, node, 0);
+        if (compares(s)) {
+            run_plant(s, node, 1);
+            run_compare(s, node, 1);
+        }
     }
 }
 
@@ -196,6 +235,154 @@ static void run_fall(struct sim *s, uint32_t node, uint64_t member)
     }
 }
 
+/* Somebody acts in the newest set. */
+static bool is_served(struct sim *s)
+{
+    const struct world *w = world_of(s);
+
+    for (uint32_t i = 0; i < w->members; i++) {
+        const struct replica *r = w->member[i].replica;
+
+        if (s->nodes[i].up && r != NULL && r->group.joined != 0 &&
+            r->group.record.epoch == w->newest) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is somebody voting it in? Whoever loses its disk in that moment is in a set that needs it, and when who stood alone then
+ * loses its power only a command helps. */
+static bool is_stood_for(const struct world *w, uint32_t member)
+{
+    for (uint32_t i = 0; i < w->members; i++) {
+        if (w->member[i].replica != NULL &&
+            (w->member[i].replica->group.standing >> member & 1) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Who is outside of the set comes back with an empty disk. */
+static void renew(struct sim *s)
+{
+    struct world *w = world_of(s);
+    uint32_t i = (uint32_t)prng_below(&s->prng, w->members);
+
+    if ((*decided_in(w, w->newest) >> i & 1) == 0 && is_served(s) && !is_stood_for(w, i)) {
+        if (s->nodes[i].up) {
+            sim_crash(s, i, true);
+        }
+        sim_trace(s, i, "** has another disk, which is empty");
+        member_renew(s, i);
+        sim_start_later(s, i, prng_below(&s->prng, 500));
+        sim_worth(s, WORTH_RENEWED);
+    }
+}
+
+/* Has anybody else a copy, of whatever age? */
+static bool has_another(const struct world *w, uint32_t node)
+{
+    for (uint32_t i = 0; i < w->members; i++) {
+        if (i != node && w->member[i].disk.record.epoch != 0 && !w->member[i].replaced) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Who stands alone loses its disk: only a command helps. */
+static void ruin(struct sim *s)
+{
+    struct world *w = world_of(s);
+    group_set set = *decided_in(w, w->newest);
+    uint32_t i = (uint32_t)__builtin_ctz(set);
+
+    if ((set & (set - 1)) != 0 || !has_another(w, i) || w->ruined || w->forced == FORCED_MAX ||
+        w->member[i].disk.record.begun != w->newest || s->now_ms > FAULTS_MS - RUIN_MS) {
+        return;
+    }
+    if (s->nodes[i].up) {
+        sim_crash(s, i, true);
+    }
+    sim_trace(s, i, "** stood alone, and has lost its disk");
+    member_renew(s, i);
+    judge_loss(s, i, true);
+    sim_start_later(s, i, prng_below(&s->prng, 2000));
+    w->ruined = true;
+}
+
+/* May the administrator name it? Nobody serves; and the others are not there, or have nothing to serve. */
+static bool may_name(const struct sim *s, const struct world *w, uint32_t named)
+{
+    for (uint32_t i = 0; i < w->members; i++) {
+        if (w->member[i].joined != 0 || (i != named && s->nodes[i].up && !w->ruined)) {
+            return false;
+        }
+    }
+    return w->members > 1 && w->forced < FORCED_MAX && s->nodes[named].up &&
+           s->nodes[w->voter].up &&
+           w->member[named].disk.record.epoch != 0; /* It had a copy once. */
+}
+
+/* What the others hold from then on counts for nothing. Whoever went on without that copy is told so before it serves
+ * again, for that can be seen to; of the rest some. */
+static void force(struct sim *s)
+{
+    struct world *w = world_of(s);
+    uint32_t named = (uint32_t)prng_below(&s->prng, w->members);
+
+    if (!may_name(s, w, named)) {
+        return;
+    }
+    sim_trace(s, named, "** is named as the copy that counts");
+    for (uint32_t i = 0; i < w->members; i++) {
+        const struct group_record *r = &w->member[i].disk.record;
+        bool without = group_in_sync(r->state) && (r->set >> named & 1) == 0;
+
+        w->member[i].replaced = i != named && (without || prng_below(&s->prng, 2) == 0);
+        if (i == named || (w->member[i].replaced && s->nodes[i].up)) {
+            sim_crash(s, i, false);
+            sim_start_later(s, i, i == named ? 0 : prng_below(&s->prng, 500));
+        }
+    }
+    w->member[named].replaced = w->ruined = false;
+    judge_force(s, named);
+    member_force(s, named);
+    if (!sim_canary(s, "names_without_voters")) {
+        voter_learn(s, w->voter, w->newest, (group_set)(1U << named));
+    }
+}
+
+/* Nobody is heard by it any more. */
+static void run_deafen(struct sim *s, uint32_t node, uint64_t member)
+{
+    struct world *w = world_of(s);
+
+    (void)node;
+    sim_trace(s, (uint32_t)member, "** hears nobody");
+    for (uint32_t i = 0; i <= w->voter && s->now_ms < FAULTS_MS; i++) {
+        w->cut_until_ms[i][member] = s->now_ms + prng_below(&s->prng, 3000);
+    }
+}
+
+/* Planned stops; now and then of all at once, or of one that is cut off meanwhile. */
+static void stop_some(struct sim *s, uint32_t node)
+{
+    const struct world *w = world_of(s);
+    uint64_t drawn = prng_below(&s->prng, 400);
+
+    for (uint32_t i = 0; i < w->members; i++) {
+        if (s->nodes[i].up && (drawn == i || drawn == i + REPLICAS_MAX || drawn == 399)) {
+            member_quit(s, i);
+            if (w->cuts && prng_below(&s->prng, 3) == 0) {
+                sim_after(s, node, prng_below(&s->prng, 60), run_deafen, i);
+            }
+        }
+    }
+}
+
 /* Links that carry nothing, one way or both, and members that fall almost together. */
 static void run_trouble(struct sim *s, uint32_t node, uint64_t number)
 {
@@ -204,6 +391,10 @@ static void run_trouble(struct sim *s, uint32_t node, uint64_t number)
     (void)number;
     if (s->now_ms >= FAULTS_MS) {
         memset(w->cut_until_ms, 0, sizeof(w->cut_until_ms));
+        if (w->ruined) {
+            force(s);
+            sim_after(s, node, 100, run_trouble, 0);
+        }
         return;
     }
     if (w->cuts && prng_below(&s->prng, 100) < 4) {
@@ -226,6 +417,19 @@ static void run_trouble(struct sim *s, uint32_t node, uint64_t number)
                 sim_start_later(s, i, 100 + prng_below(&s->prng, 1500));
             }
         }
+    }
+    slow_trouble(s);
+    if (!w->only_slow && prng_below(&s->prng, 100) < 5) {
+        renew(s);
+    }
+    if (!w->only_slow && prng_below(&s->prng, 100) < 2) {
+        ruin(s);
+    }
+    if (!w->only_slow && prng_below(&s->prng, 100) < 20) {
+        force(s);
+    }
+    if (!w->only_slow) {
+        stop_some(s, node);
     }
     sim_after(s, node, 100, run_trouble, 0);
 }
@@ -259,8 +463,11 @@ static void scenario_open(struct sim *s)
     /* A deliberate fault is looked for where there is most trouble. */
     w->cuts = prng_below(&s->prng, 2) == 0 || s->canary != NULL;
     w->storms = prng_below(&s->prng, 3) == 0 || s->canary != NULL;
+    w->coarse = !s->scripted && prng_below(&s->prng, 3) == 0;
+    slow_draw(s);
+    w->plants = !s->scripted && compares(s) && prng_below(&s->prng, 2) == 0;
     w->newest = 1;
-    w->decided[1] = (group_set)((1U << w->members) - 1);
+    *decided_in(w, 1) = (group_set)((1U << w->members) - 1);
     s->options.crash_permille = (s->options.crash_permille + 2) / 3;
     s->options.power_permille = (s->options.power_permille + 1) / 2;
     for (uint32_t i = 0; i < w->members; i++) {
@@ -301,7 +508,7 @@ static void scenario_close(struct sim *s)
 
 /* With the rule of docs/replication.md that each breaks. Some take thousands of histories to be seen,
  * and are looked for at night: one_lease_is_enough (lease), votes_in_memory (persist), memory_behind
- * (memorysync). */
+ * (memorysync), grows_without_vote (vote, order), names_without_voters (group.h, Forced). */
 static const char *const canaries[] = {
     "reads_without_lease",   /* lease */
     "does_not_wait",         /* wait */
@@ -315,15 +522,24 @@ static const char *const canaries[] = {
     "counts_before_flush",   /* flush */
     "keeps_its_own",         /* agree */
     "asks_one_only",         /* vouchall */
-    "grows_without_vote",    /* vote, order */
     "newcomer_is_whole",     /* newcomer */
     "begins_unbegun",        /* unbegun */
     "whole_in_memory",       /* known: on the disk */
     "answers_alone",         /* all of the set have it */
     "forgets_operations",    /* ownmemory */
     "hands_no_memory_over",  /* replymemory, merge */
+    "takes_any_piece",       /* session: a piece behind one that is missing */
     "takes_what_is_behind",  /* sentbefore */
     "settles_at_once",       /* settle */
+    "blames_nobody",         /* slow */
+    "blames_at_once",        /* slow */
+    "looks_at_old_bytes",    /* a difference counts while nothing is under way */
+    "overlooks_differences", /* what differs is found, */
+    "repairs_nothing",       /* and repaired */
+    "names_without_jump",    /* group.h, Forced */
+    "names_under_old_verifier",
+    "replaced_keep_what_they_have",
+    "reads_while_it_leaves", /* leaver */
     NULL,
 };
 
@@ -342,6 +558,20 @@ static const struct sim_worth worth[] = {
     [WORTH_SETTLED] = { "objects that are settled", 1 },
     [WORTH_CLEARED] = { "write intent that leaves", 1 },
     [WORTH_VERIFIER] = { "losses that are told", 1 },
+    [WORTH_SWEPT] = { "pages of objects that are there", 100 },
+    [WORTH_RENEWED] = { "disks that come back empty", 100 },
+    [WORTH_SLOW] = { "slow members that are left behind", 200 },
+    [WORTH_SLOW_BACK] = { "slow members that are taken back", 200 },
+    [WORTH_SLOW_ALONE] = { "slow members that stay, for there is nobody else", 1 },
+    [WORTH_BORNE] = { "histories in which only slowness is to be borne", 100 },
+    [WORTH_SEVERAL] = { "several pieces under way", 100 },
+    [WORTH_VERIFIED] = { "comparisons that come to their end", 900 },
+    [WORTH_HELD] = { "comparisons again, with nothing under way", 300 },
+    [WORTH_FOUND] = { "differences that are found", 200 },
+    [WORTH_FORCED] = { "copies that are named, with all that was synced", 20 },
+    [WORTH_FORCED_STALE] = { "stale copies that are named", 50 },
+    [WORTH_HANDED_OVER] = { "orders that are handed over", 50 },
+    [WORTH_LEFT] = { "members that leave", 100 },
     { NULL, 0 }
 };
 

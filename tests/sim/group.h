@@ -8,7 +8,8 @@
 #include "tests/sim/sim.h"
 
 enum {
-    OBJECTS = 3,
+    USED = 3, /* Objects that clients use. */
+    OBJECTS = 4,
     CELLS = 4, /* Of an object: what a write covers whole, and a read gives. */
     CELL_BYTES = INTENT_REGION_BYTES / 2,
     CLIENTS = 4,
@@ -23,9 +24,16 @@ enum {
     CLIENT_RETRY_MS = 150,
     CLIENT_IDLE_MS_MAX = 60,
     EPOCHS_MAX = 4096,
+    FORCED_MAX = 7, /* Commands in a history; epochs behind each: */
+    FORCED_EPOCHS_MAX = EPOCHS_MAX / (FORCED_MAX + 1),
     LOSSES_MAX = 256,
     FAULTS_MS = 12000,
     HEALING_MS = 10000,
+    SLOW_PAUSE_MS = 3500, /* So that no call meets both, that somebody leaves and is taken back. */
+    BEAR_MS =
+        4500, /* Beyond the limit: for what a call waits where a member is slow, and nothing else is wrong. */
+    RUIN_MS = 2000, /* Before faults end no disk is lost that nobody else can make up for. */
+    QUIT_MS = 3000,
     QUIET_MS = 5000 /* Before the end clients begin nothing. */
 };
 
@@ -124,6 +132,9 @@ struct work
     enum replica_action_type type; /* SEND: none. */
     uint64_t id, token, round;
     bool everything;
+    uint64_t after; /* Of a LIST. */
+    bool forced;
+    struct verify_step step; /* Of a LOOK_HERE. */
     struct object_id object;
     struct order_change change;
     struct change piece;
@@ -145,8 +156,15 @@ struct member
     struct dirty_record dirty[DIRTY_MAX];
     uint32_t dirty_count;
     uint64_t resend_ms;
-    uint64_t joined; /* As it was seen last. */
+    uint64_t slow_until_ms; /* True time. */
+    uint64_t slow_factor;   /* Of what the disk does until then; 0: it does nothing. */
+    bool left_slow;         /* It left the set so, and is not back. */
+    uint64_t joined;        /* As it was seen last. */
+    bool ordered;           /* When it was to stop. */
+    uint64_t quit_ms;       /* A planned stop ends then at the latest, in true time; 0: none. */
     bool lost; /* The judge's: it lost something, or may have, and has not been vouched for. */
+    bool
+        replaced; /* Somebody else was named as the copy that counts: with its next start it begins without a byte. */
 };
 
 /* A voter, and who stands beside it. */
@@ -184,10 +202,18 @@ struct world
     struct voter_set voter_set;
     uint64_t cut_until_ms[REPLICAS_MAX + 1][REPLICAS_MAX + 1]; /* Of what one sends to another. */
     bool cuts, storms;                                         /* There are such faults. */
+    bool slow;                                                 /* Members are slow at times, */
+    bool only_slow; /* one at a time, and nothing else goes wrong. */
+    uint64_t slow_limit_ms;
+    bool coarse; /* Logs have room for one object: they soon say everything. */
+    bool plants; /* Copies of the last object come to differ. */
+    uint64_t verify_run;
     struct client clients[CLIENTS];
     struct object_lease objects[OBJECTS];
-    group_set decided[EPOCHS_MAX]; /* By epoch. */
+    group_set decided[EPOCHS_MAX]; /* decided_in() */
     uint64_t newest;               /* Epoch. */
+    uint32_t forced;               /* Commands so far. */
+    bool ruined;                   /* Who stood alone has lost its disk: only a command helps. */
     struct judge *judge;
 };
 
@@ -205,7 +231,21 @@ enum {
     WORTH_BEHIND,
     WORTH_SETTLED,
     WORTH_CLEARED,
-    WORTH_VERIFIER
+    WORTH_VERIFIER,
+    WORTH_SWEPT,
+    WORTH_RENEWED,
+    WORTH_SLOW,
+    WORTH_SLOW_BACK,
+    WORTH_SLOW_ALONE,
+    WORTH_BORNE,
+    WORTH_SEVERAL,
+    WORTH_VERIFIED,
+    WORTH_HELD,
+    WORTH_FOUND,
+    WORTH_FORCED,
+    WORTH_FORCED_STALE,
+    WORTH_HANDED_OVER,
+    WORTH_LEFT
 };
 
 struct world *world_of(struct sim *s);
@@ -216,6 +256,9 @@ extern const struct sim_actor group_member_actor;
 void host_send(struct sim *s, uint32_t node, uint32_t to, struct host_message *m);
 void member_decided(struct sim *s, uint32_t node, uint64_t epoch, group_set set);
 
+/* A planned stop of a member that is up; it starts again soon. */
+void member_quit(struct sim *s, uint32_t node);
+
 /* A time of the member's clock as true time, and back: as hosts tell each other how much is left. */
 uint64_t true_of_clock(struct sim *s, uint32_t node, uint64_t clock_ms);
 uint64_t clock_of_true(struct sim *s, uint32_t node, uint64_t true_ms);
@@ -224,6 +267,12 @@ uint64_t clock_of_true(struct sim *s, uint32_t node, uint64_t true_ms);
 
 /* Zero, with everybody's disk new. */
 void member_format(struct sim *s, uint32_t node);
+
+/* The member, which is down, begins again with an empty disk (replica_newcomer). */
+void member_renew(struct sim *s, uint32_t node);
+
+/* The member, which is down, is named as the copy that counts: it begins so. */
+void member_force(struct sim *s, uint32_t node);
 
 /* What is there goes into the core, which has not started. */
 void disk_load(struct sim *s, uint32_t node);
@@ -238,6 +287,32 @@ void disk_rewrite(struct sim *s, uint32_t node);
 void disk_write_back(struct sim *s, uint32_t node);
 void disk_synced(struct sim *s, uint32_t node, const struct work *work);
 
+/* ---- Slow members (group_slow.c) ---- */
+
+/* In how many milliseconds the disk has done what takes up to `ms_max` otherwise. */
+uint64_t disk_delay_ms(struct sim *s, uint32_t node, uint64_t ms_max);
+
+/* At the start of a history. */
+void slow_draw(struct sim *s);
+
+/* Every 100 ms, while there are faults. */
+void slow_trouble(struct sim *s);
+
+/* A set was decided, behind `before`. */
+bool slow_decided(struct sim *s, group_set before, group_set set);
+
+/* A client waits for a call that began then. False: for too long. */
+bool slow_waits(struct sim *s, uint32_t node, uint64_t begun_ms);
+/* ---- Comparing (group_verify.c) ---- */
+
+/* A LOOK_HERE is done; FOUND. Which run there is to be, as the manager would tell all. */
+void verify_see(struct sim *s, uint32_t node, const struct work *w);
+void verify_found(struct sim *s, uint32_t node, const struct verify_found *found);
+void verify_run(struct sim *s, uint32_t node);
+
+/* A cell of the last object becomes another one, at this member alone. */
+void member_plant(struct sim *s, uint32_t node, uint32_t cell, uint64_t value);
+
 /* ---- Votes ---- */
 
 void voter_start(struct sim *s, uint32_t node);
@@ -248,6 +323,9 @@ bool voter_receive(struct sim *s, uint32_t node, const struct host_message *m);
 
 /* Stand for the set in that epoch, behind the one that was before. */
 void candidate_begin(struct sim *s, uint32_t node, uint64_t epoch, group_set set, group_set before);
+/* The voter there hears, and keeps, that this set was decided. */
+void voter_learn(struct sim *s, uint32_t node, uint64_t epoch, group_set set);
+
 void candidate_stop(struct sim *s, uint32_t node);
 void candidate_tick(struct sim *s, uint32_t node);
 
@@ -263,6 +341,12 @@ bool judge_decided(struct sim *s, uint64_t epoch, group_set set);
  * may have been, or may be yet. */
 uint32_t judge_begin(struct sim *s, const struct call *call);
 void judge_end(struct sim *s, uint32_t deed, const struct answer *answer, bool done);
+
+/* The set of that epoch, to be looked at and to be set; 0: none is known. */
+group_set *decided_in(struct world *w, uint64_t epoch);
+
+/* That member is named as the copy that counts, in the next command. */
+void judge_force(struct sim *s, uint32_t node);
 
 /* The machine of a member has just lost its power. */
 void judge_loss(struct sim *s, uint32_t node, bool anything);

@@ -19,6 +19,35 @@ void member_format(struct sim *s, uint32_t node)
     m->disk.boots = 1;
 }
 
+/* Another disk: nothing of what was there, and it knows that. */
+void member_renew(struct sim *s, uint32_t node)
+{
+    struct member *m = member_of(s, node);
+    struct dirty_record all = { .kind = DIRTY_INTENT, .change.everything = true };
+
+    memset(&m->bytes, 0, sizeof(m->bytes));
+    m->disk.bytes = m->bytes;
+    m->disk.operation_count = m->operation_count = 0;
+    m->disk.dirty[0] = all;
+    m->disk.dirty_count = 1;
+    group_record_newcomer(&m->disk.record, world_of(s)->members, node, ++m->disk.boots);
+    m->lost = true;
+}
+
+void member_force(struct sim *s, uint32_t node)
+{
+    struct group_record *r = &member_of(s, node)->disk.record;
+    struct group_record was = *r;
+
+    group_record_force(r, node, world_of(s)->forced);
+    if (sim_canary(s, "names_without_jump")) {
+        r->epoch = was.epoch + 1;
+    }
+    if (sim_canary(s, "names_under_old_verifier")) {
+        r->verifier = was.verifier;
+    }
+}
+
 /* ---- Start and end ---- */
 
 static bool is_skipped(struct sim *s, const struct dirty_record *r)
@@ -138,7 +167,7 @@ static void run_recorded(struct sim *s, uint32_t node, uint64_t number)
 
 void disk_record(struct sim *s, uint32_t node, const struct group_record *record)
 {
-    uint64_t delay_ms = prng_below(&s->prng, DISK_MS_MAX);
+    uint64_t delay_ms = disk_delay_ms(s, node, DISK_MS_MAX);
 
     member_of(s, node)->record = *record;
     if (sim_canary(s, "speaks_before_durable")) {
@@ -179,7 +208,7 @@ void disk_note(struct sim *s, uint32_t node, const struct replica_action *action
     for (uint32_t i = 0; i < action->count; i++) {
         (void)add_dirty(m, &action->notes[i]);
     }
-    sim_after(s, node, prng_below(&s->prng, DISK_MS_MAX), run_noted, 0);
+    sim_after(s, node, disk_delay_ms(s, node, DISK_MS_MAX), run_noted, 0);
 }
 
 static void run_rewritten(struct sim *s, uint32_t node, uint64_t number)
@@ -201,7 +230,7 @@ void disk_rewrite(struct sim *s, uint32_t node)
 
     m->dirty_count = 0;
     CHECK(replica_dirty(m->replica, add_dirty, m));
-    sim_after(s, node, prng_below(&s->prng, DISK_MS_MAX), run_rewritten, 0);
+    sim_after(s, node, disk_delay_ms(s, node, DISK_MS_MAX), run_rewritten, 0);
 }
 
 /* ---- Bytes ---- */

@@ -5,18 +5,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Behind each command its epochs have room of their own, and before it there is one that nobody is in. */
+group_set *decided_in(struct world *w, uint64_t epoch)
+{
+    uint64_t command = (epoch + 1) >> GROUP_FORCED_SHIFT;
+    uint64_t behind = epoch + 1 - (command << GROUP_FORCED_SHIFT);
+
+    CHECK(command <= FORCED_MAX && behind < FORCED_EPOCHS_MAX);
+    return &w->decided[command * FORCED_EPOCHS_MAX + behind];
+}
+
 bool judge_decided(struct sim *s, uint64_t epoch, group_set set)
 {
     struct world *w = world_of(s);
+    group_set *decided = decided_in(w, epoch);
 
-    CHECK(epoch < EPOCHS_MAX && set != 0);
-    if (w->decided[epoch] != 0 && w->decided[epoch] != set) {
+    CHECK(set != 0);
+    if (*decided != 0 && *decided != set) {
         return sim_fail(s, "epoch %llu is decided twice", (unsigned long long)epoch);
     }
-    if (w->decided[epoch] == 0) {
-        sim_worth(s, (set & ~w->decided[epoch - 1]) != 0 ? WORTH_GROWN : WORTH_VOTE);
+    if (*decided == 0) {
+        sim_worth(s, (set & ~*decided_in(w, epoch - 1)) != 0 ? WORTH_GROWN : WORTH_VOTE);
+        if (!slow_decided(s, *decided_in(w, epoch - 1), set)) {
+            return false;
+        }
     }
-    w->decided[epoch] = set;
+    *decided = set;
     w->newest = epoch > w->newest ? epoch : w->newest;
     return true;
 }
@@ -291,10 +305,10 @@ static bool check_cell(struct sim *s, uint32_t object, uint32_t cell)
 
 /* ---- What a loss of power may take ---- */
 
-static bool has_begun(const struct world *w, uint64_t epoch)
+static bool has_begun(struct world *w, uint64_t epoch)
 {
     for (uint32_t i = 0; i < w->members; i++) {
-        if ((w->decided[epoch] >> i & 1) != 0 && w->member[i].disk.record.begun >= epoch) {
+        if ((*decided_in(w, epoch) >> i & 1) != 0 && w->member[i].disk.record.begun >= epoch) {
             return true;
         }
     }
@@ -302,7 +316,7 @@ static bool has_begun(const struct world *w, uint64_t epoch)
 }
 
 /* Does the member have everything that was acknowledged, and can the others know it? */
-static bool keeps(const struct world *w, uint32_t i)
+static bool keeps(struct world *w, uint32_t i)
 {
     const struct member *m = &w->member[i];
     uint64_t newest = w->newest;
@@ -310,10 +324,10 @@ static bool keeps(const struct world *w, uint32_t i)
     if (m->lost || m->disk.record.state == GROUP_RECOVERING) {
         return false;
     }
-    if ((w->decided[newest] >> i & 1) != 0) {
+    if ((*decided_in(w, newest) >> i & 1) != 0) {
         return m->disk.record.epoch + 1 >= newest;
     }
-    return !has_begun(w, newest) && (w->decided[newest - 1] >> i & 1) != 0 &&
+    return !has_begun(w, newest) && (*decided_in(w, newest - 1) >> i & 1) != 0 &&
            m->disk.record.epoch == newest - 1;
 }
 
@@ -335,6 +349,34 @@ void judge_loss(struct sim *s, uint32_t node, bool anything)
     w->judge->losses[w->judge->loss_count++] = ++w->judge->moment;
     sim_worth(s, WORTH_LOSS);
     sim_trace(s, node, "** nobody has everything for sure");
+}
+
+/* Was it joined in the newest set that ever was? Then it has what was synced. */
+static bool has_synced(const struct world *w, uint32_t i)
+{
+    const struct group_record *r = &w->member[i].disk.record;
+
+    for (uint32_t k = 0; k < w->members; k++) {
+        if (w->member[k].disk.record.begun > r->begun) {
+            return false;
+        }
+    }
+    return group_in_sync(r->state) && r->begun == r->epoch && r->epoch == w->newest;
+}
+
+void judge_force(struct sim *s, uint32_t node)
+{
+    struct world *w = world_of(s);
+    uint64_t epoch = group_forced_epoch(++w->forced);
+
+    for (uint32_t i = 0; i < w->judge->count && !has_synced(w, node); i++) {
+        w->judge->deeds[i].claimed = false;
+    }
+    sim_worth(s, has_synced(w, node) ? WORTH_FORCED : WORTH_FORCED_STALE);
+    w->newest = epoch;
+    *decided_in(w, epoch) = (group_set)(1U << node);
+    CHECK(w->judge->loss_count < LOSSES_MAX);
+    w->judge->losses[w->judge->loss_count++] = ++w->judge->moment;
 }
 
 /* ---- After every event ---- */
@@ -368,7 +410,7 @@ bool group_judge_check(struct sim *s)
         if (r == NULL) {
             continue;
         }
-        if (r->group.joined != 0 && w->decided[r->group.record.epoch] != r->group.record.set) {
+        if (r->group.joined != 0 && *decided_in(w, r->group.record.epoch) != r->group.record.set) {
             return sim_fail(s, "%s acts in epoch %llu with a set that no vote has given",
                             s->nodes[i].name, (unsigned long long)r->group.record.epoch);
         }
@@ -423,7 +465,7 @@ bool group_judge_finish(struct sim *s)
             return false;
         }
     }
-    for (uint32_t o = 0; o < OBJECTS; o++) {
+    for (uint32_t o = 0; o < USED; o++) {
         for (uint32_t c = 0; c < CELLS; c++) {
             if (!check_cell(s, o, c)) {
                 return false;

@@ -11,31 +11,6 @@ static struct member *member_of(struct sim *s, uint32_t node)
     return &world_of(s)->member[node];
 }
 
-void host_send(struct sim *s, uint32_t node, uint32_t to, struct host_message *m)
-{
-    const struct world *w = world_of(s);
-
-    m->from = node;
-    if (node <= w->voter && to <= w->voter && w->cut_until_ms[node][to] > s->now_ms) {
-        return;
-    }
-    sim_send_datagram(s, node, to, m, sizeof(*m));
-}
-
-uint64_t true_of_clock(struct sim *s, uint32_t node, uint64_t clock_ms)
-{
-    int64_t left_ms = (int64_t)(clock_ms - sim_clock_ms(s, node));
-
-    return clock_ms == UINT64_MAX ? clock_ms : (uint64_t)((int64_t)s->now_ms + left_ms);
-}
-
-uint64_t clock_of_true(struct sim *s, uint32_t node, uint64_t true_ms)
-{
-    int64_t clock_ms = (int64_t)(sim_clock_ms(s, node) + true_ms - s->now_ms);
-
-    return true_ms == UINT64_MAX ? true_ms : clock_ms < 0 ? 0 : (uint64_t)clock_ms;
-}
-
 static void drain(struct sim *s, uint32_t node);
 
 /* ---- Tickets and works ---- */
@@ -72,6 +47,9 @@ static uint64_t begin_work(struct sim *s, uint32_t node, const struct replica_ac
     m->works[i].everything = a->everything;
     m->works[i].object = a->object;
     m->works[i].piece = a->piece;
+    m->works[i].after = a->type == REPLICA_LIST ? a->page->after : 0;
+    m->works[i].forced = a->forced;
+    m->works[i].step = a->step;
     m->works[i].bytes = m->bytes;
     if (a->change != NULL) {
         m->works[i].change = *a->change;
@@ -105,24 +83,39 @@ static bool is_in(const struct change *piece, uint32_t object, uint64_t cell)
 {
     uint64_t start = cell * CELL_BYTES, end = start + CELL_BYTES;
 
-    return piece->everything ||
-           (piece->object.inode == object + 1 &&
-            (piece->whole || (piece->span.start < end && start < piece->span.end)));
+    return !piece->everything && piece->object.inode == object + 1 &&
+           (piece->whole || (piece->span.start < end && start < piece->span.end));
 }
 
 static void take_piece(struct sim *s, uint32_t node, const struct work *w)
 {
     struct member *m = member_of(s, node);
-    const struct ticket *t = ticket_of(m, w->token);
+    const struct ticket *t = w->token != 0 ? ticket_of(m, w->token) : NULL;
 
     for (uint32_t o = 0; o < OBJECTS; o++) {
         for (uint32_t c = 0; c < CELLS; c++) {
-            if (is_in(&w->piece, o, c) &&
+            if (t != NULL && is_in(&w->piece, o, c) &&
                 !(sim_canary(s, "keeps_its_own") && m->disk.record.whole)) {
                 write_cell(m, o, c, t->values[o][c]);
             }
         }
     }
+}
+
+/* One object, or two more rarely: logs with room for one say everything again then. Where each is is its number. */
+static void give_list(struct sim *s, uint32_t node, const struct work *w)
+{
+    uint64_t upto = w->after + 1 + prng_below(&s->prng, 3) / 2;
+    struct object_id objects[OBJECTS];
+    uint32_t count = 0;
+
+    for (uint64_t o = w->after + 1; o <= upto && o <= OBJECTS; o++) {
+        objects[count++] = (struct object_id){ o, 0 };
+    }
+    sim_worth(s, WORTH_SWEPT);
+    replica_listed(member_of(s, node)->replica, w->id, objects,
+                   prng_below(&s->prng, 8) == 0 ? UINT32_MAX : count,
+                   upto >= OBJECTS ? UINT64_MAX : upto);
 }
 
 static void show_bytes(const struct member *m, uint64_t values[OBJECTS][CELLS])
@@ -132,6 +125,19 @@ static void show_bytes(const struct member *m, uint64_t values[OBJECTS][CELLS])
             values[o][c] = m->bytes.cells[o][c].value;
         }
     }
+}
+
+/* Only what is forced: disks of this world lose bytes, they do not change them. */
+static void mend(struct sim *s, uint32_t node, const struct work *w)
+{
+    struct member *m = member_of(s, node);
+
+    CHECK(w->forced && w->token != 0);
+    if (!sim_canary(s, "repairs_nothing")) {
+        take_piece(s, node, w);
+    }
+    ticket_of(m, w->token)->used = false;
+    replica_mended(m->replica, w->id, MORSEL_OK);
 }
 
 /* ---- Answers ---- */
@@ -175,6 +181,15 @@ static void answer_ticket(struct sim *s, uint32_t node, const struct replica_act
 
 /* ---- What was begun is done ---- */
 
+/* reads_while_it_leaves: as if it had not said that it does not. */
+static bool serves_still(struct sim *s, uint32_t node)
+{
+    struct group g = member_of(s, node)->replica->group;
+
+    g.quits = false;
+    return group_serves(&g, sim_clock_ms(s, node));
+}
+
 /* May what was read be answered? */
 static bool may_answer(struct sim *s, uint32_t node, bool yes)
 {
@@ -182,6 +197,9 @@ static bool may_answer(struct sim *s, uint32_t node, bool yes)
 
     if (sim_canary(s, "serves_unvouched") && group_in_sync(g->record.state)) {
         return true;
+    }
+    if (sim_canary(s, "reads_while_it_leaves") && g->quits && !group_orders(g)) {
+        return serves_still(s, node);
     }
     if (sim_canary(s, "reads_without_lease") && g->joined != 0) {
         return true;
@@ -237,7 +255,18 @@ static void run_done(struct sim *s, uint32_t node, uint64_t number)
     case REPLICA_TAKE:
         take_piece(s, node, &w);
         replica_taken(m->replica);
-        ticket_of(m, w.token)->used = false;
+        if (w.token != 0) {
+            ticket_of(m, w.token)->used = false;
+        }
+        break;
+    case REPLICA_LIST:
+        give_list(s, node, &w);
+        break;
+    case REPLICA_LOOK_HERE:
+        verify_see(s, node, &w);
+        break;
+    case REPLICA_MEND:
+        mend(s, node, &w);
         break;
     default:
         CHECK(w.type == REPLICA_SYNC_HERE);
@@ -257,7 +286,7 @@ static void begin(struct sim *s, uint32_t node, const struct replica_action *a)
         apply(s, node, &m->works[i], false);
     }
     sim_after(s, node,
-              prng_below(&s->prng, a->type == REPLICA_SYNC_HERE ? DISK_MS_MAX : APPLY_MS_MAX),
+              disk_delay_ms(s, node, a->type == REPLICA_SYNC_HERE ? DISK_MS_MAX : APPLY_MS_MAX),
               run_done, i);
 }
 
@@ -272,7 +301,7 @@ static void send_message(struct sim *s, uint32_t node, const struct replica_acti
     if (message->type == REPLICA_FORWARD) {
         out.replica.values[0][0] = ticket_of(m, a->token)->call.value;
         message->change.not_after_ms = true_of_clock(s, node, message->change.not_after_ms);
-    } else if (message->type == REPLICA_PIECE) {
+    } else if (message->type == REPLICA_PIECE || message->type == REPLICA_BLOCKS) {
         show_bytes(m, out.replica.values);
     }
     if (message->type == REPLICA_PIECE && message->piece == PIECE_OPERATIONS) {
@@ -285,6 +314,14 @@ static void send_message(struct sim *s, uint32_t node, const struct replica_acti
         sim_worth(s, WORTH_UNBEGUN);
     }
     host_send(s, node, a->member, &out);
+    if (message->type == REPLICA_PIECE) {
+        const struct replica_giving *v = &m->replica->giving[a->member];
+
+        replica_gave(m->replica, a->member, &a->message, 0);
+        if (v->number > v->answered + 1) {
+            sim_worth(s, WORTH_SEVERAL);
+        }
+    }
 }
 
 static void receive_message(struct sim *s, uint32_t node, const struct host_message *in)
@@ -305,6 +342,9 @@ static void receive_message(struct sim *s, uint32_t node, const struct host_mess
         for (uint32_t i = 0; i < message.count; i++) {
             message.ops[i].until_ms = clock_of_true(s, node, message.ops[i].until_ms);
         }
+    }
+    if (message.type == REPLICA_PIECE && sim_canary(s, "takes_any_piece")) {
+        message.number = m->replica->fetch.intake.number + 1;
     }
     t->used = replica_receive(m->replica, &message, token, sim_clock_ms(s, node));
     drain(s, node);
@@ -407,7 +447,13 @@ static void perform(struct sim *s, uint32_t node, const struct replica_action *a
     case REPLICA_SERVE:
     case REPLICA_SYNC_HERE:
     case REPLICA_TAKE:
+    case REPLICA_LIST:
+    case REPLICA_LOOK_HERE:
+    case REPLICA_MEND:
         begin(s, node, a);
+        return;
+    case REPLICA_FOUND:
+        verify_found(s, node, &a->found);
         return;
     case REPLICA_ANSWER:
         answer_ticket(s, node, a);
@@ -420,6 +466,9 @@ static void perform(struct sim *s, uint32_t node, const struct replica_action *a
         return;
     case REPLICA_STOP_VOTE:
         candidate_stop(s, node);
+        return;
+    case REPLICA_REPAIRED: /* Nothing is damaged here. */
+        CHECK(false);
         return;
     }
 }
@@ -472,6 +521,39 @@ static void run_write_back(struct sim *s, uint32_t node, uint64_t number)
     sim_after(s, node, 1 + prng_below(&s->prng, 1000), run_write_back, 0);
 }
 
+void member_quit(struct sim *s, uint32_t node)
+{
+    struct member *m = member_of(s, node);
+
+    if (m->quit_ms == 0) {
+        sim_trace(s, node, "is to stop");
+        m->quit_ms = s->now_ms + QUIT_MS;
+        m->ordered = group_orders(&m->replica->group);
+        replica_quit(m->replica);
+    }
+}
+
+/* True: it is at its end. */
+static bool quit(struct sim *s, uint32_t node)
+{
+    struct member *m = member_of(s, node);
+    const struct group *g = &m->replica->group;
+    bool may = group_may_end(g);
+
+    if (m->quit_ms == 0 || !(may || s->now_ms >= m->quit_ms)) {
+        return false;
+    }
+    sim_trace(s, node, may ? "stops" : "stops, although others wait for it");
+    if (may && !group_in_sync(g->record.state)) {
+        sim_worth(s, m->ordered ? WORTH_HANDED_OVER : WORTH_LEFT);
+    }
+    sim_crash(s, node, false);
+    if (!s->scripted) {
+        sim_start_later(s, node, 100 + prng_below(&s->prng, 2000));
+    }
+    return true;
+}
+
 static void run_tick(struct sim *s, uint32_t node, uint64_t number)
 {
     struct member *m = member_of(s, node);
@@ -479,6 +561,9 @@ static void run_tick(struct sim *s, uint32_t node, uint64_t number)
     struct host_message ask = { .kind = HOST_LEASE_ASK };
 
     (void)number;
+    if (quit(s, node)) {
+        return;
+    }
     ask.lease.start = m->disk.starts;
     ask.lease.asked_ms = now_ms;
     for (uint32_t i = 0; i < world_of(s)->members; i++) {
@@ -487,6 +572,7 @@ static void run_tick(struct sim *s, uint32_t node, uint64_t number)
             host_send(s, node, i, &ask);
         }
     }
+    verify_run(s, node);
     if (now_ms >= replica_deadline_ms(m->replica)) {
         replica_tick(m->replica, now_ms);
     }
@@ -616,10 +702,12 @@ static void start_replica(struct sim *s, uint32_t node)
             mirror_lease_void(&m->leases[i]);
         }
     }
+    setup.slow_limit_ms = world_of(s)->slow_limit_ms;
+    setup.slow_pause_ms = SLOW_PAUSE_MS;
     setup.leases = leases;
     setup.clients_max = CLIENTS;
     setup.ops_max = OPERATIONS_MAX / 2;
-    setup.objects_max = OBJECTS;
+    setup.objects_max = world_of(s)->coarse ? 1 : OBJECTS;
     setup.spans_max = 2 * OBJECTS;
     m->replica = calloc(1, sizeof(*m->replica));
     CHECK(m->replica != NULL && replica_init(m->replica, &setup));
@@ -629,8 +717,13 @@ static void start_replica(struct sim *s, uint32_t node)
 static void member_start(struct sim *s, uint32_t node)
 {
     struct member *m = member_of(s, node);
-    struct group_record record = m->disk.record;
+    struct group_record record;
 
+    if (m->replaced && !sim_canary(s, "replaced_keep_what_they_have")) {
+        member_renew(s, node);
+    }
+    m->replaced = false;
+    record = m->disk.record;
     voter_start(s, node);
     m->disk.starts++;
     m->resend_ms = 0;
@@ -659,7 +752,7 @@ static void member_stop(struct sim *s, uint32_t node, bool machine)
     replica_free(m->replica);
     free(m->replica);
     m->replica = NULL;
-    m->joined = 0;
+    m->joined = m->quit_ms = 0;
     memset(m->tickets, 0, sizeof(m->tickets));
     memset(m->works, 0, sizeof(m->works));
     if (machine) {

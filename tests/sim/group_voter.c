@@ -45,7 +45,7 @@ static void feed_voter(struct sim *s, uint32_t node, const struct voter_event *e
         if (action->type == VOTER_PERSIST) {
             while (voter_pop(h->voter, &h->popped)) {
             }
-            sim_after(s, node, prng_below(&s->prng, VOTE_DISK_MS_MAX), run_voted, action->number);
+            sim_after(s, node, disk_delay_ms(s, node, VOTE_DISK_MS_MAX), run_voted, action->number);
             continue;
         }
         m.vote_answer = action->answer;
@@ -83,6 +83,20 @@ void voter_stop(struct sim *s, uint32_t node, bool machine)
     voter_free(h->voter);
     h->voter = NULL;
     h->standing = false;
+}
+
+void voter_learn(struct sim *s, uint32_t node, uint64_t epoch, group_set set)
+{
+    struct voter_host *h = host_of(s, node);
+    struct vote_request learn = { .type = VOTE_LEARN, .voter = node + 1, .epoch = epoch - 1 };
+    struct voter_event event = { .type = VOTER_ASKED, .tag = node, .request = &learn };
+
+    learn.set_version = world_of(s)->voter_set.version;
+    learn.ballot = (struct vote_ballot){ 1, 1 };
+    learn.subject = subject_of(world_of(s));
+    learn.before = learn.value = value_of(set);
+    feed_voter(s, node, &event);
+    h->disk = h->popped;
 }
 
 /* ---- A candidate ---- */

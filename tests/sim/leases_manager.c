@@ -81,6 +81,9 @@ static void persist(struct sim *s, const struct lease_action *action)
     uint64_t number = w->lease_epochs_count++;
     int rv;
 
+    sim_trace(s, MANAGER, "%s is %s", name_of(s, action->client),
+              action->type == LEASE_PERSIST ? "written down as a holder" : "no holder any more");
+
     op.holder.lease_epoch = action->lease_epoch;
     op.holder.holds = action->type == LEASE_PERSIST;
     rv = db_execute(&w->db, &op);

@@ -156,8 +156,9 @@ static void note_conn(struct sim *s, uint64_t tag, server_id id)
 static void perform(struct sim *s, const struct members_action *action)
 {
     static const char *const words[] = {
-        [MEMBERS_PERSIST] = "persist", [MEMBERS_WELCOME] = "welcome", [MEMBERS_ALIVE] = "alive",
-        [MEMBERS_REFUSE] = "refuse",   [MEMBERS_UP] = "up",           [MEMBERS_DOWN] = "down",
+        [MEMBERS_PERSIST] = "persist",   [MEMBERS_WELCOME] = "welcome", [MEMBERS_ALIVE] = "alive",
+        [MEMBERS_REFUSE] = "refuse",     [MEMBERS_UP] = "up",           [MEMBERS_DOWN] = "down",
+        [MEMBERS_PUT_BACK] = "put back",
     };
 
     if (action->type == MEMBERS_REFUSE) {

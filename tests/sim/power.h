@@ -87,6 +87,7 @@ struct file
     bool unreported, reporting, report_due, settled, listed, loss_untold;
     uint32_t handle_count, pins;
     uint64_t dirty[BLOCKS], sent[BLOCKS]; /* Values; 0: none. A sent one is acknowledged first. */
+    uint64_t since[BLOCKS], sent_since[BLOCKS]; /* The oldest value that went into each. */
     struct unsynced *unsynced;
 };
 

@@ -183,6 +183,7 @@ static void send_block(struct sim *s, uint32_t node, uint32_t number, uint32_t b
     struct power_message m = { .word = WORD_WRITE, .file = number, .block = block };
 
     m.value = file->sent[block] = file->dirty[block];
+    file->sent_since[block] = file->since[block];
     file->dirty[block] = 0;
     (void)client_ask(s, node, STORE_FIRST + block % STORES, -1, -1, &m);
 }
@@ -196,6 +197,9 @@ void write_block(struct sim *s, uint32_t node, const struct handle *handle, uint
     file->settled = file->settled && end <= file->size;
     file->size = end > file->size ? end : file->size;
     file->written_end = end > file->written_end ? end : file->written_end;
+    if (file->dirty[block] == 0) {
+        file->since[block] = world_of(s)->values + 1;
+    }
     file->dirty[block] = ++world_of(s)->values;
     judge_wrote(s, node, handle->file, block, file->dirty[block]);
     sim_trace(s, node, "writes block %u of file %u", block, handle->file);

@@ -19,11 +19,13 @@ static struct file *file_of(struct sim *s, uint32_t node, uint32_t file)
     return &world_of(s)->clients[node].files[file];
 }
 
+/* Who began when `until` was the newest value waits for what was written by then, or for what has
+ * taken its place since. */
 static bool has_dirty(const struct file *file, uint64_t until)
 {
     for (uint32_t i = 0; i < BLOCKS; i++) {
-        if ((file->dirty[i] != 0 && file->dirty[i] <= until) ||
-            (file->sent[i] != 0 && file->sent[i] <= until)) {
+        if ((file->dirty[i] != 0 && file->since[i] <= until) ||
+            (file->sent[i] != 0 && file->sent_since[i] <= until)) {
             return true;
         }
     }

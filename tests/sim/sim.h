@@ -25,7 +25,7 @@ enum {
     SIM_NODES_MAX = 16,
     SIM_MESSAGE_BYTES_MAX = 1600,
     SIM_FAULT_ROUND_MS = 10, /* Crashes and partitions are drawn this often. */
-    SIM_WORTH_MAX = 16,
+    SIM_WORTH_MAX = 32,
     SIM_REBOOT_MS_MIN = 100 /* A machine that lost power is not back sooner. */
 };
 

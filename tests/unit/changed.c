@@ -261,9 +261,38 @@ static void all_of_it_is_shown(void **state)
     changed_free(c);
 }
 
+/* What a change adds is what was not in it. */
+static void bytes_of_an_object_are_counted(void **state)
+{
+    struct changed *c = changed_new(4, 64, GRAIN);
+    struct change change = stretch(1, 0, 2 * GRAIN), whole = { .object = { 1, 0 }, .whole = true };
+
+    (void)state;
+    assert_non_null(c);
+    whole.generation = 1;
+    assert_int_equal(changed_bytes(c, change.object), 0);
+    changed_add(c, &change);
+    assert_int_equal(changed_bytes(c, change.object), 2 * GRAIN);
+    changed_add(c, &change);
+    assert_int_equal(changed_bytes(c, change.object), 2 * GRAIN);
+    change = stretch(1, GRAIN, 5 * GRAIN);
+    changed_add(c, &change);
+    change = stretch(1, 9 * GRAIN, 10 * GRAIN);
+    changed_add(c, &change);
+    assert_int_equal(changed_bytes(c, change.object), 6 * GRAIN);
+    changed_add(c, &whole);
+    assert_int_equal(changed_bytes(c, change.object), UINT64_MAX);
+    changed_clear(c);
+    whole = (struct change){ .everything = true };
+    changed_add(c, &whole);
+    assert_int_equal(changed_bytes(c, change.object), UINT64_MAX);
+    changed_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_of_an_object_are_counted),
         cmocka_unit_test(it_says_exactly_what_it_has_room_for),
         cmocka_unit_test(it_never_says_less),
         cmocka_unit_test(what_is_full_gets_coarser),

@@ -80,12 +80,14 @@ static void remembers_who_it_is(void **state)
     assert_int_equal(d.node, 0);
     refused("data", "iod", MORSEL_EXISTS_LOCKED, "in use");
     d.node = 12;
+    d.starts = (struct starts_kept){ .confirmed = UINT64_MAX, .pending = 5, .count = 7 };
     memset(d.cluster.bytes, 0xab, sizeof(d.cluster.bytes));
     assert_int_equal(datadir_save(&d, &err), 0);
     datadir_close(&d);
     assert_int_equal(datadir_open(&again, "data", "iod", &err), 0);
     assert_false(again.fresh);
     assert_int_equal(again.node, 12);
+    assert_memory_equal(&again.starts, &d.starts, sizeof(d.starts));
     assert_memory_equal(again.token, d.token, sizeof(d.token));
     assert_memory_equal(again.cluster.bytes, d.cluster.bytes, sizeof(d.cluster.bytes));
     datadir_close(&again);
@@ -171,18 +173,45 @@ static void refuses_damage_and_newer_formats(void **state)
         put_file("data/identity", damaged[i]);
         refused("data", "iod", MORSEL_CORRUPT, "damaged");
     }
-    put_file("data/identity", "format = 2\nsomething = new\n");
+    put_file("data/identity", "format = 3\nsomething = new\n");
     refused("data", "iod", MORSEL_VERSION, "newer version");
 }
 
-#define HEX "0123456789abcdef0123456789abcdef"
+#define HEX   "0123456789abcdef0123456789abcdef"
+#define MARKS "confirmed = 0123456789abcdef\npending = fedcba9876543210\n"
+
+/* What an older version wrote is read, and stays as it is until something is learned. */
+static void format_1_is_taken_over(void **state)
+{
+    static const char old[] =
+        "format = 1\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX "\n";
+    struct errmsg err = { "" };
+    struct datadir d;
+
+    (void)state;
+    assert_int_equal(mkdir("data", 0700), 0);
+    put_file("data/identity", old);
+    assert_int_equal(datadir_open(&d, "data", "iod", &err), 0);
+    assert_int_equal(d.format, 1);
+    assert_int_equal(d.node, 3);
+    assert_int_equal(d.starts.confirmed + d.starts.pending + d.starts.count, 0);
+    d.starts.confirmed = 0xabc;
+    assert_int_equal(datadir_save(&d, &err), 0);
+    datadir_close(&d);
+    assert_int_equal(datadir_open(&d, "data", "iod", &err), 0);
+    assert_int_equal(d.format, DATADIR_FORMAT);
+    assert_int_equal(d.node, 3);
+    assert_int_equal(d.starts.confirmed, 0xabc);
+    datadir_close(&d);
+}
 
 /* One byte otherwise than we write it, and it is not ours: blanks, signs, numbers too large, what
  * stands behind the end. */
 static void identity_is_read_only_as_it_is_written(void **state)
 {
     static const char good[] =
-        "format = 1\nrole = iod\ncluster = " HEX "\nnode = 4294967295\ntoken = " HEX "\n";
+        "format = 2\nrole = iod\ncluster = " HEX "\nnode = 4294967295\ntoken = " HEX "\n" MARKS
+        "start = 18446744073709551615\n";
     static const char *const bad[] = {
         "format = 0\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX "\n",
         "format = 1\nrole = iod\ncluster = " HEX "\nnode = 4294967296\ntoken = " HEX "\n",
@@ -192,6 +221,16 @@ static void identity_is_read_only_as_it_is_written(void **state)
         "format = 1\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX "0\n",
         "format = 1\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX "\n\n",
         "format = 1\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX,
+        "format = 1\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX "\n" MARKS
+        "start = 3\n",
+        "format = 2\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX "\n",
+        "format = 2\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX "\n" MARKS,
+        "format = 2\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX "\n" MARKS
+        "start = -1\n",
+        "format = 2\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX "\n" MARKS
+        "start = 18446744073709551616\n",
+        "format = 2\nrole = iod\ncluster = " HEX "\nnode = 3\ntoken = " HEX "\n"
+        "confirmed = 1\npending = 0000000000000000\nstart = 3\n",
     };
     char text[IDENTITY_TEXT_BYTES_MAX] = "";
     struct errmsg err = { "" };
@@ -250,6 +289,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(tokens_differ, make_place, remove_place),
         cmocka_unit_test_setup_teardown(refuses_what_is_not_its_own, make_place, remove_place),
         cmocka_unit_test_setup_teardown(refuses_damage_and_newer_formats, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(format_1_is_taken_over, make_place, remove_place),
         cmocka_unit_test(identity_is_read_only_as_it_is_written),
         cmocka_unit_test(hex_is_read_as_written),
     };

@@ -47,12 +47,12 @@ static void a_piece_is_given_when_it_is_answered(void **state)
     assert_true(dirty_log_take(&l, &piece));
     assert_int_equal(l.number, 1);
     assert_int_equal(piece.object.inode, 1);
-    assert_false(dirty_log_take(&l, &piece)); /* One at a time. */
     dirty_log_answered(&l, 69, 1);
     dirty_log_answered(&l, 70, 2);
-    assert_false(dirty_log_take(&l, &piece));
+    assert_int_equal(l.under_way, 1);
     dirty_log_answered(&l, 70, 1);
     dirty_log_check(&l);
+    assert_int_equal(l.under_way, 0);
     assert_true(dirty_log_take(&l, &piece));
     assert_int_equal(piece.object.inode, 2);
     assert_false(dirty_log_all_given(&l, 70));
@@ -141,40 +141,49 @@ static void everything_is_one_piece(void **state)
     dirty_log_free(&l);
 }
 
-/* One object, which sessions break off and changes meet: in the end the member has what is here. */
+/* What is on its way to the member, or was. */
+struct sent
+{
+    uint64_t session, number, object, value;
+};
+
+enum { SENT_MAX = 2 * RECOVERY_PIECES_MAX };
+
+/* Objects that sessions break off and changes meet: in the end the member has what is here. */
 static void run_history(struct prng *prng)
 {
     uint64_t here[OBJECTS] = { 0 }, there[OBJECTS] = { 0 }, change_number = 0, session = 1;
-    uint64_t sent = 0, sent_session = 0, sent_number = 0;
+    struct sent sent[SENT_MAX] = { { 0 } };
+    uint64_t count = 0;
     struct dirty_intake in = { .session = 1 };
     struct dirty_log l;
     struct change piece = { .whole = false };
 
     open_log(&l);
     dirty_log_begin(&l, session);
-    for (int step = 0; step < 400; step++) {
+    for (int step = 0; step < 800; step++) {
         uint64_t drawn = prng_below(prng, 20), object = prng_below(prng, OBJECTS);
 
         dirty_log_check(&l);
-        if (drawn < 4 && step < 300) {
+        if (drawn < 4 && step < 400) {
             here[object] = ++change_number;
             add(&l, object + 1, 0, 1 + prng_below(prng, 3));
-        } else if (drawn == 4 && step < 300) { /* It loses what is not settled, and begins again. */
+        } else if (drawn == 4 && step < 400) { /* It loses what is not settled, and begins again. */
             memset(there, 0, sizeof(there));
             in = (struct dirty_intake){ .session = ++session };
             dirty_log_begin(&l, session);
         } else if (drawn < 12 && dirty_log_take(&l, &piece)) {
-            sent = here[piece.object.inode - 1];
-            sent_session = session;
-            sent_number = l.number;
-        } else if (sent_number != 0) { /* Perhaps twice, perhaps late. */
-            enum dirty_verdict verdict = dirty_intake_judge(&in, sent_session, sent_number);
+            object = piece.object.inode - 1;
+            sent[count++ % SENT_MAX] = (struct sent){ session, l.number, object, here[object] };
+        } else if (count > 0) { /* Any of them: perhaps twice, perhaps late. */
+            const struct sent *s = &sent[prng_below(prng, count < SENT_MAX ? count : SENT_MAX)];
+            enum dirty_verdict verdict = dirty_intake_judge(&in, s->session, s->number);
 
             if (verdict == DIRTY_TAKE) {
-                there[piece.object.inode - 1] = sent;
+                there[s->object] = s->value;
             }
             if (verdict != DIRTY_STALE) {
-                dirty_log_answered(&l, sent_session, sent_number);
+                dirty_log_answered(&l, s->session, s->number);
             }
         }
     }
@@ -278,6 +287,105 @@ static void doubt_ends_with_a_sync_of_all(void **state)
     dirty_log_free(&log);
 }
 
+/* What does not fit into a message stays open, and is given later. */
+static void a_piece_that_is_cut_leaves_the_rest_open(void **state)
+{
+    struct change whole = { .object = { 7, 0 }, .generation = 1, .whole = true };
+    struct dirty_log l;
+    struct change piece;
+
+    (void)state;
+    open_log(&l);
+    add(&l, 1, 2, 10);
+    dirty_log_begin(&l, 5);
+    assert_true(dirty_log_take(&l, &piece));
+    dirty_log_cut(&l, 1, 6 * GRAIN);
+    dirty_log_check(&l);
+    assert_int_equal(dirty_log_piece(&l, 1)->span.start, 2 * GRAIN);
+    assert_int_equal(dirty_log_piece(&l, 1)->span.end, 6 * GRAIN);
+    assert_false(dirty_log_all_given(&l, 5));
+    add(&l, 9, 0, 1); /* Later: the rest comes before it. */
+    dirty_log_answered(&l, 5, 1);
+    assert_true(dirty_log_take(&l, &piece));
+    assert_int_equal(piece.object.inode, 1);
+    assert_int_equal(piece.span.start, 6 * GRAIN);
+    assert_int_equal(piece.span.end, 10 * GRAIN);
+    dirty_log_answered(&l, 5, 2);
+    assert_true(dirty_log_take(&l, &piece));
+    assert_int_equal(piece.object.inode, 9);
+    dirty_log_answered(&l, 5, 3);
+    assert_true(dirty_log_all_given(&l, 5));
+    dirty_log_add(&l, &whole);
+    assert_true(dirty_log_take(&l, &piece));
+    assert_true(piece.whole);
+    dirty_log_cut(&l, 4, 4 * GRAIN);
+    dirty_log_check(&l);
+    assert_false(dirty_log_piece(&l, 4)->whole);
+    assert_int_equal(dirty_log_piece(&l, 4)->span.start, 0);
+    assert_int_equal(dirty_log_piece(&l, 4)->span.end, 4 * GRAIN);
+    dirty_log_answered(&l, 5, 4);
+    assert_true(dirty_log_take(&l, &piece)); /* As one, however long. */
+    assert_int_equal(piece.object.inode, 7);
+    assert_int_equal(piece.span.start, 4 * GRAIN);
+    assert_int_equal(piece.span.end, OBJECT_BYTES_MAX);
+    dirty_log_answered(&l, 5, 5);
+    assert_true(dirty_log_all_given(&l, 5));
+    dirty_log_free(&l);
+}
+
+/* A few, answered in order; what is not answered is open again. */
+static void several_are_under_way(void **state)
+{
+    struct dirty_log l;
+    struct change piece, everything = { .everything = true };
+    struct changed *all = changed_new(16, 64, GRAIN);
+
+    (void)state;
+    assert_non_null(all);
+    open_log(&l);
+    for (uint64_t inode = 1; inode <= RECOVERY_PIECES_MAX + 2; inode++) {
+        add(&l, inode, 0, 4);
+    }
+    dirty_log_begin(&l, 5);
+    for (uint64_t n = 1; n <= RECOVERY_PIECES_MAX; n++) {
+        assert_true(dirty_log_take(&l, &piece));
+        assert_int_equal(piece.object.inode, n);
+        assert_int_equal(l.number, n);
+        dirty_log_check(&l);
+    }
+    assert_false(dirty_log_take(&l, &piece)); /* No more at a time. */
+    assert_null(dirty_log_piece(&l, 0));
+    assert_null(dirty_log_piece(&l, RECOVERY_PIECES_MAX + 1));
+    dirty_log_answered(&l, 5, 3);
+    assert_int_equal(l.under_way, RECOVERY_PIECES_MAX - 3);
+    assert_null(dirty_log_piece(&l, 3));
+    assert_int_equal(dirty_log_piece(&l, 4)->object.inode, 4);
+    dirty_log_cut(&l, 4, GRAIN);
+    dirty_log_cut(&l, 5, GRAIN); /* A second rest is open, in its turn. */
+    dirty_log_copy(&l, all);
+    for (uint64_t inode = 1; inode <= RECOVERY_PIECES_MAX + 2; inode++) {
+        struct change each = stretch(inode, 1, 0, 4);
+
+        assert_true(changed_covers(all, &each));
+    }
+    dirty_log_drop(&l);
+    dirty_log_check(&l);
+    assert_int_equal(l.under_way, 0);
+    for (uint64_t inode = 4; inode <= RECOVERY_PIECES_MAX + 2; inode++) {
+        struct change each = stretch(inode, 1, 0, 4);
+
+        assert_true(changed_covers(l.open, &each));
+    }
+    assert_true(dirty_log_take(&l, &piece));
+    dirty_log_add(&l, &everything);
+    assert_false(dirty_log_take(&l, &piece)); /* It is not answered with what came before it. */
+    dirty_log_answered(&l, 5, l.number);
+    assert_true(dirty_log_take(&l, &piece));
+    assert_true(piece.everything);
+    dirty_log_free(&l);
+    changed_free(all);
+}
+
 static void what_the_disk_says_follows(void **state)
 {
     struct changed *disk = changed_new(16, 16, INTENT_REGION_BYTES);
@@ -322,6 +430,8 @@ int main(void)
         cmocka_unit_test(what_changes_while_it_is_sent_is_sent_again),
         cmocka_unit_test(everything_is_one_piece),
         cmocka_unit_test(the_member_has_what_is_here),
+        cmocka_unit_test(a_piece_that_is_cut_leaves_the_rest_open),
+        cmocka_unit_test(several_are_under_way),
         cmocka_unit_test(sessions_are_told_apart),
         cmocka_unit_test(generations_are_judged),
         cmocka_unit_test(doubt_ends_with_a_sync_of_all),

@@ -1,139 +1,6 @@
 /* A member of a group: what it says and does at each event, one member at a time. Whether all of
  * them together keep what they promise is sim/group's to say. */
-#include "iod/replica/group.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-enum { ID = 7, BOOT = 3, NOW = 100000 };
-
-/* One member, with what it did last. */
-struct fixture
-{
-    struct group group;
-    struct mirror_lease leases[REPLICAS_MAX];
-    struct group_actions out;
-    uint64_t now_ms;
-    uint64_t numbers[REPLICAS_MAX];
-};
-
-static void feed(struct fixture *f, struct group_event event)
-{
-    f->out.count = 0;
-    event.now_ms = f->now_ms;
-    group_step(&f->group, &event, &f->out);
-}
-
-static void pass(struct fixture *f, uint64_t ms)
-{
-    f->now_ms += ms;
-    feed(f, (struct group_event){ .type = GROUP_TICK });
-}
-
-static void persisted(struct fixture *f)
-{
-    feed(f, (struct group_event){ .type = GROUP_PERSISTED });
-}
-
-static const struct group_action *done(const struct fixture *f, enum group_action_type type)
-{
-    for (uint32_t i = 0; i < f->out.count; i++) {
-        if (f->out.items[i].type == type) {
-            return &f->out.items[i];
-        }
-    }
-    return NULL;
-}
-
-static void start_on(struct fixture *f, uint32_t count, uint32_t me,
-                     const struct group_record *record, bool intent_empty)
-{
-    const struct mirror_lease *leases[REPLICAS_MAX];
-    struct group_event event = { .type = GROUP_START, .record = record, .boot = BOOT, .start = 1 };
-
-    memset(f, 0, sizeof(*f));
-    f->now_ms = NOW;
-    for (uint32_t i = 0; i < REPLICAS_MAX; i++) {
-        mirror_lease_init(&f->leases[i], 1, NOW);
-        leases[i] = &f->leases[i];
-    }
-    event.intent_empty = intent_empty;
-    group_init(&f->group, ID, count, me, leases);
-    feed(f, event);
-}
-
-static void start_new(struct fixture *f, uint32_t count, uint32_t me)
-{
-    struct group_record record;
-
-    group_record_new(&record, count, BOOT);
-    start_on(f, count, me, &record, true);
-    persisted(f);
-}
-
-/* A word of `from`, in sync in epoch 1 with everybody, complete. */
-static struct group_word word_of(struct fixture *f, uint32_t from)
-{
-    struct group_word w = { .group = ID, .from = from, .start = 1, .epoch = 1, .complete = true };
-
-    w.number = ++f->numbers[from];
-    w.set = (group_set)((1U << f->group.count) - 1);
-    w.begun = true;
-    w.verifier = 1;
-    return w;
-}
-
-static void hear(struct fixture *f, const struct group_word *word)
-{
-    feed(f, (struct group_event){ .type = GROUP_WORD, .word = word });
-}
-
-/* It leads: the others, as many as there are, do what it says. */
-static void others_follow(struct fixture *f)
-{
-    for (uint32_t i = 0; i < f->group.count; i++) {
-        struct group_word w = word_of(f, i);
-
-        if (i == f->group.me) {
-            continue;
-        }
-        w.epoch = f->group.record.epoch;
-        w.set = f->group.record.set;
-        w.promised = f->group.leading;
-        w.equal = f->group.phase >= GROUP_EQUALISING ? f->group.leading : 0;
-        w.joined = f->group.phase == GROUP_COMMITTING ? f->group.leading : 0;
-        w.agreed = w.joined != 0;
-        hear(f, &w);
-    }
-}
-
-static void copied(struct fixture *f)
-{
-    feed(f, (struct group_event){ .type = GROUP_COPIED, .round = f->group.promised });
-}
-
-/* Member 0 and the others agree. */
-static void agree(struct fixture *f)
-{
-    others_follow(f); /* Heard: a round begins. */
-    others_follow(f); /* Promised. */
-    copied(f);
-    others_follow(f); /* Equal. */
-    others_follow(f); /* Joined. */
-    assert_true(group_orders(&f->group));
-    assert_true(group_all_joined(&f->group));
-}
-
-static void grant(struct fixture *f, uint32_t from)
-{
-    struct mirror_exceptions none = { .count = 0 };
-
-    mirror_lease_granted(&f->leases[from], 1, f->now_ms, &none, f->now_ms);
-}
+#include "tests/lib/group_member.h"
 
 /* ---- Starts ---- */
 
@@ -504,6 +371,150 @@ static void who_missed_a_vote_is_stale(void **state)
     assert_int_equal(done(&f, GROUP_PERSIST)->record.state, GROUP_STALE);
 }
 
+/* ---- Slow members ---- */
+
+/* In sync, and `slow` by its own word. */
+static void hear_slow(struct fixture *f, uint32_t from, group_set slow)
+{
+    struct group_word w = word_of(f, from);
+
+    w.epoch = f->group.record.epoch;
+    w.set = f->group.record.set;
+    w.promised = w.equal = w.joined = f->group.joined;
+    w.agreed = true;
+    w.slow = slow;
+    hear(f, &w);
+}
+
+static void set_slow(struct fixture *f, group_set slow)
+{
+    group_set_slow(&f->group, slow);
+    pass(f, 1);
+}
+
+static void who_orders_goes_on_without_a_slow_one(void **state)
+{
+    struct fixture f;
+    struct group_word w;
+
+    (void)state;
+    start_new(&f, 3, 0);
+    agree(&f);
+    set_slow(&f, 2);
+    assert_int_equal(done(&f, GROUP_START_VOTE)->set, 5);
+    assert_false(group_covers(&f.group, 1));
+    assert_true(group_covers(&f.group, 2));
+    group_word(&f.group, &w);
+    assert_int_equal(w.slow, 2);
+    set_slow(&f, 0);
+    assert_non_null(done(&f, GROUP_STOP_VOTE));
+    assert_true(group_covers(&f.group, 1));
+}
+
+static void others_go_on_without_a_slow_one_that_orders(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    for (uint32_t me = 1; me < 3; me++) {
+        start_new(&f, 3, me);
+        hear_slow(&f, 3 - me, 0);
+        hear_slow(
+            &f, 0,
+            2 | 4); /* It speaks for itself alone: what it finds of others is its own affair. */
+        assert_null(done(&f, GROUP_START_VOTE));
+        hear_slow(&f, 0, 1);
+        assert_int_equal(done(&f, GROUP_START_VOTE)->set,
+                         me == 1 ? 6 : 0); /* Or its turn is later. */
+        pass(&f, GROUP_TURN_MS);
+        assert_int_equal(f.group.standing, 6);
+    }
+}
+
+static void where_nobody_else_is_left_slowness_means_nothing(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start_new(&f, 2, 0);
+    agree(&f);
+    set_slow(&f, 1);
+    assert_int_equal(f.group.standing, 0); /* That is for the other one. */
+    hear_slow(&f, 1, 2);
+    assert_int_equal(f.group.standing, 0); /* All are. */
+    hear_slow(&f, 1, 0);
+    pass(&f, GROUP_SILENCE_MS - 1);
+    assert_int_equal(f.group.standing, 0);
+    pass(&f, 1);
+    assert_int_equal(f.group.standing, 1); /* The other one is gone. */
+}
+
+/* It votes the slow member out, and is alone. */
+static void leave_behind(struct fixture *f, uint64_t epoch)
+{
+    set_slow(f, 2);
+    assert_int_equal(done(f, GROUP_START_VOTE)->set, 1);
+    feed(f, (struct group_event){ .type = GROUP_DECIDED, .epoch = epoch, .set = 1 });
+    persisted(f);
+    group_set_slow(&f->group, 0);
+    pass(f, MIRROR_LEASE_MS + MIRROR_LEASE_SKEW_MS);
+    copied(f);
+    persisted(f);
+    assert_true(group_orders(&f->group));
+}
+
+/* Does it offer the other one, which is stale, what it has? */
+static bool offers(struct fixture *f, group_set slow)
+{
+    struct group_word w = word_of(f, 1);
+
+    w.state = GROUP_STALE;
+    w.slow = slow;
+    hear(f, &w);
+    group_word(&f->group, &w);
+    return w.offered == 2;
+}
+
+static void who_left_as_slow_is_taken_back_behind_a_pause(void **state)
+{
+    struct fixture f;
+    uint64_t pause_ms = GROUP_PAUSE_MS, epoch = 2;
+
+    (void)state;
+    start_new(&f, 2, 0);
+    agree(&f);
+    for (unsigned k = 0; k < 8; k++) {
+        uint64_t left_ms = f.now_ms;
+
+        leave_behind(&f, epoch);
+        assert_int_equal(group_left_slow(&f.group), 2);
+        assert_false(offers(&f, 0));
+        pass(&f, left_ms + pause_ms - f.now_ms);
+        assert_false(offers(&f, 0));
+        pass(&f, 1);
+        assert_false(offers(&f, 2)); /* It is slow still, as it says itself. */
+        assert_true(offers(&f, 0));
+        feed(&f, (struct group_event){ .type = GROUP_DECIDED, .epoch = epoch + 1, .set = 3 });
+        persisted(&f);
+        others_follow(&f);
+        others_follow(&f);
+        copied(&f);
+        others_follow(&f);
+        persisted(&f); /* That the epoch has begun. */
+        others_follow(&f);
+        assert_true(group_all_joined(&f.group));
+        assert_int_equal(group_left_slow(&f.group), 0);
+        epoch += 2;
+        pause_ms = 2 * pause_ms < GROUP_PAUSES_MAX * (uint64_t)GROUP_PAUSE_MS
+                       ? 2 * pause_ms
+                       : GROUP_PAUSES_MAX * (uint64_t)GROUP_PAUSE_MS;
+    }
+    f.now_ms += 2 * GROUP_PAUSES_MAX * (uint64_t)GROUP_PAUSE_MS; /* It was well for so long. */
+    hear_slow(&f, 1, 0);
+    leave_behind(&f, epoch);
+    assert_int_equal(f.group.peers[1].pause_ms, GROUP_PAUSE_MS);
+}
+
 /* ---- Recovery ---- */
 
 static void growing_takes_a_vote(void **state)
@@ -617,6 +628,10 @@ int main(void)
         cmocka_unit_test(there_is_no_waiting_for_who_holds_nothing),
         cmocka_unit_test(who_is_left_out_is_stale),
         cmocka_unit_test(who_missed_a_vote_is_stale),
+        cmocka_unit_test(who_orders_goes_on_without_a_slow_one),
+        cmocka_unit_test(others_go_on_without_a_slow_one_that_orders),
+        cmocka_unit_test(where_nobody_else_is_left_slowness_means_nothing),
+        cmocka_unit_test(who_left_as_slow_is_taken_back_behind_a_pause),
         cmocka_unit_test(growing_takes_a_vote),
         cmocka_unit_test(who_recovers_is_not_whole_before_all_agree),
         cmocka_unit_test(nonsense_is_passed_over),

@@ -47,6 +47,20 @@ static void do_register(struct world *w, uint64_t tag, uint8_t token, server_id 
     feed(w, event);
 }
 
+/* With the marks of a start; common/daemon/starts.h. */
+static void do_start(struct world *w, server_id id, const char *address, struct starts_word word)
+{
+    struct members_event event = { .type = MEMBERS_REGISTER };
+
+    event.registration.tag = word.mark;
+    event.registration.record.id = id;
+    event.registration.record.token[0] = 1;
+    event.registration.start = word;
+    (void)snprintf(event.registration.record.address, sizeof(event.registration.record.address),
+                   "%s", address);
+    feed(w, event);
+}
+
 static void persisted(struct world *w, server_id id, int status)
 {
     struct members_event event = { .type = MEMBERS_PERSISTED };
@@ -306,6 +320,170 @@ static void the_table_has_an_end(void **state)
     test_free(w);
 }
 
+static struct starts_word proposal(uint64_t confirmed, uint64_t pending, uint64_t mark)
+{
+    return (struct starts_word){ .mark = mark, .confirmed = confirmed, .pending = pending };
+}
+
+static struct starts_word confirmation(uint64_t confirmed, uint64_t mark)
+{
+    return (struct starts_word){
+        .mark = mark, .confirmed = confirmed, .pending = mark, .confirms = true
+    };
+}
+
+/* Server 1 at a:1, with mark 10 confirmed. */
+static void start_first(struct world *w)
+{
+    do_start(w, 0, "a:1", proposal(0, 0, 10));
+    assert_int_equal(only(w, MEMBERS_PERSIST)->id, 1);
+    persisted(w, 1, 0);
+    assert_int_equal(only(w, MEMBERS_PROPOSED)->tag, 10);
+    assert_false(members_find(&w->m, 1)->registered);
+    do_start(w, 1, "a:1", confirmation(0, 10));
+    assert_int_equal(only(w, MEMBERS_PERSIST)->id, 1);
+    persisted(w, 1, 0);
+    assert_int_equal(w->out.items[1].type, MEMBERS_WELCOME);
+}
+
+static void a_server_registers_in_two_steps(void **state)
+{
+    struct world *w = world_new(NULL, 0);
+
+    (void)state;
+    start_first(w);
+    assert_int_equal(members_find(&w->m, 1)->record.starts.confirmed, 10);
+    assert_int_equal(members_find(&w->m, 1)->record.starts.tentative, 0);
+    do_start(w, 1, "a:1", confirmation(0, 10)); /* A new connection: nothing to write. */
+    assert_int_equal(only(w, MEMBERS_WELCOME)->id, 1);
+    gone(w, 1);
+    do_start(w, 1, "a:2", proposal(5, 10, 11)); /* The answer was lost to it. */
+    assert_int_equal(only(w, MEMBERS_PERSIST)->id, 1);
+    assert_string_equal(members_find(&w->m, 1)->record.address, "a:1"); /* Not let in yet. */
+    persisted(w, 1, 0);
+    assert_true(only(w, MEMBERS_PROPOSED)->by_pending);
+    do_start(w, 1, "a:2", proposal(5, 10, 11)); /* Again: it is durable. */
+    assert_true(only(w, MEMBERS_PROPOSED)->by_pending);
+    do_start(w, 1, "a:2", confirmation(10, 11));
+    persisted(w, 1, 0);
+    assert_string_equal(members_find(&w->m, 1)->record.address, "a:2");
+    test_free(w);
+}
+
+/* No answer, and no life, from a mark that may be lost with the power. */
+static void a_mark_that_was_not_written_is_not_answered(void **state)
+{
+    struct world *w = world_new(NULL, 0);
+
+    (void)state;
+    start_first(w);
+    gone(w, 1);
+    do_start(w, 1, "a:1", proposal(10, 0, 11));
+    persisted(w, 1, MORSEL_NOSPC);
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_NOSPC);
+    do_start(w, 1, "a:1", proposal(10, 0, 11));
+    assert_int_equal(only(w, MEMBERS_PERSIST)->id, 1);
+    persisted(w, 1, 0);
+    do_start(w, 1, "a:1", confirmation(10, 11));
+    persisted(w, 1, MORSEL_NOSPC);
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_NOSPC);
+    do_start(w, 1, "a:1", confirmation(10, 11));
+    assert_int_equal(only(w, MEMBERS_PERSIST)->id, 1);
+    test_free(w);
+}
+
+/* While the other one is up, and when it has gone: it says what it is, and its words change nothing. */
+static void an_old_copy_is_refused_for_ever(void **state)
+{
+    struct world *w = world_new(NULL, 0);
+    struct member before;
+
+    (void)state;
+    start_first(w);
+    for (unsigned i = 0; i < 2; i++) {
+        before = *members_find(&w->m, 1);
+        do_start(w, 1, "b:1", proposal(0, 0, 20));
+        assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_LEFT_BEHIND);
+        assert_int_equal(w->out.items[0].id, 1);
+        do_start(w, 1, "b:1", confirmation(0, 20));
+        assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_LEFT_BEHIND);
+        do_register(w, 3, 1, 1, "b:1"); /* Of a program that knows of no marks. */
+        assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_LEFT_BEHIND);
+        assert_memory_equal(&before, members_find(&w->m, 1), sizeof(before));
+        gone(w, 1);
+    }
+    test_free(w);
+}
+
+/* The server was let in twice since the state that the database was put back to. */
+static void a_server_from_after_a_backup_is_taken_over(void **state)
+{
+    struct member_record record = { .id = 1, .token = { 1 }, .address = "a:1" };
+    struct starts_word word = proposal(12, 0, 13);
+    struct world *w;
+
+    (void)state;
+    record.starts = (struct starts_known){ .confirmed = 10, .tentative = 11, .count = 1 };
+    w = world_new(&record, 1);
+    word.count = 1; /* No more than what is known: it is an old copy. */
+    do_start(w, 1, "b:1", word);
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_LEFT_BEHIND);
+    word.count = 3;
+    do_start(w, 1, "a:1", word);
+    assert_int_equal(w->out.count, 2);
+    assert_int_equal(w->out.items[0].type, MEMBERS_PUT_BACK);
+    assert_int_equal(w->out.items[0].id, 1);
+    assert_int_equal(w->out.items[1].type, MEMBERS_PERSIST); /* Before it is answered. */
+    persisted(w, 1, 0);
+    assert_false(only(w, MEMBERS_PROPOSED)->by_pending);
+    assert_int_equal(members_find(&w->m, 1)->record.starts.confirmed, 12);
+    assert_int_equal(members_find(&w->m, 1)->record.starts.count, 3);
+    word = confirmation(12, 13);
+    word.count = 3;
+    do_start(w, 1, "a:1", word);
+    assert_int_equal(only(w, MEMBERS_PERSIST)->id, 1);
+    persisted(w, 1, 0);
+    assert_int_equal(w->out.items[1].type, MEMBERS_WELCOME);
+    assert_int_equal(members_find(&w->m, 1)->record.starts.confirmed, 13);
+    assert_int_equal(members_find(&w->m, 1)->record.starts.count, 4);
+    test_free(w);
+
+    w = world_new(&record, 1); /* It has run on, and comes again on a new connection. */
+    word = confirmation(12, 12);
+    word.count = 3;
+    do_start(w, 1, "a:1", word);
+    assert_int_equal(w->out.items[0].type, MEMBERS_PUT_BACK);
+    assert_int_equal(w->out.items[1].type, MEMBERS_PERSIST);
+    persisted(w, 1, 0);
+    assert_int_equal(w->out.items[1].type, MEMBERS_WELCOME);
+    do_start(w, 1, "a:1", word); /* Said once. */
+    assert_int_equal(only(w, MEMBERS_WELCOME)->id, 1);
+    test_free(w);
+}
+
+/* Records from before have no marks: the first one that registers in two steps is taken over. */
+static void a_record_from_before_is_taken_over(void **state)
+{
+    struct member_record record = { .id = 3, .token = { 1 }, .address = "a:1" };
+    struct world *w = world_new(&record, 1);
+
+    (void)state;
+    do_register(w, 1, 1, 3, "a:1");
+    assert_int_equal(w->out.items[1].type, MEMBERS_WELCOME);
+    gone(w, 3);
+    do_start(w, 3, "a:1", proposal(0, 0, 10));
+    persisted(w, 3, 0);
+    do_start(w, 3, "b:1", proposal(0, 0, 20)); /* And a copy at the same moment. */
+    persisted(w, 3, 0);
+    do_start(w, 3, "a:1", confirmation(0, 10));
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_AGAIN);
+    do_start(w, 3, "b:1", confirmation(0, 20));
+    persisted(w, 3, 0);
+    do_start(w, 3, "a:1", proposal(0, 10, 10));
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_LEFT_BEHIND);
+    test_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +497,11 @@ int main(void)
         cmocka_unit_test(known_servers_are_presumed_there_for_a_while),
         cmocka_unit_test(files_keep_away_from_a_broken_connection),
         cmocka_unit_test(the_table_has_an_end),
+        cmocka_unit_test(a_server_registers_in_two_steps),
+        cmocka_unit_test(a_mark_that_was_not_written_is_not_answered),
+        cmocka_unit_test(an_old_copy_is_refused_for_ever),
+        cmocka_unit_test(a_server_from_after_a_backup_is_taken_over),
+        cmocka_unit_test(a_record_from_before_is_taken_over),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,9 @@
 #include "common/fs/lease_mode.h"
 #include "common/rpc/messages.h"
 #include "meta/coherence/lease.h"
+#include "meta/namespace/groups_record.h"
 #include "meta/namespace/voters_record.h"
+#include "tests/lib/groups.h"
 #include "tests/lib/ns_fixture.h"
 #include "tests/lib/seed.h"
 
@@ -108,9 +110,18 @@ static uint32_t mode(struct strange *s)
 /* The manager decides layouts. */
 static struct file_layout layout(struct strange *s)
 {
-    struct file_layout l = { CLASS_DURABLE, 1, { MORSEL_BYTES_DEFAULT, 1, 2 }, { 1, 2 } };
+    struct file_layout l = { .class = CLASS_DURABLE,
+                             .replicas = 1,
+                             .stripe = { MORSEL_BYTES_DEFAULT, 1, 2 },
+                             .servers = { 1, 2 } };
 
     l.stripe.width = below(s, 8) == 0 ? STRIPE_WIDTH_MAX : 1 + (uint32_t)below(s, 3);
+    if (below(s, 3) == 0) {
+        l.replicas = 2;
+        for (uint32_t i = 0; i < l.stripe.width; i++) {
+            l.groups[i] = 1 + (uint32_t)below(s, 4);
+        }
+    }
     return l;
 }
 
@@ -241,6 +252,23 @@ static struct slice voters(struct strange *s)
     return buf_slice(&s->lists);
 }
 
+/* Two or three groups, one of which may be of servers that cannot be. */
+static struct slice groups(struct strange *s)
+{
+    struct groups_record *record = test_calloc(1, sizeof(*record));
+    struct slice bytes;
+
+    *record = (struct groups_record){ .version = 1 + below(s, 3), .wanted = 1 << 2, .count = 3 };
+    record->items[0] = test_group(1, 1, below(s, 2) == 0, 2, 1, 2, 0);
+    record->items[1] = test_group(2, 1, true, 3, 2, 3, 1);
+    record->items[2] = test_group(3, 1, false, 2, sound_or_not(s, 7), 1, 0);
+    groups_record_encode(record, &s->lists);
+    test_free(record);
+    bytes = buf_slice(&s->lists);
+    bytes.count -= below(s, 10) == 0;
+    return bytes;
+}
+
 /* What the manager says of itself and of storage servers. */
 static void fill_rest(struct strange *s, struct meta_op *op)
 {
@@ -272,6 +300,9 @@ static void fill_rest(struct strange *s, struct meta_op *op)
     case OP_VOTERS:
         op->voters.record = voters(s);
         break;
+    case OP_GROUPS:
+        op->groups.record = groups(s);
+        break;
     default: /* OP_REPAIR: which mends what is wrong, and nothing is. OP_START. */
         op->kind = OP_START;
     }
@@ -286,7 +317,7 @@ static void draw(struct strange *s, struct meta_op *op)
         [OP_POLICY] = fill_bytes,      [OP_COLLECT] = fill_rest,       [OP_COLLECTED] = fill_rest,
         [OP_GARBAGE] = fill_rest,      [OP_MEMBER] = fill_rest,        [OP_GRANTEE] = fill_rest,
         [OP_HOLDER] = fill_rest,       [OP_REPAIR] = fill_rest,        [OP_START] = fill_rest,
-        [OP_VOTERS] = fill_rest,
+        [OP_VOTERS] = fill_rest,       [OP_GROUPS] = fill_rest,
     };
 
     memset(op, 0, sizeof(*op));

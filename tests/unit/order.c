@@ -249,6 +249,48 @@ static void a_new_round_forwards_again(void **state)
     order_free(&o);
 }
 
+/* It was not carried out before the round was over: who leads the next one is shown it again. */
+static void what_was_put_off_is_shown_again(void **state)
+{
+    struct order_change change = change_of(1, 1, 0, 10);
+    struct order o;
+    struct order_action a;
+    struct op_answer answer;
+
+    (void)state;
+    open_order(&o, 0, 3);
+    assert_int_equal(ask(&o, 1, 0, 10, 100), ORDER_YES);
+    a = expect(&o, ORDER_APPLY, 100);
+    (void)expect(&o, ORDER_FORWARD, 100);
+    order_put_off(&o, a.id); /* The round goes on. */
+    a = expect(&o, ORDER_APPLY, 100);
+    order_leave(&o);
+    order_put_off(&o, a.id);
+    expect_nothing(&o);
+    order_join(&o, 2, 20, 1);
+    order_check(&o);
+    a = expect(&o, ORDER_APPLY, 100);
+    order_unapplied(&o, a.id, MORSEL_CHECKSUM);
+    expect_answer(&o, 100, MORSEL_CHECKSUM);
+    assert_int_equal(op_memory_find(o.memory, change.op, &answer), OP_DONE);
+    assert_int_equal(answer.status, MORSEL_CHECKSUM);
+    order_free(&o);
+
+    open_order(&o, 1, 3);
+    assert_int_equal(order_forwarded(&o, 0, 1, 10, 1, &change, 100, 1), ORDER_YES);
+    a = expect(&o, ORDER_APPLY, 100);
+    order_leave(&o);
+    order_put_off(&o, a.id);
+    (void)expect(&o, ORDER_RELEASE, 100);
+    order_join(&o, 1, 11, 3);
+    assert_int_equal(order_forwarded(&o, 0, 1, 11, 1, &change, 101, 1), ORDER_YES);
+    order_unapplied(&o, expect(&o, ORDER_APPLY, 101).id,
+                    MORSEL_CHECKSUM); /* Who orders finds so for itself. */
+    assert_int_equal(expect(&o, ORDER_ACK, 101).sequence, 1);
+    (void)expect(&o, ORDER_RELEASE, 101);
+    order_free(&o);
+}
+
 static void who_takes_acknowledges_once_it_has_it(void **state)
 {
     struct order_change change = change_of(1, 1, 0, 10);
@@ -741,6 +783,7 @@ int main(void)
         cmocka_unit_test(what_comes_again_gets_the_first_answer),
         cmocka_unit_test(an_answer_keeps_its_verifier),
         cmocka_unit_test(a_new_round_forwards_again),
+        cmocka_unit_test(what_was_put_off_is_shown_again),
         cmocka_unit_test(who_takes_acknowledges_once_it_has_it),
         cmocka_unit_test(acknowledgements_count_in_their_round),
         cmocka_unit_test(who_has_it_is_not_sent_it),

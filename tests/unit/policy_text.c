@@ -108,6 +108,34 @@ static void a_layout_survives_its_text(void **state)
     assert_memory_equal(&again, &layout, sizeof(layout));
 }
 
+static void groups_survive_their_text(void **state)
+{
+    struct layout_text layout = { .layout_class = CLASS_DURABLE,
+                                  .replicas = REPLICAS_MAX,
+                                  .morsel_bytes = MORSEL_BYTES_MAX,
+                                  .stripe_morsels = STRIPE_MORSELS_MAX,
+                                  .width = STRIPE_WIDTH_MAX };
+    struct layout_text again;
+    char text[LAYOUT_TEXT_MAX];
+
+    (void)state;
+    for (uint32_t i = 0; i < STRIPE_WIDTH_MAX; i++) {
+        layout.servers[i] = UINT32_MAX - i;
+        layout.groups[i] = (struct layout_text_group){
+            UINT32_MAX - i, i == 1 ? 2 : 3, { UINT32_MAX - i, UINT32_MAX, i == 1 ? 0 : UINT32_MAX }
+        };
+    }
+    layout_format(&layout, text);
+    assert_int_equal(layout_parse(text, &again), 0);
+    assert_memory_equal(&again, &layout, sizeof(layout));
+    assert_int_equal(layout_parse("class=durable replicas=2 morsel_size=65536 stripe_size=1 "
+                                  "servers=3,4 groups=7:3/4,8:4/1",
+                                  &again),
+                     0);
+    assert_int_equal(again.groups[1].number, 8);
+    assert_int_equal(again.groups[1].servers[1], 1);
+}
+
 static void damaged_layouts_are_refused(void **state)
 {
     static const char *const bad[] = {
@@ -120,6 +148,18 @@ static void damaged_layouts_are_refused(void **state)
         "class=durable replicas=1 morsel_size=1048577 stripe_size=1 servers=1,2",
         "class=durable replicas=1 stripe_size=1 servers=1,2",
         "class=durable replicas=1 morsel_size=1048576 stripe_size=1 servers=1 x",
+        "class=durable replicas=2 morsel_size=65536 stripe_size=1 servers=3,4 groups=7:3/4",
+        "class=durable replicas=2 morsel_size=65536 stripe_size=1 servers=3,4 "
+        "groups=7:3/4,8:4/1,9:1/2",
+        "class=durable replicas=2 morsel_size=65536 stripe_size=1 servers=3,4 groups=7:3/4,8",
+        "class=durable replicas=2 morsel_size=65536 stripe_size=1 servers=3,4 groups=7:3/4,:4/1",
+        "class=durable replicas=2 morsel_size=65536 stripe_size=1 servers=3,4 groups=7:3/4,8:",
+        "class=durable replicas=2 morsel_size=65536 stripe_size=1 servers=3,4 "
+        "groups=7:3/4,8:1/2/3/4",
+        "class=durable replicas=2 morsel_size=65536 stripe_size=1 servers=3,4 groups=7:3/4,8:4/1 "
+        "groups=7:3/4,8:4/1",
+        "class=durable replicas=2 morsel_size=65536 stripe_size=1 servers=3,4 groups=7:3/4,8:4/1 "
+        "servers=5",
     };
     struct layout_text layout;
 
@@ -138,9 +178,10 @@ static void damaged_layouts_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_have_two_names),        cmocka_unit_test(values_are_bounded),
-        cmocka_unit_test(errors_say_what_is_right),   cmocka_unit_test(a_policy_survives_its_text),
-        cmocka_unit_test(a_layout_survives_its_text), cmocka_unit_test(damaged_layouts_are_refused),
+        cmocka_unit_test(keys_have_two_names),         cmocka_unit_test(values_are_bounded),
+        cmocka_unit_test(errors_say_what_is_right),    cmocka_unit_test(a_policy_survives_its_text),
+        cmocka_unit_test(a_layout_survives_its_text),  cmocka_unit_test(groups_survive_their_text),
+        cmocka_unit_test(damaged_layouts_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,6 +133,31 @@ static void small_records_come_back(void **state)
     member_encode(&member, &b);
     assert_int_equal(member_decode(3, buf_slice(&b), &member_back), 0);
     assert_string_equal(member_back.address, "h:1");
+    assert_int_equal(member_back.starts.confirmed, 0); /* As in records from before. */
+    member.starts = (struct starts_known){ .confirmed = 4, .tentative = 5, .count = 6 };
+    buf_clear(&b);
+    member_encode(&member, &b);
+    assert_int_equal(member_decode(3, buf_slice(&b), &member_back), 0);
+    assert_memory_equal(&member_back.starts, &member.starts, sizeof(member.starts));
+    for (size_t cut = 1; cut < 8; cut++) {
+        struct slice part = { b.data, b.count - cut };
+
+        assert_int_equal(member_decode(3, part, &member_back), MORSEL_CORRUPT);
+    }
+    memset(b.data + b.count - 8, 0, 8); /* No count is written as nothing. */
+    assert_int_equal(member_decode(3, buf_slice(&b), &member_back), MORSEL_CORRUPT);
+    member.starts.count = 0; /* As in records from before it was told. */
+    buf_clear(&b);
+    member_encode(&member, &b);
+    assert_int_equal(member_decode(3, buf_slice(&b), &member_back), 0);
+    assert_memory_equal(&member_back.starts, &member.starts, sizeof(member.starts));
+    for (size_t cut = 1; cut < 16; cut++) {
+        struct slice part = { b.data, b.count - cut };
+
+        assert_int_equal(member_decode(3, part, &member_back), MORSEL_CORRUPT);
+    }
+    memset(b.data + b.count - 16, 0, 16); /* No marks are written as nothing. */
+    assert_int_equal(member_decode(3, buf_slice(&b), &member_back), MORSEL_CORRUPT);
     buf_free(&b);
 }
 
@@ -141,6 +166,9 @@ static void small_records_come_back(void **state)
 /* Version 1, of voter 2 of server 0, and no change; voters_record.h. */
 static const uint8_t one_voter[] = { 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,
                                      2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+
+/* Version 1, and no group; groups_record.h. */
+static const uint8_t no_group[] = { 1, 1, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0 };
 
 /* One of each kind, with something in every field. */
 static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
@@ -200,6 +228,9 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
         break;
     case OP_VOTERS:
         op.voters.record = (struct slice){ one_voter, sizeof(one_voter) };
+        break;
+    case OP_GROUPS:
+        op.groups.record = (struct slice){ no_group, sizeof(no_group) };
         break;
     case OP_SET_LAYOUT:
         op.set_layout.inode = 10;

@@ -16,7 +16,7 @@
 static enum repeats_verdict find(struct repeats *r, client_id client, op_sequence number,
                                  op_sequence ended, bool again)
 {
-    struct repeats_change change = { client, number, ended, again };
+    struct repeats_change change = { client, number, ended, again, 0 };
     struct repeats_answer answer = { 0 };
     void *runner = NULL;
 
@@ -25,7 +25,7 @@ static enum repeats_verdict find(struct repeats *r, client_id client, op_sequenc
 
 static void carry_out(struct repeats *r, client_id client, op_sequence number, op_sequence ended)
 {
-    struct repeats_change change = { client, number, ended, false };
+    struct repeats_change change = { client, number, ended, false, 0 };
     struct repeats_answer answer = { MORSEL_OK, number * 10 };
 
     assert_int_equal(find(r, client, number, ended, false), REPEATS_NEW);
@@ -44,7 +44,7 @@ static struct repeats *some(void)
 static void a_repeat_gets_the_first_answer(void **state)
 {
     struct repeats *r = some();
-    struct repeats_change change = { 1, 1, 0, false };
+    struct repeats_change change = { 1, 1, 0, false, 0 };
     struct repeats_answer refusal = { MORSEL_NOSPC, 77 }, answer = { 0 };
     void *runner = NULL;
 
@@ -83,7 +83,7 @@ static void what_has_ended_is_over(void **state)
 static void one_that_takes_long_keeps_its_place(void **state)
 {
     struct repeats *r = some();
-    struct repeats_change slow = { 1, 1, 0, false };
+    struct repeats_change slow = { 1, 1, 0, false, 0 };
     struct repeats_counts counts;
 
     (void)state;
@@ -106,7 +106,7 @@ static void one_that_takes_long_keeps_its_place(void **state)
 static void what_was_given_up_does_not_come_back(void **state)
 {
     struct repeats *r = some();
-    struct repeats_change stuck = { 1, 1, 0, false };
+    struct repeats_change stuck = { 1, 1, 0, false, 0 };
     struct repeats_answer answer = { MORSEL_OK, 3 };
     void *runner = NULL;
 
@@ -221,7 +221,7 @@ static void send_all(struct one *c)
 
 static void arrive(struct world *w, client_id id, struct pending *p)
 {
-    struct repeats_change change = { id + 1, p->number, p->ended, p->again };
+    struct repeats_change change = { id + 1, p->number, p->ended, p->again, 0 };
     struct repeats_answer answer = { 1, 1 };
     struct repeats_counts counts;
     void *runner = NULL;

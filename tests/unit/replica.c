@@ -40,6 +40,7 @@ struct pair
     struct replica_message mail[MAIL_MAX];
     uint32_t to[MAIL_MAX];
     uint64_t now_ms, starts;
+    bool reads; /* What the host is to send of an object stays with it. */
 };
 
 static void hear(struct pair *p, uint32_t from)
@@ -67,6 +68,9 @@ static bool show(struct pair *p, uint32_t i)
         assert_true(p->mail_count < MAIL_MAX);
         p->to[p->mail_count] = a->member;
         p->mail[p->mail_count++] = a->message;
+        if (a->message.type == REPLICA_PIECE && !p->reads) {
+            replica_gave(&p->members[i], a->member, &a->message, 0);
+        }
     } else {
         if (a->type == REPLICA_NOTE) {
             shown->notes[shown->count] = a->notes[0];
@@ -466,7 +470,7 @@ static void an_earlier_fetch_is_passed_over(void **state)
     late.round = page.round;
     (void)give(p, 0, &late, 0);
     assert_int_equal(p->members[0].giving[1].pass, page.pass);
-    assert_true(p->members[0].giving[1].under_way);
+    assert_true(p->members[0].giving[1].number > p->members[0].giving[1].answered);
     close_pair(p);
 }
 
@@ -483,6 +487,46 @@ static void take_all(struct pair *p)
             drain(p);
         }
     }
+}
+
+/* The host sends what one message carries; of a piece that is over nothing is sent. */
+static void a_piece_may_be_cut_while_it_is_under_way(void **state)
+{
+    struct pair *p = new_pair();
+    struct replica *source = &p->members[0];
+    struct replica_message m, late;
+    uint64_t end;
+
+    (void)state;
+    p->reads = true;
+    (void)restart_second(p);
+    m = late = fetch_mail(p, REPLICA_PIECE);
+    assert_int_equal(m.piece, PIECE_BYTES);
+    end = m.changes[0].span.end;
+    late.number++;
+    assert_false(replica_cut_piece(source, 1, &late, BLOCK_BYTES));
+    late = m;
+    late.pass--;
+    assert_false(replica_cut_piece(source, 1, &late, BLOCK_BYTES));
+    assert_true(replica_cut_piece(source, 1, &m, end)); /* All of it: as it was. */
+    assert_int_equal(m.changes[0].span.end, end);
+    assert_true(replica_cut_piece(source, 1, &m, BLOCK_BYTES));
+    assert_int_equal(m.changes[0].span.end, BLOCK_BYTES);
+    assert_int_equal(p->mail_count, 0); /* The next one is shown when it has been sent. */
+    replica_gave(source, 1, &m, BLOCK_BYTES);
+    drain(p);
+    assert_int_equal(p->mail_count, 1);
+    assert_true(give(p, 1, &m, 77));
+    (void)pop(p, 1, REPLICA_TAKE);
+    replica_taken(&p->members[1]);
+    drain(p);
+    assert_int_equal(p->mail_count, 2);
+    assert_int_equal(p->mail[1].type, REPLICA_GIVEN);
+    (void)give(p, 0, &p->mail[1], 0);
+    assert_false(replica_cut_piece(source, 1, &m, BLOCK_BYTES)); /* It has been given. */
+    assert_int_equal(p->mail[0].changes[0].span.start, BLOCK_BYTES);
+    assert_int_equal(p->mail[0].changes[0].span.end, end);
+    close_pair(p);
 }
 
 static void memory_of_operations_is_handed_over_in_pages(void **state)
@@ -529,6 +573,156 @@ static void who_leaves_answers_nothing(void **state)
     close_pair(p);
 }
 
+/* ---- Who is slow ---- */
+
+enum { LIMIT_MS = 700 }; /* Silence is longer. */
+
+static struct pair *new_watchful_pair(void)
+{
+    struct pair *p = new_pair();
+
+    p->members[0].slow_limit_ms = p->members[1].slow_limit_ms = LIMIT_MS;
+    replica_tick(&p->members[0], p->now_ms);
+    replica_tick(&p->members[1], p->now_ms);
+    drain(p);
+    return p;
+}
+
+/* So long both are awake. */
+static void pass(struct pair *p, uint64_t ms)
+{
+    for (uint64_t end_ms = p->now_ms + ms; p->now_ms < end_ms;) {
+        p->now_ms += 20;
+        for (uint32_t i = 0; i < MEMBERS; i++) {
+            if (p->now_ms >= replica_deadline_ms(&p->members[i])) {
+                replica_tick(&p->members[i], p->now_ms);
+            }
+        }
+        drain(p);
+    }
+}
+
+static void who_does_not_have_what_another_one_has_is_slow(void **state)
+{
+    struct pair *p = new_watchful_pair();
+
+    (void)state;
+    ask(p, 1, 101);
+    pass(p, 3 * LIMIT_MS / 4); /* Nobody has it yet, and nothing is ours alone so far. */
+    noted(p, 0);
+    applied(p, 0);
+    pass(p, LIMIT_MS);
+    assert_int_equal(p->members[0].group.slow, 0);
+    pass(p, 2 * REPLICA_LOOK_MS);
+    assert_int_equal(p->members[0].group.slow, 2);
+    assert_int_equal(pop(p, 0, REPLICA_VOTE).set, 1);
+    deliver(p, REPLICA_FORWARD, 201);
+    noted(p, 1);
+    applied(p, 1);
+    (void)pop(p, 1, REPLICA_RELEASE);
+    deliver(p, REPLICA_ACK, 0);
+    (void)pop(p, 0, REPLICA_ANSWER);
+    pass(p, 2 * REPLICA_LOOK_MS);
+    assert_int_equal(p->members[0].group.slow, 0);
+    (void)pop(p, 0, REPLICA_STOP_VOTE);
+    close_pair(p);
+}
+
+static void who_orders_knows_that_it_is_slow_itself(void **state)
+{
+    struct pair *p = new_watchful_pair();
+
+    (void)state;
+    ask(p, 1, 101);
+    pass(p, LIMIT_MS + 2 * REPLICA_LOOK_MS); /* Its own note does not come back. */
+    assert_int_equal(p->members[0].group.slow, 1);
+    (void)pop(p, 0, REPLICA_NOTE);
+    assert_int_equal(pop(p, 1, REPLICA_VOTE).set, 2);
+    replica_noted(&p->members[0]);
+    drain(p);
+    applied(p, 0); /* The other one is late by now; but who was slow a moment ago judges nobody. */
+    pass(p, LIMIT_MS / 2);
+    assert_int_equal(p->members[0].group.slow, 0);
+    close_pair(p);
+}
+
+static void a_sync_that_one_does_not_do_shows_it(void **state)
+{
+    struct pair *p = new_watchful_pair();
+
+    (void)state;
+    write_everywhere(p, 1, true);
+    assert_int_equal(replica_sync(&p->members[0], (struct object_id){ 5, 0 }, 9), ORDER_YES);
+    drain(p);
+    replica_synced(&p->members[0], pop(p, 0, REPLICA_SYNC_HERE).id, p->now_ms);
+    drain(p);
+    pass(p, LIMIT_MS + 2 * REPLICA_LOOK_MS);
+    assert_int_equal(p->members[0].group.slow, 2);
+    close_pair(p);
+}
+
+/* A sync of everything may take longer. */
+static void what_moves_much_may_take_longer(void **state)
+{
+    struct pair *p = new_watchful_pair();
+
+    (void)state;
+    write_everywhere(p, 1, true);
+    replica_flush(&p->members[0]);
+    drain(p);
+    pass(p, (SLOW_BULK - 1) * LIMIT_MS);
+    assert_int_equal(p->members[0].group.slow, 0);
+    pass(p, LIMIT_MS + 2 * REPLICA_LOOK_MS);
+    assert_int_equal(p->members[0].group.slow, 1);
+    close_pair(p);
+}
+
+/* Bytes before it excuse a change, as long as they come through. */
+static void a_queue_that_moves_is_no_slowness(void **state)
+{
+    const uint64_t piece = FRAME_PAYLOAD_BYTES_MAX, later_ms = piece / SLOW_BYTES_MS;
+    struct pair *p = new_watchful_pair();
+
+    (void)state;
+    for (op_sequence n = 1; n <= 2; n++) {
+        struct order_change change = { .op = { 1, n }, .object = { 5, 0 }, .generation = 1 };
+
+        change.span = (struct span){ n * piece, (n + 1) * piece };
+        change.not_after_ms = LATE_MS;
+        change.verifier = 1;
+        assert_int_equal(replica_change(&p->members[0], &change, n), ORDER_YES);
+    }
+    drain(p);
+    noted(p, 0);
+    applied(p, 0);
+    applied(p, 0);
+    pass(p, LIMIT_MS - 100);
+    deliver(p, REPLICA_FORWARD, 201);
+    noted(p, 1);
+    applied(p, 1);
+    (void)fetch_mail(p, REPLICA_FORWARD); /* The second one is on its way for longer. */
+    deliver(p, REPLICA_ACK, 0);
+    pass(p, later_ms);
+    assert_int_equal(p->members[0].group.slow, 0);
+    pass(p, LIMIT_MS);
+    assert_int_equal(p->members[0].group.slow, 2);
+    close_pair(p);
+}
+
+/* Who was stopped has seen nothing of the time meanwhile. */
+static void a_stopped_process_finds_nobody_slow(void **state)
+{
+    struct pair *p = new_watchful_pair();
+
+    (void)state;
+    ask(p, 1, 101);
+    pass(p, 100);
+    p->now_ms += 100000;
+    pass(p, 20);
+    assert_int_equal(p->members[0].group.slow, 0);
+    close_pair(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -540,8 +734,15 @@ int main(void)
         cmocka_unit_test(without_leases_nothing_is_read_or_settled),
         cmocka_unit_test(who_takes_bytes_has_write_intent_for_them),
         cmocka_unit_test(an_earlier_fetch_is_passed_over),
+        cmocka_unit_test(a_piece_may_be_cut_while_it_is_under_way),
         cmocka_unit_test(memory_of_operations_is_handed_over_in_pages),
         cmocka_unit_test(who_leaves_answers_nothing),
+        cmocka_unit_test(who_does_not_have_what_another_one_has_is_slow),
+        cmocka_unit_test(who_orders_knows_that_it_is_slow_itself),
+        cmocka_unit_test(a_sync_that_one_does_not_do_shows_it),
+        cmocka_unit_test(what_moves_much_may_take_longer),
+        cmocka_unit_test(a_queue_that_moves_is_no_slowness),
+        cmocka_unit_test(a_stopped_process_finds_nobody_slow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -268,6 +269,77 @@ static void test_lateness_is_judged_with_the_object_in_hand(void **state)
     }
 }
 
+/* ---- Free space ---- */
+
+/* What the disk says of its room, in pages; and the thread whose looks at it take until `looks_end`. */
+static struct
+{
+    _Atomic uint64_t pages;
+    _Atomic(pthread_t) slow;
+    atomic_bool looking, looks_end;
+} room;
+
+int __real_fstatvfs(int fd, struct statvfs *out);
+int __wrap_fstatvfs(int fd, struct statvfs *out);
+
+int __wrap_fstatvfs(int fd, struct statvfs *out)
+{
+    int rv = __real_fstatvfs(fd, out);
+
+    if (atomic_load(&room.pages) != 0) {
+        out->f_bavail = atomic_load(&room.pages) - 1;
+        out->f_frsize = BLOCK_BYTES;
+    }
+    if (pthread_equal(atomic_load(&room.slow), pthread_self())) {
+        atomic_store(&room.looking, true);
+        while (!atomic_load(&room.looks_end)) {
+            usleep(100);
+        }
+    }
+    return rv;
+}
+
+static void *write_slowly(void *data)
+{
+    atomic_store(&room.slow, pthread_self());
+    faulty_write(data, 1, 1);
+    atomic_store(&room.looking, true); /* It did not need to look. */
+    return NULL;
+}
+
+/* Another thread looks at the free space, for the first time of all. */
+static void test_nobody_is_refused_while_another_one_looks(void **state)
+{
+    struct store_fixture *f = *state;
+    pthread_t thread;
+
+    fixture_close(f);
+    fixture_open(f);
+    CHECK(pthread_create(&thread, NULL, write_slowly, f) == 0);
+    while (!atomic_load(&room.looking)) {
+        usleep(100);
+    }
+    faulty_write(f, 2, 2);
+    atomic_store(&room.looks_end, true);
+    CHECK(pthread_join(thread, NULL) == 0);
+    memset(&room, 0, sizeof(room));
+}
+
+/* What was full a moment ago may have room now. */
+static void test_nobody_is_refused_by_an_old_look(void **state)
+{
+    struct store_fixture *f = *state;
+    uint8_t bytes[FAULTY_BYTES];
+
+    faulty_fill(bytes, sizeof(bytes), 1);
+    fixture_close(f);
+    atomic_store(&room.pages, 1); /* None. */
+    fixture_open(f);
+    assert_int_equal(fixture_write(f, faulty_id(1), 0, bytes, sizeof(bytes)), MORSEL_NOSPC);
+    atomic_store(&room.pages, 0);
+    assert_int_equal(fixture_write(f, faulty_id(1), 0, bytes, sizeof(bytes)), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, faulty_set_up, faulty_tear_down)
 
 int main(void)
@@ -279,6 +351,8 @@ int main(void)
         TEST(test_an_object_without_a_header_stays_in_doubt),
         TEST(test_an_object_with_a_part_of_its_header_was_never_written),
         TEST(test_lateness_is_judged_with_the_object_in_hand),
+        TEST(test_nobody_is_refused_while_another_one_looks),
+        TEST(test_nobody_is_refused_by_an_old_look),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,6 +77,40 @@ static void test_a_sync_reaches_file_and_directories(void **state)
     assert_int_equal(disk_waits(), 1); /* The names are there by now. */
 }
 
+/* What is deleted must not come back with the power: a few names by their directories, many by one look at the tree. */
+static void test_deletions_are_synced(void **state)
+{
+    struct store_fixture *f = *state;
+    struct errmsg err = { "" };
+    char path[512];
+
+    faulty_write(f, 1, 1);
+    assert_int_equal(sync_object(f, 1), 0);
+    fixture_path(f, faulty_id(1), path);
+    *strrchr(path, '/') = 0;
+    assert_int_equal(store_delete(f->store, faulty_id(1), &err), 0);
+    disk_reset();
+    assert_int_equal(store_sync_deletions(f->store, &err), 0);
+    assert_true(disk_was_synced(path + strlen(f->dir)));
+    disk_reset();
+    assert_int_equal(store_sync_deletions(f->store, &err), 0);
+    assert_int_equal(disk_waits(), 0); /* Once. */
+    for (uint64_t inode = 1; inode <= 64; inode++) {
+        faulty_write(f, inode, 1);
+        assert_int_equal(store_delete(f->store, faulty_id(inode), &err), 0);
+    }
+    disk_reset();
+    assert_int_equal(store_sync_deletions(f->store, &err), 0);
+    assert_int_equal(disk_waits(), 1);
+    assert_int_equal(atomic_load(&disk.calls[CALL_SYNCFS]), 1);
+    assert_int_equal(store_delete(f->store, faulty_id(2000), &err), 0); /* It was never there. */
+    disk_reset();
+    faulty_write(f, 1, 1);
+    assert_int_equal(store_delete(f->store, faulty_id(1), &err), 0);
+    disk_fail(CALL_FSYNC, EIO);
+    assert_int_equal(store_sync_deletions(f->store, &err), MORSEL_IO);
+}
+
 /* Object 2 comes into a directory that is there, but whose name nobody has synced yet. */
 static void test_the_name_of_a_directory_is_synced_by_whoever_needs_it(void **state)
 {
@@ -392,6 +426,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_a_sync_reaches_file_and_directories),
+        TEST(test_deletions_are_synced),
         TEST(test_the_name_of_a_directory_is_synced_by_whoever_needs_it),
         TEST(test_what_is_clean_costs_no_call),
         TEST(test_verifier_stays_while_nothing_is_lost),

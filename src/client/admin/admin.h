@@ -15,7 +15,7 @@ enum admin_exit {
     ADMIN_PROBLEM = 1,     /* It worked and found something wrong, or it failed for good. */
     ADMIN_USAGE = 2,       /* The command line or the configuration is wrong. */
     ADMIN_UNREACHABLE = 3, /* Manager or server does not answer. */
-    ADMIN_REPAIRED = 4     /* fsck: problems were found and all of them repaired. */
+    ADMIN_REPAIRED = 4     /* fsck, recover verify: problems were found and all of them repaired. */
 };
 
 /* Options of all commands together; a command's table names those that it knows. */
@@ -24,12 +24,16 @@ struct admin_settings
     char manager[CONFIG_STRING_MAX];
     uint64_t timeout_ms;
     bool json;
-    bool all;                        /* layout */
+    bool all;                        /* layout; recover verify */
+    bool wait;                       /* recover verify, recover status */
     bool repair;                     /* fsck */
     uint64_t servers;                /* cluster start; 0: as many as there were, or four */
     char mount[CONFIG_STRING_MAX];   /* cluster start */
     char options[CONFIG_STRING_MAX]; /* cluster start: of the mount */
     bool force;                      /* cluster stop */
+    bool cancel;                     /* iod drain */
+    bool yes;                        /* recover force */
+    bool show_loss;                  /* status, recover status */
     uint64_t interval_ms;            /* top */
     uint64_t rounds;                 /* top; 0: until it is stopped. */
 };
@@ -79,6 +83,9 @@ int command_getpolicy(const struct admin_arguments *arguments);
 int command_fsck(const struct admin_arguments *arguments);
 int command_stats(const struct admin_arguments *arguments);
 int command_top(const struct admin_arguments *arguments);
+int command_recover(const struct admin_arguments *arguments);
+int recover_force(const struct admin_arguments *arguments);
+int command_iod(const struct admin_arguments *arguments);
 int command_cluster(const struct admin_arguments *arguments);
 
 #endif

@@ -109,29 +109,30 @@ static void report_orphan(struct fsck *f, server_id server, uint64_t inode, uint
     add_problem(f, text);
 }
 
-/* An object that belonged to a deleted file may have been collected between the server's list and
- * the manager's answer: only what is still there after both is a problem. */
-static int still_exists(struct fsck *f, struct rpc_peer *peer, uint64_t inode, uint32_t column,
-                        bool *exists)
+/* A page of the server's objects. */
+static int list_page(struct fsck *f, struct rpc_peer *peer, ProtobufCBinaryData cursor,
+                     Morsel__ObjectListReply **page_out)
 {
-    Morsel__ObjectStatRequest request = MORSEL__OBJECT_STAT_REQUEST__INIT;
-    Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
-    Morsel__ObjectStatReply *reply;
-    void *unpacked;
+    Morsel__ObjectListRequest request = MORSEL__OBJECT_LIST_REQUEST__INIT;
+    void *unpacked = NULL;
     int rv;
 
-    object.inode = inode;
-    object.column = column;
-    request.object = &object;
-    rv = admin_call(&f->admin, peer, MSG_OBJECT_STAT, &request.base,
-                    &morsel__object_stat_reply__descriptor, &unpacked, &f->err);
-    if (rv != 0) {
-        return rv;
+    request.cursor = cursor;
+    request.count_max = OBJECTS_PAGE;
+    rv = admin_call(&f->admin, peer, MSG_OBJECT_LIST, &request.base,
+                    &morsel__object_list_reply__descriptor, &unpacked, &f->err);
+    *page_out = unpacked;
+    return rv;
+}
+
+static bool is_listed(const Morsel__ObjectListReply *page, uint64_t inode, uint32_t column)
+{
+    for (size_t i = 0; i < page->n_objects; i++) {
+        if (page->objects[i]->inode == inode && page->objects[i]->column == column) {
+            return true;
+        }
     }
-    reply = unpacked;
-    *exists = reply->exists;
-    morsel__object_stat_reply__free_unpacked(reply, NULL);
-    return 0;
+    return false;
 }
 
 /* Ask the manager which of the objects in `request` belong to no file, or with request->repair to
@@ -147,20 +148,18 @@ static int ask_objects(struct fsck *f, const Morsel__FsckObjects *request,
     return rv;
 }
 
-/* Report those of `orphans` that still exist, and have them collected if that is wanted. The lists
- * are shortened to them. */
-static int confirm_orphans(struct fsck *f, struct rpc_peer *peer, Morsel__FsckObjects *orphans)
+/* Report those of `orphans` that are still listed in `again`, and have them collected if that is wanted. The
+ * lists are shortened to them. */
+static int confirm_orphans(struct fsck *f, const Morsel__ObjectListReply *again,
+                           Morsel__FsckObjects *orphans)
 {
     size_t suspects = orphans->n_inode < orphans->n_column ? orphans->n_inode : orphans->n_column;
     Morsel__FsckObjects *ignored = NULL;
     size_t kept = 0;
     int rv = 0;
 
-    for (size_t i = 0; rv == 0 && i < suspects; i++) {
-        bool exists = false;
-
-        rv = still_exists(f, peer, orphans->inode[i], orphans->column[i], &exists);
-        if (rv == 0 && exists) {
+    for (size_t i = 0; i < suspects; i++) {
+        if (is_listed(again, orphans->inode[i], orphans->column[i])) {
             report_orphan(f, orphans->server, orphans->inode[i], orphans->column[i]);
             orphans->inode[kept] = orphans->inode[i];
             orphans->column[kept++] = orphans->column[i];
@@ -168,7 +167,7 @@ static int confirm_orphans(struct fsck *f, struct rpc_peer *peer, Morsel__FsckOb
     }
     orphans->n_inode = orphans->n_column = kept;
     orphans->repair = true;
-    if (rv == 0 && f->repair && kept > 0) {
+    if (f->repair && kept > 0) {
         rv = ask_objects(f, orphans, &ignored);
     }
     if (ignored != NULL) {
@@ -177,8 +176,25 @@ static int confirm_orphans(struct fsck *f, struct rpc_peer *peer, Morsel__FsckOb
     return rv;
 }
 
+/* An object that belonged to a deleted file may have been collected between the server's list and
+ * the manager's answer: only what is in the list once more is a problem. */
+static int look_again(struct fsck *f, struct rpc_peer *peer, ProtobufCBinaryData cursor,
+                      Morsel__FsckObjects *orphans)
+{
+    Morsel__ObjectListReply *again;
+    int rv = list_page(f, peer, cursor, &again);
+
+    if (rv != 0) {
+        return rv;
+    }
+    rv = confirm_orphans(f, again, orphans);
+    morsel__object_list_reply__free_unpacked(again, NULL);
+    return rv;
+}
+
+/* Those of the page that begins at `cursor`. */
 static int check_objects(struct fsck *f, struct rpc_peer *peer, server_id server,
-                         const Morsel__ObjectListReply *page)
+                         ProtobufCBinaryData cursor, const Morsel__ObjectListReply *page)
 {
     Morsel__FsckObjects request = MORSEL__FSCK_OBJECTS__INIT;
     uint64_t *inodes = calloc(page->n_objects, sizeof(*inodes));
@@ -200,9 +216,9 @@ static int check_objects(struct fsck *f, struct rpc_peer *peer, server_id server
     request.n_inode = page->n_objects;
     request.n_column = page->n_objects;
     rv = ask_objects(f, &request, &orphans);
-    if (rv == 0) {
+    if (rv == 0 && orphans->n_inode > 0) {
         orphans->server = server;
-        rv = confirm_orphans(f, peer, orphans);
+        rv = look_again(f, peer, cursor, orphans);
     }
 out:
     if (orphans != NULL) {
@@ -217,24 +233,16 @@ out:
 static int check_server_step(struct fsck *f, struct rpc_peer *peer, server_id server,
                              ProtobufCBinaryData *cursor)
 {
-    Morsel__ObjectListRequest request = MORSEL__OBJECT_LIST_REQUEST__INIT;
     Morsel__ObjectListReply *page;
-    void *unpacked;
-    int rv;
+    int rv = list_page(f, peer, *cursor, &page);
 
-    request.cursor = *cursor;
-    request.count_max = OBJECTS_PAGE;
-    rv = admin_call(&f->admin, peer, MSG_OBJECT_LIST, &request.base,
-                    &morsel__object_list_reply__descriptor, &unpacked, &f->err);
-    free(cursor->data);
-    *cursor = (ProtobufCBinaryData){ 0, NULL };
     if (rv != 0) {
         return rv;
     }
-    page = unpacked;
     f->objects += page->n_objects;
-    rv = page->n_objects == 0 ? 0 : check_objects(f, peer, server, page);
-    *cursor = page->cursor;
+    rv = page->n_objects == 0 ? 0 : check_objects(f, peer, server, *cursor, page);
+    free(cursor->data);
+    *cursor = page->cursor; /* Its memory changes hands. */
     page->cursor = (ProtobufCBinaryData){ 0, NULL };
     morsel__object_list_reply__free_unpacked(page, NULL);
     return rv;

@@ -3,6 +3,7 @@
 #include "client/admin/print_file.h"
 #include "client/admin/to_manager_uv.h"
 #include "common/base/status.h"
+#include "common/fs/placing.h"
 #include "common/fs/policy_text.h"
 #include "common/fs/stripe.h"
 
@@ -137,7 +138,46 @@ static struct stripe_run range_at(const struct file_layout *f, uint32_t column, 
     return stripe_run_at(&f->stripe, start, f->size - start);
 }
 
+/* The servers of a column: one, or those of its group. */
+static const server_id *column_servers(const struct file_layout *f, uint32_t column,
+                                       uint32_t *count)
+{
+    const struct layout_text_group *group = &f->layout.groups[column];
+
+    *count = group->count > 0 ? group->count : 1;
+    return group->count > 0 ? group->servers : &f->layout.servers[column];
+}
+
 /* ---- JSON ---- */
+
+/* Of a column with copies. */
+static json_t *copies_json(const struct file_layout *f, uint32_t column)
+{
+    json_t *copies = json_array();
+    uint32_t count;
+    const server_id *servers = column_servers(f, column, &count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        const Morsel__Member *member = find_member(f, servers[i]);
+
+        (void)json_array_append_new(
+            copies, json_pack("{s:I, s:s, s:s}", "server", (json_int_t)servers[i], "address",
+                              member_address(member), "state", member_state(f, member)));
+    }
+    return copies;
+}
+
+static json_t *servers_json(const struct file_layout *f, uint32_t column)
+{
+    json_t *ids = json_array();
+    uint32_t count;
+    const server_id *servers = column_servers(f, column, &count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        (void)json_array_append_new(ids, json_integer((json_int_t)servers[i]));
+    }
+    return ids;
+}
 
 static json_t *ranges_json(const struct file_layout *f, uint32_t column, bool all)
 {
@@ -157,14 +197,23 @@ static json_t *column_json(const struct file_layout *f, uint32_t column, bool al
 {
     server_id id = f->layout.servers[column];
     const Morsel__Member *member = find_member(f, id);
+    uint32_t group = f->layout.groups[column].number;
     char object[40];
+    json_t *json;
 
-    (void)snprintf(object, sizeof(object), "%016" PRIx64 ".%" PRIu32, f->inode, column);
-    return json_pack(
-        "{s:i, s:i, s:s, s:s, s:s, s:o, s:o, s:o}", "column", (int)column, "server", (int)id,
+    (void)snprintf(object, sizeof(object), "%016" PRIx64 ".%" PRIu32, f->inode,
+                   placing_object(group, column));
+    json = json_pack(
+        "{s:i, s:I, s:s, s:s, s:s, s:o, s:o, s:o}", "column", (int)column, "server", (json_int_t)id,
         "address", member_address(member), "state", member_state(f, member), "object", object,
         "bytes", print_json_number(stripe_object_size(&f->stripe, column, f->size)), "ranges_count",
         print_json_number(count_ranges(f, column)), "ranges", ranges_json(f, column, all));
+    if (json != NULL && group != 0) {
+        (void)json_object_set_new(json, "group", json_integer((json_int_t)group));
+        (void)json_object_set_new(json, "servers", servers_json(f, column));
+        (void)json_object_set_new(json, "copies", copies_json(f, column));
+    }
+    return json;
 }
 
 static json_t *layout_json(const struct file_layout *f, bool all)
@@ -184,6 +233,21 @@ static json_t *layout_json(const struct file_layout *f, bool all)
 }
 
 /* ---- Text ---- */
+
+/* The other copies, below the first one. */
+static void print_copies(const struct file_layout *f, uint32_t column)
+{
+    uint32_t count;
+    const server_id *servers = column_servers(f, column, &count);
+
+    for (uint32_t i = 1; i < count; i++) {
+        const Morsel__Member *member = find_member(f, servers[i]);
+
+        (void)printf("%6s %6" PRIu32 "  %-22s %-8s %10s  copy, in group %" PRIu32 "\n", "",
+                     servers[i], member_address(member), member_state(f, member), "",
+                     f->layout.groups[column].number);
+    }
+}
 
 static void print_column(const struct file_layout *f, uint32_t column, bool all)
 {
@@ -205,6 +269,7 @@ static void print_column(const struct file_layout *f, uint32_t column, bool all)
         (void)printf(",... %" PRIu64 " ranges", count);
     }
     (void)printf("%s\n", count == 0 ? "-" : "");
+    print_copies(f, column);
 }
 
 static void print_layout(const struct file_layout *f, bool all)
@@ -215,11 +280,12 @@ static void print_layout(const struct file_layout *f, bool all)
 
     policy_value_format(POLICY_CLASS, f->layout.layout_class, layout_class);
     (void)printf("%s: inode %" PRIu64 ", %s, %s, %" PRIu32 " %s; morsels of %s, %" PRIu32
-                 " to a stripe, over %" PRIu32 " servers\n",
+                 " to a stripe, over %" PRIu32 " %s\n",
                  f->path, f->inode, print_bytes(f->size, size), layout_class, f->layout.replicas,
                  f->layout.replicas == 1 ? "copy" : "copies",
                  print_bytes(f->stripe.morsel_bytes, morsel), f->stripe.stripe_morsels,
-                 f->stripe.width);
+                 f->stripe.width,
+                 f->layout.groups[0].number == 0 ? "servers" : "groups of servers");
     (void)printf("%6s %6s  %-22s %-8s %10s  %s\n", "COLUMN", "SERVER", "ADDRESS", "STATE", "BYTES",
                  "RANGES OF THE FILE (first-last byte)");
     for (uint32_t i = 0; i < f->stripe.width; i++) {
@@ -231,10 +297,15 @@ static void print_layout(const struct file_layout *f, bool all)
 static bool all_servers_up(const struct file_layout *f)
 {
     for (uint32_t i = 0; i < f->stripe.width; i++) {
-        const Morsel__Member *member = find_member(f, f->layout.servers[i]);
+        uint32_t count;
+        const server_id *servers = column_servers(f, i, &count);
 
-        if (member == NULL || !member->up) {
-            return false;
+        for (uint32_t j = 0; j < count; j++) {
+            const Morsel__Member *member = find_member(f, servers[j]);
+
+            if (member == NULL || !member->up) {
+                return false;
+            }
         }
     }
     return true;

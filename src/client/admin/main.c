@@ -50,13 +50,35 @@ static const struct config_option top_options[] = {
     ADMIN_COMMON_OPTIONS
 };
 
+static const struct config_option iod_options[] = { { "cancel", CONFIG_BOOL, FIELD(cancel), "no", 0,
+                                                      0, "", "drain: the server stays after all." },
+                                                    ADMIN_COMMON_OPTIONS };
+
+static const struct config_option status_options[] = {
+    { "show-loss", CONFIG_BOOL, FIELD(show_loss), "no", 0, 0, "",
+      "Show what is at risk: where copies are missing, since when, and what would be lost." },
+    ADMIN_COMMON_OPTIONS
+};
+
+static const struct config_option recover_options[] = {
+    { "yes", CONFIG_BOOL, FIELD(yes), "no", 0, 0, "",
+      "force: do it without asking; what may be lost is lost." },
+    { "show-loss", CONFIG_BOOL, FIELD(show_loss), "no", 0, 0, "",
+      "status: show what is at risk as well." },
+    { "all", CONFIG_BOOL, FIELD(all), "no", 0, 0, "", "verify: all groups." },
+    { "wait", CONFIG_BOOL, FIELD(wait), "no", 0, 0, "",
+      "verify: until it is done, and show how far it is; status: until all copies are complete, or "
+      "--timeout is over." },
+    ADMIN_COMMON_OPTIONS
+};
+
 #define TABLE(words, summary, operands, options)                                                   \
     {                                                                                              \
         "morsel " words, summary, operands, options, ARRAY_COUNT(options)                          \
     }
 
 static const struct command commands[] = {
-    { "status", TABLE("status", "Show members, capacity and health.", "", common_options), 0, 0,
+    { "status", TABLE("status", "Show members, capacity and health.", "", status_options), 0, 0,
       command_status },
     { "df", TABLE("df", "Show space, server by server.", "", common_options), 0, 0, command_df },
     { "layout", TABLE("layout", "Show where every byte of a file lies.", "FILE...", layout_options),
@@ -85,6 +107,19 @@ static const struct command commands[] = {
             "it takes them.",
             "", top_options),
       0, 0, command_top },
+    { "recover",
+      TABLE("recover",
+            "Show how copies of lost servers are made anew; replace a server, by another one or by "
+            "any; do not replace servers that are away, or do so again; compare all copies, and "
+            "repair what differs; name the copy of a group that counts, when the others do not "
+            "come back.",
+            "status|replace|pause|start|verify|force [OLD NEW|auto] [GROUP [SERVER]]",
+            recover_options),
+      1, 3, command_recover },
+    { "iod",
+      TABLE("iod", "List the storage servers; make one ready to be stopped for good.",
+            "list|drain [SERVER]", iod_options),
+      1, 2, command_iod },
     { "cluster",
       TABLE("cluster", "Run a development cluster on this machine, in DIR.",
             "start|unmount|stop|status [DIR]", cluster_options),
@@ -113,7 +148,7 @@ static int print_overview(void)
     }
     (void)printf("\n\"morsel COMMAND --help\" lists the options of a command.\n"
                  "Exit codes: 0 good, 1 a problem was found, 2 wrong usage, 3 cannot reach the "
-                 "cluster, 4 fsck repaired everything.\n");
+                 "cluster, 4 fsck or verify repaired everything.\n");
     return ADMIN_OK;
 }
 

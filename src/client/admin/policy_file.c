@@ -96,10 +96,15 @@ static int apply_setting(const char *path, const struct setting *setting)
         rv = setxattr(path, name, value, strlen(value), 0);
     }
     if (rv != 0 && errno == EOPNOTSUPP) {
-        return admin_failed(ADMIN_PROBLEM,
-                            "%s: %s=%s is not supported by the cluster's version, which keeps one "
-                            "copy, of class durable",
+        return admin_failed(ADMIN_PROBLEM, "%s: %s=%s is not supported by the cluster's version",
                             path, policy_key_name(setting->key), value);
+    }
+    if (rv != 0 && errno == ENOSPC && setting->key == POLICY_REPLICAS) {
+        return admin_failed(ADMIN_PROBLEM,
+                            "%s: %s copies need %s storage servers that are up and have taken over "
+                            "their groups; \"morsel status\" shows them: start more, try again, or "
+                            "use fewer replicas",
+                            path, value, value);
     }
     if (rv != 0) {
         return admin_failed(ADMIN_PROBLEM, "%s: cannot set %s to %s: %s", path,

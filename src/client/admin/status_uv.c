@@ -1,4 +1,5 @@
 /* morsel status, morsel df: what the manager knows about itself and its storage servers. */
+#include "client/admin/group_status_file.h"
 #include "client/admin/print_file.h"
 #include "client/admin/to_manager_uv.h"
 #include "client/admin/voters_file.h"
@@ -8,33 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-
-/* Ask the manager; on failure print why and leave NULL. */
-static int fetch_status(const struct admin_arguments *arguments, Morsel__StatusReply **reply_out,
-                        char address[CONFIG_STRING_MAX])
-{
-    Morsel__StatusRequest request = MORSEL__STATUS_REQUEST__INIT;
-    struct admin admin;
-    struct errmsg err;
-    void *reply;
-    int code;
-    int rv;
-
-    *reply_out = NULL;
-    code = admin_open_manager(&admin, &arguments->settings);
-    if (code != ADMIN_OK) {
-        return code;
-    }
-    rv = admin_call(&admin, admin.manager, MSG_STATUS, &request.base,
-                    &morsel__status_reply__descriptor, &reply, &err);
-    (void)snprintf(address, CONFIG_STRING_MAX, "%s", rpc_peer_address(admin.manager));
-    admin_close(&admin);
-    if (rv != 0) {
-        return admin_failed(admin_exit_code(rv), "%s", err.text);
-    }
-    *reply_out = reply;
-    return ADMIN_OK;
-}
+#include <string.h>
 
 static size_t count_up(const Morsel__StatusReply *status)
 {
@@ -69,8 +44,10 @@ static const char *health_words(const Morsel__StatusReply *status)
     if (status->n_members == 0) {
         return "no servers";
     }
-    return count_up(status) == status->n_members && count_failed(status) == 0 ? "healthy"
-                                                                              : "degraded";
+    return count_up(status) == status->n_members && count_failed(status) == 0 &&
+                   groups_unwell(status) == 0
+               ? "healthy"
+               : "degraded";
 }
 
 static json_t *member_json(const Morsel__Member *member)
@@ -83,13 +60,16 @@ static json_t *member_json(const Morsel__Member *member)
     if (member->verifier != 0) {
         (void)snprintf(verifier, sizeof(verifier), "%016" PRIx64, member->verifier);
     }
-    return json_pack("{s:I, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s, s:s, s:s}", "id",
-                     (json_int_t)member->id, "address", member->address, "name", member->name, "up",
-                     (int)member->up, "bytes_total", print_json_number(member->bytes_total),
-                     "bytes_free", print_json_number(member->bytes_free), "objects",
-                     print_json_number(member->objects), "silent_ms",
-                     print_json_number(member->silent_ms), "device", device, "verifier", verifier,
-                     "disk_failure", member->disk_failure);
+    return json_pack(
+        "{s:I, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:b, s:b, s:I}", "id",
+        (json_int_t)member->id, "address", member->address, "name", member->name, "up",
+        (int)member->up, "bytes_total", print_json_number(member->bytes_total), "bytes_free",
+        print_json_number(member->bytes_free), "objects", print_json_number(member->objects),
+        "silent_ms", print_json_number(member->silent_ms), "device", device, "verifier", verifier,
+        "disk_failure", member->disk_failure, "blocks_mended",
+        print_json_number(member->blocks_mended), "blocks_lost",
+        print_json_number(member->blocks_lost), "leaves", (int)member->leaves, "has_left",
+        (int)leaver_has_left(member), "places", (json_int_t)member->places);
 }
 
 static json_t *members_json(const Morsel__StatusReply *status)
@@ -107,15 +87,20 @@ static bool print_status_json(const Morsel__StatusReply *status, const char *add
     char cluster[33];
 
     cluster_id_text(status, cluster);
-    return print_json(
-        json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "health",
-                  health_words(status), "cluster", cluster, "manager", address, "version",
-                  status->version, "uptime_ms", print_json_number(status->uptime_ms), "sequence",
-                  print_json_number(status->sequence), "inodes", print_json_number(status->inodes),
-                  "sessions", print_json_number(status->sessions), "garbage",
-                  print_json_number(status->garbage), "resident_bytes",
-                  print_json_number(status->resident_bytes), "voters", voters_json(status->voters),
-                  "servers", members_json(status)));
+    return print_json(json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "health",
+        health_words(status), "cluster", cluster, "manager", address, "manager_host", status->host,
+        "version", status->version, "uptime_ms", print_json_number(status->uptime_ms), "sequence",
+        print_json_number(status->sequence), "inodes", print_json_number(status->inodes),
+        "sessions", print_json_number(status->sessions), "garbage",
+        print_json_number(status->garbage), "resident_bytes",
+        print_json_number(status->resident_bytes), "voters", voters_json(status->voters), "servers",
+        members_json(status), "groups", group_status_json(status)));
+}
+
+static bool gave_wrong_bytes(const Morsel__Member *member)
+{
+    return member->blocks_mended + member->blocks_lost > 0;
 }
 
 static void print_member(const Morsel__Member *member)
@@ -130,10 +115,14 @@ static void print_member(const Morsel__Member *member)
                  print_percent(member->bytes_total - member->bytes_free, member->bytes_total),
                  member->objects);
     if (member->up) {
-        (void)printf("up%s\n", member->disk_failure[0] != 0 ? ", DISK FAILED" : "");
+        (void)printf("up%s%s", member->disk_failure[0] != 0 ? ", DISK FAILED" : "",
+                     gave_wrong_bytes(member) ? ", WRONG BYTES" : "");
     } else {
-        (void)printf("DOWN for %s\n", print_duration_ms(member->silent_ms, silent));
+        (void)printf("DOWN for %s", print_duration_ms(member->silent_ms, silent));
     }
+    (void)printf("%s\n", !member->leaves           ? ""
+                         : leaver_has_left(member) ? ", HAS LEFT: can be stopped for good"
+                                                   : ", leaves");
 }
 
 /* What whoever runs the servers must act upon. */
@@ -150,6 +139,46 @@ static void print_disk_failures(const Morsel__StatusReply *status)
                          "morsel-iod there.\n",
                          member->id, member->address, member->name, member->disk_failure);
         }
+    }
+}
+
+static void print_wrong_bytes(const Morsel__StatusReply *status)
+{
+    for (size_t i = 0; i < status->n_members; i++) {
+        const Morsel__Member *member = status->members[i];
+
+        if (gave_wrong_bytes(member)) {
+            (void)printf("\nThe disk of server %" PRIu32 " (%s, %s) gives wrong bytes: since "
+                         "morsel-iod was started there, %" PRIu64 " blocks were\n"
+                         "repaired from other servers, and %" PRIu64
+                         " times one was read that no server has. The log there names them. Check "
+                         "the disk.\n",
+                         member->id, member->address, member->name, member->blocks_mended,
+                         member->blocks_lost);
+        }
+    }
+}
+
+/* The manager votes as each server does. Where everything is on one machine nobody has to be told. */
+static void print_shared_host(const Morsel__StatusReply *status)
+{
+    const Morsel__Member *shares = NULL;
+    bool others = false;
+
+    for (size_t i = 0; i < status->n_members; i++) {
+        const Morsel__Member *member = status->members[i];
+
+        if (strcmp(member->name, status->host) != 0) {
+            others = true;
+        } else if (!member->leaves) {
+            shares = member;
+        }
+    }
+    if (status->n_groups > 0 && shares != NULL && others) {
+        (void)printf("\nThe manager runs on the machine of server %" PRIu32
+                     " (%s): the loss of that one machine takes two of the votes by which copies\n"
+                     "go on without a server. Better give the manager a machine of its own.\n",
+                     shares->id, shares->name);
     }
 }
 
@@ -170,6 +199,7 @@ static void print_status_text(const Morsel__StatusReply *status, const char *add
                  " deleted objects to be collected\n",
                  status->inodes, status->sessions, status->garbage);
     voters_print(status->voters);
+    group_status_print(status);
     (void)printf("\n");
     (void)printf("  ID  %-22s %-16s %10s %10s %5s %10s  STATE\n", "ADDRESS", "HOST", "SIZE", "FREE",
                  "USED", "OBJECTS");
@@ -177,6 +207,8 @@ static void print_status_text(const Morsel__StatusReply *status, const char *add
         print_member(status->members[i]);
     }
     print_disk_failures(status);
+    print_wrong_bytes(status);
+    print_shared_host(status);
 }
 
 int command_status(const struct admin_arguments *arguments)
@@ -184,14 +216,18 @@ int command_status(const struct admin_arguments *arguments)
     char address[CONFIG_STRING_MAX];
     Morsel__StatusReply *status;
     bool healthy;
-    int code = fetch_status(arguments, &status, address);
+    int code = admin_fetch_status(arguments, &status, address);
 
     if (status == NULL) {
         return code;
     }
-    healthy = status->n_members > 0 && count_up(status) == status->n_members;
+    healthy = status->n_members > 0 && count_up(status) == status->n_members &&
+              groups_unwell(status) == 0;
     if (!arguments->settings.json) {
         print_status_text(status, address);
+        if (arguments->settings.show_loss) {
+            group_status_print_loss(status);
+        }
     } else if (!print_status_json(status, address)) {
         healthy = false;
     }
@@ -266,7 +302,7 @@ int command_df(const struct admin_arguments *arguments)
     char address[CONFIG_STRING_MAX];
     Morsel__StatusReply *status;
     struct space sum;
-    int code = fetch_status(arguments, &status, address);
+    int code = admin_fetch_status(arguments, &status, address);
 
     if (status == NULL) {
         return code;

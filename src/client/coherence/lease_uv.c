@@ -111,6 +111,11 @@ enum lease_mode client_lease(const struct client *client, inode_id inode)
     return client_lease_valid(client) ? meta_cache_mode(client->cache, inode) : LEASE_NONE;
 }
 
+uint64_t client_lease_since(const struct client *client, inode_id inode)
+{
+    return client_lease_valid(client) ? meta_cache_since(client->cache, inode) : 0;
+}
+
 enum lease_mode lease_named(const struct client *client, inode_id inode, enum lease_mode mode)
 {
     return lease_holder_named(&client->leases->holder, inode, mode);

@@ -47,6 +47,9 @@ uint32_t client_lease_left_ms(const struct client *client);
 /* What we hold on the inode, right now. */
 enum lease_mode client_lease(const struct client *client, inode_id inode);
 
+/* meta_cache_since() of what we hold right now; 0: nothing. */
+uint64_t client_lease_since(const struct client *client, inode_id inode);
+
 /* May dirty data be written? A lease that is being given back is ours until it is. */
 bool lease_is_for_writing(const struct client *client, inode_id inode);
 

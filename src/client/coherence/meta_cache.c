@@ -16,6 +16,7 @@ struct cached_inode
     struct list in_lru;
     inode_id id;
     enum lease_mode mode;
+    uint64_t since; /* meta_cache_since() */
     bool attr_known;
     unsigned dirty; /* Changes of ours under way. */
     bool recalling;
@@ -36,6 +37,7 @@ struct meta_cache
     struct name_table names;
     struct meta_cache_evicted evicted[EVICTED_MAX];
     uint32_t evicted_count;
+    uint64_t grants;
     struct meta_cache_counters counters;
 };
 
@@ -210,24 +212,64 @@ void meta_cache_free(struct meta_cache *c)
 
 /* ---- Inodes ---- */
 
+static bool same_group(const Morsel__Group *a, const Morsel__Group *b)
+{
+    return a->number == b->number && a->n_servers == b->n_servers &&
+           memcmp(a->servers, b->servers, a->n_servers * sizeof(a->servers[0])) == 0;
+}
+
+static bool same_layout(const Morsel__Layout *a, const Morsel__Layout *b)
+{
+    if (a->n_servers != b->n_servers || a->n_groups != b->n_groups ||
+        memcmp(a->servers, b->servers, a->n_servers * sizeof(a->servers[0])) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < a->n_groups; i++) {
+        if (!same_group(a->groups[i], b->groups[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void copy_groups(Morsel__Layout *copy, const Morsel__Layout *layout, void *room)
+{
+    Morsel__Group **pointers = room;
+    Morsel__Group *groups = (Morsel__Group *)(pointers + layout->n_groups);
+    uint32_t *servers = (uint32_t *)(groups + layout->n_groups);
+
+    for (size_t i = 0; i < layout->n_groups; i++) {
+        groups[i] = *layout->groups[i];
+        groups[i].servers = servers;
+        memcpy(servers, layout->groups[i]->servers, groups[i].n_servers * sizeof(*servers));
+        servers += groups[i].n_servers;
+        pointers[i] = &groups[i];
+    }
+    copy->groups = pointers;
+    copy->servers = servers;
+    memcpy(servers, layout->servers, layout->n_servers * sizeof(*servers));
+}
+
 static void learn_layout(struct cached_inode *inode, const Morsel__Layout *layout)
 {
-    size_t servers = layout->n_servers * sizeof(layout->servers[0]);
+    size_t bytes = layout->n_servers * sizeof(layout->servers[0]);
     Morsel__Layout *copy;
 
-    /* It changes at most once, before the first byte is written (SET_LAYOUT). */
-    if (inode->layout != NULL && inode->layout->n_servers == layout->n_servers &&
-        memcmp(inode->layout->servers, layout->servers, servers) == 0) {
+    /* It changes at most once, before the first byte is written (SET_LAYOUT); and its groups. */
+    if (inode->layout != NULL && same_layout(inode->layout, layout)) {
         return;
     }
     free(inode->layout);
     inode->layout = NULL;
-    if ((copy = malloc(sizeof(*copy) + servers)) == NULL) {
+    for (size_t i = 0; i < layout->n_groups; i++) {
+        bytes += sizeof(Morsel__Group *) + sizeof(Morsel__Group) +
+                 layout->groups[i]->n_servers * sizeof(layout->servers[0]);
+    }
+    if ((copy = malloc(sizeof(*copy) + bytes)) == NULL) {
         return;
     }
     *copy = *layout;
-    copy->servers = (uint32_t *)(copy + 1);
-    memcpy(copy->servers, layout->servers, servers);
+    copy_groups(copy, layout, copy + 1);
     inode->layout = copy;
 }
 
@@ -274,6 +316,9 @@ void meta_cache_learn(struct meta_cache *c, const Morsel__Attr *attr, enum lease
             return;
         }
     }
+    if (inode->mode == LEASE_NONE) {
+        inode->since = ++c->grants;
+    }
     inode->mode = mode;
     if (mode == LEASE_NONE) {
         return;
@@ -290,6 +335,13 @@ enum lease_mode meta_cache_mode(const struct meta_cache *c, inode_id id)
     const struct cached_inode *inode = find_inode(c, id);
 
     return inode == NULL ? LEASE_NONE : inode->mode;
+}
+
+uint64_t meta_cache_since(const struct meta_cache *c, inode_id id)
+{
+    const struct cached_inode *inode = find_inode(c, id);
+
+    return inode == NULL || inode->mode == LEASE_NONE ? 0 : inode->since;
 }
 
 const Morsel__Attr *meta_cache_attr(struct meta_cache *c, inode_id id)

@@ -41,6 +41,10 @@ void meta_cache_learn(struct meta_cache *c, const Morsel__Attr *attr, enum lease
 
 enum lease_mode meta_cache_mode(const struct meta_cache *c, inode_id inode);
 
+/* A number of the lease, as long as some is held without a gap: nobody else has changed the inode since that
+ * number was first told. 0: none is held. */
+uint64_t meta_cache_since(const struct meta_cache *c, inode_id inode);
+
 /* NULL: not known. Valid until the next call that changes the table. */
 const Morsel__Attr *meta_cache_attr(struct meta_cache *c, inode_id inode);
 const Morsel__Layout *meta_cache_layout(const struct meta_cache *c, inode_id inode);

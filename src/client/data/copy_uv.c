@@ -26,8 +26,9 @@ bool file_copy_fits(const struct file *from, const struct file *to, uint64_t fro
     uint32_t width = file_stripe(from)->width;
     uint32_t first, other;
 
-    if (!same_stripes(from, to, from_offset, to_offset)) {
-        return false;
+    if (!same_stripes(from, to, from_offset, to_offset) || file_has_copies(from) ||
+        file_has_copies(to)) {
+        return false; /* Each server of a group would have to copy the same. */
     }
     first = (uint32_t)(from_offset / stripe_bytes(from) % width);
     other = (uint32_t)(to_offset / stripe_bytes(to) % width);
@@ -44,8 +45,8 @@ bool file_may_align(const struct file *from, const struct file *to, uint64_t fro
 {
     uint64_t size_lock = stripe_bytes(to) * file_stripe(to)->width;
 
-    return same_stripes(from, to, from_offset, to_offset) &&
-           file_layout_class(from) == file_layout_class(to) &&
+    return same_stripes(from, to, from_offset, to_offset) && !file_has_copies(from) &&
+           !file_has_copies(to) && file_layout_class(from) == file_layout_class(to) &&
            from_offset % size_lock == to_offset % size_lock && file_is_blank(to) &&
            !durable_is_unsynced(to);
 }

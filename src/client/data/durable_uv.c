@@ -71,11 +71,47 @@ static void server_lost(struct client *client, server_id id, uint64_t verifier)
     }
 }
 
+/* The same of a group: bytes that were acknowledged may be on none of its servers. */
+static void group_lost(struct client *client, group_number group, uint64_t verifier)
+{
+    char why[96];
+
+    (void)snprintf(why, sizeof(why),
+                   "all servers of group %u lost their power, or their disks failed", group);
+    data_version_forget_all(client->data.versions);
+    FILES_FOREACH(file, client)
+    {
+        bool lost = false;
+
+        for (uint32_t i = 0; i < file_stripe(file)->width; i++) {
+            lost |= file_group(file, i) == group &&
+                    unsynced_acked(file->durable.unsynced, i, verifier, true);
+        }
+        if (lost) {
+            durable_lost(file, why);
+        }
+    }
+}
+
+static struct client_group *group_of(const struct file *file, uint32_t column)
+{
+    group_number number = file_group(file, column);
+
+    return number != 0 ? client_groups_find(file->client, number) : NULL;
+}
+
 static uint64_t note_verifier(struct file *file, uint32_t column, const struct rpc_reply *reply)
 {
     uint64_t verifier = verifier_of(reply);
     server_id id = file_server(file, column);
+    struct client_group *group = group_of(file, column);
 
+    if (group != NULL) {
+        if (group_note_verifier(group, verifier)) {
+            group_lost(file->client, file_group(file, column), verifier);
+        }
+        return verifier;
+    }
     if (servers_note_verifier(file->client, id, verifier)) {
         server_lost(file->client, id, verifier);
     }
@@ -162,10 +198,13 @@ void durable_listed_too(struct file_flush *flush, const struct file_flush *repor
 static uint64_t verifier_now(const struct file_flush *flush, uint32_t column)
 {
     const struct file *file = flush->file;
+    const struct client_group *group = group_of(file, column);
 
-    return flush->syncs[column].verifier != 0
-               ? flush->syncs[column].verifier
-               : servers_verifier(file->client, file_server(file, column));
+    if (flush->syncs[column].verifier != 0) {
+        return flush->syncs[column].verifier;
+    }
+    return group != NULL ? group_verifier(group)
+                         : servers_verifier(file->client, file_server(file, column));
 }
 
 /* What the manager's record says of a file. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { HEDGE_MS_MIN = 150, HEDGE_TIMES = 8 };
 enum { SLOTS_MIN = 16, FETCH_CRCS_MAX = FETCH_BYTES_MAX / BLOCK_BYTES + 1 };
 
 static int fetch_send(struct fetch *fetch);
@@ -90,11 +91,57 @@ static void note_fetch_time(const struct fetch *fetch)
     fetches->time_ns = fetches->time_ns == 0 ? took_ns : (7 * fetches->time_ns + took_ns) / 8;
 }
 
+/* ---- All members ---- */
+
+/* Who orders is asked for all of an object, so that others may be read. */
+struct settling
+{
+    struct column_call call;
+    struct file *file;
+};
+
+static void on_settled(struct column_call *call, int status, struct rpc_reply *reply)
+{
+    struct settling *s = call->data;
+    struct file *file = s->file;
+
+    (void)status;
+    (void)reply;
+    free(s);
+    file_unpin(file);
+}
+
+/* Without memory, and when nobody can be asked, all is read of who orders. */
+static void settle(struct file *file, uint32_t column)
+{
+    struct settling *s = calloc(1, sizeof(*s));
+
+    if (s == NULL) {
+        return;
+    }
+    s->file = file;
+    s->call.columns = &file->columns;
+    s->call.column = column;
+    s->call.data = s;
+    if (column_settle(&s->call, on_settled) != 0) {
+        free(s);
+        return;
+    }
+    file_pin(file);
+}
+
 static void on_fetched(struct column_call *call, int status, struct rpc_reply *reply)
 {
     struct fetch *fetch = call->data;
     struct file *file = fetch->file;
 
+    if (status == 0 && !column_is_current(call)) {
+        fetch->kind = COLUMN_READ_PRIMARY; /* The lease went, or we have changed something. */
+        if (fetch_send(fetch) == 0) {
+            return;
+        }
+        status = MORSEL_UNREACHABLE;
+    }
     if (status == 0) {
         status = check_bytes(fetch, reply);
         if (status == MORSEL_CHECKSUM && !fetch->retried) {
@@ -123,6 +170,14 @@ static void on_fetched(struct column_call *call, int status, struct rpc_reply *r
     fetch_finish(fetch, status);
 }
 
+/* Longer than most take, where all members of a group may be asked. */
+static uint64_t hedge_ms(const struct client *client)
+{
+    uint64_t often_ms = HEDGE_TIMES * fetches_time_ns(client) / 1000000;
+
+    return often_ms > HEDGE_MS_MIN ? often_ms : HEDGE_MS_MIN;
+}
+
 static int fetch_send(struct fetch *fetch)
 {
     Morsel__ReadRequest request = MORSEL__READ_REQUEST__INIT;
@@ -131,6 +186,14 @@ static int fetch_send(struct fetch *fetch)
     request.object = &object;
     request.offset = fetch->run.object_offset;
     request.length = (uint32_t)fetch->length;
+    if (fetch->kind == COLUMN_READ_ANY &&
+        column_wants_settle(&fetch->file->columns, fetch->run.column)) {
+        settle(fetch->file, fetch->run.column);
+    }
+    request.settled = fetch->kind == COLUMN_READ_ANY &&
+                      column_is_settled(&fetch->file->columns, fetch->run.column);
+    fetch->call.offset = fetch->run.object_offset;
+    fetch->call.hedge_ms = hedge_ms(fetch->file->client);
     fetch->call.columns = &fetch->file->columns;
     fetch->call.column = fetch->run.column;
     fetch->call.data = fetch;
@@ -169,8 +232,9 @@ struct fetch *fetch_new(struct file *file, enum column_kind kind, uint64_t offse
 
 struct rpc_peer *file_peer_at(const struct file *file, uint64_t offset)
 {
-    return column_peer(&file->columns, stripe_run_at(file_stripe(file), offset, 1).column,
-                       COLUMN_READ_ANY);
+    struct stripe_run run = stripe_run_at(file_stripe(file), offset, 1);
+
+    return column_read_peer(&file->columns, run.column, run.object_offset);
 }
 
 /* On which grid to fetch around `offset`: a morsel, or less where the link would take long for it.

@@ -33,6 +33,26 @@ struct file *file_find(struct client *client, inode_id inode)
     return file;
 }
 
+/* A file with copies names a group for each column. */
+static int layout_take_groups(struct file *file, const Morsel__Layout *layout)
+{
+    if (layout->replicas <= 1) {
+        return layout->n_groups == 0 ? MORSEL_OK : MORSEL_CORRUPT;
+    }
+    if (layout->n_groups != file->columns.stripe.width) {
+        return MORSEL_CORRUPT;
+    }
+    for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
+        int rv = client_groups_learn(file->client, layout->groups[i]);
+
+        if (rv != MORSEL_OK) {
+            return rv;
+        }
+        file->columns.groups[i] = layout->groups[i]->number;
+    }
+    return MORSEL_OK;
+}
+
 static int layout_take(struct file *file, const Morsel__Layout *layout)
 {
     if (layout == NULL) {
@@ -48,8 +68,9 @@ static int layout_take(struct file *file, const Morsel__Layout *layout)
     }
     for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
         file->columns.servers[i] = layout->servers[i];
+        file->columns.groups[i] = 0;
     }
-    return MORSEL_OK;
+    return layout_take_groups(file, layout);
 }
 
 static int file_new(struct client *client, const Morsel__Attr *attr, const Morsel__Layout *layout,
@@ -63,6 +84,7 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
     if (file == NULL) {
         return MORSEL_NOMEM;
     }
+    file->client = client; /* Who knows the groups. */
     rv = layout_take(file, layout);
     if (rv != 0) {
         log_error(client->options.log,
@@ -178,8 +200,18 @@ bool file_has_writer(const struct file *file)
 
 bool file_know_servers(struct file *file, struct servers_wait *wait)
 {
-    return client_know_servers(file->client, file->columns.servers, file->columns.stripe.width,
-                               wait);
+    server_id ids[STRIPE_WIDTH_MAX * REPLICAS_MAX];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
+        if (file->columns.groups[i] != 0) {
+            count += group_servers(client_groups_find(file->client, file->columns.groups[i]),
+                                   ids + count);
+        } else {
+            ids[count++] = file->columns.servers[i];
+        }
+    }
+    return client_know_servers(file->client, ids, count, wait);
 }
 
 bool file_is_dirty(const struct file *file)
@@ -429,6 +461,7 @@ void file_note_resized(struct file *file, uint64_t size)
 void file_note_mtime(struct file *file, uint64_t mtime_ns)
 {
     file->shape.mtime_ns = mtime_ns;
+    file->shape.mtime_sets++;
 }
 
 void file_note_kernel_changed(struct file *file)

@@ -92,6 +92,7 @@ struct file_shape
     struct list report_waits;  /* struct file_flush: for its end. */
     uint64_t mtime_ns;         /* Of our last write that is not reported, or set by hand since. */
     uint64_t ctime_ns;         /* Of that write. */
+    uint64_t mtime_sets;       /* How often it was set by hand. */
     uint64_t reach;            /* Space was reserved up to here, perhaps beyond the size. */
     bool tail_unsure;          /* Objects may hold bytes beyond the size that nobody reported. */
     bool write_back;           /* Of what is dirty, some was answered under W: written back. */
@@ -194,6 +195,18 @@ static inline const struct stripe *file_stripe(const struct file *file)
 static inline server_id file_server(const struct file *file, uint32_t column)
 {
     return file->columns.servers[column];
+}
+
+/* 0: it has one copy. */
+static inline group_number file_group(const struct file *file, uint32_t column)
+{
+    return file->columns.groups[column];
+}
+
+/* Does it have copies? */
+static inline bool file_has_copies(const struct file *file)
+{
+    return file->columns.groups[0] != 0;
 }
 
 /* The manager's (Layout.class). */
@@ -398,6 +411,7 @@ struct file_flush
     struct meta_call report;
     struct report_news said; /* By the report. */
     uint64_t synced_size;
+    uint64_t mtime_sets;       /* When its report was made: file_shape. */
     unsigned failures;         /* Of the file when the flush began. */
     struct column_call *syncs; /* One for each column. */
     uint32_t listed_count;     /* Durable: what the manager's record says of the file. */
@@ -527,9 +541,13 @@ struct range_op
     unsigned waiting;
     uint32_t calls_count;
     struct column_call *calls;
-    uint64_t unanswered; /* Columns (bits) whose servers have not answered in time. */
-    bool changes;        /* What was fetched while it ran is forgotten at its end. */
-    bool starting;       /* The caller's. */
+    uint64_t unanswered;  /* Columns (bits) whose servers have not answered in time. */
+    enum range_kind kind; /* Of a change: */
+    uint64_t offset, length;
+    uint64_t lease_epoch; /* when it began, */
+    uint64_t again;       /* and which columns have been sent a second time. */
+    bool changes;         /* What was fetched while it ran is forgotten at its end. */
+    bool starting;        /* The caller's. */
     void (*done)(struct range_op *op, int status);
     void *data;
     uint64_t blocks; /* range_blocks_start(): of 512 bytes, all columns. */

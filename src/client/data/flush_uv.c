@@ -125,6 +125,24 @@ static void report_next(struct file *file)
     }
 }
 
+/* A time that was set by hand since the report was made may have overtaken it, for attributes go
+ * before what waits for its turn. Then the report has undone it. */
+static void set_mtime_again(const struct file_flush *flush, const Morsel__Attr *attr)
+{
+    struct file *file = flush->file;
+    struct attr_change change = { .valid = SETATTR_MTIME, .mtime_ns = file->shape.mtime_ns };
+
+    if (flush->mtime_sets == file->shape.mtime_sets || report_has_news(&file->shape.report) ||
+        !lease_is_for_writing(file->client, file->inode)) {
+        return;
+    }
+    change.set_ns = attr->ctime_ns;
+    change.lease_epoch = lease_epoch(file->client);
+    if (!behind_set(file->client, file->inode, &change)) {
+        file_note_unreported(file);
+    }
+}
+
 static void on_reported(struct meta_call *call, int status, void *message)
 {
     struct file_flush *flush = call->data;
@@ -150,6 +168,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
         size_lock_note_size(file->client, file->inode, node->attr->size);
         meta_cache_wrote(file->client->cache, file->inode, file->shape.mtime_ns,
                          file->shape.ctime_ns);
+        set_mtime_again(flush, node->attr);
     } else {
         report_refused(flush, status);
     }
@@ -203,6 +222,7 @@ static void start_report(struct file_flush *flush)
 
     flush->said = report_say(&file->shape.report, limit);
     flush->synced_size = limit == UINT64_MAX ? file->shape.size : 0;
+    flush->mtime_sets = file->shape.mtime_sets;
     request.inode = file->inode;
     request.size = flush->said.end;
     request.truncates = flush->said.truncated;

@@ -1,5 +1,6 @@
 /* One operation on all columns of a file: the bytes of a file range lie in one contiguous range of
  * each object, since stripes are dealt in turn (stripe_object_size() of the range's two ends). */
+#include "client/coherence/lease_uv.h"
 #include "client/data/file_uv.h"
 
 #include "common/base/status.h"
@@ -28,10 +29,29 @@ static void range_part_done(struct range_op *op, int status)
     file_unpin(file);
 }
 
+static int range_send(struct range_op *op, uint32_t column);
+
+/* A server that stood still says that it came too late: nobody has carried it out. It goes out again, once,
+ * when the lease period in which it was begun has gone on. */
+static bool range_send_again(struct range_op *op, uint32_t column)
+{
+    const struct client *client = op->file->client;
+
+    if ((op->again >> column & 1) != 0 || !client_lease_valid(client) ||
+        lease_epoch(client) != op->lease_epoch) {
+        return false;
+    }
+    op->again |= (uint64_t)1 << column;
+    return range_send(op, column) == 0;
+}
+
 static void on_range(struct column_call *call, int status, struct rpc_reply *reply)
 {
     struct range_op *op = call->data;
 
+    if (status == MORSEL_TOO_LATE && range_send_again(op, call->column)) {
+        return;
+    }
     if (status != 0) {
         log_error(op->file->client->options.log, "inode %lu: server at %s: %s",
                   (unsigned long)op->file->inode, column_address(call), column_why(status, reply));
@@ -42,10 +62,23 @@ static void on_range(struct column_call *call, int status, struct rpc_reply *rep
     range_part_done(op, status);
 }
 
-static int range_send(struct range_op *op, uint32_t column, enum range_kind kind, uint64_t from,
-                      uint64_t to)
+/* What of the column's object the range is. */
+static uint64_t object_from(const struct range_op *op, uint32_t column)
+{
+    return stripe_object_size(file_stripe(op->file), column, op->offset);
+}
+
+static uint64_t object_to(const struct range_op *op, uint32_t column)
+{
+    return op->kind == RANGE_TRUNCATE
+               ? object_from(op, column)
+               : stripe_object_size(file_stripe(op->file), column, op->offset + op->length);
+}
+
+static int range_send(struct range_op *op, uint32_t column)
 {
     struct column_call *call = &op->calls[column];
+    uint64_t from = object_from(op, column), to = object_to(op, column);
     Morsel__TruncateRequest truncate = MORSEL__TRUNCATE_REQUEST__INIT;
     Morsel__PunchRequest punch = MORSEL__PUNCH_REQUEST__INIT;
     Morsel__AllocateRequest allocate = MORSEL__ALLOCATE_REQUEST__INIT;
@@ -57,15 +90,15 @@ static int range_send(struct range_op *op, uint32_t column, enum range_kind kind
     truncate.size = from;
     punch.offset = allocate.offset = from;
     punch.length = allocate.length = to - from;
-    if (kind == RANGE_PUNCH) {
+    if (op->kind == RANGE_PUNCH) {
         request = &punch.base;
         type = MSG_PUNCH;
-    } else if (kind == RANGE_ALLOCATE) {
+    } else if (op->kind == RANGE_ALLOCATE) {
         request = &allocate.base;
         type = MSG_ALLOCATE;
     }
     /* Whoever truncates a shared file has it for itself for so long. */
-    call->exclusive = kind == RANGE_TRUNCATE || !file_is_shared(op->file);
+    call->exclusive = op->kind == RANGE_TRUNCATE || !file_is_shared(op->file);
     return column_start(call, COLUMN_CHANGE, type, request, NULL, on_range);
 }
 
@@ -100,18 +133,18 @@ int range_start(struct range_op *op, struct file *file, enum range_kind kind, ui
         return rv;
     }
     op->changes = true;
+    op->kind = kind;
+    op->offset = offset;
+    op->length = length;
+    op->lease_epoch = lease_epoch(file->client);
+    op->again = 0;
     file_forget(file, 0, UINT64_MAX);
     for (uint32_t i = 0; i < file_stripe(file)->width; i++) {
-        uint64_t from = stripe_object_size(file_stripe(file), i, offset);
-        uint64_t to = kind == RANGE_TRUNCATE
-                          ? from
-                          : stripe_object_size(file_stripe(file), i, offset + length);
-
-        if (kind != RANGE_TRUNCATE && from == to) {
+        if (kind != RANGE_TRUNCATE && object_from(op, i) == object_to(op, i)) {
             continue;
         }
         op->waiting++;
-        rv = range_send(op, i, kind, from, to);
+        rv = range_send(op, i);
         if (rv != 0) {
             range_part_done(op, rv);
         }

@@ -11,7 +11,9 @@ enum {
     CLOCKS_MS = 2000, /* Servers that have not told their clock for so long are asked: it may have
                          drifted 200 ms. */
     CLOCK_TIMEOUT_MS = 30000, /* A late answer is better than none. */
-    MEMBERS_REFRESH_MS = 500  /* At most this often. */
+    SILENT_MS = 1000,         /* So long is waited for who was silent, each time. */
+    OWING_MS = 500, /* Who has not said anything for so long, and owes an answer, is asked. */
+    MEMBERS_REFRESH_MS = 500 /* At most this often. */
 };
 
 struct known_server
@@ -21,6 +23,7 @@ struct known_server
     struct client *client;
     struct rpc_call clock;
     uint64_t verifier; /* That it told last; 0: none. */
+    bool silent;
     UT_hash_handle hh;
 };
 
@@ -74,6 +77,34 @@ bool servers_note_verifier(struct client *client, server_id id, uint64_t verifie
     }
     server->verifier = verifier;
     return before != 0 && before != verifier;
+}
+
+void servers_note_silent(struct client *client, server_id id)
+{
+    struct known_server *server = find(client, id);
+
+    if (server != NULL && !server->silent) {
+        log_warning(client->options.log,
+                    "server %u at %s does not answer: what has copies elsewhere is asked for there "
+                    "until it does",
+                    id, rpc_peer_address(server->peer));
+        server->silent = true;
+    }
+}
+
+bool servers_is_silent(const struct client *client, server_id id)
+{
+    const struct known_server *server = find(client, id);
+
+    return server != NULL && server->silent;
+}
+
+bool servers_is_heard(const struct client *client, server_id id)
+{
+    const struct known_server *server = find(client, id);
+
+    return server != NULL && rpc_peer_connected(server->peer) &&
+           !rpc_peer_clock_is_old(server->peer, SERVER_HEARD_MS);
 }
 
 static void on_server_down(void *data, const char *why)
@@ -140,21 +171,30 @@ static void on_clock(struct rpc_call *call, int status, struct rpc_reply *reply)
     }
     if (clock != NULL) {
         rpc_peer_note_clock(server->peer, clock->boot_ms);
+        server->silent = false;
         rpc_room_free(&room, clock);
+    }
+}
+
+static void clock_ask(struct known_server *server, uint64_t timeout_ms)
+{
+    Morsel__Empty request = MORSEL__EMPTY__INIT;
+
+    if (!rpc_call_active(&server->clock)) {
+        (void)rpc_call_start(&server->clock, server->peer, MSG_CLOCK, &request.base, NULL, 0,
+                             timeout_ms, on_clock);
     }
 }
 
 /* What we know of the servers' clocks must not grow old: the bound on their drift grows with it. */
 static void clocks_ask(struct servers *servers)
 {
-    Morsel__Empty request = MORSEL__EMPTY__INIT;
     struct known_server *server, *next;
 
     HASH_ITER(hh, servers->table, server, next)
     {
-        if (rpc_peer_clock_is_old(server->peer, CLOCKS_MS) && !rpc_call_active(&server->clock)) {
-            (void)rpc_call_start(&server->clock, server->peer, MSG_CLOCK, &request.base, NULL, 0,
-                                 CLOCK_TIMEOUT_MS, on_clock);
+        if (rpc_peer_clock_is_old(server->peer, CLOCKS_MS)) {
+            clock_ask(server, CLOCK_TIMEOUT_MS);
         }
     }
 }
@@ -175,6 +215,7 @@ static void on_members(struct rpc_call *call, int status, struct rpc_reply *repl
         for (size_t i = 0; i < members->n_members; i++) {
             member_learn(client, members->members[i]);
         }
+        servers->hooks->groups(client, members->groups, members->n_groups);
     }
     if (members != NULL) {
         rpc_room_free(&room, members);
@@ -231,11 +272,19 @@ bool client_know_servers(struct client *client, const server_id *ids, uint32_t c
 void servers_tick(struct client *client)
 {
     struct servers *servers = client->servers;
+    struct known_server *server, *next;
     uint64_t now_ms = uv_now(client->loop);
 
     if (now_ms >= servers->clocks_due_ms) {
         servers->clocks_due_ms = now_ms + CLOCKS_MS;
         clocks_ask(servers);
+    }
+    HASH_ITER(hh, servers->table, server, next)
+    {
+        if (server->silent ||
+            (rpc_peer_is_asked(server->peer) && rpc_peer_clock_is_old(server->peer, OWING_MS))) {
+            clock_ask(server, SILENT_MS);
+        }
     }
 }
 

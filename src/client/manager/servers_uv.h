@@ -9,6 +9,8 @@
 
 #include "client/libmorsel_uv.h"
 
+enum { SERVER_HEARD_MS = 1500 };
+
 /* All run on the loop. */
 struct servers_hooks
 {
@@ -16,6 +18,8 @@ struct servers_hooks
     void (*room)(struct client *client, struct rpc_peer *peer);
     /* The manager has said who they are. */
     void (*known)(struct client *client);
+    /* And which groups have changed. */
+    void (*groups)(struct client *client, Morsel__Group *const *groups, size_t count);
 };
 
 /* client->servers; the hooks must stay. MORSEL_NOMEM. */
@@ -41,6 +45,13 @@ uint64_t servers_verifier(const struct client *client, server_id id);
 
 /* It tells this one now. True: it told another one before. */
 bool servers_note_verifier(struct client *client, server_id id, uint64_t verifier);
+
+/* It did not answer for so long that others are asked before it, until it answers again: it is asked for its clock. */
+void servers_note_silent(struct client *client, server_id id);
+bool servers_is_silent(const struct client *client, server_id id);
+
+/* Connected, and it has said something within the last SERVER_HEARD_MS. One that owes answers is asked for its clock. */
+bool servers_is_heard(const struct client *client, server_id id);
 
 struct servers_wait
 {

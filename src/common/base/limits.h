@@ -52,6 +52,11 @@ enum {
     STRANGER_MS = 5000,              /* So long they have for it */
     STRANGER_FRAME_BYTES_MAX = 1024, /* A HELLO fits */
 
+    RECOVERY_RATE_MIN = 256 << 10,  /* Bytes per second that may be set: 22 GB a day */
+    RECOVERY_PIECE_BYTES = 1 << 20, /* Of an object, from one member of a group to another */
+    RECOVERY_PIECES_MAX = 8, /* Under way: 160 MB/s over a round trip of 50 ms; who takes them holds
+                                as many in memory */
+
     CONN_BUDGET_BYTES = 32 << 20, /* What one connection may hold: requests that have no answer, and
                                      answers that it has not taken */
     CONN_SHARE_BYTES_MIN = 64 << 10,    /* And may always, however many there are */
@@ -64,6 +69,10 @@ static_assert(DATA_OPS_RESERVED < DATA_OPS_PENDING_MAX, "bytes need room too");
 static_assert(DATA_OPS_SLOTS_MAX >= SESSIONS_MAX * DATA_OPS_SLOTS_MIN, "a whole lab is remembered");
 static_assert(CLIENT_OPS_RESERVED < CLIENT_OPS_PENDING_MAX, "others need room too");
 static_assert(CONN_BUDGET_BYTES >= FRAME_PAYLOAD_BYTES_MAX, "the largest request must get in");
+static_assert(RECOVERY_PIECE_BYTES % BLOCK_BYTES == 0, "no block is given in two parts");
+static_assert(RECOVERY_PIECE_BYTES <= FRAME_PAYLOAD_BYTES_MAX, "a piece is one message");
+static_assert((RECOVERY_PIECES_MAX + 1) * RECOVERY_PIECE_BYTES <= CONN_BUDGET_BYTES,
+              "what is under way fits a connection, beside changes");
 static_assert(SERVER_QUEUES_BYTES_MAX >= 8 * CONN_BUDGET_BYTES, "some busy ones do not fill it");
 static_assert(SERVER_CONNS_MAX >= SESSIONS_MAX + SERVERS_MAX + STRANGERS_MAX, "a whole lab fits");
 static_assert(READDIR_PAGE_BYTES <= FRAME_BODY_BYTES_MAX / 2,

@@ -53,7 +53,9 @@
     X(MORSEL_DEADLK, -54, EDEADLK, "waiting for this lock would never end")                        \
     X(MORSEL_TOO_LATE, -55, EIO,                                                                   \
       "the client's lease period was over before its request was carried out")                     \
-    X(MORSEL_UNSURE, -56, EIO, "the server cannot know whether the change was made before")
+    X(MORSEL_UNSURE, -56, EIO, "the server cannot know whether the change was made before")        \
+    X(MORSEL_NOT_HERE, -57, EIO, "another server of the group answers this")                       \
+    X(MORSEL_LEFT_BEHIND, -58, ESTALE, "data directory is an old copy of another one")
 
 #define X(name, wire, unix_errno, words) name = wire,
 enum morsel_status { MORSEL_OK = 0, STATUS_MAP(X) };

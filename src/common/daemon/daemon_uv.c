@@ -34,6 +34,9 @@ static void on_stop_signal(uv_signal_t *handle, int number)
     struct daemon_uv *d = handle->data;
 
     if (d->stopping) {
+        if (d->hurry != NULL) {
+            d->hurry(d->data);
+        }
         return; /* Shutdown is on its way; kill -9 is for the impatient. */
     }
     d->stopping = true;

@@ -14,6 +14,7 @@ struct daemon_uv
     uv_signal_t term, interrupt, usr1;
     bool stopping;
     void (*stop)(void *data);       /* SIGTERM, SIGINT: begin the orderly shutdown; called once. */
+    void (*hurry)(void *data);      /* Another one, perhaps several: end at once. May be NULL. */
     void (*statistics)(void *data); /* SIGUSR1; may be NULL. */
     void *data;
 };

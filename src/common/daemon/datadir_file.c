@@ -71,6 +71,7 @@ static int identity_read(struct datadir *d, int fd, struct errmsg *err)
         d->cluster = identity.cluster;
         d->node = identity.node;
         memcpy(d->token, identity.token, sizeof(d->token));
+        d->starts = identity.starts;
     }
     return rv;
 }
@@ -216,7 +217,9 @@ static int identity_replace(const char *path, const char *text, size_t count)
 
 int datadir_save(struct datadir *d, struct errmsg *err)
 {
-    struct identity identity = { .format = d->format, .cluster = d->cluster, .node = d->node };
+    struct identity identity = {
+        .format = DATADIR_FORMAT, .cluster = d->cluster, .node = d->node, .starts = d->starts
+    };
     char text[IDENTITY_TEXT_BYTES_MAX];
 
     memcpy(identity.role, d->role, sizeof(identity.role));
@@ -224,6 +227,7 @@ int datadir_save(struct datadir *d, struct errmsg *err)
     if (identity_replace(d->path, text, identity_format(&identity, text)) != 0) {
         return datadir_errno("write identity in", d->path, err);
     }
+    d->format = DATADIR_FORMAT;
     return 0;
 }
 

@@ -17,6 +17,7 @@ struct datadir
     struct cluster_id cluster; /* Zero: not known yet. */
     uint32_t node;             /* 0: not known yet. */
     uint8_t token[16];         /* Random, made with the directory. */
+    struct starts_kept starts; /* datadir_save() writes it. */
     bool fresh;                /* Was made just now. */
 };
 
@@ -25,7 +26,7 @@ struct datadir
  * file, one in use. */
 int datadir_open(struct datadir *d, const char *path, const char *role, struct errmsg *err);
 
-/* Write the identity (cluster and node were learned). */
+/* Write the identity (cluster, node or marks were learned), in our format whatever it was. */
 int datadir_save(struct datadir *d, struct errmsg *err);
 void datadir_close(struct datadir *d);
 

@@ -4,6 +4,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,6 +55,13 @@ size_t identity_format(const struct identity *identity, char text[IDENTITY_TEXT_
                      "format = %u\nrole = %s\ncluster = %s\nnode = %u\ntoken = %s\n",
                      identity->format, identity->role, cluster, identity->node, token);
     CHECK(count > 0 && count < IDENTITY_TEXT_BYTES_MAX);
+    if (identity->format >= 2) {
+        count +=
+            snprintf(text + count, IDENTITY_TEXT_BYTES_MAX - (size_t)count,
+                     "confirmed = %016" PRIx64 "\npending = %016" PRIx64 "\nstart = %" PRIu64 "\n",
+                     identity->starts.confirmed, identity->starts.pending, identity->starts.count);
+        CHECK(count < IDENTITY_TEXT_BYTES_MAX);
+    }
     return (size_t)count;
 }
 
@@ -63,8 +71,14 @@ static bool fields_parse(const char *text, struct identity *identity)
 {
     char cluster[33], token[33], again[IDENTITY_TEXT_BYTES_MAX];
 
-    return sscanf(text, "format = %9u role = %31s cluster = %32s node = %10u token = %32s",
-                  &identity->format, identity->role, cluster, &identity->node, token) == 5 &&
+    int fields =
+        sscanf(text,
+               "format = %9u role = %31s cluster = %32s node = %10u token = %32s "
+               "confirmed = %16" SCNx64 " pending = %16" SCNx64 " start = %20" SCNu64,
+               &identity->format, identity->role, cluster, &identity->node, token,
+               &identity->starts.confirmed, &identity->starts.pending, &identity->starts.count);
+
+    return fields == (identity->format == 1 ? 5 : 8) &&
            hex16_parse(cluster, identity->cluster.bytes) && hex16_parse(token, identity->token) &&
            identity_format(identity, again) == strlen(text) && strcmp(text, again) == 0;
 }
@@ -85,7 +99,7 @@ int identity_parse(struct slice bytes, const char *path, struct identity *identi
                    path, format, DATADIR_FORMAT);
         return MORSEL_VERSION;
     }
-    if (format != DATADIR_FORMAT || !fields_parse(text, identity)) {
+    if (format == 0 || !fields_parse(text, identity)) {
         memset(identity, 0, sizeof(*identity));
         errmsg_set(err, "%s/identity is damaged: restore the file from a backup", path);
         return MORSEL_CORRUPT;

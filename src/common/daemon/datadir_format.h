@@ -1,10 +1,16 @@
 /* The text of a data directory's identity file. Pure; datadir_file.c reads and writes the file.
  *
- *   format = 1
+ *   format = 2
  *   role = iod
  *   cluster = <32 hex digits>
  *   node = 3
  *   token = <32 hex digits>
+ *   confirmed = <16 hex digits>
+ *   pending = <16 hex digits>
+ *   start = 7
+ *
+ * The last three are what starts.h keeps; format 1 had none of them, and is taken over when the file
+ * is written the next time.
  *
  * Each line is there once, in this order, and nothing else: what we did not write is not ours.
  */
@@ -13,9 +19,10 @@
 
 #include "common/base/errmsg.h"
 #include "common/base/types.h"
+#include "common/daemon/starts.h"
 
 enum {
-    DATADIR_FORMAT = 1,
+    DATADIR_FORMAT = 2,            /* Written; 1 is read. */
     DATADIR_ROLE_BYTES = 32,       /* With the zero at the end. */
     IDENTITY_TEXT_BYTES_MAX = 1024 /* With the zero at the end. */
 };
@@ -27,9 +34,10 @@ struct identity
     struct cluster_id cluster;     /* Zero: not known yet. */
     uint32_t node;                 /* 0: not known yet. */
     uint8_t token[16];             /* Random, made with the directory. */
+    struct starts_kept starts;     /* All 0 in format 1. */
 };
 
-/* The text of `identity`, terminated. Returns its length without the zero. */
+/* The text of `identity` in its format, terminated. Returns its length without the zero. */
 size_t identity_format(const struct identity *identity, char text[IDENTITY_TEXT_BYTES_MAX]);
 
 /* Read the bytes of an identity file; `path` is the data directory, for the words. MORSEL_CORRUPT:

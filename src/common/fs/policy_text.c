@@ -188,6 +188,18 @@ int policy_parse(const char *text, struct policy_values *policy_out)
     return *text == '\0' ? 0 : MORSEL_MALFORMED;
 }
 
+/* "7:1/2/3" */
+static size_t format_group(const struct layout_text_group *group, char *text, size_t capacity)
+{
+    size_t used = (size_t)snprintf(text, capacity, "%u:", group->number);
+
+    for (uint32_t i = 0; i < group->count && used < capacity; i++) {
+        used += (size_t)snprintf(text + used, capacity - used, "%s%u", i == 0 ? "" : "/",
+                                 group->servers[i]);
+    }
+    return used;
+}
+
 void layout_format(const struct layout_text *layout, char text[LAYOUT_TEXT_MAX])
 {
     size_t used;
@@ -203,25 +215,92 @@ void layout_format(const struct layout_text *layout, char text[LAYOUT_TEXT_MAX])
                                  layout->servers[i]);
         CHECK(used < LAYOUT_TEXT_MAX);
     }
+    for (uint32_t i = 0; i < layout->width && layout->groups[0].count > 0; i++) {
+        used +=
+            (size_t)snprintf(text + used, LAYOUT_TEXT_MAX - used, "%s", i == 0 ? " groups=" : ",");
+        CHECK(used < LAYOUT_TEXT_MAX);
+        used += format_group(&layout->groups[i], text + used, LAYOUT_TEXT_MAX - used);
+        CHECK(used < LAYOUT_TEXT_MAX);
+    }
+}
+
+/* The next of a list with such separators; false: there is none. */
+static bool next_item(const char **text, const char *end, char separator, struct pair *item)
+{
+    const char *stop;
+
+    if (*text >= end) {
+        return false;
+    }
+    stop = memchr(*text, separator, (size_t)(end - *text));
+    item->value = *text;
+    item->value_count = (size_t)((stop == NULL ? end : stop) - *text);
+    *text += item->value_count + (stop == NULL ? 0 : 1);
+    return true;
 }
 
 /* "1,2,3,4" */
 static bool parse_servers(const char *text, size_t count, struct layout_text *layout)
 {
     const char *end = text + count;
+    struct pair item;
 
-    while (text < end) {
-        const char *comma = memchr(text, ',', (size_t)(end - text));
-        size_t digits = (size_t)((comma == NULL ? end : comma) - text);
-
+    while (next_item(&text, end, ',', &item)) {
         if (layout->width == STRIPE_WIDTH_MAX ||
-            !parse_size(text, digits, &layout->servers[layout->width])) {
+            !parse_size(item.value, item.value_count, &layout->servers[layout->width])) {
             return false;
         }
         layout->width++;
-        text += digits + (comma == NULL ? 0 : 1);
     }
     return layout->width > 0;
+}
+
+static bool parse_group(const char *text, size_t count, struct layout_text_group *group)
+{
+    const char *end = text + count, *colon = memchr(text, ':', count);
+    struct pair item;
+
+    if (colon == NULL || !parse_size(text, (size_t)(colon - text), &group->number)) {
+        return false;
+    }
+    text = colon + 1;
+    while (next_item(&text, end, '/', &item)) {
+        if (group->count == REPLICAS_MAX ||
+            !parse_size(item.value, item.value_count, &group->servers[group->count])) {
+            return false;
+        }
+        group->count++;
+    }
+    return group->count > 0;
+}
+
+/* As many as there are columns: "7:1/2,9:2/3". */
+static bool parse_groups(const char *text, size_t count, struct layout_text *layout)
+{
+    const char *end = text + count;
+    struct pair item;
+    uint32_t groups = 0;
+
+    while (next_item(&text, end, ',', &item)) {
+        if (groups == layout->width || layout->groups[groups].count > 0 ||
+            !parse_group(item.value, item.value_count, &layout->groups[groups])) {
+            return false;
+        }
+        groups++;
+    }
+    return groups > 0 && groups == layout->width;
+}
+
+static bool take_layout_pair(const struct pair *pair, struct layout_text *layout,
+                             struct policy_values *policy)
+{
+    if (pair_is(pair, "servers")) {
+        return parse_servers(pair->value, pair->value_count, layout);
+    }
+    if (pair_is(pair, "groups")) {
+        return parse_groups(pair->value, pair->value_count, layout);
+    }
+    return take_policy_pair(pair, policy);
 }
 
 int layout_parse(const char *text, struct layout_text *layout_out)
@@ -231,11 +310,7 @@ int layout_parse(const char *text, struct layout_text *layout_out)
 
     memset(layout_out, 0, sizeof(*layout_out));
     while (next_pair(&text, &pair)) {
-        bool good = pair_is(&pair, "servers")
-                        ? parse_servers(pair.value, pair.value_count, layout_out)
-                        : take_policy_pair(&pair, &policy);
-
-        if (!good) {
+        if (!take_layout_pair(&pair, layout_out, &policy)) {
             return MORSEL_MALFORMED;
         }
     }
@@ -244,7 +319,8 @@ int layout_parse(const char *text, struct layout_text *layout_out)
     layout_out->morsel_bytes = policy.values[POLICY_MORSEL_SIZE];
     layout_out->stripe_morsels = policy.values[POLICY_STRIPE_SIZE];
     if (*text != '\0' || layout_out->width == 0 || layout_out->morsel_bytes == 0 ||
-        layout_out->stripe_morsels == 0) {
+        layout_out->stripe_morsels == 0 ||
+        (layout_out->groups[0].count > 0 && layout_out->groups[layout_out->width - 1].count == 0)) {
         return MORSEL_MALFORMED;
     }
     return 0;

@@ -10,7 +10,9 @@
  *   user.morsel.policy         what a new file in this directory gets: "class=durable replicas=1
  *                              morsel_size=1048576 stripe_size=1 stripe_width=4"; cannot be set
  *   user.morsel.layout         of a file: "class=durable replicas=1 morsel_size=1048576
- *                              stripe_size=1 servers=1,2,3,4", one server id per column; cannot be set
+ *                              stripe_size=1 servers=1,2,3,4", one server id per column; with
+ *                              more than one copy that of its first, and " groups=7:1/2,9:2/3"
+ *                              behind it: per column the group and all its servers; cannot be set
  *
  * A directory without a value of its own inherits: the attribute is absent, and removing it means
  * "inherit again". The value 0 (and "inherit" for the class) stands for that in the numbers here,
@@ -37,15 +39,21 @@ enum policy_key {
 };
 
 enum {
-    POLICY_VALUE_TEXT_MAX = 32,                   /* Of one value, with its final zero. */
-    POLICY_TEXT_MAX = 256,                        /* Of user.morsel.policy. */
-    LAYOUT_TEXT_MAX = 256 + 11 * STRIPE_WIDTH_MAX /* Of user.morsel.layout. */
+    POLICY_VALUE_TEXT_MAX = 32, /* Of one value, with its final zero. */
+    POLICY_TEXT_MAX = 256,      /* Of user.morsel.policy. */
+    LAYOUT_TEXT_MAX = 256 + (22 + 11 * REPLICAS_MAX) * STRIPE_WIDTH_MAX /* Of user.morsel.layout. */
 };
 
 /* Values by policy_key; 0 is "inherited". */
 struct policy_values
 {
     uint32_t values[POLICY_KEYS];
+};
+
+struct layout_text_group
+{
+    uint32_t number, count; /* 0: one copy. */
+    server_id servers[REPLICAS_MAX];
 };
 
 struct layout_text
@@ -56,6 +64,7 @@ struct layout_text
     uint32_t stripe_morsels;
     uint32_t width;
     server_id servers[STRIPE_WIDTH_MAX];
+    struct layout_text_group groups[STRIPE_WIDTH_MAX];
 };
 
 /* "class", "replicas", "morsel_size" ... */

@@ -59,7 +59,15 @@
     /* Voters, vote.proto */                                                                       \
     X(MSG_VOTE, 105, "vote")                                                                       \
     X(MSG_VOTES_READ, 106, "votes_read")                                                           \
-    X(MSG_VOTES_CARRY, 107, "votes_carry")
+    X(MSG_VOTES_CARRY, 107, "votes_carry")                                                         \
+    /* Servers of a group, replica.proto */                                                        \
+    X(MSG_GROUP_WORDS, 108, "group_words")                                                         \
+    X(MSG_MIRROR_LEASE, 109, "mirror_lease")                                                       \
+    X(MSG_REPLICA, 110, "replica")                                                                 \
+    X(MSG_PROBE, 111, "probe")                                                                     \
+    X(MSG_HAND_ON, 112, "hand_on")                                                                 \
+    /* Manager */                                                                                  \
+    X(MSG_RECOVER, 116, "recover")
 
 #define X(name, wire, words) name = wire,
 enum message_type { MESSAGE_MAP(X) MESSAGE_TYPES_MAX = 128 };
@@ -82,6 +90,15 @@ enum setattr_valid {
     /* Whoever truncates or extends (SETATTR_SIZE) may not keep set-id bits. */
     SETATTR_STRIP_IDS = 1 << 9,
     SETATTR_KNOWN = (1 << 10) - 1
+};
+
+enum recover_what {
+    RECOVER_PAUSE = 1, /* Servers that are away are not replaced, until ... */
+    RECOVER_START = 2,
+    RECOVER_LEAVE = 3,  /* The server is to leave all its groups; */
+    RECOVER_STAY = 4,   /* it need not. */
+    RECOVER_VERIFY = 5, /* The copies of a group, or of all, are compared. */
+    RECOVER_FORCE = 6   /* Its copy of the group counts from now on. */
 };
 
 enum layout_class { CLASS_INHERIT = 0, CLASS_DURABLE = 1, CLASS_SCAVENGED = 2 };

@@ -108,11 +108,11 @@ static uint64_t call_position(const struct rpc_call_state *s)
            conn_received_of(peer->conn, s->id);
 }
 
-/* When the call is looked at next: those that bring bytes several times before they are given up.
- */
+/* When the call is looked at next: those that bring bytes several times before they are given up. Never now, however
+ * little time there is: time stands still while deadlines are looked at. */
 static uint64_t call_next_look(const struct rpc_call_state *s, uint64_t now)
 {
-    uint64_t end = s->moved_ms + s->timeout_ms, look = now + s->timeout_ms / LOOKS;
+    uint64_t end = s->moved_ms + s->timeout_ms, look = now + s->timeout_ms / LOOKS + 1;
 
     return s->kind == CALL_SMALL || end < look ? end : look;
 }
@@ -120,7 +120,9 @@ static uint64_t call_next_look(const struct rpc_call_state *s, uint64_t now)
 /* True: it has moved, or has some time left, and is looked at again. */
 static bool call_goes_on(struct rpc *rpc, struct rpc_call_state *s, uint64_t now)
 {
-    uint64_t position = call_position(s);
+    /* One that can be asked elsewhere has its time from the start: its few bytes are no sign of life. */
+    bool counts = s->kind != CALL_SMALL || !s->call->impatient;
+    uint64_t position = counts ? call_position(s) : s->moved_to;
 
     if (position > s->moved_to) {
         s->moved_ms = now;
@@ -163,6 +165,20 @@ void rpc_calls_end(struct rpc_peer *peer, int status)
     }
 }
 
+void rpc_calls_give_up(struct rpc_peer *peer)
+{
+    for (unsigned i = 0; i < CALL_KINDS; i++) {
+        LIST_FOREACH_SAFE(node, &peer->waiting[i])
+        {
+            struct rpc_call_state *s = LIST_ENTRY(node, struct rpc_call_state, node);
+
+            if (s->call->impatient) {
+                call_end_later(peer->rpc, s, MORSEL_UNREACHABLE);
+            }
+        }
+    }
+}
+
 /* ---- On their way ---- */
 
 static uint64_t lease_epoch(const struct rpc *rpc)
@@ -170,16 +186,25 @@ static uint64_t lease_epoch(const struct rpc *rpc)
     return rpc->lease_epoch == NULL ? 0 : *rpc->lease_epoch;
 }
 
-/* The end of our lease period on the server's clock, at the earliest. */
-static uint32_t not_after(const struct rpc_peer *peer)
+/* A time of our clock on the server's, at the earliest. */
+static uint32_t at_server(const struct rpc_peer *peer, uint64_t until_ms)
 {
-    const uint64_t *until_ns = peer->rpc->lease_until_ns;
-
-    if (until_ns == NULL || peer->clockless) {
+    if (peer->clockless) {
         return 0;
     }
     CHECK(peer->clock.known);
-    return frame_not_after(*until_ns / NS_PER_MS, peer->clock.server_ms, peer->clock.noted_ms);
+    return frame_not_after(until_ms, peer->clock.server_ms, peer->clock.noted_ms);
+}
+
+/* Of a bounded call the end of our lease period, which may lie far behind: it is 0 without a lease. 0: whenever. */
+static uint32_t not_after(const struct rpc_peer *peer, const struct rpc_call *call)
+{
+    const uint64_t *lease_until_ns = peer->rpc->lease_until_ns;
+
+    if (call->bounded) {
+        return lease_until_ns == NULL ? 0 : at_server(peer, *lease_until_ns / NS_PER_MS);
+    }
+    return call->until_ms == 0 ? 0 : at_server(peer, call->until_ms);
 }
 
 static uint32_t time_left_ms(const struct rpc_call_state *s, uint64_t now)
@@ -231,8 +256,8 @@ static void call_send(struct rpc_peer *peer, struct rpc_call_state *s)
             call_end_later(peer->rpc, s, s->sent_to != 0 ? MORSEL_UNSURE : MORSEL_TOO_LATE);
             return;
         }
-        header.not_after = not_after(peer);
     }
+    header.not_after = not_after(peer, s->call);
     rv = call_body(peer, s, &body, &count);
     if (rv != 0) {
         call_end_later(peer->rpc, s, rv);
@@ -290,7 +315,8 @@ static struct rpc_call_state *find_sent(struct rpc_peer *peer, uint64_t id)
  * answered, and the call goes to its next life. Not where that could not say whether it is done. */
 static bool goes_to_the_next_life(const struct rpc_call_state *s, int status)
 {
-    return status == MORSEL_SHUTDOWN && (!s->call->once || s->call->exclusive);
+    return status == MORSEL_SHUTDOWN && !s->call->impatient &&
+           (!s->call->once || s->call->exclusive);
 }
 
 void rpc_call_take_reply(struct rpc_peer *peer, const struct frame_header *header,
@@ -328,21 +354,16 @@ void rpc_call_take_reply(struct rpc_peer *peer, const struct frame_header *heade
 
 /* ---- The public face ---- */
 
-static int fill_state(struct rpc_call_state *s, const ProtobufCMessage *request,
-                      const struct rpc_piece *pieces, unsigned pieces_count)
+static int fill_state(struct rpc_call_state *s, const struct rpc_piece *pieces,
+                      unsigned pieces_count)
 {
     size_t bytes = 0;
 
     for (unsigned i = 0; i < pieces_count; i++) {
         bytes += pieces[i].count;
     }
-    if (bytes > FRAME_PAYLOAD_BYTES_MAX ||
-        (request != NULL && protobuf_c_message_get_packed_size(request) > FRAME_BODY_BYTES_MAX)) {
+    if (bytes > FRAME_PAYLOAD_BYTES_MAX) {
         return MORSEL_TOO_LARGE;
-    }
-    s->body = rpc_pack(request, &s->body_count);
-    if (s->body_count == SIZE_MAX) {
-        return MORSEL_NOMEM;
     }
     for (unsigned i = 0; i < pieces_count; i++) {
         s->pieces[i] = pieces[i];
@@ -352,24 +373,23 @@ static int fill_state(struct rpc_call_state *s, const ProtobufCMessage *request,
     return MORSEL_OK;
 }
 
-int rpc_call_start(struct rpc_call *call, struct rpc_peer *peer, enum message_type type,
-                   const ProtobufCMessage *request, const struct rpc_piece *pieces,
-                   unsigned pieces_count, uint64_t timeout_ms, rpc_call_cb done)
+/* `body` is the call's from here on. */
+static int start(struct rpc_call *call, struct rpc_peer *peer, enum message_type type,
+                 uint8_t *body, size_t body_count, const struct rpc_piece *pieces,
+                 unsigned pieces_count, uint64_t timeout_ms, rpc_call_cb done)
 {
     struct rpc *rpc = peer->rpc;
-    struct rpc_call_state *s;
+    struct rpc_call_state *s = calloc(1, sizeof(*s) + pieces_count * sizeof(s->pieces[0]));
     int rv;
 
-    CHECK(pieces_count <= RPC_PIECES_MAX && (call->bounded || !call->once));
-    if (rpc->closing || peer->closing) {
-        return MORSEL_SHUTDOWN;
-    }
-    s = calloc(1, sizeof(*s) + pieces_count * sizeof(s->pieces[0]));
     if (s == NULL) {
+        free(body);
         return MORSEL_NOMEM;
     }
     list_init(&s->node);
-    rv = fill_state(s, request, pieces, pieces_count);
+    s->body = body;
+    s->body_count = body_count;
+    rv = fill_state(s, pieces, pieces_count);
     s->kind = pieces_count > 0 ? CALL_SENDS : call->fetches > 0 ? CALL_FETCHES : CALL_SMALL;
     s->timeout_ms = timeout_ms;
     s->moved_ms = uv_now(rpc->loop);
@@ -395,8 +415,54 @@ int rpc_call_start(struct rpc_call *call, struct rpc_peer *peer, enum message_ty
     call->state = s;
     rpc_pace_waits(peer, s, call->first);
     rpc_peer_go(peer);
+    if (call->impatient && peer->state == PEER_BACKOFF) {
+        rpc_calls_give_up(peer);
+        rpc_peer_hurry(peer);
+    }
     rpc_arm(rpc);
     return MORSEL_OK;
+}
+
+int rpc_call_start(struct rpc_call *call, struct rpc_peer *peer, enum message_type type,
+                   const ProtobufCMessage *request, const struct rpc_piece *pieces,
+                   unsigned pieces_count, uint64_t timeout_ms, rpc_call_cb done)
+{
+    size_t count;
+    uint8_t *body;
+
+    CHECK(pieces_count <= RPC_PIECES_MAX && (call->bounded || !call->once));
+    if (peer->rpc->closing || peer->closing) {
+        return MORSEL_SHUTDOWN;
+    }
+    if (request != NULL && protobuf_c_message_get_packed_size(request) > FRAME_BODY_BYTES_MAX) {
+        return MORSEL_TOO_LARGE;
+    }
+    body = rpc_pack(request, &count);
+    if (count == SIZE_MAX) {
+        return MORSEL_NOMEM;
+    }
+    return start(call, peer, type, body, count, pieces, pieces_count, timeout_ms, done);
+}
+
+int rpc_call_start_packed(struct rpc_call *call, struct rpc_peer *peer, enum message_type type,
+                          struct slice request, const struct rpc_piece *pieces,
+                          unsigned pieces_count, uint64_t timeout_ms, rpc_call_cb done)
+{
+    uint8_t *body;
+
+    CHECK(pieces_count <= RPC_PIECES_MAX && !call->once);
+    if (peer->rpc->closing || peer->closing) {
+        return MORSEL_SHUTDOWN;
+    }
+    if (request.count > FRAME_BODY_BYTES_MAX) {
+        return MORSEL_TOO_LARGE;
+    }
+    body = malloc(request.count + 1);
+    if (body == NULL) {
+        return MORSEL_NOMEM;
+    }
+    memcpy(body, request.data, request.count);
+    return start(call, peer, type, body, request.count, pieces, pieces_count, timeout_ms, done);
 }
 
 void rpc_call_cancel(struct rpc_call *call)

@@ -7,7 +7,8 @@
  *
  * Memory. Each connection counts what it holds: what comes in, requests without an answer, answers
  * that the peer has not taken. It is not read while that is more than its share: half of what is
- * left of the whole, between CONN_SHARE_BYTES_MIN and CONN_BUDGET_BYTES (dynamic thresholds:
+ * left of the whole, between CONN_SHARE_BYTES_MIN and CONN_BUDGET_BYTES, or what its host wants clients to have
+ * under way at most (rpc_server_set_client_share()) (dynamic thresholds:
  * Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998), so that a few may use much
  * and many get the same. One answer may go beyond it; when all together hold more than
  * SERVER_QUEUES_BYTES_MAX, the connection on which nothing has moved for longest is closed: its
@@ -188,20 +189,26 @@ void guests_begun(struct conn *conn)
 
 /* ---- Backpressure ---- */
 
-static size_t share_of(const struct rpc_server *server)
+static size_t share_of(const struct rpc_server *server, const struct conn *conn)
 {
+    size_t most = conn->role == ROLE_CLIENT && server->client_share != 0 ? server->client_share
+                                                                         : CONN_BUDGET_BYTES;
     size_t left =
         server->memory < SERVER_QUEUES_BYTES_MAX ? SERVER_QUEUES_BYTES_MAX - server->memory : 0;
 
     left /= 2;
-    return left < CONN_SHARE_BYTES_MIN ? CONN_SHARE_BYTES_MIN
-           : left > CONN_BUDGET_BYTES  ? CONN_BUDGET_BYTES
-                                       : left;
+    return left < CONN_SHARE_BYTES_MIN ? CONN_SHARE_BYTES_MIN : left > most ? most : left;
+}
+
+void rpc_server_set_client_share(struct rpc_server *server, size_t bytes)
+{
+    server->client_share =
+        bytes == 0 || bytes > CONN_SHARE_BYTES_MIN ? bytes : CONN_SHARE_BYTES_MIN;
 }
 
 void guests_pause_if_full(struct rpc_server *server, struct conn *conn)
 {
-    if (conn->memory > share_of(server)) {
+    if (conn->memory > share_of(server, conn)) {
         conn_pause(conn, true);
     }
     shed(server);
@@ -211,7 +218,7 @@ void guests_pause_if_full(struct rpc_server *server, struct conn *conn)
  * is always read: its share is never less. */
 void guests_resume(struct conn *conn)
 {
-    if (conn->paused && conn->memory <= share_of(conn->data) / 2) {
+    if (conn->paused && conn->memory <= share_of(conn->data, conn) / 2) {
         conn_pause(conn, false);
     }
 }

@@ -98,6 +98,7 @@ struct rpc_peer
     bool closing, timer_closed;
     unsigned pins; /* libuv requests and connections that still point here. */
     void (*up)(void *data);
+    void (*refused)(void *data);
     void (*down)(void *data, const char *why);
     void (*push)(void *data, enum message_type type, const uint8_t *body, size_t body_count);
     void *watch_data;
@@ -143,6 +144,12 @@ void rpc_servers_close(struct rpc *rpc);
 void rpc_peer_go(struct rpc_peer *peer);
 
 /* ---- Calls: rpc_call_uv.c ---- */
+
+/* It backs off, and somebody asks: the next try comes soon. */
+void rpc_peer_hurry(struct rpc_peer *peer);
+
+/* There is no connection: those that are impatient end. */
+void rpc_calls_give_up(struct rpc_peer *peer);
 
 /* End those whose deadline has come; run the callbacks that are due. */
 void rpc_calls_expire(struct rpc *rpc);

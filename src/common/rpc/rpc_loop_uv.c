@@ -35,13 +35,17 @@ static void on_deadline(uv_timer_t *timer)
 void rpc_arm(struct rpc *rpc)
 {
     const struct heap_node *first = heap_min(&rpc->deadlines);
-    uint64_t now = uv_now(rpc->loop);
+    uint64_t now = uv_now(rpc->loop), due_ms = first == NULL ? UINT64_MAX : first->key;
 
-    if (rpc->closing || first == NULL || first->key >= rpc->armed_ms) {
+    if (!list_empty(&rpc->ended)) {
+        due_ms =
+            now; /* The prepare handle may have run: the loop must not wait before their ends. */
+    }
+    if (rpc->closing || due_ms >= rpc->armed_ms) {
         return;
     }
-    rpc->armed_ms = first->key;
-    (void)uv_timer_start(&rpc->deadline, on_deadline, first->key > now ? first->key - now : 0, 0);
+    rpc->armed_ms = due_ms;
+    (void)uv_timer_start(&rpc->deadline, on_deadline, due_ms > now ? due_ms - now : 0, 0);
 }
 
 int rpc_new(uv_loop_t *loop, const struct rpc_options *options, struct rpc **rpc_out)

@@ -10,7 +10,8 @@
 enum {
     BACKOFF_MS_MIN = 20,
     BACKOFF_MS_MAX = 500,
-    CONNECT_MS = 3000 /* For name, connection and HELLO together */
+    BACKOFF_HURRY_MS = 50, /* ... at most, when a call goes elsewhere meanwhile. */
+    CONNECT_MS = 3000      /* For name, connection and HELLO together */
 };
 
 static void peer_connect(struct rpc_peer *peer);
@@ -60,11 +61,19 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
+void rpc_peer_hurry(struct rpc_peer *peer)
+{
+    if (peer->state == PEER_BACKOFF && uv_timer_get_due_in(&peer->timer) > BACKOFF_HURRY_MS) {
+        (void)uv_timer_start(&peer->timer, on_timer, BACKOFF_HURRY_MS, 0);
+    }
+}
+
 static void peer_back_off(struct rpc_peer *peer)
 {
     if (peer->closing) {
         return;
     }
+    rpc_calls_give_up(peer);
     peer->state = PEER_BACKOFF;
     (void)uv_timer_start(&peer->timer, on_timer, peer->backoff_ms, 0);
     peer->backoff_ms *= 2;
@@ -92,6 +101,11 @@ static void on_conn_closed(struct conn *conn, const char *why)
 void rpc_peer_note_clock(struct rpc_peer *peer, uint64_t server_ms)
 {
     frame_clock_note(&peer->clock, (uint32_t)server_ms, rpc_boot_ms() + 1); /* Rounded up. */
+}
+
+bool rpc_peer_is_asked(const struct rpc_peer *peer)
+{
+    return peer->state == PEER_UP && !list_empty(&peer->sent);
 }
 
 bool rpc_peer_clock_is_old(const struct rpc_peer *peer, uint64_t age_ms)
@@ -292,6 +306,9 @@ static void on_connect(uv_connect_t *connect, int status)
     if (status != 0 && peer->conn != NULL) {
         conn_close(peer->conn, uv_strerror(status));
     }
+    if (status == UV_ECONNREFUSED && peer->refused != NULL && !peer->closing) {
+        peer->refused(peer->watch_data);
+    }
     unpin(peer);
 }
 
@@ -429,6 +446,11 @@ void rpc_peer_watch(struct rpc_peer *peer, void (*up)(void *data),
     peer->up = up;
     peer->down = down;
     peer->watch_data = data;
+}
+
+void rpc_peer_on_refused(struct rpc_peer *peer, void (*refused)(void *data))
+{
+    peer->refused = refused;
 }
 
 void rpc_peer_on_push(struct rpc_peer *peer, void (*push)(void *data, enum message_type type,

@@ -91,6 +91,21 @@ void rpc_reply(struct rpc_request *request, const ProtobufCMessage *reply, struc
     send_reply(request, MORSEL_OK, body, count, payload);
 }
 
+void rpc_reply_packed(struct rpc_request *request, struct slice body, struct payload *payload)
+{
+    uint8_t *copy = body.count == 0 ? NULL : malloc(body.count);
+
+    if (body.count > 0 && copy == NULL) {
+        payload_drop(payload);
+        rpc_reply_failure(request, MORSEL_NOMEM, "no memory for the answer");
+        return;
+    }
+    if (body.count > 0) {
+        memcpy(copy, body.data, body.count);
+    }
+    send_reply(request, MORSEL_OK, copy, body.count, payload);
+}
+
 void rpc_reply_failure(struct rpc_request *request, int status, const char *text)
 {
     Morsel__Failure failure = MORSEL__FAILURE__INIT;

@@ -21,7 +21,8 @@ struct rpc_server
     struct list greeted[GUEST_BUCKETS]; /* By the hash of who they are. */
     struct list bounded;                /* Requests with a not_after that have not been answered. */
     uint32_t conns_count, conns_max, strangers_count;
-    size_t memory; /* That all connections hold. */
+    size_t client_share; /* 0: CONN_BUDGET_BYTES. */
+    size_t memory;       /* That all connections hold. */
     uv_timer_t strangers_timer;
     uv_tcp_t discard; /* For those for whom there is no memory. */
     bool discarding, discard_more;

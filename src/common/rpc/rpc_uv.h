@@ -4,7 +4,7 @@
  * MorselFS are made and accepted in conn_uv.c, where TLS will be added.
  *
  * Calls. A call goes to a peer, which connects when first needed and reconnects with a short
- * backoff (20 ms, doubling to 500 ms) while calls are waiting. A call whose connection breaks
+ * backoff (20 ms, doubling to 500 ms; 50 ms where calls go elsewhere meanwhile) while calls are waiting. A call whose connection breaks
  * before the answer came is sent again on the next one, until its deadline: so every request must
  * be harmless when it arrives twice (reads are by nature; changes of metadata carry an operation
  * id, and those of data are `once`). The same with one that a server answers with MORSEL_SHUTDOWN,
@@ -116,11 +116,18 @@ uint64_t rpc_peer_start_id(const struct rpc_peer *peer);
 void rpc_peer_watch(struct rpc_peer *peer, void (*up)(void *data),
                     void (*down)(void *data, const char *why), void *data);
 
+/* `refused` runs, with the data of rpc_peer_watch(), when the server's machine has said that nobody
+ * listens there: its process is not running. May be NULL. */
+void rpc_peer_on_refused(struct rpc_peer *peer, void (*refused)(void *data));
+
 /* `push` runs for each message that the server sends unasked (rpc_push()), in order with the
  * replies of the connection, with the data of rpc_peer_watch(). `body` is valid during the call.
  * Without it such a message ends the connection. */
 void rpc_peer_on_push(struct rpc_peer *peer, void (*push)(void *data, enum message_type type,
                                                           const uint8_t *body, size_t body_count));
+
+/* Connected, and owing an answer? */
+bool rpc_peer_is_asked(const struct rpc_peer *peer);
 
 /* The server's answer to CLOCK: its clock was `boot_ms` at some time before now. Newer servers tell
  * it in every answer. */
@@ -175,12 +182,18 @@ struct rpc_call
 {
     struct rpc_peer *peer;
     rpc_call_cb done;
-    void *data;       /* The caller's. */
-    bool bounded;     /* The caller's; false unless it says otherwise. */
-    bool first;       /* The caller's: goes before all that waits already. */
-    bool once;        /* The caller's: a change of data; bounded, too. */
-    bool exclusive;   /* The caller's, of one that is `once`: we alone may change the object. */
+    void *data;     /* The caller's. */
+    bool bounded;   /* The caller's; false unless it says otherwise. */
+    bool first;     /* The caller's: goes before all that waits already. */
+    bool once;      /* The caller's: a change of data; bounded, too. */
+    bool exclusive; /* The caller's, of one that is `once`: we alone may change the object. */
+    /* The caller's: another server can be asked. It ends with MORSEL_UNREACHABLE when its connection
+     * breaks or cannot be made, and with MORSEL_SHUTDOWN when its server answers that. It may have been
+     * carried out. */
+    bool impatient;
     uint32_t fetches; /* The caller's: about so many bytes come with the answer; 0: few. */
+    uint64_t
+        until_ms; /* The caller's, of one that is not bounded: not after this, on rpc_boot_ms(); 0: whenever. */
     struct rpc_call_state *state; /* NULL while not started. */
 };
 
@@ -194,6 +207,11 @@ struct rpc_call
 int rpc_call_start(struct rpc_call *call, struct rpc_peer *peer, enum message_type type,
                    const ProtobufCMessage *request, const struct rpc_piece *pieces,
                    unsigned pieces_count, uint64_t timeout_ms, rpc_call_cb done);
+
+/* The same with a request that is packed already; the bytes are copied. */
+int rpc_call_start_packed(struct rpc_call *call, struct rpc_peer *peer, enum message_type type,
+                          struct slice request, const struct rpc_piece *pieces,
+                          unsigned pieces_count, uint64_t timeout_ms, rpc_call_cb done);
 
 /* End a call early: `done` runs later with MORSEL_CANCELED. Harmless for a call that is not
  * started. */
@@ -279,6 +297,10 @@ int rpc_listen(struct rpc *rpc, const char *address, const struct rpc_server_hoo
  */
 void rpc_server_set_conns_max(struct rpc_server *server, uint32_t conns_max);
 
+/* A connection of a client is to have so many bytes of requests without an answer at most, beyond its first one;
+ * more is not read from it, and waits on the other side as in front of a slow link. 0: as many as there is room for. */
+void rpc_server_set_client_share(struct rpc_server *server, size_t bytes);
+
 struct rpc_server_statistics
 {
     uint32_t connections, strangers;
@@ -295,6 +317,9 @@ const char *rpc_server_address(const struct rpc_server *server);
  * `reply`. */
 void rpc_reply(struct rpc_request *request, const ProtobufCMessage *reply, struct payload *payload);
 void rpc_reply_failure(struct rpc_request *request, int status, const char *text);
+
+/* As rpc_reply(), with a message that another server has packed; the bytes are copied. */
+void rpc_reply_packed(struct rpc_request *request, struct slice body, struct payload *payload);
 
 /* The same for what nobody will hear the end of, and which must not get lost: there was no memory
  * for it, and so the connection ends, soon. */

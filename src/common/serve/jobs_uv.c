@@ -41,6 +41,7 @@ struct job *job_new(struct jobs *jobs, void *owner)
     list_init(&job->node);
     job->jobs = jobs;
     job->owner = owner;
+    job->data = NULL;
     job->begin = NULL;
     job->status = 0;
     job->err.text[0] = 0;
@@ -72,7 +73,7 @@ void job_free(struct job *job)
 
 int job_check_period(const struct job *job, struct errmsg *err)
 {
-    if (!rpc_request_is_late(job->request)) {
+    if (job->request == NULL || !rpc_request_is_late(job->request)) {
         return MORSEL_OK;
     }
     errmsg_set(err, "it came too late: the client's lease period is over");
@@ -91,9 +92,7 @@ static void on_work(uv_work_t *work)
         job->status = MORSEL_TIMEDOUT;
         return;
     }
-    if (job->request != NULL) {
-        job->status = job_check_period(job, &job->err);
-    }
+    job->status = job_check_period(job, &job->err);
     if (job->status != 0) {
         return;
     }

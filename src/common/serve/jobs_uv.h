@@ -32,6 +32,7 @@ struct job
     void (*run)(struct job *job);  /* On a thread of the pool. */
     void (*done)(struct job *job); /* On the loop, once; gives the job back with job_free(). */
     void *owner;                   /* Of whoever made it. */
+    void *data;                    /* Likewise. */
     bool slow;
 
     int status;
@@ -90,7 +91,8 @@ void jobs_free(struct jobs *jobs);
 struct job *job_new(struct jobs *jobs, void *owner);
 void job_free(struct job *job);
 
-/* MORSEL_TOO_LATE, with words: the lease period of the request's client is over. Any thread. */
+/* MORSEL_TOO_LATE, with words: the lease period of the request's client is over. A job without a
+ * request is never late. Any thread. */
 int job_check_period(const struct job *job, struct errmsg *err);
 
 /* Queue. On 0 the job is no longer the caller's, and done() comes, before this returns if begin()

@@ -59,15 +59,35 @@ static void manager_refuses(struct membership *m, const char *why)
     m->refused(m->data);
 }
 
+/* Another start of our directory, or of a copy of it, has been let in since ours was copied. */
+static void manager_left_us_behind(struct membership *m, const char *text)
+{
+    if (m->stopping) {
+        return;
+    }
+    log_error(m->server->log,
+              "manager %s: %s: remove %s; or never start the other one again, and register here as "
+              "a new server with an empty directory",
+              manager_address(m), text[0] ? text : status_words(MORSEL_LEFT_BEHIND),
+              m->server->datadir.path);
+    m->refused(m->data);
+}
+
 /* ---- Registration ---- */
 
-/* Remember what the first registration taught. */
-static int remember(struct membership *m, const Morsel__RegisterReply *reply, struct errmsg *err)
+enum { START_UNKNOWN, START_PROPOSED, START_CONFIRMED }; /* RegisterReply.start */
+
+/* Is the answer one of our manager, and to the step that we took? One that knows of no marks lets us
+ * register. */
+static int check_answer(const struct membership *m, const Morsel__RegisterReply *reply,
+                        struct errmsg *err)
 {
-    struct datadir *d = &m->server->datadir;
+    const struct datadir *d = &m->server->datadir;
+    uint32_t wanted = m->start.step == START_ASKS ? START_PROPOSED : START_CONFIRMED;
     struct cluster_id cluster;
 
-    if (reply->id == 0 || reply->cluster_id.len != sizeof(cluster.bytes)) {
+    if (reply->id == 0 || reply->cluster_id.len != sizeof(cluster.bytes) ||
+        (reply->start != START_UNKNOWN && reply->start != wanted)) {
         errmsg_set(err, "its answer is malformed");
         return MORSEL_MALFORMED;
     }
@@ -76,39 +96,96 @@ static int remember(struct membership *m, const Morsel__RegisterReply *reply, st
         errmsg_set(err, "it belongs to another cluster than our data");
         return MORSEL_WRONG_CLUSTER;
     }
-    if (d->node == reply->id && cluster_id_known(&d->cluster)) {
-        return 0;
-    }
-    d->cluster = cluster;
+    return 0;
+}
+
+/* Remember what the answer taught: at the first one who we are, and which marks there are. On a
+ * failure all is as before. */
+static int remember(struct membership *m, const Morsel__RegisterReply *reply, struct errmsg *err)
+{
+    struct datadir *d = &m->server->datadir;
+    const struct datadir before = *d;
+    const struct start start = m->start;
+    bool changed = d->node != reply->id || !cluster_id_known(&d->cluster);
+    int rv;
+
     d->node = reply->id;
-    return datadir_save(d, err);
+    memcpy(d->cluster.bytes, reply->cluster_id.data, sizeof(d->cluster.bytes));
+    if (reply->start != START_UNKNOWN) {
+        changed |= start_taken(&m->start, &d->starts, reply->by_pending);
+    }
+    rv = changed ? datadir_save(d, err) : 0;
+    if (rv != 0) {
+        *d = before;
+        m->start = start;
+    }
+    return rv;
 }
 
 static void registered(struct membership *m, const Morsel__RegisterReply *reply)
 {
     struct object_server *server = m->server;
     uint32_t report_ms = reply->heartbeat_ms;
-    struct errmsg err = { "" };
-    bool first = !cluster_id_known(&server->datadir.cluster);
 
-    if (remember(m, reply, &err) != 0) {
-        manager_refuses(m, err.text);
-        return;
-    }
     if (report_ms < REPORT_MS_MIN || report_ms > REPORT_MS_MAX) {
         report_ms = REPORT_MS_DEFAULT;
     }
-    rpc_set_cluster_id(server->rpc, &server->datadir.cluster);
-    rpc_set_node_id(server->rpc, server->datadir.node);
     log_info(server->log, "registered with the manager at %s as server %u", manager_address(m),
              server->datadir.node);
     m->report_ms = report_ms;
     m->registered = true;
     m->away = false;
     later(m, 0); /* The manager knows us: now all else that there is to say. */
-    if (first) {
+    if (!m->joined_told) {
+        m->joined_told = true;
         m->joined(m->data);
     }
+}
+
+/* What the manager answered could not be kept. Without the marks of the first step the second one
+ * must not be taken: the next start could be refused. Behind the second one nothing is lost. */
+static void not_remembered(struct membership *m, const Morsel__RegisterReply *reply,
+                           const char *why)
+{
+    if (m->server->datadir.node == 0) {
+        manager_refuses(m, why);
+        return;
+    }
+    if (!m->keep_failed) {
+        log_error(m->server->log, "register with the manager at %s: %s: trying again",
+                  manager_address(m), why);
+    }
+    m->keep_failed = true;
+    if (reply->start == START_CONFIRMED) {
+        registered(m, reply);
+    } else {
+        later(m, RETRY_MS);
+    }
+}
+
+/* The manager took a step. */
+static void step_taken(struct membership *m, const Morsel__RegisterReply *reply)
+{
+    struct object_server *server = m->server;
+    struct errmsg err = { "" };
+
+    if (check_answer(m, reply, &err) != 0) {
+        manager_refuses(m, err.text);
+        return;
+    }
+    if (remember(m, reply, &err) != 0) {
+        not_remembered(m, reply, err.text);
+        return;
+    }
+    m->keep_failed = false;
+    rpc_set_cluster_id(server->rpc, &server->datadir.cluster);
+    rpc_set_node_id(server->rpc, server->datadir.node);
+    if (reply->start == START_PROPOSED) {
+        later(m, 0);
+        return;
+    }
+    m->let_in = m->start.step == START_LET_IN;
+    registered(m, reply);
 }
 
 static void on_registered(struct rpc_call *call, int status, struct rpc_reply *reply)
@@ -124,6 +201,13 @@ static void on_registered(struct rpc_call *call, int status, struct rpc_reply *r
         manager_refuses(m, status_words(status));
         return;
     }
+    if (status == MORSEL_LEFT_BEHIND) {
+        manager_left_us_behind(m, reply->text);
+        return;
+    }
+    if (status == MORSEL_AGAIN) {
+        start_again(&m->start);
+    }
     if (status != 0) {
         manager_is_away(m, status, reply->text);
         return;
@@ -134,7 +218,7 @@ static void on_registered(struct rpc_call *call, int status, struct rpc_reply *r
         manager_is_away(m, status, "");
         return;
     }
-    registered(m, message);
+    step_taken(m, message);
     rpc_room_free(&room, message);
 }
 
@@ -142,6 +226,7 @@ static void start_registration(struct membership *m)
 {
     struct object_server *server = m->server;
     Morsel__RegisterRequest request = MORSEL__REGISTER_REQUEST__INIT;
+    struct starts_word word = start_word(&m->start, &server->datadir.starts);
     char name[256] = "";
     char address[ADDRESS_TEXT_MAX];
     struct errmsg failure = { "" };
@@ -158,6 +243,11 @@ static void start_registration(struct membership *m)
     request.bytes_free = m->space.bytes_free;
     request.device = m->space.device;
     request.verifier = store_verifier(server->store);
+    request.mark = word.mark;
+    request.mark_confirmed = word.confirmed;
+    request.mark_pending = word.pending;
+    request.mark_count = word.count;
+    request.confirms = word.confirms;
     if (store_disk_failed(server->store, &failure)) {
         request.disk_failure = failure.text;
     }
@@ -179,6 +269,14 @@ void membership_reported(struct membership *m, uint64_t delay_ms)
 {
     m->busy = false;
     later(m, delay_ms);
+}
+
+/* What is under way leads on to the next one. */
+void membership_hurry(struct membership *m)
+{
+    if (m->registered && !m->busy && m->measuring == NULL && !rpc_call_active(&m->call)) {
+        later(m, 0);
+    }
 }
 
 void membership_report_failed(struct membership *m, int status, const char *text)
@@ -295,6 +393,10 @@ void membership_start(struct membership *m)
     struct rpc_peer *manager = m->server->manager;
 
     m->started = true;
+    do {
+        random_bytes(&m->start.mark, sizeof(m->start.mark));
+    } while (m->start.mark == 0);
+    m->joined_told = cluster_id_known(&m->server->datadir.cluster);
     m->report_ms = REPORT_MS_DEFAULT;
     m->call.data = m;
     uv_timer_init(m->server->loop, &m->timer);

@@ -2,6 +2,9 @@
  *
  *   APART --REGISTER--> REGISTERED --(manager does not know us, or the connection is new)--> APART
  *
+ * REGISTER is two steps, of which common/daemon/starts.h tells: a data directory that is an old copy
+ * of another one's is refused for ever.
+ *
  * The token, random since the directory was made, is who we are; the id is the manager's short name
  * for it. The cluster is learned at the first registration and remembered: a manager of another
  * cluster is refused for ever. While the manager is away we go on serving and try again.
@@ -32,10 +35,16 @@ struct membership
     uint64_t measured;        /* and of the last one before that look. */
     uint32_t report_ms;       /* How often the manager wants to hear. */
     bool stopping;            /* An answer that comes now is for nobody. */
+    bool let_in;              /* This start was let in, for good: no other one of this directory, or
+                                 of a copy, is from now on. It is number `datadir.starts.count`.
+                                 Never where the manager knows of no marks. */
 
     /* The module's own. */
     uv_timer_t timer; /* The next registration or report. */
+    struct start start;
     bool started, registered;
+    bool joined_told;       /* joined() was called, or at an earlier start */
+    bool keep_failed;       /* Said in the log that an answer could not be kept. */
     bool away;              /* Said in the log that the manager is away. */
     bool busy;              /* membership_wait() */
     struct job *measuring;  /* NULL: not under way. */
@@ -49,6 +58,9 @@ void membership_stop(struct membership *m);
 /* A report was answered, and all that its answer asked for is done: the next one is due in
  * `delay_ms`. */
 void membership_reported(struct membership *m, uint64_t delay_ms);
+
+/* There is something to report: now, unless a report is under way. */
+void membership_hurry(struct membership *m);
 
 /* What the answer asks for takes time: no report until membership_reported() is called. */
 void membership_wait(struct membership *m);

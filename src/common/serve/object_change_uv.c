@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
+#include "common/fs/placing.h"
 #include "common/serve/object_handler_uv.h"
 
 #include <inttypes.h>
@@ -16,6 +17,7 @@
         change->number = m->number;                                                                \
         change->ended = m->ended;                                                                  \
         change->again = m->again != 0;                                                             \
+        change->verifier = m->verifier;                                                            \
     }
 DEFINE_IDENTIFY(identify_write, Morsel__WriteRequest)
 DEFINE_IDENTIFY(identify_copy, Morsel__CopyRequest)
@@ -24,7 +26,8 @@ DEFINE_IDENTIFY(identify_punch, Morsel__PunchRequest)
 DEFINE_IDENTIFY(identify_allocate, Morsel__AllocateRequest)
 #undef DEFINE_IDENTIFY
 
-/* The client's lease period must not be over when its change takes its place among the others. */
+/* The client's lease period must not be over when its change takes its place among the others. What has its
+ * place in the order of a group (a job without a request) was let in by who orders. */
 static int ask_period(void *data, struct errmsg *err)
 {
     return job_check_period(data, err);
@@ -32,7 +35,8 @@ static int ask_period(void *data, struct errmsg *err)
 
 static struct store_gate gate_of(struct job *job)
 {
-    return (struct store_gate){ .ask = ask_period, .data = job };
+    return (
+        struct store_gate){ .ask = ask_period, .data = job, .reserve_too = job->request == NULL };
 }
 
 /* ---- WRITE ---- */
@@ -90,6 +94,14 @@ static bool write_is_slow(const struct job *job)
     return ((const Morsel__WriteRequest *)job->message)->sync;
 }
 
+static void reach_write(const struct job *job, struct object_reach *reach)
+{
+    const Morsel__WriteRequest *m = job->message;
+
+    *reach = object_reach_of(m->object, m->offset,
+                             m->offset + (job->payload != NULL ? job->payload->count : 0));
+}
+
 const struct object_handler OBJECT_WRITE = {
     .descriptor = &morsel__write_request__descriptor,
     .check = check_write,
@@ -97,6 +109,8 @@ const struct object_handler OBJECT_WRITE = {
     .answer = answer_done,
     .is_slow = write_is_slow,
     .identify = identify_write,
+    .use = OBJECT_USE_CHANGE,
+    .reach = reach_write,
 };
 
 /* ---- COPY ---- */
@@ -106,6 +120,13 @@ static int check_copy(struct job *job)
     const Morsel__CopyRequest *m = job->message;
     int rv = object_check(job, m->from);
 
+    if (rv == 0 && (placing_group(m->from->column) != 0 ||
+                    (m->to != NULL && placing_group(m->to->column) != 0))) {
+        errmsg_set(
+            &job->err,
+            "objects that have copies on several servers are not copied here; read and write them");
+        return MORSEL_NOTSUP;
+    }
     if (m->length == 0 || m->length > FRAME_PAYLOAD_BYTES_MAX ||
         m->from_offset % BLOCK_BYTES != m->to_offset % BLOCK_BYTES) {
         errmsg_set(&job->err,
@@ -155,9 +176,22 @@ const struct object_handler OBJECT_COPY = {
 
 /* ---- Shape, sync, delete ---- */
 
+/* What no store could do is refused before anything else comes of it. */
+static int check_length(struct job *job, uint64_t offset, uint64_t length)
+{
+    if (offset > OBJECT_BYTES_MAX || length > OBJECT_BYTES_MAX - offset) {
+        errmsg_set(&job->err, "the object would be longer than %d TiB", OBJECT_TEBIBYTES_MAX);
+        return MORSEL_FBIG;
+    }
+    return 0;
+}
+
 static int check_truncate(struct job *job)
 {
-    return object_check(job, ((const Morsel__TruncateRequest *)job->message)->object);
+    const Morsel__TruncateRequest *m = job->message;
+    int rv = object_check(job, m->object);
+
+    return rv != 0 ? rv : check_length(job, m->size, 0);
 }
 
 static void run_truncate(struct job *job)
@@ -170,12 +204,21 @@ static void run_truncate(struct job *job)
         store_truncate(object_store_of(job), object_id_of(m->object), m->size, &gate, &job->err);
 }
 
+static void reach_truncate(const struct job *job, struct object_reach *reach)
+{
+    const Morsel__TruncateRequest *m = job->message;
+
+    *reach = object_reach_of(m->object, 0, OBJECT_BYTES_MAX);
+}
+
 const struct object_handler OBJECT_TRUNCATE = {
     .descriptor = &morsel__truncate_request__descriptor,
     .check = check_truncate,
     .run = run_truncate,
     .answer = answer_done,
     .identify = identify_truncate,
+    .use = OBJECT_USE_CHANGE,
+    .reach = reach_truncate,
 };
 
 static int check_punch(struct job *job)
@@ -193,6 +236,13 @@ static void run_punch(struct job *job)
                               &gate, &job->err);
 }
 
+static void reach_punch(const struct job *job, struct object_reach *reach)
+{
+    const Morsel__PunchRequest *m = job->message;
+
+    *reach = object_reach_of(m->object, m->offset, m->offset + m->length);
+}
+
 const struct object_handler OBJECT_PUNCH = {
     .descriptor = &morsel__punch_request__descriptor,
     .check = check_punch,
@@ -200,11 +250,16 @@ const struct object_handler OBJECT_PUNCH = {
     .answer = answer_done,
     .is_slow = object_is_slow,
     .identify = identify_punch,
+    .use = OBJECT_USE_CHANGE,
+    .reach = reach_punch,
 };
 
 static int check_allocate(struct job *job)
 {
-    return object_check(job, ((const Morsel__AllocateRequest *)job->message)->object);
+    const Morsel__AllocateRequest *m = job->message;
+    int rv = object_check(job, m->object);
+
+    return rv != 0 ? rv : check_length(job, m->offset, m->length);
 }
 
 static void run_allocate(struct job *job)
@@ -217,6 +272,14 @@ static void run_allocate(struct job *job)
                                  m->length, &gate, &job->err);
 }
 
+static void reach_allocate(const struct job *job, struct object_reach *reach)
+{
+    const Morsel__AllocateRequest *m = job->message;
+
+    *reach = object_reach_of(m->object, 0, OBJECT_BYTES_MAX);
+    reach->length = m->length;
+}
+
 const struct object_handler OBJECT_ALLOCATE = {
     .descriptor = &morsel__allocate_request__descriptor,
     .check = check_allocate,
@@ -224,6 +287,8 @@ const struct object_handler OBJECT_ALLOCATE = {
     .answer = answer_done,
     .is_slow = object_is_slow,
     .identify = identify_allocate,
+    .use = OBJECT_USE_CHANGE,
+    .reach = reach_allocate,
 };
 
 static int check_sync(struct job *job)
@@ -239,12 +304,21 @@ static void run_sync(struct job *job)
     job->verifier = store_verifier(object_store_of(job));
 }
 
+static void reach_sync(const struct job *job, struct object_reach *reach)
+{
+    const Morsel__SyncRequest *m = job->message;
+
+    *reach = object_reach_of(m->object, 0, OBJECT_BYTES_MAX);
+}
+
 const struct object_handler OBJECT_SYNC = {
     .descriptor = &morsel__sync_request__descriptor,
     .check = check_sync,
     .run = run_sync,
     .answer = answer_done,
     .is_slow = object_is_slow,
+    .use = OBJECT_USE_SYNC,
+    .reach = reach_sync,
 };
 
 static int check_delete(struct job *job)
@@ -254,6 +328,11 @@ static int check_delete(struct job *job)
 
     for (size_t i = 0; rv == 0 && i < m->n_objects; i++) {
         rv = object_check(job, m->objects[i]);
+        if (rv == 0 && m->n_objects > 1 && placing_group(m->objects[i]->column) != 0) {
+            errmsg_set(&job->err, "objects that have copies on several servers are deleted one by "
+                                  "one; nothing was deleted");
+            rv = MORSEL_INVAL;
+        }
     }
     return rv;
 }
@@ -273,9 +352,19 @@ static void run_delete(struct job *job)
     }
 }
 
+/* Of the first one: objects that have copies are deleted one by one. */
+static void reach_delete(const struct job *job, struct object_reach *reach)
+{
+    const Morsel__DeleteRequest *m = job->message;
+
+    *reach = object_reach_of(m->n_objects > 0 ? m->objects[0] : NULL, 0, OBJECT_BYTES_MAX);
+}
+
 const struct object_handler OBJECT_DELETE = {
     .descriptor = &morsel__delete_request__descriptor,
     .check = check_delete,
     .run = run_delete,
     .is_slow = object_is_slow,
+    .use = OBJECT_USE_DELETE,
+    .reach = reach_delete,
 };

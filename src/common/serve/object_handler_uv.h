@@ -17,6 +17,22 @@
 #include "common/serve/object_server_uv.h"
 #include "data.pb-c.h"
 
+enum object_use {
+    OBJECT_USE_NONE, /* Of no single object, or of two. */
+    OBJECT_USE_READ,
+    OBJECT_USE_CHANGE,
+    OBJECT_USE_SYNC,
+    OBJECT_USE_DELETE
+};
+
+/* Which object a request is about, and which bytes of it. */
+struct object_reach
+{
+    struct object_id object;
+    uint64_t start, end; /* From the first one up to, without, the last. */
+    uint64_t length;     /* Of an ALLOCATE: bytes that it reserves. */
+};
+
 struct object_handler
 {
     const ProtobufCMessageDescriptor *descriptor;
@@ -32,6 +48,10 @@ struct object_handler
 
     /* Says which change this is, for it must not be made twice (once_uv.h). NULL: it may. */
     void (*identify)(const void *message, struct repeats_change *change);
+
+    /* What it does to which object: for objects that have copies (object_server_uv.h, `route`). */
+    enum object_use use;
+    void (*reach)(const struct job *job, struct object_reach *reach); /* NULL with USE_NONE. */
 
     bool answers_bytes; /* answer() sends job->payload on; of others it is freed before. */
 };
@@ -55,6 +75,15 @@ static inline struct object_id object_id_of(const Morsel__ObjectId *object)
 {
     return (struct object_id){ .inode = object->inode, .column = object->column };
 }
+
+/* Send what came of a job that has its request, and let go of everything that it held. */
+void object_done(struct job *job, const struct object_handler *handler);
+
+/* The handler of a type; NULL: there is none. */
+const struct object_handler *object_handler_of(unsigned type);
+
+/* `object` may be NULL, and the stretch beyond what an object can have: that is for check() to refuse. */
+struct object_reach object_reach_of(const Morsel__ObjectId *object, uint64_t start, uint64_t end);
 
 /* rpc_handler; `data` is the object_server. */
 void object_handle(void *data, struct rpc_request *request);

@@ -79,6 +79,13 @@ static void answer_read(struct job *job)
     rpc_reply(request, &reply.base, payload);
 }
 
+static void reach_read(const struct job *job, struct object_reach *reach)
+{
+    const Morsel__ReadRequest *m = job->message;
+
+    *reach = object_reach_of(m->object, m->offset, m->offset + m->length);
+}
+
 const struct object_handler OBJECT_READ = {
     .descriptor = &morsel__read_request__descriptor,
     .check = check_read,
@@ -87,6 +94,8 @@ const struct object_handler OBJECT_READ = {
     .run = run_read,
     .answer = answer_read,
     .answers_bytes = true,
+    .use = OBJECT_USE_READ,
+    .reach = reach_read,
 };
 
 static int check_seek(struct job *job)
@@ -113,11 +122,20 @@ static void answer_seek(struct job *job)
     rpc_reply(request, &reply.base, NULL);
 }
 
+static void reach_seek(const struct job *job, struct object_reach *reach)
+{
+    const Morsel__SeekRequest *m = job->message;
+
+    *reach = object_reach_of(m->object, 0, OBJECT_BYTES_MAX);
+}
+
 const struct object_handler OBJECT_SEEK = {
     .descriptor = &morsel__seek_request__descriptor,
     .check = check_seek,
     .run = run_seek,
     .answer = answer_seek,
+    .use = OBJECT_USE_READ,
+    .reach = reach_seek,
 };
 
 /* ---- What is there ---- */
@@ -146,11 +164,20 @@ static void answer_stat(struct job *job)
     rpc_reply(request, &reply.base, NULL);
 }
 
+static void reach_stat(const struct job *job, struct object_reach *reach)
+{
+    const Morsel__ObjectStatRequest *m = job->message;
+
+    *reach = object_reach_of(m->object, 0, OBJECT_BYTES_MAX);
+}
+
 const struct object_handler OBJECT_STAT = {
     .descriptor = &morsel__object_stat_request__descriptor,
     .check = check_stat,
     .run = run_stat,
     .answer = answer_stat,
+    .use = OBJECT_USE_READ,
+    .reach = reach_stat,
 };
 
 static int check_list(struct job *job)

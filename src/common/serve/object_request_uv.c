@@ -2,6 +2,7 @@
 #include "common.pb-c.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/fs/placing.h"
 #include "common/serve/object_handler_uv.h"
 
 int object_check(struct job *job, const Morsel__ObjectId *object)
@@ -13,13 +14,23 @@ int object_check(struct job *job, const Morsel__ObjectId *object)
     return 0;
 }
 
+struct object_reach object_reach_of(const Morsel__ObjectId *object, uint64_t start, uint64_t end)
+{
+    struct object_reach reach = { .start = start, .end = end };
+
+    if (object != NULL) {
+        reach.object = object_id_of(object);
+    }
+    return reach;
+}
+
 bool object_is_slow(const struct job *job)
 {
     (void)job;
     return true;
 }
 
-static const struct object_handler *handler_of(unsigned type)
+const struct object_handler *object_handler_of(unsigned type)
 {
     static const struct object_handler *const handlers[] = {
         [MSG_STATISTICS] = &OBJECT_STATISTICS,
@@ -46,17 +57,11 @@ static void request_free(struct job *job)
     job_free(job);
 }
 
-/* Send what came of a job, and let go of everything that it held. */
-static void request_done(struct job *job)
+void object_done(struct job *job, const struct object_handler *handler)
 {
     struct object_server *server = job->owner;
     struct rpc_request *request = job->request;
-    const struct object_handler *handler = handler_of(request->type);
 
-    if (job->begun_ns != 0) {
-        rpc_request_worked(request, job->begun_ns, job->ended_ns);
-    }
-    once_end(&server->once, job);
     if (job->status != 0 || !handler->answers_bytes) {
         payload_drop(
             job->payload); /* Before the reply: with the last request the pool of buffers may go. */
@@ -78,6 +83,17 @@ static void request_done(struct job *job)
         handler->end(job);
     }
     request_free(job);
+}
+
+static void request_done(struct job *job)
+{
+    struct object_server *server = job->owner;
+
+    if (job->begun_ns != 0) {
+        rpc_request_worked(job->request, job->begun_ns, job->ended_ns);
+    }
+    once_end(&server->once, job);
+    object_done(job, object_handler_of(job->request->type));
 }
 
 /* May it be done? What is refused here leaves no trace. */
@@ -117,10 +133,35 @@ static void answer_clock(struct rpc_request *request)
     rpc_reply(request, &reply.base, NULL);
 }
 
+/* With the group of its object in the upper bits, if it has one (placing.h). */
+static uint32_t job_column(const struct job *job, const struct object_handler *handler)
+{
+    struct object_reach reach;
+
+    if (handler->reach == NULL) {
+        return 0;
+    }
+    handler->reach(job, &reach);
+    return reach.object.column;
+}
+
+/* The object has copies on several servers. */
+static void route(struct object_server *server, struct job *job,
+                  const struct object_handler *handler)
+{
+    if (server->route != NULL) {
+        server->route(server->route_data, job, handler);
+        return;
+    }
+    errmsg_set(&job->err, "this server has no copies of groups");
+    job->status = MORSEL_NOT_HERE;
+    object_done(job, handler);
+}
+
 void object_handle(void *data, struct rpc_request *request)
 {
     struct object_server *server = data;
-    const struct object_handler *handler = handler_of(request->type);
+    const struct object_handler *handler = object_handler_of(request->type);
     struct job *job;
 
     if (request->type == MSG_CLOCK) {
@@ -150,6 +191,10 @@ void object_handle(void *data, struct rpc_request *request)
     job->deadline_ms = request->deadline_ms;
     if (handler->identify != NULL) {
         handler->identify(job->message, &job->change);
+    }
+    if (placing_group(job_column(job, handler)) != 0) {
+        route(server, job, handler);
+        return;
     }
     if (!once_admit(&server->once, job)) {
         request_free(job);

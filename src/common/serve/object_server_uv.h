@@ -23,6 +23,8 @@
 #include "common/serve/once_uv.h"
 #include "common/store/store.h"
 
+struct object_handler;
+
 /* Borrowed, for as long as the server lives. */
 struct object_server_options
 {
@@ -43,6 +45,10 @@ struct object_server_options
 struct object_server
 {
     struct object_server_options options;
+    /* Takes a job whose object has copies on several servers (placing.h): unpacked, with its request,
+     * and nothing else was done for it. NULL: this server has none. */
+    void (*route)(void *data, struct job *job, const struct object_handler *handler);
+    void *route_data;
     rpc_handler other; /* Requests that are not for objects; NULL: they are refused. Answers. */
     void *other_data;
     struct log *log;
@@ -55,6 +61,11 @@ struct object_server
     struct jobs jobs;
     struct once once;
     uint64_t reads_cached; /* Served on the loop. */
+    /* Of objects with copies: */
+    uint64_t reads_beside; /* Answered for a member that orders (docs/replication.md, Read). */
+    uint64_t
+        blocks_mended; /* Did not match their checksums here: another server's bytes are there, */
+    uint64_t blocks_lost; /* or no server had them (as often as they were asked for). */
 };
 
 /* Listen, open the directory and the store, and serve. `options`, `log` and `loop` are filled in

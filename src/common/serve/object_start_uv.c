@@ -119,6 +119,9 @@ void object_server_count(const struct object_server *server, const struct store_
     counters_add_program(list, server->rpc);
     counters_add_server(list, server->listener);
     counters_add(list, NULL, "reads_cached", server->reads_cached);
+    counters_add(list, NULL, "reads_beside", server->reads_beside);
+    counters_add(list, NULL, "blocks_mended", server->blocks_mended);
+    counters_add(list, NULL, "blocks_lost", server->blocks_lost);
     counters_add(list, NULL, "jobs_running", server->jobs.running);
     counters_add(list, NULL, "jobs_waiting", server->jobs.waiting_count);
     repeats_count(server->once.repeats, &repeats);

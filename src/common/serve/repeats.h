@@ -45,6 +45,7 @@ struct repeats_change
     op_sequence number; /* Not 0. */
     op_sequence ended;
     bool again;
+    uint64_t verifier; /* That its client knew; only of objects that have copies (data.proto). */
 };
 
 struct repeats_answer

@@ -47,8 +47,16 @@ struct store_space
  * MiB) asks before each. */
 struct store_gate
 {
-    int (*ask)(void *data, struct errmsg *err);
+    int (*ask)(void *data, struct errmsg *err); /* NULL: nobody. */
     void *data;
+    bool reserve_too; /* What it writes may use the reserve: it was let in elsewhere. */
+};
+
+/* Blocks of an object that do not match their checksums. */
+struct store_damage
+{
+    uint64_t start, end; /* Bytes, from the first such block to behind the last one. */
+    uint64_t blocks;     /* How many; 0: none. */
 };
 
 struct store_stat
@@ -107,19 +115,43 @@ bool store_disk_failed(struct store *store, struct errmsg *words);
  * Once the disk has failed a sync of the object, or of anything while the object was not open,
  * MORSEL_IO until the store is opened again. */
 int store_sync(struct store *store, struct object_id id, struct errmsg *err);
+
+/* Not durable: an object may be there again when the machine loses its power. */
 int store_delete(struct store *store, struct object_id id, struct errmsg *err);
+
+/* Durable: all deletions that have ended. Without one since the last time it costs no system call. */
+int store_sync_deletions(struct store *store, struct errmsg *err);
 int store_stat(struct store *store, struct object_id id, struct store_stat *stat,
                struct errmsg *err);
 int store_space(struct store *store, struct store_space *space, struct errmsg *err);
+
+/* Bytes above the reserve, as of the last look at the disk (each store_space() is one) and less by what was
+ * written since. Does not ask the disk; on any thread. */
+uint64_t store_room_left(const struct store *store);
 
 /* A page of objects in a stable order. `cursor` (in and out, 0 at first, UINT64_MAX: done) is
  * opaque. */
 int store_list(struct store *store, uint64_t *cursor, struct object_id *ids, size_t ids_max,
                size_t *count_out, struct errmsg *err);
 
+/* Where the object has its place in that order: the cursor that goes on behind it. */
+uint64_t store_place(struct object_id id);
+
 /* Read and verify a whole object; the number of bad blocks. */
 int store_verify(struct store *store, struct object_id id, uint64_t *bad_blocks,
                  struct errmsg *err);
+
+/* For who has another copy of the object. Of the blocks that have a byte in the stretch the first one that is
+ * damaged, with those right behind it that are. */
+int store_find_damage(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+                      struct store_damage *damage, struct errmsg *err);
+
+/* Of the blocks in the stretch (`offset` begins one) those that are damaged get the bytes of another copy, of
+ * which there are `count`, and zeros behind them. What is good stays as it is, whatever the bytes say, and
+ * so does the object's length: who mends what has been written anew meanwhile changes nothing. `mended`:
+ * what was. */
+int store_mend(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+               const uint8_t *bytes, size_t count, struct store_damage *mended, struct errmsg *err);
 
 /* Flush what was changed and note that it is on disk (docs/store.md, Checkpoints), at most once in
  * `idle_ms`; verify a bounded part of what a crash left in doubt. What is changed again and again

@@ -115,6 +115,29 @@ static struct store *store_new(const struct store_options *options)
     return store;
 }
 
+static void room_seen(struct store *store, const struct statvfs *vfs)
+{
+    atomic_store(&store->room_bytes, (int64_t)((uint64_t)vfs->f_bavail * vfs->f_frsize));
+}
+
+/* How much space is there now? Without an answer it stays as it was seen last. */
+static void room_look(struct store *store)
+{
+    struct statvfs vfs;
+
+    atomic_store(&store->room_seen_ms, store_now_ms());
+    if (fstatvfs(store->objects_fd, &vfs) == 0) {
+        room_seen(store, &vfs);
+    }
+}
+
+uint64_t store_room_left(const struct store *store)
+{
+    int64_t left = atomic_load(&store->room_bytes) - (int64_t)store->options.reserve_bytes;
+
+    return left > 0 ? (uint64_t)left : 0;
+}
+
 int store_open(const char *dir, const struct store_options *options, struct store **store_out,
                struct errmsg *err)
 {
@@ -144,7 +167,9 @@ int store_open(const char *dir, const struct store_options *options, struct stor
         store_free(store);
         return rv;
     }
+    room_look(store);
     atomic_store(&store->objects, store->checkpoints.record.objects);
+    atomic_store(&store->left_before, !fresh);
     store->counted = fresh || store->checkpoints.record.ranges_count == 0;
     *store_out = store;
     return 0;
@@ -167,26 +192,35 @@ void store_close(struct store *store)
     store_free(store);
 }
 
-int store_room(struct store *store, uint64_t bytes, struct errmsg *err)
+static bool room_take(struct store *store, uint64_t bytes, bool reserve_too)
 {
-    uint64_t now_ms = store_now_ms();
-    uint64_t seen_ms = atomic_load(&store->room_seen_ms);
-    struct statvfs vfs;
+    int64_t reserve = reserve_too ? 0 : (int64_t)store->options.reserve_bytes;
+    int64_t left = atomic_fetch_sub(&store->room_bytes, (int64_t)bytes) - (int64_t)bytes;
 
-    if ((seen_ms == 0 || now_ms - seen_ms > ROOM_SEEN_MS_MAX) &&
-        atomic_compare_exchange_strong(&store->room_seen_ms, &seen_ms, now_ms) &&
-        fstatvfs(store->objects_fd, &vfs) == 0) {
-        uint64_t room = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+    if (left >= reserve) {
+        return true;
+    }
+    atomic_fetch_add(&store->room_bytes, (int64_t)bytes);
+    return false;
+}
 
-        atomic_store(&store->room_bytes, (int64_t)room);
+/* Nobody is refused by a number that is not of his own look: what was seen before may be from before
+ * something was deleted, or another thread may be looking just now. */
+int store_room(struct store *store, uint64_t bytes, bool reserve_too, struct errmsg *err)
+{
+    if (store_now_ms() - atomic_load(&store->room_seen_ms) > ROOM_SEEN_MS_MAX) {
+        room_look(store);
     }
-    if (atomic_fetch_sub(&store->room_bytes, (int64_t)bytes) - (int64_t)bytes <
-        (int64_t)store->options.reserve_bytes) {
-        atomic_fetch_add(&store->room_bytes, (int64_t)bytes);
-        errmsg_set(err, "the disk of the object store is full up to its reserve");
-        return MORSEL_NOSPC;
+    if (room_take(store, bytes, reserve_too)) {
+        return 0;
     }
-    return 0;
+    room_look(store);
+    if (room_take(store, bytes, reserve_too)) {
+        return 0;
+    }
+    errmsg_set(err, reserve_too ? "the disk of the object store is full"
+                                : "the disk of the object store is full up to its reserve");
+    return MORSEL_NOSPC;
 }
 
 /* One whose header cannot be read: there is nothing to lock. */
@@ -201,6 +235,7 @@ static int store_delete_damaged(struct store *store, struct object_id id, struct
         errmsg_set(err, "delete %s: %s", name, strerror(errno));
         return rv;
     }
+    store_note_left(store, id);
     return 0;
 }
 
@@ -267,6 +302,7 @@ int store_space(struct store *store, struct store_space *space, struct errmsg *e
         errmsg_set(err, "object store: statvfs: %s", strerror(errno));
         return rv;
     }
+    room_seen(store, &vfs);
     room = (uint64_t)vfs.f_bavail * vfs.f_frsize;
     space->bytes_total = (uint64_t)vfs.f_blocks * vfs.f_frsize;
     space->bytes_free =

@@ -7,6 +7,7 @@
  *   store_read_file.c        reading
  *   store_write_file.c       writing
  *   store_shape_file.c       truncate, punch, allocate, seek
+ *   store_mend_file.c        damage that another copy mends; files that others have cut
  *   store_recover_file.c     verify blocks, decide about them after a crash
  *   store_list_file.c        the directories: list, count
  *   store_checkpoint_file.c  which objects were on disk at a crash
@@ -105,6 +106,8 @@ struct store
     struct checksums_set *checksums;
 
     atomic_bool subdir_synced[STORE_SUBDIRS]; /* The name of that subdirectory is on disk. */
+    atomic_bool subdir_left[STORE_SUBDIRS]; /* A name left it, and nobody has synced that since. */
+    atomic_bool left_before;                /* So it may be from the run before. */
 
     _Atomic uint64_t tree_begun; /* Flushes of the tree (FLUSH_TREE). */
     _Atomic uint64_t tree_done;  /* The last of them that has ended well. */
@@ -136,7 +139,8 @@ int object_lock(struct store *store, struct object_id id, enum object_mode mode,
 struct object *object_try_lock(struct store *store, struct object_id id);
 void object_unlock(struct store *store, struct object *object);
 
-/* Look up and lock exclusively for a change; then ask the gate. */
+/* Look up and lock exclusively for a change; then ask the gate. A file that somebody else has cut is
+ * as long again as it was. */
 int object_lock_gated(struct store *store, struct object_id id, const struct store_gate *gate,
                       struct object **object_out, struct errmsg *err);
 
@@ -152,6 +156,9 @@ bool object_is_covered(const struct store *store, const struct object *object);
 
 /* Remove the file. Locked exclusively; the object is dead afterwards. */
 int object_remove(struct store *store, struct object *object, struct errmsg *err);
+
+/* The name of that object is gone: store_sync_deletions() is to sync its directory. */
+void store_note_left(struct store *store, struct object_id id);
 
 /* Before each change, locked exclusively, between checkpoints_enter() and checkpoints_leave():
  * stamp the checkpoint, durably where it must be. A header that was never written is left to the
@@ -227,6 +234,18 @@ ssize_t vectors_read(int fd, struct iovec *vectors, int count, uint64_t place, b
 /* pwritev() that goes on after a short write. Bytes written; less than all with errno. */
 size_t vectors_write(int fd, struct iovec *vectors, int count, uint64_t place);
 
+/* ---- store_write_file.c ---- */
+
+/* Bytes of one window, at most; locked exclusively, within that checkpoint. They may use the reserve. */
+int object_write(struct store *store, struct object *object, uint64_t offset, const uint8_t *bytes,
+                 size_t length, const uint32_t *crcs, uint64_t checkpoint, struct errmsg *err);
+
+/* ---- store_mend_file.c ---- */
+
+/* Has somebody else cut the file? It gets its length back, and what is gone counts as damage. Locked
+ * exclusively. */
+int object_lengthen(struct store *store, struct object *object, struct errmsg *err);
+
 /* ---- store_shape_file.c ---- */
 
 /* Locked exclusively and stamped. */
@@ -270,8 +289,9 @@ void store_note_failure(struct store *store, const char *words);
 void store_log(const struct store *store, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* MORSEL_NOSPC when `bytes` more would go below the reserve. */
-int store_room(struct store *store, uint64_t bytes, struct errmsg *err);
+/* MORSEL_NOSPC when `bytes` more would go below the reserve; with `reserve_too`, when the disk would be
+ * full. */
+int store_room(struct store *store, uint64_t bytes, bool reserve_too, struct errmsg *err);
 uint64_t store_now_ms(void);
 
 #endif

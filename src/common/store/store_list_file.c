@@ -113,6 +113,11 @@ int store_list(struct store *store, uint64_t *cursor, struct object_id *ids, siz
     return rv;
 }
 
+uint64_t store_place(struct object_id id)
+{
+    return store_hash(id);
+}
+
 int store_subdirs(struct store *store, struct errmsg *err)
 {
     int fd = openat(store->objects_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

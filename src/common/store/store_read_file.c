@@ -160,7 +160,10 @@ static int window_first_checksums(const struct object *object, struct read_windo
     if (!w->wait) {
         return MORSEL_AGAIN;
     }
-    errno = count < 0 ? errno : EIO;
+    if (count >= 0) {
+        w->bad_block = w->offset / BLOCK_BYTES;
+        return MORSEL_CHECKSUM; /* Somebody else has cut the file. */
+    }
     return object_failed(object, "read checksums", err);
 }
 
@@ -226,8 +229,11 @@ static int window_read(struct store *store, const struct object *object, struct 
         if (!w->wait) {
             return MORSEL_AGAIN;
         }
-        errno = count < 0 ? errno : EIO;
-        return object_failed(object, count < 0 ? "read" : "the file has become shorter: read", err);
+        if (count >= 0) {
+            w->bad_block = w->offset / BLOCK_BYTES;
+            return MORSEL_CHECKSUM; /* Somebody else has cut the file. */
+        }
+        return object_failed(object, "read", err);
     }
     return window_verify(store, object, w, crcs);
 }
@@ -239,8 +245,11 @@ static int window_read_recovered(struct store *store, struct object *object, str
     uint64_t first = w->offset / BLOCK_BYTES;
     uint64_t blocks = (w->end - 1) / BLOCK_BYTES - first + 1;
     uint64_t bad = 0;
-    int rv = object_recover(store, object, first, blocks, &bad, err);
+    int rv = object_lengthen(store, object, err);
 
+    if (rv == 0) {
+        rv = object_recover(store, object, first, blocks, &bad, err);
+    }
     if (rv == 0) {
         rv = window_read(store, object, w, crcs, err);
     }

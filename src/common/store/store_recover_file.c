@@ -3,6 +3,7 @@
 #include "common/store/store_file.h"
 
 #include "common/base/status.h"
+#include "common/fs/placing.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -42,7 +43,9 @@ static void recovery_flush(struct recovery *m)
             " were being changed when the machine stopped and were not synced; taken as they are",
             object->id.inode, object->id.column, m->run_first * BLOCK_BYTES,
             m->run_end * BLOCK_BYTES - 1);
-    } else if (m->run == BLOCK_BAD) {
+    } else if (m->run == BLOCK_BAD &&
+               placing_group(object->id.column) == 0) { /* Of others it is said
+                                                                              what becomes of it. */
         store_log(m->store,
                   "object %" PRIu64 ".%u: blocks %" PRIu64 " to %" PRIu64
                   " do not match their checksums: check the disk, and restore the file from a copy",

@@ -298,7 +298,7 @@ static int apply_allocate(struct store *store, struct object *object, const stru
     uint64_t page = place_of_group(shape->offset / GROUP_BYTES);
     uint64_t from = place_of_byte(shape->offset);
     uint64_t to = place_of_end(shape->offset + shape->length);
-    int rv = store_room(store, shape->length, err);
+    int rv = store_room(store, shape->length, shape->gate != NULL && shape->gate->reserve_too, err);
 
     if (rv == 0 &&
         (fallocate(object->fd, FALLOC_FL_KEEP_SIZE, (off_t)page, CHECKSUMS_PAGE_BYTES) != 0 ||

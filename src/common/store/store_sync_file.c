@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { LEFT_SUBDIRS_MAX = 8 }; /* Of more, the whole tree is synced. */
+
 /* After a failed sync the kernel counts what it could not write as written: a later sync says that
  * all is well, and a read may find the old bytes or the new ones (Rebello et al., "Can applications
  * recover from fsync failures?", ATC 2020). So the first failure is the last word of this run: the
@@ -157,17 +159,31 @@ int object_flush(struct store *store, struct object *object, const char *what, s
     return rv;
 }
 
+static unsigned subdir_of(struct object_id id)
+{
+    char name[STORE_NAME_BYTES];
+
+    store_name(id, name);
+    name[3] = 0;
+    return (unsigned)strtoul(name, NULL, 16);
+}
+
+/* Negative: errno is set. */
+static int subdir_open(const struct store *store, unsigned number)
+{
+    char name[8];
+
+    (void)snprintf(name, sizeof(name), "%03x", number);
+    return openat(store->objects_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 /* The names of a new object and of its subdirectory. */
 static int store_sync_name(struct store *store, struct object *object, struct errmsg *err)
 {
-    char name[STORE_NAME_BYTES];
-    unsigned long number;
-    int fd, rv;
+    unsigned number = subdir_of(object->id);
+    int fd = subdir_open(store, number);
+    int rv;
 
-    store_name(object->id, name);
-    name[3] = 0;
-    number = strtoul(name, NULL, 16);
-    fd = openat(store->objects_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         return errno == ENOENT ? 0 : object_failed(object, "open its directory", err);
     }
@@ -252,5 +268,62 @@ int store_sync(struct store *store, struct object_id id, struct errmsg *err)
         pthread_mutex_unlock(&object->sync_lock);
     }
     object_release(store, object);
+    return rv;
+}
+
+/* ---- Deletions ---- */
+
+void store_note_left(struct store *store, struct object_id id)
+{
+    atomic_store(&store->subdir_left[subdir_of(id)], true);
+}
+
+/* Taken before the disk is asked: what leaves meanwhile is for the next one. */
+static unsigned take_left(struct store *store, unsigned subdirs[LEFT_SUBDIRS_MAX])
+{
+    unsigned count = atomic_exchange(&store->left_before, false) ? LEFT_SUBDIRS_MAX + 1 : 0;
+
+    for (unsigned i = 0; i < STORE_SUBDIRS; i++) {
+        if (!atomic_exchange(&store->subdir_left[i], false)) {
+            continue;
+        }
+        if (count < LEFT_SUBDIRS_MAX) {
+            subdirs[count] = i;
+        }
+        count++;
+    }
+    return count;
+}
+
+static int sync_left(struct store *store, unsigned number, struct errmsg *err)
+{
+    int fd = subdir_open(store, number);
+    int rv;
+
+    if (fd < 0) {
+        rv = status_from_errno(errno);
+        errmsg_set(err, "open directory %03x of the objects: %s", number, strerror(errno));
+        return rv;
+    }
+    rv = store_flush(store, fd, FLUSH_FILE, "a directory of objects", err);
+    close(fd);
+    return rv;
+}
+
+int store_sync_deletions(struct store *store, struct errmsg *err)
+{
+    unsigned subdirs[LEFT_SUBDIRS_MAX];
+    unsigned count = take_left(store, subdirs);
+    int rv = 0;
+
+    if (count > LEFT_SUBDIRS_MAX) {
+        rv = store_flush(store, store->objects_fd, FLUSH_TREE, "the objects", err);
+    }
+    for (unsigned i = 0; rv == 0 && count <= LEFT_SUBDIRS_MAX && i < count; i++) {
+        rv = sync_left(store, subdirs[i], err);
+    }
+    if (rv != 0) {
+        atomic_store(&store->left_before, true); /* Which ones does not matter any more. */
+    }
     return rv;
 }

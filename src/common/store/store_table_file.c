@@ -335,12 +335,18 @@ int object_lock_gated(struct store *store, struct object_id id, const struct sto
 {
     int rv = object_lock(store, id, OBJECT_EXCLUSIVE, object_out, err);
 
-    if (rv == 0 && gate != NULL) {
+    if (rv != 0) {
+        return rv;
+    }
+    if (gate != NULL && gate->ask != NULL) {
         rv = gate->ask(gate->data, err);
-        if (rv != 0) {
-            object_unlock(store, *object_out);
-            *object_out = NULL;
-        }
+    }
+    if (rv == 0) {
+        rv = object_lengthen(store, *object_out, err);
+    }
+    if (rv != 0) {
+        object_unlock(store, *object_out);
+        *object_out = NULL;
     }
     return rv;
 }
@@ -420,6 +426,7 @@ int object_remove(struct store *store, struct object *object, struct errmsg *err
     if (unlinkat(store->objects_fd, name, 0) != 0 && errno != ENOENT) {
         return object_failed(object, "delete", err);
     }
+    store_note_left(store, object->id);
     if (object->exists && atomic_load(&store->objects) > 0) {
         atomic_fetch_sub(&store->objects, 1);
     }

@@ -47,6 +47,7 @@ struct checksums_page
  * bytes, so that a process that is killed between the two leaves bytes that match `prev`. */
 struct write_window
 {
+    bool reserve_too; /* struct store_gate */
     uint64_t offset;
     const uint8_t *bytes;
     size_t length;
@@ -272,7 +273,7 @@ static int window_write(struct store *store, struct object *object, struct write
         rv = window_checksums(store, object, w, err);
     }
     if (rv == 0 && w->fresh_bytes > 0) {
-        rv = store_room(store, w->fresh_bytes, err);
+        rv = store_room(store, w->fresh_bytes, w->reserve_too, err);
     }
     if (rv != 0) {
         return rv;
@@ -285,6 +286,21 @@ static int window_write(struct store *store, struct object *object, struct write
     }
     window_done(store, object, w);
     return 0;
+}
+
+int object_write(struct store *store, struct object *object, uint64_t offset, const uint8_t *bytes,
+                 size_t length, const uint32_t *crcs, uint64_t checkpoint, struct errmsg *err)
+{
+    struct write_window w;
+
+    w.reserve_too = true;
+    w.offset = offset;
+    w.bytes = bytes;
+    w.length = length;
+    w.crcs = crcs;
+    w.first = offset / BLOCK_BYTES;
+    w.last = (offset + length - 1) / BLOCK_BYTES;
+    return window_write(store, object, &w, checkpoint, err);
 }
 
 static int store_write_window(struct store *store, struct object_id id, struct write_window *w,
@@ -350,6 +366,7 @@ int store_write(struct store *store, struct object_id id, uint64_t offset, const
         w.bytes = bytes;
         w.length = part;
         w.crcs = crcs;
+        w.reserve_too = gate != NULL && gate->reserve_too;
         rv = store_write_window(store, id, &w, gate, err);
         if (rv != 0) {
             return rv;

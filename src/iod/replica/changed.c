@@ -263,6 +263,20 @@ bool changed_covers(const struct changed *c, const struct change *change)
            change->span.end <= o->spans[at].end;
 }
 
+uint64_t changed_bytes(const struct changed *c, struct object_id id)
+{
+    const struct object *o = c->everything ? NULL : find(c, id);
+    uint64_t bytes = 0;
+
+    if (c->everything || (o != NULL && o->whole)) {
+        return UINT64_MAX;
+    }
+    for (uint32_t i = 0; o != NULL && i < o->count; i++) {
+        bytes += o->spans[i].end - o->spans[i].start;
+    }
+    return bytes;
+}
+
 bool changed_take(struct changed *c, uint64_t bytes_max, struct change *piece)
 {
     struct object *o = c->objects;
@@ -328,10 +342,11 @@ void changed_count(const struct changed *c, struct changed_counts *counts)
 {
     struct object *o, *next;
 
-    *counts = (struct changed_counts){ .everything = c->everything };
+    *counts = (struct changed_counts){ .everything = c->everything, .entries = c->everything };
     HASH_ITER(hh, c->objects, o, next)
     {
         counts->objects++;
+        counts->entries += o->count > 0 ? o->count : 1;
         counts->whole += o->whole;
         counts->spans += o->count;
     }

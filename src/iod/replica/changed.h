@@ -46,6 +46,7 @@ struct changed;
 struct changed_counts
 {
     uint32_t objects, whole, spans;
+    uint32_t entries; /* As changed_each() shows them. */
     bool everything;
 };
 
@@ -60,6 +61,9 @@ void changed_add_all(struct changed *c, const struct changed *from);
 
 bool changed_empty(const struct changed *c);
 bool changed_covers(const struct changed *c, const struct change *change);
+
+/* How many bytes the stretches of that object have; UINT64_MAX: it is in it as a whole. */
+uint64_t changed_bytes(const struct changed *c, struct object_id id);
 
 /* Takes the next piece out: of stretches `bytes_max` at most (a grain at least), the oldest object
  * first. False: it is empty. */

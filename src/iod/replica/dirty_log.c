@@ -22,8 +22,8 @@ void dirty_log_check(const struct dirty_log *l)
 {
     changed_check(l->open);
     changed_check(l->given);
-    CHECK_IMPLIES(l->session == 0, !l->under_way && changed_empty(l->given));
-    CHECK_IMPLIES(l->under_way, l->number > 0);
+    CHECK_IMPLIES(l->session == 0, l->under_way == 0 && !l->has_rest && changed_empty(l->given));
+    CHECK(l->under_way <= RECOVERY_PIECES_MAX && l->under_way <= l->number);
 }
 
 void dirty_log_add(struct dirty_log *l, const struct change *change)
@@ -36,25 +36,56 @@ void dirty_log_add_all(struct dirty_log *l, const struct changed *from)
     changed_add_all(l->open, from);
 }
 
+const struct change *dirty_log_piece(const struct dirty_log *l, uint64_t number)
+{
+    return number <= l->number && number + l->under_way > l->number
+               ? &l->pieces[number % RECOVERY_PIECES_MAX]
+               : NULL;
+}
+
+bool dirty_log_each_under_way(const struct dirty_log *l,
+                              bool (*visit)(void *data, const struct change *change), void *data)
+{
+    for (uint32_t i = 0; i < l->under_way; i++) {
+        if (!visit(data, dirty_log_piece(l, l->number - i))) {
+            return false;
+        }
+    }
+    return !l->has_rest || visit(data, &l->rest);
+}
+
+static bool add_one(void *data, const struct change *change)
+{
+    changed_add(data, change);
+    return true;
+}
+
+static void add_under_way(const struct dirty_log *l, struct changed *to)
+{
+    (void)dirty_log_each_under_way(l, add_one, to);
+}
+
 void dirty_log_copy(const struct dirty_log *l, struct changed *to)
 {
     changed_add_all(to, l->open);
     changed_add_all(to, l->given);
-    if (l->under_way) {
-        changed_add(to, &l->piece);
-    }
+    add_under_way(l, to);
 }
 
 /* ---- Recovery ---- */
+
+void dirty_log_drop(struct dirty_log *l)
+{
+    add_under_way(l, l->open);
+    l->under_way = 0;
+    l->has_rest = false;
+}
 
 void dirty_log_stop(struct dirty_log *l)
 {
     changed_add_all(l->open, l->given);
     changed_clear(l->given);
-    if (l->under_way) {
-        changed_add(l->open, &l->piece);
-    }
-    l->under_way = false;
+    dirty_log_drop(l);
     l->session = 0;
 }
 
@@ -68,36 +99,77 @@ void dirty_log_begin(struct dirty_log *l, uint64_t session)
     }
 }
 
+/* Everything is a piece of its own: what is before it must not be answered with it. */
+static bool may_take(const struct dirty_log *l)
+{
+    const struct change everything = { .everything = true };
+
+    return l->session != 0 && l->under_way < RECOVERY_PIECES_MAX &&
+           (l->under_way == 0 || !changed_covers(l->open, &everything));
+}
+
 bool dirty_log_take(struct dirty_log *l, struct change *piece)
 {
-    if (l->session == 0 || l->under_way ||
-        !changed_take(l->open, DIRTY_PIECE_BYTES_MAX, &l->piece)) {
+    if (!may_take(l)) {
         return false;
     }
-    *piece = l->piece;
-    l->under_way = true;
+    if (l->has_rest) {
+        *piece = l->rest;
+        l->has_rest = false;
+    } else if (!changed_take(l->open, OBJECT_BYTES_MAX, piece)) {
+        return false;
+    }
     l->number++;
+    l->under_way++;
+    l->pieces[l->number % RECOVERY_PIECES_MAX] = *piece;
     return true;
+}
+
+/* The rest comes next, so that what was open when a lap of replica.h began is given before what changes
+ * meanwhile. */
+void dirty_log_cut(struct dirty_log *l, uint64_t number, uint64_t end)
+{
+    struct change *piece = &l->pieces[number % RECOVERY_PIECES_MAX];
+    struct change rest = *piece;
+
+    CHECK(dirty_log_piece(l, number) == piece && !piece->everything && end < OBJECT_BYTES_MAX);
+    CHECK(piece->whole || (piece->span.start < end && end < piece->span.end));
+    rest.whole = false;
+    rest.span.start = end;
+    rest.span.end = piece->whole ? OBJECT_BYTES_MAX : piece->span.end;
+    piece->whole = false;
+    piece->span.end = end;
+    if (l->has_rest) {
+        changed_add(l->open, &rest);
+    } else {
+        l->rest = rest;
+        l->has_rest = true;
+    }
 }
 
 void dirty_log_answered(struct dirty_log *l, uint64_t session, uint64_t number)
 {
-    if (session == l->session && number == l->number && l->under_way) {
-        changed_add(l->given, &l->piece);
-        l->under_way = false;
+    if (session != l->session || dirty_log_piece(l, number) == NULL) {
+        return;
+    }
+    while (dirty_log_piece(l, number) != NULL) {
+        changed_add(l->given, dirty_log_piece(l, l->number - l->under_way + 1));
+        l->under_way--;
     }
 }
 
 bool dirty_log_all_given(const struct dirty_log *l, uint64_t session)
 {
-    return session != 0 && session == l->session && !l->under_way && changed_empty(l->open);
+    return session != 0 && session == l->session && l->under_way == 0 && !l->has_rest &&
+           changed_empty(l->open);
 }
 
 void dirty_log_settle(struct dirty_log *l)
 {
     changed_clear(l->open);
     changed_clear(l->given);
-    l->under_way = false;
+    l->under_way = 0;
+    l->has_rest = false;
     l->session = 0;
 }
 

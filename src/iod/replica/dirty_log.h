@@ -13,32 +13,34 @@
  *
  *        dirty_log_add()      take()               answered()            settle()
  *   -------------------> OPEN ------> UNDER WAY ---------------> GIVEN -----------> gone
- *                         ^            (one)         |             |
+ *                         ^            (a few)       |             |
+ *                         +-- drop() ------+         |             |
  *                         +----------- begin(): another session ---+
  *
  * Bounded, and never a silent loss: changed.h. On the disk it is never behind the write-intent set
  * (intent.h): what leaves that is in here before, and here on the disk before it leaves there.
  *
- * Invariants (dirty_log_check()): everything that was added since the last settle() is open, under
- * way, or given; without a session nothing is under way or given. */
+ * Invariants (dirty_log_check()): everything that was added since the last settle() is open, the rest
+ * of a piece that was cut, under way, or given; without a session it is open. */
 #ifndef MORSEL_IOD_REPLICA_DIRTY_LOG_H
 #define MORSEL_IOD_REPLICA_DIRTY_LOG_H
 
 #include "iod/replica/changed.h"
 
 enum {
-    DIRTY_OBJECTS_MAX = 65536,       /* Of a log: 9 MiB ... */
-    DIRTY_SPANS_MAX = 2 * 65536,     /* ... and 2 MiB; beyond, logs say less and less exactly. */
-    DIRTY_PIECE_BYTES_MAX = 16 << 20 /* What is read while one piece is under way. */
+    DIRTY_OBJECTS_MAX = 65536,  /* Of a log: 9 MiB ... */
+    DIRTY_SPANS_MAX = 2 * 65536 /* ... and 2 MiB; beyond, logs say less and less exactly. */
 };
 
 struct dirty_log
 {
     struct changed *open, *given;
-    struct change piece; /* Under way, if `under_way`. */
-    uint64_t session;    /* 0: none. */
-    uint64_t number;     /* Of the last piece in it, from 1. */
-    bool under_way;
+    struct change pieces[RECOVERY_PIECES_MAX]; /* By number: dirty_log_piece(). */
+    struct change rest; /* Of a piece that was cut, if `has_rest`: it comes next. */
+    uint64_t session;   /* 0: none. */
+    uint64_t number;    /* Of the last piece in it, from 1. */
+    uint32_t under_way; /* How many, up to that one. */
+    bool has_rest;
 };
 
 /* False: out of memory; dirty_log_free() is allowed then as well. */
@@ -61,11 +63,27 @@ void dirty_log_begin(struct dirty_log *l, uint64_t session);
 void dirty_log_stop(struct dirty_log *l);
 
 /* The next piece, `number` in the session: the object as it is now, its bytes in the stretch, or
- * that there is no such object. False: nothing is left, one is under way, or nobody recovers. */
+ * that there is no such object. It may be as long as an object; its host cuts it to what one message
+ * carries (dirty_log_cut()), and so takes what lies behind the end of the object at once. False: nothing is left,
+ * RECOVERY_PIECES_MAX are under way (with everything: any), or nobody recovers. */
 bool dirty_log_take(struct dirty_log *l, struct change *piece);
 
-/* The member has it. What names anything else is passed over. */
+/* The piece of that number; NULL: it is not under way. */
+const struct change *dirty_log_piece(const struct dirty_log *l, uint64_t number);
+
+/* All that are, and the rest. False: `visit` said so. */
+bool dirty_log_each_under_way(const struct dirty_log *l,
+                              bool (*visit)(void *data, const struct change *change), void *data);
+
+/* What is under way as `number` is sent up to `end` only, which lies in its stretch or in a whole object: the
+ * rest comes next. */
+void dirty_log_cut(struct dirty_log *l, uint64_t number, uint64_t end);
+
+/* The member has that one, and those before it. What names anything else is passed over. */
 void dirty_log_answered(struct dirty_log *l, uint64_t session, uint64_t number);
+
+/* What is under way will not be answered: it is open again. */
+void dirty_log_drop(struct dirty_log *l);
 
 /* The member has had all that there is. */
 bool dirty_log_all_given(const struct dirty_log *l, uint64_t session);

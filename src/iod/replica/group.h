@@ -36,15 +36,51 @@
  * The source is a member that has agreed in this epoch and not started since; else one that lost
  * nothing; else, when the epoch has begun before, one that was there; else whoever left with the
  * vote and lost nothing; else, when all who are outside are here and none of them has everything
- * either, the first one: what was synced is equal everywhere, the rest is nowhere. Rounds are numbered by starts of the leader, which never come again; each
+ * either, the first one of those that were joined last: what was synced is equal everywhere there, the rest
+ * is nowhere; who was to come in with this set may lack even that. Rounds are numbered by starts of the leader, which never come again; each
  * member starts over in a newer one; words to an earlier start of a member are passed over.
  *
  * Members say what they are in *words*, all in one: to everybody, when something has changed, and
  * each GROUP_WORD_MS. Words may be lost, late, double; of two the later one counts.
  *
- * Rules, and what goes wrong without: lease, wait, persist, rejoin, order, stand, intent, flush,
+ * Slow. Whether a member holds up the others is for replica.h to see (replica_slow.c); here it is told by
+ * group_set_slow(). Who orders names others, each names itself, and both stand in the words. To the
+ * vote, who is slow is what who is silent is: the others stand for the set without it, if one of them may
+ * belong to the next set; where nobody else is left, being slow means nothing. Who has left so
+ * is offered nothing for a pause, for twice as long when it happens again soon after, and so on.
+ *
+ *               slow, by its own word, or by who orders          the pause is over, and it says of itself
+ *   in the set ----------------------------------------> outside ------------------> offered ...
+ *                 a vote without it                        ^  pause: doubled, or     ... as anybody
+ *                                                          |  begun anew
+ *
+ * A planned stop (group_quit()). Who ends says so in its words, in this start for good, and leaves the set by a vote
+ * that only who orders calls for, while all of the set are joined: so those who stay have each acknowledged byte,
+ * and begin without him. Who does not order reads for nobody any more as soon as it says so: those who stay need
+ * not wait for its lease (rule `leaver`). Who orders goes on until the set without it is decided, tells that set at
+ * once, and ends when it has begun. It never leaves a set in which nobody else is joined.
+ *
+ * Rules, and what goes wrong without: leaver, lease, wait, persist, rejoin, order, stand, intent, flush,
  * agree, vouchall, vote, newcomer, unbegun: docs/replication.md. `wait` is here: a member takes part
  * in a round of a new set when the leases are over that it gave to those outside.
+ *
+ * Forced. When no vote can be had, or the set waits for a copy that never comes back, an administrator names
+ * the copy that counts from now on (group_record_force()). No vote has given that set, so its epoch must not be one
+ * that voters can give to anybody: it is the version of the manager's table in which the copy is named, times 2 to the
+ * power of GROUP_FORCED_SHIFT. Votes count up by one and never get there from below, so all epochs of before are
+ * lower, those of two commands differ, and what follows is voted for as ever, from there on. Why that is safe:
+ *  - Whoever has another set hears of the higher epoch, from the named one, from voters, or from the manager, and is
+ *    STALE; nothing that it says or holds counts. It is no source: its epoch is not the one before.
+ *  - The named one logs everything for all others, at each start until the first vote behind the command: what
+ *    they have done without it is no write intent of theirs, and is undone none the less.
+ *  - It waits for the leases that it gave, as behind a vote. So a member that needs it serves no more when it begins.
+ *  - The manager's voter has this epoch for decided before the named one hears of it; and while that one agrees with
+ *    itself it asks all voters for the epoch behind: each that hears it gives no vote of before any more. It
+ *    does not wait for them: that there is no majority may be the reason.
+ *  - Its verifier is the epoch, above all that anybody was told; so all that wrote before hear that it may be lost.
+ * What this cannot exclude is a member that had gone on *without* the named one, lives, and is cut off both from it and
+ * from the manager: it serves whoever reaches it until it hears. Whoever gives the command is told so, and the
+ * manager refuses while any server can reach such a member.
  *
  * Invariants (group_check()): CONSISTENT has all in its set, STANDALONE not; nobody in sync is
  * outside its own set; joined is only who is in sync, whole, and has noted on its disk that the
@@ -57,11 +93,16 @@
 #include "iod/replica/mirror_lease.h"
 
 enum {
-    GROUP_WORD_MS = 500,     /* Between two words when nothing happens ... */
-    GROUP_RETRY_MS = 100,    /* ... and when something is open. */
-    GROUP_SILENCE_MS = 1000, /* Who says nothing useful for so long is voted out. */
-    GROUP_TURN_MS = 300,     /* The second one who could stand waits so much longer. */
-    GROUP_VOTE_MS = 1000     /* What is not decided is asked for again. */
+    GROUP_FORCED_SHIFT = 27,            /* So many votes nobody holds: two to that power. */
+    GROUP_FORCED_VERSION_END = 1 << 20, /* Of the manager's table; VOTE_EPOCH_END bounds both. */
+    GROUP_WORD_MS = 500,                /* Between two words when nothing happens ... */
+    GROUP_RETRY_MS = 100,               /* ... and when something is open. */
+    GROUP_SILENCE_MS = 1000,            /* Who says nothing useful for so long is voted out. */
+    GROUP_TURN_MS = 300,                /* The second one who could stand waits so much longer. */
+    GROUP_VOTE_MS = 1000,               /* What is not decided is asked for again. */
+    GROUP_PAUSE_MS = 10000, /* Before one that was slow is taken back, the first time; */
+    GROUP_PAUSES_MAX =
+        60 /* at most so many times as long. Who was well for that long begins anew. */
 };
 
 typedef uint8_t group_set; /* Bits of members, by their place in the group. */
@@ -92,23 +133,27 @@ enum group_phase { GROUP_IDLE, GROUP_PREPARING, GROUP_EQUALISING, GROUP_COMMITTI
 struct group_word
 {
     group_id group;
-    uint32_t from;
     uint64_t start;  /* Of the sender. */
     uint64_t number; /* Among the words of that start, from 1. */
+    uint32_t from;
     enum group_state state;
     uint64_t epoch;
+    uint64_t begun; /* The last epoch in which it was joined, in whichever start. */
     group_set set;
-    bool agreed;                      /* It was joined in this epoch, in this start. */
-    bool complete;                    /* It lost nothing. */
-    bool begun;                       /* It was joined in this epoch, in whichever start. */
-    bool ready;                       /* RECOVERING: it has everything, on its disk. */
-    uint64_t promised, equal, joined; /* Rounds; 0: none. */
-    enum group_phase phase;
-    uint64_t leading; /* Its round, with the source, and the starts of those who take part. */
-    uint32_t source;
-    uint64_t verifier; /* Of its record; of who leads, from EQUALISING on: of the round. */
     group_set offered; /* They may recover from the sender. */
+    group_set slow;    /* They hold up changes: the sender itself; of who orders also others. */
+    group_set decided; /* Of decided_epoch. */
+    bool agreed;       /* It was joined in this epoch, in this start. */
+    bool complete;     /* It lost nothing. */
+    bool ready;        /* RECOVERING: it has nearly everything, on its disk. */
+    bool leaves;       /* It is about to end (group_quit()). */
+    uint64_t promised, equal, joined; /* Rounds; 0: none. */
+    uint64_t leading; /* Its round, with the source, and the starts of those who take part. */
+    enum group_phase phase;
+    uint32_t source;
     uint64_t starts[REPLICAS_MAX];
+    uint64_t verifier;      /* Of its record; of who leads, from EQUALISING on: of the round. */
+    uint64_t decided_epoch; /* The newest set of which it knows that was decided; 0: its own. */
 };
 
 enum group_event_type {
@@ -171,9 +216,11 @@ struct group_actions
 /* What a member knows of another one. */
 struct group_peer
 {
-    struct group_word word;           /* The last; start 0: none yet. */
-    uint64_t suspect_ms;              /* From then on it has said nothing useful for too long. */
-    uint64_t wait_ms;                 /* Until then it may hold a lease of an older set. */
+    struct group_word word;     /* The last; start 0: none yet. */
+    uint64_t suspect_ms;        /* From then on it has said nothing useful for too long. */
+    uint64_t wait_ms;           /* Until then it may hold a lease of an older set. */
+    uint64_t slow_ms;           /* Since when it is seen to be slow; 0: it is not. */
+    uint64_t back_ms, pause_ms; /* It left as slow: not before then, and after such a pause. */
     const struct mirror_lease *lease; /* The host's; NULL for ourselves. */
 };
 
@@ -200,7 +247,11 @@ struct group
     uint64_t now_ms;
     group_set learned_set;
     group_set standing; /* For which set; 0: it does not stand. */
-    bool started, persisting, agreed, ready, news;
+    group_set leaving;
+    group_set slow;    /* As group_set_slow() said. */
+    group_set blamed;  /* Slow, when we stood for a set without them. */
+    uint64_t pause_ms; /* Before who was slow is taken back, the first time. */
+    bool started, persisting, agreed, ready, news, quits;
 };
 
 /* `leases`: by member, of the host, which outlive the group's member; that of `me` is not looked at.
@@ -210,6 +261,46 @@ void group_init(struct group *g, group_id id, uint32_t count, uint32_t me,
 
 /* The record of a member of a group that is new: all in sync, nothing written. */
 void group_record_new(struct group_record *record, uint32_t count, uint64_t boot);
+
+/* Of a member that has nothing, among others that may have: it came later, or has lost what it was. It stands
+ * outside, and is brought up to date. */
+void group_record_newcomer(struct group_record *record, uint32_t count, uint32_t me, uint64_t boot);
+
+/* Of the one that was named as the copy that counts, in that version of the manager's table (not 0): alone in its set,
+ * whatever it was; nothing is lost again by what it does not know. `record` is what it was. */
+void group_record_force(struct group_record *record, uint32_t me, uint64_t version);
+
+/* The epoch of that command; and is this such an epoch? */
+uint64_t group_forced_epoch(uint64_t version);
+bool group_is_forced(uint64_t epoch);
+
+/* A record of before there was a place more. */
+void group_record_fit(struct group_record *record, uint32_t count);
+
+/* These members, ourselves perhaps, are to leave the set in an orderly way: who orders stands for the set
+ * without them while all of it are joined, and they are not taken in again. Never the last ones. */
+void group_set_leaving(struct group *g, group_set leaving);
+
+/* These hold up changes: ourselves perhaps, and others while we order. Has effect with the next step. */
+void group_set_slow(struct group *g, group_set slow);
+
+/* Those of the set that hold up changes, as far as is known here. */
+group_set group_slow(const struct group *g);
+
+/* Is it on its way out of the set, or outside? */
+bool group_is_out(const struct group *g);
+
+/* Those outside that left because they were slow, and were not taken in again since. */
+group_set group_left_slow(const struct group *g);
+
+/* This process is about to end (a planned stop), and says so in its words until it does. Who orders stands for the set
+ * without those who say so, itself perhaps, as with group_set_leaving(), and takes nobody in who says it. Then it may
+ * end when nothing is to be gained by waiting: the set without it has begun, or there is nobody who could go on. */
+void group_quit(struct group *g);
+bool group_may_end(const struct group *g);
+
+/* Is it in sync, and nobody else of the group known to be? Then its end is the end of the service. */
+bool group_is_alone(const struct group *g);
 
 /* `out` is empty before. Words may come from anywhere: nothing about them is believed that our own
  * members do not say. */
@@ -223,6 +314,12 @@ void group_word(struct group *g, struct group_word *word);
 
 /* May it read for others? */
 bool group_serves(const struct group *g, uint64_t now_ms);
+
+/* Would this member grant a lease that we do not hold, if it were asked now? */
+bool group_lacks_lease(const struct group *g, uint32_t member, uint64_t now_ms);
+
+/* Who is believed to order: the first of the newest set of which it knows. `count`: it has not started. */
+uint32_t group_orderer(const struct group *g);
 
 /* Does it order changes? Then they carry the epoch and `joined`. */
 bool group_orders(const struct group *g);

@@ -133,26 +133,32 @@ static bool all_lost(const struct group *g)
 }
 
 /* How much is a member's copy worth? 0: nothing. `guess`: what was acknowledged and not synced is
- * nowhere any more, or never went beyond this set. */
-static unsigned worth(const struct group *g, uint32_t member, bool guess)
+ * nowhere any more, or never went beyond this set. Then those are worth most that were joined last: what was
+ * synced is with them, and who came to the set by recovery may lack what was written behind it. */
+static uint64_t worth(const struct group *g, uint32_t member, bool guess)
 {
     const struct group_word *w = &g->peers[member].word;
+    const uint64_t knows = g->record.epoch; /* Above all epochs but this one. */
 
     if (!group_has(g->record.set, member)) {
-        return left_with_all(g, member) ? 2 : 0;
+        return left_with_all(g, member) ? knows : 0;
     }
-    return w->agreed ? 5 + (member == g->me) : w->complete ? 4 : w->begun ? 3 : guess ? 1 : 0;
+    if (w->agreed || w->complete || w->begun == g->record.epoch ||
+        group_is_forced(g->record.epoch)) {
+        return w->agreed ? knows + 3 + (member == g->me) : knows + 1 + w->complete;
+    }
+    return guess ? w->begun : 0;
 }
 
 /* REPLICAS_MAX: nobody has what is needed. */
 static uint32_t choose_source(const struct group *g)
 {
     uint32_t best = REPLICAS_MAX;
-    unsigned best_worth = 0;
+    uint64_t best_worth = 0;
     bool guess = all_lost(g);
 
     for (uint32_t i = 0; i < g->count; i++) {
-        unsigned w = worth(g, i, guess);
+        uint64_t w = worth(g, i, guess);
 
         if (w > best_worth) {
             best = i;
@@ -241,35 +247,63 @@ static bool is_able(const struct group *g, uint32_t member)
     return group_in_step(g, member) && (w->agreed || w->complete);
 }
 
-/* Since when somebody of the set has said nothing useful; UINT64_MAX: all are heard. */
-static uint64_t silent_since_ms(const struct group *g)
+static bool is_silent(const struct group *g, uint32_t member)
 {
-    uint64_t since_ms = 0;
-    bool silence = false;
-
-    for (uint32_t i = 0; i < g->count; i++) {
-        uint64_t suspect_ms = g->peers[i].suspect_ms;
-
-        if (i != g->me && group_has(g->record.set, i) && g->now_ms >= suspect_ms) {
-            silence = true;
-            since_ms = suspect_ms > since_ms ? suspect_ms : since_ms;
-        }
-    }
-    return silence ? since_ms : UINT64_MAX;
+    return member != g->me && g->now_ms >= g->peers[member].suspect_ms;
 }
 
-/* The set without those who are silent; 0: it is not for us to change yet. */
-static group_set smaller(const struct group *g, uint64_t since_ms)
+/* Since when it holds up the others, silent or slow; UINT64_MAX: it does not. */
+static uint64_t missed_since_ms(const struct group *g, uint32_t member)
 {
-    group_set set = 0;
+    const struct group_peer *peer = &g->peers[member];
+
+    if (is_silent(g, member)) {
+        return peer->suspect_ms;
+    }
+    return peer->slow_ms != 0 ? peer->slow_ms : UINT64_MAX;
+}
+
+/* Since when somebody else of the set does; UINT64_MAX: nobody does. */
+static uint64_t missing_since_ms(const struct group *g)
+{
+    uint64_t since_ms = 0;
+    bool missing = false;
 
     for (uint32_t i = 0; i < g->count; i++) {
-        bool silent = i != g->me && g->now_ms >= g->peers[i].suspect_ms;
+        uint64_t missed_ms = missed_since_ms(g, i);
 
-        if (group_has(g->record.set, i) && !silent && is_able(g, i)) {
-            set |= (group_set)(1U << i);
-            since_ms += i < g->me ? GROUP_TURN_MS : 0;
+        if (i != g->me && group_has(g->record.set, i) && missed_ms != UINT64_MAX) {
+            missing = true;
+            since_ms = missed_ms > since_ms ? missed_ms : since_ms;
         }
+    }
+    return missing ? since_ms : UINT64_MAX;
+}
+
+/* Those of the set who may belong to the next one: without the slow ones, where somebody is left. */
+static group_set fit(const struct group *g)
+{
+    group_set able = 0, fast = 0, silent = 0;
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        group_set bit = (group_set)(1U << i);
+
+        if (group_has(g->record.set, i)) {
+            silent |= is_silent(g, i) ? bit : 0;
+            able |= !is_silent(g, i) && is_able(g, i) ? bit : 0;
+            fast |= g->peers[i].slow_ms == 0 ? bit : 0;
+        }
+    }
+    return (able & fast) != 0 ? able & fast : silent != 0 ? able : 0;
+}
+
+/* The set without those who are silent or slow; 0: it is not for us to change yet. */
+static group_set smaller(const struct group *g, uint64_t since_ms)
+{
+    group_set set = fit(g);
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        since_ms += group_has(set, i) && i < g->me ? GROUP_TURN_MS : 0;
     }
     return group_has(set, g->me) && g->now_ms >= since_ms ? set : 0;
 }
@@ -283,12 +317,34 @@ static group_set larger(const struct group *g)
     for (uint32_t i = 0; i < g->count; i++) {
         const struct group_word *w = &g->peers[i].word;
 
-        if (!group_has(g->record.set, i) && w->start != 0 && w->state == GROUP_RECOVERING &&
-            w->ready && w->epoch == g->record.epoch && g->peers[i].suspect_ms > g->now_ms) {
+        if (!group_has(g->record.set, i) && !group_has(group_leaving(g), i) && w->start != 0 &&
+            w->state == GROUP_RECOVERING && w->ready && w->epoch == g->record.epoch &&
+            g->peers[i].suspect_ms > g->now_ms && !group_is_slow(g, i)) {
             return (group_set)(g->record.set | 1U << i);
         }
     }
     return 0;
+}
+
+/* The set without those that are to leave; 0: nobody is, or not now. All who stay are joined: they have what was
+ * acknowledged. */
+static group_set orderly(const struct group *g, group_set leaving)
+{
+    group_set rest = (group_set)(g->record.set & ~leaving);
+
+    return rest != g->record.set && rest != 0 && group_orders(g) && group_all_joined(g) ? rest : 0;
+}
+
+static group_set next_set(const struct group *g, uint64_t since_ms)
+{
+    group_set set;
+
+    if (since_ms != UINT64_MAX) {
+        return smaller(g, since_ms);
+    }
+    set = orderly(g, group_quitting(g)); /* Who is about to end does not wait long. */
+    set = set == 0 ? larger(g) : set;
+    return set == 0 ? orderly(g, group_leaving(g)) : set;
 }
 
 static void ask(struct group *g, group_set set, struct group_actions *out)
@@ -302,13 +358,19 @@ static void ask(struct group *g, group_set set, struct group_actions *out)
 
 void group_stand(struct group *g, struct group_actions *out)
 {
+    bool forced = group_is_forced(g->record.epoch) && group_in_sync(g->record.state);
     group_set set = 0;
     uint64_t since_ms = UINT64_MAX;
 
     if (group_in_sync(g->record.state)) {
         group_see_self(g);
-        since_ms = silent_since_ms(g);
-        set = since_ms == UINT64_MAX ? larger(g) : smaller(g, since_ms);
+        since_ms = missing_since_ms(g);
+        set = next_set(g, since_ms);
+    }
+    for (uint32_t i = 0; i < g->count && set != 0; i++) {
+        if (group_has(g->record.set & (group_set)~set, i) && g->peers[i].slow_ms != 0) {
+            g->blamed |= (group_set)(1U << i);
+        }
     }
     if (set == 0 && g->standing != 0) {
         (void)group_emit(out, GROUP_STOP_VOTE);
@@ -318,8 +380,8 @@ void group_stand(struct group *g, struct group_actions *out)
         g->vote_ms = g->now_ms;
         g->news = true;
     }
-    /* Who may not stand, or not yet, asks what the others have decided. */
-    if ((set != 0 || since_ms != UINT64_MAX) && g->now_ms >= g->vote_ms) {
+    /* Who may not stand, or not yet, asks what the others have decided; who was named tells the voters by asking. */
+    if ((set != 0 || since_ms != UINT64_MAX || (forced && !g->agreed)) && g->now_ms >= g->vote_ms) {
         ask(g, set, out);
     }
 }

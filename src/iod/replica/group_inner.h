@@ -10,6 +10,12 @@ uint32_t group_first(group_set set); /* Of a set that is not empty. */
 /* Was it last heard in sync, in our epoch? Of ourselves: as group_see_self() saw it. */
 bool group_in_step(const struct group *g, uint32_t member);
 
+/* Does it hold up changes, as far as is known here? */
+bool group_is_slow(const struct group *g, uint32_t member);
+/* Those who have said that they are about to end, ourselves perhaps; and who is to leave for whichever reason. */
+group_set group_quitting(const struct group *g);
+group_set group_leaving(const struct group *g);
+
 /* Our own word is among those of the others. */
 void group_see_self(struct group *g);
 

@@ -68,6 +68,7 @@ void group_check(const struct group *g)
     CHECK_IMPLIES(g->phase != GROUP_IDLE, g->leading != 0);
     CHECK_IMPLIES(g->ready, r->state == GROUP_RECOVERING);
     CHECK_IMPLIES(g->standing != 0, in_sync && g->standing != r->set);
+    CHECK((g->slow & ~everybody(g->count)) == 0);
 }
 
 /* ---- What is asked of it ---- */
@@ -76,7 +77,7 @@ void group_init(struct group *g, group_id id, uint32_t count, uint32_t me,
                 const struct mirror_lease *const *leases)
 {
     CHECK(id != 0 && count >= 1 && count <= REPLICAS_MAX && me < count);
-    *g = (struct group){ .id = id, .count = count, .me = me };
+    *g = (struct group){ .id = id, .count = count, .me = me, .pause_ms = GROUP_PAUSE_MS };
     for (uint32_t i = 0; i < count; i++) {
         g->peers[i].lease = leases[i];
     }
@@ -91,9 +92,181 @@ void group_record_new(struct group_record *record, uint32_t count, uint64_t boot
     record->verifier = 1;
 }
 
+void group_record_newcomer(struct group_record *record, uint32_t count, uint32_t me, uint64_t boot)
+{
+    *record = (struct group_record){ .state = GROUP_STALE, .boot = boot, .verifier = 1 };
+    record->set = (group_set)(everybody(count) & ~(1U << me));
+}
+
+uint64_t group_forced_epoch(uint64_t version)
+{
+    CHECK(version != 0 && version < GROUP_FORCED_VERSION_END);
+    return version << GROUP_FORCED_SHIFT;
+}
+
+bool group_is_forced(uint64_t epoch)
+{
+    return epoch != 0 && (epoch & ((UINT64_C(1) << GROUP_FORCED_SHIFT) - 1)) == 0;
+}
+
+void group_record_force(struct group_record *record, uint32_t me, uint64_t version)
+{
+    uint64_t epoch = group_forced_epoch(version);
+
+    CHECK(epoch > record->epoch && epoch > record->verifier);
+    *record = (struct group_record){ .state = GROUP_STANDALONE, .boot = record->boot };
+    record->epoch = record->verifier = epoch;
+    record->set = (group_set)(1U << me);
+}
+
+void group_record_fit(struct group_record *record, uint32_t count)
+{
+    if (group_in_sync(record->state)) {
+        record->state = state_in(count, record->set);
+    }
+}
+
+void group_set_leaving(struct group *g, group_set leaving)
+{
+    g->leaving = leaving & everybody(g->count);
+}
+
+void group_set_slow(struct group *g, group_set slow)
+{
+    g->news = g->news || g->slow != slow;
+    g->slow = slow & everybody(g->count);
+}
+
+group_set group_left_slow(const struct group *g)
+{
+    group_set left = 0;
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (g->peers[i].back_ms != 0 && !group_has(g->record.set, i)) {
+            left |= (group_set)(1U << i);
+        }
+    }
+    return left;
+}
+
+/* Others are believed of themselves alone. */
+bool group_is_slow(const struct group *g, uint32_t member)
+{
+    const struct group_word *w = &g->peers[member].word;
+
+    return group_has(g->slow, member) ||
+           (member != g->me && w->start != 0 && group_has(w->slow, member));
+}
+
+group_set group_slow(const struct group *g)
+{
+    group_set slow = 0;
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        slow |= group_is_slow(g, i) ? (group_set)(1U << i) : 0;
+    }
+    return slow & g->record.set;
+}
+
+bool group_is_out(const struct group *g)
+{
+    return !group_in_sync(g->persisting ? g->next.state : g->record.state);
+}
+
+void group_quit(struct group *g)
+{
+    g->quits = true;
+    g->news = true;
+    g->word_ms = 0;
+}
+
+group_set group_quitting(const struct group *g)
+{
+    group_set set = (group_set)(g->quits << g->me);
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (i != g->me && g->peers[i].word.leaves) {
+            set |= (group_set)(1U << i);
+        }
+    }
+    return set;
+}
+
+group_set group_leaving(const struct group *g)
+{
+    return g->leaving | group_quitting(g);
+}
+
+static bool talks(const struct group *g, uint32_t member)
+{
+    const struct group_peer *peer = &g->peers[member];
+
+    return member != g->me && peer->word.start != 0 && peer->suspect_ms > g->now_ms;
+}
+
+/* In sync: somebody may take over, at once or when it has been brought up to date. */
+static bool has_heir(const struct group *g)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (talks(g, i) && !group_has(group_leaving(g), i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Outside: is the newest set at work, or will it be? */
+static bool is_succeeded(const struct group *g, bool *awaited)
+{
+    *awaited = false;
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct group_word *w = &g->peers[i].word;
+
+        if (!talks(g, i) || !group_has(g->learned_set, i)) {
+            continue;
+        }
+        if (group_in_sync(w->state) && w->epoch >= g->learned_epoch && w->joined != 0) {
+            return true;
+        }
+        *awaited = true;
+    }
+    return false;
+}
+
+bool group_may_end(const struct group *g)
+{
+    bool awaited;
+
+    if (!g->started || g->persisting) {
+        return !g->started;
+    }
+    if (group_in_sync(g->record.state)) {
+        return !has_heir(g);
+    }
+    return is_succeeded(g, &awaited) || !awaited;
+}
+
+bool group_is_alone(const struct group *g)
+{
+    bool others = false;
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        others = others || (talks(g, i) && group_in_step(g, i) && g->peers[i].word.joined != 0 &&
+                            !group_has(group_quitting(g), i));
+    }
+    return group_in_sync(g->record.state) && !others;
+}
+
 bool group_orders(const struct group *g)
 {
     return g->joined != 0 && group_first(g->record.set) == g->me;
+}
+
+uint32_t group_orderer(const struct group *g)
+{
+    group_set set = g->learned_epoch > g->record.epoch ? g->learned_set : g->record.set;
+
+    return set != 0 ? group_first(set) : g->count;
 }
 
 bool group_takes(const struct group *g, uint64_t epoch, uint64_t round)
@@ -103,7 +276,7 @@ bool group_takes(const struct group *g, uint64_t epoch, uint64_t round)
 
 bool group_serves(const struct group *g, uint64_t now_ms)
 {
-    if (g->joined == 0) {
+    if (g->joined == 0 || (g->quits && group_first(g->record.set) != g->me)) {
         return false;
     }
     for (uint32_t i = 0; i < g->count; i++) {
@@ -113,6 +286,15 @@ bool group_serves(const struct group *g, uint64_t now_ms)
         }
     }
     return true;
+}
+
+bool group_lacks_lease(const struct group *g, uint32_t member, uint64_t now_ms)
+{
+    const struct group_peer *peer = &g->peers[member];
+
+    return g->joined != 0 && member != g->me && group_has(g->record.set, member) &&
+           group_in_step(g, member) && peer->word.joined == g->joined &&
+           !mirror_lease_held(peer->lease, g->id, g->joined_ms, now_ms);
 }
 
 bool group_covers(const struct group *g, uint32_t member)
@@ -146,7 +328,9 @@ static group_set offered(const struct group *g)
     for (uint32_t i = 0; i < g->count; i++) {
         const struct group_word *w = &g->peers[i].word;
 
-        if (w->start != 0 && !group_in_sync(w->state) && !group_has(g->record.set, i)) {
+        if (w->start != 0 && !group_in_sync(w->state) && !group_has(g->record.set, i) &&
+            !group_has(group_leaving(g), i) && !group_is_slow(g, i) &&
+            g->now_ms >= g->peers[i].back_ms) {
             set |= (group_set)(1U << i);
         }
     }
@@ -164,7 +348,7 @@ static void say(const struct group *g, struct group_word *word)
     word->set = r->set;
     word->agreed = g->agreed;
     word->complete = r->whole;
-    word->begun = r->begun == r->epoch;
+    word->begun = r->begun;
     word->ready = g->ready;
     word->promised = g->promised;
     word->equal = g->equal;
@@ -174,6 +358,10 @@ static void say(const struct group *g, struct group_word *word)
     word->source = g->source;
     word->verifier = g->phase >= GROUP_EQUALISING ? g->verifier : r->verifier;
     word->offered = offered(g);
+    word->slow = g->slow;
+    word->leaves = g->quits;
+    word->decided_epoch = g->learned_epoch;
+    word->decided = g->learned_set;
     for (uint32_t i = 0; i < g->count; i++) {
         /* Of those in the set: who takes part. Of the others: who is offered something. */
         word->starts[i] =
@@ -228,6 +416,39 @@ void group_persist(struct group *g, const struct group_record *next, struct grou
     group_emit(out, GROUP_PERSIST)->record = *next;
 }
 
+/* Who goes out of the set because it is slow stays there for a while: longer, if it has come back a short
+ * while ago. We stood without it, or who orders has named it. */
+static void pause_slow(struct group *g, group_set next)
+{
+    uint64_t at_most_ms = g->pause_ms * GROUP_PAUSES_MAX;
+    group_set named = g->peers[group_first(g->record.set)].word.slow | g->blamed;
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        struct group_peer *peer = &g->peers[i];
+
+        if (i == g->me || !group_has(g->record.set, i) || group_has(next, i) ||
+            !(group_is_slow(g, i) || group_has(named, i))) {
+            continue;
+        }
+        if (peer->back_ms == 0 || g->now_ms > peer->back_ms + at_most_ms) {
+            peer->pause_ms = g->pause_ms;
+        } else {
+            peer->pause_ms = peer->pause_ms < at_most_ms / 2 ? 2 * peer->pause_ms : at_most_ms;
+        }
+        peer->back_ms = g->now_ms + peer->pause_ms;
+    }
+}
+
+/* May it hold a lease of ours of the set that it is no part of any more? Who orders among those who are about to end
+ * reads until it hears of the new set. */
+static bool may_hold(const struct group *g, uint32_t member)
+{
+    const struct group_word *w = &g->peers[member].word;
+    bool gave_up = w->leaves && group_in_step(g, member) && group_first(g->record.set) != member;
+
+    return w->start == 0 || (group_in_sync(w->state) && !gave_up);
+}
+
 /* To another epoch, or out of the set: what was agreed means nothing there. */
 static void move(struct group *g, const struct group_record *next, struct group_actions *out)
 {
@@ -240,12 +461,17 @@ static void move(struct group *g, const struct group_record *next, struct group_
     g->phase = GROUP_IDLE;
     g->standing = 0;
     g->recovering_from = 0;
+    if (group_in_sync(g->record.state) && group_in_sync(next->state)) {
+        pause_slow(g, next->set);
+    }
+    g->blamed = 0;
     for (uint32_t i = 0; i < g->count; i++) {
         struct group_peer *peer = &g->peers[i];
 
+        peer->slow_ms = 0;
         peer->suspect_ms = g->now_ms + GROUP_SILENCE_MS;
         if (i != g->me && group_in_sync(next->state) && !group_has(next->set, i) &&
-            (peer->word.start == 0 || group_in_sync(peer->word.state))) {
+            may_hold(g, i)) {
             peer->wait_ms = peer->lease->granted_until_ms;
         }
     }
@@ -268,6 +494,9 @@ static bool follow_vote(struct group *g, struct group_actions *out)
         next.state = GROUP_STALE;
     }
     move(g, &next, out);
+    if (g->quits && next.state == GROUP_STALE) {
+        (void)group_emit(out, GROUP_SEND); /* Who goes on need not wait for our disk. */
+    }
     return true;
 }
 
@@ -334,8 +563,10 @@ static bool is_sound(const struct group *g, const struct group_word *w)
 {
     return w->group == g->id && w->from < g->count && w->from != g->me && w->start != 0 &&
            w->number != 0 && w->verifier != 0 && w->state < GROUP_STATES && w->set != 0 &&
-           w->set <= everybody(g->count) && w->phase <= GROUP_COMMITTING && w->source < g->count &&
-           (!group_in_sync(w->state) || group_has(w->set, w->from));
+           w->set <= everybody(g->count) && w->slow <= everybody(g->count) &&
+           w->phase <= GROUP_COMMITTING && w->source < g->count &&
+           (!group_in_sync(w->state) || group_has(w->set, w->from)) &&
+           w->decided <= everybody(g->count) && (w->decided_epoch == 0 || w->decided != 0);
 }
 
 static void learn(struct group *g, uint64_t epoch, group_set set)
@@ -358,8 +589,9 @@ static void on_word(struct group *g, const struct group_word *w)
         (w->start == peer->word.start && w->number <= peer->word.number)) {
         return;
     }
-    g->news = g->news || w->start != peer->word.start;
+    g->news = g->news || w->start != peer->word.start || w->leaves != peer->word.leaves;
     peer->word = *w;
+    learn(g, w->decided_epoch, w->decided);
     if (group_in_sync(w->state)) {
         learn(g, w->epoch, w->set);
     } else {
@@ -419,11 +651,24 @@ static void on_event(struct group *g, const struct group_event *event, struct gr
     }
 }
 
+/* Since when is who slow? */
+static void see_slow(struct group *g)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (!group_is_slow(g, i)) {
+            g->peers[i].slow_ms = 0;
+        } else if (g->peers[i].slow_ms == 0) {
+            g->peers[i].slow_ms = g->now_ms + (g->now_ms == 0);
+        }
+    }
+}
+
 void group_step(struct group *g, const struct group_event *event, struct group_actions *out)
 {
     CHECK(event->type == GROUP_START || g->started);
     g->now_ms = event->now_ms;
     on_event(g, event, out);
+    see_slow(g);
     while (!g->persisting && (follow_vote(g, out) || group_agree(g, out) || recover(g, out))) {
     }
     if (!g->persisting) {
@@ -448,7 +693,9 @@ uint64_t group_deadline_ms(const struct group *g)
     }
     for (uint32_t i = 0; i < g->count; i++) {
         uint64_t turn_ms = g->peers[i].suspect_ms + (uint64_t)g->me * GROUP_TURN_MS;
-        uint64_t times[] = { g->peers[i].suspect_ms, g->peers[i].wait_ms, turn_ms };
+        uint64_t slow_ms =
+            g->peers[i].slow_ms == 0 ? 0 : g->peers[i].slow_ms + (uint64_t)g->me * GROUP_TURN_MS;
+        uint64_t times[] = { g->peers[i].suspect_ms, g->peers[i].wait_ms, turn_ms, slow_ms };
 
         for (unsigned k = 0; k < ARRAY_COUNT(times); k++) {
             if (i != g->me && times[k] > g->now_ms && times[k] < deadline_ms) {

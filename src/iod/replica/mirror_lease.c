@@ -20,6 +20,11 @@ void mirror_lease_ask(struct mirror_lease *l, uint64_t now_ms)
     l->ask_ms = now_ms + MIRROR_LEASE_RENEW_MS;
 }
 
+void mirror_lease_hurry(struct mirror_lease *l)
+{
+    l->ask_ms = 0;
+}
+
 void mirror_lease_grant(struct mirror_lease *l, uint64_t now_ms)
 {
     l->granted_until_ms = now_ms + MIRROR_LEASE_MS + MIRROR_LEASE_SKEW_MS;

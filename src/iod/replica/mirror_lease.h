@@ -58,6 +58,9 @@ uint64_t mirror_lease_deadline_ms(const struct mirror_lease *l);
 /* A question goes out, with this server's start and now_ms, which the answer repeats. */
 void mirror_lease_ask(struct mirror_lease *l, uint64_t now_ms);
 
+/* The next question is due at once: there is something new that it would cover. */
+void mirror_lease_hurry(struct mirror_lease *l);
+
 /* The peer's question is answered, but for what the answer leaves out. */
 void mirror_lease_grant(struct mirror_lease *l, uint64_t now_ms);
 

@@ -26,8 +26,9 @@
 enum {
     OP_MEMORY_CLIENTS_MAX = SESSIONS_MAX,
     OP_MEMORY_OPS_MAX = 65536, /* Of a group: 8 MiB. */
-    OP_MEMORY_MARGIN_MS =
-        1000 /* Kept longer than its `not_after`: clocks are told apart by less. */
+    /* Kept longer than its `not_after`: clocks are told apart by less than a second; and a client that
+     * asks again may name a later end, for as long as it asks at all (io_timeout, and a lease period). */
+    OP_MEMORY_MARGIN_MS = 40000
 };
 
 struct op_id

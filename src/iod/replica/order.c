@@ -153,6 +153,7 @@ void order_free(struct order *o)
 static void send_all(struct order *o, struct order_item *i)
 {
     i->sequence = ++o->sequence;
+    i->had_ms = 0;
     i->have = i->applied ? (group_set)(1U << o->me) : 0;
     i->send = o->set & (group_set) ~(1U << o->me);
     say(o, i, 0);
@@ -161,7 +162,7 @@ static void send_all(struct order *o, struct order_item *i)
 static void finish_if_all(struct order *o, struct order_item *i)
 {
     if (o->joined && (i->have & o->set) == o->set) {
-        finish(o, i, MORSEL_OK, WORD_ANSWER);
+        finish(o, i, i->answer.status, WORD_ANSWER);
     }
 }
 
@@ -170,6 +171,14 @@ static void forget(struct order *o, struct order_item *i)
 {
     op_memory_drop(o->memory, i->change.op);
     finish(o, i, MORSEL_AGAIN, WORD_ANSWER);
+}
+
+static void work_again(struct order *o, struct order_item *i)
+{
+    if (i->put_off) {
+        i->put_off = false;
+        say(o, i, WORD_WORK);
+    }
 }
 
 void order_join(struct order *o, uint64_t epoch, uint64_t round, group_set set)
@@ -193,6 +202,7 @@ void order_join(struct order *o, uint64_t epoch, uint64_t round, group_set set)
             continue;
         }
         send_all(o, i);
+        work_again(o, i);
         finish_if_all(o, i);
     }
 }
@@ -324,6 +334,11 @@ enum order_verdict order_settle(struct order *o, struct object_id object, uint64
     return read_range(o, ORDER_SETTLE, object, (struct span){ 0, UINT64_MAX }, token);
 }
 
+enum order_verdict order_hold(struct order *o, struct object_id object, struct span span)
+{
+    return read_range(o, ORDER_HOLD, object, span, 0);
+}
+
 /* A change has its range: carried out, or answered now. */
 static void begin_change(struct order *o, struct order_item *i, uint64_t now_ms)
 {
@@ -343,6 +358,7 @@ static void begin_change(struct order *o, struct order_item *i, uint64_t now_ms)
         finish(o, i, MORSEL_OVERLOAD, WORD_ANSWER);
     } else {
         i->state = ORDER_UNDER_WAY;
+        o->bytes += order_bytes(&i->change);
         say(o, i, WORD_WORK);
         send_all(o, i);
     }
@@ -372,6 +388,7 @@ void order_acked(struct order *o, uint32_t from, uint64_t epoch, uint64_t round,
         struct order_item *i = LIST_ENTRY(node, struct order_item, all);
 
         if (i->state == ORDER_UNDER_WAY && i->sequence == sequence) {
+            o->acked[from]++;
             i->have |= (group_set)(1U << from);
             i->send &= (group_set) ~(1U << from);
             finish_if_all(o, i);
@@ -391,6 +408,14 @@ void order_resend(struct order *o)
             say(o, i, 0);
         }
     }
+}
+
+/* What cuts or punches has no bytes of its own, and takes no longer than some. */
+uint64_t order_bytes(const struct order_change *change)
+{
+    uint64_t bytes = change->span.end - change->span.start;
+
+    return bytes < FRAME_PAYLOAD_BYTES_MAX ? bytes : FRAME_PAYLOAD_BYTES_MAX;
 }
 
 bool order_is_under_way(const struct order *o, uint64_t sequence)
@@ -465,6 +490,7 @@ enum order_verdict order_forwarded(struct order *o, uint32_t from, uint64_t epoc
         return ORDER_FULL;
     }
     i->change = *change;
+    o->bytes += order_bytes(change);
     i->sequence = sequence;
     i->epoch = epoch;
     i->round = round;
@@ -481,14 +507,14 @@ const struct order_change *order_at_work(const struct order *o, uint64_t id)
     return i == NULL ? NULL : &i->change;
 }
 
-void order_applied(struct order *o, uint64_t id)
+static void applied(struct order *o, uint64_t id, int status)
 {
     struct order_item *i = item_of(o, id);
 
     if (i == NULL) {
         return;
     }
-    i->answer.status = MORSEL_OK;
+    i->answer.status = status;
     if (i->state == ORDER_READING) {
         finish(o, i, MORSEL_OK, WORD_RELEASE);
         return;
@@ -496,6 +522,7 @@ void order_applied(struct order *o, uint64_t id)
     op_memory_end(o->memory, i->change.op, i->answer);
     op_memory_ended(o->memory, i->change.op.client, i->change.ended);
     i->applied = true;
+    o->acked[o->me]++;
     if (i->state == ORDER_UNDER_WAY) {
         i->have |= (group_set)(1U << o->me);
         finish_if_all(o, i);
@@ -504,6 +531,34 @@ void order_applied(struct order *o, uint64_t id)
         finish(o, i, MORSEL_OK, WORD_ACK | WORD_RELEASE);
     } else {
         finish(o, i, MORSEL_OK, WORD_RELEASE);
+    }
+}
+
+void order_applied(struct order *o, uint64_t id)
+{
+    applied(o, id, MORSEL_OK);
+}
+
+void order_unapplied(struct order *o, uint64_t id, int status)
+{
+    applied(o, id, status);
+}
+
+void order_put_off(struct order *o, uint64_t id)
+{
+    struct order_item *i = item_of(o, id);
+
+    if (i == NULL) {
+        return;
+    }
+    CHECK(i->kind == ORDER_CHANGE);
+    i->put_off = true;
+    if (o->joined &&
+        (i->state == ORDER_UNDER_WAY || (i->epoch == o->epoch && i->round == o->round))) {
+        work_again(o, i);
+    } else if (i->state == ORDER_TAKEN) {
+        op_memory_drop(o->memory, i->change.op); /* It comes again, if it comes. */
+        finish(o, i, MORSEL_AGAIN, WORD_RELEASE);
     }
 }
 

@@ -76,7 +76,12 @@ enum order_item_state {
     ORDER_OVER /* Only its last word is to be fetched. */
 };
 
-enum order_item_kind { ORDER_CHANGE, ORDER_READ, ORDER_SETTLE };
+enum order_item_kind {
+    ORDER_CHANGE,
+    ORDER_READ,
+    ORDER_SETTLE,
+    ORDER_HOLD /* A read of the core itself, without a token: while it is at work nothing changes there. */
+};
 
 struct order_item
 {
@@ -91,8 +96,12 @@ struct order_item
     uint64_t sequence;     /* In the round. */
     uint64_t epoch, round; /* TAKEN: whose acknowledgement it is. */
     bool applied;
+    bool put_off; /* To be carried out here, in a round that we lead. */
     group_set have, send;
-    unsigned words;          /* What order_next() shows of it besides. */
+    uint64_t had_ms,
+        ahead;      /* replica_slow.c: since when a member has it, in this round (0: none was
+                               seen to); bytes under way before it then. */
+    unsigned words; /* What order_next() shows of it besides. */
     struct op_answer answer; /* With the verifier under which it was ordered. */
 };
 
@@ -138,6 +147,8 @@ struct order
     struct list all, todo, unused;
     uint32_t count, reads;
     uint64_t serial;
+    uint64_t bytes;               /* Of all changes that were begun or taken here. */
+    uint64_t acked[REPLICAS_MAX]; /* By member: parts of changes that were done, in this process. */
     struct op_memory *memory;
     struct order_item *items;
 };
@@ -164,11 +175,22 @@ enum order_verdict order_read(struct order *o, struct object_id object, struct s
                               uint64_t token);
 enum order_verdict order_settle(struct order *o, struct object_id object, uint64_t token);
 
+/* Nothing is to be under way on the stretch from SERVE until order_applied(id). */
+enum order_verdict order_hold(struct order *o, struct object_id object, struct span span);
+
 /* What APPLY or SERVE showed under that id; NULL: it is over. */
 const struct order_change *order_at_work(const struct order *o, uint64_t id);
 
 /* APPLY or SERVE is done. An id of something that is over is passed over. */
 void order_applied(struct order *o, uint64_t id);
+
+/* APPLY could not be done, here nor at the others, each of which finds so by itself: the client is told
+ * `status`, and so is who asks again. */
+void order_unapplied(struct order *o, uint64_t id, int status);
+
+/* APPLY was not done, and is shown again when it has its turn: at once, or in the round of which it is
+ * part by then. */
+void order_put_off(struct order *o, uint64_t id);
 
 /* From another member. `from` is its place. */
 enum order_verdict order_forwarded(struct order *o, uint32_t from, uint64_t epoch, uint64_t round,
@@ -183,6 +205,9 @@ void order_resend(struct order *o);
 bool order_next(struct order *o, uint64_t now_ms, struct order_action *out);
 
 bool order_orders(const struct order *o);
+
+/* Bytes that it moves, or what a change of that kind costs. */
+uint64_t order_bytes(const struct order_change *change);
 
 /* Is a change under way that was forwarded in this round as the `sequence`th, or before it? */
 bool order_is_under_way(const struct order *o, uint64_t sequence);

@@ -35,6 +35,8 @@ static void leave(struct replica *r)
 {
     order_leave(&r->order);
     replica_drop_syncs(r);
+    replica_repair_left(r);
+    replica_verify_left(r);
     r->ack_count = 0;
 }
 
@@ -86,12 +88,27 @@ void replica_tick(struct replica *r, uint64_t now_ms)
 {
     struct group_event event = { .type = GROUP_TICK };
 
+    replica_look(r, now_ms);
     replica_feed(r, &event, now_ms);
 }
 
 uint64_t replica_deadline_ms(const struct replica *r)
 {
-    return group_deadline_ms(&r->group);
+    uint64_t group_ms = group_deadline_ms(&r->group), look_ms = replica_look_ms(r);
+    uint64_t verify_ms = replica_verify_due_ms(r);
+
+    look_ms = verify_ms < look_ms ? verify_ms : look_ms;
+    return group_ms < look_ms ? group_ms : look_ms;
+}
+
+void replica_set_leaving(struct replica *r, group_set leaving)
+{
+    group_set_leaving(&r->group, leaving);
+}
+
+void replica_quit(struct replica *r)
+{
+    group_quit(&r->group);
 }
 
 void replica_heard(struct replica *r, const struct group_word *word, uint64_t now_ms)
@@ -129,7 +146,10 @@ bool replica_init(struct replica *r, const struct replica_setup *setup)
     bool have;
 
     memset(r, 0, sizeof(*r));
+    r->slow_limit_ms = setup->slow_limit_ms;
+    r->forced.number = 1; /* Odd ones; those of other repairs are even. */
     group_init(&r->group, setup->id, setup->count, setup->me, setup->leases);
+    r->group.pause_ms = setup->slow_pause_ms != 0 ? setup->slow_pause_ms : GROUP_PAUSE_MS;
     have = order_init(&r->order, setup->me, setup->clients_max, setup->ops_max);
     have = intent_init(&r->intent, setup->objects_max, setup->spans_max) && have;
     r->asked = changed_new(setup->objects_max, setup->spans_max, INTENT_REGION_BYTES);
@@ -176,11 +196,26 @@ bool replica_load_operation(struct replica *r, const struct op_known *known)
     return op_memory_load(r->order.memory, known);
 }
 
+/* Whatever the others have done, this copy was named as the one that counts. */
+static void miss_everything(struct replica *r)
+{
+    const struct change all = { .everything = true };
+
+    for (uint32_t i = 0; i < r->group.count; i++) {
+        if (i != r->group.me) {
+            dirty_log_add(&r->logs[i], &all);
+        }
+    }
+}
+
 void replica_start(struct replica *r, const struct group_record *record, uint64_t boot,
                    uint64_t start, uint64_t now_ms)
 {
     struct group_event event = { .type = GROUP_START, .record = record, .boot = boot };
 
+    if (group_is_forced(record->epoch) && group_in_sync(record->state)) {
+        miss_everything(r);
+    }
     intent_load(&r->intent, r->asked);
     changed_clear(r->asked);
     order_set_verifier(&r->order, record->verifier);
@@ -215,17 +250,39 @@ uint64_t replica_serves(const struct replica *r, uint64_t now_ms)
 
 bool replica_served(struct replica *r, uint64_t id, uint64_t round, uint64_t now_ms)
 {
+    replica_moved(r);
     order_applied(&r->order, id);
     return replica_serves(r, now_ms) == round && round != 0;
 }
 
 /* ---- Changes here ---- */
 
+/* What of it is not open anyway makes the recovery longer. */
+static void log_one(struct replica *r, uint32_t to, const struct change *change)
+{
+    const struct changed *open = r->logs[to].open;
+    uint64_t before = changed_bytes(open, change->object), after;
+
+    dirty_log_add(&r->logs[to], change);
+    after = changed_bytes(open, change->object);
+    if (before == UINT64_MAX) {
+        return;
+    }
+    if (after == UINT64_MAX || change->span.end == OBJECT_BYTES_MAX) {
+        after = before + RECOVERY_PIECE_BYTES; /* Who knows; the end of an object is not long. */
+    }
+    r->giving[to].grown += after - before;
+}
+
+/* Who is brought up to date may be in the set by now, and not have it: what was half carried out when the
+ * set changed is nowhere else. */
 void replica_log(struct replica *r, const struct change *change)
 {
     for (uint32_t i = 0; i < r->group.count; i++) {
-        if (i != r->group.me && !group_has(r->group.record.set, i)) {
-            dirty_log_add(&r->logs[i], change);
+        bool has_it = group_has(r->group.record.set, i) && r->giving[i].session == 0;
+
+        if (i != r->group.me && !has_it) {
+            log_one(r, i, change);
         }
     }
 }
@@ -240,13 +297,40 @@ void replica_applied(struct replica *r, uint64_t id)
     CHECK(change != NULL && r->applying > 0);
     logged = change_of(change);
     r->applying--;
+    replica_moved(r);
     replica_log(r, &logged);
     order_applied(&r->order, id);
 }
 
+/* Carried out nowhere, or not now: others may have missed what was here before, as with one that was. */
+void replica_unapplied(struct replica *r, uint64_t id, int status)
+{
+    const struct order_change *change = order_at_work(&r->order, id);
+    struct change logged;
+
+    CHECK(change != NULL && r->applying > 0);
+    logged = change_of(change);
+    r->applying--;
+    replica_moved(r);
+    replica_log(r, &logged);
+    order_unapplied(&r->order, id, status);
+}
+
+void replica_put_off(struct replica *r, uint64_t id)
+{
+    CHECK(order_at_work(&r->order, id) != NULL && r->applying > 0);
+    r->applying--;
+    replica_moved(r);
+    order_put_off(&r->order, id);
+}
+
 static struct change noted(const struct replica *r, const struct replica_note *n)
 {
-    return n->id == 0 ? r->fetch.piece : change_of(order_at_work(&r->order, n->id));
+    if (n->id == REPLICA_ID_REPAIR || n->id == REPLICA_ID_FORCED) {
+        return n->id == REPLICA_ID_REPAIR ? r->repair.stretch : r->forced.stretch;
+    }
+    return n->id < REPLICA_ID_REPAIR ? r->fetch.queue[n->id].change
+                                     : change_of(order_at_work(&r->order, n->id));
 }
 
 bool replica_intend(struct replica *r, uint64_t id, uint64_t token, const struct change *change)
@@ -263,6 +347,7 @@ void replica_noted(struct replica *r)
 {
     CHECK(r->filing);
     r->filing = false;
+    replica_moved(r);
     for (uint32_t i = 0; i < r->note_count; i++) {
         struct replica_note *n = &r->notes[i];
 
@@ -291,12 +376,17 @@ static bool next_ready(struct replica *r, struct replica_action *out)
     for (uint32_t i = 0; i < r->note_count; i++) {
         struct replica_note ready = r->notes[i];
 
-        if (ready.state == NOTE_READY) {
-            r->notes[i] = r->notes[--r->note_count];
-            if (ready.id == 0) {
-                r->fetch.take_wanted = true; /* replica_next_copy() shows it. */
-                return false;
-            }
+        if (ready.state != NOTE_READY) {
+            continue;
+        }
+        r->notes[i--] = r->notes[--r->note_count];
+        if (ready.id < REPLICA_ID_REPAIR) {
+            r->fetch.queue[ready.id].ready = true; /* replica_next_copy() shows it, */
+        } else if (ready.id == REPLICA_ID_REPAIR) {
+            r->repair.take_wanted = true; /* and this replica_next_repair(). */
+        } else if (ready.id == REPLICA_ID_FORCED) {
+            r->forced.take_wanted = true;
+        } else {
             return apply(r, ready.id, ready.token, out);
         }
     }
@@ -347,6 +437,7 @@ void replica_rewritten(struct replica *r, uint64_t now_ms)
 {
     CHECK(r->filing);
     r->filing = false;
+    replica_moved(r);
     intent_end_rewrite(&r->intent, true);
     replica_fetch_rewritten(r, now_ms);
 }
@@ -381,7 +472,7 @@ bool replica_dirty(const struct replica *r,
         v.record.members = (uint8_t)(1U << i);
         if (i != r->group.me &&
             !(changed_each(l->open, visit_change, &v) && changed_each(l->given, visit_change, &v) &&
-              (!l->under_way || visit_change(&v, &l->piece)))) {
+              dirty_log_each_under_way(l, visit_change, &v))) {
             return false;
         }
     }
@@ -437,17 +528,40 @@ bool replica_receive(struct replica *r, const struct replica_message *m, uint64_
     case REPLICA_FETCHED:
     case REPLICA_PIECE:
     case REPLICA_GIVEN:
-        return replica_receive_copy(r, m, token);
+        return replica_receive_copy(r, m, token, now_ms);
+    case REPLICA_WANTED:
+    case REPLICA_BLOCKS:
+        return replica_receive_repair(r, m, token);
+    case REPLICA_LOOK:
+    case REPLICA_SEEN:
+        replica_receive_verify(r, m);
+        return false;
     }
     return false;
+}
+
+bool replica_takes(const struct replica *r)
+{
+    return r->fetch.state == FETCH_ASKING || r->fetch.state == FETCH_TAKING ||
+           r->repair.state == REPAIR_ASKING || r->forced.state == REPAIR_ASKING ||
+           replica_verify_asks(r);
+}
+
+void replica_ask_again(struct replica *r)
+{
+    r->fetch.say = r->fetch.say || r->fetch.state == FETCH_ASKING ||
+                   (r->fetch.state == FETCH_TAKING && r->fetch.count == 0);
+    r->repair.say = r->repair.say || r->repair.state == REPAIR_ASKING;
+    r->forced.say = r->forced.say || r->forced.state == REPAIR_ASKING;
+    replica_verify_ask_again(r);
 }
 
 void replica_resend(struct replica *r)
 {
     order_resend(&r->order);
     replica_resend_syncs(r);
-    r->fetch.say = r->fetch.say || r->fetch.state == FETCH_ASKING ||
-                   (r->fetch.state == FETCH_TAKING && !r->fetch.taking);
+    replica_fetch_silence(r);
+    replica_ask_again(r);
 }
 
 /* ---- What is to be done ---- */
@@ -466,6 +580,7 @@ static bool from_order(struct replica *r, const struct order_action *a, uint64_t
     case ORDER_APPLY:
         r->applying++;
         change = change_of(a->change);
+        replica_repair_meets(r, a->change);
         return replica_intend(r, a->id, a->token, &change) && apply(r, a->id, a->token, out);
     case ORDER_FORWARD:
     case ORDER_ACK:
@@ -480,11 +595,19 @@ static bool from_order(struct replica *r, const struct order_action *a, uint64_t
         }
         return true;
     case ORDER_SERVE:
+        if (a->kind == ORDER_HOLD) {
+            replica_verify_held(r, a->id, now_ms);
+            return false;
+        }
         out->type = REPLICA_SERVE;
         out->change = a->change;
         out->round = r->group.joined;
         return true;
     case ORDER_ANSWER:
+        if (a->kind == ORDER_HOLD) {
+            replica_verify_unheld(r);
+            return false;
+        }
         out->type = REPLICA_ANSWER;
         if (a->kind == ORDER_SETTLE && !group_serves(&r->group, now_ms)) {
             out->answer.status = MORSEL_AGAIN; /* Others may have gone on without us. */
@@ -492,7 +615,7 @@ static bool from_order(struct replica *r, const struct order_action *a, uint64_t
         return true;
     case ORDER_RELEASE:
         out->type = REPLICA_RELEASE;
-        return true;
+        return a->kind != ORDER_HOLD; /* Nobody has it. */
     }
     return false;
 }
@@ -548,7 +671,8 @@ bool replica_next(struct replica *r, uint64_t now_ms, struct replica_action *out
 {
     memset(out, 0, offsetof(struct replica_action, message));
     return next_of_group(r, out) || next_change(r, now_ms, out) || next_filing(r, out) ||
-           replica_next_sync(r, out) || replica_next_copy(r, out);
+           replica_next_sync(r, out) || replica_next_copy(r, out) || replica_next_repair(r, out) ||
+           replica_next_verify(r, now_ms, out);
 }
 
 /* ---- Invariants ---- */
@@ -564,11 +688,18 @@ void replica_check(const struct replica *r)
         dirty_log_check(&r->logs[i]);
     }
     for (uint32_t i = 0; i < r->note_count; i++) {
-        CHECK(r->notes[i].id == 0 || order_at_work(&r->order, r->notes[i].id) != NULL);
+        CHECK(r->notes[i].id <= REPLICA_ID_FORCED ||
+              order_at_work(&r->order, r->notes[i].id) != NULL);
         waiting += r->notes[i].state == NOTE_WRITING;
     }
     CHECK(r->applying >= r->note_count);
     CHECK_IMPLIES(waiting > 0, r->filing);
     CHECK(r->order.joined == (r->group.joined != 0));
     CHECK_IMPLIES(r->fetch.state != FETCH_NONE, !r->order.joined);
+    CHECK_IMPLIES(r->repair.state == REPAIR_ASKING, r->order.joined);
+    CHECK_IMPLIES(r->repair.state == REPAIR_TAKING, r->applying > 0);
+    CHECK_IMPLIES(r->forced.state == REPAIR_ASKING, r->order.joined);
+    CHECK_IMPLIES(r->forced.state == REPAIR_TAKING, r->applying > 0);
+    CHECK_IMPLIES(r->verify.held,
+                  order_orders(&r->order) && order_at_work(&r->order, r->verify.hold) != NULL);
 }

@@ -27,6 +27,7 @@ static struct replica_sync *add(struct replica *r, bool ours)
     r->sync_count++;
     unused->epoch = r->group.record.epoch;
     unused->round = r->group.joined;
+    unused->bytes = r->order.bytes - r->watch.synced_bytes;
     return unused;
 }
 
@@ -78,9 +79,10 @@ void replica_cut(struct replica *r, uint64_t cut)
     }
     intent_begin_sync(&r->intent);
     r->cut = cut;
+    r->watch.cut_bytes = r->order.bytes;
 }
 
-void replica_flush(struct replica *r)
+void replica_flush_all(struct replica *r)
 {
     struct replica_sync *s;
 
@@ -89,9 +91,6 @@ void replica_flush(struct replica *r)
             return;
         }
     }
-    if (intent_empty(&r->intent)) {
-        return;
-    }
     s = add_ours(r);
     if (s != NULL) {
         s->state = SYNC_WAITING;
@@ -99,6 +98,13 @@ void replica_flush(struct replica *r)
         replica_cut(r, r->cut + 1);
         r->clear = 0;
         r->cut_sequence = r->order.sequence;
+    }
+}
+
+void replica_flush(struct replica *r)
+{
+    if (!intent_empty(&r->intent)) {
+        replica_flush_all(r);
     }
 }
 
@@ -114,6 +120,7 @@ static void clear_intent(struct replica *r)
         }
     }
     intent_end_sync(&r->intent, true, outside, count);
+    r->watch.synced_bytes = r->watch.cut_bytes;
     r->rewrite_wanted = true;
 }
 
@@ -178,6 +185,7 @@ void replica_resend_syncs(struct replica *r)
 
 void replica_synced(struct replica *r, uint64_t id, uint64_t now_ms)
 {
+    replica_moved(r);
     for (uint32_t i = 0; i < REPLICA_SYNCS_MAX; i++) {
         struct replica_sync *s = &r->syncs[i];
 

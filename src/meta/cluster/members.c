@@ -137,33 +137,82 @@ static server_id new_id(const struct members *m)
     return id;
 }
 
-/* The member that registers, old or new; NULL after a refusal. */
-static struct member *admit(struct members *m, const struct members_event *event,
-                            struct members_actions *out)
+/* A registration that is taken: the marks that the record keeps, and what is answered. */
+struct taken
+{
+    struct starts_known starts;
+    struct members_proposal proposal;
+    bool over; /* It was let in later than the record knows. */
+};
+
+/* Do the marks that are shown fit to those of `record`? Fills `taken`, or refuses. */
+static bool admit_marks(const struct member_record *record, const struct members_event *event,
+                        struct taken *taken, struct members_actions *out)
+{
+    const struct starts_word *word = &event->registration.start;
+    uint64_t tag = event->registration.tag;
+
+    taken->starts = record->starts;
+    taken->proposal.is_one = word->mark != 0 && !word->confirms;
+    taken->over = false;
+    switch (starts_hear(&taken->starts, word, &taken->proposal.by_pending)) {
+    case STARTS_TAKEN_OVER:
+        taken->over = true;
+        return true;
+    case STARTS_TAKEN:
+        return true;
+    case STARTS_AGAIN:
+        refuse(out, tag, MORSEL_AGAIN, "a copy of this data directory registers as well");
+        break;
+    case STARTS_OLD:
+        emit(out, (struct members_action){ .type = MEMBERS_REFUSE,
+                                           .tag = tag,
+                                           .id = record->id,
+                                           .status = MORSEL_LEFT_BEHIND,
+                                           .reason = "this data directory is an old copy" });
+        break;
+    }
+    return false;
+}
+
+static bool admit_known(const struct member *known, const struct members_event *event,
+                        struct taken *taken, struct members_actions *out)
 {
     const struct member_record *asked = &event->registration.record;
     uint64_t tag = event->registration.tag;
-    struct member *known = find_token(m, asked->token);
-    server_id id = asked->id;
+
+    if (asked->id != 0 && asked->id != known->record.id) {
+        refuse(out, tag, MORSEL_INVAL,
+               "the token of this data directory belongs to another server id; was the "
+               "directory put together from two?");
+        return false;
+    }
+    if (!admit_marks(&known->record, event, taken, out)) {
+        return false;
+    }
+    if (known->up && known->connected && strcmp(known->record.address, asked->address) != 0) {
+        refuse(out, tag, MORSEL_EXISTS_LOCKED,
+               "another process serves this data directory from another address; stop it "
+               "first");
+        return false;
+    }
+    return true;
+}
+
+/* The member that registers, old or new; NULL after a refusal. */
+static struct member *admit(struct members *m, const struct members_event *event,
+                            struct taken *taken, struct members_actions *out)
+{
+    struct member_record record = event->registration.record;
+    uint64_t tag = event->registration.tag;
+    struct member *known = find_token(m, record.token);
 
     if (known != NULL) {
-        if (id != 0 && id != known->record.id) {
-            refuse(out, tag, MORSEL_INVAL,
-                   "the token of this data directory belongs to another server id; was the "
-                   "directory put together from two?");
-            return NULL;
-        }
-        if (known->up && known->connected && strcmp(known->record.address, asked->address) != 0) {
-            refuse(out, tag, MORSEL_EXISTS_LOCKED,
-                   "another process serves this data directory from another address; stop it "
-                   "first");
-            return NULL;
-        }
-        return known;
+        return admit_known(known, event, taken, out) ? known : NULL;
     }
-    if (id != 0) {
+    if (record.id != 0) {
         refuse(out, tag, MORSEL_INVAL,
-               find(m, id) != NULL
+               find(m, record.id) != NULL
                    ? "this server id belongs to another data directory"
                    : "this cluster has never given the server id of this data directory; was the "
                      "manager's database put back to an older state?");
@@ -173,7 +222,14 @@ static struct member *admit(struct members *m, const struct members_event *event
         refuse(out, tag, MORSEL_TOO_LARGE, "the cluster has as many storage servers as it can");
         return NULL;
     }
-    return insert(m, new_id(m));
+    record.id = new_id(m);
+    record.starts = (struct starts_known){ 0 };
+    if (!admit_marks(&record, event, taken, out)) {
+        return NULL;
+    }
+    known = insert(m, record.id);
+    known->record = record;
+    return known;
 }
 
 static void welcome(struct members *m, struct member *member, uint64_t tag,
@@ -192,11 +248,40 @@ static void welcome(struct members *m, struct member *member, uint64_t tag,
          (struct members_action){ .type = MEMBERS_WELCOME, .tag = tag, .id = member->record.id });
 }
 
+static void propose(struct member *member, uint64_t tag, struct members_proposal proposal,
+                    struct members_actions *out)
+{
+    emit(out, (struct members_action){ .type = MEMBERS_PROPOSED,
+                                       .tag = tag,
+                                       .id = member->record.id,
+                                       .by_pending = proposal.by_pending });
+}
+
+static bool same_record(const struct member_record *a, const struct member_record *b)
+{
+    return memcmp(a->token, b->token, sizeof(a->token)) == 0 &&
+           a->starts.confirmed == b->starts.confirmed &&
+           a->starts.tentative == b->starts.tentative && a->starts.count == b->starts.count &&
+           strcmp(a->address, b->address) == 0 && strcmp(a->name, b->name) == 0;
+}
+
+static void answer_taken(struct members *m, struct member *member, uint64_t tag,
+                         struct members_proposal proposal, struct members_actions *out)
+{
+    if (proposal.is_one) {
+        propose(member, tag, proposal, out);
+    } else {
+        welcome(m, member, tag, out);
+    }
+}
+
+/* Who has only proposed may be a copy: of what clients are told about the server nothing changes. */
 static void on_register(struct members *m, const struct members_event *event,
                         struct members_actions *out)
 {
     const struct member_record *asked = &event->registration.record;
-    struct member *member = admit(m, event, out);
+    struct taken taken;
+    struct member *member = admit(m, event, &taken, out);
     struct member_record record;
 
     if (member == NULL) {
@@ -205,22 +290,27 @@ static void on_register(struct members *m, const struct members_event *event,
     if (member->persisting > 0) {
         refuse(out, member->pending_tag, MORSEL_AGAIN, "registered again meanwhile");
     }
-    record = *asked;
+    if (taken.over) {
+        emit(out, (struct members_action){ .type = MEMBERS_PUT_BACK, .id = member->record.id });
+    }
+    record = taken.proposal.is_one ? member->record : *asked;
     record.id = member->record.id;
-    member->heard_ms = event->now_ms;
-    member->bytes_total = asked->bytes_total;
-    member->bytes_free = asked->bytes_free;
-    member->disk = event->registration.disk;
-    if (member->durable && memcmp(record.token, member->record.token, 16) == 0 &&
-        strcmp(record.address, member->record.address) == 0 &&
-        strcmp(record.name, member->record.name) == 0) {
-        welcome(m, member, event->registration.tag, out);
+    record.starts = taken.starts;
+    if (!taken.proposal.is_one) {
+        member->heard_ms = event->now_ms;
+        member->bytes_total = asked->bytes_total;
+        member->bytes_free = asked->bytes_free;
+        member->disk = event->registration.disk;
+    }
+    if (member->durable && same_record(&record, &member->record)) {
+        answer_taken(m, member, event->registration.tag, taken.proposal, out);
         return;
     }
     member->record = record;
     member->durable = false;
     member->persisting++;
     member->pending_tag = event->registration.tag;
+    member->pending_proposal = taken.proposal;
     m->version++;
     emit(out, (struct members_action){ .type = MEMBERS_PERSIST, .id = record.id });
 }
@@ -241,8 +331,10 @@ static void on_persisted(struct members *m, const struct members_event *event,
         return;
     }
     member->durable = true;
-    member->heard_ms = event->now_ms;
-    welcome(m, member, member->pending_tag, out);
+    if (!member->pending_proposal.is_one) {
+        member->heard_ms = event->now_ms;
+    }
+    answer_taken(m, member, member->pending_tag, member->pending_proposal, out);
 }
 
 /* ---- Life and death ---- */
@@ -333,17 +425,19 @@ uint32_t members_place(const struct members *m, inode_id inode, uint32_t width,
                        server_id chosen[STRIPE_WIDTH_MAX])
 {
     struct placement_server servers[SERVERS_MAX];
-    bool any_connected = false;
+    bool any_connected = false, any_stays = false;
 
     for (uint32_t i = 0; i < m->count; i++) {
         any_connected |= m->items[i].up && m->items[i].connected;
+        any_stays |= m->items[i].up && !m->items[i].leaves;
     }
     for (uint32_t i = 0; i < m->count; i++) {
         const struct member *member = &m->items[i];
 
         /* A connection that broke a moment ago is often a server that died; but when all broke, it
          * was the network, and they will be back before the first write. */
-        bool live = member->presumed || (member->up && (member->connected || !any_connected));
+        bool live = (member->presumed || (member->up && (member->connected || !any_connected))) &&
+                    (!member->leaves || !any_stays);
 
         servers[i] = (struct placement_server){ member->record.id, live, member->bytes_total,
                                                 member->bytes_free };
@@ -394,4 +488,14 @@ void members_space(const struct members *m, uint64_t *bytes_total, uint64_t *byt
         *bytes_total += disk.bytes_total;
         *bytes_free += disk.bytes_free;
     }
+}
+
+void members_take_words(char *to, size_t capacity, const char *from)
+{
+    size_t i = 0;
+
+    for (; i + 1 < capacity && from[i] != '\0'; i++) {
+        to[i] = from[i] < ' ' || from[i] > '~' ? '?' : from[i];
+    }
+    to[i] = '\0';
 }

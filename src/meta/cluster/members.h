@@ -7,11 +7,18 @@
  *   unknown --REGISTER--> persisting --PERSISTED--> up <--HEARTBEAT-- down
  *                                                    +---- silence ---^
  *
+ * A server registers in two steps, which common/daemon/starts.h explains; only the second one makes
+ * it up. One of a program that knows of no marks registers in one.
+ *
  * Invariants:
  *  - no two members have one id or one token, and an id is never given to another token;
  *  - a server is welcomed only after its record is durable;
  *  - a process that registers under a token whose server is up and connected from another address
- *    is refused: two processes must not serve one directory.
+ *    is refused: two processes must not serve one directory;
+ *  - of a directory and its copies one goes on: what a step changes in the marks of a server is
+ *    durable before the step is answered, and whoever shows marks that were left behind is refused.
+ *    One that was let in later than the record knows shows that the manager's database was put back
+ *    to an older state; it is taken over, and the log told.
  *
  * Fixed memory: SERVERS_MAX members.
  */
@@ -30,21 +37,31 @@ enum {
 /* What a server says of its store. */
 struct member_disk
 {
-    uint64_t verifier;                 /* data.proto, Done; 0: not told. */
-    uint64_t device;                   /* The same for servers that share a disk; 0: not told. */
-    char failure[MEMBERS_FAILURE_MAX]; /* Of a sync, in words, cut off; empty: none. */
+    uint64_t verifier;                   /* data.proto, Done; 0: not told. */
+    uint64_t device;                     /* The same for servers that share a disk; 0: not told. */
+    char failure[MEMBERS_FAILURE_MAX];   /* Of a sync, in words, cut off; empty: none. */
+    uint64_t blocks_mended, blocks_lost; /* meta.proto, HeartbeatRequest. */
+};
+
+/* What is answered to a registration that was taken. */
+struct members_proposal
+{
+    bool is_one;     /* The first step of two: the server is not registered yet. */
+    bool by_pending; /* starts_hear() */
 };
 
 struct member
 {
-    struct member_record record;
-    bool registered; /* Since this start of the manager. */
-    bool connected;  /* Its connection stands. */
+    struct member_record record; /* With marks; those of an event's record mean nothing. */
+    bool registered;             /* Since this start of the manager. */
+    bool connected;              /* Its connection stands. */
     bool up;
     bool presumed; /* Not heard of since the restart, but likely there: see members_presume(). */
+    bool leaves;   /* It is to leave the cluster, as the host says: it gets nothing new. */
     bool durable;  /* The record is, as it is. */
     uint32_t persisting;  /* Records on their way to the store; the newest is the one above. */
     uint64_t pending_tag; /* The registration that waits for the newest. */
+    struct members_proposal pending_proposal;  /* What it is. */
     uint64_t bytes_total, bytes_free, objects; /* As last told. */
     struct member_disk disk;                   /* Likewise. */
     uint64_t voters_mark; /* Of the voter set on its disk, as last told; 0: none. */
@@ -79,6 +96,7 @@ struct members_event
             uint64_t tag; /* The host's name for the request; comes back in an action. */
             struct member_record record; /* id 0: give me one. Unknown ones are refused. */
             struct member_disk disk;
+            struct starts_word start;
         } registration;
         struct
         {
@@ -99,17 +117,21 @@ struct members_event
 struct members_action
 {
     enum {
-        MEMBERS_PERSIST, /* Make `id`'s record durable, then send PERSISTED. */
-        MEMBERS_WELCOME, /* Answer `tag`: registered as `id`. */
-        MEMBERS_ALIVE,   /* Answer `tag`: heartbeat taken. */
-        MEMBERS_REFUSE,  /* Answer `tag` with `status` and `reason`. */
-        MEMBERS_UP,      /* For the log: `id` is up. */
-        MEMBERS_DOWN     /* For the log: `id` was silent too long. */
+        MEMBERS_PERSIST,  /* Make `id`'s record durable, then send PERSISTED. */
+        MEMBERS_PROPOSED, /* Answer `tag`: the first step was taken for `id`. */
+        MEMBERS_WELCOME,  /* Answer `tag`: registered as `id`. */
+        MEMBERS_ALIVE,    /* Answer `tag`: heartbeat taken. */
+        MEMBERS_REFUSE,   /* Answer `tag` with `status` and `reason`. `id` is the server's whose
+                            old copy it is when the status is MORSEL_LEFT_BEHIND. */
+        MEMBERS_UP,       /* For the log: `id` is up. */
+        MEMBERS_PUT_BACK, /* For the log: `id` was let in later than its record knew. */
+        MEMBERS_DOWN      /* For the log: `id` was silent too long. */
     } type;
     uint64_t tag;
     server_id id;
     int status;
     const char *reason; /* Constant text. */
+    bool by_pending;    /* PROPOSED: starts_hear() */
 };
 
 struct members_actions
@@ -142,6 +164,10 @@ const struct member *members_find(const struct members *m, server_id id);
 /* Choose the servers of a new file; returns how many (0: none is up). */
 uint32_t members_place(const struct members *m, inode_id inode, uint32_t width,
                        server_id chosen[STRIPE_WIDTH_MAX]);
+
+/* Words of a server, for people, cut off where they are too long. They go into logs, terminals and JSON: what
+ * is no printable ASCII becomes a question mark. */
+void members_take_words(char *to, size_t capacity, const char *from);
 
 /* Space of the servers that are up; a disk that several of them share counts once. */
 void members_space(const struct members *m, uint64_t *bytes_total, uint64_t *bytes_free);

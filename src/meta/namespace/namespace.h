@@ -131,6 +131,10 @@ int ns_is_orphan(struct ns *ns, inode_id inode, bool *orphan, struct errmsg *err
 /* All members, ascending by id; at most SERVERS_MAX. */
 int ns_members(struct ns *ns, struct member_record *members, uint32_t *count, struct errmsg *err);
 
+/* The groups of servers that hold the same objects; version 0: there are none. */
+struct groups_record;
+const struct groups_record *ns_groups(const struct ns *ns);
+
 /* The voter set. MORSEL_NOENT: none was kept yet. MORSEL_CORRUPT, MORSEL_VERSION. */
 struct voters_record;
 struct voter_seats;

@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/fs/lease_mode.h"
+#include "meta/namespace/groups_record.h"
 #include "meta/namespace/namespace_txn.h"
 #include "meta/namespace/voters_record.h"
 
@@ -53,6 +54,40 @@ int apply_voters(struct ns_txn *t)
     buf_put(&t->ns->record, t->op->voters.record.data, t->op->voters.record.count);
     txn_record_put(t, key_voters());
     return 0;
+}
+
+/* In effect when it is committed. From then on files may lie on groups, which older programs would take
+ * for servers: they find a database that is newer than they are. */
+int apply_groups(struct ns_txn *t)
+{
+    struct ns *ns = t->ns;
+    struct super super = ns->super;
+
+    if (groups_record_decode(t->op->groups.record, ns->groups_next) != 0 ||
+        ns->groups_next->version < ns->groups->version) {
+        return MORSEL_INVAL;
+    }
+    buf_clear(&ns->record);
+    buf_put(&ns->record, t->op->groups.record.data, t->op->groups.record.count);
+    txn_record_put(t, key_groups());
+    if (super.store_version < STORE_VERSION_GROUPS) {
+        super.store_version = STORE_VERSION_GROUPS;
+        buf_clear(&ns->record);
+        super_encode(&super, &ns->record);
+        txn_record_put(t, key_super());
+    }
+    return 0;
+}
+
+void publish_groups(struct ns *ns)
+{
+    struct groups_record *before = ns->groups;
+
+    ns->groups = ns->groups_next;
+    ns->groups_next = before;
+    if (ns->super.store_version < STORE_VERSION_GROUPS) {
+        ns->super.store_version = STORE_VERSION_GROUPS;
+    }
 }
 
 /* A loss of power may have taken back the newest operations, and the ids of the inodes that they

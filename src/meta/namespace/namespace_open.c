@@ -1,5 +1,6 @@
 /* Opening a namespace and checking that it is whole; its state. */
 #include "common/base/status.h"
+#include "meta/namespace/groups_record.h"
 #include "meta/namespace/namespace_txn.h"
 
 #include <stdlib.h>
@@ -81,6 +82,25 @@ static int load_record(struct ns *ns, struct record_key key, const char *what, s
     return rv;
 }
 
+/* A database without the record has no groups. */
+static int load_groups(struct ns *ns, struct errmsg *err)
+{
+    struct record_key key = key_groups();
+    int rv = ns->kv->get(ns->kv, record_key_slice(&key), &ns->value, err);
+
+    if (rv == MORSEL_NOENT) {
+        return 0;
+    }
+    if (rv == 0 && (rv = groups_record_decode(buf_slice(&ns->value), ns->groups)) != 0) {
+        errmsg_set(err,
+                   rv == MORSEL_VERSION
+                       ? "the record of the groups is of a newer version: use a newer morsel-meta"
+                       : "the record of the groups is damaged: restore the manager's database from "
+                         "a backup");
+    }
+    return rv;
+}
+
 static int load(struct ns *ns, struct errmsg *err)
 {
     struct record_key key = key_super();
@@ -113,7 +133,7 @@ static int load(struct ns *ns, struct errmsg *err)
         errmsg_wrap(err, "read the root directory");
         return rv == MORSEL_NOMEM ? rv : MORSEL_CORRUPT;
     }
-    return 0;
+    return load_groups(ns, err);
 }
 
 int ns_open(struct kv *kv, const struct ns_hooks *hooks, struct ns **ns_out, struct errmsg *err)
@@ -132,6 +152,11 @@ int ns_open(struct kv *kv, const struct ns_hooks *hooks, struct ns **ns_out, str
     buf_init(&ns->value);
     buf_init(&ns->record);
     kv_batch_init(&ns->batch);
+    ns->groups = calloc(1, sizeof(*ns->groups));
+    ns->groups_next = calloc(1, sizeof(*ns->groups_next));
+    if (ns->groups == NULL || ns->groups_next == NULL) {
+        goto out;
+    }
     if ((rv = load(ns, err)) != 0) {
         goto out;
     }
@@ -151,7 +176,14 @@ void ns_close(struct ns *ns)
     buf_free(&ns->value);
     buf_free(&ns->record);
     kv_batch_free(&ns->batch);
+    free(ns->groups);
+    free(ns->groups_next);
     free(ns);
+}
+
+const struct groups_record *ns_groups(const struct ns *ns)
+{
+    return ns->groups;
 }
 
 bool ns_formatted(const struct ns *ns)

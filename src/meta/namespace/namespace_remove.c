@@ -1,6 +1,7 @@
 /* Taking names away, and what becomes of an inode that has none left. */
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "meta/namespace/groups_record.h"
 #include "meta/namespace/namespace_txn.h"
 
 struct xattr_sweep
@@ -31,6 +32,20 @@ static int delete_xattrs(struct ns_txn *t, inode_id inode)
     return t->ns->kv->scan(t->ns->kv, record_key_slice(&key), visit_xattr, &sweep, t->err);
 }
 
+/* With copies: on each server of the column's group. Who lost its place there loses its whole copy. */
+static void delete_copies(struct ns_txn *t, const struct inode *inode, uint32_t column)
+{
+    group_number number = inode->layout.groups[column];
+    const struct group_made *group = groups_record_find(t->ns->groups, number);
+    struct object_id object = { inode->id, placing_object(number, column) };
+
+    for (uint32_t i = 0; group != NULL && i < group->now.count; i++) {
+        if (group->now.servers[i] != 0) {
+            txn_queue_object(t, group->now.servers[i], object);
+        }
+    }
+}
+
 /* Queue the data objects of a regular file. */
 static void delete_objects(struct ns_txn *t, const struct inode *inode, bool all_columns)
 {
@@ -39,7 +54,12 @@ static void delete_objects(struct ns_txn *t, const struct inode *inode, bool all
     for (uint32_t column = 0; column < stripe->width; column++) {
         struct object_id object = { inode->id, column };
 
-        if (all_columns || stripe_object_size(stripe, column, inode->reach) > 0) {
+        if (!all_columns && stripe_object_size(stripe, column, inode->reach) == 0) {
+            continue;
+        }
+        if (inode->layout.replicas > 1) {
+            delete_copies(t, inode, column);
+        } else {
             txn_queue_object(t, inode->layout.servers[column], object);
         }
     }

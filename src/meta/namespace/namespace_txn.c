@@ -278,6 +278,9 @@ static void publish(struct ns_txn *t)
     if (t->op->kind == OP_FORMAT) {
         ns->super = super_of_format(t->op);
     }
+    if (t->op->kind == OP_GROUPS) {
+        publish_groups(ns);
+    }
     for (uint32_t i = 0; i < t->slot_count; i++) {
         if (t->slots[i].state == SLOT_DIRTY) {
             inode_cache_put(ns->cache, &t->slots[i].inode);
@@ -292,11 +295,12 @@ static void publish(struct ns_txn *t)
     }
 }
 
-/* Who is alive, who votes and who may have leases is written down even while changes have to wait: a few bytes,
+/* Who is alive, who votes, who holds what together and who may have leases is written down even while changes have to wait: a few bytes,
  * seldom, and not to be done again later. */
 static bool needs_room(const struct meta_op *op)
 {
-    return op->kind != OP_MEMBER && op->kind != OP_HOLDER && op->kind != OP_VOTERS;
+    return op->kind != OP_MEMBER && op->kind != OP_HOLDER && op->kind != OP_VOTERS &&
+           op->kind != OP_GROUPS;
 }
 
 static int commit(struct ns_txn *t)
@@ -349,6 +353,7 @@ static int apply(struct ns_txn *t)
         [OP_SYNCED] = apply_synced,
         [OP_HOLDER] = apply_holder,
         [OP_VOTERS] = apply_voters,
+        [OP_GROUPS] = apply_groups,
         [OP_SET_LAYOUT] = apply_set_layout,
     };
 

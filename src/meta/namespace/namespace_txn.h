@@ -24,6 +24,8 @@ struct ns
     int broken;            /* Status of the commit that failed. */
     uint64_t unreadable;   /* Operations refused because the log could not hold them. */
     struct garbage_floors floors;
+    struct groups_record *groups; /* As in the store; and room for the one that comes. */
+    struct groups_record *groups_next;
 };
 
 enum {
@@ -142,5 +144,7 @@ int apply_grantee(struct ns_txn *t);
 int apply_holder(struct ns_txn *t);
 int apply_start(struct ns_txn *t);
 int apply_voters(struct ns_txn *t);
+int apply_groups(struct ns_txn *t);
+void publish_groups(struct ns *ns); /* What was applied is committed. */
 
 #endif

@@ -4,6 +4,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/fs/lease_mode.h"
+#include "meta/namespace/groups_record.h"
 #include "meta/namespace/voters_record.h"
 
 #include <stdlib.h>
@@ -105,6 +106,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_SYNCED] = "synced",
         [OP_HOLDER] = "holder",
         [OP_VOTERS] = "voters",
+        [OP_GROUPS] = "groups",
     };
 
     return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
@@ -277,6 +279,9 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         break;
     case OP_VOTERS:
         buf_put(out, op->voters.record.data, op->voters.record.count);
+        break;
+    case OP_GROUPS:
+        buf_put(out, op->groups.record.data, op->groups.record.count);
         break;
     case OP_START:
         break;
@@ -470,6 +475,12 @@ static void holder_decode(struct reader *r, struct meta_op *op)
     }
 }
 
+static void groups_op_decode(struct reader *r, struct meta_op *op)
+{
+    op->groups.record = reader_rest(r);
+    r->failed |= groups_record_check(op->groups.record) != 0;
+}
+
 static void voters_op_decode(struct reader *r, struct meta_op *op)
 {
     struct voters_record record;
@@ -542,6 +553,9 @@ static void body_decode(struct reader *r, struct meta_op *op)
         break;
     case OP_VOTERS:
         voters_op_decode(r, op);
+        break;
+    case OP_GROUPS:
+        groups_op_decode(r, op);
         break;
     case OP_START:
         break;

@@ -37,6 +37,7 @@ enum op_kind {
     OP_SET_LAYOUT = 18, /* A file of which nothing was written yet moves to other servers. */
     OP_SYNCED = 19,     /* Reported bytes have been synced, or are lost and somebody was told. */
     OP_VOTERS = 20,     /* The voter set, or a change of it that is planned. */
+    OP_GROUPS = 21,     /* The groups of servers that hold the same objects. */
     OP_KIND_END
 };
 
@@ -178,6 +179,10 @@ struct meta_op
         {
             struct slice record; /* voters_record.h */
         } voters;
+        struct
+        {
+            struct slice record; /* groups_record.h */
+        } groups;
         struct
         {
             enum op_repair what;

@@ -117,6 +117,11 @@ struct record_key key_voters(void)
     return key_of(RECORD_VOTERS);
 }
 
+struct record_key key_groups(void)
+{
+    return key_of(RECORD_GROUPS);
+}
+
 struct record_key key_log(uint64_t sequence)
 {
     return key_of_number(RECORD_LOG, sequence);
@@ -187,7 +192,7 @@ void file_layout_encode(const struct file_layout *layout, struct buf *out)
     buf_put_u16(out, (uint16_t)layout->stripe.stripe_morsels);
     buf_put_u8(out, (uint8_t)layout->stripe.width);
     for (uint32_t i = 0; i < layout->stripe.width; i++) {
-        buf_put_u32(out, layout->servers[i]);
+        buf_put_u32(out, layout->replicas > 1 ? layout->groups[i] : layout->servers[i]);
     }
 }
 
@@ -203,7 +208,13 @@ bool file_layout_decode(struct reader *r, struct file_layout *layout)
         return false;
     }
     for (uint32_t i = 0; i < layout->stripe.width; i++) {
-        layout->servers[i] = reader_u32(r);
+        uint32_t where = reader_u32(r);
+
+        layout->servers[i] = layout->replicas > 1 ? 0 : where;
+        layout->groups[i] = layout->replicas > 1 ? where : 0;
+        if (layout->groups[i] >= PLACING_GROUPS_MAX || (layout->replicas > 1 && where == 0)) {
+            return false;
+        }
     }
     return !r->failed;
 }
@@ -428,6 +439,11 @@ int counters_decode(struct slice bytes, struct counters *counters)
     return all_read(&r);
 }
 
+static bool marked(const struct starts_known *starts)
+{
+    return starts->confirmed != 0 || starts->tentative != 0;
+}
+
 void member_encode(const struct member_record *member, struct buf *out)
 {
     buf_put_u8(out, RECORD_VERSION);
@@ -436,6 +452,13 @@ void member_encode(const struct member_record *member, struct buf *out)
     buf_put_blob(out, member->name, strlen(member->name));
     buf_put_u64(out, member->bytes_total);
     buf_put_u64(out, member->bytes_free);
+    if (marked(&member->starts)) {
+        buf_put_u64(out, member->starts.confirmed);
+        buf_put_u64(out, member->starts.tentative);
+        if (member->starts.count != 0) {
+            buf_put_u64(out, member->starts.count);
+        }
+    }
 }
 
 /* Into a fixed text of `capacity` bytes; false when it does not fit or holds a zero. */
@@ -471,6 +494,15 @@ int member_decode(server_id id, struct slice bytes, struct member_record *member
     }
     member->bytes_total = reader_u64(&r);
     member->bytes_free = reader_u64(&r);
+    if (!r.failed && !reader_done(&r)) {
+        member->starts.confirmed = reader_u64(&r);
+        member->starts.tentative = reader_u64(&r);
+        r.failed = r.failed || !marked(&member->starts); /* That is written as nothing. */
+    }
+    if (!r.failed && !reader_done(&r)) {
+        member->starts.count = reader_u64(&r);
+        r.failed = r.failed || member->starts.count == 0; /* Likewise. */
+    }
     if (r.failed) {
         return MORSEL_CORRUPT;
     }

@@ -15,6 +15,7 @@
  *   M server                       storage server that has registered
  *   H client                       client that may hold leases (lease.h)
  *   V                              the voter set (voters_record.h)
+ *   Q                              groups of servers that hold the same objects (groups_record.h)
  *   L sequence                     the operation log (op.h)
  *
  * Every value begins with a version byte. Numbers in values are little-endian. Decoding trusts
@@ -27,10 +28,18 @@
 #include "common/base/buf.h"
 #include "common/base/limits.h"
 #include "common/base/types.h"
+#include "common/daemon/starts.h"
 #include "common/fs/mode.h"
+#include "common/fs/placing.h"
 #include "common/fs/stripe.h"
 
-enum { RECORD_VERSION = 1, STORE_VERSION = 1 };
+/* A new database has STORE_VERSION_FIRST, and STORE_VERSION_GROUPS once it has a table of groups. */
+enum {
+    RECORD_VERSION = 1,
+    STORE_VERSION_FIRST = 1,
+    STORE_VERSION_GROUPS = 2,
+    STORE_VERSION = STORE_VERSION_GROUPS
+};
 
 enum record_kind {
     RECORD_SUPER = 'S',
@@ -45,6 +54,7 @@ enum record_kind {
     RECORD_MEMBER = 'M',
     RECORD_HOLDER = 'H',
     RECORD_VOTERS = 'V',
+    RECORD_GROUPS = 'Q',
     RECORD_LOG = 'L'
 };
 
@@ -75,6 +85,7 @@ struct record_key key_garbage(server_id server, struct object_id object);
 struct record_key key_member(server_id server);
 struct record_key key_holder(uint64_t lease_epoch);
 struct record_key key_voters(void);
+struct record_key key_groups(void);
 struct record_key key_log(uint64_t sequence);
 
 /* Take keys apart; false when the key is of another kind or shape. Names point into `key`. */
@@ -91,7 +102,9 @@ struct file_layout
     uint32_t class; /* enum layout_class */
     uint32_t replicas;
     struct stripe stripe;
-    server_id servers[STRIPE_WIDTH_MAX]; /* Of each column. */
+    server_id servers[STRIPE_WIDTH_MAX]; /* Of each column; of a file with copies the first ones of
+                                            its groups, in memory only. */
+    group_number groups[STRIPE_WIDTH_MAX]; /* With more than one copy: of each column. */
 };
 
 /* What a directory hands down. 0: inherited from its parent. */
@@ -197,6 +210,8 @@ struct member_record
     char name[MEMBER_NAME_BYTES_MAX + 1];
     uint64_t bytes_total; /* As of the registration. */
     uint64_t bytes_free;
+    struct starts_known starts; /* All 0 in records from before there were marks; the
+                                   count alone in those from before it was told. */
 };
 
 void member_encode(const struct member_record *member, struct buf *out);

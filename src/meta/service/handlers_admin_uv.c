@@ -2,10 +2,12 @@
 #include "common.pb-c.h"
 #include "common/base/status.h"
 #include "common/daemon/counters_uv.h"
+#include "meta/cluster/groups_uv.h"
 #include "meta/cluster/voters_uv.h"
 #include "meta/service/handlers_uv.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static void answer_status(void *data, struct rpc_request *request)
 {
@@ -16,8 +18,11 @@ static void answer_status(void *data, struct rpc_request *request)
     Morsel__VotersStatus voters_status;
     const struct counters *counters = ns_counters(meta->ns);
     struct cluster_id cluster = ns_super(meta->ns)->cluster;
+    struct groups_status *groups = groups_status_new(meta, &reply);
+    char host[256] = "";
 
     members_fill(meta, messages, pointers);
+    groups_members_fill(meta, messages);
     voters_status_fill(meta, &voters_status, voters, voter_pointers);
     reply.voters = &voters_status;
     reply.cluster_id.data = cluster.bytes;
@@ -29,14 +34,115 @@ static void answer_status(void *data, struct rpc_request *request)
     reply.sessions = session_count(meta->sessions);
     reply.garbage = counters->garbage;
     reply.resident_bytes = counters_resident_bytes();
+    (void)gethostname(host, sizeof(host) - 1);
+    reply.host = host;
     reply.n_members = meta->members.count;
     reply.members = pointers;
     rpc_reply(request, &reply.base, NULL);
+    groups_status_free(groups);
 }
 
 void handle_status(struct meta *meta, struct rpc_request *request)
 {
     capacity_ask(&meta->capacity, meta->server, request, answer_status, meta);
+}
+
+/* ---- Servers that are replaced ---- */
+
+static void answer_recover(struct meta *meta, struct rpc_request *request, server_id server,
+                           server_id to)
+{
+    const struct member *m = members_find(&meta->members, server);
+    Morsel__RecoverReply reply = MORSEL__RECOVER_REPLY__INIT;
+
+    reply.places = groups_places(meta, server, to, &reply.elsewhere);
+    reply.objects = m != NULL ? m->objects : 0;
+    rpc_reply(request, &reply.base, NULL);
+}
+
+/* Both servers in one number. */
+enum { RECOVER_TO_SHIFT = 32 };
+
+static void answer_recovered(void *data, struct rpc_request *request, uint64_t servers)
+{
+    answer_recover(data, request, (server_id)servers, (server_id)(servers >> RECOVER_TO_SHIFT));
+}
+
+/* Nothing of it is kept. */
+static int compare(struct request *r, const Morsel__RecoverRequest *m)
+{
+    Morsel__RecoverReply reply = MORSEL__RECOVER_REPLY__INIT;
+    int rv = groups_verify(r->meta, m->group, &reply.run, &reply.groups, &r->err);
+
+    if (rv == 0) {
+        rpc_reply(r->rpc, &reply.base, NULL);
+    }
+    return rv;
+}
+
+/* Both numbers in one: of the group, and of the server. */
+static void answer_force(struct meta *meta, struct rpc_request *request, group_number group,
+                         server_id server, bool done)
+{
+    const struct member *m = members_find(&meta->members, server);
+    Morsel__RecoverReply reply = MORSEL__RECOVER_REPLY__INIT;
+    struct force_shown shown;
+
+    groups_force_fill(meta, group, &reply, &shown);
+    reply.objects = m != NULL ? m->objects : 0;
+    reply.done = done;
+    rpc_reply(request, &reply.base, NULL);
+}
+
+static void answer_forced(void *data, struct rpc_request *request, uint64_t both)
+{
+    answer_force(data, request, (group_number)(both >> RECOVER_TO_SHIFT), (server_id)both, true);
+}
+
+static int serve_force(struct request *r, const Morsel__RecoverRequest *m)
+{
+    int rv = groups_force(r->meta, m->group, m->server, m->version, &r->err);
+
+    if (rv == 0 && m->version == 0) {
+        answer_force(r->meta, r->rpc, m->group, m->server, false);
+    } else if (rv == 0) {
+        meta_reply_durable(r->meta, r->rpc, answer_forced,
+                           (uint64_t)m->group << RECOVER_TO_SHIFT | m->server);
+    }
+    return rv;
+}
+
+int serve_recover(struct request *r)
+{
+    const Morsel__RecoverRequest *m = r->message;
+    int rv = MORSEL_NOTSUP;
+
+    if (m->what == RECOVER_VERIFY) {
+        return compare(r, m);
+    }
+
+    loads_begin(&r->meta->loads);
+    switch (m->what) {
+    case RECOVER_PAUSE:
+    case RECOVER_START:
+        rv = groups_pause(r->meta, m->what == RECOVER_PAUSE, &r->err);
+        break;
+    case RECOVER_LEAVE:
+        rv = groups_leave(r->meta, m->server, m->to, &r->err);
+        break;
+    case RECOVER_STAY:
+        rv = groups_stay(r->meta, m->server, &r->err);
+        break;
+    case RECOVER_FORCE:
+        return serve_force(r, m);
+    default:
+        errmsg_set(&r->err, "this manager knows no such thing to do about servers");
+    }
+    if (rv == 0) {
+        meta_reply_durable(r->meta, r->rpc, answer_recovered,
+                           (uint64_t)m->to << RECOVER_TO_SHIFT | m->server);
+    }
+    return rv;
 }
 
 static void answer_statfs(void *data, struct rpc_request *request)

@@ -1,6 +1,7 @@
 /* Requests that change names, attributes and sizes. */
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "meta/cluster/groups_uv.h"
 #include "meta/service/handlers_uv.h"
 
 /* ---- Making ---- */
@@ -17,15 +18,20 @@ static int decide_layout(struct request *r)
     if ((rv = ns_policy_effective(meta->ns, r->op.make.parent, &policy, &r->err)) != 0) {
         return rv;
     }
+    layout->class = policy.class;
+    layout->replicas = policy.replicas;
+    layout->stripe = (struct stripe){ policy.morsel_bytes, policy.stripe_morsels, 0 };
+    if (policy.replicas > 1) {
+        return groups_place(meta, ns_counters(meta->ns)->inode_next, policy.replicas, policy.width,
+                            layout, &r->err);
+    }
     width = members_place(&meta->members, ns_counters(meta->ns)->inode_next, policy.width,
                           layout->servers);
     if (width == 0) {
         errmsg_set(&r->err, "no storage server is up; see `morsel status`");
         return MORSEL_NO_SERVERS;
     }
-    layout->class = policy.class;
-    layout->replicas = policy.replicas;
-    layout->stripe = (struct stripe){ policy.morsel_bytes, policy.stripe_morsels, width };
+    layout->stripe.width = width;
     return 0;
 }
 

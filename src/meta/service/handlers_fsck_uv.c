@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "meta/namespace/fsck.h"
+#include "meta/namespace/groups_record.h"
 #include "meta/service/handlers_uv.h"
 #include "meta/service/identify_uv.h"
 
@@ -100,6 +101,25 @@ int serve_fsck(struct request *r)
     return rv;
 }
 
+/* Does the file have that object on that server? */
+static bool has_object(const struct meta *meta, const struct inode *inode, server_id server,
+                       struct object_id object)
+{
+    const struct file_layout *layout = &inode->layout;
+    uint32_t column = placing_column(object.column);
+    const struct group_made *group;
+
+    if (column >= layout->stripe.width) {
+        return false;
+    }
+    if (layout->replicas == 1) {
+        return object.column == column && layout->servers[column] == server;
+    }
+    group = groups_record_find(ns_groups(meta->ns), layout->groups[column]);
+    return group != NULL && placing_group(object.column) == group->number &&
+           group_concerns(group, server);
+}
+
 /* Does the object belong to no file, and is it not on the way out either? */
 static int is_stray(struct meta *meta, server_id server, struct object_id object, bool *stray,
                     struct errmsg *err)
@@ -115,8 +135,7 @@ static int is_stray(struct meta *meta, server_id server, struct object_id object
     if (rv != 0 && rv != MORSEL_STALE) {
         return rv;
     }
-    if (rv == 0 && object.column < inode.layout.stripe.width &&
-        inode.layout.servers[object.column] == server) {
+    if (rv == 0 && has_object(meta, &inode, server, object)) {
         return 0;
     }
     rv = ns_is_garbage(meta->ns, server, object, &garbage, err);
@@ -124,22 +143,79 @@ static int is_stray(struct meta *meta, server_id server, struct object_id object
     return rv;
 }
 
-/* Queue the strays of the list for collection. */
-static int queue_strays(struct meta *meta, const Morsel__FsckObjects *m, struct errmsg *err)
+/* On which server an object is to be collected. */
+struct stray
+{
+    server_id server;
+    struct object_id object;
+};
+
+/* Who does not order changes of its group deletes nothing alone, so it is queued for all that hold it. */
+static size_t add_stray(const struct meta *meta, server_id found_on, struct object_id object,
+                        struct stray *strays)
+{
+    const struct group_made *group =
+        groups_record_find(ns_groups(meta->ns), placing_group(object.column));
+    size_t count = 0;
+
+    strays[count++] = (struct stray){ found_on, object };
+    for (uint32_t i = 0; group != NULL && i < group->now.count; i++) {
+        if (group->now.servers[i] != 0 && group->now.servers[i] != found_on) {
+            strays[count++] = (struct stray){ group->now.servers[i], object };
+        }
+    }
+    return count;
+}
+
+static int by_server(const void *a, const void *b)
+{
+    const struct stray *x = a, *y = b;
+
+    return (x->server > y->server) - (x->server < y->server);
+}
+
+/* Those of one server. */
+static int queue_for(struct meta *meta, const struct stray *strays, size_t count,
+                     struct errmsg *err)
 {
     struct meta_op op = { .kind = OP_GARBAGE, .time_ns = meta_clock_ns() };
     struct buf objects;
     int rv;
 
     buf_init(&objects);
-    for (size_t i = 0; i < m->n_inode; i++) {
-        op_objects_put(&objects, (struct object_id){ m->inode[i], m->column[i] });
+    for (size_t i = 0; i < count; i++) {
+        op_objects_put(&objects, strays[i].object);
     }
     op_objects_sort(&objects);
-    op.objects.server = m->server;
+    op.objects.server = strays[0].server;
     op.objects.objects = buf_slice(&objects);
     rv = objects.failed ? MORSEL_NOMEM : meta_execute(meta, &op, err);
     buf_free(&objects);
+    return rv;
+}
+
+/* Queue the strays of the list for collection. */
+static int queue_strays(struct meta *meta, const Morsel__FsckObjects *m, struct errmsg *err)
+{
+    struct stray *strays = calloc(m->n_inode * (1 + REPLICAS_MAX), sizeof(*strays));
+    size_t count = 0;
+    int rv = strays != NULL ? 0 : MORSEL_NOMEM;
+
+    for (size_t i = 0; rv == 0 && i < m->n_inode; i++) {
+        struct object_id object = { m->inode[i], m->column[i] };
+
+        count += add_stray(meta, m->server, object, strays + count);
+    }
+    if (count > 0) {
+        qsort(strays, count, sizeof(*strays), by_server);
+    }
+    for (size_t i = 0, same = 1; rv == 0 && i < count; i += same, same = 1) {
+        while (i + same < count && strays[i + same].server == strays[i].server) {
+            same++;
+        }
+        rv = queue_for(meta, strays + i, same, err);
+    }
+    free(strays);
     return rv;
 }
 

@@ -2,28 +2,18 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/rpc/address.h"
+#include "meta/cluster/groups_uv.h"
 #include "meta/cluster/voters_uv.h"
 #include "meta/service/handlers_uv.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Words for people, cut off where they are too long. They go into logs, terminals and JSON: what is
- * no printable ASCII becomes a question mark. */
-static void take_words(char *to, size_t capacity, const char *from)
-{
-    (void)snprintf(to, capacity, "%s", from);
-    for (; *to != 0; to++) {
-        *to = *to < ' ' || *to > '~' ? '?' : *to;
-    }
-}
 
 static bool take_address(char *to, size_t capacity, const char *from, struct errmsg *err)
 {
     struct address address;
 
-    take_words(to, capacity, from);
+    members_take_words(to, capacity, from);
     return strcmp(to, from) == 0 && address_parse(to, &address, err) == 0;
 }
 
@@ -32,7 +22,7 @@ static void take_disk(struct member_disk *disk, uint64_t verifier, uint64_t devi
 {
     disk->device = device;
     disk->verifier = verifier;
-    take_words(disk->failure, sizeof(disk->failure), failure);
+    members_take_words(disk->failure, sizeof(disk->failure), failure);
 }
 
 int serve_register(struct request *r)
@@ -45,8 +35,13 @@ int serve_register(struct request *r)
     record->id = m->id;
     record->bytes_total = m->bytes_total;
     record->bytes_free = m->bytes_free;
-    take_words(record->name, sizeof(record->name), m->name);
+    members_take_words(record->name, sizeof(record->name), m->name);
     take_disk(&event.registration.disk, m->verifier, m->device, m->disk_failure);
+    event.registration.start = (struct starts_word){ .mark = m->mark,
+                                                     .confirmed = m->mark_confirmed,
+                                                     .pending = m->mark_pending,
+                                                     .count = m->mark_count,
+                                                     .confirms = m->confirms };
     if (r->rpc->role != ROLE_IOD || m->token.len != sizeof(record->token) ||
         !take_address(record->address, sizeof(record->address), m->address, &r->err)) {
         if (r->err.text[0] == '\0') {
@@ -105,8 +100,14 @@ static void reply_heartbeat(struct meta *meta, struct rpc_request *request, serv
     bool knows = member != NULL && member->voters_mark == voters_mark(meta);
 
     reply->voters = knows ? NULL : voters_told(meta);
+    reply->groups = groups_told(meta, server);
+    (void)groups_verify_told(meta, server, reply); /* Without memory with the next one. */
+    reply->groups_version = ns_groups(meta->ns)->version;
     rpc_reply(request, &reply->base, NULL);
+    free(reply->verify_group);
+    free(reply->verify_run);
     voters_told_free(reply->voters);
+    groups_told_free(reply->groups);
 }
 
 static void collecting_reply(struct collecting *c)
@@ -208,9 +209,13 @@ int serve_heartbeat(struct request *r)
     event.heartbeat.measured = m->measured;
     event.heartbeat.voters_mark = m->voters_mark;
     take_disk(&event.heartbeat.disk, m->verifier, m->device, m->disk_failure);
+    event.heartbeat.disk.blocks_mended = m->blocks_mended;
+    event.heartbeat.disk.blocks_lost = m->blocks_lost;
     meta_members_step(r->meta, &event);
     capacity_told(&r->meta->capacity);
     voters_heard(r->meta, m->id, m->voter);
+    groups_heard(r->meta, m->id, m->groups_version, m->copies, m->n_copies);
+    groups_verified(r->meta, m->id, m->verified, m->n_verified);
     rv = take_collected(r->meta, m, &r->err);
     if (rv == MORSEL_AGAIN && r->meta->loads.wanted.room) {
         answer_later(r, m->id);
@@ -220,6 +225,11 @@ int serve_heartbeat(struct request *r)
         answer_heartbeat(r->meta, r->rpc, m->id);
     }
     return rv;
+}
+
+void handle_probe(struct meta *meta, struct rpc_request *request)
+{
+    probe_handle(&meta->prober, meta->loop, request);
 }
 
 void handle_vote(struct meta *meta, struct rpc_request *request)
@@ -248,6 +258,8 @@ void members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **
         message->verifier = member->disk.verifier;
         message->device = member->disk.device;
         message->disk_failure = member->disk.failure;
+        message->blocks_mended = member->disk.blocks_mended;
+        message->blocks_lost = member->disk.blocks_lost;
         message->silent_ms =
             member->registered ? now_ms - member->heard_ms : now_ms - meta->started_ms;
         pointers[i] = message;
@@ -258,10 +270,12 @@ void handle_members(struct meta *meta, struct rpc_request *request)
 {
     Morsel__MembersReply reply = MORSEL__MEMBERS_REPLY__INIT;
     Morsel__Member messages[SERVERS_MAX], *pointers[SERVERS_MAX];
+    struct groups_changed *groups = groups_changed_new(meta, &reply);
 
     members_fill(meta, messages, pointers);
     reply.n_members = meta->members.count;
     reply.members = pointers;
     reply.version = meta->members.version;
     rpc_reply(request, &reply.base, NULL);
+    groups_changed_free(groups);
 }

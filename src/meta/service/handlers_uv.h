@@ -51,6 +51,7 @@ int serve_heartbeat(struct request *r);
 /* They have no message to unpack: handlers_admin_uv.c, handlers_member_uv.c */
 void handle_statfs(struct meta *meta, struct rpc_request *request);
 void handle_members(struct meta *meta, struct rpc_request *request);
+void handle_probe(struct meta *meta, struct rpc_request *request);
 void handle_vote(struct meta *meta, struct rpc_request *request);
 void handle_status(struct meta *meta, struct rpc_request *request);
 void handle_statistics(struct meta *meta, struct rpc_request *request);
@@ -58,5 +59,6 @@ void handle_statistics(struct meta *meta, struct rpc_request *request);
 /* `morsel fsck`: handlers_fsck_uv.c */
 int serve_fsck(struct request *r);
 int serve_fsck_objects(struct request *r);
+int serve_recover(struct request *r);
 
 #endif

@@ -3,9 +3,11 @@
 #include "common/base/slice.h"
 #include "common/base/status.h"
 #include "common/fs/policy_text.h"
+#include "meta/cluster/groups_uv.h"
 #include "meta/namespace/permit.h"
 #include "meta/service/handlers_uv.h"
 #include "meta/service/identify_uv.h"
+#include "meta/service/reply_uv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +61,21 @@ static bool name_text(struct slice name, char text[64])
     return true;
 }
 
-static int virtual_layout(const struct inode *inode, char text[LAYOUT_TEXT_MAX])
+/* Those who hold a place of it. */
+static void group_text(const struct meta *meta, group_number number, struct layout_text_group *text)
+{
+    const struct group_made *group = groups_record_find(ns_groups(meta->ns), number);
+
+    text->number = group != NULL ? number : 0;
+    for (uint32_t i = 0; group != NULL && i < group->now.count; i++) {
+        if (group->now.servers[i] != 0) {
+            text->servers[text->count++] = group->now.servers[i];
+        }
+    }
+}
+
+static int virtual_layout(const struct meta *meta, const struct inode *inode,
+                          char text[LAYOUT_TEXT_MAX])
 {
     struct layout_text layout = { .layout_class = inode->layout.class,
                                   .replicas = inode->layout.replicas,
@@ -70,7 +86,12 @@ static int virtual_layout(const struct inode *inode, char text[LAYOUT_TEXT_MAX])
     if (!mode_is_regular(inode->mode)) {
         return MORSEL_NODATA;
     }
-    memcpy(layout.servers, inode->layout.servers, sizeof(layout.servers));
+    for (uint32_t i = 0; i < layout.width; i++) {
+        layout.servers[i] = first_server(meta, &inode->layout, i);
+        if (layout.replicas > 1) {
+            group_text(meta, inode->layout.groups[i], &layout.groups[i]);
+        }
+    }
     layout_format(&layout, text);
     return 0;
 }
@@ -105,7 +126,7 @@ static int virtual_get(struct meta *meta, struct slice name, struct inode *inode
         return MORSEL_NODATA;
     }
     if (strcmp(wanted, POLICY_XATTR_LAYOUT) == 0) {
-        return virtual_layout(inode, text);
+        return virtual_layout(meta, inode, text);
     }
     if (strcmp(wanted, POLICY_XATTR_EFFECTIVE) == 0) {
         return virtual_effective(meta, inode, text, err);
@@ -119,22 +140,18 @@ static int virtual_get(struct meta *meta, struct slice name, struct inode *inode
 }
 
 /* What this version cannot keep it does not promise. */
-static int policy_supported(const struct file_policy *policy, struct errmsg *err)
+static int policy_supported(struct meta *meta, const struct file_policy *policy, struct errmsg *err)
 {
     if (policy->class == CLASS_SCAVENGED) {
         errmsg_set(err, "class scavenged needs benefactors, which this version does not have; use "
                         "durable");
         return MORSEL_NOTSUP;
     }
-    if (policy->replicas > 1) {
-        errmsg_set(err, "this version keeps one copy of each file; use replicas 1");
-        return MORSEL_NOTSUP;
-    }
     if (!file_policy_valid(policy)) {
         errmsg_set(err, "a value of the policy is out of range");
         return MORSEL_INVAL;
     }
-    return 0;
+    return policy->replicas > 1 ? groups_want(meta, policy->replicas, err) : 0;
 }
 
 /* Turn setting or removing a virtual attribute into a change of the policy. */
@@ -170,7 +187,7 @@ static int virtual_set(struct meta *meta, const Morsel__XattrSetRequest *m, stru
     op->kind = OP_POLICY;
     op->policy.inode = m->inode;
     op->policy.policy = inode.policy;
-    return policy_supported(&inode.policy, err);
+    return policy_supported(meta, &inode.policy, err);
 }
 
 static void virtual_list(struct inode *inode, struct buf *names)
@@ -340,5 +357,5 @@ int record_policy(struct request *r)
     policy->morsel_bytes = m->policy->morsel_bytes;
     policy->stripe_morsels = m->policy->stripe_morsels;
     policy->width = m->policy->width;
-    return policy_supported(policy, &r->err);
+    return policy_supported(r->meta, policy, &r->err);
 }

@@ -1,5 +1,6 @@
 /* Fills messages; what they point to lives as long as the reply is being packed. */
 #include "meta/service/reply_uv.h"
+#include "meta/cluster/groups_uv.h"
 
 #include "common/base/status.h"
 
@@ -27,7 +28,38 @@ void attr_fill(const struct meta *meta, Morsel__Attr *attr, const struct inode *
                    (mode_is_directory(inode->mode) && !file_policy_empty(&inode->policy));
 }
 
-static void layout_fill(struct node_reply *reply, const struct file_layout *layout)
+server_id first_server(const struct meta *meta, const struct file_layout *layout, uint32_t column)
+{
+    const struct group_made *group =
+        layout->replicas > 1 ? groups_record_find(ns_groups(meta->ns), layout->groups[column])
+                             : NULL;
+
+    return group != NULL ? group_first_held(group) : layout->servers[column];
+}
+
+/* A group that the table does not have is named without servers: nobody can be asked. */
+static void groups_fill(const struct meta *meta, struct node_reply *reply,
+                        const struct file_layout *layout)
+{
+    for (uint32_t i = 0; i < layout->stripe.width; i++) {
+        const struct group_made *group = groups_record_find(ns_groups(meta->ns), layout->groups[i]);
+
+        morsel__group__init(&reply->groups[i]);
+        reply->groups[i].number = layout->groups[i];
+        for (uint32_t j = 0; group != NULL && j < group->now.count; j++) {
+            reply->group_servers[i][j] = group->now.servers[j];
+        }
+        reply->groups[i].n_servers = group != NULL ? group->now.count : 0;
+        reply->groups[i].copies = group != NULL ? group->copies : 0;
+        reply->groups[i].servers = reply->group_servers[i];
+        reply->group_pointers[i] = &reply->groups[i];
+    }
+    reply->layout.n_groups = layout->stripe.width;
+    reply->layout.groups = reply->group_pointers;
+}
+
+static void layout_fill(const struct meta *meta, struct node_reply *reply,
+                        const struct file_layout *layout)
 {
     morsel__layout__init(&reply->layout);
     reply->layout.class_ = layout->class;
@@ -35,10 +67,13 @@ static void layout_fill(struct node_reply *reply, const struct file_layout *layo
     reply->layout.morsel_bytes = layout->stripe.morsel_bytes;
     reply->layout.stripe_morsels = layout->stripe.stripe_morsels;
     for (uint32_t i = 0; i < layout->stripe.width; i++) {
-        reply->servers[i] = layout->servers[i];
+        reply->servers[i] = first_server(meta, layout, i);
     }
     reply->layout.n_servers = layout->stripe.width;
     reply->layout.servers = reply->servers;
+    if (layout->replicas > 1) {
+        groups_fill(meta, reply, layout);
+    }
     reply->node.layout = &reply->layout;
 }
 
@@ -50,7 +85,7 @@ void node_fill(const struct meta *meta, struct node_reply *reply, const struct i
     reply->node.attr = &reply->attr;
     reply->node.lease = lease;
     if (layout && mode_is_regular(inode->mode)) {
-        layout_fill(reply, &inode->layout);
+        layout_fill(meta, reply, &inode->layout);
     }
 }
 
@@ -92,7 +127,7 @@ void meta_not_answered(struct meta *meta, struct rpc_request *request, int rv,
 {
     if (kv_wants(meta->kv)) {
         (void)loads_wait(&meta->loads, request, again, subject);
-    } else {
+    } else if (rv != MORSEL_AGAIN || !groups_park(meta, request, again, subject)) {
         reply_error(meta, request, rv, err);
     }
 }

@@ -11,6 +11,8 @@ struct node_reply
     Morsel__Attr attr;
     Morsel__Layout layout;
     uint32_t servers[STRIPE_WIDTH_MAX];
+    Morsel__Group groups[STRIPE_WIDTH_MAX], *group_pointers[STRIPE_WIDTH_MAX];
+    uint32_t group_servers[STRIPE_WIDTH_MAX][REPLICAS_MAX];
     Morsel__Attr parent;
 };
 
@@ -19,6 +21,9 @@ void attr_fill(const struct meta *meta, Morsel__Attr *attr, const struct inode *
 /* `lease`: what the client holds on the inode. The layout goes along for regular files. */
 void node_fill(const struct meta *meta, struct node_reply *reply, const struct inode *inode,
                bool layout, enum lease_mode lease);
+
+/* Of a column: its server, or the first one of its group. */
+server_id first_server(const struct meta *meta, const struct file_layout *layout, uint32_t column);
 
 /* In the answer to a change that has just been applied. */
 Morsel__Changed *changed_fill(const struct meta *meta, Morsel__Changed *changed);

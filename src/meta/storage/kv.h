@@ -7,6 +7,8 @@
  *  - a batch is atomic: after any crash either all of it is there or nothing;
  *  - a committed batch survives the end of the process (kill -9) at once, and the loss of power
  *    once a sync() that began after the commit has returned;
+ *  - what a store holds when it has been opened survives a loss of power: nobody acts on what an
+ *    earlier process committed before it is as durable as what that process had synced;
  *  - after a loss of power the store holds a prefix of the batches in commit order.
  *
  * Who must not wait for the disk says so with `wanted`: then get and scan answer MORSEL_AGAIN where

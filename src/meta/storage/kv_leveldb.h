@@ -15,7 +15,8 @@
  * Oldest first, so that what a loss of power leaves in the middle of a sync is a prefix of the
  * batches. LevelDB closes a full log without syncing it; the manager syncs within 100 ms of every
  * change, long before the kernel writes back pages on its own accord, and checks at start that no
- * operation is missing from the log.
+ * operation is missing from the log. Opening makes a synced table of what the logs of the process
+ * before hold, and syncs the MANIFEST that names it, before it returns.
  *
  * Memory is bounded: two write buffers, the block cache, and the tables that are kept open.
  */

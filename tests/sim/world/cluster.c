@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-    SEEDS_DEFAULT = 300,
+    SEEDS_DEFAULT = 200,
     DETERMINISM_SEEDS = 5, /* So many are run twice. */
     WORTH_SEEDS_MIN = 40,  /* Of fewer the floors say nothing. */
     CANARY_SEEDS = 40,     /* A canary must be caught within so many. */

@@ -16,13 +16,16 @@ enum fault {
     FAULT_IOD_POWER,
     FAULT_MOUNT_POWER,
     FAULT_RESET,
+    FAULT_ALL_POWER,
+    FAULT_SLOW,
     FAULTS_COUNT
 };
 
 enum {
     AWAY_GENTLE_MS_MAX = 300, /* So short a time is the manager away in a gentle one. */
     META_RESTS_S = 5,
-    RESETS_MAX = 4
+    RESETS_MAX = 4,
+    SLOW_TIMES_MAX = 200
 };
 
 struct plan
@@ -42,6 +45,15 @@ static uint64_t some_time_ns(const struct history *h)
 {
     return 20 * WORLD_MS +
            world_draw_skewed(h->gentle ? AWAY_GENTLE_MS_MAX * WORLD_MS : 12 * WORLD_S);
+}
+
+static struct comeback *comeback_new(struct history *h, unsigned number)
+{
+    struct comeback *c = malloc(sizeof(*c));
+
+    CHECK(c != NULL);
+    *c = (struct comeback){ h, number };
+    return c;
 }
 
 /* ---- Coming back: not of who is to be away (history.c) ---- */
@@ -78,6 +90,11 @@ static void iod_comes_back(void *data)
     free(c);
 }
 
+void faults_iod_back(struct history *h, unsigned number, uint64_t back_ns)
+{
+    world_at(back_ns, iod_comes_back, comeback_new(h, number));
+}
+
 static void mount_comes_back(void *data)
 {
     struct comeback *c = data;
@@ -90,15 +107,6 @@ static void mount_comes_back(void *data)
             host_mount_start(h->mount_hosts[c->number], name, h->meta_host, h->by_name);
     }
     free(c);
-}
-
-static struct comeback *comeback_new(struct history *h, unsigned number)
-{
-    struct comeback *c = malloc(sizeof(*c));
-
-    CHECK(c != NULL);
-    *c = (struct comeback){ h, number };
-    return c;
 }
 
 /* ---- What goes wrong ---- */
@@ -125,7 +133,7 @@ static void kill_meta(struct history *h)
 
 static void kill_iod(struct history *h)
 {
-    unsigned number = (unsigned)world_draw(HISTORY_IODS);
+    unsigned number = (unsigned)world_draw(h->iods_count);
 
     if (host_iod_process(h->iods[number])->alive) {
         if (host_iod_process(h->iods[number])->over == NULL && world_chance(3)) {
@@ -222,7 +230,29 @@ static void meta_power(struct history *h)
 
 static void iod_power(struct history *h)
 {
-    lurk_for(h, iod_loses_power, (unsigned)world_draw(HISTORY_IODS));
+    lurk_for(h, iod_loses_power, (unsigned)world_draw(h->iods_count));
+}
+
+/* A blackout: of all storage servers, almost together. */
+static void all_power(struct history *h)
+{
+    uint64_t back_ns = h->world->now_ns + 100 * WORLD_MS + world_draw(WORLD_S);
+
+    h->counts.blackouts++;
+    for (unsigned i = 0; i < h->iods_count; i++) {
+        h->counts.losses++;
+        host_iod_lose_power(h->iods[i], back_ns);
+        faults_iod_back(h, i, back_ns + world_draw(WORLD_S));
+    }
+}
+
+static void slow_link(struct history *h)
+{
+    struct world *w = h->world;
+
+    h->counts.slow++;
+    world_slow(&w->hosts[world_draw(w->hosts_count)], 2 + world_draw_skewed(SLOW_TIMES_MAX),
+               w->now_ns + some_time_ns(h));
 }
 
 /* Nobody says goodbye: the session has to expire. */
@@ -299,13 +329,13 @@ static void reset(struct history *h)
 
 static struct world_process *any_process(struct history *h)
 {
-    unsigned number = (unsigned)world_draw(1 + HISTORY_IODS + HISTORY_MOUNTS);
+    unsigned number = (unsigned)world_draw(1 + h->iods_count + HISTORY_MOUNTS);
 
     if (number == 0) {
         return host_meta_process(h->meta);
     }
-    return number <= HISTORY_IODS ? host_iod_process(h->iods[number - 1])
-                                  : h->mounts[number - 1 - HISTORY_IODS]->process;
+    return number <= h->iods_count ? host_iod_process(h->iods[number - 1])
+                                   : h->mounts[number - 1 - h->iods_count]->process;
 }
 
 static void freeze(struct history *h)
@@ -325,13 +355,18 @@ static void go_wrong(void *data)
         [FAULT_MOUNT] = kill_mount,    [FAULT_CUT] = cut_link,
         [FAULT_FREEZE] = freeze,       [FAULT_META_POWER] = meta_power,
         [FAULT_IOD_POWER] = iod_power, [FAULT_MOUNT_POWER] = mount_loses_power,
-        [FAULT_RESET] = reset
+        [FAULT_RESET] = reset,         [FAULT_ALL_POWER] = all_power,
+        [FAULT_SLOW] = slow_link
     };
     struct plan *plan = data;
     unsigned kind = (unsigned)world_draw(FAULTS_COUNT);
 
     if (!plan->history->faults) {
         return;
+    }
+    /* Those that are wanted shall happen often enough. */
+    for (unsigned i = 0; i < 2 && !plan->wanted[kind]; i++) {
+        kind = (unsigned)world_draw(FAULTS_COUNT);
     }
     if (plan->wanted[kind]) {
         kinds[kind](plan->history);
@@ -377,23 +412,31 @@ void faults_begin(struct history *h)
     CHECK(plan != NULL);
     plan->history = h;
     h->faults = true;
-    h->gentle = world_chance(3);
+    h->gentle = world_chance(4);
     for (unsigned i = 0; i < FAULTS_COUNT; i++) {
         plan->wanted[i] =
             (!h->gentle || i == FAULT_META || i == FAULT_RESET) && !world_chance(h->gentle ? 2 : 3);
     }
     h->calm = h->gentle && !plan->wanted[FAULT_META] && !plan->wanted[FAULT_RESET];
-    h->only_power = !h->gentle && world_chance(4);
+    h->one_struck = h->copies > 1 && !h->gentle && world_chance(3);
+    h->only_power = !h->gentle && !h->one_struck && world_chance(4);
     for (unsigned i = 0; h->only_power && i < FAULTS_COUNT; i++) {
-        plan->wanted[i] =
-            i == FAULT_META_POWER || i == FAULT_IOD_POWER || (i == FAULT_RESET && plan->wanted[i]);
+        plan->wanted[i] = i == FAULT_META_POWER || i == FAULT_IOD_POWER || i == FAULT_ALL_POWER ||
+                          (i == FAULT_RESET && plan->wanted[i]);
     }
+    for (unsigned i = 0; h->one_struck && i < FAULTS_COUNT; i++) {
+        plan->wanted[i] = false;
+    }
+    h->calm = h->calm || h->one_struck;
     h->resets = plan->wanted[FAULT_RESET];
     h->iod_kills = plan->wanted[FAULT_IOD];
     h->forgetful = plan->wanted[FAULT_META_POWER];
-    plan->every_ns = 100 * WORLD_MS + world_draw_skewed(4 * WORLD_S);
+    plan->every_ns = 100 * WORLD_MS + world_draw_skewed(3 * WORLD_S);
     world_in(plan->every_ns, go_wrong, plan);
     look_after_mounts(h);
+    if (h->one_struck) {
+        strikes_begin(h);
+    }
 }
 
 void faults_end(struct history *h)
@@ -404,12 +447,14 @@ void faults_end(struct history *h)
     world_trace("world", "** healed");
     for (unsigned a = 0; a < w->hosts_count; a++) {
         w->hosts[a].off_until_ns = 0;
+        w->hosts[a].slow_until_ns = 0;
+        w->hosts[a].disk_slow_until_ns = 0;
         for (unsigned b = 0; b < w->hosts_count; b++) {
             w->hosts[a].cut_until_ns[b] = 0;
         }
     }
     world_in(0, meta_comes_back, h);
-    for (unsigned i = 0; i < HISTORY_IODS; i++) {
+    for (unsigned i = 0; i < h->iods_count; i++) {
         world_in(0, iod_comes_back, comeback_new(h, i));
     }
     for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {

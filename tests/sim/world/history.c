@@ -22,7 +22,7 @@ static void begin_cluster(struct history *h)
     char name[WORLD_NAME_MAX];
 
     h->meta_host = world_host_add("meta");
-    for (unsigned i = 0; i < HISTORY_IODS; i++) {
+    for (unsigned i = 0; i < h->iods_count; i++) {
         (void)snprintf(name, sizeof(name), "iod%u", i + 1);
         h->iod_hosts[i] = world_host_add(name);
     }
@@ -34,12 +34,12 @@ static void begin_cluster(struct history *h)
     h->by_name = world_chance(3);
     h->admin = host_admin_start(h->admin_host, "admin");
     h->meta = host_meta_start(h->meta_host, "meta");
-    for (unsigned i = 0; i < HISTORY_IODS; i++) {
+    for (unsigned i = 0; i < h->iods_count; i++) {
         (void)snprintf(name, sizeof(name), "iod%u", i + 1);
         h->iods[i] = host_iod_start(h->iod_hosts[i], name, h->meta_host);
     }
     world_run_until(5 * WORLD_S);
-    if (host_meta_servers_up(h->meta) != HISTORY_IODS) {
+    if (host_meta_servers_up(h->meta) != h->iods_count) {
         world_fail("only %u servers are up", host_meta_servers_up(h->meta));
     }
     for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
@@ -88,7 +88,7 @@ static bool all_have_ended(const struct history *h, bool servers)
             return false;
         }
     }
-    for (unsigned i = 0; servers && i < HISTORY_IODS; i++) {
+    for (unsigned i = 0; servers && i < h->iods_count; i++) {
         if (host_iod_process(h->iods[i])->alive) {
             return false;
         }
@@ -114,18 +114,19 @@ static void end_and_begin(struct history *h)
     char name[WORLD_NAME_MAX];
 
     h->resting = true;
+    h->one_struck = false; /* All are stopped: that may be noticed. */
     for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
         host_mount_unmount(h->mounts[i]);
     }
     wait_for_ends(h, false);
     host_meta_stop(h->meta);
-    for (unsigned i = 0; i < HISTORY_IODS; i++) {
+    for (unsigned i = 0; i < h->iods_count; i++) {
         host_iod_stop(h->iods[i]);
     }
     wait_for_ends(h, true);
     h->counts.unmounts++;
     h->meta = host_meta_start(h->meta_host, "meta");
-    for (unsigned i = 0; i < HISTORY_IODS; i++) {
+    for (unsigned i = 0; i < h->iods_count; i++) {
         (void)snprintf(name, sizeof(name), "iod%u", i + 1);
         h->iods[i] = host_iod_start(h->iod_hosts[i], name, h->meta_host);
     }
@@ -137,9 +138,9 @@ static void end_and_begin(struct history *h)
 }
 
 /* Mostly a few seconds: more histories see more than longer ones. */
-static uint64_t how_long_ns(void)
+static uint64_t how_long_ns(const struct history *h)
 {
-    return HISTORY_FAULTS_S_MIN * WORLD_S +
+    return (h->one_struck ? HISTORY_STRUCK_S_MIN : HISTORY_FAULTS_S_MIN) * WORLD_S +
            world_draw_skewed((HISTORY_FAULTS_S_MAX - HISTORY_FAULTS_S_MIN) * WORLD_S);
 }
 
@@ -150,12 +151,14 @@ void history_run(struct history *h, struct world *world, const char *canary)
     memset(h, 0, sizeof(*h));
     h->world = world;
     h->canary = canary;
+    copies_draw(h);
+    copies_listen(h);
     begin_cluster(h);
     programs_first(h);
     wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
     programs_begin(h);
     faults_begin(h);
-    world_run_until(world->now_ns + how_long_ns());
+    world_run_until(world->now_ns + how_long_ns(h));
     faults_end(h);
     world_run_until(world->now_ns + HISTORY_CALM_S * WORLD_S);
     h->ended = true;
@@ -165,6 +168,7 @@ void history_run(struct history *h, struct world *world, const char *canary)
     sum_up(h);
     programs_check(h);
     wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
+    copies_judge(h);
     if (world_chance(3)) {
         end_and_begin(h);
         programs_look(h, 1);

@@ -7,7 +7,8 @@
 #include "tests/sim/world/judge.h"
 
 enum {
-    HISTORY_IODS = 2,
+    HISTORY_IODS_MAX = 4, /* Two, where no file has copies. */
+    HISTORY_GROUPS_MAX = 32,
     HISTORY_MOUNTS = 3,
     HISTORY_PROGRAMS = 5,
     HISTORY_KEEPERS = 2,
@@ -20,9 +21,12 @@ enum {
     HISTORY_TREE = 6, /* Directories that move. */
     HISTORY_MOVES_MAX = 2048,
     HISTORY_FAULTS_S_MIN = 5,
-    HISTORY_FAULTS_S_MAX = 20, /* Then it heals, */
-    HISTORY_CALM_S = 3,        /* and goes on for so long; */
-    HISTORY_CALL_S = 60        /* no call lasts longer than this. */
+    HISTORY_STRUCK_S_MIN = 10,  /* Where one server at a time is struck. */
+    HISTORY_FAULTS_S_MAX = 20,  /* Then it heals, */
+    HISTORY_CALM_S = 3,         /* and goes on for so long; */
+    HISTORY_CALL_S = 60,        /* no call lasts longer than this, */
+    HISTORY_STRUCK_S = 5,       /* nor than this, where one server at a time is struck, */
+    HISTORY_STRUCK_LOCKS_S = 15 /* or this, behind others who have a lock. */
 };
 
 /* What happened, and how often it must have in ten histories. */
@@ -36,7 +40,7 @@ enum {
     X(fsyncs, "files synced that stayed open", 100)                                                \
     X(tellings, "losses told to who had a file open", 2)                                           \
     X(recalls, "recalls", 300)                                                                     \
-    X(kills, "kills of daemons", 8)                                                                \
+    X(kills, "kills of daemons", 7)                                                                \
     X(losses, "losses of power", 15)                                                               \
     X(forgotten, "pages, names and batches forgotten", 50)                                         \
     X(ends, "orderly ends of daemons", 2)                                                          \
@@ -50,6 +54,10 @@ enum {
     X(stayed, "calls on files that others write to", 100)                                          \
     X(listed, "directories listed", 40)                                                            \
     X(cuts, "cuts", 4)                                                                             \
+    X(blackouts, "losses of power of all I/O daemons", 2)                                          \
+    X(slow_disks, "disks slow for a while", 0)                                                     \
+    X(named_slow, "servers that are said to hold up changes", 0)                                   \
+    X(slow, "links slow for a while", 2)                                                           \
     X(freezes, "freezes", 2)                                                                       \
     X(broken, "connections reset while something was under way", 10)                               \
     X(resets, "connections reset or timed out", 50)                                                \
@@ -80,7 +88,17 @@ enum {
     X(hot, "calls on one place of one file", 500)                                                  \
     X(ranges_locked, "good ends of what was done with bytes locked", 40)                           \
     X(lock_interrupts, "waits for bytes interrupted", 3)                                           \
-    X(lock_circles, "waits in a circle", 1)
+    X(lock_circles, "waits in a circle", 1)                                                        \
+    X(with_copies, "histories in which files have copies", 3)                                      \
+    X(struck, "servers struck alone", 1)                                                           \
+    X(votes, "votes begun in groups", 6)                                                           \
+    X(fail_overs, "sets of a group decided without a server", 2)                                   \
+    X(recoveries, "sets decided with a server again", 2)                                           \
+    X(votes_lost, "votes lost by who began them", 0)                                               \
+    X(found_dead, "processes found dead by a majority", 3)                                         \
+    X(read_on, "reads answered while a server was outside of its group", 10)                       \
+    X(written_on, "writes answered then", 5)                                                       \
+    X(same, "objects that are the same on all their servers", 50)
 
 struct history_counts
 {
@@ -103,18 +121,31 @@ struct history_tree
     uint64_t value, maybe_value; /* Of its name; 0: it is there for sure. */
 };
 
+/* What servers have said of a group, in their logs. */
+struct history_group
+{
+    unsigned number;
+    uint64_t epoch; /* The last that is decided, and its set, by places. */
+    unsigned set;
+    uint64_t asked_epoch; /* A set was asked for in this one, by servers of these places. */
+    unsigned asked_by;
+};
+
 struct history
 {
     struct world *world;
-    struct world_host *meta_host, *iod_hosts[HISTORY_IODS], *mount_hosts[HISTORY_MOUNTS];
+    struct world_host *meta_host, *iod_hosts[HISTORY_IODS_MAX], *mount_hosts[HISTORY_MOUNTS];
     struct host_meta *meta;
-    struct host_iod *iods[HISTORY_IODS];
+    struct host_iod *iods[HISTORY_IODS_MAX];
+    unsigned iods_count;
+    unsigned copies; /* Of files; 1: of each. */
     struct host_mount *mounts[HISTORY_MOUNTS];
     struct world_host *admin_host;
     struct host_admin *admin;
     bool by_name;           /* Mounts know the manager by its name. */
     bool resting;           /* Nobody comes back, or is looked after. */
-    bool calm;              /* Nothing goes wrong in this one: no call may fail. */
+    bool calm;              /* Nothing may be noticed in this one: no call may fail. */
+    bool one_struck;        /* One server at a time is struck, and files have copies. */
     bool gentle;            /* Resets and short restarts of the manager at most. */
     bool faults;            /* They go on. */
     bool forgetful;         /* The manager may lose its power: names that nobody synced may go. */
@@ -140,7 +171,9 @@ struct history
     uint64_t tree_moves; /* and begun. */
     bool tree_unsure;    /* One may have been made, or not. */
     size_t moves_count;
-    uint64_t moves[HISTORY_MOVES_MAX]; /* The names that were left for good. */
+    uint64_t moves[HISTORY_MOVES_MAX];               /* The names that were left for good. */
+    struct history_group groups[HISTORY_GROUPS_MAX]; /* copies.c */
+    unsigned groups_count;
     struct history_counts counts;
 };
 
@@ -156,6 +189,33 @@ void faults_end(struct history *h);
 /* As soon as something is under way: a reset, with the manager or with whomever, or the kill of an
  * I/O daemon, where this history has it. */
 void faults_strike(struct history *h, bool manager);
+
+/* An I/O daemon that is not there is begun again, in time. */
+void faults_iod_back(struct history *h, unsigned number, uint64_t back_ns);
+
+/* strikes.c: one server after the other, each when its groups are whole again. */
+void strikes_begin(struct history *h);
+
+/* copies.c: how many copies files have, and how many servers there are. */
+void copies_draw(struct history *h);
+
+/* Files in that directory, which is to be made, have so many. 0, or an errno. */
+int copies_policy(const struct history *h, struct fuse_session *k, const char *directory);
+
+/* Listens to what servers say of their groups. */
+void copies_listen(struct history *h);
+
+/* Is each server in sync, in all groups, with all the others? */
+bool copies_are_well(const struct history *h);
+
+/* Is some server outside of one of its groups now? */
+bool copies_degraded(const struct history *h);
+
+/* Voters were asked for a set, and none was decided in that epoch: some may have accepted it. */
+bool copies_vote_is_open(const struct history *h);
+
+/* Fails the history when groups do not come together, or servers of a group have different bytes. */
+void copies_judge(struct history *h);
 
 /* Makes what the others need. */
 void programs_first(struct history *h);

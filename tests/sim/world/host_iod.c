@@ -36,7 +36,9 @@ struct host_iod *host_iod_start(struct world_host *host, const char *name,
                                          .threads = 8,
                                          .queue = 4096,
                                          .buffers_bytes = 1 << 20,
-                                         .checkpoint_ms = 5000 };
+                                         .checkpoint_ms = 5000,
+                                         .slow_limit_ms = 1000,
+                                         .slow_pause_ms = 500 };
     (void)snprintf(h->settings.data_dir, sizeof(h->settings.data_dir), "%s", name);
     host_address_of(host, IOD_PORT, h->settings.listen, sizeof(h->settings.listen));
     host_address_of(manager, META_PORT, h->settings.manager, sizeof(h->settings.manager));
@@ -88,4 +90,41 @@ void host_iod_lose_power(struct host_iod *h, uint64_t back_ns)
 struct world_process *host_iod_process(struct host_iod *h)
 {
     return h->process;
+}
+
+/* ---- Groups ---- */
+
+bool host_iod_is_well(struct host_iod *h)
+{
+    Morsel__CopyState state;
+
+    return h->process->alive && h->process->over == NULL &&
+           groups_states(&h->iod.groups, &state, 1) == 0;
+}
+
+bool host_iod_group(const struct host_iod *h, unsigned i, unsigned *group)
+{
+    const Morsel__GroupSet *kept = h->iod.groups.kept;
+
+    if (kept == NULL || i >= kept->n_groups) {
+        return false;
+    }
+    *group = kept->groups[i]->number;
+    return true;
+}
+
+unsigned host_iod_place(const struct host_iod *h, unsigned group)
+{
+    const Morsel__GroupSet *kept = h->iod.groups.kept;
+
+    for (size_t i = 0; kept != NULL && i < kept->n_groups; i++) {
+        const Morsel__Group *g = kept->groups[i];
+
+        for (unsigned place = 0; g->number == group && place < g->n_servers; place++) {
+            if (g->servers[place] == h->iod.objects.datadir.node) {
+                return place;
+            }
+        }
+    }
+    return 32;
 }

@@ -46,6 +46,13 @@ uint64_t host_meta_full(void);
 struct world_process *host_meta_process(struct host_meta *meta);
 struct world_process *host_iod_process(struct host_iod *iod);
 
+/* Is it in sync in all its groups, and serves? */
+bool host_iod_is_well(struct host_iod *iod);
+
+/* The `i`th of its groups; false: it has no so many. Its place in that group; 32: it is none of its. */
+bool host_iod_group(const struct host_iod *iod, unsigned i, unsigned *group);
+unsigned host_iod_place(const struct host_iod *iod, unsigned group);
+
 /* Servers that the manager counts as up. */
 unsigned host_meta_servers_up(const struct host_meta *meta);
 

@@ -264,14 +264,15 @@ void meet_run(void *data)
     h->programs_running--;
 }
 
-int meet_make(struct fuse_session *k)
+int meet_make(const struct history *h, struct fuse_session *k)
 {
     struct kernel_file dir, file;
     fuse_ino_t q;
     char name[16];
     int rv = kernel_mkdir(k, FUSE_ROOT_ID, "q");
 
-    if (rv != 0 || (rv = kernel_lookup(k, FUSE_ROOT_ID, "q", &q)) != 0 ||
+    if (rv != 0 || (rv = copies_policy(h, k, "q")) != 0 ||
+        (rv = kernel_lookup(k, FUSE_ROOT_ID, "q", &q)) != 0 ||
         (rv = kernel_open_dir(k, q, &dir)) != 0) {
         return rv;
     }

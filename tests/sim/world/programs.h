@@ -86,7 +86,7 @@ void own_exchange(struct program *p);
 
 /* meetings.c: the same of all mounts at one moment; the whole program; its files; in the end. */
 void meet_run(void *program);
-int meet_make(struct fuse_session *k);
+int meet_make(const struct history *h, struct fuse_session *k);
 void meet_check(struct program *p);
 
 /* trees.c: directories that move; the first ones; what must be there in the end. */

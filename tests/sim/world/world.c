@@ -273,6 +273,37 @@ void world_process_freeze(struct world_process *p, uint64_t until_ns)
     p->frozen_until_ns = until_ns;
 }
 
+static uint64_t slow_times(const struct world_host *host)
+{
+    return host->slow_until_ns > the_world->now_ns ? host->slow_times : 1;
+}
+
+void world_slow(struct world_host *host, uint64_t times, uint64_t until_ns)
+{
+    world_trace(host->name, "** its link is %llu times as slow until %.3f",
+                (unsigned long long)times, (double)until_ns / 1e6);
+    host->slow_times = times;
+    host->slow_until_ns = until_ns;
+}
+
+void world_disk_slow(struct world_host *host, uint64_t times, uint64_t until_ns)
+{
+    world_trace(host->name, "** its disk is %llu times as slow (0: hangs) until %.3f",
+                (unsigned long long)times, (double)until_ns / 1e6);
+    host->disk_slow_times = times;
+    host->disk_slow_until_ns = until_ns;
+}
+
+uint64_t world_latency_ns(const struct world_host *host)
+{
+    return host->latency_ns * slow_times(host);
+}
+
+uint64_t world_sends_ns(const struct world_host *host, uint64_t bytes)
+{
+    return bytes * host->byte_ns_x1024 / 1024 * slow_times(host);
+}
+
 void world_cut(struct world_host *from, struct world_host *to, uint64_t until_ns)
 {
     world_trace(from->name, "** is cut off from %s until %.3f", to->name, (double)until_ns / 1e6);

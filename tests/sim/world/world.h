@@ -38,6 +38,10 @@ struct world_host
     uint64_t busy_until_ns;                 /* Its link, outwards. */
     uint64_t cut_until_ns[WORLD_HOSTS_MAX]; /* What it sends there does not arrive until then. */
     uint64_t off_until_ns;                  /* It has no power until then. */
+    uint64_t slow_until_ns;                 /* Its link is slow until then: */
+    uint64_t slow_times;                    /* so many times as slow. */
+    uint64_t disk_slow_until_ns;            /* Likewise its disk; */
+    uint64_t disk_slow_times;               /* 0: it hangs until then. */
 };
 
 /* A program that runs: one event loop and what it has of the network. Never freed: what is under
@@ -88,6 +92,8 @@ struct world
     struct world_process *current; /* Whose code runs; NULL: ours. */
     struct list socks;             /* struct world_sock, world_tcp.c */
     struct world_counts counts;
+    void (*heard)(void *data, const char *program, const char *line); /* Of logs; NULL: nobody. */
+    void *heard_data;
 };
 
 extern struct world *the_world;
@@ -134,6 +140,14 @@ void world_process_end(struct world_process *p);
 
 /* As SIGSTOP: its loop and its pool stand still until then. */
 void world_process_freeze(struct world_process *p, uint64_t until_ns);
+
+/* Its link is so many times as slow until then. */
+void world_slow(struct world_host *host, uint64_t times, uint64_t until_ns);
+
+/* Its disk is so many times as slow until then, or hangs (0): what the pools of its programs begin or end. */
+void world_disk_slow(struct world_host *host, uint64_t times, uint64_t until_ns);
+uint64_t world_latency_ns(const struct world_host *host);
+uint64_t world_sends_ns(const struct world_host *host, uint64_t bytes);
 
 /* Until then nothing that `from` sends comes to `to`; one that has no power hears nothing. */
 void world_cut(struct world_host *from, struct world_host *to, uint64_t until_ns);

@@ -413,6 +413,14 @@ int uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout, uint64_t
     return 0;
 }
 
+uint64_t uv_timer_get_due_in(const uv_timer_t *timer)
+{
+    const struct world_side *side = world_side_of((const uv_handle_t *)timer);
+
+    return side == NULL || side->due_ms <= side->loop->time_ms ? 0
+                                                               : side->due_ms - side->loop->time_ms;
+}
+
 int uv_timer_stop(uv_timer_t *timer)
 {
     struct world_side *side = world_side_of((uv_handle_t *)timer);
@@ -508,9 +516,17 @@ static struct world_work *working_now;
 
 static void pool_feed(struct world_process *p);
 
-static uint64_t work_takes_ns(void)
+static uint64_t work_takes_ns(const struct world_process *p)
 {
-    return 3000 + world_draw_skewed(world_chance(500) ? 1000 * WORLD_MS : the_world->disk_max_ns);
+    uint64_t ns =
+        3000 + world_draw_skewed(world_chance(500) ? 1000 * WORLD_MS : the_world->disk_max_ns);
+    const struct world_host *host = p->host;
+
+    if (host->disk_slow_until_ns <= the_world->now_ns) {
+        return ns;
+    }
+    return host->disk_slow_times != 0 ? ns * host->disk_slow_times
+                                      : host->disk_slow_until_ns - the_world->now_ns + ns;
 }
 
 static void on_work_ended(void *data)
@@ -562,7 +578,7 @@ struct world_work *world_work_hold(void)
 void world_work_release(struct world_work *w)
 {
     if (--w->holds == 0) {
-        world_in(work_takes_ns(), on_work_ended, w);
+        world_in(work_takes_ns(w->process), on_work_ended, w);
     }
 }
 
@@ -572,7 +588,7 @@ static void pool_feed(struct world_process *p)
 
     while (p->working < p->threads && (node = list_pop_front(&p->work)) != NULL) {
         p->working++;
-        world_in(work_takes_ns(), on_work_due, LIST_ENTRY(node, struct world_work, node));
+        world_in(work_takes_ns(p), on_work_due, LIST_ENTRY(node, struct world_work, node));
     }
 }
 

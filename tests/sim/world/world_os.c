@@ -143,13 +143,18 @@ void log_close(struct log *log)
 void log_write(struct log *log, enum log_level level, const char *format, ...)
 {
     va_list args;
+    char line[512];
 
     if (log == NULL || level == LOG_LEVEL_DEBUG) {
         return;
     }
     va_start(args, format);
-    world_vtrace(log->program, format, args);
+    (void)vsnprintf(line, sizeof(line), format, args);
     va_end(args);
+    world_trace(log->program, "%s", line);
+    if (the_world->heard != NULL) {
+        the_world->heard(the_world->heard_data, log->program, line);
+    }
 }
 
 /* ---- libuv without a loop ---- */

@@ -44,7 +44,7 @@ uint64_t sock_latency_ns(const struct world_sock *from)
     const struct world_host *there =
         from->peer != NULL ? from->peer->process->host : from->process->host;
 
-    return from->process->host->latency_ns + there->latency_ns +
+    return world_latency_ns(from->process->host) + world_latency_ns(there) +
            world_draw_skewed(the_world->latency_max_ns / 4);
 }
 
@@ -155,7 +155,7 @@ static void send_segment(struct world_sock *s, struct segment *g)
         host->busy_until_ns > the_world->now_ns ? host->busy_until_ns : the_world->now_ns;
     bool first = list_empty(&s->flying);
 
-    host->busy_until_ns = start_ns + g->count * host->byte_ns_x1024 / 1024;
+    host->busy_until_ns = start_ns + world_sends_ns(host, g->count);
     g->at_ns = host->busy_until_ns + sock_latency_ns(s);
     if (g->at_ns <= s->last_at_ns) {
         g->at_ns = s->last_at_ns + 1;

@@ -97,9 +97,11 @@ uint64_t tcp_round_trip_us(int fd)
 {
     const struct world_sock *s = sock_by_fd(fd);
 
-    return s == NULL || s->peer == NULL
-               ? 0
-               : 2 * (s->process->host->latency_ns + s->peer->process->host->latency_ns) / 1000;
+    return s == NULL || s->peer == NULL ? 0
+                                        : 2 *
+                                              (world_latency_ns(s->process->host) +
+                                               world_latency_ns(s->peer->process->host)) /
+                                              1000;
 }
 
 static int name_of(const struct sockaddr_in *from, struct sockaddr *name, int *size)
@@ -264,7 +266,7 @@ static void on_syn(void *data)
         sock_ready(listener);
         the_world->counts.connects++;
     }
-    world_in(here->latency_ns + there->latency_ns, on_syn_answered, s);
+    world_in(world_latency_ns(here) + world_latency_ns(there), on_syn_answered, s);
 }
 
 int uv_tcp_connect(uv_connect_t *req, uv_tcp_t *tcp, const struct sockaddr *address,
@@ -285,7 +287,7 @@ int uv_tcp_connect(uv_connect_t *req, uv_tcp_t *tcp, const struct sockaddr *addr
     req->cb = cb;
     s->connect = req;
     s->state = SOCK_CONNECTING;
-    world_in(host->latency_ns + host_at(&s->remote)->latency_ns, on_syn, s);
+    world_in(world_latency_ns(host) + world_latency_ns(host_at(&s->remote)), on_syn, s);
     return 0;
 }
 

@@ -1,0 +1,322 @@
+/* morsel recover, morsel iod: servers that are lost, or are to leave, and who takes their place. */
+#include "client/admin/group_status_file.h"
+#include "client/admin/print_file.h"
+#include "client/admin/recover_verify_uv.h"
+#include "client/admin/to_manager_uv.h"
+#include "common/base/check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LOOK_AGAIN_MS = 100, NS_PER_MS = 1000000 };
+
+/* ---- What is done ---- */
+
+static int print_done(const Morsel__RecoverReply *reply, uint32_t server)
+{
+    return print_json(json_pack("{s:I, s:o, s:o, s:o}", "server", (json_int_t)server, "places",
+                                print_json_number(reply->places), "elsewhere",
+                                print_json_number(reply->elsewhere), "objects",
+                                print_json_number(reply->objects)))
+               ? ADMIN_OK
+               : ADMIN_PROBLEM;
+}
+
+/* ---- recover status ---- */
+
+static bool is_busy(const Morsel__GroupStatus *group)
+{
+    return !group_is_well(group) || group->waits[0] != '\0';
+}
+
+static json_t *status_json(const Morsel__StatusReply *status)
+{
+    json_t *groups = json_array(), *leavers = json_array();
+
+    for (size_t i = 0; i < status->n_groups; i++) {
+        if (is_busy(status->groups[i])) {
+            (void)json_array_append_new(groups, group_status_json_one(status->groups[i]));
+        }
+    }
+    for (size_t i = 0; i < status->n_members; i++) {
+        const Morsel__Member *m = status->members[i];
+
+        if (m->leaves) {
+            (void)json_array_append_new(
+                leavers,
+                json_pack("{s:I, s:I, s:I, s:o, s:b}", "server", (json_int_t)m->id, "to",
+                          (json_int_t)m->leaves_to, "places", (json_int_t)m->places, "objects",
+                          print_json_number(m->objects), "has_left", (int)leaver_has_left(m)));
+        }
+    }
+    return json_pack("{s:b, s:o, s:I, s:o, s:o, s:o}", "paused", (int)status->rebuild_paused,
+                     "rebuild_after_ms", print_json_number(status->rebuild_after_ms),
+                     "groups_count", (json_int_t)status->n_groups, "groups", groups, "leaving",
+                     leavers, "verify", verify_status_json(status));
+}
+
+static void print_leaver(const Morsel__Member *m)
+{
+    (void)printf("server    %" PRIu32 " (%s, %s) ", m->id, m->address, m->name);
+    if (leaver_has_left(m)) {
+        (void)printf("has left: it holds nothing any more, and can be stopped for good\n");
+    } else if (m->places > 0) {
+        (void)printf("leaves: %" PRIu32 " groups have a copy there still\n", m->places);
+    } else {
+        (void)printf("has left its groups; %" PRIu64 " objects of files with one copy are there "
+                     "still, which cannot be moved yet: copy these files\n",
+                     m->objects);
+    }
+}
+
+static void print_status(const Morsel__StatusReply *status)
+{
+    char after[PRINT_TEXT_MAX];
+    size_t busy = 0;
+
+    if (status->rebuild_paused) {
+        (void)printf(
+            "rebuild   paused: servers that are away are not replaced until `morsel recover "
+            "start`\n");
+    } else if (status->rebuild_after_ms == 0) {
+        (void)printf("rebuild   never by itself (rebuild-after=0)\n");
+    } else {
+        (void)printf("rebuild   of servers that are away for %s\n",
+                     print_duration_ms(status->rebuild_after_ms, after));
+    }
+    for (size_t i = 0; i < status->n_members; i++) {
+        if (status->members[i]->leaves) {
+            print_leaver(status->members[i]);
+        }
+    }
+    for (size_t i = 0; i < status->n_groups; i++) {
+        if (is_busy(status->groups[i])) {
+            group_status_print_one(status->groups[i]);
+            busy++;
+        }
+    }
+    if (busy == 0) {
+        (void)printf("groups    %zu, all copies are complete\n", (size_t)status->n_groups);
+    }
+    verify_status_print(status);
+}
+
+/* As admin_fetch_status(); with --wait when all copies are complete, or its time is over. */
+static int fetch_status(const struct admin_arguments *arguments, Morsel__StatusReply **status_out)
+{
+    uint64_t until_ns = uv_hrtime() + arguments->settings.timeout_ms * NS_PER_MS;
+    char address[CONFIG_STRING_MAX];
+    int code = admin_fetch_status(arguments, status_out, address);
+
+    while (*status_out != NULL && arguments->settings.wait && groups_unwell(*status_out) > 0 &&
+           uv_hrtime() < until_ns) {
+        morsel__status_reply__free_unpacked(*status_out, NULL);
+        uv_sleep(LOOK_AGAIN_MS); /* Nobody tells us. */
+        code = admin_fetch_status(arguments, status_out, address);
+    }
+    return code;
+}
+
+static int recover_status(const struct admin_arguments *arguments)
+{
+    Morsel__StatusReply *status;
+    int code = fetch_status(arguments, &status);
+
+    if (status == NULL) {
+        return code;
+    }
+    if (!arguments->settings.json) {
+        print_status(status);
+        if (arguments->settings.show_loss) {
+            group_status_print_loss(status);
+        }
+    } else if (!print_json(status_json(status))) {
+        code = ADMIN_PROBLEM;
+    }
+    code = groups_unwell(status) > 0 ? ADMIN_PROBLEM : code;
+    morsel__status_reply__free_unpacked(status, NULL);
+    return code;
+}
+
+/* ---- recover replace, pause, start ---- */
+
+static int recover_replace(const struct admin_arguments *arguments)
+{
+    Morsel__RecoverRequest request = MORSEL__RECOVER_REQUEST__INIT;
+    Morsel__RecoverReply *reply;
+    int code;
+
+    if (arguments->operands_count != 3) {
+        return admin_failed(ADMIN_USAGE,
+                            "recover replace needs the server that is to be replaced, and "
+                            "who takes its place: another server, or \"auto\"");
+    }
+    request.what = RECOVER_LEAVE;
+    request.server = admin_server_number(arguments->operands[1]);
+    if (request.server == 0) {
+        return ADMIN_USAGE;
+    }
+    if (strcmp(arguments->operands[2], "auto") != 0 &&
+        (request.to = admin_server_number(arguments->operands[2])) == 0) {
+        return ADMIN_USAGE;
+    }
+    code = admin_recover(arguments, &request, &reply);
+    if (reply == NULL) {
+        return code;
+    }
+    if (arguments->settings.json) {
+        code = print_done(reply, request.server);
+    } else {
+        (void)printf("server %" PRIu32 " is being replaced in %" PRIu32
+                     " groups; `morsel recover status` shows how far it is\n",
+                     request.server, reply->places);
+        if (reply->elsewhere > 0) {
+            (void)printf("server %" PRIu32 " has a copy of %" PRIu32
+                         " of them already: these go to others\n",
+                         request.to, reply->elsewhere);
+        }
+    }
+    morsel__recover_reply__free_unpacked(reply, NULL);
+    return code;
+}
+
+static int recover_pause(const struct admin_arguments *arguments, bool paused)
+{
+    Morsel__RecoverRequest request = MORSEL__RECOVER_REQUEST__INIT;
+    Morsel__RecoverReply *reply;
+    int code;
+
+    request.what = paused ? RECOVER_PAUSE : RECOVER_START;
+    code = admin_recover(arguments, &request, &reply);
+    if (reply == NULL) {
+        return code;
+    }
+    morsel__recover_reply__free_unpacked(reply, NULL);
+    if (arguments->settings.json) {
+        return print_json(json_pack("{s:b}", "paused", (int)paused)) ? ADMIN_OK : ADMIN_PROBLEM;
+    }
+    (void)printf(
+        paused ? "servers that are away are not replaced any more; what is under way, and what "
+                 "was asked for, goes on\n"
+               : "servers that are away for too long are replaced again\n");
+    return ADMIN_OK;
+}
+
+int command_recover(const struct admin_arguments *arguments)
+{
+    const char *what = arguments->operands[0];
+
+    if (strcmp(what, "replace") == 0) {
+        return recover_replace(arguments);
+    }
+    if (strcmp(what, "verify") == 0) {
+        return recover_verify(arguments);
+    }
+    if (strcmp(what, "force") == 0) {
+        return recover_force(arguments);
+    }
+    if (arguments->operands_count > 1) {
+        return admin_failed(ADMIN_USAGE, "recover %s takes nothing more", what);
+    }
+    if (strcmp(what, "status") == 0) {
+        return recover_status(arguments);
+    }
+    if (strcmp(what, "pause") == 0 || strcmp(what, "start") == 0) {
+        return recover_pause(arguments, what[0] == 'p');
+    }
+    return admin_failed(
+        ADMIN_USAGE, "unknown \"recover %s\": it is status, replace, pause, start, verify or force",
+        what);
+}
+
+/* ---- iod ---- */
+
+static int iod_drain(const struct admin_arguments *arguments)
+{
+    Morsel__RecoverRequest request = MORSEL__RECOVER_REQUEST__INIT;
+    bool cancel = arguments->settings.cancel;
+    Morsel__RecoverReply *reply;
+    int code;
+
+    if (arguments->operands_count != 2) {
+        return admin_failed(ADMIN_USAGE, "iod drain needs one storage server");
+    }
+    request.what = cancel ? RECOVER_STAY : RECOVER_LEAVE;
+    request.server = admin_server_number(arguments->operands[1]);
+    if (request.server == 0) {
+        return ADMIN_USAGE;
+    }
+    code = admin_recover(arguments, &request, &reply);
+    if (reply == NULL) {
+        return code;
+    }
+    if (arguments->settings.json) {
+        code = print_done(reply, request.server);
+    } else if (cancel) {
+        (void)printf("server %" PRIu32
+                     " stays; places that others have by now it does not get back\n",
+                     request.server);
+    } else {
+        (void)printf("server %" PRIu32 " gets nothing new, and leaves %" PRIu32
+                     " groups when others have their copies; `morsel recover status` shows how far "
+                     "it is\n",
+                     request.server, reply->places);
+        (void)printf("files with one copy that lie there cannot be moved yet: what `morsel recover "
+                     "status` counts in the end are theirs\n");
+    }
+    morsel__recover_reply__free_unpacked(reply, NULL);
+    return code;
+}
+
+static int iod_list(const struct admin_arguments *arguments)
+{
+    char address[CONFIG_STRING_MAX];
+    Morsel__StatusReply *status;
+    int code = admin_fetch_status(arguments, &status, address);
+    json_t *list = json_array();
+
+    if (status == NULL) {
+        json_decref(list);
+        return code;
+    }
+    if (!arguments->settings.json) {
+        (void)printf("  ID  %-22s %-16s %6s  STATE\n", "ADDRESS", "HOST", "GROUPS");
+    }
+    for (size_t i = 0; i < status->n_members; i++) {
+        const Morsel__Member *m = status->members[i];
+
+        if (arguments->settings.json) {
+            (void)json_array_append_new(
+                list,
+                json_pack("{s:I, s:s, s:s, s:b, s:b, s:b, s:I}", "id", (json_int_t)m->id, "address",
+                          m->address, "name", m->name, "up", (int)m->up, "leaves", (int)m->leaves,
+                          "has_left", (int)leaver_has_left(m), "places", (json_int_t)m->places));
+        } else {
+            (void)printf("%4" PRIu32 "  %-22s %-16s %6" PRIu32 "  %s%s\n", m->id, m->address,
+                         m->name, m->places, m->up ? "up" : "down",
+                         leaver_has_left(m) ? ", has left: can be stopped for good"
+                         : m->leaves        ? ", leaves"
+                                            : "");
+        }
+    }
+    morsel__status_reply__free_unpacked(status, NULL);
+    if (!arguments->settings.json) {
+        json_decref(list);
+        return ADMIN_OK;
+    }
+    return print_json(json_pack("{s:o}", "servers", list)) ? ADMIN_OK : ADMIN_PROBLEM;
+}
+
+int command_iod(const struct admin_arguments *arguments)
+{
+    const char *what = arguments->operands[0];
+
+    if (strcmp(what, "drain") == 0) {
+        return iod_drain(arguments);
+    }
+    if (strcmp(what, "list") == 0 && arguments->operands_count == 1) {
+        return iod_list(arguments);
+    }
+    return admin_failed(ADMIN_USAGE, "unknown \"iod %s\": it is list, or drain SERVER", what);
+}

@@ -1,0 +1,270 @@
+/* Blocks that a disk gives back wrong: who has them asks the other copy and mends its own, for reads and for
+ * changes of a part of them, whoever orders; what no copy has is an error, and closes nothing. */
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/store/store_format.h"
+#include "tests/lib/copy_bench.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { OBJECT = 9, BLOCKS = PART / BLOCK_BYTES };
+
+struct damages
+{
+    struct bench *b;
+    uint8_t good[PART];
+    struct asked asked;
+};
+
+static int begin(void **state)
+{
+    struct damages *d = calloc(1, sizeof(*d));
+    void *bench;
+
+    CHECK(d != NULL);
+    if (bench_begin(&bench) != 0) {
+        free(d);
+        return -1;
+    }
+    d->b = bench;
+    for (size_t i = 0; i < PART; i++) {
+        d->good[i] = (uint8_t)(i / 5 + i / BLOCK_BYTES + 1);
+    }
+    assert_int_equal(bench_write_on(d->b, OBJECT, 0, d->good, PART), 0);
+    *state = d;
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct damages *d = *state;
+    void *bench = d->b;
+    int rv = bench_end(&bench);
+
+    free(d);
+    return rv;
+}
+
+/* A bit of that block is another one on the disk of member `i`. */
+static void damage(struct damages *d, uint32_t i, uint32_t block)
+{
+    struct object_id id = bench_object(OBJECT);
+    char command[512], path[256] = "";
+    uint8_t byte;
+    FILE *found;
+    int fd;
+
+    snprintf(command, sizeof(command), "find %s/objects -name '%016lx.*'", d->b->nodes[i].dir,
+             (unsigned long)id.inode);
+    found = popen(command, "r");
+    CHECK(found != NULL && fgets(path, sizeof(path), found) != NULL && pclose(found) == 0);
+    path[strcspn(path, "\n")] = '\0';
+    fd = open(path, O_RDWR);
+    CHECK(fd >= 0 && pread(fd, &byte, 1, CHECKSUMS_PAGE_BYTES + block * BLOCK_BYTES + 77) == 1);
+    byte ^= 0x10;
+    CHECK(pwrite(fd, &byte, 1, CHECKSUMS_PAGE_BYTES + block * BLOCK_BYTES + 77) == 1);
+    close(fd);
+}
+
+static int read_all(struct damages *d, uint32_t i)
+{
+    bench_ask_read(d->b, i, &d->asked, OBJECT, PART);
+    UNTIL(d->b, d->asked.answered);
+    return d->asked.status;
+}
+
+static void assert_reads(struct damages *d, uint32_t i)
+{
+    assert_int_equal(read_all(d, i), 0);
+    assert_int_equal(d->asked.count, PART);
+    assert_memory_equal(d->asked.bytes, d->good, PART);
+}
+
+/* The store of that member has it as it should be, and nobody is closed. */
+static void assert_good(struct damages *d, uint32_t i)
+{
+    static uint8_t bytes[PART];
+    uint32_t crcs[BLOCKS];
+    struct errmsg err;
+    size_t count;
+
+    assert_null(copy_trouble(d->b->nodes[i].copy));
+    assert_int_equal(store_read(d->b->nodes[i].server.store, bench_object(OBJECT), 0, bytes, PART,
+                                &count, crcs, &err),
+                     0);
+    assert_int_equal(count, PART);
+    assert_memory_equal(bytes, d->good, PART);
+}
+
+/* A part of a block is changed. */
+static int change(struct damages *d, uint32_t block, uint8_t value)
+{
+    uint32_t i = bench_orders(d->b, 0) ? 0 : 1;
+    uint8_t bytes[100];
+    int status;
+
+    memset(bytes, value, sizeof(bytes));
+    status = bench_write_as(d->b, i, OBJECT, block * BLOCK_BYTES + 500, bytes, sizeof(bytes),
+                            ++d->b->number);
+    if (status == 0) {
+        memcpy(d->good + (size_t)block * BLOCK_BYTES + 500, bytes, sizeof(bytes));
+    }
+    return status;
+}
+
+static uint64_t mended(const struct damages *d, uint32_t i)
+{
+    return d->b->nodes[i].server.blocks_mended;
+}
+
+static void a_read_is_answered_by_the_other_copy(void **state)
+{
+    struct damages *d = *state;
+
+    damage(d, 0, 3);
+    damage(d, 0, 4);
+    damage(d, 0, 9);
+    damage(d, 1, 7); /* Each of them has what the other one lacks. */
+    assert_reads(d, 0);
+    assert_good(d, 0);
+    assert_int_equal(mended(d, 0), 3);
+    assert_int_equal(mended(d, 1), 0);
+    bench_kill(d->b, 0);
+    UNTIL(d->b, bench_orders(d->b, 1));
+    assert_int_equal(read_all(d, 1), MORSEL_CHECKSUM);
+    assert_null(copy_trouble(d->b->nodes[1].copy));
+}
+
+static void a_change_of_a_part_is_done_on_both(void **state)
+{
+    struct damages *d = *state;
+
+    damage(d, 0, 3);
+    assert_int_equal(change(d, 3, 0x11), 0);
+    assert_good(d, 0);
+    assert_good(d, 1);
+    damage(d, 1, 5);
+    assert_int_equal(change(d, 5, 0x22), 0);
+    assert_good(d, 0);
+    assert_good(d, 1);
+    assert_int_equal(mended(d, 0), 1);
+    assert_int_equal(mended(d, 1), 1);
+    damage(d, 0, 6);
+    damage(d, 1, 6);
+    memset(d->good + 6 * BLOCK_BYTES, 0x33,
+           BLOCK_BYTES); /* As a whole it needs nothing of before. */
+    assert_int_equal(
+        bench_write_on(d->b, OBJECT, 6 * BLOCK_BYTES, d->good + 6 * BLOCK_BYTES, BLOCK_BYTES), 0);
+    assert_reads(d, 0);
+    assert_good(d, 1);
+    assert_int_equal(mended(d, 0), 1);
+    damage(d, 1, BLOCKS - 1);
+    assert_int_equal(bench_truncate(d->b, 0, OBJECT, PART - 10), 0);
+    assert_int_equal(mended(d, 1), 2);
+    bench_assert_same(d->b, OBJECT);
+}
+
+static void what_no_copy_has_is_an_error(void **state)
+{
+    struct damages *d = *state;
+
+    damage(d, 0, 3);
+    damage(d, 1, 3);
+    assert_int_equal(read_all(d, 0), MORSEL_CHECKSUM);
+    assert_int_equal(change(d, 3, 0x11), MORSEL_CHECKSUM);
+    assert_true(d->b->nodes[0].server.blocks_lost > 0);
+    assert_int_equal(change(d, 4, 0x22), 0); /* The rest goes on, */
+    assert_null(copy_trouble(d->b->nodes[0].copy));
+    assert_null(copy_trouble(d->b->nodes[1].copy));
+    assert_int_equal(
+        bench_write_on(d->b, OBJECT, 3 * BLOCK_BYTES, d->good + 3 * BLOCK_BYTES, BLOCK_BYTES), 0);
+    assert_reads(d, 0); /* and what is written anew is good. */
+    assert_good(d, 1);
+}
+
+/* The other one is away: what cannot be repaired is refused, and the rest goes on. */
+static void a_change_that_must_wait_for_nobody_ends(void **state)
+{
+    struct damages *d = *state;
+
+    damage(d, 0, 3);
+    bench_kill(d->b, 1);
+    UNTIL(d->b, copy_replica(d->b->nodes[0].copy)->group.record.set == 1 && bench_orders(d->b, 0));
+    assert_int_equal(change(d, 3, 0x11), MORSEL_CHECKSUM);
+    assert_int_equal(change(d, 4, 0x22), 0);
+    assert_int_equal(read_all(d, 0), MORSEL_CHECKSUM);
+    assert_null(copy_trouble(d->b->nodes[0].copy));
+}
+
+/* It falls silent while it is asked; nobody's change is half done when a round ends. */
+static void a_repair_may_be_cut_short(void **state)
+{
+    struct damages *d = *state;
+    struct asked *w = calloc(1, sizeof(*w));
+    uint8_t bytes[100];
+
+    CHECK(w != NULL);
+    memset(bytes, 0x44, sizeof(bytes));
+    damage(d, 0, 3);
+    d->b->deaf = true;
+    d->b->lost_forwards = 0;
+    bench_ask_write(d->b, 0, w, OBJECT, 3 * BLOCK_BYTES + 500, bytes, sizeof(bytes),
+                    ++d->b->number);
+    UNTIL(d->b, d->b->lost_forwards > 1);
+    assert_false(w->answered);
+    bench_kill(d->b, 1);
+    d->b->deaf = false;
+    UNTIL(d->b, w->answered);
+    assert_int_equal(w->status, MORSEL_CHECKSUM);
+    assert_null(copy_trouble(d->b->nodes[0].copy));
+    free(w);
+}
+
+/* Changes of parts of damaged blocks on both, while messages are lost and late. */
+static void among_losses_copies_stay_equal(void **state)
+{
+    struct damages *d = *state;
+
+    d->b->words_come = true; /* Or one of them might be voted out, and be asked in vain. */
+    d->b->loss = 10;
+    d->b->delay = 30;
+    for (unsigned k = 0; k < 60; k++) {
+        uint32_t block = (uint32_t)prng_below(&d->b->prng, BLOCKS);
+
+        if (k % 3 == 0) {
+            damage(d, (uint32_t)prng_below(&d->b->prng, 2), block);
+        }
+        memset(d->good + (size_t)block * BLOCK_BYTES + 700, (int)k, 300);
+        assert_int_equal(bench_write_on(d->b, OBJECT, block * BLOCK_BYTES + 700,
+                                        d->good + (size_t)block * BLOCK_BYTES + 700, 300),
+                         0);
+    }
+    d->b->loss = d->b->delay = 0;
+    UNTIL(d->b, bench_in_sync(d->b));
+    assert_good(d, 0);
+    assert_good(d, 1);
+    assert_true(mended(d, 0) > 0);
+    assert_true(mended(d, 1) > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_read_is_answered_by_the_other_copy, begin, end),
+        cmocka_unit_test_setup_teardown(a_change_of_a_part_is_done_on_both, begin, end),
+        cmocka_unit_test_setup_teardown(what_no_copy_has_is_an_error, begin, end),
+        cmocka_unit_test_setup_teardown(a_change_that_must_wait_for_nobody_ends, begin, end),
+        cmocka_unit_test_setup_teardown(a_repair_may_be_cut_short, begin, end),
+        cmocka_unit_test_setup_teardown(among_losses_copies_stay_equal, begin, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,351 @@
+/* The manager replaces servers in their groups: on command, and when they are away; with storage servers whose
+ * copies are at once as the table wants them. */
+#include "common/base/status.h"
+#include "meta/cluster/groups_uv.h"
+#include "meta/service/reply_uv.h"
+#include "tests/lib/meta_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SERVERS = 4, AWAY_MS = 150, BEAT_MS = 20 };
+
+struct world
+{
+    struct fixture *f;
+    struct client iod, c;
+    Morsel__GroupSet *tables[SERVERS + 1]; /* As each server was told last. */
+    bool down[SERVERS + 1];
+    uint32_t servers;
+};
+
+/* ---- Storage servers ---- */
+
+/* Places of the group that are in sync: who holds one lives, and is not to leave. */
+static uint32_t set_of(const struct world *w, const Morsel__Group *g)
+{
+    uint32_t set = 0;
+
+    for (size_t i = 0; i < g->n_servers; i++) {
+        set |= g->servers[i] != 0 && !w->down[g->servers[i]] && (g->leaving >> i & 1) == 0 ? 1U << i
+                                                                                           : 0;
+    }
+    return set;
+}
+
+/* What the server says of its copies: those that are not in sync with all places. */
+static size_t states_of(const struct world *w, uint32_t server, Morsel__CopyState *states)
+{
+    const Morsel__GroupSet *t = w->tables[server];
+    size_t count = 0;
+
+    for (size_t i = 0; t != NULL && i < t->n_groups; i++) {
+        const Morsel__Group *g = t->groups[i];
+        uint32_t set = set_of(w, g), mine = 0;
+
+        for (size_t p = 0; p < g->n_servers; p++) {
+            mine |= g->servers[p] == server ? 1U << p : 0;
+        }
+        if (set != (1U << g->n_servers) - 1) {
+            morsel__copy_state__init(&states[count]);
+            states[count].group = g->number;
+            states[count].set = set;
+            states[count].serves = (set & mine) != 0;
+            states[count].state = (set & mine) != 0 ? COPY_STANDALONE : COPY_STALE;
+            states[count++].epoch = 1;
+        }
+    }
+    return count;
+}
+
+static void heartbeat(struct world *w, uint32_t server)
+{
+    Morsel__HeartbeatRequest request = MORSEL__HEARTBEAT_REQUEST__INIT;
+    Morsel__CopyState states[SERVER_GROUPS_MAX], *pointers[SERVER_GROUPS_MAX];
+    Morsel__HeartbeatReply *reply;
+
+    request.id = server;
+    request.bytes_total = request.bytes_free = UINT64_C(1) << 40;
+    request.groups_version = w->tables[server] != NULL ? w->tables[server]->version : 0;
+    request.n_copies = states_of(w, server, states);
+    request.copies = pointers;
+    for (size_t i = 0; i < request.n_copies; i++) {
+        pointers[i] = &states[i];
+    }
+    assert_int_equal(
+        call(&w->iod, MSG_HEARTBEAT, &request.base, &morsel__heartbeat_reply__descriptor, &reply),
+        0);
+    if (reply->groups != NULL) {
+        message_free(w->tables[server]);
+        w->tables[server] = reply->groups;
+        reply->groups = NULL;
+    }
+    morsel__heartbeat_reply__free_unpacked(reply, NULL);
+}
+
+static void beat_all(struct world *w)
+{
+    for (uint32_t i = 1; i <= w->servers; i++) {
+        if (!w->down[i]) {
+            heartbeat(w, i);
+        }
+    }
+    uv_run(&w->f->loop, UV_RUN_NOWAIT);
+}
+
+/* ---- Worlds ---- */
+
+static void join(struct world *w)
+{
+    client_open(&w->iod, w->f, ROLE_IOD, 0);
+    for (uint32_t i = 1; i <= w->servers; i++) {
+        if (!w->down[i]) {
+            assert_int_equal(register_server(&w->iod, (uint8_t)i), i);
+        }
+    }
+    client_join(&w->c, w->f, 41 + w->servers);
+}
+
+static const struct groups_record *record(const struct world *w)
+{
+    return ns_groups(w->f->meta->ns);
+}
+
+static bool all_told(const struct world *w)
+{
+    bool told = record(w)->count > 0;
+
+    for (uint32_t i = 0; i < record(w)->count; i++) {
+        told &= record(w)->items[i].told;
+    }
+    return told;
+}
+
+/* Groups of so many, of all servers. */
+static void world_open(struct world *w, struct fixture *f, uint32_t servers, const char *copies)
+{
+    Morsel__XattrSetRequest request = MORSEL__XATTR_SET_REQUEST__INIT;
+    struct waiting_call policy;
+    Morsel__OpId op;
+
+    memset(w, 0, sizeof(*w));
+    w->f = f;
+    w->servers = servers;
+    join(w);
+    op = next_op(&w->c);
+    request.op = &op;
+    request.inode = INODE_ROOT;
+    request.name = bytes("user.morsel.replicas");
+    request.value = bytes(copies);
+    start(&w->c, &policy, MSG_XATTR_SET, &request.base);
+    while (!policy.done || !all_told(w)) {
+        beat_all(w);
+    }
+    assert_int_equal(policy.status, 0);
+}
+
+static void world_close(struct world *w)
+{
+    for (uint32_t i = 0; i <= SERVERS; i++) {
+        message_free(w->tables[i]);
+    }
+    client_close(&w->c);
+    client_close(&w->iod);
+}
+
+/* The manager starts again on its directory. */
+static void manager_restarts(struct world *w)
+{
+    client_close(&w->iod);
+    client_close(&w->c);
+    meta_down(w->f);
+    meta_up(w->f);
+    join(w);
+}
+
+/* From now on who is silent is down soon. */
+static void notices_soon(struct world *w)
+{
+    w->f->settings.heartbeat_ms = BEAT_MS;
+    manager_restarts(w);
+}
+
+static int recover(struct world *w, enum recover_what what, uint32_t server, uint32_t to,
+                   Morsel__RecoverReply *said)
+{
+    Morsel__RecoverRequest request = MORSEL__RECOVER_REQUEST__INIT;
+    Morsel__RecoverReply *reply = NULL;
+    int rv;
+
+    request.what = what;
+    request.server = server;
+    request.to = to;
+    rv = call(&w->c, MSG_RECOVER, &request.base, &morsel__recover_reply__descriptor, &reply);
+    if (said != NULL) {
+        *said = rv == 0 ? *reply : (Morsel__RecoverReply)MORSEL__RECOVER_REPLY__INIT;
+    }
+    message_free(reply);
+    return rv;
+}
+
+static uint32_t holds(const struct world *w, uint32_t server)
+{
+    uint32_t both;
+
+    return groups_places(w->f->meta, server, 0, &both);
+}
+
+/* At each moment as many copies as are wanted are in sync, but for the one of a server that is down, and the one of
+ * three that is to leave. */
+static void check_copies(const struct world *w, uint32_t missing)
+{
+    for (uint32_t i = 0; i < record(w)->count; i++) {
+        const struct group_made *g = &record(w)->items[i];
+        uint32_t there = 0;
+
+        for (uint32_t p = 0; p < g->now.count; p++) {
+            there += g->now.servers[p] != 0 && !w->down[g->now.servers[p]];
+        }
+        assert_true(there + missing >= g->copies);
+    }
+}
+
+static bool is_settled(const struct world *w)
+{
+    for (uint32_t i = 0; i < record(w)->count; i++) {
+        const struct group_made *g = &record(w)->items[i];
+        uint32_t held = 0;
+
+        for (uint32_t p = 0; p < g->now.count; p++) {
+            held += g->now.servers[p] != 0;
+        }
+        if (g->formers_count != 0 || held != g->copies || !g->told) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void until_left(struct world *w, uint32_t server, uint32_t missing)
+{
+    while (holds(w, server) > 0 || !is_settled(w)) {
+        beat_all(w);
+        check_copies(w, missing);
+    }
+}
+
+/* ---- Tests ---- */
+
+static void a_drained_server_leaves_without_a_copy_less(void **state)
+{
+    Morsel__RecoverReply said;
+    struct world w;
+
+    world_open(&w, *state, 4, "2");
+    assert_int_equal(holds(&w, 2), 2);
+    assert_int_equal(recover(&w, RECOVER_LEAVE, 2, 0, &said), 0);
+    assert_int_equal(said.places, 2);
+    assert_int_equal(recover(&w, RECOVER_LEAVE, 2, 0, NULL), 0); /* Asked again. */
+    until_left(&w, 2, 0);
+    while (w.tables[2]->n_groups > 0) {
+        beat_all(&w); /* It is told in the end, when that is on the manager's disk. */
+    }
+    assert_int_equal(holds(&w, 1) + holds(&w, 3) + holds(&w, 4), record(&w)->count * 2);
+    world_close(&w);
+}
+
+/* Not even when the manager starts again between any two steps; and it knows who leaves. */
+static void restarts_of_the_manager_change_nothing(void **state)
+{
+    struct world w;
+    uint64_t seen;
+
+    world_open(&w, *state, 4, "3");
+    assert_int_equal(recover(&w, RECOVER_LEAVE, 3, 0, NULL), 0);
+    while (holds(&w, 3) > 0 || !is_settled(&w)) {
+        seen = record(&w)->version;
+        for (int i = 0; i < 1000 && record(&w)->version == seen; i++) {
+            beat_all(&w);
+            check_copies(&w, 1);
+        }
+        manager_restarts(&w);
+        assert_true(members_find(&w.f->meta->members, 3)->leaves);
+    }
+    assert_int_equal(recover(&w, RECOVER_STAY, 3, 0, NULL), 0);
+    assert_false(members_find(&w.f->meta->members, 3)->leaves);
+    assert_int_equal(recover(&w, RECOVER_STAY, 3, 0, NULL), MORSEL_INVAL);
+    world_close(&w);
+}
+
+static void a_server_that_is_away_is_replaced(void **state)
+{
+    struct world w;
+
+    world_open(&w, *state, 4, "2");
+    assert_int_equal(recover(&w, RECOVER_PAUSE, 0, 0, NULL), 0);
+    notices_soon(&w);
+    assert_true(record(&w)->paused);
+    w.f->settings.rebuild_after_ms = AWAY_MS;
+    w.down[2] = true;
+    while (members_find(&w.f->meta->members, 2)->up ||
+           meta_now_ms(w.f->meta) < members_find(&w.f->meta->members, 2)->heard_ms + 2 * AWAY_MS) {
+        beat_all(&w);
+    }
+    assert_int_equal(holds(&w, 2), 2);
+    assert_int_equal(recover(&w, RECOVER_START, 0, 0, NULL), 0);
+    until_left(&w, 2, 1);
+    world_close(&w);
+}
+
+/* By a named one, where that has no copy already; and at once. */
+static void a_lost_server_is_replaced_by_a_named_one(void **state)
+{
+    Morsel__RecoverReply said;
+    struct world w;
+    uint32_t before;
+
+    world_open(&w, *state, 4, "2");
+    notices_soon(&w);
+    w.down[2] = true;
+    while (members_find(&w.f->meta->members, 2)->up) {
+        beat_all(&w);
+    }
+    before = holds(&w, 4);
+    assert_int_equal(recover(&w, RECOVER_LEAVE, 2, 4, &said), 0);
+    assert_int_equal(said.places, 2);
+    assert_int_equal(said.elsewhere, 0);
+    until_left(&w, 2, 1);
+    assert_true(holds(&w, 4) >= before + 2);
+    world_close(&w);
+}
+
+static void what_cannot_be_done_is_refused(void **state)
+{
+    struct errmsg err = { "" };
+    struct world w;
+
+    world_open(&w, *state, 2, "2");
+    assert_int_equal(recover(&w, RECOVER_LEAVE, 9, 0, NULL), MORSEL_INVAL);
+    assert_int_equal(recover(&w, RECOVER_LEAVE, 1, 9, NULL), MORSEL_INVAL);
+    assert_int_equal(recover(&w, 77, 1, 0, NULL), MORSEL_NOTSUP);
+    assert_int_equal(groups_leave(w.f->meta, 1, 1, &err), MORSEL_INVAL);
+    assert_string_equal(err.text, "server 1 cannot be replaced by itself");
+    assert_int_equal(groups_leave(w.f->meta, 1, 0, &err), MORSEL_INVAL);
+    assert_non_null(strstr(err.text, "has 2 copies, and 1 other storage server is up"));
+    assert_int_equal(record(&w)->leavers_count, 0);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_drained_server_leaves_without_a_copy_less),
+        TEST(restarts_of_the_manager_change_nothing),
+        TEST(a_server_that_is_away_is_replaced),
+        TEST(a_lost_server_is_replaced_by_a_named_one),
+        TEST(what_cannot_be_done_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
