@@ -489,6 +489,45 @@ static void take_all(struct pair *p)
     }
 }
 
+/* How often nothing has to come before a piece is asked for again. */
+static uint32_t silences(struct pair *p)
+{
+    uint32_t count = 0;
+
+    for (bool asked = false; !asked; count++) {
+        assert_true(count < 4 * REPLICA_SILENCES);
+        replica_resend(&p->members[1]);
+        drain(p);
+        while (p->mail_count > 0) {
+            struct replica_message m = fetch_mail(p, REPLICA_GIVEN);
+
+            asked = asked || m.last;
+        }
+    }
+    return count;
+}
+
+/* On a slow link a piece is only late. Were it asked for again as soon as before, the link would soon carry nothing but
+ * what was sent already, and the recovery never end. */
+static void a_late_piece_is_waited_for_longer_the_next_time(void **state)
+{
+    struct pair *p = new_pair();
+    struct replica_message piece;
+
+    (void)state;
+    p->reads = true;
+    (void)restart_second(p);
+    piece = fetch_mail(p, REPLICA_PIECE);
+    assert_int_equal(silences(p), REPLICA_SILENCES);
+    assert_int_equal(silences(p), REPLICA_SILENCES); /* It may well be lost. */
+    assert_true(give(p, 1, &piece, 77));
+    (void)pop(p, 1, REPLICA_TAKE);
+    replica_taken(&p->members[1]);
+    assert_false(give(p, 1, &piece, 78));
+    assert_int_equal(silences(p), 2 * REPLICA_SILENCES);
+    close_pair(p);
+}
+
 /* The host sends what one message carries; of a piece that is over nothing is sent. */
 static void a_piece_may_be_cut_while_it_is_under_way(void **state)
 {
@@ -680,7 +719,7 @@ static void what_moves_much_may_take_longer(void **state)
 /* Bytes before it excuse a change, as long as they come through. */
 static void a_queue_that_moves_is_no_slowness(void **state)
 {
-    const uint64_t piece = FRAME_PAYLOAD_BYTES_MAX, later_ms = piece / SLOW_BYTES_MS;
+    const uint64_t piece = 1 << 20, later_ms = piece / SLOW_QUEUE_BYTES_MS;
     struct pair *p = new_watchful_pair();
 
     (void)state;
@@ -734,6 +773,7 @@ int main(void)
         cmocka_unit_test(without_leases_nothing_is_read_or_settled),
         cmocka_unit_test(who_takes_bytes_has_write_intent_for_them),
         cmocka_unit_test(an_earlier_fetch_is_passed_over),
+        cmocka_unit_test(a_late_piece_is_waited_for_longer_the_next_time),
         cmocka_unit_test(a_piece_may_be_cut_while_it_is_under_way),
         cmocka_unit_test(memory_of_operations_is_handed_over_in_pages),
         cmocka_unit_test(who_leaves_answers_nothing),

@@ -38,7 +38,8 @@
  * idle: who gives shows the next one when its host has sent the one before (replica_gave()); who takes keeps
  * what it has not carried out yet, with its write intent noted together. One that is missing is asked for again:
  * at once when one behind it comes, after a while when none comes (replica_resend()); all from there on are then
- * read and sent anew. Memory, logs and the end of a lap go alone, when nothing else is under way.
+ * read and sent anew. What comes twice behind such a silence was only late: on a slow link the next silence may last
+ * twice as long, or it would carry nothing but pieces that were sent already. Memory, logs and the end of a lap go alone, when nothing else is under way.
  *
  * Recovery goes in *laps*: all that was in the log when a lap began has been given when it ends. What
  * was changed meanwhile is for the next one, and each is shorter than the one before. Who takes says
@@ -80,9 +81,10 @@
  *   each of itself  something has been at work on the disk here for slow_limit_ms, and nothing came to its end
  *                   meanwhile; of a sync of everything SLOW_BULK times as long.
  *
- * What has to move many bytes may take longer, as if it moved SLOW_BYTES_MS of them in a millisecond: a change
- * behind others that are under way, as long as the member carries any out; a sync, by what was changed since the last
- * sync of everything; up to SLOW_EXCUSE_MS_MAX. Who was slow itself a moment ago judges nobody: all may wait
+ * What has to move many bytes may take longer: a change behind others that are under way, as if SLOW_QUEUE_BYTES_MS of
+ * them moved in a millisecond, as long as the member carries any out, for its link may be slow; a sync, as if its disk
+ * moved SLOW_BYTES_MS of what was changed since the last sync of everything; up to SLOW_EXCUSE_MS_MAX. Queues in front
+ * of a member are kept short all the same (backlog.h). Who was slow itself a moment ago judges nobody: all may wait
  * for the same thing. Time that a client's link takes is in none of this: a request is in here when its last
  * byte is, and over when it has been carried out.
  *
@@ -117,10 +119,13 @@ enum {
     REPLICA_LOOK_MS = 100,
     SLOW_BULK = 5,
     SLOW_BYTES_MS = 32 << 10,
+    SLOW_QUEUE_BYTES_MS =
+        4 << 10, /* What one connection may hold is excused as long as it may be. */
     SLOW_EXCUSE_MS_MAX = 8000,
     REPLICA_SHARE = 70, /* Percent, while laps shrink; */
     REPLICA_SHARE_MIN = 20,
     REPLICA_SILENCES = 2, /* So many times replica_resend() without a piece: it is lost. */
+    REPLICA_SILENCES_MAX = 16,
     REPLICA_NOTES_MAX = ORDER_ITEMS_MAX + RECOVERY_PIECES_MAX + 2
 };
 
@@ -274,6 +279,7 @@ struct replica_watch
     uint64_t seen;              /* and at the last look. */
     uint64_t small_ms, bulk_ms; /* Since when something is at work, and nothing came to its end. */
     uint64_t own_ms;            /* When it was slow itself last; 0: never. */
+    uint64_t lag_ms;            /* replica_lag_ms() */
     uint64_t acked[REPLICAS_MAX], moved_ms[REPLICAS_MAX]; /* Of the order; when it grew last. */
     uint64_t cut_bytes,
         synced_bytes; /* Of the order, at the last cut, and at the last that was cleared. */
@@ -325,7 +331,8 @@ struct replica_fetch
     bool asked;      /* In this session all of its write intent was. */
     bool taking;     /* The first piece of the queue is at work. */
     bool again, gap; /* To be asked for again; one behind the one that is missing has come. */
-    uint32_t silences;
+    uint32_t silences, patience; /* Of so many a piece is lost. */
+    bool repeated; /* Asked for again behind a silence, and no second one has come so far. */
     uint32_t first, count; /* Of the queue, a ring. */
     struct replica_piece queue[RECOVERY_PIECES_MAX];
     struct replica_page list;    /* Of the one that is everything: there is one at most. */
@@ -602,6 +609,10 @@ void replica_ask_again(struct replica *r);
 /* About how much is still to be given to whoever is brought up to date: of a log the objects in it and their
  * bytes as far as it names them, of everything by what the part of the order had that is given. 0: nothing, or nobody knows. */
 void replica_left(const struct replica *r, uint64_t *objects, uint64_t *bytes);
+
+/* How long the oldest change that some member has was seen to be missing at another one; 0: where nothing waits, we do
+ * not order, or nobody is looked at (slow_limit_ms). */
+uint64_t replica_lag_ms(const struct replica *r);
 
 /* Who orders gives to somebody who recovers. Sums of all, which begin anew with each recovery. */
 struct replica_progress

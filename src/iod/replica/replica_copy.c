@@ -48,7 +48,8 @@ static void new_session(struct replica *r)
     CHECK(r->sessions < SESSIONS_OF_A_START - 1);
     r->fetch.intake = (struct dirty_intake){ .session = r->group.start * SESSIONS_OF_A_START };
     r->fetch.intake.session += ++r->sessions;
-    r->fetch.asked = false;
+    r->fetch.asked = r->fetch.repeated = false;
+    r->fetch.patience = REPLICA_SILENCES;
 }
 
 void replica_fetch(struct replica *r, const struct group_action *action)
@@ -213,6 +214,16 @@ static void note_gap(struct replica_fetch *f, const struct replica_message *m)
     }
 }
 
+/* It was asked for again although it was under way. */
+static void note_second(struct replica_fetch *f)
+{
+    f->silences = 0;
+    if (f->repeated) {
+        f->patience = f->patience < REPLICA_SILENCES_MAX ? 2 * f->patience : REPLICA_SILENCES_MAX;
+    }
+    f->repeated = false;
+}
+
 static bool on_piece(struct replica *r, const struct replica_message *m, uint64_t token,
                      uint64_t now_ms)
 {
@@ -228,6 +239,7 @@ static bool on_piece(struct replica *r, const struct replica_message *m, uint64_
         return take(r, m, token, now_ms);
     case DIRTY_AGAIN:
         f->say = true;
+        note_second(f);
         return false;
     case DIRTY_STALE:
         note_gap(f, m);
@@ -240,9 +252,9 @@ void replica_fetch_silence(struct replica *r)
 {
     struct replica_fetch *f = &r->fetch;
 
-    if (f->state == FETCH_TAKING && f->count == 0 && ++f->silences >= REPLICA_SILENCES) {
+    if (f->state == FETCH_TAKING && f->count == 0 && ++f->silences >= f->patience) {
         f->silences = 0;
-        f->again = true;
+        f->again = f->repeated = true;
     }
 }
 
