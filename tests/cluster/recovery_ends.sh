@@ -58,11 +58,12 @@ kill "$writer"
 wait "$writer" 2>/dev/null || true
 [ "${longest%.*}" -lt 20 ] || fail "a call of the writer took $longest s"
 cp -r "$mnt/two" "$work/reference"
+! grep -h "holds up changes" "$work"/log/iod* || fail "a link of 8 MB/s is taken for a server that does not get on"
 for away in 1 2; do
+    seen_well
     crash "iod$away"
     drop_caches
     diff -r "$work/reference" "$mnt/two" || fail "the files are different without server $away"
     start_iod "$away"
-    seen_well
 done
 cluster_end

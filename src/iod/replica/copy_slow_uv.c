@@ -56,6 +56,11 @@ void copy_look_at_slow(struct copy *copy)
     copy->left = left;
 }
 
+uint64_t copy_lag_ms(const struct copy *copy)
+{
+    return replica_lag_ms(copy->replica);
+}
+
 void copy_slow_words(const struct copy *copy, struct errmsg *words)
 {
     const struct copy_setup *s = &copy->setup;

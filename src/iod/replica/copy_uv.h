@@ -138,6 +138,10 @@ void copy_lost(struct copy *copy);
  * of them wait. */
 uint64_t copy_write_rate(const struct copy *copy, uint32_t *clients);
 
+/* How long the oldest change that one member has has been waiting for another one; 0: nothing waits, or who orders is
+ * not here. */
+uint64_t copy_lag_ms(const struct copy *copy);
+
 /* When copy_tick() is due, on rpc_now_ms(). Ask again after each call. */
 uint64_t copy_deadline_ms(const struct copy *copy);
 void copy_tick(struct copy *copy);

@@ -40,25 +40,33 @@ static void look_at_disk(struct groups *g, uint64_t now_ms)
     room_tell(&g->peers.room, store_room_left(g->server->store) + 1, now_ms / ROOM_LOOK_MS);
 }
 
+static uint64_t smaller_bound(uint64_t a, uint64_t b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 /* Clients are to have little under way while they are held up: what they have waits here. What a connection
  * carries is let through in about WAIT_MS. */
-static void hold_up_clients(struct groups *g)
+static void hold_up_clients(struct groups *g, uint64_t now_ms)
 {
-    uint64_t rate = 0, bytes = 0;
+    uint64_t rate = 0, bytes = 0, lag_ms = 0;
     struct group_entry *e, *next;
     uint32_t clients = 1;
 
     HASH_ITER(hh, g->table, e, next)
     {
         uint32_t waiting = 0;
+        uint64_t late_ms = e->copy != NULL ? copy_lag_ms(e->copy) : 0;
 
         rate += e->copy != NULL ? copy_write_rate(e->copy, &waiting) : 0;
+        lag_ms = late_ms > lag_ms ? late_ms : lag_ms;
         clients = waiting > clients ? waiting : clients;
     }
     if (rate > 0) {
         bytes = rate * WAIT_MS / 1000 / clients;
         bytes = bytes > RECOVERY_PIECE_BYTES ? bytes : RECOVERY_PIECE_BYTES;
     }
+    bytes = smaller_bound(bytes, backlog_share(&g->backlog, lag_ms, now_ms));
     rpc_server_set_client_share(g->server->listener, bytes);
 }
 
@@ -76,7 +84,7 @@ static void tick(struct groups *g)
             copy_tick(e->copy);
         }
     }
-    hold_up_clients(g);
+    hold_up_clients(g, now_ms);
     recovery_run(&g->gate, uv_hrtime() / 1000);
     groups_verify_next(g);
     ballots_tick(&g->ballots, now_ms);
@@ -343,8 +351,12 @@ void groups_dead(void *data, server_id server)
     if (peer == NULL || g->closing) {
         return;
     }
-    log_warning(g->server->log,
-                "storage server %u has no process any more: its groups go on without it", server);
+    if (!peer->dead) {
+        log_warning(g->server->log,
+                    "storage server %u has no process any more: its groups go on without it",
+                    server);
+    }
+    peer->dead = true;
     mirror_lease_void(&peer->lease);
     HASH_ITER(hh, g->table, e, next)
     {
@@ -370,8 +382,12 @@ static void on_refused(void *data, server_id server)
 static void on_connected(void *data, server_id server)
 {
     struct groups *g = data;
+    struct peer *peer = peers_find(&g->peers, server);
     struct group_entry *e, *next;
 
+    if (peer != NULL) {
+        peer->dead = false;
+    }
     HASH_ITER(hh, g->table, e, next)
     {
         if (e->copy != NULL && place_of(e, server) < e->count) {

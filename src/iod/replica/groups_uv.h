@@ -12,6 +12,7 @@
 #ifndef MORSEL_IOD_REPLICA_GROUPS_UV_H
 #define MORSEL_IOD_REPLICA_GROUPS_UV_H
 
+#include "iod/replica/backlog.h"
 #include "iod/replica/ballots_uv.h"
 #include "iod/replica/copy_uv.h"
 #include "iod/replica/hand_on_uv.h"
@@ -44,6 +45,7 @@ struct groups
     struct group_entry *table;
     struct peers peers;
     struct recovery_gate gate;
+    struct backlog backlog;
     struct ballots ballots;
     struct probes probes;
     struct hand_ons hand_ons;

@@ -43,6 +43,7 @@ struct peer
     struct mirror_lease lease;
     struct rpc_call asking; /* For a lease. */
     bool again;             /* Another one is wanted when that is answered. */
+    bool dead;              /* It was said of it that it has no process; until it is connected. */
     uint32_t under_way;     /* Messages. */
     struct room room;       /* Of its disk. */
     uint32_t words_count;

@@ -8,9 +8,9 @@ void replica_moved(struct replica *r)
 }
 
 /* What so many bytes may take. */
-static uint64_t excuse_ms(uint64_t bytes)
+static uint64_t excuse_ms(uint64_t bytes, uint64_t bytes_ms)
 {
-    uint64_t ms = bytes / SLOW_BYTES_MS;
+    uint64_t ms = bytes / bytes_ms;
 
     return ms < SLOW_EXCUSE_MS_MAX ? ms : SLOW_EXCUSE_MS_MAX;
 }
@@ -30,7 +30,7 @@ static void see_moves(struct replica *r, uint64_t clock_ms)
     }
 }
 
-static group_set late_with_change(const struct replica *r, struct order_item *i, uint64_t ahead,
+static group_set late_with_change(struct replica *r, struct order_item *i, uint64_t ahead,
                                   uint64_t clock_ms)
 {
     group_set missing = r->order.set & (group_set)~i->have, late = 0;
@@ -42,9 +42,13 @@ static group_set late_with_change(const struct replica *r, struct order_item *i,
         i->had_ms = clock_ms;
         i->ahead = ahead;
     }
+    if (clock_ms - i->had_ms > r->watch.lag_ms) {
+        r->watch.lag_ms = clock_ms - i->had_ms;
+    }
     for (uint32_t m = 0; m < r->group.count; m++) {
         bool moves = clock_ms < r->watch.moved_ms[m] + r->slow_limit_ms;
-        uint64_t limit_ms = r->slow_limit_ms + (moves ? excuse_ms(i->ahead) : 0);
+        uint64_t limit_ms =
+            r->slow_limit_ms + (moves ? excuse_ms(i->ahead, SLOW_QUEUE_BYTES_MS) : 0);
 
         if (group_has(missing, m) && clock_ms >= i->had_ms + limit_ms) {
             late |= (group_set)(1U << m);
@@ -81,7 +85,7 @@ static group_set late_with_syncs(struct replica *r, uint64_t clock_ms)
             continue;
         }
         s->had_ms = s->had_ms == 0 ? clock_ms : s->had_ms;
-        if (clock_ms >= s->had_ms + r->slow_limit_ms + excuse_ms(s->bytes)) {
+        if (clock_ms >= s->had_ms + r->slow_limit_ms + excuse_ms(s->bytes, SLOW_BYTES_MS)) {
             late |= r->group.record.set & (group_set)~s->have;
         }
     }
@@ -90,6 +94,7 @@ static group_set late_with_syncs(struct replica *r, uint64_t clock_ms)
 
 /* ---- Ourselves ---- */
 
+/* A stretch that is locked for a comparison is one to the order, but may wait for another member's disk. */
 static uint32_t reads_at_work(const struct replica *r)
 {
     uint32_t count = 0;
@@ -98,7 +103,7 @@ static uint32_t reads_at_work(const struct replica *r)
     {
         count += LIST_ENTRY(node, struct order_item, all)->state == ORDER_READING;
     }
-    return count;
+    return count - r->verify.held;
 }
 
 /* Syncs that are on the disk here: of an object, or of everything. */
@@ -126,7 +131,7 @@ static bool is_stuck(struct replica *r, uint64_t clock_ms)
     struct replica_watch *w = &r->watch;
     bool moved = w->seen != w->done;
     bool bulk = syncs_at_work(r, true) > 0 || r->fetch.state == FETCH_SYNCING;
-    uint64_t more_ms = excuse_ms(r->order.bytes - w->synced_bytes);
+    uint64_t more_ms = excuse_ms(r->order.bytes - w->synced_bytes, SLOW_BYTES_MS);
 
     w->seen = w->done;
     w->small_ms = moved || !is_at_work(r) ? clock_ms : w->small_ms;
@@ -136,6 +141,11 @@ static bool is_stuck(struct replica *r, uint64_t clock_ms)
 }
 
 /* ---- Both ---- */
+
+uint64_t replica_lag_ms(const struct replica *r)
+{
+    return replica_look_ms(r) == UINT64_MAX ? 0 : r->watch.lag_ms;
+}
 
 uint64_t replica_look_ms(const struct replica *r)
 {
@@ -169,6 +179,7 @@ void replica_look(struct replica *r, uint64_t now_ms)
     clock_ms = look_at_clock(w, now_ms);
     see_moves(r, clock_ms);
     slow = is_stuck(r, clock_ms) ? me : 0;
+    w->lag_ms = 0;
     if (order_orders(&r->order)) {
         slow |= late_with_changes(r, clock_ms) | late_with_syncs(r, clock_ms);
     }
