@@ -28,13 +28,14 @@ enum {
     FORCED_EPOCHS_MAX = EPOCHS_MAX / (FORCED_MAX + 1),
     LOSSES_MAX = 256,
     FAULTS_MS = 12000,
-    HEALING_MS = 10000,
+    HEALING_MS = 13000,
     SLOW_PAUSE_MS = 3500, /* So that no call meets both, that somebody leaves and is taken back. */
     BEAR_MS =
         4500, /* Beyond the limit: for what a call waits where a member is slow, and nothing else is wrong. */
-    RUIN_MS = 2000, /* Before faults end no disk is lost that nobody else can make up for. */
+    SWEEP_MS = 2000, /* For everything, object by object, in a round. */
+    RUIN_MS = 2000,  /* Before faults end no disk is lost that nobody else can make up for. */
     QUIT_MS = 3000,
-    QUIET_MS = 5000 /* Before the end clients begin nothing. */
+    QUIET_MS = 8000 /* Before the end clients begin nothing. */
 };
 
 /* What a cell holds. Each write writes a value that nobody else writes. */
@@ -204,6 +205,10 @@ struct world
     bool cuts, storms;                                         /* There are such faults. */
     bool slow;                                                 /* Members are slow at times, */
     bool only_slow; /* one at a time, and nothing else goes wrong. */
+    uint64_t
+        decided_ms; /* The last vote. What was begun since, and given up, the next one finishes. */
+    uint64_t
+        swept_ms; /* When a member took a page of everything last: for that all may have to wait longer. */
     uint64_t slow_limit_ms;
     bool coarse; /* Logs have room for one object: they soon say everything. */
     bool plants; /* Copies of the last object come to differ. */

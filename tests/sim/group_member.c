@@ -235,6 +235,9 @@ static void run_done(struct sim *s, uint32_t node, uint64_t number)
     bool served;
 
     m->works[number].type = REPLICA_SEND;
+    if (w.type == REPLICA_TAKE && w.piece.everything) {
+        world_of(s)->swept_ms = s->now_ms;
+    }
     trace_work(s, node, &w);
     switch (w.type) {
     case REPLICA_APPLY:

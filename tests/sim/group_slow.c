@@ -107,9 +107,11 @@ void slow_trouble(struct sim *s)
 /* What began while it was slow ends later. */
 static bool was_slow(struct sim *s, const struct member *m)
 {
-    uint64_t behind_ms = m->slow_factor * DISK_MS_MAX + world_of(s)->slow_limit_ms + 1000;
+    const struct world *w = world_of(s);
+    uint64_t behind_ms = m->slow_factor * DISK_MS_MAX + w->slow_limit_ms + 1000;
+    uint64_t until_ms = m->slow_until_ms + behind_ms;
 
-    return m->slow_until_ms != 0 && s->now_ms <= m->slow_until_ms + behind_ms;
+    return m->slow_until_ms != 0 && (s->now_ms <= until_ms || w->decided_ms <= until_ms);
 }
 
 bool slow_decided(struct sim *s, group_set before, group_set set)
@@ -131,6 +133,7 @@ bool slow_decided(struct sim *s, group_set before, group_set set)
             sim_worth(s, WORTH_SLOW_BACK);
         }
     }
+    w->decided_ms = s->now_ms;
     return true;
 }
 
@@ -138,8 +141,9 @@ bool slow_waits(struct sim *s, uint32_t node, uint64_t begun_ms)
 {
     const struct world *w = world_of(s);
     uint64_t waited_ms = s->now_ms - begun_ms;
+    uint64_t sweep_ms = w->swept_ms > begun_ms ? SWEEP_MS : 0;
 
-    if (w->only_slow && waited_ms > w->slow_limit_ms + BEAR_MS) {
+    if (w->only_slow && waited_ms > w->slow_limit_ms + BEAR_MS + sweep_ms) {
         return sim_fail(s, "%s waits for %llu ms, and only one member at a time was slow",
                         s->nodes[node].name, (unsigned long long)waited_ms);
     }

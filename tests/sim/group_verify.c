@@ -86,9 +86,11 @@ void verify_run(struct sim *s, uint32_t node)
 {
     struct replica *r = member_of(s, node)->replica;
     const struct verify *v = &r->verify.verify;
+    group_set everybody = (group_set)((1U << world_of(s)->members) - 1);
 
     if (v->done && v->run == r->verify.wanted) {
         sim_worth(s, WORTH_VERIFIED);
     }
-    replica_set_verify(r, v->running && !v->done ? v->run : world_of(s)->verify_run, true);
+    replica_set_verify(r, v->running && !v->done ? v->run : world_of(s)->verify_run,
+                       r->group.joined != 0 && r->group.record.set == everybody);
 }
