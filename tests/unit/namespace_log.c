@@ -287,6 +287,7 @@ static void fill_rest(struct strange *s, struct meta_op *op)
         memset(op->member.name, 0xff, below(s, MEMBER_NAME_BYTES_MAX + 1));
         op->member.bytes_total = number(s);
         op->member.bytes_free = number(s);
+        op->member.removed = below(s, 4) == 0;
         break;
     case OP_GRANTEE:
         op->grantee.client = number(s);

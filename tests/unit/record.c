@@ -158,6 +158,15 @@ static void small_records_come_back(void **state)
     }
     memset(b.data + b.count - 16, 0, 16); /* No marks are written as nothing. */
     assert_int_equal(member_decode(3, buf_slice(&b), &member_back), MORSEL_CORRUPT);
+    assert_false(member_back.removed);
+    member.removed = true; /* Older managers must not let it in again. */
+    buf_clear(&b);
+    member_encode(&member, &b);
+    assert_int_equal(b.data[0], RECORD_VERSION + 1);
+    assert_int_equal(member_decode(3, buf_slice(&b), &member_back), 0);
+    assert_true(member_back.removed);
+    b.data[0]++;
+    assert_int_equal(member_decode(3, buf_slice(&b), &member_back), MORSEL_VERSION);
     buf_free(&b);
 }
 

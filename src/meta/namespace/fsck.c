@@ -335,6 +335,35 @@ static void check_nameless(struct fsck_walk *w, const struct inode *inode)
     }
 }
 
+/* A part of it is lost with its server: what is to be done about that only people know. */
+static void check_removed(struct fsck_walk *w, const struct inode *inode)
+{
+    const struct file_layout *layout = &inode->layout;
+    struct fsck_finding *finding;
+    uint64_t bytes = 0;
+    server_id server = 0;
+
+    if (inode->nlink == 0 || layout->replicas != 1) {
+        return;
+    }
+    for (uint32_t i = 0; i < layout->stripe.width; i++) {
+        uint64_t there = stripe_object_size(&layout->stripe, i, inode->size);
+
+        if (there > 0 && ns_is_removed(w->f->ns, layout->servers[i])) {
+            bytes += there;
+            server = layout->servers[i];
+        }
+    }
+    if (bytes > 0) {
+        finding = find_new(w, REPAIR_COUNTS, inode->id);
+        finding->mendable = false;
+        errmsg_set(&finding->text,
+                   "%" PRIu64 " bytes of inode %" PRIu64
+                   " were on server %u alone, which was removed: delete it, or restore a backup",
+                   bytes, inode->id, server);
+    }
+}
+
 static bool visit_inode(void *data, struct slice key, struct slice value)
 {
     struct fsck_walk *w = data;
@@ -361,6 +390,7 @@ static bool visit_inode(void *data, struct slice key, struct slice value)
             return false;
         }
         fsck_sum_inode(w->f->count, &inode);
+        check_removed(w, &inode);
     }
     w->f->inodes++;
     return advance(w, key);

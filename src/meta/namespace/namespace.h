@@ -128,8 +128,26 @@ int ns_orphans(struct ns *ns, inode_id from, inode_id *inodes, uint32_t count_ma
                struct errmsg *err);
 int ns_is_orphan(struct ns *ns, inode_id inode, bool *orphan, struct errmsg *err);
 
-/* All members, ascending by id; at most SERVERS_MAX. */
+/* All members, ascending by id; at most SERVERS_MAX. Those that were removed are among them. */
 int ns_members(struct ns *ns, struct member_record *members, uint32_t *count, struct errmsg *err);
+bool ns_is_removed(const struct ns *ns, server_id server);
+
+enum { NS_LYING_SHOWN = 8 };
+
+/* Files with one copy of which a part belongs to a server, as far as they were looked for. */
+struct ns_lying
+{
+    inode_id next;    /* Where to look on; INODE_NONE: all were seen. */
+    uint64_t files;   /* The server is one of theirs: what is written to them may go there, */
+    uint64_t holding; /* and of these the ones that have bytes there. */
+    uint64_t bytes;   /* So many, holes among them. */
+    inode_id shown[NS_LYING_SHOWN]; /* The first that have. */
+};
+
+/* Add to `lying` what there is among the next `records_max` inodes from lying->next on (at first 1).
+ * MORSEL_AGAIN: something must be read first, and `lying` is as it was. */
+int ns_lying_on(struct ns *ns, server_id server, uint32_t records_max, struct ns_lying *lying,
+                struct errmsg *err);
 
 /* The groups of servers that hold the same objects; version 0: there are none. */
 struct groups_record;

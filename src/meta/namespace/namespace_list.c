@@ -1,4 +1,4 @@
-/* Reading ranges of records: attributes, garbage, orphans, members, the log. */
+/* Reading ranges of records: attributes, garbage, orphans, members, files of one server, the log. */
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/fs/lease_mode.h"
@@ -192,8 +192,91 @@ int ns_members(struct ns *ns, struct member_record *members, uint32_t *count, st
 
     *count = walk.count;
     if (rv == 0 && walk.status != 0) {
-        errmsg_set(err, "the record of a storage server is damaged");
+        errmsg_set(err, walk.status == MORSEL_VERSION
+                            ? "the record of a storage server is of a newer version: use a newer "
+                              "morsel-meta"
+                            : "the record of a storage server is damaged");
         return walk.status;
+    }
+    return rv;
+}
+
+/* ---- What would be lost with a server ---- */
+
+struct lying_walk
+{
+    server_id server;
+    uint32_t records, records_max;
+    inode_id last; /* That was looked at. */
+    struct ns_lying lying;
+    int status;
+};
+
+static void add_lying(struct ns_lying *lying, const struct inode *inode, server_id server)
+{
+    const struct file_layout *layout = &inode->layout;
+    uint64_t end = inode->size > inode->reach ? inode->size : inode->reach, bytes = 0;
+    bool there = false;
+
+    for (uint32_t i = 0; i < layout->stripe.width; i++) {
+        if (layout->servers[i] == server) {
+            there = true;
+            bytes += stripe_object_size(&layout->stripe, i, end);
+        }
+    }
+    lying->files += there;
+    lying->bytes += bytes;
+    if (bytes > 0 && lying->holding++ < NS_LYING_SHOWN) {
+        lying->shown[lying->holding - 1] = inode->id;
+    }
+}
+
+static bool visit_lying(void *data, struct slice key, struct slice value)
+{
+    struct lying_walk *walk = data;
+    struct inode inode;
+    inode_id id;
+
+    if (!key_inode_parse(key, RECORD_INODE, &id)) {
+        return false;
+    }
+    if (walk->records == walk->records_max) {
+        walk->lying.next = id;
+        return false;
+    }
+    walk->last = id;
+    walk->status = inode_decode(id, value, &inode);
+    if (walk->status != 0) {
+        return false;
+    }
+    if (inode.layout.stripe.width > 0 && inode.layout.replicas == 1) {
+        add_lying(&walk->lying, &inode, walk->server);
+    }
+    walk->records++;
+    return true;
+}
+
+int ns_lying_on(struct ns *ns, server_id server, uint32_t records_max, struct ns_lying *lying,
+                struct errmsg *err)
+{
+    struct lying_walk walk = { .server = server, .records_max = records_max, .lying = *lying };
+    struct record_key key = key_inode(lying->next);
+    int rv;
+
+    walk.lying.next = INODE_NONE;
+    rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_lying, &walk, err);
+    if (rv == MORSEL_AGAIN && walk.records > 0) {
+        walk.lying.next = walk.last + 1; /* A short step; the next one wants the same again. */
+        kv_wanted_clear(ns->kv->wanted);
+        rv = 0;
+    }
+    if (rv == 0 && walk.status != 0) {
+        errmsg_set(err, "the record of inode %llu is damaged: `morsel fsck` says more",
+                   (unsigned long long)walk.last);
+        rv = walk.status;
+    }
+    if (rv == 0) {
+        *lying = walk.lying;
     }
     return rv;
 }

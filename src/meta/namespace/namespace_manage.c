@@ -8,13 +8,31 @@
 
 int apply_member(struct ns_txn *t)
 {
-    if (t->op->member.id == 0) {
+    if (t->op->member.id == 0 ||
+        (ns_is_removed(t->ns, t->op->member.id) && !t->op->member.removed)) {
         return MORSEL_INVAL;
     }
     buf_clear(&t->ns->record);
     member_encode(&t->op->member, &t->ns->record);
     txn_record_put(t, key_member(t->op->member.id));
     return 0;
+}
+
+bool ns_is_removed(const struct ns *ns, server_id server)
+{
+    for (uint32_t i = 0; i < ns->removed.count; i++) {
+        if (ns->removed.ids[i] == server) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void publish_member(struct ns *ns, const struct member_record *member)
+{
+    if (member->removed && !ns_is_removed(ns, member->id) && ns->removed.count < SERVERS_MAX) {
+        ns->removed.ids[ns->removed.count++] = member->id;
+    }
 }
 
 int apply_grantee(struct ns_txn *t)
@@ -126,6 +144,9 @@ int apply_collected(struct ns_txn *t)
 
 void txn_queue_object(struct ns_txn *t, server_id server, struct object_id object)
 {
+    if (ns_is_removed(t->ns, server)) {
+        return; /* Nobody will ever ask for it. */
+    }
     txn_plain_put(t, key_garbage(server, object), (struct slice){ NULL, 0 });
     t->counters.garbage++;
     garbage_floor_lower(&t->ns->floors, server, object); /* Too low, if this fails, is safe. */

@@ -101,6 +101,19 @@ static int load_groups(struct ns *ns, struct errmsg *err)
     return rv;
 }
 
+static int load_removed(struct ns *ns, struct errmsg *err)
+{
+    struct member_record *members = calloc(SERVERS_MAX, sizeof(*members));
+    uint32_t count = 0;
+    int rv = members != NULL ? ns_members(ns, members, &count, err) : MORSEL_NOMEM;
+
+    for (uint32_t i = 0; rv == 0 && i < count; i++) {
+        publish_member(ns, &members[i]);
+    }
+    free(members);
+    return rv;
+}
+
 static int load(struct ns *ns, struct errmsg *err)
 {
     struct record_key key = key_super();
@@ -133,7 +146,8 @@ static int load(struct ns *ns, struct errmsg *err)
         errmsg_wrap(err, "read the root directory");
         return rv == MORSEL_NOMEM ? rv : MORSEL_CORRUPT;
     }
-    return load_groups(ns, err);
+    rv = load_groups(ns, err);
+    return rv != 0 ? rv : load_removed(ns, err);
 }
 
 int ns_open(struct kv *kv, const struct ns_hooks *hooks, struct ns **ns_out, struct errmsg *err)

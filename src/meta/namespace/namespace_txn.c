@@ -281,6 +281,9 @@ static void publish(struct ns_txn *t)
     if (t->op->kind == OP_GROUPS) {
         publish_groups(ns);
     }
+    if (t->op->kind == OP_MEMBER) {
+        publish_member(ns, &t->op->member);
+    }
     for (uint32_t i = 0; i < t->slot_count; i++) {
         if (t->slots[i].state == SLOT_DIRTY) {
             inode_cache_put(ns->cache, &t->slots[i].inode);

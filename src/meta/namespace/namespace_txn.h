@@ -11,6 +11,13 @@
 #include "meta/namespace/inode_cache.h"
 #include "meta/namespace/namespace.h"
 
+/* Servers that were taken out of the cluster for good: nothing is to be deleted there any more. */
+struct removed_servers
+{
+    uint32_t count;
+    server_id ids[SERVERS_MAX];
+};
+
 struct ns
 {
     struct kv *kv;
@@ -24,6 +31,7 @@ struct ns
     int broken;            /* Status of the commit that failed. */
     uint64_t unreadable;   /* Operations refused because the log could not hold them. */
     struct garbage_floors floors;
+    struct removed_servers removed;
     struct groups_record *groups; /* As in the store; and room for the one that comes. */
     struct groups_record *groups_next;
 };
@@ -146,5 +154,6 @@ int apply_start(struct ns_txn *t);
 int apply_voters(struct ns_txn *t);
 int apply_groups(struct ns_txn *t);
 void publish_groups(struct ns *ns); /* What was applied is committed. */
+void publish_member(struct ns *ns, const struct member_record *member);
 
 #endif

@@ -168,14 +168,20 @@ bool key_garbage_parse(struct slice key, server_id *server, struct object_id *ob
 }
 
 /* Read the version byte and check that this program knows it. */
-static int version_check(struct reader *r)
+static int version_up_to(struct reader *r, uint8_t newest, uint8_t *version)
 {
-    uint8_t version = reader_u8(r);
-
-    if (r->failed || version == 0) {
+    *version = reader_u8(r);
+    if (r->failed || *version == 0) {
         return MORSEL_CORRUPT;
     }
-    return version > RECORD_VERSION ? MORSEL_VERSION : 0;
+    return *version > newest ? MORSEL_VERSION : 0;
+}
+
+static int version_check(struct reader *r)
+{
+    uint8_t version;
+
+    return version_up_to(r, RECORD_VERSION, &version);
 }
 
 static int all_read(const struct reader *r)
@@ -446,7 +452,7 @@ static bool marked(const struct starts_known *starts)
 
 void member_encode(const struct member_record *member, struct buf *out)
 {
-    buf_put_u8(out, RECORD_VERSION);
+    buf_put_u8(out, member->removed ? MEMBER_VERSION_REMOVED : RECORD_VERSION);
     buf_put(out, member->token, sizeof(member->token));
     buf_put_blob(out, member->address, strlen(member->address));
     buf_put_blob(out, member->name, strlen(member->name));
@@ -479,14 +485,16 @@ int member_decode(server_id id, struct slice bytes, struct member_record *member
 {
     struct reader r;
     struct slice token;
+    uint8_t version;
     int rv;
 
     memset(member, 0, sizeof(*member));
     member->id = id;
     reader_init(&r, bytes.data, bytes.count);
-    if ((rv = version_check(&r)) != 0) {
+    if ((rv = version_up_to(&r, MEMBER_VERSION_REMOVED, &version)) != 0) {
         return rv;
     }
+    member->removed = version == MEMBER_VERSION_REMOVED;
     token = reader_bytes(&r, sizeof(member->token));
     if (!text_decode(reader_blob(&r), member->address, sizeof(member->address)) ||
         !text_decode(reader_blob(&r), member->name, sizeof(member->name))) {

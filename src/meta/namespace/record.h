@@ -212,7 +212,12 @@ struct member_record
     uint64_t bytes_free;
     struct starts_known starts; /* All 0 in records from before there were marks; the
                                    count alone in those from before it was told. */
+    bool removed; /* It was taken out of the cluster for good: the record stays, so that its
+                     directory is never let in again and its id is never given to another one. */
 };
+
+/* Of a server that was removed: who knows nothing of that must not let it in again. */
+enum { MEMBER_VERSION_REMOVED = RECORD_VERSION + 1 };
 
 void member_encode(const struct member_record *member, struct buf *out);
 int member_decode(server_id id, struct slice bytes, struct member_record *member);
