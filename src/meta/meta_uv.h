@@ -45,6 +45,15 @@ struct meta_settings
     char log_level[CONFIG_STRING_MAX];
 };
 
+/* What only the server has that is to be removed (cluster/removal_uv.h). One at a time. */
+struct removal
+{
+    server_id server;  /* 0: none is looked at. */
+    uint64_t heard_ms; /* Of it, when the look began. */
+    uint64_t look;     /* RecoverReply.look of the last answer. */
+    struct ns_lying lying;
+};
+
 struct fsck;
 struct directory_page;
 struct voters_host;
@@ -94,6 +103,7 @@ struct meta
     struct prober prober;       /* Tells servers who is dead. */
     struct voters_host *voters; /* Who votes: cluster/voters_uv.h. */
     struct groups_host *groups; /* Who holds the same objects: cluster/groups_uv.h. */
+    struct removal removal;     /* A server that is gone for good: cluster/removal_uv.h. */
     uint32_t handles;           /* Open libuv handles while closing. */
     bool broken_logged;
     bool unreadable_logged;

@@ -484,6 +484,113 @@ static void a_record_from_before_is_taken_over(void **state)
     test_free(w);
 }
 
+static void do_remove(struct world *w, server_id id)
+{
+    struct members_event event = { .type = MEMBERS_REMOVE, .remove = id };
+
+    assert_null(members_may_remove(&w->m, id));
+    feed(w, event);
+    assert_int_equal(w->out.count, 0);
+}
+
+static void removed(struct world *w, server_id id, int status)
+{
+    struct members_event event = { .type = MEMBERS_REMOVED };
+
+    event.removed.id = id;
+    event.removed.status = status;
+    feed(w, event);
+    assert_int_equal(w->out.count, 0);
+}
+
+static void silence(struct world *w)
+{
+    w->now_ms += 2 * MEMBERS_MISSED_MAX * MEMBERS_HEARTBEAT_MS;
+    tick(w);
+}
+
+static void who_is_there_is_not_removed(void **state)
+{
+    struct member_record record = { .id = 3, .token = { 1 }, .address = "a:1" };
+    struct world *w = world_new(&record, 1);
+
+    (void)state;
+    members_presume(&w->m, w->now_ms);
+    assert_non_null(members_may_remove(&w->m, 3)); /* It may be there. */
+    do_register(w, 1, 1, 3, "b:1");
+    assert_non_null(members_may_remove(&w->m, 3));
+    persisted(w, 3, 0);
+    assert_non_null(members_may_remove(&w->m, 3));
+    gone(w, 3);
+    assert_non_null(members_may_remove(&w->m, 3)); /* Its connection may have broken. */
+    silence(w);
+    assert_null(members_may_remove(&w->m, 3));
+    assert_null(members_may_remove(&w->m, 4));
+    do_register(w, 1, 1, 3, "c:1"); /* On its way to the disk. */
+    assert_non_null(members_may_remove(&w->m, 3));
+    test_free(w);
+}
+
+static void a_removed_server_is_never_let_in_again(void **state)
+{
+    struct world *w = world_new(NULL, 0);
+    struct member_record records[2];
+    uint64_t version;
+
+    (void)state;
+    join(w, 1, "a:1");
+    join(w, 2, "b:1");
+    silence(w);
+    version = w->m.version;
+    do_remove(w, 2);
+    assert_non_null(members_may_remove(&w->m, 2));
+    assert_true(
+        member_stays(members_find(&w->m, 2))); /* Nobody is told before it is durable, ... */
+    do_register(w, 5, 2, 2, "b:1");
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_AGAIN); /* ... nor let in. */
+    heartbeat(w, 2);
+    (void)only(w, MEMBERS_REFUSE);
+    removed(w, 2, 0);
+    assert_false(member_stays(members_find(&w->m, 2)));
+    assert_true(w->m.version > version);
+    assert_null(members_may_remove(&w->m, 2)); /* It is done. */
+    do_register(w, 5, 2, 2, "b:1");
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_REMOVED);
+    assert_int_equal(w->out.items[0].id, 2);
+    heartbeat(w, 2);
+    (void)only(w, MEMBERS_REFUSE);
+
+    /* Its id is not given again, also behind a restart. */
+    join(w, 3, "c:1");
+    assert_non_null(members_find(&w->m, 3));
+    records[0] = members_find(&w->m, 1)->record;
+    records[1] = members_find(&w->m, 2)->record;
+    test_free(w);
+    w = world_new(records, 2);
+    members_presume(&w->m, w->now_ms);
+    assert_false(members_find(&w->m, 2)->presumed);
+    do_register(w, 5, 2, 2, "b:1");
+    assert_int_equal(only(w, MEMBERS_REFUSE)->status, MORSEL_REMOVED);
+    do_register(w, 5, 3, 0, "c:1");
+    assert_int_equal(only(w, MEMBERS_PERSIST)->id, 3);
+    test_free(w);
+}
+
+static void a_removal_that_was_not_written_did_not_happen(void **state)
+{
+    struct world *w = world_new(NULL, 0);
+
+    (void)state;
+    join(w, 1, "a:1");
+    silence(w);
+    do_remove(w, 1);
+    removed(w, 1, MORSEL_NOMEM);
+    assert_true(member_stays(members_find(&w->m, 1)));
+    do_register(w, 5, 1, 1, "a:1");
+    assert_int_equal(w->out.items[1].type, MEMBERS_WELCOME);
+    test_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -502,6 +609,9 @@ int main(void)
         cmocka_unit_test(an_old_copy_is_refused_for_ever),
         cmocka_unit_test(a_server_from_after_a_backup_is_taken_over),
         cmocka_unit_test(a_record_from_before_is_taken_over),
+        cmocka_unit_test(who_is_there_is_not_removed),
+        cmocka_unit_test(a_removed_server_is_never_let_in_again),
+        cmocka_unit_test(a_removal_that_was_not_written_did_not_happen),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

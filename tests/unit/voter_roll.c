@@ -225,15 +225,48 @@ static void there_is_room_for_all_and_no_more(void **state)
     assert_int_equal(f->wanted.count, VOTERS_MAX);
 }
 
+/* Its vote goes, whether or not it was in effect, and also behind a restart in the middle. */
+static void a_server_that_was_removed_votes_no_more(void **state)
+{
+    struct fixture *f = *state;
+    struct voter_seats seats;
+
+    (void)hear(f, 1, 10);
+    (void)hear(f, 2, 20);
+    want(f);
+    in_effect(f, &f->wanted);
+    (void)hear(f, 3, 30);
+    assert_true(voter_roll_remove(&f->roll, &f->record, 3)); /* It only was to join. */
+    EXPECT_WANTED(f, 0, 10, 20, 50);
+    assert_int_equal(f->roll.count, 3);
+    assert_true(voter_roll_remove(&f->roll, &f->record, 2));
+    assert_false(voter_roll_remove(&f->roll, &f->record, 2));
+    assert_int_equal(state_of(f, 20), VOTER_LOST);
+    EXPECT_WANTED(f, 20, 10, 50);
+
+    voter_roll_seats(&f->roll, &f->record, &seats);
+    voter_roll_init(&f->roll, &f->record, &seats); /* The record does not know who was removed. */
+    EXPECT_WANTED(f, 0, 10, 20, 50);
+    assert_true(voter_roll_remove(&f->roll, &f->record, 2));
+    EXPECT_WANTED(f, 20, 10, 50);
+    in_effect(f, &f->wanted);
+    assert_int_equal(f->roll.count, 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(who_is_heard_joins),       TEST(lost_votes_are_replaced),
-        TEST(lost_before_it_joined),    TEST(votes_that_are_found_again),
-        TEST(a_voter_is_of_one_server), TEST(what_is_on_disk),
-        TEST(two_voters_of_one_server), TEST(there_is_room_for_all_and_no_more),
+        TEST(who_is_heard_joins),
+        TEST(lost_votes_are_replaced),
+        TEST(lost_before_it_joined),
+        TEST(votes_that_are_found_again),
+        TEST(a_server_that_was_removed_votes_no_more),
+        TEST(a_voter_is_of_one_server),
+        TEST(what_is_on_disk),
+        TEST(two_voters_of_one_server),
+        TEST(there_is_room_for_all_and_no_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

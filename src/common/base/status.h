@@ -55,7 +55,8 @@
       "the client's lease period was over before its request was carried out")                     \
     X(MORSEL_UNSURE, -56, EIO, "the server cannot know whether the change was made before")        \
     X(MORSEL_NOT_HERE, -57, EIO, "another server of the group answers this")                       \
-    X(MORSEL_LEFT_BEHIND, -58, ESTALE, "data directory is an old copy of another one")
+    X(MORSEL_LEFT_BEHIND, -58, ESTALE, "data directory is an old copy of another one")             \
+    X(MORSEL_REMOVED, -59, EIO, "server was removed from the cluster")
 
 #define X(name, wire, unix_errno, words) name = wire,
 enum morsel_status { MORSEL_OK = 0, STATUS_MAP(X) };

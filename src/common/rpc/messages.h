@@ -98,7 +98,8 @@ enum recover_what {
     RECOVER_LEAVE = 3,  /* The server is to leave all its groups; */
     RECOVER_STAY = 4,   /* it need not. */
     RECOVER_VERIFY = 5, /* The copies of a group, or of all, are compared. */
-    RECOVER_FORCE = 6   /* Its copy of the group counts from now on. */
+    RECOVER_FORCE = 6,  /* Its copy of the group counts from now on. */
+    RECOVER_REMOVE = 7  /* The server is gone for good. */
 };
 
 enum layout_class { CLASS_INHERIT = 0, CLASS_DURABLE = 1, CLASS_SCAVENGED = 2 };

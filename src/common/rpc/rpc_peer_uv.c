@@ -108,6 +108,11 @@ bool rpc_peer_is_asked(const struct rpc_peer *peer)
     return peer->state == PEER_UP && !list_empty(&peer->sent);
 }
 
+bool rpc_peer_is_awaited(const struct rpc_peer *peer)
+{
+    return peer->state != PEER_UP && calls_wait(peer);
+}
+
 bool rpc_peer_clock_is_old(const struct rpc_peer *peer, uint64_t age_ms)
 {
     return peer->state == PEER_UP && !peer->clockless &&
@@ -491,6 +496,11 @@ static void peer_end(struct rpc_peer *peer, int status)
 void rpc_peer_close(struct rpc_peer *peer)
 {
     peer_end(peer, MORSEL_CANCELED);
+}
+
+void rpc_peer_give_up(struct rpc_peer *peer, int status)
+{
+    rpc_calls_end(peer, status);
 }
 
 void rpc_peers_close(struct rpc *rpc)

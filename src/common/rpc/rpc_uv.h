@@ -156,6 +156,12 @@ void rpc_peer_on_room(struct rpc_peer *peer, void (*room)(void *data));
  * 0: anybody. */
 void rpc_peer_expect(struct rpc_peer *peer, uint64_t node_id);
 
+/* Not connected, and somebody waits for that? */
+bool rpc_peer_is_awaited(const struct rpc_peer *peer);
+
+/* Nobody will ever answer there: pending calls end with `status`, later. */
+void rpc_peer_give_up(struct rpc_peer *peer, int status);
+
 /* Pending calls end with MORSEL_CANCELED, later. */
 void rpc_peer_close(struct rpc_peer *peer);
 

@@ -73,6 +73,20 @@ static void manager_left_us_behind(struct membership *m, const char *text)
     m->refused(m->data);
 }
 
+/* `morsel iod remove`: nobody needs what is here any more. */
+static void manager_removed_us(struct membership *m, const char *text)
+{
+    if (m->stopping) {
+        return;
+    }
+    log_error(
+        m->server->log,
+        "manager %s: %s: nothing in %s belongs to it any more; to let this machine serve again, "
+        "start morsel-iod with an empty data directory: it is a new server then",
+        manager_address(m), text[0] ? text : status_words(MORSEL_REMOVED), m->server->datadir.path);
+    m->refused(m->data);
+}
+
 /* ---- Registration ---- */
 
 enum { START_UNKNOWN, START_PROPOSED, START_CONFIRMED }; /* RegisterReply.start */
@@ -203,6 +217,10 @@ static void on_registered(struct rpc_call *call, int status, struct rpc_reply *r
     }
     if (status == MORSEL_LEFT_BEHIND) {
         manager_left_us_behind(m, reply->text);
+        return;
+    }
+    if (status == MORSEL_REMOVED) {
+        manager_removed_us(m, reply->text);
         return;
     }
     if (status == MORSEL_AGAIN) {

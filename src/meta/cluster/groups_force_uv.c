@@ -104,7 +104,7 @@ static bool has_majority(const struct meta *meta)
     uint32_t voters = 1, there = 1; /* The manager. */
 
     for (uint32_t i = 0; i < meta->members.count; i++) {
-        voters++;
+        voters += member_stays(&meta->members.items[i]);
         there += meta->members.items[i].up;
     }
     return there >= voter_majority(voters);

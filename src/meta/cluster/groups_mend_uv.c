@@ -4,6 +4,7 @@
 #include "meta/cluster/groups_inner_uv.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- Steps ---- */
@@ -136,7 +137,7 @@ int groups_pause(struct meta *meta, bool paused, struct errmsg *err)
 static int find_server(const struct meta *meta, server_id server, const struct member **m,
                        struct errmsg *err)
 {
-    if ((*m = members_find(&meta->members, server)) == NULL) {
+    if ((*m = members_find(&meta->members, server)) == NULL || !member_stays(*m)) {
         errmsg_set(err, "there is no storage server %u: `morsel status` lists them", server);
         return MORSEL_INVAL;
     }
@@ -257,12 +258,20 @@ int groups_leave(struct meta *meta, server_id server, server_id to, struct errms
     return rv;
 }
 
+static void leaver_take_out(struct groups_record *next, server_id server)
+{
+    uint32_t at = leaver_at(next, server);
+
+    memmove(&next->leavers[at], &next->leavers[at + 1],
+            (--next->leavers_count - at) * sizeof(next->leavers[0]));
+    next->leavers[next->leavers_count] = (struct group_leaver){ 0, 0 };
+}
+
 int groups_stay(struct meta *meta, server_id server, struct errmsg *err)
 {
     struct groups_host *h = meta->groups;
     const struct member *m;
     struct groups_record *next;
-    uint32_t at;
     int rv;
 
     if ((rv = find_server(meta, server, &m, err)) != 0) {
@@ -273,14 +282,60 @@ int groups_stay(struct meta *meta, server_id server, struct errmsg *err)
         return MORSEL_INVAL;
     }
     next = copy_now(h);
-    at = leaver_at(next, server);
-    memmove(&next->leavers[at], &next->leavers[at + 1],
-            (--next->leavers_count - at) * sizeof(next->leavers[0]));
-    next->leavers[next->leavers_count] = (struct group_leaver){ 0, 0 };
+    leaver_take_out(next, server);
     rv = groups_keep(h, next, err);
     groups_mark_leavers(h);
     if (rv == 0) {
         groups_members_changed(meta); /* It may get groups. */
     }
+    return rv;
+}
+
+/* ---- Servers that are gone for good ---- */
+
+enum { GROUPS_NAMED_MAX = 5 };
+
+int groups_may_remove(const struct meta *meta, server_id server, struct errmsg *err)
+{
+    const struct groups_record *record = groups_record_now(meta);
+    char names[GROUPS_NAMED_MAX * 12 + 1] = "";
+    uint32_t count = 0;
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < record->count; i++) {
+        if (group_concerns(&record->items[i], server) && count++ < GROUPS_NAMED_MAX) {
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%u",
+                                     count == 1 ? "" : ", ", record->items[i].number);
+        }
+    }
+    if (count == 0) {
+        return 0;
+    }
+    errmsg_set(err,
+               "server %u has a place in %u group%s (%s%s), or their copies are not complete "
+               "without it: %s",
+               server, count, count == 1 ? "" : "s", names, count > GROUPS_NAMED_MAX ? " ..." : "",
+               groups_leaver_find(record, server) != NULL
+                   ? "wait until `morsel recover status` says that it has left"
+                   : "give them to others first, with `morsel recover replace`");
+    return MORSEL_INVAL;
+}
+
+int groups_remove(struct meta *meta, server_id server, struct errmsg *err)
+{
+    struct groups_host *h = meta->groups;
+    struct groups_record *next = copy_now(h);
+    bool changed = groups_leaver_find(next, server) != NULL;
+    int rv;
+
+    if (changed) {
+        leaver_take_out(next, server);
+    }
+    for (uint32_t i = 0; i < next->leavers_count; i++) {
+        changed |= next->leavers[i].to == server;
+        next->leavers[i].to = next->leavers[i].to == server ? 0 : next->leavers[i].to;
+    }
+    rv = changed ? groups_keep(h, next, err) : 0;
+    groups_mark_leavers(h);
     return rv;
 }

@@ -68,6 +68,11 @@ int groups_pause(struct meta *meta, bool paused, struct errmsg *err);
 int groups_leave(struct meta *meta, server_id server, server_id to, struct errmsg *err);
 int groups_stay(struct meta *meta, server_id server, struct errmsg *err);
 
+/* Has the server no place in any group, and none needs what it had? 0, or MORSEL_INVAL with words. */
+int groups_may_remove(const struct meta *meta, server_id server, struct errmsg *err);
+/* It is about to be removed: nobody leaves to it, and it need not leave. What that changes is durable with the next sync. */
+int groups_remove(struct meta *meta, server_id server, struct errmsg *err);
+
 /* The copy of that server is named as the one that counts (group_force.h), if the table has still that version; 0: may
  * it be? Likewise. */
 int groups_force(struct meta *meta, group_number group, server_id server, uint64_t version,

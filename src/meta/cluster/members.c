@@ -66,10 +66,17 @@ void members_init(struct members *m, uint32_t heartbeat_ms, const struct member_
 void members_presume(struct members *m, uint64_t now_ms)
 {
     for (uint32_t i = 0; i < m->count; i++) {
-        m->items[i].presumed = true;
-        m->items[i].heard_ms = now_ms;
-        watch(m, &m->items[i]);
+        if (member_stays(&m->items[i])) {
+            m->items[i].presumed = true;
+            m->items[i].heard_ms = now_ms;
+            watch(m, &m->items[i]);
+        }
     }
+}
+
+bool member_stays(const struct member *member)
+{
+    return !member->record.removed;
 }
 
 const struct member *members_find(const struct members *m, server_id id)
@@ -181,6 +188,18 @@ static bool admit_known(const struct member *known, const struct members_event *
     const struct member_record *asked = &event->registration.record;
     uint64_t tag = event->registration.tag;
 
+    if (!member_stays(known)) {
+        emit(out, (struct members_action){ .type = MEMBERS_REFUSE,
+                                           .tag = tag,
+                                           .id = known->record.id,
+                                           .status = MORSEL_REMOVED,
+                                           .reason = "this server was removed from the cluster" });
+        return false;
+    }
+    if (known->removing) {
+        refuse(out, tag, MORSEL_AGAIN, "this server is just being removed from the cluster");
+        return false;
+    }
     if (asked->id != 0 && asked->id != known->record.id) {
         refuse(out, tag, MORSEL_INVAL,
                "the token of this data directory belongs to another server id; was the "
@@ -320,7 +339,7 @@ static void on_persisted(struct members *m, const struct members_event *event,
 {
     struct member *member = find(m, event->persisted.id);
 
-    CHECK(member != NULL && member->persisting > 0);
+    CHECK(member != NULL && member->persisting > 0 && !member->removing);
     member->persisting--;
     if (member->persisting > 0) {
         return; /* That was an older record; the registration that waits has a newer one. */
@@ -337,6 +356,55 @@ static void on_persisted(struct members *m, const struct members_event *event,
     answer_taken(m, member, member->pending_tag, member->pending_proposal, out);
 }
 
+/* ---- Removal ---- */
+
+const char *members_may_remove(const struct members *m, server_id id)
+{
+    const struct member *member = members_find(m, id);
+
+    if (member == NULL || !member_stays(member)) {
+        return NULL;
+    }
+    if (member->presumed) {
+        return "may be there: the manager has just started, and waits for its servers; try again "
+               "in "
+               "a few seconds";
+    }
+    if (member->persisting > 0) {
+        return "is just registering";
+    }
+    if (member->removing) {
+        return "is just being removed";
+    }
+    if (!member->up) {
+        return NULL;
+    }
+    return member->leaves ? "is up: wait until it has left (`morsel recover status`), then stop it"
+                          : "is up: drain it first (`morsel iod drain`), then stop it";
+}
+
+static void on_remove(struct members *m, server_id id)
+{
+    struct member *member = find(m, id);
+
+    CHECK(member != NULL && member_stays(member) && members_may_remove(m, id) == NULL);
+    member->removing = true;
+}
+
+/* What could not be written down did not happen. */
+static void on_removed(struct members *m, const struct members_event *event)
+{
+    struct member *member = find(m, event->removed.id);
+
+    CHECK(member != NULL && member->removing);
+    member->removing = false;
+    if (event->removed.status == 0) {
+        member->record.removed = true;
+        member->registered = member->connected = member->leaves = false;
+        m->version++;
+    }
+}
+
 /* ---- Life and death ---- */
 
 static void on_heartbeat(struct members *m, const struct members_event *event,
@@ -344,7 +412,7 @@ static void on_heartbeat(struct members *m, const struct members_event *event,
 {
     struct member *member = find(m, event->heartbeat.id);
 
-    if (member == NULL || !member->registered) {
+    if (member == NULL || !member->registered || member->removing) {
         refuse(out, event->heartbeat.tag, MORSEL_NO_SESSION, "register first");
         return;
     }
@@ -407,6 +475,12 @@ void members_step(struct members *m, const struct members_event *event, struct m
         if (member != NULL) {
             member->connected = false;
         }
+        break;
+    case MEMBERS_REMOVE:
+        on_remove(m, event->remove);
+        break;
+    case MEMBERS_REMOVED:
+        on_removed(m, event);
         break;
     case MEMBERS_TICK:
         on_tick(m, event->now_ms, out);

@@ -4,8 +4,14 @@
  * directory and gets an id, which is made durable before it is told. It is up from then on, until
  * it was silent for MEMBERS_MISSED_MAX heartbeats.
  *
- *   unknown --REGISTER--> persisting --PERSISTED--> up <--HEARTBEAT-- down
- *                                                    +---- silence ---^
+ *   unknown --REGISTER--> persisting --PERSISTED--> up <--HEARTBEAT-- down --REMOVE--> being removed
+ *                                                    +---- silence ---^                      | REMOVED
+ *                                                                                            v
+ *                                                                                         removed
+ *
+ * A server that is gone for good is removed: from then on nobody is told of it, and whoever shows its
+ * token is refused. Its record stays for that. Not before the removal is durable; in between it is
+ * refused as well, without a reason that would outlive a loss of power.
  *
  * A server registers in two steps, which common/daemon/starts.h explains; only the second one makes
  * it up. One of a program that knows of no marks registers in one.
@@ -58,6 +64,7 @@ struct member
     bool up;
     bool presumed; /* Not heard of since the restart, but likely there: see members_presume(). */
     bool leaves;   /* It is to leave the cluster, as the host says: it gets nothing new. */
+    bool removing; /* `record.removed` is on its way to the disk. */
     bool durable;  /* The record is, as it is. */
     uint32_t persisting;  /* Records on their way to the store; the newest is the one above. */
     uint64_t pending_tag; /* The registration that waits for the newest. */
@@ -82,7 +89,10 @@ enum members_event_type {
     MEMBERS_REGISTER,
     MEMBERS_PERSISTED,
     MEMBERS_HEARTBEAT,
-    MEMBERS_GONE, /* Its connection ended. */
+    MEMBERS_GONE,    /* Its connection ended. */
+    MEMBERS_REMOVE,  /* It goes for good: members_may_remove() has said that it may. */
+    MEMBERS_REMOVED, /* That is durable now, or could not be written down. It never comes when the
+                        sync failed: nobody knows then, and nothing changes. */
     MEMBERS_TICK
 };
 
@@ -111,6 +121,12 @@ struct members_event
             struct member_disk disk;
         } heartbeat;
         server_id gone;
+        server_id remove;
+        struct
+        {
+            server_id id;
+            int status; /* Not 0: it was not written. */
+        } removed;
     };
 };
 
@@ -122,7 +138,8 @@ struct members_action
         MEMBERS_WELCOME,  /* Answer `tag`: registered as `id`. */
         MEMBERS_ALIVE,    /* Answer `tag`: heartbeat taken. */
         MEMBERS_REFUSE,   /* Answer `tag` with `status` and `reason`. `id` is the server's whose
-                            old copy it is when the status is MORSEL_LEFT_BEHIND. */
+                            old copy it is when the status is MORSEL_LEFT_BEHIND, or that was removed
+                            when it is MORSEL_REMOVED. */
         MEMBERS_UP,       /* For the log: `id` is up. */
         MEMBERS_PUT_BACK, /* For the log: `id` was let in later than its record knew. */
         MEMBERS_DOWN      /* For the log: `id` was silent too long. */
@@ -157,6 +174,13 @@ void members_step(struct members *m, const struct members_event *event,
 /* When MEMBERS_TICK is due, which may be earlier than it has something to do; UINT64_MAX: never.
  * Ask again after each step. */
 uint64_t members_deadline_ms(const struct members *m);
+
+/* May the server be removed, as far as its life goes? NULL: yes, or it was already. Otherwise why not,
+ * in words behind "server N "; constant text. */
+const char *members_may_remove(const struct members *m, server_id id);
+
+/* Is it one of the cluster still? Those that are not are in the table, and nobody is told of them. */
+bool member_stays(const struct member *member);
 
 /* NULL: unknown. */
 const struct member *members_find(const struct members *m, server_id id);

@@ -38,6 +38,11 @@ static void refuse_member(struct meta *meta, struct rpc_request *request,
                    action->id, member->record.address);
         words = err.text;
     }
+    if (action->status == MORSEL_REMOVED && member != NULL) {
+        errmsg_set(&err, "server %u (%s) was removed from this cluster", action->id,
+                   member->record.name);
+        words = err.text;
+    }
     if (action->status != MORSEL_NO_SESSION) {
         log_warning(meta->log, "storage server at %s refused: %s", rpc_request_peer(request),
                     words);

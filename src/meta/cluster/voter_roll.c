@@ -115,6 +115,19 @@ enum voter_news voter_roll_hear(struct voter_roll *roll, const struct voters_rec
     return before != NULL ? VOTER_CHANGED : VOTER_NEW;
 }
 
+bool voter_roll_remove(struct voter_roll *roll, const struct voters_record *record,
+                       server_id server)
+{
+    struct voter_roll_item *item = find_server(roll, server);
+
+    if (item == NULL) {
+        return false;
+    }
+    item->lost = true;
+    voter_roll_prune(roll, record);
+    return true;
+}
+
 void voter_roll_wanted(const struct voter_roll *roll, const struct voter_set *now,
                        struct voter_set *wanted, voter_id *gone)
 {

@@ -9,7 +9,8 @@
  *                         |                                                          |
  *                         +-- heard under another id --> nobody <--- out of the set -+
  *
- * Who is silent keeps its place: it has its votes, and comes back with them.
+ * Who is silent keeps its place: it has its votes, and comes back with them. The votes of a server that
+ * was removed from the cluster count as lost.
  *
  * Invariants: each server has one voter that is not lost at most, and each voter one server.
  *
@@ -31,7 +32,7 @@ struct voter_roll_item
 {
     voter_id id;
     server_id server; /* 0: the manager. */
-    bool lost;        /* The server votes as somebody else. */
+    bool lost;        /* The server votes as somebody else, or was removed. */
 };
 
 struct voter_roll
@@ -54,6 +55,10 @@ enum voter_news {
 /* `server` votes as `id`, which is not 0. What was lost and is not in the record is forgotten. */
 enum voter_news voter_roll_hear(struct voter_roll *roll, const struct voters_record *record,
                                 server_id server, voter_id id);
+
+/* The server was removed from the cluster. False: it did not vote. It is never heard again. */
+bool voter_roll_remove(struct voter_roll *roll, const struct voters_record *record,
+                       server_id server);
 
 /* The set as it is to be, without version, and somebody in `now` who will never answer again; 0:
  * nobody. For VOTERS_WANT. */

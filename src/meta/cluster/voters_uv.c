@@ -479,6 +479,61 @@ void voters_heard(struct meta *meta, server_id server, voter_id voter)
     }
 }
 
+/* ---- Servers that are gone for good ---- */
+
+/* Does that voter answer? The manager's own is the one that it has now, not one that it has lost. */
+static bool is_there(const struct voters_host *h, voter_id id, server_id server)
+{
+    const struct member *member = members_find(&h->meta->members, server);
+
+    return server == 0 ? id == voter_name(h->meta->voter.voter) : member != NULL && member->up;
+}
+
+int voters_may_lose(const struct meta *meta, server_id server, struct errmsg *err)
+{
+    const struct voters_host *h = meta->voters;
+    const struct voter_set *set = &h->voters.now.set;
+    uint32_t there = 0, needed = voter_majority(set->count);
+    bool votes = false;
+
+    for (uint32_t i = 0; i < set->count; i++) {
+        server_id owner = 0;
+        bool known = voter_roll_server(&h->roll, set->ids[i], &owner);
+
+        votes |= known && owner == server;
+        there += known && owner != server && is_there(h, set->ids[i], owner);
+    }
+    if (!votes || there >= needed) {
+        return 0;
+    }
+    errmsg_set(err,
+               "server %u votes, and its vote can be taken away only when %u of the %u voters "
+               "answer: %u %s without it; bring others back first",
+               server, needed, set->count, there, there == 1 ? "does" : "do");
+    return MORSEL_INVAL;
+}
+
+void voters_removed(struct meta *meta, server_id server)
+{
+    struct voters_host *h = meta->voters;
+
+    if (voter_roll_remove(&h->roll, &h->voters.now, server)) {
+        want(h);
+    }
+}
+
+/* The manager may have ended between the removal and the change of the set. */
+static void forget_removed(struct voters_host *h)
+{
+    const struct members *members = &h->meta->members;
+
+    for (uint32_t i = 0; i < members->count; i++) {
+        if (!member_stays(&members->items[i])) {
+            (void)voter_roll_remove(&h->roll, &h->voters.now, members->items[i].record.id);
+        }
+    }
+}
+
 /* ---- Beginning and end ---- */
 
 /* The manager alone. */
@@ -547,6 +602,7 @@ void voters_host_start(struct meta *meta)
                     own);
     }
     step(h, &event);
+    forget_removed(h);
     want(h);
 }
 

@@ -35,6 +35,13 @@ void voters_host_free(struct meta *meta);
 /* `server`, which was admitted, votes as `voter`; 0: it does not say. */
 void voters_heard(struct meta *meta, server_id server, voter_id voter);
 
+/* Can the vote of that server be taken out of the set without it, or has it none? 0, or MORSEL_INVAL with words: too few
+ * others are there to agree. */
+int voters_may_lose(const struct meta *meta, server_id server, struct errmsg *err);
+
+/* The server was removed from the cluster, which is durable: its vote is taken out. */
+void voters_removed(struct meta *meta, server_id server);
+
 /* Of the set in effect; 0: none is told just now. */
 uint64_t voters_mark(struct meta *meta);
 

@@ -3,6 +3,7 @@
 #include "common/base/status.h"
 #include "common/daemon/counters_uv.h"
 #include "meta/cluster/groups_uv.h"
+#include "meta/cluster/removal_uv.h"
 #include "meta/cluster/voters_uv.h"
 #include "meta/service/handlers_uv.h"
 
@@ -21,7 +22,7 @@ static void answer_status(void *data, struct rpc_request *request)
     struct groups_status *groups = groups_status_new(meta, &reply);
     char host[256] = "";
 
-    members_fill(meta, messages, pointers);
+    reply.n_members = members_fill(meta, messages, pointers);
     groups_members_fill(meta, messages);
     voters_status_fill(meta, &voters_status, voters, voter_pointers);
     reply.voters = &voters_status;
@@ -36,7 +37,6 @@ static void answer_status(void *data, struct rpc_request *request)
     reply.resident_bytes = counters_resident_bytes();
     (void)gethostname(host, sizeof(host) - 1);
     reply.host = host;
-    reply.n_members = meta->members.count;
     reply.members = pointers;
     rpc_reply(request, &reply.base, NULL);
     groups_status_free(groups);
@@ -119,6 +119,9 @@ int serve_recover(struct request *r)
 
     if (m->what == RECOVER_VERIFY) {
         return compare(r, m);
+    }
+    if (m->what == RECOVER_REMOVE) {
+        return removal_serve(r->meta, r->rpc, m, &r->err);
     }
 
     loads_begin(&r->meta->loads);

@@ -197,7 +197,7 @@ int serve_heartbeat(struct request *r)
     const struct member *member = members_find(&r->meta->members, m->id);
     int rv;
 
-    if (r->rpc->role != ROLE_IOD || member == NULL || !member->registered) {
+    if (r->rpc->role != ROLE_IOD || member == NULL || !member->registered || member->removing) {
         errmsg_set(&r->err, "register first");
         return MORSEL_NO_SESSION;
     }
@@ -239,9 +239,10 @@ void handle_vote(struct meta *meta, struct rpc_request *request)
 
 /* ---- Who is there ---- */
 
-void members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **pointers)
+uint32_t members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **pointers)
 {
     uint64_t now_ms = meta_now_ms(meta);
+    uint32_t count = 0;
 
     for (uint32_t i = 0; i < meta->members.count; i++) {
         struct member *member = &meta->members.items[i];
@@ -262,8 +263,24 @@ void members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **
         message->blocks_lost = member->disk.blocks_lost;
         message->silent_ms =
             member->registered ? now_ms - member->heard_ms : now_ms - meta->started_ms;
-        pointers[i] = message;
+        if (member_stays(member)) {
+            pointers[count++] = message;
+        }
     }
+    return count;
+}
+
+/* Mounts that know of one need not wait for it. */
+static uint32_t removed_fill(const struct meta *meta, uint32_t ids[SERVERS_MAX])
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < meta->members.count; i++) {
+        if (!member_stays(&meta->members.items[i])) {
+            ids[count++] = meta->members.items[i].record.id;
+        }
+    }
+    return count;
 }
 
 void handle_members(struct meta *meta, struct rpc_request *request)
@@ -271,10 +288,12 @@ void handle_members(struct meta *meta, struct rpc_request *request)
     Morsel__MembersReply reply = MORSEL__MEMBERS_REPLY__INIT;
     Morsel__Member messages[SERVERS_MAX], *pointers[SERVERS_MAX];
     struct groups_changed *groups = groups_changed_new(meta, &reply);
+    uint32_t removed[SERVERS_MAX];
 
-    members_fill(meta, messages, pointers);
-    reply.n_members = meta->members.count;
+    reply.n_members = members_fill(meta, messages, pointers);
     reply.members = pointers;
+    reply.n_removed = removed_fill(meta, removed);
+    reply.removed = removed;
     reply.version = meta->members.version;
     rpc_reply(request, &reply.base, NULL);
     groups_changed_free(groups);

@@ -49,8 +49,9 @@ void reply_error(struct meta *meta, struct rpc_request *request, int status,
 void meta_not_answered(struct meta *meta, struct rpc_request *request, int rv,
                        const struct errmsg *err, load_again again, uint64_t subject);
 
-/* All members; both arrays have room for SERVERS_MAX. */
-void members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **pointers);
+/* All members, by place in `messages`; in `pointers` those of the cluster: as many as it returns. Both arrays have room
+ * for SERVERS_MAX. */
+uint32_t members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **pointers);
 
 struct slice bytes_slice(ProtobufCBinaryData bytes);
 ProtobufCBinaryData slice_bytes(struct slice slice);
