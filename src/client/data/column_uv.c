@@ -205,7 +205,7 @@ int column_start(struct column_call *call, enum column_kind kind, enum message_t
     int rv;
 
     if (peer == NULL && group == NULL) {
-        return MORSEL_UNREACHABLE;
+        return servers_why_none(columns->client, columns->servers[call->column], columns->inode);
     }
     call->kind = kind;
     call->done = done;

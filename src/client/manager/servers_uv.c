@@ -13,7 +13,11 @@ enum {
     CLOCK_TIMEOUT_MS = 30000, /* A late answer is better than none. */
     SILENT_MS = 1000,         /* So long is waited for who was silent, each time. */
     OWING_MS = 500, /* Who has not said anything for so long, and owes an answer, is asked. */
-    MEMBERS_REFRESH_MS = 500 /* At most this often. */
+    MEMBERS_REFRESH_MS = 500, /* At most this often. */
+    MEMBERS_AWAITED_MS =
+        5000, /* While somebody waits for a server that is away: it may have moved, or have been
+                                  removed. */
+    LOST_LOG_MS = 1000
 };
 
 struct known_server
@@ -24,6 +28,8 @@ struct known_server
     struct rpc_call clock;
     uint64_t verifier; /* That it told last; 0: none. */
     bool silent;
+    bool removed;     /* Its peer is asked nothing any more; NULL: there never was one. */
+    uint64_t lost_ms; /* When it was last said that something there is lost; 0: never. */
     UT_hash_handle hh;
 };
 
@@ -50,7 +56,25 @@ struct rpc_peer *client_peer(struct client *client, server_id id)
 {
     const struct known_server *server = find(client, id);
 
-    return server == NULL ? NULL : server->peer;
+    return server == NULL || server->removed ? NULL : server->peer;
+}
+
+int servers_why_none(struct client *client, server_id id, inode_id inode)
+{
+    struct known_server *server = find(client, id);
+    uint64_t now_ms = uv_now(client->loop);
+
+    if (server == NULL || !server->removed) {
+        return MORSEL_UNREACHABLE;
+    }
+    if (server->lost_ms == 0 || now_ms >= server->lost_ms + LOST_LOG_MS) {
+        server->lost_ms = now_ms;
+        log_error(client->options.log,
+                  "inode %lu: what of it lay on server %u is lost: the server was removed from the "
+                  "cluster, and had the only copy",
+                  (unsigned long)inode, id);
+    }
+    return MORSEL_REMOVED;
 }
 
 const char *servers_address(struct client *client, server_id id)
@@ -83,7 +107,7 @@ void servers_note_silent(struct client *client, server_id id)
 {
     struct known_server *server = find(client, id);
 
-    if (server != NULL && !server->silent) {
+    if (server != NULL && !server->silent && !server->removed) {
         log_warning(client->options.log,
                     "server %u at %s does not answer: what has copies elsewhere is asked for there "
                     "until it does",
@@ -103,7 +127,7 @@ bool servers_is_heard(const struct client *client, server_id id)
 {
     const struct known_server *server = find(client, id);
 
-    return server != NULL && rpc_peer_connected(server->peer) &&
+    return server != NULL && !server->removed && rpc_peer_connected(server->peer) &&
            !rpc_peer_clock_is_old(server->peer, SERVER_HEARD_MS);
 }
 
@@ -124,39 +148,80 @@ static void on_room(void *data)
     server->client->servers->hooks->room(server->client, server->peer);
 }
 
-static void member_learn(struct client *client, const Morsel__Member *member)
+/* NULL: no memory; until it is asked for. */
+static struct known_server *server_add(struct client *client, server_id id)
 {
     struct servers *servers = client->servers;
-    server_id id = member->id;
-    struct known_server *server = find(client, id);
-    struct errmsg err;
+    struct known_server *server = calloc(1, sizeof(*server));
 
-    if (server != NULL) {
-        if (rpc_peer_set_address(server->peer, member->address, &err) != 0) {
-            log_warning(client->options.log, "server %u: %s", id, err.text);
-        }
-        return;
-    }
-    server = calloc(1, sizeof(*server));
     if (server == NULL) {
-        return; /* Until it is asked for. */
+        return NULL;
     }
     server->id = id;
     server->client = client;
     HASH_ADD(hh, servers->table, id, sizeof(server->id), server);
     if (!TABLE_ADDED(server)) {
         free(server);
-        return;
+        return NULL;
     }
-    if (rpc_peer_new(client->rpc, member->address, &server->peer, &err) != 0) {
-        log_warning(client->options.log, "server %u: %s", id, err.text);
-        HASH_DEL(servers->table, server);
+    return server;
+}
+
+static void peer_make(struct known_server *server, const char *address)
+{
+    struct client *client = server->client;
+    struct errmsg err;
+
+    if (rpc_peer_new(client->rpc, address, &server->peer, &err) != 0) {
+        log_warning(client->options.log, "server %u: %s", server->id, err.text);
+        HASH_DEL(client->servers->table, server);
         free(server);
         return;
     }
-    rpc_peer_expect(server->peer, id);
+    rpc_peer_expect(server->peer, server->id);
     rpc_peer_watch(server->peer, NULL, on_server_down, server);
     rpc_peer_on_room(server->peer, on_room);
+}
+
+static void member_learn(struct client *client, const Morsel__Member *member)
+{
+    struct known_server *server = find(client, member->id);
+    struct errmsg err;
+
+    if (server == NULL) {
+        server = server_add(client, member->id);
+    }
+    if (server == NULL) {
+        return;
+    }
+    server->removed = false; /* The manager's database may have been put back. */
+    if (server->peer == NULL) {
+        peer_make(server, member->address);
+    } else if (rpc_peer_set_address(server->peer, member->address, &err) != 0) {
+        log_warning(client->options.log, "server %u: %s", member->id, err.text);
+    }
+}
+
+static void removal_learn(struct client *client, server_id id)
+{
+    struct known_server *server = find(client, id);
+
+    if (server == NULL) {
+        server = server_add(client, id);
+    }
+    if (server == NULL || server->removed) {
+        return;
+    }
+    server->removed = true;
+    server->silent = false;
+    if (server->peer != NULL) {
+        log_warning(
+            client->options.log,
+            "server %u at %s was removed from the cluster: reading and writing what only it "
+            "had fails",
+            id, rpc_peer_address(server->peer));
+        rpc_peer_give_up(server->peer, MORSEL_REMOVED);
+    }
 }
 
 static void on_clock(struct rpc_call *call, int status, struct rpc_reply *reply)
@@ -193,7 +258,7 @@ static void clocks_ask(struct servers *servers)
 
     HASH_ITER(hh, servers->table, server, next)
     {
-        if (rpc_peer_clock_is_old(server->peer, CLOCKS_MS)) {
+        if (!server->removed && rpc_peer_clock_is_old(server->peer, CLOCKS_MS)) {
             clock_ask(server, CLOCK_TIMEOUT_MS);
         }
     }
@@ -214,6 +279,9 @@ static void on_members(struct rpc_call *call, int status, struct rpc_reply *repl
     if (members != NULL && !client_is_ending(client)) {
         for (size_t i = 0; i < members->n_members; i++) {
             member_learn(client, members->members[i]);
+        }
+        for (size_t i = 0; i < members->n_removed; i++) {
+            removal_learn(client, members->removed[i]);
         }
         servers->hooks->groups(client, members->groups, members->n_groups);
     }
@@ -254,7 +322,7 @@ bool client_know_servers(struct client *client, const server_id *ids, uint32_t c
     bool known = true;
 
     for (uint32_t i = 0; i < count; i++) {
-        known = known && client_peer(client, ids[i]) != NULL;
+        known = known && find(client, ids[i]) != NULL;
     }
     if (known) {
         return true;
@@ -274,6 +342,7 @@ void servers_tick(struct client *client)
     struct servers *servers = client->servers;
     struct known_server *server, *next;
     uint64_t now_ms = uv_now(client->loop);
+    bool awaited = false;
 
     if (now_ms >= servers->clocks_due_ms) {
         servers->clocks_due_ms = now_ms + CLOCKS_MS;
@@ -281,10 +350,17 @@ void servers_tick(struct client *client)
     }
     HASH_ITER(hh, servers->table, server, next)
     {
+        if (server->removed) {
+            continue;
+        }
         if (server->silent ||
             (rpc_peer_is_asked(server->peer) && rpc_peer_clock_is_old(server->peer, OWING_MS))) {
             clock_ask(server, SILENT_MS);
         }
+        awaited = awaited || rpc_peer_is_awaited(server->peer);
+    }
+    if (awaited && now_ms >= servers->asked_ms + MEMBERS_AWAITED_MS) {
+        servers_refresh(client);
     }
 }
 

@@ -1,6 +1,7 @@
 /* The storage servers that a client knows: their addresses, connections, clocks and verifiers.
  *
- * The manager says who they are, when the session begins and when one is missing; from then on each
+ * The manager says who they are, when the session begins, when one is missing and every few seconds while
+ * one is waited for, and which were taken out of the cluster for good; from then on each
  * has a connection of its own. What others do when a link takes something again, or when the manager
  * has answered, they say with struct servers_hooks.
  */
@@ -34,7 +35,12 @@ void servers_tick(struct client *client);
 /* No call is under way. Harmless when they were never opened. */
 void servers_close(struct client *client);
 
-/* NULL when we do not know the server. */
+/* Why somebody who wants something of the inode that lies there finds no peer. MORSEL_REMOVED: the server was taken out
+ * of the cluster for good, and what only it had is lost, which is said in the log, now and then. What was asked of it
+ * ended likewise. MORSEL_UNREACHABLE: we do not know it. */
+int servers_why_none(struct client *client, server_id id, inode_id inode);
+
+/* NULL when we do not know the server, or it was removed. */
 struct rpc_peer *client_peer(struct client *client, server_id id);
 
 /* Where it is, for the log; NULL when we do not know the server. */
