@@ -33,6 +33,7 @@ struct admin_settings
     bool force;                      /* cluster stop */
     bool cancel;                     /* iod drain */
     bool yes;                        /* recover force */
+    bool lost;                       /* iod remove */
     bool show_loss;                  /* status, recover status */
     uint64_t interval_ms;            /* top */
     uint64_t rounds;                 /* top; 0: until it is stopped. */
@@ -86,6 +87,7 @@ int command_top(const struct admin_arguments *arguments);
 int command_recover(const struct admin_arguments *arguments);
 int recover_force(const struct admin_arguments *arguments);
 int command_iod(const struct admin_arguments *arguments);
+int iod_remove(const struct admin_arguments *arguments);
 int command_cluster(const struct admin_arguments *arguments);
 
 #endif

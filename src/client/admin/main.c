@@ -50,9 +50,12 @@ static const struct config_option top_options[] = {
     ADMIN_COMMON_OPTIONS
 };
 
-static const struct config_option iod_options[] = { { "cancel", CONFIG_BOOL, FIELD(cancel), "no", 0,
-                                                      0, "", "drain: the server stays after all." },
-                                                    ADMIN_COMMON_OPTIONS };
+static const struct config_option iod_options[] = {
+    { "cancel", CONFIG_BOOL, FIELD(cancel), "no", 0, 0, "", "drain: the server stays after all." },
+    { "lost", CONFIG_BOOL, FIELD(lost), "no", 0, 0, "",
+      "remove: also when only this server has parts of files; they are lost." },
+    ADMIN_COMMON_OPTIONS
+};
 
 static const struct config_option status_options[] = {
     { "show-loss", CONFIG_BOOL, FIELD(show_loss), "no", 0, 0, "",
@@ -117,8 +120,11 @@ static const struct command commands[] = {
             recover_options),
       1, 3, command_recover },
     { "iod",
-      TABLE("iod", "List the storage servers; make one ready to be stopped for good.",
-            "list|drain [SERVER]", iod_options),
+      TABLE(
+          "iod",
+          "List the storage servers; make one ready to be stopped for good; take one that is gone "
+          "for good out of the cluster.",
+          "list|drain|remove [SERVER]", iod_options),
       1, 2, command_iod },
     { "cluster",
       TABLE("cluster", "Run a development cluster on this machine, in DIR.",

@@ -315,8 +315,12 @@ int command_iod(const struct admin_arguments *arguments)
     if (strcmp(what, "drain") == 0) {
         return iod_drain(arguments);
     }
+    if (strcmp(what, "remove") == 0) {
+        return iod_remove(arguments);
+    }
     if (strcmp(what, "list") == 0 && arguments->operands_count == 1) {
         return iod_list(arguments);
     }
-    return admin_failed(ADMIN_USAGE, "unknown \"iod %s\": it is list, or drain SERVER", what);
+    return admin_failed(ADMIN_USAGE,
+                        "unknown \"iod %s\": it is list, drain SERVER or remove SERVER", what);
 }
