@@ -126,6 +126,7 @@ grep -q "server 3 is removed" <<<"$(morsel iod remove 3)" || fail "who asks agai
 note "removed"
 
 # Who waited is told, and so is everybody else, at once.
+timeout 60 tail --pid="$reader" -s 0.05 -f /dev/null || fail "a reader waits for a removed server for ever"
 wait "$reader" && fail "a lost file was read: $(cat "$work/read")"
 grep -q 'Input/output error' "$work/read" || fail "the reader was told: $(cat "$work/read")"
 drop_caches

@@ -363,6 +363,40 @@ static void a_change_outlives_the_manager(void **state)
     server_close(&s);
 }
 
+/* A server is removed, and the manager ends before it has planned the set without it. */
+static void a_removal_outlives_the_manager(void **state)
+{
+    struct fixture *f = *state;
+    struct meta_op op = { .kind = OP_MEMBER };
+    Morsel__StatusReply *status;
+    struct server s, lost;
+    struct errmsg err;
+
+    server_open(&s, f, 1);
+    (void)heartbeat(&s);
+    wait_for_version(&s, 2);
+    server_open(&lost, f, 2);
+    (void)heartbeat(&lost);
+    wait_for_version(&s, 3);
+    op.member = members_find(&f->meta->members, lost.id)->record;
+    op.member.removed = true;
+    assert_int_equal(meta_execute(f->meta, &op, &err), 0);
+    server_close(&lost);
+    meta_down(f);
+    meta_up(f);
+    status = status_of(&s);
+    assert_int_equal(status->n_members, 1);
+    assert_int_equal(status->voters->next, 4);
+    morsel__status_reply__free_unpacked(status, NULL);
+    do_register(&s, 1);
+    (void)heartbeat(&s);
+    wait_for_version(&s, 4);
+    status = status_of(&s);
+    assert_int_equal(status->voters->n_voters, 2);
+    morsel__status_reply__free_unpacked(status, NULL);
+    server_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -372,6 +406,7 @@ int main(void)
         TEST(votes_are_carried_over),
         TEST(an_old_database_is_noticed),
         TEST(a_change_outlives_the_manager),
+        TEST(a_removal_outlives_the_manager),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
