@@ -153,6 +153,27 @@ int store_find_damage(struct store *store, struct object_id id, uint64_t offset,
 int store_mend(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
                const uint8_t *bytes, size_t count, struct store_damage *mended, struct errmsg *err);
 
+/* What store_scrub() found. */
+enum { STORE_SCRUB_BYTES = (1 << 20) + 4096 };
+
+struct store_scrubbed
+{
+    bool exists;
+    uint64_t bytes; /* So many were read. */
+    uint64_t next;  /* Where to go on; UINT64_MAX: the object has ended. */
+    bool unreadable;
+    struct store_damage
+        damage; /* The first stretch of bad blocks of what was read. Behind it nothing was judged. */
+};
+
+/* Read from the disk what the object has at `offset` (it begins a block), 1 MiB at most, and verify it; for who reads everything
+ * now and then. `bytes` is room to work in. What the kernel has in its cache is verified there, and stays; what it has not does not
+ * come to stay; nor does the object stay open longer than others for it. What is changed meanwhile, or deleted, is no damage.
+ * It fails with `unreadable` where the disk does not give the bytes, `next` being where to go on; with MORSEL_CORRUPT where
+ * nothing of the object can be used, for its header is damaged. */
+int store_scrub(struct store *store, struct object_id id, uint64_t offset,
+                uint8_t bytes[STORE_SCRUB_BYTES], struct store_scrubbed *out, struct errmsg *err);
+
 /* Flush what was changed and note that it is on disk (docs/store.md, Checkpoints), at most once in
  * `idle_ms`; verify a bounded part of what a crash left in doubt. What is changed again and again
  * costs nothing extra; what rests is covered by a checkpoint after two rounds. Call now and then,

@@ -8,6 +8,7 @@
  *   store_write_file.c       writing
  *   store_shape_file.c       truncate, punch, allocate, seek
  *   store_mend_file.c        damage that another copy mends; files that others have cut
+ *   store_scrub_file.c       reading to verify, beside clients
  *   store_recover_file.c     verify blocks, decide about them after a crash
  *   store_list_file.c        the directories: list, count
  *   store_checkpoint_file.c  which objects were on disk at a crash
@@ -143,6 +144,12 @@ void object_unlock(struct store *store, struct object *object);
  * as long again as it was. */
 int object_lock_gated(struct store *store, struct object_id id, const struct store_gate *gate,
                       struct object **object_out, struct errmsg *err);
+
+/* Is it in the table? It may leave or come at any time. */
+bool table_has(struct store *store, struct object_id id);
+
+/* If nobody uses it now, it is the first that leaves for another one. */
+void table_need_least(struct store *store, struct object_id id);
 
 /* Give up the lock and keep the reference, and give that up as well. */
 void object_release(struct store *store, struct object *object);

@@ -181,6 +181,29 @@ void object_release(struct store *store, struct object *object)
     }
 }
 
+bool table_has(struct store *store, struct object_id id)
+{
+    bool has;
+
+    pthread_mutex_lock(&store->table_lock);
+    has = table_find(store, id) != NULL;
+    pthread_mutex_unlock(&store->table_lock);
+    return has;
+}
+
+void table_need_least(struct store *store, struct object_id id)
+{
+    struct object *object;
+
+    pthread_mutex_lock(&store->table_lock);
+    object = table_find(store, id);
+    if (object != NULL && object->references == 0) {
+        list_remove(&object->idle);
+        list_push_front(&store->idle, &object->idle);
+    }
+    pthread_mutex_unlock(&store->table_lock);
+}
+
 struct object *table_unverified(struct store *store)
 {
     struct object *object = NULL;
