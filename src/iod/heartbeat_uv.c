@@ -6,6 +6,7 @@
 #include "common/fs/placing.h"
 #include "iod/replica/groups_kept_file.h"
 #include "iod/replica/groups_uv.h"
+#include "iod/scrub_uv.h"
 #include "iod/voters_kept_file.h"
 #include "meta.pb-c.h"
 
@@ -333,6 +334,7 @@ static int heartbeat(struct membership *m)
     uint64_t wait_ms = (uint64_t)m->report_ms * 2;
     struct errmsg failure = { "" };
     Morsel__CopyState states[SERVER_STATES_MAX], *pointers[SERVER_STATES_MAX];
+    struct scrub_told scrub;
     Morsel__VerifyState verified[SERVER_STATES_MAX], *verified_pointers[SERVER_STATES_MAX];
     int rv = MORSEL_NOMEM;
 
@@ -354,6 +356,7 @@ static int heartbeat(struct membership *m)
     request.copies = pointers;
     request.blocks_mended = m->server->blocks_mended;
     request.blocks_lost = m->server->blocks_lost;
+    request.scrub = scrubber_tell(h->scrubber, &scrub);
     for (size_t i = 0; i < request.n_copies; i++) {
         pointers[i] = &states[i];
     }

@@ -12,13 +12,15 @@
 #include "meta.pb-c.h"
 
 struct groups;
+struct scrubber;
 
 struct heartbeat
 {
-    struct membership membership; /* The owner sets what is the owner's, but for `report`. */
-    const struct voter_uv *voter; /* The owner's, too, */
-    struct groups *groups;        /* and this. */
-    struct object_id *garbage;    /* Deleted, to be reported. Owned. */
+    struct membership membership;    /* The owner sets what is the owner's, but for `report`. */
+    const struct voter_uv *voter;    /* The owner's, too, */
+    struct groups *groups;           /* and this, */
+    const struct scrubber *scrubber; /* and that. */
+    struct object_id *garbage;       /* Deleted, to be reported. Owned. */
     size_t garbage_count;
     Morsel__VoterSet *voters; /* On our disk; NULL: none. */
     Morsel__VoterSet *told;   /* Is being written; or these are: */

@@ -132,6 +132,14 @@ int iod_start(struct iod *iod, struct errmsg *err)
     iod->groups.news_data = &iod->heartbeat;
     iod->heartbeat.groups = &iod->groups;
     rv = groups_open(&iod->groups, err);
+    if (rv == 0) {
+        iod->scrubber.server = objects;
+        iod->scrubber.groups = &iod->groups;
+        iod->scrubber.rate = s->scrub_rate;
+        iod->scrubber.every_ms = s->scrub_every_ms;
+        iod->heartbeat.scrubber = &iod->scrubber;
+        rv = scrubber_open(&iod->scrubber, err);
+    }
     if (rv != 0) {
         return rv;
     }
@@ -171,12 +179,14 @@ void iod_stop(struct iod *iod)
     uv_close((uv_handle_t *)&iod->checkpoint, NULL);
     heartbeat_stop(&iod->heartbeat);
     iod->prober.stopped = true;
+    scrubber_stop(&iod->scrubber);
     groups_close(&iod->groups, on_groups_closed, iod);
     voter_uv_stop(&iod->voter, NULL, NULL);
 }
 
 void iod_release(struct iod *iod)
 {
+    scrubber_free(&iod->scrubber);
     groups_free(&iod->groups);
     heartbeat_free(&iod->heartbeat);
     voter_uv_free(&iod->voter);

@@ -2,6 +2,7 @@
  *
  *   main.c          settings, start and orderly end
  *   iod_uv.c        puts the parts together; periodic checkpoints, statistics
+ *   scrub_uv.c      reads everything now and then, and looks whether it is as it was written
  *   heartbeat_uv.c  what the manager hears, what it has no use for, and who votes
  *
  * Requests of clients: common/serve/object_server_uv.h; of candidates and of the manager for its vote:
@@ -17,6 +18,7 @@
 #include "common/vote/voter_uv.h"
 #include "iod/heartbeat_uv.h"
 #include "iod/replica/groups_uv.h"
+#include "iod/scrub_uv.h"
 
 struct iod_settings
 {
@@ -35,6 +37,8 @@ struct iod_settings
     uint64_t slow_limit_ms;
     uint64_t slow_pause_ms;
     uint64_t recovery_rate; /* 0: no limit. */
+    uint64_t scrub_rate;    /* 0: off. */
+    uint64_t scrub_every_ms;
 };
 
 struct iod
@@ -47,6 +51,7 @@ struct iod
     struct voter_uv voter;
     struct prober prober;
     struct groups groups;
+    struct scrubber scrubber;
     uv_timer_t checkpoint;
     struct job *taking_checkpoint; /* NULL: not under way. */
     bool stopping;

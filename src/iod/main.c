@@ -51,6 +51,14 @@ static const struct config_option options[] = {
       "So long it stays out at least; up to 60 times as long when it is slow again and again." },
     { "recovery-rate", CONFIG_BYTES, FIELD(recovery_rate), "0", 0, UINT64_C(1) << 40, "BYTES",
       "Give and take at most so much a second when copies are brought up to date; 0: no limit." },
+    { "scrub-rate", CONFIG_BYTES, FIELD(scrub_rate), "4M", 0, UINT64_C(1) << 40, "BYTES",
+      "Read everything that is stored here now and then, at most so much a second, to find what "
+      "the "
+      "disk has damaged; 0: never." },
+    { "scrub-every", CONFIG_TIME_MS, FIELD(scrub_every_ms), "336h", 1000, UINT64_C(31536000000),
+      "TIME",
+      "How often that begins from the first object; the next time waits for the end of the one "
+      "before." },
     { "log-file", CONFIG_STRING, FIELD(log_file), "", 0, 0, "FILE",
       "Write the log there instead of standard error or the journal." },
     { "log-level", CONFIG_STRING, FIELD(log_level), "info", 0, 0, "LEVEL",

@@ -255,6 +255,66 @@ static void among_losses_copies_stay_equal(void **state)
     assert_true(mended(d, 1) > 0);
 }
 
+struct scrubbed
+{
+    bool over;
+    enum copy_scrubbed result;
+};
+
+static void on_scrubbed(void *data, enum copy_scrubbed result)
+{
+    *(struct scrubbed *)data = (struct scrubbed){ .over = true, .result = result };
+}
+
+/* What the scrub of member `i` hears of its damage in these blocks. */
+static enum copy_scrubbed scrub(struct damages *d, uint32_t i, uint32_t first, uint32_t end_block)
+{
+    struct scrubbed s = { .over = false };
+
+    if (!copy_scrub(d->b->nodes[i].copy, bench_object(OBJECT), first * BLOCK_BYTES,
+                    end_block * BLOCK_BYTES, on_scrubbed, &s)) {
+        return COPY_SCRUB_LATER;
+    }
+    UNTIL(d->b, s.over);
+    return s.result;
+}
+
+/* Whoever orders; a stretch of damage at a time, as it is when a client reads. */
+static void the_scrub_gets_what_the_other_one_has(void **state)
+{
+    struct damages *d = *state;
+
+    damage(d, 0, 3);
+    damage(d, 1, 4);
+    damage(d, 1, 9);
+    assert_int_equal(scrub(d, 0, 0, BLOCKS), COPY_SCRUB_MENDED);
+    assert_good(d, 0);
+    assert_int_equal(scrub(d, 1, 4, 5), COPY_SCRUB_MENDED);
+    assert_int_equal(scrub(d, 1, 9, 10), COPY_SCRUB_MENDED);
+    assert_good(d, 1);
+    assert_int_equal(mended(d, 0), 1);
+    assert_int_equal(mended(d, 1), 2);
+    assert_int_equal(scrub(d, 1, 9, 10), COPY_SCRUB_MENDED); /* Somebody else was first. */
+    assert_int_equal(mended(d, 1), 2);
+}
+
+/* It tells that itself, and no counter says so once more each time. */
+static void the_scrub_hears_what_nobody_has(void **state)
+{
+    struct damages *d = *state;
+
+    damage(d, 0, 3);
+    damage(d, 1, 3);
+    assert_int_equal(scrub(d, 0, 3, 4), COPY_SCRUB_LOST);
+    assert_int_equal(scrub(d, 1, 3, 4), COPY_SCRUB_LOST);
+    assert_int_equal(d->b->nodes[0].server.blocks_lost + d->b->nodes[1].server.blocks_lost, 0);
+    bench_kill(d->b, 1);
+    UNTIL(d->b, copy_replica(d->b->nodes[0].copy)->group.record.set == 1 && bench_orders(d->b, 0));
+    damage(d, 0, 5);
+    assert_int_equal(scrub(d, 0, 5, 6), COPY_SCRUB_LOST);
+    assert_null(copy_trouble(d->b->nodes[0].copy));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +323,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_no_copy_has_is_an_error, begin, end),
         cmocka_unit_test_setup_teardown(a_change_that_must_wait_for_nobody_ends, begin, end),
         cmocka_unit_test_setup_teardown(a_repair_may_be_cut_short, begin, end),
+        cmocka_unit_test_setup_teardown(the_scrub_gets_what_the_other_one_has, begin, end),
+        cmocka_unit_test_setup_teardown(the_scrub_hears_what_nobody_has, begin, end),
         cmocka_unit_test_setup_teardown(among_losses_copies_stay_equal, begin, end),
     };
 

@@ -1,6 +1,7 @@
 /* morsel status, morsel df: what the manager knows about itself and its storage servers. */
 #include "client/admin/group_status_file.h"
 #include "client/admin/print_file.h"
+#include "client/admin/scrub_status_file.h"
 #include "client/admin/to_manager_uv.h"
 #include "client/admin/voters_file.h"
 #include "common/base/status.h"
@@ -45,7 +46,7 @@ static const char *health_words(const Morsel__StatusReply *status)
         return "no servers";
     }
     return count_up(status) == status->n_members && count_failed(status) == 0 &&
-                   groups_unwell(status) == 0
+                   groups_unwell(status) == 0 && scrubs_damaged(status) == 0
                ? "healthy"
                : "degraded";
 }
@@ -61,15 +62,16 @@ static json_t *member_json(const Morsel__Member *member)
         (void)snprintf(verifier, sizeof(verifier), "%016" PRIx64, member->verifier);
     }
     return json_pack(
-        "{s:I, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:b, s:b, s:I}", "id",
-        (json_int_t)member->id, "address", member->address, "name", member->name, "up",
+        "{s:I, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:b, s:b, s:I, s:o}",
+        "id", (json_int_t)member->id, "address", member->address, "name", member->name, "up",
         (int)member->up, "bytes_total", print_json_number(member->bytes_total), "bytes_free",
         print_json_number(member->bytes_free), "objects", print_json_number(member->objects),
         "silent_ms", print_json_number(member->silent_ms), "device", device, "verifier", verifier,
         "disk_failure", member->disk_failure, "blocks_mended",
         print_json_number(member->blocks_mended), "blocks_lost",
         print_json_number(member->blocks_lost), "leaves", (int)member->leaves, "has_left",
-        (int)leaver_has_left(member), "places", (json_int_t)member->places);
+        (int)leaver_has_left(member), "places", (json_int_t)member->places, "scrub",
+        scrub_json(member));
 }
 
 static json_t *members_json(const Morsel__StatusReply *status)
@@ -115,8 +117,9 @@ static void print_member(const Morsel__Member *member)
                  print_percent(member->bytes_total - member->bytes_free, member->bytes_total),
                  member->objects);
     if (member->up) {
-        (void)printf("up%s%s", member->disk_failure[0] != 0 ? ", DISK FAILED" : "",
-                     gave_wrong_bytes(member) ? ", WRONG BYTES" : "");
+        (void)printf("up%s%s%s", member->disk_failure[0] != 0 ? ", DISK FAILED" : "",
+                     gave_wrong_bytes(member) ? ", WRONG BYTES" : "",
+                     scrub_damaged(member) > 0 ? ", DAMAGED FILES" : "");
     } else {
         (void)printf("DOWN for %s", print_duration_ms(member->silent_ms, silent));
     }
@@ -200,6 +203,7 @@ static void print_status_text(const Morsel__StatusReply *status, const char *add
                  status->inodes, status->sessions, status->garbage);
     voters_print(status->voters);
     group_status_print(status);
+    scrub_print(status);
     (void)printf("\n");
     (void)printf("  ID  %-22s %-16s %10s %10s %5s %10s  STATE\n", "ADDRESS", "HOST", "SIZE", "FREE",
                  "USED", "OBJECTS");
@@ -208,6 +212,7 @@ static void print_status_text(const Morsel__StatusReply *status, const char *add
     }
     print_disk_failures(status);
     print_wrong_bytes(status);
+    scrub_print_damaged(status);
     print_shared_host(status);
 }
 
@@ -222,7 +227,7 @@ int command_status(const struct admin_arguments *arguments)
         return code;
     }
     healthy = status->n_members > 0 && count_up(status) == status->n_members &&
-              groups_unwell(status) == 0;
+              groups_unwell(status) == 0 && scrubs_damaged(status) == 0;
     if (!arguments->settings.json) {
         print_status_text(status, address);
         if (arguments->settings.show_loss) {

@@ -66,6 +66,10 @@ struct object_server
     uint64_t
         blocks_mended; /* Did not match their checksums here: another server's bytes are there, */
     uint64_t blocks_lost; /* or no server had them (as often as they were asked for). */
+    /* Of its scrub, where it has one: */
+    uint64_t scrub_bytes, scrub_passes; /* Read, and whole passes ended, since the start; */
+    uint64_t scrub_damaged;             /* objects that are damaged now, */
+    uint64_t scrub_damaged_blocks;      /* and how many blocks of them. */
 };
 
 /* Listen, open the directory and the store, and serve. `options`, `log` and `loop` are filled in

@@ -122,6 +122,10 @@ void object_server_count(const struct object_server *server, const struct store_
     counters_add(list, NULL, "reads_beside", server->reads_beside);
     counters_add(list, NULL, "blocks_mended", server->blocks_mended);
     counters_add(list, NULL, "blocks_lost", server->blocks_lost);
+    counters_add(list, NULL, "scrub_bytes", server->scrub_bytes);
+    counters_add(list, NULL, "scrub_passes", server->scrub_passes);
+    counters_add(list, NULL, "scrub_damaged", server->scrub_damaged);
+    counters_add(list, NULL, "scrub_damaged_blocks", server->scrub_damaged_blocks);
     counters_add(list, NULL, "jobs_running", server->jobs.running);
     counters_add(list, NULL, "jobs_waiting", server->jobs.waiting_count);
     repeats_count(server->once.repeats, &repeats);

@@ -9,6 +9,7 @@
  *   copy_list_uv.c     which objects there are, for who has to get all of them
  *   copy_slow_uv.c     members that hold up changes
  *   copy_repair_uv.c   damaged blocks, mended with another member's bytes
+ *   copy_scrub_uv.c    damage that the server's scrub has found
  *   copy_verify_uv.c   what is here, for a comparison with others */
 #ifndef MORSEL_IOD_REPLICA_COPY_INNER_UV_H
 #define MORSEL_IOD_REPLICA_COPY_INNER_UV_H
@@ -61,6 +62,7 @@ struct ticket
     uint8_t *own;
     struct write_wait wait; /* Of a change that has no place in the order yet. */
     bool deletion;          /* copy->deletion waits for it. */
+    bool quiet;             /* Of the scrub, which says itself what nobody has. */
     /* At work: */
     uint64_t id, round;
 

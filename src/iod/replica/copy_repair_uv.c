@@ -108,6 +108,9 @@ static void say_lost(struct copy *copy, const struct copy_look *l)
     bool same = said->object.inode == l->object.inode && said->object.column == l->object.column &&
                 said->start == l->found.start;
 
+    if (copy->mending->quiet) {
+        return;
+    }
     copy->setup.server->blocks_lost += l->found.blocks;
     if (same && now_ms < said->when_ms + SAY_AGAIN_MS) {
         return;

@@ -131,6 +131,18 @@ void copy_dead(struct copy *copy, uint32_t member);
  * how far it is says copy_replica()->verify. 0: no more. */
 void copy_verify(struct copy *copy, uint64_t run);
 
+/* What came of damage that this server's scrub has found (iod/scrub.h). */
+enum copy_scrubbed {
+    COPY_SCRUB_MENDED, /* Repaired, or written anew meanwhile. */
+    COPY_SCRUB_LATER,  /* Nobody could be asked. */
+    COPY_SCRUB_LOST    /* All members have damage there, or no other one takes part. */
+};
+
+/* There is damage in that stretch of the object's blocks: as when a client reads it, but that blocks which nobody has are neither
+ * told nor counted. True: `done` is called, once, perhaps before this returns. False: nobody can be asked now. */
+bool copy_scrub(struct copy *copy, struct object_id object, uint64_t start, uint64_t end,
+                void (*done)(void *data, enum copy_scrubbed result), void *data);
+
 /* Messages to a member may be lost: what is not answered is sent again. */
 void copy_lost(struct copy *copy);
 

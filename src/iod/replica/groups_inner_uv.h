@@ -2,6 +2,7 @@
  *
  *   groups_run_uv.c    time, what copies and peers want, requests, deletions, what is told
  *   groups_verify_uv.c comparisons of copies
+ *   groups_scrub_uv.c  damage that the server's scrub has found
  *   groups_quit_uv.c   a planned stop: the others are to go on without this server
  *   groups_open_uv.c   which copies there are: opened, opened again when others hold the group's places, dropped */
 #ifndef MORSEL_IOD_REPLICA_GROUPS_INNER_UV_H

@@ -85,6 +85,16 @@ void groups_set_verify(struct groups *g, const uint32_t *numbers, const uint64_t
                        size_t count);
 size_t groups_verify_states(const struct groups *g, Morsel__VerifyState *states, size_t max);
 
+/* Damage in an object of a group, which the scrub has found: copy_scrub(). `done` comes with BEGUN, and only then. */
+enum groups_scrub {
+    GROUPS_SCRUB_BEGUN,
+    GROUPS_SCRUB_LATER,
+    GROUPS_SCRUB_NOT_OURS /* This server holds no place of that group. */
+};
+enum groups_scrub groups_scrub(struct groups *g, struct object_id object, uint64_t start,
+                               uint64_t end, void (*done)(void *data, enum copy_scrubbed result),
+                               void *data);
+
 /* One of MSG_GROUP_WORDS, MSG_MIRROR_LEASE, MSG_REPLICA, MSG_HAND_ON. */
 void groups_handle(struct groups *g, struct rpc_request *request);
 

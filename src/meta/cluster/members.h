@@ -40,6 +40,26 @@ enum {
     MEMBERS_ACTIONS_MAX = SERVERS_MAX + 2 /* A tick may find all of them silent. */
 };
 
+/* An object that a server cannot read (meta.proto, ScrubFinding). */
+struct member_damage
+{
+    struct object_id object;
+    uint64_t start, end, blocks;
+    bool unreadable;
+};
+
+/* How far the scrub of a server is (meta.proto, Scrub). */
+struct member_scrub
+{
+    uint64_t rate; /* 0: it is off, or nothing was heard of it. */
+    bool running;
+    uint64_t began_s, ended_s, objects, bytes;
+    uint32_t part, damaged;
+    uint64_t damaged_blocks;
+    uint32_t named_count;
+    struct member_damage named[SCRUB_TOLD_MAX];
+};
+
 /* What a server says of its store. */
 struct member_disk
 {
@@ -47,6 +67,7 @@ struct member_disk
     uint64_t device;                     /* The same for servers that share a disk; 0: not told. */
     char failure[MEMBERS_FAILURE_MAX];   /* Of a sync, in words, cut off; empty: none. */
     uint64_t blocks_mended, blocks_lost; /* meta.proto, HeartbeatRequest. */
+    struct member_scrub scrub;
 };
 
 /* What is answered to a registration that was taken. */

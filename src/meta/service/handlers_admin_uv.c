@@ -20,9 +20,11 @@ static void answer_status(void *data, struct rpc_request *request)
     const struct counters *counters = ns_counters(meta->ns);
     struct cluster_id cluster = ns_super(meta->ns)->cluster;
     struct groups_status *groups = groups_status_new(meta, &reply);
+    struct member_scrub_message *scrubs;
     char host[256] = "";
 
     reply.n_members = members_fill(meta, messages, pointers);
+    scrubs = member_scrubs_fill(&meta->members, messages);
     groups_members_fill(meta, messages);
     voters_status_fill(meta, &voters_status, voters, voter_pointers);
     reply.voters = &voters_status;
@@ -39,6 +41,7 @@ static void answer_status(void *data, struct rpc_request *request)
     reply.host = host;
     reply.members = pointers;
     rpc_reply(request, &reply.base, NULL);
+    free(scrubs);
     groups_status_free(groups);
 }
 

@@ -25,6 +25,34 @@ static void take_disk(struct member_disk *disk, uint64_t verifier, uint64_t devi
     members_take_words(disk->failure, sizeof(disk->failure), failure);
 }
 
+/* What is more than SCRUB_TOLD_MAX is left out. */
+static void take_scrub(struct member_scrub *scrub, const Morsel__Scrub *message)
+{
+    *scrub = (struct member_scrub){ .rate = 0 };
+    if (message == NULL) {
+        return;
+    }
+    scrub->rate = message->rate;
+    scrub->running = message->running;
+    scrub->began_s = message->began_s;
+    scrub->ended_s = message->ended_s;
+    scrub->part = message->part;
+    scrub->objects = message->objects;
+    scrub->bytes = message->bytes;
+    scrub->damaged = message->damaged;
+    scrub->damaged_blocks = message->damaged_blocks;
+    for (size_t i = 0; i < message->n_findings && i < SCRUB_TOLD_MAX; i++) {
+        const Morsel__ScrubFinding *f = message->findings[i];
+
+        scrub->named[scrub->named_count++] =
+            (struct member_damage){ .object = { .inode = f->inode, .column = f->column },
+                                    .start = f->start,
+                                    .end = f->end,
+                                    .blocks = f->blocks,
+                                    .unreadable = f->unreadable };
+    }
+}
+
 int serve_register(struct request *r)
 {
     const Morsel__RegisterRequest *m = r->message;
@@ -211,6 +239,7 @@ int serve_heartbeat(struct request *r)
     take_disk(&event.heartbeat.disk, m->verifier, m->device, m->disk_failure);
     event.heartbeat.disk.blocks_mended = m->blocks_mended;
     event.heartbeat.disk.blocks_lost = m->blocks_lost;
+    take_scrub(&event.heartbeat.disk.scrub, m->scrub);
     meta_members_step(r->meta, &event);
     capacity_told(&r->meta->capacity);
     voters_heard(r->meta, m->id, m->voter);
@@ -281,6 +310,48 @@ static uint32_t removed_fill(const struct meta *meta, uint32_t ids[SERVERS_MAX])
         }
     }
     return count;
+}
+
+static void scrub_fill(const struct member_scrub *scrub, struct member_scrub_message *m)
+{
+    morsel__scrub__init(&m->scrub);
+    m->scrub.rate = scrub->rate;
+    m->scrub.running = scrub->running;
+    m->scrub.began_s = scrub->began_s;
+    m->scrub.ended_s = scrub->ended_s;
+    m->scrub.part = scrub->part;
+    m->scrub.objects = scrub->objects;
+    m->scrub.bytes = scrub->bytes;
+    m->scrub.damaged = scrub->damaged;
+    m->scrub.damaged_blocks = scrub->damaged_blocks;
+    m->scrub.findings = m->pointers;
+    m->scrub.n_findings = scrub->named_count;
+    for (uint32_t i = 0; i < scrub->named_count; i++) {
+        const struct member_damage *named = &scrub->named[i];
+        Morsel__ScrubFinding *f = m->pointers[i] = &m->findings[i];
+
+        morsel__scrub_finding__init(f);
+        f->inode = named->object.inode;
+        f->column = named->object.column;
+        f->start = named->start;
+        f->end = named->end;
+        f->blocks = named->blocks;
+        f->unreadable = named->unreadable;
+    }
+}
+
+struct member_scrub_message *member_scrubs_fill(const struct members *members,
+                                                Morsel__Member *messages)
+{
+    struct member_scrub_message *scrubs = calloc(members->count + 1, sizeof(*scrubs));
+
+    for (uint32_t i = 0; scrubs != NULL && i < members->count; i++) {
+        if (members->items[i].disk.scrub.rate > 0) {
+            scrub_fill(&members->items[i].disk.scrub, &scrubs[i]);
+            messages[i].scrub = &scrubs[i].scrub;
+        }
+    }
+    return scrubs;
 }
 
 void handle_members(struct meta *meta, struct rpc_request *request)

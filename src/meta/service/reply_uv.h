@@ -53,6 +53,18 @@ void meta_not_answered(struct meta *meta, struct rpc_request *request, int rv,
  * for SERVERS_MAX. */
 uint32_t members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Member **pointers);
 
+/* Memory of what is said of a member's scrub. */
+struct member_scrub_message
+{
+    Morsel__Scrub scrub;
+    Morsel__ScrubFinding findings[SCRUB_TOLD_MAX], *pointers[SCRUB_TOLD_MAX];
+};
+
+/* Into the messages of all members, in their order. Owned: to be freed when these are packed. NULL: no memory, and nothing is said
+ * of scrubs. */
+struct member_scrub_message *member_scrubs_fill(const struct members *members,
+                                                Morsel__Member *messages);
+
 struct slice bytes_slice(ProtobufCBinaryData bytes);
 ProtobufCBinaryData slice_bytes(struct slice slice);
 

@@ -38,7 +38,9 @@ struct host_iod *host_iod_start(struct world_host *host, const char *name,
                                          .buffers_bytes = 1 << 20,
                                          .checkpoint_ms = 5000,
                                          .slow_limit_ms = 1000,
-                                         .slow_pause_ms = 500 };
+                                         .slow_pause_ms = 500,
+                                         .scrub_rate = 2 << 20,
+                                         .scrub_every_ms = 10000 };
     (void)snprintf(h->settings.data_dir, sizeof(h->settings.data_dir), "%s", name);
     host_address_of(host, IOD_PORT, h->settings.listen, sizeof(h->settings.listen));
     host_address_of(manager, META_PORT, h->settings.manager, sizeof(h->settings.manager));
@@ -64,9 +66,19 @@ static void on_iod_over(void *data)
     world_process_end(h->process);
 }
 
+/* Nobody changes a bit behind the daemon's back in this world: what is damaged is a fault of ours, or no damage. */
+static void judge_scrub(const struct host_iod *h)
+{
+    if (h->iod.objects.scrub_damaged != 0) {
+        world_fail("the scrub of %s takes %llu objects for damaged", h->process->name,
+                   (unsigned long long)h->iod.objects.scrub_damaged);
+    }
+}
+
 /* As main.c does it. */
 void host_iod_stop(struct host_iod *h)
 {
+    judge_scrub(h);
     world_trace(h->process->name, "** is to end");
     the_world->current = h->process;
     iod_log_statistics(&h->iod);
@@ -77,12 +89,14 @@ void host_iod_stop(struct host_iod *h)
 
 void host_iod_kill(struct host_iod *h)
 {
+    judge_scrub(h);
     world_process_kill(h->process);
     datadir_close(&h->iod.objects.datadir);
 }
 
 void host_iod_lose_power(struct host_iod *h, uint64_t back_ns)
 {
+    judge_scrub(h);
     world_host_loses_power(h->process, back_ns);
     datadir_close(&h->iod.objects.datadir);
 }
