@@ -27,11 +27,25 @@ static bool same_object(struct object_id a, struct object_id b)
     return a.inode == b.inode && a.column == b.column;
 }
 
+static bool meet(struct object_id a, struct span a_span, struct object_id b, struct span b_span)
+{
+    return same_object(a, b) && a_span.start < b_span.end && b_span.start < a_span.end;
+}
+
+/* Does `a` copy what `b` may change? */
+static bool copies_from(const struct order_item *a, const struct order_item *b)
+{
+    return a->change.reads.start < a->change.reads.end &&
+           (b->kind == ORDER_CHANGE || b->kind == ORDER_HOLD) &&
+           meet(a->change.source, a->change.reads, b->change.object, b->change.span);
+}
+
 static bool exclude(const struct order_item *a, const struct order_item *b)
 {
-    return (a->kind == ORDER_CHANGE || b->kind == ORDER_CHANGE) &&
-           same_object(a->change.object, b->change.object) &&
-           a->change.span.start < b->change.span.end && b->change.span.start < a->change.span.end;
+    bool changes = a->kind == ORDER_CHANGE || b->kind == ORDER_CHANGE;
+
+    return (changes && meet(a->change.object, a->change.span, b->change.object, b->change.span)) ||
+           copies_from(a, b) || copies_from(b, a);
 }
 
 static void say(struct order *o, struct order_item *i, unsigned words)

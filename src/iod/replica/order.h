@@ -20,6 +20,15 @@
  * for changes that did. So nobody reads what might still come to nothing, and no two changes that
  * overlap are under way at once, which makes the order among forwards matter to nobody.
  *
+ * A change that copies bytes from one place of the group to another is carried out by each member with its own
+ * bytes, so these must be the same everywhere and for as long as it is under way, also in the rounds in which it
+ * is forwarded again: its `reads` are locked like a reader's, from before it is shown until all members have
+ * it. So every earlier change there is everywhere before any member reads, no later one is anywhere before all
+ * have read, and to carry it out once more does no harm. A hold excludes it, too: the bytes of one
+ * member may be about to be made those of another. Who copies onto what it reads would read something else
+ * the second time; the host refuses that. And it lets `reads` go on to the end of the object: where that is
+ * decides what a copy of bytes behind it is, and what is written behind a stretch may move it.
+ *
  * Rules of the model that are kept here:
  *   inflight   a read waits for the changes under way on its range until all members have them
  *   settle     SETTLE is answered when every earlier change of the object is everywhere, or nowhere
@@ -62,9 +71,11 @@ struct order_change
     op_sequence ended; /* Of its client: up to there nothing is waited for. */
     struct object_id object;
     uint64_t generation;
-    struct span span;      /* Not empty: what has no bytes has the whole object. */
-    uint64_t not_after_ms; /* On our clock. */
-    uint64_t verifier;     /* The newest that its client knew when it was sent first. */
+    struct span span;        /* Not empty: what has no bytes has the whole object. */
+    struct object_id source; /* Of a copy: whose bytes it takes, */
+    struct span reads;       /* and where nothing changes meanwhile. Empty: it is none. */
+    uint64_t not_after_ms;   /* On our clock. */
+    uint64_t verifier;       /* The newest that its client knew when it was sent first. */
 };
 
 enum order_item_state {
