@@ -55,32 +55,49 @@ static void draw_write(struct sim *s, uint32_t node)
     change->span.start = first * CELL_BYTES;
     change->span.end = (first + 1 + prng_below(&s->prng, CELLS - first)) * CELL_BYTES;
     change->verifier = c->verifier;
-    c->call.value = change->op.client << 32 | change->op.number;
+    c->call.value = change->op.client << 24 | change->op.number;
     c->call.not_after_ms =
         s->now_ms + 100 + prng_below(&s->prng, prng_below(&s->prng, 4) == 0 ? 12000 : 3000);
+}
+
+/* From elsewhere in the group, also from the same object, but not onto what it reads. */
+static void draw_source(struct sim *s, struct order_change *change)
+{
+    uint64_t bytes = change->span.end - change->span.start;
+    uint64_t start = prng_below(&s->prng, CELLS - bytes / CELL_BYTES + 1) * CELL_BYTES;
+
+    change->source.inode = 1 + prng_below(&s->prng, USED);
+    if (change->source.inode == change->object.inode && start < change->span.end &&
+        change->span.start < start + bytes) {
+        change->source.inode = change->object.inode % USED + 1;
+    }
+    change->reads = (struct span){ start, start + bytes };
 }
 
 /* False: the leases do not allow it now. */
 static bool draw_call(struct sim *s, uint32_t node)
 {
     struct client *c = client_of(s, node);
-    uint64_t drawn = prng_below(&s->prng, 20);
+    uint64_t drawn = prng_below(&s->prng, 22);
     struct object_lease *l;
 
     c->call = (struct call){ .client = node - world_of(s)->first_client };
-    c->call.act = drawn < 9 ? ACT_WRITE : drawn < 11 ? ACT_FSYNC : ACT_READ;
+    c->call.act = drawn < 9 ? ACT_WRITE : drawn < 11 ? ACT_FSYNC : drawn < 13 ? ACT_COPY : ACT_READ;
     c->call.change.object.inode = 1 + prng_below(&s->prng, USED);
     c->call.change.span = (struct span){ 0, CELLS * CELL_BYTES };
     l = lease_of(s, &c->call);
     if (c->call.act == ACT_READ && l->writers == 0 && l->unsettled && s->now_ms > l->unsettled_ms) {
         c->call.act = ACT_SETTLE;
     }
-    if (c->call.act == ACT_WRITE && l->readers > 0) {
+    if (act_changes(c->call.act) && l->readers > 0) {
         c->call.act = ACT_NONE;
         return false;
     }
-    if (c->call.act == ACT_WRITE) {
+    if (act_changes(c->call.act)) {
         draw_write(s, node);
+        if (c->call.act == ACT_COPY) {
+            draw_source(s, &c->call.change);
+        }
         l->writers++;
     } else if (c->call.act == ACT_READ) {
         c->call.settled = l->writers == 0 && !l->unsettled;
@@ -99,7 +116,7 @@ static void end_call(struct sim *s, uint32_t node, const struct answer *answer, 
     struct object_lease *l = lease_of(s, &c->call);
 
     judge_end(s, c->deed, answer, done);
-    if (c->call.act == ACT_WRITE) {
+    if (act_changes(c->call.act)) {
         l->writers--;
         if (!done) {
             l->unsettled = true;
@@ -123,7 +140,7 @@ static void run_retry(struct sim *s, uint32_t node, uint64_t number)
     if (c->call.act == ACT_NONE || c->call.number != number) {
         return;
     }
-    if (c->call.act == ACT_WRITE && s->now_ms > c->call.not_after_ms) {
+    if (act_changes(c->call.act) && s->now_ms > c->call.not_after_ms) {
         sim_trace(s, node, "gives %llx up", (unsigned long long)c->call.value);
         end_call(s, node, &none, false);
         return;
@@ -158,7 +175,7 @@ static void run_next(struct sim *s, uint32_t node, uint64_t number)
 
 static void client_receive(struct sim *s, uint32_t node, const struct sim_message *message)
 {
-    static const char *const names[] = { "", "writes", "syncs", "reads", "settles" };
+    static const char *const names[] = { "", "writes", "copies", "syncs", "reads", "settles" };
     struct client *c = client_of(s, node);
     struct host_message m;
 
@@ -539,7 +556,8 @@ static const char *const canaries[] = {
     "names_without_jump",    /* group.h, Forced */
     "names_under_old_verifier",
     "replaced_keep_what_they_have",
-    "reads_while_it_leaves", /* leaver */
+    "reads_while_it_leaves",  /* leaver */
+    "copies_what_may_change", /* order.h: what a copy reads is locked */
     NULL,
 };
 
@@ -572,6 +590,8 @@ static const struct sim_worth worth[] = {
     [WORTH_FORCED_STALE] = { "stale copies that are named", 50 },
     [WORTH_HANDED_OVER] = { "orders that are handed over", 50 },
     [WORTH_LEFT] = { "members that leave", 100 },
+    [WORTH_COPIED] = { "copies within the group", 990 },
+    [WORTH_COPIED_AGAIN] = { "copies that are carried out once more", 100 },
     { NULL, 0 }
 };
 

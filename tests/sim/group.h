@@ -28,7 +28,7 @@ enum {
     FORCED_EPOCHS_MAX = EPOCHS_MAX / (FORCED_MAX + 1),
     LOSSES_MAX = 256,
     FAULTS_MS = 12000,
-    HEALING_MS = 13000,
+    HEALING_MS = 13000, /* Who was left behind twice, late, is back and compared with the others. */
     SLOW_PAUSE_MS = 3500, /* So that no call meets both, that somebody leaves and is taken back. */
     BEAR_MS =
         4500, /* Beyond the limit: for what a call waits where a member is slow, and nothing else is wrong. */
@@ -38,7 +38,8 @@ enum {
     QUIET_MS = 8000 /* Before the end clients begin nothing. */
 };
 
-/* What a cell holds. Each write writes a value that nobody else writes. */
+/* What a cell holds. Each write writes a value that nobody else writes, below 2^32; a copy likewise, and above it
+ * what was in the cell that it has copied (its lower half). */
 struct cell
 {
     uint64_t value;
@@ -50,7 +51,7 @@ struct bytes
     struct cell cells[OBJECTS][CELLS];
 };
 
-enum act { ACT_NONE, ACT_WRITE, ACT_FSYNC, ACT_READ, ACT_SETTLE };
+enum act { ACT_NONE, ACT_WRITE, ACT_COPY, ACT_FSYNC, ACT_READ, ACT_SETTLE };
 
 /* What a client asks. Times are true ones. */
 struct call
@@ -250,12 +251,19 @@ enum {
     WORTH_FORCED,
     WORTH_FORCED_STALE,
     WORTH_HANDED_OVER,
-    WORTH_LEFT
+    WORTH_LEFT,
+    WORTH_COPIED,
+    WORTH_COPIED_AGAIN
 };
 
 struct world *world_of(struct sim *s);
 
 extern const struct sim_actor group_member_actor;
+
+static inline bool act_changes(enum act act)
+{
+    return act == ACT_WRITE || act == ACT_COPY;
+}
 
 /* From one member or voter to another, or to a client. */
 void host_send(struct sim *s, uint32_t node, uint32_t to, struct host_message *m);
@@ -267,6 +275,23 @@ void member_quit(struct sim *s, uint32_t node);
 /* A time of the member's clock as true time, and back: as hosts tell each other how much is left. */
 uint64_t true_of_clock(struct sim *s, uint32_t node, uint64_t clock_ms);
 uint64_t clock_of_true(struct sim *s, uint32_t node, uint64_t true_ms);
+
+/* ---- Bytes (group_bytes.c) ---- */
+
+static inline bool act_copies(const struct order_change *change)
+{
+    return change->source.inode != 0;
+}
+
+/* Some of what an APPLY changes, when it begins: who ends then leaves that; or all. */
+void bytes_apply(struct sim *s, uint32_t node, const struct work *w, bool all);
+
+/* A change begins: if it copies, that was worth the history's time. */
+void bytes_note_copy(struct sim *s, uint32_t node, const struct work *w);
+
+/* What TAKE or MEND brings is put in its place. */
+void bytes_take(struct sim *s, uint32_t node, const struct work *w);
+void bytes_show(const struct member *m, uint64_t values[OBJECTS][CELLS]);
 
 /* ---- Disks (group_disk.c) ---- */
 

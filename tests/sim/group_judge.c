@@ -49,6 +49,10 @@ struct deed
     uint64_t value, verifier, answered; /* answered: the verifier of the answer. */
     bool claimed;                       /* A sync has said that it is on the disks. */
     uint64_t values[CELLS];
+    /* Of a copy: where it copies from, and by its cells what it has copied, as far as anybody has read it. */
+    uint32_t source, source_first;
+    bool known[CELLS];
+    uint64_t copied[CELLS];
 };
 
 struct judge
@@ -82,6 +86,8 @@ uint32_t judge_begin(struct sim *s, const struct call *call)
     d->object = (uint32_t)call->change.object.inode - 1;
     d->first = (uint32_t)(call->change.span.start / CELL_BYTES);
     d->end_cell = (uint32_t)(call->change.span.end / CELL_BYTES);
+    d->source = (uint32_t)call->change.source.inode - 1;
+    d->source_first = (uint32_t)(call->change.reads.start / CELL_BYTES);
     d->value = call->value;
     d->verifier = call->change.verifier;
     d->begun = ++j->moment;
@@ -93,7 +99,7 @@ uint32_t judge_begin(struct sim *s, const struct call *call)
 static void claim(struct judge *j, const struct deed *sync)
 {
     for (struct deed *w = j->deeds; w < sync; w++) {
-        if (w->act == ACT_WRITE && w->client == sync->client && w->object == sync->object &&
+        if (act_changes(w->act) && w->client == sync->client && w->object == sync->object &&
             w->done && w->answered == sync->answered) {
             w->claimed = true;
         }
@@ -171,7 +177,7 @@ static void add_zone(struct stretch *t, const struct deed *write)
 
 static bool add_read(struct sim *s, struct stretch *t, const struct deed *d)
 {
-    uint64_t value = d->values[t->cell];
+    uint64_t value = (uint32_t)d->values[t->cell];
     struct zone *z = zone_of(t, value);
 
     if (z == NULL) {
@@ -186,13 +192,77 @@ static bool add_read(struct sim *s, struct stretch *t, const struct deed *d)
     return true;
 }
 
+/* What a copy has taken from the cell was there at some moment while it was under way: as if read then. */
+static bool add_copy(struct sim *s, struct stretch *t, const struct deed *d)
+{
+    uint32_t cell = t->cell - d->source_first; /* Of what is copied. */
+    uint64_t ended = d->done ? d->ended : UINT64_MAX;
+    struct zone *z;
+
+    if (d->source != t->object || t->cell < d->source_first || cell >= d->end_cell - d->first ||
+        !d->known[cell] || d->begun < t->from || (d->done ? ended >= t->to : t->to != UINT64_MAX)) {
+        return true;
+    }
+    z = zone_of(t, d->copied[cell]);
+    if (z == NULL) {
+        return sim_fail(s, "object %u, cell %u: copied %llx, which nobody wrote", t->object + 1,
+                        t->cell, (unsigned long long)d->copied[cell]);
+    }
+    z->first_end = ended < z->first_end ? ended : z->first_end;
+    z->last_begin = d->begun > z->last_begin ? d->begun : z->last_begin;
+    z->first_read_end = ended < z->first_read_end ? ended : z->first_read_end;
+    return true;
+}
+
+/* A cell that was read, and holds what a copy has put there: everybody reads the same of it. */
+static bool learn_copy(struct sim *s, struct judge *j, const struct deed *read, uint32_t cell)
+{
+    uint64_t value = (uint32_t)read->values[cell], from = read->values[cell] >> 32;
+    struct deed *d = j->deeds;
+
+    while (d < j->deeds + j->count && !(act_changes(d->act) && d->value == value)) {
+        d++;
+    }
+    if (value == 0 || d == j->deeds + j->count || !touches(d, read->object, cell)) {
+        return true; /* add_read() says what is wrong with it. */
+    }
+    if (d->act == ACT_WRITE) {
+        return from == 0 || sim_fail(s, "object %u, cell %u: %llx is no copy", read->object + 1,
+                                     cell, (unsigned long long)value);
+    }
+    if (d->known[cell - d->first] && d->copied[cell - d->first] != from) {
+        return sim_fail(s, "object %u, cell %u: %llx has copied both %llx and %llx",
+                        read->object + 1, cell, (unsigned long long)value,
+                        (unsigned long long)d->copied[cell - d->first], (unsigned long long)from);
+    }
+    d->known[cell - d->first] = true;
+    d->copied[cell - d->first] = from;
+    return true;
+}
+
+static bool learn_copies(struct sim *s)
+{
+    struct judge *j = world_of(s)->judge;
+
+    for (uint32_t i = 0; i < j->count; i++) {
+        const struct deed *d = &j->deeds[i];
+
+        for (uint32_t cell = 0; d->act == ACT_READ && d->done && cell < CELLS; cell++) {
+            if (!learn_copy(s, j, d, cell)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static bool collect(struct sim *s, struct stretch *t)
 {
     add_zone(t, NULL);
     for (uint32_t i = 0; i < t->j->count && t->j->deeds[i].begun < t->to; i++) {
         const struct deed *d = &t->j->deeds[i];
 
-        if (d->act == ACT_WRITE && touches(d, t->object, t->cell)) {
+        if (act_changes(d->act) && touches(d, t->object, t->cell)) {
             add_zone(t, d);
         }
     }
@@ -201,6 +271,9 @@ static bool collect(struct sim *s, struct stretch *t)
 
         if (d->act == ACT_READ && d->done && d->object == t->object && d->begun >= t->from &&
             d->ended < t->to && !add_read(s, t, d)) {
+            return false;
+        }
+        if (d->act == ACT_COPY && !add_copy(s, t, d)) {
             return false;
         }
     }
@@ -253,7 +326,7 @@ static bool check_durable(struct sim *s, const struct stretch *t, const struct z
     for (uint32_t i = 0; i < t->j->count && z->is_read; i++) {
         const struct deed *w = &t->j->deeds[i];
 
-        if (w->act == ACT_WRITE && w->claimed && touches(w, t->object, t->cell) &&
+        if (act_changes(w->act) && w->claimed && touches(w, t->object, t->cell) &&
             w->ended < t->from &&
             (z->write == NULL || (z->write->done && z->write->ended < w->begun))) {
             return sim_fail(s, "object %u, cell %u: %llx is read, and %llx was on the disks",
@@ -464,6 +537,9 @@ bool group_judge_finish(struct sim *s)
         if (!check_member(s, i)) {
             return false;
         }
+    }
+    if (!learn_copies(s)) {
+        return false;
     }
     for (uint32_t o = 0; o < USED; o++) {
         for (uint32_t c = 0; c < CELLS; c++) {

@@ -59,49 +59,6 @@ static uint64_t begin_work(struct sim *s, uint32_t node, const struct replica_ac
 
 /* ---- Bytes ---- */
 
-static void write_cell(struct member *m, uint32_t object, uint64_t cell, uint64_t value)
-{
-    CHECK(object < OBJECTS && cell < CELLS);
-    m->bytes.cells[object][cell] = (struct cell){ .value = value, .stamp = ++m->stamp };
-}
-
-/* Half of it is there as soon as it begins: who ends then leaves that. */
-static void apply(struct sim *s, uint32_t node, const struct work *w, bool all)
-{
-    struct member *m = member_of(s, node);
-    const struct ticket *t = ticket_of(m, w->token);
-    uint32_t object = (uint32_t)w->change.object.inode - 1;
-
-    for (uint64_t c = w->change.span.start / CELL_BYTES; c < w->change.span.end / CELL_BYTES; c++) {
-        if (all || prng_below(&s->prng, 2) == 0) {
-            write_cell(m, object, c, t->call.value);
-        }
-    }
-}
-
-static bool is_in(const struct change *piece, uint32_t object, uint64_t cell)
-{
-    uint64_t start = cell * CELL_BYTES, end = start + CELL_BYTES;
-
-    return !piece->everything && piece->object.inode == object + 1 &&
-           (piece->whole || (piece->span.start < end && start < piece->span.end));
-}
-
-static void take_piece(struct sim *s, uint32_t node, const struct work *w)
-{
-    struct member *m = member_of(s, node);
-    const struct ticket *t = w->token != 0 ? ticket_of(m, w->token) : NULL;
-
-    for (uint32_t o = 0; o < OBJECTS; o++) {
-        for (uint32_t c = 0; c < CELLS; c++) {
-            if (t != NULL && is_in(&w->piece, o, c) &&
-                !(sim_canary(s, "keeps_its_own") && m->disk.record.whole)) {
-                write_cell(m, o, c, t->values[o][c]);
-            }
-        }
-    }
-}
-
 /* One object, or two more rarely: logs with room for one say everything again then. Where each is is its number. */
 static void give_list(struct sim *s, uint32_t node, const struct work *w)
 {
@@ -118,15 +75,6 @@ static void give_list(struct sim *s, uint32_t node, const struct work *w)
                    upto >= OBJECTS ? UINT64_MAX : upto);
 }
 
-static void show_bytes(const struct member *m, uint64_t values[OBJECTS][CELLS])
-{
-    for (uint32_t o = 0; o < OBJECTS; o++) {
-        for (uint32_t c = 0; c < CELLS; c++) {
-            values[o][c] = m->bytes.cells[o][c].value;
-        }
-    }
-}
-
 /* Only what is forced: disks of this world lose bytes, they do not change them. */
 static void mend(struct sim *s, uint32_t node, const struct work *w)
 {
@@ -134,7 +82,7 @@ static void mend(struct sim *s, uint32_t node, const struct work *w)
 
     CHECK(w->forced && w->token != 0);
     if (!sim_canary(s, "repairs_nothing")) {
-        take_piece(s, node, w);
+        bytes_take(s, node, w);
     }
     ticket_of(m, w->token)->used = false;
     replica_mended(m->replica, w->id, MORSEL_OK);
@@ -152,7 +100,7 @@ static void answer_call(struct sim *s, uint32_t node, const struct call *call, i
     if (status == MORSEL_AGAIN) {
         return; /* It asks again by itself, elsewhere. */
     }
-    show_bytes(m, values);
+    bytes_show(m, values);
     out.answer.number = call->number;
     out.answer.status = status;
     out.answer.verifier = verifier;
@@ -220,7 +168,10 @@ static void trace_work(struct sim *s, uint32_t node, const struct work *w)
     struct span span = takes ? w->piece.span : w->change.span;
 
     if (takes || w->type == REPLICA_APPLY) {
-        sim_trace(s, node, "%s object %llu from %llu to %llu%s", takes ? "takes" : "writes",
+        sim_trace(s, node, "%s object %llu from %llu to %llu%s",
+                  takes                    ? "takes"
+                  : act_copies(&w->change) ? "copies to"
+                                           : "writes",
                   (unsigned long long)object.inode, (unsigned long long)(span.start / CELL_BYTES),
                   (unsigned long long)(span.end / CELL_BYTES),
                   takes && (w->piece.whole || w->piece.everything) ? ", whole" : "");
@@ -241,7 +192,7 @@ static void run_done(struct sim *s, uint32_t node, uint64_t number)
     trace_work(s, node, &w);
     switch (w.type) {
     case REPLICA_APPLY:
-        apply(s, node, &w, true);
+        bytes_apply(s, node, &w, true);
         replica_applied(m->replica, w.id);
         if (sim_canary(s, "answers_alone") && ticket_of(m, w.token)->call.number != 0) {
             answer_call(s, node, &ticket_of(m, w.token)->call, MORSEL_OK,
@@ -256,7 +207,7 @@ static void run_done(struct sim *s, uint32_t node, uint64_t number)
         }
         break;
     case REPLICA_TAKE:
-        take_piece(s, node, &w);
+        bytes_take(s, node, &w);
         replica_taken(m->replica);
         if (w.token != 0) {
             ticket_of(m, w.token)->used = false;
@@ -286,7 +237,8 @@ static void begin(struct sim *s, uint32_t node, const struct replica_action *a)
     uint64_t i = begin_work(s, node, a);
 
     if (a->type == REPLICA_APPLY) {
-        apply(s, node, &m->works[i], false);
+        bytes_note_copy(s, node, &m->works[i]);
+        bytes_apply(s, node, &m->works[i], false);
     }
     sim_after(s, node,
               disk_delay_ms(s, node, a->type == REPLICA_SYNC_HERE ? DISK_MS_MAX : APPLY_MS_MAX),
@@ -305,7 +257,7 @@ static void send_message(struct sim *s, uint32_t node, const struct replica_acti
         out.replica.values[0][0] = ticket_of(m, a->token)->call.value;
         message->change.not_after_ms = true_of_clock(s, node, message->change.not_after_ms);
     } else if (message->type == REPLICA_PIECE || message->type == REPLICA_BLOCKS) {
-        show_bytes(m, out.replica.values);
+        bytes_show(m, out.replica.values);
     }
     if (message->type == REPLICA_PIECE && message->piece == PIECE_OPERATIONS) {
         for (uint32_t i = 0; i < message->count; i++) {
@@ -647,9 +599,13 @@ static enum order_verdict ask_core(struct sim *s, uint32_t node, const struct ca
 
     switch (call->act) {
     case ACT_WRITE:
+    case ACT_COPY:
         change.not_after_ms = clock_of_true(s, node, call->not_after_ms);
         if (sim_canary(s, "takes_what_is_behind")) {
             change.verifier = r->order.verifier;
+        }
+        if (sim_canary(s, "copies_what_may_change")) {
+            change.reads.end = change.reads.start;
         }
         return replica_change(r, &change, token);
     case ACT_READ:
