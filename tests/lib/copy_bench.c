@@ -61,6 +61,7 @@ static void send_message(void *data, struct copy *copy, uint32_t member,
     }
     s = calloc(1, sizeof(*s));
     CHECK(s != NULL);
+    n->bench->said_bytes += piece.count;
     CHECK(rpc_call_start(&s->call, n->to[member], MSG_REPLICA, &m->base, &piece, payload != NULL,
                          CALL_MS, on_sent) == 0);
 }
@@ -475,6 +476,38 @@ int bench_write_as(struct bench *b, uint32_t i, inode_id inode, uint64_t offset,
 int bench_write_text(struct bench *b, uint32_t i, inode_id inode, uint64_t offset, const char *text)
 {
     return bench_write_as(b, i, inode, offset, text, strlen(text), ++b->number);
+}
+
+void bench_ask_copy(struct bench *b, uint32_t i, struct asked *a, const struct bench_copy *copy,
+                    op_sequence number)
+{
+    Morsel__CopyRequest request = MORSEL__COPY_REQUEST__INIT;
+    Morsel__ObjectId from = MORSEL__OBJECT_ID__INIT, to = MORSEL__OBJECT_ID__INIT;
+
+    from.inode = copy->from;
+    from.column = bench_object(copy->from).column;
+    to.inode = copy->to;
+    to.column = bench_object(copy->to).column;
+    request.from = &from;
+    request.from_offset = copy->from_offset;
+    request.to = &to;
+    request.to_offset = copy->to_offset;
+    request.length = copy->length;
+    request.number = number;
+    ask(b, i, a, MSG_COPY, &request.base, NULL, 0);
+}
+
+int bench_copy_as(struct bench *b, uint32_t i, const struct bench_copy *copy, op_sequence number)
+{
+    struct asked *a = calloc(1, sizeof(*a));
+    int status;
+
+    CHECK(a != NULL);
+    bench_ask_copy(b, i, a, copy, number);
+    UNTIL(b, a->answered);
+    status = a->status;
+    free(a);
+    return status;
 }
 
 /* As a client does: whoever orders by now, the same change. */

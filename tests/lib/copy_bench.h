@@ -79,6 +79,7 @@ struct bench
     bool settled;           /* Reads are of somebody who knows that nobody changes what he reads. */
     bool full;              /* The disk of one of them is. */
     unsigned lost_forwards; /* Of those. */
+    uint64_t said_bytes;    /* Of payload, between members. */
     op_sequence number;     /* Of the last change of the client. */
     size_t gone;
     bool deleted;
@@ -122,6 +123,17 @@ int bench_write_as(struct bench *b, uint32_t i, inode_id inode, uint64_t offset,
                    size_t count, op_sequence number);
 int bench_write_text(struct bench *b, uint32_t i, inode_id inode, uint64_t offset,
                      const char *text);
+
+/* Of `length` bytes of one object to another one, or to elsewhere in it. */
+struct bench_copy
+{
+    inode_id from, to;
+    uint64_t from_offset, to_offset;
+    uint32_t length;
+};
+void bench_ask_copy(struct bench *b, uint32_t i, struct asked *a, const struct bench_copy *copy,
+                    op_sequence number);
+int bench_copy_as(struct bench *b, uint32_t i, const struct bench_copy *copy, op_sequence number);
 
 /* At whoever orders by now, the same change again and again. */
 int bench_write_on(struct bench *b, inode_id inode, uint64_t offset, const void *bytes,

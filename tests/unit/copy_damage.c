@@ -172,6 +172,41 @@ static void a_change_of_a_part_is_done_on_both(void **state)
     bench_assert_same(d->b, OBJECT);
 }
 
+static int copy_all(struct damages *d)
+{
+    const struct bench_copy copy = { .from = OBJECT, .to = OBJECT + 1, .length = PART };
+
+    return bench_copy_as(d->b, 0, &copy, ++d->b->number);
+}
+
+/* Each member finds what is damaged of the bytes that it is to copy, and gets them from the other one. */
+static void what_is_copied_is_repaired_first(void **state)
+{
+    struct damages *d = *state;
+
+    damage(d, 0, 3);
+    damage(d, 1, 5);
+    assert_int_equal(copy_all(d), 0);
+    assert_good(d, 0);
+    assert_good(d, 1);
+    bench_assert_same(d->b, OBJECT + 1);
+    assert_int_equal(mended(d, 0), 1);
+    assert_int_equal(mended(d, 1), 1);
+    assert_int_equal(d->b->nodes[0].server.blocks_lost, 0);
+    damage(d, 0, 7);
+    damage(d, 1, 7);
+    memset(d->good, 0x44, 100);
+    assert_int_equal(bench_write_on(d->b, OBJECT, 0, d->good, 100), 0);
+    assert_int_equal(copy_all(d), MORSEL_CHECKSUM); /* By none, and nobody is closed. */
+    assert_null(copy_trouble(d->b->nodes[0].copy));
+    assert_null(copy_trouble(d->b->nodes[1].copy));
+    bench_assert_same(d->b, OBJECT + 1);
+    assert_int_equal(
+        bench_write_on(d->b, OBJECT, 7 * BLOCK_BYTES, d->good + 7 * BLOCK_BYTES, BLOCK_BYTES), 0);
+    assert_int_equal(copy_all(d), 0);
+    bench_assert_same(d->b, OBJECT + 1);
+}
+
 static void what_no_copy_has_is_an_error(void **state)
 {
     struct damages *d = *state;
@@ -320,6 +355,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_read_is_answered_by_the_other_copy, begin, end),
         cmocka_unit_test_setup_teardown(a_change_of_a_part_is_done_on_both, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_copied_is_repaired_first, begin, end),
         cmocka_unit_test_setup_teardown(what_no_copy_has_is_an_error, begin, end),
         cmocka_unit_test_setup_teardown(a_change_that_must_wait_for_nobody_ends, begin, end),
         cmocka_unit_test_setup_teardown(a_repair_may_be_cut_short, begin, end),

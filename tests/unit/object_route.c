@@ -317,18 +317,24 @@ static int copy(struct fixture *f, Morsel__ObjectId *from, Morsel__ObjectId *to)
     return ask(f, MSG_COPY, &m.base, "");
 }
 
-/* They may lie on different servers. */
+/* They may lie on different servers: what is not routed is refused, and what is routed is checked there. */
 static void copies_between_servers_are_not_made(void **state)
 {
+    Morsel__ObjectId other = MORSEL__OBJECT_ID__INIT;
     struct fixture *f = *state;
 
+    other.inode = 77;
+    other.column = f->placed.column;
     assert_int_equal(write_at(f, &f->plain, 0, "hello", 1), 0);
-    assert_int_equal(copy(f, &f->plain, &f->placed), MORSEL_NOTSUP);
-    assert_non_null(strstr(f->text, "read and write them"));
     assert_int_equal(copy(f, &f->placed, &f->plain), MORSEL_NOTSUP);
-    assert_int_equal(copy(f, &f->placed, &f->placed), MORSEL_NOTSUP);
-    assert_int_equal(copy(f, &f->placed, NULL), MORSEL_NOTSUP);
+    assert_non_null(strstr(f->text, "read and write them"));
+    assert_int_equal(copy(f, &f->placed, NULL), MORSEL_INVAL);
     assert_int_equal(f->routed, 0);
+    assert_int_equal(copy(f, &other, &f->placed), MORSEL_NOT_HERE);
+    assert_routed(f, OBJECT_USE_CHANGE, 0, 5);
+    assert_int_equal(f->reach.source.inode, 77);
+    assert_int_equal(f->reach.source_end, 5);
+    assert_int_equal(f->reach.length, 5);
     assert_int_equal(bytes_of(f, &f->plain), 5);
     assert_int_equal(objects(f), 1);
 }

@@ -52,6 +52,7 @@ struct job *job_new(struct jobs *jobs, void *owner)
     job->payload = NULL;
     job->count = 0;
     job->verifier = 0;
+    job->untouched = false;
     job->deadline_ms = UINT64_MAX;
     job->begun_ns = job->ended_ns = 0;
     return job;

@@ -45,6 +45,7 @@ struct job
     struct payload *payload;
     size_t count;
     uint64_t verifier; /* Of the store: data.proto, Done. */
+    bool untouched;    /* Of a change that failed: it has changed nothing here, for sure. */
     uint64_t deadline_ms;
     uint64_t begun_ns, ended_ns; /* A thread was at work on it; 0: none was. */
     union {

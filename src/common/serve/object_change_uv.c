@@ -115,17 +115,43 @@ const struct object_handler OBJECT_WRITE = {
 
 /* ---- COPY ---- */
 
+/* What no store could do is refused before anything else comes of it. */
+static int check_length(struct job *job, uint64_t offset, uint64_t length)
+{
+    if (offset > OBJECT_BYTES_MAX || length > OBJECT_BYTES_MAX - offset) {
+        errmsg_set(&job->err, "the object would be longer than %d TiB", OBJECT_TEBIBYTES_MAX);
+        return MORSEL_FBIG;
+    }
+    return 0;
+}
+
+/* What is copied of objects that have copies may have to be copied once more. */
+static int check_places(struct job *job, const Morsel__CopyRequest *m)
+{
+    bool same = m->from->inode == m->to->inode && m->from->column == m->to->column;
+
+    if (placing_group(m->from->column) != placing_group(m->to->column)) {
+        errmsg_set(&job->err, "objects that do not lie on the same servers are not copied here; "
+                              "read and write them");
+        return MORSEL_NOTSUP;
+    }
+    if (placing_group(m->to->column) != 0 && same && m->from_offset < m->to_offset + m->length &&
+        m->to_offset < m->from_offset + m->length) {
+        errmsg_set(&job->err, "an object that has copies on several servers is not copied onto "
+                              "the bytes that are read");
+        return MORSEL_INVAL;
+    }
+    return 0;
+}
+
 static int check_copy(struct job *job)
 {
     const Morsel__CopyRequest *m = job->message;
     int rv = object_check(job, m->from);
 
-    if (rv == 0 && (placing_group(m->from->column) != 0 ||
-                    (m->to != NULL && placing_group(m->to->column) != 0))) {
-        errmsg_set(
-            &job->err,
-            "objects that have copies on several servers are not copied here; read and write them");
-        return MORSEL_NOTSUP;
+    rv = rv != 0 ? rv : object_check(job, m->to);
+    if (rv != 0) {
+        return rv;
     }
     if (m->length == 0 || m->length > FRAME_PAYLOAD_BYTES_MAX ||
         m->from_offset % BLOCK_BYTES != m->to_offset % BLOCK_BYTES) {
@@ -134,7 +160,9 @@ static int check_copy(struct job *job)
                    m->length, m->from_offset, m->to_offset);
         return MORSEL_INVAL;
     }
-    return rv != 0 ? rv : object_check(job, m->to);
+    rv = check_length(job, m->from_offset, m->length);
+    rv = rv != 0 ? rv : check_length(job, m->to_offset, m->length);
+    return rv != 0 ? rv : check_places(job, m);
 }
 
 static int begin_copy(struct job *job)
@@ -142,7 +170,11 @@ static int begin_copy(struct job *job)
     const Morsel__CopyRequest *m = job->message;
 
     job->payload = payload_new(rpc_payloads(object_server_of(job)->rpc), m->length);
-    return job->payload == NULL ? MORSEL_NOMEM : 0;
+    job->untouched = job->payload == NULL;
+    if (job->untouched) {
+        errmsg_set(&job->err, "out of memory");
+    }
+    return job->untouched ? MORSEL_NOMEM : 0;
 }
 
 /* The checksums go along, so that a copy of damaged bytes is not a good file. */
@@ -155,6 +187,7 @@ static void run_copy(struct job *job)
     job->verifier = store_verifier(object_store_of(job));
     job->status = store_read(store, object_id_of(m->from), m->from_offset, job->payload->data,
                              m->length, &job->count, job->crcs, &job->err);
+    job->untouched = job->status != 0;
     if (job->status == 0 && job->count > 0) {
         job->status = store_write(store, object_id_of(m->to), m->to_offset, job->payload->data,
                                   job->count, job->crcs, false, &gate, &job->err);
@@ -165,6 +198,19 @@ static void run_copy(struct job *job)
     }
 }
 
+static void reach_copy(const struct job *job, struct object_reach *reach)
+{
+    const Morsel__CopyRequest *m = job->message;
+    struct object_reach source =
+        object_reach_of(m->from, m->from_offset, m->from_offset + m->length);
+
+    *reach = object_reach_of(m->to, m->to_offset, m->to_offset + m->length);
+    reach->length = m->length;
+    reach->source = source.object;
+    reach->source_start = source.start;
+    reach->source_end = source.end;
+}
+
 const struct object_handler OBJECT_COPY = {
     .descriptor = &morsel__copy_request__descriptor,
     .check = check_copy,
@@ -172,19 +218,11 @@ const struct object_handler OBJECT_COPY = {
     .run = run_copy,
     .answer = answer_done,
     .identify = identify_copy,
+    .use = OBJECT_USE_CHANGE,
+    .reach = reach_copy,
 };
 
 /* ---- Shape, sync, delete ---- */
-
-/* What no store could do is refused before anything else comes of it. */
-static int check_length(struct job *job, uint64_t offset, uint64_t length)
-{
-    if (offset > OBJECT_BYTES_MAX || length > OBJECT_BYTES_MAX - offset) {
-        errmsg_set(&job->err, "the object would be longer than %d TiB", OBJECT_TEBIBYTES_MAX);
-        return MORSEL_FBIG;
-    }
-    return 0;
-}
 
 static int check_truncate(struct job *job)
 {

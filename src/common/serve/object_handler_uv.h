@@ -4,7 +4,8 @@
  *
  *   check     may it be done? Leaves no trace
  *   at_once   on the loop: if it could be done without waiting, that was it
- *   begin     on the loop, when a thread of the pool is free: gets what only running jobs may hold
+ *   begin     on the loop, when a thread of the pool is free: gets what only running jobs may hold. Of what
+ *             changes something that is `job->payload`, which then did not come with the request
  *   run       on that thread
  *   answer    on the loop: sends what came of it, and takes `job->request`
  *   end       on the loop: frees what run() has got
@@ -18,7 +19,7 @@
 #include "data.pb-c.h"
 
 enum object_use {
-    OBJECT_USE_NONE, /* Of no single object, or of two. */
+    OBJECT_USE_NONE, /* Of no single object. */
     OBJECT_USE_READ,
     OBJECT_USE_CHANGE,
     OBJECT_USE_SYNC,
@@ -29,8 +30,10 @@ enum object_use {
 struct object_reach
 {
     struct object_id object;
-    uint64_t start, end; /* From the first one up to, without, the last. */
-    uint64_t length;     /* Of an ALLOCATE: bytes that it reserves. */
+    uint64_t start, end;     /* From the first one up to, without, the last. */
+    uint64_t length;         /* Of an ALLOCATE or a COPY: bytes of the disk that it may need. */
+    struct object_id source; /* Of a COPY: whose bytes it takes, */
+    uint64_t source_start, source_end; /* and which. Of others 0. */
 };
 
 struct object_handler

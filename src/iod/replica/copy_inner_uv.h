@@ -221,6 +221,9 @@ uint64_t copy_write_due_ms(const struct copy *copy);
 /* copy_request_uv.c: it is asked of the core. */
 void copy_ordered(struct copy *copy, struct ticket *t);
 
+/* Where nothing changes while it is under way (order_change.reads). */
+struct span copy_reads(const struct object_reach *reach);
+
 /* copy_list_uv.c: REPLICA_LIST, LOOK_HERE of a list; REPLICA_TAKE of everything. */
 void copy_list(struct copy *copy, const struct replica_action *a);
 void copy_take_list(struct copy *copy, const struct replica_action *a);

@@ -68,7 +68,8 @@ static void put_operations(struct outgoing *o, const struct op_known *ops, uint3
     o->message.operations = o->operation_pointers;
 }
 
-/* FORWARD: the change with the request as its client sent it. */
+/* FORWARD: the change with the request as its client sent it. What a copy has in its hands here each member
+ * gets for itself. */
 static struct payload *put_forward(struct outgoing *o, const struct replica_message *m,
                                    const struct ticket *t)
 {
@@ -85,7 +86,7 @@ static struct payload *put_forward(struct outgoing *o, const struct replica_mess
     o->message.request = t->type;
     o->message.body.data = (uint8_t *)(uintptr_t)t->body;
     o->message.body.len = t->body_count;
-    return t->job->payload;
+    return t->handler->begin != NULL ? NULL : t->job->payload;
 }
 
 static struct payload *put_piece(struct outgoing *o, const struct ticket *piece)
@@ -350,6 +351,8 @@ static bool get_forward(const Morsel__ReplicaMessage *in, struct replica_message
                                        .object = stretch.object,
                                        .generation = stretch.generation,
                                        .span = stretch.span,
+                                       .source = reach.source,
+                                       .reads = copy_reads(&reach),
                                        .not_after_ms = until_ms(in->left_ms),
                                        .verifier = in->op_verifier };
     m->change = t->change;

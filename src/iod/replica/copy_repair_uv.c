@@ -11,6 +11,7 @@
 enum {
     MENDS_MAX =
         8, /* Of the same blocks for one ticket: a disk that goes on giving wrong bytes is left alone. */
+    LOOK_PARTS_MAX = 3,
     SAY_AGAIN_MS = 30000 /* Between two lines about the same blocks that nobody has. */
 };
 
@@ -26,8 +27,13 @@ static server_id server_of(const struct copy *copy, uint32_t member)
 struct copy_look
 {
     struct copy *copy;
-    struct object_id object;
-    struct span parts[2]; /* What the job needs to be good. */
+    struct
+    {
+        struct object_id object;
+        struct span span;
+    } parts[LOOK_PARTS_MAX]; /* What the job needs to be good. */
+    size_t count;
+    struct object_id object; /* Of what was found. */
     struct store_damage found;
 };
 
@@ -35,9 +41,10 @@ static void run_look(struct job *job)
 {
     struct copy_look *l = job->data;
 
-    for (size_t i = 0; i < 2 && job->status == MORSEL_OK && l->found.blocks == 0; i++) {
-        struct span s = l->parts[i];
+    for (size_t i = 0; i < l->count && job->status == MORSEL_OK && l->found.blocks == 0; i++) {
+        struct span s = l->parts[i].span;
 
+        l->object = l->parts[i].object;
         if (s.start < s.end) {
             job->status = store_find_damage(object_store_of(job), l->object, s.start,
                                             s.end - s.start, &l->found, &job->err);
@@ -45,30 +52,37 @@ static void run_look(struct job *job)
     }
 }
 
-static struct span byte(uint64_t at)
+static void add_part(struct copy_look *l, struct object_id object, uint64_t start, uint64_t end)
 {
-    return (struct span){ at, at + 1 };
+    CHECK(l->count < LOOK_PARTS_MAX);
+    l->parts[l->count].object = object;
+    l->parts[l->count++].span = (struct span){ start, end };
 }
 
-/* All that a read touches; of a change the blocks of which it changes a part: those at its ends. */
+static void add_byte(struct copy_look *l, struct object_id object, uint64_t at)
+{
+    add_part(l, object, at, at + 1);
+}
+
+/* All that a read touches, and that a copy takes; of a change the blocks of which it changes a part: those at
+ * its ends. */
 static void fill_parts(const struct ticket *t, const struct job *job, struct copy_look *l)
 {
     struct object_reach reach;
 
     if (t->handler == NULL) { /* A comparison's. */
-        l->object = t->change.object;
-        l->parts[0] = t->change.span;
+        add_part(l, t->change.object, t->change.span.start, t->change.span.end);
         return;
     }
     t->handler->reach(job, &reach);
-    l->object = reach.object;
     if (t->handler->use == OBJECT_USE_READ) {
-        l->parts[0] = (struct span){ reach.start, reach.end };
+        add_part(l, reach.object, reach.start, reach.end);
     } else if (t->handler == &OBJECT_TRUNCATE) {
-        l->parts[0] = byte(((const Morsel__TruncateRequest *)job->message)->size);
+        add_byte(l, reach.object, ((const Morsel__TruncateRequest *)job->message)->size);
     } else {
-        l->parts[0] = byte(reach.start);
-        l->parts[1] = byte(reach.end - 1);
+        add_part(l, reach.source, reach.source_start, reach.source_end);
+        add_byte(l, reach.object, reach.start);
+        add_byte(l, reach.object, reach.end - 1);
     }
 }
 

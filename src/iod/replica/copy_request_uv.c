@@ -69,6 +69,11 @@ static enum order_verdict ask_core(struct copy *copy, struct ticket *t,
                : replica_read(copy->replica, reach->object, span_of(reach), token_of(t));
 }
 
+struct span copy_reads(const struct object_reach *reach)
+{
+    return (struct span){ reach->source_start, reach->source_end != 0 ? OBJECT_BYTES_MAX : 0 };
+}
+
 /* Who knows no verifier yet has no bytes here that could be lost. */
 static struct order_change change_of(const struct copy *copy, const struct job *job,
                                      const struct object_reach *reach)
@@ -80,6 +85,8 @@ static struct order_change change_of(const struct copy *copy, const struct job *
                                   .object = reach->object,
                                   .generation = 1,
                                   .span = span_of(reach),
+                                  .source = reach->source,
+                                  .reads = copy_reads(reach),
                                   .not_after_ms = not_after_ms(job->request),
                                   .verifier =
                                       verifier != 0 ? verifier : copy->replica->order.verifier };
@@ -88,10 +95,13 @@ static struct order_change change_of(const struct copy *copy, const struct job *
 /* Bytes that a change may need of the disks. */
 static uint64_t bytes_needed(const struct job *job, const struct object_reach *reach)
 {
-    if (job->payload != NULL) {
-        return job->payload->count;
-    }
-    return job->request->type == MSG_ALLOCATE ? reach->length : 0;
+    return job->payload != NULL ? job->payload->count : reach->length;
+}
+
+/* Bytes that it writes. */
+static uint64_t bytes_written(const struct job *job, const struct object_reach *reach)
+{
+    return job->payload != NULL ? job->payload->count : reach->source_end - reach->source_start;
 }
 
 /* A disk that is full is seen before the change has its place in the order: behind that, a member that
@@ -222,7 +232,7 @@ void copy_request(struct copy *copy, struct job *job, const struct object_handle
     }
     if (handler->use != OBJECT_USE_CHANGE) {
         ask(t, ask_core(copy, t, &reach));
-    } else if (copy_may_write(copy, t, job->payload != NULL ? job->payload->count : 0)) {
+    } else if (copy_may_write(copy, t, bytes_written(job, &reach))) {
         copy_ordered(copy, t);
     }
     copy_drain(copy);

@@ -85,13 +85,28 @@ static void renew_memory(struct copy *copy, bool wanted)
     }
 }
 
-/* Carried out here; or by no member, for all have damage in a block of which it is to change a part. */
+/* Another member has everything, too: a disk that fails had better be left to itself. */
+static bool has_others(const struct copy *copy)
+{
+    const struct group *g = &copy->replica->group;
+
+    return (g->record.set & ~(1U << g->me)) != 0;
+}
+
+/* By no member: all have damage in a block of which it is to change a part, or which it is to copy; or there are no
+ * others, and what it is to copy cannot be read. */
+static bool done_nowhere(const struct copy *copy, const struct job *job)
+{
+    return job->status == MORSEL_CHECKSUM || (job->untouched && !has_others(copy));
+}
+
+/* Carried out here, or nowhere. */
 static void end_change(struct ticket *t, const struct job *job)
 {
     struct copy *copy = t->copy;
     uint64_t id = t->id;
 
-    if (!is_over(copy) && job->status != MORSEL_OK && job->status != MORSEL_CHECKSUM) {
+    if (!is_over(copy) && job->status != MORSEL_OK && !done_nowhere(copy, job)) {
         fail(copy, "carry out a change that has its place in the order", &job->err);
     }
     copy_touch(copy, t->change.object);
@@ -135,6 +150,10 @@ static void on_applied(struct job *job)
     struct ticket *t = job->data;
     struct copy *copy = t->copy;
 
+    if (t->handler->begin != NULL) {
+        payload_drop(job->payload); /* begin() gets it again. */
+        job->payload = NULL;
+    }
     if (job->status == MORSEL_CHECKSUM && copy_mend(t, job, change_mended)) {
         return;
     }
@@ -149,6 +168,8 @@ static void apply(struct ticket *t, struct job *job)
     bool slow = t->handler->is_slow != NULL && t->handler->is_slow(job);
 
     job->status = MORSEL_OK;
+    job->untouched = false;
+    job->begin = t->handler->begin;
     if (job_start(job, t->handler->run, on_applied, slow) != MORSEL_OK) {
         errmsg_set(&job->err, "this server is ending");
         job->status = MORSEL_SHUTDOWN;
@@ -173,14 +194,6 @@ void copy_apply(struct copy *copy, const struct replica_action *a)
 }
 
 /* ---- Reads ---- */
-
-/* Another member has everything, too: a disk that fails had better be left to itself. */
-static bool has_others(const struct copy *copy)
-{
-    const struct group *g = &copy->replica->group;
-
-    return (g->record.set & ~(1U << g->me)) != 0;
-}
 
 static void read_done(struct ticket *t, struct job *job)
 {
