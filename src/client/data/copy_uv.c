@@ -20,20 +20,29 @@ static bool same_stripes(const struct file *from, const struct file *to, uint64_
            from_offset % stripe_bytes(from) == to_offset % stripe_bytes(to);
 }
 
+/* On one server, or on one group: each server of it copies the same. */
+static bool same_place(const struct file *from, uint32_t column, const struct file *to,
+                       uint32_t to_column)
+{
+    group_number group = file_group(from, column);
+
+    return group == file_group(to, to_column) &&
+           (group != 0 || file_server(from, column) == file_server(to, to_column));
+}
+
 bool file_copy_fits(const struct file *from, const struct file *to, uint64_t from_offset,
                     uint64_t to_offset)
 {
     uint32_t width = file_stripe(from)->width;
     uint32_t first, other;
 
-    if (!same_stripes(from, to, from_offset, to_offset) || file_has_copies(from) ||
-        file_has_copies(to)) {
-        return false; /* Each server of a group would have to copy the same. */
+    if (!same_stripes(from, to, from_offset, to_offset)) {
+        return false;
     }
     first = (uint32_t)(from_offset / stripe_bytes(from) % width);
     other = (uint32_t)(to_offset / stripe_bytes(to) % width);
     for (uint32_t i = 0; i < width; i++) {
-        if (file_server(from, (first + i) % width) != file_server(to, (other + i) % width)) {
+        if (!same_place(from, (first + i) % width, to, (other + i) % width)) {
             return false;
         }
     }
@@ -45,8 +54,9 @@ bool file_may_align(const struct file *from, const struct file *to, uint64_t fro
 {
     uint64_t size_lock = stripe_bytes(to) * file_stripe(to)->width;
 
-    return same_stripes(from, to, from_offset, to_offset) && !file_has_copies(from) &&
-           !file_has_copies(to) && file_layout_class(from) == file_layout_class(to) &&
+    return same_stripes(from, to, from_offset, to_offset) &&
+           file_has_copies(from) == file_has_copies(to) &&
+           file_layout_class(from) == file_layout_class(to) &&
            from_offset % size_lock == to_offset % size_lock && file_is_blank(to) &&
            !durable_is_unsynced(to);
 }

@@ -222,6 +222,8 @@ static int copy(struct bulk *b, struct bulk_file *from, struct bulk_file *to)
 {
     struct range r = some_range(from->size + 1, BULK_BYTES_MAX);
     uint64_t offset = world_chance(3) ? some_range(BULK_BYTES_MAX, 1).offset : r.offset;
+    uint64_t by_kernel = from->file.kernel->counts.copied_here;
+    struct history *h = b->program->history;
     bool known = is_known(b, from);
     size_t copied = 0;
     int rv;
@@ -242,7 +244,9 @@ static int copy(struct bulk *b, struct bulk_file *from, struct bulk_file *to)
     if (copied > 0) {
         grow_to(to, offset + copied);
     }
-    b->program->history->counts.copied += copied > 0;
+    h->counts.copied += copied > 0;
+    h->counts.copied_in_groups +=
+        copied > 0 && h->copies > 1 && from->file.kernel->counts.copied_here == by_kernel;
     return 0;
 }
 

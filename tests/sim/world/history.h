@@ -76,6 +76,7 @@ enum {
     X(extents, "files cut, punched, allocated or zeroed", 20)                                      \
     X(copied, "ranges copied", 5)                                                                  \
     X(copied_here, "ranges that the kernel copied", 1)                                             \
+    X(copied_in_groups, "ranges that servers of groups copied", 1)                                 \
     X(sought, "looks for data and holes", 5)                                                       \
     X(attributes_set, "attributes set", 30)                                                        \
     X(own, "names, links and kinds of files of one program", 30)                                   \
