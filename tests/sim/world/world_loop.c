@@ -521,12 +521,17 @@ static uint64_t work_takes_ns(const struct world_process *p)
     uint64_t ns =
         3000 + world_draw_skewed(world_chance(500) ? 1000 * WORLD_MS : the_world->disk_max_ns);
     const struct world_host *host = p->host;
+    uint64_t left_ns;
 
     if (host->disk_slow_until_ns <= the_world->now_ns) {
         return ns;
     }
-    return host->disk_slow_times != 0 ? ns * host->disk_slow_times
-                                      : host->disk_slow_until_ns - the_world->now_ns + ns;
+    left_ns = host->disk_slow_until_ns - the_world->now_ns;
+    if (host->disk_slow_times == 0) {
+        return left_ns + ns;
+    }
+    return ns * host->disk_slow_times <= left_ns ? ns * host->disk_slow_times
+                                                 : left_ns + ns - left_ns / host->disk_slow_times;
 }
 
 static void on_work_ended(void *data)
