@@ -525,6 +525,9 @@ static void a_late_piece_is_waited_for_longer_the_next_time(void **state)
     replica_taken(&p->members[1]);
     assert_false(give(p, 1, &piece, 78));
     assert_int_equal(silences(p), 2 * REPLICA_SILENCES);
+    replica_fetch_lost(&p->members[1]); /* With its connection: that is no lateness. */
+    assert_int_equal(silences(p), 1);
+    assert_int_equal(silences(p), REPLICA_SILENCES);
     close_pair(p);
 }
 

@@ -328,6 +328,7 @@ void copy_dead(struct copy *copy, uint32_t member)
 void copy_lost(struct copy *copy)
 {
     if (copy_trouble(copy) == NULL) {
+        replica_fetch_lost(copy->replica);
         replica_resend(copy->replica);
         replica_give_again(copy->replica);
         copy_drain(copy);

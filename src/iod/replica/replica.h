@@ -125,7 +125,7 @@ enum {
     REPLICA_SHARE = 70, /* Percent, while laps shrink; */
     REPLICA_SHARE_MIN = 20,
     REPLICA_SILENCES = 2, /* So many times replica_resend() without a piece: it is lost. */
-    REPLICA_SILENCES_MAX = 16,
+    REPLICA_SILENCES_MAX = 8,
     REPLICA_NOTES_MAX = ORDER_ITEMS_MAX + RECOVERY_PIECES_MAX + 2
 };
 
@@ -332,7 +332,8 @@ struct replica_fetch
     bool taking;     /* The first piece of the queue is at work. */
     bool again, gap; /* To be asked for again; one behind the one that is missing has come. */
     uint32_t silences, patience; /* Of so many a piece is lost. */
-    bool repeated; /* Asked for again behind a silence, and no second one has come so far. */
+    uint64_t
+        repeated; /* Asked for again behind a silence, and for nothing else; until it comes twice. 0: none. */
     uint32_t first, count; /* Of the queue, a ring. */
     struct replica_piece queue[RECOVERY_PIECES_MAX];
     struct replica_page list;    /* Of the one that is everything: there is one at most. */
@@ -593,8 +594,11 @@ void replica_gave(struct replica *r, uint32_t member, const struct replica_messa
                   uint64_t bytes);
 void replica_not_given(struct replica *r, uint32_t member, const struct replica_message *m);
 
-/* The connection to that member was lost: what is under way is sent again. */
+/* The connection to a member was lost: what is under way is sent again. */
 void replica_give_again(struct replica *r);
+
+/* Likewise: what we wait for may be lost with it, and is asked for with the next replica_resend(). */
+void replica_fetch_lost(struct replica *r);
 
 /* What is not answered is sent again: messages may be lost. */
 void replica_resend(struct replica *r);

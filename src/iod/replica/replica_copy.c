@@ -48,7 +48,8 @@ static void new_session(struct replica *r)
     CHECK(r->sessions < SESSIONS_OF_A_START - 1);
     r->fetch.intake = (struct dirty_intake){ .session = r->group.start * SESSIONS_OF_A_START };
     r->fetch.intake.session += ++r->sessions;
-    r->fetch.asked = r->fetch.repeated = false;
+    r->fetch.asked = false;
+    r->fetch.repeated = 0;
     r->fetch.patience = REPLICA_SILENCES;
 }
 
@@ -211,17 +212,18 @@ static void note_gap(struct replica_fetch *f, const struct replica_message *m)
 {
     if (m->session == f->intake.session && m->number > f->intake.number + 1 && !f->gap) {
         f->say = f->again = f->gap = true;
+        f->repeated = 0; /* What comes twice now says nothing of the link. */
     }
 }
 
 /* It was asked for again although it was under way. */
-static void note_second(struct replica_fetch *f)
+static void note_second(struct replica_fetch *f, uint64_t number)
 {
     f->silences = 0;
-    if (f->repeated) {
+    if (f->repeated == number) {
         f->patience = f->patience < REPLICA_SILENCES_MAX ? 2 * f->patience : REPLICA_SILENCES_MAX;
+        f->repeated = 0;
     }
-    f->repeated = false;
 }
 
 static bool on_piece(struct replica *r, const struct replica_message *m, uint64_t token,
@@ -239,7 +241,7 @@ static bool on_piece(struct replica *r, const struct replica_message *m, uint64_
         return take(r, m, token, now_ms);
     case DIRTY_AGAIN:
         f->say = true;
-        note_second(f);
+        note_second(f, m->number);
         return false;
     case DIRTY_STALE:
         note_gap(f, m);
@@ -254,8 +256,18 @@ void replica_fetch_silence(struct replica *r)
 
     if (f->state == FETCH_TAKING && f->count == 0 && ++f->silences >= f->patience) {
         f->silences = 0;
-        f->again = f->repeated = true;
+        f->again = true;
+        f->repeated = f->intake.number + 1;
     }
+}
+
+void replica_fetch_lost(struct replica *r)
+{
+    struct replica_fetch *f = &r->fetch;
+
+    f->patience = REPLICA_SILENCES;
+    f->silences = REPLICA_SILENCES - 1;
+    f->repeated = 0;
 }
 
 void replica_taken(struct replica *r)
