@@ -268,6 +268,10 @@ static int step(struct bulk *b)
                                          "copy",     "cut bulk", "change extents" };
     int rv;
 
+    if (f->size == 0 && b->files[!number].size > 0 && world_chance(2)) {
+        kind =
+            3; /* A new one is laid as what it is copied from, and so later copies are the servers' too. */
+    }
     a.from_ns = b->program->history->world->now_ns;
     f->dirty = f->dirty || kind > 2;
     switch (kind) {
