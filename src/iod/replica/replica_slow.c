@@ -101,9 +101,11 @@ static uint32_t reads_at_work(const struct replica *r)
 
     LIST_FOREACH(node, &r->order.all)
     {
-        count += LIST_ENTRY(node, struct order_item, all)->state == ORDER_READING;
+        const struct order_item *i = LIST_ENTRY(node, struct order_item, all);
+
+        count += i->state == ORDER_READING && i->kind != ORDER_HOLD;
     }
-    return count - r->verify.held;
+    return count;
 }
 
 /* Syncs that are on the disk here: of an object, or of everything. */
