@@ -78,7 +78,7 @@ static void draw_source(struct sim *s, struct order_change *change)
 static bool draw_call(struct sim *s, uint32_t node)
 {
     struct client *c = client_of(s, node);
-    uint64_t drawn = prng_below(&s->prng, 22);
+    uint64_t drawn = prng_below(&s->prng, 24);
     struct object_lease *l;
 
     c->call = (struct call){ .client = node - world_of(s)->first_client };

@@ -62,6 +62,8 @@ struct judge
     uint64_t moment;
     uint64_t losses[LOSSES_MAX]; /* Moments at which acknowledged bytes may have been lost. */
     uint32_t loss_count;
+    uint64_t
+        given_up; /* When a copy was named that need not have what was synced: what was asked for before counts no more. */
 };
 
 void judge_open(struct sim *s)
@@ -98,7 +100,7 @@ uint32_t judge_begin(struct sim *s, const struct call *call)
  * sync: it is told that this is on the disks. */
 static void claim(struct judge *j, const struct deed *sync)
 {
-    for (struct deed *w = j->deeds; w < sync; w++) {
+    for (struct deed *w = j->deeds; w < sync && sync->begun > j->given_up; w++) {
         if (act_changes(w->act) && w->client == sync->client && w->object == sync->object &&
             w->done && w->answered == sync->answered) {
             w->claimed = true;
@@ -444,6 +446,9 @@ void judge_force(struct sim *s, uint32_t node)
 
     for (uint32_t i = 0; i < w->judge->count && !has_synced(w, node); i++) {
         w->judge->deeds[i].claimed = false;
+    }
+    if (!has_synced(w, node)) {
+        w->judge->given_up = w->judge->moment;
     }
     sim_worth(s, has_synced(w, node) ? WORTH_FORCED : WORTH_FORCED_STALE);
     w->newest = epoch;

@@ -11,7 +11,7 @@
 
 enum {
     SEEDS_DEFAULT = 2000,
-    CANARY_SEEDS = 2000,      /* A canary must be caught within so many. */
+    CANARY_SEEDS = 1000,      /* A canary must be caught within so many. */
     DETERMINISM_SEEDS = 20,   /* So many are run twice. */
     WORTH_SEEDS_MIN = 500,    /* Of fewer the floors say nothing. */
     TRACE_BYTES_SHOWN = 20000 /* The end of a failing seed's trace. */
