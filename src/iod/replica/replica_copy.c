@@ -244,6 +244,9 @@ static bool on_piece(struct replica *r, const struct replica_message *m, uint64_
         note_second(f, m->number);
         return false;
     case DIRTY_STALE:
+        if (m->session == f->intake.session && m->number < f->intake.number) {
+            note_second(f, m->number);
+        }
         note_gap(f, m);
         return false;
     }
