@@ -208,7 +208,7 @@ struct member_record
     uint8_t token[16];
     char address[MEMBER_ADDRESS_BYTES_MAX + 1]; /* host:port */
     char name[MEMBER_NAME_BYTES_MAX + 1];
-    bool removed; /* It was taken out of the cluster for good: the record stays, so that its
+    bool removed;         /* It was taken out of the cluster for good: the record stays, so that its
                      directory is never let in again and its id is never given to another one. */
     uint64_t bytes_total; /* As of the registration. */
     uint64_t bytes_free;
