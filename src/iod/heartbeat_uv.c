@@ -62,6 +62,12 @@ static void on_gone(void *data, size_t gone)
     }
 }
 
+/* Not so when we have no place of the group: what is left of a copy here is nobody's but ours. */
+static bool has_order(const struct heartbeat *h, struct object_id id)
+{
+    return placing_group(id.column) != 0 && groups_hold(h->groups, placing_group(id.column));
+}
+
 /* Those of groups are deleted in their order, which may have to wait for another server for long. No
  * heartbeat waits for that: this server would seem to be down. One list at a time; while one is under way,
  * and until it is reported, what the manager names is left for later. */
@@ -77,7 +83,7 @@ static void collect_of_groups(struct heartbeat *h, const Morsel__HeartbeatReply 
         struct object_id id = { .inode = reply->collect_inode[i],
                                 .column = reply->collect_column[i] };
 
-        if (placing_group(id.column) != 0) {
+        if (has_order(h, id)) {
             h->in_groups[count++] = id;
         }
     }
@@ -138,9 +144,10 @@ static bool collect(struct heartbeat *h, const Morsel__HeartbeatReply *reply)
     job->list.ids = calloc(count, sizeof(*job->list.ids));
     job->list.ids_count = 0;
     for (size_t i = 0; job->list.ids != NULL && i < count; i++) {
-        if (placing_group(reply->collect_column[i]) == 0) {
-            job->list.ids[job->list.ids_count++] =
-                (struct object_id){ reply->collect_inode[i], reply->collect_column[i] };
+        struct object_id id = { reply->collect_inode[i], reply->collect_column[i] };
+
+        if (!has_order(h, id)) {
+            job->list.ids[job->list.ids_count++] = id;
         }
     }
     if (job->list.ids_count > 0 && job_start(job, run_collect, on_collected, true) == 0) {

@@ -35,7 +35,7 @@ static void a_write_is_on_both(void **state)
     bench_assert_text(b, 1, 9, "hel");
     assert_int_equal(bench_delete(b, 0, 9), 1);
     bench_assert_same(b, 9);
-    assert_int_equal(bench_delete(b, 1, 9), 1); /* Who does not order sees that it is gone. */
+    UNTIL(b, bench_delete(b, 1, 9) == 1); /* Who does not order sees that it is gone. */
     free(a);
 }
 
@@ -97,6 +97,23 @@ static void who_comes_back_is_brought_up_to_date(void **state)
     UNTIL(b, bench_orders(b, 1));
     assert_int_equal(bench_write_as(b, 1, 5, 0, "first!", 6, b->number - 1), 0);
     bench_assert_text(b, 1, 5, "second");
+}
+
+/* It may be given what it does not have: until it takes part it does not say that something is gone. */
+static void who_is_outside_does_not_say_what_is_gone(void **state)
+{
+    struct bench *b = *state;
+
+    bench_kill(b, 1);
+    UNTIL(b, bench_orders(b, 0));
+    assert_int_equal(bench_write_on(b, 6, 0, "while it was away", 17), 0);
+    bench_start(b, 1);
+    assert_int_equal(bench_delete(b, 1, 6), 0);
+    UNTIL(b, bench_in_sync(b));
+    assert_int_equal(bench_delete(b, 1, 6), 0); /* It is there. */
+    bench_assert_same(b, 6);
+    assert_int_equal(bench_delete(b, 0, 6), 1);
+    UNTIL(b, bench_delete(b, 1, 6) == 1);
 }
 
 static void a_read_waits_for_what_is_under_way(void **state)
@@ -337,6 +354,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_retry_elsewhere_is_not_done_again, bench_begin,
                                         bench_end),
         cmocka_unit_test_setup_teardown(who_comes_back_is_brought_up_to_date, bench_begin,
+                                        bench_end),
+        cmocka_unit_test_setup_teardown(who_is_outside_does_not_say_what_is_gone, bench_begin,
                                         bench_end),
         cmocka_unit_test_setup_teardown(a_read_waits_for_what_is_under_way, bench_begin, bench_end),
         cmocka_unit_test_setup_teardown(any_member_answers_who_knows_that_nobody_writes,

@@ -108,6 +108,8 @@ struct copy_deletion
     struct copy *copy;
     struct object_id *ids;
     size_t count, at, gone;
+    size_t ordered; /* Of `gone`: deleted in our order; the others were not found. */
+    uint64_t round; /* In which it was looked. */
     void (*done)(void *data, size_t gone);
     void *data;
 };

@@ -356,11 +356,23 @@ static void run_look(struct job *job)
     }
 }
 
+/* In the round in which it takes part, with the leases to read for others; 0: it does not. */
+static uint64_t round_served(const struct copy *copy)
+{
+    const struct group *g = &copy->replica->group;
+
+    return copy_trouble(copy) == NULL && group_serves(g, copy_now_ms()) ? g->joined : 0;
+}
+
+/* Who is outside may not have an object because it missed how that came to be, and be given it later. */
 static void on_looked(struct job *job)
 {
     struct copy_deletion *d = job->data;
     struct copy *copy = d->copy;
 
+    if (round_served(copy) != d->round) {
+        d->gone = d->ordered;
+    }
     job_free(job);
     copy_end_deletion(copy);
     copy_worked(copy);
@@ -369,10 +381,16 @@ static void on_looked(struct job *job)
 /* Who does not order waits until the one who does has deleted them; here it only looks. */
 static void deletion_look(struct copy *copy)
 {
-    struct job *job = job_new(&copy->setup.server->jobs, copy->setup.server);
+    struct copy_deletion *d = copy->deletion;
+    struct job *job = NULL;
 
+    d->ordered = d->gone;
+    d->round = round_served(copy);
+    if (d->round != 0) {
+        job = job_new(&copy->setup.server->jobs, copy->setup.server);
+    }
     if (job != NULL) {
-        job->data = copy->deletion;
+        job->data = d;
         copy->working++;
         if (job_start(job, run_look, on_looked, true) == MORSEL_OK) {
             return;

@@ -115,7 +115,8 @@ void copy_slow_words(const struct copy *copy, struct errmsg *words);
 void copy_request(struct copy *copy, struct job *job, const struct object_handler *handler);
 
 /* These objects belong to no file: they are deleted in the group's order, where this member orders.
- * `done` hears how many are gone (of all of them no copy is left here), which are first in `ids`. */
+ * `done` hears how many are gone (of all of them no copy is left here, and none is given to this member
+ * any more), which are first in `ids`. */
 void copy_delete(struct copy *copy, struct object_id *ids, size_t count,
                  void (*done)(void *data, size_t gone), void *data);
 

@@ -626,6 +626,11 @@ static void deletion_go_on(struct deletion *d)
     }
 }
 
+bool groups_hold(const struct groups *g, group_number number)
+{
+    return groups_find(g, number) != NULL;
+}
+
 void groups_delete(struct groups *g, struct object_id *ids, size_t count,
                    void (*done)(void *data, size_t gone), void *data)
 {

@@ -98,6 +98,9 @@ enum groups_scrub groups_scrub(struct groups *g, struct object_id object, uint64
 /* One of MSG_GROUP_WORDS, MSG_MIRROR_LEASE, MSG_REPLICA, MSG_HAND_ON. */
 void groups_handle(struct groups *g, struct rpc_request *request);
 
+/* Has this server a place of that group, as far as it was told? */
+bool groups_hold(const struct groups *g, group_number number);
+
 /* Objects that belong to no file, all of groups: `done` hears how many of `ids`, in front, are gone. */
 void groups_delete(struct groups *g, struct object_id *ids, size_t count,
                    void (*done)(void *data, size_t gone), void *data);

@@ -120,6 +120,26 @@ static bool has_object(const struct meta *meta, const struct inode *inode, serve
            group_concerns(group, server);
 }
 
+/* Is it to be deleted? Of a group by whoever orders: a server may have been given it after its file was deleted, and
+ * has no record of its own then. */
+static int on_way_out(const struct meta *meta, server_id server, struct object_id object,
+                      bool *garbage, struct errmsg *err)
+{
+    const struct group_made *group =
+        groups_record_find(ns_groups(meta->ns), placing_group(object.column));
+    int rv = ns_is_garbage(meta->ns, server, object, garbage, err);
+
+    if (group == NULL || !group_concerns(group, server)) {
+        return rv; /* Nobody deletes it but this server. */
+    }
+    for (uint32_t i = 0; rv == 0 && !*garbage && i < group->now.count; i++) {
+        if (group->now.servers[i] != 0 && group->now.servers[i] != server) {
+            rv = ns_is_garbage(meta->ns, group->now.servers[i], object, garbage, err);
+        }
+    }
+    return rv;
+}
+
 /* Does the object belong to no file, and is it not on the way out either? */
 static int is_stray(struct meta *meta, server_id server, struct object_id object, bool *stray,
                     struct errmsg *err)
@@ -138,7 +158,7 @@ static int is_stray(struct meta *meta, server_id server, struct object_id object
     if (rv == 0 && has_object(meta, &inode, server, object)) {
         return 0;
     }
-    rv = ns_is_garbage(meta->ns, server, object, &garbage, err);
+    rv = on_way_out(meta, server, object, &garbage, err);
     *stray = rv == 0 && !garbage;
     return rv;
 }
