@@ -3,6 +3,7 @@
  * looked at on their disks, past the programs. */
 #include "common/fs/placing.h"
 #include "common/store/store_format.h"
+#include "tests/sim/world/fiber.h"
 #include "tests/sim/world/programs.h"
 
 #include <dirent.h>
@@ -28,16 +29,23 @@ void copies_draw(struct history *h)
     }
 }
 
+/* Refused with ENOSPC while fewer servers are up than there are to be copies, so it is tried again. */
 int copies_policy(const struct history *h, struct fuse_session *k, const char *directory)
 {
+    uint64_t until_ns = h->world->now_ns + HISTORY_CALL_S * WORLD_S;
     char value[4];
+    int rv;
 
     if (h->copies == 1) {
         return 0;
     }
     (void)snprintf(value, sizeof(value), "%u", h->copies);
-    return kernel_set_xattr(k, FUSE_ROOT_ID, directory, "user.morsel.replicas", value,
-                            strlen(value), 0);
+    while ((rv = kernel_set_xattr(k, FUSE_ROOT_ID, directory, "user.morsel.replicas", value,
+                                  strlen(value), 0)) == ENOSPC &&
+           h->world->now_ns < until_ns) {
+        fiber_sleep(100 * WORLD_MS);
+    }
+    return rv;
 }
 
 /* ---- What is said of groups ---- */
