@@ -216,6 +216,18 @@ static bool add_copy(struct sim *s, struct stretch *t, const struct deed *d)
     return true;
 }
 
+/* Was something given up while it was under way? What a member had carried out of it may be lost, and it is carried
+ * out again where its source is another one by then. */
+static bool spans_loss(const struct judge *j, const struct deed *d)
+{
+    for (uint32_t i = 0; i < j->loss_count; i++) {
+        if (d->begun < j->losses[i] && (!d->done || j->losses[i] < d->ended)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A cell that was read, and holds what a copy has put there: everybody reads the same of it. */
 static bool learn_copy(struct sim *s, struct judge *j, const struct deed *read, uint32_t cell)
 {
@@ -232,7 +244,7 @@ static bool learn_copy(struct sim *s, struct judge *j, const struct deed *read, 
         return from == 0 || sim_fail(s, "object %u, cell %u: %llx is no copy", read->object + 1,
                                      cell, (unsigned long long)value);
     }
-    if (d->known[cell - d->first] && d->copied[cell - d->first] != from) {
+    if (d->known[cell - d->first] && d->copied[cell - d->first] != from && !spans_loss(j, d)) {
         return sim_fail(s, "object %u, cell %u: %llx has copied both %llx and %llx",
                         read->object + 1, cell, (unsigned long long)value,
                         (unsigned long long)d->copied[cell - d->first], (unsigned long long)from);

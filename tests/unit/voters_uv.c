@@ -1,4 +1,5 @@
 /* The manager's voter set behind its wire: who is asked what, which answers count, and who is told. */
+#include "meta/cluster/voters_uv.h"
 #include "tests/lib/meta_fixture.h"
 
 #include "common/base/check.h"
@@ -397,6 +398,30 @@ static void a_removal_outlives_the_manager(void **state)
     server_close(&s);
 }
 
+/* It is up, and votes as somebody else: what it has voted is gone, and counts for no majority. */
+static void who_has_lost_its_votes_is_not_there(void **state)
+{
+    struct fixture *f = *state;
+    struct server s, lost;
+    struct errmsg err;
+
+    server_open(&s, f, 1);
+    (void)heartbeat(&s);
+    wait_for_version(&s, 2);
+    server_open(&lost, f, 2);
+    (void)heartbeat(&lost);
+    wait_for_version(&s, 3);
+    assert_int_equal(voters_may_lose(f->meta, s.id, &err), 0);
+    s.answer = lost.answer = ANSWER_FAILURE; /* The set stays as it is. */
+    lost.voter = 77;
+    (void)heartbeat(&lost);
+    assert_true(voters_can_decide(f->meta)); /* The manager, and `s`. */
+    assert_int_equal(voters_may_lose(f->meta, s.id, &err), MORSEL_INVAL);
+    assert_int_equal(voters_may_lose(f->meta, lost.id, &err), 0);
+    server_close(&lost);
+    server_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +432,7 @@ int main(void)
         TEST(an_old_database_is_noticed),
         TEST(a_change_outlives_the_manager),
         TEST(a_removal_outlives_the_manager),
+        TEST(who_has_lost_its_votes_is_not_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

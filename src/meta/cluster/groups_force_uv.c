@@ -4,6 +4,7 @@
 #include "common/vote/voter.h"
 #include "meta/cluster/group_force.h"
 #include "meta/cluster/groups_inner_uv.h"
+#include "meta/cluster/voters_uv.h"
 
 #include <inttypes.h>
 
@@ -98,18 +99,6 @@ bool groups_force_known(const struct groups_host *h, server_id server)
 
 /* ---- What is asked for ---- */
 
-/* A server of each voter that is needed is there. */
-static bool has_majority(const struct meta *meta)
-{
-    uint32_t voters = 1, there = 1; /* The manager. */
-
-    for (uint32_t i = 0; i < meta->members.count; i++) {
-        voters += member_stays(&meta->members.items[i]);
-        there += meta->members.items[i].up;
-    }
-    return there >= voter_majority(voters);
-}
-
 static void refuse(const struct group_made *g, server_id server, struct force_answer answer,
                    struct errmsg *err)
 {
@@ -180,7 +169,7 @@ int groups_force(struct meta *meta, group_number number, server_id server, uint6
                    number);
         return MORSEL_INVAL;
     }
-    answer = group_force_ask(groups_look(h), g, server, has_majority(meta));
+    answer = group_force_ask(groups_look(h), g, server, voters_can_decide(meta));
     if (answer.no != FORCE_YES) {
         refuse(g, server, answer, err);
         return MORSEL_INVAL;

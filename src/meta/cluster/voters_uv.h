@@ -35,6 +35,9 @@ void voters_host_free(struct meta *meta);
 /* `server`, which was admitted, votes as `voter`; 0: it does not say. */
 void voters_heard(struct meta *meta, server_id server, voter_id voter);
 
+/* Are so many voters of the set in effect there that they can decide something? */
+bool voters_can_decide(const struct meta *meta);
+
 /* Can the vote of that server be taken out of the set without it, or has it none? 0, or MORSEL_INVAL with words: too few
  * others are there to agree. */
 int voters_may_lose(const struct meta *meta, server_id server, struct errmsg *err);
