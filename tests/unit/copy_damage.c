@@ -239,6 +239,61 @@ static void a_change_that_must_wait_for_nobody_ends(void **state)
     assert_null(copy_trouble(d->b->nodes[0].copy));
 }
 
+/* The only complete copy has damage: the other one gets all else, and knows of the damage. */
+static void one_bad_block_does_not_keep_others_outside(void **state)
+{
+    struct damages *d = *state;
+
+    bench_kill(d->b, 1);
+    UNTIL(d->b, copy_replica(d->b->nodes[0].copy)->group.record.set == 1 && bench_orders(d->b, 0));
+    assert_int_equal(bench_write_on(d->b, OBJECT, 0, d->good, PART), 0);
+    damage(d, 0, 3);
+    damage(d, 0, 4);
+    damage(d, 0, BLOCKS - 1);
+    bench_start(d->b, 1);
+    UNTIL(d->b, bench_in_sync(d->b));
+    UNTIL(d->b, bench_serves(d->b, 0));
+    assert_int_equal(read_all(d, 0), MORSEL_CHECKSUM);
+    bench_kill(d->b, 0);
+    UNTIL(d->b, bench_orders(d->b, 1) && bench_serves(d->b, 1));
+    assert_int_equal(read_all(d, 1), MORSEL_CHECKSUM);
+    assert_int_equal(change(d, 3, 0x11), MORSEL_CHECKSUM);
+    assert_int_equal(change(d, 5, 0x22), 0);
+    assert_int_equal(
+        bench_write_on(d->b, OBJECT, 3 * BLOCK_BYTES, d->good + 3 * BLOCK_BYTES, 2 * BLOCK_BYTES),
+        0);
+    assert_int_equal(
+        bench_write_on(d->b, OBJECT, PART - BLOCK_BYTES, d->good + PART - BLOCK_BYTES, BLOCK_BYTES),
+        0);
+    assert_reads(d, 1); /* Nothing else was lost, */
+    bench_start(d->b, 0);
+    UNTIL(d->b, bench_in_sync(d->b));
+    assert_good(d, 0); /* and what was written anew is on both. */
+    assert_good(d, 1);
+}
+
+/* What was changed meanwhile is a part of a block that is damaged here, or the object ends in one. */
+static void who_takes_a_part_of_a_damaged_block_gets_it_all(void **state)
+{
+    struct damages *d = *state;
+
+    bench_kill(d->b, 1);
+    UNTIL(d->b, copy_replica(d->b->nodes[0].copy)->group.record.set == 1 && bench_orders(d->b, 0));
+    assert_int_equal(change(d, 3, 0x11), 0);
+    assert_int_equal(change(d, 8, 0x22), 0);
+    assert_int_equal(bench_truncate(d->b, 0, OBJECT, 12 * BLOCK_BYTES + 100), 0);
+    damage(d, 1, 3);
+    damage(d, 1, 12);
+    bench_start(d->b, 1);
+    UNTIL(d->b, bench_in_sync(d->b));
+    assert_null(copy_trouble(d->b->nodes[1].copy));
+    bench_assert_same(d->b, OBJECT);
+    UNTIL(d->b, bench_serves(d->b, 0));
+    assert_int_equal(read_all(d, 0), 0);
+    assert_int_equal(d->asked.count, 12 * BLOCK_BYTES + 100);
+    assert_memory_equal(d->asked.bytes, d->good, d->asked.count);
+}
+
 /* It falls silent while it is asked; nobody's change is half done when a round ends. */
 static void a_repair_may_be_cut_short(void **state)
 {
@@ -358,6 +413,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_copied_is_repaired_first, begin, end),
         cmocka_unit_test_setup_teardown(what_no_copy_has_is_an_error, begin, end),
         cmocka_unit_test_setup_teardown(a_change_that_must_wait_for_nobody_ends, begin, end),
+        cmocka_unit_test_setup_teardown(one_bad_block_does_not_keep_others_outside, begin, end),
+        cmocka_unit_test_setup_teardown(who_takes_a_part_of_a_damaged_block_gets_it_all, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(a_repair_may_be_cut_short, begin, end),
         cmocka_unit_test_setup_teardown(the_scrub_gets_what_the_other_one_has, begin, end),
         cmocka_unit_test_setup_teardown(the_scrub_hears_what_nobody_has, begin, end),

@@ -134,6 +134,22 @@ static void what_was_written_meanwhile_stays(void **state)
     assert_int_equal(mended.blocks, 0);
 }
 
+/* What is damaged is no zeros, also to who looks for them. */
+static void assert_no_hole(struct mending *m)
+{
+    uint64_t at;
+    bool found;
+
+    for (uint64_t block = 0; block < BLOCKS; block += 7) {
+        assert_int_equal(
+            store_seek(m->f.store, ID, block * BLOCK_BYTES + 9, false, &found, &at, NULL), 0);
+        assert_true(found);
+        assert_int_equal(at, block * BLOCK_BYTES + 9);
+    }
+    assert_int_equal(store_seek(m->f.store, ID, 0, true, &found, &at, NULL), 0);
+    assert_int_equal(at, BYTES);
+}
+
 /* The file is cut to `length` behind the store's back; a read, or first a change elsewhere, sees that. */
 static void cut(struct mending *m, uint64_t length, bool change_first)
 {
@@ -150,11 +166,38 @@ static void cut(struct mending *m, uint64_t length, bool change_first)
         assert_int_equal(fixture_read(&m->f, ID, block * BLOCK_BYTES, m->is, 10), MORSEL_CHECKSUM);
     }
     find(m, kept * BLOCK_BYTES, BLOCKS * BLOCK_BYTES, BLOCKS - kept);
+    assert_no_hole(m);
     fixture_close(&m->f);
     fixture_open(&m->f);
     find(m, kept * BLOCK_BYTES, BLOCKS * BLOCK_BYTES, BLOCKS - kept);
     assert_int_equal(store_mend(m->f.store, ID, 0, BYTES, m->good, BYTES, &mended, NULL), 0);
     assert_int_equal(mended.blocks, BLOCKS - kept);
+    assert_good(m);
+}
+
+static void what_is_spoiled_is_damage(void **state)
+{
+    struct mending *m = *state;
+    uint64_t at;
+    bool found;
+
+    assert_int_equal(store_punch(m->f.store, ID, 5 * BLOCK_BYTES, 20 * BLOCK_BYTES, NULL, NULL), 0);
+    assert_int_equal(store_spoil(m->f.store, ID, 7 * BLOCK_BYTES + 1, BLOCK_BYTES, NULL), 0);
+    find(m, 7 * BLOCK_BYTES, 9 * BLOCK_BYTES, 2);
+    assert_int_equal(store_seek(m->f.store, ID, 6 * BLOCK_BYTES, false, &found, &at, NULL), 0);
+    assert_true(found && at == 7 * BLOCK_BYTES);
+    assert_int_equal(store_seek(m->f.store, ID, at, true, &found, &at, NULL), 0);
+    assert_int_equal(at, 9 * BLOCK_BYTES);
+    assert_int_equal(store_seek(m->f.store, ID, at, false, &found, &at, NULL), 0);
+    assert_int_equal(at, 25 * BLOCK_BYTES);
+    fixture_close(&m->f);
+    fixture_open(&m->f);
+    assert_int_equal(fixture_read(&m->f, ID, 8 * BLOCK_BYTES, m->is, 10), MORSEL_CHECKSUM);
+    assert_int_equal(store_spoil(m->f.store, ID, BYTES - 10, GROUP_BYTES, NULL), 0);
+    assert_int_equal(fixture_read(&m->f, ID, BYTES - 100, m->is, 10), MORSEL_CHECKSUM);
+    assert_int_equal(fixture_write(&m->f, ID, 0, m->good, BYTES), 0);
+    assert_good(m);
+    assert_int_equal(store_spoil(m->f.store, ID, 2 * GROUP_BYTES, BLOCK_BYTES, NULL), 0);
     assert_good(m);
 }
 
@@ -174,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_bad_is_mended_and_nothing_else, begin, end),
         cmocka_unit_test_setup_teardown(what_was_written_meanwhile_stays, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_spoiled_is_damage, begin, end),
         cmocka_unit_test_setup_teardown(a_file_that_was_cut_is_damage, begin, end),
     };
 

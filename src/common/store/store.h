@@ -153,6 +153,11 @@ int store_find_damage(struct store *store, struct object_id id, uint64_t offset,
 int store_mend(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
                const uint8_t *bytes, size_t count, struct store_damage *mended, struct errmsg *err);
 
+/* The blocks that have a byte in the stretch are damaged from now on, until they are written or mended: for a copy of
+ * an object of which the only other copy has damage there. The object's length stays. */
+int store_spoil(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+                struct errmsg *err);
+
 /* What store_scrub() found. */
 enum { STORE_SCRUB_BYTES = (1 << 20) + 4096 };
 

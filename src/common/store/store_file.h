@@ -188,6 +188,10 @@ int object_failed(const struct object *object, const char *what, struct errmsg *
 int checksums_init(struct store *store);
 void checksums_free(struct store *store);
 
+/* The sum of a block that is gone, now and before: no hole has it, so nobody takes a hole in its place for zeros that
+ * were written. */
+#define STORE_SUM_GONE ((struct store_sum){ .cur = 0x676f6e65, .prev = 0x676f6e65 })
+
 /* The checksums of a group from the cache. `wait` false: only if its lock is free. */
 bool checksums_cached(struct store *store, const struct object *object, uint64_t group, bool wait,
                       struct store_sum checksums[GROUP_BLOCKS]);

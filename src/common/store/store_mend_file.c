@@ -14,10 +14,6 @@
 
 /* ---- A file that has become shorter ---- */
 
-/* The sum of a block that is gone, now and before: no hole has it, so nobody takes the hole in its place
- * for zeros that were written. */
-static const struct store_sum GONE = { .cur = 0x676f6e65, .prev = 0x676f6e65 };
-
 /* Of a group the first block that is not all in a file of that length. */
 static uint32_t first_gone(uint64_t group, uint64_t length)
 {
@@ -44,7 +40,7 @@ static int lose_group(const struct object *object, uint64_t group, uint64_t leng
         return 0;
     }
     for (uint32_t i = first; i < count; i++) {
-        checksums[i] = GONE;
+        checksums[i] = STORE_SUM_GONE;
     }
     bytes = (count - first) * sizeof(checksums[0]);
     vector = (struct iovec){ .iov_base = checksums + first, .iov_len = bytes };

@@ -283,6 +283,56 @@ static int apply_punch(struct store *store, struct object *object, const struct 
     return rv;
 }
 
+/* Blocks of one group, counted within it. */
+static int spoil_blocks(struct store *store, struct object *object, uint64_t group, uint32_t first,
+                        uint32_t count, struct errmsg *err)
+{
+    struct store_sum checksums[GROUP_BLOCKS];
+    uint64_t bad = 0;
+    int rv = 0;
+
+    if (object->trust != TRUSTED) {
+        rv = object_recover(store, object, group * GROUP_BLOCKS + first, count, &bad, err);
+    }
+    if (rv == 0) {
+        rv = checksums_load(store, object, group, checksums, err);
+    }
+    if (rv != 0) {
+        return rv;
+    }
+    for (uint32_t i = first; i < first + count; i++) {
+        checksums[i] = STORE_SUM_GONE;
+    }
+    return checksums_save(store, object, group, checksums, first, count, err);
+}
+
+static int apply_spoil(struct store *store, struct object *object, const struct shape *shape,
+                       struct errmsg *err)
+{
+    uint64_t end = shape->offset + shape->length;
+    uint64_t block = shape->offset / BLOCK_BYTES;
+    int rv = 0;
+
+    end = end < object->size ? end : object->size;
+    end = (end + BLOCK_BYTES - 1) / BLOCK_BYTES;
+    while (rv == 0 && block < end) {
+        uint32_t inside = (uint32_t)(block % GROUP_BLOCKS), count = GROUP_BLOCKS - inside;
+
+        count = end - block < count ? (uint32_t)(end - block) : count;
+        rv = spoil_blocks(store, object, block / GROUP_BLOCKS, inside, count, err);
+        block += count;
+    }
+    return rv;
+}
+
+int store_spoil(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+                struct errmsg *err)
+{
+    struct shape shape = { .offset = offset, .length = length, .apply = apply_spoil };
+
+    return store_shape(store, id, &shape, err);
+}
+
 int store_punch(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
                 const struct store_gate *gate, struct errmsg *err)
 {
@@ -318,31 +368,105 @@ int store_allocate(struct store *store, struct object_id id, uint64_t offset, ui
     return length == 0 ? 0 : store_shape(store, id, &shape, err);
 }
 
-/* With the object locked. Pages of checksums are neither data nor holes: data behind one begins
- * where the group's bytes begin. */
-static int seek_in(const struct object *object, uint64_t offset, bool hole, bool *found,
-                   uint64_t *offset_out, struct errmsg *err)
+/* From the block on the first one of its group that has a sum (`has`), or none; the first one behind the group: none
+ * is like that. */
+static int seek_sum(struct store *store, const struct object *object, uint64_t block, bool has,
+                    uint64_t *at, struct errmsg *err)
 {
-    uint64_t place = place_of_byte(offset);
+    struct store_sum checksums[GROUP_BLOCKS];
+    uint64_t group = block / GROUP_BLOCKS;
+    int rv = checksums_load(store, object, group, checksums, err);
+
+    while (rv == 0 && block / GROUP_BLOCKS == group &&
+           (checksums[block % GROUP_BLOCKS].cur != 0) != has) {
+        block++;
+    }
+    *at = block;
+    return rv;
+}
+
+/* Of the file; UINT64_MAX: there is no more. Pages of checksums count as data here. */
+static int seek_file(const struct object *object, uint64_t place, bool hole, uint64_t *at,
+                     struct errmsg *err)
+{
+    off_t found = lseek(object->fd, (off_t)place, hole ? SEEK_HOLE : SEEK_DATA);
+
+    if (found < 0 && errno != ENXIO) {
+        return object_failed(object, "look for data", err);
+    }
+    *at = found < 0 ? UINT64_MAX : (uint64_t)found;
+    return 0;
+}
+
+/* A block that should have bytes, for it has a sum, and of which the file has a hole, is damage and not zeros: as much
+ * data as any. */
+static int seek_data(struct store *store, const struct object *object, uint64_t offset,
+                     uint64_t *data, struct errmsg *err)
+{
+    uint64_t block = offset / BLOCK_BYTES;
 
     for (;;) {
-        off_t at = lseek(object->fd, (off_t)place, hole ? SEEK_HOLE : SEEK_DATA);
+        uint64_t group = block / GROUP_BLOCKS, lost, place;
+        int rv = seek_sum(store, object, block, true, &lost, err);
 
-        if (at < 0 && errno != ENXIO) {
-            return object_failed(object, "look for data", err);
+        if (rv != 0 ||
+            (rv = seek_file(object, place_of_byte(block * BLOCK_BYTES), false, &place, err)) != 0) {
+            return rv;
         }
-        if (at < 0 || byte_at_place((uint64_t)at) >= object->size) {
-            *found = hole;
-            *offset_out = object->size;
+        if (lost / GROUP_BLOCKS == group) {
+            *data = place == UINT64_MAX || byte_at_place(place) > lost * BLOCK_BYTES
+                        ? lost * BLOCK_BYTES
+                        : byte_at_place(place);
             return 0;
         }
-        if (hole || (uint64_t)at % GROUP_SPAN >= CHECKSUMS_PAGE_BYTES) {
-            *found = true;
-            *offset_out = byte_at_place((uint64_t)at);
+        if (place == UINT64_MAX || place / GROUP_SPAN == group) {
+            *data = place == UINT64_MAX ? UINT64_MAX : byte_at_place(place);
             return 0;
         }
-        place = place_of_byte(byte_at_place((uint64_t)at));
+        block = place / GROUP_SPAN * GROUP_BLOCKS; /* At its page of checksums, or at bytes. */
     }
+}
+
+static int seek_hole(struct store *store, const struct object *object, uint64_t offset,
+                     uint64_t *hole, struct errmsg *err)
+{
+    uint64_t block = offset / BLOCK_BYTES;
+
+    for (;;) {
+        uint64_t place, at, none;
+        int rv = seek_file(object, place_of_byte(block * BLOCK_BYTES), true, &place, err);
+
+        if (rv != 0 || place == UINT64_MAX || byte_at_place(place) >= object->size) {
+            *hole = UINT64_MAX;
+            return rv;
+        }
+        at = byte_at_place(place) / BLOCK_BYTES;
+        if ((rv = seek_sum(store, object, at, false, &none, err)) != 0) {
+            return rv;
+        }
+        if (none == at) {
+            *hole = byte_at_place(place);
+            return 0;
+        }
+        block = none;
+    }
+}
+
+/* With the object locked. Pages of checksums are neither data nor holes: data behind one begins
+ * where the group's bytes begin. */
+static int seek_in(struct store *store, const struct object *object, uint64_t offset, bool hole,
+                   bool *found, uint64_t *offset_out, struct errmsg *err)
+{
+    uint64_t at = 0;
+    int rv = hole ? seek_hole(store, object, offset, &at, err)
+                  : seek_data(store, object, offset, &at, err);
+
+    if (rv != 0) {
+        return rv;
+    }
+    *found = hole || at < object->size;
+    *offset_out = at < offset ? offset : at < object->size ? at : object->size;
+    return 0;
 }
 
 int store_seek(struct store *store, struct object_id id, uint64_t offset, bool hole, bool *found,
@@ -361,7 +485,7 @@ int store_seek(struct store *store, struct object_id id, uint64_t offset, bool h
         return rv;
     }
     if (object->exists && offset < object->size) {
-        rv = seek_in(object, offset, hole, found, offset_out, err);
+        rv = seek_in(store, object, offset, hole, found, offset_out, err);
     }
     object_unlock(store, object);
     return rv;

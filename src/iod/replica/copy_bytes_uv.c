@@ -4,6 +4,7 @@
 #include "common/base/status.h"
 #include "iod/replica/copy_inner_uv.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ struct giving
     struct replica_action action;
     struct ticket *piece;
     struct span span; /* As much of it as one message carries. */
+    bool damage_too;  /* Who takes it can be told of damage. */
 };
 
 static struct span span_of(const struct change *piece)
@@ -44,6 +46,37 @@ static int end_at_hole(struct store *store, struct object_id id, struct giving *
     return rv;
 }
 
+static int read_span(struct giving *g, struct errmsg *err)
+{
+    struct ticket *t = g->piece;
+
+    return store_read(object_store_of(g->job), g->action.message.changes[0].object, g->span.start,
+                      t->job->payload->data, (size_t)(g->span.end - g->span.start), &t->job->count,
+                      t->job->crcs, err);
+}
+
+/* What is damaged here nobody else in sync may have: who takes it gets what there is up to there, and then that damage.
+ * The rest of a group is not left with one copy for the sake of a block; and where a third server has it, both get it
+ * from there when somebody reads, or the scrub does. */
+static int read_up_to_damage(struct giving *g, struct errmsg *err)
+{
+    struct store_damage found;
+    int rv = store_find_damage(object_store_of(g->job), g->action.message.changes[0].object,
+                               g->span.start, g->span.end - g->span.start, &found, err);
+
+    if (rv != MORSEL_OK || found.blocks == 0) {
+        return rv != MORSEL_OK ? rv : read_span(g, err);
+    }
+    if (found.start > g->span.start) {
+        g->span.end = found.start;
+        return read_span(g, err);
+    }
+    g->span.end = found.end < g->span.end ? found.end : g->span.end;
+    g->piece->damage = g->span.end - g->span.start;
+    g->piece->job->count = 0;
+    return MORSEL_OK;
+}
+
 /* The object as it is, and what it has in the stretch. */
 static void run_give(struct job *job)
 {
@@ -65,9 +98,10 @@ static void run_give(struct job *job)
         job->status = end_at_hole(store, id, g, &hole, &job->err);
     }
     if (job->status == MORSEL_OK && stat.exists && !hole && g->span.start < g->span.end) {
-        job->status = store_read(store, id, g->span.start, t->job->payload->data,
-                                 (size_t)(g->span.end - g->span.start), &t->job->count,
-                                 t->job->crcs, &job->err);
+        job->status = read_span(g, &job->err);
+        if (job->status == MORSEL_CHECKSUM && g->damage_too) {
+            job->status = read_up_to_damage(g, &job->err);
+        }
     }
 }
 
@@ -92,12 +126,28 @@ void copy_give_failed(struct copy *copy, const struct errmsg *err)
     }
 }
 
+static void say_damage(const struct giving *g)
+{
+    struct copy *copy = g->copy;
+    struct object_id id = g->action.message.changes[0].object;
+
+    if (g->piece->damage > 0) {
+        log_error(copy->setup.server->log,
+                  "group %u: object %" PRIu64 ".%u, bytes %" PRIu64 " to %" PRIu64
+                  " do not match their checksums here, and are given as damaged to the server at "
+                  "place %u: what no copy has is to be written anew",
+                  copy->setup.number, id.inode, id.column, g->span.start, g->span.end,
+                  g->action.member);
+    }
+}
+
 /* What was read goes out, if it is wanted still. */
 static void give(struct giving *g)
 {
     struct replica *replica = g->copy->replica;
     struct replica_message *m = &g->action.message;
 
+    say_damage(g);
     if (says_all(g) || replica_cut_piece(replica, g->action.member, m, g->span.end)) {
         replica_gave(replica, g->action.member, m, g->piece->job->count);
         copy_send(g->copy, &g->action, g->piece);
@@ -172,6 +222,7 @@ static struct giving *giving_new(struct copy *copy, const struct replica_action 
     g->copy = copy;
     g->action = *a;
     g->span = span_of(&a->message.changes[0]);
+    g->damage_too = a->message.recovering && (copy->knows_damage >> a->member & 1U) != 0;
     if (g->span.end - g->span.start > most) {
         g->span.end = g->span.start + most;
     }
@@ -219,6 +270,40 @@ struct taking
     struct change piece;
 };
 
+/* Damaged blocks of the stretch become zeros. */
+static int clear_stretch(struct store *store, struct object_id id, uint64_t from, uint64_t to,
+                         struct errmsg *err)
+{
+    struct store_damage found = { .blocks = 1 };
+    int rv = MORSEL_OK;
+
+    while (rv == MORSEL_OK && found.blocks > 0 && from < to) {
+        rv = store_find_damage(store, id, from, to - from, &found, err);
+        if (rv == MORSEL_OK && found.blocks > 0) {
+            rv = store_punch(store, id, found.start, found.end - found.start, NULL, err);
+            from = found.end;
+        }
+    }
+    return rv;
+}
+
+/* What comes is of whole blocks (changed.h), so what is damaged of them here goes first. So does the block in which the
+ * object is to end, if it is cut off here: its bytes come, too, for what was cut off is in the log. */
+static int clear_damage(struct store *store, const struct taking *k, struct errmsg *err)
+{
+    struct object_id id = k->piece.object;
+    struct store_stat stat;
+    int rv = store_stat(store, id, &stat, err);
+
+    if (rv == MORSEL_OK) {
+        rv = clear_stretch(store, id, k->t->offset, span_of(&k->piece).end, err);
+    }
+    if (rv == MORSEL_OK && stat.size > k->t->size) {
+        rv = clear_stretch(store, id, k->t->size, k->t->size + 1, err);
+    }
+    return rv;
+}
+
 /* The object is to be as it is there: its length, and its bytes in the stretch. */
 static int take_object(struct store *store, const struct taking *k, struct errmsg *err)
 {
@@ -243,14 +328,20 @@ static int take_object(struct store *store, const struct taking *k, struct errms
     if (rv == MORSEL_OK) {
         rv = store_truncate(store, id, t->size, NULL, err);
     }
-    return rv;
+    return rv == MORSEL_OK && t->damage > 0 ? store_spoil(store, id, t->offset, t->damage, err)
+                                            : rv;
 }
 
 static void run_take(struct job *job)
 {
     const struct taking *k = job->data;
+    struct store *store = object_store_of(job);
 
-    job->status = take_object(object_store_of(job), k, &job->err);
+    job->status = take_object(store, k, &job->err);
+    if (job->status == MORSEL_CHECKSUM) {
+        job->status = clear_damage(store, k, &job->err);
+        job->status = job->status == MORSEL_OK ? take_object(store, k, &job->err) : job->status;
+    }
 }
 
 void copy_taken(struct copy *copy, int status, const struct errmsg *err)

@@ -77,6 +77,7 @@ struct ticket
     /* Of a piece: */
     bool exists;
     uint64_t size, offset;
+    uint64_t damage; /* Bytes from `offset` on that nobody in sync has; then it brings none. */
 };
 
 /* The last line about damage for which there was no help. */
@@ -124,6 +125,7 @@ struct copy
     uint32_t working; /* Jobs. */
     bool draining;
     group_set giving;        /* A piece is being read for that member. */
+    group_set knows_damage;  /* Those who take from us and can be told that a block is damaged. */
     uint64_t give_failed_ms; /* When that was last said; 0: never. */
     uint64_t resend_ms, flush_ms, ask_ms;
 

@@ -94,6 +94,7 @@ static struct payload *put_piece(struct outgoing *o, const struct ticket *piece)
     o->message.exists = piece->exists;
     o->message.size = piece->size;
     o->message.offset = piece->offset;
+    o->message.damaged = piece->damage;
     if (piece->job->payload == NULL || piece->job->count == 0) {
         return NULL;
     }
@@ -159,6 +160,7 @@ static void put_head(struct outgoing *o, const struct copy *copy, const struct r
     out->member = m->member;
     out->inode = m->object.inode;
     out->column = m->object.column;
+    out->damaged = m->type == REPLICA_FETCH;
 }
 
 void copy_send(struct copy *copy, const struct replica_action *a, const struct ticket *piece)
@@ -391,6 +393,7 @@ static struct ticket *take_piece(struct copy *copy, const Morsel__ReplicaMessage
     struct ticket *t;
 
     if (in->offset > OBJECT_BYTES_MAX || in->size > OBJECT_BYTES_MAX ||
+        in->damaged > OBJECT_BYTES_MAX || (in->damaged != 0 && count != 0) ||
         count > FRAME_PAYLOAD_BYTES_MAX ||
         in->crcs.len != crc32c_pieces(in->offset, count) * sizeof(uint32_t) ||
         (t = ticket_new(copy, NULL)) == NULL) {
@@ -415,6 +418,7 @@ static struct ticket *take_piece(struct copy *copy, const Morsel__ReplicaMessage
     t->exists = in->exists;
     t->size = in->size;
     t->offset = in->offset;
+    t->damage = in->damaged;
     return t;
 }
 
@@ -432,6 +436,10 @@ static void receive(struct copy *copy, uint32_t member, const Morsel__ReplicaMes
 
     if (in->from != member || !get_message(copy, in, &m)) {
         return;
+    }
+    if (m.type == REPLICA_FETCH) {
+        copy->knows_damage &= (group_set) ~(1U << member);
+        copy->knows_damage |= (group_set)((in->damaged != 0) << member);
     }
     if (m.type == REPLICA_FORWARD) {
         t = take_forward(copy, in, &m, request);
