@@ -228,6 +228,9 @@ void copy_ordered(struct copy *copy, struct ticket *t);
 /* Where nothing changes while it is under way (order_change.reads). */
 struct span copy_reads(const struct object_reach *reach);
 
+/* Does the change bring no bytes (struct order_change)? */
+bool copy_is_bare(const struct job *job, const struct object_reach *reach);
+
 /* copy_list_uv.c: REPLICA_LIST, LOOK_HERE of a list; REPLICA_TAKE of everything. */
 void copy_list(struct copy *copy, const struct replica_action *a);
 void copy_take_list(struct copy *copy, const struct replica_action *a);

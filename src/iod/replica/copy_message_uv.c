@@ -355,6 +355,7 @@ static bool get_forward(const Morsel__ReplicaMessage *in, struct replica_message
                                        .span = stretch.span,
                                        .source = reach.source,
                                        .reads = copy_reads(&reach),
+                                       .bare = copy_is_bare(t->job, &reach),
                                        .not_after_ms = until_ms(in->left_ms),
                                        .verifier = in->op_verifier };
     m->change = t->change;

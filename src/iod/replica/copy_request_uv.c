@@ -74,6 +74,17 @@ struct span copy_reads(const struct object_reach *reach)
     return (struct span){ reach->source_start, reach->source_end != 0 ? OBJECT_BYTES_MAX : 0 };
 }
 
+/* Bytes that it writes. */
+static uint64_t bytes_written(const struct job *job, const struct object_reach *reach)
+{
+    return job->payload != NULL ? job->payload->count : reach->source_end - reach->source_start;
+}
+
+bool copy_is_bare(const struct job *job, const struct object_reach *reach)
+{
+    return bytes_written(job, reach) == 0;
+}
+
 /* Who knows no verifier yet has no bytes here that could be lost. */
 static struct order_change change_of(const struct copy *copy, const struct job *job,
                                      const struct object_reach *reach)
@@ -87,6 +98,7 @@ static struct order_change change_of(const struct copy *copy, const struct job *
                                   .span = span_of(reach),
                                   .source = reach->source,
                                   .reads = copy_reads(reach),
+                                  .bare = copy_is_bare(job, reach),
                                   .not_after_ms = not_after_ms(job->request),
                                   .verifier =
                                       verifier != 0 ? verifier : copy->replica->order.verifier };
@@ -96,12 +108,6 @@ static struct order_change change_of(const struct copy *copy, const struct job *
 static uint64_t bytes_needed(const struct job *job, const struct object_reach *reach)
 {
     return job->payload != NULL ? job->payload->count : reach->length;
-}
-
-/* Bytes that it writes. */
-static uint64_t bytes_written(const struct job *job, const struct object_reach *reach)
-{
-    return job->payload != NULL ? job->payload->count : reach->source_end - reach->source_start;
 }
 
 /* A disk that is full is seen before the change has its place in the order: behind that, a member that
@@ -326,6 +332,7 @@ static bool deletion_order(struct copy *copy, struct object_id id)
                                        .object = id,
                                        .generation = 1,
                                        .span = { 0, OBJECT_BYTES_MAX },
+                                       .bare = true,
                                        .not_after_ms = copy_now_ms() + COPY_VALID_MS,
                                        .verifier = copy->replica->order.verifier };
     if (replica_change(copy->replica, &t->change, token_of(t)) != ORDER_YES) {

@@ -353,6 +353,12 @@ enum order_verdict order_hold(struct order *o, struct object_id object, struct s
     return read_range(o, ORDER_HOLD, object, span, 0);
 }
 
+/* Bytes that are to go to the disk. */
+static uint64_t bytes_brought(const struct order_change *change)
+{
+    return change->bare ? 0 : order_bytes(change);
+}
+
 /* A change has its range: carried out, or answered now. */
 static void begin_change(struct order *o, struct order_item *i, uint64_t now_ms)
 {
@@ -372,7 +378,7 @@ static void begin_change(struct order *o, struct order_item *i, uint64_t now_ms)
         finish(o, i, MORSEL_OVERLOAD, WORD_ANSWER);
     } else {
         i->state = ORDER_UNDER_WAY;
-        o->bytes += order_bytes(&i->change);
+        o->bytes += bytes_brought(&i->change);
         say(o, i, WORD_WORK);
         send_all(o, i);
     }
@@ -504,7 +510,7 @@ enum order_verdict order_forwarded(struct order *o, uint32_t from, uint64_t epoc
         return ORDER_FULL;
     }
     i->change = *change;
-    o->bytes += order_bytes(change);
+    o->bytes += bytes_brought(change);
     i->sequence = sequence;
     i->epoch = epoch;
     i->round = round;

@@ -74,6 +74,7 @@ struct order_change
     struct span span;        /* Not empty: what has no bytes has the whole object. */
     struct object_id source; /* Of a copy: whose bytes it takes, */
     struct span reads;       /* and where nothing changes meanwhile. Empty: it is none. */
+    bool bare;               /* It brings no bytes: it cuts, punches, allocates or deletes. */
     uint64_t not_after_ms;   /* On our clock. */
     uint64_t verifier;       /* The newest that its client knew when it was sent first. */
 };
@@ -158,7 +159,7 @@ struct order
     struct list all, todo, unused;
     uint32_t count, reads;
     uint64_t serial;
-    uint64_t bytes;               /* Of all changes that were begun or taken here. */
+    uint64_t bytes; /* Those that all changes brought which were begun or taken here. */
     uint64_t acked[REPLICAS_MAX]; /* By member: parts of changes that were done, in this process. */
     struct op_memory *memory;
     struct order_item *items;
