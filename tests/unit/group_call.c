@@ -258,6 +258,31 @@ static void a_servers_word_that_it_is_late_counts(void **state)
     f->members[0].says = IS_NOT_HERE;
     f->members[1].says = IS_TOO_LATE;
     assert_int_equal(group_bench_change(f, 2), MORSEL_UNSURE);
+    assert_int_equal(f->members[1].count,
+                     1); /* The lease has not been renewed: it would say so once more. */
+}
+
+/* What waited at a server for longer than the copy that it was sent is valid, while the lease period goes on: nobody says
+ * that it was not made, but who is asked again makes it, or knows. */
+static void while_the_lease_is_renewed_it_asks_on(void **state)
+{
+    struct fixture *f = *state;
+    static struct call call;
+
+    call = (struct call){ 0 };
+    f->members[0].says = IS_SILENT;
+    f->members[0].talks = true;
+    group_bench_start(f, &call, true, CALL_MS, 1);
+    run_until(f, &f->members[0].count, 2); /* Who is heard is asked twice, */
+    f->until_ns += NS_PER_S / 2;
+    f->members[0].says = ANSWERS;
+    rpc_reply_failure(f->members[0].held[--f->members[0].held_count], MORSEL_TOO_LATE, NULL);
+    run_until(f, &f->ended, 1); /* and a third time. */
+    assert_int_equal(f->status, 0);
+    assert_int_equal(f->members[0].count, 3);
+    assert_int_equal(f->members[1].count, 0);
+    assert_same(&f->members[0].seen[0], &f->members[0].seen[2]);
+    assert_true(f->members[0].seen[2].not_after > f->members[0].seen[1].not_after);
 }
 
 static void another_lease_epoch_ends_it(void **state)
@@ -499,6 +524,7 @@ int main(void)
         TEST(without_a_time_it_asks_on),
         TEST(what_may_be_made_again_came_too_late),
         TEST(a_servers_word_that_it_is_late_counts),
+        TEST(while_the_lease_is_renewed_it_asks_on),
         TEST(another_lease_epoch_ends_it),
         TEST(a_cancelled_call_ends_once),
         TEST(the_number_of_what_was_given_up_stays_out),

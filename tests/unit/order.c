@@ -163,33 +163,6 @@ static void a_change_is_judged_once_it_has_its_range(void **state)
     order_free(&o);
 }
 
-static void what_comes_again_gets_the_first_answer(void **state)
-{
-    struct order o;
-    struct order_action a;
-    struct order_change change;
-
-    (void)state;
-    open_order(&o, 0, 1);
-    assert_int_equal(ask(&o, 1, 0, 10, 100), ORDER_YES);
-    assert_int_equal(ask(&o, 1, 0, 10, 101), ORDER_YES);
-    assert_int_equal(ask(&o, 1, 0, 10, 102), ORDER_NO);
-    a = expect(&o, ORDER_APPLY, 100);
-    expect_nothing(&o);
-    order_applied(&o, a.id);
-    expect_answer(&o, 101, MORSEL_OK);
-    expect_answer(&o, 100, MORSEL_OK);
-    assert_int_equal(ask(&o, 1, 0, 10, 103), ORDER_YES);
-    expect_answer(&o, 103, MORSEL_OK);
-    change = change_of(1, 2, 0, 10);
-    change.ended = 1;
-    assert_int_equal(order_request(&o, &change, 104), ORDER_YES);
-    (void)expect(&o, ORDER_APPLY, 104);
-    assert_int_equal(ask(&o, 1, 20, 30, 105), ORDER_YES);
-    expect_answer(&o, 105, MORSEL_CANCELED);
-    order_free(&o);
-}
-
 /* An answer names the verifier under which its change was ordered, also when it is given again: a newer
  * one would speak for bytes that may be lost. */
 static void an_answer_keeps_its_verifier(void **state)
@@ -780,7 +753,6 @@ int main(void)
         cmocka_unit_test(what_overlaps_waits_in_order),
         cmocka_unit_test(settle_waits_for_what_came_before),
         cmocka_unit_test(a_change_is_judged_once_it_has_its_range),
-        cmocka_unit_test(what_comes_again_gets_the_first_answer),
         cmocka_unit_test(an_answer_keeps_its_verifier),
         cmocka_unit_test(a_new_round_forwards_again),
         cmocka_unit_test(what_was_put_off_is_shown_again),

@@ -371,10 +371,27 @@ static void ask_next(struct group_call *call, int status)
     }
 }
 
-/* An earlier copy of a change that comes too late may have been carried out. */
-static int too_late(const struct group_call *call)
+/* May an earlier copy of a change that came too late have been carried out, and not once more? */
+static bool is_in_doubt(const struct group_call *call)
 {
-    return call->doubt && !call->exclusive ? MORSEL_UNSURE : MORSEL_TOO_LATE;
+    return call->doubt && !call->exclusive;
+}
+
+/* The lease has been renewed since it was sent: what is sent now is valid for longer. */
+static bool may_be_sent_again(const struct group_call *call)
+{
+    return lease_until_ns(call->client) > call->until_ns && !is_over(call) &&
+           !client_is_ending(call->client);
+}
+
+/* It waited there for longer than it was valid. Who is asked again knows whether it was made, or makes it. */
+static void came_too_late(struct group_call *call, struct rpc_reply *reply)
+{
+    if (is_in_doubt(call) && may_be_sent_again(call)) {
+        go_on(call);
+    } else {
+        end(call, is_in_doubt(call) ? MORSEL_UNSURE : MORSEL_TOO_LATE, reply);
+    }
 }
 
 static void on_answer(struct rpc_call *rpc, int status, struct rpc_reply *reply)
@@ -391,7 +408,11 @@ static void on_answer(struct rpc_call *rpc, int status, struct rpc_reply *reply)
             call->member < call->group->count) {
             call->group->believed = call->member;
         }
-        end(call, status == MORSEL_TOO_LATE ? too_late(call) : status, reply);
+        if (status == MORSEL_TOO_LATE) {
+            came_too_late(call, reply);
+        } else {
+            end(call, status, reply);
+        }
     }
 }
 
@@ -426,6 +447,7 @@ static int ask(struct group_call *call, struct rpc_peer *peer)
 
     call->state = GROUP_CALL_ASKING;
     call->asked_ms = now_ms(call);
+    call->until_ns = lease_until_ns(call->client);
     call->rpc =
         (struct rpc_call){ .bounded = call->changes, .impatient = true, .fetches = call->fetches };
     if (!wants_hand_on(call)) {

@@ -21,7 +21,8 @@
  *
  * A change keeps its number, `ended`, the verifier that was known first, and the lease period in which it
  * was started: it is not sent in another one. One that a server calls too late, and another one may have
- * carried out before, ends with MORSEL_UNSURE unless it is `exclusive`. A change that was given up may
+ * carried out before, is sent once more if the lease was renewed since, for it may have waited there for long; else it
+ * ends with MORSEL_UNSURE unless it is `exclusive`. A change that was given up may
  * still be carried out; its number stays out until no server takes it any more. */
 #ifndef MORSEL_CLIENT_MANAGER_GROUPS_UV_H
 #define MORSEL_CLIENT_MANAGER_GROUPS_UV_H
@@ -74,6 +75,7 @@ struct group_call
     struct rpc_piece piece; /* payload NULL: none. */
     op_sequence number;
     uint64_t lease_epoch;   /* In which it may be sent. */
+    uint64_t until_ns;      /* When the lease ended, as far as was known when it was sent last. */
     uint32_t member, tried; /* Whom it asks; how many in this round. */
     uint32_t silences;      /* Members that did not answer, as often as it happened. */
     uint64_t started_ms, asked_ms, due_ms, pause_ms;

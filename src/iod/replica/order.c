@@ -301,6 +301,9 @@ enum order_verdict order_request(struct order *o, const struct order_change *cha
     }
     op_memory_ended(o->memory, change->op.client, change->ended);
     i = find_op(o, change->op);
+    if (i != NULL && i->change.not_after_ms < change->not_after_ms) {
+        i->change.not_after_ms = change->not_after_ms; /* Its client still waits. */
+    }
     if (i != NULL && i->has_again) {
         return ORDER_NO; /* Two wait for it; a third may ask later. */
     }

@@ -32,7 +32,8 @@
  * Rules of the model that are kept here:
  *   inflight   a read waits for the changes under way on its range until all members have them
  *   settle     SETTLE is answered when every earlier change of the object is everywhere, or nowhere
- *   notafter   whether a change is in time is judged once, when it has its range
+ *   notafter   whether a change is in time is judged once, when it has its range: by the copy of it that is valid for
+ *              longest, of those that have come by then
  *   sentbefore a change that names an older verifier than ours is refused, one that names a newer one
  *              is for somebody who knows more
  *   oldstart   forwards and acknowledgements count in their epoch and round, from who leads it
