@@ -70,12 +70,18 @@ static bool all_are_there(struct sim *s)
     return true;
 }
 
+/* Until what began while it was slow has ended. */
+static uint64_t at_work_until_ms(const struct member *m)
+{
+    return m->slow_until_ms == 0 ? 0 : m->slow_until_ms + m->slow_factor * DISK_MS_MAX;
+}
+
 static bool anybody_is_slow(struct sim *s)
 {
     const struct world *w = world_of(s);
 
     for (uint32_t i = 0; i < w->members; i++) {
-        if (w->member[i].slow_until_ms > s->now_ms) {
+        if (at_work_until_ms(&w->member[i]) > s->now_ms) {
             return true;
         }
     }
@@ -104,12 +110,10 @@ void slow_trouble(struct sim *s)
     }
 }
 
-/* What began while it was slow ends later. */
 static bool was_slow(struct sim *s, const struct member *m)
 {
     const struct world *w = world_of(s);
-    uint64_t behind_ms = m->slow_factor * DISK_MS_MAX + w->slow_limit_ms + 1000;
-    uint64_t until_ms = m->slow_until_ms + behind_ms;
+    uint64_t until_ms = at_work_until_ms(m) + w->slow_limit_ms + 1000;
 
     return m->slow_until_ms != 0 && (s->now_ms <= until_ms || w->decided_ms <= until_ms);
 }
