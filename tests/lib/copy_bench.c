@@ -361,7 +361,7 @@ bool bench_serves(const struct bench *b, uint32_t i)
 
 int bench_begin(void **state)
 {
-    struct rpc_options options = { .role = ROLE_CLIENT, .node_id = 77, .program = "test" };
+    struct rpc_options options = { .role = ROLE_CLIENT, .node_id = CLIENT, .program = "test" };
     struct bench *b = calloc(1, sizeof(*b));
 
     CHECK(b != NULL && uv_loop_init(&b->loop) == 0);

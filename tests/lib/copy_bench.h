@@ -9,6 +9,7 @@
 enum {
     MEMBERS = 2,
     GROUP = 5,
+    CLIENT = 77,
     HELD_MAX = 64,
     WORDS_MAX = 256,
     EPOCHS_MAX = 64,

@@ -116,6 +116,44 @@ static void who_is_outside_does_not_say_what_is_gone(void **state)
     UNTIL(b, bench_delete(b, 1, 6) == 1);
 }
 
+/* Of the last change: what the second one would answer if it were asked for it again, and went on alone. */
+static int last_answer(const struct bench *b)
+{
+    struct op_answer answer = { .status = MORSEL_AGAIN };
+
+    (void)op_memory_find(copy_replica(b->nodes[1].copy)->order.memory,
+                         (struct op_id){ CLIENT, b->number }, &answer);
+    return answer.status;
+}
+
+/* Part of its bytes is the other one's when it is killed, and part is not: what of them has which change its disk does
+ * not say it knows. */
+static void who_is_killed_while_it_takes_is_in_doubt(void **state)
+{
+    static uint8_t bytes[PART];
+    struct bench *b = *state;
+
+    memset(bytes, 0x5a, sizeof(bytes));
+    for (unsigned k = 0; k < 100; k++) {
+        assert_int_equal(
+            bench_write_as(b, 0, 4, k * (uint64_t)PART, bytes, sizeof(bytes), ++b->number), 0);
+    }
+    assert_int_equal(last_answer(b), MORSEL_OK);
+    bench_stop(b, 1);
+    bench_start(b, 1);
+    assert_int_equal(last_answer(b), MORSEL_OK);
+    UNTIL(b, copy_replica(b->nodes[1].copy)->fetch.taking);
+    bench_stop(b, 1);
+    bench_start(b, 1);
+    assert_int_equal(last_answer(b), MORSEL_UNSURE);
+    UNTIL(b, bench_in_sync(b));
+    assert_int_equal(last_answer(b), MORSEL_OK);
+    bench_stop(b, 1);
+    bench_start(b, 1);
+    assert_int_equal(last_answer(b), MORSEL_OK);
+    UNTIL(b, bench_in_sync(b));
+}
+
 static void a_read_waits_for_what_is_under_way(void **state)
 {
     struct bench *b = *state;
@@ -356,6 +394,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_comes_back_is_brought_up_to_date, bench_begin,
                                         bench_end),
         cmocka_unit_test_setup_teardown(who_is_outside_does_not_say_what_is_gone, bench_begin,
+                                        bench_end),
+        cmocka_unit_test_setup_teardown(who_is_killed_while_it_takes_is_in_doubt, bench_begin,
                                         bench_end),
         cmocka_unit_test_setup_teardown(a_read_waits_for_what_is_under_way, bench_begin, bench_end),
         cmocka_unit_test_setup_teardown(any_member_answers_who_knows_that_nobody_writes,

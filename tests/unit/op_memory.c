@@ -1,6 +1,8 @@
 /* Which operations a group remembers, for how long, and what is handed over. */
 #include "iod/replica/op_memory.h"
 
+#include "common/base/status.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +38,7 @@ static enum op_verdict find(const struct op_memory *m, client_id client, op_sequ
     struct op_answer known = { 0, 0 };
     enum op_verdict verdict = op_memory_find(m, op_of(client, number), &known);
 
-    if (verdict == OP_DONE) {
+    if (verdict == OP_DONE && known.status != MORSEL_UNSURE) {
         assert_int_equal(known.status, answer_7.status);
         assert_int_equal(known.verifier, answer_7.verifier);
     }
@@ -173,6 +175,78 @@ static void who_takes_over_knows_the_same(void **state)
     op_memory_free(to);
 }
 
+static bool is_unsure(const struct op_memory *m, client_id client, op_sequence number)
+{
+    struct op_answer known = { 0, 0 };
+
+    return op_memory_find(m, op_of(client, number), &known) == OP_DONE &&
+           known.status == MORSEL_UNSURE;
+}
+
+/* It ends in the middle: what the bytes have of what was done here nobody can say. */
+static void until_all_is_handed_over_it_is_in_doubt(void **state)
+{
+    struct op_memory *from = op_memory_new(2, 8), *to = op_memory_new(2, 8);
+
+    (void)state;
+    for (op_sequence number = 1; number <= 3; number++) {
+        assert_true(begin(to, 1, number, 0));
+    }
+    end(to, 1, 1);
+    end(to, 1, 2);
+    assert_true(begin(to, 2, 1, 0));
+    end(to, 2, 1);
+    assert_true(begin(from, 1, 1, 0));
+    end(from, 1, 1);
+    op_memory_doubt(to);
+    op_memory_check(to);
+    assert_true(is_unsure(to, 1, 1));
+    assert_true(is_unsure(to, 1, 2));
+    assert_true(is_unsure(to, 2, 1));
+    assert_int_equal(find(to, 1, 3), OP_NEW); /* It was not begun. */
+    assert_true(begin(from, 1, 4, 0));
+    end(from, 1, 4);
+    assert_true(op_memory_each(from, load, to));
+    assert_true(is_unsure(to, 1, 1)); /* Not all bytes have come. */
+    assert_true(is_unsure(to, 1, 2));
+    assert_true(is_unsure(to, 1, 4));
+    op_memory_doubt(to); /* Once more from the beginning. */
+    assert_true(is_unsure(to, 1, 4));
+    assert_true(op_memory_each(from, load, to));
+    op_memory_settle(to);
+    assert_int_equal(find(to, 1, 1), OP_DONE);
+    assert_int_equal(find(to, 1, 4), OP_DONE);
+    op_memory_check(to);
+    assert_false(is_unsure(to, 1, 1));
+    assert_int_equal(find(to, 1, 2), OP_NEW);
+    assert_int_equal(op_memory_count(to), 2);
+    assert_true(begin(to, 3, 1, 0)); /* Of the other client nothing is left. */
+    op_memory_free(from);
+    op_memory_free(to);
+}
+
+/* What is said counts more than what is in doubt. */
+static void what_is_in_doubt_gives_way(void **state)
+{
+    struct op_memory *from = op_memory_new(1, 2), *to = op_memory_new(1, 2);
+
+    (void)state;
+    for (op_sequence number = 1; number <= 2; number++) {
+        assert_true(begin(from, 1, number, 0));
+        end(from, 1, number);
+        assert_true(begin(to, 2, number, 0));
+        end(to, 2, number);
+    }
+    op_memory_doubt(to);
+    assert_true(op_memory_each(from, load, to));
+    op_memory_settle(to);
+    assert_int_equal(find(to, 1, 1), OP_DONE);
+    assert_int_equal(find(to, 1, 2), OP_DONE);
+    assert_int_equal(find(to, 2, 1), OP_NEW);
+    op_memory_free(from);
+    op_memory_free(to);
+}
+
 static void who_has_no_room_says_so(void **state)
 {
     struct op_memory *from = op_memory_new(2, 8), *few_ops = op_memory_new(2, 1);
@@ -200,6 +274,8 @@ int main(void)
         cmocka_unit_test(nothing_is_forgotten_for_want_of_room),
         cmocka_unit_test(a_client_is_known_as_long_as_its_copies_may_come),
         cmocka_unit_test(who_takes_over_knows_the_same),
+        cmocka_unit_test(until_all_is_handed_over_it_is_in_doubt),
+        cmocka_unit_test(what_is_in_doubt_gives_way),
         cmocka_unit_test(who_has_no_room_says_so),
     };
 

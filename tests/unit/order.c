@@ -689,6 +689,7 @@ static void next_round(struct history *h)
             order_taken_over(&h->orders[i]);
             memcpy(h->bytes[i], h->bytes[source], sizeof(h->bytes[i]));
             (void)op_memory_each(h->orders[source].memory, hand_over, h->orders[i].memory);
+            op_memory_settle(h->orders[i].memory);
         }
     }
     for (uint32_t i = 0; i < MEMBERS; i++) {

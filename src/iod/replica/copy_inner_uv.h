@@ -131,6 +131,7 @@ struct copy
 
     struct touched *touched; /* Since the last sync of everything began. */
     bool touched_all;        /* More than are noted. */
+    uint64_t doubted_pass; /* The last fetch before whose bytes the memory was noted as doubtful. */
     struct list tickets;
     struct list gated; /* struct copy_gated */
     struct write_pace writes;
@@ -201,6 +202,10 @@ void copy_rewrite(struct copy *copy);
 
 /* What is known of operations goes into a new generation of the file; nothing else is in it. */
 int copy_renew_memory(struct copy *copy, struct errmsg *err);
+
+/* Before the first byte of another one is put in place, in a round: which operations the bytes here have nobody knows until
+ * all have come, and the file says so, for who is killed until then. False: the copy is closed. */
+bool copy_doubt_memory(struct copy *copy);
 
 /* copy_bytes_uv.c: a piece is read and sent; REPLICA_TAKE. */
 void copy_give(struct copy *copy, const struct replica_action *a);

@@ -182,10 +182,10 @@ static void perform(struct copy *copy, const struct replica_action *a)
         copy_sync_here(copy, a);
         return;
     case REPLICA_TAKE:
-        if (a->piece.everything) {
-            copy_take_list(copy, a);
-        } else {
-            copy_take(copy, a);
+        if (copy_doubt_memory(copy)) {
+            (a->piece.everything ? copy_take_list : copy_take)(copy, a);
+        } else if (!a->piece.everything) {
+            ticket_drop(ticket_of(a->token));
         }
         return;
     case REPLICA_LIST:

@@ -577,6 +577,22 @@ static bool keep_operation(void *data, const struct op_known *known)
     return copy_file_operation(k->copy->file, &op, k->err) == MORSEL_OK;
 }
 
+bool copy_doubt_memory(struct copy *copy)
+{
+    const struct replica_fetch *fetch = &copy->replica->fetch;
+    struct errmsg err = { "" };
+    struct keeping k = { .copy = copy, .err = &err };
+
+    if (!fetch->recovering && copy->doubted_pass != fetch->pass) {
+        copy->doubted_pass = fetch->pass;
+        if (!op_memory_each(copy->replica->order.memory, keep_operation, &k)) {
+            fail(copy, "note operations", &err);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* What is done, and what is being done. */
 static bool keep_all(void *data)
 {

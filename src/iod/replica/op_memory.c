@@ -3,6 +3,7 @@
 
 #include "common/base/check.h"
 #include "common/base/list.h"
+#include "common/base/status.h"
 #include "common/base/table.h"
 
 #include <stdlib.h>
@@ -13,6 +14,7 @@ struct client
     client_id id;
     op_sequence ended;
     uint64_t until_ms; /* Nothing of it comes later. */
+    bool unnamed;      /* As with an operation. */
     struct list ops;
 };
 
@@ -25,6 +27,8 @@ struct op
     uint64_t until_ms;
     struct op_answer answer;
     bool running;
+    bool doubt;   /* A hand-over is under way, or has broken off; */
+    bool unnamed; /* the other one has not named it. */
 };
 
 struct op_memory
@@ -33,6 +37,7 @@ struct op_memory
     struct op *ops;
     struct client *clients;
     uint64_t sweep_ms; /* Before that nothing more is over. */
+    bool takes_over;
 };
 
 struct op_memory *op_memory_new(uint32_t clients_max, uint32_t ops_max)
@@ -72,6 +77,7 @@ void op_memory_clear(struct op_memory *m)
         remove_client(m, m->clients);
     }
     m->sweep_ms = 0;
+    m->takes_over = false;
 }
 
 void op_memory_free(struct op_memory *m)
@@ -99,6 +105,11 @@ static struct op *find_op(const struct op_memory *m, struct op_id id)
     return op;
 }
 
+static struct op_answer answer_of(const struct op *op)
+{
+    return op->doubt ? (struct op_answer){ MORSEL_UNSURE, op->answer.verifier } : op->answer;
+}
+
 enum op_verdict op_memory_find(const struct op_memory *m, struct op_id id, struct op_answer *answer)
 {
     const struct op *op = find_op(m, id);
@@ -113,7 +124,7 @@ enum op_verdict op_memory_find(const struct op_memory *m, struct op_id id, struc
     if (op == NULL) {
         return OP_NEW;
     }
-    *answer = op->answer;
+    *answer = answer_of(op);
     return OP_DONE;
 }
 
@@ -224,7 +235,7 @@ void op_memory_end(struct op_memory *m, struct op_id id, struct op_answer answer
     struct op *op = find_op(m, id);
 
     if (op != NULL) {
-        op->running = false;
+        op->running = op->doubt = op->unnamed = false;
         op->answer = answer;
         if (id.number <= op->client->ended) {
             remove_op(m, op);
@@ -275,7 +286,7 @@ static bool each_of(const struct client *c, bool (*visit)(void *data, const stru
 
         known.op.number = op->key[1];
         known.until_ms = op->until_ms;
-        known.answer = op->answer;
+        known.answer = answer_of(op);
         if (!op->running && !visit(data, &known)) {
             return false;
         }
@@ -297,7 +308,60 @@ bool op_memory_each(const struct op_memory *m,
     return true;
 }
 
-bool op_memory_load(struct op_memory *m, const struct op_known *known)
+void op_memory_doubt(struct op_memory *m)
+{
+    struct client *c, *next;
+
+    m->takes_over = true;
+    HASH_ITER(hh, m->clients, c, next)
+    {
+        c->unnamed = true;
+        LIST_FOREACH_SAFE(node, &c->ops)
+        {
+            struct op *op = LIST_ENTRY(node, struct op, node);
+
+            if (op->running) {
+                remove_op(m, op);
+            } else {
+                op->doubt = op->unnamed = true;
+            }
+        }
+    }
+}
+
+static void forget_unnamed(struct op_memory *m)
+{
+    struct client *c, *next;
+
+    HASH_ITER(hh, m->clients, c, next)
+    {
+        LIST_FOREACH_SAFE(node, &c->ops)
+        {
+            struct op *op = LIST_ENTRY(node, struct op, node);
+
+            if (op->unnamed) {
+                remove_op(m, op);
+            }
+        }
+        if (c->unnamed && list_empty(&c->ops)) {
+            remove_client(m, c);
+        }
+    }
+}
+
+void op_memory_settle(struct op_memory *m)
+{
+    struct op *op, *next;
+
+    forget_unnamed(m);
+    HASH_ITER(hh, m->ops, op, next)
+    {
+        op->doubt = false;
+    }
+    m->takes_over = false;
+}
+
+static bool load(struct op_memory *m, const struct op_known *known)
 {
     struct client *c = add_client(m, known->op.client);
     struct op *op;
@@ -305,16 +369,31 @@ bool op_memory_load(struct op_memory *m, const struct op_known *known)
     if (c == NULL) {
         return false;
     }
+    c->unnamed = false;
     c->until_ms = c->until_ms > known->until_ms ? c->until_ms : known->until_ms;
     op_memory_ended(m, known->op.client, known->ended);
-    if (known->op.number <= c->ended || find_op(m, known->op) != NULL) {
+    op = find_op(m, known->op);
+    if (known->op.number <= c->ended || (op != NULL && !op->unnamed)) {
         return true;
     }
-    op = add_op(m, known->op, known->until_ms);
-    if (op != NULL) {
-        op->answer = known->answer;
+    if (op == NULL && (op = add_op(m, known->op, known->until_ms)) == NULL) {
+        return false;
     }
-    return op != NULL;
+    op->doubt = m->takes_over;
+    op->unnamed = false;
+    op->until_ms = known->until_ms;
+    op->answer = known->answer;
+    m->sweep_ms = smaller_of(m->sweep_ms, op->until_ms);
+    return true;
+}
+
+bool op_memory_load(struct op_memory *m, const struct op_known *known)
+{
+    if (load(m, known)) {
+        return true;
+    }
+    forget_unnamed(m);
+    return load(m, known);
 }
 
 uint32_t op_memory_count(const struct op_memory *m)
@@ -336,6 +415,8 @@ void op_memory_check(const struct op_memory *m)
 
             CHECK(op->client == c && op->key[0] == c->id);
             CHECK(op->running || op->key[1] > c->ended);
+            CHECK(!(op->running && op->doubt));
+            CHECK(!op->unnamed || op->doubt);
             count++;
         }
     }

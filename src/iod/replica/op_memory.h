@@ -11,9 +11,15 @@
  *
  *   NEW ---begin()---> RUNNING ---end()---> DONE ---`ended`, or `until_ms` over---> gone
  *
- * Handed over as a whole: what a member knew is cleared, and replaced by what the source knows
- * (op_memory_each(), op_memory_load()). Added to it, not in its place, would answer as done what
- * was undone with the bytes.
+ * Handed over as a whole, before the bytes: what the source knows (op_memory_each(), op_memory_load()) takes the place of
+ * what a member knew; added to it, it would answer as done what is undone with the bytes. Until all bytes have come
+ * (op_memory_doubt(), op_memory_settle()) nobody can say what of it they have, so both are known, and in doubt: what is
+ * forgotten is done twice, and what is taken for done is lost, where the source ends in between and this member goes on
+ * with what it has.
+ *
+ *   ours: DONE --doubt()--> in doubt, unnamed --settle()----------------------> gone
+ *                              |  load()
+ *   theirs: -------------------+-> in doubt -----settle(): all bytes are here--> DONE
  *
  * Invariants (op_memory_check()): counts are right and within bounds; nothing is kept that its
  * client has named as ended, unless it is running. */
@@ -84,8 +90,15 @@ void op_memory_ended(struct op_memory *m, client_id client, op_sequence ended);
 bool op_memory_each(const struct op_memory *m,
                     bool (*visit)(void *data, const struct op_known *known), void *data);
 
-/* What another member's op_memory_each() showed, `until_ms` set anew for our clock. False: no room;
- * then the memory is not what it should be, and this member may not join. */
+/* The bytes of another member are about to take the place of ours: what was done here, and what is loaded from now on, is in
+ * doubt, and its answer is MORSEL_UNSURE. What was running is forgotten. */
+void op_memory_doubt(struct op_memory *m);
+
+/* All of them have: what was loaded since is done, and the rest has been undone, and is forgotten. */
+void op_memory_settle(struct op_memory *m);
+
+/* What another member's op_memory_each() showed, `until_ms` set anew for our clock. What was done here and
+ * is in doubt gives way to it. False: no room; then the memory is not what it should be, and this member may not join. */
 bool op_memory_load(struct op_memory *m, const struct op_known *known);
 
 uint32_t op_memory_count(const struct op_memory *m);

@@ -43,7 +43,7 @@
  *
  * The host: carries out what it is shown, at once (nothing more is shown behind order_leave()); has
  * nothing half carried out when it gives its bytes away, flushes them, or takes those of others
- * (order_taken_over(), then op_memory_load()); and stamps `not_after_ms` anew for the clock of the
+ * (order_taken_over(), then op_memory_load() and op_memory_settle()); and stamps `not_after_ms` anew for the clock of the
  * member to which it sends a change.
  *
  * Bounded: ORDER_ITEMS_MAX items, of which ORDER_READS_MAX are reads; numbers of forwards reach no
@@ -174,8 +174,9 @@ void order_free(struct order *o);
 void order_join(struct order *o, uint64_t epoch, uint64_t round, group_set set);
 void order_leave(struct order *o);
 
-/* The bytes of another member take the place of ours: what was ordered here is forgotten, with the
- * memory of operations, for others decide what came of it. Not while joined. */
+/* The bytes of another member take the place of ours: what was ordered here is forgotten, and what the memory of
+ * operations knows is in doubt until that member's is here (op_memory_settle()), for others decide what came of it. Not
+ * while joined. */
 void order_taken_over(struct order *o);
 
 /* Acknowledged bytes may be lost: the verifier of the group from now on (it only grows). */

@@ -29,9 +29,10 @@
  *
  *   who takes                                         who gives
  *   FETCH, with its write intent in pages   ------>   adds it and its own to the log for that member
+ *   (GROUP_COPY:) memory, in pages          <------   PIECE: operations
  *   carries out, one behind the other       <------   PIECE: bytes, as they are now: a few under way
  *   GIVEN, up to which one                  ------>   ...
- *   (GROUP_COPY:) memory and logs, in pages <------   PIECE: operations, logs of who is outside
+ *   (GROUP_COPY:) logs, in pages            <------   PIECE: logs of who is outside
  *   SYNC, REWRITE, then COPIED              <------   PIECE: the end
  *
  * Pieces are numbered. RECOVERY_PIECES_MAX of them may be under way, so that a link with delay is not

@@ -179,6 +179,9 @@ static bool take(struct replica *r, const struct replica_message *m, uint64_t to
         take_log(r, m);
         break;
     case PIECE_END:
+        if (!f->recovering) { /* Else no memory has come. */
+            op_memory_settle(r->order.memory);
+        }
         f->state = FETCH_SYNC;
         f->took_ms = now_ms - f->lap_ms;
         break;

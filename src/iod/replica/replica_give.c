@@ -146,6 +146,7 @@ void replica_asked(struct replica *r, const struct replica_message *m)
         v->page_number++;
         v->ready = m->last;
         begin_lap(r, v, m->from);
+        v->kind = v->recovering ? PIECE_BYTES : PIECE_OPERATIONS;
     }
     v->say_fetched = m->number == v->page_number;
 }
@@ -243,14 +244,6 @@ static void next_piece(struct replica *r, struct replica_giving *v, uint32_t to)
     if (v->kind == PIECE_END && v->recovering) {
         begin_lap(r, v, to);
     }
-    if (v->kind == PIECE_BYTES) {
-        if (next_bytes(r, v, to) || v->listing != 0 || v->number != v->answered) {
-            return;
-        }
-        v->kind = v->recovering ? PIECE_END : PIECE_OPERATIONS;
-        v->cursor = 0;
-        end_lap(v);
-    }
     if (v->kind == PIECE_OPERATIONS) {
         (void)op_memory_each(r->order.memory, put_operation, &ops);
         v->count = ops.count;
@@ -258,8 +251,15 @@ static void next_piece(struct replica *r, struct replica_giving *v, uint32_t to)
             push(v, 0);
             return;
         }
-        v->kind = PIECE_LOG;
+        v->kind = PIECE_BYTES;
+    }
+    if (v->kind == PIECE_BYTES) {
+        if (next_bytes(r, v, to) || v->listing != 0 || v->number != v->answered) {
+            return;
+        }
+        v->kind = v->recovering ? PIECE_END : PIECE_LOG;
         v->cursor = 0;
+        end_lap(v);
     }
     if (v->kind == PIECE_LOG && !page_of_log(r, v, to)) {
         v->kind = PIECE_END;
