@@ -244,6 +244,7 @@ static void end_scan(struct scrub *s, const struct scrub_event *e, bool ended,
     }
 }
 
+/* Behind what is damaged for good the position does not go: who begins again there finds it again. */
 static void go_on(struct scrub *s, const struct scrub_event *e, uint64_t offset,
                   struct scrub_actions *out)
 {
@@ -256,7 +257,7 @@ static void go_on(struct scrub *s, const struct scrub_event *e, uint64_t offset,
     scan->offset = offset;
     if (offset == UINT64_MAX || offset >= scan->end) {
         end_scan(s, e, offset == UINT64_MAX, out);
-    } else if (!scan->again) {
+    } else if (!scan->again && !is_something(&scan->found)) {
         s->position.object = scan->object;
         s->position.offset = offset;
     }

@@ -12,7 +12,8 @@
  *   bytes a second. An object counts for SCRUB_OBJECT_BYTES at least: opening it moves the disk's head. While others use the disk
  *   a step waits for SCRUB_BUSY_MS at most, so a pass ends on a server that is never idle, too.
  * - A pass begins `every_s` after the one before it began, on the wall clock, which outlives the daemon; a pass that was under way
- *   when the daemon ended goes on where it was (struct scrub_position, which the host keeps).
+ *   when the daemon ended goes on where it was (struct scrub_position, which the host keeps). Within an object that is before the
+ *   first damage which is a finding: it is told when all of the object was read, and is found again behind a start.
  * - What nobody can repair is a *finding*: one an object, told once (SAY), and again only when it has become more. It is looked at
  *   again every SCRUB_AGAIN_MS: so it ends when the file is deleted or written anew, and is repaired when the server that has the
  *   other copy is back. What could not be asked of others yet waits as a finding that is not told.
@@ -43,11 +44,12 @@ enum {
 /* What outlives the daemon, beside the findings. Unix times in seconds; 0: never. */
 struct scrub_position
 {
-    bool running;            /* A pass is under way, */
-    uint64_t began_s;        /* which began then, as the last one did if none is. */
-    uint64_t ended_s;        /* When the last whole pass ended. */
-    uint64_t after;          /* All objects up to that place in the order of stores are done. */
-    struct object_id object; /* Of this one, behind it, everything before `offset`, too. */
+    bool running;     /* A pass is under way, */
+    uint64_t began_s; /* which began then, as the last one did if none is. */
+    uint64_t ended_s; /* When the last whole pass ended. */
+    uint64_t after;   /* All objects up to that place in the order of stores are done. */
+    struct object_id
+        object; /* Of this one, behind it, everything before `offset`, too: nothing there is a finding. */
     uint64_t offset;
     uint64_t objects, bytes; /* Of this pass: done, and read. */
 };

@@ -559,6 +559,32 @@ static void it_goes_on_where_it_was(void **state)
     assert_int_equal(w->s.position.objects, OBJECTS);
 }
 
+/* What was found of an object before a start is not forgotten behind it, nor is what was told taken for good. */
+static void what_was_found_of_an_object_outlives_a_start(void **state)
+{
+    struct world *w = *state;
+    struct thing *t = some(w, false, 1);
+    uint64_t blocks;
+
+    t->blocks = BLOCKS_MAX;
+    t->bad[300] = true;
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        while (w->s.position.object.inode != t->id.inode || w->s.scan.offset < 8 << 20) {
+            go(w);
+        }
+        w->kept = w->s.position; /* As an orderly end keeps it. */
+        w->kept_count = w->s.findings_count;
+        memcpy(w->kept_findings, w->s.findings, sizeof(w->kept_findings));
+        start(w, true);
+        w->s.again_ms = UINT64_MAX;
+        to_the_end(w);
+        assert_int_equal(scrub_damaged(&w->s, &blocks), 1);
+        assert_int_equal(blocks, 1);
+        assert_int_equal(w->said_count, 1);
+        assert_int_equal(w->gone_count, 0);
+    }
+}
+
 /* A kill takes what was read since the position was kept, and no more. */
 static void a_kill_costs_a_minute(void **state)
 {
@@ -657,6 +683,7 @@ int main(void)
         TEST(what_the_disk_refuses_is_told),
         TEST(other_failures_are_passed_over),
         TEST(it_goes_on_where_it_was),
+        TEST(what_was_found_of_an_object_outlives_a_start),
         TEST(a_kill_costs_a_minute),
         TEST(others_come_first_for_a_while),
         TEST(findings_have_a_bound),
