@@ -17,6 +17,27 @@
 
 enum { OBJECT = 9, BLOCKS = PART / BLOCK_BYTES };
 
+static bool mend_fails; /* No disk takes what is to be repaired. */
+
+int __wrap_store_mend(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+                      const uint8_t *bytes, size_t count, struct store_damage *mended,
+                      struct errmsg *err);
+int __real_store_mend(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+                      const uint8_t *bytes, size_t count, struct store_damage *mended,
+                      struct errmsg *err);
+
+int __wrap_store_mend(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+                      const uint8_t *bytes, size_t count, struct store_damage *mended,
+                      struct errmsg *err)
+{
+    if (mend_fails) {
+        *mended = (struct store_damage){ .blocks = 0 };
+        errmsg_set(err, "the test wants it so");
+        return MORSEL_IO;
+    }
+    return __real_store_mend(store, id, offset, length, bytes, count, mended, err);
+}
+
 struct damages
 {
     struct bench *b;
@@ -35,6 +56,7 @@ static int begin(void **state)
         return -1;
     }
     d->b = bench;
+    mend_fails = false;
     for (size_t i = 0; i < PART; i++) {
         d->good[i] = (uint8_t)(i / 5 + i / BLOCK_BYTES + 1);
     }
@@ -225,6 +247,37 @@ static void what_no_copy_has_is_an_error(void **state)
     assert_good(d, 1);
 }
 
+/* One finds damage, and its disk does not take what the other one has: it has not carried out what the other one has,
+ * and must not be taken for one that has. */
+static void who_cannot_be_repaired_is_left_behind(void **state)
+{
+    struct damages *d = *state;
+    uint8_t bytes[4 * BLOCK_BYTES];
+
+    for (uint32_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (uint8_t)(7 * i);
+    }
+    damage(d, 1, 3);
+    mend_fails = true;
+    assert_int_equal(bench_write_as(d->b, 0, OBJECT, 3 * BLOCK_BYTES + 500, bytes, sizeof(bytes),
+                                    ++d->b->number),
+                     0);
+    memcpy(d->good + 3 * BLOCK_BYTES + 500, bytes, sizeof(bytes));
+    UNTIL(d->b, copy_trouble(d->b->nodes[1].copy) != NULL);
+    assert_reads(d, 0);
+    mend_fails = false;
+    bench_stop(d->b, 1);
+    bench_start(d->b, 1);
+    UNTIL(d->b, bench_in_sync(d->b));
+    bench_assert_same(d->b, OBJECT);
+    damage(d, 0, 5); /* Nor does a client hear of an error where somebody else has the bytes. */
+    mend_fails = true;
+    assert_int_equal(read_all(d, 0), MORSEL_NOT_HERE);
+    assert_non_null(copy_trouble(d->b->nodes[0].copy));
+    UNTIL(d->b, bench_serves(d->b, 1));
+    assert_reads(d, 1);
+}
+
 /* The other one is away: what cannot be repaired is refused, and the rest goes on. */
 static void a_change_that_must_wait_for_nobody_ends(void **state)
 {
@@ -388,6 +441,26 @@ static void the_scrub_gets_what_the_other_one_has(void **state)
     assert_int_equal(mended(d, 1), 2);
 }
 
+/* Of blocks in a row the other one has damaged some, too: it gets all that is good there. */
+static void the_scrub_gets_what_is_good_of_a_stretch(void **state)
+{
+    struct damages *d = *state;
+
+    for (uint32_t block = 2; block < 9; block++) {
+        damage(d, 0, block);
+    }
+    damage(d, 1, 6);
+    assert_int_equal(scrub(d, 0, 2, 9), COPY_SCRUB_MENDED);
+    assert_true(mended(d, 0) > 0); /* As many as half of them, and what is left with the next. */
+    for (uint32_t i = 0; i < 4 && mended(d, 0) < 4; i++) {
+        assert_int_equal(scrub(d, 0, 2, 9), COPY_SCRUB_MENDED);
+    }
+    assert_int_equal(mended(d, 0), 4);
+    assert_int_equal(scrub(d, 0, 6, 9), COPY_SCRUB_LOST); /* The first of them. */
+    assert_int_equal(scrub(d, 0, 7, 9), COPY_SCRUB_MENDED);
+    assert_int_equal(mended(d, 0), 6);
+}
+
 /* It tells that itself, and no counter says so once more each time. */
 static void the_scrub_hears_what_nobody_has(void **state)
 {
@@ -412,12 +485,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_change_of_a_part_is_done_on_both, begin, end),
         cmocka_unit_test_setup_teardown(what_is_copied_is_repaired_first, begin, end),
         cmocka_unit_test_setup_teardown(what_no_copy_has_is_an_error, begin, end),
+        cmocka_unit_test_setup_teardown(who_cannot_be_repaired_is_left_behind, begin, end),
         cmocka_unit_test_setup_teardown(a_change_that_must_wait_for_nobody_ends, begin, end),
         cmocka_unit_test_setup_teardown(one_bad_block_does_not_keep_others_outside, begin, end),
         cmocka_unit_test_setup_teardown(who_takes_a_part_of_a_damaged_block_gets_it_all, begin,
                                         end),
         cmocka_unit_test_setup_teardown(a_repair_may_be_cut_short, begin, end),
         cmocka_unit_test_setup_teardown(the_scrub_gets_what_the_other_one_has, begin, end),
+        cmocka_unit_test_setup_teardown(the_scrub_gets_what_is_good_of_a_stretch, begin, end),
         cmocka_unit_test_setup_teardown(the_scrub_hears_what_nobody_has, begin, end),
         cmocka_unit_test_setup_teardown(among_losses_copies_stay_equal, begin, end),
     };

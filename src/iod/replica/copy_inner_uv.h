@@ -42,7 +42,8 @@ enum {
 enum mend_end {
     MEND_AGAIN, /* It is mended, or something came between: the job is to be tried again. */
     MEND_LEFT,  /* This member takes no part any more. */
-    MEND_LOST   /* All members have damage there, or this one is closed: as the job says. */
+    MEND_LOST,  /* All members have damage there: as the job says. */
+    MEND_FAILED /* Others may have it, and it cannot be mended here; or this one is closed. */
 };
 
 /* What a token of replica.h stands for: a request of a client, a forward, a piece, a deletion. Counted
@@ -71,8 +72,9 @@ struct ticket
     uint32_t mends;      /* How often it had its turn, and got no farther */
     uint64_t mended_to;  /* than this. */
     void (*mended)(struct ticket *t, struct job *job, enum mend_end end);
-    struct job *failed;        /* That found it: for mended(). */
-    struct store_damage found; /* What that was, the last time. */
+    struct job *failed; /* That found it: for mended(). */
+    struct store_damage
+        found; /* What that was, the last time; of MEND_LOST the block that nobody has. */
 
     /* Of a piece: */
     bool exists;

@@ -181,7 +181,7 @@ static void on_looked(struct job *job)
     copy->looking = false;
     job_free(job);
     if (!tries) {
-        turn_over(copy, MEND_LOST);
+        turn_over(copy, MEND_FAILED);
     } else if (l->found.blocks == 0) {
         turn_over(copy, MEND_AGAIN);
     } else {
@@ -222,7 +222,7 @@ static void mend_next(struct copy *copy)
     if (node != NULL) {
         copy->mending = LIST_ENTRY(node, struct ticket, damaged);
         if (!look(copy)) {
-            turn_over(copy, MEND_LOST);
+            turn_over(copy, MEND_FAILED);
         }
     }
 }
@@ -248,7 +248,7 @@ void copy_mend_stop(struct copy *copy)
         if (copy->mending == NULL) {
             copy->mending = LIST_ENTRY(list_pop_front(&copy->damaged), struct ticket, damaged);
         }
-        end_turn(copy, MEND_LOST);
+        end_turn(copy, MEND_FAILED);
     }
 }
 
@@ -380,17 +380,32 @@ void copy_put_blocks(struct copy *copy, const struct replica_action *a)
     }
 }
 
+/* Nobody has all of it. Is there one who has its beginning? False: it is a single block. */
+static bool take_less(struct store_damage *found)
+{
+    uint64_t less = found->blocks / 2;
+
+    if (less == 0) {
+        return false;
+    }
+    found->blocks = less;
+    found->end = found->start + less * BLOCK_BYTES;
+    return true;
+}
+
 void copy_repaired(struct copy *copy, const struct replica_action *a)
 {
     CHECK(copy->mending != NULL && !copy->looking);
     if (a->answer.status == MORSEL_OK || a->answer.status == MORSEL_AGAIN) {
         turn_over(copy, MEND_AGAIN);
-        return;
-    }
-    if (a->answer.status == MORSEL_CHECKSUM) {
+    } else if (a->answer.status != MORSEL_CHECKSUM) {
+        turn_over(copy, MEND_FAILED);
+    } else if (take_less(&copy->look->found)) {
+        ask_others(copy);
+    } else {
         say_lost(copy, copy->look);
+        turn_over(copy, MEND_LOST);
     }
-    turn_over(copy, MEND_LOST);
 }
 
 /* ---- Bytes for another member ---- */

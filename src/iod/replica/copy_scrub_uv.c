@@ -21,6 +21,7 @@ static enum copy_scrubbed result_of(const struct ticket *t, enum mend_end end)
     case MEND_LEFT:
         return COPY_SCRUB_LATER;
     case MEND_LOST:
+    case MEND_FAILED:
         break;
     }
     return t->copy->ending || copy_trouble(t->copy) != NULL || t->found.blocks == 0

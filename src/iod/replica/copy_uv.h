@@ -134,9 +134,9 @@ void copy_verify(struct copy *copy, uint64_t run);
 
 /* What came of damage that this server's scrub has found (iod/scrub.h). */
 enum copy_scrubbed {
-    COPY_SCRUB_MENDED, /* Repaired, or written anew meanwhile. */
+    COPY_SCRUB_MENDED, /* Some of it is repaired, or was written anew meanwhile. */
     COPY_SCRUB_LATER,  /* Nobody could be asked. */
-    COPY_SCRUB_LOST    /* All members have damage there, or no other one takes part. */
+    COPY_SCRUB_LOST /* All members have damage in its first block, no other one takes part, or it cannot be repaired here. */
 };
 
 /* There is damage in that stretch of the object's blocks: as when a client reads it, but that blocks which nobody has are neither

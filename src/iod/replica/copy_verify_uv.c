@@ -132,13 +132,13 @@ static void end_see(struct copy_seeing *l, struct job *job)
 
 static void see(struct copy_seeing *l, struct job *job);
 
-/* Blocks that nobody has are passed over. */
+/* Blocks that nobody has, or that cannot be repaired here, are passed over. */
 static void on_mended(struct ticket *t, struct job *job, enum mend_end end)
 {
     struct copy_seeing *l = job->data;
 
-    if (end == MEND_LOST && t->found.blocks > 0 && t->found.start >= l->part.start &&
-        t->found.end <= l->part.end) {
+    if ((end == MEND_LOST || end == MEND_FAILED) && t->found.blocks > 0 &&
+        t->found.start >= l->part.start && t->found.end <= l->part.end) {
         for (uint64_t at = t->found.start; at < t->found.end; at += BLOCK_BYTES) {
             l->lost[block_of(l, at)] = true;
         }

@@ -134,6 +134,9 @@ static void change_mended(struct ticket *t, struct job *job, enum mend_end end)
         apply(t, job);
         return;
     }
+    if (end == MEND_FAILED && !is_over(copy) && has_others(copy)) { /* They carry it out. */
+        fail(copy, "repair what a change that has its place in the order needs", &job->err);
+    }
     if (end == MEND_LEFT) {
         replica_put_off(copy->replica, t->id);
         t->id = 0;
@@ -233,6 +236,9 @@ static void read_mended(struct ticket *t, struct job *job, enum mend_end end)
     if (end == MEND_AGAIN) {
         read_in_pool(t, job);
         return;
+    }
+    if (end == MEND_FAILED && !is_over(copy) && has_others(copy)) {
+        fail(copy, "repair what is to be read", &job->err);
     }
     read_done(t, job);
     copy_drain(copy);
