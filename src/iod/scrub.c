@@ -184,6 +184,7 @@ static void begin_scan(struct scrub *s, struct object_id object, uint64_t from, 
     s->scan = (struct scrub_scan){ .active = true, .again = again, .object = object };
     s->scan.offset = from;
     s->scan.end = end;
+    s->scan.ask = SCRUB_ASK_BYTES_MAX;
     s->scan.found.object = object;
     s->scan.found.seen_s = s->position.began_s;
 }
@@ -224,7 +225,7 @@ static void end_again(struct scrub *s, const struct scrub_event *e, bool ended,
         return;
     }
     s->scan.found.seen_s = known->seen_s;
-    if (ended || s->scan.end == known->end || s->scan.found.unreadable) {
+    if (ended || s->scan.offset >= known->end || s->scan.found.unreadable) {
         settle(s, e, &s->scan.found, out);
     } else {
         settle_part(s, e, out);
@@ -279,11 +280,23 @@ static void on_failed(struct scrub *s, const struct scrub_event *e, struct scrub
     end_scan(s, e, true, out);
 }
 
+/* For what is bad, or its beginning. */
+static void ask_others(struct scrub *s, struct scrub_actions *out)
+{
+    struct scrub_action *a = act(out, SCRUB_MEND);
+    struct scrub_scan *scan = &s->scan;
+    uint64_t left = scan->bad_end - scan->bad_start;
+
+    s->state = SCRUB_MENDS;
+    a->object = scan->object;
+    a->start = scan->bad_start;
+    a->end = scan->bad_start + (left < scan->ask ? left : scan->ask);
+}
+
 /* The first damage of what was read. */
 static void on_damage(struct scrub *s, const struct scrub_event *e, struct scrub_actions *out)
 {
     struct scrub_scan *scan = &s->scan;
-    struct scrub_action *a;
 
     if (placing_group(scan->object.column) == 0) {
         add(&scan->found, e->read.bad_start, e->read.bad_end, e->read.bad_blocks, false);
@@ -292,12 +305,7 @@ static void on_damage(struct scrub *s, const struct scrub_event *e, struct scrub
     }
     scan->bad_start = e->read.bad_start;
     scan->bad_end = e->read.bad_end;
-    scan->bad_blocks = e->read.bad_blocks;
-    s->state = SCRUB_MENDS;
-    a = act(out, SCRUB_MEND);
-    a->object = scan->object;
-    a->start = scan->bad_start;
-    a->end = scan->bad_end;
+    ask_others(s, out);
 }
 
 static void on_unreadable(struct scrub *s, const struct scrub_event *e, struct scrub_actions *out)
@@ -341,6 +349,22 @@ static void on_repaired(struct scrub *s)
         scan->mends = 0;
     }
     scan->mends++;
+    scan->ask = scan->ask < SCRUB_ASK_BYTES_MAX ? 2 * scan->ask : SCRUB_ASK_BYTES_MAX;
+}
+
+/* Its first block: those behind it somebody may have. */
+static void on_lost(struct scrub *s, const struct scrub_event *e, struct scrub_actions *out)
+{
+    struct scrub_scan *scan = &s->scan;
+
+    add(&scan->found, scan->bad_start, scan->bad_start + BLOCK_BYTES, 1, false);
+    scan->bad_start += BLOCK_BYTES;
+    scan->ask = BLOCK_BYTES;
+    if (scan->bad_start < scan->bad_end) {
+        ask_others(s, out);
+    } else {
+        go_on(s, e, scan->bad_end, out);
+    }
 }
 
 static void on_mended(struct scrub *s, const struct scrub_event *e, struct scrub_actions *out)
@@ -354,8 +378,11 @@ static void on_mended(struct scrub *s, const struct scrub_event *e, struct scrub
         end_scan(s, e, true, out);
     } else if (e->mend == SCRUB_REPAIRED && scan->mends < SCRUB_MENDS_MAX) {
         on_repaired(s);
+    } else if (e->mend == SCRUB_LOST) {
+        on_lost(s, e, out);
     } else {
-        add(&scan->found, scan->bad_start, scan->bad_end, scan->bad_blocks, e->mend == SCRUB_LATER);
+        add(&scan->found, scan->bad_start, scan->bad_end,
+            (scan->bad_end - scan->bad_start) / BLOCK_BYTES, e->mend == SCRUB_LATER);
         go_on(s, e, scan->bad_end, out);
     }
 }

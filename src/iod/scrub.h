@@ -38,7 +38,8 @@ enum {
     SCRUB_TRIES_MAX = 3,          /* so often for one stretch. */
     SCRUB_MENDS_MAX =
         8, /* Repairs of one stretch: a disk that goes on giving wrong bytes is left alone. */
-    SCRUB_KEEP_MS = 60000 /* The position is kept so often. */
+    SCRUB_ASK_BYTES_MAX = 1 << 20, /* Of others; one block behind one that nobody has. */
+    SCRUB_KEEP_MS = 60000          /* The position is kept so often. */
 };
 
 /* What outlives the daemon, beside the findings. Unix times in seconds; 0: never. */
@@ -75,7 +76,7 @@ enum scrub_outcome {
 
 enum scrub_mend {
     SCRUB_REPAIRED, /* Or somebody has written it meanwhile: to be read again. */
-    SCRUB_LOST,     /* Nobody has it. */
+    SCRUB_LOST,     /* Nobody has the first block of it. */
     SCRUB_LATER,    /* Nobody can be asked now. */
     SCRUB_NOT_OURS  /* This server has no part in that group any more. */
 };
@@ -101,7 +102,8 @@ struct scrub_event
             uint64_t bytes; /* Were read. */
             uint64_t
                 next; /* Where to go on; UINT64_MAX: the object has ended. With UNREADABLE: behind what cannot be read, likewise. */
-            uint64_t bad_start, bad_end, bad_blocks; /* The first damage; bad_blocks 0: none. */
+            uint64_t bad_start, bad_end,
+                bad_blocks; /* The first blocks in a row that are damaged; bad_blocks 0: none. */
         } read;
         enum scrub_mend mend;
     };
@@ -140,10 +142,11 @@ struct scrub_scan
 {
     bool active, again; /* again: for a finding. */
     struct object_id object;
-    uint64_t offset, end;                    /* end: of what is looked at again; UINT64_MAX. */
-    uint32_t tries;                          /* Of this stretch, */
-    uint32_t mends;                          /* and repairs at its beginning. */
-    uint64_t bad_start, bad_end, bad_blocks; /* What others are asked for. */
+    uint64_t offset, end;        /* end: of what is looked at again; UINT64_MAX. */
+    uint32_t tries;              /* Of this stretch, */
+    uint32_t mends;              /* and repairs at its beginning. */
+    uint64_t bad_start, bad_end; /* All of it is bad: what others are asked for, */
+    uint64_t ask;                /* so many bytes at a time. */
     struct scrub_finding found;
 };
 

@@ -27,8 +27,9 @@ struct thing
 {
     struct object_id id;
     bool there, headless;
-    uint32_t blocks, reads;
+    uint32_t blocks, reads, hole_end;        /* Up to there nothing was written. */
     bool bad[BLOCKS_MAX], worse[BLOCKS_MAX]; /* worse: the disk gives an error. */
+    bool lost[BLOCKS_MAX];                   /* Others do not have it either. */
 };
 
 struct world
@@ -176,6 +177,10 @@ static void fill_read(struct world *w, struct scrub_event *e)
         e->read.next = UINT64_MAX;
         return;
     }
+    if (from < t->hole_end) {
+        e->read.next = (uint64_t)t->hole_end * BLOCK_BYTES;
+        return;
+    }
     to = to < t->blocks ? to : t->blocks;
     t->reads++;
     if (t->headless) {
@@ -192,6 +197,20 @@ static void fill_read(struct world *w, struct scrub_event *e)
     }
     w->read_bytes += e->read.bytes;
     w->stretches++;
+}
+
+/* The first block of the stretch is lost, or those before the first one that is are repaired. */
+static void mend(struct world *w, struct scrub_event *e)
+{
+    struct thing *t = thing_of(w, w->under_way.object);
+    uint32_t at = (uint32_t)(w->under_way.start / BLOCK_BYTES),
+             end = (uint32_t)(w->under_way.end / BLOCK_BYTES);
+
+    assert_true(at < end && t->bad[at]);
+    e->mend = w->others == SCRUB_REPAIRED && t->lost[at] ? SCRUB_LOST : w->others;
+    for (; e->mend == SCRUB_REPAIRED && at < end && !t->lost[at]; at++) {
+        t->bad[at] = false;
+    }
 }
 
 static void answer(struct world *w)
@@ -211,13 +230,9 @@ static void answer(struct world *w)
         break;
     case SCRUB_MENDS:
         e.type = SCRUB_MENDED;
-        e.mend = w->others;
         w->mends++;
         assert_int_not_equal(placing_group(w->under_way.object.column), 0);
-        if (w->others == SCRUB_REPAIRED) {
-            memset(thing_of(w, w->under_way.object)->bad + w->under_way.start / BLOCK_BYTES, 0,
-                   (w->under_way.end - w->under_way.start) / BLOCK_BYTES);
-        }
+        mend(w, &e);
         break;
     case SCRUB_RESTS:
         break;
@@ -665,6 +680,43 @@ static void a_large_finding_is_followed_in_parts(void **state)
     assert_int_equal(w->said_count, 1);
 }
 
+/* Nothing is left where it was: what is looked at next lies behind it. */
+static void a_large_finding_that_has_become_a_hole_is_gone(void **state)
+{
+    struct world *w = *state;
+    struct thing *t = some(w, false, 1);
+
+    t->blocks = BLOCKS_MAX;
+    t->bad[0] = t->bad[18 * STRETCH] = true;
+    to_the_end(w);
+    t->bad[0] = t->bad[18 * STRETCH] = false;
+    t->hole_end = 19 * STRETCH;
+    go_for(w, SCRUB_AGAIN_MS / 1000 + 60);
+    assert_int_equal(w->gone_count, 1);
+    for (uint32_t i = 0; i < w->kept_count; i++) {
+        assert_true(w->kept_findings[i].start <= w->kept_findings[i].end);
+    }
+}
+
+/* A stretch of damage of which another server has all but some blocks: these are lost, and no others. */
+static void what_others_have_of_a_stretch_is_repaired(void **state)
+{
+    struct world *w = *state;
+    struct thing *t = some(w, true, 1);
+
+    for (uint32_t i = 10; i < 110; i++) {
+        t->bad[i] = true;
+        t->lost[i] = i == 40 || i == 41 || i == 109;
+    }
+    to_the_end(w);
+    for (uint32_t i = 0; i < t->blocks; i++) {
+        assert_int_equal(t->bad[i], t->lost[i]);
+    }
+    assert_int_equal(w->said_count, 1);
+    assert_int_equal(w->said[0].blocks, 3);
+    assert_true(w->mends < 30);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -688,6 +740,8 @@ int main(void)
         TEST(others_come_first_for_a_while),
         TEST(findings_have_a_bound),
         TEST(a_large_finding_is_followed_in_parts),
+        TEST(a_large_finding_that_has_become_a_hole_is_gone),
+        TEST(what_others_have_of_a_stretch_is_repaired),
     };
 
     return cmocka_run_group_tests_name("scrub", tests, NULL, NULL);
