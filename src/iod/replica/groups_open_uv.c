@@ -15,6 +15,17 @@ enum {
     DROP_IDS = 1024
 };
 
+/* A copy that is not needed any more: its objects, and then its files. */
+struct dropping
+{
+    struct dropping *next; /* groups->dropping */
+    struct groups *groups;
+    group_number number;
+    bool wanted; /* The group is to be ours again: no more of its objects is deleted. */
+    uint64_t cursor;
+    struct object_id ids[DROP_IDS];
+};
+
 static const char *address_of(const Morsel__GroupSet *set, server_id id)
 {
     for (size_t i = 0; i < set->n_servers; i++) {
@@ -209,12 +220,24 @@ static bool may_change(const struct group_entry *e, const Morsel__Group *said)
     return true;
 }
 
+/* What is left of it stays, for a newcomer is given everything; but no deletion is at work when that begins. */
+static bool is_dropped(const struct groups *g, group_number number)
+{
+    for (struct dropping *d = g->dropping; d != NULL; d = d->next) {
+        if (d->number == number) {
+            d->wanted = true;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool groups_may_take_over(const struct groups *g, const Morsel__GroupSet *set)
 {
     for (size_t i = 0; i < set->n_groups; i++) {
         const struct group_entry *e = groups_find(g, set->groups[i]->number);
 
-        if (e != NULL && !may_change(e, set->groups[i])) {
+        if (e != NULL ? !may_change(e, set->groups[i]) : is_dropped(g, set->groups[i]->number)) {
             return false;
         }
     }
@@ -274,21 +297,15 @@ static void change_group(struct group_entry *e, const Morsel__Group *said)
 
 /* ---- It is not ours any more ---- */
 
-struct dropping
-{
-    struct groups *groups;
-    group_number number;
-    uint64_t cursor;
-    struct object_id ids[DROP_IDS];
-};
-
 static void run_drop(struct job *job)
 {
     struct dropping *d = job->data;
     struct store *store = object_store_of(job);
     size_t count = 0;
 
-    job->status = store_list(store, &d->cursor, d->ids, DROP_IDS, &count, &job->err);
+    if (d->cursor != UINT64_MAX) {
+        job->status = store_list(store, &d->cursor, d->ids, DROP_IDS, &count, &job->err);
+    }
     for (size_t i = 0; i < count && job->status == MORSEL_OK; i++) {
         if (placing_group(d->ids[i].column) == d->number) {
             job->status = store_delete(store, d->ids[i], &job->err);
@@ -300,6 +317,18 @@ static void run_drop(struct job *job)
 }
 
 static void drop_go_on(struct dropping *d);
+
+static void drop_end(struct dropping *d)
+{
+    struct dropping **at = &d->groups->dropping;
+
+    while (*at != d) {
+        at = &(*at)->next;
+    }
+    *at = d->next;
+    groups_copy_closed(d->groups);
+    free(d);
+}
 
 static void on_dropped(struct job *job)
 {
@@ -313,12 +342,12 @@ static void on_dropped(struct job *job)
                   "\"morsel fsck --repair\" frees its space",
                   d->number, job->err.text);
     } else if (over && job->status == MORSEL_OK) {
-        log_info(log, "group %u: its copy here is not needed any more, and is deleted", d->number);
+        log_info(log, "group %u: its copy here is not needed any more, and is deleted%s", d->number,
+                 d->wanted ? "; but for what is left, as this server gets a new one" : "");
     }
     job_free(job);
     if (over || d->groups->closing) {
-        groups_copy_closed(d->groups);
-        free(d);
+        drop_end(d);
     } else {
         drop_go_on(d);
     }
@@ -328,6 +357,7 @@ static void drop_go_on(struct dropping *d)
 {
     struct job *job = job_new(&d->groups->server->jobs, d->groups->server);
 
+    d->cursor = d->wanted ? UINT64_MAX : d->cursor;
     if (job != NULL) {
         job->data = d;
         if (job_start(job, run_drop, on_dropped, false) == MORSEL_OK) {
@@ -335,8 +365,7 @@ static void drop_go_on(struct dropping *d)
         }
         job_free(job);
     }
-    groups_copy_closed(d->groups); /* What is left is not ours: fsck finds it. */
-    free(d);
+    drop_end(d); /* What is left is not ours: fsck finds it. */
 }
 
 static void drop_objects(void *data)
@@ -354,6 +383,8 @@ static void drop_objects(void *data)
     }
     d->groups = g;
     d->number = number;
+    d->next = g->dropping;
+    g->dropping = d;
     drop_go_on(d);
 }
 

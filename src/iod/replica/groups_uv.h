@@ -21,6 +21,7 @@
 #include "meta.pb-c.h"
 
 struct group_entry;
+struct dropping;
 
 enum { GROUPS_UNSURE_MS = 1500 }; /* The manager may be away. */
 
@@ -49,7 +50,8 @@ struct groups
     struct ballots ballots;
     struct probes probes;
     struct hand_ons hand_ons;
-    uint32_t open; /* Copies that are not closed yet. */
+    struct dropping *dropping; /* Copies that are being deleted. */
+    uint32_t open;             /* Copies that are not closed yet, or deleted. */
     void (*closed)(void *data);
     void *closed_data;
     void (*left)(void *data); /* NULL: it is not to end, or was told so. */
@@ -63,7 +65,7 @@ struct groups
 int groups_open(struct groups *g, struct errmsg *err);
 
 /* May another set be taken over? Not while a server would lose its place that is in the in-sync set of a copy
- * here. */
+ * here, nor while a copy is being closed or deleted of a group that is in it: that ends soon then. */
 bool groups_may_take_over(const struct groups *g, const Morsel__GroupSet *set);
 
 /* The manager has told another set, which is on the disk by now; it is taken over: copies are opened that

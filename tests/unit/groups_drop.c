@@ -1,0 +1,218 @@
+/* A server loses its place in a group, deletes its copy, and is named for that group again meanwhile: what it is
+ * given then is not deleted with what it had. */
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "iod/replica/groups_uv.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { US = 11, OTHER = 12, GROUP = 5, OBJECTS = 6000, PATIENCE_MS = 60000 };
+
+struct world
+{
+    uv_loop_t loop;
+    char dir[64];
+    struct object_server server;
+    struct groups groups;
+    bool closed, down;
+};
+
+#define UNTIL(w, condition)                                                                        \
+    do {                                                                                           \
+        uint64_t until_ms = rpc_boot_ms() + PATIENCE_MS;                                           \
+                                                                                                   \
+        while (!(condition)) {                                                                     \
+            if (rpc_boot_ms() > until_ms) {                                                        \
+                fail_msg("this did not come: %s", #condition);                                     \
+            }                                                                                      \
+            uv_run(&(w)->loop, UV_RUN_ONCE);                                                       \
+        }                                                                                          \
+    } while (0)
+
+static const Morsel__VoterSet *no_voters(void *data)
+{
+    (void)data;
+    return NULL;
+}
+
+static void on_news(void *data)
+{
+    (void)data;
+}
+
+static int begin(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    struct errmsg err = { "" };
+
+    CHECK(w != NULL && uv_loop_init(&w->loop) == 0);
+    snprintf(w->dir, sizeof(w->dir), "/tmp/morsel-groups-XXXXXX");
+    CHECK(mkdtemp(w->dir) != NULL);
+    w->server.options = (struct object_server_options){ .kind = "iod",
+                                                        .program = "test",
+                                                        .role = ROLE_IOD,
+                                                        .data_dir = w->dir,
+                                                        .listen = "127.0.0.1:0",
+                                                        .manager = "127.0.0.1:1",
+                                                        .advertise = "",
+                                                        .open_files = 64,
+                                                        .threads = 2,
+                                                        .queue = 64 };
+    w->server.loop = &w->loop;
+    if (object_server_start(&w->server, &err) != 0) {
+        fail_msg("%s", err.text);
+    }
+    w->server.datadir.node = US;
+    w->groups.server = &w->server;
+    w->groups.voters = no_voters;
+    w->groups.news = on_news;
+    assert_int_equal(groups_open(&w->groups, &err), 0);
+    *state = w;
+    return 0;
+}
+
+static void on_true(void *data)
+{
+    *(bool *)data = true;
+}
+
+static int end(void **state)
+{
+    struct world *w = *state;
+    char command[128];
+
+    groups_close(&w->groups, on_true, &w->closed);
+    UNTIL(w, w->closed);
+    rpc_close(w->server.rpc, on_true, &w->down);
+    w->server.rpc = NULL;
+    UNTIL(w, w->down);
+    object_server_stop(&w->server);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    groups_free(&w->groups);
+    object_server_release(&w->server);
+    CHECK(uv_loop_close(&w->loop) == 0);
+    snprintf(command, sizeof(command), "rm -rf '%s'", w->dir);
+    CHECK(system(command) == 0);
+    free(w);
+    return 0;
+}
+
+/* What the manager tells; since 0: the group is not ours. */
+static Morsel__GroupSet *told(uint64_t version, uint64_t since)
+{
+    Morsel__GroupSet set = MORSEL__GROUP_SET__INIT, *out;
+    Morsel__Group group = MORSEL__GROUP__INIT, *groups = &group;
+    Morsel__Member member = MORSEL__MEMBER__INIT, *members = &member;
+    uint32_t servers[] = { US, OTHER };
+    uint64_t sinces[] = { since, 1 };
+    uint8_t bytes[512];
+
+    set.version = version;
+    member.id = OTHER;
+    member.address = (char *)(uintptr_t) "127.0.0.1:1";
+    group.number = GROUP;
+    group.servers = servers;
+    group.n_servers = 2;
+    group.since = sinces;
+    group.n_since = 2;
+    set.groups = &groups;
+    set.n_groups = since != 0;
+    set.servers = &members;
+    set.n_servers = since != 0;
+    CHECK(morsel__group_set__get_packed_size(&set) <= sizeof(bytes));
+    out = morsel__group_set__unpack(NULL, morsel__group_set__pack(&set, bytes), bytes);
+    CHECK(out != NULL);
+    return out;
+}
+
+static void make(struct world *w, inode_id from)
+{
+    struct errmsg err;
+
+    for (inode_id i = 0; i < OBJECTS; i++) {
+        struct object_id id = { from + i, placing_object(GROUP, 0) };
+
+        assert_int_equal(store_truncate(w->server.store, id, 1000, NULL, &err), 0);
+    }
+}
+
+static size_t count(struct world *w)
+{
+    struct object_id ids[256];
+    uint64_t cursor = 0;
+    struct errmsg err;
+    size_t all = 0;
+
+    while (cursor != UINT64_MAX) {
+        size_t some;
+
+        assert_int_equal(store_list(w->server.store, &cursor, ids, ARRAY_COUNT(ids), &some, &err),
+                         0);
+        all += some;
+    }
+    return all;
+}
+
+static bool has_state(const struct world *w)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/copies/%d.state", w->dir, GROUP);
+    return access(path, F_OK) == 0;
+}
+
+static void take_over(struct world *w, Morsel__GroupSet *set)
+{
+    assert_true(groups_may_take_over(&w->groups, set));
+    groups_take_over(&w->groups, set);
+}
+
+static void what_is_not_ours_any_more_is_deleted(void **state)
+{
+    struct world *w = *state;
+
+    take_over(w, told(1, 1));
+    make(w, 1000);
+    take_over(w, told(2, 0));
+    UNTIL(w, count(w) == 0 && !has_state(w));
+}
+
+static void what_is_given_anew_stays(void **state)
+{
+    struct world *w = *state;
+    Morsel__GroupSet *again = told(3, 3);
+    size_t before;
+
+    take_over(w, told(1, 1));
+    make(w, 1000);
+    take_over(w, told(2, 0));
+    UNTIL(w, count(w) < OBJECTS);
+    assert_true(count(w) > 0);
+    UNTIL(w, groups_may_take_over(&w->groups, again)); /* It is told again and again. */
+    before = count(w);
+    assert_true(before > 0); /* It need not wait until all of it is gone. */
+    groups_take_over(&w->groups, again);
+    make(w, 100000);
+    for (uint32_t i = 0; i < 20; i++) {
+        uv_run(&w->loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(count(w), before + OBJECTS);
+    assert_true(has_state(w));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_not_ours_any_more_is_deleted, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_given_anew_stays, begin, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
