@@ -144,6 +144,10 @@ for i in "${kept[@]}"; do
 done
 ! morsel fsck >"$work/out" || fail "fsck does not name what is lost"
 [ "$(grep -c '^100000 bytes of inode .* were on server 3 alone, which was removed' "$work/out")" = ${#lost[@]} ] || fail "fsck: $(cat "$work/out")"
+# Who copies a lost file gets an error, and none that stays: the new file does not lie where nothing can be written.
+expect_error 'Input/output error' cp "$one/${lost[0]}" "$one/copied"
+dd if="$work/reference/1" of="$one/copied" conv=fsync status=none || fail "what a lost file was copied to cannot be written"
+cmp "$work/reference/1" "$one/copied"
 rm "${lost[@]/#/$one/}"
 [ "$(morsel status --json | jq .garbage)" = 0 ] || wait_for 60 "nothing waits to be deleted on the removed server" eval '[ "$(morsel status --json | jq .garbage)" = 0 ]'
 for i in {1..9}; do

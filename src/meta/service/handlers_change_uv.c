@@ -271,6 +271,17 @@ int record_setattr(struct request *r)
 
 /* ---- Layout ---- */
 
+/* On a server that was removed nothing can be written. */
+static bool lies_on_removed(const struct ns *ns, const struct file_layout *layout)
+{
+    bool removed = false;
+
+    for (uint32_t i = 0; i < layout->stripe.width && layout->replicas == 1; i++) {
+        removed = removed || ns_is_removed(ns, layout->servers[i]);
+    }
+    return removed;
+}
+
 /* Only who holds W knows that nothing is on its way to the servers of before. */
 int record_align(struct request *r)
 {
@@ -284,6 +295,10 @@ int record_align(struct request *r)
     if (!mode_is_regular(like.mode) || leases_held(r->meta, r->rpc, m->inode) != LEASE_W) {
         errmsg_set(&r->err,
                    "the layout of a file is changed for who holds it alone, to that of a file");
+        return MORSEL_INVAL;
+    }
+    if (lies_on_removed(r->meta->ns, &like.layout)) {
+        errmsg_set(&r->err, "a server of that file was removed from the cluster");
         return MORSEL_INVAL;
     }
     r->op.set_layout.inode = m->inode;
