@@ -7,6 +7,7 @@
 #include "common/store/store_format.h"
 #include "tests/lib/store_fixture.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -23,6 +25,42 @@
 enum { BYTES = 2 * GROUP_BYTES + 3 * BLOCK_BYTES + 100, PAGE = 4096 };
 
 static const struct object_id ID = { .inode = 3, .column = 1 };
+
+/* What the disk does not give: of any file, from that offset up to the other. */
+static uint64_t refused_from, refused_to;
+
+static bool is_refused(uint64_t offset, uint64_t count)
+{
+    return offset < refused_to && refused_from < offset + count;
+}
+
+ssize_t __wrap_pread(int fd, void *bytes, size_t count, off_t offset);
+ssize_t __real_pread(int fd, void *bytes, size_t count, off_t offset);
+ssize_t __wrap_preadv2(int fd, const struct iovec *vectors, int count, off_t offset, int flags);
+ssize_t __real_preadv2(int fd, const struct iovec *vectors, int count, off_t offset, int flags);
+
+ssize_t __wrap_pread(int fd, void *bytes, size_t count, off_t offset)
+{
+    if (is_refused((uint64_t)offset, count)) {
+        errno = EIO;
+        return -1;
+    }
+    return __real_pread(fd, bytes, count, offset);
+}
+
+ssize_t __wrap_preadv2(int fd, const struct iovec *vectors, int count, off_t offset, int flags)
+{
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < count; i++) {
+        bytes += vectors[i].iov_len;
+    }
+    if (is_refused((uint64_t)offset, bytes)) {
+        errno = EIO;
+        return -1;
+    }
+    return __real_preadv2(fd, vectors, count, offset, flags);
+}
 
 struct scrubs
 {
@@ -38,6 +76,7 @@ static int begin(void **state)
     struct scrubs *s = calloc(1, sizeof(*s));
 
     CHECK(s != NULL);
+    refused_from = refused_to = 0;
     s->room = aligned_alloc(PAGE, STORE_SCRUB_BYTES);
     CHECK(s->room != NULL);
     fixture_init(&s->f);
@@ -324,6 +363,31 @@ static void what_a_crash_left_is_no_damage(void **state)
     assert_bad(s, 0, 0);
 }
 
+/* For good, where a failure of another kind may go by: bytes, and the header, without which there is nothing of it. */
+static void what_the_disk_does_not_give_is_unreadable(void **state)
+{
+    struct scrubs *s = *state;
+    struct store_scrubbed found;
+    struct errmsg err;
+
+    refused_from = place_of_group(1) + CHECKSUMS_PAGE_BYTES + 5 * BLOCK_BYTES;
+    refused_to = refused_from + BLOCK_BYTES;
+    assert_int_equal(store_scrub(s->f.store, ID, 0, s->room, &found, &err), 0);
+    assert_false(found.unreadable);
+    assert_int_equal(store_scrub(s->f.store, ID, found.next, s->room, &found, &err), MORSEL_IO);
+    assert_true(found.unreadable);
+    assert_int_equal(store_scrub(s->f.store, ID, found.next, s->room, &found, &err), 0);
+    assert_true(found.next == UINT64_MAX);
+    fixture_close(&s->f);
+    refused_from = refused_to = 0;
+    fixture_open(&s->f);
+    refused_to = 1;
+    assert_int_equal(store_scrub(s->f.store, ID, 0, s->room, &found, &err), MORSEL_IO);
+    assert_true(found.unreadable);
+    assert_true(found.next == UINT64_MAX);
+    refused_to = 0;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -337,6 +401,7 @@ int main(void)
         TEST(the_table_stays_as_it_was),
         TEST(what_is_changed_meanwhile_is_no_damage),
         TEST(what_a_crash_left_is_no_damage),
+        TEST(what_the_disk_does_not_give_is_unreadable),
     };
 
     return cmocka_run_group_tests_name("store_scrub", tests, NULL, NULL);

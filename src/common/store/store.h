@@ -174,7 +174,7 @@ struct store_scrubbed
 /* Read from the disk what the object has at `offset` (it begins a block), 1 MiB at most, and verify it; for who reads everything
  * now and then. `bytes` is room to work in. What the kernel has in its cache is verified there, and stays; what it has not does not
  * come to stay; nor does the object stay open longer than others for it. What is changed meanwhile, or deleted, is no damage.
- * It fails with `unreadable` where the disk does not give the bytes, `next` being where to go on; with MORSEL_CORRUPT where
+ * It fails with `unreadable` where the disk does not give the bytes, `next` being where to go on (of the header: nowhere); with MORSEL_CORRUPT where
  * nothing of the object can be used, for its header is damaged. */
 int store_scrub(struct store *store, struct object_id id, uint64_t offset,
                 uint8_t bytes[STORE_SCRUB_BYTES], struct store_scrubbed *out, struct errmsg *err);

@@ -97,7 +97,6 @@ static int read_group(struct store *store, const struct object *object, int fd, 
     note_pages(fd, place, length, pages);
     count = vectors_read(fd, &vector, 1, place, true);
     if (count < 0) {
-        out->unreadable = errno == EIO;
         return object_failed(object, "read", err);
     }
     drop_pages(fd, place, length, pages);
@@ -153,16 +152,13 @@ static int scrub_locked(struct store *store, const struct object *object, uint64
     return rv;
 }
 
-int store_scrub(struct store *store, struct object_id id, uint64_t offset,
-                uint8_t bytes[STORE_SCRUB_BYTES], struct store_scrubbed *out, struct errmsg *err)
+static int scrub_object(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes,
+                        struct store_scrubbed *out, struct errmsg *err)
 {
     struct object *object;
-    bool was_open = table_has(store, id), good = true;
-    int rv;
+    bool good = true;
+    int rv = object_lock(store, id, OBJECT_SHARED, &object, err);
 
-    CHECK(offset % BLOCK_BYTES == 0);
-    *out = (struct store_scrubbed){ .next = UINT64_MAX };
-    rv = object_lock(store, id, OBJECT_SHARED, &object, err);
     if (rv != 0) {
         return rv;
     }
@@ -172,6 +168,19 @@ int store_scrub(struct store *store, struct object_id id, uint64_t offset,
         rv = store_find_damage(store, id, offset, GROUP_BYTES - offset % GROUP_BYTES, &out->damage,
                                err);
     }
+    return rv;
+}
+
+int store_scrub(struct store *store, struct object_id id, uint64_t offset,
+                uint8_t bytes[STORE_SCRUB_BYTES], struct store_scrubbed *out, struct errmsg *err)
+{
+    bool was_open = table_has(store, id);
+    int rv;
+
+    CHECK(offset % BLOCK_BYTES == 0);
+    *out = (struct store_scrubbed){ .next = UINT64_MAX };
+    rv = scrub_object(store, id, offset, bytes, out, err);
+    out->unreadable = rv == MORSEL_IO;
     if (!was_open) {
         table_need_least(store, id);
     }
