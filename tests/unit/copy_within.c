@@ -6,14 +6,42 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 enum { SOURCE = 1, TARGET, ASKERS = 6, CALLS = 300, AREA = 4 * PART };
 
 static const struct bench_copy PLAIN = { .from = SOURCE, .to = TARGET, .length = PART };
+
+/* The next read of the source hangs until it is let go, and fails then. */
+static struct
+{
+    atomic_bool armed, hangs, let_go;
+} disk;
+
+int __wrap_store_read(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes,
+                      size_t length, size_t *count_out, uint32_t *crcs, struct errmsg *err);
+int __real_store_read(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes,
+                      size_t length, size_t *count_out, uint32_t *crcs, struct errmsg *err);
+
+int __wrap_store_read(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes,
+                      size_t length, size_t *count_out, uint32_t *crcs, struct errmsg *err)
+{
+    if (id.inode != SOURCE || !atomic_exchange(&disk.armed, false)) {
+        return __real_store_read(store, id, offset, bytes, length, count_out, crcs, err);
+    }
+    atomic_store(&disk.hangs, true);
+    while (!atomic_load(&disk.let_go)) {
+        usleep(1000);
+    }
+    *count_out = 0;
+    errmsg_set(err, "the test wants it so");
+    return MORSEL_IO;
+}
 
 static uint64_t size_at(struct bench *b, uint32_t i, inode_id inode)
 {
@@ -154,6 +182,32 @@ static void who_goes_on_decides_what_was_copied(void **state)
     free(c);
 }
 
+/* The one that stood alone cannot read what it is to copy, and another one is just being taken in: it is the only one
+ * that has everything until that has happened, and what it has not begun is tried again. */
+static void who_is_needed_is_not_closed_for_a_copy(void **state)
+{
+    struct bench *b = *state;
+    const struct group *group = &copy_replica(b->nodes[0].copy)->group;
+    struct asked *c = calloc(1, sizeof(*c));
+
+    CHECK(c != NULL);
+    assert_int_equal(bench_write_as(b, 0, SOURCE, 0, "hello", 5, ++b->number), 0);
+    bench_kill(b, 1);
+    UNTIL(b, group->record.set == 1 && bench_orders(b, 0));
+    atomic_store(&disk.armed, true);
+    bench_ask_copy(b, 0, c, &PLAIN, ++b->number);
+    UNTIL(b, atomic_load(&disk.hangs));
+    bench_start(b, 1);
+    UNTIL(b, group->record.set == 3 && group->joined == 0);
+    atomic_store(&disk.let_go, true);
+    UNTIL(b, bench_in_sync(b) && c->answered);
+    assert_int_equal(c->status, 0);
+    assert_open(b);
+    bench_assert_text(b, 0, TARGET, "hello");
+    bench_assert_same(b, TARGET);
+    free(c);
+}
+
 static void nonsense_is_refused(void **state)
 {
     struct bench *b = *state;
@@ -253,6 +307,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_copy_waits_for_what_is_under_way, bench_begin, bench_end),
         cmocka_unit_test_setup_teardown(what_is_copied_stays_as_it_is, bench_begin, bench_end),
         cmocka_unit_test_setup_teardown(who_goes_on_decides_what_was_copied, bench_begin,
+                                        bench_end),
+        cmocka_unit_test_setup_teardown(who_is_needed_is_not_closed_for_a_copy, bench_begin,
                                         bench_end),
         cmocka_unit_test_setup_teardown(nonsense_is_refused, bench_begin, bench_end),
         cmocka_unit_test_setup_teardown(among_changes_copies_stay_equal, bench_begin, bench_end),

@@ -100,12 +100,29 @@ static bool done_nowhere(const struct copy *copy, const struct job *job)
     return job->status == MORSEL_CHECKSUM || (job->untouched && !has_others(copy));
 }
 
+/* Between two rounds nobody knows yet who has others: it is tried again in the next one. */
+static bool is_put_off(struct ticket *t, const struct job *job)
+{
+    struct copy *copy = t->copy;
+    bool off = job->status != MORSEL_OK && job->untouched && !is_over(copy) &&
+               copy->replica->group.joined == 0;
+
+    if (off) {
+        replica_put_off(copy->replica, t->id);
+        t->id = 0;
+    }
+    return off;
+}
+
 /* Carried out here, or nowhere. */
 static void end_change(struct ticket *t, const struct job *job)
 {
     struct copy *copy = t->copy;
     uint64_t id = t->id;
 
+    if (is_put_off(t, job)) {
+        return;
+    }
     if (!is_over(copy) && job->status != MORSEL_OK && !done_nowhere(copy, job)) {
         fail(copy, "carry out a change that has its place in the order", &job->err);
     }
