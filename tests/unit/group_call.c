@@ -130,6 +130,22 @@ static void a_killed_server_costs_no_time(void **state)
 }
 
 /* Round and round, with pauses; the one that was killed is back meanwhile. */
+/* What was asked of it goes to another one, which has its place or holds one beside it. */
+static void a_removed_server_is_gone_round(void **state)
+{
+    struct fixture *f = *state;
+    static struct call call;
+
+    call = (struct call){ 0 };
+    f->members[0].says = IS_SILENT;
+    group_bench_start(f, &call, true, CALL_MS, 1);
+    run_until(f, &f->members[0].count, 1);
+    rpc_peer_give_up(f->members[0].peer, MORSEL_REMOVED);
+    run_until(f, &f->ended, 1);
+    assert_int_equal(f->status, 0);
+    assert_same(&f->members[0].seen[0], &f->members[1].seen[0]);
+}
+
 static void nobody_orders_for_a_while(void **state)
 {
     struct fixture *f = *state;
@@ -516,6 +532,7 @@ int main(void)
         TEST(what_is_silent_is_gone_round),
         TEST(who_is_heard_is_asked_twice),
         TEST(a_killed_server_costs_no_time),
+        TEST(a_removed_server_is_gone_round),
         TEST(nobody_orders_for_a_while),
         TEST(silence_moves_it_on),
         TEST(a_long_silence_is_shortened),

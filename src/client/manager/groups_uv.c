@@ -258,7 +258,7 @@ static void end_alone(struct group_call *call, int status)
 static bool goes_elsewhere(int status)
 {
     return status == MORSEL_NOT_HERE || status == MORSEL_OVERLOAD || status == MORSEL_SHUTDOWN ||
-           status == MORSEL_UNREACHABLE || status == MORSEL_TIMEDOUT;
+           status == MORSEL_UNREACHABLE || status == MORSEL_TIMEDOUT || status == MORSEL_REMOVED;
 }
 
 static uint64_t now_ms(const struct group_call *call)
