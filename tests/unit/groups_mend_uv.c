@@ -337,6 +337,89 @@ static void what_cannot_be_done_is_refused(void **state)
     world_close(&w);
 }
 
+/* ---- What is left of a copy ---- */
+
+/* The group of a new file, and its object there. */
+static const struct group_made *new_file(struct world *w, struct object_id *object)
+{
+    struct errmsg err;
+    struct inode inode;
+
+    object->inode = make(&w->c, INODE_ROOT, "f", 0100644, false);
+    assert_int_equal(ns_inode(w->f->meta->ns, object->inode, &inode, &err), 0);
+    assert_int_equal(inode.layout.replicas, 2);
+    object->column = placing_object(inode.layout.groups[0], 0);
+    return groups_record_find(record(w), inode.layout.groups[0]);
+}
+
+/* How many objects that server is to delete. */
+static size_t collects(struct world *w, uint32_t server)
+{
+    Morsel__HeartbeatReply *last = NULL;
+    size_t count = beat(&w->iod, server, &last);
+
+    message_free(last);
+    return count;
+}
+
+/* Its file is there, and so are the copies of those who have places: it is deleted where it was found, and nowhere else. */
+static void what_is_left_of_a_copy_is_collected_there_alone(void **state)
+{
+    Morsel__FsckObjects request = MORSEL__FSCK_OBJECTS__INIT, *strays;
+    struct object_id object;
+    const struct group_made *g;
+    uint32_t column, other = 0;
+    struct world w;
+
+    world_open(&w, *state, 3, "2");
+    g = new_file(&w, &object);
+    for (uint32_t i = 1; i <= 3; i++) {
+        other = group_place(g, i) == g->now.count ? i : other;
+    }
+    assert_int_not_equal(other, 0);
+    column = object.column;
+    request.server = other;
+    request.n_inode = request.n_column = 1;
+    request.inode = &object.inode;
+    request.column = &column;
+    request.repair = true;
+    assert_int_equal(
+        call(&w.c, MSG_FSCK_OBJECTS, &request.base, &morsel__fsck_objects__descriptor, &strays), 0);
+    assert_int_equal(strays->n_inode, 1);
+    message_free(strays);
+    for (uint32_t i = 1; i <= 3; i++) {
+        assert_int_equal(collects(&w, i), i == other);
+    }
+    world_close(&w);
+}
+
+/* It was queued when that server had no place in the group, and now it has one: in its order all would delete it. */
+static void what_belongs_to_a_file_is_not_collected(void **state)
+{
+    struct meta_op op = { .kind = OP_GARBAGE, .time_ns = 1 };
+    struct object_id object, gone;
+    const struct group_made *g;
+    struct errmsg err;
+    struct world w;
+    struct buf list;
+
+    world_open(&w, *state, 3, "2");
+    g = new_file(&w, &object);
+    gone = (struct object_id){ object.inode + 1000, object.column };
+    buf_init(&list);
+    op_objects_put(&list, object);
+    op_objects_put(&list, gone);
+    op_objects_sort(&list);
+    op.objects.server = g->now.servers[0];
+    op.objects.objects = buf_slice(&list);
+    assert_int_equal(meta_execute(w.f->meta, &op, &err), 0);
+    assert_int_equal(garbage_of(w.f), 2);
+    assert_int_equal(collects(&w, g->now.servers[0]), 1);
+    assert_int_equal(garbage_of(w.f), 1);
+    buf_free(&list);
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +428,8 @@ int main(void)
         TEST(a_server_that_is_away_is_replaced),
         TEST(a_lost_server_is_replaced_by_a_named_one),
         TEST(what_cannot_be_done_is_refused),
+        TEST(what_is_left_of_a_copy_is_collected_there_alone),
+        TEST(what_belongs_to_a_file_is_not_collected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

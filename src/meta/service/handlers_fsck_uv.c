@@ -170,7 +170,8 @@ struct stray
     struct object_id object;
 };
 
-/* Who does not order changes of its group deletes nothing alone, so it is queued for all that hold it. */
+/* Who does not order changes of its group deletes nothing alone, so it is queued for all that hold it. Who has no place
+ * in the group deletes it alone; the others may need what they have of it, for their copies are of a file that is there. */
 static size_t add_stray(const struct meta *meta, server_id found_on, struct object_id object,
                         struct stray *strays)
 {
@@ -179,6 +180,7 @@ static size_t add_stray(const struct meta *meta, server_id found_on, struct obje
     size_t count = 0;
 
     strays[count++] = (struct stray){ found_on, object };
+    group = group != NULL && group_concerns(group, found_on) ? group : NULL;
     for (uint32_t i = 0; group != NULL && i < group->now.count; i++) {
         if (group->now.servers[i] != 0 && group->now.servers[i] != found_on) {
             strays[count++] = (struct stray){ group->now.servers[i], object };

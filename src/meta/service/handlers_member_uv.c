@@ -160,6 +160,69 @@ static void on_collecting_durable(struct sync_waiter *waiter, int status)
     collecting_reply(c);
 }
 
+/* Would the server have it deleted by all of a group, although a file has it there? MORSEL_AGAIN: something must be
+ * read first. */
+static int is_needed(const struct meta *meta, server_id id, struct object_id object, bool *needed,
+                     struct errmsg *err)
+{
+    const struct group_made *group =
+        groups_record_find(ns_groups(meta->ns), placing_group(object.column));
+    uint32_t column = placing_column(object.column);
+    struct inode inode;
+    int rv;
+
+    *needed = false;
+    if (group == NULL || !group_concerns(group, id)) {
+        return 0;
+    }
+    rv = ns_inode(meta->ns, object.inode, &inode, err);
+    if (rv == 0) {
+        *needed = column < inode.layout.stripe.width && inode.layout.replicas > 1 &&
+                  inode.layout.groups[column] == group->number;
+    }
+    if (rv == MORSEL_CORRUPT || rv == MORSEL_VERSION) {
+        *needed = true; /* Not knowing is no reason to delete. */
+        return 0;
+    }
+    return rv == MORSEL_STALE ? 0 : rv;
+}
+
+/* fsck has queued what a server had left of an old copy, whose file is there; and that server has a place in the group
+ * again by now. Such objects leave the queue, now or with another page, and are not named. */
+static int leave_needed(struct meta *meta, server_id id, struct object_id *objects, uint32_t *count,
+                        struct errmsg *err)
+{
+    struct meta_op op = { .kind = OP_COLLECTED, .time_ns = meta_clock_ns() };
+    uint32_t kept = 0, all = *count;
+    struct buf list;
+    int rv = 0;
+
+    buf_init(&list);
+    for (uint32_t i = 0; i < all && rv == 0; i++) {
+        bool needed;
+
+        rv = is_needed(meta, id, objects[i], &needed, err);
+        if (rv == MORSEL_AGAIN && !kv_wants_enough(meta->kv)) {
+            rv = 0; /* All that must be read is read together. */
+        } else if (rv == 0 && needed) {
+            op_objects_put(&list, objects[i]);
+        } else {
+            objects[kept++] = objects[i];
+        }
+    }
+    rv = kv_wants(meta->kv) ? MORSEL_AGAIN : rv;
+    *count = kept;
+    if (rv == 0 && kept < all) {
+        op_objects_sort(&list);
+        op.objects.server = id;
+        op.objects.objects = buf_slice(&list);
+        rv = list.failed ? MORSEL_NOMEM : meta_execute(meta, &op, err);
+        rv = kv_wants(meta->kv) ? rv : 0;
+    }
+    buf_free(&list);
+    return rv;
+}
+
 /* NULL: *rv says why. */
 static struct collecting *collecting_new(struct meta *meta, server_id id, int *rv,
                                          struct errmsg *err)
@@ -169,7 +232,8 @@ static struct collecting *collecting_new(struct meta *meta, server_id id, int *r
 
     *rv = MORSEL_NOMEM;
     if (c == NULL ||
-        (*rv = ns_garbage(meta->ns, id, objects, NS_GARBAGE_PAGE_MAX, &c->count, err)) != 0) {
+        (*rv = ns_garbage(meta->ns, id, objects, NS_GARBAGE_PAGE_MAX, &c->count, err)) != 0 ||
+        (*rv = leave_needed(meta, id, objects, &c->count, err)) != 0) {
         free(c);
         return NULL;
     }
