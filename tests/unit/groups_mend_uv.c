@@ -122,18 +122,13 @@ static bool all_told(const struct world *w)
     return told;
 }
 
-/* Groups of so many, of all servers. */
-static void world_open(struct world *w, struct fixture *f, uint32_t servers, const char *copies)
+/* New files have so many copies. */
+static void want(struct world *w, const char *copies)
 {
     Morsel__XattrSetRequest request = MORSEL__XATTR_SET_REQUEST__INIT;
     struct waiting_call policy;
-    Morsel__OpId op;
+    Morsel__OpId op = next_op(&w->c);
 
-    memset(w, 0, sizeof(*w));
-    w->f = f;
-    w->servers = servers;
-    join(w);
-    op = next_op(&w->c);
     request.op = &op;
     request.inode = INODE_ROOT;
     request.name = bytes("user.morsel.replicas");
@@ -143,6 +138,16 @@ static void world_open(struct world *w, struct fixture *f, uint32_t servers, con
         beat_all(w);
     }
     assert_int_equal(policy.status, 0);
+}
+
+/* Groups of so many, of all servers. */
+static void world_open(struct world *w, struct fixture *f, uint32_t servers, const char *copies)
+{
+    memset(w, 0, sizeof(*w));
+    w->f = f;
+    w->servers = servers;
+    join(w);
+    want(w, copies);
 }
 
 static void world_close(struct world *w)
@@ -337,6 +342,38 @@ static void what_cannot_be_done_is_refused(void **state)
     world_close(&w);
 }
 
+/* Groups of that many copies in which the server has a place. */
+static uint32_t count_of(const struct world *w, uint32_t server, uint32_t copies)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < record(w)->count; i++) {
+        count +=
+            record(w)->items[i].copies == copies && group_concerns(&record(w)->items[i], server);
+    }
+    return count;
+}
+
+/* Of each kind that is wanted. */
+static void a_new_server_gets_groups_of_all_kinds(void **state)
+{
+    struct world w;
+    uint32_t twos;
+
+    world_open(&w, *state, 3, "2");
+    want(&w, "3");
+    twos = count_of(&w, 1, 2);
+    w.servers = 4;
+    assert_int_equal(register_server(&w.iod, 4), 4);
+    assert_true(count_of(&w, 4, 2) > 0);
+    assert_true(count_of(&w, 4, 3) > 0);
+    assert_true(count_of(&w, 1, 2) >= twos);
+    for (uint32_t i = 1; i < record(&w)->count; i++) {
+        assert_true(record(&w)->items[i].number > record(&w)->items[i - 1].number);
+    }
+    world_close(&w);
+}
+
 /* ---- What is left of a copy ---- */
 
 /* The group of a new file, and its object there. */
@@ -428,6 +465,7 @@ int main(void)
         TEST(a_server_that_is_away_is_replaced),
         TEST(a_lost_server_is_replaced_by_a_named_one),
         TEST(what_cannot_be_done_is_refused),
+        TEST(a_new_server_gets_groups_of_all_kinds),
         TEST(what_is_left_of_a_copy_is_collected_there_alone),
         TEST(what_belongs_to_a_file_is_not_collected),
     };

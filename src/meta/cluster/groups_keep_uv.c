@@ -70,14 +70,15 @@ int groups_keep(struct groups_host *h, const struct groups_record *record, struc
 /* All that are wanted, for the servers that are up. */
 void groups_plan(struct groups_host *h)
 {
-    const struct groups_record *now = groups_record_now(h->meta);
     struct errmsg err = { "" };
 
     loads_begin(&h->meta->loads);
     for (uint32_t copies = 2; copies <= REPLICAS_MAX; copies++) {
+        const struct groups_record *now = groups_record_now(h->meta); /* Another one each time. */
+
         if ((now->wanted & 1U << copies) != 0 &&
             group_roll_plan(now, &h->meta->members, copies, h->next)) {
-            uint32_t before = now->count;
+            uint32_t before = now->count, made = h->next->count - before;
 
             if (groups_keep(h, h->next, &err) != 0) {
                 log_warning(h->meta->log,
@@ -86,8 +87,8 @@ void groups_plan(struct groups_host *h)
                             copies, err.text);
                 return;
             }
-            log_info(h->meta->log, "%u groups of %u servers are made; %u in all",
-                     now->count - before, copies, now->count);
+            log_info(h->meta->log, "%u groups of %u servers are made; %u in all", made, copies,
+                     before + made);
         }
     }
 }
