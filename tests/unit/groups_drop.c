@@ -207,11 +207,29 @@ static void what_is_given_anew_stays(void **state)
     assert_true(has_state(w));
 }
 
+/* The next table may come before the copy is closed, which waits for its disk. */
+static void tables_come_while_a_copy_is_closed(void **state)
+{
+    struct world *w = *state;
+
+    take_over(w, told(1, 1));
+    take_over(w, told(2, 0));
+    take_over(w, told(3, 0));
+    UNTIL(w, w->groups.table == NULL && w->groups.dropping == NULL);
+    assert_false(has_state(w));
+    take_over(w, told(4, 4));
+    take_over(w, told(5, 5)); /* It is to be opened again, */
+    take_over(w, told(6, 0)); /* and is not. */
+    UNTIL(w, w->groups.table == NULL && w->groups.dropping == NULL);
+    assert_false(has_state(w));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_not_ours_any_more_is_deleted, begin, end),
         cmocka_unit_test_setup_teardown(what_is_given_anew_stays, begin, end),
+        cmocka_unit_test_setup_teardown(tables_come_while_a_copy_is_closed, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

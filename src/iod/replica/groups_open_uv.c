@@ -244,7 +244,10 @@ bool groups_may_take_over(const struct groups *g, const Morsel__GroupSet *set)
     return true;
 }
 
-/* It starts anew, as a copy of a server that starts does, but with the leases that it has given. */
+static void drop_objects(void *data);
+
+/* It starts anew, as a copy of a server that starts does, but with the leases that it has given; if the group is
+ * still ours. */
 static void open_again(void *data)
 {
     struct group_entry *e = data;
@@ -259,7 +262,11 @@ static void open_again(void *data)
         groups_copy_closed(g);
         return;
     }
-    CHECK(said != NULL);
+    if (said == NULL) {
+        ballots_end(&g->ballots, e->number);
+        drop_objects(e);
+        return;
+    }
     if (fill_entry(g, e, g->kept, said)) {
         rv = groups_count_start(g->server->datadir.path, &start, &err);
         rv = rv == MORSEL_OK ? open_copy(g, e, start, true, &err) : rv;
@@ -439,7 +446,7 @@ static void take_over(struct groups *g, const Morsel__GroupSet *set, const Morse
     }
     HASH_ITER(hh, g->table, e, next)
     {
-        if (group_in(set, e->number) == NULL) {
+        if (group_in(set, e->number) == NULL && !e->closing) { /* Otherwise when it is closed. */
             drop_group(g, e);
         }
     }
