@@ -240,6 +240,8 @@ static void copy_groups(Morsel__Layout *copy, const Morsel__Layout *layout, void
 
     for (size_t i = 0; i < layout->n_groups; i++) {
         groups[i] = *layout->groups[i];
+        groups[i].since = NULL; /* Nobody here wants to know it. */
+        groups[i].n_since = 0;
         groups[i].servers = servers;
         memcpy(servers, layout->groups[i]->servers, groups[i].n_servers * sizeof(*servers));
         servers += groups[i].n_servers;
