@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/daemon/daemon_uv.h"
+#include "meta/cluster/copies_rule.h"
 #include "meta/meta_uv.h"
 
 #include <errno.h>
@@ -35,6 +36,9 @@ static const struct config_option options[] = {
       "How long others wait for a mount that is silent and may have something cached." },
     { "rebuild-after", CONFIG_TIME_MS, FIELD(rebuild_after_ms), "10m", 0, 2592000000, "TIME",
       "An I/O daemon that is away this long is replaced where files have copies; 0: never." },
+    { "replicas", CONFIG_STRING, FIELD(replicas), "", 0, 0, "NUMBER",
+      "Copies of new files where no directory says: 1, 2, 3 or auto (2 once two I/O daemons are "
+      "there); not set: auto, but 1 when an older version made the database." },
     { "squash", CONFIG_STRING, FIELD(squash), "none", 0, 0, "WHO",
       "none, root or all: which users of mounts that are not trusted become squash-uid." },
     { "trusted", CONFIG_STRING, FIELD(trusted), "127.0.0.0/8, ::1", 0, 0, "NETWORKS",
@@ -161,6 +165,7 @@ int main(int argc, char **argv)
     struct program *p = calloc(1, sizeof(*p));
     struct log *log;
     char threads[16];
+    uint32_t rule; /* It is only looked whether it can be read. */
     int code;
 
     if (p == NULL) {
@@ -171,6 +176,9 @@ int main(int argc, char **argv)
     if (verdict == CONFIG_RUN && !log_level_parse(p->settings.log_level, &level)) {
         errmsg_set(&err, "log-level \"%s\": give error, warning, info or debug",
                    p->settings.log_level);
+        verdict = CONFIG_BAD;
+    }
+    if (verdict == CONFIG_RUN && copies_rule_parse(p->settings.replicas, &rule, &err) != 0) {
         verdict = CONFIG_BAD;
     }
     if (verdict == CONFIG_RUN && !take_trust(p, &err)) {

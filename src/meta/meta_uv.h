@@ -38,7 +38,8 @@ struct meta_settings
     uint64_t session_ms;
     uint64_t heartbeat_ms;
     uint64_t lease_ms;
-    uint64_t rebuild_after_ms; /* 0: never. */
+    uint64_t rebuild_after_ms;        /* 0: never. */
+    char replicas[CONFIG_STRING_MAX]; /* For copies_rule_parse(). */
     char squash[CONFIG_STRING_MAX];
     char trusted[CONFIG_STRING_MAX];
     uint64_t squash_uid, squash_gid;

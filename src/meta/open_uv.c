@@ -128,6 +128,7 @@ static int make_cluster(struct meta *meta, struct datadir *datadir, struct errms
     char text[33];
     int rv;
 
+    op.format.auto_copies = true;
     random_bytes(op.format.cluster.bytes, sizeof(op.format.cluster.bytes));
     if ((rv = ns_execute(meta->ns, &op, err)) != 0 || (rv = meta->kv->sync(meta->kv, err)) != 0) {
         return rv;

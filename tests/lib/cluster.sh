@@ -3,6 +3,8 @@
 #   cluster_begin NAME BUILD        a directory $work, traps; BUILD/bin has the programs
 #   start_cluster N [OPTIONS]       morsel-meta (with OPTIONS; --lease-time 1s where a lease period is waited for) and N morsel-iod,
 #                                   ready; the manager's address in $manager
+#                                   New files have one copy where no policy says otherwise; new_copies=auto before it, or new_copies=
+#                                   for what users get who say nothing
 #   start_mount NAME [OPTIONS]      a mount at $work/mnt/NAME, ready
 #   start_host NAME                 a network namespace with a link of its own to this one: $host_address is ours on it; with
 #                                   inject=("${on_host[@]}") a daemon runs there. cut_link, mend_link NAME
@@ -37,6 +39,7 @@ cluster_begin() {
     test_seed=${MORSEL_SEED:-1} # Of what the test draws.
     RANDOM=$test_seed
     meta_options=()
+    new_copies=1 # Most tests look at where the bytes of a file are, and say themselves when it is to have copies.
     children=() # Processes of the test itself that must not outlive it.
     manager=
     ended=no
@@ -165,7 +168,8 @@ start_daemon() {
 # start_meta [OPTIONS]: without any it gets those of the time before.
 start_meta() {
     [ $# = 0 ] || meta_options=("$@")
-    start_daemon meta "$bin/morsel-meta" --data-dir "$work/meta" --listen "${address_of[meta]:-127.0.0.1:0}" "${meta_options[@]}"
+    start_daemon meta "$bin/morsel-meta" --data-dir "$work/meta" --listen "${address_of[meta]:-127.0.0.1:0}" \
+        ${new_copies:+--replicas "$new_copies"} "${meta_options[@]}"
     manager=${address_of[meta]}
 }
 

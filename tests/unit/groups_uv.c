@@ -2,6 +2,8 @@
  * heartbeats what they have. */
 #include "meta/cluster/groups_uv.h"
 #include "common/base/status.h"
+#include "meta/cluster/groups_inner_uv.h"
+#include "meta/storage/kv_leveldb.h"
 #include "tests/lib/meta_fixture.h"
 
 #include <stdio.h>
@@ -414,6 +416,229 @@ static void what_a_file_has_is_known_and_collected(void **state)
     world_close(&w);
 }
 
+/* ---- Without a policy ---- */
+
+/* Restart the manager with that setting; slow enough that no server is down in a test, and quick enough
+ * that who makes a file waits. */
+static void set_rule(struct fixture *f, const char *rule)
+{
+    meta_down(f);
+    (void)snprintf(f->settings.replicas, sizeof(f->settings.replicas), "%s", rule);
+    f->settings.heartbeat_ms = 2000;
+    meta_up(f);
+}
+
+static void start_make(struct world *w, struct waiting_call *call, const char *name)
+{
+    Morsel__CreateRequest request = MORSEL__CREATE_REQUEST__INIT;
+    Morsel__Credentials who = MORSEL__CREDENTIALS__INIT;
+    Morsel__OpId op = next_op(&w->c);
+
+    request.op = &op;
+    request.who = &who;
+    request.parent = INODE_ROOT;
+    request.name = bytes(name);
+    request.mode = 0100644;
+    start(&w->c, call, MSG_CREATE, &request.base);
+    call->reply_type = &morsel__node__descriptor;
+}
+
+/* How many copies the file has got. */
+static uint32_t copies_of(struct world *w, struct waiting_call *call)
+{
+    Morsel__Node *node;
+    uint32_t copies;
+
+    assert_int_equal(wait_for(w, call), 0);
+    node = call->reply;
+    copies = node->layout->replicas;
+    morsel__node__free_unpacked(node, NULL);
+    return copies;
+}
+
+static uint32_t copies_of_new(struct world *w, const char *name)
+{
+    struct waiting_call call;
+
+    start_make(w, &call, name);
+    return copies_of(w, &call);
+}
+
+static void assert_shown(struct world *w, uint32_t copies, uint32_t rule)
+{
+    Morsel__StatusReply *status = status_of(w);
+
+    assert_int_equal(status->new_copies, copies);
+    assert_int_equal(status->new_copies_rule, rule);
+    morsel__status_reply__free_unpacked(status, NULL);
+}
+
+static void take_over_groups(struct world *w, uint32_t servers)
+{
+    for (uint32_t i = 1; i <= servers; i++) {
+        wait_until_told(w, i);
+    }
+    for (uint32_t i = 1; i <= servers; i++) {
+        (void)heartbeat(w, i);
+    }
+}
+
+/* One server: one copy. With the second one comes the moment in which its groups are not told: nobody
+ * gets one copy for good because he was quick. */
+static void files_have_two_copies_as_soon_as_there_are_two_servers(void **state)
+{
+    struct waiting_call early;
+    struct world w;
+
+    set_rule(*state, "auto");
+    world_open(&w, *state, 1);
+    assert_int_equal(copies_of_new(&w, "alone"), 1);
+    assert_shown(&w, 1, 0);
+    assert_int_equal(register_server(&w.iod, 2), 2);
+    start_make(&w, &early, "early");
+    wait_until_told(&w, 1);
+    wait_until_told(&w, 2);
+    (void)heartbeat(&w, 2);
+    assert_false(early.done);
+    assert_shown(&w, 2, 0);
+    (void)heartbeat(&w, 1);
+    assert_int_equal(copies_of(&w, &early), 2);
+    assert_int_equal(copies_of_new(&w, "later"), 2);
+    set_policy(&w, "1", 0);
+    assert_int_equal(copies_of_new(&w, "said"), 1);
+    assert_shown(&w, 2, 0); /* Elsewhere. */
+    world_close(&w);
+}
+
+/* Groups that do not come are waited for once. */
+static void nobody_waits_for_ever_for_a_default(void **state)
+{
+    struct waiting_call first;
+    struct world w;
+
+    set_rule(*state, "auto");
+    world_open(&w, *state, 2);
+    w.f->meta->members.heartbeat_ms = 10;
+    start_make(&w, &first, "first");
+    assert_int_equal(copies_of(&w, &first), 1);
+    w.f->meta->members.heartbeat_ms = 2000;
+    assert_int_equal(copies_of_new(&w, "next"), 1); /* Would wait 10 s. */
+    assert_false(uv_is_active((uv_handle_t *)&w.f->meta->groups->timer));
+    assert_shown(&w, 1, 0);
+    take_over_groups(&w, 2);
+    assert_int_equal(copies_of_new(&w, "then"), 2);
+    world_close(&w);
+}
+
+/* Heartbeats that take minutes are not waited for. */
+static void slow_heartbeats_are_not_waited_for(void **state)
+{
+    struct world w;
+
+    set_rule(*state, "auto");
+    world_open(&w, *state, 2);
+    w.f->meta->members.heartbeat_ms = COPIES_WAIT_MS_MAX / GROUPS_WAIT_HEARTBEATS + 1;
+    assert_int_equal(copies_of_new(&w, "first"), 1);
+    world_close(&w);
+}
+
+/* Planned, not told, and the manager starts anew: who makes a file waits until the servers are back. */
+static void a_restart_in_between_costs_no_copy(void **state)
+{
+    struct waiting_call first;
+    struct world w;
+
+    set_rule(*state, "auto");
+    world_open(&w, *state, 2);
+    wait_until_told(&w, 1);
+    client_close(&w.iod);
+    client_close(&w.c);
+    meta_down(w.f);
+    meta_up(w.f);
+    client_join(&w.c, w.f, 42);
+    start_make(&w, &first, "first");
+    client_open(&w.iod, w.f, ROLE_IOD, 0);
+    assert_int_equal(register_server(&w.iod, 1), 1);
+    assert_false(heartbeat(&w, 1)); /* It has it. */
+    assert_false(first.done);
+    assert_int_equal(register_server(&w.iod, 2), 2);
+    wait_until_told(&w, 2);
+    assert_false(first.done);
+    (void)heartbeat(&w, 2);
+    assert_int_equal(copies_of(&w, &first), 2);
+    world_close(&w);
+}
+
+static void a_number_is_kept_to(void **state)
+{
+    struct waiting_call call;
+    struct world w;
+
+    set_rule(*state, "2");
+    world_open(&w, *state, 1);
+    assert_shown(&w, 2, 2);
+    start_make(&w, &call, "alone");
+    assert_int_equal(wait_for(&w, &call), MORSEL_NO_SERVERS);
+    assert_int_equal(register_server(&w.iod, 2), 2);
+    start_make(&w, &call, "both");
+    take_over_groups(&w, 2);
+    assert_int_equal(copies_of(&w, &call), 2);
+    world_close(&w);
+}
+
+/* Make the database one of an older version. */
+static void make_older(struct fixture *f)
+{
+    struct errmsg err = { "" };
+    struct record_key key = key_super();
+    struct super super = *ns_super(f->meta->ns);
+    struct kv_batch batch;
+    struct kv *kv;
+    char path[sizeof(f->settings.data_dir) + 4];
+    struct buf b;
+
+    meta_down(f);
+    super.auto_copies = false;
+    buf_init(&b);
+    super_encode(&super, &b);
+    kv_batch_init(&batch);
+    kv_batch_put(&batch, record_key_slice(&key), buf_slice(&b));
+    (void)snprintf(path, sizeof(path), "%s/db", f->settings.data_dir);
+    assert_int_equal(kv_leveldb_open(path, false, &kv, &err), 0);
+    assert_int_equal(kv->commit(kv, &batch, true, &err), 0);
+    kv->close(kv);
+    kv_batch_free(&batch);
+    buf_free(&b);
+    f->settings.replicas[0] = '\0';
+    meta_up(f);
+}
+
+/* Where nothing is set, a new database has the new default, and an older one that of its time. */
+static void an_older_database_keeps_its_default(void **state)
+{
+    struct fixture *f = *state;
+    struct world w;
+
+    set_rule(f, "");
+    assert_int_equal(f->meta->groups->rule, COPIES_AUTO);
+    make_older(f);
+    world_open(&w, f, 2);
+    assert_int_equal(copies_of_new(&w, "file"), 1);
+    assert_shown(&w, 1, 1);
+    assert_int_equal(ns_groups(f->meta->ns)->version, 0);
+    client_close(&w.iod);
+    client_close(&w.c);
+    set_rule(f, "auto");
+    client_open(&w.iod, f, ROLE_IOD, 0);
+    client_join(&w.c, f, 43);
+    assert_int_equal(register_server(&w.iod, 1), 1);
+    assert_int_equal(register_server(&w.iod, 2), 2);
+    take_over_groups(&w, 2);
+    assert_int_equal(copies_of_new(&w, "new"), 2);
+    assert_false(ns_super(f->meta->ns)->auto_copies); /* It was only set. */
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -426,6 +651,12 @@ int main(void)
         TEST(status_shows_what_is_not_well),
         TEST(a_table_of_the_future_does_not_count),
         TEST(what_a_file_has_is_known_and_collected),
+        TEST(files_have_two_copies_as_soon_as_there_are_two_servers),
+        TEST(nobody_waits_for_ever_for_a_default),
+        TEST(slow_heartbeats_are_not_waited_for),
+        TEST(a_restart_in_between_costs_no_copy),
+        TEST(a_number_is_kept_to),
+        TEST(an_older_database_keeps_its_default),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

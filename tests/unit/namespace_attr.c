@@ -600,6 +600,7 @@ static void policy_is_inherited_field_by_field(void **state)
 
     assert_int_equal(ns_policy_effective(f->ns, sub, &policy, &f->err), 0);
     assert_int_equal(policy.width, STRIPE_WIDTH_DEFAULT);
+    assert_int_equal(policy.replicas, 0); /* That is for the cluster to say. */
     op.policy.inode = dir;
     op.policy.policy.width = 2;
     op.policy.policy.morsel_bytes = 64 << 10;

@@ -75,7 +75,7 @@ static void errors_say_what_is_right(void **state)
 
 static void a_policy_survives_its_text(void **state)
 {
-    const struct policy_values policy = { { CLASS_DURABLE, 1, 1 << 20, 0, 4 } };
+    struct policy_values policy = { { CLASS_DURABLE, 1, 1 << 20, 0, 4 }, POLICY_OF_DIRECTORY };
     struct policy_values again;
     char text[POLICY_TEXT_MAX];
 
@@ -85,6 +85,16 @@ static void a_policy_survives_its_text(void **state)
                               "stripe_width=4");
     assert_int_equal(policy_parse(text, &again), 0);
     assert_memory_equal(&again, &policy, sizeof(policy));
+    policy.copies_from = POLICY_AUTO;
+    policy_format(&policy, text);
+    assert_string_equal(text, "class=durable replicas=1 morsel_size=1048576 stripe_size=0 "
+                              "stripe_width=4 copies_from=auto");
+    assert_int_equal(policy_parse(text, &again), 0);
+    assert_memory_equal(&again, &policy, sizeof(policy));
+    assert_int_equal(policy_parse("replicas=2 copies_from=cluster", &again), 0);
+    assert_int_equal(again.copies_from, POLICY_OF_CLUSTER);
+    assert_int_equal(policy_parse("replicas=2 copies_from=elsewhere", &again), 0);
+    assert_int_equal(again.copies_from, POLICY_OF_DIRECTORY);
     assert_int_equal(policy_parse("class=durable replicas=4", &again), MORSEL_MALFORMED);
     assert_int_equal(policy_parse("class=durable replicas", &again), MORSEL_MALFORMED);
 }

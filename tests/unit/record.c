@@ -107,7 +107,7 @@ static void small_records_come_back(void **state)
 {
     struct dentry dentry = { 77, 0040000 }, dentry_back;
     struct counters counters = { 1, 2, 3, 4, 5, 6, 7, 8 }, counters_back;
-    struct super super = { STORE_VERSION, { "0123456789abcde" }, 55 }, super_back;
+    struct super super = { STORE_VERSION, { "0123456789abcde" }, 55, false }, super_back;
     struct member_record member = { .id = 3, .address = "h:1", .name = "n", .bytes_total = 9 };
     struct member_record member_back;
     struct buf b;
@@ -125,6 +125,16 @@ static void small_records_come_back(void **state)
     super_encode(&super, &b);
     assert_int_equal(super_decode(buf_slice(&b), &super_back), 0);
     assert_memory_equal(&super.cluster, &super_back.cluster, sizeof(super.cluster));
+    assert_false(super_back.auto_copies);
+    assert_int_equal(b.data[0], RECORD_VERSION); /* As older versions wrote it, and can read it. */
+    buf_clear(&b);
+    super.auto_copies = true;
+    super_encode(&super, &b);
+    assert_int_equal(super_decode(buf_slice(&b), &super_back), 0);
+    assert_true(super_back.auto_copies);
+    assert_int_equal(b.data[0], SUPER_VERSION_COPIES);
+    b.data[0]++;
+    assert_int_equal(super_decode(buf_slice(&b), &super_back), MORSEL_VERSION);
     buf_clear(&b);
     super.store_version++;
     super_encode(&super, &b);
@@ -287,6 +297,29 @@ static void operations_come_back(void **state)
     buf_free(&twice);
 }
 
+/* The first of a log: in an older one nothing is said of copies. */
+static void a_format_says_whose_default_holds(void **state)
+{
+    struct meta_op op = { .kind = OP_FORMAT }, back;
+    struct buf older, newer;
+
+    (void)state;
+    buf_init(&older);
+    buf_init(&newer);
+    op_encode(&op, &older);
+    op.format.auto_copies = true;
+    op_encode(&op, &newer);
+    assert_int_equal(newer.count, older.count + 1);
+    assert_int_equal(op_decode(buf_slice(&older), &back), 0);
+    assert_false(back.format.auto_copies);
+    assert_int_equal(op_decode(buf_slice(&newer), &back), 0);
+    assert_true(back.format.auto_copies);
+    newer.data[newer.count - 1] = 0; /* Nobody writes that. */
+    assert_int_equal(op_decode(buf_slice(&newer), &back), MORSEL_CORRUPT);
+    buf_free(&older);
+    buf_free(&newer);
+}
+
 /* ---- Noise ---- */
 
 /* Whatever decodes must encode to the same bytes; nothing may be read beyond the end (the sanitizer
@@ -348,6 +381,7 @@ int main(void)
         cmocka_unit_test(keys_sort_by_number_and_come_apart),
         cmocka_unit_test(small_records_come_back),
         cmocka_unit_test(operations_come_back),
+        cmocka_unit_test(a_format_says_whose_default_holds),
         cmocka_unit_test(random_bytes_are_survived),
     };
 

@@ -207,6 +207,24 @@ static json_t *values_json(const struct policy_values *values)
     return object;
 }
 
+static const char *source_words(const struct policies *policies, enum policy_key key)
+{
+    enum policy_source from = policies->effective.copies_from;
+
+    if (policies->own.values[key] != 0) {
+        return "set here";
+    }
+    if (key != POLICY_REPLICAS || from == POLICY_OF_DIRECTORY) {
+        return "inherited";
+    }
+    if (from == POLICY_OF_CLUSTER) {
+        return "default of the cluster";
+    }
+    return policies->effective.values[key] > 1
+               ? "default of the cluster (auto)"
+               : "default of the cluster (auto: 2 once there is a second I/O daemon)";
+}
+
 static void print_policies(const char *path, const struct policies *policies)
 {
     (void)printf("%s: new files get\n", path);
@@ -215,7 +233,7 @@ static void print_policies(const char *path, const struct policies *policies)
 
         policy_value_format((enum policy_key)key, policies->effective.values[key], text);
         (void)printf("  %-13s %-12s %s\n", policy_key_name((enum policy_key)key), text,
-                     policies->own.values[key] == 0 ? "inherited" : "set here");
+                     source_words(policies, (enum policy_key)key));
     }
 }
 
@@ -235,9 +253,10 @@ int command_getpolicy(const struct admin_arguments *arguments)
         print_policies(path, &policies);
         return ADMIN_OK;
     }
-    return print_json(json_pack("{s:s, s:o, s:o}", "directory", path, "own",
+    return print_json(json_pack("{s:s, s:o, s:o, s:s}", "directory", path, "own",
                                 values_json(&policies.own), "effective",
-                                values_json(&policies.effective)))
+                                values_json(&policies.effective), "replicas_from",
+                                policy_source_name(policies.effective.copies_from)))
                ? ADMIN_OK
                : ADMIN_PROBLEM;
 }

@@ -84,20 +84,34 @@ static json_t *members_json(const Morsel__StatusReply *status)
     return members;
 }
 
+static json_t *new_files_json(const Morsel__StatusReply *status)
+{
+    char rule[12] = "auto";
+
+    if (status->new_copies == 0) {
+        return json_null();
+    }
+    if (status->new_copies_rule != 0) {
+        (void)snprintf(rule, sizeof(rule), "%" PRIu32, status->new_copies_rule);
+    }
+    return json_pack("{s:I, s:s}", "replicas", (json_int_t)status->new_copies, "rule", rule);
+}
+
 static bool print_status_json(const Morsel__StatusReply *status, const char *address)
 {
     char cluster[33];
 
     cluster_id_text(status, cluster);
     return print_json(json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "health",
+        "{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "health",
         health_words(status), "cluster", cluster, "manager", address, "manager_host", status->host,
         "version", status->version, "uptime_ms", print_json_number(status->uptime_ms), "sequence",
         print_json_number(status->sequence), "inodes", print_json_number(status->inodes),
         "sessions", print_json_number(status->sessions), "garbage",
         print_json_number(status->garbage), "resident_bytes",
         print_json_number(status->resident_bytes), "voters", voters_json(status->voters), "servers",
-        members_json(status), "groups", group_status_json(status)));
+        members_json(status), "groups", group_status_json(status), "new_files",
+        new_files_json(status)));
 }
 
 static bool gave_wrong_bytes(const Morsel__Member *member)
@@ -185,6 +199,23 @@ static void print_shared_host(const Morsel__StatusReply *status)
     }
 }
 
+/* What is not said by directories, and what that means. */
+static void print_new_files(const Morsel__StatusReply *status)
+{
+    if (status->new_copies == 0) {
+        return;
+    }
+    (void)printf("new files %" PRIu32 " %s each where no directory says otherwise",
+                 status->new_copies, status->new_copies == 1 ? "copy" : "copies");
+    if (status->new_copies_rule == 0 && status->new_copies == 1) {
+        (void)printf(", until there is a second I/O daemon: what is made before keeps one, and is "
+                     "lost with its disk");
+    } else if (status->new_copies == 1) {
+        (void)printf(": what has one is lost with its disk");
+    }
+    (void)printf("\n");
+}
+
 static void print_status_text(const Morsel__StatusReply *status, const char *address)
 {
     char cluster[33];
@@ -202,6 +233,7 @@ static void print_status_text(const Morsel__StatusReply *status, const char *add
                  " deleted objects to be collected\n",
                  status->inodes, status->sessions, status->garbage);
     voters_print(status->voters);
+    print_new_files(status);
     group_status_print(status);
     scrub_print(status);
     (void)printf("\n");

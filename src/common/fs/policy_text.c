@@ -30,6 +30,9 @@ static_assert(REPLICAS_MAX == 3 && STRIPE_MORSELS_MAX == 1024 && STRIPE_WIDTH_MA
               "the words above name these limits");
 
 static const char *const class_names[] = { "inherit", "durable", "scavenged" };
+static const char *const source_names[] = { "directory", "cluster", "auto" };
+
+static_assert(ARRAY_COUNT(source_names) == POLICY_AUTO + 1, "each has a name");
 
 const char *policy_key_name(enum policy_key key)
 {
@@ -120,6 +123,12 @@ void policy_value_format(enum policy_key key, uint32_t value, char text[POLICY_V
     }
 }
 
+const char *policy_source_name(enum policy_source source)
+{
+    CHECK(source < ARRAY_COUNT(source_names));
+    return source_names[source];
+}
+
 void policy_format(const struct policy_values *policy, char text[POLICY_TEXT_MAX])
 {
     size_t used = 0;
@@ -130,6 +139,11 @@ void policy_format(const struct policy_values *policy, char text[POLICY_TEXT_MAX
         policy_value_format((enum policy_key)key, policy->values[key], value);
         used += (size_t)snprintf(text + used, POLICY_TEXT_MAX - used, "%s%s=%s",
                                  key == 0 ? "" : " ", key_rows[key].name, value);
+        CHECK(used < POLICY_TEXT_MAX);
+    }
+    if (policy->copies_from != POLICY_OF_DIRECTORY) {
+        used += (size_t)snprintf(text + used, POLICY_TEXT_MAX - used, " copies_from=%s",
+                                 policy_source_name(policy->copies_from));
         CHECK(used < POLICY_TEXT_MAX);
     }
 }
@@ -163,6 +177,17 @@ static bool pair_is(const struct pair *pair, const char *name)
     return strlen(name) == pair->name_count && memcmp(pair->name, name, pair->name_count) == 0;
 }
 
+/* A word that is not known is one of a newer manager's. */
+static void take_source(const struct pair *pair, struct policy_values *policy)
+{
+    for (unsigned i = 0; i < ARRAY_COUNT(source_names); i++) {
+        if (strlen(source_names[i]) == pair->value_count &&
+            memcmp(source_names[i], pair->value, pair->value_count) == 0) {
+            policy->copies_from = (enum policy_source)i;
+        }
+    }
+}
+
 /* Take the pair into the values if it is one of the policy's keys. */
 static bool take_policy_pair(const struct pair *pair, struct policy_values *policy)
 {
@@ -171,6 +196,9 @@ static bool take_policy_pair(const struct pair *pair, struct policy_values *poli
             return policy_value_parse((enum policy_key)key, pair->value, pair->value_count,
                                       &policy->values[key], NULL) == 0;
         }
+    }
+    if (pair_is(pair, "copies_from")) {
+        take_source(pair, policy);
     }
     return true; /* A newer mount may say more. */
 }
@@ -305,7 +333,7 @@ static bool take_layout_pair(const struct pair *pair, struct layout_text *layout
 
 int layout_parse(const char *text, struct layout_text *layout_out)
 {
-    struct policy_values policy = { { 0 } };
+    struct policy_values policy = { .copies_from = POLICY_OF_DIRECTORY };
     struct pair pair;
 
     memset(layout_out, 0, sizeof(*layout_out));

@@ -7,8 +7,10 @@
  *   user.morsel.morsel_size    bytes, a power of two; "1M" is understood too
  *   user.morsel.stripe_size    morsels that follow each other on a server
  *   user.morsel.stripe_width   servers of a file
- *   user.morsel.policy         what a new file in this directory gets: "class=durable replicas=1
- *                              morsel_size=1048576 stripe_size=1 stripe_width=4"; cannot be set
+ *   user.morsel.policy         what a new file in this directory gets: "class=durable replicas=2
+ *                              morsel_size=1048576 stripe_size=1 stripe_width=4", and where no
+ *                              directory says how many copies, " copies_from=auto" or "=cluster"
+ *                              behind it; cannot be set
  *   user.morsel.layout         of a file: "class=durable replicas=1 morsel_size=1048576
  *                              stripe_size=1 servers=1,2,3,4", one server id per column; with
  *                              more than one copy that of its first, and " groups=7:1/2,9:2/3"
@@ -44,10 +46,18 @@ enum {
     LAYOUT_TEXT_MAX = 256 + (22 + 11 * REPLICAS_MAX) * STRIPE_WIDTH_MAX /* Of user.morsel.layout. */
 };
 
+/* Who says how many copies a new file gets. */
+enum policy_source {
+    POLICY_OF_DIRECTORY, /* It, or one above it. */
+    POLICY_OF_CLUSTER,   /* The manager's setting. */
+    POLICY_AUTO          /* Likewise, and it depends on how many servers there are. */
+};
+
 /* Values by policy_key; 0 is "inherited". */
 struct policy_values
 {
     uint32_t values[POLICY_KEYS];
+    enum policy_source copies_from; /* Of what is effective. */
 };
 
 struct layout_text_group
@@ -79,6 +89,9 @@ int policy_value_parse(enum policy_key key, const char *text, size_t count, uint
 
 /* Write a value: "durable", "1048576"; "inherit" and "0" for an inherited one. */
 void policy_value_format(enum policy_key key, uint32_t value, char text[POLICY_VALUE_TEXT_MAX]);
+
+/* "directory", "cluster", "auto" */
+const char *policy_source_name(enum policy_source source);
 
 /* The text of user.morsel.policy, and back (MORSEL_MALFORMED). */
 void policy_format(const struct policy_values *policy, char text[POLICY_TEXT_MAX]);

@@ -4,6 +4,7 @@
 #ifndef MORSEL_META_CLUSTER_GROUPS_INNER_UV_H
 #define MORSEL_META_CLUSTER_GROUPS_INNER_UV_H
 
+#include "meta/cluster/copies_rule.h"
 #include "meta/cluster/group_mend.h"
 #include "meta/cluster/groups_uv.h"
 
@@ -35,8 +36,11 @@ struct groups_host
     uint64_t persisting; /* Version that is on its way to the disk; 0: none. */
     uint64_t durable;    /* Version that is on disk, and told. */
     server_id ahead;     /* The last that knew of a newer table than there is; 0: none. */
-    bool parking;        /* groups_want() has just said MORSEL_AGAIN. */
+    bool parking;        /* groups_want() or groups_default() has just said MORSEL_AGAIN. */
     bool patient;        /* Nobody waits any more: what is not told is refused. */
+    uint32_t rule;       /* How many copies new files get (copies_rule.h). */
+    uint64_t waited;     /* Version of the table for whose groups somebody has waited in vain;
+                            UINT64_MAX: nobody has. */
     struct list parked;
     uint64_t unwell_ms
         [GROUPS_KEPT_MAX]; /* By place in the record: since when, by meta_now_ms(); 0: it is well. */

@@ -67,6 +67,14 @@ int groups_keep(struct groups_host *h, const struct groups_record *record, struc
     return rv;
 }
 
+/* Bit k: there are to be groups of k servers, because somebody has set a policy, or by default. */
+static uint32_t wanted(const struct groups_host *h)
+{
+    uint32_t copies = copies_rule_wanted(h->rule);
+
+    return groups_record_now(h->meta)->wanted | (copies > 1 ? 1U << copies : 0);
+}
+
 /* All that are wanted, for the servers that are up. */
 void groups_plan(struct groups_host *h)
 {
@@ -76,7 +84,7 @@ void groups_plan(struct groups_host *h)
     for (uint32_t copies = 2; copies <= REPLICAS_MAX; copies++) {
         const struct groups_record *now = groups_record_now(h->meta); /* Another one each time. */
 
-        if ((now->wanted & 1U << copies) != 0 &&
+        if ((wanted(h) & 1U << copies) != 0 &&
             group_roll_plan(now, &h->meta->members, copies, h->next)) {
             uint32_t before = now->count, made = h->next->count - before;
 
@@ -111,6 +119,9 @@ static void release(struct groups_host *h)
         free(p);
     }
     loads_begin(&h->meta->loads);
+    if (list_empty(&h->parked)) {
+        (void)uv_timer_stop(&h->timer);
+    }
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -118,6 +129,7 @@ static void on_timer(uv_timer_t *timer)
     struct groups_host *h = timer->data;
 
     h->patient = true;
+    h->waited = groups_record_now(h->meta)->version;
     release(h);
     h->patient = false;
 }
@@ -129,9 +141,7 @@ void groups_members_changed(struct meta *meta)
     if (h == NULL || meta->closing) {
         return;
     }
-    if (groups_record_now(meta)->wanted != 0) {
-        groups_plan(h);
-    }
+    groups_plan(h);
     release(h);
 }
 
@@ -172,7 +182,8 @@ bool groups_park(struct meta *meta, struct rpc_request *request, load_again agai
     p->request = request;
     p->again = again;
     p->subject = subject;
-    if (list_empty(&h->parked)) {
+    /* Who comes back from a release waits as long as from the beginning. */
+    if (!uv_is_active((uv_handle_t *)&h->timer)) {
         (void)uv_timer_start(&h->timer, on_timer,
                              (uint64_t)meta->members.heartbeat_ms * GROUPS_WAIT_HEARTBEATS, 0);
     }
@@ -207,13 +218,22 @@ static struct standing look(const struct meta *meta, uint32_t copies)
     return s;
 }
 
-static int too_few(const struct meta *meta, uint32_t copies, struct errmsg *err)
+static uint32_t servers_there(const struct meta *meta)
 {
     uint32_t there = 0;
 
     for (uint32_t i = 0; i < meta->members.count; i++) {
-        there += meta->members.items[i].up || meta->members.items[i].presumed;
+        const struct member *m = &meta->members.items[i];
+
+        there += (m->up || m->presumed) && !m->leaves;
     }
+    return there;
+}
+
+static int too_few(const struct meta *meta, uint32_t copies, struct errmsg *err)
+{
+    uint32_t there = servers_there(meta);
+
     if (there >= copies) {
         return 0;
     }
@@ -250,6 +270,51 @@ int groups_want(struct meta *meta, uint32_t copies, struct errmsg *err)
     }
     h->parking = true;
     return MORSEL_AGAIN;
+}
+
+/* ---- What nobody has asked for ---- */
+
+static uint32_t choose(const struct meta *meta)
+{
+    const struct groups_host *h = meta->groups;
+    uint64_t wait_ms = (uint64_t)meta->members.heartbeat_ms * GROUPS_WAIT_HEARTBEATS;
+    struct copies_around around = { .servers = servers_there(meta),
+                                    .told = look(meta, copies_rule_wanted(h->rule)).told,
+                                    .waited = h->waited == groups_record_now(meta)->version ||
+                                              wait_ms > COPIES_WAIT_MS_MAX };
+
+    return copies_rule_choose(h->rule, &around);
+}
+
+int groups_default(struct meta *meta, uint32_t *copies_out)
+{
+    struct groups_host *h = meta->groups;
+
+    *copies_out = choose(meta);
+    h->parking = *copies_out == 0;
+    return h->parking ? MORSEL_AGAIN : 0;
+}
+
+void groups_default_now(const struct meta *meta, uint32_t *copies_out, uint32_t *rule_out)
+{
+    uint32_t copies = choose(meta);
+
+    *rule_out = meta->groups->rule;
+    *copies_out = copies != 0 ? copies : copies_rule_wanted(*rule_out);
+}
+
+static void log_rule(const struct groups_host *h, uint32_t set)
+{
+    if (h->rule == COPIES_AUTO) {
+        log_info(h->meta->log, "new files have two copies once two storage servers are there, "
+                               "where their directory does not say otherwise");
+        return;
+    }
+    log_info(h->meta->log, "new files have %u %s where their directory does not say otherwise%s",
+             h->rule, h->rule == 1 ? "copy" : "copies",
+             set != COPIES_RULE_OF_DATABASE
+                 ? ""
+                 : ", for the database is of an older version; with --replicas=auto they get two");
 }
 
 /* ---- What servers say ---- */
@@ -527,8 +592,13 @@ int groups_place(struct meta *meta, inode_id inode, uint32_t copies, uint32_t wi
 int groups_host_open(struct meta *meta, struct errmsg *err)
 {
     struct groups_host *h = calloc(1, sizeof(*h));
+    uint32_t set;
+    int rv = copies_rule_parse(meta->settings->replicas, &set, err);
 
-    (void)err;
+    if (rv != 0) {
+        free(h);
+        return rv;
+    }
     if (h == NULL || (h->next = malloc(sizeof(*h->next))) == NULL) {
         free(h);
         return MORSEL_NOMEM;
@@ -536,8 +606,11 @@ int groups_host_open(struct meta *meta, struct errmsg *err)
     meta->groups = h;
     h->meta = meta;
     h->durable = groups_record_now(meta)->version;
+    h->waited = UINT64_MAX;
+    h->rule = copies_rule_of(set, ns_super(meta->ns)->auto_copies);
     list_init(&h->parked);
     groups_mark_leavers(h);
+    log_rule(h, set);
     return 0;
 }
 

@@ -108,9 +108,7 @@ void groups_mend_tick(uv_timer_t *timer)
                     err.text);
         return;
     }
-    if (groups_record_now(h->meta)->wanted != 0) {
-        groups_plan(h);
-    }
+    groups_plan(h);
 }
 
 /* ---- What is asked for ---- */

@@ -1,11 +1,12 @@
-/* The host of the groups (group_roll.h): makes them when somebody wants copies, keeps them in the
+/* The host of the groups (group_roll.h): makes them when somebody wants copies, or files have them by
+ * default, keeps them in the
  * database, tells the servers, and places files on them.
  *
  *   policy with copies -> plan -> OP_GROUPS, synced -> told with the answers to heartbeats
  *   a server comes up  -> plan       heartbeat: "have version 7" -> a group that all have is *told*
  *
  * Files are placed on groups that are told. Who asks for a policy whose groups are not told yet waits for
- * that, a few heartbeats at most. */
+ * that, a few heartbeats at most; so does who makes the first files that have copies by default. */
 #ifndef MORSEL_META_CLUSTER_GROUPS_UV_H
 #define MORSEL_META_CLUSTER_GROUPS_UV_H
 
@@ -31,10 +32,18 @@ void groups_host_free(struct meta *meta); /* After the loop has ended. */
  * Otherwise why not, in words. */
 int groups_want(struct meta *meta, uint32_t copies, struct errmsg *err);
 
+/* How many copies a new file has of which no directory says how many (copies_rule.h). MORSEL_AGAIN: not
+ * known yet; groups_park() is next. */
+int groups_default(struct meta *meta, uint32_t *copies_out);
+
+/* The same, to be shown: what it most likely comes to where somebody would have to wait; and by which
+ * rule. */
+void groups_default_now(const struct meta *meta, uint32_t *copies_out, uint32_t *rule_out);
+
 /* Those that wait are answered with this, at the end. */
 void groups_refuse_waiting(struct meta *meta, int status);
 
-/* The request was told MORSEL_AGAIN by groups_want(): it waits here, and `again` is called when its groups
+/* The request was told MORSEL_AGAIN by groups_want() or groups_default(): it waits here, and `again` is called when its groups
  * are told, or will not be soon. False: it was not, or there is no memory. */
 bool groups_park(struct meta *meta, struct rpc_request *request, load_again again,
                  uint64_t subject);

@@ -110,7 +110,7 @@ int ns_unsynced(struct ns *ns, const struct inode *inode, struct buf *out, struc
 int ns_xattr_list(struct ns *ns, inode_id inode, struct buf *out, struct errmsg *err);
 
 /* What a new file in `directory` gets: own policy, then the ancestors', then the defaults; no field
- * is 0. */
+ * is 0 but `replicas`, where no directory says how many: the cluster does (copies_rule.h). */
 int ns_policy_effective(struct ns *ns, inode_id directory, struct file_policy *policy,
                         struct errmsg *err);
 

@@ -7,7 +7,8 @@
 
 struct super super_of_format(const struct meta_op *op)
 {
-    return (struct super){ STORE_VERSION_FIRST, op->format.cluster, op->time_ns };
+    return (struct super){ STORE_VERSION_FIRST, op->format.cluster, op->time_ns,
+                           op->format.auto_copies };
 }
 
 static void put_super(struct ns_txn *t)

@@ -193,7 +193,7 @@ static bool policy_complete(const struct file_policy *p)
 int ns_policy_effective(struct ns *ns, inode_id directory, struct file_policy *policy,
                         struct errmsg *err)
 {
-    static const struct file_policy defaults = { CLASS_DURABLE, 1, MORSEL_BYTES_DEFAULT, 1,
+    static const struct file_policy defaults = { CLASS_DURABLE, 0, MORSEL_BYTES_DEFAULT, 1,
                                                  STRIPE_WIDTH_DEFAULT };
     uint64_t steps = 0;
 

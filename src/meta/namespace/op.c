@@ -221,6 +221,9 @@ static void body_encode(const struct meta_op *op, struct buf *out)
     switch (op->kind) {
     case OP_FORMAT:
         buf_put(out, op->format.cluster.bytes, sizeof(op->format.cluster.bytes));
+        if (op->format.auto_copies) {
+            buf_put_u8(out, op->format.auto_copies);
+        }
         break;
     case OP_CREATE:
         make_encode(op, out);
@@ -406,6 +409,10 @@ static void format_decode(struct reader *r, struct meta_op *op)
 
     if (!r->failed) {
         memcpy(op->format.cluster.bytes, id.data, id.count);
+    }
+    if (!r->failed && !reader_done(r)) {
+        op->format.auto_copies = get_bool(r);
+        r->failed |= !op->format.auto_copies; /* That is written as nothing. */
     }
 }
 

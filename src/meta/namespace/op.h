@@ -79,6 +79,7 @@ struct meta_op
         struct
         {
             struct cluster_id cluster;
+            bool auto_copies; /* As in struct super; in older logs there is no such thing. */
         } format;
         struct
         {

@@ -382,7 +382,7 @@ int dentry_decode(struct slice bytes, struct dentry *dentry)
 
 void super_encode(const struct super *super, struct buf *out)
 {
-    buf_put_u8(out, RECORD_VERSION);
+    buf_put_u8(out, super->auto_copies ? SUPER_VERSION_COPIES : RECORD_VERSION);
     buf_put_u32(out, super->store_version);
     buf_put(out, super->cluster.bytes, sizeof(super->cluster.bytes));
     buf_put_u64(out, (uint64_t)super->made_ns);
@@ -392,13 +392,15 @@ int super_decode(struct slice bytes, struct super *super)
 {
     struct reader r;
     struct slice cluster;
+    uint8_t version;
     int rv;
 
     memset(super, 0, sizeof(*super));
     reader_init(&r, bytes.data, bytes.count);
-    if ((rv = version_check(&r)) != 0) {
+    if ((rv = version_up_to(&r, SUPER_VERSION_COPIES, &version)) != 0) {
         return rv;
     }
+    super->auto_copies = version == SUPER_VERSION_COPIES;
     super->store_version = reader_u32(&r);
     if (!r.failed && super->store_version > STORE_VERSION) {
         return MORSEL_VERSION;

@@ -107,7 +107,8 @@ struct file_layout
     group_number groups[STRIPE_WIDTH_MAX]; /* With more than one copy: of each column. */
 };
 
-/* What a directory hands down. 0: inherited from its parent. */
+/* What a directory hands down. 0: inherited from its parent; `replicas` of the root: the default of
+ * the cluster (copies_rule.h). */
 struct file_policy
 {
     uint32_t class;
@@ -178,7 +179,13 @@ struct super
     uint32_t store_version;
     struct cluster_id cluster;
     int64_t made_ns;
+    bool
+        auto_copies; /* Made when new files came to have two copies by themselves, where that is not
+                         set otherwise (copies_rule.h): before, they had one. */
 };
+
+/* With `auto_copies`: who knows nothing of that would make files of one copy. */
+enum { SUPER_VERSION_COPIES = RECORD_VERSION + 1 };
 
 void super_encode(const struct super *super, struct buf *out);
 int super_decode(struct slice bytes, struct super *super); /* MORSEL_VERSION: a newer store. */

@@ -40,6 +40,7 @@ static void answer_status(void *data, struct rpc_request *request)
     (void)gethostname(host, sizeof(host) - 1);
     reply.host = host;
     reply.members = pointers;
+    groups_default_now(meta, &reply.new_copies, &reply.new_copies_rule);
     rpc_reply(request, &reply.base, NULL);
     free(scrubs);
     groups_status_free(groups);

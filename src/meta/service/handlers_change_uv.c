@@ -15,7 +15,8 @@ static int decide_layout(struct request *r)
     uint32_t width;
     int rv;
 
-    if ((rv = ns_policy_effective(meta->ns, r->op.make.parent, &policy, &r->err)) != 0) {
+    if ((rv = ns_policy_effective(meta->ns, r->op.make.parent, &policy, &r->err)) != 0 ||
+        (policy.replicas == 0 && (rv = groups_default(meta, &policy.replicas)) != 0)) {
         return rv;
     }
     layout->class = policy.class;

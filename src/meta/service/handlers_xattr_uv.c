@@ -3,6 +3,7 @@
 #include "common/base/slice.h"
 #include "common/base/status.h"
 #include "common/fs/policy_text.h"
+#include "meta/cluster/copies_rule.h"
 #include "meta/cluster/groups_uv.h"
 #include "meta/namespace/permit.h"
 #include "meta/service/handlers_uv.h"
@@ -36,7 +37,7 @@ static uint32_t *policy_field(struct file_policy *policy, enum policy_key key)
 
 static struct policy_values policy_to_values(struct file_policy *policy)
 {
-    struct policy_values values;
+    struct policy_values values = { .copies_from = POLICY_OF_DIRECTORY };
 
     for (int key = 0; key < POLICY_KEYS; key++) {
         values.values[key] = *policy_field(policy, key);
@@ -96,18 +97,35 @@ static int virtual_layout(const struct meta *meta, const struct inode *inode,
     return 0;
 }
 
+/* What a new file in the directory gets, and who says how many copies. */
+static int effective_policy(struct meta *meta, inode_id directory, struct file_policy *policy,
+                            enum policy_source *copies_from, struct errmsg *err)
+{
+    uint32_t rule;
+    int rv = ns_policy_effective(meta->ns, directory, policy, err);
+
+    *copies_from = POLICY_OF_DIRECTORY;
+    if (rv == 0 && policy->replicas == 0) {
+        groups_default_now(meta, &policy->replicas, &rule);
+        *copies_from = rule == COPIES_AUTO ? POLICY_AUTO : POLICY_OF_CLUSTER;
+    }
+    return rv;
+}
+
 static int virtual_effective(struct meta *meta, const struct inode *inode,
                              char text[LAYOUT_TEXT_MAX], struct errmsg *err)
 {
     struct policy_values values;
     struct file_policy policy;
+    enum policy_source from;
     int rv;
 
     if (!mode_is_directory(inode->mode)) {
         return MORSEL_NODATA;
     }
-    if ((rv = ns_policy_effective(meta->ns, inode->id, &policy, err)) == 0) {
+    if ((rv = effective_policy(meta, inode->id, &policy, &from, err)) == 0) {
         values = policy_to_values(&policy);
+        values.copies_from = from;
         policy_format(&values, text);
     }
     return rv;
@@ -305,6 +323,7 @@ int reply_policy(struct request *r)
     Morsel__PolicyReply reply = MORSEL__POLICY_REPLY__INIT;
     Morsel__Policy own, effective;
     struct file_policy policy;
+    enum policy_source from;
     struct inode inode;
     int rv = ns_inode(r->meta->ns, r->outcome.target, &inode, &r->err);
 
@@ -312,7 +331,7 @@ int reply_policy(struct request *r)
         errmsg_set(&r->err, "policy belongs to directories; a file has a layout");
         rv = MORSEL_NOTDIR;
     }
-    if (rv != 0 || (rv = ns_policy_effective(r->meta->ns, inode.id, &policy, &r->err)) != 0) {
+    if (rv != 0 || (rv = effective_policy(r->meta, inode.id, &policy, &from, &r->err)) != 0) {
         return rv;
     }
     fill_policy(&own, &inode.policy);
