@@ -586,6 +586,29 @@ static void a_number_is_kept_to(void **state)
     world_close(&w);
 }
 
+/* Groups of two and of three are made for the same server, in one go: neither takes those of the other
+ * back. */
+static void both_numbers_of_copies_get_groups_at_once(void **state)
+{
+    const struct groups_record *groups;
+    uint32_t of_two = 0, of_three = 0;
+    struct world w;
+
+    set_rule(*state, "3");
+    world_open(&w, *state, 2);
+    set_policy(&w, "2", 2);
+    assert_int_equal(ns_groups(w.f->meta->ns)->count, 2);
+    (void)register_server(&w.iod, 3);
+    groups = ns_groups(w.f->meta->ns);
+    for (uint32_t i = 0; i < groups->count; i++) {
+        of_two += groups->items[i].copies == 2;
+        of_three += groups->items[i].copies == 3;
+    }
+    assert_int_equal(of_two, 4); /* (1, 2), (2, 1), (2, 3), (3, 1) */
+    assert_in_range(of_three, 1, 3);
+    world_close(&w);
+}
+
 /* Make the database one of an older version. */
 static void make_older(struct fixture *f)
 {
@@ -656,6 +679,7 @@ int main(void)
         TEST(slow_heartbeats_are_not_waited_for),
         TEST(a_restart_in_between_costs_no_copy),
         TEST(a_number_is_kept_to),
+        TEST(both_numbers_of_copies_get_groups_at_once),
         TEST(an_older_database_keeps_its_default),
     };
 

@@ -82,22 +82,23 @@ void groups_plan(struct groups_host *h)
 
     loads_begin(&h->meta->loads);
     for (uint32_t copies = 2; copies <= REPLICAS_MAX; copies++) {
-        const struct groups_record *now = groups_record_now(h->meta); /* Another one each time. */
+        uint32_t before = groups_record_now(h->meta)->count;
 
-        if ((wanted(h) & 1U << copies) != 0 &&
-            group_roll_plan(now, &h->meta->members, copies, h->next)) {
-            uint32_t before = now->count, made = h->next->count - before;
-
-            if (groups_keep(h, h->next, &err) != 0) {
-                log_warning(h->meta->log,
-                            "make groups of %u servers: %s: trying again with the next "
-                            "server that comes up",
-                            copies, err.text);
-                return;
-            }
-            log_info(h->meta->log, "%u groups of %u servers are made; %u in all", made, copies,
-                     before + made);
+        if ((wanted(h) & 1U << copies) == 0 ||
+            !group_roll_plan(groups_record_now(h->meta), &h->meta->members, copies, h->next)) {
+            continue;
         }
+        if (groups_keep(h, h->next, &err) != 0) {
+            log_warning(h->meta->log,
+                        "make groups of %u servers: %s: trying again with the next "
+                        "server that comes up",
+                        copies, err.text);
+            return;
+        }
+        /* What is kept is another record than before. */
+        log_info(h->meta->log, "%u groups of %u servers are made; %u in all",
+                 groups_record_now(h->meta)->count - before, copies,
+                 groups_record_now(h->meta)->count);
     }
 }
 
