@@ -248,7 +248,8 @@ static void a_server_that_joins_gets_groups(void **state)
     world_close(&w);
 }
 
-static void register_at(struct world *w, uint8_t number, const char *address)
+/* With the mark of a start (starts.h), or with 0 none. */
+static void register_started(struct world *w, uint8_t number, const char *address, uint64_t mark)
 {
     Morsel__RegisterRequest request = MORSEL__REGISTER_REQUEST__INIT;
     uint8_t token[16] = { number };
@@ -257,7 +258,13 @@ static void register_at(struct world *w, uint8_t number, const char *address)
     request.token = (ProtobufCBinaryData){ sizeof(token), token };
     request.address = (char *)(uintptr_t)address;
     request.bytes_total = request.bytes_free = UINT64_C(1) << 40;
+    request.mark = mark;
     assert_int_equal(call(&w->iod, MSG_REGISTER, &request.base, NULL, NULL), 0);
+}
+
+static void register_at(struct world *w, uint8_t number, const char *address)
+{
+    register_started(w, number, address, 0);
 }
 
 /* Those that share its groups learn where it is. */
@@ -279,8 +286,17 @@ static void a_server_that_moves_is_told_to_its_groups(void **state)
     wait_until_told(&w, 1);
     assert_true(w.has[1] > before && w.peer[1][2] == '7');
     assert_true(ns_groups(w.f->meta->ns)->items[0].told);
+    before = w.has[1];
     register_at(&w, 2, "127.0.0.1:10007");
     assert_false(heartbeat(&w, 1));
+    client_close(&w.iod); /* It starts anew, where it was. */
+    client_open(&w.iod, w.f, ROLE_IOD, 0);
+    while (members_find(&w.f->meta->members, 2)->connected) {
+        uv_run(&w.f->loop, UV_RUN_ONCE);
+    }
+    register_started(&w, 2, "127.0.0.1:10007", 77);
+    assert_int_equal(members_find(&w.f->meta->members, 2)->record.starts.tentative, 77);
+    assert_int_equal(ns_groups(w.f->meta->ns)->version, before);
     world_close(&w);
 }
 

@@ -30,7 +30,9 @@ struct groups_host
     struct groups_record *next; /* Room for a plan. */
     struct mend_world mend;     /* Room for what is known. */
     struct rebuild_begin
-        *begins[SERVERS_MAX];      /* By place among the members: as many as its copies. */
+        *begins[SERVERS_MAX]; /* By place among the members: as many as its copies. */
+    char (*addresses)[MEMBER_ADDRESS_BYTES_MAX + 1]; /* By place among the members: at which its
+                                                        groups look for it. */
     bool ahead_of_us[SERVERS_MAX]; /* Likewise: it knows of a newer table than there is. */
     struct sync_waiter waiter;
     uint64_t persisting; /* Version that is on its way to the disk; 0: none. */

@@ -6,6 +6,7 @@
 #include "meta/namespace/namespace.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,25 +150,33 @@ void groups_members_changed(struct meta *meta)
 void groups_moved(struct meta *meta, server_id server)
 {
     const struct groups_record *now = groups_record_now(meta);
+    const struct member *m = members_find(&meta->members, server);
     struct groups_host *h = meta->groups;
     struct errmsg err = { "" };
     bool has = false;
+    char *known;
 
+    CHECK(m != NULL);
+    known = h->addresses[m - meta->members.items];
+    if (strcmp(known, m->record.address) == 0) {
+        return; /* Something else of it is new. */
+    }
     for (uint32_t i = 0; i < now->count && !has; i++) {
         has = group_concerns(&now->items[i], server);
     }
-    if (!has) {
-        return;
+    if (has) {
+        *h->next = *now;
+        h->next->version++;
+        loads_begin(&meta->loads);
+        if (groups_keep(h, h->next, &err) != 0) {
+            log_warning(meta->log,
+                        "tell the groups of storage server %u its new address: %s: restart it to "
+                        "have this tried again",
+                        server, err.text);
+            return;
+        }
     }
-    *h->next = *now;
-    h->next->version++;
-    loads_begin(&meta->loads);
-    if (groups_keep(h, h->next, &err) != 0) {
-        log_warning(meta->log,
-                    "tell the groups of storage server %u its new address: %s: restart it to have "
-                    "this tried again",
-                    server, err.text);
-    }
+    (void)snprintf(known, sizeof(*h->addresses), "%s", m->record.address);
 }
 
 bool groups_park(struct meta *meta, struct rpc_request *request, load_again again, uint64_t subject)
@@ -600,9 +609,15 @@ int groups_host_open(struct meta *meta, struct errmsg *err)
         free(h);
         return rv;
     }
-    if (h == NULL || (h->next = malloc(sizeof(*h->next))) == NULL) {
+    if (h == NULL || (h->next = malloc(sizeof(*h->next))) == NULL ||
+        (h->addresses = calloc(SERVERS_MAX, sizeof(*h->addresses))) == NULL) {
+        free(h == NULL ? NULL : h->next);
         free(h);
         return MORSEL_NOMEM;
+    }
+    for (uint32_t i = 0; i < meta->members.count; i++) {
+        (void)snprintf(h->addresses[i], sizeof(*h->addresses), "%s",
+                       meta->members.items[i].record.address);
     }
     meta->groups = h;
     h->meta = meta;
@@ -668,6 +683,7 @@ void groups_host_free(struct meta *meta)
         free(h->begins[i]);
     }
     free(h->verifies);
+    free(h->addresses);
     free(h->next);
     free(h);
     meta->groups = NULL;
