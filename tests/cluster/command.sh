@@ -45,7 +45,7 @@ says() {
 
 stop_server() {
     kill "$(cut -d' ' -f1 "$cluster/run/iod-$1.pid")"
-    while "$morsel" status --json | jq -e ".servers[] | select(.id == $1) | .up" >/dev/null; do
+    while ("$morsel" status --json || true) | jq -e ".servers[] | select(.id == $1) | .up" >/dev/null; do
         read -r -t 0.1 <>"$work/never" || true
     done
 }
@@ -97,6 +97,17 @@ expect 3 fsck --manager=127.0.0.1:1 --timeout=200ms
 
 # ---- Policies and layouts
 
+expect 0 status --json
+says '.new_files == {"replicas": 2, "rule": "auto"} and (.groups | length) == 4 and all(.groups[]; .well)'
+expect 0 getpolicy --json "$mnt"
+says '.own.replicas == null and .effective.replicas == 2 and .replicas_from == "auto"'
+: >"$mnt/first"
+expect 0 layout --json "$mnt/first"
+says '.[0].replicas == 2'
+rm "$mnt/first"
+expect 0 setpolicy "$mnt" replicas=1 # What follows looks at where single bytes are.
+expect 0 getpolicy --json "$mnt"
+says '.own.replicas == 1 and .effective.replicas == 1 and .replicas_from == "directory"'
 mkdir "$mnt/two"
 expect 0 setpolicy "$mnt/two" stripe_width=2 morsel-size=64K stripe_size=3
 expect 0 getpolicy --json "$mnt/two"

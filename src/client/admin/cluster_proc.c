@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SERVERS_DEFAULT = 4 };
+enum { SERVERS_DEFAULT = 4, COPIES_WAIT_MS = 5000 };
 
 /* ---- Paths ---- */
 
@@ -263,6 +263,9 @@ static int start_all(struct starting *s)
     }
     if (rv == 0) {
         rv = cluster_wait_servers(manager, servers, CLUSTER_WAIT_MS, &s->err);
+    }
+    if (rv == 0) {
+        rv = cluster_wait_copies(manager, COPIES_WAIT_MS, &s->err);
     }
     if (rv == 0) {
         rv = cluster_own_root(manager, geteuid(), getegid(), &s->err);

@@ -1,7 +1,9 @@
-/* Asks the manager again and again how many storage servers are up, until there are enough. */
+/* Asks the manager again and again how many storage servers are up, until there are enough, and whether
+ * copies are complete. */
 #include "client/admin/cluster_wait_uv.h"
 
 #include "client/admin/admin_uv.h"
+#include "client/admin/group_status_file.h"
 #include "common/base/status.h"
 
 #include "meta.pb-c.h"
@@ -68,6 +70,39 @@ int cluster_wait_servers(const char *manager, uint32_t servers, uint64_t timeout
             rv = MORSEL_TIMEDOUT;
             break;
         }
+        pause_ms(&admin, ASK_AGAIN_MS);
+    }
+    admin_close(&admin);
+    return rv;
+}
+
+static int count_unwell(struct admin *admin, size_t *unwell_out, struct errmsg *err)
+{
+    Morsel__StatusRequest request = MORSEL__STATUS_REQUEST__INIT;
+    void *reply;
+    int rv = admin_call(admin, admin->manager, MSG_STATUS, &request.base,
+                        &morsel__status_reply__descriptor, &reply, err);
+
+    *unwell_out = 0;
+    if (rv == 0) {
+        *unwell_out = groups_unwell(reply);
+        morsel__status_reply__free_unpacked(reply, NULL);
+    }
+    return rv;
+}
+
+int cluster_wait_copies(const char *manager, uint64_t timeout_ms, struct errmsg *err)
+{
+    uint64_t deadline_ns = uv_hrtime() + timeout_ms * 1000000;
+    struct admin admin;
+    size_t unwell;
+    int rv = admin_open(&admin, manager, CALL_MS_MAX, err);
+
+    if (rv != 0) {
+        return rv;
+    }
+    while ((rv = count_unwell(&admin, &unwell, err)) == 0 && unwell > 0 &&
+           uv_hrtime() < deadline_ns) {
         pause_ms(&admin, ASK_AGAIN_MS);
     }
     admin_close(&admin);
