@@ -51,6 +51,12 @@ stop_server() {
 }
 mkfifo "$work/never"
 
+expect 1 cluster start --replicas=4 "$cluster"
+grep -q 'give auto, 1, 2 or 3' "$work/err" || fail "a number of copies that nobody can have is not named"
+expect 0 cluster start --servers=1 --replicas=1 --json "$cluster"
+MORSEL_MANAGER=$(jq -r .manager "$work/out") "$morsel" status --json >"$work/out" || fail "status"
+says '.new_files == {"replicas": 1, "rule": "1"} and .groups == []'
+expect 0 cluster stop "$cluster"
 expect 0 cluster start --servers=3 --mount="$mnt" --json "$cluster"
 says '.running and (.processes | length) == 4'
 MORSEL_MANAGER=$(jq -r .manager "$work/out")

@@ -24,19 +24,20 @@ struct admin_settings
     char manager[CONFIG_STRING_MAX];
     uint64_t timeout_ms;
     bool json;
-    bool all;                        /* layout; recover verify */
-    bool wait;                       /* recover verify, recover status */
-    bool repair;                     /* fsck */
-    uint64_t servers;                /* cluster start; 0: as many as there were, or four */
-    char mount[CONFIG_STRING_MAX];   /* cluster start */
-    char options[CONFIG_STRING_MAX]; /* cluster start: of the mount */
-    bool force;                      /* cluster stop */
-    bool cancel;                     /* iod drain */
-    bool yes;                        /* recover force */
-    bool lost;                       /* iod remove */
-    bool show_loss;                  /* status, recover status */
-    uint64_t interval_ms;            /* top */
-    uint64_t rounds;                 /* top; 0: until it is stopped. */
+    bool all;                         /* layout; recover verify */
+    bool wait;                        /* recover verify, recover status */
+    bool repair;                      /* fsck */
+    uint64_t servers;                 /* cluster start; 0: as many as there were, or four */
+    char mount[CONFIG_STRING_MAX];    /* cluster start */
+    char options[CONFIG_STRING_MAX];  /* cluster start: of the mount */
+    char replicas[CONFIG_STRING_MAX]; /* cluster start: of the manager; empty: not set */
+    bool force;                       /* cluster stop */
+    bool cancel;                      /* iod drain */
+    bool yes;                         /* recover force */
+    bool lost;                        /* iod remove */
+    bool show_loss;                   /* status, recover status */
+    uint64_t interval_ms;             /* top */
+    uint64_t rounds;                  /* top; 0: until it is stopped. */
 };
 
 /* Rows of a table: what every command knows. */

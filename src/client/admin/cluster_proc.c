@@ -200,7 +200,8 @@ static int run_daemon(struct starting *s, const char *name, const char *program,
     char manager_at[CONFIG_STRING_MAX + 16];
     char log[CLUSTER_PATH_MAX];
     char pid_file[CLUSTER_PATH_MAX];
-    char *argv[] = { path, data_dir, listen_at, manager[0] == '\0' ? NULL : manager_at, NULL };
+    char replicas[CONFIG_STRING_MAX + 16];
+    char *argv[] = { path, data_dir, listen_at, NULL, NULL };
     struct process_start start = {
         .argv = argv, .log = log, .pid_file = pid_file, .timeout_ms = CLUSTER_WAIT_MS
     };
@@ -212,6 +213,12 @@ static int run_daemon(struct starting *s, const char *name, const char *program,
     (void)snprintf(data_dir, sizeof(data_dir), "--data-dir=%s/%s", s->c->dir, name);
     (void)snprintf(listen_at, sizeof(listen_at), "--listen=%s", listen);
     (void)snprintf(manager_at, sizeof(manager_at), "--manager=%s", manager);
+    (void)snprintf(replicas, sizeof(replicas), "--replicas=%s", s->settings->replicas);
+    if (manager[0] != '\0') {
+        argv[3] = manager_at;
+    } else if (s->settings->replicas[0] != '\0') {
+        argv[3] = replicas;
+    }
     cluster_path(s->c, "log", name, "log", log);
     cluster_path(s->c, "run", name, "pid", pid_file);
     rv = process_start(&start, ready, &s->err);

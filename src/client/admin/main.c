@@ -37,6 +37,8 @@ static const struct config_option cluster_options[] = {
       "start: mount the cluster there too." },
     { "options", CONFIG_STRING, FIELD(options), "", 0, 0, "LIST",
       "start: options of the mount, as for mount -o." },
+    { "replicas", CONFIG_STRING, FIELD(replicas), "", 0, 0, "NUMBER",
+      "start: copies of new files, as for morsel-meta; if the manager does not run yet." },
     { "force", CONFIG_BOOL, FIELD(force), "no", 0, 0, "",
       "unmount, stop: also while files are open there." },
     ADMIN_COMMON_OPTIONS
