@@ -54,8 +54,8 @@ anew
 make_file alone
 has 1 "$mnt/alone"
 status_says '.new_files == {"replicas": 1, "rule": "auto"} and .groups == []' || fail "status: $(morsel status --json)"
-grep -q '^new files 1 copy .*until there is a second I/O daemon' <<<"$(morsel status)" || fail "status: $(morsel status)"
-grep -q 'replicas  *1  *default of the cluster (auto: 2 once' <<<"$(morsel getpolicy "$mnt")" || fail "getpolicy: $(morsel getpolicy "$mnt")"
+grep -q '^new files 1 copy .*until two I/O daemons have taken over groups' <<<"$(morsel status)" || fail "status: $(morsel status)"
+grep -q 'replicas  *1  *default of the cluster (auto: 2 once two I/O daemons' <<<"$(morsel getpolicy "$mnt")" || fail "getpolicy: $(morsel getpolicy "$mnt")"
 mkdir "$mnt/one" "$mnt/one/below"
 policy "$mnt/one" replicas=1
 note "one daemon: one copy"

@@ -4,6 +4,7 @@ set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin holes "$1"
+new_copies= # What users get who say nothing.
 start_cluster 4 --lease-time 1s
 start_mount b
 b=$mnt

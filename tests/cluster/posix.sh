@@ -4,6 +4,7 @@ set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin posix "$1"
+new_copies= # What users get who say nothing.
 start_cluster 4
 start_mount a allow_other,dev,suid
 

@@ -4,6 +4,7 @@ set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin programs "$1"
+new_copies= # What users get who say nothing.
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
 export HOME=$work GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
 for program in git cmake sqlite3 rsync setfattr; do

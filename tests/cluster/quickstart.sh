@@ -42,7 +42,7 @@ expect_stopped() {
 # ---- Twice, and stopped twice
 
 quickstart >"$work/log" 2>&1 || { cat "$work/log" && fail "quickstart"; }
-for words in 'checksums of all' 'written and synced' 'large file read' 'the copy went on' 'all copies were complete' 'COLUMN' 'Try next'; do
+for words in 'replicas  *2  *default of the cluster (auto)' 'checksums of all' 'written and synced' 'large file read' 'the copy went on' 'all copies were complete' 'COLUMN' 'Try next'; do
     grep -q "$words" "$work/log" || { cat "$work/log" && fail "quickstart does not say \"$words\""; }
 done
 "$morsel" cluster status --json "$cluster" | jq -e '.running and .mount != null and (.processes | length) == 5' >/dev/null ||

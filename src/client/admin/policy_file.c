@@ -222,7 +222,7 @@ static const char *source_words(const struct policies *policies, enum policy_key
     }
     return policies->effective.values[key] > 1
                ? "default of the cluster (auto)"
-               : "default of the cluster (auto: 2 once there is a second I/O daemon)";
+               : "default of the cluster (auto: 2 once two I/O daemons have taken over groups)";
 }
 
 static void print_policies(const char *path, const struct policies *policies)

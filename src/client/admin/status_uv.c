@@ -208,8 +208,8 @@ static void print_new_files(const Morsel__StatusReply *status)
     (void)printf("new files %" PRIu32 " %s each where no directory says otherwise",
                  status->new_copies, status->new_copies == 1 ? "copy" : "copies");
     if (status->new_copies_rule == 0 && status->new_copies == 1) {
-        (void)printf(", until there is a second I/O daemon: what is made before keeps one, and is "
-                     "lost with its disk");
+        (void)printf(", until two I/O daemons have taken over groups: what is made before keeps "
+                     "one, and is lost with its disk");
     } else if (status->new_copies == 1) {
         (void)printf(": what has one is lost with its disk");
     }
