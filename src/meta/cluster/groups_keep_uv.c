@@ -284,14 +284,26 @@ int groups_want(struct meta *meta, uint32_t copies, struct errmsg *err)
 
 /* ---- What nobody has asked for ---- */
 
+/* Asked for each file that is made: mostly the first group is one. */
+static bool any_told(const struct groups_record *record, uint32_t copies)
+{
+    for (uint32_t i = 0; i < record->count; i++) {
+        if (record->items[i].copies == copies && record->items[i].told) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static uint32_t choose(const struct meta *meta)
 {
     const struct groups_host *h = meta->groups;
+    const struct groups_record *now = groups_record_now(meta);
     uint64_t wait_ms = (uint64_t)meta->members.heartbeat_ms * GROUPS_WAIT_HEARTBEATS;
     struct copies_around around = { .servers = servers_there(meta),
-                                    .told = look(meta, copies_rule_wanted(h->rule)).told,
-                                    .waited = h->waited == groups_record_now(meta)->version ||
-                                              wait_ms > COPIES_WAIT_MS_MAX };
+                                    .told = any_told(now, copies_rule_wanted(h->rule)),
+                                    .waited =
+                                        h->waited == now->version || wait_ms > COPIES_WAIT_MS_MAX };
 
     return copies_rule_choose(h->rule, &around);
 }
