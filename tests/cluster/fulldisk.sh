@@ -49,4 +49,33 @@ expect_error "No space left on device" fallocate -l 1G "$mnt/wide/reserved"
 wait_for 60 "the manager knows that it is closed" counter_is open_files 0
 rm "$mnt/wide/reserved"
 fsck_clean
+
+# A copy of which one server had no space: what the other one has copied is found when the file is deleted, and never seen as bytes of the file.
+own_disk iod3 512M
+start_iod 3
+wait_for 60 "three servers are up" servers_up 3
+mkdir "$mnt/copied"
+policy "$mnt/copied" stripe_width=3
+dd if=/dev/urandom of="$mnt/copied/source" bs=1M count=24 conv=fsync status=none
+touch "$mnt/copied/deleted" "$mnt/copied/grown" # Nothing new lies on a disk that is nearly full.
+morsel layout --json "$mnt/copied/source" | jq -e '[.[0].columns[].server] | contains([2, 3])' >/dev/null || fail "the source lies elsewhere"
+dd if=/dev/zero of="$work/disk-iod3/filler" bs=64k conv=fsync status=none 2>/dev/null || true
+for name in deleted grown; do
+    if python3 - "$mnt/copied/source" "$mnt/copied/$name" <<'PYTHON'; then fail "a copy to a full disk was made"; fi
+import os, sys
+source, target = os.open(sys.argv[1], os.O_RDONLY), os.open(sys.argv[2], os.O_CREAT | os.O_WRONLY, 0o644)
+try:
+    while os.copy_file_range(source, target, 24 << 20) > 0:
+        pass
+except OSError as error:
+    sys.exit(error.errno)
+PYTHON
+done
+[ "$(find "$work/iod2/objects" -type f -name "$(printf %016x "$(stat -c %i "$mnt/copied/grown")").*" | wc -l)" -gt 0 ] || fail "the other server has copied nothing"
+rm "$work/disk-iod3/filler" "$mnt/copied/deleted"
+truncate -s 24M "$mnt/copied/grown"
+drop_caches
+cmp -n $((24 << 20)) "$mnt/copied/grown" /dev/zero || fail "what a copy that failed has left is seen as bytes of the file"
+wait_for 60 "the manager knows that they are closed" counter_is open_files 0
+fsck_clean
 cluster_end

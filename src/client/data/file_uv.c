@@ -444,9 +444,14 @@ void file_note_reach(struct file *file, uint64_t end)
     }
 }
 
-void file_drop_news(struct file *file)
+void file_doubt_tail(struct file *file)
 {
     file->shape.tail_unsure = true;
+}
+
+void file_drop_news(struct file *file)
+{
+    file_doubt_tail(file);
     file->shape.write_back = false;
     file_note_reach(file, file->shape.report.news.end);
     report_lose(&file->shape.report);

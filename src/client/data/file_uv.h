@@ -354,6 +354,9 @@ void file_note_kernel_changed(struct file *file);
 /* Objects may hold bytes up to `end`, whatever becomes of the size. */
 void file_note_reach(struct file *file, uint64_t end);
 
+/* Objects may hold bytes beyond the size that nobody reported: they are cut off before the file grows. */
+void file_doubt_tail(struct file *file);
+
 /* What was written and not reported will not be; objects may hold it all the same, and how long the
  * file is others say. */
 void file_drop_news(struct file *file);

@@ -60,12 +60,31 @@ static bool is_sparse(struct client *client, const struct file *file)
     return file_became_sparse(file) || attr == NULL || attr->sparse;
 }
 
+/* Some servers may have copied. Deletion must find what they have, what is known of these bytes is old,
+ * and what lies beyond the end, and would be seen when the file grows, is cut off: at once, for the file
+ * may be closed by then. */
+static void note_partly(struct copy_op *op, struct file *to)
+{
+    uint64_t offset = op->copy.to_offset, end = offset + op->copy.sent;
+
+    file_note_reach(to, end);
+    file_forget(to, offset, op->copy.sent);
+    kernel_drop_inode(op->base.mount->client, to->inode);
+    file_note_changed(to, 0, 0, true);
+    if (end > file_size(to) && !file_is_shared(to)) {
+        file_doubt_tail(to);
+        (void)file_clean_tail(to); /* Without memory it stays in doubt. */
+    }
+}
+
 static void on_copied(struct file_copy *copy, int status)
 {
     struct copy_op *op = CONTAINER_OF(copy, struct copy_op, copy);
     struct file *to = copy->to;
 
-    if (status == 0 && file_is_shared(to)) {
+    if (status != 0) {
+        note_partly(op, to);
+    } else if (file_is_shared(to)) {
         status = MORSEL_IO; /* Our lease ran out: others may have truncated the file since. */
     }
     if (status == 0) {
