@@ -112,6 +112,7 @@ const struct request_type request_types[] = {
     { &morsel__close_request__descriptor, MSG_CLOSE, false },
     { &morsel__size_report_request__descriptor, MSG_SIZE_REPORT, false },
     { &morsel__set_layout_request__descriptor, MSG_SET_LAYOUT, false },
+    { &morsel__exchange_request__descriptor, MSG_EXCHANGE, false },
     { &morsel__xattr_get_request__descriptor, MSG_XATTR_GET, false },
     { &morsel__xattr_set_request__descriptor, MSG_XATTR_SET, false },
     { &morsel__xattr_list_request__descriptor, MSG_XATTR_LIST, false },

@@ -127,6 +127,7 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__fsck_objects__descriptor,
     &morsel__copy_request__descriptor,
     &morsel__set_layout_request__descriptor,
+    &morsel__exchange_request__descriptor,
     &morsel__squash__descriptor,
     &morsel__lock_revoke__descriptor,
     &morsel__lock_check__descriptor,

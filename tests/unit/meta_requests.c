@@ -208,6 +208,7 @@ struct changes
     Morsel__RenameRequest rename;
     Morsel__SetattrRequest setattr;
     Morsel__SetLayoutRequest set_layout;
+    Morsel__ExchangeRequest exchange;
     Morsel__SizeReportRequest size_report;
     Morsel__SyncedRequest synced;
     Morsel__XattrSetRequest xattr;
@@ -224,17 +225,18 @@ static void changes_init(struct changes *m, inode_id dir, inode_id f, inode_id g
                            MORSEL__RENAME_REQUEST__INIT,
                            MORSEL__SETATTR_REQUEST__INIT,
                            MORSEL__SET_LAYOUT_REQUEST__INIT,
+                           MORSEL__EXCHANGE_REQUEST__INIT,
                            MORSEL__SIZE_REPORT_REQUEST__INIT,
                            MORSEL__SYNCED_REQUEST__INIT,
                            MORSEL__XATTR_SET_REQUEST__INIT,
                            MORSEL__POLICY_REQUEST__INIT };
     m->make.op = m->link.op = m->unlink.op = m->rename.op = m->setattr.op = m->set_layout.op =
         &m->op;
-    m->size_report.op = m->synced.op = m->xattr.op = m->policy.op = &m->op;
+    m->size_report.op = m->synced.op = m->xattr.op = m->policy.op = m->exchange.op = &m->op;
     m->make.parent = m->link.new_parent = m->unlink.parent = dir;
     m->rename.parent = m->rename.new_parent = m->policy.inode = dir;
     m->link.inode = m->setattr.inode = m->set_layout.inode = m->size_report.inode = f;
-    m->synced.inode = m->xattr.inode = f;
+    m->synced.inode = m->xattr.inode = m->exchange.inode = f;
     m->set_layout.like = g;
     m->make.name = m->unlink.name = bytes("made");
     m->make.mode = 0040755;
@@ -251,6 +253,24 @@ static void changes_init(struct changes *m, inode_id dir, inode_id f, inode_id g
     m->policy.policy = &m->values;
 }
 
+/* A file without a name, open for writing. */
+static inode_id make_copy(struct client *c, inode_id parent)
+{
+    Morsel__CreateRequest request = MORSEL__CREATE_REQUEST__INIT;
+    Morsel__OpId op = next_op(c);
+    Morsel__Node *node;
+    inode_id inode;
+
+    request.op = &op;
+    request.parent = parent;
+    request.mode = 0100600;
+    request.open = request.orphan = true;
+    assert_int_equal(call(c, MSG_CREATE, &request.base, &morsel__node__descriptor, &node), 0);
+    inode = node->attr->inode;
+    protobuf_c_message_free_unpacked(&node->base, NULL);
+    return inode;
+}
+
 static uint64_t sequence_of(const struct fixture *f)
 {
     return ns_counters(f->meta->ns)->sequence;
@@ -265,12 +285,19 @@ static void a_repeat_of_any_change_is_answered_without_executing_it(void **state
         enum message_type type;
         const ProtobufCMessage *message;
     } all[] = {
-        { MSG_SET_LAYOUT, &m.set_layout.base },   { MSG_CREATE, &m.make.base },
-        { MSG_UNLINK, &m.unlink.base },           { MSG_LINK, &m.link.base },
-        { MSG_RENAME, &m.rename.base },           { MSG_SETATTR, &m.setattr.base },
-        { MSG_SIZE_REPORT, &m.size_report.base }, { MSG_SYNCED, &m.synced.base },
-        { MSG_XATTR_SET, &m.xattr.base },         { MSG_POLICY, &m.policy.base },
+        { MSG_SET_LAYOUT, &m.set_layout.base },
+        { MSG_EXCHANGE, &m.exchange.base },
+        { MSG_CREATE, &m.make.base },
+        { MSG_UNLINK, &m.unlink.base },
+        { MSG_LINK, &m.link.base },
+        { MSG_RENAME, &m.rename.base },
+        { MSG_SETATTR, &m.setattr.base },
+        { MSG_SIZE_REPORT, &m.size_report.base },
+        { MSG_SYNCED, &m.synced.base },
+        { MSG_XATTR_SET, &m.xattr.base },
+        { MSG_POLICY, &m.policy.base },
     };
+    inode_id copy;
     unsigned kinds = 0;
     struct holder a;
     struct client iod;
@@ -283,7 +310,9 @@ static void a_repeat_of_any_change_is_answered_without_executing_it(void **state
     lookup_until_leased(&a.client, "d");
     files[0] = make(&a.client, dir, "f", 0100644, true);
     files[1] = make(&a.client, dir, "g", 0100644, false);
+    copy = make_copy(&a.client, dir);
     changes_init(&m, dir, files[0], files[1]);
+    m.exchange.with = copy;
     for (unsigned i = 0; i < ARRAY_COUNT(all); i++) {
         uint64_t before = sequence_of(f);
 
@@ -464,6 +493,45 @@ static void a_file_that_is_gone_is_not_synced(void **state)
     client_close(&c);
 }
 
+static int ask_exchange(struct client *c, inode_id inode, inode_id with, uint32_t uid)
+{
+    Morsel__ExchangeRequest request = MORSEL__EXCHANGE_REQUEST__INIT;
+    Morsel__Credentials who = MORSEL__CREDENTIALS__INIT;
+    Morsel__OpId op = next_op(c);
+
+    who.uid = uid;
+    who.groups_known = true;
+    request.op = &op;
+    request.inode = inode;
+    request.with = with;
+    request.who = &who;
+    return call(c, MSG_EXCHANGE, &request.base, NULL, NULL);
+}
+
+/* Only who holds both alone knows that nobody goes by where they lie; and the bytes of one file become
+ * those of another. */
+static void files_exchange_for_who_holds_and_owns_both(void **state)
+{
+    struct fixture *f = *state;
+    struct client iod;
+    struct holder a;
+    inode_id held, copy;
+
+    client_open(&iod, f, ROLE_IOD, 0);
+    (void)register_server(&iod, 1);
+    holder_join(&a, f, 62);
+    (void)make(&a.client, INODE_ROOT, "d", 0040755, false);
+    lookup_until_leased(&a.client, "d"); /* Its lease epoch is on the disk. */
+    held = make(&a.client, INODE_ROOT, "held", 0100644, true);
+    copy = make_copy(&a.client, INODE_ROOT);
+    assert_int_equal(ask_exchange(&a.client, INODE_ROOT, copy, 0), MORSEL_BUSY); /* Under R. */
+    assert_int_equal(ask_exchange(&a.client, held, INODE_ROOT, 0), MORSEL_BUSY);
+    assert_int_equal(ask_exchange(&a.client, held, copy, 5), MORSEL_PERM);
+    assert_int_equal(ask_exchange(&a.client, held, copy, 0), 0);
+    client_close(&a.client);
+    client_close(&iod);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +541,7 @@ int main(void)
         TEST(what_was_looked_up_before_waiting_is_looked_up_again),
         TEST(a_change_that_was_refused_may_be_asked_for_again),
         TEST(a_file_that_is_gone_is_not_synced),
+        TEST(files_exchange_for_who_holds_and_owns_both),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

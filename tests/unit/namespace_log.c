@@ -226,6 +226,10 @@ static void fill_bytes(struct strange *s, struct meta_op *op)
         op->set_layout.inode = inode(s);
         op->set_layout.layout = layout(s);
         break;
+    case OP_EXCHANGE:
+        op->exchange.inode = inode(s);
+        op->exchange.with = inode(s);
+        break;
     default: /* OP_POLICY */
         op->policy.inode = inode(s);
         op->policy.policy.class = sound_or_not(s, below(s, 3));
@@ -318,7 +322,7 @@ static void draw(struct strange *s, struct meta_op *op)
         [OP_POLICY] = fill_bytes,      [OP_COLLECT] = fill_rest,       [OP_COLLECTED] = fill_rest,
         [OP_GARBAGE] = fill_rest,      [OP_MEMBER] = fill_rest,        [OP_GRANTEE] = fill_rest,
         [OP_HOLDER] = fill_rest,       [OP_REPAIR] = fill_rest,        [OP_START] = fill_rest,
-        [OP_VOTERS] = fill_rest,       [OP_GROUPS] = fill_rest,
+        [OP_VOTERS] = fill_rest,       [OP_GROUPS] = fill_rest,        [OP_EXCHANGE] = fill_bytes,
     };
 
     memset(op, 0, sizeof(*op));

@@ -63,7 +63,7 @@ static void assert_inode_round_trip(const struct inode *inode)
     }
     buf_put_u8(&b, 0);
     assert_int_equal(inode_decode(inode->id, buf_slice(&b), &back), MORSEL_CORRUPT);
-    b.data[0] = RECORD_VERSION + 1;
+    b.data[0] = INODE_VERSION_BODY + 1;
     assert_int_equal(inode_decode(inode->id, buf_slice(&b), &back), MORSEL_VERSION);
     buf_free(&b);
 }
@@ -74,6 +74,8 @@ static void inodes_come_back(void **state)
     struct inode device = { .id = 7, .mode = 0020600, .nlink = 1, .rdev = 0x501 };
 
     (void)state;
+    assert_inode_round_trip(&file);
+    file.body = 44;
     assert_inode_round_trip(&file);
     assert_inode_round_trip(&directory);
     assert_inode_round_trip(&device);
@@ -254,6 +256,10 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
     case OP_SET_LAYOUT:
         op.set_layout.inode = 10;
         op.set_layout.layout = sample_file().layout;
+        break;
+    case OP_EXCHANGE:
+        op.exchange.inode = 10;
+        op.exchange.with = 11;
         break;
     case OP_REPAIR:
         op.repair.what = REPAIR_DENTRY;

@@ -25,9 +25,15 @@ uint64_t scrubs_damaged(const Morsel__StatusReply *status)
     return damaged;
 }
 
+/* Of a manager that tells none, and of an object that is nobody's: by whose number it is called. */
+static uint64_t file_of(const Morsel__ScrubFinding *f)
+{
+    return f->file != INODE_NONE ? f->file : f->inode;
+}
+
 static json_t *finding_json(const Morsel__ScrubFinding *f)
 {
-    return json_pack("{s:o, s:I, s:I, s:o, s:o, s:o, s:b}", "inode", print_json_number(f->inode),
+    return json_pack("{s:o, s:I, s:I, s:o, s:o, s:o, s:b}", "inode", print_json_number(file_of(f)),
                      "column", (json_int_t)placing_column(f->column), "group",
                      (json_int_t)placing_group(f->column), "first_block",
                      print_json_number(f->start / BLOCK_BYTES), "blocks",
@@ -106,7 +112,7 @@ void scrub_print(const Morsel__StatusReply *status)
 
 static void print_finding(const Morsel__ScrubFinding *f)
 {
-    (void)printf("  inode %" PRIu64 " (object %" PRIu64 ".%" PRIu32 "): ", f->inode, f->inode,
+    (void)printf("  inode %" PRIu64 " (object %" PRIu64 ".%" PRIu32 "): ", file_of(f), f->inode,
                  f->column);
     if (f->end == 0) {
         (void)printf("its header is damaged\n");

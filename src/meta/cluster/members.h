@@ -44,6 +44,7 @@ enum {
 struct member_damage
 {
     struct object_id object;
+    inode_id file; /* Whose object it is; INODE_NONE: nobody's that is known. */
     uint64_t start, end, blocks;
     bool unreadable;
 };

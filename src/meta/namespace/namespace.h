@@ -120,6 +120,8 @@ uint64_t ns_attr_size(const struct inode *inode);
 /* Objects to be deleted on `server`, at most `count_max`; how many through `count`. */
 int ns_garbage(struct ns *ns, server_id server, struct object_id *objects, uint32_t count_max,
                uint32_t *count, struct errmsg *err);
+/* The file whose objects are called by the number `body` (record.h). MORSEL_STALE: there is none. */
+int ns_object_file(struct ns *ns, inode_id body, struct inode *inode, struct errmsg *err);
 int ns_is_garbage(struct ns *ns, server_id server, struct object_id object, bool *garbage,
                   struct errmsg *err);
 

@@ -37,7 +37,7 @@ static void delete_copies(struct ns_txn *t, const struct inode *inode, uint32_t 
 {
     group_number number = inode->layout.groups[column];
     const struct group_made *group = groups_record_find(t->ns->groups, number);
-    struct object_id object = { inode->id, placing_object(number, column) };
+    struct object_id object = { inode_body(inode), placing_object(number, column) };
 
     for (uint32_t i = 0; group != NULL && i < group->now.count; i++) {
         if (group->now.servers[i] != 0) {
@@ -52,7 +52,7 @@ static void delete_objects(struct ns_txn *t, const struct inode *inode, bool all
     const struct stripe *stripe = &inode->layout.stripe;
 
     for (uint32_t column = 0; column < stripe->width; column++) {
-        struct object_id object = { inode->id, column };
+        struct object_id object = { inode_body(inode), column };
 
         if (!all_columns && stripe_object_size(stripe, column, inode->reach) == 0) {
             continue;
@@ -81,6 +81,9 @@ int txn_destroy(struct ns_txn *t, struct inode *inode, bool all_columns)
     }
     if (mode_is_regular(inode->mode)) {
         delete_objects(t, inode, all_columns);
+    }
+    if (inode->body != INODE_NONE) {
+        txn_delete(t, key_body(inode->body));
     }
     if (mode_is_directory(inode->mode) && !file_policy_empty(&inode->policy)) {
         t->counters.policies--;

@@ -281,6 +281,9 @@ static void publish(struct ns_txn *t)
     if (t->op->kind == OP_GROUPS) {
         publish_groups(ns);
     }
+    if (t->op->kind == OP_EXCHANGE) {
+        publish_exchange(ns);
+    }
     if (t->op->kind == OP_MEMBER) {
         publish_member(ns, &t->op->member);
     }
@@ -358,6 +361,7 @@ static int apply(struct ns_txn *t)
         [OP_VOTERS] = apply_voters,
         [OP_GROUPS] = apply_groups,
         [OP_SET_LAYOUT] = apply_set_layout,
+        [OP_EXCHANGE] = apply_exchange,
     };
 
     CHECK(t->op->kind > 0 && t->op->kind < OP_KIND_END);

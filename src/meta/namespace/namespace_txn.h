@@ -139,6 +139,7 @@ int apply_setattr(struct ns_txn *t);
 int apply_synced(struct ns_txn *t);
 int apply_size_report(struct ns_txn *t);
 int apply_set_layout(struct ns_txn *t);
+int apply_exchange(struct ns_txn *t);
 int apply_policy(struct ns_txn *t);
 int apply_xattr(struct ns_txn *t);
 int apply_member(struct ns_txn *t);
@@ -154,6 +155,7 @@ int apply_start(struct ns_txn *t);
 int apply_voters(struct ns_txn *t);
 int apply_groups(struct ns_txn *t);
 void publish_groups(struct ns *ns); /* What was applied is committed. */
+void publish_exchange(struct ns *ns);
 void publish_member(struct ns *ns, const struct member_record *member);
 
 #endif

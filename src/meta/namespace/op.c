@@ -103,6 +103,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_GRANTEE] = "grantee",
         [OP_START] = "start",
         [OP_SET_LAYOUT] = "set_layout",
+        [OP_EXCHANGE] = "exchange",
         [OP_SYNCED] = "synced",
         [OP_HOLDER] = "holder",
         [OP_VOTERS] = "voters",
@@ -254,6 +255,10 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         buf_put_u64(out, op->synced.inode);
         buf_put_u64(out, op->synced.data_version);
         put_slice(out, op->synced.columns);
+        break;
+    case OP_EXCHANGE:
+        buf_put_u64(out, op->exchange.inode);
+        buf_put_u64(out, op->exchange.with);
         break;
     case OP_SET_LAYOUT:
         buf_put_u64(out, op->set_layout.inode);
@@ -527,6 +532,10 @@ static void body_decode(struct reader *r, struct meta_op *op)
     case OP_POLICY:
         op->policy.inode = reader_u64(r);
         file_policy_decode(r, &op->policy.policy);
+        break;
+    case OP_EXCHANGE:
+        op->exchange.inode = reader_u64(r);
+        op->exchange.with = reader_u64(r);
         break;
     case OP_SET_LAYOUT:
         op->set_layout.inode = reader_u64(r);

@@ -38,6 +38,7 @@ enum op_kind {
     OP_SYNCED = 19,     /* Reported bytes have been synced, or are lost and somebody was told. */
     OP_VOTERS = 20,     /* The voter set, or a change of it that is planned. */
     OP_GROUPS = 21,     /* The groups of servers that hold the same objects. */
+    OP_EXCHANGE = 22,   /* Two files exchange their bytes. */
     OP_KIND_END
 };
 
@@ -156,6 +157,10 @@ struct meta_op
             inode_id inode;
             struct file_layout layout; /* Stripe and class are those that the file has. */
         } set_layout;
+        struct
+        {
+            inode_id inode, with;
+        } exchange;
         struct
         {
             inode_id inode;

@@ -271,6 +271,18 @@ static int permit_policy(const struct permit *p)
     return rv != 0 || is_owner(p->who, &inode) ? rv : MORSEL_PERM;
 }
 
+/* The bytes of one file become those of the other, and no time of it tells when they were written. */
+static int permit_exchange(const struct permit *p)
+{
+    struct inode inode, with;
+    int rv = ns_inode(p->ns, p->op->exchange.inode, &inode, p->err);
+
+    if (rv != 0 || (rv = ns_inode(p->ns, p->op->exchange.with, &with, p->err)) != 0) {
+        return rv;
+    }
+    return is_owner(p->who, &inode) && is_owner(p->who, &with) ? 0 : MORSEL_PERM;
+}
+
 int permit_xattr_get(struct ns *ns, const struct inode *inode, struct slice name,
                      const struct credentials *who, struct errmsg *err)
 {
@@ -304,6 +316,8 @@ int permit_op(struct ns *ns, const struct meta_op *op, bool writes, struct errms
         return permit_xattr(&p);
     case OP_POLICY:
         return permit_policy(&p);
+    case OP_EXCHANGE:
+        return permit_exchange(&p);
     default:
         return 0; /* SIZE_REPORT, SET_LAYOUT: come from an open file, through which bytes may be written. */
     }

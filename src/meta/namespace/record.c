@@ -89,6 +89,11 @@ struct record_key key_orphan(inode_id inode)
     return key_of_number(RECORD_ORPHAN, inode);
 }
 
+struct record_key key_body(inode_id body)
+{
+    return key_of_number(RECORD_BODY, body);
+}
+
 struct record_key key_garbage(server_id server, struct object_id object)
 {
     struct record_key key = key_of(RECORD_GARBAGE);
@@ -260,7 +265,7 @@ bool file_policy_empty(const struct file_policy *policy)
 
 void inode_encode(const struct inode *inode, struct buf *out)
 {
-    buf_put_u8(out, RECORD_VERSION);
+    buf_put_u8(out, inode->body != INODE_NONE ? INODE_VERSION_BODY : RECORD_VERSION);
     buf_put_u32(out, inode->mode);
     buf_put_u32(out, inode->nlink);
     buf_put_u32(out, inode->uid);
@@ -277,6 +282,9 @@ void inode_encode(const struct inode *inode, struct buf *out)
         file_layout_encode(&inode->layout, out);
         if ((inode->flags & INODE_TAILED) != 0) {
             buf_put_u64(out, inode->tail);
+        }
+        if (inode->body != INODE_NONE) {
+            buf_put_u64(out, inode->body);
         }
     } else if (mode_is_directory(inode->mode)) {
         buf_put_u64(out, inode->parent);
@@ -328,15 +336,22 @@ static bool inode_tail_decode(struct reader *r, struct inode *inode)
     return true;
 }
 
+static bool inode_body_decode(struct reader *r, struct inode *inode)
+{
+    inode->body = reader_u64(r);
+    return mode_is_regular(inode->mode) && inode->body != INODE_NONE && inode->body != inode->id;
+}
+
 int inode_decode(inode_id id, struct slice bytes, struct inode *inode)
 {
     struct reader r;
+    uint8_t version;
     int rv;
 
     memset(inode, 0, sizeof(*inode));
     inode->id = id;
     reader_init(&r, bytes.data, bytes.count);
-    if ((rv = version_check(&r)) != 0) {
+    if ((rv = version_up_to(&r, INODE_VERSION_BODY, &version)) != 0) {
         return rv;
     }
     inode->mode = reader_u32(&r);
@@ -349,10 +364,30 @@ int inode_decode(inode_id id, struct slice bytes, struct inode *inode)
     inode->version = reader_u64(&r);
     inode->flags = reader_u8(&r);
     if (!mode_valid(inode->mode) || (inode->flags & ~(uint32_t)INODE_FLAGS_KNOWN) != 0 ||
-        !inode_tail_decode(&r, inode)) {
+        !inode_tail_decode(&r, inode) ||
+        (version == INODE_VERSION_BODY && !inode_body_decode(&r, inode))) {
         return MORSEL_CORRUPT;
     }
     return all_read(&r);
+}
+
+void body_owner_encode(inode_id file, struct buf *out)
+{
+    buf_put_u8(out, RECORD_VERSION);
+    buf_put_u64(out, file);
+}
+
+int body_owner_decode(struct slice bytes, inode_id *file)
+{
+    struct reader r;
+    int rv;
+
+    reader_init(&r, bytes.data, bytes.count);
+    if ((rv = version_check(&r)) != 0) {
+        return rv;
+    }
+    *file = reader_u64(&r);
+    return *file == INODE_NONE ? MORSEL_CORRUPT : all_read(&r);
 }
 
 void dentry_encode(const struct dentry *dentry, struct buf *out)

@@ -11,6 +11,8 @@
  *   X inode name                   extended attribute
  *   U inode                        bytes that were reported and may not be synced
  *   O inode                        orphan: no name is left, but somebody may hold it open
+ *   B inode                        the file whose objects are called by the number of this inode, where
+ *                                  that is not its own
  *   G server inode column          object to be deleted on a storage server
  *   M server                       storage server that has registered
  *   H client                       client that may hold leases (lease.h)
@@ -33,12 +35,14 @@
 #include "common/fs/placing.h"
 #include "common/fs/stripe.h"
 
-/* A new database has STORE_VERSION_FIRST, and STORE_VERSION_GROUPS once it has a table of groups. */
+/* A new database has STORE_VERSION_FIRST, STORE_VERSION_GROUPS once it has a table of groups, and
+ * STORE_VERSION_BODIES once two files have exchanged their bytes. */
 enum {
     RECORD_VERSION = 1,
     STORE_VERSION_FIRST = 1,
     STORE_VERSION_GROUPS = 2,
-    STORE_VERSION = STORE_VERSION_GROUPS
+    STORE_VERSION_BODIES = 3,
+    STORE_VERSION = STORE_VERSION_BODIES
 };
 
 enum record_kind {
@@ -50,6 +54,7 @@ enum record_kind {
     RECORD_XATTR = 'X',
     RECORD_UNSYNCED = 'U',
     RECORD_ORPHAN = 'O',
+    RECORD_BODY = 'B',
     RECORD_GARBAGE = 'G',
     RECORD_MEMBER = 'M',
     RECORD_HOLDER = 'H',
@@ -81,6 +86,7 @@ struct record_key key_target(inode_id inode);
 struct record_key key_xattr(inode_id inode, struct slice name);
 struct record_key key_unsynced(inode_id inode);
 struct record_key key_orphan(inode_id inode);
+struct record_key key_body(inode_id body);
 struct record_key key_garbage(server_id server, struct object_id object);
 struct record_key key_member(server_id server);
 struct record_key key_holder(uint64_t lease_epoch);
@@ -148,7 +154,17 @@ struct inode
     uint32_t flags; /* enum inode_flags */
     struct file_policy policy; /* Directories. */
     struct file_layout layout; /* Regular files. */
+    inode_id body; /* Regular files: by whose number its objects are called; INODE_NONE: its own. */
 };
+
+/* Of an inode that has a body: who knows nothing of that would take other objects for its bytes. */
+enum { INODE_VERSION_BODY = RECORD_VERSION + 1 };
+
+/* By which number its objects are called. */
+static inline inode_id inode_body(const struct inode *inode)
+{
+    return inode->body != INODE_NONE ? inode->body : inode->id;
+}
 
 void inode_encode(const struct inode *inode, struct buf *out);
 int inode_decode(inode_id id, struct slice bytes, struct inode *inode);
@@ -228,6 +244,10 @@ enum { MEMBER_VERSION_REMOVED = RECORD_VERSION + 1 };
 
 void member_encode(const struct member_record *member, struct buf *out);
 int member_decode(server_id id, struct slice bytes, struct member_record *member);
+
+/* B: whose objects they are. */
+void body_owner_encode(inode_id file, struct buf *out);
+int body_owner_decode(struct slice bytes, inode_id *file);
 
 /* Targets and attributes: a version byte before the bytes; orphans and garbage: nothing else. */
 void plain_encode(struct slice bytes, struct buf *out);

@@ -306,3 +306,21 @@ int record_align(struct request *r)
     r->op.set_layout.layout = like.layout;
     return 0;
 }
+
+/* ---- Exchange ---- */
+
+/* Only who holds W on both knows that nobody else has them open, and that nothing is on its way to
+ * their servers. */
+int record_exchange(struct request *r)
+{
+    const Morsel__ExchangeRequest *m = r->message;
+
+    if (leases_held(r->meta, r->rpc, m->inode) != LEASE_W ||
+        leases_held(r->meta, r->rpc, m->with) != LEASE_W) {
+        errmsg_set(&r->err, "files exchange their bytes for who holds both of them alone");
+        return MORSEL_BUSY;
+    }
+    r->op.exchange.inode = m->inode;
+    r->op.exchange.with = m->with;
+    return 0;
+}

@@ -122,6 +122,13 @@ int reply_size_report(struct request *r)
     return 0;
 }
 
+/* Who is answered writes to the objects of now from then on: so nothing may bring back those of before. */
+int reply_exchange(struct request *r)
+{
+    meta_reply_durable(r->meta, r->rpc, answer_wrote, r->outcome.target);
+    return 0;
+}
+
 int record_synced(struct request *r)
 {
     const Morsel__SyncedRequest *m = r->message;

@@ -146,7 +146,7 @@ static int is_stray(struct meta *meta, server_id server, struct object_id object
 {
     struct inode inode;
     bool garbage;
-    int rv = ns_inode(meta->ns, object.inode, &inode, err);
+    int rv = ns_object_file(meta->ns, object.inode, &inode, err);
 
     *stray = false;
     if (rv == MORSEL_CORRUPT || rv == MORSEL_VERSION) {

@@ -53,6 +53,22 @@ static void take_scrub(struct member_scrub *scrub, const Morsel__Scrub *message)
     }
 }
 
+/* Whose they are. The number of an object need not be that of its file. */
+static int find_damaged(struct request *r, struct member_scrub *scrub)
+{
+    for (uint32_t i = 0; i < scrub->named_count; i++) {
+        struct inode inode;
+        int rv = ns_object_file(r->meta->ns, scrub->named[i].object.inode, &inode, &r->err);
+
+        if (rv == MORSEL_AGAIN) {
+            return rv;
+        }
+        scrub->named[i].file = rv == 0 ? inode.id : INODE_NONE;
+    }
+    r->err.text[0] = '\0';
+    return 0;
+}
+
 int serve_register(struct request *r)
 {
     const Morsel__RegisterRequest *m = r->message;
@@ -304,6 +320,9 @@ int serve_heartbeat(struct request *r)
     event.heartbeat.disk.blocks_mended = m->blocks_mended;
     event.heartbeat.disk.blocks_lost = m->blocks_lost;
     take_scrub(&event.heartbeat.disk.scrub, m->scrub);
+    if ((rv = find_damaged(r, &event.heartbeat.disk.scrub)) != 0) {
+        return rv;
+    }
     meta_members_step(r->meta, &event);
     capacity_told(&r->meta->capacity);
     voters_heard(r->meta, m->id, m->voter);
@@ -397,6 +416,7 @@ static void scrub_fill(const struct member_scrub *scrub, struct member_scrub_mes
         morsel__scrub_finding__init(f);
         f->inode = named->object.inode;
         f->column = named->object.column;
+        f->file = named->file;
         f->start = named->start;
         f->end = named->end;
         f->blocks = named->blocks;

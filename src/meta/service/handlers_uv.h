@@ -17,6 +17,7 @@ int record_rename(struct request *r);
 int reply_removed(struct request *r);
 int record_setattr(struct request *r);
 int record_align(struct request *r);
+int record_exchange(struct request *r);
 
 /* What changes nothing: handlers_read_uv.c */
 int look_lookup(struct request *r);
@@ -32,6 +33,7 @@ int serve_readdir(struct request *r);
 int serve_fsync(struct request *r);
 int record_wrote(struct request *r);
 int reply_size_report(struct request *r);
+int reply_exchange(struct request *r);
 int record_synced(struct request *r);
 
 /* Extended attributes, policy: handlers_xattr_uv.c */

@@ -86,6 +86,7 @@ void node_fill(const struct meta *meta, struct node_reply *reply, const struct i
     reply->node.lease = lease;
     if (layout && mode_is_regular(inode->mode)) {
         layout_fill(meta, reply, &inode->layout);
+        reply->layout.body = inode->body;
     }
 }
 
