@@ -115,6 +115,19 @@ static void a_recall_takes_what_it_must(void **state)
     assert_null(meta_cache_attr(c, FILE_1));
     assert_null(meta_cache_layout(c, FILE_1));
 
+    meta_cache_learn(c, &attr, LEASE_R, &layout);
+    meta_cache_pin(c,
+                   FILE_1); /* It stays in the table; others may have it lie elsewhere meanwhile. */
+    meta_cache_drop(c, FILE_1, LEASE_NONE);
+    meta_cache_learn(c, &attr, LEASE_R, NULL);
+    assert_null(meta_cache_layout(c, FILE_1));
+    layout.body = 99; /* EXCHANGE: on the same servers. */
+    meta_cache_learn(c, &attr, LEASE_R, &layout);
+    layout.body = 98;
+    meta_cache_learn(c, &attr, LEASE_R, &layout);
+    assert_int_equal(meta_cache_layout(c, FILE_1)->body, 98);
+    meta_cache_unpin(c, FILE_1);
+
     learn(c, DIR, 0, LEASE_R);
     meta_cache_learn_name(c, DIR, "a", FILE_1);
     meta_cache_learn_name(c, DIR, "b", INODE_NONE);

@@ -220,7 +220,9 @@ static bool same_group(const Morsel__Group *a, const Morsel__Group *b)
 
 static bool same_layout(const Morsel__Layout *a, const Morsel__Layout *b)
 {
-    if (a->n_servers != b->n_servers || a->n_groups != b->n_groups ||
+    if (a->class_ != b->class_ || a->replicas != b->replicas || a->body != b->body ||
+        a->morsel_bytes != b->morsel_bytes || a->stripe_morsels != b->stripe_morsels ||
+        a->n_servers != b->n_servers || a->n_groups != b->n_groups ||
         memcmp(a->servers, b->servers, a->n_servers * sizeof(a->servers[0])) != 0) {
         return false;
     }
@@ -257,7 +259,8 @@ static void learn_layout(struct cached_inode *inode, const Morsel__Layout *layou
     size_t bytes = layout->n_servers * sizeof(layout->servers[0]);
     Morsel__Layout *copy;
 
-    /* It changes at most once, before the first byte is written (SET_LAYOUT); and its groups. */
+    /* It changes before the first byte is written (SET_LAYOUT), and when the bytes are copied into
+     * another one (EXCHANGE); and its groups. */
     if (inode->layout != NULL && same_layout(inode->layout, layout)) {
         return;
     }
@@ -406,6 +409,8 @@ void meta_cache_drop(struct meta_cache *c, inode_id id, enum lease_mode keep)
     }
     dir_names_drop(&c->names, &inode->names);
     inode->attr_known = false;
+    free(inode->layout); /* Others may have the file copied into another one. */
+    inode->layout = NULL;
     free_if_unused(c, inode);
 }
 

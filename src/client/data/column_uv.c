@@ -10,7 +10,7 @@ Morsel__ObjectId column_object(const struct columns *columns, uint32_t column)
 {
     Morsel__ObjectId object = MORSEL__OBJECT_ID__INIT;
 
-    object.inode = columns->inode;
+    object.inode = columns->body;
     object.column = placing_object(columns->groups[column], column);
     return object;
 }

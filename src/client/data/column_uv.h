@@ -49,6 +49,7 @@ struct columns
 {
     struct client *client;
     inode_id inode;
+    inode_id body; /* By whose number its objects are called. */
     struct stripe stripe;
     server_id servers[STRIPE_WIDTH_MAX];   /* Of each column; of a group the first one. */
     group_number groups[STRIPE_WIDTH_MAX]; /* Likewise; 0: it lies on one server. */

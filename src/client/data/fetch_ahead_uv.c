@@ -106,7 +106,7 @@ void fetch_room_made(struct client *client, struct rpc_peer *peer)
 
         more = node != last;
         /* Of a file that others may change, nothing is kept for later. */
-        if (!file_is_shared(handle->file)) {
+        if (!file_is_shared(handle->file) && !file_is_held(handle->file)) {
             fetch_streams(handle);
         }
     }

@@ -58,6 +58,7 @@ static int layout_take(struct file *file, const Morsel__Layout *layout)
     if (layout == NULL) {
         return MORSEL_CORRUPT;
     }
+    file->columns.body = layout->body != INODE_NONE ? layout->body : file->inode;
     file->columns.layout_class = layout->class_;
     file->columns.stripe.morsel_bytes = layout->morsel_bytes;
     file->columns.stripe.stripe_morsels = layout->stripe_morsels;
@@ -85,6 +86,7 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
         return MORSEL_NOMEM;
     }
     file->client = client; /* Who knows the groups. */
+    file->inode = file->columns.inode = attr->inode;
     rv = layout_take(file, layout);
     if (rv != 0) {
         log_error(client->options.log,
@@ -98,8 +100,7 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
         free(file);
         return MORSEL_NOMEM;
     }
-    file->client = file->columns.client = client;
-    file->inode = file->columns.inode = attr->inode;
+    file->columns.client = client;
     file->columns.hooks = files->column_hooks;
     file->shape.size = attr->size;
     file->shape.tail_unsure = attr->tail_unsure;
@@ -187,15 +188,22 @@ bool file_has_handle(const struct file *file)
     return !list_empty(&file->handles);
 }
 
-bool file_has_writer(const struct file *file)
+struct handle *file_writer(const struct file *file)
 {
     LIST_FOREACH(node, &file->handles)
     {
-        if (LIST_ENTRY(node, struct handle, node)->writable) {
-            return true;
+        struct handle *handle = LIST_ENTRY(node, struct handle, node);
+
+        if (handle->writable) {
+            return handle;
         }
     }
-    return false;
+    return NULL;
+}
+
+bool file_has_writer(const struct file *file)
+{
+    return file_writer(file) != NULL;
 }
 
 bool file_know_servers(struct file *file, struct servers_wait *wait)
@@ -496,6 +504,76 @@ int file_align(struct file *file, const Morsel__Layout *layout)
         return MORSEL_CORRUPT;
     }
     return layout_take(file, layout);
+}
+
+/* ---- Moving ---- */
+
+void file_hold(struct file *file)
+{
+    CHECK(!file->held);
+    file_pin(file);
+    file_pin_lease(file);
+    file->held = true;
+    file_forget(file, 0, UINT64_MAX);
+}
+
+void file_let_go(struct file *file)
+{
+    CHECK(file->held);
+    file->held = false;
+    file_unpin_lease(file);
+    file_unpin(file);
+}
+
+bool file_is_held(const struct file *file)
+{
+    return file->held;
+}
+
+bool file_is_quiet(const struct file *file)
+{
+    return file->held && file->pins == 1 && file->lease_pins == 1 && !file_is_dirty(file) &&
+           file->columns.changing == 0;
+}
+
+bool file_is_unsure(const struct file *file)
+{
+    return !list_empty(&file->lists.unsure);
+}
+
+uint64_t file_changes(const struct file *file)
+{
+    return file->columns.stirs;
+}
+
+inode_id file_body(const struct file *file)
+{
+    return file->columns.body;
+}
+
+int file_move(struct file *file, const Morsel__Layout *layout)
+{
+    struct columns before = file->columns;
+    struct unsynced *unsynced;
+    int rv;
+
+    CHECK(file->held && before.changing == 0 && before.settling == 0);
+    if (layout == NULL) {
+        return MORSEL_CORRUPT;
+    }
+    rv = layout_take(file, layout);
+    if (rv == MORSEL_OK && file->columns.body == before.body) {
+        return MORSEL_OK; /* It lies where it lay. */
+    }
+    unsynced = rv == MORSEL_OK ? unsynced_new(file->columns.stripe.width, false) : NULL;
+    if (unsynced == NULL) {
+        file->columns = before;
+        return rv != MORSEL_OK ? rv : MORSEL_NOMEM;
+    }
+    unsynced_free(file->durable.unsynced);
+    file->durable.unsynced = unsynced;
+    file->columns.lease = file->columns.reads = file->columns.settled = 0;
+    return MORSEL_OK;
 }
 
 int file_take_error(struct handle *handle)

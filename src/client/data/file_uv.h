@@ -127,6 +127,7 @@ struct file
     unsigned pins;       /* Operations under way. */
     unsigned lease_pins; /* Truncations, punches, copies under way: until they end no lease on it is
                             given back. */
+    bool held;           /* file_hold() */
     struct columns columns;
     struct file_shape shape;
     struct write_buffer buffer;
@@ -185,6 +186,9 @@ void files_let_go_sure(struct client *client);
 /* Is some handle open, and one for writing? */
 bool file_has_handle(const struct file *file);
 bool file_has_writer(const struct file *file);
+
+/* One that is open for writing: who flushes through it hears what went wrong with what was written. NULL: none is. */
+struct handle *file_writer(const struct file *file);
 
 /* Where its bytes lie: how they are striped, and the server of a column. */
 static inline const struct stripe *file_stripe(const struct file *file)
@@ -333,6 +337,31 @@ bool file_is_pinned(const struct file *file);
 void file_pin_lease(struct file *file);
 void file_unpin_lease(struct file *file);
 bool file_is_lease_pinned(const struct file *file);
+
+/* ---- Moving: common/fs/exchange.h ---- */
+
+/* Nobody begins anything more on the file but who is behind this: the caller sees to what the kernel asks,
+ * and nothing is fetched ahead. It stays, and so does its lease. The last word is the caller's, as for
+ * file_unpin_lease(). */
+void file_hold(struct file *file);
+void file_let_go(struct file *file);
+bool file_is_held(const struct file *file);
+
+/* Of a file that is held: has all come to its end that was begun before? */
+bool file_is_quiet(const struct file *file);
+
+/* May something still land there, as file_note_end() knows? */
+bool file_is_unsure(const struct file *file);
+
+/* How many changes have been begun, and so on: when it is as before, none has. */
+uint64_t file_changes(const struct file *file);
+
+/* By which inode's number its objects are called. */
+inode_id file_body(const struct file *file);
+
+/* Of a file that is held and quiet: the manager says that it lies so. Otherwise than 0 it is as before:
+ * MORSEL_NOMEM, MORSEL_CORRUPT. */
+int file_move(struct file *file, const Morsel__Layout *layout);
 
 /* The manager's view of the file is newer than ours: take over its size unless we hold news of our
  * own. */

@@ -216,6 +216,10 @@ static void on_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
         mount_op_fail(&op->base, MORSEL_INVAL);
         return;
     }
+    if (file_is_held(op->copy.to)) { /* Nobody has kept this: it was asked about the other file. */
+        mount_op_fail(&op->base, MORSEL_NOTSUP);
+        return;
+    }
     op->pinned = true;
     file_pin_lease(op->copy.from);
     file_pin_lease(op->copy.to);

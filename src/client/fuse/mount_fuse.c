@@ -323,6 +323,7 @@ void mount_operations(struct fuse_lowlevel_ops *ops)
     mount_dir_operations(ops);
     mount_xattr_operations(ops);
     mount_lock_operations(ops);
+    mount_exchange_operations(ops);
 }
 
 /* A request's data may have been taken over (a large WRITE): then the next one gets another buffer.
@@ -397,7 +398,7 @@ static void caught_up(struct mount *m)
 {
     if (!list_empty(&m->catching_up)) {
         (void)uv_poll_start(&m->poll, UV_READABLE, on_readable);
-        if (m->releasing == 0) {
+        if (m->releasing == 0 && m->kept_count == 0) {
             end_catching_up(m);
         }
     }
@@ -412,6 +413,21 @@ void mount_release_ended(struct mount *m)
     }
 }
 
+void mount_read_on(struct mount *m)
+{
+    if (m->mounted) {
+        (void)uv_poll_start(&m->poll, UV_READABLE | (list_empty(&m->catching_up) ? 0 : UV_WRITABLE),
+                            on_readable);
+    }
+}
+
+void mount_process(struct mount *m, const struct fuse_buf *buf)
+{
+    if (!mount_take_tmpfile(m, buf)) {
+        fuse_session_process_buf(m->session, buf);
+    }
+}
+
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct mount *m = poll->data;
@@ -421,6 +437,10 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         struct fuse_buf buf = { .size = 0 };
         int rv;
 
+        if (m->kept_count == MOUNT_KEPT_MAX) {
+            (void)uv_poll_stop(&m->poll); /* mount_read_on() */
+            return;
+        }
         if (!renew_receive(m)) {
             return; /* The poll handle fires again. */
         }
@@ -435,8 +455,8 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         if (rv <= 0) {
             break;
         }
-        if (!mount_take_tmpfile(m, &buf)) {
-            fuse_session_process_buf(m->session, &buf);
+        if (!mount_keep(m, &buf)) {
+            mount_process(m, &buf);
         }
         if (fuse_session_exited(m->session)) {
             break;
@@ -490,6 +510,7 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     list_init(&m->drops_again);
     list_init(&m->behind_truncations);
     list_init(&m->awaited);
+    mount_exchanges_start(m);
     if ((m->names = kernel_names_new()) == NULL) {
         return UV_ENOMEM;
     }
@@ -530,6 +551,7 @@ void mount_stop(struct mount *m)
     uv_close((uv_handle_t *)&m->interrupts, NULL);
     uv_close((uv_handle_t *)&m->drop_retry, NULL);
     mount_await_nobody(m);
+    mount_exchanges_stop(m);
     uv_close((uv_handle_t *)&m->late, NULL);
     mount_drops_end(m);
     payload_drop(m->receive);

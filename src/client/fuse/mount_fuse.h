@@ -7,7 +7,7 @@
  *
  * Files: mount_fuse.c (session, interrupts), name_ops_fuse.c (names),
  * attr_ops_fuse.c and setattr_ops_fuse.c (attributes), extent_ops_fuse.c (FALLOCATE, LSEEK), copy_ops_fuse.c
- * (COPY_FILE_RANGE), open_ops_fuse.c, file_ops_fuse.c (open files), lock_ops_fuse.c, dir_ops_fuse.c
+ * (COPY_FILE_RANGE), exchange_fuse.c (IOCTL), open_ops_fuse.c, file_ops_fuse.c (open files), lock_ops_fuse.c, dir_ops_fuse.c
  * (directories), xattr_ops_fuse.c, who_fuse.c (credentials), and what Debian's libfuse does not
  * know: tmpfile_fuse.c, init_fuse.c.
  */
@@ -58,7 +58,8 @@
     X(MOUNT_XATTR, "xattr")                                                                        \
     X(MOUNT_XATTR_SET, "xattr_set")                                                                \
     X(MOUNT_STATFS, "statfs")                                                                      \
-    X(MOUNT_LOCK, "lock")
+    X(MOUNT_LOCK, "lock")                                                                          \
+    X(MOUNT_EXCHANGE, "exchange")
 
 #define X(name, words) name,
 enum mount_kind { MOUNT_KINDS(X) MOUNT_KINDS_COUNT };
@@ -81,6 +82,7 @@ enum {
     MOUNT_POOL_THREADS = 16,
     DROPS_WAITING_MAX = 12, /* Of the pool's threads, with one drop each. */
     DROP_RETRY_MS = 1,
+    MOUNT_KEPT_MAX = 64,      /* Requests about files that are exchanging their bytes. */
     MOUNT_INTERRUPT_MS = 1000 /* An interrupted request may still end by itself for this long. */
 };
 
@@ -90,6 +92,13 @@ struct looked_up
     inode_id inode;
     uint64_t at_ms;
     struct stat st;
+};
+
+/* A request that waits unread. */
+struct kept_request
+{
+    struct payload *payload;
+    size_t size;
 };
 
 struct mount
@@ -117,7 +126,11 @@ struct mount
     bool strips_ids;                /* It leaves set-id bits to us. */
     bool init_asked, init_answered; /* init_fuse.c */
     uint64_t init_unique;
-    void *unreadable;        /* An address that nobody may read; see invalidate_fuse.c. */
+    void *unreadable;      /* An address that nobody may read; see invalidate_fuse.c. */
+    struct list exchanges; /* struct exchange_op under way (exchange_fuse.c), */
+    uv_timer_t exchange_timer;
+    struct kept_request kept[MOUNT_KEPT_MAX]; /* and what the kernel asked about their files. */
+    unsigned kept_count;
     struct list drops;       /* struct kernel_drop: what the kernel is to drop next. */
     struct list drops_again; /* And when the timer has run. */
     uv_timer_t drop_retry;
@@ -318,6 +331,16 @@ void mount_unlock_handle(struct mount *m, const struct handle *handle);
 /* Answer O_TMPFILE, which Debian's libfuse does not know. False: it is another request. */
 bool mount_take_tmpfile(struct mount *m, const struct fuse_buf *buf);
 
+/* exchange_fuse.c: keep the request in m->receive until later? */
+bool mount_keep(struct mount *m, const struct fuse_buf *buf);
+void mount_exchanges_start(struct mount *m);
+void mount_exchanges_stop(struct mount *m);
+
+/* A request of the kernel, which lies in m->receive, begins; and those are read that nobody read while
+ * as many were kept as may be. */
+void mount_process(struct mount *m, const struct fuse_buf *buf);
+void mount_read_on(struct mount *m);
+
 /* True while the only request under way waits for the manager: its answer comes within
  * microseconds, and its sender sleeps until then. */
 bool mount_awaits_manager(const struct mount *m);
@@ -340,5 +363,6 @@ void mount_file_operations(struct fuse_lowlevel_ops *ops);
 void mount_dir_operations(struct fuse_lowlevel_ops *ops);
 void mount_xattr_operations(struct fuse_lowlevel_ops *ops);
 void mount_lock_operations(struct fuse_lowlevel_ops *ops);
+void mount_exchange_operations(struct fuse_lowlevel_ops *ops);
 
 #endif

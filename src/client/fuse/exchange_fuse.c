@@ -1,0 +1,448 @@
+/* Files that exchange their bytes (common/fs/exchange.h).
+ *
+ *   FLUSHING --> SETTLING --> ASKING --> LOOKING --> end
+ *                   |                     |   ^
+ *                   '--> end (BUSY)       '---' the manager did not say: again
+ *
+ *   FLUSHING   what was written to the file without a name goes to the disks
+ *   SETTLING   until all has come to its end that was begun on either: for a moment, or never mind
+ *   ASKING     the manager was asked for the exchange
+ *   LOOKING    whatever it has answered: where do the files lie now?
+ *
+ * Both files are held all that time, and what the kernel asks about them is kept as it came, unread, until the
+ * end. When too much is kept nothing more is read. */
+#include "client/fuse/mount_fuse.h"
+
+#include "common/base/status.h"
+#include "common/fs/exchange.h"
+
+#include <errno.h>
+#include <linux/fuse.h>
+#include <string.h>
+
+enum {
+    SETTLE_MS = 300, /* Then somebody else is at it. */
+    SETTLE_POLL_MS = 1,
+    LOOK_AGAIN_MS = 100
+};
+
+struct exchange_op
+{
+    struct mount_op base;
+    struct list node; /* In mount.exchanges. */
+    enum { EXCHANGE_FLUSHING, EXCHANGE_SETTLING, EXCHANGE_ASKING, EXCHANGE_LOOKING } step;
+    struct file *files[2]; /* Held: the file, and the one without a name. */
+    unsigned looks;        /* LOOKING: for which of them. */
+    bool look_again;
+    struct exchange_state state;
+    inode_id body; /* Of the file, before. */
+    uint64_t until_ms;
+    int status; /* ASKING: what the manager has answered. */
+    struct mount_user user;
+    struct file_flush flush;
+};
+
+/* ---- What the kernel asks meanwhile ---- */
+
+static bool is_held(const struct mount *m, inode_id inode)
+{
+    LIST_FOREACH(node, &m->exchanges)
+    {
+        const struct exchange_op *op = LIST_ENTRY(node, struct exchange_op, node);
+
+        if (op->files[0]->inode == inode || op->files[1]->inode == inode) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mount_keep(struct mount *m, const struct fuse_buf *buf)
+{
+    struct fuse_in_header in;
+
+    if (list_empty(&m->exchanges) || buf->size < sizeof(in)) {
+        return false;
+    }
+    memcpy(&in, buf->mem, sizeof(in));
+    if (in.opcode == FUSE_FORGET || !is_held(m, in.nodeid)) {
+        return false;
+    }
+    CHECK(m->kept_count < MOUNT_KEPT_MAX);
+    m->kept[m->kept_count++] = (struct kept_request){ payload_ref(m->receive), buf->size };
+    return true;
+}
+
+/* As if it came now. What takes its bytes over refers to m->receive. */
+static void take_up(struct mount *m, const struct kept_request *kept)
+{
+    struct payload *mine = m->receive;
+    struct fuse_buf buf = { .size = kept->size, .mem = kept->payload->data };
+
+    m->receive = kept->payload;
+    mount_process(m, &buf);
+    payload_drop(m->receive);
+    m->receive = mine;
+}
+
+/* In the order in which they came; one of them may begin the next exchange of its file. */
+static void take_up_kept(struct mount *m)
+{
+    unsigned count = m->kept_count;
+    struct kept_request kept[MOUNT_KEPT_MAX];
+
+    memcpy(kept, m->kept, count * sizeof(kept[0]));
+    m->kept_count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        struct fuse_in_header in;
+
+        memcpy(&in, kept[i].payload->data, sizeof(in));
+        if (is_held(m, in.nodeid)) {
+            m->kept[m->kept_count++] = kept[i];
+        } else {
+            take_up(m, &kept[i]);
+        }
+    }
+    mount_read_on(m);
+}
+
+/* ---- The end ---- */
+
+static void wake(struct mount *m, uint64_t after_ms);
+
+static void exchange_end(struct exchange_op *op, int status)
+{
+    struct mount *m = op->base.mount;
+
+    list_remove(&op->node);
+    file_let_go(op->files[0]);
+    file_let_go(op->files[1]);
+    lease_unpinned(m->client);
+    if (status == 0) {
+        (void)fuse_reply_ioctl(op->base.req, 0, NULL, 0);
+        mount_op_end(&op->base);
+    } else {
+        mount_op_fail(&op->base, status);
+    }
+    take_up_kept(m);
+}
+
+/* ---- Where they lie ---- */
+
+static void look(struct exchange_op *op);
+
+static void look_later(struct exchange_op *op)
+{
+    op->look_again = true;
+    wake(op->base.mount, LOOK_AGAIN_MS);
+}
+
+static void on_looked(struct meta_call *call, int status, void *message)
+{
+    struct exchange_op *op = CONTAINER_OF((struct mount_op *)call->data, struct exchange_op, base);
+    struct file *file = op->files[op->looks];
+    const Morsel__Node *node = message;
+
+    if (status == 0 && node->attr == NULL) {
+        status = MORSEL_MALFORMED;
+    }
+    if (status == 0 && (status = file_move(file, node->layout)) == 0) {
+        file_refresh(file, node->attr);
+    }
+    if (status != 0 && status != MORSEL_STALE && status != MORSEL_NOENT) {
+        look_later(op);
+        return;
+    }
+    if (++op->looks < ARRAY_COUNT(op->files)) {
+        look(op);
+        return;
+    }
+    status = op->status != 0 ? op->status : MORSEL_IO;
+    exchange_end(op, file_body(op->files[0]) != op->body ? MORSEL_OK : status);
+}
+
+static void look(struct exchange_op *op)
+{
+    Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
+
+    op->step = EXCHANGE_LOOKING;
+    op->look_again = false;
+    request.inode = op->files[op->looks]->inode;
+    request.layout = true;
+    op->base.call.bounded = false;
+    op->base.call.patient = true;
+    if (meta_call_start(&op->base.call, op->base.mount->client, MSG_GETATTR, &request.base,
+                        &morsel__node__descriptor, on_looked) != 0) {
+        look_later(op);
+    }
+}
+
+/* ---- The exchange ---- */
+
+static void on_exchanged(struct meta_call *call, int status, void *message)
+{
+    struct exchange_op *op = CONTAINER_OF((struct mount_op *)call->data, struct exchange_op, base);
+
+    (void)message;
+    op->status = status;
+    op->looks = 0;
+    look(op);
+}
+
+static void ask(struct exchange_op *op)
+{
+    Morsel__ExchangeRequest request = MORSEL__EXCHANGE_REQUEST__INIT;
+    struct mount *m = op->base.mount;
+    struct mount_who who;
+    int rv;
+
+    op->step = EXCHANGE_ASKING;
+    request.inode = op->files[0]->inode;
+    request.with = op->files[1]->inode;
+    request.who = mount_who_of(m, &who, &op->user, op->files[0]->inode, 0);
+    op->base.call.bounded = true;
+    op->base.call.patient = true;
+    rv = meta_change_start(&op->base.call, m->client, MSG_EXCHANGE, &request.base, &request.op,
+                           &morsel__node__descriptor, on_exchanged);
+    if (rv != 0) {
+        exchange_end(op, rv);
+    }
+}
+
+/* Does this mount know that nobody changes the file, and since when? */
+static int state_of(const struct file *file, struct exchange_state *state)
+{
+    struct client *client = file->client;
+
+    *state = (struct exchange_state){ client_lease_since(client, file->inode), file_changes(file) };
+    if (!client->options.cache) {
+        return MORSEL_NOTSUP;
+    }
+    return file_is_shared(file) || !file_has_writer(file) || file_is_unsure(file) ||
+                   lease_is_returning(client, file->inode)
+               ? MORSEL_BUSY
+               : MORSEL_OK;
+}
+
+static int may_go(const struct exchange_op *op)
+{
+    struct exchange_state now, with;
+    int rv = state_of(op->files[0], &now);
+
+    if (rv == 0) {
+        rv = state_of(op->files[1], &with);
+    }
+    if (rv == 0 && (now.lease != op->state.lease || now.changes != op->state.changes ||
+                    file_is_dirty(op->files[0]))) {
+        rv = MORSEL_AGAIN;
+    }
+    return rv;
+}
+
+static void settle(struct exchange_op *op)
+{
+    struct mount *m = op->base.mount;
+    int rv = may_go(op);
+
+    if (rv == 0 && file_is_quiet(op->files[0]) && file_is_quiet(op->files[1])) {
+        if (file_size(op->files[0]) != file_size(op->files[1])) {
+            exchange_end(op, MORSEL_AGAIN);
+            return;
+        }
+        op->body = file_body(op->files[0]);
+        ask(op);
+        return;
+    }
+    if (rv == 0 && uv_now(m->client->loop) >= op->until_ms) {
+        rv = MORSEL_BUSY;
+    }
+    if (rv != 0) {
+        exchange_end(op, rv);
+    } else {
+        wake(m, SETTLE_POLL_MS);
+    }
+}
+
+static void on_wake(uv_timer_t *timer)
+{
+    struct mount *m = timer->data;
+    struct list due;
+
+    list_init(&due);
+    while (!list_empty(&m->exchanges)) {
+        list_push_back(&due, list_pop_front(&m->exchanges));
+    }
+    while (!list_empty(&due)) {
+        struct list *node = list_pop_front(&due);
+        struct exchange_op *op = LIST_ENTRY(node, struct exchange_op, node);
+
+        list_push_back(&m->exchanges, node);
+        if (op->step == EXCHANGE_SETTLING) {
+            settle(op);
+        } else if (op->step == EXCHANGE_LOOKING && op->look_again) {
+            look(op);
+        }
+    }
+}
+
+static void wake(struct mount *m, uint64_t after_ms)
+{
+    if (!uv_is_active((uv_handle_t *)&m->exchange_timer) ||
+        uv_timer_get_due_in(&m->exchange_timer) > after_ms) {
+        (void)uv_timer_start(&m->exchange_timer, on_wake, after_ms, 0);
+    }
+}
+
+static void on_flushed(struct file_flush *flush, int status)
+{
+    struct exchange_op *op = CONTAINER_OF(flush, struct exchange_op, flush);
+
+    if (status != 0) {
+        exchange_end(op, status);
+        return;
+    }
+    op->step = EXCHANGE_SETTLING; /* The flush holds its file until this returns. */
+    op->until_ms = uv_now(op->base.mount->client->loop) + SETTLE_MS;
+    wake(op->base.mount, 0);
+}
+
+/* Where the manager was asked only its answer ends it. */
+static void exchange_cancel(struct mount_op *base)
+{
+    struct exchange_op *op = CONTAINER_OF(base, struct exchange_op, base);
+
+    if (op->step == EXCHANGE_FLUSHING) {
+        file_flush_cancel(&op->flush);
+    } else if (op->step == EXCHANGE_SETTLING) {
+        exchange_end(op, MORSEL_CANCELED);
+    }
+}
+
+static void commit(fuse_req_t req, struct handle *handle, const struct exchange_commit *wanted)
+{
+    struct exchange_op *op = mount_op_new(req, MOUNT_EXCHANGE, sizeof(*op));
+    const struct fuse_ctx *ctx = fuse_req_ctx(req);
+    int rv = 0;
+
+    if (op == NULL) {
+        return;
+    }
+    list_init(&op->node);
+    op->state = wanted->state;
+    op->user = (struct mount_user){ ctx->uid, ctx->gid, ctx->pid };
+    op->files[0] = handle->file;
+    op->files[1] = file_find(op->base.mount->client, wanted->with);
+    if (op->files[1] == NULL || op->files[1] == op->files[0] || !handle->writable) {
+        rv = MORSEL_INVAL;
+    } else if (file_is_held(op->files[0]) || file_is_held(op->files[1])) {
+        rv = MORSEL_BUSY;
+    } else {
+        rv = may_go(op);
+    }
+    if (rv != 0) {
+        mount_op_fail(&op->base, rv);
+        return;
+    }
+    op->base.cancel = exchange_cancel;
+    list_push_back(&op->base.mount->exchanges, &op->node);
+    file_hold(op->files[0]);
+    file_hold(op->files[1]);
+    /* What went wrong with the copy it says here, if nowhere else. */
+    rv = file_flush_start(&op->flush, op->files[1], file_writer(op->files[1]), true, on_flushed);
+    if (rv != 0) {
+        exchange_end(op, rv);
+    }
+}
+
+/* ---- The beginning ---- */
+
+struct begin_op
+{
+    struct mount_op base;
+    struct handle *handle;
+    struct file_flush flush;
+};
+
+static void on_begun(struct file_flush *flush, int status)
+{
+    struct begin_op *op = CONTAINER_OF(flush, struct begin_op, flush);
+    struct exchange_state state;
+
+    if (status == 0) {
+        status = state_of(flush->file, &state);
+    }
+    if (status != 0) {
+        mount_op_fail(&op->base, status);
+        return;
+    }
+    (void)fuse_reply_ioctl(op->base.req, 0, &state, sizeof(state));
+    mount_op_end(&op->base);
+}
+
+static void begin_cancel(struct mount_op *base)
+{
+    file_flush_cancel(&CONTAINER_OF(base, struct begin_op, base)->flush);
+}
+
+static void begin(fuse_req_t req, struct handle *handle)
+{
+    struct begin_op *op = mount_op_new(req, MOUNT_EXCHANGE, sizeof(*op));
+    struct exchange_state state;
+    int rv;
+
+    if (op == NULL) {
+        return;
+    }
+    op->handle = handle;
+    op->base.cancel = begin_cancel;
+    rv = state_of(handle->file, &state);
+    if (rv == 0) {
+        rv = file_flush_start(&op->flush, handle->file, handle, true, on_begun);
+    }
+    if (rv != 0) {
+        mount_op_fail(&op->base, rv);
+    }
+}
+
+static void on_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg,
+                     struct fuse_file_info *fi, unsigned flags, const void *in_buf, size_t in_size,
+                     size_t out_size)
+{
+    struct handle *handle = (struct handle *)(uintptr_t)fi->fh;
+    struct exchange_commit wanted;
+
+    (void)ino;
+    (void)arg;
+    if ((flags & FUSE_IOCTL_DIR) == 0 && cmd == EXCHANGE_BEGIN &&
+        out_size >= sizeof(struct exchange_state)) {
+        begin(req, handle);
+    } else if ((flags & FUSE_IOCTL_DIR) == 0 && cmd == EXCHANGE_COMMIT &&
+               in_size >= sizeof(wanted)) {
+        memcpy(&wanted, in_buf, sizeof(wanted));
+        commit(req, handle, &wanted);
+    } else {
+        (void)fuse_reply_err(req, ENOTTY);
+    }
+}
+
+/* ---- Life ---- */
+
+void mount_exchanges_start(struct mount *m)
+{
+    list_init(&m->exchanges);
+    (void)uv_timer_init(m->client->loop, &m->exchange_timer);
+    m->exchange_timer.data = m;
+}
+
+void mount_exchanges_stop(struct mount *m)
+{
+    uv_close((uv_handle_t *)&m->exchange_timer, NULL);
+    while (m->kept_count > 0) {
+        payload_drop(m->kept[--m->kept_count].payload);
+    }
+}
+
+void mount_exchange_operations(struct fuse_lowlevel_ops *ops)
+{
+    ops->ioctl = on_ioctl;
+}

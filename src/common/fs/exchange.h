@@ -1,0 +1,59 @@
+/* A file gets another layout while it is in use: how its bytes move, and what a mount offers for it.
+ *
+ * Pure. Who wants a file to lie otherwise (`morsel recopy`) copies it through a mount, as anybody could,
+ * and then asks for an exchange:
+ *
+ *   1. open the file for writing, and make one without a name in its directory (O_TMPFILE), which gets the
+ *      layout that new files get there
+ *   2. EXCHANGE_BEGIN on the file: everything that was written to it is on disk. It tells a state
+ *   3. copy the bytes
+ *   4. EXCHANGE_COMMIT on the file, with that state: the two exchange layouts and objects, in one change
+ *   5. close the file without a name: with it go the objects that the file had before
+ *
+ * Nobody ever sees a byte that is older than one that was there, whatever is killed between any two of these
+ * steps, for these reasons:
+ *
+ * - Nothing has been written since the state was told. No other mount wrote, for this one has held a lease
+ *   on the file without a gap; nor did this one, for each change that it sends to a server counts. Else:
+ *   EAGAIN, the copy is worth nothing. Both are looked at when nothing of the file is under way.
+ * - Nothing of either file is under way while they exchange. The mount keeps what the kernel asks about them
+ *   (src/client/fuse/exchange_fuse.c), and waits for what it has begun.
+ * - No other mount has the file open, or keeps where it lies: the manager does it for who holds W on both,
+ *   and it lets nobody have the file open beside a W lease. Else: EBUSY.
+ * - The copy is on the disks of its servers before, and the change on the manager's before it is answered. So
+ *   neither what is written next goes to objects that are forgotten, nor is the only copy deleted.
+ * - The numbers of objects are never used again (src/meta/namespace/namespace_exchange.c): a late deletion
+ *   of those of before meets nothing else.
+ * - Whether it was done or not, the mount asks the manager where the files lie, as often as it takes, before
+ *   it goes on with either: an answer that was lost leaves nobody at the wrong objects.
+ * - Who copies may die at any moment. Its file without a name ends with it, with whichever objects that has
+ *   by then.
+ *
+ * What a program has mapped is written back by the kernel behind the exchange, to where the file lies then. */
+#ifndef MORSEL_COMMON_FS_EXCHANGE_H
+#define MORSEL_COMMON_FS_EXCHANGE_H
+
+#include "common/base/types.h"
+
+#include <linux/ioctl.h>
+
+struct exchange_state
+{
+    uint64_t lease;   /* Which one this mount has held since, */
+    uint64_t changes; /* and how many changes it has begun. */
+};
+
+struct exchange_commit
+{
+    struct exchange_state state;
+    uint64_t
+        with; /* The inode of the other file: open for writing on the same mount, without a name, and as
+                      long. Who asks owns both, or is root. */
+};
+
+/* Both: EBUSY: it is open on another mount, or something of it does not come to its end; try later.
+ * EOPNOTSUPP: the mount keeps nothing (-o nocache), and so cannot know that nobody writes. */
+#define EXCHANGE_BEGIN  _IOR('M', 1, struct exchange_state)
+#define EXCHANGE_COMMIT _IOW('M', 2, struct exchange_commit)
+
+#endif
