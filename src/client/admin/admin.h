@@ -36,6 +36,8 @@ struct admin_settings
     bool yes;                         /* recover force */
     bool lost;                        /* iod remove */
     bool show_loss;                   /* status, recover status */
+    uint64_t rate;                    /* recopy: bytes a second; 0: as fast as it goes. */
+    bool dry_run;                     /* recopy */
     uint64_t interval_ms;             /* top */
     uint64_t rounds;                  /* top; 0: until it is stopped. */
 };
@@ -82,6 +84,7 @@ int command_df(const struct admin_arguments *arguments);
 int command_layout(const struct admin_arguments *arguments);
 int command_setpolicy(const struct admin_arguments *arguments);
 int command_getpolicy(const struct admin_arguments *arguments);
+int command_recopy(const struct admin_arguments *arguments);
 int command_fsck(const struct admin_arguments *arguments);
 int command_stats(const struct admin_arguments *arguments);
 int command_top(const struct admin_arguments *arguments);

@@ -44,6 +44,13 @@ static const struct config_option cluster_options[] = {
     ADMIN_COMMON_OPTIONS
 };
 
+static const struct config_option recopy_options[] = {
+    { "rate", CONFIG_BYTES, FIELD(rate), "0", 0, INT64_MAX, "BYTES",
+      "Copy at most so many bytes a second; 0: as fast as it goes." },
+    { "dry-run", CONFIG_BOOL, FIELD(dry_run), "no", 0, 0, "", "Only count what would be copied." },
+    ADMIN_COMMON_OPTIONS
+};
+
 static const struct config_option top_options[] = {
     { "interval", CONFIG_TIME_MS, FIELD(interval_ms), "2s", 100, 3600000, "TIME",
       "Time between two looks." },
@@ -97,6 +104,12 @@ static const struct command commands[] = {
     { "getpolicy",
       TABLE("getpolicy", "Show what new files in a directory get.", "DIR", common_options), 1, 1,
       command_getpolicy },
+    { "recopy",
+      TABLE("recopy",
+            "Give files that are there what new ones would get: the number of copies, and how they "
+            "are striped; while they are in use.",
+            "PATH...", recopy_options),
+      1, ADMIN_OPERANDS_MAX, command_recopy },
     { "fsck",
       TABLE("fsck", "Check the metadata, and the objects of all servers against it.", "",
             fsck_options),

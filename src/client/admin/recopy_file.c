@@ -1,0 +1,200 @@
+/* Copies a file into one without a name, and has the two exchange their bytes (recopy_file.h). */
+#include "client/admin/recopy_file.h"
+
+#include "common/fs/exchange.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { COPY_BYTES = 1 << 20, TRIES_MAX = 3 };
+
+bool recopy_differs(const struct layout_text *layout, const struct policy_values *policy,
+                    uint64_t names)
+{
+    if (layout->replicas != policy->values[POLICY_REPLICAS]) {
+        return names == 1 || layout->replicas < policy->values[POLICY_REPLICAS];
+    }
+    return names == 1 && (layout->morsel_bytes != policy->values[POLICY_MORSEL_SIZE] ||
+                          layout->stripe_morsels != policy->values[POLICY_STRIPE_SIZE]);
+}
+
+/* The two files while one is copied into the other. */
+struct recopy
+{
+    int from, to;
+    uint8_t *bytes; /* COPY_BYTES */
+    uint64_t size;
+    recopy_go_on go_on;
+    void *data;
+    bool written; /* Somebody wrote meanwhile: the copy came to nothing. */
+    struct errmsg *why;
+};
+
+static enum recopy_outcome failed(struct recopy *r, const char *what)
+{
+    bool busy = errno == EBUSY || errno == EAGAIN || errno == ETXTBSY;
+
+    r->written = errno == EAGAIN;
+
+    if (errno == EBUSY) {
+        errmsg_set(r->why, "it is open on another mount");
+    } else if (errno == EAGAIN) {
+        errmsg_set(r->why, "it is being written");
+    } else if (errno == ETXTBSY) {
+        errmsg_set(r->why, "it is a program that runs");
+    } else if (errno == EOPNOTSUPP || errno == ENOTTY) {
+        errmsg_set(r->why,
+                   "this mount cannot do it: it must be of this version, and not -o nocache");
+    } else if (errno == ENOSPC) {
+        errmsg_set(r->why, "%s: no space, or too few storage servers are up; see \"morsel df\"",
+                   what);
+    } else {
+        errmsg_set(r->why, "%s: %s", what, strerror(errno));
+    }
+    return busy ? RECOPY_BUSY : RECOPY_FAILED;
+}
+
+/* [at, end) is data. */
+static enum recopy_outcome copy_range(struct recopy *r, uint64_t at, uint64_t end)
+{
+    while (at < end) {
+        size_t wanted = end - at < COPY_BYTES ? (size_t)(end - at) : COPY_BYTES;
+        ssize_t got = pread(r->from, r->bytes, wanted, (off_t)at), put = 0;
+
+        if (got < 0) {
+            return failed(r, "read");
+        }
+        if (got == 0) {
+            errno = EAGAIN; /* Somebody has made it shorter. */
+            return failed(r, "read");
+        }
+        while (put < got) {
+            ssize_t more = pwrite(r->to, r->bytes + put, (size_t)(got - put), (off_t)at + put);
+
+            if (more < 0) {
+                return failed(r, "write the copy");
+            }
+            put += more;
+        }
+        at += (uint64_t)got;
+        if (!r->go_on(r->data, (uint64_t)got)) {
+            return RECOPY_STOPPED;
+        }
+    }
+    return RECOPY_DONE;
+}
+
+/* Holes stay holes. */
+static enum recopy_outcome copy_bytes(struct recopy *r)
+{
+    enum recopy_outcome outcome = RECOPY_DONE;
+    uint64_t at = 0;
+    struct stat st;
+
+    if (fstat(r->from, &st) != 0 || ftruncate(r->to, 0) != 0 || ftruncate(r->to, st.st_size) != 0) {
+        return failed(r, "make the copy");
+    }
+    r->size = (uint64_t)st.st_size;
+    while (outcome == RECOPY_DONE && at < r->size) {
+        off_t data = lseek(r->from, (off_t)at, SEEK_DATA), hole;
+
+        if (data < 0 && errno == ENXIO) {
+            break; /* The rest is a hole. */
+        }
+        hole = data < 0 ? -1 : lseek(r->from, data, SEEK_HOLE);
+        if (hole < 0) {
+            return failed(r, "look for its holes");
+        }
+        at = (uint64_t)hole < r->size ? (uint64_t)hole : r->size;
+        outcome = copy_range(r, (uint64_t)data, at);
+    }
+    return outcome;
+}
+
+static enum recopy_outcome copy_and_exchange(struct recopy *r)
+{
+    struct exchange_commit commit;
+    enum recopy_outcome outcome;
+    struct stat st;
+
+    if (ioctl(r->from, EXCHANGE_BEGIN, &commit.state) != 0) {
+        return failed(r, "begin");
+    }
+    outcome = copy_bytes(r);
+    if (outcome != RECOPY_DONE) {
+        return outcome;
+    }
+    if (fstat(r->to, &st) != 0) {
+        return failed(r, "make the copy");
+    }
+    commit.with = st.st_ino;
+    return ioctl(r->from, EXCHANGE_COMMIT, &commit) == 0 ? RECOPY_DONE : failed(r, "exchange");
+}
+
+static enum recopy_outcome open_source(struct recopy *r, const char *path, const struct stat *found)
+{
+    struct stat st;
+
+    r->from = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOATIME);
+    if (r->from < 0 && errno != ENOENT && errno != ESTALE) {
+        return failed(r, "open");
+    }
+    if (r->from < 0 || fstat(r->from, &st) != 0 || st.st_ino != found->st_ino ||
+        st.st_dev != found->st_dev || !S_ISREG(st.st_mode) || st.st_nlink == 0) {
+        return RECOPY_GONE;
+    }
+    return RECOPY_DONE;
+}
+
+static enum recopy_outcome recopy_open(struct recopy *r, const char *directory, const char *path,
+                                       const struct stat *found)
+{
+    enum recopy_outcome outcome = open_source(r, path, found);
+
+    if (outcome != RECOPY_DONE) {
+        return outcome;
+    }
+    r->to = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (r->to < 0) {
+        return failed(r, "make the copy");
+    }
+    for (unsigned i = 0; i < TRIES_MAX; i++) {
+        r->written = false;
+        outcome = copy_and_exchange(r);
+        if (!r->written) {
+            break;
+        }
+    }
+    return outcome;
+}
+
+enum recopy_outcome recopy_one(const char *directory, const char *path, const struct stat *st,
+                               recopy_go_on go_on, void *data, struct errmsg *why)
+{
+    struct recopy r = { .from = -1, .to = -1, .go_on = go_on, .data = data, .why = why };
+    enum recopy_outcome outcome;
+
+    why->text[0] = '\0';
+    r.bytes = malloc(COPY_BYTES);
+    if (r.bytes == NULL) {
+        errno = ENOMEM;
+        outcome = failed(&r, "copy");
+    } else if (geteuid() != 0 && geteuid() != st->st_uid) {
+        errno = EPERM;
+        outcome = failed(&r, "it belongs to somebody else");
+    } else {
+        outcome = recopy_open(&r, directory, path, st);
+    }
+    if (r.to >= 0) {
+        (void)close(r.to);
+    }
+    if (r.from >= 0) {
+        (void)close(r.from);
+    }
+    free(r.bytes);
+    return outcome;
+}

@@ -1,0 +1,31 @@
+/* One file gets the layout that new files in its directory get: common/fs/exchange.h has the steps. */
+#ifndef MORSEL_CLIENT_ADMIN_RECOPY_FILE_H
+#define MORSEL_CLIENT_ADMIN_RECOPY_FILE_H
+
+#include "common/fs/policy_text.h"
+
+#include <sys/stat.h>
+
+/* Does the file lie otherwise than a new one in a directory with that policy would? A file with several
+ * names may be meant to have what the directory of another one says: it gets more copies, and nothing
+ * else. How many servers there are is no reason. */
+bool recopy_differs(const struct layout_text *layout, const struct policy_values *policy,
+                    uint64_t names);
+
+/* Asked before each piece of bytes, and told how many were copied: false ends it. */
+typedef bool (*recopy_go_on)(void *data, uint64_t bytes);
+
+enum recopy_outcome {
+    RECOPY_DONE,
+    RECOPY_BUSY,    /* It is open on another mount, or was written meanwhile: later, perhaps. */
+    RECOPY_GONE,    /* Nobody has it any more. */
+    RECOPY_STOPPED, /* go_on() said so. */
+    RECOPY_FAILED
+};
+
+/* The file `path` in `directory`. `st` is what it was when it was found: another one of that name is not
+ * touched. Otherwise than RECOPY_DONE nothing has changed, and `why` says it in words. */
+enum recopy_outcome recopy_one(const char *directory, const char *path, const struct stat *st,
+                               recopy_go_on go_on, void *data, struct errmsg *why);
+
+#endif

@@ -1,0 +1,430 @@
+/* morsel recopy: files that are there get what their directories' policies say now.
+ *
+ * Nothing is kept of how far it came: what has been done lies right, and is passed over by the next run. So
+ * it may be stopped at any moment, and that is its pause. */
+#include "client/admin/admin.h"
+#include "client/admin/mount_file.h"
+#include "client/admin/print_file.h"
+#include "client/admin/recopy_file.h"
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LEFT_MAX = 1000, /* So many files are tried again, and named. */
+    ROUNDS_MAX = 3,  /* Of trying again. */
+    ROUND_MS = 1000,
+    PROGRESS_MS = 1000,
+    NS_MS = 1000000
+};
+
+/* A file that could not be done. */
+struct left
+{
+    char *path;
+    struct errmsg why;
+    bool busy;
+};
+
+struct recopy_run
+{
+    const struct admin_settings *settings;
+    uint64_t files_found, files_wanted, bytes_wanted; /* By the first walk. */
+    uint64_t files_done, bytes_done;
+    uint64_t bytes_copied; /* Also of copies that came to nothing. */
+    uint64_t began_ms, shown_ms;
+    bool shows;  /* Progress, to a terminal. */
+    bool broken; /* The walk met an error, which was told. */
+    sigset_t signals;
+    bool stopped, asked;            /* By signals: to end; how far it is. */
+    char directory[MOUNT_TEXT_MAX]; /* Whose policy is: */
+    struct policy_values policy;
+    struct left left[LEFT_MAX];
+    uint32_t left_count;
+    uint64_t left_more; /* Beyond those. */
+};
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / NS_MS;
+}
+
+/* ---- Signals ---- */
+
+/* They wait until somebody looks. */
+static void signals_begin(struct recopy_run *run)
+{
+    (void)sigemptyset(&run->signals);
+    (void)sigaddset(&run->signals, SIGINT);
+    (void)sigaddset(&run->signals, SIGTERM);
+    (void)sigaddset(&run->signals, SIGUSR1);
+    (void)sigprocmask(SIG_BLOCK, &run->signals, NULL);
+}
+
+/* For so long, or until one comes. */
+static void signals_wait(struct recopy_run *run, uint64_t ms)
+{
+    struct timespec time = { (time_t)(ms / 1000), (long)(ms % 1000) * NS_MS };
+    int number = sigtimedwait(&run->signals, NULL, &time);
+
+    run->asked |= number == SIGUSR1;
+    run->stopped |= number == SIGINT || number == SIGTERM;
+}
+
+/* ---- Progress ---- */
+
+static void show(const struct recopy_run *run, const char *end)
+{
+    char done[PRINT_TEXT_MAX], wanted[PRINT_TEXT_MAX], rate[PRINT_TEXT_MAX], left[PRINT_TEXT_MAX];
+    uint64_t passed_ms = now_ms() - run->began_ms, to_do = run->bytes_wanted - run->bytes_done;
+
+    (void)fprintf(stderr, "%s%" PRIu64 " of %" PRIu64 " files, %s of %s, %s/s",
+                  run->shows ? "\r\033[K" : "", run->files_done, run->files_wanted,
+                  print_bytes(run->bytes_done, done), print_bytes(run->bytes_wanted, wanted),
+                  print_bytes(passed_ms > 0 ? run->bytes_copied * 1000 / passed_ms : 0, rate));
+    if (run->bytes_done > 0) {
+        (void)fprintf(
+            stderr, ", %s left",
+            print_duration_ms(
+                (uint64_t)((double)passed_ms * (double)to_do / (double)run->bytes_done), left));
+    }
+    (void)fprintf(stderr, "%s", end);
+    (void)fflush(stderr);
+}
+
+static void look_up(struct recopy_run *run)
+{
+    uint64_t now = now_ms();
+
+    signals_wait(run, 0);
+    if (run->asked) {
+        run->asked = false;
+        show(run, "\n");
+    } else if (run->shows && now >= run->shown_ms + PROGRESS_MS) {
+        run->shown_ms = now;
+        show(run, "");
+    }
+}
+
+/* Behind the rate that was asked for by what has been copied. */
+static bool go_on(void *data, uint64_t bytes)
+{
+    struct recopy_run *run = data;
+    uint64_t rate = run->settings->rate, due_ms = run->began_ms;
+
+    run->bytes_copied += bytes;
+    look_up(run);
+    if (rate > 0) {
+        due_ms += run->bytes_copied / rate * 1000 + run->bytes_copied % rate * 1000 / rate;
+    }
+    for (uint64_t now = now_ms(); now < due_ms && !run->stopped; now = now_ms()) {
+        signals_wait(run, due_ms - now < PROGRESS_MS ? due_ms - now : PROGRESS_MS);
+        look_up(run);
+    }
+    return !run->stopped;
+}
+
+/* ---- One file ---- */
+
+static void note_left(struct recopy_run *run, const char *path, const struct errmsg *why, bool busy)
+{
+    char *copy = run->left_count < LEFT_MAX ? strdup(path) : NULL;
+
+    if (copy == NULL) {
+        run->left_more++;
+        return;
+    }
+    run->left[run->left_count++] = (struct left){ copy, *why, busy };
+}
+
+/* The text of a path's attribute; false: it has none, and errno says why. */
+static bool attribute(const char *path, const char *name, char *text, size_t bytes)
+{
+    ssize_t count = lgetxattr(path, name, text, bytes - 1);
+
+    if (count >= 0) {
+        text[count] = '\0';
+    }
+    return count >= 0;
+}
+
+static bool directory_of(const char *path, char directory[MOUNT_TEXT_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    size_t count = slash == NULL ? 0 : (size_t)(slash - path);
+
+    if (count >= MOUNT_TEXT_MAX) {
+        return false;
+    }
+    (void)snprintf(directory, MOUNT_TEXT_MAX, "%.*s", (int)count, path);
+    if (count == 0) {
+        (void)snprintf(directory, MOUNT_TEXT_MAX, slash == NULL ? "." : "/");
+    }
+    return true;
+}
+
+/* What new files beside it get. Files of a directory come one behind the other. */
+static bool learn_policy(struct recopy_run *run, const char *directory)
+{
+    char text[POLICY_TEXT_MAX];
+
+    if (strcmp(directory, run->directory) == 0) {
+        return true;
+    }
+    run->directory[0] = '\0';
+    if (!attribute(directory, POLICY_XATTR_EFFECTIVE, text, sizeof(text)) ||
+        policy_parse(text, &run->policy) != 0) {
+        return false;
+    }
+    (void)snprintf(run->directory, sizeof(run->directory), "%s", directory);
+    return true;
+}
+
+enum look { LOOK_RIGHT, LOOK_WRONG, LOOK_UNKNOWN };
+
+/* Does it lie as its directory's policy says? */
+static enum look look_at(struct recopy_run *run, const char *path, const struct stat *st,
+                         char directory[MOUNT_TEXT_MAX])
+{
+    char text[LAYOUT_TEXT_MAX];
+    struct layout_text layout;
+
+    if (!directory_of(path, directory) || !learn_policy(run, directory)) {
+        return LOOK_UNKNOWN;
+    }
+    if (!attribute(path, POLICY_XATTR_LAYOUT, text, sizeof(text)) ||
+        layout_parse(text, &layout) != 0) {
+        return LOOK_UNKNOWN;
+    }
+    return recopy_differs(&layout, &run->policy, st->st_nlink) ? LOOK_WRONG : LOOK_RIGHT;
+}
+
+static void count_file(struct recopy_run *run, const char *path, const struct stat *st)
+{
+    char directory[MOUNT_TEXT_MAX];
+
+    run->files_found++;
+    if (look_at(run, path, st, directory) == LOOK_WRONG) {
+        run->files_wanted++;
+        run->bytes_wanted += (uint64_t)st->st_size;
+    }
+}
+
+static void do_file(struct recopy_run *run, const char *path, const struct stat *st)
+{
+    char directory[MOUNT_TEXT_MAX];
+    struct errmsg why = { "" };
+    enum recopy_outcome outcome;
+
+    switch (look_at(run, path, st, directory)) {
+    case LOOK_RIGHT:
+        return;
+    case LOOK_UNKNOWN:
+        if (errno != ENOENT && errno != ESTALE) {
+            errmsg_set(&why, "cannot read where it is to lie: %s", strerror(errno));
+            note_left(run, path, &why, false);
+        }
+        return;
+    case LOOK_WRONG:
+        break;
+    }
+    outcome = recopy_one(directory, path, st, go_on, run, &why);
+    if (outcome == RECOPY_DONE) {
+        run->files_done++;
+        run->bytes_done += (uint64_t)st->st_size;
+    } else if (outcome == RECOPY_BUSY || outcome == RECOPY_FAILED) {
+        note_left(run, path, &why, outcome == RECOPY_BUSY);
+    }
+    look_up(run);
+}
+
+/* ---- All of them ---- */
+
+static int walk(struct recopy_run *run, char *const *paths,
+                void (*visit)(struct recopy_run *run, const char *path, const struct stat *st))
+{
+    FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_XDEV | FTS_NOCHDIR, NULL);
+    FTSENT *entry;
+
+    if (fts == NULL) {
+        return admin_failed(ADMIN_PROBLEM, "cannot walk the tree: %s", strerror(errno));
+    }
+    while (!run->stopped && (entry = fts_read(fts)) != NULL) {
+        if (entry->fts_info == FTS_F) {
+            visit(run, entry->fts_path, entry->fts_statp);
+        } else if ((entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR ||
+                    entry->fts_info == FTS_NS) &&
+                   entry->fts_errno != ENOENT && visit == do_file) {
+            run->broken = true;
+            (void)admin_failed(ADMIN_PROBLEM, "%s: %s", entry->fts_path,
+                               strerror(entry->fts_errno));
+        }
+        look_up(run);
+    }
+    (void)fts_close(fts);
+    return ADMIN_OK;
+}
+
+/* Those that were busy once more. */
+static bool do_busy_again(struct recopy_run *run)
+{
+    uint32_t count = run->left_count, again = 0;
+    struct left *left = calloc(count > 0 ? count : 1, sizeof(*left));
+
+    if (left == NULL) {
+        return false;
+    }
+    memcpy(left, run->left, count * sizeof(*left));
+    run->left_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct stat st;
+
+        again += left[i].busy;
+        if (!left[i].busy || run->stopped) {
+            run->left[run->left_count++] = left[i];
+            continue;
+        }
+        if (lstat(left[i].path, &st) == 0 && S_ISREG(st.st_mode)) {
+            do_file(run, left[i].path, &st);
+        }
+        free(left[i].path);
+    }
+    free(left);
+    return again > 0;
+}
+
+static void try_again(struct recopy_run *run)
+{
+    bool busy = false;
+
+    for (uint32_t i = 0; i < run->left_count; i++) {
+        busy |= run->left[i].busy;
+    }
+    for (unsigned i = 0; busy && i < ROUNDS_MAX && !run->stopped; i++) {
+        signals_wait(run, ROUND_MS);
+        busy = do_busy_again(run);
+    }
+}
+
+/* ---- What it came to ---- */
+
+static int print_result_json(const struct recopy_run *run)
+{
+    json_t *left = json_array();
+
+    for (uint32_t i = 0; i < run->left_count; i++) {
+        (void)json_array_append_new(left,
+                                    json_pack("{s:s, s:s, s:b}", "path", run->left[i].path, "why",
+                                              run->left[i].why.text, "busy", run->left[i].busy));
+    }
+    return print_json(json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "files",
+                                print_json_number(run->files_found), "files_wanted",
+                                print_json_number(run->files_wanted), "bytes_wanted",
+                                print_json_number(run->bytes_wanted), "files_done",
+                                print_json_number(run->files_done), "bytes_done",
+                                print_json_number(run->bytes_done), "stopped", run->stopped, "left",
+                                left, "left_more", print_json_number(run->left_more)))
+               ? ADMIN_OK
+               : ADMIN_PROBLEM;
+}
+
+static void print_result(const struct recopy_run *run)
+{
+    char bytes[PRINT_TEXT_MAX];
+
+    if (run->settings->dry_run) {
+        (void)printf("%" PRIu64 " of %" PRIu64 " files (%s) lie otherwise than new ones would.\n",
+                     run->files_wanted, run->files_found, print_bytes(run->bytes_wanted, bytes));
+        return;
+    }
+    (void)printf("%" PRIu64 " of %" PRIu64 " files (%s) lie now as new ones would.\n",
+                 run->files_done, run->files_wanted, print_bytes(run->bytes_done, bytes));
+    for (uint32_t i = 0; i < run->left_count; i++) {
+        (void)printf("left: %s: %s\n", run->left[i].path, run->left[i].why.text);
+    }
+    if (run->left_more > 0) {
+        (void)printf("left: %" PRIu64 " more\n", run->left_more);
+    }
+    if (run->stopped) {
+        (void)printf("Stopped: the same command goes on from here.\n");
+    } else if (run->left_count + run->left_more > 0) {
+        (void)printf("What is left can be tried again with the same command.\n");
+    }
+}
+
+static int report(struct recopy_run *run)
+{
+    bool bad = run->broken || run->stopped || run->left_count + run->left_more > 0;
+    int code = ADMIN_OK;
+
+    if (run->shows) {
+        (void)fprintf(stderr, "\r\033[K");
+    }
+    if (run->settings->json) {
+        code = print_result_json(run);
+    } else {
+        print_result(run);
+    }
+    for (uint32_t i = 0; i < run->left_count; i++) {
+        free(run->left[i].path);
+    }
+    return bad ? ADMIN_PROBLEM : code;
+}
+
+/* ---- The command ---- */
+
+static int check_paths(const struct admin_arguments *arguments, char **paths)
+{
+    for (size_t i = 0; i < arguments->operands_count; i++) {
+        struct mount_info mount;
+        struct errmsg err;
+        int rv = mount_find_morsel(arguments->operands[i], &mount, &err);
+
+        if (rv != 0) {
+            return admin_failed(rv == MORSEL_INVAL ? ADMIN_USAGE : ADMIN_PROBLEM, "%s", err.text);
+        }
+        paths[i] = (char *)(uintptr_t)arguments->operands[i];
+    }
+    return ADMIN_OK;
+}
+
+int command_recopy(const struct admin_arguments *arguments)
+{
+    char *paths[ADMIN_OPERANDS_MAX + 1] = { NULL };
+    struct recopy_run *run;
+    int code = check_paths(arguments, paths);
+
+    if (code != ADMIN_OK) {
+        return code;
+    }
+    run = calloc(1, sizeof(*run));
+    if (run == NULL) {
+        return admin_failed(ADMIN_PROBLEM, "out of memory");
+    }
+    run->settings = &arguments->settings;
+    run->shows = isatty(STDERR_FILENO) && !arguments->settings.json;
+    signals_begin(run);
+    run->began_ms = now_ms();
+    code = walk(run, paths, count_file);
+    if (code == ADMIN_OK && !arguments->settings.dry_run) {
+        run->began_ms = now_ms();
+        code = walk(run, paths, do_file);
+        try_again(run);
+    }
+    code = code == ADMIN_OK ? report(run) : code;
+    free(run);
+    return code;
+}
