@@ -95,7 +95,7 @@ static void when_durable(struct sim *s, uint32_t conn, const struct power_messag
 static struct meta_op op_of_name(const struct world *w, const struct power_message *m)
 {
     const char name[] = { m->name, 0 }, new_name[] = { m->new_name, 0 };
-    struct meta_op op;
+    struct meta_op op = { .kind = OP_START };
 
     switch (m->kind) {
     case NAME_MAKE:

@@ -406,7 +406,7 @@ static int seek_data(struct store *store, const struct object *object, uint64_t 
     uint64_t block = offset / BLOCK_BYTES;
 
     for (;;) {
-        uint64_t group = block / GROUP_BLOCKS, lost, place;
+        uint64_t group = block / GROUP_BLOCKS, lost, place = UINT64_MAX;
         int rv = seek_sum(store, object, block, true, &lost, err);
 
         if (rv != 0 ||
@@ -433,7 +433,7 @@ static int seek_hole(struct store *store, const struct object *object, uint64_t 
     uint64_t block = offset / BLOCK_BYTES;
 
     for (;;) {
-        uint64_t place, at, none;
+        uint64_t place = UINT64_MAX, at, none;
         int rv = seek_file(object, place_of_byte(block * BLOCK_BYTES), true, &place, err);
 
         if (rv != 0 || place == UINT64_MAX || byte_at_place(place) >= object->size) {
