@@ -431,6 +431,10 @@ round() {
     pid=$!
     sleep "0.$((RANDOM % 10))$((RANDOM % 10))" # A moment that the seed draws: nothing is waited for.
     case $victim in
+    nobody) ;;
+    twin) # Several files exchange at once.
+        find "$a/busy" -type f | shuf | xargs "$bin/morsel" recopy --manager="$manager" >/dev/null 2>&1 || true
+        ;;
     command) kill -KILL "$pid" 2>/dev/null || true ;;
     meta)
         crash meta
@@ -446,7 +450,7 @@ round() {
     done_files=$((done_files + ${now:-0}))
     kill -0 "$works" || fail "the programs have ended: $(cat <&8)"
 }
-for victim in nobody command meta nobody command iod1 command meta iod2 nobody; do
+for victim in nobody twin command meta twin nobody command iod1 command meta iod2 nobody; do
     round 2 "$victim"
     seen_well
     round 1 nobody

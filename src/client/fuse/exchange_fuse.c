@@ -34,6 +34,7 @@ struct exchange_op
     struct file *files[2]; /* Held: the file, and the one without a name. */
     unsigned looks;        /* LOOKING: for which of them. */
     bool look_again;
+    bool due; /* on_wake() has still to come to it. */
     struct exchange_state state;
     inode_id body; /* Of the file, before. */
     uint64_t until_ms;
@@ -263,23 +264,35 @@ static void settle(struct exchange_op *op)
     }
 }
 
+static struct exchange_op *next_due(const struct mount *m)
+{
+    LIST_FOREACH(node, &m->exchanges)
+    {
+        struct exchange_op *op = LIST_ENTRY(node, struct exchange_op, node);
+
+        if (op->due) {
+            return op;
+        }
+    }
+    return NULL;
+}
+
+/* All stay in the list meanwhile: the end of one takes up what was kept of it, and of no other. */
 static void on_wake(uv_timer_t *timer)
 {
     struct mount *m = timer->data;
-    struct list due;
+    struct exchange_op *op;
 
-    list_init(&due);
-    while (!list_empty(&m->exchanges)) {
-        list_push_back(&due, list_pop_front(&m->exchanges));
+    LIST_FOREACH(node, &m->exchanges)
+    {
+        op = LIST_ENTRY(node, struct exchange_op, node);
+        op->due = op->step == EXCHANGE_SETTLING || (op->step == EXCHANGE_LOOKING && op->look_again);
     }
-    while (!list_empty(&due)) {
-        struct list *node = list_pop_front(&due);
-        struct exchange_op *op = LIST_ENTRY(node, struct exchange_op, node);
-
-        list_push_back(&m->exchanges, node);
+    while ((op = next_due(m)) != NULL) {
+        op->due = false;
         if (op->step == EXCHANGE_SETTLING) {
             settle(op);
-        } else if (op->step == EXCHANGE_LOOKING && op->look_again) {
+        } else {
             look(op);
         }
     }
