@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SERVERS = 4, AWAY_MS = 150, BEAT_MS = 20 };
+enum { SERVERS = 4, AWAY_MS = 150, BEAT_MS = 20, STEP_MS_MAX = 2000 };
 
 struct world
 {
@@ -264,13 +264,14 @@ static void a_drained_server_leaves_without_a_copy_less(void **state)
 static void restarts_of_the_manager_change_nothing(void **state)
 {
     struct world w;
-    uint64_t seen;
+    uint64_t seen, until_ms;
 
     world_open(&w, *state, 4, "3");
     assert_int_equal(recover(&w, RECOVER_LEAVE, 3, 0, NULL), 0);
     while (holds(&w, 3) > 0 || !is_settled(&w)) {
         seen = record(&w)->version;
-        for (int i = 0; i < 1000 && record(&w)->version == seen; i++) {
+        until_ms = meta_now_ms(w.f->meta) + STEP_MS_MAX;
+        while (record(&w)->version == seen && meta_now_ms(w.f->meta) < until_ms) {
             beat_all(&w);
             check_copies(&w, 1);
         }

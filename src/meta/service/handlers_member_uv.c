@@ -191,7 +191,7 @@ static int is_needed(const struct meta *meta, server_id id, struct object_id obj
     if (group == NULL || !group_concerns(group, id)) {
         return 0;
     }
-    rv = ns_inode(meta->ns, object.inode, &inode, err);
+    rv = ns_object_file(meta->ns, object.inode, &inode, err);
     if (rv == 0) {
         *needed = column < inode.layout.stripe.width && inode.layout.replicas > 1 &&
                   inode.layout.groups[column] == group->number;
