@@ -95,20 +95,15 @@ static void when_durable(struct sim *s, uint32_t conn, const struct power_messag
 static struct meta_op op_of_name(const struct world *w, const struct power_message *m)
 {
     const char name[] = { m->name, 0 }, new_name[] = { m->new_name, 0 };
-    struct meta_op op = { .kind = OP_START };
 
-    switch (m->kind) {
-    case NAME_MAKE:
-        op = op_make(w->dirs[m->dir], name, 0100644);
-        break;
-    case NAME_UNLINK:
-        op = op_unlink(w->dirs[m->dir], name, false);
-        break;
-    case NAME_RENAME:
-        op = op_rename(w->dirs[m->dir], name, w->dirs[m->new_dir], new_name, 0);
-        break;
+    if (m->kind == NAME_MAKE) {
+        return op_make(w->dirs[m->dir], name, 0100644);
     }
-    return op;
+    if (m->kind == NAME_UNLINK) {
+        return op_unlink(w->dirs[m->dir], name, false);
+    }
+    CHECK(m->kind == NAME_RENAME);
+    return op_rename(w->dirs[m->dir], name, w->dirs[m->new_dir], new_name, 0);
 }
 
 /* Execute it; its words live until then. */
