@@ -39,7 +39,6 @@ static enum recopy_outcome failed(struct recopy *r, const char *what)
     bool busy = errno == EBUSY || errno == EAGAIN || errno == ETXTBSY;
 
     r->written = errno == EAGAIN;
-
     if (errno == EBUSY) {
         errmsg_set(r->why, "it is open on another mount");
     } else if (errno == EAGAIN) {
@@ -184,8 +183,8 @@ enum recopy_outcome recopy_one(const char *directory, const char *path, const st
         errno = ENOMEM;
         outcome = failed(&r, "copy");
     } else if (geteuid() != 0 && geteuid() != st->st_uid) {
-        errno = EPERM;
-        outcome = failed(&r, "it belongs to somebody else");
+        errmsg_set(why, "it belongs to somebody else: its owner or root can do it");
+        outcome = RECOPY_FAILED;
     } else {
         outcome = recopy_open(&r, directory, path, st);
     }

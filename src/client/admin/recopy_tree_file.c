@@ -89,7 +89,9 @@ static void signals_wait(struct recopy_run *run, uint64_t ms)
 static void show(const struct recopy_run *run, const char *end)
 {
     char done[PRINT_TEXT_MAX], wanted[PRINT_TEXT_MAX], rate[PRINT_TEXT_MAX], left[PRINT_TEXT_MAX];
-    uint64_t passed_ms = now_ms() - run->began_ms, to_do = run->bytes_wanted - run->bytes_done;
+    uint64_t passed_ms = now_ms() - run->began_ms;
+    /* Files may have grown since they were counted. */
+    uint64_t to_do = run->bytes_wanted > run->bytes_done ? run->bytes_wanted - run->bytes_done : 0;
 
     (void)fprintf(stderr, "%s%" PRIu64 " of %" PRIu64 " files, %s of %s, %s/s",
                   run->shows ? "\r\033[K" : "", run->files_done, run->files_wanted,
