@@ -1,71 +1,11 @@
 /* The order of changes: what waits for what, what is judged when, and histories of three members
  * whose messages are late, lost and double, and whose rounds break off. */
-#include "iod/replica/order.h"
-
 #include "common/base/check.h"
 #include "common/base/prng.h"
 #include "common/base/status.h"
+#include "tests/lib/order_asked.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-enum { LATE_MS = 1000000 };
-
-static struct order_change change_of(client_id client, op_sequence number, uint64_t start,
-                                     uint64_t end)
-{
-    return (struct order_change){ .op = { client, number },
-                                  .object = { 5, 0 },
-                                  .generation = 1,
-                                  .span = { start, end },
-                                  .not_after_ms = LATE_MS };
-}
-
-static void open_order(struct order *o, uint32_t me, group_set set)
-{
-    assert_true(order_init(o, me, 8, 64));
-    order_join(o, 1, 10, set);
-    order_check(o);
-}
-
-static enum order_verdict ask(struct order *o, op_sequence number, uint64_t start, uint64_t end,
-                              uint64_t token)
-{
-    struct order_change change = change_of(1, number, start, end);
-    enum order_verdict verdict = order_request(o, &change, token);
-
-    order_check(o);
-    return verdict;
-}
-
-static struct order_action expect(struct order *o, enum order_action_type type, uint64_t token)
-{
-    struct order_action a = { .token = 0 };
-
-    assert_true(order_next(o, 1, &a));
-    order_check(o);
-    assert_int_equal(a.type, type);
-    assert_int_equal(a.token, token);
-    return a;
-}
-
-static void expect_answer(struct order *o, uint64_t token, int status)
-{
-    struct order_action a = expect(o, ORDER_ANSWER, token);
-
-    assert_int_equal(a.answer.status, status);
-}
-
-static void expect_nothing(struct order *o)
-{
-    struct order_action a;
-
-    assert_false(order_next(o, 1, &a));
-}
 
 /* Rule `inflight`, and the range locks. */
 static void what_overlaps_waits_in_order(void **state)
@@ -214,7 +154,7 @@ static void a_new_round_forwards_again(void **state)
     order_acked(&o, 1, 1, 10, 1);
     order_acked(&o, 2, 1, 11, 1);
     expect_nothing(&o);
-    order_resend(&o);
+    order_lost(&o);
     assert_int_equal(expect(&o, ORDER_FORWARD, 100).member, 1);
     expect_nothing(&o);
     order_acked(&o, 1, 1, 11, 1);
@@ -332,7 +272,7 @@ static void who_has_it_is_not_sent_it(void **state)
     (void)expect(&o, ORDER_APPLY, 100);
     assert_int_equal(expect(&o, ORDER_FORWARD, 100).member, 1);
     assert_int_equal(expect(&o, ORDER_FORWARD, 100).member, 2);
-    order_resend(&o);
+    order_lost(&o);
     order_acked(&o, 1, 1, 10, 1);
     assert_int_equal(expect(&o, ORDER_FORWARD, 100).member, 2);
     expect_nothing(&o);
@@ -715,6 +655,8 @@ static void run_step(struct history *h)
     } else if (drawn < 27) {
         next_round(h);
     } else if (drawn < 32) {
+        order_lost(&h->orders[member]);
+    } else if (drawn < 35) {
         order_resend(&h->orders[member]);
     } else if (drawn < 65 && h->bag_count > 0) {
         deliver(h);

@@ -1,67 +1,7 @@
-/* The order of changes: what is asked for again, while it waits, while it is under way, and when it is over. */
-#include "iod/replica/order.h"
-
+/* The order of changes: what is asked for again, while it waits, while it is under way, and when it is over; and what is
+ * forwarded again. */
 #include "common/base/status.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-enum { LATE_MS = 1000000 };
-
-static struct order_change change_of(client_id client, op_sequence number, uint64_t start,
-                                     uint64_t end)
-{
-    return (struct order_change){ .op = { client, number },
-                                  .object = { 5, 0 },
-                                  .generation = 1,
-                                  .span = { start, end },
-                                  .not_after_ms = LATE_MS };
-}
-
-static void open_order(struct order *o, uint32_t me, group_set set)
-{
-    assert_true(order_init(o, me, 8, 64));
-    order_join(o, 1, 10, set);
-    order_check(o);
-}
-
-static enum order_verdict ask(struct order *o, op_sequence number, uint64_t start, uint64_t end,
-                              uint64_t token)
-{
-    struct order_change change = change_of(1, number, start, end);
-    enum order_verdict verdict = order_request(o, &change, token);
-
-    order_check(o);
-    return verdict;
-}
-
-static struct order_action expect(struct order *o, enum order_action_type type, uint64_t token)
-{
-    struct order_action a = { .token = 0 };
-
-    assert_true(order_next(o, 1, &a));
-    order_check(o);
-    assert_int_equal(a.type, type);
-    assert_int_equal(a.token, token);
-    return a;
-}
-
-static void expect_answer(struct order *o, uint64_t token, int status)
-{
-    struct order_action a = expect(o, ORDER_ANSWER, token);
-
-    assert_int_equal(a.answer.status, status);
-}
-
-static void expect_nothing(struct order *o)
-{
-    struct order_action a;
-
-    assert_false(order_next(o, 1, &a));
-}
+#include "tests/lib/order_asked.h"
 
 /* Its client still wants it, and says until when: the copy that came first is not what it is judged by. */
 static void what_is_asked_for_again_is_in_time_for_longer(void **state)
@@ -117,11 +57,93 @@ static void what_comes_again_gets_the_first_answer(void **state)
     order_free(&o);
 }
 
+/* ---- What was forwarded, and may be lost ---- */
+
+/* `count` changes of ten bytes, one behind the other, carried out here and forwarded to the one other member. */
+static void forward_some(struct order *o, uint64_t count)
+{
+    for (uint64_t k = 1; k <= count; k++) {
+        struct order_action a;
+
+        assert_int_equal(ask(o, k, 10 * k, 10 * k + 10, 100 + k), ORDER_YES);
+        a = expect(o, ORDER_APPLY, 100 + k);
+        (void)expect(o, ORDER_FORWARD, 100 + k);
+        order_applied(o, a.id);
+        expect_nothing(o);
+    }
+}
+
+/* It has acknowledged something in each span of time, in the order in which it was sent: nothing is lost. */
+static void a_slow_member_is_sent_nothing_twice(void **state)
+{
+    struct order o;
+
+    (void)state;
+    open_order(&o, 0, 3);
+    forward_some(&o, 20);
+    for (uint64_t k = 1; k <= 20; k++) {
+        order_acked(&o, 1, 1, 10, k);
+        expect_answer(&o, 100 + k, MORSEL_OK);
+        order_resend(&o);
+        expect_nothing(&o);
+    }
+    order_free(&o);
+}
+
+static void what_was_passed_over_is_sent_again(void **state)
+{
+    struct order o;
+
+    (void)state;
+    open_order(&o, 0, 3);
+    forward_some(&o, 4);
+    order_acked(&o, 1, 1, 10, 2);
+    expect_answer(&o, 102, MORSEL_OK);
+    order_resend(&o);
+    expect_nothing(&o); /* It may have been sent a moment ago. */
+    order_acked(&o, 1, 1, 10, 3);
+    expect_answer(&o, 103, MORSEL_OK);
+    order_resend(&o);
+    (void)expect(&o, ORDER_FORWARD, 101);
+    expect_nothing(&o); /* Nor was the last one. */
+    order_free(&o);
+}
+
+/* Of one that acknowledges nothing it is not known whether it is slow: it is sent everything again after one span of
+ * time, two, four and so on. */
+static void a_silent_member_is_sent_it_again_ever_more_seldom(void **state)
+{
+    struct order o;
+    unsigned calls = 0, times = 0;
+
+    (void)state;
+    open_order(&o, 0, 3);
+    forward_some(&o, 1);
+    for (unsigned gap = 1; times < 7; times++) {
+        for (unsigned k = 0; k < gap; k++, calls++) {
+            order_resend(&o);
+            expect_nothing(&o);
+        }
+        order_resend(&o);
+        calls++;
+        (void)expect(&o, ORDER_FORWARD, 101);
+        expect_nothing(&o);
+        gap = gap < ORDER_REST_MAX / 2 ? 2 * gap : ORDER_REST_MAX;
+    }
+    assert_int_equal(calls, 7 + 1 + 2 + 4 + 8 + 16 + 16 + 16);
+    order_acked(&o, 1, 1, 10, 1);
+    expect_answer(&o, 101, MORSEL_OK);
+    order_free(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_asked_for_again_is_in_time_for_longer),
         cmocka_unit_test(what_comes_again_gets_the_first_answer),
+        cmocka_unit_test(a_slow_member_is_sent_nothing_twice),
+        cmocka_unit_test(what_was_passed_over_is_sent_again),
+        cmocka_unit_test(a_silent_member_is_sent_it_again_ever_more_seldom),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,67 +1,6 @@
 /* The order of changes that copy bytes from one place of a group to another: what they read is locked, too. */
-#include "iod/replica/order.h"
-
 #include "common/base/status.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-enum { LATE_MS = 1000000 };
-
-static struct order_change change_of(client_id client, op_sequence number, uint64_t start,
-                                     uint64_t end)
-{
-    return (struct order_change){ .op = { client, number },
-                                  .object = { 5, 0 },
-                                  .generation = 1,
-                                  .span = { start, end },
-                                  .not_after_ms = LATE_MS };
-}
-
-static void open_order(struct order *o, uint32_t me, group_set set)
-{
-    assert_true(order_init(o, me, 8, 64));
-    order_join(o, 1, 10, set);
-    order_check(o);
-}
-
-static enum order_verdict ask(struct order *o, op_sequence number, uint64_t start, uint64_t end,
-                              uint64_t token)
-{
-    struct order_change change = change_of(1, number, start, end);
-    enum order_verdict verdict = order_request(o, &change, token);
-
-    order_check(o);
-    return verdict;
-}
-
-static struct order_action expect(struct order *o, enum order_action_type type, uint64_t token)
-{
-    struct order_action a = { .token = 0 };
-
-    assert_true(order_next(o, 1, &a));
-    order_check(o);
-    assert_int_equal(a.type, type);
-    assert_int_equal(a.token, token);
-    return a;
-}
-
-static void expect_answer(struct order *o, uint64_t token, int status)
-{
-    struct order_action a = expect(o, ORDER_ANSWER, token);
-
-    assert_int_equal(a.answer.status, status);
-}
-
-static void expect_nothing(struct order *o)
-{
-    struct order_action a;
-
-    assert_false(order_next(o, 1, &a));
-}
+#include "tests/lib/order_asked.h"
 
 static enum order_verdict ask_copy(struct order *o, op_sequence number, uint64_t token)
 {

@@ -22,9 +22,8 @@
 #include "common/base/table.h"
 
 enum {
-    COPY_RESEND_MS =
-        1000,         /* What is lost with a connection is sent again when there is another one. */
-    COPY_ASK_MS = 50, /* replica_ask_again() */
+    COPY_RESEND_MS = 500, /* replica_resend() */
+    COPY_ASK_MS = 50,     /* replica_ask_again() */
     COPY_FLUSH_MS = 3000, /* Between two syncs of everything, while there is write intent. */
     COPY_TOUCHED_MAX =
         16384, /* Objects changed since the last sync; beyond, all of the group are. */

@@ -329,6 +329,7 @@ void copy_lost(struct copy *copy)
 {
     if (copy_trouble(copy) == NULL) {
         replica_fetch_lost(copy->replica);
+        replica_lost(copy->replica);
         replica_resend(copy->replica);
         replica_give_again(copy->replica);
         copy_drain(copy);

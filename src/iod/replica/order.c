@@ -170,6 +170,7 @@ static void send_all(struct order *o, struct order_item *i)
     i->had_ms = 0;
     i->have = i->applied ? (group_set)(1U << o->me) : 0;
     i->send = o->set & (group_set) ~(1U << o->me);
+    i->rest = i->rested = 1;
     say(o, i, 0);
 }
 
@@ -203,6 +204,7 @@ void order_join(struct order *o, uint64_t epoch, uint64_t round, group_set set)
     o->round = round;
     o->set = set;
     o->sequence = o->floor = 0;
+    memset(o->top, 0, sizeof(o->top));
     memset(o->window, 0, sizeof(o->window));
     LIST_FOREACH_SAFE(node, &o->all)
     {
@@ -412,11 +414,62 @@ void order_acked(struct order *o, uint32_t from, uint64_t epoch, uint64_t round,
 
         if (i->state == ORDER_UNDER_WAY && i->sequence == sequence) {
             o->acked[from]++;
+            o->top[from] = sequence > o->top[from] ? sequence : o->top[from];
             i->have |= (group_set)(1U << from);
             i->send &= (group_set) ~(1U << from);
             finish_if_all(o, i);
             return;
         }
+    }
+}
+
+static group_set lacking(const struct order *o, const struct order_item *i)
+{
+    return o->set & (group_set) ~(i->have | 1U << o->me);
+}
+
+void order_lost(struct order *o)
+{
+    LIST_FOREACH(node, &o->all)
+    {
+        struct order_item *i = LIST_ENTRY(node, struct order_item, all);
+
+        if (i->state == ORDER_UNDER_WAY && order_orders(o)) {
+            i->send = lacking(o, i);
+            i->rest = i->rested = 1;
+            say(o, i, 0);
+        }
+    }
+}
+
+/* Which of those that lack it seem to have lost it? */
+static group_set lost_at(const struct order *o, const struct order_item *i)
+{
+    group_set lost = 0;
+
+    for (uint32_t k = 0; k < REPLICAS_MAX; k++) {
+        if ((lacking(o, i) >> k & 1U) != 0 &&
+            (o->acked[k] == o->heard[k] || i->sequence < o->top[k])) {
+            lost |= (group_set)(1U << k);
+        }
+    }
+    return lost;
+}
+
+static void look_again(struct order *o, struct order_item *i)
+{
+    group_set lost;
+
+    if (i->rest > 0) {
+        i->rest--;
+        return;
+    }
+    lost = lost_at(o, i);
+    if (lost != 0) {
+        i->send |= lost;
+        i->rested = i->rested < ORDER_REST_MAX / 2 ? 2 * i->rested : ORDER_REST_MAX;
+        i->rest = i->rested;
+        say(o, i, 0);
     }
 }
 
@@ -427,10 +480,10 @@ void order_resend(struct order *o)
         struct order_item *i = LIST_ENTRY(node, struct order_item, all);
 
         if (i->state == ORDER_UNDER_WAY && order_orders(o)) {
-            i->send = o->set & (group_set) ~(i->have | 1U << o->me);
-            say(o, i, 0);
+            look_again(o, i);
         }
     }
+    memcpy(o->heard, o->acked, sizeof(o->heard));
 }
 
 /* What cuts or punches has no bytes of its own, and takes no longer than some. */

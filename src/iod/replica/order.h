@@ -46,6 +46,12 @@
  * (order_taken_over(), then op_memory_load() and op_memory_settle()); and stamps `not_after_ms` anew for the clock of the
  * member to which it sends a change.
  *
+ * Forwarded again, within a round, is what may have been lost: all, when the connection was (order_lost()); else what has
+ * not been acknowledged for a whole span between two order_resend(), when its member has meanwhile acknowledged nothing
+ * at all or something that was sent later; and then after twice as many, up to ORDER_REST_MAX. A member behind a slow link
+ * acknowledges late, but one thing behind the other: it is sent nothing twice, which would make the link slower yet.
+ * (RFC 6298, 5.5, of what is sent again; RFC 5681, 3.2, of what was passed over.)
+ *
  * Bounded: ORDER_ITEMS_MAX items, of which ORDER_READS_MAX are reads; numbers of forwards reach no
  * farther than ORDER_WINDOW beyond the first that is missing.
  *
@@ -63,7 +69,9 @@
 enum {
     ORDER_ITEMS_MAX = 1024,
     ORDER_READS_MAX = 768, /* Changes find room beside them. */
-    ORDER_WINDOW = 2048
+    ORDER_WINDOW = 2048,
+    ORDER_REST_MAX =
+        16 /* Calls of order_resend() in which what was forwarded again rests, at most. */
 };
 
 struct order_change
@@ -111,6 +119,8 @@ struct order_item
     bool applied;
     bool put_off; /* To be carried out here, in a round that we lead. */
     group_set have, send;
+    uint32_t rest,
+        rested; /* Calls of order_resend() until it may be forwarded again; the last time. */
     uint64_t had_ms,
         ahead;      /* replica_slow.c: since when a member has it, in this round (0: none was
                                seen to); bytes under way before it then. */
@@ -162,6 +172,8 @@ struct order
     uint64_t serial;
     uint64_t bytes; /* Those that all changes brought which were begun or taken here. */
     uint64_t acked[REPLICAS_MAX]; /* By member: parts of changes that were done, in this process. */
+    uint64_t heard[REPLICAS_MAX]; /* The same, at the last order_resend(). */
+    uint64_t top[REPLICAS_MAX]; /* The last forward of the round that a member has acknowledged. */
     struct op_memory *memory;
     struct order_item *items;
 };
@@ -212,7 +224,10 @@ enum order_verdict order_forwarded(struct order *o, uint32_t from, uint64_t epoc
                                    uint64_t token, uint64_t now_ms);
 void order_acked(struct order *o, uint32_t from, uint64_t epoch, uint64_t round, uint64_t sequence);
 
-/* Forwards may have been lost: all that are not acknowledged are shown again. */
+/* Forwards have been lost with a connection: all that are not acknowledged are shown again. */
+void order_lost(struct order *o);
+
+/* Every so often: those are shown again that seem to be lost (above). */
 void order_resend(struct order *o);
 
 /* The next thing to do, or false. Ask after each call, until it is false. */

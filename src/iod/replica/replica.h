@@ -95,8 +95,8 @@
  * It is done within the same lock and the same round, so it can meet no change: until it is answered the lock stays, and
  * what an earlier lock or round has asked for is done no more. Between two steps it rests as long as the last one took.
  *
- * The host: sends what it is shown to whom it names, or loses it; calls replica_resend() when
- * something may be lost; has one RECORD, one dirty file operation (NOTE, REWRITE) and any number of
+ * The host: sends what it is shown to whom it names, or loses it; calls replica_lost() when what was sent is lost with a
+ * connection, and replica_resend() every so often, for messages are lost besides; has one RECORD, one dirty file operation (NOTE, REWRITE) and any number of
  * APPLY, SERVE and SYNC at work; keeps the memory of operations as order.h says: on the disk no later
  * than the bytes, noted before them as begun and after them as done, and hands in what was begun only
  * as answered by MORSEL_UNSURE. A host whose disk fails to do what it is shown ends: the others go on.
@@ -125,8 +125,8 @@ enum {
     SLOW_EXCUSE_MS_MAX = 8000,
     REPLICA_SHARE = 70, /* Percent, while laps shrink; */
     REPLICA_SHARE_MIN = 20,
-    REPLICA_SILENCES = 2, /* So many times replica_resend() without a piece: it is lost. */
-    REPLICA_SILENCES_MAX = 8,
+    REPLICA_SILENCES = 4, /* So many times replica_resend() without a piece: it is lost. */
+    REPLICA_SILENCES_MAX = 16,
     REPLICA_NOTES_MAX = ORDER_ITEMS_MAX + RECOVERY_PIECES_MAX + 2
 };
 
@@ -601,7 +601,10 @@ void replica_give_again(struct replica *r);
 /* Likewise: what we wait for may be lost with it, and is asked for with the next replica_resend(). */
 void replica_fetch_lost(struct replica *r);
 
-/* What is not answered is sent again: messages may be lost. */
+/* Likewise of forwards and syncs. */
+void replica_lost(struct replica *r);
+
+/* What is not answered, and seems to be lost, is sent again. */
 void replica_resend(struct replica *r);
 
 /* Does this member take bytes from another one just now? What it asks for may not be there yet: it asks

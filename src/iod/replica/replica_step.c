@@ -556,6 +556,12 @@ void replica_ask_again(struct replica *r)
     replica_verify_ask_again(r);
 }
 
+void replica_lost(struct replica *r)
+{
+    order_lost(&r->order);
+    replica_resend_syncs(r);
+}
+
 void replica_resend(struct replica *r)
 {
     order_resend(&r->order);
