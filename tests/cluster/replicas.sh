@@ -99,5 +99,23 @@ start_meta
 start_iod 1
 seen_well
 copies_are_equal
+
+# Case 16: a server comes back, and nothing of its objects and copies is on its disk. While nobody can give it any, it serves nothing; then it is given everything.
+for emptied in 1 2; do
+    crash "iod$emptied"
+    printf 'before %s was emptied\n' "$emptied" >"$two/emptied"
+    sync "$two/emptied"
+    crash "iod$((3 - emptied))"
+    rm -r "$work/iod$emptied"/{objects,copies}
+    start_iod "$emptied"
+    wait_for 60 "server $emptied is with the manager" servers_up 1
+    drop_caches
+    fails_in_time cat "$work/mnt/c/two/emptied"
+    start_iod "$((3 - emptied))"
+    seen_well
+    [ "$(cat "$work/mnt/c/two/emptied")" = "before $emptied was emptied" ] || fail "an empty copy was read"
+    each_alone_shows "$two/random" "$work/random"
+done
+copies_are_equal
 fsck_clean
 cluster_end

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TRANSCRIPTS_MAX = 32 };
+
 struct world *world_of(struct sim *s)
 {
     return s->world;
@@ -32,13 +34,18 @@ static struct object_lease *lease_of(struct sim *s, const struct call *call)
     return &world_of(s)->objects[call->change.object.inode - 1];
 }
 
+void client_asks(struct sim *s, uint32_t node, uint32_t member)
+{
+    struct host_message m = { .kind = HOST_CALL, .from = node, .call = client_of(s, node)->call };
+
+    sim_send_datagram(s, node, member, &m, sizeof(m));
+}
+
 static void send_call(struct sim *s, uint32_t node)
 {
     const struct client *c = client_of(s, node);
-    struct host_message m = { .kind = HOST_CALL, .from = node, .call = c->call };
 
-    sim_send_datagram(s, node, (uint32_t)((c->call.number + c->tries) % world_of(s)->members), &m,
-                      sizeof(m));
+    client_asks(s, node, (uint32_t)((c->call.number + c->tries) % world_of(s)->members));
 }
 
 /* ---- What it draws ---- */
@@ -116,6 +123,8 @@ static void end_call(struct sim *s, uint32_t node, const struct answer *answer, 
     struct object_lease *l = lease_of(s, &c->call);
 
     judge_end(s, c->deed, answer, done);
+    c->last = *answer;
+    c->answered = done;
     if (act_changes(c->call.act)) {
         l->writers--;
         if (!done) {
@@ -132,17 +141,34 @@ static void end_call(struct sim *s, uint32_t node, const struct answer *answer, 
     sim_after(s, node, 1 + prng_below(&s->prng, CLIENT_IDLE_MS_MAX), run_next, 0);
 }
 
+void client_begins(struct sim *s, uint32_t node, const struct call *call)
+{
+    struct client *c = client_of(s, node);
+
+    CHECK(c->call.act == ACT_NONE);
+    c->call = *call;
+    c->call.number = ++c->calls;
+    c->begun_ms = s->now_ms;
+    c->deed = judge_begin(s, &c->call);
+}
+
+void client_gives_up(struct sim *s, uint32_t node)
+{
+    struct answer none = { .status = MORSEL_TIMEDOUT };
+
+    sim_trace(s, node, "gives %llx up", (unsigned long long)client_of(s, node)->call.value);
+    end_call(s, node, &none, false);
+}
+
 static void run_retry(struct sim *s, uint32_t node, uint64_t number)
 {
     struct client *c = client_of(s, node);
-    struct answer none = { .status = MORSEL_TIMEDOUT };
 
     if (c->call.act == ACT_NONE || c->call.number != number) {
         return;
     }
     if (act_changes(c->call.act) && s->now_ms > c->call.not_after_ms) {
-        sim_trace(s, node, "gives %llx up", (unsigned long long)c->call.value);
-        end_call(s, node, &none, false);
+        client_gives_up(s, node);
         return;
     }
     if (!slow_waits(s, node, c->begun_ms)) {
@@ -157,18 +183,19 @@ static void run_retry(struct sim *s, uint32_t node, uint64_t number)
 static void run_next(struct sim *s, uint32_t node, uint64_t number)
 {
     struct client *c = client_of(s, node);
+    struct call call;
 
     (void)number;
-    if (s->now_ms > FAULTS_MS + HEALING_MS - QUIET_MS) {
+    if (s->scripted || s->now_ms > FAULTS_MS + HEALING_MS - QUIET_MS) {
         return;
     }
     if (!draw_call(s, node)) {
         sim_after(s, node, 1 + prng_below(&s->prng, 20), run_next, 0);
         return;
     }
-    c->call.number = ++c->calls;
-    c->begun_ms = s->now_ms;
-    c->deed = judge_begin(s, &c->call);
+    call = c->call;
+    c->call.act = ACT_NONE;
+    client_begins(s, node, &call);
     send_call(s, node);
     sim_after(s, node, CLIENT_RETRY_MS, run_retry, c->call.number);
 }
@@ -469,14 +496,14 @@ static uint32_t draw_members(struct sim *s)
     return drawn == 0 ? 1 : drawn < 5 ? 2 : 3;
 }
 
-static void scenario_open(struct sim *s)
+static void open_members(struct sim *s, uint32_t members)
 {
     static const char *const names[] = { "m0", "m1", "m2", "anna", "bert", "cleo", "dora" };
     struct world *w = calloc(1, sizeof(*w));
 
     CHECK(w != NULL && sizeof(struct host_message) <= SIM_MESSAGE_BYTES_MAX);
     s->world = w;
-    w->members = s->scripted ? 3 : draw_members(s);
+    w->members = members != 0 ? members : draw_members(s);
     /* A deliberate fault is looked for where there is most trouble. */
     w->cuts = prng_below(&s->prng, 2) == 0 || s->canary != NULL;
     w->storms = prng_below(&s->prng, 3) == 0 || s->canary != NULL;
@@ -502,6 +529,20 @@ static void scenario_open(struct sim *s)
         (void)sim_node_add(s, names[REPLICAS_MAX + i], &client_actor, false);
     }
     for (uint32_t i = 0; i < s->node_count && !s->scripted; i++) {
+        sim_start(s, i);
+    }
+}
+
+static void scenario_open(struct sim *s)
+{
+    open_members(s, s->scripted ? 3 : 0);
+}
+
+static void pair_open(struct sim *s)
+{
+    open_members(s, 2);
+    world_of(s)->slow_limit_ms = 1000;
+    for (uint32_t i = 0; i <= world_of(s)->first_client; i++) {
         sim_start(s, i);
     }
 }
@@ -605,6 +646,12 @@ static const struct sim_scenario scenario = { .name = "group",
                                               .canaries = canaries,
                                               .worth = worth };
 
+const struct sim_scenario group_pair_scenario = { .name = "pair",
+                                                  .open = pair_open,
+                                                  .close = scenario_close,
+                                                  .check = group_judge_check,
+                                                  .finish = group_judge_finish };
+
 /* ---- Transcript ---- */
 
 /* One of three loses its power: the others vote it out, wait for the lease that it may hold, go on;
@@ -658,10 +705,13 @@ static bool a_member_falls_and_returns(struct sim *s)
 
 int main(int argc, char **argv)
 {
-    static const struct sim_transcript transcripts[] = {
-        { "a_member_falls_and_returns", a_member_falls_and_returns },
-        { NULL, NULL },
+    struct sim_transcript transcripts[TRANSCRIPTS_MAX] = {
+        { "a_member_falls_and_returns", a_member_falls_and_returns, NULL },
     };
 
+    for (uint32_t i = 0; group_cases[i].name != NULL; i++) {
+        CHECK(i + 2 < TRANSCRIPTS_MAX);
+        transcripts[i + 1] = group_cases[i];
+    }
     return sim_main(argc, argv, &scenario, transcripts);
 }

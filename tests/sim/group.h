@@ -5,7 +5,7 @@
 
 #include "common/vote/candidate.h"
 #include "iod/replica/replica.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/sim_main.h"
 
 enum {
     USED = 3, /* Objects that clients use. */
@@ -184,6 +184,8 @@ struct client
     uint64_t tries, begun_ms;
     uint32_t deed; /* What the judge has of it. */
     uint64_t operations, calls, verifier;
+    struct answer last; /* To the last call, */
+    bool answered;      /* if there was one that ended it. */
 };
 
 /* What clients know of an object together, as the holders of leases do. */
@@ -264,6 +266,17 @@ static inline bool act_changes(enum act act)
 {
     return act == ACT_WRITE || act == ACT_COPY;
 }
+
+/* A pair, the manager and the clients (cases): nothing goes wrong by itself, and clients ask what they are told to. */
+extern const struct sim_scenario group_pair_scenario;
+
+/* The client, which is idle, begins that call; sends it to that member, once more each time; has waited long enough. */
+void client_begins(struct sim *s, uint32_t node, const struct call *call);
+void client_asks(struct sim *s, uint32_t node, uint32_t member);
+void client_gives_up(struct sim *s, uint32_t node);
+
+/* The cases of docs/replication.md (group_cases.c); the last one has no name. */
+extern const struct sim_transcript group_cases[];
 
 /* From one member or voter to another, or to a client. */
 void host_send(struct sim *s, uint32_t node, uint32_t to, struct host_message *m);

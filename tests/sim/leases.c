@@ -542,7 +542,7 @@ static const struct sim_scenario scenario = { .name = "leases",
 
 int main(int argc, char **argv)
 {
-    static const struct sim_transcript transcripts[] = { { NULL, NULL } };
+    static const struct sim_transcript transcripts[] = { { NULL, NULL, NULL } };
 
     return sim_main(argc, argv, &scenario, transcripts);
 }

@@ -266,10 +266,10 @@ static bool two_processes_on_one_directory(struct sim *s)
 int main(int argc, char **argv)
 {
     static const struct sim_transcript transcripts[] = {
-        { "silence_and_return", silence_and_return },
-        { "restart_of_the_manager", restart_of_the_manager },
-        { "two_processes_on_one_directory", two_processes_on_one_directory },
-        { NULL, NULL },
+        { "silence_and_return", silence_and_return, NULL },
+        { "restart_of_the_manager", restart_of_the_manager, NULL },
+        { "two_processes_on_one_directory", two_processes_on_one_directory, NULL },
+        { NULL, NULL, NULL },
     };
 
     return sim_main(argc, argv, &scenario, transcripts);

@@ -468,7 +468,7 @@ static const struct sim_scenario scenario = { .name = "oplog",
 
 int main(int argc, char **argv)
 {
-    static const struct sim_transcript transcripts[] = { { NULL, NULL } };
+    static const struct sim_transcript transcripts[] = { { NULL, NULL, NULL } };
 
     return sim_main(argc, argv, &scenario, transcripts);
 }

@@ -360,10 +360,10 @@ static bool a_lost_answer_and_a_loss_of_power(struct sim *s)
 int main(int argc, char **argv)
 {
     static const struct sim_transcript transcripts[] = {
-        { "a_lost_answer", a_lost_answer },
-        { "a_lost_answer_and_a_restart", a_lost_answer_and_a_restart },
-        { "a_lost_answer_and_a_loss_of_power", a_lost_answer_and_a_loss_of_power },
-        { NULL, NULL },
+        { "a_lost_answer", a_lost_answer, NULL },
+        { "a_lost_answer_and_a_restart", a_lost_answer_and_a_restart, NULL },
+        { "a_lost_answer_and_a_loss_of_power", a_lost_answer_and_a_loss_of_power, NULL },
+        { NULL, NULL, NULL },
     };
 
     return sim_main(argc, argv, &scenario, transcripts);

@@ -355,12 +355,14 @@ static bool a_second_loss_is_told_too(struct sim *s)
 int main(int argc, char **argv)
 {
     static const struct sim_transcript transcripts[] = {
-        { "each_handle_is_told_once", each_handle_is_told_once },
-        { "what_comes_behind_a_report_is_reported", what_comes_behind_a_report_is_reported },
-        { "a_loss_that_nobody_is_told_of_is_reported", a_loss_that_nobody_is_told_of_is_reported },
-        { "a_directory_is_told_of_the_managers_loss", a_directory_is_told_of_the_managers_loss },
-        { "a_second_loss_is_told_too", a_second_loss_is_told_too },
-        { NULL, NULL },
+        { "each_handle_is_told_once", each_handle_is_told_once, NULL },
+        { "what_comes_behind_a_report_is_reported", what_comes_behind_a_report_is_reported, NULL },
+        { "a_loss_that_nobody_is_told_of_is_reported", a_loss_that_nobody_is_told_of_is_reported,
+          NULL },
+        { "a_directory_is_told_of_the_managers_loss", a_directory_is_told_of_the_managers_loss,
+          NULL },
+        { "a_second_loss_is_told_too", a_second_loss_is_told_too, NULL },
+        { NULL, NULL, NULL },
     };
 
     return sim_main(argc, argv, &scenario, transcripts);

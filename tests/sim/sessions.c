@@ -397,8 +397,8 @@ static bool an_open_file_outlives_name_and_manager(struct sim *s)
 int main(int argc, char **argv)
 {
     static const struct sim_transcript transcripts[] = {
-        { "an_open_file_outlives_name_and_manager", an_open_file_outlives_name_and_manager },
-        { NULL, NULL },
+        { "an_open_file_outlives_name_and_manager", an_open_file_outlives_name_and_manager, NULL },
+        { NULL, NULL, NULL },
     };
 
     return sim_main(argc, argv, &scenario, transcripts);

@@ -21,7 +21,7 @@ struct arguments
 {
     uint64_t from, count;
     const char *canary;
-    bool one, canaries;
+    bool one, canaries, transcripts;
 };
 
 /* What is running, for the case that a CHECK ends the process. */
@@ -179,7 +179,8 @@ static bool run_canaries(const struct sim_scenario *scenario)
     return good;
 }
 
-static bool run_transcripts(const struct sim_scenario *scenario, const struct sim_transcript *t)
+static bool run_transcripts(const struct sim_scenario *scenario, const struct sim_transcript *t,
+                            const char *canary)
 {
     bool good = true;
 
@@ -189,7 +190,8 @@ static bool run_transcripts(const struct sim_scenario *scenario, const struct si
 
         CHECK(s != NULL);
         note_running(scenario, 1, NULL);
-        sim_open_scripted(s, scenario);
+        sim_open_scripted(s, t->scenario != NULL ? t->scenario : scenario);
+        s->canary = canary;
         passed = t->run(s) && !s->failed;
         (void)printf("sim_%s: transcript %s: %s\n", scenario->name, t->name,
                      passed ? "as expected" : s->failure);
@@ -203,7 +205,8 @@ static bool run_transcripts(const struct sim_scenario *scenario, const struct si
 static int usage(const struct sim_scenario *scenario)
 {
     (void)fprintf(stderr,
-                  "usage: sim_%s [--seed N | --from N --count N | --canaries] [--canary NAME]\n",
+                  "usage: sim_%s [--seed N | --from N --count N | --canaries | --transcripts] "
+                  "[--canary NAME]\n",
                   scenario->name);
     return 2;
 }
@@ -223,6 +226,10 @@ static bool parse(int argc, char **argv, struct arguments *a)
 
         if (strcmp(argv[i], "--canaries") == 0) {
             a->canaries = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--transcripts") == 0) {
+            a->transcripts = true;
             continue;
         }
         if (strcmp(argv[i], "--canary") == 0 && value[0] != 0) {
@@ -250,10 +257,13 @@ int sim_main(int argc, char **argv, const struct sim_scenario *scenario,
     (void)signal(SIGABRT, on_abort);
     if (a.canaries) {
         good = run_canaries(scenario);
+    } else if (a.transcripts) {
+        good = run_transcripts(scenario, transcripts, a.canary);
     } else if (a.one) {
         good = show_seed(scenario, a.from, a.canary, SIZE_MAX);
     } else {
-        good = run_seeds(scenario, &a) && (argc > 1 || run_transcripts(scenario, transcripts));
+        good =
+            run_seeds(scenario, &a) && (argc > 1 || run_transcripts(scenario, transcripts, NULL));
     }
     return good ? 0 : 1;
 }

@@ -3,6 +3,7 @@
  *   sim_NAME                          2,000 seeds and the transcripts
  *   sim_NAME --seed N [--canary C]    one seed, with its trace
  *   sim_NAME --from N --count M       so many seeds
+ *   sim_NAME --transcripts            the transcripts
  *   sim_NAME --canaries               each deliberate fault must be caught
  *
  * Exit code 0: all is well. A seed that fails prints the line that reproduces it, and its trace.
@@ -16,7 +17,8 @@
 struct sim_transcript
 {
     const char *name;
-    bool (*run)(struct sim *s); /* Opened without faults, traced. */
+    bool (*run)(struct sim *s);          /* Opened without faults, traced. */
+    const struct sim_scenario *scenario; /* NULL: that of the runner. */
 };
 
 /* `transcripts` ends with a NULL name. Returns the exit code. */

@@ -221,9 +221,9 @@ static bool one_voter_of_three_decides_nothing(struct sim *s)
 }
 
 static const struct sim_transcript transcripts[] = {
-    { "two voters of three decide", two_voters_of_three_decide },
-    { "one voter of three decides nothing", one_voter_of_three_decides_nothing },
-    { NULL, NULL }
+    { "two voters of three decide", two_voters_of_three_decide, NULL },
+    { "one voter of three decides nothing", one_voter_of_three_decides_nothing, NULL },
+    { NULL, NULL, NULL }
 };
 
 int main(int argc, char **argv)
