@@ -71,7 +71,7 @@ enum {
     ORDER_READS_MAX = 768, /* Changes find room beside them. */
     ORDER_WINDOW = 2048,
     ORDER_REST_MAX =
-        16 /* Calls of order_resend() in which what was forwarded again rests, at most. */
+        4 /* Calls of order_resend() in which what was forwarded again rests, at most. */
 };
 
 struct order_change
