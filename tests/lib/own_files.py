@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Random work on files of its own, through several mounts by turns, every byte of it verified, while servers fail.
 
-    own_files.py SEED PROGRESS FULL DIRECTORY...
+    own_files.py SEED PROGRESS FULL SUMS DIRECTORY...
 
 Each of six workers has files that nobody else changes, so it knows what is in them: it makes, overwrites, appends to, cuts, copies, renames and removes them,
 each time through another of the DIRECTORYs (the same directory on different mounts), and reads them through any. PROGRESS gets a line for each
 hundredth operation. While the file FULL is there, ENOSPC is no failure: the file that met it is removed. It ends with SIGTERM; then all files are read
-through all directories. The last line of the output is JSON; exit 1: a byte or a name was wrong, or a call failed.
+through all directories, and SUMS says what is in them, for sha256sum. The last line of the output is JSON; exit 1: a byte or a name was wrong, or a call failed.
 """
-import errno, json, os, random, signal, sys, threading, time
+import errno, hashlib, json, os, random, signal, sys, threading, time
 
 WORKERS, FILES, SMALL, LARGE = 6, 24, 64 << 10, 3 << 20
 
@@ -18,6 +18,7 @@ class Shared:
         self.seed, self.progress, self.full, self.directories = seed, progress, full, directories
         self.stop, self.lock = threading.Event(), threading.Lock()
         self.operations, self.refused, self.kinds = 0, 0, {}
+        self.written = self.verified = 0  # Bytes.
         self.longest, self.wrong = 0.0, []
 
     def note(self, kind, seconds):
@@ -28,6 +29,11 @@ class Shared:
             if self.operations % 100 == 0:
                 with open(self.progress, "a") as progress:
                     progress.write("%d\n" % self.operations)
+
+    def count(self, written=0, verified=0):
+        with self.lock:
+            self.written += written
+            self.verified += verified
 
     def fail(self, words):
         with self.lock:
@@ -67,6 +73,7 @@ class Worker(threading.Thread):
                 os.fsync(fd)
         finally:
             os.close(fd)
+        self.shared.count(written=len(data))
 
     # Each does it to the file, and then to what is known of it. `self.at_work` are the files that may be anything when it fails.
 
@@ -148,6 +155,7 @@ class Worker(threading.Thread):
         finally:
             os.close(fd)
         known = self.files[name]
+        self.shared.count(verified=len(found))
         if found != known:
             at = next((i for i, (a, b) in enumerate(zip(found, known)) if a != b), min(len(found), len(known)))
             self.shared.fail("%s differs from byte %d on: %d bytes, and not %d" % (path, at, len(found), len(known)))
@@ -188,7 +196,7 @@ class Worker(threading.Thread):
 
 
 def main():
-    seed, progress, full, *directories = sys.argv[1:]
+    seed, progress, full, sums, *directories = sys.argv[1:]
     shared = Shared(int(seed), progress, full, directories)
     signal.signal(signal.SIGTERM, lambda *_: shared.stop.set())
     workers = [Worker(shared, number) for number in range(WORKERS)]
@@ -196,9 +204,14 @@ def main():
         worker.start()
     for worker in workers:
         worker.join()
+    with open(sums, "w") as out:
+        for worker in workers:
+            for name, data in worker.files.items():
+                out.write("%s  w%d/%s\n" % (hashlib.sha256(data).hexdigest(), worker.number, name))
     files = sum(len(worker.files) for worker in workers)
     size = sum(len(data) for worker in workers for data in worker.files.values())
-    print(json.dumps({"operations": shared.operations, "kinds": shared.kinds, "refused_full": shared.refused, "files": files, "bytes": size,
+    print(json.dumps({"operations": shared.operations, "kinds": shared.kinds, "refused_full": shared.refused, "written": shared.written,
+                      "verified": shared.verified, "files": files, "bytes": size,
                       "longest_ms": round(1000 * shared.longest), "wrong": shared.wrong[:10]}))
     return 1 if shared.wrong else 0
 

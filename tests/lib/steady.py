@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Steady writers and verifying readers, to be run while servers fail; then says what they saw.
 
-    steady.py NAME WRITE_DIR READ_DIR [--blocks N] [--seconds S] [--errors-allowed] [--progress FILE]
+    steady.py NAME WRITE_DIR READ_DIR [--blocks N] [--seconds S] [--errors-allowed] [--progress FILE] [--full FILE]
 
 Two writers write blocks of the file NAME in WRITE_DIR, each its own half, again and again, and sync now and then. Two readers
 read any block through READ_DIR and check that each part of it is no older than what was acknowledged before the read
 began and than what was read before, and no newer than what was ever written (a read beside a write may have parts of both,
 as on any file system). It ends after S seconds, or with
 SIGTERM; then everything is read once more through both directories. A call that failed leaves its block as it was or
-as it was to be (--errors-allowed; otherwise a failed call is a failure). FILE gets a line for each hundredth write, so
+as it was to be (--errors-allowed; otherwise a failed call is a failure). While the file of --full is there ENOSPC is
+none, and neither is the ENOSPC that the next sync behind it tells. FILE of --progress gets a line for each hundredth write, so
 that somebody can wait for work to go on. The last line of the output is JSON; exit 1: something was wrong.
 """
-import argparse, json, os, random, signal, struct, threading, time
+import argparse, errno, json, os, random, signal, struct, threading, time
 
 BLOCK = 64 << 10
 HEAD = struct.Struct("<QQ")  # block, version; repeated through the whole block
@@ -31,14 +32,30 @@ class Steady:
         self.writes = self.reads = self.syncs = 0
         self.longest = {"write": 0.0, "read": 0.0, "sync": 0.0}
         self.errors, self.wrong = [], []
+        self.refused = 0  # For a full disk.
+        self.writing, self.untold = set(), set()  # Descriptors; those whose next sync may tell of a full disk once more.
         self.began = time.monotonic()
 
-    def timed(self, what, call):
+    def is_full(self):
+        return self.options.full is not None and os.path.exists(self.options.full)
+
+    def excused(self, what, error, fd, full):
+        """A full disk: of what a write met, the next sync of each descriptor may tell, too."""
+        if error.errno != errno.ENOSPC or not (full or self.is_full() or (what == "sync" and fd in self.untold)):
+            return False
+        with self.lock:
+            self.refused += 1
+            self.untold = self.untold - {fd} if what == "sync" else set(self.writing)
+        return True
+
+    def timed(self, what, fd, call):
         """What the call gives; None: it failed."""
-        begun = time.monotonic()
+        begun, full = time.monotonic(), self.is_full()
         try:
             return call()
         except OSError as error:
+            if self.excused(what, error, fd, full):
+                return None
             with self.lock:
                 self.errors.append("%s at %.2f s: %s" % (what, time.monotonic() - self.began, error.strerror))
             self.stop.wait(0.05)
@@ -51,7 +68,7 @@ class Steady:
         with self.lock:
             version = self.tried[block] + 1
             self.tried[block] = version
-        count = self.timed("write", lambda: os.pwrite(fd, block_bytes(block, version), block * BLOCK))
+        count = self.timed("write", fd, lambda: os.pwrite(fd, block_bytes(block, version), block * BLOCK))
         with self.lock:
             if count == BLOCK:
                 self.acked[block] = version
@@ -64,14 +81,16 @@ class Steady:
         draw = random.Random(seed)
         fd = os.open(os.path.join(self.options.write_dir, self.options.name), os.O_RDWR)
         blocks = [b for b in range(self.options.blocks) if b % 2 == half]
+        with self.lock:
+            self.writing.add(fd)
         while not self.stop.is_set():
             self.write(fd, draw.choice(blocks))
-            if draw.random() < 0.05 and self.timed("sync", lambda: os.fsync(fd) or True):
+            if draw.random() < 0.05 and self.timed("sync", fd, lambda: os.fsync(fd) or True):
                 with self.lock:
                     self.syncs += 1
             self.stop.wait(0.002)
-        self.timed("sync", lambda: os.fsync(fd))
-        os.close(fd)
+        self.timed("sync", fd, lambda: os.fsync(fd))
+        self.timed("sync", fd, lambda: os.close(fd))
 
     def check(self, block, got, low, where):
         with self.lock:
@@ -90,7 +109,7 @@ class Steady:
         with self.lock:
             low = max(self.acked[block], self.seen[block])
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        got = self.timed("read", lambda: os.pread(fd, BLOCK, block * BLOCK))
+        got = self.timed("read", fd, lambda: os.pread(fd, BLOCK, block * BLOCK))
         if got is not None:
             self.check(block, got, low, where)
             with self.lock:
@@ -131,7 +150,7 @@ class Steady:
             self.all_again(directory)
         longest = {what: round(1000 * seconds) for what, seconds in self.longest.items()}
         print(json.dumps({"writes": self.writes, "reads": self.reads, "syncs": self.syncs, "longest_ms": longest,
-                          "errors": len(self.errors), "first_errors": self.errors[:5], "wrong": self.wrong[:10]}))
+                          "refused_full": self.refused, "errors": len(self.errors), "first_errors": self.errors[:5], "wrong": self.wrong[:10]}))
         return 1 if self.wrong or (self.errors and not options.errors_allowed) else 0
 
 
@@ -144,6 +163,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--errors-allowed", action="store_true")
     parser.add_argument("--progress")
+    parser.add_argument("--full")
     steady = Steady(parser.parse_args())
     signal.signal(signal.SIGTERM, lambda *_: steady.stop.set())
     raise SystemExit(steady.run())

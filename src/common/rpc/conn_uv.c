@@ -112,10 +112,14 @@ static void release_in(struct conn *conn)
     }
 }
 
+size_t conn_coming_bytes(const struct conn *conn)
+{
+    return conn->in_charged + (conn->payload != NULL ? conn->header.payload_length : 0);
+}
+
 size_t conn_stuck_bytes(const struct conn *conn)
 {
-    return conn->out_bytes + conn->in_charged +
-           (conn->payload != NULL ? conn->header.payload_length : 0);
+    return conn->out_bytes + conn_coming_bytes(conn);
 }
 
 /* What goes with the connection counts no more from its closing, so that whoever makes room sees

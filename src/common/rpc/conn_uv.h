@@ -152,6 +152,9 @@ void conn_go_on(struct conn *conn);
 void conn_charge(struct conn *conn, size_t bytes);
 void conn_discharge(struct conn *conn, size_t bytes);
 
+/* Of what it holds, what only reading on can end: the frame that comes in, and the buffer for it. */
+size_t conn_coming_bytes(const struct conn *conn);
+
 /* Of what it holds, what goes with it when it is closed: the frames that go out, and what has come
  * of the one that comes in. */
 size_t conn_stuck_bytes(const struct conn *conn);

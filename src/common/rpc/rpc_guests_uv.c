@@ -6,7 +6,7 @@
  * silent longest of those whom the host does not value, and only then a peer that it does.
  *
  * Memory. Each connection counts what it holds: what comes in, requests without an answer, answers
- * that the peer has not taken. It is not read while that is more than its share: half of what is
+ * that the peer has not taken. It is not read while the last two are more than its share: half of what is
  * left of the whole, between CONN_SHARE_BYTES_MIN and CONN_BUDGET_BYTES, or what its host wants clients to have
  * under way at most (rpc_server_set_client_share()) (dynamic thresholds:
  * Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998), so that a few may use much
@@ -206,9 +206,17 @@ void rpc_server_set_client_share(struct rpc_server *server, size_t bytes)
         bytes == 0 || bytes > CONN_SHARE_BYTES_MIN ? bytes : CONN_SHARE_BYTES_MIN;
 }
 
+/* What it holds and lets go without being read: requests that are answered, answers that are taken.
+ * A frame that has begun to come in is none of it: who waited for its end before reading on would
+ * wait for ever. */
+static size_t held_bytes(const struct conn *conn)
+{
+    return conn->memory - conn_coming_bytes(conn);
+}
+
 void guests_pause_if_full(struct rpc_server *server, struct conn *conn)
 {
-    if (conn->memory > share_of(server, conn)) {
+    if (held_bytes(conn) > share_of(server, conn)) {
         conn_pause(conn, true);
     }
     shed(server);
@@ -218,7 +226,7 @@ void guests_pause_if_full(struct rpc_server *server, struct conn *conn)
  * is always read: its share is never less. */
 void guests_resume(struct conn *conn)
 {
-    if (conn->paused && conn->memory <= share_of(conn->data, conn) / 2) {
+    if (conn->paused && held_bytes(conn) <= share_of(conn->data, conn) / 2) {
         conn_pause(conn, false);
     }
 }
