@@ -46,13 +46,6 @@ under_work() {
     fail "$what: a call took $longest ms, and must not take more than $limit"
 }
 
-# No two servers have ever believed in different sets of one epoch.
-one_set_an_epoch() {
-    cat "$work"/log/iod* | grep -oE 'group [0-9]+: in epoch [0-9]+ the servers in sync are those at places 0x[0-9a-f]+' | sort -u |
-        awk '{ print $2, $5 }' | sort | uniq -d >"$work/twice"
-    [ ! -s "$work/twice" ] || fail "two sets in one epoch: $(cat "$work/twice")"
-}
-
 # missed_while VICTIM CUT...: who is left goes on alone; VICTIM is brought up to date and takes part again, while the writers go on.
 missed_while() {
     local victim=$1

@@ -22,13 +22,13 @@ goes_on() {
     local before
     before=$(progress)
     wait_for 120 "$1 more writes behind ${before:-0}" progress_beyond "$((${before:-0} + $1))"
+    kill -0 "$steady" 2>/dev/null || fail "the steady work has ended: $(cat "$work/steady.json")"
 }
 
 progress_beyond() {
     local now
-    kill -0 "$steady" 2>/dev/null || fail "the steady work has ended: $(cat "$work/steady.json")"
     now=$(progress)
-    [ "${now:-0}" -ge "$1" ]
+    [ "${now:-0}" -ge "$1" ] || ! kill -0 "$steady" 2>/dev/null
 }
 
 # Ends it; what it says of itself is noted, with WHAT.
@@ -68,6 +68,13 @@ start_two() {
     start_mount b
     two=$work/mnt/a/two beside=$work/mnt/b/two
     seen_well
+}
+
+# No two servers have ever believed in different sets of one epoch.
+one_set_an_epoch() {
+    cat "$work"/log/iod* | grep -oE 'group [0-9]+: in epoch [0-9]+ the servers in sync are those at places 0x[0-9a-f]+' | sort -u |
+        awk '{ print $2, $5 }' | sort | uniq -d >"$work/twice"
+    [ ! -s "$work/twice" ] || fail "two sets in one epoch: $(cat "$work/twice")"
 }
 
 # object_file SERVER FILE: where that server has the bytes of the file.
