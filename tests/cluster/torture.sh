@@ -1,7 +1,7 @@
 #!/bin/bash
 # A cluster as users get it who say nothing, four I/O daemons, under work through three mounts of which every byte is verified, while one thing after the
 # other goes wrong: a daemon is killed, frozen or restarted in good order, the manager too; links are cut, to one host, between two, and in one direction; a
-# disk is full; blocks are damaged. The work: random calls on files of their own (own_files.py), and writers on one mount with readers on another one who see
+# disk is full; blocks are damaged; the manager is killed while one of them is away. The work: random calls on files of their own (own_files.py), and writers on one mount with readers on another one who see
 # no older bytes (steady.py). No call may fail but for a full disk, none may hang. In the end all copies are equal, fsck finds nothing, and a mount that has
 # seen nothing of it finds all that was acknowledged.
 #
@@ -163,6 +163,27 @@ meta_restarted() {
     start_meta
 }
 
+# The manager as well, while a server is away: who is left knows what was decided before.
+meta_killed_meanwhile() {
+    kill_daemon meta
+    start_meta
+    work_goes_on 100
+}
+cut_and_meta_killed() {
+    cut_off "iod$victim"
+    meta_killed_meanwhile
+    mend_net
+    happened[cuts]=$((happened[cuts] + 1))
+}
+frozen_and_meta_killed() {
+    frozen_while "iod$victim" meta_killed_meanwhile
+}
+killed_and_meta_killed() {
+    kill_daemon "iod$victim"
+    meta_killed_meanwhile
+    begin "$victim"
+}
+
 # What differs or is damaged is found, and made good: of damage there may be some, of difference none.
 verified() {
     local found
@@ -191,7 +212,8 @@ children+=("$working")
 start_steady "$work/mnt/a" "$work/mnt/b" --full "$work/full" --seconds $((minutes * 60 + 36000))
 work_goes_on 200
 
-kinds=(killed killed_and_back frozen cut_from_all cut_from_one unheard deaf cut_from_a_mount restarted full damaged meta_killed meta_frozen meta_restarted)
+kinds=(killed killed_and_back frozen cut_from_all cut_from_one unheard deaf cut_from_a_mount restarted full damaged meta_killed meta_frozen meta_restarted
+    killed_and_meta_killed frozen_and_meta_killed cut_and_meta_killed)
 # All kinds, in another order each time.
 shuffle() {
     local i taken
@@ -238,7 +260,7 @@ note "$(cat "$work/own.json")"
 of() {
     jq "$2" "$work/$1.json"
 }
-for what in kills=3 freezes=2 cuts=5 restarts=2 full=1 damaged=1; do
+for what in kills=7 freezes=3 cuts=6 restarts=2 full=1 damaged=1; do
     at_least "${what%=*}" "${what#*=}" "${happened[${what%=*}]}"
 done
 at_least "operations on own files" 3000 "$(of own .operations)"
