@@ -72,8 +72,8 @@ start_two() {
 
 # No two servers have ever believed in different sets of one epoch.
 one_set_an_epoch() {
-    cat "$work"/log/iod* | grep -oE 'group [0-9]+: in epoch [0-9]+ the servers in sync are those at places 0x[0-9a-f]+' | sort -u |
-        awk '{ print $2, $5 }' | sort | uniq -d >"$work/twice"
+    cat "$work"/log/iod* | sed -nE 's/.*group ([0-9]+): in epoch ([0-9]+) the servers in sync are those at places (0x[0-9a-f]+).*/\1 \2 \3/p' | sort -u |
+        awk '{ print "group", $1, "epoch", $2 }' | uniq -d >"$work/twice"
     [ ! -s "$work/twice" ] || fail "two sets in one epoch: $(cat "$work/twice")"
 }
 
