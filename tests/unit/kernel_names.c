@@ -164,6 +164,19 @@ static void test_second_try(void **state)
     assert_int_equal(look(k, ME, "late", FILE_4, 1006, 0), KERNEL_NAMES_STRANGER);
 }
 
+/* Who was answered otherwise has renamed the file since: that was of another name than the one which the kernel keeps now. */
+static void test_doubt_ends_with_a_rename_of_our_own(void **state)
+{
+    struct kernel_names *k = *state;
+
+    kernel_names_told(k, DIR, "from", FILE_1, 1, LEASE_MS);
+    assert_int_equal(look(k, ME, "to", FILE_1, 2, 0), KERNEL_NAMES_STRANGER);
+    kernel_names_other(k, ME);
+    kernel_names_gone(k, DIR, "from");
+    kernel_names_moved(k, DIR, "ours", FILE_1, 3, LEASE_MS);
+    assert_int_equal(look(k, ME, "theirs", FILE_1, 4, 0), KERNEL_NAMES_STRANGER);
+}
+
 static void test_kept_name_is_old(void **state)
 {
     struct kernel_names *k = *state;
@@ -219,6 +232,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_kept_name, setup, teardown),
         cmocka_unit_test_setup_teardown(test_kept_name_of_a_socket, setup, teardown),
         cmocka_unit_test_setup_teardown(test_second_try, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_doubt_ends_with_a_rename_of_our_own, setup, teardown),
         cmocka_unit_test_setup_teardown(test_kept_name_is_old, setup, teardown),
         cmocka_unit_test_setup_teardown(test_kept_name_is_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_kept_name_over_another, setup, teardown),

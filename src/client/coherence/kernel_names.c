@@ -109,6 +109,7 @@ void kernel_names_moved(struct kernel_names *k, inode_id parent, const char *nam
 {
     kernel_names_told(k, parent, name, inode, now_ms, until_ms);
     slot_of(k, inode)->moved = true;
+    slot_of(k, inode)->doubted_ms = 0; /* That was about a name which the kernel has no more. */
 }
 
 void kernel_names_gone(struct kernel_names *k, inode_id parent, const char *name)
