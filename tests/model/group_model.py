@@ -6,6 +6,9 @@ is acknowledged when every member of the set has it. The vote for epoch + 1 deci
 the same with a member that has recovered. Who learns of it belongs to the new epoch, or is stale, and serves nothing until the new set agrees
 on its bytes. A slow or cut-off member is one that takes no step; the others may vote without it at any time.
 
+Who lost something stands all the same when all others of its set have said that they have lost their disks since they were voted in, for nobody
+has more (left_over()). --start: 0, all are in sync; 1, one has left with a vote that has not begun; 2, one stands alone.
+
 Not in it: voters that cannot be reached, and messages that are under way (the pair's models have these).
 
 Checked: a read never returns less than what was fsynced, nor less than an acknowledged write or an earlier read while one member of the
@@ -18,6 +21,7 @@ set that serves has lost nothing; members of one set that all serve hold the sam
   stand      a member that may have lost something belongs to a new set
   unbegun    a set of which nobody has served since its vote, and all have lost something, goes on with what it has; who left with that vote has
              everything, so it begins with his bytes
+  since      the same when he left with an earlier vote: nobody has served since the votes in between either
   vote       the set grows by the word of its first member, without a vote
   newcomer   who has recovered stands, or gives others its bytes, before the larger set has agreed: the first one may not know of it yet, and
              acknowledge without it
@@ -31,6 +35,7 @@ import explore
 from explore import put
 
 RULES = {"lease": "crashes=1", "wait": "crashes=1", "vouchall": "crashes=1", "agree": "crashes=1", "stand": "losses=1", "unbegun": "losses=1",
+         "since": "start=1 losses=2 epochs=3",
          "vote": "epochs=3", "newcomer": "epochs=3", "leaver": "stops=1",
          "flush": "crashes=1 losses=1"}
 C, T, R = "C", "T", "R"  # of the in-sync set of its epoch, stale, recovering
@@ -39,8 +44,8 @@ ALL = (1 << N) - 1
 Member = collections.namedtuple("Member", "st ep set ver synced whole intent up joined leases begun leaves")
 # set, leases: bits of members; whole: cannot have lost an acknowledged byte; intent: may hold acknowledged bytes that are not on its disk;
 # joined: agreed with the set since its start and since the last vote; leases: who granted it a mirror lease that is not over; begun: the last epoch
-# in which it was joined (on its disk); leaves: a planned stop, of which it has told the others.
-World = collections.namedtuple("World", "m decided acked seen durable flight crashes losses writes stops")
+# in which it was joined (on its disk; 0: none since it was brought up to date); leaves: a planned stop, of which it has told the others.
+World = collections.namedtuple("World", "m decided acked seen durable flight crashes losses writes stops disks")
 # decided: (epoch, set) of each vote; seen: -1 when a read went back; flight: None or (who orders it, its epoch, version, who has it).
 
 
@@ -82,8 +87,8 @@ def in_step(x, y):
 
 def lost(w):
     """After a machine died: what nobody holds any more who has lost nothing need not be there (fsync's verifier tells)."""
-    newest = max(x.ep for x in w.m if x.st == C)
-    kept = [x.ver for x in w.m if x.st == C and x.whole and x.ep >= newest - 1 and dict(w.decided).get(x.ep + 1, ALL) >> w.m.index(x) & 1]
+    newest = max(x.begun for x in w.m)
+    kept = [x.ver for x in w.m if x.st != R and x.whole and x.ep >= newest]
     least = max(kept + [w.durable])
     return w._replace(acked=min(w.acked, least), seen=min(w.seen, least))
 
@@ -99,6 +104,9 @@ def failures(w, i, x, opt):
     if x.up and w.losses < opt.losses:
         gone = put(w, i, ver=x.synced, whole=x.whole and (x.synced == x.ver and not x.intent), **dead)
         yield f"machine {i} dies", lost(gone._replace(losses=w.losses + 1))
+    if w.disks < opt.disks and (x.st != C or not x.begun):
+        empty = dict(st=T, ep=0, ver=0, synced=0, whole=False, intent=True, begun=0)
+        yield f"the disk of {i} is lost", lost(put(w, i, **empty, **dead)._replace(disks=w.disks + 1))
     if not x.up:
         yield f"{i} starts", put(w, i, up=True)
     if opt.losses and x.up and x.synced != x.ver:
@@ -134,6 +142,24 @@ def changes(w, i, x, opt):
         yield f"write {v} is acknowledged", after
 
 
+def left_over(w, x, opt):
+    """Who may stand although each has lost something: the others of the set have lost their disks since they were voted in."""
+    rest = [j for j in members_of(x.set) if in_step(x, w.m[j])]
+    bare = [j for j in members_of(x.set) if w.m[j].up and w.m[j].st == T and w.m[j].ep < x.ep and not complete(w.m[j], opt)]
+    if not bare or len(rest) + len(bare) < len(members_of(x.set)):
+        return []
+    if any(w.m[j].joined or complete(w.m[j], opt) for j in rest) or not any(w.m[j].begun for j in rest):
+        return []
+    return rest
+
+
+def left_with_all(w, x, y, opt):
+    """Has y, which is outside of x's set that nobody has begun, all that was acknowledged? What was last acknowledged was in an epoch in which one
+    of the set was joined, for it was in all sets since."""
+    since = min([w.m[j].begun for j in members_of(x.set) if w.m[j].begun and opt.broken != "since"] + [x.ep - 1])
+    return y.st == T and since <= y.ep < x.ep and complete(y, opt)
+
+
 def votes(w, i, x, opt):
     decided = dict(w.decided)
     outcome = decided.get(x.ep + 1)
@@ -142,6 +168,9 @@ def votes(w, i, x, opt):
         for smaller in range(1, ALL + 1):
             if i in able and smaller >> i & 1 and smaller != x.set and all(j in able for j in members_of(smaller)):
                 yield f"{i} wins epoch {x.ep + 1} for {members_of(smaller)}", w._replace(decided=tuple(sorted({**decided, x.ep + 1: smaller}.items())))
+    left = left_over(w, x, opt)
+    if x.up and x.st == C and outcome is None and x.ep < opt.epochs and i in left:
+        yield f"{i} wins epoch {x.ep + 1} for what is left, {left}", w._replace(decided=tuple(sorted({**decided, x.ep + 1: sum(1 << j for j in left)}.items())))
     rest = x.set & ~sum(1 << j for j, y in enumerate(w.m) if y.leaves)
     together = all(in_step(x, w.m[j]) and w.m[j].joined for j in members_of(x.set))
     if x.up and x.st == C and x.joined and first(x.set) == i and outcome is None and x.ep < opt.epochs and together and rest not in (0, x.set):
@@ -187,13 +216,16 @@ def agreements(w, i, x, opt):
         return
     able = [j for j in members_of(x.set) if complete(w.m[j], opt)]
     begun = [j for j in members_of(x.set) if w.m[j].begun == x.ep]
-    source = None
+    source, leads = None, able[0] if able else begun[0] if begun else first(x.set)
     if not able and not begun and opt.broken != "unbegun":
-        # Nobody has acted in this epoch: who has left the set since the one before has all that was acknowledged.
-        source = next((y for y in w.m if y.up and y.st == T and y.ep == x.ep - 1 and complete(y, opt)), None)
+        # Nobody has acted in this epoch: who has left since the last one that was has all that was acknowledged. Or nobody has.
+        outside = [y for j, y in enumerate(w.m) if not x.set >> j & 1]
+        source = next((y for y in outside if y.up and left_with_all(w, x, y, opt)), None)
         if source is None:
-            return
-    if i != (able[0] if able else begun[0] if begun else first(x.set)):
+            leads = max(members_of(x.set), key=lambda j: (w.m[j].begun, -j))
+            if not w.m[leads].begun or not all(y.up and y.st != C and not left_with_all(w, x, y, opt) for y in outside):
+                return
+    if i != leads:
         return
     # Leases that were given in older epochs to who does not know of this one.
     waits = any(y.leases >> i & 1 and y.ep < x.ep and not (y.leaves and first(y.set) != j) for j, y in enumerate(w.m))
@@ -213,7 +245,7 @@ def recovery(w, i, x, opt):
         if not y.up or x.set >> j & 1 or y.leaves:
             continue
         if y.st == T and together:
-            yield f"{j} recovers from {i}", put(w, j, st=R, ep=x.ep, ver=x.ver, intent=True, whole=False)
+            yield f"{j} recovers from {i}", put(w, j, st=R, ep=x.ep, ver=x.ver, intent=True, whole=False, begun=0)
         ready = y.st == R and y.ep == x.ep and y.ver == x.ver and (y.synced == y.ver or opt.broken == "flush")
         if ready and together and x.ep < opt.epochs:
             larger = x.set | 1 << j
@@ -242,10 +274,18 @@ def steps(w, opt):
 
 def check(title, opt):
     member = Member(C, 1, ALL, 0, 0, True, False, True, True, 0, 1, False)
-    return explore.report(title, World((member,) * N, (), 0, 0, 0, None, 0, 0, 0, 0), steps, violation, opt)
+    start = World((member,) * N, (), 0, 0, 0, None, 0, 0, 0, 0, 0)
+    if opt.start == 1:  # With a write that is on no disk yet.
+        member, start = member._replace(ver=1, intent=True), start._replace(acked=1, writes=1)
+    if opt.start:
+        later = 0b101 if opt.start == 1 else 0b001
+        inside = member._replace(ep=2, set=later, joined=opt.start == 2, begun=opt.start)
+        outside = member._replace(st=T, joined=False)
+        start = start._replace(m=tuple(inside if later >> i & 1 else outside for i in range(N)), decided=((2, later),))
+    return explore.report(title, start, steps, violation, opt)
 
 
 if __name__ == "__main__":
-    sys.exit(explore.main(__doc__, check, RULES, ["crashes=1", "stops=1"],
-                          ["losses=1", "stops=1 crashes=1", "stops=1 losses=1", "stops=2", "crashes=1 epochs=3", "crashes=2", "writes=2 crashes=1", "losses=2", "crashes=1 losses=1", "writes=2 losses=1 epochs=3"],
-                          late=["stand", "unbegun", "flush"], writes=1, crashes=0, losses=0, stops=0, epochs=2))
+    sys.exit(explore.main(__doc__, check, RULES, ["crashes=1", "stops=1", "start=1 losses=2 epochs=3"],
+                          ["losses=1", "stops=1 crashes=1", "stops=1 losses=1", "stops=2", "crashes=1 epochs=3", "crashes=2", "writes=2 crashes=1", "losses=2", "crashes=1 losses=1", "writes=2 losses=1 epochs=3", "start=2 losses=1 disks=1 epochs=4"],
+                          late=["stand", "unbegun", "flush"], writes=1, crashes=0, losses=0, stops=0, disks=0, epochs=2, start=0))

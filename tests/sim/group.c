@@ -295,26 +295,13 @@ static bool is_served(struct sim *s)
     return false;
 }
 
-/* Is somebody voting it in? Whoever loses its disk in that moment is in a set that needs it, and when who stood alone then
- * loses its power only a command helps. */
-static bool is_stood_for(const struct world *w, uint32_t member)
-{
-    for (uint32_t i = 0; i < w->members; i++) {
-        if (w->member[i].replica != NULL &&
-            (w->member[i].replica->group.standing >> member & 1) != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Who is outside of the set comes back with an empty disk. */
 static void renew(struct sim *s)
 {
     struct world *w = world_of(s);
     uint32_t i = (uint32_t)prng_below(&s->prng, w->members);
 
-    if ((*decided_in(w, w->newest) >> i & 1) == 0 && is_served(s) && !is_stood_for(w, i)) {
+    if ((*decided_in(w, w->newest) >> i & 1) == 0 && is_served(s)) {
         if (s->nodes[i].up) {
             sim_crash(s, i, true);
         }

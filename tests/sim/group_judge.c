@@ -411,11 +411,13 @@ static bool keeps(struct world *w, uint32_t i)
     if (m->lost || m->disk.record.state == GROUP_RECOVERING) {
         return false;
     }
-    if ((*decided_in(w, newest) >> i & 1) != 0) {
-        return m->disk.record.epoch + 1 >= newest;
+    if ((*decided_in(w, newest) >> i & 1) != 0 && m->disk.record.epoch + 1 >= newest) {
+        return true;
     }
-    return !has_begun(w, newest) && (*decided_in(w, newest - 1) >> i & 1) != 0 &&
-           m->disk.record.epoch == newest - 1;
+    while (*decided_in(w, newest) != 0 && !has_begun(w, newest) && newest > m->disk.record.epoch) {
+        newest--; /* Nothing was acknowledged there. */
+    }
+    return m->disk.record.epoch == newest && (*decided_in(w, newest) >> i & 1) != 0;
 }
 
 void judge_loss(struct sim *s, uint32_t node, bool anything)

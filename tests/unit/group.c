@@ -236,6 +236,39 @@ static void a_set_that_has_not_begun_does_not_guess(void **state)
     assert_int_equal(done(&f, GROUP_JOIN)->verifier, 2);
 }
 
+/* Nor does one behind several votes of which none has begun: who left with the first of them has everything. */
+static void nothing_is_acknowledged_in_sets_that_have_not_begun(void **state)
+{
+    struct fixture f;
+    struct group_record record = { GROUP_STANDALONE, 4, 1, false, BOOT, 2, 1 };
+    struct group_word w;
+
+    (void)state;
+    for (uint64_t left = 1; left < 4; left++) {
+        start_on(&f, 2, 0, &record, false);
+        persisted(&f);
+        pass(&f, 5000);
+        w = word_of(&f, 1);
+        w.state = GROUP_STALE;
+        w.epoch = left;
+        hear(&f, &w);
+        assert_int_equal(f.group.phase, GROUP_EQUALISING);
+        assert_int_equal(f.group.source, left >= record.begun);
+        assert_int_equal(f.group.verifier, left >= record.begun ? 1 : 2);
+    }
+
+    /* Who was brought up to date may have come in with any of them. */
+    record.begun = 0;
+    start_on(&f, 2, 0, &record, false);
+    persisted(&f);
+    pass(&f, 5000);
+    w = word_of(&f, 1);
+    w.state = GROUP_STALE;
+    w.epoch = 2;
+    hear(&f, &w);
+    assert_int_equal(f.group.phase, GROUP_PREPARING);
+}
+
 /* ---- Votes ---- */
 
 static void who_is_silent_is_voted_out(void **state)
@@ -292,6 +325,60 @@ static void who_has_lost_something_does_not_stand(void **state)
     pass(&f, GROUP_SILENCE_MS);
     assert_int_equal(done(&f, GROUP_START_VOTE)->set, 0);
     assert_int_equal(f.group.standing, 0);
+}
+
+/* The other one was voted in, and its disk is gone; so who has lost something has more than anybody. */
+static void who_lost_less_than_all_others_of_its_set_stands(void **state)
+{
+    struct fixture f;
+    struct group_word w;
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        struct group_record record = { GROUP_CONSISTENT, 2, 3, false, BOOT, i == 1 ? 0 : 1, 1 };
+
+        start_on(&f, 2, 0, &record, false);
+        persisted(&f);
+        w = word_of(&f, 1);
+        w.state = i == 2 ? GROUP_RECOVERING : GROUP_STALE;
+        w.epoch = i == 3 ? 2 : 0;
+        w.complete = i == 4;
+        w.starts[0] = i == 5 ? 0 : 1;
+        hear(&f, &w);
+        assert_int_equal(f.group.standing, 0);
+        pass(&f, GROUP_SILENCE_MS);
+        assert_int_equal(done(&f, GROUP_START_VOTE)->set, i == 0 ? 1 : 0);
+    }
+}
+
+/* All who are there go on together; and while somebody of the set is away he may have more. */
+static void those_who_are_left_over_stand_together(void **state)
+{
+    struct fixture f;
+    struct group_record record = { GROUP_CONSISTENT, 2, 7, false, BOOT, 1, 1 };
+    struct group_word bare, mate;
+
+    (void)state;
+    start_on(&f, 3, 0, &record, false);
+    persisted(&f);
+    bare = word_of(&f, 1);
+    bare.state = GROUP_STALE;
+    bare.epoch = 0;
+    bare.complete = false;
+    bare.starts[0] = 1;
+    hear(&f, &bare);
+    pass(&f, GROUP_SILENCE_MS);
+    assert_int_equal(done(&f, GROUP_START_VOTE)->set, 0);
+    mate = word_of(&f, 2);
+    mate.epoch = 2;
+    mate.complete = false;
+    hear(&f, &mate);
+    assert_int_equal(f.group.standing, 5);
+    assert_int_equal(done(&f, GROUP_START_VOTE)->epoch, 3);
+    mate.number = ++f.numbers[2];
+    mate.complete = true;
+    hear(&f, &mate);
+    assert_int_equal(f.group.standing, 0); /* It stands alone. */
 }
 
 static void a_new_set_waits_for_the_leases_it_gave(void **state)
@@ -621,9 +708,12 @@ int main(void)
         cmocka_unit_test(who_starts_again_begins_a_round),
         cmocka_unit_test(the_source_is_who_lost_nothing),
         cmocka_unit_test(a_set_that_has_not_begun_does_not_guess),
+        cmocka_unit_test(nothing_is_acknowledged_in_sets_that_have_not_begun),
         cmocka_unit_test(who_is_silent_is_voted_out),
         cmocka_unit_test(the_second_one_stands_later),
         cmocka_unit_test(who_has_lost_something_does_not_stand),
+        cmocka_unit_test(who_lost_less_than_all_others_of_its_set_stands),
+        cmocka_unit_test(those_who_are_left_over_stand_together),
         cmocka_unit_test(a_new_set_waits_for_the_leases_it_gave),
         cmocka_unit_test(there_is_no_waiting_for_who_holds_nothing),
         cmocka_unit_test(who_is_left_out_is_stale),

@@ -35,8 +35,8 @@
  *
  * The source is a member that has agreed in this epoch and not started since; else one that lost
  * nothing; else, when the epoch has begun before, one that was there; else whoever left with the
- * vote and lost nothing; else, when all who are outside are here and none of them has everything
- * either, the first one of those that were joined last: what was synced is equal everywhere there, the rest
+ * vote and lost nothing, or with an earlier one since the last epoch that has begun, for nothing is acknowledged
+ * in those that have not; else, when all who are outside are here and none of them has everything either, the first one of those that were joined last: what was synced is equal everywhere there, the rest
  * is nowhere; who was to come in with this set may lack even that. Rounds are numbered by starts of the leader, which never come again; each
  * member starts over in a newer one; words to an earlier start of a member are passed over.
  *
@@ -60,8 +60,12 @@
  * not wait for its lease (rule `leaver`). Who orders goes on until the set without it is decided, tells that set at
  * once, and ends when it has begun. It never leaves a set in which nobody else is joined.
  *
+ * Who has lost something does not stand (rule `stand`), for those of its set who are away may have more. It does when
+ * all who are not here as members of that set have lost their disks since they were voted in, and say so: then nobody
+ * has more. With whose bytes the next set goes on is as above.
+ *
  * Rules, and what goes wrong without: leaver, lease, wait, persist, rejoin, order, stand, intent, flush,
- * agree, vouchall, vote, newcomer, unbegun: docs/replication.md. `wait` is here: a member takes part
+ * agree, vouchall, vote, newcomer, unbegun, since: docs/replication.md. `wait` is here: a member takes part
  * in a round of a new set when the leases are over that it gave to those outside.
  *
  * Forced. When no vote can be had, or the set waits for a copy that never comes back, an administrator names

@@ -109,12 +109,29 @@ static bool begin(struct group *g)
     return true;
 }
 
+/* The last epoch in which anything may have been acknowledged, where nobody of the set has begun ours. Who remembers in
+ * which it was joined last was in all sets since, each of which needed it; who was brought up to date since remembers none. */
+static uint64_t acknowledged_in(const struct group *g)
+{
+    uint64_t epoch = g->record.epoch - 1;
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct group_word *w = &g->peers[i].word;
+
+        if (group_has(g->record.set, i) && group_in_step(g, i) && w->begun != 0 &&
+            w->begun < epoch) {
+            epoch = w->begun;
+        }
+    }
+    return epoch;
+}
+
 static bool left_with_all(const struct group *g, uint32_t member)
 {
     const struct group_word *w = &g->peers[member].word;
 
-    return w->start != 0 && w->state == GROUP_STALE && w->complete &&
-           w->epoch + 1 == g->record.epoch && g->peers[member].suspect_ms > g->now_ms;
+    return w->start != 0 && w->state == GROUP_STALE && w->complete && w->epoch < g->record.epoch &&
+           w->epoch >= acknowledged_in(g) && g->peers[member].suspect_ms > g->now_ms;
 }
 
 /* Everybody who might have left with all is here, and says that he has not. */
@@ -280,17 +297,51 @@ static uint64_t missing_since_ms(const struct group *g)
     return missing ? since_ms : UINT64_MAX;
 }
 
+/* Has it lost its disk since it was voted in? It says so to who has started as we have, and a set that needs both of us
+ * cannot have been joined since. */
+static bool is_bare(const struct group *g, uint32_t member)
+{
+    const struct group_word *w = &g->peers[member].word;
+
+    return w->start != 0 && w->starts[g->me] == g->start && w->state == GROUP_STALE &&
+           w->epoch < g->record.epoch && !w->complete;
+}
+
+/* Would the set wait for ever? Who is in step has lost something, and all others are bare: no more than that is left of
+ * it, so those may stand. With whose bytes they go on is for them to agree on, as when all have lost their power; so one
+ * of them was joined before, and has what was synced. */
+static bool is_left_over(const struct group *g)
+{
+    bool bare = false, was_joined = false;
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        bool in_step = group_in_step(g, i);
+
+        if (!group_has(g->record.set, i)) {
+            continue;
+        }
+        if (is_able(g, i) || !(in_step ? !is_silent(g, i) : is_bare(g, i))) {
+            return false;
+        }
+        bare = bare || !in_step;
+        was_joined = was_joined || (in_step && g->peers[i].word.begun != 0);
+    }
+    return bare && was_joined;
+}
+
 /* Those of the set who may belong to the next one: without the slow ones, where somebody is left. */
 static group_set fit(const struct group *g)
 {
     group_set able = 0, fast = 0, silent = 0;
+    bool left_over = is_left_over(g);
 
     for (uint32_t i = 0; i < g->count; i++) {
         group_set bit = (group_set)(1U << i);
 
         if (group_has(g->record.set, i)) {
             silent |= is_silent(g, i) ? bit : 0;
-            able |= !is_silent(g, i) && is_able(g, i) ? bit : 0;
+            able |=
+                !is_silent(g, i) && (is_able(g, i) || (left_over && group_in_step(g, i))) ? bit : 0;
             fast |= g->peers[i].slow_ms == 0 ? bit : 0;
         }
     }

@@ -10,7 +10,7 @@ static bool may_give(const struct replica *r, bool recovering, uint64_t epoch, u
 {
     const struct group *g = &r->group;
     bool source = g->record.epoch == epoch && g->promised == round;
-    bool left = g->record.state == GROUP_STALE && g->record.epoch + 1 == epoch;
+    bool left = g->record.state == GROUP_STALE && g->record.whole && g->record.epoch < epoch;
 
     if (recovering) {
         return group_orders(g) && g->record.epoch == epoch;
