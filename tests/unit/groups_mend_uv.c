@@ -431,6 +431,54 @@ static void what_is_left_of_a_copy_is_collected_there_alone(void **state)
     world_close(&w);
 }
 
+/* A database that has room for one change at a time. */
+static bool has_room;
+
+static bool room_once(struct kv *kv)
+{
+    bool had = has_room;
+
+    (void)kv;
+    has_room = false;
+    return had;
+}
+
+static void make_room(struct kv *kv)
+{
+    (void)kv;
+    has_room = true;
+}
+
+/* It is queued for all servers of its group, whoever is asked first: only who orders deletes it. */
+static void what_belongs_to_nobody_is_queued_for_all(void **state)
+{
+    Morsel__FsckObjects request = MORSEL__FSCK_OBJECTS__INIT, *strays;
+    struct object_id object;
+    const struct group_made *g;
+    uint32_t column;
+    struct world w;
+
+    world_open(&w, *state, 3, "2");
+    g = new_file(&w, &object);
+    object.inode += 1000;
+    column = object.column;
+    request.n_inode = request.n_column = 1;
+    request.inode = &object.inode;
+    request.column = &column;
+    request.repair = true;
+    request.server = g->now.servers[0] > g->now.servers[1] ? g->now.servers[0] : g->now.servers[1];
+    has_room = false;
+    w.f->meta->kv->has_room = room_once;
+    w.f->meta->kv->make_room = make_room;
+    assert_int_equal(
+        call(&w.c, MSG_FSCK_OBJECTS, &request.base, &morsel__fsck_objects__descriptor, &strays), 0);
+    assert_int_equal(strays->n_inode, 1);
+    message_free(strays);
+    assert_int_equal(collects(&w, g->now.servers[0]), 1);
+    assert_int_equal(collects(&w, g->now.servers[1]), 1);
+    world_close(&w);
+}
+
 /* It was queued when that server had no place in the group, and now it has one: in its order all would delete it. */
 static void what_belongs_to_a_file_is_not_collected(void **state)
 {
@@ -468,6 +516,7 @@ int main(void)
         TEST(what_cannot_be_done_is_refused),
         TEST(a_new_server_gets_groups_of_all_kinds),
         TEST(what_is_left_of_a_copy_is_collected_there_alone),
+        TEST(what_belongs_to_nobody_is_queued_for_all),
         TEST(what_belongs_to_a_file_is_not_collected),
     };
 

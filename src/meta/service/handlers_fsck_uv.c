@@ -216,10 +216,13 @@ static int queue_for(struct meta *meta, const struct stray *strays, size_t count
     return rv;
 }
 
-/* Queue the strays of the list for collection. */
+/* Queue the strays of the list for collection. Behind the first change the others are made in this very try: another one
+ * would find these objects on their way out, and queue them for nobody else. They are few, and what they need was read
+ * to see that these are strays. */
 static int queue_strays(struct meta *meta, const Morsel__FsckObjects *m, struct errmsg *err)
 {
     struct stray *strays = calloc(m->n_inode * (1 + REPLICAS_MAX), sizeof(*strays));
+    struct kv_wanted *before = meta->kv->wanted;
     size_t count = 0;
     int rv = strays != NULL ? 0 : MORSEL_NOMEM;
 
@@ -236,7 +239,11 @@ static int queue_strays(struct meta *meta, const Morsel__FsckObjects *m, struct 
             same++;
         }
         rv = queue_for(meta, strays + i, same, err);
+        if (rv == 0) {
+            (void)kv_be_patient(meta->kv);
+        }
     }
+    meta->kv->wanted = before;
     free(strays);
     return rv;
 }
