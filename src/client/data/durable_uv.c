@@ -130,14 +130,28 @@ static void on_change_ended(struct columns *columns, int status)
     file_note_end(file_of(columns), status);
 }
 
+/* Was it answered before all servers of the group lost their power, and comes behind an answer of since? Those files that had
+ * something to lose were told then. */
+static bool is_of_before(const struct file *file, uint32_t column, uint64_t verifier)
+{
+    const struct client_group *group = group_of(file, column);
+
+    return group != NULL && verifier != 0 && verifier < group_verifier(group);
+}
+
 static void on_changed(struct columns *columns, uint32_t column, const struct rpc_reply *reply,
                        bool durable)
 {
     struct file *file = file_of(columns);
     uint64_t verifier = note_verifier(file, column, reply);
+    bool late = is_of_before(file, column, verifier);
 
-    /* Whoever it concerns has been told already. */
-    (void)unsynced_acked(file->durable.unsynced, column, verifier, durable);
+    /* Whoever loses what was acknowledged before has been told already. */
+    if (!late) {
+        (void)unsynced_acked(file->durable.unsynced, column, verifier, durable);
+    } else if (!durable) {
+        durable_lost(file, "all servers of their group lost their power behind the answer");
+    }
 }
 
 static uint64_t before_sync(struct columns *columns, uint32_t column)
@@ -151,7 +165,9 @@ static uint64_t on_synced(struct columns *columns, uint32_t column, uint64_t mar
     struct file *file = file_of(columns);
     uint64_t verifier = note_verifier(file, column, reply);
 
-    (void)unsynced_synced(file->durable.unsynced, column, mark, verifier);
+    if (!is_of_before(file, column, verifier)) {
+        (void)unsynced_synced(file->durable.unsynced, column, mark, verifier);
+    }
     return verifier;
 }
 
