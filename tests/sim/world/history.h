@@ -21,12 +21,14 @@ enum {
     HISTORY_TREE = 6, /* Directories that move. */
     HISTORY_MOVES_MAX = 2048,
     HISTORY_FAULTS_S_MIN = 5,
-    HISTORY_STRUCK_S_MIN = 10,  /* Where one server at a time is struck. */
-    HISTORY_FAULTS_S_MAX = 20,  /* Then it heals, */
-    HISTORY_CALM_S = 3,         /* and goes on for so long; */
-    HISTORY_CALL_S = 60,        /* no call lasts longer than this, */
-    HISTORY_STRUCK_S = 5,       /* nor than this, where one server at a time is struck, */
-    HISTORY_STRUCK_LOCKS_S = 15 /* or this, behind others who have a lock. */
+    HISTORY_STRUCK_S_MIN = 10,   /* Where one server at a time is struck. */
+    HISTORY_FAULTS_S_MAX = 20,   /* Then it heals, */
+    HISTORY_CALM_S = 3,          /* and goes on for so long; */
+    HISTORY_CALL_S = 60,         /* no call lasts longer than this, */
+    HISTORY_STRUCK_S = 5,        /* nor than this, where one server at a time is struck, */
+    HISTORY_STRUCK_LOCKS_S = 15, /* or this, behind others who have a lock; */
+    HISTORY_EXCUSE_S =
+        1 /* more where a disk hangs: for 32 MiB that were not synced (SLOW_BYTES_MS). */
 };
 
 /* What happened, and how often it must have in ten histories. */
@@ -143,10 +145,12 @@ struct history
     struct host_mount *mounts[HISTORY_MOUNTS];
     struct world_host *admin_host;
     struct host_admin *admin;
-    bool by_name;           /* Mounts know the manager by its name. */
-    bool resting;           /* Nobody comes back, or is looked after. */
-    bool calm;              /* Nothing may be noticed in this one: no call may fail. */
-    bool one_struck;        /* One server at a time is struck, and files have copies. */
+    bool by_name;    /* Mounts know the manager by its name. */
+    bool resting;    /* Nobody comes back, or is looked after. */
+    bool calm;       /* Nothing may be noticed in this one: no call may fail. */
+    bool one_struck; /* One server at a time is struck, and files have copies. */
+    uint64_t slow_from_ns, slow_until_ns; /* The last disk that was slow, or hung. */
+    bool hung;
     bool gentle;            /* Resets and short restarts of the manager at most. */
     bool faults;            /* They go on. */
     bool forgetful;         /* The manager may lose its power: names that nobody synced may go. */

@@ -144,8 +144,11 @@ static void strike_now(struct striker *s)
     } else if (s->kind == STRIKE_DISK) {
         h->counts.slow_disks++;
         s->until_ns += world_draw(AWAY_MS_MAX * WORLD_MS); /* What is short is no slowness. */
-        world_disk_slow(h->iod_hosts[s->number],
-                        world_chance(2) ? 0 : 10 + world_draw(DISK_TIMES_MAX - 9), s->until_ns);
+        h->hung = world_chance(2);
+        h->slow_from_ns = h->world->now_ns;
+        h->slow_until_ns = s->until_ns;
+        world_disk_slow(h->iod_hosts[s->number], h->hung ? 0 : 10 + world_draw(DISK_TIMES_MAX - 9),
+                        s->until_ns);
     } else if (s->kind == STRIKE_FREEZE) {
         h->counts.freezes++;
         world_process_freeze(host_iod_process(iod), s->until_ns);
