@@ -309,6 +309,40 @@ static void a_late_piece_is_waited_for_longer_the_next_time(void **state)
     pair_free(p);
 }
 
+/* The source is reading the next piece when it hears that one is missing. */
+static void what_is_asked_for_again_comes_behind_what_is_read(void **state)
+{
+    struct pair *p = pair_new();
+    struct replica *source = &p->members[0];
+    struct replica_message first, second, m, again = { .last = false };
+
+    (void)state;
+    p->reads = true;
+    (void)restart_second(p);
+    first = pair_fetch_mail(p, REPLICA_PIECE);
+    assert_true(replica_cut_piece(source, 1, &first, BLOCK_BYTES));
+    replica_gave(source, 1, &first, BLOCK_BYTES); /* It is lost. */
+    pair_drain(p);
+    second = pair_fetch_mail(p, REPLICA_PIECE);
+    assert_int_equal(second.number, first.number + 1);
+    while (!again.last) {
+        replica_resend(&p->members[1]);
+        pair_drain(p);
+        while (p->mail_count > 0) {
+            m = pair_fetch_mail(p, REPLICA_GIVEN);
+            again = m.last ? m : again;
+        }
+    }
+    (void)pair_give(p, 0, &again, 0);
+    pair_drain(p);
+    assert_int_equal(p->mail_count, 0);
+    replica_gave(source, 1, &second, BLOCK_BYTES);
+    pair_drain(p);
+    m = pair_fetch_mail(p, REPLICA_PIECE);
+    assert_int_equal(m.number, first.number);
+    pair_free(p);
+}
+
 /* The host sends what one message carries; of a piece that is over nothing is sent. */
 static void a_piece_may_be_cut_while_it_is_under_way(void **state)
 {
@@ -408,6 +442,7 @@ int main(void)
         cmocka_unit_test(who_takes_bytes_has_write_intent_for_them),
         cmocka_unit_test(an_earlier_fetch_is_passed_over),
         cmocka_unit_test(a_late_piece_is_waited_for_longer_the_next_time),
+        cmocka_unit_test(what_is_asked_for_again_comes_behind_what_is_read),
         cmocka_unit_test(a_piece_may_be_cut_while_it_is_under_way),
         cmocka_unit_test(memory_of_operations_is_handed_over_in_pages),
         cmocka_unit_test(who_leaves_answers_nothing),

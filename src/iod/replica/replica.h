@@ -353,8 +353,9 @@ struct replica_giving
         sent; /* The last piece; up to there carried out; shown to the host. */
     uint64_t logged[RECOVERY_PIECES_MAX]; /* By number: its number in the log; 0: it is `page`. */
     uint64_t reading;                     /* That one the host is to send; 0: none. */
-    bool asks;                            /* The member has asked for pieces in this fetch. */
-    bool held;                            /* Something failed here: it asks again. */
+    uint64_t again; /* Asked for once more meanwhile, from that one on; 0: none was. */
+    bool asks;      /* The member has asked for pieces in this fetch. */
+    bool held;      /* Something failed here: it asks again. */
     bool say_fetched;
     enum piece_kind kind; /* PIECE_LIST: in PIECE_BYTES, with `listed`. */
     uint64_t cursor;      /* Of operations or of a log: how many were given before. */

@@ -122,7 +122,7 @@ static void begin_giving(struct replica *r, struct replica_giving *v,
     v->pass = m->pass;
     v->recovering = m->recovering;
     v->ready = v->asks = v->held = v->listed = v->list_wanted = false;
-    v->listing = v->reading = 0;
+    v->listing = v->reading = v->again = 0;
     v->page_number = v->cursor = 0;
     v->kind = PIECE_BYTES;
     v->member = 0;
@@ -267,6 +267,20 @@ static void next_piece(struct replica *r, struct replica_giving *v, uint32_t to)
     push(v, 0);
 }
 
+/* What was asked for once more comes next; behind what is being read, if anything is. */
+static void go_back(struct replica_giving *v)
+{
+    uint64_t have = v->again - 1;
+
+    if (v->again == 0 || v->reading != 0) {
+        return;
+    }
+    v->again = 0;
+    if (have < v->sent) {
+        v->sent = have > v->answered ? have : v->answered;
+    }
+}
+
 void replica_given(struct replica *r, const struct replica_message *m)
 {
     struct replica_giving *v = &r->giving[m->from];
@@ -278,9 +292,8 @@ void replica_given(struct replica *r, const struct replica_message *m)
     given_up_to(r, v, m->from, m->number);
     v->asks = true;
     v->held = false;
-    if (m->last && v->reading == 0 && m->have < v->sent) {
-        v->sent = m->have > v->answered ? m->have : v->answered;
-    }
+    v->again = m->last ? m->have + 1 : v->again;
+    go_back(v);
 }
 
 void replica_give_again(struct replica *r)
@@ -344,6 +357,7 @@ void replica_gave(struct replica *r, uint32_t member, const struct replica_messa
         v->reading = 0;
         v->swept_bytes += bytes;
         v->gave += bytes;
+        go_back(v);
     }
 }
 
