@@ -20,6 +20,7 @@ struct fixture
     struct datadir datadir;
     struct meta *meta;
     uint32_t closing;
+    uint32_t clients; /* That are open. */
 };
 
 struct client
@@ -52,6 +53,7 @@ void meta_down(struct fixture *f);
 
 int setup(void **state);
 
+/* Of a test that failed in the middle nothing is run any more: what is still open lay on its stack. */
 int teardown(void **state);
 
 void start(struct client *c, struct waiting_call *w, enum message_type type,

@@ -214,9 +214,23 @@ static uint64_t version(struct server *s)
     return version;
 }
 
+/* Fails when what is waited for takes so long. */
+static void wait_a_moment(struct server *s, uint64_t begun_ms)
+{
+    uv_loop_t *loop = &s->c.f->loop;
+
+    if (uv_now(loop) > begun_ms + CALL_MS) {
+        fail_msg("the set is of version %lu, and server %u was asked %u times",
+                 (unsigned long)version(s), s->id, s->asked);
+    }
+    uv_run(loop, UV_RUN_ONCE);
+}
+
 /* It is in effect, and on disk. */
 static void wait_for_version(struct server *s, uint64_t wanted)
 {
+    uint64_t begun_ms = uv_now(&s->c.f->loop);
+
     for (;;) {
         Morsel__StatusReply *status = status_of(s);
         bool is_so = status->voters->version == wanted && status->voters->next == 0;
@@ -225,16 +239,17 @@ static void wait_for_version(struct server *s, uint64_t wanted)
         if (is_so) {
             return;
         }
-        uv_run(&s->c.f->loop, UV_RUN_ONCE);
+        wait_a_moment(s, begun_ms);
     }
 }
 
 static void wait_until_asked(struct server *s, unsigned more)
 {
+    uint64_t begun_ms = uv_now(&s->c.f->loop);
     unsigned asked = s->asked;
 
     while (s->asked < asked + more) {
-        uv_run(&s->c.f->loop, UV_RUN_ONCE);
+        wait_a_moment(s, begun_ms);
     }
 }
 
