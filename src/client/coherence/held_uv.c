@@ -185,6 +185,18 @@ void held_answered(struct client *client, const Morsel__SessionReply *reply)
     }
 }
 
+/* ---- Where files lie ---- */
+
+void held_doubt_places(struct client *client)
+{
+    FILES_FOREACH(file, client)
+    {
+        if (client_lease(client, file->inode) == LEASE_NONE) {
+            file_doubt_place(file);
+        }
+    }
+}
+
 /* ---- The kernel ---- */
 
 void held_drop_all(struct client *client)

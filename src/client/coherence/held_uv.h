@@ -16,6 +16,10 @@ void held_free(Morsel__SessionRequest *request);
 /* The manager has heard it, and says what is lost. */
 void held_answered(struct client *client, const Morsel__SessionReply *reply);
 
+/* Behind each that joined: where files lie that no lease covers is to be asked before their bytes are (file_uv.h,
+ * Astray). */
+void held_doubt_places(struct client *client);
+
 /* The manager lost its power and may have forgotten what it told us: nothing clean is kept. */
 void held_forget_clean(struct client *client);
 

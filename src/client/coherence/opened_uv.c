@@ -76,6 +76,7 @@ static void on_reopened(struct meta_call *call, int status, void *message)
     file->opened.reopening = false;
     if (status == 0 && node->attr != NULL) {
         file_refresh(file, node->attr); /* The lease is in the table already. */
+        file_find_place(file, node->layout);
     }
     freshen_pages(file);
     file_unpin(file);
@@ -105,6 +106,13 @@ static bool reopen(struct client *client, struct file *file)
     return true;
 }
 
+/* Is it worth asking for its lease, or to be asked where it lies? */
+static bool may_reopen(const struct client *client, const struct file *file)
+{
+    return (file_is_astray(file) || (file_is_shared(file) && client->options.cache)) &&
+           !lease_is_returning(client, file->inode) && client_lease_valid(client);
+}
+
 /* Files that are shared: perhaps they are not any more. */
 static void look_after_shared(struct client *client)
 {
@@ -114,12 +122,10 @@ static void look_after_shared(struct client *client)
     {
         bool old = kernel_view_grows_old(&file->kernel, file_is_shared(file));
 
-        if (!file_has_handle(file) || !old || file->opened.reopening) {
+        if (!file_has_handle(file) || (!old && !file_is_astray(file)) || file->opened.reopening) {
             continue;
         }
-        if (!file_is_shared(file) || !client->options.cache ||
-            lease_is_returning(client, file->inode) || !client_lease_valid(client) ||
-            ++count > REOPENS_MAX || !reopen(client, file)) {
+        if (!may_reopen(client, file) || ++count > REOPENS_MAX || !reopen(client, file)) {
             freshen_pages(file);
         }
     }

@@ -54,6 +54,7 @@ struct columns
     server_id servers[STRIPE_WIDTH_MAX];   /* Of each column; of a group the first one. */
     group_number groups[STRIPE_WIDTH_MAX]; /* Likewise; 0: it lies on one server. */
     uint32_t layout_class;                 /* The manager's (Layout.class). */
+    bool astray;                           /* The file lies elsewhere by now. */
     const struct column_hooks *hooks;
     /* The module's own: */
     uint64_t lease;    /* client_lease_since() for which the following is so: */
@@ -134,8 +135,8 @@ Morsel__ObjectId column_object(const struct columns *columns, uint32_t column);
 /* Ask the column's server. `request` is packed before this returns; `piece` (NULL: none) goes out
  * as payload, of which a reference is taken, and its bytes stay as they are until `done`. On 0
  * `done` runs exactly once, later, when what the answer teaches has been noted; otherwise it never
- * runs, and nothing was sent: MORSEL_UNREACHABLE (nobody knows the server), MORSEL_NOMEM,
- * MORSEL_TOO_LARGE. */
+ * runs, and nothing was sent: MORSEL_UNREACHABLE (nobody knows the server), MORSEL_STALE (the file lies
+ * elsewhere by now), MORSEL_NOMEM, MORSEL_TOO_LARGE. */
 int column_start(struct column_call *call, enum column_kind kind, enum message_type type,
                  const ProtobufCMessage *request, const struct rpc_piece *piece,
                  column_call_cb done);

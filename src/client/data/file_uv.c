@@ -53,8 +53,23 @@ static int layout_take_groups(struct file *file, const Morsel__Layout *layout)
     return MORSEL_OK;
 }
 
+/* As the manager tells it with attributes (Attr.place). */
+static uint32_t place_of(const struct columns *columns, uint32_t replicas)
+{
+    const struct placing placing = { .body = columns->body,
+                                     .layout_class = columns->layout_class,
+                                     .replicas = replicas,
+                                     .stripe = columns->stripe,
+                                     .columns = columns->groups[0] != 0 ? columns->groups
+                                                                        : columns->servers };
+
+    return placing_place(&placing);
+}
+
 static int layout_take(struct file *file, const Morsel__Layout *layout)
 {
+    int rv;
+
     if (layout == NULL) {
         return MORSEL_CORRUPT;
     }
@@ -71,7 +86,12 @@ static int layout_take(struct file *file, const Morsel__Layout *layout)
         file->columns.servers[i] = layout->servers[i];
         file->columns.groups[i] = 0;
     }
-    return layout_take_groups(file, layout);
+    rv = layout_take_groups(file, layout);
+    if (rv == MORSEL_OK) {
+        file->place = place_of(&file->columns, layout->replicas);
+        file->columns.astray = false;
+    }
+    return rv;
 }
 
 static int file_new(struct client *client, const Morsel__Attr *attr, const Morsel__Layout *layout,
@@ -403,8 +423,27 @@ static void note_version(struct file *file, uint64_t version)
     }
 }
 
+/* Who holds it asks where it lies, and takes that over (file_move()). */
+static void note_place(struct file *file, uint32_t place)
+{
+    bool elsewhere = place != file->place;
+
+    file->place_doubted = false;
+    if (place == PLACE_UNKNOWN) {
+        return; /* Of an older manager. */
+    }
+    if (elsewhere && !file->columns.astray && !file->held) {
+        log_warning(file->client->options.log,
+                    "inode %lu: its bytes were moved while the manager did not hear us; what is "
+                    "read or written through what was open before may say ESTALE for a moment",
+                    (unsigned long)file->inode);
+    }
+    file->columns.astray = elsewhere && !file->held;
+}
+
 void file_refresh(struct file *file, const Morsel__Attr *attr)
 {
+    note_place(file, attr->place);
     note_version(file, attr->data_version);
     file->shape.tail_unsure = attr->tail_unsure && !file->shape.report.news.tail_clean;
     if (file->shape.report.state == REPORT_CLEAN) {
@@ -500,10 +539,16 @@ void file_overlay(const struct file *file, Morsel__Attr *attr)
 
 int file_align(struct file *file, const Morsel__Layout *layout)
 {
-    if (layout == NULL || layout->n_servers != file->columns.stripe.width) {
-        return MORSEL_CORRUPT;
+    struct columns before = file->columns;
+    int rv = MORSEL_CORRUPT;
+
+    if (layout != NULL && layout->n_servers == file->columns.stripe.width) {
+        rv = layout_take(file, layout);
     }
-    return layout_take(file, layout);
+    if (rv != MORSEL_OK) {
+        file->columns = before;
+    }
+    return rv;
 }
 
 /* ---- Moving ---- */
@@ -551,29 +596,66 @@ inode_id file_body(const struct file *file)
     return file->columns.body;
 }
 
-int file_move(struct file *file, const Morsel__Layout *layout)
+static int move(struct file *file, const Morsel__Layout *layout)
 {
     struct columns before = file->columns;
+    uint32_t place = file->place;
     struct unsynced *unsynced;
-    int rv;
+    int rv = layout_take(file, layout);
 
-    CHECK(file->held && before.changing == 0 && before.settling == 0);
-    if (layout == NULL) {
-        return MORSEL_CORRUPT;
-    }
-    rv = layout_take(file, layout);
-    if (rv == MORSEL_OK && file->columns.body == before.body) {
+    if (rv == MORSEL_OK && file->place == place) {
         return MORSEL_OK; /* It lies where it lay. */
     }
     unsynced = rv == MORSEL_OK ? unsynced_new(file->columns.stripe.width, false) : NULL;
     if (unsynced == NULL) {
         file->columns = before;
+        file->place = place;
         return rv != MORSEL_OK ? rv : MORSEL_NOMEM;
     }
     unsynced_free(file->durable.unsynced);
     file->durable.unsynced = unsynced;
     file->columns.lease = file->columns.reads = file->columns.settled = 0;
+    file->durable.shape_synced = false; /* Where it lies is a part of it. */
     return MORSEL_OK;
+}
+
+int file_move(struct file *file, const Morsel__Layout *layout)
+{
+    CHECK(file->held && file->columns.changing == 0 && file->columns.settling == 0);
+    return move(file, layout);
+}
+
+/* ---- Astray ---- */
+
+void file_doubt_place(struct file *file)
+{
+    file->place_doubted = true;
+}
+
+bool file_is_place_doubted(const struct file *file)
+{
+    return file->place_doubted;
+}
+
+void file_lose_place(struct file *file)
+{
+    file->columns.astray = true;
+}
+
+bool file_is_astray(const struct file *file)
+{
+    return file->columns.astray;
+}
+
+void file_find_place(struct file *file, const Morsel__Layout *layout)
+{
+    bool quiet = file->pins == 1 && file->lease_pins == 0 && !file_is_dirty(file) &&
+                 file->columns.changing == 0 && file->columns.settling == 0;
+
+    if (file->columns.astray && !file->held && quiet && layout != NULL) {
+        file_forget(file, 0, UINT64_MAX);
+        (void)move(file, layout); /* Without memory the next time. */
+    }
 }
 
 int file_take_error(struct handle *handle)

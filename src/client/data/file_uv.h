@@ -129,6 +129,8 @@ struct file
                             given back. */
     bool held;           /* file_hold() */
     struct columns columns;
+    uint32_t place;     /* Where its columns are, as a number (placing.h). */
+    bool place_doubted; /* file_doubt_place() */
     struct file_shape shape;
     struct write_buffer buffer;
     struct file_durable durable;
@@ -363,6 +365,27 @@ inode_id file_body(const struct file *file);
  * MORSEL_NOMEM, MORSEL_CORRUPT. */
 int file_move(struct file *file, const Morsel__Layout *layout);
 
+/* ---- Astray ----
+ *
+ * While the manager does not hear us it forgets what is open here, and others may have the file copied into
+ * another layout. What is known of where its bytes lie is wrong then: what is written there is lost, and what is
+ * read is nothing. Whatever the manager says of the file tells (file_refresh()); until it has, nothing may be
+ * asked of its servers. What is asked of them while it is astray is refused: MORSEL_STALE. */
+
+/* Under no lease, the manager not having heard us for a while. */
+void file_doubt_place(struct file *file);
+bool file_is_place_doubted(const struct file *file);
+
+/* Does it lie elsewhere than we know? */
+bool file_is_astray(const struct file *file);
+
+/* Nobody knows: until file_find_place(). */
+void file_lose_place(struct file *file);
+
+/* The manager says that it lies so. Nothing happens unless it was astray, and nothing of it is under way but for
+ * the caller's one pin. */
+void file_find_place(struct file *file, const Morsel__Layout *layout);
+
 /* The manager's view of the file is newer than ours: take over its size unless we hold news of our
  * own. */
 void file_refresh(struct file *file, const Morsel__Attr *attr);
@@ -554,7 +577,8 @@ bool file_copy_fits(const struct file *from, const struct file *to, uint64_t fro
 bool file_may_align(const struct file *from, const struct file *to, uint64_t from_offset,
                     uint64_t to_offset);
 
-/* The manager has laid the file on other servers. MORSEL_CORRUPT. */
+/* The manager says where the file lies, of which nothing was written yet. MORSEL_CORRUPT, MORSEL_NOMEM: it is as
+ * before. */
 int file_align(struct file *file, const Morsel__Layout *layout);
 
 /* Copy `length` (not 0) bytes, all within the size of `from`, that file_copy_fits(). Nothing of

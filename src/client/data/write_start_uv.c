@@ -48,6 +48,10 @@ static void write_now(struct file_write *write)
     struct file *file = file_of(write);
     int rv;
 
+    if (file_is_astray(file)) {
+        write_end(write, MORSEL_STALE);
+        return;
+    }
     if (file_is_shared(file) && !write->size_lock.granted) {
         write_under_size_lock(write);
         return;
@@ -95,6 +99,24 @@ static void ask_size(struct file_write *write)
     size_ask_start(&write->ask, file_of(write), on_size);
 }
 
+static void on_placed(struct size_ask *ask, int status)
+{
+    struct file_write *write = CONTAINER_OF(ask, struct file_write, ask);
+
+    if (status == 0) {
+        write_now(write);
+    } else {
+        write_end(write, status);
+    }
+}
+
+/* Nobody has asked the manager about the file since it gave us up. */
+static void ask_place(struct file_write *write)
+{
+    write->state = FILE_WRITE_SIZE;
+    size_ask_start(&write->ask, file_of(write), on_placed);
+}
+
 static void on_size_lock(struct size_lock *size_lock, int status)
 {
     struct file_write *write = CONTAINER_OF(size_lock, struct file_write, size_lock);
@@ -103,6 +125,8 @@ static void on_size_lock(struct size_lock *size_lock, int status)
         write_end(write, status);
     } else if (write->append || write->reaches) {
         ask_size(write);
+    } else if (file_is_place_doubted(file_of(write))) {
+        ask_place(write);
     } else {
         write_now(write);
     }

@@ -151,6 +151,8 @@ static void extent_size_lock_cancel(struct mount_op *base)
 }
 
 /* The manager need not hear of a file that is ours alone before it is done. */
+static void when_joined(struct mount_op *base, int status);
+
 static void fallocate_begin(struct extent_op *op)
 {
     struct file *file = op->handle->file;
@@ -158,6 +160,8 @@ static void fallocate_begin(struct extent_op *op)
     op->drain.done = on_fallocate_drained;
     if (!file_is_shared(file) && reaches(op) && !file_clean_tail(file)) {
         fallocate_end(op, MORSEL_NOMEM);
+    } else if (file_is_shared(file) && file_is_place_doubted(file)) {
+        mount_refresh_size(&op->base, file, when_joined);
     } else if (file_is_shared(file) && reaches(op) && file_is_tail_unsure(file)) {
         op->base.cancel = extent_size_lock_cancel;
         size_lock_take(&op->size_lock, file->client, file->inode, LOCK_EXCLUSIVE, on_size_lock);

@@ -154,6 +154,9 @@ static void on_session(struct rpc_call *rpc_call, int status, struct rpc_reply *
     if (session != NULL) {
         take_session(client, session, event.sent_ns);
         rpc_room_free(&room, session);
+        if (event.join) {
+            held_doubt_places(client);
+        }
         event = (struct lease_holder_event){ .type = HOLDER_LOSSES_TAKEN };
         lease_feed(client, &event);
         servers_refresh(client);

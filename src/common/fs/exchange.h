@@ -20,6 +20,9 @@
  *   (src/client/fuse/exchange_fuse.c), and waits for what it has begun.
  * - No other mount has the file open, or keeps where it lies: the manager does it for who holds W on both,
  *   and it lets nobody have the file open beside a W lease. Else: EBUSY.
+ *   A mount that it had given up, or that had not yet told a manager that was started again, may have it open all
+ *   the same. Whatever it is told of the file says where its bytes are now (Attr.place), before it may ask the
+ *   servers for any: it refuses what programs ask of the file until it knows that (file_uv.h, Astray).
  * - The copy is on the disks of its servers before, and the change on the manager's before it is answered. So
  *   neither what is written next goes to objects that are forgotten, nor is the only copy deleted.
  * - The numbers of objects are never used again (src/meta/namespace/namespace_exchange.c): a late deletion

@@ -11,6 +11,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/types.h"
+#include "common/fs/stripe.h"
 
 typedef uint32_t group_number; /* From 1; 0: one copy, of no group. */
 
@@ -40,5 +41,19 @@ static inline uint32_t placing_column(uint32_t object_column)
 {
     return object_column & ((1U << PLACING_COLUMN_BITS) - 1);
 }
+
+/* Where the bytes of a file lie. */
+struct placing
+{
+    inode_id body; /* By whose number its objects are called. */
+    uint32_t layout_class, replicas;
+    struct stripe stripe;
+    const uint32_t *columns; /* With one copy the server of each, otherwise its group. */
+};
+
+/* A number that is another one when the bytes lie elsewhere: so whoever is told it notices that a layout
+ * which he has known for long is not that of now. Never PLACE_UNKNOWN. */
+enum { PLACE_UNKNOWN = 0 };
+uint32_t placing_place(const struct placing *p);
 
 #endif

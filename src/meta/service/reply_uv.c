@@ -4,6 +4,19 @@
 
 #include "common/base/status.h"
 
+static uint32_t place_of(const struct inode *inode)
+{
+    const struct file_layout *layout = &inode->layout;
+    const struct placing placing = { .body = inode_body(inode),
+                                     .layout_class = layout->class,
+                                     .replicas = layout->replicas,
+                                     .stripe = layout->stripe,
+                                     .columns =
+                                         layout->replicas > 1 ? layout->groups : layout->servers };
+
+    return placing_place(&placing);
+}
+
 void attr_fill(const struct meta *meta, Morsel__Attr *attr, const struct inode *inode)
 {
     morsel__attr__init(attr);
@@ -23,6 +36,7 @@ void attr_fill(const struct meta *meta, Morsel__Attr *attr, const struct inode *
     attr->tail_unsure =
         mode_is_regular(inode->mode) && ((inode->flags & INODE_TAILED) == 0 ||
                                          inode->tail != ns_counters(meta->ns)->lease_epochs_over);
+    attr->place = mode_is_regular(inode->mode) ? place_of(inode) : PLACE_UNKNOWN;
     /* The policy of a directory is listed among its extended attributes. */
     attr->xattrs = (inode->flags & INODE_HAS_XATTR) != 0 ||
                    (mode_is_directory(inode->mode) && !file_policy_empty(&inode->policy));

@@ -1,0 +1,110 @@
+#!/bin/bash
+# Where the bytes of a file lie changes (morsel recopy, and a copy into a new file), and a mount that has the file open does not hear of it, because it
+# was away for longer than its session. It never shows other bytes than those of the file, and what it writes is where
+# everybody finds it, or it says that it is not.
+set -euo pipefail
+# shellcheck source=tests/lib/cluster.sh
+. "$(dirname "$0")/../lib/cluster.sh"
+# shellcheck source=tests/lib/replicas.sh
+. "$(dirname "$0")/../lib/replicas.sh"
+cluster_begin astray "$1"
+start_cluster 3 --lease-time 1s --session-time 2s
+start_mount near
+near=$mnt
+start_mount far
+far=$mnt
+
+sessions_are() {
+    [ "$(morsel status --json | jq .sessions)" = "$1" ]
+}
+
+nothing_to_delete() {
+    [ "$(morsel status --json | jq .garbage)" = 0 ]
+}
+
+mkdir "$near/one"
+policy "$near/one" replicas=1 stripe_width=1
+cat >"$work/copy.py" <<'PY'
+import os, sys
+source, target = (os.open(path, flags) for path, flags in ((sys.argv[1], os.O_RDONLY), (sys.argv[2], os.O_WRONLY)))
+while os.copy_file_range(source, target, 1 << 20):
+    pass
+os.close(target)
+PY
+# ---- Away for too long ----
+
+# The programs of the mount that is away: each file is open to read and to write.
+cat >"$work/holder.py" <<'PY'
+import errno, os, sys, time
+top, size = sys.argv[1], int(sys.argv[2])
+files = {name: os.open(f"{top}/{name}", os.O_RDWR) for name in ("read", "write", "append", "empty")}
+
+def until_found(what, call):
+    """ESTALE: it lies elsewhere, and is being looked for."""
+    begun = time.monotonic()
+    while True:
+        try:
+            return call()
+        except OSError as error:
+            assert error.errno == errno.ESTALE and time.monotonic() < begun + 30, f"{what}: {error}"
+        time.sleep(0.02)
+
+before = os.pread(files["read"], size, 0)
+print("open", flush=True)
+sys.stdin.readline()
+after = until_found("read", lambda: os.pread(files["read"], size, 0))
+assert after == before, f"other bytes are read: {len(after)}, first {after[:8]}"
+until_found("write", lambda: os.pwrite(files["write"], b"word", 1000))
+until_found("append", lambda: os.pwrite(files["append"], b"more", size))
+until_found("empty", lambda: os.pwrite(files["empty"], b"word", 1000))
+for name in ("write", "append", "empty"):
+    until_found("sync", lambda: os.fsync(files[name]))
+print("written", flush=True)
+sys.stdin.readline()
+PY
+mkfifo "$work/run/say" "$work/run/hear"
+# away HOW: while the mount is, all its files move. Each time with a holder of its own.
+away() {
+    local how=$1 top=one/$1 name holder
+    mkdir "$near/$top"
+    for name in read write append; do
+        head -c 200000 /dev/urandom >"$near/$top/$name"
+    done
+    : >"$near/$top/empty"
+    head -c 300000 /dev/urandom >"$near/$top/source"
+    cp "$near/$top/write" "$work/write"
+    cp "$near/$top/append" "$work/append"
+    cp "$near/$top/source" "$work/empty"
+    python3 "$work/holder.py" "$far/$top" 200000 <"$work/run/say" >"$work/run/hear" 2>"$work/holder" &
+    holder=$!
+    children+=("$holder")
+    exec 8>"$work/run/say" 9<"$work/run/hear"
+    read -r -t 30 _ <&9 || fail "$how: $(cat "$work/holder")"
+    kill -STOP "${pid_of[mount-far]}"
+    [ "$how" != restarted ] || { crash meta && start_meta 8>&- 9<&-; } # It does not know who has what open.
+    wait_for 60 "$how: the end of the session" sessions_are 1
+    wait_for 60 "the servers are with the manager" running_are_up
+    python3 "$work/copy.py" "$near/$top/source" "$near/$top/empty"
+    policy "$near/$top" replicas=2
+    seen_well
+    timeout 60 "$bin/morsel" recopy --manager="$manager" "$near/$top" >"$work/recopied" || fail "$how: $(cat "$work/recopied")"
+    wait_for 60 "$how: what the files had before is deleted" nothing_to_delete
+    kill -CONT "${pid_of[mount-far]}"
+    echo >&8
+    read -r -t 60 _ <&9 || fail "$how: $(cat "$work/holder")"
+    printf word | dd of="$work/write" bs=1 seek=1000 conv=notrunc status=none
+    printf word | dd of="$work/empty" bs=1 seek=1000 conv=notrunc status=none
+    printf more >>"$work/append"
+    for name in write append empty; do
+        cmp "$work/$name" "$near/$top/$name" || fail "$how: what was written to $name, and synced, is not there"
+    done
+    exec 8>&- 9<&-
+    wait "$holder" || fail "$how: $(cat "$work/holder")"
+}
+away frozen
+note "a mount that was away finds its files again"
+away restarted
+note "also when the manager was started again meanwhile"
+wait_for 60 "nothing is left to delete" nothing_to_delete
+fsck_clean
+cluster_end
