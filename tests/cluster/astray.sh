@@ -1,6 +1,6 @@
 #!/bin/bash
-# Where the bytes of a file lie changes (morsel recopy, and a copy into a new file), and a mount that has the file open does not hear of it, because it
-# was away for longer than its session. It never shows other bytes than those of the file, and what it writes is where
+# Where the bytes of a file lie changes (morsel recopy, and a copy into a new file), and a mount that has the file open does not hear of it: because it
+# was away for longer than its session, or because the answer is lost. It never shows other bytes than those of the file, and what it writes is where
 # everybody finds it, or it says that it is not.
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
@@ -9,10 +9,9 @@ set -euo pipefail
 . "$(dirname "$0")/../lib/replicas.sh"
 cluster_begin astray "$1"
 start_cluster 3 --lease-time 1s --session-time 2s
-start_mount near
-near=$mnt
-start_mount far
-far=$mnt
+start_host far
+start_relay far --lose-layout "$work/lose"
+start_near_and_far io_timeout=1s
 
 sessions_are() {
     [ "$(morsel status --json | jq .sessions)" = "$1" ]
@@ -21,6 +20,8 @@ sessions_are() {
 nothing_to_delete() {
     [ "$(morsel status --json | jq .garbage)" = 0 ]
 }
+
+# ---- The answer is lost ----
 
 mkdir "$near/one"
 policy "$near/one" replicas=1 stripe_width=1
@@ -31,6 +32,34 @@ while os.copy_file_range(source, target, 1 << 20):
     pass
 os.close(target)
 PY
+head -c 300000 /dev/urandom >"$near/one/source"
+python3 - "$far/one" <<'PY'
+import os, sys
+for i in range(8): # One of them, at least, lies on another server than the source.
+    os.close(os.open(f"{sys.argv[1]}/copy{i}", os.O_CREAT | os.O_WRONLY))
+PY
+lost=0
+for i in {0..7}; do
+    : >"$work/lose"
+    python3 "$work/copy.py" "$far/one/source" "$far/one/copy$i" 2>"$work/copier" &
+    copier=$!
+    children+=("$copier")
+    # For longer than io_timeout, which nothing tells of.
+    for ((tries = 0; tries < 30; tries++)); do
+        kill -0 "$copier" 2>/dev/null || break
+        sleep 0.1
+    done
+    [ ! -s "$work/lose" ] || lost=$((lost + 1))
+    rm "$work/lose"
+    code=0
+    wait "$copier" || code=$?
+    [ "$code" != 0 ] || cmp "$near/one/source" "$near/one/copy$i" || fail "copy $i is not what was copied, and nobody was told"
+    [ "$code" = 0 ] || fail "a copy failed although the manager was there soon: $(cat "$work/copier")"
+done
+[ "$lost" -ge 2 ] || fail "only $lost answers were lost"
+note "$lost answers were lost, and no byte"
+fsck_clean
+
 # ---- Away for too long ----
 
 # The programs of the mount that is away: each file is open to read and to write.

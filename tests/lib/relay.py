@@ -1,12 +1,14 @@
 """A relay between a mount in a network namespace and servers outside, which damages, loses or delays what it carries.
 
-    relay.py NETWORK PORT... --ready FILE [--damage FILE] [--lose FILE] [--lose-size FILE] [--delay FILE]
+    relay.py NETWORK PORT... --ready FILE [--damage FILE] [--lose FILE] [--lose-size FILE] [--lose-layout FILE]
+             [--delay FILE]
 
 In the namespace NETWORK (a path below /run/netns) it listens on 127.0.0.1:PORT for each PORT, and carries everything from and to the same
 address outside. While the file of --damage exists, one bit in the payload of each frame from the server is turned; the file gets a byte for
 each of them. While the file of --lose exists, the answer to a change of data is lost: the file gets a byte, nothing more is carried to the mount
 on that connection, and when the file has gone, or is empty again, the connection breaks. While the file of --lose-size exists, the answer to a
-question for the attributes of a file is lost: the file gets a byte, and when it has gone, or is empty again, the connection breaks. While the file of --delay exists, a change of data waits on its way to the
+question for the attributes of a file is lost: the file gets a byte, and when it has gone, or is empty again, the connection breaks. Likewise
+with --lose-layout the answer to who wants a file to lie elsewhere. While the file of --delay exists, a change of data waits on its way to the
 server, and with it all behind it on its connection: the file gets a byte, and when it has gone they go on. It writes to the file of --ready
 when it listens, and ends with SIGTERM.
 """
@@ -15,6 +17,7 @@ import argparse, ctypes, os, selectors, socket, struct, threading, time
 HEADER = 40  # src/common/rpc/frame.h
 CHANGES = (17, 18, 19, 25, 26)  # src/common/rpc/messages.h: WRITE, TRUNCATE, PUNCH, ALLOCATE, COPY
 GETATTR = 66
+SET_LAYOUT = 87
 
 
 def exactly(sock, count):
@@ -69,7 +72,7 @@ def end_when_gone(path, *connection):
     end(*connection)
 
 
-def carry(source, target, spoil=None, lose=None, lose_size=None, delay=None):
+def carry(source, target, spoil=None, lose=None, lose_kind=(), delay=None):
     try:
         while True:
             header = exactly(source, HEADER)
@@ -80,8 +83,9 @@ def carry(source, target, spoil=None, lose=None, lose_size=None, delay=None):
             if lose and kind in CHANGES and tell(lose):
                 wait_gone(lose)
                 raise OSError("the answer is lost")
-            if lose_size and kind == GETATTR and tell(lose_size):
-                threading.Thread(target=end_when_gone, args=(lose_size, source, target), daemon=True).start()
+            lost = [path for of, path in lose_kind if of == kind and path and tell(path)]
+            if lost:
+                threading.Thread(target=end_when_gone, args=(lost[0], source, target), daemon=True).start()
                 continue
             if delay and kind in CHANGES and tell(delay):
                 wait_gone(delay)
@@ -100,13 +104,14 @@ def main():
     options.add_argument("--damage")
     options.add_argument("--lose")
     options.add_argument("--lose-size")
+    options.add_argument("--lose-layout")
     options.add_argument("--delay")
     options = options.parse_args()
     libc = ctypes.CDLL(None, use_errno=True)
     here = os.open("/proc/self/ns/net", os.O_RDONLY)
     there = os.open(options.network, os.O_RDONLY)
     up = {"delay": options.delay}
-    down = {"spoil": options.damage, "lose": options.lose, "lose_size": options.lose_size}
+    down = {"spoil": options.damage, "lose": options.lose, "lose_kind": ((GETATTR, options.lose_size), (SET_LAYOUT, options.lose_layout))}
     listeners = selectors.DefaultSelector()
     assert libc.setns(there, 0) == 0
     for port in options.ports:

@@ -1,6 +1,11 @@
 /* COPY_FILE_RANGE: on the servers, where both files are ours alone and their bytes lie on the same
  * servers. A file of which nothing was written yet is moved to the servers of the source first.
  * Otherwise EOPNOTSUPP: then the kernel reads and writes.
+ *
+ * Moving. When the answer is lost, the file may have been moved all the same: what is written then to where it
+ * was nobody finds. So the answer is waited for, however long that takes, and where it says that the file was
+ * not moved, or says nothing, the manager is asked where it lies. It is held meanwhile (file_uv.h, Moving): our
+ * kernel writes nothing to it as long as this copy lasts.
  */
 #include "client/fuse/mount_fuse.h"
 
@@ -113,16 +118,57 @@ static void copy_go(struct copy_op *op)
     file_copy_start(copy, on_copied);
 }
 
+static void aligned(struct copy_op *op, int status)
+{
+    file_let_go(op->copy.to);
+    if (status == 0) {
+        copy_go(op); /* Where it lies as before, the kernel copies. */
+    } else {
+        copy_end(op, status);
+    }
+}
+
+/* It lies so. Until that is taken over nobody may ask its servers for anything. */
+static void take_place(struct copy_op *op, int status, const Morsel__Node *node)
+{
+    if (status == 0) {
+        status = file_align(op->copy.to, node->layout);
+    }
+    if (status != 0) {
+        file_lose_place(op->copy.to);
+    }
+    aligned(op, status);
+}
+
+static void on_found(struct meta_call *call, int status, void *message)
+{
+    take_place(CONTAINER_OF((struct mount_op *)call->data, struct copy_op, base), status, message);
+}
+
+static void find(struct copy_op *op)
+{
+    Morsel__GetattrRequest request = MORSEL__GETATTR_REQUEST__INIT;
+    int rv;
+
+    request.inode = op->copy.to->inode;
+    request.layout = true;
+    op->base.call.bounded = false;
+    rv = meta_call_start(&op->base.call, op->base.mount->client, MSG_GETATTR, &request.base,
+                         &morsel__node__descriptor, on_found);
+    if (rv != 0) {
+        take_place(op, rv, NULL);
+    }
+}
+
 static void on_aligned(struct meta_call *call, int status, void *message)
 {
     struct copy_op *op = CONTAINER_OF((struct mount_op *)call->data, struct copy_op, base);
-    const Morsel__Node *node = message;
 
-    if (status == 0 && (status = file_align(op->copy.to, node->layout)) != 0) {
-        copy_end(op, status);
-        return;
+    if (status == 0) {
+        take_place(op, status, message);
+    } else {
+        find(op);
     }
-    copy_go(op); /* Where it lies as before, the kernel copies. */
 }
 
 static void align(struct copy_op *op)
@@ -135,9 +181,12 @@ static void align(struct copy_op *op)
     op->base.cancel = NULL;
     op->base.call.data = &op->base;
     op->base.call.bounded = true;
+    op->base.call.patient = true;
+    file_hold(op->copy.to);
     rv = meta_change_start(&op->base.call, op->base.mount->client, MSG_SET_LAYOUT, &request.base,
                            &request.op, &morsel__node__descriptor, on_aligned);
-    if (rv != 0) {
+    if (rv != 0) { /* Nobody was asked. */
+        file_let_go(op->copy.to);
         leave_to_kernel(op);
     }
 }
@@ -149,7 +198,7 @@ static void when_drained(struct copy_op *op)
         file_size(copy->from) > copy->from_offset ? file_size(copy->from) - copy->from_offset : 0;
 
     op->base.cancel = NULL;
-    if (file_is_shared(copy->from) || file_is_shared(copy->to)) {
+    if (file_is_shared(copy->from) || file_is_shared(copy->to) || file_is_held(copy->to)) {
         leave_to_kernel(op);
         return;
     }
