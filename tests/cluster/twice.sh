@@ -8,7 +8,7 @@ set -euo pipefail
 cluster_begin twice "$1"
 start_cluster 1
 start_host far
-start_relay far --lose "$work/lose" --delay "$work/delay"
+start_relay far --lose "$work/lose" --lose-rename "$work/lose-rename" --delay "$work/delay"
 start_near_and_far
 
 # change DIRECTORY FILE STEP...: one process opens the file and takes the steps; each that ends is a line of the output.
@@ -126,6 +126,28 @@ said "done"
 holds c 0 8192
 [ "$(repeats)" -gt "$before" ] || fail "a copy was not repeated, or not recognized"
 note "a copy took effect once"
+
+# Two names are exchanged, once, and the mount that asked twice knows which is which.
+mkdir "$near/names"
+printf one >"$near/names/one"
+printf two >"$near/names/two"
+cat "$far"/names/* >"$work/piece"
+: >"$work/lose-rename"
+python3 -c 'import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.renameat2(-100, os.fsencode(sys.argv[1] + "/one"), -100, os.fsencode(sys.argv[1] + "/two"), 2) != 0:
+    sys.exit(os.strerror(ctypes.get_errno()))' "$far/names" &
+changer=$!
+children+=("$changer")
+wait_for 60 "the manager has exchanged the names" test -s "$work/lose-rename"
+rm "$work/lose-rename"
+wait "$changer" || fail "who exchanged two names was told that it failed"
+for directory in "$near" "$far" "$far"; do
+    [ "$(cat "$directory/names/one") $(cat "$directory/names/two")" = "two one" ] ||
+        fail "$directory: behind an exchange one and two are $(cat "$directory/names/one") and $(cat "$directory/names/two")"
+    drop_caches # So the kernel asks the mount.
+done
+note "two names were exchanged once, and are known for what they are"
 
 # The server is started again before the link is back: it knows nothing any more.
 for step in write punch; do

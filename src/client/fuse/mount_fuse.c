@@ -239,6 +239,20 @@ void mount_name_moved(struct mount *m, inode_id parent, const char *name, inode_
                        until_ms(m, kept ? lease_seconds(m) : 0));
 }
 
+void mount_learn_name(struct mount *m, inode_id parent, const char *name, inode_id inode,
+                      bool known)
+{
+    if (!known) {
+        meta_cache_learn_name(m->client->cache, parent, name, inode);
+        return;
+    }
+    meta_cache_forget_name(m->client->cache, parent, name);
+    kernel_names_gone(m->names, parent, name);
+    if (m->drops_names) {
+        mount_drop_names(m);
+    }
+}
+
 void mount_entry(struct mount *m, inode_id parent, const char *name, const Morsel__Attr *attr,
                  struct fuse_entry_param *entry)
 {

@@ -291,6 +291,11 @@ void mount_drops_end(struct mount *m);
  */
 void mount_drop_names(struct mount *m);
 
+/* A change has made the name this inode's, or nobody's (INODE_NONE). `known`: it was carried out before it was
+ * answered, and others may have changed the name since: then nothing is known of it, here or in the kernel. */
+void mount_learn_name(struct mount *m, inode_id parent, const char *name, inode_id inode,
+                      bool known);
+
 /* The kernel may hold names in the directory, as long as our lease on it lasts. */
 void mount_note_names(struct mount *m, inode_id directory);
 

@@ -85,8 +85,8 @@ static void on_node_entry(struct meta_call *call, int status, void *message)
         mount_op_fail(&op->base, status);
         return;
     }
-    meta_cache_learn_name(cache_of(&op->base), op->parent, op->name, node->attr->inode);
-    if (op->directory) {
+    mount_learn_name(op->base.mount, op->parent, op->name, node->attr->inode, node->known);
+    if (op->directory && !node->known) {
         meta_cache_born(cache_of(&op->base), node->attr->inode);
     }
     reply_entry(op, node->attr);
@@ -290,7 +290,7 @@ static void on_removed(struct meta_call *call, int status, void *message)
 
     note_unsure(op, status);
     if (status == 0) {
-        meta_cache_learn_name(cache_of(&op->base), op->parent, op->name, INODE_NONE);
+        mount_learn_name(op->base.mount, op->parent, op->name, INODE_NONE, removed->known);
         kernel_names_gone(op->base.mount->names, op->parent, op->name);
         if (removed->attr != NULL) {
             mount_dir_removed(op->base.mount, removed->attr);
@@ -369,7 +369,8 @@ static void on_renamed(struct meta_call *call, int status, void *message)
     struct rename_op *op = CONTAINER_OF((struct mount_op *)call->data, struct rename_op, old.base);
     struct meta_cache *cache = cache_of(&op->old.base);
     const Morsel__Removed *removed = message;
-    const Morsel__Attr *moved = status == 0 ? removed->moved : NULL;
+    bool known = status == 0 && removed->known; /* What has moved it does not say. */
+    const Morsel__Attr *moved = status == 0 && !known ? removed->moved : NULL;
 
     if (status == 0 && removed->attr != NULL) {
         mount_dir_removed(op->old.base.mount, removed->attr);
@@ -385,7 +386,10 @@ static void on_renamed(struct meta_call *call, int status, void *message)
         meta_cache_forget_name(cache, op->old.parent, op->old.name);
         meta_cache_forget_name(cache, op->new_parent, op->new_name);
     }
-    if (status == 0) {
+    if (known) {
+        mount_learn_name(op->old.base.mount, op->old.parent, op->old.name, INODE_NONE, true);
+        mount_learn_name(op->old.base.mount, op->new_parent, op->new_name, INODE_NONE, true);
+    } else if (status == 0) {
         note_kernel_names(op, removed);
     }
     if (status == 0 && op->new_parent != op->old.parent) {

@@ -146,7 +146,7 @@ static void on_opened(struct meta_call *call, int status, void *message)
     if (status == 0) {
         inode = node->attr->inode;
         if (op->create) {
-            meta_cache_learn_name(client->cache, op->parent, op->name, inode);
+            mount_learn_name(op->base.mount, op->parent, op->name, inode, node->known);
         }
         op->told = true;
         status = op->abandoned ? MORSEL_CANCELED : open_with(op, node->attr, node->layout);

@@ -60,6 +60,7 @@ static int answer_made(struct request *r, inode_id parent)
         node_add_parent(r->meta, r->rpc, &reply, &directory);
     }
     reply.node.changed = changed_fill(r->meta, &changed);
+    reply.node.known = r->known;
     rpc_reply(r->rpc, &reply.node.base, NULL);
     return 0;
 }
@@ -161,6 +162,7 @@ int reply_removed(struct request *r)
         return MORSEL_AGAIN;
     }
     reply.changed = changed_fill(meta, &changed);
+    reply.known = r->known;
     reply.inode = target;
     reply.deleted = r->outcome.deleted || departs;
     if (r->doomed && target == r->found.id) {

@@ -151,6 +151,7 @@ static int change(struct request *r)
         }
         return reply_at_once(r);
     case REPLY_CACHE_KNOWN:
+        r->known = true;
         break;
     case REPLY_CACHE_FORGOTTEN:
         errmsg_set(&r->err, "this operation has been answered before");
@@ -195,7 +196,7 @@ static void begin(struct request *r, struct meta *meta, struct rpc_request *rpc,
     r->changes = row->record != NULL;
     r->found_status = 0;
     r->parent = r->new_parent = r->moved = r->other = r->replaced = INODE_NONE;
-    r->doomed = false;
+    r->doomed = r->known = false;
     buf_init(&r->bytes);
 }
 

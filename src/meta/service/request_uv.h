@@ -87,6 +87,7 @@ struct request
     struct meta_op op;
     inode_id replaced;         /* RENAME: it loses its name, and stays for a moment (departed.h). */
     struct op_outcome outcome; /* KNOWN, DONE */
+    bool known;                /* KNOWN */
 };
 
 /* 0, or a status that the request is answered with; see the invariant. */

@@ -331,32 +331,11 @@ static void link_own(struct own *o)
     own_unlink(o, 1, 0);
 }
 
-/* Another mount is asked from now on. */
-static void own_elsewhere(struct own *o, const struct act *a)
-{
-    const struct history *h = o->program->history;
-
-    o->program->mount = 0;
-    for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
-        if (&h->mounts[i]->session == a->kernel) {
-            o->program->mount = (i + 1) % HISTORY_MOUNTS;
-        }
-    }
-}
-
-static uint64_t connections_lost(const struct history *h)
-{
-    return h->world->counts.broken + h->world->counts.resets + h->world->counts.timeouts;
-}
-
-/* Two files change their names, or one may not take the other's. A mount that asks again may know
- * them the wrong way round (docs/status.md, Known limits): what is so then others say. */
+/* Two files change their names, or one may not take the other's. */
 static void exchange_own(struct own *o)
 {
     struct act a;
     fuse_ino_t inode[2];
-    unsigned mount = o->program->mount;
-    uint64_t lost = connections_lost(o->program->history);
     bool refused = world_chance(2);
 
     own_make(o, 0);
@@ -371,16 +350,12 @@ static void exchange_own(struct own *o)
                 kernel_rename_to(a.kernel, a.directory, o->name[0], a.directory, o->name[1],
                                  refused ? RENAME_NOREPLACE : RENAME_EXCHANGE),
                 refused ? EEXIST : 0);
-        if (connections_lost(o->program->history) != lost) {
-            own_elsewhere(o, &a);
-        }
     }
     own_expect(o, 0, 1, inode[!refused]);
     own_expect(o, 1, 1, inode[refused]);
     o->program->history->counts.exchanged += o->good;
     own_unlink(o, 0, 0);
     own_unlink(o, 1, 0);
-    o->program->mount = mount;
 }
 
 static void symlink_own(struct own *o)
