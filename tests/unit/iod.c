@@ -440,14 +440,18 @@ static void lists_and_counts(void **state)
     assert_int_equal(bench_call(b, MSG_OBJECT_LIST, &list.base, NULL, 0), 0);
     list_reply = rpc_unpack(&morsel__object_list_reply__descriptor, b->body, b->body_count);
     assert_int_equal(list_reply->n_objects, 2);
+    assert_int_equal(list_reply->n_bytes, 0); /* Nobody has asked for them. */
     assert_int_equal(list_reply->cursor.len, sizeof(cursor));
     memcpy(cursor, list_reply->cursor.data, sizeof(cursor));
     morsel__object_list_reply__free_unpacked(list_reply, NULL);
     list.cursor.data = cursor;
     list.cursor.len = sizeof(cursor);
+    list.with_bytes = true;
     assert_int_equal(bench_call(b, MSG_OBJECT_LIST, &list.base, NULL, 0), 0);
     list_reply = rpc_unpack(&morsel__object_list_reply__descriptor, b->body, b->body_count);
     assert_int_equal(list_reply->n_objects, 1);
+    assert_int_equal(list_reply->n_bytes, 1);
+    assert_true(list_reply->bytes[0] > 0);
     assert_int_equal(list_reply->cursor.len, 0);
     morsel__object_list_reply__free_unpacked(list_reply, NULL);
     assert_int_equal(bench_call(b, MSG_STATISTICS, &empty.base, NULL, 0), 0);

@@ -376,13 +376,17 @@ static void sparse_objects_hold_little(void **state)
     struct object_id id = { .inode = 6, .column = 0 };
     struct store_fixture f;
     struct store_stat stat;
-    uint64_t offset;
+    uint64_t offset, bytes;
     bool found;
 
     (void)state;
     fixture_init(&f);
     fixture_open(&f);
+    assert_int_equal(store_disk_bytes(f.store, id, &bytes, NULL), 0);
+    assert_int_equal(bytes, 0);
     assert_int_equal(fixture_write(&f, id, UINT64_C(100) << 30, "x", 1), 0);
+    assert_int_equal(store_disk_bytes(f.store, id, &bytes, NULL), 0);
+    assert_in_range(bytes, BLOCK_BYTES, 1 << 20);
     assert_int_equal(store_stat(f.store, id, &stat, NULL), 0);
     assert_int_equal(stat.size, (UINT64_C(100) << 30) + 1);
     assert_true(stat.blocks <= 64);
@@ -396,6 +400,8 @@ static void sparse_objects_hold_little(void **state)
     assert_int_equal(store_stat(f.store, id, &stat, NULL), 0);
     assert_true(stat.blocks >= 3 << 11);
     assert_int_equal(stat.size, (UINT64_C(100) << 30) + 1);
+    assert_int_equal(store_disk_bytes(f.store, id, &bytes, NULL), 0);
+    assert_in_range(bytes, 3 << 20, 4 << 20);
     fixture_free(&f);
 }
 

@@ -54,6 +54,7 @@ struct job
         {
             struct object_id *ids; /* Owned, freed with the job. */
             size_t ids_count;
+            uint64_t *bytes; /* OBJECT_LIST: on the disk, side by side; NULL: not asked for. */
             uint64_t cursor;
         } list;
         struct

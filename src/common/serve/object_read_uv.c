@@ -186,6 +186,7 @@ static int check_list(struct job *job)
 
     job->list.ids = NULL;
     job->list.ids_count = 0;
+    job->list.bytes = NULL;
     job->list.cursor = 0;
     if (m->cursor.len != 0 && m->cursor.len != sizeof(job->list.cursor)) {
         errmsg_set(&job->err, "a cursor of %zu bytes is not ours", m->cursor.len);
@@ -195,6 +196,21 @@ static int check_list(struct job *job)
         job->list.cursor = get_le64(m->cursor.data);
     }
     return 0;
+}
+
+/* In the pool, as the listing is. */
+static void run_list_bytes(struct job *job)
+{
+    size_t count = job->list.ids_count;
+
+    job->list.bytes = calloc(count + 1, sizeof(*job->list.bytes));
+    if (job->list.bytes == NULL) {
+        job->status = MORSEL_NOMEM;
+    }
+    for (size_t i = 0; i < count && job->status == 0; i++) {
+        job->status = store_disk_bytes(object_store_of(job), job->list.ids[i], &job->list.bytes[i],
+                                       &job->err);
+    }
 }
 
 static void run_list(struct job *job)
@@ -208,6 +224,9 @@ static void run_list(struct job *job)
                       ? MORSEL_NOMEM
                       : store_list(object_store_of(job), &job->list.cursor, job->list.ids,
                                    count_max, &job->list.ids_count, &job->err);
+    if (job->status == 0 && m->with_bytes) {
+        run_list_bytes(job);
+    }
 }
 
 /* The reply's array of messages, in one piece of memory. */
@@ -241,6 +260,8 @@ static void answer_list(struct job *job)
         return;
     }
     reply.n_objects = job->list.ids_count;
+    reply.bytes = job->list.bytes;
+    reply.n_bytes = job->list.bytes != NULL ? job->list.ids_count : 0;
     if (job->list.cursor != UINT64_MAX) {
         put_le64(cursor, job->list.cursor);
         reply.cursor.data = cursor;
@@ -253,6 +274,7 @@ static void answer_list(struct job *job)
 static void end_list(struct job *job)
 {
     free(job->list.ids);
+    free(job->list.bytes);
 }
 
 const struct object_handler OBJECT_LIST = {

@@ -123,6 +123,9 @@ int store_delete(struct store *store, struct object_id id, struct errmsg *err);
 int store_sync_deletions(struct store *store, struct errmsg *err);
 int store_stat(struct store *store, struct object_id id, struct store_stat *stat,
                struct errmsg *err);
+/* What the disk has for the object, checksums among it; 0: there is none. Does not open it. */
+int store_disk_bytes(struct store *store, struct object_id id, uint64_t *bytes_out,
+                     struct errmsg *err);
 int store_space(struct store *store, struct store_space *space, struct errmsg *err);
 
 /* Bytes above the reserve, as of the last look at the disk (each store_space() is one) and less by what was

@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+enum { STAT_BLOCK_BYTES = 512 };
 
 /* Objects of one subdirectory with a hash above a bound. */
 struct listing
@@ -111,6 +114,25 @@ int store_list(struct store *store, uint64_t *cursor, struct object_id *ids, siz
     }
     free(l.ids);
     return rv;
+}
+
+int store_disk_bytes(struct store *store, struct object_id id, uint64_t *bytes_out,
+                     struct errmsg *err)
+{
+    char name[STORE_NAME_BYTES];
+    struct stat st;
+
+    *bytes_out = 0;
+    store_name(id, name);
+    if (fstatat(store->objects_fd, name, &st, 0) == 0) {
+        *bytes_out = (uint64_t)st.st_blocks * STAT_BLOCK_BYTES;
+    } else if (errno != ENOENT) {
+        int rv = status_from_errno(errno);
+
+        errmsg_set(err, "stat objects/%s: %s", name, strerror(errno));
+        return rv;
+    }
+    return 0;
 }
 
 uint64_t store_place(struct object_id id)
