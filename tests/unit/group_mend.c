@@ -464,12 +464,35 @@ static void notice(struct world *w, server_id id)
     }
 }
 
+/* Space is evened out: one of the group's servers is to give its copy to one that has none. Or that is stopped, as
+ * groups_rebalance_uv.c does it. */
+static void want_move(struct world *w)
+{
+    server_id from = 1 + (server_id)prng_below(&w->prng, SERVERS);
+    server_id to = 1 + (server_id)prng_below(&w->prng, SERVERS);
+    struct group_made *g = group(w);
+
+    if (group_move_waits(g) && chance(w, 4)) {
+        group_move_end(g);
+        w->record.rebalance.given_up++;
+    } else if (mend_is_quiet(&w->mend, g) && group_place(g, from) < g->now.count &&
+               !group_concerns(g, to)) {
+        g->moves_from = from;
+        g->moves_to = to;
+        g->moves_bytes = GIB;
+        w->record.rebalance.moves++;
+    }
+}
+
 static void something_happens(struct world *w)
 {
     server_id id = 1 + (server_id)prng_below(&w->prng, SERVERS);
     struct server *s = server_of(w, id);
 
-    switch (prng_below(&w->prng, 16)) {
+    switch (prng_below(&w->prng, 17)) {
+    case 16:
+        want_move(w);
+        break;
     case 0:
         crash(w, id);
         break;
@@ -539,15 +562,15 @@ static void check(struct world *w)
     assert_true(complete > 0);
 }
 
-/* Nobody fails any more: how does it end? */
-static void settle(struct world *w)
+/* Nobody fails any more: how does it end? Somebody may be away for a while. */
+static void settle_without(struct world *w, server_id away)
 {
     w->record.paused = false;
     for (int round = 0; round < QUIET; round++) {
         for (server_id id = 1; id <= SERVERS; id++) {
             struct server *s = server_of(w, id);
 
-            s->up = !s->lost;
+            s->up = !s->lost && id != away;
             if (s->told) {
                 take(w, id);
             }
@@ -561,6 +584,11 @@ static void settle(struct world *w)
         (void)tick(w);
         check(w);
     }
+}
+
+static void settle(struct world *w)
+{
+    settle_without(w, 0);
 }
 
 /* Could anybody take a place of the group? */
@@ -597,6 +625,7 @@ static void check_settled(struct world *w, uint64_t seed)
     }
     assert_int_equal(held, group(w)->copies);
     assert_int_equal(group(w)->formers_count, 0);
+    assert_int_equal(group(w)->moves_from, 0);
     for (server_id id = 1; id <= SERVERS; id++) {
         if (!server_of(w, id)->lost) {
             assert_int_equal(server_of(w, id)->copy,
@@ -625,9 +654,98 @@ static void any_order_of_events(void **state)
     }
 }
 
+/* Nothing fails: it goes where it was to go, without a copy less, and everything else stays. */
+static void a_move_goes_where_it_is_to(void **state)
+{
+    struct world *w = *state;
+
+    for (uint32_t copies = 2; copies <= 3; copies++) {
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            server_id from = 1 + (server_id)(seed % copies), to = 4 + (server_id)(seed % 3);
+
+            prng_seed(&w->prng, seed);
+            begin(w, copies);
+            group(w)->moves_from = from;
+            group(w)->moves_to = to;
+            w->record.rebalance.moves = 1;
+            settle(w);
+            check_settled(w, seed);
+            assert_true(group_place(group(w), to) < group(w)->now.count);
+            assert_true(group_place(group(w), from) == group(w)->now.count);
+            assert_int_equal(w->record.rebalance.given_up, 0);
+        }
+    }
+}
+
+/* Who is to get it is away for a while: nobody else gets it, and nobody gives up his own. */
+static void a_move_waits_for_its_server(void **state)
+{
+    struct world *w = *state;
+
+    for (uint32_t copies = 2; copies <= 3; copies++) {
+        for (int when = 0; when < 8; when++) {
+            prng_seed(&w->prng, (uint64_t)when);
+            begin(w, copies);
+            group(w)->moves_from = 1;
+            group(w)->moves_to = 5;
+            for (int i = 0; i < when && copies == 2; i++) {
+                (void)tick(w);
+                heartbeat(w, 1 + (server_id)i % copies);
+            }
+            if (group_place(group(w), 5) < group(w)->now.count) {
+                continue;
+            }
+            settle_without(w, 5);
+            assert_int_equal(mend_next(&w->mend, group(w)).step, MEND_TAKER);
+            assert_int_equal(group(w)->moves_to, 5);
+            assert_int_equal(bits(w->set), copies);
+            for (server_id id = 1; id <= copies; id++) {
+                assert_true(group_place(group(w), id) < group(w)->now.count);
+            }
+            settle(w);
+            check_settled(w, (uint64_t)when);
+            assert_true(group_place(group(w), 5) < group(w)->now.count);
+        }
+    }
+}
+
+/* Who was to get it fails before it has it: nobody else gets it, and nothing is left of that. */
+static void a_move_that_cannot_be_is_given_up(void **state)
+{
+    struct world *w = *state;
+
+    for (uint32_t copies = 2; copies <= 3; copies++) {
+        for (int when = 0; when < 6; when++) {
+            prng_seed(&w->prng, 1);
+            begin(w, copies);
+            group(w)->moves_from = 1;
+            group(w)->moves_to = 5;
+            group(w)->moves_bytes = GIB;
+            w->record.rebalance.moves = 1;
+            for (int i = 0; i < when; i++) {
+                (void)tick(w);
+                heartbeat(w, 1 + (server_id)i % copies);
+            }
+            lose(w, 5);
+            if (when == 5) {
+                server_of(w, 5)->lost = false;
+                w->lost = 0;
+                w->members.items[4].bytes_free = GIB / 2;
+            }
+            settle(w);
+            check_settled(w, (uint64_t)when);
+            assert_true(group_place(group(w), 1) < group(w)->now.count);
+            assert_int_equal(w->record.rebalance.given_up, 1);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_move_goes_where_it_is_to, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_move_waits_for_its_server, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_move_that_cannot_be_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(any_order_of_events, setup, teardown),
     };
 

@@ -17,6 +17,7 @@ struct world
     struct client iod, c;
     Morsel__GroupSet *tables[SERVERS + 1]; /* As each server was told last. */
     bool down[SERVERS + 1];
+    uint64_t used[SERVERS + 1]; /* Bytes of each disk. */
     uint32_t servers;
 };
 
@@ -66,7 +67,8 @@ static void heartbeat(struct world *w, uint32_t server)
     Morsel__HeartbeatReply *reply;
 
     request.id = server;
-    request.bytes_total = request.bytes_free = UINT64_C(1) << 40;
+    request.bytes_total = UINT64_C(1) << 40;
+    request.bytes_free = request.bytes_total - w->used[server];
     request.groups_version = w->tables[server] != NULL ? w->tables[server]->version : 0;
     request.n_copies = states_of(w, server, states);
     request.copies = pointers;
@@ -375,6 +377,165 @@ static void a_new_server_gets_groups_of_all_kinds(void **state)
     world_close(&w);
 }
 
+/* ---- Space is evened out ---- */
+
+/* Of copies of 100 GiB. With `look` the plan of that number is carried out. */
+static int rebalance(struct world *w, enum recover_what what, uint64_t look,
+                     Morsel__RecoverReply **reply)
+{
+    Morsel__RecoverRequest request = MORSEL__RECOVER_REQUEST__INIT;
+    uint32_t groups[16];
+    uint64_t sizes[16];
+
+    assert_true(record(w)->count <= 16);
+    for (uint32_t i = 0; i < record(w)->count; i++) {
+        groups[i] = record(w)->items[i].number;
+        sizes[i] = UINT64_C(100) << 30;
+    }
+    request.what = what;
+    request.look = look;
+    request.sized_groups = groups;
+    request.sizes = sizes;
+    request.n_sized_groups = request.n_sizes = record(w)->count;
+    *reply = NULL;
+    return call(&w->c, MSG_RECOVER, &request.base, &morsel__recover_reply__descriptor, reply);
+}
+
+/* Three that are fuller than the fourth, which has groups by then. */
+static void uneven_open(struct world *w, struct fixture *f, const char *copies)
+{
+    world_open(w, f, 4, copies);
+    w->used[1] = w->used[2] = w->used[3] = UINT64_C(700) << 30;
+    for (int i = 0; i < 10; i++) {
+        beat_all(w);
+    }
+}
+
+/* The moves of a plan, to be compared. */
+static void words(const Morsel__RecoverReply *plan, char *text, size_t bytes)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < plan->n_moves; i++) {
+        used += (size_t)snprintf(text + used, bytes - used, "%u:%u-%u ", plan->moves[i]->group,
+                                 plan->moves[i]->from, plan->moves[i]->to);
+    }
+}
+
+/* As it was shown, and although the manager starts again between any two steps. */
+static void space_is_evened_out_as_it_was_shown(void **state)
+{
+    Morsel__RecoverReply *plan, *reply;
+    char shown[256], again[256];
+    uint32_t places, moves;
+    struct world w;
+    uint64_t seen, until_ms;
+
+    uneven_open(&w, *state, "2");
+    places = holds(&w, 4);
+    assert_int_equal(rebalance(&w, RECOVER_REBALANCE, 0, &plan), 0);
+    moves = (uint32_t)plan->n_moves;
+    assert_true(moves > 0 && plan->look != 0 && !plan->done);
+    assert_int_equal(plan->n_disks, 4);
+    words(plan, shown, sizeof(shown));
+    assert_int_equal(groups_moves_left(w.f->meta), 0);
+    assert_int_equal(rebalance(&w, RECOVER_REBALANCE, plan->look + 1, &reply), MORSEL_STALE);
+    assert_int_equal(rebalance(&w, RECOVER_REBALANCE, plan->look, &reply), 0);
+    assert_true(reply->done);
+    words(reply, again, sizeof(again));
+    assert_string_equal(again, shown);
+    message_free(reply);
+    assert_int_equal(rebalance(&w, RECOVER_REBALANCE, plan->look, &reply), MORSEL_STALE);
+    assert_int_equal(rebalance(&w, RECOVER_REBALANCE, 0, &reply), MORSEL_INVAL);
+    message_free(plan);
+    assert_int_equal(groups_moves_left(w.f->meta), moves);
+    while (groups_moves_left(w.f->meta) > 0 || !is_settled(&w)) {
+        seen = record(&w)->version;
+        until_ms = meta_now_ms(w.f->meta) + STEP_MS_MAX;
+        while (record(&w)->version == seen && meta_now_ms(w.f->meta) < until_ms &&
+               groups_moves_left(w.f->meta) > 0) {
+            beat_all(&w);
+            check_copies(&w, 0);
+        }
+        manager_restarts(&w);
+        beat_all(&w);
+    }
+    assert_int_equal(holds(&w, 4), places + moves);
+    assert_int_equal(record(&w)->rebalance.moves, moves);
+    assert_int_equal(record(&w)->rebalance.given_up, 0);
+    world_close(&w);
+}
+
+static bool all_wait(const struct world *w)
+{
+    bool wait = true;
+
+    for (uint32_t i = 0; i < record(w)->count; i++) {
+        const struct group_made *g = &record(w)->items[i];
+
+        wait &= g->moves_from == 0 || group_move_waits(g);
+    }
+    return wait;
+}
+
+static void it_stops_with_those_that_have_begun(void **state)
+{
+    Morsel__RecoverRequest request = MORSEL__RECOVER_REQUEST__INIT;
+    Morsel__RecoverReply *plan, *reply;
+    struct errmsg err = { "" };
+    uint32_t moves, left;
+    struct world w;
+
+    uneven_open(&w, *state, "3");
+    assert_int_equal(rebalance(&w, RECOVER_REBALANCE_STOP, 0, &reply), MORSEL_INVAL);
+    assert_int_equal(rebalance(&w, RECOVER_REBALANCE, 0, &plan), 0);
+    moves = (uint32_t)plan->n_moves;
+    request.look = plan->look;
+    message_free(plan);
+    assert_int_equal(groups_rebalance(w.f->meta, &request, &err), 0);
+    assert_int_equal(groups_rebalance_stop(w.f->meta, &err), 0); /* At once. */
+    assert_int_equal(groups_moves_left(w.f->meta), 0);
+    assert_int_equal(record(&w)->rebalance.given_up, moves);
+    assert_int_equal(rebalance(&w, RECOVER_REBALANCE, 0, &plan), 0);
+    assert_int_equal(plan->n_moves, moves);
+    assert_int_equal(rebalance(&w, RECOVER_REBALANCE, plan->look, &reply), 0);
+    message_free(reply);
+    message_free(plan);
+    while (all_wait(&w) && groups_moves_left(w.f->meta) > 0) {
+        beat_all(&w);
+    }
+    if (rebalance(&w, RECOVER_REBALANCE_STOP, 0, &reply) == 0) { /* It may be over. */
+        left = reply->moves_left;
+        assert_int_equal(record(&w)->rebalance.given_up, moves - left);
+    }
+    message_free(reply);
+    while (groups_moves_left(w.f->meta) > 0 || !is_settled(&w)) {
+        beat_all(&w);
+        check_copies(&w, 1);
+    }
+    assert_true(record(&w)->rebalance.given_up < moves);
+    world_close(&w);
+}
+
+/* What was shown does not count any more when the groups have changed. */
+static void a_plan_of_other_groups_is_refused(void **state)
+{
+    Morsel__RecoverReply *plan, *reply;
+    struct world w;
+
+    uneven_open(&w, *state, "2");
+    assert_int_equal(rebalance(&w, RECOVER_REBALANCE, 0, &plan), 0);
+    assert_int_equal(recover(&w, RECOVER_LEAVE, 2, 0, NULL), 0);
+    until_left(&w, 2, 0);
+    assert_int_equal(rebalance(&w, RECOVER_REBALANCE, plan->look, &reply), MORSEL_STALE);
+    message_free(plan);
+    manager_restarts(&w);
+    beat_all(&w);
+    assert_int_equal(rebalance(&w, RECOVER_REBALANCE, 1, &reply), MORSEL_STALE);
+    world_close(&w);
+}
+
 /* ---- What is left of a copy ---- */
 
 /* The group of a new file, and its object there. */
@@ -515,6 +676,9 @@ int main(void)
         TEST(a_lost_server_is_replaced_by_a_named_one),
         TEST(what_cannot_be_done_is_refused),
         TEST(a_new_server_gets_groups_of_all_kinds),
+        TEST(space_is_evened_out_as_it_was_shown),
+        TEST(it_stops_with_those_that_have_begun),
+        TEST(a_plan_of_other_groups_is_refused),
         TEST(what_is_left_of_a_copy_is_collected_there_alone),
         TEST(what_belongs_to_nobody_is_queued_for_all),
         TEST(what_belongs_to_a_file_is_not_collected),

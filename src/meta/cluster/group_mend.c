@@ -21,7 +21,8 @@ struct look
     uint32_t denied;  /* some says that they are not. */
     uint32_t synced;  /* In sync by the word of all. */
     uint32_t unmoved; /* Vacant, and whoever lost it says that it is in sync and serves. */
-    uint32_t leaving; /* Their servers are to leave all groups. */
+    uint32_t leaving; /* Their servers are to leave this group, or all of them; */
+    uint32_t moving;  /* of these who is to leave for one that was named. */
     uint32_t gone;    /* Away for too long. */
 };
 
@@ -84,7 +85,8 @@ static void look_at_holder(const struct mend_world *w, struct look *l, uint32_t 
     const struct group_said *said = said_of(w, m);
     uint32_t bit = 1U << place, set;
 
-    l->leaving |= m->leaves ? bit : 0;
+    l->leaving |= m->leaves || m->record.id == l->group->moves_from ? bit : 0;
+    l->moving |= !m->leaves && m->record.id == l->group->moves_from ? bit : 0;
     l->gone |= w->gone[m - w->members->items] ? bit : 0;
     l->current |= said->heard && said->has >= l->group->changed ? bit : 0;
     if (!m->up || !said->heard) {
@@ -148,6 +150,16 @@ bool mend_is_complete(const struct mend_world *world, const struct group_made *g
 static bool is_well(const struct look *l)
 {
     return l->synced == l->held && l->current == l->held && bits(l->held) >= l->group->copies;
+}
+
+bool mend_is_quiet(const struct mend_world *world, const struct group_made *group)
+{
+    struct look l;
+
+    look_at(world, group, &l);
+    return is_well(&l) && group->told && group->formers_count == 0 && group->forced_s == 0 &&
+           group->now.leaving == 0 && l.leaving == 0 && group->moves_from == 0 &&
+           bits(l.held) == group->copies;
 }
 
 /* Does the table of that version name the vacancy to the holder? */
@@ -221,13 +233,25 @@ static uint32_t contested(const struct mend_world *w, const struct look *l)
 
 /* ---- Who gets a place ---- */
 
-static bool may_join(const struct mend_world *w, const struct look *l, const struct member *m)
+bool mend_may_join(const struct mend_world *w, const struct group_made *group,
+                   const struct member *m)
 {
     size_t at = (size_t)(m - w->members->items);
 
     return m->up && m->connected && !m->leaves && !w->gone[at] && m->disk.failure[0] == '\0' &&
-           !group_concerns(l->group, m->record.id) && w->groups[at] < SERVER_GROUPS_MAX &&
+           !group_concerns(group, m->record.id) && w->groups[at] < SERVER_GROUPS_MAX &&
            group_roll_has_space(m);
+}
+
+/* Is it the move alone for which somebody is to get that place? No copy is missing otherwise. */
+static bool is_for_move(const struct look *l, uint32_t place)
+{
+    if (l->moving == 0 || bits(l->held) < l->group->copies) {
+        return false;
+    }
+    return (l->moving >> place & 1) != 0
+               ? (l->gone >> place & 1) == 0
+               : l->group->now.servers[place] == 0 && former_of(l->group, place) == NULL;
 }
 
 /* The most that it shares with one of those who stay. */
@@ -268,7 +292,11 @@ static server_id wanted(const struct mend_world *w, const struct look *l, uint32
     for (uint32_t i = 0; server == 0 && former == NULL && i < l->group->now.count; i++) {
         leaver = leaver != NULL ? leaver : groups_leaver_find(w->record, l->group->now.servers[i]);
     }
-    return leaver != NULL ? leaver->to : 0;
+    if (leaver != NULL && leaver->to != 0) {
+        return leaver->to;
+    }
+    server = server == 0 && former != NULL ? former->server : server;
+    return server == 0 || server == l->group->moves_from ? l->group->moves_to : 0;
 }
 
 static bool receives_enough(const struct mend_world *w, const struct member *m)
@@ -285,7 +313,7 @@ static const struct member *best_of(const struct mend_world *w, const struct loo
 
     for (uint32_t i = 0; i < w->members->count; i++) {
         const struct member *m = &w->members->items[i];
-        enum sharing s = may_join(w, l, m) ? shares(w, l, place, m) : SHARINGS;
+        enum sharing s = mend_may_join(w, l->group, m) ? shares(w, l, place, m) : SHARINGS;
 
         if (s < least) {
             least = s;
@@ -305,8 +333,12 @@ static bool find_taker(const struct mend_world *w, const struct look *l, uint32_
                        struct mend_move *move)
 {
     const struct member *taker = members_find(w->members, wanted(w, l, place));
-    bool any = taker != NULL && may_join(w, l, taker);
+    bool any = taker != NULL && mend_may_join(w, l->group, taker);
 
+    if (!any && is_for_move(l, place)) {
+        move->step = MEND_TAKER;
+        return false;
+    }
     if (!any) {
         taker = best_of(w, l, place, &any);
     } else if (receives_enough(w, taker)) {
@@ -354,10 +386,13 @@ static bool vacate(const struct mend_world *w, const struct look *l, struct mend
     return true;
 }
 
-/* So many places are to be held: one more than copies for a server that leaves, where it fits in. */
+/* So many places are to be held: one more than copies for a server that leaves, where it fits in. A move
+ * can wait until nothing else is amiss. */
 static uint32_t places_wanted(const struct look *l)
 {
-    uint32_t copies = l->group->copies + ((l->leaving & l->held) != 0 ? 1 : 0);
+    bool complete = l->synced == l->held && bits(l->held) >= l->group->copies;
+    uint32_t leave = complete ? l->leaving : l->leaving & ~l->moving;
+    uint32_t copies = l->group->copies + ((leave & l->held) != 0 ? 1 : 0);
 
     return copies < l->group->now.count ? copies : l->group->now.count;
 }
@@ -387,6 +422,17 @@ static uint32_t newest(const struct look *l)
     return place;
 }
 
+/* Who takes over from it counts from now on where that was planned: others wait for the same server. */
+static struct mend_move leaves_move(const struct look *l)
+{
+    uint32_t place = last_of(l->group->now.leaving);
+    struct mend_move move = move_of(MEND_LEAVES, place);
+    bool holds = group_place(l->group, l->group->moves_to) < l->group->now.count;
+
+    move.to = (l->moving >> place & 1) != 0 && !holds ? l->group->moves_to : 0;
+    return move;
+}
+
 /* It is well: somebody is to leave. A copy too many is left of one who was to, and need not any more. */
 static bool let_go(const struct mend_world *w, const struct look *l, struct mend_move *move)
 {
@@ -399,7 +445,7 @@ static bool let_go(const struct mend_world *w, const struct look *l, struct mend
         return false;
     }
     if (l->group->now.leaving != 0) {
-        *move = move_of(MEND_LEAVES, last_of(l->group->now.leaving));
+        *move = leaves_move(l);
         return true;
     }
     *move = move_of(MEND_LEAVE, last_of(places));
@@ -407,8 +453,9 @@ static bool let_go(const struct mend_world *w, const struct look *l, struct mend
         return true;
     }
     if (find_taker(w, l, move->place, move)) {
-        *move =
-            count < REPLICAS_MAX ? move_of(MEND_SPARE, count) : move_of(MEND_LEAVE, move->place);
+        move->to = (l->moving >> move->place & 1) != 0 ? move->to : 0;
+        move->step = count < REPLICAS_MAX ? MEND_SPARE : MEND_LEAVE;
+        move->place = count < REPLICAS_MAX ? count : move->place;
     }
     return true;
 }
@@ -420,6 +467,32 @@ static uint32_t stays(const struct look *l)
     uint32_t needed = bits(l->held) > l->group->copies ? 0 : ~l->leaving;
 
     return l->group->now.leaving & (needed | (down != 0 ? l->synced & ~down : 0));
+}
+
+/* A copy is to move, has not yet begun to be made, and will not be; or who was to get it has got the place of
+ * another one that was lost. A manager that has just begun does not know yet who is there. */
+static bool cannot_move(const struct mend_world *w, const struct look *l)
+{
+    const struct group_made *g = l->group;
+    const struct member *to = members_find(w->members, g->moves_to);
+    uint32_t place = group_place(g, g->moves_from);
+    size_t at = to != NULL ? (size_t)(to - w->members->items) : 0;
+
+    if (place == g->now.count) {
+        return false;
+    }
+    if (group_place(g, g->moves_to) < g->now.count) {
+        return bits(l->held) <= g->copies;
+    }
+    if (to == NULL || !member_stays(to) || to->leaves || w->gone[at] ||
+        group_former_find(g, g->moves_to) != NULL) {
+        return true;
+    }
+    if (!to->up) { /* Who leaves before there is another one waits for nobody. */
+        return !to->presumed && (g->now.leaving >> place & 1) != 0 && bits(l->held) <= g->copies;
+    }
+    return to->disk.failure[0] != '\0' || w->groups[at] >= SERVER_GROUPS_MAX ||
+           (to->bytes_total != 0 && (to->bytes_free < g->moves_bytes || !group_roll_has_space(to)));
 }
 
 /* Nothing can be done now. */
@@ -434,9 +507,11 @@ static struct mend_move rest(const struct mend_world *w, const struct look *l)
         return move_of((away & l->gone) != 0 && w->record->paused ? MEND_PAUSED : MEND_AWAY,
                        last_of(away));
     }
+    if (l->synced != l->held && (l->group->now.leaving & ~l->synced) != 0) {
+        return leaves_move(l);
+    }
     if (l->synced != l->held) {
-        return move_of((l->group->now.leaving & ~l->synced) != 0 ? MEND_LEAVES : MEND_REBUILDS,
-                       last_of(l->held & ~l->synced));
+        return move_of(MEND_REBUILDS, last_of(l->held & ~l->synced));
     }
     return move_of(l->current != l->held ? MEND_LEARNS : MEND_REST, last_of(l->held & ~l->current));
 }
@@ -449,6 +524,9 @@ struct mend_move mend_next(const struct mend_world *world, const struct group_ma
     bool due;
 
     look_at(world, group, &l);
+    if (group->moves_from != 0 && cannot_move(world, &l)) {
+        return move_of(MEND_GIVE_UP, group_place(group, group->moves_from));
+    }
     due = vacate(world, &l, &move);
     if (due && move.step == MEND_VACATE) {
         return move;
@@ -566,6 +644,9 @@ static void restore_place(struct group_made *g, uint32_t place, uint64_t version
 
 static void forget(struct group_made *g)
 {
+    if (group_place(g, g->moves_from) == g->now.count) {
+        group_move_end(g);
+    }
     memset(g->formers, 0, sizeof(g->formers));
     g->formers_count = 0;
     g->forced_s = 0;
@@ -596,6 +677,9 @@ static void make(struct group_made *g, const struct mend_move *move, uint64_t ve
     case MEND_STAY:
         g->now.leaving &= ~(1U << move->place);
         break;
+    case MEND_GIVE_UP:
+        group_move_end(g);
+        return; /* No server has to hear of it. */
     default:
         CHECK(false);
     }
@@ -605,13 +689,15 @@ static void make(struct group_made *g, const struct mend_move *move, uint64_t ve
 /* All steps of one group. Who is named for a place counts from now on. */
 static bool mend_group(struct mend_world *w, struct group_made *g, uint64_t version)
 {
+    server_id expected = 0;
     bool news = false;
 
     for (uint32_t i = 0; i < MOVES_MAX; i++) {
         struct mend_move move = mend_next(w, g);
 
-        if (move.to != 0 && move.step != MEND_VACATE) {
+        if (move.to != 0 && move.to != expected && move.step != MEND_VACATE) {
             expect(w, move.to); /* Behind a vacancy comes what it is vacated for. */
+            expected = move.to;
         }
         if (move.step >= MEND_REST) {
             break;
@@ -620,6 +706,18 @@ static bool mend_group(struct mend_world *w, struct group_made *g, uint64_t vers
         news = true;
     }
     return news;
+}
+
+/* What has come of its move, if it ends here. */
+static void note_move(struct groups_rebalance *r, const struct group_made *before,
+                      const struct group_made *after)
+{
+    if (before->moves_from != 0 && after->moves_from == 0 &&
+        (group_place(after, before->moves_to) == after->now.count ||
+         group_place(after, before->moves_from) < after->now.count)) {
+        r->given_up++;
+        r->given_up_bytes += before->moves_bytes;
+    }
 }
 
 /* Those with a place to give come first: it is for them that others must wait. */
@@ -632,7 +730,8 @@ bool mend_plan(struct mend_world *w, struct groups_record *next)
     mend_count(w);
     for (uint32_t turn = 0; turn < 2; turn++) {
         for (uint32_t i = 0; i < now->count; i++) {
-            bool open = group_place(&now->items[i], 0) < now->items[i].now.count;
+            bool open = group_place(&now->items[i], 0) < now->items[i].now.count ||
+                        now->items[i].now.leaving != 0;
 
             if (open != (turn == 0)) {
                 continue;
@@ -646,6 +745,7 @@ bool mend_plan(struct mend_world *w, struct groups_record *next)
                 next->version++;
             }
             next->items[i] = g;
+            note_move(&next->rebalance, &now->items[i], &g);
             news = true;
         }
     }

@@ -11,6 +11,8 @@
  *                         --LEAVE--> (voted out) --VACATE--> vacant, and stays so --> well --FORGET-->
  *   drained, of k = 3:    well --LEAVE--> (voted out) --VACATE--> vacant --ASSIGN--> newcomer --> well ...
  *
+ *   moved (rebalance.h): as drained, but of that one group, and to the named server alone
+ *
  *   VACATE   Of a place outside of the in-sync set: some member that serves says so, and none says
  *            otherwise. Its server was away for too long (not while that is paused), or is to leave.
  *            Members take such a table only if their set is without the place.
@@ -22,6 +24,8 @@
  *   LEAVE    The server of that place is to be voted out in an orderly way: all are in sync, and there
  *            are more of them than copies, or a third place is the last there can be.
  *   STAY     ... not any more: it need not leave, or another one is down.
+ *   GIVE_UP  The copy is not to move any more: who was to get it cannot, for good or for too long. What was
+ *            begun is undone by STAY, and a third place stays vacant.
  *   FORGET   When the group is well: that a copy was named (group_force.h) is not shown any more, and who lost
  *            a place is told that, and deletes its copy. Until then it
  *            keeps the copy, is told the group as it was, and gets no place in it.
@@ -33,7 +37,8 @@
  *
  * A newcomer is a server that lives, is not to leave, has space and no former copy of that group; it
  * shares neither disk nor host with those who stay, while there is a choice; the one with the fewest
- * groups, then with the most space. So the groups of a lost server go to all the others. Each receives
+ * groups, then with the most space. A copy that moves begins to do so only while the group is well, and to
+ * nobody else than was planned; when a server is lost meanwhile its place goes to anybody. So the groups of a lost server go to all the others. Each receives
  * MEND_REBUILDS_MAX groups at a time, and a place is vacated only if somebody can take it now. */
 #ifndef MORSEL_META_CLUSTER_GROUP_MEND_H
 #define MORSEL_META_CLUSTER_GROUP_MEND_H
@@ -51,6 +56,7 @@ enum mend_step {
     MEND_SPARE,
     MEND_LEAVE,
     MEND_STAY,
+    MEND_GIVE_UP,
     MEND_REST,       /* It is well, and nobody is to leave. */
     MEND_LEARNS,     /* A server has not told yet that it has the newest table. */
     MEND_REBUILDS,   /* A copy is being brought up to date. */
@@ -61,6 +67,7 @@ enum mend_step {
     MEND_BUSY,       /* Those who can are receiving other groups. */
     MEND_NOT_SERVED, /* No copy serves: nothing can be given up. */
     MEND_WORN,       /* Too many lost a place since the group was well. */
+    MEND_TAKER,      /* The server that is to get the copy is away, or cannot take it now. */
     MEND_STEPS
 };
 
@@ -99,6 +106,14 @@ bool mend_may_tell(const struct mend_world *world, server_id server);
 
 /* Are there as many copies as are wanted, and all of them in sync? */
 bool mend_is_complete(const struct mend_world *world, const struct group_made *group);
+
+/* May a copy of the group begin to move? It is well, as all its servers know, and nothing else is done or
+ * asked for about it. */
+bool mend_is_quiet(const struct mend_world *world, const struct group_made *group);
+
+/* May that server get a place of the group, as far as it goes by itself? Its `groups` are counted. */
+bool mend_may_join(const struct mend_world *world, const struct group_made *group,
+                   const struct member *m);
 
 /* Places, as bits, that are in sync by the word of all who serve. */
 uint32_t mend_in_sync(const struct mend_world *world, const struct group_made *group);

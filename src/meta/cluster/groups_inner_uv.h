@@ -1,5 +1,5 @@
 /* What the files of the groups' host share: keeping and telling (groups_keep_uv.c), who gets places
- * (groups_mend_uv.c), which copy was named (groups_force_uv.c), status (groups_status_uv.c), and
+ * (groups_mend_uv.c), space is evened out (groups_rebalance_uv.c), which copy was named (groups_force_uv.c), status (groups_status_uv.c), and
  * comparisons (groups_verify_uv.c). */
 #ifndef MORSEL_META_CLUSTER_GROUPS_INNER_UV_H
 #define MORSEL_META_CLUSTER_GROUPS_INNER_UV_H
@@ -53,7 +53,8 @@ struct groups_host
     uv_timer_t mend_timer;
     struct group_verify *verifies; /* Of each group the last one. */
     size_t verifies_count, verifies_room;
-    uint32_t handles; /* Still to be closed. */
+    struct rebalance_shown *shown; /* A plan; NULL: none was. */
+    uint32_t handles;              /* Still to be closed. */
     void (*closed)(struct meta *meta);
 };
 
@@ -70,6 +71,12 @@ struct mend_world *groups_look(struct groups_host *h);
 
 /* False: nobody has asked for one. */
 bool groups_verify_fill(const struct groups_host *h, group_number group, Morsel__VerifyState *to);
+
+/* ---- groups_rebalance_uv.c ---- */
+
+void groups_move_say(Morsel__RebalanceMove *to, group_number group, server_id from, server_id taker,
+                     uint64_t bytes);
+void groups_rebalance_free(struct groups_host *h);
 
 /* ---- groups_force_uv.c ---- */
 

@@ -694,6 +694,7 @@ void groups_host_free(struct meta *meta)
         free(h->roll.said[i].copies);
         free(h->begins[i]);
     }
+    groups_rebalance_free(h);
     free(h->verifies);
     free(h->addresses);
     free(h->next);

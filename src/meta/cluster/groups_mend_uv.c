@@ -64,6 +64,14 @@ static void log_group(struct log *log, const struct group_made *a, const struct 
             log_info(log, "group %u: server %u is to leave", b->number, now);
         }
     }
+    if (a->moves_from != 0 && b->moves_from == 0) {
+        log_info(log, "group %u: the copy of server %u %s server %u", b->number, a->moves_from,
+                 group_place(b, a->moves_from) == b->now.count &&
+                         group_place(b, a->moves_to) < b->now.count
+                     ? "has moved to"
+                     : "is not to move any more to",
+                 a->moves_to);
+    }
     if (a->forced_s != 0 && b->forced_s == 0) {
         log_info(
             log,
@@ -81,7 +89,8 @@ static void log_plan(struct groups_host *h)
     const struct groups_record *now = groups_record_now(h->meta);
 
     for (uint32_t i = 0; i < now->count; i++) {
-        if (h->next->items[i].changed != now->items[i].changed) {
+        if (h->next->items[i].changed != now->items[i].changed ||
+            h->next->items[i].moves_from != now->items[i].moves_from) {
             log_group(h->meta->log, &now->items[i], &h->next->items[i]);
         }
     }

@@ -21,6 +21,8 @@ struct groups_status
     uint32_t (*places)[REPLICAS_MAX];
     char (*waits)[WAITS_MAX];
     Morsel__VerifyState *verifies;
+    Morsel__RebalanceMove *moves;
+    Morsel__RebalanceStatus rebalance;
 };
 
 /* ---- What is done about a group ---- */
@@ -34,6 +36,7 @@ static const char *const step_words[MEND_STEPS] = {
     [MEND_SPARE] = "another copy is about to be made before server %u gives up its own",
     [MEND_LEAVE] = "server %u is about to leave",
     [MEND_STAY] = "server %u is to stay",
+    [MEND_GIVE_UP] = "the copy of server %u is not to move any more",
     [MEND_REST] = "",
     [MEND_LEARNS] = "waits until its servers know who holds its places",
     [MEND_REBUILDS] = "server %u is being brought up to date",
@@ -42,6 +45,7 @@ static const char *const step_words[MEND_STEPS] = {
     [MEND_NO_SERVER] = "no other server with space can take the place of server %u: start one more",
     [MEND_BUSY] = "the servers that could take the place of server %u are receiving other groups",
     [MEND_NOT_SERVED] = "no copy serves: nothing is replaced before one does",
+    [MEND_TAKER] = "waits for server %u, to which a copy is to move",
     [MEND_WORN] = "too many servers lost a place of it: bring one back before the last one fails",
 };
 
@@ -51,6 +55,9 @@ static server_id subject_of(const struct group_made *g, const struct mend_move *
 
     if (move->step == MEND_ASSIGN) {
         return move->to;
+    }
+    if (move->step == MEND_TAKER) {
+        return g->moves_to;
     }
     for (uint32_t i = g->formers_count; server == 0 && i > 0; i--) {
         server = g->formers[i - 1].place == move->place ? g->formers[i - 1].server : 0;
@@ -175,6 +182,10 @@ static void status_fill(const struct groups_host *h, struct groups_status *s, si
     waits_fill(h, g, s->waits[at]);
     to->waits = s->waits[at];
     to->verify = groups_verify_fill(h, g->number, &s->verifies[at]) ? &s->verifies[at] : NULL;
+    if (g->moves_from != 0) {
+        groups_move_say(&s->moves[at], g->number, g->moves_from, g->moves_to, g->moves_bytes);
+        to->move = &s->moves[at];
+    }
     for (uint32_t i = 0; i < g->now.count; i++) {
         size_t n = to->n_copies;
 
@@ -203,6 +214,7 @@ void groups_status_free(struct groups_status *s)
         free(s->places);
         free(s->waits);
         free(s->verifies);
+        free(s->moves);
         free(s);
     }
 }
@@ -227,9 +239,10 @@ struct groups_status *groups_status_new(struct meta *meta, Morsel__StatusReply *
     s->places = calloc(count, sizeof(*s->places));
     s->waits = calloc(count, sizeof(*s->waits));
     s->verifies = calloc(count, sizeof(*s->verifies));
+    s->moves = calloc(count, sizeof(*s->moves));
     if (s->items == NULL || s->pointers == NULL || s->groups == NULL || s->holders == NULL ||
         s->copies == NULL || s->copy_pointers == NULL || s->places == NULL || s->waits == NULL ||
-        s->verifies == NULL) {
+        s->verifies == NULL || s->moves == NULL) {
         groups_status_free(s);
         return NULL;
     }
@@ -239,6 +252,7 @@ struct groups_status *groups_status_new(struct meta *meta, Morsel__StatusReply *
     }
     reply->n_groups = count;
     reply->groups = s->pointers;
+    reply->rebalance = groups_rebalance_status(meta, &s->rebalance) ? &s->rebalance : NULL;
     return s;
 }
 

@@ -77,6 +77,25 @@ int groups_pause(struct meta *meta, bool paused, struct errmsg *err);
 int groups_leave(struct meta *meta, server_id server, server_id to, struct errmsg *err);
 int groups_stay(struct meta *meta, server_id server, struct errmsg *err);
 
+/* ---- Space is evened out (rebalance.h) ---- */
+
+/* With `look` 0 a plan is made with the sizes that the request has, to be shown; otherwise the one of that number is
+ * carried out from now on, which is durable with the next sync. MORSEL_INVAL with words; MORSEL_STALE: that plan is not
+ * the one that was shown last, or the groups have changed; MORSEL_NOMEM. */
+int groups_rebalance(struct meta *meta, const Morsel__RecoverRequest *message, struct errmsg *err);
+
+/* Copies that have not begun to move are to stay; durable with the next sync. MORSEL_INVAL with words: there are none. */
+int groups_rebalance_stop(struct meta *meta, struct errmsg *err);
+uint32_t groups_moves_left(const struct meta *meta); /* Groups of which a copy is to move still. */
+
+/* The plan that was shown last, in memory of its own; NULL: none, or no memory. */
+struct rebalance_told;
+struct rebalance_told *groups_rebalance_told(struct meta *meta, Morsel__RecoverReply *reply);
+void groups_rebalance_told_free(struct rebalance_told *told); /* NULL is allowed. */
+
+/* False: there never was one. */
+bool groups_rebalance_status(const struct meta *meta, Morsel__RebalanceStatus *to);
+
 /* Has the server no place in any group, and none needs what it had? 0, or MORSEL_INVAL with words. */
 int groups_may_remove(const struct meta *meta, server_id server, struct errmsg *err);
 /* It is about to be removed: nobody leaves to it, and it need not leave. What that changes is durable with the next sync. */

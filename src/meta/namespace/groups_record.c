@@ -10,7 +10,8 @@ enum {
     WANTED_KNOWN = 1 << 2 | 1 << 3,
     COPIES_MIN = 2,
     VERSION_WITHOUT_CHANGES = 1,
-    VERSION_WITHOUT_FORCE = 2
+    VERSION_WITHOUT_FORCE = 2,
+    VERSION_WITHOUT_MOVES = 3
 };
 
 /* ---- Looking ---- */
@@ -60,6 +61,21 @@ bool group_concerns(const struct group_made *group, server_id server)
 {
     return group_place(group, server) < group->now.count ||
            group_former_find(group, server) != NULL;
+}
+
+bool group_move_waits(const struct group_made *group)
+{
+    uint32_t place = group_place(group, group->moves_from);
+
+    return group->moves_from != 0 && place < group->now.count &&
+           (group->now.leaving >> place & 1) == 0 &&
+           group_place(group, group->moves_to) == group->now.count;
+}
+
+void group_move_end(struct group_made *group)
+{
+    group->moves_from = group->moves_to = 0;
+    group->moves_bytes = 0;
 }
 
 server_id group_first_held(const struct group_made *group)
@@ -116,11 +132,23 @@ static void group_encode(const struct group_made *g, struct buf *out)
     buf_put_u64(out, g->forced);
     buf_put_u8(out, (uint8_t)g->forced_place);
     buf_put_u64(out, g->forced_s);
+    buf_put_u32(out, g->moves_from);
+    buf_put_u32(out, g->moves_to);
+    buf_put_u64(out, g->moves_bytes);
     buf_put_u8(out, (uint8_t)g->formers_count);
     for (uint32_t i = 0; i < g->formers_count; i++) {
         buf_put_u8(out, (uint8_t)g->formers[i].place);
         holders_encode(&g->formers[i].was, out);
     }
+}
+
+static void rebalance_encode(const struct groups_rebalance *r, struct buf *out)
+{
+    buf_put_u64(out, r->began_s);
+    buf_put_u32(out, r->moves);
+    buf_put_u64(out, r->bytes);
+    buf_put_u32(out, r->given_up);
+    buf_put_u64(out, r->given_up_bytes);
 }
 
 void groups_record_encode(const struct groups_record *record, struct buf *out)
@@ -134,6 +162,7 @@ void groups_record_encode(const struct groups_record *record, struct buf *out)
         buf_put_u32(out, record->leavers[i].server);
         buf_put_u32(out, record->leavers[i].to);
     }
+    rebalance_encode(&record->rebalance, out);
     buf_put_u32(out, record->count);
     for (uint32_t i = 0; i < record->count; i++) {
         group_encode(&record->items[i], out);
@@ -200,6 +229,26 @@ static bool forced_decode(struct reader *r, struct group_made *g, uint8_t format
            (g->forced != 0 || (g->forced_place == 0 && g->forced_s == 0));
 }
 
+/* Who gives its copy away is known to the group by then: moves_check(). */
+static bool moves_decode(struct reader *r, struct group_made *g, uint8_t format)
+{
+    if (format <= VERSION_WITHOUT_MOVES) {
+        return true;
+    }
+    g->moves_from = reader_u32(r);
+    g->moves_to = reader_u32(r);
+    g->moves_bytes = reader_u64(r);
+    return !r->failed;
+}
+
+static bool moves_check(const struct group_made *g)
+{
+    if (g->moves_from == 0) {
+        return g->moves_to == 0 && g->moves_bytes == 0;
+    }
+    return g->moves_to != 0 && g->moves_to != g->moves_from && group_concerns(g, g->moves_from);
+}
+
 static bool formers_decode(struct reader *r, struct group_made *g)
 {
     uint32_t count = reader_u8(r);
@@ -250,7 +299,7 @@ static bool new_group_decode(struct reader *r, struct group_made *g, uint8_t for
     return !r->failed && g->changed >= g->version && g->changed <= version &&
            g->copies >= COPIES_MIN && holders_decode(r, &g->now, g->version, g->changed) &&
            g->copies <= g->now.count && restored_decode(r, g) && forced_decode(r, g, format) &&
-           formers_decode(r, g);
+           moves_decode(r, g, format) && formers_decode(r, g) && moves_check(g);
 }
 
 static bool group_decode(struct reader *r, struct group_made *g, uint8_t format, uint32_t above,
@@ -321,6 +370,21 @@ static bool items_decode(struct reader *r, uint8_t format, uint64_t version,
     return true;
 }
 
+static bool rebalance_decode(struct reader *r, struct groups_record *record)
+{
+    struct groups_rebalance b = { .began_s = reader_u64(r) };
+
+    b.moves = reader_u32(r);
+    b.bytes = reader_u64(r);
+    b.given_up = reader_u32(r);
+    b.given_up_bytes = reader_u64(r);
+    if (record != NULL) {
+        record->rebalance = b;
+    }
+    return !r->failed && b.moves <= GROUPS_KEPT_MAX && b.given_up <= b.moves &&
+           b.given_up_bytes <= b.bytes;
+}
+
 /* `record` NULL: it is only looked at. */
 static int table_decode(struct slice bytes, struct groups_record *record)
 {
@@ -341,6 +405,9 @@ static int table_decode(struct slice bytes, struct groups_record *record)
     if (sound && format > VERSION_WITHOUT_CHANGES) {
         paused = reader_bool(&r);
         sound = !r.failed && leavers_decode(&r, record);
+    }
+    if (sound && format > VERSION_WITHOUT_MOVES) {
+        sound = rebalance_decode(&r, record);
     }
     if (!sound || !items_decode(&r, format, version, record) || !reader_done(&r)) {
         return MORSEL_CORRUPT;

@@ -12,7 +12,7 @@
  * when the place was vacated, and keeps its copy.
  *
  * A record of version 1, which older managers wrote, means: no place is vacant or was given anew; one of
- * version 2: no copy was ever named. */
+ * version 2: no copy was ever named; one of version 3: space was never evened out. */
 #ifndef MORSEL_META_NAMESPACE_GROUPS_RECORD_H
 #define MORSEL_META_NAMESPACE_GROUPS_RECORD_H
 
@@ -20,7 +20,7 @@
 #include "common/fs/placing.h"
 
 enum {
-    GROUPS_RECORD_VERSION = 3,
+    GROUPS_RECORD_VERSION = 4,
     GROUPS_KEPT_MAX = 4096,
     GROUP_FORMERS_MAX = 4 /* Of a group that is not well; behind that nobody loses a place. */
 };
@@ -54,6 +54,9 @@ struct group_made
     uint64_t forced;       /* In which one copy was named as the one that counts; 0: never. */
     uint32_t forced_place; /* Whose it is. */
     uint64_t forced_s;     /* When, since 1970; 0: all copies have been complete since. */
+    server_id moves_from, moves_to; /* Space is evened out: the copy of the one is to go to the
+                                       other (rebalance.h); 0: none is. */
+    uint64_t moves_bytes;           /* So much, when that was planned. */
     bool told; /* All its servers have said that they have it on disk: files may lie on it. */
     uint32_t formers_count;
     struct group_former formers[GROUP_FORMERS_MAX]; /* The last that lost its place comes last. */
@@ -66,6 +69,17 @@ struct group_leaver
     server_id to; /* Who is to take its places, if it can; 0: anybody. */
 };
 
+/* What was planned last to even out space, and what came of it. What groups still say (moves_from) is to
+ * come; the rest has been moved. */
+struct groups_rebalance
+{
+    uint64_t began_s; /* Since 1970; 0: never. */
+    uint32_t moves;
+    uint64_t bytes;
+    uint32_t given_up; /* Of these: stopped, or there was no way any more. */
+    uint64_t given_up_bytes;
+};
+
 struct groups_record
 {
     uint64_t version; /* Grows with each change; 0: there never was a group. */
@@ -73,6 +87,7 @@ struct groups_record
     bool paused;      /* Servers that are away are not replaced unless somebody says so. */
     uint32_t leavers_count;
     struct group_leaver leavers[SERVERS_MAX]; /* Ascending by server. */
+    struct groups_rebalance rebalance;
     uint32_t count;
     struct group_made items[GROUPS_KEPT_MAX]; /* Ascending by number. */
 };
@@ -89,6 +104,11 @@ const struct group_former *group_former_find(const struct group_made *group, ser
 
 /* Has the server a copy of the group, or had it one that it keeps until the group is well? */
 bool group_concerns(const struct group_made *group, server_id server);
+
+/* Is a copy of it to move, of which nothing is to be seen yet? */
+bool group_move_waits(const struct group_made *group);
+/* No copy of it is to move any more. */
+void group_move_end(struct group_made *group);
 
 /* The first of its places that is held: who orders changes while all is well. */
 server_id group_first_held(const struct group_made *group);

@@ -116,6 +116,56 @@ static int serve_force(struct request *r, const Morsel__RecoverRequest *m)
     return rv;
 }
 
+static void answer_plan(struct meta *meta, struct rpc_request *request, bool done)
+{
+    Morsel__RecoverReply reply = MORSEL__RECOVER_REPLY__INIT;
+    struct rebalance_told *told = groups_rebalance_told(meta, &reply);
+
+    if (told == NULL) {
+        rpc_reply_failure(request, MORSEL_NOMEM, NULL);
+        return;
+    }
+    reply.done = done;
+    rpc_reply(request, &reply.base, NULL);
+    groups_rebalance_told_free(told);
+}
+
+static void answer_planned(void *data, struct rpc_request *request, uint64_t done)
+{
+    answer_plan(data, request, done != 0);
+}
+
+static void answer_stopped(void *data, struct rpc_request *request, uint64_t left)
+{
+    Morsel__RecoverReply reply = MORSEL__RECOVER_REPLY__INIT;
+
+    (void)data;
+    reply.moves_left = (uint32_t)left;
+    rpc_reply(request, &reply.base, NULL);
+}
+
+static int serve_rebalance(struct request *r, const Morsel__RecoverRequest *m)
+{
+    int rv = groups_rebalance(r->meta, m, &r->err);
+
+    if (rv == 0 && m->look == 0) {
+        answer_plan(r->meta, r->rpc, false);
+    } else if (rv == 0) {
+        meta_reply_durable(r->meta, r->rpc, answer_planned, true);
+    }
+    return rv;
+}
+
+static int serve_rebalance_stop(struct request *r)
+{
+    int rv = groups_rebalance_stop(r->meta, &r->err);
+
+    if (rv == 0) {
+        meta_reply_durable(r->meta, r->rpc, answer_stopped, groups_moves_left(r->meta));
+    }
+    return rv;
+}
+
 int serve_recover(struct request *r)
 {
     const Morsel__RecoverRequest *m = r->message;
@@ -142,6 +192,10 @@ int serve_recover(struct request *r)
         break;
     case RECOVER_FORCE:
         return serve_force(r, m);
+    case RECOVER_REBALANCE:
+        return serve_rebalance(r, m);
+    case RECOVER_REBALANCE_STOP:
+        return serve_rebalance_stop(r);
     default:
         errmsg_set(&r->err, "this manager knows no such thing to do about servers");
     }
