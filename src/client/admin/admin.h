@@ -25,7 +25,9 @@ struct admin_settings
     uint64_t timeout_ms;
     bool json;
     bool all;                         /* layout; recover verify */
-    bool wait;                        /* recover verify, recover status */
+    bool wait;                        /* recover verify, recover status, rebalance */
+    bool stop;                        /* rebalance */
+    bool show_status;                 /* rebalance */
     bool repair;                      /* fsck */
     uint64_t servers;                 /* cluster start; 0: as many as there were, or four */
     char mount[CONFIG_STRING_MAX];    /* cluster start */
@@ -33,11 +35,11 @@ struct admin_settings
     char replicas[CONFIG_STRING_MAX]; /* cluster start: of the manager; empty: not set */
     bool force;                       /* cluster stop */
     bool cancel;                      /* iod drain */
-    bool yes;                         /* recover force */
+    bool yes;                         /* recover force, rebalance */
     bool lost;                        /* iod remove */
     bool show_loss;                   /* status, recover status */
     uint64_t rate;                    /* recopy: bytes a second; 0: as fast as it goes. */
-    bool dry_run;                     /* recopy */
+    bool dry_run;                     /* recopy, rebalance */
     uint64_t interval_ms;             /* top */
     uint64_t rounds;                  /* top; 0: until it is stopped. */
 };
@@ -90,6 +92,7 @@ int command_stats(const struct admin_arguments *arguments);
 int command_top(const struct admin_arguments *arguments);
 int command_recover(const struct admin_arguments *arguments);
 int recover_force(const struct admin_arguments *arguments);
+int command_rebalance(const struct admin_arguments *arguments);
 int command_iod(const struct admin_arguments *arguments);
 int iod_remove(const struct admin_arguments *arguments);
 int command_cluster(const struct admin_arguments *arguments);

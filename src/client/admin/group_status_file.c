@@ -138,15 +138,24 @@ static json_t *servers_json(const Morsel__Group *group)
     return servers;
 }
 
+/* The copy that is to go to another server. */
+static json_t *move_json(const Morsel__RebalanceMove *move)
+{
+    return move == NULL ? json_null()
+                        : json_pack("{s:I, s:I, s:o}", "from", (json_int_t)move->from, "to",
+                                    (json_int_t)move->to, "bytes", print_json_number(move->bytes));
+}
+
 json_t *group_status_json_one(const Morsel__GroupStatus *g)
 {
-    return json_pack(
-        "{s:I, s:o, s:I, s:b, s:b, s:s, s:I, s:o, s:o, s:I, s:o}", "number",
-        (json_int_t)(g->group != NULL ? g->group->number : 0), "servers", servers_json(g->group),
-        "copies_wanted", (json_int_t)(g->group != NULL ? g->group->copies : 0), "told",
-        (int)g->told, "well", (int)group_is_well(g), "waits", g->waits, "complete_copies",
-        (json_int_t)count_serving(g), "unwell_ms", print_json_number(g->unwell_ms), "forced_s",
-        print_json_number(g->forced_s), "forced", (json_int_t)g->forced, "copies", copies_json(g));
+    return json_pack("{s:I, s:o, s:I, s:b, s:b, s:s, s:I, s:o, s:o, s:I, s:o, s:o}", "number",
+                     (json_int_t)(g->group != NULL ? g->group->number : 0), "servers",
+                     servers_json(g->group), "copies_wanted",
+                     (json_int_t)(g->group != NULL ? g->group->copies : 0), "told", (int)g->told,
+                     "well", (int)group_is_well(g), "waits", g->waits, "complete_copies",
+                     (json_int_t)count_serving(g), "unwell_ms", print_json_number(g->unwell_ms),
+                     "forced_s", print_json_number(g->forced_s), "forced", (json_int_t)g->forced,
+                     "copies", copies_json(g), "move", move_json(g->move));
 }
 
 json_t *group_status_json(const Morsel__StatusReply *status)

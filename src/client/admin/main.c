@@ -84,6 +84,17 @@ static const struct config_option recover_options[] = {
     ADMIN_COMMON_OPTIONS
 };
 
+static const struct config_option rebalance_options[] = {
+    { "dry-run", CONFIG_BOOL, FIELD(dry_run), "no", 0, 0, "", "Only show what would move." },
+    { "yes", CONFIG_BOOL, FIELD(yes), "no", 0, 0, "", "Do it without asking." },
+    { "wait", CONFIG_BOOL, FIELD(wait), "no", 0, 0, "",
+      "Until it is done, and show how far it is; with --status: of what has begun." },
+    { "status", CONFIG_BOOL, FIELD(show_status), "no", 0, 0, "", "Show how far it is." },
+    { "stop", CONFIG_BOOL, FIELD(stop), "no", 0, 0, "",
+      "No other copy begins to move; those that have begun are brought to their end." },
+    ADMIN_COMMON_OPTIONS
+};
+
 #define TABLE(words, summary, operands, options)                                                   \
     {                                                                                              \
         "morsel " words, summary, operands, options, ARRAY_COUNT(options)                          \
@@ -134,6 +145,12 @@ static const struct command commands[] = {
             "status|replace|pause|start|verify|force [OLD NEW|auto] [GROUP [SERVER]]",
             recover_options),
       1, 3, command_recover },
+    { "rebalance",
+      TABLE("rebalance",
+            "Even out how full the disks of the storage servers are, by moving copies of groups "
+            "from fuller ones to emptier ones; while files are in use.",
+            "", rebalance_options),
+      0, 0, command_rebalance },
     { "iod",
       TABLE(
           "iod",
