@@ -157,10 +157,10 @@ static bool holds(const Morsel__Group *group, uint32_t server, size_t *place)
     return false;
 }
 
-/* How much of it is still to be copied. The server that gives says so; nobody does before it knows. */
+/* How much of it is still to be copied: without what the server that gives has given. */
 static uint64_t left_of(const Morsel__GroupStatus *g)
 {
-    uint64_t left = 0, all = g->move->bytes;
+    uint64_t given = 0, all = g->move->bytes;
     bool complete = true;
     size_t place;
 
@@ -169,12 +169,9 @@ static uint64_t left_of(const Morsel__GroupStatus *g)
     }
     for (size_t i = 0; i < g->n_copies && i < g->n_places; i++) {
         complete &= g->places[i] != place;
-        left = g->copies[i]->bytes_left > left ? g->copies[i]->bytes_left : left;
+        given = g->copies[i]->bytes_given > given ? g->copies[i]->bytes_given : given;
     }
-    if (complete) {
-        return 0;
-    }
-    return left > 0 && left < all ? left : all;
+    return complete || given >= all ? 0 : all - given;
 }
 
 static struct progress look_at(const Morsel__StatusReply *status)

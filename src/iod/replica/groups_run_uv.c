@@ -688,6 +688,7 @@ static bool fill_state(struct group_entry *e, Morsel__CopyState *state)
     state->reaches = reached(e);
     state->doubt_bytes = replica_doubt(copy_replica(e->copy));
     state->closed = trouble != NULL;
+    state->bytes_given = replica_bytes_given(copy_replica(e->copy));
     replica_left(copy_replica(e->copy), &state->objects_left, &state->bytes_left);
     return !copy_is_well(e->copy);
 }

@@ -619,6 +619,9 @@ void replica_ask_again(struct replica *r);
  * bytes as far as it names them, of everything by what the part of the order had that is given. 0: nothing, or nobody knows. */
 void replica_left(const struct replica *r, uint64_t *objects, uint64_t *bytes);
 
+/* Bytes that have been given by now to those who are being brought up to date. */
+uint64_t replica_bytes_given(const struct replica *r);
+
 /* How long the oldest change that some member has was seen to be missing at another one; 0: where nothing waits, we do
  * not order, or nobody is looked at (slow_limit_ms). */
 uint64_t replica_lag_ms(const struct replica *r);

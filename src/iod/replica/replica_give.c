@@ -406,6 +406,16 @@ static void add_sweep(const struct replica_giving *v, struct sum *sum)
     }
 }
 
+uint64_t replica_bytes_given(const struct replica *r)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < r->group.count; i++) {
+        bytes += r->giving[i].session != 0 ? r->giving[i].gave : 0;
+    }
+    return bytes;
+}
+
 void replica_left(const struct replica *r, uint64_t *objects, uint64_t *bytes)
 {
     struct sum sum = { 0, 0 };

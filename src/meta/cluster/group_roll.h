@@ -33,7 +33,7 @@ struct copy_said
     bool serves;
     bool whole, closed;
     uint32_t reaches; /* Places whose servers answer it. */
-    uint64_t epoch, begun, bytes_left, objects_left, doubt_bytes, rate_limit;
+    uint64_t epoch, begun, bytes_left, bytes_given, objects_left, doubt_bytes, rate_limit;
     char trouble[MEMBERS_FAILURE_MAX];
 };
 

@@ -372,6 +372,7 @@ static void copy_take(struct copy_said *to, const Morsel__CopyState *from)
     to->closed = from->closed != 0;
     to->reaches = from->reaches;
     to->doubt_bytes = from->doubt_bytes;
+    to->bytes_given = from->bytes_given;
     members_take_words(to->trouble, sizeof(to->trouble), from->trouble);
 }
 

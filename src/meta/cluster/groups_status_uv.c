@@ -138,6 +138,7 @@ void groups_copy_say(Morsel__CopyState *to, const struct copy_said *from)
     to->closed = from->closed;
     to->reaches = from->reaches;
     to->doubt_bytes = from->doubt_bytes;
+    to->bytes_given = from->bytes_given;
 }
 
 /* False: it is well. */
