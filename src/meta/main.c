@@ -39,6 +39,9 @@ static const struct config_option options[] = {
     { "replicas", CONFIG_STRING, FIELD(replicas), "", 0, 0, "NUMBER",
       "Copies of new files where no directory says: 1, 2, 3 or auto (2 once two I/O daemons are "
       "there); not set: auto, but 1 when an older version made the database." },
+    { "admit", CONFIG_STRING, FIELD(admit), "auto", 0, 0, "HOW",
+      "auto: an I/O daemon that is new is one of the cluster at once; manual: it waits for `morsel "
+      "iod admit`." },
     { "squash", CONFIG_STRING, FIELD(squash), "none", 0, 0, "WHO",
       "none, root or all: which users of mounts that are not trusted become squash-uid." },
     { "trusted", CONFIG_STRING, FIELD(trusted), "127.0.0.0/8, ::1", 0, 0, "NETWORKS",
@@ -176,6 +179,11 @@ int main(int argc, char **argv)
     if (verdict == CONFIG_RUN && !log_level_parse(p->settings.log_level, &level)) {
         errmsg_set(&err, "log-level \"%s\": give error, warning, info or debug",
                    p->settings.log_level);
+        verdict = CONFIG_BAD;
+    }
+    if (verdict == CONFIG_RUN && strcmp(p->settings.admit, "auto") != 0 &&
+        strcmp(p->settings.admit, "manual") != 0) {
+        errmsg_set(&err, "admit \"%s\": give auto or manual", p->settings.admit);
         verdict = CONFIG_BAD;
     }
     if (verdict == CONFIG_RUN && copies_rule_parse(p->settings.replicas, &rule, &err) != 0) {

@@ -40,6 +40,8 @@ struct meta_settings
     uint64_t lease_ms;
     uint64_t rebuild_after_ms;        /* 0: never. */
     char replicas[CONFIG_STRING_MAX]; /* For copies_rule_parse(). */
+    char admit
+        [CONFIG_STRING_MAX]; /* "manual": I/O daemons that are new wait; anything else: they do not. */
     char squash[CONFIG_STRING_MAX];
     char trusted[CONFIG_STRING_MAX];
     uint64_t squash_uid, squash_gid;
@@ -149,6 +151,9 @@ int meta_execute(struct meta *meta, struct meta_op *op, struct errmsg *err);
 /* Feed the cores and perform what they say. */
 int meta_session_step(struct meta *meta, const struct session_event *event); /* MORSEL_OVERLOAD */
 void meta_members_step(struct meta *meta, const struct members_event *event);
+
+/* The server need not wait any more (cluster/members.h); durable with the next sync. MORSEL_INVAL with words. */
+int meta_admit(struct meta *meta, server_id server, struct errmsg *err);
 
 /* `request` holds `inode` open from now on. MORSEL_OVERLOAD. Nothing for the admin command, which
  * has no session. */

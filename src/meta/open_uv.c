@@ -176,6 +176,7 @@ static int load_members(struct meta *meta, struct errmsg *err)
     }
     if ((rv = ns_members(meta->ns, records, &count, err)) == 0) {
         members_init(&meta->members, (uint32_t)meta->settings->heartbeat_ms, records, count);
+        meta->members.manual = strcmp(meta->settings->admit, "manual") == 0;
         members_presume(&meta->members, meta_now_ms(meta));
     }
     free(records);

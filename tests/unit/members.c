@@ -591,6 +591,61 @@ static void a_removal_that_was_not_written_did_not_happen(void **state)
     test_free(w);
 }
 
+static void admit(struct world *w, server_id id)
+{
+    struct members_event event = { .type = MEMBERS_ADMIT };
+
+    event.admit = id;
+    feed(w, event);
+}
+
+/* How many servers a file of two columns would lie on. */
+static uint32_t placed(const struct world *w, server_id chosen[STRIPE_WIDTH_MAX])
+{
+    return members_place(&w->m, 7, 2, chosen);
+}
+
+/* Who was known before is not asked, and who waits does so behind a restart of his as well. */
+static void who_is_new_waits_until_it_is_admitted(void **state)
+{
+    const struct member_record known = { .id = 3, .token = { 3 }, .address = "k:1" };
+    struct world *w = world_new(&known, 1);
+    server_id chosen[STRIPE_WIDTH_MAX];
+    uint64_t total, free_bytes, version;
+
+    (void)state;
+    w->m.manual = true;
+    join(w, 1, "a:1");
+    assert_true(members_find(&w->m, 4)->record.waits && members_find(&w->m, 4)->up);
+    assert_false(member_gets_new(members_find(&w->m, 4)));
+    assert_int_equal(placed(w, chosen), 0); /* Although nobody else is there. */
+    members_space(&w->m, &total, &free_bytes);
+    assert_int_equal(total, 0);
+    do_register(w, 2, 3, 3, "k:1");
+    assert_int_equal(w->out.items[w->out.count - 1].type, MEMBERS_WELCOME);
+    assert_true(member_gets_new(members_find(&w->m, 3)));
+    assert_int_equal(placed(w, chosen), 1);
+    assert_int_equal(chosen[0], 3);
+    w->m.manual = false; /* Who was taken for one that waits does. */
+    gone(w, 4);
+    do_register(w, 5, 1, 4, "a:2");
+    persisted(w, 4, 0);
+    assert_true(members_find(&w->m, 4)->record.waits);
+    version = w->m.version;
+    admit(w, 4);
+    assert_int_equal(w->out.count, 0);
+    assert_true(w->m.version > version);
+    assert_true(member_gets_new(members_find(&w->m, 4)));
+    assert_int_equal(placed(w, chosen), 2);
+    gone(w, 4);
+    do_register(w, 6, 1, 4, "a:3");
+    assert_false(members_find(&w->m, 4)->record.waits);
+    persisted(w, 4, 0);
+    join(w, 9, "b:1"); /* New, and nobody wants it to wait. */
+    assert_true(member_gets_new(members_find(&w->m, 5)));
+    test_free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -609,6 +664,7 @@ int main(void)
         cmocka_unit_test(an_old_copy_is_refused_for_ever),
         cmocka_unit_test(a_server_from_after_a_backup_is_taken_over),
         cmocka_unit_test(a_record_from_before_is_taken_over),
+        cmocka_unit_test(who_is_new_waits_until_it_is_admitted),
         cmocka_unit_test(who_is_there_is_not_removed),
         cmocka_unit_test(a_removed_server_is_never_let_in_again),
         cmocka_unit_test(a_removal_that_was_not_written_did_not_happen),

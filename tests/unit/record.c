@@ -176,7 +176,14 @@ static void small_records_come_back(void **state)
     member_encode(&member, &b);
     assert_int_equal(b.data[0], RECORD_VERSION + 1);
     assert_int_equal(member_decode(3, buf_slice(&b), &member_back), 0);
-    assert_true(member_back.removed);
+    assert_true(member_back.removed && !member_back.waits);
+    member.removed = false;
+    member.waits = true; /* Likewise. */
+    buf_clear(&b);
+    member_encode(&member, &b);
+    assert_int_equal(b.data[0], RECORD_VERSION + 2);
+    assert_int_equal(member_decode(3, buf_slice(&b), &member_back), 0);
+    assert_true(member_back.waits && !member_back.removed);
     b.data[0]++;
     assert_int_equal(member_decode(3, buf_slice(&b), &member_back), MORSEL_VERSION);
     buf_free(&b);

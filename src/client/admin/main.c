@@ -152,11 +152,11 @@ static const struct command commands[] = {
             "", rebalance_options),
       0, 0, command_rebalance },
     { "iod",
-      TABLE(
-          "iod",
-          "List the storage servers; make one ready to be stopped for good; take one that is gone "
-          "for good out of the cluster.",
-          "list|drain|remove [SERVER]", iod_options),
+      TABLE("iod",
+            "List the storage servers; admit one that is new; make one ready to be stopped for "
+            "good; take one that is gone "
+            "for good out of the cluster.",
+            "list|admit|drain|remove [SERVER]", iod_options),
       1, 2, command_iod },
     { "cluster",
       TABLE("cluster", "Run a development cluster on this machine, in DIR.",

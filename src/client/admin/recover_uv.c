@@ -269,6 +269,43 @@ static int iod_drain(const struct admin_arguments *arguments)
     return code;
 }
 
+static int iod_admit(const struct admin_arguments *arguments)
+{
+    Morsel__RecoverRequest request = MORSEL__RECOVER_REQUEST__INIT;
+    Morsel__RecoverReply *reply;
+    int code;
+
+    if (arguments->operands_count != 2) {
+        return admin_failed(ADMIN_USAGE, "iod admit needs one storage server");
+    }
+    request.what = RECOVER_ADMIT;
+    request.server = admin_server_number(arguments->operands[1]);
+    if (request.server == 0) {
+        return ADMIN_USAGE;
+    }
+    code = admin_recover(arguments, &request, &reply);
+    if (reply == NULL) {
+        return code;
+    }
+    if (arguments->settings.json) {
+        code = print_done(reply, request.server);
+    } else {
+        (void)printf("server %" PRIu32 " is admitted: it votes, and gets groups and new files; "
+                     "`morsel rebalance` gives it a share of what is there\n",
+                     request.server);
+    }
+    morsel__recover_reply__free_unpacked(reply, NULL);
+    return code;
+}
+
+static const char *state_words(const Morsel__Member *m)
+{
+    return m->waits             ? ", waits to be admitted"
+           : leaver_has_left(m) ? ", has left: can be stopped for good"
+           : m->leaves          ? ", leaves"
+                                : "";
+}
+
 static int iod_list(const struct admin_arguments *arguments)
 {
     char address[CONFIG_STRING_MAX];
@@ -288,16 +325,13 @@ static int iod_list(const struct admin_arguments *arguments)
 
         if (arguments->settings.json) {
             (void)json_array_append_new(
-                list,
-                json_pack("{s:I, s:s, s:s, s:b, s:b, s:b, s:I}", "id", (json_int_t)m->id, "address",
-                          m->address, "name", m->name, "up", (int)m->up, "leaves", (int)m->leaves,
-                          "has_left", (int)leaver_has_left(m), "places", (json_int_t)m->places));
+                list, json_pack("{s:I, s:s, s:s, s:b, s:b, s:b, s:b, s:I}", "id", (json_int_t)m->id,
+                                "address", m->address, "name", m->name, "up", (int)m->up, "waits",
+                                (int)m->waits, "leaves", (int)m->leaves, "has_left",
+                                (int)leaver_has_left(m), "places", (json_int_t)m->places));
         } else {
             (void)printf("%4" PRIu32 "  %-22s %-16s %6" PRIu32 "  %s%s\n", m->id, m->address,
-                         m->name, m->places, m->up ? "up" : "down",
-                         leaver_has_left(m) ? ", has left: can be stopped for good"
-                         : m->leaves        ? ", leaves"
-                                            : "");
+                         m->name, m->places, m->up ? "up" : "down", state_words(m));
         }
     }
     morsel__status_reply__free_unpacked(status, NULL);
@@ -318,9 +352,13 @@ int command_iod(const struct admin_arguments *arguments)
     if (strcmp(what, "remove") == 0) {
         return iod_remove(arguments);
     }
+    if (strcmp(what, "admit") == 0) {
+        return iod_admit(arguments);
+    }
     if (strcmp(what, "list") == 0 && arguments->operands_count == 1) {
         return iod_list(arguments);
     }
-    return admin_failed(ADMIN_USAGE,
-                        "unknown \"iod %s\": it is list, drain SERVER or remove SERVER", what);
+    return admin_failed(
+        ADMIN_USAGE, "unknown \"iod %s\": it is list, admit SERVER, drain SERVER or remove SERVER",
+        what);
 }

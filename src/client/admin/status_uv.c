@@ -61,17 +61,18 @@ static json_t *member_json(const Morsel__Member *member)
     if (member->verifier != 0) {
         (void)snprintf(verifier, sizeof(verifier), "%016" PRIx64, member->verifier);
     }
-    return json_pack(
-        "{s:I, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:b, s:b, s:I, s:o}",
-        "id", (json_int_t)member->id, "address", member->address, "name", member->name, "up",
-        (int)member->up, "bytes_total", print_json_number(member->bytes_total), "bytes_free",
-        print_json_number(member->bytes_free), "objects", print_json_number(member->objects),
-        "silent_ms", print_json_number(member->silent_ms), "device", device, "verifier", verifier,
-        "disk_failure", member->disk_failure, "blocks_mended",
-        print_json_number(member->blocks_mended), "blocks_lost",
-        print_json_number(member->blocks_lost), "leaves", (int)member->leaves, "has_left",
-        (int)leaver_has_left(member), "places", (json_int_t)member->places, "scrub",
-        scrub_json(member));
+    return json_pack("{s:I, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:b, s:b, "
+                     "s:b, s:I, s:o}",
+                     "id", (json_int_t)member->id, "address", member->address, "name", member->name,
+                     "up", (int)member->up, "bytes_total", print_json_number(member->bytes_total),
+                     "bytes_free", print_json_number(member->bytes_free), "objects",
+                     print_json_number(member->objects), "silent_ms",
+                     print_json_number(member->silent_ms), "device", device, "verifier", verifier,
+                     "disk_failure", member->disk_failure, "blocks_mended",
+                     print_json_number(member->blocks_mended), "blocks_lost",
+                     print_json_number(member->blocks_lost), "leaves", (int)member->leaves, "waits",
+                     (int)member->waits, "has_left", (int)leaver_has_left(member), "places",
+                     (json_int_t)member->places, "scrub", scrub_json(member));
 }
 
 static json_t *members_json(const Morsel__StatusReply *status)
@@ -137,9 +138,24 @@ static void print_member(const Morsel__Member *member)
     } else {
         (void)printf("DOWN for %s", print_duration_ms(member->silent_ms, silent));
     }
-    (void)printf("%s\n", !member->leaves           ? ""
+    (void)printf("%s\n", member->waits             ? ", WAITS to be admitted"
+                         : !member->leaves         ? ""
                          : leaver_has_left(member) ? ", HAS LEFT: can be stopped for good"
                                                    : ", leaves");
+}
+
+/* Servers of which nobody has said yet that they belong to the cluster. */
+static void print_waiting(const Morsel__StatusReply *status)
+{
+    for (size_t i = 0; i < status->n_members; i++) {
+        const Morsel__Member *member = status->members[i];
+
+        if (member->waits) {
+            (void)printf("\nServer %" PRIu32 " (%s, %s) is new, and gets nothing until somebody "
+                         "admits it: `morsel iod admit %" PRIu32 "`.\n",
+                         member->id, member->address, member->name, member->id);
+        }
+    }
 }
 
 /* What whoever runs the servers must act upon. */
@@ -187,7 +203,7 @@ static void print_shared_host(const Morsel__StatusReply *status)
 
         if (strcmp(member->name, status->host) != 0) {
             others = true;
-        } else if (!member->leaves) {
+        } else if (!member->leaves && !member->waits) {
             shares = member;
         }
     }
@@ -242,6 +258,7 @@ static void print_status_text(const Morsel__StatusReply *status, const char *add
     for (size_t i = 0; i < status->n_members; i++) {
         print_member(status->members[i]);
     }
+    print_waiting(status);
     print_disk_failures(status);
     print_wrong_bytes(status);
     scrub_print_damaged(status);
@@ -285,7 +302,7 @@ static bool is_counted(const Morsel__StatusReply *status, size_t index)
     const Morsel__Member *member = status->members[index];
 
     for (size_t i = 0; i < index; i++) {
-        if (status->members[i]->up && member->device != 0 &&
+        if (status->members[i]->up && !status->members[i]->waits && member->device != 0 &&
             status->members[i]->device == member->device) {
             return true;
         }
@@ -299,7 +316,7 @@ static struct space sum_space(const Morsel__StatusReply *status)
     struct space sum = { 0, 0 };
 
     for (size_t i = 0; i < status->n_members; i++) {
-        if (status->members[i]->up && !is_counted(status, i)) {
+        if (status->members[i]->up && !status->members[i]->waits && !is_counted(status, i)) {
             sum.total += status->members[i]->bytes_total;
             sum.free += status->members[i]->bytes_free;
         }
@@ -328,6 +345,7 @@ static void print_df_text(const Morsel__StatusReply *status, const struct space 
         (void)snprintf(name, sizeof(name), "%" PRIu32 " %.48s", member->id, member->address);
         print_df_row(name, member->bytes_total, member->bytes_free,
                      !member->up             ? "  down"
+                     : member->waits         ? "  waits to be admitted, and is not counted"
                      : is_counted(status, i) ? "  on a disk that is counted above"
                                              : "");
     }

@@ -96,13 +96,14 @@ enum setattr_valid {
 enum recover_what {
     RECOVER_PAUSE = 1, /* Servers that are away are not replaced, until ... */
     RECOVER_START = 2,
-    RECOVER_LEAVE = 3,         /* The server is to leave all its groups; */
-    RECOVER_STAY = 4,          /* it need not. */
-    RECOVER_VERIFY = 5,        /* The copies of a group, or of all, are compared. */
-    RECOVER_FORCE = 6,         /* Its copy of the group counts from now on. */
-    RECOVER_REMOVE = 7,        /* The server is gone for good. */
-    RECOVER_REBALANCE = 8,     /* Copies are to move so that disks are about equally full; */
-    RECOVER_REBALANCE_STOP = 9 /* those that have not begun to are to stay. */
+    RECOVER_LEAVE = 3,          /* The server is to leave all its groups; */
+    RECOVER_STAY = 4,           /* it need not. */
+    RECOVER_VERIFY = 5,         /* The copies of a group, or of all, are compared. */
+    RECOVER_FORCE = 6,          /* Its copy of the group counts from now on. */
+    RECOVER_REMOVE = 7,         /* The server is gone for good. */
+    RECOVER_REBALANCE = 8,      /* Copies are to move so that disks are about equally full; */
+    RECOVER_REBALANCE_STOP = 9, /* those that have not begun to are to stay. */
+    RECOVER_ADMIT = 10          /* The server, which is new, is one of the cluster from now on. */
 };
 
 enum layout_class { CLASS_INHERIT = 0, CLASS_DURABLE = 1, CLASS_SCAVENGED = 2 };

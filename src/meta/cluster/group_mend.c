@@ -238,9 +238,9 @@ bool mend_may_join(const struct mend_world *w, const struct group_made *group,
 {
     size_t at = (size_t)(m - w->members->items);
 
-    return m->up && m->connected && !m->leaves && !w->gone[at] && m->disk.failure[0] == '\0' &&
-           !group_concerns(group, m->record.id) && w->groups[at] < SERVER_GROUPS_MAX &&
-           group_roll_has_space(m);
+    return m->up && m->connected && member_gets_new(m) && !w->gone[at] &&
+           m->disk.failure[0] == '\0' && !group_concerns(group, m->record.id) &&
+           w->groups[at] < SERVER_GROUPS_MAX && group_roll_has_space(m);
 }
 
 /* Is it the move alone for which somebody is to get that place? No copy is missing otherwise. */

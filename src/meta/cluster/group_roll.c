@@ -129,11 +129,11 @@ static bool ring_make(const struct groups_record *now, const struct members *mem
     for (uint32_t i = 0; i < members->count; i++) {
         const struct member *m = &members->items[i];
 
-        if (m->presumed && !m->leaves) {
+        if (m->presumed && member_gets_new(m)) {
             return false;
         }
-        whole &= m->up || m->leaves || !holds_any(now, m->record.id);
-        if (m->up && !m->leaves) {
+        whole &= m->up || !member_gets_new(m) || !holds_any(now, m->record.id);
+        if (m->up && member_gets_new(m)) {
             ring->places[ring->count++] = i;
             homeless |= !is_first(now, m->record.id, copies);
         }
@@ -237,7 +237,7 @@ static void living_make(const struct members *members, struct living *living)
 
     for (uint32_t i = 0; i < members->count; i++) {
         any_connected |= members->items[i].up && members->items[i].connected;
-        any_stays |= members->items[i].up && !members->items[i].leaves;
+        any_stays |= members->items[i].up && member_gets_new(&members->items[i]);
     }
     living->ring.count = 0;
     for (uint32_t i = 0; i < members->count; i++) {
@@ -245,7 +245,7 @@ static void living_make(const struct members *members, struct living *living)
 
         living->at[i] = UINT32_MAX;
         if ((m->presumed || (m->up && (m->connected || !any_connected))) &&
-            (!m->leaves || !any_stays)) {
+            (member_gets_new(m) || !any_stays) && !m->record.waits) {
             living->at[i] = living->ring.count;
             living->ring.places[living->ring.count++] = i;
         }

@@ -235,7 +235,7 @@ static uint32_t servers_there(const struct meta *meta)
     for (uint32_t i = 0; i < meta->members.count; i++) {
         const struct member *m = &meta->members.items[i];
 
-        there += (m->up || m->presumed) && !m->leaves;
+        there += (m->up || m->presumed) && member_gets_new(m);
     }
     return there;
 }

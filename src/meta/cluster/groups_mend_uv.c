@@ -168,6 +168,8 @@ static int may_take_over(const struct meta *meta, server_id server, server_id to
         errmsg_set(err, "server %u cannot be replaced by itself", server);
     } else if (!m->up) {
         errmsg_set(err, "server %u is down: start it first, or name another one, or \"auto\"", to);
+    } else if (m->record.waits) {
+        errmsg_set(err, "server %u waits to be admitted: `morsel iod admit %u` first", to, to);
     } else if (m->leaves) {
         errmsg_set(err, "server %u is to leave the cluster itself: name another one, or \"auto\"",
                    to);
@@ -213,7 +215,7 @@ static int check_leave(struct meta *meta, const struct member *m, struct errmsg 
     for (uint32_t i = 0; i < meta->members.count; i++) {
         const struct member *o = &meta->members.items[i];
 
-        others += o != m && o->up && !o->leaves;
+        others += o != m && o->up && member_gets_new(o);
     }
     (void)groups_look(meta->groups);
     for (uint32_t i = 0; i < record->count && rv == 0; i++) {

@@ -79,6 +79,11 @@ bool member_stays(const struct member *member)
     return !member->record.removed;
 }
 
+bool member_gets_new(const struct member *member)
+{
+    return !member->leaves && !member->record.waits;
+}
+
 const struct member *members_find(const struct members *m, server_id id)
 {
     uint32_t low = 0, high = m->count;
@@ -243,6 +248,7 @@ static struct member *admit(struct members *m, const struct members_event *event
     }
     record.id = new_id(m);
     record.starts = (struct starts_known){ 0 };
+    record.waits = m->manual;
     if (!admit_marks(&record, event, taken, out)) {
         return NULL;
     }
@@ -314,6 +320,7 @@ static void on_register(struct members *m, const struct members_event *event,
     }
     record = taken.proposal.is_one ? member->record : *asked;
     record.id = member->record.id;
+    record.waits = member->record.waits;
     record.starts = taken.starts;
     if (!taken.proposal.is_one) {
         member->heard_ms = event->now_ms;
@@ -405,6 +412,15 @@ static void on_removed(struct members *m, const struct members_event *event)
     }
 }
 
+static void on_admit(struct members *m, server_id id)
+{
+    struct member *member = find(m, id);
+
+    CHECK(member != NULL && member_stays(member) && member->persisting == 0);
+    member->record.waits = false;
+    m->version++;
+}
+
 /* ---- Life and death ---- */
 
 static void on_heartbeat(struct members *m, const struct members_event *event,
@@ -482,6 +498,9 @@ void members_step(struct members *m, const struct members_event *event, struct m
     case MEMBERS_REMOVED:
         on_removed(m, event);
         break;
+    case MEMBERS_ADMIT:
+        on_admit(m, event->admit);
+        break;
     case MEMBERS_TICK:
         on_tick(m, event->now_ms, out);
         break;
@@ -503,7 +522,7 @@ uint32_t members_place(const struct members *m, inode_id inode, uint32_t width,
 
     for (uint32_t i = 0; i < m->count; i++) {
         any_connected |= m->items[i].up && m->items[i].connected;
-        any_stays |= m->items[i].up && !m->items[i].leaves;
+        any_stays |= m->items[i].up && member_gets_new(&m->items[i]);
     }
     for (uint32_t i = 0; i < m->count; i++) {
         const struct member *member = &m->items[i];
@@ -511,7 +530,7 @@ uint32_t members_place(const struct members *m, inode_id inode, uint32_t width,
         /* A connection that broke a moment ago is often a server that died; but when all broke, it
          * was the network, and they will be back before the first write. */
         bool live = (member->presumed || (member->up && (member->connected || !any_connected))) &&
-                    (!member->leaves || !any_stays);
+                    (member_gets_new(member) || !any_stays) && !member->record.waits;
 
         servers[i] = (struct placement_server){ member->record.id, live, member->bytes_total,
                                                 member->bytes_free };
@@ -541,7 +560,7 @@ void members_space(const struct members *m, uint64_t *bytes_total, uint64_t *byt
     for (uint32_t i = 0; i < m->count; i++) {
         const struct member *member = &m->items[i];
 
-        if (member->up || member->presumed) {
+        if ((member->up || member->presumed) && !member->record.waits) {
             live[count++] =
                 (struct disk_space){ member->disk.device, member->bytes_total, member->bytes_free };
         }

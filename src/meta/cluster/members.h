@@ -13,6 +13,10 @@
  * token is refused. Its record stays for that. Not before the removal is durable; in between it is
  * refused as well, without a reason that would outlive a loss of power.
  *
+ * Where the host says so (`manual`), a server that is new *waits*: it is up, and holds nothing, until it is
+ * admitted. That is in its record, so it waits on when the manager or the server is started again, and one
+ * that was known before is admitted.
+ *
  * A server registers in two steps, which common/daemon/starts.h explains; only the second one makes
  * it up. One of a program that knows of no marks registers in one.
  *
@@ -104,6 +108,7 @@ struct members
     struct member items[SERVERS_MAX]; /* Ascending by id. */
     uint64_t version;                 /* Grows when anything but numbers changes. */
     uint32_t heartbeat_ms;
+    bool manual;     /* The owner's: who is new waits until it is admitted. */
     uint64_t due_ms; /* No silence ends before that. */
 };
 
@@ -115,6 +120,7 @@ enum members_event_type {
     MEMBERS_REMOVE,  /* It goes for good: members_may_remove() has said that it may. */
     MEMBERS_REMOVED, /* That is durable now, or could not be written down. It never comes when the
                         sync failed: nobody knows then, and nothing changes. */
+    MEMBERS_ADMIT,   /* It need not wait any more; the host has its record written. */
     MEMBERS_TICK
 };
 
@@ -144,6 +150,7 @@ struct members_event
         } heartbeat;
         server_id gone;
         server_id remove;
+        server_id admit;
         struct
         {
             server_id id;
@@ -203,6 +210,9 @@ const char *members_may_remove(const struct members *m, server_id id);
 
 /* Is it one of the cluster still? Those that are not are in the table, and nobody is told of them. */
 bool member_stays(const struct member *member);
+
+/* Does it get what is new: files, groups? It was admitted, and is not to leave. */
+bool member_gets_new(const struct member *member);
 
 /* NULL: unknown. */
 const struct member *members_find(const struct members *m, server_id id);

@@ -73,6 +73,12 @@ static void perform_member(struct meta *meta, const struct members_action *actio
         break;
     case MEMBERS_UP:
         log_info(meta->log, "storage server %u (%s) is up", action->id, member->record.address);
+        if (member->record.waits) {
+            log_warning(meta->log,
+                        "storage server %u (%s, %s) is new and gets nothing until somebody admits "
+                        "it: morsel iod admit %u",
+                        action->id, member->record.address, member->record.name, action->id);
+        }
         groups_members_changed(meta);
         break;
     case MEMBERS_PUT_BACK:
@@ -102,6 +108,37 @@ void meta_members_step(struct meta *meta, const struct members_event *event)
         perform_member(meta, &out.items[i]);
     }
     meta_arm(meta);
+}
+
+int meta_admit(struct meta *meta, server_id server, struct errmsg *err)
+{
+    struct members_event event = { .now_ms = meta_now_ms(meta), .type = MEMBERS_ADMIT };
+    struct meta_op op = { .kind = OP_MEMBER, .time_ns = meta_clock_ns() };
+    const struct member *member = members_find(&meta->members, server);
+    int rv;
+
+    if (member == NULL || !member_stays(member)) {
+        errmsg_set(err, "there is no storage server %u: `morsel status` lists them", server);
+        return MORSEL_INVAL;
+    }
+    if (!member->record.waits) {
+        return 0;
+    }
+    if (member->persisting > 0 || member->removing) {
+        errmsg_set(err, "server %u is just registering, or being removed: try again", server);
+        return MORSEL_AGAIN;
+    }
+    op.member = member->record;
+    op.member.waits = false;
+    if ((rv = meta_execute(meta, &op, err)) != 0) {
+        return rv;
+    }
+    event.admit = server;
+    meta_members_step(meta, &event);
+    log_info(meta->log, "storage server %u (%s, %s) is admitted", server, member->record.address,
+             member->record.name);
+    groups_members_changed(meta);
+    return 0;
 }
 
 enum { START_PROPOSED = 1, START_CONFIRMED = 2 }; /* RegisterReply.start */

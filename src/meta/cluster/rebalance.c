@@ -53,7 +53,8 @@ static void look_at_disks(const struct mend_world *w, struct rebalance_plan *p)
         struct rebalance_disk *d = &p->disks[i];
 
         d->first = i;
-        d->counts = m->up && m->connected && !m->leaves && member_stays(m) && m->bytes_total != 0;
+        d->counts =
+            m->up && m->connected && member_gets_new(m) && member_stays(m) && m->bytes_total != 0;
         for (uint32_t o = 0; d->counts && d->first == i && o < i; o++) {
             bool shared = p->disks[o].counts && m->disk.device != 0 &&
                           w->members->items[o].disk.device == m->disk.device;

@@ -263,9 +263,10 @@ static void log_news(struct voters_host *h, server_id server, voter_id voter, en
 void voters_heard(struct meta *meta, server_id server, voter_id voter)
 {
     struct voters_host *h = meta->voters;
+    const struct member *member = members_find(&meta->members, server);
     enum voter_news news;
 
-    if (voter == 0) {
+    if (voter == 0 || member == NULL || member->record.waits) {
         return;
     }
     news = voter_roll_hear(&h->roll, &h->voters.now, server, voter);

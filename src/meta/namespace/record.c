@@ -489,7 +489,9 @@ static bool marked(const struct starts_known *starts)
 
 void member_encode(const struct member_record *member, struct buf *out)
 {
-    buf_put_u8(out, member->removed ? MEMBER_VERSION_REMOVED : RECORD_VERSION);
+    buf_put_u8(out, member->removed ? MEMBER_VERSION_REMOVED
+                    : member->waits ? MEMBER_VERSION_WAITS
+                                    : RECORD_VERSION);
     buf_put(out, member->token, sizeof(member->token));
     buf_put_blob(out, member->address, strlen(member->address));
     buf_put_blob(out, member->name, strlen(member->name));
@@ -528,10 +530,11 @@ int member_decode(server_id id, struct slice bytes, struct member_record *member
     memset(member, 0, sizeof(*member));
     member->id = id;
     reader_init(&r, bytes.data, bytes.count);
-    if ((rv = version_up_to(&r, MEMBER_VERSION_REMOVED, &version)) != 0) {
+    if ((rv = version_up_to(&r, MEMBER_VERSION_WAITS, &version)) != 0) {
         return rv;
     }
     member->removed = version == MEMBER_VERSION_REMOVED;
+    member->waits = version == MEMBER_VERSION_WAITS;
     token = reader_bytes(&r, sizeof(member->token));
     if (!text_decode(reader_blob(&r), member->address, sizeof(member->address)) ||
         !text_decode(reader_blob(&r), member->name, sizeof(member->name))) {

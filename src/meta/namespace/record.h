@@ -231,8 +231,9 @@ struct member_record
     uint8_t token[16];
     char address[MEMBER_ADDRESS_BYTES_MAX + 1]; /* host:port */
     char name[MEMBER_NAME_BYTES_MAX + 1];
-    bool removed;         /* It was taken out of the cluster for good: the record stays, so that its
+    bool removed; /* It was taken out of the cluster for good: the record stays, so that its
                      directory is never let in again and its id is never given to another one. */
+    bool waits;   /* Nobody has admitted it yet. Of one that was removed that does not matter. */
     uint64_t bytes_total; /* As of the registration. */
     uint64_t bytes_free;
     struct starts_known starts; /* All 0 in records from before there were marks; the
@@ -240,7 +241,10 @@ struct member_record
 };
 
 /* Of a server that was removed: who knows nothing of that must not let it in again. */
-enum { MEMBER_VERSION_REMOVED = RECORD_VERSION + 1 };
+enum {
+    MEMBER_VERSION_REMOVED = RECORD_VERSION + 1,
+    MEMBER_VERSION_WAITS /* Likewise, of one that was not admitted. */
+};
 
 void member_encode(const struct member_record *member, struct buf *out);
 int member_decode(server_id id, struct slice bytes, struct member_record *member);

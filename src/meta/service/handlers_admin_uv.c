@@ -190,6 +190,9 @@ int serve_recover(struct request *r)
     case RECOVER_STAY:
         rv = groups_stay(r->meta, m->server, &r->err);
         break;
+    case RECOVER_ADMIT:
+        rv = meta_admit(r->meta, m->server, &r->err);
+        break;
     case RECOVER_FORCE:
         return serve_force(r, m);
     case RECOVER_REBALANCE:

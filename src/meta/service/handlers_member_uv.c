@@ -365,6 +365,7 @@ uint32_t members_fill(struct meta *meta, Morsel__Member *messages, Morsel__Membe
         message->address = member->record.address;
         message->name = member->record.name;
         message->up = member->up;
+        message->waits = member->record.waits;
         message->bytes_total = member->bytes_total;
         message->bytes_free = member->bytes_free;
         message->objects = member->objects;
