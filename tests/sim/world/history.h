@@ -145,23 +145,22 @@ struct history
     struct host_mount *mounts[HISTORY_MOUNTS];
     struct world_host *admin_host;
     struct host_admin *admin;
-    bool by_name;    /* Mounts know the manager by its name. */
-    bool resting;    /* Nobody comes back, or is looked after. */
-    bool calm;       /* Nothing may be noticed in this one: no call may fail. */
-    bool one_struck; /* One server at a time is struck, and files have copies. */
-    uint64_t slow_from_ns, slow_until_ns; /* The last disk that was slow, or hung. */
-    bool hung;
+    bool by_name;           /* Mounts know the manager by its name. */
+    bool resting;           /* Nobody comes back, or is looked after. */
+    bool calm;              /* Nothing may be noticed in this one: no call may fail. */
+    bool one_struck;        /* One server at a time is struck, and files have copies. */
+    bool hung;              /* The last disk that was slow: it did nothing at all. */
     bool gentle;            /* Resets and short restarts of the manager at most. */
     bool faults;            /* They go on. */
     bool forgetful;         /* The manager may lose its power: names that nobody synced may go. */
     bool resets, iod_kills; /* Wanted. */
     bool only_power;        /* Nothing else goes wrong. */
-    unsigned meta_losses;
-    uint64_t meta_rests_ns; /* It is not killed again until then, in a gentle one. */
     bool ended;             /* No program begins anything new. */
+    uint64_t slow_from_ns, slow_until_ns; /* The last disk that was slow. */
+    uint64_t meta_rests_ns;               /* It is not killed again until then, in a gentle one. */
     const char *canary;
     uint64_t last_value;
-    unsigned programs_running;
+    unsigned programs_running, meta_losses;
     struct judge judge;
     uint64_t got_before[HISTORY_SLOTS_MAX]; /* For a canary. */
     size_t records_count;
