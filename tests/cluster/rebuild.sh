@@ -84,11 +84,13 @@ all_is_there 1 4 5 6
 
 # Server 1 is drained under load. No group has a copy less than two, at no moment that can be seen.
 : >"$work/fewer"
-# Copies that are in sync: no server of theirs says otherwise, nor that it goes on alone. While a set agrees none serves for a moment, and none is lost.
+# Copies that are in sync: no server of theirs says otherwise, nor that it goes on alone. While a set agrees none serves for a moment, and none is lost; nor is
+# one that is just being opened again, for the table that says who holds the places: of that its server knows nothing to say (one that cannot be opened is
+# missed in the end).
 # shellcheck disable=SC2016 # names of jq
 few='.groups[]
     | . as $g
-    | [.copies[] | select(.state != "consistent" and .state != "standalone") | .server] as $behind
+    | [.copies[] | select(.state != "consistent" and .state != "standalone" and (.trouble | startswith("it is being opened") | not)) | .server] as $behind
     | select(([.servers[] | select(. != 0 and (. as $s | $behind | index($s) | not))] | length) < 2
         or any($g.copies[]; .state == "standalone" and (.set == 1 or .set == 2 or .set == 4)))'
 look_on() {
