@@ -269,7 +269,8 @@ static void any_groups(struct world *w)
             struct group_made *g = add_group(w, a, b, c, bytes);
 
             for (uint32_t p = 0; p < g->copies; p++) {
-                if (server_of(w, g->now.servers[p])->bytes_free < bytes + 64 * GIB) {
+                if (server_of(w, g->now.servers[p])->bytes_free <
+                    g->copies * bytes + 64 * GIB) { /* They may share a disk. */
                     w->sizes[w->record.count - 1] = bytes = 0;
                 }
             }
