@@ -619,7 +619,7 @@ static const struct sim_worth worth[] = {
     [WORTH_HANDED_OVER] = { "orders that are handed over", 50 },
     [WORTH_LEFT] = { "members that leave", 100 },
     [WORTH_COPIED] = { "copies within the group", 990 },
-    [WORTH_COPIED_AGAIN] = { "copies that are carried out once more", 100 },
+    [WORTH_COPIED_AGAIN] = { "copies that are carried out once more", 50 },
     { NULL, 0 }
 };
 
