@@ -31,7 +31,7 @@ files() {
         head -c 100000 /dev/urandom >"$mnt/two/$1-$i"
         head -c 100000 /dev/urandom >"$mnt/one/$1-$i"
     done
-    sync -f "$mnt/two"
+    find "$mnt/two" "$mnt/one" -type f -exec sync {} +
 }
 
 # Nobody has been admitted: no file can be made.

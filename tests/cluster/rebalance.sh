@@ -40,7 +40,7 @@ cp -r "$work/reference/two" "$two/kept"
 cp -r "$work/reference/three" "$mnt/three/kept"
 head -c 5000000 /dev/urandom >"$work/reference/one"
 cp "$work/reference/one" "$mnt/one/kept"
-sync -f "$two"
+find "$two/kept" "$mnt/three/kept" "$mnt/one/kept" -type f -exec sync {} +
 start_steady "$two" "$beside"
 
 rebalance() {
@@ -74,22 +74,7 @@ rebalance >"$work/out" 2>&1 && fail "it was done without being asked"
 full=$(used_of 1)
 
 # At no moment that can be seen has a group fewer than two complete copies. A manager that has just started knows nothing of servers that live.
-: >"$work/fewer"
-# Copies that are in sync: no server of theirs says otherwise, nor that it goes on alone.
-# shellcheck disable=SC2016 # names of jq
-few='.groups[] | select(.move != null and all(.copies[]; .state != "unknown" or .server == 4))
-    | . as $g
-    | [.copies[] | select(.state != "consistent" and .state != "standalone") | .server] as $behind
-    | select(([.servers[] | select(. != 0 and (. as $s | $behind | index($s) | not))] | length) < 2
-        or any($g.copies[]; .state == "standalone" and (.set == 1 or .set == 2 or .set == 4)))'
-look_on() {
-    while sleep 0.1; do
-        morsel status --json 2>/dev/null | jq -c "$few" >>"$work/fewer" || true
-    done
-}
-look_on &
-children+=($!)
-looks=$!
+watch_copies 'select(.move != null and all(.copies[]; .state != "unknown" or .server == 4))'
 
 # has_come PART: so many hundredths of the bytes have come.
 has_come() {
@@ -114,9 +99,7 @@ start_meta
 timeout 300 "$bin/morsel" rebalance --status --wait --json --manager "$manager" --timeout 60s >"$work/out" || fail "waited for: $(cat "$work/out")"
 [ "$(jq "[.running, .moved, .given_up] == [false, $moves, 0]" "$work/out")" = true ] || fail "not all have moved: $(cat "$work/out")"
 seen_well
-kill "$looks"
-wait "$looks" 2>/dev/null || true
-[ ! -s "$work/fewer" ] || fail "a group had fewer than two complete copies: $(head -n 3 "$work/fewer")"
+copies_watched
 goes_on 200
 end_steady "evened out"
 

@@ -83,30 +83,11 @@ end_steady "replaced on command"
 all_is_there 1 4 5 6
 
 # Server 1 is drained under load. No group has a copy less than two, at no moment that can be seen.
-: >"$work/fewer"
-# Copies that are in sync: no server of theirs says otherwise, nor that it goes on alone. While a set agrees none serves for a moment, and none is lost; nor is
-# one that is just being opened again, for the table that says who holds the places: of that its server knows nothing to say (one that cannot be opened is
-# missed in the end).
-# shellcheck disable=SC2016 # names of jq
-few='.groups[]
-    | . as $g
-    | [.copies[] | select(.state != "consistent" and .state != "standalone" and (.trouble | startswith("it is being opened") | not)) | .server] as $behind
-    | select(([.servers[] | select(. != 0 and (. as $s | $behind | index($s) | not))] | length) < 2
-        or any($g.copies[]; .state == "standalone" and (.set == 1 or .set == 2 or .set == 4)))'
-look_on() {
-    while sleep 0.1; do
-        morsel status --json | jq -c "$few" >>"$work/fewer" || true
-    done
-}
 start_steady "$two" "$beside"
-look_on &
-children+=($!)
-looks=$!
+watch_copies . 30
 morsel iod drain 1
 seen_out 1
-kill "$looks"
-wait "$looks" 2>/dev/null || true
-[ ! -s "$work/fewer" ] || fail "a group had fewer than two complete copies: $(head -n 3 "$work/fewer")"
+copies_watched
 goes_on 200
 end_steady "drained"
 all_is_there 4 5 6

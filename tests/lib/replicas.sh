@@ -126,3 +126,47 @@ copies_are_equal() {
     [ "$(jq '.damaged + .differing' <<<"$found")" = 0 ] || fail "copies differ: $found"
     note "copies compared: $found"
 }
+
+# watch_copies [SELECT [OPENING_LOOKS]]: from now on, at no moment that can be seen, has a group fewer than two copies that are in sync: no server of
+# theirs says otherwise, nor that it goes on alone. SELECT, of jq, says which groups are looked at (all). While a set agrees none serves for a moment, and
+# none is lost. What is being opened again, because others hold places of its group, has nothing to say: with OPENING_LOOKS it may be so for as many looks
+# in a row, and without it is missed.
+watch_copies() {
+    watched=${1:-.} opening_looks=${2:-0}
+    : >"$work/fewer"
+    : >"$work/opening"
+    look_at_copies &
+    watcher=$!
+    children+=("$watcher")
+}
+
+look_at_copies() {
+    local opens=false looks=0 few opening
+    [ "$opening_looks" = 0 ] || opens='(.trouble | startswith("it is being opened"))'
+    # shellcheck disable=SC2016 # names of jq
+    few='.groups[] | '$watched'
+        | . as $g
+        | [.copies[] | select(.state != "consistent" and .state != "standalone" and ('$opens' | not)) | .server] as $behind
+        | select(([.servers[] | select(. != 0 and (. as $s | $behind | index($s) | not))] | length) < 2
+            or any($g.copies[]; .state == "standalone" and (.set == 1 or .set == 2 or .set == 4)))'
+    # shellcheck disable=SC2016
+    opening='.groups[] | '$watched' | . as $g | .copies[] | select('$opens') | "\($g.number) \(.server)"'
+    while sleep 0.1; do # Nothing tells of what is to be seen: it is looked for.
+        morsel status --json >"$work/looked" 2>/dev/null || [ -s "$work/looked" ] || continue
+        looks=$((looks + 1))
+        jq -c "$few" "$work/looked" >>"$work/fewer"
+        jq -r "$opening" "$work/looked" | sed "s/^/$looks /" >>"$work/opening"
+        echo "$looks" >"$work/looks"
+    done
+}
+
+copies_watched() {
+    local long
+    kill "$watcher" || fail "who looked at the copies has ended before"
+    wait "$watcher" 2>/dev/null || true # It was killed.
+    [ "$(cat "$work/looks")" -ge 10 ] || fail "there were only $(cat "$work/looks") looks at the copies"
+    [ ! -s "$work/fewer" ] || fail "a group had fewer than two complete copies: $(head -n 3 "$work/fewer")"
+    long=$(awk -v most="$opening_looks" '{ copy = $2 " " $3; row[copy] = last[copy] == $1 - 1 ? row[copy] + 1 : 1; last[copy] = $1
+                if (row[copy] > most) { print copy; exit } }' "$work/opening")
+    [ -z "$long" ] || fail "of group and server $long: a copy was being opened for more than $opening_looks looks"
+}

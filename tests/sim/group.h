@@ -16,6 +16,7 @@ enum {
     GROUP_ID = 7,
     MEMBER_TICK_MS = 25,
     RESEND_MS = 50,
+    LOST_ONE_IN = 2, /* Each such time: as if its connections had broken just then. */
     DISK_MS_MAX = 20,
     APPLY_MS_MAX = 15,
     DIRTY_MAX = 1024, /* Records of a dirty file. */

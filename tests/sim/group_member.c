@@ -532,6 +532,9 @@ static void run_tick(struct sim *s, uint32_t node, uint64_t number)
         replica_tick(m->replica, now_ms);
     }
     if (now_ms >= m->resend_ms) {
+        if (!s->scripted && prng_below(&s->prng, LOST_ONE_IN) == 0) {
+            replica_lost(m->replica);
+        }
         replica_resend(m->replica);
         m->resend_ms = now_ms + RESEND_MS;
     }

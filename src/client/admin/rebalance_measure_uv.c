@@ -15,7 +15,8 @@ static int page_take(struct rebalance_sizes *sizes, const Morsel__ObjectListRepl
                      struct errmsg *err)
 {
     if (page->n_bytes != page->n_objects) {
-        errmsg_set(err, "it does not tell what its objects take: is it of an older version?");
+        errmsg_set(err, "it does not tell what its objects take: it is of an older version, "
+                        "and has to be upgraded first");
         return MORSEL_NOTSUP;
     }
     for (size_t i = 0; i < page->n_objects; i++) {
@@ -122,8 +123,10 @@ int rebalance_measure(const struct admin_arguments *arguments, const Morsel__Sta
         if (measure_one(&admin, m, sizes, &err) == 0) {
             take_over(sizes, status, m->id);
         } else {
-            (void)admin_failed(ADMIN_PROBLEM, "server %" PRIu32 " could not be measured: %s", m->id,
-                               err.text);
+            (void)admin_failed(ADMIN_PROBLEM,
+                               "server %" PRIu32 " could not be measured: %s; groups whose other "
+                               "servers could not be measured either are left out",
+                               m->id, err.text);
         }
     }
     admin_close(&admin);

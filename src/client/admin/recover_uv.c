@@ -232,36 +232,42 @@ int command_recover(const struct admin_arguments *arguments)
 
 /* ---- iod ---- */
 
-static int iod_drain(const struct admin_arguments *arguments)
+/* About the one server that is named. `reply` is NULL if there is none: the exit code says why. */
+static int ask_about_server(const struct admin_arguments *arguments, enum recover_what what,
+                            uint32_t *server, Morsel__RecoverReply **reply)
 {
     Morsel__RecoverRequest request = MORSEL__RECOVER_REQUEST__INIT;
+
+    *reply = NULL;
+    if (arguments->operands_count != 2) {
+        return admin_failed(ADMIN_USAGE, "iod %s needs one storage server", arguments->operands[0]);
+    }
+    request.what = what;
+    request.server = *server = admin_server_number(arguments->operands[1]);
+    return *server == 0 ? ADMIN_USAGE : admin_recover(arguments, &request, reply);
+}
+
+static int iod_drain(const struct admin_arguments *arguments)
+{
     bool cancel = arguments->settings.cancel;
     Morsel__RecoverReply *reply;
-    int code;
+    uint32_t server;
+    int code = ask_about_server(arguments, cancel ? RECOVER_STAY : RECOVER_LEAVE, &server, &reply);
 
-    if (arguments->operands_count != 2) {
-        return admin_failed(ADMIN_USAGE, "iod drain needs one storage server");
-    }
-    request.what = cancel ? RECOVER_STAY : RECOVER_LEAVE;
-    request.server = admin_server_number(arguments->operands[1]);
-    if (request.server == 0) {
-        return ADMIN_USAGE;
-    }
-    code = admin_recover(arguments, &request, &reply);
     if (reply == NULL) {
         return code;
     }
     if (arguments->settings.json) {
-        code = print_done(reply, request.server);
+        code = print_done(reply, server);
     } else if (cancel) {
         (void)printf("server %" PRIu32
                      " stays; places that others have by now it does not get back\n",
-                     request.server);
+                     server);
     } else {
         (void)printf("server %" PRIu32 " gets nothing new, and leaves %" PRIu32
                      " groups when others have their copies; `morsel recover status` shows how far "
                      "it is\n",
-                     request.server, reply->places);
+                     server, reply->places);
         (void)printf("files with one copy that lie there cannot be moved yet: what `morsel recover "
                      "status` counts in the end are theirs\n");
     }
@@ -271,28 +277,19 @@ static int iod_drain(const struct admin_arguments *arguments)
 
 static int iod_admit(const struct admin_arguments *arguments)
 {
-    Morsel__RecoverRequest request = MORSEL__RECOVER_REQUEST__INIT;
     Morsel__RecoverReply *reply;
-    int code;
+    uint32_t server;
+    int code = ask_about_server(arguments, RECOVER_ADMIT, &server, &reply);
 
-    if (arguments->operands_count != 2) {
-        return admin_failed(ADMIN_USAGE, "iod admit needs one storage server");
-    }
-    request.what = RECOVER_ADMIT;
-    request.server = admin_server_number(arguments->operands[1]);
-    if (request.server == 0) {
-        return ADMIN_USAGE;
-    }
-    code = admin_recover(arguments, &request, &reply);
     if (reply == NULL) {
         return code;
     }
     if (arguments->settings.json) {
-        code = print_done(reply, request.server);
+        code = print_done(reply, server);
     } else {
         (void)printf("server %" PRIu32 " is admitted: it votes, and gets groups and new files; "
                      "`morsel rebalance` gives it a share of what is there\n",
-                     request.server);
+                     server);
     }
     morsel__recover_reply__free_unpacked(reply, NULL);
     return code;

@@ -150,9 +150,9 @@ static void extent_size_lock_cancel(struct mount_op *base)
     size_lock_cancel(&CONTAINER_OF(base, struct extent_op, base)->size_lock);
 }
 
-/* The manager need not hear of a file that is ours alone before it is done. */
 static void when_joined(struct mount_op *base, int status);
 
+/* The manager need not hear of a file that is ours alone before it is done. */
 static void fallocate_begin(struct extent_op *op)
 {
     struct file *file = op->handle->file;

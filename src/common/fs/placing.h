@@ -51,8 +51,8 @@ struct placing
     const uint32_t *columns; /* With one copy the server of each, otherwise its group. */
 };
 
-/* A number that is another one when the bytes lie elsewhere: so whoever is told it notices that a layout
- * which he has known for long is not that of now. Never PLACE_UNKNOWN. */
+/* A number that is another one when the bytes lie elsewhere, but for one of four billion such places (CRC-32C): so
+ * whoever is told it notices that a layout which he has known for long is not that of now. Never PLACE_UNKNOWN. */
 enum { PLACE_UNKNOWN = 0 };
 uint32_t placing_place(const struct placing *p);
 

@@ -36,8 +36,8 @@
  * The source is a member that has agreed in this epoch and not started since; else one that lost
  * nothing; else, when the epoch has begun before, one that was there; else whoever left with the
  * vote and lost nothing, or with an earlier one since the last epoch that has begun, for nothing is acknowledged
- * in those that have not; else, when all who are outside are here and none of them has everything either, the first one of those that were joined last: what was synced is equal everywhere there, the rest
- * is nowhere; who was to come in with this set may lack even that. Rounds are numbered by starts of the leader, which never come again; each
+ * in those that have not; else, when all who are outside are here and none of them has everything either, the first
+ * one of those that were joined last: what was synced is equal everywhere there, the rest is nowhere; who was to come in with this set may lack even that. Rounds are numbered by starts of the leader, which never come again; each
  * member starts over in a newer one; words to an earlier start of a member are passed over.
  *
  * Members say what they are in *words*, all in one: to everybody, when something has changed, and

@@ -70,8 +70,7 @@ enum {
     ORDER_ITEMS_MAX = 1024,
     ORDER_READS_MAX = 768, /* Changes find room beside them. */
     ORDER_WINDOW = 2048,
-    ORDER_REST_MAX =
-        4 /* Calls of order_resend() in which what was forwarded again rests, at most. */
+    ORDER_REST_MAX = 4 /* Calls of order_resend(). */
 };
 
 struct order_change
@@ -119,8 +118,8 @@ struct order_item
     bool applied;
     bool put_off; /* To be carried out here, in a round that we lead. */
     group_set have, send;
-    uint32_t rest,
-        rested; /* Calls of order_resend() until it may be forwarded again; the last time. */
+    uint32_t rest;   /* Calls of order_resend() until it may be forwarded again. */
+    uint32_t rested; /* What that was the last time. */
     uint64_t had_ms,
         ahead;      /* replica_slow.c: since when a member has it, in this round (0: none was
                                seen to); bytes under way before it then. */

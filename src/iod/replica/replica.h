@@ -96,8 +96,8 @@
  * what an earlier lock or round has asked for is done no more. Between two steps it rests as long as the last one took.
  *
  * The host: sends what it is shown to whom it names, or loses it; calls replica_lost() when what was sent is lost with a
- * connection, and replica_resend() every so often, for messages are lost besides; has one RECORD, one dirty file operation (NOTE, REWRITE) and any number of
- * APPLY, SERVE and SYNC at work; keeps the memory of operations as order.h says: on the disk no later
+ * connection, and replica_resend() every so often, for messages are lost besides; has one RECORD, one dirty file
+ * operation (NOTE, REWRITE) and any number of APPLY, SERVE and SYNC at work; keeps the memory of operations as order.h says: on the disk no later
  * than the bytes, noted before them as begun and after them as done, and hands in what was begun only
  * as answered by MORSEL_UNSURE. A host whose disk fails to do what it is shown ends: the others go on.
  *

@@ -62,7 +62,11 @@ static int show(struct groups_host *h, const Morsel__RecoverRequest *m, struct e
         return MORSEL_INVAL;
     }
     if (m->n_sizes != m->n_sized_groups || m->n_sizes > GROUPS_KEPT_MAX) {
-        errmsg_set(err, "%zu groups with %zu sizes", m->n_sized_groups, m->n_sizes);
+        errmsg_set(
+            err,
+            "the request names %zu groups and %zu sizes of groups, and at most %u of both can "
+            "be: is the morsel command of another version?",
+            m->n_sized_groups, m->n_sizes, (unsigned)GROUPS_KEPT_MAX);
         return MORSEL_INVAL;
     }
     if (s == NULL && (h->shown = s = calloc(1, sizeof(*s))) == NULL) {
