@@ -49,10 +49,11 @@ struct deed
     uint64_t value, verifier, answered; /* answered: the verifier of the answer. */
     bool claimed;                       /* A sync has said that it is on the disks. */
     uint64_t values[CELLS];
-    /* Of a copy: where it copies from, and by its cells what it has copied, as far as anybody has read it. */
+    /* Of a copy: where it copies from, and by its cells what it has copied, as far as anybody has read it: in the
+     * stretch that is looked at, and in any. */
     uint32_t source, source_first;
-    bool known[CELLS];
-    uint64_t copied[CELLS];
+    bool known[CELLS], ever_known[CELLS];
+    uint64_t copied[CELLS], ever_copied[CELLS];
 };
 
 struct judge
@@ -228,10 +229,29 @@ static bool spans_loss(const struct judge *j, const struct deed *d)
     return false;
 }
 
-/* A cell that was read, and holds what a copy has put there: everybody reads the same of it. */
+static bool learn(struct sim *s, const struct judge *j, const struct deed *read, uint32_t cell,
+                  struct deed *d)
+{
+    uint64_t from = read->values[cell] >> 32;
+    uint32_t at = cell - d->first;
+    bool new_here = !d->known[at] || d->copied[at] == from;
+    bool new_ever = !d->ever_known[at] || d->ever_copied[at] == from;
+
+    if (!spans_loss(j, d) && (!new_here || (!new_ever && d->claimed))) {
+        return sim_fail(s, "object %u, cell %u: %llx has copied both %llx and %llx",
+                        read->object + 1, cell, (unsigned long long)d->value,
+                        (unsigned long long)d->ever_copied[at], (unsigned long long)from);
+    }
+    d->known[at] = d->ever_known[at] = true;
+    d->copied[at] = d->ever_copied[at] = from;
+    return true;
+}
+
+/* A cell that was read, and holds what a copy has put there: everybody reads the same of it, until a loss. Who has
+ * carried it out may be gone then, and it is carried out once more, unless a sync has said that it is on the disks. */
 static bool learn_copy(struct sim *s, struct judge *j, const struct deed *read, uint32_t cell)
 {
-    uint64_t value = (uint32_t)read->values[cell], from = read->values[cell] >> 32;
+    uint64_t value = (uint32_t)read->values[cell];
     struct deed *d = j->deeds;
 
     while (d < j->deeds + j->count && !(act_changes(d->act) && d->value == value)) {
@@ -241,27 +261,25 @@ static bool learn_copy(struct sim *s, struct judge *j, const struct deed *read, 
         return true; /* add_read() says what is wrong with it. */
     }
     if (d->act == ACT_WRITE) {
-        return from == 0 || sim_fail(s, "object %u, cell %u: %llx is no copy", read->object + 1,
-                                     cell, (unsigned long long)value);
+        return read->values[cell] >> 32 == 0 ||
+               sim_fail(s, "object %u, cell %u: %llx is no copy", read->object + 1, cell,
+                        (unsigned long long)value);
     }
-    if (d->known[cell - d->first] && d->copied[cell - d->first] != from && !spans_loss(j, d)) {
-        return sim_fail(s, "object %u, cell %u: %llx has copied both %llx and %llx",
-                        read->object + 1, cell, (unsigned long long)value,
-                        (unsigned long long)d->copied[cell - d->first], (unsigned long long)from);
-    }
-    d->known[cell - d->first] = true;
-    d->copied[cell - d->first] = from;
-    return true;
+    return learn(s, j, read, cell, d);
 }
 
-static bool learn_copies(struct sim *s)
+static bool learn_copies(struct sim *s, uint64_t from, uint64_t to)
 {
     struct judge *j = world_of(s)->judge;
 
     for (uint32_t i = 0; i < j->count; i++) {
+        memset(j->deeds[i].known, 0, sizeof(j->deeds[i].known));
+    }
+    for (uint32_t i = 0; i < j->count; i++) {
         const struct deed *d = &j->deeds[i];
+        bool here = d->act == ACT_READ && d->done && d->begun >= from && d->ended < to;
 
-        for (uint32_t cell = 0; d->act == ACT_READ && d->done && cell < CELLS; cell++) {
+        for (uint32_t cell = 0; here && cell < CELLS; cell++) {
             if (!learn_copy(s, j, d, cell)) {
                 return false;
             }
@@ -372,19 +390,33 @@ static bool check_zones(struct sim *s, const struct stretch *t)
     return check_survivors(s, t);
 }
 
-static bool check_cell(struct sim *s, uint32_t object, uint32_t cell)
+static bool check_stretch(struct sim *s, struct stretch *t)
+{
+    if (!learn_copies(s, t->from, t->to)) {
+        return false;
+    }
+    for (t->object = 0; t->object < USED; t->object++) {
+        for (t->cell = 0; t->cell < CELLS; t->cell++) {
+            t->count = 0;
+            if (!collect(s, t) || !check_zones(s, t)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool check_history(struct sim *s)
 {
     const struct judge *j = world_of(s)->judge;
-    struct stretch t = { .j = j, .object = object, .cell = cell };
+    struct stretch t = { .j = j, .zones = calloc(j->count + 1, sizeof(*t.zones)) };
     bool good = true;
 
-    t.zones = calloc(j->count + 1, sizeof(*t.zones));
     CHECK(t.zones != NULL);
     for (uint32_t i = 0; i <= j->loss_count && good; i++) {
         t.from = i == 0 ? 0 : j->losses[i - 1];
         t.to = i == j->loss_count ? UINT64_MAX : j->losses[i];
-        t.count = 0;
-        good = collect(s, &t) && check_zones(s, &t);
+        good = check_stretch(s, &t);
     }
     free(t.zones);
     return good;
@@ -557,15 +589,5 @@ bool group_judge_finish(struct sim *s)
             return false;
         }
     }
-    if (!learn_copies(s)) {
-        return false;
-    }
-    for (uint32_t o = 0; o < USED; o++) {
-        for (uint32_t c = 0; c < CELLS; c++) {
-            if (!check_cell(s, o, c)) {
-                return false;
-            }
-        }
-    }
-    return true;
+    return check_history(s);
 }
