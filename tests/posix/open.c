@@ -58,7 +58,7 @@ static void create_keeps_an_existing_file(void)
 static void reopened_at_once(void)
 {
     for (int i = 0; i < 300; i++) {
-        char text[16];
+        char text[24];
 
         (void)snprintf(text, sizeof(text), "content %d", i);
         make_file("f", text);

@@ -331,7 +331,7 @@ static void list_truth(struct truth *t, struct meta_cache *c, struct prng *p)
 {
     int dir = (int)prng_below(p, INODES);
     uint64_t listing;
-    char text[8];
+    char text[16];
 
     learn(c, dir_of(dir), t->size[dir], LEASE_R);
     t->held[dir] = true;
