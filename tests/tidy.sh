@@ -42,23 +42,18 @@ is_pure() {
 #    caught through its users.
 impure='#include <(uv|fuse|fuse_lowlevel|leveldb|openssl|curl|systemd|pthread|threads|unistd|fcntl|time|dirent|poll|signal|netdb|netinet|sys)[./>]'
 calls='\b(time|rand|random|srand|clock_gettime|gettimeofday|getrandom|getenv|fopen|printf|puts|malloc_usable_size)\('
+pure=() harmless=() sources=()
 for f in "${files[@]}"; do
-    case $f in src/*) ;; *) continue ;; esac
-    is_pure "$f" || continue
-    grep -HnE "$impure" "$f" | grep -vE '<sys/(types|stat|cdefs)\.h>' | breaches "a pure file includes a header with powers (its suffix must name them)"
-    case $f in
-    *.c) grep -HnE "$calls" "$f" | breaches "a pure file calls a function with powers" ;;
-    esac
+    case $f in src/*) sources+=("$f") ;; *) continue ;; esac
+    if is_pure "$f"; then pure+=("$f"); fi
+    case $f in src/*_proc.c | src/*/main.c) ;; *) harmless+=("$f") ;; esac
 done
+grep -HnE "$impure" "${pure[@]}" | grep -vE '<sys/(types|stat|cdefs)\.h>' | breaches "a pure file includes a header with powers (its suffix must name them)"
+grep -HnE "$calls" "${pure[@]}" | grep '^[^:]*\.c:' | breaches "a pure file calls a function with powers"
 
 # What makes, ends or replaces processes, or mounts, is called so.
-for f in "${files[@]}"; do
-    case $f in src/*_proc.c | src/*/main.c) ;; src/*)
-        grep -HnP '\b(v?fork|exec[lv][a-z]*|posix_spawnp?|p?kill|wait(pid|id)|u?mount2?)\((?![0-9])' "$f" |
-            breaches "processes and mounts are the matter of *_proc.c"
-        ;;
-    esac
-done
+grep -HnP '\b(v?fork|exec[lv][a-z]*|posix_spawnp?|p?kill|wait(pid|id)|u?mount2?)\((?![0-9])' "${harmless[@]}" |
+    breaches "processes and mounts are the matter of *_proc.c"
 
 # A pure header takes in no header with powers, by way of others either: whoever includes it would have them.
 while read -r header power; do
@@ -99,11 +94,7 @@ fi
 for role in common meta iod benefactor client; do
     others='meta|iod|benefactor|client'
     [ "$role" = common ] || others=$(tr '|' '\n' <<<"$others" | grep -v "^$role$" | paste -sd'|')
-    for f in "${files[@]}"; do
-        case $f in
-        src/"$role"/*) grep -HnE "#include \"($others)/" "$f" | breaches "$role includes another role" ;;
-        esac
-    done
+    grep -HnE "#include \"($others)/" "${sources[@]}" | grep "^src/$role/" | breaches "$role includes another role"
 done
 
 # 4. Every file is built. Tests that leave the build rot.
@@ -124,17 +115,19 @@ done
 #    .data.rel.ro). Sanitizers add tables of their own, and protobuf-c's generated descriptors are not ours.
 while read -r line; do
     breach "mutable file-scope data: $line"
-done < <(find "$build_dir/src" \( -name '*.c.o' -o -name '*.cc.o' \) -not -path '*morsel_proto*' 2>/dev/null | while read -r object; do
-    objdump -t "$object" 2>/dev/null |
-        awk -v o="${object#"$build_dir"/}" '/^[0-9a-f]+ ......O \.(data|bss|tdata|tbss)/ && !/ \.data\.rel\.ro/ { print $NF " in " o }'
-done | grep -vE '^(DW\.ref\.|__(asan|ubsan|odr_asan|sancov|gcov|llvm|tsan)|\.?L)')
+done < <(find "$build_dir/src" \( -name '*.c.o' -o -name '*.cc.o' \) -not -path '*morsel_proto*' -print0 2>/dev/null | xargs -0 objdump -t 2>/dev/null |
+    awk '/file format/ { o = $1; sub(/:$/, "", o) } /^[0-9a-f]+ ......O \.(data|bss|tdata|tbss)/ && !/ \.data\.rel\.ro/ { print $NF " in " o }' | grep -vE '^(DW\.ref\.|__(asan|ubsan|odr_asan|sancov|gcov|llvm|tsan)|\.?L)')
+
+# 6. Leftovers.
+grep -HnE '\b(TODO|FIXME|XXX|HACK)\b|^[[:space:]]*#[[:space:]]*if[[:space:]]+0\b' "${files[@]}" |
+    breaches "finish it or delete it; git remembers"
+# 7. Tabs, and machine paths that only exist on somebody's desk.
+grep -HnP '\t' "${files[@]}" | breaches "tab"
+git ls-files -co --exclude-standard src tests scripts cmake docs packaging '*.md' '*.txt' .ci | sort -u | while read -r f; do
+    [ -f "$f" ] && [ "$f" != tests/tidy.sh ] && printf '%s\0' "$f"
+done | xargs -0 grep -HnI -E '(^|[^[:alnum:]_.$}/-])/(work|home|root)/[[:alnum:]]' | breaches "a path of one machine"
 
 for f in "${files[@]}"; do
-    # 6. Leftovers.
-    grep -HnE '\b(TODO|FIXME|XXX|HACK)\b|^[[:space:]]*#[[:space:]]*if[[:space:]]+0\b' "$f" |
-        breaches "finish it or delete it; git remembers"
-    # 7. Tabs, and machine paths that only exist on somebody's desk.
-    grep -HnP '\t' "$f" | breaches "tab"
     # 8. Files a person can hold in the head.
     lines=$(wc -l <"$f")
     [ "$lines" -lt 800 ] || breach "$f has $lines lines; split it by job (limit 800)"
@@ -154,9 +147,6 @@ for f in "${files[@]}"; do
         ;;
     esac
 done
-git ls-files -co --exclude-standard src tests scripts cmake docs packaging '*.md' '*.txt' .ci | sort -u | while read -r f; do
-    [ -f "$f" ] && [ "$f" != tests/tidy.sh ] && grep -HnI -E '(^|[^[:alnum:]_.$}/-])/(work|home|root)/[[:alnum:]]' "$f"
-done | breaches "a path of one machine"
 
 # 10. Scripts are sound for the shell. `grep -q` ends at the first line that fits; what still writes to it then dies of SIGPIPE, and under pipefail
 #     the answer is sometimes no although the line is there.
