@@ -15,7 +15,7 @@ start_server() {
     start_iod "$1" --recovery-rate "$2"
 }
 
-start_meta --lease-time 10s --heartbeat 300ms
+start_meta --lease-time 2s --heartbeat 300ms
 for i in 1 2 3; do
     start_server "$i" 12M
 done

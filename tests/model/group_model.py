@@ -216,16 +216,17 @@ def agreements(w, i, x, opt):
         return
     able = [j for j in members_of(x.set) if complete(w.m[j], opt)]
     begun = [j for j in members_of(x.set) if w.m[j].begun == x.ep]
-    source, leads = None, able[0] if able else begun[0] if begun else first(x.set)
+    # Of those that are complete any may be the source; the core takes one that is sure of its operations.
+    source, leads = None, able or begun[:1] or [first(x.set)]
     if not able and not begun and opt.broken != "unbegun":
         # Nobody has acted in this epoch: who has left since the last one that was has all that was acknowledged. Or nobody has.
         outside = [y for j, y in enumerate(w.m) if not x.set >> j & 1]
         source = next((y for y in outside if y.up and left_with_all(w, x, y, opt)), None)
         if source is None:
-            leads = max(members_of(x.set), key=lambda j: (w.m[j].begun, -j))
-            if not w.m[leads].begun or not all(y.up and y.st != C and not left_with_all(w, x, y, opt) for y in outside):
+            leads = [max(members_of(x.set), key=lambda j: (w.m[j].begun, -j))]
+            if not w.m[leads[0]].begun or not all(y.up and y.st != C and not left_with_all(w, x, y, opt) for y in outside):
                 return
-    if i != leads:
+    if i not in leads:
         return
     # Leases that were given in older epochs to who does not know of this one.
     waits = any(y.leases >> i & 1 and y.ep < x.ep and not (y.leaves and first(y.set) != j) for j, y in enumerate(w.m))

@@ -3,6 +3,8 @@
  * 14, a full disk and a wrong checksum, are there alone, for these cores know neither. */
 #include "tests/sim/group.h"
 
+#include "common/base/status.h"
+
 enum { P, S, MANAGER, PATIENCE_MS = 5000, BACK_MS = 8000, FIRST_MS = 200, UNDER_WAY_MS = 40 };
 
 #define EXPECT(s, condition)                                                                       \
@@ -308,6 +310,45 @@ static bool case_12_the_disk_of_one_hangs(struct sim *s)
     return true;
 }
 
+static bool knows_all_its_operations(struct sim *s, uint32_t member)
+{
+    return op_memory_is_sure(world_of(s)->member[member].replica->order.memory);
+}
+
+/* A process ends and begins at once, as a copy that is opened again for another table does. */
+static void restart(struct sim *s, uint32_t member)
+{
+    sim_crash(s, member, false);
+    sim_start(s, member);
+}
+
+/* Who orders is opened again, and is taking over what the other one has in place of a change that it had begun, when that one is opened again, too:
+ * whether the change was made is known there, and the client, which lives, is told so. */
+static bool both_are_opened_again(struct sim *s)
+{
+    uint64_t until_ms = s->now_ms + PATIENCE_MS;
+
+    EXPECT(s, begins(s));
+    world_of(s)->cut_until_ms[P][S] = s->now_ms + UNDER_WAY_MS;
+    begin(s, ACT_WRITE, 11);
+    client_asks(s, client(s), P);
+    EXPECT(s, sim_run_until(s, s->now_ms + UNDER_WAY_MS));
+    restart(s, P);
+    while (knows_all_its_operations(s, P) && s->now_ms < until_ms) {
+        EXPECT(s, sim_run_until(s, s->now_ms + 1));
+    }
+    EXPECT(s, !knows_all_its_operations(s, P));
+    restart(s, S);
+    while (world_of(s)->clients[0].call.act != ACT_NONE && s->now_ms < until_ms) {
+        client_asks(s, client(s), P);
+        EXPECT(s, sim_run_until(s, s->now_ms + CLIENT_RETRY_MS));
+    }
+    EXPECT(s, world_of(s)->clients[0].answered && world_of(s)->clients[0].last.status == MORSEL_OK);
+    EXPECT(s, is_well_again(s));
+    EXPECT(s, reads(s, 11, 3));
+    return true;
+}
+
 /* It is one voter: all goes on without it, also that a process restarts. */
 static bool case_15_the_manager_is_away(struct sim *s)
 {
@@ -361,6 +402,7 @@ const struct sim_transcript group_cases[] = {
       &group_pair_scenario },
     { "case_12_the_disk_of_one_hangs", case_12_the_disk_of_one_hangs, &group_pair_scenario },
     { "case_15_the_manager_is_away", case_15_the_manager_is_away, &group_pair_scenario },
+    { "both_are_opened_again", both_are_opened_again, &group_pair_scenario },
     { "case_16_an_empty_disk_comes_back", case_16_an_empty_disk_comes_back, &group_pair_scenario },
     { NULL, NULL, NULL }
 };

@@ -193,6 +193,30 @@ static void the_source_is_who_lost_nothing(void **state)
     assert_int_equal(done(&f, GROUP_COPY)->member, 1);
 }
 
+/* Of two that lost nothing the one gives that knows what came of each operation, whichever of them leads. */
+static void the_source_is_who_is_sure(void **state)
+{
+    struct fixture f;
+    struct group_word w;
+
+    (void)state;
+    for (int unsure = 0; unsure < 4; unsure++) {
+        start_new(&f, 2, 0);
+        group_set_unsure(&f.group, (unsure & 1) != 0);
+        w = word_of(&f, 1);
+        w.unsure = (unsure & 2) != 0;
+        hear(&f, &w);
+        w.number = ++f.numbers[1];
+        w.promised = f.group.leading;
+        hear(&f, &w);
+        assert_int_equal(f.group.phase, GROUP_EQUALISING);
+        assert_int_equal(f.group.source, unsure == 1);
+        assert_int_equal(f.group.verifier, 1);
+        group_word(&f.group, &w);
+        assert_int_equal(w.unsure, (unsure & 1) != 0);
+    }
+}
+
 /* A set that was voted for and lost power before it began: who has left with that vote gives. */
 static void a_set_that_has_not_begun_does_not_guess(void **state)
 {
@@ -707,6 +731,7 @@ int main(void)
         cmocka_unit_test(a_member_follows_its_first),
         cmocka_unit_test(who_starts_again_begins_a_round),
         cmocka_unit_test(the_source_is_who_lost_nothing),
+        cmocka_unit_test(the_source_is_who_is_sure),
         cmocka_unit_test(a_set_that_has_not_begun_does_not_guess),
         cmocka_unit_test(nothing_is_acknowledged_in_sets_that_have_not_begun),
         cmocka_unit_test(who_is_silent_is_voted_out),

@@ -198,8 +198,10 @@ static void until_all_is_handed_over_it_is_in_doubt(void **state)
     end(to, 2, 1);
     assert_true(begin(from, 1, 1, 0));
     end(from, 1, 1);
+    assert_true(op_memory_is_sure(to));
     op_memory_doubt(to);
     op_memory_check(to);
+    assert_false(op_memory_is_sure(to));
     assert_true(is_unsure(to, 1, 1));
     assert_true(is_unsure(to, 1, 2));
     assert_true(is_unsure(to, 2, 1));
@@ -214,6 +216,7 @@ static void until_all_is_handed_over_it_is_in_doubt(void **state)
     assert_true(is_unsure(to, 1, 4));
     assert_true(op_memory_each(from, load, to));
     op_memory_settle(to);
+    assert_true(op_memory_is_sure(to));
     assert_int_equal(find(to, 1, 1), OP_DONE);
     assert_int_equal(find(to, 1, 4), OP_DONE);
     op_memory_check(to);

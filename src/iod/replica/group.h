@@ -34,8 +34,9 @@
  * set is joined. So whoever was answered under a newer one knows that older answers may be undone.
  *
  * The source is a member that has agreed in this epoch and not started since; else one that lost
- * nothing; else, when the epoch has begun before, one that was there; else whoever left with the
- * vote and lost nothing, or with an earlier one since the last epoch that has begun, for nothing is acknowledged
+ * nothing, rather one that knows of each operation whether it was carried out than one that was taking bytes over
+ * when its source ended (op_memory.h), for nobody could tell its clients; else, when the epoch has begun before, one
+ * that was there; else whoever left with the vote and lost nothing, or with an earlier one since the last epoch that has begun, for nothing is acknowledged
  * in those that have not; else, when all who are outside are here and none of them has everything either, the first
  * one of those that were joined last: what was synced is equal everywhere there, the rest is nowhere; who was to come in with this set may lack even that. Rounds are numbered by starts of the leader, which never come again; each
  * member starts over in a newer one; words to an earlier start of a member are passed over.
@@ -151,6 +152,7 @@ struct group_word
     bool complete;     /* It lost nothing. */
     bool ready;        /* RECOVERING: it has nearly everything, on its disk. */
     bool leaves;       /* It is about to end (group_quit()). */
+    bool unsure;       /* group_set_unsure() */
     uint64_t promised, equal, joined; /* Rounds; 0: none. */
     uint64_t leading; /* Its round, with the source, and the starts of those who take part. */
     enum group_phase phase;
@@ -255,7 +257,7 @@ struct group
     group_set slow;    /* As group_set_slow() said. */
     group_set blamed;  /* Slow, when we stood for a set without them. */
     uint64_t pause_ms; /* Before who was slow is taken back, the first time. */
-    bool started, persisting, agreed, ready, news, quits;
+    bool started, persisting, agreed, ready, news, quits, unsure;
 };
 
 /* `leases`: by member, of the host, which outlive the group's member; that of `me` is not looked at.
@@ -287,6 +289,10 @@ void group_set_leaving(struct group *g, group_set leaving);
 
 /* These hold up changes: ourselves perhaps, and others while we order. Has effect with the next step. */
 void group_set_slow(struct group *g, group_set slow);
+
+/* Of some operations nobody can say here whether they were carried out: bytes of another member were taken, and not all of
+ * them came. Looked at while it is not joined. Has effect with the next step. */
+void group_set_unsure(struct group *g, bool unsure);
 
 /* Those of the set that hold up changes, as far as is known here. */
 group_set group_slow(const struct group *g);

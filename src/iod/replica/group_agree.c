@@ -151,7 +151,8 @@ static bool all_lost(const struct group *g)
 
 /* How much is a member's copy worth? 0: nothing. `guess`: what was acknowledged and not synced is
  * nowhere any more, or never went beyond this set. Then those are worth most that were joined last: what was
- * synced is with them, and who came to the set by recovery may lack what was written behind it. */
+ * synced is with them, and who came to the set by recovery may lack what was written behind it. Of those that lost
+ * nothing who is sure comes first: what was under way when it stopped it knows, and its clients are told. */
 static uint64_t worth(const struct group *g, uint32_t member, bool guess)
 {
     const struct group_word *w = &g->peers[member].word;
@@ -162,7 +163,9 @@ static uint64_t worth(const struct group *g, uint32_t member, bool guess)
     }
     if (w->agreed || w->complete || w->begun == g->record.epoch ||
         group_is_forced(g->record.epoch)) {
-        return w->agreed ? knows + 3 + (member == g->me) : knows + 1 + w->complete;
+        return w->agreed     ? knows + 4 + (member == g->me)
+               : w->complete ? knows + 2 + !w->unsure
+                             : knows + 1;
     }
     return guess ? w->begun : 0;
 }

@@ -137,6 +137,12 @@ void group_set_slow(struct group *g, group_set slow)
     g->slow = slow & everybody(g->count);
 }
 
+void group_set_unsure(struct group *g, bool unsure)
+{
+    g->news = g->news || g->unsure != unsure;
+    g->unsure = unsure;
+}
+
 group_set group_left_slow(const struct group *g)
 {
     group_set left = 0;
@@ -360,6 +366,7 @@ static void say(const struct group *g, struct group_word *word)
     word->offered = offered(g);
     word->slow = g->slow;
     word->leaves = g->quits;
+    word->unsure = g->unsure;
     word->decided_epoch = g->learned_epoch;
     word->decided = g->learned_set;
     for (uint32_t i = 0; i < g->count; i++) {

@@ -470,6 +470,7 @@ static void on_words(struct groups *g, const Morsel__GroupWords *m, uint64_t ser
                                    .offered = (group_set)w->offered,
                                    .slow = (group_set)w->slow,
                                    .leaves = w->leaves,
+                                   .unsure = w->unsure,
                                    .decided_epoch = w->decided_epoch,
                                    .decided = (group_set)w->decided };
 

@@ -396,6 +396,19 @@ bool op_memory_load(struct op_memory *m, const struct op_known *known)
     return load(m, known);
 }
 
+bool op_memory_is_sure(const struct op_memory *m)
+{
+    struct op *op, *next;
+
+    HASH_ITER(hh, m->ops, op, next)
+    {
+        if (!op->running && answer_of(op).status == MORSEL_UNSURE) {
+            return false;
+        }
+    }
+    return true;
+}
+
 uint32_t op_memory_count(const struct op_memory *m)
 {
     return HASH_COUNT(m->ops);

@@ -15,7 +15,8 @@
  * what a member knew; added to it, it would answer as done what is undone with the bytes. Until all bytes have come
  * (op_memory_doubt(), op_memory_settle()) nobody can say what of it they have, so both are known, and in doubt: what is
  * forgotten is done twice, and what is taken for done is lost, where the source ends in between and this member goes on
- * with what it has.
+ * with what it has. It need not when the source is back at once, as a copy is that is opened again for another table:
+ * that one is sure, and the source once more (group.h).
  *
  *   ours: DONE --doubt()--> in doubt, unnamed --settle()----------------------> gone
  *                              |  load()
@@ -100,6 +101,9 @@ void op_memory_settle(struct op_memory *m);
 /* What another member's op_memory_each() showed, `until_ms` set anew for our clock. What was done here and
  * is in doubt gives way to it. False: no room; then the memory is not what it should be, and this member may not join. */
 bool op_memory_load(struct op_memory *m, const struct op_known *known);
+
+/* Is nothing that it knows answered by MORSEL_UNSURE? Looks at all of it. */
+bool op_memory_is_sure(const struct op_memory *m);
 
 uint32_t op_memory_count(const struct op_memory *m);
 void op_memory_check(const struct op_memory *m);

@@ -148,6 +148,7 @@ static void fill_word(Morsel__GroupWord *to, const struct group_word *from, uint
     to->offered = from->offered;
     to->slow = from->slow;
     to->leaves = from->leaves;
+    to->unsure = from->unsure;
     to->decided_epoch = from->decided_epoch;
     to->decided = from->decided;
     for (uint32_t i = 0; i < REPLICAS_MAX; i++) {

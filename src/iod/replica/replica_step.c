@@ -78,6 +78,8 @@ void replica_feed(struct replica *r, struct group_event *event, uint64_t now_ms)
     struct group_actions out = { .count = 0 };
 
     event->now_ms = now_ms;
+    group_set_unsure(&r->group, group_in_sync(r->group.record.state) && r->group.joined == 0 &&
+                                    !op_memory_is_sure(r->order.memory));
     group_step(&r->group, event, &out);
     for (uint32_t i = 0; i < out.count; i++) {
         perform(r, &out.items[i]);
