@@ -1,7 +1,7 @@
 #!/bin/bash
 # Where the bytes of a file lie changes (morsel recopy, and a copy into a new file), and a mount that has the file open does not hear of it: because it
 # was away for longer than its session, or because the answer is lost. It never shows other bytes than those of the file, and what it writes is where
-# everybody finds it, or it says that it is not.
+# everybody finds it, or it says that it is not. Nobody waits for that word for longer than io_timeout.
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
@@ -10,7 +10,7 @@ set -euo pipefail
 cluster_begin astray "$1"
 start_cluster 3 --lease-time 1s --session-time 2s
 start_host far
-start_relay far --lose-layout "$work/lose"
+start_relay far --lose-layout "$work/lose" --lose-exchange "$work/lose"
 start_near_and_far io_timeout=1s
 
 sessions_are() {
@@ -41,23 +41,112 @@ PY
 lost=0
 for i in {0..7}; do
     : >"$work/lose"
-    python3 "$work/copy.py" "$far/one/source" "$far/one/copy$i" 2>"$work/copier" &
-    copier=$!
-    children+=("$copier")
-    # For longer than io_timeout, which nothing tells of.
-    for ((tries = 0; tries < 30; tries++)); do
-        kill -0 "$copier" 2>/dev/null || break
-        sleep 0.1
-    done
-    [ ! -s "$work/lose" ] || lost=$((lost + 1))
-    rm "$work/lose"
     code=0
-    wait "$copier" || code=$?
-    [ "$code" != 0 ] || cmp "$near/one/source" "$near/one/copy$i" || fail "copy $i is not what was copied, and nobody was told"
-    [ "$code" = 0 ] || fail "a copy failed although the manager was there soon: $(cat "$work/copier")"
+    begun=$(now_ms)
+    timeout 20 python3 "$work/copy.py" "$far/one/source" "$far/one/copy$i" 2>"$work/copier" || code=$?
+    took=$(($(now_ms) - begun))
+    if [ -s "$work/lose" ]; then
+        lost=$((lost + 1))
+        grep -q 'Errno 5]' "$work/copier" || fail "nobody said where copy $i lies, and who copied was told: $code, $(cat "$work/copier")"
+        [ "$took" -lt 4000 ] || fail "who copied waited for $took ms"
+        # What is written now would be where nobody finds it.
+        ! printf word 2>"$work/writer" | dd of="$far/one/copy$i" conv=notrunc oflag=sync status=none 2>>"$work/writer" || fail "written although nobody knows where to"
+    fi
+    rm "$work/lose"
+    wait_for 30 "copy $i, now that the manager says where it lies" python3 "$work/copy.py" "$far/one/source" "$far/one/copy$i" 2>"$work/copier"
+    cmp "$near/one/source" "$near/one/copy$i" || fail "copy $i is not what was copied, and nobody was told"
 done
 [ "$lost" -ge 2 ] || fail "only $lost answers were lost"
 note "$lost answers were lost, and no byte"
+fsck_clean
+
+# ---- Nobody says whether files have exchanged their bytes ----
+
+cat >"$work/asker.py" <<'PY'
+"""Past the kernel's pages: how each call ends, and that it does."""
+import errno, mmap, os, sys, time
+path, block = sys.argv[1], mmap.mmap(-1, 4096)
+fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+kept = bytes(mmap.mmap(os.open(sys.argv[2], os.O_RDONLY), 0, prot=mmap.PROT_READ))
+print("open", flush=True)
+sys.stdin.readline()
+for what, call in (("read", lambda: os.preadv(fd, [block], 0)), ("write", lambda: os.pwritev(fd, [block], 4096)), ("cut", lambda: os.ftruncate(fd, 5000)),
+                   ("allocate", lambda: os.posix_fallocate(fd, 1 << 20, 4096)), ("sync", lambda: os.fsync(fd)), ("stat", lambda: os.stat(path))):
+    begun = time.monotonic()
+    try:
+        call()
+        end = 0
+    except OSError as error:
+        end = error.errno
+    took = time.monotonic() - begun
+    print(f"{what}: {errno.errorcode.get(end, 'done')} after {took:.1f} s", file=sys.stderr, flush=True)
+    assert took < 4, f"{what} took {took:.1f} s"
+    assert end == errno.EIO or what in ("sync", "stat"), f"{what}: {errno.errorcode.get(end, 'done')}"
+print("asked", flush=True)
+sys.stdin.readline()
+begun = time.monotonic()
+while True:
+    try:
+        os.preadv(fd, [block], 0)
+        break
+    except OSError as error:
+        assert error.errno in (errno.EIO, errno.ESTALE) and time.monotonic() < begun + 30, error
+    time.sleep(0.02)
+assert block[:] == kept[:4096], "other bytes are read"
+block[:4] = b"word"
+while True:
+    try:
+        os.pwritev(fd, [block], 4096)
+        os.fsync(fd)
+        break
+    except OSError as error:
+        assert error.errno in (errno.EIO, errno.ESTALE) and time.monotonic() < begun + 30, error
+    time.sleep(0.02)
+print("written", flush=True)
+PY
+mkfifo "$work/run/say" "$work/run/hear"
+
+# exchanged HOW: files of a program exchange theirs, and the answer is lost.
+exchanged() {
+    local how=$1 top=one/exchanged_$1 asker recopy
+    mkdir "$near/$top"
+    head -c 200000 /dev/urandom >"$near/$top/file"
+    cp "$near/$top/file" "$work/file"
+    policy "$near/$top" replicas=2
+    seen_well
+    python3 "$work/asker.py" "$far/$top/file" "$work/file" <"$work/run/say" >"$work/run/hear" 2>"$work/asker" &
+    asker=$!
+    children+=("$asker")
+    exec 8>"$work/run/say" 9<"$work/run/hear"
+    read -r -t 30 _ <&9 || fail "$how: $(cat "$work/asker")"
+    : >"$work/lose"
+    timeout 100 "$bin/morsel" recopy --manager="$manager" "$far/$top" >"$work/recopied" 2>&1 8>&- 9<&- &
+    recopy=$!
+    children+=("$recopy")
+    wait_for 60 "$how: an exchange of which nobody hears" test -s "$work/lose"
+    [ "$how" != stopped ] || kill -STOP "${pid_of[meta]}"
+    echo >&8
+    read -r -t 60 _ <&9 || fail "$how: $(cat "$work/asker")"
+    kill -0 "$recopy" 2>/dev/null || [ "$how" = stopped ] || ! wait "$recopy" || fail "$how: nobody said so, and it was done: $(cat "$work/recopied")"
+    [ "$how" != stopped ] || kill -CONT "${pid_of[meta]}"
+    rm "$work/lose"
+    echo >&8
+    read -r -t 60 _ <&9 || fail "$how: $(cat "$work/asker")"
+    wait "$asker" || fail "$how: $(cat "$work/asker")"
+    exec 8>&- 9<&-
+    wait "$recopy" || true
+    python3 - "$work/file" <<'PY'
+import sys
+with open(sys.argv[1], "r+b") as f:
+    first = f.read(4096)
+    f.write(b"word" + first[4:])
+PY
+    cmp "$work/file" "$near/$top/file" || fail "$how: the file is not what it was, and what was written to it"
+    wait_for 60 "$how: what the file had before is deleted" nothing_to_delete
+}
+exchanged lost
+exchanged stopped
+note "who asks about a file is told within io_timeout that nobody knows where it lies"
 fsck_clean
 
 # ---- Away for too long ----
@@ -91,7 +180,6 @@ for name in ("write", "append", "empty"):
 print("written", flush=True)
 sys.stdin.readline()
 PY
-mkfifo "$work/run/say" "$work/run/hear"
 # away HOW: while the mount is, all its files move. Each time with a holder of its own.
 away() {
     local how=$1 top=one/$1 name holder

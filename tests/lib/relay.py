@@ -1,14 +1,14 @@
 """A relay between a mount in a network namespace and servers outside, which damages, loses or delays what it carries.
 
     relay.py NETWORK PORT... --ready FILE [--damage FILE] [--lose FILE] [--lose-size FILE] [--lose-layout FILE]
-             [--lose-rename FILE] [--delay FILE]
+             [--lose-exchange FILE] [--lose-rename FILE] [--delay FILE]
 
 In the namespace NETWORK (a path below /run/netns) it listens on 127.0.0.1:PORT for each PORT, and carries everything from and to the same
 address outside. While the file of --damage exists, one bit in the payload of each frame from the server is turned; the file gets a byte for
 each of them. While the file of --lose exists, the answer to a change of data is lost: the file gets a byte, nothing more is carried to the mount
 on that connection, and when the file has gone, or is empty again, the connection breaks. While the file of --lose-size exists, the answer to a
 question for the attributes of a file is lost: the file gets a byte, and when it has gone, or is empty again, the connection breaks. Likewise
-with --lose-layout the answer to who wants a file to lie elsewhere, and with --lose-rename to who renames. While the file of --delay exists, a change of data waits on its way to the
+with --lose-layout the answer to who wants a file to lie elsewhere, with --lose-exchange to who wants two files to exchange their bytes, and with --lose-rename to who renames. While the file of --delay exists, a change of data waits on its way to the
 server, and with it all behind it on its connection: the file gets a byte, and when it has gone they go on. It writes to the file of --ready
 when it listens, and ends with SIGTERM.
 """
@@ -19,6 +19,7 @@ CHANGES = (17, 18, 19, 25, 26)  # src/common/rpc/messages.h: WRITE, TRUNCATE, PU
 GETATTR = 66
 RENAME = 70
 SET_LAYOUT = 87
+EXCHANGE = 93
 
 
 def exactly(sock, count):
@@ -106,6 +107,7 @@ def main():
     options.add_argument("--lose")
     options.add_argument("--lose-size")
     options.add_argument("--lose-layout")
+    options.add_argument("--lose-exchange")
     options.add_argument("--lose-rename")
     options.add_argument("--delay")
     options = options.parse_args()
@@ -113,7 +115,8 @@ def main():
     here = os.open("/proc/self/ns/net", os.O_RDONLY)
     there = os.open(options.network, os.O_RDONLY)
     up = {"delay": options.delay}
-    down = {"spoil": options.damage, "lose": options.lose, "lose_kind": ((GETATTR, options.lose_size), (SET_LAYOUT, options.lose_layout), (RENAME, options.lose_rename))}
+    kinds = ((GETATTR, options.lose_size), (SET_LAYOUT, options.lose_layout), (EXCHANGE, options.lose_exchange), (RENAME, options.lose_rename))
+    down = {"spoil": options.damage, "lose": options.lose, "lose_kind": kinds}
     listeners = selectors.DefaultSelector()
     assert libc.setns(there, 0) == 0
     for port in options.ports:

@@ -106,10 +106,16 @@ static bool reopen(struct client *client, struct file *file)
     return true;
 }
 
+/* Who holds it finds out by himself. */
+static bool is_astray(const struct file *file)
+{
+    return file_astray(file) != 0 && !file_is_held(file);
+}
+
 /* Is it worth asking for its lease, or to be asked where it lies? */
 static bool may_reopen(const struct client *client, const struct file *file)
 {
-    return (file_is_astray(file) || (file_is_shared(file) && client->options.cache)) &&
+    return (is_astray(file) || (file_is_shared(file) && client->options.cache)) &&
            !lease_is_returning(client, file->inode) && client_lease_valid(client);
 }
 
@@ -122,7 +128,7 @@ static void look_after_shared(struct client *client)
     {
         bool old = kernel_view_grows_old(&file->kernel, file_is_shared(file));
 
-        if (!file_has_handle(file) || (!old && !file_is_astray(file)) || file->opened.reopening) {
+        if (!file_has_handle(file) || (!old && !is_astray(file)) || file->opened.reopening) {
             continue;
         }
         if (!may_reopen(client, file) || ++count > REOPENS_MAX || !reopen(client, file)) {

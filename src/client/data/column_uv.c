@@ -204,8 +204,8 @@ int column_start(struct column_call *call, enum column_kind kind, enum message_t
     bool changes = kind == COLUMN_CHANGE;
     int rv;
 
-    if (columns->astray) {
-        return MORSEL_STALE;
+    if (columns->astray != 0) {
+        return columns->astray;
     }
     if (peer == NULL && group == NULL) {
         return servers_why_none(columns->client, columns->servers[call->column], columns->inode);

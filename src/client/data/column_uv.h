@@ -54,7 +54,7 @@ struct columns
     server_id servers[STRIPE_WIDTH_MAX];   /* Of each column; of a group the first one. */
     group_number groups[STRIPE_WIDTH_MAX]; /* Likewise; 0: it lies on one server. */
     uint32_t layout_class;                 /* The manager's (Layout.class). */
-    bool astray;                           /* The file lies elsewhere by now. */
+    int astray; /* 0; else what is told to who asks: MORSEL_STALE: the file lies elsewhere by now; MORSEL_TIMEDOUT: it may. */
     const struct column_hooks *hooks;
     /* The module's own: */
     uint64_t lease;    /* client_lease_since() for which the following is so: */

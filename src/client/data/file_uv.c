@@ -89,7 +89,7 @@ static int layout_take(struct file *file, const Morsel__Layout *layout)
     rv = layout_take_groups(file, layout);
     if (rv == MORSEL_OK) {
         file->place = place_of(&file->columns, layout->replicas);
-        file->columns.astray = false;
+        file->columns.astray = 0;
     }
     return rv;
 }
@@ -423,7 +423,8 @@ static void note_version(struct file *file, uint64_t version)
     }
 }
 
-/* Who holds it asks where it lies, and takes that over (file_move()). */
+/* Who holds it asks where it lies, and takes that over (file_move()). Until then nothing tells, for what was asked
+ * may yet be done. */
 static void note_place(struct file *file, uint32_t place)
 {
     bool elsewhere = place != file->place;
@@ -432,13 +433,16 @@ static void note_place(struct file *file, uint32_t place)
     if (place == PLACE_UNKNOWN) {
         return; /* Of an older manager. */
     }
-    if (elsewhere && !file->columns.astray && !file->held) {
+    if (file->held) {
+        return;
+    }
+    if (elsewhere && file->columns.astray == 0) {
         log_warning(file->client->options.log,
                     "inode %lu: its bytes were moved while the manager did not hear us; what is "
                     "read or written through what was open before may say ESTALE for a moment",
                     (unsigned long)file->inode);
     }
-    file->columns.astray = elsewhere && !file->held;
+    file->columns.astray = elsewhere ? MORSEL_STALE : 0;
 }
 
 void file_refresh(struct file *file, const Morsel__Attr *attr)
@@ -566,6 +570,9 @@ void file_let_go(struct file *file)
 {
     CHECK(file->held);
     file->held = false;
+    if (file->columns.astray != 0) {
+        file_lose_place(file);
+    }
     file_unpin_lease(file);
     file_unpin(file);
 }
@@ -639,10 +646,16 @@ bool file_is_place_doubted(const struct file *file)
 
 void file_lose_place(struct file *file)
 {
-    file->columns.astray = true;
+    file->columns.astray = MORSEL_STALE;
 }
 
-bool file_is_astray(const struct file *file)
+void file_give_up_place(struct file *file)
+{
+    CHECK(file->held);
+    file->columns.astray = MORSEL_TIMEDOUT;
+}
+
+int file_astray(const struct file *file)
 {
     return file->columns.astray;
 }
@@ -652,7 +665,7 @@ void file_find_place(struct file *file, const Morsel__Layout *layout)
     bool quiet = file->pins == 1 && file->lease_pins == 0 && !file_is_dirty(file) &&
                  file->columns.changing == 0 && file->columns.settling == 0;
 
-    if (file->columns.astray && !file->held && quiet && layout != NULL) {
+    if (file->columns.astray != 0 && !file->held && quiet && layout != NULL) {
         file_forget(file, 0, UINT64_MAX);
         (void)move(file, layout); /* Without memory the next time. */
     }

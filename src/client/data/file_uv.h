@@ -376,11 +376,15 @@ int file_move(struct file *file, const Morsel__Layout *layout);
 void file_doubt_place(struct file *file);
 bool file_is_place_doubted(const struct file *file);
 
-/* Does it lie elsewhere than we know? */
-bool file_is_astray(const struct file *file);
+/* Does it lie elsewhere than we know? 0: no. Else what who asks for its bytes is told. */
+int file_astray(const struct file *file);
 
 /* Nobody knows: until file_find_place(). */
 void file_lose_place(struct file *file);
+
+/* Of a file that is held: nobody waits any more for the word of where it lies, which was asked for. What is asked of its
+ * servers is refused (MORSEL_TIMEDOUT), whatever is heard of it, until it is moved, or let go: then it is astray. */
+void file_give_up_place(struct file *file);
 
 /* The manager says that it lies so. Nothing happens unless it was astray, and nothing of it is under way but for
  * the caller's one pin. */

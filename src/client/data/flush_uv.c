@@ -169,8 +169,8 @@ static void on_reported(struct meta_call *call, int status, void *message)
         meta_cache_wrote(file->client->cache, file->inode, file->shape.mtime_ns,
                          file->shape.ctime_ns);
         set_mtime_again(flush, node->attr);
-        if (file_is_astray(file)) { /* What it tells of went to where nobody looks. */
-            flush_fail(flush, MORSEL_STALE);
+        if (file_astray(file) != 0) { /* What it tells of went to where nobody looks. */
+            flush_fail(flush, file_astray(file));
         }
     } else {
         report_refused(flush, status);

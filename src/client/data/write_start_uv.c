@@ -48,8 +48,8 @@ static void write_now(struct file_write *write)
     struct file *file = file_of(write);
     int rv;
 
-    if (file_is_astray(file)) {
-        write_end(write, MORSEL_STALE);
+    if (file_astray(file) != 0) {
+        write_end(write, file_astray(file));
         return;
     }
     if (file_is_shared(file) && !write->size_lock.granted) {

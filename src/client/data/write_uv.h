@@ -59,7 +59,7 @@ struct file_write
 /* Write. What is not the caller's is zeroed. `done` runs once, perhaps before this returns: with
  * status 0 all bytes are taken (of a shared file: are where everybody sees them), otherwise none
  * are, or, of a shared file, perhaps some: an error that an earlier write of the handle met, told
- * now; MORSEL_FBIG; MORSEL_STALE (file_is_astray()); MORSEL_TOO_LATE (the size lock was lost: the file may be others' now); MORSEL_NOMEM;
+ * now; MORSEL_FBIG; file_astray(); MORSEL_TOO_LATE (the size lock was lost: the file may be others' now); MORSEL_NOMEM;
  * MORSEL_NOLCK; MORSEL_CANCELED; of a shared file what servers and manager said. Waits for ever
  * while the buffer is full and its errors take their time (io_timeout). */
 void file_write_start(struct file_write *write, void (*done)(struct file_write *write, int status));

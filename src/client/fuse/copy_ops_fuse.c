@@ -5,7 +5,8 @@
  * Moving. When the answer is lost, the file may have been moved all the same: what is written then to where it
  * was nobody finds. So the answer is waited for, however long that takes, and where it says that the file was
  * not moved, or says nothing, the manager is asked where it lies. It is held meanwhile (file_uv.h, Moving): our
- * kernel writes nothing to it as long as this copy lasts.
+ * kernel writes nothing to it as long as this copy lasts. Who copies waits for io_timeout; what is asked of the file
+ * behind that is refused until there is the answer (file_give_up_place()).
  */
 #include "client/fuse/mount_fuse.h"
 
@@ -23,15 +24,19 @@ struct copy_op
     bool pinned;
 };
 
-static void copy_end(struct copy_op *op, int status)
+static void unpin_leases(struct copy_op *op)
 {
-    struct client *client = op->base.mount->client;
-
     if (op->pinned) {
+        op->pinned = false;
         file_unpin_lease(op->copy.from);
         file_unpin_lease(op->copy.to);
-        lease_unpinned(client);
+        lease_unpinned(op->base.mount->client);
     }
+}
+
+static void copy_end(struct copy_op *op, int status)
+{
+    unpin_leases(op);
     if (status == 0) {
         op->base.bytes = (uint32_t)op->copy.length;
         (void)fuse_reply_write(op->base.req, op->copy.length);
@@ -128,9 +133,40 @@ static void aligned(struct copy_op *op, int status)
     }
 }
 
+static void copy_give_up(struct mount_op *base)
+{
+    struct copy_op *op = CONTAINER_OF(base, struct copy_op, base);
+
+    log_warning(base->mount->client->options.log,
+                "inode %lu: the manager has not said within io_timeout where it is to lie; what is "
+                "asked of it says EIO until it has",
+                (unsigned long)op->copy.to->inode);
+    file_give_up_place(op->copy.to);
+    unpin_leases(op);
+    mount_op_give_up(base);
+}
+
+/* Nobody waits for it any more; others may be at the file just now, and then it is found behind them. */
+static void take_place_late(struct copy_op *op, int status, const Morsel__Node *node)
+{
+    struct file *to = op->copy.to;
+
+    if (status == 0 && file_is_quiet(to)) {
+        (void)file_move(to, node->layout);
+    }
+    file_let_go(to);
+    lease_unpinned(op->base.mount->client);
+    mount_op_end(&op->base);
+}
+
 /* It lies so. Until that is taken over nobody may ask its servers for anything. */
 static void take_place(struct copy_op *op, int status, const Morsel__Node *node)
 {
+    op->base.give_up = NULL;
+    if (op->base.given_up) {
+        take_place_late(op, status, node);
+        return;
+    }
     if (status == 0) {
         status = file_align(op->copy.to, node->layout);
     }
@@ -182,10 +218,12 @@ static void align(struct copy_op *op)
     op->base.call.data = &op->base;
     op->base.call.bounded = true;
     op->base.call.patient = true;
+    mount_op_bound(&op->base, copy_give_up);
     file_hold(op->copy.to);
     rv = meta_change_start(&op->base.call, op->base.mount->client, MSG_SET_LAYOUT, &request.base,
                            &request.op, &morsel__node__descriptor, on_aligned);
     if (rv != 0) { /* Nobody was asked. */
+        op->base.give_up = NULL;
         file_let_go(op->copy.to);
         leave_to_kernel(op);
     }

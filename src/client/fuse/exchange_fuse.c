@@ -10,7 +10,11 @@
  *   LOOKING    whatever it has answered: where do the files lie now?
  *
  * Both files are held all that time, and what the kernel asks about them is kept as it came, unread, until the
- * end. When too much is kept nothing more is read. */
+ * end. When too much is kept nothing more is read.
+ *
+ * The answers of the manager are waited for however long that takes, for until then nobody knows where the files lie;
+ * but only for io_timeout by those who have asked. Then the op is *given up*: its request and those that were kept end
+ * with EIO, and what comes is refused by the files (file_give_up_place()) until the op ends as ever. */
 #include "client/fuse/mount_fuse.h"
 
 #include "common/base/status.h"
@@ -34,7 +38,8 @@ struct exchange_op
     struct file *files[2]; /* Held: the file, and the one without a name. */
     unsigned looks;        /* LOOKING: for which of them. */
     bool look_again;
-    bool due; /* on_wake() has still to come to it. */
+    bool late; /* io_timeout was over while it flushed. */
+    bool due;  /* on_wake() has still to come to it. */
     struct exchange_state state;
     inode_id body; /* Of the file, before. */
     uint64_t until_ms;
@@ -51,7 +56,7 @@ static bool is_held(const struct mount *m, inode_id inode)
     {
         const struct exchange_op *op = LIST_ENTRY(node, struct exchange_op, node);
 
-        if (op->files[0]->inode == inode || op->files[1]->inode == inode) {
+        if (!op->base.given_up && (op->files[0]->inode == inode || op->files[1]->inode == inode)) {
             return true;
         }
     }
@@ -84,6 +89,43 @@ static void take_up(struct mount *m, const struct kept_request *kept)
     mount_process(m, &buf);
     payload_drop(m->receive);
     m->receive = mine;
+}
+
+/* What only ends something is carried out all the same. */
+static bool may_be_refused(uint32_t opcode)
+{
+    static const uint32_t opcodes[] = { FUSE_GETATTR,     FUSE_SETATTR,         FUSE_OPEN,
+                                        FUSE_READ,        FUSE_WRITE,           FUSE_FSYNC,
+                                        FUSE_SETXATTR,    FUSE_GETXATTR,        FUSE_LISTXATTR,
+                                        FUSE_REMOVEXATTR, FUSE_FALLOCATE,       FUSE_LSEEK,
+                                        FUSE_IOCTL,       FUSE_COPY_FILE_RANGE, FUSE_LINK };
+
+    for (size_t i = 0; i < ARRAY_COUNT(opcodes); i++) {
+        if (opcode == opcodes[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Those that were kept for one that is given up have waited long enough. */
+static void refuse_kept(struct mount *m)
+{
+    unsigned count = m->kept_count;
+    int error = client_errno(m->client, MORSEL_TIMEDOUT);
+
+    m->kept_count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        struct fuse_in_header in;
+
+        memcpy(&in, m->kept[i].payload->data, sizeof(in));
+        if (is_held(m, in.nodeid) || !may_be_refused(in.opcode)) {
+            m->kept[m->kept_count++] = m->kept[i];
+        } else {
+            mount_refuse(m, in.unique, error);
+            payload_drop(m->kept[i].payload);
+        }
+    }
 }
 
 /* In the order in which they came; one of them may begin the next exchange of its file. */
@@ -119,7 +161,7 @@ static void exchange_end(struct exchange_op *op, int status)
     file_let_go(op->files[0]);
     file_let_go(op->files[1]);
     lease_unpinned(m->client);
-    if (status == 0) {
+    if (status == 0 && !op->base.given_up) {
         (void)fuse_reply_ioctl(op->base.req, 0, NULL, 0);
         mount_op_end(&op->base);
     } else {
@@ -147,7 +189,9 @@ static void on_looked(struct meta_call *call, int status, void *message)
     if (status == 0 && node->attr == NULL) {
         status = MORSEL_MALFORMED;
     }
-    if (status == 0 && (status = file_move(file, node->layout)) == 0) {
+    if (status == 0 && op->base.given_up && !file_is_quiet(file)) {
+        file_lose_place(file); /* Something is just being refused: it is found behind that. */
+    } else if (status == 0 && (status = file_move(file, node->layout)) == 0) {
         file_refresh(file, node->attr);
     }
     if (status != 0 && status != MORSEL_STALE && status != MORSEL_NOENT) {
@@ -245,6 +289,9 @@ static void settle(struct exchange_op *op)
     struct mount *m = op->base.mount;
     int rv = may_go(op);
 
+    if (rv == 0 && op->late) {
+        rv = MORSEL_TIMEDOUT;
+    }
     if (rv == 0 && file_is_quiet(op->files[0]) && file_is_quiet(op->files[1])) {
         if (file_size(op->files[0]) != file_size(op->files[1])) {
             exchange_end(op, MORSEL_AGAIN);
@@ -331,6 +378,26 @@ static void exchange_cancel(struct mount_op *base)
     }
 }
 
+static void exchange_give_up(struct mount_op *base)
+{
+    struct exchange_op *op = CONTAINER_OF(base, struct exchange_op, base);
+    struct mount *m = base->mount;
+
+    if (op->step == EXCHANGE_FLUSHING || op->step == EXCHANGE_SETTLING) {
+        op->late = true; /* Either ends soon. */
+        return;
+    }
+    log_warning(m->client->options.log,
+                "inode %lu: the manager has not said within io_timeout whether its bytes lie "
+                "elsewhere now; what is asked of it says EIO until it has",
+                (unsigned long)op->files[0]->inode);
+    file_give_up_place(op->files[0]);
+    file_give_up_place(op->files[1]);
+    mount_op_give_up(base);
+    refuse_kept(m);
+    take_up_kept(m);
+}
+
 static void commit(fuse_req_t req, struct handle *handle, const struct exchange_commit *wanted)
 {
     struct exchange_op *op = mount_op_new(req, MOUNT_EXCHANGE, sizeof(*op));
@@ -357,6 +424,7 @@ static void commit(fuse_req_t req, struct handle *handle, const struct exchange_
         return;
     }
     op->base.cancel = exchange_cancel;
+    mount_op_bound(&op->base, exchange_give_up);
     list_push_back(&op->base.mount->exchanges, &op->node);
     file_hold(op->files[0]);
     file_hold(op->files[1]);

@@ -70,7 +70,7 @@ void mount_op_end(struct mount_op *op)
     free(op);
 }
 
-void mount_op_fail(struct mount_op *op, int status)
+static void fail(struct mount_op *op, int status)
 {
     op->mount->statistics[op->kind].failed += status != 0;
     if (status == MORSEL_STALE) {
@@ -78,7 +78,32 @@ void mount_op_fail(struct mount_op *op, int status)
                                uv_now(op->mount->client->loop));
     }
     (void)fuse_reply_err(op->req, client_errno(op->mount->client, status));
+}
+
+void mount_op_fail(struct mount_op *op, int status)
+{
+    if (!op->given_up) {
+        fail(op, status);
+    }
     mount_op_end(op);
+}
+
+void mount_op_bound(struct mount_op *op, void (*give_up)(struct mount_op *op))
+{
+    uint64_t timeout_ms = op->mount->client->options.io_timeout_ms;
+
+    op->give_up = give_up;
+    op->give_up_ms =
+        timeout_ms == RPC_NO_DEADLINE ? UINT64_MAX : uv_now(op->mount->client->loop) + timeout_ms;
+}
+
+void mount_op_give_up(struct mount_op *op)
+{
+    CHECK(!op->given_up);
+    op->given_up = true;
+    op->give_up = NULL;
+    op->interrupted_ms = 0; /* Nobody waits for it who could be interrupted. */
+    fail(op, MORSEL_TIMEDOUT);
 }
 
 bool mount_op_ask(struct mount_op *op, enum message_type type, const ProtobufCMessage *request,
@@ -484,6 +509,25 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     }
 }
 
+/* At most one: what waited behind it begins at once. */
+static void give_up_late(struct mount *m)
+{
+    uint64_t now = uv_now(m->client->loop);
+
+    LIST_FOREACH(node, &m->ops)
+    {
+        struct mount_op *op = LIST_ENTRY(node, struct mount_op, node);
+
+        if (op->give_up != NULL && now >= op->give_up_ms) {
+            void (*give_up)(struct mount_op * op) = op->give_up;
+
+            op->give_up = NULL;
+            give_up(op);
+            return;
+        }
+    }
+}
+
 static void on_interrupts(uv_timer_t *timer)
 {
     struct mount *m = timer->data;
@@ -502,6 +546,7 @@ static void on_interrupts(uv_timer_t *timer)
             }
         }
     }
+    give_up_late(m);
 }
 
 int mount_start(struct mount *m, struct client *client, struct fuse_session *session,

@@ -159,6 +159,9 @@ struct mount_op
     bool cancel_at_once; /* When it is interrupted; others get MOUNT_INTERRUPT_MS to end. */
     struct size_ask ask; /* mount_refresh_size() */
     void (*go)(struct mount_op *op, int status);
+    void (*give_up)(struct mount_op *op); /* mount_op_bound() */
+    uint64_t give_up_ms;
+    bool given_up; /* Its request has been replied. */
 };
 
 /* `size` bytes, zeroed, that begin with a mount_op. NULL: ENOMEM has been replied. */
@@ -184,8 +187,17 @@ void mount_release_ended(struct mount *m);
 /* Free the op; its request must have been replied. */
 void mount_op_end(struct mount_op *op);
 
-/* Reply the errno of `status` (0 too) and end. */
+/* Reply the errno of `status` (0 too), unless it was given up, and end. */
 void mount_op_fail(struct mount_op *op, int status);
+
+/* What it asks has to be asked until there is an answer, and whoever waits for it is to wait for io_timeout at most: then
+ * `give_up` runs, once, unless op->give_up is NULL again by then. There mount_op_give_up() replies that no answer came; the
+ * op goes on. */
+void mount_op_bound(struct mount_op *op, void (*give_up)(struct mount_op *op));
+void mount_op_give_up(struct mount_op *op);
+
+/* Reply an error to a request of which libfuse does not know. */
+void mount_refuse(const struct mount *m, uint64_t unique, int error);
 
 /* Start a question or a change with op->call; on failure the error is replied and the op ended. */
 bool mount_op_ask(struct mount_op *op, enum message_type type, const ProtobufCMessage *request,

@@ -360,7 +360,7 @@ static bool may_truncate_behind(const struct size_op *op, const struct file *fil
            !client_squash(client)->any && client_lease_valid(client) &&
            client_lease(client, op->inode) == LEASE_W && file_has_writer(file) && attr != NULL &&
            !attr->xattrs && (attr->mode & MODE_SET_IDS) == 0 && size <= INT64_MAX &&
-           file_may_reach(file, size);
+           file_may_reach(file, size) && file_astray(file) == 0;
 }
 
 /* False: nothing was done. */

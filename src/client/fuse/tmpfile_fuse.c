@@ -26,7 +26,7 @@ struct tmpfile_op
     struct fuse_entry_out entry;
 };
 
-static void refuse(const struct mount *m, uint64_t unique, int error)
+void mount_refuse(const struct mount *m, uint64_t unique, int error)
 {
     struct fuse_out_header header = { .len = sizeof(header), .error = -error, .unique = unique };
     ssize_t written = write(fuse_session_fd(m->session), &header, sizeof(header));
@@ -43,7 +43,7 @@ static void tmpfile_reply(struct tmpfile_op *op, int error, const struct fuse_op
     ssize_t written = 0;
 
     if (open == NULL) {
-        refuse(op->mount, op->unique, error);
+        mount_refuse(op->mount, op->unique, error);
     } else {
         header.len = (uint32_t)(sizeof(header) + sizeof(op->entry) + sizeof(*open));
         written = writev(fuse_session_fd(op->mount->session), iov, 3);
@@ -150,7 +150,8 @@ bool mount_take_tmpfile(struct mount *m, const struct fuse_buf *buf)
     memcpy(&arguments, (const char *)buf->mem + sizeof(in), sizeof(arguments));
     op = calloc(1, sizeof(*op));
     if (op == NULL) {
-        refuse(m, in.unique, ENOMEM); /* libfuse would say ENOSYS, and the kernel not ask again. */
+        mount_refuse(m, in.unique,
+                     ENOMEM); /* libfuse would say ENOSYS, and the kernel not ask again. */
         return true;
     }
     op->mount = m;

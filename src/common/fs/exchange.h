@@ -28,7 +28,8 @@
  * - The numbers of objects are never used again (src/meta/namespace/namespace_exchange.c): a late deletion
  *   of those of before meets nothing else.
  * - Whether it was done or not, the mount asks the manager where the files lie, as often as it takes, before
- *   it goes on with either: an answer that was lost leaves nobody at the wrong objects.
+ *   it goes on with either: an answer that was lost leaves nobody at the wrong objects. Who asks about the files
+ *   meanwhile, and who has asked for the exchange, waits for io_timeout and gets EIO.
  * - Who copies may die at any moment. Its file without a name ends with it, with whichever objects that has
  *   by then.
  *
