@@ -225,7 +225,7 @@ static void end_again(struct scrub *s, const struct scrub_event *e, bool ended,
         return;
     }
     s->scan.found.seen_s = known->seen_s;
-    if (ended || s->scan.offset >= known->end || s->scan.found.unreadable) {
+    if (ended || s->scan.offset >= known->end) {
         settle(s, e, &s->scan.found, out);
     } else {
         settle_part(s, e, out);
@@ -300,9 +300,11 @@ static void on_damage(struct scrub *s, const struct scrub_event *e, struct scrub
 
     if (placing_group(scan->object.column) == 0) {
         add(&scan->found, e->read.bad_start, e->read.bad_end, e->read.bad_blocks, false);
+        scan->found.unreadable |= e->read.bad_unreadable;
         go_on(s, e, e->read.bad_end, out);
         return;
     }
+    scan->bad_unreadable = e->read.bad_unreadable;
     scan->bad_start = e->read.bad_start;
     scan->bad_end = e->read.bad_end;
     ask_others(s, out);
@@ -358,6 +360,7 @@ static void on_lost(struct scrub *s, const struct scrub_event *e, struct scrub_a
     struct scrub_scan *scan = &s->scan;
 
     add(&scan->found, scan->bad_start, scan->bad_start + BLOCK_BYTES, 1, false);
+    scan->found.unreadable |= scan->bad_unreadable;
     scan->bad_start += BLOCK_BYTES;
     scan->ask = BLOCK_BYTES;
     if (scan->bad_start < scan->bad_end) {
@@ -383,6 +386,7 @@ static void on_mended(struct scrub *s, const struct scrub_event *e, struct scrub
     } else {
         add(&scan->found, scan->bad_start, scan->bad_end,
             (scan->bad_end - scan->bad_start) / BLOCK_BYTES, e->mend == SCRUB_LATER);
+        scan->found.unreadable |= scan->bad_unreadable;
         go_on(s, e, scan->bad_end, out);
     }
 }

@@ -70,7 +70,7 @@ enum scrub_event_type { SCRUB_TICK, SCRUB_LISTED, SCRUB_HAS_READ, SCRUB_MENDED }
 
 enum scrub_outcome {
     SCRUB_FINE,
-    SCRUB_UNREADABLE, /* An error of the disk: for good. */
+    SCRUB_UNREADABLE, /* An error of the disk, about what no other server can help with: for good. */
     SCRUB_FAILED      /* Something else, which may go by. */
 };
 
@@ -104,6 +104,7 @@ struct scrub_event
                 next; /* Where to go on; UINT64_MAX: the object has ended. With UNREADABLE: behind what cannot be read, likewise. */
             uint64_t bad_start, bad_end,
                 bad_blocks; /* The first blocks in a row that are damaged; bad_blocks 0: none. */
+            bool bad_unreadable; /* Some of them the disk does not give. */
         } read;
         enum scrub_mend mend;
     };
@@ -146,6 +147,7 @@ struct scrub_scan
     uint32_t tries;              /* Of this stretch, */
     uint32_t mends;              /* and repairs at its beginning. */
     uint64_t bad_start, bad_end; /* All of it is bad: what others are asked for, */
+    bool bad_unreadable;         /* though the disk does not give some of it, */
     uint64_t ask;                /* so many bytes at a time. */
     struct scrub_finding found;
 };

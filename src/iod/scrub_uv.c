@@ -210,6 +210,7 @@ static void fill_read(const struct scrubber *s, const struct job *job, struct sc
     event->read.bad_start = d->start;
     event->read.bad_end = d->end;
     event->read.bad_blocks = d->blocks;
+    event->read.bad_unreadable = d->unreadable > 0;
     if (job->status == MORSEL_CORRUPT) {
         event->outcome = SCRUB_UNREADABLE;
         event->read.next = UINT64_MAX;

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Case 14 of files with two copies: bits are flipped in files of objects, and files are cut, under running daemons, on both servers, with steady
-# writers on one mount and verifying readers on another one. Never a wrong byte; no error while one good copy is there; what is damaged is repaired
-# and named. What both have damaged is an error that is named.
+# Case 14 of files with two copies: bits are flipped in files of objects, sectors of disks are lost, and files are cut, under running daemons, on both
+# servers, with steady writers on one mount and verifying readers on another one. Never a wrong byte; no error while one good copy is there; what is damaged
+# is repaired and named. What both have damaged is an error that is named.
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
@@ -9,7 +9,20 @@ set -euo pipefail
 . "$(dirname "$0")/../lib/replicas.sh"
 cluster_begin replicas_damage "$1"
 
-start_two
+start_meta --lease-time 2s
+for i in 1 2; do
+    mkdir "$work/bad$i"
+    inject=(env LD_PRELOAD="$bin/bad_sectors.so" BAD_SECTORS="$work/bad$i" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0")
+    start_iod "$i"
+    inject=()
+done
+wait_for 60 "both servers are up" servers_up 2
+mount_two
+
+# lose_sector SERVER FILE BLOCK: the disk of that server gives an error in place of that block of the file's object, until it is written.
+lose_sector() {
+    : >"$work/bad$1/$(stat -c %i "$(object_file "$1" "$2")").$(($3 / 256 * 1052672 + 4096 + $3 % 256 * 4096))"
+}
 
 # count SERVER COUNTER: of all lines of status.
 count() {
@@ -39,6 +52,42 @@ done
 end_steady "flipped bits"
 seen_well
 [ "$(groups .well | jq all)" = true ] || fail "a copy was closed for a damaged block"
+
+# Sectors that a disk has lost: here, there, and of what is written meanwhile. The object ends in one of them.
+printf 'and its end' | tee -a "$work/bytes" >>"$two/read"
+sync "$two/read"
+start_steady "$two" "$beside"
+for round in 1 2 3 4; do
+    server=$((1 + round % 2))
+    lose_sector "$server" "$steady_file" $((round * 3 + 1))
+    lose_sector 1 "$two/read" $((round * 100 + 7))
+    lose_sector 2 "$two/read" $((round * 100 + 57))
+    drop_caches
+    cmp "$work/bytes" "$beside/read" || fail "round $round: wrong bytes, or an error, of sectors of which a good copy is there"
+    goes_on 50
+done
+end_steady "lost sectors"
+for server in 1 2; do
+    lose_sector "$server" "$two/read" 1536
+    printf 'X' | dd of="$work/bytes" bs=1 seek=$((1536 * 4096 + 3)) conv=notrunc status=none
+    printf 'X' | dd of="$two/read" bs=1 seek=$((1536 * 4096 + 3)) conv=notrunc status=none
+    sync "$two/read"
+    drop_caches
+    cmp "$work/bytes" "$beside/read" || fail "wrong bytes, or an error, where the object ends in a lost sector"
+    lose_sector "$server" "$two/read" 301
+    printf 'in a sector' | dd of="$work/bytes" bs=1 seek=$((301 * 4096 + 1000)) conv=notrunc status=none
+    printf 'in a sector' | dd of="$two/read" bs=1 seek=$((301 * 4096 + 1000)) conv=notrunc status=none
+    sync "$two/read"
+    drop_caches
+    cmp "$work/bytes" "$beside/read" || fail "a part of a block that the disk of server $server does not give was changed"
+done
+[ -z "$(find "$work"/bad[12] -name '*.6320128')" ] || fail "the sector in which the object ends was not written anew: $(ls "$work"/bad[12])"
+seen_well
+[ "$(groups .well | jq all)" = true ] || fail "a copy was closed for a lost sector"
+! grep -E "the copy of group .* is closed" "$work"/log/iod* || fail "a copy was closed on the way"
+grep -qE "object [0-9]+\.[0-9]+: 1 of its blocks 301 to 301 could not be read from the disk of server 1, and were repaired from server 2" "$work/log/iod1" ||
+    fail "the log of server 1 does not name the sector that was repaired"
+grep -qE "could not be read from the disk of server 2, and were repaired from server 1" "$work/log/iod2" || fail "nor does that of server 2"
 
 # A change of a part of a damaged block, wherever the damage is.
 for server in 1 2; do
@@ -70,7 +119,7 @@ grep -qE "object [0-9]+\.[0-9]+: .* did not match their checksums on server 1, a
     fail "the log of server 1 does not name what was repaired from whom"
 grep -q "repaired from server 1" "$work/log/iod2" || fail "the log of server 2 does not name what was repaired"
 status=$(morsel status)
-grep -q "WRONG BYTES" <<<"$status" || fail "status does not say whose disk gives wrong bytes: $status"
+grep -q "BAD BLOCKS" <<<"$status" || fail "status does not say whose disk gives wrong bytes: $status"
 [ "$(morsel status --json | jq '[.servers[].blocks_lost] | add')" = 0 ] || fail "something was lost of which a copy was there"
 
 # Both copies of one block: an error that is named; the rest can be read, and what is written anew is good.
@@ -82,6 +131,13 @@ cmp -n $((2 << 20)) "$work/bytes" "$beside/read" || fail "what is good cannot be
 grep -qE "object [0-9]+\.[0-9]+: blocks 700 to 700 do not match" "$work/log/iod1" "$work/log/iod2" || fail "no log names the block that is lost"
 expect_error "Input/output error" sh -c "printf part | dd of='$two/read' bs=1 seek=$((700 * 4096 + 5)) conv=notrunc,fsync status=none"
 dd if="$work/bytes" of="$two/read" bs=4096 skip=700 seek=700 count=1 conv=notrunc,fsync status=none
+lose_sector 1 "$two/read" 800
+lose_sector 2 "$two/read" 800
+drop_caches
+expect_error "Input/output error" cat "$beside/read"
+grep -qE "object [0-9]+\.[0-9]+: blocks 800 to 800 cannot be read from the disk on server [12], and no other" "$work/log/iod1" "$work/log/iod2" ||
+    fail "no log names the sector that both have lost"
+dd if="$work/bytes" of="$two/read" bs=4096 skip=800 seek=800 count=1 conv=notrunc,fsync status=none
 drop_caches
 cmp "$work/bytes" "$beside/read" || fail "written anew, and still wrong"
 seen_well

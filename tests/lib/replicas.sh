@@ -62,6 +62,10 @@ seen_alone() {
 # start_two: two servers, and a directory of files with two copies, of one column each, through two mounts: $two and $beside.
 start_two() {
     start_cluster 2 --lease-time 2s
+    mount_two
+}
+# The same with servers that are up.
+mount_two() {
     start_mount a
     mkdir "$mnt/two"
     policy "$mnt/two" replicas=2 stripe_width=1

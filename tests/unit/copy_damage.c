@@ -1,8 +1,9 @@
-/* Blocks that a disk gives back wrong: who has them asks the other copy and mends its own, for reads and for
+/* Blocks that a disk gives back wrong, or not at all: who has them asks the other copy and mends its own, for reads and for
  * changes of a part of them, whoever orders; what no copy has is an error, and closes nothing. */
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/store/store_format.h"
+#include "tests/lib/bad_sectors.h"
 #include "tests/lib/copy_bench.h"
 
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 enum { OBJECT = 9, BLOCKS = PART / BLOCK_BYTES };
 
 static bool mend_fails; /* No disk takes what is to be repaired. */
+static bool no_bytes;   /* Damage is a sector that the disk does not give. */
 
 int __wrap_store_mend(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
                       const uint8_t *bytes, size_t count, struct store_damage *mended,
@@ -57,6 +59,7 @@ static int begin(void **state)
     }
     d->b = bench;
     mend_fails = false;
+    sectors_forget();
     for (size_t i = 0; i < PART; i++) {
         d->good[i] = (uint8_t)(i / 5 + i / BLOCK_BYTES + 1);
     }
@@ -75,7 +78,7 @@ static int end(void **state)
     return rv;
 }
 
-/* A bit of that block is another one on the disk of member `i`. */
+/* A bit of that block is another one on the disk of member `i`, or none of it can be had. */
 static void damage(struct damages *d, uint32_t i, uint32_t block)
 {
     struct object_id id = bench_object(OBJECT);
@@ -89,6 +92,10 @@ static void damage(struct damages *d, uint32_t i, uint32_t block)
     found = popen(command, "r");
     CHECK(found != NULL && fgets(path, sizeof(path), found) != NULL && pclose(found) == 0);
     path[strcspn(path, "\n")] = '\0';
+    if (no_bytes) {
+        sector_lose(path, CHECKSUMS_PAGE_BYTES + block * BLOCK_BYTES);
+        return;
+    }
     fd = open(path, O_RDWR);
     CHECK(fd >= 0 && pread(fd, &byte, 1, CHECKSUMS_PAGE_BYTES + block * BLOCK_BYTES + 77) == 1);
     byte ^= 0x10;
@@ -478,24 +485,27 @@ static void the_scrub_hears_what_nobody_has(void **state)
     assert_null(copy_trouble(d->b->nodes[0].copy));
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_read_is_answered_by_the_other_copy, begin, end),
-        cmocka_unit_test_setup_teardown(a_change_of_a_part_is_done_on_both, begin, end),
-        cmocka_unit_test_setup_teardown(what_is_copied_is_repaired_first, begin, end),
-        cmocka_unit_test_setup_teardown(what_no_copy_has_is_an_error, begin, end),
-        cmocka_unit_test_setup_teardown(who_cannot_be_repaired_is_left_behind, begin, end),
-        cmocka_unit_test_setup_teardown(a_change_that_must_wait_for_nobody_ends, begin, end),
-        cmocka_unit_test_setup_teardown(one_bad_block_does_not_keep_others_outside, begin, end),
-        cmocka_unit_test_setup_teardown(who_takes_a_part_of_a_damaged_block_gets_it_all, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(a_repair_may_be_cut_short, begin, end),
-        cmocka_unit_test_setup_teardown(the_scrub_gets_what_the_other_one_has, begin, end),
-        cmocka_unit_test_setup_teardown(the_scrub_gets_what_is_good_of_a_stretch, begin, end),
-        cmocka_unit_test_setup_teardown(the_scrub_hears_what_nobody_has, begin, end),
-        cmocka_unit_test_setup_teardown(among_losses_copies_stay_equal, begin, end),
+        TEST(a_read_is_answered_by_the_other_copy),
+        TEST(a_change_of_a_part_is_done_on_both),
+        TEST(what_is_copied_is_repaired_first),
+        TEST(what_no_copy_has_is_an_error),
+        TEST(who_cannot_be_repaired_is_left_behind),
+        TEST(a_change_that_must_wait_for_nobody_ends),
+        TEST(one_bad_block_does_not_keep_others_outside),
+        TEST(who_takes_a_part_of_a_damaged_block_gets_it_all),
+        TEST(a_repair_may_be_cut_short),
+        TEST(the_scrub_gets_what_the_other_one_has),
+        TEST(the_scrub_gets_what_is_good_of_a_stretch),
+        TEST(the_scrub_hears_what_nobody_has),
+        TEST(among_losses_copies_stay_equal),
     };
+    int failed = cmocka_run_group_tests_name("wrong bytes", tests, NULL, NULL);
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    no_bytes = true;
+    return failed + cmocka_run_group_tests_name("no bytes", tests, NULL, NULL);
 }

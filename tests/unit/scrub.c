@@ -26,7 +26,7 @@ enum {
 struct thing
 {
     struct object_id id;
-    bool there, headless;
+    bool there, headless, silent;            /* silent: what is bad the disk does not give. */
     uint32_t blocks, reads, hole_end;        /* Up to there nothing was written. */
     bool bad[BLOCKS_MAX], worse[BLOCKS_MAX]; /* worse: the disk gives an error. */
     bool lost[BLOCKS_MAX];                   /* Others do not have it either. */
@@ -162,6 +162,7 @@ static void fill_damage(const struct thing *t, uint32_t from, uint32_t to, struc
         e->read.bad_blocks++;
     }
     e->read.bad_end = (uint64_t)from * BLOCK_BYTES;
+    e->read.bad_unreadable = e->read.bad_blocks > 0 && t->silent;
 }
 
 static void fill_read(struct world *w, struct scrub_event *e)
@@ -523,6 +524,32 @@ static void what_the_disk_refuses_is_told(void **state)
     assert_int_equal(w->gone_count, 2);
 }
 
+/* Blocks that it refuses another server has; of what none has it is said what is wrong. */
+static void blocks_that_the_disk_refuses_are_repaired(void **state)
+{
+    struct world *w = *state;
+    struct thing *alone = some(w, false, 0), *t = some(w, true, 0), *lost = some(w, true, 1);
+
+    alone->silent = t->silent = lost->silent = true;
+    alone->bad[7] = t->bad[3] = lost->bad[4] = lost->bad[150] = true;
+    lost->lost[4] = true;
+    w->others = SCRUB_REPAIRED;
+    to_the_end(w);
+    assert_false(t->bad[3]);
+    assert_false(lost->bad[150]);
+    assert_int_equal(w->said_count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(w->said[i].unreadable);
+        assert_int_equal(w->said[i].blocks, 1);
+    }
+    go_for(w, 2 * SCRUB_AGAIN_MS / 1000);
+    to_the_end(w);
+    assert_int_equal(w->said_count, 2);
+    alone->bad[7] = lost->bad[4] = false;
+    go_for(w, 2 * SCRUB_AGAIN_MS / 1000);
+    assert_int_equal(w->gone_count, 2);
+}
+
 /* What says nothing about the bytes is no damage. */
 static void other_failures_are_passed_over(void **state)
 {
@@ -733,6 +760,7 @@ int main(void)
         TEST(who_can_be_asked_later_is_asked_later),
         TEST(repairs_end),
         TEST(what_the_disk_refuses_is_told),
+        TEST(blocks_that_the_disk_refuses_are_repaired),
         TEST(other_failures_are_passed_over),
         TEST(it_goes_on_where_it_was),
         TEST(what_was_found_of_an_object_outlives_a_start),

@@ -4,6 +4,7 @@
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
 #include "common/store/store_format.h"
+#include "tests/lib/bad_sectors.h"
 #include "tests/lib/store_fixture.h"
 
 #include <setjmp.h>
@@ -30,6 +31,7 @@ static int begin(void **state)
     struct mending *m = calloc(1, sizeof(*m));
 
     CHECK(m != NULL);
+    sectors_forget();
     fixture_init(&m->f);
     fixture_open(&m->f);
     for (size_t i = 0; i < BYTES; i++) {
@@ -212,6 +214,92 @@ static void a_file_that_was_cut_is_damage(void **state)
     }
 }
 
+static void lose(const struct mending *m, uint64_t block)
+{
+    sector_lose(m->path, place_of_byte(block * BLOCK_BYTES));
+}
+
+static int change(struct mending *m, uint64_t offset, size_t count)
+{
+    return fixture_write(&m->f, ID, offset, m->good + offset, count);
+}
+
+/* The other bytes can be had; it is mended, and written as a whole it is good, too. So is the block in which the object ends, of which
+ * only a part is written. */
+static void what_the_disk_does_not_give_is_damage(void **state)
+{
+    struct mending *m = *state;
+    struct store_damage damage;
+
+    lose(m, 5);
+    fixture_flip(m->path, CHECKSUMS_PAGE_BYTES + 6 * BLOCK_BYTES);
+    lose(m, 9);
+    lose(m, BLOCKS - 1);
+    assert_int_equal(fixture_read(&m->f, ID, 0, m->is, BYTES), MORSEL_CHECKSUM);
+    assert_int_equal(m->f.lines, 4);
+    assert_non_null(strstr(m->f.last_line, "blocks 5 to 5 cannot be read from the disk"));
+    assert_int_equal(fixture_read(&m->f, ID, 6 * BLOCK_BYTES, m->is, 10), MORSEL_CHECKSUM);
+    assert_int_equal(fixture_read(&m->f, ID, 7 * BLOCK_BYTES, m->is, 2 * BLOCK_BYTES), 0);
+    assert_int_equal(change(m, 5 * BLOCK_BYTES + 10, 10), MORSEL_CHECKSUM);
+    assert_int_equal(store_truncate(m->f.store, ID, 9 * BLOCK_BYTES + 1, NULL, NULL),
+                     MORSEL_CHECKSUM);
+    assert_int_equal(store_punch(m->f.store, ID, 9 * BLOCK_BYTES + 1, 10, NULL, NULL),
+                     MORSEL_CHECKSUM);
+    assert_int_equal(store_find_damage(m->f.store, ID, 0, BYTES, &damage, NULL), 0);
+    assert_int_equal(damage.start, 5 * BLOCK_BYTES);
+    assert_int_equal(damage.blocks, 2);
+    assert_int_equal(damage.unreadable, 1);
+    assert_int_equal(change(m, 9 * BLOCK_BYTES, BLOCK_BYTES), 0);
+    assert_int_equal(store_mend(m->f.store, ID, 0, BYTES, m->good, BYTES, &damage, NULL), 0);
+    assert_int_equal(damage.blocks, 3);
+    assert_int_equal(damage.unreadable, 2);
+    assert_int_equal(sectors_lost(), 0);
+    find(m, 0, 0, 0);
+    assert_good(m);
+    lose(m, 3);
+    assert_int_equal(store_punch(m->f.store, ID, 3 * BLOCK_BYTES, BLOCK_BYTES, NULL, NULL), 0);
+    memset(m->good + 3 * BLOCK_BYTES, 0, BLOCK_BYTES);
+    assert_good(m);
+}
+
+/* A disk that takes nothing in its place has failed, and all else stays as it was. */
+static void what_the_disk_does_not_take_either_is_its_failure(void **state)
+{
+    struct mending *m = *state;
+    struct store_damage damage;
+
+    lose(m, 5);
+    sectors_stay = true;
+    assert_int_equal(store_mend(m->f.store, ID, 0, BYTES, m->good, BYTES, &damage, NULL),
+                     MORSEL_IO);
+    assert_int_equal(change(m, 4 * BLOCK_BYTES, 3 * BLOCK_BYTES), MORSEL_IO);
+    find(m, 5 * BLOCK_BYTES, 6 * BLOCK_BYTES, 1);
+    sectors_stay = false;
+    assert_int_equal(store_mend(m->f.store, ID, 0, BYTES, m->good, BYTES, &damage, NULL), 0);
+    assert_good(m);
+}
+
+/* Behind a crash of either kind the others are judged, and it is damage that no crash explains. */
+static void what_the_disk_does_not_give_no_crash_explains(void **state)
+{
+    struct mending *m = *state;
+    struct store_damage damage;
+
+    for (unsigned boot = 1; boot <= 2; boot++) {
+        m->f.options.boot_id = boot;
+        assert_int_equal(change(m, 4 * BLOCK_BYTES, 3 * BLOCK_BYTES), 0);
+        fixture_crash(&m->f);
+        fixture_path(&m->f, ID, m->path);
+        lose(m, 5);
+        assert_int_equal(fixture_read(&m->f, ID, 5 * BLOCK_BYTES, m->is, 10), MORSEL_CHECKSUM);
+        assert_int_equal(store_checkpoint(m->f.store, 0, NULL), 0);
+        find(m, 5 * BLOCK_BYTES, 6 * BLOCK_BYTES, 1);
+        assert_int_equal(store_mend(m->f.store, ID, 0, BYTES, m->good, BYTES, &damage, NULL), 0);
+        assert_int_equal(damage.blocks, 1);
+        assert_good(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +307,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_written_meanwhile_stays, begin, end),
         cmocka_unit_test_setup_teardown(what_is_spoiled_is_damage, begin, end),
         cmocka_unit_test_setup_teardown(a_file_that_was_cut_is_damage, begin, end),
+        cmocka_unit_test_setup_teardown(what_the_disk_does_not_give_is_damage, begin, end),
+        cmocka_unit_test_setup_teardown(what_the_disk_does_not_take_either_is_its_failure, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(what_the_disk_does_not_give_no_crash_explains, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -363,7 +363,8 @@ static void what_a_crash_left_is_no_damage(void **state)
     assert_bad(s, 0, 0);
 }
 
-/* For good, where a failure of another kind may go by: bytes, and the header, without which there is nothing of it. */
+/* Blocks are damage, for another copy may have them. Checksums, and the header, without which there is nothing of it, are lost for
+ * good, where a failure of another kind may go by. */
 static void what_the_disk_does_not_give_is_unreadable(void **state)
 {
     struct scrubs *s = *state;
@@ -374,8 +375,25 @@ static void what_the_disk_does_not_give_is_unreadable(void **state)
     refused_to = refused_from + BLOCK_BYTES;
     assert_int_equal(store_scrub(s->f.store, ID, 0, s->room, &found, &err), 0);
     assert_false(found.unreadable);
-    assert_int_equal(store_scrub(s->f.store, ID, found.next, s->room, &found, &err), MORSEL_IO);
-    assert_true(found.unreadable);
+    assert_int_equal(store_scrub(s->f.store, ID, found.next, s->room, &found, &err), 0);
+    assert_false(found.unreadable);
+    assert_int_equal(found.damage.start, GROUP_BYTES + 5 * BLOCK_BYTES);
+    assert_int_equal(found.damage.blocks, 1);
+    assert_int_equal(found.damage.unreadable, 1);
+    for (int cached = 1; cached >= 0; cached--) {
+        refused_from = place_of_group(1) + CHECKSUMS_AT;
+        refused_to = place_of_group(1) + CHECKSUMS_PAGE_BYTES;
+        assert_int_equal(store_scrub(s->f.store, ID, GROUP_BYTES, s->room, &found, &err),
+                         MORSEL_IO);
+        assert_true(found.unreadable);
+        fixture_close(&s->f);
+        refused_from = refused_to = 0;
+        fixture_open(&s->f);
+        assert_int_equal(store_scrub(s->f.store, ID, 0, s->room, &found, &err), 0);
+        refused_from = place_of_group(1) + CHECKSUMS_AT;
+        refused_to = place_of_group(1) + CHECKSUMS_PAGE_BYTES;
+    }
+    assert_int_equal(store_scrub(s->f.store, ID, GROUP_BYTES, s->room, &found, &err), MORSEL_IO);
     assert_int_equal(store_scrub(s->f.store, ID, found.next, s->room, &found, &err), 0);
     assert_true(found.next == UINT64_MAX);
     fixture_close(&s->f);

@@ -115,7 +115,7 @@ static bool print_status_json(const Morsel__StatusReply *status, const char *add
         new_files_json(status)));
 }
 
-static bool gave_wrong_bytes(const Morsel__Member *member)
+static bool has_bad_blocks(const Morsel__Member *member)
 {
     return member->blocks_mended + member->blocks_lost > 0;
 }
@@ -133,7 +133,7 @@ static void print_member(const Morsel__Member *member)
                  member->objects);
     if (member->up) {
         (void)printf("up%s%s%s", member->disk_failure[0] != 0 ? ", DISK FAILED" : "",
-                     gave_wrong_bytes(member) ? ", WRONG BYTES" : "",
+                     has_bad_blocks(member) ? ", BAD BLOCKS" : "",
                      scrub_damaged(member) > 0 ? ", DAMAGED FILES" : "");
     } else {
         (void)printf("DOWN for %s", print_duration_ms(member->silent_ms, silent));
@@ -175,13 +175,14 @@ static void print_disk_failures(const Morsel__StatusReply *status)
     }
 }
 
-static void print_wrong_bytes(const Morsel__StatusReply *status)
+static void print_bad_blocks(const Morsel__StatusReply *status)
 {
     for (size_t i = 0; i < status->n_members; i++) {
         const Morsel__Member *member = status->members[i];
 
-        if (gave_wrong_bytes(member)) {
-            (void)printf("\nThe disk of server %" PRIu32 " (%s, %s) gives wrong bytes: since "
+        if (has_bad_blocks(member)) {
+            (void)printf("\nThe disk of server %" PRIu32
+                         " (%s, %s) gives wrong bytes or errors: since "
                          "morsel-iod was started there, %" PRIu64 " blocks were\n"
                          "repaired from other servers, and %" PRIu64
                          " times one was read that no server has. The log there names them. Check "
@@ -260,7 +261,7 @@ static void print_status_text(const Morsel__StatusReply *status, const char *add
     }
     print_waiting(status);
     print_disk_failures(status);
-    print_wrong_bytes(status);
+    print_bad_blocks(status);
     scrub_print_damaged(status);
     print_shared_host(status);
 }

@@ -64,7 +64,7 @@ struct object_server
     /* Of objects with copies: */
     uint64_t reads_beside; /* Answered for a member that orders (docs/replication.md, Read). */
     uint64_t
-        blocks_mended; /* Did not match their checksums here: another server's bytes are there, */
+        blocks_mended; /* Wrong, or not to be read, on the disk here: another server's bytes are there, */
     uint64_t blocks_lost; /* or no server had them (as often as they were asked for). */
     /* Of its scrub, where it has one: */
     uint64_t scrub_bytes, scrub_passes; /* Read, and whole passes ended, since the start; */

@@ -5,7 +5,9 @@
  *
  * Promises:
  *  - A block is verified before any of its bytes leave the store: MORSEL_CHECKSUM, never a wrong
- *    byte.
+ *    byte. A block that the disk does not give back (EIO) is damaged as one that does not match is: MORSEL_CHECKSUM,
+ *    until it is written or mended, for disks put another sector in the place of one that is written. The message says
+ *    which it is.
  *  - kill -9 at any instant: every write that was acknowledged is readable, of one that was not
  *    each block is old or new.
  *  - Power loss: what was synced is readable. A block that was being changed and not synced may be
@@ -52,11 +54,12 @@ struct store_gate
     bool reserve_too; /* What it writes may use the reserve: it was let in elsewhere. */
 };
 
-/* Blocks of an object that do not match their checksums. */
+/* Blocks of an object that do not match their checksums, or that the disk does not give. */
 struct store_damage
 {
     uint64_t start, end; /* Bytes, from the first such block to behind the last one. */
     uint64_t blocks;     /* How many; 0: none. */
+    uint64_t unreadable; /* Of these the disk gives nothing; of the others it gives wrong bytes. */
 };
 
 struct store_stat
@@ -177,8 +180,8 @@ struct store_scrubbed
 /* Read from the disk what the object has at `offset` (it begins a block), 1 MiB at most, and verify it; for who reads everything
  * now and then. `bytes` is room to work in. What the kernel has in its cache is verified there, and stays; what it has not does not
  * come to stay; nor does the object stay open longer than others for it. What is changed meanwhile, or deleted, is no damage.
- * It fails with `unreadable` where the disk does not give the bytes, `next` being where to go on (of the header: nowhere); with MORSEL_CORRUPT where
- * nothing of the object can be used, for its header is damaged. */
+ * Blocks that the disk does not give are damage. It fails with `unreadable` where it does not give the checksums, `next` being where to go on (of the
+ * header: nowhere); with MORSEL_CORRUPT where nothing of the object can be used, for its header is damaged. */
 int store_scrub(struct store *store, struct object_id id, uint64_t offset,
                 uint8_t bytes[STORE_SCRUB_BYTES], struct store_scrubbed *out, struct errmsg *err);
 

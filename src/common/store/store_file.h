@@ -183,6 +183,9 @@ struct object *table_unverified(struct store *store);
 /* Words for a failed system call on an object. Returns the status. */
 int object_failed(const struct object *object, const char *what, struct errmsg *err);
 
+/* Of reading its blocks. Where it is the disk that has not got them (EIO) they are damage: MORSEL_CHECKSUM. */
+int object_unread(const struct object *object, struct errmsg *err);
+
 /* ---- store_checksums_file.c ---- */
 
 int checksums_init(struct store *store);
@@ -235,9 +238,11 @@ int store_recover(struct store *store, struct errmsg *err);
 
 /* ---- store_read_file.c ---- */
 
-/* One verified block of an object that is locked; what lies behind the end is zero. */
+/* One verified block of an object that is locked; what lies behind the end is zero. With MORSEL_CHECKSUM
+ * `unreadable` (may be NULL) says whether the disk gave nothing. */
 int object_read_block(struct store *store, struct object *object, uint64_t block,
-                      const struct store_sum *sum, uint8_t bytes[BLOCK_BYTES], struct errmsg *err);
+                      const struct store_sum *sum, uint8_t bytes[BLOCK_BYTES], bool *unreadable,
+                      struct errmsg *err);
 
 /* preadv() that only ends early at the end of the file; -1 with errno. The vectors are used up. */
 ssize_t vectors_read(int fd, struct iovec *vectors, int count, uint64_t place, bool wait);

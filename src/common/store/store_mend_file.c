@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -86,14 +87,14 @@ int object_lengthen(struct store *store, struct object *object, struct errmsg *e
 
 /* One block, with the sum that it should have. MORSEL_CHECKSUM: it is bad. */
 static int judge(struct store *store, struct object *object, uint64_t block,
-                 uint8_t bytes[BLOCK_BYTES], struct errmsg *err)
+                 uint8_t bytes[BLOCK_BYTES], bool *unreadable, struct errmsg *err)
 {
     struct store_sum checksums[GROUP_BLOCKS];
     int rv = checksums_load(store, object, block / GROUP_BLOCKS, checksums, err);
 
     return rv != 0 ? rv
                    : object_read_block(store, object, block, &checksums[block % GROUP_BLOCKS],
-                                       bytes, err);
+                                       bytes, unreadable, err);
 }
 
 /* Blocks of the object from `offset` up to `offset + length`. False: it has none there. */
@@ -107,13 +108,14 @@ static bool clip(const struct object *object, uint64_t offset, uint64_t length, 
     return object->exists && offset < to;
 }
 
-static void note(struct store_damage *damage, uint64_t block)
+static void note(struct store_damage *damage, uint64_t block, bool unreadable)
 {
     if (damage->blocks == 0) {
         damage->start = block * BLOCK_BYTES;
     }
     damage->end = (block + 1) * BLOCK_BYTES;
     damage->blocks++;
+    damage->unreadable += unreadable;
 }
 
 int store_find_damage(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
@@ -122,6 +124,7 @@ int store_find_damage(struct store *store, struct object_id id, uint64_t offset,
     uint8_t bytes[BLOCK_BYTES];
     struct object *object;
     uint64_t block, end, bad = 0;
+    bool unreadable;
     int rv;
 
     *damage = (struct store_damage){ .blocks = 0 };
@@ -139,9 +142,9 @@ int store_find_damage(struct store *store, struct object_id id, uint64_t offset,
         for (;
              rv == 0 && block < end && (damage->blocks == 0 || damage->end == block * BLOCK_BYTES);
              block++) {
-            rv = judge(store, object, block, bytes, err);
+            rv = judge(store, object, block, bytes, &unreadable, err);
             if (rv == MORSEL_CHECKSUM) {
-                note(damage, block);
+                note(damage, block, unreadable);
                 rv = 0;
             }
         }
@@ -150,14 +153,25 @@ int store_find_damage(struct store *store, struct object_id id, uint64_t offset,
     return rv;
 }
 
+/* To write a part of a block the kernel reads the rest of it, which it cannot: a hole goes in its place first. Where there is none to be
+ * had, the write says what it thinks of that. */
+static void give_up_block(const struct object *object, uint64_t block)
+{
+    (void)fallocate(object->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    (off_t)place_of_byte(block * BLOCK_BYTES), BLOCK_BYTES);
+}
+
 /* The object has that block; of its last one only a part. */
-static int mend_block(struct store *store, struct object *object, uint64_t block,
+static int mend_block(struct store *store, struct object *object, uint64_t block, bool unreadable,
                       uint64_t checkpoint, const uint8_t bytes[BLOCK_BYTES], struct errmsg *err)
 {
     uint64_t left = object->size - block * BLOCK_BYTES;
     size_t count = left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES;
     uint32_t crc = crc32c(0, bytes, count);
 
+    if (unreadable && count < BLOCK_BYTES) {
+        give_up_block(object, block);
+    }
     return object_write(store, object, block * BLOCK_BYTES, bytes, count, &crc, checkpoint, err);
 }
 
@@ -167,6 +181,7 @@ int store_mend(struct store *store, struct object_id id, uint64_t offset, uint64
     uint8_t is[BLOCK_BYTES], good[BLOCK_BYTES];
     struct object *object;
     uint64_t block, end, checkpoint;
+    bool unreadable;
     int rv;
 
     CHECK(offset % BLOCK_BYTES == 0 && count <= length);
@@ -186,12 +201,12 @@ int store_mend(struct store *store, struct object_id id, uint64_t offset, uint64
         uint64_t from = block * BLOCK_BYTES - offset;
         size_t have = from >= count ? 0 : count - from < BLOCK_BYTES ? count - from : BLOCK_BYTES;
 
-        rv = judge(store, object, block, is, err);
+        rv = judge(store, object, block, is, &unreadable, err);
         if (rv == MORSEL_CHECKSUM) {
             memset(good, 0, sizeof(good));
             memcpy(good, bytes + (from < count ? from : 0), have);
-            rv = mend_block(store, object, block, checkpoint, good, err);
-            note(mended, block);
+            rv = mend_block(store, object, block, unreadable, checkpoint, good, err);
+            note(mended, block, unreadable);
         }
     }
     checkpoints_leave(&store->checkpoints, checkpoint);

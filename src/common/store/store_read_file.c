@@ -3,6 +3,7 @@
 
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
+#include "common/fs/placing.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -52,7 +53,8 @@ struct read_window
     struct iovec vectors[WINDOW_IOVECS];
     int vectors_count;
     size_t vectors_bytes;
-    uint64_t bad_block; /* With MORSEL_CHECKSUM. */
+    uint64_t bad_block; /* With MORSEL_CHECKSUM, */
+    bool unread;        /* unless the disk gave nothing. */
 };
 
 static void window_vector(struct read_window *w, void *base, size_t count)
@@ -120,6 +122,7 @@ static uint64_t window_plan(struct store *store, const struct object *object, st
 
     w->vectors_count = 0;
     w->vectors_bytes = 0;
+    w->unread = false;
     memset(w->checksums_known, 0, sizeof(w->checksums_known));
     for (uint64_t group = first_group; group <= last / GROUP_BLOCKS; group++) {
         uint64_t i = group - first_group;
@@ -233,7 +236,8 @@ static int window_read(struct store *store, const struct object *object, struct 
             w->bad_block = w->offset / BLOCK_BYTES;
             return MORSEL_CHECKSUM; /* Somebody else has cut the file. */
         }
-        return object_failed(object, "read", err);
+        w->unread = true;
+        return object_unread(object, err);
     }
     return window_verify(store, object, w, crcs);
 }
@@ -253,11 +257,18 @@ static int window_read_recovered(struct store *store, struct object *object, str
     if (rv == 0) {
         rv = window_read(store, object, w, crcs, err);
     }
-    if (rv == MORSEL_CHECKSUM) {
+    if (rv == MORSEL_CHECKSUM && !w->unread) {
         errmsg_set(err, "object %" PRIu64 ".%u: block %" PRIu64 " does not match its checksum",
                    object->id.inode, object->id.column, w->bad_block);
     }
     return rv;
+}
+
+/* No crash explains what the disk does not give, and each more look at that takes it long: whoever has another copy looks for
+ * the blocks next. Of what has none it is said which they are. */
+static bool nothing_to_recover(const struct object *object, const struct read_window *w)
+{
+    return w->unread && object->trust == TRUSTED && placing_group(object->id.column) != 0;
 }
 
 /* Cut the window at the end of the object. False: nothing is left. */
@@ -275,6 +286,7 @@ static int store_read_window(struct store *store, struct object_id id, struct re
 {
     struct object *object;
     int rv = object_lock(store, id, OBJECT_SHARED, &object, err);
+    bool over;
 
     if (rv != 0) {
         return rv;
@@ -283,8 +295,9 @@ static int store_read_window(struct store *store, struct object_id id, struct re
         rv = window_read(store, object, w, crcs, err);
         *count_out = w->end - w->offset;
     }
+    over = rv != MORSEL_CHECKSUM || nothing_to_recover(object, w);
     object_unlock(store, object);
-    if (rv != MORSEL_CHECKSUM) {
+    if (over) {
         return rv;
     }
     rv = object_lock(store, id, OBJECT_EXCLUSIVE, &object, err);
@@ -363,7 +376,8 @@ int store_read_cached(struct store *store, struct object_id id, uint64_t offset,
 }
 
 int object_read_block(struct store *store, struct object *object, uint64_t block,
-                      const struct store_sum *sum, uint8_t bytes[BLOCK_BYTES], struct errmsg *err)
+                      const struct store_sum *sum, uint8_t bytes[BLOCK_BYTES], bool *unreadable,
+                      struct errmsg *err)
 {
     struct iovec vector = { .iov_base = bytes, .iov_len = BLOCK_BYTES };
     ssize_t count = 0;
@@ -372,8 +386,11 @@ int object_read_block(struct store *store, struct object *object, uint64_t block
         vector.iov_len = block_bytes(object, block);
         count = vectors_read(object->fd, &vector, 1, place_of_byte(block * BLOCK_BYTES), true);
     }
+    if (unreadable != NULL) {
+        *unreadable = count < 0;
+    }
     if (count < 0) {
-        return object_failed(object, "read", err);
+        return object_unread(object, err);
     }
     memset(bytes + count, 0, BLOCK_BYTES - (size_t)count);
     if (sum_of_block(store, bytes, BLOCK_BYTES) != sum->cur) {

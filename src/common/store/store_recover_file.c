@@ -19,7 +19,8 @@ enum verdict {
     BLOCK_GOOD,
     BLOCK_HEALED, /* Is what it was before the last change; its sum says so now. */
     BLOCK_TAKEN,  /* Is neither, after the machine died: the sum follows the block. */
-    BLOCK_BAD
+    BLOCK_BAD,
+    BLOCK_UNREAD /* The disk does not give it, which says nothing about what a crash did. */
 };
 
 /* Verification of a stretch of blocks. */
@@ -32,6 +33,11 @@ struct recovery
     uint64_t bad;
 };
 
+static bool is_damage(enum verdict verdict)
+{
+    return verdict == BLOCK_BAD || verdict == BLOCK_UNREAD;
+}
+
 static void recovery_flush(struct recovery *m)
 {
     const struct object *object = m->object;
@@ -43,13 +49,14 @@ static void recovery_flush(struct recovery *m)
             " were being changed when the machine stopped and were not synced; taken as they are",
             object->id.inode, object->id.column, m->run_first * BLOCK_BYTES,
             m->run_end * BLOCK_BYTES - 1);
-    } else if (m->run == BLOCK_BAD &&
-               placing_group(object->id.column) == 0) { /* Of others it is said
-                                                                              what becomes of it. */
+    } else if (is_damage(m->run) && placing_group(object->id.column) == 0) {
+        /* Of others it is said what becomes of it. */
         store_log(m->store,
                   "object %" PRIu64 ".%u: blocks %" PRIu64 " to %" PRIu64
-                  " do not match their checksums: check the disk, and restore the file from a copy",
-                  object->id.inode, object->id.column, m->run_first, m->run_end - 1);
+                  " %s: check the disk, and restore the file from a copy",
+                  object->id.inode, object->id.column, m->run_first, m->run_end - 1,
+                  m->run == BLOCK_BAD ? "do not match their checksums"
+                                      : "cannot be read from the disk");
     }
     m->run = BLOCK_GOOD;
 }
@@ -62,7 +69,7 @@ static void recovery_note(struct recovery *m, uint64_t block, enum verdict verdi
         m->run_first = block;
     }
     m->run_end = block + 1;
-    m->bad += verdict == BLOCK_BAD;
+    m->bad += is_damage(verdict);
 }
 
 /* Judge one block by its sum and correct the sum where a crash explains the difference. */
@@ -82,9 +89,8 @@ static enum verdict recover_block(const struct recovery *m, struct store_sum *su
     return before ? BLOCK_HEALED : BLOCK_TAKEN;
 }
 
-/* Blocks of one group, at most RECOVER_BLOCKS; zeros behind the end. */
-static int recover_read(const struct object *object, uint64_t block, uint32_t count, uint8_t *bytes,
-                        struct errmsg *err)
+static ssize_t read_blocks(const struct object *object, uint64_t block, uint32_t count,
+                           uint8_t *bytes)
 {
     struct iovec vector = { .iov_base = bytes, .iov_len = (size_t)count * BLOCK_BYTES };
     uint64_t start = block * BLOCK_BYTES;
@@ -96,12 +102,34 @@ static int recover_read(const struct object *object, uint64_t block, uint32_t co
         }
         got = vectors_read(object->fd, &vector, 1, place_of_byte(start), true);
     }
-    if (got < 0) {
-        return object_failed(object, "read", err);
+    if (got >= 0) {
+        memset(bytes + got, 0, (size_t)count * BLOCK_BYTES - (size_t)got);
     }
-    memset(bytes + got, 0, (size_t)count * BLOCK_BYTES - (size_t)got);
-    return 0;
+    return got;
 }
+
+/* Blocks of one group, at most RECOVER_BLOCKS; zeros behind the end. A bit of `unread` for each that the disk does not
+ * give. */
+static int recover_read(const struct object *object, uint64_t block, uint32_t count, uint8_t *bytes,
+                        uint32_t *unread, struct errmsg *err)
+{
+    int rv = 0;
+
+    *unread = 0;
+    if (read_blocks(object, block, count, bytes) >= 0) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < count && (rv == 0 || rv == MORSEL_CHECKSUM); i++) {
+        rv = 0;
+        if (read_blocks(object, block + i, 1, bytes + (size_t)i * BLOCK_BYTES) < 0) {
+            rv = object_unread(object, err);
+            *unread |= 1U << i;
+        }
+    }
+    return rv == MORSEL_CHECKSUM ? 0 : rv;
+}
+
+static_assert(RECOVER_BLOCKS <= 32, "a bit for each");
 
 /* `count` blocks of a group from `first`, both counted within it. */
 static int recover_group(struct recovery *m, uint64_t group, uint32_t first, uint32_t count,
@@ -110,6 +138,7 @@ static int recover_group(struct recovery *m, uint64_t group, uint32_t first, uin
     struct store_sum checksums[GROUP_BLOCKS];
     uint8_t bytes[RECOVER_BLOCKS * BLOCK_BYTES];
     bool changed = false;
+    uint32_t unread;
     int rv;
 
     if (place_of_group(group) + CHECKSUMS_AT >= m->object->end) {
@@ -120,10 +149,12 @@ static int recover_group(struct recovery *m, uint64_t group, uint32_t first, uin
         uint32_t part = count - done < RECOVER_BLOCKS ? count - done : RECOVER_BLOCKS;
         uint64_t block = group * GROUP_BLOCKS + first + done;
 
-        rv = recover_read(m->object, block, part, bytes, err);
+        rv = recover_read(m->object, block, part, bytes, &unread, err);
         for (uint32_t i = 0; rv == 0 && i < part; i++) {
-            enum verdict verdict =
-                recover_block(m, &checksums[first + done + i], bytes + (size_t)i * BLOCK_BYTES);
+            enum verdict verdict = (unread >> i & 1U) != 0
+                                       ? BLOCK_UNREAD
+                                       : recover_block(m, &checksums[first + done + i],
+                                                       bytes + (size_t)i * BLOCK_BYTES);
 
             changed = changed || verdict == BLOCK_HEALED || verdict == BLOCK_TAKEN;
             recovery_note(m, block + i, verdict);
@@ -155,14 +186,17 @@ int object_recover(struct store *store, struct object *object, uint64_t first, u
     return rv;
 }
 
-/* What is in the block is written down: the change, or what was there before it. Neither: a sum
+/* What is in the block is written down: the change, or what was there before it. Neither, or nothing that can be read: a sum
  * that does not match, which is damage to whoever reads it. */
 static void undo_block(struct recovery *m, uint64_t block, struct store_sum *sum,
-                       const uint8_t *bytes)
+                       const uint8_t *bytes, bool unread)
 {
-    uint32_t is = sum_of_block(m->store, bytes, BLOCK_BYTES);
+    uint32_t is = unread ? 0 : sum_of_block(m->store, bytes, BLOCK_BYTES);
 
-    if (is != sum->cur) {
+    if (unread) {
+        recovery_note(m, block, BLOCK_UNREAD);
+        sum->cur = sum->prev;
+    } else if (is != sum->cur) {
         recovery_note(m, block, is == sum->prev ? BLOCK_HEALED : BLOCK_BAD);
         sum->cur = sum->prev;
     }
@@ -173,15 +207,16 @@ int object_undo(struct store *store, struct object *object, uint64_t group, uint
 {
     struct recovery m = { .store = store, .object = object };
     uint8_t bytes[BLOCK_BYTES];
+    uint32_t unread;
     int rv = 0;
 
     if (place_of_group(group) + CHECKSUMS_AT >= object->end) {
         return 0; /* The file has no checksums so far, and needs none for holes. */
     }
     for (uint32_t i = first; rv == 0 && i < first + count; i++) {
-        rv = recover_read(object, group * GROUP_BLOCKS + i, 1, bytes, err);
+        rv = recover_read(object, group * GROUP_BLOCKS + i, 1, bytes, &unread, err);
         if (rv == 0) {
-            undo_block(&m, group * GROUP_BLOCKS + i, &checksums[i], bytes);
+            undo_block(&m, group * GROUP_BLOCKS + i, &checksums[i], bytes, unread != 0);
         }
     }
     recovery_flush(&m);

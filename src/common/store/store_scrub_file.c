@@ -152,23 +152,37 @@ static int scrub_locked(struct store *store, const struct object *object, uint64
     return rv;
 }
 
-static int scrub_object(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes,
-                        struct store_scrubbed *out, struct errmsg *err)
+/* What it has on the disk, as it is. */
+static int scrub_once(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes,
+                      struct store_scrubbed *out, bool *good, struct errmsg *err)
 {
     struct object *object;
-    bool good = true;
     int rv = object_lock(store, id, OBJECT_SHARED, &object, err);
 
     if (rv != 0) {
         return rv;
     }
-    rv = scrub_locked(store, object, offset, bytes, out, &good, err);
+    rv = scrub_locked(store, object, offset, bytes, out, good, err);
     object_unlock(store, object);
-    if (rv == 0 && !good) { /* It may be what a crash explains, and it may be another one by now. */
+    return rv;
+}
+
+/* What is not good may be what a crash explains, and it may be another one by now. Where the disk gives nothing although
+ * no block is damaged it is the checksums that it does not give. */
+static int scrub_object(struct store *store, struct object_id id, uint64_t offset, uint8_t *bytes,
+                        struct store_scrubbed *out, struct errmsg *err)
+{
+    bool good = true, unread;
+    int rv = scrub_once(store, id, offset, bytes, out, &good, err);
+
+    unread = rv == MORSEL_IO;
+    if (unread || (rv == 0 && !good)) {
         rv = store_find_damage(store, id, offset, GROUP_BYTES - offset % GROUP_BYTES, &out->damage,
                                err);
     }
-    return rv;
+    return unread && rv == 0 && out->damage.blocks == 0
+               ? scrub_once(store, id, offset, bytes, out, &good, err)
+               : rv;
 }
 
 int store_scrub(struct store *store, struct object_id id, uint64_t offset,

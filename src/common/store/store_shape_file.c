@@ -40,7 +40,7 @@ static int resize_checksums(struct store *store, struct object *object, uint64_t
     }
     rv = checksums_load(store, object, group, checksums, err);
     if (rv == 0 && size % BLOCK_BYTES != 0) {
-        rv = object_read_block(store, object, block, &checksums[inside], bytes, err);
+        rv = object_read_block(store, object, block, &checksums[inside], bytes, NULL, err);
     }
     if (rv != 0) {
         return rv;
@@ -170,7 +170,7 @@ static int punch_part(struct store *store, struct object *object, uint64_t offse
     if (rv != 0 || checksums[inside].cur == 0) {
         return rv;
     }
-    rv = object_read_block(store, object, block, &checksums[inside], bytes, err);
+    rv = object_read_block(store, object, block, &checksums[inside], bytes, NULL, err);
     if (rv != 0) {
         return rv;
     }

@@ -20,6 +20,14 @@ int object_failed(const struct object *object, const char *what, struct errmsg *
     return status_from_errno(code);
 }
 
+int object_unread(const struct object *object, struct errmsg *err)
+{
+    bool damage = errno == EIO;
+    int rv = object_failed(object, "read", err);
+
+    return damage ? MORSEL_CHECKSUM : rv;
+}
+
 int table_init(struct store *store)
 {
     uint32_t buckets = 64;

@@ -73,7 +73,7 @@ static int window_merge(struct store *store, struct object *object, const struct
         *sum_out = sum_of_crc(store, crc, to - from);
         return 0;
     }
-    rv = object_read_block(store, object, block, old, bytes, err);
+    rv = object_read_block(store, object, block, old, bytes, NULL, err);
     if (rv == 0) {
         memcpy(bytes + (from - start), w->bytes + (from - w->offset), to - from);
         *sum_out = sum_of_block(store, bytes, BLOCK_BYTES);

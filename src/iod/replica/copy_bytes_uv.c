@@ -132,12 +132,12 @@ static void say_damage(const struct giving *g)
     struct object_id id = g->action.message.changes[0].object;
 
     if (g->piece->damage > 0) {
-        log_error(copy->setup.server->log,
-                  "group %u: object %" PRIu64 ".%u, bytes %" PRIu64 " to %" PRIu64
-                  " do not match their checksums here, and are given as damaged to the server at "
-                  "place %u: what no copy has is to be written anew",
-                  copy->setup.number, id.inode, id.column, g->span.start, g->span.end,
-                  g->action.member);
+        log_error(
+            copy->setup.server->log,
+            "group %u: object %" PRIu64 ".%u, bytes %" PRIu64 " to %" PRIu64
+            " do not match their checksums here or cannot be read, and are given as damaged to "
+            "the server at place %u: what no copy has is to be written anew",
+            copy->setup.number, id.inode, id.column, g->span.start, g->span.end, g->action.member);
     }
 }
 

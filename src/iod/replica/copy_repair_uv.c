@@ -115,6 +115,15 @@ static void turn_over(struct copy *copy, enum mend_end end)
     copy_worked(copy);
 }
 
+/* What is wrong with the blocks. */
+static const char *words_of(const struct store_damage *d)
+{
+    return d->unreadable == 0 ? "do not match their checksums"
+           : d->unreadable == d->blocks
+               ? "cannot be read from the disk"
+               : "cannot be read from the disk or do not match their checksums";
+}
+
 static void say_lost(struct copy *copy, const struct copy_look *l)
 {
     struct mend_said *said = &copy->said;
@@ -132,10 +141,11 @@ static void say_lost(struct copy *copy, const struct copy_look *l)
     *said = (struct mend_said){ l->object, l->found.start, now_ms };
     log_error(copy->setup.server->log,
               "object %" PRIu64 ".%u: blocks %" PRIu64 " to %" PRIu64
-              " do not match their checksums on server %u, and no other server of group %u that "
+              " %s on server %u, and no other server of group %u that "
               "takes part has them: check the disks, and restore the file from elsewhere",
               l->object.inode, l->object.column, l->found.start / BLOCK_BYTES,
-              l->found.end / BLOCK_BYTES - 1, server_of(copy, copy->setup.me), copy->setup.number);
+              l->found.end / BLOCK_BYTES - 1, words_of(&l->found), server_of(copy, copy->setup.me),
+              copy->setup.number);
 }
 
 static void ask_others(struct copy *copy)
@@ -269,15 +279,18 @@ struct mending
 static void say_mended(const struct mending *m)
 {
     const struct copy *copy = m->copy;
+    const char *words = m->mended.unreadable == 0 ? "did not match their checksums on"
+                        : m->mended.unreadable == m->mended.blocks
+                            ? "could not be read from the disk of"
+                            : "could not be read or did not match their checksums on";
 
     m->copy->mended += m->mended.blocks;
     copy->setup.server->blocks_mended += m->mended.blocks;
     log_error(copy->setup.server->log,
               "object %" PRIu64 ".%u: %" PRIu64 " of its blocks %" PRIu64 " to %" PRIu64
-              " did not match their checksums on server %u, and were repaired from server %u: "
-              "check the disk of server %u",
+              " %s server %u, and were repaired from server %u: check the disk of server %u",
               m->stretch.object.inode, m->stretch.object.column, m->mended.blocks,
-              m->mended.start / BLOCK_BYTES, m->mended.end / BLOCK_BYTES - 1,
+              m->mended.start / BLOCK_BYTES, m->mended.end / BLOCK_BYTES - 1, words,
               server_of(copy, copy->setup.me), server_of(copy, m->member),
               server_of(copy, copy->setup.me));
 }

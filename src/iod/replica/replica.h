@@ -59,7 +59,8 @@
  * has write intent for them first, as for a change: the round may come to nothing, and then they
  * differ from those of others. And it logs them for whoever is outside.
  *
- * A block that does not match its checksum (the host has found that, and asks by replica_repair()):
+ * A block that does not match its checksum, or that the disk does not give (the host has found that, and asks by
+ * replica_repair()):
  *
  *   who has the damage                        another one of the set
  *   WANTED, its blocks          ------>       reads them, if it is in the same round, before and behind it
