@@ -57,6 +57,14 @@ struct removal
     struct ns_lying lying;
 };
 
+/* What needs servers that are to leave, looked for beside all else (cluster/leavers_uv.h). */
+struct leavers
+{
+    server_id server; /* That is looked at just now; 0: none. */
+    struct ns_lying lying;
+    uv_timer_t timer;
+};
+
 struct fsck;
 struct directory_page;
 struct voters_host;
@@ -107,6 +115,7 @@ struct meta
     struct voters_host *voters; /* Who votes: cluster/voters_uv.h. */
     struct groups_host *groups; /* Who holds the same objects: cluster/groups_uv.h. */
     struct removal removal;     /* A server that is gone for good: cluster/removal_uv.h. */
+    struct leavers leavers;     /* Servers that are to be: cluster/leavers_uv.h. */
     uint32_t handles;           /* Open libuv handles while closing. */
     bool broken_logged;
     bool unreadable_logged;

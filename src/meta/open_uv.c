@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "meta/cluster/groups_uv.h"
+#include "meta/cluster/leavers_uv.h"
 #include "meta/cluster/voters_uv.h"
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
@@ -277,6 +278,7 @@ void meta_start(struct meta *meta)
     sync_changed(&meta->sync);
     voters_host_start(meta);
     groups_host_start(meta);
+    leavers_start(meta);
     meta_arm(meta);
 }
 
@@ -294,7 +296,7 @@ static void on_loads_closed(void *data)
 {
     struct meta *meta = data;
 
-    meta->handles = 8 + meta->space_busy + meta->voter.writing;
+    meta->handles = 9 + meta->space_busy + meta->voter.writing;
     voters_host_close(meta, handle_closed);
     groups_host_close(meta, handle_closed);
     uv_close((uv_handle_t *)&meta->timer, on_handle_closed);
@@ -303,6 +305,7 @@ static void on_loads_closed(void *data)
     uv_close((uv_handle_t *)&meta->space_timer, on_handle_closed);
     uv_close((uv_handle_t *)&meta->sweep, on_handle_closed);
     uv_close((uv_handle_t *)&meta->capacity.timer, on_handle_closed);
+    uv_close((uv_handle_t *)&meta->leavers.timer, on_handle_closed);
 }
 
 static void on_sync_closed(void *data)

@@ -266,7 +266,22 @@ void group_status_print_one(const Morsel__GroupStatus *g)
 
 bool leaver_has_left(const Morsel__Member *member)
 {
-    return member->leaves && member->places == 0 && member->objects == 0;
+    return member->leaves && member->places == 0 && member->objects == 0 && member->looked &&
+           member->files == 0;
+}
+
+const char *leaver_words(const Morsel__Member *member, char text[LEAVER_TEXT_MAX])
+{
+    if (leaver_has_left(member)) {
+        (void)snprintf(text, LEAVER_TEXT_MAX, "HAS LEFT: can be stopped for good");
+    } else if (member->places == 0 && member->files > 0) {
+        (void)snprintf(text, LEAVER_TEXT_MAX,
+                       "leaves: %" PRIu64 " files with one copy need it (`morsel recover status`)",
+                       member->files);
+    } else {
+        (void)snprintf(text, LEAVER_TEXT_MAX, "leaves");
+    }
+    return text;
 }
 
 /* ---- What is at risk ---- */

@@ -28,4 +28,8 @@ void group_status_print_loss(const Morsel__StatusReply *status);
 /* Has the server nothing left that anybody needs? It was to leave. */
 bool leaver_has_left(const Morsel__Member *member);
 
+/* How far it is with leaving, in a few words; returns `text`. */
+enum { LEAVER_TEXT_MAX = 96 };
+const char *leaver_words(const Morsel__Member *member, char text[LEAVER_TEXT_MAX]);
+
 #endif

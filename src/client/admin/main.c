@@ -118,7 +118,8 @@ static const struct command commands[] = {
     { "recopy",
       TABLE("recopy",
             "Give files that are there what new ones would get: the number of copies, and how they "
-            "are striped; while they are in use.",
+            "are striped; move those with one copy off servers that are drained; while they are in "
+            "use.",
             "PATH...", recopy_options),
       1, ADMIN_OPERANDS_MAX, command_recopy },
     { "fsck",

@@ -12,9 +12,24 @@
 
 enum { COPY_BYTES = 1 << 20, TRIES_MAX = 3 };
 
-bool recopy_differs(const struct layout_text *layout, const struct policy_values *policy,
-                    uint64_t names)
+static bool needs_drained(const struct layout_text *layout, const struct recopy_drained *drained)
 {
+    for (uint32_t i = 0; i < layout->width && layout->replicas == 1; i++) {
+        for (uint32_t j = 0; j < drained->count; j++) {
+            if (layout->servers[i] == drained->servers[j]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool recopy_differs(const struct layout_text *layout, const struct policy_values *policy,
+                    uint64_t names, const struct recopy_drained *drained)
+{
+    if (needs_drained(layout, drained)) {
+        return true;
+    }
     if (layout->replicas != policy->values[POLICY_REPLICAS]) {
         return names == 1 || layout->replicas < policy->values[POLICY_REPLICAS];
     }

@@ -6,11 +6,19 @@
 
 #include <sys/stat.h>
 
+/* Servers that are to leave the cluster (`morsel iod drain`), and can be read from. */
+struct recopy_drained
+{
+    uint32_t count;
+    server_id servers[SERVERS_MAX];
+};
+
 /* Does the file lie otherwise than a new one in a directory with that policy would? A file with several
  * names may be meant to have what the directory of another one says: it gets more copies, and nothing
- * else. How many servers there are is no reason. */
+ * else. How many servers there are is no reason, but for a file with one copy that needs one of those which
+ * are drained: groups move by themselves, and it does not. */
 bool recopy_differs(const struct layout_text *layout, const struct policy_values *policy,
-                    uint64_t names);
+                    uint64_t names, const struct recopy_drained *drained);
 
 /* Asked before each piece of bytes, and told how many were copied: false ends it. */
 typedef bool (*recopy_go_on)(void *data, uint64_t bytes);

@@ -45,9 +45,11 @@ static json_t *status_json(const Morsel__StatusReply *status)
         if (m->leaves) {
             (void)json_array_append_new(
                 leavers,
-                json_pack("{s:I, s:I, s:I, s:o, s:b}", "server", (json_int_t)m->id, "to",
-                          (json_int_t)m->leaves_to, "places", (json_int_t)m->places, "objects",
-                          print_json_number(m->objects), "has_left", (int)leaver_has_left(m)));
+                json_pack("{s:I, s:I, s:I, s:o, s:b, s:o, s:o, s:b}", "server", (json_int_t)m->id,
+                          "to", (json_int_t)m->leaves_to, "places", (json_int_t)m->places,
+                          "objects", print_json_number(m->objects), "files_known", (int)m->looked,
+                          "files", print_json_number(m->files), "files_bytes",
+                          print_json_number(m->files_bytes), "has_left", (int)leaver_has_left(m)));
         }
     }
     return json_pack("{s:b, s:o, s:I, s:o, s:o, s:o}", "paused", (int)status->rebuild_paused,
@@ -56,18 +58,38 @@ static json_t *status_json(const Morsel__StatusReply *status)
                      leavers, "verify", verify_status_json(status));
 }
 
+/* What no group has, and does not move by itself. */
+static void print_leaver_files(const Morsel__Member *m)
+{
+    char bytes[PRINT_TEXT_MAX];
+
+    if (!m->looked) {
+        (void)printf("; files with one copy that need it are still being looked for");
+    } else if (m->files > 0) {
+        (void)printf("; %" PRIu64 " files with one copy need it still (%s, holes among it): ",
+                     m->files, print_bytes(m->files_bytes, bytes));
+        (void)printf(m->up ? "`morsel recopy MOUNTPOINT` moves them"
+                           : "start it, then `morsel recopy MOUNTPOINT` moves them");
+    } else if (m->places == 0) {
+        (void)printf("; %" PRIu64 " objects that no file needs are about to be deleted there",
+                     m->objects);
+    }
+}
+
 static void print_leaver(const Morsel__Member *m)
 {
     (void)printf("server    %" PRIu32 " (%s, %s) ", m->id, m->address, m->name);
     if (leaver_has_left(m)) {
         (void)printf("has left: it holds nothing any more, and can be stopped for good\n");
-    } else if (m->places > 0) {
-        (void)printf("leaves: %" PRIu32 " groups have a copy there still\n", m->places);
-    } else {
-        (void)printf("has left its groups; %" PRIu64 " objects of files with one copy are there "
-                     "still, which cannot be moved yet: copy these files\n",
-                     m->objects);
+        return;
     }
+    if (m->places > 0) {
+        (void)printf("leaves: %" PRIu32 " groups have a copy there still", m->places);
+    } else {
+        (void)printf("has left its groups");
+    }
+    print_leaver_files(m);
+    (void)printf("\n");
 }
 
 static void print_status(const Morsel__StatusReply *status)
@@ -268,8 +290,9 @@ static int iod_drain(const struct admin_arguments *arguments)
                      " groups when others have their copies; `morsel recover status` shows how far "
                      "it is\n",
                      server, reply->places);
-        (void)printf("files with one copy that lie there cannot be moved yet: what `morsel recover "
-                     "status` counts in the end are theirs\n");
+        (void)printf(
+            "files with one copy do not move by themselves: `morsel recopy MOUNTPOINT` moves "
+            "them, and `morsel recover status` counts those that are left\n");
     }
     morsel__recover_reply__free_unpacked(reply, NULL);
     return code;
@@ -295,12 +318,24 @@ static int iod_admit(const struct admin_arguments *arguments)
     return code;
 }
 
-static const char *state_words(const Morsel__Member *m)
+static json_t *listed_json(const Morsel__Member *m)
 {
-    return m->waits             ? ", waits to be admitted"
-           : leaver_has_left(m) ? ", has left: can be stopped for good"
-           : m->leaves          ? ", leaves"
-                                : "";
+    return json_pack("{s:I, s:s, s:s, s:b, s:b, s:b, s:b, s:I}", "id", (json_int_t)m->id, "address",
+                     m->address, "name", m->name, "up", (int)m->up, "waits", (int)m->waits,
+                     "leaves", (int)m->leaves, "has_left", (int)leaver_has_left(m), "places",
+                     (json_int_t)m->places);
+}
+
+static void print_listed(const Morsel__Member *m)
+{
+    char leaver[LEAVER_TEXT_MAX];
+
+    (void)printf("%4" PRIu32 "  %-22s %-16s %6" PRIu32 "  %s%s%s\n", m->id, m->address, m->name,
+                 m->places, m->up ? "up" : "down",
+                 m->waits    ? ", waits to be admitted"
+                 : m->leaves ? ", "
+                             : "",
+                 m->leaves && !m->waits ? leaver_words(m, leaver) : "");
 }
 
 static int iod_list(const struct admin_arguments *arguments)
@@ -318,17 +353,10 @@ static int iod_list(const struct admin_arguments *arguments)
         (void)printf("  ID  %-22s %-16s %6s  STATE\n", "ADDRESS", "HOST", "GROUPS");
     }
     for (size_t i = 0; i < status->n_members; i++) {
-        const Morsel__Member *m = status->members[i];
-
         if (arguments->settings.json) {
-            (void)json_array_append_new(
-                list, json_pack("{s:I, s:s, s:s, s:b, s:b, s:b, s:b, s:I}", "id", (json_int_t)m->id,
-                                "address", m->address, "name", m->name, "up", (int)m->up, "waits",
-                                (int)m->waits, "leaves", (int)m->leaves, "has_left",
-                                (int)leaver_has_left(m), "places", (json_int_t)m->places));
+            (void)json_array_append_new(list, listed_json(status->members[i]));
         } else {
-            (void)printf("%4" PRIu32 "  %-22s %-16s %6" PRIu32 "  %s%s\n", m->id, m->address,
-                         m->name, m->places, m->up ? "up" : "down", state_words(m));
+            print_listed(status->members[i]);
         }
     }
     morsel__status_reply__free_unpacked(status, NULL);

@@ -54,7 +54,8 @@ static int say(const struct admin_arguments *arguments, uint32_t server,
     if (!reply->done) {
         return admin_failed(ADMIN_PROBLEM,
                             "server %" PRIu32
-                            " was not removed: files need it. Bring it back, or delete them (find "
+                            " was not removed: files need it. Bring it back, where `morsel recopy "
+                            "MOUNTPOINT` moves them once it is drained; or delete them (find "
                             "MOUNTPOINT -inum INODE); or --lost gives up what is there: reading or "
                             "writing these parts "
                             "fails with EIO then, for ever",

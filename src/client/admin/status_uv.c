@@ -125,6 +125,7 @@ static void print_member(const Morsel__Member *member)
     char total[PRINT_TEXT_MAX];
     char avail[PRINT_TEXT_MAX];
     char silent[PRINT_TEXT_MAX];
+    char leaver[LEAVER_TEXT_MAX];
 
     (void)printf("%4" PRIu32 "  %-22s %-16s %10s %10s %4u%% %10" PRIu64 "  ", member->id,
                  member->address, member->name, print_bytes(member->bytes_total, total),
@@ -138,10 +139,12 @@ static void print_member(const Morsel__Member *member)
     } else {
         (void)printf("DOWN for %s", print_duration_ms(member->silent_ms, silent));
     }
-    (void)printf("%s\n", member->waits             ? ", WAITS to be admitted"
-                         : !member->leaves         ? ""
-                         : leaver_has_left(member) ? ", HAS LEFT: can be stopped for good"
-                                                   : ", leaves");
+    if (member->waits) {
+        (void)printf(", WAITS to be admitted");
+    } else if (member->leaves) {
+        (void)printf(", %s", leaver_words(member, leaver));
+    }
+    (void)printf("\n");
 }
 
 /* Servers of which nobody has said yet that they belong to the cluster. */

@@ -38,8 +38,13 @@ void groups_mark_leavers(struct groups_host *h)
     struct members *members = &h->meta->members;
 
     for (uint32_t i = 0; i < members->count; i++) {
-        members->items[i].leaves =
-            groups_leaver_find(groups_record_now(h->meta), members->items[i].record.id) != NULL;
+        struct member *m = &members->items[i];
+        bool leaves = groups_leaver_find(groups_record_now(h->meta), m->record.id) != NULL;
+
+        if (leaves != m->leaves) {
+            m->left = (struct member_left){ .known = false };
+        }
+        m->leaves = leaves;
     }
 }
 

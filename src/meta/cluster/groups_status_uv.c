@@ -286,6 +286,11 @@ void groups_members_fill(struct meta *meta, Morsel__Member *messages)
 
         messages[i].leaves = leaver != NULL;
         messages[i].leaves_to = leaver != NULL ? leaver->to : 0;
+        if (leaver != NULL) {
+            messages[i].looked = meta->members.items[i].left.known;
+            messages[i].files = meta->members.items[i].left.files;
+            messages[i].files_bytes = meta->members.items[i].left.bytes;
+        }
     }
     for (uint32_t i = 0; i < record->count; i++) {
         const struct group_made *g = &record->items[i];

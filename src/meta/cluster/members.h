@@ -82,6 +82,14 @@ struct members_proposal
     bool by_pending; /* starts_hear() */
 };
 
+/* Files with one copy that need a server which is to leave (leavers_uv.h). */
+struct member_left
+{
+    bool known;
+    uint64_t files, bytes; /* Holes among them. */
+    uint64_t again_ms;     /* When it is to be looked at next; 0: at once. */
+};
+
 struct member
 {
     struct member_record record; /* With marks; those of an event's record mean nothing. */
@@ -90,10 +98,11 @@ struct member
     bool up;
     bool presumed; /* Not heard of since the restart, but likely there: see members_presume(). */
     bool leaves;   /* It is to leave the cluster, as the host says: it gets nothing new. */
-    bool removing; /* `record.removed` is on its way to the disk. */
-    bool durable;  /* The record is, as it is. */
-    uint32_t persisting;  /* Records on their way to the store; the newest is the one above. */
-    uint64_t pending_tag; /* The registration that waits for the newest. */
+    struct member_left left; /* Likewise: what it keeps from leaving. */
+    bool removing;           /* `record.removed` is on its way to the disk. */
+    bool durable;            /* The record is, as it is. */
+    uint32_t persisting;     /* Records on their way to the store; the newest is the one above. */
+    uint64_t pending_tag;    /* The registration that waits for the newest. */
     struct members_proposal pending_proposal;  /* What it is. */
     uint64_t bytes_total, bytes_free, objects; /* As last told. */
     struct member_disk disk;                   /* Likewise. */

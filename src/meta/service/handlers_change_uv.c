@@ -274,15 +274,17 @@ int record_setattr(struct request *r)
 
 /* ---- Layout ---- */
 
-/* On a server that was removed nothing can be written. */
-static bool lies_on_removed(const struct ns *ns, const struct file_layout *layout)
+/* On a server that was removed nothing can be written, and one that is to leave gets nothing new. */
+static bool lies_on_leaver(const struct meta *meta, const struct file_layout *layout)
 {
-    bool removed = false;
+    bool leaves = false;
 
     for (uint32_t i = 0; i < layout->stripe.width && layout->replicas == 1; i++) {
-        removed = removed || ns_is_removed(ns, layout->servers[i]);
+        const struct member *m = members_find(&meta->members, layout->servers[i]);
+
+        leaves |= ns_is_removed(meta->ns, layout->servers[i]) || m == NULL || m->leaves;
     }
-    return removed;
+    return leaves;
 }
 
 /* Only who holds W knows that nothing is on its way to the servers of before. */
@@ -300,8 +302,9 @@ int record_align(struct request *r)
                    "the layout of a file is changed for who holds it alone, to that of a file");
         return MORSEL_INVAL;
     }
-    if (lies_on_removed(r->meta->ns, &like.layout)) {
-        errmsg_set(&r->err, "a server of that file was removed from the cluster");
+    if (lies_on_leaver(r->meta, &like.layout)) {
+        errmsg_set(&r->err,
+                   "a server of that file was removed from the cluster, or is to leave it");
         return MORSEL_INVAL;
     }
     r->op.set_layout.inode = m->inode;

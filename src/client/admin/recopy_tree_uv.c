@@ -6,6 +6,7 @@
 #include "client/admin/mount_file.h"
 #include "client/admin/print_file.h"
 #include "client/admin/recopy_file.h"
+#include "client/admin/to_manager_uv.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 
@@ -34,6 +35,7 @@ struct left
     char *path;
     struct errmsg why;
     bool busy;
+    size_t operand; /* Below which it was found. */
 };
 
 struct recopy_run
@@ -49,6 +51,8 @@ struct recopy_run
     bool stopped, asked;            /* By signals: to end; how far it is. */
     char directory[MOUNT_TEXT_MAX]; /* Whose policy is: */
     struct policy_values policy;
+    size_t operand; /* Below which files are looked at just now. */
+    struct recopy_drained drained[ADMIN_OPERANDS_MAX]; /* By operand: of its cluster. */
     struct left left[LEFT_MAX];
     uint32_t left_count;
     uint64_t left_more; /* Beyond those. */
@@ -149,7 +153,7 @@ static void note_left(struct recopy_run *run, const char *path, const struct err
         run->left_more++;
         return;
     }
-    run->left[run->left_count++] = (struct left){ copy, *why, busy };
+    run->left[run->left_count++] = (struct left){ copy, *why, busy, run->operand };
 }
 
 /* The text of a path's attribute; false: it has none, and errno says why. */
@@ -211,7 +215,9 @@ static enum look look_at(struct recopy_run *run, const char *path, const struct 
         layout_parse(text, &layout) != 0) {
         return LOOK_UNKNOWN;
     }
-    return recopy_differs(&layout, &run->policy, st->st_nlink) ? LOOK_WRONG : LOOK_RIGHT;
+    return recopy_differs(&layout, &run->policy, st->st_nlink, &run->drained[run->operand])
+               ? LOOK_WRONG
+               : LOOK_RIGHT;
 }
 
 static void count_file(struct recopy_run *run, const char *path, const struct stat *st)
@@ -255,9 +261,11 @@ static void do_file(struct recopy_run *run, const char *path, const struct stat 
 
 /* ---- All of them ---- */
 
-static int walk(struct recopy_run *run, char *const *paths,
-                void (*visit)(struct recopy_run *run, const char *path, const struct stat *st))
+typedef void (*visit_file)(struct recopy_run *run, const char *path, const struct stat *st);
+
+static int walk_one(struct recopy_run *run, char *path, visit_file visit)
 {
+    char *const paths[] = { path, NULL };
     FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_XDEV | FTS_NOCHDIR, NULL);
     FTSENT *entry;
 
@@ -280,6 +288,16 @@ static int walk(struct recopy_run *run, char *const *paths,
     return ADMIN_OK;
 }
 
+static int walk(struct recopy_run *run, char *const *paths, visit_file visit)
+{
+    int code = ADMIN_OK;
+
+    for (run->operand = 0; paths[run->operand] != NULL && code == ADMIN_OK; run->operand++) {
+        code = walk_one(run, paths[run->operand], visit);
+    }
+    return code;
+}
+
 /* Those that were busy once more. */
 static bool do_busy_again(struct recopy_run *run)
 {
@@ -299,6 +317,7 @@ static bool do_busy_again(struct recopy_run *run)
             run->left[run->left_count++] = left[i];
             continue;
         }
+        run->operand = left[i].operand;
         if (lstat(left[i].path, &st) == 0 && S_ISREG(st.st_mode)) {
             do_file(run, left[i].path, &st);
         }
@@ -388,7 +407,37 @@ static int report(struct recopy_run *run)
 
 /* ---- The command ---- */
 
-static int check_paths(const struct admin_arguments *arguments, char **paths)
+/* Which servers of the path's cluster are drained. All else can be done without: false, and why was printed. */
+static bool learn_drained(const struct admin_arguments *arguments, const struct mount_info *mount,
+                          struct recopy_drained *drained)
+{
+    struct admin_arguments asked = *arguments;
+    char address[CONFIG_STRING_MAX];
+    Morsel__StatusReply *status;
+
+    if (asked.settings.manager[0] == '\0') {
+        (void)snprintf(asked.settings.manager, CONFIG_STRING_MAX, "%.*s", CONFIG_STRING_MAX - 1,
+                       mount->source);
+    }
+    (void)admin_fetch_status(&asked, &status, address);
+    if (status == NULL) {
+        (void)admin_failed(ADMIN_PROBLEM,
+                           "%s: which servers are drained is not known: files with one copy "
+                           "are not moved off them",
+                           mount->point);
+        return false;
+    }
+    for (size_t i = 0; i < status->n_members && drained->count < SERVERS_MAX; i++) {
+        if (status->members[i]->leaves && status->members[i]->up) {
+            drained->servers[drained->count++] = status->members[i]->id;
+        }
+    }
+    morsel__status_reply__free_unpacked(status, NULL);
+    return true;
+}
+
+static int check_paths(const struct admin_arguments *arguments, struct recopy_run *run,
+                       char **paths)
 {
     for (size_t i = 0; i < arguments->operands_count; i++) {
         struct mount_info mount;
@@ -399,6 +448,7 @@ static int check_paths(const struct admin_arguments *arguments, char **paths)
             return admin_failed(rv == MORSEL_INVAL ? ADMIN_USAGE : ADMIN_PROBLEM, "%s", err.text);
         }
         paths[i] = (char *)(uintptr_t)arguments->operands[i];
+        run->broken |= !learn_drained(arguments, &mount, &run->drained[i]);
     }
     return ADMIN_OK;
 }
@@ -406,15 +456,16 @@ static int check_paths(const struct admin_arguments *arguments, char **paths)
 int command_recopy(const struct admin_arguments *arguments)
 {
     char *paths[ADMIN_OPERANDS_MAX + 1] = { NULL };
-    struct recopy_run *run;
-    int code = check_paths(arguments, paths);
+    struct recopy_run *run = calloc(1, sizeof(*run));
+    int code;
 
-    if (code != ADMIN_OK) {
-        return code;
-    }
-    run = calloc(1, sizeof(*run));
     if (run == NULL) {
         return admin_failed(ADMIN_PROBLEM, "out of memory");
+    }
+    code = check_paths(arguments, run, paths);
+    if (code != ADMIN_OK) {
+        free(run);
+        return code;
     }
     run->settings = &arguments->settings;
     run->shows = isatty(STDERR_FILENO) && !arguments->settings.json;
