@@ -38,6 +38,35 @@ wait_for 60 "space is given back" bash -c "dd if='$work/before' of='$mnt/after' 
 cmp "$work/before" "$mnt/after" || fail "a file written after space came back is wrong"
 fsck_clean
 
+# What a write is told may not reach its program: where the kernel has cut it in several, and its first part was taken, it hears how far it got. So the
+# close tells it, too, once, and the fsync of somebody who did not close.
+dd if=/dev/zero of="$work/small/filler" bs=64k conv=fsync status=none 2>/dev/null || true
+python3 - "$mnt/told" "$work/log/mount-a" "$work/small/filler" <<'PYTHON' || fail "an error that a write was told is not told by close"
+import errno, os, sys, time
+
+def number_of(call):
+    try:
+        call()
+    except OSError as error:
+        return error.errno
+    return 0
+
+path, log, filler = sys.argv[1:]
+fd = os.open(path, os.O_CREAT | os.O_WRONLY, 0o644)
+twin = os.dup(fd)
+inode, until = os.fstat(fd).st_ino, time.monotonic() + 60
+assert os.write(fd, bytes(1 << 20)) == 1 << 20
+while "inode %d: " % inode not in open(log).read():
+    assert time.monotonic() < until, "the disk is not full"
+    time.sleep(0.05)
+told = [number_of(lambda: os.write(fd, b"more"))]
+os.unlink(filler)
+told += [number_of(lambda: os.close(twin)), number_of(lambda: os.fsync(fd)), number_of(lambda: os.close(fd))]
+if told != [errno.ENOSPC] * 3 + [0]:
+    sys.exit("a write, a close, an fsync and a close behind bytes that found no room say %s" % told)
+PYTHON
+rm "$mnt/told"
+
 # Space that could not be reserved leaves nothing behind, on any server.
 start_iod 2
 wait_for 60 "both servers are up" servers_up 2

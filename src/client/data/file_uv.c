@@ -351,6 +351,12 @@ bool file_is_lease_pinned(const struct file *file)
     return file->lease_pins > 0;
 }
 
+/* The first one is told. */
+static void note_error(int *error, int status)
+{
+    *error = *error != 0 ? *error : status;
+}
+
 void file_fail(struct file *file, int status)
 {
     file->failures.count++;
@@ -359,11 +365,10 @@ void file_fail(struct file *file, int status)
     {
         struct handle *handle = LIST_ENTRY(node, struct handle, node);
 
-        if (handle->writable && handle->error == 0) {
-            handle->error = status;
-        }
-        if (handle->writable && handle->sync_error == 0) {
-            handle->sync_error = status;
+        if (handle->writable) {
+            note_error(&handle->error, status);
+            note_error(&handle->close_error, status);
+            note_error(&handle->sync_error, status);
         }
     }
 }
@@ -679,11 +684,19 @@ int file_take_error(struct handle *handle)
     return error;
 }
 
+int file_take_close_error(struct handle *handle)
+{
+    int error = handle->close_error;
+
+    handle->error = handle->close_error = 0;
+    return error;
+}
+
 int file_take_sync_error(struct handle *handle)
 {
-    int error = handle->error != 0 ? handle->error : handle->sync_error;
+    int error = handle->sync_error;
 
-    handle->error = handle->sync_error = 0;
+    handle->error = handle->close_error = handle->sync_error = 0;
     return error;
 }
 

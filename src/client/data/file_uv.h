@@ -61,9 +61,9 @@ struct handle
     struct list node;
     struct read_ahead ahead;
     struct list room_node; /* In fetches.room_waiting. */
-    int error;             /* Of a buffered write, not told yet. */
-    int sync_error; /* The same, until fsync has told it: what a write is told may not reach its
-                       program, where the kernel has cut the write in several. */
+    /* Of a buffered write: not told yet; not told by a close; not told by an fsync. What a write is told may not reach
+     * its program, where the kernel has cut the write in several. */
+    int error, close_error, sync_error;
     bool writable;
     bool lost;   /* What was acknowledged may be lost (durable_uv.h): fsync is to say so. */
     bool direct; /* What is read and written through it does not pass through the kernel's pages. */
@@ -460,6 +460,7 @@ struct file_flush
     struct handle *handle;
     bool durable;
     bool reported;  /* The manager was told at the beginning, or need not be told. */
+    bool closes;    /* For a close. */
     bool data_only; /* Durable: what is needed to read the data back, not times (fdatasync(2)). */
     bool behind; /* The report is sent, and not waited for: nobody else may look before the manager
                     has it. */
@@ -483,8 +484,8 @@ struct file_flush
     void *data;
 };
 
-/* `done` may run before this returns. With `done` NULL the flush frees itself. `behind` and
- * `data_only` are set by the caller before. */
+/* `done` may run before this returns. With `done` NULL the flush frees itself. `behind`,
+ * `closes` and `data_only` are set by the caller before. */
 int file_flush_start(struct file_flush *flush, struct file *file, struct handle *handle,
                      bool durable, void (*done)(struct file_flush *flush, int status));
 
@@ -540,9 +541,10 @@ void file_truncate_failed(struct file *file);
  * made yet. UINT64_MAX: none is under way. */
 uint64_t file_truncate_limit(const struct file *file);
 
-/* The error of a handle, told once: for a write or a close, or for a sync, which is told also what
- * those were told since the last one. */
+/* The error of a handle, told once: for a write; for a close, which is told also what writes were told since the last
+ * one; or for a sync, which is told also what either was. */
 int file_take_error(struct handle *handle);
+int file_take_close_error(struct handle *handle);
 int file_take_sync_error(struct handle *handle);
 
 /* ---- Reading: read_uv.h ---- */

@@ -363,7 +363,9 @@ static int failure_of(struct file_flush *flush)
     if (flush->handle == NULL) {
         return 0;
     }
-    error = flush->durable ? flush->handle->error : file_take_error(flush->handle);
+    error = flush->durable  ? flush->handle->error
+            : flush->closes ? file_take_close_error(flush->handle)
+                            : file_take_error(flush->handle);
     return error == 0 && file_failures(file) != flush->failures ? file_last_failure(file) : error;
 }
 

@@ -256,7 +256,6 @@ struct flush_op
     struct file_flush flush;
     struct handle *handle;
     int status;
-    bool closing;   /* FLUSH: what the process has locked is free then. */
     uint64_t owner; /* Of its locks. */
 };
 
@@ -275,7 +274,7 @@ static void on_flushed(struct file_flush *flush, int status)
     struct flush_op *op = CONTAINER_OF(flush, struct flush_op, flush);
 
     op->status = status;
-    if (op->closing) {
+    if (flush->closes) {
         op->base.cancel = NULL;
         mount_unlock_process(op->base.mount, &op->base, flush->file->inode, op->owner, flush_end);
     } else {
@@ -297,7 +296,7 @@ static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable, bool 
     }
     op->base.cancel = flush_cancel;
     op->flush.data_only = data_only;
-    op->closing = !durable;
+    op->flush.closes = !durable;
     op->owner = fi->lock_owner;
     op->flush.behind = !durable && !file_is_shared(handle_of(fi)->file) &&
                        behind_takes_report(op->base.mount->client);
