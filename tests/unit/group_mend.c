@@ -654,6 +654,41 @@ static void any_order_of_events(void **state)
     }
 }
 
+static uint32_t groups_with_a_copy_less(const struct groups_record *r)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < r->count; i++) {
+        count += r->items[i].now.leaving != 0 || group_place(&r->items[i], 0) < 3;
+    }
+    return count;
+}
+
+/* A server of many groups of three is to leave: no group gives up its copy before there is somebody who takes the
+ * place at once, also when nobody has told yet how far that is. */
+static void a_drain_begins_with_no_more_than_can_be_taken(void **state)
+{
+    enum { GROUPS = 12, TAKERS = SERVERS - 3 };
+    struct world *w = *state;
+
+    begin(w, 3);
+    w->record.count = GROUPS;
+    for (uint32_t i = 1; i < GROUPS; i++) {
+        w->record.items[i] = test_group(i + 1, 1, true, 3, 1, 2, 3);
+    }
+    for (server_id id = 1; id <= SERVERS; id++) {
+        w->roll.said[id - 1] = (struct group_said){ .heard = true, .has = 1 };
+    }
+    set_leaves(w, 1, true);
+    w->members.items[0].leaves = true;
+    for (int plan = 0; plan < 3; plan++) {
+        if (mend_plan(&w->mend, &w->next)) {
+            w->record = w->next;
+        }
+        assert_int_equal(groups_with_a_copy_less(&w->record), TAKERS * MEND_REBUILDS_MAX);
+    }
+}
+
 /* Nothing fails: it goes where it was to go, without a copy less, and everything else stays. */
 static void a_move_goes_where_it_is_to(void **state)
 {
@@ -743,6 +778,8 @@ static void a_move_that_cannot_be_is_given_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_drain_begins_with_no_more_than_can_be_taken, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_move_goes_where_it_is_to, setup, teardown),
         cmocka_unit_test_setup_teardown(a_move_waits_for_its_server, setup, teardown),
         cmocka_unit_test_setup_teardown(a_move_that_cannot_be_is_given_up, setup, teardown),

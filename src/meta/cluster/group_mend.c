@@ -422,14 +422,20 @@ static uint32_t newest(const struct look *l)
     return place;
 }
 
-/* Who takes over from it counts from now on where that was planned: others wait for the same server. */
-static struct mend_move leaves_move(const struct look *l)
+/* Who takes over from it counts from now on: others wait for the same server. Where there is a copy more than needed
+ * nobody does; nor does anybody else where that was planned, and has it. */
+static struct mend_move leaves_move(const struct mend_world *w, const struct look *l)
 {
-    uint32_t place = last_of(l->group->now.leaving);
-    struct mend_move move = move_of(MEND_LEAVES, place);
-    bool holds = group_place(l->group, l->group->moves_to) < l->group->now.count;
+    struct mend_move move = move_of(MEND_LEAVES, last_of(l->group->now.leaving));
 
-    move.to = (l->moving >> place & 1) != 0 && !holds ? l->group->moves_to : 0;
+    if ((l->moving >> move.place & 1) != 0) {
+        bool holds = group_place(l->group, l->group->moves_to) < l->group->now.count;
+
+        move.to = holds ? 0 : l->group->moves_to;
+    } else if (bits(l->held) <= l->group->copies) {
+        (void)find_taker(w, l, move.place, &move);
+        move.step = MEND_LEAVES;
+    }
     return move;
 }
 
@@ -445,7 +451,7 @@ static bool let_go(const struct mend_world *w, const struct look *l, struct mend
         return false;
     }
     if (l->group->now.leaving != 0) {
-        *move = leaves_move(l);
+        *move = leaves_move(w, l);
         return true;
     }
     *move = move_of(MEND_LEAVE, last_of(places));
@@ -499,6 +505,7 @@ static bool cannot_move(const struct mend_world *w, const struct look *l)
 static struct mend_move rest(const struct mend_world *w, const struct look *l)
 {
     uint32_t away = l->held & ~l->up;
+    struct mend_move move;
 
     if (l->serving == 0) {
         return move_of(MEND_NOT_SERVED, 0);
@@ -508,12 +515,14 @@ static struct mend_move rest(const struct mend_world *w, const struct look *l)
                        last_of(away));
     }
     if (l->synced != l->held && (l->group->now.leaving & ~l->synced) != 0) {
-        return leaves_move(l);
+        return leaves_move(w, l);
     }
     if (l->synced != l->held) {
         return move_of(MEND_REBUILDS, last_of(l->held & ~l->synced));
     }
-    return move_of(l->current != l->held ? MEND_LEARNS : MEND_REST, last_of(l->held & ~l->current));
+    move = move_of(l->current != l->held ? MEND_LEARNS : MEND_REST, last_of(l->held & ~l->current));
+    move.to = l->group->now.leaving != 0 ? leaves_move(w, l).to : 0;
+    return move;
 }
 
 struct mend_move mend_next(const struct mend_world *world, const struct group_made *group)

@@ -75,7 +75,8 @@ struct mend_move
 {
     enum mend_step step;
     uint32_t place; /* Which it is about. */
-    server_id to;   /* ASSIGN; and who would get it: VACATE. 0: nobody. */
+    server_id
+        to; /* ASSIGN; and who would get it: VACATE, and while its server is being voted out. 0: nobody. */
 };
 
 /* The owner's: what is known just now. */
