@@ -10,11 +10,14 @@ set -euo pipefail
 cluster_begin replicas_damage "$1"
 
 start_meta --lease-time 2s
-for i in 1 2; do
-    mkdir "$work/bad$i"
-    inject=(env LD_PRELOAD="$bin/bad_sectors.so" BAD_SECTORS="$work/bad$i" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0")
-    start_iod "$i"
+start_bad_iod() {
+    mkdir -p "$work/bad$1"
+    inject=(env LD_PRELOAD="$bin/bad_sectors.so" BAD_SECTORS="$work/bad$1" ASAN_OPTIONS="$ASAN_OPTIONS:verify_asan_link_order=0")
+    start_iod "$1"
     inject=()
+}
+for i in 1 2; do
+    start_bad_iod "$i"
 done
 wait_for 60 "both servers are up" servers_up 2
 mount_two
@@ -88,6 +91,31 @@ seen_well
 grep -qE "object [0-9]+\.[0-9]+: 1 of its blocks 301 to 301 could not be read from the disk of server 1, and were repaired from server 2" "$work/log/iod1" ||
     fail "the log of server 1 does not name the sector that was repaired"
 grep -qE "could not be read from the disk of server 2, and were repaired from server 1" "$work/log/iod2" || fail "nor does that of server 2"
+
+# One server goes on alone, and blocks go bad there of which it has changed others beside, and does so still: the other one comes back all the same, and
+# what it has of these blocks is what they are to be. Nobody reads them before.
+zeros_in_block_900() {
+    dd if=/dev/zero of="$1" bs=4096 count=1 seek=900 conv="$2" status=none
+}
+zeros_in_block_900 "$work/bytes" notrunc
+for victim in 1 2; do
+    alone=$((3 - victim))
+    while zeros_in_block_900 "$two/read" notrunc,fsync; do :; done &
+    writer=$!
+    children+=("$writer")
+    crash "iod$victim"
+    seen_alone "$victim"
+    flip "$(object_file "$alone" "$two/read")" 905
+    lose_sector "$alone" "$two/read" 910
+    start_bad_iod "$victim"
+    seen_well
+    kill "$writer"
+    wait "$writer" || true # It was killed.
+    grep -q "blocks 905 to 905 are damaged on the server that this one is made equal to: 1 of them are here" "$work/log/iod$victim" ||
+        fail "server $victim does not name what it was given as damaged"
+    drop_caches
+    cmp "$work/bytes" "$beside/read" || fail "what only server $victim has good is lost, for server $alone had gone on alone"
+done
 
 # A change of a part of a damaged block, wherever the damage is.
 for server in 1 2; do

@@ -299,14 +299,101 @@ static void a_change_that_must_wait_for_nobody_ends(void **state)
     assert_null(copy_trouble(d->b->nodes[0].copy));
 }
 
-/* The only complete copy has damage: the other one gets all else, and knows of the damage. */
+/* It has just started, and belongs to the set still: who orders makes it equal before either serves. */
+static void begin_again(struct damages *d, uint32_t i)
+{
+    bench_stop(d->b, i);
+    bench_start(d->b, i);
+    UNTIL(d->b, bench_in_sync(d->b));
+    UNTIL(d->b, bench_serves(d->b, 1 - i));
+    assert_null(copy_trouble(d->b->nodes[0].copy));
+    assert_null(copy_trouble(d->b->nodes[1].copy));
+}
+
+/* What it is made equal to is damaged, and just what it has itself: that stays, and is what is damaged there. */
+static void a_set_agrees_beside_damage(void **state)
+{
+    struct damages *d = *state;
+
+    assert_int_equal(change(d, 8, 0x11), 0); /* All of the object may differ. */
+    damage(d, 0, 3);
+    damage(d, 0, 4);
+    damage(d, 0, BLOCKS - 1);
+    damage(d, 1, 6);
+    begin_again(d, 1);
+    assert_reads(d, 0);
+    assert_good(d, 0);
+    assert_good(d, 1);
+    assert_int_equal(mended(d, 0), 3);
+    assert_int_equal(d->b->nodes[0].server.blocks_lost, 0);
+}
+
+/* A change that one of them has never heard of when it begins again; and the block of it is damaged at the other one, with one beside it. */
+static void change_and_damage(struct damages *d, struct asked *w, uint32_t offset, uint32_t count)
+{
+    d->b->deaf = true;
+    d->b->lost_forwards = 0;
+    memset(d->good + 3 * BLOCK_BYTES + offset, 0x55, count);
+    bench_ask_write(d->b, 0, w, OBJECT, 3 * BLOCK_BYTES + offset,
+                    d->good + 3 * BLOCK_BYTES + offset, count, ++d->b->number);
+    UNTIL(d->b, d->b->lost_forwards > 1);
+    damage(d, 0, 3);
+    damage(d, 0, 7);
+    bench_stop(d->b, 1);
+    d->b->deaf = false;
+    bench_start(d->b, 1);
+    UNTIL(d->b, bench_in_sync(d->b) && bench_serves(d->b, 0));
+    UNTIL(d->b, w->answered);
+    assert_null(copy_trouble(d->b->nodes[0].copy));
+    assert_null(copy_trouble(d->b->nodes[1].copy));
+}
+
+/* The block is another one there than it is to be. The change that made it so comes again. */
+static void a_set_agrees_on_what_is_changed(void **state)
+{
+    struct damages *d = *state;
+    struct asked *w = calloc(1, sizeof(*w));
+
+    CHECK(w != NULL);
+    change_and_damage(d, w, 0, BLOCK_BYTES);
+    assert_int_equal(w->status, 0);
+    assert_reads(d, 0);
+    assert_good(d, 0);
+    assert_good(d, 1);
+    free(w);
+}
+
+/* It is of a part of the block, so nobody has all of what it is to be: that block is lost, and all else goes on. */
+static void a_set_agrees_on_damage(void **state)
+{
+    struct damages *d = *state;
+    struct asked *w = calloc(1, sizeof(*w));
+
+    CHECK(w != NULL);
+    change_and_damage(d, w, 500, 100);
+    assert_int_equal(read_all(d, 0), MORSEL_CHECKSUM);
+    assert_int_equal(change(d, 7, 0x22), 0); /* It has this one still. */
+    assert_int_equal(change(d, 3, 0x33), MORSEL_CHECKSUM);
+    assert_int_equal(
+        bench_write_on(d->b, OBJECT, 3 * BLOCK_BYTES, d->good + 3 * BLOCK_BYTES, BLOCK_BYTES), 0);
+    assert_reads(d, 0);
+    assert_good(d, 0);
+    assert_good(d, 1);
+    free(w);
+}
+
+/* The only complete copy has damage: the other one gets all else, and knows of the damage. What it has of that as it is to be stays. */
 static void one_bad_block_does_not_keep_others_outside(void **state)
 {
     struct damages *d = *state;
 
     bench_kill(d->b, 1);
     UNTIL(d->b, copy_replica(d->b->nodes[0].copy)->group.record.set == 1 && bench_orders(d->b, 0));
+    for (uint32_t i = 0; i < PART; i += i % BLOCK_BYTES == 0 ? 1 : BLOCK_BYTES - 1) {
+        d->good[i] ^= i / BLOCK_BYTES == 2 ? 0 : 0x80;
+    }
     assert_int_equal(bench_write_on(d->b, OBJECT, 0, d->good, PART), 0);
+    damage(d, 0, 2);
     damage(d, 0, 3);
     damage(d, 0, 4);
     damage(d, 0, BLOCKS - 1);
@@ -496,6 +583,9 @@ int main(void)
         TEST(what_no_copy_has_is_an_error),
         TEST(who_cannot_be_repaired_is_left_behind),
         TEST(a_change_that_must_wait_for_nobody_ends),
+        TEST(a_set_agrees_beside_damage),
+        TEST(a_set_agrees_on_what_is_changed),
+        TEST(a_set_agrees_on_damage),
         TEST(one_bad_block_does_not_keep_others_outside),
         TEST(who_takes_a_part_of_a_damaged_block_gets_it_all),
         TEST(a_repair_may_be_cut_short),

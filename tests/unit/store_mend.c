@@ -203,6 +203,34 @@ static void what_is_spoiled_is_damage(void **state)
     assert_good(m);
 }
 
+/* Of what another copy has damaged, this one keeps what is the same: in each group, at the end, and a hole. */
+static void what_is_as_it_is_to_be_is_not_spoiled(void **state)
+{
+    struct mending *m = *state;
+    uint32_t sums[BLOCKS + 1], wanted[BLOCKS];
+    struct store_damage damage;
+    uint64_t kept;
+
+    assert_int_equal(store_punch(m->f.store, ID, 7 * BLOCK_BYTES, BLOCK_BYTES, NULL, NULL), 0);
+    memset(m->good + 7 * BLOCK_BYTES, 0, BLOCK_BYTES);
+    assert_int_equal(store_sums(m->f.store, ID, 0, BYTES + BLOCK_BYTES, sums, NULL), 0);
+    assert_int_equal(sums[BLOCKS], 0);
+    memcpy(wanted, sums, sizeof(wanted));
+    wanted[3]++;
+    wanted[BLOCKS - 2]++;
+    fixture_flip(m->path, CHECKSUMS_PAGE_BYTES + 5 * BLOCK_BYTES);
+    assert_int_equal(store_spoil_others(m->f.store, ID, 2 * BLOCK_BYTES, BYTES - 2 * BLOCK_BYTES,
+                                        wanted + 2, &kept, NULL),
+                     0);
+    assert_int_equal(kept, BLOCKS - 2 - 3);
+    find(m, 3 * BLOCK_BYTES, 4 * BLOCK_BYTES, 1);
+    assert_int_equal(store_mend(m->f.store, ID, 0, BYTES, m->good, BYTES, &damage, NULL), 0);
+    assert_int_equal(damage.blocks, 3);
+    assert_good(m);
+    assert_int_equal(store_sums(m->f.store, ID, 0, BYTES, wanted, NULL), 0);
+    assert_memory_equal(wanted, sums, sizeof(wanted));
+}
+
 static void a_file_that_was_cut_is_damage(void **state)
 {
     struct mending *m = *state;
@@ -306,6 +334,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_bad_is_mended_and_nothing_else, begin, end),
         cmocka_unit_test_setup_teardown(what_was_written_meanwhile_stays, begin, end),
         cmocka_unit_test_setup_teardown(what_is_spoiled_is_damage, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_as_it_is_to_be_is_not_spoiled, begin, end),
         cmocka_unit_test_setup_teardown(a_file_that_was_cut_is_damage, begin, end),
         cmocka_unit_test_setup_teardown(what_the_disk_does_not_give_is_damage, begin, end),
         cmocka_unit_test_setup_teardown(what_the_disk_does_not_take_either_is_its_failure, begin,

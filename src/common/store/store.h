@@ -164,6 +164,15 @@ int store_mend(struct store *store, struct object_id id, uint64_t offset, uint64
 int store_spoil(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
                 struct errmsg *err);
 
+/* The same but for blocks that are good and what `sums` say, one for each block: these stay, `kept` of them. */
+int store_spoil_others(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+                       const uint32_t *sums, uint64_t *kept, struct errmsg *err);
+
+/* What the blocks that have a byte in the stretch are to be, good or not: a number for each that is the same in all copies that have
+ * the same bytes there; 0 behind the end of the object. */
+int store_sums(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+               uint32_t *sums, struct errmsg *err);
+
 /* What store_scrub() found. */
 enum { STORE_SCRUB_BYTES = (1 << 20) + 4096 };
 

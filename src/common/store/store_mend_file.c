@@ -213,3 +213,38 @@ int store_mend(struct store *store, struct object_id id, uint64_t offset, uint64
     object_unlock(store, object);
     return rv;
 }
+
+/* Of an object that is locked. */
+static int sums_locked(struct store *store, const struct object *object, uint64_t first,
+                       uint64_t end, uint32_t *sums, struct errmsg *err)
+{
+    struct store_sum checksums[GROUP_BLOCKS];
+    int rv = 0;
+
+    for (uint64_t block = first; rv == 0 && block < end; block++) {
+        if (block == first || block % GROUP_BLOCKS == 0) {
+            rv = checksums_load(store, object, block / GROUP_BLOCKS, checksums, err);
+        }
+        *sums++ = checksums[block % GROUP_BLOCKS].cur;
+    }
+    return rv;
+}
+
+int store_sums(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+               uint32_t *sums, struct errmsg *err)
+{
+    struct object *object;
+    uint64_t first, end;
+    int rv = object_lock(store, id, OBJECT_SHARED, &object, err);
+
+    if (rv != 0) {
+        return rv;
+    }
+    end = (offset + length + BLOCK_BYTES - 1) / BLOCK_BYTES;
+    memset(sums, 0, (size_t)(end - offset / BLOCK_BYTES) * sizeof(*sums));
+    if (clip(object, offset, length, &first, &end)) {
+        rv = sums_locked(store, object, first, end, sums, err);
+    }
+    object_unlock(store, object);
+    return rv;
+}

@@ -94,6 +94,8 @@ struct shape
     uint64_t length;
     const struct store_gate *gate;
     bool make; /* An object that does not exist is made; otherwise there is nothing to do. */
+    const uint32_t *sums; /* Of spoiling: what stays (may be NULL), */
+    uint64_t *kept;       /* and how many that are. */
     int (*apply)(struct store *store, struct object *object, const struct shape *shape,
                  struct errmsg *err);
 };
@@ -283,11 +285,24 @@ static int apply_punch(struct store *store, struct object *object, const struct 
     return rv;
 }
 
+/* Is it what it is to be, and good? */
+static int stays(struct store *store, struct object *object, uint64_t block,
+                 const struct store_sum *sum, uint32_t wanted, bool *stays_out, struct errmsg *err)
+{
+    uint8_t bytes[BLOCK_BYTES];
+    int rv = sum->cur == wanted ? object_read_block(store, object, block, sum, bytes, NULL, err)
+                                : MORSEL_CHECKSUM;
+
+    *stays_out = rv == 0;
+    return rv == MORSEL_CHECKSUM ? 0 : rv;
+}
+
 /* Blocks of one group, counted within it. */
 static int spoil_blocks(struct store *store, struct object *object, uint64_t group, uint32_t first,
-                        uint32_t count, struct errmsg *err)
+                        uint32_t count, const uint32_t *sums, uint64_t *kept, struct errmsg *err)
 {
     struct store_sum checksums[GROUP_BLOCKS];
+    bool stay = false;
     uint64_t bad = 0;
     int rv = 0;
 
@@ -300,17 +315,24 @@ static int spoil_blocks(struct store *store, struct object *object, uint64_t gro
     if (rv != 0) {
         return rv;
     }
-    for (uint32_t i = first; i < first + count; i++) {
-        checksums[i] = STORE_SUM_GONE;
+    for (uint32_t i = first; rv == 0 && i < first + count; i++) {
+        if (sums != NULL) {
+            rv = stays(store, object, group * GROUP_BLOCKS + i, &checksums[i], sums[i - first],
+                       &stay, err);
+            *kept += stay;
+        }
+        if (!stay) {
+            checksums[i] = STORE_SUM_GONE;
+        }
     }
-    return checksums_save(store, object, group, checksums, first, count, err);
+    return rv != 0 ? rv : checksums_save(store, object, group, checksums, first, count, err);
 }
 
 static int apply_spoil(struct store *store, struct object *object, const struct shape *shape,
                        struct errmsg *err)
 {
     uint64_t end = shape->offset + shape->length;
-    uint64_t block = shape->offset / BLOCK_BYTES;
+    uint64_t first = shape->offset / BLOCK_BYTES, block = first;
     int rv = 0;
 
     end = end < object->size ? end : object->size;
@@ -319,7 +341,9 @@ static int apply_spoil(struct store *store, struct object *object, const struct 
         uint32_t inside = (uint32_t)(block % GROUP_BLOCKS), count = GROUP_BLOCKS - inside;
 
         count = end - block < count ? (uint32_t)(end - block) : count;
-        rv = spoil_blocks(store, object, block / GROUP_BLOCKS, inside, count, err);
+        rv = spoil_blocks(store, object, block / GROUP_BLOCKS, inside, count,
+                          shape->sums != NULL ? shape->sums + (block - first) : NULL, shape->kept,
+                          err);
         block += count;
     }
     return rv;
@@ -330,6 +354,17 @@ int store_spoil(struct store *store, struct object_id id, uint64_t offset, uint6
 {
     struct shape shape = { .offset = offset, .length = length, .apply = apply_spoil };
 
+    return store_shape(store, id, &shape, err);
+}
+
+int store_spoil_others(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
+                       const uint32_t *sums, uint64_t *kept, struct errmsg *err)
+{
+    struct shape shape = {
+        .offset = offset, .length = length, .sums = sums, .kept = kept, .apply = apply_spoil
+    };
+
+    *kept = 0;
     return store_shape(store, id, &shape, err);
 }
 

@@ -18,7 +18,8 @@ struct giving
     struct replica_action action;
     struct ticket *piece;
     struct span span; /* As much of it as one message carries. */
-    bool damage_too;  /* Who takes it can be told of damage. */
+    bool damage_too;  /* Who takes it can be told of damage, */
+    bool compares;    /* and what the blocks are to be. */
 };
 
 static struct span span_of(const struct change *piece)
@@ -55,9 +56,22 @@ static int read_span(struct giving *g, struct errmsg *err)
                       t->job->crcs, err);
 }
 
+/* Damage in place of bytes, with what these are to be (replica.h). */
+static int say_what_is_wanted(struct giving *g, struct errmsg *err)
+{
+    struct ticket *t = g->piece;
+
+    t->damage = g->span.end - g->span.start;
+    t->job->count = 0;
+    t->compares = g->compares;
+    return g->compares ? store_sums(object_store_of(g->job), g->action.message.changes[0].object,
+                                    g->span.start, t->damage, t->job->crcs, err)
+                       : MORSEL_OK;
+}
+
 /* What is damaged here nobody else in sync may have: who takes it gets what there is up to there, and then that damage.
- * The rest of a group is not left with one copy for the sake of a block; and where a third server has it, both get it
- * from there when somebody reads, or the scrub does. */
+ * The rest of a group is not left with one copy, and no set waits, for the sake of a block; and where another server has it, all
+ * get it from there when somebody reads, or the scrub does. */
 static int read_up_to_damage(struct giving *g, struct errmsg *err)
 {
     struct store_damage found;
@@ -72,9 +86,7 @@ static int read_up_to_damage(struct giving *g, struct errmsg *err)
         return read_span(g, err);
     }
     g->span.end = found.end < g->span.end ? found.end : g->span.end;
-    g->piece->damage = g->span.end - g->span.start;
-    g->piece->job->count = 0;
-    return MORSEL_OK;
+    return say_what_is_wanted(g, err);
 }
 
 /* The object as it is, and what it has in the stretch. */
@@ -222,7 +234,9 @@ static struct giving *giving_new(struct copy *copy, const struct replica_action 
     g->copy = copy;
     g->action = *a;
     g->span = span_of(&a->message.changes[0]);
-    g->damage_too = a->message.recovering && (copy->knows_damage >> a->member & 1U) != 0;
+    g->compares = (copy->compares_damage >> a->member & 1U) != 0;
+    g->damage_too =
+        g->compares || (a->message.recovering && (copy->knows_damage >> a->member & 1U) != 0);
     if (g->span.end - g->span.start > most) {
         g->span.end = g->span.start + most;
     }
@@ -268,6 +282,8 @@ struct taking
     struct copy *copy;
     struct ticket *t;
     struct change piece;
+    uint64_t
+        kept; /* Of what is damaged where it comes from, blocks that are here as they are to be. */
 };
 
 /* Damaged blocks of the stretch become zeros. */
@@ -304,8 +320,19 @@ static int clear_damage(struct store *store, const struct taking *k, struct errm
     return rv;
 }
 
+/* What the giver has damaged, and this server perhaps not. */
+static int take_damage(struct store *store, struct taking *k, struct errmsg *err)
+{
+    const struct ticket *t = k->t;
+    int rv = store_truncate(store, k->piece.object, t->size, NULL, err);
+
+    return rv == MORSEL_OK ? store_spoil_others(store, k->piece.object, t->offset, t->damage,
+                                                t->job->crcs, &k->kept, err)
+                           : rv;
+}
+
 /* The object is to be as it is there: its length, and its bytes in the stretch. */
-static int take_object(struct store *store, const struct taking *k, struct errmsg *err)
+static int take_object(struct store *store, struct taking *k, struct errmsg *err)
 {
     const struct ticket *t = k->t;
     struct object_id id = k->piece.object;
@@ -316,6 +343,9 @@ static int take_object(struct store *store, const struct taking *k, struct errms
 
     if (!t->exists) {
         return store_delete(store, id, err);
+    }
+    if (t->compares) {
+        return take_damage(store, k, err);
     }
     if (t->job->count > 0) {
         rv = store_write(store, id, t->offset, t->job->payload->data, t->job->count, t->job->crcs,
@@ -334,7 +364,7 @@ static int take_object(struct store *store, const struct taking *k, struct errms
 
 static void run_take(struct job *job)
 {
-    const struct taking *k = job->data;
+    struct taking *k = job->data;
     struct store *store = object_store_of(job);
 
     job->status = take_object(store, k, &job->err);
@@ -357,6 +387,23 @@ void copy_taken(struct copy *copy, int status, const struct errmsg *err)
     }
 }
 
+static void say_kept(const struct taking *k)
+{
+    const struct copy *copy = k->copy;
+    uint64_t blocks = (k->t->damage + BLOCK_BYTES - 1) / BLOCK_BYTES;
+
+    if (k->t->damage > 0) {
+        log_error(copy->setup.server->log,
+                  "group %u: object %" PRIu64 ".%u: blocks %" PRIu64 " to %" PRIu64
+                  " are damaged on the server that this one is made equal to: %" PRIu64
+                  " of them are here as they are to be there, and stay; %" PRIu64
+                  " are damaged here from now on, too: what no copy has is to be written anew",
+                  copy->setup.number, k->piece.object.inode, k->piece.object.column,
+                  k->t->offset / BLOCK_BYTES, k->t->offset / BLOCK_BYTES + blocks - 1, k->kept,
+                  blocks - k->kept);
+    }
+}
+
 static void on_taken(struct job *job)
 {
     struct taking *k = job->data;
@@ -364,6 +411,9 @@ static void on_taken(struct job *job)
 
     copy_gate_used(copy, &k->gated, k->t->job->count);
     copy_touch(copy, k->piece.object);
+    if (job->status == MORSEL_OK) {
+        say_kept(k);
+    }
     copy_taken(copy, job->status, &job->err);
     ticket_drop(k->t);
     free(k);

@@ -78,7 +78,9 @@ struct ticket
     /* Of a piece: */
     bool exists;
     uint64_t size, offset;
-    uint64_t damage; /* Bytes from `offset` on that nobody in sync has; then it brings none. */
+    uint64_t
+        damage; /* Bytes from `offset` on that are damaged where they come from; then it brings none, */
+    bool compares; /* but job->crcs are what store_sums() says of them there. */
 };
 
 /* The last line about damage for which there was no help. */
@@ -125,9 +127,10 @@ struct copy
     uint64_t boot;
     uint32_t working; /* Jobs. */
     bool draining;
-    group_set giving;        /* A piece is being read for that member. */
-    group_set knows_damage;  /* Those who take from us and can be told that a block is damaged. */
-    uint64_t give_failed_ms; /* When that was last said; 0: never. */
+    group_set giving;          /* A piece is being read for that member. */
+    group_set knows_damage;    /* Those who take from us and can be told that a block is damaged, */
+    group_set compares_damage; /* and what it is to be. */
+    uint64_t give_failed_ms;   /* When that was last said; 0: never. */
     uint64_t resend_ms, flush_ms, ask_ms;
 
     struct touched *touched; /* Since the last sync of everything began. */

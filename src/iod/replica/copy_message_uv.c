@@ -89,12 +89,21 @@ static struct payload *put_forward(struct outgoing *o, const struct replica_mess
     return t->handler->begin != NULL ? NULL : t->job->payload;
 }
 
+static size_t sums_bytes(uint64_t damage)
+{
+    return (size_t)((damage + BLOCK_BYTES - 1) / BLOCK_BYTES) * sizeof(uint32_t);
+}
+
 static struct payload *put_piece(struct outgoing *o, const struct ticket *piece)
 {
     o->message.exists = piece->exists;
     o->message.size = piece->size;
     o->message.offset = piece->offset;
     o->message.damaged = piece->damage;
+    if (piece->compares) {
+        o->message.sums.data = (uint8_t *)piece->job->crcs;
+        o->message.sums.len = sums_bytes(piece->damage);
+    }
     if (piece->job->payload == NULL || piece->job->count == 0) {
         return NULL;
     }
@@ -160,7 +169,7 @@ static void put_head(struct outgoing *o, const struct copy *copy, const struct r
     out->member = m->member;
     out->inode = m->object.inode;
     out->column = m->object.column;
-    out->damaged = m->type == REPLICA_FETCH;
+    out->damaged = m->type == REPLICA_FETCH ? 2 : 0;
 }
 
 void copy_send(struct copy *copy, const struct replica_action *a, const struct ticket *piece)
@@ -387,6 +396,14 @@ static struct ticket *take_forward(struct copy *copy, const Morsel__ReplicaMessa
     return t;
 }
 
+/* Damage in place of bytes, with what it is to be, if who sends it says that. */
+static bool fits_damage(const Morsel__ReplicaMessage *in, size_t count)
+{
+    return in->sums.len == 0 || (count == 0 && in->damaged != 0 && in->offset % BLOCK_BYTES == 0 &&
+                                 in->sums.len == sums_bytes(in->damaged) &&
+                                 in->sums.len <= sizeof(((struct job *)0)->crcs));
+}
+
 static struct ticket *take_piece(struct copy *copy, const Morsel__ReplicaMessage *in,
                                  struct rpc_request *request)
 {
@@ -395,7 +412,7 @@ static struct ticket *take_piece(struct copy *copy, const Morsel__ReplicaMessage
 
     if (in->offset > OBJECT_BYTES_MAX || in->size > OBJECT_BYTES_MAX ||
         in->damaged > OBJECT_BYTES_MAX || (in->damaged != 0 && count != 0) ||
-        count > FRAME_PAYLOAD_BYTES_MAX ||
+        count > FRAME_PAYLOAD_BYTES_MAX || !fits_damage(in, count) ||
         in->crcs.len != crc32c_pieces(in->offset, count) * sizeof(uint32_t) ||
         (t = ticket_new(copy, NULL)) == NULL) {
         return NULL;
@@ -420,6 +437,10 @@ static struct ticket *take_piece(struct copy *copy, const Morsel__ReplicaMessage
     t->size = in->size;
     t->offset = in->offset;
     t->damage = in->damaged;
+    t->compares = in->sums.len > 0;
+    if (t->compares) {
+        memcpy(t->job->crcs, in->sums.data, in->sums.len);
+    }
     return t;
 }
 
@@ -441,6 +462,8 @@ static void receive(struct copy *copy, uint32_t member, const Morsel__ReplicaMes
     if (m.type == REPLICA_FETCH) {
         copy->knows_damage &= (group_set) ~(1U << member);
         copy->knows_damage |= (group_set)((in->damaged != 0) << member);
+        copy->compares_damage &= (group_set) ~(1U << member);
+        copy->compares_damage |= (group_set)((in->damaged >= 2) << member);
     }
     if (m.type == REPLICA_FORWARD) {
         t = take_forward(copy, in, &m, request);

@@ -55,6 +55,14 @@
  * look and the page nothing else is taken out of the log, so what has been given that the page does not know is
  * in the log once more. The next look is when the page has been answered.
  *
+ * What is damaged at who gives it, of whatever kind the session is: in place of the bytes goes what its checksums say these blocks are to
+ * be. A block of the taker's that is good, and is just that, stays as it is; any other one is damage there, too, from then on. So
+ * nobody waits for what cannot be given. What stays are the giver's own bytes, whoever has kept them, so neither its memory of
+ * operations nor the rule whose bytes count need know of it, and it gets them back by an ordinary repair when both serve. Of a block
+ * that is another one here nobody can tell whether it is the older one, of before a change that the giver remembers as done: it would
+ * undo what is about to be acknowledged. It is an error to who reads it, until it is written anew or another member of the
+ * set, which has the giver's bytes, repairs it.
+ *
  * Nothing is half carried out when bytes are given away as a whole, flushed, or taken. Who takes bytes
  * has write intent for them first, as for a change: the round may come to nothing, and then they
  * differ from those of others. And it logs them for whoever is outside.
