@@ -92,6 +92,7 @@ static int judge(struct store *store, struct object *object, uint64_t block,
     struct store_sum checksums[GROUP_BLOCKS];
     int rv = checksums_load(store, object, block / GROUP_BLOCKS, checksums, err);
 
+    *unreadable = false;
     return rv != 0 ? rv
                    : object_read_block(store, object, block, &checksums[block % GROUP_BLOCKS],
                                        bytes, unreadable, err);

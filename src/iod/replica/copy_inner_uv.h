@@ -77,10 +77,9 @@ struct ticket
 
     /* Of a piece: */
     bool exists;
+    bool compares; /* job->crcs are what store_sums() says of `damage`, where it comes from. */
     uint64_t size, offset;
-    uint64_t
-        damage; /* Bytes from `offset` on that are damaged where they come from; then it brings none, */
-    bool compares; /* but job->crcs are what store_sums() says of them there. */
+    uint64_t damage; /* Bytes from `offset` on that are damaged there; then it brings none. */
 };
 
 /* The last line about damage for which there was no help. */
