@@ -108,7 +108,8 @@ void pair_start(struct pair *p, uint32_t i)
         leases[k] = &p->leases[i][k];
     }
     setup.leases = leases;
-    setup.clients_max = setup.objects_max = 8;
+    setup.clients_max = 8;
+    setup.objects_max = 4 * REPLICA_PAGE_MAX;
     setup.ops_max = setup.spans_max = 64;
     assert_true(replica_init(&p->members[i], &setup));
 }

@@ -146,7 +146,7 @@ watch_copies() {
 
 look_at_copies() {
     local opens=false looks=0 few opening
-    [ "$opening_looks" = 0 ] || opens='(.trouble | startswith("it is being opened"))'
+    [ "$opening_looks" = 0 ] || opens='(.state == "opening")'
     # shellcheck disable=SC2016 # names of jq
     few='.groups[] | '$watched'
         | . as $g

@@ -310,6 +310,44 @@ static Morsel__StatusReply *status_of(struct world *w)
     return reply;
 }
 
+static void assert_progress(struct world *w, Morsel__CopyState *said, uint64_t left, uint64_t given,
+                            uint64_t begun)
+{
+    Morsel__StatusReply *status;
+
+    said->bytes_left = left;
+    said->bytes_given = given;
+    (void)heartbeat(w, 1);
+    status = status_of(w);
+    assert_int_equal(status->groups[1]->copies[0]->bytes_left, left);
+    assert_int_equal(status->groups[1]->copies[0]->bytes_begun, begun);
+    morsel__status_reply__free_unpacked(status, NULL);
+}
+
+/* What is left is known better and better, and grows with what clients write: what has been given stays given. */
+static void status_shows_how_far_a_rebuild_is(void **state)
+{
+    Morsel__CopyState said = MORSEL__COPY_STATE__INIT;
+    struct world w;
+
+    world_open(&w, *state, 2);
+    set_policy(&w, "2", 2);
+    said.group = 2;
+    said.state = 1;
+    said.set = 1;
+    w.unwell = &said;
+    assert_progress(&w, &said, 0, 0, 0);
+    assert_progress(&w, &said, 100, 1000, 100);
+    assert_progress(&w, &said, 120, 1000, 120); /* More is known of. */
+    assert_progress(&w, &said, 300, 1050, 350);
+    assert_progress(&w, &said, 200, 1150, 350);
+    assert_progress(&w, &said, 150, 1150, 300);
+    assert_progress(&w, &said, 10, 1350, 360);
+    assert_progress(&w, &said, 400, 20, 400); /* Another one has begun. */
+    assert_progress(&w, &said, 0, 420, 0);
+    world_close(&w);
+}
+
 static void status_shows_what_is_not_well(void **state)
 {
     Morsel__CopyState stale = MORSEL__COPY_STATE__INIT;
@@ -330,6 +368,7 @@ static void status_shows_what_is_not_well(void **state)
     stale.state = 2;
     stale.set = 1;
     stale.bytes_left = 99;
+    stale.opening = true;
     stale.trouble = (char *)(uintptr_t) "b\033d";
     w.unwell = &stale;
     (void)heartbeat(&w, 1);
@@ -339,6 +378,7 @@ static void status_shows_what_is_not_well(void **state)
     assert_int_equal(status->groups[1]->places[0], 1); /* (2, 1) */
     assert_int_equal(status->groups[1]->copies[0]->state, 2);
     assert_int_equal(status->groups[1]->copies[0]->bytes_left, 99);
+    assert_true(status->groups[1]->copies[0]->opening);
     assert_string_equal(status->groups[1]->copies[0]->trouble, "b?d");
     morsel__status_reply__free_unpacked(status, NULL);
     world_close(&w);
@@ -688,6 +728,7 @@ int main(void)
         TEST(a_server_that_joins_gets_groups),
         TEST(a_server_that_moves_is_told_to_its_groups),
         TEST(status_shows_what_is_not_well),
+        TEST(status_shows_how_far_a_rebuild_is),
         TEST(a_table_of_the_future_does_not_count),
         TEST(what_a_file_has_is_known_and_collected),
         TEST(files_have_two_copies_as_soon_as_there_are_two_servers),

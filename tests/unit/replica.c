@@ -430,6 +430,80 @@ static void who_leaves_answers_nothing(void **state)
     pair_free(p);
 }
 
+/* A member takes everything: of so many objects in the order of stores, each page is listed, answered, and its objects are given. */
+enum { OBJECTS = 800, LAST_BYTES = 32 << 20 }; /* LAST_BYTES: the last objects may be no average. */
+
+static uint64_t size_of(uint32_t i)
+{
+    return (uint64_t)(1 + i * 7 % 10) << 20;
+}
+
+static void list_page(struct replica_giving *v, struct dirty_log *l, uint32_t first)
+{
+    v->listed = true;
+    v->page.upto = UINT64_MAX / OBJECTS * (first + REPLICA_PAGE_MAX);
+    v->page.count = REPLICA_PAGE_MAX;
+    for (uint32_t i = first; i < first + REPLICA_PAGE_MAX; i++) {
+        const struct change whole = { .object = { i + 1, 0 }, .generation = 1, .whole = true };
+
+        dirty_log_add(l, &whole);
+    }
+}
+
+static void page_answered(struct replica_giving *v)
+{
+    v->swept += v->page.count;
+    v->listed = false;
+    v->page = (struct replica_page){ .after = v->page.upto };
+}
+
+static void assert_left(const struct replica *r, uint64_t bytes, uint32_t objects, double factor)
+{
+    uint64_t is_objects, is_bytes;
+
+    replica_left(r, &is_objects, &is_bytes);
+    assert_true((double)is_bytes + LAST_BYTES >= (double)bytes / factor);
+    assert_true((double)is_bytes <= (double)bytes * factor + LAST_BYTES);
+    assert_true(is_objects + 3 >= objects && is_objects <= objects + 3);
+}
+
+/* From the first objects on what is left of a full copy is told about as it is, and not what is listed of it alone. */
+static void what_is_left_is_about_so_much(void **state)
+{
+    struct pair *p = pair_new();
+    struct replica *r = &p->members[0];
+    struct replica_giving *v = &r->giving[1];
+    struct dirty_log *l = &r->logs[1];
+    struct change piece;
+    uint64_t left = 0, objects, bytes;
+
+    (void)state;
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        left += size_of(i);
+    }
+    v->session = 7;
+    v->sweeping = true;
+    dirty_log_begin(l, v->session);
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        if (i % REPLICA_PAGE_MAX == 0) {
+            list_page(v, l, i);
+            replica_left(r, &objects, &bytes);
+            assert_int_equal(bytes == 0, i == 0); /* Nothing is known of how long they are. */
+            assert_true(objects + 3 >= OBJECTS - i);
+            page_answered(v);
+        }
+        assert_true(dirty_log_take(l, &piece));
+        v->swept_bytes += size_of((uint32_t)piece.object.inode - 1);
+        left -= size_of((uint32_t)piece.object.inode - 1);
+        dirty_log_answered(l, v->session, l->number);
+        if (i >= 4) {
+            assert_left(r, left, OBJECTS - i - 1, i < 40 ? 2 : 1.15);
+        }
+    }
+    v->session = 0;
+    pair_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +520,7 @@ int main(void)
         cmocka_unit_test(a_piece_may_be_cut_while_it_is_under_way),
         cmocka_unit_test(memory_of_operations_is_handed_over_in_pages),
         cmocka_unit_test(who_leaves_answers_nothing),
+        cmocka_unit_test(what_is_left_is_about_so_much),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,9 @@ static const char *state_name(const Morsel__CopyState *copy)
 {
     static const char *const names[] = { "consistent", "standalone", "stale", "recovering" };
 
+    if (copy->opening) {
+        return "opening";
+    }
     return copy->state < ARRAY_COUNT(names) ? names[copy->state] : "unknown";
 }
 
@@ -182,8 +185,12 @@ static void print_progress(const Morsel__CopyState *c)
         (void)printf(" [%.*s%.*s] %u%%", (int)tenths, "##########", (int)(PROGRESS_WIDE - tenths),
                      "..........", done == 0 ? 0 : print_percent(done, c->bytes_begun));
     }
-    (void)printf(", %s in %" PRIu64 " objects to come", print_bytes(c->bytes_left, left),
-                 c->objects_left);
+    if (c->bytes_left > 0) {
+        (void)printf(", %s in %" PRIu64 " objects to come", print_bytes(c->bytes_left, left),
+                     c->objects_left);
+    } else { /* It is not known yet how long they are. */
+        (void)printf(", %" PRIu64 " objects to come", c->objects_left);
+    }
     if (done > 0 && c->begun_ms > 0) {
         double ms = (double)c->begun_ms * (double)c->bytes_left / (double)done;
 

@@ -672,7 +672,10 @@ static bool fill_state(struct group_entry *e, Morsel__CopyState *state)
     if (e->copy == NULL) {
         state->state = GROUP_STALE;
         state->closed = true;
-        state->trouble = (char *)(uintptr_t) "it is being opened again, or could not be opened";
+        state->opening = e->closing;
+        state->trouble =
+            (char *)(uintptr_t)(e->closing ? "it is being opened again"
+                                           : "it could not be opened: its server's log says why");
         return true;
     }
     group = &copy_replica(e->copy)->group;

@@ -374,6 +374,8 @@ void replica_not_given(struct replica *r, uint32_t member, const struct replica_
 struct sum
 {
     uint64_t objects, bytes;
+    uint64_t whole,
+        rests; /* Of the objects those of which nobody knows how long they are; of these the end is to come. */
 };
 
 static bool add_up(void *data, const struct change *change)
@@ -383,26 +385,35 @@ static bool add_up(void *data, const struct change *change)
     sum->objects++;
     if (!change->whole && change->span.end < OBJECT_BYTES_MAX) {
         sum->bytes += change->span.end - change->span.start;
+    } else if (!change->whole && change->span.start > 0) {
+        sum->rests++;
+    } else {
+        sum->whole++;
     }
     return true;
 }
 
 uint64_t replica_doubt(const struct replica *r)
 {
-    struct sum sum = { 0, 0 };
+    struct sum sum = { .objects = 0 };
 
     (void)changed_each(r->intent.disk, add_up, &sum);
     return sum.bytes;
 }
 
-/* Objects lie in the order of stores as if they were drawn. */
+/* Objects lie in the order of stores as if they were drawn, so those of which nothing is known yet are as many and as large
+ * as those of before. The page that is under way is known, and its objects are in the log. Before the first object has
+ * been given nothing is known of their length. */
 static void add_sweep(const struct replica_giving *v, struct sum *sum)
 {
-    double part = (double)v->page.after / (double)UINT64_MAX;
+    uint64_t known = v->swept + (v->listed ? v->page.count : 0);
+    double part = (double)(v->listed ? v->page.upto : v->page.after) / (double)UINT64_MAX;
+    double behind = v->sweeping && part > 0 ? (double)known * (1 - part) / part : 0;
+    double done = (double)known - (double)sum->whole - (double)sum->rests / 2;
 
-    if (part > 0) {
-        sum->objects += (uint64_t)((double)v->swept * (1 - part) / part);
-        sum->bytes += (uint64_t)((double)v->swept_bytes * (1 - part) / part);
+    sum->objects += (uint64_t)behind;
+    if (done > 0) {
+        sum->bytes += (uint64_t)((behind + (double)known - done) * (double)v->swept_bytes / done);
     }
 }
 
@@ -418,19 +429,20 @@ uint64_t replica_bytes_given(const struct replica *r)
 
 void replica_left(const struct replica *r, uint64_t *objects, uint64_t *bytes)
 {
-    struct sum sum = { 0, 0 };
-
+    *objects = *bytes = 0;
     for (uint32_t i = 0; i < r->group.count; i++) {
+        struct sum sum = { .objects = 0 };
+
         if (r->giving[i].session != 0) {
             (void)changed_each(r->logs[i].open, add_up, &sum);
             (void)dirty_log_each_under_way(&r->logs[i], add_up, &sum);
-            if (r->giving[i].sweeping) {
+            if (r->giving[i].sweeping || r->giving[i].swept > 0) {
                 add_sweep(&r->giving[i], &sum);
             }
         }
+        *objects += sum.objects;
+        *bytes += sum.bytes;
     }
-    *objects = sum.objects;
-    *bytes = sum.bytes;
 }
 
 /* ---- What is to be done ---- */

@@ -31,7 +31,7 @@ struct copy_said
     group_number group;
     uint32_t state, set; /* enum copy_state; and which places are in sync, as bits. */
     bool serves;
-    bool whole, closed;
+    bool whole, closed, opening;
     uint32_t reaches; /* Places whose servers answer it. */
     uint64_t epoch, begun, bytes_left, bytes_given, objects_left, doubt_bytes, rate_limit;
     char trouble[MEMBERS_FAILURE_MAX];

@@ -8,11 +8,12 @@
 #include "meta/cluster/group_mend.h"
 #include "meta/cluster/groups_uv.h"
 
-/* How the rebuilding of a copy began, as its server told it first. */
+/* How the rebuilding of a copy began, as its server told it first; and how much there was to come then, as far as that is known by now. */
 struct rebuild_begin
 {
     group_number group;
     uint64_t since_ms, bytes_left;
+    uint64_t given; /* copy_said.bytes_given, then. */
 };
 
 /* A comparison of copies that somebody has asked for. */

@@ -341,7 +341,20 @@ static void log_rule(const struct groups_host *h, uint32_t set)
 
 /* ---- What servers say ---- */
 
-/* When the copy began to be brought up to date, by its server's first word of what is left. */
+/* What is left is an estimate, and clients write meanwhile: what was to come is what has been given since, and that. Of a server
+ * that does not say what it gives, the most that was ever left. */
+static uint64_t to_come(const struct rebuild_begin *b, const struct copy_said *copy)
+{
+    uint64_t given = copy->bytes_given - b->given;
+
+    if (given > 0) {
+        return copy->bytes_left + given;
+    }
+    return copy->bytes_left > b->bytes_left ? copy->bytes_left : b->bytes_left;
+}
+
+/* When the copy began to be brought up to date, by its server's first word of what is left. Who has given less than before has begun
+ * again. */
 static struct rebuild_begin begin_of(const struct groups_host *h, size_t place,
                                      const struct copy_said *copy)
 {
@@ -350,11 +363,13 @@ static struct rebuild_begin begin_of(const struct groups_host *h, size_t place,
     for (size_t i = 0; i < before->count; i++) {
         const struct rebuild_begin *b = &h->begins[place][i];
 
-        if (b->group == copy->group && b->bytes_left >= copy->bytes_left && copy->bytes_left > 0) {
-            return *b;
+        if (b->group == copy->group && b->bytes_left > 0 && copy->bytes_left > 0 &&
+            copy->bytes_given >= b->given) {
+            return (struct rebuild_begin){ b->group, b->since_ms, to_come(b, copy), b->given };
         }
     }
-    return (struct rebuild_begin){ copy->group, meta_now_ms(h->meta), copy->bytes_left };
+    return (struct rebuild_begin){ copy->group, meta_now_ms(h->meta), copy->bytes_left,
+                                   copy->bytes_given };
 }
 
 static void copy_take(struct copy_said *to, const Morsel__CopyState *from)
@@ -370,6 +385,7 @@ static void copy_take(struct copy_said *to, const Morsel__CopyState *from)
     to->begun = from->begun;
     to->whole = from->whole != 0;
     to->closed = from->closed != 0;
+    to->opening = from->opening != 0;
     to->reaches = from->reaches;
     to->doubt_bytes = from->doubt_bytes;
     to->bytes_given = from->bytes_given;

@@ -136,6 +136,7 @@ void groups_copy_say(Morsel__CopyState *to, const struct copy_said *from)
     to->begun = from->begun;
     to->whole = from->whole;
     to->closed = from->closed;
+    to->opening = from->opening;
     to->reaches = from->reaches;
     to->doubt_bytes = from->doubt_bytes;
     to->bytes_given = from->bytes_given;
