@@ -197,6 +197,27 @@ static void a_long_silence_is_shortened(void **state)
     assert_true(f->members[0].silent);
 }
 
+/* However often all were silent: who is away is not waited for while another one may have begun to answer. */
+static void who_is_not_heard_is_never_waited_for_for_long(void **state)
+{
+    struct fixture *f = *state;
+    static struct call call;
+
+    call = (struct call){ 0 };
+    for (unsigned i = 0; i < SERVERS; i++) {
+        f->members[i].says = IS_SILENT;
+        f->members[i].heard = false;
+    }
+    group_bench_start(f, &call, true, CALL_MS, 1);
+    run_until(f, &f->members[1].count, 2); /* All were silent. */
+    f->members[0].says = f->members[1].says = ANSWERS;
+    run_until(f, &f->ended, 1);
+    assert_int_equal(f->status, 0);
+    assert_in_range(f->took_ms,
+                    GROUP_SILENT_MS + GROUP_GLANCE_MS + GROUP_ATTEMPT_MS - 3 * ROUNDING_MS,
+                    GROUP_SILENT_MS + GROUP_GLANCE_MS + 2 * GROUP_ATTEMPT_MS - 500);
+}
+
 /* A request without bytes has its time from the start: that its few bytes went out says nothing. */
 static void silence_about_something_small_moves_it_on(void **state)
 {
@@ -536,6 +557,7 @@ int main(void)
         TEST(nobody_orders_for_a_while),
         TEST(silence_moves_it_on),
         TEST(a_long_silence_is_shortened),
+        TEST(who_is_not_heard_is_never_waited_for_for_long),
         TEST(silence_about_something_small_moves_it_on),
         TEST(its_time_holds),
         TEST(without_a_time_it_asks_on),

@@ -278,15 +278,16 @@ static bool is_heard(const struct group_call *call)
     return servers_is_heard(call->client, call->group->servers[call->member]);
 }
 
-/* How long this attempt may be silent. Who is not heard may be away; while somebody is, all the more. */
+/* How long this attempt may be silent. Who is not heard may be away; while somebody is, all the more. Longer than
+ * GROUP_ATTEMPT_MS only who is heard is waited for: the others would go on meanwhile without one that is away. */
 static uint64_t attempt_ms(const struct group_call *call)
 {
     uint32_t longer = call->silences / call->group->count;
     uint64_t ms = (uint64_t)GROUP_ATTEMPT_MS << (longer < LONGER_MAX ? longer : LONGER_MAX);
     uint64_t left_ms = call->started_ms + call->timeout_ms - now_ms(call);
 
-    if (longer == 0 && !is_heard(call)) {
-        ms = call->lost ? GROUP_GLANCE_MS : GROUP_SILENT_MS;
+    if (!is_heard(call)) {
+        ms = longer > 0 ? GROUP_ATTEMPT_MS : call->lost ? GROUP_GLANCE_MS : GROUP_SILENT_MS;
     }
     if (call->settled && call->silences == 0 && call->group->count > 1) {
         ms = call->hedge_ms;

@@ -34,7 +34,7 @@ enum {
     GROUP_CHANGES_MAX = 1024, /* Of one client at one group without an end; more wait. */
     GROUP_ATTEMPT_MS =
         2000, /* Without a byte moving, before another member is asked: longer when all were
-                                 silent, for what is slow must come to its end. */
+                                 silent and this one is heard, for what is slow must come to its end. */
     GROUP_SILENT_MS =
         1000, /* The same for one that was not heard just before; who has not answered for so long is silent. */
     GROUP_GLANCE_MS = 500, /* While a member was lost: for one that is not heard either. */
