@@ -145,7 +145,7 @@ static void a_new_round_forwards_again(void **state)
     order_applied(&o, a.id);
     expect_nothing(&o);
     assert_int_equal(ask(&o, 3, 40, 50, 102), ORDER_NO);
-    order_join(&o, 1, 11, 7);
+    join_all(&o, 1, 11, 7);
     order_check(&o);
     assert_int_equal(expect(&o, ORDER_FORWARD, 100).member, 1);
     a = expect(&o, ORDER_FORWARD, 100);
@@ -180,7 +180,7 @@ static void what_was_put_off_is_shown_again(void **state)
     order_leave(&o);
     order_put_off(&o, a.id);
     expect_nothing(&o);
-    order_join(&o, 2, 20, 1);
+    join_all(&o, 2, 20, 1);
     order_check(&o);
     a = expect(&o, ORDER_APPLY, 100);
     order_unapplied(&o, a.id, MORSEL_CHECKSUM);
@@ -195,7 +195,7 @@ static void what_was_put_off_is_shown_again(void **state)
     order_leave(&o);
     order_put_off(&o, a.id);
     (void)expect(&o, ORDER_RELEASE, 100);
-    order_join(&o, 1, 11, 3);
+    join_all(&o, 1, 11, 3);
     assert_int_equal(order_forwarded(&o, 0, 1, 11, 1, &change, 101, 1), ORDER_YES);
     order_unapplied(&o, expect(&o, ORDER_APPLY, 101).id,
                     MORSEL_CHECKSUM); /* Who orders finds so for itself. */
@@ -253,7 +253,7 @@ static void acknowledgements_count_in_their_round(void **state)
     order_leave(&o);
     order_applied(&o, a.id);
     expect_nothing(&o);
-    order_join(&o, 1, 11, 3);
+    join_all(&o, 1, 11, 3);
     (void)expect(&o, ORDER_FORWARD, 100);
     expect_nothing(&o);
     order_acked(&o, 1, 1, 11, 1);
@@ -292,7 +292,7 @@ static void what_another_decides_is_remembered_as_it_is(void **state)
     assert_int_equal(ask(&o, 1, 0, 10, 100), ORDER_YES);
     assert_int_equal(ask(&o, 2, 20, 30, 101), ORDER_YES);
     order_leave(&o);
-    order_join(&o, 1, 11, 6);
+    join_all(&o, 1, 11, 6);
     order_check(&o);
     expect_answer(&o, 100, MORSEL_AGAIN);
     expect_answer(&o, 101, MORSEL_AGAIN);
@@ -304,7 +304,7 @@ static void what_another_decides_is_remembered_as_it_is(void **state)
     (void)expect(&o, ORDER_APPLY, 101);
     order_leave(&o);
     expect_nothing(&o);
-    order_join(&o, 2, 12, 3);
+    join_all(&o, 2, 12, 3);
     order_check(&o);
     expect_answer(&o, 100, MORSEL_AGAIN);
     expect_answer(&o, 101, MORSEL_AGAIN);
@@ -331,7 +331,7 @@ static void numbers_of_old_rounds_mean_nothing(void **state)
     (void)expect(&o, ORDER_ACK, 101);
     (void)expect(&o, ORDER_RELEASE, 101);
     order_leave(&o);
-    order_join(&o, 1, 11, 3);
+    join_all(&o, 1, 11, 3);
     other.op.number = 3;
     assert_int_equal(order_forwarded(&o, 0, 1, 11, 1, &other, 102, 1), ORDER_YES);
     order_applied(&o, a.id); /* Nobody is told: it belongs to the round before. */
@@ -353,7 +353,7 @@ static void everything_is_bounded(void **state)
 
     (void)state;
     assert_true(order_init(&o, 0, 2, 4));
-    order_join(&o, 1, 1, 1);
+    join_all(&o, 1, 1, 1);
     for (uint64_t i = 0; i < ORDER_READS_MAX; i++) {
         assert_int_equal(order_read(&o, object, (struct span){ 0, 1 }, i), ORDER_YES);
     }
@@ -381,7 +381,7 @@ static void a_forward_without_room_is_not_remembered(void **state)
 
     (void)state;
     assert_true(order_init(&o, 1, 2, 2 * ORDER_ITEMS_MAX));
-    order_join(&o, 1, 10, 3);
+    join_all(&o, 1, 10, 3);
     for (uint64_t i = 1; i <= ORDER_ITEMS_MAX; i++) {
         change.op.number = i;
         assert_int_equal(order_forwarded(&o, 0, 1, 10, i, &change, i, 1), ORDER_YES);
@@ -640,6 +640,14 @@ static void next_round(struct history *h)
     h->set = set;
 }
 
+/* Its word that it has joined comes to the others, sooner or later. */
+static void hear(struct history *h, uint32_t member)
+{
+    for (uint32_t i = 0; i < MEMBERS && h->orders[member].joined; i++) {
+        (void)order_has_joined(&h->orders[i], member);
+    }
+}
+
 static void run_step(struct history *h)
 {
     uint64_t drawn = prng_below(&h->prng, 100);
@@ -647,6 +655,9 @@ static void run_step(struct history *h)
     uint64_t block = prng_below(&h->prng, BLOCKS);
 
     h->now_ms += prng_below(&h->prng, 10);
+    if (prng_below(&h->prng, 2) == 0) {
+        hear(h, (uint32_t)prng_below(&h->prng, MEMBERS));
+    }
     if (drawn < 15) {
         write_something(h);
     } else if (drawn < 25) {

@@ -59,6 +59,42 @@ static void what_comes_again_gets_the_first_answer(void **state)
 
 /* ---- What was forwarded, and may be lost ---- */
 
+/* It would pass it over, and have it half a second later. */
+static void nothing_is_forwarded_to_who_has_not_joined(void **state)
+{
+    struct order o;
+    struct order_action a;
+
+    (void)state;
+    assert_true(order_init(&o, 0, 8, 64));
+    for (uint64_t round = 10; round < 12; round++) {
+        order_join(&o, 1, round, 7);
+        if (round == 10) {
+            assert_int_equal(ask(&o, 1, 0, 10, 100), ORDER_YES);
+            a = expect(&o, ORDER_APPLY, 100);
+            order_applied(&o, a.id);
+        }
+        for (unsigned k = 0; k < 3; k++) {
+            expect_nothing(&o);
+            order_resend(&o);
+        }
+        for (uint32_t member = 2; member > 0; member--) {
+            assert_true(order_has_joined(&o, member));
+            assert_int_equal(expect(&o, ORDER_FORWARD, 100).member, member);
+            expect_nothing(&o);
+            assert_false(order_has_joined(&o, member));
+            expect_nothing(&o);
+        }
+        order_resend(&o); /* From when it was forwarded on. */
+        expect_nothing(&o);
+        order_resend(&o);
+        (void)expect(&o, ORDER_FORWARD, 100);
+        (void)expect(&o, ORDER_FORWARD, 100);
+        order_leave(&o);
+    }
+    order_free(&o);
+}
+
 /* `count` changes of ten bytes, one behind the other, carried out here and forwarded to the one other member. */
 static void forward_some(struct order *o, uint64_t count)
 {
@@ -141,6 +177,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_asked_for_again_is_in_time_for_longer),
         cmocka_unit_test(what_comes_again_gets_the_first_answer),
+        cmocka_unit_test(nothing_is_forwarded_to_who_has_not_joined),
         cmocka_unit_test(a_slow_member_is_sent_nothing_twice),
         cmocka_unit_test(what_was_passed_over_is_sent_again),
         cmocka_unit_test(a_silent_member_is_sent_it_again_ever_more_seldom),

@@ -42,7 +42,7 @@ static void a_copy_locks_what_it_reads(void **state)
     order_applied(&o, copy.id);
     order_leave(&o);
     expect_nothing(&o);
-    order_join(&o, 1, 11, 3);
+    join_all(&o, 1, 11, 3);
     (void)expect(&o, ORDER_FORWARD, 101);
     assert_int_equal(ask(&o, 3, 14, 20, 103), ORDER_YES);
     assert_int_equal(ask(&o, 4, 15, 20, 104), ORDER_YES);

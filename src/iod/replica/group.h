@@ -337,6 +337,9 @@ bool group_orders(const struct group *g);
 /* Is a forward that carries these to be carried out here? */
 bool group_takes(const struct group *g, uint64_t epoch, uint64_t round);
 
+/* Is that member of the set joined in our round, as its word says? */
+bool group_has_joined(const struct group *g, uint32_t member);
+
 /* Are all of the set joined in our round? Write intent leaves the disk only then. */
 bool group_all_joined(const struct group *g);
 

@@ -309,14 +309,19 @@ bool group_covers(const struct group *g, uint32_t member)
            (g->standing == 0 || group_has(g->standing, member));
 }
 
+bool group_has_joined(const struct group *g, uint32_t member)
+{
+    return g->joined != 0 && group_has(g->record.set, member) && group_in_step(g, member) &&
+           g->peers[member].word.joined == g->joined;
+}
+
 bool group_all_joined(const struct group *g)
 {
     if (g->joined == 0) {
         return false;
     }
     for (uint32_t i = 0; i < g->count; i++) {
-        if (i != g->me && group_has(g->record.set, i) &&
-            !(group_in_step(g, i) && g->peers[i].word.joined == g->joined)) {
+        if (i != g->me && group_has(g->record.set, i) && !group_has_joined(g, i)) {
             return false;
         }
     }

@@ -203,6 +203,7 @@ void order_join(struct order *o, uint64_t epoch, uint64_t round, group_set set)
     o->epoch = epoch;
     o->round = round;
     o->set = set;
+    o->there = (group_set)(1U << o->me);
     o->sequence = o->floor = 0;
     memset(o->top, 0, sizeof(o->top));
     memset(o->window, 0, sizeof(o->window));
@@ -221,6 +222,25 @@ void order_join(struct order *o, uint64_t epoch, uint64_t round, group_set set)
         work_again(o, i);
         finish_if_all(o, i);
     }
+}
+
+/* What has waited for it goes out, in the order in which it came. */
+bool order_has_joined(struct order *o, uint32_t member)
+{
+    if (!order_orders(o) || (o->there >> member & 1U) != 0) {
+        return false;
+    }
+    o->there |= (group_set)(1U << member);
+    LIST_FOREACH(node, &o->all)
+    {
+        struct order_item *i = LIST_ENTRY(node, struct order_item, all);
+
+        if ((i->send >> member & 1U) != 0) {
+            i->rest = i->rested = 1;
+            say(o, i, 0);
+        }
+    }
+    return true;
 }
 
 void order_leave(struct order *o)
@@ -423,6 +443,12 @@ void order_acked(struct order *o, uint32_t from, uint64_t epoch, uint64_t round,
     }
 }
 
+/* To whom it is to be forwarded now. */
+static group_set due(const struct order *o, const struct order_item *i)
+{
+    return i->send & o->there;
+}
+
 static group_set lacking(const struct order *o, const struct order_item *i)
 {
     return o->set & (group_set) ~(i->have | 1U << o->me);
@@ -448,7 +474,7 @@ static group_set lost_at(const struct order *o, const struct order_item *i)
     group_set lost = 0;
 
     for (uint32_t k = 0; k < REPLICAS_MAX; k++) {
-        if ((lacking(o, i) >> k & 1U) != 0 &&
+        if (((lacking(o, i) & ~i->send) >> k & 1U) != 0 &&
             (o->acked[k] == o->heard[k] || i->sequence < o->top[k])) {
             lost |= (group_set)(1U << k);
         }
@@ -669,12 +695,12 @@ static bool work_of(struct order *o, struct order_item *i, struct order_action *
         out->type = i->state == ORDER_READING ? ORDER_SERVE : ORDER_APPLY;
         return true;
     }
-    if (i->send != 0) {
+    if (due(o, i) != 0) {
         out->type = ORDER_FORWARD;
-        out->member = (uint32_t)__builtin_ctz(i->send);
+        out->member = (uint32_t)__builtin_ctz(due(o, i));
         out->epoch = o->epoch;
         out->round = o->round;
-        i->send &= (group_set)(i->send - 1);
+        i->send &= (group_set) ~(1U << out->member);
         return true;
     }
     list_remove(&i->todo);
@@ -720,7 +746,7 @@ static void check_item(const struct order *o, const struct order_item *i)
     CHECK_IMPLIES(i->state == ORDER_UNDER_WAY || i->state == ORDER_READING, before == 0);
     CHECK_IMPLIES(i->state == ORDER_UNDER_WAY, !o->joined || order_orders(o));
     CHECK_IMPLIES(i->send != 0, i->state == ORDER_UNDER_WAY && order_orders(o));
-    CHECK_IMPLIES(i->words != 0 || i->send != 0, !list_empty(&i->todo) || !o->joined);
+    CHECK_IMPLIES(i->words != 0 || due(o, i) != 0, !list_empty(&i->todo) || !o->joined);
 }
 
 void order_check(const struct order *o)

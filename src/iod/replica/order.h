@@ -46,6 +46,10 @@
  * (order_taken_over(), then op_memory_load() and op_memory_settle()); and stamps `not_after_ms` anew for the clock of the
  * member to which it sends a change.
  *
+ * Nothing is forwarded to a member that is not known to have joined the round (order_has_joined()): it would pass it over,
+ * and what is forwarded again for having got no answer is late. Who orders has joined first; the others follow within
+ * moments, and say so.
+ *
  * Forwarded again, within a round, is what may have been lost: all, when the connection was (order_lost()); else what has
  * not been acknowledged for a whole span between two order_resend(), when its member has meanwhile acknowledged nothing
  * at all or something that was sent later; and then after twice as many, up to ORDER_REST_MAX. A member behind a slow link
@@ -57,7 +61,7 @@
  *
  * Invariants (order_check()): no two items that exclude each other are at work; an item waits for as
  * many as are before it and exclude it; who is not joined has nothing waiting, who takes has nothing
- * under way, who orders has taken nothing in this round. */
+ * under way, who orders has taken nothing in this round; what can be forwarded is shown. */
 #ifndef MORSEL_IOD_REPLICA_ORDER_H
 #define MORSEL_IOD_REPLICA_ORDER_H
 
@@ -161,6 +165,7 @@ struct order
     uint32_t me;
     bool joined;
     group_set set;
+    group_set there; /* Those of it that have joined the round, as far as is known here. */
     uint64_t epoch, round;
     uint64_t verifier;
     uint64_t sequence; /* Of the last forward, in the round. */
@@ -184,6 +189,9 @@ void order_free(struct order *o);
 /* GROUP_JOIN, GROUP_LEAVE. */
 void order_join(struct order *o, uint64_t epoch, uint64_t round, group_set set);
 void order_leave(struct order *o);
+
+/* Another member of the set has joined the round in which we are. False: we do not order, or that was known. */
+bool order_has_joined(struct order *o, uint32_t member);
 
 /* The bytes of another member take the place of ours: what was ordered here is forgotten, and what the memory of
  * operations knows is in doubt until that member's is here (op_memory_settle()), for others decide what came of it. Not

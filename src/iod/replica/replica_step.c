@@ -73,6 +73,16 @@ static void perform(struct replica *r, const struct group_action *action)
     }
 }
 
+/* What it was asked before it had joined it has passed over. */
+static void look_who_joined(struct replica *r)
+{
+    for (uint32_t i = 0; i < r->group.count; i++) {
+        if (i != r->group.me && group_has_joined(&r->group, i) && order_has_joined(&r->order, i)) {
+            replica_resend_syncs(r);
+        }
+    }
+}
+
 void replica_feed(struct replica *r, struct group_event *event, uint64_t now_ms)
 {
     struct group_actions out = { .count = 0 };
@@ -84,6 +94,7 @@ void replica_feed(struct replica *r, struct group_event *event, uint64_t now_ms)
     for (uint32_t i = 0; i < out.count; i++) {
         perform(r, &out.items[i]);
     }
+    look_who_joined(r);
 }
 
 void replica_tick(struct replica *r, uint64_t now_ms)
