@@ -168,7 +168,7 @@ copies_watched() {
     local long
     kill "$watcher" || fail "who looked at the copies has ended before"
     wait "$watcher" 2>/dev/null || true # It was killed.
-    [ "$(cat "$work/looks")" -ge 10 ] || fail "there were only $(cat "$work/looks") looks at the copies"
+    [ "$(cat "$work/looks")" -ge 5 ] || fail "there were only $(cat "$work/looks") looks at the copies"
     [ ! -s "$work/fewer" ] || fail "a group had fewer than two complete copies: $(head -n 3 "$work/fewer")"
     long=$(awk -v most="$opening_looks" '{ copy = $2 " " $3; row[copy] = last[copy] == $1 - 1 ? row[copy] + 1 : 1; last[copy] = $1
                 if (row[copy] > most) { print copy; exit } }' "$work/opening")
