@@ -198,7 +198,7 @@ start_net
 join_net meta mount-a mount-b mount-c
 for ((i = 1; i <= servers; i++)); do
     join_net "iod$i"
-    own_disk "iod$i" 1G
+    own_disk "iod$i" 4G # A manager that is killed again and again gives back nothing of what is deleted (30 s behind each start).
 done
 start_meta
 for ((i = 1; i <= servers; i++)); do begin "$i"; done
