@@ -231,6 +231,20 @@ static void what_is_as_it_is_to_be_is_not_spoiled(void **state)
     assert_memory_equal(wanted, sums, sizeof(wanted));
 }
 
+/* Whatever ended the daemon: a crash is no explanation for what was never there. */
+static void what_is_spoiled_no_crash_explains(void **state)
+{
+    struct mending *m = *state;
+
+    for (unsigned machine = 0; machine < 2; machine++) {
+        assert_int_equal(store_spoil(m->f.store, ID, 7 * BLOCK_BYTES, BLOCK_BYTES, NULL), 0);
+        m->f.options.boot_id += machine;
+        fixture_crash(&m->f);
+        assert_int_equal(fixture_read(&m->f, ID, 7 * BLOCK_BYTES, m->is, 10), MORSEL_CHECKSUM);
+        find(m, 7 * BLOCK_BYTES, 8 * BLOCK_BYTES, 1);
+    }
+}
+
 static void a_file_that_was_cut_is_damage(void **state)
 {
     struct mending *m = *state;
@@ -335,6 +349,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_written_meanwhile_stays, begin, end),
         cmocka_unit_test_setup_teardown(what_is_spoiled_is_damage, begin, end),
         cmocka_unit_test_setup_teardown(what_is_as_it_is_to_be_is_not_spoiled, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_spoiled_no_crash_explains, begin, end),
         cmocka_unit_test_setup_teardown(a_file_that_was_cut_is_damage, begin, end),
         cmocka_unit_test_setup_teardown(what_the_disk_does_not_give_is_damage, begin, end),
         cmocka_unit_test_setup_teardown(what_the_disk_does_not_take_either_is_its_failure, begin,

@@ -72,6 +72,14 @@ static void recovery_note(struct recovery *m, uint64_t block, enum verdict verdi
     m->bad += is_damage(verdict);
 }
 
+/* Its bytes were gone before any crash (STORE_SUM_GONE), and nothing was written there since. */
+static bool is_gone(const struct store_sum *sum)
+{
+    const struct store_sum gone = STORE_SUM_GONE;
+
+    return sum->cur == gone.cur && sum->prev == gone.prev;
+}
+
 /* Judge one block by its sum and correct the sum where a crash explains the difference. */
 static enum verdict recover_block(const struct recovery *m, struct store_sum *sum,
                                   const uint8_t *bytes)
@@ -82,7 +90,7 @@ static enum verdict recover_block(const struct recovery *m, struct store_sum *su
     if (is == sum->cur) {
         return BLOCK_GOOD;
     }
-    if (m->object->trust == TRUSTED || (m->object->trust == SUSPECT && !before)) {
+    if (m->object->trust == TRUSTED || (m->object->trust == SUSPECT && !before) || is_gone(sum)) {
         return BLOCK_BAD;
     }
     *sum = (struct store_sum){ .cur = is, .prev = is };
