@@ -220,6 +220,7 @@ data\.closes\b                       data/closes_uv
 data\.buffers\b                      data/chunk_uv data/room_uv
 data\.fetches\b                      data/fetch_uv data/fetch_ahead_uv
 data\.appends\b                      data/append_uv
+data\.size_asks\b                    data/size_uv
 data\.(versions|changes)->           coherence/data_versions manager/changes
 parts
 

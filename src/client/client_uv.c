@@ -15,6 +15,7 @@
 #include "client/data/durable_uv.h"
 #include "client/data/fetch_uv.h"
 #include "client/data/file_uv.h"
+#include "client/data/size_uv.h"
 #include "client/manager/behind_uv.h"
 #include "client/manager/changes.h"
 #include "client/manager/groups_uv.h"
@@ -149,6 +150,7 @@ static void on_tick(uv_timer_t *timer)
     servers_tick(client);
     client_groups_tick(client);
     files_age(client, now_ms);
+    size_asks_tick(client);
 }
 
 static client_id draw_id(void)
@@ -175,6 +177,7 @@ static void client_free(struct client *client)
     lock_holder_free(&client->locks);
     closes_close(client);
     appends_close(client);
+    size_asks_close(client);
     fetches_close(client);
     write_buffers_close(client);
     files_close(client);
@@ -202,7 +205,7 @@ static int open_parts(struct client *client, client_id id)
         (rv = closes_open(client, is_open_here)) != 0 ||
         (rv = files_open(client, &durable_column_hooks)) != 0 ||
         (rv = write_buffers_open(client)) != 0 || (rv = fetches_open(client)) != 0 ||
-        (rv = appends_open(client)) != 0) {
+        (rv = appends_open(client)) != 0 || (rv = size_asks_open(client)) != 0) {
         return rv;
     }
     return MORSEL_OK;

@@ -48,6 +48,7 @@ struct closes;
 struct write_buffers;
 struct fetches;
 struct appends;
+struct size_asks;
 struct data_version_cache;
 struct changes;
 struct queued_call;
@@ -80,6 +81,7 @@ struct client_data
     struct write_buffers *buffers;       /* chunk_uv.h */
     struct fetches *fetches;             /* fetch_uv.h */
     struct appends *appends;             /* append_uv.c */
+    struct size_asks *size_asks;         /* size_uv.c */
     struct data_version_cache *versions; /* Of what the kernel may keep of closed files. */
     struct changes *changes;             /* That the manager may not have on disk yet. */
 };

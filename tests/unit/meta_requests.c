@@ -536,8 +536,8 @@ static int ask_exchange(struct client *c, inode_id inode, inode_id with, uint32_
     return call(c, MSG_EXCHANGE, &request.base, NULL, NULL);
 }
 
-/* Only who holds both alone knows that nobody goes by where they lie; and the bytes of one file become
- * those of another. */
+/* Only who holds a lease on the file, and the other one alone, knows that nobody has written; and the bytes of one file
+ * become those of another. */
 static void files_exchange_for_who_holds_and_owns_both(void **state)
 {
     struct fixture *f = *state;
@@ -552,8 +552,9 @@ static void files_exchange_for_who_holds_and_owns_both(void **state)
     lookup_until_leased(&a.client, "d"); /* Its lease epoch is on the disk. */
     held = make(&a.client, INODE_ROOT, "held", 0100644, true);
     copy = make_copy(&a.client, INODE_ROOT);
-    assert_int_equal(ask_exchange(&a.client, INODE_ROOT, copy, 0), MORSEL_BUSY); /* Under R. */
-    assert_int_equal(ask_exchange(&a.client, held, INODE_ROOT, 0), MORSEL_BUSY);
+    assert_int_equal(ask_exchange(&a.client, INODE_ROOT, copy, 0), MORSEL_INVAL);
+    assert_int_equal(ask_exchange(&a.client, held, INODE_ROOT, 0), MORSEL_BUSY); /* Under R. */
+    assert_int_equal(ask_exchange(&a.client, 12345, copy, 0), MORSEL_BUSY);
     assert_int_equal(ask_exchange(&a.client, held, copy, 5), MORSEL_PERM);
     assert_int_equal(ask_exchange(&a.client, held, copy, 0), 0);
     client_close(&a.client);

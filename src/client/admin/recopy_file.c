@@ -51,15 +51,13 @@ struct recopy
 
 static enum recopy_outcome failed(struct recopy *r, const char *what)
 {
-    bool busy = errno == EBUSY || errno == EAGAIN || errno == ETXTBSY;
+    bool busy = errno == EBUSY || errno == EAGAIN;
 
     r->written = errno == EAGAIN;
     if (errno == EBUSY) {
-        errmsg_set(r->why, "it is open on another mount");
+        errmsg_set(r->why, "it is open for writing on another mount");
     } else if (errno == EAGAIN) {
         errmsg_set(r->why, "it is being written");
-    } else if (errno == ETXTBSY) {
-        errmsg_set(r->why, "it is a program that runs");
     } else if (errno == EOPNOTSUPP || errno == ENOTTY) {
         errmsg_set(r->why,
                    "this mount cannot do it: it must be of this version, and not -o nocache");
@@ -153,7 +151,7 @@ static enum recopy_outcome open_source(struct recopy *r, const char *path, const
 {
     struct stat st;
 
-    r->from = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOATIME);
+    r->from = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOATIME);
     if (r->from < 0 && errno != ENOENT && errno != ESTALE) {
         return failed(r, "open");
     }

@@ -137,10 +137,10 @@ static void on_fetched(struct column_call *call, int status, struct rpc_reply *r
 
     if (status == 0 && !column_is_current(call)) {
         fetch->kind = COLUMN_READ_PRIMARY; /* The lease went, or we have changed something. */
-        if (fetch_send(fetch) == 0) {
+        status = fetch_send(fetch);
+        if (status == 0) {
             return;
         }
-        status = MORSEL_UNREACHABLE;
     }
     if (status == 0) {
         status = check_bytes(fetch, reply);

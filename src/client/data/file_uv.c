@@ -442,10 +442,9 @@ static void note_place(struct file *file, uint32_t place)
         return;
     }
     if (elsewhere && file->columns.astray == 0) {
-        log_warning(file->client->options.log,
-                    "inode %lu: its bytes were moved while the manager did not hear us; what is "
-                    "read or written through what was open before may say ESTALE for a moment",
-                    (unsigned long)file->inode);
+        log_info(file->client->options.log,
+                 "inode %lu: its bytes were moved (morsel recopy); it is looked for where they are",
+                 (unsigned long)file->inode);
     }
     file->columns.astray = elsewhere ? MORSEL_STALE : 0;
 }
@@ -658,6 +657,11 @@ void file_give_up_place(struct file *file)
 {
     CHECK(file->held);
     file->columns.astray = MORSEL_TIMEDOUT;
+}
+
+uint32_t file_place(const struct file *file)
+{
+    return file->place;
 }
 
 int file_astray(const struct file *file)

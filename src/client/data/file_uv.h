@@ -376,6 +376,9 @@ int file_move(struct file *file, const Morsel__Layout *layout);
 void file_doubt_place(struct file *file);
 bool file_is_place_doubted(const struct file *file);
 
+/* Where it lies as far as we know, as a number (placing.h). */
+uint32_t file_place(const struct file *file);
+
 /* Does it lie elsewhere than we know? 0: no. Else what who asks for its bytes is told. */
 int file_astray(const struct file *file);
 
@@ -610,6 +613,8 @@ struct range_op
     uint64_t again;       /* and which columns have been sent a second time. */
     bool changes;         /* What was fetched while it ran is forgotten at its end. */
     bool starting;        /* The caller's. */
+    uint64_t lease;       /* Since when we had the file when it began; 0: not at all. */
+    uint32_t place;       /* Where it lay then: file_place(). */
     void (*done)(struct range_op *op, int status);
     void *data;
     uint64_t blocks; /* range_blocks_start(): of 512 bytes, all columns. */
@@ -626,6 +631,11 @@ int range_start(struct range_op *op, struct file *file, enum range_kind kind, ui
 
 /* Its calls end soon, with MORSEL_CANCELED. */
 void range_cancel(struct range_op *op);
+
+/* Was the file ours from the beginning until now? Else others may have had it moved, and what was asked for was there
+ * no more: what the servers said counts if the manager, asked behind it, says that it lies where it lay. */
+bool range_is_sure(const struct range_op *op);
+bool range_has_moved(const struct range_op *op);
 
 /* The space that the file uses on its servers: op->blocks. */
 int range_blocks_start(struct range_op *op, struct file *file,

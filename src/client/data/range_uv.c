@@ -111,6 +111,8 @@ static int range_init(struct range_op *op, struct file *file,
     op->waiting = 1;
     op->unanswered = 0;
     op->changes = false;
+    op->lease = client_lease_since(file->client, file->inode);
+    op->place = file_place(file);
     op->calls = calloc(file_stripe(file)->width, sizeof(op->calls[0]));
     if (op->calls == NULL) {
         return MORSEL_NOMEM;
@@ -158,6 +160,16 @@ void range_cancel(struct range_op *op)
     for (uint32_t i = 0; op->waiting > 0 && i < file_stripe(op->file)->width; i++) {
         column_cancel(&op->calls[i]);
     }
+}
+
+bool range_is_sure(const struct range_op *op)
+{
+    return op->lease != 0 && op->lease == client_lease_since(op->file->client, op->file->inode);
+}
+
+bool range_has_moved(const struct range_op *op)
+{
+    return op->place != file_place(op->file);
 }
 
 static void on_sought(struct column_call *call, int status, struct rpc_reply *reply)

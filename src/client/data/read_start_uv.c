@@ -1,6 +1,7 @@
 /* How a read goes: at once, or when the manager has answered and under the size lock (read_uv.h). */
 #include "client/data/read_uv.h"
 
+#include "client/coherence/lease_uv.h"
 #include "common/base/status.h"
 
 #include <string.h>
@@ -54,16 +55,31 @@ static void read_under_size_lock(struct file_read *read)
     struct file *file = read->handle->file;
 
     read_bytes_end(read);
+    size_lock_end(&read->size_lock); /* It was lost. */
     read->state = FILE_READ_TURN;
     size_lock_take(&read->size_lock, file->client, file->inode, LOCK_SHARED, on_size_lock);
 }
 
+/* May others have cut the file, or had it moved, since? Under one lease all that time, or the size lock, nobody has. */
+static bool others_may_have_cut(const struct file_read *read)
+{
+    const struct file *file = read->file;
+
+    if (read->size_lock.granted) {
+        return !client_lease_valid(file->client) || !size_lock_is_good(&read->size_lock);
+    }
+    return read->shared || read->lease != client_lease_since(file->client, file->inode);
+}
+
 void read_bytes_done(struct file_read *read, int status)
 {
-    if (status != 0) {
+    if (status == MORSEL_STALE && file_astray(read->file) == MORSEL_STALE) {
+        read_bytes_end(read);
+        ask_size(read); /* Which finds it. */
+    } else if (status != 0) {
         read_bytes_end(read);
         read_fail(read, status);
-    } else if (read->shared && !read->size_lock.granted && read_bytes_are_short(read)) {
+    } else if (others_may_have_cut(read) && read_bytes_are_short(read)) {
         read_under_size_lock(read);
     } else {
         read->done(read, MORSEL_OK);
@@ -82,6 +98,7 @@ void file_read_start(struct file_read *read, struct handle *handle, uint64_t off
     read->offset = offset;
     read->wanted = length;
     read->done = done;
+    read->lease = client_lease_since(file->client, file->inode);
     if (!file_is_shared(file)) {
         read_bytes_start(read);
     } else if (size_lock_join(&read->size_lock, file->client, file->inode, offset + length,

@@ -7,7 +7,9 @@
  * Of a file that others may be changing (file_is_shared()) the manager is asked for the size first,
  * unless this mount has the size lock and knows it, then the servers for the bytes, and nothing is kept.
  * Bytes that are missing there within that size are a hole, or a truncation that somebody is
- * making: so it is looked again under the size lock, while which nobody truncates.
+ * making, or the file has been moved and what was there is deleted (`morsel recopy`): so it is looked
+ * again under the size lock, while which nobody truncates, or moves it. So it is where our lease went
+ * while the bytes were on their way.
  *
  * Order. A read that begins when a write has ended, here or on another mount, has what that one
  * wrote. Reads and writes that overlap in time are in no order; of one read that meets one write,
@@ -42,7 +44,8 @@ struct file_read
     enum file_read_state state; /* What it waits for. */
     uint32_t wanted;
     uint64_t size;
-    bool shared; /* Nothing that was fetched before serves it, and nothing is fetched ahead. */
+    uint64_t lease; /* Since when we had it, when the read began; 0: not at all. */
+    bool shared;    /* Nothing that was fetched before serves it, and nothing is fetched ahead. */
     struct size_ask ask;
     struct size_lock size_lock;
     unsigned parts_count, missing;

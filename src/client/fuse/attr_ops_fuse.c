@@ -134,10 +134,25 @@ static void attr_reply(struct size_op *op)
     }
 }
 
+/* The manager has said once more where it lies. */
+static void counted_there(struct mount_op *base, int status)
+{
+    struct size_op *op = CONTAINER_OF(base, struct size_op, base);
+
+    if (status == 0 && !range_has_moved(&op->range)) {
+        op->st.st_blocks = (blkcnt_t)op->range.blocks;
+    }
+    attr_reply(op);
+}
+
 static void on_blocks(struct range_op *range, int status)
 {
     struct size_op *op = CONTAINER_OF(range, struct size_op, range);
 
+    if (status == 0 && !range_is_sure(range)) {
+        mount_refresh_size(&op->base, range->file, counted_there);
+        return;
+    }
     if (status == 0) {
         op->st.st_blocks = (blkcnt_t)range->blocks;
     }

@@ -6,7 +6,7 @@
  *
  *   FLUSHING   what was written to the file without a name goes to the disks
  *   SETTLING   until all has come to its end that was begun on either: for a moment, or never mind
- *   ASKING     the manager was asked for the exchange
+ *   ASKING     the manager was asked for the exchange, and takes back the leases of others who read
  *   LOOKING    whatever it has answered: where do the files lie now?
  *
  * Both files are held all that time, and what the kernel asks about them is kept as it came, unread, until the
@@ -254,7 +254,8 @@ static void ask(struct exchange_op *op)
     }
 }
 
-/* Does this mount know that nobody changes the file, and since when? */
+/* Does this mount know that nobody else changes the file, and since when? It may be open for reading alone, here and
+ * elsewhere: who opens it for writing on another mount takes this one's lease. */
 static int state_of(const struct file *file, struct exchange_state *state)
 {
     struct client *client = file->client;
@@ -263,8 +264,7 @@ static int state_of(const struct file *file, struct exchange_state *state)
     if (!client->options.cache) {
         return MORSEL_NOTSUP;
     }
-    return file_is_shared(file) || !file_has_writer(file) || file_is_unsure(file) ||
-                   lease_is_returning(client, file->inode)
+    return file_is_shared(file) || file_is_unsure(file) || lease_is_returning(client, file->inode)
                ? MORSEL_BUSY
                : MORSEL_OK;
 }
@@ -412,7 +412,7 @@ static void commit(fuse_req_t req, struct handle *handle, const struct exchange_
     op->user = (struct mount_user){ ctx->uid, ctx->gid, ctx->pid };
     op->files[0] = handle->file;
     op->files[1] = file_find(op->base.mount->client, wanted->with);
-    if (op->files[1] == NULL || op->files[1] == op->files[0] || !handle->writable) {
+    if (op->files[1] == NULL || op->files[1] == op->files[0] || !file_has_writer(op->files[1])) {
         rv = MORSEL_INVAL;
     } else if (file_is_held(op->files[0]) || file_is_held(op->files[1])) {
         rv = MORSEL_BUSY;

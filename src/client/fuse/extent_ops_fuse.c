@@ -18,6 +18,7 @@ struct extent_op
     int mode;                   /* FALLOCATE */
     uint64_t offset, length;
     bool hole; /* LSEEK */
+    int sought; /* Likewise: what the servers said, before the manager is asked whether they were the right ones. */
 };
 
 static void fallocate_go(struct extent_op *op, int status);
@@ -224,9 +225,9 @@ static void on_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
 
 /* ---- LSEEK ---- */
 
-static void on_sought(struct range_op *range, int status)
+static void sought(struct extent_op *op, int status)
 {
-    struct extent_op *op = CONTAINER_OF(range, struct extent_op, range);
+    const struct range_op *range = &op->range;
     uint64_t size = file_size(range->file);
 
     if (status == 0 && !op->hole && (!range->found || range->best >= size)) {
@@ -239,6 +240,32 @@ static void on_sought(struct range_op *range, int status)
     (void)fuse_reply_lseek(op->base.req,
                            (off_t)(!range->found || range->best > size ? size : range->best));
     mount_op_end(&op->base);
+}
+
+static void seek(struct mount_op *base, int status);
+
+/* The manager has said once more where it lies. */
+static void sought_there(struct mount_op *base, int status)
+{
+    struct extent_op *op = CONTAINER_OF(base, struct extent_op, base);
+
+    if (status != 0 || range_has_moved(&op->range)) {
+        seek(base, status);
+    } else {
+        sought(op, op->sought);
+    }
+}
+
+static void on_sought(struct range_op *range, int status)
+{
+    struct extent_op *op = CONTAINER_OF(range, struct extent_op, range);
+
+    op->sought = status;
+    if (status == MORSEL_CANCELED || (status == 0 && range_is_sure(range))) {
+        sought(op, status);
+    } else {
+        mount_refresh_size(&op->base, range->file, sought_there);
+    }
 }
 
 static void on_seek_flushed(struct file_flush *flush, int status)

@@ -3,7 +3,7 @@
  * Pure. Who wants a file to lie otherwise (`morsel recopy`) copies it through a mount, as anybody could,
  * and then asks for an exchange:
  *
- *   1. open the file for writing, and make one without a name in its directory (O_TMPFILE), which gets the
+ *   1. open the file, to read is enough, and make one without a name in its directory (O_TMPFILE), which gets the
  *      layout that new files get there
  *   2. EXCHANGE_BEGIN on the file: everything that was written to it is on disk. It tells a state
  *   3. copy the bytes
@@ -14,15 +14,21 @@
  * steps, for these reasons:
  *
  * - Nothing has been written since the state was told. No other mount wrote, for this one has held a lease
- *   on the file without a gap; nor did this one, for each change that it sends to a server counts. Else:
+ *   on the file without a gap, R or W, and who opens it for writing elsewhere takes that; nor did this one, for each change that it sends to a server counts. Else:
  *   EAGAIN, the copy is worth nothing. Both are looked at when nothing of the file is under way.
  * - Nothing of either file is under way while they exchange. The mount keeps what the kernel asks about them
  *   (src/client/fuse/exchange_fuse.c), and waits for what it has begun.
- * - No other mount has the file open, or keeps where it lies: the manager does it for who holds W on both,
- *   and it lets nobody have the file open beside a W lease. Else: EBUSY.
- *   A mount that it had given up, or that had not yet told a manager that was started again, may have it open all
- *   the same. Whatever it is told of the file says where its bytes are now (Attr.place), before it may ask the
- *   servers for any: it refuses what programs ask of the file until it knows that (file_uv.h, Astray).
+ * - No other mount has the file open for writing, or has its size lock, under which it might be cutting it: else the
+ *   manager refuses: EBUSY. And no other mount keeps where it lies, for the manager takes back all leases on it before.
+ * - Other mounts may have it open to read. What they ask of its servers while the file moves is answered with the bytes
+ *   of before, which are those of now; or, when these are deleted, with nothing, as a hole is. So where no lease was
+ *   held from the question to the answer, what is missing is asked for again, behind a word of the manager's and under
+ *   the size lock, beside which nothing moves (read_uv.h; for holes range_is_sure()).
+ * - Whatever a mount is told of the file says where its bytes are now (Attr.place), before it may ask the servers for
+ *   any: it waits until it knows that (size_uv.h). So it is, too, with a mount that the manager had given up, or that
+ *   had not yet told a manager that was started again, which may have it open for writing: what programs ask meanwhile
+ *   and cannot wait is refused (file_uv.h, Astray).
+ * - Two mounts that want the same do not wait for each other's leases: the second one is refused (EBUSY).
  * - The copy is on the disks of its servers before, and the change on the manager's before it is answered. So
  *   neither what is written next goes to objects that are forgotten, nor is the only copy deleted.
  * - The numbers of objects are never used again (src/meta/namespace/namespace_exchange.c): a late deletion
@@ -55,7 +61,7 @@ struct exchange_commit
                       long. Who asks owns both, or is root. */
 };
 
-/* Both: EBUSY: it is open on another mount, or something of it does not come to its end; try later.
+/* Both: EBUSY: it is open for writing on another mount, or something of it does not come to its end; try later.
  * EOPNOTSUPP: the mount keeps nothing (-o nocache), and so cannot know that nobody writes. */
 #define EXCHANGE_BEGIN  _IOR('M', 1, struct exchange_state)
 #define EXCHANGE_COMMIT _IOW('M', 2, struct exchange_commit)

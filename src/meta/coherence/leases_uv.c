@@ -17,6 +17,7 @@ struct leased_request
 {
     struct list node;
     uint64_t ticket;
+    inode_id inode; /* The first that it touches. */
     struct rpc_request *request;
 };
 
@@ -233,7 +234,8 @@ static client_id client_of(const struct rpc_request *request)
     return request->role == ROLE_CLIENT ? request->node_id : 0;
 }
 
-static bool wait_for(struct meta *meta, struct rpc_request *request, uint64_t ticket)
+static bool wait_for(struct meta *meta, struct rpc_request *request, uint64_t ticket,
+                     inode_id inode)
 {
     struct leased_request *w = calloc(1, sizeof(*w));
 
@@ -243,6 +245,7 @@ static bool wait_for(struct meta *meta, struct rpc_request *request, uint64_t ti
         return false;
     }
     w->ticket = ticket;
+    w->inode = inode;
     w->request = request;
     list_init(&w->node);
     list_push_back(&meta->leased, &w->node);
@@ -271,7 +274,7 @@ bool leases_touch(struct meta *meta, struct rpc_request *request, const struct l
     if (verdict == LEASE_GO) {
         go = true;
     } else if (verdict == LEASE_WAIT) {
-        (void)wait_for(meta, request, ticket);
+        (void)wait_for(meta, request, ticket, count > 0 ? real[0].inode : INODE_NONE);
     } else {
         rpc_reply_failure(request, MORSEL_OVERLOAD, "too many requests wait for leases");
     }
@@ -281,6 +284,21 @@ bool leases_touch(struct meta *meta, struct rpc_request *request, const struct l
         lease_actions_free(&actions);
     }
     return go;
+}
+
+bool leases_another_waits(const struct meta *meta, const struct rpc_request *request,
+                          inode_id inode)
+{
+    LIST_FOREACH(node, &meta->leased)
+    {
+        const struct leased_request *w = LIST_ENTRY(node, struct leased_request, node);
+
+        if (w->inode == inode && w->request->type == request->type &&
+            w->request->node_id != request->node_id) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool leases_touch_one(struct meta *meta, struct rpc_request *request, inode_id inode,

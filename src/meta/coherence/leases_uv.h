@@ -19,6 +19,10 @@ bool leases_touch(struct meta *meta, struct rpc_request *request, const struct l
 bool leases_touch_one(struct meta *meta, struct rpc_request *request, inode_id inode,
                       enum lease_access access);
 
+/* Does a request of the same type, of another client, wait for leases on that inode, which it touches first? */
+bool leases_another_waits(const struct meta *meta, const struct rpc_request *request,
+                          inode_id inode);
+
 /* What the reply to this request gives its client on `inode` (lease_grant()). */
 enum lease_mode leases_grant(struct meta *meta, const struct rpc_request *request, inode_id inode,
                              enum lease_mode wanted, bool eager);

@@ -314,15 +314,54 @@ int record_align(struct request *r)
 
 /* ---- Exchange ---- */
 
-/* Only who holds W on both knows that nobody else has them open, and that nothing is on its way to
- * their servers. */
-int record_exchange(struct request *r)
+/* Two mounts that each wait for the other one's lease to give it what neither gives back meanwhile would
+ * wait until one is fenced: so the second is refused. */
+int look_exchange(struct request *r)
 {
     const Morsel__ExchangeRequest *m = r->message;
 
-    if (leases_held(r->meta, r->rpc, m->inode) != LEASE_W ||
-        leases_held(r->meta, r->rpc, m->with) != LEASE_W) {
-        errmsg_set(&r->err, "files exchange their bytes for who holds both of them alone");
+    if (leases_another_waits(r->meta, r->rpc, m->inode)) {
+        errmsg_set(&r->err, "another mount is about to have that file moved");
+        return MORSEL_BUSY;
+    }
+    return 0;
+}
+
+struct size_lock_search
+{
+    client_id but;
+    bool found;
+};
+
+static void visit_size_lock(void *data, const struct byte_lock *lock)
+{
+    struct size_lock_search *search = data;
+
+    search->found |= lock->owner.client != search->but;
+}
+
+/* Does another mount have the size lock, under which it may be truncating the file, or looking for what is missing? */
+static bool is_size_locked(struct request *r, inode_id inode)
+{
+    struct size_lock_search search = { r->rpc->node_id, false };
+
+    lock_table_each_of(r->meta->locks, inode, LOCK_SIZE, visit_size_lock, &search);
+    return search.found;
+}
+
+/* Who holds a lease on the file knows that nobody has written since it was granted: no other mount has it open for
+ * writing. Those that read gave theirs back before this runs, and whatever they ask of the file next tells them where
+ * it lies (Attr.place). Who holds W on the other one, which has no name, has it alone. */
+int record_exchange(struct request *r)
+{
+    const Morsel__ExchangeRequest *m = r->message;
+    bool others_open = false, others_write = false;
+
+    session_open_elsewhere(r->meta->sessions, m->inode, r->rpc->node_id, &others_open,
+                           &others_write);
+    if (others_write || leases_held(r->meta, r->rpc, m->inode) == LEASE_NONE ||
+        leases_held(r->meta, r->rpc, m->with) != LEASE_W || is_size_locked(r, m->inode)) {
+        errmsg_set(&r->err, "files exchange their bytes for who knows that nobody else writes");
         return MORSEL_BUSY;
     }
     r->op.exchange.inode = m->inode;

@@ -17,6 +17,7 @@ int record_rename(struct request *r);
 int reply_removed(struct request *r);
 int record_setattr(struct request *r);
 int record_align(struct request *r);
+int look_exchange(struct request *r);
 int record_exchange(struct request *r);
 
 /* What changes nothing: handlers_read_uv.c */

@@ -57,6 +57,7 @@ static const struct request_row rows[MESSAGE_TYPES_MAX] = {
     [MSG_EXCHANGE] = { .message = &morsel__exchange_request__descriptor,
                        .touches_at = { AT(ExchangeRequest, inode), AT(ExchangeRequest, with) },
                        .access = ACCESS_CHANGE,
+                       .look = look_exchange,
                        .kind = OP_EXCHANGE,
                        .op_at = AT(ExchangeRequest, op),
                        .who_at = AT(ExchangeRequest, who),
