@@ -318,6 +318,7 @@ static uint32_t talking_from(const struct group_call *call, uint32_t member)
 {
     uint32_t count = call->group->count;
 
+    CHECK(count > 0);
     for (uint32_t i = 0; i < count; i++) {
         if (!is_silent(call, (member + i) % count)) {
             return (member + i) % count;
