@@ -552,7 +552,7 @@ static void scenario_close(struct sim *s)
 }
 
 /* With the rule of docs/replication.md that each breaks. Some take thousands of histories to be seen,
- * and are looked for at night: one_lease_is_enough (lease), votes_in_memory (persist), memory_behind
+ * and are looked for at night: settles_at_once (settle), one_lease_is_enough (lease), votes_in_memory (persist), memory_behind
  * (memorysync), grows_without_vote (vote, order), names_without_voters (group.h, Forced). */
 static const char *const canaries[] = {
     "reads_without_lease",   /* lease */
@@ -575,7 +575,6 @@ static const char *const canaries[] = {
     "hands_no_memory_over",  /* replymemory, merge */
     "takes_any_piece",       /* session: a piece behind one that is missing */
     "takes_what_is_behind",  /* sentbefore */
-    "settles_at_once",       /* settle */
     "blames_nobody",         /* slow */
     "blames_at_once",        /* slow */
     "looks_at_old_bytes",    /* a difference counts while nothing is under way */
