@@ -51,6 +51,8 @@ for i in {0..7}; do
         [ "$took" -lt 4000 ] || fail "who copied waited for $took ms"
         # What is written now would be where nobody finds it.
         ! printf word 2>"$work/writer" | dd of="$far/one/copy$i" conv=notrunc oflag=sync status=none 2>>"$work/writer" || fail "written although nobody knows where to"
+    else
+        [ "$code" = 0 ] || fail "copy $i failed although no answer was lost: $(cat "$work/copier")"
     fi
     rm "$work/lose"
     wait_for 30 "copy $i, now that the manager says where it lies" python3 "$work/copy.py" "$far/one/source" "$far/one/copy$i" 2>"$work/copier"

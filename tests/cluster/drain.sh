@@ -38,7 +38,7 @@ os.ftruncate(fd, 64 * MIB + 3)
 os.link(f"{top}/wide/holes", f"{top}/wide/has two names")
 PY
 python3 "$work/make.py" "$a"
-sync -f "$a"
+find "$a" -type f -exec sync {} +
 looks() {
     (cd "$1" && find . -type f -printf '%P %i %m %n %U %s %T@ ' -exec sha256sum {} \; | sort)
 }
@@ -105,7 +105,7 @@ for i in {1..8}; do
     cp "$one" "$a/one/copy$i"
     head -c 1000 /dev/zero >"$a/one/new$i"
 done
-sync -f "$a"
+find "$a/one" -type f -exec sync {} +
 [ "$(needing 2 | wc -l)" = "$files" ] || fail "new files lie on a server that is to leave"
 rm "$a"/one/copy? "$a"/one/new?
 note "$files files of one copy are on a server that is to leave"

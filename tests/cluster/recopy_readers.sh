@@ -172,7 +172,7 @@ for i in {1..5}; do
     head -c "$((i * 700000 + 13))" /dev/urandom >"$near/files/$i"
 done
 cp "$(command -v sleep)" "$near/files/program"
-sync -f "$near/files"
+sync "$near/files"/*
 sha256sum "$near/files"/* >"$work/sums"
 "$beside/files/program" 600 & # One that runs there,
 programs=("$!")

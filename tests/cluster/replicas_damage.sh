@@ -70,19 +70,21 @@ for round in 1 2 3 4; do
     goes_on 50
 done
 end_steady "lost sectors"
+# change_part WORDS BLOCK OFFSET: of a block of the file, and of what is known to be in it.
+change_part() {
+    local file
+    for file in "$work/bytes" "$two/read"; do
+        printf '%s' "$1" | dd of="$file" bs=1 seek=$(($2 * 4096 + $3)) conv=notrunc status=none
+    done
+    sync "$two/read"
+    drop_caches
+    cmp "$work/bytes" "$beside/read"
+}
 for server in 1 2; do
     lose_sector "$server" "$two/read" 1536
-    printf 'X' | dd of="$work/bytes" bs=1 seek=$((1536 * 4096 + 3)) conv=notrunc status=none
-    printf 'X' | dd of="$two/read" bs=1 seek=$((1536 * 4096 + 3)) conv=notrunc status=none
-    sync "$two/read"
-    drop_caches
-    cmp "$work/bytes" "$beside/read" || fail "wrong bytes, or an error, where the object ends in a lost sector"
+    change_part X 1536 3 || fail "wrong bytes, or an error, where the object ends in a lost sector"
     lose_sector "$server" "$two/read" 301
-    printf 'in a sector' | dd of="$work/bytes" bs=1 seek=$((301 * 4096 + 1000)) conv=notrunc status=none
-    printf 'in a sector' | dd of="$two/read" bs=1 seek=$((301 * 4096 + 1000)) conv=notrunc status=none
-    sync "$two/read"
-    drop_caches
-    cmp "$work/bytes" "$beside/read" || fail "a part of a block that the disk of server $server does not give was changed"
+    change_part 'in a sector' 301 1000 || fail "a part of a block that the disk of server $server does not give was changed"
 done
 [ -z "$(find "$work"/bad[12] -name '*.6320128')" ] || fail "the sector in which the object ends was not written anew: $(ls "$work"/bad[12])"
 seen_well

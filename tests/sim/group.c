@@ -552,7 +552,7 @@ static void scenario_close(struct sim *s)
 }
 
 /* With the rule of docs/replication.md that each breaks. Some take thousands of histories to be seen,
- * and are looked for at night: settles_at_once (settle), one_lease_is_enough (lease), votes_in_memory (persist), memory_behind
+ * and are tests of their own: settles_at_once (settle), and at night one_lease_is_enough (lease), votes_in_memory (persist), memory_behind
  * (memorysync), grows_without_vote (vote, order), names_without_voters (group.h, Forced). */
 static const char *const canaries[] = {
     "reads_without_lease",   /* lease */

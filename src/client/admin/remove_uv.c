@@ -52,14 +52,15 @@ static int say(const struct admin_arguments *arguments, uint32_t server,
         return ADMIN_PROBLEM;
     }
     if (!reply->done) {
-        return admin_failed(ADMIN_PROBLEM,
-                            "server %" PRIu32
-                            " was not removed: files need it. Bring it back, where `morsel recopy "
-                            "MOUNTPOINT` moves them once it is drained; or delete them (find "
-                            "MOUNTPOINT -inum INODE); or --lost gives up what is there: reading or "
-                            "writing these parts "
-                            "fails with EIO then, for ever",
-                            server);
+        return admin_failed(
+            ADMIN_PROBLEM,
+            "server %" PRIu32
+            " was not removed: files need it. Bring it back, drain it (`morsel iod "
+            "drain`) and move them (`morsel recopy MOUNTPOINT`); or delete them (find "
+            "MOUNTPOINT -inum INODE); or --lost gives up what is there: reading or "
+            "writing these parts "
+            "fails with EIO then, for ever",
+            server);
     }
     if (!arguments->settings.json) {
         (void)printf("server %" PRIu32

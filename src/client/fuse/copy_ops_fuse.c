@@ -139,7 +139,7 @@ static void copy_give_up(struct mount_op *base)
 
     log_warning(base->mount->client->options.log,
                 "inode %lu: the manager has not said within io_timeout where it is to lie; what is "
-                "asked of it says EIO until it has",
+                "asked of it says EIO until it has: see whether the manager runs",
                 (unsigned long)op->copy.to->inode);
     file_give_up_place(op->copy.to);
     unpin_leases(op);

@@ -387,10 +387,11 @@ static void exchange_give_up(struct mount_op *base)
         op->late = true; /* Either ends soon. */
         return;
     }
-    log_warning(m->client->options.log,
-                "inode %lu: the manager has not said within io_timeout whether its bytes lie "
-                "elsewhere now; what is asked of it says EIO until it has",
-                (unsigned long)op->files[0]->inode);
+    log_warning(
+        m->client->options.log,
+        "inode %lu: the manager has not said within io_timeout whether its bytes lie "
+        "elsewhere now; what is asked of it says EIO until it has: see whether the manager runs",
+        (unsigned long)op->files[0]->inode);
     file_give_up_place(op->files[0]);
     file_give_up_place(op->files[1]);
     mount_op_give_up(base);

@@ -39,7 +39,8 @@ static struct member *looked_at(struct meta *meta)
 {
     const struct member *m = members_find(&meta->members, meta->leavers.server);
 
-    return m != NULL && m->leaves && member_stays(m) ? (struct member *)(uintptr_t)m : NULL;
+    return m != NULL && m->leaves && member_stays(m) ? &meta->members.items[m - meta->members.items]
+                                                     : NULL;
 }
 
 static void look_ended(struct meta *meta, struct member *m, bool known)
@@ -90,8 +91,11 @@ static void look_on(struct meta *meta, struct member *m)
         return;
     }
     if (rv != 0) {
-        log_warning(meta->log, "cannot look which files lie on server %u, which is to leave: %s",
-                    m->record.id, err.text[0] != '\0' ? err.text : status_words(rv));
+        log_warning(meta->log,
+                    "cannot look which files lie on server %u, which is to leave, and does not "
+                    "say that it has: %s; looking again in %d s",
+                    m->record.id, err.text[0] != '\0' ? err.text : status_words(rv),
+                    LEAVERS_NONE_MS / 1000);
     }
     if (rv != 0 || lying->next == INODE_NONE) {
         look_ended(meta, m, rv == 0);
