@@ -36,6 +36,7 @@ struct op_memory
     uint32_t clients_max, ops_max;
     struct op *ops;
     struct client *clients;
+    uint32_t unsure;   /* Operations that are answered by MORSEL_UNSURE. */
     uint64_t sweep_ms; /* Before that nothing more is over. */
     bool takes_over;
 };
@@ -52,9 +53,20 @@ struct op_memory *op_memory_new(uint32_t clients_max, uint32_t ops_max)
     return m;
 }
 
+static struct op_answer answer_of(const struct op *op)
+{
+    return op->doubt ? (struct op_answer){ MORSEL_UNSURE, op->answer.verifier } : op->answer;
+}
+
+static bool is_unsure(const struct op *op)
+{
+    return !op->running && answer_of(op).status == MORSEL_UNSURE;
+}
+
 static void remove_op(struct op_memory *m, struct op *op)
 {
     CHECK(m->ops != NULL);
+    m->unsure -= is_unsure(op);
     list_remove(&op->node);
     HASH_DEL(m->ops, op);
     free(op);
@@ -103,11 +115,6 @@ static struct op *find_op(const struct op_memory *m, struct op_id id)
 
     HASH_FIND(hh, m->ops, key, sizeof(key), op);
     return op;
-}
-
-static struct op_answer answer_of(const struct op *op)
-{
-    return op->doubt ? (struct op_answer){ MORSEL_UNSURE, op->answer.verifier } : op->answer;
 }
 
 enum op_verdict op_memory_find(const struct op_memory *m, struct op_id id, struct op_answer *answer)
@@ -235,8 +242,10 @@ void op_memory_end(struct op_memory *m, struct op_id id, struct op_answer answer
     struct op *op = find_op(m, id);
 
     if (op != NULL) {
+        m->unsure -= is_unsure(op);
         op->running = op->doubt = op->unnamed = false;
         op->answer = answer;
+        m->unsure += is_unsure(op);
         if (id.number <= op->client->ended) {
             remove_op(m, op);
         }
@@ -323,6 +332,7 @@ void op_memory_doubt(struct op_memory *m)
             if (op->running) {
                 remove_op(m, op);
             } else {
+                m->unsure += !is_unsure(op);
                 op->doubt = op->unnamed = true;
             }
         }
@@ -356,7 +366,9 @@ void op_memory_settle(struct op_memory *m)
     forget_unnamed(m);
     HASH_ITER(hh, m->ops, op, next)
     {
+        m->unsure -= is_unsure(op);
         op->doubt = false;
+        m->unsure += is_unsure(op);
     }
     m->takes_over = false;
 }
@@ -379,10 +391,12 @@ static bool load(struct op_memory *m, const struct op_known *known)
     if (op == NULL && (op = add_op(m, known->op, known->until_ms)) == NULL) {
         return false;
     }
+    m->unsure -= is_unsure(op);
     op->doubt = m->takes_over;
     op->unnamed = false;
     op->until_ms = known->until_ms;
     op->answer = known->answer;
+    m->unsure += is_unsure(op);
     m->sweep_ms = smaller_of(m->sweep_ms, op->until_ms);
     return true;
 }
@@ -398,15 +412,7 @@ bool op_memory_load(struct op_memory *m, const struct op_known *known)
 
 bool op_memory_is_sure(const struct op_memory *m)
 {
-    struct op *op, *next;
-
-    HASH_ITER(hh, m->ops, op, next)
-    {
-        if (!op->running && answer_of(op).status == MORSEL_UNSURE) {
-            return false;
-        }
-    }
-    return true;
+    return m->unsure == 0;
 }
 
 uint32_t op_memory_count(const struct op_memory *m)
@@ -417,7 +423,7 @@ uint32_t op_memory_count(const struct op_memory *m)
 void op_memory_check(const struct op_memory *m)
 {
     struct client *c, *next;
-    uint32_t count = 0;
+    uint32_t count = 0, unsure = 0;
 
     CHECK(HASH_COUNT(m->ops) <= m->ops_max && HASH_COUNT(m->clients) <= m->clients_max);
     HASH_ITER(hh, m->clients, c, next)
@@ -431,7 +437,8 @@ void op_memory_check(const struct op_memory *m)
             CHECK(!(op->running && op->doubt));
             CHECK(!op->unnamed || op->doubt);
             count++;
+            unsure += is_unsure(op);
         }
     }
-    CHECK(count == HASH_COUNT(m->ops));
+    CHECK(count == HASH_COUNT(m->ops) && unsure == m->unsure);
 }

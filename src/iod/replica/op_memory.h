@@ -102,7 +102,7 @@ void op_memory_settle(struct op_memory *m);
  * is in doubt gives way to it. False: no room; then the memory is not what it should be, and this member may not join. */
 bool op_memory_load(struct op_memory *m, const struct op_known *known);
 
-/* Is nothing that it knows answered by MORSEL_UNSURE? Looks at all of it. */
+/* Is nothing that it knows answered by MORSEL_UNSURE? */
 bool op_memory_is_sure(const struct op_memory *m);
 
 uint32_t op_memory_count(const struct op_memory *m);
