@@ -161,6 +161,9 @@ int meta_execute(struct meta *meta, struct meta_op *op, struct errmsg *err);
 int meta_session_step(struct meta *meta, const struct session_event *event); /* MORSEL_OVERLOAD */
 void meta_members_step(struct meta *meta, const struct members_event *event);
 
+/* Just before a registration or a heartbeat of `server` is answered: until then it was no silence. */
+void meta_member_answered(struct meta *meta, const struct rpc_request *request, server_id server);
+
 /* The server need not wait any more (cluster/members.h); durable with the next sync. MORSEL_INVAL with words. */
 int meta_admit(struct meta *meta, server_id server, struct errmsg *err);
 

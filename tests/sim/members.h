@@ -46,7 +46,7 @@ struct request
 {
     uint32_t conn, token;
     uint64_t call;
-    bool refused;
+    bool refused, answered;
 };
 
 /* What the checkers know, from what they saw go in and out. */

@@ -9,11 +9,26 @@
 
 static void manager_step(struct sim *s, const struct members_event *event);
 
+/* Whoever waited for this is heard until now, as far as we are concerned. */
+static void note_answered(struct sim *s, uint64_t tag, server_id id)
+{
+    struct members_event event = { .now_ms = sim_clock_ms(s, MANAGER), .type = MEMBERS_ANSWERED };
+
+    event.answered.tag = tag;
+    event.answered.id = id;
+    manager_step(s, &event);
+    world_of(s)->seen.heard_ms[id] = event.now_ms;
+}
+
 static void reply(struct sim *s, uint64_t tag, server_id id, int status)
 {
-    const struct request *request = &world_of(s)->requests[tag];
+    struct request *request = &world_of(s)->requests[tag];
     struct member_message m = { .word = WORD_REPLY, .call = request->call };
 
+    request->answered = true;
+    if (status == 0) {
+        note_answered(s, tag, id);
+    }
     m.id = id;
     m.status = status;
     sim_send(s, MANAGER, request->conn, &m, sizeof(m));
@@ -178,6 +193,7 @@ static void perform(struct sim *s, const struct members_action *action)
         persist(s, action->id);
     } else if (action->type == MEMBERS_WELCOME) {
         sim_worth(s, WORTH_WELCOME);
+        world_of(s)->seen.heard_ms[action->id] = sim_clock_ms(s, MANAGER); /* By its token. */
         check_record(s, action->tag, action->id);
         note_conn(s, action->tag, action->id);
         if (sim_canary(s, "speaks_before_durable")) {
@@ -257,7 +273,7 @@ static void manager_receive(struct sim *s, uint32_t node, const struct sim_messa
 
     CHECK(tag < REQUESTS_MAX && message->conn < CONNS_MAX);
     memcpy(&m, message->data, sizeof(m));
-    w->requests[tag] = (struct request){ message->conn, m.token, m.call, false };
+    w->requests[tag] = (struct request){ message->conn, m.token, m.call, false, false };
     if (sim_canary(s, "gone_by_name")) {
         w->conn_id[message->conn] = m.hello_id;
     }
@@ -272,12 +288,27 @@ static void manager_receive(struct sim *s, uint32_t node, const struct sim_messa
     }
 }
 
+/* Whoever waits for an answer is not silent before its connection has ended. */
+static bool waits_for_answer(const struct world *w, uint32_t conn)
+{
+    bool waits = false;
+
+    for (uint64_t i = 0; i < w->request_count; i++) {
+        waits |= w->requests[i].conn == conn && !w->requests[i].answered;
+    }
+    return waits;
+}
+
 static void manager_down(struct sim *s, uint32_t node, uint32_t conn)
 {
+    struct world *w = world_of(s);
     struct members_event event = { .now_ms = sim_clock_ms(s, node), .type = MEMBERS_GONE };
 
-    event.gone = world_of(s)->conn_id[conn];
+    event.gone = w->conn_id[conn];
     if (event.gone != 0) {
+        if (waits_for_answer(w, conn)) {
+            w->seen.heard_ms[event.gone] = event.now_ms;
+        }
         sim_trace(s, node, "connection %u of server %u has ended", conn, event.gone);
         manager_step(s, &event);
     }

@@ -93,6 +93,16 @@ static void gone(struct world *w, server_id id)
     feed(w, event);
 }
 
+static void asks(struct world *w, server_id id, uint64_t tag)
+{
+    feed(w, (struct members_event){ .type = MEMBERS_ASKS, .asks = { tag, id } });
+}
+
+static void answered(struct world *w, server_id id, uint64_t tag)
+{
+    feed(w, (struct members_event){ .type = MEMBERS_ANSWERED, .answered = { tag, id } });
+}
+
 /* The only action, of this type. */
 static const struct members_action *only(const struct world *w, int type)
 {
@@ -109,6 +119,7 @@ static void join(struct world *w, uint8_t token, const char *address)
     id = only(w, MEMBERS_PERSIST)->id;
     persisted(w, id, 0);
     assert_int_equal(w->out.count, 2);
+    answered(w, id, 1);
 }
 
 static void an_id_is_durable_before_it_is_told(void **state)
@@ -171,6 +182,66 @@ static void silence_takes_a_server_down_and_a_word_brings_it_back(void **state)
     assert_int_equal(w->out.count, 2);
     assert_int_equal(w->out.items[0].type, MEMBERS_UP);
     assert_int_equal(w->out.items[1].type, MEMBERS_ALIVE);
+    test_free(w);
+}
+
+/* The server is down at `due_ms`, and not before. */
+static void is_down_at(struct world *w, uint64_t due_ms)
+{
+    w->now_ms = due_ms - 1;
+    tick(w);
+    assert_int_equal(w->out.count, 0);
+    assert_int_equal(members_deadline_ms(&w->m), due_ms);
+    w->now_ms = due_ms;
+    tick(w);
+    assert_int_equal(only(w, MEMBERS_DOWN)->id, 1);
+}
+
+/* An answer may need the manager's own disk; the server says nothing until it has it. */
+static void who_waits_for_our_answer_is_not_silent(void **state)
+{
+    struct world *w = world_new(NULL, 0);
+
+    (void)state;
+    join(w, 1, "a:1");
+    w->now_ms = 2000;
+    asks(w, 1, 5);
+    w->now_ms = 8000; /* Behind three heartbeats. */
+    tick(w);
+    assert_int_equal(w->out.count, 0);
+    asks(w, 1, 5); /* What it needs is there; or not all of it. */
+    w->now_ms = 13000;
+    answered(w, 1, 4); /* Of before. */
+    answered(w, 1, 5);
+    is_down_at(w, 16000);
+
+    heartbeat(w, 1);
+    asks(w, 1, 6); /* It waits no longer than that. */
+    is_down_at(w, 16000 + MEMBERS_ANSWER_MS + 3000);
+
+    heartbeat(w, 1);
+    asks(w, 1, 7);
+    w->now_ms += 4000;
+    gone(w, 1); /* Nobody waits any more. */
+    is_down_at(w, w->now_ms + 3000);
+    gone(w, 1); /* No word. */
+    assert_int_equal(members_find(&w->m, 1)->heard_ms, w->now_ms - 3000);
+    test_free(w);
+}
+
+/* Nor who waits for the answer to its registration. */
+static void who_registers_is_not_silent(void **state)
+{
+    struct world *w = world_new(NULL, 0);
+
+    (void)state;
+    do_register(w, 9, 1, 0, "a:1");
+    persisted(w, 1, 0);
+    w->now_ms = 5000;
+    tick(w);
+    assert_int_equal(w->out.count, 0);
+    answered(w, 1, 9);
+    is_down_at(w, 8000);
     test_free(w);
 }
 
@@ -270,6 +341,7 @@ static void known_servers_are_presumed_there_for_a_while(void **state)
     members_space(&w->m, &total, &space);
     assert_int_equal(total, 20);
     do_register(w, 1, 3, 3, "a:1");
+    answered(w, 3, 1);
     assert_int_equal(members_place(&w->m, 1, 4, chosen), 2); /* Not on the first to return alone. */
     w->now_ms = members_deadline_ms(&w->m);
     heartbeat(w, 3);
@@ -652,6 +724,8 @@ int main(void)
         cmocka_unit_test(an_id_is_durable_before_it_is_told),
         cmocka_unit_test(a_failed_write_refuses),
         cmocka_unit_test(silence_takes_a_server_down_and_a_word_brings_it_back),
+        cmocka_unit_test(who_waits_for_our_answer_is_not_silent),
+        cmocka_unit_test(who_registers_is_not_silent),
         cmocka_unit_test(a_second_process_is_refused_while_the_first_is_there),
         cmocka_unit_test(ids_and_tokens_stay_together),
         cmocka_unit_test(nobody_chooses_his_id),

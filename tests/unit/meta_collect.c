@@ -92,11 +92,75 @@ static void nothing_is_collected_before_its_removal_is_durable(void **state)
     uv_sem_destroy(&sync_gate);
 }
 
+static void on_time(uv_timer_t *timer)
+{
+    *(bool *)timer->data = true;
+}
+
+static void pass(struct fixture *f, uint64_t ms)
+{
+    bool over = false;
+    uv_timer_t timer = { .data = &over };
+
+    uv_timer_init(&f->loop, &timer);
+    uv_timer_start(&timer, on_time, ms, 0);
+    while (!over) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+}
+
+/* The server says nothing before it has its answer, and the answer waits for the manager's disk. */
+static void who_waits_for_the_managers_disk_is_not_down(void **state)
+{
+    enum { BEAT_MS = 100, SILENCE_MS = BEAT_MS * MEMBERS_MISSED_MAX };
+    Morsel__HeartbeatRequest request = MORSEL__HEARTBEAT_REQUEST__INIT;
+    struct fixture *f = *state;
+    struct waiting_call w;
+    struct client c, iod;
+    Morsel__Removed *removed;
+    const struct member *member;
+    bool up;
+
+    f->meta->members.heartbeat_ms = BEAT_MS;
+    client_open(&iod, f, ROLE_IOD, 0);
+    request.id = register_server(&iod, 1);
+    client_join(&c, f, 61);
+    wrote(&c, make(&c, INODE_ROOT, "f", 0100644, false), 5000);
+    assert_int_equal(uv_sem_init(&sync_gate, 0), 0);
+    true_sync = f->meta->kv->sync;
+    f->meta->kv->sync = held_sync;
+    assert_int_equal(unlink_with(&c, next_op(&c), "f", &removed), 0);
+    morsel__removed__free_unpacked(removed, NULL);
+    start(&iod, &w, MSG_HEARTBEAT, &request.base);
+    pass(f, SILENCE_MS * 3);
+    member = members_find(&f->meta->members, request.id);
+    up = member->up && !w.done;
+    for (int i = 0; i < 8; i++) {
+        uv_sem_post(&sync_gate);
+    }
+    while (!w.done) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    f->meta->kv->sync = true_sync;
+    assert_true(up);
+    assert_true(member->up);
+    pass(f, SILENCE_MS * 2);
+    assert_false(member->up);
+    client_close(&c);
+    client_close(&iod);
+    meta_down(f);
+    meta_up(f);
+    uv_sem_destroy(&sync_gate);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_open_file_is_collected_when_it_is_closed),
         TEST(nothing_is_collected_before_its_removal_is_durable),
+        TEST(who_waits_for_the_managers_disk_is_not_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

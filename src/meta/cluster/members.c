@@ -32,9 +32,20 @@ static void check_invariants(const struct members *m)
     }
 }
 
+/* How long its next word may take because it waits for ours: as long as it waits. */
+static uint64_t owed_ms(const struct members *m, const struct member *member)
+{
+    uint64_t patience_ms = (uint64_t)m->heartbeat_ms * 2;
+
+    if (member->owed_tag == 0 || !member->connected) {
+        return 0;
+    }
+    return patience_ms > MEMBERS_ANSWER_MS ? patience_ms : MEMBERS_ANSWER_MS;
+}
+
 static uint64_t silence_due_ms(const struct members *m, const struct member *member)
 {
-    return member->heard_ms + (uint64_t)m->heartbeat_ms * MEMBERS_MISSED_MAX;
+    return member->heard_ms + owed_ms(m, member) + (uint64_t)m->heartbeat_ms * MEMBERS_MISSED_MAX;
 }
 
 /* What is heard does not move it: it is looked for again when it comes. */
@@ -268,6 +279,7 @@ static void welcome(struct members *m, struct member *member, uint64_t tag,
     member->presumed = false;
     member->connected = true;
     member->up = true;
+    member->owed_tag = tag;
     watch(m, member);
     emit(out,
          (struct members_action){ .type = MEMBERS_WELCOME, .tag = tag, .id = member->record.id });
@@ -423,6 +435,46 @@ static void on_admit(struct members *m, server_id id)
 
 /* ---- Life and death ---- */
 
+static void on_asks(struct members *m, const struct members_event *event)
+{
+    struct member *member = find(m, event->asks.id);
+
+    if (member != NULL && member->registered && !member->removing) {
+        member->heard_ms = event->now_ms;
+        member->connected = true;
+        member->owed_tag = event->asks.tag;
+    }
+}
+
+static void not_owed(struct members *m, struct member *member, uint64_t now_ms)
+{
+    if (member->owed_tag != 0) {
+        member->owed_tag = 0;
+        member->heard_ms = now_ms;
+        watch(m, member);
+    }
+}
+
+/* It may have asked anew meanwhile. */
+static void on_answered(struct members *m, const struct members_event *event)
+{
+    struct member *member = find(m, event->answered.id);
+
+    if (member != NULL && member->owed_tag == event->answered.tag) {
+        not_owed(m, member, event->now_ms);
+    }
+}
+
+static void on_gone(struct members *m, const struct members_event *event)
+{
+    struct member *member = find(m, event->gone);
+
+    if (member != NULL) {
+        member->connected = false;
+        not_owed(m, member, event->now_ms);
+    }
+}
+
 static void on_heartbeat(struct members *m, const struct members_event *event,
                          struct members_actions *out)
 {
@@ -474,8 +526,6 @@ static void on_tick(struct members *m, uint64_t now_ms, struct members_actions *
 
 void members_step(struct members *m, const struct members_event *event, struct members_actions *out)
 {
-    struct member *member;
-
     switch (event->type) {
     case MEMBERS_REGISTER:
         on_register(m, event, out);
@@ -483,14 +533,17 @@ void members_step(struct members *m, const struct members_event *event, struct m
     case MEMBERS_PERSISTED:
         on_persisted(m, event, out);
         break;
+    case MEMBERS_ASKS:
+        on_asks(m, event);
+        break;
     case MEMBERS_HEARTBEAT:
         on_heartbeat(m, event, out);
         break;
+    case MEMBERS_ANSWERED:
+        on_answered(m, event);
+        break;
     case MEMBERS_GONE:
-        member = find(m, event->gone);
-        if (member != NULL) {
-            member->connected = false;
-        }
+        on_gone(m, event);
         break;
     case MEMBERS_REMOVE:
         on_remove(m, event->remove);

@@ -40,6 +40,8 @@
 enum {
     MEMBERS_HEARTBEAT_MS = 1000,
     MEMBERS_MISSED_MAX = 3,
+    MEMBERS_ANSWER_MS =
+        5000, /* So long a server waits for an answer, or two heartbeats (heartbeat_uv.c). */
     MEMBERS_FAILURE_MAX = 256,            /* Bytes of words about a disk, with the zero. */
     MEMBERS_ACTIONS_MAX = SERVERS_MAX + 2 /* A tick may find all of them silent. */
 };
@@ -108,7 +110,8 @@ struct member
     struct member_disk disk;                   /* Likewise. */
     uint64_t voters_mark; /* Of the voter set on its disk, as last told; 0: none. */
     uint64_t measured; /* The last question for its space that its numbers answer; capacity_uv.h. */
-    uint64_t heard_ms; /* Of the last word. */
+    uint64_t heard_ms; /* Of the last word, or of our answer to it. */
+    uint64_t owed_tag; /* The request of its that we have not answered yet; 0: none. */
 };
 
 struct members
@@ -124,12 +127,14 @@ struct members
 enum members_event_type {
     MEMBERS_REGISTER,
     MEMBERS_PERSISTED,
+    MEMBERS_ASKS, /* A heartbeat is there, and has to be looked at. It may come again for the same one. */
     MEMBERS_HEARTBEAT,
-    MEMBERS_GONE,    /* Its connection ended. */
-    MEMBERS_REMOVE,  /* It goes for good: members_may_remove() has said that it may. */
-    MEMBERS_REMOVED, /* That is durable now, or could not be written down. It never comes when the
+    MEMBERS_ANSWERED, /* So is a registration, or a heartbeat. */
+    MEMBERS_GONE,     /* Its connection ended. */
+    MEMBERS_REMOVE,   /* It goes for good: members_may_remove() has said that it may. */
+    MEMBERS_REMOVED,  /* That is durable now, or could not be written down. It never comes when the
                         sync failed: nobody knows then, and nothing changes. */
-    MEMBERS_ADMIT,   /* It need not wait any more; the host has its record written. */
+    MEMBERS_ADMIT,    /* It need not wait any more; the host has its record written. */
     MEMBERS_TICK
 };
 
@@ -157,6 +162,11 @@ struct members_event
             uint64_t bytes_total, bytes_free, objects, measured, voters_mark;
             struct member_disk disk;
         } heartbeat;
+        struct
+        {
+            uint64_t tag;
+            server_id id;
+        } asks, answered;
         server_id gone;
         server_id remove;
         server_id admit;

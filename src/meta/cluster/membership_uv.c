@@ -110,6 +110,15 @@ void meta_members_step(struct meta *meta, const struct members_event *event)
     meta_arm(meta);
 }
 
+void meta_member_answered(struct meta *meta, const struct rpc_request *request, server_id server)
+{
+    struct members_event event = { .now_ms = meta_now_ms(meta), .type = MEMBERS_ANSWERED };
+
+    event.answered.tag = (uintptr_t)request;
+    event.answered.id = server;
+    meta_members_step(meta, &event);
+}
+
 int meta_admit(struct meta *meta, server_id server, struct errmsg *err)
 {
     struct members_event event = { .now_ms = meta_now_ms(meta), .type = MEMBERS_ADMIT };
@@ -162,6 +171,7 @@ static void on_member_durable(void *data, struct rpc_request *request, uint64_t 
     reply.id = (uint32_t)id;
     reply.start = START_CONFIRMED;
     rpc_request_name_peer(request, reply.id);
+    meta_member_answered(data, request, reply.id);
     reply_registration(data, request, &reply);
 }
 

@@ -147,6 +147,7 @@ static void reply_heartbeat(struct meta *meta, struct rpc_request *request, serv
     reply->groups = groups_told(meta, server);
     (void)groups_verify_told(meta, server, reply); /* Without memory with the next one. */
     reply->groups_version = ns_groups(meta->ns)->version;
+    meta_member_answered(meta, request, server);
     rpc_reply(request, &reply->base, NULL);
     free(reply->verify_group);
     free(reply->verify_run);
@@ -302,6 +303,7 @@ int serve_heartbeat(struct request *r)
 {
     const Morsel__HeartbeatRequest *m = r->message;
     struct members_event event = { .now_ms = meta_now_ms(r->meta), .type = MEMBERS_HEARTBEAT };
+    struct members_event asks = { .now_ms = meta_now_ms(r->meta), .type = MEMBERS_ASKS };
     const struct member *member = members_find(&r->meta->members, m->id);
     int rv;
 
@@ -309,6 +311,9 @@ int serve_heartbeat(struct request *r)
         errmsg_set(&r->err, "register first");
         return MORSEL_NO_SESSION;
     }
+    asks.asks.tag = (uintptr_t)r->rpc;
+    asks.asks.id = m->id;
+    meta_members_step(r->meta, &asks);
     event.heartbeat.tag = (uintptr_t)r->rpc;
     event.heartbeat.id = m->id;
     event.heartbeat.bytes_total = m->bytes_total;
