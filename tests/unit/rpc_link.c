@@ -325,6 +325,68 @@ static void a_call_that_has_arrived_does_not_move(void **state)
     assert_true(rpc_boot_ms() - began_ms < 5000);
 }
 
+static void on_time(uv_timer_t *timer)
+{
+    *(bool *)timer->data = true;
+}
+
+static void pass(struct fixture *f, uint64_t ms)
+{
+    bool over = false;
+    uv_timer_t timer = { .data = &over };
+
+    uv_timer_init(&f->loop, &timer);
+    uv_timer_start(&timer, on_time, ms, 0);
+    while (!over) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+}
+
+/* Looks often, as whoever is owed an answer does. */
+static bool hears_in(struct fixture *f, uint64_t ms, uint64_t age_ms)
+{
+    for (uint64_t end_ms = rpc_boot_ms() + ms; rpc_boot_ms() < end_ms;) {
+        (void)rpc_peer_hears(f->peer, age_ms);
+        pass(f, 10);
+    }
+    return rpc_peer_hears(f->peer, age_ms);
+}
+
+/* Its answers are no sign of that: one may have been made before. */
+static void who_acknowledges_nothing_does_not_hear(void **state)
+{
+    struct fixture *f = *state;
+    static struct rpc_call call, small;
+    struct payload *payload = payload_new(rpc_payloads(f->rpc), 4 << 20);
+    struct rpc_piece piece = { payload, 0, 4 << 20 };
+
+    call.data = small.data = f;
+    f->hello_tells = f->replies_tell = true;
+    assert_false(rpc_peer_hears(f->peer, 1000)); /* There is no connection. */
+    f->mute = true;
+    assert_int_equal(write_bytes(f, 1000, 100), MORSEL_TIMEDOUT);
+    assert_true(hears_in(f, 600, 300)); /* It has all that was sent. */
+    pass(f, 600);                       /* In which nobody looks. */
+    f->ended = 0;
+    f->slow = f->stuck = true;
+    memset(payload->data, 'x', 4 << 20);
+    assert_int_equal(rpc_call_start(&call, f->peer, MSG_WRITE, NULL, &piece, 1, 60000, on_done), 0);
+    payload_drop(payload);
+    assert_int_equal(rpc_call_start(&small, f->peer, MSG_SYNC, NULL, NULL, 0, 60000, on_done), 0);
+    pass(f, 10);
+    assert_true(hears_in(f, 0, 300)); /* There was nothing to hear until now. */
+    assert_false(hears_in(f, 2000, 300));
+    raw_send(f, &f->held[0], 0, NULL); /* Of what it did hear. */
+    assert_false(hears_in(f, 50, 300));
+    assert_true(rpc_call_active(&call));
+    rpc_peer_close(f->peer);
+    while (f->ended < 2) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+    }
+}
+
 static void on_room(void *data)
 {
     struct fixture *f = data;
@@ -385,6 +447,7 @@ int main(void)
         TEST(a_clock_that_is_not_told_is_no_licence), TEST(a_version_without_clocks_gets_no_bound),
         TEST(every_answer_tells_the_clock),           TEST(a_call_that_moves_is_not_dead),
         TEST(a_call_that_has_arrived_does_not_move),  TEST(whoever_found_no_room_to_fetch_is_told),
+        TEST(who_acknowledges_nothing_does_not_hear),
     };
 
     return cmocka_run_group_tests_name("rpc_link", tests, NULL, NULL);

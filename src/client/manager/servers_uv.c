@@ -28,6 +28,8 @@ struct known_server
     struct rpc_call clock;
     uint64_t verifier; /* That it told last; 0: none. */
     bool silent;
+    bool
+        deaf; /* Its machine acknowledges nothing: as of the last tick, for that costs a system call. */
     bool removed;     /* Its peer is asked nothing any more; NULL: there never was one. */
     uint64_t lost_ms; /* When it was last said that something there is lost; 0: never. */
     UT_hash_handle hh;
@@ -120,7 +122,7 @@ bool servers_is_silent(const struct client *client, server_id id)
 {
     const struct known_server *server = find(client, id);
 
-    return server != NULL && server->silent;
+    return server != NULL && (server->silent || server->deaf);
 }
 
 bool servers_is_heard(const struct client *client, server_id id)
@@ -128,7 +130,7 @@ bool servers_is_heard(const struct client *client, server_id id)
     const struct known_server *server = find(client, id);
 
     return server != NULL && !server->removed && rpc_peer_connected(server->peer) &&
-           !rpc_peer_clock_is_old(server->peer, SERVER_HEARD_MS);
+           !rpc_peer_clock_is_old(server->peer, SERVER_HEARD_MS) && !server->deaf;
 }
 
 static void on_server_down(void *data, const char *why)
@@ -213,7 +215,7 @@ static void removal_learn(struct client *client, server_id id)
         return;
     }
     server->removed = true;
-    server->silent = false;
+    server->silent = server->deaf = false;
     if (server->peer != NULL) {
         log_warning(
             client->options.log,
@@ -357,6 +359,8 @@ void servers_tick(struct client *client)
             (rpc_peer_is_asked(server->peer) && rpc_peer_clock_is_old(server->peer, OWING_MS))) {
             clock_ask(server, SILENT_MS);
         }
+        server->deaf =
+            rpc_peer_is_asked(server->peer) && !rpc_peer_hears(server->peer, SERVER_DEAF_MS);
         awaited = awaited || rpc_peer_is_awaited(server->peer);
     }
     if (awaited && now_ms >= servers->asked_ms + MEMBERS_AWAITED_MS) {

@@ -10,7 +10,7 @@
 
 #include "client/libmorsel_uv.h"
 
-enum { SERVER_HEARD_MS = 1500 };
+enum { SERVER_HEARD_MS = 1500, SERVER_DEAF_MS = 1000 };
 
 /* All run on the loop. */
 struct servers_hooks
@@ -52,11 +52,14 @@ uint64_t servers_verifier(const struct client *client, server_id id);
 /* It tells this one now. True: it told another one before. */
 bool servers_note_verifier(struct client *client, server_id id, uint64_t verifier);
 
-/* It did not answer for so long that others are asked before it, until it answers again: it is asked for its clock. */
+/* It did not answer for so long that others are asked before it, until it answers again: it is asked for its clock. Likewise
+ * one whose machine has acknowledged nothing for SERVER_DEAF_MS: where a link is cut in one direction, answers to what came
+ * before go on. */
 void servers_note_silent(struct client *client, server_id id);
 bool servers_is_silent(const struct client *client, server_id id);
 
-/* Connected, and it has said something within the last SERVER_HEARD_MS. One that owes answers is asked for its clock. */
+/* Connected, it has said something within the last SERVER_HEARD_MS, and its machine acknowledges what we say. One that owes
+ * answers is asked for its clock. */
 bool servers_is_heard(const struct client *client, server_id id);
 
 struct servers_wait

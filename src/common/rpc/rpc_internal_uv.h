@@ -83,10 +83,12 @@ struct rpc_peer
     bool asked_clock; /* While greeting: HELLO did not tell it. */
     bool clockless;   /* It is of a version that knows nothing of clocks, and of bounds. */
     struct pace sends, fetches;
-    uint64_t fetching;         /* Bytes asked for, of the fetches that were sent. */
-    uint64_t waiting_bytes;    /* Of calls that bring bytes and wait. */
-    uint64_t acknowledged;     /* Bytes of this connection, when that was looked at last. */
-    uint64_t moved_ms;         /* When that was more than before, or everything. */
+    uint64_t fetching;      /* Bytes asked for, of the fetches that were sent. */
+    uint64_t waiting_bytes; /* Of calls that bring bytes and wait. */
+    uint64_t acknowledged;  /* Bytes of this connection, when that was looked at last. */
+    uint64_t
+        moved_ms; /* When that was more than before, or there was nothing else, or there had been. */
+    bool all_acknowledged;     /* When that was looked at last. */
     uint64_t trip_at_us;       /* When the kernel was asked for the round trip. */
     bool room_wanted;          /* Somebody has been told since `room` ran that there is none; */
     bool fetch_room_wanted;    /* the same of fetches. */

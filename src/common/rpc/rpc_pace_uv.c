@@ -19,6 +19,7 @@ void rpc_pace_begin(struct rpc_peer *peer)
     pace_init(&peer->sends);
     pace_init(&peer->fetches);
     peer->fetching = peer->acknowledged = 0;
+    peer->all_acknowledged = true;
     peer->trip_at_us = 0;
     peer->moved_ms = uv_now(peer->rpc->loop);
 }
@@ -33,16 +34,23 @@ uint64_t rpc_pace_look(struct rpc_peer *peer)
     uint64_t under_way = conn_under_way(peer->conn), now = now_us();
     uint64_t acknowledged = peer->conn->out_total - under_way;
 
-    if (acknowledged != peer->acknowledged || under_way == 0) {
+    if (acknowledged != peer->acknowledged || under_way == 0 || peer->all_acknowledged) {
         peer->acknowledged = acknowledged;
         peer->moved_ms = uv_now(peer->rpc->loop);
     }
+    peer->all_acknowledged = under_way == 0;
     if (pace_observe(&peer->sends, now, acknowledged, under_way) &&
         now - peer->trip_at_us >= TRIP_US) {
         peer->trip_at_us = now;
         peer->sends.round_trip_us = conn_round_trip_us(peer->conn);
     }
     return under_way;
+}
+
+bool rpc_peer_hears(struct rpc_peer *peer, uint64_t age_ms)
+{
+    return peer->state == PEER_UP &&
+           (rpc_pace_look(peer) == 0 || uv_now(peer->rpc->loop) < peer->moved_ms + age_ms);
 }
 
 bool rpc_pace_may_go(struct rpc_peer *peer, enum call_kind kind)

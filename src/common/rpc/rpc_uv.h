@@ -136,6 +136,11 @@ void rpc_peer_note_clock(struct rpc_peer *peer, uint64_t boot_ms);
 /* Connected, and nothing has been heard of its clock for so long? */
 bool rpc_peer_clock_is_old(const struct rpc_peer *peer, uint64_t age_ms);
 
+/* Connected, and its machine has acknowledged what was sent, or some of it within `age_ms`? An answer says less: it may have
+ * been on its way to us, or in the making, when our bytes ceased to arrive. As true as it is asked often, for time is counted
+ * from one question to the next; while an answer is owed, that is. */
+bool rpc_peer_hears(struct rpc_peer *peer, uint64_t age_ms);
+
 /* May another frame of rpc_peer_frame_bytes() be sent now, without more being under way than the
  * link carries in short time (pace.h)? A call with a payload that is started all the same waits
  * here until it may. True while the peer is not connected, and while nothing has moved for a
