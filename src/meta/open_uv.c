@@ -6,6 +6,7 @@
 #include "meta/cluster/voters_uv.h"
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
+#include "meta/coherence/sessions_kept_uv.h"
 #include "meta/namespace/fsck.h"
 #include "meta/storage/kv_leveldb.h"
 #include "meta/storage/run_file.h"
@@ -186,23 +187,18 @@ static int load_members(struct meta *meta, struct errmsg *err)
 
 static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
 {
-    struct session_options options = { .session_ms = (uint32_t)meta->settings->session_ms,
-                                       .now_ms = meta_now_ms(meta),
-                                       .fresh = fresh };
     int rv = load_members(meta, err);
 
     if (rv != 0) {
         return rv;
     }
-    meta->sessions = session_table_new(&options);
     meta->replies = reply_cache_new();
     meta->page = directory_page_new();
     meta->locks = lock_table_new();
-    if (meta->sessions == NULL || meta->replies == NULL || meta->page == NULL ||
-        meta->locks == NULL) {
+    if (meta->replies == NULL || meta->page == NULL || meta->locks == NULL) {
         return MORSEL_NOMEM;
     }
-    if ((rv = leases_open(meta, err)) != 0) {
+    if ((rv = sessions_kept_open(meta, fresh, err)) != 0 || (rv = leases_open(meta, err)) != 0) {
         return rv;
     }
     return load_log(meta, err);

@@ -198,7 +198,7 @@ start_net
 join_net meta mount-a mount-b mount-c
 for ((i = 1; i <= servers; i++)); do
     join_net "iod$i"
-    own_disk "iod$i" 4G # A manager that is killed again and again gives back nothing of what is deleted (30 s behind each start).
+    own_disk "iod$i" 4G # What is deleted keeps its space until all mounts are back at a manager that was killed, and longer where one is cut off.
 done
 start_meta
 for ((i = 1; i <= servers; i++)); do begin "$i"; done

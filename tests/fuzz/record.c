@@ -41,6 +41,7 @@ static int decode_encode(unsigned kind, struct slice bytes, struct buf *out)
         struct member_record member;
         struct slice plain;
         struct voters_record voters;
+        struct session_record session;
     } record;
     int rv;
 
@@ -87,6 +88,13 @@ static int decode_encode(unsigned kind, struct slice bytes, struct buf *out)
         return rv;
     case 7:
         return decode_encode_groups(bytes, out);
+    case 8:
+    case 9:
+        rv = session_record_decode(kind == 8 ? 0 : NUMBER, bytes, &record.session);
+        if (rv == 0) {
+            session_record_encode(&record.session, out);
+        }
+        return rv;
     default: /* 6 */
         rv = plain_decode(bytes, &record.plain);
         if (rv == 0) {
@@ -128,10 +136,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_key((struct slice){ data + 1, size - 1 });
     buf_init(&first);
     buf_init(&second);
-    rv = decode_encode(data[0] % 8, (struct slice){ data + 1, size - 1 }, &first);
+    rv = decode_encode(data[0] % 10, (struct slice){ data + 1, size - 1 }, &first);
     CHECK(rv == MORSEL_OK || rv == MORSEL_CORRUPT || rv == MORSEL_VERSION);
     if (rv == MORSEL_OK) {
-        CHECK(decode_encode(data[0] % 8, buf_slice(&first), &second) == MORSEL_OK);
+        CHECK(decode_encode(data[0] % 10, buf_slice(&first), &second) == MORSEL_OK);
         CHECK(first.count == second.count && memcmp(first.data, second.data, first.count) == 0);
     }
     buf_free(&first);

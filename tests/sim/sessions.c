@@ -26,13 +26,18 @@ struct world *world_of(struct sim *s)
 
 /* ---- Checkers ---- */
 
-/* Heard of within the session time, or the manager has just started and waits for it. */
+/* Heard of within the session time, or the manager has started since and waits for it, that time in
+ * all. */
 static bool session_lives(struct sim *s, uint32_t node)
 {
     const struct world *w = world_of(s);
-    uint64_t since_ms = w->heard_ms[node] > w->started_ms ? w->heard_ms[node] : w->started_ms;
+    uint64_t now_ms = sim_clock_ms(s, MANAGER);
 
-    return sim_clock_ms(s, MANAGER) < since_ms + SESSION_MS;
+    if (w->heard_ms[node] != 0) {
+        return now_ms < w->heard_ms[node] + SESSION_MS;
+    }
+    return now_ms < w->started_ms + SESSION_MS &&
+           now_ms + w->waited_ms[node] < w->started_ms + PATIENCE_MS + SESSION_MS;
 }
 
 void check_destroyed(struct sim *s, inode_id inode)
@@ -267,6 +272,7 @@ static void scenario_open(struct sim *s)
         s->options.delay_ms_max = 200;
     }
     w->quiet = s->scripted;
+    w->run = 1;
     w->client_count = 2 + (uint32_t)prng_below(&s->prng, CLIENTS_MAX - 1);
     (void)sim_node_add(s, "meta", &sessions_manager, true);
     db_init(&w->db, s, MANAGER);
@@ -341,13 +347,17 @@ static bool scenario_finish(struct sim *s)
     return true;
 }
 
-static const char *const canaries[] = { "old_connections", "no_grace", "collects_held", NULL };
+static const char *const canaries[] = { "old_connections", "no_grace", "collects_held",
+                                        "keeps_no_sessions", NULL };
 
 /* In permille of the histories. */
-static const struct sim_worth worth[] = { [WORTH_SILENT] = { "sessions that end in silence", 50 },
-                                          [WORTH_GONE] = { "inodes that go for good", 500 },
-                                          [WORTH_GRACE] = { "grace periods that end", 100 },
-                                          { NULL, 0 } };
+static const struct sim_worth worth[] = {
+    [WORTH_SILENT] = { "sessions that end in silence", 50 },
+    [WORTH_GONE] = { "inodes that go for good", 500 },
+    [WORTH_GRACE] = { "grace periods that end", 100 },
+    [WORTH_WAITED] = { "clients that are waited for in more than one start", 20 },
+    { NULL, 0 }
+};
 
 static const struct sim_scenario scenario = { .name = "sessions",
                                               .faults_ms = 4000,
@@ -389,7 +399,7 @@ static bool an_open_file_outlives_name_and_manager(struct sim *s)
                          "[  300] anna > ** connection 1 breaks\n"
                          "[  300] meta > start, grace begins\n"
                          "[  314] meta > admit anna\n"
-                         "[ 2700] meta > grace is over\n"
+                         "[  414] meta > grace is over\n"
                          "[ 3000] anna > closes inode 131074\n"
                          "[ 3000] meta > inode 131074 is gone for good\n");
 }

@@ -10,6 +10,9 @@ enum {
     MANAGER = 0,
     CLIENTS_MAX = 4,
     SESSION_MS = 2400,
+    PATIENCE_MS = 300,
+    SETTLE_MS = 100,
+    KEPT_MAX = 256, /* Sessions that end while the manager is down are struck out later. */
     OPENS_MAX = 8,
     CALLS_MAX = 4,
     PARKED_MAX = 64,
@@ -69,6 +72,7 @@ struct world
     inode_id made[INODES_MAX];
 
     struct session_table *sessions;
+    uint64_t run; /* Another one when the manager has lost its power. */
     uint64_t started_ms, timer_ms;
     client_id conn_client[CONNS_MAX];
     uint32_t parked_count;
@@ -81,13 +85,14 @@ struct world
     /* What the checkers know. By node: when the manager heard from it last, on the manager's clock.
      */
     uint64_t heard_ms[CLIENTS_MAX + 1];
+    uint64_t waited_ms[CLIENTS_MAX + 1]; /* In starts before this one, since it was heard. */
     client_id admitted[CLIENTS_MAX + 1]; /* For the trace: who is told of only once. */
     uint64_t healed_ms;
     bool quiet; /* Clients begin nothing new. */
 };
 
 /* The history was worth its time. */
-enum { WORTH_SILENT, WORTH_GONE, WORTH_GRACE };
+enum { WORTH_SILENT, WORTH_GONE, WORTH_GRACE, WORTH_WAITED };
 
 struct world *world_of(struct sim *s);
 

@@ -131,9 +131,80 @@ static void note_admitted(struct sim *s, client_id client)
     w->admitted[node] = client;
 }
 
+/* ---- What is written down of sessions ---- */
+
+static void write_down(struct sim *s, const struct session_kept *kept, uint32_t count,
+                       bool tells_run)
+{
+    struct meta_op op = { .kind = OP_SESSIONS };
+    struct buf clients;
+    int rv;
+
+    buf_init(&clients);
+    for (uint32_t i = 0; i < count; i++) {
+        op_session_put(&clients, kept[i].client, kept[i].waited_ms);
+        tells_run |= kept[i].client == SESSION_UNTOLD;
+    }
+    op.sessions.run = tells_run ? world_of(s)->run : 0;
+    op.sessions.clients = buf_slice(&clients);
+    rv = count > 0 ? db_execute(&world_of(s)->db, &op) : 0;
+    CHECK(rv == 0);
+    buf_free(&clients);
+}
+
+static void write_one(struct sim *s, client_id client, uint32_t waited_ms)
+{
+    struct session_kept kept = { client, waited_ms };
+
+    write_down(s, &kept, 1, false);
+}
+
+static void write_waiting(struct sim *s)
+{
+    struct world *w = world_of(s);
+    struct session_kept kept[KEPT_MAX];
+
+    CHECK(session_expected(w->sessions) <= KEPT_MAX);
+    write_down(s, kept, session_waiting(w->sessions, sim_clock_ms(s, MANAGER), kept), false);
+}
+
+static uint32_t load_sessions(struct sim *s, bool fresh, struct session_kept *kept)
+{
+    struct world *w = world_of(s);
+    struct errmsg err;
+    uint64_t run;
+    uint32_t count;
+    int rv = ns_sessions(w->db.ns, kept, KEPT_MAX - 1, &count, &run, &err);
+
+    CHECK(rv == 0);
+    if (run != w->run) {
+        if (count > 0 && kept[0].client == SESSION_UNTOLD) {
+            kept[0] = kept[--count];
+        }
+        if (!fresh) {
+            kept[count++] = (struct session_kept){ SESSION_UNTOLD, 0 };
+        }
+        write_one(s, SESSION_UNTOLD, fresh ? SESSION_STRUCK_OUT : 0);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (kept[i].waited_ms > 0) {
+            sim_worth(s, WORTH_WAITED);
+        }
+    }
+    return count;
+}
+
 static void perform(struct sim *s, const struct session_action *action)
 {
     switch (action->type) {
+    case SESSION_KEEP:
+        if (!sim_canary(s, "keeps_no_sessions")) {
+            write_one(s, action->client, 0);
+        }
+        break;
+    case SESSION_WAITING:
+        write_waiting(s);
+        break;
     case SESSION_ADMIT:
         note_admitted(s, action->client);
         release_parked(s, action->client, 0);
@@ -145,6 +216,7 @@ static void perform(struct sim *s, const struct session_action *action)
         if (action->status != 0) {
             sim_worth(s, WORTH_SILENT);
         }
+        write_one(s, action->client, SESSION_STRUCK_OUT);
         world_of(s)->admitted[node_of(s, action->client)] = 0;
         sim_trace(s, MANAGER, "%s %s", name_of(s, action->client),
                   action->status == 0 ? "has left" : "was silent too long");
@@ -305,6 +377,7 @@ static void note_heard(struct sim *s, uint32_t node, const struct session_messag
 {
     if (m->client == world_of(s)->clients[node].id) {
         world_of(s)->heard_ms[node] = sim_clock_ms(s, MANAGER);
+        world_of(s)->waited_ms[node] = 0;
     }
 }
 
@@ -352,7 +425,10 @@ static void manager_start(struct sim *s, uint32_t node)
 {
     struct world *w = world_of(s);
     struct ns_hooks hooks = { .is_open = is_open, .data = w };
-    struct session_options options = { .session_ms = SESSION_MS };
+    struct session_kept kept[KEPT_MAX];
+    struct session_options options = {
+        .session_ms = SESSION_MS, .patience_ms = PATIENCE_MS, .settle_ms = SETTLE_MS, .kept = kept
+    };
     struct meta_op op = { .kind = OP_START };
     struct session_event tick = { .type = SESSION_TICK };
 
@@ -361,6 +437,7 @@ static void manager_start(struct sim *s, uint32_t node)
     }
     options.now_ms = tick.now_ms = w->started_ms = sim_clock_ms(s, node);
     options.fresh = s->now_ms == 0 || sim_canary(s, "no_grace");
+    options.kept_count = load_sessions(s, options.fresh, kept);
     w->sessions = session_table_new(&options);
     CHECK(w->sessions != NULL);
     (void)db_execute(&w->db, &op);
@@ -376,8 +453,13 @@ static void manager_start(struct sim *s, uint32_t node)
 static void manager_stop(struct sim *s, uint32_t node, bool machine)
 {
     struct world *w = world_of(s);
+    uint64_t counted_ms = sim_clock_ms(s, node) - w->started_ms;
 
-    (void)node;
+    counted_ms = counted_ms > PATIENCE_MS ? counted_ms - PATIENCE_MS : 0;
+    for (uint32_t i = 1; i <= w->client_count; i++) {
+        w->waited_ms[i] = w->heard_ms[i] != 0 ? 0 : w->waited_ms[i] + counted_ms;
+    }
+    w->run += machine;
     session_table_free(w->sessions);
     w->sessions = NULL;
     db_stop(&w->db, machine);

@@ -4,6 +4,7 @@
 #include "common/fs/lease_mode.h"
 #include "common/rpc/messages.h"
 #include "meta/coherence/lease.h"
+#include "meta/coherence/session.h"
 #include "meta/namespace/groups_record.h"
 #include "meta/namespace/voters_record.h"
 #include "tests/lib/groups.h"
@@ -273,6 +274,19 @@ static struct slice groups(struct strange *s)
     return bytes;
 }
 
+/* Some, none, or half of one; client 0 may be among them. */
+static struct slice sessions(struct strange *s)
+{
+    struct slice bytes;
+
+    for (uint64_t i = below(s, 4); i > 0; i--) {
+        op_session_put(&s->lists, below(s, 4) == 0 ? 0 : number(s), (uint32_t)number(s));
+    }
+    bytes = buf_slice(&s->lists);
+    bytes.count -= bytes.count > 0 && below(s, 10) == 0;
+    return bytes;
+}
+
 /* What the manager says of itself and of storage servers. */
 static void fill_rest(struct strange *s, struct meta_op *op)
 {
@@ -308,6 +322,10 @@ static void fill_rest(struct strange *s, struct meta_op *op)
     case OP_GROUPS:
         op->groups.record = groups(s);
         break;
+    case OP_SESSIONS:
+        op->sessions.run = below(s, 2) == 0 ? number(s) : 0;
+        op->sessions.clients = sessions(s);
+        break;
     default: /* OP_REPAIR: which mends what is wrong, and nothing is. OP_START. */
         op->kind = OP_START;
     }
@@ -323,6 +341,7 @@ static void draw(struct strange *s, struct meta_op *op)
         [OP_GARBAGE] = fill_rest,      [OP_MEMBER] = fill_rest,        [OP_GRANTEE] = fill_rest,
         [OP_HOLDER] = fill_rest,       [OP_REPAIR] = fill_rest,        [OP_START] = fill_rest,
         [OP_VOTERS] = fill_rest,       [OP_GROUPS] = fill_rest,        [OP_EXCHANGE] = fill_bytes,
+        [OP_SESSIONS] = fill_rest,
     };
 
     memset(op, 0, sizeof(*op));
@@ -492,6 +511,56 @@ static void what_the_log_cannot_hold_is_refused(void **state)
     free(f);
 }
 
+static void run_sessions_op(struct ns_fixture *f, uint64_t run, const struct session_kept *kept,
+                            uint32_t count)
+{
+    struct meta_op op = { .kind = OP_SESSIONS };
+    struct buf clients;
+
+    buf_init(&clients);
+    for (uint32_t i = 0; i < count; i++) {
+        op_session_put(&clients, kept[i].client, kept[i].waited_ms);
+    }
+    op.sessions.run = run;
+    op.sessions.clients = buf_slice(&clients);
+    assert_int_equal(ns_fixture_run(f, &op), 0);
+    buf_free(&clients);
+}
+
+static void sessions_are_there_until_they_are_struck_out(void **state)
+{
+    const struct session_kept begun[] = { { 0, 0 }, { 7, 0 }, { UINT64_MAX, 0 } };
+    const struct session_kept later[] = { { 7, 900 }, { UINT64_MAX, SESSION_STRUCK_OUT } };
+    const struct session_kept over[] = { { 0, SESSION_STRUCK_OUT } };
+    struct ns_fixture *f = calloc(1, sizeof(*f));
+    struct session_kept back[3];
+    uint32_t count;
+    uint64_t run;
+
+    (void)state;
+    assert_non_null(f);
+    ns_fixture_open(f, 1);
+    assert_int_equal(ns_sessions(f->ns, back, 3, &count, &run, &f->err), 0);
+    assert_true(count == 0 && run == 0); /* As in a database of before. */
+    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_FIRST);
+    run_sessions_op(f, 42, begun, 3);
+    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_SESSIONS);
+    run_sessions_op(f, 0, later, 2);
+    assert_int_equal(ns_fixture_reopen(f), 0);
+    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_SESSIONS);
+    assert_int_equal(ns_sessions(f->ns, back, 3, &count, &run, &f->err), 0);
+    assert_true(count == 2 && run == 42);
+    assert_true(back[0].client == SESSION_UNTOLD && back[0].waited_ms == 0);
+    assert_true(back[1].client == 7 && back[1].waited_ms == 900);
+    assert_int_equal(ns_sessions(f->ns, back, 1, &count, &run, &f->err), 0);
+    assert_true(count == 1 && run == 0); /* There are more. */
+    run_sessions_op(f, 42, over, 1);
+    assert_int_equal(ns_sessions(f->ns, back, 3, &count, &run, &f->err), 0);
+    assert_true(count == 1 && run == 42 && back[0].client == 7);
+    ns_fixture_close(f);
+    free(f);
+}
+
 static bool visit_none(void *data, uint64_t sequence, const struct meta_op *op)
 {
     (void)data;
@@ -570,6 +639,7 @@ int main(void)
         cmocka_unit_test(a_file_without_a_name_has_none),
         cmocka_unit_test(an_older_log_may_name_a_file_without_a_name),
         cmocka_unit_test(what_the_log_cannot_hold_is_refused),
+        cmocka_unit_test(sessions_are_there_until_they_are_struck_out),
         cmocka_unit_test(a_damaged_record_is_named),
     };
 

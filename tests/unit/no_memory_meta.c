@@ -68,7 +68,7 @@ static void dump(const struct kv *kv, struct buf *out)
 
 /* ---- The script ---- */
 
-enum { DIR_A = 2, DIR_B, FILE_1, FILE_2, LINK_1, STEPS = 32 };
+enum { DIR_A = 2, DIR_B, FILE_1, FILE_2, LINK_1, STEPS = 33 };
 
 static uint8_t lists[256]; /* Columns and objects, which operations borrow. */
 
@@ -128,6 +128,18 @@ static struct meta_op setattr(inode_id inode, uint32_t valid)
     return op;
 }
 
+static struct slice sessions(void)
+{
+    struct buf out;
+
+    nth_pause();
+    buf_init(&out);
+    op_session_put(&out, 0, 0);
+    op_session_put(&out, 5, 1000);
+    op_session_put(&out, 6, SESSION_STRUCK_OUT);
+    return borrowed(&out);
+}
+
 static struct meta_op of_servers(uint32_t step)
 {
     struct meta_op op = { .kind = OP_MEMBER };
@@ -152,6 +164,11 @@ static struct meta_op of_servers(uint32_t step)
         op.holder.lease_epoch = 77;
         op.holder.lease_period_ms = 5000;
         op.holder.holds = true;
+        return op;
+    case 4:
+        op.kind = OP_SESSIONS;
+        op.sessions.run = 7;
+        op.sessions.clients = sessions();
         return op;
     default:
         op.kind = OP_START;
@@ -239,19 +256,20 @@ static struct meta_op step_of(uint32_t step)
     case 23:
     case 24:
     case 25:
-        return of_servers(step - 21);
     case 26:
-        return op_unlink(DIR_B, "moved", false); /* Open: an orphan. */
+        return of_servers(step - 21);
     case 27:
+        return op_unlink(DIR_B, "moved", false); /* Open: an orphan. */
+    case 28:
         op.collect.inode = FILE_2;
         return op;
-    case 28:
+    case 29:
         op = op_make(DIR_A, "", 0100600);
         op.make.orphan = true;
         return op;
-    case 29:
-        return op_unlink(DIR_B, "other", false);
     case 30:
+        return op_unlink(DIR_B, "other", false);
+    case 31:
         return op_unlink(INODE_ROOT, "b", true);
     default:
         return op_unlink(DIR_A, "two", false);

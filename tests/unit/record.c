@@ -268,6 +268,9 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
         op.exchange.inode = 10;
         op.exchange.with = 11;
         break;
+    case OP_SESSIONS:
+        op.sessions.clients = buf_slice(objects); /* Of as many bytes each. */
+        break;
     case OP_REPAIR:
         op.repair.what = REPAIR_DENTRY;
         op.repair.name = slice_text("r");
@@ -308,6 +311,60 @@ static void operations_come_back(void **state)
     buf_free(&objects);
     buf_free(&once);
     buf_free(&twice);
+}
+
+static void sessions_come_back(void **state)
+{
+    const struct session_record untold = { 9, SESSION_STRUCK_OUT }, here = { 0, 1234 };
+    struct session_record back;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b);
+    session_record_encode(&untold, &b);
+    assert_int_equal(session_record_decode(0, buf_slice(&b), &back), 0);
+    assert_true(back.run == 9 && back.waited_ms == SESSION_STRUCK_OUT);
+    assert_int_equal(session_record_decode(5, buf_slice(&b), &back), MORSEL_CORRUPT);
+    buf_clear(&b);
+    session_record_encode(&here, &b);
+    assert_int_equal(session_record_decode(5, buf_slice(&b), &back), 0);
+    assert_true(back.run == 0 && back.waited_ms == 1234);
+    assert_int_equal(session_record_decode(0, buf_slice(&b), &back), MORSEL_CORRUPT);
+    b.data[0]++;
+    assert_int_equal(session_record_decode(5, buf_slice(&b), &back), MORSEL_VERSION);
+    buf_free(&b);
+}
+
+/* Whose run is told with nobody, or not told with client 0, is not taken; nor is nothing. */
+static void sessions_in_operations_are_looked_at(void **state)
+{
+    struct meta_op op = { .kind = OP_SESSIONS };
+    struct buf clients;
+
+    (void)state;
+    buf_init(&clients);
+    assert_false(op_sessions_sound(&op));
+    op_session_put(&clients, 7, 1);
+    op.sessions.clients = buf_slice(&clients);
+    assert_true(op_sessions_sound(&op));
+    op.sessions.run = 3;
+    assert_false(op_sessions_sound(&op));
+    op_session_put(&clients, 0, 1);
+    op.sessions.clients = buf_slice(&clients);
+    assert_true(op_sessions_sound(&op));
+    op.sessions.run = 0;
+    assert_false(op_sessions_sound(&op));
+    op.sessions.run = 3;
+    op.sessions.clients.count--;
+    assert_false(op_sessions_sound(&op));
+    buf_clear(&clients);
+    for (client_id client = 1; client <= OP_SESSIONS_MAX + 1; client++) {
+        op_session_put(&clients, client, 0);
+    }
+    op.sessions.run = 0;
+    op.sessions.clients = buf_slice(&clients);
+    assert_false(op_sessions_sound(&op));
+    buf_free(&clients);
 }
 
 /* The first of a log: in an older one nothing is said of copies. */
@@ -394,6 +451,8 @@ int main(void)
         cmocka_unit_test(keys_sort_by_number_and_come_apart),
         cmocka_unit_test(small_records_come_back),
         cmocka_unit_test(operations_come_back),
+        cmocka_unit_test(sessions_come_back),
+        cmocka_unit_test(sessions_in_operations_are_looked_at),
         cmocka_unit_test(a_format_says_whose_default_holds),
         cmocka_unit_test(random_bytes_are_survived),
     };

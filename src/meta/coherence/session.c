@@ -14,8 +14,10 @@ struct session
     UT_hash_handle hh; /* In sessions, by id. */
     client_id id;
     enum session_state state;
-    uint64_t heard_ms;
-    struct heap_node silence; /* Key: when it ended if nothing had been heard since it was set. */
+    uint64_t until_ms;        /* When it ends, if nothing is heard from it. */
+    struct heap_node silence; /* Key: that, as it was when it was set. */
+    uint32_t waited_ms;       /* EXPECTED: before this start. */
+    bool kept;                /* It is written down, and that it was not waited for. */
     struct list opens;
 };
 
@@ -43,9 +45,12 @@ struct session_open
 
 struct session_table
 {
-    uint32_t session_ms;
-    uint64_t grace_until_ms;
+    uint32_t session_ms, settle_ms;
+    uint64_t counts_from_ms; /* Waiting for who is expected. */
+    uint64_t note_ms;        /* When that is to be written down again. */
+    uint32_t expected;
     bool in_grace;
+    uint64_t grace_until_ms; /* UINT64_MAX while somebody is expected. */
     struct session *sessions;
     struct open_inode *inodes;
     struct session_open *opens;
@@ -62,24 +67,11 @@ static void emit(struct session_actions *out, struct session_action action)
 
 static void check_invariants(const struct session_table *s)
 {
-    CHECK(HASH_COUNT(s->sessions) <= SESSIONS_MAX && HASH_COUNT(s->opens) <= SESSION_OPENS_MAX);
+    CHECK(HASH_COUNT(s->sessions) <= SESSIONS_MAX + 1 && HASH_COUNT(s->opens) <= SESSION_OPENS_MAX);
+    CHECK(s->expected <= HASH_COUNT(s->sessions));
+    CHECK_IMPLIES(s->expected > 0, s->in_grace && s->grace_until_ms == UINT64_MAX);
     CHECK(HASH_COUNT(s->inodes) <= HASH_COUNT(s->opens));
     CHECK_IMPLIES(s->sessions == NULL, s->opens == NULL);
-}
-
-struct session_table *session_table_new(const struct session_options *options)
-{
-    struct session_table *s = calloc(1, sizeof(*s));
-
-    if (s == NULL) {
-        return NULL;
-    }
-    s->session_ms = options->session_ms;
-    s->in_grace = !options->fresh;
-    s->grace_until_ms = options->now_ms + options->session_ms;
-    heap_init(&s->silences);
-    list_init(&s->released);
-    return s;
 }
 
 static struct session *find(const struct session_table *s, client_id id)
@@ -242,7 +234,8 @@ static struct session *add(struct session_table *s, client_id id, uint64_t now_m
         free(session);
         return NULL;
     }
-    if (!heap_push(&s->silences, &session->silence, now_ms + s->session_ms)) {
+    session->until_ms = now_ms + s->session_ms;
+    if (!heap_push(&s->silences, &session->silence, session->until_ms)) {
         HASH_DEL(s->sessions, session);
         free(session);
         return NULL;
@@ -252,8 +245,19 @@ static struct session *add(struct session_table *s, client_id id, uint64_t now_m
     return session;
 }
 
+/* It has asked, or has ended. */
+static void expect_no_more(struct session_table *s, struct session *session)
+{
+    if (session->state == SESSION_EXPECTED) {
+        CHECK(s->expected > 0);
+        session->state = SESSION_AWAY;
+        s->expected--;
+    }
+}
+
 static void end(struct session_table *s, struct session *session)
 {
+    expect_no_more(s, session);
     remove_all_opens(s, session);
     heap_remove(&s->silences, &session->silence);
     HASH_DEL(s->sessions, session);
@@ -283,6 +287,93 @@ void session_table_free(struct session_table *s)
     heap_free(&s->silences);
     free(s);
 }
+
+/* ---- After a start ---- */
+
+static bool expect(struct session_table *s, const struct session_kept *kept, uint64_t now_ms)
+{
+    uint32_t waited_ms = kept->waited_ms < s->session_ms ? kept->waited_ms : s->session_ms;
+    struct session *session = add(s, kept->client, now_ms);
+    uint64_t counted_until_ms = s->counts_from_ms + s->session_ms - waited_ms;
+
+    if (session == NULL) {
+        return false;
+    }
+    session->state = SESSION_EXPECTED;
+    s->expected++;
+    session->kept = kept->waited_ms == 0;
+    session->waited_ms = waited_ms;
+    if (counted_until_ms < session->until_ms) {
+        session->until_ms = counted_until_ms;
+        heap_move(&s->silences, &session->silence, counted_until_ms);
+    }
+    return true;
+}
+
+/* From now on for a moment, when nobody is expected any more. */
+static void settle(struct session_table *s, uint64_t now_ms)
+{
+    if (s->in_grace && s->expected == 0 && s->grace_until_ms == UINT64_MAX) {
+        s->grace_until_ms = now_ms + s->settle_ms;
+    }
+}
+
+static void note_later(struct session_table *s, uint64_t from_ms)
+{
+    s->note_ms = from_ms + s->session_ms / SESSION_NOTES + 1;
+}
+
+struct session_table *session_table_new(const struct session_options *options)
+{
+    struct session_table *s = calloc(1, sizeof(*s));
+
+    if (s == NULL) {
+        return NULL;
+    }
+    s->session_ms = options->session_ms;
+    s->settle_ms = options->settle_ms;
+    s->counts_from_ms = options->now_ms + options->patience_ms;
+    s->in_grace = !options->fresh;
+    s->grace_until_ms = UINT64_MAX;
+    heap_init(&s->silences);
+    list_init(&s->released);
+    note_later(s, s->counts_from_ms);
+    for (size_t i = 0; i < options->kept_count && !options->fresh; i++) {
+        if (!expect(s, &options->kept[i], options->now_ms)) {
+            session_table_free(s);
+            return NULL;
+        }
+    }
+    settle(s, options->now_ms);
+    return s;
+}
+
+uint32_t session_expected(const struct session_table *s)
+{
+    return s->expected;
+}
+
+uint32_t session_waiting(struct session_table *s, uint64_t now_ms, struct session_kept *out)
+{
+    uint64_t here_ms = now_ms > s->counts_from_ms ? now_ms - s->counts_from_ms : 0;
+    struct session *session, *next;
+    uint32_t count = 0;
+
+    HASH_ITER(hh, s->sessions, session, next)
+    {
+        uint64_t waited_ms = session->waited_ms + here_ms;
+
+        if (session->state == SESSION_EXPECTED) {
+            session->kept = false;
+            out[count++] =
+                (struct session_kept){ session->id, waited_ms < s->session_ms ? (uint32_t)waited_ms
+                                                                              : s->session_ms };
+        }
+    }
+    return count;
+}
+
+/* ---- Coming ---- */
 
 /* Nothing that it says it has open is taken away before all of that is noted: what nobody
  * has open may be collected. */
@@ -325,18 +416,38 @@ static bool add_opens(struct session_table *s, struct session *session,
     return fits;
 }
 
+static void admit(struct session *session, struct session_actions *out)
+{
+    if (!session->kept) {
+        session->kept = true;
+        emit(out, (struct session_action){ .type = SESSION_KEEP, .client = session->id });
+    }
+    emit(out, (struct session_action){ .type = SESSION_ADMIT, .client = session->id });
+}
+
+void session_not_kept(struct session_table *s, client_id client)
+{
+    struct session *session = find(s, client);
+
+    if (session != NULL) {
+        session->kept = false;
+        session->state = SESSION_AWAY; /* With its next connection it says what it has open. */
+    }
+}
+
 static void on_ask(struct session_table *s, const struct session_event *event,
                    struct session_actions *out)
 {
     struct session *session = find(s, event->client);
     bool away;
 
-    if (session == NULL && (HASH_COUNT(s->sessions) == SESSIONS_MAX ||
+    if (session == NULL && (HASH_COUNT(s->sessions) >= SESSIONS_MAX ||
                             (session = add(s, event->client, event->now_ms)) == NULL)) {
         emit(out, (struct session_action){ SESSION_REFUSE, event->client, MORSEL_OVERLOAD });
         return;
     }
-    session->heard_ms = event->now_ms;
+    session->until_ms = event->now_ms + s->session_ms;
+    expect_no_more(s, session);
     away = session->state == SESSION_AWAY;
     if (away) {
         /* A new connection: what its list does not name was closed while it was away. Otherwise
@@ -348,7 +459,7 @@ static void on_ask(struct session_table *s, const struct session_event *event,
         if (away) {
             settle_named(s, session);
         }
-        emit(out, (struct session_action){ .type = SESSION_ADMIT, .client = session->id });
+        admit(session, out);
     } else {
         if (away) {
             session->state = SESSION_AWAY; /* Nobody is served whose open files are not known. */
@@ -388,13 +499,18 @@ static void on_tick(struct session_table *s, uint64_t now_ms, struct session_act
            first->key <= now_ms) {
         struct session *session = CONTAINER_OF(first, struct session, silence);
 
-        if (now_ms >= session->heard_ms + s->session_ms) {
+        if (now_ms >= session->until_ms) {
             emit(out, (struct session_action){ SESSION_END, session->id, MORSEL_TIMEDOUT });
             end(s, session);
         } else {
-            heap_move(&s->silences, first, session->heard_ms + s->session_ms);
+            heap_move(&s->silences, first, session->until_ms);
         }
     }
+    if (s->expected > 0 && now_ms >= s->note_ms) {
+        note_later(s, now_ms);
+        emit(out, (struct session_action){ .type = SESSION_WAITING });
+    }
+    settle(s, now_ms);
     if (s->in_grace && now_ms >= s->grace_until_ms) {
         s->in_grace = false;
         emit(out, (struct session_action){ .type = SESSION_GRACE_OVER });
@@ -404,7 +520,7 @@ static void on_tick(struct session_table *s, uint64_t now_ms, struct session_act
 void session_step(struct session_table *s, const struct session_event *event,
                   struct session_actions *out)
 {
-    struct session *session = find(s, event->client);
+    struct session *session = event->client != SESSION_UNTOLD ? find(s, event->client) : NULL;
 
     check_invariants(s);
     switch (event->type) {
@@ -418,7 +534,7 @@ void session_step(struct session_table *s, const struct session_event *event,
         }
         break;
     case SESSION_GONE:
-        if (session != NULL) {
+        if (session != NULL && session->state == SESSION_JOINED) {
             session->state = SESSION_AWAY;
         }
         break;
@@ -432,6 +548,7 @@ void session_step(struct session_table *s, const struct session_event *event,
         on_tick(s, event->now_ms, out);
         break;
     }
+    settle(s, event->now_ms);
     check_invariants(s);
 }
 
@@ -442,12 +559,13 @@ uint64_t session_deadline_ms(const struct session_table *s)
     uint64_t due_ms = s->in_grace ? s->grace_until_ms : UINT64_MAX;
     const struct heap_node *first = heap_min(&s->silences);
 
+    due_ms = s->expected > 0 && s->note_ms < due_ms ? s->note_ms : due_ms;
     return first != NULL && first->key < due_ms ? first->key : due_ms;
 }
 
 bool session_known(const struct session_table *s, client_id client)
 {
-    return find(s, client) != NULL;
+    return client != SESSION_UNTOLD && find(s, client) != NULL;
 }
 
 bool session_joined(struct session_table *s, client_id client, uint64_t now_ms)
@@ -457,7 +575,7 @@ bool session_joined(struct session_table *s, client_id client, uint64_t now_ms)
     if (session == NULL || session->state != SESSION_JOINED) {
         return false;
     }
-    session->heard_ms = now_ms;
+    session->until_ms = now_ms + s->session_ms;
     return true;
 }
 
@@ -482,7 +600,7 @@ void session_open_elsewhere(const struct session_table *s, inode_id inode, clien
 
 uint32_t session_count(const struct session_table *s)
 {
-    return HASH_COUNT(s->sessions);
+    return HASH_COUNT(s->sessions) - s->expected;
 }
 
 uint64_t session_opens(const struct session_table *s)

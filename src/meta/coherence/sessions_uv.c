@@ -3,6 +3,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "meta/coherence/locks_uv.h"
+#include "meta/coherence/sessions_kept_uv.h"
 #include "meta/service/identify_uv.h"
 #include "meta/service/reply_uv.h"
 
@@ -150,22 +151,40 @@ static void reply_session(struct meta *meta, struct rpc_request *request, inode_
     rpc_reply(request, &reply.base, NULL);
 }
 
+static void session_over(struct meta *meta, const struct session_action *action)
+{
+    if (action->client == SESSION_UNTOLD) {
+        log_info(meta->log, "mounts that nobody has written down are not waited for any more");
+        return;
+    }
+    log_info(meta->log, "client %016" PRIx64 " %s", action->client,
+             action->status == 0 ? "has left" : "is gone: no word from it within the session time");
+    if (action->status == 0) {
+        leases_leave(meta, action->client); /* A silent one is waited out by its lease period. */
+    }
+}
+
 /* The status of the client that the event is about: 0, or why it is refused. */
 static int perform_session(struct meta *meta, const struct session_action *action)
 {
+    int rv;
+
     switch (action->type) {
+    case SESSION_KEEP:
+        if ((rv = sessions_keep(meta, action->client)) != 0) {
+            session_not_kept(meta->sessions, action->client);
+            return rv;
+        }
+        break;
     case SESSION_ADMIT:
         break;
     case SESSION_REFUSE:
         return action->status;
     case SESSION_END:
-        log_info(meta->log, "client %016" PRIx64 " %s", action->client,
-                 action->status == 0 ? "has left"
-                                     : "is gone: no word from it within the session time");
-        if (action->status == 0) {
-            leases_leave(meta,
-                         action->client); /* A silent one is waited out by its lease period. */
-        }
+        session_over(meta, action);
+        break;
+    case SESSION_WAITING:
+        sessions_note_waiting(meta);
         break;
     case SESSION_GRACE_OVER:
         sweep_start(meta, 1);
@@ -186,6 +205,7 @@ int meta_session_step(struct meta *meta, const struct session_event *event)
         rv = perform_session(meta, &out.items[i]);
         status = rv != 0 ? rv : status;
     }
+    sessions_strike_out(meta, &out);
     while (session_pop_released(meta->sessions, &inode)) {
         collect(meta, inode);
     }
@@ -245,7 +265,10 @@ static void join(struct meta *meta, struct rpc_request *request, const Morsel__S
         }
     }
     if (rv != 0) {
-        rpc_reply_failure(request, rv, NULL);
+        rpc_reply_failure(request, rv,
+                          ns_broken(meta->ns) != 0
+                              ? "the manager's database could not be written; see its log"
+                              : NULL);
     }
     free(lost);
 }

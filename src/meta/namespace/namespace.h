@@ -166,6 +166,12 @@ struct lease_epoch_kept;
 int ns_holders(struct ns *ns, struct lease_epoch_kept *lease_epochs, uint32_t count_max,
                uint32_t *count, struct errmsg *err);
 
+/* Sessions that are written down (OP_SESSIONS), in the order of their clients, at most `count_max`; SESSION_UNTOLD is the first of
+ * them while it is waited for. `run`: of which all are there; 0: there may be others, too. */
+struct session_kept;
+int ns_sessions(struct ns *ns, struct session_kept *sessions, uint32_t count_max, uint32_t *count,
+                uint64_t *run, struct errmsg *err);
+
 /* Operations of the log from `sequence` on, until `visit` says false. */
 typedef bool (*ns_log_visit)(void *data, uint64_t sequence, const struct meta_op *op);
 int ns_log(struct ns *ns, uint64_t sequence, ns_log_visit visit, void *data, struct errmsg *err);

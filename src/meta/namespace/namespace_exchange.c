@@ -55,7 +55,6 @@ static void exchange(struct inode *a, struct inode *b)
 
 int apply_exchange(struct ns_txn *t)
 {
-    struct super super = t->ns->super;
     struct inode *inode, *with;
     int rv;
 
@@ -72,20 +71,8 @@ int apply_exchange(struct ns_txn *t)
     exchange(inode, with);
     write_body(t, inode);
     write_body(t, with);
-    if (super.store_version < STORE_VERSION_BODIES) {
-        super.store_version = STORE_VERSION_BODIES;
-        buf_clear(&t->ns->record);
-        super_encode(&super, &t->ns->record);
-        txn_record_put(t, key_super());
-    }
+    txn_needs_version(t, STORE_VERSION_BODIES);
     return 0;
-}
-
-void publish_exchange(struct ns *ns)
-{
-    if (ns->super.store_version < STORE_VERSION_BODIES) {
-        ns->super.store_version = STORE_VERSION_BODIES;
-    }
 }
 
 int ns_object_file(struct ns *ns, inode_id body, struct inode *inode, struct errmsg *err)

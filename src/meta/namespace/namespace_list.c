@@ -3,6 +3,7 @@
 #include "common/base/status.h"
 #include "common/fs/lease_mode.h"
 #include "meta/coherence/lease.h"
+#include "meta/coherence/session.h"
 #include "meta/namespace/namespace_txn.h"
 #include "meta/namespace/voters_record.h"
 
@@ -342,6 +343,52 @@ int ns_holders(struct ns *ns, struct lease_epoch_kept *lease_epochs, uint32_t co
     int rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_holder, &walk, err);
 
     *count = walk.count;
+    return rv;
+}
+
+struct session_walk
+{
+    struct session_kept *sessions;
+    uint32_t count, count_max;
+    uint64_t run;
+};
+
+/* One that is damaged is waited for as one that was here; without the run others may be missing. */
+static bool visit_session(void *data, struct slice key, struct slice value)
+{
+    struct session_walk *walk = data;
+    struct session_record record;
+    client_id client;
+
+    if (!key_inode_parse(key, RECORD_SESSION, &client)) {
+        return false;
+    }
+    if (session_record_decode(client, value, &record) != 0) {
+        record = (struct session_record){ .waited_ms = 0 };
+    }
+    if (client == SESSION_UNTOLD) {
+        walk->run = record.run;
+        if (record.waited_ms == SESSION_STRUCK_OUT) {
+            return true;
+        }
+    }
+    if (walk->count == walk->count_max) {
+        walk->run = 0;
+        return false;
+    }
+    walk->sessions[walk->count++] = (struct session_kept){ client, record.waited_ms };
+    return true;
+}
+
+int ns_sessions(struct ns *ns, struct session_kept *sessions, uint32_t count_max, uint32_t *count,
+                uint64_t *run, struct errmsg *err)
+{
+    struct session_walk walk = { .sessions = sessions, .count_max = count_max };
+    struct record_key key = key_session(SESSION_UNTOLD);
+    int rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_session, &walk, err);
+
+    *count = walk.count;
+    *run = walk.run;
     return rv;
 }
 

@@ -60,6 +60,31 @@ int apply_holder(struct ns_txn *t)
     return 0;
 }
 
+/* Older programs would leave out sessions of their own. */
+int apply_sessions(struct ns_txn *t)
+{
+    struct slice clients = t->op->sessions.clients;
+
+    if (!op_sessions_sound(t->op)) {
+        return MORSEL_INVAL;
+    }
+    for (size_t i = 0; i < op_sessions_count(clients); i++) {
+        struct session_record record;
+        client_id client = op_session_at(clients, i, &record.waited_ms);
+
+        if (client != 0 && record.waited_ms == SESSION_STRUCK_OUT) {
+            txn_delete(t, key_session(client));
+            continue;
+        }
+        record.run = client == 0 ? t->op->sessions.run : 0;
+        buf_clear(&t->ns->record);
+        session_record_encode(&record, &t->ns->record);
+        txn_record_put(t, key_session(client));
+    }
+    txn_needs_version(t, STORE_VERSION_SESSIONS);
+    return 0;
+}
+
 int apply_voters(struct ns_txn *t)
 {
     struct voters_record record;
@@ -79,7 +104,6 @@ int apply_voters(struct ns_txn *t)
 int apply_groups(struct ns_txn *t)
 {
     struct ns *ns = t->ns;
-    struct super super = ns->super;
 
     if (groups_record_decode(t->op->groups.record, ns->groups_next) != 0 ||
         ns->groups_next->version < ns->groups->version) {
@@ -88,12 +112,7 @@ int apply_groups(struct ns_txn *t)
     buf_clear(&ns->record);
     buf_put(&ns->record, t->op->groups.record.data, t->op->groups.record.count);
     txn_record_put(t, key_groups());
-    if (super.store_version < STORE_VERSION_GROUPS) {
-        super.store_version = STORE_VERSION_GROUPS;
-        buf_clear(&ns->record);
-        super_encode(&super, &ns->record);
-        txn_record_put(t, key_super());
-    }
+    txn_needs_version(t, STORE_VERSION_GROUPS);
     return 0;
 }
 
@@ -103,9 +122,6 @@ void publish_groups(struct ns *ns)
 
     ns->groups = ns->groups_next;
     ns->groups_next = before;
-    if (ns->super.store_version < STORE_VERSION_GROUPS) {
-        ns->super.store_version = STORE_VERSION_GROUPS;
-    }
 }
 
 /* A loss of power may have taken back the newest operations, and the ids of the inodes that they

@@ -113,6 +113,18 @@ void txn_record_put(struct ns_txn *t, struct record_key key)
     kv_batch_put(&t->ns->batch, record_key_slice(&key), buf_slice(record));
 }
 
+void txn_needs_version(struct ns_txn *t, uint32_t store_version)
+{
+    struct super super = t->ns->super;
+
+    if (t->store_version < store_version) {
+        t->store_version = super.store_version = store_version;
+        buf_clear(&t->ns->record);
+        super_encode(&super, &t->ns->record);
+        txn_record_put(t, key_super());
+    }
+}
+
 void txn_plain_put(struct ns_txn *t, struct record_key key, struct slice value)
 {
     buf_clear(&t->ns->record);
@@ -277,12 +289,11 @@ static void publish(struct ns_txn *t)
     ns->counters = t->counters;
     if (t->op->kind == OP_FORMAT) {
         ns->super = super_of_format(t->op);
+    } else {
+        ns->super.store_version = t->store_version;
     }
     if (t->op->kind == OP_GROUPS) {
         publish_groups(ns);
-    }
-    if (t->op->kind == OP_EXCHANGE) {
-        publish_exchange(ns);
     }
     if (t->op->kind == OP_MEMBER) {
         publish_member(ns, &t->op->member);
@@ -301,12 +312,12 @@ static void publish(struct ns_txn *t)
     }
 }
 
-/* Who is alive, who votes, who holds what together and who may have leases is written down even while changes have to wait: a few bytes,
- * seldom, and not to be done again later. */
+/* Who is alive, who votes, who holds what together and who may have leases or files open is written down even while changes have to wait: a
+ * few bytes, seldom, and not to be done again later. */
 static bool needs_room(const struct meta_op *op)
 {
     return op->kind != OP_MEMBER && op->kind != OP_HOLDER && op->kind != OP_VOTERS &&
-           op->kind != OP_GROUPS;
+           op->kind != OP_GROUPS && op->kind != OP_SESSIONS;
 }
 
 static int commit(struct ns_txn *t)
@@ -360,6 +371,7 @@ static int apply(struct ns_txn *t)
         [OP_HOLDER] = apply_holder,
         [OP_VOTERS] = apply_voters,
         [OP_GROUPS] = apply_groups,
+        [OP_SESSIONS] = apply_sessions,
         [OP_SET_LAYOUT] = apply_set_layout,
         [OP_EXCHANGE] = apply_exchange,
     };
@@ -385,6 +397,7 @@ static int run(struct ns *ns, struct meta_op *op, bool replay, struct errmsg *er
     t.replay = replay;
     t.err = err;
     t.counters = ns->counters;
+    t.store_version = ns->super.store_version;
     t.slot_count = 0;
     t.name_count = 0;
     kv_batch_clear(&ns->batch);

@@ -48,6 +48,7 @@ struct ns_txn
     bool replay; /* Decisions are already in the operation. */
     struct errmsg *err;
     struct counters counters;
+    uint32_t store_version; /* Of the superblock, behind it. */
     uint32_t slot_count;
     struct txn_slot
     {
@@ -109,6 +110,9 @@ void txn_orphan_delete(struct ns_txn *t, inode_id inode);
 /* Write the record that lies encoded in ns->record. Without memory for it nothing is committed. */
 void txn_record_put(struct ns_txn *t, struct record_key key);
 
+/* From now on the database is for programs that know this version, and newer ones. */
+void txn_needs_version(struct ns_txn *t, uint32_t store_version);
+
 /* Write a record with the plain encoding, or delete one. */
 void txn_plain_put(struct ns_txn *t, struct record_key key, struct slice value);
 void txn_delete(struct ns_txn *t, struct record_key key);
@@ -152,10 +156,10 @@ int apply_repair(struct ns_txn *t);
 int apply_grantee(struct ns_txn *t);
 int apply_holder(struct ns_txn *t);
 int apply_start(struct ns_txn *t);
+int apply_sessions(struct ns_txn *t);
 int apply_voters(struct ns_txn *t);
 int apply_groups(struct ns_txn *t);
 void publish_groups(struct ns *ns); /* What was applied is committed. */
-void publish_exchange(struct ns *ns);
 void publish_member(struct ns *ns, const struct member_record *member);
 
 #endif

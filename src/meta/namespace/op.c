@@ -83,6 +83,26 @@ struct unsynced_column op_unsynced_at(struct slice columns, size_t index)
     return (struct unsynced_column){ get_le32(at + 8), get_le64(at) };
 }
 
+void op_session_put(struct buf *out, client_id client, uint32_t waited_ms)
+{
+    buf_put_u64(out, client);
+    buf_put_u32(out, waited_ms);
+}
+
+size_t op_sessions_count(struct slice clients)
+{
+    return clients.count / OP_SESSION_BYTES;
+}
+
+client_id op_session_at(struct slice clients, size_t index, uint32_t *waited_ms)
+{
+    const uint8_t *at = clients.data + index * OP_SESSION_BYTES;
+
+    CHECK(index < op_sessions_count(clients));
+    *waited_ms = get_le32(at + 8);
+    return get_le64(at);
+}
+
 const char *op_kind_name(enum op_kind kind)
 {
     static const char *const names[OP_KIND_END] = {
@@ -108,6 +128,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_HOLDER] = "holder",
         [OP_VOTERS] = "voters",
         [OP_GROUPS] = "groups",
+        [OP_SESSIONS] = "sessions",
     };
 
     return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
@@ -290,6 +311,10 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         break;
     case OP_GROUPS:
         buf_put(out, op->groups.record.data, op->groups.record.count);
+        break;
+    case OP_SESSIONS:
+        buf_put_u64(out, op->sessions.run);
+        put_slice(out, op->sessions.clients);
         break;
     case OP_START:
         break;
@@ -487,6 +512,30 @@ static void holder_decode(struct reader *r, struct meta_op *op)
     }
 }
 
+bool op_sessions_sound(const struct meta_op *op)
+{
+    struct slice clients = op->sessions.clients;
+    size_t count = op_sessions_count(clients);
+    bool tells_run = false;
+
+    if (count == 0 || count > OP_SESSIONS_MAX || clients.count % OP_SESSION_BYTES != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t waited_ms;
+
+        tells_run |= op_session_at(clients, i, &waited_ms) == 0;
+    }
+    return tells_run == (op->sessions.run != 0);
+}
+
+static void sessions_decode(struct reader *r, struct meta_op *op)
+{
+    op->sessions.run = reader_u64(r);
+    op->sessions.clients = reader_blob(r);
+    r->failed |= !op_sessions_sound(op);
+}
+
 static void groups_op_decode(struct reader *r, struct meta_op *op)
 {
     op->groups.record = reader_rest(r);
@@ -572,6 +621,9 @@ static void body_decode(struct reader *r, struct meta_op *op)
         break;
     case OP_GROUPS:
         groups_op_decode(r, op);
+        break;
+    case OP_SESSIONS:
+        sessions_decode(r, op);
         break;
     case OP_START:
         break;

@@ -39,6 +39,7 @@ enum op_kind {
     OP_VOTERS = 20,     /* The voter set, or a change of it that is planned. */
     OP_GROUPS = 21,     /* The groups of servers that hold the same objects. */
     OP_EXCHANGE = 22,   /* Two files exchange their bytes. */
+    OP_SESSIONS = 23,   /* Sessions begin, are waited for, or have ended. */
     OP_KIND_END
 };
 
@@ -56,7 +57,9 @@ enum {
     OP_OBJECTS_MAX = 4096,
     OP_OBJECT_BYTES = 12,
     OP_UNSYNCED_MAX = STRIPE_WIDTH_MAX * UNSYNCED_VERIFIERS_MAX,
-    OP_UNSYNCED_BYTES = 12
+    OP_UNSYNCED_BYTES = 12,
+    OP_SESSIONS_MAX = 1024,
+    OP_SESSION_BYTES = 12
 };
 
 struct meta_op
@@ -183,6 +186,11 @@ struct meta_op
         } holder;
         struct
         {
+            uint64_t run;         /* With client 0 among them: of which all are written down. */
+            struct slice clients; /* op_session_put() */
+        } sessions;
+        struct
+        {
             struct slice record; /* voters_record.h */
         } voters;
         struct
@@ -224,6 +232,14 @@ struct unsynced_column
 void op_unsynced_put(struct buf *out, struct unsynced_column column);
 size_t op_unsynced_count(struct slice columns);
 struct unsynced_column op_unsynced_at(struct slice columns, size_t index);
+
+/* Lists of sessions inside an operation: how long each was waited for, or SESSION_STRUCK_OUT. */
+void op_session_put(struct buf *out, client_id client, uint32_t waited_ms);
+size_t op_sessions_count(struct slice clients);
+client_id op_session_at(struct slice clients, size_t index, uint32_t *waited_ms);
+
+/* Are there some, not too many, and is the run told when, and only when, client 0 is among them? */
+bool op_sessions_sound(const struct meta_op *op);
 
 /* Lists of objects inside an operation. */
 void op_objects_put(struct buf *out, struct object_id object);

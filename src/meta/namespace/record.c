@@ -117,6 +117,11 @@ struct record_key key_holder(uint64_t lease_epoch)
     return key_of_number(RECORD_HOLDER, lease_epoch);
 }
 
+struct record_key key_session(client_id client)
+{
+    return key_of_number(RECORD_SESSION, client);
+}
+
 struct record_key key_voters(void)
 {
     return key_of(RECORD_VOTERS);
@@ -479,6 +484,32 @@ int counters_decode(struct slice bytes, struct counters *counters)
     counters->orphans = reader_u64(&r);
     counters->grantee = reader_u64(&r);
     counters->lease_epochs_over = reader_done(&r) ? 0 : reader_u64(&r); /* It came later. */
+    return all_read(&r);
+}
+
+void session_record_encode(const struct session_record *record, struct buf *out)
+{
+    buf_put_u8(out, RECORD_VERSION);
+    buf_put_u32(out, record->waited_ms);
+    if (record->run != 0) {
+        buf_put_u64(out, record->run);
+    }
+}
+
+int session_record_decode(client_id client, struct slice bytes, struct session_record *record)
+{
+    struct reader r;
+    int rv;
+
+    reader_init(&r, bytes.data, bytes.count);
+    if ((rv = version_check(&r)) != 0) {
+        return rv;
+    }
+    record->waited_ms = reader_u32(&r);
+    record->run = client == 0 ? reader_u64(&r) : 0;
+    if (client == 0 ? record->run == 0 : record->waited_ms == SESSION_STRUCK_OUT) {
+        return MORSEL_CORRUPT;
+    }
     return all_read(&r);
 }
 

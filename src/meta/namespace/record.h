@@ -16,6 +16,8 @@
  *   G server inode column          object to be deleted on a storage server
  *   M server                       storage server that has registered
  *   H client                       client that may hold leases (lease.h)
+ *   E client                       session: client that may have files open (session.h); client 0: of
+ *                                  which run all sessions are there
  *   V                              the voter set (voters_record.h)
  *   Q                              groups of servers that hold the same objects (groups_record.h)
  *   L sequence                     the operation log (op.h)
@@ -35,14 +37,16 @@
 #include "common/fs/placing.h"
 #include "common/fs/stripe.h"
 
-/* A new database has STORE_VERSION_FIRST, STORE_VERSION_GROUPS once it has a table of groups, and
- * STORE_VERSION_BODIES once two files have exchanged their bytes. */
+/* A new database has STORE_VERSION_FIRST, STORE_VERSION_GROUPS once it has a table of groups,
+ * STORE_VERSION_BODIES once two files have exchanged their bytes, and STORE_VERSION_SESSIONS once sessions
+ * are written down: who does not do that would leave some out, for which the next manager did not wait. */
 enum {
     RECORD_VERSION = 1,
     STORE_VERSION_FIRST = 1,
     STORE_VERSION_GROUPS = 2,
     STORE_VERSION_BODIES = 3,
-    STORE_VERSION = STORE_VERSION_BODIES
+    STORE_VERSION_SESSIONS = 4,
+    STORE_VERSION = STORE_VERSION_SESSIONS
 };
 
 enum record_kind {
@@ -58,6 +62,7 @@ enum record_kind {
     RECORD_GARBAGE = 'G',
     RECORD_MEMBER = 'M',
     RECORD_HOLDER = 'H',
+    RECORD_SESSION = 'E',
     RECORD_VOTERS = 'V',
     RECORD_GROUPS = 'Q',
     RECORD_LOG = 'L'
@@ -90,6 +95,7 @@ struct record_key key_body(inode_id body);
 struct record_key key_garbage(server_id server, struct object_id object);
 struct record_key key_member(server_id server);
 struct record_key key_holder(uint64_t lease_epoch);
+struct record_key key_session(client_id client);
 struct record_key key_voters(void);
 struct record_key key_groups(void);
 struct record_key key_log(uint64_t sequence);
@@ -252,6 +258,17 @@ int member_decode(server_id id, struct slice bytes, struct member_record *member
 /* B: whose objects they are. */
 void body_owner_encode(inode_id file, struct buf *out);
 int body_owner_decode(struct slice bytes, inode_id *file);
+
+/* E: how long the session was waited for (struct session_kept); of client 0 also the run (runs.h) of
+ * which all sessions are written down, else 0. */
+struct session_record
+{
+    uint64_t run;
+    uint32_t waited_ms; /* SESSION_STRUCK_OUT, of client 0 alone: nobody is waited for. */
+};
+enum { SESSION_STRUCK_OUT = UINT32_MAX };
+void session_record_encode(const struct session_record *record, struct buf *out);
+int session_record_decode(client_id client, struct slice bytes, struct session_record *record);
 
 /* Targets and attributes: a version byte before the bytes; orphans and garbage: nothing else. */
 void plain_encode(struct slice bytes, struct buf *out);

@@ -244,6 +244,7 @@ static struct counter_list *count(struct meta *meta)
     counters_add(list, NULL, "garbage", counters->garbage);
     counters_add(list, NULL, "orphans", counters->orphans);
     counters_add(list, NULL, "sessions", session_count(meta->sessions));
+    counters_add(list, NULL, "sessions_expected", session_expected(meta->sessions));
     counters_add(list, NULL, "open_files", session_opens(meta->sessions));
     counters_add(list, NULL, "syncs", meta->sync.syncs);
     counters_add(list, NULL, "disk_waits", meta->loads.loads);
