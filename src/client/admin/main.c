@@ -18,6 +18,8 @@ struct command
 
 #define FIELD(name) offsetof(struct admin_settings, name)
 
+enum { WAIT_MS_MAX = 1000000000 }; /* More than eleven days. */
+
 static const struct config_option common_options[] = { ADMIN_COMMON_OPTIONS };
 
 static const struct config_option layout_options[] = {
@@ -47,6 +49,9 @@ static const struct config_option cluster_options[] = {
 static const struct config_option recopy_options[] = {
     { "rate", CONFIG_BYTES, FIELD(rate), "0", 0, INT64_MAX, "BYTES",
       "Copy at most so many bytes a second; 0: as fast as it goes." },
+    { "wait", CONFIG_TIME_MS, FIELD(wait_ms), "0", 0, WAIT_MS_MAX, "TIME",
+      "Try files that other mounts write to again for so long, until they are closed there; 0: "
+      "three times more." },
     { "dry-run", CONFIG_BOOL, FIELD(dry_run), "no", 0, 0, "", "Only count what would be copied." },
     ADMIN_COMMON_OPTIONS
 };

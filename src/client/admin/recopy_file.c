@@ -40,7 +40,8 @@ bool recopy_differs(const struct layout_text *layout, const struct policy_values
 /* The two files while one is copied into the other. */
 struct recopy
 {
-    int from, to;
+    const char *directory;
+    int from, to;   /* -1: not open. */
     uint8_t *bytes; /* COPY_BYTES */
     uint64_t size;
     recopy_go_on go_on;
@@ -127,6 +128,15 @@ static enum recopy_outcome copy_bytes(struct recopy *r)
     return outcome;
 }
 
+/* Only where it has begun: a file that is in use for long is tried again and again. */
+static enum recopy_outcome make_copy(struct recopy *r)
+{
+    if (r->to < 0) {
+        r->to = open(r->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    }
+    return r->to >= 0 ? RECOPY_DONE : failed(r, "make the copy");
+}
+
 static enum recopy_outcome copy_and_exchange(struct recopy *r)
 {
     struct exchange_commit commit;
@@ -136,7 +146,10 @@ static enum recopy_outcome copy_and_exchange(struct recopy *r)
     if (ioctl(r->from, EXCHANGE_BEGIN, &commit.state) != 0) {
         return failed(r, "begin");
     }
-    outcome = copy_bytes(r);
+    outcome = make_copy(r);
+    if (outcome == RECOPY_DONE) {
+        outcome = copy_bytes(r);
+    }
     if (outcome != RECOPY_DONE) {
         return outcome;
     }
@@ -162,17 +175,13 @@ static enum recopy_outcome open_source(struct recopy *r, const char *path, const
     return RECOPY_DONE;
 }
 
-static enum recopy_outcome recopy_open(struct recopy *r, const char *directory, const char *path,
-                                       const struct stat *found)
+static enum recopy_outcome open_and_copy(struct recopy *r, const char *path,
+                                         const struct stat *found)
 {
     enum recopy_outcome outcome = open_source(r, path, found);
 
     if (outcome != RECOPY_DONE) {
         return outcome;
-    }
-    r->to = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (r->to < 0) {
-        return failed(r, "make the copy");
     }
     for (unsigned i = 0; i < TRIES_MAX; i++) {
         r->written = false;
@@ -187,7 +196,9 @@ static enum recopy_outcome recopy_open(struct recopy *r, const char *directory, 
 enum recopy_outcome recopy_one(const char *directory, const char *path, const struct stat *st,
                                recopy_go_on go_on, void *data, struct errmsg *why)
 {
-    struct recopy r = { .from = -1, .to = -1, .go_on = go_on, .data = data, .why = why };
+    struct recopy r = {
+        .directory = directory, .from = -1, .to = -1, .go_on = go_on, .data = data, .why = why
+    };
     enum recopy_outcome outcome;
 
     why->text[0] = '\0';
@@ -199,7 +210,7 @@ enum recopy_outcome recopy_one(const char *directory, const char *path, const st
         errmsg_set(why, "it belongs to somebody else: its owner or root can do it");
         outcome = RECOPY_FAILED;
     } else {
-        outcome = recopy_open(&r, directory, path, st);
+        outcome = open_and_copy(&r, path, st);
     }
     if (r.to >= 0) {
         (void)close(r.to);

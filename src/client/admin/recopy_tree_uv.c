@@ -1,7 +1,11 @@
 /* morsel recopy: files that are there get what their directories' policies say now.
  *
  * Nothing is kept of how far it came: what has been done lies right, and is passed over by the next run. So
- * it may be stopped at any moment, and that is its pause. */
+ * it may be stopped at any moment, and that is its pause.
+ *
+ * Files that are in use are tried again behind all others, in rounds, ROUNDS_MAX of them at least and, with --wait, until its
+ * time is over. Each try costs whoever writes there the lease on the file for a moment (it is opened here as well), so
+ * the rounds get rarer. */
 #include "client/admin/admin.h"
 #include "client/admin/mount_file.h"
 #include "client/admin/print_file.h"
@@ -22,9 +26,10 @@
 #include <unistd.h>
 
 enum {
-    LEFT_MAX = 1000, /* So many files are tried again, and named. */
-    ROUNDS_MAX = 3,  /* Of trying again. */
-    ROUND_MS = 1000,
+    LEFT_MAX = 1000,      /* So many files are tried again one by one, and named. */
+    ROUNDS_MAX = 3,       /* Of trying again, without --wait. */
+    ROUND_MS = 1000,      /* Between two of them at first, */
+    ROUND_MS_MAX = 10000, /* and at most. */
     PROGRESS_MS = 1000,
     NS_MS = 1000000
 };
@@ -55,7 +60,9 @@ struct recopy_run
     struct recopy_drained drained[ADMIN_OPERANDS_MAX]; /* By operand: of its cluster. */
     struct left left[LEFT_MAX];
     uint32_t left_count;
-    uint64_t left_more; /* Beyond those. */
+    uint64_t left_more; /* Beyond those, */
+    bool more_busy;     /* and some of these were busy. */
+    uint64_t waits_for; /* So many that are in use, between two rounds. */
 };
 
 static uint64_t now_ms(void)
@@ -101,11 +108,14 @@ static void show(const struct recopy_run *run, const char *end)
                   run->shows ? "\r\033[K" : "", run->files_done, run->files_wanted,
                   print_bytes(run->bytes_done, done), print_bytes(run->bytes_wanted, wanted),
                   print_bytes(passed_ms > 0 ? run->bytes_copied * 1000 / passed_ms : 0, rate));
-    if (run->bytes_done > 0) {
+    if (run->bytes_done > 0 && run->waits_for == 0) {
         (void)fprintf(
             stderr, ", %s left",
             print_duration_ms(
                 (uint64_t)((double)passed_ms * (double)to_do / (double)run->bytes_done), left));
+    }
+    if (run->waits_for > 0) {
+        (void)fprintf(stderr, ", waiting for %" PRIu64 " that are in use", run->waits_for);
     }
     (void)fprintf(stderr, "%s", end);
     (void)fflush(stderr);
@@ -125,6 +135,15 @@ static void look_up(struct recopy_run *run)
     }
 }
 
+/* Until then, or a signal that ends it. */
+static void rest(struct recopy_run *run, uint64_t due_ms)
+{
+    for (uint64_t now = now_ms(); now < due_ms && !run->stopped; now = now_ms()) {
+        signals_wait(run, due_ms - now < PROGRESS_MS ? due_ms - now : PROGRESS_MS);
+        look_up(run);
+    }
+}
+
 /* Behind the rate that was asked for by what has been copied. */
 static bool go_on(void *data, uint64_t bytes)
 {
@@ -136,10 +155,7 @@ static bool go_on(void *data, uint64_t bytes)
     if (rate > 0) {
         due_ms += run->bytes_copied / rate * 1000 + run->bytes_copied % rate * 1000 / rate;
     }
-    for (uint64_t now = now_ms(); now < due_ms && !run->stopped; now = now_ms()) {
-        signals_wait(run, due_ms - now < PROGRESS_MS ? due_ms - now : PROGRESS_MS);
-        look_up(run);
-    }
+    rest(run, due_ms);
     return !run->stopped;
 }
 
@@ -151,6 +167,7 @@ static void note_left(struct recopy_run *run, const char *path, const struct err
 
     if (copy == NULL) {
         run->left_more++;
+        run->more_busy |= busy;
         return;
     }
     run->left[run->left_count++] = (struct left){ copy, *why, busy, run->operand };
@@ -298,21 +315,32 @@ static int walk(struct recopy_run *run, char *const *paths, visit_file visit)
     return code;
 }
 
-/* Those that were busy once more. */
-static bool do_busy_again(struct recopy_run *run)
+/* ---- Those that are in use ---- */
+
+static bool is_one_busy(const struct recopy_run *run)
 {
-    uint32_t count = run->left_count, again = 0;
+    for (uint32_t i = 0; i < run->left_count; i++) {
+        if (run->left[i].busy) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Those that were busy once more. */
+static void do_busy_again(struct recopy_run *run)
+{
+    uint32_t count = run->left_count;
     struct left *left = calloc(count > 0 ? count : 1, sizeof(*left));
 
     if (left == NULL) {
-        return false;
+        return;
     }
     memcpy(left, run->left, count * sizeof(*left));
     run->left_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct stat st;
 
-        again += left[i].busy;
         if (!left[i].busy || run->stopped) {
             run->left[run->left_count++] = left[i];
             continue;
@@ -324,20 +352,54 @@ static bool do_busy_again(struct recopy_run *run)
         free(left[i].path);
     }
     free(left);
-    return again > 0;
 }
 
-static void try_again(struct recopy_run *run)
+static void forget_left(struct recopy_run *run)
 {
-    bool busy = false;
+    while (run->left_count > 0) {
+        free(run->left[--run->left_count].path);
+    }
+    run->left_more = 0;
+    run->more_busy = false;
+}
 
-    for (uint32_t i = 0; i < run->left_count; i++) {
-        busy |= run->left[i].busy;
+/* Those beyond the first ones have to be looked for, when none of these waits any more, or for a last time. */
+static int do_round(struct recopy_run *run, char *const *paths, bool last)
+{
+    if (run->more_busy && (last || !is_one_busy(run))) {
+        forget_left(run);
+        return walk(run, paths, do_file);
     }
-    for (unsigned i = 0; busy && i < ROUNDS_MAX && !run->stopped; i++) {
-        signals_wait(run, ROUND_MS);
-        busy = do_busy_again(run);
+    do_busy_again(run);
+    return ADMIN_OK;
+}
+
+static int try_again(struct recopy_run *run, char *const *paths)
+{
+    uint64_t now = now_ms(), until_ms = now + run->settings->wait_ms, pause_ms = ROUND_MS;
+    int code = ADMIN_OK;
+    bool last = false;
+
+    for (unsigned i = 1; code == ADMIN_OK && !last && (run->more_busy || is_one_busy(run)); i++) {
+        uint64_t due_ms = now + pause_ms;
+
+        if (i > ROUNDS_MAX && due_ms > until_ms) {
+            due_ms = until_ms;
+        }
+        run->waits_for = run->left_count + run->left_more;
+        rest(run, due_ms);
+        run->waits_for = 0;
+        if (run->stopped) {
+            break;
+        }
+        last = i >= ROUNDS_MAX && due_ms >= until_ms;
+        code = do_round(run, paths, last);
+        now = now_ms();
+        if (i >= ROUNDS_MAX && pause_ms < ROUND_MS_MAX) {
+            pause_ms = pause_ms * 2 < ROUND_MS_MAX ? pause_ms * 2 : ROUND_MS_MAX;
+        }
     }
+    return code;
 }
 
 /* ---- What it came to ---- */
@@ -382,11 +444,14 @@ static void print_result(const struct recopy_run *run)
     if (run->stopped) {
         (void)printf("Stopped: the same command goes on from here.\n");
     } else if (run->left_count + run->left_more > 0) {
-        (void)printf("What is left can be tried again with the same command.\n");
+        (void)printf("What is left can be tried again with the same command%s.\n",
+                     run->more_busy || is_one_busy(run)
+                         ? "; with --wait=TIME it waits for what is in use"
+                         : "");
     }
 }
 
-static int report(struct recopy_run *run)
+static int report(const struct recopy_run *run)
 {
     bool bad = run->broken || run->stopped || run->left_count + run->left_more > 0;
     int code = ADMIN_OK;
@@ -398,9 +463,6 @@ static int report(struct recopy_run *run)
         code = print_result_json(run);
     } else {
         print_result(run);
-    }
-    for (uint32_t i = 0; i < run->left_count; i++) {
-        free(run->left[i].path);
     }
     return bad ? ADMIN_PROBLEM : code;
 }
@@ -475,9 +537,10 @@ int command_recopy(const struct admin_arguments *arguments)
     if (code == ADMIN_OK && !arguments->settings.dry_run) {
         run->began_ms = now_ms();
         code = walk(run, paths, do_file);
-        try_again(run);
+        code = code == ADMIN_OK ? try_again(run, paths) : code;
     }
     code = code == ADMIN_OK ? report(run) : code;
+    forget_left(run);
     free(run);
     return code;
 }
