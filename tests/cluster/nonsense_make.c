@@ -128,6 +128,7 @@ const struct request_type request_types[] = {
     { &morsel__status_request__descriptor, MSG_STATUS, false },
     { &morsel__fsck_request__descriptor, MSG_FSCK, false },
     { &morsel__fsck_objects__descriptor, MSG_FSCK_OBJECTS, false },
+    { &morsel__writers_request__descriptor, MSG_WRITERS, false },
     { &morsel__vote_request__descriptor, MSG_VOTE, true },
     { &morsel__vote_request__descriptor, MSG_VOTE, false },
     { &morsel__votes_read_request__descriptor, MSG_VOTES_READ, true },

@@ -160,14 +160,17 @@ close_file() {
     [ "$word" = closed ] || fail "writer $1: $word $(cat "$work/write.$1.err")"
 }
 policy "$here/files" replicas=2
-start_recopy --wait=3s "$here/files" # While nobody closes anything: what is in nobody's way is done, and the time ends.
+start_recopy --wait=7s "$here/files" # While nobody closes anything: what is in nobody's way is done, and the time ends.
 began=$(now_ms)
 ends_with 1
-[ $(($(now_ms) - began)) -ge 3000 ] || fail "the time was over before it had begun"
+[ $(($(now_ms) - began)) -ge 7000 ] || fail "the time was over before it had begun"
 expect_said .files_wanted 8
 expect_said .files_done 1
 expect_said '[.left[].busy] | length' 7
 expect_said '[.left[].busy] | all' true
+expect_said '[.left[].writers | split(", ") | length] | sort | map(tostring) | add' 1111112 # One file has two writers.
+expect_said '[.left[] | select(.path | contains("/one.")).writers] | unique | length' 1
+expect_said '[.left[].writers | split(", ")[]] | unique | length' 2
 [ "$(copies_of "$here/files/idle")" = replicas=2 ] || fail "what nobody has open was not done"
 note "the time is over"
 

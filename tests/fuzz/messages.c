@@ -125,6 +125,8 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__fsck_request__descriptor,
     &morsel__fsck_reply__descriptor,
     &morsel__fsck_objects__descriptor,
+    &morsel__writers_request__descriptor,
+    &morsel__writers_reply__descriptor,
     &morsel__copy_request__descriptor,
     &morsel__set_layout_request__descriptor,
     &morsel__exchange_request__descriptor,

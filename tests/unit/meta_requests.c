@@ -36,6 +36,7 @@ static bool is_for_anybody(enum message_type type)
     case MSG_FSCK:
     case MSG_FSCK_OBJECTS:
     case MSG_RECOVER:
+    case MSG_WRITERS:
         return true;
     default:
         return false;

@@ -205,6 +205,7 @@ static void who_writes_elsewhere_is_known(void **state)
     const inode_id inode = 50;
     struct session_event event = { .type = SESSION_OPENED, .client = B };
     struct world *w = world_new(true);
+    client_id writers[2];
     bool open, write;
 
     (void)state;
@@ -222,10 +223,22 @@ static void who_writes_elsewhere_is_known(void **state)
     session_step(w->s, &event, &w->out); /* Opened for writing too. */
     session_open_elsewhere(w->s, inode, A, &open, &write);
     assert_true(open && write);
+    assert_int_equal(session_writers(w->s, inode, writers, 2), 1);
+    assert_int_equal(writers[0], B);
+    assert_int_equal(session_writers(w->s, inode + 1, writers, 2), 0);
+    event.client = A;
+    session_step(w->s, &event, &w->out);
+    assert_int_equal(session_writers(w->s, inode, writers, 2), 2);
+    assert_int_equal(writers[0] + writers[1], A + B);
+    writers[1] = 0;
+    assert_int_equal(session_writers(w->s, inode, writers, 1), 2);
+    assert_int_equal(writers[1], 0);
     assert_int_equal(session_opens(w->s), 2);
     step(w, SESSION_CLOSED, B, &inode, 1);
     session_open_elsewhere(w->s, inode, A, &open, &write);
     assert_false(open || write);
+    assert_int_equal(session_writers(w->s, inode, writers, 2), 1);
+    assert_int_equal(writers[0], A);
     world_free(w);
 }
 

@@ -10,6 +10,7 @@
 #include "client/admin/mount_file.h"
 #include "client/admin/print_file.h"
 #include "client/admin/recopy_file.h"
+#include "client/admin/recopy_writers_uv.h"
 #include "client/admin/to_manager_uv.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -26,6 +27,7 @@
 #include <unistd.h>
 
 enum {
+    ASKED_MAX = 100,      /* Of so many files that are in use it is said who uses them. */
     LEFT_MAX = 1000,      /* So many files are tried again one by one, and named. */
     ROUNDS_MAX = 3,       /* Of trying again, without --wait. */
     ROUND_MS = 1000,      /* Between two of them at first, */
@@ -41,6 +43,8 @@ struct left
     struct errmsg why;
     bool busy;
     size_t operand; /* Below which it was found. */
+    uint64_t inode;
+    char *writers; /* Mounts that have it open for writing, in the end; NULL: nobody said so. */
 };
 
 struct recopy_run
@@ -57,7 +61,8 @@ struct recopy_run
     char directory[MOUNT_TEXT_MAX]; /* Whose policy is: */
     struct policy_values policy;
     size_t operand; /* Below which files are looked at just now. */
-    struct recopy_drained drained[ADMIN_OPERANDS_MAX]; /* By operand: of its cluster. */
+    struct recopy_drained drained[ADMIN_OPERANDS_MAX];    /* By operand: of its cluster, */
+    char managers[ADMIN_OPERANDS_MAX][CONFIG_STRING_MAX]; /* whose manager this is. */
     struct left left[LEFT_MAX];
     uint32_t left_count;
     uint64_t left_more; /* Beyond those, */
@@ -161,7 +166,8 @@ static bool go_on(void *data, uint64_t bytes)
 
 /* ---- One file ---- */
 
-static void note_left(struct recopy_run *run, const char *path, const struct errmsg *why, bool busy)
+static void note_left(struct recopy_run *run, const char *path, const struct stat *st,
+                      const struct errmsg *why, bool busy)
 {
     char *copy = run->left_count < LEFT_MAX ? strdup(path) : NULL;
 
@@ -170,7 +176,8 @@ static void note_left(struct recopy_run *run, const char *path, const struct err
         run->more_busy |= busy;
         return;
     }
-    run->left[run->left_count++] = (struct left){ copy, *why, busy, run->operand };
+    run->left[run->left_count++] =
+        (struct left){ copy, *why, busy, run->operand, (uint64_t)st->st_ino, NULL };
 }
 
 /* The text of a path's attribute; false: it has none, and errno says why. */
@@ -260,7 +267,7 @@ static void do_file(struct recopy_run *run, const char *path, const struct stat 
     case LOOK_UNKNOWN:
         if (errno != ENOENT && errno != ESTALE) {
             errmsg_set(&why, "cannot read where it is to lie: %s", strerror(errno));
-            note_left(run, path, &why, false);
+            note_left(run, path, st, &why, false);
         }
         return;
     case LOOK_WRONG:
@@ -271,7 +278,7 @@ static void do_file(struct recopy_run *run, const char *path, const struct stat 
         run->files_done++;
         run->bytes_done += (uint64_t)st->st_size;
     } else if (outcome == RECOPY_BUSY || outcome == RECOPY_FAILED) {
-        note_left(run, path, &why, outcome == RECOPY_BUSY);
+        note_left(run, path, st, &why, outcome == RECOPY_BUSY);
     }
     look_up(run);
 }
@@ -357,7 +364,10 @@ static void do_busy_again(struct recopy_run *run)
 static void forget_left(struct recopy_run *run)
 {
     while (run->left_count > 0) {
-        free(run->left[--run->left_count].path);
+        struct left *left = &run->left[--run->left_count];
+
+        free(left->path);
+        free(left->writers);
     }
     run->left_more = 0;
     run->more_busy = false;
@@ -402,6 +412,50 @@ static int try_again(struct recopy_run *run, char *const *paths)
     return code;
 }
 
+/* ---- Who uses what is left ---- */
+
+/* All that is known without it was said already: what is not answered is left out. */
+static void ask_writers_below(struct recopy_run *run, size_t operand, unsigned *asked)
+{
+    struct admin_settings settings = *run->settings;
+    char text[RECOPY_WRITERS_BYTES];
+    struct admin admin;
+
+    memcpy(settings.manager, run->managers[operand], sizeof(settings.manager));
+    if (admin_open_manager(&admin, &settings) != ADMIN_OK) {
+        return;
+    }
+    for (uint32_t i = 0; i < run->left_count && *asked < ASKED_MAX; i++) {
+        struct left *left = &run->left[i];
+
+        if (!left->busy || left->operand != operand) {
+            continue;
+        }
+        if (!recopy_writers(&admin, left->inode, text)) {
+            break;
+        }
+        left->writers = text[0] != '\0' ? strdup(text) : NULL;
+        (*asked)++;
+    }
+    admin_close(&admin);
+}
+
+static void ask_writers(struct recopy_run *run)
+{
+    unsigned asked = 0;
+
+    for (size_t operand = 0; operand < ADMIN_OPERANDS_MAX; operand++) {
+        bool busy = false;
+
+        for (uint32_t i = 0; i < run->left_count; i++) {
+            busy |= run->left[i].busy && run->left[i].operand == operand;
+        }
+        if (busy) {
+            ask_writers_below(run, operand, &asked);
+        }
+    }
+}
+
 /* ---- What it came to ---- */
 
 static int print_result_json(const struct recopy_run *run)
@@ -410,8 +464,9 @@ static int print_result_json(const struct recopy_run *run)
 
     for (uint32_t i = 0; i < run->left_count; i++) {
         (void)json_array_append_new(left,
-                                    json_pack("{s:s, s:s, s:b}", "path", run->left[i].path, "why",
-                                              run->left[i].why.text, "busy", run->left[i].busy));
+                                    json_pack("{s:s, s:s, s:b, s:s*}", "path", run->left[i].path,
+                                              "why", run->left[i].why.text, "busy",
+                                              run->left[i].busy, "writers", run->left[i].writers));
     }
     return print_json(json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "files",
                                 print_json_number(run->files_found), "files_wanted",
@@ -436,7 +491,11 @@ static void print_result(const struct recopy_run *run)
     (void)printf("%" PRIu64 " of %" PRIu64 " files (%s) lie now as new ones would.\n",
                  run->files_done, run->files_wanted, print_bytes(run->bytes_done, bytes));
     for (uint32_t i = 0; i < run->left_count; i++) {
-        (void)printf("left: %s: %s\n", run->left[i].path, run->left[i].why.text);
+        (void)printf("left: %s: %s", run->left[i].path, run->left[i].why.text);
+        if (run->left[i].writers != NULL) {
+            (void)printf(" (mounts that have it open for writing: %s)", run->left[i].writers);
+        }
+        (void)printf("\n");
     }
     if (run->left_more > 0) {
         (void)printf("left: %" PRIu64 " more\n", run->left_more);
@@ -471,16 +530,13 @@ static int report(const struct recopy_run *run)
 
 /* Which servers of the path's cluster are drained. All else can be done without: false, and why was printed. */
 static bool learn_drained(const struct admin_arguments *arguments, const struct mount_info *mount,
-                          struct recopy_drained *drained)
+                          const char manager[CONFIG_STRING_MAX], struct recopy_drained *drained)
 {
     struct admin_arguments asked = *arguments;
     char address[CONFIG_STRING_MAX];
     Morsel__StatusReply *status;
 
-    if (asked.settings.manager[0] == '\0') {
-        (void)snprintf(asked.settings.manager, CONFIG_STRING_MAX, "%.*s", CONFIG_STRING_MAX - 1,
-                       mount->source);
-    }
+    memcpy(asked.settings.manager, manager, CONFIG_STRING_MAX);
     (void)admin_fetch_status(&asked, &status, address);
     if (status == NULL) {
         (void)admin_failed(ADMIN_PROBLEM,
@@ -510,7 +566,10 @@ static int check_paths(const struct admin_arguments *arguments, struct recopy_ru
             return admin_failed(rv == MORSEL_INVAL ? ADMIN_USAGE : ADMIN_PROBLEM, "%s", err.text);
         }
         paths[i] = (char *)(uintptr_t)arguments->operands[i];
-        run->broken |= !learn_drained(arguments, &mount, &run->drained[i]);
+        (void)snprintf(run->managers[i], CONFIG_STRING_MAX, "%.*s", CONFIG_STRING_MAX - 1,
+                       arguments->settings.manager[0] != '\0' ? arguments->settings.manager
+                                                              : mount.source);
+        run->broken |= !learn_drained(arguments, &mount, run->managers[i], &run->drained[i]);
     }
     return ADMIN_OK;
 }
@@ -539,7 +598,10 @@ int command_recopy(const struct admin_arguments *arguments)
         code = walk(run, paths, do_file);
         code = code == ADMIN_OK ? try_again(run, paths) : code;
     }
-    code = code == ADMIN_OK ? report(run) : code;
+    if (code == ADMIN_OK) {
+        ask_writers(run);
+        code = report(run);
+    }
     forget_left(run);
     free(run);
     return code;

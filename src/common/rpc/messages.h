@@ -50,6 +50,7 @@
     X(MSG_LOCK_CHECKED, 91, "lock_checked")                                                        \
     X(MSG_SYNCED, 92, "synced")                                                                    \
     X(MSG_EXCHANGE, 93, "exchange")                                                                \
+    X(MSG_WRITERS, 94, "writers")                                                                  \
     X(MSG_MEMBERS, 96, "members")                                                                  \
     X(MSG_REGISTER, 97, "register")                                                                \
     X(MSG_HEARTBEAT, 98, "heartbeat")                                                              \

@@ -598,6 +598,23 @@ void session_open_elsewhere(const struct session_table *s, inode_id inode, clien
     *write = counts != NULL && counts->writers > (own != NULL && own->write ? 1U : 0U);
 }
 
+uint32_t session_writers(const struct session_table *s, inode_id inode, client_id *clients,
+                         uint32_t max)
+{
+    const struct open_inode *counts = find_inode(s, inode);
+    uint32_t writers = counts != NULL ? counts->writers : 0, found = 0;
+
+    for (const struct session *session = s->sessions;
+         session != NULL && found < writers && found < max; session = session->hh.next) {
+        const struct session_open *open = find_open(s, inode, session);
+
+        if (open != NULL && open->write) {
+            clients[found++] = session->id;
+        }
+    }
+    return writers;
+}
+
 uint32_t session_count(const struct session_table *s)
 {
     return HASH_COUNT(s->sessions) - s->expected;

@@ -153,6 +153,10 @@ bool session_has_open(const struct session_table *s, inode_id inode, client_id c
 void session_open_elsewhere(const struct session_table *s, inode_id inode, client_id client,
                             bool *open, bool *write);
 
+/* The clients that have it open for writing, up to `max`, in no order. Returns how many there are. */
+uint32_t session_writers(const struct session_table *s, inode_id inode, client_id *clients,
+                         uint32_t max);
+
 /* Of clients that were heard of since the start. */
 uint32_t session_count(const struct session_table *s);
 uint64_t session_opens(const struct session_table *s);

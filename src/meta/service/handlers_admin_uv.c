@@ -2,11 +2,14 @@
 #include "common.pb-c.h"
 #include "common/base/status.h"
 #include "common/daemon/counters_uv.h"
+#include "common/rpc/address.h"
 #include "meta/cluster/groups_uv.h"
 #include "meta/cluster/removal_uv.h"
 #include "meta/cluster/voters_uv.h"
 #include "meta/service/handlers_uv.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -49,6 +52,32 @@ static void answer_status(void *data, struct rpc_request *request)
 void handle_status(struct meta *meta, struct rpc_request *request)
 {
     capacity_ask(&meta->capacity, meta->server, request, answer_status, meta);
+}
+
+/* ---- Who writes to a file ---- */
+
+enum { WRITERS_NAMED_MAX = 8 };
+
+int serve_writers(struct request *r)
+{
+    const Morsel__WritersRequest *m = r->message;
+    Morsel__WritersReply reply = MORSEL__WRITERS_REPLY__INIT;
+    char texts[WRITERS_NAMED_MAX][ADDRESS_TEXT_MAX], *pointers[WRITERS_NAMED_MAX];
+    client_id clients[WRITERS_NAMED_MAX];
+    uint32_t count = session_writers(r->meta->sessions, m->inode, clients, WRITERS_NAMED_MAX);
+
+    reply.n_address = count < WRITERS_NAMED_MAX ? count : WRITERS_NAMED_MAX;
+    reply.address = pointers;
+    reply.more = count - (uint32_t)reply.n_address;
+    for (size_t i = 0; i < reply.n_address; i++) {
+        pointers[i] = texts[i];
+        if (!rpc_node_address(r->meta->server, ROLE_CLIENT, clients[i], texts[i])) {
+            (void)snprintf(texts[i], ADDRESS_TEXT_MAX, "client %016" PRIx64 ", which is away",
+                           clients[i]);
+        }
+    }
+    rpc_reply(r->rpc, &reply.base, NULL);
+    return 0;
 }
 
 /* ---- Servers that are replaced ---- */

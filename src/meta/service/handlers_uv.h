@@ -62,6 +62,7 @@ void handle_statistics(struct meta *meta, struct rpc_request *request);
 /* `morsel fsck`: handlers_fsck_uv.c */
 int serve_fsck(struct request *r);
 int serve_fsck_objects(struct request *r);
+int serve_writers(struct request *r);
 int serve_recover(struct request *r);
 
 #endif

@@ -144,6 +144,9 @@ static const struct request_row rows[MESSAGE_TYPES_MAX] = {
     [MSG_FSCK_OBJECTS] = { .anybody = true,
                            .message = &morsel__fsck_objects__descriptor,
                            .serve = serve_fsck_objects },
+    [MSG_WRITERS] = { .anybody = true,
+                      .message = &morsel__writers_request__descriptor,
+                      .serve = serve_writers },
 };
 
 const struct request_row *request_row(unsigned type)
