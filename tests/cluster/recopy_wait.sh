@@ -17,11 +17,10 @@ two=$mnt
 
 # start_recopy OPTIONS... PATH: beside; its process in $recopying.
 start_recopy() {
-    ( # It may be asked how far it is before it listens.
-        trap '' USR1
-        exec "$bin/morsel" recopy --json --manager="$manager" "$@" >"$work/said" 2>"$work/recopy.err"
-    ) &
+    trap '' USR1 # It may be asked how far it is before it listens.
+    "$bin/morsel" recopy --json --manager="$manager" "$@" >"$work/said" 2>"$work/recopy.err" &
     recopying=$!
+    trap - USR1
     children+=("$recopying")
 }
 has_ended() {
