@@ -417,7 +417,7 @@ void faults_begin(struct history *h)
         plan->wanted[i] =
             (!h->gentle || i == FAULT_META || i == FAULT_RESET) && !world_chance(h->gentle ? 2 : 3);
     }
-    h->calm = h->gentle && !plan->wanted[FAULT_META] && !plan->wanted[FAULT_RESET];
+    h->calm = h->gentle && !plan->wanted[FAULT_RESET];
     h->one_struck = h->copies > 1 && !h->gentle && world_chance(3);
     h->only_power = !h->gentle && !h->one_struck && world_chance(4);
     for (unsigned i = 0; h->only_power && i < FAULTS_COUNT; i++) {
