@@ -3,10 +3,14 @@
  * failed. */
 #include "tests/sim/world/programs.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 
-enum { RECORDS_MAX = HISTORY_RECORDS_MAX };
+enum {
+    RECORDS_MAX = HISTORY_RECORDS_MAX,
+    LARGE_WORDS = ((1 << 20) + (64 << 10)) / 8 /* Two requests of the kernel. */
+};
 
 void append_some(struct program *p)
 {
@@ -37,6 +41,76 @@ void append_some(struct program *p)
     h->counts.appends += rv == 0;
     record->good = rv == 0 && (synced || h->calm);
     act_end(&a, synced ? "append" : "append unsynced", "log", record->value, rv);
+}
+
+/* A record that the kernel asks for in two pieces, of which nobody else's comes between. */
+void append_large(struct program *p)
+{
+    struct history *h = p->history;
+    uint64_t *words = malloc(LARGE_WORDS * sizeof(uint64_t));
+    struct history_record *record = &h->large[h->large_count++];
+    struct act a;
+    struct kernel_file file;
+    int rv = act_begin(&a, p), closed;
+
+    CHECK(words != NULL && h->large_count <= HISTORY_MOUNTS);
+    *record = (struct history_record){ .value = ++h->last_value };
+    for (size_t i = 0; i < LARGE_WORDS; i++) {
+        words[i] = record->value;
+    }
+    if (rv == 0 && (rv = act_open(&a, "large", O_RDWR | O_APPEND, &file)) == 0) {
+        rv = kernel_append(&file, words, LARGE_WORDS * sizeof(uint64_t));
+        rv = rv == 0 ? kernel_fsync(&file) : rv;
+        closed = kernel_close(&file);
+        rv = rv != 0 ? rv : closed;
+    }
+    free(words);
+    record->good = rv == 0;
+    h->counts.large_appends += rv == 0;
+    act_end(&a, "append large", "large", record->value, rv);
+}
+
+/* How many words from there on are that value. */
+static size_t run_of(const uint64_t *words, size_t count, size_t at)
+{
+    size_t i = at;
+
+    while (i < count && words[i] == words[at]) {
+        i++;
+    }
+    return i - at;
+}
+
+static void large_check(struct program *p)
+{
+    struct history *h = p->history;
+    size_t size = (HISTORY_MOUNTS + 1) * LARGE_WORDS * sizeof(uint64_t), got = 0, run;
+    uint64_t *words = calloc(1, size);
+    unsigned whole[HISTORY_MOUNTS] = { 0 };
+    struct act a;
+    struct kernel_file file;
+    int rv = act_begin(&a, p);
+
+    CHECK(words != NULL);
+    if (rv == 0 && (rv = kernel_open_name(a.kernel, a.directory, "large", O_RDONLY, &file)) == 0) {
+        rv = kernel_read(&file, 0, words, size, &got);
+        (void)kernel_close(&file);
+    }
+    for (size_t at = 0; rv == 0 && at < got / sizeof(uint64_t); at += run) {
+        run = run_of(words, got / sizeof(uint64_t), at);
+        for (unsigned i = 0; i < h->large_count; i++) {
+            whole[i] += words[at] == h->large[i].value && run == LARGE_WORDS;
+        }
+    }
+    /* Where a disk has refused reads bytes may be gone: the kernel then reads up to there, and no further. */
+    for (unsigned i = 0; rv == 0 && !h->world->bytes_refused && i < h->large_count; i++) {
+        if (h->large[i].good && whole[i] != 1) {
+            world_fail("%s: the large record %llu stands in its file in one piece %u times",
+                       p->name, (unsigned long long)h->large[i].value, whole[i]);
+        }
+    }
+    free(words);
+    act_end(&a, "read", "large", got, rv == ENOENT && h->counts.large_appends == 0 ? 0 : rv);
 }
 
 /* What is left of one that was not synced when the power went: its first bytes, or none. */
@@ -108,4 +182,7 @@ void append_check(struct program *p)
         compare(p, values, got / sizeof(uint64_t));
     }
     free(values);
+    if (p->history->large_count > 0) {
+        large_check(p);
+    }
 }

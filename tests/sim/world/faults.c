@@ -18,6 +18,7 @@ enum fault {
     FAULT_RESET,
     FAULT_ALL_POWER,
     FAULT_SLOW,
+    FAULT_DISK,
     FAULTS_COUNT
 };
 
@@ -85,6 +86,8 @@ static void iod_comes_back(void *data)
     }
     (void)snprintf(name, sizeof(name), "iod%u", c->number + 1);
     if (!h->resting && !host_iod_process(h->iods[c->number])->alive) {
+        h->iod_hosts[c->number]->disk_fails_until_ns = 0; /* Somebody has looked. */
+        h->disk_failed[c->number] = false;
         h->iods[c->number] = host_iod_start(h->iod_hosts[c->number], name, h->meta_host);
     }
     free(c);
@@ -327,6 +330,57 @@ static void reset(struct history *h)
     begin_resets(&how);
 }
 
+/* ---- Disks that fail ---- */
+
+/* The administrator does what the log says: he looks at the disk, which is well again, and starts the daemon anew. */
+static void mend_disk(struct history *h, unsigned number)
+{
+    struct host_iod *iod = h->iods[number];
+
+    h->disk_failed[number] = false;
+    h->iod_hosts[number]->disk_fails_until_ns = 0;
+    world_trace(h->iod_hosts[number]->name, "** its disk is well again");
+    if (host_iod_process(iod)->alive && host_iod_process(iod)->over == NULL) {
+        if (world_chance(3)) {
+            host_iod_stop(iod);
+        } else if (world_chance(2)) {
+            host_iod_kill(iod);
+        } else {
+            iod_loses_power(h, number);
+            return;
+        }
+    }
+    faults_iod_back(h, number, h->world->now_ns + world_draw(WORLD_S));
+}
+
+static void disk_is_seen_to(void *data)
+{
+    struct comeback *c = data;
+
+    if (c->history->disk_failed[c->number] && !c->history->resting) {
+        mend_disk(c->history, c->number);
+    }
+    free(c);
+}
+
+static void fail_disk(struct history *h)
+{
+    unsigned number = (unsigned)world_draw(h->iods_count);
+    enum world_disk_fault fault = (enum world_disk_fault)world_draw(WORLD_DISK_FAULTS);
+    uint64_t until_ns = h->world->now_ns + some_time_ns(h);
+
+    if (h->iod_hosts[number]->disk_fails_until_ns > h->world->now_ns || h->disk_failed[number] ||
+        !host_iod_process(h->iods[number])->alive) {
+        return;
+    }
+    h->counts.disk_faults++;
+    world_disk_fails(h->iod_hosts[number], fault, until_ns);
+    if (fault != WORLD_DISK_FULL) {
+        h->disk_failed[number] = true;
+        world_at(until_ns + world_draw(2 * WORLD_S), disk_is_seen_to, comeback_new(h, number));
+    }
+}
+
 static struct world_process *any_process(struct history *h)
 {
     unsigned number = (unsigned)world_draw(1 + h->iods_count + HISTORY_MOUNTS);
@@ -356,7 +410,7 @@ static void go_wrong(void *data)
         [FAULT_FREEZE] = freeze,       [FAULT_META_POWER] = meta_power,
         [FAULT_IOD_POWER] = iod_power, [FAULT_MOUNT_POWER] = mount_loses_power,
         [FAULT_RESET] = reset,         [FAULT_ALL_POWER] = all_power,
-        [FAULT_SLOW] = slow_link
+        [FAULT_SLOW] = slow_link,      [FAULT_DISK] = fail_disk
     };
     struct plan *plan = data;
     unsigned kind = (unsigned)world_draw(FAULTS_COUNT);
@@ -455,7 +509,12 @@ void faults_end(struct history *h)
     }
     world_in(0, meta_comes_back, h);
     for (unsigned i = 0; i < h->iods_count; i++) {
-        world_in(0, iod_comes_back, comeback_new(h, i));
+        h->iod_hosts[i]->disk_fails_until_ns = 0;
+        if (h->disk_failed[i]) {
+            mend_disk(h, i);
+        } else {
+            world_in(0, iod_comes_back, comeback_new(h, i));
+        }
     }
     for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
         world_in(0, mount_comes_back, comeback_new(h, i));

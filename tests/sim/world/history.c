@@ -75,6 +75,7 @@ static void sum_up(struct history *h)
     h->counts.names_asked = h->world->counts.names_asked;
     h->counts.refused = host_meta_refused();
     h->counts.full = host_meta_full();
+    h->counts.disk_refusals = h->world->counts.disk_refusals;
     h->counts.broken = h->world->counts.broken;
     h->counts.resets = h->world->counts.resets + h->world->counts.timeouts;
 }

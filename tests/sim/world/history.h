@@ -37,6 +37,7 @@ enum {
     X(good, "calls that ended well", 1900)                                                         \
     X(dir_syncs, "directories synced", 8)                                                          \
     X(appends, "records appended", 30)                                                             \
+    X(large_appends, "large records appended by several at once", 0)                               \
     X(locked, "good ends of what was done under a lock", 50)                                       \
     X(converted, "flocks to be converted", 20)                                                     \
     X(fsyncs, "files synced that stayed open", 100)                                                \
@@ -58,6 +59,9 @@ enum {
     X(cuts, "cuts", 4)                                                                             \
     X(blackouts, "losses of power of all I/O daemons", 2)                                          \
     X(slow_disks, "disks slow for a while", 0)                                                     \
+    X(disk_faults, "disks that failed, or were full", 0)                                          \
+    X(disk_refusals, "syncs, reads, writes and room that a disk refused", 0)                      \
+    X(copies_closed, "copies closed because of that", 0)                                          \
     X(named_slow, "servers that are said to hold up changes", 0)                                   \
     X(slow, "links slow for a while", 2)                                                           \
     X(freezes, "freezes", 2)                                                                       \
@@ -101,6 +105,7 @@ enum {
     X(found_dead, "processes found dead by a majority", 3)                                         \
     X(read_on, "reads answered while a server was outside of its group", 10)                       \
     X(written_on, "writes answered then", 5)                                                       \
+    X(gone, "blocks that no server of a group has, for a disk did not give them", 0)               \
     X(same, "objects that are the same on all their servers", 50)
 
 struct history_counts
@@ -153,6 +158,7 @@ struct history
     bool gentle;            /* Resets and short restarts of the manager at most. */
     bool faults;            /* They go on. */
     bool forgetful;         /* The manager may lose its power: names that nobody synced may go. */
+    bool disk_failed[HISTORY_IODS_MAX]; /* It did, and nobody has seen to it yet. */
     bool resets, iod_kills; /* Wanted. */
     bool only_power;        /* Nothing else goes wrong. */
     bool ended;             /* No program begins anything new. */
@@ -165,6 +171,8 @@ struct history
     uint64_t got_before[HISTORY_SLOTS_MAX]; /* For a canary. */
     size_t records_count;
     struct history_record records[HISTORY_RECORDS_MAX];
+    struct history_record large[HISTORY_MOUNTS];
+    unsigned large_count;
     size_t sections_count;
     struct lock_section *sections; /* Of locks.c. */
     uint64_t rush_until_ns;        /* Until then many lock the same bytes. */

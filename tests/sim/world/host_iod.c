@@ -3,6 +3,8 @@
 #include "tests/sim/world/hosts.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 struct host_iod
 {
@@ -22,6 +24,23 @@ static void on_iod_failed(void *data)
     struct host_iod *h = data;
 
     world_fail("%s cannot go on", h->process->name);
+}
+
+/* A disk that has refused syncs, and a loss of power: the record of what was synced may be gone. The daemon says what to do. */
+static struct host_iod *start_without_record(struct host_iod *h, struct world_host *host,
+                                             const char *name, const struct world_host *manager)
+{
+    char path[64];
+
+    world_trace(name, "** the record of what was synced is removed");
+    host_process_begun();
+    world_process_kill(h->process);
+    if (h->iod.objects.datadir.lock_fd > 0) {
+        datadir_close(&h->iod.objects.datadir);
+    }
+    (void)snprintf(path, sizeof(path), "%s/epochs", name);
+    CHECK(unlink(path) == 0);
+    return host_iod_start(host, name, manager);
 }
 
 struct host_iod *host_iod_start(struct world_host *host, const char *name,
@@ -52,6 +71,9 @@ struct host_iod *host_iod_start(struct world_host *host, const char *name,
     h->iod.failed = on_iod_failed;
     h->iod.data = h;
     if (iod_start(&h->iod, &err) != 0) {
+        if (host->disk_refused && strstr(err.text, "epochs is damaged: remove the file") != NULL) {
+            return start_without_record(h, host, name, manager);
+        }
         world_fail("%s does not start: %s", name, err.text);
     }
     host_process_begun();
@@ -66,10 +88,11 @@ static void on_iod_over(void *data)
     world_process_end(h->process);
 }
 
-/* Nobody changes a bit behind the daemon's back in this world: what is damaged is a fault of ours, or no damage. */
+/* Nobody changes a bit behind the daemon's back in this world: what is damaged is a fault of ours, or no damage. What a disk
+ * does not give is called so, too, also at the server that was made equal to its. */
 static void judge_scrub(const struct host_iod *h)
 {
-    if (h->iod.objects.scrub_damaged != 0) {
+    if (h->iod.objects.scrub_damaged != 0 && !the_world->bytes_refused) {
         world_fail("the scrub of %s takes %llu objects for damaged", h->process->name,
                    (unsigned long long)h->iod.objects.scrub_damaged);
     }

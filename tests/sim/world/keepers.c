@@ -97,7 +97,7 @@ static int write_piece(struct keeper *k, unsigned handle, unsigned piece)
     if (rv == 0) {
         k->good[piece] = value;
     }
-    k->failures += rv == EIO;
+    k->failures += rv == EIO || rv == ENOSPC;
     end(k, &a, "write", value, rv);
     return rv;
 }
@@ -138,7 +138,7 @@ static int sync_all(struct keeper *k, unsigned handle)
     /* An fsync that says once more what a write has said has asked nobody. */
     k->asked = k->asked || rv == 0 || (rv == EIO && k->failures == 0);
     end(k, &a, "fsync", handle, rv);
-    if (rv == EIO) {
+    if (rv == EIO || rv == ENOSPC) { /* One word for all that went wrong since the last one. */
         count_tellings(k, h);
     }
     k->program->history->counts.fsyncs += rv == 0;

@@ -1,6 +1,7 @@
 /* Programs of all mounts that do the same at the same moment, in rounds: they rename one file from
  * and to the same names; look at a file that is hardly ever touched while one of them changes it;
- * write and read one place of one file for a while; exchange names, each its own. */
+ * write and read one place of one file for a while; exchange names, each its own; append large
+ * records to one file. */
 #include "tests/sim/world/fiber.h"
 #include "tests/sim/world/programs.h"
 
@@ -15,13 +16,14 @@ enum {
     HOT_MS = 100,      /* and so long they stay at one place. */
     QUIET_FILES = 12,  /* Each is changed once in as many rounds: its leases are granted again. */
     LOOKS = 3,
-    STRIKES_N = 40
+    STRIKES_N = 40,
+    LARGE_N = 20
 };
 
 /* Objects of the judge. */
 enum { OBJECT_HOT = HISTORY_MEETINGS_FIRST, OBJECT_QUIET };
 
-enum kind { KIND_RENAME, KIND_LOOK, KIND_HOT, KIND_EXCHANGE, KINDS };
+enum kind { KIND_RENAME, KIND_LOOK, KIND_HOT, KIND_EXCHANGE, KINDS, KIND_APPEND = KINDS };
 
 /* A round: who comes first says what it is. */
 struct meeting
@@ -232,7 +234,9 @@ static void take_part(struct program *p, struct meeting *m)
     fiber_sleep(round * ROUND_MS * WORLD_MS - now_ns + world_draw_skewed(SPREAD_MS_MAX * WORLD_MS));
     if (m->round < round) {
         m->round = round;
-        m->kind = (enum kind)world_draw(KINDS);
+        m->kind = p->history->large_count == 0 && world_chance(LARGE_N)
+                      ? KIND_APPEND /* Once: it moves much. */
+                      : (enum kind)world_draw(KINDS);
     }
     switch (m->kind) {
     case KIND_RENAME:
@@ -243,6 +247,11 @@ static void take_part(struct program *p, struct meeting *m)
         break;
     case KIND_HOT:
         stay_together(p);
+        break;
+    case KIND_APPEND:
+        if (p->history->large_count < HISTORY_MOUNTS) {
+            append_large(p);
+        }
         break;
     default:
         own_exchange(p);

@@ -42,6 +42,7 @@ void act_note(struct act *a, unsigned object, bool write, uint64_t value, int er
 
 /* appends.c: records behind a file, through all mounts; and what must be there in the end. */
 void append_some(struct program *p);
+void append_large(struct program *p);
 void append_check(struct program *p);
 
 /* locks.c: what two may not do at once. */

@@ -294,6 +294,16 @@ void world_disk_slow(struct world_host *host, uint64_t times, uint64_t until_ns)
     host->disk_slow_until_ns = until_ns;
 }
 
+void world_disk_fails(struct world_host *host, enum world_disk_fault fault, uint64_t until_ns)
+{
+    static const char *const refused[WORLD_DISK_FAULTS] = { "syncs", "writes", "reads", "room" };
+
+    world_trace(host->name, "** its disk refuses %s until %.3f", refused[fault],
+                (double)until_ns / 1e6);
+    host->disk_fault = fault;
+    host->disk_fails_until_ns = until_ns;
+}
+
 uint64_t world_latency_ns(const struct world_host *host)
 {
     return host->latency_ns * slow_times(host);

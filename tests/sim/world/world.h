@@ -24,6 +24,15 @@ enum { WORLD_HOSTS_MAX = 16, WORLD_NAME_MAX = 16 };
 #define WORLD_MS UINT64_C(1000000)
 #define WORLD_S  UINT64_C(1000000000)
 
+/* What a disk refuses. */
+enum world_disk_fault {
+    WORLD_DISK_SYNCS,  /* EIO, and the kernel takes what it could not write for written (Linux does); */
+    WORLD_DISK_WRITES, /* EIO, and nothing of it is there; also cuts and holes; */
+    WORLD_DISK_READS,  /* EIO; */
+    WORLD_DISK_FULL,   /* there is no room for anybody who asks how much there is. */
+    WORLD_DISK_FAULTS
+};
+
 /* A machine: its clocks, and since when nothing comes through from it to others. */
 struct world_host
 {
@@ -42,6 +51,10 @@ struct world_host
     uint64_t slow_times;                    /* so many times as slow. */
     uint64_t disk_slow_until_ns;            /* Likewise its disk; */
     uint64_t disk_slow_times;               /* 0: it hangs until then. */
+    enum world_disk_fault disk_fault;       /* What it refuses, now and then, */
+    uint64_t disk_fails_until_ns;           /* until then. */
+    bool disk_spares;                       /* The next write is not refused. */
+    bool disk_refused;                      /* It did, syncs or writes, once at least. */
 };
 
 /* A program that runs: one event loop and what it has of the network. Never freed: what is under
@@ -71,7 +84,7 @@ struct world_item
 struct world_counts
 {
     uint64_t iterations, connects, accepts, segments, resets, timeouts, works, cancels, broken;
-    uint64_t pages_lost, names_lost, batches_lost, names_asked, syncs_failed;
+    uint64_t pages_lost, names_lost, batches_lost, names_asked, disk_refusals;
 };
 
 struct world
@@ -81,6 +94,7 @@ struct world
     struct prng prng;
     uint64_t digest;
     bool trace;
+    bool bytes_refused;      /* Some disk has refused reads. */
     uint64_t latency_max_ns; /* How slow everything may be in this history. */
     uint64_t disk_max_ns;
     bool drifts;              /* Clocks go at rates of their own. */
@@ -146,6 +160,9 @@ void world_slow(struct world_host *host, uint64_t times, uint64_t until_ns);
 
 /* Its disk is so many times as slow until then, or hangs (0): what the pools of its programs begin or end. */
 void world_disk_slow(struct world_host *host, uint64_t times, uint64_t until_ns);
+
+/* Its disk refuses that, now and then (WORLD_DISK_FULL: always), until then. */
+void world_disk_fails(struct world_host *host, enum world_disk_fault fault, uint64_t until_ns);
 uint64_t world_latency_ns(const struct world_host *host);
 uint64_t world_sends_ns(const struct world_host *host, uint64_t bytes);
 
@@ -228,6 +245,9 @@ bool kernel_device_write(int fd, const struct iovec *iov, int count, ssize_t *re
 
 /* It has lost its power. */
 void world_disk_forgets(struct world_host *host);
+
+/* Does the disk of whose code runs refuse that now? */
+bool world_disk_refuses(enum world_disk_fault fault);
 
 /* There are bytes that it could forget. */
 bool world_disk_differs(const struct world_host *host);

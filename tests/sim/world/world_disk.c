@@ -21,6 +21,7 @@ enum { PAGE_BYTES = 4096, SECTOR_BYTES = 512, BASE_NAME_MAX = 64 };
 struct page
 {
     uint64_t index;
+    bool missed; /* The disk refused it, and the kernel takes it for written: no sync writes it any more. */
     uint8_t disk[PAGE_BYTES];
 };
 
@@ -33,6 +34,7 @@ struct file
     int fd;
     uint64_t size;  /* On the disk. */
     uint64_t least; /* The shortest that it was since. */
+    bool refused;   /* The last sync was: its size is not on the disk. */
     struct page **pages;
     size_t count, capacity;
 };
@@ -158,6 +160,7 @@ static void page_put_aside(struct file *f, uint64_t index)
     struct page *page;
 
     if (at < f->count && f->pages[at]->index == index) {
+        f->pages[at]->missed = false;
         return;
     }
     if (f->count == f->capacity) {
@@ -219,25 +222,79 @@ static void cut_is_there(struct file *f)
     f->size = f->size < f->least ? f->size : f->least;
 }
 
-/* The kernel writes some of it, unasked. */
-static void write_back_some(int fd)
+/* Its size is on the disk, and one of so many of its pages. */
+static void write_back(struct file *f, uint64_t one_of)
 {
-    struct file *f = host_now() != NULL && world_chance(6) ? file_of(fd) : NULL;
     size_t kept = 0;
 
-    if (f == NULL) {
-        return;
-    }
     cut_is_there(f);
     f->size = f->least = size_of(f->fd);
+    f->refused = false;
     for (size_t i = 0; i < f->count; i++) {
-        if (world_chance(2)) {
+        if (!f->pages[i]->missed && world_chance(one_of)) {
             free(f->pages[i]);
         } else {
             f->pages[kept++] = f->pages[i];
         }
     }
     f->count = kept;
+}
+
+/* The kernel writes some of it, unasked. */
+static void write_back_some(int fd)
+{
+    struct file *f = host_now() != NULL && world_chance(6) ? file_of(fd) : NULL;
+
+    if (f != NULL && !f->refused) {
+        write_back(f, 2);
+    }
+}
+
+static void synced(struct file *f)
+{
+    write_back(f, 1);
+    if (f->count == 0) {
+        file_free(f);
+    }
+}
+
+/* Some of it is written, its size is not; of the rest the kernel tells once, and forgets that it is not. */
+static void sync_refused(struct file *f)
+{
+    size_t kept = 0;
+
+    f->refused = true;
+    for (size_t i = 0; i < f->count; i++) {
+        if (f->least >= f->size && !f->pages[i]->missed && world_chance(2)) {
+            free(f->pages[i]);
+        } else {
+            f->pages[i]->missed = true;
+            f->pages[kept++] = f->pages[i];
+        }
+    }
+    f->count = kept;
+}
+
+/* Not two writes in a row: what takes a change back that was refused is taken, or there would be damage by right. */
+bool world_disk_refuses(enum world_disk_fault fault)
+{
+    struct world_host *host = host_now();
+    bool refuses = host != NULL && host->disk_fault == fault &&
+                   host->disk_fails_until_ns > the_world->now_ns &&
+                   (fault == WORLD_DISK_FULL || world_chance(3));
+
+    if (fault == WORLD_DISK_WRITES && host != NULL) {
+        refuses = refuses && !host->disk_spares;
+        host->disk_spares = refuses;
+    }
+    if (refuses) {
+        the_world->counts.disk_refusals++;
+        host->disk_refused =
+            host->disk_refused || fault == WORLD_DISK_SYNCS || fault == WORLD_DISK_WRITES;
+        the_world->bytes_refused = the_world->bytes_refused || fault == WORLD_DISK_READS;
+        errno = fault == WORLD_DISK_FULL ? ENOSPC : EIO;
+    }
+    return refuses;
 }
 
 /* ---- Names ---- */
@@ -383,6 +440,9 @@ ssize_t __wrap_pwrite(int fd, const void *bytes, size_t count, off_t offset)
 {
     ssize_t rv;
 
+    if (world_disk_refuses(WORLD_DISK_WRITES)) {
+        return -1;
+    }
     put_aside_write(fd, (uint64_t)offset, count);
     rv = __real_pwrite(fd, bytes, count, offset);
     write_back_some(fd);
@@ -394,6 +454,9 @@ ssize_t __wrap_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
     size_t total = 0;
     ssize_t rv;
 
+    if (world_disk_refuses(WORLD_DISK_WRITES)) {
+        return -1;
+    }
     for (int i = 0; i < count; i++) {
         total += iov[i].iov_len;
     }
@@ -405,14 +468,21 @@ ssize_t __wrap_pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 
 int __wrap_ftruncate(int fd, off_t size)
 {
+    if (world_disk_refuses(WORLD_DISK_WRITES)) {
+        return -1;
+    }
     put_aside_cut(fd, (uint64_t)size);
     return __real_ftruncate(fd, size);
 }
 
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t length)
 {
-    struct file *f = file_of(fd);
+    struct file *f;
 
+    if (world_disk_refuses(WORLD_DISK_WRITES)) {
+        return -1;
+    }
+    f = file_of(fd);
     if (f != NULL) {
         put_aside(f, (uint64_t)offset, (uint64_t)(offset + length), false);
     }
@@ -424,15 +494,18 @@ int __wrap_fsync(int fd)
     struct stat st;
     struct file *f;
 
+    bool refused;
+
     if (host_now() == NULL || fstat(fd, &st) != 0) {
         return 0;
     }
+    refused = world_disk_refuses(WORLD_DISK_SYNCS);
     if (S_ISDIR(st.st_mode)) {
-        names_are_there(host_now(), st.st_ino, 1);
+        names_are_there(host_now(), st.st_ino, refused ? 2 : 1);
     } else if ((f = file_of(fd)) != NULL) {
-        file_free(f);
+        refused ? sync_refused(f) : synced(f);
     }
-    return 0;
+    return refused ? -1 : 0;
 }
 
 int __wrap_fdatasync(int fd)
@@ -442,17 +515,19 @@ int __wrap_fdatasync(int fd)
 
 int __wrap_syncfs(int fd)
 {
+    bool refused = world_disk_refuses(WORLD_DISK_SYNCS);
+
     (void)fd;
     LIST_FOREACH_SAFE(node, &disks.files)
     {
         struct file *f = LIST_ENTRY(node, struct file, node);
 
         if (f->host == host_now()) {
-            file_free(f);
+            refused ? sync_refused(f) : synced(f);
         }
     }
-    names_are_there(host_now(), 0, 1);
-    return 0;
+    names_are_there(host_now(), 0, refused ? 2 : 1);
+    return refused ? -1 : 0;
 }
 
 /* ---- Loss of power ---- */
@@ -477,8 +552,8 @@ static bool page_comes_back(const struct file *f, const struct page *page, bool 
 static unsigned file_loses(struct file *f)
 {
     uint64_t now = size_of(f->fd), size = now;
-    bool uncut = f->least < f->size && world_chance(2);
-    unsigned how = (unsigned)world_draw(3), lost = 0;
+    bool uncut = f->least < f->size && (f->refused || world_chance(2));
+    unsigned how = f->refused ? 0 : (unsigned)world_draw(3), lost = 0;
 
     if (!uncut) {
         cut_is_there(f);
@@ -491,8 +566,8 @@ static unsigned file_loses(struct file *f)
     for (size_t i = 0; i < f->count; i++) {
         bool torn = !uncut && how != 0 && world_chance(4);
 
-        if (uncut || how == 0 || torn || world_chance(2)) {
-            lost += page_comes_back(f, f->pages[i], torn);
+        if (f->pages[i]->missed || uncut || how == 0 || torn || world_chance(2)) {
+            lost += page_comes_back(f, f->pages[i], torn && !f->pages[i]->missed);
         }
     }
     CHECK(__real_ftruncate(f->fd, (off_t)size) == 0);

@@ -77,8 +77,10 @@ uint64_t __wrap_boot_id(void)
     return the_world->current->host->boot_id;
 }
 
-/* ---- The disk (and world_disk.c): as much room always, nothing in the page cache sometimes ----
- */
+/* ---- The disk (and world_disk.c): how much room there is, nothing in the page cache
+ * sometimes ---- */
+
+enum { DISK_LEFT_BLOCKS = 300 }; /* Of one that is full: what daemons keep in reserve, and a little. */
 
 int __wrap_fstatvfs(int fd, struct statvfs *fs);
 ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
@@ -88,7 +90,9 @@ int __wrap_fstatvfs(int fd, struct statvfs *fs)
     (void)fd;
     memset(fs, 0, sizeof(*fs));
     fs->f_bsize = fs->f_frsize = 4096;
-    fs->f_blocks = fs->f_bfree = fs->f_bavail = 1 << 24;
+    fs->f_blocks = 1 << 24;
+    fs->f_bfree = fs->f_bavail =
+        world_disk_refuses(WORLD_DISK_FULL) ? DISK_LEFT_BLOCKS : fs->f_blocks;
     fs->f_files = fs->f_ffree = fs->f_favail = 1 << 24;
     fs->f_namemax = 255;
     return 0;
@@ -98,6 +102,10 @@ ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int count, off_t offset,
 {
     if ((flags & RWF_NOWAIT) != 0 && world_chance(4)) {
         errno = EAGAIN;
+        return -1;
+    }
+    if ((flags & RWF_NOWAIT) == 0 && world_disk_refuses(WORLD_DISK_READS)) {
+        errno = EIO;
         return -1;
     }
     return preadv(fd, iov, count, offset);
