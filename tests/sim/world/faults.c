@@ -26,6 +26,7 @@ enum {
     AWAY_GENTLE_MS_MAX = 300, /* So short a time is the manager away in a gentle one. */
     META_RESTS_S = 5,
     RESETS_MAX = 4,
+    DISK_FAILS_MS_MAX = 5000,
     SLOW_TIMES_MAX = 200
 };
 
@@ -367,7 +368,7 @@ static void fail_disk(struct history *h)
 {
     unsigned number = (unsigned)world_draw(h->iods_count);
     enum world_disk_fault fault = (enum world_disk_fault)world_draw(WORLD_DISK_FAULTS);
-    uint64_t until_ns = h->world->now_ns + some_time_ns(h);
+    uint64_t until_ns = h->world->now_ns + world_draw(DISK_FAILS_MS_MAX * WORLD_MS);
 
     if (h->iod_hosts[number]->disk_fails_until_ns > h->world->now_ns || h->disk_failed[number] ||
         !host_iod_process(h->iods[number])->alive) {
@@ -482,7 +483,11 @@ void faults_begin(struct history *h)
         plan->wanted[i] = false;
     }
     h->calm = h->calm || h->one_struck;
+    if (h->calm) {
+        host_meta_is_warm();
+    }
     h->resets = plan->wanted[FAULT_RESET];
+    h->cuts = plan->wanted[FAULT_CUT];
     h->iod_kills = plan->wanted[FAULT_IOD];
     h->forgetful = plan->wanted[FAULT_META_POWER];
     plan->every_ns = 100 * WORLD_MS + world_draw_skewed(3 * WORLD_S);

@@ -57,6 +57,7 @@ enum {
     X(stayed, "calls on files that others write to", 100)                                          \
     X(listed, "directories listed", 40)                                                            \
     X(cuts, "cuts", 4)                                                                             \
+    X(apart, "mounts cut off from the manager while they read what others write", 0)              \
     X(blackouts, "losses of power of all I/O daemons", 2)                                          \
     X(slow_disks, "disks slow for a while", 0)                                                     \
     X(disk_faults, "disks that failed, or were full", 0)                                          \
@@ -159,7 +160,7 @@ struct history
     bool faults;            /* They go on. */
     bool forgetful;         /* The manager may lose its power: names that nobody synced may go. */
     bool disk_failed[HISTORY_IODS_MAX]; /* It did, and nobody has seen to it yet. */
-    bool resets, iod_kills; /* Wanted. */
+    bool resets, iod_kills, cuts; /* Wanted. */
     bool only_power;        /* Nothing else goes wrong. */
     bool ended;             /* No program begins anything new. */
     uint64_t slow_from_ns, slow_until_ns; /* The last disk that was slow. */

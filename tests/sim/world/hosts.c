@@ -36,6 +36,8 @@ void host_process_begun(void)
 
 /* ---- The manager ---- */
 
+enum { WARM_ONE_IN = 24 }; /* Reads of its database that are fetched first. */
+
 struct host_meta
 {
     struct world_process *process;
@@ -155,6 +157,11 @@ void host_meta_lose_power(struct host_meta *h, uint64_t back_ns)
 uint32_t host_meta_unsynced(void)
 {
     return kv_forgetful_unsynced(database);
+}
+
+void host_meta_is_warm(void)
+{
+    kv_forgetful_cold(database, WARM_ONE_IN);
 }
 
 uint64_t host_meta_refused(void)

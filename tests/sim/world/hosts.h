@@ -41,6 +41,11 @@ uint32_t host_meta_unsynced(void);
 /* So often its database had to fetch first what it was asked for. */
 uint64_t host_meta_refused(void);
 
+/* Few of its reads are fetched first from now on. Where each is, slowly, leases that were recalled for a change are given to
+ * others before all that it reads is there, again and again; and a server of which much is to be deleted waits so long for the
+ * answer to its heartbeat that the manager takes it for silent meanwhile. */
+void host_meta_is_warm(void);
+
 /* So often it had no room for a change. */
 uint64_t host_meta_full(void);
 struct world_process *host_meta_process(struct host_meta *meta);

@@ -1,7 +1,8 @@
 /* Programs of all mounts that do the same at the same moment, in rounds: they rename one file from
  * and to the same names; look at a file that is hardly ever touched while one of them changes it;
  * write and read one place of one file for a while; exchange names, each its own; append large
- * records to one file. */
+ * records to one file; read what they have under a lease while they are cut off from the manager,
+ * and others write it. */
 #include "tests/sim/world/fiber.h"
 #include "tests/sim/world/programs.h"
 
@@ -17,13 +18,24 @@ enum {
     QUIET_FILES = 12,  /* Each is changed once in as many rounds: its leases are granted again. */
     LOOKS = 3,
     STRIKES_N = 40,
-    LARGE_N = 20
+    LARGE_N = 20,
+    APART_N = 20,
+    DEAF_MS_MAX = 1500, /* So long a mount does not hear the manager, which hears it; */
+    APART_MS = 2500     /* then neither hears the other, for longer than a lease lasts. */
 };
 
 /* Objects of the judge. */
 enum { OBJECT_HOT = HISTORY_MEETINGS_FIRST, OBJECT_QUIET };
 
-enum kind { KIND_RENAME, KIND_LOOK, KIND_HOT, KIND_EXCHANGE, KINDS, KIND_APPEND = KINDS };
+enum kind {
+    KIND_RENAME,
+    KIND_LOOK,
+    KIND_HOT,
+    KIND_EXCHANGE,
+    KINDS_OFTEN,
+    KIND_APPEND = KINDS_OFTEN, /* These once: one moves much, the other lasts long. */
+    KIND_APART
+};
 
 /* A round: who comes first says what it is. */
 struct meeting
@@ -36,6 +48,7 @@ struct meeting
     bool making;            /* The file. */
     uint64_t from, to;      /* Of names; from 0: there is no file. */
     unsigned losses;        /* When it was made. */
+    uint64_t apart_until_ns;
 };
 
 static int begin_in_quiet(struct act *a, struct program *p)
@@ -179,11 +192,11 @@ static void look_together(struct program *p, const struct meeting *m)
 
 /* ---- One place ---- */
 
-static int hot_once(struct program *p, struct kernel_file *file)
+static int hot_once(struct program *p, struct kernel_file *file, bool write)
 {
     struct history *h = p->history;
     struct act a = { .program = p, .kernel = file->kernel, .from_ns = h->world->now_ns };
-    bool write = world_chance(3), synced = !h->calm && !world_chance(3);
+    bool synced = !h->calm && !world_chance(3);
     uint64_t value = 0;
     size_t got;
     int rv;
@@ -214,7 +227,7 @@ static void stay_together(struct program *p)
     }
     act_end(&a, "come", "hot", 0, rv);
     while (open && rv != ENOTCONN && p->history->world->now_ns < until_ns) {
-        rv = hot_once(p, &file);
+        rv = hot_once(p, &file, world_chance(3));
         if (world_chance(STRIKES_N)) {
             faults_strike(p->history, false);
         }
@@ -225,7 +238,71 @@ static void stay_together(struct program *p)
     }
 }
 
+/* Reads on as long as it can, from what it has under its lease. */
+static void read_apart(struct program *p, struct kernel_file *file)
+{
+    struct history *h = p->history;
+    struct world_host *mount = h->mount_hosts[p->mount];
+    uint64_t deaf_ns = world_chance(2) ? world_draw(DEAF_MS_MAX * WORLD_MS) : 0;
+    uint64_t now_ns = h->world->now_ns;
+    bool cut = deaf_ns == 0;
+    int rv = 0;
+
+    h->counts.apart++;
+    world_cut(h->meta_host, mount, now_ns + deaf_ns + cut * APART_MS * WORLD_MS);
+    h->meeting->apart_until_ns = now_ns + deaf_ns + (APART_MS + ROUND_MS) * WORLD_MS;
+    while (rv == 0 && h->faults && h->world->now_ns < h->meeting->apart_until_ns) {
+        rv = hot_once(p, file, false);
+        if (!cut && h->world->now_ns > now_ns + deaf_ns + ROUND_MS * WORLD_MS) {
+            world_cut(h->meta_host, mount, h->world->now_ns + APART_MS * WORLD_MS);
+            cut = true;
+        }
+        if (cut && !world_is_cut(mount, h->meta_host, &(uint64_t){ 0 })) {
+            world_cut(mount, h->meta_host, h->meeting->apart_until_ns);
+        }
+        fiber_sleep(world_draw(2 * WORLD_MS));
+    }
+}
+
+/* The first one is cut off, the others write until it hears again. */
+static void go_apart(struct program *p, struct meeting *m)
+{
+    struct history *h = p->history;
+    bool first = m->apart_until_ns == 0, open = false;
+    struct act a;
+    struct kernel_file file;
+    int rv;
+
+    m->apart_until_ns = first ? h->world->now_ns + ROUND_MS * WORLD_MS : m->apart_until_ns;
+    rv = begin_in_quiet(&a, p);
+    if (rv == 0 && (rv = act_open(&a, "hot", O_RDWR, &file)) == 0) {
+        open = true;
+    }
+    act_end(&a, "come", "hot", 0, rv);
+    if (open && first && hot_once(p, &file, false) == 0) {
+        read_apart(p, &file);
+    }
+    while (open && !first && rv == 0 && h->faults && h->world->now_ns < m->apart_until_ns) {
+        fiber_sleep(world_draw(ROUND_MS * WORLD_MS));
+        rv = hot_once(p, &file, true);
+    }
+    if (open) {
+        (void)kernel_close(&file);
+    }
+}
+
 /* ---- Rounds ---- */
+
+static enum kind some_kind(const struct history *h, const struct meeting *m)
+{
+    if (h->large_count == 0 && world_chance(LARGE_N)) {
+        return KIND_APPEND;
+    }
+    if (m->apart_until_ns == 0 && h->faults && h->cuts && world_chance(APART_N)) {
+        return KIND_APART;
+    }
+    return (enum kind)world_draw(KINDS_OFTEN);
+}
 
 static void take_part(struct program *p, struct meeting *m)
 {
@@ -234,9 +311,7 @@ static void take_part(struct program *p, struct meeting *m)
     fiber_sleep(round * ROUND_MS * WORLD_MS - now_ns + world_draw_skewed(SPREAD_MS_MAX * WORLD_MS));
     if (m->round < round) {
         m->round = round;
-        m->kind = p->history->large_count == 0 && world_chance(LARGE_N)
-                      ? KIND_APPEND /* Once: it moves much. */
-                      : (enum kind)world_draw(KINDS);
+        m->kind = some_kind(p->history, m);
     }
     switch (m->kind) {
     case KIND_RENAME:
@@ -247,6 +322,9 @@ static void take_part(struct program *p, struct meeting *m)
         break;
     case KIND_HOT:
         stay_together(p);
+        break;
+    case KIND_APART:
+        go_apart(p, m);
         break;
     case KIND_APPEND:
         if (p->history->large_count < HISTORY_MOUNTS) {

@@ -281,7 +281,7 @@ bool world_disk_refuses(enum world_disk_fault fault)
     struct world_host *host = host_now();
     bool refuses = host != NULL && host->disk_fault == fault &&
                    host->disk_fails_until_ns > the_world->now_ns &&
-                   (fault == WORLD_DISK_FULL || world_chance(3));
+                   (fault == WORLD_DISK_FULL || world_chance(2));
 
     if (fault == WORLD_DISK_WRITES && host != NULL) {
         refuses = refuses && !host->disk_spares;
@@ -378,7 +378,11 @@ int __wrap_openat(int dir, const char *path, int flags, ...)
     }
     fd = __real_openat(dir, path, changes ? flags & ~O_TRUNC : flags, mode);
     if (fd >= 0 && changes && had && (flags & O_TRUNC) != 0) {
-        CHECK(__wrap_ftruncate(fd, 0) == 0);
+        if (__wrap_ftruncate(fd, 0) != 0) {
+            (void)close(fd);
+            errno = EIO;
+            return -1;
+        }
     } else if (fd >= 0 && changes && !had) {
         name_changes(dir, path, false);
     }
