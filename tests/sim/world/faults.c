@@ -25,6 +25,7 @@ enum fault {
 enum {
     AWAY_GENTLE_MS_MAX = 300, /* So short a time is the manager away in a gentle one. */
     META_RESTS_S = 5,
+    FLAPS_MAX = 8,
     RESETS_MAX = 4,
     DISK_FAILS_MS_MAX = 5000,
     SLOW_TIMES_MAX = 200
@@ -115,8 +116,22 @@ static void mount_comes_back(void *data)
 
 /* ---- What goes wrong ---- */
 
+/* Some starts fail one after the other: whoever waits sees many managers come and go. */
+static void meta_flaps(void *data)
+{
+    struct history *h = data;
+
+    if (h->faults && host_meta_process(h->meta)->alive && host_meta_process(h->meta)->over == NULL) {
+        h->counts.kills++;
+        host_meta_kill(h->meta);
+        world_in(20 * WORLD_MS + world_draw(AWAY_GENTLE_MS_MAX * WORLD_MS), meta_comes_back, h);
+    }
+}
+
 static void kill_meta(struct history *h)
 {
+    unsigned flaps = !h->gentle && world_chance(4) ? FLAPS_MAX : 0;
+
     uint64_t now_ns = h->world->now_ns;
 
     if (h->gentle && now_ns < h->meta_rests_ns) {
@@ -132,6 +147,9 @@ static void kill_meta(struct history *h)
             host_meta_kill(h->meta);
         }
         world_in(some_time_ns(h), meta_comes_back, h);
+        for (unsigned i = 0; i < flaps; i++) {
+            world_in(world_draw(flaps * 2 * AWAY_GENTLE_MS_MAX * WORLD_MS), meta_flaps, h);
+        }
     }
 }
 

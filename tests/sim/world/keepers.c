@@ -37,6 +37,8 @@ struct keeper
     uint64_t promised[PIECES]; /* and the last that a yes has covered. */
     uint64_t *words;
     struct kept_handle handles[HANDLES];
+    uint64_t told;       /* The newest value when any handle was told of a loss: what was before
+                            is told to nobody who opens the file later. */
     uint64_t failures;   /* Writes that said EIO since: fsync says it again. */
     uint64_t losses;     /* When the handles before these were opened of which one has asked, by */
     uint64_t losses_now; /* fsync; what was lost before them is told. And when these were. */
@@ -55,9 +57,13 @@ static bool open_all(struct keeper *k)
     k->losses_now = k->program->history->counts.losses;
     k->slow = false;
     k->failures = 0;
-    memset(k->good, 0, sizeof(k->good)); /* Of the mount before, which may have died. */
+    /* Of the mount before, which may have died, or lost its lease behind the close. Where only power is lost it has not, and a
+     * yes covers that, too, or the loss was told before. */
+    if (!k->program->history->only_power) {
+        memset(k->good, 0, sizeof(k->good));
+    }
     for (; rv == 0 && i < HANDLES; i++) {
-        k->handles[i] = (struct kept_handle){ .told = 0 };
+        k->handles[i] = (struct kept_handle){ .told = k->told };
         rv = act_open(&a, k->name, O_RDWR, &k->handles[i].file);
     }
     while (rv != 0 && i > 1) {
@@ -110,7 +116,7 @@ static void count_tellings(struct keeper *k, struct kept_handle *h)
 {
     struct history *history = k->program->history;
 
-    h->told = history->last_value;
+    h->told = k->told = history->last_value;
     h->tellings++;
     history->counts.tellings++;
     /* Not counted of files with copies: a group tells of a loss when its servers have agreed, later. */

@@ -19,7 +19,7 @@ enum {
     LOOKS = 3,
     STRIKES_N = 40,
     LARGE_N = 20,
-    APART_N = 20,
+    APART_N = 6,
     DEAF_MS_MAX = 1500, /* So long a mount does not hear the manager, which hears it; */
     APART_MS = 2500     /* then neither hears the other, for longer than a lease lasts. */
 };
