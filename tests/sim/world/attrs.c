@@ -1,5 +1,6 @@
 /* Attributes of files that all programs share: each is a register, whichever mount sets or reads it;
  * and names, links and kinds of files that one program makes for itself. */
+#include "tests/sim/world/fiber.h"
 #include "tests/sim/world/programs.h"
 
 #include <errno.h>
@@ -461,6 +462,150 @@ static void statfs_own(struct own *o)
     }
 }
 
+/* ---- Who may do what, and how new files lie ---- */
+
+enum { USER_FIRST = 1001, USERS = 3 };
+
+/* Something that a user does with the first name: it is allowed, or refused with that. */
+static void own_as(struct own *o, uint32_t user, const char *what,
+                   int (*call)(struct own *o, struct act *a), int wanted)
+{
+    struct act a;
+    int rv;
+
+    if (own_begin(o, &a)) {
+        fiber_be(user);
+        rv = call(o, &a);
+        fiber_be(0);
+        own_end(o, &a, what, rv, wanted);
+    }
+}
+
+static int call_make(struct own *o, struct act *a)
+{
+    struct kernel_file file;
+    int rv = kernel_open_name(a->kernel, a->directory, o->name[1], O_RDWR | O_CREAT | O_EXCL, &file);
+
+    return rv == 0 ? kernel_close(&file) : rv;
+}
+
+static int call_unlink(struct own *o, struct act *a)
+{
+    return kernel_unlink(a->kernel, a->directory, o->name[0]);
+}
+
+static int call_set_xattr(struct own *o, struct act *a)
+{
+    return kernel_set_xattr(a->kernel, a->directory, o->name[0], "user.x", "y", 1, 0);
+}
+
+static int call_chmod(struct own *o, struct act *a)
+{
+    struct stat st = { .st_mode = S_IFREG | 0600 };
+
+    return kernel_set_attributes(a->kernel, a->directory, o->name[0], &st, FUSE_SET_ATTR_MODE);
+}
+
+/* To the first of the users. */
+static int call_chown(struct own *o, struct act *a)
+{
+    struct stat st = { .st_uid = USER_FIRST };
+
+    return kernel_set_attributes(a->kernel, a->directory, o->name[0], &st, FUSE_SET_ATTR_UID);
+}
+
+/* The first of the users may read and write it. */
+static int call_allow(struct own *o, struct act *a)
+{
+    struct acl acl;
+    size_t size = fill_acl(&acl, USER_FIRST);
+
+    return kernel_set_xattr(a->kernel, a->directory, o->name[0], "system.posix_acl_access", &acl,
+                            size, 0);
+}
+
+/* The first has an entry in the ACL, and owns it later; the others are nobody. */
+static void user_own(struct own *o)
+{
+    uint32_t other = USER_FIRST + 1 + (uint32_t)world_draw(USERS - 1);
+
+    own_as(o, USER_FIRST, "make as a user", call_make, EACCES);
+    own_make(o, 0);
+    own_as(o, USER_FIRST, "set xattr as a user", call_set_xattr, EACCES);
+    own_as(o, 0, "allow", call_allow, 0);
+    own_as(o, USER_FIRST, "set xattr as who is allowed to", call_set_xattr, 0);
+    own_as(o, other, "set xattr as another user", call_set_xattr, EACCES);
+    own_as(o, USER_FIRST, "chmod as a user", call_chmod, EPERM);
+    own_as(o, other, "chown as a user", call_chown, EPERM);
+    own_as(o, 0, "chown", call_chown, 0);
+    own_as(o, USER_FIRST, "chmod as its owner", call_chmod, 0);
+    own_as(o, USER_FIRST, "unlink as a user", call_unlink, EACCES);
+    own_unlink(o, 0, 0);
+    o->program->history->counts.users += o->good;
+}
+
+struct policy_xattr
+{
+    const char *name, *value, *wrong;
+};
+
+/* A value is set, read back and taken away again; one that it cannot have is refused. */
+static void policy_once(struct own *o, const struct policy_xattr *policy)
+{
+    struct act a;
+    char value[256] = "";
+    size_t got = 0;
+    int rv;
+
+    if (own_begin(o, &a)) {
+        rv = kernel_set_xattr(a.kernel, a.directory, o->name[0], policy->name, policy->wrong,
+                              strlen(policy->wrong), 0);
+        own_end(o, &a, "set a wrong policy", rv, EINVAL);
+    }
+    if (own_begin(o, &a)) {
+        rv = kernel_set_xattr(a.kernel, a.directory, o->name[0], policy->name, policy->value,
+                              strlen(policy->value), 0);
+        own_end(o, &a, "set policy", rv, 0);
+    }
+    if (own_begin(o, &a)) {
+        rv = kernel_get_xattr(a.kernel, a.directory, o->name[0], policy->name, value,
+                              sizeof(value) - 1, &got);
+        if (rv == 0 && o->program->history->meta_losses == o->losses &&
+            strcmp(value, policy->value) != 0) {
+            world_fail("%s: %s of %s is %s and not %s", o->program->name, policy->name, o->name[0],
+                       value, policy->value);
+        }
+        own_end(o, &a, "get policy", rv, 0);
+    }
+    if (own_begin(o, &a)) {
+        rv = kernel_get_xattr(a.kernel, a.directory, o->name[0], "user.morsel.policy", value,
+                              sizeof(value) - 1, &got);
+        own_end(o, &a, "get the whole policy", rv, 0);
+    }
+    if (own_begin(o, &a)) {
+        rv = kernel_remove_xattr(a.kernel, a.directory, o->name[0], policy->name);
+        own_end(o, &a, "remove policy", rv, 0);
+    }
+}
+
+static void policy_own(struct own *o)
+{
+    static const struct policy_xattr policies[] = { { "user.morsel.morsel_size", "65536", "3" },
+                                                    { "user.morsel.stripe_size", "2", "2000" },
+                                                    { "user.morsel.stripe_width", "1", "x" },
+                                                    { "user.morsel.class", "durable", "fast" } };
+    struct act a;
+
+    if (own_begin(o, &a)) {
+        own_end(o, &a, "mkdir own", kernel_mkdir(a.kernel, a.directory, o->name[0]), 0);
+    }
+    policy_once(o, &policies[world_draw(sizeof(policies) / sizeof(policies[0]))]);
+    o->program->history->counts.policies += o->good;
+    if (own_begin(o, &a)) {
+        own_end(o, &a, "rmdir own", kernel_rmdir(a.kernel, a.directory, o->name[0]), 0);
+    }
+}
+
 static void own_do(struct program *p, void (*what)(struct own *o))
 {
     struct own o = { .program = p, .losses = p->history->meta_losses, .good = true };
@@ -482,7 +627,8 @@ void own_exchange(struct program *p)
 void own_some(struct program *p)
 {
     static void (*const kinds[])(struct own * o) = { link_own,      exchange_own, symlink_own,
-                                                     directory_own, xattr_own,    statfs_own };
+                                                     directory_own, xattr_own,    statfs_own,
+                                                     user_own,      policy_own };
 
     own_do(p, kinds[world_draw(sizeof(kinds) / sizeof(kinds[0]))]);
 }

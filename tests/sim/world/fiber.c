@@ -40,6 +40,7 @@ struct fiber
     void *thread, *outside_thread;
     bool ended;
     int number;
+    uint32_t user;
 };
 
 static struct fiber *running;
@@ -53,6 +54,16 @@ struct fiber *fiber_self(void)
 int fiber_number(void)
 {
     return running == NULL ? 0 : running->number;
+}
+
+void fiber_be(uint32_t user)
+{
+    running->user = user;
+}
+
+uint32_t fiber_user(void)
+{
+    return running == NULL ? 0 : running->user;
 }
 
 bool fiber_ended(const struct fiber *fiber)

@@ -17,6 +17,10 @@ struct fiber *fiber_self(void);
 
 /* As the kernel would count threads, from 1; 0: not in a fiber. */
 int fiber_number(void);
+
+/* Whose program it is from now on, who is in the group of the same number; first it is root's. */
+void fiber_be(uint32_t user);
+uint32_t fiber_user(void);
 void fiber_sleep(uint64_t ns);
 
 /* Sleep until somebody calls fiber_wake(), once. */

@@ -85,6 +85,8 @@ enum {
     X(copied_here, "ranges that the kernel copied", 1)                                             \
     X(copied_in_groups, "ranges that servers of groups copied", 1)                                 \
     X(sought, "looks for data and holes", 5)                                                       \
+    X(users, "good ends of what users may do, and may not", 0)                                    \
+    X(policies, "policies of directories set and taken away", 0)                                  \
     X(attributes_set, "attributes set", 30)                                                        \
     X(own, "names, links and kinds of files of one program", 30)                                   \
     X(linked, "second names of files", 2)                                                          \

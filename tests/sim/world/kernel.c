@@ -53,7 +53,9 @@ static void ask(struct fuse_req *req)
     struct fuse_session *k = req->kernel;
 
     req->unique = ++k->unique;
-    req->context = (struct fuse_ctx){ .pid = fiber_number(), .umask = 022 };
+    req->context = (struct fuse_ctx){
+        .uid = fiber_user(), .gid = fiber_user(), .pid = fiber_number(), .umask = 022
+    };
     list_init(&req->node);
     list_push_back(&k->asked, &req->node);
     world_poll_readable(&k->mount->poll);

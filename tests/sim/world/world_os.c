@@ -111,16 +111,22 @@ ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int count, off_t offset,
     return preadv(fd, iov, count, offset);
 }
 
-/* ---- How large we are is no part of a history ---- */
+/* ---- How large we are is no part of a history, nor are processes of this machine ---- */
 
 FILE *__wrap_fopen(const char *path, const char *how);
 FILE *__real_fopen(const char *path, const char *how);
 
 FILE *__wrap_fopen(const char *path, const char *how)
 {
+    static char status[] = "Name:\tprogram\nGroups:\t100 200\n";
+    const char *base = strrchr(path, '/');
+
     if (strcmp(path, "/proc/self/statm") == 0) {
         errno = ENOENT;
         return NULL;
+    }
+    if (strncmp(path, "/proc/", 6) == 0 && strcmp(base, "/status") == 0) {
+        return fmemopen(status, sizeof(status) - 1, "r"); /* Of whichever program. */
     }
     return __real_fopen(path, how);
 }
