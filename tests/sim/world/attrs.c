@@ -175,7 +175,8 @@ void attr_set(struct program *p)
     }
     name_of(kind, name, sizeof(name));
     rv = act_begin(&a, p);
-    if (rv == 0 && (rv = act_open(&a, name, O_RDWR, &file)) == 0) {
+    /* Who cannot write is told of what was lost, too. */
+    if (rv == 0 && (rv = act_open(&a, name, world_chance(2) ? O_RDWR : O_RDONLY, &file)) == 0) {
         rv = lose ? 0 : set_value(&a, name, kind, value);
         rv = rv == 0 && synced ? kernel_fsync(&file) : rv;
         closed = kernel_close(&file);
@@ -484,7 +485,8 @@ static void own_as(struct own *o, uint32_t user, const char *what,
 static int call_make(struct own *o, struct act *a)
 {
     struct kernel_file file;
-    int rv = kernel_open_name(a->kernel, a->directory, o->name[1], O_RDWR | O_CREAT | O_EXCL, &file);
+    int rv =
+        kernel_open_name(a->kernel, a->directory, o->name[1], O_RDWR | O_CREAT | O_EXCL, &file);
 
     return rv == 0 ? kernel_close(&file) : rv;
 }

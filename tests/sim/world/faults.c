@@ -121,7 +121,8 @@ static void meta_flaps(void *data)
 {
     struct history *h = data;
 
-    if (h->faults && host_meta_process(h->meta)->alive && host_meta_process(h->meta)->over == NULL) {
+    if (h->faults && host_meta_process(h->meta)->alive &&
+        host_meta_process(h->meta)->over == NULL) {
         h->counts.kills++;
         host_meta_kill(h->meta);
         world_in(20 * WORLD_MS + world_draw(AWAY_GENTLE_MS_MAX * WORLD_MS), meta_comes_back, h);

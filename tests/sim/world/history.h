@@ -57,12 +57,12 @@ enum {
     X(stayed, "calls on files that others write to", 100)                                          \
     X(listed, "directories listed", 40)                                                            \
     X(cuts, "cuts", 4)                                                                             \
-    X(apart, "mounts cut off from the manager while they read what others write", 0)              \
+    X(apart, "mounts cut off from the manager while they read what others write", 0)               \
     X(blackouts, "losses of power of all I/O daemons", 2)                                          \
     X(slow_disks, "disks slow for a while", 0)                                                     \
-    X(disk_faults, "disks that failed, or were full", 0)                                          \
-    X(disk_refusals, "syncs, reads, writes and room that a disk refused", 0)                      \
-    X(copies_closed, "copies closed because of that", 0)                                          \
+    X(disk_faults, "disks that failed, or were full", 0)                                           \
+    X(disk_refusals, "syncs, reads, writes and room that a disk refused", 0)                       \
+    X(copies_closed, "copies closed because of that", 0)                                           \
     X(named_slow, "servers that are said to hold up changes", 0)                                   \
     X(slow, "links slow for a while", 2)                                                           \
     X(freezes, "freezes", 2)                                                                       \
@@ -85,8 +85,8 @@ enum {
     X(copied_here, "ranges that the kernel copied", 1)                                             \
     X(copied_in_groups, "ranges that servers of groups copied", 1)                                 \
     X(sought, "looks for data and holes", 5)                                                       \
-    X(users, "good ends of what users may do, and may not", 0)                                    \
-    X(policies, "policies of directories set and taken away", 0)                                  \
+    X(users, "good ends of what users may do, and may not", 0)                                     \
+    X(policies, "policies of directories set and taken away", 0)                                   \
     X(attributes_set, "attributes set", 30)                                                        \
     X(own, "names, links and kinds of files of one program", 30)                                   \
     X(linked, "second names of files", 2)                                                          \
@@ -153,18 +153,18 @@ struct history
     struct host_mount *mounts[HISTORY_MOUNTS];
     struct world_host *admin_host;
     struct host_admin *admin;
-    bool by_name;           /* Mounts know the manager by its name. */
-    bool resting;           /* Nobody comes back, or is looked after. */
-    bool calm;              /* Nothing may be noticed in this one: no call may fail. */
-    bool one_struck;        /* One server at a time is struck, and files have copies. */
-    bool hung;              /* The last disk that was slow: it did nothing at all. */
-    bool gentle;            /* Resets and short restarts of the manager at most. */
-    bool faults;            /* They go on. */
-    bool forgetful;         /* The manager may lose its power: names that nobody synced may go. */
-    bool disk_failed[HISTORY_IODS_MAX]; /* It did, and nobody has seen to it yet. */
-    bool resets, iod_kills, cuts; /* Wanted. */
-    bool only_power;        /* Nothing else goes wrong. */
-    bool ended;             /* No program begins anything new. */
+    bool by_name;    /* Mounts know the manager by its name. */
+    bool resting;    /* Nobody comes back, or is looked after. */
+    bool calm;       /* Nothing may be noticed in this one: no call may fail. */
+    bool one_struck; /* One server at a time is struck, and files have copies. */
+    bool hung;       /* The last disk that was slow: it did nothing at all. */
+    bool gentle;     /* Resets and short restarts of the manager at most. */
+    bool faults;     /* They go on. */
+    bool forgetful;  /* The manager may lose its power: names that nobody synced may go. */
+    bool disk_failed[HISTORY_IODS_MAX];   /* It did, and nobody has seen to it yet. */
+    bool resets, iod_kills, cuts;         /* Wanted. */
+    bool only_power;                      /* Nothing else goes wrong. */
+    bool ended;                           /* No program begins anything new. */
     uint64_t slow_from_ns, slow_until_ns; /* The last disk that was slow. */
     uint64_t meta_rests_ns;               /* It is not killed again until then, in a gentle one. */
     const char *canary;

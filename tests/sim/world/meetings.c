@@ -204,6 +204,7 @@ static int hot_once(struct program *p, struct kernel_file *file, bool write)
     if (write) {
         value = ++h->last_value;
         rv = kernel_write(file, 0, &value, sizeof(value));
+        rv = rv == 0 && world_chance(3) ? act_set_back_time(file, "q", "hot") : rv;
         rv = rv == 0 && synced ? kernel_fsync(file) : rv;
     } else {
         rv = kernel_read(file, 0, &value, sizeof(value), &got);

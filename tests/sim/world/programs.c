@@ -138,6 +138,19 @@ int act_open(struct act *a, const char *name, int flags, struct kernel_file *fil
     return kernel_open_name(a->kernel, a->directory, name, flags | O_CREAT, file);
 }
 
+int act_set_back_time(const struct kernel_file *file, const char *directory, const char *name)
+{
+    struct stat st = { .st_mtim = { .tv_sec = 1000 } };
+    fuse_ino_t inode;
+    int rv = kernel_lookup(file->kernel, FUSE_ROOT_ID, directory, &inode);
+
+    if (rv == 0) {
+        rv = kernel_set_attributes(file->kernel, inode, name, &st, FUSE_SET_ATTR_MTIME);
+        kernel_forget(file->kernel, inode);
+    }
+    return rv == ENOENT ? ESTALE : rv; /* Its name was not synced, and has gone with the power. */
+}
+
 static void put(struct program *p)
 {
     struct act a;
@@ -152,6 +165,7 @@ static void put(struct program *p)
     if (rv == 0 && (rv = act_open(&a, name, O_RDWR, &file)) == 0) {
         if (!lose) {
             rv = kernel_write(&file, slot * (uint64_t)SLOT_STRIDE, &value, sizeof(value));
+            rv = rv == 0 && world_chance(2) ? act_set_back_time(&file, "d", name) : rv;
         }
         if (rv == 0 && synced) {
             rv = kernel_fsync(&file);

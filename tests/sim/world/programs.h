@@ -37,6 +37,9 @@ bool act_is_canary(const struct program *p, const char *name, uint64_t n);
 /* Open a file of the directory, which is made when it is not there. */
 int act_open(struct act *a, const char *name, int flags, struct kernel_file *file);
 
+/* To what it always is: no kernel sees by it that there are other bytes. */
+int act_set_back_time(const struct kernel_file *file, const char *directory, const char *name);
+
 /* For the judge of registers. `error`: what it said; anything but 0: it may not have happened. */
 void act_note(struct act *a, unsigned object, bool write, uint64_t value, int error);
 

@@ -26,7 +26,7 @@ enum { WORLD_HOSTS_MAX = 16, WORLD_NAME_MAX = 16 };
 
 /* What a disk refuses. */
 enum world_disk_fault {
-    WORLD_DISK_SYNCS,  /* EIO, and the kernel takes what it could not write for written (Linux does); */
+    WORLD_DISK_SYNCS, /* EIO, and the kernel takes what it could not write for written (Linux does); */
     WORLD_DISK_WRITES, /* EIO, and nothing of it is there; also cuts and holes; */
     WORLD_DISK_READS,  /* EIO; */
     WORLD_DISK_FULL,   /* there is no room for anybody who asks how much there is. */

@@ -21,7 +21,8 @@ enum { PAGE_BYTES = 4096, SECTOR_BYTES = 512, BASE_NAME_MAX = 64 };
 struct page
 {
     uint64_t index;
-    bool missed; /* The disk refused it, and the kernel takes it for written: no sync writes it any more. */
+    bool
+        missed; /* The disk refused it, and the kernel takes it for written: no sync writes it any more. */
     uint8_t disk[PAGE_BYTES];
 };
 

@@ -80,7 +80,9 @@ uint64_t __wrap_boot_id(void)
 /* ---- The disk (and world_disk.c): how much room there is, nothing in the page cache
  * sometimes ---- */
 
-enum { DISK_LEFT_BLOCKS = 300 }; /* Of one that is full: what daemons keep in reserve, and a little. */
+enum {
+    DISK_LEFT_BLOCKS = 300
+}; /* Of one that is full: what daemons keep in reserve, and a little. */
 
 int __wrap_fstatvfs(int fd, struct statvfs *fs);
 ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
