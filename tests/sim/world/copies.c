@@ -153,6 +153,9 @@ static void on_log(void *data, const char *who, const char *line)
         h->counts.named_slow++;
     } else if (strstr(line, "is closed, the other servers of the group go on without it") != NULL) {
         on_closed(h, who, line);
+    } else if (strstr(line, "did not take its new size") != NULL ||
+               strstr(line, "lease or size lock was lost before") != NULL) {
+        h->size_lost = true;
     }
 }
 

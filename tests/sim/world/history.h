@@ -161,7 +161,8 @@ struct history
     bool gentle;     /* Resets and short restarts of the manager at most. */
     bool faults;     /* They go on. */
     bool forgetful;  /* The manager may lose its power: names that nobody synced may go. */
-    bool disk_failed[HISTORY_IODS_MAX];   /* It did, and nobody has seen to it yet. */
+    bool disk_failed[HISTORY_IODS_MAX]; /* It did, and nobody has seen to it yet. */
+    bool size_lost; /* A mount lost a lease before the manager heard how far a file has bytes. */
     bool resets, iod_kills, cuts;         /* Wanted. */
     bool only_power;                      /* Nothing else goes wrong. */
     bool ended;                           /* No program begins anything new. */
