@@ -37,7 +37,7 @@ enum {
     X(good, "calls that ended well", 1900)                                                         \
     X(dir_syncs, "directories synced", 8)                                                          \
     X(appends, "records appended", 30)                                                             \
-    X(large_appends, "large records appended by several at once", 0)                               \
+    X(large_appends, "large records appended by several at once", 8)                               \
     X(locked, "good ends of what was done under a lock", 50)                                       \
     X(converted, "flocks to be converted", 20)                                                     \
     X(fsyncs, "files synced that stayed open", 100)                                                \
@@ -57,11 +57,11 @@ enum {
     X(stayed, "calls on files that others write to", 100)                                          \
     X(listed, "directories listed", 40)                                                            \
     X(cuts, "cuts", 4)                                                                             \
-    X(apart, "mounts cut off from the manager while they read what others write", 0)               \
+    X(apart, "mounts cut off from the manager while they read what others write", 1)               \
     X(blackouts, "losses of power of all I/O daemons", 2)                                          \
     X(slow_disks, "disks slow for a while", 0)                                                     \
-    X(disk_faults, "disks that failed, or were full", 0)                                           \
-    X(disk_refusals, "syncs, reads, writes and room that a disk refused", 0)                       \
+    X(disk_faults, "disks that failed, or were full", 2)                                           \
+    X(disk_refusals, "syncs, reads, writes and room that a disk refused", 5)                       \
     X(copies_closed, "copies closed because of that", 0)                                           \
     X(named_slow, "servers that are said to hold up changes", 0)                                   \
     X(slow, "links slow for a while", 2)                                                           \
