@@ -268,7 +268,7 @@ int pages_read(struct kernel_file *file, uint64_t offset, void *bytes, size_t si
 
         rv = page_get(file, number, wanted, &page);
         if (rv != 0) {
-            return *got > 0 ? 0 : rv;
+            return rv; /* read(2) says how many there were, and this to who reads on. */
         }
         if (page == NULL) {
             continue;
