@@ -37,14 +37,27 @@ struct keeper
     uint64_t promised[PIECES]; /* and the last that a yes has covered. */
     uint64_t *words;
     struct kept_handle handles[HANDLES];
-    uint64_t told;       /* The newest value when any handle was told of a loss: what was before
-                            is told to nobody who opens the file later. */
-    uint64_t failures;   /* Writes that said EIO since: fsync says it again. */
-    uint64_t losses;     /* When the handles before these were opened of which one has asked, by */
-    uint64_t losses_now; /* fsync; what was lost before them is told. And when these were. */
-    bool asked;          /* One of these has, and was answered. */
-    bool slow;           /* A call waited for so long that it may have given up since. */
+    /* The newest value when any handle was told of a loss: what was before is told to nobody who
+     * opens the file later. */
+    uint64_t told;
+    uint64_t failures; /* Writes that said EIO since: fsync says it again. */
+    unsigned mount;    /* Of these handles. */
+    /* Losses of power until the handles before these were opened, for each mount; those of which one
+     * has asked, by fsync. What was lost before them the mount has told. And until these were. */
+    uint64_t losses[HISTORY_MOUNTS], losses_now;
+    bool asked; /* One of these has, and was answered. */
+    bool slow;  /* A call waited for so long that it may have given up since. */
 };
+
+static unsigned number_of(const struct history *h, const struct world_host *mount)
+{
+    unsigned i = 0;
+
+    while (h->mount_hosts[i] != mount) {
+        CHECK(++i < HISTORY_MOUNTS);
+    }
+    return i;
+}
 
 static bool open_all(struct keeper *k)
 {
@@ -52,8 +65,11 @@ static bool open_all(struct keeper *k)
     int rv = act_begin(&a, k->program);
     unsigned i = 0;
 
-    k->losses = k->asked ? k->losses_now : k->losses;
+    if (k->asked) {
+        k->losses[k->mount] = k->losses_now;
+    }
     k->asked = false;
+    k->mount = number_of(k->program->history, a.kernel->process->host);
     k->losses_now = k->program->history->counts.losses;
     k->slow = false;
     k->failures = 0;
@@ -109,22 +125,24 @@ static int write_piece(struct keeper *k, unsigned handle, unsigned piece)
 }
 
 /* Is it told more often than there was something to tell? Only power was lost, and nobody waited
- * for so long that the mount gave up. A write that said EIO itself may have failed behind the loss
- * that was told already, and fsync says so once more: as with NFS, what a write was told of bytes
- * that were buffered before takes nothing from who asks whether they are safe. */
+ * for so long that the mount gave up. A mount that knows of a loss and has told no fsync of it tells
+ * who opens the file there next, whatever was told through others. A write that said EIO itself may
+ * have failed behind the loss that was told already, and fsync says so once more: as with NFS, what
+ * a write was told of bytes that were buffered before takes nothing from who asks whether they are
+ * safe. */
 static void count_tellings(struct keeper *k, struct kept_handle *h)
 {
     struct history *history = k->program->history;
+    uint64_t losses = history->counts.losses - k->losses[k->mount];
 
     h->told = k->told = history->last_value;
     h->tellings++;
     history->counts.tellings++;
     /* Not counted of files with copies: a group tells of a loss when its servers have agreed, later. */
     if (history->only_power && history->copies == 1 && !k->slow &&
-        h->tellings > history->counts.losses - k->losses + k->failures) {
+        h->tellings > losses + k->failures) {
         world_fail("%s: fsync of %s by %s has said EIO %u times behind %u losses", k->program->name,
-                   k->name, h->file.kernel->process->name, h->tellings,
-                   (unsigned)(history->counts.losses - k->losses));
+                   k->name, h->file.kernel->process->name, h->tellings, (unsigned)losses);
     }
 }
 
