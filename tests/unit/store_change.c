@@ -165,6 +165,30 @@ static void test_an_object_with_a_part_of_its_header_was_never_written(void **st
     }
 }
 
+/* Nor does what is left of it stand in the way when the file becomes longer and its process dies
+ * before all of it has been verified. */
+static void test_an_object_with_a_part_of_its_header_may_become_longer(void **state)
+{
+    struct store_fixture *f = *state;
+    uint8_t found[100], none[sizeof(found)] = { 0 };
+    char path[512];
+
+    for (off_t length = 1; length < STORE_HEADER_BYTES; length += 31) {
+        assert_int_equal(store_allocate(f->store, faulty_id(1), 0, BLOCK_BYTES, NULL, NULL), 0);
+        f->options.boot_id++;
+        fixture_crash(f);
+        fixture_close(f);
+        fixture_path(f, faulty_id(1), path);
+        assert_int_equal(truncate(path, length), 0);
+        fixture_open(f);
+        assert_int_equal(store_truncate(f->store, faulty_id(1), sizeof(found), NULL, NULL), 0);
+        fixture_crash(f);
+        assert_int_equal(fixture_read(f, faulty_id(1), 0, found, sizeof(found)), 0);
+        assert_memory_equal(found, none, sizeof(found));
+        assert_int_equal(store_delete(f->store, faulty_id(1), NULL), 0);
+    }
+}
+
 /* ---- Too late ---- */
 
 enum change { WRITE, TRUNCATE, PUNCH, ALLOCATE };
@@ -349,6 +373,7 @@ int main(void)
         TEST(test_a_truncation_that_fails),
         TEST(test_a_write_that_fails_blesses_nothing),
         TEST(test_an_object_without_a_header_stays_in_doubt),
+        TEST(test_an_object_with_a_part_of_its_header_may_become_longer),
         TEST(test_an_object_with_a_part_of_its_header_was_never_written),
         TEST(test_lateness_is_judged_with_the_object_in_hand),
         TEST(test_nobody_is_refused_while_another_one_looks),

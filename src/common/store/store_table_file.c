@@ -256,9 +256,16 @@ static int object_load_header(struct store *store, struct object *object, struct
         return object_failed(object, "read header", err);
     }
     rv = store_header_decode(bytes, &header);
-    /* Made, and then the process or the machine died; with the machine's its length, too, may be one in
-     * between. A sync covers all of the header. */
-    if (rv == MORSEL_NODATA || object->end < STORE_HEADER_BYTES) {
+    /* Made, and then the machine died, and its length is one in between: a sync covers all of the header, so nothing was
+     * synced. A part of a header would be a damaged one as soon as the file is longer. */
+    if (object->end > 0 && object->end < STORE_HEADER_BYTES) {
+        if (ftruncate(object->fd, 0) != 0) {
+            return object_failed(object, "take away a part of a header", err);
+        }
+        object->end = 0;
+    }
+    /* Made, and then the process or the machine died. */
+    if (rv == MORSEL_NODATA || object->end == 0) {
         object->stamped = false;
         object_doubt(store, object, object->end == 0 ? TRUSTED : LOST);
         return 0;
