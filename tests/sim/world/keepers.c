@@ -40,7 +40,7 @@ struct keeper
     /* The newest value when any handle was told of a loss: what was before is told to nobody who
      * opens the file later. */
     uint64_t told;
-    uint64_t failures; /* Writes that said EIO since: fsync says it again. */
+    uint64_t failures; /* Writes that said EIO since (fsync says it again), and closes. */
     unsigned mount;    /* Of these handles. */
     /* Losses of power until the handles before these were opened, for each mount; those of which one
      * has asked, by fsync. What was lost before them the mount has told. And until these were. */
@@ -72,12 +72,12 @@ static bool open_all(struct keeper *k)
     k->mount = number_of(k->program->history, a.kernel->process->host);
     k->losses_now = k->program->history->counts.losses;
     k->slow = false;
-    k->failures = 0;
-    /* Of the mount before, which may have died, or lost its lease behind the close. Where only power is lost it has not, and a
-     * yes covers that, too, or the loss was told before. */
-    if (!k->program->history->only_power) {
+    /* What was closed a yes covers, too, or the loss was told before: where only power is lost, no mount dies or loses its lease
+     * behind the close. But what a write or the close has said somebody knows. */
+    if (!k->program->history->only_power || k->failures > 0) {
         memset(k->good, 0, sizeof(k->good));
     }
+    k->failures = 0;
     for (; rv == 0 && i < HANDLES; i++) {
         k->handles[i] = (struct kept_handle){ .told = k->told };
         rv = act_open(&a, k->name, O_RDWR, &k->handles[i].file);
@@ -217,7 +217,7 @@ static void keep_open(struct keeper *k)
         }
     }
     for (unsigned i = 0; i < HANDLES; i++) {
-        (void)kernel_close(&k->handles[i].file);
+        k->failures += kernel_close(&k->handles[i].file) != 0;
     }
 }
 
