@@ -11,12 +11,17 @@
 /* Flags that go with the bytes. */
 static const uint32_t flags_of_bytes = INODE_SPARSE | INODE_TAILED;
 
-/* `with` has no name: nobody but who made it knows it. Unsynced bytes are known by column. */
-static bool may_exchange(const struct inode *inode, const struct inode *with)
+/* `with` has no name: nobody but who made it knows it. Unsynced bytes are known by column. Who writes the file meanwhile,
+ * or has just closed it, makes that differ for a while. */
+static int may_exchange(const struct inode *inode, const struct inode *with)
 {
-    return inode->id != with->id && mode_is_regular(inode->mode) && mode_is_regular(with->mode) &&
-           with->nlink == 0 && inode->size == with->size &&
-           ((inode->flags | with->flags) & INODE_UNSYNCED) == 0;
+    if (inode->id == with->id || !mode_is_regular(inode->mode) || !mode_is_regular(with->mode) ||
+        with->nlink != 0) {
+        return MORSEL_INVAL;
+    }
+    return inode->size != with->size || ((inode->flags | with->flags) & INODE_UNSYNCED) != 0
+               ? MORSEL_BUSY
+               : MORSEL_OK;
 }
 
 static void give_body(struct inode *inode, inode_id body)
@@ -62,8 +67,8 @@ int apply_exchange(struct ns_txn *t)
         (rv = txn_inode(t, t->op->exchange.with, &with)) != 0) {
         return rv;
     }
-    if (!may_exchange(inode, with)) {
-        return MORSEL_INVAL;
+    if ((rv = may_exchange(inode, with)) != 0) {
+        return rv;
     }
     t->op->target = inode->id;
     txn_change(t, inode);
