@@ -260,10 +260,16 @@ static void on_groups_kept(struct job *job)
 /* Write it down; the next heartbeat waits for that. False: nothing was started. */
 static bool keep_groups(struct heartbeat *h, Morsel__HeartbeatReply *reply)
 {
+    struct errmsg err = { "" };
     struct job *job;
 
     if (reply->groups == NULL || !groups_may_take_over(h->groups, reply->groups)) {
         return false; /* It is told again. */
+    }
+    if (groups_begin(h->groups, &err) != 0) {
+        log_error(h->membership.server->log, "keep the groups of this server: %s: trying again",
+                  err.text);
+        return false;
     }
     buf_init(&h->told_bytes);
     job = job_new(&h->membership.server->jobs, h);

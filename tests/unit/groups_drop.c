@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -170,7 +171,10 @@ static bool has_state(const struct world *w)
 
 static void take_over(struct world *w, Morsel__GroupSet *set)
 {
+    struct errmsg err = { "" };
+
     assert_true(groups_may_take_over(&w->groups, set));
+    assert_int_equal(groups_begin(&w->groups, &err), 0);
     groups_take_over(&w->groups, set);
 }
 
@@ -182,6 +186,28 @@ static void what_is_not_ours_any_more_is_deleted(void **state)
     make(w, 1000);
     take_over(w, told(2, 0));
     UNTIL(w, count(w) == 0 && !has_state(w));
+}
+
+/* A disk that refuses that: it is tried again, and no group is kept before it is done. */
+static void a_start_counts_when_it_is_on_the_disk(void **state)
+{
+    struct world *w = *state;
+    struct errmsg err = { "" };
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/starts", w->dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_not_equal(groups_begin(&w->groups, &err), 0);
+        assert_non_null(strstr(err.text, "starts"));
+        assert_int_equal(w->groups.start, 0);
+    }
+    assert_int_equal(rmdir(path), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(groups_begin(&w->groups, &err), 0);
+        assert_int_equal(w->groups.start, 1);
+        assert_int_equal(w->groups.peers.start, 1);
+    }
 }
 
 static void what_is_given_anew_stays(void **state)
@@ -228,6 +254,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_not_ours_any_more_is_deleted, begin, end),
+        cmocka_unit_test_setup_teardown(a_start_counts_when_it_is_on_the_disk, begin, end),
         cmocka_unit_test_setup_teardown(what_is_given_anew_stays, begin, end),
         cmocka_unit_test_setup_teardown(tables_come_while_a_copy_is_closed, begin, end),
     };

@@ -113,16 +113,20 @@ static int read_starts(int dir_fd, const char *dir, uint64_t *starts, struct err
 int groups_count_start(const char *dir, uint64_t *start, struct errmsg *err)
 {
     int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rv, length;
+    uint64_t before;
     char text[32];
 
+    *start = 0;
     if (dir_fd < 0) {
         return fail("open", dir, err);
     }
-    rv = read_starts(dir_fd, dir, start, err);
+    rv = read_starts(dir_fd, dir, &before, err);
     if (rv == MORSEL_OK) {
-        length = snprintf(text, sizeof(text), "%" PRIu64 "\n", ++*start);
+        length = snprintf(text, sizeof(text), "%" PRIu64 "\n", before + 1);
         if (replace_file(dir_fd, "starts", text, (size_t)length, false) != 0) {
             rv = fail("write", dir, err);
+        } else {
+            *start = before + 1;
         }
     }
     (void)close(dir_fd);

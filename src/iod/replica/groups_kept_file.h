@@ -13,7 +13,7 @@ bool groups_kept_fill(const Morsel__GroupSet *set, struct buf *bytes);
 int groups_kept_write(const char *dir, const struct buf *bytes, struct errmsg *err);
 
 /* How often a server was started on this directory, this start included: DIR/starts, on the disk when
- * this returns. A number is never given twice. */
+ * this returns. A number is never given twice. On a failure *start is 0. */
 int groups_count_start(const char *dir, uint64_t *start, struct errmsg *err);
 
 #endif

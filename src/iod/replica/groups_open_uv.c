@@ -460,24 +460,25 @@ static void take_over(struct groups *g, const Morsel__GroupSet *set, const Morse
 }
 
 /* Beforehand none of ours was on the disk, so what is new there is new. */
+int groups_begin(struct groups *g, struct errmsg *err)
+{
+    int rv = MORSEL_OK;
+
+    if (g->start == 0) {
+        rv = groups_count_start(g->server->datadir.path, &g->start, err);
+        g->peers.start = g->start;
+    }
+    return rv;
+}
+
 void groups_take_over(struct groups *g, Morsel__GroupSet *set)
 {
     Morsel__GroupSet *before = g->kept;
-    struct errmsg err = { "" };
 
+    CHECK(g->start != 0);
     if (g->closing || g->leave_ms != 0) {
         morsel__group_set__free_unpacked(set, NULL);
         return;
-    }
-    if (g->start == 0) {
-        int rv = groups_count_start(g->server->datadir.path, &g->start, &err);
-
-        if (rv != MORSEL_OK) {
-            log_error(g->server->log, "%s: no group is opened", err.text);
-            morsel__group_set__free_unpacked(set, NULL);
-            return;
-        }
-        g->peers.start = g->start;
     }
     g->kept = set;
     take_over(g, set, before);

@@ -68,7 +68,11 @@ int groups_open(struct groups *g, struct errmsg *err);
  * here, nor while a copy is being closed or deleted of a group that is in it: that ends soon then. */
 bool groups_may_take_over(const struct groups *g, const Morsel__GroupSet *set);
 
-/* The manager has told another set, which is on the disk by now; it is taken over: copies are opened that
+/* Before the first set of all is on the disk: this start is counted there. A server that has groups and does not know how
+ * often it was started is never let in again, so that must come first. Harmless later. Errors of the disk, in words. */
+int groups_begin(struct groups *g, struct errmsg *err);
+
+/* The manager has told another set, which is on the disk by now, behind groups_begin(); it is taken over: copies are opened that
  * are new, opened again when others hold the group's places, and deleted when the group is not ours any more. */
 void groups_take_over(struct groups *g, Morsel__GroupSet *set);
 uint64_t groups_version(const struct groups *g); /* 0: none. */
