@@ -120,6 +120,32 @@ static void who_leaves_reads_for_nobody_unless_it_orders(void **state)
     }
 }
 
+/* The other member that has its place taken from it would be alone. */
+static void who_is_displaced_leaves_where_two_stay(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    for (uint32_t count = 2; count <= 3; count++) {
+        start_new(&f, count, 0);
+        agree(&f);
+        grant(&f, 1);
+        if (count == 3) {
+            grant(&f, 2);
+        }
+        group_set_displaced(&f.group, 2);
+        pass(&f, 0);
+        if (count == 2) {
+            assert_null(done(&f, GROUP_START_VOTE));
+            group_set_leaving(&f.group, 2); /* That is another matter. */
+            pass(&f, 0);
+            assert_int_equal(done(&f, GROUP_START_VOTE)->set, 1);
+        } else {
+            assert_int_equal(done(&f, GROUP_START_VOTE)->set, 5);
+        }
+    }
+}
+
 /* It may lack what was acknowledged. */
 static void nothing_is_handed_to_who_is_not_joined(void **state)
 {
@@ -174,6 +200,7 @@ int main(void)
         cmocka_unit_test(who_does_not_order_leaves_at_once),
         cmocka_unit_test(who_leaves_reads_for_nobody_unless_it_orders),
         cmocka_unit_test(nothing_is_handed_to_who_is_not_joined),
+        cmocka_unit_test(who_is_displaced_leaves_where_two_stay),
         cmocka_unit_test(who_is_alone_hands_over_to_nobody),
     };
 

@@ -2,7 +2,7 @@
  * given then is not deleted with what it had. */
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "iod/replica/groups_uv.h"
+#include "iod/replica/groups_inner_uv.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { US = 11, OTHER = 12, GROUP = 5, OBJECTS = 6000, PATIENCE_MS = 60000 };
+enum { US = 11, OTHER = 12, THIRD = 13, GROUP = 5, OBJECTS = 6000, PATIENCE_MS = 60000 };
 
 struct world
 {
@@ -105,32 +105,41 @@ static int end(void **state)
     return 0;
 }
 
-/* What the manager tells; since 0: the group is not ours. */
-static Morsel__GroupSet *told(uint64_t version, uint64_t since)
+/* Of a group of three, with another one at its second place. */
+static Morsel__GroupSet *told_of(uint64_t version, uint64_t since, server_id second,
+                                 server_id third)
 {
     Morsel__GroupSet set = MORSEL__GROUP_SET__INIT, *out;
     Morsel__Group group = MORSEL__GROUP__INIT, *groups = &group;
-    Morsel__Member member = MORSEL__MEMBER__INIT, *members = &member;
-    uint32_t servers[] = { US, OTHER };
-    uint64_t sinces[] = { since, 1 };
+    Morsel__Member other = MORSEL__MEMBER__INIT, last = MORSEL__MEMBER__INIT;
+    Morsel__Member *members[] = { &other, &last };
+    uint32_t servers[] = { US, second, third };
+    uint64_t sinces[] = { since, 1, 1 };
     uint8_t bytes[512];
 
     set.version = version;
-    member.id = OTHER;
-    member.address = (char *)(uintptr_t) "127.0.0.1:1";
+    other.id = OTHER;
+    last.id = THIRD;
+    other.address = last.address = (char *)(uintptr_t) "127.0.0.1:1";
     group.number = GROUP;
     group.servers = servers;
-    group.n_servers = 2;
+    group.n_servers = third == 0 ? 2 : 3;
     group.since = sinces;
-    group.n_since = 2;
+    group.n_since = group.n_servers;
     set.groups = &groups;
     set.n_groups = since != 0;
-    set.servers = &members;
-    set.n_servers = since != 0;
+    set.servers = members;
+    set.n_servers = since != 0 ? 2 : 0;
     CHECK(morsel__group_set__get_packed_size(&set) <= sizeof(bytes));
     out = morsel__group_set__unpack(NULL, morsel__group_set__pack(&set, bytes), bytes);
     CHECK(out != NULL);
     return out;
+}
+
+/* What the manager tells; since 0: the group is not ours. */
+static Morsel__GroupSet *told(uint64_t version, uint64_t since)
+{
+    return told_of(version, since, OTHER, 0);
 }
 
 static void make(struct world *w, inode_id from)
@@ -186,6 +195,25 @@ static void what_is_not_ours_any_more_is_deleted(void **state)
     make(w, 1000);
     take_over(w, told(2, 0));
     UNTIL(w, count(w) == 0 && !has_state(w));
+}
+
+/* It was outside when the manager took its place from it, and came back in: others hear nothing from it. */
+static void who_has_lost_its_place_and_is_in_the_set_leaves(void **state)
+{
+    struct world *w = *state;
+    Morsel__GroupSet *without = told_of(2, 1, 0, THIRD), *as_before = told_of(3, 1, OTHER, THIRD);
+    const struct group *group;
+
+    take_over(w, told_of(1, 1, OTHER, THIRD));
+    group = &copy_replica(groups_find(&w->groups, GROUP)->copy)->group;
+    assert_int_equal(group->record.set, 7);
+    assert_int_equal(group->displaced, 0);
+    assert_false(groups_may_take_over(&w->groups, without));
+    assert_int_equal(group->displaced, 2);
+    assert_true(groups_may_take_over(&w->groups, as_before)); /* It has it back. */
+    assert_int_equal(group->displaced, 0);
+    morsel__group_set__free_unpacked(without, NULL);
+    morsel__group_set__free_unpacked(as_before, NULL);
 }
 
 /* A disk that refuses that: it is tried again, and no group is kept before it is done. */
@@ -254,6 +282,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_not_ours_any_more_is_deleted, begin, end),
+        cmocka_unit_test_setup_teardown(who_has_lost_its_place_and_is_in_the_set_leaves, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(a_start_counts_when_it_is_on_the_disk, begin, end),
         cmocka_unit_test_setup_teardown(what_is_given_anew_stays, begin, end),
         cmocka_unit_test_setup_teardown(tables_come_while_a_copy_is_closed, begin, end),

@@ -278,6 +278,11 @@ void copy_set_leaving(struct copy *copy, group_set leaving)
     replica_set_leaving(copy->replica, leaving);
 }
 
+void copy_set_displaced(struct copy *copy, group_set displaced)
+{
+    replica_set_displaced(copy->replica, displaced);
+}
+
 void copy_quit(struct copy *copy)
 {
     if (copy_trouble(copy) == NULL) {

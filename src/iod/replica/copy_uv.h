@@ -92,6 +92,9 @@ bool copy_is_well(const struct copy *copy);
 /* These places, as bits, are to leave the set in an orderly way. */
 void copy_set_leaving(struct copy *copy, group_set leaving);
 
+/* These have lost their places, though they are in the set (group.h). */
+void copy_set_displaced(struct copy *copy, group_set displaced);
+
 /* The daemon is about to end: the others are to go on without this copy (group_quit()). */
 void copy_quit(struct copy *copy);
 

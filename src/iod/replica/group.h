@@ -254,6 +254,7 @@ struct group
     group_set learned_set;
     group_set standing; /* For which set; 0: it does not stand. */
     group_set leaving;
+    group_set displaced;
     group_set slow;    /* As group_set_slow() said. */
     group_set blamed;  /* Slow, when we stood for a set without them. */
     uint64_t pause_ms; /* Before who was slow is taken back, the first time. */
@@ -286,6 +287,10 @@ void group_record_fit(struct group_record *record, uint32_t count);
 /* These members, ourselves perhaps, are to leave the set in an orderly way: who orders stands for the set
  * without them while all of it are joined, and they are not taken in again. Never the last ones. */
 void group_set_leaving(struct group *g, group_set leaving);
+
+/* Their places are others' by now, or nobody's, though they are in the set: members to whom the manager has told that
+ * hear nothing from them. They leave as those that are to leave do, but only where two stay. */
+void group_set_displaced(struct group *g, group_set displaced);
 
 /* These hold up changes: ourselves perhaps, and others while we order. Has effect with the next step. */
 void group_set_slow(struct group *g, group_set slow);

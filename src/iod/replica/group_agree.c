@@ -389,6 +389,13 @@ static group_set orderly(const struct group *g, group_set leaving)
     return rest != g->record.set && rest != 0 && group_orders(g) && group_all_joined(g) ? rest : 0;
 }
 
+static group_set without_leavers(const struct group *g)
+{
+    group_set set = orderly(g, group_leaving(g)); /* The displaced among them. */
+
+    return __builtin_popcount(set) >= 2 ? set : orderly(g, g->leaving | group_quitting(g));
+}
+
 static group_set next_set(const struct group *g, uint64_t since_ms)
 {
     group_set set;
@@ -398,7 +405,7 @@ static group_set next_set(const struct group *g, uint64_t since_ms)
     }
     set = orderly(g, group_quitting(g)); /* Who is about to end does not wait long. */
     set = set == 0 ? larger(g) : set;
-    return set == 0 ? orderly(g, group_leaving(g)) : set;
+    return set == 0 ? without_leavers(g) : set;
 }
 
 static void ask(struct group *g, group_set set, struct group_actions *out)

@@ -131,6 +131,11 @@ void group_set_leaving(struct group *g, group_set leaving)
     g->leaving = leaving & everybody(g->count);
 }
 
+void group_set_displaced(struct group *g, group_set displaced)
+{
+    g->displaced = displaced & everybody(g->count);
+}
+
 void group_set_slow(struct group *g, group_set slow)
 {
     g->news = g->news || g->slow != slow;
@@ -200,7 +205,7 @@ group_set group_quitting(const struct group *g)
 
 group_set group_leaving(const struct group *g)
 {
-    return g->leaving | group_quitting(g);
+    return g->leaving | g->displaced | group_quitting(g);
 }
 
 static bool talks(const struct group *g, uint32_t member)

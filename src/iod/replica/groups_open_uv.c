@@ -197,27 +197,33 @@ static bool is_changed(const struct group_entry *e, const Morsel__Group *said)
     return changed;
 }
 
+/* Places of the set that others are to have, or nobody. */
+static group_set set_loses(const struct group_entry *e, const Morsel__Group *said)
+{
+    const struct group_record *r = &copy_replica(e->copy)->group.record;
+    group_set loses = 0;
+
+    for (uint32_t i = 0; i < e->count && group_in_sync(r->state); i++) {
+        bool lost = i >= said->n_servers || said->servers[i] != e->servers[i];
+
+        if (e->servers[i] != 0 && lost && (r->set >> i & 1) != 0) {
+            loses |= (group_set)(1U << i);
+        }
+    }
+    return loses;
+}
+
 /* Whoever is in the set does not lose its place: it may have what others have not. But where a copy was named
  * what they have does not count. */
 static bool may_change(const struct group_entry *e, const Morsel__Group *said)
 {
-    const struct group_record *r;
-
     if (e->copy == NULL || !is_changed(e, said)) {
         return !e->closing;
     }
     if (said->forced != 0 && e->me < said->n_servers && e->forced != forced_of(said, e->me)) {
         return !e->closing;
     }
-    r = &copy_replica(e->copy)->group.record;
-    for (uint32_t i = 0; i < e->count && group_in_sync(r->state); i++) {
-        bool lost = i >= said->n_servers || said->servers[i] != e->servers[i];
-
-        if (e->servers[i] != 0 && lost && (r->set >> i & 1) != 0) {
-            return false;
-        }
-    }
-    return true;
+    return set_loses(e, said) == 0;
 }
 
 /* What is left of it stays, for a newcomer is given everything; but no deletion is at work when that begins. */
@@ -232,16 +238,25 @@ static bool is_dropped(const struct groups *g, group_number number)
     return false;
 }
 
-bool groups_may_take_over(const struct groups *g, const Morsel__GroupSet *set)
+/* The manager may have taken a place from a server that was outside of the set, and came back in before we were told.
+ * Another member that was told first hears nothing from it, and each would have the other voted out, for ever. */
+bool groups_may_take_over(struct groups *g, const Morsel__GroupSet *set)
 {
-    for (size_t i = 0; i < set->n_groups; i++) {
-        const struct group_entry *e = groups_find(g, set->groups[i]->number);
+    bool may = true;
 
-        if (e != NULL ? !may_change(e, set->groups[i]) : is_dropped(g, set->groups[i]->number)) {
-            return false;
+    for (size_t i = 0; i < set->n_groups; i++) {
+        struct group_entry *e = groups_find(g, set->groups[i]->number);
+
+        if (e == NULL) {
+            may = !is_dropped(g, set->groups[i]->number) && may;
+        } else if (!may_change(e, set->groups[i])) {
+            may = false;
+        }
+        if (e != NULL && e->copy != NULL && !e->closing) {
+            copy_set_displaced(e->copy, set_loses(e, set->groups[i]));
         }
     }
-    return true;
+    return may;
 }
 
 static void drop_objects(void *data);

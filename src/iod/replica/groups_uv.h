@@ -65,8 +65,9 @@ struct groups
 int groups_open(struct groups *g, struct errmsg *err);
 
 /* May another set be taken over? Not while a server would lose its place that is in the in-sync set of a copy
- * here, nor while a copy is being closed or deleted of a group that is in it: that ends soon then. */
-bool groups_may_take_over(const struct groups *g, const Morsel__GroupSet *set);
+ * here: where two stay without it, it is voted out (group_set_displaced()). Nor while a copy is being closed or deleted of
+ * a group that is in it: that ends soon then. */
+bool groups_may_take_over(struct groups *g, const Morsel__GroupSet *set);
 
 /* Before the first set of all is on the disk: this start is counted there. A server that has groups and does not know how
  * often it was started is never let in again, so that must come first. Harmless later. Errors of the disk, in words. */

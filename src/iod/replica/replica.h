@@ -564,6 +564,9 @@ uint64_t replica_deadline_ms(const struct replica *r);
 /* These members are to leave the set (group_set_leaving()). */
 void replica_set_leaving(struct replica *r, group_set leaving);
 
+/* These have lost their places (group_set_displaced()). */
+void replica_set_displaced(struct replica *r, group_set displaced);
+
 /* This process is about to end (group_quit()): a tick is due. */
 void replica_quit(struct replica *r);
 

@@ -119,6 +119,11 @@ void replica_set_leaving(struct replica *r, group_set leaving)
     group_set_leaving(&r->group, leaving);
 }
 
+void replica_set_displaced(struct replica *r, group_set displaced)
+{
+    group_set_displaced(&r->group, displaced);
+}
+
 void replica_quit(struct replica *r)
 {
     group_quit(&r->group);
