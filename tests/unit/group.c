@@ -248,6 +248,19 @@ static void a_set_that_has_not_begun_does_not_guess(void **state)
     assert_non_null(done(&f, GROUP_FLUSH));
     assert_int_equal(f.group.verifier, 2); /* What was answered may be gone. */
 
+    /* Nor for who holds a place that nobody holds, as one that was made for the time of a change. */
+    for (group_set vacant = 0; vacant <= 4; vacant += 4) {
+        start_on(&f, 3, 0, &record, false);
+        group_set_vacant(&f.group, vacant);
+        persisted(&f);
+        pass(&f, 5000);
+        w = word_of(&f, 1);
+        w.state = GROUP_STALE;
+        w.complete = false;
+        hear(&f, &w);
+        assert_int_equal(done(&f, GROUP_FLUSH) != NULL, vacant == 4);
+    }
+
     /* One that has begun goes on with what it has. */
     record.begun = 2;
     start_on(&f, 2, 0, &record, false);

@@ -421,16 +421,22 @@ static bool load_operation(void *data, const struct copy_operation *op)
     return known.until_ms <= now_ms || replica_load_operation(copy->replica, &known);
 }
 
+static group_set vacant_places(const struct copy_setup *setup)
+{
+    group_set vacant = 0;
+
+    for (uint32_t i = 0; i < setup->count; i++) {
+        vacant |= (group_set)((setup->servers[i] == 0) << i);
+    }
+    return vacant;
+}
+
 /* Whoever gets a vacant place gets everything; a log of what changes until then is of no use. */
 static void miss_everything(struct copy *copy)
 {
     struct dirty_record all = { .kind = DIRTY_CHANGED, .change.everything = true };
 
-    for (uint32_t i = 0; i < copy->setup.count; i++) {
-        if (copy->setup.servers[i] == 0) {
-            all.members |= (uint8_t)(1U << i);
-        }
-    }
+    all.members = (uint8_t)vacant_places(&copy->setup);
     if (all.members != 0) {
         replica_load_dirty(copy->replica, &all);
     }
@@ -492,6 +498,7 @@ int copy_open(const struct copy_setup *setup, struct copy **copy_out, struct err
     const struct replica_setup inner = { .id = setup->number,
                                          .count = setup->count,
                                          .me = setup->me,
+                                         .vacant = vacant_places(setup),
                                          .leases = setup->leases,
                                          .slow_limit_ms = setup->slow_limit_ms,
                                          .slow_pause_ms = setup->slow_pause_ms,

@@ -255,6 +255,7 @@ struct group
     group_set standing; /* For which set; 0: it does not stand. */
     group_set leaving;
     group_set displaced;
+    group_set vacant;
     group_set slow;    /* As group_set_slow() said. */
     group_set blamed;  /* Slow, when we stood for a set without them. */
     uint64_t pause_ms; /* Before who was slow is taken back, the first time. */
@@ -265,6 +266,10 @@ struct group
  * Nothing happens before GROUP_START. */
 void group_init(struct group *g, group_id id, uint32_t count, uint32_t me,
                 const struct mirror_lease *const *leases);
+
+/* Nobody holds these places, so there is nobody to be heard from. Before group_start(), and as it is until the member is
+ * opened again. */
+void group_set_vacant(struct group *g, group_set vacant);
 
 /* The record of a member of a group that is new: all in sync, nothing written. */
 void group_record_new(struct group_record *record, uint32_t count, uint64_t boot);

@@ -140,7 +140,7 @@ static bool all_lost(const struct group *g)
     for (uint32_t i = 0; i < g->count; i++) {
         const struct group_peer *peer = &g->peers[i];
 
-        if (!group_has(g->record.set, i) &&
+        if (!group_has(g->record.set, i) && !group_has(g->vacant, i) &&
             (peer->word.start == 0 || group_in_sync(peer->word.state) || left_with_all(g, i) ||
              g->now_ms >= peer->suspect_ms)) {
             return false;

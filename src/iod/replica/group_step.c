@@ -83,6 +83,11 @@ void group_init(struct group *g, group_id id, uint32_t count, uint32_t me,
     }
 }
 
+void group_set_vacant(struct group *g, group_set vacant)
+{
+    g->vacant = vacant & everybody(g->count);
+}
+
 void group_record_new(struct group_record *record, uint32_t count, uint64_t boot)
 {
     *record = (struct group_record){ .state = GROUP_CONSISTENT, .epoch = 1, .whole = true };

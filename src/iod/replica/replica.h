@@ -494,6 +494,7 @@ struct replica_setup
 {
     group_id id;
     uint32_t count, me;
+    group_set vacant;                         /* group_set_vacant() */
     const struct mirror_lease *const *leases; /* group_init() */
     uint32_t clients_max, ops_max;            /* op_memory_new() */
     uint32_t objects_max, spans_max;          /* Of each log and of the write intent. */

@@ -167,6 +167,7 @@ bool replica_init(struct replica *r, const struct replica_setup *setup)
     r->slow_limit_ms = setup->slow_limit_ms;
     r->forced.number = 1; /* Odd ones; those of other repairs are even. */
     group_init(&r->group, setup->id, setup->count, setup->me, setup->leases);
+    group_set_vacant(&r->group, setup->vacant);
     r->group.pause_ms = setup->slow_pause_ms != 0 ? setup->slow_pause_ms : GROUP_PAUSE_MS;
     have = order_init(&r->order, setup->me, setup->clients_max, setup->ops_max);
     have = intent_init(&r->intent, setup->objects_max, setup->spans_max) && have;
