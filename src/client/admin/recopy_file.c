@@ -128,13 +128,17 @@ static enum recopy_outcome copy_bytes(struct recopy *r)
     return outcome;
 }
 
-/* Only where it has begun: a file that is in use for long is tried again and again. */
+/* Only where it has begun: a file that is in use for long is tried again and again. It is on the manager's disk before it has
+ * a byte: bytes of a file that was lost with the manager's power belong to nobody. */
 static enum recopy_outcome make_copy(struct recopy *r)
 {
     if (r->to < 0) {
         r->to = open(r->directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        if (r->to < 0 || fsync(r->to) != 0) {
+            return failed(r, "make the copy");
+        }
     }
-    return r->to >= 0 ? RECOPY_DONE : failed(r, "make the copy");
+    return RECOPY_DONE;
 }
 
 static enum recopy_outcome copy_and_exchange(struct recopy *r)

@@ -393,7 +393,8 @@ static group_set without_leavers(const struct group *g)
 {
     group_set set = orderly(g, group_leaving(g)); /* The displaced among them. */
 
-    return __builtin_popcount(set) >= 2 ? set : orderly(g, g->leaving | group_quitting(g));
+    /* Two stay. */
+    return (set & (set - 1)) != 0 ? set : orderly(g, g->leaving | group_quitting(g));
 }
 
 static group_set next_set(const struct group *g, uint64_t since_ms)
