@@ -474,7 +474,6 @@ static void take_over(struct groups *g, const Morsel__GroupSet *set, const Morse
     groups_rearm(g);
 }
 
-/* Beforehand none of ours was on the disk, so what is new there is new. */
 int groups_begin(struct groups *g, struct errmsg *err)
 {
     int rv = MORSEL_OK;
@@ -486,6 +485,7 @@ int groups_begin(struct groups *g, struct errmsg *err)
     return rv;
 }
 
+/* Beforehand none of ours was on the disk, so what is new there is new. */
 void groups_take_over(struct groups *g, Morsel__GroupSet *set)
 {
     Morsel__GroupSet *before = g->kept;
