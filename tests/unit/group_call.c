@@ -197,6 +197,27 @@ static void a_long_silence_is_shortened(void **state)
     assert_true(f->members[0].silent);
 }
 
+/* A glance is enough to know by: the next call does not find out anew. */
+static void who_was_glanced_at_in_vain_is_silent(void **state)
+{
+    struct fixture *f = *state;
+    static struct call call;
+
+    call = (struct call){ 0 };
+    f->members[0].says = f->members[1].says = IS_SILENT;
+    f->members[1].heard = false;
+    group_bench_start(f, &call, true, CALL_MS, 1);
+    run_until(f, &f->members[1].count, 1);
+    f->members[0].says = ANSWERS;
+    f->members[0].silent = false;
+    run_until(f, &f->ended, 1);
+    assert_int_equal(f->status, 0);
+    assert_true(f->members[1].silent);
+    assert_int_equal(group_bench_change(f, 2), 0);
+    assert_int_equal(f->members[1].count, 1);
+    assert_true(f->took_ms < GROUP_GLANCE_MS);
+}
+
 /* However often all were silent: who is away is not waited for while another one may have begun to answer. */
 static void who_is_not_heard_is_never_waited_for_for_long(void **state)
 {
@@ -209,7 +230,7 @@ static void who_is_not_heard_is_never_waited_for_for_long(void **state)
         f->members[i].heard = false;
     }
     group_bench_start(f, &call, true, CALL_MS, 1);
-    run_until(f, &f->members[1].count, 2); /* All were silent. */
+    run_until(f, &f->members[0].count, 2); /* All were silent. */
     f->members[0].says = f->members[1].says = ANSWERS;
     run_until(f, &f->ended, 1);
     assert_int_equal(f->status, 0);
@@ -557,6 +578,7 @@ int main(void)
         TEST(nobody_orders_for_a_while),
         TEST(silence_moves_it_on),
         TEST(a_long_silence_is_shortened),
+        TEST(who_was_glanced_at_in_vain_is_silent),
         TEST(who_is_not_heard_is_never_waited_for_for_long),
         TEST(silence_about_something_small_moves_it_on),
         TEST(its_time_holds),

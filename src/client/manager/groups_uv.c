@@ -334,7 +334,7 @@ static void note_lost(struct group_call *call, int status)
 
     call->silences += status == MORSEL_TIMEDOUT;
     call->lost = call->lost || lost;
-    if (lost && call->group->count > 1 && now_ms(call) >= call->asked_ms + GROUP_SILENT_MS &&
+    if (lost && call->group->count > 1 && now_ms(call) >= call->asked_ms + GROUP_GLANCE_MS &&
         !is_heard(call)) {
         servers_note_silent(call->client, call->group->servers[call->member]);
     }

@@ -35,9 +35,10 @@ enum {
     GROUP_ATTEMPT_MS =
         2000, /* Without a byte moving, before another member is asked: longer when all were
                                  silent and this one is heard, for what is slow must come to its end. */
-    GROUP_SILENT_MS =
-        1000, /* The same for one that was not heard just before; who has not answered for so long is silent. */
-    GROUP_GLANCE_MS = 500, /* While a member was lost: for one that is not heard either. */
+    GROUP_SILENT_MS = 1000, /* The same for one that was not heard just before. */
+    GROUP_GLANCE_MS =
+        500, /* While a member was lost: for one that is not heard either. Who has not answered for so
+                              long, and is not heard, is silent. */
     GROUP_AVOID_MS =
         2000, /* Who was silent when any member could answer is not asked first for so long. */
     GROUP_PAUSE_MS_MIN = 20,
