@@ -210,6 +210,10 @@ static void who_has_lost_its_place_and_is_in_the_set_leaves(void **state)
     assert_int_equal(group->displaced, 0);
     assert_false(groups_may_take_over(&w->groups, without));
     assert_int_equal(group->displaced, 2);
+    /* It has left; the table may have to wait, for another group. */
+    *(group_set *)(uintptr_t)&group->record.set = 5;
+    assert_true(groups_may_take_over(&w->groups, without));
+    assert_int_equal(group->displaced, 2);
     assert_true(groups_may_take_over(&w->groups, as_before)); /* It has it back. */
     assert_int_equal(group->displaced, 0);
     morsel__group_set__free_unpacked(without, NULL);

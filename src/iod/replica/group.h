@@ -293,8 +293,8 @@ void group_record_fit(struct group_record *record, uint32_t count);
  * without them while all of it are joined, and they are not taken in again. Never the last ones. */
 void group_set_leaving(struct group *g, group_set leaving);
 
-/* Their places are others' by now, or nobody's, though they are in the set: members to whom the manager has told that
- * hear nothing from them. They leave as those that are to leave do, but only where two stay. */
+/* Their places are others' by now, or nobody's, though they may be in the set: members to whom the manager has told that
+ * hear nothing from them. They leave as those that are to leave do, but only where two stay, and are not taken in again. */
 void group_set_displaced(struct group *g, group_set displaced);
 
 /* These hold up changes: ourselves perhaps, and others while we order. Has effect with the next step. */

@@ -197,20 +197,24 @@ static bool is_changed(const struct group_entry *e, const Morsel__Group *said)
     return changed;
 }
 
-/* Places of the set that others are to have, or nobody. */
+/* Places that others are to have, or nobody. */
+static group_set places_lost(const struct group_entry *e, const Morsel__Group *said)
+{
+    group_set lost = 0;
+
+    for (uint32_t i = 0; i < e->count; i++) {
+        if (e->servers[i] != 0 && (i >= said->n_servers || said->servers[i] != e->servers[i])) {
+            lost |= (group_set)(1U << i);
+        }
+    }
+    return lost;
+}
+
 static group_set set_loses(const struct group_entry *e, const Morsel__Group *said)
 {
     const struct group_record *r = &copy_replica(e->copy)->group.record;
-    group_set loses = 0;
 
-    for (uint32_t i = 0; i < e->count && group_in_sync(r->state); i++) {
-        bool lost = i >= said->n_servers || said->servers[i] != e->servers[i];
-
-        if (e->servers[i] != 0 && lost && (r->set >> i & 1) != 0) {
-            loses |= (group_set)(1U << i);
-        }
-    }
-    return loses;
+    return group_in_sync(r->state) ? r->set & places_lost(e, said) : 0;
 }
 
 /* Whoever is in the set does not lose its place: it may have what others have not. But where a copy was named
@@ -239,7 +243,8 @@ static bool is_dropped(const struct groups *g, group_number number)
 }
 
 /* The manager may have taken a place from a server that was outside of the set, and came back in before we were told.
- * Another member that was told first hears nothing from it, and each would have the other voted out, for ever. */
+ * Another member that was told first hears nothing from it, and each would have the other voted out, for ever. Who has left
+ * so is not taken in again while another group keeps the table from being taken over. */
 bool groups_may_take_over(struct groups *g, const Morsel__GroupSet *set)
 {
     bool may = true;
@@ -253,7 +258,7 @@ bool groups_may_take_over(struct groups *g, const Morsel__GroupSet *set)
             may = false;
         }
         if (e != NULL && e->copy != NULL && !e->closing) {
-            copy_set_displaced(e->copy, set_loses(e, set->groups[i]));
+            copy_set_displaced(e->copy, places_lost(e, set->groups[i]));
         }
     }
     return may;
