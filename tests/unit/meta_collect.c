@@ -1,5 +1,6 @@
 /* The manager's garbage queue behind its wire: what I/O daemons are told to delete, and when. */
 #include "tests/lib/meta_fixture.h"
+#include "tests/lib/pass.h"
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -92,25 +93,6 @@ static void nothing_is_collected_before_its_removal_is_durable(void **state)
     uv_sem_destroy(&sync_gate);
 }
 
-static void on_time(uv_timer_t *timer)
-{
-    *(bool *)timer->data = true;
-}
-
-static void pass(struct fixture *f, uint64_t ms)
-{
-    bool over = false;
-    uv_timer_t timer = { .data = &over };
-
-    uv_timer_init(&f->loop, &timer);
-    uv_timer_start(&timer, on_time, ms, 0);
-    while (!over) {
-        uv_run(&f->loop, UV_RUN_ONCE);
-    }
-    uv_close((uv_handle_t *)&timer, NULL);
-    uv_run(&f->loop, UV_RUN_NOWAIT);
-}
-
 /* The server says nothing before it has its answer, and the answer waits for the manager's disk. */
 static void who_waits_for_the_managers_disk_is_not_down(void **state)
 {
@@ -134,7 +116,7 @@ static void who_waits_for_the_managers_disk_is_not_down(void **state)
     assert_int_equal(unlink_with(&c, next_op(&c), "f", &removed), 0);
     morsel__removed__free_unpacked(removed, NULL);
     start(&iod, &w, MSG_HEARTBEAT, &request.base);
-    pass(f, SILENCE_MS * 3);
+    pass(&f->loop, SILENCE_MS * 3);
     member = members_find(&f->meta->members, request.id);
     up = member->up && !w.done;
     for (int i = 0; i < 8; i++) {
@@ -146,7 +128,7 @@ static void who_waits_for_the_managers_disk_is_not_down(void **state)
     f->meta->kv->sync = true_sync;
     assert_true(up);
     assert_true(member->up);
-    pass(f, SILENCE_MS * 2);
+    pass(&f->loop, SILENCE_MS * 2);
     assert_false(member->up);
     client_close(&c);
     client_close(&iod);

@@ -5,6 +5,7 @@
 #include "common/base/status.h"
 #include "common/rpc/frame.h"
 #include "common/rpc/rpc_uv.h"
+#include "tests/lib/pass.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -325,31 +326,12 @@ static void a_call_that_has_arrived_does_not_move(void **state)
     assert_true(rpc_boot_ms() - began_ms < 5000);
 }
 
-static void on_time(uv_timer_t *timer)
-{
-    *(bool *)timer->data = true;
-}
-
-static void pass(struct fixture *f, uint64_t ms)
-{
-    bool over = false;
-    uv_timer_t timer = { .data = &over };
-
-    uv_timer_init(&f->loop, &timer);
-    uv_timer_start(&timer, on_time, ms, 0);
-    while (!over) {
-        uv_run(&f->loop, UV_RUN_ONCE);
-    }
-    uv_close((uv_handle_t *)&timer, NULL);
-    uv_run(&f->loop, UV_RUN_NOWAIT);
-}
-
 /* Looks often, as whoever is owed an answer does. */
 static bool hears_in(struct fixture *f, uint64_t ms, uint64_t age_ms)
 {
     for (uint64_t end_ms = rpc_boot_ms() + ms; rpc_boot_ms() < end_ms;) {
         (void)rpc_peer_hears(f->peer, age_ms);
-        pass(f, 10);
+        pass(&f->loop, 10);
     }
     return rpc_peer_hears(f->peer, age_ms);
 }
@@ -368,14 +350,14 @@ static void who_acknowledges_nothing_does_not_hear(void **state)
     f->mute = true;
     assert_int_equal(write_bytes(f, 1000, 100), MORSEL_TIMEDOUT);
     assert_true(hears_in(f, 600, 300)); /* It has all that was sent. */
-    pass(f, 600);                       /* In which nobody looks. */
+    pass(&f->loop, 600);                /* In which nobody looks. */
     f->ended = 0;
     f->slow = f->stuck = true;
     memset(payload->data, 'x', 4 << 20);
     assert_int_equal(rpc_call_start(&call, f->peer, MSG_WRITE, NULL, &piece, 1, 60000, on_done), 0);
     payload_drop(payload);
     assert_int_equal(rpc_call_start(&small, f->peer, MSG_SYNC, NULL, NULL, 0, 60000, on_done), 0);
-    pass(f, 10);
+    pass(&f->loop, 10);
     assert_true(hears_in(f, 0, 300)); /* There was nothing to hear until now. */
     assert_false(hears_in(f, 2000, 300));
     raw_send(f, &f->held[0], 0, NULL); /* Of what it did hear. */
