@@ -19,15 +19,21 @@ static void told(struct kernel_view *v, uint64_t size)
     kernel_view_told(v, size, &before);
 }
 
-static struct kernel_answer answer_to(struct kernel_question *q, struct kernel_view *v, bool shared,
-                                      uint64_t size)
+static struct kernel_answer answer_under(struct kernel_question *q, struct kernel_view *v,
+                                         uint64_t lease, uint64_t size)
 {
     static uint32_t never_twice;
     struct kernel_answer answer = { .size = size, .mtime = now };
 
     kernel_question_begin(q, v, 1000);
-    kernel_question_answer(q, v, shared, &never_twice, &answer);
+    kernel_question_answer(q, v, lease, &never_twice, &answer);
     return answer;
+}
+
+static struct kernel_answer answer_to(struct kernel_question *q, struct kernel_view *v, bool shared,
+                                      uint64_t size)
+{
+    return answer_under(q, v, shared ? 0 : 1, size);
 }
 
 static bool is_time(const struct timespec *t, const struct timespec *expected)
@@ -136,6 +142,85 @@ static void where_it_may_be_passed_over_the_pages_go_all_the_same(void **state)
         /* It has not heard, perhaps: the next answer tells it again. */
         assert_int_equal(answer_to(&q, &v, true, 9).drop, !crossed);
     }
+}
+
+/* A question under the lease, which another change crosses, or nothing: do the pages go? */
+static bool goes(struct kernel_view *v, uint64_t lease, uint64_t size, bool crossed)
+{
+    struct kernel_question q = { .changes = 0 };
+
+    assert_false(answer_under(&q, v, lease, size).drop);
+    if (crossed) {
+        kernel_view_changed(v, 900); /* Long before the next question. */
+    }
+    return kernel_question_crossed(&q, v, false, 0, 1010);
+}
+
+/* A lease was lost while it asked, others wrote, and the file is ours again when it is answered: it
+ * would go on with the end that it knew. */
+static void what_is_ours_again_may_have_become_longer(void **state)
+{
+    struct kernel_view v;
+
+    (void)state;
+    told(&v, 10);
+    assert_true(goes(&v, 7, 20, true));
+    assert_false(goes(&v, 7, 20, true)); /* It has heard. */
+    assert_false(goes(&v, 7, 30, true)); /* Nobody but itself has made it longer. */
+    assert_true(goes(&v, 8, 30, true));  /* The same again, and as long as it was told. */
+    assert_false(goes(&v, 9, 30, false));
+    assert_false(goes(&v, 9, 40, true)); /* That answer did for this lease. */
+    told(&v, 0);
+    assert_false(goes(&v, 7, 0, true)); /* There is nothing to be behind. */
+}
+
+static void what_was_told_meanwhile_is_not_the_last_word(void **state)
+{
+    struct kernel_view v;
+    struct kernel_question q = { .changes = 0 };
+
+    (void)state;
+    told(&v, 10);
+    (void)answer_under(&q, &v, 7, 20);
+    kernel_view_told(&v, 5, &before);
+    kernel_view_changed(&v, 1001);
+    assert_true(kernel_question_crossed(&q, &v, false, 0, 1010));
+    (void)answer_to(&q, &v, true, 15);
+    assert_int_equal(q.shorter, 20); /* For so many it has been told since. */
+}
+
+/* Who writes and reads what he has written keeps his pages. */
+static void of_what_it_has_written_itself_it_knows_the_end(void **state)
+{
+    enum { ASKS = 1, WRITES };
+    static const struct
+    {
+        uint64_t size;
+        uint32_t thread;
+        bool behind;
+    } cases[] = {
+        { 20, WRITES, false },
+        { 20, ASKS, true },   /* The answer to the write is perhaps not taken in. */
+        { 21, WRITES, true }, /* Somebody else wrote more. */
+    };
+    struct kernel_view v;
+    struct kernel_question q = { .changes = 0 };
+    struct kernel_write w;
+
+    (void)state;
+    told(&v, 0);
+    kernel_view_writes(&v);
+    assert_true(kernel_view_wrote(&v, &w, false, 20, false));
+    assert_true(goes(&v, 1, 20, true)); /* Not answered. */
+    kernel_view_write_ends(&v, WRITES, 1000);
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        (void)answer_under(&q, &v, 2 + i, cases[i].size);
+        assert_int_equal(kernel_question_crossed(&q, &v, false, cases[i].thread, 1001),
+                         cases[i].behind);
+    }
+    kernel_view_told(&v, 3, &before); /* It was cut, and others made it as long again. */
+    (void)answer_under(&q, &v, 9, 20);
+    assert_true(kernel_question_crossed(&q, &v, false, WRITES, 1001));
 }
 
 static void what_was_told_long_before_crosses_nothing(void **state)
@@ -516,6 +601,9 @@ int main(void)
         cmocka_unit_test(pages_of_a_time_of_sharing_go_once_more),
         cmocka_unit_test(only_the_answer_tells_that_a_file_is_shorter),
         cmocka_unit_test(where_it_may_be_passed_over_the_pages_go_all_the_same),
+        cmocka_unit_test(what_is_ours_again_may_have_become_longer),
+        cmocka_unit_test(what_was_told_meanwhile_is_not_the_last_word),
+        cmocka_unit_test(of_what_it_has_written_itself_it_knows_the_end),
         cmocka_unit_test(what_was_told_long_before_crosses_nothing),
         cmocka_unit_test(of_a_file_that_is_not_open_nothing_is_known),
         cmocka_unit_test(who_passes_by_the_pages),

@@ -31,6 +31,7 @@ void kernel_view_told(struct kernel_view *v, uint64_t size, const struct timespe
 {
     v->mtime = *mtime;
     v->size = size;
+    v->written = v->written < size ? v->written : size;
 }
 
 void kernel_question_begin(struct kernel_question *q, const struct kernel_view *v, uint64_t now_ms)
@@ -54,13 +55,13 @@ static bool is_same(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-void kernel_question_answer(struct kernel_question *q, struct kernel_view *v, bool shared,
+void kernel_question_answer(struct kernel_question *q, struct kernel_view *v, uint64_t lease,
                             uint32_t *never_twice, struct kernel_answer *answer)
 {
     uint64_t before = v->size;
 
     answer->drop = false;
-    if (shared) {
+    if (lease == 0) {
         answer->drop = answer->size >= before;
         if (!answer->drop) {
             answer->mtime.tv_nsec = (answer->mtime.tv_nsec + ++*never_twice) % NS_PER_S;
@@ -77,6 +78,8 @@ void kernel_question_answer(struct kernel_question *q, struct kernel_view *v, bo
     }
     kernel_view_told(v, answer->size, &answer->mtime);
     q->shorter = !answer->drop && answer->size < before ? before : 0;
+    q->size = answer->size;
+    q->lease = lease;
 }
 
 /* Has nobody but perhaps the thread an answer to a WRITE that is to be taken in? */
@@ -85,16 +88,36 @@ static bool have_written(const struct kernel_view *v, uint32_t thread, uint64_t 
     return now_ms >= v->wrote_ms + KERNEL_WRITER_MS || (thread != 0 && v->writer == thread);
 }
 
+/* Others may have made it longer before this lease of ours; but not where the last bytes are of the
+ * kernel's own writing, and their answers taken in. */
+static bool may_be_behind(const struct kernel_question *q, const struct kernel_view *v,
+                          bool taken_in)
+{
+    return q->lease != 0 && q->lease != v->lease && q->size > (taken_in ? v->written : 0);
+}
+
 bool kernel_question_crossed(const struct kernel_question *q, struct kernel_view *v, bool drops,
                              uint32_t thread, uint64_t now_ms)
 {
-    if (q->shorter == 0 || v == NULL ||
-        (!q->crossed && v->changes == q->changes && v->writes == 0 && !drops &&
-         have_written(v, thread, now_ms))) {
+    bool written, crossed;
+
+    if (v == NULL) {
         return false;
     }
-    v->size = q->shorter;
-    return true;
+    written = v->writes == 0 && have_written(v, thread, now_ms);
+    crossed = q->crossed || v->changes != q->changes || drops || !written;
+    if (crossed && q->shorter == 0 && !may_be_behind(q, v, written)) {
+        return false;
+    }
+    if (q->lease != 0) {
+        v->lease = q->lease;
+    }
+    if (crossed && q->shorter > 0) {
+        v->size = q->shorter;
+    } else if (crossed && v->size < q->size) {
+        v->size = q->size; /* Something else was told since. */
+    }
+    return crossed;
 }
 
 /* ---- Has it been taken in? ---- */
@@ -209,9 +232,8 @@ bool kernel_view_wrote(struct kernel_view *v, struct kernel_write *w, bool direc
     /* Somebody may have read the old bytes into the pages meanwhile: the next who reads through them
      * asks, and they go. */
     v->pages_shared |= direct;
-    if (end > v->size) {
-        v->size = end;
-    }
+    v->size = v->size > end ? v->size : end;
+    v->written = v->written > end ? v->written : end;
     list_init(&w->node);
     w->behind = v->reads;
     if (more || (w->behind == 0 && !is_awaited(v))) {

@@ -27,6 +27,10 @@
  *                     thread that wrote takes it in, which may be for KERNEL_WRITER_MS, unless it is
  *                     the one that asks.
  *
+ * A file that is ours again may have become longer meanwhile. Where the first answer of that lease may
+ * be passed over, the kernel would read on up to the end that it knows: then it is told the size, and
+ * the pages go. From then on nobody else makes it longer, as long as the lease is held.
+ *
  * What is mapped asks nothing: it is dropped now and then, from the first look that finds the file
  * shared until one that does not (pages_old).
  *
@@ -54,6 +58,8 @@ struct kernel_view
 {
     struct timespec mtime; /* It was told last; 0: not known. */
     uint64_t size;         /* It was told last, or has written since. */
+    uint64_t written;      /* It has written up to there, and was told of no earlier end since. */
+    uint64_t lease;        /* Under this one it has heard how long the file is; 0: not yet. */
     unsigned asks;         /* Questions of its own that the manager is asked, */
     unsigned writes;       /* WRITEs that are not answered yet, */
     unsigned reads;        /* and READs for its pages, of a time of sharing. */
@@ -89,6 +95,8 @@ struct kernel_question
     uint64_t changes; /* view->changes, when it was asked; */
     bool crossed;     /* another one may have come between the question and us. */
     uint64_t shorter; /* The answer tells that the file is shorter than this; 0: not so. */
+    uint64_t size;    /* So long is it by the answer, */
+    uint64_t lease;   /* and under this lease it is ours; 0: others may change it. */
 };
 
 /* It is here; or asked anew, for the answer had to wait. `v` NULL: the file is not open. */
@@ -106,14 +114,16 @@ struct kernel_answer
     bool drop;     /* The pages first. */
 };
 
-/* `shared`: others may change the file; `never_twice` is counted up where a time is to be like no
- * other. */
-void kernel_question_answer(struct kernel_question *q, struct kernel_view *v, bool shared,
+/* `lease`: that under which the file is ours, a number that no other lease on it has; 0: others may
+ * change the file. `never_twice` is counted up where a time is to be like no other. */
+void kernel_question_answer(struct kernel_question *q, struct kernel_view *v, uint64_t lease,
                             uint32_t *never_twice, struct kernel_answer *answer);
 
-/* Does the answer tell that the file is shorter, and will it be passed over, or may it be? Then the
- * pages go first all the same; the next answer tells it again. `drops`: the kernel is being told to
- * drop something. `thread` has asked; 0: not known. `v` NULL: no. */
+/* Does the answer tell that the file is shorter, or may the kernel believe in an earlier end than it
+ * tells; and will it be passed over, or may it be? Then the pages go first all the same, and with them
+ * the kernel hears that the file has at least so many bytes; that it is shorter the next answer tells
+ * again. `drops`: the kernel is being told to drop something. `thread` has asked; 0: not known. `v`
+ * NULL: no. */
 bool kernel_question_crossed(const struct kernel_question *q, struct kernel_view *v, bool drops,
                              uint32_t thread, uint64_t now_ms);
 

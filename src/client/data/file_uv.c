@@ -269,6 +269,11 @@ bool file_is_shared(const struct file *file)
     return client_lease(file->client, file->inode) < needed;
 }
 
+uint64_t file_own_lease(const struct file *file)
+{
+    return file_is_shared(file) ? 0 : meta_cache_since(file->client->cache, file->inode);
+}
+
 int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Layout *layout,
               bool writable, bool told, struct handle **handle_out)
 {

@@ -296,6 +296,9 @@ bool file_is_written(const struct file *file);
  * first. */
 bool file_is_shared(const struct file *file);
 
+/* client_lease_since() of a lease that does; 0: it is shared. */
+uint64_t file_own_lease(const struct file *file);
+
 /* Every handle that may have written is told `status`, once, by its next write, fsync or close; and
  * by its next fsync, whoever was told before. */
 void file_fail(struct file *file, int status);

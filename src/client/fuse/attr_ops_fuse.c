@@ -186,7 +186,7 @@ static void tell_kernel(struct size_op *op, struct file *file)
     struct kernel_answer answer = { .size = (uint64_t)op->st.st_size, .mtime = op->st.st_mtim };
 
     if (file != NULL && op->by_handle) {
-        kernel_question_answer(&op->question, &file->kernel, file_is_shared(file),
+        kernel_question_answer(&op->question, &file->kernel, file_own_lease(file),
                                &op->base.mount->never_twice, &answer);
         op->drops_pages = answer.drop;
         op->st.st_mtim = answer.mtime;
