@@ -319,6 +319,20 @@ static void writes_are_answered_behind_the_reads_before_them(void **state)
     kernel_view_end(&v);
 }
 
+/* The pages that it fills may be old when the file is ours again. */
+static void a_read_of_a_time_of_sharing_makes_pages_old(void **state)
+{
+    struct kernel_view v;
+    struct kernel_question q = { .changes = 0 };
+
+    (void)state;
+    told(&v, 10);
+    kernel_view_reads(&v);
+    (void)freed_by_a_read(&v);
+    assert_true(answer_to(&q, &v, false, 10).drop);
+    assert_false(answer_to(&q, &v, false, 10).drop);
+}
+
 static void with_the_last_read_all_of_them_are_answered(void **state)
 {
     struct kernel_view v;
@@ -608,6 +622,7 @@ int main(void)
         cmocka_unit_test(of_a_file_that_is_not_open_nothing_is_known),
         cmocka_unit_test(who_passes_by_the_pages),
         cmocka_unit_test(writes_are_answered_behind_the_reads_before_them),
+        cmocka_unit_test(a_read_of_a_time_of_sharing_makes_pages_old),
         cmocka_unit_test(with_the_last_read_all_of_them_are_answered),
         cmocka_unit_test(nothing_crosses_an_answer_that_is_not_taken_in),
         cmocka_unit_test(after_a_while_it_has_been_taken_in),

@@ -205,6 +205,7 @@ bool kernel_handle_is_direct(const struct kernel_handle *h)
 void kernel_view_reads(struct kernel_view *v)
 {
     v->reads++;
+    v->pages_shared = true; /* Its bytes may be old when the file is ours again. */
 }
 
 void kernel_view_read_ends(struct kernel_view *v, struct list *free)

@@ -7,9 +7,9 @@
  * answer to a WRITE, to another question, a notification. Then it passes the answer over, and goes
  * on with the size and the pages that it has.
  *
- *            PAGES OF OUR OWN -- a question of a time of sharing, or a direct WRITE --> SHARED PAGES
- *                   ^                                                                     |
- *                   +---------- a question when the file is ours again: they go ----------+
+ *            PAGES OF OUR OWN -- a question or READ of a time of sharing, a direct WRITE --> SHARED PAGES
+ *                   ^                                                                          |
+ *                   +------------- a question when the file is ours again: they go ------------+
  *
  *   Pages of our own  hold what we have read under a lease, and our own writes: to these questions
  *                     the time of the last change is the one that the kernel knows, or it would drop
