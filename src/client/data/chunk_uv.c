@@ -1,6 +1,7 @@
 /* Chunks: their way to the servers, and their end (chunk_uv.h). */
 #include "client/data/chunk_uv.h"
 
+#include "client/coherence/kernel_drop_uv.h"
 #include "client/coherence/lease_uv.h"
 
 #include "common/base/crc32c.h"
@@ -241,6 +242,14 @@ static uint64_t timeout_of(const struct chunk *chunk)
     return end_ms > now_ms + timeout_ms / LATE_PART ? end_ms - now_ms : timeout_ms / LATE_PART;
 }
 
+/* What programs were told is written will not be. The kernel has it in its pages: they go, so that a
+ * read tells what is there, and does not tell something else when they go by themselves. */
+static void lose_bytes(struct file *file, int status)
+{
+    file_fail(file, status);
+    kernel_drop_inode(file->client, file->inode);
+}
+
 static void on_chunk_written(struct column_call *call, int status, struct rpc_reply *reply)
 {
     struct chunk *chunk = call->data;
@@ -255,7 +264,7 @@ static void on_chunk_written(struct column_call *call, int status, struct rpc_re
                   (unsigned long)file->inode, (unsigned long)chunk->length,
                   (unsigned long)chunk->offset, file_server(file, chunk->run.column),
                   column_address(call), column_why(status, reply));
-        file_fail(file, status == MORSEL_TOO_LATE ? MORSEL_TIMEDOUT : status);
+        lose_bytes(file, status == MORSEL_TOO_LATE ? MORSEL_TIMEDOUT : status);
         if (status == MORSEL_TIMEDOUT || status == MORSEL_UNREACHABLE) {
             file_fail_behind(file, (uint64_t)1 << chunk->run.column);
         }
@@ -285,9 +294,11 @@ static void chunk_fail(struct chunk *chunk, int status)
 {
     struct file *file = chunk->file;
 
-    file_fail(file, status);
     if (chunk->range != NULL) {
+        file_fail(file, status);
         file_truncate_failed(file);
+    } else {
+        lose_bytes(file, status);
     }
     dirty_sub(file, dirty_of(chunk));
     chunk_free(chunk);

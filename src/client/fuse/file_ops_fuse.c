@@ -255,8 +255,10 @@ struct flush_op
     struct mount_op base;
     struct file_flush flush;
     struct handle *handle;
+    inode_id inode;
     int status;
     uint64_t owner; /* Of its locks. */
+    struct kernel_drop_waiter drop;
 };
 
 static void flush_cancel(struct mount_op *base)
@@ -269,16 +271,30 @@ static void flush_end(struct mount_op *base)
     mount_op_fail(base, CONTAINER_OF(base, struct flush_op, base)->status);
 }
 
+static void flush_unlock(void *data)
+{
+    struct flush_op *op = data;
+
+    if (op->flush.closes) {
+        op->base.cancel = NULL;
+        mount_unlock_process(op->base.mount, &op->base, op->inode, op->owner, flush_end);
+    } else {
+        flush_end(&op->base);
+    }
+}
+
+/* Who is told that bytes are lost, and whoever has his locks next, reads what is there: the kernel
+ * has dropped them by then. */
 static void on_flushed(struct file_flush *flush, int status)
 {
     struct flush_op *op = CONTAINER_OF(flush, struct flush_op, flush);
 
     op->status = status;
-    if (flush->closes) {
-        op->base.cancel = NULL;
-        mount_unlock_process(op->base.mount, &op->base, flush->file->inode, op->owner, flush_end);
+    if (status != 0 && status != MORSEL_CANCELED) {
+        op->base.cancel = NULL; /* It ends when reads and writes of those pages do. */
+        kernel_drop_then(op->base.mount->client, &op->drop, op->inode, 0, flush_unlock, op);
     } else {
-        flush_end(&op->base);
+        flush_unlock(op);
     }
 }
 
@@ -297,6 +313,7 @@ static void flush(fuse_req_t req, struct fuse_file_info *fi, bool durable, bool 
     op->base.cancel = flush_cancel;
     op->flush.data_only = data_only;
     op->flush.closes = !durable;
+    op->inode = handle_of(fi)->file->inode;
     op->owner = fi->lock_owner;
     op->flush.behind = !durable && !file_is_shared(handle_of(fi)->file) &&
                        behind_takes_report(op->base.mount->client);
