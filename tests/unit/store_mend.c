@@ -106,6 +106,27 @@ static void what_is_bad_is_mended_and_nothing_else(void **state)
     assert_good(m);
 }
 
+/* What is written behind the end changes a part of the last block: who looks for what is in its way finds that. */
+static void what_is_in_the_way_of_an_append_is_found(void **state)
+{
+    struct mending *m = *state;
+    struct store_damage damage;
+
+    assert_int_equal(store_spoil(m->f.store, ID, BYTES - 1, 1, NULL), 0);
+    assert_int_equal(fixture_write(&m->f, ID, BYTES + 8, m->good, 8), MORSEL_CHECKSUM);
+    assert_int_equal(store_find_damage(m->f.store, ID, BYTES + 8, 1, &damage, NULL), 0);
+    assert_int_equal(damage.blocks, 1);
+    assert_int_equal(damage.start, (BLOCKS - 1) * BLOCK_BYTES);
+    assert_int_equal(damage.end, BLOCKS * BLOCK_BYTES);
+    assert_int_equal(store_find_damage(m->f.store, ID, BLOCKS * BLOCK_BYTES, 1, &damage, NULL), 0);
+    assert_int_equal(damage.blocks, 0); /* A block of its own. */
+    assert_int_equal(store_mend(m->f.store, ID, (BLOCKS - 1) * BLOCK_BYTES, BLOCK_BYTES,
+                                m->good + (size_t)(BLOCKS - 1) * BLOCK_BYTES, 100, &damage, NULL),
+                     0);
+    assert_int_equal(fixture_write(&m->f, ID, BYTES + 8, m->good, 8), 0);
+    assert_good(m);
+}
+
 /* Who mends late: the block was written anew, or is gone. */
 static void what_was_written_meanwhile_stays(void **state)
 {
@@ -346,6 +367,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_bad_is_mended_and_nothing_else, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_in_the_way_of_an_append_is_found, begin, end),
         cmocka_unit_test_setup_teardown(what_was_written_meanwhile_stays, begin, end),
         cmocka_unit_test_setup_teardown(what_is_spoiled_is_damage, begin, end),
         cmocka_unit_test_setup_teardown(what_is_as_it_is_to_be_is_not_spoiled, begin, end),

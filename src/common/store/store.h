@@ -148,7 +148,8 @@ int store_verify(struct store *store, struct object_id id, uint64_t *bad_blocks,
                  struct errmsg *err);
 
 /* For who has another copy of the object. Of the blocks that have a byte in the stretch the first one that is
- * damaged, with those right behind it that are. */
+ * damaged, with those right behind it that are. The last block counts up to where it would be full: what is written
+ * behind the end of the object changes a part of it. */
 int store_find_damage(struct store *store, struct object_id id, uint64_t offset, uint64_t length,
                       struct store_damage *damage, struct errmsg *err);
 

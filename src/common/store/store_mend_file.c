@@ -125,6 +125,7 @@ int store_find_damage(struct store *store, struct object_id id, uint64_t offset,
     uint8_t bytes[BLOCK_BYTES];
     struct object *object;
     uint64_t block, end, bad = 0;
+    uint64_t within = offset % BLOCK_BYTES;
     bool unreadable;
     int rv;
 
@@ -136,7 +137,7 @@ int store_find_damage(struct store *store, struct object_id id, uint64_t offset,
     if (rv != 0) {
         return rv;
     }
-    if (clip(object, offset, length, &block, &end)) {
+    if (length > 0 && clip(object, offset - within, length + within, &block, &end)) {
         if (object->trust != TRUSTED) {
             rv = object_recover(store, object, block, end - block, &bad, err);
         }
