@@ -40,9 +40,10 @@ struct report
     struct history_counts counts;
 };
 
-static const char *const canaries[] = { "lost-put",       "old-get",      "append-twice",
-                                        "lost-answer",    "lock-nothing", "lost-byte",
-                                        "lost-attribute", "lost-move",    NULL };
+static const char *const canaries[] = {
+    "lost-put",  "old-get",        "append-twice", "lost-answer", "lock-nothing",
+    "lost-byte", "lost-attribute", "lost-move",    "lost-copy",   NULL
+};
 
 static int forget_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {

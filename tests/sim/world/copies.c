@@ -28,7 +28,7 @@ void copies_draw(struct history *h)
     h->iods_count = 2;
     if (h->copies > 1) {
         h->counts.with_copies++;
-        h->iods_count = h->copies + (unsigned)world_draw_skewed(HISTORY_IODS_MAX - h->copies);
+        h->iods_count = h->copies + (unsigned)world_draw(HISTORY_IODS_MAX - h->copies + 1);
     }
 }
 
@@ -168,7 +168,7 @@ void copies_listen(struct history *h)
 bool copies_degraded(const struct history *h)
 {
     for (unsigned i = 0; i < h->groups_count; i++) {
-        if (h->groups[i].set != (1U << h->copies) - 1) {
+        if ((unsigned)__builtin_popcount(h->groups[i].set) < h->copies) { /* Places change hands. */
             return true;
         }
     }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { OTHERS_BLOCKS_MAX = 12 << 20 }; /* Of a disk of 16 Mi: how full disks are differs. */
+
 /* Until no program runs any more. */
 static void wait_for_programs(struct history *h, uint64_t limit_ns)
 {
@@ -25,6 +27,7 @@ static void begin_cluster(struct history *h)
     for (unsigned i = 0; i < h->iods_count; i++) {
         (void)snprintf(name, sizeof(name), "iod%u", i + 1);
         h->iod_hosts[i] = world_host_add(name);
+        h->iod_hosts[i]->disk_others_blocks = world_draw(OTHERS_BLOCKS_MAX);
     }
     for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
         (void)snprintf(name, sizeof(name), "mount%u", i + 1);

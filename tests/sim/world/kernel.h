@@ -139,6 +139,9 @@ int kernel_test_lock(struct kernel_file *file, struct flock *lock, uint64_t owne
  * kernel where the mount leaves it to it. */
 int kernel_fallocate(struct kernel_file *file, int mode, uint64_t offset, uint64_t length);
 int kernel_seek(struct kernel_file *file, uint64_t offset, int whence, uint64_t *found);
+/* ioctl(2), with those bytes in, and out. */
+int kernel_ioctl(struct kernel_file *file, unsigned command, const void *in, size_t in_size,
+                 void *out, size_t out_size);
 int kernel_copy(struct kernel_file *from, uint64_t from_offset, struct kernel_file *to,
                 uint64_t to_offset, size_t size, size_t *copied);
 

@@ -55,6 +55,22 @@ int kernel_seek(struct kernel_file *file, uint64_t offset, int whence, uint64_t 
     return rv;
 }
 
+int kernel_ioctl(struct kernel_file *file, unsigned command, const void *in, size_t in_size,
+                 void *out, size_t out_size)
+{
+    struct fuse_req req = { .kernel = file->kernel,
+                            .opcode = FUSE_IOCTL,
+                            .inode = file->inode,
+                            .info = &file->info,
+                            .flags = (int)command,
+                            .bytes = in,
+                            .size = in_size,
+                            .into = out,
+                            .length = out_size };
+
+    return ask_and_wait(&req);
+}
+
 /* fuse_copy_file_range(), one request; the source is no longer than the kernel believes. */
 static int copy_there(struct kernel_file *from, uint64_t from_offset, struct kernel_file *to,
                       uint64_t to_offset, size_t size, size_t *copied)

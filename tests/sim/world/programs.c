@@ -528,6 +528,8 @@ static void run_first(void *data)
 
     if (rv != 0 || (rv = kernel_mkdir(&m->session, FUSE_ROOT_ID, "d")) != 0 ||
         (rv = copies_policy(p->history, &m->session, "d")) != 0 ||
+        (rv = kernel_mkdir(&m->session, FUSE_ROOT_ID, "r")) != 0 ||
+        (rv = copies_policy(p->history, &m->session, "r")) != 0 ||
         (rv = tree_make(p->history, &m->session)) != 0 ||
         (rv = meet_make(p->history, &m->session)) != 0 || (rv = kernel_fsync_dir(&root)) != 0 ||
         (rv = make_steady(&m->session)) != 0) {
@@ -555,6 +557,7 @@ static void run_last(void *data)
     attr_check(p);
     tree_check(p);
     meet_check(p);
+    recopy_check(p);
     p->history->programs_running--;
 }
 
@@ -588,6 +591,8 @@ void programs_begin(struct history *h)
     }
     begin(h, "bulk", 0, HISTORY_MOUNTS, bulk_run);
     begin(h, "admin", 0, HISTORY_MOUNTS, admin_run);
+    begin(h, "recopy", 0, HISTORY_MOUNTS, recopy_run);
+    begin(h, "servers", 0, HISTORY_MOUNTS, servers_run);
 }
 
 void programs_look(struct history *h, unsigned mounts)

@@ -102,6 +102,13 @@ void tree_check(struct program *p);
 void admin_run(void *program);
 void admin_check(void *program);
 
+/* servers.c: has copies compared and moved, servers leave, and asks for what is refused. The whole program. */
+void servers_run(void *program);
+
+/* recopies.c: writes files anew by their side, while others use them; the whole program; in the end. */
+void recopy_run(void *program);
+void recopy_check(struct program *p);
+
 /* bulk.c: large files of one program alone. The whole program. */
 void bulk_run(void *program);
 

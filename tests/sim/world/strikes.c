@@ -203,6 +203,7 @@ static void look_after(void *data)
     struct striker *s = data;
     struct history *h = s->history;
     uint64_t now_ns = h->world->now_ns;
+    uint64_t begun_ns = h->moved_ns > s->until_ns ? h->moved_ns : s->until_ns;
     bool whole = copies_are_well(h) && !copies_degraded(h);
 
     if (!whole || copies_vote_is_open(h)) {
@@ -210,7 +211,7 @@ static void look_after(void *data)
     }
     if (!h->faults) {
         free(s);
-    } else if (whole && now_ns > s->until_ns + WHOLE_S_MAX * WORLD_S) {
+    } else if (whole && now_ns > begun_ns + WHOLE_S_MAX * WORLD_S) {
         /* What some voters have accepted is what the next vote decides first, without the server that is well again. */
         world_trace("world", "a vote was given up: nobody else is struck");
         free(s);
@@ -218,7 +219,7 @@ static void look_after(void *data)
         world_trace("world", "all groups are whole");
         world_in(world_draw(REST_MS_MAX * WORLD_MS), strike_next, s);
     } else {
-        if (now_ns > s->until_ns + WHOLE_S_MAX * WORLD_S) {
+        if (now_ns > begun_ns + WHOLE_S_MAX * WORLD_S) {
             world_fail("iod%u: %s until %.3f ms, and its groups are not whole yet", s->number + 1,
                        strike_names[s->kind], (double)s->until_ns / 1e6);
         }

@@ -51,6 +51,7 @@ struct world_host
     uint64_t slow_times;                    /* so many times as slow. */
     uint64_t disk_slow_until_ns;            /* Likewise its disk; */
     uint64_t disk_slow_times;               /* 0: it hangs until then. */
+    uint64_t disk_others_blocks;            /* So much of its disk others have. */
     enum world_disk_fault disk_fault;       /* What it refuses, now and then, */
     uint64_t disk_fails_until_ns;           /* until then. */
     bool disk_spares;                       /* The next write is not refused. */

@@ -81,20 +81,24 @@ uint64_t __wrap_boot_id(void)
  * sometimes ---- */
 
 enum {
-    DISK_LEFT_BLOCKS = 300
-}; /* Of one that is full: what daemons keep in reserve, and a little. */
+    DISK_BLOCKS = 1 << 24,
+    DISK_LEFT_BLOCKS = 300 /* Of one that is full: what daemons keep in reserve, and a little. */
+};
 
 int __wrap_fstatvfs(int fd, struct statvfs *fs);
 ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
 
 int __wrap_fstatvfs(int fd, struct statvfs *fs)
 {
+    const struct world_process *p = the_world->current;
+
     (void)fd;
     memset(fs, 0, sizeof(*fs));
     fs->f_bsize = fs->f_frsize = 4096;
-    fs->f_blocks = 1 << 24;
-    fs->f_bfree = fs->f_bavail =
-        world_disk_refuses(WORLD_DISK_FULL) ? DISK_LEFT_BLOCKS : fs->f_blocks;
+    fs->f_blocks = DISK_BLOCKS;
+    fs->f_bfree = fs->f_bavail = world_disk_refuses(WORLD_DISK_FULL)
+                                     ? DISK_LEFT_BLOCKS
+                                     : fs->f_blocks - (p == NULL ? 0 : p->host->disk_others_blocks);
     fs->f_files = fs->f_ffree = fs->f_favail = 1 << 24;
     fs->f_namemax = 255;
     return 0;

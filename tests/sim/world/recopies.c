@@ -1,0 +1,281 @@
+/* `morsel recopy` while others use the files: any file of the directory that all share is written anew by its side, and
+ * the two exchange their bytes (common/fs/exchange.h); so are files of this program, in a directory whose policy says
+ * another number of copies each time. Who reads and writes them notices nothing of it. */
+#include "common/fs/exchange.h"
+#include "tests/sim/world/fiber.h"
+#include "tests/sim/world/programs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    COPY_BYTES = 1 << 20,
+    OWN_FILES = 3,
+    OWN_FIRST = 20, /* Of the judge's objects. */
+    OWN_STRIDE = 900 << 10,
+    OWN_PIECES = 3,
+    REST_MS_MAX = 500
+};
+
+/* A file, and the one by its side. */
+struct recopy
+{
+    struct act *act;
+    const char *name;
+    struct kernel_file from, to;
+    uint8_t *bytes; /* COPY_BYTES */
+};
+
+/* ---- The exchange, as the command does it (src/client/admin/recopy_file.c) ---- */
+
+static int copy_range(struct recopy *r, uint64_t at, uint64_t end)
+{
+    int rv = 0;
+
+    while (rv == 0 && at < end) {
+        size_t wanted = end - at < COPY_BYTES ? (size_t)(end - at) : COPY_BYTES, got;
+
+        rv = kernel_read(&r->from, at, r->bytes, wanted, &got);
+        if (rv == 0 && got == 0) {
+            return EAGAIN; /* Somebody has made it shorter. */
+        }
+        if (rv == 0 && !act_is_canary(r->act->program, "lost-copy", 1)) {
+            rv = kernel_write(&r->to, at, r->bytes, got);
+        }
+        at += rv == 0 ? got : 0;
+    }
+    return rv;
+}
+
+static int copy_bytes(struct recopy *r)
+{
+    uint64_t size = 0, at = 0, data, hole;
+    int rv = kernel_size(r->act->kernel, r->act->directory, r->name, &size);
+
+    rv = rv != 0 ? rv : kernel_truncate(&r->to, size);
+    while (rv == 0 && at < size) {
+        rv = kernel_seek(&r->from, at, SEEK_DATA, &data);
+        if (rv == ENXIO) {
+            return 0; /* The rest is a hole. */
+        }
+        rv = rv != 0 ? rv : kernel_seek(&r->from, data, SEEK_HOLE, &hole);
+        if (rv == 0) {
+            at = hole < size ? hole : size;
+            rv = copy_range(r, data, at);
+        }
+    }
+    return rv;
+}
+
+static int copy_and_exchange(struct recopy *r)
+{
+    struct exchange_commit commit = { .with = r->to.inode };
+    int rv = kernel_ioctl(&r->from, EXCHANGE_BEGIN, NULL, 0, &commit.state, sizeof(commit.state));
+
+    rv = rv != 0 ? rv : copy_bytes(r);
+    if (rv == 0) {
+        rv = kernel_ioctl(&r->from, EXCHANGE_COMMIT, &commit, sizeof(commit), NULL, 0);
+    }
+    return rv;
+}
+
+/* It has a name for a moment; the command makes one without. */
+static int open_copy(struct recopy *r)
+{
+    char name[24];
+    int rv;
+
+    (void)snprintf(name, sizeof(name), "x%llu",
+                   (unsigned long long)++r->act->program->history->last_value);
+    rv = kernel_open_name(r->act->kernel, r->act->directory, name, O_RDWR | O_CREAT | O_EXCL,
+                          &r->to);
+    if (rv == 0 && (rv = kernel_unlink(r->act->kernel, r->act->directory, name)) != 0) {
+        (void)kernel_close(&r->to);
+    }
+    return rv;
+}
+
+static int recopy(struct recopy *r)
+{
+    int rv = kernel_open_name(r->act->kernel, r->act->directory, r->name, O_RDONLY, &r->from);
+
+    if (rv != 0) {
+        return rv;
+    }
+    rv = open_copy(r);
+    if (rv == 0) {
+        rv = copy_and_exchange(r);
+        (void)kernel_close(&r->to);
+    }
+    (void)kernel_close(&r->from);
+    return rv;
+}
+
+/* Others write it, have renamed it, or there is no place for it: it is left. */
+static bool is_left(int error)
+{
+    return error == EBUSY || error == EAGAIN || error == ENOENT || error == ESTALE ||
+           error == ENOSPC;
+}
+
+static void recopy_name(struct program *p, const char *directory, const char *name)
+{
+    struct act a;
+    struct stat st;
+    struct recopy r = { .act = &a, .name = name, .bytes = malloc(COPY_BYTES) };
+    int rv = act_begin_in(&a, p, directory);
+
+    CHECK(r.bytes != NULL);
+    rv = rv != 0 ? rv : kernel_stat(a.kernel, a.directory, name, &st);
+    if (rv == 0 && S_ISREG(st.st_mode)) {
+        rv = recopy(&r);
+        p->history->counts.recopied += rv == 0;
+        p->history->counts.recopies_left += is_left(rv);
+    }
+    free(r.bytes);
+    world_trace(p->name, "recopy %s/%s: %s", directory, name, strerror(rv));
+    act_end(&a, "recopy", name, 0, is_left(rv) ? 0 : rv);
+}
+
+/* ---- What others have ---- */
+
+struct choice
+{
+    char name[WORLD_NAME_MAX + 16];
+    uint64_t seen;
+};
+
+/* Each with the same chance; of those that nobody writes only some. */
+static void choose(void *data, const char *name)
+{
+    struct choice *c = data;
+
+    if (name[0] != '.' && name[0] != 's' && strlen(name) < sizeof(c->name) &&
+        world_draw(++c->seen) == 0) {
+        (void)snprintf(c->name, sizeof(c->name), "%s", name);
+    }
+}
+
+static void recopy_any(struct program *p)
+{
+    struct choice c = { .seen = 0 };
+    struct kernel_file dir;
+    struct act a;
+    int rv = act_begin(&a, p);
+
+    if (rv == 0 && (rv = kernel_open_dir(a.kernel, a.directory, &dir)) == 0) {
+        rv = kernel_list(&dir, choose, &c);
+        kernel_close_dir(&dir);
+    }
+    act_end(&a, "list", "d", 0, rv);
+    if (rv == 0 && c.seen > 0) {
+        recopy_name(p, "d", c.name);
+    }
+}
+
+/* ---- Our own ---- */
+
+static void own_name(char name[16], unsigned number)
+{
+    (void)snprintf(name, 16, "r%u", number);
+}
+
+static void put_own(struct program *p)
+{
+    uint64_t value = ++p->history->last_value;
+    unsigned number = (unsigned)world_draw(OWN_FILES);
+    struct kernel_file file;
+    struct act a;
+    char name[16];
+    int rv = act_begin_in(&a, p, "r"), closed;
+
+    own_name(name, number);
+    if (rv == 0 && (rv = act_open(&a, name, O_RDWR, &file)) == 0) {
+        for (unsigned i = 0; rv == 0 && i < OWN_PIECES; i++) {
+            rv = kernel_write(&file, i * (uint64_t)OWN_STRIDE, &value, sizeof(value));
+        }
+        rv = rv == 0 ? kernel_fsync(&file) : rv;
+        closed = kernel_close(&file);
+        rv = rv != 0 ? rv : closed;
+    }
+    for (unsigned i = 0; i < OWN_PIECES; i++) {
+        act_note(&a, OWN_FIRST + number * OWN_PIECES + i, true, value, rv);
+    }
+    act_end(&a, "put", name, value, rv == ENOSPC ? 0 : rv);
+}
+
+static void get_own(struct program *p, unsigned number, unsigned piece)
+{
+    struct kernel_file file;
+    uint64_t value = 0;
+    size_t got;
+    struct act a;
+    char name[16];
+    int rv = act_begin_in(&a, p, "r"), closed;
+
+    own_name(name, number);
+    if (rv == 0 && (rv = kernel_open_name(a.kernel, a.directory, name, O_RDONLY, &file)) == 0) {
+        rv = kernel_read(&file, piece * (uint64_t)OWN_STRIDE, &value, sizeof(value), &got);
+        closed = kernel_close(&file);
+        rv = rv != 0 ? rv : closed;
+    }
+    rv = rv == ENOENT ? 0 : rv; /* Nobody has made it yet. */
+    act_note(&a, OWN_FIRST + number * OWN_PIECES + piece, false, value, rv);
+    act_end(&a, "get", name, value, rv);
+}
+
+/* Where one server at a time is struck, there are two at least. */
+static void change_policy(struct program *p)
+{
+    struct history *h = p->history;
+    unsigned least = h->one_struck ? 2 : 1, most = h->iods_count < 3 ? h->iods_count : 3;
+    char value[4];
+    struct act a;
+    int rv = act_begin_in(&a, p, "r");
+
+    (void)snprintf(value, sizeof(value), "%u", least + (unsigned)world_draw(most - least + 1));
+    if (rv == 0) {
+        rv = kernel_set_xattr(a.kernel, FUSE_ROOT_ID, "r", "user.morsel.replicas", value,
+                              strlen(value), 0);
+    }
+    h->counts.policies += rv == 0;
+    act_end(&a, "set the copies of", "r", 0, rv == ENOSPC ? 0 : rv);
+}
+
+static void recopy_own(struct program *p)
+{
+    char name[16];
+
+    change_policy(p);
+    own_name(name, (unsigned)world_draw(OWN_FILES));
+    recopy_name(p, "r", name);
+}
+
+/* ---- The program ---- */
+
+void recopy_run(void *data)
+{
+    static void (*const acts[])(struct program * p) = { recopy_any, recopy_any, recopy_any,
+                                                        recopy_own, recopy_own, put_own };
+    struct program *p = data;
+
+    while (!p->history->ended) {
+        acts[world_draw(sizeof(acts) / sizeof(acts[0]))](p);
+        if (world_chance(2)) {
+            get_own(p, (unsigned)world_draw(OWN_FILES), (unsigned)world_draw(OWN_PIECES));
+        }
+        fiber_sleep(world_draw(REST_MS_MAX * WORLD_MS));
+    }
+    p->history->programs_running--;
+}
+
+void recopy_check(struct program *p)
+{
+    for (unsigned i = 0; i < OWN_FILES * OWN_PIECES; i++) {
+        get_own(p, i / OWN_PIECES, i % OWN_PIECES);
+    }
+}
