@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,10 +75,14 @@ static void live(uint64_t seed, const char *canary, bool trace, const char *plac
     struct world *w = calloc(1, sizeof(*w));
     struct history *h = calloc(1, sizeof(*h));
     struct report report = { .digest = 0 };
+    struct rlimit files;
 
     if (w == NULL || h == NULL || chdir(place) != 0) {
         _Exit(2);
     }
+    (void)getrlimit(RLIMIT_NOFILE, &files); /* Who is killed there leaves what he had open. */
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
     (void)alarm(HISTORY_SECONDS_MAX);
     world_init(w, seed, trace);
     history_run(h, w, canary);

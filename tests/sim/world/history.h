@@ -50,13 +50,13 @@ enum {
     X(unmounts, "clusters stopped and begun anew", 1)                                              \
     X(admin_calls, "calls of the morsel command", 40)                                              \
     X(checks, "checks of the manager's records", 8)                                                \
-    X(compared, "objects whose copies somebody had compared", 0)                                   \
-    X(moves, "copies that were to move for even disks", 0)                                         \
-    X(drains, "servers that were to leave", 0)                                                     \
-    X(recopied, "files that were written anew by their side", 0)                                   \
-    X(recopies_left, "files that were left, for others write them", 0)                             \
+    X(compared, "objects whose copies somebody had compared", 20)                                  \
+    X(moves, "copies that were to move for even disks", 1)                                         \
+    X(drains, "servers that were to leave", 2)                                                     \
+    X(recopied, "files that were written anew by their side", 50)                                  \
+    X(recopies_left, "files that were left, for others write them", 10)                            \
     X(removals, "servers not removed, for files lie there", 0)                                     \
-    X(recover_refused, "wishes of the administrator that were refused", 0)                         \
+    X(recover_refused, "wishes of the administrator that were refused", 10)                        \
     X(names_asked, "machines looked for by name", 5)                                               \
     X(mount_kills, "kills of mounts", 2)                                                           \
     X(mount_losses, "losses of power of mounts", 3)                                                \

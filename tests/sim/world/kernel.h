@@ -12,7 +12,7 @@
 #include "client/fuse/mount_fuse.h"
 #include "tests/sim/world/world.h"
 
-enum { KERNEL_FDS_MAX = 1024 };
+enum { KERNEL_FDS_MAX = 8192 };
 
 /* What it has spared the mount, and what the mount has told it. */
 struct kernel_counts
