@@ -165,10 +165,29 @@ void copies_listen(struct history *h)
     h->world->heard_data = h;
 }
 
+/* So many copies the group ought to have: fewer than others where somebody has asked for that, or a server is to give its
+ * place to another one. */
+static unsigned copies_wanted(const struct history *h, unsigned group)
+{
+    unsigned wanted = h->copies, places;
+    uint64_t newest = 0, version;
+
+    for (unsigned i = 0; i < h->iods_count; i++) {
+        if (h->iods[i] != NULL && (places = host_iod_places(h->iods[i], group, &version)) > 0 &&
+            version >= newest) {
+            newest = version;
+            wanted = places < h->copies ? places : h->copies;
+        }
+    }
+    return wanted;
+}
+
 bool copies_degraded(const struct history *h)
 {
     for (unsigned i = 0; i < h->groups_count; i++) {
-        if ((unsigned)__builtin_popcount(h->groups[i].set) < h->copies) { /* Places change hands. */
+        /* Places change hands. */
+        if ((unsigned)__builtin_popcount(h->groups[i].set) <
+            copies_wanted(h, h->groups[i].number)) {
             return true;
         }
     }

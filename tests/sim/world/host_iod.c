@@ -155,6 +155,21 @@ bool host_iod_group(const struct host_iod *h, unsigned i, unsigned *group)
     return true;
 }
 
+unsigned host_iod_places(const struct host_iod *h, unsigned group, uint64_t *version)
+{
+    const Morsel__GroupSet *kept = h->iod.groups.kept;
+    unsigned places = 0;
+
+    *version = kept == NULL ? 0 : kept->version;
+    for (size_t i = 0; kept != NULL && i < kept->n_groups; i++) {
+        for (size_t j = 0; kept->groups[i]->number == group && j < kept->groups[i]->n_servers;
+             j++) {
+            places += kept->groups[i]->servers[j] != 0;
+        }
+    }
+    return places;
+}
+
 unsigned host_iod_place(const struct host_iod *h, unsigned group)
 {
     const Morsel__GroupSet *kept = h->iod.groups.kept;

@@ -58,6 +58,9 @@ bool host_iod_is_well(struct host_iod *iod);
 bool host_iod_group(const struct host_iod *iod, unsigned i, unsigned *group);
 unsigned host_iod_place(const struct host_iod *iod, unsigned group);
 
+/* How many servers hold a place of the group in the table that it has; 0: the group is not in it. */
+unsigned host_iod_places(const struct host_iod *iod, unsigned group, uint64_t *version);
+
 /* Servers that the manager counts as up. */
 unsigned host_meta_servers_up(const struct host_meta *meta);
 
