@@ -1,6 +1,6 @@
 #!/bin/bash
 # copy_file_range is done by the servers where both files are one mount's alone, and gives what reading and writing would give; what is
-# shared is read fresh; damaged bytes are not copied.
+# shared is read fresh; who looks at a file that is being copied to waits; damaged bytes are not copied.
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
@@ -92,6 +92,62 @@ for i in range(20):
 os.close(there)
 PY
 note "copies are right"
+
+# Somebody else looks at the file while the servers, which stand still, copy into it: he waits for the copy, which succeeds.
+python3 - "$a" "$b" "$bin/morsel" "$manager" "${pid_of[iod1]}" "${pid_of[iod2]}" "${pid_of[iod3]}" "${pid_of[iod4]}" <<'PY' || fail "see above"
+import os, signal, subprocess, sys, threading, time
+a, b, morsel, manager = sys.argv[1:5]
+MIB = 1 << 20
+
+def until(what, good):
+    end = time.monotonic() + 60
+    while not good():
+        assert time.monotonic() < end, f"not within the time: {what}"
+        time.sleep(0.01)
+
+def recalled():
+    lines = subprocess.run([morsel, "stats", "--manager", manager], check=True, capture_output=True, text=True).stdout.splitlines()
+    return int(dict(line.split()[:2] for line in lines if line.startswith("leases_recalled"))["leases_recalled"])
+
+class Call(threading.Thread):
+    def __init__(self, call):
+        super().__init__()
+        self.call, self.answer = call, None
+        self.start()
+    def run(self):
+        try:
+            self.answer = self.call()
+        except OSError as error:
+            self.answer = error
+    def waits(self):
+        with open(f"/proc/self/task/{self.native_id}/wchan") as f:
+            return "request_wait_answer" in f.read()
+
+def servers(what):
+    for pid in sys.argv[5:]:
+        os.kill(int(pid), what)
+
+fd, out = (os.open(f"{a}/{name}", os.O_RDWR | os.O_CREAT) for name in ("wanted", "wanted.copy"))
+os.pwrite(fd, os.urandom(2 * MIB), 0)
+assert os.copy_file_range(fd, out, MIB, 0, 0) == MIB  # Now it lies as the other one does.
+os.fsync(out)
+before = recalled()
+servers(signal.SIGSTOP)
+try:
+    copy = Call(lambda: os.copy_file_range(fd, out, MIB, MIB, MIB))
+    until("the servers are asked to copy", copy.waits)
+    look = Call(lambda: os.stat(f"{b}/wanted.copy").st_size)
+    until("the lease is recalled", lambda: recalled() > before)
+finally:
+    servers(signal.SIGCONT)
+for call in copy, look:
+    call.join(60)
+assert copy.answer == MIB, f"the copy says {copy.answer}"
+assert look.answer == 2 * MIB, f"who looked sees {look.answer} bytes"
+with open(f"{a}/wanted", "rb") as f, open(f"{b}/wanted.copy", "rb") as g:
+    assert f.read() == g.read(), "what was copied is not what is there"
+PY
+note "a copy that somebody waits for"
 
 sync "$a/source"
 drop_caches

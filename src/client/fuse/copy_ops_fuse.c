@@ -20,7 +20,9 @@ struct copy_op
     struct mount_op base;
     struct file_copy copy;
     struct file_drain drain;
+    struct file_flush flush;        /* Of what was copied while the lease was on its way back. */
     struct kernel_drop_waiter drop; /* Of the source, before the kernel copies. */
+    uint64_t lease_epoch;           /* Under which the servers are asked. */
     bool pinned;
 };
 
@@ -87,20 +89,55 @@ static void note_partly(struct copy_op *op, struct file *to)
     }
 }
 
+static void on_told(struct file_flush *flush, int status)
+{
+    copy_end(CONTAINER_OF(flush, struct copy_op, flush), status);
+}
+
+static void tell_cancel(struct mount_op *base)
+{
+    file_flush_cancel(&CONTAINER_OF(base, struct copy_op, base)->flush);
+}
+
+/* While the lease is on its way back, the manager must know of it before it is. */
+static int note_copied(struct copy_op *op)
+{
+    struct file_copy *copy = &op->copy;
+    struct file *to = copy->to;
+
+    file_forget(to, copy->to_offset, copy->length);
+    file_note_changed(to, copy->to_offset, copy->to_offset + copy->length,
+                      is_sparse(op->base.mount->client, copy->from));
+    if (!file_is_shared(to)) {
+        copy_end(op, MORSEL_OK);
+        return MORSEL_OK;
+    }
+    op->base.cancel = tell_cancel;
+    return file_flush_start(&op->flush, to, NULL, false, on_told);
+}
+
+/* Also of a lease that is on its way back: it waits for us (unpin_leases()), and so does who wants it. */
+static bool is_ours_since(const struct copy_op *op)
+{
+    const struct client *client = op->base.mount->client;
+
+    return client_lease_valid(client) && lease_epoch(client) == op->lease_epoch &&
+           lease_is_for_writing(client, op->copy.to->inode);
+}
+
 static void on_copied(struct file_copy *copy, int status)
 {
     struct copy_op *op = CONTAINER_OF(copy, struct copy_op, copy);
-    struct file *to = copy->to;
 
     if (status != 0) {
-        note_partly(op, to);
-    } else if (file_is_shared(to)) {
+        note_partly(op, copy->to);
+    } else if (!is_ours_since(op)) {
         status = MORSEL_IO; /* Our lease ran out: others may have truncated the file since. */
-    }
-    if (status == 0) {
-        file_forget(to, copy->to_offset, copy->length);
-        file_note_changed(to, copy->to_offset, copy->to_offset + copy->length,
-                          is_sparse(op->base.mount->client, copy->from));
+    } else {
+        status = note_copied(op);
+        if (status == 0) {
+            return;
+        }
     }
     copy_end(op, status);
 }
@@ -120,6 +157,7 @@ static void copy_go(struct copy_op *op)
         return;
     }
     op->base.cancel = copy_cancel;
+    op->lease_epoch = lease_epoch(op->base.mount->client);
     file_copy_start(copy, on_copied);
 }
 
