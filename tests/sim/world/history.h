@@ -21,12 +21,13 @@ enum {
     HISTORY_TREE = 6, /* Directories that move. */
     HISTORY_MOVES_MAX = 2048,
     HISTORY_FAULTS_S_MIN = 5,
-    HISTORY_STRUCK_S_MIN = 10,   /* Where one server at a time is struck. */
-    HISTORY_FAULTS_S_MAX = 20,   /* Then it heals, */
-    HISTORY_CALM_S = 3,          /* and goes on for so long; */
-    HISTORY_CALL_S = 60,         /* no call lasts longer than this, */
-    HISTORY_STRUCK_S = 5,        /* nor than this, where one server at a time is struck, */
-    HISTORY_STRUCK_LOCKS_S = 15, /* or this, behind others who have a lock; */
+    HISTORY_STRUCK_S_MIN = 10, /* Where one server at a time is struck. */
+    HISTORY_FAULTS_S_MAX = 20, /* Then it heals, */
+    HISTORY_CALM_S = 3,        /* and goes on for so long; */
+    HISTORY_CALL_S = 60,       /* no call lasts longer than this, */
+    HISTORY_STRUCK_S = 5,      /* nor than this, where one server at a time is struck, */
+    HISTORY_STRUCK_LONG_S =
+        15, /* or this, behind others who have a lock, and a file that is recopied; */
     HISTORY_EXCUSE_S =
         1 /* more where a disk hangs: for 32 MiB that were not synced (SLOW_BYTES_MS). */
 };

@@ -80,11 +80,13 @@ static uint64_t slow_disk_ns(const struct history *h, uint64_t from_ns)
 static uint64_t longest_ns(const struct history *h, const char *what, uint64_t from_ns)
 {
     bool locks = strncmp(what, "lock", 4) == 0 || strncmp(what, "share", 5) == 0;
+    bool many = strcmp(what, "recopy") == 0; /* Calls, of which each may find its group moving. */
 
     if (!h->one_struck) {
         return HISTORY_CALL_S * WORLD_S;
     }
-    return (locks ? HISTORY_STRUCK_LOCKS_S : HISTORY_STRUCK_S) * WORLD_S + slow_disk_ns(h, from_ns);
+    return (locks || many ? HISTORY_STRUCK_LONG_S : HISTORY_STRUCK_S) * WORLD_S +
+           slow_disk_ns(h, from_ns);
 }
 
 void act_end(struct act *a, const char *what, const char *object, uint64_t value, int error)
