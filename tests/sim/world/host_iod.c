@@ -28,18 +28,17 @@ static void on_iod_failed(void *data)
 
 /* A disk that has refused syncs, and a loss of power: the record of what was synced may be gone. The daemon says what to do. */
 static struct host_iod *start_without_record(struct host_iod *h, struct world_host *host,
-                                             const char *name, const struct world_host *manager,
-                                             const char *record)
+                                             const char *name, const struct world_host *manager)
 {
     char path[64];
 
-    world_trace(name, "** %s is removed", record);
+    world_trace(name, "** the record of what was synced is removed");
     host_process_begun();
     world_process_kill(h->process);
     if (h->iod.objects.datadir.lock_fd > 0) {
         datadir_close(&h->iod.objects.datadir);
     }
-    (void)snprintf(path, sizeof(path), "%s/%s", name, record);
+    (void)snprintf(path, sizeof(path), "%s/epochs", name);
     CHECK(unlink(path) == 0);
     return host_iod_start(host, name, manager);
 }
@@ -73,11 +72,7 @@ struct host_iod *host_iod_start(struct world_host *host, const char *name,
     h->iod.data = h;
     if (iod_start(&h->iod, &err) != 0) {
         if (host->disk_refused && strstr(err.text, "epochs is damaged: remove the file") != NULL) {
-            return start_without_record(h, host, name, manager, "epochs");
-        }
-        /* It had a first word of its groups, and could not count its starts. The manager tells the groups again. */
-        if (host->disk_refused && strstr(err.text, "starts is missing") != NULL) {
-            return start_without_record(h, host, name, manager, "groups");
+            return start_without_record(h, host, name, manager);
         }
         world_fail("%s does not start: %s", name, err.text);
     }
