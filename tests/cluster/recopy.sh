@@ -268,6 +268,65 @@ expect_said '.left[0].busy' false
 stop_mount lax
 recopy "$a/must_not" || fail "recopy: $said"
 
+# What began before and has not come to its end: a copy that is made now may have the bytes of before (what the kernel has read stays until the hole is
+# made), and when it is looked at again that is over.
+cat >"$work/begun.py" <<'PY'
+import ctypes, errno, fcntl, os, signal, struct, sys, threading, time
+path = sys.argv[1]
+BEGIN, COMMIT = 2 << 30 | 16 << 16 | ord("M") << 8 | 1, 1 << 30 | 24 << 16 | ord("M") << 8 | 2
+SIZE, HOLE = 300000, 200704
+libc = ctypes.CDLL(None)
+
+def servers(what):
+    for pid in sys.argv[2:]:
+        os.kill(int(pid), what)
+
+def waits(thread):
+    with open(f"/proc/self/task/{thread.native_id}/wchan") as f:
+        return "request_wait_answer" in f.read()
+
+def begin(fd):
+    while True:
+        try:
+            return fcntl.ioctl(fd, BEGIN, bytes(16))
+        except OSError as error:
+            assert error.errno in (errno.EAGAIN, errno.EBUSY), error
+            refused.set()
+            servers(signal.SIGCONT)
+        time.sleep(0.01)
+
+refused = threading.Event()
+fd, copy = os.open(path, os.O_RDWR | os.O_CREAT), os.open(os.path.dirname(path), os.O_TMPFILE | os.O_RDWR, 0o600)
+os.pwrite(fd, b"a" * SIZE, 0)
+os.fsync(fd)
+assert os.pread(fd, SIZE, 0) == b"a" * SIZE
+punch = threading.Thread(target=lambda: libc.fallocate(fd, 3, ctypes.c_long(0), ctypes.c_long(HOLE)))
+servers(signal.SIGSTOP)
+late = threading.Timer(5, servers, (signal.SIGCONT,))
+late.start()
+punch.start()
+while not waits(punch):
+    time.sleep(0.01)
+state = begin(fd)
+data = os.pread(fd, SIZE, 0)
+servers(signal.SIGCONT)
+late.cancel()
+punch.join()
+os.fsync(fd)
+os.pwrite(copy, data, 0)
+word = errno.EBUSY
+while word == errno.EBUSY:
+    word = 0
+    try:
+        fcntl.ioctl(fd, COMMIT, state + struct.pack("Q", os.fstat(copy).st_ino))
+    except OSError as error:
+        word = error.errno
+assert word in (0, errno.EAGAIN), os.strerror(word)
+assert os.pread(fd, SIZE, 0) == bytes(HOLE) + b"a" * (SIZE - HOLE), "a hole has the bytes of before"
+assert refused.is_set(), "an exchange began while a hole was being punched"
+PY
+timeout 60 python3 "$work/begun.py" "$a/must_not/begun" "${pid_of[iod1]}" "${pid_of[iod2]}" || fail "see above"
+
 # A copy of which something was lost on its way is none.
 policy "$a/must_not" replicas=1
 start_mount soon io_timeout=1s

@@ -597,6 +597,11 @@ bool file_is_quiet(const struct file *file)
            file->columns.changing == 0;
 }
 
+bool file_is_changing(const struct file *file)
+{
+    return file->columns.changing != 0;
+}
+
 bool file_is_unsure(const struct file *file)
 {
     return !list_empty(&file->lists.unsure);

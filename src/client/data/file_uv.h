@@ -355,6 +355,9 @@ bool file_is_held(const struct file *file);
 /* Of a file that is held: has all come to its end that was begun before? */
 bool file_is_quiet(const struct file *file);
 
+/* Is a change under way at a server now? */
+bool file_is_changing(const struct file *file);
+
 /* May something still land there, as file_note_end() knows? */
 bool file_is_unsure(const struct file *file);
 

@@ -450,6 +450,11 @@ static void on_begun(struct file_flush *flush, int status)
     struct begin_op *op = CONTAINER_OF(flush, struct begin_op, flush);
     struct exchange_state state;
 
+    /* A hole that is being punched, say: the kernel may give whoever copies now the bytes of before, and its end is no
+     * change that COMMIT would notice. */
+    if (status == 0 && file_is_changing(flush->file)) {
+        status = MORSEL_AGAIN;
+    }
     if (status == 0) {
         status = state_of(flush->file, &state);
     }

@@ -61,7 +61,8 @@ struct exchange_commit
                       long. Who asks owns both, or is root. */
 };
 
-/* Both: EBUSY: it is open for writing on another mount, or something of it does not come to its end; try later.
+/* BEGIN: EAGAIN: it is being changed just now; begin again. COMMIT: EAGAIN: it has been written since.
+ * Both: EBUSY: it is open for writing on another mount, or something of it does not come to its end; try later.
  * EOPNOTSUPP: the mount keeps nothing (-o nocache), and so cannot know that nobody writes. */
 #define EXCHANGE_BEGIN  _IOR('M', 1, struct exchange_state)
 #define EXCHANGE_COMMIT _IOW('M', 2, struct exchange_commit)
