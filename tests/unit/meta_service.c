@@ -40,6 +40,59 @@ static void a_retry_is_answered_and_not_applied_also_after_a_restart(void **stat
     client_close(&c);
 }
 
+/* It lost a name and has another one, as long as it is asked: who holds a lease on it knows how many
+ * names it has from that alone. */
+static void expect_one_name_left(const Morsel__Removed *removed, inode_id inode)
+{
+    assert_false(removed->deleted);
+    assert_non_null(removed->other);
+    assert_int_equal(removed->other->inode, inode);
+    assert_int_equal(removed->other->nlink, 1);
+}
+
+static void a_repeat_tells_how_many_names_are_left(void **state)
+{
+    Morsel__LinkRequest link = MORSEL__LINK_REQUEST__INIT;
+    Morsel__RenameRequest rename = MORSEL__RENAME_REQUEST__INIT;
+    Morsel__OpId op;
+    struct fixture *f = *state;
+    struct client c;
+    Morsel__Removed *removed;
+    inode_id inode, moved;
+
+    client_join(&c, f, 13);
+    inode = link.inode = make(&c, INODE_ROOT, "p", 0010644, false);
+    moved = make(&c, INODE_ROOT, "x", 0010644, false);
+    link.op = rename.op = &op;
+    link.new_parent = rename.parent = rename.new_parent = INODE_ROOT;
+    rename.name = bytes("x");
+    rename.new_name = bytes("q");
+    for (unsigned i = 0; i < 2; i++) {
+        link.new_name = bytes(i == 0 ? "q" : "r");
+        op = next_op(&c);
+        assert_int_equal(call(&c, MSG_LINK, &link.base, NULL, NULL), 0);
+        op = next_op(&c);
+        for (unsigned repeat = 0; repeat < 3; repeat++) {
+            if (repeat == 2) { /* What it knows it has from its log. */
+                meta_down(f);
+                meta_up(f);
+                assert_int_equal(ask_session(&c), 0);
+            }
+            if (i == 0) {
+                assert_int_equal(
+                    call(&c, MSG_RENAME, &rename.base, &morsel__removed__descriptor, &removed), 0);
+                assert_int_equal(removed->moved->inode, moved);
+            } else {
+                assert_int_equal(unlink_with(&c, op, "r", &removed), 0);
+            }
+            assert_int_equal(removed->known, repeat > 0);
+            expect_one_name_left(removed, inode);
+            morsel__removed__free_unpacked(removed, NULL);
+        }
+    }
+    client_close(&c);
+}
+
 static void requests_without_session_or_operation_are_refused(void **state)
 {
     Morsel__GetattrRequest getattr = MORSEL__GETATTR_REQUEST__INIT;
@@ -489,6 +542,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_retry_is_answered_and_not_applied_also_after_a_restart),
+        TEST(a_repeat_tells_how_many_names_are_left),
         TEST(requests_without_session_or_operation_are_refused),
         TEST(a_lease_is_called_back_before_another_changes),
         TEST(a_writer_reports_before_another_reads),

@@ -99,12 +99,12 @@ int txn_drop_name(struct ns_txn *t, struct inode *inode)
     const struct ns_hooks *hooks = &t->ns->hooks;
 
     txn_change(t, inode);
+    op->target = inode->id;
     if (!mode_is_directory(inode->mode) && inode->nlink > 1) {
         inode->nlink--;
         return 0;
     }
     inode->nlink = 0;
-    op->target = inode->id;
     if (!t->replay) {
         op->open = hooks->is_open != NULL && hooks->is_open(hooks->data, inode->id);
         op->deleted = !op->open;

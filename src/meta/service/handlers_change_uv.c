@@ -143,24 +143,38 @@ static Morsel__Attr *part_grant(struct meta *meta, struct rpc_request *request,
     return &part->attr;
 }
 
+/* Of a change that was carried out before, the names do not lead any more to what lost one. */
+static void find_other(struct request *r)
+{
+    inode_id target = r->outcome.target;
+
+    if (r->known && target != INODE_NONE && target != r->other) {
+        r->moved = r->moved == INODE_NONE ? r->other : r->moved;
+        r->other = target;
+    }
+}
+
 int reply_removed(struct request *r)
 {
     struct meta *meta = r->meta;
     Morsel__Removed reply = MORSEL__REMOVED__INIT;
     struct removed_part parent, new_parent, moved, other;
     inode_id target = r->outcome.target;
-    /* To who asked what was replaced is gone; others may be about to open it. */
-    bool departs = target != INODE_NONE && target == r->replaced;
     Morsel__Changed changed;
     Morsel__Attr attr;
+    bool departs;
 
+    find_other(r);
     part_read(meta, r->parent, &parent);
     part_read(meta, r->new_parent, &new_parent);
     part_read(meta, r->moved, &moved);
-    part_read(meta, departs ? INODE_NONE : r->other, &other);
+    part_read(meta, r->other, &other);
     if (kv_wants(meta->kv)) {
         return MORSEL_AGAIN;
     }
+    /* To who asked what was replaced is gone; others may be about to open it. */
+    departs = other.there && other.inode.nlink == 0 && target == r->replaced;
+    other.there &= !departs;
     reply.changed = changed_fill(meta, &changed);
     reply.known = r->known;
     reply.inode = target;
