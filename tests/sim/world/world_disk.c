@@ -9,6 +9,7 @@
  * brings some of it back. Linked with --wrap (CMakeLists.txt). */
 #include "tests/sim/world/world.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ struct file
     uint64_t size;  /* On the disk. */
     uint64_t least; /* The shortest that it was since. */
     bool refused;   /* The last sync was: its size is not on the disk. */
+    bool untold;    /* It was one of everything: the next sync of the file says so, too. */
     struct page **pages;
     size_t count, capacity;
 };
@@ -494,28 +496,55 @@ int __wrap_fallocate(int fd, int mode, off_t offset, off_t length)
     return __real_fallocate(fd, mode, offset, length);
 }
 
+static bool sync_file(struct file *f, bool refused)
+{
+    bool told = f->untold;
+
+    f->untold = false;
+    refused ? sync_refused(f) : synced(f);
+    return !refused && !told;
+}
+
 int __wrap_fsync(int fd)
 {
     struct stat st;
     struct file *f;
-
-    bool refused;
+    bool good;
 
     if (host_now() == NULL || fstat(fd, &st) != 0) {
         return 0;
     }
-    refused = world_disk_refuses(WORLD_DISK_SYNCS);
+    good = !world_disk_refuses(WORLD_DISK_SYNCS);
     if (S_ISDIR(st.st_mode)) {
-        names_are_there(host_now(), st.st_ino, refused ? 2 : 1);
+        names_are_there(host_now(), st.st_ino, good ? 1 : 2);
     } else if ((f = file_of(fd)) != NULL) {
-        refused ? sync_refused(f) : synced(f);
+        good = sync_file(f, !good);
     }
-    return refused ? -1 : 0;
+    errno = good ? errno : EIO;
+    return good ? 0 : -1;
 }
 
 int __wrap_fdatasync(int fd)
 {
     return __wrap_fsync(fd);
+}
+
+/* The kernel tells everybody who has it open of what it could not write, whoever asked for that; of one that nobody has
+ * open it may forget it. By the program, that is: one of the descriptors is ours. */
+static bool is_open(const struct file *f)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    struct stat ours, st;
+    unsigned count = 0;
+
+    CHECK(dir != NULL && fstat(f->fd, &ours) == 0);
+    while ((entry = readdir(dir)) != NULL) {
+        count += fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && st.st_ino == ours.st_ino &&
+                 st.st_dev == ours.st_dev;
+    }
+    (void)closedir(dir);
+    return count > 1;
 }
 
 int __wrap_syncfs(int fd)
@@ -527,8 +556,11 @@ int __wrap_syncfs(int fd)
     {
         struct file *f = LIST_ENTRY(node, struct file, node);
 
-        if (f->host == host_now()) {
-            refused ? sync_refused(f) : synced(f);
+        if (f->host == host_now() && refused) {
+            sync_refused(f);
+            f->untold = f->untold || (f->count > 0 && is_open(f));
+        } else if (f->host == host_now()) {
+            synced(f);
         }
     }
     names_are_there(host_now(), 0, refused ? 2 : 1);
