@@ -237,6 +237,30 @@ static void test_verifier_of_an_older_record(void **state)
     assert_true(store_verifier(f->store) == first);
 }
 
+/* What a later sync of the same boot says is no news of what was written before. */
+static void test_loss_is_another_one_behind_a_failed_sync(void **state)
+{
+    struct store_fixture *f = *state;
+    uint64_t first = store_loss(f->store);
+    uint64_t second;
+
+    faulty_write(f, 1, 1);
+    fixture_crash(f);
+    assert_true(store_loss(f->store) == first);
+    faulty_write(f, 1, 1);
+    disk_fail(CALL_SYNCFS, EIO);
+    assert_int_equal(store_checkpoint(f->store, 0, NULL), MORSEL_IO);
+    assert_true(store_loss(f->store) == first); /* Of this run whoever was told knows. */
+    fixture_crash(f);
+    second = store_loss(f->store);
+    assert_true(second != first);
+    fixture_crash(f);
+    assert_true(store_loss(f->store) == second);
+    f->options.boot_id += 77;
+    fixture_crash(f);
+    assert_true(store_loss(f->store) != second && store_loss(f->store) != first);
+}
+
 /* ---- A sync fails ---- */
 
 /* After the first failure: told to whoever syncs, remembered, and not covered by a checkpoint. */
@@ -433,6 +457,7 @@ int main(void)
         TEST(test_verifier_changes_with_the_record),
         TEST(test_verifier_of_an_older_record),
         TEST(test_fdatasync_fails),
+        TEST(test_loss_is_another_one_behind_a_failed_sync),
         TEST(test_syncfs_fails),
         TEST(test_sync_of_what_nobody_watched_asks_the_file_system),
         TEST(test_sync_of_a_directory_fails),

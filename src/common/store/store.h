@@ -111,6 +111,10 @@ int store_seek(struct store *store, struct object_id id, uint64_t offset, bool h
  * on disk. */
 uint64_t store_verifier(const struct store *store);
 
+/* Which loss the directory has behind it: another number when the machine was reset since, or a run has ended in which a
+ * sync failed, for what was not on disk then may be gone, whatever a later sync says. */
+uint64_t store_loss(const struct store *store);
+
 /* Did a sync fail since the store was opened? One sentence about the first one. */
 bool store_disk_failed(struct store *store, struct errmsg *words);
 

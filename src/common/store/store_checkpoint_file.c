@@ -42,7 +42,8 @@ static int record_format(const struct checkpoint_record *r, char *text)
                           r->ranges[i].last, r->ranges[i].boot_id);
     }
     count += snprintf(text + count, (size_t)(RECORD_BYTES_MAX - count),
-                      "verifier = %016" PRIx64 "\nfailed = %d\n", r->verifier, r->failed);
+                      "verifier = %016" PRIx64 "\nfailed = %d\nfailures = %" PRIu64 "\n",
+                      r->verifier, r->failed, r->failures);
     count += snprintf(text + count, (size_t)(RECORD_BYTES_MAX - count), "check = %08x\n",
                       crc32c(0, text, (size_t)count));
     CHECK(count < RECORD_BYTES_MAX);
@@ -73,8 +74,9 @@ static int record_parse_fields(const char *at, struct checkpoint_record *r)
         }
         r->ranges_count++;
     }
-    if (sscanf(at, "verifier = %16" SCNx64 " failed = %1d", &r->verifier, &failed) != 2) {
-        r->verifier = 0; /* Older programs end here. */
+    if (sscanf(at, "verifier = %16" SCNx64 " failed = %1d failures = %20" SCNu64, &r->verifier,
+               &failed, &r->failures) < 2) {
+        r->verifier = 0; /* The oldest programs end here, older ones behind `failed`. */
     }
     r->failed = failed == 1;
     return 0;
@@ -236,6 +238,7 @@ int checkpoints_open(struct checkpoints *e, int dir_fd, uint64_t boot_id, bool f
     e->record.current = e->first;
     e->record.durable = e->first - 1;
     e->record.verifier = verifier_holds(&old, boot_id) ? old.verifier : verifier_new();
+    e->record.failures += old.failed;
     e->record.failed = false;
     atomic_init(&e->verifier, e->record.verifier);
     atomic_init(&e->durable, e->record.durable);

@@ -57,12 +57,14 @@ struct checkpoint_record
     struct crashed_range ranges[CRASHED_RANGES_MAX];
     uint64_t verifier; /* 0: written by a program that knew none. */
     bool failed;       /* A sync failed in that run: its verifier ends with it. */
+    uint64_t failures; /* Runs before that one in which a sync failed. */
 };
 
 struct checkpoints
 {
     int dir_fd;                      /* Borrowed. */
-    struct checkpoint_record record; /* `ranges` and `boot_id` stay; the rest is record_lock's. */
+    struct checkpoint_record record; /* record_lock's, but for what stays as it was read: `ranges`,
+                                        `boot_id` and `failures`. */
     pthread_mutex_t record_lock;
     _Atomic uint64_t verifier;
     _Atomic uint64_t durable; /* As in the record on disk. */

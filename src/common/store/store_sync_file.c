@@ -57,6 +57,11 @@ uint64_t store_verifier(const struct store *store)
     return atomic_load(&store->checkpoints.verifier);
 }
 
+uint64_t store_loss(const struct store *store)
+{
+    return store->checkpoints.record.boot_id + store->checkpoints.record.failures;
+}
+
 bool store_disk_failed(struct store *store, struct errmsg *words)
 {
     if (!atomic_load(&store->checkpoints.failed)) {
