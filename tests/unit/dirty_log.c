@@ -417,7 +417,7 @@ static void what_the_disk_says_follows(void **state)
     assert_true(intent_init(&n, 16, 16)); /* A start: all of it is in doubt. */
     intent_load(&n, disk);
     assert_true(in_doubt(&n, 3));
-    intend(&n, 3, 0, true);
+    intend(&n, 3, 0, false); /* Is it on the disk? It was read, and may not have been synced. */
     changed_free(disk);
     intent_free(&n);
 }

@@ -182,6 +182,9 @@ static struct replica_message restart_second(struct pair *p)
     assert_true(replica_load_operation(&p->members[1], &undone));
     pair_begin(p, 1);
     pair_drain(p);
+    (void)pair_pop(p, 1, REPLICA_REWRITE); /* What was read may not be on the disk. */
+    replica_rewritten(&p->members[1], p->now_ms);
+    pair_drain(p);
     (void)pair_pop(p, 0, REPLICA_SYNC_HERE); /* The source flushes. */
     page = p->mail[0];
     pair_deliver(p, REPLICA_FETCH, 0);

@@ -36,7 +36,6 @@ void intent_load(struct intent *n, const struct changed *disk)
 {
     CHECK(intent_empty(n));
     changed_add_all(n->open, disk);
-    changed_add_all(n->disk, disk);
 }
 
 bool intent_add(struct intent *n, const struct change *change)

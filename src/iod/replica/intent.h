@@ -36,7 +36,8 @@ struct intent
 bool intent_init(struct intent *n, uint32_t objects_max, uint32_t spans_max);
 void intent_free(struct intent *n);
 
-/* What the disk said at the start: all of it is in doubt. */
+/* What the file said at the start: all of it is in doubt; and it may be in the kernel's hands alone, where the process of
+ * before was killed ahead of its sync, or the disk refused that: a rewrite is due. */
 void intent_load(struct intent *n, const struct changed *disk);
 
 /* Is about to change. False: it is not on the disk yet, which has to be told first, and then

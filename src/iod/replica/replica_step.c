@@ -236,6 +236,7 @@ void replica_start(struct replica *r, const struct group_record *record, uint64_
         miss_everything(r);
     }
     intent_load(&r->intent, r->asked);
+    r->rewrite_wanted = !intent_empty(&r->intent);
     changed_clear(r->asked);
     order_set_verifier(&r->order, record->verifier);
     event.start = start;
