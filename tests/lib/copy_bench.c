@@ -454,6 +454,7 @@ void bench_ask_write(struct bench *b, uint32_t i, struct asked *a, inode_id inod
     request.object = &id;
     request.offset = offset;
     request.number = number;
+    request.verifier = b->verifier;
     request.crcs.data = (uint8_t *)crcs;
     request.crcs.len = crc32c_pieces(offset, count) * sizeof(crcs[0]);
     ask(b, i, a, MSG_WRITE, &request.base, bytes, count);

@@ -82,6 +82,7 @@ struct bench
     unsigned lost_forwards; /* Of those. */
     uint64_t said_bytes;    /* Of payload, between members. */
     op_sequence number;     /* Of the last change of the client. */
+    uint64_t verifier;      /* That it names with a write; 0: it knows none. */
     size_t gone;
     bool deleted;
 };

@@ -4,7 +4,9 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "tests/lib/faulty_disk.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -191,6 +193,22 @@ static void stand_alone(struct bench *b)
     assert_int_equal(copy_file_state(b->file, &record, &b->err), MORSEL_OK);
 }
 
+/* Nobody else may know what it did, so it has lost something. */
+static void assert_forgot(struct bench *b, uint64_t boot)
+{
+    assert_int_equal(open_file(b, true, boot), MORSEL_OK);
+    assert_true(b->found.state && b->found.forgot && !b->found.record.whole);
+    assert_int_equal(b->found.record.state, GROUP_STANDALONE);
+    assert_non_null(strstr(b->found.trouble.text, "is damaged: what clients have sent before"));
+}
+
+static void assert_sound(struct bench *b, uint64_t boot)
+{
+    assert_int_equal(open_file(b, true, boot), MORSEL_OK);
+    assert_true(!b->found.forgot && b->found.record.whole);
+    assert_int_equal(b->found.trouble.text[0], '\0');
+}
+
 /* What was not synced may be anything when the machine was reset; otherwise it is damage. */
 static void a_loss_of_power_is_told_from_damage(void **state)
 {
@@ -200,17 +218,41 @@ static void a_loss_of_power_is_told_from_damage(void **state)
     add(b, 1, true);
     add(b, 2, true);
     put(b, "ops-1", COPY_MEMORY_HEADER_BYTES, SEEK_SET, 0, COPY_OPERATION_BYTES);
-    assert_int_equal(open_file(b, true, BOOT), MORSEL_CORRUPT);
-    assert_non_null(strstr(b->err.text, "9.ops-1 is damaged"));
-    assert_int_equal(open_file(b, true, BOOT + 1), MORSEL_OK);
+    assert_forgot(b, BOOT);
+    assert_non_null(strstr(b->found.trouble.text, "9.ops-1 is damaged"));
+    assert_sound(b, BOOT + 1);
     assert_int_equal(b->operations_count, 1);
     assert_int_equal(b->operations[0].known.op.number, 2);
     assert_int_equal(copy_file_renew(b->file, keep_second, b, &b->err), MORSEL_OK);
     put(b, "ops-2", 0, SEEK_SET, 0, COPY_MEMORY_HEADER_BYTES);
-    assert_int_equal(open_file(b, true, BOOT), MORSEL_CORRUPT);
-    assert_int_equal(open_file(b, true, BOOT + 1), MORSEL_OK);
+    assert_forgot(b, BOOT);
+    assert_sound(b, BOOT + 1);
     put(b, "ops-1", 0, SEEK_SET, 0, COPY_MEMORY_HEADER_BYTES); /* This one was on the disk. */
-    assert_int_equal(open_file(b, true, BOOT + 1), MORSEL_CORRUPT);
+    assert_forgot(b, BOOT + 1);
+    assert_int_equal(copy_file_renew(b->file, keep_second, b, &b->err), MORSEL_OK);
+    assert_int_equal(copy_file_sync(b->file, &b->err), MORSEL_OK); /* With that it has one again. */
+    assert_sound(b, BOOT + 1);
+}
+
+/* The kernel tells of it once, and takes what it could not write for written: only what was written anew is sure. */
+static void nothing_is_believed_behind_a_sync_that_failed(void **state)
+{
+    struct bench *b = *state;
+
+    stand_alone(b);
+    add(b, 1, true);
+    assert_int_equal(copy_file_renew(b->file, keep_second, b, &b->err), MORSEL_OK);
+    disk_fail(CALL_FDATASYNC, EIO);
+    assert_int_equal(copy_file_sync(b->file, &b->err), MORSEL_IO);
+    assert_int_equal(copy_file_sync(b->file, &b->err), MORSEL_IO);
+    assert_non_null(strstr(b->err.text, "the disk has failed a sync"));
+    put(b, "ops-2", 0, SEEK_SET, 0, COPY_MEMORY_HEADER_BYTES); /* It was not written, */
+    assert_sound(b, BOOT + 1);                                 /* and the power goes. */
+    assert_int_equal(b->operations_count, 1);
+    assert_int_equal(copy_file_renew(b->file, keep_second, b, &b->err), MORSEL_OK);
+    assert_int_equal(copy_file_sync(b->file, &b->err), MORSEL_OK);
+    assert_false(there(b, "ops-1") || there(b, "ops-2"));
+    assert_sound(b, BOOT);
 }
 
 /* What a loss of power has left of the memory is no damage at the second start behind it either. */
@@ -341,6 +383,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_written_is_found, begin, end),
         cmocka_unit_test_setup_teardown(a_generation_takes_the_place_of_older_ones, begin, end),
         cmocka_unit_test_setup_teardown(a_loss_of_power_is_told_from_damage, begin, end),
+        cmocka_unit_test_setup_teardown(nothing_is_believed_behind_a_sync_that_failed, begin, end),
         cmocka_unit_test_setup_teardown(two_starts_behind_one_loss_of_power, begin, end),
         cmocka_unit_test_setup_teardown(an_entry_that_was_not_finished_is_left_out, begin, end),
         cmocka_unit_test_setup_teardown(what_is_lost_the_others_make_up_for, begin, end),

@@ -25,13 +25,17 @@ enum {
 
 struct copy_file
 {
-    pthread_mutex_t memory; /* Which generations are there; held while one is begun and filled. */
+    pthread_mutex_t memory;  /* Which generations are there; held while one is begun and filled. */
+    pthread_mutex_t syncing; /* One sync of the memory at a time. */
     char *dir;
     struct copy_name name;
     int dir_fd, dirty_fd, ops_fd;
     uint64_t dirty_end, dirty_number;
     uint64_t ops_end;
     uint64_t oldest, generation; /* Of the memory of operations: those that are there. */
+    uint64_t syncs_asked;        /* With `memory`, */
+    uint64_t syncs_done;         /* and, of these, with `syncing`: */
+    bool sync_failed;            /* what the disk has of the memory nobody knows. */
     uint64_t boot;               /* Of the kernel, as the state on the disk says. */
 };
 
@@ -65,6 +69,7 @@ void copy_file_close(struct copy_file *f)
             close(fd);
         }
     }
+    pthread_mutex_destroy(&f->syncing);
     pthread_mutex_destroy(&f->memory);
     free(f->dir);
     free(f);
@@ -298,17 +303,32 @@ static int read_generation(struct copy_file *f, uint64_t generation, uint64_t bo
     return rv;
 }
 
+/* Nobody else may know what was carried out here, so it is as behind a loss of power: the set goes on under another
+ * verifier, under which nothing that was sent before is carried out any more (rule `sentbefore`). */
+static void forget_operations(struct copy_file_found *found, const struct errmsg *err)
+{
+    errmsg_set(&found->trouble,
+               "%s: what clients have sent before and ask for again is refused, and they are told "
+               "that what they wrote may be lost",
+               err->text);
+    found->forgot = true;
+    found->record.whole = false;
+}
+
 static int read_operations(struct copy_file *f, uint64_t boot, struct copy_file_found *found,
                            struct errmsg *err)
 {
-    int rv = find_generations(f, err);
+    int rv = f->generation == 0 ? MORSEL_CORRUPT : MORSEL_OK;
 
-    if (rv == MORSEL_OK && f->generation == 0) {
+    if (rv != MORSEL_OK) {
         errmsg_set(err, "%s/copies/%u.ops-* is missing", f->dir, f->name.group);
-        return MORSEL_CORRUPT;
     }
     for (uint64_t g = f->generation; rv == MORSEL_OK && g >= f->oldest; g--) {
         rv = read_generation(f, g, boot, found, err);
+    }
+    if (rv == MORSEL_CORRUPT && found->record.state == GROUP_STANDALONE) {
+        forget_operations(found, err);
+        rv = MORSEL_OK;
     }
     return rv;
 }
@@ -493,15 +513,17 @@ static int sync_generation(struct copy_file *f, int fd, uint64_t oldest, uint64_
     return oldest < newest ? delete_older(f, oldest, newest, err) : MORSEL_OK;
 }
 
-int copy_file_sync(struct copy_file *f, struct errmsg *err)
+/* With `syncing`. */
+static int sync_memory(struct copy_file *f, struct errmsg *err)
 {
-    uint64_t oldest, newest;
+    uint64_t oldest, newest, asked;
     int fd, rv;
 
     pthread_mutex_lock(&f->memory);
     fd = fcntl(f->ops_fd, F_DUPFD_CLOEXEC, 0);
     oldest = f->oldest;
     newest = f->generation;
+    asked = f->syncs_asked;
     pthread_mutex_unlock(&f->memory);
     rv = sync_generation(f, fd, oldest, newest, err);
     if (fd >= 0) {
@@ -512,6 +534,31 @@ int copy_file_sync(struct copy_file *f, struct errmsg *err)
         f->oldest = newest;
     }
     pthread_mutex_unlock(&f->memory);
+    f->sync_failed = rv != MORSEL_OK;
+    f->syncs_done = asked;
+    return rv;
+}
+
+/* The kernel tells one of two syncs that it could not write something, and takes that for written: so they come one
+ * behind the other, and behind one that failed none says that all is well. Older generations, which the disk has, stay
+ * then. */
+int copy_file_sync(struct copy_file *f, struct errmsg *err)
+{
+    uint64_t mine;
+    int rv = MORSEL_OK;
+
+    pthread_mutex_lock(&f->memory);
+    mine = ++f->syncs_asked;
+    pthread_mutex_unlock(&f->memory);
+    pthread_mutex_lock(&f->syncing);
+    if (f->sync_failed) {
+        errmsg_set(err, "%s/copies/%u.ops-*: the disk has failed a sync and may have lost them",
+                   f->dir, f->name.group);
+        rv = MORSEL_IO;
+    } else if (f->syncs_done < mine) { /* Not by one that began while we waited. */
+        rv = sync_memory(f, err);
+    }
+    pthread_mutex_unlock(&f->syncing);
     return rv;
 }
 
@@ -656,7 +703,8 @@ static int read_rest(struct copy_file *f, uint64_t boot, struct copy_file_found 
     if (rv != MORSEL_OK) {
         return rv;
     }
-    rv = read_operations(f, boot, found, err);
+    rv = find_generations(f, err);
+    rv = rv == MORSEL_OK ? read_operations(f, boot, found, err) : rv;
     return rv == MORSEL_CORRUPT && found->record.state != GROUP_STANDALONE
                ? make_up(f, boot, found, err)
                : rv;
@@ -695,6 +743,7 @@ int copy_file_open(const char *dir, const struct copy_name *name, enum copy_file
         return MORSEL_NOMEM;
     }
     pthread_mutex_init(&f->memory, NULL);
+    pthread_mutex_init(&f->syncing, NULL);
     f->name = *name;
     f->dir_fd = f->dirty_fd = f->ops_fd = -1;
     rv = read_all(f, kind, boot, found, err);

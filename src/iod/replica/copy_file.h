@@ -29,6 +29,7 @@ struct copy_file_found
 {
     bool state; /* There is one: `record`. */
     struct group_record record;
+    bool forgot; /* Operations that nobody else may know: `record` says that something is lost. */
     struct errmsg
         trouble; /* Something was missing or damaged, and what is done about it; empty: nothing. */
     bool (*dirty)(void *data, const struct dirty_record *record);
@@ -38,9 +39,10 @@ struct copy_file_found
 
 /* Read the files of `name`, or make them; copy_file_renew() is due next.
  *
- * What is lost or damaged is made up for where the other members can: without a sound state, and without a
- * sound memory of operations where not this one alone is up to date, the copy begins as a newcomer does;
- * without a sound dirty file everything counts as changed. So does a state of an earlier holding of the place.
+ * What is lost or damaged is made up for: without a sound state, and without a sound memory of operations
+ * where others may be up to date, the copy begins as a newcomer does; who stands alone has lost something then, as
+ * behind a loss of power, and goes on under another verifier. Without a sound dirty file everything counts as changed.
+ * So does a state of an earlier holding of the place.
  * Otherwise MORSEL_CORRUPT; and MORSEL_VERSION, MORSEL_NOMEM and what the disk says, in one sentence; nothing
  * is changed then. */
 int copy_file_open(const char *dir, const struct copy_name *name, enum copy_file_kind kind,
@@ -67,7 +69,8 @@ int copy_file_rewrite(struct copy_file *f, const struct buf *all, uint64_t last,
 /* 0: in the kernel's hands. */
 int copy_file_operation(struct copy_file *f, const struct copy_operation *op, struct errmsg *err);
 
-/* What was noted of operations before the call is on the disk. */
+/* What was noted of operations before the call is on the disk. Behind a call that failed all others do. From several
+ * threads. */
 int copy_file_sync(struct copy_file *f, struct errmsg *err);
 
 /* Has the memory grown so far beyond `count` operations that it should be begun anew? */

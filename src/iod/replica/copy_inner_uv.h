@@ -122,9 +122,10 @@ struct copy
     struct copy_setup setup;
     struct replica *replica;
     struct copy_file *file;
-    struct errmsg trouble; /* Empty: it is not closed. */
-    uint64_t boot;
-    uint32_t working; /* Jobs. */
+    struct errmsg trouble;    /* Empty: it is not closed. */
+    uint64_t boot;            /* Of the kernel: on its clock are the times of operations. */
+    uint64_t forgot_until_ms; /* Late copies of what nobody knows may come until then. */
+    uint32_t working;         /* Jobs. */
     bool draining;
     group_set giving;          /* A piece is being read for that member. */
     group_set knows_damage;    /* Those who take from us and can be told that a block is damaged, */

@@ -130,6 +130,13 @@ static int check_room(struct copy *copy, struct job *job, const struct object_re
     return MORSEL_NOSPC;
 }
 
+/* A late copy of what was carried out before the memory was lost? The verifier tells, where the client knew one; else it
+ * waits until no such copy is valid. */
+static bool may_be_known(const struct copy *copy, const struct job *job)
+{
+    return job->change.verifier == 0 && copy_now_ms() < copy->forgot_until_ms;
+}
+
 /* What is refused here leaves no trace. */
 static int admit(struct copy *copy, struct job *job, const struct object_handler *handler,
                  struct object_reach *reach)
@@ -153,6 +160,11 @@ static int admit(struct copy *copy, struct job *job, const struct object_handler
         if (job->request->role != ROLE_CLIENT || job->request->node_id == 0) {
             errmsg_set(&job->err, "only a client changes objects that have copies");
             return MORSEL_PERM;
+        }
+        if (may_be_known(copy, job)) {
+            errmsg_set(&job->err, "group %u does not know what was done before its start",
+                       copy->setup.number);
+            return MORSEL_NOT_HERE;
         }
         rv = check_change(job, reach, &job->err);
         return rv != MORSEL_OK ? rv : check_room(copy, job, reach);

@@ -476,18 +476,20 @@ static int open_files(struct copy *copy, struct errmsg *err)
     int rv;
 
     memcpy(name.servers, s->servers, sizeof(name.servers));
-    rv = copy_file_open(s->server->datadir.path, &name, s->kind, copy->boot, &found, &copy->file,
-                        err);
+    rv = copy_file_open(s->server->datadir.path, &name, s->kind, store_loss(s->server->store),
+                        &found, &copy->file, err);
     if (rv == MORSEL_OK) {
         if (found.trouble.text[0] != '\0') {
             log_warning(s->server->log, "group %u: %s", s->number, found.trouble.text);
         }
+        copy->forgot_until_ms = found.forgot ? copy_now_ms() + COPY_VALID_MS : 0;
         miss_everything(copy);
         group_record_fit(&found.record, s->count);
         rv = force(copy, &found, err);
     }
     if (rv == MORSEL_OK) {
-        replica_start(copy->replica, &found.record, copy->boot, s->start, copy_now_ms());
+        replica_start(copy->replica, &found.record, store_loss(s->server->store), s->start,
+                      copy_now_ms());
         rv = copy_renew_memory(copy, err);
     }
     return rv;

@@ -127,7 +127,7 @@ struct group_record
     uint64_t epoch;
     group_set set;     /* In sync: of this epoch. Otherwise the last one that it knew of. */
     bool whole;        /* Held every acknowledged byte under `boot`. */
-    uint64_t boot;     /* Of the kernel, so far as it is told apart from others. */
+    uint64_t boot;     /* Another one when what was not synced may be lost (store_loss()). */
     uint64_t begun;    /* The last epoch in which it was joined; 0: none. */
     uint64_t verifier; /* From 1. */
 };
