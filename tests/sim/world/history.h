@@ -53,7 +53,7 @@ enum {
     X(checks, "checks of the manager's records", 8)                                                \
     X(compared, "objects whose copies somebody had compared", 20)                                  \
     X(moves, "copies that were to move for even disks", 1)                                         \
-    X(drains, "servers that were to leave", 2)                                                     \
+    X(drains, "servers that were to leave", 1)                                                     \
     X(recopied, "files that were written anew by their side", 50)                                  \
     X(recopies_left, "files that were left, for others write them", 10)                            \
     X(removals, "servers not removed, for files lie there", 0)                                     \
