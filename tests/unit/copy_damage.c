@@ -110,9 +110,20 @@ static int read_all(struct damages *d, uint32_t i)
     return d->asked.status;
 }
 
+static uint64_t epoch_of(const struct damages *d, uint32_t i)
+{
+    return copy_replica(d->b->nodes[i].copy)->group.record.epoch;
+}
+
+/* On a busy machine the other one may be left behind for a moment: then nobody else has a damaged block. */
 static void assert_reads(struct damages *d, uint32_t i)
 {
-    assert_int_equal(read_all(d, i), 0);
+    uint64_t epoch;
+
+    do {
+        epoch = epoch_of(d, i);
+    } while (read_all(d, i) == MORSEL_CHECKSUM && epoch_of(d, i) != epoch);
+    assert_int_equal(d->asked.status, 0);
     assert_int_equal(d->asked.count, PART);
     assert_memory_equal(d->asked.bytes, d->good, PART);
 }
@@ -342,8 +353,7 @@ static void change_and_damage(struct damages *d, struct asked *w, uint32_t offse
     bench_stop(d->b, 1);
     d->b->deaf = false;
     bench_start(d->b, 1);
-    UNTIL(d->b, bench_in_sync(d->b) && bench_serves(d->b, 0));
-    UNTIL(d->b, w->answered);
+    UNTIL(d->b, bench_in_sync(d->b) && bench_serves(d->b, 0) && w->answered);
     assert_null(copy_trouble(d->b->nodes[0].copy));
     assert_null(copy_trouble(d->b->nodes[1].copy));
 }
