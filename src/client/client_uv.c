@@ -22,6 +22,7 @@
 #include "client/manager/servers_uv.h"
 #include "client/manager/session_uv.h"
 #include "common.pb-c.h"
+#include "common/base/presence.h"
 #include "common/base/status.h"
 
 #include <stdlib.h>
@@ -34,6 +35,7 @@ enum life_state { LIFE_GOES_ON, LIFE_ENDS };
 struct client_life
 {
     enum life_state state;
+    struct presence presence; /* client_present_ms(); looked at with each tick. */
     uv_timer_t tick; /* Every CLIENT_TICK_MS: old dirty data, size reports, closes, interrupted
                         waits. */
     uint64_t opened_due_ms;
@@ -132,6 +134,7 @@ static void on_tick(uv_timer_t *timer)
     struct client_life *life = client->life;
     uint64_t now_ms = uv_now(client->loop);
 
+    (void)client_present_ms(client);
     behind_tick(client);
     if (kernel_drops_take_owed(client)) {
         held_drop_all(client);
@@ -226,6 +229,11 @@ static int connect_to(struct client *client, client_id id, struct errmsg *err)
     return rv;
 }
 
+uint64_t client_present_ms(struct client *client)
+{
+    return presence_now_ms(&client->life->presence, uv_now(client->loop));
+}
+
 int client_new(uv_loop_t *loop, const struct client_options *options, struct client **client_out,
                void (*ready)(void *data, int status, const char *text), void *data,
                struct errmsg *err)
@@ -247,6 +255,7 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
         return rv;
     }
     lease_bind(client, client->rpc);
+    presence_init(&client->life->presence, uv_now(loop));
     (void)uv_timer_init(loop, &client->life->tick);
     client->life->tick.data = client;
     (void)uv_timer_start(&client->life->tick, on_tick, CLIENT_TICK_MS, CLIENT_TICK_MS);

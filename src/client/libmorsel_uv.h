@@ -124,6 +124,10 @@ int client_new(uv_loop_t *loop, const struct client_options *options, struct cli
                void (*ready)(void *data, int status, const char *text), void *data,
                struct errmsg *err);
 
+/* A clock that stands still while this process does (presence.h). Never behind what it has shown, and never faster than
+ * uv_now(). */
+uint64_t client_present_ms(struct client *client);
+
 /* Every file must be closed. `closed` runs once, then the client is freed. Says goodbye to the
  * manager. */
 void client_close(struct client *client, void (*closed)(void *data), void *data);

@@ -9,6 +9,7 @@
 #ifndef MORSEL_META_META_UV_H
 #define MORSEL_META_META_UV_H
 
+#include "common/base/presence.h"
 #include "common/daemon/config.h"
 #include "common/daemon/datadir_file.h"
 #include "common/daemon/log.h"
@@ -20,7 +21,6 @@
 #include "meta/cluster/members.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/lock_table.h"
-#include "meta/coherence/presence.h"
 #include "meta/coherence/session.h"
 #include "meta/namespace/departed.h"
 #include "meta/namespace/namespace.h"

@@ -8,6 +8,36 @@ set -euo pipefail
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin meetings "$1"
 start_cluster 2
+
+# A process of mount a renames by a name that its kernel knows, and asks for the other one while the mount stands still. Meanwhile mount b renames so.
+stands_still() {
+    mkdir "$a/$1.still"
+    touch "$a/$1.still/old"
+    python3 - "$a/$1.still" "$b/$1.still" "${pid_of[mount-a_$1]}" <<'PY' || fail "$1: two have made the same rename"
+import os, signal, subprocess, sys, time
+a, b, mount = sys.argv[1:]
+RENAMES = ("82", "264", "316") # rename(2), renameat(2), renameat2(2)
+time.sleep(1.2)  # Right behind changes nothing is granted.
+for _ in range(2):
+    os.stat(f"{a}/old")
+os.kill(int(mount), signal.SIGSTOP)
+try:
+    late = subprocess.Popen(["python3", "-c", "import os, sys\nos.rename(*sys.argv[1:])", f"{a}/old", f"{a}/new"], stderr=subprocess.PIPE)
+    until = time.monotonic() + 60
+    while open(f"/proc/{late.pid}/syscall").read().split()[0] not in RENAMES:
+        assert time.monotonic() < until, "it does not come to its rename"
+        time.sleep(0.01)
+    os.rename(f"{b}/old", f"{b}/new")
+finally:
+    os.kill(int(mount), signal.SIGCONT)
+said = late.communicate()[1].decode()
+if late.returncode == 0:
+    sys.exit("the one of the mount that stood still was told so as well")
+if "FileNotFoundError" not in said:
+    sys.exit(said)
+PY
+}
+
 for how in leases nocache; do
     options=()
     [ "$how" = leases ] || options=(nocache)
@@ -61,6 +91,7 @@ for name, call in calls.items():
             wrong.append(f"{name}, round {i}: {e}")
 sys.exit("\n".join(wrong) or 0)
 PY
+    stands_still "$how"
     said=$(timeout 1200 "$bin/meetings" "$test_seed" "${2:-1500}" "$a/$how" "$b/$how") || fail "$how, seed $test_seed: $said"
     note "$how: $said"
 done

@@ -5,9 +5,9 @@
 #include "client/coherence/lease_holder.h"
 #include "client/coherence/lock_holder.h"
 #include "client/coherence/meta_cache.h"
+#include "common/base/presence.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/lock_table.h"
-#include "meta/coherence/presence.h"
 #include "tests/sim/db.h"
 
 enum {

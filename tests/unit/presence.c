@@ -1,6 +1,6 @@
 /* The manager's clock of presence: what it leaves out, and that it never runs ahead of true time.
  */
-#include "meta/coherence/presence.h"
+#include "common/base/presence.h"
 #include "common/base/prng.h"
 
 #include <setjmp.h>

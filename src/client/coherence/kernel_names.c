@@ -214,7 +214,7 @@ static enum kernel_names_answer doubt(const struct kernel_names *k, struct inode
 
 enum kernel_names_answer kernel_names_found(struct kernel_names *k, uint32_t thread,
                                             inode_id parent, const char *name, inode_id inode,
-                                            bool asks_no_more, uint64_t now_ms)
+                                            bool asks_no_more, uint64_t asked_ms)
 {
     struct inode_name *slot = slot_of(k, inode);
     struct asker *asker = asker_of(k, thread);
@@ -226,13 +226,13 @@ enum kernel_names_answer kernel_names_found(struct kernel_names *k, uint32_t thr
     if (has_come_from(asker, thread, hash, inode) &&
         !(slot->inode == inode && slot->name == hash && slot->moved)) {
         if (slot->inode == inode) {
-            slot->doubted_ms = now_ms;
+            slot->doubted_ms = asked_ms;
         }
         return KERNEL_NAMES_STRANGER; /* Until it asks for something else. */
     }
-    if (slot->inode == inode && slot->name != hash && is_in_hands(k, slot, now_ms) &&
-        !is_second_try(asker, thread, now_ms)) {
-        return doubt(k, slot, asker, thread, hash, asks_no_more, now_ms);
+    if (slot->inode == inode && slot->name != hash && is_in_hands(k, slot, asked_ms) &&
+        !is_second_try(asker, thread, asked_ms)) {
+        return doubt(k, slot, asker, thread, hash, asks_no_more, asked_ms);
     }
     note_answer(asker, thread, hash, inode);
     return KERNEL_NAMES_PLAIN;

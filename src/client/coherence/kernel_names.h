@@ -7,6 +7,9 @@
  * remembered here, and given in another way: so that a rename comes to the manager, or begins again,
  * and nobody else sees a difference.
  *
+ * All times are of a clock that stands still while the mount does (client_present_ms()): what the kernel
+ * began before the mount was stopped, it asks when the mount goes on.
+ *
  * Pure. Direct-mapped tables of a fixed size: what is forgotten there is answered as ever. For
  * files with one name, and directories; links are what the kernel takes them for.
  */
@@ -54,10 +57,11 @@ enum kernel_names_answer {
 
 /* The name is the inode's: how is the thread to be answered that looks it up? 0: who asks is not
  * known. `asks_no_more`: a directory or a socket, which programs get hold of without a further
- * question (O_PATH, connect). PLAIN is followed by kernel_names_told(). */
+ * question (O_PATH, connect). `asked_ms`: when it asked, for it has what it found before in its hands as long as it waits.
+ * PLAIN is followed by kernel_names_told(). */
 enum kernel_names_answer kernel_names_found(struct kernel_names *k, uint32_t thread,
                                             inode_id parent, const char *name, inode_id inode,
-                                            bool asks_no_more, uint64_t now_ms);
+                                            bool asks_no_more, uint64_t asked_ms);
 
 /* It was told that there is no such name. */
 void kernel_names_absent(struct kernel_names *k, uint32_t thread, inode_id parent,

@@ -57,7 +57,7 @@ static void on_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     struct dir *dir;
 
     if (kernel_names_is_stranger(ino)) {
-        kernel_names_sent_back(m->names, thread, uv_now(m->client->loop));
+        kernel_names_sent_back(m->names, thread, client_present_ms(m->client));
         (void)fuse_reply_err(req, ESTALE);
         return;
     }

@@ -41,7 +41,7 @@ static void notify_size(const struct mount *m, inode_id inode, uint64_t size)
 void mount_drop_names(struct mount *m)
 {
     (void)notify_names(m->session);
-    kernel_names_dropped(m->names, uv_now(m->client->loop));
+    kernel_names_dropped(m->names, client_present_ms(m->client));
 }
 
 bool mount_probe_drops_names(struct fuse_session *session)
@@ -116,7 +116,7 @@ static void retry_later(struct mount *m)
 static void drop_ended(struct mount *m, struct kernel_drop *drop)
 {
     if (drop->names) {
-        kernel_names_dropped(m->names, uv_now(m->client->loop));
+        kernel_names_dropped(m->names, client_present_ms(m->client));
     }
     /* Once it has said that it has forgotten the inode there is nothing more to come. */
     if (drop->again && m->mounted &&

@@ -75,7 +75,7 @@ static void fail(struct mount_op *op, int status)
     op->mount->statistics[op->kind].failed += status != 0;
     if (status == MORSEL_STALE) {
         kernel_names_sent_back(op->mount->names, (uint32_t)fuse_req_ctx(op->req)->pid,
-                               uv_now(op->mount->client->loop));
+                               client_present_ms(op->mount->client));
     }
     (void)fuse_reply_err(op->req, client_errno(op->mount->client, status));
 }
@@ -253,14 +253,14 @@ const struct stat *mount_lookup_stat(const struct mount *m, inode_id inode)
 /* 0: at no time. */
 static uint64_t until_ms(const struct mount *m, double seconds)
 {
-    return seconds > 0 ? uv_now(m->client->loop) + (uint64_t)(seconds * 1000) : 0;
+    return seconds > 0 ? client_present_ms(m->client) + (uint64_t)(seconds * 1000) : 0;
 }
 
 void mount_name_moved(struct mount *m, inode_id parent, const char *name, inode_id inode)
 {
     bool kept = m->drops_names && client_lease(m->client, parent) != LEASE_NONE;
 
-    kernel_names_moved(m->names, parent, name, inode, uv_now(m->client->loop),
+    kernel_names_moved(m->names, parent, name, inode, client_present_ms(m->client),
                        until_ms(m, kept ? lease_seconds(m) : 0));
 }
 
@@ -302,7 +302,7 @@ void mount_entry(struct mount *m, inode_id parent, const char *name, const Morse
         mount_note_names(m, parent);
     }
     if (parent != INODE_NONE) {
-        kernel_names_told(m->names, parent, name, now.inode, uv_now(m->client->loop),
+        kernel_names_told(m->names, parent, name, now.inode, client_present_ms(m->client),
                           until_ms(m, entry->entry_timeout));
     }
 }

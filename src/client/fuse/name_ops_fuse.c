@@ -18,7 +18,8 @@ struct name_op
 {
     struct mount_op base;
     inode_id parent;
-    bool directory; /* One is made, or removed. */
+    bool directory;    /* One is made, or removed. */
+    uint64_t asked_ms; /* client_present_ms(), when the kernel asked. */
     char name[NAME_BYTES_MAX + 1];
 };
 
@@ -33,6 +34,7 @@ static struct name_op *name_op_new(fuse_req_t req, enum mount_kind kind, inode_i
         return NULL;
     }
     if (op != NULL) {
+        op->asked_ms = client_present_ms(op->base.mount->client);
         op->parent = parent;
         memcpy(op->name, name, strlen(name) + 1);
     }
@@ -121,8 +123,7 @@ static void reply_found(struct name_op *op, const Morsel__Attr *attr)
 
     if (!is_dots(op->name) && (attr->nlink == 1 || S_ISDIR(attr->mode))) {
         answer = kernel_names_found(names_of(op), thread_of(op), op->parent, op->name, attr->inode,
-                                    S_ISDIR(attr->mode) || S_ISSOCK(attr->mode),
-                                    uv_now(op->base.mount->client->loop));
+                                    S_ISDIR(attr->mode) || S_ISSOCK(attr->mode), op->asked_ms);
     } else {
         kernel_names_other(names_of(op), thread_of(op));
     }

@@ -1,5 +1,5 @@
 /* Leaves out every gap between two looks that is longer than it should be. */
-#include "meta/coherence/presence.h"
+#include "common/base/presence.h"
 
 #include "common/base/check.h"
 

@@ -1,8 +1,8 @@
-/* The manager's clock of presence: it stands still while the manager does.
+/* A clock of presence: it stands still while its process does.
  *
- * Pure. Whoever is not there cannot hear, so what others did not say while he was away (stopped,
- * swapped out, suspended, waiting for its disk) is not held against them: lease periods, recalls, sessions
- * and heartbeats are counted on this clock, which leaves out every gap longer than
+ * Pure. Whoever is not there cannot hear: stopped, swapped out, suspended, waiting for its disk. So the manager does not
+ * hold against others what they did not say meanwhile: lease periods, recalls, sessions and heartbeats are counted
+ * on this clock; and a mount does not take for over what its kernel began before and still waits to ask. It leaves out every gap longer than
  * PRESENCE_GAP_MS between two looks at it. The host looks at it with each request, and every
  * PRESENCE_PULSE_MS without one.
  *
@@ -12,8 +12,8 @@
  *    safety needs nothing else (docs/leases.md);
  *  - without gaps it runs as the clock below.
  */
-#ifndef MORSEL_META_COHERENCE_PRESENCE_H
-#define MORSEL_META_COHERENCE_PRESENCE_H
+#ifndef MORSEL_COMMON_BASE_PRESENCE_H
+#define MORSEL_COMMON_BASE_PRESENCE_H
 
 #include "common/base/types.h"
 
