@@ -229,6 +229,33 @@ sha256sum --quiet -c "$work/sums" || fail "files are not what they were behind t
 fsck_clean
 note "two at once"
 
+# ---- Who writes behind that ----
+
+# The mount has heard nothing of the move yet when a program there opens the file to write: a reader has it open.
+cp "$near/files/5" "$near/writes"
+policy "$near/files" replicas=1 stripe_width=1 morsel_size=1M
+mv "$near/writes" "$near/files/writes"
+recopy "$near/files" || fail "recopy: $(cat "$work/said" "$work/recopy.err")"
+for ((i = 0; i < 3; i++)); do
+    python3 - "$beside/files/writes" "$bin/morsel" "$manager" "$near/files" "$((i % 2 + 1))" <<'PY' || fail "round $i: a write of a mount that has the file open to read, behind its move"
+import os, subprocess, sys
+path, morsel, manager, files, copies = sys.argv[1:]
+reader = os.open(path, os.O_RDONLY)
+before = os.pread(reader, 65536, 0)
+subprocess.run([morsel, "setpolicy", files, f"replicas={copies}"], check=True)
+subprocess.run([morsel, "recopy", f"--manager={manager}", files + "/writes"], check=True, stdout=subprocess.DEVNULL)
+writer = os.open(path, os.O_RDWR)
+bytes_ = bytes(b ^ 1 for b in before)
+assert os.pwrite(writer, bytes_, 0) == len(bytes_)
+os.fsync(writer)
+assert os.pread(reader, 65536, 0) == bytes_, "it reads something else"
+with open(files + "/writes", "rb") as other:
+    assert other.read(65536) == bytes_, "another mount reads something else"
+PY
+done
+rm "$near/files/writes"
+note "a write behind a move"
+
 # ---- A read that is on its way ----
 
 # The mount is cut off with its question; when it is answered the server has nothing there any more.

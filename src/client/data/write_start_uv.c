@@ -41,6 +41,26 @@ static void write_through(struct file_write *write)
 }
 
 static void write_under_size_lock(struct file_write *write);
+static void write_now(struct file_write *write);
+
+static void on_placed(struct size_ask *ask, int status)
+{
+    struct file_write *write = CONTAINER_OF(ask, struct file_write, ask);
+
+    if (status == 0) {
+        write_now(write);
+    } else {
+        write_end(write, status);
+    }
+}
+
+/* Nobody has asked the manager about the file since it gave us up; or it has said that it has moved. */
+static void ask_place(struct file_write *write)
+{
+    write->state = FILE_WRITE_SIZE;
+    write->placed = true;
+    size_ask_start(&write->ask, file_of(write), on_placed);
+}
 
 /* It has all that it needs but room in the buffer. */
 static void write_now(struct file_write *write)
@@ -48,6 +68,10 @@ static void write_now(struct file_write *write)
     struct file *file = file_of(write);
     int rv;
 
+    if (file_astray(file) == MORSEL_STALE && !write->placed) {
+        ask_place(write);
+        return;
+    }
     if (file_astray(file) != 0) {
         write_end(write, file_astray(file));
         return;
@@ -97,24 +121,6 @@ static void ask_size(struct file_write *write)
 {
     write->state = FILE_WRITE_SIZE;
     size_ask_start(&write->ask, file_of(write), on_size);
-}
-
-static void on_placed(struct size_ask *ask, int status)
-{
-    struct file_write *write = CONTAINER_OF(ask, struct file_write, ask);
-
-    if (status == 0) {
-        write_now(write);
-    } else {
-        write_end(write, status);
-    }
-}
-
-/* Nobody has asked the manager about the file since it gave us up. */
-static void ask_place(struct file_write *write)
-{
-    write->state = FILE_WRITE_SIZE;
-    size_ask_start(&write->ask, file_of(write), on_placed);
 }
 
 static void on_size_lock(struct size_lock *size_lock, int status)

@@ -47,6 +47,7 @@ struct file_write
     /* The module's own. */
     enum file_write_state state; /* What it waits for; what it is at then cannot be given up. */
     bool reaches;                /* Behind an end beyond which there may be bytes. */
+    bool placed;                 /* It was asked where the file lies. */
     struct size_lock size_lock;
     struct size_ask ask;
     struct file_write_wait wait;
