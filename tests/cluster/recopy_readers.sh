@@ -232,29 +232,66 @@ note "two at once"
 # ---- Who writes behind that ----
 
 # The mount has heard nothing of the move yet when a program there opens the file to write: a reader has it open.
-cp "$near/files/5" "$near/writes"
 policy "$near/files" replicas=1 stripe_width=1 morsel_size=1M
-mv "$near/writes" "$near/files/writes"
-recopy "$near/files" || fail "recopy: $(cat "$work/said" "$work/recopy.err")"
-for ((i = 0; i < 3; i++)); do
-    python3 - "$beside/files/writes" "$bin/morsel" "$manager" "$near/files" "$((i % 2 + 1))" <<'PY' || fail "round $i: a write of a mount that has the file open to read, behind its move"
-import os, subprocess, sys
-path, morsel, manager, files, copies = sys.argv[1:]
-reader = os.open(path, os.O_RDONLY)
-before = os.pread(reader, 65536, 0)
-subprocess.run([morsel, "setpolicy", files, f"replicas={copies}"], check=True)
-subprocess.run([morsel, "recopy", f"--manager={manager}", files + "/writes"], check=True, stdout=subprocess.DEVNULL)
-writer = os.open(path, os.O_RDWR)
-bytes_ = bytes(b ^ 1 for b in before)
-assert os.pwrite(writer, bytes_, 0) == len(bytes_)
-os.fsync(writer)
-assert os.pread(reader, 65536, 0) == bytes_, "it reads something else"
-with open(files + "/writes", "rb") as other:
-    assert other.read(65536) == bytes_, "another mount reads something else"
+mkdir "$near/changes"
+policy "$near/changes" replicas=1 stripe_width=1 morsel_size=1M
+python3 - "$beside/changes" "$near/changes" "$near/files/5" "$bin/morsel" "$manager" <<'PY' || fail "a change of a mount that has the file open to read, behind its move"
+import ctypes, os, shutil, subprocess, sys
+beside, near, source, morsel, manager = sys.argv[1:]
+libc = ctypes.CDLL(None, use_errno=True)
+
+def written(fd):
+    assert os.pwrite(fd, b"w" * 65536, 0) == 65536
+
+def appended(fd):
+    more = os.open(path, os.O_WRONLY | os.O_APPEND)
+    assert os.write(more, b"a" * 5000) == 5000
+    os.close(more)
+
+def punched(fd):
+    assert libc.fallocate(fd, 3, ctypes.c_long(4096), ctypes.c_long(8192)) == 0, os.strerror(ctypes.get_errno())
+
+def allocated(fd):
+    os.posix_fallocate(fd, os.fstat(fd).st_size, 4096)
+
+def copied(fd):
+    with open(source, "rb") as other:
+        assert os.copy_file_range(other.fileno(), fd, 65536, 0, 131072) == 65536
+
+changes = {
+    "written": written,
+    "synced": lambda fd: (written(fd), os.fsync(fd)),
+    "appended": appended,
+    "cut": lambda fd: os.ftruncate(fd, 70000),
+    "cut by name": lambda fd: os.truncate(path, 60000),
+    "made longer": lambda fd: os.ftruncate(fd, 900000),
+    "punched": punched,
+    "allocated": allocated,
+    "copied": copied,
+}
+subprocess.run([morsel, "setpolicy", near, "replicas=1"], check=True)
+for name in changes:
+    shutil.copy(source, f"{near}/{name}")
+subprocess.run([morsel, "setpolicy", near, "replicas=2"], check=True)
+for what, change in changes.items():
+    path = f"{beside}/{what}"
+    reader = os.open(path, os.O_RDONLY)
+    os.pread(reader, 65536, 0)
+    done = subprocess.run([morsel, "recopy", "--wait=60s", f"--manager={manager}", f"{near}/{what}"], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"before it was {what}: {done.stdout}{done.stderr}")
+    writer = os.open(path, os.O_RDWR)
+    try:
+        change(writer)
+    except OSError as error:
+        sys.exit(f"{what}: {error}")
+    with open(path, "rb") as here, open(f"{near}/{what}", "rb") as there:
+        assert here.read() == there.read(), f"{what}: two mounts read two things"
+    os.close(writer)
+    os.close(reader)
 PY
-done
-rm "$near/files/writes"
-note "a write behind a move"
+rm -r "$near/changes"
+note "changes behind a move"
 
 # ---- A read that is on its way ----
 

@@ -290,6 +290,9 @@ int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Lay
         return rv;
     }
     file_refresh(file, attr);
+    file_pin(file);
+    file_find_place(file, layout);
+    file_unpin_and_leave(file);
     if (client_lease(client, file->inode) == LEASE_NONE) {
         file_forget(file, 0, UINT64_MAX); /* What was fetched before may be old. */
     }

@@ -79,7 +79,23 @@ static void born_entry(struct open_op *op, const Morsel__Attr *attr)
     op->entry.attr_timeout = MOUNT_CHANGED_SECONDS;
 }
 
-/* What is known of the file is there, and the manager or our lease lets us open it. */
+static void open_when_known(struct open_op *op)
+{
+    op->wait.done = open_reply;
+    if (file_know_servers(op->handle->file, &op->wait)) {
+        open_reply(&op->wait);
+    }
+}
+
+/* Where that could not be found, what is asked of the servers says so. */
+static void open_placed(struct mount_op *base, int status)
+{
+    (void)status;
+    open_when_known(CONTAINER_OF(base, struct open_op, base));
+}
+
+/* What is known of the file is there, and the manager or our lease lets us open it. Its bytes may have been moved while
+ * it was open here to read, and somebody reads just now where they lay: what is not read cannot wait for that later. */
 static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel__Layout *layout)
 {
     struct client *client = op->base.mount->client;
@@ -95,9 +111,10 @@ static int open_with(struct open_op *op, const Morsel__Attr *attr, const Morsel_
     if (op->create) {
         born_entry(op, attr);
     }
-    op->wait.done = open_reply;
-    if (file_know_servers(op->handle->file, &op->wait)) {
-        open_reply(&op->wait);
+    if (is_writable(&op->fi) && file_astray(op->handle->file) == MORSEL_STALE) {
+        mount_refresh_size(&op->base, op->handle->file, open_placed);
+    } else {
+        open_when_known(op);
     }
     return MORSEL_OK;
 }

@@ -182,11 +182,32 @@ static void on_setattr_flushed(struct file_flush *flush, int status)
 
 static void setattr_with_file(struct servers_wait *wait);
 
-static void setattr_when_known(struct size_op *op)
+static void setattr_know(struct size_op *op)
 {
     op->wait.done = setattr_with_file;
     if (file_know_servers(op->handle->file, &op->wait)) {
         setattr_with_file(&op->wait);
+    }
+}
+
+static void on_placed(struct mount_op *base, int status)
+{
+    struct size_op *op = CONTAINER_OF(base, struct size_op, base);
+
+    if (status != 0) {
+        size_op_fail(op, status);
+    } else {
+        setattr_know(op);
+    }
+}
+
+/* The file may have been moved while it was open here to read. */
+static void setattr_when_known(struct size_op *op)
+{
+    if (file_astray(op->handle->file) == MORSEL_STALE) {
+        mount_refresh_size(&op->base, op->handle->file, on_placed);
+    } else {
+        setattr_know(op);
     }
 }
 
