@@ -75,7 +75,9 @@ for name in synced left; do
 done
 dd if=/dev/zero of="$work/small/filler" bs=64k conv=fsync status=none 2>/dev/null || true
 # The server goes by how much room there was until it has been asked for all of that.
-wait_for 60 "the server finds its disk full" bash -c "! dd if=/dev/zero of='$mnt/probe' bs=1M count=1 oflag=append conv=notrunc,fsync status=none 2>/dev/null"
+for bytes in 1M 4k; do # Behind a large write that found no room there may be some for a small one.
+    wait_for 60 "the server finds its disk full" bash -c "! dd if=/dev/zero of='$mnt/probe' bs=$bytes count=1 oflag=append conv=notrunc,fsync status=none 2>/dev/null"
+done
 python3 - "$mnt/synced" "$mnt/left" "$work/log/mount-a" <<'PYTHON' || fail "bytes that found no room are read"
 import errno, os, sys, time
 

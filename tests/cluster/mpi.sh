@@ -10,6 +10,7 @@ cluster_begin mpi "$1"
 source=$2/tests/mpi
 command -v mpicc.mpich >/dev/null && command -v mpicc.openmpi >/dev/null || skip "MPICH or Open MPI is missing; install mpich and libopenmpi-dev"
 start_host h1
+export UCX_TLS=self,sm # All ranks are on this machine, and other tests make and remove network devices meanwhile.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 mounts=()
 listen_for_host
