@@ -19,6 +19,7 @@ enum {
                                    is said that there were too many: each is a loss of power */
     SERVERS_MAX = 1024,         /* Storage servers of one cluster */
     SESSIONS_MAX = 16384,       /* Mounts of one cluster */
+    DONORS_MAX = 10240,         /* Benefactors of one cluster */
     SCRUB_TOLD_MAX = 4, /* Damaged objects that a server names to the manager; its log names all */
 
     FRAME_HEADER_BYTES = 40,

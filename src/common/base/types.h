@@ -9,6 +9,7 @@
 typedef uint64_t inode_id; /* Never reused within a cluster. 0 is none, 1 is the root. */
 typedef uint32_t
     server_id; /* A storage server, given by the manager at first registration; 0 is none. */
+typedef uint32_t donor_id; /* A benefactor, likewise; of another count. 0 is none. */
 typedef uint64_t
     client_id; /* A mount or a run of the admin command, random at its start; 0 is none. */
 typedef uint64_t op_sequence; /* Numbers a client's changing operations from 1, one by one. */

@@ -69,7 +69,11 @@
     X(MSG_PROBE, 111, "probe")                                                                     \
     X(MSG_HAND_ON, 112, "hand_on")                                                                 \
     /* Manager */                                                                                  \
-    X(MSG_RECOVER, 116, "recover")
+    X(MSG_RECOVER, 116, "recover")                                                                 \
+    X(MSG_DONOR_JOIN, 117, "donor_join")                                                           \
+    X(MSG_DONOR_REPORT, 118, "donor_report")                                                       \
+    X(MSG_DONOR_WANTED, 119, "donor_wanted")                                                       \
+    X(MSG_DONOR_LIST, 120, "donor_list")
 
 #define X(name, wire, words) name = wire,
 enum message_type { MESSAGE_MAP(X) MESSAGE_TYPES_MAX = 128 };

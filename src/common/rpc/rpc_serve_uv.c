@@ -318,7 +318,7 @@ static void take_hello(struct rpc_server *server, struct conn *conn,
         conn_close(conn, "did not begin with HELLO");
         return;
     }
-    conn->role = hello->role >= ROLE_MANAGER && hello->role <= ROLE_ADMIN
+    conn->role = hello->role >= ROLE_MANAGER && hello->role <= ROLE_BENEFACTOR
                      ? (enum rpc_role)hello->role
                      : ROLE_ADMIN;
     conn->node_id = hello->node_id;

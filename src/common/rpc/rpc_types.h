@@ -9,7 +9,13 @@
 #include <stdint.h>
 
 /* Numbers of the wire. */
-enum rpc_role { ROLE_MANAGER = 1, ROLE_IOD = 2, ROLE_CLIENT = 3, ROLE_ADMIN = 4 };
+enum rpc_role {
+    ROLE_MANAGER = 1,
+    ROLE_IOD = 2,
+    ROLE_CLIENT = 3,
+    ROLE_ADMIN = 4,
+    ROLE_BENEFACTOR = 5
+};
 
 enum { RPC_PIECES_MAX = 16 };
 

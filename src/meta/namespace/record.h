@@ -255,6 +255,17 @@ enum {
 void member_encode(const struct member_record *member, struct buf *out);
 int member_decode(server_id id, struct slice bytes, struct member_record *member);
 
+/* A benefactor: who it is. What it gives and where it is it says itself (donors.h). */
+struct donor_record
+{
+    donor_id id;
+    uint8_t token[16];
+    char name[MEMBER_NAME_BYTES_MAX + 1]; /* Of its machine, when it joined first. */
+};
+
+void donor_encode(const struct donor_record *donor, struct buf *out);
+int donor_decode(donor_id id, struct slice bytes, struct donor_record *donor);
+
 /* B: whose objects they are. */
 void body_owner_encode(inode_id file, struct buf *out);
 int body_owner_decode(struct slice bytes, inode_id *file);

@@ -1,0 +1,171 @@
+/* Benefactors: desktops that donate space. Who is here, and what they give.
+ *
+ * Pure: events in, actions out; the event carries the time. Membership is soft state (Tammineedi 2005,
+ * section 3.2): a donor counts as long as it goes on saying that it is there. Only who it is, a token and the
+ * number that it was given, is durable, for maps of morsels name it by that number.
+ *
+ *   unknown --JOIN--> persisting --PERSISTED--> HERE --silent for look_ms--> DOUBTED --silent for answer_ms--> AWAY
+ *                                                ^  --GONE--------------------^  |                              |
+ *                                                +-----------JOIN, REPORT--------+-------------JOIN-------------+
+ *                                                                    LEFT: it says so; AWAY at once
+ *
+ * Nothing new is placed on one that is DOUBTED: it is asked once, and when its connection is gone it is given the
+ * time to make another one. In place of the scan of all once a minute (there) each donor has a deadline of its own in
+ * a heap, so that 10,000 of them cost what those cost that speak.
+ *
+ * After a start of the manager those of the records are DOUBTED until they join, AWAY when they do not within
+ * look_ms; nobody is asked then, for there are no connections.
+ *
+ * One directory, one process: a JOIN names the *instance*, random in each process. Another instance of a donor that is
+ * HERE, or DOUBTED with its connection standing, is refused until that one is AWAY or gone: it tries again. A laptop
+ * that wakes up at another address is the same instance, and is welcome at once.
+ *
+ * Invariants (donors_check()):
+ *  - no two donors have one id or one token; an id is never given to another token;
+ *  - a donor is welcomed only after its record is durable, and only then may be HERE;
+ *  - who is HERE or DOUBTED has one deadline in the heap, who is AWAY has none;
+ *  - the sums of what is donated and used are those of the donors that are HERE.
+ *
+ * Bounded: DONORS_MAX, of some 1 KiB each.
+ */
+#ifndef MORSEL_META_CLUSTER_DONORS_H
+#define MORSEL_META_CLUSTER_DONORS_H
+
+#include "common/base/heap.h"
+#include "common/base/limits.h"
+#include "meta/namespace/record.h"
+
+#include <uthash.h>
+
+enum {
+    DONORS_REPORT_MS = 20000, /* How often a donor reports, */
+    DONORS_LOOK_MS = 60000,   /* how long it may be silent before it is asked, */
+    DONORS_ANSWER_MS = 5000,  /* and then. Both periods of the thesis may be set. */
+    DONORS_ACTIONS_MAX = 64   /* Of one step: what a tick leaves comes with the next one. */
+};
+
+enum donor_state { DONOR_AWAY, DONOR_DOUBTED, DONOR_HERE };
+
+/* What it says of itself. Bytes. */
+struct donor_report
+{
+    uint64_t donated; /* The budget as it is now: the owner's, and what the disk still gives. */
+    uint64_t used;    /* Of that. */
+    uint32_t load;    /* Of its processors, in percent of one; 100 a processor that is busy. */
+    uint64_t up_s;    /* Since its machine was started. */
+};
+
+struct donor
+{
+    struct donor_record record; /* id, token, name: durable. */
+    UT_hash_handle by_id, by_token;
+    struct heap_node deadline;
+    enum donor_state state;
+    bool connected; /* The connection of `instance` stands. */
+    bool asked;     /* DOUBTED: and was asked. */
+    bool durable;   /* Its record is. */
+    uint64_t instance;
+    uint64_t pending_tag; /* The JOIN that waits for that; 0: none. */
+    char address[MEMBER_ADDRESS_BYTES_MAX + 1]; /* Where clients reach it; as last told. */
+    struct donor_report report;
+    uint64_t heard_ms, since_ms; /* Its last word; when it came into its state. */
+};
+
+struct donors
+{
+    struct donor *by_id, *by_token;
+    struct heap deadlines;
+    uint32_t count, here;
+    donor_id next; /* Never given yet. */
+    uint64_t donated, used;
+    uint32_t report_ms, look_ms;
+};
+
+enum donors_event_type {
+    DONORS_JOIN,
+    DONORS_PERSISTED,
+    DONORS_REPORT,
+    DONORS_GONE, /* Its connection ended. */
+    DONORS_LEFT, /* It ends in an orderly way, and says so. */
+    DONORS_TICK
+};
+
+struct donors_event
+{
+    uint64_t now_ms; /* Monotonic. */
+    enum donors_event_type type;
+    union {
+        struct
+        {
+            uint64_t tag;               /* The host's name for the request; comes back in an action. */
+            struct donor_record record; /* id 0: give me one. Others must be known by that token. */
+            uint64_t instance;          /* Not 0. */
+            char address[MEMBER_ADDRESS_BYTES_MAX + 1];
+            struct donor_report report;
+        } join;
+        struct
+        {
+            donor_id id;
+            int status; /* Not 0: could not be written. */
+        } persisted;
+        struct
+        {
+            uint64_t tag;
+            donor_id id;
+            uint64_t instance;
+            struct donor_report report;
+        } report;
+        struct
+        {
+            donor_id id;
+            uint64_t instance;
+        } gone, left;
+    };
+};
+
+struct donors_action
+{
+    enum {
+        DONORS_PERSIST, /* Make `id`'s record durable, then send PERSISTED. */
+        DONORS_WELCOME, /* Answer `tag`: it is `id`. */
+        DONORS_ALIVE,   /* Answer `tag`: the report was taken. */
+        DONORS_REFUSE,  /* Answer `tag` with `status` and `reason`. MORSEL_BUSY: try again. MORSEL_NO_SESSION: join first. */
+        DONORS_ASK,     /* Ask `id` whether it is there. */
+        DONORS_CAME,    /* For the log: `id` is HERE, and was not. */
+        DONORS_WENT     /* For the log: `id` is AWAY, and was not. */
+    } type;
+    uint64_t tag;
+    donor_id id;
+    int status;
+    const char *reason; /* Constant text. */
+};
+
+struct donors_actions
+{
+    uint32_t count;
+    struct donors_action items[DONORS_ACTIONS_MAX];
+};
+
+void donors_init(struct donors *d, uint32_t report_ms, uint32_t look_ms);
+void donors_free(struct donors *d);
+
+/* One of the store, when the manager starts. MORSEL_NOMEM; MORSEL_CORRUPT: its id or token is another one's. */
+int donors_add(struct donors *d, const struct donor_record *record, uint64_t now_ms);
+
+/* Advance by one event. What the host must do is appended to `out`, in order. Never fails: without memory who joins
+ * is refused (MORSEL_NOMEM). */
+void donors_step(struct donors *d, const struct donors_event *event, struct donors_actions *out);
+
+/* When DONORS_TICK is due; UINT64_MAX: never. Ask again after each step. */
+uint64_t donors_deadline_ms(const struct donors *d);
+
+/* NULL: unknown. */
+const struct donor *donors_find(const struct donors *d, donor_id id);
+
+/* Up to `max` of them, ascending by id, from `from` on; returns how many. Walks all of them: for people. */
+uint32_t donors_page(const struct donors *d, donor_id from, const struct donor **page, uint32_t max);
+
+/* CHECKs the invariants. */
+void donors_check(const struct donors *d);
+
+#endif
