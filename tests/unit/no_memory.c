@@ -9,9 +9,11 @@
 #include "client/manager/attr_behind.h"
 #include "common/base/buf.h"
 #include "common/base/prng.h"
+#include "common/base/status.h"
 #include "common/serve/repeats.h"
 #include "common/vote/voter.h"
 #include "iod/replica/changed.h"
+#include "meta/cluster/donors.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/lock_table.h"
 #include "meta/coherence/session.h"
@@ -286,6 +288,42 @@ static void leases_do_without(void **state)
     nth_fails(run_leases, 10);
 }
 
+/* ---- Donors: who is not welcomed is told, and is as new when it comes again ---- */
+
+static void run_donors(void)
+{
+    struct donors_event event = { .now_ms = 1000, .type = DONORS_JOIN };
+    const struct donor_record before = { .id = 7, .token = { 77 } };
+    struct donors_actions out;
+    struct donors d;
+    uint32_t welcome = 0;
+
+    donors_init(&d, 60000);
+    assert_true(donors_add(&d, &before, 1000) == 0 || nth_failures() > 0);
+    for (uint8_t directory = 1; directory <= 40; directory++) {
+        struct donors_event persisted = { .now_ms = 1000, .type = DONORS_PERSISTED };
+
+        out.count = 0;
+        event.join.tag = directory;
+        event.join.instance = 1;
+        event.join.record.token[0] = directory;
+        donors_step(&d, &event, &out);
+        assert_int_equal(out.count, 1);
+        if (out.items[0].type == DONORS_REFUSE) {
+            assert_true(out.items[0].status == MORSEL_NOMEM && nth_failures() > 0);
+            assert_true(donors_is_new(&d, event.join.record.token));
+        } else {
+            persisted.persisted.id = out.items[0].id;
+            donors_step(&d, &persisted, &out);
+            assert_int_equal(out.items[1].type, DONORS_WELCOME);
+            welcome++;
+        }
+        donors_check(&d);
+        assert_int_equal(d.here, welcome);
+    }
+    donors_free(&d);
+}
+
 /* ---- Sessions: who was admitted is served, who was refused is told ---- */
 
 static void run_sessions(void)
@@ -358,6 +396,12 @@ static void run_return(void)
         assert_true(released == 12 || !had);
     }
     session_table_free(s);
+}
+
+static void donors_do_without(void **state)
+{
+    (void)state;
+    nth_fails(run_donors, 40);
 }
 
 static void sessions_do_without(void **state)
@@ -602,6 +646,7 @@ int main(void)
         cmocka_unit_test(waiting_for_locks_does_without),
         cmocka_unit_test(a_circle_is_seen_without_memory),
         cmocka_unit_test(leases_do_without),
+        cmocka_unit_test(donors_do_without),
         cmocka_unit_test(sessions_do_without),
         cmocka_unit_test(operation_ids_do_without),
         cmocka_unit_test(repeats_do_without),

@@ -7,43 +7,49 @@
  *   unknown --JOIN--> persisting --PERSISTED--> HERE --silent for look_ms--> DOUBTED --silent for answer_ms--> AWAY
  *                                                ^  --GONE--------------------^  |                              |
  *                                                +-----------JOIN, REPORT--------+-------------JOIN-------------+
- *                                                                    LEFT: it says so; AWAY at once
+ *                                                                    a REPORT that it leaves: AWAY at once
  *
  * Nothing new is placed on one that is DOUBTED: it is asked once, and when its connection is gone it is given the
  * time to make another one. In place of the scan of all once a minute (there) each donor has a deadline of its own in
- * a heap, so that 10,000 of them cost what those cost that speak.
+ * a heap, so that 10,000 of them cost what those cost that speak, or do not any more.
  *
  * After a start of the manager those of the records are DOUBTED until they join, AWAY when they do not within
  * look_ms; nobody is asked then, for there are no connections.
  *
- * One directory, one process: a JOIN names the *instance*, random in each process. Another instance of a donor that is
- * HERE, or DOUBTED with its connection standing, is refused until that one is AWAY or gone: it tries again. A laptop
- * that wakes up at another address is the same instance, and is welcome at once.
+ * One directory, one process: a JOIN names the *instance*, random in each process. While the connection of one
+ * instance stands and it is not AWAY, another one is refused: it tries again. So who was killed is replaced at once,
+ * whose cable was pulled when it is AWAY. A laptop that wakes up at another address is the same instance, and is
+ * welcome on its new connection although nobody has heard of the end of the old one.
  *
  * Invariants (donors_check()):
- *  - no two donors have one id or one token; an id is never given to another token;
- *  - a donor is welcomed only after its record is durable, and only then may be HERE;
+ *  - no two donors have one id or one token; an id is never given to another token, also when its record could not
+ *    be written, for nobody knows then what is on the disk;
+ *  - a donor is welcomed only after its record is durable, and only then may be HERE or DOUBTED;
+ *  - who is HERE is connected, who is AWAY is not;
  *  - who is HERE or DOUBTED has one deadline in the heap, who is AWAY has none;
  *  - the sums of what is donated and used are those of the donors that are HERE.
  *
- * Bounded: DONORS_MAX, of some 1 KiB each.
+ * Bounded: DONORS_MAX, of some 1 KiB each. None is forgotten.
  */
 #ifndef MORSEL_META_CLUSTER_DONORS_H
 #define MORSEL_META_CLUSTER_DONORS_H
 
 #include "common/base/heap.h"
-#include "common/base/limits.h"
+#include "common/base/table.h"
 #include "meta/namespace/record.h"
 
-#include <uthash.h>
-
 enum {
-    DONORS_REPORT_MS = 20000, /* How often a donor reports, */
-    DONORS_LOOK_MS = 60000,   /* how long it may be silent before it is asked, */
-    DONORS_ANSWER_MS = 5000,  /* and then. Both periods of the thesis may be set. */
-    DONORS_ACTIONS_MAX = 64   /* Of one step: what a tick leaves comes with the next one. */
+    DONORS_ANSWER_MS =
+        5000, /* Who is asked has so long for it, and who lost its connection for the next. */
+    DONORS_ACTIONS_MAX = 64 /* Of one step: what a tick leaves comes with the next one. */
 };
 
+/* More than any desktop has: so much is believed, and the sums of all fit their numbers. */
+#define DONOR_BYTES_MAX ((uint64_t)1 << 50)
+
+static_assert(DONORS_MAX <= UINT64_MAX / DONOR_BYTES_MAX, "sums fit");
+
+/* Numbers of the wire. */
 enum donor_state { DONOR_AWAY, DONOR_DOUBTED, DONOR_HERE };
 
 /* What it says of itself. Bytes. */
@@ -57,28 +63,34 @@ struct donor_report
 
 struct donor
 {
-    struct donor_record record; /* id, token, name: durable. */
-    UT_hash_handle by_id, by_token;
-    struct heap_node deadline;
+    struct donor_record
+        record;        /* id, token; the name as last told, in the store as told at first. */
+    UT_hash_handle hh; /* By token. */
+    struct heap_node deadline; /* HERE: when it is asked. DOUBTED: when it is AWAY. */
     enum donor_state state;
-    bool connected; /* The connection of `instance` stands. */
-    bool asked;     /* DOUBTED: and was asked. */
     bool durable;   /* Its record is. */
+    bool connected; /* The connection of `instance` stands. */
+    bool heard;     /* Since the manager was started. */
     uint64_t instance;
-    uint64_t pending_tag; /* The JOIN that waits for that; 0: none. */
-    char address[MEMBER_ADDRESS_BYTES_MAX + 1]; /* Where clients reach it; as last told. */
+    uint64_t pending_tag; /* The JOIN that waits for its record, until it is durable. */
+    char address[MEMBER_ADDRESS_BYTES_MAX +
+                 1]; /* Where clients reach it, as last told; empty: not heard. */
     struct donor_report report;
-    uint64_t heard_ms, since_ms; /* Its last word; when it came into its state. */
+    uint64_t heard_ms; /* Its last word; before: the manager's start. */
+    uint64_t since_ms; /* When it came into its state. */
 };
 
 struct donors
 {
-    struct donor *by_id, *by_token;
+    struct donor **items; /* Ascending by id; room for so many: */
+    uint32_t room;
+    struct donor *by_token;
     struct heap deadlines;
-    uint32_t count, here;
-    donor_id next; /* Never given yet. */
+    uint32_t count, here; /* Those whose record is not durable yet count. */
+    donor_id next;        /* Never given yet; 0: there are no more. */
     uint64_t donated, used;
-    uint32_t report_ms, look_ms;
+    uint32_t look_ms;
+    uint64_t looks; /* Deadlines that came: what all this costs beside the answers. */
 };
 
 enum donors_event_type {
@@ -86,7 +98,6 @@ enum donors_event_type {
     DONORS_PERSISTED,
     DONORS_REPORT,
     DONORS_GONE, /* Its connection ended. */
-    DONORS_LEFT, /* It ends in an orderly way, and says so. */
     DONORS_TICK
 };
 
@@ -97,7 +108,7 @@ struct donors_event
     union {
         struct
         {
-            uint64_t tag;               /* The host's name for the request; comes back in an action. */
+            uint64_t tag; /* The host's name for the request; comes back in an action. */
             struct donor_record record; /* id 0: give me one. Others must be known by that token. */
             uint64_t instance;          /* Not 0. */
             char address[MEMBER_ADDRESS_BYTES_MAX + 1];
@@ -114,12 +125,13 @@ struct donors_event
             donor_id id;
             uint64_t instance;
             struct donor_report report;
+            bool leaves; /* It ends in an orderly way: this is its last word. */
         } report;
         struct
         {
             donor_id id;
             uint64_t instance;
-        } gone, left;
+        } gone;
     };
 };
 
@@ -129,10 +141,12 @@ struct donors_action
         DONORS_PERSIST, /* Make `id`'s record durable, then send PERSISTED. */
         DONORS_WELCOME, /* Answer `tag`: it is `id`. */
         DONORS_ALIVE,   /* Answer `tag`: the report was taken. */
-        DONORS_REFUSE,  /* Answer `tag` with `status` and `reason`. MORSEL_BUSY: try again. MORSEL_NO_SESSION: join first. */
+        DONORS_REFUSE, /* Answer `tag` with `status` and `reason`. MORSEL_BUSY, MORSEL_AGAIN: try again.
+                           MORSEL_NO_SESSION: join first. Others: for good. */
         DONORS_ASK,     /* Ask `id` whether it is there. */
-        DONORS_CAME,    /* For the log: `id` is HERE, and was not. */
-        DONORS_WENT     /* For the log: `id` is AWAY, and was not. */
+        DONORS_HANG_UP, /* Its connection stands, but nobody answers on it: close it. */
+        DONORS_CAME, /* For the log: `id` is HERE, and was AWAY, or was not heard of since the start. */
+        DONORS_WENT /* For the log: `id` is AWAY, and was heard of; `reason` says why. */
     } type;
     uint64_t tag;
     donor_id id;
@@ -146,10 +160,11 @@ struct donors_actions
     struct donors_action items[DONORS_ACTIONS_MAX];
 };
 
-void donors_init(struct donors *d, uint32_t report_ms, uint32_t look_ms);
+void donors_init(struct donors *d, uint32_t look_ms);
 void donors_free(struct donors *d);
 
-/* One of the store, when the manager starts. MORSEL_NOMEM; MORSEL_CORRUPT: its id or token is another one's. */
+/* One of the store, when the manager starts. MORSEL_NOMEM; MORSEL_CORRUPT: its id or token is another one's, or there
+ * are too many. */
 int donors_add(struct donors *d, const struct donor_record *record, uint64_t now_ms);
 
 /* Advance by one event. What the host must do is appended to `out`, in order. Never fails: without memory who joins
@@ -162,10 +177,13 @@ uint64_t donors_deadline_ms(const struct donors *d);
 /* NULL: unknown. */
 const struct donor *donors_find(const struct donors *d, donor_id id);
 
-/* Up to `max` of them, ascending by id, from `from` on; returns how many. Walks all of them: for people. */
-uint32_t donors_page(const struct donors *d, donor_id from, const struct donor **page, uint32_t max);
+/* Would a JOIN with this token need a record of its own? */
+bool donors_is_new(const struct donors *d, const uint8_t token[16]);
 
-/* CHECKs the invariants. */
+/* The first whose id is not below `from`, as an index into items; count: there is none. */
+uint32_t donors_from(const struct donors *d, donor_id from);
+
+/* CHECKs the invariants. Walks all of them. */
 void donors_check(const struct donors *d);
 
 #endif
