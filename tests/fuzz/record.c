@@ -42,6 +42,7 @@ static int decode_encode(unsigned kind, struct slice bytes, struct buf *out)
         struct slice plain;
         struct voters_record voters;
         struct session_record session;
+        struct donor_record donor;
     } record;
     int rv;
 
@@ -95,6 +96,12 @@ static int decode_encode(unsigned kind, struct slice bytes, struct buf *out)
             session_record_encode(&record.session, out);
         }
         return rv;
+    case 10:
+        rv = donor_decode(NUMBER, bytes, &record.donor);
+        if (rv == 0) {
+            donor_encode(&record.donor, out);
+        }
+        return rv;
     default: /* 6 */
         rv = plain_decode(bytes, &record.plain);
         if (rv == 0) {
@@ -136,10 +143,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_key((struct slice){ data + 1, size - 1 });
     buf_init(&first);
     buf_init(&second);
-    rv = decode_encode(data[0] % 10, (struct slice){ data + 1, size - 1 }, &first);
+    rv = decode_encode(data[0] % 11, (struct slice){ data + 1, size - 1 }, &first);
     CHECK(rv == MORSEL_OK || rv == MORSEL_CORRUPT || rv == MORSEL_VERSION);
     if (rv == MORSEL_OK) {
-        CHECK(decode_encode(data[0] % 10, buf_slice(&first), &second) == MORSEL_OK);
+        CHECK(decode_encode(data[0] % 11, buf_slice(&first), &second) == MORSEL_OK);
         CHECK(first.count == second.count && memcmp(first.data, second.data, first.count) == 0);
     }
     buf_free(&first);

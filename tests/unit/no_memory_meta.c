@@ -68,7 +68,7 @@ static void dump(const struct kv *kv, struct buf *out)
 
 /* ---- The script ---- */
 
-enum { DIR_A = 2, DIR_B, FILE_1, FILE_2, LINK_1, STEPS = 33 };
+enum { DIR_A = 2, DIR_B, FILE_1, FILE_2, LINK_1, STEPS = 34 };
 
 static uint8_t lists[256]; /* Columns and objects, which operations borrow. */
 
@@ -170,6 +170,11 @@ static struct meta_op of_servers(uint32_t step)
         op.sessions.run = 7;
         op.sessions.clients = sessions();
         return op;
+    case 5:
+        op.kind = OP_DONOR;
+        op.donor.id = 1;
+        memcpy(op.donor.name, "desk", sizeof("desk"));
+        return op;
     default:
         op.kind = OP_START;
         return op;
@@ -257,19 +262,20 @@ static struct meta_op step_of(uint32_t step)
     case 24:
     case 25:
     case 26:
-        return of_servers(step - 21);
     case 27:
-        return op_unlink(DIR_B, "moved", false); /* Open: an orphan. */
+        return of_servers(step - 21);
     case 28:
+        return op_unlink(DIR_B, "moved", false); /* Open: an orphan. */
+    case 29:
         op.collect.inode = FILE_2;
         return op;
-    case 29:
+    case 30:
         op = op_make(DIR_A, "", 0100600);
         op.make.orphan = true;
         return op;
-    case 30:
-        return op_unlink(DIR_B, "other", false);
     case 31:
+        return op_unlink(DIR_B, "other", false);
+    case 32:
         return op_unlink(INODE_ROOT, "b", true);
     default:
         return op_unlink(DIR_A, "two", false);

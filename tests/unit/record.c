@@ -189,6 +189,38 @@ static void small_records_come_back(void **state)
     buf_free(&b);
 }
 
+static void donors_come_back(void **state)
+{
+    struct donor_record donor = { .id = 3, .name = "desk", .token = "0123456789abcde" }, back;
+    struct record_key a = key_donor(255), b = key_donor(256);
+    struct buf bytes;
+
+    (void)state;
+    assert_true(a.count == 5 && memcmp(a.bytes, b.bytes, a.count) < 0);
+    buf_init(&bytes);
+    donor_encode(&donor, &bytes);
+    assert_int_equal(donor_decode(3, buf_slice(&bytes), &back), 0);
+    assert_memory_equal(&back, &donor, sizeof(donor));
+    for (size_t cut = 0; cut < bytes.count; cut++) {
+        assert_int_equal(donor_decode(3, (struct slice){ bytes.data, cut }, &back), MORSEL_CORRUPT);
+    }
+    buf_put_u8(&bytes, 0);
+    assert_int_equal(donor_decode(3, buf_slice(&bytes), &back), MORSEL_CORRUPT);
+    bytes.data[0] = RECORD_VERSION + 1;
+    assert_int_equal(donor_decode(3, buf_slice(&bytes), &back), MORSEL_VERSION);
+    memset(donor.name, 'n', sizeof(donor.name) - 1); /* As long as a name may be, */
+    buf_clear(&bytes);
+    donor_encode(&donor, &bytes);
+    assert_int_equal(donor_decode(3, buf_slice(&bytes), &back), 0);
+    assert_string_equal(back.name, donor.name);
+    buf_clear(&bytes); /* and one more. */
+    buf_put_u8(&bytes, RECORD_VERSION);
+    buf_put(&bytes, donor.token, sizeof(donor.token));
+    buf_put_blob(&bytes, donor.name, sizeof(donor.name));
+    assert_int_equal(donor_decode(3, buf_slice(&bytes), &back), MORSEL_CORRUPT);
+    buf_free(&bytes);
+}
+
 /* ---- Operations ---- */
 
 /* Version 1, of voter 2 of server 0, and no change; voters_record.h. */
@@ -241,6 +273,10 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
     case OP_MEMBER:
         op.member.id = 3;
         (void)memcpy(op.member.address, "h:1", 4);
+        break;
+    case OP_DONOR:
+        op.donor.id = 3;
+        (void)memcpy(op.donor.name, "desk", 5);
         break;
     case OP_SIZE_REPORT:
         op.size_report.size = 9;
@@ -398,6 +434,7 @@ static void decode_all(const uint8_t *bytes, size_t count)
 {
     struct slice s = { bytes, count };
     struct member_record member;
+    struct donor_record donor;
     struct counters counters;
     struct dentry dentry;
     struct super super;
@@ -415,6 +452,7 @@ static void decode_all(const uint8_t *bytes, size_t count)
     (void)super_decode(s, &super);
     (void)counters_decode(s, &counters);
     (void)member_decode(1, s, &member);
+    (void)donor_decode(1, s, &donor);
     (void)op_decode(s, &op);
     buf_free(&b);
 }
@@ -450,6 +488,7 @@ int main(void)
         cmocka_unit_test(inodes_come_back),
         cmocka_unit_test(keys_sort_by_number_and_come_apart),
         cmocka_unit_test(small_records_come_back),
+        cmocka_unit_test(donors_come_back),
         cmocka_unit_test(operations_come_back),
         cmocka_unit_test(sessions_come_back),
         cmocka_unit_test(sessions_in_operations_are_looked_at),

@@ -134,6 +134,10 @@ int ns_is_orphan(struct ns *ns, inode_id inode, bool *orphan, struct errmsg *err
 int ns_members(struct ns *ns, struct member_record *members, uint32_t *count, struct errmsg *err);
 bool ns_is_removed(const struct ns *ns, server_id server);
 
+/* All benefactors, ascending by id, until `visit` says something else than 0, which is returned. */
+typedef int (*ns_donor_visit)(void *data, const struct donor_record *donor);
+int ns_donors(struct ns *ns, ns_donor_visit visit, void *data, struct errmsg *err);
+
 enum { NS_LYING_SHOWN = 8 };
 
 /* Files with one copy of which a part belongs to a server, as far as they were looked for. */

@@ -202,6 +202,47 @@ int ns_members(struct ns *ns, struct member_record *members, uint32_t *count, st
     return rv;
 }
 
+struct donor_walk
+{
+    ns_donor_visit visit;
+    void *data;
+    int status;
+};
+
+static bool visit_donor(void *data, struct slice key, struct slice value)
+{
+    struct donor_walk *walk = data;
+    struct donor_record record;
+    struct reader r;
+    donor_id id;
+
+    if (key.count != 5 || key.data[0] != RECORD_DONOR) {
+        return false;
+    }
+    reader_init(&r, key.data + 1, 4);
+    id = __builtin_bswap32(reader_u32(&r));
+    walk->status = id == 0 ? MORSEL_CORRUPT : donor_decode(id, value, &record);
+    if (walk->status == 0) {
+        walk->status = walk->visit(walk->data, &record);
+    }
+    return walk->status == 0;
+}
+
+int ns_donors(struct ns *ns, ns_donor_visit visit, void *data, struct errmsg *err)
+{
+    struct donor_walk walk = { visit, data, 0 };
+    struct record_key key = key_donor(0);
+    int rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_donor, &walk, err);
+
+    if (rv == 0 && walk.status != 0 && walk.status != MORSEL_NOMEM) {
+        errmsg_set(err, walk.status == MORSEL_VERSION
+                            ? "the record of a benefactor is of a newer version: use a newer "
+                              "morsel-meta"
+                            : "the record of a benefactor is damaged");
+    }
+    return rv != 0 ? rv : walk.status;
+}
+
 /* ---- What would be lost with a server ---- */
 
 struct lying_walk

@@ -18,6 +18,19 @@ int apply_member(struct ns_txn *t)
     return 0;
 }
 
+/* Older programs cannot read the log with one in it. */
+int apply_donor(struct ns_txn *t)
+{
+    if (t->op->donor.id == 0) {
+        return MORSEL_INVAL;
+    }
+    buf_clear(&t->ns->record);
+    donor_encode(&t->op->donor, &t->ns->record);
+    txn_record_put(t, key_donor(t->op->donor.id));
+    txn_needs_version(t, STORE_VERSION_DONORS);
+    return 0;
+}
+
 bool ns_is_removed(const struct ns *ns, server_id server)
 {
     for (uint32_t i = 0; i < ns->removed.count; i++) {

@@ -313,11 +313,11 @@ static void publish(struct ns_txn *t)
 }
 
 /* Who is alive, who votes, who holds what together and who may have leases or files open is written down even while changes have to wait: a
- * few bytes, seldom, and not to be done again later. */
+ * few bytes, seldom, and not to be done again later. For a benefactor there was room a moment ago (handlers_donor_uv.c). */
 static bool needs_room(const struct meta_op *op)
 {
     return op->kind != OP_MEMBER && op->kind != OP_HOLDER && op->kind != OP_VOTERS &&
-           op->kind != OP_GROUPS && op->kind != OP_SESSIONS;
+           op->kind != OP_GROUPS && op->kind != OP_SESSIONS && op->kind != OP_DONOR;
 }
 
 static int commit(struct ns_txn *t)
@@ -363,6 +363,7 @@ static int apply(struct ns_txn *t)
         [OP_COLLECT] = apply_collect,
         [OP_COLLECTED] = apply_collected,
         [OP_MEMBER] = apply_member,
+        [OP_DONOR] = apply_donor,
         [OP_GARBAGE] = apply_garbage,
         [OP_REPAIR] = apply_repair,
         [OP_GRANTEE] = apply_grantee,

@@ -129,6 +129,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_VOTERS] = "voters",
         [OP_GROUPS] = "groups",
         [OP_SESSIONS] = "sessions",
+        [OP_DONOR] = "donor",
     };
 
     return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
@@ -297,6 +298,10 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         buf_put_u32(out, op->member.id);
         member_encode(&op->member, out);
         break;
+    case OP_DONOR:
+        buf_put_u32(out, op->donor.id);
+        donor_encode(&op->donor, out);
+        break;
     case OP_REPAIR:
         repair_encode(op, out);
         break;
@@ -455,6 +460,15 @@ static void member_op_decode(struct reader *r, struct meta_op *op)
     }
 }
 
+static void donor_op_decode(struct reader *r, struct meta_op *op)
+{
+    donor_id id = reader_u32(r);
+
+    if (donor_decode(id, reader_rest(r), &op->donor) != 0) {
+        r->failed = true;
+    }
+}
+
 static struct slice unsynced_decode(struct reader *r)
 {
     struct slice columns = reader_blob(r);
@@ -606,6 +620,9 @@ static void body_decode(struct reader *r, struct meta_op *op)
         break;
     case OP_MEMBER:
         member_op_decode(r, op);
+        break;
+    case OP_DONOR:
+        donor_op_decode(r, op);
         break;
     case OP_REPAIR:
         repair_decode(r, op);

@@ -40,6 +40,7 @@ enum op_kind {
     OP_GROUPS = 21,     /* The groups of servers that hold the same objects. */
     OP_EXCHANGE = 22,   /* Two files exchange their bytes. */
     OP_SESSIONS = 23,   /* Sessions begin, are waited for, or have ended. */
+    OP_DONOR = 24,      /* A benefactor joins for the first time. */
     OP_KIND_END
 };
 
@@ -174,6 +175,7 @@ struct meta_op
             struct slice objects; /* op_objects_put(), op_object_at() */
         } objects;                /* OP_COLLECTED, OP_GARBAGE */
         struct member_record member;
+        struct donor_record donor;
         struct
         {
             client_id client;

@@ -112,6 +112,14 @@ struct record_key key_member(server_id server)
     return key;
 }
 
+struct record_key key_donor(donor_id donor)
+{
+    struct record_key key = key_of(RECORD_DONOR);
+
+    put_be(&key, donor, 4);
+    return key;
+}
+
 struct record_key key_holder(uint64_t lease_epoch)
 {
     return key_of_number(RECORD_HOLDER, lease_epoch);
@@ -586,6 +594,33 @@ int member_decode(server_id id, struct slice bytes, struct member_record *member
         return MORSEL_CORRUPT;
     }
     memcpy(member->token, token.data, token.count);
+    return all_read(&r);
+}
+
+void donor_encode(const struct donor_record *donor, struct buf *out)
+{
+    buf_put_u8(out, RECORD_VERSION);
+    buf_put(out, donor->token, sizeof(donor->token));
+    buf_put_blob(out, donor->name, strlen(donor->name));
+}
+
+int donor_decode(donor_id id, struct slice bytes, struct donor_record *donor)
+{
+    struct reader r;
+    struct slice token;
+    int rv;
+
+    memset(donor, 0, sizeof(*donor));
+    donor->id = id;
+    reader_init(&r, bytes.data, bytes.count);
+    if ((rv = version_check(&r)) != 0) {
+        return rv;
+    }
+    token = reader_bytes(&r, sizeof(donor->token));
+    if (!text_decode(reader_blob(&r), donor->name, sizeof(donor->name)) || r.failed) {
+        return MORSEL_CORRUPT;
+    }
+    memcpy(donor->token, token.data, token.count);
     return all_read(&r);
 }
 

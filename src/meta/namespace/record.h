@@ -15,6 +15,7 @@
  *                                  that is not its own
  *   G server inode column          object to be deleted on a storage server
  *   M server                       storage server that has registered
+ *   N donor                        benefactor that has joined (donors.h)
  *   H client                       client that may hold leases (lease.h)
  *   E client                       session: client that may have files open (session.h); client 0: of
  *                                  which run all sessions are there
@@ -38,15 +39,17 @@
 #include "common/fs/stripe.h"
 
 /* A new database has STORE_VERSION_FIRST, STORE_VERSION_GROUPS once it has a table of groups,
- * STORE_VERSION_BODIES once two files have exchanged their bytes, and STORE_VERSION_SESSIONS once sessions
- * are written down: who does not do that would leave some out, for which the next manager did not wait. */
+ * STORE_VERSION_BODIES once two files have exchanged their bytes, STORE_VERSION_SESSIONS once sessions
+ * are written down: who does not do that would leave some out, for which the next manager did not wait; and
+ * STORE_VERSION_DONORS once there is a benefactor: who does not know of those cannot read the log. */
 enum {
     RECORD_VERSION = 1,
     STORE_VERSION_FIRST = 1,
     STORE_VERSION_GROUPS = 2,
     STORE_VERSION_BODIES = 3,
     STORE_VERSION_SESSIONS = 4,
-    STORE_VERSION = STORE_VERSION_SESSIONS
+    STORE_VERSION_DONORS = 5,
+    STORE_VERSION = STORE_VERSION_DONORS
 };
 
 enum record_kind {
@@ -61,6 +64,7 @@ enum record_kind {
     RECORD_BODY = 'B',
     RECORD_GARBAGE = 'G',
     RECORD_MEMBER = 'M',
+    RECORD_DONOR = 'N',
     RECORD_HOLDER = 'H',
     RECORD_SESSION = 'E',
     RECORD_VOTERS = 'V',
@@ -94,6 +98,7 @@ struct record_key key_orphan(inode_id inode);
 struct record_key key_body(inode_id body);
 struct record_key key_garbage(server_id server, struct object_id object);
 struct record_key key_member(server_id server);
+struct record_key key_donor(donor_id donor);
 struct record_key key_holder(uint64_t lease_epoch);
 struct record_key key_session(client_id client);
 struct record_key key_voters(void);
