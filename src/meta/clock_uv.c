@@ -1,4 +1,5 @@
 /* Deadlines of the cores, and the pulse by which the manager sees that it stood still. */
+#include "meta/cluster/donors_uv.h"
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
 
@@ -10,10 +11,12 @@ void meta_arm(struct meta *meta)
     uint64_t sessions_ms = session_deadline_ms(meta->sessions);
     uint64_t members_ms = members_deadline_ms(&meta->members);
     uint64_t leases_ms = lease_deadline_ms(meta->leases);
+    uint64_t donors_ms = donors_deadline_ms(&meta->donors);
     uint64_t due_ms = sessions_ms < members_ms ? sessions_ms : members_ms;
     uint64_t now_ms = meta_now_ms(meta);
 
     due_ms = leases_ms < due_ms ? leases_ms : due_ms;
+    due_ms = donors_ms < due_ms ? donors_ms : due_ms;
     if (meta->closing || due_ms == meta->timer_due_ms ||
         uv_is_active((uv_handle_t *)&meta->behind_poll)) {
         return;
@@ -33,12 +36,14 @@ static void on_behind_poll(uv_check_t *check)
     struct meta *meta = check->data;
     struct session_event session = { .now_ms = meta->tick_ms, .type = SESSION_TICK };
     struct members_event member = { .now_ms = meta->tick_ms, .type = MEMBERS_TICK };
+    struct donors_event donor = { .now_ms = meta->tick_ms, .type = DONORS_TICK };
 
     uv_check_stop(check);
     (void)meta_session_step(meta, &session);
     leases_tick(meta, meta->tick_ms);
     locks_tick(meta);
     meta_members_step(meta, &member);
+    donors_host_step(meta, &donor);
     meta_arm(meta);
 }
 
@@ -58,6 +63,7 @@ static void on_pulse(uv_timer_t *timer)
 
     locks_pulse(meta, meta_now_ms(meta));
     meta_departed_pulse(meta, meta_now_ms(meta));
+    donors_host_pulse(meta, meta_now_ms(meta));
     away_ms = meta->presence.away_ms - meta->away_logged_ms;
     meta->away_logged_ms = meta->presence.away_ms;
     if (away_ms >= LEASE_MARGIN_MS) {

@@ -1,5 +1,6 @@
 /* What the wire asks of the manager: who may be answered now, and who has gone. */
 #include "common/base/status.h"
+#include "meta/cluster/donors_uv.h"
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
 #include "meta/service/request_uv.h"
@@ -54,10 +55,12 @@ static void on_gone(void *data, enum rpc_role role, uint64_t node_id)
 
         event.gone = (server_id)node_id;
         meta_members_step(meta, &event);
+    } else if (role == ROLE_BENEFACTOR) {
+        donors_host_gone(meta, node_id);
     }
 }
 
-/* When there are too many connections: mounts with a session and storage servers come first. */
+/* When there are too many connections: mounts with a session, storage servers and benefactors come first. */
 static bool is_ours(void *data, enum rpc_role role, uint64_t node_id)
 {
     struct meta *meta = data;
@@ -65,6 +68,9 @@ static bool is_ours(void *data, enum rpc_role role, uint64_t node_id)
 
     if (role == ROLE_CLIENT) {
         return session_known(meta->sessions, node_id);
+    }
+    if (role == ROLE_BENEFACTOR) {
+        return donors_host_values(meta, node_id);
     }
     if (role == ROLE_IOD && node_id <= UINT32_MAX) {
         member = members_find(&meta->members, (server_id)node_id);

@@ -36,6 +36,12 @@ static const struct config_option options[] = {
       "How long others wait for a mount that is silent and may have something cached." },
     { "rebuild-after", CONFIG_TIME_MS, FIELD(rebuild_after_ms), "10m", 0, 2592000000, "TIME",
       "An I/O daemon that is away this long is replaced where files have copies; 0: never." },
+    { "donor-report", CONFIG_TIME_MS, FIELD(donor_report_ms), "20s", 100, 3600000, "TIME",
+      "How often benefactors report what they donate." },
+    { "donor-look", CONFIG_TIME_MS, FIELD(donor_look_ms), "60s", 500, 86400000, "TIME",
+      "A benefactor that is silent this long is asked whether it is there, and is away when it "
+      "does "
+      "not answer." },
     { "replicas", CONFIG_STRING, FIELD(replicas), "", 0, 0, "NUMBER",
       "Copies of new files where no directory says: 1, 2, 3 or auto (2 once two I/O daemons are "
       "there); not set: auto, but 1 when an older version made the database." },
@@ -159,6 +165,16 @@ static bool take_trust(struct program *p, struct errmsg *err)
            trust_parse(p->settings.trusted, trust, err) == 0;
 }
 
+/* Who is heard less often than that would be asked each time. */
+static bool check_donor_times(const struct meta_settings *settings, struct errmsg *err)
+{
+    if (settings->donor_look_ms < settings->donor_report_ms) {
+        errmsg_set(err, "donor-look is shorter than donor-report: give at least as much");
+        return false;
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     struct errmsg err = { "" };
@@ -189,7 +205,7 @@ int main(int argc, char **argv)
     if (verdict == CONFIG_RUN && copies_rule_parse(p->settings.replicas, &rule, &err) != 0) {
         verdict = CONFIG_BAD;
     }
-    if (verdict == CONFIG_RUN && !take_trust(p, &err)) {
+    if (verdict == CONFIG_RUN && (!check_donor_times(&p->settings, &err) || !take_trust(p, &err))) {
         verdict = CONFIG_BAD;
     }
     if (verdict != CONFIG_RUN) {

@@ -18,6 +18,7 @@
 #include "common/vote/voter_uv.h"
 #include "meta.pb-c.h"
 #include "meta/cluster/capacity_uv.h"
+#include "meta/cluster/donors.h"
 #include "meta/cluster/members.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/lock_table.h"
@@ -38,7 +39,8 @@ struct meta_settings
     uint64_t session_ms;
     uint64_t heartbeat_ms;
     uint64_t lease_ms;
-    uint64_t rebuild_after_ms;        /* 0: never. */
+    uint64_t rebuild_after_ms; /* 0: never. */
+    uint64_t donor_report_ms, donor_look_ms;
     char replicas[CONFIG_STRING_MAX]; /* For copies_rule_parse(). */
     char admit
         [CONFIG_STRING_MAX]; /* "manual": I/O daemons that are new wait; anything else: they do not. */
@@ -65,6 +67,13 @@ struct leavers
     uv_timer_t timer;
 };
 
+/* What the log was told of benefactors in this second, and what was left out (cluster/donors_uv.h). */
+struct donors_lines
+{
+    uint64_t began_ms;
+    uint32_t written, came, went, refused;
+};
+
 struct fsck;
 struct directory_page;
 struct voters_host;
@@ -80,6 +89,8 @@ struct meta
     struct kv *kv;
     struct ns *ns;
     struct members members;
+    struct donors donors; /* cluster/donors_uv.h */
+    struct donors_lines donors_lines;
     struct session_table *sessions;
     struct lease_table *leases;
     struct list leased; /* struct leased_request: they wait for recalls. */

@@ -1,6 +1,7 @@
 /* Beginning and end of the manager: the database, the cores, what watches over the disk. */
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "meta/cluster/donors_uv.h"
 #include "meta/cluster/groups_uv.h"
 #include "meta/cluster/leavers_uv.h"
 #include "meta/cluster/voters_uv.h"
@@ -187,9 +188,9 @@ static int load_members(struct meta *meta, struct errmsg *err)
 
 static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
 {
-    int rv = load_members(meta, err);
+    int rv;
 
-    if (rv != 0) {
+    if ((rv = load_members(meta, err)) != 0 || (rv = donors_host_open(meta, err)) != 0) {
         return rv;
     }
     meta->replies = reply_cache_new();
@@ -335,6 +336,7 @@ void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
 void meta_free(struct meta *meta)
 {
     groups_host_free(meta);
+    donors_free(&meta->donors);
     voters_host_free(meta);
     voter_uv_free(&meta->voter);
     fsck_free(meta->fsck);

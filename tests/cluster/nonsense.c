@@ -34,7 +34,8 @@ enum {
     PEER_CANDIDATE = 8,
     PEER_MANAGER = 9,
     PEER_MEMBER = 10,
-    PEERS = 11,
+    PEER_BENEFACTOR = 11,
+    PEERS = 12,
     PAYLOAD_BYTES = 64 << 10
 };
 
@@ -268,6 +269,9 @@ static unsigned asks_for(enum message_type type, bool iod)
     case MSG_REGISTER:
     case MSG_HEARTBEAT:
         return PEER_SERVER;
+    case MSG_DONOR_JOIN:
+    case MSG_DONOR_REPORT:
+        return PEER_BENEFACTOR;
     case MSG_VOTE:
         return iod ? PEER_CANDIDATE : PEER_SERVER;
     case MSG_VOTES_READ:
@@ -342,7 +346,7 @@ int main(int argc, char **argv)
         { false, WIRE_ADMIN, false, -1, 0, 0 },   { false, WIRE_IOD, false, -1, 0, 0 },
         { false, WIRE_MANAGER, false, -1, 0, 0 }, { true, WIRE_ADMIN, false, -1, 0, 0 },
         { true, WIRE_IOD, false, -1, 0, 0 },      { true, WIRE_MANAGER, false, -1, 0, 0 },
-        { true, WIRE_IOD, false, -1, 0, 0 },
+        { true, WIRE_IOD, false, -1, 0, 0 },      { false, WIRE_BENEFACTOR, false, -1, 0, 0 },
     };
     static struct test t;
     uint64_t numbers[7];

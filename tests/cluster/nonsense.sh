@@ -8,7 +8,7 @@ set -euo pipefail
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin nonsense "$1"
 seed=${2:-$test_seed} rounds=${3:-4000}
-start_cluster 2
+start_cluster 2 --donor-look 24h # Who has joined as a benefactor and is silent would be hung up on.
 start_mount a
 a=$mnt
 

@@ -129,6 +129,9 @@ const struct request_type request_types[] = {
     { &morsel__fsck_request__descriptor, MSG_FSCK, false },
     { &morsel__fsck_objects__descriptor, MSG_FSCK_OBJECTS, false },
     { &morsel__writers_request__descriptor, MSG_WRITERS, false },
+    { &morsel__donor_join_request__descriptor, MSG_DONOR_JOIN, false },
+    { &morsel__donor_report_request__descriptor, MSG_DONOR_REPORT, false },
+    { &morsel__donor_list_request__descriptor, MSG_DONOR_LIST, false },
     { &morsel__vote_request__descriptor, MSG_VOTE, true },
     { &morsel__vote_request__descriptor, MSG_VOTE, false },
     { &morsel__votes_read_request__descriptor, MSG_VOTES_READ, true },
@@ -168,6 +171,7 @@ static uint64_t plausible_number(const struct maker *m, const char *field)
         { "size", 8192 },
         { "valid", 1 },
         { "count_max", 16 },
+        { "instance", 7 },
     };
 
     if (strcmp(field, "inode") == 0 || strcmp(field, "like") == 0) {

@@ -176,6 +176,15 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__probe_request__descriptor,
     &morsel__probe_reply__descriptor,
     &morsel__hand_on_request__descriptor,
+    &morsel__donor_report__descriptor,
+    &morsel__donor_join_request__descriptor,
+    &morsel__donor_join_reply__descriptor,
+    &morsel__donor_report_request__descriptor,
+    &morsel__donor_report_reply__descriptor,
+    &morsel__donor_wanted__descriptor,
+    &morsel__donor_list_request__descriptor,
+    &morsel__donor__descriptor,
+    &morsel__donor_list_reply__descriptor,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

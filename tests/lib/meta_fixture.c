@@ -70,6 +70,8 @@ int setup(void **state)
     (void)snprintf(f->settings.listen, sizeof(f->settings.listen), "127.0.0.1:0");
     f->settings.session_ms = 30000;
     f->settings.heartbeat_ms = 60000;
+    f->settings.donor_report_ms = 20000;
+    f->settings.donor_look_ms = 60000;
     (void)snprintf(f->settings.replicas, sizeof(f->settings.replicas), "1");
     assert_int_equal(uv_loop_init(&f->loop), 0);
     meta_up(f);

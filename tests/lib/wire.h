@@ -9,7 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum wire_role { WIRE_MANAGER = 1, WIRE_IOD = 2, WIRE_CLIENT = 3, WIRE_ADMIN = 4 };
+enum wire_role {
+    WIRE_MANAGER = 1,
+    WIRE_IOD = 2,
+    WIRE_CLIENT = 3,
+    WIRE_ADMIN = 4,
+    WIRE_BENEFACTOR = 5
+};
 
 /* A frame that came in; the body is in malloc'd memory. */
 struct wire_frame

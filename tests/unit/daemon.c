@@ -195,7 +195,7 @@ static void few_files_are_worth_a_warning(void **state)
         { 256, " warning: this process may open only 256 files: there is room for 156 " },
         { OTHER_FILES + SERVER_CONNS_FEW - 1, " warning: this process may open only 4195 " },
         { OTHER_FILES + SERVER_CONNS_FEW, " info: this process may open only 4196 " },
-        { OTHER_FILES + SERVER_CONNS_MAX - 1, " info: this process may open only 20579 " },
+        { OTHER_FILES + SERVER_CONNS_MAX - 1, " info: this process may open only 32867 " },
         { OTHER_FILES + SERVER_CONNS_MAX, NULL },
     };
     struct rpc_options options = { .role = ROLE_IOD, .node_id = 7, .program = "test" };

@@ -18,7 +18,8 @@ static bool is_ours(enum message_type type)
            (type >= MSG_SESSION && type != MSG_RECALL && type != MSG_LOCK_REVOKE &&
             type != MSG_HELD_UP && type != MSG_LOCK_CHECK && type != MSG_SPACE_WANTED &&
             type != MSG_VOTES_READ && type != MSG_VOTES_CARRY && type != MSG_GROUP_WORDS &&
-            type != MSG_MIRROR_LEASE && type != MSG_REPLICA && type != MSG_HAND_ON);
+            type != MSG_MIRROR_LEASE && type != MSG_REPLICA && type != MSG_HAND_ON &&
+            type != MSG_DONOR_WANTED);
 }
 
 /* Whom the manager knows by nothing but a connection gets no further than this. */
@@ -29,6 +30,9 @@ static bool is_for_anybody(enum message_type type)
     case MSG_MEMBERS:
     case MSG_REGISTER:
     case MSG_HEARTBEAT:
+    case MSG_DONOR_JOIN:
+    case MSG_DONOR_REPORT:
+    case MSG_DONOR_LIST:
     case MSG_VOTE:
     case MSG_PROBE:
     case MSG_STATUS:

@@ -46,8 +46,8 @@ enum {
     DATA_OPS_SLOTS_MAX = 1 << 20, /* And of all: 24 bytes each */
 
     /* What a server takes from others (rpc_guests_uv.c). A lab: 16,384 mounts, 1,024 storage
-     * servers, and room for commands and for those who connect again. */
-    SERVER_CONNS_MAX = 20480,
+     * servers, 10,240 benefactors, and room for commands and for those who connect again. */
+    SERVER_CONNS_MAX = 32768,
     SERVER_CONNS_MIN = 16,           /* Are taken however few files a process may open */
     SERVER_CONNS_FEW = 4096,         /* Room for fewer is worth a warning at the start */
     STRANGERS_MAX = 1024,            /* Connections that have not said HELLO, of all */
@@ -76,7 +76,8 @@ static_assert(RECOVERY_PIECE_BYTES <= FRAME_PAYLOAD_BYTES_MAX, "a piece is one m
 static_assert((RECOVERY_PIECES_MAX + 1) * RECOVERY_PIECE_BYTES <= CONN_BUDGET_BYTES,
               "what is under way fits a connection, beside changes");
 static_assert(SERVER_QUEUES_BYTES_MAX >= 8 * CONN_BUDGET_BYTES, "some busy ones do not fill it");
-static_assert(SERVER_CONNS_MAX >= SESSIONS_MAX + SERVERS_MAX + STRANGERS_MAX, "a whole lab fits");
+static_assert(SERVER_CONNS_MAX >= SESSIONS_MAX + SERVERS_MAX + DONORS_MAX + STRANGERS_MAX,
+              "a whole lab fits");
 static_assert(READDIR_PAGE_BYTES <= FRAME_BODY_BYTES_MAX / 2,
               "a page and its attributes fit a frame");
 static_assert(STRIPE_WIDTH_MAX <= 64, "columns are bits of a number (file_fail_behind())");

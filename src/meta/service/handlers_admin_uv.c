@@ -43,6 +43,10 @@ static void answer_status(void *data, struct rpc_request *request)
     (void)gethostname(host, sizeof(host) - 1);
     reply.host = host;
     reply.members = pointers;
+    reply.donors = meta->donors.count;
+    reply.donors_here = meta->donors.here;
+    reply.donated = meta->donors.donated;
+    reply.donated_used = meta->donors.used;
     groups_default_now(meta, &reply.new_copies, &reply.new_copies_rule);
     rpc_reply(request, &reply.base, NULL);
     free(scrubs);
@@ -274,6 +278,9 @@ static struct counter_list *count(struct meta *meta)
     counters_add(list, NULL, "orphans", counters->orphans);
     counters_add(list, NULL, "sessions", session_count(meta->sessions));
     counters_add(list, NULL, "sessions_expected", session_expected(meta->sessions));
+    counters_add(list, NULL, "benefactors", meta->donors.count);
+    counters_add(list, NULL, "benefactors_here", meta->donors.here);
+    counters_add(list, NULL, "benefactors_looked_at", meta->donors.looks);
     counters_add(list, NULL, "open_files", session_opens(meta->sessions));
     counters_add(list, NULL, "syncs", meta->sync.syncs);
     counters_add(list, NULL, "disk_waits", meta->loads.loads);

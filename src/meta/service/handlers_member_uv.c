@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool take_address(char *to, size_t capacity, const char *from, struct errmsg *err)
+bool take_address(char *to, size_t capacity, const char *from, struct errmsg *err)
 {
     struct address address;
 

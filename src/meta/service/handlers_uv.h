@@ -51,6 +51,14 @@ int record_policy(struct request *r);
 int serve_register(struct request *r);
 int serve_heartbeat(struct request *r);
 
+/* The address of a server or a benefactor, as it says it. False, with words: it is none. */
+bool take_address(char *to, size_t capacity, const char *from, struct errmsg *err);
+
+/* Benefactors: handlers_donor_uv.c */
+int serve_donor_join(struct request *r);
+int serve_donor_report(struct request *r);
+int serve_donor_list(struct request *r);
+
 /* They have no message to unpack: handlers_admin_uv.c, handlers_member_uv.c */
 void handle_statfs(struct meta *meta, struct rpc_request *request);
 void handle_members(struct meta *meta, struct rpc_request *request);

@@ -123,7 +123,7 @@ static const struct request_row rows[MESSAGE_TYPES_MAX] = {
     [MSG_LOCK_CANCEL] = { .own = handle_lock_cancel },
     [MSG_LOCK_CHECKED] = { .own = handle_lock_checked },
 
-    /* ---- Storage servers, the morsel command ---- */
+    /* ---- Storage servers, benefactors, the morsel command ---- */
     [MSG_MEMBERS] = { .anybody = true, .own = handle_members },
     [MSG_REGISTER] = { .anybody = true,
                        .message = &morsel__register_request__descriptor,
@@ -131,6 +131,15 @@ static const struct request_row rows[MESSAGE_TYPES_MAX] = {
     [MSG_HEARTBEAT] = { .anybody = true,
                         .message = &morsel__heartbeat_request__descriptor,
                         .serve = serve_heartbeat },
+    [MSG_DONOR_JOIN] = { .anybody = true,
+                         .message = &morsel__donor_join_request__descriptor,
+                         .serve = serve_donor_join },
+    [MSG_DONOR_REPORT] = { .anybody = true,
+                           .message = &morsel__donor_report_request__descriptor,
+                           .serve = serve_donor_report },
+    [MSG_DONOR_LIST] = { .anybody = true,
+                         .message = &morsel__donor_list_request__descriptor,
+                         .serve = serve_donor_list },
     [MSG_VOTE] = { .anybody = true, .own = handle_vote },
     [MSG_PROBE] = { .anybody = true, .own = handle_probe },
     [MSG_STATUS] = { .anybody = true, .own = handle_status },

@@ -84,7 +84,9 @@ struct host_meta *host_meta_start(struct world_host *host, const char *name)
     CHECK(h != NULL);
     h->settings = (struct meta_settings){ .session_ms = HOST_SESSION_MS,
                                           .heartbeat_ms = 500,
-                                          .lease_ms = HOST_LEASE_MS };
+                                          .lease_ms = HOST_LEASE_MS,
+                                          .donor_report_ms = 20000,
+                                          .donor_look_ms = 60000 };
     (void)snprintf(h->settings.replicas, sizeof(h->settings.replicas), "1");
     (void)snprintf(h->settings.data_dir, sizeof(h->settings.data_dir), "%s", name);
     host_address_of(host, META_PORT, h->settings.listen, sizeof(h->settings.listen));

@@ -1,0 +1,34 @@
+/* Benefactors: what the core (donors.h) says is done here.
+ *
+ * Their connections are found by the number of the benefactor and its process together (donors_peer()), so that the
+ * end of a connection that a process left behind is never taken for the end of its successor.
+ *
+ * The log has a line for each that comes or goes, but not when a power cut or a restart sends thousands at once:
+ * DONORS_LINES_MAX in a second, and then one that says how many were left out. */
+#ifndef MORSEL_META_CLUSTER_DONORS_UV_H
+#define MORSEL_META_CLUSTER_DONORS_UV_H
+
+#include "meta/meta_uv.h"
+
+enum { DONORS_LINES_MAX = 10 };
+
+/* The core, with the benefactors of the store. MORSEL_NOMEM, MORSEL_CORRUPT, MORSEL_VERSION. */
+int donors_host_open(struct meta *meta, struct errmsg *err);
+
+/* Feed the core and perform what it says. A request whose tag is in the event is answered, now or when the record is
+ * on the disk. */
+void donors_host_step(struct meta *meta, const struct donors_event *event);
+
+/* By which number the connection of a benefactor's process is known. */
+uint64_t donors_peer(donor_id id, uint64_t instance);
+
+/* The last connection of `peer` ended. */
+void donors_host_gone(struct meta *meta, uint64_t peer);
+
+/* Is it the connection of one that is here? */
+bool donors_host_values(const struct meta *meta, uint64_t peer);
+
+/* Every PRESENCE_PULSE_MS: what was left out of the log. */
+void donors_host_pulse(struct meta *meta, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,129 @@
+/* Requests of benefactors, and who they are. */
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "meta/cluster/donors_uv.h"
+#include "meta/service/handlers_uv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One that says nothing donates nothing. */
+static struct donor_report take_report(const Morsel__DonorReport *m)
+{
+    struct donor_report report = { 0 };
+
+    if (m != NULL) {
+        report = (struct donor_report){
+            .donated = m->donated, .used = m->used, .load = m->load, .up_s = m->up_s
+        };
+    }
+    return report;
+}
+
+int serve_donor_join(struct request *r)
+{
+    const Morsel__DonorJoinRequest *m = r->message;
+    struct donors_event event = { .now_ms = meta_now_ms(r->meta), .type = DONORS_JOIN };
+    struct donor_record *record = &event.join.record;
+    int rv;
+
+    event.join.tag = (uintptr_t)r->rpc;
+    event.join.instance = m->instance;
+    event.join.report = take_report(m->report);
+    record->id = m->id;
+    members_take_words(record->name, sizeof(record->name), m->name);
+    if (r->rpc->role != ROLE_BENEFACTOR || m->token.len != sizeof(record->token) ||
+        m->instance == 0 ||
+        !take_address(event.join.address, sizeof(event.join.address), m->address, &r->err)) {
+        if (r->err.text[0] == '\0') {
+            errmsg_set(&r->err, "a benefactor joins with a token of 16 bytes, the number of its "
+                                "process and an address");
+        }
+        return MORSEL_MALFORMED;
+    }
+    memcpy(record->token, m->token.data, sizeof(record->token));
+    if (donors_is_new(&r->meta->donors, record->token) && (rv = kv_room(r->meta->kv)) != 0) {
+        return rv; /* Thousands may come at once, and each is written down. */
+    }
+    donors_host_step(r->meta, &event);
+    return 0;
+}
+
+/* Only on the connection on which it has joined: the end of that one is heard. */
+int serve_donor_report(struct request *r)
+{
+    const Morsel__DonorReportRequest *m = r->message;
+    struct donors_event event = { .now_ms = meta_now_ms(r->meta), .type = DONORS_REPORT };
+
+    if (r->rpc->role != ROLE_BENEFACTOR || r->rpc->node_id != donors_peer(m->id, m->instance)) {
+        errmsg_set(&r->err, "join first");
+        return MORSEL_NO_SESSION;
+    }
+    event.report.tag = (uintptr_t)r->rpc;
+    event.report.id = m->id;
+    event.report.instance = m->instance;
+    event.report.report = take_report(m->report);
+    event.report.leaves = m->leaves;
+    donors_host_step(r->meta, &event);
+    return 0;
+}
+
+/* ---- Who is there ---- */
+
+enum { PAGE_MAX = 1000, DONOR_BYTES = MEMBER_NAME_BYTES_MAX + MEMBER_ADDRESS_BYTES_MAX + 128 };
+
+static_assert(PAGE_MAX * DONOR_BYTES <= FRAME_BODY_BYTES_MAX, "a page fits a frame");
+
+struct page
+{
+    Morsel__Donor donors[PAGE_MAX], *pointers[PAGE_MAX];
+    Morsel__DonorReport reports[PAGE_MAX];
+};
+
+static void fill(struct page *page, uint32_t i, const struct donor *donor, uint64_t now_ms)
+{
+    Morsel__Donor *m = page->pointers[i] = &page->donors[i];
+    Morsel__DonorReport *report = m->report = &page->reports[i];
+
+    morsel__donor__init(m);
+    morsel__donor_report__init(report);
+    m->report = report;
+    m->id = donor->record.id;
+    m->name = (char *)(uintptr_t)donor->record.name;
+    m->address = (char *)(uintptr_t)donor->address;
+    m->state = donor->state;
+    m->since_ms = now_ms - donor->since_ms;
+    m->heard_ms = now_ms - donor->heard_ms;
+    report->donated = donor->report.donated;
+    report->used = donor->report.used;
+    report->load = donor->report.load;
+    report->up_s = donor->report.up_s;
+}
+
+int serve_donor_list(struct request *r)
+{
+    const Morsel__DonorListRequest *m = r->message;
+    const struct donors *d = &r->meta->donors;
+    Morsel__DonorListReply reply = MORSEL__DONOR_LIST_REPLY__INIT;
+    struct page *page = malloc(sizeof(*page));
+    uint32_t at = donors_from(d, m->from), count = 0;
+
+    if (page == NULL) {
+        return MORSEL_NOMEM;
+    }
+    for (; at < d->count && count < PAGE_MAX; at++) {
+        if (d->items[at]->durable) {
+            fill(page, count++, d->items[at], meta_now_ms(r->meta));
+        }
+    }
+    reply.donors = page->pointers;
+    reply.n_donors = count;
+    reply.next = at < d->count ? d->items[at]->record.id : 0;
+    reply.count = d->count;
+    reply.here = d->here;
+    reply.donated = d->donated;
+    reply.used = d->used;
+    rpc_reply(r->rpc, &reply.base, NULL);
+    free(page);
+    return 0;
+}
