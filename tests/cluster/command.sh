@@ -76,6 +76,14 @@ expect 0 stats --json "$mnt/"
 says '.cpu_ns > 0 and .resident_bytes > 0 and .["session.called"] >= 1'
 expect 1 stats "$work/"
 
+expect 0 status
+if grep -q '^donors' "$work/out"; then fail "donors are shown where there are none"; fi
+expect 0 donors
+grep -q 'No benefactor has joined' "$work/out" || fail "no word of there being no benefactors"
+expect 0 donors --json
+says '. == {"count": 0, "here": 0, "donated": 0, "used": 0, "donors": []}'
+expect 3 donors --manager=127.0.0.1:1 --timeout=200ms
+
 # ---- top: rates of everybody, and a mount that is stopped holds nothing up
 
 (while echo x >"$mnt/busy" && rm "$mnt/busy"; do :; done) 2>/dev/null &

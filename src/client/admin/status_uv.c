@@ -98,21 +98,28 @@ static json_t *new_files_json(const Morsel__StatusReply *status)
     return json_pack("{s:I, s:s}", "replicas", (json_int_t)status->new_copies, "rule", rule);
 }
 
+static json_t *donors_json(const Morsel__StatusReply *status)
+{
+    return json_pack("{s:I, s:I, s:o, s:o}", "count", (json_int_t)status->donors, "here",
+                     (json_int_t)status->donors_here, "donated", print_json_number(status->donated),
+                     "used", print_json_number(status->donated_used));
+}
+
 static bool print_status_json(const Morsel__StatusReply *status, const char *address)
 {
     char cluster[33];
 
     cluster_id_text(status, cluster);
     return print_json(json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "health",
-        health_words(status), "cluster", cluster, "manager", address, "manager_host", status->host,
-        "version", status->version, "uptime_ms", print_json_number(status->uptime_ms), "sequence",
-        print_json_number(status->sequence), "inodes", print_json_number(status->inodes),
-        "sessions", print_json_number(status->sessions), "garbage",
-        print_json_number(status->garbage), "resident_bytes",
+        "{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "health", health_words(status), "cluster", cluster, "manager", address, "manager_host",
+        status->host, "version", status->version, "uptime_ms", print_json_number(status->uptime_ms),
+        "sequence", print_json_number(status->sequence), "inodes",
+        print_json_number(status->inodes), "sessions", print_json_number(status->sessions),
+        "garbage", print_json_number(status->garbage), "resident_bytes",
         print_json_number(status->resident_bytes), "voters", voters_json(status->voters), "servers",
         members_json(status), "groups", group_status_json(status), "new_files",
-        new_files_json(status)));
+        new_files_json(status), "donors", donors_json(status)));
 }
 
 static bool has_bad_blocks(const Morsel__Member *member)
@@ -236,6 +243,17 @@ static void print_new_files(const Morsel__StatusReply *status)
     (void)printf("\n");
 }
 
+static void print_donors(const Morsel__StatusReply *status)
+{
+    char donated[PRINT_TEXT_MAX], used[PRINT_TEXT_MAX];
+
+    if (status->donors > 0) {
+        (void)printf("donors    %" PRIu32 " here of %" PRIu32 ", %s donated, %s used\n",
+                     status->donors_here, status->donors, print_bytes(status->donated, donated),
+                     print_bytes(status->donated_used, used));
+    }
+}
+
 static void print_status_text(const Morsel__StatusReply *status, const char *address)
 {
     char cluster[33];
@@ -256,6 +274,7 @@ static void print_status_text(const Morsel__StatusReply *status, const char *add
     print_new_files(status);
     group_status_print(status);
     scrub_print(status);
+    print_donors(status);
     (void)printf("\n");
     (void)printf("  ID  %-22s %-16s %10s %10s %5s %10s  STATE\n", "ADDRESS", "HOST", "SIZE", "FREE",
                  "USED", "OBJECTS");
