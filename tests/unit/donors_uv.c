@@ -128,11 +128,14 @@ static void who_joins_is_listed_with_what_it_reports(void **state)
     struct fixture *f = *state;
     Morsel__DonorListReply *all;
     struct desk desk;
+    uint64_t syncs;
 
     desk_open(&desk, f, 1, 7);
     assert_int_equal(report(&desk, 5, false), MORSEL_NO_SESSION);
+    syncs = f->meta->sync.syncs;
     assert_int_equal(join(&desk), 0);
     assert_int_equal(desk.id, 1);
+    assert_true(f->meta->sync.syncs > syncs); /* Its number is on the disk. */
     assert_int_equal(report(&desk, 2000, false), 0);
     all = list(f, 0);
     assert_int_equal(all->n_donors, 1);
@@ -237,6 +240,8 @@ static void the_same_process_is_welcome_on_another_connection(void **state)
     desk_open(&before, f, 1, 7);
     assert_int_equal(join(&before), 0);
     desk_open(&after, f, 1, 7);
+    after.id = 1;
+    assert_int_equal(report(&after, 3, false), MORSEL_NO_SESSION); /* Whose end would be heard? */
     assert_int_equal(join_as(&after, 1, "10.9.9.9:7", "laptop"), 0);
     client_close(&before.c);
     for (int i = 0; i < 20; i++) {
@@ -367,8 +372,8 @@ static void a_crowd_is_few_lines_in_the_log(void **state)
     assert_non_null(f->meta->log);
     desk_open(&desk, f, 1, 7);
     f->meta->donors_lines = (struct donors_lines){ .began_ms = UINT64_MAX / 2, .written = 1 };
-    for (uint8_t directory = 1; directory <= CROWD; directory++) {
-        desk.directory = directory;
+    for (uint32_t directory = 1; directory <= CROWD; directory++) {
+        desk.directory = (uint8_t)directory;
         desk.id = 0;
         f->meta->donors_lines.began_ms = meta_now_ms(f->meta); /* One long second. */
         assert_int_equal(join(&desk), 0);
