@@ -131,11 +131,16 @@ static bool parse_with_unit(const char *text, const struct unit *units, size_t u
     return false;
 }
 
+bool config_bytes_parse(const char *text, uint64_t *bytes)
+{
+    return parse_with_unit(text, byte_units, ARRAY_COUNT(byte_units), bytes);
+}
+
 static bool parse_number(enum config_type type, const char *text, uint64_t *value_out)
 {
     switch (type) {
     case CONFIG_BYTES:
-        return parse_with_unit(text, byte_units, ARRAY_COUNT(byte_units), value_out);
+        return config_bytes_parse(text, value_out);
     case CONFIG_TIME_MS:
         return parse_with_unit(text, time_units, ARRAY_COUNT(time_units), value_out);
     default:

@@ -61,6 +61,9 @@ void config_defaults(const struct config_table *table, void *settings);
 int config_set(const struct config_table *table, void *settings, const char *name,
                const char *value, struct errmsg *err);
 
+/* A size as CONFIG_BYTES has it: "64K", "10G". False: it is none. */
+bool config_bytes_parse(const char *text, uint64_t *bytes);
+
 /* Read an INI file over `settings`. MORSEL_NOENT, MORSEL_INVAL with file, line and what to do. */
 int config_read_file(const struct config_table *table, void *settings, const char *path,
                      struct errmsg *err);
