@@ -29,7 +29,8 @@ struct config_reading
 /* Programs whose sections may stand in one file. */
 static bool is_program(const char *section)
 {
-    static const char *const programs[] = { "morsel", "morsel-meta", "morsel-iod", "morsel-mount" };
+    static const char *const programs[] = { "morsel", "morsel-meta", "morsel-iod",
+                                            "morsel-benefactor", "morsel-mount" };
 
     for (size_t i = 0; i < ARRAY_COUNT(programs); i++) {
         if (strcmp(programs[i], section) == 0) {

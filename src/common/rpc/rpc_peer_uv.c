@@ -440,6 +440,22 @@ bool rpc_peer_connected(const struct rpc_peer *peer)
     return peer->state == PEER_UP;
 }
 
+bool rpc_peer_own_address(const struct rpc_peer *peer, uint16_t port, char *text)
+{
+    struct sockaddr_storage address;
+    int size = sizeof(address);
+    char host[48];
+
+    if (peer->state != PEER_UP ||
+        uv_tcp_getsockname(&peer->conn->tcp, (struct sockaddr *)&address, &size) != 0 ||
+        uv_ip_name((struct sockaddr *)&address, host, sizeof(host)) != 0) {
+        return false;
+    }
+    (void)snprintf(text, ADDRESS_TEXT_MAX, address.ss_family == AF_INET6 ? "[%s]:%u" : "%s:%u",
+                   host, port);
+    return true;
+}
+
 uint64_t rpc_peer_start_id(const struct rpc_peer *peer)
 {
     return peer->start_id;

@@ -108,6 +108,10 @@ int rpc_peer_set_address(struct rpc_peer *peer, const char *address, struct errm
 const char *rpc_peer_address(const struct rpc_peer *peer);
 bool rpc_peer_connected(const struct rpc_peer *peer);
 
+/* Our address on the connection to the peer, with another port: where others reach us who are where it is. Into
+ * ADDRESS_TEXT_MAX bytes (address.h). False: not connected. */
+bool rpc_peer_own_address(const struct rpc_peer *peer, uint16_t port, char *text);
+
 /* The server's start_id of the last HELLO; 0 before the first. */
 uint64_t rpc_peer_start_id(const struct rpc_peer *peer);
 
