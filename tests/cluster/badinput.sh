@@ -81,12 +81,13 @@ stop_last() {
 
 meta=("$bin/morsel-meta" --log-level=error --listen=127.0.0.1:0)
 iod=("$bin/morsel-iod" --log-level=error --listen=127.0.0.1:0)
+donor=("$bin/morsel-benefactor" --log-level=error --listen=127.0.0.1:0 --donate=1M)
 mount=("$bin/morsel-mount")
 morsel=("$bin/morsel")
 
 # ---- Options and configuration files, of every program
 
-for program in morsel-meta morsel-iod morsel-mount; do
+for program in morsel-meta morsel-iod morsel-benefactor morsel-mount; do
     refuse "$program unknown option" 'unknown option.*--help' - "$bin/$program" --no-such-option
     refuse "$program missing value" 'needs a value' - "$bin/$program" --config
     refuse "$program missing file" '/nonexistent.*No such file' - "$bin/$program" --config=/nonexistent
@@ -104,9 +105,16 @@ for program in morsel-meta morsel-iod morsel-mount; do
     [ "$program" != morsel-mount ] || operands=(127.0.0.1:1 /nonexistent)
     refuse "$program bad level" 'log-level' - "$bin/$program" --log-level=loud "${operands[@]}"
 done
-for program in morsel-meta morsel-iod; do
+for program in morsel-meta morsel-iod morsel-benefactor; do
     refuse "$program operand" 'unexpected argument "x"' - "$bin/$program" x
 done
+refuse "benefactor without donate" 'donate.*50G.*30%' - "$bin/morsel-benefactor" --data-dir="$work/d0"
+for share in 5X 101% -1% 3.5% all; do
+    refuse "benefactor donates $share" "donate: \"$share\".*50G.*30%" - "$bin/morsel-benefactor" --data-dir="$work/d0" --donate="$share"
+    refuse "benefactor keeps $share" "keep-free: \"$share\".*50G.*30%" - "${donor[@]}" --data-dir="$work/d0" --keep-free="$share"
+done
+refuse "benefactor without a home" 'HOME.*data-dir' - env -u HOME -u XDG_DATA_HOME setpriv --reuid=65534 --clear-groups "${donor[@]}"
+[ ! -e "$work/d0" ] || complain "benefactor" "bad options left something behind"
 refuse "command missing" '--help' - "${morsel[@]}"
 refuse "command unknown" 'unknown command "x"' - "${morsel[@]}" x
 refuse "command option unknown" 'unknown option' - "${morsel[@]}" status --repair
@@ -126,6 +134,9 @@ for address in nope 127.0.0.1 127.0.0.1: 127.0.0.1:99999 127.0.0.1:x '[::1:5' ''
     refuse "meta listens at \"$address\"" 'address' - "$bin/morsel-meta" --data-dir="$work/fresh/m" --listen="$address"
     refuse "iod listens at \"$address\"" 'address' - "$bin/morsel-iod" --data-dir="$work/fresh/i" \
         --listen="$address" --manager=127.0.0.1:1
+    refuse "benefactor listens at \"$address\"" 'address' - "${donor[@]}" --data-dir="$work/fresh/d" --listen="$address"
+    refuse "benefactor's manager is \"$address\"" 'address|manager' - "${donor[@]}" --data-dir="$work/fresh/d" --manager="$address"
+    [ -z "$address" ] || refuse "benefactor advertises \"$address\"" 'address' - "${donor[@]}" --data-dir="$work/fresh/d" --advertise="$address"
     refuse "iod's manager is \"$address\"" 'address|manager' - "${iod[@]}" --data-dir="$work/fresh/i" --manager="$address"
     [ -z "$address" ] || refuse "command's manager is \"$address\"" 'address' - "${morsel[@]}" status --manager="$address"
     mkdir -p "$work/point"
@@ -166,7 +177,7 @@ cp -a "$work/a1/." "$work/short"
 truncate -s 10 "$work/short/identity"
 mkdir "$work/files"
 touch "$work/files/file"
-for program in meta iod; do
+for program in meta iod donor; do
     declare -n command=$program
     options=()
     [ $program = meta ] || options=(--manager="$a")
@@ -183,6 +194,7 @@ refuse "manager on a server's directory" "$work/a1" "$work/a1" "${meta[@]}" --da
 # The manager of cluster b ends; copies of its database are damaged in turn.
 kill "${pids[1]}"
 wait "${pids[1]}" || true
+refuse "benefactor on a manager's directory" "$work/b" "$work/b" "${donor[@]}" --data-dir="$work/b" --manager="$a"
 refuse "server on a manager's directory" "$work/b" "$work/b" "${iod[@]}" --data-dir="$work/b" --manager="$a"
 while read -r file; do
     rm -rf "$work/copy"

@@ -18,7 +18,7 @@ skip() {
 [ "$(id -u)" = 0 ] || skip "only root can install packages"
 command -v dpkg-shlibdeps >/dev/null || skip "dpkg-dev is not installed"
 [ -c /dev/fuse ] || skip "there is no /dev/fuse"
-for package in morselfs-server morselfs-client; do
+for package in morselfs-server morselfs-benefactor morselfs-client; do
     ! dpkg-query -W "$package" >/dev/null 2>&1 || skip "$package is installed here"
 done
 for path in /etc/morselfs /var/lib/morselfs; do
@@ -43,7 +43,7 @@ cleanup() {
         kill "$pid" 2>/dev/null || true
         wait "$pid" 2>/dev/null || true
     done
-    dpkg --purge morselfs-client morselfs-server >/dev/null 2>&1 || true
+    dpkg --purge morselfs-client morselfs-benefactor morselfs-server >/dev/null 2>&1 || true
     rm -rf "$work" /var/lib/morselfs # Ours: it was not there when we began.
     [ -n "$had_user" ] || userdel morselfs 2>/dev/null || true
 }
@@ -59,7 +59,7 @@ cmake -G Ninja -S "$source_dir" -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -D
 cmake --build "$build" -j "${JOBS:-2}" >"$work/log" || { tail -n 30 "$work/log" && fail "build"; }
 (cd "$build" && rm -f ./*.deb && cpack -G DEB >"$work/log" 2>&1) || { cat "$work/log" && fail "cpack"; }
 debs=("$build"/*.deb)
-[ ${#debs[@]} = 2 ] || fail "two packages expected, not ${#debs[@]}"
+[ ${#debs[@]} = 3 ] || fail "three packages expected, not ${#debs[@]}"
 
 for deb in "${debs[@]}"; do
     grep -q libc6 <<<"$(dpkg-deb --field "$deb" Depends)" || fail "$deb: dependencies were not found out"
@@ -73,7 +73,7 @@ dpkg -i "${debs[@]}" >"$work/log" 2>&1 || { cat "$work/log" && fail "dpkg -i"; }
 
 # ---- What is there
 
-for program in morsel morsel-mount morsel-meta morsel-iod; do
+for program in morsel morsel-mount morsel-meta morsel-iod morsel-benefactor; do
     path=$(command -v "$program") || fail "$program is not on PATH"
     case $path in /usr/bin/* | /usr/sbin/*) ;; *) fail "$program is at $path" ;; esac
     grep -q "^$program " <<<"$("$program" --version)" || fail "$program --version"
@@ -87,22 +87,25 @@ for program in morsel morsel-mount morsel-meta morsel-iod; do
 done
 man -w morselfs >/dev/null || fail "morselfs(7) is missing"
 [ "$(readlink -f /sbin/mount.fuse.morsel)" = /usr/bin/morsel-mount ] || fail "mount.fuse.morsel is not morsel-mount"
-bash -n /usr/share/bash-completion/completions/morsel || fail "the completion does not parse"
-for unit in morsel-meta.service morsel-iod.service morsel-iod@.service; do
-    file=/usr/lib/systemd/system/$unit
+for program in morsel morsel-benefactor; do
+    bash -n "/usr/share/bash-completion/completions/$program" || fail "the completion of $program does not parse"
+done
+for unit in system/morsel-{meta,iod,iod@,benefactor}.service user/morsel-benefactor.service; do
+    file=/usr/lib/systemd/$unit
     [ -f "$file" ] || fail "$unit is missing"
     program=$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$file")
     [ -x "$program" ] || fail "$unit starts $program, which is not there"
 done
 if command -v systemd-analyze >/dev/null; then
-    systemd-analyze verify morsel-meta.service morsel-iod.service morsel-iod@1.service >"$work/log" 2>&1 || true
+    systemd-analyze verify morsel-meta.service morsel-iod.service morsel-iod@1.service morsel-benefactor.service >"$work/log" 2>&1 || true
+    systemd-analyze --user verify /usr/lib/systemd/user/morsel-benefactor.service >>"$work/log" 2>&1 || true
     ! grep -E 'morsel.*(Unknown|Failed|Invalid|ignoring)' "$work/log" || fail "systemd does not like the units"
 fi
 getent passwd morselfs >/dev/null || fail "the user morselfs was not made"
 
 # ---- A cluster from the installed configuration, as the units run it
 
-install -d -o morselfs -g morselfs -m 0700 /var/lib/morselfs/meta /var/lib/morselfs/iod
+install -d -o morselfs -g morselfs -m 0700 /var/lib/morselfs/meta /var/lib/morselfs/iod /var/lib/morselfs/benefactor
 start() {
     mkfifo -m 0600 "$work/ready"
     MORSEL_READY_FD=9 setpriv --reuid=morselfs --regid=morselfs --clear-groups \
@@ -113,6 +116,12 @@ start() {
 }
 start /usr/sbin/morsel-meta /etc/morselfs/meta.conf
 start /usr/sbin/morsel-iod /etc/morselfs/iod.conf
+# Nothing is donated before its owner has said how much.
+code=0
+/usr/bin/morsel-benefactor --config=/etc/morselfs/benefactor.conf 2>"$work/log" || code=$?
+[ "$code" = 2 ] && grep -q 'how much is donated' "$work/log" || { cat "$work/log" && fail "a benefactor without donate: exit code $code"; }
+sed -i 's/^#donate = .*/donate = 1%/' /etc/morselfs/benefactor.conf
+start /usr/bin/morsel-benefactor /etc/morselfs/benefactor.conf
 mkdir "$work/mount"
 mount -t fuse.morsel 127.0.0.1:7460 "$work/mount"
 cp -a "$source_dir/src" "$work/mount/src"
@@ -131,9 +140,10 @@ pids=()
 
 # ---- And away again
 
-dpkg --purge morselfs-client morselfs-server >"$work/log" 2>&1 || { cat "$work/log" && fail "purge"; }
+dpkg --purge morselfs-client morselfs-benefactor morselfs-server >"$work/log" 2>&1 || { cat "$work/log" && fail "purge"; }
 for path in /etc/morselfs /usr/bin/morsel /usr/bin/morsel-mount /usr/sbin/morsel-meta /usr/sbin/morsel-iod \
-    /usr/sbin/mount.fuse.morsel /usr/lib/systemd/system/morsel-meta.service; do
+    /usr/bin/morsel-benefactor /usr/sbin/mount.fuse.morsel /usr/lib/systemd/system/morsel-meta.service \
+    /usr/lib/systemd/system/morsel-benefactor.service /usr/lib/systemd/user/morsel-benefactor.service; do
     [ ! -e "$path" ] || fail "$path is left after purge"
 done
 [ -d /var/lib/morselfs/iod ] || fail "purge has deleted people's data"
