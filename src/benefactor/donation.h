@@ -41,9 +41,8 @@
 #include <stdint.h>
 
 enum {
-    DONATION_BAND_PARTS = 64,     /* The band is that part of what was said, and at least a byte. */
-    DONATION_SHARE_TEXT_MAX = 32, /* "18446744073709551615", with its final zero, and more. */
-    DONATION_TEXT_MAX = 160       /* Of donation_words(), likewise. */
+    DONATION_BAND_PARTS = 64, /* The band is that part of what was said, and at least a byte. */
+    DONATION_TEXT_MAX = 160   /* Of donation_words(), with its final zero. */
 };
 
 /* A size, or a part of the disk. */

@@ -14,7 +14,9 @@ enum {
     REPORT_MS_MIN = 50,
     REPORT_MS_MAX = 3600000,
     ANSWER_MS = 5000, /* Then it is tried again, */
-    RETRY_MS = 500    /* so much later. */
+    /* so much later; twice as much each time, until there is a new connection: */
+    RETRY_MS_MIN = 500,
+    RETRY_MS_MAX = 8000
 };
 
 static void speak(struct joining *j);
@@ -31,6 +33,13 @@ static void later(struct joining *j, uint64_t delay_ms)
     }
 }
 
+/* There may be thousands of us. */
+static void retry(struct joining *j)
+{
+    later(j, j->retry_ms);
+    j->retry_ms = j->retry_ms * 2 < RETRY_MS_MAX ? j->retry_ms * 2 : RETRY_MS_MAX;
+}
+
 static const char *manager_address(const struct joining *j)
 {
     return rpc_peer_address(j->manager);
@@ -43,16 +52,20 @@ static void manager_is_away(struct joining *j, int status, const char *text)
                     text[0] != 0 ? text : status_words(status));
     }
     j->away_said = true;
-    later(j, RETRY_MS);
+    retry(j);
 }
 
 /* The manager will never take us: whoever runs us must act. */
 static void manager_refuses(struct joining *j, const char *why)
 {
-    log_error(j->log,
-              "manager %s: %s: name the manager of this cluster, or another data directory than %s",
-              manager_address(j), why, j->datadir->path);
+    log_error(j->log, "manager %s refuses %s: %s", manager_address(j), j->datadir->path, why);
     j->refused(j->data);
+}
+
+static void manager_is_another(struct joining *j)
+{
+    manager_refuses(j, "it belongs to another cluster: name the manager of this one, or another "
+                       "data directory");
 }
 
 /* What went wrong with a JOIN or a REPORT. */
@@ -61,18 +74,19 @@ static void call_failed(struct joining *j, int status, const char *text)
     j->member = false;
     switch (status) {
     case MORSEL_WRONG_CLUSTER:
-    case MORSEL_VERSION:
-        manager_refuses(j, status_words(status));
+        manager_is_another(j);
         break;
+    case MORSEL_VERSION:
     case MORSEL_INVAL:
-        manager_refuses(j, text);
+    case MORSEL_TOO_LARGE: /* Too many benefactors, and none is forgotten. */
+        manager_refuses(j, text[0] != 0 ? text : status_words(status));
         break;
     case MORSEL_CANCELED: /* It was of an older connection: on_manager_up(). */
         later(j, 0);
         break;
     case MORSEL_NO_SESSION: /* It does not know us (any more), */
     case MORSEL_AGAIN:      /* or was asked twice. */
-        later(j, RETRY_MS);
+        retry(j);
         break;
     case MORSEL_BUSY:
         if (!j->busy_said) {
@@ -83,7 +97,7 @@ static void call_failed(struct joining *j, int status, const char *text)
                 manager_address(j), j->datadir->path);
         }
         j->busy_said = true;
-        later(j, RETRY_MS);
+        retry(j);
         break;
     default:
         manager_is_away(j, status, text);
@@ -166,7 +180,7 @@ static void joined(struct joining *j, const Morsel__DonorJoinReply *reply, const
     memcpy(cluster.bytes, reply->cluster_id.data, sizeof(cluster.bytes));
     if (cluster_id_known(&j->datadir->cluster) &&
         !cluster_id_equal(&j->datadir->cluster, &cluster)) {
-        manager_refuses(j, "it belongs to another cluster than our data");
+        manager_is_another(j);
         return;
     }
     keep(j, reply->id, &cluster);
@@ -177,6 +191,7 @@ static void joined(struct joining *j, const Morsel__DonorJoinReply *reply, const
              manager_address(j), reply->id, address);
     j->member = true;
     j->away_said = j->busy_said = false;
+    j->retry_ms = RETRY_MS_MIN;
     later(j, j->wanted ? 0 : prng_below(&j->prng, j->report_ms) + 1);
     j->wanted = false;
     if (!j->joined_told) {
@@ -281,6 +296,7 @@ static void on_manager_up(void *data)
     struct joining *j = data;
 
     j->member = false;
+    j->retry_ms = RETRY_MS_MIN;
     if (rpc_call_active(&j->call)) {
         rpc_call_cancel(&j->call);
     } else {
@@ -328,6 +344,7 @@ void joining_start(struct joining *j)
     prng_seed(&j->prng, j->instance);
     j->joined_told = cluster_id_known(&j->datadir->cluster);
     j->report_ms = REPORT_MS_DEFAULT;
+    j->retry_ms = RETRY_MS_MIN;
     j->call.data = j;
     j->last.data = j;
     uv_timer_init(j->loop, &j->timer);

@@ -14,8 +14,9 @@
  * address of the machine, the one from which the manager is reached. A laptop that wakes up in another network has lost its
  * connection, joins on the next one, and so tells its new address.
  *
- * While the manager is away it is tried again and again, which is said in the log once. Reports are spread over a
- * quarter of their period: after a restart of the manager all benefactors join at the same time, and should not go on so.
+ * While the manager is away, or does not take us yet, it is tried again and again, which is said in the log once. The
+ * first report behind a JOIN comes at any time within the period, and each of the next up to a quarter before it is due:
+ * after a restart of the manager all benefactors join at once, and should not go on so.
  *
  * (I/O daemons register: src/common/serve/membership_uv.h. They have a store whose starts are told apart, and reports that
  * lead to work.)
@@ -61,7 +62,7 @@ struct joining
     struct rpc_call last; /* That it leaves. */
     uv_timer_t timer;     /* The next of them. */
     struct prng prng;
-    uint32_t report_ms;
+    uint32_t report_ms, retry_ms;
     bool started, leaving, stopping;
     bool member; /* The manager knows us, and where we are. */
     bool wanted; /* A report is due behind the call that is under way. */

@@ -62,6 +62,7 @@ for i in 1 2 3; do
 done
 must_be "what they donate is known" ".here == 3 and .donated == 3 * 64 * $MIB and .used == 0 and ([.donors[] | .donated == 64 * $MIB and .used == 0] | all)"
 jq -c '[.donors[] | [.id, .address]] | sort' "$work/donors" >"$work/first"
+[ "$(counter donated_bytes "${host_of[donor1]}:7462")" = $((64 * MIB)) ] || fail "donor1 does not say what it gives: $(morsel stats "${host_of[donor1]}:7462")"
 note "three are here"
 
 # ---- Killed: it is away when it was silent for its time, and is the same when it comes back.
@@ -168,7 +169,7 @@ code=0
 ip netns exec "${lives_on[donor3]}" timeout 60 "$bin/morsel-benefactor" --data-dir "$work/donor3" --manager "${address_of[other]}" --donate 64M \
     >"$work/log/stranger" 2>&1 || code=$?
 [ "$code" = 1 ] || fail "a benefactor of another cluster: exit code $code"
-grep -q 'error: .*cluster.*name the manager of this cluster' "$work/log/stranger" || fail "a benefactor of another cluster does not say so"
+grep -q 'error: .*another cluster: name the manager of this one' "$work/log/stranger" || fail "a benefactor of another cluster does not say so"
 [ "$(timeout 60 "$bin/morsel" donors --manager "${address_of[other]}" --json | jq .count)" = 0 ] || fail "a benefactor of another cluster was let in"
 stop other
 start_donor donor3
