@@ -163,13 +163,28 @@ static void while_a_recall_is_answered_nothing_is_learned(void **state)
 static void our_own_changes_under_way_are_not_overwritten(void **state)
 {
     struct meta_cache *c = *state;
+    Morsel__Attr said = MORSEL__ATTR__INIT; /* To be told to somebody. */
 
+    said.inode = FILE_1;
+    said.mode = 0640;
+    said.size = 9;
+    said.ctime_ns = 30;
     learn(c, FILE_1, 5, LEASE_W);
+    meta_cache_overlay(c, &said);
+    assert_int_equal(said.mode, 0640);
     meta_cache_dirty(c, FILE_1, 1);
     meta_cache_dirty(c, FILE_1, 1);
     meta_cache_attr_mut(c, FILE_1)->mode = 0600;
     learn(c, FILE_1, 5, LEASE_W); /* Of the time before. */
     assert_int_equal(meta_cache_attr(c, FILE_1)->mode, 0600);
+    meta_cache_overlay(c, &said);
+    assert_int_equal(said.mode, 0600);
+    assert_int_equal(said.size, 9);
+    assert_int_equal(said.ctime_ns, 30);
+    said.inode = FILE_2;
+    said.mode = 0640;
+    meta_cache_overlay(c, &said);
+    assert_int_equal(said.mode, 0640);
     meta_cache_dirty(c, FILE_1, -1);
     learn(c, FILE_1, 5, LEASE_W);
     assert_int_equal(meta_cache_attr(c, FILE_1)->mode, 0600);

@@ -286,20 +286,35 @@ static void advance(uint64_t *time_ns, uint64_t to_ns)
     }
 }
 
+static void overlay(const struct cached_inode *inode, Morsel__Attr *attr)
+{
+    const Morsel__Attr *mine = &inode->attr;
+
+    if (inode->dirty > 0 && inode->attr_known) {
+        attr->mode = mine->mode;
+        attr->uid = mine->uid;
+        attr->gid = mine->gid;
+        attr->atime_ns = mine->atime_ns;
+        attr->mtime_ns = mine->mtime_ns;
+        advance(&attr->ctime_ns, mine->ctime_ns);
+    }
+}
+
 static void learn_attr(struct cached_inode *inode, const Morsel__Attr *attr)
 {
-    Morsel__Attr mine = inode->attr;
-    bool keep = inode->dirty > 0 && inode->attr_known;
+    Morsel__Attr now = *attr;
 
-    inode->attr = *attr;
+    overlay(inode, &now);
+    inode->attr = now;
     inode->attr_known = true;
-    if (keep) {
-        inode->attr.mode = mine.mode;
-        inode->attr.uid = mine.uid;
-        inode->attr.gid = mine.gid;
-        inode->attr.atime_ns = mine.atime_ns;
-        inode->attr.mtime_ns = mine.mtime_ns;
-        advance(&inode->attr.ctime_ns, mine.ctime_ns);
+}
+
+void meta_cache_overlay(const struct meta_cache *c, Morsel__Attr *attr)
+{
+    const struct cached_inode *inode = find_inode(c, attr->inode);
+
+    if (inode != NULL && inode->mode != LEASE_NONE) {
+        overlay(inode, attr);
     }
 }
 

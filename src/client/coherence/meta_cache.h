@@ -58,6 +58,9 @@ Morsel__Attr *meta_cache_attr_mut(struct meta_cache *c, inode_id inode);
  */
 void meta_cache_dirty(struct meta_cache *c, inode_id inode, int change);
 
+/* A reply says this of the inode, and is going to be told to somebody: what is passed over, as above, becomes what is here. */
+void meta_cache_overlay(const struct meta_cache *c, Morsel__Attr *attr);
+
 /* The manager has taken our writes, the last of which has these times. To be told after
  * meta_cache_learn(), which passes times over while changes are under way. */
 void meta_cache_wrote(struct meta_cache *c, inode_id inode, uint64_t mtime_ns, uint64_t ctime_ns);

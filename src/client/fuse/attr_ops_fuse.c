@@ -227,6 +227,9 @@ static void on_node_attr(struct meta_call *call, int status, void *message)
     file = file_find(client, node->attr->inode);
     if (file != NULL) {
         file_refresh(file, node->attr);
+    }
+    meta_cache_overlay(client->cache, node->attr);
+    if (file != NULL) {
         file_overlay(file, node->attr);
     }
     mount_stat(node->attr, &op->st);

@@ -284,6 +284,7 @@ void mount_entry(struct mount *m, inode_id parent, const char *name, const Morse
     struct file *file = file_find(m->client, attr->inode);
     Morsel__Attr now = *attr;
 
+    meta_cache_overlay(m->client->cache, &now);
     if (file != NULL) {
         file_overlay(file, &now);
     }
