@@ -51,6 +51,7 @@ static void directory_is_gone(struct benefactor *b)
         "%s was deleted: nothing is donated any more; start morsel-benefactor again to donate "
         "a new directory",
         b->datadir.path);
+    b->deleted = true;
     b->failed(b->data);
 }
 

@@ -39,6 +39,8 @@ struct benefactor
     void (*failed)(void *data); /* Cannot go on; the reason was logged. */
     void *data;
 
+    bool deleted; /* That is the reason: the directory was. */
+
     /* The module's own. */
     struct datadir datadir;
     struct rpc *rpc;

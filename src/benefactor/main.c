@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OWN_FILES = 64 }; /* Beside connections. */
+enum {
+    OWN_FILES = 64,  /* Beside connections. */
+    EXIT_DELETED = 3 /* Whoever starts us again when we fail would donate a new directory. */
+};
 
 struct program
 {
@@ -82,7 +85,7 @@ static void on_failed(void *data)
 {
     struct program *p = data;
 
-    p->exit_code = 1;
+    p->exit_code = p->benefactor.deleted ? EXIT_DELETED : 1;
     program_leave(p);
 }
 

@@ -184,7 +184,14 @@ start_daemon donor5 "$work/programs/morsel-benefactor" --manager "$manager" --do
 inject=()
 is_so "one without root is here" "$(donor_is 5 here)"
 [ "$(stat -c %u:%a "$work/home/.local/share/morselfs")" = 65534:700 ] || fail "it does not donate a directory of its user's"
-stop donor5
+# Its owner has enough of it: it ends, and not as one that is to be started again.
+code=0
+rm -r "$work/home/.local/share/morselfs"
+timeout 60 tail --pid="${pid_of[donor5]}" -s 0.05 -f /dev/null || fail "a benefactor without a directory goes on"
+wait "${pid_of[donor5]}" || code=$?
+unset "pid_of[donor5]"
+[ "$code" = 3 ] || fail "a benefactor whose directory was deleted ended with exit code $code"
+[ ! -e "$work/home/.local/share/morselfs" ] || fail "the directory is back"
 must_be "five have been seen, three are here" '.count == 5 and .here == 3'
 
 for i in 1 2 3; do

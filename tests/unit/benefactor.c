@@ -458,6 +458,7 @@ static void a_directory_that_is_deleted_ends_it(void **state)
     snprintf(command, sizeof(command), "rm -rf '%s/data'", b.dir);
     assert_int_equal(system(command), 0);
     bench_until(&b, &b.failed, 1);
+    assert_true(b.benefactor.deleted);
     bench_end(&b);
 }
 
