@@ -10,6 +10,6 @@ target_link_libraries(morsel_faulty_disk PUBLIC morsel_store_fixture)
 # Sectors of files that the disk has lost.
 add_library(morsel_bad_sectors STATIC ${CMAKE_CURRENT_LIST_DIR}/bad_sectors.c)
 target_include_directories(morsel_bad_sectors PUBLIC ${CMAKE_SOURCE_DIR})
-target_link_libraries(morsel_bad_sectors PUBLIC morsel_core)
+target_link_libraries(morsel_bad_sectors PUBLIC morsel_platform)
 target_link_options(morsel_bad_sectors INTERFACE -Wl,--wrap=preadv2 -Wl,--wrap=pread -Wl,--wrap=pwritev
                     -Wl,--wrap=fallocate)
