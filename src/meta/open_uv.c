@@ -322,6 +322,8 @@ void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
     meta->closed = closed;
     meta->closed_data = data;
     uv_idle_stop(&meta->sweep);
+    (void)uv_timer_stop(&meta->timer); /* Whatever is due would have to be written down. */
+    (void)uv_timer_stop(&meta->pulse);
     uv_check_stop(&meta->behind_poll);
     leases_refuse_waiting(meta, MORSEL_SHUTDOWN);
     locks_refuse_waiting(meta, MORSEL_SHUTDOWN);

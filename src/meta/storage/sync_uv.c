@@ -13,10 +13,21 @@ static void on_work(uv_work_t *work)
     s->status = s->kv->sync(s->kv, &s->err);
 }
 
+/* Some may have come behind the last sync, and come again when they hear that there is no other. */
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct sync_uv *s = handle->data;
+    struct list late, *node;
 
+    list_init(&late);
+    while ((node = list_pop_front(&s->waiting)) != NULL) {
+        list_push_back(&late, node);
+    }
+    while ((node = list_pop_front(&late)) != NULL) {
+        struct sync_waiter *waiter = LIST_ENTRY(node, struct sync_waiter, node);
+
+        waiter->done(waiter, MORSEL_SHUTDOWN);
+    }
     s->closed(s->data);
 }
 
@@ -26,6 +37,7 @@ static void go_on(struct sync_uv *s)
     if (!list_empty(&s->waiting) || (s->closing && s->changed && s->status == 0)) {
         start(s);
     } else if (s->closing) {
+        s->ended = true;
         uv_close((uv_handle_t *)&s->timer, on_timer_closed);
     } else if (s->changed) {
         sync_changed(s);
@@ -58,7 +70,7 @@ static void start(struct sync_uv *s)
     struct list *node;
     int rv;
 
-    if (s->running) {
+    if (s->running || s->ended) {
         return;
     }
     s->running = true;
@@ -81,7 +93,7 @@ void sync_init(struct sync_uv *s, uv_loop_t *loop, struct kv *kv)
 {
     s->loop = loop;
     s->kv = kv;
-    s->running = s->changed = s->closing = false;
+    s->running = s->changed = s->closing = s->ended = false;
     s->syncs = 0;
     s->status = 0;
     s->begun = s->durable = 0;

@@ -34,6 +34,7 @@ struct sync_uv
     bool running;
     bool changed; /* Since the last sync began. */
     bool closing;
+    bool ended;          /* The last sync is over. */
     struct list waiting; /* For the next sync. */
     struct list served;  /* By the running one. */
     int status;          /* Of the running one. */
@@ -54,7 +55,7 @@ void sync_init(struct sync_uv *s, uv_loop_t *loop, struct kv *kv);
 void sync_changed(struct sync_uv *s);
 
 /* `done` runs once, later, when everything committed so far is durable, or with the status of the
- * failure. */
+ * failure. Behind the last sync: with MORSEL_SHUTDOWN before `closed`, and from then on not at all. */
 void sync_wait(struct sync_uv *s, struct sync_waiter *waiter,
                void (*done)(struct sync_waiter *waiter, int status));
 
