@@ -522,7 +522,8 @@ static bool follow_vote(struct group *g, struct group_actions *out)
     return true;
 }
 
-/* Somebody who serves offers what it has. */
+/* Somebody who serves offers what it has. In our own epoch, too, where we gave up taking it over for a set that came behind,
+ * and of which all its members have lost the record before it began. */
 static bool recover(struct group *g, struct group_actions *out)
 {
     struct group_record *r = &g->record;
@@ -531,10 +532,11 @@ static bool recover(struct group *g, struct group_actions *out)
     for (uint32_t i = 0; i < g->count && !group_in_sync(r->state); i++) {
         const struct group_word *w = &g->peers[i].word;
 
-        if (!group_has(w->offered, g->me) || w->starts[g->me] != g->start) {
+        if (!group_has(w->offered, g->me) || w->starts[g->me] != g->start ||
+            (w->epoch < g->learned_epoch && !group_has(g->learned_set, g->me))) {
             continue;
         }
-        if (w->epoch > r->epoch) {
+        if (w->epoch > r->epoch || (w->epoch == r->epoch && r->state == GROUP_STALE)) {
             struct group_record next = { .state = GROUP_RECOVERING, .epoch = w->epoch };
 
             next.set = w->set;
