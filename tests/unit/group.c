@@ -672,36 +672,6 @@ static void growing_takes_a_vote(void **state)
     assert_int_equal(f.group.record.set, 1);
 }
 
-/* It was being brought up to date when a set was decided that those who were in it have forgotten. */
-static void who_is_stale_is_taken_in_again_in_the_same_epoch(void **state)
-{
-    struct fixture f;
-    struct group_record record = { GROUP_STALE, 2, 1, false, BOOT, 1, 1 };
-    struct group_word w;
-
-    (void)state;
-    start_on(&f, 2, 1, &record, true);
-    persisted(&f);
-    w = word_of(&f, 0);
-    w.state = GROUP_STANDALONE;
-    w.epoch = 2;
-    w.set = 1;
-    w.joined = w.promised = w.leading = 9;
-    w.offered = 2;
-    w.starts[1] = 1;
-    hear(&f, &w);
-    assert_int_equal(done(&f, GROUP_PERSIST)->record.state, GROUP_RECOVERING);
-    persisted(&f);
-    assert_int_equal(done(&f, GROUP_RECOVER)->member, 0);
-    /* Who knows of that set does not take what comes from the one before. */
-    feed(&f, (struct group_event){ .type = GROUP_DECIDED, .epoch = 3, .set = 1 });
-    assert_int_equal(done(&f, GROUP_PERSIST)->record.state, GROUP_STALE);
-    persisted(&f);
-    w.number++;
-    hear(&f, &w);
-    assert_null(done(&f, GROUP_PERSIST));
-}
-
 static void who_recovers_is_not_whole_before_all_agree(void **state)
 {
     struct fixture f;
@@ -791,7 +761,6 @@ int main(void)
         cmocka_unit_test(where_nobody_else_is_left_slowness_means_nothing),
         cmocka_unit_test(who_left_as_slow_is_taken_back_behind_a_pause),
         cmocka_unit_test(growing_takes_a_vote),
-        cmocka_unit_test(who_is_stale_is_taken_in_again_in_the_same_epoch),
         cmocka_unit_test(who_recovers_is_not_whole_before_all_agree),
         cmocka_unit_test(nonsense_is_passed_over),
     };

@@ -1,4 +1,4 @@
-/* Planned stops of a member of a group (group_quit()). */
+/* Members of a group that leave it: planned stops (group_quit()), lost places; and that are taken in again. */
 #include "tests/lib/group_member.h"
 
 /* A word of one that has joined the round of ours, and is about to end. */
@@ -192,9 +192,40 @@ static void who_is_alone_hands_over_to_nobody(void **state)
     assert_true(group_may_end(&f.group));
 }
 
+/* It was being brought up to date when a set was decided that those who were in it have forgotten. */
+static void who_is_stale_is_taken_in_again_in_the_same_epoch(void **state)
+{
+    struct fixture f;
+    struct group_record record = { GROUP_STALE, 2, 1, false, BOOT, 1, 1 };
+    struct group_word w;
+
+    (void)state;
+    start_on(&f, 2, 1, &record, true);
+    persisted(&f);
+    w = word_of(&f, 0);
+    w.state = GROUP_STANDALONE;
+    w.epoch = 2;
+    w.set = 1;
+    w.joined = w.promised = w.leading = 9;
+    w.offered = 2;
+    w.starts[1] = 1;
+    hear(&f, &w);
+    assert_int_equal(done(&f, GROUP_PERSIST)->record.state, GROUP_RECOVERING);
+    persisted(&f);
+    assert_int_equal(done(&f, GROUP_RECOVER)->member, 0);
+    /* Who knows of that set does not take what comes from the one before. */
+    feed(&f, (struct group_event){ .type = GROUP_DECIDED, .epoch = 3, .set = 1 });
+    assert_int_equal(done(&f, GROUP_PERSIST)->record.state, GROUP_STALE);
+    persisted(&f);
+    w.number++;
+    hear(&f, &w);
+    assert_null(done(&f, GROUP_PERSIST));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_is_stale_is_taken_in_again_in_the_same_epoch),
         cmocka_unit_test(who_orders_hands_over),
         cmocka_unit_test(what_was_decided_is_told_by_who_leaves),
         cmocka_unit_test(who_does_not_order_leaves_at_once),
