@@ -164,7 +164,10 @@ static void keep(struct joining *j, donor_id id, const struct cluster_id *cluste
         return;
     }
     if (!j->keep_failed_said) {
-        log_error(j->log, "%s: that this is benefactor %u is not kept yet", err.text, id);
+        log_error(j->log,
+                  "%s: that this is benefactor %u is not kept yet; it is tried again with the next "
+                  "connection",
+                  err.text, id);
     }
     j->keep_failed_said = true;
 }
@@ -174,7 +177,7 @@ static void joined(struct joining *j, const Morsel__DonorJoinReply *reply, const
     struct cluster_id cluster;
 
     if (reply->id == 0 || reply->cluster_id.len != sizeof(cluster.bytes)) {
-        manager_refuses(j, "its answer is malformed");
+        manager_refuses(j, "its answer is malformed: is it a manager of this version?");
         return;
     }
     memcpy(cluster.bytes, reply->cluster_id.data, sizeof(cluster.bytes));

@@ -261,7 +261,9 @@ static struct donor *admit_new(struct donors *d, const struct donors_event *even
         return NULL;
     }
     if (d->count == DONORS_MAX || d->next == 0) {
-        refuse(out, tag, MORSEL_TOO_LARGE, "the cluster has as many benefactors as it can");
+        refuse(out, tag, MORSEL_TOO_LARGE,
+               "the cluster has as many benefactors as it can, and none is forgotten: donate the "
+               "directory of one that has joined before");
         return NULL;
     }
     record.id = d->next;
