@@ -2,6 +2,7 @@
 #include "meta/cluster/donors_uv.h"
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
+#include "meta/coherence/pauses_uv.h"
 
 static void on_timer(uv_timer_t *timer);
 
@@ -62,6 +63,7 @@ static void on_pulse(uv_timer_t *timer)
     uint64_t away_ms;
 
     locks_pulse(meta, meta_now_ms(meta));
+    pauses_look(meta);
     meta_departed_pulse(meta, meta_now_ms(meta));
     donors_host_pulse(meta, meta_now_ms(meta));
     away_ms = meta->presence.away_ms - meta->away_logged_ms;

@@ -3,6 +3,7 @@
 #include "meta/cluster/donors_uv.h"
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
+#include "meta/coherence/pauses_uv.h"
 #include "meta/service/request_uv.h"
 
 void meta_dispatch(struct meta *meta, struct rpc_request *request)
@@ -29,6 +30,7 @@ static void on_request(void *data, struct rpc_request *request)
     } else if (row->anybody || request->role == ROLE_ADMIN ||
                (request->role == ROLE_CLIENT && meta_client_known(meta, request))) {
         request_run(meta, request);
+        pauses_look(meta);
     } else {
         rpc_reply_failure(request, MORSEL_NO_SESSION, NULL);
     }
@@ -49,6 +51,7 @@ static void on_gone(void *data, enum rpc_role role, uint64_t node_id)
         (void)meta_session_step(meta, &event);
         locks_gone(meta, node_id);
         leases_gone(meta, node_id);
+        pauses_gone(meta, node_id);
         loads_gone(&meta->loads, node_id);
     } else if (role == ROLE_IOD) {
         struct members_event event = { .now_ms = now_ms, .type = MEMBERS_GONE };

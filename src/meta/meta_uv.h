@@ -22,6 +22,7 @@
 #include "meta/cluster/members.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/lock_table.h"
+#include "meta/coherence/pauses.h"
 #include "meta/coherence/session.h"
 #include "meta/namespace/departed.h"
 #include "meta/namespace/namespace.h"
@@ -95,7 +96,10 @@ struct meta
     struct lease_table *leases;
     struct list leased; /* struct leased_request: they wait for recalls. */
     struct lock_table *locks;
-    struct list locking;     /* struct locking_request: they wait for locks. */
+    struct list locking;  /* struct locking_request: they wait for locks. */
+    struct pauses pauses; /* coherence/pauses.h */
+    struct list
+        pausing; /* struct pausing_request: they wait for the end of a pause, or for all to take part. */
     struct list lock_syncs;  /* struct durable_request: their clients are not on the disk yet. */
     struct list lock_checks; /* struct lock_check: holders are asked whether they still hold. */
     uint64_t last_lock_check;

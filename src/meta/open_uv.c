@@ -7,6 +7,7 @@
 #include "meta/cluster/voters_uv.h"
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
+#include "meta/coherence/pauses_uv.h"
 #include "meta/coherence/sessions_kept_uv.h"
 #include "meta/namespace/fsck.h"
 #include "meta/storage/kv_leveldb.h"
@@ -218,6 +219,7 @@ int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
     list_init(&meta->locking);
     list_init(&meta->lock_syncs);
     list_init(&meta->lock_checks);
+    pauses_open(meta);
     departed_init(&meta->departed);
     meta->replacing = INODE_NONE;
     (void)snprintf(path, sizeof(path), "%s/db", datadir->path);
@@ -327,6 +329,7 @@ void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
     uv_check_stop(&meta->behind_poll);
     leases_refuse_waiting(meta, MORSEL_SHUTDOWN);
     locks_refuse_waiting(meta, MORSEL_SHUTDOWN);
+    pauses_refuse_waiting(meta, MORSEL_SHUTDOWN);
     capacity_refuse_waiting(&meta->capacity, MORSEL_SHUTDOWN);
     loads_refuse(&meta->loads, MORSEL_SHUTDOWN);
     groups_refuse_waiting(meta, MORSEL_SHUTDOWN);

@@ -113,6 +113,8 @@ const struct request_type request_types[] = {
     { &morsel__size_report_request__descriptor, MSG_SIZE_REPORT, false },
     { &morsel__set_layout_request__descriptor, MSG_SET_LAYOUT, false },
     { &morsel__exchange_request__descriptor, MSG_EXCHANGE, false },
+    { &morsel__pause_request__descriptor, MSG_PAUSE, false },
+    { &morsel__paused_request__descriptor, MSG_PAUSED, false },
     { &morsel__xattr_get_request__descriptor, MSG_XATTR_GET, false },
     { &morsel__xattr_set_request__descriptor, MSG_XATTR_SET, false },
     { &morsel__xattr_list_request__descriptor, MSG_XATTR_LIST, false },

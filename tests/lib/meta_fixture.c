@@ -163,6 +163,7 @@ int ask_session(struct client *c)
     Morsel__SessionRequest request = MORSEL__SESSION_REQUEST__INIT;
 
     request.cache = c->caches;
+    request.pauses = c->pauses;
     return call(c, MSG_SESSION, &request.base, NULL, NULL);
 }
 

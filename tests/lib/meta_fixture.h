@@ -31,6 +31,7 @@ struct client
     uint64_t id;
     uint64_t sequence;
     bool caches;
+    bool pauses;           /* It says that it knows how to hold files still. */
     unsigned recalls;      /* Received. */
     Morsel__Recall recall; /* The last one. */
     inode_id lock_revoke;

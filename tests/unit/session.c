@@ -132,7 +132,7 @@ static uint32_t count_of(const struct world *w, int type, client_id client)
 static void step(struct world *w, enum session_event_type type, client_id client,
                  const inode_id *inodes, size_t count)
 {
-    struct session_event event = { w->now_ms, type, client, inodes, count, NULL, 0 };
+    struct session_event event = { w->now_ms, type, client, inodes, count, NULL, 0, false };
 
     w->out.count = 0;
     session_step(w->s, &event, &w->out);

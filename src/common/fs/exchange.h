@@ -3,6 +3,7 @@
  * Pure. Who wants a file to lie otherwise (`morsel recopy`) copies it through a mount, as anybody could,
  * and then asks for an exchange:
  *
+ *   0. where other mounts have it open for writing, PAUSE (below), before 2. and, as it ends by itself, not for long
  *   1. open the file, to read is enough, and make one without a name in its directory (O_TMPFILE), which gets the
  *      layout that new files get there
  *   2. EXCHANGE_BEGIN on the file: everything that was written to it is on disk. It tells a state
@@ -18,8 +19,8 @@
  *   EAGAIN, the copy is worth nothing. Both are looked at when nothing of the file is under way.
  * - Nothing of either file is under way while they exchange. The mount keeps what the kernel asks about them
  *   (src/client/fuse/exchange_fuse.c), and waits for what it has begun.
- * - No other mount has the file open for writing, or has its size lock, under which it might be cutting it: else the
- *   manager refuses: EBUSY. And no other mount keeps where it lies, for the manager takes back all leases on it before.
+ * - No other mount has the file open for writing, but those that hold still (below), or has its size lock, under which it
+ *   might be cutting it: else the manager refuses: EBUSY. And no other mount keeps where it lies, for the manager takes back all leases on it before.
  * - Other mounts may have it open to read. What they ask of its servers while the file moves is answered with the bytes
  *   of before, which are those of now; or, when these are deleted, with nothing, as a hole is. So where no lease was
  *   held from the question to the answer, what is missing is asked for again, behind a word of the manager's and under
@@ -38,6 +39,23 @@
  *   meanwhile, and who has asked for the exchange, waits for io_timeout and gets EIO.
  * - Who copies may die at any moment. Its file without a name ends with it, with whichever objects that has
  *   by then.
+ *
+ * PAUSE. What other mounts have open for writing moves while they hold still. Who copies asks the manager for that, which asks
+ * all of them (meta/coherence/pauses.h). Each keeps what its kernel asks about the file from then on, waits for what it has begun,
+ * with its size locks, has everything that it wrote on the disks of the servers, and says so (PAUSED); what it has lost it tells
+ * to whoever wrote it, and then it does not hold still (client/fuse/pause_fuse.c). When all have said so nobody changes the file,
+ * and who asked is granted a lease on it, as where nobody else had it open. Then it begins (2.).
+ *
+ * - Who holds still does so until the manager has answered its PAUSED, however long that takes: cut off, stopped, or behind a new
+ *   run of the manager. So no clock decides whether it does: it has said so, and was not answered. The manager looks at that when
+ *   it carries the exchange out, and refuses it while somebody has the file open for writing who does not: EBUSY.
+ * - It is answered when the pause is over: with the exchange, RESUME, the end of who asked, somebody who opens the file for
+ *   writing, or its time; and before, the lease of who asked is taken back, so an exchange that comes later is refused. The
+ *   answer says where the file lies, and that is on the manager's disk: what is written there stays there.
+ * - A mount that was given up, its session over, counts no more, as ever; whatever it asks next it is told that the file has moved.
+ *   The end of its lease period is the end of what it had sent.
+ * - A mount that does not know how to hold still (its SESSION says so), or is away, is not waited for: EBUSY.
+ * - Programs whose calls are kept see nothing but a call that took longer; only when the manager is away for io_timeout besides, EIO.
  *
  * What a program has mapped is written back by the kernel behind the exchange, to where the file lies then. */
 #ifndef MORSEL_COMMON_FS_EXCHANGE_H
@@ -61,10 +79,19 @@ struct exchange_commit
                       long. Who asks owns both, or is root. */
 };
 
-/* BEGIN: EAGAIN: it is being changed just now; begin again. COMMIT: EAGAIN: it has been written since.
+/* PAUSE: EBUSY: they do not all hold still; where it has been done nobody goes on for some seconds. RESUME: nothing is wrong
+ * where nobody holds still.
+ * BEGIN: EAGAIN: it is being changed just now; begin again. COMMIT: EAGAIN: it has been written since.
  * Both: EBUSY: it is open for writing on another mount, or something of it does not come to its end; try later.
  * EOPNOTSUPP: the mount keeps nothing (-o nocache), and so cannot know that nobody writes. */
 #define EXCHANGE_BEGIN  _IOR('M', 1, struct exchange_state)
 #define EXCHANGE_COMMIT _IOW('M', 2, struct exchange_commit)
+enum {
+    EXCHANGE_PAUSED_MS =
+        8000 /* A mount holds still for so long, and for what a lease takes to come back. */
+};
+
+#define EXCHANGE_PAUSE  _IO('M', 3)
+#define EXCHANGE_RESUME _IO('M', 4)
 
 #endif

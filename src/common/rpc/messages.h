@@ -73,7 +73,9 @@
     X(MSG_DONOR_JOIN, 117, "donor_join")                                                           \
     X(MSG_DONOR_REPORT, 118, "donor_report")                                                       \
     X(MSG_DONOR_WANTED, 119, "donor_wanted")                                                       \
-    X(MSG_DONOR_LIST, 120, "donor_list")
+    X(MSG_DONOR_LIST, 120, "donor_list")                                                           \
+    X(MSG_PAUSE, 121, "pause")                                                                     \
+    X(MSG_PAUSED, 122, "paused")
 
 #define X(name, wire, words) name = wire,
 enum message_type { MESSAGE_MAP(X) MESSAGE_TYPES_MAX = 128 };

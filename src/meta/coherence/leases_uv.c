@@ -318,8 +318,20 @@ enum lease_mode leases_grant(struct meta *meta, const struct rpc_request *reques
         return LEASE_NONE;
     }
     session_open_elsewhere(meta->sessions, inode, request->node_id, &others_open, &others_write);
+    if (pauses_find(&meta->pauses, inode) != NULL) {
+        others_open = others_write = true; /* Who holds still could not give it back. */
+    }
     return lease_grant(meta->leases, meta_now_ms(meta), request->node_id, inode, wanted, eager,
                        others_open, others_write);
+}
+
+enum lease_mode leases_grant_held(struct meta *meta, const struct rpc_request *request,
+                                  inode_id inode)
+{
+    bool writes = session_has_open(meta->sessions, inode, request->node_id, true);
+
+    return lease_grant(meta->leases, meta_now_ms(meta), request->node_id, inode,
+                       writes ? LEASE_W : LEASE_R, true, false, false);
 }
 
 bool leases_grant_locks(struct meta *meta, const struct rpc_request *request)

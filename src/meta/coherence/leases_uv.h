@@ -27,6 +27,11 @@ bool leases_another_waits(const struct meta *meta, const struct rpc_request *req
 enum lease_mode leases_grant(struct meta *meta, const struct rpc_request *request, inode_id inode,
                              enum lease_mode wanted, bool eager);
 
+/* Likewise to who has all others that have it open for writing held still (pauses.h): R, or W where it has it open for writing
+ * itself. */
+enum lease_mode leases_grant_held(struct meta *meta, const struct rpc_request *request,
+                                  inode_id inode);
+
 /* The client of the request may hold locks. False: not before the next sync of the store. */
 bool leases_grant_locks(struct meta *meta, const struct rpc_request *request);
 

@@ -18,6 +18,7 @@ struct session
     struct heap_node silence; /* Key: that, as it was when it was set. */
     uint32_t waited_ms;       /* EXPECTED: before this start. */
     bool kept;                /* It is written down, and that it was not waited for. */
+    bool pauses;              /* It knows how to hold a file still. */
     struct list opens;
 };
 
@@ -447,6 +448,7 @@ static void on_ask(struct session_table *s, const struct session_event *event,
         return;
     }
     session->until_ms = event->now_ms + s->session_ms;
+    session->pauses = event->pauses;
     expect_no_more(s, session);
     away = session->state == SESSION_AWAY;
     if (away) {
@@ -613,6 +615,13 @@ uint32_t session_writers(const struct session_table *s, inode_id inode, client_i
         }
     }
     return writers;
+}
+
+bool session_pauses(const struct session_table *s, client_id client)
+{
+    const struct session *session = find(s, client);
+
+    return session != NULL && session->pauses;
 }
 
 uint32_t session_count(const struct session_table *s)

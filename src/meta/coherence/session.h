@@ -65,6 +65,7 @@ struct session_event
     size_t inodes_count;
     const inode_id *write_inodes; /* ASK, OPENED: those that are open for writing. */
     size_t write_inodes_count;
+    bool pauses; /* ASK: it knows how to hold a file still (pauses.h). */
 };
 
 struct session_action
@@ -156,6 +157,9 @@ void session_open_elsewhere(const struct session_table *s, inode_id inode, clien
 /* The clients that have it open for writing, up to `max`, in no order. Returns how many there are. */
 uint32_t session_writers(const struct session_table *s, inode_id inode, client_id *clients,
                          uint32_t max);
+
+/* Does the client know how to hold a file still? */
+bool session_pauses(const struct session_table *s, client_id client);
 
 /* Of clients that were heard of since the start. */
 uint32_t session_count(const struct session_table *s);

@@ -3,6 +3,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "meta/coherence/locks_uv.h"
+#include "meta/coherence/pauses_uv.h"
 #include "meta/coherence/sessions_kept_uv.h"
 #include "meta/service/identify_uv.h"
 #include "meta/service/reply_uv.h"
@@ -201,6 +202,7 @@ int meta_session_step(struct meta *meta, const struct session_event *event)
 
     out.count = 0;
     session_step(meta->sessions, event, &out);
+    pauses_opened(meta, event);
     for (uint32_t i = 0; i < out.count; i++) {
         rv = perform_session(meta, &out.items[i]);
         status = rv != 0 ? rv : status;
@@ -246,6 +248,7 @@ static void join(struct meta *meta, struct rpc_request *request, const Morsel__S
     event.inodes_count = m->n_open_inodes;
     event.write_inodes = m->open_write;
     event.write_inodes_count = m->n_open_write;
+    event.pauses = m->pauses;
     if (!m->knows_lease_ms && lease_period_ms(meta->leases, 0) < LEASE_MS) {
         rpc_reply_failure(request, MORSEL_VERSION,
                           "this mount is older than the manager and counts with a lease-time of "

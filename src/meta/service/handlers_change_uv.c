@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "meta/cluster/groups_uv.h"
+#include "meta/coherence/pauses_uv.h"
 #include "meta/service/handlers_uv.h"
 
 /* ---- Making ---- */
@@ -364,16 +365,14 @@ static bool is_size_locked(struct request *r, inode_id inode)
 }
 
 /* Who holds a lease on the file knows that nobody has written since it was granted: no other mount has it open for
- * writing. Those that read gave theirs back before this runs, and whatever they ask of the file next tells them where
+ * writing, or those that have hold still (pauses.h). Those that read gave theirs back before this runs, and whatever they ask of the file next tells them where
  * it lies (Attr.place). Who holds W on the other one, which has no name, has it alone. */
 int record_exchange(struct request *r)
 {
     const Morsel__ExchangeRequest *m = r->message;
-    bool others_open = false, others_write = false;
 
-    session_open_elsewhere(r->meta->sessions, m->inode, r->rpc->node_id, &others_open,
-                           &others_write);
-    if (others_write || leases_held(r->meta, r->rpc, m->inode) == LEASE_NONE ||
+    if (pauses_others_write(r->meta, m->inode, r->rpc->node_id) ||
+        leases_held(r->meta, r->rpc, m->inode) == LEASE_NONE ||
         leases_held(r->meta, r->rpc, m->with) != LEASE_W || is_size_locked(r, m->inode)) {
         errmsg_set(&r->err, "files exchange their bytes for who knows that nobody else writes");
         return MORSEL_BUSY;

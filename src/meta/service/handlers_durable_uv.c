@@ -1,5 +1,6 @@
 /* What is on disk, here and with the storage servers: FSYNC, SIZE_REPORT, SYNCED. */
 #include "common/base/status.h"
+#include "meta/coherence/pauses_uv.h"
 #include "meta/service/handlers_uv.h"
 
 struct unsynced_list
@@ -126,6 +127,7 @@ int reply_size_report(struct request *r)
 int reply_exchange(struct request *r)
 {
     meta_reply_durable(r->meta, r->rpc, answer_wrote, r->outcome.target);
+    pauses_over(r->meta, r->outcome.target);
     return 0;
 }
 

@@ -30,6 +30,12 @@ int serve_open(struct request *r);
 int serve_close(struct request *r);
 int serve_readdir(struct request *r);
 
+/* Files that are held still: coherence/pauses_uv.c */
+int look_pause(struct request *r);
+int serve_pause(struct request *r);
+int look_paused(struct request *r);
+int serve_paused(struct request *r);
+
 /* What is on disk: handlers_durable_uv.c */
 int serve_fsync(struct request *r);
 int record_wrote(struct request *r);

@@ -115,6 +115,12 @@ static const struct request_row rows[MESSAGE_TYPES_MAX] = {
                          .serve = serve_xattr_list },
     [MSG_FSYNC] = { .message = &morsel__fsync_request__descriptor, .serve = serve_fsync },
     [MSG_STATFS] = { .own = handle_statfs },
+    [MSG_PAUSE] = { .message = &morsel__pause_request__descriptor,
+                    .look = look_pause,
+                    .serve = serve_pause },
+    [MSG_PAUSED] = { .message = &morsel__paused_request__descriptor,
+                     .look = look_paused,
+                     .serve = serve_paused },
 
     /* ---- Sessions, leases, locks ---- */
     [MSG_SESSION] = { .anybody = true, .own = handle_session },
