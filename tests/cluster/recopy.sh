@@ -119,7 +119,7 @@ fsck_clean
 # On another mount, to write: it stays as it is, and is named. (Who reads there is in recopy_readers.)
 policy "$a/tree" replicas=2
 exec 7<>"$b/tree/d0/with space/f9"
-if recopy "$a/tree/d0/with space/f9"; then fail "copied although another mount has it open for writing: $said"; fi
+if recopy --no-pause "$a/tree/d0/with space/f9"; then fail "copied although another mount has it open for writing: $said"; fi
 expect_said '.left[0].busy' true
 exec 7<&-
 recopy "$a/tree/d0/with space/f9" || fail "nobody has it open any more: $said"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# morsel recopy --wait: files that other mounts have open for writing are left at first, and moved when they are closed there, by their programs or with
+# morsel recopy --no-pause --wait: files that other mounts have open for writing are left at first, and moved when they are closed there, by their programs or with
 # the end of their mount; nothing of what is written meanwhile is lost, however often they are tried. It ends when its time is over, or by a signal.
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
@@ -18,7 +18,7 @@ two=$mnt
 # start_recopy OPTIONS... PATH: beside; its process in $recopying.
 start_recopy() {
     trap '' USR1 # It may be asked how far it is before it listens.
-    "$bin/morsel" recopy --json --manager="$manager" "$@" >"$work/said" 2>"$work/recopy.err" &
+    "$bin/morsel" recopy --no-pause --json --manager="$manager" "$@" >"$work/said" 2>"$work/recopy.err" &
     recopying=$!
     trap - USR1
     children+=("$recopying")

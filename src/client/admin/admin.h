@@ -40,6 +40,7 @@ struct admin_settings
     bool show_loss;                   /* status, recover status */
     uint64_t rate;                    /* recopy: bytes a second; 0: as fast as it goes. */
     uint64_t wait_ms;                 /* recopy: for files that are in use. */
+    bool pause;                       /* recopy: files that other mounts write to. */
     bool dry_run;                     /* recopy, rebalance */
     uint64_t interval_ms;             /* top */
     uint64_t rounds;                  /* top; 0: until it is stopped. */

@@ -50,8 +50,10 @@ static const struct config_option recopy_options[] = {
     { "rate", CONFIG_BYTES, FIELD(rate), "0", 0, INT64_MAX, "BYTES",
       "Copy at most so many bytes a second; 0: as fast as it goes." },
     { "wait", CONFIG_TIME_MS, FIELD(wait_ms), "0", 0, WAIT_MS_MAX, "TIME",
-      "Try files that other mounts write to again for so long, until they are closed there; 0: "
+      "Try files that other mounts write to, and that could not be moved, again for so long; 0: "
       "three times more." },
+    { "pause", CONFIG_BOOL, FIELD(pause), "yes", 0, 0, "",
+      "Move files that other mounts have open for writing: writes there wait for a moment." },
     { "dry-run", CONFIG_BOOL, FIELD(dry_run), "no", 0, 0, "", "Only count what would be copied." },
     ADMIN_COMMON_OPTIONS
 };

@@ -8,9 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { COPY_BYTES = 1 << 20, TRIES_MAX = 3 };
+enum {
+    COPY_BYTES = 1 << 20,
+    TRIES_MAX = 3,
+    PAUSED_MS_MAX = 3000 /* The manager ends a pause a little later. */
+};
 
 static bool needs_drained(const struct layout_text *layout, const struct recopy_drained *drained)
 {
@@ -46,9 +51,20 @@ struct recopy
     uint64_t size;
     recopy_go_on go_on;
     void *data;
+    uint64_t paused_ms; /* Others hold still for us since then (now_ms()); 0: they do not. */
+    uint64_t copied;    /* Meanwhile. */
+    uint64_t *paused_bytes;
     bool written; /* Somebody wrote meanwhile: the copy came to nothing. */
     struct errmsg *why;
 };
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
 
 static enum recopy_outcome failed(struct recopy *r, const char *what)
 {
@@ -56,7 +72,8 @@ static enum recopy_outcome failed(struct recopy *r, const char *what)
 
     r->written = errno == EAGAIN;
     if (errno == EBUSY) {
-        errmsg_set(r->why, "it is open for writing on another mount");
+        errmsg_set(r->why,
+                   "it is open for writing on another mount, and was not held still for it");
     } else if (errno == EAGAIN) {
         errmsg_set(r->why, "it is being written");
     } else if (errno == EOPNOTSUPP || errno == ENOTTY) {
@@ -69,6 +86,26 @@ static enum recopy_outcome failed(struct recopy *r, const char *what)
         errmsg_set(r->why, "%s: %s", what, strerror(errno));
     }
     return busy ? RECOPY_BUSY : RECOPY_FAILED;
+}
+
+static enum recopy_outcome busy(struct recopy *r)
+{
+    errno = EBUSY;
+    return failed(r, "copy");
+}
+
+/* While others hold still nobody rests, and not for long is copied: what the rate asks for comes behind that. */
+static bool note_copied(struct recopy *r, uint64_t bytes)
+{
+    if (r->paused_ms == 0) {
+        return r->go_on(r->data, bytes);
+    }
+    r->copied += bytes;
+    if (now_ms() < r->paused_ms + PAUSED_MS_MAX) {
+        return true;
+    }
+    *r->paused_bytes = r->size / 2;
+    return false;
 }
 
 /* [at, end) is data. */
@@ -94,8 +131,8 @@ static enum recopy_outcome copy_range(struct recopy *r, uint64_t at, uint64_t en
             put += more;
         }
         at += (uint64_t)got;
-        if (!r->go_on(r->data, (uint64_t)got)) {
-            return RECOPY_STOPPED;
+        if (!note_copied(r, (uint64_t)got)) {
+            return r->paused_ms != 0 ? busy(r) : RECOPY_STOPPED;
         }
     }
     return RECOPY_DONE;
@@ -164,6 +201,31 @@ static enum recopy_outcome copy_and_exchange(struct recopy *r)
     return ioctl(r->from, EXCHANGE_COMMIT, &commit) == 0 ? RECOPY_DONE : failed(r, "exchange");
 }
 
+/* While other mounts that write to it hold still. */
+static enum recopy_outcome pause_and_exchange(struct recopy *r)
+{
+    enum recopy_outcome outcome = make_copy(r);
+    struct stat st;
+
+    if (outcome != RECOPY_DONE) {
+        return outcome;
+    }
+    if (fstat(r->from, &st) != 0 || (uint64_t)st.st_size > *r->paused_bytes ||
+        ioctl(r->from, EXCHANGE_PAUSE) != 0) {
+        return busy(
+            r); /* Whatever it said: a manager or a mount that does not know it is no reason to fail. */
+    }
+    r->paused_ms = now_ms();
+    outcome = copy_and_exchange(r);
+    r->paused_ms = 0;
+    (void)ioctl(r->from, EXCHANGE_RESUME);
+    if (!r->go_on(r->data, r->copied) && outcome != RECOPY_DONE) {
+        outcome = RECOPY_STOPPED;
+    }
+    r->copied = 0;
+    return outcome;
+}
+
 static enum recopy_outcome open_source(struct recopy *r, const char *path, const struct stat *found)
 {
     struct stat st;
@@ -190,6 +252,9 @@ static enum recopy_outcome open_and_copy(struct recopy *r, const char *path,
     for (unsigned i = 0; i < TRIES_MAX; i++) {
         r->written = false;
         outcome = copy_and_exchange(r);
+        if (outcome == RECOPY_BUSY && !r->written && *r->paused_bytes > 0) {
+            outcome = pause_and_exchange(r);
+        }
         if (!r->written) {
             break;
         }
@@ -198,11 +263,16 @@ static enum recopy_outcome open_and_copy(struct recopy *r, const char *path,
 }
 
 enum recopy_outcome recopy_one(const char *directory, const char *path, const struct stat *st,
-                               recopy_go_on go_on, void *data, struct errmsg *why)
+                               uint64_t *paused_bytes, recopy_go_on go_on, void *data,
+                               struct errmsg *why)
 {
-    struct recopy r = {
-        .directory = directory, .from = -1, .to = -1, .go_on = go_on, .data = data, .why = why
-    };
+    struct recopy r = { .directory = directory,
+                        .from = -1,
+                        .to = -1,
+                        .paused_bytes = paused_bytes,
+                        .go_on = go_on,
+                        .data = data,
+                        .why = why };
     enum recopy_outcome outcome;
 
     why->text[0] = '\0';

@@ -31,9 +31,13 @@ enum recopy_outcome {
     RECOPY_FAILED
 };
 
+enum { RECOPY_PAUSED_BYTES = 128 << 20 /* For `paused_bytes`, at first. */ };
+
 /* The file `path` in `directory`. `st` is what it was when it was found: another one of that name is not
- * touched. Otherwise than RECOPY_DONE nothing has changed, and `why` says it in words. */
+ * touched. What other mounts write to is copied while these hold still, if it has up to `*paused_bytes`; that becomes
+ * less where it takes too long. Otherwise than RECOPY_DONE nothing has changed, and `why` says it in words. */
 enum recopy_outcome recopy_one(const char *directory, const char *path, const struct stat *st,
-                               recopy_go_on go_on, void *data, struct errmsg *why);
+                               uint64_t *paused_bytes, recopy_go_on go_on, void *data,
+                               struct errmsg *why);
 
 #endif

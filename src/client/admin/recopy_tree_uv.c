@@ -53,6 +53,7 @@ struct recopy_run
     uint64_t files_found, files_wanted, bytes_wanted; /* By the first walk. */
     uint64_t files_done, bytes_done;
     uint64_t bytes_copied; /* Also of copies that came to nothing. */
+    uint64_t paused_bytes; /* Of recopy_one() */
     uint64_t began_ms, shown_ms;
     bool shows;  /* Progress, to a terminal. */
     bool broken; /* The walk met an error, which was told. */
@@ -273,7 +274,7 @@ static void do_file(struct recopy_run *run, const char *path, const struct stat 
     case LOOK_WRONG:
         break;
     }
-    outcome = recopy_one(directory, path, st, go_on, run, &why);
+    outcome = recopy_one(directory, path, st, &run->paused_bytes, go_on, run, &why);
     if (outcome == RECOPY_DONE) {
         run->files_done++;
         run->bytes_done += (uint64_t)st->st_size;
@@ -589,6 +590,7 @@ int command_recopy(const struct admin_arguments *arguments)
         return code;
     }
     run->settings = &arguments->settings;
+    run->paused_bytes = run->settings->pause ? RECOPY_PAUSED_BYTES : 0;
     run->shows = isatty(STDERR_FILENO) && !arguments->settings.json;
     signals_begin(run);
     run->began_ms = now_ms();

@@ -53,6 +53,7 @@ static bool fill_leases(struct client *client, Morsel__SessionRequest *request)
     lists.room = counters.inodes + CLIENT_RECALLS_MAX;
     request->cache = client->options.cache;
     request->knows_lease_ms = true;
+    request->pauses = true;
     request->held_read = malloc(lists.room * sizeof(uint64_t));
     request->held_write = malloc(lists.room * sizeof(uint64_t));
     if (request->held_read == NULL || request->held_write == NULL) {

@@ -45,6 +45,15 @@ void kernel_dir_lost(struct client *client, inode_id inode)
     }
 }
 
+void kernel_pause(struct client *client, inode_id inode, uint64_t number)
+{
+    const struct client_kernel *kernel = &client->drops->speaker;
+
+    if (kernel->pause != NULL) {
+        kernel->pause(kernel->data, inode, number);
+    }
+}
+
 bool kernel_drops_are_under_way(const struct client *client)
 {
     return client->drops->under_way > 0;

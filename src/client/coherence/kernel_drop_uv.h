@@ -39,6 +39,8 @@ struct client_kernel
     /* Changes of a directory are lost (INODE_NONE: of any): whoever has it open is told EIO. */
     void (*dir_lost)(void *data, inode_id inode);
     void (*drop)(void *data, struct kernel_drop *drop);
+    /* The file is to be held still (common/fs/exchange.h), for the manager's pause of that number. */
+    void (*pause)(void *data, inode_id inode, uint64_t number);
     void *data;
 };
 
@@ -57,6 +59,7 @@ void kernel_attach(struct client *client, const struct client_kernel *kernel);
 /* As in struct client_kernel; where nobody speaks to the kernel, there is nothing to wait for. */
 void kernel_catch_up(struct client *client, struct kernel_wait *wait);
 void kernel_dir_lost(struct client *client, inode_id inode);
+void kernel_pause(struct client *client, inode_id inode, uint64_t number);
 
 /* Is the kernel at something that it is to drop? */
 bool kernel_drops_are_under_way(const struct client *client);

@@ -116,7 +116,8 @@ static bool is_astray(const struct file *file)
 static bool may_reopen(const struct client *client, const struct file *file)
 {
     return (is_astray(file) || (file_is_shared(file) && client->options.cache)) &&
-           !lease_is_returning(client, file->inode) && client_lease_valid(client);
+           !file_is_held(file) && !lease_is_returning(client, file->inode) &&
+           client_lease_valid(client);
 }
 
 /* Files that are shared: perhaps they are not any more. */

@@ -40,6 +40,19 @@ static struct append *find(const struct file *file)
     return NULL;
 }
 
+static bool is_for(const struct append *a, const struct append_who *who)
+{
+    return a->next.handle == who->handle && a->next.thread == who->thread &&
+           a->next.offset == who->offset;
+}
+
+bool append_goes_on(const struct file *file, const struct append_who *who)
+{
+    const struct append *a = find(file);
+
+    return a != NULL && is_for(a, who);
+}
+
 struct append *append_take(struct file *file, const struct append_who *who)
 {
     struct append *a = find(file);
@@ -47,9 +60,7 @@ struct append *append_take(struct file *file, const struct append_who *who)
     if (a == NULL) {
         return NULL;
     }
-    if (a->next.handle != who->handle || a->next.thread != who->thread ||
-        a->next.offset != who->offset ||
-        (a->size_lock.granted && !size_lock_is_good(&a->size_lock))) {
+    if (!is_for(a, who) || (a->size_lock.granted && !size_lock_is_good(&a->size_lock))) {
         append_end(a);
         return NULL;
     }

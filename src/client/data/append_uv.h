@@ -39,6 +39,9 @@ struct append
  * append_end(); NULL: nothing. What was kept for somebody else ends. */
 struct append *append_take(struct file *file, const struct append_who *who);
 
+/* Is something kept for just this one? */
+bool append_goes_on(const struct file *file, const struct append_who *who);
+
 /* A WRITE as long as one can be has ended well, and `next` would be the one behind it. `a` is of
  * append_take(), or NULL; the size lock, if it has one, goes with it. */
 void append_keep(struct append *a, struct file *file, const struct append_who *next,

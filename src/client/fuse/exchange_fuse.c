@@ -9,8 +9,7 @@
  *   ASKING     the manager was asked for the exchange, and takes back the leases of others who read
  *   LOOKING    whatever it has answered: where do the files lie now?
  *
- * Both files are held all that time, and what the kernel asks about them is kept as it came, unread, until the
- * end. When too much is kept nothing more is read.
+ * Both files are held all that time, and what the kernel asks about them is kept (kept_fuse.c) until the end.
  *
  * The answers of the manager are waited for however long that takes, for until then nobody knows where the files lie;
  * but only for io_timeout by those who have asked. Then the op is *given up*: its request and those that were kept end
@@ -21,7 +20,6 @@
 #include "common/fs/exchange.h"
 
 #include <errno.h>
-#include <linux/fuse.h>
 #include <string.h>
 
 enum {
@@ -34,6 +32,7 @@ struct exchange_op
 {
     struct mount_op base;
     struct list node; /* In mount.exchanges. */
+    struct mount_hold hold;
     enum { EXCHANGE_FLUSHING, EXCHANGE_SETTLING, EXCHANGE_ASKING, EXCHANGE_LOOKING } step;
     struct file *files[2]; /* Held: the file, and the one without a name. */
     unsigned looks;        /* LOOKING: for which of them. */
@@ -48,107 +47,6 @@ struct exchange_op
     struct file_flush flush;
 };
 
-/* ---- What the kernel asks meanwhile ---- */
-
-static bool is_held(const struct mount *m, inode_id inode)
-{
-    LIST_FOREACH(node, &m->exchanges)
-    {
-        const struct exchange_op *op = LIST_ENTRY(node, struct exchange_op, node);
-
-        if (!op->base.given_up && (op->files[0]->inode == inode || op->files[1]->inode == inode)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool mount_keep(struct mount *m, const struct fuse_buf *buf)
-{
-    struct fuse_in_header in;
-
-    if (list_empty(&m->exchanges) || buf->size < sizeof(in)) {
-        return false;
-    }
-    memcpy(&in, buf->mem, sizeof(in));
-    if (in.opcode == FUSE_FORGET || !is_held(m, in.nodeid)) {
-        return false;
-    }
-    CHECK(m->kept_count < MOUNT_KEPT_MAX);
-    m->kept[m->kept_count++] = (struct kept_request){ payload_ref(m->receive), buf->size };
-    return true;
-}
-
-/* As if it came now. What takes its bytes over refers to m->receive. */
-static void take_up(struct mount *m, const struct kept_request *kept)
-{
-    struct payload *mine = m->receive;
-    struct fuse_buf buf = { .size = kept->size, .mem = kept->payload->data };
-
-    m->receive = kept->payload;
-    mount_process(m, &buf);
-    payload_drop(m->receive);
-    m->receive = mine;
-}
-
-/* What only ends something is carried out all the same. */
-static bool may_be_refused(uint32_t opcode)
-{
-    static const uint32_t opcodes[] = { FUSE_GETATTR,     FUSE_SETATTR,         FUSE_OPEN,
-                                        FUSE_READ,        FUSE_WRITE,           FUSE_FSYNC,
-                                        FUSE_SETXATTR,    FUSE_GETXATTR,        FUSE_LISTXATTR,
-                                        FUSE_REMOVEXATTR, FUSE_FALLOCATE,       FUSE_LSEEK,
-                                        FUSE_IOCTL,       FUSE_COPY_FILE_RANGE, FUSE_LINK };
-
-    for (size_t i = 0; i < ARRAY_COUNT(opcodes); i++) {
-        if (opcode == opcodes[i]) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Those that were kept for one that is given up have waited long enough. */
-static void refuse_kept(struct mount *m)
-{
-    unsigned count = m->kept_count;
-    int error = client_errno(m->client, MORSEL_TIMEDOUT);
-
-    m->kept_count = 0;
-    for (unsigned i = 0; i < count; i++) {
-        struct fuse_in_header in;
-
-        memcpy(&in, m->kept[i].payload->data, sizeof(in));
-        if (is_held(m, in.nodeid) || !may_be_refused(in.opcode)) {
-            m->kept[m->kept_count++] = m->kept[i];
-        } else {
-            mount_refuse(m, in.unique, error);
-            payload_drop(m->kept[i].payload);
-        }
-    }
-}
-
-/* In the order in which they came; one of them may begin the next exchange of its file. */
-static void take_up_kept(struct mount *m)
-{
-    unsigned count = m->kept_count;
-    struct kept_request kept[MOUNT_KEPT_MAX];
-
-    memcpy(kept, m->kept, count * sizeof(kept[0]));
-    m->kept_count = 0;
-    for (unsigned i = 0; i < count; i++) {
-        struct fuse_in_header in;
-
-        memcpy(&in, kept[i].payload->data, sizeof(in));
-        if (is_held(m, in.nodeid)) {
-            m->kept[m->kept_count++] = kept[i];
-        } else {
-            take_up(m, &kept[i]);
-        }
-    }
-    mount_read_on(m);
-}
-
 /* ---- The end ---- */
 
 static void wake(struct mount *m, uint64_t after_ms);
@@ -158,6 +56,7 @@ static void exchange_end(struct exchange_op *op, int status)
     struct mount *m = op->base.mount;
 
     list_remove(&op->node);
+    mount_hold_end(&op->hold);
     file_let_go(op->files[0]);
     file_let_go(op->files[1]);
     lease_unpinned(m->client);
@@ -167,7 +66,7 @@ static void exchange_end(struct exchange_op *op, int status)
     } else {
         mount_op_fail(&op->base, status);
     }
-    take_up_kept(m);
+    mount_take_up_kept(m);
 }
 
 /* ---- Where they lie ---- */
@@ -395,8 +294,7 @@ static void exchange_give_up(struct mount_op *base)
     file_give_up_place(op->files[0]);
     file_give_up_place(op->files[1]);
     mount_op_give_up(base);
-    refuse_kept(m);
-    take_up_kept(m);
+    mount_hold_give_up(m, &op->hold);
 }
 
 static void commit(fuse_req_t req, struct handle *handle, const struct exchange_commit *wanted)
@@ -427,6 +325,7 @@ static void commit(fuse_req_t req, struct handle *handle, const struct exchange_
     op->base.cancel = exchange_cancel;
     mount_op_bound(&op->base, exchange_give_up);
     list_push_back(&op->base.mount->exchanges, &op->node);
+    mount_hold_begin(op->base.mount, &op->hold, op->files[0]->inode, op->files[1]->inode);
     file_hold(op->files[0]);
     file_hold(op->files[1]);
     /* What went wrong with the copy it says here, if nowhere else. */
@@ -491,6 +390,37 @@ static void begin(fuse_req_t req, struct handle *handle)
     }
 }
 
+/* ---- The pause ---- */
+
+static void on_paused(struct meta_call *call, int status, void *message)
+{
+    struct mount_op *op = call->data;
+
+    (void)message;
+    if (status == 0) {
+        (void)fuse_reply_ioctl(op->req, 0, NULL, 0);
+        mount_op_end(op);
+    } else {
+        mount_op_fail(op, status);
+    }
+}
+
+/* Where all hold still, the lease comes with the answer; where they need not any more, the answer is empty. */
+static void pause_others(fuse_req_t req, const struct handle *handle, bool over)
+{
+    Morsel__PauseRequest request = MORSEL__PAUSE_REQUEST__INIT;
+    struct mount_op *op = mount_op_new(req, MOUNT_EXCHANGE, sizeof(*op));
+    struct mount_who who;
+
+    if (op != NULL) {
+        request.inode = handle->file->inode;
+        request.over = over;
+        request.who = mount_who(op->mount, &who, req, request.inode, 0);
+        (void)mount_op_ask(op, MSG_PAUSE, &request.base, over ? NULL : &morsel__node__descriptor,
+                           on_paused);
+    }
+}
+
 static void on_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg,
                      struct fuse_file_info *fi, unsigned flags, const void *in_buf, size_t in_size,
                      size_t out_size)
@@ -507,6 +437,8 @@ static void on_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg
                in_size >= sizeof(wanted)) {
         memcpy(&wanted, in_buf, sizeof(wanted));
         commit(req, handle, &wanted);
+    } else if ((flags & FUSE_IOCTL_DIR) == 0 && (cmd == EXCHANGE_PAUSE || cmd == EXCHANGE_RESUME)) {
+        pause_others(req, handle, cmd == EXCHANGE_RESUME);
     } else {
         (void)fuse_reply_err(req, ENOTTY);
     }
@@ -524,9 +456,6 @@ void mount_exchanges_start(struct mount *m)
 void mount_exchanges_stop(struct mount *m)
 {
     uv_close((uv_handle_t *)&m->exchange_timer, NULL);
-    while (m->kept_count > 0) {
-        payload_drop(m->kept[--m->kept_count].payload);
-    }
 }
 
 void mount_exchange_operations(struct fuse_lowlevel_ops *ops)

@@ -46,6 +46,7 @@ void *mount_op_new_head(fuse_req_t req, enum mount_kind kind, size_t size, size_
     op->mount = m;
     op->req = req;
     op->kind = kind;
+    op->inode = m->asked;
     op->arrived_ns = uv_hrtime();
     op->call.data = op;
     list_init(&op->node);
@@ -463,6 +464,7 @@ void mount_read_on(struct mount *m)
 
 void mount_process(struct mount *m, const struct fuse_buf *buf)
 {
+    m->asked = mount_inode_of(buf);
     if (!mount_take_tmpfile(m, buf)) {
         fuse_session_process_buf(m->session, buf);
     }
@@ -553,9 +555,11 @@ static void on_interrupts(uv_timer_t *timer)
 int mount_start(struct mount *m, struct client *client, struct fuse_session *session,
                 void (*ended)(void *data), void *data)
 {
-    const struct client_kernel kernel = {
-        .drop = mount_kernel_drop, .catch_up = mount_catch_up, .dir_lost = mount_dir_lost, .data = m
-    };
+    const struct client_kernel kernel = { .drop = mount_kernel_drop,
+                                          .catch_up = mount_catch_up,
+                                          .dir_lost = mount_dir_lost,
+                                          .pause = mount_pause,
+                                          .data = m };
     int rv;
 
     m->client = client;
@@ -570,7 +574,9 @@ int mount_start(struct mount *m, struct client *client, struct fuse_session *ses
     list_init(&m->drops_again);
     list_init(&m->behind_truncations);
     list_init(&m->awaited);
+    mount_holds_start(m);
     mount_exchanges_start(m);
+    mount_pauses_start(m);
     if ((m->names = kernel_names_new()) == NULL) {
         return UV_ENOMEM;
     }
@@ -612,6 +618,8 @@ void mount_stop(struct mount *m)
     uv_close((uv_handle_t *)&m->drop_retry, NULL);
     mount_await_nobody(m);
     mount_exchanges_stop(m);
+    mount_pauses_stop(m);
+    mount_holds_stop(m);
     uv_close((uv_handle_t *)&m->late, NULL);
     mount_drops_end(m);
     payload_drop(m->receive);

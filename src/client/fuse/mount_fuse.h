@@ -7,7 +7,7 @@
  *
  * Files: mount_fuse.c (session, interrupts), name_ops_fuse.c (names),
  * attr_ops_fuse.c and setattr_ops_fuse.c (attributes), extent_ops_fuse.c (FALLOCATE, LSEEK), copy_ops_fuse.c
- * (COPY_FILE_RANGE), exchange_fuse.c (IOCTL), open_ops_fuse.c, file_ops_fuse.c (open files), lock_ops_fuse.c, dir_ops_fuse.c
+ * (COPY_FILE_RANGE), exchange_fuse.c (IOCTL), pause_fuse.c and kept_fuse.c (files that are held), open_ops_fuse.c, file_ops_fuse.c (open files), lock_ops_fuse.c, dir_ops_fuse.c
  * (directories), xattr_ops_fuse.c, who_fuse.c (credentials), and what Debian's libfuse does not
  * know: tmpfile_fuse.c, init_fuse.c.
  */
@@ -101,6 +101,15 @@ struct kept_request
     size_t size;
 };
 
+/* Files of which nothing is taken up. */
+struct mount_hold
+{
+    struct list node; /* In mount.holds. */
+    inode_id inodes[2];
+    bool settles; /* What was begun before may go on. */
+    bool given_up;
+};
+
 struct mount
 {
     struct client *client;
@@ -127,10 +136,14 @@ struct mount
     bool init_asked, init_answered; /* init_fuse.c */
     uint64_t init_unique;
     void *unreadable;      /* An address that nobody may read; see invalidate_fuse.c. */
-    struct list exchanges; /* struct exchange_op under way (exchange_fuse.c), */
+    struct list exchanges; /* struct exchange_op under way (exchange_fuse.c) */
     uv_timer_t exchange_timer;
+    struct list pauses; /* struct mount_pause under way (pause_fuse.c) */
+    uv_timer_t pause_timer;
+    struct list holds;                        /* struct mount_hold, of both, */
     struct kept_request kept[MOUNT_KEPT_MAX]; /* and what the kernel asked about their files. */
     unsigned kept_count;
+    inode_id asked;          /* About which inode the request that is just being taken up is. */
     struct list drops;       /* struct kernel_drop: what the kernel is to drop next. */
     struct list drops_again; /* And when the timer has run. */
     uv_timer_t drop_retry;
@@ -151,6 +164,7 @@ struct mount_op
     struct mount *mount;
     fuse_req_t req;
     enum mount_kind kind;
+    inode_id inode; /* That the kernel has named it for: of names, the directory. */
     uint64_t arrived_ns;
     uint32_t bytes; /* Of data; for the counters. */
     struct meta_call call;
@@ -348,8 +362,30 @@ void mount_unlock_handle(struct mount *m, const struct handle *handle);
 /* Answer O_TMPFILE, which Debian's libfuse does not know. False: it is another request. */
 bool mount_take_tmpfile(struct mount *m, const struct fuse_buf *buf);
 
-/* exchange_fuse.c: keep the request in m->receive until later? */
+/* kept_fuse.c: keep the request in m->receive until later? */
 bool mount_keep(struct mount *m, const struct fuse_buf *buf);
+
+/* What the kernel asks about these inodes (which may be the same) is kept from now on; mount_take_up_kept() is due behind the
+ * end. Given up: who has waited is refused, and what comes is let through. */
+void mount_hold_begin(struct mount *m, struct mount_hold *hold, inode_id inode, inode_id other);
+void mount_hold_give_up(struct mount *m, struct mount_hold *hold);
+void mount_hold_end(struct mount_hold *hold);
+void mount_take_up_kept(struct mount *m);
+
+/* The inode that a request names. */
+inode_id mount_inode_of(const struct fuse_buf *buf);
+
+/* Has something come that names the inode, and was not replied yet, but for locks? */
+bool mount_is_at(const struct mount *m, inode_id inode);
+void mount_holds_start(struct mount *m);
+void mount_holds_stop(struct mount *m);
+
+/* pause_fuse.c: the manager wants the inode to be held still (client->kernel). */
+void mount_pause(void *mount, inode_id inode, uint64_t number);
+void mount_pauses_start(struct mount *m);
+void mount_pauses_stop(struct mount *m);
+
+/* exchange_fuse.c */
 void mount_exchanges_start(struct mount *m);
 void mount_exchanges_stop(struct mount *m);
 

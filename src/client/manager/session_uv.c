@@ -3,6 +3,7 @@
 
 #include "client/coherence/data_versions.h"
 #include "client/coherence/held_uv.h"
+#include "client/coherence/kernel_drop_uv.h"
 #include "client/coherence/lease_uv.h"
 #include "client/coherence/lock_uv.h"
 #include "client/coherence/recall_uv.h"
@@ -259,6 +260,22 @@ static void on_held_up(struct client *client, const uint8_t *body, size_t body_c
     rpc_room_free(&room, notice);
 }
 
+/* Another mount is about to have a file moved that is open here. */
+static void on_pause(struct client *client, const uint8_t *body, size_t body_count)
+{
+    struct rpc_room room;
+    Morsel__PauseNotice *notice;
+    int rv =
+        rpc_unpack_in(&room, &morsel__pause_notice__descriptor, body, body_count, (void **)&notice);
+
+    if (rv != 0) {
+        manager_note_unread(client, "about a file that is to be held still", rv);
+        return;
+    }
+    kernel_pause(client, notice->inode, notice->number);
+    rpc_room_free(&room, notice);
+}
+
 static void on_push(void *data, enum message_type type, const uint8_t *body, size_t body_count)
 {
     struct client *client = data;
@@ -274,6 +291,8 @@ static void on_push(void *data, enum message_type type, const uint8_t *body, siz
         lock_on_check(client, body, body_count);
     } else if (type == MSG_HELD_UP) {
         on_held_up(client, body, body_count);
+    } else if (type == MSG_PAUSE) {
+        on_pause(client, body, body_count);
     }
 }
 

@@ -1,6 +1,7 @@
 /* `morsel recopy` while others use the files: any file of the directory that all share is written anew by its side, and
  * the two exchange their bytes (common/fs/exchange.h); so are files of this program, in a directory whose policy says
- * another number of copies each time. Who reads and writes them notices nothing of it. */
+ * another number of copies each time. What others write to moves while they hold still. Who reads and writes them notices nothing of
+ * it. */
 #include "common/fs/exchange.h"
 #include "tests/sim/world/fiber.h"
 #include "tests/sim/world/programs.h"
@@ -83,6 +84,21 @@ static int copy_and_exchange(struct recopy *r)
     return rv;
 }
 
+/* Others write to it: while they hold still. Where one server at a time is struck no call may take as long as that may. */
+static int pause_and_exchange(struct recopy *r)
+{
+    struct history *h = r->act->program->history;
+    int rv = h->one_struck ? EBUSY : kernel_ioctl(&r->from, EXCHANGE_PAUSE, NULL, 0, NULL, 0);
+
+    if (rv != 0) {
+        return EBUSY;
+    }
+    rv = copy_and_exchange(r);
+    h->counts.recopies_paused += rv == 0;
+    (void)kernel_ioctl(&r->from, EXCHANGE_RESUME, NULL, 0, NULL, 0);
+    return rv;
+}
+
 /* It has a name for a moment; the command makes one without. */
 static int open_copy(struct recopy *r)
 {
@@ -109,6 +125,7 @@ static int recopy(struct recopy *r)
     rv = open_copy(r);
     if (rv == 0) {
         rv = copy_and_exchange(r);
+        rv = rv == EBUSY ? pause_and_exchange(r) : rv;
         (void)kernel_close(&r->to);
     }
     (void)kernel_close(&r->from);
