@@ -7,6 +7,7 @@
 #include "common.pb-c.h"
 #include "common/vote/vote_words.h"
 #include "data.pb-c.h"
+#include "dataset.pb-c.h"
 #include "meta.pb-c.h"
 #include "replica.pb-c.h"
 #include "vote.pb-c.h"
@@ -188,6 +189,20 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__donor_list_request__descriptor,
     &morsel__donor__descriptor,
     &morsel__donor_list_reply__descriptor,
+    &morsel__set_run__descriptor,
+    &morsel__donor_place__descriptor,
+    &morsel__set_place_request__descriptor,
+    &morsel__set_place_reply__descriptor,
+    &morsel__set_stored_request__descriptor,
+    &morsel__set_morsel__descriptor,
+    &morsel__set_seal_request__descriptor,
+    &morsel__set_map_request__descriptor,
+    &morsel__set_map_reply__descriptor,
+    &morsel__set_list_request__descriptor,
+    &morsel__set_info__descriptor,
+    &morsel__set_list_reply__descriptor,
+    &morsel__donor_held_request__descriptor,
+    &morsel__donor_held_reply__descriptor,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

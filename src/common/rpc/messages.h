@@ -75,10 +75,16 @@
     X(MSG_DONOR_WANTED, 119, "donor_wanted")                                                       \
     X(MSG_DONOR_LIST, 120, "donor_list")                                                           \
     X(MSG_PAUSE, 121, "pause")                                                                     \
-    X(MSG_PAUSED, 122, "paused")
+    X(MSG_PAUSED, 122, "paused")                                                                   \
+    X(MSG_SET_PLACE, 123, "set_place")                                                             \
+    X(MSG_SET_STORED, 124, "set_stored")                                                           \
+    X(MSG_SET_SEAL, 125, "set_seal")                                                               \
+    X(MSG_SET_MAP, 126, "set_map")                                                                 \
+    X(MSG_SET_LIST, 127, "set_list")                                                               \
+    X(MSG_DONOR_HELD, 128, "donor_held")
 
 #define X(name, wire, words) name = wire,
-enum message_type { MESSAGE_MAP(X) MESSAGE_TYPES_MAX = 128 };
+enum message_type { MESSAGE_MAP(X) MESSAGE_TYPES_MAX = 160 };
 #undef X
 
 /* "lookup"; "unknown" for a number that is not in the list. */
