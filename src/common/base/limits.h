@@ -20,6 +20,12 @@ enum {
     SERVERS_MAX = 1024,         /* Storage servers of one cluster */
     SESSIONS_MAX = 16384,       /* Mounts of one cluster */
     DONORS_MAX = 10240,         /* Benefactors of one cluster */
+    SETS_MAX = 1 << 20,         /* Data sets of one cluster */
+    SET_PLACE_MAX = 256,        /* Morsels of one SET_PLACE, */
+    SET_STORED_MAX = 256,       /* of one SET_STORED, */
+    SET_MAP_MAX = 1024,         /* of one SET_MAP, */
+    SET_HELD_MAX = 16384,       /* and of one DONOR_HELD. */
+    SET_RUNS_MAX = 4096,        /* Stretches of morsels in one message */
     SCRUB_TOLD_MAX = 4, /* Damaged objects that a server names to the manager; its log names all */
 
     FRAME_HEADER_BYTES = 40,
