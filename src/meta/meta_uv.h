@@ -16,6 +16,7 @@
 #include "common/rpc/rpc_uv.h"
 #include "common/vote/probe_uv.h"
 #include "common/vote/voter_uv.h"
+#include "dataset.pb-c.h"
 #include "meta.pb-c.h"
 #include "meta/cluster/capacity_uv.h"
 #include "meta/cluster/donors.h"
@@ -24,6 +25,7 @@
 #include "meta/coherence/lock_table.h"
 #include "meta/coherence/pauses.h"
 #include "meta/coherence/session.h"
+#include "meta/datasets/set_placement.h"
 #include "meta/namespace/departed.h"
 #include "meta/namespace/namespace.h"
 #include "meta/service/reply_cache.h"
@@ -92,6 +94,7 @@ struct meta
     struct members members;
     struct donors donors; /* cluster/donors_uv.h */
     struct donors_lines donors_lines;
+    struct place_rounds rounds; /* datasets/sets_uv.h */
     struct session_table *sessions;
     struct lease_table *leases;
     struct list leased; /* struct leased_request: they wait for recalls. */

@@ -221,6 +221,7 @@ int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
     list_init(&meta->lock_checks);
     pauses_open(meta);
     departed_init(&meta->departed);
+    place_rounds_init(&meta->rounds);
     meta->replacing = INODE_NONE;
     (void)snprintf(path, sizeof(path), "%s/db", datadir->path);
     if ((rv = kv_leveldb_open(path, create, &meta->kv, err)) != 0 ||
@@ -342,6 +343,7 @@ void meta_free(struct meta *meta)
 {
     groups_host_free(meta);
     donors_free(&meta->donors);
+    place_rounds_free(&meta->rounds);
     voters_host_free(meta);
     voter_uv_free(&meta->voter);
     fsck_free(meta->fsck);

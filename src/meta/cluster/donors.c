@@ -149,6 +149,7 @@ static void take_report(struct donors *d, struct donor *donor, const struct dono
         d->used += taken.used - donor->report.used;
     }
     donor->report = taken;
+    donor->promised = 0;
 }
 
 static void become(struct donors *d, struct donor *donor, enum donor_state state, uint64_t now_ms)
@@ -285,6 +286,8 @@ static void on_join(struct donors *d, const struct donors_event *event, struct d
     if (known && !donor->durable) {
         refuse(out, donor->pending_tag, MORSEL_AGAIN, "it has joined again meanwhile");
     }
+    donor->told_held = event->join.told_held ||
+                       (donor->told_held && donor->instance == event->join.instance);
     donor->instance = event->join.instance;
     memcpy(donor->record.name, event->join.record.name, sizeof(donor->record.name));
     memcpy(donor->address, event->join.address, sizeof(donor->address));
@@ -351,6 +354,36 @@ static void on_gone(struct donors *d, const struct donors_event *event)
     }
 }
 
+static void on_told(struct donors *d, const struct donors_event *event)
+{
+    struct donor *donor = find(d, event->told.id);
+
+    if (donor != NULL && donor->instance == event->told.instance) {
+        donor->told_held = true;
+    }
+}
+
+bool donor_takes(const struct donor *donor)
+{
+    return donor->state == DONOR_HERE && donor->told_held;
+}
+
+uint64_t donor_room(const struct donor *donor)
+{
+    uint64_t taken = donor->report.used + donor->promised;
+
+    return donor->report.donated > taken ? donor->report.donated - taken : 0;
+}
+
+void donors_promise(struct donors *d, donor_id id, uint64_t bytes)
+{
+    struct donor *donor = find(d, id);
+
+    if (donor != NULL && donor->promised < DONOR_BYTES_MAX) {
+        donor->promised += bytes;
+    }
+}
+
 /* Its deadline has come: it is asked, or was, in vain. */
 static void look(struct donors *d, struct donor *donor, uint64_t now_ms, struct donors_actions *out)
 {
@@ -394,6 +427,9 @@ void donors_step(struct donors *d, const struct donors_event *event, struct dono
         break;
     case DONORS_GONE:
         on_gone(d, event);
+        break;
+    case DONORS_TOLD:
+        on_told(d, event);
         break;
     case DONORS_TICK:
         on_tick(d, event->now_ms, out);

@@ -21,6 +21,9 @@
  * whose cable was pulled when it is AWAY. A laptop that wakes up at another address is the same instance, and is
  * welcome on its new connection although nobody has heard of the end of the old one.
  *
+ * What the maps say that a directory holds is true again only when the process that serves it has said what there is (told_held):
+ * before that nothing is placed there. It is the process that knows whether it has, so that a restart of the manager costs nothing.
+ *
  * Invariants (donors_check()):
  *  - no two donors have one id or one token; an id is never given to another token, also when its record could not
  *    be written, for nobody knows then what is on the disk;
@@ -76,6 +79,8 @@ struct donor
     char address[MEMBER_ADDRESS_BYTES_MAX +
                  1]; /* Where clients reach it, as last told; empty: not heard. */
     struct donor_report report;
+    bool told_held;    /* `instance` has said what its directory holds. */
+    uint64_t promised; /* Bytes that were to be placed there since its last report. */
     uint64_t heard_ms; /* Its last word; before: the manager's start. */
     uint64_t since_ms; /* When it came into its state. */
 };
@@ -97,6 +102,7 @@ enum donors_event_type {
     DONORS_JOIN,
     DONORS_PERSISTED,
     DONORS_REPORT,
+    DONORS_TOLD, /* All that its directory holds. */
     DONORS_GONE, /* Its connection ended. */
     DONORS_TICK
 };
@@ -113,6 +119,7 @@ struct donors_event
             uint64_t instance;          /* Not 0. */
             char address[MEMBER_ADDRESS_BYTES_MAX + 1];
             struct donor_report report;
+            bool told_held;
         } join;
         struct
         {
@@ -132,6 +139,11 @@ struct donors_event
             donor_id id;
             uint64_t instance;
         } gone;
+        struct
+        {
+            donor_id id;
+            uint64_t instance;
+        } told;
     };
 };
 
@@ -170,6 +182,15 @@ int donors_add(struct donors *d, const struct donor_record *record, uint64_t now
 /* Advance by one event. What the host must do is appended to `out`, in order. Never fails: without memory who joins
  * is refused (MORSEL_NOMEM). */
 void donors_step(struct donors *d, const struct donors_event *event, struct donors_actions *out);
+
+/* May morsels be placed on it? */
+bool donor_takes(const struct donor *donor);
+
+/* Bytes that may still be placed on it. */
+uint64_t donor_room(const struct donor *donor);
+
+/* So many bytes are about to be placed there. */
+void donors_promise(struct donors *d, donor_id id, uint64_t bytes);
 
 /* When DONORS_TICK is due; UINT64_MAX: never. Ask again after each step. */
 uint64_t donors_deadline_ms(const struct donors *d);

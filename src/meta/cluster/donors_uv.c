@@ -134,7 +134,6 @@ static void perform(struct meta *meta, const struct donors_action *action)
     struct rpc_request *request = (struct rpc_request *)(uintptr_t)action->tag;
     const struct donor *donor = donors_find(&meta->donors, action->id);
     const Morsel__DonorWanted wanted = MORSEL__DONOR_WANTED__INIT;
-    const Morsel__DonorReportReply alive = MORSEL__DONOR_REPORT_REPLY__INIT;
 
     if (action->type == DONORS_REFUSE) {
         refuse(meta, request, action); /* It may be nobody's. */
@@ -151,7 +150,7 @@ static void perform(struct meta *meta, const struct donors_action *action)
         welcome(meta, request, donor);
         break;
     case DONORS_ALIVE:
-        rpc_reply(request, &alive.base, NULL);
+        donor_report_answer(meta, request, action->id);
         break;
     case DONORS_ASK:
         (void)rpc_push(meta->server, ROLE_BENEFACTOR, donors_peer(action->id, donor->instance),

@@ -22,6 +22,9 @@ void donors_host_step(struct meta *meta, const struct donors_event *event);
 /* By which number the connection of a benefactor's process is known. */
 uint64_t donors_peer(donor_id id, uint64_t instance);
 
+/* The report of a benefactor is taken: the answer names what it is to delete (service/handlers_held_uv.c). */
+void donor_report_answer(struct meta *meta, struct rpc_request *request, donor_id id);
+
 /* The last connection of `peer` ended. */
 void donors_host_gone(struct meta *meta, uint64_t peer);
 

@@ -159,6 +159,17 @@ int ns_lying_on(struct ns *ns, server_id server, uint32_t records_max, struct ns
 struct groups_record;
 const struct groups_record *ns_groups(const struct ns *ns);
 
+/* Data sets and their maps. */
+struct sets;
+const struct sets *ns_sets(const struct ns *ns);
+
+/* Is it a regular file whose bytes lie in morsels on benefactors? */
+bool inode_is_scavenged(const struct inode *inode);
+
+/* What is to be deleted on that benefactor, ascending, at most `count_max` stretches; how many through `count`. */
+int ns_waste(struct ns *ns, donor_id donor, struct op_run *runs, uint32_t count_max,
+             uint32_t *count, struct errmsg *err);
+
 /* The voter set. MORSEL_NOENT: none was kept yet. MORSEL_CORRUPT, MORSEL_VERSION. */
 struct voters_record;
 struct voter_seats;

@@ -98,6 +98,22 @@ static void set_times(const struct meta_op *op, struct inode *inode)
     }
 }
 
+/* Morsels cannot be punched. */
+static int change_set(struct ns_txn *t, struct inode *inode)
+{
+    uint32_t valid = t->op->setattr.valid;
+
+    if ((valid & SETATTR_SIZE) != 0) {
+        return txn_set_truncate(t, inode, t->op->setattr.size);
+    }
+    if ((valid & SETATTR_DATA) != 0) {
+        int rv = txn_set_grows(t, inode);
+
+        return rv != 0 ? rv : MORSEL_NOTSUP;
+    }
+    return 0;
+}
+
 int apply_setattr(struct ns_txn *t)
 {
     const struct meta_op *op = t->op;
@@ -119,6 +135,9 @@ int apply_setattr(struct ns_txn *t)
     }
     if ((valid & SETATTR_SIZE) != 0 && op->setattr.size > INT64_MAX) {
         return MORSEL_FBIG;
+    }
+    if (inode_is_scavenged(inode) && (rv = change_set(t, inode)) != 0) {
+        return rv;
     }
     t->op->target = inode->id;
     txn_change(t, inode);
@@ -158,6 +177,30 @@ static void truncate_size(struct inode *inode, uint64_t size)
     }
 }
 
+void op_wrote(struct ns_txn *t, struct inode *inode, uint64_t size, bool strips_ids)
+{
+    txn_change(t, inode);
+    inode->size = max_u64(inode->size, size);
+    inode->reach = max_u64(inode->reach, size);
+    inode->data_version++;
+    strip_capabilities(t, inode);
+    if (strips_ids) {
+        inode->mode = mode_without_set_ids(inode->mode);
+    }
+}
+
+/* What was written of it is told by SET_STORED. */
+static int report_of_set(struct ns_txn *t, struct inode *inode)
+{
+    const struct meta_op *op = t->op;
+    int rv = txn_set_grows(t, inode);
+
+    if (op->size_report.truncates && (rv == 0 || op->size_report.truncate_size == 0)) {
+        rv = txn_set_truncate(t, inode, op->size_report.truncate_size);
+    }
+    return rv == 0 && op->size_report.unsynced.count > 0 ? MORSEL_INVAL : rv;
+}
+
 int apply_size_report(struct ns_txn *t)
 {
     const struct meta_op *op = t->op;
@@ -176,9 +219,12 @@ int apply_size_report(struct ns_txn *t)
         op->size_report.truncate_size > INT64_MAX) {
         return MORSEL_FBIG;
     }
+    if (inode_is_scavenged(inode) && (rv = report_of_set(t, inode)) != 0) {
+        return rv;
+    }
     ctime_ns = inode->ctime_ns > mtime_ns ? inode->ctime_ns : mtime_ns;
     t->op->target = inode->id;
-    txn_change(t, inode);
+    op_wrote(t, inode, 0, op->size_report.strips_ids);
     if (op->size_report.truncates) {
         truncate_size(inode, op->size_report.truncate_size);
     }
@@ -189,11 +235,6 @@ int apply_size_report(struct ns_txn *t)
     inode->reach = max_u64(inode->reach, max_u64(op->size_report.size, op->size_report.reach));
     inode->mtime_ns = mtime_ns;
     inode->ctime_ns = ctime_ns; /* The time of the write, not of its report. */
-    inode->data_version++;
-    strip_capabilities(t, inode);
-    if (op->size_report.strips_ids) {
-        inode->mode = mode_without_set_ids(inode->mode);
-    }
     if (op->size_report.sparse) {
         inode->flags |= INODE_SPARSE;
     }
@@ -210,7 +251,7 @@ int apply_set_layout(struct ns_txn *t)
         return rv;
     }
     /* A record of unsynced bytes, though they have been cut off, goes by column. */
-    if (!mode_is_regular(inode->mode) || inode->size != 0 || inode->reach != 0 ||
+    if (!mode_is_regular(inode->mode) || inode_is_scavenged(inode) || inode->size != 0 || inode->reach != 0 ||
         (inode->flags & INODE_UNSYNCED) != 0 || layout->class != inode->layout.class ||
         layout->replicas != inode->layout.replicas ||
         memcmp(&layout->stripe, &inode->layout.stripe, sizeof(layout->stripe)) != 0) {

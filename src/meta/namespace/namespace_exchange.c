@@ -19,6 +19,9 @@ static int may_exchange(const struct inode *inode, const struct inode *with)
         with->nlink != 0) {
         return MORSEL_INVAL;
     }
+    if (inode_is_scavenged(inode) || inode_is_scavenged(with)) {
+        return MORSEL_NOTSUP; /* A data set has its file in its head. */
+    }
     return inode->size != with->size || ((inode->flags | with->flags) & INODE_UNSYNCED) != 0
                ? MORSEL_BUSY
                : MORSEL_OK;

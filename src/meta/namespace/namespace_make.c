@@ -149,6 +149,9 @@ static void fill_by_type(struct ns_txn *t, struct inode *inode)
         inode->parent = op->make.parent;
     } else if (mode_is_regular(inode->mode)) {
         inode->layout = op->make.layout;
+        if (inode_is_scavenged(inode)) {
+            txn_needs_version(t, STORE_VERSION_SETS);
+        }
     } else if (mode_is_symlink(inode->mode)) {
         inode->mode |= 0777;
         inode->size = op->make.link_target.count;

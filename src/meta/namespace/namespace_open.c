@@ -146,8 +146,10 @@ static int load(struct ns *ns, struct errmsg *err)
         errmsg_wrap(err, "read the root directory");
         return rv == MORSEL_NOMEM ? rv : MORSEL_CORRUPT;
     }
-    rv = load_groups(ns, err);
-    return rv != 0 ? rv : load_removed(ns, err);
+    if ((rv = load_groups(ns, err)) != 0 || (rv = load_removed(ns, err)) != 0) {
+        return rv;
+    }
+    return ns_load_sets(ns, err);
 }
 
 int ns_open(struct kv *kv, const struct ns_hooks *hooks, struct ns **ns_out, struct errmsg *err)
@@ -190,6 +192,8 @@ void ns_close(struct ns *ns)
     buf_free(&ns->value);
     buf_free(&ns->record);
     kv_batch_free(&ns->batch);
+    sets_free(&ns->sets);
+    set_notes_free(&ns->notes);
     free(ns->groups);
     free(ns->groups_next);
     free(ns);

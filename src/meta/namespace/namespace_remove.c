@@ -79,7 +79,9 @@ int txn_destroy(struct ns_txn *t, struct inode *inode, bool all_columns)
     if (mode_is_symlink(inode->mode)) {
         txn_delete(t, key_target(inode->id));
     }
-    if (mode_is_regular(inode->mode)) {
+    if (inode_is_scavenged(inode)) {
+        rv = rv != 0 ? rv : txn_set_forget(t, inode);
+    } else if (mode_is_regular(inode->mode)) {
         delete_objects(t, inode, all_columns);
     }
     if (inode->body != INODE_NONE) {

@@ -298,6 +298,7 @@ static void publish(struct ns_txn *t)
     if (t->op->kind == OP_MEMBER) {
         publish_member(ns, &t->op->member);
     }
+    publish_sets(t);
     for (uint32_t i = 0; i < t->slot_count; i++) {
         if (t->slots[i].state == SLOT_DIRTY) {
             inode_cache_put(ns->cache, &t->slots[i].inode);
@@ -364,6 +365,10 @@ static int apply(struct ns_txn *t)
         [OP_COLLECTED] = apply_collected,
         [OP_MEMBER] = apply_member,
         [OP_DONOR] = apply_donor,
+        [OP_SET_STORED] = apply_set_stored,
+        [OP_SET_SEAL] = apply_set_seal,
+        [OP_SET_COLLECTED] = apply_set_collected,
+        [OP_SET_LOST] = apply_set_lost,
         [OP_GARBAGE] = apply_garbage,
         [OP_REPAIR] = apply_repair,
         [OP_GRANTEE] = apply_grantee,
@@ -399,8 +404,9 @@ static int run(struct ns *ns, struct meta_op *op, bool replay, struct errmsg *er
     t.err = err;
     t.counters = ns->counters;
     t.store_version = ns->super.store_version;
-    t.slot_count = 0;
-    t.name_count = 0;
+    t.set_made.number = t.set_sealed = 0;
+    t.slot_count = t.name_count = t.sets_gone_count = 0;
+    ns->notes.change_count = ns->notes.waste_count = 0;
     kv_batch_clear(&ns->batch);
     rv = apply(&t);
     return rv != 0 ? rv : commit(&t);

@@ -7,6 +7,7 @@
 #ifndef MORSEL_META_NAMESPACE_NAMESPACE_TXN_H
 #define MORSEL_META_NAMESPACE_NAMESPACE_TXN_H
 
+#include "meta/datasets/sets.h"
 #include "meta/namespace/garbage_floor.h"
 #include "meta/namespace/inode_cache.h"
 #include "meta/namespace/namespace.h"
@@ -16,6 +17,22 @@ struct removed_servers
 {
     uint32_t count;
     server_id ids[SERVERS_MAX];
+};
+
+/* What will have changed in memory of data sets when the transaction is committed. */
+struct set_notes
+{
+    struct set_change *changes; /* Ascending by set and number. */
+    uint32_t change_count, change_room;
+    struct waste_note
+    {
+        donor_id donor;
+        uint64_t set;
+        uint32_t first, count;
+        bool fresh;     /* There was no such record. */
+        bool collected; /* It is gone. */
+    } *wastes;
+    uint32_t waste_count, waste_room;
 };
 
 struct ns
@@ -34,6 +51,8 @@ struct ns
     struct removed_servers removed;
     struct groups_record *groups; /* As in the store; and room for the one that comes. */
     struct groups_record *groups_next;
+    struct sets sets; /* As in the store. */
+    struct set_notes notes;
 };
 
 enum {
@@ -49,6 +68,10 @@ struct ns_txn
     struct errmsg *err;
     struct counters counters;
     uint32_t store_version; /* Of the superblock, behind it. */
+    struct set_head set_made; /* number 0: none is made. */
+    uint64_t set_sealed;      /* 0: none. */
+    uint32_t sets_gone_count;
+    uint64_t sets_gone[TXN_INODES_MAX];
     uint32_t slot_count;
     struct txn_slot
     {
@@ -153,6 +176,27 @@ int apply_garbage(struct ns_txn *t);
 
 /* Queue an object that is not queued yet. */
 void txn_queue_object(struct ns_txn *t, server_id server, struct object_id object);
+/* ---- Data sets: namespace_sets.c ---- */
+
+/* The file loses its data set, if it has one: it is deleted wherever it lies. */
+int txn_set_forget(struct ns_txn *t, const struct inode *inode);
+
+/* The file of class scavenged is about to be truncated or extended to `size`, or to grow by being written to. MORSEL_PERM, with
+ * words: it is sealed. */
+int txn_set_truncate(struct ns_txn *t, struct inode *inode, uint64_t size);
+int txn_set_grows(struct ns_txn *t, const struct inode *inode);
+
+/* A client has written up to `size`; times are the caller's. */
+void op_wrote(struct ns_txn *t, struct inode *inode, uint64_t size, bool strips_ids);
+
+int apply_set_stored(struct ns_txn *t);
+int apply_set_seal(struct ns_txn *t);
+int apply_set_collected(struct ns_txn *t);
+int apply_set_lost(struct ns_txn *t);
+void publish_sets(struct ns_txn *t);
+int ns_load_sets(struct ns *ns, struct errmsg *err);
+void set_notes_free(struct set_notes *n);
+
 int apply_repair(struct ns_txn *t);
 int apply_grantee(struct ns_txn *t);
 int apply_holder(struct ns_txn *t);

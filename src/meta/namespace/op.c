@@ -103,6 +103,68 @@ client_id op_session_at(struct slice clients, size_t index, uint32_t *waited_ms)
     return get_le64(at);
 }
 
+void op_run_put(struct buf *out, struct op_run run)
+{
+    buf_put_u64(out, run.set);
+    buf_put_u32(out, run.first);
+    buf_put_u32(out, run.count);
+}
+
+size_t op_runs_count(struct slice runs)
+{
+    return runs.count / OP_RUN_BYTES;
+}
+
+struct op_run op_run_at(struct slice runs, size_t index)
+{
+    const uint8_t *at = runs.data + index * OP_RUN_BYTES;
+
+    CHECK(index < op_runs_count(runs));
+    return (struct op_run){ get_le64(at), get_le32(at + 8), get_le32(at + 12) };
+}
+
+/* In one byte: how many donors, and a flag. */
+enum { STORED_DONORS = 0x0f, STORED_REWRITING = 0x10 };
+enum { STORED_HEAD_BYTES = 13, STORED_DONOR_BYTES = 4 };
+
+void op_morsel_put(struct buf *out, const struct set_morsel *morsel)
+{
+    CHECK(morsel->donor_count <= REPLICAS_MAX);
+    buf_put_u8(out, (uint8_t)(morsel->donor_count | (morsel->rewriting ? STORED_REWRITING : 0)));
+    buf_put_u32(out, morsel->number);
+    buf_put_u32(out, morsel->length);
+    buf_put_u32(out, morsel->digest);
+    for (uint32_t i = 0; i < morsel->donor_count; i++) {
+        buf_put_u32(out, morsel->donors[i]);
+    }
+}
+
+bool op_morsel_next(struct slice *morsels, struct set_morsel *morsel)
+{
+    const uint8_t *at = morsels->data;
+    size_t bytes = STORED_HEAD_BYTES;
+
+    if (morsels->count < bytes || (at[0] & STORED_DONORS) > REPLICAS_MAX ||
+        (at[0] & ~(STORED_DONORS | STORED_REWRITING)) != 0) {
+        return false;
+    }
+    memset(morsel, 0, sizeof(*morsel));
+    morsel->donor_count = at[0] & STORED_DONORS;
+    morsel->rewriting = (at[0] & STORED_REWRITING) != 0;
+    morsel->number = get_le32(at + 1);
+    morsel->length = get_le32(at + 5);
+    morsel->digest = get_le32(at + 9);
+    bytes += (size_t)morsel->donor_count * STORED_DONOR_BYTES;
+    if (morsels->count < bytes) {
+        return false;
+    }
+    for (uint32_t i = 0; i < morsel->donor_count; i++) {
+        morsel->donors[i] = get_le32(at + STORED_HEAD_BYTES + i * STORED_DONOR_BYTES);
+    }
+    *morsels = (struct slice){ at + bytes, morsels->count - bytes };
+    return true;
+}
+
 const char *op_kind_name(enum op_kind kind)
 {
     static const char *const names[OP_KIND_END] = {
@@ -130,6 +192,10 @@ const char *op_kind_name(enum op_kind kind)
         [OP_GROUPS] = "groups",
         [OP_SESSIONS] = "sessions",
         [OP_DONOR] = "donor",
+        [OP_SET_STORED] = "set_stored",
+        [OP_SET_SEAL] = "set_seal",
+        [OP_SET_COLLECTED] = "set_collected",
+        [OP_SET_LOST] = "set_lost",
     };
 
     return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
@@ -239,6 +305,17 @@ static void holder_encode(const struct meta_op *op, struct buf *out)
     }
 }
 
+static void set_stored_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u64(out, op->set_stored.inode);
+    buf_put_u64(out, op->set_stored.set);
+    buf_put_u64(out, op->set_stored.size);
+    buf_put_u64(out, (uint64_t)op->set_stored.mtime_ns);
+    buf_put_u8(out, op->set_stored.strips_ids);
+    put_slice(out, op->set_stored.morsels);
+    put_slice(out, op->set_stored.waste);
+}
+
 static void body_encode(const struct meta_op *op, struct buf *out)
 {
     switch (op->kind) {
@@ -301,6 +378,19 @@ static void body_encode(const struct meta_op *op, struct buf *out)
     case OP_DONOR:
         buf_put_u32(out, op->donor.id);
         donor_encode(&op->donor, out);
+        break;
+    case OP_SET_STORED:
+        set_stored_encode(op, out);
+        break;
+    case OP_SET_SEAL:
+        buf_put_u64(out, op->set_seal.inode);
+        buf_put_u64(out, op->set_seal.set);
+        buf_put_u64(out, op->set_seal.size);
+        break;
+    case OP_SET_COLLECTED:
+    case OP_SET_LOST:
+        buf_put_u32(out, op->set_runs.donor);
+        put_slice(out, op->set_runs.runs);
         break;
     case OP_REPAIR:
         repair_encode(op, out);
@@ -565,6 +655,33 @@ static void voters_op_decode(struct reader *r, struct meta_op *op)
     r->failed |= voters_record_decode(op->voters.record, &record, &seats) != 0;
 }
 
+static struct slice runs_decode(struct reader *r)
+{
+    struct slice runs = reader_blob(r);
+
+    r->failed |= runs.count % OP_RUN_BYTES != 0 || op_runs_count(runs) > SET_RUNS_MAX;
+    return runs;
+}
+
+static void set_stored_decode(struct reader *r, struct meta_op *op)
+{
+    struct slice morsels;
+    struct set_morsel morsel;
+    size_t count = 0;
+
+    op->set_stored.inode = reader_u64(r);
+    op->set_stored.set = reader_u64(r);
+    op->set_stored.size = reader_u64(r);
+    op->set_stored.mtime_ns = (int64_t)reader_u64(r);
+    op->set_stored.strips_ids = get_bool(r);
+    op->set_stored.morsels = morsels = reader_blob(r);
+    op->set_stored.waste = runs_decode(r);
+    while (op_morsel_next(&morsels, &morsel)) {
+        count++;
+    }
+    r->failed |= morsels.count > 0 || count > SET_STORED_MAX;
+}
+
 static void body_decode(struct reader *r, struct meta_op *op)
 {
     switch (op->kind) {
@@ -623,6 +740,19 @@ static void body_decode(struct reader *r, struct meta_op *op)
         break;
     case OP_DONOR:
         donor_op_decode(r, op);
+        break;
+    case OP_SET_STORED:
+        set_stored_decode(r, op);
+        break;
+    case OP_SET_SEAL:
+        op->set_seal.inode = reader_u64(r);
+        op->set_seal.set = reader_u64(r);
+        op->set_seal.size = reader_u64(r);
+        break;
+    case OP_SET_COLLECTED:
+    case OP_SET_LOST:
+        op->set_runs.donor = reader_u32(r);
+        op->set_runs.runs = runs_decode(r);
         break;
     case OP_REPAIR:
         repair_decode(r, op);

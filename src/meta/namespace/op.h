@@ -13,6 +13,7 @@
 #define MORSEL_META_NAMESPACE_OP_H
 
 #include "common/fs/permission.h"
+#include "meta/datasets/set_record.h"
 #include "meta/namespace/record.h"
 
 /* Numbers of the log's format: never renumber, only append. */
@@ -41,6 +42,10 @@ enum op_kind {
     OP_EXCHANGE = 22,   /* Two files exchange their bytes. */
     OP_SESSIONS = 23,   /* Sessions begin, are waited for, or have ended. */
     OP_DONOR = 24,      /* A benefactor joins for the first time. */
+    OP_SET_STORED = 25, /* Morsels of a data set are at benefactors. */
+    OP_SET_SEAL = 26,   /* All of a data set is stored. */
+    OP_SET_COLLECTED = 27, /* A benefactor has deleted these morsels. */
+    OP_SET_LOST = 28,      /* A benefactor does not have these morsels any more. */
     OP_KIND_END
 };
 
@@ -60,7 +65,8 @@ enum {
     OP_UNSYNCED_MAX = STRIPE_WIDTH_MAX * UNSYNCED_VERIFIERS_MAX,
     OP_UNSYNCED_BYTES = 12,
     OP_SESSIONS_MAX = 1024,
-    OP_SESSION_BYTES = 12
+    OP_SESSION_BYTES = 12,
+    OP_RUN_BYTES = 16
 };
 
 struct meta_op
@@ -178,6 +184,27 @@ struct meta_op
         struct donor_record donor;
         struct
         {
+            inode_id inode;
+            uint64_t set;  /* Nothing of another one is changed. */
+            uint64_t size; /* The file is at least this long. */
+            int64_t mtime_ns; /* 0: `time_ns`. */
+            bool strips_ids;
+            struct slice morsels; /* op_morsel_put(); ascending. */
+            struct slice waste;   /* op_run_put(): of these, on benefactors whose number is in `set`. */
+        } set_stored;
+        struct
+        {
+            inode_id inode;
+            uint64_t set;
+            uint64_t size;
+        } set_seal;
+        struct
+        {
+            donor_id donor;
+            struct slice runs; /* op_run_put() */
+        } set_runs;            /* OP_SET_COLLECTED, OP_SET_LOST */
+        struct
+        {
             client_id client;
         } grantee;
         struct
@@ -242,6 +269,20 @@ client_id op_session_at(struct slice clients, size_t index, uint32_t *waited_ms)
 
 /* Are there some, not too many, and is the run told when, and only when, client 0 is among them? */
 bool op_sessions_sound(const struct meta_op *op);
+
+/* Lists of stretches of morsels, and of morsels, inside an operation. */
+struct op_run
+{
+    uint64_t set;
+    uint32_t first, count;
+};
+void op_run_put(struct buf *out, struct op_run run);
+size_t op_runs_count(struct slice runs);
+struct op_run op_run_at(struct slice runs, size_t index);
+
+/* The next one of the list, which gets shorter by it. False: there is none, or, with the list not empty, it is not whole. */
+void op_morsel_put(struct buf *out, const struct set_morsel *morsel);
+bool op_morsel_next(struct slice *morsels, struct set_morsel *morsel);
 
 /* Lists of objects inside an operation. */
 void op_objects_put(struct buf *out, struct object_id object);

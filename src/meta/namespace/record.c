@@ -120,6 +120,29 @@ struct record_key key_donor(donor_id donor)
     return key;
 }
 
+struct record_key key_set(uint64_t set)
+{
+    return key_of_number(RECORD_SET, set);
+}
+
+struct record_key key_map(uint64_t set, uint32_t page)
+{
+    struct record_key key = key_of_number(RECORD_MAP, set);
+
+    put_be(&key, page, 4);
+    return key;
+}
+
+struct record_key key_waste(donor_id donor, uint64_t set, uint32_t morsel)
+{
+    struct record_key key = key_of(RECORD_WASTE);
+
+    put_be(&key, donor, 4);
+    put_be(&key, set, 8);
+    put_be(&key, morsel, 4);
+    return key;
+}
+
 struct record_key key_holder(uint64_t lease_epoch)
 {
     return key_of_number(RECORD_HOLDER, lease_epoch);
@@ -185,6 +208,27 @@ bool key_garbage_parse(struct slice key, server_id *server, struct object_id *ob
     return true;
 }
 
+bool key_map_parse(struct slice key, uint64_t *set, uint32_t *page)
+{
+    if (key.count != 13 || key.data[0] != RECORD_MAP) {
+        return false;
+    }
+    *set = get_be(key.data + 1, 8);
+    *page = (uint32_t)get_be(key.data + 9, 4);
+    return true;
+}
+
+bool key_waste_parse(struct slice key, donor_id *donor, uint64_t *set, uint32_t *morsel)
+{
+    if (key.count != 17 || key.data[0] != RECORD_WASTE) {
+        return false;
+    }
+    *donor = (donor_id)get_be(key.data + 1, 4);
+    *set = get_be(key.data + 5, 8);
+    *morsel = (uint32_t)get_be(key.data + 13, 4);
+    return true;
+}
+
 /* Read the version byte and check that this program knows it. */
 static int version_up_to(struct reader *r, uint8_t newest, uint8_t *version)
 {
@@ -215,7 +259,7 @@ void file_layout_encode(const struct file_layout *layout, struct buf *out)
     buf_put_u32(out, layout->stripe.morsel_bytes);
     buf_put_u16(out, (uint16_t)layout->stripe.stripe_morsels);
     buf_put_u8(out, (uint8_t)layout->stripe.width);
-    for (uint32_t i = 0; i < layout->stripe.width; i++) {
+    for (uint32_t i = 0; layout->class != CLASS_SCAVENGED && i < layout->stripe.width; i++) {
         buf_put_u32(out, layout->replicas > 1 ? layout->groups[i] : layout->servers[i]);
     }
 }
@@ -231,7 +275,7 @@ bool file_layout_decode(struct reader *r, struct file_layout *layout)
         layout->replicas > REPLICAS_MAX || !stripe_valid(&layout->stripe)) {
         return false;
     }
-    for (uint32_t i = 0; i < layout->stripe.width; i++) {
+    for (uint32_t i = 0; layout->class != CLASS_SCAVENGED && i < layout->stripe.width; i++) {
         uint32_t where = reader_u32(r);
 
         layout->servers[i] = layout->replicas > 1 ? 0 : where;

@@ -16,6 +16,9 @@
  *   G server inode column          object to be deleted on a storage server
  *   M server                       storage server that has registered
  *   N donor                        benefactor that has joined (donors.h)
+ *   Z set                          data set (datasets/set_record.h)
+ *   P set page                     a page of its map: which morsels it has, and who has them
+ *   K donor set morsel             so many morsels from there on are to be deleted on a benefactor
  *   H client                       client that may hold leases (lease.h)
  *   E client                       session: client that may have files open (session.h); client 0: of
  *                                  which run all sessions are there
@@ -40,8 +43,9 @@
 
 /* A new database has STORE_VERSION_FIRST, STORE_VERSION_GROUPS once it has a table of groups,
  * STORE_VERSION_BODIES once two files have exchanged their bytes, STORE_VERSION_SESSIONS once sessions
- * are written down: who does not do that would leave some out, for which the next manager did not wait; and
- * STORE_VERSION_DONORS once there is a benefactor: who does not know of those cannot read the log. */
+ * are written down: who does not do that would leave some out, for which the next manager did not wait;
+ * STORE_VERSION_DONORS once there is a benefactor, and STORE_VERSION_SETS once there is a file of class scavenged: who does
+ * not know of those cannot read the log. */
 enum {
     RECORD_VERSION = 1,
     STORE_VERSION_FIRST = 1,
@@ -49,7 +53,8 @@ enum {
     STORE_VERSION_BODIES = 3,
     STORE_VERSION_SESSIONS = 4,
     STORE_VERSION_DONORS = 5,
-    STORE_VERSION = STORE_VERSION_DONORS
+    STORE_VERSION_SETS = 6,
+    STORE_VERSION = STORE_VERSION_SETS
 };
 
 enum record_kind {
@@ -65,6 +70,9 @@ enum record_kind {
     RECORD_GARBAGE = 'G',
     RECORD_MEMBER = 'M',
     RECORD_DONOR = 'N',
+    RECORD_SET = 'Z',
+    RECORD_MAP = 'P',
+    RECORD_WASTE = 'K',
     RECORD_HOLDER = 'H',
     RECORD_SESSION = 'E',
     RECORD_VOTERS = 'V',
@@ -99,6 +107,9 @@ struct record_key key_body(inode_id body);
 struct record_key key_garbage(server_id server, struct object_id object);
 struct record_key key_member(server_id server);
 struct record_key key_donor(donor_id donor);
+struct record_key key_set(uint64_t set);
+struct record_key key_map(uint64_t set, uint32_t page);
+struct record_key key_waste(donor_id donor, uint64_t set, uint32_t morsel);
 struct record_key key_holder(uint64_t lease_epoch);
 struct record_key key_session(client_id client);
 struct record_key key_voters(void);
@@ -106,14 +117,17 @@ struct record_key key_groups(void);
 struct record_key key_log(uint64_t sequence);
 
 /* Take keys apart; false when the key is of another kind or shape. Names point into `key`. */
-bool key_inode_parse(struct slice key, enum record_kind kind, inode_id *inode); /* I, T, O, L */
+bool key_inode_parse(struct slice key, enum record_kind kind, inode_id *inode); /* I, T, O, L, Z */
 bool key_name_parse(struct slice key, enum record_kind kind, inode_id *inode,
                     struct slice *name); /* D, X */
 bool key_garbage_parse(struct slice key, server_id *server, struct object_id *object);
+bool key_map_parse(struct slice key, uint64_t *set, uint32_t *page);
+bool key_waste_parse(struct slice key, donor_id *donor, uint64_t *set, uint32_t *morsel);
 
 /* ---- Inodes ---- */
 
-/* Where the bytes of a regular file lie. width 0: not a regular file. */
+/* Where the bytes of a regular file lie. width 0: not a regular file. One of class scavenged has neither servers nor groups:
+ * its data set, whose number is inode_body(), has a map (datasets/sets.h), and its stripes are dealt to `width` benefactors. */
 struct file_layout
 {
     uint32_t class; /* enum layout_class */

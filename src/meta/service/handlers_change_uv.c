@@ -1,8 +1,10 @@
 /* Requests that change names, attributes and sizes. */
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/rpc/messages.h"
 #include "meta/cluster/groups_uv.h"
 #include "meta/coherence/pauses_uv.h"
+#include "meta/datasets/sets_uv.h"
 #include "meta/service/handlers_uv.h"
 
 /* ---- Making ---- */
@@ -16,8 +18,14 @@ static int decide_layout(struct request *r)
     uint32_t width;
     int rv;
 
-    if ((rv = ns_policy_effective(meta->ns, r->op.make.parent, &policy, &r->err)) != 0 ||
-        (policy.replicas == 0 && (rv = groups_default(meta, &policy.replicas)) != 0)) {
+    if ((rv = ns_policy_effective(meta->ns, r->op.make.parent, &policy, &r->err)) != 0) {
+        return rv;
+    }
+    if (policy.class == CLASS_SCAVENGED) {
+        sets_layout(&policy, layout);
+        return 0;
+    }
+    if (policy.replicas == 0 && (rv = groups_default(meta, &policy.replicas)) != 0) {
         return rv;
     }
     layout->class = policy.class;
@@ -284,7 +292,9 @@ int record_setattr(struct request *r)
     op->setattr.atime_ns = (int64_t)m->atime_ns;
     op->setattr.mtime_ns = (int64_t)m->mtime_ns;
     date_back(op, m->set_ns);
-    return 0;
+    return (m->valid & SETATTR_SIZE) != 0 && m->size > 0
+               ? sets_may_change_file(r->meta, m->inode, op->client, &r->err)
+               : 0;
 }
 
 /* ---- Layout ---- */

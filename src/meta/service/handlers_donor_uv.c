@@ -30,6 +30,7 @@ int serve_donor_join(struct request *r)
     event.join.tag = (uintptr_t)r->rpc;
     event.join.instance = m->instance;
     event.join.report = take_report(m->report);
+    event.join.told_held = m->held_told;
     record->id = m->id;
     members_take_words(record->name, sizeof(record->name), m->name);
     if (r->rpc->role != ROLE_BENEFACTOR || m->token.len != sizeof(record->token) ||
@@ -54,6 +55,7 @@ int serve_donor_report(struct request *r)
 {
     const Morsel__DonorReportRequest *m = r->message;
     struct donors_event event = { .now_ms = meta_now_ms(r->meta), .type = DONORS_REPORT };
+    int rv;
 
     if (r->rpc->role != ROLE_BENEFACTOR || r->rpc->node_id != donors_peer(m->id, m->instance)) {
         errmsg_set(&r->err, "join first");
@@ -64,6 +66,9 @@ int serve_donor_report(struct request *r)
     event.report.instance = m->instance;
     event.report.report = take_report(m->report);
     event.report.leaves = m->leaves;
+    if ((rv = take_set_collected(r)) != 0) {
+        return rv;
+    }
     donors_host_step(r->meta, &event);
     return 0;
 }

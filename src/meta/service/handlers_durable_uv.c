@@ -1,6 +1,7 @@
 /* What is on disk, here and with the storage servers: FSYNC, SIZE_REPORT, SYNCED. */
 #include "common/base/status.h"
 #include "meta/coherence/pauses_uv.h"
+#include "meta/datasets/sets_uv.h"
 #include "meta/service/handlers_uv.h"
 
 struct unsynced_list
@@ -96,8 +97,13 @@ int record_wrote(struct request *r)
 {
     const Morsel__SizeReportRequest *m = r->message;
     struct meta_op *op = &r->op;
-    int rv;
+    int rv = m->truncates && m->truncate_size == 0
+                 ? 0
+                 : sets_may_change_file(r->meta, m->inode, op->client, &r->err);
 
+    if (rv != 0) {
+        return rv;
+    }
     op->size_report.inode = m->inode;
     op->size_report.size = m->size;
     op->size_report.reach = m->reach;
@@ -112,15 +118,17 @@ int record_wrote(struct request *r)
     return rv;
 }
 
+int reply_wrote_durable(struct request *r)
+{
+    meta_reply_durable(r->meta, r->rpc, answer_wrote, r->outcome.target);
+    return 0;
+}
+
 int reply_size_report(struct request *r)
 {
     const Morsel__SizeReportRequest *m = r->message;
 
-    if (!m->durable) {
-        return reply_node(r);
-    }
-    meta_reply_durable(r->meta, r->rpc, answer_wrote, r->outcome.target);
-    return 0;
+    return m->durable ? reply_wrote_durable(r) : reply_node(r);
 }
 
 /* Who is answered writes to the objects of now from then on: so nothing may bring back those of before. */

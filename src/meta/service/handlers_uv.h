@@ -40,6 +40,7 @@ int serve_paused(struct request *r);
 int serve_fsync(struct request *r);
 int record_wrote(struct request *r);
 int reply_size_report(struct request *r);
+int reply_wrote_durable(struct request *r); /* The Node, when it is on the disk. */
 int reply_exchange(struct request *r);
 int record_synced(struct request *r);
 
@@ -64,6 +65,17 @@ bool take_address(char *to, size_t capacity, const char *from, struct errmsg *er
 int serve_donor_join(struct request *r);
 int serve_donor_report(struct request *r);
 int serve_donor_list(struct request *r);
+
+/* What they hold, and are to delete: handlers_held_uv.c */
+int serve_donor_held(struct request *r);
+int take_set_collected(struct request *r); /* What a report says is deleted leaves the queue. */
+
+/* Data sets: handlers_set_uv.c */
+int serve_set_place(struct request *r);
+int record_set_stored(struct request *r);
+int reply_set_stored(struct request *r);
+int record_set_seal(struct request *r);
+int serve_set_map(struct request *r);
 
 /* They have no message to unpack: handlers_admin_uv.c, handlers_member_uv.c */
 void handle_statfs(struct meta *meta, struct rpc_request *request);

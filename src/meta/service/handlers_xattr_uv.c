@@ -3,8 +3,10 @@
 #include "common/base/slice.h"
 #include "common/base/status.h"
 #include "common/fs/policy_text.h"
+#include "common/rpc/messages.h"
 #include "meta/cluster/copies_rule.h"
 #include "meta/cluster/groups_uv.h"
+#include "meta/datasets/sets_uv.h"
 #include "meta/namespace/permit.h"
 #include "meta/service/handlers_uv.h"
 #include "meta/service/identify_uv.h"
@@ -105,7 +107,10 @@ static int effective_policy(struct meta *meta, inode_id directory, struct file_p
     int rv = ns_policy_effective(meta->ns, directory, policy, err);
 
     *copies_from = POLICY_OF_DIRECTORY;
-    if (rv == 0 && policy->replicas == 0) {
+    if (rv == 0 && policy->replicas == 0 && policy->class == CLASS_SCAVENGED) {
+        policy->replicas = SET_COPIES_DEFAULT;
+        *copies_from = POLICY_OF_CLUSTER;
+    } else if (rv == 0 && policy->replicas == 0) {
         groups_default_now(meta, &policy->replicas, &rule);
         *copies_from = rule == COPIES_AUTO ? POLICY_AUTO : POLICY_OF_CLUSTER;
     }
@@ -157,19 +162,41 @@ static int virtual_get(struct meta *meta, struct slice name, struct inode *inode
     return 0;
 }
 
-/* What this version cannot keep it does not promise. */
-static int policy_supported(struct meta *meta, const struct file_policy *policy, struct errmsg *err)
+/* What a directory has that says nothing itself. */
+static int inherited_class(struct meta *meta, inode_id directory, uint32_t *class,
+                           struct errmsg *err)
 {
-    if (policy->class == CLASS_SCAVENGED) {
-        errmsg_set(err, "class scavenged needs benefactors, which this version does not have; use "
-                        "durable");
-        return MORSEL_NOTSUP;
+    struct file_policy policy;
+    struct inode inode;
+    int rv = ns_inode(meta->ns, directory, &inode, err);
+
+    *class = CLASS_DURABLE;
+    if (rv != 0 || directory == INODE_ROOT || !mode_is_directory(inode.mode)) {
+        return rv;
     }
+    if ((rv = ns_policy_effective(meta->ns, inode.parent, &policy, err)) == 0) {
+        *class = policy.class;
+    }
+    return rv;
+}
+
+/* What cannot be kept is not promised: copies of the durable class need as many storage servers. */
+static int policy_supported(struct meta *meta, inode_id directory, const struct file_policy *policy,
+                            struct errmsg *err)
+{
+    uint32_t class = policy->class;
+    int rv = 0;
+
     if (!file_policy_valid(policy)) {
         errmsg_set(err, "a value of the policy is out of range");
         return MORSEL_INVAL;
     }
-    return policy->replicas > 1 ? groups_want(meta, policy->replicas, err) : 0;
+    if (class == CLASS_INHERIT) {
+        rv = inherited_class(meta, directory, &class, err);
+    }
+    return rv == 0 && policy->replicas > 1 && class != CLASS_SCAVENGED
+               ? groups_want(meta, policy->replicas, err)
+               : rv;
 }
 
 /* Turn setting or removing a virtual attribute into a change of the policy. */
@@ -205,7 +232,7 @@ static int virtual_set(struct meta *meta, const Morsel__XattrSetRequest *m, stru
     op->kind = OP_POLICY;
     op->policy.inode = m->inode;
     op->policy.policy = inode.policy;
-    return policy_supported(meta, &inode.policy, err);
+    return policy_supported(meta, inode.id, &inode.policy, err);
 }
 
 static void virtual_list(struct inode *inode, struct buf *names)
@@ -376,5 +403,5 @@ int record_policy(struct request *r)
     policy->morsel_bytes = m->policy->morsel_bytes;
     policy->stripe_morsels = m->policy->stripe_morsels;
     policy->width = m->policy->width;
-    return policy_supported(r->meta, policy, &r->err);
+    return policy_supported(r->meta, m->inode, policy, &r->err);
 }

@@ -1,8 +1,10 @@
 /* Fills messages; what they point to lives as long as the reply is being packed. */
 #include "meta/service/reply_uv.h"
 #include "meta/cluster/groups_uv.h"
+#include "meta/datasets/sets.h"
 
 #include "common/base/status.h"
+#include "common/rpc/messages.h"
 
 static uint32_t place_of(const struct inode *inode)
 {
@@ -73,13 +75,24 @@ static void groups_fill(const struct meta *meta, struct node_reply *reply,
 }
 
 static void layout_fill(const struct meta *meta, struct node_reply *reply,
-                        const struct file_layout *layout)
+                        const struct inode *inode)
 {
+    const struct file_layout *layout = &inode->layout;
+
     morsel__layout__init(&reply->layout);
+    reply->node.layout = &reply->layout;
+    reply->layout.body = inode->body;
     reply->layout.class_ = layout->class;
     reply->layout.replicas = layout->replicas;
     reply->layout.morsel_bytes = layout->stripe.morsel_bytes;
     reply->layout.stripe_morsels = layout->stripe.stripe_morsels;
+    if (layout->class == CLASS_SCAVENGED) {
+        const struct data_set *set = sets_find(ns_sets(meta->ns), inode_body(inode));
+
+        reply->layout.width = layout->stripe.width;
+        reply->layout.sealed = set != NULL && set->head.sealed;
+        return;
+    }
     for (uint32_t i = 0; i < layout->stripe.width; i++) {
         reply->servers[i] = first_server(meta, layout, i);
     }
@@ -88,7 +101,6 @@ static void layout_fill(const struct meta *meta, struct node_reply *reply,
     if (layout->replicas > 1) {
         groups_fill(meta, reply, layout);
     }
-    reply->node.layout = &reply->layout;
 }
 
 void node_fill(const struct meta *meta, struct node_reply *reply, const struct inode *inode,
@@ -99,8 +111,7 @@ void node_fill(const struct meta *meta, struct node_reply *reply, const struct i
     reply->node.attr = &reply->attr;
     reply->node.lease = lease;
     if (layout && mode_is_regular(inode->mode)) {
-        layout_fill(meta, reply, &inode->layout);
-        reply->layout.body = inode->body;
+        layout_fill(meta, reply, inode);
     }
 }
 

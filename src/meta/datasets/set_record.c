@@ -1,0 +1,150 @@
+/* Encodes and decodes what is kept of data sets. */
+#include "meta/datasets/set_record.h"
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/fs/stripe.h"
+
+#include <string.h>
+
+enum { SET_RECORD_VERSION = 1 };
+
+/* With the number of copies, in one byte. */
+enum { COPIES_MASK = 0x0f, FLAG_REWRITING = 0x10, FLAGS_KNOWN = COPIES_MASK | FLAG_REWRITING };
+
+static int version_check(struct reader *r)
+{
+    uint8_t version = reader_u8(r);
+
+    return version == 0 ? MORSEL_CORRUPT : version > SET_RECORD_VERSION ? MORSEL_VERSION : 0;
+}
+
+void set_head_encode(const struct set_head *head, struct buf *out)
+{
+    buf_put_u8(out, SET_RECORD_VERSION);
+    buf_put_u64(out, head->inode);
+    buf_put_u64(out, head->writer);
+    buf_put_u64(out, (uint64_t)head->made_ns);
+    buf_put_u8(out, (uint8_t)head->copies);
+    buf_put_u32(out, head->morsel_bytes);
+    buf_put_u8(out, head->sealed);
+}
+
+int set_head_decode(uint64_t number, struct slice bytes, struct set_head *head)
+{
+    struct reader r;
+    uint8_t sealed;
+    int rv;
+
+    reader_init(&r, bytes.data, bytes.count);
+    if ((rv = version_check(&r)) != 0) {
+        return rv;
+    }
+    head->number = number;
+    head->inode = reader_u64(&r);
+    head->writer = reader_u64(&r);
+    head->made_ns = (int64_t)reader_u64(&r);
+    head->copies = reader_u8(&r);
+    head->morsel_bytes = reader_u32(&r);
+    sealed = reader_u8(&r);
+    head->sealed = sealed == 1;
+    if (!reader_done(&r) || number == 0 || head->inode == INODE_NONE || sealed > 1 ||
+        head->copies < 1 || head->copies > REPLICAS_MAX ||
+        !stripe_valid(&(struct stripe){ head->morsel_bytes, 1, 1 })) {
+        return MORSEL_CORRUPT;
+    }
+    return 0;
+}
+
+void set_page_begin(struct buf *out)
+{
+    buf_put_u8(out, SET_RECORD_VERSION);
+}
+
+void set_page_put(const struct set_morsel *morsel, struct buf *out)
+{
+    CHECK(morsel->donor_count <= REPLICAS_MAX);
+    buf_put_u8(out, (uint8_t)(morsel->number % SET_PAGE_MORSELS));
+    buf_put_u8(out, (uint8_t)(morsel->donor_count | (morsel->rewriting ? FLAG_REWRITING : 0)));
+    buf_put_u32(out, morsel->length);
+    buf_put_u32(out, morsel->digest);
+    for (uint32_t i = 0; i < morsel->donor_count; i++) {
+        buf_put_u32(out, morsel->donors[i]);
+    }
+}
+
+int set_page_open(struct set_page_reader *p, uint32_t page, struct slice bytes)
+{
+    p->page = page;
+    p->last = -1;
+    reader_init(&p->r, bytes.data, bytes.count);
+    if (page > UINT32_MAX / SET_PAGE_MORSELS) {
+        return MORSEL_CORRUPT;
+    }
+    return version_check(&p->r);
+}
+
+int set_page_next(struct set_page_reader *p, struct set_morsel *morsel)
+{
+    uint8_t place, flags;
+
+    if (reader_done(&p->r)) {
+        return 0;
+    }
+    place = reader_u8(&p->r);
+    flags = reader_u8(&p->r);
+    memset(morsel, 0, sizeof(*morsel));
+    morsel->number = p->page * SET_PAGE_MORSELS + place;
+    morsel->rewriting = (flags & FLAG_REWRITING) != 0;
+    morsel->donor_count = flags & COPIES_MASK;
+    morsel->length = reader_u32(&p->r);
+    morsel->digest = reader_u32(&p->r);
+    if ((flags & ~FLAGS_KNOWN) != 0 || morsel->donor_count > REPLICAS_MAX || place <= p->last) {
+        return MORSEL_CORRUPT;
+    }
+    p->last = place;
+    for (uint32_t i = 0; i < morsel->donor_count; i++) {
+        morsel->donors[i] = reader_u32(&p->r);
+    }
+    return p->r.failed ? MORSEL_CORRUPT : 1;
+}
+
+bool set_morsel_sound(const struct set_head *head, const struct set_morsel *morsel)
+{
+    uint64_t begin = (uint64_t)morsel->number * head->morsel_bytes;
+
+    if (morsel->length > head->morsel_bytes || begin + morsel->length > INT64_MAX ||
+        morsel->donor_count > head->copies || morsel->donor_count > REPLICAS_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < morsel->donor_count; i++) {
+        for (uint32_t j = 0; j < i; j++) {
+            if (morsel->donors[j] == morsel->donors[i]) {
+                return false;
+            }
+        }
+        if (morsel->donors[i] == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void waste_encode(uint32_t count, struct buf *out)
+{
+    buf_put_u8(out, SET_RECORD_VERSION);
+    buf_put_u32(out, count);
+}
+
+int waste_decode(struct slice bytes, uint32_t *count)
+{
+    struct reader r;
+    int rv;
+
+    reader_init(&r, bytes.data, bytes.count);
+    if ((rv = version_check(&r)) != 0) {
+        return rv;
+    }
+    *count = reader_u32(&r);
+    return reader_done(&r) && *count > 0 ? 0 : MORSEL_CORRUPT;
+}

@@ -1,0 +1,61 @@
+/* How a data set is kept in the store: its head (Z), and the pages of its map (P).
+ *
+ * Pure. A page has SET_PAGE_MORSELS morsels, of which only those are written that were ever stored: 10 bytes, and 4 for each
+ * copy. Decoding trusts nothing, as in record.h.
+ */
+#ifndef MORSEL_META_DATASETS_SET_RECORD_H
+#define MORSEL_META_DATASETS_SET_RECORD_H
+
+#include "common/base/buf.h"
+#include "common/base/limits.h"
+#include "common/base/types.h"
+
+enum { SET_PAGE_MORSELS = 256 };
+
+/* What does not change with each morsel. */
+struct set_head
+{
+    uint64_t number; /* Never recurs; of the count of inodes. */
+    inode_id inode;  /* The file whose bytes these are. */
+    client_id writer; /* Who stores it, or has. */
+    int64_t made_ns;  /* The manager's clock, signed since 1970. */
+    uint32_t copies;  /* That are wanted. */
+    uint32_t morsel_bytes;
+    bool sealed;
+};
+
+struct set_morsel
+{
+    uint32_t number;
+    uint32_t length; /* Its bytes end here: what is behind it, within the file, reads as zeros. */
+    uint32_t digest; /* As in dataset.proto. */
+    bool rewriting;  /* There is no digest. */
+    uint32_t donor_count; /* 0: it is lost for now. */
+    donor_id donors[REPLICAS_MAX];
+};
+
+void set_head_encode(const struct set_head *head, struct buf *out);
+int set_head_decode(uint64_t number, struct slice bytes, struct set_head *head);
+
+/* The next morsel of a page, in ascending order of numbers. The first call begins the page. */
+void set_page_begin(struct buf *out);
+void set_page_put(const struct set_morsel *morsel, struct buf *out);
+
+/* Begin to read a page, and read one morsel after the other: 1, 0 at the end; MORSEL_CORRUPT, MORSEL_VERSION. */
+struct set_page_reader
+{
+    struct reader r;
+    uint32_t page;
+    int64_t last; /* Number within the page of the one before; -1: none. */
+};
+int set_page_open(struct set_page_reader *p, uint32_t page, struct slice bytes);
+int set_page_next(struct set_page_reader *p, struct set_morsel *morsel);
+
+/* Is it one that a set like this may have: lengths, donors that differ, not too many? */
+bool set_morsel_sound(const struct set_head *head, const struct set_morsel *morsel);
+
+/* K: so many morsels. */
+void waste_encode(uint32_t count, struct buf *out);
+int waste_decode(struct slice bytes, uint32_t *count);
+
+#endif

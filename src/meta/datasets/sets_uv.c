@@ -1,0 +1,238 @@
+/* Candidates of placement, and the state of sets by who is here. */
+#include "meta/datasets/sets_uv.h"
+
+#include "common/base/status.h"
+#include "common/rpc/messages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SET_PART_OF_CLOUD = 3 }; /* One set may have the third part. */
+
+void sets_layout(const struct file_policy *policy, struct file_layout *layout)
+{
+    layout->class = CLASS_SCAVENGED;
+    layout->replicas = policy->replicas != 0 ? policy->replicas : SET_COPIES_DEFAULT;
+    layout->stripe = (struct stripe){ policy->morsel_bytes, policy->stripe_morsels, policy->width };
+}
+
+/* ---- Who may ---- */
+
+int sets_may_change(struct meta *meta, const struct inode *inode, client_id client,
+                    struct errmsg *err)
+{
+    const struct data_set *set = inode_is_scavenged(inode)
+                                     ? sets_find(ns_sets(meta->ns), inode_body(inode))
+                                     : NULL;
+
+    if (set == NULL || (set->head.writer == client && !set->head.sealed)) {
+        return 0;
+    }
+    if (set->head.sealed) {
+        errmsg_set(err, "the file is a data set that is complete, and cannot be changed: truncate it "
+                        "to zero, or write another file");
+        return MORSEL_PERM;
+    }
+    if (session_known(meta->sessions, set->head.writer)) {
+        errmsg_set(err, "another mount is storing this file");
+        return MORSEL_BUSY;
+    }
+    errmsg_set(err, "the mount that was storing this file has ended: it stays as it is; truncate it "
+                    "to zero, or write another file");
+    return MORSEL_PERM;
+}
+
+int sets_may_change_file(struct meta *meta, inode_id file, client_id client, struct errmsg *err)
+{
+    struct inode inode;
+    int rv = ns_inode(meta->ns, file, &inode, err);
+
+    return rv != 0 ? rv : sets_may_change(meta, &inode, client, err);
+}
+
+bool sets_donor_serves(const struct donor *donor)
+{
+    return donor != NULL && donor->state != DONOR_AWAY && donor->heard;
+}
+
+/* ---- Placing ---- */
+
+struct candidates
+{
+    struct place_candidate *items;
+    uint32_t count;
+};
+
+static bool has_failed(const struct set_asked *asked, donor_id donor)
+{
+    for (size_t i = 0; i < asked->failed_count; i++) {
+        if (asked->failed[i] == donor) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t host_of(const struct donor *donor)
+{
+    return table_hash(donor->record.name, strlen(donor->record.name));
+}
+
+static void add(struct candidates *c, const struct donor *donor)
+{
+    c->items[c->count++] =
+        (struct place_candidate){ donor->record.id, donor_room(donor), host_of(donor) };
+}
+
+/* The round of the set, if all of it can take morsels: otherwise none is a candidate. */
+static void take_round(struct meta *meta, uint64_t set, const struct place_wanted *w,
+                       const struct set_asked *asked, struct candidates *c)
+{
+    const struct place_round *round = place_rounds_find(&meta->rounds, set);
+
+    c->count = 0;
+    for (uint32_t i = 0; round != NULL && i < round->count; i++) {
+        const struct donor *donor = donors_find(&meta->donors, round->donors[i]);
+
+        if (donor == NULL || !donor_takes(donor) || donor_room(donor) < w->morsel_bytes ||
+            has_failed(asked, round->donors[i])) {
+            c->count = 0;
+            return;
+        }
+        add(c, donor);
+    }
+}
+
+/* All that can take morsels, dealt anew. Returns the round. */
+static uint32_t take_all(struct meta *meta, uint64_t set, const struct place_wanted *w,
+                         const struct set_asked *asked, struct candidates *c)
+{
+    uint32_t round;
+
+    c->count = 0;
+    for (uint32_t i = 0; i < meta->donors.count; i++) {
+        const struct donor *donor = meta->donors.items[i];
+
+        if (donor_takes(donor) && !has_failed(asked, donor->record.id)) {
+            add(c, donor);
+        }
+    }
+    place_sort(c->items, c->count);
+    round = place_round(w, c->items, c->count);
+    if (round > 0) {
+        place_rounds_put(&meta->rounds, set, c->items, round);
+    }
+    return round;
+}
+
+static bool is_waste(const void *data, donor_id donor, uint32_t morsel)
+{
+    return set_is_waste(data, donor, morsel);
+}
+
+static void promise(struct meta *meta, const struct place_wanted *w, const struct placed *placed)
+{
+    for (uint32_t i = 0; i < placed->count * placed->copies; i++) {
+        donors_promise(&meta->donors, placed->donors[i], w->morsel_bytes);
+    }
+}
+
+static void deal(struct meta *meta, uint64_t set, const struct place_wanted *w,
+                 const struct set_asked *asked, struct candidates *c, struct placed *out)
+{
+    take_round(meta, set, w, asked, c);
+    place_deal(w, c->items, c->count, c->count, out);
+    if (out->short_of || out->count < w->count) {
+        uint32_t round = take_all(meta, set, w, asked, c);
+
+        place_deal(w, c->items, c->count, round, out);
+    }
+    promise(meta, w, out);
+}
+
+/* How many morsels more the set may have; at most `wanted`. */
+static uint32_t allowed(const struct meta *meta, const struct data_set *set,
+                        const struct place_wanted *w)
+{
+    uint64_t each = (uint64_t)w->morsel_bytes * w->copies;
+    uint64_t most = meta->donors.donated / SET_PART_OF_CLOUD / each;
+    uint64_t has = set != NULL ? set->morsels : 0;
+
+    return has >= most ? 0 : most - has < w->count ? (uint32_t)(most - has) : w->count;
+}
+
+int sets_place(struct meta *meta, const struct inode *inode, const struct set_asked *asked,
+               struct placed *out, struct errmsg *err)
+{
+    const struct data_set *set = sets_find(ns_sets(meta->ns), inode_body(inode));
+    struct place_wanted w = { .first = asked->first,
+                              .count = asked->count,
+                              .copies = inode->layout.replicas,
+                              .width = inode->layout.stripe.width,
+                              .stripe_morsels = inode->layout.stripe.stripe_morsels,
+                              .morsel_bytes = inode->layout.stripe.morsel_bytes,
+                              .barred = set != NULL && set->waste_count > 0 ? is_waste : NULL,
+                              .data = set };
+    struct candidates c = { .count = 0 };
+    uint32_t room = meta->donors.count > ROUND_MAX ? meta->donors.count : ROUND_MAX;
+
+    if (meta->donors.here == 0) {
+        errmsg_set(err, "no benefactor is here; see `morsel donors`");
+        return MORSEL_NOSPC;
+    }
+    if ((w.count = allowed(meta, set, &w)) == 0) {
+        errmsg_set(err, "the file would take more than a third of all that benefactors donate");
+        return MORSEL_DQUOT;
+    }
+    if ((c.items = malloc(room * sizeof(*c.items))) == NULL) {
+        return MORSEL_NOMEM;
+    }
+    deal(meta, inode_body(inode), &w, asked, &c, out);
+    free(c.items);
+    if (out->count == 0) {
+        errmsg_set(err, "no benefactor has room; see `morsel donors`");
+        return MORSEL_NOSPC;
+    }
+    return 0;
+}
+
+/* ---- State ---- */
+
+static bool all_serve(const struct meta *meta, const struct data_set *set)
+{
+    for (uint32_t i = 0; i < set->donor_count; i++) {
+        if (set->donors[i].morsels > 0 &&
+            !sets_donor_serves(donors_find(&meta->donors, set->donors[i].id))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint32_t copies_here(const struct meta *meta, const struct set_morsel *morsel)
+{
+    uint32_t here = 0;
+
+    for (uint32_t i = 0; i < morsel->donor_count; i++) {
+        here += sets_donor_serves(donors_find(&meta->donors, morsel->donors[i]));
+    }
+    return here;
+}
+
+struct set_state sets_state(const struct meta *meta, const struct data_set *set)
+{
+    struct set_state state = { 0 };
+    bool whole = all_serve(meta, set) && set->thin == 0;
+    struct set_morsel m = { .number = 0 };
+
+    for (uint32_t i = 0; i < set->donor_count; i++) {
+        state.donors += set->donors[i].morsels > 0;
+    }
+    for (uint32_t from = 0; !whole && set_next(set, from, &m); from = m.number + 1) {
+        uint32_t here = copies_here(meta, &m);
+
+        state.morsels_short += here < set->head.copies;
+        state.morsels_away += here == 0;
+    }
+    return state;
+}

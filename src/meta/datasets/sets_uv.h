@@ -1,0 +1,43 @@
+/* Data sets, as the manager's host sees them: who may store them, and where their next morsels go. */
+#ifndef MORSEL_META_DATASETS_SETS_UV_H
+#define MORSEL_META_DATASETS_SETS_UV_H
+
+#include "meta/datasets/set_placement.h"
+#include "meta/datasets/sets.h"
+#include "meta/meta_uv.h"
+
+enum { SET_COPIES_DEFAULT = 2 }; /* Where no directory says how many. */
+
+/* How a new file of class scavenged lies. */
+void sets_layout(const struct file_policy *policy, struct file_layout *layout);
+
+/* May the client change the bytes of the file, but for truncating it to zero? 0 also when it is of another class. With words:
+ * MORSEL_PERM: its data set is sealed, or the client that stored it is gone; MORSEL_BUSY: another client stores it. */
+int sets_may_change(struct meta *meta, const struct inode *inode, client_id client,
+                    struct errmsg *err);
+int sets_may_change_file(struct meta *meta, inode_id file, client_id client, struct errmsg *err);
+
+/* Where do morsels first to first + *count of the file's data set go? `failed` are left out. With words: MORSEL_NOSPC: no benefactor has room;
+ * MORSEL_DQUOT: the set would have more than a third of all that is donated; MORSEL_NOMEM. */
+struct set_asked
+{
+    uint32_t first, count;
+    const donor_id *failed;
+    size_t failed_count;
+};
+int sets_place(struct meta *meta, const struct inode *inode, const struct set_asked *asked,
+               struct placed *out, struct errmsg *err);
+
+/* Of benefactors as they are now. */
+struct set_state
+{
+    uint32_t morsels_short; /* Have fewer copies here than are wanted; */
+    uint32_t morsels_away;  /* have none here. */
+    uint32_t donors;        /* That have a part of it. */
+};
+struct set_state sets_state(const struct meta *meta, const struct data_set *set);
+
+/* Can bytes be read from it? */
+bool sets_donor_serves(const struct donor *donor);
+
+#endif

@@ -1,0 +1,341 @@
+/* Data sets: where morsels go, where they are, and when a set is complete. */
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "meta/cluster/donors_uv.h"
+#include "meta/datasets/sets_uv.h"
+#include "meta/service/handlers_uv.h"
+#include "meta/service/identify_uv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Which file, and who ---- */
+
+static int find_set(struct request *r, inode_id id, uint64_t set, struct inode *inode)
+{
+    int rv = ns_inode(r->meta->ns, id, inode, &r->err);
+
+    if (rv != 0) {
+        return rv;
+    }
+    if (!inode_is_scavenged(inode)) {
+        errmsg_set(&r->err, "the bytes of that file do not lie on benefactors");
+        return MORSEL_INVAL;
+    }
+    if (inode_body(inode) != set) {
+        errmsg_set(&r->err, "the bytes of the file have begun anew since");
+        return MORSEL_STALE;
+    }
+    return 0;
+}
+
+/* Who stores a set goes on when he has closed the file. */
+static int may_store(struct request *r, const struct inode *inode)
+{
+    const struct data_set *set = sets_find(ns_sets(r->meta->ns), inode_body(inode));
+    client_id client = r->rpc->node_id;
+
+    if ((set == NULL || set->head.writer != client) &&
+        !session_has_open(r->meta->sessions, inode->id, client, true)) {
+        errmsg_set(&r->err, "the client does not hold the file open for writing; open it again");
+        return MORSEL_ACCES;
+    }
+    return sets_may_change(r->meta, inode, client, &r->err);
+}
+
+/* ---- Benefactors in answers ---- */
+
+/* Each once; grows as far as there are that many. */
+struct places
+{
+    const struct meta *meta;
+    size_t count, room;
+    Morsel__DonorPlace *items, **pointers;
+};
+
+static bool places_make(struct places *p, const struct meta *meta, size_t room)
+{
+    room = room < meta->donors.count ? room : meta->donors.count;
+    *p = (struct places){ .meta = meta, .room = room };
+    p->items = calloc(room + 1, sizeof(*p->items));
+    p->pointers = calloc(room + 1, sizeof(Morsel__DonorPlace *));
+    return p->items != NULL && p->pointers != NULL;
+}
+
+static void places_free(struct places *p)
+{
+    free(p->items);
+    free(p->pointers);
+}
+
+/* Those that are not here are left out. */
+static void places_add(struct places *p, donor_id id)
+{
+    const struct donor *donor = donors_find(&p->meta->donors, id);
+    Morsel__DonorPlace *place;
+
+    for (size_t i = p->count; i-- > 0;) {
+        if (p->items[i].id == id) {
+            return;
+        }
+    }
+    if (!sets_donor_serves(donor) || p->count == p->room) {
+        return;
+    }
+    place = p->pointers[p->count] = &p->items[p->count];
+    p->count++;
+    morsel__donor_place__init(place);
+    place->id = id;
+    place->address = (char *)(uintptr_t)donor->address;
+    place->instance = donor->instance;
+}
+
+/* ---- Where they go ---- */
+
+static int answer_placed(struct request *r, struct placed *placed)
+{
+    Morsel__SetPlaceReply reply = MORSEL__SET_PLACE_REPLY__INIT;
+    uint32_t count = placed->count * placed->copies;
+    struct places places;
+    int rv = MORSEL_NOMEM;
+
+    if (places_make(&places, r->meta, count)) {
+        for (uint32_t i = 0; i < count; i++) {
+            places_add(&places, placed->donors[i]);
+        }
+        reply.copies = placed->copies;
+        reply.n_donors = count;
+        reply.donors = placed->donors;
+        reply.n_places = places.count;
+        reply.places = places.pointers;
+        rpc_reply(r->rpc, &reply.base, NULL);
+        rv = 0;
+    }
+    places_free(&places);
+    return rv;
+}
+
+int serve_set_place(struct request *r)
+{
+    const Morsel__SetPlaceRequest *m = r->message;
+    const struct set_asked asked = { m->first, m->count, m->failed, m->n_failed };
+    struct placed placed;
+    struct inode inode;
+    int rv;
+
+    if (m->count == 0 || m->count > SET_PLACE_MAX || m->n_failed > DONORS_MAX) {
+        return MORSEL_MALFORMED;
+    }
+    if (m->first >= SET_MORSELS_MAX || m->count > SET_MORSELS_MAX - m->first) {
+        errmsg_set(&r->err, "a data set has at most %d morsels: use larger ones (morsel_size)",
+                   SET_MORSELS_MAX);
+        return MORSEL_FBIG;
+    }
+    if ((rv = find_set(r, m->inode, m->set, &inode)) != 0 || (rv = may_store(r, &inode)) != 0 ||
+        (rv = sets_place(r->meta, &inode, &asked, &placed, &r->err)) != 0) {
+        return rv;
+    }
+    return answer_placed(r, &placed);
+}
+
+/* ---- What is stored ---- */
+
+/* 1: the copy counts. 0: it does not, for it was another process that has acknowledged it, or what that one had is being deleted
+ * there. MORSEL_AGAIN: the manager has not heard of it since it was started. */
+static int copy_counts(struct request *r, const Morsel__SetStoredRequest *m, donor_id id,
+                       uint32_t morsel)
+{
+    const struct data_set *set = sets_find(ns_sets(r->meta->ns), m->set);
+    const struct donor *donor = donors_find(&r->meta->donors, id);
+    size_t at = 0;
+
+    while (at < m->n_places && m->places[at]->id != id) {
+        at++;
+    }
+    if (at == m->n_places || donor == NULL) {
+        errmsg_set(&r->err, "benefactor %u is unknown, or was not told with its instance", id);
+        return MORSEL_MALFORMED;
+    }
+    if (!donor->heard && donor->state == DONOR_DOUBTED) {
+        errmsg_set(&r->err, "benefactor %u has not joined again yet", id);
+        return MORSEL_AGAIN;
+    }
+    return donor->told_held && donor->instance == m->places[at]->instance &&
+           (set == NULL || !set_is_waste(set, id, morsel));
+}
+
+static int take_morsel(struct request *r, const Morsel__SetMorsel *m, struct set_morsel *morsel)
+{
+    *morsel = (struct set_morsel){ .number = m->number,
+                                   .length = m->length,
+                                   .digest = m->rewriting ? 0 : m->digest,
+                                   .rewriting = m->rewriting };
+    if (m->n_donors == 0 || m->n_donors > REPLICAS_MAX) {
+        return MORSEL_MALFORMED;
+    }
+    for (size_t i = 0; i < m->n_donors; i++) {
+        int counts = copy_counts(r, r->message, m->donors[i], m->number);
+
+        if (counts < 0) {
+            return counts;
+        }
+        if (counts > 0) {
+            morsel->donors[morsel->donor_count++] = m->donors[i];
+        }
+    }
+    if (morsel->donor_count == 0) {
+        errmsg_set(&r->err, "morsel %u is at none of the benefactors any more that had it",
+                   m->number);
+        return MORSEL_UNREACHABLE;
+    }
+    return 0;
+}
+
+static int take_morsels(struct request *r, const Morsel__SetStoredRequest *m)
+{
+    size_t morsels_bytes;
+    uint32_t left = 0;
+
+    for (size_t i = 0; i < m->n_morsels; i++) {
+        struct set_morsel morsel;
+        int rv = take_morsel(r, m->morsels[i], &morsel);
+
+        if (rv != 0) {
+            return rv;
+        }
+        op_morsel_put(&r->bytes, &morsel);
+    }
+    morsels_bytes = r->bytes.count;
+    for (size_t i = 0; i < m->n_morsels; i++) {
+        for (size_t j = 0; j < m->morsels[i]->n_left && left < SET_RUNS_MAX; j++, left++) {
+            op_run_put(&r->bytes, (struct op_run){ m->morsels[i]->left[j], m->morsels[i]->number,
+                                                   1 });
+        }
+    }
+    r->op.set_stored.morsels = (struct slice){ r->bytes.data, morsels_bytes };
+    r->op.set_stored.waste =
+        (struct slice){ r->bytes.data + morsels_bytes, r->bytes.count - morsels_bytes };
+    return r->bytes.failed ? MORSEL_NOMEM : 0;
+}
+
+int record_set_stored(struct request *r)
+{
+    const Morsel__SetStoredRequest *m = r->message;
+    struct meta_op *op = &r->op;
+    struct inode inode;
+    int rv;
+
+    if (m->n_morsels > SET_STORED_MAX) {
+        return MORSEL_MALFORMED;
+    }
+    if ((rv = find_set(r, m->inode, m->set, &inode)) != 0 || (rv = may_store(r, &inode)) != 0) {
+        return rv;
+    }
+    op->set_stored.inode = m->inode;
+    op->set_stored.set = m->set;
+    op->set_stored.size = m->size;
+    op->set_stored.mtime_ns = (int64_t)m->mtime_ns;
+    op->set_stored.strips_ids = m->strips_ids;
+    return take_morsels(r, m);
+}
+
+int reply_set_stored(struct request *r)
+{
+    const Morsel__SetStoredRequest *m = r->message;
+
+    return m->durable ? reply_wrote_durable(r) : reply_node(r);
+}
+
+int record_set_seal(struct request *r)
+{
+    const Morsel__SetSealRequest *m = r->message;
+    const struct data_set *set = sets_find(ns_sets(r->meta->ns), m->set);
+    struct inode inode;
+    int rv = find_set(r, m->inode, m->set, &inode);
+
+    r->op.set_seal.inode = m->inode;
+    r->op.set_seal.set = m->set;
+    r->op.set_seal.size = m->size;
+    if (rv != 0 || (set != NULL && set->head.sealed)) {
+        return rv; /* A second time does no harm. */
+    }
+    if ((rv = may_store(r, &inode)) == 0) {
+        place_rounds_drop(&r->meta->rounds, m->set);
+    }
+    return rv;
+}
+
+/* ---- Where they are ---- */
+
+struct map_page
+{
+    Morsel__SetMorsel items[SET_MAP_MAX], *pointers[SET_MAP_MAX];
+    donor_id donors[SET_MAP_MAX][REPLICAS_MAX];
+    size_t count;
+    struct places places;
+};
+
+static void map_add(struct map_page *page, const struct set_morsel *morsel)
+{
+    Morsel__SetMorsel *m = page->pointers[page->count] = &page->items[page->count];
+
+    morsel__set_morsel__init(m);
+    m->number = morsel->number;
+    m->length = morsel->length;
+    m->digest = morsel->digest;
+    m->rewriting = morsel->rewriting;
+    m->n_donors = morsel->donor_count;
+    m->donors = page->donors[page->count];
+    for (uint32_t i = 0; i < morsel->donor_count; i++) {
+        page->donors[page->count][i] = morsel->donors[i];
+        places_add(&page->places, morsel->donors[i]);
+    }
+    page->count++;
+}
+
+static void map_fill(struct map_page *page, const struct data_set *set,
+                     const Morsel__SetMapRequest *m)
+{
+    uint32_t from = m->first;
+    struct set_morsel morsel;
+
+    while (set != NULL && set_next(set, from, &morsel) && morsel.number - m->first < m->count) {
+        map_add(page, &morsel);
+        from = morsel.number + 1;
+    }
+}
+
+int serve_set_map(struct request *r)
+{
+    const Morsel__SetMapRequest *m = r->message;
+    const struct data_set *set = sets_find(ns_sets(r->meta->ns), m->set);
+    Morsel__SetMapReply reply = MORSEL__SET_MAP_REPLY__INIT;
+    struct map_page *page;
+    struct inode inode;
+    int rv;
+
+    if (m->count > SET_MAP_MAX) {
+        return MORSEL_MALFORMED;
+    }
+    if ((rv = find_set(r, m->inode, m->set, &inode)) != 0) {
+        return rv;
+    }
+    rv = MORSEL_NOMEM;
+    page = calloc(1, sizeof(*page));
+    if (page != NULL && places_make(&page->places, r->meta, (size_t)m->count * REPLICAS_MAX)) {
+        map_fill(page, set, m);
+        reply.n_morsels = page->count;
+        reply.morsels = page->pointers;
+        reply.n_places = page->places.count;
+        reply.places = page->places.pointers;
+        reply.sealed = set != NULL && set->head.sealed;
+        reply.size = inode.size;
+        rpc_reply(r->rpc, &reply.base, NULL);
+        rv = 0;
+    }
+    if (page != NULL) {
+        places_free(&page->places);
+    }
+    free(page);
+    return rv;
+}
