@@ -482,7 +482,8 @@ static void policy_shows_as_attributes_and_decides_layouts(void **state)
     dir = make(&c, INODE_ROOT, "d", 0040755, false);
     set_xattr(&c, dir, "user.morsel.stripe_width", "2", 0);
     set_xattr(&c, dir, "user.morsel.morsel_size", "64K", 0);
-    set_xattr(&c, dir, "user.morsel.class", "scavenged", MORSEL_NOTSUP);
+    set_xattr(&c, dir, "user.morsel.class", "scavenged", 0);
+    set_xattr(&c, dir, "user.morsel.class", "durable", 0);
     set_xattr(&c, dir, "user.morsel.nonsense", "2", MORSEL_PERM);
     assert_xattr(&c, dir, "user.morsel.stripe_width", "2");
     file = make(&c, dir, "f", 0100644, false);

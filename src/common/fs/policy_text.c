@@ -5,6 +5,7 @@
 #include "common/base/status.h"
 #include "common/rpc/messages.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -234,13 +235,18 @@ void layout_format(const struct layout_text *layout, char text[LAYOUT_TEXT_MAX])
 
     CHECK(layout->width <= STRIPE_WIDTH_MAX);
     used = (size_t)snprintf(
-        text, LAYOUT_TEXT_MAX, "class=%s replicas=%u morsel_size=%u stripe_size=%u servers=",
+        text, LAYOUT_TEXT_MAX, "class=%s replicas=%u morsel_size=%u stripe_size=%u ",
         layout->layout_class < ARRAY_COUNT(class_names) ? class_names[layout->layout_class]
                                                         : "unknown",
         layout->replicas, layout->morsel_bytes, layout->stripe_morsels);
+    if (layout->layout_class == CLASS_SCAVENGED) {
+        (void)snprintf(text + used, LAYOUT_TEXT_MAX - used, "stripe_width=%u set=%" PRIu64,
+                       layout->width, layout->set);
+        return;
+    }
     for (uint32_t i = 0; i < layout->width; i++) {
-        used += (size_t)snprintf(text + used, LAYOUT_TEXT_MAX - used, "%s%u", i == 0 ? "" : ",",
-                                 layout->servers[i]);
+        used += (size_t)snprintf(text + used, LAYOUT_TEXT_MAX - used, "%s%u",
+                                 i == 0 ? "servers=" : ",", layout->servers[i]);
         CHECK(used < LAYOUT_TEXT_MAX);
     }
     for (uint32_t i = 0; i < layout->width && layout->groups[0].count > 0; i++) {
@@ -319,6 +325,18 @@ static bool parse_groups(const char *text, size_t count, struct layout_text *lay
     return groups > 0 && groups == layout->width;
 }
 
+static bool parse_set(const char *text, size_t count, uint64_t *set)
+{
+    *set = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (text[i] < '0' || text[i] > '9' || *set > (UINT64_MAX - 9) / 10) {
+            return false;
+        }
+        *set = *set * 10 + (uint64_t)(text[i] - '0');
+    }
+    return *set != 0;
+}
+
 static bool take_layout_pair(const struct pair *pair, struct layout_text *layout,
                              struct policy_values *policy)
 {
@@ -327,6 +345,9 @@ static bool take_layout_pair(const struct pair *pair, struct layout_text *layout
     }
     if (pair_is(pair, "groups")) {
         return parse_groups(pair->value, pair->value_count, layout);
+    }
+    if (pair_is(pair, "set")) {
+        return parse_set(pair->value, pair->value_count, &layout->set);
     }
     return take_policy_pair(pair, policy);
 }
@@ -346,6 +367,9 @@ int layout_parse(const char *text, struct layout_text *layout_out)
     layout_out->replicas = policy.values[POLICY_REPLICAS];
     layout_out->morsel_bytes = policy.values[POLICY_MORSEL_SIZE];
     layout_out->stripe_morsels = policy.values[POLICY_STRIPE_SIZE];
+    if (layout_out->layout_class == CLASS_SCAVENGED) {
+        layout_out->width = layout_out->set != 0 ? policy.values[POLICY_STRIPE_WIDTH] : 0;
+    }
     if (*text != '\0' || layout_out->width == 0 || layout_out->morsel_bytes == 0 ||
         layout_out->stripe_morsels == 0 ||
         (layout_out->groups[0].count > 0 && layout_out->groups[layout_out->width - 1].count == 0)) {

@@ -14,7 +14,8 @@
  *   user.morsel.layout         of a file: "class=durable replicas=1 morsel_size=1048576
  *                              stripe_size=1 servers=1,2,3,4", one server id per column; with
  *                              more than one copy that of its first, and " groups=7:1/2,9:2/3"
- *                              behind it: per column the group and all its servers; cannot be set
+ *                              behind it: per column the group and all its servers. With class scavenged there are no
+ *                              servers, but "stripe_width=4 set=1234": its data set. Cannot be set
  *
  * A directory without a value of its own inherits: the attribute is absent, and removing it means
  * "inherit again". The value 0 (and "inherit" for the class) stands for that in the numbers here,
@@ -73,6 +74,7 @@ struct layout_text
     uint32_t morsel_bytes;
     uint32_t stripe_morsels;
     uint32_t width;
+    uint64_t set; /* Class scavenged: its data set. */
     server_id servers[STRIPE_WIDTH_MAX];
     struct layout_text_group groups[STRIPE_WIDTH_MAX];
 };

@@ -219,9 +219,9 @@ static uint32_t copies_here(const struct meta *meta, const struct set_morsel *mo
     return here;
 }
 
-struct set_state sets_state(const struct meta *meta, const struct data_set *set)
+struct set_state_now sets_state(const struct meta *meta, const struct data_set *set)
 {
-    struct set_state state = { 0 };
+    struct set_state_now state = { 0 };
     bool whole = all_serve(meta, set) && set->thin == 0;
     struct set_morsel m = { .number = 0 };
 

@@ -28,14 +28,21 @@ struct set_asked
 int sets_place(struct meta *meta, const struct inode *inode, const struct set_asked *asked,
                struct placed *out, struct errmsg *err);
 
+/* Numbers of the wire. */
+enum set_state {
+    SET_STORING = 1, /* A mount is at it. */
+    SET_SEALED,
+    SET_ABANDONED /* The mount that stored it has ended: it is as far as it came. */
+};
+
 /* Of benefactors as they are now. */
-struct set_state
+struct set_state_now
 {
     uint32_t morsels_short; /* Have fewer copies here than are wanted; */
     uint32_t morsels_away;  /* have none here. */
     uint32_t donors;        /* That have a part of it. */
 };
-struct set_state sets_state(const struct meta *meta, const struct data_set *set);
+struct set_state_now sets_state(const struct meta *meta, const struct data_set *set);
 
 /* Can bytes be read from it? */
 bool sets_donor_serves(const struct donor *donor);

@@ -7,7 +7,8 @@
 #include "meta/service/identify_uv.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+enum { NS_PER_S = 1000000000 };
 
 /* ---- Which file, and who ---- */
 
@@ -335,6 +336,78 @@ int serve_set_map(struct request *r)
     }
     if (page != NULL) {
         places_free(&page->places);
+    }
+    free(page);
+    return rv;
+}
+
+/* ---- All of them ---- */
+
+/* A page looks at no more morsels than that, but for those of one set. */
+enum { LIST_PAGE_MAX = 1000, LIST_MORSELS_MAX = 1 << 18 };
+
+struct list_page
+{
+    Morsel__SetInfo items[LIST_PAGE_MAX], *pointers[LIST_PAGE_MAX];
+    size_t count;
+};
+
+static enum set_state state_of(const struct meta *meta, const struct data_set *set)
+{
+    return set->head.sealed                                    ? SET_SEALED
+           : session_known(meta->sessions, set->head.writer) ? SET_STORING
+                                                               : SET_ABANDONED;
+}
+
+static int list_add(struct request *r, struct list_page *page, const struct data_set *set)
+{
+    Morsel__SetInfo *info = page->pointers[page->count] = &page->items[page->count];
+    struct set_state_now state = sets_state(r->meta, set);
+    struct inode inode = { .size = 0 };
+    int rv = ns_inode(r->meta->ns, set->head.inode, &inode, &r->err);
+
+    if (rv == MORSEL_AGAIN && !kv_wants_enough(r->meta->kv)) {
+        rv = 0; /* All that must be read is read together. */
+    }
+    morsel__set_info__init(info);
+    info->set = set->head.number;
+    info->inode = set->head.inode;
+    info->size = inode.size;
+    info->state = state_of(r->meta, set);
+    info->copies = set->head.copies;
+    info->morsels = set->morsels;
+    info->morsels_short = state.morsels_short;
+    info->morsels_away = state.morsels_away;
+    info->donors = state.donors;
+    info->made_s = (uint64_t)(set->head.made_ns / NS_PER_S);
+    info->morsel_bytes = set->head.morsel_bytes;
+    page->count++;
+    return rv == MORSEL_STALE ? 0 : rv;
+}
+
+int serve_set_list(struct request *r)
+{
+    const Morsel__SetListRequest *m = r->message;
+    const struct sets *sets = ns_sets(r->meta->ns);
+    Morsel__SetListReply reply = MORSEL__SET_LIST_REPLY__INIT;
+    struct list_page *page = calloc(1, sizeof(*page));
+    uint32_t at = sets_from(sets, m->from);
+    uint64_t looked = 0;
+    int rv = page != NULL ? 0 : MORSEL_NOMEM;
+
+    for (; rv == 0 && at < sets->count && page->count < LIST_PAGE_MAX; at++) {
+        looked += sets->items[at]->morsels;
+        if (page->count > 0 && looked > LIST_MORSELS_MAX) {
+            break;
+        }
+        rv = list_add(r, page, sets->items[at]);
+    }
+    rv = rv == 0 && kv_wants(r->meta->kv) ? MORSEL_AGAIN : rv;
+    if (rv == 0) {
+        reply.n_sets = page->count;
+        reply.sets = page->pointers;
+        reply.next = at < sets->count ? sets->items[at]->head.number : 0;
+        rpc_reply(r->rpc, &reply.base, NULL);
     }
     free(page);
     return rv;

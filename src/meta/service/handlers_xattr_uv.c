@@ -84,12 +84,13 @@ static int virtual_layout(const struct meta *meta, const struct inode *inode,
                                   .replicas = inode->layout.replicas,
                                   .morsel_bytes = inode->layout.stripe.morsel_bytes,
                                   .stripe_morsels = inode->layout.stripe.stripe_morsels,
-                                  .width = inode->layout.stripe.width };
+                                  .width = inode->layout.stripe.width,
+                                  .set = inode_body(inode) };
 
     if (!mode_is_regular(inode->mode)) {
         return MORSEL_NODATA;
     }
-    for (uint32_t i = 0; i < layout.width; i++) {
+    for (uint32_t i = 0; layout.layout_class != CLASS_SCAVENGED && i < layout.width; i++) {
         layout.servers[i] = first_server(meta, &inode->layout, i);
         if (layout.replicas > 1) {
             group_text(meta, inode->layout.groups[i], &layout.groups[i]);

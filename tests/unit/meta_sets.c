@@ -1,0 +1,364 @@
+/* Data sets behind the wire: a real manager on the loop of the test, benefactors that join it, mounts that store and read. */
+#include "common/base/status.h"
+#include "meta/datasets/sets_uv.h"
+#include "tests/lib/sets.h"
+
+#include <stdlib.h>
+
+enum { DESKS = 4 };
+
+struct cloud
+{
+    struct fixture *f;
+    struct sets_desk desks[DESKS];
+    struct client c, other;
+};
+
+static void cloud_open(struct cloud *cloud, struct fixture *f)
+{
+    static uint64_t client = 41; /* What one has asked is not asked again behind a restart. */
+
+    cloud->f = f;
+    for (uint8_t i = 0; i < DESKS; i++) {
+        sets_desk_open(&cloud->desks[i], f, (uint8_t)(i + 1), 70U + i);
+    }
+    client_join(&cloud->c, f, client++);
+    client_join(&cloud->other, f, client++);
+    sets_policy(&cloud->c, INODE_ROOT, 2);
+}
+
+static void cloud_close(struct cloud *cloud)
+{
+    sets_check(ns_sets(cloud->f->meta->ns));
+    donors_check(&cloud->f->meta->donors);
+    for (unsigned i = 0; i < DESKS; i++) {
+        client_close(&cloud->desks[i].c);
+    }
+    client_close(&cloud->c);
+    client_close(&cloud->other);
+}
+
+/* Two copies of the morsel. */
+static int store(struct cloud *cloud, struct sets_file file, uint32_t number, unsigned a, unsigned b)
+{
+    struct sets_desk *desks[] = { &cloud->desks[a], &cloud->desks[b] };
+
+    return sets_stored(&cloud->c, file, number, desks, 2);
+}
+
+/* How many morsels the map has; of the first its donors. */
+static size_t map_of(struct client *c, struct sets_file file, uint32_t donors[2])
+{
+    Morsel__SetMapReply *reply;
+    size_t count;
+
+    assert_int_equal(sets_map(c, file, &reply), 0);
+    count = reply->n_morsels;
+    donors[0] = donors[1] = 0;
+    for (size_t i = 0; count > 0 && i < reply->morsels[0]->n_donors; i++) {
+        donors[i] = reply->morsels[0]->donors[i];
+    }
+    morsel__set_map_reply__free_unpacked(reply, NULL);
+    return count;
+}
+
+static void what_is_stored_is_in_the_map_and_survives_a_restart(void **state)
+{
+    struct fixture *f = *state;
+    Morsel__SetPlaceReply *placed;
+    Morsel__SetMapReply *map;
+    struct cloud cloud;
+    struct sets_file file;
+    uint32_t donors[2];
+
+    cloud_open(&cloud, f);
+    file = sets_make(&cloud.c, "f");
+    assert_int_equal(sets_place_in(&cloud.c, file, 0, 8, 0, &placed), 0);
+    assert_int_equal(placed->copies, 2);
+    assert_int_equal(placed->n_donors, 16);
+    assert_int_equal(placed->n_places, 4);
+    for (size_t i = 0; i < placed->n_donors; i += 2) { /* On hosts that differ. */
+        assert_true(placed->donors[i] % 2 != placed->donors[i + 1] % 2);
+    }
+    morsel__set_place_reply__free_unpacked(placed, NULL);
+    assert_int_equal(store(&cloud, file, 0, 0, 1), 0);
+    assert_int_equal(store(&cloud, file, 300, 2, 3), 0);
+    cloud_close(&cloud);
+    meta_down(f);
+    meta_up(f);
+    cloud_open(&cloud, f);
+    assert_int_equal(sets_map(&cloud.c, file, &map), 0);
+    assert_int_equal(map->n_morsels, 2);
+    assert_int_equal(map->n_places, 4);
+    assert_int_equal(map->size, 301 * SETS_MORSEL);
+    assert_false(map->sealed);
+    assert_int_equal(map->morsels[1]->number, 300);
+    assert_int_equal(map->morsels[1]->digest, 1300);
+    assert_int_equal(map->morsels[1]->length, SETS_MORSEL);
+    morsel__set_map_reply__free_unpacked(map, NULL);
+    assert_int_equal(map_of(&cloud.c, file, donors), 2);
+    assert_true(donors[0] == 1 && donors[1] == 2);
+    cloud_close(&cloud);
+}
+
+static void a_sealed_set_takes_nothing_more(void **state)
+{
+    struct fixture *f = *state;
+    Morsel__SetPlaceReply *placed;
+    Morsel__SetMapReply *map;
+    struct cloud cloud;
+    struct sets_file file, before;
+
+    cloud_open(&cloud, f);
+    file = before = sets_make(&cloud.c, "f");
+    assert_int_equal(sets_seal_file(&cloud.c, file, 0), 0); /* Nothing is complete yet. */
+    assert_int_equal(store(&cloud, file, 0, 0, 1), 0);
+    assert_int_equal(sets_seal_file(&cloud.c, file, SETS_MORSEL + 5), 0);
+    assert_int_equal(sets_seal_file(&cloud.c, file, SETS_MORSEL + 5), 0);
+    assert_int_equal(store(&cloud, file, 1, 0, 1), MORSEL_PERM);
+    assert_int_equal(sets_place_in(&cloud.c, file, 1, 1, 0, &placed), MORSEL_PERM);
+    assert_int_equal(sets_truncate(&cloud.c, &file, 7), MORSEL_PERM);
+    assert_int_equal(sets_map(&cloud.other, file, &map), 0);
+    assert_true(map->sealed && map->size == SETS_MORSEL + 5 && map->n_morsels == 1);
+    morsel__set_map_reply__free_unpacked(map, NULL);
+    assert_int_equal(sets_truncate(&cloud.c, &file, 0), 0);
+    assert_true(file.set != before.set);
+    assert_int_equal(sets_map(&cloud.c, before, &map), MORSEL_STALE);
+    assert_int_equal(store(&cloud, before, 1, 0, 1), MORSEL_STALE);
+    assert_int_equal(store(&cloud, file, 0, 2, 3), 0);
+    cloud_close(&cloud);
+}
+
+static void one_client_stores_a_set(void **state)
+{
+    struct fixture *f = *state;
+    Morsel__SetPlaceReply *placed;
+    Morsel__OpenRequest open = MORSEL__OPEN_REQUEST__INIT;
+    struct cloud cloud;
+    struct sets_file file;
+
+    cloud_open(&cloud, f);
+    file = sets_make(&cloud.c, "f");
+    assert_int_equal(sets_place_in(&cloud.other, file, 0, 1, 0, &placed), MORSEL_ACCES);
+    assert_int_equal(store(&cloud, file, 0, 0, 1), 0);
+    open.inode = file.inode;
+    open.write = true;
+    assert_int_equal(call(&cloud.other, MSG_OPEN, &open.base, NULL, NULL), 0);
+    assert_int_equal(sets_place_in(&cloud.other, file, 0, 1, 0, &placed), MORSEL_BUSY);
+    assert_int_equal(sets_seal_file(&cloud.other, file, 5), MORSEL_BUSY);
+    assert_int_equal(sets_truncate(&cloud.other, &file, 5), MORSEL_BUSY);
+    assert_int_equal(sets_truncate(&cloud.other, &file, 0), 0);
+    assert_int_equal(sets_place_in(&cloud.other, file, 0, 1, 0, &placed), 0);
+    morsel__set_place_reply__free_unpacked(placed, NULL);
+    cloud_close(&cloud);
+}
+
+/* What is to be deleted at that desk, as "set:first+count" in order; it reports all of it as deleted. */
+static size_t collect(struct sets_desk *desk, struct op_run *runs)
+{
+    Morsel__DonorReportReply *reply = sets_report(desk, NULL, 0), *after;
+    size_t count = reply->n_collect;
+
+    for (size_t i = 0; i < count; i++) {
+        runs[i] =
+            (struct op_run){ reply->collect[i]->set, reply->collect[i]->first, reply->collect[i]->count };
+    }
+    after = sets_report(desk, reply->collect, count);
+    assert_int_equal(after->n_collect, 0);
+    morsel__donor_report_reply__free_unpacked(after, NULL);
+    after = sets_report(desk, reply->collect, count); /* Said twice it does no harm. */
+    assert_int_equal(after->n_collect, 0);
+    morsel__donor_report_reply__free_unpacked(after, NULL);
+    morsel__donor_report_reply__free_unpacked(reply, NULL);
+    return count;
+}
+
+static void what_belongs_to_no_map_is_collected(void **state)
+{
+    struct fixture *f = *state;
+    struct cloud cloud;
+    struct sets_file file;
+    struct op_run runs[8];
+
+    cloud_open(&cloud, f);
+    file = sets_make(&cloud.c, "f");
+    assert_int_equal(store(&cloud, file, 0, 0, 1), 0);
+    assert_int_equal(store(&cloud, file, 7, 0, 2), 0);
+    assert_int_equal(collect(&cloud.desks[0], runs), 0);
+    assert_int_equal(store(&cloud, file, 7, 0, 1), 0); /* In place of the third. */
+    assert_int_equal(store(&cloud, file, 7, 0, 2), 0); /* Which may be deleting it: one copy. */
+    assert_int_equal(collect(&cloud.desks[1], runs), 1);
+    assert_true(runs[0].set == file.set && runs[0].first == 7 && runs[0].count == 1);
+    assert_int_equal(collect(&cloud.desks[2], runs), 1);
+    assert_int_equal(store(&cloud, file, 7, 0, 2), 0);
+    assert_int_equal(collect(&cloud.desks[2], runs), 0);
+    {
+        Morsel__Removed *removed;
+        Morsel__CloseRequest closing = MORSEL__CLOSE_REQUEST__INIT;
+
+        closing.inodes = &file.inode;
+        closing.n_inodes = 1;
+        assert_int_equal(call(&cloud.c, MSG_CLOSE, &closing.base, NULL, NULL), 0);
+        assert_int_equal(unlink_with(&cloud.c, next_op(&cloud.c), "f", &removed), 0);
+        morsel__removed__free_unpacked(removed, NULL);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(collect(&cloud.desks[i], runs), 1);
+        assert_true(runs[0].set == file.set && runs[0].first == 0 && runs[0].count == UINT32_MAX);
+    }
+    assert_int_equal(collect(&cloud.desks[3], runs), 0);
+    assert_int_equal(ns_sets(f->meta->ns)->count, 0);
+    cloud_close(&cloud);
+}
+
+static void only_who_has_said_what_it_holds_is_believed(void **state)
+{
+    struct fixture *f = *state;
+    Morsel__SetRun run = MORSEL__SET_RUN__INIT, far = MORSEL__SET_RUN__INIT;
+    Morsel__SetRun *held[] = { &run, &far };
+    Morsel__SetPlaceReply *placed;
+    Morsel__DonorHeldReply *told;
+    struct cloud cloud;
+    struct sets_file file;
+    uint32_t donors[2];
+
+    cloud_open(&cloud, f);
+    file = sets_make(&cloud.c, "f");
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(store(&cloud, file, i, 0, 1), 0);
+    }
+    sets_desk_again(&cloud.desks[0], f, 99);
+    cloud.desks[0].instance = 70; /* As the client still has it. */
+    assert_int_equal(store(&cloud, file, 4, 0, 1), 0);
+    assert_int_equal(sets_stored(&cloud.c, file, 5, (struct sets_desk *[]){ &cloud.desks[0] }, 1),
+                     MORSEL_UNREACHABLE);
+    cloud.desks[0].instance = 99;
+    assert_int_equal(sets_place_in(&cloud.c, file, 0, 8, 0, &placed), 0);
+    for (size_t i = 0; i < placed->n_donors; i++) {
+        assert_true(placed->donors[i] != cloud.desks[0].id);
+    }
+    morsel__set_place_reply__free_unpacked(placed, NULL);
+    run.set = file.set;
+    run.first = 1;
+    run.count = 4; /* Not 0; 4 has another one as well by now. */
+    far.set = UINT64_C(1) << 40;
+    far.count = 3;
+    assert_int_equal(sets_held(&cloud.desks[0], held, 2, true, &told), 0);
+    assert_false(told->again);
+    assert_int_equal(told->n_drop, 1);
+    assert_true(told->drop[0]->set == file.set && told->drop[0]->first == 4 &&
+                told->drop[0]->count == 1);
+    morsel__donor_held_reply__free_unpacked(told, NULL);
+    assert_int_equal(map_of(&cloud.c, file, donors), 5);
+    assert_true(donors[0] == cloud.desks[1].id && donors[1] == 0);
+    assert_true(donor_takes(donors_find(&f->meta->donors, cloud.desks[0].id)));
+    cloud_close(&cloud);
+}
+
+static void no_set_takes_more_than_a_third_of_the_cloud(void **state)
+{
+    struct fixture *f = *state;
+    Morsel__SetPlaceReply *placed;
+    struct cloud cloud;
+    struct sets_file file;
+
+    cloud_open(&cloud, f);
+    for (unsigned i = 0; i < DESKS; i++) {
+        cloud.desks[i].donated = 15 * SETS_MORSEL;
+        morsel__donor_report_reply__free_unpacked(sets_report(&cloud.desks[i], NULL, 0), NULL);
+    }
+    file = sets_make(&cloud.c, "f");
+    assert_int_equal(sets_place_in(&cloud.c, file, 0, 100, 0, &placed), 0);
+    assert_int_equal(placed->n_donors, 20); /* Of 60 there is room for. */
+    morsel__set_place_reply__free_unpacked(placed, NULL);
+    for (uint32_t i = 0; i < 10; i++) {
+        assert_int_equal(store(&cloud, file, i, i % 2, 2 + i % 2), 0);
+    }
+    assert_int_equal(sets_place_in(&cloud.c, file, 10, 1, 0, &placed), MORSEL_DQUOT);
+    cloud_close(&cloud);
+}
+
+static Morsel__SetListReply *list(struct cloud *cloud, uint64_t from)
+{
+    Morsel__SetListRequest request = MORSEL__SET_LIST_REQUEST__INIT;
+    Morsel__SetListReply *reply = NULL;
+
+    request.from = from;
+    assert_int_equal(call(&cloud->c, MSG_SET_LIST, &request.base,
+                          &morsel__set_list_reply__descriptor, &reply),
+                     0);
+    return reply;
+}
+
+static void sets_are_listed_with_what_is_here_of_them(void **state)
+{
+    struct fixture *f = *state;
+    Morsel__SetListReply *reply;
+    struct cloud cloud;
+    struct sets_file file;
+
+    cloud_open(&cloud, f);
+    file = sets_make(&cloud.c, "f");
+    assert_int_equal(store(&cloud, file, 0, 0, 1), 0);
+    assert_int_equal(store(&cloud, file, 1, 0, 2), 0);
+    assert_int_equal(sets_seal_file(&cloud.c, file, 0), 0);
+    reply = list(&cloud, 0);
+    assert_int_equal(reply->n_sets, 1);
+    assert_true(reply->sets[0]->set == file.set && reply->sets[0]->inode == file.inode);
+    assert_true(reply->sets[0]->state == SET_SEALED && reply->sets[0]->morsels == 2);
+    assert_true(reply->sets[0]->donors == 3 && reply->sets[0]->size == 2 * SETS_MORSEL);
+    assert_true(reply->sets[0]->morsels_short == 0 && reply->sets[0]->morsels_away == 0);
+    morsel__set_list_reply__free_unpacked(reply, NULL);
+    cloud_close(&cloud);
+    meta_down(f);
+    meta_up(f);
+    client_join(&cloud.c, f, 41);
+    reply = list(&cloud, 0); /* Nobody has joined again yet. */
+    assert_true(reply->sets[0]->morsels_short == 2 && reply->sets[0]->morsels_away == 2);
+    morsel__set_list_reply__free_unpacked(reply, NULL);
+    reply = list(&cloud, file.set + 1);
+    assert_int_equal(reply->n_sets, 0);
+    morsel__set_list_reply__free_unpacked(reply, NULL);
+    client_close(&cloud.c);
+}
+
+static void what_is_cut_off_reads_as_zeros_and_is_written_anew(void **state)
+{
+    struct fixture *f = *state;
+    Morsel__SetMapReply *map;
+    struct cloud cloud;
+    struct sets_file file, before;
+
+    cloud_open(&cloud, f);
+    before = file = sets_make(&cloud.c, "f");
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(store(&cloud, file, i, 0, 1), 0);
+    }
+    assert_int_equal(sets_truncate(&cloud.c, &file, SETS_MORSEL + 10), 0);
+    assert_int_equal(file.set, before.set);
+    assert_int_equal(sets_map(&cloud.c, file, &map), 0);
+    assert_int_equal(map->n_morsels, 3);
+    assert_true(map->morsels[0]->length == SETS_MORSEL && !map->morsels[0]->rewriting);
+    assert_true(map->morsels[1]->length == 10 && map->morsels[1]->rewriting);
+    assert_true(map->morsels[2]->length == 0 && !map->morsels[2]->rewriting);
+    assert_int_equal(map->size, SETS_MORSEL + 10);
+    morsel__set_map_reply__free_unpacked(map, NULL);
+    assert_int_equal(store(&cloud, file, 2, 0, 1), 0);
+    cloud_close(&cloud);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_is_stored_is_in_the_map_and_survives_a_restart),
+        TEST(a_sealed_set_takes_nothing_more),
+        TEST(one_client_stores_a_set),
+        TEST(what_belongs_to_no_map_is_collected),
+        TEST(only_who_has_said_what_it_holds_is_believed),
+        TEST(no_set_takes_more_than_a_third_of_the_cloud),
+        TEST(sets_are_listed_with_what_is_here_of_them),
+        TEST(what_is_cut_off_reads_as_zeros_and_is_written_anew),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
