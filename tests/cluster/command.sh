@@ -83,6 +83,11 @@ grep -q 'No benefactor has joined' "$work/out" || fail "no word of there being n
 expect 0 donors --json
 says '. == {"count": 0, "here": 0, "donated": 0, "used": 0, "donors": []}'
 expect 3 donors --manager=127.0.0.1:1 --timeout=200ms
+expect 0 datasets
+grep -q 'No data sets lie on benefactors' "$work/out" || fail "no word of there being no data sets"
+expect 0 datasets --json
+says '. == {"count": 0, "bytes": 0, "incomplete": 0, "datasets": []}'
+expect 3 datasets --manager=127.0.0.1:1 --timeout=200ms
 
 # ---- top: rates of everybody, and a mount that is stopped holds nothing up
 
@@ -133,7 +138,10 @@ expect 0 setpolicy "$mnt/two" stripe_size=inherit
 expect 0 setpolicy "$mnt/two" stripe_size=inherit # Again is harmless.
 expect 0 getpolicy --json "$mnt/two/below"
 says '.effective.stripe_size == 1'
-expect 1 setpolicy "$mnt/two" class=scavenged
+expect 0 setpolicy "$mnt/two" class=scavenged replicas=3
+expect 0 getpolicy --json "$mnt/two/below"
+says '.effective.class == "scavenged" and .effective.replicas == 3'
+expect 0 setpolicy "$mnt/two" class=inherit replicas=inherit
 expect 2 setpolicy "$mnt/two" stripe_width=65
 expect 0 setpolicy "$mnt/two" stripe_size=3
 

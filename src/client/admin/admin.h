@@ -86,6 +86,7 @@ int admin_failed(enum admin_exit code, const char *format, ...)
 int command_status(const struct admin_arguments *arguments);
 int command_df(const struct admin_arguments *arguments);
 int command_donors(const struct admin_arguments *arguments);
+int command_datasets(const struct admin_arguments *arguments);
 int command_layout(const struct admin_arguments *arguments);
 int command_setpolicy(const struct admin_arguments *arguments);
 int command_getpolicy(const struct admin_arguments *arguments);

@@ -1,4 +1,5 @@
 /* morsel layout: where every byte of a file lies. */
+#include "client/admin/dataset_layout_uv.h"
 #include "client/admin/mount_file.h"
 #include "client/admin/print_file.h"
 #include "client/admin/to_manager_uv.h"
@@ -66,22 +67,16 @@ static int fetch_layout(const char *path, struct file_layout *f)
 
 /* The addresses of the servers. The layout is worth showing without them too, so a silent manager
  * only costs the exit code. */
-static int fetch_members(const struct admin_settings *given, const char *manager,
-                         struct file_layout *f)
+static int fetch_members(const struct admin_settings *settings, struct file_layout *f)
 {
     Morsel__MembersRequest request = MORSEL__MEMBERS_REQUEST__INIT;
-    struct admin_settings settings = *given;
     struct admin admin;
     struct errmsg err;
     void *reply;
     int code;
     int rv;
 
-    if (settings.manager[0] == '\0') {
-        (void)snprintf(settings.manager, sizeof(settings.manager), "%.*s", CONFIG_STRING_MAX - 1,
-                       manager);
-    }
-    code = admin_open_manager(&admin, &settings);
+    code = admin_open_manager(&admin, settings);
     if (code != ADMIN_OK) {
         return code;
     }
@@ -311,8 +306,28 @@ static bool all_servers_up(const struct file_layout *f)
     return true;
 }
 
+/* Bytes on storage servers. */
+static int show_columns(const struct admin_settings *settings, struct file_layout *f, json_t *files)
+{
+    int code = fetch_members(settings, f);
+
+    if (files != NULL) {
+        (void)json_array_append_new(files, layout_json(f, settings->all));
+    } else {
+        print_layout(f, settings->all);
+    }
+    if (code == ADMIN_OK && !all_servers_up(f)) {
+        code = ADMIN_PROBLEM;
+    }
+    if (f->members != NULL) {
+        morsel__members_reply__free_unpacked(f->members, NULL);
+    }
+    return code;
+}
+
 static int show_file(const struct admin_arguments *arguments, const char *path, json_t *files)
 {
+    struct admin_settings settings = arguments->settings;
     struct file_layout f = { .members = NULL };
     struct mount_info mount;
     struct errmsg err;
@@ -327,19 +342,15 @@ static int show_file(const struct admin_arguments *arguments, const char *path, 
     if (code != ADMIN_OK) {
         return code;
     }
-    code = fetch_members(&arguments->settings, mount.source, &f);
-    if (files != NULL) {
-        (void)json_array_append_new(files, layout_json(&f, arguments->settings.all));
-    } else {
-        print_layout(&f, arguments->settings.all);
+    if (settings.manager[0] == '\0') {
+        (void)snprintf(settings.manager, sizeof(settings.manager), "%.*s", CONFIG_STRING_MAX - 1,
+                       mount.source);
     }
-    if (code == ADMIN_OK && !all_servers_up(&f)) {
-        code = ADMIN_PROBLEM;
+    if (f.layout.layout_class == CLASS_SCAVENGED) {
+        return dataset_layout(&settings,
+                              &(struct dataset_file){ path, f.inode, f.size, &f.layout }, files);
     }
-    if (f.members != NULL) {
-        morsel__members_reply__free_unpacked(f.members, NULL);
-    }
-    return code;
+    return show_columns(&settings, &f, files);
 }
 
 int command_layout(const struct admin_arguments *arguments)

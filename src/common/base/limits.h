@@ -20,7 +20,7 @@ enum {
     SERVERS_MAX = 1024,         /* Storage servers of one cluster */
     SESSIONS_MAX = 16384,       /* Mounts of one cluster */
     DONORS_MAX = 10240,         /* Benefactors of one cluster */
-    SETS_MAX = 1 << 20,         /* Data sets of one cluster */
+    DATA_SETS_MAX = 1 << 20,    /* Data sets of one cluster */
     SET_MORSELS_MAX = 1 << 24,  /* Of one data set: 16 TiB of morsels of 1 MiB */
     SET_PLACE_MAX = 256,        /* Morsels of one SET_PLACE, */
     SET_STORED_MAX = 256,       /* of one SET_STORED, */

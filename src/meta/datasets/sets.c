@@ -426,7 +426,7 @@ int sets_reserve(struct sets *s, const struct set_head *head, const struct set_c
     if (set == NULL) {
         return MORSEL_NOMEM;
     }
-    if (set == s->pending && s->count == SETS_MAX) {
+    if (set == s->pending && s->count == DATA_SETS_MAX) {
         return MORSEL_TOO_LARGE;
     }
     for (uint32_t i = 0; rv == 0 && i < count; i++) {

@@ -5,6 +5,7 @@
 #include "common/base/check.h"
 #include "common/base/slice.h"
 #include "common/base/status.h"
+#include "meta/datasets/sets.h"
 #include "meta/namespace/fsck_count.h"
 
 #include <inttypes.h>
@@ -18,6 +19,7 @@ enum fsck_phase {
     FSCK_NAMES,
     FSCK_COUNTS,
     FSCK_ORPHANS,
+    FSCK_SETS,
     FSCK_TOTALS,
     FSCK_DONE
 };
@@ -465,7 +467,7 @@ static bool visit_counted(void *data, struct slice key, struct slice value)
     return advance(w, key);
 }
 
-/* ---- Orphans and totals ---- */
+/* ---- Orphans, data sets and totals ---- */
 
 static bool visit_orphan(void *data, struct slice key, struct slice value)
 {
@@ -490,6 +492,62 @@ static bool visit_orphan(void *data, struct slice key, struct slice value)
         errmsg_set(&find_new(w, REPAIR_ORPHAN, id)->text,
                    "inode %" PRIu64 " is listed as an orphan, but %s", id,
                    rv == 0 ? "has names" : "is not there");
+    }
+    return advance(w, key);
+}
+
+/* What no benefactor has any more, which only people can bring back. */
+static void check_lost(struct fsck_walk *w, const struct data_set *set)
+{
+    struct set_morsel m;
+    uint64_t lost = 0;
+
+    for (uint32_t from = 0; set->thin > 0 && set_next(set, from, &m); from = m.number + 1) {
+        lost += m.donor_count == 0 && m.length > 0;
+    }
+    if (lost > 0) {
+        struct fsck_finding *finding = find_new(w, REPAIR_COUNTS, set->head.inode);
+
+        finding->mendable = false;
+        errmsg_set(&finding->text,
+                   "%" PRIu64 " morsels of inode %" PRIu64
+                   " are lost: no benefactor has them any more; delete it, or restore a backup",
+                   lost, set->head.inode);
+    }
+}
+
+static bool visit_set(void *data, struct slice key, struct slice value)
+{
+    struct fsck_walk *w = data;
+    const struct data_set *set;
+    struct inode inode;
+    uint64_t number;
+    int rv;
+
+    (void)value;
+    if (already_met(w, key)) {
+        return true;
+    }
+    if (!key_inode_parse(key, RECORD_SET, &number)) {
+        return false;
+    }
+    if ((set = sets_find(ns_sets(w->f->ns), number)) == NULL) {
+        return advance(w, key); /* It went as the walk came. */
+    }
+    rv = ns_inode(w->f->ns, set->head.inode, &inode, w->err);
+    w->status = rv == MORSEL_AGAIN ? rv : MORSEL_OK;
+    if (must_wait(w)) {
+        return false;
+    }
+    if (rv == MORSEL_STALE || (rv == 0 && inode_body(&inode) != number)) {
+        struct fsck_finding *finding = find_new(w, REPAIR_SET, set->head.inode);
+
+        finding->repair.repair.entries = number;
+        errmsg_set(&finding->text,
+                   "data set %" PRIu64 " belongs to no file; it was that of inode %" PRIu64, number,
+                   set->head.inode);
+    } else {
+        check_lost(w, set);
     }
     return advance(w, key);
 }
@@ -546,6 +604,9 @@ static void next_phase(struct fsck *f)
         begin_pass(f);
         break;
     case FSCK_ORPHANS:
+        begin(f, FSCK_SETS, key_set(0));
+        break;
+    case FSCK_SETS:
         begin(f, FSCK_TOTALS, key_orphan(0));
         break;
     case FSCK_TOTALS:
@@ -561,7 +622,8 @@ static int walk(struct fsck_walk *w)
                                          [FSCK_INODES] = visit_inode,
                                          [FSCK_NAMES] = visit_name,
                                          [FSCK_COUNTS] = visit_counted,
-                                         [FSCK_ORPHANS] = visit_orphan };
+                                         [FSCK_ORPHANS] = visit_orphan,
+                                         [FSCK_SETS] = visit_set };
     struct kv *kv = ns_kv(w->f->ns);
     struct record_key from = w->f->at;
     int rv = kv->scan(kv, record_key_slice(&from), visitors[w->f->phase], w, w->err);

@@ -3,7 +3,7 @@
  *
  * Pure: reads the store through the namespace; repairs are operations like any other.
  *
- *   ENTRIES -> INODES -> ORPHANS -> TOTALS -> done
+ *   ENTRIES -> INODES -> ORPHANS -> SETS -> TOTALS -> done
  *                 |          ^
  *                 v          |
  *             (suspects)  NAMES -> COUNTS -> (more suspects: NAMES)

@@ -289,6 +289,20 @@ static int repair_attach(struct ns_txn *t)
     return 0;
 }
 
+/* MORSEL_NOENT: it is that of its file after all. */
+static int repair_set(struct ns_txn *t)
+{
+    uint64_t number = t->op->repair.entries;
+    const struct data_set *set = sets_find(&t->ns->sets, number);
+    struct inode inode;
+    int rv = set != NULL ? ns_inode(t->ns, set->head.inode, &inode, t->err) : MORSEL_NOENT;
+
+    if (rv == 0 && inode_body(&inode) == number) {
+        return MORSEL_NOENT;
+    }
+    return rv == 0 || rv == MORSEL_STALE ? txn_set_forget(t, number) : rv;
+}
+
 int apply_repair(struct ns_txn *t)
 {
     const struct meta_op *op = t->op;
@@ -307,6 +321,8 @@ int apply_repair(struct ns_txn *t)
     case REPAIR_COUNTERS:
         t->counters.inodes = op->repair.entries;
         return 0;
+    case REPAIR_SET:
+        return repair_set(t);
     case REPAIR_ORPHAN:
         txn_orphan_delete(t, op->repair.inode);
         return 0;

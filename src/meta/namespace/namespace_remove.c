@@ -80,7 +80,7 @@ int txn_destroy(struct ns_txn *t, struct inode *inode, bool all_columns)
         txn_delete(t, key_target(inode->id));
     }
     if (inode_is_scavenged(inode)) {
-        rv = rv != 0 ? rv : txn_set_forget(t, inode);
+        rv = rv != 0 ? rv : txn_set_forget(t, inode_body(inode));
     } else if (mode_is_regular(inode->mode)) {
         delete_objects(t, inode, all_columns);
     }

@@ -152,9 +152,9 @@ bool inode_is_scavenged(const struct inode *inode)
 
 /* ---- The end of a set ---- */
 
-int txn_set_forget(struct ns_txn *t, const struct inode *inode)
+int txn_set_forget(struct ns_txn *t, uint64_t number)
 {
-    const struct data_set *set = sets_find(&t->ns->sets, inode_body(inode));
+    const struct data_set *set = sets_find(&t->ns->sets, number);
     int rv = 0;
 
     if (set == NULL) {
@@ -182,7 +182,7 @@ int txn_set_forget(struct ns_txn *t, const struct inode *inode)
 /* The bytes of the file begin anew, in a set that nobody has ever heard of. */
 static int begin_anew(struct ns_txn *t, struct inode *inode)
 {
-    int rv = txn_set_forget(t, inode);
+    int rv = txn_set_forget(t, inode_body(inode));
 
     if (inode->body != INODE_NONE) {
         txn_delete(t, key_body(inode->body));

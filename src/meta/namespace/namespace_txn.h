@@ -178,8 +178,8 @@ int apply_garbage(struct ns_txn *t);
 void txn_queue_object(struct ns_txn *t, server_id server, struct object_id object);
 /* ---- Data sets: namespace_sets.c ---- */
 
-/* The file loses its data set, if it has one: it is deleted wherever it lies. */
-int txn_set_forget(struct ns_txn *t, const struct inode *inode);
+/* The data set is gone, if there is one: it is deleted wherever it lies. */
+int txn_set_forget(struct ns_txn *t, uint64_t number);
 
 /* The file of class scavenged is about to be truncated or extended to `size`, or to grow by being written to. MORSEL_PERM, with
  * words: it is sealed. */

@@ -523,7 +523,7 @@ static void repair_decode(struct reader *r, struct meta_op *op)
     op->repair.name = get_name(r);
     op->repair.nlink = reader_u32(r);
     op->repair.entries = reader_u64(r);
-    if (op->repair.what < REPAIR_COUNTS || op->repair.what > REPAIR_ORPHAN) {
+    if (op->repair.what < REPAIR_COUNTS || op->repair.what > REPAIR_SET) {
         r->failed = true;
     }
 }

@@ -56,7 +56,8 @@ enum op_repair {
     REPAIR_PARENT = 4,   /* Directory `inode` lies in `parent`. */
     REPAIR_COUNTERS = 5, /* There are `entries` inodes. */
     REPAIR_TYPE = 6,     /* The entry (`parent`, `name`) gets the type of its inode. */
-    REPAIR_ORPHAN = 7    /* `inode` has names: it is no orphan. */
+    REPAIR_ORPHAN = 7,   /* `inode` has names: it is no orphan. */
+    REPAIR_SET = 8       /* The data set whose number is `entries` is not that of `inode`, nor of any other file. */
 };
 
 enum {

@@ -322,7 +322,8 @@ int record_align(struct request *r)
     if (rv != 0) {
         return rv;
     }
-    if (!mode_is_regular(like.mode) || leases_held(r->meta, r->rpc, m->inode) != LEASE_W) {
+    if (!mode_is_regular(like.mode) || inode_is_scavenged(&like) ||
+        leases_held(r->meta, r->rpc, m->inode) != LEASE_W) {
         errmsg_set(&r->err,
                    "the layout of a file is changed for who holds it alone, to that of a file");
         return MORSEL_INVAL;
