@@ -271,6 +271,7 @@ static unsigned asks_for(enum message_type type, bool iod)
         return PEER_SERVER;
     case MSG_DONOR_JOIN:
     case MSG_DONOR_REPORT:
+    case MSG_DONOR_HELD:
         return PEER_BENEFACTOR;
     case MSG_VOTE:
         return iod ? PEER_CANDIDATE : PEER_SERVER;

@@ -5,6 +5,7 @@
 #include "meta/namespace/record.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "meta/datasets/set_record.h"
 #include "meta/namespace/groups_record.h"
 #include "meta/namespace/voters_record.h"
 
@@ -30,6 +31,23 @@ static int decode_encode_groups(struct slice bytes, struct buf *out)
     return rv;
 }
 
+static int decode_encode_page(struct slice bytes, struct buf *out)
+{
+    struct set_page_reader reader;
+    struct set_morsel morsel;
+    int rv = set_page_open(&reader, NUMBER, bytes);
+
+    if (rv == 0) {
+        set_page_begin(out);
+    }
+    while (rv == 0 && (rv = set_page_next(&reader, &morsel)) == 1) {
+        CHECK(morsel.number / SET_PAGE_MORSELS == NUMBER && morsel.donor_count <= REPLICAS_MAX);
+        set_page_put(&morsel, out);
+        rv = 0;
+    }
+    return rv;
+}
+
 static int decode_encode(unsigned kind, struct slice bytes, struct buf *out)
 {
     struct voter_seats seats;
@@ -43,6 +61,8 @@ static int decode_encode(unsigned kind, struct slice bytes, struct buf *out)
         struct voters_record voters;
         struct session_record session;
         struct donor_record donor;
+        struct set_head set;
+        uint32_t waste;
     } record;
     int rv;
 
@@ -102,6 +122,20 @@ static int decode_encode(unsigned kind, struct slice bytes, struct buf *out)
             donor_encode(&record.donor, out);
         }
         return rv;
+    case 11:
+        rv = set_head_decode(NUMBER, bytes, &record.set);
+        if (rv == 0) {
+            set_head_encode(&record.set, out);
+        }
+        return rv;
+    case 12:
+        return decode_encode_page(bytes, out);
+    case 13:
+        rv = waste_decode(bytes, &record.waste);
+        if (rv == 0) {
+            waste_encode(record.waste, out);
+        }
+        return rv;
     default: /* 6 */
         rv = plain_decode(bytes, &record.plain);
         if (rv == 0) {
@@ -117,6 +151,7 @@ static void check_key(struct slice key)
     struct slice name;
     inode_id inode;
     server_id server;
+    uint32_t number;
 
     if (key_name_parse(key, RECORD_DENTRY, &inode, &name)) {
         struct record_key again = key_dentry(inode, name);
@@ -125,6 +160,16 @@ static void check_key(struct slice key)
     }
     if (key_garbage_parse(key, &server, &object)) {
         struct record_key again = key_garbage(server, object);
+
+        CHECK(again.count == key.count && memcmp(again.bytes, key.data, key.count) == 0);
+    }
+    if (key_waste_parse(key, &server, &inode, &number)) {
+        struct record_key again = key_waste(server, inode, number);
+
+        CHECK(again.count == key.count && memcmp(again.bytes, key.data, key.count) == 0);
+    }
+    if (key_map_parse(key, &inode, &number)) {
+        struct record_key again = key_map(inode, number);
 
         CHECK(again.count == key.count && memcmp(again.bytes, key.data, key.count) == 0);
     }
@@ -143,10 +188,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_key((struct slice){ data + 1, size - 1 });
     buf_init(&first);
     buf_init(&second);
-    rv = decode_encode(data[0] % 11, (struct slice){ data + 1, size - 1 }, &first);
+    rv = decode_encode(data[0] % 14, (struct slice){ data + 1, size - 1 }, &first);
     CHECK(rv == MORSEL_OK || rv == MORSEL_CORRUPT || rv == MORSEL_VERSION);
     if (rv == MORSEL_OK) {
-        CHECK(decode_encode(data[0] % 11, buf_slice(&first), &second) == MORSEL_OK);
+        CHECK(decode_encode(data[0] % 14, buf_slice(&first), &second) == MORSEL_OK);
         CHECK(first.count == second.count && memcmp(first.data, second.data, first.count) == 0);
     }
     buf_free(&first);

@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "meta/service/request_uv.h"
-#include "tests/lib/meta_fixture.h"
+#include "tests/lib/sets.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +33,8 @@ static bool is_for_anybody(enum message_type type)
     case MSG_DONOR_JOIN:
     case MSG_DONOR_REPORT:
     case MSG_DONOR_LIST:
+    case MSG_DONOR_HELD:
+    case MSG_SET_LIST:
     case MSG_VOTE:
     case MSG_PROBE:
     case MSG_STATUS:
@@ -218,6 +220,8 @@ struct changes
     Morsel__SyncedRequest synced;
     Morsel__XattrSetRequest xattr;
     Morsel__PolicyRequest policy;
+    Morsel__SetStoredRequest set_stored;
+    Morsel__SetSealRequest set_seal;
 };
 
 static void changes_init(struct changes *m, inode_id dir, inode_id f, inode_id g)
@@ -234,9 +238,12 @@ static void changes_init(struct changes *m, inode_id dir, inode_id f, inode_id g
                            MORSEL__SIZE_REPORT_REQUEST__INIT,
                            MORSEL__SYNCED_REQUEST__INIT,
                            MORSEL__XATTR_SET_REQUEST__INIT,
-                           MORSEL__POLICY_REQUEST__INIT };
+                           MORSEL__POLICY_REQUEST__INIT,
+                           MORSEL__SET_STORED_REQUEST__INIT,
+                           MORSEL__SET_SEAL_REQUEST__INIT };
     m->make.op = m->link.op = m->unlink.op = m->rename.op = m->setattr.op = m->set_layout.op =
         &m->op;
+    m->set_stored.op = m->set_seal.op = &m->op;
     m->size_report.op = m->synced.op = m->xattr.op = m->policy.op = m->exchange.op = &m->op;
     m->make.parent = m->link.new_parent = m->unlink.parent = dir;
     m->rename.parent = m->rename.new_parent = m->policy.inode = dir;
@@ -325,6 +332,8 @@ static void a_repeat_of_any_change_is_answered_without_executing_it(void **state
         { MSG_SYNCED, &m.synced.base },
         { MSG_XATTR_SET, &m.xattr.base },
         { MSG_POLICY, &m.policy.base },
+        { MSG_SET_STORED, &m.set_stored.base },
+        { MSG_SET_SEAL, &m.set_seal.base },
     };
     inode_id copy;
     unsigned kinds = 0;
@@ -342,6 +351,9 @@ static void a_repeat_of_any_change_is_answered_without_executing_it(void **state
     copy = make_copy(&a.client, dir);
     changes_init(&m, dir, files[0], files[1]);
     m.exchange.with = copy;
+    sets_policy(&a.client, INODE_ROOT, 1);
+    m.set_stored.inode = m.set_stored.set = make(&a.client, INODE_ROOT, "set", 0100644, true);
+    m.set_seal.inode = m.set_seal.set = m.set_stored.inode;
     for (unsigned i = 0; i < ARRAY_COUNT(all); i++) {
         uint64_t before = sequence_of(f);
 

@@ -3,6 +3,7 @@
 #include "common/base/status.h"
 #include "common/fs/lease_mode.h"
 #include "common/rpc/messages.h"
+#include "meta/datasets/sets.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/session.h"
 #include "meta/namespace/groups_record.h"
@@ -117,6 +118,11 @@ static struct file_layout layout(struct strange *s)
                              .servers = { 1, 2 } };
 
     l.stripe.width = below(s, 8) == 0 ? STRIPE_WIDTH_MAX : 1 + (uint32_t)below(s, 3);
+    if (below(s, 2) == 0) {
+        l.class = CLASS_SCAVENGED;
+        l.replicas = 1 + (uint32_t)below(s, REPLICAS_MAX);
+        return l;
+    }
     if (below(s, 3) == 0) {
         l.replicas = 2;
         for (uint32_t i = 0; i < l.stripe.width; i++) {
@@ -147,6 +153,94 @@ static struct slice objects(struct strange *s)
     }
     op_objects_sort(&s->lists);
     return buf_slice(&s->lists);
+}
+
+/* Mostly the one that the file has. */
+static uint64_t set_of(struct strange *s, inode_id file)
+{
+    struct inode found;
+
+    return below(s, 8) == 0 || ns_inode(s->f.ns, file, &found, &s->f.err) != 0 ? number(s)
+                                                                               : inode_body(&found);
+}
+
+static struct set_morsel morsel(struct strange *s, uint32_t from)
+{
+    struct set_morsel m = { .number = from + (uint32_t)below(s, 300),
+                            .length = (uint32_t)below(s, MORSEL_BYTES_DEFAULT + 2),
+                            .digest = (uint32_t)number(s),
+                            .rewriting = below(s, 4) == 0,
+                            .donor_count = (uint32_t)below(s, REPLICAS_MAX + 1) };
+
+    for (uint32_t i = 0; i < m.donor_count; i++) {
+        m.donors[i] = 1 + (uint32_t)below(s, 5);
+    }
+    return m;
+}
+
+/* Ascending, or nearly so; what follows in `lists` is waste. Returns how many bytes. */
+static size_t morsels_and_waste(struct strange *s)
+{
+    uint32_t from = below(s, 20) == 0 ? SET_MORSELS_MAX - 200 : 0;
+    size_t bytes;
+
+    for (uint64_t i = below(s, 4); i > 0; i--) {
+        struct set_morsel m = morsel(s, from);
+
+        from = m.number + (below(s, 10) != 0);
+        op_morsel_put(&s->lists, &m);
+    }
+    bytes = s->lists.count;
+    for (uint64_t i = below(s, 3); i > 0; i--) {
+        op_run_put(&s->lists, (struct op_run){ 1 + below(s, 5), (uint32_t)below(s, 300), 1 });
+    }
+    return bytes;
+}
+
+static struct slice runs(struct strange *s)
+{
+    uint64_t set = 1 + below(s, 8);
+
+    for (uint64_t i = below(s, 5); i > 0; i--) {
+        bool all = below(s, 3) == 0;
+
+        op_run_put(&s->lists, (struct op_run){ set, all ? 0 : (uint32_t)below(s, 300),
+                                               all ? UINT32_MAX : 1 + (uint32_t)below(s, 40) });
+        set += 1 + below(s, 3);
+    }
+    return buf_slice(&s->lists);
+}
+
+static struct slice part(const struct strange *s, size_t from, size_t to)
+{
+    return from == to ? text("") : (struct slice){ s->lists.data + from, to - from };
+}
+
+
+static void fill_sets(struct strange *s, struct meta_op *op)
+{
+    size_t bytes;
+
+    switch (op->kind) {
+    case OP_SET_STORED:
+        op->set_stored.inode = inode(s);
+        op->set_stored.set = set_of(s, op->set_stored.inode);
+        op->set_stored.size = below(s, 8) == 0 ? number(s) : below(s, 1U << 30);
+        op->set_stored.mtime_ns = (int64_t)number(s);
+        op->set_stored.strips_ids = below(s, 2) == 0;
+        bytes = morsels_and_waste(s);
+        op->set_stored.morsels = part(s, 0, bytes);
+        op->set_stored.waste = part(s, bytes, s->lists.count);
+        break;
+    case OP_SET_SEAL:
+        op->set_seal.inode = inode(s);
+        op->set_seal.set = set_of(s, op->set_seal.inode);
+        op->set_seal.size = below(s, 2) == 0 ? 0 : number(s);
+        break;
+    default: /* OP_SET_COLLECTED, OP_SET_LOST */
+        op->set_runs.donor = (donor_id)below(s, 6);
+        op->set_runs.runs = runs(s);
+    }
 }
 
 static void fill_names(struct strange *s, struct meta_op *op)
@@ -345,14 +439,15 @@ static void draw(struct strange *s, struct meta_op *op)
         [OP_GARBAGE] = fill_rest,      [OP_MEMBER] = fill_rest,        [OP_GRANTEE] = fill_rest,
         [OP_HOLDER] = fill_rest,       [OP_REPAIR] = fill_rest,        [OP_START] = fill_rest,
         [OP_VOTERS] = fill_rest,       [OP_GROUPS] = fill_rest,        [OP_EXCHANGE] = fill_bytes,
-        [OP_SESSIONS] = fill_rest,     [OP_DONOR] = fill_rest,
+        [OP_SESSIONS] = fill_rest,     [OP_DONOR] = fill_rest,        [OP_SET_STORED] = fill_sets,
+        [OP_SET_SEAL] = fill_sets,     [OP_SET_COLLECTED] = fill_sets, [OP_SET_LOST] = fill_sets,
     };
 
     memset(op, 0, sizeof(*op));
     buf_clear(&s->lists);
     op->kind = below(s, 3) == 0 ? OP_CREATE : (enum op_kind)(OP_CREATE + below(s, OP_KIND_END - 2));
     fill[op->kind](s, op);
-    op->client = number(s);
+    op->client = below(s, 2) == 0 ? 7 : number(s);
     op->client_sequence = number(s);
     op->answered = number(s);
     op->who.uid = (uint32_t)number(s);
@@ -433,6 +528,32 @@ static void assert_inodes_are_sound(struct strange *s)
     }
 }
 
+/* One namespace has followed operations, the other one was filled from the store. */
+static void assert_sets_are_the_same(struct strange *s)
+{
+    const struct sets *loaded = ns_sets(s->f.ns), *kept = ns_sets(s->again.ns);
+
+    sets_check(loaded);
+    sets_check(kept);
+    assert_int_equal(loaded->count, kept->count);
+    for (uint32_t i = 0; i < kept->count; i++) {
+        const struct data_set *a = loaded->items[i], *b = kept->items[i];
+        struct set_morsel m, n;
+
+        assert_true(a->head.number == b->head.number && a->head.sealed == b->head.sealed);
+        assert_true(a->morsels == b->morsels && a->thin == b->thin);
+        assert_int_equal(a->waste_count, b->waste_count);
+        for (uint32_t from = 0; set_next(b, from, &m); from = m.number + 1) {
+            assert_true(set_get(a, m.number, &n) && memcmp(&m, &n, sizeof(m)) == 0);
+        }
+    }
+    for (donor_id donor = 1; donor <= 5; donor++) {
+        const struct donor_sets *a = sets_of_donor(loaded, donor), *b = sets_of_donor(kept, donor);
+
+        assert_int_equal(a != NULL ? a->waste : 0, b != NULL ? b->waste : 0);
+    }
+}
+
 static void what_is_taken_comes_back_from_the_log(void **state)
 {
     const uint64_t first = test_seed_first();
@@ -454,6 +575,7 @@ static void what_is_taken_comes_back_from_the_log(void **state)
         assert_same(s);
         assert_int_equal(ns_fixture_reopen(&s->f), 0);
         assert_inodes_are_sound(s);
+        assert_sets_are_the_same(s);
         ns_fixture_close(&s->f);
         ns_fixture_close(&s->again);
     }

@@ -68,7 +68,8 @@ static void dump(const struct kv *kv, struct buf *out)
 
 /* ---- The script ---- */
 
-enum { DIR_A = 2, DIR_B, FILE_1, FILE_2, LINK_1, STEPS = 34 };
+enum { DIR_A = 2, DIR_B, FILE_1, FILE_2, LINK_1, STEPS = 44 };
+enum { SET_FILE = NS_START_GAP + 9 }; /* Behind a directory, the gap, and a file without a name. */
 
 static uint8_t lists[256]; /* Columns and objects, which operations borrow. */
 
@@ -217,6 +218,79 @@ static struct meta_op of_files(uint32_t step)
     }
 }
 
+static struct slice runs(uint64_t set, uint32_t first, uint32_t count)
+{
+    struct buf out;
+
+    nth_pause();
+    buf_init(&out);
+    op_run_put(&out, (struct op_run){ set, first, count });
+    return borrowed(&out);
+}
+
+/* Two morsels, on that benefactor and the next one. */
+static struct meta_op stored(uint64_t set, uint32_t number, donor_id donor)
+{
+    struct meta_op op = { .kind = OP_SET_STORED };
+    struct buf out;
+
+    nth_pause();
+    buf_init(&out);
+    for (uint32_t i = 0; i < 2; i++) {
+        op_morsel_put(&out, &(struct set_morsel){ .number = number + i * 300,
+                                                  .length = 100,
+                                                  .donor_count = 2,
+                                                  .donors = { donor, donor + 1 } });
+    }
+    op.set_stored.inode = SET_FILE;
+    op.set_stored.set = set;
+    op.set_stored.size = 1000;
+    op.set_stored.morsels = borrowed(&out);
+    return op;
+}
+
+static struct meta_op of_sets(uint32_t step)
+{
+    struct meta_op op = { .kind = OP_SET_LOST };
+
+    switch (step) {
+    case 0:
+        op = op_make(INODE_ROOT, "set", 0100644);
+        op.make.layout = (struct file_layout){ .class = CLASS_SCAVENGED,
+                                               .replicas = 2,
+                                               .stripe = { MORSEL_BYTES_DEFAULT, 1, 4 } };
+        return op;
+    case 1:
+        return stored(SET_FILE, 0, 1);
+    case 2:
+        return stored(SET_FILE, 0, 2); /* The first one's copies do not count any more. */
+    case 3:
+        op.set_runs.donor = 3;
+        op.set_runs.runs = runs(SET_FILE, 0, 10);
+        return op;
+    case 4:
+        op.kind = OP_SET_COLLECTED;
+        op.set_runs.donor = 1;
+        op.set_runs.runs = runs(SET_FILE, 300, 1);
+        return op;
+    case 5:
+        op = setattr(SET_FILE, SETATTR_SIZE);
+        return op;
+    case 6:
+        op.kind = OP_SET_SEAL;
+        op.set_seal.inode = op.set_seal.set = SET_FILE;
+        return op;
+    case 7:
+        op = setattr(SET_FILE, SETATTR_SIZE);
+        op.setattr.size = 0; /* Another set begins. */
+        return op;
+    case 8:
+        return stored(SET_FILE + 1, 5, 1);
+    default:
+        return op_unlink(INODE_ROOT, "set", false);
+    }
+}
+
 static struct meta_op step_of(uint32_t step)
 {
     struct meta_op op = { .kind = OP_COLLECT };
@@ -277,8 +351,10 @@ static struct meta_op step_of(uint32_t step)
         return op_unlink(DIR_B, "other", false);
     case 32:
         return op_unlink(INODE_ROOT, "b", true);
-    default:
+    case 33:
         return op_unlink(DIR_A, "two", false);
+    default:
+        return of_sets(step - 34);
     }
 }
 

@@ -230,6 +230,10 @@ static const uint8_t one_voter[] = { 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0
 /* Version 1, and no group; groups_record.h. */
 static const uint8_t no_group[] = { 1, 1, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0 };
 
+/* With two donors, while it is being written anew; op.h. */
+static const uint8_t one_morsel[] = { 0x12, 5, 0, 0, 0, 9, 0, 0, 0, 8, 7, 6, 5, 1, 0, 0, 0, 2, 0, 0, 0 };
+static const uint8_t one_run[] = { 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0 };
+
 /* One of each kind, with something in every field. */
 static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
 {
@@ -277,6 +281,25 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
     case OP_DONOR:
         op.donor.id = 3;
         (void)memcpy(op.donor.name, "desk", 5);
+        break;
+    case OP_SET_STORED:
+        op.set_stored.inode = 10;
+        op.set_stored.set = 11;
+        op.set_stored.size = 12;
+        op.set_stored.mtime_ns = -4;
+        op.set_stored.strips_ids = true;
+        op.set_stored.morsels = (struct slice){ one_morsel, sizeof(one_morsel) };
+        op.set_stored.waste = (struct slice){ one_run, sizeof(one_run) };
+        break;
+    case OP_SET_SEAL:
+        op.set_seal.inode = 10;
+        op.set_seal.set = 11;
+        op.set_seal.size = 12;
+        break;
+    case OP_SET_COLLECTED:
+    case OP_SET_LOST:
+        op.set_runs.donor = 3;
+        op.set_runs.runs = (struct slice){ one_run, sizeof(one_run) };
         break;
     case OP_SIZE_REPORT:
         op.size_report.size = 9;

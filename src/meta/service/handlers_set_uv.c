@@ -192,6 +192,11 @@ static int take_morsel(struct request *r, const Morsel__SetMorsel *m, struct set
     return 0;
 }
 
+static struct slice part(const struct buf *bytes, size_t from, size_t to)
+{
+    return from == to ? (struct slice){ NULL, 0 } : (struct slice){ bytes->data + from, to - from };
+}
+
 static int take_morsels(struct request *r, const Morsel__SetStoredRequest *m)
 {
     size_t morsels_bytes;
@@ -213,9 +218,8 @@ static int take_morsels(struct request *r, const Morsel__SetStoredRequest *m)
                                                    1 });
         }
     }
-    r->op.set_stored.morsels = (struct slice){ r->bytes.data, morsels_bytes };
-    r->op.set_stored.waste =
-        (struct slice){ r->bytes.data + morsels_bytes, r->bytes.count - morsels_bytes };
+    r->op.set_stored.morsels = part(&r->bytes, 0, morsels_bytes);
+    r->op.set_stored.waste = part(&r->bytes, morsels_bytes, r->bytes.count);
     return r->bytes.failed ? MORSEL_NOMEM : 0;
 }
 
