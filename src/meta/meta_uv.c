@@ -27,8 +27,7 @@ uint64_t meta_now_ms(struct meta *meta)
 static bool needs_space(const struct meta_op *op)
 {
     return op->kind == OP_CREATE || op->kind == OP_LINK || op->kind == OP_RENAME ||
-           op->kind == OP_SET_STORED ||
-           (op->kind == OP_XATTR && !op->xattr.remove);
+           op->kind == OP_SET_STORED || (op->kind == OP_XATTR && !op->xattr.remove);
 }
 
 /* Once: a stranger may ask for the same again and again. */

@@ -32,7 +32,7 @@ static inline int sets_desk_join(struct sets_desk *desk, bool told)
     request.token = (ProtobufCBinaryData){ sizeof(token), token };
     request.id = desk->id;
     request.instance = desk->instance;
-    request.address = (char *)(uintptr_t)"10.0.0.1:7";
+    request.address = (char *)(uintptr_t) "10.0.0.1:7";
     request.name = (char *)(uintptr_t)desk->name;
     request.report = &report;
     request.held_told = told;

@@ -39,7 +39,8 @@ static void cloud_close(struct cloud *cloud)
 }
 
 /* Two copies of the morsel. */
-static int store(struct cloud *cloud, struct sets_file file, uint32_t number, unsigned a, unsigned b)
+static int store(struct cloud *cloud, struct sets_file file, uint32_t number, unsigned a,
+                 unsigned b)
 {
     struct sets_desk *desks[] = { &cloud->desks[a], &cloud->desks[b] };
 
@@ -160,8 +161,8 @@ static size_t collect(struct sets_desk *desk, struct op_run *runs)
     size_t count = reply->n_collect;
 
     for (size_t i = 0; i < count; i++) {
-        runs[i] =
-            (struct op_run){ reply->collect[i]->set, reply->collect[i]->first, reply->collect[i]->count };
+        runs[i] = (struct op_run){ reply->collect[i]->set, reply->collect[i]->first,
+                                   reply->collect[i]->count };
     }
     after = sets_report(desk, reply->collect, count);
     assert_int_equal(after->n_collect, 0);
@@ -284,9 +285,9 @@ static Morsel__SetListReply *list(struct cloud *cloud, uint64_t from)
     Morsel__SetListReply *reply = NULL;
 
     request.from = from;
-    assert_int_equal(call(&cloud->c, MSG_SET_LIST, &request.base,
-                          &morsel__set_list_reply__descriptor, &reply),
-                     0);
+    assert_int_equal(
+        call(&cloud->c, MSG_SET_LIST, &request.base, &morsel__set_list_reply__descriptor, &reply),
+        0);
     return reply;
 }
 

@@ -3,9 +3,9 @@
 #include "common/base/status.h"
 #include "common/fs/lease_mode.h"
 #include "common/rpc/messages.h"
-#include "meta/datasets/sets.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/session.h"
+#include "meta/datasets/sets.h"
 #include "meta/namespace/groups_record.h"
 #include "meta/namespace/voters_record.h"
 #include "tests/lib/groups.h"
@@ -215,7 +215,6 @@ static struct slice part(const struct strange *s, size_t from, size_t to)
 {
     return from == to ? text("") : (struct slice){ s->lists.data + from, to - from };
 }
-
 
 static void fill_sets(struct strange *s, struct meta_op *op)
 {
@@ -439,7 +438,7 @@ static void draw(struct strange *s, struct meta_op *op)
         [OP_GARBAGE] = fill_rest,      [OP_MEMBER] = fill_rest,        [OP_GRANTEE] = fill_rest,
         [OP_HOLDER] = fill_rest,       [OP_REPAIR] = fill_rest,        [OP_START] = fill_rest,
         [OP_VOTERS] = fill_rest,       [OP_GROUPS] = fill_rest,        [OP_EXCHANGE] = fill_bytes,
-        [OP_SESSIONS] = fill_rest,     [OP_DONOR] = fill_rest,        [OP_SET_STORED] = fill_sets,
+        [OP_SESSIONS] = fill_rest,     [OP_DONOR] = fill_rest,         [OP_SET_STORED] = fill_sets,
         [OP_SET_SEAL] = fill_sets,     [OP_SET_COLLECTED] = fill_sets, [OP_SET_LOST] = fill_sets,
     };
 
@@ -653,76 +652,6 @@ static void run_sessions_op(struct ns_fixture *f, uint64_t run, const struct ses
     buf_free(&clients);
 }
 
-struct donors_seen
-{
-    struct donor_record records[4];
-    uint32_t count, max;
-};
-
-static int see_donor(void *data, const struct donor_record *record)
-{
-    struct donors_seen *seen = data;
-
-    if (seen->count == seen->max) {
-        return MORSEL_NOMEM;
-    }
-    seen->records[seen->count++] = *record;
-    return 0;
-}
-
-static void put_donor_raw(struct ns_fixture *f, donor_id id, const void *bytes, size_t count)
-{
-    struct record_key key = key_donor(id);
-    struct kv_batch batch;
-
-    kv_batch_init(&batch);
-    kv_batch_put(&batch, record_key_slice(&key), (struct slice){ bytes, count });
-    assert_int_equal(f->kv->commit(f->kv, &batch, false, &f->err), 0);
-    kv_batch_free(&batch);
-}
-
-/* An older program could not read the log with one in it. */
-static void benefactors_are_kept_and_make_the_database_a_newer_one(void **state)
-{
-    static const uint8_t newer[] = { RECORD_VERSION + 1 };
-    struct ns_fixture *f = calloc(1, sizeof(*f));
-    struct meta_op op = { .kind = OP_DONOR };
-    struct donors_seen seen = { .max = 4 };
-
-    (void)state;
-    assert_non_null(f);
-    ns_fixture_open(f, 1);
-    assert_int_equal(ns_donors(f->ns, see_donor, &seen, &f->err), 0);
-    assert_int_equal(ns_execute(f->ns, &op, &f->err), MORSEL_INVAL); /* None has number 0. */
-    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_FIRST);
-    for (donor_id id = 300; id >= 100; id -= 100) {
-        op.donor.id = id;
-        memset(op.donor.token, (int)(id / 100), sizeof(op.donor.token));
-        memcpy(op.donor.name, "desk", sizeof("desk"));
-        assert_int_equal(ns_fixture_run(f, &op), 0);
-    }
-    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_DONORS);
-    assert_int_equal(ns_fixture_reopen(f), 0);
-    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_DONORS);
-    assert_int_equal(ns_donors(f->ns, see_donor, &seen, &f->err), 0);
-    assert_int_equal(seen.count, 3);
-    assert_true(seen.records[0].id == 100 && seen.records[2].id == 300);
-    assert_true(seen.records[1].token[15] == 2);
-    assert_string_equal(seen.records[1].name, "desk");
-    seen = (struct donors_seen){ .max = 2 };
-    assert_int_equal(ns_donors(f->ns, see_donor, &seen, &f->err), MORSEL_NOMEM);
-    put_donor_raw(f, 400, newer, sizeof(newer));
-    seen = (struct donors_seen){ .max = 4 };
-    assert_int_equal(ns_donors(f->ns, see_donor, &seen, &f->err), MORSEL_VERSION);
-    assert_non_null(strstr(f->err.text, "use a newer morsel-meta"));
-    put_donor_raw(f, 400, "x", 0);
-    seen = (struct donors_seen){ .max = 4 };
-    assert_int_equal(ns_donors(f->ns, see_donor, &seen, &f->err), MORSEL_CORRUPT);
-    assert_non_null(strstr(f->err.text, "benefactor is damaged"));
-    ns_fixture_close(f);
-    free(f);
-}
-
 static void sessions_are_there_until_they_are_struck_out(void **state)
 {
     const struct session_kept begun[] = { { 0, 0 }, { 7, 0 }, { UINT64_MAX, 0 } };
@@ -836,7 +765,6 @@ int main(void)
         cmocka_unit_test(an_older_log_may_name_a_file_without_a_name),
         cmocka_unit_test(what_the_log_cannot_hold_is_refused),
         cmocka_unit_test(sessions_are_there_until_they_are_struck_out),
-        cmocka_unit_test(benefactors_are_kept_and_make_the_database_a_newer_one),
         cmocka_unit_test(a_damaged_record_is_named),
     };
 

@@ -274,8 +274,7 @@ static struct meta_op of_sets(uint32_t step)
         op.set_runs.runs = runs(SET_FILE, 300, 1);
         return op;
     case 5:
-        op = setattr(SET_FILE, SETATTR_SIZE);
-        return op;
+        return setattr(SET_FILE, SETATTR_SIZE);
     case 6:
         op.kind = OP_SET_SEAL;
         op.set_seal.inode = op.set_seal.set = SET_FILE;

@@ -231,7 +231,8 @@ static const uint8_t one_voter[] = { 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0
 static const uint8_t no_group[] = { 1, 1, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0 };
 
 /* With two donors, while it is being written anew; op.h. */
-static const uint8_t one_morsel[] = { 0x12, 5, 0, 0, 0, 9, 0, 0, 0, 8, 7, 6, 5, 1, 0, 0, 0, 2, 0, 0, 0 };
+static const uint8_t one_morsel[] = { 0x12, 5, 0, 0, 0, 9, 0, 0, 0, 8, 7,
+                                      6,    5, 1, 0, 0, 0, 2, 0, 0, 0 };
 static const uint8_t one_run[] = { 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0 };
 
 /* One of each kind, with something in every field. */

@@ -164,11 +164,9 @@ static void stripes_are_dealt_round_robin(void **state)
                                       { 1, 100 * MORSEL, 1 },
                                       { 2, 99 * MORSEL, 2 },
                                       { 3, 98 * MORSEL, 3 } };
-    struct place_wanted w = { .count = 10,
-                              .copies = 2,
-                              .width = 2,
-                              .stripe_morsels = 2,
-                              .morsel_bytes = MORSEL };
+    struct place_wanted w = {
+        .count = 10, .copies = 2, .width = 2, .stripe_morsels = 2, .morsel_bytes = MORSEL
+    };
     struct placed p;
 
     (void)state;
@@ -190,11 +188,9 @@ static void a_round_has_as_many_hosts_as_copies(void **state)
                                       { 3, 70 * MORSEL, 7 },
                                       { 4, 60 * MORSEL, 7 },
                                       { 5, 50 * MORSEL, 8 } };
-    struct place_wanted w = { .count = 8,
-                              .copies = 2,
-                              .width = 2,
-                              .stripe_morsels = 1,
-                              .morsel_bytes = MORSEL };
+    struct place_wanted w = {
+        .count = 8, .copies = 2, .width = 2, .stripe_morsels = 1, .morsel_bytes = MORSEL
+    };
     struct placed p;
 
     (void)state;

@@ -152,9 +152,8 @@ static void print_head(const struct shown *s)
     const struct layout_text *l = s->file->layout;
     char size[PRINT_TEXT_MAX], morsel[PRINT_TEXT_MAX];
 
-    (void)printf("%s: inode %" PRIu64 ", %s, scavenged, %" PRIu32
-                 " %s; data set %" PRIu64 " in morsels of %s, %" PRIu32
-                 " to a stripe, dealt to %" PRIu32 "\n",
+    (void)printf("%s: inode %" PRIu64 ", %s, scavenged, %" PRIu32 " %s; data set %" PRIu64
+                 " in morsels of %s, %" PRIu32 " to a stripe, dealt to %" PRIu32 "\n",
                  s->file->path, s->file->inode, print_bytes(s->file->size, size), l->replicas,
                  l->replicas == 1 ? "copy" : "copies", l->set, print_bytes(l->morsel_bytes, morsel),
                  l->stripe_morsels, l->width);
@@ -206,14 +205,14 @@ static json_t *shares_json(const struct shown *s)
 static void append_json(const struct shown *s, json_t *files)
 {
     const struct layout_text *l = s->file->layout;
-    json_t *json = json_pack(
-        "{s:s, s:o, s:o, s:s, s:i, s:i, s:i, s:i, s:o, s:b, s:o, s:o, s:o}", "file", s->file->path,
-        "inode", print_json_number(s->file->inode), "size", print_json_number(s->file->size),
-        "class", "scavenged", "replicas", (int)l->replicas, "morsel_size", (int)l->morsel_bytes,
-        "stripe_size", (int)l->stripe_morsels, "stripe_width", (int)l->width, "set",
-        print_json_number(l->set), "sealed", (int)s->sealed, "morsels_count",
-        print_json_number(s->stored), "morsels_away", print_json_number(s->away), "donors",
-        shares_json(s));
+    json_t *json = json_pack("{s:s, s:o, s:o, s:s, s:i, s:i, s:i, s:i, s:o, s:b, s:o, s:o, s:o}",
+                             "file", s->file->path, "inode", print_json_number(s->file->inode),
+                             "size", print_json_number(s->file->size), "class", "scavenged",
+                             "replicas", (int)l->replicas, "morsel_size", (int)l->morsel_bytes,
+                             "stripe_size", (int)l->stripe_morsels, "stripe_width", (int)l->width,
+                             "set", print_json_number(l->set), "sealed", (int)s->sealed,
+                             "morsels_count", print_json_number(s->stored), "morsels_away",
+                             print_json_number(s->away), "donors", shares_json(s));
 
     if (json != NULL && s->all) {
         (void)json_object_set(json, "morsels", s->morsels);

@@ -347,8 +347,8 @@ static int show_file(const struct admin_arguments *arguments, const char *path, 
                        mount.source);
     }
     if (f.layout.layout_class == CLASS_SCAVENGED) {
-        return dataset_layout(&settings,
-                              &(struct dataset_file){ path, f.inode, f.size, &f.layout }, files);
+        return dataset_layout(&settings, &(struct dataset_file){ path, f.inode, f.size, &f.layout },
+                              files);
     }
     return show_columns(&settings, &f, files);
 }

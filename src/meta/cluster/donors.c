@@ -286,8 +286,8 @@ static void on_join(struct donors *d, const struct donors_event *event, struct d
     if (known && !donor->durable) {
         refuse(out, donor->pending_tag, MORSEL_AGAIN, "it has joined again meanwhile");
     }
-    donor->told_held = event->join.told_held ||
-                       (donor->told_held && donor->instance == event->join.instance);
+    donor->told_held =
+        event->join.told_held || (donor->told_held && donor->instance == event->join.instance);
     donor->instance = event->join.instance;
     memcpy(donor->record.name, event->join.record.name, sizeof(donor->record.name));
     memcpy(donor->address, event->join.address, sizeof(donor->address));

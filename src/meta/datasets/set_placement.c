@@ -221,8 +221,8 @@ void place_rounds_drop(struct place_rounds *r, uint64_t set)
     }
 }
 
-void place_rounds_put(struct place_rounds *r, uint64_t set, const struct place_candidate *candidates,
-                      uint32_t count)
+void place_rounds_put(struct place_rounds *r, uint64_t set,
+                      const struct place_candidate *candidates, uint32_t count)
 {
     struct place_round *round;
 

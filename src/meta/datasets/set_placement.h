@@ -44,7 +44,7 @@ struct placed
 {
     uint32_t count;  /* Morsels; fewer than wanted where there is no more room. */
     uint32_t copies; /* Of each. */
-    bool short_of;   /* There may be more in others that are no candidates: copies, hosts or room. */
+    bool short_of; /* There may be more in others that are no candidates: copies, hosts or room. */
     donor_id donors[SET_PLACE_MAX * REPLICAS_MAX];
 };
 

@@ -15,8 +15,8 @@ enum { SET_PAGE_MORSELS = 256 };
 /* What does not change with each morsel. */
 struct set_head
 {
-    uint64_t number; /* Never recurs; of the count of inodes. */
-    inode_id inode;  /* The file whose bytes these are. */
+    uint64_t number;  /* Never recurs; of the count of inodes. */
+    inode_id inode;   /* The file whose bytes these are. */
     client_id writer; /* Who stores it, or has. */
     int64_t made_ns;  /* The manager's clock, signed since 1970. */
     uint32_t copies;  /* That are wanted. */

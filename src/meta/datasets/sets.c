@@ -10,8 +10,8 @@
 /* A morsel is HEAD_WORDS + copies words: length with two flags, digest, donors (0: none). */
 enum { WORD_LENGTH, WORD_DIGEST, HEAD_WORDS };
 
-#define WORD_PRESENT ((uint32_t)1 << 30)
-#define WORD_REWRITING ((uint32_t)1 << 31)
+#define WORD_PRESENT     ((uint32_t)1 << 30)
+#define WORD_REWRITING   ((uint32_t)1 << 31)
 #define WORD_LENGTH_MASK (WORD_PRESENT - 1)
 
 static_assert(MORSEL_BYTES_MAX < (1 << 30), "a length leaves two bits");

@@ -59,8 +59,8 @@ struct donor_sets
     donor_id id;
     uint64_t *sets; /* Ascending. */
     uint32_t count, room;
-    uint64_t waste;       /* K records. */
-    uint64_t floor_set;   /* It has none below this set, and morsel of it. */
+    uint64_t waste;     /* K records. */
+    uint64_t floor_set; /* It has none below this set, and morsel of it. */
     uint32_t floor_first;
 };
 
@@ -68,7 +68,7 @@ struct sets
 {
     struct data_set **items; /* Ascending by number. */
     uint32_t count, room;
-    struct data_set *pending; /* Room for one that may be made next; NULL: none. */
+    struct data_set *pending;  /* Room for one that may be made next; NULL: none. */
     struct donor_sets *donors; /* Ascending by id. */
     uint32_t donor_count, donors_room;
 };

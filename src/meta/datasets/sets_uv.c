@@ -21,24 +21,25 @@ void sets_layout(const struct file_policy *policy, struct file_layout *layout)
 int sets_may_change(struct meta *meta, const struct inode *inode, client_id client,
                     struct errmsg *err)
 {
-    const struct data_set *set = inode_is_scavenged(inode)
-                                     ? sets_find(ns_sets(meta->ns), inode_body(inode))
-                                     : NULL;
+    const struct data_set *set =
+        inode_is_scavenged(inode) ? sets_find(ns_sets(meta->ns), inode_body(inode)) : NULL;
 
     if (set == NULL || (set->head.writer == client && !set->head.sealed)) {
         return 0;
     }
     if (set->head.sealed) {
-        errmsg_set(err, "the file is a data set that is complete, and cannot be changed: truncate it "
-                        "to zero, or write another file");
+        errmsg_set(err,
+                   "the file is a data set that is complete, and cannot be changed: truncate it "
+                   "to zero, or write another file");
         return MORSEL_PERM;
     }
     if (session_known(meta->sessions, set->head.writer)) {
         errmsg_set(err, "another mount is storing this file");
         return MORSEL_BUSY;
     }
-    errmsg_set(err, "the mount that was storing this file has ended: it stays as it is; truncate it "
-                    "to zero, or write another file");
+    errmsg_set(err,
+               "the mount that was storing this file has ended: it stays as it is; truncate it "
+               "to zero, or write another file");
     return MORSEL_PERM;
 }
 

@@ -618,12 +618,10 @@ static void next_phase(struct fsck *f)
 
 static int walk(struct fsck_walk *w)
 {
-    static const kv_visit visitors[] = { [FSCK_ENTRIES] = visit_entry,
-                                         [FSCK_INODES] = visit_inode,
-                                         [FSCK_NAMES] = visit_name,
-                                         [FSCK_COUNTS] = visit_counted,
-                                         [FSCK_ORPHANS] = visit_orphan,
-                                         [FSCK_SETS] = visit_set };
+    static const kv_visit visitors[] = {
+        [FSCK_ENTRIES] = visit_entry,  [FSCK_INODES] = visit_inode,   [FSCK_NAMES] = visit_name,
+        [FSCK_COUNTS] = visit_counted, [FSCK_ORPHANS] = visit_orphan, [FSCK_SETS] = visit_set
+    };
     struct kv *kv = ns_kv(w->f->ns);
     struct record_key from = w->f->at;
     int rv = kv->scan(kv, record_key_slice(&from), visitors[w->f->phase], w, w->err);

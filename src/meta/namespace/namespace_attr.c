@@ -251,9 +251,9 @@ int apply_set_layout(struct ns_txn *t)
         return rv;
     }
     /* A record of unsynced bytes, though they have been cut off, goes by column. */
-    if (!mode_is_regular(inode->mode) || inode_is_scavenged(inode) || inode->size != 0 || inode->reach != 0 ||
-        (inode->flags & INODE_UNSYNCED) != 0 || layout->class != inode->layout.class ||
-        layout->replicas != inode->layout.replicas ||
+    if (!mode_is_regular(inode->mode) || inode_is_scavenged(inode) || inode->size != 0 ||
+        inode->reach != 0 || (inode->flags & INODE_UNSYNCED) != 0 ||
+        layout->class != inode->layout.class || layout->replicas != inode->layout.replicas ||
         memcmp(&layout->stripe, &inode->layout.stripe, sizeof(layout->stripe)) != 0) {
         return MORSEL_INVAL;
     }

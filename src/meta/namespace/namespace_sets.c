@@ -487,10 +487,8 @@ static int collect_run(struct ns_txn *t, donor_id donor, struct op_run run)
         return rv; /* A report that comes twice counts once. */
     }
     txn_delete(t, key_waste(donor, run.set, run.first));
-    rv = note_waste(t, (struct waste_note){ .donor = donor,
-                                            .set = run.set,
-                                            .first = run.first,
-                                            .collected = true });
+    rv = note_waste(t, (struct waste_note){
+                           .donor = donor, .set = run.set, .first = run.first, .collected = true });
     if (rv == 0 && run.count < there) {
         rv = keep_rest(t, donor,
                        (struct op_run){ run.set, run.first + run.count, there - run.count });
@@ -548,8 +546,7 @@ static void drop_donor(struct set_morsel *morsel, donor_id donor)
 static bool is_behind_notes(const struct ns_txn *t, uint64_t set, uint32_t number)
 {
     const struct set_notes *n = &t->ns->notes;
-    const struct set_change *last =
-        n->change_count > 0 ? &n->changes[n->change_count - 1] : NULL;
+    const struct set_change *last = n->change_count > 0 ? &n->changes[n->change_count - 1] : NULL;
 
     return last == NULL || last->set < set || last->morsel.number < number;
 }
@@ -673,10 +670,10 @@ static int load_morsels(struct ns *ns, const struct data_set *set, uint32_t page
     int rv = set_page_open(&reader, page, bytes);
 
     while (rv == 0 && (rv = set_page_next(&reader, &change.morsel)) == 1) {
-        rv = !set_morsel_sound(&set->head, &change.morsel) ||
-                     change.morsel.number >= SET_MORSELS_MAX
-                 ? MORSEL_CORRUPT
-                 : sets_reserve(&ns->sets, &set->head, &change, 1, 0);
+        rv =
+            !set_morsel_sound(&set->head, &change.morsel) || change.morsel.number >= SET_MORSELS_MAX
+                ? MORSEL_CORRUPT
+                : sets_reserve(&ns->sets, &set->head, &change, 1, 0);
         if (rv == 0) {
             sets_apply(&ns->sets, &change, 1);
         }
@@ -739,10 +736,11 @@ int ns_load_sets(struct ns *ns, struct errmsg *err)
         rv = ns->kv->scan(ns->kv, (struct slice){ &key, 1 }, steps[i].visit, &walk, err);
     }
     if (rv == 0 && walk.status != 0 && walk.status != MORSEL_NOMEM) {
-        errmsg_set(err, walk.status == MORSEL_VERSION
-                            ? "a record of a data set is of a newer version: use a newer morsel-meta"
-                            : "a record of a data set is damaged: restore the manager's database "
-                              "from a backup");
+        errmsg_set(err,
+                   walk.status == MORSEL_VERSION
+                       ? "a record of a data set is of a newer version: use a newer morsel-meta"
+                       : "a record of a data set is damaged: restore the manager's database "
+                         "from a backup");
     }
     return rv != 0 ? rv : walk.status;
 }

@@ -31,7 +31,7 @@ struct set_notes
         uint32_t first, count;
         bool fresh;     /* There was no such record. */
         bool collected; /* It is gone. */
-    } *wastes;
+    } * wastes;
     uint32_t waste_count, waste_room;
 };
 
@@ -67,7 +67,7 @@ struct ns_txn
     bool replay; /* Decisions are already in the operation. */
     struct errmsg *err;
     struct counters counters;
-    uint32_t store_version; /* Of the superblock, behind it. */
+    uint32_t store_version;   /* Of the superblock, behind it. */
     struct set_head set_made; /* number 0: none is made. */
     uint64_t set_sealed;      /* 0: none. */
     uint32_t sets_gone_count;

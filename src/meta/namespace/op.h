@@ -35,15 +35,15 @@ enum op_kind {
     OP_GRANTEE = 15,   /* Of older logs: who might cache before there were leases. */
     OP_START = 16,     /* The manager has started: inode ids go on behind a gap. */
     OP_HOLDER = 17, /* Leases may be held under this lease epoch, or are not any more (lease.h). */
-    OP_SET_LAYOUT = 18, /* A file of which nothing was written yet moves to other servers. */
-    OP_SYNCED = 19,     /* Reported bytes have been synced, or are lost and somebody was told. */
-    OP_VOTERS = 20,     /* The voter set, or a change of it that is planned. */
-    OP_GROUPS = 21,     /* The groups of servers that hold the same objects. */
-    OP_EXCHANGE = 22,   /* Two files exchange their bytes. */
-    OP_SESSIONS = 23,   /* Sessions begin, are waited for, or have ended. */
-    OP_DONOR = 24,      /* A benefactor joins for the first time. */
-    OP_SET_STORED = 25, /* Morsels of a data set are at benefactors. */
-    OP_SET_SEAL = 26,   /* All of a data set is stored. */
+    OP_SET_LAYOUT = 18,    /* A file of which nothing was written yet moves to other servers. */
+    OP_SYNCED = 19,        /* Reported bytes have been synced, or are lost and somebody was told. */
+    OP_VOTERS = 20,        /* The voter set, or a change of it that is planned. */
+    OP_GROUPS = 21,        /* The groups of servers that hold the same objects. */
+    OP_EXCHANGE = 22,      /* Two files exchange their bytes. */
+    OP_SESSIONS = 23,      /* Sessions begin, are waited for, or have ended. */
+    OP_DONOR = 24,         /* A benefactor joins for the first time. */
+    OP_SET_STORED = 25,    /* Morsels of a data set are at benefactors. */
+    OP_SET_SEAL = 26,      /* All of a data set is stored. */
     OP_SET_COLLECTED = 27, /* A benefactor has deleted these morsels. */
     OP_SET_LOST = 28,      /* A benefactor does not have these morsels any more. */
     OP_KIND_END
@@ -57,7 +57,8 @@ enum op_repair {
     REPAIR_COUNTERS = 5, /* There are `entries` inodes. */
     REPAIR_TYPE = 6,     /* The entry (`parent`, `name`) gets the type of its inode. */
     REPAIR_ORPHAN = 7,   /* `inode` has names: it is no orphan. */
-    REPAIR_SET = 8       /* The data set whose number is `entries` is not that of `inode`, nor of any other file. */
+    REPAIR_SET =
+        8 /* The data set whose number is `entries` is not that of `inode`, nor of any other file. */
 };
 
 enum {
@@ -186,12 +187,13 @@ struct meta_op
         struct
         {
             inode_id inode;
-            uint64_t set;  /* Nothing of another one is changed. */
-            uint64_t size; /* The file is at least this long. */
+            uint64_t set;     /* Nothing of another one is changed. */
+            uint64_t size;    /* The file is at least this long. */
             int64_t mtime_ns; /* 0: `time_ns`. */
             bool strips_ids;
             struct slice morsels; /* op_morsel_put(); ascending. */
-            struct slice waste;   /* op_run_put(): of these, on benefactors whose number is in `set`. */
+            struct slice
+                waste; /* op_run_put(): of these, on benefactors whose number is in `set`. */
         } set_stored;
         struct
         {

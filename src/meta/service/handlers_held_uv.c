@@ -341,9 +341,11 @@ static int take_lost(struct request *r)
     op.set_runs.runs = buf_slice(&r->bytes);
     rv = meta_execute(r->meta, &op, &r->err);
     if (rv == 0) {
-        log_warning(r->meta->log,
-                    "benefactor %u does not have %u stretches of morsels any more that it had",
-                    m->id, l.runs);
+        log_warning(
+            r->meta->log,
+            "benefactor %u has lost %u stretches of morsels that it had: `morsel datasets` shows "
+            "where copies are missing",
+            m->id, l.runs);
     }
     return rv != 0 ? rv : !all;
 }
@@ -391,10 +393,11 @@ static void fill_drops(struct request *r, struct buf *out)
         }
     }
     if (future > 0) {
-        log_warning(r->meta->log,
-                    "benefactor %u has %llu morsels of data sets that this manager has not made: was "
-                    "its database put back to an older state? They are kept",
-                    m->id, (unsigned long long)future);
+        log_warning(
+            r->meta->log,
+            "benefactor %u has %llu morsels of data sets that this manager has not made: was "
+            "its database put back to an older state? They are kept",
+            m->id, (unsigned long long)future);
     }
 }
 
@@ -419,7 +422,8 @@ int serve_donor_held(struct request *r)
         return MORSEL_NO_SESSION;
     }
     if (!held_is_sound(m)) {
-        errmsg_set(&r->err, "a page of what a benefactor holds ascends, and names at most %d morsels",
+        errmsg_set(&r->err,
+                   "a page of what a benefactor holds ascends, and names at most %d morsels",
                    SET_HELD_MAX);
         return MORSEL_MALFORMED;
     }

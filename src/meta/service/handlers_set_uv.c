@@ -214,8 +214,8 @@ static int take_morsels(struct request *r, const Morsel__SetStoredRequest *m)
     morsels_bytes = r->bytes.count;
     for (size_t i = 0; i < m->n_morsels; i++) {
         for (size_t j = 0; j < m->morsels[i]->n_left && left < SET_RUNS_MAX; j++, left++) {
-            op_run_put(&r->bytes, (struct op_run){ m->morsels[i]->left[j], m->morsels[i]->number,
-                                                   1 });
+            op_run_put(&r->bytes,
+                       (struct op_run){ m->morsels[i]->left[j], m->morsels[i]->number, 1 });
         }
     }
     r->op.set_stored.morsels = part(&r->bytes, 0, morsels_bytes);
@@ -358,9 +358,9 @@ struct list_page
 
 static enum set_state state_of(const struct meta *meta, const struct data_set *set)
 {
-    return set->head.sealed                                    ? SET_SEALED
+    return set->head.sealed                                  ? SET_SEALED
            : session_known(meta->sessions, set->head.writer) ? SET_STORING
-                                                               : SET_ABANDONED;
+                                                             : SET_ABANDONED;
 }
 
 static int list_add(struct request *r, struct list_page *page, const struct data_set *set)
