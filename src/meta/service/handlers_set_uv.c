@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "meta/cluster/donors_uv.h"
+#include "meta/coherence/leases_uv.h"
 #include "meta/datasets/sets_uv.h"
 #include "meta/service/handlers_uv.h"
 #include "meta/service/identify_uv.h"
@@ -30,14 +31,15 @@ static int find_set(struct request *r, inode_id id, uint64_t set, struct inode *
     return 0;
 }
 
-/* Who stores a set goes on when he has closed the file. */
+/* Who stores a set goes on when he has closed the file. Under W a client opens a file without a word. */
 static int may_store(struct request *r, const struct inode *inode)
 {
     const struct data_set *set = sets_find(ns_sets(r->meta->ns), inode_body(inode));
     client_id client = r->rpc->node_id;
 
     if ((set == NULL || set->head.writer != client) &&
-        !session_has_open(r->meta->sessions, inode->id, client, true)) {
+        !session_has_open(r->meta->sessions, inode->id, client, true) &&
+        leases_held(r->meta, r->rpc, inode->id) != LEASE_W) {
         errmsg_set(&r->err, "the client does not hold the file open for writing; open it again");
         return MORSEL_ACCES;
     }
