@@ -4,6 +4,7 @@
 #include "common/base/check.h"
 #include "common/rpc/frame.h"
 #include "data.pb-c.h"
+#include "dataset.pb-c.h"
 #include "meta.pb-c.h"
 #include "replica.pb-c.h"
 #include "vote.pb-c.h"
