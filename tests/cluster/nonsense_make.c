@@ -316,6 +316,7 @@ static void make_value(struct maker *m, const ProtobufCFieldDescriptor *field, v
         *(uint64_t *)at = make_number(m, field->name);
         break;
     case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_FIXED32:
     case PROTOBUF_C_TYPE_INT32:
     case PROTOBUF_C_TYPE_SINT32:
         *(uint32_t *)at = (uint32_t)make_number(m, field->name);
