@@ -9,8 +9,7 @@
 #include <stdlib.h>
 
 enum {
-    LOOK_MS = 2000, /* How often the disk is looked at: a disk of 500 MB/s gets 1 GB fuller. */
-    BUFFERS_BYTES = 1 << 20 /* Kept for the bytes of requests. */
+    LOOK_MS = 2000 /* How often the disk is looked at: a disk of 500 MB/s gets 1 GB fuller. */
 };
 
 /* ---- The disk ---- */
@@ -29,7 +28,7 @@ static void log_donation(struct benefactor *b)
     char words[DONATION_TEXT_MAX];
 
     donation_words(&b->donation, words);
-    log_info(b->log, "%s %s", b->datadir.path, words);
+    log_info(b->log, "%s %s", b->path, words);
 }
 
 static void take_disk(struct benefactor *b)
@@ -50,7 +49,7 @@ static void directory_is_gone(struct benefactor *b)
         b->log,
         "%s was deleted: nothing is donated any more; start morsel-benefactor again to donate "
         "a new directory",
-        b->datadir.path);
+        b->path);
     b->deleted = true;
     b->failed(b->data);
 }
@@ -72,8 +71,7 @@ static void on_looked(uv_work_t *work, int canceled)
         directory_is_gone(b);
     } else if (canceled == 0 && !b->stopping && look->status != 0 && !b->look_failed_said) {
         b->look_failed_said = true;
-        log_error(b->log, "%s: %s: what was donated before still is", b->datadir.path,
-                  look->err.text);
+        log_error(b->log, "%s: %s: what was donated before still is", b->path, look->err.text);
     } else if (canceled == 0 && !b->stopping && look->status == 0) {
         b->look_failed_said = false;
         b->disk = look->disk;
@@ -90,7 +88,7 @@ static void on_look_timer(uv_timer_t *timer)
     if (b->look != NULL || (look = calloc(1, sizeof(*look))) == NULL) {
         return;
     }
-    look->fd = b->datadir.lock_fd;
+    look->fd = b->morsels.server.datadir.lock_fd;
     look->disk = b->disk;
     b->look_work.data = look;
     if (uv_queue_work(b->loop, &b->look_work, run_look, on_looked) != 0) {
@@ -104,8 +102,7 @@ static void on_look_timer(uv_timer_t *timer)
 
 static void count(const struct benefactor *b, struct counter_list *list)
 {
-    counters_add_program(list, b->rpc);
-    counters_add_server(list, b->listener);
+    morsels_count(&b->morsels, list);
     counters_add(list, NULL, "donated_bytes", b->donation.donated);
     counters_add(list, NULL, "donation_said_bytes", b->donation.said);
     counters_add(list, NULL, "donation_kept_free_bytes", b->donation.keep);
@@ -128,21 +125,13 @@ static void answer_statistics(const struct benefactor *b, struct rpc_request *re
     free(list);
 }
 
+/* What is not for morsels. */
 static void handle(void *data, struct rpc_request *request)
 {
-    Morsel__Clock clock = MORSEL__CLOCK__INIT;
-
-    switch (request->type) {
-    case MSG_STATISTICS:
+    if (request->type == MSG_STATISTICS) {
         answer_statistics(data, request);
-        break;
-    case MSG_CLOCK:
-        clock.boot_ms = rpc_boot_ms();
-        rpc_reply(request, &clock.base, NULL);
-        break;
-    default:
+    } else {
         rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE, "a benefactor does not know this request");
-        break;
     }
 }
 
@@ -172,69 +161,53 @@ static void on_refused(void *data)
 
 /* ---- Start and end ---- */
 
-static int start_listening(struct benefactor *b, struct errmsg *err)
+/* Where morsels lie. */
+static int find_directory(struct benefactor *b, struct errmsg *err)
 {
-    const struct benefactor_settings *s = b->settings;
-    struct rpc_options options = { .role = ROLE_BENEFACTOR,
-                                   .payload_idle_bytes_max = BUFFERS_BYTES,
-                                   .program = "morsel-benefactor " MORSELFS_VERSION };
-    struct rpc_server_hooks hooks = { .handle = handle, .data = b };
-    struct address address;
-    int rv = rpc_new(b->loop, &options, &b->rpc);
-
-    if (rv != 0) {
-        errmsg_set(err, "%s", status_words(rv));
-        return rv;
+    if (b->settings->data_dir[0] == 0) {
+        return host_data_dir(b->path, err);
     }
-    rv = rpc_peer_new(b->rpc, s->manager, &b->manager, err);
-    if (rv == 0 && s->advertise[0] != 0 && (rv = address_parse(s->advertise, &address, err)) != 0) {
-        errmsg_wrap(err, "advertise");
-    }
-    return rv != 0 ? rv : rpc_listen(b->rpc, s->listen, &hooks, &b->listener, err);
+    (void)snprintf(b->path, sizeof(b->path), "%s", b->settings->data_dir);
+    return 0;
 }
 
-static int open_directory(struct benefactor *b, struct errmsg *err)
+static int start_serving(struct benefactor *b, struct errmsg *err)
 {
-    char path[CONFIG_STRING_MAX];
-    int rv = 0;
+    const struct benefactor_settings *s = b->settings;
+    int rv = find_directory(b, err);
 
-    (void)snprintf(path, sizeof(path), "%s", b->settings->data_dir);
-    if (path[0] == 0) {
-        rv = host_data_dir(path, err);
+    if (rv != 0) {
+        return rv;
     }
-    if (rv == 0) {
-        rv = datadir_open(&b->datadir, path, "benefactor", err);
-    }
-    if (rv == 0 && (rv = host_disk(b->datadir.lock_fd, &b->disk, err)) != 0) {
-        errmsg_wrap(err, "%s", path);
+    b->morsels.log = b->log;
+    b->morsels.loop = b->loop;
+    b->morsels.other = handle;
+    b->morsels.other_data = b;
+    rv = morsels_start(&b->morsels, b->path, s->listen, s->manager, s->advertise, err);
+    if (rv == 0 && (rv = host_disk(b->morsels.server.datadir.lock_fd, &b->disk, err)) != 0) {
+        errmsg_wrap(err, "%s", b->path);
     }
     return rv;
 }
 
 int benefactor_start(struct benefactor *b, struct errmsg *err)
 {
-    int rv;
+    const struct object_server *server = &b->morsels.server;
+    int rv = start_serving(b, err);
 
-    b->datadir.lock_fd = -1;
-    rv = start_listening(b, err);
-    if (rv == 0) {
-        rv = open_directory(b, err);
-    }
     if (rv != 0) {
         return rv;
     }
-    rpc_set_node_id(b->rpc, b->datadir.node);
-    rpc_set_cluster_id(b->rpc, &b->datadir.cluster);
     donation_init(&b->donation, &b->wish, b->settings->calm_ms);
     (void)donation_look(&b->donation, &b->disk, rpc_boot_ms());
     log_donation(b);
-    log_info(b->log, "listening on %s", rpc_server_address(b->listener));
+    log_info(b->log, "listening on %s", rpc_server_address(server->listener));
     b->joining.loop = b->loop;
     b->joining.log = b->log;
-    b->joining.datadir = &b->datadir;
-    b->joining.rpc = b->rpc;
-    b->joining.manager = b->manager;
-    b->joining.listens = rpc_server_address(b->listener);
+    b->joining.datadir = &b->morsels.server.datadir;
+    b->joining.rpc = server->rpc;
+    b->joining.manager = server->manager;
+    b->joining.listens = rpc_server_address(server->listener);
     b->joining.advertise = b->settings->advertise;
     b->joining.joined = on_joined;
     b->joining.refused = on_refused;
@@ -244,7 +217,7 @@ int benefactor_start(struct benefactor *b, struct errmsg *err)
     b->timed = true;
     uv_timer_init(b->loop, &b->look_timer);
     uv_timer_start(&b->look_timer, on_look_timer, LOOK_MS, LOOK_MS);
-    if (cluster_id_known(&b->datadir.cluster)) {
+    if (cluster_id_known(&server->datadir.cluster)) {
         b->ready(b->data);
     }
     return 0;
@@ -276,22 +249,19 @@ void benefactor_stop(struct benefactor *b)
     if (b->look != NULL) {
         (void)uv_cancel((uv_req_t *)&b->look_work);
     }
-    if (b->rpc != NULL) {
-        rpc_close(b->rpc, NULL, NULL);
-        b->rpc = NULL;
-    }
+    morsels_stop(&b->morsels);
 }
 
 void benefactor_release(struct benefactor *b)
 {
-    datadir_close(&b->datadir);
+    morsels_release(&b->morsels);
 }
 
 void benefactor_log_statistics(struct benefactor *b)
 {
     struct counter_list *list = calloc(1, sizeof(*list));
 
-    if (list != NULL && b->rpc != NULL) {
+    if (list != NULL && !b->stopping) {
         count(b, list);
         counters_log(b->log, list);
     }

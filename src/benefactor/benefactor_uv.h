@@ -1,8 +1,9 @@
-/* The benefactor: a desktop that donates a part of its disk, and belongs to a manager. It stores nothing yet.
+/* The benefactor: a desktop that donates a part of its disk, and belongs to a manager. It stores morsels of data sets.
  *
  *   main.c           settings, start and orderly end
  *   benefactor_uv.c  puts the parts together; looks at the disk
  *   donation.c       how much is donated now
+ *   morsels_uv.c     what clients read and write
  *   joining_uv.c     what the manager hears
  *   host_file.c      what the machine says of itself
  */
@@ -12,6 +13,7 @@
 #include "benefactor/donation.h"
 #include "benefactor/host_file.h"
 #include "benefactor/joining_uv.h"
+#include "benefactor/morsels_uv.h"
 #include "common/daemon/config.h"
 
 struct benefactor_settings
@@ -42,10 +44,8 @@ struct benefactor
     bool deleted; /* That is the reason: the directory was. */
 
     /* The module's own. */
-    struct datadir datadir;
-    struct rpc *rpc;
-    struct rpc_server *listener;
-    struct rpc_peer *manager;
+    char path[CONFIG_STRING_MAX]; /* Of the donated directory. */
+    struct morsels morsels;
     struct joining joining;
     struct donation donation;
     struct donation_disk disk; /* At the last look. */

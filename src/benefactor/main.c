@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    OWN_FILES = 64,  /* Beside connections. */
+    OWN_FILES = 64 + MORSELS_OPEN_FILES, /* Beside connections. */
     EXIT_DELETED = 3 /* Whoever starts us again when we fail would donate a new directory. */
 };
 
@@ -62,7 +62,7 @@ static void on_ready(void *data)
 {
     struct program *p = data;
 
-    daemon_ready(&p->daemon, rpc_server_address(p->benefactor.listener));
+    daemon_ready(&p->daemon, rpc_server_address(p->benefactor.morsels.server.listener));
 }
 
 static void program_stop(void *data)
@@ -118,7 +118,7 @@ static int program_run(struct program *p, struct log *log)
     if (rv != 0) {
         program_stop(p);
     } else {
-        daemon_limit_connections(log, p->benefactor.listener, OWN_FILES);
+        daemon_limit_connections(log, p->benefactor.morsels.server.listener, OWN_FILES);
     }
     uv_run(&p->loop, UV_RUN_DEFAULT);
     benefactor_release(&p->benefactor);

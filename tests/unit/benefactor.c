@@ -1,11 +1,8 @@
 /* The benefactor in one process with a manager and a client that the test plays itself, all on one loop. */
-#include "benefactor/benefactor_uv.h"
 #include "common.pb-c.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/rpc/address.h"
-#include "data.pb-c.h"
-#include "meta.pb-c.h"
+#include "tests/lib/benefactor_bench.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,258 +13,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-enum { CALL_MS = 10000, DONOR = 9 };
-
-struct bench
-{
-    uv_loop_t loop;
-    char dir[64];
-    struct benefactor_settings settings;
-    struct benefactor benefactor;
-    unsigned ready, failed, left;
-
-    struct rpc *manager; /* Played by the test. */
-    struct rpc_server *manager_server;
-    struct cluster_id cluster;
-    unsigned joins, reports, leaves, refusals, gone;
-    unsigned refuse; /* So many of the next JOINs, */
-    int refuse_with; /* with this. */
-    bool forget;     /* The next report is of nobody that is known. */
-    bool silent;     /* A report that it leaves has no answer. */
-    uint32_t report_ms;
-    uint8_t token[16];
-    uint32_t id_told;
-    uint64_t instance, donated, used, up_s;
-    char address[ADDRESS_TEXT_MAX], name[256];
-
-    struct rpc *client;
-    struct rpc_peer *peer;
-    struct rpc_call call;
-    bool answered;
-    int status;
-    char text[256];
-    unsigned counters, closed;
-};
-
-/* ---- The manager ---- */
-
-static void take_report(struct bench *b, const Morsel__DonorReport *report)
-{
-    CHECK(report != NULL);
-    b->donated = report->donated;
-    b->used = report->used;
-    b->up_s = report->up_s;
-}
-
-static void manage_join(struct bench *b, struct rpc_request *request)
-{
-    Morsel__DonorJoinRequest *m =
-        rpc_request_unpack(request, &morsel__donor_join_request__descriptor);
-    Morsel__DonorJoinReply reply = MORSEL__DONOR_JOIN_REPLY__INIT;
-
-    CHECK(m != NULL && m->token.len == sizeof(b->token) && m->instance != 0);
-    memcpy(b->token, m->token.data, sizeof(b->token));
-    b->id_told = m->id;
-    b->instance = m->instance;
-    snprintf(b->address, sizeof(b->address), "%s", m->address);
-    snprintf(b->name, sizeof(b->name), "%s", m->name);
-    take_report(b, m->report);
-    morsel__donor_join_request__free_unpacked(m, NULL);
-    if (b->refuse > 0) {
-        b->refuse--;
-        b->refusals++;
-        rpc_reply_failure(request, b->refuse_with, "the test says so");
-        return;
-    }
-    b->joins++;
-    rpc_request_name_peer(request, DONOR);
-    reply.id = DONOR;
-    reply.report_ms = b->report_ms;
-    reply.cluster_id.data = b->cluster.bytes;
-    reply.cluster_id.len = sizeof(b->cluster.bytes);
-    rpc_reply(request, &reply.base, NULL);
-}
-
-static void manage_report(struct bench *b, struct rpc_request *request)
-{
-    Morsel__DonorReportRequest *m =
-        rpc_request_unpack(request, &morsel__donor_report_request__descriptor);
-
-    CHECK(m != NULL && m->id == DONOR && m->instance == b->instance);
-    take_report(b, m->report);
-    b->reports++;
-    b->leaves += m->leaves;
-    if (b->forget) {
-        b->forget = false;
-        rpc_reply_failure(request, MORSEL_NO_SESSION, NULL);
-    } else if (m->leaves && b->silent) {
-        rpc_request_lost(request);
-    } else {
-        rpc_reply(request, NULL, NULL);
-    }
-    morsel__donor_report_request__free_unpacked(m, NULL);
-}
-
-static void manage(void *data, struct rpc_request *request)
-{
-    CHECK(request->role == ROLE_BENEFACTOR);
-    if (request->type == MSG_DONOR_JOIN) {
-        manage_join(data, request);
-    } else if (request->type == MSG_DONOR_REPORT) {
-        manage_report(data, request);
-    } else {
-        rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE, NULL);
-    }
-}
-
-/* ---- The bench ---- */
-
-static void on_ready(void *data)
-{
-    ((struct bench *)data)->ready++;
-}
-
-static void on_failed(void *data)
-{
-    struct bench *b = data;
-
-    b->failed++;
-    benefactor_stop(&b->benefactor);
-}
-
-static void on_left(void *data)
-{
-    ((struct bench *)data)->left++;
-}
-
-static void on_gone(void *data, enum rpc_role role, uint64_t node_id)
-{
-    (void)role;
-    (void)node_id;
-    ((struct bench *)data)->gone++;
-}
-
-static void bench_start_manager(struct bench *b, const char *address)
-{
-    struct rpc_options options = { .role = ROLE_MANAGER,
-                                   .cluster_id = b->cluster,
-                                   .program = "test" };
-    struct rpc_server_hooks hooks = { .handle = manage, .gone = on_gone, .data = b };
-    struct errmsg err = { "" };
-
-    assert_int_equal(rpc_new(&b->loop, &options, &b->manager), 0);
-    assert_int_equal(rpc_listen(b->manager, address, &hooks, &b->manager_server, &err), 0);
-    snprintf(b->settings.manager, sizeof(b->settings.manager), "%s",
-             rpc_server_address(b->manager_server));
-}
-
-static void bench_init(struct bench *b)
-{
-    memset(b, 0, sizeof(*b));
-    CHECK(uv_loop_init(&b->loop) == 0);
-    memset(b->cluster.bytes, 0x42, sizeof(b->cluster.bytes));
-    snprintf(b->dir, sizeof(b->dir), "/tmp/morsel-benefactor-XXXXXX");
-    CHECK(mkdtemp(b->dir) != NULL);
-    snprintf(b->settings.data_dir, sizeof(b->settings.data_dir), "%s/data", b->dir);
-    snprintf(b->settings.listen, sizeof(b->settings.listen), "0.0.0.0:0");
-    b->report_ms = 50;
-    bench_start_manager(b, "127.0.0.1:0");
-}
-
-static int bench_start(struct bench *b, struct errmsg *err)
-{
-    memset(&b->benefactor, 0, sizeof(b->benefactor));
-    b->benefactor.settings = &b->settings;
-    b->benefactor.wish.donate = (struct donation_share){ false, 1 << 20 };
-    b->benefactor.wish.keep_free = (struct donation_share){ false, 0 };
-    b->benefactor.loop = &b->loop;
-    b->benefactor.ready = on_ready;
-    b->benefactor.failed = on_failed;
-    b->benefactor.data = b;
-    return benefactor_start(&b->benefactor, err);
-}
-
-static void bench_until(struct bench *b, const unsigned *counter, unsigned value)
-{
-    while (*counter < value) {
-        uv_run(&b->loop, UV_RUN_ONCE);
-    }
-}
-
-static void on_closed(void *data)
-{
-    ((struct bench *)data)->closed++;
-}
-
-static void bench_close(struct bench *b, struct rpc **rpc)
-{
-    unsigned target = b->closed + 1;
-
-    if (*rpc == NULL) {
-        return;
-    }
-    rpc_close(*rpc, on_closed, b);
-    *rpc = NULL;
-    bench_until(b, &b->closed, target);
-}
-
-/* Stops everything; the loop must run empty by itself. */
-static void bench_end(struct bench *b)
-{
-    char command[128];
-
-    benefactor_stop(&b->benefactor);
-    bench_close(b, &b->client);
-    bench_close(b, &b->manager);
-    uv_run(&b->loop, UV_RUN_DEFAULT);
-    benefactor_release(&b->benefactor);
-    assert_int_equal(uv_loop_close(&b->loop), 0);
-    snprintf(command, sizeof(command), "rm -rf '%s'", b->dir);
-    assert_int_equal(system(command), 0);
-}
-
-/* Only the benefactor ends, and its directory may be opened again. */
-static void bench_end_benefactor(struct bench *b)
-{
-    unsigned gone = b->gone + 1;
-
-    benefactor_stop(&b->benefactor);
-    bench_until(b, &b->gone, gone);
-    benefactor_release(&b->benefactor);
-}
-
-static void on_answer(struct rpc_call *call, int status, struct rpc_reply *reply)
-{
-    struct bench *b = call->data;
-    Morsel__Statistics *statistics;
-
-    b->answered = true;
-    b->status = status;
-    snprintf(b->text, sizeof(b->text), "%s", reply->text);
-    statistics = status == 0
-                     ? rpc_unpack(&morsel__statistics__descriptor, reply->body, reply->body_count)
-                     : NULL;
-    if (statistics != NULL) {
-        b->counters = 0;
-        for (size_t i = 0; i < statistics->n_counters; i++) {
-            b->counters += strcmp(statistics->counters[i]->name, "donated_bytes") == 0 &&
-                           statistics->counters[i]->value == 1 << 20;
-        }
-        morsel__statistics__free_unpacked(statistics, NULL);
-    }
-}
-
-static int bench_call(struct bench *b, enum message_type type, const ProtobufCMessage *request)
-{
-    b->answered = false;
-    b->call.data = b;
-    CHECK(rpc_call_start(&b->call, b->peer, type, request, NULL, 0, CALL_MS, on_answer) == 0);
-    while (!b->answered) {
-        uv_run(&b->loop, UV_RUN_ONCE);
-    }
-    return b->status;
-}
 
 /* ---- Tests ---- */
 
@@ -282,13 +27,13 @@ static void it_joins_and_reports(void **state)
     assert_int_equal(b.ready, 0); /* The cluster is not known yet. */
     bench_until(&b, &b.ready, 1);
     assert_int_equal(b.id_told, 0);
-    assert_int_equal(b.benefactor.datadir.node, DONOR);
-    assert_memory_equal(b.token, b.benefactor.datadir.token, sizeof(b.token));
+    assert_int_equal(b.benefactor.morsels.server.datadir.node, DONOR);
+    assert_memory_equal(b.token, b.benefactor.morsels.server.datadir.token, sizeof(b.token));
     assert_true(b.donated == 1 << 20 && b.used == 0 && b.up_s > 0);
     assert_true(b.name[0] != 0);
     /* It listens everywhere: the address is the one from which the manager is reached. */
     snprintf(expected, sizeof(expected), "127.0.0.1%s",
-             strrchr(rpc_server_address(b.benefactor.listener), ':'));
+             strrchr(rpc_server_address(b.benefactor.morsels.server.listener), ':'));
     assert_string_equal(b.address, expected);
     bench_until(&b, &b.reports, 3);
     assert_int_equal(b.joins, 1);
@@ -426,7 +171,7 @@ static void it_says_that_it_leaves(void **state)
     bench_init(&b);
     assert_int_equal(bench_start(&b, NULL), 0);
     bench_until(&b, &b.reports, 1);
-    benefactor_leave(&b.benefactor, on_left);
+    benefactor_leave(&b.benefactor, bench_left);
     bench_until(&b, &b.left, 1);
     assert_int_equal(b.leaves, 1);
     bench_end_benefactor(&b);
@@ -438,8 +183,8 @@ static void it_says_that_it_leaves(void **state)
     b.reports = 0;
     bench_until(&b, &b.reports, 1);
     before = uv_hrtime();
-    benefactor_leave(&b.benefactor, on_left);
-    benefactor_leave(&b.benefactor, on_left);
+    benefactor_leave(&b.benefactor, bench_left);
+    benefactor_leave(&b.benefactor, bench_left);
     bench_until(&b, &b.left, 2);
     assert_true(uv_hrtime() - before < UINT64_C(4) * JOINING_LEAVE_MS * 1000000);
     assert_int_equal(b.left, 2);
@@ -464,23 +209,21 @@ static void a_directory_that_is_deleted_ends_it(void **state)
 
 static void requests_are_answered_or_refused(void **state)
 {
-    struct rpc_options options = { .role = ROLE_CLIENT, .node_id = 1, .program = "test" };
     Morsel__Empty empty = MORSEL__EMPTY__INIT;
-    Morsel__ReadRequest read = MORSEL__READ_REQUEST__INIT;
-    struct bench b;
+    struct bench *b = calloc(1, sizeof(*b));
 
     (void)state;
-    bench_init(&b);
-    assert_int_equal(bench_start(&b, NULL), 0);
-    bench_until(&b, &b.joins, 1);
-    assert_int_equal(rpc_new(&b.loop, &options, &b.client), 0);
-    assert_int_equal(rpc_peer_new(b.client, b.address, &b.peer, NULL), 0);
-    assert_int_equal(bench_call(&b, MSG_STATISTICS, &empty.base), 0);
-    assert_int_equal(b.counters, 1);
-    assert_int_equal(bench_call(&b, MSG_CLOCK, &empty.base), 0);
-    assert_int_equal(bench_call(&b, MSG_READ, &read.base), MORSEL_UNKNOWN_TYPE);
-    assert_string_equal(b.text, "a benefactor does not know this request");
-    bench_end(&b);
+    CHECK(b != NULL);
+    bench_init(b);
+    assert_int_equal(bench_start(b, NULL), 0);
+    bench_until(b, &b->joins, 1);
+    bench_connect(b);
+    assert_int_equal(bench_counter(b, "donated_bytes"), 1 << 20);
+    assert_int_equal(bench_call(b, MSG_CLOCK, &empty.base), 0);
+    assert_int_equal(bench_call(b, MSG_VOTE, &empty.base), MORSEL_UNKNOWN_TYPE);
+    assert_string_equal(b->text, "a benefactor does not know this request");
+    bench_end(b);
+    free(b);
 }
 
 int main(void)

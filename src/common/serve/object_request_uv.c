@@ -192,7 +192,7 @@ void object_handle(void *data, struct rpc_request *request)
     if (handler->identify != NULL) {
         handler->identify(job->message, &job->change);
     }
-    if (placing_group(job_column(job, handler)) != 0) {
+    if (!server->plain && placing_group(job_column(job, handler)) != 0) {
         route(server, job, handler);
         return;
     }

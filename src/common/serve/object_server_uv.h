@@ -34,12 +34,14 @@ struct object_server_options
     const char *data_dir;
     const char *listen;
     const char *manager;
-    const char *advertise; /* Where clients reach it. Empty: where it listens. */
+    const char *advertise; /* Where clients reach it. Empty: where it listens, */
+    bool finds_address;    /* or wherever it finds out: it may listen on all addresses. */
     uint32_t open_files;
-    uint64_t reserve_bytes; /* Of the disk, to be left free. */
-    uint32_t threads;       /* Most jobs in the pool at once, */
-    uint32_t queue;         /* and most requests that wait for that. */
-    uint64_t buffers_bytes; /* Kept for the bytes of requests while they are few. */
+    uint64_t reserve_bytes;    /* Of the disk, to be left free. */
+    uint64_t object_bytes_max; /* 0: as the store has it. */
+    uint32_t threads;          /* Most jobs in the pool at once, */
+    uint32_t queue;            /* and most requests that wait for that. */
+    uint64_t buffers_bytes;    /* Kept for the bytes of requests while they are few. */
 };
 
 struct object_server
@@ -49,6 +51,11 @@ struct object_server
      * and nothing else was done for it. NULL: this server has none. */
     void (*route)(void *data, struct job *job, const struct object_handler *handler);
     void *route_data;
+    bool
+        plain; /* No object has copies here that know of each other: any column is just a number. */
+    /* Hears each request in the place of object_handle(), to which it hands on what is to be done. NULL: nobody. */
+    rpc_handler front;
+    void *front_data;
     rpc_handler other; /* Requests that are not for objects; NULL: they are refused. Answers. */
     void *other_data;
     struct log *log;

@@ -28,6 +28,9 @@ static int check_address(const struct object_server *server, struct errmsg *err)
         }
         return rv;
     }
+    if (server->options.finds_address) {
+        return 0;
+    }
     if (strncmp(listens, "0.0.0.0:", 8) == 0 || strncmp(listens, "[::]:", 5) == 0) {
         errmsg_set(err,
                    "listening on %s tells clients nothing: set advertise to the address of this "
@@ -50,6 +53,9 @@ static int start_listening(struct object_server *server, struct errmsg *err)
         errmsg_set(err, "%s", status_words(rv));
         return rv;
     }
+    if (server->front != NULL) {
+        hooks = (struct rpc_server_hooks){ .handle = server->front, .data = server->front_data };
+    }
     rv = rpc_peer_new(server->rpc, server->options.manager, &server->manager, err);
     if (rv == 0) {
         rv = rpc_listen(server->rpc, server->options.listen, &hooks, &server->listener, err);
@@ -61,6 +67,7 @@ static int open_store(struct object_server *server, struct errmsg *err)
 {
     struct store_options options = { .open_files_max = server->options.open_files,
                                      .reserve_bytes = server->options.reserve_bytes,
+                                     .object_bytes_max = server->options.object_bytes_max,
                                      .boot_id = boot_id(),
                                      .log = on_store_line,
                                      .log_data = server };

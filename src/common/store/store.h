@@ -30,7 +30,8 @@ struct store_options
     uint32_t open_files_max; /* Descriptors kept, 16 to 16384. */
     uint64_t
         reserve_bytes; /* Leave this much of the disk free: writes below it give MORSEL_NOSPC. */
-    uint64_t boot_id;  /* Of the running kernel: tells a process crash from a machine crash. */
+    uint64_t object_bytes_max; /* No write goes beyond: MORSEL_FBIG. 0: 2^62. */
+    uint64_t boot_id; /* Of the running kernel: tells a process crash from a machine crash. */
     void (*log)(void *data, const char *line); /* Repairs and damage; may be NULL; any thread. */
     void *log_data;
 };

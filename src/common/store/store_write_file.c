@@ -350,6 +350,12 @@ int store_write(struct store *store, struct object_id id, uint64_t offset, const
         errmsg_set(err, "write at offset %" PRIu64 " goes beyond 2^62", offset);
         return MORSEL_FBIG;
     }
+    if (store->options.object_bytes_max != 0 && offset + length > store->options.object_bytes_max) {
+        errmsg_set(err,
+                   "write at offset %" PRIu64 " goes beyond %" PRIu64 ", where objects end here",
+                   offset, store->options.object_bytes_max);
+        return MORSEL_FBIG;
+    }
     if (!pieces_match(offset, bytes, length, crcs)) {
         errmsg_set(err,
                    "write to object %" PRIu64 ".%u at %" PRIu64

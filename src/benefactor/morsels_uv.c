@@ -1,0 +1,95 @@
+/* The way of a request of a client to the store, and what is refused. */
+#include "benefactor/morsels_uv.h"
+
+#include "common/base/status.h"
+#include "common/daemon/counters_uv.h"
+#include "common/serve/object_handler_uv.h"
+
+enum {
+    THREADS = 2,  /* So many morsels are read or written at a time, */
+    QUEUE = 1024, /* and so many requests wait for that. */
+    BUFFERS_BYTES = 4 << 20
+};
+
+void morsels_handle(void *data, struct rpc_request *request)
+{
+    struct morsels *m = data;
+
+    switch (request->type) {
+    case MSG_READ:
+    case MSG_WRITE:
+    case MSG_SYNC:
+    case MSG_OBJECT_STAT:
+    case MSG_OBJECT_LIST:
+    case MSG_CLOCK:
+        object_handle(&m->server, request);
+        break;
+    case MSG_DELETE:
+    case MSG_TRUNCATE:
+    case MSG_PUNCH:
+    case MSG_ALLOCATE:
+    case MSG_COPY:
+    case MSG_SEEK:
+        rpc_reply_failure(request, MORSEL_NOTSUP,
+                          "morsels are read and written; a benefactor does nothing else with them "
+                          "for a client");
+        break;
+    default:
+        m->other(m->other_data, request);
+        break;
+    }
+}
+
+int morsels_start(struct morsels *m, const char *data_dir, const char *listen, const char *manager,
+                  const char *advertise, struct errmsg *err)
+{
+    m->server.log = m->log;
+    m->server.loop = m->loop;
+    m->server.plain = true;
+    m->server.front = morsels_handle;
+    m->server.front_data = m;
+    m->server.options =
+        (struct object_server_options){ .kind = "benefactor",
+                                        .program = "morsel-benefactor " MORSELFS_VERSION,
+                                        .role = ROLE_BENEFACTOR,
+                                        .data_dir = data_dir,
+                                        .listen = listen,
+                                        .manager = manager,
+                                        .advertise = advertise,
+                                        .finds_address = true,
+                                        .open_files = MORSELS_OPEN_FILES,
+                                        .object_bytes_max = MORSEL_BYTES_MAX,
+                                        .threads = THREADS,
+                                        .queue = QUEUE,
+                                        .buffers_bytes = BUFFERS_BYTES };
+    m->started = true;
+    return object_server_start(&m->server, err);
+}
+
+void morsels_count(const struct morsels *m, struct counter_list *list)
+{
+    const struct object_server *server = &m->server;
+
+    counters_add_program(list, server->rpc);
+    counters_add_server(list, server->listener);
+    counters_add(list, NULL, "reads_cached", server->reads_cached);
+    counters_add(list, NULL, "jobs_running", server->jobs.running);
+    counters_add(list, NULL, "jobs_waiting", server->jobs.waiting_count);
+    counters_add(list, NULL, "repeats_answered", server->once.answered);
+    counters_add(list, NULL, "buffers_bytes", payload_pool_bytes(rpc_payloads(server->rpc)));
+}
+
+void morsels_stop(struct morsels *m)
+{
+    if (m->started && !m->stopped) {
+        m->stopped = true;
+        object_server_stop(&m->server);
+    }
+}
+
+void morsels_release(struct morsels *m)
+{
+    if (m->started) {
+        object_server_release(&m->server);
+    }
+}

@@ -1,0 +1,48 @@
+/* Serving morsels: what clients read and write in the donated directory.
+ *
+ * Morsel m of a data set is the object (set, m) of a store in that directory, and is read and written as an object of an
+ * I/O daemon is (common/serve). What a client may do is less: it reads, writes, syncs, and asks what is there. A morsel is
+ * deleted by nobody but the manager, whose map says what is whose; and its shape is that of what was written.
+ *
+ * The owner is not to notice: few threads, a short queue, and morsels_handle() is the one place where a request of a client
+ * could be made to wait.
+ */
+#ifndef MORSEL_BENEFACTOR_MORSELS_UV_H
+#define MORSEL_BENEFACTOR_MORSELS_UV_H
+
+#include "common/serve/object_server_uv.h"
+
+enum { MORSELS_OPEN_FILES = 256 /* Of the 1024 that a process of a desktop may have. */ };
+
+struct morsels
+{
+    /* The owner's; set before morsels_start(), all else is zero. */
+    struct log *log;
+    uv_loop_t *loop;
+    rpc_handler other; /* Requests that are not for morsels. Answers. */
+    void *other_data;
+
+    struct object_server server; /* Its directory, network and manager are also for others here. */
+
+    /* The module's own. */
+    bool started, stopped;
+};
+
+/* Listen, open the directory, and serve. On failure with one sentence in `err`; morsels_stop() and morsels_release() are due
+ * all the same. Texts are borrowed. */
+int morsels_start(struct morsels *m, const char *data_dir, const char *listen, const char *manager,
+                  const char *advertise, struct errmsg *err);
+
+/* Of a client: to be carried out, refused, or handed to `other`. rpc_handler; `data` is the morsels. */
+void morsels_handle(void *data, struct rpc_request *request);
+
+/* Add what it has done to `list`. */
+void morsels_count(const struct morsels *m, struct counter_list *list);
+
+/* Stop serving: what runs ends, nobody is answered any more. Harmless when repeated. */
+void morsels_stop(struct morsels *m);
+
+/* After the loop has ended: close the store and the directory. */
+void morsels_release(struct morsels *m);
+
+#endif
