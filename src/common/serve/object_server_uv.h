@@ -38,6 +38,7 @@ struct object_server_options
     bool finds_address;    /* or wherever it finds out: it may listen on all addresses. */
     uint32_t open_files;
     uint64_t reserve_bytes;    /* Of the disk, to be left free. */
+    bool shared_disk;          /* As in store_options. */
     uint64_t object_bytes_max; /* 0: as the store has it. */
     uint32_t threads;          /* Most jobs in the pool at once, */
     uint32_t queue;            /* and most requests that wait for that. */

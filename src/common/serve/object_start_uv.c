@@ -67,6 +67,7 @@ static int open_store(struct object_server *server, struct errmsg *err)
 {
     struct store_options options = { .open_files_max = server->options.open_files,
                                      .reserve_bytes = server->options.reserve_bytes,
+                                     .shared_disk = server->options.shared_disk,
                                      .object_bytes_max = server->options.object_bytes_max,
                                      .boot_id = boot_id(),
                                      .log = on_store_line,

@@ -30,6 +30,9 @@ struct store_options
     uint32_t open_files_max; /* Descriptors kept, 16 to 16384. */
     uint64_t
         reserve_bytes; /* Leave this much of the disk free: writes below it give MORSEL_NOSPC. */
+    bool
+        shared_disk; /* Files of others lie on the file system: it is never flushed as a whole. Each object is
+                         vouched for by its own store_sync() (docs/store.md, On somebody else's disk). */
     uint64_t object_bytes_max; /* No write goes beyond: MORSEL_FBIG. 0: 2^62. */
     uint64_t boot_id; /* Of the running kernel: tells a process crash from a machine crash. */
     void (*log)(void *data, const char *line); /* Repairs and damage; may be NULL; any thread. */
@@ -74,7 +77,7 @@ struct store_stat
 int store_open(const char *dir, const struct store_options *options, struct store **store_out,
                struct errmsg *err);
 
-/* No operation may be running. Flushes everything, so that the next run trusts what it finds. */
+/* No operation may be running. Flushes everything, so that the next run trusts what it finds; on a shared disk nothing. */
 void store_close(struct store *store);
 
 /* Read up to `length` bytes. `count_out` is less than `length` where the object ends (an object
@@ -140,6 +143,27 @@ int store_space(struct store *store, struct store_space *space, struct errmsg *e
  * written since. Does not ask the disk; on any thread. */
 uint64_t store_room_left(const struct store *store);
 
+/* From now on a write by which objects would take more than so many bytes gives MORSEL_NOSPC, and nothing is written; no limit at
+ * first. It may be below what they take. Any thread. */
+void store_set_limit(struct store *store, uint64_t bytes);
+
+/* What objects take: the lengths of their files in whole blocks. Right once stock was taken. Any thread, without waiting. */
+uint64_t store_used(const struct store *store);
+
+/* Take stock: STORE_STOCK_STEPS steps, from 0, of which each adds the objects of its part of the tree to `list`, and their bytes to
+ * what is used. Nothing may be changed meanwhile. What is not the file of an object where it lies is not named, but counts. */
+enum { STORE_STOCK_STEPS = 4096 };
+
+struct object_list
+{
+    struct object_id *ids; /* Owned; to be freed by the caller. */
+    size_t count, capacity;
+};
+
+void store_begin_stock(struct store *store);
+int store_take_stock(struct store *store, uint32_t step, struct object_list *list,
+                     struct errmsg *err);
+
 /* A page of objects in a stable order. `cursor` (in and out, 0 at first, UINT64_MAX: done) is
  * opaque. */
 int store_list(struct store *store, uint64_t *cursor, struct object_id *ids, size_t ids_max,
@@ -200,7 +224,7 @@ struct store_scrubbed
 int store_scrub(struct store *store, struct object_id id, uint64_t offset,
                 uint8_t bytes[STORE_SCRUB_BYTES], struct store_scrubbed *out, struct errmsg *err);
 
-/* Flush what was changed and note that it is on disk (docs/store.md, Checkpoints), at most once in
+/* Not on a shared disk: flush what was changed and note that it is on disk (docs/store.md, Checkpoints), at most once in
  * `idle_ms`; verify a bounded part of what a crash left in doubt. What is changed again and again
  * costs nothing extra; what rests is covered by a checkpoint after two rounds. Call now and then,
  * from the pool. */

@@ -147,9 +147,7 @@ int checksums_save(struct store *store, struct object *object, uint64_t group,
     if (vectors_write(object->fd, &vector, 1, place) != count * sizeof(*checksums)) {
         return object_failed(object, "write checksums", err);
     }
-    if (place + count * sizeof(*checksums) > object->end) {
-        object->end = place + count * sizeof(*checksums);
-    }
+    object_grow_to(store, object, place + count * sizeof(*checksums));
     checksums_remember(store, object, group, true, checksums);
     return 0;
 }

@@ -112,6 +112,7 @@ static struct store *store_new(const struct store_options *options)
     pthread_mutex_init(&store->failure_lock, NULL);
     pthread_cond_init(&store->table_room, NULL);
     store->checkpoint_began_ms = store_now_ms();
+    atomic_init(&store->limit, UINT64_MAX);
     return store;
 }
 
@@ -183,7 +184,7 @@ void store_close(struct store *store)
     if (store == NULL) {
         return;
     }
-    clean = store_failure_save(store, &err) == 0 &&
+    clean = store_failure_save(store, &err) == 0 && !store->options.shared_disk &&
             store_flush(store, store->objects_fd, FLUSH_TREE,
                         "the file system of the object store at its end", &err) == 0;
     if (checkpoints_close(&store->checkpoints, clean, atomic_load(&store->objects), &err) != 0) {
@@ -227,9 +228,14 @@ int store_room(struct store *store, uint64_t bytes, bool reserve_too, struct err
 static int store_delete_damaged(struct store *store, struct object_id id, struct errmsg *err)
 {
     char name[STORE_NAME_BYTES];
+    struct stat st;
+    bool known;
 
     store_name(id, name);
-    if (unlinkat(store->objects_fd, name, 0) != 0 && errno != ENOENT) {
+    known = fstatat(store->objects_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (unlinkat(store->objects_fd, name, 0) == 0) {
+        atomic_fetch_sub(&store->used, known ? (int64_t)store_file_bytes((uint64_t)st.st_size) : 0);
+    } else if (errno != ENOENT) {
         int rv = status_from_errno(errno);
 
         errmsg_set(err, "delete %s: %s", name, strerror(errno));

@@ -11,6 +11,7 @@
  *   store_scrub_file.c       reading to verify, beside clients
  *   store_recover_file.c     verify blocks, decide about them after a crash
  *   store_list_file.c        the directories: list, count
+ *   store_budget_file.c      how much objects may take
  *   store_checkpoint_file.c  which objects were on disk at a crash
  *   store_format.c           bytes of the file (pure)
  *
@@ -57,7 +58,8 @@ struct object
     uint64_t serial;     /* Key of its checksums in the cache; new for each opening. */
     uint64_t checkpoint; /* Of the header. */
     uint64_t size;       /* Of the object. */
-    uint64_t end;        /* Of the file. */
+    uint64_t end;        /* Of the file; changed by object_grow_to() and object_set_end(). */
+    uint64_t counted;    /* What it counts for in `used` of the store. */
     uint64_t proven;     /* Groups verified so far while not TRUSTED. */
 
     _Atomic uint64_t changes; /* Counted up by each change; a sync that began later covers it. */
@@ -119,6 +121,9 @@ struct store
     pthread_mutex_t checkpoint_lock;
     uint64_t checkpoint_began_ms; /* checkpoint_lock: when the checkpoint began. */
     bool counted;                 /* checkpoint_lock: `objects` is exact. */
+
+    _Atomic int64_t used; /* By objects. Below 0 until stock was taken. */
+    _Atomic uint64_t limit;
 
     _Atomic int64_t room_bytes; /* Free space at the last look, less what was written since. */
     _Atomic uint64_t room_seen_ms;
@@ -299,6 +304,21 @@ int store_failure_save(struct store *store, struct errmsg *err);
 
 /* A system call other than a sync failed on the way to the disk: as in store_flush(). */
 void store_note_failure(struct store *store, const char *words);
+
+/* ---- store_budget_file.c ---- */
+
+/* What a file of that length counts for. */
+uint64_t store_file_bytes(uint64_t end);
+
+/* Before a write that may make the file so long. MORSEL_NOSPC: it may not be. What did not come about is given back by
+ * object_set_end(). Here and below locked exclusively. */
+int object_claim(struct store *store, struct object *object, uint64_t end, struct errmsg *err);
+
+/* The file is at least so long; what was claimed stays. */
+void object_grow_to(struct store *store, struct object *object, uint64_t end);
+
+/* It is so long, and counts for that. */
+void object_set_end(struct store *store, struct object *object, uint64_t end);
 
 /* ---- store_file.c ---- */
 

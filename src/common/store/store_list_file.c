@@ -14,15 +14,7 @@
 
 enum { STAT_BLOCK_BYTES = 512 };
 
-/* Objects of one subdirectory with a hash above a bound. */
-struct listing
-{
-    struct object_id *ids;
-    size_t count;
-    size_t capacity;
-};
-
-static bool listing_add(struct listing *l, struct object_id id)
+static bool listing_add(struct object_list *l, struct object_id id)
 {
     if (l->count == l->capacity) {
         size_t capacity = l->capacity == 0 ? 256 : l->capacity * 2;
@@ -66,7 +58,7 @@ static DIR *subdir_open(const struct store *store, uint32_t number, int *rv, str
     return dir;
 }
 
-static int listing_read(struct listing *l, const struct store *store, uint32_t number,
+static int listing_read(struct object_list *l, const struct store *store, uint32_t number,
                         uint64_t above, struct errmsg *err)
 {
     struct dirent *entry;
@@ -94,7 +86,7 @@ static int listing_read(struct listing *l, const struct store *store, uint32_t n
 int store_list(struct store *store, uint64_t *cursor, struct object_id *ids, size_t ids_max,
                size_t *count_out, struct errmsg *err)
 {
-    struct listing l = { .ids = NULL };
+    struct object_list l = { .ids = NULL };
     uint32_t number = (uint32_t)(*cursor >> 52);
     int rv = 0;
 
@@ -133,6 +125,60 @@ int store_disk_bytes(struct store *store, struct object_id id, uint64_t *bytes_o
         return rv;
     }
     return 0;
+}
+
+/* One file of a subdirectory. What holds no byte was made by a write that did not come about, and goes to `empty`. */
+static int stock_entry(struct store *store, int dir, const char *name, uint32_t step,
+                       struct object_list *list, struct object_list *empty, struct errmsg *err)
+{
+    struct object_id id;
+    struct stat st;
+
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        int rv = errno == ENOENT ? 0 : status_from_errno(errno);
+
+        errmsg_set(err, "stat objects/%03x/%s: %s", step, name, strerror(errno));
+        return rv;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return 0;
+    }
+    atomic_fetch_add(&store->used, (int64_t)store_file_bytes((uint64_t)st.st_size));
+    if (!store_name_parse(name, &id) || store_hash(id) >> 52 != step) {
+        return 0;
+    }
+    return listing_add(st.st_size <= CHECKSUMS_PAGE_BYTES ? empty : list, id) ? 0 : MORSEL_NOMEM;
+}
+
+int store_take_stock(struct store *store, uint32_t step, struct object_list *list,
+                     struct errmsg *err)
+{
+    struct object_list empty = { .ids = NULL };
+    int rv;
+    DIR *dir = subdir_open(store, step, &rv, err);
+
+    while (dir != NULL && rv == 0) {
+        struct dirent *entry;
+
+        errno = 0;
+        entry = readdir(dir);
+        if (entry == NULL && errno != 0) {
+            rv = status_from_errno(errno);
+            errmsg_set(err, "list objects/%03x: %s", step, strerror(errno));
+        }
+        if (entry == NULL) {
+            break;
+        }
+        rv = stock_entry(store, dirfd(dir), entry->d_name, step, list, &empty, err);
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    for (size_t i = 0; rv == 0 && i < empty.count; i++) {
+        rv = store_delete(store, empty.ids[i], err);
+    }
+    free(empty.ids);
+    return rv;
 }
 
 uint64_t store_place(struct object_id id)

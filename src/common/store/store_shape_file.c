@@ -82,7 +82,7 @@ int object_resize(struct store *store, struct object *object, uint64_t size, str
                          : rv;
     }
     object->size = size;
-    object->end = place_of_end(size);
+    object_set_end(store, object, place_of_end(size));
     object->serial = atomic_fetch_add(&store->serial, 1) + 1; /* Forget the checksums in memory. */
     return 0;
 }

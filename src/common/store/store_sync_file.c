@@ -122,7 +122,7 @@ static int refuse(const struct object *object, struct errmsg *err)
 {
     errmsg_set(err,
                "object %" PRIu64 ".%u: the disk has failed a sync and may have lost changes: check "
-               "it, then restart the I/O daemon",
+               "it, then restart this daemon",
                object->id.inode, object->id.column);
     return MORSEL_IO;
 }
@@ -134,7 +134,8 @@ static int object_flush_locked(struct store *store, struct object *object, const
                                struct errmsg *err)
 {
     char words[128];
-    bool watched = object->tree_needed <= atomic_load(&store->tree_done);
+    bool watched = store->options.shared_disk || /* object_look_again() */
+                   object->tree_needed <= atomic_load(&store->tree_done);
     int rv;
 
     if (atomic_load(&object->sync_failed)) {
@@ -240,23 +241,56 @@ static bool object_is_clean(const struct store *store, struct object *object)
     if (!object->exists) {
         return true;
     }
+    if (store->options.shared_disk && object->tree_needed != 0) {
+        return false; /* object_look_again() */
+    }
     return !atomic_load(&object->sync_failed) &&
            (object_is_covered(store, object) ||
             (atomic_load(&object->synced) == atomic_load(&object->changes) &&
              atomic_load(&object->name_synced)));
 }
 
+/* On a shared disk, of an object whose changes nobody watched for a while (object_flush_locked()): it was synced now, but the
+ * kernel may have failed to write a part of it before, and have forgotten that with the file. So the disk is asked. */
+static int object_look_again(struct store *store, struct object *object, struct errmsg *err)
+{
+    uint64_t bad = 0;
+    int rv;
+
+    pthread_rwlock_wrlock(&object->lock);
+    object->serial = atomic_fetch_add(&store->serial, 1) + 1; /* Forget the checksums in memory. */
+    if (object->exists) {
+        (void)posix_fadvise(object->fd, 0, 0, POSIX_FADV_DONTNEED);
+    }
+    pthread_rwlock_unlock(&object->lock);
+    rv = store_verify(store, object->id, &bad, err);
+    if (rv == 0 && bad > 0) {
+        errmsg_set(err, "object %" PRIu64 ".%u: the disk has lost a part of it", object->id.inode,
+                   object->id.column);
+        rv = MORSEL_IO;
+    }
+    if (rv != 0) {
+        atomic_store(&object->sync_failed, true);
+        return rv;
+    }
+    pthread_rwlock_wrlock(&object->lock);
+    object->tree_needed = 0;
+    pthread_rwlock_unlock(&object->lock);
+    return 0;
+}
+
 int store_sync(struct store *store, struct object_id id, struct errmsg *err)
 {
     struct object *object;
     uint64_t changes;
-    bool clean;
+    bool clean, unwatched;
     int rv = object_lock(store, id, OBJECT_SHARED, &object, err);
 
     if (rv != 0) {
         return rv;
     }
     clean = object_is_clean(store, object);
+    unwatched = !clean && store->options.shared_disk && object->tree_needed != 0;
     changes = atomic_load(&object->changes);
     if (!clean) {
         uint64_t wanted = atomic_load(&object->sync_wanted);
@@ -271,6 +305,9 @@ int store_sync(struct store *store, struct object_id id, struct errmsg *err)
         pthread_mutex_lock(&object->sync_lock);
         rv = object_sync(store, object, changes, err);
         pthread_mutex_unlock(&object->sync_lock);
+    }
+    if (rv == 0 && unwatched) {
+        rv = object_look_again(store, object, err);
     }
     object_release(store, object);
     return rv;

@@ -245,6 +245,15 @@ static void object_doubt(struct store *store, struct object *object, enum store_
     pthread_mutex_unlock(&store->table_lock);
 }
 
+/* On a shared disk a run never ends in order, and nothing tells what of it was lost with the power: so only what a killed
+ * process explains is put right, and all else is damage. There is another copy. */
+static enum store_trust trust_of(const struct store *store, uint64_t checkpoint)
+{
+    enum store_trust trust = checkpoints_trust(&store->checkpoints, checkpoint);
+
+    return trust == LOST && store->options.shared_disk ? SUSPECT : trust;
+}
+
 /* Take what the header says. */
 static int object_load_header(struct store *store, struct object *object, struct errmsg *err)
 {
@@ -262,7 +271,10 @@ static int object_load_header(struct store *store, struct object *object, struct
         if (ftruncate(object->fd, 0) != 0) {
             return object_failed(object, "take away a part of a header", err);
         }
-        object->end = 0;
+        object_set_end(store, object, 0);
+    }
+    if (rv == MORSEL_NODATA && object->end > 0 && store->options.shared_disk) {
+        rv = MORSEL_CORRUPT;
     }
     /* Made, and then the process or the machine died. */
     if (rv == MORSEL_NODATA || object->end == 0) {
@@ -282,7 +294,7 @@ static int object_load_header(struct store *store, struct object *object, struct
     }
     object->stamped = true;
     object->checkpoint = header.checkpoint;
-    object_doubt(store, object, checkpoints_trust(&store->checkpoints, header.checkpoint));
+    object_doubt(store, object, trust_of(store, header.checkpoint));
     return 0;
 }
 
@@ -320,7 +332,8 @@ static int object_load(struct store *store, struct object *object, struct errmsg
     }
     rv = fstat(object->fd, &st) == 0 ? 0 : object_failed(object, "fstat", err);
     if (rv == 0) {
-        object->end = (uint64_t)st.st_size;
+        object->end = (uint64_t)st.st_size; /* Counted when stock was taken. */
+        object->counted = store_file_bytes(object->end);
         object->size = byte_at_place(object->end);
         object->serial = atomic_fetch_add(&store->serial, 1) + 1;
         rv = object_load_header(store, object, err);
@@ -448,7 +461,7 @@ int object_create(struct store *store, struct object *object, struct errmsg *err
     object->trust = TRUSTED;
     object->checkpoint = 0;
     object->size = 0;
-    object->end = 0;
+    object->end = 0; /* What was claimed for it stays. */
     atomic_fetch_add(&object->changes, 1);
     atomic_store(&object->name_synced, false);
     object->tree_needed = 0;
@@ -468,6 +481,8 @@ int object_remove(struct store *store, struct object *object, struct errmsg *err
     if (object->exists && atomic_load(&store->objects) > 0) {
         atomic_fetch_sub(&store->objects, 1);
     }
+    object->exists = false;
+    object_set_end(store, object, 0);
     pthread_mutex_lock(&store->table_lock);
     table_take_out(store, object);
     object->dead = true;
@@ -501,9 +516,7 @@ int object_stamp(struct store *store, struct object *object, uint64_t checkpoint
     if (!object->stamped) {
         return object_failed(object, "write header", err);
     }
-    if (object->end < sizeof(bytes)) {
-        object->end = sizeof(bytes);
-    }
+    object_grow_to(store, object, sizeof(bytes));
     if (covered) {
         int rv = object_flush(store, object, "its header before a change", err);
 

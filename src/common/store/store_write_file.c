@@ -183,7 +183,7 @@ static void window_undo(struct store *store, struct object *object, struct write
 
     object->serial = atomic_fetch_add(&store->serial, 1) + 1; /* Forget the checksums in memory. */
     object->size = size;
-    object->end = end;
+    object_set_end(store, object, end);
     if (fstat(object->fd, &st) == 0 && (uint64_t)st.st_size > end &&
         ftruncate(object->fd, (off_t)end) != 0) {
         rv = object_failed(object, "truncate", &err);
@@ -244,9 +244,7 @@ static void window_done(struct store *store, struct object *object, const struct
     if (w->offset == 0 && object->trust == TRUSTED) {
         object->stamped = true;
     }
-    if (place_of_end(end) > object->end) {
-        object->end = place_of_end(end);
-    }
+    object_grow_to(store, object, place_of_end(end));
     if (end > object->size) {
         object->size = end;
     }
@@ -255,14 +253,16 @@ static void window_done(struct store *store, struct object *object, const struct
     }
 }
 
-/* Locked exclusively, within a checkpoint. */
-static int window_write(struct store *store, struct object *object, struct write_window *w,
-                        uint64_t checkpoint, struct errmsg *err)
+/* All that comes before the first byte. */
+static int window_prepare(struct store *store, struct object *object, struct write_window *w,
+                          uint64_t checkpoint, struct errmsg *err)
 {
-    uint64_t size = object->size;
-    uint64_t end, bad = 0;
-    int rv = object->exists ? 0 : object_create(store, object, err);
+    uint64_t bad = 0;
+    int rv = object_claim(store, object, place_of_end(w->offset + w->length), err);
 
+    if (rv == 0 && !object->exists) {
+        rv = object_create(store, object, err);
+    }
     if (rv == 0) {
         rv = object_stamp(store, object, checkpoint, w->offset == 0, err);
     }
@@ -275,7 +275,19 @@ static int window_write(struct store *store, struct object *object, struct write
     if (rv == 0 && w->fresh_bytes > 0) {
         rv = store_room(store, w->fresh_bytes, w->reserve_too, err);
     }
+    return rv;
+}
+
+/* Locked exclusively, within a checkpoint. */
+static int window_write(struct store *store, struct object *object, struct write_window *w,
+                        uint64_t checkpoint, struct errmsg *err)
+{
+    uint64_t size = object->size;
+    uint64_t end;
+    int rv = window_prepare(store, object, w, checkpoint, err);
+
     if (rv != 0) {
+        object_set_end(store, object, object->end);
         return rv;
     }
     end = object->end;
