@@ -31,14 +31,23 @@ static void log_donation(struct benefactor *b)
     log_info(b->log, "%s %s", b->path, words);
 }
 
+/* What is used is not known before all was counted: until then what is given is too little, and nothing is taken. */
 static void take_disk(struct benefactor *b)
 {
     const enum donation_state before = b->donation.state;
+    bool news;
 
-    if (donation_look(&b->donation, &b->disk, rpc_boot_ms())) {
-        if (b->donation.state != before) {
-            log_donation(b);
-        }
+    if (b->morsels.holdings.state == HOLDINGS_COUNTING) {
+        return;
+    }
+    b->disk.used = store_used(b->morsels.server.store);
+    news = donation_look(&b->donation, &b->disk, rpc_boot_ms());
+    store_set_limit(b->morsels.server.store, b->donation.donated);
+    if (!b->donation_said || b->donation.state != before) {
+        b->donation_said = true;
+        log_donation(b);
+    }
+    if (news) {
         joining_hurry(&b->joining);
     }
 }
@@ -85,6 +94,7 @@ static void on_look_timer(uv_timer_t *timer)
     struct benefactor *b = CONTAINER_OF(timer, struct benefactor, look_timer);
     struct benefactor_look *look;
 
+    holdings_look(&b->morsels.holdings);
     if (b->look != NULL || (look = calloc(1, sizeof(*look))) == NULL) {
         return;
     }
@@ -107,7 +117,7 @@ static void count(const struct benefactor *b, struct counter_list *list)
     counters_add(list, NULL, "donation_said_bytes", b->donation.said);
     counters_add(list, NULL, "donation_kept_free_bytes", b->donation.keep);
     counters_add(list, NULL, "donation_excess_bytes", b->donation.excess);
-    counters_add(list, NULL, "used_bytes", b->donation.used);
+    counters_add(list, NULL, "used_bytes", store_used(b->morsels.server.store));
     counters_add(list, NULL, "disk_bytes_total", b->disk.total);
     counters_add(list, NULL, "disk_bytes_free", b->disk.free);
 }
@@ -140,9 +150,25 @@ static void on_figures(void *data, struct joining_figures *figures)
     struct benefactor *b = data;
 
     figures->donated = b->donation.donated;
-    figures->used = b->donation.used;
+    figures->used = store_used(b->morsels.server.store);
     figures->load = host_load(&b->work);
     figures->up_s = rpc_boot_ms() / 1000;
+}
+
+/* It is as if the owner spoke now: what was given before is no measure. */
+static void on_counted(void *data)
+{
+    struct benefactor *b = data;
+
+    donation_change(&b->donation, &b->wish);
+    take_disk(b);
+}
+
+static void on_news(void *data)
+{
+    struct benefactor *b = data;
+
+    joining_hurry(&b->joining);
 }
 
 static void on_joined(void *data)
@@ -183,6 +209,9 @@ static int start_serving(struct benefactor *b, struct errmsg *err)
     b->morsels.loop = b->loop;
     b->morsels.other = handle;
     b->morsels.other_data = b;
+    b->morsels.counted = on_counted;
+    b->morsels.news = on_news;
+    b->morsels.data = b;
     rv = morsels_start(&b->morsels, b->path, s->listen, s->manager, s->advertise, err);
     if (rv == 0 && (rv = host_disk(b->morsels.server.datadir.lock_fd, &b->disk, err)) != 0) {
         errmsg_wrap(err, "%s", b->path);
@@ -200,13 +229,13 @@ int benefactor_start(struct benefactor *b, struct errmsg *err)
     }
     donation_init(&b->donation, &b->wish, b->settings->calm_ms);
     (void)donation_look(&b->donation, &b->disk, rpc_boot_ms());
-    log_donation(b);
     log_info(b->log, "listening on %s", rpc_server_address(server->listener));
     b->joining.loop = b->loop;
     b->joining.log = b->log;
     b->joining.datadir = &b->morsels.server.datadir;
     b->joining.rpc = server->rpc;
     b->joining.manager = server->manager;
+    b->joining.holdings = &b->morsels.holdings;
     b->joining.listens = rpc_server_address(server->listener);
     b->joining.advertise = b->settings->advertise;
     b->joining.joined = on_joined;

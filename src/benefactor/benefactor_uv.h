@@ -4,6 +4,9 @@
  *   benefactor_uv.c  puts the parts together; looks at the disk
  *   donation.c       how much is donated now
  *   morsels_uv.c     what clients read and write
+ *   holdings_uv.c    what lies here, and what is to be deleted
+ *   held.c           the same in order, for the manager
+ *   collector_uv.c   deletes
  *   joining_uv.c     what the manager hears
  *   host_file.c      what the machine says of itself
  */
@@ -54,7 +57,8 @@ struct benefactor
     uv_work_t look_work;
     struct benefactor_look *look; /* NULL: not under way. */
     bool look_failed_said;
-    bool timed; /* look_timer is to be closed. */
+    bool donation_said; /* In the log. */
+    bool timed;         /* look_timer is to be closed. */
     bool stopping;
     void (*left)(void *data);
 };

@@ -68,7 +68,7 @@ static void manager_is_another(struct joining *j)
                        "data directory");
 }
 
-/* What went wrong with a JOIN or a REPORT. */
+/* What went wrong with a JOIN, a HELD or a REPORT. */
 static void call_failed(struct joining *j, int status, const char *text)
 {
     j->member = false;
@@ -193,14 +193,34 @@ static void joined(struct joining *j, const Morsel__DonorJoinReply *reply, const
     log_info(j->log, "joined the manager at %s as benefactor %u; clients reach it at %s",
              manager_address(j), reply->id, address);
     j->member = true;
+    holdings_joined(j->holdings);
     j->away_said = j->busy_said = false;
     j->retry_ms = RETRY_MS_MIN;
-    later(j, j->wanted ? 0 : prng_below(&j->prng, j->report_ms) + 1);
-    j->wanted = false;
+    later(j,
+          j->wanted || holdings_to_tell(j->holdings) ? 0 : prng_below(&j->prng, j->report_ms) + 1);
     if (!j->joined_told) {
         j->joined_told = true;
         j->joined(j->data);
     }
+}
+
+/* An answer: unpacked, or NULL, and the call has failed. */
+static void *take_answer(struct joining *j, const ProtobufCMessageDescriptor *type, int status,
+                         const struct rpc_reply *reply, struct rpc_room *room)
+{
+    void *message = NULL;
+
+    if (j->stopping || j->leaving) {
+        return NULL;
+    }
+    if (status == 0) {
+        status = rpc_unpack_in(room, type, reply->body, reply->body_count, &message);
+    }
+    if (status != 0) {
+        call_failed(j, status, reply->text);
+        return NULL;
+    }
+    return message;
 }
 
 static void on_joined(struct rpc_call *call, int status, struct rpc_reply *reply)
@@ -208,22 +228,14 @@ static void on_joined(struct rpc_call *call, int status, struct rpc_reply *reply
     struct joining *j = call->data;
     char address[ADDRESS_TEXT_MAX];
     struct rpc_room room;
-    Morsel__DonorJoinReply *message;
+    Morsel__DonorJoinReply *message =
+        take_answer(j, &morsel__donor_join_reply__descriptor, status, reply, &room);
 
-    if (j->stopping || j->leaving) {
-        return;
+    if (message != NULL) {
+        own_address(j, address);
+        joined(j, message, address);
+        rpc_room_free(&room, message);
     }
-    if (status == 0) {
-        status = rpc_unpack_in(&room, &morsel__donor_join_reply__descriptor, reply->body,
-                               reply->body_count, (void **)&message);
-    }
-    if (status != 0) {
-        call_failed(j, status, reply->text);
-        return;
-    }
-    own_address(j, address);
-    joined(j, message, address);
-    rpc_room_free(&room, message);
 }
 
 static int start_join(struct joining *j)
@@ -242,23 +254,31 @@ static int start_join(struct joining *j)
     request.address = address;
     request.name = name;
     request.report = &report;
+    request.held_told = j->holdings->state == HOLDINGS_TOLD;
     return rpc_call_start(&j->call, j->manager, MSG_DONOR_JOIN, &request.base, NULL, 0, ANSWER_MS,
                           on_joined);
+}
+
+/* The next report is due a period behind the last one, whatever came in between. */
+static void report_later(struct joining *j)
+{
+    later(j, j->wanted || holdings_to_tell(j->holdings)
+                 ? 0
+                 : j->report_ms - prng_below(&j->prng, j->report_ms / 4 + 1));
 }
 
 static void on_reported(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct joining *j = call->data;
+    struct rpc_room room;
+    Morsel__DonorReportReply *message =
+        take_answer(j, &morsel__donor_report_reply__descriptor, status, reply, &room);
 
-    if (j->stopping || j->leaving) {
-        return;
+    if (message != NULL) {
+        holdings_reported(j->holdings, message);
+        rpc_room_free(&room, message);
+        report_later(j);
     }
-    if (status != 0) {
-        call_failed(j, status, reply->text);
-        return;
-    }
-    later(j, j->wanted ? 0 : j->report_ms - prng_below(&j->prng, j->report_ms / 4 + 1));
-    j->wanted = false;
 }
 
 static int start_report(struct joining *j, struct rpc_call *call, bool leaves, uint64_t answer_ms,
@@ -266,14 +286,38 @@ static int start_report(struct joining *j, struct rpc_call *call, bool leaves, u
 {
     Morsel__DonorReportRequest request = MORSEL__DONOR_REPORT_REQUEST__INIT;
     Morsel__DonorReport report;
+    int rv;
 
     fill_report(j, &report);
     request.id = j->datadir->node;
     request.instance = j->instance;
     request.report = &report;
     request.leaves = leaves;
-    return rpc_call_start(call, j->manager, MSG_DONOR_REPORT, &request.base, NULL, 0, answer_ms,
-                          done);
+    holdings_report_fill(j->holdings, &request);
+    rv =
+        rpc_call_start(call, j->manager, MSG_DONOR_REPORT, &request.base, NULL, 0, answer_ms, done);
+    holdings_report_free(&request);
+    return rv;
+}
+
+static void on_held(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    struct joining *j = call->data;
+    struct rpc_room room;
+    Morsel__DonorHeldReply *message =
+        take_answer(j, &morsel__donor_held_reply__descriptor, status, reply, &room);
+
+    if (message != NULL) {
+        holdings_told(j->holdings, message);
+        rpc_room_free(&room, message);
+        report_later(j);
+    }
+}
+
+static int start_held(struct joining *j)
+{
+    return holdings_tell(j->holdings, &j->call, j->manager, j->datadir->node, j->instance,
+                         ANSWER_MS, on_held);
 }
 
 /* A JOIN is started without a connection, too: it makes one. */
@@ -284,7 +328,14 @@ static void speak(struct joining *j)
     if (rpc_call_active(&j->call)) {
         return; /* What is under way leads on. */
     }
-    rv = j->member ? start_report(j, &j->call, false, ANSWER_MS, on_reported) : start_join(j);
+    if (!j->member) {
+        rv = start_join(j);
+    } else if (holdings_to_tell(j->holdings) && !j->wanted) {
+        rv = start_held(j);
+    } else {
+        j->wanted = false;
+        rv = start_report(j, &j->call, false, ANSWER_MS, on_reported);
+    }
     if (rv != 0) {
         manager_is_away(j, rv, "");
     }
@@ -331,9 +382,8 @@ static void on_push(void *data, enum message_type type, const uint8_t *body, siz
 
 void joining_hurry(struct joining *j)
 {
-    if (!j->member || rpc_call_active(&j->call)) {
-        j->wanted = true;
-    } else {
+    j->wanted = true;
+    if (j->member && !rpc_call_active(&j->call)) {
         later(j, 0);
     }
 }

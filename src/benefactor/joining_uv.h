@@ -1,4 +1,4 @@
-/* A benefactor and its manager: it joins, reports, and says when it leaves.
+/* A benefactor and its manager: it joins, says what is here, reports, and says when it leaves.
  *
  *     APART --JOIN--> MEMBER --REPORT, every report_ms--> MEMBER --REPORT that it leaves--> (ends)
  *       ^  BUSY: again   |
@@ -14,6 +14,9 @@
  * address of the machine, the one from which the manager is reached. A laptop that wakes up in another network has lost its
  * connection, joins on the next one, and so tells its new address.
  *
+ * Behind the first JOIN it tells what lies in the directory, once that is known: as many HELD as it takes, one after the other,
+ * and between them the reports that are due (holdings_uv.h).
+ *
  * While the manager is away, or does not take us yet, it is tried again and again, which is said in the log once. The
  * first report behind a JOIN comes at any time within the period, and each of the next up to a quarter before it is due:
  * after a restart of the manager all benefactors join at once, and should not go on so.
@@ -24,6 +27,7 @@
 #ifndef MORSEL_BENEFACTOR_JOINING_UV_H
 #define MORSEL_BENEFACTOR_JOINING_UV_H
 
+#include "benefactor/holdings_uv.h"
 #include "common/base/prng.h"
 #include "common/daemon/datadir_file.h"
 #include "common/daemon/log.h"
@@ -49,6 +53,7 @@ struct joining
     struct datadir *datadir;
     struct rpc *rpc;
     struct rpc_peer *manager;
+    struct holdings *holdings;   /* What lies here, and is to be said of it. */
     const char *listens;         /* Where we listen, */
     const char *advertise;       /* and where clients reach us; empty: see above. */
     void (*joined)(void *data);  /* The cluster is known; once. */
@@ -58,14 +63,14 @@ struct joining
 
     /* The module's own. */
     uint64_t instance;
-    struct rpc_call call; /* JOIN or REPORT; one at a time. */
+    struct rpc_call call; /* JOIN, HELD or REPORT; one at a time. */
     struct rpc_call last; /* That it leaves. */
     uv_timer_t timer;     /* The next of them. */
     struct prng prng;
     uint32_t report_ms, retry_ms;
     bool started, leaving, stopping;
     bool member; /* The manager knows us, and where we are. */
-    bool wanted; /* A report is due behind the call that is under way. */
+    bool wanted; /* A report is due, at once or behind the call that is under way. */
     bool joined_told;
     bool away_said, busy_said, keep_failed_said, unreachable_said;
     void (*left)(void *data);

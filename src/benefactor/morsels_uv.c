@@ -11,13 +11,29 @@ enum {
     BUFFERS_BYTES = 4 << 20
 };
 
+/* What was written now would be taken for what lay here before. */
+static void handle_write(struct morsels *m, struct rpc_request *request)
+{
+    if (m->holdings.state != HOLDINGS_TOLD) {
+        m->writes_early++;
+        rpc_reply_failure(
+            request, MORSEL_BUSY,
+            "this benefactor has just started, and the manager does not know yet what "
+            "is there");
+        return;
+    }
+    object_handle(&m->server, request);
+}
+
 void morsels_handle(void *data, struct rpc_request *request)
 {
     struct morsels *m = data;
 
     switch (request->type) {
-    case MSG_READ:
     case MSG_WRITE:
+        handle_write(m, request);
+        break;
+    case MSG_READ:
     case MSG_SYNC:
     case MSG_OBJECT_STAT:
     case MSG_OBJECT_LIST:
@@ -43,6 +59,8 @@ void morsels_handle(void *data, struct rpc_request *request)
 int morsels_start(struct morsels *m, const char *data_dir, const char *listen, const char *manager,
                   const char *advertise, struct errmsg *err)
 {
+    int rv;
+
     m->server.log = m->log;
     m->server.loop = m->loop;
     m->server.plain = true;
@@ -63,7 +81,15 @@ int morsels_start(struct morsels *m, const char *data_dir, const char *listen, c
                                         .queue = QUEUE,
                                         .buffers_bytes = BUFFERS_BYTES };
     m->started = true;
-    return object_server_start(&m->server, err);
+    rv = object_server_start(&m->server, err);
+    if (rv == 0) {
+        m->holdings.server = &m->server;
+        m->holdings.counted = m->counted;
+        m->holdings.news = m->news;
+        m->holdings.data = m->data;
+        holdings_start(&m->holdings);
+    }
+    return rv;
 }
 
 void morsels_count(const struct morsels *m, struct counter_list *list)
@@ -75,6 +101,8 @@ void morsels_count(const struct morsels *m, struct counter_list *list)
     counters_add(list, NULL, "reads_cached", server->reads_cached);
     counters_add(list, NULL, "jobs_running", server->jobs.running);
     counters_add(list, NULL, "jobs_waiting", server->jobs.waiting_count);
+    counters_add(list, NULL, "writes_early", m->writes_early);
+    counters_add(list, NULL, "morsels_deleted", m->holdings.collector.deleted);
     counters_add(list, NULL, "repeats_answered", server->once.answered);
     counters_add(list, NULL, "buffers_bytes", payload_pool_bytes(rpc_payloads(server->rpc)));
 }
@@ -83,6 +111,7 @@ void morsels_stop(struct morsels *m)
 {
     if (m->started && !m->stopped) {
         m->stopped = true;
+        holdings_stop(&m->holdings);
         object_server_stop(&m->server);
     }
 }
@@ -91,5 +120,6 @@ void morsels_release(struct morsels *m)
 {
     if (m->started) {
         object_server_release(&m->server);
+        holdings_free(&m->holdings);
     }
 }

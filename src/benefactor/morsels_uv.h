@@ -1,7 +1,7 @@
 /* Serving morsels: what clients read and write in the donated directory.
  *
  * Morsel m of a data set is the object (set, m) of a store in that directory, and is read and written as an object of an
- * I/O daemon is (common/serve). What a client may do is less: it reads, writes, syncs, and asks what is there. A morsel is
+ * I/O daemon is (common/serve); morsels are written once the manager knows what is here (holdings_uv.h). What a client may do is less: it reads, writes, syncs, and asks what is there. A morsel is
  * deleted by nobody but the manager, whose map says what is whose; and its shape is that of what was written.
  *
  * The owner is not to notice: few threads, a short queue, and morsels_handle() is the one place where a request of a client
@@ -10,6 +10,7 @@
 #ifndef MORSEL_BENEFACTOR_MORSELS_UV_H
 #define MORSEL_BENEFACTOR_MORSELS_UV_H
 
+#include "benefactor/holdings_uv.h"
 #include "common/serve/object_server_uv.h"
 
 enum { MORSELS_OPEN_FILES = 256 /* Of the 1024 that a process of a desktop may have. */ };
@@ -22,9 +23,15 @@ struct morsels
     rpc_handler other; /* Requests that are not for morsels. Answers. */
     void *other_data;
 
+    void (*counted)(void *data); /* It is known what is used; once. */
+    void (*news)(void *data);    /* There is something to say to the manager. */
+    void *data;
+
     struct object_server server; /* Its directory, network and manager are also for others here. */
+    struct holdings holdings;    /* What is here, which the manager is told. */
 
     /* The module's own. */
+    uint64_t writes_early; /* Refused: the manager did not know yet what is here. */
     bool started, stopped;
 };
 

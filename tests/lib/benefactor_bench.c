@@ -36,6 +36,7 @@ static void manage_join(struct bench *b, struct rpc_request *request)
     memcpy(b->token, m->token.data, sizeof(b->token));
     b->id_told = m->id;
     b->instance = m->instance;
+    b->held_told = m->held_told;
     snprintf(b->address, sizeof(b->address), "%s", m->address);
     snprintf(b->name, sizeof(b->name), "%s", m->name);
     take_report(b, m->report);
@@ -55,6 +56,90 @@ static void manage_join(struct bench *b, struct rpc_request *request)
     rpc_reply(request, &reply.base, NULL);
 }
 
+static void take_page(struct bench *b, const Morsel__DonorHeldRequest *m)
+{
+    const struct morsel_run *last;
+
+    if (m->from == NULL) {
+        b->held_count = 0;
+    } else {
+        CHECK(b->held_count > 0);
+        last = &b->held[b->held_count - 1];
+        CHECK(m->from->set == last->set && m->from->first == last->first + last->count);
+    }
+    for (size_t i = 0; i < m->n_held; i++) {
+        CHECK(b->held_count < HELD_MAX);
+        b->held[b->held_count++] = (struct morsel_run){ .set = m->held[i]->set,
+                                                        .first = m->held[i]->first,
+                                                        .count = m->held[i]->count };
+    }
+}
+
+static void manage_held(struct bench *b, struct rpc_request *request)
+{
+    Morsel__DonorHeldRequest *m =
+        rpc_request_unpack(request, &morsel__donor_held_request__descriptor);
+    Morsel__DonorHeldReply reply = MORSEL__DONOR_HELD_REPLY__INIT;
+    Morsel__SetRun run = MORSEL__SET_RUN__INIT, *runs = &run;
+
+    CHECK(m != NULL && m->id == DONOR && m->instance == b->instance && m->n_held <= SET_RUNS_MAX);
+    b->pages++;
+    if (b->pages_lost > 0) {
+        b->pages_lost--;
+        rpc_reply_failure(request, MORSEL_NO_SESSION, NULL);
+    } else {
+        if (b->pages_again > 0) {
+            b->pages_again--;
+            reply.again = true;
+        } else {
+            take_page(b, m);
+            b->lasts += m->last;
+        }
+        run.set = b->drop.set;
+        run.first = b->drop.first;
+        run.count = b->drop.count;
+        reply.drop = &runs;
+        reply.n_drop = b->drop.count > 0;
+        b->drop.count = 0;
+        rpc_reply(request, &reply.base, NULL);
+    }
+    morsel__donor_held_request__free_unpacked(m, NULL);
+}
+
+/* Those that were collected, as they were said. */
+static void take_collected(struct bench *b, const Morsel__DonorReportRequest *m)
+{
+    if (m->n_collected == 0 || b->forgets_collected) {
+        b->forgets_collected = b->forgets_collected && m->n_collected == 0;
+        return;
+    }
+    CHECK(m->n_collected == b->collect_count);
+    for (size_t i = 0; i < m->n_collected; i++) {
+        CHECK(m->collected[i]->set == b->collect[i].set &&
+              m->collected[i]->first == b->collect[i].first &&
+              m->collected[i]->count == b->collect[i].count);
+    }
+    b->collect_count = 0;
+    b->collected++;
+}
+
+static void answer_report(struct bench *b, struct rpc_request *request)
+{
+    Morsel__DonorReportReply reply = MORSEL__DONOR_REPORT_REPLY__INIT;
+    Morsel__SetRun runs[4], *pointers[4];
+
+    for (size_t i = 0; i < b->collect_count; i++) {
+        morsel__set_run__init(&runs[i]);
+        runs[i].set = b->collect[i].set;
+        runs[i].first = b->collect[i].first;
+        runs[i].count = b->collect[i].count;
+        pointers[i] = &runs[i];
+    }
+    reply.collect = pointers;
+    reply.n_collect = b->collect_count;
+    rpc_reply(request, &reply.base, NULL);
+}
+
 static void manage_report(struct bench *b, struct rpc_request *request)
 {
     Morsel__DonorReportRequest *m =
@@ -70,7 +155,8 @@ static void manage_report(struct bench *b, struct rpc_request *request)
     } else if (m->leaves && b->silent) {
         rpc_request_lost(request);
     } else {
-        rpc_reply(request, NULL, NULL);
+        take_collected(b, m);
+        answer_report(b, request);
     }
     morsel__donor_report_request__free_unpacked(m, NULL);
 }
@@ -82,6 +168,8 @@ static void manage(void *data, struct rpc_request *request)
         manage_join(data, request);
     } else if (request->type == MSG_DONOR_REPORT) {
         manage_report(data, request);
+    } else if (request->type == MSG_DONOR_HELD) {
+        manage_held(data, request);
     } else {
         rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE, NULL);
     }
@@ -162,6 +250,13 @@ void bench_until(struct bench *b, const unsigned *counter, unsigned value)
     }
 }
 
+void bench_until_open(struct bench *b)
+{
+    while (b->benefactor.morsels.holdings.state != HOLDINGS_TOLD) {
+        uv_run(&b->loop, UV_RUN_ONCE);
+    }
+}
+
 static void on_closed(void *data)
 {
     ((struct bench *)data)->closed++;
@@ -201,6 +296,9 @@ void bench_end_benefactor(struct bench *b)
 
     benefactor_stop(&b->benefactor);
     bench_until(b, &b->gone, gone);
+    while (b->benefactor.morsels.server.jobs.running > 0 || b->benefactor.look != NULL) {
+        uv_run(&b->loop, UV_RUN_ONCE);
+    }
     benefactor_release(&b->benefactor);
 }
 

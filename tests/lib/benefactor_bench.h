@@ -8,7 +8,7 @@
 #include "dataset.pb-c.h"
 #include "meta.pb-c.h"
 
-enum { CALL_MS = 10000, DONOR = 9 };
+enum { CALL_MS = 10000, DONOR = 9, HELD_MAX = 20000 };
 
 struct bench
 {
@@ -27,7 +27,18 @@ struct bench
     bool forget;     /* The next report is of nobody that is known. */
     bool silent;     /* A report that it leaves has no answer. */
     uint32_t report_ms;
-    uint64_t donate; /* What the owner gives; 1 MiB unless a test says otherwise. */
+    uint64_t donate;       /* What the owner gives; 1 MiB unless a test says otherwise. */
+    bool held_told;        /* In its last JOIN. */
+    unsigned pages, lasts; /* HELD: how many, and how many of them were the last one. */
+    unsigned pages_lost;   /* So many of the next ones have no answer, and the connection ends; */
+    unsigned pages_again;  /* of so many the answer is that they come again. */
+    struct morsel_run held[HELD_MAX]; /* That they have named since the last first one. */
+    size_t held_count;
+    struct morsel_run drop;       /* The answer to the next one; count 0: nothing. */
+    struct morsel_run collect[4]; /* To be said in answer to each report until it is confirmed. */
+    size_t collect_count;
+    unsigned collected;     /* Reports that have confirmed them. */
+    bool forgets_collected; /* Those are not heard. */
     uint8_t token[16];
     uint32_t id_told;
     uint64_t instance, donated, used, up_s;
@@ -56,6 +67,9 @@ int bench_start(struct bench *b, struct errmsg *err);
 
 /* Run the loop until the counter, which something on it counts up, has that value. */
 void bench_until(struct bench *b, const unsigned *counter, unsigned value);
+
+/* Run the loop until morsels are taken. */
+void bench_until_open(struct bench *b);
 
 /* Only the benefactor ends, and its directory may be opened again. */
 void bench_end_benefactor(struct bench *b);

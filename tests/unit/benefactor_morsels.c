@@ -1,4 +1,5 @@
-/* Morsels at a benefactor: written, read and synced by a client, and what it may not do. */
+/* Morsels at a benefactor: written, read and synced by a client, and what it may not do; what the manager hears of them, and
+ * deletes; and that there are never more than were given. */
 #include "common/base/check.h"
 #include "common/base/prng.h"
 #include "common/base/status.h"
@@ -22,7 +23,8 @@ struct fixture
     uint8_t bytes[BYTES];
 };
 
-static struct bench *begin(void **state)
+/* Nothing was started. */
+static struct bench *prepare(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     struct prng prng;
@@ -35,10 +37,33 @@ static struct bench *begin(void **state)
     }
     bench_init(&f->bench);
     f->bench.donate = 64 << 20;
-    assert_int_equal(bench_start(&f->bench, NULL), 0);
-    bench_until(&f->bench, &f->bench.joins, 1);
-    bench_connect(&f->bench);
     return &f->bench;
+}
+
+static void start(struct bench *b)
+{
+    unsigned joins = b->joins + 1;
+
+    assert_int_equal(bench_start(b, NULL), 0);
+    bench_until(b, &b->joins, joins);
+    bench_close(b, &b->client);
+    bench_connect(b);
+}
+
+static struct bench *begin(void **state)
+{
+    struct bench *b = prepare(state);
+
+    start(b);
+    bench_until_open(b);
+    return b;
+}
+
+static void restart(struct bench *b)
+{
+    bench_end_benefactor(b);
+    start(b);
+    bench_until_open(b);
 }
 
 static void end(void **state)
@@ -111,12 +136,157 @@ static void clients_only_read_and_write(void **state)
     end(state);
 }
 
+/* ---- What the manager hears ---- */
+
+/* Before it knows what is there, nothing new comes to it. */
+static void nothing_is_written_before_the_manager_knows(void **state)
+{
+    struct bench *b = begin(state);
+    const uint8_t *bytes = ((struct fixture *)*state)->bytes;
+
+    assert_int_equal(bench_write(b, SET, 0, 0, bytes, 1000), 0);
+    bench_end_benefactor(b);
+    b->pages_lost = UINT32_MAX;
+    start(b);
+    bench_until(b, &b->pages, b->pages + 2);
+    assert_int_equal(bench_write(b, SET, 1, 0, bytes, 100), MORSEL_BUSY);
+    assert_reads(b, 0, 0, bytes, 1000);
+    assert_int_equal(bench_counter(b, "writes_early"), 1);
+    assert_false(b->held_told);
+    b->pages_lost = 0;
+    bench_until_open(b);
+    assert_int_equal(bench_write(b, SET, 1, 0, bytes, 100), 0);
+    end(state);
+}
+
+static void it_says_what_is_there_once(void **state)
+{
+    struct bench *b = begin(state);
+    const uint8_t *bytes = ((struct fixture *)*state)->bytes;
+
+    assert_true(b->pages == 1 && b->lasts == 1 && b->held_count == 0);
+    for (uint32_t i = 0; i < 9; i++) {
+        assert_int_equal(bench_write(b, SET + i % 2, i, 0, bytes, 100), 0);
+        assert_int_equal(bench_write(b, SET + 2, i, 0, bytes, 100), 0);
+    }
+    b->pages_again = 2;
+    b->pages_lost = 1;
+    restart(b);
+    assert_int_equal(b->lasts, 2);
+    assert_int_equal(b->pages, 1 + 1 + 2 + 1);
+    assert_int_equal(b->held_count, 10); /* Nine alone, and nine in one stretch. */
+    assert_true(b->held[0].set == SET && b->held[0].first == 0 && b->held[0].count == 1);
+    assert_true(b->held[4].set == SET && b->held[4].first == 8);
+    assert_true(b->held[5].set == SET + 1 && b->held[5].first == 1);
+    assert_true(b->held[9].set == SET + 2 && b->held[9].first == 0 && b->held[9].count == 9);
+    assert_false(b->held_told);
+    b->forget = true; /* The same process joins again: nothing was lost. */
+    bench_until(b, &b->joins, b->joins + 1);
+    b->reports = 0;
+    bench_until(b, &b->reports, 3);
+    assert_true(b->held_told);
+    assert_int_equal(b->lasts, 2);
+    end(state);
+}
+
+static void what_is_in_no_map_is_deleted_before_anything_new(void **state)
+{
+    struct bench *b = begin(state);
+    const uint8_t *bytes = ((struct fixture *)*state)->bytes;
+
+    for (uint32_t i = 0; i < 9; i++) {
+        assert_int_equal(bench_write(b, SET, i, 0, bytes, 100), 0);
+    }
+    b->drop = (struct morsel_run){ .set = SET, .first = 2, .count = 5 };
+    restart(b);
+    for (uint32_t i = 0; i < 9; i++) {
+        assert_int_equal(bench_read(b, SET, i, 0, 100), 0);
+        assert_int_equal(b->got_count, i >= 2 && i < 7 ? 0 : 100);
+    }
+    assert_int_equal(bench_counter(b, "morsels_deleted"), 5);
+    b->reports = 0;
+    bench_until(b, &b->reports, 1);
+    assert_int_equal(b->used, 4 * 8192);
+    end(state);
+}
+
+/* By their numbers, and whole sets; and it says so until it was heard. */
+static void what_is_collected_goes(void **state)
+{
+    struct bench *b = begin(state);
+    const uint8_t *bytes = ((struct fixture *)*state)->bytes;
+
+    for (uint32_t i = 0; i < 200; i++) {
+        assert_int_equal(bench_write(b, SET + i % 2, i, 0, bytes, 100), 0);
+    }
+    b->collect[0] = (struct morsel_run){ .set = SET, .first = 0, .count = 100 };
+    b->collect[1] = (struct morsel_run){ .set = SET, .first = 50, .count = 100 };
+    b->collect[2] = (struct morsel_run){ .set = SET + 7, .first = 3, .count = 1 }; /* Not here. */
+    b->forgets_collected = true;
+    b->collect_count = 3;
+    bench_until(b, &b->collected, 1);
+    assert_false(b->forgets_collected);
+    b->reports = 0;
+    bench_until(b, &b->reports, 1);
+    assert_int_equal(b->used, 125 * 8192);
+    b->collect[0] = (struct morsel_run){ .set = SET, .first = 0, .count = UINT32_MAX };
+    b->collect_count = 1;
+    bench_until(b, &b->collected, 2);
+    b->reports = 0;
+    bench_until(b, &b->reports, 1);
+    assert_int_equal(b->used, 100 * 8192);
+    for (uint32_t i = 0; i < 200; i++) {
+        assert_int_equal(bench_read(b, SET + i % 2, i, 0, 100), 0);
+        assert_int_equal(b->got_count, i % 2 == 0 ? 0 : 100);
+    }
+    end(state);
+}
+
+/* ---- How much there is ---- */
+
+static void no_more_is_taken_than_is_given(void **state)
+{
+    struct bench *b = prepare(state);
+    const uint8_t *bytes = ((struct fixture *)*state)->bytes;
+
+    b->donate = 3 * 8192 + 100;
+    start(b);
+    bench_until_open(b);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(bench_write(b, SET, i, 0, bytes, 100), 0);
+    }
+    assert_int_equal(bench_write(b, SET, 3, 0, bytes, 100), MORSEL_NOSPC);
+    assert_int_equal(bench_write(b, SET, 0, 100, bytes + 100, 3996), 0);
+    assert_int_equal(bench_write(b, SET, 0, 4096, bytes, 1), MORSEL_NOSPC);
+    assert_reads(b, 0, 0, bytes, 4096);
+    assert_int_equal(bench_counter(b, "used_bytes"), 3 * 8192);
+    restart(b);
+    assert_int_equal(bench_counter(b, "used_bytes"), 3 * 8192);
+    assert_int_equal(bench_write(b, SET, 3, 0, bytes, 100), MORSEL_NOSPC);
+    bench_end_benefactor(b);
+    b->donate =
+        2 * 8192; /* The owner gives less than there is: nothing new, and what is here stays. */
+    start(b);
+    bench_until_open(b);
+    assert_int_equal(bench_write(b, SET, 3, 0, bytes, 1), MORSEL_NOSPC);
+    assert_reads(b, 2, 0, bytes, 100);
+    b->reports = 0;
+    bench_until(b, &b->reports, 1);
+    assert_true(b->used == 3 * 8192 && b->donated == 2 * 8192);
+    end(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(a_morsel_is_16_mib_at_most),
         cmocka_unit_test(clients_only_read_and_write),
+        cmocka_unit_test(nothing_is_written_before_the_manager_knows),
+        cmocka_unit_test(it_says_what_is_there_once),
+        cmocka_unit_test(what_is_in_no_map_is_deleted_before_anything_new),
+        cmocka_unit_test(what_is_collected_goes),
+        cmocka_unit_test(no_more_is_taken_than_is_given),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,37 @@
+/* Deletes morsels that belong to no map, in the pool, a few at a time, so that clients find their turn in between. Those of a
+ * long list of numbers, or of whole sets, are looked for in the directories instead of being named one by one. */
+#ifndef MORSEL_BENEFACTOR_COLLECTOR_UV_H
+#define MORSEL_BENEFACTOR_COLLECTOR_UV_H
+
+#include "benefactor/held.h"
+#include "common/serve/object_server_uv.h"
+
+struct collector
+{
+    /* The owner's; set before the first use, all else is zero. */
+    struct object_server *server;
+    void (*done)(void *data,
+                 int status); /* What was started has ended; the reason of a failure was logged. */
+    void *data;
+
+    /* The module's own. */
+    bool busy;
+    struct morsel_run *runs; /* Joined (runs_join()). */
+    size_t count;
+    size_t run;      /* By numbers: in which stretch, */
+    uint32_t number; /* and which of it is next. */
+    bool walks;      /* Through the directories instead: */
+    uint64_t cursor; /* store_list() */
+    bool all;        /* That was the last step. */
+    uint64_t
+        deleted; /* Morsels, since the start of the process; those by numbers may not have been there. */
+};
+
+/* Delete all that there is of `runs`; they are copied. `done` comes later, unless this fails: MORSEL_NOMEM, MORSEL_SHUTDOWN, or
+ * MORSEL_BUSY while it is at work. */
+int collector_start(struct collector *c, const struct morsel_run *runs, size_t count);
+
+/* After the loop has ended. */
+void collector_free(struct collector *c);
+
+#endif
