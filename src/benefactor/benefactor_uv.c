@@ -18,8 +18,10 @@ enum {
 struct benefactor_look
 {
     int fd;
+    struct store *store;
     struct donation_disk disk;
     int status;
+    bool takes_nothing; /* `err` says why. */
     struct errmsg err;
 };
 
@@ -35,10 +37,14 @@ static void log_donation(struct benefactor *b)
 static void take_disk(struct benefactor *b)
 {
     const enum donation_state before = b->donation.state;
+    struct errmsg words; /* The store has said them. */
     bool news;
 
     if (b->morsels.holdings.state == HOLDINGS_COUNTING) {
         return;
+    }
+    if (store_disk_failed(b->morsels.server.store, &words)) {
+        b->disk.free = 0; /* Nothing more comes to a disk that has lost something. */
     }
     b->disk.used = store_used(b->morsels.server.store);
     news = donation_look(&b->donation, &b->disk, rpc_boot_ms());
@@ -68,6 +74,34 @@ static void run_look(uv_work_t *work)
     struct benefactor_look *look = work->data;
 
     look->status = host_disk(look->fd, &look->disk, &look->err);
+    look->takes_nothing =
+        look->status == MORSEL_ROFS ||
+        (store_write_failed(look->store) && store_try_writing(look->store, &look->err) != 0);
+    if (look->takes_nothing) {
+        look->status = 0;
+        look->disk.free = 0;
+    }
+    if (store_is_gone(look->store)) {
+        look->status = MORSEL_NOENT;
+    }
+}
+
+/* What is read-only takes nothing, and can be read. Of a disk that says nothing what was donated before still is. */
+static void say_failure(struct benefactor *b, const struct benefactor_look *look)
+{
+    bool failed = look->status != 0 || look->takes_nothing;
+
+    if (failed && !b->look_failed_said) {
+        log_error(
+            b->log, "%s: %s: %s", b->path, look->err.text,
+            look->takes_nothing
+                ? "morsels that are here can be read, and nothing more is taken until that is "
+                  "over; check the disk"
+                : "what was donated before still is");
+    } else if (!failed && b->look_failed_said) {
+        log_info(b->log, "%s: the disk is well again", b->path);
+    }
+    b->look_failed_said = failed;
 }
 
 static void on_looked(uv_work_t *work, int canceled)
@@ -76,13 +110,16 @@ static void on_looked(uv_work_t *work, int canceled)
     struct benefactor *b = CONTAINER_OF(work, struct benefactor, look_work);
 
     b->look = NULL;
-    if (canceled == 0 && !b->stopping && look->status == MORSEL_NOENT) {
+    if (canceled != 0 || b->stopping) {
+        free(look);
+        return;
+    }
+    if (look->status == MORSEL_NOENT) {
         directory_is_gone(b);
-    } else if (canceled == 0 && !b->stopping && look->status != 0 && !b->look_failed_said) {
-        b->look_failed_said = true;
-        log_error(b->log, "%s: %s: what was donated before still is", b->path, look->err.text);
-    } else if (canceled == 0 && !b->stopping && look->status == 0) {
-        b->look_failed_said = false;
+    } else {
+        say_failure(b, look);
+    }
+    if (look->status == 0) {
         b->disk = look->disk;
         take_disk(b);
     }
@@ -99,6 +136,7 @@ static void on_look_timer(uv_timer_t *timer)
         return;
     }
     look->fd = b->morsels.server.datadir.lock_fd;
+    look->store = b->morsels.server.store;
     look->disk = b->disk;
     b->look_work.data = look;
     if (uv_queue_work(b->loop, &b->look_work, run_look, on_looked) != 0) {

@@ -26,6 +26,11 @@ int host_disk(int fd, struct donation_disk *disk, struct errmsg *err)
     }
     disk->total = (uint64_t)vfs.f_blocks * vfs.f_frsize;
     disk->free = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+    if ((vfs.f_flag & ST_RDONLY) != 0) {
+        disk->free = 0;
+        errmsg_set(err, "its file system is read-only now");
+        return MORSEL_ROFS;
+    }
     return 0;
 }
 

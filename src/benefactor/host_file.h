@@ -12,7 +12,8 @@ struct host_work
 };
 
 /* The file system on which the open file `fd` lies: total and free; `used` stays as it is. It waits for the disk.
- * MORSEL_NOENT: the file was deleted, and with it, it seems, the directory that was donated; MORSEL_IO. */
+ * MORSEL_NOENT: the file was deleted, and with it, it seems, the directory that was donated; MORSEL_ROFS: nothing can be written
+ * there, and so nothing is free; MORSEL_IO. */
 int host_disk(int fd, struct donation_disk *disk, struct errmsg *err);
 
 /* How busy the processors have been since the last look (at the first: since the machine was started), in percent of

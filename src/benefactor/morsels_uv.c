@@ -76,6 +76,7 @@ int morsels_start(struct morsels *m, const char *data_dir, const char *listen, c
                                         .advertise = advertise,
                                         .finds_address = true,
                                         .open_files = MORSELS_OPEN_FILES,
+                                        .shared_disk = true,
                                         .object_bytes_max = MORSEL_BYTES_MAX,
                                         .threads = THREADS,
                                         .queue = QUEUE,

@@ -164,6 +164,14 @@ void store_begin_stock(struct store *store);
 int store_take_stock(struct store *store, uint32_t step, struct object_list *list,
                      struct errmsg *err);
 
+/* Has the file system failed to take a write (EIO, EROFS; not for want of space)? Until store_try_writing(), which finds out with
+ * a file of its own whether it takes any: 0, or why not. */
+bool store_write_failed(const struct store *store);
+int store_try_writing(struct store *store, struct errmsg *err);
+
+/* Was the directory of the objects deleted? Asks the kernel, not the disk. */
+bool store_is_gone(const struct store *store);
+
 /* A page of objects in a stable order. `cursor` (in and out, 0 at first, UINT64_MAX: done) is
  * opaque. */
 int store_list(struct store *store, uint64_t *cursor, struct object_id *ids, size_t ids_max,

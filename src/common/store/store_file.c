@@ -294,6 +294,31 @@ int store_stat(struct store *store, struct object_id id, struct store_stat *stat
     return rv;
 }
 
+bool store_write_failed(const struct store *store)
+{
+    return atomic_load(&store->write_failed);
+}
+
+int store_try_writing(struct store *store, struct errmsg *err)
+{
+    static const char name[] = "trial";
+    int fd = openat(store->dir_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    int rv = fd >= 0 && write(fd, name, sizeof(name)) == (ssize_t)sizeof(name)
+                 ? 0
+                 : status_from_errno(errno);
+
+    if (fd >= 0) {
+        close(fd);
+        (void)unlinkat(store->dir_fd, name, 0);
+    }
+    if (rv != 0 && rv != MORSEL_NOSPC) {
+        errmsg_set(err, "it cannot be written to: %s", status_words(rv));
+        return rv;
+    }
+    atomic_store(&store->write_failed, false);
+    return 0;
+}
+
 int store_space(struct store *store, struct store_space *space, struct errmsg *err)
 {
     struct statvfs vfs;

@@ -124,6 +124,7 @@ struct store
 
     _Atomic int64_t used; /* By objects. Below 0 until stock was taken. */
     _Atomic uint64_t limit;
+    atomic_bool write_failed; /* store_write_failed() */
 
     _Atomic int64_t room_bytes; /* Free space at the last look, less what was written since. */
     _Atomic uint64_t room_seen_ms;
@@ -184,6 +185,9 @@ void object_proven(struct store *store, struct object *object);
 
 /* Take one object that is not TRUSTED, with a reference; NULL: none. */
 struct object *table_unverified(struct store *store);
+
+/* Other members of its group have it, too, and are asked by whoever reads it here (placing.h). */
+bool object_has_copies(const struct store *store, const struct object *object);
 
 /* Words for a failed system call on an object. Returns the status. */
 int object_failed(const struct object *object, const char *what, struct errmsg *err);

@@ -186,6 +186,13 @@ uint64_t store_place(struct object_id id)
     return store_hash(id);
 }
 
+bool store_is_gone(const struct store *store)
+{
+    struct stat st;
+
+    return fstat(store->objects_fd, &st) == 0 && st.st_nlink == 0;
+}
+
 int store_subdirs(struct store *store, struct errmsg *err)
 {
     int fd = openat(store->objects_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

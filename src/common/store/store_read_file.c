@@ -3,7 +3,6 @@
 
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
-#include "common/fs/placing.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -266,9 +265,10 @@ static int window_read_recovered(struct store *store, struct object *object, str
 
 /* No crash explains what the disk does not give, and each more look at that takes it long: whoever has another copy looks for
  * the blocks next. Of what has none it is said which they are. */
-static bool nothing_to_recover(const struct object *object, const struct read_window *w)
+static bool nothing_to_recover(const struct store *store, const struct object *object,
+                               const struct read_window *w)
 {
-    return w->unread && object->trust == TRUSTED && placing_group(object->id.column) != 0;
+    return w->unread && object->trust == TRUSTED && object_has_copies(store, object);
 }
 
 /* Cut the window at the end of the object. False: nothing is left. */
@@ -295,7 +295,7 @@ static int store_read_window(struct store *store, struct object_id id, struct re
         rv = window_read(store, object, w, crcs, err);
         *count_out = w->end - w->offset;
     }
-    over = rv != MORSEL_CHECKSUM || nothing_to_recover(object, w);
+    over = rv != MORSEL_CHECKSUM || nothing_to_recover(store, object, w);
     object_unlock(store, object);
     if (over) {
         return rv;

@@ -3,7 +3,6 @@
 #include "common/store/store_file.h"
 
 #include "common/base/status.h"
-#include "common/fs/placing.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -49,14 +48,15 @@ static void recovery_flush(struct recovery *m)
             " were being changed when the machine stopped and were not synced; taken as they are",
             object->id.inode, object->id.column, m->run_first * BLOCK_BYTES,
             m->run_end * BLOCK_BYTES - 1);
-    } else if (is_damage(m->run) && placing_group(object->id.column) == 0) {
+    } else if (is_damage(m->run) && !object_has_copies(m->store, object)) {
         /* Of others it is said what becomes of it. */
         store_log(m->store,
-                  "object %" PRIu64 ".%u: blocks %" PRIu64 " to %" PRIu64
-                  " %s: check the disk, and restore the file from a copy",
+                  "object %" PRIu64 ".%u: blocks %" PRIu64 " to %" PRIu64 " %s: check the disk%s",
                   object->id.inode, object->id.column, m->run_first, m->run_end - 1,
                   m->run == BLOCK_BAD ? "do not match their checksums"
-                                      : "cannot be read from the disk");
+                                      : "cannot be read from the disk",
+                  m->store->options.shared_disk ? "; they are read where there is another copy"
+                                                : ", and restore the file from a copy");
     }
     m->run = BLOCK_GOOD;
 }

@@ -2,6 +2,7 @@
 #include "common/store/store_file.h"
 
 #include "common/base/status.h"
+#include "common/fs/placing.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +11,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+bool object_has_copies(const struct store *store, const struct object *object)
+{
+    return !store->options.shared_disk && placing_group(object->id.column) != 0;
+}
 
 int object_failed(const struct object *object, const char *what, struct errmsg *err)
 {
@@ -286,10 +292,10 @@ static int object_load_header(struct store *store, struct object *object, struct
         rv = MORSEL_CORRUPT;
     }
     if (rv != 0) {
-        errmsg_set(err,
-                   "object %" PRIu64 ".%u: header %s: restore the file from a copy or delete it",
-                   object->id.inode, object->id.column,
-                   rv == MORSEL_VERSION ? "is of a newer version" : "is damaged");
+        errmsg_set(err, "object %" PRIu64 ".%u: header %s: %s", object->id.inode, object->id.column,
+                   rv == MORSEL_VERSION ? "is of a newer version" : "is damaged",
+                   store->options.shared_disk ? "it is read where there is another copy"
+                                              : "restore the file from a copy or delete it");
         return rv;
     }
     object->stamped = true;

@@ -330,6 +330,9 @@ static int store_write_window(struct store *store, struct object_id id, struct w
     }
     checkpoint = checkpoints_enter(&store->checkpoints);
     rv = window_write(store, object, w, checkpoint, err);
+    if (rv == MORSEL_IO || rv == MORSEL_ROFS) {
+        atomic_store(&store->write_failed, true);
+    }
     checkpoints_leave(&store->checkpoints, checkpoint);
     object_unlock(store, object);
     return rv;
