@@ -144,6 +144,7 @@ fi
 grep -q 'no space left' "$work/err" || fail "what does not fit on the disk: $(cat "$work/err")"
 all_good $SET 0 20 $MIB "on a full disk"
 rm "$work/disk-donor1/film"
+sync -f "$work/disk-donor1" # Or it is back with the power.
 gives_again() {
     [ "$(one donated_bytes)" -gt $((100 * MIB)) ]
 }
