@@ -423,13 +423,21 @@ END
     boot_of[$1]=$work/run/boot-$count
 }
 
+# mount_afresh DIRECTORY: what a test beside us has copied into a namespace of its own a moment ago is the same file system, shut down.
+mount_afresh() {
+    mount -o loop "$1.image" "$1" || return
+    touch "$1/alive" && rm "$1/alive" && return
+    umount "$1"
+    return 1
+}
+
 # lose_power NAME: see above; start_meta or start_iod brings it back.
 lose_power() {
     local name=$1 disk=$work/disk-$1
     "$bin/powercut" "$disk" || fail "the file system of $name does not shut down"
     crash "$name"
     umount "$disk" || fail "the disk of $name is still in use"
-    mount -o loop "$disk.image" "$disk" || fail "the disk of $name cannot be mounted again"
+    within 20 mount_afresh "$disk" || fail "the disk of $name cannot be mounted again"
     new_boot "$name"
 }
 
