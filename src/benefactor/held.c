@@ -82,10 +82,18 @@ static int compare_runs(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Behind its last morsel. Numbers end at 2^32 - 1. */
+/* Behind its last morsel. */
 static uint64_t end_of(const struct morsel_run *run)
 {
     return (uint64_t)run->first + run->count;
+}
+
+/* Numbers end at 2^32 - 1, whatever a message says. */
+static void cut_at_the_last_number(struct morsel_run *run)
+{
+    if (end_of(run) > UINT64_C(1) << 32) {
+        run->count = UINT32_MAX - run->first + 1;
+    }
 }
 
 size_t runs_join(struct morsel_run *runs, size_t count)
@@ -98,6 +106,7 @@ size_t runs_join(struct morsel_run *runs, size_t count)
     for (size_t i = 0; i < count; i++) {
         struct morsel_run *last = joined > 0 ? &runs[joined - 1] : NULL;
 
+        cut_at_the_last_number(&runs[i]);
         if (runs[i].count == 0) {
             continue;
         }

@@ -50,7 +50,8 @@ void held_again(struct held *held);
 
 void held_free(struct held *held);
 
-/* Sort stretches and join those that overlap or touch, in place; how many there are then. Empty ones go. */
+/* Sort stretches and join those that overlap or touch, in place; how many there are then. Empty ones go, and what
+ * goes beyond the last number that there is is cut off. */
 size_t runs_join(struct morsel_run *runs, size_t count);
 
 /* Is the morsel in one of stretches that runs_join() has made? */

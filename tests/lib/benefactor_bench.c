@@ -37,6 +37,7 @@ static void manage_join(struct bench *b, struct rpc_request *request)
     b->id_told = m->id;
     b->instance = m->instance;
     b->held_told = m->held_told;
+    b->held_count = 0;
     snprintf(b->address, sizeof(b->address), "%s", m->address);
     snprintf(b->name, sizeof(b->name), "%s", m->name);
     take_report(b, m->report);
@@ -84,10 +85,11 @@ static void manage_held(struct bench *b, struct rpc_request *request)
 
     CHECK(m != NULL && m->id == DONOR && m->instance == b->instance && m->n_held <= SET_RUNS_MAX);
     b->pages++;
-    if (b->pages_lost > 0) {
+    if (b->pages_before == 0 && b->pages_lost > 0) {
         b->pages_lost--;
         rpc_reply_failure(request, MORSEL_NO_SESSION, NULL);
     } else {
+        b->pages_before -= b->pages_before > 0;
         if (b->pages_again > 0) {
             b->pages_again--;
             reply.again = true;

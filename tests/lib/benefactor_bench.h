@@ -30,7 +30,8 @@ struct bench
     uint64_t donate;       /* What the owner gives; 1 MiB unless a test says otherwise. */
     bool held_told;        /* In its last JOIN. */
     unsigned pages, lasts; /* HELD: how many, and how many of them were the last one. */
-    unsigned pages_lost;   /* So many of the next ones have no answer, and the connection ends; */
+    unsigned pages_before; /* So many of the next ones are answered; */
+    unsigned pages_lost;   /* so many of the next ones have no answer, and the connection ends; */
     unsigned pages_again;  /* of so many the answer is that they come again. */
     struct morsel_run held[HELD_MAX]; /* That they have named since the last first one. */
     size_t held_count;

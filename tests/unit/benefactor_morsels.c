@@ -203,6 +203,28 @@ static void it_says_what_is_there_once(void **state)
     end(state);
 }
 
+/* So many stretches that they take two pages, and the manager is another connection in between. */
+static void all_of_it_is_said_to_one_manager(void **state)
+{
+    enum { MORSELS = SET_RUNS_MAX + 100 };
+    struct bench *b = begin(state);
+
+    for (uint32_t i = 0; i < MORSELS; i++) {
+        assert_int_equal(bench_write(b, SET, 2 * i, 0, "m", 1), 0);
+    }
+    b->pages = b->lasts = 0;
+    b->pages_before = 1;
+    b->pages_lost = 1;
+    restart(b);
+    assert_int_equal(b->pages, 4);
+    assert_int_equal(b->lasts, 1);
+    assert_int_equal(b->held_count, MORSELS);
+    for (uint32_t i = 0; i < MORSELS; i++) {
+        assert_true(b->held[i].first == 2 * i && b->held[i].count == 1);
+    }
+    end(state);
+}
+
 static void what_is_in_no_map_is_deleted_before_anything_new(void **state)
 {
     struct bench *b = begin(state);
@@ -213,6 +235,7 @@ static void what_is_in_no_map_is_deleted_before_anything_new(void **state)
     }
     b->drop = (struct morsel_run){ .set = SET, .first = 2, .count = 5 };
     restart(b);
+    assert_false(b->benefactor.morsels.holdings.collector.busy);
     for (uint32_t i = 0; i < 9; i++) {
         assert_int_equal(bench_read(b, SET, i, 0, 100), 0);
         assert_int_equal(b->got_count, i >= 2 && i < 7 ? 0 : 100);
@@ -290,6 +313,25 @@ static void no_more_is_taken_than_is_given(void **state)
     end(state);
 }
 
+/* What is used is not known at first, and so neither is how much there is room for: that is no reason to be patient. */
+static void all_is_given_again_behind_a_restart(void **state)
+{
+    struct bench *b = prepare(state);
+    const uint8_t *bytes = ((struct fixture *)*state)->bytes;
+
+    b->donate = UINT64_MAX / 4;
+    b->settings.calm_ms = 3600000;
+    start(b);
+    bench_until_open(b);
+    for (uint32_t i = 0; i < 9; i++) {
+        assert_int_equal(bench_write(b, SET, i, 0, bytes, BYTES), 0);
+    }
+    restart(b);
+    assert_int_equal(b->benefactor.donation.used, 9 * (300 * 1024));
+    assert_true(b->benefactor.donation.donated == b->benefactor.donation.room);
+    end(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,9 +340,11 @@ int main(void)
         cmocka_unit_test(clients_only_read_and_write),
         cmocka_unit_test(nothing_is_written_before_the_manager_knows),
         cmocka_unit_test(it_says_what_is_there_once),
+        cmocka_unit_test(all_of_it_is_said_to_one_manager),
         cmocka_unit_test(what_is_in_no_map_is_deleted_before_anything_new),
         cmocka_unit_test(what_is_collected_goes),
         cmocka_unit_test(no_more_is_taken_than_is_given),
+        cmocka_unit_test(all_is_given_again_behind_a_restart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

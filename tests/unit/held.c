@@ -181,12 +181,27 @@ static void joined_stretches_have_the_same_morsels(void **state)
     }
 }
 
+static void a_stretch_ends_with_the_last_number(void **state)
+{
+    struct morsel_run runs[2] = { { .set = 5, .first = UINT32_MAX - 2, .count = 100 },
+                                  { .set = 5, .first = 7, .count = UINT32_MAX } };
+
+    (void)state;
+    assert_int_equal(runs_join(runs, 1), 1);
+    assert_int_equal(runs[0].count, 3);
+    assert_true(runs_have(runs, 1, (struct object_id){ 5, UINT32_MAX }));
+    assert_false(runs_have(runs, 1, (struct object_id){ 5, 0 }));
+    assert_int_equal(runs_join(runs, 2), 1);
+    assert_true(runs[0].first == 7 && runs[0].count == UINT32_MAX - 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_name_every_morsel_once),
         cmocka_unit_test(a_page_may_end_with_the_last_number),
         cmocka_unit_test(joined_stretches_have_the_same_morsels),
+        cmocka_unit_test(a_stretch_ends_with_the_last_number),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

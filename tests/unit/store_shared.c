@@ -189,6 +189,19 @@ static void a_limit_is_kept(void **state)
     assert_int_equal(write_bytes(f, 2, 0, 1), 0);
 }
 
+/* What fails before its first byte is written takes nothing either. */
+static void what_fails_gives_back(void **state)
+{
+    struct store_fixture *f = *state;
+
+    (void)take_stock(f);
+    assert_int_equal(write_bytes(f, 1, 0, BLOCK_BYTES + 100), 0);
+    flip(f, 1, place_of_byte(BLOCK_BYTES + 5));
+    evict(f);
+    assert_int_equal(write_bytes(f, 1, BLOCK_BYTES + 100, 8 * BLOCK_BYTES), MORSEL_CHECKSUM);
+    assert_int_equal(store_used(f->store), 3 * BLOCK_BYTES);
+}
+
 struct crowd
 {
     struct store_fixture *f;
@@ -396,6 +409,7 @@ int main(void)
         TEST(what_objects_take_is_known),
         TEST(it_is_what_stock_taking_says),
         TEST(a_limit_is_kept),
+        TEST(what_fails_gives_back),
         TEST(a_limit_is_kept_by_many_at_once),
         TEST(stock_names_what_can_be_read),
         TEST(only_its_own_files_are_synced),
