@@ -8,7 +8,7 @@ set -euo pipefail
 cluster_begin morsels "$1"
 [ "$(id -u)" = 0 ] || skip "needs root for loop devices"
 # shellcheck disable=SC2153 # of cluster.sh
-for program in morsel-benefactor morselio powercut; do
+for program in morsel-benefactor morselio powercut nonsense; do
     [ -x "$bin/$program" ] || fail "$bin/$program is missing; build it first"
 done
 
@@ -49,7 +49,7 @@ file_of() {
     find "$work/donor1/objects" -name "$(printf '%016x.%d' "$1" "$2")"
 }
 
-start_meta --donor-report 200ms
+start_meta --donor-report 200ms --donor-look 24h # Nonsense joins, too, and is silent.
 own_disk donor1 400M
 start_donor --donate 200M
 is_open
@@ -198,6 +198,13 @@ is_open
 [ "$(one used_bytes)" = $((used + 8192)) ] || fail "what is in no map is still there: $(one used_bytes) bytes used, $used before"
 [ "$(one morsels_deleted)" -ge 31 ] || fail "$(one morsels_deleted) morsels were deleted"
 all_good $SET 0 20 $MIB "behind the deletion of others"
+
+# ---- Sound frames with nonsense inside: everything is answered, and nothing comes to harm.
+
+"$bin/nonsense" "${address_of[meta]##*:}" "${address_of[donor1]##*:}" 2 1 1 "$test_seed" 1500 || fail "nonsense with seed $test_seed"
+all_good $SET 0 20 $MIB "behind nonsense"
+takes || fail "nothing is taken any more behind nonsense"
+grep -q 'morsel-benefactor error: .*\(write\|sync\)' "$work/log/donor1" && fail "nonsense is an error of the disk: $(grep error "$work/log/donor1" | tail -n 3)"
 
 # ---- Few files may be open.
 
