@@ -71,7 +71,9 @@ static void on_step(struct job *job)
     int status = job->status;
 
     c->deleted += job->count;
-    if (status != 0 && status != MORSEL_SHUTDOWN) {
+    c->failed_said = c->failed_said && status != 0;
+    if (status != 0 && status != MORSEL_SHUTDOWN && !c->failed_said) {
+        c->failed_said = true;
         log_error(c->server->log,
                   "%s: delete morsels that nobody needs any more: %s: trying again when the "
                   "manager asks again",

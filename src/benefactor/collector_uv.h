@@ -18,11 +18,12 @@ struct collector
     bool busy;
     struct morsel_run *runs; /* Joined (runs_join()). */
     size_t count;
-    size_t run;      /* By numbers: in which stretch, */
-    uint32_t number; /* and which of it is next. */
-    bool walks;      /* Through the directories instead: */
-    uint64_t cursor; /* store_list() */
-    bool all;        /* That was the last step. */
+    size_t run;       /* By numbers: in which stretch, */
+    uint32_t number;  /* and which of it is next. */
+    bool walks;       /* Through the directories instead: */
+    uint64_t cursor;  /* store_list() */
+    bool failed_said; /* In the log: the manager asks again and again. */
+    bool all;         /* That was the last step. */
     uint64_t
         deleted; /* Morsels, since the start of the process; those by numbers may not have been there. */
 };

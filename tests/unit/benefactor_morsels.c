@@ -5,6 +5,7 @@
 #include "common/base/status.h"
 #include "tests/lib/benefactor_bench.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,6 +28,21 @@ int __wrap_syncfs(int fd) /* NOLINT(bugprone-reserved-identifier) */
     (void)fd;
     trees_flushed++;
     return 0;
+}
+
+static _Atomic unsigned deletions_fail; /* So many of the next ones. */
+
+int __real_unlinkat(int fd, const char *path, int flags); /* NOLINT(bugprone-reserved-identifier) */
+int __wrap_unlinkat(int fd, const char *path, int flags); /* NOLINT(bugprone-reserved-identifier) */
+
+int __wrap_unlinkat(int fd, const char *path, int flags) /* NOLINT(bugprone-reserved-identifier) */
+{
+    if (deletions_fail > 0) {
+        deletions_fail--;
+        errno = EROFS;
+        return -1;
+    }
+    return __real_unlinkat(fd, path, flags);
 }
 
 /* Its bench is too large for a stack. */
@@ -279,6 +295,27 @@ static void what_is_collected_goes(void **state)
     end(state);
 }
 
+/* The manager says it again until it is done. */
+static void what_cannot_be_deleted_is_not_said_to_be(void **state)
+{
+    struct bench *b = begin(state);
+    const uint8_t *bytes = ((struct fixture *)*state)->bytes;
+
+    for (uint32_t i = 0; i < 9; i++) {
+        assert_int_equal(bench_write(b, SET, i, 0, bytes, 100), 0);
+    }
+    deletions_fail = 3;
+    b->collect[0] = (struct morsel_run){ .set = SET, .first = 0, .count = 8 };
+    b->collect_count = 1;
+    bench_until(b, &b->collected, 1);
+    assert_int_equal(deletions_fail, 0);
+    for (uint32_t i = 0; i < 9; i++) {
+        assert_int_equal(bench_read(b, SET, i, 0, 100), 0);
+        assert_int_equal(b->got_count, i < 8 ? 0 : 100);
+    }
+    end(state);
+}
+
 /* ---- How much there is ---- */
 
 static void no_more_is_taken_than_is_given(void **state)
@@ -343,6 +380,7 @@ int main(void)
         cmocka_unit_test(all_of_it_is_said_to_one_manager),
         cmocka_unit_test(what_is_in_no_map_is_deleted_before_anything_new),
         cmocka_unit_test(what_is_collected_goes),
+        cmocka_unit_test(what_cannot_be_deleted_is_not_said_to_be),
         cmocka_unit_test(no_more_is_taken_than_is_given),
         cmocka_unit_test(all_is_given_again_behind_a_restart),
     };
