@@ -233,7 +233,9 @@ void holdings_reported(struct holdings *h, const Morsel__DonorReportReply *reply
     if (h->collected_sent) {
         h->collected = h->collected_sent = false;
     }
-    if (reply->n_collect == 0 || h->collector.busy || h->collected) {
+    /* While all is counted nothing may change. The manager says it again. */
+    if (h->state == HOLDINGS_COUNTING || reply->n_collect == 0 || h->collector.busy ||
+        h->collected) {
         return;
     }
     h->collect_count = reply->n_collect < SET_RUNS_MAX ? reply->n_collect : SET_RUNS_MAX;

@@ -391,9 +391,7 @@ void joining_hurry(struct joining *j)
 void joining_start(struct joining *j)
 {
     j->started = true;
-    do {
-        random_bytes(&j->instance, sizeof(j->instance));
-    } while (j->instance == 0);
+    j->instance = rpc_start_id(j->rpc);
     prng_seed(&j->prng, j->instance);
     j->joined_told = cluster_id_known(&j->datadir->cluster);
     j->report_ms = REPORT_MS_DEFAULT;

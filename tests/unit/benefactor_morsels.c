@@ -316,6 +316,27 @@ static void what_cannot_be_deleted_is_not_said_to_be(void **state)
     end(state);
 }
 
+/* It would be counted, or not, as it happens. */
+static void nothing_goes_while_all_is_counted(void **state)
+{
+    Morsel__DonorReportReply reply = MORSEL__DONOR_REPORT_REPLY__INIT;
+    Morsel__SetRun run = MORSEL__SET_RUN__INIT, *runs = &run;
+    struct bench *b = begin(state);
+    struct holdings *h = &b->benefactor.morsels.holdings;
+
+    run.set = SET;
+    run.count = 1;
+    reply.collect = &runs;
+    reply.n_collect = 1;
+    h->state = HOLDINGS_COUNTING;
+    holdings_reported(h, &reply);
+    assert_false(h->collector.busy);
+    h->state = HOLDINGS_TOLD;
+    holdings_reported(h, &reply);
+    assert_true(h->collector.busy);
+    end(state);
+}
+
 /* ---- How much there is ---- */
 
 static void no_more_is_taken_than_is_given(void **state)
@@ -381,6 +402,7 @@ int main(void)
         cmocka_unit_test(what_is_in_no_map_is_deleted_before_anything_new),
         cmocka_unit_test(what_is_collected_goes),
         cmocka_unit_test(what_cannot_be_deleted_is_not_said_to_be),
+        cmocka_unit_test(nothing_goes_while_all_is_counted),
         cmocka_unit_test(no_more_is_taken_than_is_given),
         cmocka_unit_test(all_is_given_again_behind_a_restart),
     };

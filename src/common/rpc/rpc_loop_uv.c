@@ -122,6 +122,11 @@ void rpc_close(struct rpc *rpc, void (*closed)(void *data), void *data)
     uv_close((uv_handle_t *)&rpc->deadline, on_handle_closed);
 }
 
+uint64_t rpc_start_id(const struct rpc *rpc)
+{
+    return rpc->start_id;
+}
+
 void rpc_set_node_id(struct rpc *rpc, uint64_t node_id)
 {
     rpc->node_id = node_id;

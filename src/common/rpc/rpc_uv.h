@@ -84,6 +84,9 @@ void rpc_set_lease(struct rpc *rpc, const uint64_t *until_ns, const uint64_t *nu
 uint64_t rpc_boot_ns(void);
 uint64_t rpc_boot_ms(void);
 
+/* The number of this process, random, never 0: those that it serves hear it with HELLO (rpc_peer_start_id()). */
+uint64_t rpc_start_id(const struct rpc *rpc);
+
 void rpc_set_node_id(struct rpc *rpc, uint64_t node_id);
 void rpc_set_cluster_id(struct rpc *rpc, const struct cluster_id *id);
 const struct cluster_id *rpc_cluster_id(const struct rpc *rpc);
