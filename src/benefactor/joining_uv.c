@@ -13,7 +13,8 @@ enum {
     REPORT_MS_DEFAULT = 20000,
     REPORT_MS_MIN = 50,
     REPORT_MS_MAX = 3600000,
-    ANSWER_MS = 5000, /* Then it is tried again, */
+    HELD_ANSWER_MS = 20000, /* What it says to that is on its disk. */
+    ANSWER_MS = 5000,       /* Then it is tried again, */
     /* so much later; twice as much each time, until there is a new connection: */
     RETRY_MS_MIN = 500,
     RETRY_MS_MAX = 8000
@@ -71,7 +72,13 @@ static void manager_is_another(struct joining *j)
 /* What went wrong with a JOIN, a HELD or a REPORT. */
 static void call_failed(struct joining *j, int status, const char *text)
 {
+    bool joining = !j->member;
+
     j->member = false;
+    if (status == MORSEL_INVAL && !joining) {
+        manager_is_away(j, status, text); /* It has taken us. */
+        return;
+    }
     switch (status) {
     case MORSEL_WRONG_CLUSTER:
         manager_is_another(j);
@@ -194,8 +201,7 @@ static void joined(struct joining *j, const Morsel__DonorJoinReply *reply, const
              manager_address(j), reply->id, address);
     j->member = true;
     holdings_joined(j->holdings);
-    j->away_said = j->busy_said = false;
-    j->retry_ms = RETRY_MS_MIN;
+    j->busy_said = false;
     later(j,
           j->wanted || holdings_to_tell(j->holdings) ? 0 : prng_below(&j->prng, j->report_ms) + 1);
     if (!j->joined_told) {
@@ -259,6 +265,13 @@ static int start_join(struct joining *j)
                           on_joined);
 }
 
+/* Not only takes it us, it also listens. */
+static void manager_is_well(struct joining *j)
+{
+    j->away_said = false;
+    j->retry_ms = RETRY_MS_MIN;
+}
+
 /* The next report is due a period behind the last one, whatever came in between. */
 static void report_later(struct joining *j)
 {
@@ -275,6 +288,7 @@ static void on_reported(struct rpc_call *call, int status, struct rpc_reply *rep
         take_answer(j, &morsel__donor_report_reply__descriptor, status, reply, &room);
 
     if (message != NULL) {
+        manager_is_well(j);
         holdings_reported(j->holdings, message);
         rpc_room_free(&room, message);
         report_later(j);
@@ -308,6 +322,7 @@ static void on_held(struct rpc_call *call, int status, struct rpc_reply *reply)
         take_answer(j, &morsel__donor_held_reply__descriptor, status, reply, &room);
 
     if (message != NULL) {
+        manager_is_well(j);
         holdings_told(j->holdings, message);
         rpc_room_free(&room, message);
         report_later(j);
@@ -317,7 +332,7 @@ static void on_held(struct rpc_call *call, int status, struct rpc_reply *reply)
 static int start_held(struct joining *j)
 {
     return holdings_tell(j->holdings, &j->call, j->manager, j->datadir->node, j->instance,
-                         ANSWER_MS, on_held);
+                         HELD_ANSWER_MS, on_held);
 }
 
 /* A JOIN is started without a connection, too: it makes one. */

@@ -5,7 +5,7 @@
  *       +----------------+ the connection is a new one, or the manager does not know us
  *
  * Who we are is the token of the data directory; the id is the manager's short name for it. *instance* is random in each
- * process, so that the manager sees two processes of one directory, or of a copy of it: the second one hears BUSY as long
+ * process, and what clients hear of it with HELLO (rpc_start_id()), so that the manager sees two processes of one directory, or of a copy of it: the second one hears BUSY as long
  * as the first one is there, and tries again.
  *
  * The cluster is learned when we join first, and kept: a manager of another one is refused for ever.

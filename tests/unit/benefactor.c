@@ -219,7 +219,8 @@ static void requests_are_answered_or_refused(void **state)
     bench_until(b, &b->joins, 1);
     bench_connect(b);
     assert_int_equal(bench_call(b, MSG_CLOCK, &empty.base), 0);
-    assert_true(rpc_peer_start_id(b->peer) == b->instance); /* Clients know the process by the same number. */
+    assert_true(rpc_peer_start_id(b->peer) ==
+                b->instance); /* Clients know the process by the same number. */
     assert_int_equal(bench_counter(b, "donated_bytes"), 1 << 20);
     assert_int_equal(bench_call(b, MSG_CLOCK, &empty.base), 0);
     assert_int_equal(bench_call(b, MSG_VOTE, &empty.base), MORSEL_UNKNOWN_TYPE);

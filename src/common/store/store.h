@@ -124,7 +124,8 @@ bool store_disk_failed(struct store *store, struct errmsg *words);
 
 /* Durable: bytes, checksums, length and name. What is known to be on disk costs no system call.
  * Once the disk has failed a sync of the object, or of anything while the object was not open,
- * MORSEL_IO until the store is opened again. */
+ * MORSEL_IO until the store is opened again. What does not exist is on disk, but on a shared disk, where its owner may have
+ * deleted it: MORSEL_NOENT. */
 int store_sync(struct store *store, struct object_id id, struct errmsg *err);
 
 /* Not durable: an object may be there again when the machine loses its power. */

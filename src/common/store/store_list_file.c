@@ -58,6 +58,20 @@ static DIR *subdir_open(const struct store *store, uint32_t number, int *rv, str
     return dir;
 }
 
+/* NULL: there is no more, or an error (`*rv`): what the disk does not give is not nothing. */
+static struct dirent *next_entry(DIR *dir, uint32_t number, int *rv, struct errmsg *err)
+{
+    struct dirent *entry;
+
+    errno = 0;
+    entry = readdir(dir);
+    if (entry == NULL && errno != 0) {
+        *rv = status_from_errno(errno);
+        errmsg_set(err, "list objects/%03x: %s", number, strerror(errno));
+    }
+    return entry;
+}
+
 static int listing_read(struct object_list *l, const struct store *store, uint32_t number,
                         uint64_t above, struct errmsg *err)
 {
@@ -69,7 +83,7 @@ static int listing_read(struct object_list *l, const struct store *store, uint32
     if (dir == NULL) {
         return rv;
     }
-    while (rv == 0 && (entry = readdir(dir)) != NULL) {
+    while (rv == 0 && (entry = next_entry(dir, number, &rv, err)) != NULL) {
         struct object_id id;
 
         if (store_name_parse(entry->d_name, &id) && store_hash(id) > above && !listing_add(l, id)) {
@@ -154,28 +168,18 @@ int store_take_stock(struct store *store, uint32_t step, struct object_list *lis
                      struct errmsg *err)
 {
     struct object_list empty = { .ids = NULL };
+    struct dirent *entry;
     int rv;
     DIR *dir = subdir_open(store, step, &rv, err);
 
-    while (dir != NULL && rv == 0) {
-        struct dirent *entry;
-
-        errno = 0;
-        entry = readdir(dir);
-        if (entry == NULL && errno != 0) {
-            rv = status_from_errno(errno);
-            errmsg_set(err, "list objects/%03x: %s", step, strerror(errno));
-        }
-        if (entry == NULL) {
-            break;
-        }
+    while (dir != NULL && rv == 0 && (entry = next_entry(dir, step, &rv, err)) != NULL) {
         rv = stock_entry(store, dirfd(dir), entry->d_name, step, list, &empty, err);
     }
     if (dir != NULL) {
         closedir(dir);
     }
     for (size_t i = 0; rv == 0 && i < empty.count; i++) {
-        rv = store_delete(store, empty.ids[i], err);
+        (void)store_delete(store, empty.ids[i], NULL); /* If it stays it is not named either. */
     }
     free(empty.ids);
     return rv;

@@ -289,6 +289,11 @@ int store_sync(struct store *store, struct object_id id, struct errmsg *err)
     if (rv != 0) {
         return rv;
     }
+    if (store->options.shared_disk && !object->exists) {
+        object_unlock(store, object);
+        errmsg_set(err, "object %" PRIu64 ".%u is not here", id.inode, id.column);
+        return MORSEL_NOENT;
+    }
     clean = object_is_clean(store, object);
     unwatched = !clean && store->options.shared_disk && object->tree_needed != 0;
     changes = atomic_load(&object->changes);
