@@ -253,6 +253,75 @@ static void only_who_has_said_what_it_holds_is_believed(void **state)
     assert_int_equal(map_of(&cloud.c, file, donors), 5);
     assert_true(donors[0] == cloud.desks[1].id && donors[1] == 0);
     assert_true(donor_takes(donors_find(&f->meta->donors, cloud.desks[0].id)));
+    cloud.desks[0].instance =
+        70; /* What the process before had acknowledged does not count now, either. */
+    assert_int_equal(sets_stored(&cloud.c, file, 5, (struct sets_desk *[]){ &cloud.desks[0] }, 1),
+                     MORSEL_UNREACHABLE);
+    cloud.desks[0].instance = 99;
+    assert_int_equal(sets_stored(&cloud.c, file, 5, (struct sets_desk *[]){ &cloud.desks[0] }, 1),
+                     0);
+    cloud_close(&cloud);
+}
+
+/* As if its client had stored them: morsels 0, step, 2 * step ... on these two. */
+static void store_many(struct cloud *cloud, struct sets_file file, uint32_t count, uint32_t step,
+                       donor_id a, donor_id b)
+{
+    struct meta_op op = { .kind = OP_SET_STORED, .time_ns = 1, .client = cloud->c.id };
+    struct errmsg err = { "" };
+    struct buf list;
+
+    buf_init(&list);
+    op.set_stored.inode = file.inode;
+    op.set_stored.set = file.set;
+    for (uint32_t i = 0; i < count; i++) {
+        struct set_morsel m = {
+            .number = i * step, .length = 5, .donor_count = 2, .donors = { a, b }
+        };
+
+        op_morsel_put(&list, &m);
+        if ((i + 1) % SET_STORED_MAX == 0 || i + 1 == count) {
+            op.set_stored.morsels = buf_slice(&list);
+            assert_int_equal(meta_execute(cloud->f->meta, &op, &err), 0);
+            buf_clear(&list);
+        }
+    }
+    buf_free(&list);
+}
+
+/* More than is written down, or told, in one step. */
+static void much_is_lost_and_collected_page_by_page(void **state)
+{
+    enum { LOST = SET_RUNS_MAX + 100, WASTE = 1200 };
+    struct fixture *f = *state;
+    Morsel__DonorReportReply *first, *second;
+    Morsel__DonorHeldReply *told;
+    struct cloud cloud;
+    struct sets_file file;
+    unsigned pages = 0;
+    bool again;
+
+    cloud_open(&cloud, f);
+    file = sets_make(&cloud.c, "f");
+    store_many(&cloud, file, LOST, 2, cloud.desks[0].id, cloud.desks[1].id);
+    sets_desk_again(&cloud.desks[0], f, 99);
+    do {
+        assert_int_equal(sets_held(&cloud.desks[0], NULL, 0, true, &told), 0);
+        again = told->again;
+        assert_true(donor_takes(donors_find(&f->meta->donors, cloud.desks[0].id)) == !again);
+        morsel__donor_held_reply__free_unpacked(told, NULL);
+        pages++;
+    } while (again);
+    assert_int_equal(pages, 2);
+    assert_int_equal(sets_find(ns_sets(f->meta->ns), file.set)->thin, LOST);
+    store_many(&cloud, file, WASTE, 2, cloud.desks[2].id, cloud.desks[3].id);
+    first = sets_report(&cloud.desks[1], NULL, 0);
+    assert_true(first->more && first->n_collect < WASTE);
+    second = sets_report(&cloud.desks[1], first->collect, first->n_collect);
+    assert_false(second->more);
+    assert_int_equal(first->n_collect + second->n_collect, WASTE);
+    morsel__donor_report_reply__free_unpacked(first, NULL);
+    morsel__donor_report_reply__free_unpacked(second, NULL);
     cloud_close(&cloud);
 }
 
@@ -356,6 +425,7 @@ int main(void)
         TEST(one_client_stores_a_set),
         TEST(what_belongs_to_no_map_is_collected),
         TEST(only_who_has_said_what_it_holds_is_believed),
+        TEST(much_is_lost_and_collected_page_by_page),
         TEST(no_set_takes_more_than_a_third_of_the_cloud),
         TEST(sets_are_listed_with_what_is_here_of_them),
         TEST(what_is_cut_off_reads_as_zeros_and_is_written_anew),
