@@ -89,18 +89,27 @@ static inline Morsel__DonorReportReply *sets_report(struct sets_desk *desk,
     return reply;
 }
 
-static inline int sets_held(struct sets_desk *desk, Morsel__SetRun **held, size_t count, bool last,
-                            Morsel__DonorHeldReply **reply)
+/* A page of what it holds, from there on (NULL: from the first of all). */
+static inline int sets_held_from(struct sets_desk *desk, Morsel__SetRun *from,
+                                 Morsel__SetRun **held, size_t count, bool last,
+                                 Morsel__DonorHeldReply **reply)
 {
     Morsel__DonorHeldRequest request = MORSEL__DONOR_HELD_REQUEST__INIT;
 
     request.id = desk->id;
     request.instance = desk->instance;
+    request.from = from;
     request.held = held;
     request.n_held = count;
     request.last = last;
     return call(&desk->c, MSG_DONOR_HELD, &request.base, &morsel__donor_held_reply__descriptor,
                 reply);
+}
+
+static inline int sets_held(struct sets_desk *desk, Morsel__SetRun **held, size_t count, bool last,
+                            Morsel__DonorHeldReply **reply)
+{
+    return sets_held_from(desk, NULL, held, count, last, reply);
 }
 
 /* ---- A client ---- */

@@ -180,6 +180,7 @@ static void what_belongs_to_no_map_is_collected(void **state)
     struct cloud cloud;
     struct sets_file file;
     struct op_run runs[8];
+    uint64_t unlinked;
 
     cloud_open(&cloud, f);
     file = sets_make(&cloud.c, "f");
@@ -203,8 +204,10 @@ static void what_belongs_to_no_map_is_collected(void **state)
         assert_int_equal(unlink_with(&cloud.c, next_op(&cloud.c), "f", &removed), 0);
         morsel__removed__free_unpacked(removed, NULL);
     }
+    unlinked = ns_counters(f->meta->ns)->sequence;
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(collect(&cloud.desks[i], runs), 1);
+        assert_true(f->meta->sync.durable >= unlinked); /* No power cut brings the name back. */
         assert_true(runs[0].set == file.set && runs[0].first == 0 && runs[0].count == UINT32_MAX);
     }
     assert_int_equal(collect(&cloud.desks[3], runs), 0);
@@ -215,7 +218,7 @@ static void what_belongs_to_no_map_is_collected(void **state)
 static void only_who_has_said_what_it_holds_is_believed(void **state)
 {
     struct fixture *f = *state;
-    Morsel__SetRun run = MORSEL__SET_RUN__INIT, far = MORSEL__SET_RUN__INIT;
+    Morsel__SetRun run = MORSEL__SET_RUN__INIT, far = MORSEL__SET_RUN__INIT, from;
     Morsel__SetRun *held[] = { &run, &far };
     Morsel__SetPlaceReply *placed;
     Morsel__DonorHeldReply *told;
@@ -240,11 +243,17 @@ static void only_who_has_said_what_it_holds_is_believed(void **state)
     }
     morsel__set_place_reply__free_unpacked(placed, NULL);
     run.set = file.set;
-    run.first = 1;
-    run.count = 4; /* Not 0; 4 has another one as well by now. */
+    run.first = run.count = 1; /* Not 0. */
+    assert_int_equal(sets_held(&cloud.desks[0], held, 1, false, &told), 0);
+    assert_int_equal(told->n_drop, 0);
+    morsel__donor_held_reply__free_unpacked(told, NULL);
+    assert_false(donor_takes(donors_find(&f->meta->donors, cloud.desks[0].id)));
+    from = run;
+    from.first = run.first = 2;
+    run.count = 3; /* 4 has another one as well by now. */
     far.set = UINT64_C(1) << 40;
     far.count = 3;
-    assert_int_equal(sets_held(&cloud.desks[0], held, 2, true, &told), 0);
+    assert_int_equal(sets_held_from(&cloud.desks[0], &from, held, 2, true, &told), 0);
     assert_false(told->again);
     assert_int_equal(told->n_drop, 1);
     assert_true(told->drop[0]->set == file.set && told->drop[0]->first == 4 &&
