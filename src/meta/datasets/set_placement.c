@@ -93,8 +93,7 @@ static bool may_have(const struct dealing *d, uint32_t at, uint32_t morsel, cons
 {
     const struct place_candidate *candidate = &d->candidates[at];
 
-    if (!has_room(d->w, candidate) ||
-        (d->w->barred != NULL && d->w->barred(d->w->data, candidate->id, morsel))) {
+    if (!has_room(d->w, candidate)) {
         return false;
     }
     for (uint32_t i = 0; i < copies; i++) {
@@ -102,7 +101,7 @@ static bool may_have(const struct dealing *d, uint32_t at, uint32_t morsel, cons
             return false;
         }
     }
-    return true;
+    return d->w->barred == NULL || !d->w->barred(d->w->data, candidate->id, morsel);
 }
 
 /* The next one from `start` on that may have it: of the round, then of the others. `count`: nobody. */

@@ -200,6 +200,13 @@ static uint32_t donor_place(const struct data_set *set, donor_id id)
     return low;
 }
 
+uint32_t set_morsels_at(const struct data_set *set, donor_id donor)
+{
+    uint32_t at = donor_place(set, donor);
+
+    return at < set->donor_count && set->donors[at].id == donor ? set->donors[at].morsels : 0;
+}
+
 static uint32_t index_place(const struct sets *s, donor_id id)
 {
     uint32_t low = 0, high = s->donor_count;
@@ -247,8 +254,7 @@ int sets_reserve_donor(struct sets *s, donor_id donor)
     return 0;
 }
 
-/* Its place among the sets of the donor, or where it would be. */
-static uint32_t set_place(const struct donor_sets *d, uint64_t number)
+uint32_t donor_sets_from(const struct donor_sets *d, uint64_t number)
 {
     uint32_t low = 0, high = d->count;
 
@@ -275,7 +281,7 @@ static int list_set(struct sets *s, donor_id donor, uint64_t number)
         return rv;
     }
     d = find_donor(s, donor);
-    at = set_place(d, number);
+    at = donor_sets_from(d, number);
     if (at < d->count && d->sets[at] == number) {
         return 0;
     }
@@ -292,7 +298,7 @@ static int list_set(struct sets *s, donor_id donor, uint64_t number)
 static void unlist_set(struct sets *s, donor_id donor, uint64_t number)
 {
     struct donor_sets *d = find_donor(s, donor);
-    uint32_t at = d != NULL ? set_place(d, number) : 0;
+    uint32_t at = d != NULL ? donor_sets_from(d, number) : 0;
 
     if (d != NULL && at < d->count && d->sets[at] == number) {
         memmove(&d->sets[at], &d->sets[at + 1], (d->count - at - 1) * sizeof(d->sets[0]));
@@ -493,6 +499,7 @@ static void put(struct data_set *set, const struct set_morsel *m)
     if (set_get(set, m->number, &before)) {
         count_donors(set, &before, UINT32_MAX); /* One less. */
         set->thin -= before.donor_count < set->head.copies;
+        set->rewriting -= before.rewriting;
     } else {
         set->morsels++;
     }
@@ -503,6 +510,7 @@ static void put(struct data_set *set, const struct set_morsel *m)
     }
     count_donors(set, m, 1);
     set->thin += m->donor_count < set->head.copies;
+    set->rewriting += m->rewriting;
 }
 
 void sets_apply(struct sets *s, const struct set_change *changes, uint32_t count)
@@ -593,7 +601,7 @@ void sets_floor_found(struct sets *s, donor_id donor, uint64_t set, uint32_t fir
 
 static void check_set(const struct sets *s, const struct data_set *set)
 {
-    uint32_t morsels = 0, thin = 0;
+    uint32_t morsels = 0, thin = 0, rewriting = 0;
     uint64_t copies = 0, listed = 0;
     struct set_morsel m;
 
@@ -602,17 +610,19 @@ static void check_set(const struct sets *s, const struct data_set *set)
         CHECK(set_morsel_sound(&set->head, &m));
         morsels++;
         thin += m.donor_count < set->head.copies;
+        rewriting += m.rewriting;
         copies += m.donor_count;
     }
     for (uint32_t i = 0; i < set->donor_count; i++) {
         const struct donor_sets *d = find_donor(s, set->donors[i].id);
-        uint32_t at = d != NULL ? set_place(d, set->head.number) : 0;
+        uint32_t at = d != NULL ? donor_sets_from(d, set->head.number) : 0;
 
         CHECK(i == 0 || set->donors[i - 1].id < set->donors[i].id);
         CHECK(d != NULL && at < d->count && d->sets[at] == set->head.number);
         listed += set->donors[i].morsels;
     }
     CHECK(morsels == set->morsels && thin == set->thin && copies == listed);
+    CHECK(rewriting == set->rewriting);
 }
 
 void sets_check(const struct sets *s)

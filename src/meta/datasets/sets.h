@@ -49,8 +49,9 @@ struct data_set
     uint32_t donor_count, donors_room;
     struct set_waste *waste; /* In no order. */
     uint32_t waste_count, waste_room;
-    uint32_t morsels; /* Stored ever; */
-    uint32_t thin;    /* have fewer copies than are wanted. */
+    uint32_t morsels;   /* Stored ever; */
+    uint32_t thin;      /* have fewer copies than are wanted; */
+    uint32_t rewriting; /* have no digest. */
 };
 
 /* What is to be known of one benefactor. */
@@ -96,6 +97,12 @@ bool set_next(const struct data_set *set, uint32_t from, struct set_morsel *mors
 bool set_get(const struct data_set *set, uint32_t number, struct set_morsel *morsel);
 
 bool set_is_waste(const struct data_set *set, donor_id donor, uint32_t morsel);
+
+/* How many morsels of the set the benefactor has. */
+uint32_t set_morsels_at(const struct data_set *set, donor_id donor);
+
+/* The first of its sets whose number is not below that, as an index; count: there is none. */
+uint32_t donor_sets_from(const struct donor_sets *d, uint64_t number);
 
 /* NULL: nothing was ever there. */
 const struct donor_sets *sets_of_donor(const struct sets *s, donor_id donor);

@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SET_PART_OF_CLOUD = 3 }; /* One set may have the third part. */
+enum {
+    SET_PART_OF_CLOUD = 3, /* One set may have the third part. */
+    PATIENCE_MS = 10000    /* Benefactors come back within it when the manager was started again. */
+};
 
 void sets_layout(const struct file_policy *policy, struct file_layout *layout)
 {
@@ -151,21 +154,92 @@ static void deal(struct meta *meta, uint64_t set, const struct place_wanted *w,
     promise(meta, w, out);
 }
 
-/* How many morsels more the set may have; at most `wanted`. */
+/* Benefactors that may be here in a moment: they have not come back since the manager was started, or to a new connection, or
+ * are saying what they hold. */
+struct awaited
+{
+    uint32_t count;
+    uint32_t unheard; /* Of these: since the start. */
+    uint64_t donated; /* By those of them that are not counted among those that are here. */
+};
+
+static struct awaited awaited_of(const struct meta *meta)
+{
+    struct awaited a = { 0 };
+
+    for (uint32_t i = 0; i < meta->donors.count; i++) {
+        const struct donor *donor = meta->donors.items[i];
+
+        if (donor->state == DONOR_DOUBTED) {
+            a.count++;
+            a.unheard += !donor->heard;
+            a.donated += donor->report.donated;
+        } else if (donor->state == DONOR_HERE && !donor->told_held) {
+            a.count++;
+        }
+    }
+    return a;
+}
+
+/* How many of the morsels the set may have; those that it has already are none more. */
 static uint32_t allowed(const struct meta *meta, const struct data_set *set,
-                        const struct place_wanted *w)
+                        const struct place_wanted *w, const struct awaited *awaited)
 {
     uint64_t each = (uint64_t)w->morsel_bytes * w->copies;
-    uint64_t most = meta->donors.donated / SET_PART_OF_CLOUD / each;
+    uint64_t most = (meta->donors.donated + awaited->donated) / SET_PART_OF_CLOUD / each;
     uint64_t has = set != NULL ? set->morsels : 0;
+    struct set_morsel m;
 
-    return has >= most ? 0 : most - has < w->count ? (uint32_t)(most - has) : w->count;
+    for (uint32_t i = 0; i < w->count; i++) {
+        bool fresh = set == NULL || !set_get(set, w->first + i, &m);
+
+        if (fresh && has >= most) {
+            return i;
+        }
+        has += fresh;
+    }
+    return w->count;
+}
+
+/* Why there is no place: for now, or for good. */
+static int no_place(const struct awaited *awaited, int status, const char *words,
+                    struct errmsg *err)
+{
+    if (awaited->count > 0) {
+        errmsg_set(err, "%u benefactors are not back yet; see `morsel donors`", awaited->count);
+        return MORSEL_AGAIN;
+    }
+    errmsg_set(err, "%s", words);
+    return status;
+}
+
+/* Behind its start the manager gives those a moment that were here before: who writes on would have fewer copies for good. */
+static bool may_be_more(const struct meta *meta, const struct place_wanted *w,
+                        const struct awaited *awaited, const struct placed *placed)
+{
+    return placed->copies < w->copies && awaited->unheard > 0 &&
+           uv_now(meta->loop) - meta->started_ms < PATIENCE_MS;
+}
+
+static int deal_to_all(struct meta *meta, const struct inode *inode, const struct place_wanted *w,
+                       const struct set_asked *asked, struct placed *out)
+{
+    uint32_t room = meta->donors.count > ROUND_MAX ? meta->donors.count : ROUND_MAX;
+    struct candidates c = { .count = 0 };
+
+    if ((c.items = malloc(room * sizeof(*c.items))) == NULL) {
+        return MORSEL_NOMEM;
+    }
+    deal(meta, inode_body(inode), w, asked, &c, out);
+    free(c.items);
+    return 0;
 }
 
 int sets_place(struct meta *meta, const struct inode *inode, const struct set_asked *asked,
                struct placed *out, struct errmsg *err)
 {
     const struct data_set *set = sets_find(ns_sets(meta->ns), inode_body(inode));
+    const struct awaited awaited = awaited_of(meta);
     struct place_wanted w = { .first = asked->first,
                               .count = asked->count,
                               .copies = inode->layout.replicas,
@@ -174,25 +248,21 @@ int sets_place(struct meta *meta, const struct inode *inode, const struct set_as
                               .morsel_bytes = inode->layout.stripe.morsel_bytes,
                               .barred = set != NULL && set->waste_count > 0 ? is_waste : NULL,
                               .data = set };
-    struct candidates c = { .count = 0 };
-    uint32_t room = meta->donors.count > ROUND_MAX ? meta->donors.count : ROUND_MAX;
+    int rv;
 
     if (meta->donors.here == 0) {
-        errmsg_set(err, "no benefactor is here; see `morsel donors`");
-        return MORSEL_NOSPC;
+        return no_place(&awaited, MORSEL_NOSPC, "no benefactor is here; see `morsel donors`", err);
     }
-    if ((w.count = allowed(meta, set, &w)) == 0) {
-        errmsg_set(err, "the file would take more than a third of all that benefactors donate");
-        return MORSEL_DQUOT;
+    if ((w.count = allowed(meta, set, &w, &awaited)) == 0) {
+        return no_place(&awaited, MORSEL_DQUOT,
+                        "the file would take more than a third of all that benefactors donate",
+                        err);
     }
-    if ((c.items = malloc(room * sizeof(*c.items))) == NULL) {
-        return MORSEL_NOMEM;
+    if ((rv = deal_to_all(meta, inode, &w, asked, out)) != 0) {
+        return rv;
     }
-    deal(meta, inode_body(inode), &w, asked, &c, out);
-    free(c.items);
-    if (out->count == 0) {
-        errmsg_set(err, "no benefactor has room; see `morsel donors`");
-        return MORSEL_NOSPC;
+    if (out->count == 0 || may_be_more(meta, &w, &awaited, out)) {
+        return no_place(&awaited, MORSEL_NOSPC, "no benefactor has room; see `morsel donors`", err);
     }
     return 0;
 }

@@ -18,7 +18,8 @@ int sets_may_change(struct meta *meta, const struct inode *inode, client_id clie
 int sets_may_change_file(struct meta *meta, inode_id file, client_id client, struct errmsg *err);
 
 /* Where do morsels first to first + *count of the file's data set go? `failed` are left out. With words: MORSEL_NOSPC: no benefactor has room;
- * MORSEL_DQUOT: the set would have more than a third of all that is donated; MORSEL_NOMEM. */
+ * MORSEL_DQUOT: the set would have more than a third of all that is donated; MORSEL_AGAIN: not now, for benefactors are
+ * about to come back; MORSEL_NOMEM. */
 struct set_asked
 {
     uint32_t first, count;

@@ -278,6 +278,9 @@ int apply_policy(struct ns_txn *t)
     if (!file_policy_valid(&op->policy.policy)) {
         return MORSEL_INVAL;
     }
+    if (op->policy.policy.class == CLASS_SCAVENGED) {
+        txn_needs_version(t, STORE_VERSION_SETS); /* Others would make durable files there. */
+    }
     t->op->target = inode->id;
     t->counters.policies -= !file_policy_empty(&inode->policy);
     inode->policy = op->policy.policy;

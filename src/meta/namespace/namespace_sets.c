@@ -194,6 +194,8 @@ static int begin_anew(struct ns_txn *t, struct inode *inode)
     return rv;
 }
 
+enum { SET_CUT_MAX = 1 << 16 }; /* All in one operation. */
+
 /* What lies behind the new end becomes zeros, without anything to be deleted: it may be written again. */
 static int cut(struct ns_txn *t, const struct data_set *set, uint64_t size)
 {
@@ -211,6 +213,12 @@ static int cut(struct ns_txn *t, const struct data_set *set, uint64_t size)
 
         from = m.number + 1;
         if (m.length > left) {
+            if (t->ns->notes.change_count == SET_CUT_MAX) {
+                errmsg_set(t->err,
+                           "more than %d morsels would be cut off: truncate the file to zero",
+                           SET_CUT_MAX);
+                return MORSEL_FBIG;
+            }
             m.length = left;
             m.digest = 0;
             m.rewriting = left > 0;
@@ -374,12 +382,17 @@ static int make_room(struct ns_txn *t, const struct set_head *head)
     return rv;
 }
 
+/* Without a time nothing was written: a set begins, or copies of what there is were made elsewhere. */
 static void written(struct ns_txn *t, struct inode *inode)
 {
     const struct meta_op *op = t->op;
-    int64_t mtime_ns = op->set_stored.mtime_ns != 0 ? op->set_stored.mtime_ns : op->time_ns;
+    int64_t mtime_ns = op->set_stored.mtime_ns;
     int64_t ctime_ns = inode->ctime_ns > mtime_ns ? inode->ctime_ns : mtime_ns;
 
+    if (mtime_ns == 0 && op->set_stored.size <= inode->size && !op->set_stored.strips_ids) {
+        return;
+    }
+    mtime_ns = mtime_ns != 0 ? mtime_ns : inode->mtime_ns;
     op_wrote(t, inode, op->set_stored.size, op->set_stored.strips_ids);
     inode->mtime_ns = mtime_ns;
     inode->ctime_ns = ctime_ns;
@@ -415,6 +428,7 @@ int apply_set_stored(struct ns_txn *t)
 int apply_set_seal(struct ns_txn *t)
 {
     const struct meta_op *op = t->op;
+    const struct data_set *set;
     struct set_head head;
     struct inode *inode;
     int rv = file_of_set(t, op->set_seal.inode, op->set_seal.set, &inode);
@@ -433,9 +447,15 @@ int apply_set_seal(struct ns_txn *t)
     if (op->set_seal.size > INT64_MAX) {
         return MORSEL_FBIG;
     }
-    if (sets_find(&t->ns->sets, head.number) == NULL && inode->size == 0 &&
-        op->set_seal.size == 0) {
+    set = sets_find(&t->ns->sets, head.number);
+    if ((set == NULL || set->morsels == 0) && inode->size == 0 && op->set_seal.size == 0) {
         return 0; /* There is nothing that could be complete. */
+    }
+    if (set != NULL && set->rewriting > 0) {
+        errmsg_set(t->err,
+                   "%u morsels of the file are being written anew: their digests are not known",
+                   set->rewriting);
+        return MORSEL_BUSY;
     }
     if ((rv = make_room(t, &head)) != 0) {
         return rv;
@@ -520,6 +540,7 @@ int apply_set_collected(struct ns_txn *t)
     if (t->op->set_runs.donor == 0 || !runs_sound(runs)) {
         return MORSEL_INVAL;
     }
+    txn_needs_version(t, STORE_VERSION_SETS);
     for (size_t i = 0; i < op_runs_count(runs); i++) {
         int rv = collect_run(t, t->op->set_runs.donor, op_run_at(runs, i));
 
@@ -577,6 +598,7 @@ int apply_set_lost(struct ns_txn *t)
     if (t->op->set_runs.donor == 0 || !runs_sound(runs)) {
         return MORSEL_INVAL;
     }
+    txn_needs_version(t, STORE_VERSION_SETS);
     for (size_t i = 0; rv == 0 && i < op_runs_count(runs); i++) {
         rv = lose_run(t, t->op->set_runs.donor, op_run_at(runs, i));
     }

@@ -189,7 +189,7 @@ struct meta_op
             inode_id inode;
             uint64_t set;     /* Nothing of another one is changed. */
             uint64_t size;    /* The file is at least this long. */
-            int64_t mtime_ns; /* 0: `time_ns`. */
+            int64_t mtime_ns; /* 0: it stays. */
             bool strips_ids;
             struct slice morsels; /* op_morsel_put(); ascending. */
             struct slice

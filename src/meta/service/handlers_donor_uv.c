@@ -57,8 +57,7 @@ int serve_donor_report(struct request *r)
     struct donors_event event = { .now_ms = meta_now_ms(r->meta), .type = DONORS_REPORT };
     int rv;
 
-    if (r->rpc->role != ROLE_BENEFACTOR || r->rpc->node_id != donors_peer(m->id, m->instance)) {
-        errmsg_set(&r->err, "join first");
+    if (!donor_is_serving(r, m->id, m->instance)) {
         return MORSEL_NO_SESSION;
     }
     event.report.tag = (uintptr_t)r->rpc;

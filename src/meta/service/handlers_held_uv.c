@@ -19,6 +19,9 @@ struct runs_reply
     struct rpc_request *request;
     bool held; /* The answer to DONOR_HELD, not to a report. */
     bool more;
+    bool told; /* With it all is said that `donor` holds. */
+    donor_id donor;
+    uint64_t instance;
     struct buf runs; /* op_run_put() */
 };
 
@@ -53,6 +56,16 @@ static void runs_reply_pack(const struct runs_reply *reply, Morsel__SetRun **run
     rpc_reply(reply->request, reply->held ? &held.base : &report.base, NULL);
 }
 
+/* What it has lost is on our disk, and it is told what to drop: morsels may be placed on it. */
+static void told_all(const struct runs_reply *reply)
+{
+    struct donors_event event = { .now_ms = meta_now_ms(reply->meta), .type = DONORS_TOLD };
+
+    event.told.id = reply->donor;
+    event.told.instance = reply->instance;
+    donors_host_step(reply->meta, &event);
+}
+
 /* Answers, and is over. */
 static void runs_reply_send(struct runs_reply *reply)
 {
@@ -73,6 +86,9 @@ static void runs_reply_send(struct runs_reply *reply)
         rpc_reply_failure(reply->request, MORSEL_NOMEM, NULL);
     } else {
         runs_reply_pack(reply, runs, count);
+        if (reply->told) {
+            told_all(reply);
+        }
     }
     free(items);
     free(runs);
@@ -91,14 +107,21 @@ static void on_durable(struct sync_waiter *waiter, int status)
     runs_reply_send(reply);
 }
 
+/* A report without anything to be deleted need not wait; what was lost is to be known before anything is placed there again. */
 static void runs_reply_when_durable(struct runs_reply *reply)
 {
     struct meta *meta = reply->meta;
+    bool broken = ns_broken(meta->ns) != 0;
 
-    if (ns_broken(meta->ns) != 0) {
+    if (broken && reply->held) {
+        rpc_reply_failure(reply->request, ns_broken(meta->ns), "the manager's database is damaged");
+        runs_reply_free(reply);
+        return;
+    }
+    if (broken) {
         buf_clear(&reply->runs); /* What the disk has is not known: nothing is deleted any more. */
     }
-    if (reply->runs.count == 0 || sync_is_done(&meta->sync)) {
+    if ((reply->runs.count == 0 && !reply->held) || sync_is_done(&meta->sync)) {
         runs_reply_send(reply);
     } else {
         sync_wait(&meta->sync, &reply->waiter, on_durable);
@@ -247,7 +270,7 @@ struct losing
     donor_id donor;
     size_t at; /* In the list of what is held. */
     struct op_run run;
-    uint32_t runs;
+    uint32_t runs, morsels;
     struct buf *out;
 };
 
@@ -276,15 +299,19 @@ static void end_run(struct losing *l)
 /* False: the operation is full. */
 static bool lose(struct losing *l, uint64_t set, uint32_t morsel)
 {
-    if (l->run.count > 0 && l->run.set == set && morsel == l->run.first + l->run.count) {
-        l->run.count++;
-        return true;
+    bool follows = l->run.count > 0 && l->run.set == set && morsel == l->run.first + l->run.count;
+
+    if (!follows) {
+        end_run(l);
     }
-    end_run(l);
-    if (l->runs == SET_RUNS_MAX) {
+    if (l->morsels == SET_HELD_MAX || (!follows && l->runs == SET_RUNS_MAX)) {
         return false;
     }
-    l->run = (struct op_run){ set, morsel, 1 };
+    if (!follows) {
+        l->run = (struct op_run){ set, morsel, 0 };
+    }
+    l->run.count++;
+    l->morsels++;
     return true;
 }
 
@@ -311,12 +338,11 @@ static bool list_lost(struct losing *l, const struct sets *sets)
     const struct donor_sets *d = sets_of_donor(sets, l->donor);
     bool all = true;
 
-    for (uint32_t i = 0; all && d != NULL && i < d->count; i++) {
-        if (d->sets[i] >= l->stretch.first_set && d->sets[i] <= l->stretch.last_set) {
-            const struct data_set *set = sets_find(sets, d->sets[i]);
+    for (uint32_t i = d != NULL ? donor_sets_from(d, l->stretch.first_set) : 0;
+         all && d != NULL && i < d->count && d->sets[i] <= l->stretch.last_set; i++) {
+        const struct data_set *set = sets_find(sets, d->sets[i]);
 
-            all = set == NULL || lose_of_set(l, set);
-        }
+        all = set == NULL || set_morsels_at(set, l->donor) == 0 || lose_of_set(l, set);
     }
     end_run(l);
     return all;
@@ -401,14 +427,17 @@ static void fill_drops(struct request *r, struct buf *out)
     }
 }
 
-static void told_all(struct request *r)
+/* Is that process the one that serves the directory, now, and is this its connection? */
+bool donor_is_serving(struct request *r, donor_id id, uint64_t instance)
 {
-    const Morsel__DonorHeldRequest *m = r->message;
-    struct donors_event event = { .now_ms = meta_now_ms(r->meta), .type = DONORS_TOLD };
+    const struct donor *donor = donors_find(&r->meta->donors, id);
 
-    event.told.id = m->id;
-    event.told.instance = m->instance;
-    donors_host_step(r->meta, &event);
+    if (r->rpc->role == ROLE_BENEFACTOR && r->rpc->node_id == donors_peer(id, instance) &&
+        donor != NULL && donor->connected && donor->instance == instance) {
+        return true;
+    }
+    errmsg_set(&r->err, "join first");
+    return false;
 }
 
 int serve_donor_held(struct request *r)
@@ -417,8 +446,7 @@ int serve_donor_held(struct request *r)
     struct runs_reply *reply;
     int rv;
 
-    if (r->rpc->role != ROLE_BENEFACTOR || r->rpc->node_id != donors_peer(m->id, m->instance)) {
-        errmsg_set(&r->err, "join first");
+    if (!donor_is_serving(r, m->id, m->instance)) {
         return MORSEL_NO_SESSION;
     }
     if (!held_is_sound(m)) {
@@ -427,7 +455,9 @@ int serve_donor_held(struct request *r)
                    SET_HELD_MAX);
         return MORSEL_MALFORMED;
     }
-    if ((rv = take_lost(r)) < 0) {
+    /* Behind its last page it has been given more than it had then. */
+    rv = donors_find(&r->meta->donors, m->id)->told_held ? 0 : take_lost(r);
+    if (rv < 0) {
         return rv;
     }
     if ((reply = runs_reply_new(r->meta, r->rpc, true)) == NULL) {
@@ -441,9 +471,9 @@ int serve_donor_held(struct request *r)
         runs_reply_free(reply);
         return MORSEL_NOMEM;
     }
-    if (!reply->more && m->last) {
-        told_all(r);
-    }
+    reply->told = !reply->more && m->last;
+    reply->donor = m->id;
+    reply->instance = m->instance;
     runs_reply_when_durable(reply);
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "meta/service/identify_uv.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { NS_PER_S = 1000000000 };
 
@@ -118,6 +119,21 @@ static int answer_placed(struct request *r, struct placed *placed)
     return rv;
 }
 
+/* Who is first told where morsels go stores the set: another one would be told the same places, and write over them. */
+static int begin_set(struct request *r, const struct inode *inode)
+{
+    struct meta_op op = { .kind = OP_SET_STORED,
+                          .time_ns = meta_clock_ns(),
+                          .client = r->rpc->node_id };
+
+    if (sets_find(ns_sets(r->meta->ns), inode_body(inode)) != NULL) {
+        return 0;
+    }
+    op.set_stored.inode = inode->id;
+    op.set_stored.set = inode_body(inode);
+    return meta_execute(r->meta, &op, &r->err);
+}
+
 int serve_set_place(struct request *r)
 {
     const Morsel__SetPlaceRequest *m = r->message;
@@ -135,13 +151,16 @@ int serve_set_place(struct request *r)
         return MORSEL_FBIG;
     }
     if ((rv = find_set(r, m->inode, m->set, &inode)) != 0 || (rv = may_store(r, &inode)) != 0 ||
-        (rv = sets_place(r->meta, &inode, &asked, &placed, &r->err)) != 0) {
+        (rv = sets_place(r->meta, &inode, &asked, &placed, &r->err)) != 0 ||
+        (rv = begin_set(r, &inode)) != 0) {
         return rv;
     }
     return answer_placed(r, &placed);
 }
 
 /* ---- What is stored ---- */
+
+enum { DONORS_LEFT_MAX = 8 }; /* Of one morsel. */
 
 /* 1: the copy counts. 0: it does not, for it was another process that has acknowledged it, or what that one had is being deleted
  * there. MORSEL_AGAIN: the manager has not heard of it since it was started. */
@@ -167,6 +186,22 @@ static int copy_counts(struct request *r, const Morsel__SetStoredRequest *m, don
            (set == NULL || !set_is_waste(set, id, morsel));
 }
 
+/* What is about to be written anew stays where it is, whoever has acknowledged it. False: it is nowhere. */
+static bool take_announced(const struct request *r, const Morsel__SetMorsel *m,
+                           struct set_morsel *morsel)
+{
+    const Morsel__SetStoredRequest *request = r->message;
+    const struct data_set *set = sets_find(ns_sets(r->meta->ns), request->set);
+    struct set_morsel before;
+
+    if (!m->rewriting || set == NULL || !set_get(set, m->number, &before)) {
+        return false;
+    }
+    morsel->donor_count = before.donor_count;
+    memcpy(morsel->donors, before.donors, sizeof(before.donors));
+    return before.donor_count > 0;
+}
+
 static int take_morsel(struct request *r, const Morsel__SetMorsel *m, struct set_morsel *morsel)
 {
     *morsel = (struct set_morsel){ .number = m->number,
@@ -175,6 +210,9 @@ static int take_morsel(struct request *r, const Morsel__SetMorsel *m, struct set
                                    .rewriting = m->rewriting };
     if (m->n_donors == 0 || m->n_donors > REPLICAS_MAX) {
         return MORSEL_MALFORMED;
+    }
+    if (take_announced(r, m, morsel)) {
+        return 0;
     }
     for (size_t i = 0; i < m->n_donors; i++) {
         int counts = copy_counts(r, r->message, m->donors[i], m->number);
@@ -199,10 +237,30 @@ static struct slice part(const struct buf *bytes, size_t from, size_t to)
     return from == to ? (struct slice){ NULL, 0 } : (struct slice){ bytes->data + from, to - from };
 }
 
+/* They may have something of the morsel: it is waste where it does not count (namespace_sets.c passes over what does). */
+static void list_left(struct request *r, uint32_t morsel, const uint32_t *donors, size_t count)
+{
+    for (size_t i = 0; i < count && i < DONORS_LEFT_MAX; i++) {
+        if (donors_find(&r->meta->donors, donors[i]) != NULL) {
+            op_run_put(&r->bytes, (struct op_run){ donors[i], morsel, 1 });
+        }
+    }
+}
+
+/* Those that are named for it, and whose copy does not count. */
+static void list_left_out(struct request *r, const Morsel__SetStoredRequest *m,
+                          const Morsel__SetMorsel *morsel)
+{
+    for (size_t i = 0; i < morsel->n_donors && !morsel->rewriting; i++) {
+        if (copy_counts(r, m, morsel->donors[i], morsel->number) == 0) {
+            list_left(r, morsel->number, &morsel->donors[i], 1);
+        }
+    }
+}
+
 static int take_morsels(struct request *r, const Morsel__SetStoredRequest *m)
 {
     size_t morsels_bytes;
-    uint32_t left = 0;
 
     for (size_t i = 0; i < m->n_morsels; i++) {
         struct set_morsel morsel;
@@ -215,10 +273,13 @@ static int take_morsels(struct request *r, const Morsel__SetStoredRequest *m)
     }
     morsels_bytes = r->bytes.count;
     for (size_t i = 0; i < m->n_morsels; i++) {
-        for (size_t j = 0; j < m->morsels[i]->n_left && left < SET_RUNS_MAX; j++, left++) {
-            op_run_put(&r->bytes,
-                       (struct op_run){ m->morsels[i]->left[j], m->morsels[i]->number, 1 });
-        }
+        const Morsel__SetMorsel *morsel = m->morsels[i];
+
+        list_left(r, morsel->number, morsel->left, morsel->n_left);
+        list_left_out(r, m, morsel);
+    }
+    if (op_runs_count(part(&r->bytes, morsels_bytes, r->bytes.count)) > SET_RUNS_MAX) {
+        r->bytes.count = morsels_bytes + (size_t)SET_RUNS_MAX * OP_RUN_BYTES;
     }
     r->op.set_stored.morsels = part(&r->bytes, 0, morsels_bytes);
     r->op.set_stored.waste = part(&r->bytes, morsels_bytes, r->bytes.count);
@@ -232,7 +293,7 @@ int record_set_stored(struct request *r)
     struct inode inode;
     int rv;
 
-    if (m->n_morsels > SET_STORED_MAX) {
+    if (m->n_morsels > SET_STORED_MAX || m->n_places > (size_t)SET_STORED_MAX * REPLICAS_MAX) {
         return MORSEL_MALFORMED;
     }
     if ((rv = find_set(r, m->inode, m->set, &inode)) != 0 || (rv = may_store(r, &inode)) != 0) {
@@ -368,12 +429,15 @@ static enum set_state state_of(const struct meta *meta, const struct data_set *s
 static int list_add(struct request *r, struct list_page *page, const struct data_set *set)
 {
     Morsel__SetInfo *info = page->pointers[page->count] = &page->items[page->count];
-    struct set_state_now state = sets_state(r->meta, set);
+    struct set_state_now state = { 0 };
     struct inode inode = { .size = 0 };
     int rv = ns_inode(r->meta->ns, set->head.inode, &inode, &r->err);
 
     if (rv == MORSEL_AGAIN && !kv_wants_enough(r->meta->kv)) {
         rv = 0; /* All that must be read is read together. */
+    }
+    if (!kv_wants(r->meta->kv)) {
+        state = sets_state(r->meta, set);
     }
     morsel__set_info__init(info);
     info->set = set->head.number;

@@ -68,6 +68,7 @@ int serve_donor_list(struct request *r);
 
 /* What they hold, and are to delete: handlers_held_uv.c */
 int serve_donor_held(struct request *r);
+bool donor_is_serving(struct request *r, donor_id id, uint64_t instance);
 int take_set_collected(struct request *r); /* What a report says is deleted leaves the queue. */
 
 /* Data sets: handlers_set_uv.c */
