@@ -160,9 +160,9 @@ static inline int sets_place_in(struct client *c, struct sets_file file, uint32_
     return call(c, MSG_SET_PLACE, &request.base, &morsel__set_place_reply__descriptor, reply);
 }
 
-/* One morsel, full, at these benefactors. */
-static inline int sets_stored(struct client *c, struct sets_file file, uint32_t number,
-                              struct sets_desk *const *desks, size_t count)
+/* One morsel, full, at these benefactors; or it is announced that it is going to be written anew. */
+static inline int sets_stored_as(struct client *c, struct sets_file file, uint32_t number,
+                                 struct sets_desk *const *desks, size_t count, bool rewriting)
 {
     Morsel__SetStoredRequest request = MORSEL__SET_STORED_REQUEST__INIT;
     Morsel__SetMorsel morsel = MORSEL__SET_MORSEL__INIT, *morsels = &morsel;
@@ -179,6 +179,7 @@ static inline int sets_stored(struct client *c, struct sets_file file, uint32_t 
     morsel.number = number;
     morsel.length = SETS_MORSEL;
     morsel.digest = 1000 + number;
+    morsel.rewriting = rewriting;
     morsel.donors = donors;
     morsel.n_donors = count;
     request.op = &op;
@@ -191,6 +192,12 @@ static inline int sets_stored(struct client *c, struct sets_file file, uint32_t 
     request.size = (uint64_t)(number + 1) * SETS_MORSEL;
     request.durable = true;
     return call(c, MSG_SET_STORED, &request.base, NULL, NULL);
+}
+
+static inline int sets_stored(struct client *c, struct sets_file file, uint32_t number,
+                              struct sets_desk *const *desks, size_t count)
+{
+    return sets_stored_as(c, file, number, desks, count, false);
 }
 
 static inline int sets_seal_file(struct client *c, struct sets_file file, uint64_t size)

@@ -154,6 +154,92 @@ static void one_client_stores_a_set(void **state)
     cloud_close(&cloud);
 }
 
+static int open_to_write(struct client *c, inode_id inode)
+{
+    Morsel__OpenRequest open = MORSEL__OPEN_REQUEST__INIT;
+
+    open.inode = inode;
+    open.write = true;
+    return call(c, MSG_OPEN, &open.base, NULL, NULL);
+}
+
+/* Both would be told the same places, and write over each other's bytes. */
+static void who_is_first_told_where_stores_the_set(void **state)
+{
+    struct fixture *f = *state;
+    Morsel__SetPlaceReply *placed;
+    struct cloud cloud;
+    struct sets_file file;
+    struct inode before, after;
+    struct errmsg err;
+
+    cloud_open(&cloud, f);
+    file = sets_make(&cloud.c, "f");
+    assert_int_equal(open_to_write(&cloud.other, file.inode), 0);
+    assert_int_equal(ns_inode(f->meta->ns, file.inode, &before, &err), 0);
+    assert_int_equal(sets_place_in(&cloud.c, file, 0, 1, 0, &placed), 0);
+    morsel__set_place_reply__free_unpacked(placed, NULL);
+    assert_int_equal(ns_inode(f->meta->ns, file.inode, &after, &err), 0);
+    assert_true(after.mtime_ns == before.mtime_ns && after.data_version == before.data_version);
+    assert_int_equal(sets_place_in(&cloud.other, file, 0, 1, 0, &placed), MORSEL_BUSY);
+    assert_int_equal(store(&cloud, file, 0, 0, 1), 0);
+    cloud_close(&cloud);
+}
+
+static void writers_wait_for_benefactors_behind_a_restart(void **state)
+{
+    struct fixture *f = *state;
+    Morsel__SetPlaceReply *placed;
+    struct cloud cloud;
+    struct sets_file file;
+
+    cloud_open(&cloud, f);
+    cloud_close(&cloud);
+    meta_down(f);
+    meta_up(f);
+    client_join(&cloud.c, f, 1000);
+    file = sets_make(&cloud.c, "f");
+    assert_int_equal(sets_place_in(&cloud.c, file, 0, 1, 0, &placed), MORSEL_AGAIN);
+    sets_desk_open(&cloud.desks[0], f, 1, 70);
+    assert_int_equal(sets_place_in(&cloud.c, file, 0, 1, 0, &placed), MORSEL_AGAIN); /* One copy. */
+    sets_desk_open(&cloud.desks[1], f, 2, 71);
+    assert_int_equal(sets_place_in(&cloud.c, file, 0, 1, 0, &placed), 0);
+    assert_int_equal(placed->copies, 2);
+    morsel__set_place_reply__free_unpacked(placed, NULL);
+    client_close(&cloud.desks[0].c);
+    client_close(&cloud.desks[1].c);
+    client_close(&cloud.c);
+}
+
+/* Whoever has a copy then may still have it: that it is stale is known when the morsel is stored. */
+static void an_announcement_takes_no_copy_away(void **state)
+{
+    struct fixture *f = *state;
+    struct cloud cloud;
+    struct sets_file file;
+    struct sets_desk *one[] = { &cloud.desks[0] };
+    uint32_t donors[2];
+
+    cloud_open(&cloud, f);
+    file = sets_make(&cloud.c, "f");
+    assert_int_equal(store(&cloud, file, 0, 0, 1), 0);
+    cloud.desks[0].instance++; /* As if it had been started again. */
+    assert_int_equal(sets_stored_as(&cloud.c, file, 0, one, 1, true), 0);
+    assert_int_equal(map_of(&cloud.c, file, donors), 1);
+    assert_true(donors[0] == cloud.desks[0].id && donors[1] == cloud.desks[1].id);
+    assert_int_equal(sets_seal_file(&cloud.c, file, 0), MORSEL_BUSY); /* Without a digest. */
+    assert_null(sets_of_donor(ns_sets(f->meta->ns), cloud.desks[2].id));
+    assert_int_equal(sets_of_donor(ns_sets(f->meta->ns), cloud.desks[0].id)->waste, 0);
+    assert_int_equal(store(&cloud, file, 0, 0, 1), 0); /* Its copy does not count: it is deleted. */
+    assert_int_equal(map_of(&cloud.c, file, donors), 1);
+    assert_true(donors[0] == cloud.desks[1].id && donors[1] == 0);
+    assert_int_equal(sets_of_donor(ns_sets(f->meta->ns), cloud.desks[0].id)->waste, 1);
+    assert_int_equal(store(&cloud, file, 9, 0, 1), 0); /* Likewise what was new. */
+    assert_int_equal(sets_of_donor(ns_sets(f->meta->ns), cloud.desks[0].id)->waste, 2);
+    assert_int_equal(sets_seal_file(&cloud.c, file, 0), 0);
+    cloud_close(&cloud);
+}
+
 /* What is to be deleted at that desk, as "set:first+count" in order; it reports all of it as deleted. */
 static size_t collect(struct sets_desk *desk, struct op_run *runs)
 {
@@ -432,6 +518,9 @@ int main(void)
         TEST(what_is_stored_is_in_the_map_and_survives_a_restart),
         TEST(a_sealed_set_takes_nothing_more),
         TEST(one_client_stores_a_set),
+        TEST(who_is_first_told_where_stores_the_set),
+        TEST(writers_wait_for_benefactors_behind_a_restart),
+        TEST(an_announcement_takes_no_copy_away),
         TEST(what_belongs_to_no_map_is_collected),
         TEST(only_who_has_said_what_it_holds_is_believed),
         TEST(much_is_lost_and_collected_page_by_page),
