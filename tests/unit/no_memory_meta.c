@@ -68,8 +68,15 @@ static void dump(const struct kv *kv, struct buf *out)
 
 /* ---- The script ---- */
 
-enum { DIR_A = 2, DIR_B, FILE_1, FILE_2, LINK_1, STEPS = 44 };
-enum { SET_FILE = NS_START_GAP + 9 }; /* Behind a directory, the gap, and a file without a name. */
+enum {
+    DIR_A = 2,
+    DIR_B,
+    FILE_1,
+    FILE_2,
+    LINK_1,
+    STEPS = 45,
+    SET_FILE = NS_START_GAP + 9
+}; /* Behind a directory, the gap, a file without a name. */
 
 static uint8_t lists[256]; /* Columns and objects, which operations borrow. */
 
@@ -276,14 +283,16 @@ static struct meta_op of_sets(uint32_t step)
     case 5:
         return setattr(SET_FILE, SETATTR_SIZE);
     case 6:
+        return stored(SET_FILE, 0, 2); /* With its digest again. */
+    case 7:
         op.kind = OP_SET_SEAL;
         op.set_seal.inode = op.set_seal.set = SET_FILE;
         return op;
-    case 7:
+    case 8:
         op = setattr(SET_FILE, SETATTR_SIZE);
         op.setattr.size = 0; /* Another set begins. */
         return op;
-    case 8:
+    case 9:
         return stored(SET_FILE + 1, 5, 1);
     default:
         return op_unlink(INODE_ROOT, "set", false);
