@@ -68,15 +68,8 @@ static void dump(const struct kv *kv, struct buf *out)
 
 /* ---- The script ---- */
 
-enum {
-    DIR_A = 2,
-    DIR_B,
-    FILE_1,
-    FILE_2,
-    LINK_1,
-    STEPS = 45,
-    SET_FILE = NS_START_GAP + 9
-}; /* Behind a directory, the gap, a file without a name. */
+enum { DIR_A = 2, DIR_B, FILE_1, FILE_2, LINK_1, STEPS = 45 };
+enum { SET_FILE = NS_START_GAP + 9 }; /* Behind a directory, the gap, a file without a name. */
 
 static uint8_t lists[256]; /* Columns and objects, which operations borrow. */
 
@@ -359,10 +352,8 @@ static struct meta_op step_of(uint32_t step)
         return op_unlink(DIR_B, "other", false);
     case 32:
         return op_unlink(INODE_ROOT, "b", true);
-    case 33:
-        return op_unlink(DIR_A, "two", false);
     default:
-        return of_sets(step - 34);
+        return step == 33 ? op_unlink(DIR_A, "two", false) : of_sets(step - 34);
     }
 }
 
