@@ -12,6 +12,24 @@ enum {
     NUMBERS_MAX = 65536 /* Of more the directories are looked at. */
 };
 
+static void delete_one(struct job *job, struct collector *c, struct object_id id)
+{
+    struct errmsg err = { "" };
+    int rv = store_delete(c->server->store, id, &err);
+
+    if (rv == 0) {
+        job->count++;
+        return;
+    }
+    job->err = err;
+    if (c->failed_count < COLLECTOR_FAILED_MAX) {
+        c->failed[c->failed_count] = id;
+    } else {
+        job->status = rv; /* That is no accident: the others wait. */
+    }
+    c->failed_count++;
+}
+
 /* One after the other by their numbers. */
 static void delete_numbers(struct job *job, struct collector *c)
 {
@@ -19,8 +37,7 @@ static void delete_numbers(struct job *job, struct collector *c)
         const struct morsel_run *run = &c->runs[c->run];
         struct object_id id = { .inode = run->set, .column = run->first + c->number };
 
-        job->status = store_delete(c->server->store, id, &job->err);
-        job->count += job->status == 0;
+        delete_one(job, c, id);
         if (++c->number == run->count) {
             c->run++;
             c->number = 0;
@@ -37,8 +54,7 @@ static void delete_found(struct job *job, struct collector *c)
     job->status = store_list(c->server->store, &c->cursor, ids, WALK_STEP, &count, &job->err);
     for (size_t i = 0; i < count && job->status == 0; i++) {
         if (runs_have(c->runs, c->count, ids[i])) {
-            job->status = store_delete(c->server->store, ids[i], &job->err);
-            job->count += job->status == 0;
+            delete_one(job, c, ids[i]);
         }
     }
     c->all = c->cursor == UINT64_MAX;
@@ -60,6 +76,7 @@ static void finish(struct collector *c, int status)
     free(c->runs);
     c->runs = NULL;
     c->busy = false;
+    c->failed_said = c->failed_said && (status != 0 || c->failed_count > 0);
     c->done(c->data, status);
 }
 
@@ -71,8 +88,7 @@ static void on_step(struct job *job)
     int status = job->status;
 
     c->deleted += job->count;
-    c->failed_said = c->failed_said && status != 0;
-    if (status != 0 && status != MORSEL_SHUTDOWN && !c->failed_said) {
+    if (job->err.text[0] != 0 && status != MORSEL_SHUTDOWN && !c->failed_said) {
         c->failed_said = true;
         log_error(c->server->log,
                   "%s: delete morsels that nobody needs any more: %s: trying again when the "
@@ -117,6 +133,7 @@ int collector_start(struct collector *c, const struct morsel_run *runs, size_t c
     c->run = 0;
     c->number = 0;
     c->cursor = 0;
+    c->failed_count = 0;
     c->busy = true;
     rv = start_step(c);
     if (rv != 0) {
@@ -125,6 +142,16 @@ int collector_start(struct collector *c, const struct morsel_run *runs, size_t c
         c->busy = false;
     }
     return rv;
+}
+
+bool collector_failed(const struct collector *c, const struct morsel_run *run)
+{
+    for (size_t i = 0; i < c->failed_count && i < COLLECTOR_FAILED_MAX; i++) {
+        if (runs_have(run, 1, c->failed[i])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void collector_free(struct collector *c)

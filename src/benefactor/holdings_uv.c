@@ -192,6 +192,19 @@ void holdings_told(struct holdings *h, const Morsel__DonorHeldReply *reply)
 
 /* ---- What is to go ---- */
 
+/* What is left of it the manager says again. */
+static void keep_what_is_gone(struct holdings *h)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < h->collect_count; i++) {
+        if (!collector_failed(&h->collector, &h->collect[i])) {
+            h->collect[kept++] = h->collect[i];
+        }
+    }
+    h->collect_count = kept;
+}
+
 static void on_collected(void *data, int status)
 {
     struct holdings *h = data;
@@ -201,7 +214,8 @@ static void on_collected(void *data, int status)
     }
     if (h->collecting) {
         h->collecting = false;
-        h->collected = status == 0;
+        keep_what_is_gone(h);
+        h->collected = status == 0 && h->collect_count > 0;
         h->collected_sent = false;
     }
     open_if_told(h);

@@ -38,6 +38,7 @@ struct bench
     struct morsel_run drop;       /* The answer to the next one; count 0: nothing. */
     struct morsel_run collect[4]; /* To be said in answer to each report until it is confirmed. */
     size_t collect_count;
+    size_t collected_last;  /* How many were confirmed last. */
     unsigned collected;     /* Reports that have confirmed them. */
     bool forgets_collected; /* Those are not heard. */
     uint8_t token[16];

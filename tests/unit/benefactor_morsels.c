@@ -295,24 +295,38 @@ static void what_is_collected_goes(void **state)
     end(state);
 }
 
-/* The manager says it again until it is done. */
+/* What cannot be deleted keeps nothing else from it, is not said to be gone, and is tried again. */
 static void what_cannot_be_deleted_is_not_said_to_be(void **state)
 {
     struct bench *b = begin(state);
     const uint8_t *bytes = ((struct fixture *)*state)->bytes;
 
-    for (uint32_t i = 0; i < 9; i++) {
+    for (uint32_t i = 0; i < 90; i++) {
         assert_int_equal(bench_write(b, SET, i, 0, bytes, 100), 0);
     }
     deletions_fail = 3;
     b->collect[0] = (struct morsel_run){ .set = SET, .first = 0, .count = 8 };
-    b->collect_count = 1;
+    b->collect[1] = (struct morsel_run){ .set = SET, .first = 20, .count = 2 };
+    b->collect_count = 2;
     bench_until(b, &b->collected, 1);
+    assert_int_equal(b->collected_last, 1); /* The second one. */
+    assert_int_equal(b->collect[0].first, 0);
+    bench_until(b, &b->collected, 2);
     assert_int_equal(deletions_fail, 0);
-    for (uint32_t i = 0; i < 9; i++) {
+    for (uint32_t i = 0; i < 90; i++) {
         assert_int_equal(bench_read(b, SET, i, 0, 100), 0);
-        assert_int_equal(b->got_count, i < 8 ? 0 : 100);
+        assert_int_equal(b->got_count, i < 8 || i == 20 || i == 21 ? 0 : 100);
     }
+    /* The first time that are too many, and nothing is said to be gone; the second time five are left over. */
+    deletions_fail = 70;
+    b->collect[0] = (struct morsel_run){ .set = SET, .first = 8, .count = 82 };
+    b->collect[1] = (struct morsel_run){ .set = SET, .first = 1000, .count = 1 };
+    b->collect_count = 2;
+    bench_until(b, &b->collected, 3);
+    assert_int_equal(deletions_fail, 0);
+    assert_int_equal(b->collected_last, 1);
+    assert_int_equal(b->collect[0].first, 8);
+    bench_until(b, &b->collected, 4);
     end(state);
 }
 
