@@ -197,14 +197,15 @@ done <<'parts'
 ->handles\b                          data/file_uv
 (file|from|to|truncating)->pins\b    data/file_uv
 ->lease_pins\b                       data/file_uv
-file->columns\.|->columns\.stripe    data/file_uv
+file->columns\.|->columns\.stripe    data/file_uv data/scavenged_uv
 ->shape\.                            data/file_uv data/write_uv data/flush_uv data/truncate_uv
-->buffer\.                           data/file_uv data/chunk_uv data/write_uv data/room_uv data/truncate_uv data/read_over_uv
+->buffer\.                           data/file_uv data/chunk_uv data/write_uv data/room_uv data/truncate_uv data/read_over_uv data/scavenged_uv
 ->durable\.                          data/file_uv data/durable_uv data/write_uv data/flush_uv data/truncate_uv
 ->kernel\.                           coherence/kernel_view
 ->opened\.                           data/file_uv coherence/opened_uv
 ->failures\.                         data/file_uv
 ->fetched\.                          data/file_uv data/fetch_uv
+file->set\b                          data/file_uv data/scavenged_uv data/flush_uv data/fetch_uv
 ->lists\.                            data/file_uv
 client->life\b                       client_uv
 client->session\b                    manager/session_uv
@@ -220,6 +221,8 @@ data\.closes\b                       data/closes_uv
 data\.buffers\b                      data/chunk_uv data/room_uv
 data\.fetches\b                      data/fetch_uv data/fetch_ahead_uv
 data\.appends\b                      data/append_uv
+data\.donors\b                       datasets/donors_uv
+data\.sets\b                         datasets/set_uv datasets/set_life_uv datasets/set_load_uv datasets/set_report_uv
 data\.size_asks\b                    data/size_uv
 data\.(versions|changes)->           coherence/data_versions manager/changes
 parts

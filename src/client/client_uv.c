@@ -16,6 +16,8 @@
 #include "client/data/fetch_uv.h"
 #include "client/data/file_uv.h"
 #include "client/data/size_uv.h"
+#include "client/datasets/donors_uv.h"
+#include "client/datasets/set_uv.h"
 #include "client/manager/behind_uv.h"
 #include "client/manager/changes.h"
 #include "client/manager/groups_uv.h"
@@ -154,6 +156,7 @@ static void on_tick(uv_timer_t *timer)
     client_groups_tick(client);
     files_age(client, now_ms);
     size_asks_tick(client);
+    data_sets_tick(client);
 }
 
 static client_id draw_id(void)
@@ -184,6 +187,8 @@ static void client_free(struct client *client)
     fetches_close(client);
     write_buffers_close(client);
     files_close(client);
+    data_sets_close(client);
+    donors_close(client);
     session_close(client);
     free(client->life);
     free(client);
@@ -204,8 +209,8 @@ static int open_parts(struct client *client, client_id id)
     if (rv != 0 || (rv = kernel_drops_open(client, on_kernel_dropped)) != 0 ||
         (rv = servers_open(client, &servers_hooks)) != 0 ||
         (rv = client_groups_open(client)) != 0 || (rv = lease_open(client, &lease_hooks)) != 0 ||
-        (rv = behind_open(client, id, &behind_hooks)) != 0 ||
-        (rv = closes_open(client, is_open_here)) != 0 ||
+        (rv = behind_open(client, id, &behind_hooks)) != 0 || (rv = donors_open(client)) != 0 ||
+        (rv = data_sets_open(client)) != 0 || (rv = closes_open(client, is_open_here)) != 0 ||
         (rv = files_open(client, &durable_column_hooks)) != 0 ||
         (rv = write_buffers_open(client)) != 0 || (rv = fetches_open(client)) != 0 ||
         (rv = appends_open(client)) != 0 || (rv = size_asks_open(client)) != 0) {
@@ -296,6 +301,7 @@ void client_close(struct client *client, void (*closed)(void *data), void *data)
 
     CHECK(files_count(client) == 0);
     life->state = LIFE_ENDS;
+    data_sets_empty(client);
     session_end(client);
     call_queue_close(client);
     uv_close((uv_handle_t *)&life->tick, NULL);

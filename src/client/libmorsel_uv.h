@@ -52,6 +52,8 @@ struct size_asks;
 struct data_version_cache;
 struct changes;
 struct queued_call;
+struct donors;
+struct data_sets;
 
 struct client_counters
 {
@@ -63,6 +65,13 @@ struct client_counters
     uint64_t calls_queued;       /* For want of a place at the manager. */
     uint64_t attributes_merged;  /* Set again before the manager had heard of it. */
     uint64_t held_up;            /* Requests that waited for a mount that was writing back. */
+    uint64_t set_morsels_stored; /* Of data sets: taken into the manager's map; */
+    uint64_t set_morsels_read;   /* fetched, and verified; */
+    uint64_t set_places_asked;   /* questions where morsels are to go; */
+    uint64_t set_reads_hedged;   /* copies asked beside one that took long; */
+    uint64_t set_copies_failed;  /* that a benefactor did not take; */
+    uint64_t set_copies_wrong;   /* that were damaged, or not there. */
+    uint64_t donor_failures;     /* Of calls to benefactors, for whatever reason. */
 };
 
 /* What the manager makes of our users. */
@@ -84,6 +93,8 @@ struct client_data
     struct size_asks *size_asks;         /* size_uv.c */
     struct data_version_cache *versions; /* Of what the kernel may keep of closed files. */
     struct changes *changes;             /* That the manager may not have on disk yet. */
+    struct donors *donors;               /* donors_uv.h */
+    struct data_sets *sets;              /* set_parts_uv.h */
 };
 
 /* What all modules go by, and the part of each, which only its owners look into (rule 16 of

@@ -222,8 +222,10 @@ static bool same_layout(const Morsel__Layout *a, const Morsel__Layout *b)
 {
     if (a->class_ != b->class_ || a->replicas != b->replicas || a->body != b->body ||
         a->morsel_bytes != b->morsel_bytes || a->stripe_morsels != b->stripe_morsels ||
-        a->n_servers != b->n_servers || a->n_groups != b->n_groups ||
-        memcmp(a->servers, b->servers, a->n_servers * sizeof(a->servers[0])) != 0) {
+        a->width != b->width || a->sealed != b->sealed || a->n_servers != b->n_servers ||
+        a->n_groups != b->n_groups ||
+        (a->n_servers > 0 &&
+         memcmp(a->servers, b->servers, a->n_servers * sizeof(a->servers[0])) != 0)) {
         return false;
     }
     for (size_t i = 0; i < a->n_groups; i++) {
@@ -251,7 +253,9 @@ static void copy_groups(Morsel__Layout *copy, const Morsel__Layout *layout, void
     }
     copy->groups = pointers;
     copy->servers = servers;
-    memcpy(servers, layout->servers, layout->n_servers * sizeof(*servers));
+    if (layout->n_servers > 0) { /* A scavenged file has none. */
+        memcpy(servers, layout->servers, layout->n_servers * sizeof(*servers));
+    }
 }
 
 static void learn_layout(struct cached_inode *inode, const Morsel__Layout *layout)
@@ -260,7 +264,7 @@ static void learn_layout(struct cached_inode *inode, const Morsel__Layout *layou
     Morsel__Layout *copy;
 
     /* It changes before the first byte is written (SET_LAYOUT), and when the bytes are copied into
-     * another one (EXCHANGE); and its groups. */
+     * another one (EXCHANGE); with its groups; and with the data set of a scavenged file, or when that is sealed. */
     if (inode->layout != NULL && same_layout(inode->layout, layout)) {
         return;
     }

@@ -161,7 +161,7 @@ void file_lose(struct file *file)
         if (chunk->state == CHUNK_SENDING && chunk->range != NULL) {
             range_cancel(chunk->range);
         } else if (chunk->state == CHUNK_SENDING) {
-            column_cancel(&chunk->call);
+            column_cancel(&chunk->call); /* A set is its writer's, whatever becomes of his lease. */
         } else {
             chunk_discard(chunk);
         }
@@ -250,6 +250,16 @@ static void lose_bytes(struct file *file, int status)
     kernel_drop_inode(file->client, file->inode);
 }
 
+void chunk_landed(struct chunk *chunk)
+{
+    chunk->file->buffer.landed_bytes += chunk->length;
+}
+
+void chunk_lost(struct chunk *chunk, int status)
+{
+    lose_bytes(chunk->file, status);
+}
+
 static void on_chunk_written(struct column_call *call, int status, struct rpc_reply *reply)
 {
     struct chunk *chunk = call->data;
@@ -269,7 +279,7 @@ static void on_chunk_written(struct column_call *call, int status, struct rpc_re
             file_fail_behind(file, (uint64_t)1 << chunk->run.column);
         }
     } else if (status == 0) {
-        file->buffer.landed_bytes += chunk->length;
+        chunk_landed(chunk);
     }
     chunk_end(chunk);
 }
@@ -321,19 +331,14 @@ static bool truncation_send(struct chunk *chunk)
     return rv == 0;
 }
 
-/* False: it has failed, and is gone. */
-static bool chunk_send(struct chunk *chunk)
+static int chunk_write(struct chunk *chunk)
 {
     Morsel__WriteRequest request = MORSEL__WRITE_REQUEST__INIT;
     struct file *file = chunk->file;
     Morsel__ObjectId object = column_object(&file->columns, chunk->run.column);
     struct rpc_piece piece = { chunk->payload, chunk->payload_offset, chunk->length };
     uint32_t crcs[CHUNK_CRCS_MAX];
-    int rv;
 
-    if (chunk->state == CHUNK_FILLING) {
-        file->buffer.filling--;
-    }
     request.object = &object;
     request.offset = chunk->run.object_offset;
     crc32c_of_pieces(request.offset, chunk->payload->data + chunk->payload_offset, chunk->length,
@@ -347,13 +352,25 @@ static bool chunk_send(struct chunk *chunk)
     chunk->call.exclusive = !chunk->shared;
     chunk->call.durable = chunk->sync;
     chunk->call.timeout_ms = timeout_of(chunk);
+    return column_start(&chunk->call, COLUMN_CHANGE, MSG_WRITE, &request.base, &piece,
+                        on_chunk_written);
+}
+
+/* False: it has failed, and is gone. */
+static bool chunk_send(struct chunk *chunk)
+{
+    struct file *file = chunk->file;
+    int rv;
+
+    if (chunk->state == CHUNK_FILLING) {
+        file->buffer.filling--;
+    }
     chunk->state = CHUNK_SENDING;
-    rv = column_start(&chunk->call, COLUMN_CHANGE, MSG_WRITE, &request.base, &piece,
-                      on_chunk_written);
+    rv = file_is_scavenged(file) ? scavenged_write(chunk) : chunk_write(chunk);
     if (rv != 0) {
-        log_error(file->client->options.log, "inode %lu: cannot write to server %u: %s",
-                  (unsigned long)file->inode, file_server(file, chunk->run.column),
-                  status_words(rv));
+        log_error(file->client->options.log, "inode %lu: cannot write %lu bytes at %lu: %s",
+                  (unsigned long)file->inode, (unsigned long)chunk->length,
+                  (unsigned long)chunk->offset, status_words(rv));
         chunk_fail(chunk, rv);
         return false;
     }

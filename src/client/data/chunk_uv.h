@@ -53,10 +53,26 @@ bool chunk_may_try_again(struct chunk *chunk);
  * as old has waited as long, and is given up; younger ones get what is left of it. */
 void file_fail_behind(struct file *file, uint64_t columns);
 
+/* What programs were told is written will not be: they are told, and the kernel drops it. */
+void chunk_lost(struct chunk *chunk, int status);
+
+/* So many bytes of it have come to where they belong. */
+void chunk_landed(struct chunk *chunk);
+
 /* It was answered, well or not, and goes. */
 void chunk_end(struct chunk *chunk);
 
 /* Some have gone, or come: others may go, and who waited may go on. */
 void file_chunks_changed(struct file *file);
+
+/* ---- Of scavenged files (scavenged_uv.c) ---- */
+
+enum { SCAVENGED_SENDING_MAX = 32 /* Chunks under way, of one file. */ };
+
+/* May one more chunk be sent? */
+bool scavenged_has_room(const struct file *file);
+
+/* Send the chunk; it ends with chunk_end(). Otherwise than 0 it will not. */
+int scavenged_write(struct chunk *chunk);
 
 #endif

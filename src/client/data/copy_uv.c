@@ -36,7 +36,8 @@ bool file_copy_fits(const struct file *from, const struct file *to, uint64_t fro
     uint32_t width = file_stripe(from)->width;
     uint32_t first, other;
 
-    if (!same_stripes(from, to, from_offset, to_offset)) {
+    if (file_is_scavenged(from) || file_is_scavenged(to) ||
+        !same_stripes(from, to, from_offset, to_offset)) {
         return false;
     }
     first = (uint32_t)(from_offset / stripe_bytes(from) % width);
@@ -54,7 +55,8 @@ bool file_may_align(const struct file *from, const struct file *to, uint64_t fro
 {
     uint64_t size_lock = stripe_bytes(to) * file_stripe(to)->width;
 
-    return same_stripes(from, to, from_offset, to_offset) &&
+    return !file_is_scavenged(from) && !file_is_scavenged(to) &&
+           same_stripes(from, to, from_offset, to_offset) &&
            file_has_copies(from) == file_has_copies(to) &&
            file_layout_class(from) == file_layout_class(to) &&
            from_offset % size_lock == to_offset % size_lock && file_is_blank(to) &&

@@ -130,6 +130,14 @@ static void settle(struct file *file, uint32_t column)
     file_pin(file);
 }
 
+/* The reference is the fetch's. */
+static void take_bytes(struct fetch *fetch, struct payload *payload, size_t from, size_t count)
+{
+    fetch->payload = payload;
+    fetch->bytes = payload == NULL ? NULL : payload->data + from;
+    fetch->bytes_count = payload == NULL ? 0 : count;
+}
+
 static void on_fetched(struct column_call *call, int status, struct rpc_reply *reply)
 {
     struct fetch *fetch = call->data;
@@ -158,7 +166,7 @@ static void on_fetched(struct column_call *call, int status, struct rpc_reply *r
     }
     if (status == 0) {
         note_fetch_time(fetch);
-        fetch->payload = reply->payload;
+        take_bytes(fetch, reply->payload, 0, reply->payload == NULL ? 0 : reply->payload->count);
         reply->payload = NULL;
     } else if (status != MORSEL_CANCELED) {
         log_error(file->client->options.log,
@@ -176,6 +184,25 @@ static uint64_t hedge_ms(const struct client *client)
     uint64_t often_ms = HEDGE_TIMES * fetches_time_ns(client) / 1000000;
 
     return often_ms > HEDGE_MS_MIN ? often_ms : HEDGE_MS_MIN;
+}
+
+static void on_set_fetched(struct set_read *read, int status)
+{
+    struct fetch *fetch = CONTAINER_OF(read, struct fetch, set_read);
+
+    if (status == 0) {
+        take_bytes(fetch, read->payload, read->payload_offset, read->count);
+    }
+    fetch_finish(fetch, status);
+}
+
+void fetch_cancel(struct fetch *fetch)
+{
+    if (file_is_scavenged(fetch->file)) {
+        set_read_cancel(&fetch->set_read);
+    } else {
+        column_cancel(&fetch->call);
+    }
 }
 
 static int fetch_send(struct fetch *fetch)
@@ -205,6 +232,7 @@ struct fetch *fetch_new(struct file *file, enum column_kind kind, uint64_t offse
                         int *status)
 {
     struct fetch *fetch = calloc(1, sizeof(*fetch));
+    bool at_once;
 
     *status = MORSEL_NOMEM;
     if (fetch == NULL) {
@@ -220,13 +248,18 @@ struct fetch *fetch_new(struct file *file, enum column_kind kind, uint64_t offse
     CHECK(fetch->run.length == length);
     fetch->references = 2; /* The caller's and the call's. */
     fetch->started_ns = uv_hrtime();
-    *status = fetch_send(fetch);
+    *status = file_is_scavenged(file) ? scavenged_fetch(fetch, on_set_fetched) : fetch_send(fetch);
+    at_once = file_is_scavenged(file) && *status == MORSEL_OK;
+    *status = *status == MORSEL_AGAIN ? MORSEL_OK : *status;
     if (*status != 0) {
         free(fetch);
         return NULL;
     }
     file->client->data.fetches->bytes += length;
     file_pin(file);
+    if (at_once) {
+        on_set_fetched(&fetch->set_read, MORSEL_OK);
+    }
     return fetch;
 }
 
@@ -244,6 +277,9 @@ static uint64_t fetch_bytes(const struct file *file, uint64_t offset)
     uint64_t bytes = file_stripe(file)->morsel_bytes;
     struct rpc_peer *peer = file_peer_at(file, offset);
 
+    if (file_is_scavenged(file) && bytes > SET_PIECE_BYTES) {
+        bytes = SET_PIECE_BYTES;
+    }
     while (peer != NULL && bytes > FETCH_BYTES_MIN && bytes > rpc_peer_fetch_bytes(peer)) {
         bytes /= 2;
     }
@@ -276,8 +312,7 @@ static uint64_t slot_bytes(const struct file *file, uint64_t offset)
 /* Twice the window: what is ahead of one reader, and what another one has not finished. */
 static unsigned slots_max(const struct file *file)
 {
-    return SLOTS_MIN +
-           (unsigned)(2 * file->client->options.read_ahead_bytes / slot_bytes_max(file));
+    return SLOTS_MIN + (unsigned)(2 * (uint64_t)file_window(file) / slot_bytes_max(file));
 }
 
 struct fetch *fetch_find(struct file *file, uint64_t offset)
@@ -334,6 +369,9 @@ struct fetch *fetch_get(struct file *file, uint64_t offset, bool ahead, int *sta
 void file_forget(struct file *file, uint64_t offset, uint64_t length)
 {
     file_pin(file);
+    if (file_is_scavenged(file) && offset == 0 && length == UINT64_MAX) {
+        data_set_forget(file->set);
+    }
     LIST_FOREACH_SAFE(node, &file->fetched.slots)
     {
         struct fetch *fetch = LIST_ENTRY(node, struct fetch, node);

@@ -38,7 +38,9 @@ struct fetch
     struct file *file;
     uint64_t offset, length; /* In the file. */
     struct stripe_run run;
-    struct payload *payload; /* NULL until it is there; may be short: the rest is zeros. */
+    struct payload *payload; /* NULL until it is there, */
+    const uint8_t *bytes;    /* and in it these; may be short: the rest is zeros. */
+    size_t bytes_count;
     int status;
     bool done, retried;
     uint64_t started_ns;
@@ -48,6 +50,7 @@ struct fetch
     struct list waiters; /* struct fetch_wait */
     enum column_kind kind;
     struct column_call call;
+    struct set_read set_read; /* In its place, of a scavenged file. */
 };
 
 /* Whoever waits for the end of a fetch; on its list until `done` runs. */
@@ -69,6 +72,9 @@ struct fetch *fetch_new(struct file *file, enum column_kind kind, uint64_t offse
 
 /* One reference less. */
 void fetch_drop(struct fetch *fetch);
+
+/* Nobody waits for it any more: it ends with MORSEL_CANCELED, now or later. */
+void fetch_cancel(struct fetch *fetch);
 
 /* No later reader shall find it. */
 void fetch_unlist(struct fetch *fetch);
@@ -95,5 +101,10 @@ void fetch_ahead(struct handle *handle, const struct read_ahead_advice *advice, 
 
 /* The link to `peer` takes something again: handles that wait for room have their turn. */
 void fetch_room_made(struct client *client, struct rpc_peer *peer);
+
+/* ---- Of scavenged files (scavenged_uv.c) ---- */
+
+/* As column_start() with a READ for this fetch, of which `done` hears. MORSEL_AGAIN: it is under way; 0: it is there. */
+int scavenged_fetch(struct fetch *fetch, void (*done)(struct set_read *read, int status));
 
 #endif

@@ -66,12 +66,15 @@ static uint32_t place_of(const struct columns *columns, uint32_t replicas)
     return placing_place(&placing);
 }
 
-static int layout_take(struct file *file, const Morsel__Layout *layout)
+static int layout_take(struct file *file, const Morsel__Layout *layout, bool blank)
 {
     int rv;
 
-    if (layout == NULL) {
-        return MORSEL_CORRUPT;
+    if (layout == NULL || (file->set != NULL && layout->class_ != CLASS_SCAVENGED)) {
+        return MORSEL_CORRUPT; /* A file keeps its class. */
+    }
+    if (layout->class_ == CLASS_SCAVENGED) {
+        return scavenged_take_layout(file, layout, blank);
     }
     file->columns.body = layout->body != INODE_NONE ? layout->body : file->inode;
     file->columns.layout_class = layout->class_;
@@ -107,7 +110,7 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
     }
     file->client = client; /* Who knows the groups. */
     file->inode = file->columns.inode = attr->inode;
-    rv = layout_take(file, layout);
+    rv = layout_take(file, layout, attr->size == 0 && attr->data_version == 0);
     if (rv != 0) {
         log_error(client->options.log,
                   "inode %lu has a layout that makes no sense; run \"morsel fsck\"",
@@ -117,6 +120,7 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
     }
     file->durable.unsynced = unsynced_new(file->columns.stripe.width, attr->data_version == 0);
     if (file->durable.unsynced == NULL) {
+        data_set_drop(file->set);
         free(file);
         return MORSEL_NOMEM;
     }
@@ -139,6 +143,7 @@ static int file_new(struct client *client, const Morsel__Attr *attr, const Morse
     HASH_ADD(hh, files->table, inode, sizeof(file->inode), file);
     if (!TABLE_ADDED(file)) {
         unsynced_free(file->durable.unsynced);
+        data_set_drop(file->set);
         free(file);
         return MORSEL_NOMEM;
     }
@@ -168,6 +173,7 @@ static void file_free_if_done(struct file *file)
         client_close_inode(client, file->inode);
     }
     unsynced_free(file->durable.unsynced);
+    data_set_drop(file->set);
     free(file);
 }
 
@@ -221,6 +227,19 @@ struct handle *file_writer(const struct file *file)
     return NULL;
 }
 
+bool file_is_last_writer(const struct handle *handle)
+{
+    LIST_FOREACH(node, &handle->file->handles)
+    {
+        const struct handle *other = LIST_ENTRY(node, struct handle, node);
+
+        if (other != handle && other->writable) {
+            return false;
+        }
+    }
+    return handle->writable;
+}
+
 bool file_has_writer(const struct file *file)
 {
     return file_writer(file) != NULL;
@@ -231,7 +250,7 @@ bool file_know_servers(struct file *file, struct servers_wait *wait)
     server_id ids[STRIPE_WIDTH_MAX * REPLICAS_MAX];
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < file->columns.stripe.width; i++) {
+    for (uint32_t i = 0; file->set == NULL && i < file->columns.stripe.width; i++) {
         if (file->columns.groups[i] != 0) {
             count += group_servers(client_groups_find(file->client, file->columns.groups[i]),
                                    ids + count);
@@ -300,7 +319,7 @@ int file_open(struct client *client, const Morsel__Attr *attr, const Morsel__Lay
     handle->file = file;
     handle->lost = file->durable.loss_unreported || changes_lost(client->data.changes, file->inode);
     handle->writable = writable;
-    read_ahead_init(&handle->ahead, client->options.read_ahead_bytes);
+    read_ahead_init(&handle->ahead, file_window(file));
     list_init(&handle->node);
     list_init(&handle->room_node);
     list_push_back(&file->handles, &handle->node);
@@ -559,7 +578,7 @@ int file_align(struct file *file, const Morsel__Layout *layout)
     int rv = MORSEL_CORRUPT;
 
     if (layout != NULL && layout->n_servers == file->columns.stripe.width) {
-        rv = layout_take(file, layout);
+        rv = layout_take(file, layout, false);
     }
     if (rv != MORSEL_OK) {
         file->columns = before;
@@ -625,7 +644,7 @@ static int move(struct file *file, const Morsel__Layout *layout)
     struct columns before = file->columns;
     uint32_t place = file->place;
     struct unsynced *unsynced;
-    int rv = layout_take(file, layout);
+    int rv = layout_take(file, layout, false);
 
     if (rv == MORSEL_OK && file->place == place) {
         return MORSEL_OK; /* It lies where it lay. */

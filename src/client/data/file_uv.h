@@ -17,6 +17,7 @@
 #include "client/data/read_ahead.h"
 #include "client/data/report.h"
 #include "client/data/unsynced.h"
+#include "client/datasets/set_uv.h"
 #include "client/libmorsel_uv.h"
 #include "common/base/limits.h"
 
@@ -52,7 +53,8 @@ struct chunk
     bool shared; /* Others may write there at the same time: some of it was not taken under a lease.
                   */
     struct column_call call;
-    struct range_op *range; /* Not NULL: a truncation, which has no bytes (truncate_uv.c). */
+    struct set_write set_write; /* In its place, of a scavenged file. */
+    struct range_op *range;     /* Not NULL: a truncation, which has no bytes (truncate_uv.c). */
 };
 
 struct handle
@@ -129,8 +131,10 @@ struct file
                             given back. */
     bool held;           /* file_hold() */
     struct columns columns;
-    uint32_t place;     /* Where its columns are, as a number (placing.h). */
-    bool place_doubted; /* file_doubt_place() */
+    struct data_set *set;    /* NULL: it is durable. */
+    uint32_t window_morsels; /* Likewise: file_window(); 0: it is durable. */
+    uint32_t place;          /* Where its columns are, as a number (placing.h). */
+    bool place_doubted;      /* file_doubt_place() */
     struct file_shape shape;
     struct write_buffer buffer;
     struct file_durable durable;
@@ -192,6 +196,9 @@ bool file_has_writer(const struct file *file);
 /* One that is open for writing: who flushes through it hears what went wrong with what was written. NULL: none is. */
 struct handle *file_writer(const struct file *file);
 
+/* Is no other handle open for writing? */
+bool file_is_last_writer(const struct handle *handle);
+
 /* Where its bytes lie: how they are striped, and the server of a column. */
 static inline const struct stripe *file_stripe(const struct file *file)
 {
@@ -214,6 +221,15 @@ static inline bool file_has_copies(const struct file *file)
 {
     return file->columns.groups[0] != 0;
 }
+
+/* Do its bytes lie in morsels on benefactors? Then nothing of what is said here of servers is so. */
+static inline bool file_is_scavenged(const struct file *file)
+{
+    return file->set != NULL;
+}
+
+/* How much is fetched ahead of a reader in order. */
+uint32_t file_window(const struct file *file);
 
 /* The manager's (Layout.class). */
 static inline uint32_t file_layout_class(const struct file *file)
@@ -483,6 +499,7 @@ struct file_flush
     uint64_t mtime_sets;       /* When its report was made: file_shape. */
     unsigned failures;         /* Of the file when the flush began. */
     struct column_call *syncs; /* One for each column. */
+    struct set_sync set_sync;  /* In their place, of a scavenged file. */
     uint32_t listed_count;     /* Durable: what the manager's record says of the file. */
     struct file_listed
     {
@@ -651,5 +668,27 @@ int range_blocks_start(struct range_op *op, struct file *file,
  * file's size. */
 int range_seek_start(struct range_op *op, struct file *file, uint64_t offset, bool hole,
                      void (*done)(struct range_op *op, int status));
+
+/* ---- What the class of a file decides (scavenged_uv.c; client/datasets/set_uv.h) ----
+ *
+ * Who asks for bytes of servers asks file_is_scavenged() first, and comes here if so, or to what chunk_uv.h and fetch_uv.h say of
+ * scavenged files. */
+
+/* The file lies so, as the manager says. MORSEL_NOMEM, MORSEL_CORRUPT: it is as it was. `blank`: nothing was stored, and who does
+ * is this mount. */
+int scavenged_take_layout(struct file *file, const Morsel__Layout *layout, bool blank);
+
+/* 0: what that change needs of servers is nothing here. MORSEL_NOTSUP, MORSEL_PERM. */
+int scavenged_may_range(const struct file *file, enum range_kind kind);
+
+/* The manager has made the file so long, and says how it lies now (NULL: it does not). */
+void scavenged_resized(struct file *file, uint64_t size, const Morsel__Layout *layout);
+
+/* Is it sealed, so that nothing can be changed? Then MORSEL_PERM. */
+int scavenged_may_change(const struct file *file);
+
+/* The handle is about to be let go. If it is the last one for writing, and something was stored, that is sealed: true, and `done` runs
+ * once, perhaps before this returns. */
+bool scavenged_seal(struct handle *handle, void (*done)(void *data, int status), void *data);
 
 #endif

@@ -323,6 +323,27 @@ static void start_sync(struct file_flush *flush, uint32_t column)
     }
 }
 
+static void on_set_synced(struct set_sync *sync, int status)
+{
+    struct file_flush *flush = CONTAINER_OF(sync, struct file_flush, set_sync);
+
+    if (status != 0) {
+        flush_fail(flush, status);
+    }
+    flush_part_done(flush);
+}
+
+static void start_set_sync(struct file_flush *flush)
+{
+    int rv = set_sync_start(&flush->set_sync, flush->file->set, on_set_synced);
+
+    if (rv == MORSEL_AGAIN) {
+        flush->waiting++;
+    } else if (rv != 0) {
+        flush_fail(flush, rv);
+    }
+}
+
 /* What the manager is to hear, once the bytes are with the servers. */
 static void tell_manager(struct file_flush *flush)
 {
@@ -385,7 +406,11 @@ static void on_drained(struct file_drain *drain)
     if (file_is_shared(file)) {
         unsynced_forget(file->durable.unsynced);
     }
-    for (uint32_t i = 0; flush->durable && i < file_stripe(file)->width; i++) {
+    if (flush->durable && file_is_scavenged(file)) {
+        start_set_sync(flush);
+    }
+    for (uint32_t i = 0; flush->durable && !file_is_scavenged(file) && i < file_stripe(file)->width;
+         i++) {
         if (unsynced_is(file->durable.unsynced, i)) {
             start_sync(flush, i);
         }
@@ -404,8 +429,9 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     flush->waiting = 1; /* Let go in on_drained(). */
     /* Times may stay behind: nobody needs them to read the data (fdatasync(2)). */
     flush->reported = durable && flush->data_only && file->durable.shape_synced &&
-                      !file->durable.listed && !file_is_shared(file);
+                      !file->durable.listed && !file_is_shared(file) && !file_is_scavenged(file);
     flush->syncs = NULL;
+    flush->set_sync.running = false;
     flush->listed = NULL;
     flush->listed_count = 0;
     flush->failures = file_failures(file);
@@ -420,7 +446,8 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     list_init(&flush->report_wait);
     file_pin(file);
     if (durable && !flush->reported && file->shape.report.state == REPORT_NEWS &&
-        file_has_chunks(file) && file_truncate_limit(file) == UINT64_MAX && !file_is_shared(file)) {
+        file_has_chunks(file) && file_truncate_limit(file) == UINT64_MAX && !file_is_shared(file) &&
+        !file_is_scavenged(file)) {
         /* At the same time as the bytes: a crash in between shows zeros where a write that nobody
          * was told of was going to be. Nobody else may look before they are there. */
         flush->reported = true;
@@ -453,6 +480,7 @@ void file_flush_cancel(struct file_flush *flush)
         list_remove(&flush->report_wait);
         left++;
     }
+    left += set_sync_leave(&flush->set_sync);
     while (left-- > 0) {
         flush_part_done(flush); /* The last may free it. */
     }

@@ -113,11 +113,12 @@ static int range_init(struct range_op *op, struct file *file,
     op->changes = false;
     op->lease = client_lease_since(file->client, file->inode);
     op->place = file_place(file);
-    op->calls = calloc(file_stripe(file)->width, sizeof(op->calls[0]));
+    op->calls_count = file_is_scavenged(file) ? 0 : file_stripe(file)->width;
+    op->calls = calloc(op->calls_count + 1, sizeof(op->calls[0]));
     if (op->calls == NULL) {
         return MORSEL_NOMEM;
     }
-    for (uint32_t i = 0; i < file_stripe(file)->width; i++) {
+    for (uint32_t i = 0; i < op->calls_count; i++) {
         op->calls[i].columns = &file->columns;
         op->calls[i].column = i;
         op->calls[i].data = op;
@@ -129,8 +130,11 @@ static int range_init(struct range_op *op, struct file *file,
 int range_start(struct range_op *op, struct file *file, enum range_kind kind, uint64_t offset,
                 uint64_t length, void (*done)(struct range_op *op, int status))
 {
-    int rv = range_init(op, file, done);
+    int rv = file_is_scavenged(file) ? scavenged_may_range(file, kind) : MORSEL_OK;
 
+    if (rv == 0) {
+        rv = range_init(op, file, done);
+    }
     if (rv != 0) {
         return rv;
     }
@@ -141,7 +145,7 @@ int range_start(struct range_op *op, struct file *file, enum range_kind kind, ui
     op->lease_epoch = lease_epoch(file->client);
     op->again = 0;
     file_forget(file, 0, UINT64_MAX);
-    for (uint32_t i = 0; i < file_stripe(file)->width; i++) {
+    for (uint32_t i = 0; i < op->calls_count; i++) {
         if (kind != RANGE_TRUNCATE && object_from(op, i) == object_to(op, i)) {
             continue;
         }
@@ -157,7 +161,7 @@ int range_start(struct range_op *op, struct file *file, enum range_kind kind, ui
 
 void range_cancel(struct range_op *op)
 {
-    for (uint32_t i = 0; op->waiting > 0 && i < file_stripe(op->file)->width; i++) {
+    for (uint32_t i = 0; op->waiting > 0 && i < op->calls_count; i++) {
         column_cancel(&op->calls[i]);
     }
 }
@@ -208,9 +212,9 @@ int range_seek_start(struct range_op *op, struct file *file, uint64_t offset, bo
         return rv;
     }
     op->hole = hole;
-    op->found = false;
-    op->from = offset;
-    for (uint32_t i = 0; i < file_stripe(file)->width; i++) {
+    op->found = file_is_scavenged(file) && !hole; /* All of it counts as data. */
+    op->best = op->from = offset;
+    for (uint32_t i = 0; i < op->calls_count; i++) {
         Morsel__SeekRequest request = MORSEL__SEEK_REQUEST__INIT;
         Morsel__ObjectId object = column_object(&file->columns, i);
 
@@ -253,8 +257,8 @@ int range_blocks_start(struct range_op *op, struct file *file,
     if (rv != 0) {
         return rv;
     }
-    op->blocks = 0;
-    for (uint32_t i = 0; i < file_stripe(file)->width; i++) {
+    op->blocks = file_is_scavenged(file) ? (file_size(file) + 511) / 512 : 0;
+    for (uint32_t i = 0; i < op->calls_count; i++) {
         Morsel__ObjectStatRequest request = MORSEL__OBJECT_STAT_REQUEST__INIT;
         Morsel__ObjectId object = column_object(&file->columns, i);
 

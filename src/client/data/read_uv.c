@@ -110,7 +110,9 @@ static void read_go(struct file_read *read)
             file_forget(file, 0, UINT64_MAX);
         } else {
             clock.now_us = uv_hrtime() / 1000;
-            clock.fetch_us = (uint32_t)(fetches_time_ns(file->client) / 1000);
+            /* Of a set the window is what keeps all of its benefactors at work. */
+            clock.fetch_us =
+                file_is_scavenged(file) ? 0 : (uint32_t)(fetches_time_ns(file->client) / 1000);
             advice = read_ahead_step(&read->handle->ahead, &clock, read->offset, read->length);
         }
         rv = make_parts(read, advice.sequential);
@@ -162,7 +164,7 @@ static void leave_fetch(struct file_read_part *part)
 
     list_remove(&part->wait.node);
     if (list_empty(&fetch->waiters)) {
-        column_cancel(&fetch->call);
+        fetch_cancel(fetch);
         fetch_unlist(fetch); /* The part keeps it. */
     }
 }
@@ -190,9 +192,8 @@ void read_bytes_cancel(struct file_read *read)
 /* How many bytes of the part the server had. */
 static uint64_t part_has(const struct file_read_part *part)
 {
-    const struct payload *payload = part->fetch == NULL ? NULL : part->fetch->payload;
-    uint64_t have =
-        payload == NULL || payload->count <= part->skip ? 0 : payload->count - part->skip;
+    uint64_t count = part->fetch == NULL ? 0 : part->fetch->bytes_count;
+    uint64_t have = count <= part->skip ? 0 : count - part->skip;
 
     return have > part->length ? part->length : have;
 }
@@ -209,12 +210,12 @@ bool read_bytes_are_short(const struct file_read *read)
 
 static unsigned gather_part(const struct file_read_part *part, struct iovec *iov)
 {
-    const struct payload *payload = part->fetch == NULL ? NULL : part->fetch->payload;
     uint64_t have = part_has(part);
     unsigned count = 0;
 
     if (have > 0) {
-        iov[count++] = (struct iovec){ payload->data + part->skip, have };
+        iov[count++] =
+            (struct iovec){ (uint8_t *)(uintptr_t)part->fetch->bytes + part->skip, have };
     }
     if (have < part->length) {
         iov[count++] = (struct iovec){ (uint8_t *)(uintptr_t)zeros, part->length - have };

@@ -37,6 +37,9 @@ bool chunk_take_room(struct chunk *chunk)
     struct rpc_peer *peer = column_peer(&file->columns, chunk->run.column, COLUMN_CHANGE);
     uint64_t bytes;
 
+    if (file_is_scavenged(file)) {
+        return scavenged_has_room(file);
+    }
     if (peer == NULL) {
         return true; /* It is going to fail. */
     }

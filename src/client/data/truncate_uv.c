@@ -98,6 +98,9 @@ static bool truncate_objects(struct file *file, uint64_t from)
 
 bool file_clean_tail(struct file *file)
 {
+    if (file_is_scavenged(file)) {
+        return true; /* What the map does not have is nowhere. */
+    }
     if (!file->shape.tail_unsure) {
         return true;
     }

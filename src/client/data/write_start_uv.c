@@ -76,6 +76,10 @@ static void write_now(struct file_write *write)
         write_end(write, file_astray(file));
         return;
     }
+    if (file_is_scavenged(file) && scavenged_may_change(file) != 0) {
+        write_end(write, scavenged_may_change(file));
+        return;
+    }
     if (file_is_shared(file) && !write->size_lock.granted) {
         write_under_size_lock(write);
         return;

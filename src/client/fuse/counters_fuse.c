@@ -1,6 +1,7 @@
 /* The counters of the mount: in the log, and to whoever asks for the attribute STATISTICS_XATTR of
  * its root. */
 #include "client/data/fetch_uv.h"
+#include "client/datasets/donors_uv.h"
 #include "client/fuse/mount_fuse.h"
 
 #include "common/base/status.h"
@@ -52,6 +53,15 @@ static void add_client(const struct client *client, struct counter_list *list)
     counters_add(list, NULL, "writes_refused", c->writes_refused);
     counters_add(list, NULL, "recalls", c->recalls);
     counters_add(list, NULL, "recall_ns", c->recall_ns);
+    counters_add(list, NULL, "donors_connected", donors_connected(client));
+    counters_add(list, NULL, "donor_failures", c->donor_failures);
+    counters_add(list, NULL, "set_cached_bytes", data_sets_cached_bytes(client));
+    counters_add(list, NULL, "set_morsels_stored", c->set_morsels_stored);
+    counters_add(list, NULL, "set_morsels_read", c->set_morsels_read);
+    counters_add(list, NULL, "set_places_asked", c->set_places_asked);
+    counters_add(list, NULL, "set_reads_hedged", c->set_reads_hedged);
+    counters_add(list, NULL, "set_copies_failed", c->set_copies_failed);
+    counters_add(list, NULL, "set_copies_wrong", c->set_copies_wrong);
 }
 
 void mount_count(const struct mount *m, struct counter_list *list)

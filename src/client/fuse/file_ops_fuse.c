@@ -336,16 +336,25 @@ static void on_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_f
     flush(req, fi, true, datasync != 0);
 }
 
-static void on_released(struct file_flush *flush, int status)
+static void released(void *data, int status)
 {
-    struct flush_op *op = CONTAINER_OF(flush, struct flush_op, flush);
-
+    struct flush_op *op = data;
     struct mount *m = op->base.mount;
 
     mount_unlock_handle(m, op->handle);
     file_close(op->handle);
     mount_op_fail(&op->base, status);
     mount_release_ended(m);
+}
+
+static void on_released(struct file_flush *flush, int status)
+{
+    struct flush_op *op = CONTAINER_OF(flush, struct flush_op, flush);
+
+    op->base.cancel = NULL;
+    if (!scavenged_seal(op->handle, released, op)) {
+        released(op, status);
+    }
 }
 
 /* What was written after the last FLUSH (through a mapping) goes out now; nobody is left to hear of

@@ -79,6 +79,9 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
             file_note_resized(file, node->attr->size);
         }
         file_refresh(file, node->attr);
+        if (file_is_scavenged(file) && (op->valid & SETATTR_SIZE) != 0) {
+            scavenged_resized(file, node->attr->size, node->layout);
+        }
         file_overlay(file, node->attr);
     }
     if ((op->valid & SETATTR_SIZE) != 0) {
@@ -381,7 +384,7 @@ static bool may_truncate_behind(const struct size_op *op, const struct file *fil
            !client_squash(client)->any && client_lease_valid(client) &&
            client_lease(client, op->inode) == LEASE_W && file_has_writer(file) && attr != NULL &&
            !attr->xattrs && (attr->mode & MODE_SET_IDS) == 0 && size <= INT64_MAX &&
-           file_may_reach(file, size) && file_astray(file) == 0;
+           file_may_reach(file, size) && file_astray(file) == 0 && !file_is_scavenged(file);
 }
 
 /* False: nothing was done. */

@@ -1,0 +1,241 @@
+/* For the files of this room that are one module, set_uv.h: set_life_uv.c (sets, and what all have in common), set_store_uv.c (open
+ * morsels and their rounds), set_place_uv.c (where they go), set_report_uv.c (the manager hears of them), set_read_uv.c,
+ * set_ask_uv.c (pages of the map), set_load_uv.c (morsels on their way here), set_sync_uv.c. */
+#ifndef MORSEL_CLIENT_DATASETS_SET_PARTS_UV_H
+#define MORSEL_CLIENT_DATASETS_SET_PARTS_UV_H
+
+#include "client/datasets/donors_uv.h"
+#include "client/datasets/set_map.h"
+#include "client/datasets/set_places.h"
+#include "client/datasets/set_uv.h"
+
+enum { SET_PAUSE_MS = 250 /* Before somebody is asked again who could not help. */ };
+
+/* Of all sets. */
+struct data_sets
+{
+    struct list all;        /* struct data_set */
+    struct set_load *loads; /* By set and morsel: on their way, or here. */
+    struct list
+        cached; /* struct set_load that are here and that nobody uses, the last used at the end. */
+    struct list waiting;    /* struct set_load: for room. */
+    uint64_t cached_bytes;  /* Of those that are here. */
+    uint64_t loading_bytes; /* Of those for which somebody was asked. */
+};
+
+/* One morsel and who holds bytes of it that are not on a disk. */
+struct set_unsynced
+{
+    uint32_t number;
+    uint32_t count;
+    struct
+    {
+        donor_id donor;
+        uint64_t verifier;
+    } copies[REPLICAS_MAX];
+};
+
+struct set_sync_run;
+
+struct data_set
+{
+    struct client *client;
+    inode_id inode;
+    uint64_t number;
+    uint32_t morsel_bytes;
+    unsigned references;
+    bool dropped, sealed, sealing, stored_here;
+    struct list node; /* In data_sets.all. */
+
+    struct set_map map;
+    uint64_t
+        changes; /* Of what the map says, by us, and forgetting: an answer to a question of before is not kept. */
+    struct list asks;  /* struct set_ask */
+    struct list loads; /* struct set_load of it that run, */
+    struct list kept;  /* and those that are here. */
+
+    struct set_places places;
+    struct list placing; /* struct open_morsel: wait for places. */
+    bool asking_places;
+
+    struct open_morsel *open; /* By number. */
+    struct list idle;         /* The last used at the end. */
+    uint64_t idle_bytes;
+    struct list unreported; /* Through, and not told. */
+    struct list paused;     /* Go on with a tick. */
+    bool reporting;
+    unsigned restoring; /* Morsels whose digest the manager is going to be told; */
+    struct seal *seal;  /* what waits for that. */
+
+    struct set_unsynced *unsynced; /* In the order in which they were stored. */
+    uint32_t unsynced_count, unsynced_room;
+    bool sync_unsure;          /* Some may have been forgotten, for want of memory. */
+    struct set_sync_run *sync; /* Runs now. */
+    struct list syncs_now,
+        syncs_next; /* struct set_sync: served by that one, and by the one behind. */
+};
+
+struct data_set *set_ref(struct data_set *set);
+void set_unref(struct data_set *set);
+
+static inline uint32_t set_morsel_of(const struct data_set *set, uint64_t offset)
+{
+    return (uint32_t)(offset / set->morsel_bytes);
+}
+
+/* When something that begins now has to have ended, on uv_now(); UINT64_MAX: never. */
+uint64_t set_deadline_ms(const struct data_set *set);
+
+/* Nothing is restored any more: if it is to be sealed, that begins. */
+void set_seal_go(struct data_set *set);
+
+/* ---- set_ask_uv.c ---- */
+
+/* Embed it in what wants to know. */
+struct set_ask_wait
+{
+    struct list node;
+    uint32_t morsel;
+    void (*done)(struct set_ask_wait *wait, int status, const struct set_entry *entry);
+};
+
+/* Ask the manager who has the morsel; of its page, which is kept, unless it is `fresh`. `done` runs once, later; MORSEL_NOMEM: never. */
+int set_ask(struct data_set *set, struct set_ask_wait *wait, uint32_t morsel, bool fresh);
+
+/* ---- set_load_uv.c ---- */
+
+/* A morsel on its way here, or here: then it has no readers, and is in the cache. */
+struct set_load
+{
+    struct set_load_key
+    {
+        uint64_t set, morsel;
+    } key;
+    UT_hash_handle hh; /* In data_sets.loads, if listed. */
+    struct client *client;
+    struct data_set *set; /* NULL: it is here, and its set is gone. */
+    struct list node;     /* In set->loads or set->kept. */
+    struct list queue;    /* In data_sets.cached or data_sets.waiting. */
+    struct list readers;  /* struct set_read */
+    bool listed, fresh, here, is_new;
+    struct set_entry entry;
+    struct payload *pieces[SET_PIECES_MAX]; /* NULL: zeros. */
+
+    struct set_ask_wait ask;
+    bool asking;                                   /* The entry is not known. */
+    uint64_t room_bytes;                           /* That it has of data_sets.loading_bytes. */
+    struct load_attempt *attempts[SET_COPIES_MAX]; /* By copy of the entry; NULL: none runs. */
+    bool tried[SET_COPIES_MAX];
+    bool away;             /* One of those that were tried could not be had. */
+    unsigned wrong_rounds; /* In which all were wrong. */
+    int status;            /* Of the last failure. */
+    uint64_t until_ms;
+    uint64_t retry_ms; /* 0: it does not wait. */
+};
+
+/* The load of the morsel, which is here, runs, or is new: then it is to be begun. `fresh`: it is a new one. NULL:
+ * no memory. */
+struct set_load *set_load_get(struct data_set *set, uint32_t morsel, bool fresh);
+
+/* Of one that is new, and has a reader: it begins. */
+void set_load_begin(struct set_load *load);
+
+/* Nobody finds it any more. It may be gone. */
+void set_load_unlist(struct set_load *load);
+
+void set_load_used(struct set_load *load); /* One that is here was read. */
+void set_loads_tick(struct data_set *set, uint64_t now_ms);
+void set_loads_leave(struct data_set *set); /* Nobody reads any more. */
+void set_load_free(struct set_load *load);  /* Of one that is here. */
+
+/* The reader gets its bytes. */
+void set_read_take(struct set_read *read, const struct set_load *load);
+
+/* ---- set_store_uv.c, set_place_uv.c, set_report_uv.c ---- */
+
+enum open_state {
+    OPEN_IDLE,
+    OPEN_LOADING,
+    OPEN_PLACING,
+    OPEN_WRITING,
+    OPEN_REPORTING,
+    OPEN_PAUSED
+};
+
+struct open_copy
+{
+    donor_id donor;
+    uint64_t instance; /* As the manager knew it when the bytes were sent. */
+    uint64_t process;  /* Of whom everything is, that was written there before; 0: not known. */
+    uint64_t verifier;
+    bool whole; /* It has all bytes of the rounds before. */
+    bool sent;  /* This round went there. */
+    bool anew;  /* Another process has answered than before: it may have less than that one had. */
+    bool failed;
+    unsigned calls;
+};
+
+struct open_morsel
+{
+    uint32_t number;
+    UT_hash_handle hh;
+    struct data_set *set;
+    struct list node; /* In a list of the set, by state. */
+    enum open_state state;
+    struct payload *pieces[SET_PIECES_MAX];
+    uint32_t *crcs;  /* Of each block piece up to `length`. */
+    uint32_t length; /* Bytes here. */
+    uint32_t stored; /* Of these the map has so many. */
+    bool known;      /* Its bytes of before are here, if there are any. */
+    bool in_map;
+    bool rewriting;               /* The map says so. */
+    bool announcing;              /* What is reported is that. */
+    uint32_t from, to;            /* What the round changes. */
+    struct list waiting, sending; /* struct set_write: for the next round; of this one. */
+    uint32_t copies_count, wanted;
+    struct open_copy copies[REPLICAS_MAX];
+    donor_id left[SET_FAILED_MAX]; /* Who may have a part of it, and does not count. */
+    uint32_t left_count;
+    struct open_call *calls; /* SET_PIECES_MAX for each copy. */
+    unsigned calls_running;
+    struct set_read load;
+    struct meta_call place;
+    bool placed_alone; /* For this round others were asked for already. */
+    bool
+        unreached; /* In this round somebody did not take it for another reason than that he has no room. */
+    bool
+        restores; /* The round changes nothing: the manager is to hear the digest of what there is. */
+    bool starting; /* Within set_write_start(), which calls nobody back. */
+    int ending;    /* How the round ends with the next tick; 0: it goes on then. */
+    uint64_t until_ms, retry_ms;
+};
+
+void open_morsel_go(struct open_morsel *o);
+void open_morsels_tick(struct data_set *set, uint64_t now_ms);
+void open_morsels_free_idle(struct data_set *set);
+
+/* The manager has cut the morsel at this offset of the file, and does not know its digest: it is told. Without memory it is not. */
+void open_morsel_restore(struct data_set *set, uint64_t offset);
+
+/* Has it a place? Then `copies` has it. Otherwise open_morsel_placed() follows, later. */
+bool open_morsel_place(struct open_morsel *o);
+void open_morsel_placed(struct open_morsel *o, int status);
+
+/* The manager is told; open_morsel_reported() follows, later. */
+void open_morsel_report(struct open_morsel *o);
+void open_morsel_reported(struct open_morsel *o, int status);
+
+/* The reader's bytes are those of an open morsel. MORSEL_AGAIN: it is not open; MORSEL_NOMEM. */
+int open_morsel_read(struct set_read *read);
+
+/* What the morsel was before it was opened. */
+void open_morsel_take(struct open_morsel *o, const struct set_load *load);
+
+uint32_t open_morsel_digest(const struct open_morsel *o);
+
+/* ---- set_sync_uv.c ---- */
+
+void set_note_stored(struct data_set *set, const struct open_morsel *o);
+void set_sync_tick(struct data_set *set);
+
+#endif

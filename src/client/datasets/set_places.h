@@ -1,0 +1,56 @@
+/* Where the next morsels of a set are to be put, asked for ahead.
+ *
+ * Pure. The manager places a stretch of morsels at a time (SET_PLACE). Who writes one after the other never waits for it:
+ * the next stretch is asked for when half of one is left, and stretches get longer, from SET_PLACES_FIRST to SET_PLACES_AHEAD.
+ * Somebody who jumps asks for what he needs. Who did not take bytes is named with each question for a while, and what was placed
+ * with him is forgotten.
+ */
+#ifndef MORSEL_CLIENT_DATASETS_SET_PLACES_H
+#define MORSEL_CLIENT_DATASETS_SET_PLACES_H
+
+#include "common/base/limits.h"
+#include "common/base/types.h"
+
+enum {
+    SET_PLACES_FIRST = 8,
+    SET_PLACES_AHEAD = 64,
+    SET_PLACES_MAX = 256,
+    SET_FAILED_MAX = 16,
+    SET_FAILED_MS = 30000
+};
+
+static_assert((int)SET_PLACES_AHEAD <= (int)SET_PLACE_MAX, "one question asks for so many");
+
+struct set_places
+{
+    uint32_t first, count; /* What is known. */
+    uint32_t copies;
+    donor_id donors[SET_PLACES_MAX * REPLICAS_MAX]; /* Of each REPLICAS_MAX; 0: none. */
+    uint32_t ahead;
+    uint32_t failed_count;
+    struct set_failed
+    {
+        donor_id donor;
+        uint64_t until_ms;
+    } failed[SET_FAILED_MAX];
+};
+
+void set_places_init(struct set_places *p);
+
+/* Into `donors` (REPLICAS_MAX); how many. 0: not known. */
+uint32_t set_places_get(const struct set_places *p, uint32_t number, donor_id *donors);
+
+/* Is something to be asked for, for who has come to this morsel? Then from where, and how many. */
+bool set_places_wants(struct set_places *p, uint32_t number, uint32_t *first, uint32_t *count);
+
+/* The answer: `donors_count` of them, `copies` for each morsel from `first` on. False: it makes no sense. */
+bool set_places_learn(struct set_places *p, uint32_t first, uint32_t copies, const donor_id *donors,
+                      size_t donors_count);
+
+/* The donor did not take what was to be put there. */
+void set_places_failed(struct set_places *p, donor_id donor, uint64_t now_ms);
+
+/* Who has failed lately, into `donors` (SET_FAILED_MAX); how many. */
+uint32_t set_places_list_failed(struct set_places *p, uint64_t now_ms, donor_id *donors);
+
+#endif
