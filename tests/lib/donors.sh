@@ -1,0 +1,43 @@
+# shellcheck shell=bash disable=SC2154,SC2034 # of cluster.sh and net.sh
+# Benefactors for tests of what is stored on them, each a host of its own; source it behind net.sh.
+#
+#   start_donors N                  the manager, and benefactors donor1 to donorN, which it knows
+#   start_donor NAME [OPTIONS]      one of them (again)
+#   stop_donors                     all that run, in order
+
+donor_mib=256 # Each gives so much.
+
+start_donor() {
+    local name=$1
+    shift
+    start_daemon "$name" "$bin/morsel-benefactor" --data-dir "$work/$name" --manager "$manager" --donate "${donor_mib}M" --keep-free 0 "$@"
+}
+
+# donors_here N: so many are here.
+donors_here() {
+    [ "$(morsel donors --json | jq .here)" = "$1" ]
+}
+
+start_donors() {
+    local i count=$1 names=()
+    command -v jq >/dev/null || skip "jq(1) is missing"
+    [ -x "$bin/morsel-benefactor" ] || fail "$bin/morsel-benefactor is missing; build it first"
+    for ((i = 1; i <= count; i++)); do
+        names+=("donor$i")
+    done
+    start_net
+    join_net "${names[@]}"
+    address_of[meta]=${host_of[here]}:0
+    start_meta --donor-report 200ms --donor-look 1s
+    for ((i = 1; i <= count; i++)); do
+        start_donor "donor$i"
+    done
+    wait_for 60 "$count benefactors are here" donors_here "$count"
+}
+
+stop_donors() {
+    local name
+    for name in "${!pid_of[@]}"; do
+        case $name in donor*) stop "$name" ;; esac
+    done
+}
