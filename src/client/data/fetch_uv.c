@@ -193,6 +193,9 @@ static void on_set_fetched(struct set_read *read, int status)
     if (status == 0) {
         take_bytes(fetch, read->payload, read->payload_offset, read->count);
     }
+    if (status == MORSEL_STALE) {
+        file_lose_place(fetch->file); /* Who reads asks where it is. */
+    }
     fetch_finish(fetch, status);
 }
 

@@ -112,6 +112,9 @@ static void on_written(struct set_write *write, int status)
 
 int scavenged_write(struct chunk *chunk)
 {
+    if (file_astray(chunk->file) != 0) {
+        return file_astray(chunk->file);
+    }
     chunk->set_write = (struct set_write){ .payload = chunk->payload,
                                            .payload_offset = chunk->payload_offset,
                                            .offset = chunk->offset,
@@ -134,6 +137,7 @@ int scavenged_may_range(const struct file *file, enum range_kind kind)
 
 void scavenged_resized(struct file *file, uint64_t size, const Morsel__Layout *layout)
 {
+    file_forget(file, 0, UINT64_MAX); /* What was fetched meanwhile is of before. */
     data_set_cut(file->set, size);
     file_pin(file);
     file_find_place(file, layout);
@@ -148,6 +152,14 @@ bool scavenged_seal(struct handle *handle, void (*done)(void *data, int status),
         !data_set_is_stored_here(file->set) || !file_is_last_writer(handle)) {
         return false;
     }
+    if (file_has_chunks(file) || file_failures(file) > 0) {
+        log_warning(
+            file->client->options.log,
+            "inode %lu: it is not sealed, for bytes of it were not stored; write them again, or "
+            "truncate it to zero",
+            (unsigned long)file->inode);
+        return false;
+    }
     return set_seal_start(file->set, file_size(file), done, data) == 0;
 }
 
@@ -155,6 +167,9 @@ bool scavenged_seal(struct handle *handle, void (*done)(void *data, int status),
 
 int scavenged_fetch(struct fetch *fetch, void (*done)(struct set_read *read, int status))
 {
+    if (file_astray(fetch->file) != 0) {
+        return file_astray(fetch->file); /* It has another set by now. */
+    }
     fetch->set_read = (struct set_read){ .set = fetch->file->set,
                                          .offset = fetch->offset,
                                          .length = (uint32_t)fetch->length,

@@ -130,10 +130,11 @@ void data_set_forget(struct data_set *set)
 
 void data_set_cut(struct data_set *set, uint64_t size)
 {
-    (void)
-        size; /* Nobody writes now: all open morsels are idle, and are read again when they are needed. */
-    open_morsels_free_idle(set);
+    open_morsels_cut(set, size);
     data_set_forget(set);
+    if (set->stored_here && !set->sealed && size % set->morsel_bytes != 0) {
+        open_morsel_restore(set, size);
+    }
 }
 
 /* ---- Sealing ---- */

@@ -409,6 +409,7 @@ static void try_later(struct set_load *load)
     }
     set_map_forget(&load->set->map, (uint32_t)load->key.morsel);
     load->retry_ms = now_ms + SET_PAUSE_MS;
+    leave_room(load); /* Others have their turn meanwhile. */
 }
 
 static bool take_room(struct set_load *load)
@@ -451,6 +452,10 @@ static void load_go(struct set_load *load)
 
 static void with_entry(struct set_load *load, const struct set_entry *entry)
 {
+    if (load->entry.digest != entry->digest || load->entry.length != entry->length ||
+        load->entry.rewriting != entry->rewriting) {
+        load->wrong_rounds = 0; /* It was written meanwhile. */
+    }
     load->entry = *entry;
     load->away = false;
     memset(load->tried, 0, sizeof(load->tried));
@@ -555,12 +560,19 @@ static void hedge(struct set_load *load, uint64_t now_ms)
 
 void set_loads_leave(struct data_set *set)
 {
-    LIST_FOREACH_SAFE(node, &set->loads)
-    {
+    struct list due, *node;
+
+    list_init(&due);
+    while ((node = list_pop_front(&set->loads)) != NULL) {
+        list_push_back(&due, node);
+    }
+    while ((node = list_pop_front(&due)) != NULL) { /* One may end others. */
         struct set_load *load = LIST_ENTRY(node, struct set_load, node);
 
-        CHECK(list_empty(&load->readers));
-        if (!load->asking) {
+        list_push_back(&set->loads, node);
+        unlist(load);
+        if (!load->asking &&
+            list_empty(&load->readers)) { /* A morsel that is being written may read it. */
             load_end(load, MORSEL_CANCELED);
         }
     }

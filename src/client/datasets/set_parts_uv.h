@@ -217,6 +217,9 @@ void open_morsels_free_idle(struct data_set *set);
 /* The manager has cut the morsel at this offset of the file, and does not know its digest: it is told. Without memory it is not. */
 void open_morsel_restore(struct data_set *set, uint64_t offset);
 
+/* The file ends there now: of open morsels nothing is kept that lies behind. None is being written. */
+void open_morsels_cut(struct data_set *set, uint64_t size);
+
 /* Has it a place? Then `copies` has it. Otherwise open_morsel_placed() follows, later. */
 bool open_morsel_place(struct open_morsel *o);
 void open_morsel_placed(struct open_morsel *o, int status);

@@ -102,11 +102,6 @@ static void on_placed(struct meta_call *call, int status, void *message)
     set_unref(set);
 }
 
-static void on_tick_fails(struct data_set *set, int status)
-{
-    go_on(set, status);
-}
-
 /* Something is to be asked for, for who has come to this morsel; one question at a time. */
 static void ask_ahead(struct data_set *set, uint32_t number)
 {
@@ -126,7 +121,7 @@ static void ask_ahead(struct data_set *set, uint32_t number)
     }
     if (rv != 0) {
         free(ask);
-        on_tick_fails(set, rv);
+        go_on(set, rv);
         return;
     }
     set->asking_places = true;
@@ -190,7 +185,11 @@ bool open_morsel_place(struct open_morsel *o)
         if (ask_places(&o->place, set, o->number, 1, on_placed_alone) == 0) {
             return false;
         }
-        return o->copies_count > 0;
+        o->placed_alone = false;
+        o->state = OPEN_PAUSED;
+        o->retry_ms = uv_now(set->client->loop) + SET_PAUSE_MS;
+        list_push_back(&set->paused, &o->node);
+        return false;
     }
     placed = take_place(o);
     if (!placed) {

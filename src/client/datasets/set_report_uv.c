@@ -14,6 +14,7 @@ struct report
     struct data_set *set;
     struct list morsels; /* struct open_morsel */
     uint32_t count;
+    bool changes; /* Bytes, and does not only announce that. */
 
     /* The message. */
     Morsel__SetMorsel items[SET_STORED_MAX], *item_pointers[SET_STORED_MAX];
@@ -54,6 +55,7 @@ static void fill_morsel(struct report *r, struct open_morsel *o)
     }
     item->left = o->left;
     item->n_left = o->announcing ? 0 : o->left_count;
+    r->changes = r->changes || !o->announcing;
     r->item_pointers[r->count] = item;
     r->count++;
 }
@@ -65,6 +67,17 @@ static int by_number(const void *a, const void *b)
     return (*x)->number < (*y)->number ? -1 : (*x)->number > (*y)->number;
 }
 
+static void unlist_load(struct data_set *set, uint32_t number)
+{
+    struct set_load_key key = { set->number, number };
+    struct set_load *load;
+
+    HASH_FIND(hh, set->client->data.sets->loads, &key, sizeof(key), load);
+    if (load != NULL) {
+        set_load_unlist(load);
+    }
+}
+
 /* What is known of the map and of morsels here follows. */
 static void note_entry(struct open_morsel *o)
 {
@@ -73,18 +86,13 @@ static void note_entry(struct open_morsel *o)
                                .rewriting = o->announcing,
                                .length = o->announcing ? o->stored : o->length,
                                .digest = o->announcing ? 0 : open_morsel_digest(o) };
-    struct set_load_key key = { set->number, o->number };
-    struct set_load *load;
 
     for (uint32_t i = 0; i < o->copies_count; i++) {
         entry.donors[entry.donor_count++] = o->copies[i].donor;
     }
     set->changes++;
     set_map_put(&set->map, o->number, &entry);
-    HASH_FIND(hh, set->client->data.sets->loads, &key, sizeof(key), load);
-    if (load != NULL) {
-        set_load_unlist(load);
-    }
+    unlist_load(set, o->number);
     if (!o->announcing) {
         set->stored_here = true;
         set_note_stored(set, o);
@@ -111,6 +119,10 @@ static void on_reported(struct meta_call *call, int status, void *message)
 
         if (status == 0) {
             note_entry(o);
+        } else if (status != MORSEL_AGAIN) { /* It may have been done. */
+            set->changes++;
+            set_map_forget(&set->map, o->number);
+            unlist_load(set, o->number);
         }
         open_morsel_reported(o, status);
     }
@@ -131,7 +143,7 @@ static int report_send(struct report *r)
     request.morsels = r->item_pointers;
     request.n_places = r->places_count;
     request.places = r->place_pointers;
-    request.mtime_ns = client_clock_ns(set->client);
+    request.mtime_ns = r->changes ? client_clock_ns(set->client) : 0;
     return meta_change_start(&r->call, set->client, MSG_SET_STORED, &request.base, &request.op,
                              &morsel__node__descriptor, on_reported);
 }

@@ -89,6 +89,10 @@ static void idle(struct open_morsel *o)
 {
     struct data_set *set = o->set;
 
+    if (set->dropped) {
+        open_free(o);
+        return;
+    }
     o->state = OPEN_IDLE;
     list_remove(&o->node);
     list_push_back(&set->idle, &o->node);
@@ -240,8 +244,7 @@ void open_morsel_take(struct open_morsel *o, const struct set_load *load)
         o->copies[o->copies_count++] = (struct open_copy){
             .donor = entry->donors[i],
             .instance = donor_instance(o->set->client, entry->donors[i]),
-            .whole = true,
-        };
+        }; /* Which of them have all of it nobody knows: they get it whole. */
     }
     o->wanted = o->copies_count;
 }
@@ -285,10 +288,9 @@ static void round_take(struct open_morsel *o)
         round_end(o, rv);
         return;
     }
-    if (o->to == 0 && o->restores && o->rewriting && o->copies_count > 0) {
-        busy(o, OPEN_REPORTING);
-        open_morsel_report(o);
-        return;
+    if (o->to == 0 && o->restores && o->rewriting) {
+        o->from = 0;
+        o->to = o->length;
     }
     if (o->to == 0) { /* Nobody waits for it any more. */
         round_end(o, MORSEL_OK);
@@ -512,7 +514,8 @@ static void on_written(struct donor_call *call, int status, struct rpc_reply *re
     } else if (copy->process != 0 && copy->process != call->process) {
         copy->anew = true;
     } else {
-        copy->process = call->process;
+        copy->process = copy->instance =
+            call->process; /* A benefactor tells the manager the same. */
         copy->verifier = verifier_of(reply);
     }
     copy->whole = copy->calls == 0 && !copy->failed;
@@ -600,6 +603,7 @@ void open_morsel_placed(struct open_morsel *o, int status)
     bool late = uv_now(o->set->client->loop) >= o->until_ms;
 
     if (status == MORSEL_NOSPC && o->unreached) {
+        o->unreached = false; /* Unless somebody fails again. */
         status =
             late ? MORSEL_UNREACHABLE : MORSEL_AGAIN; /* There may be room, and no way there. */
     }
@@ -632,7 +636,9 @@ void open_morsel_reported(struct open_morsel *o, int status)
         pause_round(o);
     } else if (status == MORSEL_UNREACHABLE && !o->announcing && now_ms < o->until_ms &&
                rpc_peer_connected(set->client->manager)) {
-        o->copies_count = 0; /* Those who took it are gone. */
+        o->copies_count =
+            0; /* Those who took it are gone, and what was placed ahead may be, too. */
+        set->places.count = 0;
         o->placed_alone = false;
         pause_round(o);
     } else {
@@ -646,7 +652,7 @@ static void resume(struct open_morsel *o)
 {
     if (o->ending != 0) {
         round_end(o, o->ending);
-    } else if (o->announcing || (o->copies_count > 0 && (o->restores || o->copies[0].sent))) {
+    } else if (o->announcing || (o->copies_count > 0 && o->copies[0].sent)) {
         busy(o, OPEN_REPORTING);
         open_morsel_report(o);
     } else {
@@ -690,6 +696,37 @@ static void on_restored(struct set_write *write, int status)
         set_seal_go(set);
     }
     set_unref(set);
+}
+
+/* What of it is here stays, as far as it goes. */
+static void cut(struct open_morsel *o, uint32_t length)
+{
+    if (o != NULL && o->state == OPEN_IDLE && o->known && o->length > length) {
+        o->length = o->stored = length;
+        o->rewriting = o->in_map;
+        note_crcs(o, length - 1, length);
+        for (uint32_t i = 0; i < o->copies_count; i++) {
+            o->copies[i].whole = false;
+        }
+    }
+}
+
+void open_morsels_cut(struct data_set *set, uint64_t size)
+{
+    uint32_t number = set_morsel_of(set, size);
+    bool within = size % set->morsel_bytes != 0;
+
+    LIST_FOREACH_SAFE(node, &set->idle)
+    {
+        struct open_morsel *o = LIST_ENTRY(node, struct open_morsel, node);
+
+        if (o->number > number || (o->number == number && !within)) {
+            open_free(o);
+        }
+    }
+    if (within) {
+        cut(find(set, number), (uint32_t)(size % set->morsel_bytes));
+    }
 }
 
 void open_morsel_restore(struct data_set *set, uint64_t offset)

@@ -29,6 +29,7 @@ struct sync_morsel
 
 static void run_next(struct set_sync_run *run);
 static void begin(struct data_set *set);
+static void run_begin(struct data_set *set);
 
 static void append(struct data_set *set, const struct set_unsynced *item)
 {
@@ -55,7 +56,7 @@ void set_note_stored(struct data_set *set, const struct open_morsel *o)
         item.copies[item.count].donor = o->copies[i].donor;
         item.copies[item.count++].verifier = o->copies[i].verifier;
     }
-    while (at > 0 && set->unsynced_count - at < 8 && set->unsynced[at - 1].number != o->number) {
+    while (at > 0 && set->unsynced[at - 1].number != o->number) {
         at--;
     }
     if (at > 0 && set->unsynced[at - 1].number == o->number) {
@@ -63,6 +64,9 @@ void set_note_stored(struct data_set *set, const struct open_morsel *o)
         return;
     }
     append(set, &item);
+    if (set->unsynced_count >= SET_UNSYNCED_MAX && set->sync == NULL) {
+        run_begin(set); /* Nobody waits for it; it must not become more and more. */
+    }
 }
 
 static void put_back(struct set_sync_run *run, const struct set_unsynced *item)
@@ -185,16 +189,12 @@ static void run_next(struct set_sync_run *run)
     }
 }
 
-/* Those that wait are served by a run that begins now, if there is none. One that has failed at once ends with a tick. */
-static void begin(struct data_set *set)
+/* One that has failed at once ends with a tick. */
+static void run_begin(struct data_set *set)
 {
-    struct set_sync_run *run;
+    struct set_sync_run *run = calloc(1, sizeof(*run));
     struct list *node;
 
-    if (set->sync != NULL || list_empty(&set->syncs_next)) {
-        return;
-    }
-    run = calloc(1, sizeof(*run));
     if (run == NULL) {
         return; /* The tick tries again. */
     }
@@ -211,6 +211,14 @@ static void begin(struct data_set *set)
     run->starting = true;
     run_next(run);
     run->starting = false;
+}
+
+/* Those that wait are served by a run that begins now, if there is none. */
+static void begin(struct data_set *set)
+{
+    if (set->sync == NULL && !list_empty(&set->syncs_next)) {
+        run_begin(set);
+    }
 }
 
 void set_sync_tick(struct data_set *set)

@@ -39,8 +39,8 @@ enum {
     SET_PIECES_MAX = MORSEL_BYTES_MAX / SET_PIECE_BYTES,
     SET_IDLE_BYTES_MAX = 32 << 20,   /* Open morsels of one set that nothing is written to now. */
     SET_CACHED_BYTES_MAX = 64 << 20, /* Morsels that were read, of all sets. */
-    SET_READS_MAX = 64,              /* Morsels that are being fetched at a time, of all sets. */
-    SET_SYNCS_MAX = 32               /* SYNCs under way, of one set. */
+    SET_UNSYNCED_MAX = 4096, /* Morsels of one set that are on no disk: more are synced unasked. */
+    SET_SYNCS_MAX = 32       /* SYNCs under way, of one set. */
 };
 
 struct data_set;
