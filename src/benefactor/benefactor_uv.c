@@ -129,8 +129,10 @@ static void on_looked(uv_work_t *work, int canceled)
 static void on_look_timer(uv_timer_t *timer)
 {
     struct benefactor *b = CONTAINER_OF(timer, struct benefactor, look_timer);
+    const struct rpc_statistics *statistics = rpc_statistics(b->morsels.server.rpc);
     struct benefactor_look *look;
 
+    control_tick(&b->control, statistics->bytes_in, statistics->bytes_out);
     holdings_look(&b->morsels.holdings);
     if (b->look != NULL || (look = calloc(1, sizeof(*look))) == NULL) {
         return;
@@ -146,6 +148,43 @@ static void on_look_timer(uv_timer_t *timer)
     b->look = look;
 }
 
+/* ---- The owner ---- */
+
+/* He has said something: it holds at once, and the manager hears it. */
+static void on_spoken(void *data)
+{
+    struct benefactor *b = data;
+    struct donation_wish wish;
+
+    control_wish(&b->control, &wish);
+    donation_change(&b->donation, &wish);
+    morsels_pause(&b->morsels, control_is_paused(&b->control));
+    take_disk(b);
+    joining_hurry(&b->joining);
+}
+
+static void on_unwanted(void *data)
+{
+    struct benefactor *b = data;
+
+    b->unwanted(b->data);
+}
+
+static int start_control(struct benefactor *b, struct errmsg *err)
+{
+    b->control.loop = b->loop;
+    b->control.log = b->log;
+    b->control.datadir = &b->morsels.server.datadir;
+    b->control.joining = &b->joining;
+    b->control.donation = &b->donation;
+    b->control.disk = &b->disk;
+    b->control.settings = b->wish;
+    b->control.spoken = on_spoken;
+    b->control.leave = on_unwanted;
+    b->control.data = b;
+    return control_open(&b->control, rpc_server_address(b->morsels.server.listener), err);
+}
+
 /* ---- What is asked of us ---- */
 
 static void count(const struct benefactor *b, struct counter_list *list)
@@ -155,6 +194,7 @@ static void count(const struct benefactor *b, struct counter_list *list)
     counters_add(list, NULL, "donation_said_bytes", b->donation.said);
     counters_add(list, NULL, "donation_kept_free_bytes", b->donation.keep);
     counters_add(list, NULL, "donation_excess_bytes", b->donation.excess);
+    counters_add(list, NULL, "donation_paused", control_is_paused(&b->control));
     counters_add(list, NULL, "used_bytes", store_used(b->morsels.server.store));
     counters_add(list, NULL, "disk_bytes_total", b->disk.total);
     counters_add(list, NULL, "disk_bytes_free", b->disk.free);
@@ -178,6 +218,8 @@ static void handle(void *data, struct rpc_request *request)
 {
     if (request->type == MSG_STATISTICS) {
         answer_statistics(data, request);
+    } else if (request->type == MSG_DONATE) {
+        control_handle(&((struct benefactor *)data)->control, request);
     } else {
         rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE, "a benefactor does not know this request");
     }
@@ -187,8 +229,12 @@ static void on_figures(void *data, struct joining_figures *figures)
 {
     struct benefactor *b = data;
 
-    figures->donated = b->donation.donated;
+    figures->paused = control_is_paused(&b->control);
     figures->used = store_used(b->morsels.server.store);
+    figures->donated = b->donation.donated;
+    if (figures->paused && figures->donated > figures->used) {
+        figures->donated = figures->used; /* There is room for nothing. */
+    }
     figures->load = host_load(&b->work);
     figures->up_s = rpc_boot_ms() / 1000;
 }
@@ -197,8 +243,10 @@ static void on_figures(void *data, struct joining_figures *figures)
 static void on_counted(void *data)
 {
     struct benefactor *b = data;
+    struct donation_wish wish;
 
-    donation_change(&b->donation, &b->wish);
+    control_wish(&b->control, &wish);
+    donation_change(&b->donation, &wish);
     take_disk(b);
 }
 
@@ -260,12 +308,18 @@ static int start_serving(struct benefactor *b, struct errmsg *err)
 int benefactor_start(struct benefactor *b, struct errmsg *err)
 {
     const struct object_server *server = &b->morsels.server;
+    struct donation_wish wish;
     int rv = start_serving(b, err);
 
+    if (rv == 0) {
+        rv = start_control(b, err);
+    }
     if (rv != 0) {
         return rv;
     }
-    donation_init(&b->donation, &b->wish, b->settings->calm_ms);
+    control_wish(&b->control, &wish);
+    morsels_pause(&b->morsels, control_is_paused(&b->control));
+    donation_init(&b->donation, &wish, b->settings->calm_ms);
     (void)donation_look(&b->donation, &b->disk, rpc_boot_ms());
     log_info(b->log, "listening on %s", rpc_server_address(server->listener));
     b->joining.loop = b->loop;
@@ -310,6 +364,7 @@ void benefactor_stop(struct benefactor *b)
     }
     b->stopping = true;
     joining_stop(&b->joining);
+    control_stop(&b->control);
     if (b->timed) {
         uv_close((uv_handle_t *)&b->look_timer, NULL);
     }

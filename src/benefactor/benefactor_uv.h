@@ -7,12 +7,14 @@
  *   holdings_uv.c    what lies here, and what is to be deleted
  *   held.c           the same in order, for the manager
  *   collector_uv.c   deletes
+ *   control_uv.c     what the owner says while it runs (owner.c), and what he is told; what it costs (cost.c)
  *   joining_uv.c     what the manager hears
  *   host_file.c      what the machine says of itself
  */
 #ifndef MORSEL_BENEFACTOR_BENEFACTOR_UV_H
 #define MORSEL_BENEFACTOR_BENEFACTOR_UV_H
 
+#include "benefactor/control_uv.h"
 #include "benefactor/donation.h"
 #include "benefactor/host_file.h"
 #include "benefactor/joining_uv.h"
@@ -40,8 +42,9 @@ struct benefactor
     struct donation_wish wish; /* What the settings say. */
     struct log *log;
     uv_loop_t *loop;
-    void (*ready)(void *data);  /* Serves, and the cluster is known. Once. */
-    void (*failed)(void *data); /* Cannot go on; the reason was logged. */
+    void (*ready)(void *data);    /* Serves, and the cluster is known. Once. */
+    void (*failed)(void *data);   /* Cannot go on; the reason was logged. */
+    void (*unwanted)(void *data); /* Its owner wants it to end. */
     void *data;
 
     bool deleted; /* That is the reason: the directory was. */
@@ -50,6 +53,7 @@ struct benefactor
     char path[CONFIG_STRING_MAX]; /* Of the donated directory. */
     struct morsels morsels;
     struct joining joining;
+    struct control control;
     struct donation donation;
     struct donation_disk disk; /* At the last look. */
     struct host_work work;
@@ -63,7 +67,7 @@ struct benefactor
     void (*left)(void *data);
 };
 
-/* Open the directory, listen, begin to join. `settings`, `wish`, `log`, `loop`, `ready`, `failed` and `data` are filled in, the
+/* Open the directory, listen, begin to join. `settings`, `wish`, `log`, `loop`, `ready`, `failed`, `unwanted` and `data` are filled in, the
  * rest is zero. On failure with one sentence in `err`; benefactor_stop() and benefactor_release() are due all the same. */
 int benefactor_start(struct benefactor *b, struct errmsg *err);
 

@@ -1,12 +1,13 @@
-/* Reads the disk, /proc/stat and the environment. */
+/* Reads the disk, /proc/stat and what this process has cost. */
 #include "benefactor/host_file.h"
 
 #include "common/base/status.h"
+#include "common/daemon/owner_key_file.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -73,6 +74,34 @@ uint32_t host_load(struct host_work *last)
     return (uint32_t)(busy * count * 100 / all);
 }
 
+void host_cost(struct cost_counts *counts)
+{
+    struct rusage usage;
+
+    if (getrusage(RUSAGE_SELF, &usage) != 0) {
+        return;
+    }
+    counts->cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+                     (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    counts->read = (uint64_t)usage.ru_inblock * 512; /* getrusage(2) */
+    counts->written = (uint64_t)usage.ru_oublock * 512;
+}
+
+uint64_t host_memory(void)
+{
+    unsigned long long resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+
+    if (file == NULL) {
+        return 0;
+    }
+    if (fscanf(file, "%*s %llu", &resident) != 1) {
+        resident = 0;
+    }
+    (void)fclose(file);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 /* Make all directories above `path` that are missing, for its owner alone. */
 static int make_parents(char *path, struct errmsg *err)
 {
@@ -91,27 +120,7 @@ static int make_parents(char *path, struct errmsg *err)
 
 int host_data_dir(char path[CONFIG_STRING_MAX], struct errmsg *err)
 {
-    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    int count;
+    int rv = owner_data_dir(path, err);
 
-    if (geteuid() == 0) {
-        (void)snprintf(path, CONFIG_STRING_MAX, "/var/lib/morselfs/benefactor");
-        return make_parents(path, err);
-    }
-    if (data != NULL && data[0] == '/') { /* Others are to be ignored, says the specification. */
-        count = snprintf(path, CONFIG_STRING_MAX, "%s/morselfs", data);
-    } else if (home != NULL && home[0] == '/') {
-        count = snprintf(path, CONFIG_STRING_MAX, "%s/.local/share/morselfs", home);
-    } else {
-        errmsg_set(err, "neither HOME nor XDG_DATA_HOME says where your files lie: name the "
-                        "directory that is donated with data-dir");
-        return MORSEL_INVAL;
-    }
-    if (count >= CONFIG_STRING_MAX) {
-        errmsg_set(err,
-                   "the path of your home is too long: name the directory that is donated with "
-                   "data-dir");
-        return MORSEL_INVAL;
-    }
-    return make_parents(path, err);
+    return rv != 0 ? rv : make_parents(path, err);
 }

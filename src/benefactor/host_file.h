@@ -2,6 +2,7 @@
 #ifndef MORSEL_BENEFACTOR_HOST_FILE_H
 #define MORSEL_BENEFACTOR_HOST_FILE_H
 
+#include "benefactor/cost.h"
 #include "benefactor/donation.h"
 #include "common/daemon/config.h"
 
@@ -20,9 +21,14 @@ int host_disk(int fd, struct donation_disk *disk, struct errmsg *err);
  * one: 100 for each that was busy all the time. 0 where the kernel does not say. */
 uint32_t host_load(struct host_work *last);
 
-/* Where morsels of the user who runs us lie when he says nothing: /var/lib/morselfs/benefactor for root, otherwise
- * $XDG_DATA_HOME/morselfs, which is ~/.local/share/morselfs unless that is set. The directories above it that are missing in
- * his home are made. */
+/* What this process has cost; what it received and sent stays as it is. */
+void host_cost(struct cost_counts *counts);
+
+/* Bytes of memory that this process has; 0 where the kernel does not say. */
+uint64_t host_memory(void);
+
+/* Where morsels of the user who runs us lie when he says nothing (owner_data_dir()). The directories above it that are
+ * missing are made. */
 int host_data_dir(char path[CONFIG_STRING_MAX], struct errmsg *err);
 
 #endif

@@ -153,6 +153,7 @@ static void fill_report(struct joining *j, Morsel__DonorReport *report)
     report->used = figures.used;
     report->load = figures.load;
     report->up_s = figures.up_s;
+    report->paused = figures.paused;
 }
 
 /* The manager knows us. Without a disk to write that to we are who we are all the same: the token says it. */
@@ -401,6 +402,11 @@ void joining_hurry(struct joining *j)
     if (j->member && !rpc_call_active(&j->call)) {
         later(j, 0);
     }
+}
+
+bool joining_is_member(const struct joining *j)
+{
+    return j->member;
 }
 
 void joining_start(struct joining *j)

@@ -43,6 +43,7 @@ struct joining_figures
     uint64_t donated, used; /* Bytes. */
     uint32_t load;          /* Percent of a processor. */
     uint64_t up_s;
+    bool paused;
 };
 
 struct joining
@@ -81,6 +82,9 @@ void joining_start(struct joining *j);
 
 /* There is something to report: now. */
 void joining_hurry(struct joining *j);
+
+/* Does the manager know that we are here? */
+bool joining_is_member(const struct joining *j);
 
 /* Say that we leave; then `left`, once, with `data`: perhaps at once, and after JOINING_LEAVE_MS at most. joining_stop() is
  * due then. A second time nothing comes of it. */

@@ -89,6 +89,12 @@ static void on_failed(void *data)
     program_leave(p);
 }
 
+/* Nobody starts again what ends well. */
+static void on_unwanted(void *data)
+{
+    program_leave(data);
+}
+
 static void on_statistics(void *data)
 {
     struct program *p = data;
@@ -112,6 +118,7 @@ static int program_run(struct program *p, struct log *log)
     p->benefactor.loop = &p->loop;
     p->benefactor.ready = on_ready;
     p->benefactor.failed = on_failed;
+    p->benefactor.unwanted = on_unwanted;
     p->benefactor.data = p;
     CHECK(daemon_start(&p->daemon, &p->loop) == 0);
     rv = benefactor_start(&p->benefactor, &err);

@@ -25,10 +25,28 @@ static void handle_write(struct morsels *m, struct rpc_request *request)
     object_handle(&m->server, request);
 }
 
+void morsels_pause(struct morsels *m, bool paused)
+{
+    m->paused = paused;
+}
+
+static bool refuse_paused(struct morsels *m, struct rpc_request *request)
+{
+    if (!m->paused || (request->type != MSG_READ && request->type != MSG_WRITE)) {
+        return false;
+    }
+    m->refused_paused++;
+    rpc_reply_failure(request, MORSEL_BUSY, "the owner of this benefactor has paused it");
+    return true;
+}
+
 void morsels_handle(void *data, struct rpc_request *request)
 {
     struct morsels *m = data;
 
+    if (refuse_paused(m, request)) {
+        return;
+    }
     switch (request->type) {
     case MSG_WRITE:
         handle_write(m, request);
@@ -103,6 +121,7 @@ void morsels_count(const struct morsels *m, struct counter_list *list)
     counters_add(list, NULL, "jobs_running", server->jobs.running);
     counters_add(list, NULL, "jobs_waiting", server->jobs.waiting_count);
     counters_add(list, NULL, "writes_early", m->writes_early);
+    counters_add(list, NULL, "refused_paused", m->refused_paused);
     counters_add(list, NULL, "morsels_deleted", m->holdings.collector.deleted);
     counters_add(list, NULL, "repeats_answered", server->once.answered);
     counters_add(list, NULL, "buffers_bytes", payload_pool_bytes(rpc_payloads(server->rpc)));

@@ -31,6 +31,8 @@ struct morsels
     struct holdings holdings;    /* What is here, which the manager is told. */
 
     /* The module's own. */
+    bool paused;
+    uint64_t refused_paused;
     uint64_t writes_early; /* Refused: the manager did not know yet what is here. */
     bool started, stopped;
 };
@@ -39,6 +41,9 @@ struct morsels
  * all the same. Texts are borrowed. */
 int morsels_start(struct morsels *m, const char *data_dir, const char *listen, const char *manager,
                   const char *advertise, struct errmsg *err);
+
+/* While it is paused nothing is read and nothing is written: clients are refused (MORSEL_BUSY) and go elsewhere. */
+void morsels_pause(struct morsels *m, bool paused);
 
 /* Of a client: to be carried out, refused, or handed to `other`. rpc_handler; `data` is the morsels. */
 void morsels_handle(void *data, struct rpc_request *request);

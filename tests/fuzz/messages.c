@@ -8,6 +8,7 @@
 #include "common/vote/vote_words.h"
 #include "data.pb-c.h"
 #include "dataset.pb-c.h"
+#include "donate.pb-c.h"
 #include "meta.pb-c.h"
 #include "replica.pb-c.h"
 #include "vote.pb-c.h"
@@ -203,6 +204,8 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__set_list_reply__descriptor,
     &morsel__donor_held_request__descriptor,
     &morsel__donor_held_reply__descriptor,
+    &morsel__donate_request__descriptor,
+    &morsel__donate_reply__descriptor,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

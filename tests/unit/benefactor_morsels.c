@@ -351,6 +351,27 @@ static void nothing_goes_while_all_is_counted(void **state)
     end(state);
 }
 
+/* ---- The owner wants nothing of it for a while ---- */
+
+static void while_it_is_paused_nothing_goes_in_or_out(void **state)
+{
+    struct bench *b = begin(state);
+    const uint8_t *bytes = ((struct fixture *)*state)->bytes;
+
+    assert_int_equal(bench_write(b, SET, 0, 0, bytes, 100), 0);
+    morsels_pause(&b->benefactor.morsels, true);
+    assert_int_equal(bench_read(b, SET, 0, 0, 100), MORSEL_BUSY);
+    assert_string_equal(b->text, "the owner of this benefactor has paused it");
+    assert_int_equal(bench_write(b, SET, 1, 0, bytes, 100), MORSEL_BUSY);
+    assert_int_equal(bench_sync(b, SET, 0), 0); /* What was begun is brought to its end. */
+    assert_int_equal(bench_counter(b, "refused_paused"), 2);
+    morsels_pause(&b->benefactor.morsels, false);
+    assert_reads(b, 0, 0, bytes, 100);
+    assert_int_equal(bench_read(b, SET, 1, 0, 100), 0);
+    assert_int_equal(b->got_count, 0);
+    end(state);
+}
+
 /* ---- How much there is ---- */
 
 static void no_more_is_taken_than_is_given(void **state)
@@ -417,6 +438,7 @@ int main(void)
         cmocka_unit_test(what_is_collected_goes),
         cmocka_unit_test(what_cannot_be_deleted_is_not_said_to_be),
         cmocka_unit_test(nothing_goes_while_all_is_counted),
+        cmocka_unit_test(while_it_is_paused_nothing_goes_in_or_out),
         cmocka_unit_test(no_more_is_taken_than_is_given),
         cmocka_unit_test(all_is_given_again_behind_a_restart),
     };

@@ -24,29 +24,46 @@ struct admin_settings
     char manager[CONFIG_STRING_MAX];
     uint64_t timeout_ms;
     bool json;
-    bool all;                         /* layout; recover verify */
-    bool wait;                        /* recover verify, recover status, rebalance */
-    bool stop;                        /* rebalance */
-    bool show_status;                 /* rebalance */
-    bool repair;                      /* fsck */
-    uint64_t servers;                 /* cluster start; 0: as many as there were, or four */
-    char mount[CONFIG_STRING_MAX];    /* cluster start */
-    char options[CONFIG_STRING_MAX];  /* cluster start: of the mount */
-    char replicas[CONFIG_STRING_MAX]; /* cluster start: of the manager; empty: not set */
-    bool force;                       /* cluster stop */
-    bool cancel;                      /* iod drain */
-    bool yes;                         /* recover force, rebalance */
-    bool lost;                        /* iod remove */
-    bool show_loss;                   /* status, recover status */
-    uint64_t rate;                    /* recopy: bytes a second; 0: as fast as it goes. */
-    uint64_t wait_ms;                 /* recopy: for files that are in use. */
-    bool pause;                       /* recopy: files that other mounts write to. */
-    bool dry_run;                     /* recopy, rebalance */
-    uint64_t interval_ms;             /* top */
-    uint64_t rounds;                  /* top; 0: until it is stopped. */
+    bool all;                          /* layout; recover verify */
+    bool wait;                         /* recover verify, recover status, rebalance */
+    bool stop;                         /* rebalance */
+    bool show_status;                  /* rebalance */
+    bool repair;                       /* fsck */
+    uint64_t servers;                  /* cluster start; 0: as many as there were, or four */
+    char mount[CONFIG_STRING_MAX];     /* cluster start */
+    char options[CONFIG_STRING_MAX];   /* cluster start: of the mount */
+    char replicas[CONFIG_STRING_MAX];  /* cluster start: of the manager; empty: not set */
+    bool force;                        /* cluster stop */
+    bool cancel;                       /* iod drain */
+    bool yes;                          /* recover force, rebalance */
+    bool lost;                         /* iod remove */
+    bool show_loss;                    /* status, recover status */
+    uint64_t rate;                     /* recopy: bytes a second; 0: as fast as it goes. */
+    uint64_t wait_ms;                  /* recopy: for files that are in use. */
+    bool pause;                        /* recopy: files that other mounts write to. */
+    bool dry_run;                      /* recopy, rebalance */
+    uint64_t interval_ms;              /* top */
+    uint64_t rounds;                   /* top; 0: until it is stopped. */
+    char data_dir[CONFIG_STRING_MAX];  /* donate; empty: owner_data_dir(). */
+    char keep_free[CONFIG_STRING_MAX]; /* donate set; empty: as it is. */
 };
 
-/* Rows of a table: what every command knows. */
+/* Rows of a table: how every command answers, */
+#define ADMIN_ANSWER_OPTIONS                                                                       \
+    { "timeout",                                                                                   \
+      CONFIG_TIME_MS,                                                                              \
+      offsetof(struct admin_settings, timeout_ms),                                                 \
+      "5s",                                                                                        \
+      1,                                                                                           \
+      3600000,                                                                                     \
+      "TIME",                                                                                      \
+      "How long to wait for an answer." },                                                         \
+    {                                                                                              \
+        "json", CONFIG_BOOL, offsetof(struct admin_settings, json), "no", 0, 0, "",                \
+            "Print one JSON document."                                                             \
+    }
+
+/* and what those know as well that ask the manager. */
 #define ADMIN_COMMON_OPTIONS                                                                       \
     { "manager",                                                                                   \
       CONFIG_STRING,                                                                               \
@@ -56,18 +73,7 @@ struct admin_settings
       0,                                                                                           \
       "HOST:PORT",                                                                                 \
       "Manager of the cluster; else $MORSEL_MANAGER, else /etc/morselfs/client.conf." },           \
-        { "timeout",                                                                               \
-          CONFIG_TIME_MS,                                                                          \
-          offsetof(struct admin_settings, timeout_ms),                                             \
-          "5s",                                                                                    \
-          1,                                                                                       \
-          3600000,                                                                                 \
-          "TIME",                                                                                  \
-          "How long to wait for an answer." },                                                     \
-    {                                                                                              \
-        "json", CONFIG_BOOL, offsetof(struct admin_settings, json), "no", 0, 0, "",                \
-            "Print one JSON document."                                                             \
-    }
+        ADMIN_ANSWER_OPTIONS
 
 enum { ADMIN_OPERANDS_MAX = 16 };
 
@@ -87,6 +93,7 @@ int command_status(const struct admin_arguments *arguments);
 int command_df(const struct admin_arguments *arguments);
 int command_donors(const struct admin_arguments *arguments);
 int command_datasets(const struct admin_arguments *arguments);
+int command_donate(const struct admin_arguments *arguments);
 int command_layout(const struct admin_arguments *arguments);
 int command_setpolicy(const struct admin_arguments *arguments);
 int command_getpolicy(const struct admin_arguments *arguments);

@@ -57,7 +57,7 @@ static const char *state_words(const Morsel__Donor *donor)
 {
     switch (donor->state) {
     case STATE_HERE:
-        return "here";
+        return donor->report != NULL && donor->report->paused ? "paused" : "here";
     case STATE_DOUBTED:
         return is_heard(donor) ? "silent" : "not back";
     default:

@@ -22,6 +22,16 @@ enum { WAIT_MS_MAX = 1000000000 }; /* More than eleven days. */
 
 static const struct config_option common_options[] = { ADMIN_COMMON_OPTIONS };
 
+static const struct config_option donate_options[] = {
+    { "data-dir", CONFIG_STRING, FIELD(data_dir), "", 0, 0, "DIR",
+      "The donated directory; unless it is named the one that morsel-benefactor takes by itself: "
+      "for root /var/lib/morselfs/benefactor, for others $XDG_DATA_HOME/morselfs "
+      "(~/.local/share/morselfs)." },
+    { "keep-free", CONFIG_STRING, FIELD(keep_free), "", 0, 0, "SIZE|PERCENT",
+      "set: so much of the disk stays free for its owner." },
+    ADMIN_ANSWER_OPTIONS
+};
+
 static const struct config_option layout_options[] = {
     { "all", CONFIG_BOOL, FIELD(all), "no", 0, 0, "",
       "Show every range, not only the first ones." },
@@ -119,6 +129,12 @@ static const struct command commands[] = {
       TABLE("datasets", "List the data sets on benefactors, and what is here of them.", "",
             common_options),
       0, 0, command_datasets },
+    { "donate",
+      TABLE("donate",
+            "The benefactor that runs on this machine, for its owner: show what it gives and "
+            "costs, say how much that is to be, pause it, let it leave.",
+            "status|set|pause|resume|leave [SIZE|PERCENT|TIME]", donate_options),
+      1, 2, command_donate },
     { "layout", TABLE("layout", "Show where every byte of a file lies.", "FILE...", layout_options),
       1, ADMIN_OPERANDS_MAX, command_layout },
     { "setpolicy",

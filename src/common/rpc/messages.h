@@ -81,7 +81,15 @@
     X(MSG_SET_SEAL, 125, "set_seal")                                                               \
     X(MSG_SET_MAP, 126, "set_map")                                                                 \
     X(MSG_SET_LIST, 127, "set_list")                                                               \
-    X(MSG_DONOR_HELD, 128, "donor_held")
+    X(MSG_DONOR_HELD, 128, "donor_held")                                                           \
+    X(MSG_SET_PLACE, 123, "set_place")                                                             \
+    X(MSG_SET_STORED, 124, "set_stored")                                                           \
+    X(MSG_SET_SEAL, 125, "set_seal")                                                               \
+    X(MSG_SET_MAP, 126, "set_map")                                                                 \
+    X(MSG_SET_LIST, 127, "set_list")                                                               \
+    X(MSG_DONOR_HELD, 128, "donor_held")                                                           \
+    /* A benefactor and its owner, donate.proto */                                                 \
+    X(MSG_DONATE, 133, "donate")
 
 #define X(name, wire, words) name = wire,
 enum message_type { MESSAGE_MAP(X) MESSAGE_TYPES_MAX = 160 };
@@ -117,6 +125,14 @@ enum recover_what {
     RECOVER_REBALANCE = 8,      /* Copies are to move so that disks are about equally full; */
     RECOVER_REBALANCE_STOP = 9, /* those that have not begun to are to stay. */
     RECOVER_ADMIT = 10          /* The server, which is new, is one of the cluster from now on. */
+};
+
+enum donate_what {
+    DONATE_STATUS = 1,
+    DONATE_SET = 2, /* What is given, or what stays free. */
+    DONATE_PAUSE = 3,
+    DONATE_RESUME = 4,
+    DONATE_LEAVE = 5
 };
 
 enum layout_class { CLASS_INHERIT = 0, CLASS_DURABLE = 1, CLASS_SCAVENGED = 2 };

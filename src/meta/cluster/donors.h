@@ -62,6 +62,7 @@ struct donor_report
     uint64_t used;    /* Of that. */
     uint32_t load;    /* Of its processors, in percent of one; 100 a processor that is busy. */
     uint64_t up_s;    /* Since its machine was started. */
+    bool paused;      /* By its owner: it takes nothing, and gives nothing out. */
 };
 
 struct donor

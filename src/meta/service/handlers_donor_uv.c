@@ -13,9 +13,11 @@ static struct donor_report take_report(const Morsel__DonorReport *m)
     struct donor_report report = { 0 };
 
     if (m != NULL) {
-        report = (struct donor_report){
-            .donated = m->donated, .used = m->used, .load = m->load, .up_s = m->up_s
-        };
+        report = (struct donor_report){ .donated = m->donated,
+                                        .used = m->used,
+                                        .load = m->load,
+                                        .up_s = m->up_s,
+                                        .paused = m->paused };
     }
     return report;
 }
@@ -102,6 +104,7 @@ static void fill(struct page *page, uint32_t i, const struct donor *donor, uint6
     report->used = donor->report.used;
     report->load = donor->report.load;
     report->up_s = donor->report.up_s;
+    report->paused = donor->report.paused;
 }
 
 int serve_donor_list(struct request *r)
