@@ -159,6 +159,9 @@ static void on_spoken(void *data)
     control_wish(&b->control, &wish);
     donation_change(&b->donation, &wish);
     morsels_pause(&b->morsels, control_is_paused(&b->control));
+    if (b->morsels.holdings.state == HOLDINGS_COUNTING) {
+        (void)donation_look(&b->donation, &b->disk, rpc_boot_ms()); /* At least he sees it. */
+    }
     take_disk(b);
     joining_hurry(&b->joining);
 }
@@ -178,6 +181,7 @@ static int start_control(struct benefactor *b, struct errmsg *err)
     b->control.joining = &b->joining;
     b->control.donation = &b->donation;
     b->control.disk = &b->disk;
+    b->control.governor = &b->morsels.governor;
     b->control.settings = b->wish;
     b->control.spoken = on_spoken;
     b->control.leave = on_unwanted;
@@ -293,6 +297,7 @@ static int start_serving(struct benefactor *b, struct errmsg *err)
     }
     b->morsels.log = b->log;
     b->morsels.loop = b->loop;
+    b->morsels.gentle = s->gentle;
     b->morsels.other = handle;
     b->morsels.other_data = b;
     b->morsels.counted = on_counted;

@@ -8,6 +8,7 @@
  *   held.c           the same in order, for the manager
  *   collector_uv.c   deletes
  *   control_uv.c     what the owner says while it runs (owner.c), and what he is told; what it costs (cost.c)
+ *   governor_uv.c    how fast that goes (governor.c, bucket.c), from what the machine says (machine_file.c)
  *   joining_uv.c     what the manager hears
  *   host_file.c      what the machine says of itself
  */
@@ -32,6 +33,7 @@ struct benefactor_settings
     char log_file[CONFIG_STRING_MAX]; /* Empty: standard error or the journal. */
     char log_level[CONFIG_STRING_MAX];
     uint64_t calm_ms;
+    bool gentle; /* Whoever uses the machine goes first. */
 };
 
 struct benefactor_look;

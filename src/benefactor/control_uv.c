@@ -137,6 +137,16 @@ static void fill(const struct control *c, Morsel__DonateReply *reply, uint64_t n
     reply->send_rate = c->cost.rate.sent;
 }
 
+static void fill_pace(const struct governor_uv *g, Morsel__DonateReply *reply, uint64_t now_ms)
+{
+    const uint64_t rate = governor_rate(&g->governor);
+
+    reply->pace = (char *)(uintptr_t)governor_words(g->governor.reason);
+    reply->pace_ms = now_ms - g->governor.reason_since_ms;
+    reply->pace_rate = rate == UINT64_MAX ? 0 : rate;
+    reply->held = g->held_count;
+}
+
 static void answer(struct control *c, struct rpc_request *request, const char *not_kept)
 {
     char words[DONATION_TEXT_MAX], said[OWNER_SHARE_TEXT_MAX], keep_free[OWNER_SHARE_TEXT_MAX];
@@ -146,6 +156,7 @@ static void answer(struct control *c, struct rpc_request *request, const char *n
 
     note_state(c, now_ms);
     fill(c, &reply, now_ms);
+    fill_pace(c->governor, &reply, now_ms);
     owner_wish(&c->owner, &wish);
     owner_share_text(&wish.donate, said);
     owner_share_text(&wish.keep_free, keep_free);

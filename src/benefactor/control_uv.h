@@ -10,6 +10,7 @@
 #define MORSEL_BENEFACTOR_CONTROL_UV_H
 
 #include "benefactor/cost.h"
+#include "benefactor/governor_uv.h"
 #include "benefactor/joining_uv.h"
 #include "benefactor/owner.h"
 #include "common/daemon/owner_key.h"
@@ -23,6 +24,7 @@ struct control
     const struct joining *joining;
     const struct donation *donation;
     const struct donation_disk *disk;
+    const struct governor_uv *governor;
     struct donation_wish settings;
     void (*spoken)(void *data); /* The owner's wish, or whether it is paused, is another one now. */
     void (*leave)(void *data);  /* He wants it to end. */

@@ -1,5 +1,6 @@
 /* morsel-benefactor: settings, start, orderly end. */
 #include "benefactor/benefactor_uv.h"
+#include "benefactor/machine_file.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/daemon/daemon_uv.h"
@@ -44,6 +45,10 @@ static const struct config_option options[] = {
       "which it reaches the manager." },
     { "calm-time", CONFIG_TIME_MS, FIELD(calm_ms), "5m", 0, 86400000, "TIME",
       "A donation that gave way grows again when the disk has had room for so long." },
+    { "gentle", CONFIG_BOOL, FIELD(gentle), "yes", 0, 0, "",
+      "Be slower, down to 1 MiB a second, while somebody needs the machine, and take processors "
+      "and "
+      "the disk only when nobody else wants them; no: for machines at which nobody works." },
     { "log-file", CONFIG_STRING, FIELD(log_file), "", 0, 0, "FILE",
       "Write the log there instead of standard error or the journal." },
     { "log-level", CONFIG_STRING, FIELD(log_level), "info", 0, 0, "LEVEL",
@@ -107,6 +112,9 @@ static int program_run(struct program *p, struct log *log)
     struct errmsg err = { "" };
     int rv;
 
+    if (p->settings.gentle) {
+        machine_stand_back(); /* Before there are other threads. */
+    }
     CHECK(uv_loop_init(&p->loop) == 0);
     p->daemon = (struct daemon_uv){ .log = log,
                                     .stop = program_leave,

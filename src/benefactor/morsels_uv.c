@@ -4,6 +4,7 @@
 #include "common/base/status.h"
 #include "common/daemon/counters_uv.h"
 #include "common/serve/object_handler_uv.h"
+#include "data.pb-c.h"
 
 enum {
     THREADS = 2,  /* So many morsels are read or written at a time, */
@@ -40,18 +41,59 @@ static bool refuse_paused(struct morsels *m, struct rpc_request *request)
     return true;
 }
 
-void morsels_handle(void *data, struct rpc_request *request)
+/* The governor lets it go. */
+static void serve(void *data, struct rpc_request *request)
 {
     struct morsels *m = data;
 
     if (refuse_paused(m, request)) {
         return;
     }
-    switch (request->type) {
-    case MSG_WRITE:
+    if (request->type == MSG_WRITE) {
         handle_write(m, request);
-        break;
+    } else {
+        object_handle(&m->server, request);
+    }
+}
+
+static void on_pace(void *data)
+{
+    struct morsels *m = data;
+
+    m->server.jobs.running_max = governor_jobs(&m->governor.governor, THREADS);
+}
+
+/* Bytes that go to or from the disk and the network for it. What is not bounded is not counted. */
+static uint64_t bytes_of(const struct morsels *m, const struct rpc_request *request)
+{
+    struct rpc_room room;
+    Morsel__ReadRequest *read;
+    uint64_t bytes = 0;
+
+    if (request->type == MSG_WRITE) {
+        return request->payload != NULL ? request->payload->count : 0;
+    }
+    if (governor_rate(&m->governor.governor) != UINT64_MAX &&
+        rpc_unpack_in(&room, &morsel__read_request__descriptor, request->body, request->body_count,
+                      (void **)&read) == 0) {
+        bytes = read->length;
+        rpc_room_free(&room, read);
+    }
+    return bytes;
+}
+
+void morsels_handle(void *data, struct rpc_request *request)
+{
+    struct morsels *m = data;
+
+    switch (request->type) {
     case MSG_READ:
+    case MSG_WRITE:
+        if (!refuse_paused(m, request) &&
+            governor_ask(&m->governor, request, bytes_of(m, request))) {
+            serve(m, request);
+        }
+        break;
     case MSG_SYNC:
     case MSG_OBJECT_STAT:
     case MSG_OBJECT_LIST:
@@ -72,6 +114,19 @@ void morsels_handle(void *data, struct rpc_request *request)
         m->other(m->other_data, request);
         break;
     }
+}
+
+static void start_governor(struct morsels *m)
+{
+    m->governor.loop = m->loop;
+    m->governor.log = m->log;
+    m->governor.gentle = m->gentle;
+    m->governor.fd = m->server.datadir.lock_fd;
+    m->governor.pass = serve;
+    m->governor.changed = on_pace;
+    m->governor.data = m;
+    governor_start(&m->governor);
+    on_pace(m);
 }
 
 int morsels_start(struct morsels *m, const char *data_dir, const char *listen, const char *manager,
@@ -107,6 +162,7 @@ int morsels_start(struct morsels *m, const char *data_dir, const char *listen, c
         m->holdings.news = m->news;
         m->holdings.data = m->data;
         holdings_start(&m->holdings);
+        start_governor(m);
     }
     return rv;
 }
@@ -122,6 +178,8 @@ void morsels_count(const struct morsels *m, struct counter_list *list)
     counters_add(list, NULL, "jobs_waiting", server->jobs.waiting_count);
     counters_add(list, NULL, "writes_early", m->writes_early);
     counters_add(list, NULL, "refused_paused", m->refused_paused);
+    counters_add(list, NULL, "governor_level", m->governor.governor.level);
+    counters_add(list, NULL, "governor_held", m->governor.held_total);
     counters_add(list, NULL, "morsels_deleted", m->holdings.collector.deleted);
     counters_add(list, NULL, "repeats_answered", server->once.answered);
     counters_add(list, NULL, "buffers_bytes", payload_pool_bytes(rpc_payloads(server->rpc)));
@@ -131,6 +189,7 @@ void morsels_stop(struct morsels *m)
 {
     if (m->started && !m->stopped) {
         m->stopped = true;
+        governor_stop(&m->governor);
         holdings_stop(&m->holdings);
         object_server_stop(&m->server);
     }

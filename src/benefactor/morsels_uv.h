@@ -4,12 +4,13 @@
  * I/O daemon is (common/serve); morsels are written once the manager knows what is here (holdings_uv.h). What a client may do is less: it reads, writes, syncs, and asks what is there. A morsel is
  * deleted by nobody but the manager, whose map says what is whose; and its shape is that of what was written.
  *
- * The owner is not to notice: few threads, a short queue, and morsels_handle() is the one place where a request of a client
- * could be made to wait.
+ * The owner is not to notice: few threads, a short queue, and what is to be read or written waits until the governor lets it go
+ * (governor_uv.h).
  */
 #ifndef MORSEL_BENEFACTOR_MORSELS_UV_H
 #define MORSEL_BENEFACTOR_MORSELS_UV_H
 
+#include "benefactor/governor_uv.h"
 #include "benefactor/holdings_uv.h"
 #include "common/serve/object_server_uv.h"
 
@@ -20,6 +21,7 @@ struct morsels
     /* The owner's; set before morsels_start(), all else is zero. */
     struct log *log;
     uv_loop_t *loop;
+    bool gentle;       /* Whoever uses the machine goes first (governor_uv.h). */
     rpc_handler other; /* Requests that are not for morsels. Answers. */
     void *other_data;
 
@@ -29,6 +31,8 @@ struct morsels
 
     struct object_server server; /* Its directory, network and manager are also for others here. */
     struct holdings holdings;    /* What is here, which the manager is told. */
+
+    struct governor_uv governor; /* How fast that goes now. */
 
     /* The module's own. */
     bool paused;

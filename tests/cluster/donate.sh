@@ -46,6 +46,12 @@ start_desk
 heard ".here == 1 and .donated == 64 * $MIB"
 says ".state == \"gives\" and .donated == 64 * $MIB and .said.donate_by == \"its settings\" and .cluster.joined and .cluster.id == 1"
 donate status >"$work/text"
+says '.pace.why != "" and .pace.held == 0'
+grep -q '  pace  ' "$work/text" || fail "the owner does not read how fast it may go: $(cat "$work/text")"
+[ "$(ps -o ni= -p "${pid_of[desk]}" | tr -d ' ')" = 19 ] || fail "it takes processors as others do"
+if command -v ionice >/dev/null; then
+    [ "$(ionice -p "${pid_of[desk]}")" = idle ] || fail "it takes the disk as others do: $(ionice -p "${pid_of[desk]}")"
+fi
 grep -q "^$desk gives 64.0 MiB; so for" "$work/text" || fail "the owner reads: $(cat "$work/text")"
 
 # ---- His word holds, the manager hears it soon, and a restart keeps it: in order, and by force.

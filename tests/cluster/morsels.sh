@@ -18,7 +18,7 @@ WHOLE=$((MIB + 4096)) # What a morsel of 1 MiB counts for.
 # start_donor [OPTIONS]: on its own disk.
 start_donor() {
     start_daemon donor1 "$bin/morsel-benefactor" --data-dir "$work/donor1" --manager "$manager" --listen "${address_of[donor1]:-127.0.0.1:0}" \
-        --keep-free 0 --calm-time 0 "$@"
+        --keep-free 0 --calm-time 0 --no-gentle "$@"
 }
 # io PUT|GET SET FIRST COUNT BYTES [sync]
 io() {

@@ -372,6 +372,85 @@ static void while_it_is_paused_nothing_goes_in_or_out(void **state)
     end(state);
 }
 
+/* ---- The owner needs his machine ---- */
+
+/* What goes now is a second away. */
+static void hold_back(struct bench *b)
+{
+    struct governor_uv *g = &b->benefactor.morsels.governor;
+
+    bucket_init(&g->bucket, 1000, 1000, rpc_boot_ms());
+    CHECK(bucket_take(&g->bucket, 2000, rpc_boot_ms()));
+}
+
+static struct bench *begin_gentle(void **state)
+{
+    struct bench *b = prepare(state);
+
+    b->settings.gentle = true;
+    start(b);
+    bench_until_open(b);
+    return b;
+}
+
+static void what_has_no_tokens_waits_for_them(void **state)
+{
+    struct bench *b = begin_gentle(state);
+    const uint8_t *bytes = ((struct fixture *)*state)->bytes;
+    uint64_t held, began_ns;
+
+    assert_int_equal(bench_write(b, SET, 0, 0, bytes, 5000), 0);
+    held = bench_counter(b, "governor_held");
+    hold_back(b);
+    began_ns = uv_hrtime();
+    b->benefactor.morsels.governor.governor.looked = false; /* Nothing is concluded so soon. */
+    assert_reads(b, 0, 0, bytes, 5000);
+    assert_true(uv_hrtime() - began_ns >= UINT64_C(400000000));
+    assert_int_equal(bench_counter(b, "governor_held"), held + 1);
+    assert_int_equal(b->benefactor.morsels.governor.held_count, 0);
+    hold_back(b);
+    assert_int_equal(bench_sync(b, SET, 0), 0); /* What moves no bytes does not wait. */
+    assert_int_equal(bench_counter(b, "governor_held"), held + 1);
+    end(state);
+}
+
+static void on_nothing(struct rpc_call *call, int status, struct rpc_reply *reply)
+{
+    (void)call;
+    (void)status;
+    (void)reply;
+}
+
+static void who_is_not_gentle_lets_nobody_wait(void **state)
+{
+    struct bench *b = begin(state);
+    const uint8_t *bytes = ((struct fixture *)*state)->bytes;
+
+    for (uint32_t i = 0; i < 100; i++) {
+        assert_int_equal(bench_write(b, SET, i, 0, bytes, 100000), 0);
+    }
+    assert_int_equal(bench_counter(b, "governor_held"), 0);
+    assert_int_equal(b->benefactor.morsels.governor.governor.reason, GOVERNOR_OFF);
+    end(state);
+}
+
+static void it_ends_while_something_waits(void **state)
+{
+    Morsel__ObjectId id = MORSEL__OBJECT_ID__INIT;
+    Morsel__ReadRequest request = MORSEL__READ_REQUEST__INIT;
+    struct bench *b = begin_gentle(state);
+
+    id.inode = SET;
+    request.object = &id;
+    request.length = 5000;
+    hold_back(b);
+    assert_int_equal(
+        rpc_call_start(&b->call, b->peer, MSG_READ, &request.base, NULL, 0, CALL_MS, on_nothing),
+        0);
+    bench_until(b, &b->benefactor.morsels.governor.held_count, 1);
+    end(state);
+}
+
 /* ---- How much there is ---- */
 
 static void no_more_is_taken_than_is_given(void **state)
@@ -439,6 +518,9 @@ int main(void)
         cmocka_unit_test(what_cannot_be_deleted_is_not_said_to_be),
         cmocka_unit_test(nothing_goes_while_all_is_counted),
         cmocka_unit_test(while_it_is_paused_nothing_goes_in_or_out),
+        cmocka_unit_test(what_has_no_tokens_waits_for_them),
+        cmocka_unit_test(who_is_not_gentle_lets_nobody_wait),
+        cmocka_unit_test(it_ends_while_something_waits),
         cmocka_unit_test(no_more_is_taken_than_is_given),
         cmocka_unit_test(all_is_given_again_behind_a_restart),
     };

@@ -28,6 +28,7 @@ struct bench
     struct joining joining;
     struct donation donation;
     struct donation_disk disk;
+    struct governor_uv governor;
     struct control control;
     unsigned spoken, leaves;
 
@@ -71,6 +72,7 @@ static int open_control(struct bench *b, struct errmsg *err)
     b->control.joining = &b->joining;
     b->control.donation = &b->donation;
     b->control.disk = &b->disk;
+    b->control.governor = &b->governor;
     b->control.settings = (struct donation_wish){ { false, 100 * MIB }, { true, 10 } };
     b->control.spoken = on_spoken;
     b->control.leave = on_leave;
@@ -199,6 +201,8 @@ static void the_owner_is_told_how_it_is(void **state)
     assert_false(b.reply->said_here || b.reply->kept_free_here || b.reply->paused);
     assert_string_equal(b.reply->manager, "127.0.0.1:1");
     assert_true(!b.reply->joined && b.reply->memory > MIB);
+    assert_non_null(strstr(b.reply->pace, "nobody else"));
+    assert_true(b.reply->pace_rate == GOVERNOR_RATE_MIN);
     assert_int_equal(b.spoken, 0);
     bench_end(&b);
 }

@@ -232,12 +232,20 @@ static json_t *costs_json(const Morsel__DonateReply *r)
         "send_rate", print_json_number(r->send_rate));
 }
 
+static json_t *pace_json(const Morsel__DonateReply *r)
+{
+    return json_pack("{s:s, s:o, s:o, s:I}", "why", r->pace, "why_ms",
+                     print_json_number(r->pace_ms), "rate_most", print_json_number(r->pace_rate),
+                     "held", (json_int_t)r->held);
+}
+
 static bool print_answer_json(const Morsel__DonateReply *r)
 {
     json_t *document = state_json(r);
 
     (void)json_object_set_new(document, "said", said_json(r));
     (void)json_object_set_new(document, "costs", costs_json(r));
+    (void)json_object_set_new(document, "pace", pace_json(r));
     (void)json_object_set_new(document, "disk",
                               json_pack("{s:o, s:o}", "total", print_json_number(r->disk_total),
                                         "free", print_json_number(r->disk_free)));
@@ -291,6 +299,18 @@ static void print_costs(const Morsel__DonateReply *r)
                  print_bytes(r->send_rate, out));
 }
 
+static void print_pace(const Morsel__DonateReply *r)
+{
+    char rate[PRINT_TEXT_MAX], since[PRINT_TEXT_MAX];
+
+    if (r->pace_rate == 0) {
+        (void)printf("  pace       without limit");
+    } else {
+        (void)printf("  pace       at most %s/s", print_bytes(r->pace_rate, rate));
+    }
+    (void)printf(", for %s; so for %s\n", r->pace, print_duration_ms(r->pace_ms, since));
+}
+
 static void print_answer_text(const Morsel__DonateReply *r)
 {
     char share[2 * PRINT_TEXT_MAX], size[PRINT_TEXT_MAX], total[PRINT_TEXT_MAX];
@@ -303,6 +323,7 @@ static void print_answer_text(const Morsel__DonateReply *r)
                  share_words(r->kept_free, r->kept_free_as, share), by_whom(r->kept_free_here),
                  print_bytes(r->disk_free, size), print_bytes(r->disk_total, total));
     print_costs(r);
+    print_pace(r);
     if (r->joined) {
         (void)printf("  cluster    benefactor %" PRIu32 " of the manager at %s\n", r->id,
                      r->manager);
