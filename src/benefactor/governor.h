@@ -70,16 +70,12 @@ enum governor_reason {
 /* What the machine says. Counts are of all its programs. */
 struct governor_machine
 {
-    bool pressure_known;
-    uint64_t memory_us, io_us; /* Somebody has waited. */
-    bool cpu_known;
+    bool pressure_known, cpu_known, disk_known, input_known, on_battery;
+    uint64_t memory_us, io_us;  /* Pressure: somebody has waited. */
     uint64_t cpu_busy, cpu_all; /* Ticks of all processors together. */
-    bool disk_known;
     uint64_t disk_operations,
-        disk_bytes; /* Read and written, of the disk of the donated directory. */
-    bool input_known;
+        disk_bytes;        /* Read and written, of the disk of the donated directory. */
     uint64_t input_events; /* Of keyboard and mouse. */
-    bool on_battery;
 };
 
 /* Of that, what was ours. */
