@@ -134,6 +134,7 @@ static void on_look_timer(uv_timer_t *timer)
 
     control_tick(&b->control, statistics->bytes_in, statistics->bytes_out);
     holdings_look(&b->morsels.holdings);
+    fetching_look(&b->fetching);
     if (b->look != NULL || (look = calloc(1, sizeof(*look))) == NULL) {
         return;
     }
@@ -194,6 +195,9 @@ static int start_control(struct benefactor *b, struct errmsg *err)
 static void count(const struct benefactor *b, struct counter_list *list)
 {
     morsels_count(&b->morsels, list);
+    counters_add(list, NULL, "morsels_fetched", b->fetching.fetched);
+    counters_add(list, NULL, "bytes_fetched", b->fetching.fetched_bytes);
+    counters_add(list, NULL, "fetches_failed", b->fetching.failed);
     counters_add(list, NULL, "donated_bytes", b->donation.donated);
     counters_add(list, NULL, "donation_said_bytes", b->donation.said);
     counters_add(list, NULL, "donation_kept_free_bytes", b->donation.keep);
@@ -310,6 +314,19 @@ static int start_serving(struct benefactor *b, struct errmsg *err)
     return rv;
 }
 
+static int start_fetching(struct benefactor *b, struct errmsg *err)
+{
+    const struct object_server *server = &b->morsels.server;
+
+    b->fetching.log = b->log;
+    b->fetching.rpc = server->rpc;
+    b->fetching.manager = server->manager;
+    b->fetching.id = &b->morsels.server.datadir.node;
+    b->fetching.instance = &b->joining.instance;
+    b->fetching.listens = rpc_server_address(server->listener);
+    return fetching_start(&b->fetching, err);
+}
+
 int benefactor_start(struct benefactor *b, struct errmsg *err)
 {
     const struct object_server *server = &b->morsels.server;
@@ -319,6 +336,7 @@ int benefactor_start(struct benefactor *b, struct errmsg *err)
     if (rv == 0) {
         rv = start_control(b, err);
     }
+    rv = rv != 0 ? rv : start_fetching(b, err);
     if (rv != 0) {
         return rv;
     }
@@ -333,6 +351,7 @@ int benefactor_start(struct benefactor *b, struct errmsg *err)
     b->joining.rpc = server->rpc;
     b->joining.manager = server->manager;
     b->joining.holdings = &b->morsels.holdings;
+    b->joining.fetching = &b->fetching;
     b->joining.listens = rpc_server_address(server->listener);
     b->joining.advertise = b->settings->advertise;
     b->joining.joined = on_joined;
@@ -370,6 +389,7 @@ void benefactor_stop(struct benefactor *b)
     b->stopping = true;
     joining_stop(&b->joining);
     control_stop(&b->control);
+    fetching_stop(&b->fetching);
     if (b->timed) {
         uv_close((uv_handle_t *)&b->look_timer, NULL);
     }

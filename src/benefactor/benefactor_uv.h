@@ -9,6 +9,7 @@
  *   collector_uv.c   deletes
  *   control_uv.c     what the owner says while it runs (owner.c), and what he is told; what it costs (cost.c)
  *   governor_uv.c    how fast that goes (governor.c, bucket.c), from what the machine says (machine_file.c)
+ *   fetching_uv.c    what the manager wants to have here besides
  *   joining_uv.c     what the manager hears
  *   host_file.c      what the machine says of itself
  */
@@ -56,6 +57,7 @@ struct benefactor
     struct morsels morsels;
     struct joining joining;
     struct control control;
+    struct fetching fetching;
     struct donation donation;
     struct donation_disk disk; /* At the last look. */
     struct host_work work;

@@ -202,6 +202,7 @@ static void joined(struct joining *j, const Morsel__DonorJoinReply *reply, const
              manager_address(j), reply->id, address);
     j->member = true;
     holdings_joined(j->holdings);
+    fetching_joined(j->fetching, true);
     j->busy_said = false;
     later(j,
           j->wanted || holdings_to_tell(j->holdings) ? 0 : prng_below(&j->prng, j->report_ms) + 1);
@@ -366,6 +367,7 @@ static void on_manager_up(void *data)
     struct joining *j = data;
 
     j->member = false;
+    fetching_joined(j->fetching, false);
     j->retry_ms = RETRY_MS_MIN;
     if (rpc_call_active(&j->call)) {
         rpc_call_cancel(&j->call);
@@ -387,10 +389,12 @@ static void on_manager_down(void *data, const char *why)
 
 static void on_push(void *data, enum message_type type, const uint8_t *body, size_t body_count)
 {
-    (void)body;
-    (void)body_count; /* It has nothing in it. */
-    if (type == MSG_DONOR_WANTED) {
-        joining_hurry(data);
+    struct joining *j = data;
+
+    if (type == MSG_DONOR_WANTED) { /* It has nothing in it. */
+        joining_hurry(j);
+    } else if (type == MSG_DONOR_FETCH && !j->stopping && !j->leaving) {
+        fetching_ordered(j->fetching, body, body_count);
     }
 }
 

@@ -27,6 +27,7 @@
 #ifndef MORSEL_BENEFACTOR_JOINING_UV_H
 #define MORSEL_BENEFACTOR_JOINING_UV_H
 
+#include "benefactor/fetching_uv.h"
 #include "benefactor/holdings_uv.h"
 #include "common/base/prng.h"
 #include "common/daemon/datadir_file.h"
@@ -55,6 +56,7 @@ struct joining
     struct rpc *rpc;
     struct rpc_peer *manager;
     struct holdings *holdings;   /* What lies here, and is to be said of it. */
+    struct fetching *fetching;   /* What is to come here. */
     const char *listens;         /* Where we listen, */
     const char *advertise;       /* and where clients reach us; empty: see above. */
     void (*joined)(void *data);  /* The cluster is known; once. */

@@ -206,6 +206,8 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__donor_held_reply__descriptor,
     &morsel__donate_request__descriptor,
     &morsel__donate_reply__descriptor,
+    &morsel__donor_fetch__descriptor,
+    &morsel__donor_fetched_request__descriptor,
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

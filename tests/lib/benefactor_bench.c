@@ -170,6 +170,8 @@ static void manage_report(struct bench *b, struct rpc_request *request)
 
 static void manage(void *data, struct rpc_request *request)
 {
+    const struct bench *b = data;
+
     CHECK(request->role == ROLE_BENEFACTOR);
     if (request->type == MSG_DONOR_JOIN) {
         manage_join(data, request);
@@ -177,6 +179,8 @@ static void manage(void *data, struct rpc_request *request)
         manage_report(data, request);
     } else if (request->type == MSG_DONOR_HELD) {
         manage_held(data, request);
+    } else if (b->other != NULL) {
+        b->other(b->other_data, request);
     } else {
         rpc_reply_failure(request, MORSEL_UNKNOWN_TYPE, NULL);
     }

@@ -41,6 +41,8 @@ struct bench
     size_t collected_last;  /* How many were confirmed last. */
     unsigned collected;     /* Reports that have confirmed them. */
     bool forgets_collected; /* Those are not heard. */
+    rpc_handler other; /* Requests to the manager that it does not know itself; NULL: refused. */
+    void *other_data;
     uint8_t token[16];
     uint32_t id_told;
     uint64_t instance, donated, used, up_s;

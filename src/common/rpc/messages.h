@@ -82,12 +82,8 @@
     X(MSG_SET_MAP, 126, "set_map")                                                                 \
     X(MSG_SET_LIST, 127, "set_list")                                                               \
     X(MSG_DONOR_HELD, 128, "donor_held")                                                           \
-    X(MSG_SET_PLACE, 123, "set_place")                                                             \
-    X(MSG_SET_STORED, 124, "set_stored")                                                           \
-    X(MSG_SET_SEAL, 125, "set_seal")                                                               \
-    X(MSG_SET_MAP, 126, "set_map")                                                                 \
-    X(MSG_SET_LIST, 127, "set_list")                                                               \
-    X(MSG_DONOR_HELD, 128, "donor_held")                                                           \
+    X(MSG_DONOR_FETCH, 131, "donor_fetch")                                                         \
+    X(MSG_DONOR_FETCHED, 132, "donor_fetched")                                                     \
     /* A benefactor and its owner, donate.proto */                                                 \
     X(MSG_DONATE, 133, "donate")
 
