@@ -3,6 +3,7 @@
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
 #include "meta/coherence/pauses_uv.h"
+#include "meta/datasets/repairs_uv.h"
 
 static void on_timer(uv_timer_t *timer);
 
@@ -13,11 +14,13 @@ void meta_arm(struct meta *meta)
     uint64_t members_ms = members_deadline_ms(&meta->members);
     uint64_t leases_ms = lease_deadline_ms(meta->leases);
     uint64_t donors_ms = donors_deadline_ms(&meta->donors);
+    uint64_t repair_ms = repair_deadline_ms(&meta->repair);
     uint64_t due_ms = sessions_ms < members_ms ? sessions_ms : members_ms;
     uint64_t now_ms = meta_now_ms(meta);
 
     due_ms = leases_ms < due_ms ? leases_ms : due_ms;
     due_ms = donors_ms < due_ms ? donors_ms : due_ms;
+    due_ms = repair_ms < due_ms ? repair_ms : due_ms;
     if (meta->closing || due_ms == meta->timer_due_ms ||
         uv_is_active((uv_handle_t *)&meta->behind_poll)) {
         return;
@@ -45,6 +48,7 @@ static void on_behind_poll(uv_check_t *check)
     locks_tick(meta);
     meta_members_step(meta, &member);
     donors_host_step(meta, &donor);
+    repairs_tick(meta, meta->tick_ms);
     meta_arm(meta);
 }
 

@@ -42,6 +42,9 @@ static const struct config_option options[] = {
       "A benefactor that is silent this long is asked whether it is there, and is away when it "
       "does "
       "not answer." },
+    { "repair-after", CONFIG_TIME_MS, FIELD(repair_after_ms), "15m", 0, 2592000000, "TIME",
+      "Morsels of a benefactor that is away this long are copied to others, after a quarter of it "
+      "where one copy is left; 0: at once." },
     { "replicas", CONFIG_STRING, FIELD(replicas), "", 0, 0, "NUMBER",
       "Copies of new files where no directory says: 1, 2, 3 or auto (2 once two I/O daemons are "
       "there); not set: auto, but 1 when an older version made the database." },

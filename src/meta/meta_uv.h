@@ -25,6 +25,7 @@
 #include "meta/coherence/lock_table.h"
 #include "meta/coherence/pauses.h"
 #include "meta/coherence/session.h"
+#include "meta/datasets/repair.h"
 #include "meta/datasets/set_placement.h"
 #include "meta/namespace/departed.h"
 #include "meta/namespace/namespace.h"
@@ -43,7 +44,7 @@ struct meta_settings
     uint64_t heartbeat_ms;
     uint64_t lease_ms;
     uint64_t rebuild_after_ms; /* 0: never. */
-    uint64_t donor_report_ms, donor_look_ms;
+    uint64_t donor_report_ms, donor_look_ms, repair_after_ms;
     char replicas[CONFIG_STRING_MAX]; /* For copies_rule_parse(). */
     char admit
         [CONFIG_STRING_MAX]; /* "manual": I/O daemons that are new wait; anything else: they do not. */
@@ -95,6 +96,8 @@ struct meta
     struct donors donors; /* cluster/donors_uv.h */
     struct donors_lines donors_lines;
     struct place_rounds rounds; /* datasets/sets_uv.h */
+    struct repair repair;       /* datasets/repairs_uv.h */
+    bool repair_said;           /* In the log: morsels are short. */
     struct session_table *sessions;
     struct lease_table *leases;
     struct list leased; /* struct leased_request: they wait for recalls. */

@@ -9,6 +9,7 @@
 #include "meta/coherence/locks_uv.h"
 #include "meta/coherence/pauses_uv.h"
 #include "meta/coherence/sessions_kept_uv.h"
+#include "meta/datasets/repairs_uv.h"
 #include "meta/namespace/fsck.h"
 #include "meta/storage/kv_leveldb.h"
 #include "meta/storage/run_file.h"
@@ -194,6 +195,7 @@ static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
     if ((rv = load_members(meta, err)) != 0 || (rv = donors_host_open(meta, err)) != 0) {
         return rv;
     }
+    repairs_open(meta);
     meta->replies = reply_cache_new();
     meta->page = directory_page_new();
     meta->locks = lock_table_new();

@@ -72,6 +72,7 @@ int setup(void **state)
     f->settings.heartbeat_ms = 60000;
     f->settings.donor_report_ms = 20000;
     f->settings.donor_look_ms = 60000;
+    f->settings.repair_after_ms = 900000;
     (void)snprintf(f->settings.replicas, sizeof(f->settings.replicas), "1");
     assert_int_equal(uv_loop_init(&f->loop), 0);
     meta_up(f);

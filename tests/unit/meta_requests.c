@@ -19,7 +19,7 @@ static bool is_ours(enum message_type type)
             type != MSG_HELD_UP && type != MSG_LOCK_CHECK && type != MSG_SPACE_WANTED &&
             type != MSG_VOTES_READ && type != MSG_VOTES_CARRY && type != MSG_GROUP_WORDS &&
             type != MSG_MIRROR_LEASE && type != MSG_REPLICA && type != MSG_HAND_ON &&
-            type != MSG_DONOR_WANTED && type != MSG_DONATE);
+            type != MSG_DONOR_WANTED && type != MSG_DONOR_FETCH && type != MSG_DONATE);
 }
 
 /* Whom the manager knows by nothing but a connection gets no further than this. */
@@ -32,6 +32,7 @@ static bool is_for_anybody(enum message_type type)
     case MSG_HEARTBEAT:
     case MSG_DONOR_JOIN:
     case MSG_DONOR_REPORT:
+    case MSG_DONOR_FETCHED:
     case MSG_DONOR_LIST:
     case MSG_DONOR_HELD:
     case MSG_SET_LIST:

@@ -242,6 +242,27 @@ static void fill_sets(struct strange *s, struct meta_op *op)
     }
 }
 
+/* Mostly of a morsel that there is, as it is. */
+static void fill_copy(struct strange *s, struct meta_op *op)
+{
+    const struct sets *sets = ns_sets(s->f.ns);
+    struct set_morsel m = { .number = (uint32_t)number(s), .length = 1, .digest = 1 };
+
+    op->set_copy.set = number(s);
+    if (sets->count > 0 && below(s, 8) > 0) {
+        const struct data_set *set = sets->items[below(s, sets->count)];
+
+        op->set_copy.set = set->head.number;
+        (void)set_next(set, (uint32_t)below(s, 300), &m);
+    }
+    op->set_copy.morsel = m.number;
+    op->set_copy.length = m.length + (below(s, 10) == 0);
+    op->set_copy.digest = m.digest;
+    op->set_copy.change = (enum op_copy)(OP_COPY_ADD + below(s, 3));
+    op->set_copy.donor = (donor_id)below(s, 6);
+    op->set_copy.instead = below(s, 2) == 0 ? 0 : (donor_id)below(s, 6);
+}
+
 static void fill_names(struct strange *s, struct meta_op *op)
 {
     switch (op->kind) {
@@ -440,6 +461,7 @@ static void draw(struct strange *s, struct meta_op *op)
         [OP_VOTERS] = fill_rest,       [OP_GROUPS] = fill_rest,        [OP_EXCHANGE] = fill_bytes,
         [OP_SESSIONS] = fill_rest,     [OP_DONOR] = fill_rest,         [OP_SET_STORED] = fill_sets,
         [OP_SET_SEAL] = fill_sets,     [OP_SET_COLLECTED] = fill_sets, [OP_SET_LOST] = fill_sets,
+        [OP_SET_COPY] = fill_copy,
     };
 
     memset(op, 0, sizeof(*op));

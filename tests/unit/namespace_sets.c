@@ -119,8 +119,9 @@ static void what_no_set_can_have_is_refused(void **state)
     assert_int_equal(store(f, file, file, at(0, 1, 0)), MORSEL_INVAL);
     assert_int_equal(store(f, file, file, at(SET_MORSELS_MAX, 1, 2)), MORSEL_INVAL);
     m = at(0, 1, 2);
-    m.donor_count = 3; /* Two are wanted. */
+    m.donor_count = 4; /* Two are wanted, and there may be one more. */
     m.donors[2] = 3;
+    m.donors[3] = 4;
     assert_int_equal(store(f, file, file, m), MORSEL_INVAL);
     assert_int_equal(ns_sets(f->ns)->count, 0);
     assert_int_equal(store(f, file, file, at(0, 1, 2)), 0);

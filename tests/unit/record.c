@@ -302,6 +302,15 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
         op.set_runs.donor = 3;
         op.set_runs.runs = (struct slice){ one_run, sizeof(one_run) };
         break;
+    case OP_SET_COPY:
+        op.set_copy.set = 11;
+        op.set_copy.morsel = 12;
+        op.set_copy.length = 13;
+        op.set_copy.digest = 14;
+        op.set_copy.change = OP_COPY_ADD;
+        op.set_copy.donor = 15;
+        op.set_copy.instead = 16;
+        break;
     case OP_SIZE_REPORT:
         op.size_report.size = 9;
         op.size_report.sparse = op.size_report.strips_ids = op.size_report.truncates =

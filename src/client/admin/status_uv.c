@@ -100,9 +100,15 @@ static json_t *new_files_json(const Morsel__StatusReply *status)
 
 static json_t *donors_json(const Morsel__StatusReply *status)
 {
-    return json_pack("{s:I, s:I, s:o, s:o}", "count", (json_int_t)status->donors, "here",
-                     (json_int_t)status->donors_here, "donated", print_json_number(status->donated),
-                     "used", print_json_number(status->donated_used));
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:I, s:o, s:o}", "count",
+                     (json_int_t)status->donors, "here", (json_int_t)status->donors_here, "donated",
+                     print_json_number(status->donated), "used",
+                     print_json_number(status->donated_used), "morsels_short",
+                     print_json_number(status->morsels_short), "morsels_away",
+                     print_json_number(status->morsels_away), "morsels_fetching",
+                     (json_int_t)status->morsels_fetching, "morsels_repaired",
+                     print_json_number(status->morsels_repaired), "bytes_repaired",
+                     print_json_number(status->bytes_repaired));
 }
 
 static bool print_status_json(const Morsel__StatusReply *status, const char *address)
@@ -254,6 +260,20 @@ static void print_donors(const Morsel__StatusReply *status)
     }
 }
 
+/* Only while there is something to say. */
+static void print_repair(const Morsel__StatusReply *status)
+{
+    char repaired[PRINT_TEXT_MAX];
+
+    if (status->morsels_short == 0 && status->morsels_fetching == 0) {
+        return;
+    }
+    (void)printf("morsels   %" PRIu64 " have fewer copies here than wanted, %" PRIu64
+                 " of them none; %" PRIu32 " are being copied, %s were since the manager's start\n",
+                 status->morsels_short, status->morsels_away, status->morsels_fetching,
+                 print_bytes(status->bytes_repaired, repaired));
+}
+
 static void print_status_text(const Morsel__StatusReply *status, const char *address)
 {
     char cluster[33];
@@ -275,6 +295,7 @@ static void print_status_text(const Morsel__StatusReply *status, const char *add
     group_status_print(status);
     scrub_print(status);
     print_donors(status);
+    print_repair(status);
     (void)printf("\n");
     (void)printf("  ID  %-22s %-16s %10s %10s %5s %10s  STATE\n", "ADDRESS", "HOST", "SIZE", "FREE",
                  "USED", "OBJECTS");

@@ -65,6 +65,13 @@ struct donor_report
     bool paused;      /* By its owner: it takes nothing, and gives nothing out. */
 };
 
+/* What the repair of morsels counts of it (datasets/repair.h). */
+struct donor_repair
+{
+    uint32_t sources, targets; /* Fetches from it, and those that it carries out. */
+    uint64_t full_until_ms;    /* It had no room for one. */
+};
+
 struct donor
 {
     struct donor_record
@@ -84,6 +91,7 @@ struct donor
     uint64_t promised; /* Bytes that were to be placed there since its last report. */
     uint64_t heard_ms; /* Its last word; before: the manager's start. */
     uint64_t since_ms; /* When it came into its state. */
+    struct donor_repair repair;
 };
 
 struct donors

@@ -63,7 +63,7 @@ void set_page_begin(struct buf *out)
 
 void set_page_put(const struct set_morsel *morsel, struct buf *out)
 {
-    CHECK(morsel->donor_count <= REPLICAS_MAX);
+    CHECK(morsel->donor_count <= SET_DONORS_MAX);
     buf_put_u8(out, (uint8_t)(morsel->number % SET_PAGE_MORSELS));
     buf_put_u8(out, (uint8_t)(morsel->donor_count | (morsel->rewriting ? FLAG_REWRITING : 0)));
     buf_put_u32(out, morsel->length);
@@ -99,7 +99,7 @@ int set_page_next(struct set_page_reader *p, struct set_morsel *morsel)
     morsel->donor_count = flags & COPIES_MASK;
     morsel->length = reader_u32(&p->r);
     morsel->digest = reader_u32(&p->r);
-    if ((flags & ~FLAGS_KNOWN) != 0 || morsel->donor_count > REPLICAS_MAX || place <= p->last) {
+    if ((flags & ~FLAGS_KNOWN) != 0 || morsel->donor_count > SET_DONORS_MAX || place <= p->last) {
         return MORSEL_CORRUPT;
     }
     p->last = place;
@@ -114,7 +114,7 @@ bool set_morsel_sound(const struct set_head *head, const struct set_morsel *mors
     uint64_t begin = (uint64_t)morsel->number * head->morsel_bytes;
 
     if (morsel->length > head->morsel_bytes || begin + morsel->length > INT64_MAX ||
-        morsel->donor_count > head->copies || morsel->donor_count > REPLICAS_MAX) {
+        morsel->donor_count > head->copies + SET_SURPLUS || morsel->donor_count > SET_DONORS_MAX) {
         return false;
     }
     for (uint32_t i = 0; i < morsel->donor_count; i++) {

@@ -10,7 +10,11 @@
 #include "common/base/limits.h"
 #include "common/base/types.h"
 
-enum { SET_PAGE_MORSELS = 256 };
+enum {
+    SET_PAGE_MORSELS = 256,
+    SET_SURPLUS = 1, /* A morsel may have one copy more than is wanted: repair.h says why. */
+    SET_DONORS_MAX = REPLICAS_MAX + SET_SURPLUS
+};
 
 /* What does not change with each morsel. */
 struct set_head
@@ -30,8 +34,8 @@ struct set_morsel
     uint32_t length; /* Its bytes end here: what is behind it, within the file, reads as zeros. */
     uint32_t digest; /* As in dataset.proto. */
     bool rewriting;  /* There is no digest. */
-    uint32_t donor_count; /* 0: it is lost for now. */
-    donor_id donors[REPLICAS_MAX];
+    uint32_t donor_count;            /* 0: it is lost for now. */
+    donor_id donors[SET_DONORS_MAX]; /* In the order in which they got it. */
 };
 
 void set_head_encode(const struct set_head *head, struct buf *out);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A morsel is HEAD_WORDS + copies words: length with two flags, digest, donors (0: none). */
+/* A morsel is HEAD_WORDS + copies + SET_SURPLUS words: length with two flags, digest, donors (0: none). */
 enum { WORD_LENGTH, WORD_DIGEST, HEAD_WORDS };
 
 #define WORD_PRESENT     ((uint32_t)1 << 30)
@@ -24,7 +24,7 @@ struct set_page
 
 static uint32_t morsel_words(const struct data_set *set)
 {
-    return HEAD_WORDS + set->head.copies;
+    return HEAD_WORDS + set->head.copies + SET_SURPLUS;
 }
 
 /* ---- Memory ---- */
@@ -138,8 +138,8 @@ bool set_get(const struct data_set *set, uint32_t number, struct set_morsel *mor
     morsel->length = words[WORD_LENGTH] & WORD_LENGTH_MASK;
     morsel->rewriting = (words[WORD_LENGTH] & WORD_REWRITING) != 0;
     morsel->digest = words[WORD_DIGEST];
-    for (uint32_t i = 0; i < set->head.copies && words[HEAD_WORDS + i] != 0; i++) {
-        morsel->donors[morsel->donor_count++] = words[HEAD_WORDS + i];
+    for (uint32_t i = HEAD_WORDS; i < morsel_words(set) && words[i] != 0; i++) {
+        morsel->donors[morsel->donor_count++] = words[i];
     }
     return true;
 }
@@ -505,7 +505,7 @@ static void put(struct data_set *set, const struct set_morsel *m)
     }
     words[WORD_LENGTH] = m->length | WORD_PRESENT | (m->rewriting ? WORD_REWRITING : 0);
     words[WORD_DIGEST] = m->digest;
-    for (uint32_t i = 0; i < set->head.copies; i++) {
+    for (uint32_t i = 0; i < set->head.copies + SET_SURPLUS; i++) {
         words[HEAD_WORDS + i] = i < m->donor_count ? m->donors[i] : 0;
     }
     count_donors(set, m, 1);

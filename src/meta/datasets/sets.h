@@ -2,7 +2,7 @@
  *
  * Pure. The store has the same (set_record.h); this is filled from it when the manager starts, and follows it with each
  * operation that is committed (namespace_sets.c): room is made before (sets_reserve()), so that nothing can fail behind the
- * commit. A morsel takes 8 bytes and 4 for each copy that is wanted. A page of a map is found at once; what a benefactor has,
+ * commit. A morsel takes 12 bytes and 4 for each copy that is wanted. A page of a map is found at once; what a benefactor has,
  * by the list of the sets of which it has a part.
  *
  *   set    --> pages --> morsels --> donors

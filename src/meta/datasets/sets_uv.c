@@ -129,9 +129,19 @@ static uint32_t take_all(struct meta *meta, uint64_t set, const struct place_wan
     return round;
 }
 
-static bool is_waste(const void *data, donor_id donor, uint32_t morsel)
+struct barring
 {
-    return set_is_waste(data, donor, morsel);
+    const struct meta *meta;
+    const struct data_set *set;
+};
+
+/* What lies there is about to be deleted; or a copy of what the morsel was is about to come there. */
+static bool is_barred(const void *data, donor_id donor, uint32_t morsel)
+{
+    const struct barring *b = data;
+
+    return set_is_waste(b->set, donor, morsel) ||
+           repair_is_fetching(&b->meta->repair, b->set->head.number, morsel, donor);
 }
 
 static void promise(struct meta *meta, const struct place_wanted *w, const struct placed *placed)
@@ -240,14 +250,15 @@ int sets_place(struct meta *meta, const struct inode *inode, const struct set_as
 {
     const struct data_set *set = sets_find(ns_sets(meta->ns), inode_body(inode));
     const struct awaited awaited = awaited_of(meta);
+    const struct barring barring = { meta, set };
     struct place_wanted w = { .first = asked->first,
                               .count = asked->count,
                               .copies = inode->layout.replicas,
                               .width = inode->layout.stripe.width,
                               .stripe_morsels = inode->layout.stripe.stripe_morsels,
                               .morsel_bytes = inode->layout.stripe.morsel_bytes,
-                              .barred = set != NULL && set->waste_count > 0 ? is_waste : NULL,
-                              .data = set };
+                              .barred = set != NULL ? is_barred : NULL,
+                              .data = &barring };
     int rv;
 
     if (meta->donors.here == 0) {

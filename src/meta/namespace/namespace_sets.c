@@ -20,7 +20,7 @@ void set_notes_free(struct set_notes *n)
     *n = (struct set_notes){ .changes = NULL };
 }
 
-static int note_change(struct ns_txn *t, uint64_t set, const struct set_morsel *morsel)
+int txn_set_change(struct ns_txn *t, uint64_t set, const struct set_morsel *morsel)
 {
     struct set_notes *n = &t->ns->notes;
 
@@ -95,8 +95,7 @@ static void write_head(struct ns_txn *t, const struct set_head *head)
     txn_record_put(t, key_set(head->number));
 }
 
-/* The pages that the noted changes touch: they ascend by set and number. */
-static void write_pages(struct ns_txn *t)
+void txn_set_pages(struct ns_txn *t)
 {
     const struct set_notes *n = &t->ns->notes;
     uint32_t i = 0;
@@ -117,7 +116,7 @@ static void write_pages(struct ns_txn *t)
     }
 }
 
-static int put_waste(struct ns_txn *t, donor_id donor, struct op_run run, bool fresh)
+int txn_set_waste(struct ns_txn *t, donor_id donor, struct op_run run, bool fresh)
 {
     buf_clear(&t->ns->record);
     waste_encode(run.count, &t->ns->record);
@@ -164,8 +163,8 @@ int txn_set_forget(struct ns_txn *t, uint64_t number)
         donor_id donor = set->donors[i].id;
 
         if (set->donors[i].morsels > 0) {
-            rv = put_waste(t, donor, (struct op_run){ set->head.number, 0, UINT32_MAX },
-                           !set_is_waste(set, donor, 0));
+            rv = txn_set_waste(t, donor, (struct op_run){ set->head.number, 0, UINT32_MAX },
+                               !set_is_waste(set, donor, 0));
         }
     }
     for (uint32_t page = 0; page < set->pages_room; page++) {
@@ -222,10 +221,10 @@ static int cut(struct ns_txn *t, const struct data_set *set, uint64_t size)
             m.length = left;
             m.digest = 0;
             m.rewriting = left > 0;
-            rv = note_change(t, set->head.number, &m);
+            rv = txn_set_change(t, set->head.number, &m);
         }
     }
-    write_pages(t);
+    txn_set_pages(t);
     return rv;
 }
 
@@ -290,8 +289,8 @@ static int waste_replaced(struct ns_txn *t, const struct data_set *set,
     for (uint32_t i = 0; rv == 0 && i < before.donor_count; i++) {
         if (!set_morsel_has(morsel, before.donors[i]) &&
             set->waste_count + t->ns->notes.waste_count < SET_WASTE_MAX) {
-            rv = put_waste(t, before.donors[i],
-                           (struct op_run){ set->head.number, morsel->number, 1 }, true);
+            rv = txn_set_waste(t, before.donors[i],
+                               (struct op_run){ set->head.number, morsel->number, 1 }, true);
         }
     }
     return rv;
@@ -315,7 +314,7 @@ static int take_morsels(struct ns_txn *t, const struct set_head *head)
                 return MORSEL_INVAL; /* It may be about to be deleted there. */
             }
         }
-        if ((rv = note_change(t, head->number, &m)) == 0) {
+        if ((rv = txn_set_change(t, head->number, &m)) == 0) {
             rv = waste_replaced(t, set, &m);
         }
     }
@@ -362,7 +361,7 @@ static int take_waste(struct ns_txn *t, const struct set_head *head)
         if (!counts && !is_noted(t, donor, &run) &&
             (set == NULL || (set->waste_count + t->ns->notes.waste_count < SET_WASTE_MAX &&
                              !set_is_waste(set, donor, run.first)))) {
-            rv = put_waste(t, donor, run, true);
+            rv = txn_set_waste(t, donor, run, true);
         }
     }
     return rv;
@@ -419,7 +418,7 @@ int apply_set_stored(struct ns_txn *t)
         (rv = make_room(t, &head)) != 0) {
         return rv;
     }
-    write_pages(t);
+    txn_set_pages(t);
     t->op->target = inode->id;
     written(t, inode);
     return 0;
@@ -485,17 +484,16 @@ static int waste_at(struct ns *ns, donor_id donor, uint64_t set, uint32_t first,
     return rv == MORSEL_NOENT ? 0 : rv;
 }
 
-/* Only the beginning is gone: what is left is a record of its own. */
-static int keep_rest(struct ns_txn *t, donor_id donor, struct op_run rest)
+int txn_set_waste_more(struct ns_txn *t, donor_id donor, struct op_run run)
 {
     uint32_t there;
-    int rv = waste_at(t->ns, donor, rest.set, rest.first, &there, t->err);
+    int rv = waste_at(t->ns, donor, run.set, run.first, &there, t->err);
 
     if (rv != 0) {
         return rv;
     }
-    rest.count = rest.count > there ? rest.count : there;
-    return put_waste(t, donor, rest, there == 0);
+    run.count = run.count > there ? run.count : there;
+    return txn_set_waste(t, donor, run, there == 0);
 }
 
 static int collect_run(struct ns_txn *t, donor_id donor, struct op_run run)
@@ -510,8 +508,9 @@ static int collect_run(struct ns_txn *t, donor_id donor, struct op_run run)
     rv = note_waste(t, (struct waste_note){
                            .donor = donor, .set = run.set, .first = run.first, .collected = true });
     if (rv == 0 && run.count < there) {
-        rv = keep_rest(t, donor,
-                       (struct op_run){ run.set, run.first + run.count, there - run.count });
+        /* Only the beginning is gone: what is left is a record of its own. */
+        rv = txn_set_waste_more(
+            t, donor, (struct op_run){ run.set, run.first + run.count, there - run.count });
     }
     return rv;
 }
@@ -584,7 +583,7 @@ static int lose_run(struct ns_txn *t, donor_id donor, struct op_run run)
         from = m.number + 1;
         if (set_morsel_has(&m, donor) && is_behind_notes(t, run.set, m.number)) {
             drop_donor(&m, donor);
-            rv = note_change(t, run.set, &m);
+            rv = txn_set_change(t, run.set, &m);
         }
     }
     return rv;
@@ -602,7 +601,7 @@ int apply_set_lost(struct ns_txn *t)
     for (size_t i = 0; rv == 0 && i < op_runs_count(runs); i++) {
         rv = lose_run(t, t->op->set_runs.donor, op_run_at(runs, i));
     }
-    write_pages(t);
+    txn_set_pages(t);
     return rv;
 }
 

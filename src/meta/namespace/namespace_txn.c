@@ -314,11 +314,13 @@ static void publish(struct ns_txn *t)
 }
 
 /* Who is alive, who votes, who holds what together and who may have leases or files open is written down even while changes have to wait: a
- * few bytes, seldom, and not to be done again later. For a benefactor there was room a moment ago (handlers_donor_uv.c). */
+ * few bytes, seldom, and not to be done again later. So are copies of morsels, of which few
+ * are made at a time. For a benefactor there was room a moment ago (handlers_donor_uv.c). */
 static bool needs_room(const struct meta_op *op)
 {
     return op->kind != OP_MEMBER && op->kind != OP_HOLDER && op->kind != OP_VOTERS &&
-           op->kind != OP_GROUPS && op->kind != OP_SESSIONS && op->kind != OP_DONOR;
+           op->kind != OP_GROUPS && op->kind != OP_SESSIONS && op->kind != OP_DONOR &&
+           op->kind != OP_SET_COPY;
 }
 
 static int commit(struct ns_txn *t)
@@ -369,6 +371,7 @@ static int apply(struct ns_txn *t)
         [OP_SET_SEAL] = apply_set_seal,
         [OP_SET_COLLECTED] = apply_set_collected,
         [OP_SET_LOST] = apply_set_lost,
+        [OP_SET_COPY] = apply_set_copy,
         [OP_GARBAGE] = apply_garbage,
         [OP_REPAIR] = apply_repair,
         [OP_GRANTEE] = apply_grantee,

@@ -189,10 +189,25 @@ int txn_set_grows(struct ns_txn *t, const struct inode *inode);
 /* A client has written up to `size`; times are the caller's. */
 void op_wrote(struct ns_txn *t, struct inode *inode, uint64_t size, bool strips_ids);
 
+/* The morsel will be so, once the operation is committed: noted in ascending order of sets and numbers. MORSEL_NOMEM. */
+int txn_set_change(struct ns_txn *t, uint64_t set, const struct set_morsel *morsel);
+
+/* Write the pages that all noted changes touch. */
+void txn_set_pages(struct ns_txn *t);
+
+/* What the benefactor has of these is to be deleted; `fresh`: it was not said before. MORSEL_NOMEM. */
+int txn_set_waste(struct ns_txn *t, donor_id donor, struct op_run run, bool fresh);
+
+/* The same when that may have been said; or more, which stays. It reads the record. */
+int txn_set_waste_more(struct ns_txn *t, donor_id donor, struct op_run run);
+
 int apply_set_stored(struct ns_txn *t);
 int apply_set_seal(struct ns_txn *t);
 int apply_set_collected(struct ns_txn *t);
 int apply_set_lost(struct ns_txn *t);
+
+/* namespace_copies.c */
+int apply_set_copy(struct ns_txn *t);
 void publish_sets(struct ns_txn *t);
 int ns_load_sets(struct ns *ns, struct errmsg *err);
 void set_notes_free(struct set_notes *n);

@@ -56,6 +56,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_SET_SEAL] = "set_seal",
         [OP_SET_COLLECTED] = "set_collected",
         [OP_SET_LOST] = "set_lost",
+        [OP_SET_COPY] = "set_copy",
     };
 
     return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
@@ -176,6 +177,17 @@ static void set_stored_encode(const struct meta_op *op, struct buf *out)
     put_slice(out, op->set_stored.waste);
 }
 
+static void set_copy_encode(const struct meta_op *op, struct buf *out)
+{
+    buf_put_u64(out, op->set_copy.set);
+    buf_put_u32(out, op->set_copy.morsel);
+    buf_put_u32(out, op->set_copy.length);
+    buf_put_u32(out, op->set_copy.digest);
+    buf_put_u8(out, (uint8_t)op->set_copy.change);
+    buf_put_u32(out, op->set_copy.donor);
+    buf_put_u32(out, op->set_copy.instead);
+}
+
 static void body_encode(const struct meta_op *op, struct buf *out)
 {
     switch (op->kind) {
@@ -251,6 +263,9 @@ static void body_encode(const struct meta_op *op, struct buf *out)
     case OP_SET_LOST:
         buf_put_u32(out, op->set_runs.donor);
         put_slice(out, op->set_runs.runs);
+        break;
+    case OP_SET_COPY:
+        set_copy_encode(op, out);
         break;
     case OP_REPAIR:
         repair_encode(op, out);
@@ -525,6 +540,18 @@ static void set_stored_decode(struct reader *r, struct meta_op *op)
     r->failed |= morsels.count > 0 || count > SET_STORED_MAX;
 }
 
+static void set_copy_decode(struct reader *r, struct meta_op *op)
+{
+    op->set_copy.set = reader_u64(r);
+    op->set_copy.morsel = reader_u32(r);
+    op->set_copy.length = reader_u32(r);
+    op->set_copy.digest = reader_u32(r);
+    op->set_copy.change = (enum op_copy)reader_u8(r);
+    op->set_copy.donor = reader_u32(r);
+    op->set_copy.instead = reader_u32(r);
+    r->failed |= op->set_copy.change < OP_COPY_ADD || op->set_copy.change > OP_COPY_DROP;
+}
+
 static void body_decode(struct reader *r, struct meta_op *op)
 {
     switch (op->kind) {
@@ -596,6 +623,9 @@ static void body_decode(struct reader *r, struct meta_op *op)
     case OP_SET_LOST:
         op->set_runs.donor = reader_u32(r);
         op->set_runs.runs = runs_decode(r);
+        break;
+    case OP_SET_COPY:
+        set_copy_decode(r, op);
         break;
     case OP_REPAIR:
         repair_decode(r, op);

@@ -46,6 +46,7 @@ enum op_kind {
     OP_SET_SEAL = 26,      /* All of a data set is stored. */
     OP_SET_COLLECTED = 27, /* A benefactor has deleted these morsels. */
     OP_SET_LOST = 28,      /* A benefactor does not have these morsels any more. */
+    OP_SET_COPY = 29,      /* A morsel has a copy more, or less. */
     OP_KIND_END
 };
 
@@ -59,6 +60,15 @@ enum op_repair {
     REPAIR_ORPHAN = 7,   /* `inode` has names: it is no orphan. */
     REPAIR_SET =
         8 /* The data set whose number is `entries` is not that of `inode`, nor of any other file. */
+};
+
+/* What becomes of a copy of a morsel. Numbers of the log's format. */
+enum op_copy {
+    OP_COPY_ADD =
+        1, /* `donor` has one with that length and digest: named, if the morsel is still that; */
+    OP_COPY_FORGET =
+        2, /* has none that counts: it is to delete what there may be, unless it is named; */
+    OP_COPY_DROP = 3 /* has one too many: it is not named any more. */
 };
 
 enum {
@@ -206,6 +216,14 @@ struct meta_op
             donor_id donor;
             struct slice runs; /* op_run_put() */
         } set_runs;            /* OP_SET_COLLECTED, OP_SET_LOST */
+        struct
+        {
+            uint64_t set;
+            uint32_t morsel, length, digest;
+            enum op_copy change;
+            donor_id donor;
+            donor_id instead; /* OP_COPY_ADD: this one is given up for it; 0: nobody. */
+        } set_copy;
         struct
         {
             client_id client;

@@ -109,7 +109,7 @@ enum { STORED_HEAD_BYTES = 13, STORED_DONOR_BYTES = 4 };
 
 void op_morsel_put(struct buf *out, const struct set_morsel *morsel)
 {
-    CHECK(morsel->donor_count <= REPLICAS_MAX);
+    CHECK(morsel->donor_count <= SET_DONORS_MAX);
     buf_put_u8(out, (uint8_t)(morsel->donor_count | (morsel->rewriting ? STORED_REWRITING : 0)));
     buf_put_u32(out, morsel->number);
     buf_put_u32(out, morsel->length);
@@ -124,7 +124,7 @@ bool op_morsel_next(struct slice *morsels, struct set_morsel *morsel)
     const uint8_t *at = morsels->data;
     size_t bytes = STORED_HEAD_BYTES;
 
-    if (morsels->count < bytes || (at[0] & STORED_DONORS) > REPLICAS_MAX ||
+    if (morsels->count < bytes || (at[0] & STORED_DONORS) > SET_DONORS_MAX ||
         (at[0] & ~(STORED_DONORS | STORED_REWRITING)) != 0) {
         return false;
     }

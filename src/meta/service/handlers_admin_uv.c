@@ -47,6 +47,11 @@ static void answer_status(void *data, struct rpc_request *request)
     reply.donors_here = meta->donors.here;
     reply.donated = meta->donors.donated;
     reply.donated_used = meta->donors.used;
+    reply.morsels_short = meta->repair.morsels_short;
+    reply.morsels_away = meta->repair.morsels_away;
+    reply.morsels_fetching = meta->repair.task_count;
+    reply.morsels_repaired = meta->repair.added;
+    reply.bytes_repaired = meta->repair.added_bytes;
     groups_default_now(meta, &reply.new_copies, &reply.new_copies_rule);
     rpc_reply(request, &reply.base, NULL);
     free(scrubs);
@@ -281,6 +286,13 @@ static struct counter_list *count(struct meta *meta)
     counters_add(list, NULL, "benefactors", meta->donors.count);
     counters_add(list, NULL, "benefactors_here", meta->donors.here);
     counters_add(list, NULL, "benefactors_looked_at", meta->donors.looks);
+    counters_add(list, NULL, "morsels_short", meta->repair.morsels_short);
+    counters_add(list, NULL, "morsels_away", meta->repair.morsels_away);
+    counters_add(list, NULL, "morsels_fetching", meta->repair.task_count);
+    counters_add(list, NULL, "morsels_repaired", meta->repair.added);
+    counters_add(list, NULL, "bytes_repaired", meta->repair.added_bytes);
+    counters_add(list, NULL, "repairs_failed", meta->repair.failed);
+    counters_add(list, NULL, "surplus_dropped", meta->repair.dropped);
     counters_add(list, NULL, "open_files", session_opens(meta->sessions));
     counters_add(list, NULL, "syncs", meta->sync.syncs);
     counters_add(list, NULL, "disk_waits", meta->loads.loads);

@@ -163,7 +163,7 @@ int serve_set_place(struct request *r)
 enum { DONORS_LEFT_MAX = 8 }; /* Of one morsel. */
 
 /* 1: the copy counts. 0: it does not, for it was another process that has acknowledged it, or what that one had is being deleted
- * there. MORSEL_AGAIN: the manager has not heard of it since it was started. */
+ * there, or a copy of what the morsel was is on its way there. MORSEL_AGAIN: the manager has not heard of it since it was started. */
 static int copy_counts(struct request *r, const Morsel__SetStoredRequest *m, donor_id id,
                        uint32_t morsel)
 {
@@ -183,6 +183,7 @@ static int copy_counts(struct request *r, const Morsel__SetStoredRequest *m, don
         return MORSEL_AGAIN;
     }
     return donor->told_held && donor->instance == m->places[at]->instance &&
+           !repair_is_fetching(&r->meta->repair, m->set, morsel, id) &&
            (set == NULL || !set_is_waste(set, id, morsel));
 }
 
@@ -338,7 +339,7 @@ int record_set_seal(struct request *r)
 struct map_page
 {
     Morsel__SetMorsel items[SET_MAP_MAX], *pointers[SET_MAP_MAX];
-    donor_id donors[SET_MAP_MAX][REPLICAS_MAX];
+    donor_id donors[SET_MAP_MAX][SET_DONORS_MAX];
     size_t count;
     struct places places;
 };
@@ -390,7 +391,7 @@ int serve_set_map(struct request *r)
     }
     rv = MORSEL_NOMEM;
     page = calloc(1, sizeof(*page));
-    if (page != NULL && places_make(&page->places, r->meta, (size_t)m->count * REPLICAS_MAX)) {
+    if (page != NULL && places_make(&page->places, r->meta, (size_t)m->count * SET_DONORS_MAX)) {
         map_fill(page, set, m);
         reply.n_morsels = page->count;
         reply.morsels = page->pointers;

@@ -78,6 +78,7 @@ int reply_set_stored(struct request *r);
 int record_set_seal(struct request *r);
 int serve_set_map(struct request *r);
 int serve_set_list(struct request *r);
+int serve_donor_fetched(struct request *r); /* handlers_repair_uv.c */
 
 /* They have no message to unpack: handlers_admin_uv.c, handlers_member_uv.c */
 void handle_statfs(struct meta *meta, struct rpc_request *request);

@@ -1,0 +1,625 @@
+/* Two passes over all sets, tasks that are under way, and what has failed a moment ago. */
+#include "meta/datasets/repair.h"
+
+#include "common/base/check.h"
+
+#include <string.h>
+
+enum {
+    STEP_LOOKS = 512, /* Morsels, or sets that have nothing to look for, of one step; */
+    STEP_MS = 5,      /* and the next one comes so much later. */
+    WINDOW = 512,
+    PERIOD_MS_MIN = 200,
+    PERIOD_MS_MAX = 10000,
+    PERIOD_PARTS = 8,
+    LAST_COPY_PARTS = 4,
+    FULL_PARTS = 16,
+    DROPS_MAX = 16, /* Of one step. */
+    DROP_WASTE_MAX = SET_WASTE_MAX / 4,
+    FAILED_MS = 10000,
+    DAMAGED_MS = 60000,
+    FULL_MS = 30000
+};
+
+/* A step orders as many fetches as there may be, ends as many, and drops some. */
+static_assert(REPAIR_ACTIONS_MAX >= 2 * REPAIR_FLIGHT_MAX, "ends and fetches fit");
+
+void repair_init(struct repair *r, const struct sets *sets, struct donors *donors,
+                 uint64_t after_ms, uint64_t now_ms)
+{
+    uint64_t period_ms = after_ms / PERIOD_PARTS;
+
+    memset(r, 0, sizeof(*r));
+    r->sets = sets;
+    r->donors = donors;
+    r->after_ms = after_ms;
+    r->period_ms = period_ms < PERIOD_MS_MIN   ? PERIOD_MS_MIN
+                   : period_ms > PERIOD_MS_MAX ? PERIOD_MS_MAX
+                                               : period_ms;
+    r->pass = REPAIR_PASS_END;
+    r->pass_due_ms = r->count_due_ms = now_ms;
+}
+
+/* ---- Benefactors ---- */
+
+static struct donor *find_donor(const struct repair *r, donor_id id)
+{
+    uint32_t at = donors_from(r->donors, id);
+
+    return at < r->donors->count && r->donors->items[at]->record.id == id ? r->donors->items[at]
+                                                                          : NULL;
+}
+
+static bool is_expected(const struct donor *donor, uint64_t wait_ms, uint64_t now_ms)
+{
+    return donor != NULL && (donor->state != DONOR_AWAY || now_ms - donor->heard_ms < wait_ms);
+}
+
+/* Less than the sixteenth part of what it gives. */
+static bool is_nearly_full(const struct donor *donor)
+{
+    return donor_room(donor) < donor->report.donated / FULL_PARTS;
+}
+
+/* ---- What has failed ---- */
+
+static void note_failure(struct repair *r, const struct repair_task *task, donor_id donor,
+                         uint64_t until_ms)
+{
+    r->failures[r->failure_next] =
+        (struct repair_failure){ task->set, until_ms, task->morsel, donor };
+    r->failure_next = (r->failure_next + 1) % REPAIR_FAILURES_MAX;
+}
+
+static bool has_failed(const struct repair *r, uint64_t set, uint32_t morsel, donor_id donor,
+                       uint64_t now_ms)
+{
+    for (uint32_t i = 0; i < REPAIR_FAILURES_MAX; i++) {
+        const struct repair_failure *f = &r->failures[i];
+
+        if (f->donor == donor && f->set == set && f->morsel == morsel && f->until_ms > now_ms) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- Tasks ---- */
+
+static struct repair_action *emit(struct repair_actions *out, int type,
+                                  const struct repair_task *task)
+{
+    struct repair_action *action = &out->items[out->count++];
+
+    CHECK(out->count <= REPAIR_ACTIONS_MAX);
+    memset(action, 0, sizeof(*action));
+    action->type = type;
+    action->task = *task;
+    return action;
+}
+
+static struct repair_task *task_of(struct repair *r, uint64_t set, uint32_t morsel)
+{
+    for (uint32_t i = 0; i < REPAIR_FLIGHT_MAX; i++) {
+        if (r->tasks[i].order != 0 && r->tasks[i].set == set && r->tasks[i].morsel == morsel) {
+            return &r->tasks[i];
+        }
+    }
+    return NULL;
+}
+
+bool repair_is_fetching(const struct repair *r, uint64_t set, uint32_t morsel, donor_id target)
+{
+    for (uint32_t i = 0; r->task_count > 0 && i < REPAIR_FLIGHT_MAX; i++) {
+        if (r->tasks[i].order != 0 && r->tasks[i].set == set && r->tasks[i].morsel == morsel &&
+            r->tasks[i].target == target) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void task_begin(struct repair *r, const struct repair_task *wanted,
+                       struct repair_actions *out)
+{
+    uint32_t i = 0;
+
+    while (r->tasks[i].order != 0) {
+        i++;
+    }
+    r->tasks[i] = *wanted;
+    r->tasks[i].order = ++r->orders;
+    r->task_count++;
+    find_donor(r, wanted->source)->repair.sources++;
+    find_donor(r, wanted->target)->repair.targets++;
+    donors_promise(r->donors, wanted->target, wanted->length);
+    (void)emit(out, REPAIR_FETCH, &r->tasks[i]);
+}
+
+static void task_end(struct repair *r, struct repair_task *task)
+{
+    find_donor(r, task->source)->repair.sources--;
+    find_donor(r, task->target)->repair.targets--;
+    r->task_count--;
+    r->waits = false;
+    task->order = 0;
+}
+
+static void note_outcome(struct repair *r, const struct repair_task *task,
+                         enum repair_outcome outcome, uint64_t now_ms)
+{
+    switch (outcome) {
+    case REPAIR_DONE:
+        break;
+    case REPAIR_UNREACHABLE:
+        note_failure(r, task, task->source, now_ms + FAILED_MS);
+        break;
+    case REPAIR_DAMAGED:
+        note_failure(r, task, task->source, now_ms + DAMAGED_MS);
+        break;
+    case REPAIR_NO_ROOM:
+        find_donor(r, task->target)->repair.full_until_ms = now_ms + FULL_MS;
+        break;
+    default:
+        note_failure(r, task, task->target, now_ms + FAILED_MS);
+        break;
+    }
+}
+
+static void task_fail(struct repair *r, struct repair_task *task, enum repair_outcome outcome,
+                      uint64_t now_ms, struct repair_actions *out)
+{
+    note_outcome(r, task, outcome, now_ms);
+    r->failed++;
+    emit(out, REPAIR_FORGET, task)->outcome = outcome;
+    task_end(r, task);
+}
+
+/* Whose target is gone, or another process, and those that take too long. */
+static void end_tasks(struct repair *r, uint64_t now_ms, struct repair_actions *out)
+{
+    for (uint32_t i = 0; r->task_count > 0 && i < REPAIR_FLIGHT_MAX; i++) {
+        struct repair_task *task = &r->tasks[i];
+        const struct donor *target = task->order != 0 ? find_donor(r, task->target) : NULL;
+
+        if (target != NULL && (target->state == DONOR_AWAY || task->due_ms <= now_ms ||
+                               target->instance != task->target_instance)) {
+            task_fail(r, task, REPAIR_FAILED, now_ms, out);
+        }
+    }
+}
+
+/* The benefactor that is given up, when the map has no room for one more: of those that are away the one that was not heard of
+ * for longest. 0: there is room, or none is away. */
+static donor_id given_up(const struct repair *r, const struct data_set *set,
+                         const struct set_morsel *m)
+{
+    const struct donor *longest = NULL;
+
+    for (uint32_t i = 0; m->donor_count >= set->head.copies + SET_SURPLUS && i < m->donor_count;
+         i++) {
+        const struct donor *donor = find_donor(r, m->donors[i]);
+
+        if (donor != NULL && donor->state == DONOR_AWAY &&
+            (longest == NULL || donor->heard_ms < longest->heard_ms)) {
+            longest = donor;
+        }
+    }
+    return longest != NULL ? longest->record.id : 0;
+}
+
+static void on_fetched(struct repair *r, const struct repair_event *event,
+                       struct repair_actions *out)
+{
+    const struct repair_task *told = &event->fetched;
+    struct repair_task *task = task_of(r, told->set, told->morsel);
+    const struct data_set *set = sets_find(r->sets, told->set);
+    struct set_morsel m;
+
+    if (task == NULL || task->target != told->target) {
+        emit(out, REPAIR_FORGET, told)->outcome = event->outcome; /* Nobody waits for it. */
+        return;
+    }
+    if (task->order != told->order || task->length != told->length ||
+        task->digest != told->digest) {
+        return; /* Of a manager before this one; the answer to ours is still to come. */
+    }
+    if (event->outcome != REPAIR_DONE || set == NULL || !set_get(set, told->morsel, &m)) {
+        task_fail(r, task, event->outcome, event->now_ms, out);
+        return;
+    }
+    r->added++;
+    r->added_bytes += task->length;
+    emit(out, REPAIR_ADD, task)->instead = given_up(r, set, &m);
+    task_end(r, task);
+}
+
+/* ---- One morsel ---- */
+
+struct look
+{
+    uint32_t counts, expected;
+    bool steady; /* All that count have been here for long. */
+};
+
+static struct look look_at(const struct repair *r, const struct set_morsel *m, uint64_t now_ms)
+{
+    struct look look = { .steady = true };
+    uint64_t wait_ms = r->after_ms;
+
+    for (uint32_t i = 0; i < m->donor_count; i++) {
+        const struct donor *donor = find_donor(r, m->donors[i]);
+
+        if (donor != NULL && donor_takes(donor)) {
+            look.counts++;
+            look.steady &= now_ms - donor->since_ms >= r->after_ms * REPAIR_KEEP_TIMES;
+        }
+    }
+    wait_ms = look.counts <= 1 ? wait_ms / LAST_COPY_PARTS : wait_ms;
+    for (uint32_t i = 0; i < m->donor_count; i++) {
+        look.expected += is_expected(find_donor(r, m->donors[i]), wait_ms, now_ms);
+    }
+    return look;
+}
+
+/* BUSY: those that could have enough to do. NONE: there is none. */
+enum chosen { CHOSEN, CHOSEN_BUSY, CHOSEN_NONE };
+
+static enum chosen choose_source(const struct repair *r, const struct data_set *set,
+                                 const struct set_morsel *m, uint64_t now_ms, donor_id *source)
+{
+    enum chosen chosen = CHOSEN_NONE;
+    uint32_t least = REPAIR_DONOR_MAX;
+
+    for (uint32_t i = 0; i < m->donor_count; i++) {
+        const struct donor *donor = find_donor(r, m->donors[i]);
+
+        if (donor == NULL || !donor_takes(donor) ||
+            has_failed(r, set->head.number, m->number, donor->record.id, now_ms)) {
+            continue;
+        }
+        if (donor->repair.sources < least) {
+            least = donor->repair.sources;
+            *source = donor->record.id;
+            chosen = CHOSEN;
+        } else if (chosen == CHOSEN_NONE) {
+            chosen = CHOSEN_BUSY;
+        }
+    }
+    return chosen;
+}
+
+/* Does one of those that are expected live on the same machine? */
+static bool shares_host(const struct repair *r, const struct set_morsel *m,
+                        const struct donor *target, uint64_t now_ms)
+{
+    for (uint32_t i = 0; i < m->donor_count; i++) {
+        const struct donor *donor = find_donor(r, m->donors[i]);
+
+        if (is_expected(donor, r->after_ms, now_ms) &&
+            strcmp(donor->record.name, target->record.name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool may_take(const struct repair *r, const struct data_set *set, const struct set_morsel *m,
+                     const struct donor *donor, uint64_t now_ms)
+{
+    donor_id id = donor->record.id;
+
+    return donor_takes(donor) && donor_room(donor) >= set->head.morsel_bytes &&
+           donor->repair.full_until_ms <= now_ms && !set_morsel_has(m, id) &&
+           !set_is_waste(set, id, m->number) &&
+           !has_failed(r, set->head.number, m->number, id, now_ms);
+}
+
+/* On another machine, if there is one; of those who has most room. */
+static enum chosen choose_target(const struct repair *r, const struct data_set *set,
+                                 const struct set_morsel *m, uint64_t now_ms, donor_id *target)
+{
+    const struct donor *best = NULL;
+    bool best_shares = false, busy = false;
+
+    for (uint32_t i = 0; i < r->donors->count; i++) {
+        const struct donor *donor = r->donors->items[i];
+        bool shares;
+
+        if (!may_take(r, set, m, donor, now_ms)) {
+            continue;
+        }
+        if (donor->repair.targets >= REPAIR_DONOR_MAX) {
+            busy = true;
+            continue;
+        }
+        shares = shares_host(r, m, donor, now_ms);
+        if (best == NULL || (best_shares && !shares) ||
+            (best_shares == shares && donor_room(donor) > donor_room(best))) {
+            best = donor;
+            best_shares = shares;
+        }
+    }
+    if (best != NULL) {
+        *target = best->record.id;
+        return CHOSEN;
+    }
+    return busy ? CHOSEN_BUSY : CHOSEN_NONE;
+}
+
+static enum chosen fetch(struct repair *r, const struct data_set *set, const struct set_morsel *m,
+                         uint64_t now_ms, struct repair_actions *out)
+{
+    struct repair_task task = { .set = set->head.number,
+                                .morsel = m->number,
+                                .length = m->length,
+                                .digest = m->digest,
+                                .due_ms = now_ms + REPAIR_FETCH_MS };
+    enum chosen chosen = choose_source(r, set, m, now_ms, &task.source);
+
+    if (chosen == CHOSEN) {
+        chosen = choose_target(r, set, m, now_ms, &task.target);
+    }
+    if (chosen == CHOSEN) {
+        task.target_instance = find_donor(r, task.target)->instance;
+        task_begin(r, &task, out);
+    }
+    return chosen;
+}
+
+/* The newest that counts. */
+static void drop(struct repair *r, const struct data_set *set, const struct set_morsel *m,
+                 const struct look *look, uint64_t now_ms, struct repair_actions *out)
+{
+    struct repair_task task = { .set = set->head.number, .morsel = m->number };
+
+    for (uint32_t i = m->donor_count; i-- > 0;) {
+        const struct donor *donor = find_donor(r, m->donors[i]);
+
+        if (donor == NULL || !donor_takes(donor)) {
+            continue;
+        }
+        if (look->steady || (is_nearly_full(donor) && now_ms - donor->since_ms >= r->after_ms)) {
+            task.target = donor->record.id;
+            (void)emit(out, REPAIR_DROP, &task);
+            r->dropped++;
+            return;
+        }
+    }
+}
+
+/* ---- Walking ---- */
+
+/* Does all that the set wants count, and nothing more? */
+static bool is_whole(const struct repair *r, const struct data_set *set)
+{
+    uint64_t copies = 0;
+
+    for (uint32_t i = 0; i < set->donor_count; i++) {
+        const struct donor *donor =
+            set->donors[i].morsels > 0 ? find_donor(r, set->donors[i].id) : NULL;
+
+        if (set->donors[i].morsels > 0 && (donor == NULL || !donor_takes(donor))) {
+            return false;
+        }
+        copies += set->donors[i].morsels;
+    }
+    return set->thin == 0 && copies == (uint64_t)set->morsels * set->head.copies;
+}
+
+/* The next morsel from `at` on that may need something; `at` comes to lie behind it. False: there is none before `looks` are used
+ * up, or at all (`end`). */
+static bool walk_next(const struct repair *r, struct repair_place *at, uint32_t *looks, bool *end,
+                      const struct data_set **set, struct set_morsel *m)
+{
+    uint32_t i = sets_from(r->sets, at->set);
+
+    *end = false;
+    for (; *looks > 0 && i < r->sets->count; i++) {
+        *set = r->sets->items[i];
+        if ((*set)->head.number != at->set) {
+            *at = (struct repair_place){ (*set)->head.number, 0 };
+        }
+        (*looks)--;
+        if (!is_whole(r, *set) && set_next(*set, at->morsel, m)) {
+            at->morsel = m->number + 1;
+            return true;
+        }
+        *at = (struct repair_place){ (*set)->head.number + 1, 0 };
+    }
+    *end = i >= r->sets->count;
+    return false;
+}
+
+static void pass_by(struct repair_walk *walk, uint64_t set, uint32_t morsel)
+{
+    if (!walk->passed) {
+        walk->passed = true;
+        walk->first = (struct repair_place){ set, morsel };
+        walk->beyond = 0;
+    }
+}
+
+/* FULL: as many fetches are under way as may be. LATER: it is for the next step. */
+enum treated { TREATED, TREATED_FULL, TREATED_LATER };
+
+static enum treated treat(struct repair *r, const struct data_set *set, const struct set_morsel *m,
+                          uint64_t now_ms, struct repair_actions *out)
+{
+    struct repair_walk *walk = &r->walks[r->pass];
+    struct look look = look_at(r, m, now_ms);
+
+    if (look.counts == 0 || m->rewriting || m->length == 0 ||
+        (r->pass == REPAIR_PASS_LAST && look.counts > 1)) {
+        return TREATED;
+    }
+    if (look.expected < set->head.copies && task_of(r, set->head.number, m->number) == NULL) {
+        if (r->task_count == REPAIR_FLIGHT_MAX) {
+            return TREATED_FULL;
+        }
+        if (fetch(r, set, m, now_ms, out) == CHOSEN_BUSY) {
+            pass_by(walk, set->head.number, m->number);
+        }
+    } else if (look.counts > set->head.copies && set->waste_count < DROP_WASTE_MAX) {
+        if (out->count >= DROPS_MAX) {
+            return TREATED_LATER;
+        }
+        drop(r, set, m, &look, now_ms, out);
+    }
+    return TREATED;
+}
+
+/* What was left is looked at again once a task has ended. */
+static void walk_ends(struct repair *r)
+{
+    struct repair_walk *walk = &r->walks[r->pass];
+
+    if (walk->passed) {
+        r->waits = true;
+        walk->at = walk->first;
+        walk->passed = false;
+        return;
+    }
+    walk->at = (struct repair_place){ 0, 0 };
+    r->pass++;
+}
+
+static void walk(struct repair *r, uint64_t now_ms, struct repair_actions *out)
+{
+    struct repair_walk *walk = &r->walks[r->pass];
+    uint32_t looks = STEP_LOOKS;
+    const struct data_set *set;
+    struct set_morsel m;
+    bool end;
+
+    while (walk_next(r, &walk->at, &looks, &end, &set, &m)) {
+        enum treated treated = treat(r, set, &m, now_ms, out);
+
+        if (treated != TREATED) {
+            walk->at = (struct repair_place){ set->head.number, m.number };
+            r->waits = treated == TREATED_FULL;
+            if (r->waits && walk->passed) {
+                walk->at = walk->first;
+                walk->passed = false;
+            }
+            return;
+        }
+        if (walk->passed && ++walk->beyond == WINDOW) {
+            end = true;
+            break;
+        }
+    }
+    if (end) {
+        walk_ends(r);
+    }
+}
+
+/* ---- Counting ---- */
+
+static void count(struct repair *r, uint64_t now_ms)
+{
+    uint32_t looks = STEP_LOOKS;
+    const struct data_set *set;
+    struct set_morsel m;
+    bool end;
+
+    while (walk_next(r, &r->counted, &looks, &end, &set, &m)) {
+        struct look look = look_at(r, &m, now_ms);
+
+        r->short_count += look.counts < set->head.copies;
+        r->away_count += look.counts == 0;
+    }
+    if (end) {
+        r->morsels_short = r->short_count;
+        r->morsels_away = r->away_count;
+        r->short_count = r->away_count = 0;
+        r->counted = (struct repair_place){ 0, 0 };
+        r->counting = false;
+        r->count_due_ms = now_ms + r->period_ms;
+    }
+}
+
+/* ---- Steps ---- */
+
+/* Begin, or begin again, with the morsels that are worst off; the second pass goes on behind that where it was. */
+static void begin_passes(struct repair *r, uint64_t now_ms)
+{
+    if (r->pass_due_ms <= now_ms && r->pass != REPAIR_PASS_LAST) {
+        r->walks[REPAIR_PASS_LAST] = (struct repair_walk){ .passed = false };
+        r->pass = REPAIR_PASS_LAST;
+        r->waits = false;
+        r->pass_due_ms = now_ms + r->period_ms;
+    }
+    if (r->count_due_ms <= now_ms) {
+        r->counting = true;
+    }
+}
+
+void repair_step(struct repair *r, const struct repair_event *event, struct repair_actions *out)
+{
+    uint64_t now_ms = event->now_ms;
+
+    if (event->type == REPAIR_FETCHED) {
+        on_fetched(r, event, out);
+        return; /* What is free by that is given out by the next tick, when the map knows. */
+    }
+    end_tasks(r, now_ms, out);
+    begin_passes(r, now_ms);
+    if (r->step_due_ms > now_ms) {
+        return;
+    }
+    r->step_due_ms = now_ms + STEP_MS;
+    if (r->pass != REPAIR_PASS_END && !r->waits) {
+        walk(r, now_ms, out);
+    }
+    if (r->counting) {
+        count(r, now_ms);
+    }
+}
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t repair_deadline_ms(const struct repair *r)
+{
+    uint64_t due_ms = r->pass == REPAIR_PASS_LAST ? UINT64_MAX : r->pass_due_ms;
+
+    due_ms = r->counting ? due_ms : min_u64(due_ms, r->count_due_ms);
+    if ((r->pass != REPAIR_PASS_END && !r->waits) || r->counting) {
+        due_ms = min_u64(due_ms, r->step_due_ms);
+    }
+    for (uint32_t i = 0; r->task_count > 0 && i < REPAIR_FLIGHT_MAX; i++) {
+        due_ms = r->tasks[i].order != 0 ? min_u64(due_ms, r->tasks[i].due_ms) : due_ms;
+    }
+    return due_ms;
+}
+
+/* ---- Invariants ---- */
+
+static void check_donor(const struct repair *r, const struct donor *donor)
+{
+    uint32_t sources = 0, targets = 0;
+
+    for (uint32_t i = 0; i < REPAIR_FLIGHT_MAX; i++) {
+        sources += r->tasks[i].order != 0 && r->tasks[i].source == donor->record.id;
+        targets += r->tasks[i].order != 0 && r->tasks[i].target == donor->record.id;
+    }
+    CHECK(sources == donor->repair.sources && sources <= REPAIR_DONOR_MAX);
+    CHECK(targets == donor->repair.targets && targets <= REPAIR_DONOR_MAX);
+}
+
+void repair_check(const struct repair *r)
+{
+    uint32_t tasks = 0;
+
+    for (uint32_t i = 0; i < REPAIR_FLIGHT_MAX; i++) {
+        tasks += r->tasks[i].order != 0;
+        CHECK(r->tasks[i].order == 0 || r->tasks[i].source != r->tasks[i].target);
+    }
+    CHECK(tasks == r->task_count);
+    for (uint32_t i = 0; i < r->donors->count; i++) {
+        check_donor(r, r->donors->items[i]);
+    }
+}

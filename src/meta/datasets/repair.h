@@ -1,0 +1,168 @@
+/* Which morsels get another copy, where from and where to; and which copies are too many.
+ *
+ * Pure. It looks at the maps (sets.h) and at who is here (donors.h), and says what is to be done; it changes neither, but for
+ * what it counts of each benefactor (struct donor_repair).
+ *
+ * A copy *counts* when its benefactor is HERE and has said what its directory holds. It is *expected* when it counts, or when its
+ * benefactor is asked just now, or away for less than `after_ms`, the time in which a desktop that was restarted is back. A morsel
+ * is *short* when fewer copies are expected than its set wants, and one of them counts: then it is fetched by another benefactor,
+ * from one of those. While only one copy counts, which may be the last that there is, others are expected for a quarter of that time
+ * only. What is being rewritten is left alone, and what has no bytes.
+ *
+ *   short --FETCH--> under way --done--> ADD: the map names the new copy, if the morsel is still what was fetched
+ *     ^                   |
+ *     +-------------------+ failed, the target is gone, or too late (REPAIR_FETCH_MS) --> FORGET: what the target may have of it
+ *                                                                                   is to be deleted there
+ *
+ * One that has been away and comes back is taken by what it says that it has: its copies count again, nothing is copied for that.
+ * So a morsel may have a copy more than is wanted (SET_SURPLUS). That one is kept, for a machine that was away is soon away
+ * again: it goes (DROP, the newest first) when all benefactors of the morsel that count have been here for KEEP_TIMES * `after_ms`,
+ * which is a day and more, so that desktops which are off at night are not filled anew each night; or for `after_ms`, where its
+ * benefactor has less than a sixteenth of its room left. When there is a surplus already and two are gone, the new copy takes
+ * the place of the one whose benefactor is away for longest: that one is given up, and deleted should it come back.
+ *
+ * Order. All sets are walked, a few hundred morsels at a step, in two passes: first the morsels of which one copy counts, then
+ * the others; in each of them the oldest set first. The second is interrupted by another first one each `period_ms`. Where
+ * benefactors have enough to do the walk waits, having looked a bit further, for what others could do (WINDOW).
+ *
+ * Bounds: REPAIR_FLIGHT_MAX fetches, of which REPAIR_DONOR_MAX at each target and as many from each source; no list of what is
+ * short. Of one morsel one fetch is under way at most.
+ *
+ * Invariants (repair_check()): those bounds; struct donor_repair has what the tasks say; target and source differ.
+ */
+#ifndef MORSEL_META_DATASETS_REPAIR_H
+#define MORSEL_META_DATASETS_REPAIR_H
+
+#include "meta/cluster/donors.h"
+#include "meta/datasets/sets.h"
+
+enum {
+    REPAIR_FLIGHT_MAX = 64,
+    REPAIR_DONOR_MAX = 2,
+    REPAIR_FETCH_MS = 120000, /* A target gives up before (benefactor/fetching_uv.h). */
+    REPAIR_KEEP_TIMES = 100,
+    REPAIR_FAILURES_MAX = 128, /* That are remembered; older ones are tried again at once. */
+    REPAIR_ACTIONS_MAX = 2 * REPAIR_FLIGHT_MAX
+};
+
+/* What came of a fetch. Numbers of the wire. */
+enum repair_outcome {
+    REPAIR_DONE = 1,
+    REPAIR_UNREACHABLE, /* The source. */
+    REPAIR_DAMAGED,     /* What the source has is not what the map says. */
+    REPAIR_NO_ROOM,     /* At the target. */
+    REPAIR_FAILED       /* At the target, otherwise. */
+};
+
+struct repair_task
+{
+    uint64_t order; /* 0: none. Never recurs in one run of the manager. */
+    uint64_t set;
+    uint32_t morsel, length, digest;
+    donor_id source, target;
+    uint64_t target_instance;
+    uint64_t due_ms;
+};
+
+enum repair_event_type {
+    REPAIR_TICK,
+    REPAIR_FETCHED /* A target says so. */
+};
+
+struct repair_event
+{
+    uint64_t now_ms; /* As in donors.h. */
+    enum repair_event_type type;
+    struct repair_task fetched; /* order, set, morsel, length, digest and target are looked at. */
+    enum repair_outcome outcome;
+};
+
+struct repair_action
+{
+    enum {
+        REPAIR_FETCH, /* Tell the target of `task`. */
+        REPAIR_ADD,   /* The target has a copy of it; `instead` (0: nobody) is given up for that. */
+        REPAIR_FORGET, /* What the target may have of it does not count, unless the map names it. */
+        REPAIR_DROP    /* The copy at the target is one too many. */
+    } type;
+    struct repair_task task;
+    donor_id instead;
+    enum repair_outcome outcome; /* FORGET: why. */
+};
+
+struct repair_actions
+{
+    uint32_t count;
+    struct repair_action items[REPAIR_ACTIONS_MAX];
+};
+
+/* Where in all sets. */
+struct repair_place
+{
+    uint64_t set;
+    uint32_t morsel;
+};
+
+struct repair_failure
+{
+    uint64_t set, until_ms;
+    uint32_t morsel;
+    donor_id donor;
+};
+
+enum repair_pass { REPAIR_PASS_LAST, REPAIR_PASS_REST, REPAIR_PASS_END };
+
+struct repair_walk
+{
+    struct repair_place at;
+    bool passed;               /* Something was left because benefactors have enough to do: */
+    struct repair_place first; /* the first of that, */
+    uint32_t beyond;           /* and so many morsels were looked at behind it. */
+};
+
+struct repair
+{
+    const struct sets *sets; /* Borrowed. */
+    struct donors *donors;
+    uint64_t after_ms, period_ms;
+
+    struct repair_task tasks[REPAIR_FLIGHT_MAX];
+    uint32_t task_count;
+    uint64_t orders;                                     /* Given so far. */
+    struct repair_failure failures[REPAIR_FAILURES_MAX]; /* A ring. */
+    uint32_t failure_next;
+
+    enum repair_pass pass;
+    struct repair_walk walks[REPAIR_PASS_END];
+    bool waits;           /* For a task to end, or the next first pass. */
+    uint64_t pass_due_ms; /* The next first pass. */
+    uint64_t step_due_ms; /* The next step of what is not over. */
+
+    struct repair_place counted; /* The walk that counts. */
+    bool counting;
+    uint64_t count_due_ms;
+    uint64_t short_count, away_count; /* So far. */
+
+    /* For whoever asks: */
+    uint64_t morsels_short; /* At the last count: fewer copies count than are wanted; */
+    uint64_t morsels_away;  /* none does. */
+    uint64_t added, added_bytes, failed, dropped; /* Since the start. */
+};
+
+/* `after_ms` 0: nobody is expected. */
+void repair_init(struct repair *r, const struct sets *sets, struct donors *donors,
+                 uint64_t after_ms, uint64_t now_ms);
+
+/* Advance by one event. The actions are to be carried out, in order, before the next step. */
+void repair_step(struct repair *r, const struct repair_event *event, struct repair_actions *out);
+
+/* When REPAIR_TICK is due. Ask again after each step. */
+uint64_t repair_deadline_ms(const struct repair *r);
+
+/* Is a fetch of that morsel to that benefactor under way? */
+bool repair_is_fetching(const struct repair *r, uint64_t set, uint32_t morsel, donor_id target);
+
+/* CHECKs the invariants. */
+void repair_check(const struct repair *r);
+
+#endif

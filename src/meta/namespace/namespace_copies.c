@@ -1,0 +1,121 @@
+/* Copies of morsels that come and go beside what is stored: repair (datasets/repair.h). */
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "meta/namespace/namespace_txn.h"
+
+static void take_out(struct set_morsel *morsel, donor_id donor)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < morsel->donor_count; i++) {
+        if (morsel->donors[i] != donor) {
+            morsel->donors[kept++] = morsel->donors[i];
+        }
+    }
+    morsel->donor_count = kept;
+}
+
+/* As far as there is room for more of it: what is left out is found when the benefactor says what it has. */
+static int waste(struct ns_txn *t, const struct data_set *set, donor_id donor)
+{
+    const struct op_run run = { t->op->set_copy.set, t->op->set_copy.morsel, 1 };
+
+    if (set == NULL) {
+        return txn_set_waste_more(t, donor, run); /* All of the set may be waste there. */
+    }
+    if (set_is_waste(set, donor, run.first) ||
+        set->waste_count + t->ns->notes.waste_count >= SET_WASTE_MAX) {
+        return 0;
+    }
+    return txn_set_waste(t, donor, run, true);
+}
+
+/* Is the morsel what was fetched? */
+static bool is_still(const struct ns_txn *t, const struct data_set *set, const struct set_morsel *m)
+{
+    const struct meta_op *op = t->op;
+
+    return !m->rewriting && m->length == op->set_copy.length && m->digest == op->set_copy.digest &&
+           !set_is_waste(set, op->set_copy.donor, m->number);
+}
+
+/* The morsel becomes `m`, and what `gone` (0: nobody) has of it is waste. */
+static int become(struct ns_txn *t, const struct data_set *set, const struct set_morsel *m,
+                  donor_id gone)
+{
+    int rv = txn_set_change(t, set->head.number, m);
+
+    if (rv == 0 && gone != 0) {
+        rv = waste(t, set, gone);
+    }
+    if (rv == 0) {
+        rv = sets_reserve(&t->ns->sets, &set->head, t->ns->notes.changes, t->ns->notes.change_count,
+                          t->ns->notes.waste_count);
+    }
+    if (rv == 0) {
+        txn_set_pages(t);
+    }
+    return rv;
+}
+
+/* MORSEL_INVAL: there is no room for one more. */
+static int add(struct ns_txn *t, const struct data_set *set, struct set_morsel *m)
+{
+    donor_id instead = set_morsel_has(m, t->op->set_copy.instead) ? t->op->set_copy.instead : 0;
+
+    take_out(m, instead);
+    if (m->donor_count >= set->head.copies + SET_SURPLUS) {
+        return MORSEL_INVAL;
+    }
+    m->donors[m->donor_count++] = t->op->set_copy.donor;
+    return become(t, set, m, instead);
+}
+
+/* Not unless what is left is enough. */
+static int drop(struct ns_txn *t, const struct data_set *set, struct set_morsel *m)
+{
+    if (m->donor_count <= set->head.copies || set->waste_count >= SET_WASTE_MAX) {
+        return MORSEL_INVAL;
+    }
+    take_out(m, t->op->set_copy.donor);
+    return become(t, set, m, t->op->set_copy.donor);
+}
+
+/* What came in vain. A set that was never made is of another state of the database: nothing of that is deleted. */
+static int forget(struct ns_txn *t, const struct data_set *set)
+{
+    int rv = 0;
+
+    if (t->op->set_copy.set >= t->counters.inode_next) {
+        return 0;
+    }
+    if (set != NULL) {
+        rv = sets_reserve(&t->ns->sets, &set->head, NULL, 0, 1);
+    }
+    return rv != 0 ? rv : waste(t, set, t->op->set_copy.donor);
+}
+
+int apply_set_copy(struct ns_txn *t)
+{
+    const struct meta_op *op = t->op;
+    const struct data_set *set = sets_find(&t->ns->sets, op->set_copy.set);
+    struct set_morsel m;
+    bool there = set != NULL && set_get(set, op->set_copy.morsel, &m);
+    bool named = there && set_morsel_has(&m, op->set_copy.donor);
+    int rv = MORSEL_INVAL;
+
+    if (op->set_copy.donor == 0 || op->set_copy.set == 0 ||
+        op->set_copy.morsel >= SET_MORSELS_MAX || op->set_copy.donor == op->set_copy.instead) {
+        return MORSEL_INVAL;
+    }
+    if (op->set_copy.change == OP_COPY_DROP) {
+        return named ? drop(t, set, &m) : MORSEL_INVAL;
+    }
+    if (named) {
+        return 0;
+    }
+    if (op->set_copy.change == OP_COPY_ADD && there && is_still(t, set, &m)) {
+        rv = add(t, set, &m);
+    }
+    return rv == MORSEL_INVAL ? forget(t, set) : rv;
+}

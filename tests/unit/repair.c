@@ -1,0 +1,328 @@
+/* Repair of data sets: long histories of benefactors that come and go, beside a model that keeps for each of them what lies on its
+ * disk; and some by hand. */
+#include "tests/lib/repair_cloud.h"
+#include "tests/lib/seed.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { HISTORY_MS = 900000, SEEDS = 8 };
+
+static void fill(struct cloud *c)
+{
+    for (uint32_t s = 0; s < SETS; s++) {
+        for (uint32_t m = 0; m < MORSELS; m++) {
+            store(c, s, m);
+        }
+    }
+}
+
+/* Often one that is fetched just now. */
+static void store_some(struct cloud *c)
+{
+    const struct repair_task *task = &c->r.tasks[draw(c, REPAIR_FLIGHT_MAX)];
+
+    for (uint32_t i = 0; i < 2 && c->r.task_count > 0; i++) {
+        while (task->order == 0) {
+            task = &c->r.tasks[draw(c, REPAIR_FLIGHT_MAX)];
+        }
+        store(c, (uint32_t)task->set - 1, task->morsel);
+    }
+    store(c, (uint32_t)draw(c, SETS), (uint32_t)draw(c, MORSELS));
+}
+
+static void something_happens(struct cloud *c)
+{
+    struct desk *d = &c->desks[draw(c, DESKS)];
+
+    switch (draw(c, 4)) {
+    case 0:
+    case 1:
+        if (d->up && draw(c, 2) == 0) {
+            go(c, d);
+        } else if (!d->up && !d->gone) {
+            come(c, d, donor_of(c, d->id)->told_held && draw(c, 2) == 0);
+        }
+        break;
+    case 2:
+        store_some(c);
+        break;
+    default:
+        break;
+    }
+}
+
+static void one_history(struct cloud *c, uint64_t seed, uint32_t room)
+{
+    cloud_make(c, seed, AFTER_MS, room);
+    fill(c);
+    for (uint64_t end = c->now_ms + HISTORY_MS; c->now_ms < end;) {
+        pass(c, 1 + draw(c, 8000));
+        something_happens(c);
+    }
+    for (uint32_t i = 0; i < 2; i++) { /* Two for good, the others are here. */
+        c->desks[draw(c, DESKS)].gone = true;
+    }
+    for (uint32_t i = 0; i < DESKS; i++) {
+        struct desk *d = &c->desks[i];
+
+        if (d->gone && d->up) {
+            go(c, d);
+        } else if (!d->gone && !d->up) {
+            come(c, d, false);
+        }
+    }
+    pass(c, 4 * AFTER_MS + REPAIR_FETCH_MS);
+    all_is_well(c, false);
+    pass(c, (REPAIR_KEEP_TIMES + 2) * (uint64_t)AFTER_MS);
+    all_is_well(c, true);
+}
+
+static void histories(uint32_t room, struct cloud *sum)
+{
+    struct cloud *c = malloc(sizeof(*c));
+    uint64_t first = test_seed_first();
+
+    assert_non_null(c);
+    for (uint64_t seed = first; seed < first + SEEDS; seed++) {
+        one_history(c, seed, room);
+        sum->fetched += c->fetched;
+        sum->voided += c->voided;
+        sum->failed += c->failed;
+        sum->given_up += c->given_up;
+        sum->dropped += c->dropped;
+        sum->forgotten += c->forgotten;
+        sum->taken_back += c->taken_back;
+        cloud_end(c);
+    }
+    free(c);
+    printf("%u fetched, %u void, %u failed, %u given up, %u dropped, %u forgotten, %u taken back\n",
+           sum->fetched, sum->voided, sum->failed, sum->given_up, sum->dropped, sum->forgotten,
+           sum->taken_back);
+}
+
+static void each_morsel_gets_its_copies_again(void **state)
+{
+    struct cloud *sum = calloc(1, sizeof(*sum));
+
+    (void)state;
+    assert_non_null(sum);
+    histories(MORSELS * SETS, sum);
+    assert_true(sum->fetched > 1000 && sum->voided > 3 && sum->failed > 10 && sum->given_up > 10 &&
+                sum->dropped > 100 && sum->taken_back > 1000);
+    free(sum);
+}
+
+static void where_there_is_little_room_each_gets_what_there_is(void **state)
+{
+    struct cloud *sum = calloc(1, sizeof(*sum));
+
+    (void)state;
+    assert_non_null(sum);
+    histories(MORSELS * SETS / 6, sum);
+    assert_true(sum->fetched > 100);
+    free(sum);
+}
+
+/* ---- One set, at the first two of four ---- */
+
+static struct cloud *small(uint64_t after_ms, uint32_t copies)
+{
+    struct cloud *c = calloc(1, sizeof(*c));
+
+    assert_non_null(c);
+    c->smooth = true;
+    prng_seed(&c->prng, 1);
+    c->now_ms = 1000000;
+    sets_init(&c->sets);
+    donors_init(&c->donors, LOOK_MS);
+    repair_init(&c->r, &c->sets, &c->donors, after_ms, c->now_ms);
+    make_sets(c, copies);
+    for (uint32_t i = 0; i < 4; i++) {
+        c->desks[i].room = MORSELS * 4;
+        c->desks[i].up = true;
+        come(c, &c->desks[i], true);
+        tell(c, &c->desks[i]);
+    }
+    return c;
+}
+
+static void put(struct cloud *c, uint32_t number, uint32_t copies)
+{
+    struct set_morsel m = {
+        .number = number, .length = BYTES, .digest = ++c->digests, .donor_count = copies
+    };
+
+    for (uint32_t i = 0; i < copies; i++) {
+        m.donors[i] = i + 1;
+        c->desks[i].has[0][number] = m.digest;
+    }
+    change(c, 1, &m);
+}
+
+static struct cloud *small_full(uint64_t after_ms)
+{
+    struct cloud *c = small(after_ms, 2);
+
+    for (uint32_t i = 0; i < MORSELS; i++) {
+        put(c, i, 2);
+    }
+    return c;
+}
+
+static void small_end(struct cloud *c)
+{
+    cloud_end(c);
+    free(c);
+}
+
+static void who_is_back_soon_costs_nothing(void **state)
+{
+    struct cloud *c = small_full(AFTER_MS);
+
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) {
+        go(c, &c->desks[0]);
+        pass(c, AFTER_MS / 4 - 2 * REPORT_MS);
+        assert_int_equal(c->r.morsels_short, MORSELS);
+        come(c, &c->desks[0], i % 2 == 0);
+        pass(c, AFTER_MS);
+    }
+    assert_int_equal(c->fetched + c->dropped + c->r.task_count + c->r.morsels_short, 0);
+    go(c, &c->desks[0]); /* The last copy does not wait for as long as others. */
+    pass(c, AFTER_MS / 2);
+    assert_int_equal(c->fetched, MORSELS);
+    small_end(c);
+}
+
+/* With two copies left the whole time is waited. */
+static void with_others_left_it_waits_longer(void **state)
+{
+    struct cloud *c = small(AFTER_MS, 3);
+
+    (void)state;
+    for (uint32_t i = 0; i < MORSELS; i++) {
+        put(c, i, 3);
+    }
+    go(c, &c->desks[0]);
+    pass(c, AFTER_MS - REPORT_MS);
+    assert_int_equal(c->fetched + c->r.task_count, 0);
+    pass(c, AFTER_MS / 2);
+    assert_int_equal(c->fetched, MORSELS);
+    small_end(c);
+}
+
+static void one_that_flaps_is_copied_once(void **state)
+{
+    struct cloud *c = small_full(AFTER_MS);
+
+    (void)state;
+    for (uint32_t i = 0; i < 20; i++) {
+        go(c, &c->desks[0]);
+        pass(c, 2 * AFTER_MS);
+        come(c, &c->desks[0], i % 2 == 0);
+        pass(c, 2 * AFTER_MS);
+    }
+    assert_int_equal(c->fetched, MORSELS);
+    assert_int_equal(c->dropped, 0);
+    pass(c, (REPAIR_KEEP_TIMES + 1) * (uint64_t)AFTER_MS); /* It stays: the newest copies go. */
+    assert_int_equal(c->dropped, MORSELS);
+    for (uint32_t i = 0; i < MORSELS; i++) {
+        assert_int_equal(c->desks[0].has[0][i], c->desks[1].has[0][i]);
+    }
+    pass(c, 10 * AFTER_MS);
+    assert_int_equal(c->fetched, MORSELS);
+    small_end(c);
+}
+
+/* A surplus copy does not stay where there is hardly any room. */
+static void who_is_short_of_room_keeps_no_surplus(void **state)
+{
+    struct cloud *c = small_full(AFTER_MS);
+
+    (void)state;
+    go(c, &c->desks[0]);
+    pass(c, 2 * AFTER_MS);
+    come(c, &c->desks[0], true);
+    c->desks[2].room = used(&c->desks[2]);
+    c->desks[3].room = used(&c->desks[3]);
+    pass(c, 3 * AFTER_MS);
+    assert_true(c->dropped > 0);
+    assert_true(used(&c->desks[2]) < c->desks[2].room && used(&c->desks[3]) < c->desks[3].room);
+    small_end(c);
+}
+
+static void the_last_copy_comes_first(void **state)
+{
+    struct cloud *c = small(0, 3);
+    uint32_t singles = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < MORSELS; i++) {
+        put(c, i, 1 + i % 2);
+    }
+    while (singles <
+           MORSELS / 2) { /* One copy each, of which the first is fetched before any other. */
+        turn(c);
+        c->now_ms++;
+        for (uint32_t i = 0; i < REPAIR_FLIGHT_MAX; i++) {
+            assert_false(c->r.tasks[i].order != 0 && c->r.tasks[i].morsel % 2 != 0 &&
+                         singles < MORSELS / 2);
+        }
+        singles =
+            c->fetched + c->r.task_count < MORSELS / 2 ? c->fetched + c->r.task_count : MORSELS / 2;
+    }
+    pass(c, AFTER_MS);
+    all_is_well(c, true);
+    small_end(c);
+}
+
+/* A step looks at some hundred morsels, whatever there is. */
+static void a_large_set_is_walked_in_small_steps(void **state)
+{
+    struct cloud *c = small(0, 3);
+    uint64_t steps = 0, now_ms = c->now_ms;
+
+    (void)state;
+    c->desks[2].room = c->desks[3].room = 0; /* Nobody can take what is short. */
+    report(c, &c->desks[2]);
+    report(c, &c->desks[3]);
+    for (uint32_t i = 0; i < 50000; i++) {
+        const struct set_change changed = {
+            1, { .number = i, .length = BYTES, .digest = 1, .donor_count = 2, .donors = { 1, 2 } }
+        };
+
+        assert_int_equal(sets_reserve(&c->sets, &sets_find(&c->sets, 1)->head, &changed, 1, 0), 0);
+        sets_apply(&c->sets, &changed, 1);
+    }
+    while (c->r.morsels_short != 50000) {
+        struct repair_event tick = { .type = REPAIR_TICK };
+
+        c->now_ms = repair_deadline_ms(&c->r) > c->now_ms ? repair_deadline_ms(&c->r) : c->now_ms;
+        step(c, &tick);
+        steps++;
+    }
+    assert_true(steps > 50000 / 1000 && c->now_ms - now_ms < 5000);
+    assert_int_equal(c->r.task_count, 0);
+    small_end(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_morsel_gets_its_copies_again),
+        cmocka_unit_test(where_there_is_little_room_each_gets_what_there_is),
+        cmocka_unit_test(who_is_back_soon_costs_nothing),
+        cmocka_unit_test(with_others_left_it_waits_longer),
+        cmocka_unit_test(one_that_flaps_is_copied_once),
+        cmocka_unit_test(who_is_short_of_room_keeps_no_surplus),
+        cmocka_unit_test(the_last_copy_comes_first),
+        cmocka_unit_test(a_large_set_is_walked_in_small_steps),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
