@@ -202,9 +202,18 @@ for i in 2 3; do
     start_donor "donor$i"
 done
 wait_for 60 "they are back" donors_here 4
-start_mount reader io_timeout=20s
+start_mount reader io_timeout=2s
 cmp "$work/version2" "$mnt/set/versions" || fail "bytes of an older version were read"
-[ "$(wrong_copies)" -gt 0 ] || fail "nobody has seen that copies are of before"
+stop_mount reader
+stop donor1 # Now only those are here that are of before.
+stop donor4
+wait_for 60 "two are here" donors_here 2
+start_mount reader io_timeout=2s
+lost=$(python3 "$own" ranges "$mnt/set/versions" "$work/version2" 1048576) || fail "bytes of an older version were read"
+[ -n "$lost" ] && [ "$(wrong_copies)" -gt 0 ] || fail "nobody has seen that copies are of before; EIO for '$lost'"
+start_donor donor1
+start_donor donor4
+wait_for 60 "they are back" donors_here 4
 stop_mount reader
 note "older versions are not read"
 
