@@ -43,6 +43,7 @@ for how in write cut punch append; do
     children+=("$changer")
     exec {say}>"$work/run/say" {hear}<"$work/run/hear" {kept}<"$near/d/$how" # It is a shared one.
     read -r -t 30 _ <&"$hear"
+    head -c 1 <&"$kept" >/dev/null # Both know by now: nothing of the other mount has to be given back while its words are delayed.
     : >"$work/delay"
     echo >&"$say"
     wait_for 30 "a change that is under way" was_delayed
