@@ -218,6 +218,8 @@ struct world
     /* The judge's. */
     uint64_t serial, count;
     bool handed_over[FILES]; /* Somebody has let go of it since the manager's last loss of power. */
+    bool forgotten
+        [FILES]; /* The manager has forgotten a report once: what it said of bytes is gone. */
     struct logged log[LOG_MAX + 1];
     uint32_t loss_count, power_losses;
     struct loss losses[LOSSES_MAX];

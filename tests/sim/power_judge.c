@@ -134,7 +134,7 @@ static void lose_column(struct sim *s, uint32_t column, uint32_t file)
     if (any) {
         loss.serial = judge_now(s);
         loss.values = w->values;
-        loss.listed = w->handed_over[file] || is_listed(s, file, column);
+        loss.listed = (w->handed_over[file] && !w->forgotten[file]) || is_listed(s, file, column);
         *add_loss(s) = loss;
     }
 }
@@ -219,6 +219,7 @@ static void lose_size(struct sim *s, uint32_t file, uint64_t left)
         const struct logged *l = &w->log[i];
         uint32_t node = node_of(s, l->client);
 
+        w->forgotten[file] |= l->file == (int)file;
         if (l->file == (int)file && l->delivered != 0 && l->size > from) {
             sure = max_u64(sure, l->size);
             clients |= node != 0 ? bit(node) : 0;

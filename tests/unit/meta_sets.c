@@ -19,7 +19,7 @@ static void cloud_open(struct cloud *cloud, struct fixture *f)
     static uint64_t client = 41; /* What one has asked is not asked again behind a restart. */
 
     cloud->f = f;
-    for (uint8_t i = 0; i < DESKS; i++) {
+    for (unsigned i = 0; i < DESKS; i++) {
         sets_desk_open(&cloud->desks[i], f, (uint8_t)(i + 1), 70U + i);
     }
     client_join(&cloud->c, f, client++);

@@ -50,7 +50,7 @@ static void cloud_open(struct cloud *cloud, struct fixture *f)
     cloud->f = f;
     repair_init(&f->meta->repair, ns_sets(f->meta->ns), &f->meta->donors, 0,
                 meta_now_ms(f->meta)); /* Nobody is expected. */
-    for (uint8_t i = 0; i < DESKS; i++) {
+    for (unsigned i = 0; i < DESKS; i++) {
         sets_desk_open(&cloud->desks[i], f, (uint8_t)(i + 1), 70U + i);
         listen_to(cloud, i);
     }
