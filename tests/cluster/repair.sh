@@ -15,7 +15,7 @@ command -v jq >/dev/null || skip "jq(1) is missing"
 MORSELS=24
 donate=256M
 start_donor() {
-    start_daemon "$1" "$bin/morsel-benefactor" --data-dir "$work/$1" --manager "$manager" --donate "$donate" --keep-free 0 --calm-time 0
+    start_daemon "$1" "$bin/morsel-benefactor" --data-dir "$work/$1" --manager "$manager" --donate "$donate" --keep-free 0 --calm-time 0 --no-gentle
 }
 # status_is JQ-FILTER: of the part about benefactors.
 status_is() {

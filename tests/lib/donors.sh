@@ -10,7 +10,7 @@ donor_mib=256 # Each gives so much.
 start_donor() {
     local name=$1
     shift
-    start_daemon "$name" "$bin/morsel-benefactor" --data-dir "$work/$name" --manager "$manager" --donate "${donor_mib}M" --keep-free 0 "$@"
+    start_daemon "$name" "$bin/morsel-benefactor" --data-dir "$work/$name" --manager "$manager" --donate "${donor_mib}M" --keep-free 0 --no-gentle "$@"
 }
 
 # donors_here N: so many are here.
