@@ -36,6 +36,7 @@ was_delayed() {
 for how in write cut punch append; do
     cp "$work/model" "$work/$how"
     cp "$work/model" "$near/d/$how"
+    exec {first}>>"$near/d/$how" # Written to here, too: so the other mount has no lease, which it could not give back while it waits for the server.
     rm -f "$work/run/say" "$work/run/hear"
     mkfifo "$work/run/say" "$work/run/hear"
     python3 "$work/change.py" "$far/d/$how" "$how" <"$work/run/say" >"$work/run/hear" 2>"$work/change.err" &
@@ -43,7 +44,7 @@ for how in write cut punch append; do
     children+=("$changer")
     exec {say}>"$work/run/say" {hear}<"$work/run/hear" {kept}<"$near/d/$how" # It is a shared one.
     read -r -t 30 _ <&"$hear"
-    head -c 1 <&"$kept" >/dev/null # Both know by now: nothing of the other mount has to be given back while its words are delayed.
+    exec {first}>&-
     : >"$work/delay"
     echo >&"$say"
     wait_for 30 "a change that is under way" was_delayed

@@ -14,7 +14,8 @@
 enum {
     COPY_BYTES = 1 << 20,
     TRIES_MAX = 3,
-    PAUSED_MS_MAX = 3000 /* The manager ends a pause a little later. */
+    PAUSED_MS_MAX = 3000, /* The manager ends a pause a little later. */
+    PAUSED_BYTES_LEAST = 1 << 20
 };
 
 static bool needs_drained(const struct layout_text *layout, const struct recopy_drained *drained)
@@ -104,7 +105,9 @@ static bool note_copied(struct recopy *r, uint64_t bytes)
     if (now_ms() < r->paused_ms + PAUSED_MS_MAX) {
         return true;
     }
-    *r->paused_bytes = r->size / 2;
+    if (r->size >= 2 * PAUSED_BYTES_LEAST) { /* A small one: its server was slow just then. */
+        *r->paused_bytes = r->size / 2;
+    }
     return false;
 }
 

@@ -129,7 +129,8 @@ static void look_after_shared(struct client *client)
     {
         bool old = kernel_view_grows_old(&file->kernel, file_is_shared(file));
 
-        if (!file_has_handle(file) || (!old && !is_astray(file)) || file->opened.reopening) {
+        if (!file_has_handle(file) || (!old && !is_astray(file)) || file->opened.reopening ||
+            file_is_held(file)) { /* Its pages may be locked by what waits. */
             continue;
         }
         if (!may_reopen(client, file) || ++count > REOPENS_MAX || !reopen(client, file)) {

@@ -237,12 +237,25 @@ static int reply_held(struct request *r, struct pause *pause)
     return 0;
 }
 
+/* Two at one file: the first one's lease would be taken back for the second. */
+static int may_pause_now(struct request *r)
+{
+    const Morsel__PauseRequest *m = r->message;
+    const struct pause *pause = pauses_find(&r->meta->pauses, m->inode);
+    int rv = may_pause(r);
+
+    if (rv == 0 && pause != NULL && pause->owner != r->rpc->node_id) {
+        errmsg_set(&r->err, "another mount is about to have that file moved");
+        rv = MORSEL_BUSY;
+    }
+    return rv;
+}
+
 /* Who is to hold still could not give a lease back meanwhile; leases_grant() gives none either. */
 int look_pause(struct request *r)
 {
     const Morsel__PauseRequest *m = r->message;
-
-    int rv = may_pause(r);
+    int rv = may_pause_now(r);
 
     if (rv == 0 && !m->over) {
         request_touch(r, m->inode, ACCESS_CHANGE);
@@ -257,9 +270,9 @@ int serve_pause(struct request *r)
     struct pause *pause = pauses_find(&meta->pauses, m->inode);
     int rv;
 
-    if (pause != NULL && pause->owner != r->rpc->node_id) {
-        errmsg_set(&r->err, "another mount is about to have that file moved");
-        return MORSEL_BUSY;
+    if ((rv = may_pause_now(r)) !=
+        0) { /* Somebody may have begun one while leases were given back. */
+        return rv;
     }
     if (m->over) {
         pauses_over(meta, m->inode);
