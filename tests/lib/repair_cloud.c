@@ -158,7 +158,8 @@ static void donors_do(struct cloud *c, struct donors_event *event)
 static struct donor_report report_of(const struct desk *d)
 {
     return (struct donor_report){ .donated = (uint64_t)d->room * BYTES,
-                                  .used = (uint64_t)used(d) * BYTES };
+                                  .used = (uint64_t)used(d) * BYTES,
+                                  .paused = d->paused };
 }
 
 void report(struct cloud *c, struct desk *d)
@@ -363,7 +364,7 @@ static enum repair_outcome carry_out(struct cloud *c, const struct repair_task *
 {
     struct desk *source = desk_of(c, t->source), *target = desk_of(c, t->target);
 
-    if (!source->up) {
+    if (!source->up || source->refuses) {
         return REPAIR_UNREACHABLE;
     }
     if (source->has[t->set - 1][t->morsel] != t->digest) {

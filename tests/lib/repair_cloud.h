@@ -20,6 +20,8 @@ enum {
 struct desk
 {
     bool up, gone; /* `gone`: for good. */
+    bool refuses;  /* To give copies out; */
+    bool paused;   /* and says so. */
     donor_id id;
     uint64_t instance, report_ms;
     uint32_t room;                 /* Morsels. */

@@ -256,6 +256,29 @@ static void who_is_short_of_room_keeps_no_surplus(void **state)
     small_end(c);
 }
 
+/* Its owner has paused it, or needs his machine: then it is asked now and then, and not once for each morsel. */
+static void one_that_gives_nothing_out_is_hardly_asked(void **state)
+{
+    struct cloud *c = small_full(0);
+
+    (void)state;
+    c->desks[1].refuses = true;
+    go(c, &c->desks[0]);
+    pass(c, AFTER_MS);
+    assert_true(c->failed > 0 && c->failed <= AFTER_MS / 1000);
+    c->failed = 0;
+    c->desks[1].paused = true;
+    report(c, &c->desks[1]);
+    pass(c, 2 * REPORT_MS);
+    c->failed = 0;
+    pass(c, AFTER_MS);
+    assert_int_equal(c->failed + c->fetched, 0);
+    c->desks[1].refuses = c->desks[1].paused = false;
+    pass(c, AFTER_MS);
+    assert_int_equal(c->fetched, MORSELS);
+    small_end(c);
+}
+
 static void the_last_copy_comes_first(void **state)
 {
     struct cloud *c = small(0, 3);
@@ -320,6 +343,7 @@ int main(void)
         cmocka_unit_test(with_others_left_it_waits_longer),
         cmocka_unit_test(one_that_flaps_is_copied_once),
         cmocka_unit_test(who_is_short_of_room_keeps_no_surplus),
+        cmocka_unit_test(one_that_gives_nothing_out_is_hardly_asked),
         cmocka_unit_test(the_last_copy_comes_first),
         cmocka_unit_test(a_large_set_is_walked_in_small_steps),
     };

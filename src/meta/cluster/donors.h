@@ -70,6 +70,7 @@ struct donor_repair
 {
     uint32_t sources, targets; /* Fetches from it, and those that it carries out. */
     uint64_t full_until_ms;    /* It had no room for one. */
+    uint64_t silent_until_ms;  /* It did not give one out. */
 };
 
 struct donor

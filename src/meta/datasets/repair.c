@@ -16,6 +16,7 @@ enum {
     FULL_PARTS = 16,
     DROPS_MAX = 16, /* Of one step. */
     DROP_WASTE_MAX = SET_WASTE_MAX / 4,
+    SILENT_MS = 2000,
     FAILED_MS = 10000,
     DAMAGED_MS = 60000,
     FULL_MS = 30000
@@ -151,7 +152,8 @@ static void note_outcome(struct repair *r, const struct repair_task *task,
     switch (outcome) {
     case REPAIR_DONE:
         break;
-    case REPAIR_UNREACHABLE:
+    case REPAIR_UNREACHABLE: /* Or the target reaches nobody: others ask it again soon. */
+        find_donor(r, task->source)->repair.silent_until_ms = now_ms + SILENT_MS;
         note_failure(r, task, task->source, now_ms + FAILED_MS);
         break;
     case REPAIR_DAMAGED:
@@ -262,6 +264,15 @@ static struct look look_at(const struct repair *r, const struct set_morsel *m, u
     return look;
 }
 
+/* Does it give copies out? One that refused lately is left alone, whatever morsel it was: its owner has paused it, or needs his machine. */
+static bool may_give(const struct repair *r, const struct donor *donor, uint64_t set,
+                     uint32_t morsel, uint64_t now_ms)
+{
+    return donor != NULL && donor_takes(donor) && !donor->report.paused &&
+           donor->repair.silent_until_ms <= now_ms &&
+           !has_failed(r, set, morsel, donor->record.id, now_ms);
+}
+
 /* BUSY: those that could have enough to do. NONE: there is none. */
 enum chosen { CHOSEN, CHOSEN_BUSY, CHOSEN_NONE };
 
@@ -274,8 +285,7 @@ static enum chosen choose_source(const struct repair *r, const struct data_set *
     for (uint32_t i = 0; i < m->donor_count; i++) {
         const struct donor *donor = find_donor(r, m->donors[i]);
 
-        if (donor == NULL || !donor_takes(donor) ||
-            has_failed(r, set->head.number, m->number, donor->record.id, now_ms)) {
+        if (!may_give(r, donor, set->head.number, m->number, now_ms)) {
             continue;
         }
         if (donor->repair.sources < least) {

@@ -65,6 +65,12 @@ static void log_failure(struct meta *meta, const struct repair_action *action)
     }
 }
 
+/* A target writes when all of it is read and right: behind these nothing is there that was not before. */
+static bool wrote_nothing(const struct repair_action *action)
+{
+    return action->outcome == REPAIR_UNREACHABLE || action->outcome == REPAIR_DAMAGED;
+}
+
 static void perform(struct meta *meta, const struct repair_action *action)
 {
     switch (action->type) {
@@ -78,7 +84,9 @@ static void perform(struct meta *meta, const struct repair_action *action)
         break;
     case REPAIR_FORGET:
         log_failure(meta, action);
-        write_down(meta, action, OP_COPY_FORGET);
+        if (!wrote_nothing(action)) {
+            write_down(meta, action, OP_COPY_FORGET);
+        }
         break;
     case REPAIR_DROP:
         write_down(meta, action, OP_COPY_DROP);
