@@ -168,24 +168,26 @@ static void deal(struct meta *meta, uint64_t set, const struct place_wanted *w,
  * are saying what they hold. */
 struct awaited
 {
-    uint32_t count;
-    uint32_t unheard; /* Of these: since the start. */
-    uint64_t donated; /* By those of them that are not counted among those that are here. */
+    uint32_t count;   /* Those that would have room for a morsel; */
+    uint32_t unheard; /* of these, and for a moment behind the start: nobody knows yet. */
+    uint64_t donated; /* By those that are not counted among those that are here. */
 };
 
-static struct awaited awaited_of(const struct meta *meta)
+static struct awaited awaited_of(const struct meta *meta, uint32_t morsel_bytes)
 {
+    const bool patient = uv_now(meta->loop) - meta->started_ms < PATIENCE_MS;
     struct awaited a = { 0 };
 
     for (uint32_t i = 0; i < meta->donors.count; i++) {
         const struct donor *donor = meta->donors.items[i];
 
-        if (donor->state == DONOR_DOUBTED) {
-            a.count++;
-            a.unheard += !donor->heard;
-            a.donated += donor->report.donated;
-        } else if (donor->state == DONOR_HERE && !donor->told_held) {
-            a.count++;
+        if (donor->state == DONOR_DOUBTED && !donor->heard) {
+            a.count += patient;
+            a.unheard += patient;
+        } else if (donor->state == DONOR_DOUBTED ||
+                   (donor->state == DONOR_HERE && !donor->told_held)) {
+            a.count += donor_room(donor) >= morsel_bytes;
+            a.donated += donor->state == DONOR_DOUBTED ? donor->report.donated : 0;
         }
     }
     return a;
@@ -211,12 +213,11 @@ static uint32_t allowed(const struct meta *meta, const struct data_set *set,
     return w->count;
 }
 
-/* Why there is no place: for now, or for good. */
-static int no_place(const struct awaited *awaited, int status, const char *words,
-                    struct errmsg *err)
+/* Why there is no place: for now, while so many could still help, or for good. */
+static int no_place(uint32_t awaited, int status, const char *words, struct errmsg *err)
 {
-    if (awaited->count > 0) {
-        errmsg_set(err, "%u benefactors are not back yet; see `morsel donors`", awaited->count);
+    if (awaited > 0) {
+        errmsg_set(err, "%u benefactors are not back yet; see `morsel donors`", awaited);
         return MORSEL_AGAIN;
     }
     errmsg_set(err, "%s", words);
@@ -224,11 +225,10 @@ static int no_place(const struct awaited *awaited, int status, const char *words
 }
 
 /* Behind its start the manager gives those a moment that were here before: who writes on would have fewer copies for good. */
-static bool may_be_more(const struct meta *meta, const struct place_wanted *w,
-                        const struct awaited *awaited, const struct placed *placed)
+static bool may_be_more(const struct place_wanted *w, const struct awaited *awaited,
+                        const struct placed *placed)
 {
-    return placed->copies < w->copies && awaited->unheard > 0 &&
-           uv_now(meta->loop) - meta->started_ms < PATIENCE_MS;
+    return placed->copies < w->copies && awaited->unheard > 0;
 }
 
 static int deal_to_all(struct meta *meta, const struct inode *inode, const struct place_wanted *w,
@@ -249,7 +249,7 @@ int sets_place(struct meta *meta, const struct inode *inode, const struct set_as
                struct placed *out, struct errmsg *err)
 {
     const struct data_set *set = sets_find(ns_sets(meta->ns), inode_body(inode));
-    const struct awaited awaited = awaited_of(meta);
+    const struct awaited awaited = awaited_of(meta, inode->layout.stripe.morsel_bytes);
     const struct barring barring = { meta, set };
     struct place_wanted w = { .first = asked->first,
                               .count = asked->count,
@@ -262,18 +262,20 @@ int sets_place(struct meta *meta, const struct inode *inode, const struct set_as
     int rv;
 
     if (meta->donors.here == 0) {
-        return no_place(&awaited, MORSEL_NOSPC, "no benefactor is here; see `morsel donors`", err);
+        return no_place(awaited.count, MORSEL_NOSPC, "no benefactor is here; see `morsel donors`",
+                        err);
     }
     if ((w.count = allowed(meta, set, &w, &awaited)) == 0) {
-        return no_place(&awaited, MORSEL_DQUOT,
+        return no_place(awaited.unheard, MORSEL_DQUOT,
                         "the file would take more than a third of all that benefactors donate",
                         err);
     }
     if ((rv = deal_to_all(meta, inode, &w, asked, out)) != 0) {
         return rv;
     }
-    if (out->count == 0 || may_be_more(meta, &w, &awaited, out)) {
-        return no_place(&awaited, MORSEL_NOSPC, "no benefactor has room; see `morsel donors`", err);
+    if (out->count == 0 || may_be_more(&w, &awaited, out)) {
+        return no_place(awaited.count, MORSEL_NOSPC, "no benefactor has room; see `morsel donors`",
+                        err);
     }
     return 0;
 }
