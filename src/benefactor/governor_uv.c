@@ -23,6 +23,7 @@ struct held
     struct list node;
     struct rpc_request *request;
     uint64_t bytes;
+    uint64_t since_ms;
 };
 
 static void drain(struct governor_uv *g);
@@ -106,14 +107,28 @@ static void on_token_timer(uv_timer_t *timer)
     drain(timer->data);
 }
 
+/* Who asks gives up after a while, and asks again: what was served then would be for nobody, and once it begins, all is. So who has
+ * waited for long goes, whatever the rate: in the debt of nobody, for the next ones could not pay it back either. */
+static uint64_t wait_ms(struct governor_uv *g, const struct held *held)
+{
+    const uint64_t now_ms = rpc_boot_ms(), until_ms = held->since_ms + GOVERNOR_HELD_MS_MAX;
+    uint64_t tokens_ms;
+
+    if (now_ms >= until_ms || bucket_take(&g->bucket, held->bytes, now_ms)) {
+        return 0;
+    }
+    tokens_ms = bucket_wait_ms(&g->bucket, now_ms);
+    return tokens_ms < until_ms - now_ms ? tokens_ms : until_ms - now_ms;
+}
+
 static void drain(struct governor_uv *g)
 {
     while (g->held_count > 0) {
         struct held *held = LIST_ENTRY(list_front(&g->held), struct held, node);
-        const uint64_t now_ms = rpc_boot_ms();
+        const uint64_t left_ms = wait_ms(g, held);
 
-        if (!bucket_take(&g->bucket, held->bytes, now_ms)) {
-            uv_timer_start(&g->token_timer, on_token_timer, bucket_wait_ms(&g->bucket, now_ms), 0);
+        if (left_ms > 0) {
+            uv_timer_start(&g->token_timer, on_token_timer, left_ms, 0);
             return;
         }
         list_remove(&held->node);
@@ -134,6 +149,7 @@ static bool hold(struct governor_uv *g, struct rpc_request *request, uint64_t by
     }
     held->request = request;
     held->bytes = bytes;
+    held->since_ms = rpc_boot_ms();
     list_init(&held->node);
     list_push_back(&g->held, &held->node);
     g->held_count++;

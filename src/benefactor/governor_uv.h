@@ -15,6 +15,7 @@
 enum {
     GOVERNOR_AWAKE_MS = 10000,
     GOVERNOR_HELD_MAX = 1024,         /* Requests; more are refused (MORSEL_OVERLOAD). */
+    GOVERNOR_HELD_MS_MAX = 1500,      /* Nobody waits for longer: clients give up after 4 s. */
     GOVERNOR_BURST_BYTES = 256 << 10, /* At the lowest level; a quarter of a second. */
 };
 

@@ -56,7 +56,8 @@ done
 start_desk
 all_good # Meanwhile it looks.
 all_good
-[ "$took" -gt 6000 ] || fail "$COUNT MiB were read in $took ms, though programs have the processors"
+# A request at a time waits for a second and a half at most; some are under way together.
+[ "$took" -gt 2000 ] || fail "$COUNT MiB were read in $took ms, though programs have the processors"
 says '.pace.rate_most == 1048576 and (.pace.why | test("other programs|programs wait"))' || fail "it does not say why it is slow: $(jq -c .pace "$work/status")"
 donate status >"$work/text"
 grep -q '  pace       at most 1.0 MiB/s, for ' "$work/text" || fail "the owner reads: $(cat "$work/text")"
