@@ -119,18 +119,25 @@ static void on_worked(uv_work_t *work, int status)
 static struct job *jobs_next(struct jobs *jobs)
 {
     uint32_t slow_max = jobs->running_max > 1 ? jobs->running_max / 2 : 1;
+    bool turn_of_others = jobs->running_max == 1 && jobs->slow_last && !list_empty(&jobs->waiting);
     struct list *node = NULL;
+    struct job *job;
 
     if (jobs->running >= jobs->running_max) {
         return NULL;
     }
-    if (jobs->running_slow < slow_max) {
+    if (jobs->running_slow < slow_max && !turn_of_others) {
         node = list_pop_front(&jobs->waiting_slow);
     }
     if (node == NULL) {
         node = list_pop_front(&jobs->waiting);
     }
-    return node == NULL ? NULL : LIST_ENTRY(node, struct job, node);
+    if (node == NULL) {
+        return NULL;
+    }
+    job = LIST_ENTRY(node, struct job, node);
+    jobs->slow_last = job->slow;
+    return job;
 }
 
 static void jobs_feed(struct jobs *jobs)

@@ -2,7 +2,7 @@
  *
  * At most `running_max` jobs are in the pool; the others wait here. Jobs that wait long for the
  * disk (sync, delete, list and the like) are *slow*: they take at most half of the threads, so that
- * reads and writes always find one.
+ * reads and writes always find one. Where there is but one they take turns with others.
  */
 #ifndef MORSEL_COMMON_SERVE_JOBS_UV_H
 #define MORSEL_COMMON_SERVE_JOBS_UV_H
@@ -77,6 +77,7 @@ struct jobs
     struct list waiting, waiting_slow;
     struct list spare; /* Jobs kept for the next request. */
     uint32_t spare_count;
+    bool slow_last; /* The last one that was begun is. */
     bool stopped;
 };
 
