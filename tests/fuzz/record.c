@@ -41,7 +41,7 @@ static int decode_encode_page(struct slice bytes, struct buf *out)
         set_page_begin(out);
     }
     while (rv == 0 && (rv = set_page_next(&reader, &morsel)) == 1) {
-        CHECK(morsel.number / SET_PAGE_MORSELS == NUMBER && morsel.donor_count <= REPLICAS_MAX);
+        CHECK(morsel.number / SET_PAGE_MORSELS == NUMBER && morsel.donor_count <= SET_DONORS_MAX);
         set_page_put(&morsel, out);
         rv = 0;
     }
