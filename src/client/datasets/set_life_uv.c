@@ -160,8 +160,8 @@ static void on_sealed(struct meta_call *call, int status, void *message)
     } else if (status != MORSEL_STALE && status != MORSEL_NOENT && status != MORSEL_CANCELED &&
                status != MORSEL_SHUTDOWN) {
         log_warning(set->client->options.log,
-                    "inode %lu: manager %s did not seal its data set %lu: %s; it can still be "
-                    "written to",
+                    "inode %lu: manager %s did not seal its data set %lu: %s; open the file for "
+                    "writing and close it again, and it is tried once more",
                     (unsigned long)set->inode, rpc_peer_address(set->client->manager),
                     (unsigned long)set->number, status_words(status));
     }

@@ -105,11 +105,11 @@ static void morsel_end(struct sync_morsel *m)
     struct data_set *set = run->set;
 
     if (m->synced == 0) {
-        log_error(set->client->options.log,
-                  "inode %lu: morsel %u of data set %lu is on no benefactor's disk: none of its %u "
-                  "copies could be synced",
-                  (unsigned long)set->inode, m->item.number, (unsigned long)set->number,
-                  m->item.count);
+        log_error(
+            set->client->options.log,
+            "inode %lu: morsel %u of data set %lu is on no benefactor's disk: none of its %u "
+            "copies could be synced; see \"morsel donors\", and sync again when they are back",
+            (unsigned long)set->inode, m->item.number, (unsigned long)set->number, m->item.count);
         run->status = MORSEL_IO;
         put_back(run, &m->item);
     }
