@@ -598,6 +598,12 @@ static void send_round(struct open_morsel *o)
     }
 }
 
+/* Programs are not to ask again by themselves: that was done here, for as long as they wait. */
+static int told(int status)
+{
+    return status == MORSEL_AGAIN ? MORSEL_UNREACHABLE : status;
+}
+
 void open_morsel_placed(struct open_morsel *o, int status)
 {
     bool late = uv_now(o->set->client->loop) >= o->until_ms;
@@ -613,7 +619,7 @@ void open_morsel_placed(struct open_morsel *o, int status)
         o->placed_alone = o->placed_alone || status != 0; /* Fewer copies rather than none. */
         send_round(o);
     } else {
-        round_end(o, status);
+        round_end(o, told(status));
     }
 }
 
@@ -642,7 +648,7 @@ void open_morsel_reported(struct open_morsel *o, int status)
         o->placed_alone = false;
         pause_round(o);
     } else {
-        round_end(o, status);
+        round_end(o, told(status));
     }
 }
 
