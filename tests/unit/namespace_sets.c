@@ -245,11 +245,39 @@ static void a_check_names_what_is_lost_and_deletes_what_is_nobodys(void **state)
     free(f);
 }
 
+/* A manager that lost its power may hear of a copy before the client stores again what it has forgotten. */
+static void a_copy_of_a_set_that_may_yet_begin_is_not_deleted(void **state)
+{
+    struct ns_fixture *f = open_fixture();
+    struct meta_op copied = { .kind = OP_SET_COPY };
+    inode_id file = make(f, "f", 2);
+    struct op_run found[8];
+
+    (void)state;
+    copied.set_copy.set = file;
+    copied.set_copy.morsel = 3;
+    copied.set_copy.length = 100;
+    copied.set_copy.change = OP_COPY_ADD;
+    copied.set_copy.donor = 5;
+    ns_must(f, copied);
+    assert_int_equal(waste_of(f, 5, found), 0);
+    assert_int_equal(store(f, file, file, at(3, 5, 6)), 0); /* And it counts. */
+    ns_must(f, op_unlink(INODE_ROOT, "f", false));
+    assert_int_equal(waste_of(f, 5, found), 1);
+    assert_true(found[0].first == 0 && found[0].count == UINT32_MAX);
+    copied.set_copy.donor = 7; /* Now nothing brings it back. */
+    ns_must(f, copied);
+    assert_int_equal(waste_of(f, 7, found), 1);
+    assert_true(found[0].set == file && found[0].first == 3 && found[0].count == 1);
+    close_fixture(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_no_set_can_have_is_refused),
         cmocka_unit_test(a_set_that_ends_is_deleted_everywhere),
+        cmocka_unit_test(a_copy_of_a_set_that_may_yet_begin_is_not_deleted),
         cmocka_unit_test(a_check_names_what_is_lost_and_deletes_what_is_nobodys),
     };
 

@@ -81,15 +81,23 @@ static int drop(struct ns_txn *t, const struct data_set *set, struct set_morsel 
     return become(t, set, m, t->op->set_copy.donor);
 }
 
-/* What came in vain. A set that was never made is of another state of the database: nothing of that is deleted. */
+/* What came in vain. A set that was never made is of another state of the database, also one that its file may make yet: its
+ * copies may count then, so nothing of that is deleted. */
 static int forget(struct ns_txn *t, const struct data_set *set)
 {
+    struct inode file;
     int rv = 0;
 
     if (t->op->set_copy.set >= t->counters.inode_next) {
         return 0;
     }
-    if (set != NULL) {
+    if (set == NULL) {
+        rv = ns_object_file(t->ns, t->op->set_copy.set, &file, t->err);
+        if (rv != MORSEL_STALE) {
+            return rv;
+        }
+        rv = 0;
+    } else {
         rv = sets_reserve(&t->ns->sets, &set->head, NULL, 0, 1);
     }
     return rv != 0 ? rv : waste(t, set, t->op->set_copy.donor);
