@@ -4,7 +4,6 @@
 #include "common/fs/lease_mode.h"
 #include "common/rpc/messages.h"
 #include "meta/coherence/lease.h"
-#include "meta/coherence/session.h"
 #include "meta/datasets/sets.h"
 #include "meta/namespace/groups_record.h"
 #include "meta/namespace/voters_record.h"
@@ -153,6 +152,25 @@ static struct slice objects(struct strange *s)
     }
     op_objects_sort(&s->lists);
     return buf_slice(&s->lists);
+}
+
+/* One of `made` that is a file on storage servers as that one is: of that size, with names or without. Or any. */
+static inode_id file_like(struct strange *s, const struct inode *like, bool named)
+{
+    uint64_t first = below(s, MADE);
+    struct inode found;
+
+    for (uint64_t i = 0; i < MADE; i++) {
+        inode_id id = s->made[(first + i) % MADE];
+
+        if (id != like->id && ns_inode(s->f.ns, id, &found, &s->f.err) == 0 &&
+            mode_is_regular(found.mode) && !inode_is_scavenged(&found) &&
+            found.size == like->size && found.reach == like->reach &&
+            (found.flags & INODE_UNSYNCED) == 0 && (found.nlink > 0) == named) {
+            return id;
+        }
+    }
+    return inode(s);
 }
 
 /* Mostly the one that the file has. */
@@ -319,6 +337,8 @@ static void fill_attributes(struct strange *s, struct meta_op *op)
 
 static void fill_bytes(struct strange *s, struct meta_op *op)
 {
+    const struct inode empty = { .id = INODE_NONE };
+
     switch (op->kind) {
     case OP_SIZE_REPORT:
         op->size_report.inode = inode(s);
@@ -338,12 +358,12 @@ static void fill_bytes(struct strange *s, struct meta_op *op)
         op->synced.columns = columns(s);
         break;
     case OP_SET_LAYOUT:
-        op->set_layout.inode = inode(s);
+        op->set_layout.inode = file_like(s, &empty, true);
         op->set_layout.layout = layout(s);
         break;
     case OP_EXCHANGE:
-        op->exchange.inode = inode(s);
-        op->exchange.with = inode(s);
+        op->exchange.inode = file_like(s, &empty, true);
+        op->exchange.with = below(s, 4) == 0 ? inode(s) : file_like(s, &empty, false);
         break;
     default: /* OP_POLICY */
         op->policy.inode = inode(s);
@@ -660,56 +680,6 @@ static void what_the_log_cannot_hold_is_refused(void **state)
     free(f);
 }
 
-static void run_sessions_op(struct ns_fixture *f, uint64_t run, const struct session_kept *kept,
-                            uint32_t count)
-{
-    struct meta_op op = { .kind = OP_SESSIONS };
-    struct buf clients;
-
-    buf_init(&clients);
-    for (uint32_t i = 0; i < count; i++) {
-        op_session_put(&clients, kept[i].client, kept[i].waited_ms);
-    }
-    op.sessions.run = run;
-    op.sessions.clients = buf_slice(&clients);
-    assert_int_equal(ns_fixture_run(f, &op), 0);
-    buf_free(&clients);
-}
-
-static void sessions_are_there_until_they_are_struck_out(void **state)
-{
-    const struct session_kept begun[] = { { 0, 0 }, { 7, 0 }, { UINT64_MAX, 0 } };
-    const struct session_kept later[] = { { 7, 900 }, { UINT64_MAX, SESSION_STRUCK_OUT } };
-    const struct session_kept over[] = { { 0, SESSION_STRUCK_OUT } };
-    struct ns_fixture *f = calloc(1, sizeof(*f));
-    struct session_kept back[3];
-    uint32_t count;
-    uint64_t run;
-
-    (void)state;
-    assert_non_null(f);
-    ns_fixture_open(f, 1);
-    assert_int_equal(ns_sessions(f->ns, back, 3, &count, &run, &f->err), 0);
-    assert_true(count == 0 && run == 0); /* As in a database of before. */
-    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_FIRST);
-    run_sessions_op(f, 42, begun, 3);
-    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_SESSIONS);
-    run_sessions_op(f, 0, later, 2);
-    assert_int_equal(ns_fixture_reopen(f), 0);
-    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_SESSIONS);
-    assert_int_equal(ns_sessions(f->ns, back, 3, &count, &run, &f->err), 0);
-    assert_true(count == 2 && run == 42);
-    assert_true(back[0].client == SESSION_UNTOLD && back[0].waited_ms == 0);
-    assert_true(back[1].client == 7 && back[1].waited_ms == 900);
-    assert_int_equal(ns_sessions(f->ns, back, 1, &count, &run, &f->err), 0);
-    assert_true(count == 1 && run == 0); /* There are more. */
-    run_sessions_op(f, 42, over, 1);
-    assert_int_equal(ns_sessions(f->ns, back, 3, &count, &run, &f->err), 0);
-    assert_true(count == 1 && run == 42 && back[0].client == 7);
-    ns_fixture_close(f);
-    free(f);
-}
-
 static bool visit_none(void *data, uint64_t sequence, const struct meta_op *op)
 {
     (void)data;
@@ -788,7 +758,6 @@ int main(void)
         cmocka_unit_test(a_file_without_a_name_has_none),
         cmocka_unit_test(an_older_log_may_name_a_file_without_a_name),
         cmocka_unit_test(what_the_log_cannot_hold_is_refused),
-        cmocka_unit_test(sessions_are_there_until_they_are_struck_out),
         cmocka_unit_test(a_damaged_record_is_named),
     };
 
