@@ -4,10 +4,11 @@
   datasets.py direct FILE COPY SEED   the same of a file that is open with O_DIRECT
   datasets.py slowly FILE COPY MIB    a MiB at a time, each followed by a word on the standard output, with fsync; waits for a line of the standard input
                                       before each
-  datasets.py ranges FILE COPY MORSEL reads morsel by morsel: prints the numbers of those that say EIO; all else has to be that of COPY
+  datasets.py ranges FILE COPY MORSEL reads all morsels at a time: prints the numbers of those that say EIO; all else has to be that of COPY
   datasets.py damage FILE OFFSET      one bit of the byte there is another one
 """
 
+import concurrent.futures
 import errno
 import mmap
 import os
@@ -101,27 +102,30 @@ def write_slowly(path, copy, count):
     os.close(fd)
 
 
+def read_morsel(fd, data, at, end):
+    got = b""
+    try:
+        while at + len(got) < end:
+            part = os.pread(fd, min(65536, end - at - len(got)), at + len(got))
+            assert part, "the file ends early"
+            got += part
+    except OSError as e:
+        assert e.errno == errno.EIO, e
+        return False
+    assert got == data[at:end], f"other bytes at {at}"
+    return True
+
+
 def read_ranges(path, copy, morsel):
-    lost = []
     with open(copy, "rb") as f:
         data = f.read()
     fd = os.open(path, os.O_RDONLY)
     assert os.fstat(fd).st_size == len(data)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
-    for at in range(0, len(data), morsel):
-        end = min(at + morsel, len(data))
-        got = b""
-        try:
-            while at + len(got) < end:
-                part = os.pread(fd, min(65536, end - at - len(got)), at + len(got))
-                assert part, "the file ends early"
-                got += part
-        except OSError as e:
-            assert e.errno == errno.EIO, e
-            lost.append(at // morsel)
-            continue
-        assert got == data[at:end], f"other bytes in morsel {at // morsel}"
-    print(*lost)
+    starts = range(0, len(data), morsel)
+    with concurrent.futures.ThreadPoolExecutor(len(starts)) as pool:
+        good = list(pool.map(lambda at: read_morsel(fd, data, at, min(at + morsel, len(data))), starts))
+    print(*(number for number, well in enumerate(good) if not well))
 
 
 def damage(path, offset):

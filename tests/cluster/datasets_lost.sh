@@ -123,7 +123,7 @@ for name in "${two[@]}"; do
 done
 wait_for 60 "two are away" donors_here 2
 expected=$(copies_of before | awk -v a="${two[0]}" -v b="${two[1]}" '{ here[$2] += $1 != a && $1 != b } END { for (m in here) if (!here[m]) print m }' | sort -n | xargs)
-start_mount reader io_timeout=2s
+start_mount reader io_timeout=10s
 lost=$(python3 "$own" ranges "$mnt/set/before" "$work/copy" 1048576) || fail "reading what is left"
 [ "$lost" = "$expected" ] || fail "EIO for morsels '$lost', where '$expected' were on those that are away"
 head -c 1000000 "$work/copy" >"$work/small"
@@ -140,6 +140,7 @@ note "EIO for what is away"
 # ---- Files on a benefactor's disk: a byte is another one; two are exchanged; one is of before. Nobody reads that.
 
 mapfile -t at1 < <(copies_of before | awk '$1 == "donor1" { print $2 }')
+[ ${#at1[@]} -gt 0 ] || fail "donor1 has nothing of the file: $(copies_of before)"
 set=$(set_of before)
 stop donor1
 object() {
@@ -152,11 +153,20 @@ start_donor donor1
 wait_for 60 "it is back" donors_here 4
 start_mount reader io_timeout=20s
 cmp "$work/copy" "$mnt/set/before" || fail "damaged bytes were read"
+stop_mount reader
+other=$(copies_of before | awk -v m="${at1[0]}" '$2 == m && $1 != "donor1" { print $1 }') # Without that one they are asked for.
+stop "$other"
+start_mount reader io_timeout=10s
+lost=$(python3 "$own" ranges "$mnt/set/before" "$work/copy" 1048576) || fail "damaged bytes were read"
+[[ " $lost " == *" ${at1[0]} "* ]] || fail "EIO for '$lost' and not for morsel ${at1[0]}, of which only a damaged copy is here"
 [ "$(wrong_copies)" -gt 0 ] || fail "nobody has seen that the copies of donor1 are damaged"
 stop_mount reader
+start_donor "$other"
+wait_for 60 "it is back" donors_here 4
 note "damaged bytes are not read"
 
 mapfile -t at4 < <(copies_of before | awk '$1 == "donor4" { print $2 }')
+[ ${#at4[@]} -gt 1 ] || fail "donor4 has not two morsels of the file: $(copies_of before)"
 stop donor4
 for ((i = 0; i + 1 < ${#at4[@]}; i += 2)); do
     one=$(object donor4 "$set" "${at4[i]}") next=$(object donor4 "$set" "${at4[i + 1]}")
@@ -167,7 +177,7 @@ done
 start_donor donor4
 wait_for 60 "it is back" donors_here 4
 damaged_too=$(copies_of before | awk '$1 == "donor1" || $1 == "donor4"' | cut -d' ' -f2 | sort -n | uniq -d | xargs)
-start_mount reader io_timeout=2s
+start_mount reader io_timeout=10s
 lost=$(python3 "$own" ranges "$mnt/set/before" "$work/copy" 1048576) || fail "exchanged morsels were read"
 for morsel in $lost; do
     [[ " $damaged_too " == *" $morsel "* ]] || fail "EIO for morsel $morsel, of which a good copy is here"
@@ -184,35 +194,53 @@ set=$(set_of versions)
 for i in 1 2 3 4; do
     for morsel in 0 1 2 3; do
         found=$(object "donor$i" "$set" "$morsel")
-        [ -z "$found" ] || cp "$found" "$work/old.$i.$morsel"
+        [ -z "$found" ] || cp "$found" "$work/old.donor$i.$morsel"
     done
 done
 dd if="$work/version2" of="/dev/fd/$file" bs=1M conv=notrunc status=none
 exec {file}>&-
 cmp "$work/version2" "$a/set/versions"
-for i in 2 3; do
-    stop "donor$i"
+# Two get back what they had before: of morsel 0 one of them has a copy, and the other one is with somebody else. So all is still there.
+mapfile -t has < <(copies_of versions | awk '$2 == 0 { print $1 }')
+[ "${#has[@]}" = 2 ] || fail "not two copies of morsel 0: $(copies_of versions)"
+back=("${has[0]}") stay=("${has[1]}")
+for name in donor1 donor2 donor3 donor4; do
+    if [[ " ${has[*]} " == *" $name "* ]]; then
+        continue
+    elif [ ${#back[@]} = 1 ]; then
+        back+=("$name")
+    else
+        stay+=("$name")
+    fi
+done
+put_back=0
+for name in "${back[@]}"; do
+    stop "$name"
     for morsel in 0 1 2 3; do
-        found=$(object "donor$i" "$set" "$morsel")
-        other=$(copies_of versions | awk -v m="$morsel" '$2 == m && $1 != "donor2" && $1 != "donor3"' | wc -l)
-        if [ -n "$found" ] && [ "$other" -gt 0 ] && [ -e "$work/old.$i.$morsel" ]; then
-            rewrite "$found" "$work/old.$i.$morsel"
+        found=$(object "$name" "$set" "$morsel")
+        other=$(copies_of versions | awk -v m="$morsel" -v a="${stay[0]}" -v b="${stay[1]}" '$2 == m && ($1 == a || $1 == b)' | wc -l)
+        if [ -n "$found" ] && [ "$other" -gt 0 ] && [ -e "$work/old.$name.$morsel" ]; then
+            rewrite "$found" "$work/old.$name.$morsel"
+            put_back=$((put_back + 1))
         fi
     done
-    start_donor "donor$i"
+    start_donor "$name"
 done
+[ "$put_back" -gt 0 ] || fail "no copy of before was put back: $(ls "$work"/old.*); $(copies_of versions)"
 wait_for 60 "they are back" donors_here 4
-start_mount reader io_timeout=2s
+start_mount reader io_timeout=10s
 cmp "$work/version2" "$mnt/set/versions" || fail "bytes of an older version were read"
 stop_mount reader
-stop donor1 # Now only those are here that are of before.
-stop donor4
+for name in "${stay[@]}"; do
+    stop "$name" # Now only those are here that are of before.
+done
 wait_for 60 "two are here" donors_here 2
-start_mount reader io_timeout=2s
+start_mount reader io_timeout=10s
 lost=$(python3 "$own" ranges "$mnt/set/versions" "$work/version2" 1048576) || fail "bytes of an older version were read"
 [ -n "$lost" ] && [ "$(wrong_copies)" -gt 0 ] || fail "nobody has seen that copies are of before; EIO for '$lost'"
-start_donor donor1
-start_donor donor4
+for name in "${stay[@]}"; do
+    start_donor "$name"
+done
 wait_for 60 "they are back" donors_here 4
 stop_mount reader
 note "older versions are not read"

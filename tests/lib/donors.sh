@@ -28,7 +28,7 @@ start_donors() {
     start_net
     join_net "${names[@]}"
     address_of[meta]=${host_of[here]}:0
-    start_meta --donor-report 200ms --donor-look 1s
+    start_meta --donor-report 200ms --donor-look 5s # On a busy machine one that is well may be silent for a second, and nothing is put there then.
     for ((i = 1; i <= count; i++)); do
         start_donor "donor$i"
     done
