@@ -16,7 +16,7 @@ MIB=1048576
 start_donor() {
     local name=$1
     shift
-    start_daemon "$name" "$bin/morsel-benefactor" --data-dir "$work/$name" --manager "$manager" --donate 64M --keep-free 0 "$@"
+    start_daemon "$name" "$bin/morsel-benefactor" --data-dir "$work/$name" --manager "$manager" --donate 64M --keep-free 0 --no-gentle "$@"
 }
 # donors_say JQ-FILTER
 donors_say() {
@@ -26,9 +26,20 @@ donors_say() {
 is_so() {
     within 60 donors_say "$2" || fail "not within the time: $1: $(jq -c . "$work/donors")"
 }
-# must_be WHAT JQ-FILTER: now.
-must_be() {
-    donors_say "$2" || fail "not so: $1: $(cat "$work/donors")"
+# times_left ID: so often it has told the manager that it leaves.
+times_left() {
+    grep -c "benefactor $1 .* is away: it has left" "$work/log/meta" || true
+}
+left_again() { # ID COUNT
+    [ "$(times_left "$1")" -gt "$2" ]
+}
+# leaves ID: donorID is stopped in order; the manager hears that it leaves, and does not only find that it is silent.
+leaves() {
+    local before
+    before=$(times_left "$1")
+    stop "donor$1"
+    wait_for 60 "the manager hears that donor$1 leaves" left_again "$1" "$before"
+    donors_say "$(donor_is "$1" away)" || fail "who says that it leaves is not away: $(jq -c . "$work/donors")"
 }
 # donor_is ID STATE
 donor_is() {
@@ -50,8 +61,8 @@ misses() {
 start_net
 join_net donor1 donor2 donor3
 address_of[meta]=${host_of[here]}:0
-start_meta --donor-report 200ms --donor-look 1s
-must_be "nobody is there" '.count == 0 and .here == 0 and .donors == []'
+start_meta --donor-report 200ms --donor-look 5s # On a busy machine one that is well may be silent for a second, and does not count as here then.
+is_so "nobody is there" '.count == 0 and .here == 0 and .donors == []'
 
 # ---- Three join. They listen everywhere, and are known by the address from which they come.
 
@@ -60,7 +71,7 @@ for i in 1 2 3; do
     [ "${address_of[donor$i]}" = 0.0.0.0:7462 ] || fail "donor$i listens at ${address_of[donor$i]}"
     is_so "donor$i is here at its address" ".donors[] | select(.id == $i) | .state == \"here\" and .address == \"${host_of[donor$i]}:7462\""
 done
-must_be "what they donate is known" ".here == 3 and .donated == 3 * 64 * $MIB and .used == 0 and ([.donors[] | .donated == 64 * $MIB and .used == 0] | all)"
+is_so "what they donate is known" ".here == 3 and .donated == 3 * 64 * $MIB and .used == 0 and ([.donors[] | .donated == 64 * $MIB and .used == 0] | all)"
 jq -c '[.donors[] | [.id, .address]] | sort' "$work/donors" >"$work/first"
 [ "$(counter donated_bytes "${host_of[donor1]}:7462")" = $((64 * MIB)) ] || fail "donor1 does not say what it gives: $(morsel stats "${host_of[donor1]}:7462")"
 note "three are here"
@@ -71,9 +82,9 @@ began=$(now_ms)
 crash donor1
 is_so "the killed one is away" "$(donor_is 1 away)"
 took=$(($(now_ms) - began))
-[ "$took" -lt 20000 ] || fail "a killed benefactor was counted for $took ms: the look is 1 s, and the answer is waited for 5 s"
-must_be "the others are here" '.here == 2'
-must_be "what it gave does not count" ".donated == 2 * 64 * $MIB"
+[ "$took" -lt 20000 ] || fail "a killed benefactor was counted for $took ms: the next connection is waited for 5 s"
+is_so "the others are here" '.here == 2'
+is_so "what it gave does not count" ".donated == 2 * 64 * $MIB"
 start_donor donor1
 as_before "the killed one is back"
 crash donor1 # And again at once, before anybody has noticed.
@@ -89,8 +100,7 @@ as_before "the frozen one is back"
 
 # ---- Stopped in order: away at once.
 
-stop donor3
-must_be "who says that it leaves is away at once" "$(donor_is 3 away)"
+leaves 3
 start_donor donor3
 as_before "the stopped one is back"
 note "killed, frozen and stopped ones are back"
@@ -144,7 +154,7 @@ note "a laptop has another address"
 
 loop_mount "$work/disk" 400M
 total=$(stat -f -c '%b * %S' "$work/disk" | xargs expr) keep=$((total / 5))
-start_daemon donor4 "$bin/morsel-benefactor" --data-dir "$work/disk/donor4" --manager "$manager" --donate 50% --listen "${host_of[here]}:0" --calm-time 1s
+start_daemon donor4 "$bin/morsel-benefactor" --data-dir "$work/disk/donor4" --manager "$manager" --donate 50% --listen "${host_of[here]}:0" --calm-time 1s --no-gentle
 free() {
     stat -f -c '%a * %S' "$work/disk" | xargs expr
 }
@@ -166,7 +176,7 @@ note "a donation has given way, and is back"
 start_daemon other "$bin/morsel-meta" --data-dir "$work/other" --listen "${host_of[here]}:0"
 stop donor3
 code=0
-ip netns exec "${lives_on[donor3]}" timeout 60 "$bin/morsel-benefactor" --data-dir "$work/donor3" --manager "${address_of[other]}" --donate 64M \
+ip netns exec "${lives_on[donor3]}" timeout 60 "$bin/morsel-benefactor" --data-dir "$work/donor3" --manager "${address_of[other]}" --donate 64M --no-gentle \
     >"$work/log/stranger" 2>&1 || code=$?
 [ "$code" = 1 ] || fail "a benefactor of another cluster: exit code $code"
 grep -q 'error: .*another cluster: name the manager of this one' "$work/log/stranger" || fail "a benefactor of another cluster does not say so"
@@ -180,7 +190,7 @@ mkdir "$work/home" "$work/programs"
 cp "$bin/morsel-benefactor" "$work/programs"
 chown 65534:65534 "$work/home"
 inject=(env -u XDG_DATA_HOME "HOME=$work/home" setpriv --reuid=65534 --regid=65534 --clear-groups)
-start_daemon donor5 "$work/programs/morsel-benefactor" --manager "$manager" --donate 1% --listen "${host_of[here]}:0"
+start_daemon donor5 "$work/programs/morsel-benefactor" --manager "$manager" --donate 1% --listen "${host_of[here]}:0" --no-gentle
 inject=()
 is_so "one without root is here" "$(donor_is 5 here)"
 [ "$(stat -c %u:%a "$work/home/.local/share/morselfs")" = 65534:700 ] || fail "it does not donate a directory of its user's"
@@ -192,10 +202,10 @@ wait "${pid_of[donor5]}" || code=$?
 unset "pid_of[donor5]"
 [ "$code" = 3 ] || fail "a benefactor whose directory was deleted ended with exit code $code"
 [ ! -e "$work/home/.local/share/morselfs" ] || fail "the directory is back"
-must_be "five have been seen, three are here" '.count == 5 and .here == 3'
+is_so "five have been seen, three are here" '.count == 5 and .here == 3'
 
 for i in 1 2 3; do
-    stop "donor$i"
+    leaves "$i"
 done
-must_be "nobody is here" '.count == 5 and .here == 0 and .donated == 0'
+is_so "nobody is here" '.count == 5 and .here == 0 and .donated == 0'
 cluster_end
