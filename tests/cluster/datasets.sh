@@ -13,9 +13,9 @@ cluster_begin datasets "$1"
 start_donors 4
 start_iod 1
 wait_for 60 "the server for durable files is up" servers_up 1
-start_mount a io_timeout=5s
+start_mount a io_timeout=20s
 a=$mnt
-start_mount b io_timeout=5s
+start_mount b io_timeout=20s
 b=$mnt
 mkdir "$a/set" "$a/durable"
 policy "$a/set" class=scavenged
@@ -51,7 +51,7 @@ for bytes in 0 1 4095 1048576 1048577 7654321; do
     cp "$work/copy" "$a/set/size$bytes"
     both_have "size$bytes" "$work/copy"
 done
-[ "$(objects size7654321)" = 16 ] || fail "a file of 8 morsels has $(objects size7654321) objects, two of each are wanted"
+wait_for 60 "of a file of 8 morsels there are two of each" objects_are size7654321 16
 dd if="$work/copy" of="$b/set/small" bs=777 status=none
 dd if="$work/copy" of="$b/set/synced" bs=100k conv=fsync status=none
 dd if="$work/copy" of="$b/set/direct" bs=1M oflag=direct iflag=fullblock status=none
@@ -93,7 +93,7 @@ done
 echo new >"$b/set/sealed"
 [ "$(cat "$a/set/sealed")" = new ] || fail "it did not begin anew"
 is_refused "Operation not permitted" bash -c "echo more >>$b/set/sealed"
-wait_for 30 "what it was is deleted" objects_are sealed 2
+wait_for 90 "what it was is deleted" objects_are sealed 2
 touch "$a/set/empty"
 echo first >>"$b/set/empty" || fail "an empty file was sealed"
 [ "$(cat "$a/set/empty")" = first ] || fail "what was written to an empty file is not there"
@@ -151,7 +151,7 @@ crash mount-a
 umount -l "$a"
 kill "$writer" # It waits for a word.
 wait "$writer" || true
-start_mount a io_timeout=5s
+start_mount a io_timeout=20s
 cmp "$work/slow" "$b/set/slow" || fail "what was stored when its mount died is not there"
 cmp "$work/slow" "$a/set/slow" || fail "what was stored when its mount died is not there on a new mount"
 may_not_go_on() {

@@ -11,8 +11,9 @@ cluster_begin donate "$1"
 
 MIB=1048576
 desk=$work/desk
+manners=() # As on a desktop.
 start_desk() {
-    start_daemon desk "$bin/morsel-benefactor" --data-dir "$desk" --manager "$manager" --donate 64M --keep-free 0 --listen 0.0.0.0:0 "$@"
+    start_daemon desk "$bin/morsel-benefactor" --data-dir "$desk" --manager "$manager" --donate 64M --keep-free 0 --listen 0.0.0.0:0 "${manners[@]}" "$@"
 }
 donate() {
     timeout 60 "$bin/morsel" donate "$@" --data-dir "$desk"
@@ -53,6 +54,9 @@ if command -v ionice >/dev/null; then
     [ "$(ionice -p "${pid_of[desk]}")" = idle ] || fail "it takes the disk as others do: $(ionice -p "${pid_of[desk]}")"
 fi
 grep -q "^$desk gives 64.0 MiB; so for" "$work/text" || fail "the owner reads: $(cat "$work/text")"
+stop desk
+manners=(--no-gentle) # Beside busy programs it would be long about what follows.
+start_desk
 
 # ---- His word holds, the manager hears it soon, and a restart keeps it: in order, and by force.
 
@@ -65,7 +69,7 @@ set_to_half() {
     heard ".donated == 32 * $MIB"
     took=$(($(now_ms) - began))
 }
-in_time 2000 "that the manager hears of less" set_to_half
+in_time 10000 "that the manager hears of less" set_to_half # A report comes once an hour.
 grep -q "gives 32.0 MiB" "$work/text" || fail "what he said is not in the answer: $(cat "$work/text")"
 donate set --keep-free=99% >/dev/null
 heard '.donated == 0'
@@ -102,7 +106,7 @@ says '.paused and .paused_left_ms > 3000000 and .paused_left_ms <= 3600000'
 heard '.here == 1 and .donated == 0 and .donors[0].state == "paused"'
 donate resume >/dev/null
 heard ".donated == 64 * $MIB and .donors[0].state == \"here\""
-donate pause 1s >/dev/null # It ends by itself, and the manager hears that, too.
+donate pause 5s >/dev/null # It ends by itself, and the manager hears that, too.
 heard '.donors[0].state == "paused"'
 heard ".donated == 64 * $MIB and .donors[0].state == \"here\""
 donate pause >/dev/null

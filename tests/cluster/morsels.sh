@@ -63,7 +63,7 @@ all_good $SET 0 20 $MIB
 says_used() {
     [ "$(morsel donors --json | jq '.donors[0].used')" = $((before + 20 * WHOLE)) ]
 }
-wait_for 20 "the manager hears what is used" says_used
+wait_for 60 "the manager hears what is used" says_used
 [ "$(io get $SET 20 1 $MIB)" = "short 20" ] || fail "a morsel that was never written is not short"
 
 # ---- Killed while it is written to, five times: what was acknowledged is there.
@@ -125,7 +125,7 @@ grep -q 'no space left: all that is given is used' "$work/err" || fail "what doe
 [ "$(one used_bytes)" -gt $((198 * MIB)) ] || fail "200 MiB are given, and only $(one used_bytes) bytes could be used"
 stop donor1
 start_donor --donate 100M
-wait_for 20 "its log says that it gives less than it has" grep -q 'gives way: .* have to go' "$work/log/donor1"
+wait_for 60 "its log says that it gives less than it has" grep -q 'gives way: .* have to go' "$work/log/donor1"
 all_good $SET 10 10 $MIB "with less given than used"
 ! takes || fail "something is taken although more is used than given"
 stop donor1
@@ -148,7 +148,7 @@ sync -f "$work/disk-donor1" # Or it is back with the power.
 gives_again() {
     [ "$(one donated_bytes)" -gt $((100 * MIB)) ]
 }
-wait_for 20 "all is given again" gives_again
+wait_for 60 "all is given again" gives_again
 takes || fail "nothing is taken although there is room again"
 note "a full disk"
 
@@ -167,11 +167,11 @@ is_open
 mount -o remount,abort,errors=remount-ro "$work/disk-donor1"
 ! takes || fail "a read-only disk takes morsels"
 all_good $SET 0 20 $MIB "on a read-only disk"
-wait_for 20 "the log says so" grep -q 'read-only: morsels that are here can be read, and nothing more is taken' "$work/log/donor1"
+wait_for 60 "the log says so" grep -q 'read-only: morsels that are here can be read, and nothing more is taken' "$work/log/donor1"
 gives_what_it_has() {
     morsel donors --json | jq -e '.donors[0] | .state == "here" and .donated <= .used' >/dev/null
 }
-wait_for 20 "the manager hears that nothing more is given" gives_what_it_has
+wait_for 60 "the manager hears that nothing more is given" gives_what_it_has
 looks() {
     ! takes && [ "$(grep -c 'nothing more is taken' "$work/log/donor1")" = 1 ]
 }
@@ -181,7 +181,7 @@ for _ in 1 2 3 4; do
 done
 stop donor1
 umount "$work/disk-donor1"
-mount -o loop "$work/disk-donor1.image" "$work/disk-donor1"
+within 60 mount_afresh "$work/disk-donor1" || fail "the disk cannot be mounted again"
 start_donor --donate 200M
 all_good $SET 0 20 $MIB "behind a read-only time"
 is_open

@@ -42,7 +42,7 @@ set_of() {
 }
 # reads_well WHEN: from the benefactors, by a mount that has nothing.
 reads_well() {
-    start_mount reader io_timeout=5s
+    start_mount reader io_timeout=20s
     cmp "$work/copy" "$mnt/set/$file" || fail "$file is not what was written: $1"
     stop_mount reader
 }
@@ -57,12 +57,12 @@ write_file() {
 start_net
 join_net donor1 donor2 donor3 donor4
 address_of[meta]=${host_of[here]}:0
-start_meta --donor-report 200ms --donor-look 1s --repair-after 2s
+start_meta --donor-report 200ms --donor-look 5s --repair-after 2s
 for i in 1 2 3 4; do start_donor "donor$i"; done
 is_so "four are here" '.here == 4'
 start_iod 1
 wait_for 60 "the server for durable files is up" servers_up 1
-start_mount a io_timeout=5s
+start_mount a io_timeout=20s
 a=$mnt
 mkdir "$a/set" "$a/three"
 policy "$a/set" class=scavenged replicas=2 stripe_width=4
@@ -94,7 +94,7 @@ start_donor donor1
 is_so "the killed one is back" '.here == 4'
 [ "$(copies_on donor1)" = "$had" ] || fail "donor1 does not have what it had: $(copies_on donor1) of $had"
 stop meta
-start_meta --donor-report 200ms --donor-look 1s --repair-after 0
+start_meta --donor-report 200ms --donor-look 5s --repair-after 0
 is_so "all are back" '.here == 4'
 wait_for 90 "the surplus is deleted" copies_are $((2 * MORSELS)) donor1 donor2 donor3 donor4
 is_so "nothing is short" '.morsels_short == 0'

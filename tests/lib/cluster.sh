@@ -437,7 +437,7 @@ lose_power() {
     "$bin/powercut" "$disk" || fail "the file system of $name does not shut down"
     crash "$name"
     umount "$disk" || fail "the disk of $name is still in use"
-    within 20 mount_afresh "$disk" || fail "the disk of $name cannot be mounted again"
+    within 60 mount_afresh "$disk" || fail "the disk of $name cannot be mounted again"
     new_boot "$name"
 }
 
