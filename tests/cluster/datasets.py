@@ -4,6 +4,9 @@
   datasets.py direct FILE COPY SEED   the same of a file that is open with O_DIRECT
   datasets.py slowly FILE COPY MIB    a MiB at a time, each followed by a word on the standard output, with fsync; waits for a line of the standard input
                                       before each
+  datasets.py cuts FILE COPY END SIZE...
+                                      writes as much as END, and syncs; truncates to each SIZE, and to END again; says a word and waits for
+                                      one when all is written, and when it is truncated and as long as it was
   datasets.py ranges FILE COPY MORSEL reads all morsels at a time: prints the numbers of those that say EIO; all else has to be that of COPY
   datasets.py damage FILE OFFSET      one bit of the byte there is another one
 """
@@ -116,6 +119,30 @@ def read_morsel(fd, data, at, end):
     return True
 
 
+def step(word):
+    print(word, flush=True)
+    assert sys.stdin.readline()
+
+
+def cut_often(path, copy, end, sizes):
+    model = bytearray(os.urandom(end))
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    assert os.pwrite(fd, model, 0) == end
+    os.fsync(fd)
+    step("written")
+    for size in (*sizes, end):
+        os.ftruncate(fd, size)
+        del model[size:]
+        model.extend(bytes(size - len(model)))
+    at = min(sizes)
+    assert os.pread(fd, end - at, at) == bytes(model[at:]), "what was cut off is back"
+    with open(copy, "wb") as f:
+        f.write(model)
+    step("cut")
+    assert os.pread(fd, end, 0) == bytes(model), "what was cut off is back when it is stored"
+    os.close(fd)
+
+
 def read_ranges(path, copy, morsel):
     with open(copy, "rb") as f:
         data = f.read()
@@ -141,6 +168,8 @@ if command in ("random", "direct"):
     write_at_random(path, sys.argv[3], int(sys.argv[4]), command == "direct")
 elif command == "slowly":
     write_slowly(path, sys.argv[3], int(sys.argv[4]))
+elif command == "cuts":
+    cut_often(path, sys.argv[3], int(sys.argv[4]), [int(size) for size in sys.argv[5:]])
 elif command == "ranges":
     read_ranges(path, sys.argv[3], int(sys.argv[4]))
 elif command == "damage":

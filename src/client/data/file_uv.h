@@ -640,6 +640,8 @@ struct range_op
     uint32_t place;       /* Where it lay then: file_place(). */
     void (*done)(struct range_op *op, int status);
     void *data;
+    struct set_hold
+        hold; /* Of a truncation of a scavenged file: the caller ends it when the manager has made it. */
     uint64_t blocks; /* range_blocks_start(): of 512 bytes, all columns. */
     /* For seeks */
     bool hole, found;
@@ -680,6 +682,10 @@ int scavenged_take_layout(struct file *file, const Morsel__Layout *layout, bool 
 
 /* 0: what that change needs of servers is nothing here. MORSEL_NOTSUP, MORSEL_PERM. */
 int scavenged_may_range(const struct file *file, enum range_kind kind);
+
+/* The file is about to be truncated: set_hold_start(). */
+int scavenged_hold(struct file *file, struct set_hold *hold,
+                   void (*done)(struct set_hold *hold, int status));
 
 /* The manager has made the file so long, and says how it lies now (NULL: it does not). */
 void scavenged_resized(struct file *file, uint64_t size, const Morsel__Layout *layout);

@@ -127,6 +127,20 @@ static int range_init(struct range_op *op, struct file *file,
     return MORSEL_OK;
 }
 
+/* Of a scavenged file nothing is truncated but the manager's map. */
+static void on_held(struct set_hold *hold, int status)
+{
+    range_part_done(CONTAINER_OF(hold, struct range_op, hold), status);
+}
+
+static void hold_reports(struct range_op *op)
+{
+    op->waiting++;
+    if (scavenged_hold(op->file, &op->hold, on_held) == 0) {
+        range_part_done(op, 0);
+    }
+}
+
 int range_start(struct range_op *op, struct file *file, enum range_kind kind, uint64_t offset,
                 uint64_t length, void (*done)(struct range_op *op, int status))
 {
@@ -145,6 +159,9 @@ int range_start(struct range_op *op, struct file *file, enum range_kind kind, ui
     op->lease_epoch = lease_epoch(file->client);
     op->again = 0;
     file_forget(file, 0, UINT64_MAX);
+    if (file_is_scavenged(file)) {
+        hold_reports(op);
+    }
     for (uint32_t i = 0; i < op->calls_count; i++) {
         if (kind != RANGE_TRUNCATE && object_from(op, i) == object_to(op, i)) {
             continue;
@@ -161,6 +178,10 @@ int range_start(struct range_op *op, struct file *file, enum range_kind kind, ui
 
 void range_cancel(struct range_op *op)
 {
+    if (op->hold.set != NULL) {
+        set_hold_cancel(&op->hold);
+        return;
+    }
     for (uint32_t i = 0; op->waiting > 0 && i < op->calls_count; i++) {
         column_cancel(&op->calls[i]);
     }

@@ -135,6 +135,12 @@ int scavenged_may_range(const struct file *file, enum range_kind kind)
     return scavenged_may_change(file) != 0 ? MORSEL_PERM : MORSEL_NOTSUP;
 }
 
+int scavenged_hold(struct file *file, struct set_hold *hold,
+                   void (*done)(struct set_hold *hold, int status))
+{
+    return set_hold_start(hold, file->set, done);
+}
+
 void scavenged_resized(struct file *file, uint64_t size, const Morsel__Layout *layout)
 {
     file_forget(file, 0, UINT64_MAX); /* What was fetched meanwhile is of before. */

@@ -18,6 +18,7 @@ void set_unref(struct data_set *set)
         return;
     }
     CHECK(set->open == NULL && list_empty(&set->asks) && list_empty(&set->loads));
+    CHECK(set->holds == 0);
     set_map_free(&set->map);
     list_remove(&set->node);
     free(set->unsynced);
@@ -54,6 +55,7 @@ int data_set_new(struct client *client, inode_id inode, uint64_t number, uint32_
     list_init(&set->placing);
     list_init(&set->idle);
     list_init(&set->unreported);
+    list_init(&set->holding);
     list_init(&set->paused);
     list_init(&set->syncs_now);
     list_init(&set->syncs_next);

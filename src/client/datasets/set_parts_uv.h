@@ -1,5 +1,5 @@
 /* For the files of this room that are one module, set_uv.h: set_life_uv.c (sets, and what all have in common), set_store_uv.c (open
- * morsels and their rounds), set_place_uv.c (where they go), set_report_uv.c (the manager hears of them), set_read_uv.c,
+ * morsels and their rounds), set_cut_uv.c (which of them a truncation ends), set_place_uv.c (where they go), set_report_uv.c (the manager hears of them), set_read_uv.c,
  * set_ask_uv.c (pages of the map), set_load_uv.c (morsels on their way here), set_sync_uv.c. */
 #ifndef MORSEL_CLIENT_DATASETS_SET_PARTS_UV_H
 #define MORSEL_CLIENT_DATASETS_SET_PARTS_UV_H
@@ -64,8 +64,10 @@ struct data_set
     struct list unreported; /* Through, and not told. */
     struct list paused;     /* Go on with a tick. */
     bool reporting;
-    unsigned restoring; /* Morsels whose digest the manager is going to be told; */
-    struct seal *seal;  /* what waits for that. */
+    unsigned holds;      /* struct set_hold that run: so long nothing is reported; */
+    struct list holding; /* those that wait for the report that is under way. */
+    unsigned restoring;  /* Morsels whose digest the manager is going to be told; */
+    struct seal *seal;   /* what waits for that. */
 
     struct set_unsynced *unsynced; /* In the order in which they were stored. */
     uint32_t unsynced_count, unsynced_room;
@@ -151,7 +153,7 @@ void set_load_free(struct set_load *load);  /* Of one that is here. */
 /* The reader gets its bytes. */
 void set_read_take(struct set_read *read, const struct set_load *load);
 
-/* ---- set_store_uv.c, set_place_uv.c, set_report_uv.c ---- */
+/* ---- set_store_uv.c, set_cut_uv.c, set_place_uv.c, set_report_uv.c ---- */
 
 enum open_state {
     OPEN_IDLE,
@@ -186,7 +188,9 @@ struct open_morsel
     uint32_t *crcs;  /* Of each block piece up to `length`. */
     uint32_t length; /* Bytes here. */
     uint32_t stored; /* Of these the map has so many. */
-    bool known;      /* Its bytes of before are here, if there are any. */
+    uint32_t
+        cut; /* So far the map goes since, and nothing here counts that is behind; UINT32_MAX: all of it does. */
+    bool known; /* Its bytes of before are here, if there are any. */
     bool in_map;
     bool rewriting;               /* The map says so. */
     bool announcing;              /* What is reported is that. */
@@ -217,8 +221,21 @@ void open_morsels_free_idle(struct data_set *set);
 /* The manager has cut the morsel at this offset of the file, and does not know its digest: it is told. Without memory it is not. */
 void open_morsel_restore(struct data_set *set, uint64_t offset);
 
-/* The file ends there now: of open morsels nothing is kept that lies behind. None is being written. */
+/* The file ends there now: of open morsels nothing counts that lies behind, also not of those that are on their way. */
 void open_morsels_cut(struct data_set *set, uint64_t size);
+
+/* Where the map was cut meanwhile the morsel ends, too: before its next round, and before the manager hears of this one. Then
+ * nobody is waiting for bytes of his that are behind. */
+void open_morsel_end_at_cut(struct open_morsel *o);
+
+/* NULL: it is not open. */
+struct open_morsel *open_morsel_find(const struct data_set *set, uint32_t number);
+
+/* Of one that is idle, or whose round has ended. */
+void open_morsel_free(struct open_morsel *o);
+
+/* The bytes of [from, to) are here: the checksums of their blocks, of which the last may be short. */
+void open_morsel_note_crcs(struct open_morsel *o, uint32_t from, uint32_t to);
 
 /* Has it a place? Then `copies` has it. Otherwise open_morsel_placed() follows, later. */
 bool open_morsel_place(struct open_morsel *o);

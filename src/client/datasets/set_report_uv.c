@@ -25,6 +25,59 @@ struct report
 
 static void report_next(struct data_set *set);
 
+/* ---- Nothing is reported for a while ---- */
+
+int set_hold_start(struct set_hold *hold, struct data_set *set,
+                   void (*done)(struct set_hold *hold, int status))
+{
+    hold->set = set_ref(set);
+    hold->done = done;
+    list_init(&hold->node);
+    set->holds++;
+    if (!set->reporting) {
+        return MORSEL_OK;
+    }
+    list_push_back(&set->holding, &hold->node);
+    return MORSEL_AGAIN;
+}
+
+void set_hold_end(struct set_hold *hold)
+{
+    struct data_set *set = hold->set;
+
+    if (set == NULL) {
+        return;
+    }
+    hold->set = NULL;
+    list_remove(&hold->node);
+    CHECK(set->holds > 0);
+    set->holds--;
+    report_next(set);
+    set_unref(set);
+}
+
+void set_hold_cancel(struct set_hold *hold)
+{
+    if (hold->set != NULL && !list_empty(&hold->node)) {
+        set_hold_end(hold);
+        hold->done(hold, MORSEL_CANCELED);
+    }
+}
+
+/* The report before is answered. */
+static void tell_held(struct data_set *set)
+{
+    struct list *node;
+
+    while ((node = list_pop_front(&set->holding)) != NULL) {
+        struct set_hold *hold = LIST_ENTRY(node, struct set_hold, node);
+
+        hold->done(hold, MORSEL_OK);
+    }
+}
+
+/* ---- Reports ---- */
+
 static void fill_place(struct report *r, const struct open_copy *copy)
 {
     for (size_t i = 0; i < r->places_count; i++) {
@@ -43,6 +96,7 @@ static void fill_morsel(struct report *r, struct open_morsel *o)
 {
     Morsel__SetMorsel *item = &r->items[r->count];
 
+    open_morsel_end_at_cut(o);
     morsel__set_morsel__init(item);
     item->number = o->number;
     item->length = o->announcing ? o->stored : o->length;
@@ -127,6 +181,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
         open_morsel_reported(o, status);
     }
     free(r);
+    tell_held(set);
     report_next(set);
     set_unref(set);
 }
@@ -167,7 +222,7 @@ static void report_next(struct data_set *set)
     struct report *r;
     struct list *node;
 
-    if (set->reporting || list_empty(&set->unreported)) {
+    if (set->reporting || set->holds > 0 || list_empty(&set->unreported)) {
         return;
     }
     r = calloc(1, sizeof(*r));

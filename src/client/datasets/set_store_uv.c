@@ -31,7 +31,7 @@ uint32_t open_morsel_digest(const struct open_morsel *o)
 
 /* ---- Open morsels ---- */
 
-static struct open_morsel *find(const struct data_set *set, uint32_t number)
+struct open_morsel *open_morsel_find(const struct data_set *set, uint32_t number)
 {
     struct open_morsel *o;
 
@@ -39,7 +39,7 @@ static struct open_morsel *find(const struct data_set *set, uint32_t number)
     return o;
 }
 
-static void open_free(struct open_morsel *o)
+void open_morsel_free(struct open_morsel *o)
 {
     struct data_set *set = o->set;
 
@@ -67,6 +67,7 @@ static struct open_morsel *open_new(struct data_set *set, uint32_t number)
     }
     o->number = number;
     o->set = set;
+    o->cut = UINT32_MAX;
     o->crcs = calloc(set->morsel_bytes / BLOCK_BYTES, sizeof(o->crcs[0]));
     o->calls = calloc((size_t)pieces_of(set) * REPLICAS_MAX, sizeof(o->calls[0]));
     list_init(&o->node);
@@ -90,7 +91,7 @@ static void idle(struct open_morsel *o)
     struct data_set *set = o->set;
 
     if (set->dropped) {
-        open_free(o);
+        open_morsel_free(o);
         return;
     }
     o->state = OPEN_IDLE;
@@ -98,7 +99,7 @@ static void idle(struct open_morsel *o)
     list_push_back(&set->idle, &o->node);
     set->idle_bytes += set->morsel_bytes;
     while (set->idle_bytes > SET_IDLE_BYTES_MAX && set->idle_bytes > set->morsel_bytes) {
-        open_free(LIST_ENTRY(list_front(&set->idle), struct open_morsel, node));
+        open_morsel_free(LIST_ENTRY(list_front(&set->idle), struct open_morsel, node));
     }
 }
 
@@ -117,7 +118,7 @@ void open_morsels_free_idle(struct data_set *set)
 
     (void)set_ref(set);
     while ((node = list_front(&set->idle)) != NULL) {
-        open_free(LIST_ENTRY(node, struct open_morsel, node));
+        open_morsel_free(LIST_ENTRY(node, struct open_morsel, node));
     }
     set_unref(set);
 }
@@ -158,8 +159,7 @@ static bool put(struct open_morsel *o, uint32_t at, const uint8_t *from, uint32_
     return true;
 }
 
-/* Checksums of the blocks of [from, to), of which the last may be short. */
-static void note_crcs(struct open_morsel *o, uint32_t from, uint32_t to)
+void open_morsel_note_crcs(struct open_morsel *o, uint32_t from, uint32_t to)
 {
     from -= from % BLOCK_BYTES;
     while (from < to) {
@@ -198,18 +198,19 @@ static int take_write(struct open_morsel *o, const struct set_write *write)
 int open_morsel_read(struct set_read *read)
 {
     struct data_set *set = read->set;
-    const struct open_morsel *o = find(set, set_morsel_of(set, read->offset));
-    uint32_t at = (uint32_t)(read->offset % set->morsel_bytes);
+    const struct open_morsel *o = open_morsel_find(set, set_morsel_of(set, read->offset));
+    uint32_t at = (uint32_t)(read->offset % set->morsel_bytes), end;
 
     if (o == NULL || !o->known) {
         return MORSEL_AGAIN;
     }
     read->payload = NULL;
     read->count = 0;
-    if (at >= o->length) {
+    end = o->length < o->cut ? o->length : o->cut;
+    if (at >= end) {
         return MORSEL_OK;
     }
-    read->count = o->length - at < read->length ? o->length - at : read->length;
+    read->count = end - at < read->length ? end - at : read->length;
     read->payload = payload_new(rpc_payloads(set->client->rpc), read->count);
     read->payload_offset = 0;
     if (read->payload == NULL) {
@@ -238,7 +239,7 @@ void open_morsel_take(struct open_morsel *o, const struct set_load *load)
         at += part;
     }
     o->length = o->stored = entry->length;
-    note_crcs(o, 0, o->length);
+    open_morsel_note_crcs(o, 0, o->length);
     o->copies_count = 0;
     for (uint32_t i = 0; i < entry->donor_count && i < REPLICAS_MAX; i++) {
         o->copies[o->copies_count++] = (struct open_copy){
@@ -276,6 +277,7 @@ static void round_take(struct open_morsel *o)
 {
     int rv = MORSEL_OK;
 
+    open_morsel_end_at_cut(o);
     o->from = UINT32_MAX;
     o->to = 0;
     LIST_FOREACH(node, &o->sending)
@@ -296,7 +298,7 @@ static void round_take(struct open_morsel *o)
         round_end(o, MORSEL_OK);
         return;
     }
-    note_crcs(o, o->from, o->to);
+    open_morsel_note_crcs(o, o->from, o->to);
     round_go(o);
 }
 
@@ -343,6 +345,7 @@ void open_morsel_go(struct open_morsel *o)
         return;
     }
     if (list_empty(&o->waiting)) {
+        open_morsel_end_at_cut(o);
         idle(o);
         return;
     }
@@ -387,7 +390,7 @@ static void round_end(struct open_morsel *o, int status)
         while ((node = list_pop_front(&o->waiting)) != NULL) {
             list_push_back(&ended, node);
         }
-        open_free(o);
+        open_morsel_free(o);
     } else {
         open_morsel_go(o);
     }
@@ -684,72 +687,6 @@ void open_morsels_tick(struct data_set *set, uint64_t now_ms)
     }
 }
 
-struct restore
-{
-    struct set_write write;
-    struct data_set *set;
-};
-
-static void on_restored(struct set_write *write, int status)
-{
-    struct restore *restore = CONTAINER_OF(write, struct restore, write);
-    struct data_set *set = restore->set;
-
-    (void)status; /* It goes on without: its blocks have checksums. */
-    free(restore);
-    CHECK(set->restoring > 0);
-    if (--set->restoring == 0) {
-        set_seal_go(set);
-    }
-    set_unref(set);
-}
-
-/* What of it is here stays, as far as it goes. */
-static void cut(struct open_morsel *o, uint32_t length)
-{
-    if (o != NULL && o->state == OPEN_IDLE && o->known && o->length > length) {
-        o->length = o->stored = length;
-        o->rewriting = o->in_map;
-        note_crcs(o, length - 1, length);
-        for (uint32_t i = 0; i < o->copies_count; i++) {
-            o->copies[i].whole = false;
-        }
-    }
-}
-
-void open_morsels_cut(struct data_set *set, uint64_t size)
-{
-    uint32_t number = set_morsel_of(set, size);
-    bool within = size % set->morsel_bytes != 0;
-
-    LIST_FOREACH_SAFE(node, &set->idle)
-    {
-        struct open_morsel *o = LIST_ENTRY(node, struct open_morsel, node);
-
-        if (o->number > number || (o->number == number && !within)) {
-            open_free(o);
-        }
-    }
-    if (within) {
-        cut(find(set, number), (uint32_t)(size % set->morsel_bytes));
-    }
-}
-
-void open_morsel_restore(struct data_set *set, uint64_t offset)
-{
-    struct restore *restore = calloc(1, sizeof(*restore));
-
-    if (restore == NULL) {
-        return;
-    }
-    restore->set = set_ref(set);
-    restore->write.offset = offset;
-    set->restoring++;
-    if (set_write_start(&restore->write, set, on_restored) != 0) {
-        on_restored(&restore->write, MORSEL_NOMEM);
-    }
-}
-
 int set_write_start(struct set_write *write, struct data_set *set,
                     void (*done)(struct set_write *write, int status))
 {
@@ -758,7 +695,7 @@ int set_write_start(struct set_write *write, struct data_set *set,
     if (write->offset / set->morsel_bytes > UINT32_MAX - 1) {
         return MORSEL_FBIG;
     }
-    o = find(set, set_morsel_of(set, write->offset));
+    o = open_morsel_find(set, set_morsel_of(set, write->offset));
     if (o == NULL) {
         o = open_new(set, set_morsel_of(set, write->offset));
     }

@@ -81,6 +81,25 @@ void data_set_forget(struct data_set *set);
  * more, and is told, if it is ours; it is not sealed before. */
 void data_set_cut(struct data_set *set, uint64_t size);
 
+/* While the manager cuts its map: zeroed, embed it in who asks for that. */
+struct set_hold
+{
+    struct data_set *set; /* NULL: it does not run. */
+    struct list node;
+    void (*done)(struct set_hold *hold, int status);
+};
+
+/* From `done` on the manager hears nothing more of what is stored, until set_hold_end(). 0: it is so, and `done` does not run.
+ * MORSEL_AGAIN: `done` runs once, later, with 0: what was reported before is answered. The set stays as long. */
+int set_hold_start(struct set_hold *hold, struct data_set *set,
+                   void (*done)(struct set_hold *hold, int status));
+
+/* Where the map was cut, data_set_cut() comes first. Harmless for one that does not run. */
+void set_hold_end(struct set_hold *hold);
+
+/* If `done` is still to run it does so before this returns, with MORSEL_CANCELED, and it has ended. */
+void set_hold_cancel(struct set_hold *hold);
+
 /* ---- Writing ---- */
 
 /* Embed it, zeroed, in what is written. */

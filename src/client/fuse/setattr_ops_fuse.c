@@ -48,6 +48,7 @@ static void size_op_fail(struct size_op *op, int status)
     inode_id inode = op->inode;
 
     truncation_end(op);
+    set_hold_end(&op->range.hold);
     if (op->handle != NULL) {
         file_close(op->handle);
     }
@@ -84,6 +85,7 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
         }
         file_overlay(file, node->attr);
     }
+    set_hold_end(&op->range.hold);
     if ((op->valid & SETATTR_SIZE) != 0) {
         data_version_advance(client->data.versions, node->attr->inode, node->attr->data_version);
     }
