@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # of cluster.sh and net.sh
 # Benefactors for tests of what is stored on them, each a host of its own; source it behind net.sh.
 #
-#   start_donors N                  the manager, and benefactors donor1 to donorN, which it knows
+#   start_donors N [OPTIONS]        the manager (with OPTIONS), and benefactors donor1 to donorN, which it knows
 #   start_donor NAME [OPTIONS]      one of them (again)
 #   stop_donors                     all that run, in order
 
@@ -28,7 +28,7 @@ start_donors() {
     start_net
     join_net "${names[@]}"
     address_of[meta]=${host_of[here]}:0
-    start_meta --donor-report 200ms --donor-look 5s # On a busy machine one that is well may be silent for a second, and nothing is put there then.
+    start_meta --donor-report 200ms --donor-look 5s "${@:2}" # On a busy machine one that is well may be silent for a second, and nothing is put there then.
     for ((i = 1; i <= count; i++)); do
         start_donor "donor$i"
     done

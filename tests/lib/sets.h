@@ -160,9 +160,11 @@ static inline int sets_place_in(struct client *c, struct sets_file file, uint32_
     return call(c, MSG_SET_PLACE, &request.base, &morsel__set_place_reply__descriptor, reply);
 }
 
-/* One morsel, full, at these benefactors; or it is announced that it is going to be written anew. */
-static inline int sets_stored_as(struct client *c, struct sets_file file, uint32_t number,
-                                 struct sets_desk *const *desks, size_t count, bool rewriting)
+/* One morsel, full, at these benefactors, of which the first `parts` were sent a part of it; or it is announced that it is going
+ * to be written anew. */
+static inline int sets_stored_in(struct client *c, struct sets_file file, uint32_t number,
+                                 struct sets_desk *const *desks, size_t count, size_t parts,
+                                 bool rewriting)
 {
     Morsel__SetStoredRequest request = MORSEL__SET_STORED_REQUEST__INIT;
     Morsel__SetMorsel morsel = MORSEL__SET_MORSEL__INIT, *morsels = &morsel;
@@ -182,6 +184,8 @@ static inline int sets_stored_as(struct client *c, struct sets_file file, uint32
     morsel.rewriting = rewriting;
     morsel.donors = donors;
     morsel.n_donors = count;
+    morsel.parts = donors;
+    morsel.n_parts = parts;
     request.op = &op;
     request.inode = file.inode;
     request.set = file.set;
@@ -192,6 +196,12 @@ static inline int sets_stored_as(struct client *c, struct sets_file file, uint32
     request.size = (uint64_t)(number + 1) * SETS_MORSEL;
     request.durable = true;
     return call(c, MSG_SET_STORED, &request.base, NULL, NULL);
+}
+
+static inline int sets_stored_as(struct client *c, struct sets_file file, uint32_t number,
+                                 struct sets_desk *const *desks, size_t count, bool rewriting)
+{
+    return sets_stored_in(c, file, number, desks, count, 0, rewriting);
 }
 
 static inline int sets_stored(struct client *c, struct sets_file file, uint32_t number,

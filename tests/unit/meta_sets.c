@@ -260,6 +260,36 @@ static size_t collect(struct sets_desk *desk, struct op_run *runs)
     return count;
 }
 
+/* He may have lost the rest: it was deleted there when others had taken his place, and he came back. */
+static void who_gets_a_part_counts_if_the_map_names_him(void **state)
+{
+    struct fixture *f = *state;
+    struct cloud cloud;
+    struct sets_file file;
+    struct sets_desk *before[] = { &cloud.desks[0], &cloud.desks[1] };
+    struct sets_desk *both[] = { &cloud.desks[0], &cloud.desks[2] };
+    struct op_run runs[8];
+    uint32_t donors[2];
+
+    cloud_open(&cloud, f);
+    file = sets_make(&cloud.c, "f");
+    assert_int_equal(sets_stored_in(&cloud.c, file, 0, before, 2, 2, false), MORSEL_UNREACHABLE);
+    assert_int_equal(store(&cloud, file, 0, 0, 1), 0);
+    assert_int_equal(sets_stored_in(&cloud.c, file, 0, before, 2, 2, false), 0);
+    assert_int_equal(store(&cloud, file, 0, 2, 3), 0);
+    assert_int_equal(collect(&cloud.desks[0], runs), 1);
+    assert_int_equal(collect(&cloud.desks[1], runs), 1);
+    assert_int_equal(sets_stored_in(&cloud.c, file, 0, before, 2, 2, false), MORSEL_UNREACHABLE);
+    assert_int_equal(map_of(&cloud.c, file, donors), 1);
+    assert_true(donors[0] == cloud.desks[2].id && donors[1] == cloud.desks[3].id);
+    assert_int_equal(sets_stored_in(&cloud.c, file, 0, both, 2, 2, false), 0);
+    assert_int_equal(map_of(&cloud.c, file, donors), 1);
+    assert_true(donors[0] == cloud.desks[2].id && donors[1] == 0);
+    assert_int_equal(collect(&cloud.desks[0], runs), 1); /* The part. */
+    assert_int_equal(store(&cloud, file, 0, 0, 1), 0);
+    cloud_close(&cloud);
+}
+
 static void what_belongs_to_no_map_is_collected(void **state)
 {
     struct fixture *f = *state;
@@ -521,6 +551,7 @@ int main(void)
         TEST(who_is_first_told_where_stores_the_set),
         TEST(writers_wait_for_benefactors_behind_a_restart),
         TEST(an_announcement_takes_no_copy_away),
+        TEST(who_gets_a_part_counts_if_the_map_names_him),
         TEST(what_belongs_to_no_map_is_collected),
         TEST(only_who_has_said_what_it_holds_is_believed),
         TEST(much_is_lost_and_collected_page_by_page),

@@ -172,6 +172,7 @@ struct open_copy
     uint64_t verifier;
     bool whole; /* It has all bytes of the rounds before. */
     bool sent;  /* This round went there. */
+    bool part;  /* Of the morsel, and not all of it: it counts only where it has the rest. */
     bool anew;  /* Another process has answered than before: it may have less than that one had. */
     bool failed;
     unsigned calls;

@@ -19,6 +19,7 @@ struct report
     /* The message. */
     Morsel__SetMorsel items[SET_STORED_MAX], *item_pointers[SET_STORED_MAX];
     uint32_t donors[SET_STORED_MAX][REPLICAS_MAX];
+    uint32_t parts[SET_STORED_MAX][REPLICAS_MAX];
     Morsel__DonorPlace places[DONORS_NAMED_MAX], *place_pointers[DONORS_NAMED_MAX];
     size_t places_count;
 };
@@ -103,8 +104,12 @@ static void fill_morsel(struct report *r, struct open_morsel *o)
     item->digest = o->announcing ? 0 : open_morsel_digest(o);
     item->rewriting = o->announcing;
     item->donors = r->donors[r->count];
+    item->parts = r->parts[r->count];
     for (uint32_t i = 0; i < o->copies_count; i++) {
-        r->donors[r->count][item->n_donors++] = o->copies[i].donor;
+        item->donors[item->n_donors++] = o->copies[i].donor;
+        if (o->copies[i].part && !o->announcing) {
+            item->parts[item->n_parts++] = o->copies[i].donor;
+        }
         fill_place(r, &o->copies[i]);
     }
     item->left = o->left;

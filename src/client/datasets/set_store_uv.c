@@ -569,6 +569,7 @@ static void send_copy(struct open_morsel *o, uint32_t i)
         copy->process = 0;
     }
     copy->whole = false;
+    copy->part = from > 0 || to < o->length;
     copy->instance = donor_instance(o->set->client, copy->donor);
     while (from < to && !copy->failed) {
         uint32_t end = from - from % SET_PIECE_BYTES + SET_PIECE_BYTES;

@@ -162,10 +162,24 @@ int serve_set_place(struct request *r)
 
 enum { DONORS_LEFT_MAX = 8 }; /* Of one morsel. */
 
+/* Has the donor all of the morsel? Of who was sent a part of it, the map says whether he has the rest. */
+static bool has_all(const struct data_set *set, const Morsel__SetMorsel *m, donor_id id)
+{
+    struct set_morsel before;
+
+    for (size_t i = 0; i < m->n_parts; i++) {
+        if (m->parts[i] == id) {
+            return set != NULL && set_get(set, m->number, &before) && set_morsel_has(&before, id);
+        }
+    }
+    return true;
+}
+
 /* 1: the copy counts. 0: it does not, for it was another process that has acknowledged it, or what that one had is being deleted
- * there, or a copy of what the morsel was is on its way there. MORSEL_AGAIN: the manager has not heard of it since it was started. */
+ * there, or is gone, or a copy of what the morsel was is on its way there. MORSEL_AGAIN: the manager has not heard of it since it
+ * was started. */
 static int copy_counts(struct request *r, const Morsel__SetStoredRequest *m, donor_id id,
-                       uint32_t morsel)
+                       const Morsel__SetMorsel *morsel)
 {
     const struct data_set *set = sets_find(ns_sets(r->meta->ns), m->set);
     const struct donor *donor = donors_find(&r->meta->donors, id);
@@ -183,8 +197,8 @@ static int copy_counts(struct request *r, const Morsel__SetStoredRequest *m, don
         return MORSEL_AGAIN;
     }
     return donor->told_held && donor->instance == m->places[at]->instance &&
-           !repair_is_fetching(&r->meta->repair, m->set, morsel, id) &&
-           (set == NULL || !set_is_waste(set, id, morsel));
+           !repair_is_fetching(&r->meta->repair, m->set, morsel->number, id) &&
+           (set == NULL || !set_is_waste(set, id, morsel->number)) && has_all(set, morsel, id);
 }
 
 /* What is about to be written anew stays where it is, whoever has acknowledged it. False: it is nowhere. */
@@ -216,7 +230,7 @@ static int take_morsel(struct request *r, const Morsel__SetMorsel *m, struct set
         return 0;
     }
     for (size_t i = 0; i < m->n_donors; i++) {
-        int counts = copy_counts(r, r->message, m->donors[i], m->number);
+        int counts = copy_counts(r, r->message, m->donors[i], m);
 
         if (counts < 0) {
             return counts;
@@ -253,7 +267,7 @@ static void list_left_out(struct request *r, const Morsel__SetStoredRequest *m,
                           const Morsel__SetMorsel *morsel)
 {
     for (size_t i = 0; i < morsel->n_donors && !morsel->rewriting; i++) {
-        if (copy_counts(r, m, morsel->donors[i], morsel->number) == 0) {
+        if (copy_counts(r, m, morsel->donors[i], morsel) == 0) {
             list_left(r, morsel->number, &morsel->donors[i], 1);
         }
     }
