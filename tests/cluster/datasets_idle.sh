@@ -1,5 +1,6 @@
 #!/bin/bash
-# A writer pauses, and so do benefactors: while its file is open they sleep, others take their places, and they wake up; then the writer goes on.
+# A writer pauses, and so do benefactors: while its file is open they sleep, others take their places, and they wake up; then the writer goes on. And all owners
+# pause what they give: whoever reads is told what he is told when benefactors are away.
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
@@ -22,6 +23,13 @@ who_has() {
 }
 status_is() {
     { morsel status --json || true; } | jq -e ".donors | $1" >/dev/null # Its exit code says how storage servers are.
+}
+# owners VERB: all say it.
+owners() {
+    local i
+    for i in 1 2 3 4; do
+        ip netns exec "${lives_on[donor$i]}" timeout 60 "$bin/morsel" donate "$1" --data-dir "$work/donor$i" >/dev/null
+    done
 }
 
 # ---- Both benefactors of the last morsel sleep, one after the other, and one of them has nothing of it any more when they are awake again.
@@ -65,5 +73,14 @@ for name in donor1 donor2 donor3 donor4; do
 done
 note "asleep"
 
+# ---- All are paused.
+
+owners pause
+start_mount fresh io_timeout=2s
+expect_error "Input/output error" cat "$mnt/set/idle"
+owners resume
+cmp "$work/copy" "$mnt/set/idle" || fail "it cannot be read when nobody is paused any more"
+stop_mount fresh
+note "paused"
 stop_donors
 cluster_end

@@ -190,7 +190,10 @@ static void attempt_failed(struct load_attempt *attempt)
         load->client->counters.set_copies_wrong++;
     }
     load->away = load->away || !wrong;
-    load->status = wrong && status != MORSEL_IO ? MORSEL_CHECKSUM : status;
+    load->status = !wrong
+                       ? MORSEL_UNREACHABLE /* Why it is not given is no matter of the program's. */
+                   : status == MORSEL_IO ? MORSEL_IO
+                                         : MORSEL_CHECKSUM;
     load->attempts[attempt->copy] = NULL;
 }
 

@@ -72,7 +72,7 @@ static void places_free(struct places *p)
     free(p->pointers);
 }
 
-/* Those that are not here are left out. */
+/* Those that are not here, or give nothing out because their owners have paused them, are left out. */
 static void places_add(struct places *p, donor_id id)
 {
     const struct donor *donor = donors_find(&p->meta->donors, id);
@@ -83,7 +83,7 @@ static void places_add(struct places *p, donor_id id)
             return;
         }
     }
-    if (!sets_donor_serves(donor) || p->count == p->room) {
+    if (!sets_donor_serves(donor) || donor->report.paused || p->count == p->room) {
         return;
     }
     place = p->pointers[p->count] = &p->items[p->count];
