@@ -1,5 +1,6 @@
 #!/bin/bash
-# The power of all servers is cut under load: everything that was fsynced is there, and nothing is inconsistent.
+# The power of all servers is cut under load: everything that was fsynced is there, and nothing is inconsistent. Objects of files
+# that are gone may be left (docs/status.md, Known limits), and nothing else; `fsck --repair` collects them.
 #
 # The data directories lie on an ext4 of their own, which EXT4_IOC_SHUTDOWN stops without writing anything back. The daemons
 # then meet another boot id, which each finds in a mount namespace of its own.
@@ -30,6 +31,42 @@ open_disks() {
     done
 }
 
+fsck_is_clean() {
+    morsel fsck >"$work/fsck" 2>&1
+}
+
+# Before the load: which files there are. One that is made in this round has a number behind that of the mark.
+remember_files() {
+    : >"$mnt/mark"
+    mark=$(stat -c %i "$mnt/mark")
+    rm "$mnt/mark"
+    find "$mnt/load" -type f -printf '%i\n' >"$work/known"
+}
+
+# A delete is not synced at the server, and a server may have kept bytes of a file that the manager has forgotten. What was
+# gone before the round stays gone.
+may_be_left() {
+    local inode=$((16#$1))
+    [ "$inode" -gt "$mark" ] || grep -qx "$inode" "$work/known"
+}
+
+check_after_cut() {
+    local problems object
+    "$bin/ackload" verify "$mnt/load" "$work/journal" || fail "after power cut $1"
+    wait_for 60 "the servers are with the manager" running_are_up
+    if fsck_is_clean; then return; fi
+    problems=$(sed -nE 's/^fsck: problems: .* ([0-9]+) problems.*/\1/p' "$work/fsck")
+    sed -nE 's/^server [0-9]+: object ([0-9a-f]{16})\.[0-9]+ belongs to no file$/\1/p' "$work/fsck" >"$work/left"
+    [ "$(wc -l <"$work/left")" = "$problems" ] || fail "fsck after power cut $1: $(cat "$work/fsck")"
+    while read -r object; do
+        may_be_left "$object" || fail "object $object was gone before power cut $1: $(cat "$work/fsck")"
+    done <"$work/left"
+    morsel fsck --repair >"$work/fsck" 2>&1 || [ $? = 4 ] || fail "fsck --repair after power cut $1: $(cat "$work/fsck")"
+    wait_for 60 "what power cut $1 left is collected" fsck_is_clean
+    "$bin/ackload" verify "$mnt/load" "$work/journal" || fail "after the repair behind power cut $1"
+    note "power cut $1 left $problems objects, which are collected"
+}
+
 rounds=${ROUNDS:-3}
 for ((round = 1; round <= rounds; round++)); do
     boot "$round"
@@ -38,12 +75,12 @@ for ((round = 1; round <= rounds; round++)); do
     inject=()
     start_mount a io_timeout=5s
     if [ "$round" -gt 1 ]; then
-        "$bin/ackload" verify "$mnt/load" "$work/journal" || fail "after power cut $((round - 1))"
-        fsck_clean
+        check_after_cut $((round - 1))
         find "$mnt" -type f -print0 | xargs -0 cat >/dev/null || fail "a file cannot be read after the power cut"
     fi
     mkdir -p "$mnt/load"
     sync "$mnt/load" "$mnt"
+    remember_files
     "$bin/ackload" write "$mnt/load" "$work/journal" 60 sync >"$work/ackload" 2>&1 &
     load=$!
     sleep "$((1 + round)).$round"
@@ -65,7 +102,6 @@ open_disks
 start_cluster 4
 inject=()
 start_mount a
-"$bin/ackload" verify "$mnt/load" "$work/journal" || fail "after the last power cut"
-fsck_clean
+check_after_cut "$rounds"
 find "$mnt" -type f -print0 | xargs -0 cat >/dev/null || fail "a file cannot be read after the power cut"
 cluster_end
