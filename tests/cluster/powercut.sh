@@ -47,7 +47,7 @@ remember_files() {
 # gone before the round stays gone.
 may_be_left() {
     local inode=$((16#$1))
-    [ "$inode" -gt "$mark" ] || grep -qx "$inode" "$work/known"
+    [ "$inode" -gt "$mark" ] || grep -x "$inode" "$work/known" >/dev/null
 }
 
 check_after_cut() {
