@@ -17,6 +17,7 @@ struct sets_desk
     uint32_t id;
     const char *name; /* Of its machine. */
     uint64_t donated, used;
+    unsigned orders; /* To fetch a morsel, which it has heard and does not follow. */
 };
 
 static inline int sets_desk_join(struct sets_desk *desk, bool told)
@@ -45,6 +46,24 @@ static inline int sets_desk_join(struct sets_desk *desk, bool told)
     return rv;
 }
 
+static inline void sets_desk_on_push(void *data, enum message_type type, const uint8_t *body,
+                                     size_t body_count)
+{
+    struct sets_desk *desk = data;
+
+    (void)body;
+    (void)body_count;
+    desk->orders += type == MSG_DONOR_FETCH;
+}
+
+/* The manager looks after copies by itself, and may tell a benefactor something at any time. */
+static inline void sets_desk_connect(struct sets_desk *desk, struct fixture *f)
+{
+    client_open(&desk->c, f, ROLE_BENEFACTOR, 0);
+    rpc_peer_watch(desk->c.peer, NULL, NULL, desk);
+    rpc_peer_on_push(desk->c.peer, sets_desk_on_push);
+}
+
 /* Connects, and joins as a process that has nothing to tell any more. */
 static inline void sets_desk_open(struct sets_desk *desk, struct fixture *f, uint8_t directory,
                                   uint64_t instance)
@@ -53,7 +72,7 @@ static inline void sets_desk_open(struct sets_desk *desk, struct fixture *f, uin
                                 .instance = instance,
                                 .name = directory % 2 == 0 ? "even" : "odd",
                                 .donated = (uint64_t)SETS_DONATED_MORSELS * SETS_MORSEL };
-    client_open(&desk->c, f, ROLE_BENEFACTOR, 0);
+    sets_desk_connect(desk, f);
     assert_int_equal(sets_desk_join(desk, true), 0);
 }
 
@@ -61,7 +80,7 @@ static inline void sets_desk_open(struct sets_desk *desk, struct fixture *f, uin
 static inline void sets_desk_again(struct sets_desk *desk, struct fixture *f, uint64_t instance)
 {
     client_close(&desk->c);
-    client_open(&desk->c, f, ROLE_BENEFACTOR, 0);
+    sets_desk_connect(desk, f);
     desk->instance = instance;
     while (sets_desk_join(desk, false) == MORSEL_BUSY) {
         uv_run(&f->loop, UV_RUN_ONCE); /* The end of the connection before has not been heard. */
