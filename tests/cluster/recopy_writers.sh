@@ -24,7 +24,7 @@ moves=0
 for wanted in "replicas=2" "replicas=1 stripe_width=2 stripe_size=1" "replicas=2 stripe_width=1 stripe_size=64" "replicas=3" "replicas=1"; do
     # shellcheck disable=SC2086
     policy "$here/files" $wanted
-    all_move "$here/files" 0
+    all_move "$here/files"
     moves=$((moves + ${#written[@]}))
     go_round
 done

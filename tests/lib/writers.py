@@ -1,7 +1,7 @@
 """writers.py DIRECTORY MODELS WHO [WAY...]: writes to files of a directory in all ways, never closing them, and looks at what it reads; until it is told "end".
 
 Files NAME.WHO are of this writer alone; "blocks" and "log" are written to by two of them ("one" and "two"), each its own blocks and records. What they must
-be in the end lies in MODELS then. "round" is answered when each was written to once more, and "longest" with the longest call at each since the last time, in ms. The
+be in the end lies in MODELS then. "round" is answered when each was written to once more ("round NAME": that one), and "longest" with the longest call at each since the last time, in ms. The
 pages of "database" that were synced are in MODELS/database.WHO all the time."""
 import ctypes, fcntl, mmap, os, random, struct, sys, threading, time, zlib
 top, models, who = sys.argv[1:4]
@@ -39,7 +39,7 @@ def overwrite(f):
     check(got, f.model[at:at + 30000], at, "read")
 
 def append(f):
-    data = f.chance.randbytes(f.chance.choice((7, 1000, 70000)))
+    data = f.chance.randbytes(f.chance.choice((7, 1000, 70000) * 9 + (1500000,))) # Some are longer than one request of the kernel.
     with f.timed: assert os.write(f.fd, data) == len(data)
     f.model += data
     if len(f.model) > 8 * size:
@@ -95,9 +95,12 @@ def blocks(f): # Every other one is the other mount's.
     f.model[at:at + BLOCK] = data
     with f.timed: check(os.pread(f.fd, BLOCK, at), data, at, "read")
 
-def log(f): # Records: whose, which, how long, a checksum, bytes. Some are longer than one request of the kernel.
+# Records: whose, which, how long, a checksum, bytes. Some are nearly as long as a request of the kernel, until the file is as long as is copied in a moment.
+# A record of several requests is in one piece only while its mount keeps the place for it; one that is stopped, or late, does not.
+def log(f):
     f.count = getattr(f, "count", 0) + 1
-    data = f.chance.randbytes(f.chance.choice((10, 3000, 3000, 3000, 1500000 if f.count % 8 == 0 and os.fstat(f.fd).st_size < 32 << 20 else 100)))
+    is_long = f.count % 64 == 0 and os.fstat(f.fd).st_size < 8 << 20
+    data = f.chance.randbytes(900000 if is_long else f.chance.choice((10, 100, 1000)))
     record = struct.pack("<4sIII", who.encode(), f.count, len(data), zlib.crc32(data)) + data
     with f.timed: assert os.write(f.fd, record) == len(record)
 
@@ -154,9 +157,9 @@ for line in sys.stdin:
         with lock:
             print(f"{max(longest.values(), default=0):.0f} " + " ".join(f"{name}={ms:.0f}" for name, ms in sorted(longest.items())), flush=True)
             longest.clear()
-    elif line.strip() == "round": # Each once more.
-        before = dict(rounds)
-        while any(rounds.get(file.name, 0) <= before.get(file.name, 0) + 1 for file in files) and not broken:
+    elif line.split()[:1] == ["round"]: # Each once more.
+        before, meant = dict(rounds), line.split()[1:]
+        while any(rounds.get(file.name, 0) <= before.get(file.name, 0) + 1 for file in files if file.name in (meant or file.name)) and not broken:
             time.sleep(0.01)
         print("; ".join(broken) or "went round", flush=True)
 ending.set()

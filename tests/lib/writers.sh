@@ -4,7 +4,7 @@
 #   make_written_files DIRECTORY    $written: their names
 #   start_writers WHO DIRECTORY [WAY...]
 #                                   WHO is one or two; in "$work/models" lies what they must be
-#   go_round                        all files of both were written to once more
+#   go_round [NAME]                 all files of both, or that one, were written to once more
 #   longest_of WHO                  notes the longest calls since the last time, in ms
 #   all_move DIRECTORY [SECONDS]    from the mount at $here they get what their policy says, with tries for so long at most
 #   end_writers                     they end, and have met no error
@@ -56,7 +56,7 @@ ask_writers() {
 go_round() {
     local who
     for who in "${!say[@]}"; do
-        ask_writers "$who" round
+        ask_writers "$who" "round ${1:-}"
         [ "$answer" = "went round" ] || fail "writers of $who: $answer"
     done
 }
@@ -104,7 +104,8 @@ log, at, last = open(f"{top}/log", "rb").read(), 0, {}
 while at < len(log):
     who, count, length, crc = struct.unpack_from("<4sIII", log, at)
     assert count == last.get(who, 0) + 1, f"log at {at}: record {count} of {who} behind {last.get(who, 0)}"
-    assert zlib.crc32(log[at + 16:at + 16 + length]) == crc, f"log at {at}: record {count} of {who} is damaged"
+    within = [i for i in range(at + 16, at + 16 + length) if log[i:i + 4] in (b"one\0", b"two\0")]
+    assert zlib.crc32(log[at + 16:at + 16 + length]) == crc, f"log at {at}: record {count} of {who}, {length} bytes, is damaged; there may be others in it at {within}"
     last[who], at = count, at + 16 + length
 assert len(last) == 2 and at == len(log), f"log: {last}, {at} of {len(log)}"
 PY
