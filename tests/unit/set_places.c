@@ -100,16 +100,19 @@ static void who_failed_is_named(void **state)
     assert_true(set_places_wants(&p, 0, &first, &count));
     answer(&p, first, count, 0);
     assert_int_equal(set_places_list_failed(&p, 0, donors), 0);
-    set_places_failed(&p, 4, 1000);
-    set_places_failed(&p, 5, 2000);
+    set_places_failed(&p, 4, 1000, SET_FAILED_MS);
+    set_places_failed(&p, 5, 2000, SET_FAILED_MS);
     assert_int_equal(set_places_get(&p, 0, donors), 0); /* What was placed is worth nothing now. */
-    set_places_failed(&p, 4, 3000); /* Again: it is named once, and for longer. */
+    set_places_failed(&p, 4, 3000, SET_FAILED_MS); /* Again: it is named once, and for longer. */
     assert_int_equal(set_places_list_failed(&p, 1000 + SET_FAILED_MS, donors), 2);
     assert_int_equal(set_places_list_failed(&p, 2000 + SET_FAILED_MS, donors), 1);
     assert_int_equal(donors[0], 4);
     assert_int_equal(set_places_list_failed(&p, 3000 + SET_FAILED_MS, donors), 0);
+    set_places_failed(&p, 4, 5000, SET_BUSY_MS); /* Soon it may have time again. */
+    assert_int_equal(set_places_list_failed(&p, 5000 + SET_BUSY_MS - 1, donors), 1);
+    assert_int_equal(set_places_list_failed(&p, 5000 + SET_BUSY_MS, donors), 0);
     for (donor_id id = 1; id <= SET_FAILED_MAX + 3; id++) {
-        set_places_failed(&p, id, 9000);
+        set_places_failed(&p, id, 9000, SET_FAILED_MS);
     }
     assert_int_equal(set_places_list_failed(&p, 9000, donors), SET_FAILED_MAX);
     assert_int_equal(donors[0], 4); /* The first three had to go. */

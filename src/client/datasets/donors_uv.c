@@ -1,6 +1,7 @@
 /* Which benefactors are known, and the calls to them (donors_uv.h). */
 #include "client/datasets/donors_uv.h"
 
+#include "client/datasets/donor_speed.h"
 #include "common/base/status.h"
 #include "common/rpc/address.h"
 
@@ -16,8 +17,8 @@ struct donor
     unsigned calls; /* Under way. */
     bool away;
     uint64_t doubt_ms, doubted_until_ms;
-    uint64_t read_ns;
-    struct list node; /* In donors.open or donors.closed, the last used at the end. */
+    struct donor_speed reads; /* Of pieces. */
+    struct list node;         /* In donors.open or donors.closed, the last used at the end. */
     UT_hash_handle hh;
 };
 
@@ -144,7 +145,7 @@ uint64_t donor_read_ns(const struct client *client, donor_id id)
 {
     const struct donor *donor = find(client, id);
 
-    return donor == NULL ? 0 : donor->read_ns;
+    return donor == NULL ? 0 : donor_speed_ns(&donor->reads, uv_now(client->loop));
 }
 
 const char *donor_address(const struct client *client, donor_id id)
@@ -159,12 +160,16 @@ uint32_t donors_connected(const struct client *client)
     return client->data.donors->open_count;
 }
 
-static void doubt(struct donor *donor)
+static void doubt(struct donor *donor, int status)
 {
     uint64_t now_ms = uv_now(donor->client->loop);
 
     if (now_ms < donor->doubted_until_ms) {
         return; /* It is the same trouble. */
+    }
+    if (status == MORSEL_OVERLOAD) { /* It is well, and has too much to do just now. */
+        donor->doubted_until_ms = now_ms + DONOR_DOUBT_MS;
+        return;
     }
     donor->doubt_ms = donor->doubt_ms == 0 ? DONOR_DOUBT_MS : 2 * donor->doubt_ms;
     if (donor->doubt_ms > DONOR_DOUBT_MS_MAX) {
@@ -179,7 +184,7 @@ void donor_note_failure(struct client *client, donor_id id)
 
     client->counters.donor_failures++;
     if (donor != NULL) {
-        doubt(donor);
+        doubt(donor, MORSEL_IO);
     }
 }
 
@@ -210,13 +215,11 @@ static int open_peer(struct donor *donor)
     return MORSEL_OK;
 }
 
-static void note_answer(struct donor *donor, const struct donor_call *call)
+static void note_speed(struct donor *donor, const struct donor_call *call, bool answered)
 {
-    uint64_t took_ns = uv_hrtime() - call->began_ns;
-
-    donor->doubt_ms = donor->doubted_until_ms = 0;
     if (call->fetches > 0) {
-        donor->read_ns = donor->read_ns == 0 ? took_ns : (7 * donor->read_ns + took_ns) / 8;
+        donor_speed_note(&donor->reads, uv_hrtime() - call->began_ns, answered,
+                         uv_now(donor->client->loop));
     }
 }
 
@@ -229,10 +232,13 @@ static void on_answer(struct rpc_call *rpc, int status, struct rpc_reply *reply)
     donor->calls--;
     call->process = rpc_peer_start_id(donor->peer);
     if (status == 0) {
-        note_answer(donor, call);
-    } else if (status != MORSEL_CANCELED) {
+        donor->doubt_ms = donor->doubted_until_ms = 0;
+        note_speed(donor, call, true);
+    } else if (status == MORSEL_CANCELED) {
+        note_speed(donor, call, false);
+    } else {
         call->client->counters.donor_failures++;
-        doubt(donor);
+        doubt(donor, status);
     }
     call->done(call, status, reply);
 }

@@ -6,7 +6,8 @@
  * another copy, or is put elsewhere.
  *
  * Who has failed is *doubted* for a while, which doubles each time up to DONOR_DOUBT_MS_MAX: others are asked before him,
- * and nothing is put there if it can be helped. An answer ends that.
+ * and nothing is put there if it can be helped. An answer ends that. Who only has too much to do (OVERLOAD) is doubted for
+ * DONOR_DOUBT_MS, however often he says so. Who is slow is asked behind others, too (donor_speed.h).
  */
 #ifndef MORSEL_CLIENT_DATASETS_DONORS_UV_H
 #define MORSEL_CLIENT_DATASETS_DONORS_UV_H
@@ -43,7 +44,7 @@ bool donor_is_well(const struct client *client, donor_id id);
 /* What it answered was wrong, or missing. */
 void donor_note_failure(struct client *client, donor_id id);
 
-/* How long it took last, for a read of up to a MiB; 0: not known. */
+/* How long it takes, for a read of up to a MiB (donor_speed.h); 0: not known. */
 uint64_t donor_read_ns(const struct client *client, donor_id id);
 
 /* For the log; never NULL. */

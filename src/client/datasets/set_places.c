@@ -88,7 +88,7 @@ bool set_places_learn(struct set_places *p, uint32_t first, uint32_t copies, con
     return true;
 }
 
-void set_places_failed(struct set_places *p, donor_id donor, uint64_t now_ms)
+void set_places_failed(struct set_places *p, donor_id donor, uint64_t now_ms, uint64_t for_ms)
 {
     uint32_t at = 0;
 
@@ -103,7 +103,7 @@ void set_places_failed(struct set_places *p, donor_id donor, uint64_t now_ms)
     if (at == p->failed_count) {
         p->failed_count++;
     }
-    p->failed[at] = (struct set_failed){ donor, now_ms + SET_FAILED_MS };
+    p->failed[at] = (struct set_failed){ donor, now_ms + for_ms };
 }
 
 uint32_t set_places_list_failed(struct set_places *p, uint64_t now_ms, donor_id *donors)

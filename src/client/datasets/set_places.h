@@ -16,7 +16,8 @@ enum {
     SET_PLACES_AHEAD = 64,
     SET_PLACES_MAX = 256,
     SET_FAILED_MAX = 16,
-    SET_FAILED_MS = 30000
+    SET_FAILED_MS = 30000,
+    SET_BUSY_MS = 2000 /* Who only had too much to do. */
 };
 
 static_assert((int)SET_PLACES_AHEAD <= (int)SET_PLACE_MAX, "one question asks for so many");
@@ -47,8 +48,8 @@ bool set_places_wants(struct set_places *p, uint32_t number, uint32_t *first, ui
 bool set_places_learn(struct set_places *p, uint32_t first, uint32_t copies, const donor_id *donors,
                       size_t donors_count);
 
-/* The donor did not take what was to be put there. */
-void set_places_failed(struct set_places *p, donor_id donor, uint64_t now_ms);
+/* The donor did not take what was to be put there; it is named from `now_ms` on for that long. */
+void set_places_failed(struct set_places *p, donor_id donor, uint64_t now_ms, uint64_t for_ms);
 
 /* Who has failed lately, into `donors` (SET_FAILED_MAX); how many. */
 uint32_t set_places_list_failed(struct set_places *p, uint64_t now_ms, donor_id *donors);
