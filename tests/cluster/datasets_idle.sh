@@ -1,6 +1,7 @@
 #!/bin/bash
 # A writer pauses, and so do benefactors: while its file is open they sleep, others take their places, and they wake up; then the writer goes on. And all owners
-# pause what they give: whoever reads is told what he is told when benefactors are away.
+# pause what they give: whoever reads is told what he is told when benefactors are away. Many writers
+# pause at once.
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
@@ -82,5 +83,24 @@ owners resume
 cmp "$work/copy" "$mnt/set/idle" || fail "it cannot be read when nobody is paused any more"
 stop_mount fresh
 note "paused"
+# ---- Many files are open whose writers pause: what stays of them in memory is bounded.
+
+head -c 20000000 /dev/urandom >"$work/copy"
+open=()
+for i in 1 2 3 4 5; do
+    exec {file}>"$a/set/open$i"
+    open+=("$file")
+    cat "$work/copy" >&"$file"
+    sync "$a/set/open$i"
+done
+kept=$(mount_counter "$a" set_open_bytes)
+{ [ "$kept" -gt 0 ] && [ "$kept" -le $((64 << 20)) ]; } || fail "$kept bytes of five files of 20 MB are kept"
+for i in 1 2 3 4 5; do
+    file=${open[i - 1]}
+    head -c 12345 "$work/copy" >&"$file"
+    exec {file}>&-
+    cat "$work/copy" <(head -c 12345 "$work/copy") | cmp - "$a/set/open$i"
+done
+note "$kept bytes of five files of 20 MB are kept"
 stop_donors
 cluster_end

@@ -139,6 +139,36 @@ void data_set_cut(struct data_set *set, uint64_t size)
     }
 }
 
+/* ---- Open morsels that stay in memory ---- */
+
+void open_morsel_unlist(struct open_morsel *o)
+{
+    if (!list_empty(&o->idle_node)) {
+        o->set->idle_bytes -= o->set->morsel_bytes;
+        o->set->client->data.sets->idle_bytes -= o->set->morsel_bytes;
+    }
+    list_remove(&o->idle_node);
+    list_remove(&o->node);
+}
+
+void open_morsel_list_idle(struct open_morsel *o)
+{
+    struct data_set *set = o->set;
+    struct data_sets *sets = set->client->data.sets;
+
+    open_morsel_unlist(o);
+    list_push_back(&set->idle, &o->node);
+    list_push_back(&sets->idle, &o->idle_node);
+    set->idle_bytes += set->morsel_bytes;
+    sets->idle_bytes += set->morsel_bytes;
+    while (set->idle_bytes > SET_IDLE_BYTES_MAX) {
+        open_morsel_free(LIST_ENTRY(list_front(&set->idle), struct open_morsel, node));
+    }
+    while (sets->idle_bytes > SETS_IDLE_BYTES_MAX) {
+        open_morsel_free(LIST_ENTRY(list_front(&sets->idle), struct open_morsel, idle_node));
+    }
+}
+
 /* ---- Sealing ---- */
 
 struct seal
@@ -242,6 +272,11 @@ uint64_t data_sets_cached_bytes(const struct client *client)
     return client->data.sets->cached_bytes;
 }
 
+uint64_t data_sets_idle_bytes(const struct client *client)
+{
+    return client->data.sets->idle_bytes;
+}
+
 int data_sets_open(struct client *client)
 {
     client->data.sets = calloc(1, sizeof(*client->data.sets));
@@ -250,6 +285,7 @@ int data_sets_open(struct client *client)
     }
     list_init(&client->data.sets->all);
     list_init(&client->data.sets->cached);
+    list_init(&client->data.sets->idle);
     list_init(&client->data.sets->waiting);
     return MORSEL_OK;
 }
@@ -270,7 +306,7 @@ void data_sets_close(struct client *client)
     if (sets == NULL) {
         return;
     }
-    CHECK(list_empty(&sets->all) && list_empty(&sets->cached));
+    CHECK(list_empty(&sets->all) && list_empty(&sets->cached) && list_empty(&sets->idle));
     free(sets);
     client->data.sets = NULL;
 }

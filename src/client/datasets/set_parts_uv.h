@@ -20,6 +20,8 @@ struct data_sets
         cached; /* struct set_load that are here and that nobody uses, the last used at the end. */
     struct list waiting;    /* struct set_load: for room. */
     uint64_t cached_bytes;  /* Of those that are here. */
+    struct list idle;       /* struct open_morsel of all sets, the last used at the end; */
+    uint64_t idle_bytes;    /* and what they take. */
     uint64_t loading_bytes; /* Of those for which somebody was asked. */
 };
 
@@ -183,7 +185,8 @@ struct open_morsel
     uint32_t number;
     UT_hash_handle hh;
     struct data_set *set;
-    struct list node; /* In a list of the set, by state. */
+    struct list node;      /* In a list of the set, by state. */
+    struct list idle_node; /* In data_sets.idle. */
     enum open_state state;
     struct payload *pieces[SET_PIECES_MAX];
     uint32_t *crcs;  /* Of each block piece up to `length`. */
@@ -228,6 +231,12 @@ void open_morsels_cut(struct data_set *set, uint64_t size);
 /* Where the map was cut meanwhile the morsel ends, too: before its next round, and before the manager hears of this one. Then
  * nobody is waiting for bytes of his that are behind. */
 void open_morsel_end_at_cut(struct open_morsel *o);
+
+/* Among those that are idle, as the last used; those that are too many are freed, of its set and of others. */
+void open_morsel_list_idle(struct open_morsel *o);
+
+/* Of whatever list it is in, by state. */
+void open_morsel_unlist(struct open_morsel *o);
 
 /* NULL: it is not open. */
 struct open_morsel *open_morsel_find(const struct data_set *set, uint32_t number);

@@ -44,10 +44,7 @@ void open_morsel_free(struct open_morsel *o)
     struct data_set *set = o->set;
 
     CHECK(o->calls_running == 0 && list_empty(&o->waiting) && list_empty(&o->sending));
-    if (o->state == OPEN_IDLE && !list_empty(&o->node)) {
-        set->idle_bytes -= set->morsel_bytes;
-    }
-    list_remove(&o->node);
+    open_morsel_unlist(o);
     HASH_DEL(set->open, o);
     for (unsigned i = 0; i < SET_PIECES_MAX; i++) {
         payload_drop(o->pieces[i]);
@@ -71,6 +68,7 @@ static struct open_morsel *open_new(struct data_set *set, uint32_t number)
     o->crcs = calloc(set->morsel_bytes / BLOCK_BYTES, sizeof(o->crcs[0]));
     o->calls = calloc((size_t)pieces_of(set) * REPLICAS_MAX, sizeof(o->calls[0]));
     list_init(&o->node);
+    list_init(&o->idle_node);
     list_init(&o->waiting);
     list_init(&o->sending);
     if (o->crcs != NULL && o->calls != NULL) {
@@ -95,21 +93,13 @@ static void idle(struct open_morsel *o)
         return;
     }
     o->state = OPEN_IDLE;
-    list_remove(&o->node);
-    list_push_back(&set->idle, &o->node);
-    set->idle_bytes += set->morsel_bytes;
-    while (set->idle_bytes > SET_IDLE_BYTES_MAX && set->idle_bytes > set->morsel_bytes) {
-        open_morsel_free(LIST_ENTRY(list_front(&set->idle), struct open_morsel, node));
-    }
+    open_morsel_list_idle(o);
 }
 
 static void busy(struct open_morsel *o, enum open_state state)
 {
-    if (o->state == OPEN_IDLE && !list_empty(&o->node)) {
-        o->set->idle_bytes -= o->set->morsel_bytes;
-    }
     o->state = state;
-    list_remove(&o->node);
+    open_morsel_unlist(o);
 }
 
 void open_morsels_free_idle(struct data_set *set)

@@ -37,7 +37,8 @@
 enum {
     SET_PIECE_BYTES = 1 << 20, /* In which morsels lie in memory, and cross the wire. */
     SET_PIECES_MAX = MORSEL_BYTES_MAX / SET_PIECE_BYTES,
-    SET_IDLE_BYTES_MAX = 32 << 20,   /* Open morsels of one set that nothing is written to now. */
+    SET_IDLE_BYTES_MAX = 32 << 20,   /* Open morsels of one set that nothing is written to now, */
+    SETS_IDLE_BYTES_MAX = 64 << 20,  /* and those of all sets. */
     SET_CACHED_BYTES_MAX = 64 << 20, /* Morsels that were read, of all sets. */
     SET_UNSYNCED_MAX = 4096, /* Morsels of one set that are on no disk: more are synced unasked. */
     SET_SYNCS_MAX = 32       /* SYNCs under way, of one set. */
@@ -56,6 +57,9 @@ void data_sets_empty(struct client *client);
 void data_sets_tick(struct client *client);
 
 uint64_t data_sets_cached_bytes(const struct client *client);
+
+/* Of open morsels that nothing is written to now. */
+uint64_t data_sets_idle_bytes(const struct client *client);
 
 /* `number` of the file `inode`. `ours`: nothing of it was stored yet, and if somebody is going to, it is us. Let go with
  * data_set_drop(). MORSEL_NOMEM. */

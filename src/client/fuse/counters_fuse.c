@@ -56,6 +56,7 @@ static void add_client(const struct client *client, struct counter_list *list)
     counters_add(list, NULL, "donors_connected", donors_connected(client));
     counters_add(list, NULL, "donor_failures", c->donor_failures);
     counters_add(list, NULL, "set_cached_bytes", data_sets_cached_bytes(client));
+    counters_add(list, NULL, "set_open_bytes", data_sets_idle_bytes(client));
     counters_add(list, NULL, "set_morsels_stored", c->set_morsels_stored);
     counters_add(list, NULL, "set_morsels_read", c->set_morsels_read);
     counters_add(list, NULL, "set_places_asked", c->set_places_asked);
