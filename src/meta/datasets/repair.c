@@ -13,6 +13,7 @@ enum {
     PERIOD_MS_MAX = 10000,
     PERIOD_PARTS = 8,
     LAST_COPY_PARTS = 4,
+    MS_OF_SECOND = 1000,
     FULL_PARTS = 16,
     DROPS_MAX = 16, /* Of one step. */
     DROP_WASTE_MAX = SET_WASTE_MAX / 4,
@@ -51,9 +52,24 @@ static struct donor *find_donor(const struct repair *r, donor_id id)
                                                                           : NULL;
 }
 
-static bool is_expected(const struct donor *donor, uint64_t wait_ms, uint64_t now_ms)
+/* Does it keep hours, by which it comes back? */
+static bool keeps_hours(const struct repair *r, const struct donor *donor, bool last,
+                        uint64_t now_ms)
 {
-    return donor != NULL && (donor->state != DONOR_AWAY || now_ms - donor->heard_ms < wait_ms);
+    uint32_t most = last ? REPAIR_GONE_LAST : REPAIR_GONE_REST;
+
+    return r->hours != NULL && r->after_ms > 0 && hours_known(r->hours, donor->record.id) &&
+           hours_gone(r->hours, donor->record.id, (int64_t)(now_ms / MS_OF_SECOND)) < most;
+}
+
+/* `last`: only one copy of the morsel counts. */
+static bool is_expected(const struct repair *r, const struct donor *donor, bool last,
+                        uint64_t now_ms)
+{
+    uint64_t wait_ms = last ? r->after_ms / LAST_COPY_PARTS : r->after_ms;
+
+    return donor != NULL && (donor->state != DONOR_AWAY || now_ms - donor->heard_ms < wait_ms ||
+                             keeps_hours(r, donor, last, now_ms));
 }
 
 /* Less than the sixteenth part of what it gives. */
@@ -247,7 +263,6 @@ struct look
 static struct look look_at(const struct repair *r, const struct set_morsel *m, uint64_t now_ms)
 {
     struct look look = { .steady = true };
-    uint64_t wait_ms = r->after_ms;
 
     for (uint32_t i = 0; i < m->donor_count; i++) {
         const struct donor *donor = find_donor(r, m->donors[i]);
@@ -257,9 +272,8 @@ static struct look look_at(const struct repair *r, const struct set_morsel *m, u
             look.steady &= now_ms - donor->since_ms >= r->after_ms * REPAIR_KEEP_TIMES;
         }
     }
-    wait_ms = look.counts <= 1 ? wait_ms / LAST_COPY_PARTS : wait_ms;
     for (uint32_t i = 0; i < m->donor_count; i++) {
-        look.expected += is_expected(find_donor(r, m->donors[i]), wait_ms, now_ms);
+        look.expected += is_expected(r, find_donor(r, m->donors[i]), look.counts <= 1, now_ms);
     }
     return look;
 }
@@ -306,7 +320,7 @@ static bool shares_host(const struct repair *r, const struct set_morsel *m,
     for (uint32_t i = 0; i < m->donor_count; i++) {
         const struct donor *donor = find_donor(r, m->donors[i]);
 
-        if (is_expected(donor, r->after_ms, now_ms) &&
+        if (is_expected(r, donor, false, now_ms) &&
             strcmp(donor->record.name, target->record.name) == 0) {
             return true;
         }

@@ -7,7 +7,8 @@
  * benefactor is asked just now, or away for less than `after_ms`, the time in which a desktop that was restarted is back. A morsel
  * is *short* when fewer copies are expected than its set wants, and one of them counts: then it is fetched by another benefactor,
  * from one of those. While only one copy counts, which may be the last that there is, others are expected for a quarter of that time
- * only. What is being rewritten is left alone, and what has no bytes.
+ * only. Of whom the hours are known (cluster/hours.h) is expected for longer: as long as it is less likely than REPAIR_GONE_LAST (while
+ * only one copy counts), or REPAIR_GONE_REST, that it stays away for good. What is being rewritten is left alone, and what has no bytes.
  *
  *   short --FETCH--> under way --done--> ADD: the map names the new copy, if the morsel is still what was fetched
  *     ^                   |
@@ -34,6 +35,7 @@
 #define MORSEL_META_DATASETS_REPAIR_H
 
 #include "meta/cluster/donors.h"
+#include "meta/cluster/hours.h"
 #include "meta/datasets/sets.h"
 
 enum {
@@ -41,6 +43,8 @@ enum {
     REPAIR_DONOR_MAX = 2,
     REPAIR_FETCH_MS = 120000, /* A target gives up before (benefactor/fetching_uv.h). */
     REPAIR_KEEP_TIMES = 100,
+    REPAIR_GONE_LAST = 250, /* Permille. */
+    REPAIR_GONE_REST = 500,
     REPAIR_FAILURES_MAX = 128, /* That are remembered; older ones are tried again at once. */
     REPAIR_ACTIONS_MAX = 2 * REPAIR_FLIGHT_MAX
 };
@@ -124,6 +128,7 @@ struct repair
 {
     const struct sets *sets; /* Borrowed. */
     struct donors *donors;
+    const struct hours *hours; /* Borrowed, set behind repair_init(); NULL: no hours are known. */
     uint64_t after_ms, period_ms;
 
     struct repair_task tasks[REPAIR_FLIGHT_MAX];
