@@ -20,6 +20,7 @@
 #include "meta.pb-c.h"
 #include "meta/cluster/capacity_uv.h"
 #include "meta/cluster/donors.h"
+#include "meta/cluster/hours.h"
 #include "meta/cluster/members.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/lock_table.h"
@@ -94,6 +95,8 @@ struct meta
     struct ns *ns;
     struct members members;
     struct donors donors; /* cluster/donors_uv.h */
+    struct hours hours;   /* cluster/hours_uv.h */
+    uint64_t hours_due_ms;
     struct donors_lines donors_lines;
     struct place_rounds rounds; /* datasets/sets_uv.h */
     struct repair repair;       /* datasets/repairs_uv.h */

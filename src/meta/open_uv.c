@@ -3,6 +3,7 @@
 #include "common/base/status.h"
 #include "meta/cluster/donors_uv.h"
 #include "meta/cluster/groups_uv.h"
+#include "meta/cluster/hours_uv.h"
 #include "meta/cluster/leavers_uv.h"
 #include "meta/cluster/voters_uv.h"
 #include "meta/coherence/leases_uv.h"
@@ -192,7 +193,8 @@ static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
 {
     int rv;
 
-    if ((rv = load_members(meta, err)) != 0 || (rv = donors_host_open(meta, err)) != 0) {
+    if ((rv = load_members(meta, err)) != 0 || (rv = donors_host_open(meta, err)) != 0 ||
+        (rv = hours_open(meta, err)) != 0) {
         return rv;
     }
     repairs_open(meta);
@@ -345,6 +347,7 @@ void meta_free(struct meta *meta)
 {
     groups_host_free(meta);
     donors_free(&meta->donors);
+    hours_free(&meta->hours);
     place_rounds_free(&meta->rounds);
     voters_host_free(meta);
     voter_uv_free(&meta->voter);

@@ -79,9 +79,49 @@ static void benefactors_are_kept_and_make_the_database_a_newer_one(void **state)
     free(f);
 }
 
+static int see_hours(void *data, const struct hours_record *record)
+{
+    uint32_t *sum = data;
+
+    *sum += record->id * 1000 + record->share[3];
+    return 0;
+}
+
+/* What is damaged is as if it were not there. */
+static void hours_are_kept_as_far_as_they_can_be_read(void **state)
+{
+    static const uint8_t damaged[] = { 1, 2 };
+    struct ns_fixture *f = calloc(1, sizeof(*f));
+    struct meta_op op = { .kind = OP_DONOR_HOURS };
+    struct record_key key = key_hours(9);
+    struct kv_batch batch;
+    uint32_t sum = 0;
+
+    (void)state;
+    assert_non_null(f);
+    ns_fixture_open(f, 1);
+    assert_int_equal(ns_execute(f->ns, &op, &f->err), MORSEL_INVAL);
+    for (donor_id id = 1; id <= 3; id++) {
+        op.hours.id = id;
+        op.hours.share[3] = (uint8_t)(id + 10);
+        assert_int_equal(ns_fixture_run(f, &op), 0);
+    }
+    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_HOURS);
+    kv_batch_init(&batch);
+    kv_batch_put(&batch, record_key_slice(&key), (struct slice){ damaged, sizeof(damaged) });
+    assert_int_equal(f->kv->commit(f->kv, &batch, false, &f->err), 0);
+    kv_batch_free(&batch);
+    assert_int_equal(ns_fixture_reopen(f), 0);
+    assert_int_equal(ns_hours(f->ns, see_hours, &sum, &f->err), 0);
+    assert_int_equal(sum, 6036);
+    ns_fixture_close(f);
+    free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hours_are_kept_as_far_as_they_can_be_read),
         cmocka_unit_test(benefactors_are_kept_and_make_the_database_a_newer_one),
     };
 

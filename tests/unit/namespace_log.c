@@ -266,7 +266,7 @@ static void fill_copy(struct strange *s, struct meta_op *op)
     const struct sets *sets = ns_sets(s->f.ns);
     struct set_morsel m = { .number = (uint32_t)number(s), .length = 1, .digest = 1 };
 
-    op->set_copy.set = number(s);
+    op->set_copy.set = number(s) | 1ULL << 40; /* None that will ever be there. */
     if (sets->count > 0 && below(s, 8) > 0) {
         const struct data_set *set = sets->items[below(s, sets->count)];
 
@@ -445,6 +445,9 @@ static void fill_rest(struct strange *s, struct meta_op *op)
         op->donor.id = (uint32_t)number(s);
         memset(op->donor.name, 0xff, below(s, MEMBER_NAME_BYTES_MAX + 1));
         break;
+    case OP_DONOR_HOURS:
+        op->hours = (struct hours_record){ .id = (uint32_t)number(s), .missed = 7 };
+        break;
     case OP_GRANTEE:
         op->grantee.client = number(s);
         break;
@@ -481,7 +484,7 @@ static void draw(struct strange *s, struct meta_op *op)
         [OP_VOTERS] = fill_rest,       [OP_GROUPS] = fill_rest,        [OP_EXCHANGE] = fill_bytes,
         [OP_SESSIONS] = fill_rest,     [OP_DONOR] = fill_rest,         [OP_SET_STORED] = fill_sets,
         [OP_SET_SEAL] = fill_sets,     [OP_SET_COLLECTED] = fill_sets, [OP_SET_LOST] = fill_sets,
-        [OP_SET_COPY] = fill_copy,
+        [OP_SET_COPY] = fill_copy,     [OP_DONOR_HOURS] = fill_rest,
     };
 
     memset(op, 0, sizeof(*op));

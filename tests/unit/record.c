@@ -279,6 +279,13 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
         op.member.id = 3;
         (void)memcpy(op.member.address, "h:1", 4);
         break;
+    case OP_DONOR_HOURS:
+        op.hours.id = 3;
+        op.hours.share[5] = 77;
+        op.hours.absences[2] = 16;
+        op.hours.left_local_s = 88;
+        op.hours.missed = 99;
+        break;
     case OP_DONOR:
         op.donor.id = 3;
         (void)memcpy(op.donor.name, "desk", 5);

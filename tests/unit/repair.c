@@ -200,6 +200,44 @@ static void who_is_back_soon_costs_nothing(void **state)
 }
 
 /* With two copies left the whole time is waited. */
+/* Of all four the hours are known; the first is away, and has missed so much. */
+static struct hours hours_of(const struct cloud *c, uint32_t missed)
+{
+    const struct hours_time now = { (int64_t)(c->now_ms / 1000), 1700000000 };
+    struct hours hours;
+
+    hours_init(&hours);
+    for (donor_id id = 1; id <= 4; id++) {
+        struct hours_record record = { .id = id,
+                                       .left_local_s = now.local_s - 4 * 3600,
+                                       .missed = missed };
+
+        assert_int_equal(hours_load(&hours, &record, &now), 0);
+        if (id > 1) {
+            hours_come(&hours, id, &now);
+        }
+    }
+    return hours;
+}
+
+static void who_keeps_hours_is_waited_for_until_it_is_missed(void **state)
+{
+    struct cloud *c = small_full(AFTER_MS);
+    struct hours hours = hours_of(c, 0);
+
+    (void)state;
+    c->r.hours = &hours;
+    go(c, &c->desks[0]);
+    pass(c, 5 * AFTER_MS);
+    assert_int_equal(c->fetched, 0); /* It is only not here. */
+    hours_free(&hours);
+    hours = hours_of(c, 5000); /* And has not come in five hours in which it should have. */
+    pass(c, AFTER_MS);
+    assert_int_equal(c->fetched, MORSELS);
+    hours_free(&hours);
+    small_end(c);
+}
+
 static void with_others_left_it_waits_longer(void **state)
 {
     struct cloud *c = small(AFTER_MS, 3);
@@ -340,6 +378,7 @@ int main(void)
         cmocka_unit_test(each_morsel_gets_its_copies_again),
         cmocka_unit_test(where_there_is_little_room_each_gets_what_there_is),
         cmocka_unit_test(who_is_back_soon_costs_nothing),
+        cmocka_unit_test(who_keeps_hours_is_waited_for_until_it_is_missed),
         cmocka_unit_test(with_others_left_it_waits_longer),
         cmocka_unit_test(one_that_flaps_is_copied_once),
         cmocka_unit_test(who_is_short_of_room_keeps_no_surplus),

@@ -1,6 +1,7 @@
 /* Repair behind the wire: a real manager orders copies, hears what came of them, and only then its map names them. */
 #include "meta/datasets/repairs_uv.h"
 #include "common/base/status.h"
+#include "meta/cluster/hours_uv.h"
 #include "tests/lib/sets.h"
 
 #include <stdlib.h>
@@ -329,10 +330,41 @@ static void a_surplus_goes_when_the_first_is_back(void **state)
     cloud_close(&cloud);
 }
 
+/* Who has come and gone is learned, and what was learned outlives a restart. */
+static void hours_are_kept(void **state)
+{
+    struct cloud cloud;
+    struct hours *hours;
+
+    cloud_open(&cloud, *state);
+    leave(&cloud, 0);
+    hours = &cloud.f->meta->hours;
+    assert_int_equal(hours->count, DESKS);
+    for (uint32_t i = 0; i < DESKS; i++) {
+        assert_int_equal(hours->items[i].here, i > 0);
+        hours->items[i].record.share[7] = (uint8_t)i;
+        hours->items[i].kept_s -= HOURS_KEEP_S;
+    }
+    cloud.f->meta->hours_due_ms = 0;
+    hours_pulse(cloud.f->meta, meta_now_ms(cloud.f->meta));
+    cloud_close(&cloud);
+    meta_down(cloud.f);
+    meta_up(cloud.f);
+    hours = &cloud.f->meta->hours;
+    hours_check(hours);
+    assert_int_equal(hours->count, DESKS);
+    for (uint32_t i = 0; i < DESKS; i++) {
+        assert_int_equal(hours->items[i].record.share[7], i);
+        assert_int_equal(hours->items[i].sure, i == 0); /* When the others went nobody knows. */
+    }
+    assert_ptr_equal(cloud.f->meta->repair.hours, hours);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_copy_counts_when_it_was_fetched),
+        TEST(hours_are_kept),
         TEST(what_was_written_anew_meanwhile_is_void),
         TEST(nobody_else_writes_where_a_copy_comes),
         TEST(what_failed_is_tried_elsewhere_and_deleted_there),

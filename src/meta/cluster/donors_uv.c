@@ -4,8 +4,11 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/rpc/address.h"
+#include "meta/cluster/hours_uv.h"
 
-enum { LINES_MS = 1000, PEER_INSTANCE_SHIFT = 32 };
+#include <stdio.h>
+
+enum { LINES_MS = 1000, PEER_INSTANCE_SHIFT = 32, HOUR_S = 3600 };
 
 uint64_t donors_peer(donor_id id, uint64_t instance)
 {
@@ -71,9 +74,16 @@ static void log_came(struct meta *meta, const struct donor *donor)
 
 static void log_went(struct meta *meta, const struct donor *donor, const char *reason)
 {
+    int64_t back_s = hours_back_in(&meta->hours, donor->record.id);
+    char back[64] = "";
+
+    if (back_s > 0 && back_s < INT64_MAX) {
+        (void)snprintf(back, sizeof(back), "; it is usually back in %lld h",
+                       (long long)(back_s / HOUR_S));
+    }
     if (take_line(meta, &meta->donors_lines.went)) {
-        log_info(meta->log, "benefactor %u (%s, %s) is away: %s", donor->record.id,
-                 donor->record.name, donor->address, reason);
+        log_info(meta->log, "benefactor %u (%s, %s) is away: %s%s", donor->record.id,
+                 donor->record.name, donor->address, reason, back);
     }
 }
 
@@ -162,9 +172,11 @@ static void perform(struct meta *meta, const struct donors_action *action)
         break;
     case DONORS_CAME:
         log_came(meta, donor);
+        hours_came(meta, action->id);
         break;
     case DONORS_WENT:
         log_went(meta, donor, action->reason);
+        hours_went(meta, action->id);
         break;
     }
 }

@@ -19,7 +19,6 @@ enum {
     ABSENCES_FULL = 60000,
     MISSED_UNIT = 1000,
     MISSED_MIN = MISSED_UNIT / 2,
-    MISSED_MAX = 1000000,
     PERMILLE = 1000,
     ONE = 65536
 };
@@ -210,7 +209,7 @@ static void end_hour(struct hours *h, int64_t end_s)
         struct hours_donor *d = &h->items[i];
         int64_t away_s = end_s - d->since_s < d->seen_s ? end_s - d->since_s : d->seen_s;
 
-        if (!d->here && d->record.missed < MISSED_MAX) {
+        if (!d->here && d->record.missed < HOURS_MISSED_MAX / 2) {
             d->record.missed += missed_in(d, h->hour, away_s, usual, present);
         }
         learn(d, slot_of(h->hour));

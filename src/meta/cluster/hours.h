@@ -39,9 +39,10 @@ enum {
     HOURS_ABSENCES = 12,   /* The first: up to HOURS_ABSENCE_S; the next: up to twice that; ... */
     HOURS_ABSENCE_S = 900,
     HOURS_ABSENCE_WEIGHT = 16,
-    HOURS_GONE_PART = 32,      /* One of so many absences is taken to have no end. */
-    HOURS_AWAY_MAX_S = 604800, /* Who is away for longer is gone, whatever its habits are. */
-    HOURS_AWAKE_WORDS = 3,     /* A bit for each hour of the week. */
+    HOURS_GONE_PART = 32,       /* One of so many absences is taken to have no end. */
+    HOURS_AWAY_MAX_S = 604800,  /* Who is away for longer is gone, whatever its habits are. */
+    HOURS_AWAKE_WORDS = 3,      /* A bit for each hour of the week. */
+    HOURS_MISSED_MAX = 2000000, /* Thousandths of an hour. */
     HOURS_KEEP_S = 3600
 };
 

@@ -8,6 +8,7 @@ void repairs_open(struct meta *meta)
 {
     repair_init(&meta->repair, ns_sets(meta->ns), &meta->donors, meta->settings->repair_after_ms,
                 meta_now_ms(meta));
+    meta->repair.hours = &meta->hours;
 }
 
 /* False: its connection has just ended. */

@@ -138,6 +138,10 @@ bool ns_is_removed(const struct ns *ns, server_id server);
 typedef int (*ns_donor_visit)(void *data, const struct donor_record *donor);
 int ns_donors(struct ns *ns, ns_donor_visit visit, void *data, struct errmsg *err);
 
+/* What is kept of their hours, likewise. */
+typedef int (*ns_hours_visit)(void *data, const struct hours_record *record);
+int ns_hours(struct ns *ns, ns_hours_visit visit, void *data, struct errmsg *err);
+
 enum { NS_LYING_SHOWN = 8 };
 
 /* Files with one copy of which a part belongs to a server, as far as they were looked for. */

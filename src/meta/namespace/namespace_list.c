@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/fs/lease_mode.h"
+#include "meta/cluster/hours_record.h"
 #include "meta/coherence/lease.h"
 #include "meta/coherence/session.h"
 #include "meta/namespace/namespace_txn.h"
@@ -209,18 +210,27 @@ struct donor_walk
     int status;
 };
 
+static bool key_of_donor(struct slice key, enum record_kind kind, donor_id *id)
+{
+    struct reader r;
+
+    if (key.count != 5 || key.data[0] != kind) {
+        return false;
+    }
+    reader_init(&r, key.data + 1, 4);
+    *id = __builtin_bswap32(reader_u32(&r));
+    return true;
+}
+
 static bool visit_donor(void *data, struct slice key, struct slice value)
 {
     struct donor_walk *walk = data;
     struct donor_record record;
-    struct reader r;
     donor_id id;
 
-    if (key.count != 5 || key.data[0] != RECORD_DONOR) {
+    if (!key_of_donor(key, RECORD_DONOR, &id)) {
         return false;
     }
-    reader_init(&r, key.data + 1, 4);
-    id = __builtin_bswap32(reader_u32(&r));
     walk->status = id == 0 ? MORSEL_CORRUPT : donor_decode(id, value, &record);
     if (walk->status == 0) {
         walk->status = walk->visit(walk->data, &record);
@@ -240,6 +250,38 @@ int ns_donors(struct ns *ns, ns_donor_visit visit, void *data, struct errmsg *er
                               "morsel-meta"
                             : "the record of a benefactor is damaged");
     }
+    return rv != 0 ? rv : walk.status;
+}
+
+struct hours_walk
+{
+    ns_hours_visit visit;
+    void *data;
+    int status;
+};
+
+/* What is damaged says nothing: it is learned anew. */
+static bool visit_hours(void *data, struct slice key, struct slice value)
+{
+    struct hours_walk *walk = data;
+    struct hours_record record;
+    donor_id id;
+
+    if (!key_of_donor(key, RECORD_HOURS, &id)) {
+        return false;
+    }
+    if (hours_decode(id, value, &record) == 0) {
+        walk->status = walk->visit(walk->data, &record);
+    }
+    return walk->status == 0;
+}
+
+int ns_hours(struct ns *ns, ns_hours_visit visit, void *data, struct errmsg *err)
+{
+    struct hours_walk walk = { visit, data, 0 };
+    struct record_key key = key_hours(0);
+    int rv = ns->kv->scan(ns->kv, record_key_slice(&key), visit_hours, &walk, err);
+
     return rv != 0 ? rv : walk.status;
 }
 

@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/fs/lease_mode.h"
+#include "meta/cluster/hours_record.h"
 #include "meta/namespace/groups_record.h"
 #include "meta/namespace/namespace_txn.h"
 #include "meta/namespace/voters_record.h"
@@ -28,6 +29,18 @@ int apply_donor(struct ns_txn *t)
     donor_encode(&t->op->donor, &t->ns->record);
     txn_record_put(t, key_donor(t->op->donor.id));
     txn_needs_version(t, STORE_VERSION_DONORS);
+    return 0;
+}
+
+int apply_donor_hours(struct ns_txn *t)
+{
+    if (t->op->hours.id == 0) {
+        return MORSEL_INVAL;
+    }
+    buf_clear(&t->ns->record);
+    hours_encode(&t->op->hours, &t->ns->record);
+    txn_record_put(t, key_hours(t->op->hours.id));
+    txn_needs_version(t, STORE_VERSION_HOURS);
     return 0;
 }
 

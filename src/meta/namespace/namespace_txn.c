@@ -367,6 +367,7 @@ static int apply(struct ns_txn *t)
         [OP_COLLECTED] = apply_collected,
         [OP_MEMBER] = apply_member,
         [OP_DONOR] = apply_donor,
+        [OP_DONOR_HOURS] = apply_donor_hours,
         [OP_SET_STORED] = apply_set_stored,
         [OP_SET_SEAL] = apply_set_seal,
         [OP_SET_COLLECTED] = apply_set_collected,

@@ -171,6 +171,7 @@ int apply_policy(struct ns_txn *t);
 int apply_xattr(struct ns_txn *t);
 int apply_member(struct ns_txn *t);
 int apply_donor(struct ns_txn *t);
+int apply_donor_hours(struct ns_txn *t);
 int apply_collected(struct ns_txn *t);
 int apply_garbage(struct ns_txn *t);
 

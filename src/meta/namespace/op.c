@@ -4,6 +4,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/fs/lease_mode.h"
+#include "meta/cluster/hours_record.h"
 #include "meta/namespace/groups_record.h"
 #include "meta/namespace/voters_record.h"
 
@@ -57,6 +58,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_SET_COLLECTED] = "set_collected",
         [OP_SET_LOST] = "set_lost",
         [OP_SET_COPY] = "set_copy",
+        [OP_DONOR_HOURS] = "donor_hours",
     };
 
     return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
@@ -251,6 +253,10 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         buf_put_u32(out, op->donor.id);
         donor_encode(&op->donor, out);
         break;
+    case OP_DONOR_HOURS:
+        buf_put_u32(out, op->hours.id);
+        hours_encode(&op->hours, out);
+        break;
     case OP_SET_STORED:
         set_stored_encode(op, out);
         break;
@@ -434,6 +440,15 @@ static void donor_op_decode(struct reader *r, struct meta_op *op)
     }
 }
 
+static void hours_op_decode(struct reader *r, struct meta_op *op)
+{
+    donor_id id = reader_u32(r);
+
+    if (hours_decode(id, reader_rest(r), &op->hours) != 0) {
+        r->failed = true;
+    }
+}
+
 static struct slice unsynced_decode(struct reader *r)
 {
     struct slice columns = reader_blob(r);
@@ -610,6 +625,9 @@ static void body_decode(struct reader *r, struct meta_op *op)
         break;
     case OP_DONOR:
         donor_op_decode(r, op);
+        break;
+    case OP_DONOR_HOURS:
+        hours_op_decode(r, op);
         break;
     case OP_SET_STORED:
         set_stored_decode(r, op);

@@ -13,6 +13,7 @@
 #define MORSEL_META_NAMESPACE_OP_H
 
 #include "common/fs/permission.h"
+#include "meta/cluster/hours.h"
 #include "meta/datasets/set_record.h"
 #include "meta/namespace/record.h"
 
@@ -47,6 +48,7 @@ enum op_kind {
     OP_SET_COLLECTED = 27, /* A benefactor has deleted these morsels. */
     OP_SET_LOST = 28,      /* A benefactor does not have these morsels any more. */
     OP_SET_COPY = 29,      /* A morsel has a copy more, or less. */
+    OP_DONOR_HOURS = 30,   /* When a benefactor is usually here. */
     OP_KIND_END
 };
 
@@ -194,6 +196,7 @@ struct meta_op
         } objects;                /* OP_COLLECTED, OP_GARBAGE */
         struct member_record member;
         struct donor_record donor;
+        struct hours_record hours;
         struct
         {
             inode_id inode;

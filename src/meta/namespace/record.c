@@ -120,6 +120,14 @@ struct record_key key_donor(donor_id donor)
     return key;
 }
 
+struct record_key key_hours(donor_id donor)
+{
+    struct record_key key = key_of(RECORD_HOURS);
+
+    put_be(&key, donor, 4);
+    return key;
+}
+
 struct record_key key_set(uint64_t set)
 {
     return key_of_number(RECORD_SET, set);

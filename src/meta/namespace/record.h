@@ -16,6 +16,7 @@
  *   G server inode column          object to be deleted on a storage server
  *   M server                       storage server that has registered
  *   N donor                        benefactor that has joined (donors.h)
+ *   A donor                        when it is usually here (cluster/hours_record.h)
  *   Z set                          data set (datasets/set_record.h)
  *   P set page                     a page of its map: which morsels it has, and who has them
  *   K donor set morsel             so many morsels from there on are to be deleted on a benefactor
@@ -44,8 +45,8 @@
 /* A new database has STORE_VERSION_FIRST, STORE_VERSION_GROUPS once it has a table of groups,
  * STORE_VERSION_BODIES once two files have exchanged their bytes, STORE_VERSION_SESSIONS once sessions
  * are written down: who does not do that would leave some out, for which the next manager did not wait;
- * STORE_VERSION_DONORS once there is a benefactor, and STORE_VERSION_SETS once there is a file of class scavenged: who does
- * not know of those cannot read the log. */
+ * STORE_VERSION_DONORS once there is a benefactor, STORE_VERSION_SETS once there is a file of class scavenged, and
+ * STORE_VERSION_HOURS once the hours of a benefactor are kept: who does not know of those cannot read the log. */
 enum {
     RECORD_VERSION = 1,
     STORE_VERSION_FIRST = 1,
@@ -54,7 +55,8 @@ enum {
     STORE_VERSION_SESSIONS = 4,
     STORE_VERSION_DONORS = 5,
     STORE_VERSION_SETS = 6,
-    STORE_VERSION = STORE_VERSION_SETS
+    STORE_VERSION_HOURS = 7,
+    STORE_VERSION = STORE_VERSION_HOURS
 };
 
 enum record_kind {
@@ -70,6 +72,7 @@ enum record_kind {
     RECORD_GARBAGE = 'G',
     RECORD_MEMBER = 'M',
     RECORD_DONOR = 'N',
+    RECORD_HOURS = 'A',
     RECORD_SET = 'Z',
     RECORD_MAP = 'P',
     RECORD_WASTE = 'K',
@@ -107,6 +110,7 @@ struct record_key key_body(inode_id body);
 struct record_key key_garbage(server_id server, struct object_id object);
 struct record_key key_member(server_id server);
 struct record_key key_donor(donor_id donor);
+struct record_key key_hours(donor_id donor);
 struct record_key key_set(uint64_t set);
 struct record_key key_map(uint64_t set, uint32_t page);
 struct record_key key_waste(donor_id donor, uint64_t set, uint32_t morsel);
