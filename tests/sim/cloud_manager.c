@@ -15,7 +15,6 @@ enum {
     FETCH_FAILS = 50, /* One of so many. */
     SETS_A_DAY = 4,
     RESTART_S = 8 * CLOUD_DAY_S,
-    DESKS_A_HOST = 1,
     KEEP_BATCH = 64
 };
 
@@ -224,10 +223,12 @@ static uint32_t candidates_of(struct cloud *c)
         const struct donor *donor = c->donors.items[i];
 
         if (donor_takes(donor)) {
-            c->candidates[count++] =
-                (struct place_candidate){ .id = donor->record.id,
-                                          .free = donor_room(donor),
-                                          .host = donor->record.id / DESKS_A_HOST };
+            c->candidates[count++] = (struct place_candidate){
+                .id = donor->record.id,
+                .free = donor_room(donor),
+                .host = donor->record.id,
+                .awake = c->without_hours ? NULL : hours_awake(&c->hours, donor->record.id)
+            };
         }
     }
     return count;

@@ -159,11 +159,11 @@ static void morsels_lie_where_they_may_and_as_many_as_can(void **state)
 static void stripes_are_dealt_round_robin(void **state)
 {
     static const donor_id expected[] = { 1, 3, 2, 4, 3, 1, 4, 2, 1, 3 };
-    struct place_candidate four[] = { { 5, 2 * MORSEL, 5 },
-                                      { 4, 97 * MORSEL, 4 },
-                                      { 1, 100 * MORSEL, 1 },
-                                      { 2, 99 * MORSEL, 2 },
-                                      { 3, 98 * MORSEL, 3 } };
+    struct place_candidate four[] = { { 5, 2 * MORSEL, 5, NULL },
+                                      { 4, 97 * MORSEL, 4, NULL },
+                                      { 1, 100 * MORSEL, 1, NULL },
+                                      { 2, 99 * MORSEL, 2, NULL },
+                                      { 3, 98 * MORSEL, 3, NULL } };
     struct place_wanted w = {
         .count = 10, .copies = 2, .width = 2, .stripe_morsels = 2, .morsel_bytes = MORSEL
     };
@@ -183,11 +183,11 @@ static void stripes_are_dealt_round_robin(void **state)
 /* The four with the most room are one machine. */
 static void a_round_has_as_many_hosts_as_copies(void **state)
 {
-    struct place_candidate five[] = { { 1, 90 * MORSEL, 7 },
-                                      { 2, 80 * MORSEL, 7 },
-                                      { 3, 70 * MORSEL, 7 },
-                                      { 4, 60 * MORSEL, 7 },
-                                      { 5, 50 * MORSEL, 8 } };
+    struct place_candidate five[] = { { 1, 90 * MORSEL, 7, NULL },
+                                      { 2, 80 * MORSEL, 7, NULL },
+                                      { 3, 70 * MORSEL, 7, NULL },
+                                      { 4, 60 * MORSEL, 7, NULL },
+                                      { 5, 50 * MORSEL, 8, NULL } };
     struct place_wanted w = {
         .count = 8, .copies = 2, .width = 2, .stripe_morsels = 1, .morsel_bytes = MORSEL
     };
@@ -205,7 +205,7 @@ static void a_round_has_as_many_hosts_as_copies(void **state)
 
 static void rounds_are_remembered_and_the_oldest_forgotten(void **state)
 {
-    struct place_candidate two[] = { { 8, 0, 0 }, { 9, 0, 0 } };
+    struct place_candidate two[] = { { 8, 0, 0, NULL }, { 9, 0, 0, NULL } };
     struct place_rounds rounds;
 
     (void)state;
@@ -223,9 +223,45 @@ static void rounds_are_remembered_and_the_oldest_forgotten(void **state)
     place_rounds_free(&rounds);
 }
 
+/* Days, nights, and always. */
+static const uint64_t day[] = { 0xffff, 0, 0 }, night[] = { 0xffff0000, 0, 0 },
+                      always[] = { 0xffffffff, 0, 0 };
+
+/* Two of five, of which the first works by day: who gets the other copy? */
+static donor_id partner(const uint64_t *third, uint64_t third_free, uint64_t third_host,
+                        const uint64_t *fourth)
+{
+    struct place_candidate five[] = { { 1, 90 * MORSEL, 1, day },
+                                      { 2, 80 * MORSEL, 2, day },
+                                      { 3, third_free, third_host, third },
+                                      { 4, 45 * MORSEL, 4, fourth },
+                                      { 5, 39 * MORSEL, 5, always } };
+    const struct place_wanted w = {
+        .count = 1, .copies = 2, .width = 1, .stripe_morsels = 1, .morsel_bytes = MORSEL
+    };
+    uint32_t round = place_round(&w, five, 5);
+
+    assert_int_equal(round, 2);
+    assert_int_equal(five[0].id, 1);
+    return five[1].id;
+}
+
+static void copies_lie_where_not_all_sleep_together(void **state)
+{
+    (void)state;
+    assert_int_equal(partner(day, 70 * MORSEL, 3, day), 2);
+    assert_int_equal(partner(night, 70 * MORSEL, 3, always), 3); /* Both fill the day. */
+    assert_int_equal(partner(day, 70 * MORSEL, 3, night), 4);
+    assert_int_equal(partner(NULL, 70 * MORSEL, 3, NULL), 2);
+    assert_int_equal(partner(night, 70 * MORSEL, 1, day), 2); /* The same machine. */
+    assert_int_equal(partner(always, 46 * MORSEL, 3, day), 3);
+    assert_int_equal(partner(day, 46 * MORSEL, 3, NULL), 2); /* 5 has too little room. */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_lie_where_not_all_sleep_together),
         cmocka_unit_test(morsels_lie_where_they_may_and_as_many_as_can),
         cmocka_unit_test(stripes_are_dealt_round_robin),
         cmocka_unit_test(a_round_has_as_many_hosts_as_copies),

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PARTNERS_MAX = 256 }; /* That are looked at for one place. */
+
 static int compare(const void *a, const void *b)
 {
     const struct place_candidate *x = a, *y = b;
@@ -59,6 +61,72 @@ static void bring(struct place_candidate *candidates, uint32_t from, uint32_t to
     candidates[to] = one;
 }
 
+/* Hours of the week in which one of them is here. */
+struct awake
+{
+    uint64_t words[HOURS_AWAKE_WORDS];
+};
+
+static void awake_add(struct awake *a, const struct place_candidate *candidate)
+{
+    for (uint32_t i = 0; candidate->awake != NULL && i < HOURS_AWAKE_WORDS; i++) {
+        a->words[i] |= candidate->awake[i];
+    }
+}
+
+static uint32_t awake_with(struct awake a, const struct place_candidate *candidate)
+{
+    uint32_t hours = 0;
+
+    awake_add(&a, candidate);
+    for (uint32_t i = 0; i < HOURS_AWAKE_WORDS; i++) {
+        for (uint64_t left = a.words[i]; left != 0; left &= left - 1) {
+            hours++;
+        }
+    }
+    return hours;
+}
+
+/* Who is to have place `to` beside those: the candidate there, or one behind it that is awake when they sleep. */
+static uint32_t complement(const struct place_candidate *candidates, uint32_t to, uint32_t count,
+                           uint32_t round, struct awake others)
+{
+    uint32_t best = to, best_hours = awake_with(others, &candidates[to]);
+    uint32_t end = to + PARTNERS_MAX < count ? to + PARTNERS_MAX : count;
+
+    for (uint32_t i = to + 1; i < end && candidates[i].free >= candidates[to].free / 2; i++) {
+        uint32_t hours = awake_with(others, &candidates[i]);
+
+        /* From outside none comes to a machine that has one already. */
+        if (hours > best_hours &&
+            (i < round || !host_is_among(candidates, round, candidates[i].host))) {
+            best = i;
+            best_hours = hours;
+        }
+    }
+    return best;
+}
+
+/* The copies of a stripe are at places that are a step apart (deal_one()). */
+static void pair_up(const struct place_wanted *w, struct place_candidate *candidates,
+                    uint32_t count, uint32_t round)
+{
+    uint32_t step = round / w->copies;
+
+    for (uint32_t to = step; step > 0 && to < step * w->copies; to++) {
+        struct awake others = { { 0 } };
+        uint32_t best;
+
+        for (uint32_t before = to % step; before < to; before += step) {
+            awake_add(&others, &candidates[before]);
+        }
+        best = complement(candidates, to, count, round, others);
+        if (best != to) {
+            bring(candidates, best, to);
+        }
+    }
+}
+
 uint32_t place_round(const struct place_wanted *w, struct place_candidate *candidates,
                      uint32_t count)
 {
@@ -76,6 +144,7 @@ uint32_t place_round(const struct place_wanted *w, struct place_candidate *candi
             bring(candidates, i, wanted - w->copies + hosts - 1);
         }
     }
+    pair_up(w, candidates, usable, wanted);
     return wanted;
 }
 

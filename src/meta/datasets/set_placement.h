@@ -10,6 +10,10 @@
  * that a benefactor cannot take (it has refused them, has not yet deleted what it had of them, or is full) go to the next one that
  * can.
  *
+ * Of a round the second copies (C and D above), and further ones, are dealt to those that are awake when the ones before them sleep, as
+ * far as the hours of both are known (cluster/hours.h): of candidates with at least half the free space of whoever would have been next
+ * that one is taken with which most hours of the week have somebody.
+ *
  * What is promised is taken off the free space of the candidates until they say how much they have; nothing is written down. So
  * rounds are forgotten by a restart, and ROUNDS_MAX are remembered: another one is dealt then, which does no harm.
  */
@@ -20,6 +24,7 @@
 #include "common/base/list.h"
 #include "common/base/table.h"
 #include "common/base/types.h"
+#include "meta/cluster/hours.h"
 
 enum { ROUND_MAX = STRIPE_WIDTH_MAX * REPLICAS_MAX, ROUNDS_MAX = 4096 };
 
@@ -27,8 +32,9 @@ enum { ROUND_MAX = STRIPE_WIDTH_MAX * REPLICAS_MAX, ROUNDS_MAX = 4096 };
 struct place_candidate
 {
     donor_id id;
-    uint64_t free; /* Bytes; less with each morsel that it is given. */
-    uint64_t host; /* Those with one number are one machine. */
+    uint64_t free;         /* Bytes; less with each morsel that it is given. */
+    uint64_t host;         /* Those with one number are one machine. */
+    const uint64_t *awake; /* hours_awake(), borrowed; NULL: not known. */
 };
 
 struct place_wanted

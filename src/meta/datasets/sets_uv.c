@@ -82,10 +82,11 @@ static uint64_t host_of(const struct donor *donor)
     return table_hash(donor->record.name, strlen(donor->record.name));
 }
 
-static void add(struct candidates *c, const struct donor *donor)
+static void add(const struct meta *meta, struct candidates *c, const struct donor *donor)
 {
     c->items[c->count++] =
-        (struct place_candidate){ donor->record.id, donor_room(donor), host_of(donor) };
+        (struct place_candidate){ donor->record.id, donor_room(donor), host_of(donor),
+                                  hours_awake(&meta->hours, donor->record.id) };
 }
 
 /* The round of the set, if all of it can take morsels: otherwise none is a candidate. */
@@ -103,7 +104,7 @@ static void take_round(struct meta *meta, uint64_t set, const struct place_wante
             c->count = 0;
             return;
         }
-        add(c, donor);
+        add(meta, c, donor);
     }
 }
 
@@ -118,7 +119,7 @@ static uint32_t take_all(struct meta *meta, uint64_t set, const struct place_wan
         const struct donor *donor = meta->donors.items[i];
 
         if (donor_takes(donor) && !has_failed(asked, donor->record.id)) {
-            add(c, donor);
+            add(meta, c, donor);
         }
     }
     place_sort(c->items, c->count);
