@@ -45,10 +45,12 @@ static void take_disk(struct benefactor *b)
     }
     if (store_disk_failed(b->morsels.server.store, &words)) {
         b->disk.free = 0; /* Nothing more comes to a disk that has lost something. */
+        b->disk.sick = true;
     }
     b->disk.used = store_used(b->morsels.server.store);
     news = donation_look(&b->donation, &b->disk, rpc_boot_ms());
-    store_set_limit(b->morsels.server.store, b->donation.donated);
+    store_set_limit(b->morsels.server.store,
+                    control_is_leaving(&b->control) ? 0 : b->donation.donated);
     if (!b->donation_said || b->donation.state != before) {
         b->donation_said = true;
         log_donation(b);
@@ -81,6 +83,7 @@ static void run_look(uv_work_t *work)
         look->status = 0;
         look->disk.free = 0;
     }
+    look->disk.sick = look->takes_nothing;
     if (store_is_gone(look->store)) {
         look->status = MORSEL_NOENT;
     }
@@ -174,6 +177,15 @@ static void on_unwanted(void *data)
     b->unwanted(b->data);
 }
 
+/* Before all was counted there may be anything. */
+static uint64_t on_used(void *data)
+{
+    struct benefactor *b = data;
+
+    return b->morsels.holdings.state == HOLDINGS_COUNTING ? UINT64_MAX
+                                                          : store_used(b->morsels.server.store);
+}
+
 static int start_control(struct benefactor *b, struct errmsg *err)
 {
     b->control.loop = b->loop;
@@ -186,6 +198,7 @@ static int start_control(struct benefactor *b, struct errmsg *err)
     b->control.settings = b->wish;
     b->control.spoken = on_spoken;
     b->control.leave = on_unwanted;
+    b->control.used = on_used;
     b->control.data = b;
     return control_open(&b->control, rpc_server_address(b->morsels.server.listener), err);
 }
@@ -233,14 +246,36 @@ static void handle(void *data, struct rpc_request *request)
     }
 }
 
+static uint64_t beyond(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* As it was at the last look, less what was deleted since: what is said to be deleted is not to go once more. */
+static void fill_excess(const struct benefactor *b, struct joining_figures *figures)
+{
+    const struct donation *d = &b->donation;
+    uint64_t deleted = beyond(d->used, store_used(b->morsels.server.store));
+
+    figures->excess = beyond(d->excess, deleted);
+    figures->pressed = beyond(d->pressed, deleted);
+}
+
+static void on_told_left(void *data, const Morsel__DonorLeft *left)
+{
+    control_told_left(&((struct benefactor *)data)->control, left);
+}
+
 static void on_figures(void *data, struct joining_figures *figures)
 {
     struct benefactor *b = data;
 
+    fill_excess(b, figures);
     figures->paused = control_is_paused(&b->control);
+    figures->leaving = control_is_leaving(&b->control);
     figures->used = store_used(b->morsels.server.store);
     figures->donated = b->donation.donated;
-    if (figures->paused && figures->donated > figures->used) {
+    if ((figures->paused || figures->leaving) && figures->donated > figures->used) {
         figures->donated = figures->used; /* There is room for nothing. */
     }
     figures->load = host_load(&b->work);
@@ -357,6 +392,7 @@ int benefactor_start(struct benefactor *b, struct errmsg *err)
     b->joining.joined = on_joined;
     b->joining.refused = on_refused;
     b->joining.figures = on_figures;
+    b->joining.told_left = on_told_left;
     b->joining.data = b;
     joining_start(&b->joining);
     b->timed = true;

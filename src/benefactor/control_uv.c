@@ -13,7 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PAUSE_MS_MAX = 1000000000 }; /* More than eleven days. */
+enum {
+    PAUSE_MS_MAX = 1000000000, /* More than eleven days. */
+    LEAVE_MS_MAX = 86400000,
+    LEAVE_LOOK_MS = 50
+};
 
 static uint64_t wall_ms(void)
 {
@@ -137,6 +141,21 @@ static void fill(const struct control *c, Morsel__DonateReply *reply, uint64_t n
     reply->send_rate = c->cost.rate.sent;
 }
 
+static void fill_leaving(const struct leaving *l, Morsel__DonateReply *reply, uint64_t now_ms)
+{
+    reply->leaving = l->state != LEAVING_STAYS;
+    reply->leave_left_ms = reply->leaving && l->due_ms > now_ms ? l->due_ms - now_ms : 0;
+    reply->leave_end = (char *)(uintptr_t)leaving_end_word(l);
+    reply->left_counted = l->left.counted;
+    reply->left_wanted = l->left.wanted;
+    reply->left_wanted_bytes = l->left.wanted_bytes;
+    reply->left_only = l->left.only;
+    reply->left_stuck = l->left.stuck;
+    reply->left_stuck_bytes = l->left.stuck_bytes;
+    reply->moved = l->moved + l->left.moved;
+    reply->moved_bytes = l->moved_bytes + l->left.moved_bytes;
+}
+
 static void fill_pace(const struct governor_uv *g, Morsel__DonateReply *reply, uint64_t now_ms)
 {
     const uint64_t rate = governor_rate(&g->governor);
@@ -157,6 +176,8 @@ static void answer(struct control *c, struct rpc_request *request, const char *n
     note_state(c, now_ms);
     fill(c, &reply, now_ms);
     fill_pace(c->governor, &reply, now_ms);
+    fill_leaving(&c->leaving, &reply, now_ms);
+    leaving_heard(&c->leaving);
     owner_wish(&c->owner, &wish);
     owner_share_text(&wish.donate, said);
     owner_share_text(&wish.keep_free, keep_free);
@@ -218,6 +239,20 @@ static int pause_it(struct control *c, uint64_t pause_ms, struct errmsg *err)
     return 0;
 }
 
+static int resume(struct control *c, struct errmsg *err)
+{
+    if (c->leaving.state == LEAVING_OVER) {
+        errmsg_set(err, "this benefactor is about to end, for it has left: start it again");
+        return MORSEL_BUSY;
+    }
+    if (leaving_cancel(&c->leaving)) {
+        uv_timer_stop(&c->leave_timer);
+        log_info(c->log, "the owner of %s wants it to stay", c->datadir->path);
+    }
+    owner_resume(&c->owner);
+    return 0;
+}
+
 static int obey(struct control *c, const Morsel__DonateRequest *m, struct errmsg *err)
 {
     switch (m->what) {
@@ -226,19 +261,53 @@ static int obey(struct control *c, const Morsel__DonateRequest *m, struct errmsg
     case DONATE_PAUSE:
         return pause_it(c, m->pause_ms, err);
     case DONATE_RESUME:
-        owner_resume(&c->owner);
-        return 0;
+        return resume(c, err);
     default:
         errmsg_set(err, "this benefactor does not know what is asked: use `morsel` of its version");
         return MORSEL_UNKNOWN_TYPE;
     }
 }
 
+static void log_left(const struct control *c)
+{
+    const struct leaving_left *left = &c->leaving.left;
+
+    log_info(c->log,
+             "%s leaves (%s): %llu morsels were copied to others, %llu have fewer copies elsewhere "
+             "than wanted%s",
+             c->datadir->path, leaving_end_word(&c->leaving),
+             (unsigned long long)(c->leaving.moved + left->moved), (unsigned long long)left->wanted,
+             left->counted ? "" : ", as far as is known: the manager has not counted them");
+}
+
 static void on_leave_timer(uv_timer_t *timer)
 {
     struct control *c = timer->data;
+    const uint64_t now_ms = rpc_boot_ms();
 
-    c->leave(c->data);
+    if (leaving_tick(&c->leaving, c->used(c->data), now_ms)) {
+        log_left(c);
+    }
+    if (leaving_may_end(&c->leaving, now_ms)) {
+        uv_timer_stop(&c->leave_timer);
+        c->leave(c->data);
+    }
+}
+
+static void leave(struct control *c, struct rpc_request *request, uint64_t leave_ms)
+{
+    if (leave_ms > LEAVE_MS_MAX) {
+        rpc_reply_failure(request, MORSEL_INVAL, "the deadline is one of at most 24 hours");
+        return;
+    }
+    log_info(c->log, "the owner of %s wants it to end, in %llu seconds at the latest",
+             c->datadir->path, (unsigned long long)(leave_ms / 1000));
+    leaving_begin(&c->leaving, leave_ms, rpc_boot_ms());
+    if (leave_ms > 0) {
+        c->spoken(c->data);
+    }
+    answer(c, request, "");
+    uv_timer_start(&c->leave_timer, on_leave_timer, 0, LEAVE_LOOK_MS);
 }
 
 static bool is_owner(const struct control *c, const Morsel__DonateRequest *m)
@@ -256,9 +325,7 @@ static void serve(struct control *c, struct rpc_request *request, const Morsel__
         return;
     }
     if (m->what == DONATE_LEAVE) {
-        log_info(c->log, "the owner of %s wants it to end", c->datadir->path);
-        answer(c, request, "");
-        uv_timer_start(&c->leave_timer, on_leave_timer, 0, 0);
+        leave(c, request, m->leave_ms);
         return;
     }
     rv = obey(c, m, &err);
@@ -325,6 +392,20 @@ void control_wish(const struct control *c, struct donation_wish *wish)
 bool control_is_paused(const struct control *c)
 {
     return owner_is_paused(&c->owner);
+}
+
+bool control_is_leaving(const struct control *c)
+{
+    return c->leaving.state != LEAVING_STAYS;
+}
+
+void control_told_left(struct control *c, const Morsel__DonorLeft *left)
+{
+    const struct leaving_left told = { left->counted, left->wanted,     left->wanted_bytes,
+                                       left->only,    left->stuck,      left->stuck_bytes,
+                                       left->moved,   left->moved_bytes };
+
+    leaving_told(&c->leaving, &told);
 }
 
 void control_tick(struct control *c, uint64_t bytes_in, uint64_t bytes_out)

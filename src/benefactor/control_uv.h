@@ -12,6 +12,7 @@
 #include "benefactor/cost.h"
 #include "benefactor/governor_uv.h"
 #include "benefactor/joining_uv.h"
+#include "benefactor/leaving.h"
 #include "benefactor/owner.h"
 #include "common/daemon/owner_key.h"
 
@@ -26,8 +27,10 @@ struct control
     const struct donation_disk *disk;
     const struct governor_uv *governor;
     struct donation_wish settings;
-    void (*spoken)(void *data); /* The owner's wish, or whether it is paused, is another one now. */
-    void (*leave)(void *data);  /* He wants it to end. */
+    void (*spoken)(
+        void *data); /* The owner's wish, or whether it is paused or leaves, is another one now. */
+    void (*leave)(void *data); /* He wants it to end: now. */
+    uint64_t (*used)(void *data);
     void *data;
 
     /* The module's own. */
@@ -36,7 +39,8 @@ struct control
     struct cost cost;
     enum donation_state state;
     uint64_t state_since_ms;
-    uv_timer_t leave_timer; /* Behind the answer. */
+    struct leaving leaving;
+    uv_timer_t leave_timer; /* Looks whether it is over, behind the answer. */
     bool stranger_said;     /* Once is enough. */
     bool opened, stopped;
 };
@@ -47,6 +51,10 @@ int control_open(struct control *c, const char *listens, struct errmsg *err);
 /* What holds of what the settings and the owner have said. */
 void control_wish(const struct control *c, struct donation_wish *wish);
 bool control_is_paused(const struct control *c);
+bool control_is_leaving(const struct control *c);
+
+/* The manager says what is still to be moved off. */
+void control_told_left(struct control *c, const Morsel__DonorLeft *left);
 
 /* Every few seconds, after the donation was looked at: a pause may be over; what this costs is measured, of which `bytes_in` and
  * `bytes_out` went over the network since the start. */

@@ -132,6 +132,7 @@ bool donation_look(struct donation *d, const struct donation_disk *disk, uint64_
     d->used = disk->used;
     adapt(d, now_ms);
     d->excess = beyond(d->used, d->donated);
+    d->pressed = disk->sick ? 0 : lesser(d->excess, beyond(d->keep, disk->free));
     d->state = state_of(d);
     if (d->state == before && beyond(d->donated, d->told) < band_of(d) &&
         beyond(d->told, d->donated) < band_of(d)) {
@@ -145,6 +146,7 @@ void donation_check(const struct donation *d)
 {
     CHECK(d->donated <= d->said && d->donated <= d->room);
     CHECK(d->excess == beyond(d->used, d->donated));
+    CHECK(d->pressed <= d->excess);
     CHECK((d->state == DONATION_GIVES_WAY) == (d->excess > 0));
     CHECK_IMPLIES(d->state == DONATION_NOTHING, d->donated == 0 && d->used == 0);
     CHECK_IMPLIES(d->state == DONATION_GIVES, d->donated == d->said);

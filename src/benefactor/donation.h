@@ -29,6 +29,8 @@
  *  - donated <= said, and donated <= room: were all of it used, at least `keep` would be free, as long as the owner
  *    writes no more;
  *  - excess is used - donated where that is more than 0; it is not 0 in GIVES_WAY, and nowhere else.
+ *  - pressed, of the excess what has to go for `keep` to be free again, is not more than that. A disk that is sick is not pressed:
+ *    nothing is won there by giving up copies.
  *
  * Of two disks with the same past, the one with more free now gives as much at least.
  */
@@ -65,6 +67,7 @@ struct donation_disk
     uint64_t total;
     uint64_t free; /* For users who are not root. */
     uint64_t used; /* By morsels, and what belongs to them. */
+    bool sick;     /* It takes nothing any more, and `free` is 0 for that alone. */
 };
 
 enum donation_state { DONATION_NOTHING, DONATION_GIVES, DONATION_SHORT, DONATION_GIVES_WAY };
@@ -77,7 +80,7 @@ struct donation
     /* At the last look; 0 before the first. */
     enum donation_state state;
     uint64_t said, keep, room, used;
-    uint64_t donated, excess;
+    uint64_t donated, excess, pressed;
 
     /* The core's own. */
     uint64_t told;

@@ -3,7 +3,6 @@
 
 #include "common/base/status.h"
 #include "common/rpc/address.h"
-#include "meta.pb-c.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +13,8 @@ enum {
     REPORT_MS_MIN = 50,
     REPORT_MS_MAX = 3600000,
     HELD_ANSWER_MS = 20000, /* What it says to that is on its disk. */
-    ANSWER_MS = 5000,       /* Then it is tried again, */
+    SOON_MS = 500,
+    ANSWER_MS = 5000, /* Then it is tried again, */
     /* so much later; twice as much each time, until there is a new connection: */
     RETRY_MS_MIN = 500,
     RETRY_MS_MAX = 8000
@@ -154,6 +154,9 @@ static void fill_report(struct joining *j, Morsel__DonorReport *report)
     report->load = figures.load;
     report->up_s = figures.up_s;
     report->paused = figures.paused;
+    report->leaving = figures.leaving;
+    report->excess = figures.excess;
+    report->pressed = figures.pressed;
 }
 
 /* The manager knows us. Without a disk to write that to we are who we are all the same: the token says it. */
@@ -277,9 +280,11 @@ static void manager_is_well(struct joining *j)
 /* The next report is due a period behind the last one, whatever came in between. */
 static void report_later(struct joining *j)
 {
+    uint32_t report_ms = j->soon && j->report_ms > SOON_MS ? SOON_MS : j->report_ms;
+
     later(j, j->wanted || holdings_to_tell(j->holdings)
                  ? 0
-                 : j->report_ms - prng_below(&j->prng, j->report_ms / 4 + 1));
+                 : report_ms - prng_below(&j->prng, report_ms / 4 + 1));
 }
 
 static void on_reported(struct rpc_call *call, int status, struct rpc_reply *reply)
@@ -292,6 +297,10 @@ static void on_reported(struct rpc_call *call, int status, struct rpc_reply *rep
     if (message != NULL) {
         manager_is_well(j);
         holdings_reported(j->holdings, message);
+        j->soon = message->soon;
+        if (message->left != NULL) {
+            j->told_left(j->data, message->left);
+        }
         rpc_room_free(&room, message);
         report_later(j);
     }

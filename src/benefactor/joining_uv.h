@@ -33,6 +33,7 @@
 #include "common/daemon/datadir_file.h"
 #include "common/daemon/log.h"
 #include "common/rpc/rpc_uv.h"
+#include "meta.pb-c.h"
 
 enum {
     JOINING_LEAVE_MS = 1000 /* So long the manager is waited for at the end. */
@@ -44,7 +45,8 @@ struct joining_figures
     uint64_t donated, used; /* Bytes. */
     uint32_t load;          /* Percent of a processor. */
     uint64_t up_s;
-    bool paused;
+    bool paused, leaving;
+    uint64_t excess, pressed;
 };
 
 struct joining
@@ -62,6 +64,8 @@ struct joining
     void (*joined)(void *data);  /* The cluster is known; once. */
     void (*refused)(void *data); /* It never takes us; the reason was logged. */
     void (*figures)(void *data, struct joining_figures *figures);
+    void (*told_left)(void *data,
+                      const Morsel__DonorLeft *left); /* What is still to be moved off. */
     void *data;
 
     /* The module's own. */
@@ -74,6 +78,7 @@ struct joining
     bool started, leaving, stopping;
     bool member; /* The manager knows us, and where we are. */
     bool wanted; /* A report is due, at once or behind the call that is under way. */
+    bool soon;   /* The manager wants the next one so. */
     bool joined_told;
     bool away_said, busy_said, keep_failed_said, unreachable_said;
     void (*left)(void *data);

@@ -4,6 +4,7 @@
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
 #include "meta/coherence/pauses_uv.h"
+#include "meta/datasets/relocate.h"
 #include "meta/datasets/repairs_uv.h"
 
 static void on_timer(uv_timer_t *timer);
@@ -15,7 +16,7 @@ void meta_arm(struct meta *meta)
     uint64_t members_ms = members_deadline_ms(&meta->members);
     uint64_t leases_ms = lease_deadline_ms(meta->leases);
     uint64_t donors_ms = donors_deadline_ms(&meta->donors);
-    uint64_t repair_ms = repair_deadline_ms(&meta->repair);
+    uint64_t repair_ms = relocate_deadline_ms(&meta->repair);
     uint64_t due_ms = sessions_ms < members_ms ? sessions_ms : members_ms;
     uint64_t now_ms = meta_now_ms(meta);
 

@@ -155,23 +155,25 @@ static void donors_do(struct cloud *c, struct donors_event *event)
     }
 }
 
+uint64_t excess(const struct desk *d)
+{
+    return used(d) > d->room ? (uint64_t)(used(d) - d->room) * BYTES : 0;
+}
+
 static struct donor_report report_of(const struct desk *d)
 {
     return (struct donor_report){ .donated = (uint64_t)d->room * BYTES,
                                   .used = (uint64_t)used(d) * BYTES,
-                                  .paused = d->paused };
+                                  .paused = d->paused,
+                                  .leaving = d->leaving,
+                                  .excess = excess(d),
+                                  .pressed = d->pressed ? excess(d) : 0 };
 }
 
-void report(struct cloud *c, struct desk *d)
+/* It has deleted what it was told to, and says so with its report. */
+static void collect(struct cloud *c, struct desk *d)
 {
-    struct donors_event event = { .type = DONORS_REPORT };
-
-    event.report.id = d->id;
-    event.report.instance = d->instance;
-    event.report.report = report_of(d);
-    donors_do(c, &event);
-    d->report_ms = c->now_ms + REPORT_MS;
-    for (uint32_t s = 0; s < SETS; s++) { /* And deletes what it was told to. */
+    for (uint32_t s = 0; s < SETS; s++) {
         for (uint32_t m = 0; m < MORSELS; m++) {
             struct set_morsel morsel;
 
@@ -183,6 +185,18 @@ void report(struct cloud *c, struct desk *d)
             }
         }
     }
+}
+
+void report(struct cloud *c, struct desk *d)
+{
+    struct donors_event event = { .type = DONORS_REPORT };
+
+    collect(c, d);
+    event.report.id = d->id;
+    event.report.instance = d->instance;
+    event.report.report = report_of(d);
+    donors_do(c, &event);
+    d->report_ms = c->now_ms + REPORT_MS;
 }
 
 /* It says what it has: what is in no map goes. Now and then a file was lost, too. */
@@ -255,7 +269,7 @@ void step(struct cloud *c, struct repair_event *event)
     struct repair_actions out = { .count = 0 };
 
     event->now_ms = c->now_ms;
-    repair_step(&c->r, event, &out);
+    relocate_step(&c->r, event, &out);
     for (uint32_t i = 0; i < out.count; i++) {
         perform(c, &out.items[i]);
     }
@@ -269,10 +283,12 @@ static void order(struct cloud *c, const struct repair_task *t)
 
     assert_true(set_get(sets_find(&c->sets, t->set), t->morsel, &m));
     assert_true(set_morsel_has(&m, t->source) && !set_morsel_has(&m, t->target));
-    assert_true(counts(c, t->source) && counts(c, t->target));
+    assert_true(donor_gives(donor_of(c, t->source)) && counts(c, t->target));
+    assert_true(t->off == 0 ||
+                (set_morsel_has(&m, t->off) && donor_of(c, t->off)->report.excess > 0));
     assert_false(set_is_waste(sets_find(&c->sets, t->set), t->target, t->morsel));
     assert_true(m.digest == t->digest && m.length == t->length);
-    assert_true(copies_that_count(c, &m) < sets_find(&c->sets, t->set)->head.copies);
+    assert_true(t->off != 0 || copies_that_count(c, &m) < sets_find(&c->sets, t->set)->head.copies);
     for (uint32_t i = 0; i < REPAIR_FLIGHT_MAX; i++) {
         const struct repair_task *other = &c->r.tasks[i];
 
@@ -308,10 +324,12 @@ static void add(struct cloud *c, const struct repair_action *a)
     }
     if (a->instead != 0) {
         assert_true(set_morsel_has(&m, a->instead));
-        assert_int_equal(donor_of(c, a->instead)->state, DONOR_AWAY);
+        assert_true(a->instead == t->off || donor_of(c, a->instead)->report.leaving ||
+                    donor_of(c, a->instead)->state == DONOR_AWAY);
         take_out(&m, a->instead);
         condemn(c, a->instead, t->set, t->morsel);
-        c->given_up++;
+        c->given_up += a->instead != t->off;
+        c->moved += a->instead == t->off;
     }
     if (m.donor_count >= set->head.copies + SET_SURPLUS) {
         condemn(c, t->target, t->set, t->morsel); /* Others came back meanwhile. */
@@ -335,6 +353,21 @@ static void drop(struct cloud *c, const struct repair_task *t)
     c->dropped++;
 }
 
+/* Its disk is pressed, nobody can take it, and another one counts. */
+static void yield(struct cloud *c, const struct repair_task *t)
+{
+    struct set_morsel m;
+
+    assert_true(set_get(sets_find(&c->sets, t->set), t->morsel, &m));
+    assert_true(set_morsel_has(&m, t->target));
+    assert_true(donor_of(c, t->target)->report.pressed > 0);
+    take_out(&m, t->target);
+    assert_true(copies_that_count(c, &m) > 0);
+    change(c, t->set, &m);
+    condemn(c, t->target, t->set, t->morsel);
+    c->yielded++;
+}
+
 static void perform(struct cloud *c, const struct repair_action *action)
 {
     const struct repair_task *t = &action->task;
@@ -356,6 +389,9 @@ static void perform(struct cloud *c, const struct repair_action *action)
         break;
     case REPAIR_DROP:
         drop(c, t);
+        break;
+    case REPAIR_YIELD:
+        yield(c, t);
         break;
     }
 }
@@ -409,7 +445,7 @@ static void check(struct cloud *c)
             for (uint32_t j = 0; there && j < m.donor_count; j++) {
                 struct desk *d = desk_of(c, m.donors[j]);
 
-                assert_false(counts(c, d->id) && d->has[s][i] != m.digest);
+                assert_false(donor_gives(donor_of(c, d->id)) && d->has[s][i] != m.digest);
                 assert_false(d->condemned[s][i]);
             }
         }
@@ -436,7 +472,7 @@ void turn(struct cloud *c)
     if (donors_deadline_ms(&c->donors) <= c->now_ms) {
         donors_do(c, &tick);
     }
-    if (repair_deadline_ms(&c->r) <= c->now_ms) {
+    if (relocate_deadline_ms(&c->r) <= c->now_ms) {
         step(c, &due);
     }
     check(c);
@@ -448,7 +484,7 @@ void pass(struct cloud *c, uint64_t ms)
     uint64_t end = c->now_ms + ms;
 
     while (c->now_ms < end) {
-        uint64_t next = c->now_ms + REPORT_MS, due = repair_deadline_ms(&c->r);
+        uint64_t next = c->now_ms + REPORT_MS, due = relocate_deadline_ms(&c->r);
 
         turn(c);
         next = due < next ? due : next;
@@ -471,7 +507,7 @@ void cloud_make(struct cloud *c, uint64_t seed, uint64_t after_ms, uint32_t room
     repair_init(&c->r, &c->sets, &c->donors, after_ms, c->now_ms);
     make_sets(c, 0);
     for (uint32_t i = 0; i < DESKS; i++) {
-        c->desks[i].room = room + (uint32_t)draw(c, room);
+        c->desks[i].room = c->desks[i].gives = room + (uint32_t)draw(c, room);
         come(c, &c->desks[i], false);
     }
 }

@@ -4,7 +4,7 @@
 #define MORSEL_TESTS_REPAIR_CLOUD_H
 
 #include "common/base/prng.h"
-#include "meta/datasets/repair.h"
+#include "meta/datasets/relocate.h"
 
 enum {
     DESKS = 9,
@@ -22,9 +22,12 @@ struct desk
     bool up, gone; /* `gone`: for good. */
     bool refuses;  /* To give copies out; */
     bool paused;   /* and says so. */
+    bool leaving;  /* It says so; */
+    bool pressed;  /* its owner's disk is full. */
     donor_id id;
     uint64_t instance, report_ms;
-    uint32_t room;                 /* Morsels. */
+    uint32_t room;                 /* Morsels; */
+    uint32_t gives;                /* as much as its owner has said at first. */
     uint32_t has[SETS][MORSELS];   /* Digest; 0: nothing. */
     bool condemned[SETS][MORSELS]; /* To be deleted there. */
 };
@@ -46,8 +49,9 @@ struct cloud
     struct desk desks[DESKS];
     struct order orders[REPAIR_FLIGHT_MAX * 2]; /* Some are not heard of any more. */
     uint32_t digests;
+    bool owners; /* They leave, and give less. */
     bool smooth; /* Fetches are quick, and none fails by itself. */
-    uint32_t fetched, voided, failed, given_up, dropped, forgotten, taken_back;
+    uint32_t fetched, voided, failed, given_up, dropped, forgotten, taken_back, moved, yielded;
 };
 
 uint64_t draw(struct cloud *c, uint64_t below);
@@ -56,6 +60,8 @@ const struct donor *donor_of(const struct cloud *c, donor_id id);
 bool counts(const struct cloud *c, donor_id id);
 /* Morsels on its disk. */
 uint32_t used(const struct desk *d);
+/* Of that, what has to go: bytes. */
+uint64_t excess(const struct desk *d);
 /* In the map. */
 void change(struct cloud *c, uint64_t set, const struct set_morsel *m);
 /* `copies` 0: as many as are drawn. */

@@ -31,6 +31,7 @@ struct bench
     struct governor_uv governor;
     struct control control;
     unsigned spoken, leaves;
+    uint64_t used;
 
     struct rpc_call call;
     Morsel__DonateReply *reply; /* Of the last call; NULL: it failed. */
@@ -61,6 +62,11 @@ static void on_leave(void *data)
     ((struct bench *)data)->leaves++;
 }
 
+static uint64_t on_used(void *data)
+{
+    return ((struct bench *)data)->used;
+}
+
 static int open_control(struct bench *b, struct errmsg *err)
 {
     struct donation_wish wish;
@@ -76,6 +82,7 @@ static int open_control(struct bench *b, struct errmsg *err)
     b->control.settings = (struct donation_wish){ { false, 100 * MIB }, { true, 10 } };
     b->control.spoken = on_spoken;
     b->control.leave = on_leave;
+    b->control.used = on_used;
     b->control.data = b;
     rv = control_open(&b->control, rpc_server_address(b->server), err);
     control_wish(&b->control, &wish);
@@ -364,6 +371,51 @@ static void it_leaves_behind_its_answer(void **state)
     bench_end(&b);
 }
 
+/* It waits for what the manager says, and to be asked how it was. */
+static void it_leaves_when_others_have_all(void **state)
+{
+    Morsel__DonateRequest request = MORSEL__DONATE_REQUEST__INIT;
+    Morsel__DonorLeft left = MORSEL__DONOR_LEFT__INIT;
+    struct bench b;
+
+    (void)state;
+    bench_init(&b);
+    b.used = 5 * MIB;
+    request.secret.data = b.control.key.secret;
+    request.secret.len = OWNER_SECRET_BYTES;
+    request.what = DONATE_LEAVE;
+    request.leave_ms = 86400001;
+    assert_int_equal(say(&b, &request), MORSEL_INVAL);
+    request.leave_ms = 3600000;
+    assert_int_equal(say(&b, &request), 0);
+    assert_true(b.reply->leaving && control_is_leaving(&b.control) && b.spoken == 1);
+    assert_in_range(b.reply->leave_left_ms, 3590000, 3600000);
+    assert_int_equal(ask(&b, DONATE_RESUME, "", "", 0), 0);
+    assert_true(!b.reply->leaving && !control_is_leaving(&b.control) && b.spoken == 2);
+    assert_int_equal(say(&b, &request), 0);
+    left.counted = true;
+    left.wanted = 3;
+    left.stuck = 2;
+    left.moved = 7;
+    control_told_left(&b.control, &left);
+    assert_int_equal(ask(&b, DONATE_STATUS, "", "", 0), 0);
+    assert_true(b.reply->leaving && b.reply->left_wanted == 3 && b.reply->moved == 7);
+    assert_string_equal(b.reply->leave_end, "");
+    left.wanted = 2;
+    control_told_left(&b.control, &left);
+    while (b.control.leaving.state != LEAVING_OVER) {
+        uv_run(&b.loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(ask(&b, DONATE_RESUME, "", "", 0), MORSEL_BUSY);
+    assert_int_equal(b.leaves, 0);
+    assert_int_equal(ask(&b, DONATE_STATUS, "", "", 0), 0);
+    assert_string_equal(b.reply->leave_end, "stuck");
+    while (b.leaves == 0) {
+        uv_run(&b.loop, UV_RUN_ONCE);
+    }
+    bench_end(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +428,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_kept_holds_all_the_same),
         cmocka_unit_test(a_damaged_file_is_said),
         cmocka_unit_test(it_leaves_behind_its_answer),
+        cmocka_unit_test(it_leaves_when_others_have_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,7 +87,7 @@ static struct donation giving(uint64_t bytes, unsigned keep_percent, uint64_t ca
 
 static bool look(struct donation *d, uint64_t free, uint64_t used, uint64_t now_ms)
 {
-    const struct donation_disk disk = { 100 * GIB, free, used };
+    const struct donation_disk disk = { .total = 100 * GIB, .free = free, .used = used };
     bool told = donation_look(d, &disk, now_ms);
 
     donation_check(d);

@@ -35,6 +35,17 @@ static void store_some(struct cloud *c)
     store(c, (uint32_t)draw(c, SETS), (uint32_t)draw(c, MORSELS));
 }
 
+/* That he leaves, or that he gives less; or that his disk is full. */
+static void an_owner_says(struct cloud *c, struct desk *d)
+{
+    d->leaving = draw(c, 4) == 0;
+    d->room = draw(c, 2) == 0 ? d->gives : (uint32_t)draw(c, used(d) + 1);
+    d->pressed = draw(c, 2) == 0;
+    if (d->up) {
+        report(c, d);
+    }
+}
+
 static void something_happens(struct cloud *c)
 {
     struct desk *d = &c->desks[draw(c, DESKS)];
@@ -52,13 +63,17 @@ static void something_happens(struct cloud *c)
         store_some(c);
         break;
     default:
+        if (c->owners) {
+            an_owner_says(c, d);
+        }
         break;
     }
 }
 
-static void one_history(struct cloud *c, uint64_t seed, uint32_t room)
+static void one_history(struct cloud *c, uint64_t seed, uint32_t room, bool owners)
 {
     cloud_make(c, seed, AFTER_MS, room);
+    c->owners = owners;
     fill(c);
     for (uint64_t end = c->now_ms + HISTORY_MS; c->now_ms < end;) {
         pass(c, 1 + draw(c, 8000));
@@ -70,6 +85,8 @@ static void one_history(struct cloud *c, uint64_t seed, uint32_t room)
     for (uint32_t i = 0; i < DESKS; i++) {
         struct desk *d = &c->desks[i];
 
+        d->leaving = d->pressed = false;
+        d->room = d->gives;
         if (d->gone && d->up) {
             go(c, d);
         } else if (!d->gone && !d->up) {
@@ -82,14 +99,14 @@ static void one_history(struct cloud *c, uint64_t seed, uint32_t room)
     all_is_well(c, true);
 }
 
-static void histories(uint32_t room, struct cloud *sum)
+static void histories(uint32_t room, bool owners, struct cloud *sum)
 {
     struct cloud *c = malloc(sizeof(*c));
     uint64_t first = test_seed_first();
 
     assert_non_null(c);
     for (uint64_t seed = first; seed < first + SEEDS; seed++) {
-        one_history(c, seed, room);
+        one_history(c, seed, room, owners);
         sum->fetched += c->fetched;
         sum->voided += c->voided;
         sum->failed += c->failed;
@@ -97,6 +114,8 @@ static void histories(uint32_t room, struct cloud *sum)
         sum->dropped += c->dropped;
         sum->forgotten += c->forgotten;
         sum->taken_back += c->taken_back;
+        sum->moved += c->moved;
+        sum->yielded += c->yielded;
         cloud_end(c);
     }
     free(c);
@@ -111,7 +130,7 @@ static void each_morsel_gets_its_copies_again(void **state)
 
     (void)state;
     assert_non_null(sum);
-    histories(MORSELS * SETS, sum);
+    histories(MORSELS * SETS, false, sum);
     assert_true(sum->fetched > 1000 && sum->voided > 3 && sum->failed > 10 && sum->given_up > 10 &&
                 sum->dropped > 100 && sum->taken_back > 1000);
     free(sum);
@@ -123,8 +142,20 @@ static void where_there_is_little_room_each_gets_what_there_is(void **state)
 
     (void)state;
     assert_non_null(sum);
-    histories(MORSELS * SETS / 6, sum);
+    histories(MORSELS * SETS / 6, false, sum);
     assert_true(sum->fetched > 100);
+    free(sum);
+}
+
+static void owners_leave_and_give_less_and_nothing_is_lost(void **state)
+{
+    struct cloud *sum = calloc(1, sizeof(*sum));
+
+    (void)state;
+    assert_non_null(sum);
+    histories(MORSELS * SETS / 4, true, sum);
+    printf("%u moved, %u yielded\n", sum->moved, sum->yielded);
+    assert_true(sum->moved > 100 && sum->yielded > 20);
     free(sum);
 }
 
@@ -363,7 +394,8 @@ static void a_large_set_is_walked_in_small_steps(void **state)
     while (c->r.morsels_short != 50000) {
         struct repair_event tick = { .type = REPAIR_TICK };
 
-        c->now_ms = repair_deadline_ms(&c->r) > c->now_ms ? repair_deadline_ms(&c->r) : c->now_ms;
+        c->now_ms =
+            relocate_deadline_ms(&c->r) > c->now_ms ? relocate_deadline_ms(&c->r) : c->now_ms;
         step(c, &tick);
         steps++;
     }
@@ -372,11 +404,177 @@ static void a_large_set_is_walked_in_small_steps(void **state)
     small_end(c);
 }
 
+/* ---- One leaves, or gives less ---- */
+
+static const struct donor_left *left_of(const struct cloud *c, uint32_t desk)
+{
+    return &donor_of(c, c->desks[desk].id)->repair.left;
+}
+
+static void who_leaves_goes_when_others_have_all(void **state)
+{
+    struct cloud *c = small_full(AFTER_MS);
+
+    (void)state;
+    c->desks[0].leaving = true;
+    report(c, &c->desks[0]);
+    assert_false(left_of(c, 0)->counted);
+    pass(c, 10000); /* Without the time in which one that is away is waited for. */
+    assert_true(left_of(c, 0)->counted && left_of(c, 0)->wanted == 0);
+    assert_int_equal(left_of(c, 0)->moved, MORSELS);
+    assert_int_equal(c->fetched, MORSELS);
+    assert_int_equal(used(&c->desks[0]), MORSELS); /* It may come back. */
+    go(c, &c->desks[0]);
+    pass(c, 2 * AFTER_MS);
+    assert_int_equal(c->fetched, MORSELS);
+    assert_int_equal(c->r.morsels_short, 0);
+    c->desks[0].leaving = false;
+    come(c, &c->desks[0], true);
+    pass(c, (REPAIR_KEEP_TIMES + 2) * (uint64_t)AFTER_MS);
+    assert_int_equal(c->dropped, MORSELS);
+    all_is_well(c, true);
+    small_end(c);
+}
+
+/* Both that have it leave: it is copied from them, first of all what nobody else has. */
+static void what_only_those_have_who_leave_comes_first(void **state)
+{
+    struct cloud *c = small(AFTER_MS, 2);
+    struct set_morsel m;
+
+    (void)state;
+    for (uint32_t i = 0; i < MORSELS; i++) {
+        put(c, i, 1 + i % 2);
+    }
+    c->desks[0].leaving = true;
+    report(c, &c->desks[0]);
+    while (c->fetched + c->r.task_count < MORSELS / 2) {
+        turn(c);
+        c->now_ms++;
+        for (uint32_t i = 0; i < REPAIR_FLIGHT_MAX; i++) {
+            assert_false(c->r.tasks[i].order != 0 && c->r.tasks[i].morsel % 2 != 0 &&
+                         c->fetched + c->r.task_count < MORSELS / 2);
+        }
+    }
+    c->desks[1].leaving = true;
+    report(c, &c->desks[1]);
+    pass(c, 10000);
+    assert_true(left_of(c, 0)->wanted == 0 && left_of(c, 1)->counted && left_of(c, 1)->wanted == 0);
+    for (uint32_t i = 0; i < MORSELS; i++) {
+        assert_true(set_get(set_of(c, 0), i, &m));
+        assert_true(set_morsel_has(&m, 3) && set_morsel_has(&m, 4));
+    }
+    small_end(c);
+}
+
+static void where_nobody_has_room_that_is_said_at_once(void **state)
+{
+    struct cloud *c = small_full(AFTER_MS);
+
+    (void)state;
+    c->desks[2].room = 3;
+    report(c, &c->desks[2]);
+    go(c, &c->desks[3]);
+    pass(c, LOOK_MS);
+    c->desks[0].leaving = true;
+    report(c, &c->desks[0]);
+    pass(c, 3000 + REPORT_MS);
+    assert_true(left_of(c, 0)->counted);
+    assert_int_equal(left_of(c, 0)->moved, 3);
+    assert_int_equal(left_of(c, 0)->wanted, MORSELS - 3);
+    assert_int_equal(left_of(c, 0)->stuck, MORSELS - 3);
+    assert_int_equal(left_of(c, 0)->only, 0);
+    small_end(c);
+}
+
+/* Exactly what is too much goes, and others have it before. */
+static void who_gives_less_keeps_what_it_gives(void **state)
+{
+    struct cloud *c = small_full(AFTER_MS);
+
+    (void)state;
+    c->desks[0].room = MORSELS - 10;
+    pass(c, 50000);
+    assert_int_equal(c->moved, 10);
+    assert_int_equal(used(&c->desks[0]), MORSELS - 10);
+    assert_int_equal(c->dropped, 0);
+    all_is_well(c, true);
+    c->desks[0].room = 0;
+    pass(c, 60000);
+    assert_int_equal(c->moved, MORSELS);
+    assert_int_equal(used(&c->desks[0]), 0);
+    all_is_well(c, true);
+    small_end(c);
+}
+
+/* What it has besides goes first, without being copied. */
+static void surplus_goes_first(void **state)
+{
+    struct cloud *c = small(AFTER_MS, 2);
+
+    (void)state;
+    for (uint32_t i = 0; i < MORSELS; i++) {
+        put(c, i, i < 20 ? 2 : 3);
+    }
+    c->desks[0].room = MORSELS - 10;
+    pass(c, 50000);
+    assert_int_equal(c->dropped, 10);
+    assert_int_equal(c->moved, 0);
+    assert_int_equal(used(&c->desks[0]), MORSELS - 10);
+    small_end(c);
+}
+
+/* Nobody can take it: it stays; but on a disk that is full only what nobody else has does. */
+static void what_nobody_can_take_stays(void **state)
+{
+    struct cloud *c = small(AFTER_MS, 2);
+
+    (void)state;
+    for (uint32_t i = 0; i < MORSELS; i++) {
+        put(c, i, i % 2 + 1);
+    }
+    c->desks[2].room = c->desks[3].room = 0;
+    report(c, &c->desks[2]);
+    report(c, &c->desks[3]);
+    c->desks[1].room = MORSELS / 2; /* And what has one copy now gets no other one. */
+    c->desks[0].room = 0;
+    report(c, &c->desks[1]);
+    pass(c, 30000);
+    assert_int_equal(used(&c->desks[0]), MORSELS);
+    assert_int_equal(left_of(c, 0)->stuck_bytes, (uint64_t)MORSELS * BYTES);
+    c->desks[0].pressed = true;
+    pass(c, 60000);
+    assert_int_equal(used(&c->desks[0]), MORSELS / 2);
+    assert_int_equal(c->yielded, MORSELS / 2);
+    assert_int_equal(used(&c->desks[1]), MORSELS / 2);
+    assert_int_equal(c->r.morsels_away, 0);
+    small_end(c);
+}
+
+/* Both disks are full: one copy of each stays, whoever looks first. */
+static void of_two_full_disks_one_keeps_it(void **state)
+{
+    struct cloud *c = small_full(AFTER_MS);
+
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        c->desks[i].room = 0;
+        c->desks[i].pressed = true;
+        report(c, &c->desks[i]);
+    }
+    pass(c, 60000);
+    assert_int_equal(c->yielded, MORSELS);
+    assert_int_equal(used(&c->desks[0]) + used(&c->desks[1]), MORSELS);
+    assert_int_equal(c->r.morsels_away, 0);
+    small_end(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_morsel_gets_its_copies_again),
         cmocka_unit_test(where_there_is_little_room_each_gets_what_there_is),
+        cmocka_unit_test(owners_leave_and_give_less_and_nothing_is_lost),
         cmocka_unit_test(who_is_back_soon_costs_nothing),
         cmocka_unit_test(who_keeps_hours_is_waited_for_until_it_is_missed),
         cmocka_unit_test(with_others_left_it_waits_longer),
@@ -385,6 +583,13 @@ int main(void)
         cmocka_unit_test(one_that_gives_nothing_out_is_hardly_asked),
         cmocka_unit_test(the_last_copy_comes_first),
         cmocka_unit_test(a_large_set_is_walked_in_small_steps),
+        cmocka_unit_test(who_leaves_goes_when_others_have_all),
+        cmocka_unit_test(what_only_those_have_who_leave_comes_first),
+        cmocka_unit_test(where_nobody_has_room_that_is_said_at_once),
+        cmocka_unit_test(who_gives_less_keeps_what_it_gives),
+        cmocka_unit_test(surplus_goes_first),
+        cmocka_unit_test(what_nobody_can_take_stays),
+        cmocka_unit_test(of_two_full_disks_one_keeps_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,6 +46,8 @@ struct admin_settings
     uint64_t rounds;                   /* top; 0: until it is stopped. */
     char data_dir[CONFIG_STRING_MAX];  /* donate; empty: owner_data_dir(). */
     char keep_free[CONFIG_STRING_MAX]; /* donate set; empty: as it is. */
+    char deadline[CONFIG_STRING_MAX];  /* donate leave; empty: LEAVE_MS. */
+    bool now;                          /* donate leave */
 };
 
 /* Rows of a table: how every command answers, */

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct verb
 {
@@ -22,6 +23,11 @@ static const struct verb verbs[] = { { "status", DONATE_STATUS, 0 },
                                      { "pause", DONATE_PAUSE, 1 },
                                      { "resume", DONATE_RESUME, 0 },
                                      { "leave", DONATE_LEAVE, 0 } };
+
+enum {
+    LEAVE_MS = 60000, /* Until the benefactor leaves, unless --deadline says otherwise. */
+    LOOK_MS = 200
+};
 
 /* The benefactor, and whether it is there. */
 struct asked
@@ -45,7 +51,7 @@ static int wrong_verb(const char *name)
 static bool parse_time(const char *text, uint64_t *time_ms)
 {
     static const struct config_option option = { "time", CONFIG_TIME_MS, 0, "0", 0, 0, "TIME", "" };
-    static const struct config_table one = { .program = "morsel donate pause",
+    static const struct config_table one = { .program = "morsel donate",
                                              .options = &option,
                                              .options_count = 1 };
 
@@ -63,6 +69,20 @@ static int set_request(const struct admin_arguments *arguments, const char *oper
     }
     request->donate = (char *)(uintptr_t)(operand != NULL ? operand : "");
     request->keep_free = (char *)(uintptr_t)keep_free;
+    return ADMIN_OK;
+}
+
+static int leave_request(const struct admin_settings *settings, Morsel__DonateRequest *request)
+{
+    if (settings->now && settings->deadline[0] != '\0') {
+        return admin_failed(ADMIN_USAGE, "--now has no --deadline: give one of them");
+    }
+    request->leave_ms = settings->now ? 0 : LEAVE_MS;
+    if (settings->deadline[0] != '\0' && !parse_time(settings->deadline, &request->leave_ms)) {
+        return admin_failed(ADMIN_USAGE,
+                            "\"%s\" is no deadline: give 60s or 10m, or --now to wait for nothing",
+                            settings->deadline);
+    }
     return ADMIN_OK;
 }
 
@@ -85,7 +105,14 @@ static int make_request(const struct admin_arguments *arguments, Morsel__DonateR
     if (verb->what != DONATE_SET && arguments->settings.keep_free[0] != '\0') {
         return admin_failed(ADMIN_USAGE, "--keep-free belongs to donate set");
     }
+    if (verb->what != DONATE_LEAVE &&
+        (arguments->settings.deadline[0] != '\0' || arguments->settings.now)) {
+        return admin_failed(ADMIN_USAGE, "--deadline and --now belong to donate leave");
+    }
     request->what = verb->what;
+    if (verb->what == DONATE_LEAVE) {
+        return leave_request(&arguments->settings, request);
+    }
     if (verb->what == DONATE_SET) {
         return set_request(arguments, operand, request);
     }
@@ -173,6 +200,74 @@ static int wait_gone(struct asked *asked)
                                       asked->path);
 }
 
+/* "12 of 120 morsels, 108 MiB to go, for another 43 s at most" */
+static void show_leaving(const Morsel__DonateReply *r)
+{
+    uint64_t to_go = r->left_wanted > r->left_stuck ? r->left_wanted - r->left_stuck : 0;
+    char bytes[PRINT_TEXT_MAX], time[PRINT_TEXT_MAX];
+
+    (void)fprintf(stderr, "\r\033[K");
+    if (r->leave_end[0] != '\0') {
+        return;
+    }
+    if (r->left_counted) {
+        (void)fprintf(stderr, "%" PRIu64 " of %" PRIu64 " morsels are elsewhere, %s to go, for ",
+                      r->moved, r->moved + to_go, print_bytes(r->left_wanted_bytes, bytes));
+    } else {
+        (void)fprintf(stderr, "Waiting for the manager, for ");
+    }
+    (void)fprintf(stderr, "another %s at most; Ctrl-C leaves it to it",
+                  print_duration_ms(r->leave_left_ms + 999, time));
+}
+
+/* Until it is over; `*reply` becomes how it is then. What is interrupted goes on without us. */
+static int follow(struct asked *asked, bool shows, Morsel__DonateRequest *request,
+                  Morsel__DonateReply **reply, struct errmsg *err)
+{
+    int rv = 0;
+
+    request->what = DONATE_STATUS;
+    while (rv == 0 && (*reply)->leave_end[0] == '\0' && (*reply)->leaving) {
+        void *next = NULL;
+
+        if (shows) {
+            show_leaving(*reply);
+        }
+        uv_sleep(LOOK_MS);
+        rv = admin_call(&asked->admin, asked->peer, MSG_DONATE, &request->base,
+                        &morsel__donate_reply__descriptor, &next, err);
+        if (rv == 0) {
+            morsel__donate_reply__free_unpacked(*reply, NULL);
+            *reply = next;
+        }
+    }
+    if (shows) {
+        (void)fprintf(stderr, "\r\033[K");
+    }
+    request->what = DONATE_LEAVE;
+    return rv;
+}
+
+static int leave(const struct admin_settings *settings, struct asked *asked,
+                 Morsel__DonateRequest *request, Morsel__DonateReply **reply)
+{
+    bool shows = isatty(STDERR_FILENO) && !settings->json;
+    struct errmsg err = { "" };
+    int rv = follow(asked, shows, request, reply, &err);
+
+    if (rv != 0) {
+        return asked->gone ? admin_failed(ADMIN_PROBLEM,
+                                          "the benefactor of %s has ended before it said what "
+                                          "was moved: its log may say more",
+                                          asked->path)
+                           : call_failed(asked, rv, &err);
+    }
+    if (!(*reply)->leaving) {
+        return admin_failed(ADMIN_PROBLEM, "it stays: `morsel donate resume` was said meanwhile");
+    }
+    return wait_gone(asked);
+}
+
 static int ask(const struct admin_settings *settings, Morsel__DonateRequest *request,
                Morsel__DonateReply **reply_out)
 {
@@ -191,11 +286,12 @@ static int ask(const struct admin_settings *settings, Morsel__DonateRequest *req
                     &morsel__donate_reply__descriptor, &reply, &err);
     if (rv != 0) {
         code = call_failed(&asked, rv, &err);
-    } else if (request->what == DONATE_LEAVE) {
-        code = wait_gone(&asked);
+    } else {
+        *reply_out = reply;
+        code =
+            request->what == DONATE_LEAVE ? leave(settings, &asked, request, reply_out) : ADMIN_OK;
     }
     admin_close(&asked.admin);
-    *reply_out = reply;
     return code;
 }
 
@@ -239,6 +335,17 @@ static json_t *pace_json(const Morsel__DonateReply *r)
                      "held", (json_int_t)r->held);
 }
 
+static json_t *leaving_json(const Morsel__DonateReply *r)
+{
+    return json_pack(
+        "{s:b, s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "leaving", r->leaving, "left_ms",
+        print_json_number(r->leave_left_ms), "end", r->leave_end, "counted", r->left_counted,
+        "wanted", print_json_number(r->left_wanted), "wanted_bytes",
+        print_json_number(r->left_wanted_bytes), "only", print_json_number(r->left_only), "stuck",
+        print_json_number(r->left_stuck), "stuck_bytes", print_json_number(r->left_stuck_bytes),
+        "moved", print_json_number(r->moved), "moved_bytes", print_json_number(r->moved_bytes));
+}
+
 static bool print_answer_json(const Morsel__DonateReply *r)
 {
     json_t *document = state_json(r);
@@ -246,6 +353,7 @@ static bool print_answer_json(const Morsel__DonateReply *r)
     (void)json_object_set_new(document, "said", said_json(r));
     (void)json_object_set_new(document, "costs", costs_json(r));
     (void)json_object_set_new(document, "pace", pace_json(r));
+    (void)json_object_set_new(document, "moving", leaving_json(r));
     (void)json_object_set_new(document, "disk",
                               json_pack("{s:o, s:o}", "total", print_json_number(r->disk_total),
                                         "free", print_json_number(r->disk_free)));
@@ -311,6 +419,46 @@ static void print_pace(const Morsel__DonateReply *r)
     (void)printf(", for %s; so for %s\n", r->pace, print_duration_ms(r->pace_ms, since));
 }
 
+/* What is on its way to others, because it leaves or gives less. */
+static void print_moving(const Morsel__DonateReply *r)
+{
+    char size[PRINT_TEXT_MAX], time[PRINT_TEXT_MAX];
+
+    if (r->leaving) {
+        (void)printf("  leaves     in %s at the latest: %" PRIu64 " morsels were copied to others, "
+                     "%" PRIu64 " more have too few copies elsewhere; `morsel donate resume` keeps "
+                     "it here\n",
+                     print_duration_ms(r->leave_left_ms + 999, time), r->moved, r->left_wanted);
+    } else if (r->excess > 0 && r->left_stuck_bytes > 0) {
+        (void)printf("  has to go  %s, which stay: no other benefactor has room for them\n",
+                     print_bytes(r->excess, size));
+    } else if (r->excess > 0) {
+        (void)printf("  has to go  %s: others get them now\n", print_bytes(r->excess, size));
+    }
+}
+
+/* How many were moved, and what has fewer copies now. */
+static void print_left(const Morsel__DonateReply *r)
+{
+    char moved[PRINT_TEXT_MAX];
+
+    (void)printf("%s: %" PRIu64 " morsels (%s) were copied to other benefactors\n", r->path,
+                 r->moved, print_bytes(r->moved_bytes, moved));
+    if (strcmp(r->leave_end, "now") == 0) {
+        return;
+    }
+    if (!r->left_counted && r->used > 0) {
+        (void)printf("what has fewer copies now is not known: the manager has not said it in "
+                     "time; `morsel datasets` shows it\n");
+    } else if (r->left_wanted > 0) {
+        (void)printf("%" PRIu64 " morsels have fewer copies now than wanted, %" PRIu64
+                     " of them none until this benefactor is back: %s\n",
+                     r->left_wanted, r->left_only,
+                     strcmp(r->leave_end, "stuck") == 0 ? "no other benefactor has room for them"
+                                                        : "the deadline was over");
+    }
+}
+
 static void print_answer_text(const Morsel__DonateReply *r)
 {
     char share[2 * PRINT_TEXT_MAX], size[PRINT_TEXT_MAX], total[PRINT_TEXT_MAX];
@@ -322,6 +470,7 @@ static void print_answer_text(const Morsel__DonateReply *r)
     (void)printf("  keeps      %s free, says %s; the disk has %s free of %s\n",
                  share_words(r->kept_free, r->kept_free_as, share), by_whom(r->kept_free_here),
                  print_bytes(r->disk_free, size), print_bytes(r->disk_total, total));
+    print_moving(r);
     print_costs(r);
     print_pace(r);
     if (r->joined) {
@@ -341,6 +490,7 @@ static int print_answer(const struct admin_arguments *arguments, enum donate_wha
             return ADMIN_PROBLEM;
         }
     } else if (what == DONATE_LEAVE) {
+        print_left(reply);
         (void)printf("%s: nothing is given any more, the benefactor has ended; it begins again "
                      "when it is started, as systemd does with the machine or the session unless "
                      "its unit is disabled\n",

@@ -57,6 +57,9 @@ static const char *state_words(const Morsel__Donor *donor)
 {
     switch (donor->state) {
     case STATE_HERE:
+        if (donor->report != NULL && donor->report->leaving) {
+            return "leaving";
+        }
         return donor->report != NULL && donor->report->paused ? "paused" : "here";
     case STATE_DOUBTED:
         return is_heard(donor) ? "silent" : "not back";
@@ -70,12 +73,18 @@ static json_t *donor_json(const Morsel__Donor *donor)
     const Morsel__DonorReport none = MORSEL__DONOR_REPORT__INIT;
     const Morsel__DonorReport *report = donor->report != NULL ? donor->report : &none;
 
+    const Morsel__DonorLeft nothing = MORSEL__DONOR_LEFT__INIT;
+    const Morsel__DonorLeft *left = donor->left != NULL ? donor->left : &nothing;
+
     return json_pack(
-        "{s:I, s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:o, s:o}", "id", (json_int_t)donor->id, "name",
-        donor->name, "address", donor->address, "state", state_words(donor), "donated",
-        print_json_number(report->donated), "used", print_json_number(report->used), "load_percent",
-        (json_int_t)report->load, "up_s", print_json_number(report->up_s), "since_ms",
-        print_json_number(donor->since_ms), "heard_ms", print_json_number(donor->heard_ms));
+        "{s:I, s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id",
+        (json_int_t)donor->id, "name", donor->name, "address", donor->address, "state",
+        state_words(donor), "donated", print_json_number(report->donated), "used",
+        print_json_number(report->used), "load_percent", (json_int_t)report->load, "up_s",
+        print_json_number(report->up_s), "since_ms", print_json_number(donor->since_ms), "heard_ms",
+        print_json_number(donor->heard_ms), "excess", print_json_number(report->excess),
+        "stuck_bytes", print_json_number(left->stuck_bytes), "left",
+        print_json_number(left->wanted), "moved", print_json_number(left->moved));
 }
 
 static bool print_donors_json(const struct pages *pages)
@@ -114,6 +123,28 @@ static void print_donor(const Morsel__Donor *donor)
                  up, print_duration_ms(donor->since_ms, since));
 }
 
+/* What is to be moved off it, and cannot be, or is. */
+static void print_left(const Morsel__Donor *donor)
+{
+    char size[PRINT_TEXT_MAX], stuck[PRINT_TEXT_MAX];
+
+    if (donor->state != STATE_HERE || donor->left == NULL || donor->report == NULL) {
+        return;
+    }
+    if (donor->report->leaving) {
+        (void)printf("       leaves: %" PRIu64 " of its morsels have too few copies elsewhere\n",
+                     donor->left->wanted);
+    } else if (donor->left->stuck_bytes > 0) {
+        (void)printf("       gives %s less than it has; no other benefactor has room for %s of "
+                     "that\n",
+                     print_bytes(donor->report->excess, size),
+                     print_bytes(donor->left->stuck_bytes, stuck));
+    } else {
+        (void)printf("       gives %s less than it has: others get them now\n",
+                     print_bytes(donor->report->excess, size));
+    }
+}
+
 static void print_donors_text(const struct pages *pages)
 {
     const Morsel__DonorListReply *sums = sums_of(pages);
@@ -128,6 +159,7 @@ static void print_donors_text(const struct pages *pages)
     for (size_t i = 0; i < pages->count; i++) {
         for (size_t j = 0; j < pages->items[i]->n_donors; j++) {
             print_donor(pages->items[i]->donors[j]);
+            print_left(pages->items[i]->donors[j]);
         }
     }
     (void)printf("\n%" PRIu32 " here of %" PRIu32 ", %s donated, %s used\n", sums->here,

@@ -29,6 +29,9 @@ static const struct config_option donate_options[] = {
       "(~/.local/share/morselfs)." },
     { "keep-free", CONFIG_STRING, FIELD(keep_free), "", 0, 0, "SIZE|PERCENT",
       "set: so much of the disk stays free for its owner." },
+    { "deadline", CONFIG_STRING, FIELD(deadline), "", 0, 0, "TIME",
+      "leave: wait so long at most for others to copy what is here; 60s unless it is said." },
+    { "now", CONFIG_BOOL, FIELD(now), "no", 0, 0, "", "leave: wait for nothing." },
     ADMIN_ANSWER_OPTIONS
 };
 

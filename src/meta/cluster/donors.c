@@ -138,15 +138,42 @@ static void drop(struct donors *d, struct donor *donor)
 
 /* ---- States ---- */
 
-static void take_report(struct donors *d, struct donor *donor, const struct donor_report *report)
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Add what it says to the sums of those that are here, or take it off again. */
+static void sum(struct donors *d, const struct donor_report *report, bool off)
+{
+    d->donated += off ? -report->donated : report->donated;
+    d->used += off ? -report->used : report->used;
+    d->leaving += off ? -(uint32_t)report->leaving : (uint32_t)report->leaving;
+    d->giving_way += off ? -(uint32_t)(report->excess > 0) : (uint32_t)(report->excess > 0);
+}
+
+/* It begins to leave: what was counted before is nothing to that. */
+static void note_leaving(struct donor *donor, uint64_t now_ms)
+{
+    donor->leaving_ms = now_ms;
+    donor->repair.left = (struct donor_left){ .counted = false };
+}
+
+static void take_report(struct donors *d, struct donor *donor, const struct donor_report *report,
+                        uint64_t now_ms)
 {
     struct donor_report taken = *report;
 
-    taken.donated = taken.donated < DONOR_BYTES_MAX ? taken.donated : DONOR_BYTES_MAX;
-    taken.used = taken.used < DONOR_BYTES_MAX ? taken.used : DONOR_BYTES_MAX;
+    taken.donated = lesser(taken.donated, DONOR_BYTES_MAX);
+    taken.used = lesser(taken.used, DONOR_BYTES_MAX);
+    taken.excess = lesser(taken.excess, taken.used);
+    taken.pressed = lesser(taken.pressed, taken.excess);
     if (donor->state == DONOR_HERE) {
-        d->donated += taken.donated - donor->report.donated;
-        d->used += taken.used - donor->report.used;
+        sum(d, &donor->report, true);
+        sum(d, &taken, false);
+    }
+    if (taken.leaving && !donor->report.leaving) {
+        note_leaving(donor, now_ms);
     }
     donor->report = taken;
     donor->promised = 0;
@@ -156,13 +183,11 @@ static void become(struct donors *d, struct donor *donor, enum donor_state state
 {
     if (donor->state == DONOR_HERE) {
         d->here--;
-        d->donated -= donor->report.donated;
-        d->used -= donor->report.used;
+        sum(d, &donor->report, true);
     }
     if (state == DONOR_HERE) {
         d->here++;
-        d->donated += donor->report.donated;
-        d->used += donor->report.used;
+        sum(d, &donor->report, false);
     }
     if (state == DONOR_AWAY) {
         donor->connected = false;
@@ -291,7 +316,7 @@ static void on_join(struct donors *d, const struct donors_event *event, struct d
     donor->instance = event->join.instance;
     memcpy(donor->record.name, event->join.record.name, sizeof(donor->record.name));
     memcpy(donor->address, event->join.address, sizeof(donor->address));
-    take_report(d, donor, &event->join.report);
+    take_report(d, donor, &event->join.report, event->now_ms);
     if (donor->durable) {
         emit(out, (struct donors_action){
                       .type = DONORS_WELCOME, .tag = event->join.tag, .id = donor->record.id });
@@ -333,7 +358,7 @@ static void on_report(struct donors *d, const struct donors_event *event,
         refuse(out, event->report.tag, MORSEL_NO_SESSION, "join first");
         return;
     }
-    take_report(d, donor, &event->report.report);
+    take_report(d, donor, &event->report.report, event->now_ms);
     emit(out, (struct donors_action){
                   .type = DONORS_ALIVE, .tag = event->report.tag, .id = donor->record.id });
     if (event->report.leaves) {
@@ -363,9 +388,14 @@ static void on_told(struct donors *d, const struct donors_event *event)
     }
 }
 
-bool donor_takes(const struct donor *donor)
+bool donor_gives(const struct donor *donor)
 {
     return donor->state == DONOR_HERE && donor->told_held;
+}
+
+bool donor_takes(const struct donor *donor)
+{
+    return donor_gives(donor) && !donor->report.leaving;
 }
 
 uint64_t donor_room(const struct donor *donor)
@@ -447,7 +477,7 @@ uint64_t donors_deadline_ms(const struct donors *d)
 void donors_check(const struct donors *d)
 {
     uint64_t donated = 0, used = 0;
-    uint32_t here = 0, due = 0;
+    uint32_t here = 0, due = 0, leaving = 0, giving_way = 0;
 
     CHECK(d->count <= DONORS_MAX && HASH_COUNT(d->by_token) == d->count);
     for (uint32_t i = 0; i < d->count; i++) {
@@ -465,7 +495,10 @@ void donors_check(const struct donors *d)
             here++;
             donated += donor->report.donated;
             used += donor->report.used;
+            leaving += donor->report.leaving;
+            giving_way += donor->report.excess > 0;
         }
     }
+    CHECK(leaving == d->leaving && giving_way == d->giving_way);
     CHECK(here == d->here && donated == d->donated && used == d->used && due == d->deadlines.count);
 }

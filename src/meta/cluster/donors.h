@@ -30,7 +30,7 @@
  *  - a donor is welcomed only after its record is durable, and only then may be HERE or DOUBTED;
  *  - who is HERE is connected, who is AWAY is not;
  *  - who is HERE or DOUBTED has one deadline in the heap, who is AWAY has none;
- *  - the sums of what is donated and used are those of the donors that are HERE.
+ *  - the sums of what is donated and used, and the numbers of those that leave or give way, are those of the donors that are HERE.
  *
  * Bounded: DONORS_MAX, of some 1 KiB each. None is forgotten.
  */
@@ -63,6 +63,21 @@ struct donor_report
     uint32_t load;    /* Of its processors, in percent of one; 100 a processor that is busy. */
     uint64_t up_s;    /* Since its machine was started. */
     bool paused;      /* By its owner: it takes nothing, and gives nothing out. */
+    bool leaving;     /* It leaves soon: what it has is to be elsewhere (datasets/repair.h). */
+    uint64_t excess;  /* Of `used`: its owner wants it back (datasets/relocate.h); */
+    uint64_t pressed; /* and of that, what his disk has no room for any more. */
+};
+
+/* What is still to be moved off one that leaves, or that gives less than it has. */
+struct donor_left
+{
+    bool counted; /* Since it began to leave: otherwise of the rest only what was moved is known. */
+    uint64_t wanted; /* Leaving: morsels of which there are fewer copies elsewhere than wanted, */
+    uint64_t wanted_bytes;       /* and their bytes. */
+    uint64_t only;               /* Of these no copy is here elsewhere. */
+    uint64_t stuck;              /* Of these nobody can take one. */
+    uint64_t stuck_bytes;        /* Giving less: of the excess nobody can take so much. */
+    uint64_t moved, moved_bytes; /* Copied to others since it began. */
 };
 
 /* What the repair of morsels counts of it (datasets/repair.h). */
@@ -71,6 +86,10 @@ struct donor_repair
     uint32_t sources, targets; /* Fetches from it, and those that it carries out. */
     uint64_t full_until_ms;    /* It had no room for one. */
     uint64_t silent_until_ms;  /* It did not give one out. */
+    uint64_t gone; /* Bytes that no map names there any more, and that may still be there; */
+    uint64_t next_walk_ms;  /* so long nothing else is looked for that could go. */
+    struct donor_left left; /* Of what is to be moved off it. */
+    struct donor_left counting;
 };
 
 struct donor
@@ -88,10 +107,11 @@ struct donor
     char address[MEMBER_ADDRESS_BYTES_MAX +
                  1]; /* Where clients reach it, as last told; empty: not heard. */
     struct donor_report report;
-    bool told_held;    /* `instance` has said what its directory holds. */
-    uint64_t promised; /* Bytes that were to be placed there since its last report. */
-    uint64_t heard_ms; /* Its last word; before: the manager's start. */
-    uint64_t since_ms; /* When it came into its state. */
+    bool told_held;      /* `instance` has said what its directory holds. */
+    uint64_t promised;   /* Bytes that were to be placed there since its last report. */
+    uint64_t heard_ms;   /* Its last word; before: the manager's start. */
+    uint64_t since_ms;   /* When it came into its state. */
+    uint64_t leaving_ms; /* When it began to leave, if it does. */
     struct donor_repair repair;
 };
 
@@ -104,6 +124,7 @@ struct donors
     uint32_t count, here; /* Those whose record is not durable yet count. */
     donor_id next;        /* Never given yet; 0: there are no more. */
     uint64_t donated, used;
+    uint32_t leaving, giving_way; /* Of those that are here: they leave; they have an excess. */
     uint32_t look_ms;
     uint64_t looks; /* Deadlines that came: what all this costs beside the answers. */
 };
@@ -193,7 +214,10 @@ int donors_add(struct donors *d, const struct donor_record *record, uint64_t now
  * is refused (MORSEL_NOMEM). */
 void donors_step(struct donors *d, const struct donors_event *event, struct donors_actions *out);
 
-/* May morsels be placed on it? */
+/* Can be read what it has? */
+bool donor_gives(const struct donor *donor);
+
+/* May morsels be placed on it, and does what it has count? Not when it is about to leave. */
 bool donor_takes(const struct donor *donor);
 
 /* Bytes that may still be placed on it. */

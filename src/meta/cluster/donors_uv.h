@@ -25,6 +25,9 @@ uint64_t donors_peer(donor_id id, uint64_t instance);
 /* The report of a benefactor is taken: the answer names what it is to delete (service/handlers_held_uv.c). */
 void donor_report_answer(struct meta *meta, struct rpc_request *request, donor_id id);
 
+/* What is still to be moved off it. False: it neither leaves nor gives way. */
+bool donor_left_fill(const struct donor *donor, Morsel__DonorLeft *m);
+
 /* The last connection of `peer` ended. */
 void donors_host_gone(struct meta *meta, uint64_t peer);
 

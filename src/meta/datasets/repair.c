@@ -6,8 +6,7 @@
 #include <string.h>
 
 enum {
-    STEP_LOOKS = 512, /* Morsels, or sets that have nothing to look for, of one step; */
-    STEP_MS = 5,      /* and the next one comes so much later. */
+    BLOCK = 4096,
     WINDOW = 512,
     PERIOD_MS_MIN = 200,
     PERIOD_MS_MAX = 10000,
@@ -15,8 +14,6 @@ enum {
     LAST_COPY_PARTS = 4,
     MS_OF_SECOND = 1000,
     FULL_PARTS = 16,
-    DROPS_MAX = 16, /* Of one step. */
-    DROP_WASTE_MAX = SET_WASTE_MAX / 4,
     SILENT_MS = 2000,
     FAILED_MS = 10000,
     DAMAGED_MS = 60000,
@@ -44,7 +41,12 @@ void repair_init(struct repair *r, const struct sets *sets, struct donors *donor
 
 /* ---- Benefactors ---- */
 
-static struct donor *find_donor(const struct repair *r, donor_id id)
+uint64_t repair_file_bytes(uint32_t length)
+{
+    return ((uint64_t)length + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+struct donor *repair_donor(const struct repair *r, donor_id id)
 {
     uint32_t at = donors_from(r->donors, id);
 
@@ -68,8 +70,9 @@ static bool is_expected(const struct repair *r, const struct donor *donor, bool 
 {
     uint64_t wait_ms = last ? r->after_ms / LAST_COPY_PARTS : r->after_ms;
 
-    return donor != NULL && (donor->state != DONOR_AWAY || now_ms - donor->heard_ms < wait_ms ||
-                             keeps_hours(r, donor, last, now_ms));
+    return donor != NULL && !donor->report.leaving &&
+           (donor->state != DONOR_AWAY || now_ms - donor->heard_ms < wait_ms ||
+            keeps_hours(r, donor, last, now_ms));
 }
 
 /* Less than the sixteenth part of what it gives. */
@@ -103,7 +106,7 @@ static bool has_failed(const struct repair *r, uint64_t set, uint32_t morsel, do
 
 /* ---- Tasks ---- */
 
-static struct repair_action *emit(struct repair_actions *out, int type,
+struct repair_action *repair_emit(struct repair_actions *out, int type,
                                   const struct repair_task *task)
 {
     struct repair_action *action = &out->items[out->count++];
@@ -115,7 +118,7 @@ static struct repair_action *emit(struct repair_actions *out, int type,
     return action;
 }
 
-static struct repair_task *task_of(struct repair *r, uint64_t set, uint32_t morsel)
+struct repair_task *repair_task_of(struct repair *r, uint64_t set, uint32_t morsel)
 {
     for (uint32_t i = 0; i < REPAIR_FLIGHT_MAX; i++) {
         if (r->tasks[i].order != 0 && r->tasks[i].set == set && r->tasks[i].morsel == morsel) {
@@ -147,16 +150,16 @@ static void task_begin(struct repair *r, const struct repair_task *wanted,
     r->tasks[i] = *wanted;
     r->tasks[i].order = ++r->orders;
     r->task_count++;
-    find_donor(r, wanted->source)->repair.sources++;
-    find_donor(r, wanted->target)->repair.targets++;
+    repair_donor(r, wanted->source)->repair.sources++;
+    repair_donor(r, wanted->target)->repair.targets++;
     donors_promise(r->donors, wanted->target, wanted->length);
-    (void)emit(out, REPAIR_FETCH, &r->tasks[i]);
+    (void)repair_emit(out, REPAIR_FETCH, &r->tasks[i]);
 }
 
 static void task_end(struct repair *r, struct repair_task *task)
 {
-    find_donor(r, task->source)->repair.sources--;
-    find_donor(r, task->target)->repair.targets--;
+    repair_donor(r, task->source)->repair.sources--;
+    repair_donor(r, task->target)->repair.targets--;
     r->task_count--;
     r->waits = false;
     task->order = 0;
@@ -169,14 +172,14 @@ static void note_outcome(struct repair *r, const struct repair_task *task,
     case REPAIR_DONE:
         break;
     case REPAIR_UNREACHABLE: /* Or the target reaches nobody: others ask it again soon. */
-        find_donor(r, task->source)->repair.silent_until_ms = now_ms + SILENT_MS;
+        repair_donor(r, task->source)->repair.silent_until_ms = now_ms + SILENT_MS;
         note_failure(r, task, task->source, now_ms + FAILED_MS);
         break;
     case REPAIR_DAMAGED:
         note_failure(r, task, task->source, now_ms + DAMAGED_MS);
         break;
     case REPAIR_NO_ROOM:
-        find_donor(r, task->target)->repair.full_until_ms = now_ms + FULL_MS;
+        repair_donor(r, task->target)->repair.full_until_ms = now_ms + FULL_MS;
         break;
     default:
         note_failure(r, task, task->target, now_ms + FAILED_MS);
@@ -189,7 +192,7 @@ static void task_fail(struct repair *r, struct repair_task *task, enum repair_ou
 {
     note_outcome(r, task, outcome, now_ms);
     r->failed++;
-    emit(out, REPAIR_FORGET, task)->outcome = outcome;
+    repair_emit(out, REPAIR_FORGET, task)->outcome = outcome;
     task_end(r, task);
 }
 
@@ -198,7 +201,7 @@ static void end_tasks(struct repair *r, uint64_t now_ms, struct repair_actions *
 {
     for (uint32_t i = 0; r->task_count > 0 && i < REPAIR_FLIGHT_MAX; i++) {
         struct repair_task *task = &r->tasks[i];
-        const struct donor *target = task->order != 0 ? find_donor(r, task->target) : NULL;
+        const struct donor *target = task->order != 0 ? repair_donor(r, task->target) : NULL;
 
         if (target != NULL && (target->state == DONOR_AWAY || task->due_ms <= now_ms ||
                                target->instance != task->target_instance)) {
@@ -207,35 +210,66 @@ static void end_tasks(struct repair *r, uint64_t now_ms, struct repair_actions *
     }
 }
 
-/* The benefactor that is given up, when the map has no room for one more: of those that are away the one that was not heard of
- * for longest. 0: there is room, or none is away. */
-static donor_id given_up(const struct repair *r, const struct data_set *set,
-                         const struct set_morsel *m)
+/* How gladly its copy is given up: one that leaves, then one that is away, for as long as it was not heard of. 0: not at all. */
+static uint64_t give_up_rank(const struct donor *donor, uint64_t now_ms)
 {
-    const struct donor *longest = NULL;
+    if (donor == NULL || (donor->state != DONOR_AWAY && !donor->report.leaving)) {
+        return 0;
+    }
+    return donor->report.leaving ? UINT64_MAX : now_ms - donor->heard_ms + 1;
+}
 
+/* The benefactor that is given up for the new copy: the one that it was moved off; otherwise, when the map has no room for one
+ * more, one that leaves or is away. 0: there is room, or none is. */
+static donor_id given_up(const struct repair *r, const struct data_set *set,
+                         const struct set_morsel *m, donor_id off, uint64_t now_ms)
+{
+    uint64_t most = 0;
+    donor_id best = 0;
+
+    if (off != 0 && set_morsel_has(m, off)) {
+        return off;
+    }
     for (uint32_t i = 0; m->donor_count >= set->head.copies + SET_SURPLUS && i < m->donor_count;
          i++) {
-        const struct donor *donor = find_donor(r, m->donors[i]);
+        uint64_t rank = give_up_rank(repair_donor(r, m->donors[i]), now_ms);
 
-        if (donor != NULL && donor->state == DONOR_AWAY &&
-            (longest == NULL || donor->heard_ms < longest->heard_ms)) {
-            longest = donor;
+        if (rank > most) {
+            most = rank;
+            best = m->donors[i];
         }
     }
-    return longest != NULL ? longest->record.id : 0;
+    return best;
+}
+
+/* Those that leave, or off which it was moved, have so much less to be moved. */
+static void note_moved(struct repair *r, const struct set_morsel *m, const struct repair_task *task)
+{
+    for (uint32_t i = 0; i < m->donor_count; i++) {
+        struct donor *donor = repair_donor(r, m->donors[i]);
+
+        if (donor != NULL && (donor->report.leaving || donor->record.id == task->off)) {
+            donor->repair.left.moved++;
+            donor->repair.left.moved_bytes += task->length;
+        }
+    }
+    if (task->off != 0 && set_morsel_has(m, task->off)) {
+        repair_donor(r, task->off)->repair.gone += repair_file_bytes(task->length);
+        r->moved++;
+        r->moved_bytes += task->length;
+    }
 }
 
 static void on_fetched(struct repair *r, const struct repair_event *event,
                        struct repair_actions *out)
 {
     const struct repair_task *told = &event->fetched;
-    struct repair_task *task = task_of(r, told->set, told->morsel);
+    struct repair_task *task = repair_task_of(r, told->set, told->morsel);
     const struct data_set *set = sets_find(r->sets, told->set);
     struct set_morsel m;
 
     if (task == NULL || task->target != told->target) {
-        emit(out, REPAIR_FORGET, told)->outcome = event->outcome; /* Nobody waits for it. */
+        repair_emit(out, REPAIR_FORGET, told)->outcome = event->outcome; /* Nobody waits for it. */
         return;
     }
     if (task->order != told->order || task->length != told->length ||
@@ -248,7 +282,8 @@ static void on_fetched(struct repair *r, const struct repair_event *event,
     }
     r->added++;
     r->added_bytes += task->length;
-    emit(out, REPAIR_ADD, task)->instead = given_up(r, set, &m);
+    repair_emit(out, REPAIR_ADD, task)->instead = given_up(r, set, &m, task->off, event->now_ms);
+    note_moved(r, &m, task);
     task_end(r, task);
 }
 
@@ -257,7 +292,8 @@ static void on_fetched(struct repair *r, const struct repair_event *event,
 struct look
 {
     uint32_t counts, expected;
-    bool steady; /* All that count have been here for long. */
+    uint32_t leaving; /* Can be read at those that leave. */
+    bool steady;      /* All that count have been here for long. */
 };
 
 static struct look look_at(const struct repair *r, const struct set_morsel *m, uint64_t now_ms)
@@ -265,15 +301,17 @@ static struct look look_at(const struct repair *r, const struct set_morsel *m, u
     struct look look = { .steady = true };
 
     for (uint32_t i = 0; i < m->donor_count; i++) {
-        const struct donor *donor = find_donor(r, m->donors[i]);
+        const struct donor *donor = repair_donor(r, m->donors[i]);
 
         if (donor != NULL && donor_takes(donor)) {
             look.counts++;
             look.steady &= now_ms - donor->since_ms >= r->after_ms * REPAIR_KEEP_TIMES;
+        } else if (donor != NULL && donor_gives(donor)) {
+            look.leaving++;
         }
     }
     for (uint32_t i = 0; i < m->donor_count; i++) {
-        look.expected += is_expected(r, find_donor(r, m->donors[i]), look.counts <= 1, now_ms);
+        look.expected += is_expected(r, repair_donor(r, m->donors[i]), look.counts <= 1, now_ms);
     }
     return look;
 }
@@ -282,22 +320,20 @@ static struct look look_at(const struct repair *r, const struct set_morsel *m, u
 static bool may_give(const struct repair *r, const struct donor *donor, uint64_t set,
                      uint32_t morsel, uint64_t now_ms)
 {
-    return donor != NULL && donor_takes(donor) && !donor->report.paused &&
+    return donor != NULL && donor_gives(donor) && !donor->report.paused &&
            donor->repair.silent_until_ms <= now_ms &&
            !has_failed(r, set, morsel, donor->record.id, now_ms);
 }
 
-/* BUSY: those that could have enough to do. NONE: there is none. */
-enum chosen { CHOSEN, CHOSEN_BUSY, CHOSEN_NONE };
-
-static enum chosen choose_source(const struct repair *r, const struct data_set *set,
-                                 const struct set_morsel *m, uint64_t now_ms, donor_id *source)
+static enum repair_chosen choose_source(const struct repair *r, const struct data_set *set,
+                                        const struct set_morsel *m, uint64_t now_ms,
+                                        donor_id *source)
 {
-    enum chosen chosen = CHOSEN_NONE;
+    enum repair_chosen chosen = REPAIR_CHOSEN_NONE;
     uint32_t least = REPAIR_DONOR_MAX;
 
     for (uint32_t i = 0; i < m->donor_count; i++) {
-        const struct donor *donor = find_donor(r, m->donors[i]);
+        const struct donor *donor = repair_donor(r, m->donors[i]);
 
         if (!may_give(r, donor, set->head.number, m->number, now_ms)) {
             continue;
@@ -305,22 +341,22 @@ static enum chosen choose_source(const struct repair *r, const struct data_set *
         if (donor->repair.sources < least) {
             least = donor->repair.sources;
             *source = donor->record.id;
-            chosen = CHOSEN;
-        } else if (chosen == CHOSEN_NONE) {
-            chosen = CHOSEN_BUSY;
+            chosen = REPAIR_CHOSEN;
+        } else if (chosen == REPAIR_CHOSEN_NONE) {
+            chosen = REPAIR_CHOSEN_BUSY;
         }
     }
     return chosen;
 }
 
-/* Does one of those that are expected live on the same machine? */
-static bool shares_host(const struct repair *r, const struct set_morsel *m,
+/* Does one of those that are expected, and keep theirs, live on the same machine? */
+static bool shares_host(const struct repair *r, const struct set_morsel *m, donor_id off,
                         const struct donor *target, uint64_t now_ms)
 {
     for (uint32_t i = 0; i < m->donor_count; i++) {
-        const struct donor *donor = find_donor(r, m->donors[i]);
+        const struct donor *donor = repair_donor(r, m->donors[i]);
 
-        if (is_expected(r, donor, false, now_ms) &&
+        if (m->donors[i] != off && is_expected(r, donor, false, now_ms) &&
             strcmp(donor->record.name, target->record.name) == 0) {
             return true;
         }
@@ -340,8 +376,9 @@ static bool may_take(const struct repair *r, const struct data_set *set, const s
 }
 
 /* On another machine, if there is one; of those who has most room. */
-static enum chosen choose_target(const struct repair *r, const struct data_set *set,
-                                 const struct set_morsel *m, uint64_t now_ms, donor_id *target)
+static enum repair_chosen choose_target(const struct repair *r, const struct data_set *set,
+                                        const struct set_morsel *m, uint64_t now_ms,
+                                        struct repair_task *task)
 {
     const struct donor *best = NULL;
     bool best_shares = false, busy = false;
@@ -357,7 +394,7 @@ static enum chosen choose_target(const struct repair *r, const struct data_set *
             busy = true;
             continue;
         }
-        shares = shares_host(r, m, donor, now_ms);
+        shares = shares_host(r, m, task->off, donor, now_ms);
         if (best == NULL || (best_shares && !shares) ||
             (best_shares == shares && donor_room(donor) > donor_room(best))) {
             best = donor;
@@ -365,30 +402,52 @@ static enum chosen choose_target(const struct repair *r, const struct data_set *
         }
     }
     if (best != NULL) {
-        *target = best->record.id;
-        return CHOSEN;
+        task->target = best->record.id;
+        return REPAIR_CHOSEN;
     }
-    return busy ? CHOSEN_BUSY : CHOSEN_NONE;
+    return busy ? REPAIR_CHOSEN_BUSY : REPAIR_CHOSEN_NONE;
 }
 
-static enum chosen fetch(struct repair *r, const struct data_set *set, const struct set_morsel *m,
-                         uint64_t now_ms, struct repair_actions *out)
+enum repair_chosen repair_fetch(struct repair *r, const struct data_set *set,
+                                const struct set_morsel *m, donor_id off, uint64_t now_ms,
+                                struct repair_actions *out)
 {
     struct repair_task task = { .set = set->head.number,
                                 .morsel = m->number,
                                 .length = m->length,
                                 .digest = m->digest,
+                                .off = off,
                                 .due_ms = now_ms + REPAIR_FETCH_MS };
-    enum chosen chosen = choose_source(r, set, m, now_ms, &task.source);
+    enum repair_chosen chosen = choose_source(r, set, m, now_ms, &task.source);
 
-    if (chosen == CHOSEN) {
-        chosen = choose_target(r, set, m, now_ms, &task.target);
+    if (chosen == REPAIR_CHOSEN) {
+        chosen = choose_target(r, set, m, now_ms, &task);
     }
-    if (chosen == CHOSEN) {
-        task.target_instance = find_donor(r, task.target)->instance;
+    if (chosen == REPAIR_CHOSEN) {
+        task.target_instance = repair_donor(r, task.target)->instance;
         task_begin(r, &task, out);
     }
     return chosen;
+}
+
+bool repair_could(const struct repair *r, const struct data_set *set, const struct set_morsel *m,
+                  uint64_t now_ms)
+{
+    bool given = false, taken = false;
+
+    for (uint32_t i = 0; i < m->donor_count; i++) {
+        const struct donor *donor = repair_donor(r, m->donors[i]);
+
+        given |= donor != NULL && donor_gives(donor) && !donor->report.paused;
+    }
+    for (uint32_t i = 0; given && !taken && i < r->donors->count; i++) {
+        const struct donor *donor = r->donors->items[i];
+
+        taken = donor_takes(donor) && donor->report.used <= donor->report.donated &&
+                donor->report.donated - donor->report.used >= set->head.morsel_bytes &&
+                donor->repair.full_until_ms <= now_ms && !set_morsel_has(m, donor->record.id);
+    }
+    return given && taken;
 }
 
 /* The newest that counts. */
@@ -398,14 +457,14 @@ static void drop(struct repair *r, const struct data_set *set, const struct set_
     struct repair_task task = { .set = set->head.number, .morsel = m->number };
 
     for (uint32_t i = m->donor_count; i-- > 0;) {
-        const struct donor *donor = find_donor(r, m->donors[i]);
+        const struct donor *donor = repair_donor(r, m->donors[i]);
 
         if (donor == NULL || !donor_takes(donor)) {
             continue;
         }
         if (look->steady || (is_nearly_full(donor) && now_ms - donor->since_ms >= r->after_ms)) {
             task.target = donor->record.id;
-            (void)emit(out, REPAIR_DROP, &task);
+            (void)repair_emit(out, REPAIR_DROP, &task);
             r->dropped++;
             return;
         }
@@ -421,7 +480,7 @@ static bool is_whole(const struct repair *r, const struct data_set *set)
 
     for (uint32_t i = 0; i < set->donor_count; i++) {
         const struct donor *donor =
-            set->donors[i].morsels > 0 ? find_donor(r, set->donors[i].id) : NULL;
+            set->donors[i].morsels > 0 ? repair_donor(r, set->donors[i].id) : NULL;
 
         if (set->donors[i].morsels > 0 && (donor == NULL || !donor_takes(donor))) {
             return false;
@@ -473,19 +532,21 @@ static enum treated treat(struct repair *r, const struct data_set *set, const st
     struct repair_walk *walk = &r->walks[r->pass];
     struct look look = look_at(r, m, now_ms);
 
-    if (look.counts == 0 || m->rewriting || m->length == 0 ||
+    if (look.counts + look.leaving == 0 || m->rewriting || m->length == 0 ||
+        (r->pass == REPAIR_PASS_ONLY && look.counts > 0) ||
         (r->pass == REPAIR_PASS_LAST && look.counts > 1)) {
         return TREATED;
     }
-    if (look.expected < set->head.copies && task_of(r, set->head.number, m->number) == NULL) {
+    if (look.expected < set->head.copies &&
+        repair_task_of(r, set->head.number, m->number) == NULL) {
         if (r->task_count == REPAIR_FLIGHT_MAX) {
             return TREATED_FULL;
         }
-        if (fetch(r, set, m, now_ms, out) == CHOSEN_BUSY) {
+        if (repair_fetch(r, set, m, 0, now_ms, out) == REPAIR_CHOSEN_BUSY) {
             pass_by(walk, set->head.number, m->number);
         }
-    } else if (look.counts > set->head.copies && set->waste_count < DROP_WASTE_MAX) {
-        if (out->count >= DROPS_MAX) {
+    } else if (look.counts > set->head.copies && set->waste_count < REPAIR_WASTE_MAX) {
+        if (out->count >= REPAIR_DROPS_MAX) {
             return TREATED_LATER;
         }
         drop(r, set, m, &look, now_ms, out);
@@ -511,7 +572,7 @@ static void walk_ends(struct repair *r)
 static void walk(struct repair *r, uint64_t now_ms, struct repair_actions *out)
 {
     struct repair_walk *walk = &r->walks[r->pass];
-    uint32_t looks = STEP_LOOKS;
+    uint32_t looks = REPAIR_STEP_LOOKS;
     const struct data_set *set;
     struct set_morsel m;
     bool end;
@@ -540,9 +601,46 @@ static void walk(struct repair *r, uint64_t now_ms, struct repair_actions *out)
 
 /* ---- Counting ---- */
 
+/* For those that leave: what is to be copied before. */
+static void count_left(struct repair *r, const struct data_set *set, const struct set_morsel *m,
+                       const struct look *look, uint64_t now_ms)
+{
+    bool could =
+        repair_task_of(r, set->head.number, m->number) != NULL || repair_could(r, set, m, now_ms);
+
+    for (uint32_t i = 0; i < m->donor_count; i++) {
+        struct donor *donor = repair_donor(r, m->donors[i]);
+
+        if (donor != NULL && donor_gives(donor) && donor->report.leaving) {
+            donor->repair.counting.wanted++;
+            donor->repair.counting.wanted_bytes += m->length;
+            donor->repair.counting.only += look->counts == 0;
+            donor->repair.counting.stuck += !could;
+        }
+    }
+}
+
+/* A count that began before it left, or before it has said what it holds, says nothing. */
+static void publish_left(struct repair *r)
+{
+    for (uint32_t i = 0; i < r->donors->count; i++) {
+        struct donor *donor = r->donors->items[i];
+        struct donor_left *left = &donor->repair.left, *counting = &donor->repair.counting;
+
+        if (donor->report.leaving && donor_gives(donor) && donor->leaving_ms <= r->count_began_ms &&
+            donor->since_ms <= r->count_began_ms) {
+            counting->moved = left->moved;
+            counting->moved_bytes = left->moved_bytes;
+            counting->counted = true;
+            *left = *counting;
+        }
+        *counting = (struct donor_left){ .counted = false };
+    }
+}
+
 static void count(struct repair *r, uint64_t now_ms)
 {
-    uint32_t looks = STEP_LOOKS;
+    uint32_t looks = REPAIR_STEP_LOOKS;
     const struct data_set *set;
     struct set_morsel m;
     bool end;
@@ -551,15 +649,19 @@ static void count(struct repair *r, uint64_t now_ms)
         struct look look = look_at(r, &m, now_ms);
 
         r->short_count += look.counts < set->head.copies;
-        r->away_count += look.counts == 0;
+        r->away_count += look.counts + look.leaving == 0;
+        if (look.leaving > 0 && look.counts < set->head.copies && m.length > 0) {
+            count_left(r, set, &m, &look, now_ms);
+        }
     }
     if (end) {
+        publish_left(r);
         r->morsels_short = r->short_count;
         r->morsels_away = r->away_count;
         r->short_count = r->away_count = 0;
         r->counted = (struct repair_place){ 0, 0 };
         r->counting = false;
-        r->count_due_ms = now_ms + r->period_ms;
+        r->count_due_ms = now_ms + (r->donors->leaving > 0 ? PERIOD_MS_MIN : r->period_ms);
     }
 }
 
@@ -568,14 +670,20 @@ static void count(struct repair *r, uint64_t now_ms)
 /* Begin, or begin again, with the morsels that are worst off; the second pass goes on behind that where it was. */
 static void begin_passes(struct repair *r, uint64_t now_ms)
 {
-    if (r->pass_due_ms <= now_ms && r->pass != REPAIR_PASS_LAST) {
-        r->walks[REPAIR_PASS_LAST] = (struct repair_walk){ .passed = false };
-        r->pass = REPAIR_PASS_LAST;
+    if (r->leaving != r->donors->leaving) { /* Others have decided when nothing was to be done. */
+        r->leaving = r->donors->leaving;
+        r->pass_due_ms = r->count_due_ms = now_ms;
+    }
+    if (r->pass_due_ms <= now_ms && r->pass > REPAIR_PASS_LAST) {
+        r->walks[REPAIR_PASS_ONLY] = r->walks[REPAIR_PASS_LAST] =
+            (struct repair_walk){ .passed = false };
+        r->pass = r->leaving > 0 ? REPAIR_PASS_ONLY : REPAIR_PASS_LAST;
         r->waits = false;
         r->pass_due_ms = now_ms + r->period_ms;
     }
-    if (r->count_due_ms <= now_ms) {
+    if (r->count_due_ms <= now_ms && !r->counting) {
         r->counting = true;
+        r->count_began_ms = now_ms;
     }
 }
 
@@ -592,7 +700,7 @@ void repair_step(struct repair *r, const struct repair_event *event, struct repa
     if (r->step_due_ms > now_ms) {
         return;
     }
-    r->step_due_ms = now_ms + STEP_MS;
+    r->step_due_ms = now_ms + REPAIR_STEP_MS;
     if (r->pass != REPAIR_PASS_END && !r->waits) {
         walk(r, now_ms, out);
     }
@@ -608,7 +716,11 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
 
 uint64_t repair_deadline_ms(const struct repair *r)
 {
-    uint64_t due_ms = r->pass == REPAIR_PASS_LAST ? UINT64_MAX : r->pass_due_ms;
+    uint64_t due_ms = r->pass <= REPAIR_PASS_LAST ? UINT64_MAX : r->pass_due_ms;
+
+    if (r->leaving != r->donors->leaving) {
+        return 0;
+    }
 
     due_ms = r->counting ? due_ms : min_u64(due_ms, r->count_due_ms);
     if ((r->pass != REPAIR_PASS_END && !r->waits) || r->counting) {
@@ -640,7 +752,8 @@ void repair_check(const struct repair *r)
 
     for (uint32_t i = 0; i < REPAIR_FLIGHT_MAX; i++) {
         tasks += r->tasks[i].order != 0;
-        CHECK(r->tasks[i].order == 0 || r->tasks[i].source != r->tasks[i].target);
+        CHECK(r->tasks[i].order == 0 ||
+              (r->tasks[i].source != r->tasks[i].target && r->tasks[i].off != r->tasks[i].target));
     }
     CHECK(tasks == r->task_count);
     for (uint32_t i = 0; i < r->donors->count; i++) {

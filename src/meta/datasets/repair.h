@@ -22,8 +22,13 @@
  * benefactor has less than a sixteenth of its room left. When there is a surplus already and two are gone, the new copy takes
  * the place of the one whose benefactor is away for longest: that one is given up, and deleted should it come back.
  *
- * Order. All sets are walked, a few hundred morsels at a step, in two passes: first the morsels of which one copy counts, then
- * the others; in each of them the oldest set first. The second is interrupted by another first one each `period_ms`. Where
+ * What a benefactor has that *leaves* (`morsel donate leave`: it says until when it stays) does not count, but can be read: it is the
+ * source where there is no other. When the map of a morsel has no room for the new copy, the leaving one's is given up for it;
+ * otherwise it stays named, for who leaves may come back. How much is still to be copied because of it is counted (struct
+ * donor_left), so that it can go as soon as nothing is. When it is away it is not expected.
+ *
+ * Order. All sets are walked, a few hundred morsels at a step, in passes: first the morsels that only those have who leave, then
+ * those of which one copy counts, then the others; in each of them the oldest set first. The second is interrupted by another first one each `period_ms`. Where
  * benefactors have enough to do the walk waits, having looked a bit further, for what others could do (WINDOW).
  *
  * Bounds: REPAIR_FLIGHT_MAX fetches, of which REPAIR_DONOR_MAX at each target and as many from each source; no list of what is
@@ -64,6 +69,7 @@ struct repair_task
     uint64_t set;
     uint32_t morsel, length, digest;
     donor_id source, target;
+    donor_id off; /* It is moved off this one, whose copy is given up for the new one; 0: no. */
     uint64_t target_instance;
     uint64_t due_ms;
 };
@@ -87,7 +93,8 @@ struct repair_action
         REPAIR_FETCH, /* Tell the target of `task`. */
         REPAIR_ADD,   /* The target has a copy of it; `instead` (0: nobody) is given up for that. */
         REPAIR_FORGET, /* What the target may have of it does not count, unless the map names it. */
-        REPAIR_DROP    /* The copy at the target is one too many. */
+        REPAIR_DROP,   /* The copy at the target is one too many. */
+        REPAIR_YIELD /* The disk of the target has no room for its copy, and another one counts. */
     } type;
     struct repair_task task;
     donor_id instead;
@@ -114,7 +121,17 @@ struct repair_failure
     donor_id donor;
 };
 
-enum repair_pass { REPAIR_PASS_LAST, REPAIR_PASS_REST, REPAIR_PASS_END };
+/* How far relocate.h is: at one that gives way, and where among what it has. */
+struct relocate
+{
+    donor_id donor;
+    uint32_t pass;
+    struct repair_place at;
+    bool found; /* Something that could go, since the first pass. */
+    uint64_t due_ms;
+};
+
+enum repair_pass { REPAIR_PASS_ONLY, REPAIR_PASS_LAST, REPAIR_PASS_REST, REPAIR_PASS_END };
 
 struct repair_walk
 {
@@ -141,17 +158,22 @@ struct repair
     struct repair_walk walks[REPAIR_PASS_END];
     bool waits;           /* For a task to end, or the next first pass. */
     uint64_t pass_due_ms; /* The next first pass. */
+    uint32_t leaving;     /* Benefactors that left when that was said. */
     uint64_t step_due_ms; /* The next step of what is not over. */
 
     struct repair_place counted; /* The walk that counts. */
     bool counting;
+    uint64_t count_began_ms;
     uint64_t count_due_ms;
     uint64_t short_count, away_count; /* So far. */
 
     /* For whoever asks: */
     uint64_t morsels_short; /* At the last count: fewer copies count than are wanted; */
     uint64_t morsels_away;  /* none does. */
-    uint64_t added, added_bytes, failed, dropped; /* Since the start. */
+    uint64_t added, added_bytes, failed, dropped; /* Since the start; */
+    uint64_t moved, moved_bytes, yielded;         /* of these and beside them, relocate.h's. */
+
+    struct relocate relocate;
 };
 
 /* `after_ms` 0: nobody is expected. */
@@ -169,5 +191,38 @@ bool repair_is_fetching(const struct repair *r, uint64_t set, uint32_t morsel, d
 
 /* CHECKs the invariants. */
 void repair_check(const struct repair *r);
+
+/* ---- What relocate.h, which is built on this, needs besides ---- */
+
+enum {
+    REPAIR_STEP_LOOKS = 512, /* Morsels, or sets that have nothing to look for, of one step; */
+    REPAIR_STEP_MS = 5,      /* and the next one comes so much later. */
+    REPAIR_DROPS_MAX = 16,   /* Of one step. */
+    REPAIR_WASTE_MAX = SET_WASTE_MAX / 4 /* With so much of a set to be deleted, no more is. */
+};
+
+/* BUSY: those that could have enough to do. NONE: there is none. */
+enum repair_chosen { REPAIR_CHOSEN, REPAIR_CHOSEN_BUSY, REPAIR_CHOSEN_NONE };
+
+/* NULL: unknown. */
+struct donor *repair_donor(const struct repair *r, donor_id id);
+
+/* The fetch of that morsel that is under way; NULL: there is none. */
+struct repair_task *repair_task_of(struct repair *r, uint64_t set, uint32_t morsel);
+
+/* Have it fetched by one that has room; `off` (0: nobody) gives its copy up for that. There is room for one more fetch. */
+enum repair_chosen repair_fetch(struct repair *r, const struct data_set *set,
+                                const struct set_morsel *m, donor_id off, uint64_t now_ms,
+                                struct repair_actions *out);
+
+/* Is there one that could take a copy, and one that could give it, busy or not, and whatever has failed a moment ago? */
+bool repair_could(const struct repair *r, const struct data_set *set, const struct set_morsel *m,
+                  uint64_t now_ms);
+
+struct repair_action *repair_emit(struct repair_actions *out, int type,
+                                  const struct repair_task *task);
+
+/* What a morsel takes of a benefactor's disk: whole blocks. */
+uint64_t repair_file_bytes(uint32_t length);
 
 #endif

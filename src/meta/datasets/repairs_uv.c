@@ -3,6 +3,7 @@
 
 #include "common/base/status.h"
 #include "meta/cluster/donors_uv.h"
+#include "meta/datasets/relocate.h"
 
 void repairs_open(struct meta *meta)
 {
@@ -92,6 +93,9 @@ static void perform(struct meta *meta, const struct repair_action *action)
     case REPAIR_DROP:
         write_down(meta, action, OP_COPY_DROP);
         break;
+    case REPAIR_YIELD:
+        write_down(meta, action, OP_COPY_YIELD);
+        break;
     }
 }
 
@@ -119,7 +123,7 @@ static void step(struct meta *meta, const struct repair_event *event)
     struct repair_actions out;
 
     out.count = 0;
-    repair_step(&meta->repair, event, &out);
+    relocate_step(&meta->repair, event, &out);
     for (uint32_t i = 0; i < out.count; i++) {
         perform(meta, &out.items[i]);
     }
@@ -130,7 +134,7 @@ void repairs_tick(struct meta *meta, uint64_t now_ms)
 {
     const struct repair_event event = { .now_ms = now_ms, .type = REPAIR_TICK };
 
-    if (repair_deadline_ms(&meta->repair) <= now_ms) {
+    if (relocate_deadline_ms(&meta->repair) <= now_ms) {
         step(meta, &event);
     }
 }

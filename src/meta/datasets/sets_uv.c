@@ -59,6 +59,12 @@ bool sets_donor_serves(const struct donor *donor)
     return donor != NULL && donor->state != DONOR_AWAY && donor->heard;
 }
 
+/* Does what it has count for how many copies there shall be? */
+static bool counts(const struct donor *donor)
+{
+    return sets_donor_serves(donor) && !donor->report.leaving;
+}
+
 /* ---- Placing ---- */
 
 struct candidates
@@ -283,23 +289,23 @@ int sets_place(struct meta *meta, const struct inode *inode, const struct set_as
 
 /* ---- State ---- */
 
-static bool all_serve(const struct meta *meta, const struct data_set *set)
+static bool all_count(const struct meta *meta, const struct data_set *set)
 {
     for (uint32_t i = 0; i < set->donor_count; i++) {
-        if (set->donors[i].morsels > 0 &&
-            !sets_donor_serves(donors_find(&meta->donors, set->donors[i].id))) {
+        if (set->donors[i].morsels > 0 && !counts(donors_find(&meta->donors, set->donors[i].id))) {
             return false;
         }
     }
     return true;
 }
 
-static uint32_t copies_here(const struct meta *meta, const struct set_morsel *morsel)
+static uint32_t copies_here(const struct meta *meta, const struct set_morsel *morsel,
+                            bool (*are)(const struct donor *donor))
 {
     uint32_t here = 0;
 
     for (uint32_t i = 0; i < morsel->donor_count; i++) {
-        here += sets_donor_serves(donors_find(&meta->donors, morsel->donors[i]));
+        here += are(donors_find(&meta->donors, morsel->donors[i]));
     }
     return here;
 }
@@ -307,17 +313,15 @@ static uint32_t copies_here(const struct meta *meta, const struct set_morsel *mo
 struct set_state_now sets_state(const struct meta *meta, const struct data_set *set)
 {
     struct set_state_now state = { 0 };
-    bool whole = all_serve(meta, set) && set->thin == 0;
+    bool whole = all_count(meta, set) && set->thin == 0;
     struct set_morsel m = { .number = 0 };
 
     for (uint32_t i = 0; i < set->donor_count; i++) {
         state.donors += set->donors[i].morsels > 0;
     }
     for (uint32_t from = 0; !whole && set_next(set, from, &m); from = m.number + 1) {
-        uint32_t here = copies_here(meta, &m);
-
-        state.morsels_short += here < set->head.copies;
-        state.morsels_away += here == 0;
+        state.morsels_short += copies_here(meta, &m, counts) < set->head.copies;
+        state.morsels_away += copies_here(meta, &m, sets_donor_serves) == 0;
     }
     return state;
 }

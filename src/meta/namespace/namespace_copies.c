@@ -71,10 +71,12 @@ static int add(struct ns_txn *t, const struct data_set *set, struct set_morsel *
     return become(t, set, m, instead);
 }
 
-/* Not unless what is left is enough. */
+/* Not unless what is left is enough: never the last one, whatever whoever asks has seen. */
 static int drop(struct ns_txn *t, const struct data_set *set, struct set_morsel *m)
 {
-    if (m->donor_count <= set->head.copies || set->waste_count >= SET_WASTE_MAX) {
+    uint32_t enough = t->op->set_copy.change == OP_COPY_YIELD ? 1 : set->head.copies;
+
+    if (m->donor_count <= enough || set->waste_count >= SET_WASTE_MAX) {
         return MORSEL_INVAL;
     }
     take_out(m, t->op->set_copy.donor);
@@ -116,7 +118,7 @@ int apply_set_copy(struct ns_txn *t)
         op->set_copy.morsel >= SET_MORSELS_MAX || op->set_copy.donor == op->set_copy.instead) {
         return MORSEL_INVAL;
     }
-    if (op->set_copy.change == OP_COPY_DROP) {
+    if (op->set_copy.change == OP_COPY_DROP || op->set_copy.change == OP_COPY_YIELD) {
         return named ? drop(t, set, &m) : MORSEL_INVAL;
     }
     if (named) {

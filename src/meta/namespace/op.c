@@ -564,7 +564,7 @@ static void set_copy_decode(struct reader *r, struct meta_op *op)
     op->set_copy.change = (enum op_copy)reader_u8(r);
     op->set_copy.donor = reader_u32(r);
     op->set_copy.instead = reader_u32(r);
-    r->failed |= op->set_copy.change < OP_COPY_ADD || op->set_copy.change > OP_COPY_DROP;
+    r->failed |= op->set_copy.change < OP_COPY_ADD || op->set_copy.change > OP_COPY_YIELD;
 }
 
 static void body_decode(struct reader *r, struct meta_op *op)

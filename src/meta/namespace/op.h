@@ -70,7 +70,8 @@ enum op_copy {
         1, /* `donor` has one with that length and digest: named, if the morsel is still that; */
     OP_COPY_FORGET =
         2, /* has none that counts: it is to delete what there may be, unless it is named; */
-    OP_COPY_DROP = 3 /* has one too many: it is not named any more. */
+    OP_COPY_DROP = 3, /* has one too many: it is not named any more; */
+    OP_COPY_YIELD = 4 /* has no room for it any more, and another one is named. */
 };
 
 enum {

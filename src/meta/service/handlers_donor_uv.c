@@ -17,7 +17,10 @@ static struct donor_report take_report(const Morsel__DonorReport *m)
                                         .used = m->used,
                                         .load = m->load,
                                         .up_s = m->up_s,
-                                        .paused = m->paused };
+                                        .paused = m->paused,
+                                        .leaving = m->leaving,
+                                        .excess = m->excess,
+                                        .pressed = m->pressed };
     }
     return report;
 }
@@ -76,7 +79,7 @@ int serve_donor_report(struct request *r)
 
 /* ---- Who is there ---- */
 
-enum { PAGE_MAX = 1000, DONOR_BYTES = MEMBER_NAME_BYTES_MAX + MEMBER_ADDRESS_BYTES_MAX + 128 };
+enum { PAGE_MAX = 1000, DONOR_BYTES = MEMBER_NAME_BYTES_MAX + MEMBER_ADDRESS_BYTES_MAX + 256 };
 
 static_assert(PAGE_MAX * DONOR_BYTES <= FRAME_BODY_BYTES_MAX, "a page fits a frame");
 
@@ -84,7 +87,24 @@ struct page
 {
     Morsel__Donor donors[PAGE_MAX], *pointers[PAGE_MAX];
     Morsel__DonorReport reports[PAGE_MAX];
+    Morsel__DonorLeft left[PAGE_MAX];
 };
+
+bool donor_left_fill(const struct donor *donor, Morsel__DonorLeft *m)
+{
+    const struct donor_left *left = &donor->repair.left;
+
+    morsel__donor_left__init(m);
+    m->counted = left->counted;
+    m->wanted = left->wanted;
+    m->wanted_bytes = left->wanted_bytes;
+    m->only = left->only;
+    m->stuck = left->stuck;
+    m->stuck_bytes = left->stuck_bytes;
+    m->moved = left->moved;
+    m->moved_bytes = left->moved_bytes;
+    return donor->report.leaving || donor->report.excess > 0;
+}
 
 static void fill(struct page *page, uint32_t i, const struct donor *donor, uint64_t now_ms)
 {
@@ -105,6 +125,10 @@ static void fill(struct page *page, uint32_t i, const struct donor *donor, uint6
     report->load = donor->report.load;
     report->up_s = donor->report.up_s;
     report->paused = donor->report.paused;
+    report->leaving = donor->report.leaving;
+    report->excess = donor->report.excess;
+    report->pressed = donor->report.pressed;
+    m->left = donor_left_fill(donor, &page->left[i]) ? &page->left[i] : NULL;
 }
 
 int serve_donor_list(struct request *r)

@@ -4,6 +4,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "meta/cluster/donors_uv.h"
+#include "meta/datasets/relocate.h"
 #include "meta/datasets/sets.h"
 #include "meta/service/handlers_uv.h"
 
@@ -49,10 +50,17 @@ static void runs_reply_pack(const struct runs_reply *reply, Morsel__SetRun **run
 {
     Morsel__DonorHeldReply held = MORSEL__DONOR_HELD_REPLY__INIT;
     Morsel__DonorReportReply report = MORSEL__DONOR_REPORT_REPLY__INIT;
+    Morsel__DonorLeft left;
 
     held.drop = report.collect = runs;
     held.n_drop = report.n_collect = count;
     held.again = report.more = reply->more;
+    if (!reply->held) {
+        const struct donor *donor = donors_find(&reply->meta->donors, reply->donor);
+
+        report.left = donor_left_fill(donor, &left) ? &left : NULL;
+        report.soon = report.left != NULL && relocate_goes_on(donor);
+    }
     rpc_reply(reply->request, reply->held ? &held.base : &report.base, NULL);
 }
 
@@ -193,6 +201,7 @@ static void answer_report(void *data, struct rpc_request *request, uint64_t id)
     int rv = MORSEL_NOMEM;
 
     if (reply != NULL) {
+        reply->donor = (donor_id)id;
         rv = ns_waste(meta->ns, (donor_id)id, runs, COLLECT_PAGE_MAX, &count, &err);
         for (uint32_t i = 0; rv == 0 && i < count; i++) {
             op_run_put(&reply->runs, runs[i]);
