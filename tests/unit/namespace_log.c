@@ -10,6 +10,7 @@
 #include "tests/lib/groups.h"
 #include "tests/lib/ns_fixture.h"
 #include "tests/lib/seed.h"
+#include "tests/lib/strange_origin.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@
 
 #include <cmocka.h>
 
-enum { SEEDS = 20, OPS = 1500, BYTES_MAX = 70000, MADE = 32 };
+enum { SEEDS = 25, OPS = 1500, BYTES_MAX = 70000, MADE = 32 };
 
 struct strange
 {
@@ -250,9 +251,11 @@ static void fill_sets(struct strange *s, struct meta_op *op)
         op->set_stored.waste = part(s, bytes, s->lists.count);
         break;
     case OP_SET_SEAL:
-        op->set_seal.inode = inode(s);
-        op->set_seal.set = set_of(s, op->set_seal.inode);
+        op->set_seal.set = set_of(s, op->set_seal.inode = inode(s));
         op->set_seal.size = below(s, 2) == 0 ? 0 : number(s);
+        break;
+    case OP_SET_ORIGIN:
+        strange_origin(op, inode(s), below(s, 40), &s->lists);
         break;
     default: /* OP_SET_COLLECTED, OP_SET_LOST */
         op->set_runs.donor = (donor_id)below(s, 6);
@@ -484,7 +487,7 @@ static void draw(struct strange *s, struct meta_op *op)
         [OP_VOTERS] = fill_rest,       [OP_GROUPS] = fill_rest,        [OP_EXCHANGE] = fill_bytes,
         [OP_SESSIONS] = fill_rest,     [OP_DONOR] = fill_rest,         [OP_SET_STORED] = fill_sets,
         [OP_SET_SEAL] = fill_sets,     [OP_SET_COLLECTED] = fill_sets, [OP_SET_LOST] = fill_sets,
-        [OP_SET_COPY] = fill_copy,     [OP_DONOR_HOURS] = fill_rest,
+        [OP_SET_COPY] = fill_copy,     [OP_DONOR_HOURS] = fill_rest,   [OP_SET_ORIGIN] = fill_sets,
     };
 
     memset(op, 0, sizeof(*op));

@@ -233,6 +233,10 @@ static const uint8_t no_group[] = { 1, 1, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0,
 /* With two donors, while it is being written anew; op.h. */
 static const uint8_t one_morsel[] = { 0x12, 5, 0, 0, 0, 9, 0, 0, 0, 8, 7,
                                       6,    5, 1, 0, 0, 0, 2, 0, 0, 0 };
+/* http://h/x, "e", 5 bytes; common/fs/origin.h. */
+static const uint8_t one_origin[] = { 1,   10,  0, 0, 0, 'h', 't', 't', 'p', ':', '/', '/', 'h',
+                                      '/', 'x', 3, 0, 0, 0,   '"', 'e', '"', 5,   0,   0,   0,
+                                      0,   0,   0, 0, 6, 0,   0,   0,   0,   0,   0,   0 };
 static const uint8_t one_run[] = { 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0 };
 
 /* One of each kind, with something in every field. */
@@ -303,6 +307,11 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
         op.set_seal.inode = 10;
         op.set_seal.set = 11;
         op.set_seal.size = 12;
+        break;
+    case OP_SET_ORIGIN:
+        op.set_origin.inode = 10;
+        op.set_origin.set = 11;
+        op.set_origin.record = (struct slice){ one_origin, sizeof(one_origin) };
         break;
     case OP_SET_COLLECTED:
     case OP_SET_LOST:

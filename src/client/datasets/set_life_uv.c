@@ -184,11 +184,12 @@ static void on_sealed(struct meta_call *call, int status, void *message)
 {
     struct seal *seal = CONTAINER_OF(call, struct seal, call);
     struct data_set *set = seal->set;
+    const Morsel__Node *node = message;
 
-    (void)message;
     set->sealing = false;
     if (status == 0 || status == MORSEL_PERM) {
-        set->sealed = true;
+        /* Not, for instance, while it is shorter than its origin says. */
+        set->sealed = status != 0 || node->layout == NULL || node->layout->sealed;
     } else if (status != MORSEL_STALE && status != MORSEL_NOENT && status != MORSEL_CANCELED &&
                status != MORSEL_SHUTDOWN) {
         log_warning(set->client->options.log,

@@ -12,6 +12,9 @@ enum { SET_RECORD_VERSION = 1 };
 /* With the number of copies, in one byte. */
 enum { COPIES_MASK = 0x0f, FLAG_REWRITING = 0x10, FLAGS_KNOWN = COPIES_MASK | FLAG_REWRITING };
 
+/* Of a head, in its last byte. */
+enum { HEAD_SEALED = 1, HEAD_ORIGIN = 2 };
+
 static int version_check(struct reader *r)
 {
     uint8_t version = reader_u8(r);
@@ -27,13 +30,14 @@ void set_head_encode(const struct set_head *head, struct buf *out)
     buf_put_u64(out, (uint64_t)head->made_ns);
     buf_put_u8(out, (uint8_t)head->copies);
     buf_put_u32(out, head->morsel_bytes);
-    buf_put_u8(out, head->sealed);
+    buf_put_u8(out,
+               (uint8_t)((head->sealed ? HEAD_SEALED : 0) | (head->has_origin ? HEAD_ORIGIN : 0)));
 }
 
 int set_head_decode(uint64_t number, struct slice bytes, struct set_head *head)
 {
     struct reader r;
-    uint8_t sealed;
+    uint8_t flags;
     int rv;
 
     reader_init(&r, bytes.data, bytes.count);
@@ -46,10 +50,12 @@ int set_head_decode(uint64_t number, struct slice bytes, struct set_head *head)
     head->made_ns = (int64_t)reader_u64(&r);
     head->copies = reader_u8(&r);
     head->morsel_bytes = reader_u32(&r);
-    sealed = reader_u8(&r);
-    head->sealed = sealed == 1;
-    if (!reader_done(&r) || number == 0 || head->inode == INODE_NONE || sealed > 1 ||
-        head->copies < 1 || head->copies > REPLICAS_MAX ||
+    flags = reader_u8(&r);
+    head->sealed = (flags & HEAD_SEALED) != 0;
+    head->has_origin = (flags & HEAD_ORIGIN) != 0;
+    if (!reader_done(&r) || number == 0 || head->inode == INODE_NONE ||
+        (flags & ~(HEAD_SEALED | HEAD_ORIGIN)) != 0 || head->copies < 1 ||
+        head->copies > REPLICAS_MAX ||
         !stripe_valid(&(struct stripe){ head->morsel_bytes, 1, 1 })) {
         return MORSEL_CORRUPT;
     }

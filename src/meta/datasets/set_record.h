@@ -26,6 +26,7 @@ struct set_head
     uint32_t copies;  /* That are wanted. */
     uint32_t morsel_bytes;
     bool sealed;
+    bool has_origin; /* There is a record of where its bytes come from. */
 };
 
 struct set_morsel

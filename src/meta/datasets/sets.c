@@ -468,6 +468,46 @@ void set_page_encode(const struct data_set *set, uint32_t page, const struct set
     }
 }
 
+static bool is_whole(const struct set_morsel *m, uint32_t morsel_bytes, uint64_t end)
+{
+    uint64_t left = end - (uint64_t)m->number * morsel_bytes;
+
+    return !m->rewriting && m->donor_count > 0 &&
+           m->length >= (left < morsel_bytes ? left : morsel_bytes);
+}
+
+bool set_missing(const struct data_set *set, uint32_t morsel_bytes, uint64_t from, uint64_t end,
+                 struct set_range *range)
+{
+    uint64_t number = from / morsel_bytes;
+    uint64_t count = end / morsel_bytes + (end % morsel_bytes != 0);
+    struct set_morsel m;
+
+    count = count < SET_MORSELS_MAX ? count : SET_MORSELS_MAX;
+    while (set != NULL && number < count && set_get(set, (uint32_t)number, &m) &&
+           is_whole(&m, morsel_bytes, end)) {
+        number++;
+    }
+    if (number >= count) {
+        return false;
+    }
+    range->offset = number * morsel_bytes;
+    number++;
+    while (number < count && set != NULL) {
+        if (!set_next(set, (uint32_t)number, &m) || m.number >= count) {
+            number = count;
+        } else if (is_whole(&m, morsel_bytes, end)) {
+            number = m.number;
+            break;
+        } else {
+            number = (uint64_t)m.number + 1;
+        }
+    }
+    number = set != NULL ? number : count;
+    range->length = (number == count ? end : number * morsel_bytes) - range->offset;
+    return true;
+}
+
 void sets_made(struct sets *s, const struct set_head *head)
 {
     uint32_t at = sets_from(s, head->number);
@@ -524,6 +564,14 @@ void sets_apply(struct sets *s, const struct set_change *changes, uint32_t count
         CHECK(set != NULL);
         put(set, &changes[i].morsel);
     }
+}
+
+void sets_owned(struct sets *s, const struct set_head *head)
+{
+    uint32_t at = sets_from(s, head->number);
+
+    CHECK(at < s->count && s->items[at]->head.number == head->number);
+    s->items[at]->head = *head;
 }
 
 void sets_seal(struct sets *s, uint64_t number)

@@ -96,6 +96,15 @@ uint32_t sets_from(const struct sets *s, uint64_t number);
 bool set_next(const struct data_set *set, uint32_t from, struct set_morsel *morsel);
 bool set_get(const struct data_set *set, uint32_t number, struct set_morsel *morsel);
 
+/* Bytes of the file that no copy has which counts, up to `end`, in whole morsels: the first ones from `from` on (a multiple of
+ * `morsel_bytes`). A morsel that is shorter than it is to be is missing. NULL: all are. False: none are. */
+struct set_range
+{
+    uint64_t offset, length;
+};
+bool set_missing(const struct data_set *set, uint32_t morsel_bytes, uint64_t from, uint64_t end,
+                 struct set_range *range);
+
 bool set_is_waste(const struct data_set *set, donor_id donor, uint32_t morsel);
 
 /* How many morsels of the set the benefactor has. */
@@ -125,6 +134,7 @@ void set_page_encode(const struct data_set *set, uint32_t page, const struct set
 void sets_made(struct sets *s, const struct set_head *head);
 void sets_apply(struct sets *s, const struct set_change *changes, uint32_t count);
 void sets_seal(struct sets *s, uint64_t number);
+void sets_owned(struct sets *s, const struct set_head *head); /* It has that head now. */
 void sets_remove(struct sets *s, uint64_t number);
 
 /* ---- Waste ---- */

@@ -238,6 +238,19 @@ static bool may_be_more(const struct place_wanted *w, const struct awaited *awai
     return placed->copies < w->copies && awaited->unheard > 0;
 }
 
+int sets_may_hold(const struct meta *meta, const struct inode *inode, uint64_t size,
+                  struct errmsg *err)
+{
+    const struct awaited awaited = awaited_of(meta, inode->layout.stripe.morsel_bytes);
+    uint64_t most = (meta->donors.donated + awaited.donated) / SET_PART_OF_CLOUD;
+
+    return size > most / inode->layout.replicas
+               ? no_place(awaited.unheard, MORSEL_DQUOT,
+                          "the file would take more than a third of all that benefactors donate",
+                          err)
+               : 0;
+}
+
 static int deal_to_all(struct meta *meta, const struct inode *inode, const struct place_wanted *w,
                        const struct set_asked *asked, struct placed *out)
 {

@@ -29,6 +29,10 @@ struct set_asked
 int sets_place(struct meta *meta, const struct inode *inode, const struct set_asked *asked,
                struct placed *out, struct errmsg *err);
 
+/* May a data set of that file grow to so many bytes? MORSEL_DQUOT, MORSEL_AGAIN, as above. */
+int sets_may_hold(const struct meta *meta, const struct inode *inode, uint64_t size,
+                  struct errmsg *err);
+
 /* Numbers of the wire. */
 enum set_state {
     SET_STORING = 1, /* A mount is at it. */

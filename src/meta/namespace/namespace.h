@@ -167,6 +167,11 @@ const struct groups_record *ns_groups(const struct ns *ns);
 struct sets;
 const struct sets *ns_sets(const struct ns *ns);
 
+/* Where the bytes of a data set come from whose head says that there is a record of that. MORSEL_AGAIN; MORSEL_CORRUPT, with
+ * words. */
+struct origin;
+int ns_origin(struct ns *ns, uint64_t set, struct origin *origin, struct errmsg *err);
+
 /* Is it a regular file whose bytes lie in morsels on benefactors? */
 bool inode_is_scavenged(const struct inode *inode);
 

@@ -69,6 +69,9 @@ void publish_sets(struct ns_txn *t)
         sets_made(sets, &t->set_made);
     }
     sets_apply(sets, n->changes, n->change_count);
+    if (t->set_owned.number != 0) {
+        sets_owned(sets, &t->set_owned);
+    }
     if (t->set_sealed != 0) {
         sets_seal(sets, t->set_sealed);
     }
@@ -88,7 +91,7 @@ void publish_sets(struct ns_txn *t)
 
 /* ---- Writing ---- */
 
-static void write_head(struct ns_txn *t, const struct set_head *head)
+void txn_set_head(struct ns_txn *t, const struct set_head *head)
 {
     buf_clear(&t->ns->record);
     set_head_encode(head, &t->ns->record);
@@ -128,8 +131,7 @@ int txn_set_waste(struct ns_txn *t, donor_id donor, struct op_run run, bool fres
                                               .fresh = fresh });
 }
 
-/* The head of the file's data set, as it is or as it will be made. */
-static struct set_head head_of(const struct ns_txn *t, const struct inode *inode)
+struct set_head txn_set_head_of(const struct ns_txn *t, const struct inode *inode)
 {
     const struct data_set *set = sets_find(&t->ns->sets, inode_body(inode));
 
@@ -173,6 +175,7 @@ int txn_set_forget(struct ns_txn *t, uint64_t number)
         }
     }
     txn_delete(t, key_set(set->head.number));
+    txn_origin_forget(t, &set->head);
     CHECK(t->sets_gone_count < TXN_INODES_MAX);
     t->sets_gone[t->sets_gone_count++] = set->head.number;
     return rv;
@@ -258,8 +261,7 @@ int txn_set_grows(struct ns_txn *t, const struct inode *inode)
 
 /* ---- Storing ---- */
 
-/* The regular file of class scavenged whose data set that is. */
-static int file_of_set(struct ns_txn *t, inode_id id, uint64_t set, struct inode **inode_out)
+int txn_set_file(struct ns_txn *t, inode_id id, uint64_t set, struct inode **inode_out)
 {
     int rv = txn_inode(t, id, inode_out);
 
@@ -367,15 +369,14 @@ static int take_waste(struct ns_txn *t, const struct set_head *head)
     return rv;
 }
 
-/* The set is there, or is made by this; and there is room in memory for all that is noted. */
-static int make_room(struct ns_txn *t, const struct set_head *head)
+int txn_set_make(struct ns_txn *t, const struct set_head *head)
 {
     const struct set_notes *n = &t->ns->notes;
     int rv = sets_reserve(&t->ns->sets, head, n->changes, n->change_count, n->waste_count);
 
     if (rv == 0 && sets_find(&t->ns->sets, head->number) == NULL) {
         t->set_made = *head;
-        write_head(t, head);
+        txn_set_head(t, head);
         txn_needs_version(t, STORE_VERSION_SETS);
     }
     return rv;
@@ -402,12 +403,12 @@ int apply_set_stored(struct ns_txn *t)
     const struct meta_op *op = t->op;
     struct set_head head;
     struct inode *inode;
-    int rv = file_of_set(t, op->set_stored.inode, op->set_stored.set, &inode);
+    int rv = txn_set_file(t, op->set_stored.inode, op->set_stored.set, &inode);
 
     if (rv != 0) {
         return rv;
     }
-    head = head_of(t, inode);
+    head = txn_set_head_of(t, inode);
     if (head.sealed || head.writer != op->client) {
         return MORSEL_PERM;
     }
@@ -415,7 +416,7 @@ int apply_set_stored(struct ns_txn *t)
         return MORSEL_FBIG;
     }
     if ((rv = take_morsels(t, &head)) != 0 || (rv = take_waste(t, &head)) != 0 ||
-        (rv = make_room(t, &head)) != 0) {
+        (rv = txn_set_make(t, &head)) != 0) {
         return rv;
     }
     txn_set_pages(t);
@@ -430,12 +431,13 @@ int apply_set_seal(struct ns_txn *t)
     const struct data_set *set;
     struct set_head head;
     struct inode *inode;
-    int rv = file_of_set(t, op->set_seal.inode, op->set_seal.set, &inode);
+    bool complete;
+    int rv = txn_set_file(t, op->set_seal.inode, op->set_seal.set, &inode);
 
     if (rv != 0) {
         return rv;
     }
-    head = head_of(t, inode);
+    head = txn_set_head_of(t, inode);
     t->op->target = inode->id;
     if (head.sealed) {
         return 0;
@@ -456,12 +458,17 @@ int apply_set_seal(struct ns_txn *t)
                    set->rewriting);
         return MORSEL_BUSY;
     }
-    if ((rv = make_room(t, &head)) != 0) {
+    rv = txn_origin_complete(
+        t, &head, op->set_seal.size > inode->size ? op->set_seal.size : inode->size, &complete);
+    if (rv != 0 || !complete) {
+        return rv; /* Who stages it has been interrupted, and may go on. */
+    }
+    if ((rv = txn_set_make(t, &head)) != 0) {
         return rv;
     }
     head.sealed = true;
     t->set_sealed = head.number;
-    write_head(t, &head);
+    txn_set_head(t, &head);
     txn_change(t, inode);
     inode->size = op->set_seal.size > inode->size ? op->set_seal.size : inode->size;
     inode->reach = inode->size > inode->reach ? inode->size : inode->reach;

@@ -370,6 +370,7 @@ static int apply(struct ns_txn *t)
         [OP_DONOR_HOURS] = apply_donor_hours,
         [OP_SET_STORED] = apply_set_stored,
         [OP_SET_SEAL] = apply_set_seal,
+        [OP_SET_ORIGIN] = apply_set_origin,
         [OP_SET_COLLECTED] = apply_set_collected,
         [OP_SET_LOST] = apply_set_lost,
         [OP_SET_COPY] = apply_set_copy,
@@ -408,7 +409,7 @@ static int run(struct ns *ns, struct meta_op *op, bool replay, struct errmsg *er
     t.err = err;
     t.counters = ns->counters;
     t.store_version = ns->super.store_version;
-    t.set_made.number = t.set_sealed = 0;
+    t.set_made.number = t.set_owned.number = t.set_sealed = 0;
     t.slot_count = t.name_count = t.sets_gone_count = 0;
     ns->notes.change_count = ns->notes.waste_count = 0;
     kv_batch_clear(&ns->batch);

@@ -67,9 +67,10 @@ struct ns_txn
     bool replay; /* Decisions are already in the operation. */
     struct errmsg *err;
     struct counters counters;
-    uint32_t store_version;   /* Of the superblock, behind it. */
-    struct set_head set_made; /* number 0: none is made. */
-    uint64_t set_sealed;      /* 0: none. */
+    uint32_t store_version;    /* Of the superblock, behind it. */
+    struct set_head set_made;  /* number 0: none is made. */
+    uint64_t set_sealed;       /* 0: none. */
+    struct set_head set_owned; /* number 0: none gets another writer, or an origin. */
     uint32_t sets_gone_count;
     uint64_t sets_gone[TXN_INODES_MAX];
     uint32_t slot_count;
@@ -187,6 +188,18 @@ int txn_set_forget(struct ns_txn *t, uint64_t number);
 int txn_set_truncate(struct ns_txn *t, struct inode *inode, uint64_t size);
 int txn_set_grows(struct ns_txn *t, const struct inode *inode);
 
+/* Write the head of a set, as it will be. */
+void txn_set_head(struct ns_txn *t, const struct set_head *head);
+
+/* The regular file of class scavenged whose data set that is. MORSEL_STALE, with words: it has another one; MORSEL_INVAL. */
+int txn_set_file(struct ns_txn *t, inode_id id, uint64_t set, struct inode **inode_out);
+
+/* The head of the file's data set, as it is or as it will be made. */
+struct set_head txn_set_head_of(const struct ns_txn *t, const struct inode *inode);
+
+/* The set is there, or is made by this; and there is room in memory for all that is noted. MORSEL_NOMEM; MORSEL_TOO_LARGE. */
+int txn_set_make(struct ns_txn *t, const struct set_head *head);
+
 /* A client has written up to `size`; times are the caller's. */
 void op_wrote(struct ns_txn *t, struct inode *inode, uint64_t size, bool strips_ids);
 
@@ -206,6 +219,17 @@ int apply_set_stored(struct ns_txn *t);
 int apply_set_seal(struct ns_txn *t);
 int apply_set_collected(struct ns_txn *t);
 int apply_set_lost(struct ns_txn *t);
+
+/* ---- Origins: namespace_origins.c ---- */
+
+int apply_set_origin(struct ns_txn *t);
+
+/* The set ends, and its origin with it. */
+void txn_origin_forget(struct ns_txn *t, const struct set_head *head);
+
+/* Is the set all that its origin has, if the file is that long? True for a set without an origin. */
+int txn_origin_complete(struct ns_txn *t, const struct set_head *head, uint64_t size,
+                        bool *complete);
 
 /* namespace_copies.c */
 int apply_set_copy(struct ns_txn *t);

@@ -4,6 +4,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/fs/lease_mode.h"
+#include "common/fs/origin.h"
 #include "meta/cluster/hours_record.h"
 #include "meta/namespace/groups_record.h"
 #include "meta/namespace/voters_record.h"
@@ -55,6 +56,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_DONOR] = "donor",
         [OP_SET_STORED] = "set_stored",
         [OP_SET_SEAL] = "set_seal",
+        [OP_SET_ORIGIN] = "set_origin",
         [OP_SET_COLLECTED] = "set_collected",
         [OP_SET_LOST] = "set_lost",
         [OP_SET_COPY] = "set_copy",
@@ -264,6 +266,11 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         buf_put_u64(out, op->set_seal.inode);
         buf_put_u64(out, op->set_seal.set);
         buf_put_u64(out, op->set_seal.size);
+        break;
+    case OP_SET_ORIGIN:
+        buf_put_u64(out, op->set_origin.inode);
+        buf_put_u64(out, op->set_origin.set);
+        put_slice(out, op->set_origin.record);
         break;
     case OP_SET_COLLECTED:
     case OP_SET_LOST:
@@ -536,6 +543,16 @@ static struct slice runs_decode(struct reader *r)
     return runs;
 }
 
+/* One that cannot be read must not get into the log. */
+static struct slice origin_op_decode(struct reader *r)
+{
+    struct slice record = reader_blob(r);
+    struct origin origin;
+
+    r->failed |= origin_decode(record, &origin) != 0;
+    return record;
+}
+
 static void set_stored_decode(struct reader *r, struct meta_op *op)
 {
     struct slice morsels;
@@ -636,6 +653,11 @@ static void body_decode(struct reader *r, struct meta_op *op)
         op->set_seal.inode = reader_u64(r);
         op->set_seal.set = reader_u64(r);
         op->set_seal.size = reader_u64(r);
+        break;
+    case OP_SET_ORIGIN:
+        op->set_origin.inode = reader_u64(r);
+        op->set_origin.set = reader_u64(r);
+        op->set_origin.record = origin_op_decode(r);
         break;
     case OP_SET_COLLECTED:
     case OP_SET_LOST:

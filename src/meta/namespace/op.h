@@ -49,6 +49,8 @@ enum op_kind {
     OP_SET_LOST = 28,      /* A benefactor does not have these morsels any more. */
     OP_SET_COPY = 29,      /* A morsel has a copy more, or less. */
     OP_DONOR_HOURS = 30,   /* When a benefactor is usually here. */
+    OP_SET_ORIGIN =
+        31, /* Where the bytes of a data set come from, and that the client stores it. */
     OP_KIND_END
 };
 
@@ -215,6 +217,12 @@ struct meta_op
             uint64_t set;
             uint64_t size;
         } set_seal;
+        struct
+        {
+            inode_id inode;
+            uint64_t set;
+            struct slice record; /* origin_encode() */
+        } set_origin;
         struct
         {
             donor_id donor;

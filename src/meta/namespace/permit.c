@@ -271,6 +271,15 @@ static int permit_policy(const struct permit *p)
     return rv != 0 || is_owner(p->who, &inode) ? rv : MORSEL_PERM;
 }
 
+/* Who may write the bytes may say where they come from. */
+static int permit_origin(const struct permit *p)
+{
+    struct inode inode;
+    int rv = ns_inode(p->ns, p->op->set_origin.inode, &inode, p->err);
+
+    return rv != 0 || p->writes ? rv : permit_access(p->ns, &inode, p->who, MAY_WRITE, p->err);
+}
+
 /* The bytes of one file become those of the other, and no time of it tells when they were written. */
 static int permit_exchange(const struct permit *p)
 {
@@ -318,6 +327,8 @@ int permit_op(struct ns *ns, const struct meta_op *op, bool writes, struct errms
         return permit_policy(&p);
     case OP_EXCHANGE:
         return permit_exchange(&p);
+    case OP_SET_ORIGIN:
+        return permit_origin(&p);
     default:
         return 0; /* SIZE_REPORT, SET_LAYOUT: come from an open file, through which bytes may be written. */
     }

@@ -133,6 +133,11 @@ struct record_key key_set(uint64_t set)
     return key_of_number(RECORD_SET, set);
 }
 
+struct record_key key_origin(uint64_t set)
+{
+    return key_of_number(RECORD_ORIGIN, set);
+}
+
 struct record_key key_map(uint64_t set, uint32_t page)
 {
     struct record_key key = key_of_number(RECORD_MAP, set);

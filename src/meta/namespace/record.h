@@ -45,8 +45,9 @@
 /* A new database has STORE_VERSION_FIRST, STORE_VERSION_GROUPS once it has a table of groups,
  * STORE_VERSION_BODIES once two files have exchanged their bytes, STORE_VERSION_SESSIONS once sessions
  * are written down: who does not do that would leave some out, for which the next manager did not wait;
- * STORE_VERSION_DONORS once there is a benefactor, STORE_VERSION_SETS once there is a file of class scavenged, and
- * STORE_VERSION_HOURS once the hours of a benefactor are kept: who does not know of those cannot read the log. */
+ * STORE_VERSION_DONORS once there is a benefactor, STORE_VERSION_SETS once there is a file of class scavenged,
+ * STORE_VERSION_HOURS once the hours of a benefactor are kept, and STORE_VERSION_ORIGINS once there is a data set with an origin:
+ * who does not know of those cannot read the log. */
 enum {
     RECORD_VERSION = 1,
     STORE_VERSION_FIRST = 1,
@@ -56,7 +57,8 @@ enum {
     STORE_VERSION_DONORS = 5,
     STORE_VERSION_SETS = 6,
     STORE_VERSION_HOURS = 7,
-    STORE_VERSION = STORE_VERSION_HOURS
+    STORE_VERSION_ORIGINS = 8,
+    STORE_VERSION = STORE_VERSION_ORIGINS
 };
 
 enum record_kind {
@@ -76,6 +78,7 @@ enum record_kind {
     RECORD_SET = 'Z',
     RECORD_MAP = 'P',
     RECORD_WASTE = 'K',
+    RECORD_ORIGIN = 'W',
     RECORD_HOLDER = 'H',
     RECORD_SESSION = 'E',
     RECORD_VOTERS = 'V',
@@ -112,6 +115,7 @@ struct record_key key_member(server_id server);
 struct record_key key_donor(donor_id donor);
 struct record_key key_hours(donor_id donor);
 struct record_key key_set(uint64_t set);
+struct record_key key_origin(uint64_t set); /* Its value: common/fs/origin.h. */
 struct record_key key_map(uint64_t set, uint32_t page);
 struct record_key key_waste(donor_id donor, uint64_t set, uint32_t morsel);
 struct record_key key_holder(uint64_t lease_epoch);

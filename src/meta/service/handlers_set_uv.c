@@ -1,6 +1,7 @@
 /* Data sets: where morsels go, where they are, and when a set is complete. */
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/fs/origin.h"
 #include "meta/cluster/donors_uv.h"
 #include "meta/coherence/leases_uv.h"
 #include "meta/datasets/sets_uv.h"
@@ -426,11 +427,12 @@ int serve_set_map(struct request *r)
 /* ---- All of them ---- */
 
 /* A page looks at no more morsels than that, but for those of one set. */
-enum { LIST_PAGE_MAX = 1000, LIST_MORSELS_MAX = 1 << 18 };
+enum { LIST_PAGE_MAX = 1000, LIST_MORSELS_MAX = 1 << 18, LIST_URL_MAX = 256 };
 
 struct list_page
 {
     Morsel__SetInfo items[LIST_PAGE_MAX], *pointers[LIST_PAGE_MAX];
+    char urls[LIST_PAGE_MAX][LIST_URL_MAX + 1];
     size_t count;
 };
 
@@ -439,6 +441,20 @@ static enum set_state state_of(const struct meta *meta, const struct data_set *s
     return set->head.sealed                                  ? SET_SEALED
            : session_known(meta->sessions, set->head.writer) ? SET_STORING
                                                              : SET_ABANDONED;
+}
+
+/* Where it comes from, if that is known. */
+static int list_origin(struct request *r, struct list_page *page, const struct data_set *set)
+{
+    char *url = page->urls[page->count];
+    struct origin origin;
+    int rv = ns_origin(r->meta->ns, set->head.number, &origin, &r->err);
+
+    if (rv == 0) {
+        memcpy(url, origin.url, strnlen(origin.url, LIST_URL_MAX));
+        page->items[page->count].origin = url;
+    }
+    return rv == MORSEL_AGAIN && !kv_wants_enough(r->meta->kv) ? 0 : rv;
 }
 
 static int list_add(struct request *r, struct list_page *page, const struct data_set *set)
@@ -466,8 +482,12 @@ static int list_add(struct request *r, struct list_page *page, const struct data
     info->donors = state.donors;
     info->made_s = (uint64_t)(set->head.made_ns / NS_PER_S);
     info->morsel_bytes = set->head.morsel_bytes;
+    rv = rv == MORSEL_STALE ? 0 : rv;
+    if (rv == 0 && set->head.has_origin) {
+        rv = list_origin(r, page, set);
+    }
     page->count++;
-    return rv == MORSEL_STALE ? 0 : rv;
+    return rv;
 }
 
 int serve_set_list(struct request *r)

@@ -76,6 +76,10 @@ int serve_set_place(struct request *r);
 int record_set_stored(struct request *r);
 int reply_set_stored(struct request *r);
 int record_set_seal(struct request *r);
+
+/* Setting user.morsel.origin; and the value of that or of user.morsel.missing, into r->bytes: MORSEL_NODATA. */
+int record_origin(struct request *r);
+int origin_text(struct request *r, struct slice name, const struct inode *inode);
 int serve_set_map(struct request *r);
 int serve_set_list(struct request *r);
 int serve_donor_fetched(struct request *r); /* handlers_repair_uv.c */

@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/slice.h"
 #include "common/base/status.h"
+#include "common/fs/origin.h"
 #include "common/fs/policy_text.h"
 #include "common/rpc/messages.h"
 #include "meta/cluster/copies_rule.h"
@@ -277,6 +278,10 @@ static int get_value(struct request *r, struct slice name, struct inode *inode)
     if (!is_virtual(name)) {
         return ns_xattr_get(r->meta->ns, inode->id, name, &r->bytes, &r->err);
     }
+    if (slice_equal(name, slice_text(ORIGIN_XATTR)) ||
+        slice_equal(name, slice_text(MISSING_XATTR))) {
+        return origin_text(r, name, inode);
+    }
     if ((rv = virtual_get(r->meta, name, inode, text, &r->err)) == 0) {
         buf_put(&r->bytes, text, strlen(text));
     }
@@ -316,6 +321,9 @@ int record_xattr_set(struct request *r)
     const Morsel__XattrSetRequest *m = r->message;
     struct meta_op *op = &r->op;
 
+    if (slice_equal(bytes_slice(m->name), slice_text(ORIGIN_XATTR))) {
+        return record_origin(r);
+    }
     if (is_virtual(bytes_slice(m->name))) {
         return virtual_set(r->meta, m, op, &r->err);
     }

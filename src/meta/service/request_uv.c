@@ -83,6 +83,7 @@ static inode_id changed_inode(const struct meta_op *op)
            : op->kind == OP_XATTR       ? op->xattr.inode
            : op->kind == OP_SIZE_REPORT ? op->size_report.inode
            : op->kind == OP_SET_LAYOUT  ? op->set_layout.inode
+           : op->kind == OP_SET_ORIGIN  ? op->set_origin.inode
                                         : INODE_NONE;
 }
 

@@ -1,0 +1,226 @@
+/* Spelling, reading and comparing of origins. */
+#include "common/fs/origin.h"
+
+#include "common/base/slice.h"
+#include "common/base/status.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ORIGIN_RECORD_VERSION = 1, DIGITS_MAX = 20 };
+
+void origin_init(struct origin *origin)
+{
+    *origin = (struct origin){ .size = ORIGIN_SIZE_UNKNOWN, .modified_s = ORIGIN_TIME_UNKNOWN };
+}
+
+/* ---- What may be ---- */
+
+static bool is_printable(const char *text, size_t max)
+{
+    size_t count = strnlen(text, max + 1);
+
+    for (size_t i = 0; i < count; i++) {
+        if ((unsigned char)text[i] <= ' ' || (unsigned char)text[i] > '~') {
+            return false;
+        }
+    }
+    return count <= max;
+}
+
+/* Where the authority of the URL begins; NULL: its scheme is none that we know. */
+static const char *behind_scheme(const char *url)
+{
+    static const char *const schemes[] = { "http://", "https://", "ftp://", "sftp://", "file://" };
+
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        if (strncmp(url, schemes[i], strlen(schemes[i])) == 0) {
+            return url + strlen(schemes[i]);
+        }
+    }
+    return NULL;
+}
+
+const char *origin_url_wrong(const char *url)
+{
+    const char *authority = behind_scheme(url);
+    size_t count;
+    const char *at, *colon;
+
+    if (authority == NULL) {
+        return "is no URL that can be staged: http://, https://, ftp://, sftp:// or file://";
+    }
+    if (strnlen(url, ORIGIN_URL_MAX + 1) > ORIGIN_URL_MAX) {
+        return "is too long";
+    }
+    if (!is_printable(url, ORIGIN_URL_MAX) || strchr(url, '#') != NULL) {
+        return "has characters that a URL has not: write them as %XX";
+    }
+    count = strcspn(authority, "/?");
+    at = memchr(authority, '@', count);
+    colon = memchr(authority, ':', count);
+    if (at != NULL && colon != NULL && colon < at) {
+        return "has a password in it, which everybody would see: put it into ~/.netrc, or use a "
+               "key";
+    }
+    if (strncmp(url, "file:", 5) == 0 ? count != 0 : count == 0) {
+        return count == 0 ? "names no host" : "names a host: it is file:///PATH";
+    }
+    return authority[count] != '\0' ? NULL : "names no file";
+}
+
+bool origin_sound(const struct origin *origin)
+{
+    return origin_url_wrong(origin->url) == NULL && is_printable(origin->etag, ORIGIN_ETAG_MAX) &&
+           (origin->size <= INT64_MAX || origin->size == ORIGIN_SIZE_UNKNOWN);
+}
+
+/* ---- Comparing ---- */
+
+bool origin_same(const struct origin *a, const struct origin *b)
+{
+    return strcmp(a->url, b->url) == 0 &&
+           (a->etag[0] == '\0' || b->etag[0] == '\0' || strcmp(a->etag, b->etag) == 0) &&
+           (a->size == ORIGIN_SIZE_UNKNOWN || b->size == ORIGIN_SIZE_UNKNOWN ||
+            a->size == b->size) &&
+           (a->modified_s == ORIGIN_TIME_UNKNOWN || b->modified_s == ORIGIN_TIME_UNKNOWN ||
+            a->modified_s == b->modified_s);
+}
+
+bool origin_has_strong_etag(const struct origin *origin)
+{
+    return origin->etag[0] == '"';
+}
+
+bool origin_is_dated(const struct origin *origin)
+{
+    return origin_has_strong_etag(origin) || origin->modified_s != ORIGIN_TIME_UNKNOWN;
+}
+
+/* ---- The record ---- */
+
+void origin_encode(const struct origin *origin, struct buf *out)
+{
+    buf_put_u8(out, ORIGIN_RECORD_VERSION);
+    buf_put_blob(out, origin->url, strlen(origin->url));
+    buf_put_blob(out, origin->etag, strlen(origin->etag));
+    buf_put_u64(out, origin->size);
+    buf_put_u64(out, (uint64_t)origin->modified_s);
+}
+
+/* False: it does not fit, or has a zero within. */
+static bool take(struct slice text, char *out, size_t max)
+{
+    if (text.count > max || (text.count > 0 && memchr(text.data, 0, text.count) != NULL)) {
+        return false;
+    }
+    if (text.count > 0) {
+        memcpy(out, text.data, text.count);
+    }
+    out[text.count] = '\0';
+    return true;
+}
+
+int origin_decode(struct slice bytes, struct origin *origin)
+{
+    struct slice url, etag;
+    struct reader r;
+    uint8_t version;
+
+    reader_init(&r, bytes.data, bytes.count);
+    version = reader_u8(&r);
+    if (version > ORIGIN_RECORD_VERSION) {
+        return MORSEL_VERSION;
+    }
+    origin_init(origin);
+    url = reader_blob(&r);
+    etag = reader_blob(&r);
+    origin->size = reader_u64(&r);
+    origin->modified_s = (int64_t)reader_u64(&r);
+    if (!reader_done(&r) || version == 0 || !take(url, origin->url, ORIGIN_URL_MAX) ||
+        !take(etag, origin->etag, ORIGIN_ETAG_MAX) || !origin_sound(origin)) {
+        return MORSEL_CORRUPT;
+    }
+    return 0;
+}
+
+/* ---- The text ---- */
+
+void origin_format(const struct origin *origin, char text[ORIGIN_TEXT_MAX])
+{
+    int at = snprintf(text, ORIGIN_TEXT_MAX, "url=%s\n", origin->url);
+
+    if (origin->size != ORIGIN_SIZE_UNKNOWN) {
+        at +=
+            snprintf(text + at, (size_t)(ORIGIN_TEXT_MAX - at), "size=%" PRIu64 "\n", origin->size);
+    }
+    if (origin->etag[0] != '\0') {
+        at += snprintf(text + at, (size_t)(ORIGIN_TEXT_MAX - at), "etag=%s\n", origin->etag);
+    }
+    if (origin->modified_s != ORIGIN_TIME_UNKNOWN) {
+        (void)snprintf(text + at, (size_t)(ORIGIN_TEXT_MAX - at), "modified=%" PRId64 "\n",
+                       origin->modified_s);
+    }
+}
+
+/* The value of the next line, if it begins with that; it is taken off the text. */
+static bool next_line(struct slice *text, const char *key, struct slice *value)
+{
+    const uint8_t *end = text->count > 0 ? memchr(text->data, '\n', text->count) : NULL;
+
+    if (end == NULL || !slice_starts_with(*text, slice_text(key))) {
+        return false;
+    }
+    *value = (struct slice){ text->data + strlen(key), (size_t)(end - text->data) - strlen(key) };
+    text->count -= (size_t)(end - text->data) + 1;
+    text->data = end + 1;
+    return true;
+}
+
+/* Digits, and nothing else, up to INT64_MAX. */
+static bool take_number(struct slice text, uint64_t *value)
+{
+    *value = 0;
+    if (text.count == 0 || text.count >= DIGITS_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < text.count; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') {
+            return false;
+        }
+        *value = *value * 10 + (uint64_t)(text.data[i] - '0');
+    }
+    return *value <= INT64_MAX;
+}
+
+static bool take_time(struct slice text, int64_t *value)
+{
+    bool before = text.count > 0 && text.data[0] == '-';
+    uint64_t seconds;
+
+    if (!take_number((struct slice){ text.data + before, text.count - before }, &seconds)) {
+        return false;
+    }
+    *value = before ? -(int64_t)seconds : (int64_t)seconds;
+    return true;
+}
+
+int origin_parse(struct slice text, struct origin *origin)
+{
+    struct slice value;
+    bool good;
+
+    origin_init(origin);
+    good = next_line(&text, "url=", &value) && take(value, origin->url, ORIGIN_URL_MAX);
+    if (good && next_line(&text, "size=", &value)) {
+        good = take_number(value, &origin->size);
+    }
+    if (good && next_line(&text, "etag=", &value)) {
+        good = take(value, origin->etag, ORIGIN_ETAG_MAX);
+    }
+    if (good && next_line(&text, "modified=", &value)) {
+        good = take_time(value, &origin->modified_s);
+    }
+    return good && text.count == 0 && origin_sound(origin) ? 0 : MORSEL_MALFORMED;
+}

@@ -1,0 +1,222 @@
+/* Origins of data sets in the namespace: when a set with one is sealed, who may go on with it, and that it ends with its set. */
+#include "common/base/status.h"
+#include "common/fs/origin.h"
+#include "common/rpc/messages.h"
+#include "meta/datasets/sets.h"
+#include "tests/lib/ns_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { CLIENT = 7, OTHER = 8, BYTES = MORSEL_BYTES_DEFAULT };
+
+static const uint64_t WHOLE = 2 * (uint64_t)BYTES + 100; /* Three morsels. */
+
+static struct ns_fixture *open_fixture(inode_id *file)
+{
+    struct ns_fixture *f = calloc(1, sizeof(*f));
+    struct meta_op op = op_make(INODE_ROOT, "f", 0100644);
+
+    assert_non_null(f);
+    ns_fixture_open(f, 1);
+    op.make.layout =
+        (struct file_layout){ .class = CLASS_SCAVENGED, .replicas = 2, .stripe = { BYTES, 1, 4 } };
+    ns_must(f, op);
+    *file = ns_counters(f->ns)->inode_next - 1;
+    return f;
+}
+
+static void close_fixture(struct ns_fixture *f)
+{
+    sets_check(ns_sets(f->ns));
+    ns_fixture_close(f);
+    free(f);
+}
+
+static int say(struct ns_fixture *f, client_id client, inode_id file, uint64_t set, const char *url,
+               uint64_t size)
+{
+    struct meta_op op = { .kind = OP_SET_ORIGIN, .client = client };
+    struct origin origin;
+    struct buf record;
+    int rv;
+
+    origin_init(&origin);
+    strcpy(origin.url, url);
+    origin.size = size;
+    buf_init(&record);
+    origin_encode(&origin, &record);
+    op.set_origin.inode = file;
+    op.set_origin.set = set;
+    op.set_origin.record = buf_slice(&record);
+    rv = ns_fixture_run(f, &op);
+    buf_free(&record);
+    return rv;
+}
+
+static int store(struct ns_fixture *f, client_id client, inode_id file, struct set_morsel m)
+{
+    struct meta_op op = { .kind = OP_SET_STORED, .client = client };
+    struct buf list;
+    int rv;
+
+    buf_init(&list);
+    op_morsel_put(&list, &m);
+    op.set_stored.inode = op.set_stored.set = file;
+    op.set_stored.size = m.number * (uint64_t)BYTES + m.length;
+    op.set_stored.morsels = buf_slice(&list);
+    rv = ns_fixture_run(f, &op);
+    buf_free(&list);
+    return rv;
+}
+
+static struct set_morsel morsel(uint32_t number, uint32_t length)
+{
+    return (struct set_morsel){
+        .number = number, .length = length, .donor_count = 2, .donors = { 1, 2 }
+    };
+}
+
+static bool seals(struct ns_fixture *f, client_id client, inode_id file, uint64_t size)
+{
+    struct meta_op op = { .kind = OP_SET_SEAL, .client = client };
+
+    op.set_seal.inode = op.set_seal.set = file;
+    op.set_seal.size = size;
+    assert_int_equal(ns_fixture_run(f, &op), 0);
+    return sets_find(ns_sets(f->ns), file)->head.sealed;
+}
+
+static void it_is_sealed_when_it_is_all_of_its_origin(void **state)
+{
+    inode_id file;
+    struct ns_fixture *f = open_fixture(&file);
+
+    (void)state;
+    assert_int_equal(say(f, CLIENT, file, file, "http://h/x", WHOLE), 0);
+    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_ORIGINS);
+    assert_int_equal(store(f, CLIENT, file, morsel(0, BYTES)), 0);
+    assert_false(seals(f, CLIENT, file, BYTES));
+    assert_int_equal(store(f, CLIENT, file, morsel(2, 100)), 0);
+    assert_false(seals(f, CLIENT, file, WHOLE)); /* As long as it should be, with a hole. */
+    assert_int_equal(store(f, CLIENT, file, morsel(1, BYTES)), 0);
+    assert_false(seals(f, CLIENT, file, WHOLE + 1));
+    close_fixture(f);
+}
+
+static void it_is_sealed_then(void **state)
+{
+    inode_id file;
+    struct ns_fixture *f = open_fixture(&file);
+
+    (void)state;
+    assert_int_equal(say(f, CLIENT, file, file, "http://h/x", ORIGIN_SIZE_UNKNOWN), 0);
+    assert_int_equal(store(f, CLIENT, file, morsel(0, 100)), 0);
+    assert_false(seals(f, CLIENT, file, 100)); /* Who knows whether that is all. */
+    assert_int_equal(say(f, CLIENT, file, file, "http://h/x", 100), 0);
+    assert_int_equal(say(f, CLIENT, file, file, "http://h/x", 101), MORSEL_EXIST);
+    assert_true(seals(f, CLIENT, file, 100));
+    assert_int_equal(say(f, CLIENT, file, file, "http://h/x", 100), MORSEL_PERM);
+    close_fixture(f);
+}
+
+static void who_says_it_again_goes_on(void **state)
+{
+    inode_id file;
+    struct ns_fixture *f = open_fixture(&file);
+
+    (void)state;
+    assert_int_equal(say(f, CLIENT, file, file + 1, "http://h/x", WHOLE), MORSEL_STALE);
+    assert_int_equal(say(f, CLIENT, file, file, "http://h/x", WHOLE), 0);
+    assert_int_equal(store(f, CLIENT, file, morsel(0, BYTES)), 0);
+    assert_int_equal(say(f, OTHER, file, file, "http://h/y", WHOLE), MORSEL_EXIST);
+    assert_int_equal(store(f, OTHER, file, morsel(1, BYTES)), MORSEL_PERM);
+    assert_int_equal(say(f, OTHER, file, file, "http://h/x", WHOLE), 0);
+    assert_int_equal(store(f, CLIENT, file, morsel(1, BYTES)), MORSEL_PERM); /* He is fenced. */
+    assert_int_equal(ns_fixture_reopen(f), 0);
+    assert_int_equal(store(f, CLIENT, file, morsel(1, BYTES)), MORSEL_PERM);
+    assert_int_equal(store(f, OTHER, file, morsel(1, BYTES)), 0);
+    assert_int_equal(store(f, OTHER, file, morsel(2, 100)), 0);
+    assert_true(seals(f, OTHER, file, WHOLE));
+    close_fixture(f);
+}
+
+static void bytes_from_elsewhere_get_none(void **state)
+{
+    inode_id file;
+    struct ns_fixture *f = open_fixture(&file);
+
+    (void)state;
+    assert_int_equal(store(f, CLIENT, file, morsel(0, 100)), 0);
+    assert_int_equal(say(f, CLIENT, file, file, "http://h/x", WHOLE), MORSEL_EXIST);
+    close_fixture(f);
+}
+
+static void it_ends_with_its_set(void **state)
+{
+    inode_id file;
+    struct ns_fixture *f = open_fixture(&file);
+    struct meta_op op = { .kind = OP_SETATTR };
+    struct origin origin;
+
+    (void)state;
+    assert_int_equal(say(f, CLIENT, file, file, "http://h/x", WHOLE), 0);
+    assert_int_equal(store(f, CLIENT, file, morsel(0, BYTES)), 0);
+    assert_int_equal(ns_origin(f->ns, file, &origin, &f->err), 0);
+    assert_string_equal(origin.url, "http://h/x");
+    op.setattr.inode = file;
+    op.setattr.valid = SETATTR_SIZE;
+    ns_must(f, op); /* To zero: it begins anew. */
+    assert_int_equal(ns_origin(f->ns, file, &origin, &f->err), MORSEL_NOENT);
+    assert_null(sets_find(ns_sets(f->ns), file));
+    close_fixture(f);
+}
+
+static void what_is_missing_is_told_in_ranges(void **state)
+{
+    static const uint32_t stored[] = { 0, 1, 3, 4, 300, 301 }; /* Two pages. */
+    inode_id file;
+    struct ns_fixture *f = open_fixture(&file);
+    const struct data_set *set;
+    struct set_range range;
+    struct set_morsel m = morsel(4, BYTES);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(stored) / sizeof(stored[0]); i++) {
+        assert_int_equal(store(f, CLIENT, file, morsel(stored[i], stored[i] == 301 ? 10 : BYTES)),
+                         0);
+    }
+    m.rewriting = true;
+    assert_int_equal(store(f, CLIENT, file, m), 0);
+    set = sets_find(ns_sets(f->ns), file);
+    assert_true(set_missing(set, BYTES, 0, 302 * (uint64_t)BYTES, &range));
+    assert_true(range.offset == 2 * (uint64_t)BYTES && range.length == BYTES);
+    assert_true(set_missing(set, BYTES, 3 * (uint64_t)BYTES, 302 * (uint64_t)BYTES, &range));
+    assert_true(range.offset == 4 * (uint64_t)BYTES && range.length == 296 * (uint64_t)BYTES);
+    assert_true(set_missing(set, BYTES, 300 * (uint64_t)BYTES, 302 * (uint64_t)BYTES, &range));
+    assert_true(range.offset == 301 * (uint64_t)BYTES && range.length == BYTES);
+    assert_false(
+        set_missing(set, BYTES, 300 * (uint64_t)BYTES, 301 * (uint64_t)BYTES + 10, &range));
+    assert_true(set_missing(NULL, BYTES, 0, 5, &range));
+    assert_true(range.offset == 0 && range.length == 5);
+    assert_false(set_missing(NULL, BYTES, 0, 0, &range));
+    close_fixture(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_sealed_when_it_is_all_of_its_origin),
+        cmocka_unit_test(it_is_sealed_then),
+        cmocka_unit_test(who_says_it_again_goes_on),
+        cmocka_unit_test(bytes_from_elsewhere_get_none),
+        cmocka_unit_test(it_ends_with_its_set),
+        cmocka_unit_test(what_is_missing_is_told_in_ranges),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
