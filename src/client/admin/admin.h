@@ -44,6 +44,8 @@ struct admin_settings
     bool dry_run;                      /* recopy, rebalance */
     uint64_t interval_ms;              /* top */
     uint64_t rounds;                   /* top; 0: until it is stopped. */
+    bool quiet;                        /* stage */
+    bool fresh;                        /* stage: what is there does not count. */
     char data_dir[CONFIG_STRING_MAX];  /* donate; empty: owner_data_dir(). */
     char keep_free[CONFIG_STRING_MAX]; /* donate set; empty: as it is. */
     char deadline[CONFIG_STRING_MAX];  /* donate leave; empty: LEAVE_MS. */
@@ -95,6 +97,7 @@ int command_status(const struct admin_arguments *arguments);
 int command_df(const struct admin_arguments *arguments);
 int command_donors(const struct admin_arguments *arguments);
 int command_datasets(const struct admin_arguments *arguments);
+int command_stage(const struct admin_arguments *arguments);
 int command_donate(const struct admin_arguments *arguments);
 int command_layout(const struct admin_arguments *arguments);
 int command_setpolicy(const struct admin_arguments *arguments);

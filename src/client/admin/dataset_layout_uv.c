@@ -2,12 +2,14 @@
 #include "client/admin/dataset_layout_uv.h"
 
 #include "common/base/limits.h"
+#include "common/fs/origin.h"
 #include "dataset.pb-c.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/xattr.h>
 
 /* One benefactor, and what it has of the set. */
 struct share
@@ -26,8 +28,21 @@ struct shown
     size_t count, room;
     uint64_t stored, away; /* Morsels; no copy here. */
     bool sealed;
-    bool failed; /* No memory. */
+    bool failed;                  /* No memory. */
+    char origin[ORIGIN_TEXT_MAX]; /* Its URL; empty: it has none. */
 };
+
+/* Its URL, as far as the mount tells it. */
+static void fetch_origin(struct shown *s)
+{
+    struct origin origin;
+    char text[ORIGIN_TEXT_MAX];
+    ssize_t count = getxattr(s->file->path, ORIGIN_XATTR, text, sizeof(text));
+
+    if (count > 0 && origin_parse((struct slice){ (uint8_t *)text, (size_t)count }, &origin) == 0) {
+        memcpy(s->origin, origin.url, sizeof(origin.url));
+    }
+}
 
 /* NULL: no memory. */
 static struct share *share_of(struct shown *s, uint32_t id)
@@ -157,6 +172,9 @@ static void print_head(const struct shown *s)
                  s->file->path, s->file->inode, print_bytes(s->file->size, size), l->replicas,
                  l->replicas == 1 ? "copy" : "copies", l->set, print_bytes(l->morsel_bytes, morsel),
                  l->stripe_morsels, l->width);
+    if (s->origin[0] != '\0') {
+        (void)printf("from %s\n", s->origin);
+    }
     if (s->all) {
         (void)printf("%10s %10s  %s\n", "MORSEL", "BYTES",
                      "OF THE FILE (first-last byte), BENEFACTORS");
@@ -205,14 +223,14 @@ static json_t *shares_json(const struct shown *s)
 static void append_json(const struct shown *s, json_t *files)
 {
     const struct layout_text *l = s->file->layout;
-    json_t *json = json_pack("{s:s, s:o, s:o, s:s, s:i, s:i, s:i, s:i, s:o, s:b, s:o, s:o, s:o}",
-                             "file", s->file->path, "inode", print_json_number(s->file->inode),
-                             "size", print_json_number(s->file->size), "class", "scavenged",
-                             "replicas", (int)l->replicas, "morsel_size", (int)l->morsel_bytes,
-                             "stripe_size", (int)l->stripe_morsels, "stripe_width", (int)l->width,
-                             "set", print_json_number(l->set), "sealed", (int)s->sealed,
-                             "morsels_count", print_json_number(s->stored), "morsels_away",
-                             print_json_number(s->away), "donors", shares_json(s));
+    json_t *json = json_pack(
+        "{s:s, s:o, s:o, s:s, s:i, s:i, s:i, s:i, s:o, s:b, s:s, s:o, s:o, s:o}", "file",
+        s->file->path, "inode", print_json_number(s->file->inode), "size",
+        print_json_number(s->file->size), "class", "scavenged", "replicas", (int)l->replicas,
+        "morsel_size", (int)l->morsel_bytes, "stripe_size", (int)l->stripe_morsels, "stripe_width",
+        (int)l->width, "set", print_json_number(l->set), "sealed", (int)s->sealed, "origin",
+        s->origin, "morsels_count", print_json_number(s->stored), "morsels_away",
+        print_json_number(s->away), "donors", shares_json(s));
 
     if (json != NULL && s->all) {
         (void)json_object_set(json, "morsels", s->morsels);
@@ -233,6 +251,7 @@ int dataset_layout(const struct admin_settings *settings, const struct dataset_f
         json_decref(s.morsels);
         return code;
     }
+    fetch_origin(&s);
     if (files == NULL) {
         print_head(&s);
     }

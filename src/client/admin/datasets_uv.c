@@ -32,19 +32,20 @@ static const char *state_words(const Morsel__SetInfo *set)
 
 static json_t *set_json(const Morsel__SetInfo *set)
 {
-    return json_pack("{s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "set",
+    return json_pack("{s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s}", "set",
                      print_json_number(set->set), "inode", print_json_number(set->inode), "size",
                      print_json_number(set->size), "state", state_words(set), "copies",
                      (json_int_t)set->copies, "morsel_size", (json_int_t)set->morsel_bytes,
                      "morsels", (json_int_t)set->morsels, "morsels_short",
                      (json_int_t)set->morsels_short, "morsels_away", (json_int_t)set->morsels_away,
-                     "donors", (json_int_t)set->donors, "made_s", print_json_number(set->made_s));
+                     "donors", (json_int_t)set->donors, "made_s", print_json_number(set->made_s),
+                     "origin", set->origin);
 }
 
 static void print_head(void)
 {
-    (void)printf("%12s %12s %10s  %-12s %6s %8s %8s %8s %6s\n", "SET", "INODE", "SIZE", "STATE",
-                 "COPIES", "MORSELS", "SHORT", "AWAY", "DONORS");
+    (void)printf("%12s %12s %10s  %-12s %6s %8s %8s %8s %6s  %s\n", "SET", "INODE", "SIZE", "STATE",
+                 "COPIES", "MORSELS", "SHORT", "AWAY", "DONORS", "ORIGIN");
 }
 
 static void print_set(const Morsel__SetInfo *set)
@@ -52,9 +53,10 @@ static void print_set(const Morsel__SetInfo *set)
     char size[PRINT_TEXT_MAX];
 
     (void)printf("%12" PRIu64 " %12" PRIu64 " %10s  %-12s %6" PRIu32 " %8" PRIu32 " %8" PRIu32
-                 " %8" PRIu32 " %6" PRIu32 "\n",
+                 " %8" PRIu32 " %6" PRIu32 "  %s\n",
                  set->set, set->inode, print_bytes(set->size, size), state_words(set), set->copies,
-                 set->morsels, set->morsels_short, set->morsels_away, set->donors);
+                 set->morsels, set->morsels_short, set->morsels_away, set->donors,
+                 set->origin[0] != '\0' ? set->origin : "-");
 }
 
 static void take_page(const Morsel__SetListReply *page, json_t *sets, struct sums *sums)

@@ -35,6 +35,13 @@ static const struct config_option donate_options[] = {
     ADMIN_ANSWER_OPTIONS
 };
 
+static const struct config_option stage_options[] = {
+    { "fresh", CONFIG_BOOL, FIELD(fresh), "no", 0, 0, "", "Begin anew, whatever is there." },
+    { "quiet", CONFIG_BOOL, FIELD(quiet), "no", 0, 0, "",
+      "Show neither how far it is nor what came of it." },
+    ADMIN_COMMON_OPTIONS
+};
+
 static const struct config_option layout_options[] = {
     { "all", CONFIG_BOOL, FIELD(all), "no", 0, 0, "",
       "Show every range, not only the first ones." },
@@ -132,6 +139,12 @@ static const struct command commands[] = {
       TABLE("datasets", "List the data sets on benefactors, and what is here of them.", "",
             common_options),
       0, 0, command_datasets },
+    { "stage",
+      TABLE("stage",
+            "Fetch what lies at a URL (http, https, ftp, sftp, file) into a data set: a file in a "
+            "directory of class scavenged. The same command goes on where one was interrupted.",
+            "URL FILE|DIR", stage_options),
+      2, 2, command_stage },
     { "donate",
       TABLE("donate",
             "The benefactor that runs on this machine, for its owner: show what it gives and "

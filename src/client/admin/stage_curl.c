@@ -1,0 +1,253 @@
+/* Downloads with libcurl (stage_curl.h). */
+#include "client/admin/stage_curl.h"
+
+#include <curl/curl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+enum { SILENT_S = 300, REDIRECTIONS_MAX = 10, HTTP_PARTIAL = 206, HTTP_NO_RANGE = 416 };
+
+static bool is_http(const char *url)
+{
+    return strncmp(url, "http", 4) == 0;
+}
+
+/* ---- What the server says ---- */
+
+/* The value of the header, without what surrounds it, if it is of that name and fits. */
+static bool header_value(const char *line, size_t count, const char *name, char *value, size_t room)
+{
+    size_t at = strlen(name);
+
+    if (count <= at || strncasecmp(line, name, at) != 0) {
+        return false;
+    }
+    while (at < count && (line[at] == ' ' || line[at] == '\t')) {
+        at++;
+    }
+    while (count > at && strchr(" \t\r\n", line[count - 1]) != NULL) {
+        count--;
+    }
+    if (count - at >= room) {
+        return false;
+    }
+    memcpy(value, line + at, count - at);
+    value[count - at] = '\0';
+    return true;
+}
+
+static void take_range(struct download *d, const char *value)
+{
+    uint64_t to;
+
+    d->range_total = ORIGIN_SIZE_UNKNOWN;
+    d->ranged = sscanf(value, "bytes %" SCNu64 "-%" SCNu64 "/%" SCNu64, &d->range_from, &to,
+                       &d->range_total) >= 2;
+}
+
+static size_t on_header(char *line, size_t size, size_t count, void *data)
+{
+    struct download *d = data;
+    char value[ORIGIN_ETAG_MAX + 1];
+
+    if (count >= 5 && strncmp(line, "HTTP/", 5) == 0) { /* What a redirection said is not meant. */
+        d->etag[0] = '\0';
+        d->ranged = false;
+    } else if (header_value(line, count, "ETag:", value, sizeof(value))) {
+        memcpy(d->etag, value, sizeof(value));
+    } else if (header_value(line, count, "Content-Range:", value, sizeof(value))) {
+        take_range(d, value);
+    }
+    return size * count;
+}
+
+/* Where the bytes begin that are going to come. */
+static uint64_t begins_at(const struct download *d)
+{
+    long code = 0;
+
+    (void)curl_easy_getinfo(d->handle, CURLINFO_RESPONSE_CODE, &code);
+    if (!is_http(d->known.url)) {
+        return d->from;
+    }
+    return code == HTTP_PARTIAL && d->ranged ? d->range_from : 0;
+}
+
+static void origin_now(const struct download *d, uint64_t at, struct origin *now)
+{
+    curl_off_t length = -1, modified = -1;
+
+    origin_init(now);
+    memcpy(now->url, d->known.url, sizeof(now->url));
+    memcpy(now->etag, d->etag, sizeof(now->etag));
+    (void)curl_easy_getinfo(d->handle, CURLINFO_FILETIME_T, &modified);
+    (void)curl_easy_getinfo(d->handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    if (modified != -1) {
+        now->modified_s = modified;
+    }
+    if (is_http(d->known.url) && d->ranged) {
+        now->size = d->range_total;
+    } else if (length >= 0) {
+        now->size = at + (uint64_t)length;
+    }
+    if (!origin_sound(now)) {
+        now->etag[0] = '\0';
+    }
+}
+
+static bool begin(struct download *d)
+{
+    uint64_t at = begins_at(d);
+    struct origin now;
+
+    if (d->begun) {
+        return true;
+    }
+    d->begun = true;
+    origin_now(d, at, &now);
+    d->stopped = (at != 0 && at != d->from) || !d->begin(d->data, &now, at);
+    return !d->stopped;
+}
+
+static size_t on_bytes(char *bytes, size_t size, size_t count, void *data)
+{
+    struct download *d = data;
+
+    if (!begin(d)) {
+        return 0;
+    }
+    if (!d->take(d->data, bytes, size * count)) {
+        d->stopped = true;
+        return 0;
+    }
+    return size * count;
+}
+
+/* ---- What is asked for ---- */
+
+/* "from there on, if it still is that one". Without a way to tell all of it is asked for. */
+static struct curl_slist *if_range(const struct origin *known)
+{
+    char line[ORIGIN_ETAG_MAX + 32];
+    time_t modified = (time_t)known->modified_s;
+    struct tm tm;
+
+    if (origin_has_strong_etag(known)) {
+        (void)snprintf(line, sizeof(line), "If-Range: %s", known->etag);
+    } else if (gmtime_r(&modified, &tm) == NULL ||
+               strftime(line, sizeof(line), "If-Range: %a, %d %b %Y %H:%M:%S GMT", &tm) == 0) {
+        return NULL;
+    }
+    return curl_slist_append(NULL, line);
+}
+
+static void set_up(struct download *d, struct curl_slist **headers, char error[CURL_ERROR_SIZE])
+{
+    CURL *c = d->handle;
+    const char *home = getenv("HOME");
+    char hosts[4096];
+
+    (void)curl_easy_setopt(c, CURLOPT_URL, d->known.url);
+    (void)curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https,ftp,sftp,file");
+    (void)curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    (void)curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
+    (void)curl_easy_setopt(c, CURLOPT_MAXREDIRS, (long)REDIRECTIONS_MAX);
+    (void)curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L);
+    (void)curl_easy_setopt(c, CURLOPT_FILETIME, 1L);
+    (void)curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    (void)curl_easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
+    (void)curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)d->timeout_ms);
+    (void)curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    (void)curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)SILENT_S);
+    (void)curl_easy_setopt(c, CURLOPT_USERAGENT, "morsel/" MORSELFS_VERSION);
+    (void)curl_easy_setopt(c, CURLOPT_BUFFERSIZE, 512L << 10);
+    (void)curl_easy_setopt(c, CURLOPT_ERRORBUFFER, error);
+    (void)curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
+    (void)curl_easy_setopt(c, CURLOPT_HEADERDATA, d);
+    (void)curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_bytes);
+    (void)curl_easy_setopt(c, CURLOPT_WRITEDATA, d);
+    /* Without this list libcurl would believe any host. */
+    (void)snprintf(hosts, sizeof(hosts), "%s/.ssh/known_hosts", home != NULL ? home : "");
+    (void)curl_easy_setopt(c, CURLOPT_SSH_KNOWNHOSTS, hosts);
+    if (d->from > 0) {
+        (void)curl_easy_setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)d->from);
+        if (is_http(d->known.url)) {
+            *headers = if_range(&d->known);
+            (void)curl_easy_setopt(c, CURLOPT_HTTPHEADER, *headers);
+        }
+    }
+}
+
+static enum download_end judge(struct download *d, CURLcode code, const char *error,
+                               struct errmsg *why)
+{
+    long answer = 0;
+
+    (void)curl_easy_getinfo(d->handle, CURLINFO_RESPONSE_CODE, &answer);
+    if (code == CURLE_OK && begin(d)) { /* It may be empty. */
+        return DOWNLOAD_DONE;
+    }
+    if (d->stopped) {
+        errmsg_set(why, "it answers with other bytes than those that were asked for");
+        return DOWNLOAD_STOPPED;
+    }
+    if (d->from > 0 && !d->begun &&
+        ((code == CURLE_HTTP_RETURNED_ERROR && answer == HTTP_NO_RANGE) ||
+         code == CURLE_BAD_DOWNLOAD_RESUME || code == CURLE_RANGE_ERROR ||
+         code == CURLE_FTP_COULDNT_USE_REST)) {
+        return DOWNLOAD_NO_RANGE;
+    }
+    errmsg_set(why, "%s", error[0] != '\0' ? error : curl_easy_strerror(code));
+    if (d->begun) {
+        return DOWNLOAD_BROKEN;
+    }
+    return code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ||
+                   code == CURLE_OPERATION_TIMEDOUT
+               ? DOWNLOAD_UNREACHABLE
+               : DOWNLOAD_REFUSED;
+}
+
+enum download_end download_run(struct download *d, struct errmsg *why)
+{
+    struct curl_slist *headers = NULL;
+    char error[CURL_ERROR_SIZE] = "";
+    enum download_end end;
+
+    d->begun = d->stopped = d->ranged = false;
+    d->etag[0] = '\0';
+    d->handle = curl_easy_init();
+    if (d->handle == NULL) {
+        errmsg_set(why, "out of memory");
+        return DOWNLOAD_REFUSED;
+    }
+    set_up(d, &headers, error);
+    end = judge(d, curl_easy_perform(d->handle), error, why);
+    curl_easy_cleanup(d->handle);
+    curl_slist_free_all(headers);
+    return end;
+}
+
+bool download_name(const char *url, char *name, size_t room)
+{
+    size_t count = strcspn(url, "?");
+    size_t from = count;
+    char *text;
+    int length = 0;
+    bool good;
+
+    while (from > 0 && url[from - 1] != '/') {
+        from--;
+    }
+    text = curl_easy_unescape(NULL, url + from, (int)(count - from), &length);
+    good = text != NULL && length > 0 && (size_t)length < room && strlen(text) == (size_t)length &&
+           strchr(text, '/') == NULL && strcmp(text, ".") != 0 && strcmp(text, "..") != 0;
+    if (good) {
+        memcpy(name, text, (size_t)length + 1);
+    }
+    curl_free(text);
+    return good;
+}

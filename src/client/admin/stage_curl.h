@@ -1,0 +1,42 @@
+/* A download with libcurl: what the origin is comes to be known with its first byte, and the caller says then whether it goes on. */
+#ifndef MORSEL_CLIENT_ADMIN_STAGE_CURL_H
+#define MORSEL_CLIENT_ADMIN_STAGE_CURL_H
+
+#include "common/base/errmsg.h"
+#include "common/fs/origin.h"
+
+enum download_end {
+    DOWNLOAD_DONE,
+    DOWNLOAD_STOPPED,     /* begin() or take() said so. */
+    DOWNLOAD_NO_RANGE,    /* It has no bytes from there on any more. */
+    DOWNLOAD_UNREACHABLE, /* With words, as those that follow. */
+    DOWNLOAD_REFUSED,     /* It is not there, or not for us. */
+    DOWNLOAD_BROKEN       /* It ended in the middle. */
+};
+
+struct download
+{
+    /* The caller's. `known`: as it is believed to be, with its URL; `from`: bytes are wanted from there on, if it still is that.
+     */
+    struct origin known;
+    uint64_t from;
+    uint64_t timeout_ms; /* For a connection. */
+    void *data;
+    /* Once, before the first byte: it is `now`, and its bytes come from `at` on, which is `from`, or 0 when it has become another
+     * one or cannot begin elsewhere. False: enough. */
+    bool (*begin)(void *data, const struct origin *now, uint64_t at);
+    bool (*take)(void *data, const void *bytes, size_t count);
+
+    /* The module's own. */
+    void *handle;
+    char etag[ORIGIN_ETAG_MAX + 1];
+    uint64_t range_from, range_total; /* Of Content-Range. */
+    bool ranged, begun, stopped;
+};
+
+enum download_end download_run(struct download *d, struct errmsg *why);
+
+/* What the URL names in a directory: the end of its path, %XX read. False: it names nothing. */
+bool download_name(const char *url, char *name, size_t room);
+
+#endif

@@ -1,0 +1,314 @@
+/* morsel stage: what lies at a URL becomes a data set.
+ *
+ *   find DEST -> lock it (or wait for who has it) -> ask the origin for what is missing -> with its first byte: begin, go on, or
+ *   begin anew -> write -> close, which seals
+ *
+ * Nothing is made or changed before the origin has answered. What is there of an earlier, interrupted download counts if the origin
+ * still is the same, by its ETag, size and date; otherwise the data set begins anew. */
+#include "client/admin/admin.h"
+#include "client/admin/print_file.h"
+#include "client/admin/stage_curl.h"
+#include "client/admin/stage_dest_file.h"
+#include "client/admin/stage_progress_file.h"
+#include "common/base/limits.h"
+#include "common/base/status.h"
+
+#include <curl/curl.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TRIES_MAX = 4 }; /* Of downloads that found that they must begin elsewhere. */
+
+enum verdict {
+    VERDICT_NONE,
+    VERDICT_FAILED,  /* `why` says it. */
+    VERDICT_AGAIN,   /* From `again_from` on, or behind another look at DEST. */
+    VERDICT_COMPLETE /* It was all there. */
+};
+
+struct stage
+{
+    const struct admin_settings *settings;
+    const char *url;
+    struct stage_dest dest;
+    struct stage_progress progress;
+    struct origin origin;   /* As it is. */
+    uint64_t begun_at, got; /* Bytes: what was there, and what came. */
+    bool waited;            /* For somebody else. */
+    enum verdict verdict;
+    bool from_start; /* VERDICT_AGAIN: nothing of what is there counts. */
+    int status;      /* VERDICT_FAILED */
+    struct errmsg why;
+};
+
+static bool give_up(struct stage *s, int status)
+{
+    s->verdict = status == MORSEL_AGAIN ? VERDICT_AGAIN : VERDICT_FAILED;
+    s->status = status;
+    return false;
+}
+
+/* It is complete, and the origin has something else by now? */
+static bool judge_complete(struct stage *s, const struct origin *now)
+{
+    if (origin_same(&s->dest.origin, now)) {
+        s->verdict = VERDICT_COMPLETE;
+        return false;
+    }
+    errmsg_set(&s->why,
+               "%s: is complete, and its origin has changed since; \"morsel stage --fresh\" begins "
+               "it anew",
+               s->dest.path);
+    return give_up(s, MORSEL_EXIST);
+}
+
+/* The origin has answered, and nothing is written yet. */
+static bool on_begin(void *data, const struct origin *now, uint64_t at)
+{
+    struct stage *s = data;
+    struct stage_dest *d = &s->dest;
+    bool goes_on = d->has_origin && !s->settings->fresh && strcmp(d->origin.url, now->url) == 0;
+    int rv = 0;
+
+    s->origin = *now;
+    if (goes_on && d->sealed) {
+        return judge_complete(s, now);
+    }
+    if (at > 0 && !(goes_on && origin_same(&d->origin, now))) {
+        s->from_start = true; /* Somebody has changed it: these are not its bytes. */
+        return give_up(s, MORSEL_AGAIN);
+    }
+    if (d->lock_fd < 0) {
+        rv = stage_dest_make(d, &s->why);
+    } else if (at == 0 && (d->has_origin || d->size > 0)) {
+        rv = stage_dest_empty(d, &s->why);
+    }
+    if (rv == 0) {
+        rv = stage_dest_begin(d, at > 0 ? &d->origin : now, at, &s->why);
+    }
+    if (rv != 0) {
+        return give_up(s, rv);
+    }
+    s->begun_at = at;
+    s->got = 0;
+    stage_progress_begin(&s->progress, at, now->size);
+    return true;
+}
+
+static bool on_bytes(void *data, const void *bytes, size_t count)
+{
+    struct stage *s = data;
+    int rv = stage_dest_write(&s->dest, bytes, count, &s->why);
+
+    if (rv != 0) {
+        return give_up(s, rv);
+    }
+    s->got += count;
+    stage_progress_show(&s->progress, s->begun_at + s->got);
+    return true;
+}
+
+static void on_wait(void *data, uint64_t size, uint64_t whole)
+{
+    struct stage *s = data;
+
+    s->waited = true;
+    stage_progress_wait(&s->progress, size, whole);
+}
+
+/* Are the bytes of the file ours to go on with, or to replace? */
+static int check_there(struct stage *s)
+{
+    struct stage_dest *d = &s->dest;
+
+    if (d->lock_fd < 0 || s->settings->fresh) {
+        return 0;
+    }
+    if (!d->has_origin && d->size > 0) {
+        errmsg_set(
+            &s->why,
+            "%s: is there already, and was not staged; remove it, or say --fresh to replace it",
+            d->path);
+        return MORSEL_EXIST;
+    }
+    if (d->has_origin && strcmp(d->origin.url, s->url) != 0) {
+        errmsg_set(&s->why, "%s: comes from %s; remove it, or say --fresh to replace it", d->path,
+                   d->origin.url);
+        return MORSEL_EXIST;
+    }
+    return 0;
+}
+
+/* ---- From the beginning to the end ---- */
+
+static bool nothing(void *data, const void *bytes, size_t count)
+{
+    (void)data, (void)bytes, (void)count;
+    return false;
+}
+
+static bool note_origin(void *data, const struct origin *now, uint64_t at)
+{
+    (void)at;
+    *(struct origin *)data = *now;
+    return false;
+}
+
+/* HTTP has told with one answer what all of its bytes are of. A file, and those of the others, may have been written meanwhile. */
+static int check_unchanged(struct stage *s)
+{
+    struct origin now = s->origin;
+    struct download d = {
+        .timeout_ms = s->settings->timeout_ms, .data = &now, .begin = note_origin, .take = nothing
+    };
+    struct errmsg why;
+
+    if (strncmp(s->url, "http", 4) == 0) {
+        return 0;
+    }
+    d.known = s->origin;
+    origin_init(&now);
+    memcpy(now.url, s->origin.url, sizeof(now.url));
+    if (download_run(&d, &why) != DOWNLOAD_STOPPED || !origin_same(&now, &s->origin)) {
+        errmsg_set(&s->why, "%s: has changed while it was read; stage it again", s->url);
+        return MORSEL_IO;
+    }
+    return 0;
+}
+
+static int finish(struct stage *s)
+{
+    int rv = check_unchanged(s);
+
+    return rv != 0 ? rv
+                   : stage_dest_finish(&s->dest, &s->dest.origin, s->begun_at + s->got, &s->why);
+}
+
+static int broken(struct stage *s, enum download_end end, const struct errmsg *why)
+{
+    char bytes[PRINT_TEXT_MAX];
+
+    if (end == DOWNLOAD_BROKEN) {
+        errmsg_set(&s->why, "%s: %s, behind %s; the same command goes on from there", s->url,
+                   why->text, print_bytes(s->begun_at + s->got, bytes));
+    } else {
+        errmsg_set(&s->why, "%s: %s", s->url, why->text);
+    }
+    return end == DOWNLOAD_UNREACHABLE ? MORSEL_UNREACHABLE : MORSEL_IO;
+}
+
+/* One download. MORSEL_AGAIN: it has to begin elsewhere. */
+static int try_once(struct stage *s)
+{
+    struct download d = {
+        .timeout_ms = s->settings->timeout_ms, .data = s, .begin = on_begin, .take = on_bytes
+    };
+    struct errmsg why = { "" };
+    enum download_end end;
+    int rv = stage_dest_lock(&s->dest, on_wait, s, &s->why);
+
+    if (rv != 0 || (rv = check_there(s)) != 0) {
+        return rv;
+    }
+    s->verdict = VERDICT_NONE;
+    d.known = s->dest.origin;
+    (void)snprintf(d.known.url, sizeof(d.known.url), "%s", s->url);
+    if (s->dest.lock_fd >= 0 && s->dest.has_origin && !s->settings->fresh && !s->from_start &&
+        !s->dest.sealed && origin_is_dated(&s->dest.origin)) {
+        d.from = s->dest.resume;
+    }
+    end = download_run(&d, &why);
+    switch (s->verdict) {
+    case VERDICT_FAILED:
+    case VERDICT_AGAIN:
+        return s->status;
+    case VERDICT_COMPLETE:
+        return 0;
+    case VERDICT_NONE:
+        break;
+    }
+    if (end == DOWNLOAD_NO_RANGE) {
+        s->from_start = true;
+        return MORSEL_AGAIN;
+    }
+    return end == DOWNLOAD_DONE ? finish(s) : broken(s, end, &why);
+}
+
+static int stage(struct stage *s)
+{
+    int rv = MORSEL_AGAIN;
+
+    for (int i = 0; rv == MORSEL_AGAIN && i < TRIES_MAX; i++) {
+        rv = try_once(s);
+    }
+    if (rv == MORSEL_AGAIN) {
+        errmsg_set(&s->why, "%s: changes again and again while it is read", s->url);
+        rv = MORSEL_IO;
+    }
+    /* What does not fit is of no use; what was interrupted is. */
+    stage_dest_leave(&s->dest, rv == MORSEL_NOSPC || rv == MORSEL_DQUOT);
+    stage_progress_end(&s->progress);
+    return rv;
+}
+
+/* ---- The command ---- */
+
+static int report(const struct stage *s)
+{
+    bool there = s->verdict == VERDICT_COMPLETE;
+    uint64_t size = there ? s->dest.size : s->begun_at + s->got;
+    char bytes[PRINT_TEXT_MAX], got[PRINT_TEXT_MAX];
+
+    if (s->settings->json) {
+        return print_json(json_pack("{s:s, s:s, s:o, s:o, s:o, s:b, s:b}", "url", s->url, "file",
+                                    s->dest.path, "size", print_json_number(size), "fetched",
+                                    print_json_number(there ? 0 : s->got), "resumed_at",
+                                    print_json_number(there ? 0 : s->begun_at), "was_complete",
+                                    (int)there, "waited", (int)s->waited))
+                   ? ADMIN_OK
+                   : ADMIN_PROBLEM;
+    }
+    if (s->settings->quiet) {
+        return ADMIN_OK;
+    }
+    if (there) {
+        (void)printf("%s: all of it is there (%s)\n", s->dest.path, print_bytes(size, bytes));
+    } else if (s->begun_at > 0) {
+        (void)printf("%s: %s, of which %s were there\n", s->dest.path, print_bytes(size, bytes),
+                     print_bytes(s->begun_at, got));
+    } else {
+        (void)printf("%s: %s\n", s->dest.path, print_bytes(size, bytes));
+    }
+    return ADMIN_OK;
+}
+
+static enum admin_exit exit_of(int status)
+{
+    return status == MORSEL_INVAL         ? ADMIN_USAGE
+           : status == MORSEL_UNREACHABLE ? ADMIN_UNREACHABLE
+                                          : ADMIN_PROBLEM;
+}
+
+int command_stage(const struct admin_arguments *arguments)
+{
+    struct stage s = { .settings = &arguments->settings, .url = arguments->operands[0] };
+    const char *wrong = origin_url_wrong(s.url);
+    char name[NAME_BYTES_MAX + 1];
+    bool named;
+    int rv;
+
+    if (wrong != NULL) {
+        return admin_failed(ADMIN_USAGE, "%s %s", s.url, wrong);
+    }
+    (void)curl_global_init(CURL_GLOBAL_DEFAULT);
+    named = download_name(s.url, name, sizeof(name));
+    stage_progress_init(&s.progress, !s.settings->quiet && !s.settings->json);
+    rv = stage_dest_find(&s.dest, arguments->operands[1], named ? name : NULL, &s.why);
+    if (rv == 0) {
+        rv = stage(&s);
+    }
+    curl_global_cleanup();
+    return rv == 0 ? report(&s) : admin_failed(exit_of(rv), "%s", s.why.text);
+}

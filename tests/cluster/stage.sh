@@ -1,0 +1,215 @@
+#!/bin/bash
+# morsel stage: what lies at a URL becomes a data set, byte for byte: at once, or in the end, whoever is killed meanwhile; never a mixture of what the
+# origin had and what it has now; one download for several who want the same. What goes wrong is said in a line, and leaves nothing behind.
+set -euo pipefail
+# shellcheck source=tests/lib/cluster.sh
+. "$(dirname "$0")/../lib/cluster.sh"
+# shellcheck source=tests/lib/net.sh
+. "$(dirname "$0")/../lib/net.sh"
+# shellcheck source=tests/lib/donors.sh
+. "$(dirname "$0")/../lib/donors.sh"
+cluster_begin stage "$1"
+[ "$(id -u)" = 0 ] || skip "needs root for network namespaces"
+start_donors 4
+start_mount a io_timeout=20s
+a=$mnt
+start_mount b io_timeout=20s
+b=$mnt
+mkdir "$a/set" "$a/durable"
+policy "$a/set" class=scavenged
+mkdir "$work/www"
+python3 "$(dirname "$0")/../lib/origin.py" "$work/www" "$work/port" "$work/requests" 2>"$work/log/origin" &
+server=$!
+children+=("$server")
+wait_for 60 "the web server listens" test -e "$work/port"
+url=http://127.0.0.1:$(cat "$work/port")
+publish() {
+    head -c "$2" /dev/urandom >"$work/www/.new"
+    mv "$work/www/.new" "$work/www/$1"
+}
+# hold_at BYTES: no answer goes beyond; let_go.
+hold_at() {
+    echo "$1" >"$work/www/.hold.new"
+    mv "$work/www/.hold.new" "$work/www/.hold"
+    : >"$work/requests"
+}
+let_go() {
+    rm -f "$work/www/.hold"
+}
+is_held() {
+    grep -q "^held" "$work/requests"
+}
+# same NAME [COPY]: both mounts have what was published.
+same() {
+    cmp "$work/www/${2:-$1}" "$a/set/$1" || fail "$1 is not on this mount what its origin has"
+    cmp "$work/www/${2:-$1}" "$b/set/$1" || fail "$1 is not on the other mount what its origin has"
+}
+state_of() {
+    morsel datasets --json | jq -r ".datasets[] | select(.inode == $(stat -c %i "$1")) | .state"
+}
+is_sealed() {
+    [ "$(state_of "$1")" = sealed ]
+}
+# stored FILE BYTES: at least so many bytes of it are with benefactors.
+stored() {
+    [ "$(stat -c %s "$1" 2>/dev/null || echo 0)" -ge "$2" ]
+}
+# began_at FROM FILE: the last request for it asked for bytes from there on, and got them.
+began_at() {
+    grep -q "bytes=$1- -> 206" <<<"$(grep "^GET /$2 " "$work/requests" | tail -n 1)" || fail "the download of $2 did not go on at $1: $(cat "$work/requests")"
+}
+# refused WORDS NAME ARGUMENTS...: a line with these words, and no file of that name.
+refused() {
+    local words=$1 name=$2 code=0
+    shift 2
+    morsel stage "$@" >"$work/out" 2>&1 || code=$?
+    [ "$code" != 0 ] || fail "stage $* worked"
+    [ "$(wc -l <"$work/out")" = 1 ] || fail "stage $*: $(cat "$work/out")"
+    grep -q "$words" "$work/out" || fail "stage $*: not a word of \"$words\": $(cat "$work/out")"
+    [ ! -e "$a/set/$name" ] || fail "stage $* left a file"
+    last_code=$code
+}
+
+# ---- Of any size, from all that we have here.
+
+for bytes in 0 1 1048576 7654321; do
+    publish "size$bytes" "$bytes"
+    morsel stage "$url/size$bytes" "$a/set" >"$work/out" || fail "stage of $bytes bytes"
+    same "size$bytes"
+    [ "$bytes" = 0 ] || is_sealed "$a/set/size$bytes" || fail "size$bytes is not sealed behind stage"
+done
+for kind in undated norange untagged moved; do
+    morsel stage --quiet "$url/$kind/size7654321" "$b/set/$kind" >"$work/out"
+    same "$kind" size7654321
+    is_sealed "$a/set/$kind" || fail "$kind is not sealed behind stage"
+    [ ! -s "$work/out" ] || fail "--quiet is not: $(cat "$work/out")"
+done
+morsel stage --json "file://$work/www/size7654321" "$a/set/file" >"$work/out"
+same file size7654321
+[ "$(jq -r '"\(.size) \(.fetched) \(.was_complete)"' "$work/out")" = "7654321 7654321 false" ] || fail "--json: $(cat "$work/out")"
+morsel stage --json "$url/size7654321" "$a/set" >"$work/out"
+[ "$(jq -r '"\(.fetched) \(.was_complete)"' "$work/out")" = "0 true" ] || fail "what is complete is fetched again: $(cat "$work/out")"
+expect_error "Operation not permitted" dd if=/dev/zero of="$a/set/file" bs=1 count=1 conv=notrunc
+note "staged"
+
+# ---- What goes wrong leaves nothing behind.
+
+refused "no URL" x gopher://127.0.0.1/x "$a/set/x"
+[ "$last_code" = 2 ] || fail "an unknown scheme is exit code $last_code"
+refused "password" x http://me:secret@127.0.0.1/x "$a/set/x"
+refused "404" x "$url/nothing" "$a/set/x"
+[ "$last_code" = 1 ] || fail "404 is exit code $last_code"
+refused "connect" x http://127.0.0.1:1/x "$a/set/x"
+[ "$last_code" = 3 ] || fail "nobody there is exit code $last_code"
+refused "do not lie on benefactors" x "$url/size1" "$a/durable/x"
+refused "no file" x "$url/" "$a/set"
+refused "not on a MorselFS\|no MorselFS\|MorselFS" x "$url/size1" "$work/x"
+truncate -s 800M "$work/www/large"
+refused "third" large "$url/large" "$a/set"
+echo mine >"$a/set/mine"
+refused "was not staged" nobody "$url/size1" "$a/set/mine"
+[ "$(cat "$a/set/mine")" = mine ] || fail "what was there has changed"
+refused "comes from" nobody "$url/size1" "$a/set/file"
+morsel stage --fresh --quiet "$url/size1" "$a/set/mine"
+same mine size1
+note "refused"
+
+# ---- Interrupted, and resumed: the command is killed, and then its mount, and the machine of the writer does not come back.
+
+publish killed 12345678
+hold_at 7000000
+"$bin/morsel" stage --quiet "$url/killed" "$a/set" &
+stage=$!
+wait_for 60 "the first bytes are there" stored "$b/set/killed" 5000000
+cmp -n 5000000 "$work/www/killed" "$b/set/killed" || fail "what is there while it is staged is not what its origin has"
+kill -KILL "$stage"
+wait "$stage" || true
+is_sealed "$a/set/killed" && fail "half of a set is sealed"
+let_go
+morsel stage --json "$url/killed" "$a/set" >"$work/out"
+same killed
+is_sealed "$a/set/killed" || fail "it is not sealed behind the resumed stage"
+[ "$(jq .resumed_at "$work/out")" -ge 4194304 ] || fail "it was not resumed: $(cat "$work/out")"
+began_at "$(jq .resumed_at "$work/out")" killed
+note "the command was killed"
+
+publish elsewhere 12345678
+hold_at 7000000
+"$bin/morsel" stage --quiet "$url/elsewhere" "$a/set" 2>/dev/null &
+stage=$!
+wait_for 60 "the first bytes are there" stored "$b/set/elsewhere" 5000000
+kill -KILL "$stage"
+wait "$stage" || true
+let_go
+morsel stage --json "$url/elsewhere" "$b/set" >"$work/out" || fail "another mount does not go on"
+same elsewhere
+is_sealed "$b/set/elsewhere" || fail "it is not sealed behind the stage of the other mount"
+[ "$(jq .resumed_at "$work/out")" -ge 4194304 ] || fail "it was not resumed on another mount: $(cat "$work/out")"
+note "another mount went on"
+
+publish dead 12345678
+hold_at 7000000
+"$bin/morsel" stage --quiet "$url/dead" "$a/set" 2>/dev/null &
+stage=$!
+wait_for 60 "the first bytes are there" stored "$b/set/dead" 5000000
+crash mount-a
+umount -l "$a"
+let_go
+wait "$stage" && fail "stage on a dead mount ended well"
+morsel stage --json "$url/dead" "$b/set" >"$work/out" || fail "nobody goes on when the mount is dead"
+cmp "$work/www/dead" "$b/set/dead" || fail "dead is not what its origin has"
+is_sealed "$b/set/dead" || fail "it is not sealed behind the death of the first mount"
+[ "$(jq .resumed_at "$work/out")" -ge 4194304 ] || fail "it was not resumed behind the death of its mount: $(cat "$work/out")"
+start_mount a io_timeout=20s
+note "the mount was killed"
+
+# ---- The origin has become another one meanwhile: all of that, and nothing of the other.
+
+for kind in "" untagged/ norange/; do
+    publish changed 12345678
+    hold_at 7000000
+    "$bin/morsel" stage --quiet "$url/${kind}changed" "$a/set" 2>/dev/null &
+    stage=$!
+    wait_for 60 "the first bytes are there" stored "$b/set/changed" 5000000
+    kill -KILL "$stage"
+    wait "$stage" || true
+    publish changed 12345678
+    touch -d "2001-02-03 04:05:06" "$work/www/changed"
+    let_go
+    morsel stage --quiet "$url/${kind}changed" "$b/set" || fail "the origin has changed (${kind:-tagged}), and stage fails"
+    same changed
+    is_sealed "$b/set/changed" || fail "changed is not sealed"
+    rm "$a/set/changed"
+done
+morsel stage --quiet "$url/size1048576" "$a/set/stale"
+publish size1048576 1048576
+refused "has changed since" nobody "$url/size1048576" "$a/set/stale"
+morsel stage --fresh --quiet "$url/size1048576" "$a/set/stale"
+same stale size1048576
+note "the origin changed"
+
+# ---- Two at once: one download.
+
+publish two 12345678
+hold_at 7000000
+"$bin/morsel" stage --json "$url/two" "$a/set" >"$work/out1" &
+one=$!
+wait_for 60 "the first bytes are there" stored "$b/set/two" 5000000
+"$bin/morsel" stage --json "$url/two" "$b/set" >"$work/out2" &
+two=$!
+wait_for 60 "the second one waits" counter_is locks_waiting 1
+let_go
+wait "$one" || fail "the first of two"
+wait "$two" || fail "the second of two"
+same two
+[ "$(grep -c "^GET /two .*200" "$work/requests")" -le 2 ] && [ "$(jq .fetched "$work/out1")" = 12345678 ] || fail "two at once: $(cat "$work/out1" "$work/out2")"
+[ "$(jq -r '"\(.fetched) \(.was_complete)"' "$work/out2")" = "0 true" ] || fail "the second one has fetched something itself: $(cat "$work/out2")"
+note "two at once"
+
+# ---- Who looks sees where it comes from.
+
+grep -qF "$url/two" <<<"$(morsel layout "$a/set/two")" || fail "morsel layout does not show the origin: $(morsel layout "$a/set/two")"
+[ "$(morsel datasets --json | jq -r ".datasets[] | select(.inode == $(stat -c %i "$a/set/two")) | .origin")" = "$url/two" ] || fail "morsel datasets does not show the origin"
+rm "$a"/set/*
+fsck_clean
+cluster_end

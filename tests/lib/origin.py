@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""A web server for tests of `morsel stage`: origin.py DIR PORTFILE LOG serves the files of DIR on 127.0.0.1.
+
+/NAME          with ETag, Last-Modified and ranges (If-Range)
+/undated/NAME  without either, without ranges, and without saying how long it is
+/norange/NAME  with ETag, but all of it in any case
+/untagged/NAME Last-Modified, but no ETag
+/moved/NAME    is elsewhere (302)
+
+While DIR/.hold has a number, no body goes beyond that byte of its file. LOG gets a line for each request, and one for each
+answer that has reached a hold: "GET /NAME RANGE -> STATUS", "held /NAME"."""
+import http.server
+import os
+import re
+import sys
+import time
+import email.utils
+
+directory, port_file, log_file = sys.argv[1:]
+PIECE = 64 << 10
+
+
+def note(line):
+    with open(log_file, "a", encoding="ascii") as log:
+        log.write(line + "\n")
+
+
+def hold():
+    try:
+        with open(os.path.join(directory, ".hold"), encoding="ascii") as file:
+            return int(file.read() or 0)
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format, *args):
+        pass
+
+    def do_GET(self):
+        kind, name = re.fullmatch(r"/(?:(undated|norange|untagged|moved)/)?([^/?]*)", self.path).groups()
+        asked = self.headers.get("Range", "-")
+        if kind == "moved":
+            return self.answer(302, asked, {"Location": "/" + name, "Content-Length": "0"})
+        try:
+            file = open(os.path.join(directory, name), "rb")
+        except OSError:
+            return self.answer(404, asked, {"Content-Length": "0"})
+        with file:
+            self.give(kind, file, asked)
+
+    def give(self, kind, file, asked):
+        stat = os.fstat(file.fileno())
+        modified = email.utils.formatdate(stat.st_mtime, usegmt=True)
+        tag = f'"{stat.st_ino:x}-{stat.st_size:x}-{stat.st_mtime_ns:x}"'
+        begin, end = 0, stat.st_size
+        headers = {}
+        if kind != "undated":
+            headers["Last-Modified"] = modified
+            headers["Accept-Ranges"] = "bytes"
+        if kind not in ("undated", "untagged"):
+            headers["ETag"] = tag
+        status = 200
+        match = re.fullmatch(r"bytes=(\d+)-", asked)
+        if match and kind in (None, "untagged") and self.headers.get("If-Range") in (None, tag, modified):
+            begin = int(match[1])
+            if begin >= end:
+                return self.answer(416, asked, {"Content-Length": "0", "Content-Range": f"bytes */{end}"})
+            status = 206
+            headers["Content-Range"] = f"bytes {begin}-{end - 1}/{end}"
+        if kind == "undated":
+            headers["Connection"] = "close"
+            self.close_connection = True
+        else:
+            headers["Content-Length"] = str(end - begin)
+        self.answer(status, asked, headers)
+        try:
+            self.body(file, begin, end)
+        except OSError:
+            self.close_connection = True
+
+    def answer(self, status, asked, headers):
+        note(f"GET {self.path} {asked} -> {status}")
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def body(self, file, at, end):
+        file.seek(at)
+        noted = False
+        while at < end:
+            limit = hold()
+            if limit is not None and at >= limit:
+                if not noted:
+                    note(f"held {self.path}")
+                    noted = True
+                time.sleep(0.02)  # It looks whether it may go on: what it does is what the test waits for.
+                continue
+            count = min(PIECE, end - at, limit - at if limit is not None else PIECE)
+            self.wfile.write(file.read(count))
+            at += count
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+
+server = Server(("127.0.0.1", 0), Handler)
+with open(port_file + ".new", "w", encoding="ascii") as file:
+    file.write(str(server.server_address[1]))
+os.rename(port_file + ".new", port_file)
+server.serve_forever()
