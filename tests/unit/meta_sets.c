@@ -1,5 +1,6 @@
 /* Data sets behind the wire: a real manager on the loop of the test, benefactors that join it, mounts that store and read. */
 #include "common/base/status.h"
+#include "common/fs/origin.h"
 #include "meta/datasets/sets_uv.h"
 #include "tests/lib/sets.h"
 
@@ -542,6 +543,64 @@ static void what_is_cut_off_reads_as_zeros_and_is_written_anew(void **state)
     cloud_close(&cloud);
 }
 
+static int say_origin(struct client *c, struct sets_file file, const char *value)
+{
+    Morsel__XattrSetRequest request = MORSEL__XATTR_SET_REQUEST__INIT;
+    Morsel__OpId op = next_op(c);
+
+    request.op = &op;
+    request.inode = file.inode;
+    request.name = bytes(ORIGIN_XATTR);
+    request.value = bytes(value);
+    return call(c, MSG_XATTR_SET, &request.base, NULL, NULL);
+}
+
+/* Of user.morsel.missing, behind its first line. */
+static void missing_is(struct client *c, struct sets_file file, const char *ranges)
+{
+    Morsel__XattrGetRequest request = MORSEL__XATTR_GET_REQUEST__INIT;
+    Morsel__XattrReply *reply;
+    const uint8_t *line;
+
+    request.inode = file.inode;
+    request.name = bytes(MISSING_XATTR);
+    assert_int_equal(
+        call(c, MSG_XATTR_GET, &request.base, &morsel__xattr_reply__descriptor, &reply), 0);
+    line = memchr(reply->value.data, '\n', reply->value.len);
+    assert_non_null(line);
+    line++;
+    assert_int_equal(reply->value.data + reply->value.len - line, strlen(ranges));
+    assert_memory_equal(line, ranges, strlen(ranges));
+    morsel__xattr_reply__free_unpacked(reply, NULL);
+}
+
+/* Nobody takes it from a mount that has it open for writing; whoever has it from then on is the one who stores it. */
+static void an_interrupted_set_with_an_origin_is_taken_over(void **state)
+{
+    static const char origin[] = "url=http://h/x\nsize=131072\n"; /* Two morsels. */
+    Morsel__CloseRequest closing = MORSEL__CLOSE_REQUEST__INIT;
+    struct fixture *f = *state;
+    struct cloud cloud;
+    struct sets_file file;
+
+    cloud_open(&cloud, f);
+    file = sets_make(&cloud.c, "f");
+    assert_int_equal(say_origin(&cloud.c, file, "url=nothing\n"), MORSEL_INVAL);
+    assert_int_equal(say_origin(&cloud.c, file, "url=http://h/x\nsize=9000000000\n"), MORSEL_DQUOT);
+    assert_int_equal(say_origin(&cloud.c, file, origin), 0);
+    missing_is(&cloud.c, file, "0 131072\n");
+    assert_int_equal(store(&cloud, file, 0, 0, 1), 0);
+    assert_int_equal(say_origin(&cloud.other, file, origin), MORSEL_BUSY);
+    closing.n_inodes = 1;
+    closing.inodes = &file.inode;
+    assert_int_equal(call(&cloud.c, MSG_CLOSE, &closing.base, NULL, NULL), 0);
+    assert_int_equal(say_origin(&cloud.other, file, "url=http://h/y\nsize=131072\n"), MORSEL_EXIST);
+    assert_int_equal(say_origin(&cloud.other, file, origin), 0);
+    assert_int_equal(open_to_write(&cloud.c, file.inode), MORSEL_OK);
+    assert_int_equal(store(&cloud, file, 1, 0, 1), MORSEL_BUSY);
+    cloud_close(&cloud);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -558,6 +617,7 @@ int main(void)
         TEST(no_set_takes_more_than_a_third_of_the_cloud),
         TEST(sets_are_listed_with_what_is_here_of_them),
         TEST(what_is_cut_off_reads_as_zeros_and_is_written_anew),
+        TEST(an_interrupted_set_with_an_origin_is_taken_over),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
