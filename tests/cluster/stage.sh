@@ -122,6 +122,7 @@ hold_at 7000000
 stage=$!
 wait_for 60 "the first bytes are there" stored "$b/set/killed" 5000000
 cmp -n 5000000 "$work/www/killed" "$b/set/killed" || fail "what is there while it is staged is not what its origin has"
+exec {reader}<"$a/set/killed" # The mount goes on to have it open.
 kill -KILL "$stage"
 wait "$stage" || true
 is_sealed "$a/set/killed" && fail "half of a set is sealed"
@@ -131,6 +132,8 @@ same killed
 is_sealed "$a/set/killed" || fail "it is not sealed behind the resumed stage"
 [ "$(jq .resumed_at "$work/out")" -ge 4194304 ] || fail "it was not resumed: $(cat "$work/out")"
 began_at "$(jq .resumed_at "$work/out")" killed
+cmp "$work/www/killed" <(cat <&"$reader") || fail "who had it open all the time does not read what its origin has"
+exec {reader}<&-
 note "the command was killed"
 
 publish elsewhere 12345678

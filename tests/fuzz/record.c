@@ -5,6 +5,7 @@
 #include "meta/namespace/record.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/fs/origin.h"
 #include "meta/datasets/set_record.h"
 #include "meta/namespace/groups_record.h"
 #include "meta/namespace/voters_record.h"
@@ -28,6 +29,17 @@ static int decode_encode_groups(struct slice bytes, struct buf *out)
         groups_record_encode(record, out);
     }
     free(record);
+    return rv;
+}
+
+static int decode_encode_origin(struct slice bytes, struct buf *out)
+{
+    struct origin origin;
+    int rv = origin_decode(bytes, &origin);
+
+    if (rv == 0) {
+        origin_encode(&origin, out);
+    }
     return rv;
 }
 
@@ -136,6 +148,8 @@ static int decode_encode(unsigned kind, struct slice bytes, struct buf *out)
             waste_encode(record.waste, out);
         }
         return rv;
+    case 14:
+        return decode_encode_origin(bytes, out);
     default: /* 6 */
         rv = plain_decode(bytes, &record.plain);
         if (rv == 0) {
@@ -188,10 +202,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_key((struct slice){ data + 1, size - 1 });
     buf_init(&first);
     buf_init(&second);
-    rv = decode_encode(data[0] % 14, (struct slice){ data + 1, size - 1 }, &first);
+    rv = decode_encode(data[0] % 15, (struct slice){ data + 1, size - 1 }, &first);
     CHECK(rv == MORSEL_OK || rv == MORSEL_CORRUPT || rv == MORSEL_VERSION);
     if (rv == MORSEL_OK) {
-        CHECK(decode_encode(data[0] % 14, buf_slice(&first), &second) == MORSEL_OK);
+        CHECK(decode_encode(data[0] % 15, buf_slice(&first), &second) == MORSEL_OK);
         CHECK(first.count == second.count && memcmp(first.data, second.data, first.count) == 0);
     }
     buf_free(&first);

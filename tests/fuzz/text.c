@@ -5,7 +5,9 @@
  * Input: one byte picks the parser, the rest is the text. */
 #include "client/fuse/options.h"
 #include "common/base/check.h"
+#include "common/base/slice.h"
 #include "common/base/status.h"
+#include "common/fs/origin.h"
 #include "common/fs/policy_text.h"
 #include "common/rpc/address.h"
 #include "common/store/store_format.h"
@@ -99,6 +101,18 @@ static void try_object_name(const char *text)
     }
 }
 
+static void try_origin(const char *text)
+{
+    struct origin origin, again;
+    char out[ORIGIN_TEXT_MAX];
+
+    if (origin_parse(slice_text(text), &origin) == MORSEL_OK) {
+        origin_format(&origin, out);
+        CHECK(origin_parse(slice_text(out), &again) == MORSEL_OK);
+        CHECK(origin_same(&origin, &again) && origin.size == again.size);
+    }
+}
+
 static void try_object_head(const uint8_t *data, size_t size)
 {
     uint8_t bytes[STORE_HEADER_BYTES], again[STORE_HEADER_BYTES];
@@ -115,22 +129,22 @@ static void try_object_head(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const parsers[])(const char *) = { try_policy,  try_policy_value,
-                                                     try_layout,  try_mount_options,
-                                                     try_address, try_object_name };
+    static void (*const parsers[])(
+        const char *) = { try_policy,  try_policy_value, try_layout, try_mount_options,
+                          try_address, try_object_name,  NULL,       try_origin };
     char *text;
 
     if (size == 0) {
         return 0;
     }
-    if (data[0] % 7 == 6) {
+    if (data[0] % 8 == 6) {
         try_object_head(data + 1, size - 1);
         return 0;
     }
     text = calloc(1, size); /* Exact, so that the sanitizer sees a step too far. */
     CHECK(text != NULL);
     memcpy(text, data + 1, size - 1);
-    parsers[data[0] % 7](text);
+    parsers[data[0] % 8](text);
     free(text);
     return 0;
 }
