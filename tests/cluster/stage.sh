@@ -214,5 +214,25 @@ note "two at once"
 grep -qF "$url/two" <<<"$(morsel layout "$a/set/two")" || fail "morsel layout does not show the origin: $(morsel layout "$a/set/two")"
 [ "$(morsel datasets --json | jq -r ".datasets[] | select(.inode == $(stat -c %i "$a/set/two")) | .origin")" = "$url/two" ] || fail "morsel datasets does not show the origin"
 rm "$a"/set/*
+
+# ---- What was complete and is not any more is not called complete.
+
+mkdir "$a/once"
+policy "$a/once" class=scavenged replicas=1
+publish lost 12345678
+morsel stage --quiet "$url/lost" "$a/once"
+crash donor1
+rm -r "$work/donor1/objects"
+mkdir "$work/donor1/objects"
+start_donor donor1
+misses() {
+    [ "$(getfattr --absolute-names --only-values -n user.morsel.missing "$a/once/lost" | wc -l)" -gt 1 ]
+}
+wait_for 60 "the manager knows that morsels are lost" misses
+refused "are lost" nobody "$url/lost" "$a/once"
+morsel stage --fresh --quiet "$url/lost" "$b/once"
+cmp "$work/www/lost" "$a/once/lost" || fail "what was lost is not there again"
+rm "$a/once/lost"
+note "lost"
 fsck_clean
 cluster_end

@@ -50,9 +50,16 @@ static bool give_up(struct stage *s, int status)
     return false;
 }
 
-/* It is complete, and the origin has something else by now? */
+/* It was complete. Has it lost something since, or the origin something else by now? */
 static bool judge_complete(struct stage *s, const struct origin *now)
 {
+    if (!s->dest.whole) {
+        errmsg_set(&s->why,
+                   "%s: parts of it are lost, on all benefactors that had them; \"morsel stage "
+                   "--fresh\" fetches all of it again",
+                   s->dest.path);
+        return give_up(s, MORSEL_IO);
+    }
     if (origin_same(&s->dest.origin, now)) {
         s->verdict = VERDICT_COMPLETE;
         return false;
