@@ -187,7 +187,8 @@ bool set_sync_leave(struct set_sync *sync);
 /* ---- Sealing ---- */
 
 /* All of it is stored, and the file ends at `size`. Whoever writes from now on is refused; the manager is told, however long
- * that takes. `done` runs once, perhaps before this returns. MORSEL_NOMEM. */
+ * that takes. One that has an origin and is not all of that stays open: the manager says so, and it may be written again. `done` runs
+ * once, perhaps before this returns. MORSEL_NOMEM. */
 int set_seal_start(struct data_set *set, uint64_t size, void (*done)(void *data, int status),
                    void *data);
 
