@@ -385,6 +385,7 @@ static void repair_do(struct cloud *c, struct repair_event *event)
             condemn(c, a->task.target, a->task.set, a->task.morsel);
             break;
         case REPAIR_DROP:
+        case REPAIR_YIELD:
             drop(c, &a->task);
             break;
         }
