@@ -76,8 +76,10 @@ static void on_told(struct rpc_call *call, int status, struct rpc_reply *reply)
     struct fetch *fetch = CONTAINER_OF(call, struct fetch, call);
 
     (void)reply;
-    if (status == 0) {
+    if (status == 0 && fetch->told == fetch->order) {
         fetch->state = FETCH_FREE;
+    } else if (status == 0) {
+        tell(fetch);
     }
 }
 
@@ -91,7 +93,7 @@ static void tell(struct fetch *fetch)
     }
     request.id = *f->id;
     request.instance = *f->instance;
-    request.order = fetch->order;
+    request.order = fetch->told = fetch->order;
     request.set = fetch->set;
     request.morsel = fetch->morsel;
     request.length = fetch->length;
@@ -340,7 +342,8 @@ static bool is_sound(const Morsel__DonorFetch *m)
     return m->set != 0 && m->length > 0 && m->length <= MORSEL_BYTES_MAX && m->source != NULL;
 }
 
-/* The same again comes from a manager that was started anew: its order has another number. Anything else of that morsel is
+/* The same again comes from a manager that was started anew: its order has another number, by which it is told what came of it,
+ * also if the one before was told just now. Anything else of that morsel is
  * dropped: the manager finds out by its time. */
 static void take_order(struct fetching *f, const Morsel__DonorFetch *m)
 {
@@ -350,9 +353,11 @@ static void take_order(struct fetching *f, const Morsel__DonorFetch *m)
         log_warning(f->log,
                     "the manager wants a morsel fetched that there cannot be: is it of this "
                     "version?");
-    } else if (fetch != NULL && fetch->state != FETCH_TELLING && fetch->length == m->length &&
-               fetch->digest == m->digest) {
+    } else if (fetch != NULL && fetch->length == m->length && fetch->digest == m->digest) {
         fetch->order = m->order;
+        if (fetch->state == FETCH_TELLING) {
+            tell(fetch);
+        }
     } else if (fetch == NULL && (fetch = find_free(f)) != NULL) {
         begin(fetch, m);
     } else {

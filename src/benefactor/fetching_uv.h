@@ -43,6 +43,7 @@ struct fetch
     struct fetching *owner;
     enum fetch_state state;
     uint64_t order, set;
+    uint64_t told; /* The order as which it was told last. */
     uint32_t morsel, length, digest;
     uint32_t source;
     struct rpc_peer *peer; /* The source; NULL: it is not asked any more. */

@@ -16,7 +16,8 @@ struct sets_desk
     uint64_t instance;
     uint32_t id;
     const char *name; /* Of its machine. */
-    uint64_t donated, used;
+    uint64_t donated, used, excess, pressed;
+    bool leaving;
     unsigned orders; /* To fetch a morsel, which it has heard and does not follow. */
 };
 
@@ -97,6 +98,9 @@ static inline Morsel__DonorReportReply *sets_report(struct sets_desk *desk,
 
     numbers.donated = desk->donated;
     numbers.used = desk->used;
+    numbers.excess = desk->excess;
+    numbers.pressed = desk->pressed;
+    numbers.leaving = desk->leaving;
     request.id = desk->id;
     request.instance = desk->instance;
     request.report = &numbers;

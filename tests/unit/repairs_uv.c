@@ -360,6 +360,91 @@ static void hours_are_kept(void **state)
     assert_ptr_equal(cloud.f->meta->repair.hours, hours);
 }
 
+/* It is heard in the answers to its reports. */
+static void who_leaves_is_told_when_others_have_all(void **state)
+{
+    Morsel__DonorReportReply *reply;
+    struct cloud cloud;
+    unsigned desk;
+    bool over = false;
+
+    cloud_open(&cloud, *state);
+    store(&cloud, 3, 0, 1);
+    cloud.desks[0].leaving = true;
+    reply = sets_report(&cloud.desks[0], NULL, 0);
+    assert_true(reply->left != NULL && !reply->left->counted && reply->soon);
+    morsel__donor_report_reply__free_unpacked(reply, NULL);
+    desk = wait_order(&cloud);
+    assert_true(desk >= 2);
+    for (unsigned i = 0; i < 8; i++) { /* No place for anything new. */
+        Morsel__SetPlaceReply *placed;
+
+        assert_int_equal(sets_place_in(&cloud.c, cloud.file, 5, 1, 0, &placed), 0);
+        for (size_t j = 0; j < placed->n_donors; j++) {
+            assert_int_not_equal(placed->donors[j], cloud.desks[0].id);
+        }
+        morsel__set_place_reply__free_unpacked(placed, NULL);
+    }
+    assert_int_equal(answer(&cloud, desk, REPAIR_DONE), 0);
+    while (!over) {
+        meta_arm(cloud.f->meta);
+        uv_run(&cloud.f->loop, UV_RUN_ONCE);
+        reply = sets_report(&cloud.desks[0], NULL, 0);
+        over = reply->left->counted && reply->left->wanted == 0;
+        assert_int_equal(reply->left->moved, 1);
+        morsel__donor_report_reply__free_unpacked(reply, NULL);
+    }
+    assert_true(names(&cloud, 3, desk) && names(&cloud, 3, 0) && names(&cloud, 3, 1));
+    cloud_close(&cloud);
+}
+
+/* Another one has it first; then the map does not name it any more, and it is to be deleted. */
+static void what_is_too_much_is_moved_off(void **state)
+{
+    struct cloud cloud;
+    unsigned desk;
+
+    cloud_open(&cloud, *state);
+    store(&cloud, 3, 0, 1);
+    cloud.desks[0].donated = 0;
+    cloud.desks[0].used = cloud.desks[0].excess = SETS_MORSEL;
+    assert_false(condemned(&cloud, 0, 3)); /* With the report. */
+    desk = wait_order(&cloud);
+    assert_true(desk >= 2 && names(&cloud, 3, 0));
+    assert_int_equal(answer(&cloud, desk, REPAIR_DONE), 0);
+    assert_true(names(&cloud, 3, desk) && names(&cloud, 3, 1) && !names(&cloud, 3, 0));
+    assert_true(condemned(&cloud, 0, 3));
+    cloud_close(&cloud);
+}
+
+/* Nobody has room: of a disk that is full one of two copies goes, and of a donation that is smaller none. */
+static void only_a_full_disk_gives_up_a_copy(void **state)
+{
+    struct cloud cloud;
+
+    cloud_open(&cloud, *state);
+    store(&cloud, 3, 0, 1);
+    for (unsigned i = 0; i < DESKS; i++) {
+        cloud.desks[i].donated = 0;
+        cloud.desks[i].used = cloud.desks[i].excess = i < 2 ? SETS_MORSEL : 0;
+        assert_false(condemned(&cloud, i, 3));
+    }
+    while (donors_find(&cloud.f->meta->donors, cloud.desks[0].id)->repair.left.stuck_bytes == 0) {
+        meta_arm(cloud.f->meta);
+        uv_run(&cloud.f->loop, UV_RUN_ONCE);
+    }
+    assert_true(names(&cloud, 3, 0) && names(&cloud, 3, 1));
+    cloud.desks[0].pressed = cloud.desks[1].pressed = SETS_MORSEL;
+    (void)condemned(&cloud, 0, 3);
+    (void)condemned(&cloud, 1, 3);
+    while (cloud.f->meta->repair.yielded == 0) {
+        meta_arm(cloud.f->meta);
+        uv_run(&cloud.f->loop, UV_RUN_ONCE);
+    }
+    assert_true(names(&cloud, 3, 0) != names(&cloud, 3, 1));
+    cloud_close(&cloud);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +455,9 @@ int main(void)
         TEST(what_failed_is_tried_elsewhere_and_deleted_there),
         TEST(nobody_is_believed_who_was_not_asked),
         TEST(a_surplus_goes_when_the_first_is_back),
+        TEST(who_leaves_is_told_when_others_have_all),
+        TEST(what_is_too_much_is_moved_off),
+        TEST(only_a_full_disk_gives_up_a_copy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
