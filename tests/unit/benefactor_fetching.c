@@ -35,7 +35,11 @@ struct source
     unsigned refused;
     uint32_t outcome;
     uint64_t order;
+    bool again;      /* The next one crosses an order of the same, by another manager, */
+    uint64_t orders; /* which has begun with so many. */
 };
+
+static void order(struct source *s, uint32_t morsel);
 
 /* ---- The source, the manager ---- */
 
@@ -89,6 +93,11 @@ static void manage_fetched(void *data, struct rpc_request *request)
     CHECK(m != NULL && m->id == DONOR && m->instance == s->b.instance && m->set == SET);
     s->outcome = m->outcome;
     s->order = m->order;
+    if (s->again) {
+        s->again = false;
+        s->orders = 1000;
+        order(s, m->morsel);
+    }
     morsel__donor_fetched_request__free_unpacked(m, NULL);
     if (s->told_nothing > 0) {
         s->told_nothing--;
@@ -170,7 +179,7 @@ static void order_from(struct source *s, uint32_t morsel, uint32_t digest, uint3
     place.id = id;
     place.address = (char *)(uintptr_t)address;
     place.instance = 1;
-    fetch.order = 1000 + morsel;
+    fetch.order = 1000 + s->orders + morsel;
     fetch.set = SET;
     fetch.morsel = morsel;
     fetch.length = s->length;
@@ -214,6 +223,26 @@ static void a_morsel_is_fetched(void **state)
     assert_int_equal(bench_counter(&s->b, "morsels_fetched"), 1);
     assert_int_equal(bench_counter(&s->b, "bytes_fetched"), LENGTH);
     assert_true(bench_counter(&s->b, "used_bytes") >= LENGTH);
+    source_end(s);
+}
+
+/* A manager that was restarted orders what the one before hears of just now: it hears of it as its own, and nothing is fetched
+ * once more. */
+static void what_was_told_to_the_manager_before_is_told_again(void **state)
+{
+    struct source *s = source_new(LENGTH, 64 << 20);
+
+    (void)state;
+    s->again = true;
+    order(s, 3);
+    bench_until(&s->b, &s->told, 2);
+    assert_int_equal(s->outcome, FETCH_DONE);
+    assert_int_equal(s->order, 2003);
+    assert_int_equal(s->reads, 1);
+    s->told = 0;
+    s->orders = 0;
+    order(s, 4); /* Its place is free. */
+    ends_with(s, 4, FETCH_DONE);
     source_end(s);
 }
 
@@ -335,6 +364,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_morsel_is_fetched),
+        cmocka_unit_test(what_was_told_to_the_manager_before_is_told_again),
         cmocka_unit_test(a_large_morsel_is_fetched),
         cmocka_unit_test(what_is_not_what_was_stored_is_not_kept),
         cmocka_unit_test(who_does_not_answer_is_given_up),
