@@ -7,6 +7,7 @@
  *   holdings_uv.c    what lies here, and what is to be deleted
  *   held.c           the same in order, for the manager
  *   collector_uv.c   deletes
+ *   leaving.c        until when it stays, when it leaves
  *   control_uv.c     what the owner says while it runs (owner.c), and what he is told; what it costs (cost.c)
  *   governor_uv.c    how fast that goes (governor.c, bucket.c), from what the machine says (machine_file.c)
  *   fetching_uv.c    what the manager wants to have here besides
