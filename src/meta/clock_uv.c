@@ -4,6 +4,7 @@
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
 #include "meta/coherence/pauses_uv.h"
+#include "meta/datasets/evictions_uv.h"
 #include "meta/datasets/relocate.h"
 #include "meta/datasets/repairs_uv.h"
 
@@ -73,6 +74,7 @@ static void on_pulse(uv_timer_t *timer)
     meta_departed_pulse(meta, meta_now_ms(meta));
     donors_host_pulse(meta, meta_now_ms(meta));
     hours_pulse(meta, meta_now_ms(meta));
+    evictions_pulse(meta, meta_now_ms(meta));
     away_ms = meta->presence.away_ms - meta->away_logged_ms;
     meta->away_logged_ms = meta->presence.away_ms;
     if (away_ms >= LEASE_MARGIN_MS) {

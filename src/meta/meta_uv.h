@@ -26,6 +26,7 @@
 #include "meta/coherence/lock_table.h"
 #include "meta/coherence/pauses.h"
 #include "meta/coherence/session.h"
+#include "meta/datasets/lru_k.h"
 #include "meta/datasets/repair.h"
 #include "meta/datasets/set_placement.h"
 #include "meta/namespace/departed.h"
@@ -79,6 +80,17 @@ struct donors_lines
     uint32_t written, came, went, refused;
 };
 
+/* What is known of how data sets are used (datasets/evictions_uv.h). */
+struct evictions
+{
+    struct lru_k lru;
+    uint64_t first_sum_s,
+        first_count; /* From the store to the first use: of those that were seen. */
+    uint64_t looked_ms, wrote_ms, asked_ms;
+    uint64_t evicted_ms; /* When something was evicted last; 0: never. */
+    bool asking;         /* In this round benefactors are asked to report. */
+};
+
 struct fsck;
 struct directory_page;
 struct voters_host;
@@ -101,6 +113,7 @@ struct meta
     struct place_rounds rounds; /* datasets/sets_uv.h */
     struct repair repair;       /* datasets/repairs_uv.h */
     bool repair_said;           /* In the log: morsels are short. */
+    struct evictions evictions; /* datasets/evictions_uv.h */
     struct session_table *sessions;
     struct lease_table *leases;
     struct list leased; /* struct leased_request: they wait for recalls. */

@@ -10,6 +10,7 @@
 #include "meta/coherence/locks_uv.h"
 #include "meta/coherence/pauses_uv.h"
 #include "meta/coherence/sessions_kept_uv.h"
+#include "meta/datasets/evictions_uv.h"
 #include "meta/datasets/repairs_uv.h"
 #include "meta/namespace/fsck.h"
 #include "meta/storage/kv_leveldb.h"
@@ -198,6 +199,9 @@ static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
         return rv;
     }
     repairs_open(meta);
+    if ((rv = evictions_open(meta)) != 0) {
+        return rv;
+    }
     meta->replies = reply_cache_new();
     meta->page = directory_page_new();
     meta->locks = lock_table_new();
@@ -325,6 +329,7 @@ static void on_sync_closed(void *data)
 void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
 {
     CHECK(!meta->closing);
+    evictions_close(meta);
     meta->closing = true;
     meta->closed = closed;
     meta->closed_data = data;
@@ -349,6 +354,7 @@ void meta_free(struct meta *meta)
     donors_free(&meta->donors);
     hours_free(&meta->hours);
     place_rounds_free(&meta->rounds);
+    evictions_free(meta);
     voters_host_free(meta);
     voter_uv_free(&meta->voter);
     fsck_free(meta->fsck);

@@ -7,6 +7,7 @@
 #include "meta/datasets/sets.h"
 #include "meta/namespace/groups_record.h"
 #include "meta/namespace/voters_record.h"
+#include "tests/lib/evict_op.h"
 #include "tests/lib/groups.h"
 #include "tests/lib/ns_fixture.h"
 #include "tests/lib/seed.h"
@@ -19,7 +20,7 @@
 
 #include <cmocka.h>
 
-enum { SEEDS = 25, OPS = 1500, BYTES_MAX = 70000, MADE = 32 };
+enum { SEEDS = 30, OPS = 1500, BYTES_MAX = 70000, MADE = 32 };
 
 struct strange
 {
@@ -120,6 +121,7 @@ static struct file_layout layout(struct strange *s)
     l.stripe.width = below(s, 8) == 0 ? STRIPE_WIDTH_MAX : 1 + (uint32_t)below(s, 3);
     if (below(s, 2) == 0) {
         l.class = CLASS_SCAVENGED;
+        l.scratch = below(s, 3) > 0;
         l.replicas = 1 + (uint32_t)below(s, REPLICAS_MAX);
         return l;
     }
@@ -493,7 +495,9 @@ static void draw(struct strange *s, struct meta_op *op)
     memset(op, 0, sizeof(*op));
     buf_clear(&s->lists);
     op->kind = below(s, 3) == 0 ? OP_CREATE : (enum op_kind)(OP_CREATE + below(s, OP_KIND_END - 2));
-    fill[op->kind](s, op);
+    if (!draw_evict_op(&s->f.prng, ns_sets(s->f.ns), op)) {
+        fill[op->kind](s, op);
+    }
     op->client = below(s, 2) == 0 ? 7 : number(s);
     op->client_sequence = number(s);
     op->answered = number(s);

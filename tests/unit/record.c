@@ -327,6 +327,19 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
         op.set_copy.donor = 15;
         op.set_copy.instead = 16;
         break;
+    case OP_SET_USED:
+        op.set_used.set = 11;
+        op.set_used.first_ns = 5;
+        op.set_used.uses = (struct lru_k_uses){ .count = 2, .times_ns = { 7, 6 }, .last_ns = 8 };
+        break;
+    case OP_SET_EVICT:
+        op.set_evict.set = 11;
+        op.set_evict.kept = 12;
+        break;
+    case OP_SET_MARK:
+        op.set_mark.set = 11;
+        op.set_mark.pinned = true;
+        break;
     case OP_SIZE_REPORT:
         op.size_report.size = 9;
         op.size_report.sparse = op.size_report.strips_ids = op.size_report.truncates =

@@ -101,6 +101,8 @@ int command_stage(const struct admin_arguments *arguments);
 int command_donate(const struct admin_arguments *arguments);
 int command_layout(const struct admin_arguments *arguments);
 int command_setpolicy(const struct admin_arguments *arguments);
+int command_pin(const struct admin_arguments *arguments);
+int command_unpin(const struct admin_arguments *arguments);
 int command_getpolicy(const struct admin_arguments *arguments);
 int command_recopy(const struct admin_arguments *arguments);
 int command_fsck(const struct admin_arguments *arguments);

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
 
 /* Numbers of the wire: enum set_state of the manager. */
 enum { STATE_STORING = 1, STATE_SEALED = 2, STATE_ABANDONED = 3 };
@@ -30,32 +31,59 @@ static const char *state_words(const Morsel__SetInfo *set)
     }
 }
 
+/* Numbers of the wire: enum eviction_state of the manager. */
+static const char *eviction_words(const Morsel__SetInfo *set)
+{
+    static const char *const words[] = { "unknown", "may go",     "is data", "is being stored",
+                                         "pinned",  "in use now", "is new" };
+
+    return set->next_to_go                                    ? "goes next"
+           : set->eviction < sizeof(words) / sizeof(words[0]) ? words[set->eviction]
+                                                              : words[0];
+}
+
+/* How much of it is here no more because room was made; exact, but for a set whose morsels have holes between them. */
+static double evicted_percent(const Morsel__SetInfo *set)
+{
+    return set->morsels > 0 ? 100.0 * set->morsels_evicted / set->morsels : 0;
+}
+
 static json_t *set_json(const Morsel__SetInfo *set)
 {
-    return json_pack("{s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s}", "set",
-                     print_json_number(set->set), "inode", print_json_number(set->inode), "size",
-                     print_json_number(set->size), "state", state_words(set), "copies",
-                     (json_int_t)set->copies, "morsel_size", (json_int_t)set->morsel_bytes,
-                     "morsels", (json_int_t)set->morsels, "morsels_short",
-                     (json_int_t)set->morsels_short, "morsels_away", (json_int_t)set->morsels_away,
-                     "donors", (json_int_t)set->donors, "made_s", print_json_number(set->made_s),
-                     "origin", set->origin);
+    return json_pack(
+        "{s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, s:b, s:I, s:o, s:s, s:s}", "set",
+        print_json_number(set->set), "inode", print_json_number(set->inode), "size",
+        print_json_number(set->size), "state", state_words(set), "copies", (json_int_t)set->copies,
+        "morsel_size", (json_int_t)set->morsel_bytes, "morsels", (json_int_t)set->morsels,
+        "morsels_short", (json_int_t)set->morsels_short, "morsels_away",
+        (json_int_t)set->morsels_away, "donors", (json_int_t)set->donors, "made_s",
+        print_json_number(set->made_s), "scratch", (int)set->scratch, "pinned", (int)set->pinned,
+        "morsels_evicted", (json_int_t)set->morsels_evicted, "last_used_s",
+        print_json_number(set->last_used_s), "eviction", eviction_words(set),
+        "origin", set->origin);
 }
 
 static void print_head(void)
 {
-    (void)printf("%12s %12s %10s  %-12s %6s %8s %8s %8s %6s  %s\n", "SET", "INODE", "SIZE", "STATE",
-                 "COPIES", "MORSELS", "SHORT", "AWAY", "DONORS", "ORIGIN");
+    (void)printf("%12s %12s %10s  %-12s %6s %8s %8s %8s %6s %7s %-16s  %-16s  %s\n", "SET", "INODE",
+                 "SIZE", "STATE", "COPIES", "MORSELS", "SHORT", "AWAY", "DONORS", "EVICTED",
+                 "LAST USE", "EVICTION", "ORIGIN");
 }
 
 static void print_set(const Morsel__SetInfo *set)
 {
-    char size[PRINT_TEXT_MAX];
+    char size[PRINT_TEXT_MAX], used[32] = "-";
+    time_t seconds = (time_t)set->last_used_s;
+    struct tm tm;
 
+    if (set->last_used_s != 0 && localtime_r(&seconds, &tm) != NULL) {
+        (void)strftime(used, sizeof(used), "%Y-%m-%d %H:%M", &tm);
+    }
     (void)printf("%12" PRIu64 " %12" PRIu64 " %10s  %-12s %6" PRIu32 " %8" PRIu32 " %8" PRIu32
-                 " %8" PRIu32 " %6" PRIu32 "  %s\n",
+                 " %8" PRIu32 " %6" PRIu32 " %6.1f%% %-16s  %-16s  %s\n",
                  set->set, set->inode, print_bytes(set->size, size), state_words(set), set->copies,
                  set->morsels, set->morsels_short, set->morsels_away, set->donors,
+                 evicted_percent(set), used, eviction_words(set),
                  set->origin[0] != '\0' ? set->origin : "-");
 }
 

@@ -162,6 +162,12 @@ static const struct command commands[] = {
     { "getpolicy",
       TABLE("getpolicy", "Show what new files in a directory get.", "DIR", common_options), 1, 1,
       command_getpolicy },
+    { "pin",
+      TABLE("pin", "Keep data sets that are scratch from being evicted.", "FILE...",
+            common_options),
+      1, ADMIN_OPERANDS_MAX, command_pin },
+    { "unpin", TABLE("unpin", "Take that back.", "FILE...", common_options), 1, ADMIN_OPERANDS_MAX,
+      command_unpin },
     { "recopy",
       TABLE("recopy",
             "Give files that are there what new ones would get: the number of copies, and how they "

@@ -67,7 +67,7 @@ static int parse_setting(const char *word, struct setting *setting)
     if (!policy_key_find(name, &setting->key)) {
         return admin_failed(ADMIN_USAGE,
                             "unknown policy \"%s\"; there are class, replicas, morsel_size, "
-                            "stripe_size and stripe_width",
+                            "stripe_size, stripe_width and scratch",
                             name);
     }
     if (strcmp(equals + 1, "inherit") == 0) {
@@ -131,6 +131,45 @@ int command_setpolicy(const struct admin_arguments *arguments)
         code = apply_setting(path, &settings[i]);
     }
     return code;
+}
+
+/* ---- pin, unpin ---- */
+
+static int set_pinned(const struct admin_arguments *arguments, bool pinned)
+{
+    const char *value = pinned ? "yes" : "no";
+
+    for (size_t i = 0; i < arguments->operands_count; i++) {
+        const char *path = arguments->operands[i];
+        struct mount_info mount;
+        struct errmsg err;
+        int rv = mount_find_morsel(path, &mount, &err);
+
+        if (rv != 0) {
+            return admin_failed(rv == MORSEL_INVAL ? ADMIN_USAGE : ADMIN_PROBLEM, "%s", err.text);
+        }
+        if (setxattr(path, POLICY_XATTR_PINNED, value, strlen(value), 0) == 0) {
+            continue;
+        }
+        return errno == EINVAL
+                   ? admin_failed(ADMIN_USAGE,
+                                  "%s: is not a data set on benefactors (class scavenged), or "
+                                  "nothing of it was stored: there is nothing to pin",
+                                  path)
+                   : admin_failed(ADMIN_PROBLEM, "%s: cannot set %s to %s: %s", path,
+                                  POLICY_XATTR_PINNED, value, strerror(errno));
+    }
+    return ADMIN_OK;
+}
+
+int command_pin(const struct admin_arguments *arguments)
+{
+    return set_pinned(arguments, true);
+}
+
+int command_unpin(const struct admin_arguments *arguments)
+{
+    return set_pinned(arguments, false);
 }
 
 /* ---- getpolicy ---- */

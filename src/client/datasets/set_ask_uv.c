@@ -18,9 +18,11 @@ struct set_ask
 
 static void take_entry(const Morsel__SetMorsel *m, struct set_entry *entry)
 {
-    *entry = (struct set_entry){
-        .stored = true, .rewriting = m->rewriting, .length = m->length, .digest = m->digest
-    };
+    *entry = (struct set_entry){ .stored = true,
+                                 .rewriting = m->rewriting,
+                                 .evicted = m->evicted,
+                                 .length = m->length,
+                                 .digest = m->digest };
     for (size_t i = 0; i < m->n_donors && i < SET_COPIES_MAX; i++) {
         entry->donors[entry->donor_count++] = m->donors[i];
     }

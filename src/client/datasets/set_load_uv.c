@@ -12,7 +12,8 @@ enum {
     HEDGE_MS_MIN = 300,   /* So long another copy is not asked beside the first, */
     HEDGE_TIMES = 6,      /* or so many times as long as that one takes. */
     WRONG_ROUNDS_MAX = 2, /* So often all copies are asked, when none is away and all are wrong. */
-    LOADING_BYTES_MAX = 256 << 20
+    LOADING_BYTES_MAX = 256 << 20,
+    EVICTED_LOG_MS = 1000
 };
 
 /* The morsel, asked of one donor. */
@@ -453,6 +454,20 @@ static void load_go(struct set_load *load)
     try_later(load);
 }
 
+void set_log_evicted(struct data_set *set, uint32_t morsel)
+{
+    uint64_t now_ms = uv_now(set->client->loop);
+
+    if (set->evicted_logged_ms != 0 && now_ms - set->evicted_logged_ms < EVICTED_LOG_MS) {
+        return;
+    }
+    set->evicted_logged_ms = now_ms;
+    log_error(set->client->options.log,
+              "inode %lu: morsel %u of data set %lu was evicted to make room for others: store the "
+              "file anew; \"morsel datasets\" says how much of it is left",
+              (unsigned long)set->inode, morsel, (unsigned long)set->number);
+}
+
 static void with_entry(struct set_load *load, const struct set_entry *entry)
 {
     if (load->entry.digest != entry->digest || load->entry.length != entry->length ||
@@ -465,6 +480,9 @@ static void with_entry(struct set_load *load, const struct set_entry *entry)
     if (!entry->stored || entry->length == 0) {
         load->entry.length = 0;
         load_end(load, MORSEL_OK);
+    } else if (entry->evicted) {
+        set_log_evicted(load->set, (uint32_t)load->key.morsel);
+        load_end(load, MORSEL_IO);
     } else {
         load_go(load);
     }

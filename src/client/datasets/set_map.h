@@ -24,6 +24,7 @@ struct set_entry
 {
     bool stored;    /* Ever. If not, it is zeros. */
     bool rewriting; /* The digest is not known. */
+    bool evicted;   /* Nobody has it, and nobody is going to. */
     uint8_t donor_count;
     donor_id donors[SET_COPIES_MAX];
     uint32_t length, digest;

@@ -47,7 +47,9 @@ struct data_set
     uint32_t morsel_bytes;
     unsigned references;
     bool dropped, sealed, sealing, stored_here;
-    struct list node; /* In data_sets.all. */
+    uint64_t
+        evicted_logged_ms; /* When the log was last told that somebody wants what was evicted. */
+    struct list node;      /* In data_sets.all. */
 
     struct set_map map;
     uint64_t
@@ -143,6 +145,9 @@ struct set_load *set_load_get(struct data_set *set, uint32_t morsel, bool fresh)
 
 /* Of one that is new, and has a reader: it begins. */
 void set_load_begin(struct set_load *load);
+
+/* Who reads it hears EIO: say why, once in a while. */
+void set_log_evicted(struct data_set *set, uint32_t morsel);
 
 /* Nobody finds it any more. It may be gone. */
 void set_load_unlist(struct set_load *load);

@@ -32,12 +32,15 @@ static int ask_places(struct meta_call *call, struct data_set *set, uint32_t fir
                            &morsel__set_place_reply__descriptor, done);
 }
 
-/* Nobody has room but perhaps those who have failed: they get another chance. */
+/* Nobody has room but perhaps those who have failed: they get another chance. So they do when room is being made, for that may be with
+ * them. True: at once. */
 static bool forgive(struct data_set *set, int status)
 {
     bool some = set->places.failed_count > 0;
 
-    set->places.failed_count = status == MORSEL_NOSPC ? 0 : set->places.failed_count;
+    if (status == MORSEL_NOSPC || status == MORSEL_AGAIN) {
+        set->places.failed_count = 0;
+    }
     return status == MORSEL_NOSPC && some;
 }
 

@@ -23,14 +23,23 @@ void set_read_take(struct set_read *read, const struct set_load *load)
     }
 }
 
-/* Does the map say that nothing was stored there? */
-static bool is_hole(const struct set_read *read)
+/* What the map says at once: MORSEL_OK, nothing was stored there; MORSEL_IO, it was evicted; MORSEL_AGAIN: neither, or it is not known. */
+static int look_up(const struct set_read *read)
 {
+    uint32_t morsel = set_morsel_of(read->set, read->offset);
     struct set_entry entry;
 
-    return (!read->fresh || read->set->sealed) &&
-           set_map_get(&read->set->map, set_morsel_of(read->set, read->offset), &entry) &&
-           (!entry.stored || entry.length == 0);
+    if ((read->fresh && !read->set->sealed) || !set_map_get(&read->set->map, morsel, &entry)) {
+        return MORSEL_AGAIN;
+    }
+    if (!entry.stored || entry.length == 0) {
+        return MORSEL_OK;
+    }
+    if (entry.evicted) {
+        set_log_evicted(read->set, morsel);
+        return MORSEL_IO;
+    }
+    return MORSEL_AGAIN;
 }
 
 int set_read_start(struct set_read *read, void (*done)(struct set_read *read, int status))
@@ -46,8 +55,8 @@ int set_read_start(struct set_read *read, void (*done)(struct set_read *read, in
     read->payload = NULL;
     read->count = 0;
     list_init(&read->node);
-    if (read->opens == NULL && is_hole(read)) {
-        return MORSEL_OK;
+    if (read->opens == NULL && (rv = look_up(read)) != MORSEL_AGAIN) {
+        return rv;
     }
     load = set_load_get(set, set_morsel_of(set, read->offset), read->fresh);
     if (load == NULL) {

@@ -24,6 +24,7 @@ static const struct key_row key_rows[POLICY_KEYS] = {
                              "a power of two from 64K to 16M" },
     [POLICY_STRIPE_SIZE] = { "stripe_size", 1, STRIPE_MORSELS_MAX, false, "1 to 1024 morsels" },
     [POLICY_STRIPE_WIDTH] = { "stripe_width", 1, STRIPE_WIDTH_MAX, false, "1 to 64 servers" },
+    [POLICY_SCRATCH] = { "scratch", POLICY_NO, POLICY_YES, false, "yes or no" },
 };
 
 static_assert(REPLICAS_MAX == 3 && STRIPE_MORSELS_MAX == 1024 && STRIPE_WIDTH_MAX == 64 &&
@@ -31,6 +32,7 @@ static_assert(REPLICAS_MAX == 3 && STRIPE_MORSELS_MAX == 1024 && STRIPE_WIDTH_MA
               "the words above name these limits");
 
 static const char *const class_names[] = { "inherit", "durable", "scavenged" };
+static const char *const answer_names[] = { "inherit", "no", "yes" };
 static const char *const source_names[] = { "directory", "cluster", "auto" };
 
 static_assert(ARRAY_COUNT(source_names) == POLICY_AUTO + 1, "each has a name");
@@ -57,10 +59,18 @@ bool policy_key_find(const char *name, enum policy_key *key_out)
     return false;
 }
 
-static bool parse_class(const char *text, size_t count, uint32_t *value_out)
+/* The names of the values of a key whose values are words; NULL: they are numbers. All have three. */
+static const char *const *words_of(enum policy_key key)
 {
-    for (uint32_t i = 0; i < ARRAY_COUNT(class_names); i++) {
-        if (strlen(class_names[i]) == count && memcmp(class_names[i], text, count) == 0) {
+    static_assert(ARRAY_COUNT(class_names) == 3 && ARRAY_COUNT(answer_names) == 3, "all have");
+    return key == POLICY_CLASS ? class_names : key == POLICY_SCRATCH ? answer_names : NULL;
+}
+
+static bool parse_word(const char *const names[3], const char *text, size_t count,
+                       uint32_t *value_out)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        if (strlen(names[i]) == count && memcmp(names[i], text, count) == 0) {
             *value_out = i;
             return true;
         }
@@ -98,9 +108,10 @@ int policy_value_parse(enum policy_key key, const char *text, size_t count, uint
                        struct errmsg *err)
 {
     const struct key_row *row = &key_rows[key];
+    const char *const *names = words_of(key);
     uint32_t value = 0;
     bool read =
-        key == POLICY_CLASS ? parse_class(text, count, &value) : parse_size(text, count, &value);
+        names != NULL ? parse_word(names, text, count, &value) : parse_size(text, count, &value);
     bool fits = value >= row->min && value <= row->max &&
                 (!row->power_of_two || (value & (value - 1)) == 0);
 
@@ -116,9 +127,10 @@ int policy_value_parse(enum policy_key key, const char *text, size_t count, uint
 
 void policy_value_format(enum policy_key key, uint32_t value, char text[POLICY_VALUE_TEXT_MAX])
 {
-    if (key == POLICY_CLASS) {
-        (void)snprintf(text, POLICY_VALUE_TEXT_MAX, "%s",
-                       value < ARRAY_COUNT(class_names) ? class_names[value] : "unknown");
+    const char *const *names = words_of(key);
+
+    if (names != NULL) {
+        (void)snprintf(text, POLICY_VALUE_TEXT_MAX, "%s", value < 3 ? names[value] : "unknown");
     } else {
         (void)snprintf(text, POLICY_VALUE_TEXT_MAX, "%u", value);
     }
@@ -137,6 +149,9 @@ void policy_format(const struct policy_values *policy, char text[POLICY_TEXT_MAX
     for (unsigned key = 0; key < POLICY_KEYS; key++) {
         char value[POLICY_VALUE_TEXT_MAX];
 
+        if (key == POLICY_SCRATCH && policy->values[key] == POLICY_UNSAID) {
+            continue;
+        }
         policy_value_format((enum policy_key)key, policy->values[key], value);
         used += (size_t)snprintf(text + used, POLICY_TEXT_MAX - used, "%s%s=%s",
                                  key == 0 ? "" : " ", key_rows[key].name, value);

@@ -7,10 +7,13 @@
  *   user.morsel.morsel_size    bytes, a power of two; "1M" is understood too
  *   user.morsel.stripe_size    morsels that follow each other on a server
  *   user.morsel.stripe_width   servers of a file
+ *   user.morsel.scratch        "yes", "no": may data sets that are made there be evicted when benefactors have no more room?
+ *                              In user.morsel.policy only where a directory says so
  *   user.morsel.policy         what a new file in this directory gets: "class=durable replicas=2
  *                              morsel_size=1048576 stripe_size=1 stripe_width=4", and where no
  *                              directory says how many copies, " copies_from=auto" or "=cluster"
  *                              behind it; cannot be set
+ *   user.morsel.pinned         of a file of class scavenged: "yes", its data set is not evicted; "no"
  *   user.morsel.layout         of a file: "class=durable replicas=1 morsel_size=1048576
  *                              stripe_size=1 servers=1,2,3,4", one server id per column; with
  *                              more than one copy that of its first, and " groups=7:1/2,9:2/3"
@@ -31,6 +34,7 @@
 #define POLICY_XATTR_PREFIX    "user.morsel."
 #define POLICY_XATTR_EFFECTIVE "user.morsel.policy"
 #define POLICY_XATTR_LAYOUT    "user.morsel.layout"
+#define POLICY_XATTR_PINNED    "user.morsel.pinned"
 
 enum policy_key {
     POLICY_CLASS,
@@ -38,8 +42,12 @@ enum policy_key {
     POLICY_MORSEL_SIZE,
     POLICY_STRIPE_SIZE,
     POLICY_STRIPE_WIDTH,
+    POLICY_SCRATCH, /* enum policy_answer */
     POLICY_KEYS
 };
+
+/* Of a policy that is a question. Numbers of the wire. */
+enum policy_answer { POLICY_UNSAID, POLICY_NO, POLICY_YES };
 
 enum {
     POLICY_VALUE_TEXT_MAX = 32, /* Of one value, with its final zero. */

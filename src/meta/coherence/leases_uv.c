@@ -468,21 +468,24 @@ void leases_forget(struct meta *meta, inode_id inode)
     leases_perform(meta, &actions);
 }
 
-void leases_recall_all(struct meta *meta, inode_id inode)
+bool leases_recall_all(struct meta *meta, inode_id inode)
 {
     struct lease_touch touched = { inode, ACCESS_CHANGE };
     struct lease_actions actions;
     uint64_t ticket;
+    bool waits;
 
     if (inode == INODE_NONE) {
-        return;
+        return true;
     }
     lease_actions_init(&actions);
-    if (lease_acquire(meta->leases, meta_now_ms(meta), 0, &touched, 1, &ticket, &actions) ==
-        LEASE_WAIT) {
+    waits = lease_acquire(meta->leases, meta_now_ms(meta), 0, &touched, 1, &ticket, &actions) ==
+            LEASE_WAIT;
+    if (waits) {
         lease_ticket_drop(meta->leases, ticket);
     }
     leases_perform(meta, &actions);
+    return !waits;
 }
 
 void leases_tick(struct meta *meta, uint64_t now_ms)

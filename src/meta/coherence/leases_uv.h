@@ -56,8 +56,8 @@ void leases_leave(struct meta *meta, client_id client);
 /* May the client speak for its leases? False: it must join first. */
 bool leases_heard(struct meta *meta, const struct rpc_request *request);
 
-/* An inode was changed without asking anybody (fsck): whoever caches it is told. */
-void leases_recall_all(struct meta *meta, inode_id inode);
+/* An inode is changed without asking anybody (fsck): whoever caches it is told. False: some hold leases on it still. */
+bool leases_recall_all(struct meta *meta, inode_id inode);
 
 void leases_tick(struct meta *meta, uint64_t now_ms);
 

@@ -648,6 +648,9 @@ static void count(struct repair *r, uint64_t now_ms)
     while (walk_next(r, &r->counted, &looks, &end, &set, &m)) {
         struct look look = look_at(r, &m, now_ms);
 
+        if (set_has_evicted(&set->head, m.number)) {
+            continue;
+        }
         r->short_count += look.counts < set->head.copies;
         r->away_count += look.counts + look.leaving == 0;
         if (look.leaving > 0 && look.counts < set->head.copies && m.length > 0) {

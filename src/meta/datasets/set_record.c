@@ -7,7 +7,15 @@
 
 #include <string.h>
 
-enum { SET_RECORD_VERSION = 1 };
+enum { SET_RECORD_VERSION = 1, HEAD_VERSION_EVICTION = 2 };
+
+/* Of a head of that version. */
+enum {
+    HEAD_SCRATCH = 1,
+    HEAD_PINNED = 2,
+    HEAD_EVICTED = 4,
+    HEAD_FLAGS_KNOWN = HEAD_SCRATCH | HEAD_PINNED | HEAD_EVICTED
+};
 
 /* With the number of copies, in one byte. */
 enum { COPIES_MASK = 0x0f, FLAG_REWRITING = 0x10, FLAGS_KNOWN = COPIES_MASK | FLAG_REWRITING };
@@ -22,9 +30,69 @@ static int version_check(struct reader *r)
     return version == 0 ? MORSEL_CORRUPT : version > SET_RECORD_VERSION ? MORSEL_VERSION : 0;
 }
 
+bool set_may_go(const struct set_head *head)
+{
+    return head->scratch;
+}
+
+bool set_has_evicted(const struct set_head *head, uint32_t morsel)
+{
+    return head->evicted && morsel >= head->kept;
+}
+
+/* ---- Uses ---- */
+
+bool set_uses_sound(const struct lru_k_uses *uses)
+{
+    if (uses->count > LRU_K_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < uses->count; i++) {
+        if (uses->times_ns[i] > (i == 0 ? uses->last_ns : uses->times_ns[i - 1])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void set_uses_encode(const struct lru_k_uses *uses, struct buf *out)
+{
+    CHECK(uses->count <= LRU_K_MAX);
+    buf_put_u64(out, (uint64_t)uses->last_ns);
+    buf_put_u8(out, (uint8_t)uses->count);
+    for (uint32_t i = 0; i < uses->count; i++) {
+        buf_put_u64(out, (uint64_t)uses->times_ns[i]);
+    }
+}
+
+void set_uses_decode(struct reader *r, struct lru_k_uses *uses)
+{
+    memset(uses, 0, sizeof(*uses));
+    uses->last_ns = (int64_t)reader_u64(r);
+    uses->count = reader_u8(r);
+    if (uses->count > LRU_K_MAX) {
+        r->failed = true;
+        uses->count = 0;
+    }
+    for (uint32_t i = 0; i < uses->count; i++) {
+        uses->times_ns[i] = (int64_t)reader_u64(r);
+    }
+    r->failed |= !set_uses_sound(uses);
+}
+
+/* ---- Heads ---- */
+
+bool set_head_is_new(const struct set_head *head)
+{
+    return head->scratch || head->pinned || head->evicted || head->stored_ns != 0 ||
+           head->first_ns != 0 || head->uses.count > 0 || head->uses.last_ns != 0;
+}
+
 void set_head_encode(const struct set_head *head, struct buf *out)
 {
-    buf_put_u8(out, SET_RECORD_VERSION);
+    bool is_new = set_head_is_new(head);
+
+    buf_put_u8(out, is_new ? HEAD_VERSION_EVICTION : SET_RECORD_VERSION);
     buf_put_u64(out, head->inode);
     buf_put_u64(out, head->writer);
     buf_put_u64(out, (uint64_t)head->made_ns);
@@ -32,19 +100,43 @@ void set_head_encode(const struct set_head *head, struct buf *out)
     buf_put_u32(out, head->morsel_bytes);
     buf_put_u8(out,
                (uint8_t)((head->sealed ? HEAD_SEALED : 0) | (head->has_origin ? HEAD_ORIGIN : 0)));
+    if (is_new) {
+        buf_put_u8(out,
+                   (uint8_t)((head->scratch ? HEAD_SCRATCH : 0) | (head->pinned ? HEAD_PINNED : 0) |
+                             (head->evicted ? HEAD_EVICTED : 0)));
+        buf_put_u32(out, head->kept);
+        buf_put_u64(out, (uint64_t)head->stored_ns);
+        buf_put_u64(out, (uint64_t)head->first_ns);
+        set_uses_encode(&head->uses, out);
+    }
+}
+
+static void head_decode_eviction(struct reader *r, struct set_head *head)
+{
+    uint8_t flags = reader_u8(r);
+
+    head->scratch = (flags & HEAD_SCRATCH) != 0;
+    head->pinned = (flags & HEAD_PINNED) != 0;
+    head->evicted = (flags & HEAD_EVICTED) != 0;
+    head->kept = reader_u32(r);
+    head->stored_ns = (int64_t)reader_u64(r);
+    head->first_ns = (int64_t)reader_u64(r);
+    set_uses_decode(r, &head->uses);
+    r->failed |=
+        (flags & ~HEAD_FLAGS_KNOWN) != 0 || head->kept >= (head->evicted ? SET_MORSELS_MAX : 1);
 }
 
 int set_head_decode(uint64_t number, struct slice bytes, struct set_head *head)
 {
     struct reader r;
-    uint8_t flags;
-    int rv;
+    uint8_t version, flags;
 
     reader_init(&r, bytes.data, bytes.count);
-    if ((rv = version_check(&r)) != 0) {
-        return rv;
+    version = reader_u8(&r);
+    if (version == 0 || version > HEAD_VERSION_EVICTION) {
+        return version == 0 ? MORSEL_CORRUPT : MORSEL_VERSION;
     }
-    head->number = number;
+    *head = (struct set_head){ .number = number };
     head->inode = reader_u64(&r);
     head->writer = reader_u64(&r);
     head->made_ns = (int64_t)reader_u64(&r);
@@ -53,6 +145,9 @@ int set_head_decode(uint64_t number, struct slice bytes, struct set_head *head)
     flags = reader_u8(&r);
     head->sealed = (flags & HEAD_SEALED) != 0;
     head->has_origin = (flags & HEAD_ORIGIN) != 0;
+    if (version == HEAD_VERSION_EVICTION) {
+        head_decode_eviction(&r, head);
+    }
     if (!reader_done(&r) || number == 0 || head->inode == INODE_NONE ||
         (flags & ~(HEAD_SEALED | HEAD_ORIGIN)) != 0 || head->copies < 1 ||
         head->copies > REPLICAS_MAX ||

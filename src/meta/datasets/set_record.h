@@ -9,6 +9,7 @@
 #include "common/base/buf.h"
 #include "common/base/limits.h"
 #include "common/base/types.h"
+#include "meta/datasets/lru_k.h"
 
 enum {
     SET_PAGE_MORSELS = 256,
@@ -27,6 +28,13 @@ struct set_head
     uint32_t morsel_bytes;
     bool sealed;
     bool has_origin; /* There is a record of where its bytes come from. */
+    bool scratch;           /* Its morsels may be evicted: its maker can do without them. */
+    bool pinned;            /* Not for now, says a user. */
+    bool evicted;           /* Its end was: */
+    uint32_t kept;          /* the morsels from this one on. 0 when it was not. */
+    int64_t stored_ns;      /* When it was sealed; 0: it is not, or need not be known. */
+    int64_t first_ns;       /* When it was first read; 0: it was not, or need not be known. */
+    struct lru_k_uses uses; /* As last written down (namespace_evict.c). */
 };
 
 struct set_morsel
@@ -38,6 +46,20 @@ struct set_morsel
     uint32_t donor_count;            /* 0: it is lost for now. */
     donor_id donors[SET_DONORS_MAX]; /* In the order in which they got it. */
 };
+
+/* May its morsels be evicted, as far as what it is decides that? The one place where that stands. */
+bool set_may_go(const struct set_head *head);
+
+/* Was that morsel evicted? */
+bool set_has_evicted(const struct set_head *head, uint32_t morsel);
+
+/* As lru_k.h wants them. */
+bool set_uses_sound(const struct lru_k_uses *uses);
+void set_uses_encode(const struct lru_k_uses *uses, struct buf *out);
+void set_uses_decode(struct reader *r, struct lru_k_uses *uses);
+
+/* Is there more to be written than programs understand that know nothing of eviction? */
+bool set_head_is_new(const struct set_head *head);
 
 void set_head_encode(const struct set_head *head, struct buf *out);
 int set_head_decode(uint64_t number, struct slice bytes, struct set_head *head);

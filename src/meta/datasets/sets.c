@@ -566,20 +566,13 @@ void sets_apply(struct sets *s, const struct set_change *changes, uint32_t count
     }
 }
 
-void sets_owned(struct sets *s, const struct set_head *head)
+void sets_change_head(struct sets *s, const struct set_head *head)
 {
-    uint32_t at = sets_from(s, head->number);
+    struct data_set *set = find(s, head->number);
 
-    CHECK(at < s->count && s->items[at]->head.number == head->number);
-    s->items[at]->head = *head;
-}
-
-void sets_seal(struct sets *s, uint64_t number)
-{
-    struct data_set *set = find(s, number);
-
-    CHECK(set != NULL);
-    set->head.sealed = true;
+    CHECK(set != NULL && set->head.copies == head->copies && set->head.inode == head->inode &&
+          set->head.morsel_bytes == head->morsel_bytes);
+    set->head = *head;
 }
 
 void sets_remove(struct sets *s, uint64_t number)

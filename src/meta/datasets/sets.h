@@ -133,8 +133,8 @@ void set_page_encode(const struct data_set *set, uint32_t page, const struct set
 /* It is there from now on. There is room. */
 void sets_made(struct sets *s, const struct set_head *head);
 void sets_apply(struct sets *s, const struct set_change *changes, uint32_t count);
-void sets_seal(struct sets *s, uint64_t number);
-void sets_owned(struct sets *s, const struct set_head *head); /* It has that head now. */
+/* The head of its set becomes this; copies, morsel size and file are what they were. */
+void sets_change_head(struct sets *s, const struct set_head *head);
 void sets_remove(struct sets *s, uint64_t number);
 
 /* ---- Waste ---- */

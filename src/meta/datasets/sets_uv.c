@@ -3,6 +3,7 @@
 
 #include "common/base/status.h"
 #include "common/rpc/messages.h"
+#include "meta/datasets/evictions_uv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@ enum {
 void sets_layout(const struct file_policy *policy, struct file_layout *layout)
 {
     layout->class = CLASS_SCAVENGED;
+    layout->scratch = policy->scratch == POLICY_YES;
     layout->replicas = policy->replicas != 0 ? policy->replicas : SET_COPIES_DEFAULT;
     layout->stripe = (struct stripe){ policy->morsel_bytes, policy->stripe_morsels, policy->width };
 }
@@ -293,6 +295,11 @@ int sets_place(struct meta *meta, const struct inode *inode, const struct set_as
     if ((rv = deal_to_all(meta, inode, &w, asked, out)) != 0) {
         return rv;
     }
+    if ((out->count == 0 || out->copies < w.copies) &&
+        evictions_make_room(meta, w.morsel_bytes, asked->failed, asked->failed_count)) {
+        errmsg_set(err, "room is being made by evicting other data sets");
+        return MORSEL_AGAIN;
+    }
     if (out->count == 0 || may_be_more(&w, &awaited, out)) {
         return no_place(awaited.count, MORSEL_NOSPC, "no benefactor has room; see `morsel donors`",
                         err);
@@ -333,6 +340,10 @@ struct set_state_now sets_state(const struct meta *meta, const struct data_set *
         state.donors += set->donors[i].morsels > 0;
     }
     for (uint32_t from = 0; !whole && set_next(set, from, &m); from = m.number + 1) {
+                if (set_has_evicted(&set->head, m.number)) {
+            state.morsels_evicted++;
+            continue;
+        }
         state.morsels_short += copies_here(meta, &m, counts) < set->head.copies;
         state.morsels_away += copies_here(meta, &m, sets_donor_serves) == 0;
     }

@@ -43,9 +43,10 @@ enum set_state {
 /* Of benefactors as they are now. */
 struct set_state_now
 {
-    uint32_t morsels_short; /* Have fewer copies here than are wanted; */
-    uint32_t morsels_away;  /* have none here. */
-    uint32_t donors;        /* That have a part of it. */
+    uint32_t morsels_short;   /* Have fewer copies here than are wanted; */
+    uint32_t morsels_away;    /* have none here. */
+    uint32_t morsels_evicted; /* Were evicted, and do not count above. */
+    uint32_t donors;          /* That have a part of it. */
 };
 struct set_state_now sets_state(const struct meta *meta, const struct data_set *set);
 

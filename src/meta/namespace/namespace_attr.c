@@ -281,6 +281,9 @@ int apply_policy(struct ns_txn *t)
     if (op->policy.policy.class == CLASS_SCAVENGED) {
         txn_needs_version(t, STORE_VERSION_SETS); /* Others would make durable files there. */
     }
+    if (op->policy.policy.scratch != POLICY_UNSAID) {
+        txn_needs_version(t, STORE_VERSION_EVICTION);
+    }
     t->op->target = inode->id;
     t->counters.policies -= !file_policy_empty(&inode->policy);
     inode->policy = op->policy.policy;

@@ -150,7 +150,8 @@ static void fill_by_type(struct ns_txn *t, struct inode *inode)
     } else if (mode_is_regular(inode->mode)) {
         inode->layout = op->make.layout;
         if (inode_is_scavenged(inode)) {
-            txn_needs_version(t, STORE_VERSION_SETS);
+            txn_needs_version(t,
+                              inode->layout.scratch ? STORE_VERSION_EVICTION : STORE_VERSION_SETS);
         }
     } else if (mode_is_symlink(inode->mode)) {
         inode->mode |= 0777;

@@ -106,7 +106,6 @@ int apply_set_origin(struct ns_txn *t)
     txn_record_put(t, key_origin(head.number));
     txn_needs_version(t, STORE_VERSION_ORIGINS);
     txn_change(t, inode);
-    t->set_owned = head;
     t->op->target = inode->id;
     return 0;
 }

@@ -182,19 +182,21 @@ static void policy_inherit(struct file_policy *policy, const struct file_policy 
     policy->morsel_bytes = policy->morsel_bytes ? policy->morsel_bytes : from->morsel_bytes;
     policy->stripe_morsels = policy->stripe_morsels ? policy->stripe_morsels : from->stripe_morsels;
     policy->width = policy->width ? policy->width : from->width;
+    policy->scratch = policy->scratch ? policy->scratch : from->scratch;
 }
 
 static bool policy_complete(const struct file_policy *p)
 {
     return p->class != 0 && p->replicas != 0 && p->morsel_bytes != 0 && p->stripe_morsels != 0 &&
-           p->width != 0;
+           p->width != 0 && p->scratch != POLICY_UNSAID;
 }
 
 int ns_policy_effective(struct ns *ns, inode_id directory, struct file_policy *policy,
                         struct errmsg *err)
 {
-    static const struct file_policy defaults = { CLASS_DURABLE, 0, MORSEL_BYTES_DEFAULT, 1,
-                                                 STRIPE_WIDTH_DEFAULT };
+    static const struct file_policy defaults = { CLASS_DURABLE,        0,
+                                                 MORSEL_BYTES_DEFAULT, 1,
+                                                 STRIPE_WIDTH_DEFAULT, POLICY_UNSAID };
     uint64_t steps = 0;
 
     memset(policy, 0, sizeof(*policy));

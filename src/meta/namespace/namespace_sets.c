@@ -69,11 +69,8 @@ void publish_sets(struct ns_txn *t)
         sets_made(sets, &t->set_made);
     }
     sets_apply(sets, n->changes, n->change_count);
-    if (t->set_owned.number != 0) {
-        sets_owned(sets, &t->set_owned);
-    }
-    if (t->set_sealed != 0) {
-        sets_seal(sets, t->set_sealed);
+    if (t->set_changed.number != 0) {
+        sets_change_head(sets, &t->set_changed);
     }
     for (uint32_t i = 0; i < n->waste_count; i++) {
         const struct waste_note *w = &n->wastes[i];
@@ -91,11 +88,21 @@ void publish_sets(struct ns_txn *t)
 
 /* ---- Writing ---- */
 
-void txn_set_head(struct ns_txn *t, const struct set_head *head)
+static void write_head(struct ns_txn *t, const struct set_head *head)
 {
     buf_clear(&t->ns->record);
     set_head_encode(head, &t->ns->record);
     txn_record_put(t, key_set(head->number));
+    if (set_head_is_new(head)) {
+        txn_needs_version(t, STORE_VERSION_EVICTION);
+    }
+}
+
+void txn_set_head(struct ns_txn *t, const struct set_head *head)
+{
+    CHECK(t->set_changed.number == 0);
+    t->set_changed = *head;
+    write_head(t, head);
 }
 
 void txn_set_pages(struct ns_txn *t)
@@ -142,6 +149,7 @@ struct set_head txn_set_head_of(const struct ns_txn *t, const struct inode *inod
                               .inode = inode->id,
                               .writer = t->op->client,
                               .made_ns = t->op->time_ns,
+                              .scratch = inode->layout.scratch,
                               .copies = inode->layout.replicas,
                               .morsel_bytes = inode->layout.stripe.morsel_bytes };
 }
@@ -376,7 +384,7 @@ int txn_set_make(struct ns_txn *t, const struct set_head *head)
 
     if (rv == 0 && sets_find(&t->ns->sets, head->number) == NULL) {
         t->set_made = *head;
-        txn_set_head(t, head);
+        write_head(t, head);
         txn_needs_version(t, STORE_VERSION_SETS);
     }
     return rv;
@@ -467,7 +475,9 @@ int apply_set_seal(struct ns_txn *t)
         return rv;
     }
     head.sealed = true;
-    t->set_sealed = head.number;
+    if (set_may_go(&head)) {
+        head.stored_ns = head.uses.last_ns = op->time_ns;
+    }
     txn_set_head(t, &head);
     txn_change(t, inode);
     inode->size = op->set_seal.size > inode->size ? op->set_seal.size : inode->size;

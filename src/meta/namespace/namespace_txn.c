@@ -315,12 +315,12 @@ static void publish(struct ns_txn *t)
 
 /* Who is alive, who votes, who holds what together and who may have leases or files open is written down even while changes have to wait: a
  * few bytes, seldom, and not to be done again later. So are copies of morsels, of which few
- * are made at a time. For a benefactor there was room a moment ago (handlers_donor_uv.c). */
+ * are made at a time, and what is evicted to make room. For a benefactor there was room a moment ago (handlers_donor_uv.c). */
 static bool needs_room(const struct meta_op *op)
 {
     return op->kind != OP_MEMBER && op->kind != OP_HOLDER && op->kind != OP_VOTERS &&
            op->kind != OP_GROUPS && op->kind != OP_SESSIONS && op->kind != OP_DONOR &&
-           op->kind != OP_SET_COPY;
+           op->kind != OP_SET_COPY && op->kind != OP_SET_EVICT;
 }
 
 static int commit(struct ns_txn *t)
@@ -374,6 +374,9 @@ static int apply(struct ns_txn *t)
         [OP_SET_COLLECTED] = apply_set_collected,
         [OP_SET_LOST] = apply_set_lost,
         [OP_SET_COPY] = apply_set_copy,
+        [OP_SET_USED] = apply_set_used,
+        [OP_SET_EVICT] = apply_set_evict,
+        [OP_SET_MARK] = apply_set_mark,
         [OP_GARBAGE] = apply_garbage,
         [OP_REPAIR] = apply_repair,
         [OP_GRANTEE] = apply_grantee,
@@ -409,7 +412,7 @@ static int run(struct ns *ns, struct meta_op *op, bool replay, struct errmsg *er
     t.err = err;
     t.counters = ns->counters;
     t.store_version = ns->super.store_version;
-    t.set_made.number = t.set_owned.number = t.set_sealed = 0;
+    t.set_made.number = t.set_changed.number = 0;
     t.slot_count = t.name_count = t.sets_gone_count = 0;
     ns->notes.change_count = ns->notes.waste_count = 0;
     kv_batch_clear(&ns->batch);

@@ -67,10 +67,9 @@ struct ns_txn
     bool replay; /* Decisions are already in the operation. */
     struct errmsg *err;
     struct counters counters;
-    uint32_t store_version;    /* Of the superblock, behind it. */
-    struct set_head set_made;  /* number 0: none is made. */
-    uint64_t set_sealed;       /* 0: none. */
-    struct set_head set_owned; /* number 0: none gets another writer, or an origin. */
+    uint32_t store_version;      /* Of the superblock, behind it. */
+    struct set_head set_made;    /* number 0: none is made. */
+    struct set_head set_changed; /* Its head becomes this; number 0: none does. */
     uint32_t sets_gone_count;
     uint64_t sets_gone[TXN_INODES_MAX];
     uint32_t slot_count;
@@ -188,7 +187,8 @@ int txn_set_forget(struct ns_txn *t, uint64_t number);
 int txn_set_truncate(struct ns_txn *t, struct inode *inode, uint64_t size);
 int txn_set_grows(struct ns_txn *t, const struct inode *inode);
 
-/* Write the head of a set, as it will be. */
+/* The head as it will be is written, in this operation's batch, and holds once it is committed: one of an operation, of a set that is there
+ * or is made by it. */
 void txn_set_head(struct ns_txn *t, const struct set_head *head);
 
 /* The regular file of class scavenged whose data set that is. MORSEL_STALE, with words: it has another one; MORSEL_INVAL. */
@@ -233,6 +233,11 @@ int txn_origin_complete(struct ns_txn *t, const struct set_head *head, uint64_t 
 
 /* namespace_copies.c */
 int apply_set_copy(struct ns_txn *t);
+
+/* namespace_evict.c */
+int apply_set_used(struct ns_txn *t);
+int apply_set_evict(struct ns_txn *t);
+int apply_set_mark(struct ns_txn *t);
 void publish_sets(struct ns_txn *t);
 int ns_load_sets(struct ns *ns, struct errmsg *err);
 void set_notes_free(struct set_notes *n);

@@ -61,6 +61,9 @@ const char *op_kind_name(enum op_kind kind)
         [OP_SET_LOST] = "set_lost",
         [OP_SET_COPY] = "set_copy",
         [OP_DONOR_HOURS] = "donor_hours",
+        [OP_SET_USED] = "set_used",
+        [OP_SET_EVICT] = "set_evict",
+        [OP_SET_MARK] = "set_mark",
     };
 
     return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
@@ -279,6 +282,19 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         break;
     case OP_SET_COPY:
         set_copy_encode(op, out);
+        break;
+    case OP_SET_USED:
+        buf_put_u64(out, op->set_used.set);
+        buf_put_u64(out, (uint64_t)op->set_used.first_ns);
+        set_uses_encode(&op->set_used.uses, out);
+        break;
+    case OP_SET_EVICT:
+        buf_put_u64(out, op->set_evict.set);
+        buf_put_u32(out, op->set_evict.kept);
+        break;
+    case OP_SET_MARK:
+        buf_put_u64(out, op->set_mark.set);
+        buf_put_u8(out, op->set_mark.pinned);
         break;
     case OP_REPAIR:
         repair_encode(op, out);
@@ -666,6 +682,19 @@ static void body_decode(struct reader *r, struct meta_op *op)
         break;
     case OP_SET_COPY:
         set_copy_decode(r, op);
+        break;
+    case OP_SET_USED:
+        op->set_used.set = reader_u64(r);
+        op->set_used.first_ns = (int64_t)reader_u64(r);
+        set_uses_decode(r, &op->set_used.uses);
+        break;
+    case OP_SET_EVICT:
+        op->set_evict.set = reader_u64(r);
+        op->set_evict.kept = reader_u32(r);
+        break;
+    case OP_SET_MARK:
+        op->set_mark.set = reader_u64(r);
+        op->set_mark.pinned = get_bool(r);
         break;
     case OP_REPAIR:
         repair_decode(r, op);

@@ -51,6 +51,9 @@ enum op_kind {
     OP_DONOR_HOURS = 30,   /* When a benefactor is usually here. */
     OP_SET_ORIGIN =
         31, /* Where the bytes of a data set come from, and that the client stores it. */
+    OP_SET_USED = 32,      /* When a data set was used. */
+    OP_SET_EVICT = 33,     /* The end of a data set goes, to make room. */
+    OP_SET_MARK = 34,      /* A data set is pinned, or is not any more. */
     OP_KIND_END
 };
 
@@ -83,7 +86,8 @@ enum {
     OP_UNSYNCED_BYTES = 12,
     OP_SESSIONS_MAX = 1024,
     OP_SESSION_BYTES = 12,
-    OP_RUN_BYTES = 16
+    OP_RUN_BYTES = 16,
+    OP_EVICT_MAX = 1024 /* Morsels that go in one operation. */
 };
 
 struct meta_op
@@ -236,6 +240,23 @@ struct meta_op
             donor_id donor;
             donor_id instead; /* OP_COPY_ADD: this one is given up for it; 0: nobody. */
         } set_copy;
+        struct
+        {
+            uint64_t set;
+            int64_t first_ns; /* 0: as it is. */
+            struct lru_k_uses uses;
+        } set_used;
+        struct
+        {
+            uint64_t set;
+            uint32_t
+                kept; /* The morsels from this one on go: OP_EVICT_MAX that have a copy at most. */
+        } set_evict;
+        struct
+        {
+            uint64_t set;
+            bool pinned;
+        } set_mark;
         struct
         {
             client_id client;

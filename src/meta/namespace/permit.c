@@ -4,6 +4,7 @@
 #include "common/base/slice.h"
 #include "common/base/status.h"
 #include "common/rpc/messages.h"
+#include "meta/datasets/sets.h"
 #include "meta/namespace/acl.h"
 
 /* The question: about which operation, and what to ask. */
@@ -292,6 +293,16 @@ static int permit_exchange(const struct permit *p)
     return is_owner(p->who, &inode) && is_owner(p->who, &with) ? 0 : MORSEL_PERM;
 }
 
+/* Whose file it is says whether it may be evicted. */
+static int permit_mark(const struct permit *p)
+{
+    const struct data_set *set = sets_find(ns_sets(p->ns), p->op->set_mark.set);
+    struct inode inode;
+    int rv = set != NULL ? ns_inode(p->ns, set->head.inode, &inode, p->err) : MORSEL_NODATA;
+
+    return rv != 0 || is_owner(p->who, &inode) ? rv : MORSEL_PERM;
+}
+
 int permit_xattr_get(struct ns *ns, const struct inode *inode, struct slice name,
                      const struct credentials *who, struct errmsg *err)
 {
@@ -329,6 +340,8 @@ int permit_op(struct ns *ns, const struct meta_op *op, bool writes, struct errms
         return permit_exchange(&p);
     case OP_SET_ORIGIN:
         return permit_origin(&p);
+    case OP_SET_MARK:
+        return permit_mark(&p);
     default:
         return 0; /* SIZE_REPORT, SET_LAYOUT: come from an open file, through which bytes may be written. */
     }

@@ -264,10 +264,13 @@ static int all_read(const struct reader *r)
     return reader_done(r) ? 0 : MORSEL_CORRUPT;
 }
 
+/* Beside the class, in the same byte: a layout's flag, or a policy's answer. */
+enum { CLASS_MASK = 0x0f, SCRATCH_SHIFT = 4 };
+
 void file_layout_encode(const struct file_layout *layout, struct buf *out)
 {
     CHECK(stripe_valid(&layout->stripe));
-    buf_put_u8(out, (uint8_t)layout->class);
+    buf_put_u8(out, (uint8_t)(layout->class | (uint32_t)layout->scratch << SCRATCH_SHIFT));
     buf_put_u8(out, (uint8_t)layout->replicas);
     buf_put_u32(out, layout->stripe.morsel_bytes);
     buf_put_u16(out, (uint16_t)layout->stripe.stripe_morsels);
@@ -279,13 +282,16 @@ void file_layout_encode(const struct file_layout *layout, struct buf *out)
 
 bool file_layout_decode(struct reader *r, struct file_layout *layout)
 {
-    layout->class = reader_u8(r);
+    uint8_t class = reader_u8(r);
+
+    layout->class = class & CLASS_MASK;
+    layout->scratch = class >> SCRATCH_SHIFT == 1;
     layout->replicas = reader_u8(r);
     layout->stripe.morsel_bytes = reader_u32(r);
     layout->stripe.stripe_morsels = reader_u16(r);
     layout->stripe.width = reader_u8(r);
-    if (r->failed || layout->class > CLASS_SCAVENGED || layout->replicas < 1 ||
-        layout->replicas > REPLICAS_MAX || !stripe_valid(&layout->stripe)) {
+    if (r->failed || class >> SCRATCH_SHIFT > 1 || layout->class > CLASS_SCAVENGED ||
+        layout->replicas < 1 || layout->replicas > REPLICAS_MAX || !stripe_valid(&layout->stripe)) {
         return false;
     }
     for (uint32_t i = 0; layout->class != CLASS_SCAVENGED && i < layout->stripe.width; i++) {
@@ -302,7 +308,7 @@ bool file_layout_decode(struct reader *r, struct file_layout *layout)
 
 void file_policy_encode(const struct file_policy *policy, struct buf *out)
 {
-    buf_put_u8(out, (uint8_t)policy->class);
+    buf_put_u8(out, (uint8_t)(policy->class | policy->scratch << SCRATCH_SHIFT));
     buf_put_u8(out, (uint8_t)policy->replicas);
     buf_put_u32(out, policy->morsel_bytes);
     buf_put_u16(out, (uint16_t)policy->stripe_morsels);
@@ -311,7 +317,10 @@ void file_policy_encode(const struct file_policy *policy, struct buf *out)
 
 void file_policy_decode(struct reader *r, struct file_policy *policy)
 {
-    policy->class = reader_u8(r);
+    uint8_t class = reader_u8(r);
+
+    policy->class = class & CLASS_MASK;
+    policy->scratch = class >> SCRATCH_SHIFT;
     policy->replicas = reader_u8(r);
     policy->morsel_bytes = reader_u32(r);
     policy->stripe_morsels = reader_u16(r);
@@ -324,13 +333,14 @@ bool file_policy_valid(const struct file_policy *policy)
                         policy->stripe_morsels ? policy->stripe_morsels : 1,
                         policy->width ? policy->width : 1 };
 
-    return stripe_valid(&s) && policy->class <= CLASS_SCAVENGED && policy->replicas <= REPLICAS_MAX;
+    return stripe_valid(&s) && policy->class <= CLASS_SCAVENGED &&
+           policy->replicas <= REPLICAS_MAX && policy->scratch <= POLICY_YES;
 }
 
 bool file_policy_empty(const struct file_policy *policy)
 {
     return policy->class == CLASS_INHERIT && policy->replicas == 0 && policy->morsel_bytes == 0 &&
-           policy->stripe_morsels == 0 && policy->width == 0;
+           policy->stripe_morsels == 0 && policy->width == 0 && policy->scratch == POLICY_UNSAID;
 }
 
 void inode_encode(const struct inode *inode, struct buf *out)

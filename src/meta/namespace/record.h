@@ -40,6 +40,7 @@
 #include "common/daemon/starts.h"
 #include "common/fs/mode.h"
 #include "common/fs/placing.h"
+#include "common/fs/policy_text.h"
 #include "common/fs/stripe.h"
 
 /* A new database has STORE_VERSION_FIRST, STORE_VERSION_GROUPS once it has a table of groups,
@@ -47,7 +48,8 @@
  * are written down: who does not do that would leave some out, for which the next manager did not wait;
  * STORE_VERSION_DONORS once there is a benefactor, STORE_VERSION_SETS once there is a file of class scavenged,
  * STORE_VERSION_HOURS once the hours of a benefactor are kept, and STORE_VERSION_ORIGINS once there is a data set with an origin:
- * who does not know of those cannot read the log. */
+ * who does not know of those cannot read the log; STORE_VERSION_EVICTION once a directory or a data set is scratch, a set is pinned,
+ * or one that may go was read: others would take such records for damaged. */
 enum {
     RECORD_VERSION = 1,
     STORE_VERSION_FIRST = 1,
@@ -58,7 +60,8 @@ enum {
     STORE_VERSION_SETS = 6,
     STORE_VERSION_HOURS = 7,
     STORE_VERSION_ORIGINS = 8,
-    STORE_VERSION = STORE_VERSION_ORIGINS
+    STORE_VERSION_EVICTION = 9,
+    STORE_VERSION = STORE_VERSION_EVICTION
 };
 
 enum record_kind {
@@ -139,6 +142,7 @@ bool key_waste_parse(struct slice key, donor_id *donor, uint64_t *set, uint32_t 
 struct file_layout
 {
     uint32_t class; /* enum layout_class */
+    bool scratch;   /* Class scavenged: its data set may be evicted. */
     uint32_t replicas;
     struct stripe stripe;
     server_id servers[STRIPE_WIDTH_MAX]; /* Of each column; of a file with copies the first ones of
@@ -155,6 +159,7 @@ struct file_policy
     uint32_t morsel_bytes;
     uint32_t stripe_morsels;
     uint32_t width;
+    uint32_t scratch; /* enum policy_answer: may data sets that are made here be evicted? */
 };
 
 enum inode_flags {

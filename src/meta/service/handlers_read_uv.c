@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/slice.h"
 #include "common/base/status.h"
+#include "meta/datasets/evictions_uv.h"
 #include "meta/service/handlers_uv.h"
 #include "meta/service/identify_uv.h"
 
@@ -121,6 +122,9 @@ int serve_open(struct request *r)
         (rv = identify_access(meta, r->rpc, m->who, &inode, rights, &r->err)) != 0 ||
         (rv = meta_note_open(meta, r->rpc, m->inode, m->write)) != 0) {
         return rv;
+    }
+    if (!m->write) {
+        evictions_used(meta, m->inode, r->rpc->node_id);
     }
     node_fill(meta, &reply, &inode, true,
               leases_grant(meta, r->rpc, m->inode, m->write ? LEASE_W : LEASE_R, true));

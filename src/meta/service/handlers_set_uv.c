@@ -4,6 +4,7 @@
 #include "common/fs/origin.h"
 #include "meta/cluster/donors_uv.h"
 #include "meta/coherence/leases_uv.h"
+#include "meta/datasets/evictions_uv.h"
 #include "meta/datasets/sets_uv.h"
 #include "meta/service/handlers_uv.h"
 #include "meta/service/identify_uv.h"
@@ -349,6 +350,14 @@ int record_set_seal(struct request *r)
     return rv;
 }
 
+int reply_set_seal(struct request *r)
+{
+    const Morsel__SetSealRequest *m = r->message;
+
+    evictions_stored(r->meta, m->set);
+    return reply_node(r);
+}
+
 /* ---- Where they are ---- */
 
 struct map_page
@@ -359,7 +368,8 @@ struct map_page
     struct places places;
 };
 
-static void map_add(struct map_page *page, const struct set_morsel *morsel)
+static void map_add(struct map_page *page, const struct data_set *set,
+                    const struct set_morsel *morsel)
 {
     Morsel__SetMorsel *m = page->pointers[page->count] = &page->items[page->count];
 
@@ -368,6 +378,7 @@ static void map_add(struct map_page *page, const struct set_morsel *morsel)
     m->length = morsel->length;
     m->digest = morsel->digest;
     m->rewriting = morsel->rewriting;
+    m->evicted = set_has_evicted(&set->head, morsel->number);
     m->n_donors = morsel->donor_count;
     m->donors = page->donors[page->count];
     for (uint32_t i = 0; i < morsel->donor_count; i++) {
@@ -384,7 +395,7 @@ static void map_fill(struct map_page *page, const struct data_set *set,
     struct set_morsel morsel;
 
     while (set != NULL && set_next(set, from, &morsel) && morsel.number - m->first < m->count) {
-        map_add(page, &morsel);
+        map_add(page, set, &morsel);
         from = morsel.number + 1;
     }
 }
@@ -403,6 +414,9 @@ int serve_set_map(struct request *r)
     }
     if ((rv = find_set(r, m->inode, m->set, &inode)) != 0) {
         return rv;
+    }
+    if (!session_has_open(r->meta->sessions, m->inode, r->rpc->node_id, false)) {
+        evictions_used(r->meta, m->inode, r->rpc->node_id); /* It was opened without a word. */
     }
     rv = MORSEL_NOMEM;
     page = calloc(1, sizeof(*page));
@@ -457,7 +471,8 @@ static int list_origin(struct request *r, struct list_page *page, const struct d
     return rv == MORSEL_AGAIN && !kv_wants_enough(r->meta->kv) ? 0 : rv;
 }
 
-static int list_add(struct request *r, struct list_page *page, const struct data_set *set)
+static int list_add(struct request *r, struct list_page *page, const struct data_set *set,
+                    uint64_t next)
 {
     Morsel__SetInfo *info = page->pointers[page->count] = &page->items[page->count];
     struct set_state_now state = { 0 };
@@ -482,6 +497,12 @@ static int list_add(struct request *r, struct list_page *page, const struct data
     info->donors = state.donors;
     info->made_s = (uint64_t)(set->head.made_ns / NS_PER_S);
     info->morsel_bytes = set->head.morsel_bytes;
+    info->scratch = set->head.scratch;
+    info->pinned = set->head.pinned;
+    info->morsels_evicted = state.morsels_evicted;
+    info->last_used_s = (uint64_t)(evictions_last_ns(r->meta, set) / NS_PER_S);
+    info->eviction = evictions_state(r->meta, set);
+    info->next_to_go = set->head.number == next;
     rv = rv == MORSEL_STALE ? 0 : rv;
     if (rv == 0 && set->head.has_origin) {
         rv = list_origin(r, page, set);
@@ -497,7 +518,7 @@ int serve_set_list(struct request *r)
     Morsel__SetListReply reply = MORSEL__SET_LIST_REPLY__INIT;
     struct list_page *page = calloc(1, sizeof(*page));
     uint32_t at = sets_from(sets, m->from);
-    uint64_t looked = 0;
+    uint64_t looked = 0, next = evictions_next(r->meta);
     int rv = page != NULL ? 0 : MORSEL_NOMEM;
 
     for (; rv == 0 && at < sets->count && page->count < LIST_PAGE_MAX; at++) {
@@ -505,7 +526,7 @@ int serve_set_list(struct request *r)
         if (page->count > 0 && looked > LIST_MORSELS_MAX) {
             break;
         }
-        rv = list_add(r, page, sets->items[at]);
+        rv = list_add(r, page, sets->items[at], next);
     }
     rv = rv == 0 && kv_wants(r->meta->kv) ? MORSEL_AGAIN : rv;
     if (rv == 0) {

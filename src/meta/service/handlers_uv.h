@@ -76,6 +76,7 @@ int serve_set_place(struct request *r);
 int record_set_stored(struct request *r);
 int reply_set_stored(struct request *r);
 int record_set_seal(struct request *r);
+int reply_set_seal(struct request *r);
 
 /* Setting user.morsel.origin; and the value of that or of user.morsel.missing, into r->bytes: MORSEL_NODATA. */
 int record_origin(struct request *r);

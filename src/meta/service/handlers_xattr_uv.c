@@ -31,6 +31,8 @@ static uint32_t *policy_field(struct file_policy *policy, enum policy_key key)
         return &policy->stripe_morsels;
     case POLICY_STRIPE_WIDTH:
         return &policy->width;
+    case POLICY_SCRATCH:
+        return &policy->scratch;
     case POLICY_KEYS:
         break;
     }
@@ -138,6 +140,19 @@ static int virtual_effective(struct meta *meta, const struct inode *inode,
     return rv;
 }
 
+static int virtual_pinned(const struct meta *meta, const struct inode *inode,
+                          char text[LAYOUT_TEXT_MAX])
+{
+    const struct data_set *set =
+        inode_is_scavenged(inode) ? sets_find(ns_sets(meta->ns), inode_body(inode)) : NULL;
+
+    if (set == NULL) {
+        return MORSEL_NODATA;
+    }
+    policy_value_format(POLICY_SCRATCH, set->head.pinned ? POLICY_YES : POLICY_NO, text);
+    return 0;
+}
+
 static_assert(LAYOUT_TEXT_MAX >= POLICY_TEXT_MAX, "one buffer is for all values");
 
 /* The value of a virtual attribute. */
@@ -152,6 +167,9 @@ static int virtual_get(struct meta *meta, struct slice name, struct inode *inode
     }
     if (strcmp(wanted, POLICY_XATTR_LAYOUT) == 0) {
         return virtual_layout(meta, inode, text);
+    }
+    if (strcmp(wanted, POLICY_XATTR_PINNED) == 0) {
+        return virtual_pinned(meta, inode, text);
     }
     if (strcmp(wanted, POLICY_XATTR_EFFECTIVE) == 0) {
         return virtual_effective(meta, inode, text, err);
@@ -201,7 +219,31 @@ static int policy_supported(struct meta *meta, inode_id directory, const struct 
                : rv;
 }
 
-/* Turn setting or removing a virtual attribute into a change of the policy. */
+/* A data set is pinned, or is not any more. */
+static int pinned_set(struct meta *meta, const Morsel__XattrSetRequest *m,
+                      const struct inode *inode, struct meta_op *op, struct errmsg *err)
+{
+    uint32_t answer = POLICY_NO;
+    int rv = m->remove ? 0
+                       : policy_value_parse(POLICY_SCRATCH, (const char *)m->value.data,
+                                            m->value.len, &answer, NULL);
+
+    if (rv != 0) {
+        errmsg_set(err, "a data set is pinned or not: give yes or no");
+        return rv;
+    }
+    if (!inode_is_scavenged(inode) || sets_find(ns_sets(meta->ns), inode_body(inode)) == NULL) {
+        errmsg_set(err,
+                   "only files of class scavenged can be pinned, and something has to be stored");
+        return MORSEL_INVAL;
+    }
+    op->kind = OP_SET_MARK;
+    op->set_mark.set = inode_body(inode);
+    op->set_mark.pinned = answer == POLICY_YES;
+    return 0;
+}
+
+/* Turn setting or removing a virtual attribute into a change of the policy, or of a data set. */
 static int virtual_set(struct meta *meta, const Morsel__XattrSetRequest *m, struct meta_op *op,
                        struct errmsg *err)
 {
@@ -214,9 +256,13 @@ static int virtual_set(struct meta *meta, const Morsel__XattrSetRequest *m, stru
     if ((rv = ns_inode(meta->ns, m->inode, &inode, err)) != 0) {
         return rv;
     }
+    if (name_text(bytes_slice(m->name), wanted) && strcmp(wanted, POLICY_XATTR_PINNED) == 0) {
+        return pinned_set(meta, m, &inode, op, err);
+    }
     if (!name_text(bytes_slice(m->name), wanted) || !policy_key_find(wanted, &key)) {
-        errmsg_set(err,
-                   "only class, replicas, morsel_size, stripe_size and stripe_width can be set");
+        errmsg_set(
+            err,
+            "only class, replicas, morsel_size, stripe_size, stripe_width and scratch can be set");
         return MORSEL_PERM;
     }
     if (!mode_is_directory(inode.mode)) {
@@ -352,6 +398,7 @@ static void fill_policy(Morsel__Policy *message, const struct file_policy *polic
     message->morsel_bytes = policy->morsel_bytes;
     message->stripe_morsels = policy->stripe_morsels;
     message->width = policy->width;
+    message->scratch = policy->scratch;
 }
 
 int reply_policy(struct request *r)
@@ -412,5 +459,6 @@ int record_policy(struct request *r)
     policy->morsel_bytes = m->policy->morsel_bytes;
     policy->stripe_morsels = m->policy->stripe_morsels;
     policy->width = m->policy->width;
+    policy->scratch = m->policy->scratch;
     return policy_supported(r->meta, m->inode, policy, &r->err);
 }

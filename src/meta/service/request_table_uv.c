@@ -83,7 +83,7 @@ static const struct request_row rows[MESSAGE_TYPES_MAX] = {
                        .kind = OP_SET_SEAL,
                        .op_at = AT(SetSealRequest, op),
                        .record = record_set_seal,
-                       .reply = reply_node },
+                       .reply = reply_set_seal },
     [MSG_SYNCED] = { .message = &morsel__synced_request__descriptor,
                      .kind = OP_SYNCED,
                      .op_at = AT(SyncedRequest, op),

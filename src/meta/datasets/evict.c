@@ -1,0 +1,108 @@
+/* A set from its end backwards. */
+#include "meta/datasets/evict.h"
+
+#include "common/base/check.h"
+
+enum { DISK_BLOCK = 4096, YOUNG_TIMES = 2 };
+
+uint64_t evict_up_to(uint64_t donated, uint64_t room, bool high)
+{
+    uint64_t mark = donated / (high ? EVICT_HIGH_PARTS : EVICT_LOW_PARTS);
+
+    return room < mark ? mark - room : 0;
+}
+
+uint64_t evict_low(uint64_t donated, uint64_t room)
+{
+    return room < donated / EVICT_LOW_PARTS ? evict_up_to(donated, room, true) : 0;
+}
+
+uint64_t evict_for_morsels(uint64_t donated, uint64_t room, uint32_t morsel_bytes)
+{
+    uint64_t wanted = (uint64_t)morsel_bytes * EVICT_FOR_MORSELS;
+    uint64_t part = donated / EVICT_LOW_PARTS;
+
+    if (room >= morsel_bytes) {
+        return 0;
+    }
+    wanted = wanted > part ? wanted : part;
+    wanted = wanted < donated ? wanted : donated;
+    return wanted > room ? wanted - room : 0;
+}
+
+uint64_t evict_room_left(uint64_t donated, uint64_t room, uint32_t morsel_bytes)
+{
+    uint64_t little = donated / EVICT_HIGH_PARTS + (uint64_t)morsel_bytes * EVICT_FOR_MORSELS;
+
+    return room < little ? 0 : room;
+}
+
+uint64_t evict_bytes(const struct set_morsel *morsel)
+{
+    return ((uint64_t)morsel->length + DISK_BLOCK - 1) / DISK_BLOCK * DISK_BLOCK;
+}
+
+bool evict_helps(const struct data_set *set, const struct evict_want *wants, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (wants[i].bytes > 0 && set_morsels_at(set, wants[i].donor) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Off what is wanted where it was. */
+static void take_off(const struct set_morsel *m, struct evict_want *wants, uint32_t count)
+{
+    uint64_t bytes = evict_bytes(m);
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (set_morsel_has(m, wants[i].donor)) {
+            wants[i].bytes -= bytes < wants[i].bytes ? bytes : wants[i].bytes;
+        }
+    }
+}
+
+/* The last morsel below `end` that somebody has. */
+static bool last_below(const struct data_set *set, uint32_t end, struct set_morsel *m)
+{
+    uint64_t room = (uint64_t)set->pages_room * SET_PAGE_MORSELS;
+
+    end = end < room ? end : (uint32_t)room;
+    while (end > 0) {
+        uint32_t page = (end - 1) / SET_PAGE_MORSELS;
+
+        if (set->pages[page] == NULL) {
+            end = page * SET_PAGE_MORSELS;
+        } else if (set_get(set, --end, m) && m->donor_count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t evict_choose(const struct data_set *set, struct evict_want *wants, uint32_t count,
+                      uint32_t morsels_max)
+{
+    uint32_t kept = SET_MORSELS_MAX, waste = set->waste_count;
+    struct set_morsel m;
+
+    while (morsels_max > 0 && evict_helps(set, wants, count) && last_below(set, kept, &m) &&
+           waste + m.donor_count <= SET_WASTE_MAX) {
+        take_off(&m, wants, count);
+        waste += m.donor_count;
+        kept = m.number;
+        morsels_max--;
+    }
+    return kept;
+}
+
+int64_t evict_young_until(int64_t stored_ns, int64_t average_ns)
+{
+    CHECK(average_ns >= 0);
+    return stored_ns == 0 ? 0
+           : average_ns > (INT64_MAX - stored_ns) / YOUNG_TIMES
+               ? INT64_MAX
+               : stored_ns + YOUNG_TIMES * average_ns;
+}

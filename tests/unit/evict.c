@@ -1,0 +1,207 @@
+/* What of a data set is evicted: from the end, as much as is needed, and never of one that may not go; and what is kept of that. */
+#include "meta/datasets/evict.h"
+#include "common/base/status.h"
+#include "common/rpc/messages.h"
+#include "tests/lib/ns_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { CLIENT = 7, MORSELS = 8, MORSEL = 8192 };
+
+/* A file whose morsels lie on benefactors 1 and 2 by turns, each once; sealed. */
+static const struct data_set *make_set(struct ns_fixture *f, bool scratch, bool seals)
+{
+    struct meta_op op = op_make(INODE_ROOT, scratch ? "scratch" : "data", 0100644);
+    inode_id file;
+
+    op.make.layout = (struct file_layout){ .class = CLASS_SCAVENGED,
+                                           .scratch = scratch,
+                                           .replicas = 1,
+                                           .stripe = { MORSEL_BYTES_DEFAULT, 1, 4 } };
+    ns_must(f, op);
+    file = ns_counters(f->ns)->inode_next - 1;
+    for (uint32_t i = 0; i < MORSELS; i++) {
+        struct set_morsel m = {
+            .number = i, .length = MORSEL, .donor_count = 1, .donors = { 1 + i % 2 }
+        };
+        struct buf list;
+
+        buf_init(&list);
+        op_morsel_put(&list, &m);
+        op = (struct meta_op){ .kind = OP_SET_STORED, .client = CLIENT };
+        op.set_stored.inode = op.set_stored.set = file;
+        op.set_stored.size = (i + 1) * (uint64_t)MORSEL_BYTES_DEFAULT;
+        op.set_stored.morsels = buf_slice(&list);
+        assert_int_equal(ns_fixture_run(f, &op), 0);
+        buf_free(&list);
+    }
+    op = (struct meta_op){ .kind = OP_SET_SEAL, .client = CLIENT };
+    op.set_seal.inode = op.set_seal.set = file;
+    if (seals) {
+        assert_int_equal(ns_fixture_run(f, &op), 0);
+    }
+    return sets_find(ns_sets(f->ns), file);
+}
+
+static int evict(struct ns_fixture *f, uint64_t set, uint32_t kept)
+{
+    struct meta_op op = { .kind = OP_SET_EVICT };
+
+    op.set_evict.set = set;
+    op.set_evict.kept = kept;
+    return ns_fixture_run(f, &op);
+}
+
+static void test_end_goes_first_and_no_more_than_is_needed(void **state)
+{
+    struct ns_fixture *f = calloc(1, sizeof(*f));
+    struct evict_want wants[] = { { 1, 0 }, { 2, 0 } };
+    const struct data_set *set;
+
+    (void)state;
+    assert_non_null(f);
+    ns_fixture_open(f, 1);
+    set = make_set(f, true, true);
+    assert_false(evict_helps(set, wants, 2));
+    assert_int_equal(evict_choose(set, wants, 2, OP_EVICT_MAX), SET_MORSELS_MAX);
+    wants[1].bytes = 1; /* The last one is there: it is enough. */
+    assert_true(evict_helps(set, wants, 2));
+    assert_int_equal(evict_choose(set, wants, 2, OP_EVICT_MAX), MORSELS - 1);
+    assert_int_equal(wants[1].bytes, 0);
+    wants[0].bytes = MORSEL + 1; /* Two of this one's, and what lies between. */
+    assert_int_equal(evict_choose(set, wants, 2, OP_EVICT_MAX), MORSELS - 4);
+    wants[0].bytes = UINT64_MAX;
+    assert_int_equal(evict_choose(set, wants, 2, OP_EVICT_MAX), 0);
+    assert_int_equal(evict_choose(set, wants, 2, 3), MORSELS - 3);
+    ns_fixture_close(f);
+    free(f);
+}
+
+static void test_marks(void **state)
+{
+    (void)state;
+    assert_int_equal(evict_low(1000, 50), 0);
+    assert_int_equal(evict_low(1000, 49), 51);
+    assert_int_equal(evict_up_to(1000, 20, false), 30);
+    assert_int_equal(evict_for_morsels(1 << 20, 4096, 4096), 0);
+    assert_int_equal(evict_for_morsels(1 << 20, 4095, 4096), (1 << 20) / 20 - 4095);
+    assert_int_equal(evict_for_morsels(8192, 0, 4096), 8192); /* No more than it gives. */
+    assert_int_equal(evict_room_left(1000, 100, 10), 0);
+    assert_int_equal(evict_room_left(1000, 140, 10), 140);
+    assert_int_equal(evict_young_until(0, 5), 0);
+    assert_int_equal(evict_young_until(100, 5), 110);
+    assert_true(evict_young_until(INT64_MAX - 5, 5) == INT64_MAX);
+}
+
+static void test_what_is_evicted_is_kept_over_a_restart(void **state)
+{
+    struct ns_fixture *f = calloc(1, sizeof(*f));
+    struct op_run waste[MORSELS];
+    struct meta_op used = { .kind = OP_SET_USED };
+    const struct data_set *set;
+    struct set_morsel m;
+    uint32_t count;
+    uint64_t number;
+
+    (void)state;
+    assert_non_null(f);
+    ns_fixture_open(f, 1);
+    set = make_set(f, true, true);
+    number = set->head.number;
+    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_EVICTION);
+    assert_int_equal(evict(f, number, 5), 0);
+    assert_int_equal(evict(f, number, 5), MORSEL_INVAL); /* Nothing of it is left to go. */
+    used.set_used.set = number;
+    used.set_used.first_ns = 4;
+    used.set_used.uses = (struct lru_k_uses){ .count = 2, .times_ns = { 7, 4 }, .last_ns = 8 };
+    assert_int_equal(ns_fixture_run(f, &used), 0);
+    assert_int_equal(ns_fixture_reopen(f), 0);
+    sets_check(ns_sets(f->ns));
+    set = sets_find(ns_sets(f->ns), number);
+    assert_true(set->head.evicted && set->head.scratch && set->head.sealed);
+    assert_int_equal(set->head.kept, 5);
+    assert_int_equal(set->head.first_ns, 4);
+    assert_memory_equal(&set->head.uses, &used.set_used.uses, sizeof(set->head.uses));
+    for (uint32_t i = 0; i < MORSELS; i++) {
+        assert_true(set_get(set, i, &m));
+        assert_int_equal(m.donor_count, i < 5);
+        assert_int_equal(set_has_evicted(&set->head, i), i >= 5);
+    }
+    assert_int_equal(ns_waste(f->ns, 2, waste, MORSELS, &count, &f->err), 0);
+    assert_int_equal(count, 2); /* 5 and 7; 6 is at the other one. */
+    assert_true(set_is_waste(set, 2, 7) && set_is_waste(set, 1, 6) && !set_is_waste(set, 1, 4));
+    ns_fixture_close(f);
+    free(f);
+}
+
+static void test_what_may_not_go_stays(void **state)
+{
+    struct ns_fixture *f = calloc(1, sizeof(*f));
+    struct meta_op mark = { .kind = OP_SET_MARK };
+    const struct data_set *set;
+
+    (void)state;
+    assert_non_null(f);
+    ns_fixture_open(f, 1);
+    set = make_set(f, false, true);
+    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_SETS);
+    assert_int_equal(evict(f, set->head.number, 0), MORSEL_INVAL); /* Data. */
+    ns_must(f, op_unlink(INODE_ROOT, "data", false));
+    set = make_set(f, true, false);
+    assert_int_equal(evict(f, set->head.number, 0), MORSEL_INVAL); /* Being stored. */
+    ns_must(f, op_unlink(INODE_ROOT, "scratch", false));
+    set = make_set(f, true, true);
+    mark.set_mark.set = set->head.number;
+    mark.set_mark.pinned = true;
+    assert_int_equal(ns_fixture_run(f, &mark), 0);
+    assert_int_equal(evict(f, set->head.number, 0), MORSEL_INVAL); /* Pinned. */
+    mark.set_mark.pinned = false;
+    assert_int_equal(ns_fixture_run(f, &mark), 0);
+    assert_int_equal(evict(f, set->head.number, 0), 0);
+    assert_int_equal(evict(f, 4711, 0), MORSEL_NODATA);
+    ns_fixture_close(f);
+    free(f);
+}
+
+/* As a program wrote it that knew nothing of eviction. */
+static void test_old_heads_are_read(void **state)
+{
+    struct set_head head = { .number = 5, .inode = 6, .copies = 2, .morsel_bytes = 65536 }, read;
+    struct buf bytes;
+
+    (void)state;
+    buf_init(&bytes);
+    set_head_encode(&head, &bytes);
+    assert_int_equal(bytes.data[0], 1);
+    assert_int_equal(bytes.count, 31);
+    assert_int_equal(set_head_decode(5, buf_slice(&bytes), &read), 0);
+    assert_memory_equal(&head, &read, sizeof(head));
+    buf_clear(&bytes);
+    head.scratch = true;
+    set_head_encode(&head, &bytes);
+    assert_int_equal(bytes.data[0], 2);
+    assert_int_equal(set_head_decode(5, buf_slice(&bytes), &read), 0);
+    assert_true(read.scratch && !read.pinned && !read.evicted);
+    for (size_t i = 0; i < bytes.count; i++) {
+        assert_int_not_equal(set_head_decode(5, (struct slice){ bytes.data, i }, &read), 0);
+    }
+    buf_free(&bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_end_goes_first_and_no_more_than_is_needed),
+        cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_what_is_evicted_is_kept_over_a_restart),
+        cmocka_unit_test(test_what_may_not_go_stays),
+        cmocka_unit_test(test_old_heads_are_read),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
