@@ -51,16 +51,16 @@ static double evicted_percent(const Morsel__SetInfo *set)
 static json_t *set_json(const Morsel__SetInfo *set)
 {
     return json_pack(
-        "{s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, s:b, s:I, s:o, s:s, s:s}", "set",
-        print_json_number(set->set), "inode", print_json_number(set->inode), "size",
+        "{s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, s:b, s:I, s:o, s:s, s:s}",
+        "set", print_json_number(set->set), "inode", print_json_number(set->inode), "size",
         print_json_number(set->size), "state", state_words(set), "copies", (json_int_t)set->copies,
         "morsel_size", (json_int_t)set->morsel_bytes, "morsels", (json_int_t)set->morsels,
         "morsels_short", (json_int_t)set->morsels_short, "morsels_away",
         (json_int_t)set->morsels_away, "donors", (json_int_t)set->donors, "made_s",
         print_json_number(set->made_s), "scratch", (int)set->scratch, "pinned", (int)set->pinned,
         "morsels_evicted", (json_int_t)set->morsels_evicted, "last_used_s",
-        print_json_number(set->last_used_s), "eviction", eviction_words(set),
-        "origin", set->origin);
+        print_json_number(set->last_used_s), "eviction", eviction_words(set), "origin",
+        set->origin);
 }
 
 static void print_head(void)

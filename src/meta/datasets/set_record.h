@@ -27,7 +27,7 @@ struct set_head
     uint32_t copies;  /* That are wanted. */
     uint32_t morsel_bytes;
     bool sealed;
-    bool has_origin; /* There is a record of where its bytes come from. */
+    bool has_origin;        /* There is a record of where its bytes come from. */
     bool scratch;           /* Its morsels may be evicted: its maker can do without them. */
     bool pinned;            /* Not for now, says a user. */
     bool evicted;           /* Its end was: */

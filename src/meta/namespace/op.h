@@ -50,10 +50,10 @@ enum op_kind {
     OP_SET_COPY = 29,      /* A morsel has a copy more, or less. */
     OP_DONOR_HOURS = 30,   /* When a benefactor is usually here. */
     OP_SET_ORIGIN =
-        31, /* Where the bytes of a data set come from, and that the client stores it. */
-    OP_SET_USED = 32,      /* When a data set was used. */
-    OP_SET_EVICT = 33,     /* The end of a data set goes, to make room. */
-    OP_SET_MARK = 34,      /* A data set is pinned, or is not any more. */
+        31,            /* Where the bytes of a data set come from, and that the client stores it. */
+    OP_SET_USED = 32,  /* When a data set was used. */
+    OP_SET_EVICT = 33, /* The end of a data set goes, to make room. */
+    OP_SET_MARK = 34,  /* A data set is pinned, or is not any more. */
     OP_KIND_END
 };
 
