@@ -155,9 +155,9 @@ fsck_clean
 
 # The programs of the mount that is away: each file is open to read and to write.
 cat >"$work/holder.py" <<'PY'
-import errno, os, sys, time
+import errno, os, sys, threading, time
 top, size = sys.argv[1], int(sys.argv[2])
-files = {name: os.open(f"{top}/{name}", os.O_RDWR) for name in ("read", "write", "append", "empty")}
+files = {name: os.open(f"{top}/{name}", os.O_RDWR) for name in ("read", "write", "append", "empty", "synced")}
 
 def until_found(what, call):
     """ESTALE: it lies elsewhere, and is being looked for."""
@@ -170,8 +170,22 @@ def until_found(what, call):
         time.sleep(0.02)
 
 before = os.pread(files["read"], size, 0)
+os.pwrite(files["synced"], b"word", 1000)
+os.fsync(files["synced"])
+synced = []
+
+def sync():
+    """Nothing was lost, and nothing of this program is on its way to where the file lay: no error."""
+    try:
+        os.fsync(files["synced"])
+        synced.append("done")
+    except OSError as error:
+        synced.append(errno.errorcode[error.errno])
+
+first = threading.Thread(target=sync) # Before the mount hears anything.
 print("open", flush=True)
 sys.stdin.readline()
+first.start()
 after = until_found("read", lambda: os.pread(files["read"], size, 0))
 assert after == before, f"other bytes are read: {len(after)}, first {after[:8]}"
 until_found("write", lambda: os.pwrite(files["write"], b"word", 1000))
@@ -179,6 +193,8 @@ until_found("append", lambda: os.pwrite(files["append"], b"more", size))
 until_found("empty", lambda: os.pwrite(files["empty"], b"word", 1000))
 for name in ("write", "append", "empty"):
     until_found("sync", lambda: os.fsync(files[name]))
+first.join()
+assert synced == ["done"], f"a sync of what was synced: {synced}"
 print("written", flush=True)
 sys.stdin.readline()
 PY
@@ -186,7 +202,7 @@ PY
 away() {
     local how=$1 top=one/$1 name holder
     mkdir "$near/$top"
-    for name in read write append; do
+    for name in read write append synced; do
         head -c 200000 /dev/urandom >"$near/$top/$name"
     done
     : >"$near/$top/empty"
@@ -208,8 +224,10 @@ away() {
     seen_well
     timeout 60 "$bin/morsel" recopy --manager="$manager" "$near/$top" >"$work/recopied" || fail "$how: $(cat "$work/recopied")"
     wait_for 60 "$how: what the files had before is deleted" nothing_to_delete
+    # What is not synced, and is known under the verifier of where the file lies now.
+    printf more | dd of="$near/$top/synced" bs=1 seek=2000 conv=notrunc status=none
+    echo >&8 # The first calls are there when the mount goes on.
     kill -CONT "${pid_of[mount-far]}"
-    echo >&8
     read -r -t 60 _ <&9 || fail "$how: $(cat "$work/holder")"
     printf word | dd of="$work/write" bs=1 seek=1000 conv=notrunc status=none
     printf word | dd of="$work/empty" bs=1 seek=1000 conv=notrunc status=none

@@ -256,6 +256,13 @@ static void unlist(struct file *file, uint64_t data_version, const struct file_l
     }
 }
 
+void durable_unlisted(struct file_flush *flush)
+{
+    free(flush->listed);
+    flush->listed = NULL;
+    flush->listed_count = 0;
+}
+
 void durable_compare(struct file_flush *flush)
 {
     struct file_listed synced[LISTED_MAX], gone[LISTED_MAX];
@@ -291,9 +298,7 @@ void durable_compare(struct file_flush *flush)
     if (flush->listed_count > 0) {
         file->durable.listed = synced_count + gone_count < flush->listed_count;
     }
-    free(flush->listed);
-    flush->listed = NULL;
-    flush->listed_count = 0;
+    durable_unlisted(flush);
 }
 
 bool durable_is_unsynced(const struct file *file)

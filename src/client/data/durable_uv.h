@@ -22,6 +22,9 @@ void durable_listed(struct file_flush *flush, Morsel__Unsynced **columns, size_t
  * same answer. */
 void durable_listed_too(struct file_flush *flush, const struct file_flush *reported);
 
+/* The record is forgotten: it is not of where the flush has synced the file. */
+void durable_unlisted(struct file_flush *flush);
+
 /* The flush is durable: compare the record with what the servers said. What is synced, and what is
  * lost and told now, leaves the record, behind. */
 void durable_compare(struct file_flush *flush);

@@ -461,12 +461,12 @@ static void note_place(struct file *file, uint32_t place)
 {
     bool elsewhere = place != file->place;
 
+    if (file->held) {
+        return;
+    }
     file->place_doubted = false;
     if (place == PLACE_UNKNOWN) {
         return; /* Of an older manager. */
-    }
-    if (file->held) {
-        return;
     }
     if (elsewhere && file->columns.astray == 0) {
         log_info(file->client->options.log,
@@ -646,6 +646,7 @@ static int move(struct file *file, const Morsel__Layout *layout)
     struct unsynced *unsynced;
     int rv = layout_take(file, layout, false);
 
+    file->place_doubted = file->place_doubted && rv != MORSEL_OK;
     if (rv == MORSEL_OK && file->place == place) {
         return MORSEL_OK; /* It lies where it lay. */
     }

@@ -14,6 +14,21 @@
 
 #include <stdlib.h>
 
+/* Does it lie elsewhere than where it was asked for until now, as the manager says with `place`? Then that is all that this
+ * answer tells of its bytes: what is recorded of them is of other servers. */
+static bool is_elsewhere(struct file *file, uint32_t place)
+{
+    bool elsewhere = place != PLACE_UNKNOWN && place != file_place(file);
+
+    if (elsewhere && file_astray(file) == 0) {
+        log_info(file->client->options.log,
+                 "inode %lu: its bytes were moved (morsel recopy), and are synced where they are",
+                 (unsigned long)file->inode);
+        file_lose_place(file);
+    }
+    return elsewhere;
+}
+
 static void flush_fail(struct file_flush *flush, int status)
 {
     if (flush->status == 0) {
@@ -21,17 +36,10 @@ static void flush_fail(struct file_flush *flush, int status)
     }
 }
 
-static void flush_part_done(struct file_flush *flush)
+static void flush_end(struct file_flush *flush)
 {
     struct file *file = flush->file;
 
-    CHECK(flush->waiting > 0);
-    if (--flush->waiting > 0) {
-        return;
-    }
-    if (flush->durable) {
-        durable_compare(flush);
-    }
     /* Who was interrupted is told that, and asks again. */
     if (flush->handle != NULL && flush->durable && flush->status != MORSEL_CANCELED) {
         flush_fail(flush, file_take_sync_error(flush->handle));
@@ -44,6 +52,55 @@ static void flush_part_done(struct file_flush *flush)
         free(flush); /* The tick's own. */
     }
     file_unpin(file);
+}
+
+static int begin(struct file_flush *flush);
+
+static void on_found(struct size_ask *ask, int status)
+{
+    struct file_flush *flush = CONTAINER_OF(ask, struct file_flush, ask);
+
+    flush->looks = false;
+    flush->found = true;
+    if (status == 0) {
+        status = begin(flush);
+    }
+    if (status != 0) {
+        file_pin(flush->file);
+        flush_fail(flush, status);
+        flush_end(flush);
+    }
+}
+
+/* What was synced is what the file had before it moved. A handle that waits keeps the file, which must not be pinned
+ * while it is looked for. */
+static void look(struct file_flush *flush)
+{
+    free(flush->syncs);
+    flush->syncs = NULL;
+    flush->looks = true;
+    file_unpin(flush->file);
+    size_ask_start(&flush->ask, flush->file, on_found);
+}
+
+static void flush_part_done(struct file_flush *flush)
+{
+    CHECK(flush->waiting > 0);
+    if (--flush->waiting > 0) {
+        return;
+    }
+    if (flush->elsewhere) {
+        durable_unlisted(flush);
+    }
+    if (flush->elsewhere && flush->status == 0 && flush->handle != NULL && !flush->found) {
+        look(flush);
+        return;
+    }
+    flush_fail(flush, flush->elsewhere ? MORSEL_STALE : flush->sync_status);
+    if (flush->durable) {
+        durable_compare(flush);
+    }
+    flush_end(flush);
 }
 
 /* The manager has on its disk what was asked of it; has the file changed its shape since? */
@@ -78,6 +135,8 @@ static void report_waits_end(struct file_flush *reported, int status)
 
         if (status != 0 && status != MORSEL_CANCELED) {
             flush_fail(flush, status);
+        } else if (status == 0 && file_astray(file) != 0) {
+            flush_fail(flush, file_astray(file));
         } else if (file->shape.report.state != REPORT_CLEAN ||
                    (flush->durable && !reported->durable)) {
             tell_manager(flush);
@@ -143,6 +202,17 @@ static void set_mtime_again(const struct file_flush *flush, const Morsel__Attr *
     }
 }
 
+/* What it tells of went to where nobody looks, or may have been written there behind the copy. */
+static void went_astray(struct file_flush *flush)
+{
+    struct file *file = flush->file;
+
+    flush_fail(flush, file_astray(file));
+    if (flush->named) {
+        durable_lost(file, "the file was moved (morsel recopy) while this mount was not heard");
+    }
+}
+
 static void on_reported(struct meta_call *call, int status, void *message)
 {
     struct file_flush *flush = call->data;
@@ -156,7 +226,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
     if (status == 0 && !file_is_dirty(file)) {
         file->shape.write_back = false;
     }
-    if (status == 0 && flush->durable) {
+    if (status == 0 && flush->durable && !is_elsewhere(file, node->attr->place)) {
         note_shape_synced(flush);
         durable_listed(flush, node->unsynced, node->n_unsynced);
     }
@@ -169,8 +239,8 @@ static void on_reported(struct meta_call *call, int status, void *message)
         meta_cache_wrote(file->client->cache, file->inode, file->shape.mtime_ns,
                          file->shape.ctime_ns);
         set_mtime_again(flush, node->attr);
-        if (file_astray(file) != 0) { /* What it tells of went to where nobody looks. */
-            flush_fail(flush, file_astray(file));
+        if (file_astray(file) != 0) {
+            went_astray(flush);
         }
     } else {
         report_refused(flush, status);
@@ -236,11 +306,13 @@ static void start_report(struct file_flush *flush)
     request.sparse = flush->said.sparse;
     request.reach = file->shape.reach;
     request.strips_ids = flush->said.strips_ids;
+    request.place = file_place(file);
     if (!flush->durable) {
         request.n_unsynced = list_unsynced(file, columns, pointers);
         request.unsynced = pointers;
         file->durable.listed |= request.n_unsynced > 0;
     }
+    flush->named = request.n_unsynced > 0;
     flush->report.data = flush;
     flush->report.bounded = true;
     flush->report.covers = covered_by(flush);
@@ -265,6 +337,8 @@ static void on_meta_synced(struct meta_call *call, int status, void *message)
 
     if (status != 0) {
         flush_fail(flush, status);
+    } else if (is_elsewhere(flush->file, reply->place)) {
+        flush->elsewhere = true;
     } else {
         note_shape_synced(flush);
         durable_listed(flush, reply->unsynced, reply->n_unsynced);
@@ -300,7 +374,7 @@ static void on_synced(struct column_call *call, int status, struct rpc_reply *re
         log_error(file->client->options.log, "inode %lu: server %u (%s) did not sync: %s",
                   (unsigned long)file->inode, file_server(file, call->column), column_address(call),
                   column_why(status, reply));
-        flush_fail(flush, status);
+        flush->sync_status = status;
     }
     flush_part_done(flush);
 }
@@ -317,7 +391,10 @@ static void start_sync(struct file_flush *flush, uint32_t column)
         (struct column_call){ .columns = &flush->file->columns, .column = column, .data = flush };
     flush->waiting++;
     rv = column_start(sync, COLUMN_SYNC, MSG_SYNC, &request.base, NULL, on_synced);
-    if (rv != 0) {
+    if (rv == MORSEL_STALE && file_astray(flush->file) == MORSEL_STALE) {
+        flush->elsewhere = true;
+        flush->waiting--;
+    } else if (rv != 0) {
         flush_fail(flush, rv);
         flush->waiting--;
     }
@@ -418,14 +495,13 @@ static void on_drained(struct file_drain *drain)
     flush_part_done(flush);
 }
 
-int file_flush_start(struct file_flush *flush, struct file *file, struct handle *handle,
-                     bool durable, void (*done)(struct file_flush *flush, int status))
+static int begin(struct file_flush *flush)
 {
-    flush->file = file;
-    flush->handle = handle;
-    flush->durable = durable;
-    flush->done = done;
-    flush->status = 0;
+    struct file *file = flush->file;
+    bool durable = flush->durable;
+
+    flush->status = flush->sync_status = 0;
+    flush->named = flush->elsewhere = false;
     flush->waiting = 1; /* Let go in on_drained(). */
     /* Times may stay behind: nobody needs them to read the data (fdatasync(2)). */
     flush->reported = durable && flush->data_only && file->durable.shape_synced &&
@@ -459,11 +535,26 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     return MORSEL_OK;
 }
 
+int file_flush_start(struct file_flush *flush, struct file *file, struct handle *handle,
+                     bool durable, void (*done)(struct file_flush *flush, int status))
+{
+    flush->file = file;
+    flush->handle = handle;
+    flush->durable = durable;
+    flush->done = done;
+    flush->looks = flush->found = false;
+    return begin(flush);
+}
+
 void file_flush_cancel(struct file_flush *flush)
 {
     struct file *file = flush->file;
     unsigned left = 0;
 
+    if (flush->looks) {
+        size_ask_cancel(&flush->ask);
+        return;
+    }
     if (flush->waiting == 0) {
         return;
     }

@@ -6,7 +6,7 @@
 #include "common/base/status.h"
 #include "common/rpc/messages.h"
 
-static uint32_t place_of(const struct inode *inode)
+uint32_t reply_place(const struct inode *inode)
 {
     const struct file_layout *layout = &inode->layout;
     const struct placing placing = { .body = inode_body(inode),
@@ -16,7 +16,7 @@ static uint32_t place_of(const struct inode *inode)
                                      .columns =
                                          layout->replicas > 1 ? layout->groups : layout->servers };
 
-    return placing_place(&placing);
+    return mode_is_regular(inode->mode) ? placing_place(&placing) : PLACE_UNKNOWN;
 }
 
 void attr_fill(const struct meta *meta, Morsel__Attr *attr, const struct inode *inode)
@@ -38,7 +38,7 @@ void attr_fill(const struct meta *meta, Morsel__Attr *attr, const struct inode *
     attr->tail_unsure =
         mode_is_regular(inode->mode) && ((inode->flags & INODE_TAILED) == 0 ||
                                          inode->tail != ns_counters(meta->ns)->lease_epochs_over);
-    attr->place = mode_is_regular(inode->mode) ? place_of(inode) : PLACE_UNKNOWN;
+    attr->place = reply_place(inode);
     /* The policy of a directory is listed among its extended attributes. */
     attr->xattrs = (inode->flags & INODE_HAS_XATTR) != 0 ||
                    (mode_is_directory(inode->mode) && !file_policy_empty(&inode->policy));

@@ -16,6 +16,9 @@ struct node_reply
     Morsel__Attr parent;
 };
 
+/* Where its bytes lie, as one number (placing.h). PLACE_UNKNOWN: it is no regular file. */
+uint32_t reply_place(const struct inode *inode);
+
 void attr_fill(const struct meta *meta, Morsel__Attr *attr, const struct inode *inode);
 
 /* `lease`: what the client holds on the inode. The layout goes along for regular files. */
