@@ -474,6 +474,60 @@ static void they_go_on_in_time(void **state)
     world_close(&w);
 }
 
+/* One column, under `verifier`, was written to where the file lay at `place`. */
+static void report_unsynced(struct mount *m, inode_id inode, uint32_t place, uint64_t verifier)
+{
+    Morsel__SizeReportRequest request = MORSEL__SIZE_REPORT_REQUEST__INIT;
+    Morsel__Unsynced column = MORSEL__UNSYNCED__INIT, *columns[] = { &column };
+    Morsel__OpId op = next_op(&m->client);
+
+    column.verifier = verifier;
+    request.op = &op;
+    request.inode = inode;
+    request.mtime_ns = 1;
+    request.n_unsynced = 1;
+    request.unsynced = columns;
+    request.place = place;
+    assert_int_equal(call(&m->client, MSG_SIZE_REPORT, &request.base, NULL, NULL), 0);
+}
+
+/* Who syncs the file hears of so many, the last under `verifier`, and for which place that holds. */
+static void assert_unsynced(struct mount *m, inode_id inode, uint32_t place, size_t count,
+                            uint64_t verifier)
+{
+    Morsel__FsyncRequest request = MORSEL__FSYNC_REQUEST__INIT;
+    Morsel__FsyncReply *reply;
+
+    request.inode = inode;
+    assert_int_equal(
+        call(&m->client, MSG_FSYNC, &request.base, &morsel__fsync_reply__descriptor, &reply), 0);
+    assert_int_equal(reply->place, place);
+    assert_int_equal(reply->n_unsynced, count);
+    assert_true(count == 0 || reply->unsynced[count - 1]->verifier == verifier);
+    morsel__fsync_reply__free_unpacked(reply, NULL);
+}
+
+/* Compared with what the servers say that have it now, it would tell of a loss of power. */
+static void what_was_written_before_a_file_moved_is_not_recorded_where_it_lies_now(void **state)
+{
+    uint32_t before;
+    struct world w;
+
+    world_open(&w, *state, true);
+    both_hold_still(&w);
+    assert_int_equal(exchange(&w.mover, w.file, w.copy), 0);
+    before = w.place;
+    they_go_on(&w, true);
+    report_unsynced(&w.two, w.file, before, 71);
+    assert_unsynced(&w.one, w.file, w.place, 0, 0);
+    report_unsynced(&w.one, w.file, w.place, 72);
+    report_unsynced(&w.two, w.file, before, 71);
+    assert_unsynced(&w.two, w.file, w.place, 1, 72);
+    report_unsynced(&w.two, w.file, PLACE_UNKNOWN, 73); /* Of an older mount. */
+    assert_unsynced(&w.two, w.file, w.place, 2, 73);
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -488,6 +542,7 @@ int main(void)
         TEST(who_says_that_he_has_it_open_has_to_say_more),
         TEST(they_go_on_when_who_asked_has_gone),
         TEST(they_go_on_in_time),
+        TEST(what_was_written_before_a_file_moved_is_not_recorded_where_it_lies_now),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
