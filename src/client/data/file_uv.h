@@ -16,7 +16,6 @@
 #include "client/data/column_uv.h"
 #include "client/data/read_ahead.h"
 #include "client/data/report.h"
-#include "client/data/size_uv.h"
 #include "client/data/unsynced.h"
 #include "client/datasets/set_uv.h"
 #include "client/libmorsel_uv.h"
@@ -500,12 +499,11 @@ struct file_flush
     uint64_t mtime_sets;       /* When its report was made: file_shape. */
     unsigned failures;         /* Of the file when the flush began. */
     struct column_call *syncs; /* One for each column. */
-    int sync_status;           /* What the servers of `syncs` said: nothing, where it lies elsewhere. */
-    bool named;     /* Its report names verifiers of what is not synced. */
-    bool elsewhere; /* Durable: it lies elsewhere than what is synced here; */
-    bool looks;     /* it is being looked for; */
-    bool found;     /* it was, and is synced for the second time. */
-    struct size_ask ask; /* For `looks`. */
+    int sync_status;           /* What the servers of `syncs` said. */
+    bool named;                /* Its report names verifiers of what is not synced. */
+    bool elsewhere;            /* Durable: the file lies elsewhere than what is synced here. */
+    bool found;                /* So it was, was found, and is synced for the second time. */
+    struct flush_look *look;   /* While it is being looked for. */
     struct set_sync set_sync;  /* In their place, of a scavenged file. */
     uint32_t listed_count;     /* Durable: what the manager's record says of the file. */
     struct file_listed

@@ -7,6 +7,7 @@
 #include "client/coherence/meta_cache.h"
 #include "client/coherence/size_lock_uv.h"
 #include "client/data/durable_uv.h"
+#include "client/data/size_uv.h"
 #include "client/manager/behind_uv.h"
 
 #include "common/base/status.h"
@@ -56,11 +57,19 @@ static void flush_end(struct file_flush *flush)
 
 static int begin(struct file_flush *flush);
 
+struct flush_look
+{
+    struct size_ask ask;
+    struct file_flush *flush;
+};
+
 static void on_found(struct size_ask *ask, int status)
 {
-    struct file_flush *flush = CONTAINER_OF(ask, struct file_flush, ask);
+    struct flush_look *look = CONTAINER_OF(ask, struct flush_look, ask);
+    struct file_flush *flush = look->flush;
 
-    flush->looks = false;
+    free(look);
+    flush->look = NULL;
     flush->found = true;
     if (status == 0) {
         status = begin(flush);
@@ -74,13 +83,18 @@ static void on_found(struct size_ask *ask, int status)
 
 /* What was synced is what the file had before it moved. A handle that waits keeps the file, which must not be pinned
  * while it is looked for. */
-static void look(struct file_flush *flush)
+static bool look(struct file_flush *flush)
 {
+    flush->look = calloc(1, sizeof(*flush->look));
+    if (flush->look == NULL) {
+        return false;
+    }
     free(flush->syncs);
     flush->syncs = NULL;
-    flush->looks = true;
+    flush->look->flush = flush;
     file_unpin(flush->file);
-    size_ask_start(&flush->ask, flush->file, on_found);
+    size_ask_start(&flush->look->ask, flush->file, on_found);
+    return true;
 }
 
 static void flush_part_done(struct file_flush *flush)
@@ -92,8 +106,8 @@ static void flush_part_done(struct file_flush *flush)
     if (flush->elsewhere) {
         durable_unlisted(flush);
     }
-    if (flush->elsewhere && flush->status == 0 && flush->handle != NULL && !flush->found) {
-        look(flush);
+    if (flush->elsewhere && flush->status == 0 && flush->handle != NULL && !flush->found &&
+        look(flush)) {
         return;
     }
     flush_fail(flush, flush->elsewhere ? MORSEL_STALE : flush->sync_status);
@@ -542,7 +556,8 @@ int file_flush_start(struct file_flush *flush, struct file *file, struct handle 
     flush->handle = handle;
     flush->durable = durable;
     flush->done = done;
-    flush->looks = flush->found = false;
+    flush->found = false;
+    flush->look = NULL;
     return begin(flush);
 }
 
@@ -551,8 +566,8 @@ void file_flush_cancel(struct file_flush *flush)
     struct file *file = flush->file;
     unsigned left = 0;
 
-    if (flush->looks) {
-        size_ask_cancel(&flush->ask);
+    if (flush->look != NULL) {
+        size_ask_cancel(&flush->look->ask);
         return;
     }
     if (flush->waiting == 0) {
