@@ -53,6 +53,8 @@
  *   writing, or its time; and before, the lease of who asked is taken back, so an exchange that comes later is refused. The
  *   answer says where the file lies, and that is on the manager's disk: what is written there stays there.
  * - A mount that was given up, its session over, counts no more, as ever; whatever it asks next it is told that the file has moved.
+ *   What it says of bytes that are not synced is not recorded, and what is recorded it does not compare with what the servers say
+ *   that have the file no more: what it had to sync it syncs where the file lies (client/data/flush_uv.c).
  *   The end of its lease period is the end of what it had sent.
  * - A mount that does not know how to hold still (its SESSION says so), or is away, is not waited for: EBUSY.
  * - Programs whose calls are kept see nothing but a call that took longer; only when the manager is away for io_timeout besides, EIO.
