@@ -254,6 +254,20 @@ times_gone() { # So often the manager has ended a session.
 is_gone() {
     [ "$(times_gone)" -gt "$gone" ]
 }
+# It stands still while it holds the file still, and not behind the end of the pause's time.
+stands_held() { # NAME
+    local try
+    for try in 1 2 3 4 5; do
+        paused "$1"
+        gone=$(times_gone)
+        two_stands
+        for_how_long
+        [ "$held_ms" -ge 4000 ] || return 0
+        two_goes_on
+        try_again "$1" "a mount that stands still, try $try"
+    done
+    fail "no mount was stopped within the time of a pause"
+}
 killed_are_gone() {
     [ "$(times_gone)" -ge 3 ]
 }
@@ -274,9 +288,7 @@ for stopped in lease session; do # Longer than its lease, and than its session.
     go_round
     flip log
     start_mover m "$here" log
-    paused m
-    gone=$(times_gone)
-    two_stands
+    stands_held m
     if [ $stopped = lease ]; then
         sleep 6.5 # The pause is over.
     else
@@ -292,9 +304,7 @@ done
 # The file has moved again meanwhile, when nobody heard of that mount any more.
 flip log
 start_mover m "$here" log
-paused m
-gone=$(times_gone)
-two_stands
+stands_held m
 wait_for 60 "the session of a mount that stands still is over" is_gone
 end_mover m
 start_mover m "$here" log
