@@ -172,8 +172,11 @@ static double gone_of(const struct model *m, int d, int now, int from)
         all += m->absences[d][i];
         longer += i >= bucket_of(away) ? m->absences[d][i] : 0;
     }
+    if (missed > 0.49 && missed < 0.52) {
+        return -1; /* The core rounds, once an hour: either. */
+    }
     if (missed < 0.5) {
-        return missed > 0.49 ? -1 : 0; /* The core rounds: either. */
+        return 0;
     }
     return 1000 /
            (1 + 32 * longer / all * pow(0.5, floor(missed)) * (1 - (missed - floor(missed)) / 2));

@@ -380,12 +380,10 @@ static uint32_t stays_of(const struct hours_donor *d, int64_t away_s)
     return (uint32_t)((uint64_t)longer * ONE / all);
 }
 
-/* Of the current hour, too. */
+/* Of the current hour, too, as far as it was seen: since it left, the hour began, or the clock jumped. */
 static uint32_t missed_of(const struct hours *h, const struct hours_donor *d, int64_t now_s)
 {
-    int64_t began_s = h->hour * HOUR_S - h->offset_s;
-    int64_t start_s = d->since_s > began_s ? d->since_s : began_s;
-    int64_t away_s = now_s - start_s < HOUR_S ? now_s - start_s : HOUR_S;
+    int64_t away_s = now_s - d->from_s < HOUR_S ? now_s - d->from_s : HOUR_S;
 
     return d->record.missed + missed_in(d, h->hour, away_s, h->usual, h->present);
 }

@@ -57,12 +57,12 @@ struct hours_time
 /* What is kept. */
 struct hours_record
 {
+    int64_t left_local_s; /* It is away since then; 0: it is here. */
     donor_id id;
-    uint8_t share
-        [HOURS_WEEK]; /* In 1/HOURS_SHARE_MAX; HOURS_SHARE_NONE: never seen. From Thursday 0:00 on. */
-    uint16_t absences[HOURS_ABSENCES]; /* HOURS_ABSENCE_WEIGHT each. */
-    int64_t left_local_s;              /* It is away since then; 0: it is here. */
     uint32_t missed;                   /* Thousandths of an hour. */
+    uint16_t absences[HOURS_ABSENCES]; /* HOURS_ABSENCE_WEIGHT each. */
+    /* In 1/HOURS_SHARE_MAX; HOURS_SHARE_NONE: never seen. From Thursday 0:00 on. */
+    uint8_t share[HOURS_WEEK];
 };
 
 struct hours_donor
