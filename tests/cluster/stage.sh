@@ -168,18 +168,20 @@ note "the mount was killed"
 
 # ---- The origin has become another one meanwhile: all of that, and nothing of the other.
 
-for kind in "" untagged/ norange/; do
+# As long as before; just as long as what is there by then; shorter than that.
+for case in " 12345678" "untagged/ 12345678" "norange/ 12345678" " 6291456" "norange/ 6291456" "blind/ 3000000"; do
+    kind=${case% *}
     publish changed 12345678
-    hold_at 7000000
+    hold_at 6291456
     "$bin/morsel" stage --quiet "$url/${kind}changed" "$a/set" 2>/dev/null &
     stage=$!
-    wait_for 60 "the first bytes are there" stored "$b/set/changed" 5000000
+    wait_for 60 "the first bytes are there" stored "$b/set/changed" 6291456
     kill -KILL "$stage"
     wait "$stage" || true
-    publish changed 12345678
+    publish changed "${case#* }"
     touch -d "2001-02-03 04:05:06" "$work/www/changed"
     let_go
-    morsel stage --quiet "$url/${kind}changed" "$b/set" || fail "the origin has changed (${kind:-tagged}), and stage fails"
+    morsel stage --quiet "$url/${kind}changed" "$b/set" || fail "the origin has changed ($case), and stage fails"
     same changed
     is_sealed "$b/set/changed" || fail "changed is not sealed"
     rm "$a/set/changed"

@@ -5,6 +5,7 @@
 /undated/NAME  without either, without ranges, and without saying how long it is
 /norange/NAME  with ETag, but all of it in any case
 /untagged/NAME Last-Modified, but no ETag
+/blind/NAME    with ranges, whatever If-Range says
 /moved/NAME    is elsewhere (302)
 
 While DIR/.hold has a number, no body goes beyond that byte of its file. LOG gets a line for each request, and one for each
@@ -40,7 +41,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        kind, name = re.fullmatch(r"/(?:(undated|norange|untagged|moved)/)?([^/?]*)", self.path).groups()
+        kind, name = re.fullmatch(r"/(?:(undated|norange|untagged|blind|moved)/)?([^/?]*)", self.path).groups()
         asked = self.headers.get("Range", "-")
         if kind == "moved":
             return self.answer(302, asked, {"Location": "/" + name, "Content-Length": "0"})
@@ -64,7 +65,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             headers["ETag"] = tag
         status = 200
         match = re.fullmatch(r"bytes=(\d+)-", asked)
-        if match and kind in (None, "untagged") and self.headers.get("If-Range") in (None, tag, modified):
+        same = kind == "blind" or self.headers.get("If-Range") in (None, tag, modified)
+        if match and kind in (None, "untagged", "blind") and same:
             begin = int(match[1])
             if begin >= end:
                 return self.answer(416, asked, {"Content-Length": "0", "Content-Range": f"bytes */{end}"})

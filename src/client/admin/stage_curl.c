@@ -188,6 +188,11 @@ static enum download_end judge(struct download *d, CURLcode code, const char *er
     long answer = 0;
 
     (void)curl_easy_getinfo(d->handle, CURLINFO_RESPONSE_CODE, &answer);
+    if (code == CURLE_OK && d->from > 0 && !d->begun) {
+        /* What is there is less than its origin had, so something was to come. The server has another one by now: of just that
+         * length, which libcurl takes for the end of what is there, or shorter (416, of which it makes no error). */
+        return DOWNLOAD_NO_RANGE;
+    }
     if (code == CURLE_OK && begin(d)) { /* It may be empty. */
         return DOWNLOAD_DONE;
     }

@@ -54,10 +54,11 @@ static bool give_up(struct stage *s, int status)
 static bool judge_complete(struct stage *s, const struct origin *now)
 {
     if (!s->dest.whole) {
-        errmsg_set(&s->why,
-                   "%s: parts of it are lost, on all benefactors that had them; \"morsel stage "
-                   "--fresh\" fetches all of it again",
-                   s->dest.path);
+        errmsg_set(
+            &s->why,
+            "%s: parts of it were evicted to make room, or are lost on all benefactors that had "
+            "them (\"morsel datasets\" tells); \"morsel stage --fresh\" fetches all of it again",
+            s->dest.path);
         return give_up(s, MORSEL_IO);
     }
     if (origin_same(&s->dest.origin, now)) {
