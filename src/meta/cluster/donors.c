@@ -311,8 +311,10 @@ static void on_join(struct donors *d, const struct donors_event *event, struct d
     if (known && !donor->durable) {
         refuse(out, donor->pending_tag, MORSEL_AGAIN, "it has joined again meanwhile");
     }
-    donor->told_held =
-        event->join.told_held || (donor->told_held && donor->instance == event->join.instance);
+    if (!donor->told_held || donor->instance != event->join.instance) {
+        donor->told_held = event->join.told_held;
+        donor->told_ms = event->now_ms;
+    }
     donor->instance = event->join.instance;
     memcpy(donor->record.name, event->join.record.name, sizeof(donor->record.name));
     memcpy(donor->address, event->join.address, sizeof(donor->address));
@@ -383,9 +385,15 @@ static void on_told(struct donors *d, const struct donors_event *event)
 {
     struct donor *donor = find(d, event->told.id);
 
-    if (donor != NULL && donor->instance == event->told.instance) {
+    if (donor != NULL && donor->instance == event->told.instance && !donor->told_held) {
         donor->told_held = true;
+        donor->told_ms = event->now_ms;
     }
+}
+
+bool donor_is_awaited(const struct donor *donor)
+{
+    return donor->state == DONOR_DOUBTED || (donor->state == DONOR_HERE && !donor->told_held);
 }
 
 bool donor_gives(const struct donor *donor)

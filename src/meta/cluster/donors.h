@@ -107,7 +107,8 @@ struct donor
     char address[MEMBER_ADDRESS_BYTES_MAX +
                  1]; /* Where clients reach it, as last told; empty: not heard. */
     struct donor_report report;
-    bool told_held;      /* `instance` has said what its directory holds. */
+    bool told_held;      /* `instance` has said what its directory holds, */
+    uint64_t told_ms;    /* since then, for this manager. */
     uint64_t promised;   /* Bytes that were to be placed there since its last report. */
     uint64_t heard_ms;   /* Its last word; before: the manager's start. */
     uint64_t since_ms;   /* When it came into its state. */
@@ -216,6 +217,10 @@ void donors_step(struct donors *d, const struct donors_event *event, struct dono
 
 /* Can be read what it has? */
 bool donor_gives(const struct donor *donor);
+
+/* Whether it gives and takes is not known yet, and soon will be: it was not heard since the manager's start, its connection has
+ * ended, or it has not said what it holds. */
+bool donor_is_awaited(const struct donor *donor);
 
 /* May morsels be placed on it, and does what it has count? Not when it is about to leave. */
 bool donor_takes(const struct donor *donor);

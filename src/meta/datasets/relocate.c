@@ -58,14 +58,17 @@ static uint64_t to_go(const struct repair *r, const struct donor *donor)
 
 /* ---- One morsel ---- */
 
-static uint32_t counts_elsewhere(const struct repair *r, const struct set_morsel *m, donor_id id)
+/* One that is known to be damaged is none. */
+static uint32_t counts_elsewhere(const struct repair *r, const struct data_set *set,
+                                 const struct set_morsel *m, donor_id id, uint64_t now_ms)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < m->donor_count; i++) {
         const struct donor *donor = repair_donor(r, m->donors[i]);
 
-        n += m->donors[i] != id && donor != NULL && donor_takes(donor);
+        n += m->donors[i] != id && donor != NULL && donor_takes(donor) &&
+             !repair_has_failed(r, set->head.number, m->number, m->donors[i], now_ms);
     }
     return n;
 }
@@ -104,7 +107,7 @@ static enum treated move(struct repair *r, struct donor *donor, const struct dat
 static enum treated treat(struct repair *r, struct donor *donor, const struct data_set *set,
                           const struct set_morsel *m, uint64_t now_ms, struct repair_actions *out)
 {
-    uint32_t elsewhere = counts_elsewhere(r, m, donor->record.id);
+    uint32_t elsewhere = counts_elsewhere(r, set, m, donor->record.id, now_ms);
 
     if (m->rewriting || m->length == 0 || set->waste_count >= REPAIR_WASTE_MAX ||
         repair_task_of(r, set->head.number, m->number) != NULL) {

@@ -91,7 +91,7 @@ static void note_failure(struct repair *r, const struct repair_task *task, donor
     r->failure_next = (r->failure_next + 1) % REPAIR_FAILURES_MAX;
 }
 
-static bool has_failed(const struct repair *r, uint64_t set, uint32_t morsel, donor_id donor,
+bool repair_has_failed(const struct repair *r, uint64_t set, uint32_t morsel, donor_id donor,
                        uint64_t now_ms)
 {
     for (uint32_t i = 0; i < REPAIR_FAILURES_MAX; i++) {
@@ -196,15 +196,16 @@ static void task_fail(struct repair *r, struct repair_task *task, enum repair_ou
     task_end(r, task);
 }
 
-/* Whose target is gone, or another process, and those that take too long. */
+/* Whose target is gone, is about to, or is another process, and those that take too long. */
 static void end_tasks(struct repair *r, uint64_t now_ms, struct repair_actions *out)
 {
     for (uint32_t i = 0; r->task_count > 0 && i < REPAIR_FLIGHT_MAX; i++) {
         struct repair_task *task = &r->tasks[i];
         const struct donor *target = task->order != 0 ? repair_donor(r, task->target) : NULL;
 
-        if (target != NULL && (target->state == DONOR_AWAY || task->due_ms <= now_ms ||
-                               target->instance != task->target_instance)) {
+        if (target != NULL &&
+            (target->state == DONOR_AWAY || target->report.leaving || task->due_ms <= now_ms ||
+             target->instance != task->target_instance)) {
             task_fail(r, task, REPAIR_FAILED, now_ms, out);
         }
     }
@@ -280,6 +281,10 @@ static void on_fetched(struct repair *r, const struct repair_event *event,
         task_fail(r, task, event->outcome, event->now_ms, out);
         return;
     }
+    if (repair_donor(r, task->target)->report.leaving) { /* Nobody's copy is given up for that. */
+        task_fail(r, task, REPAIR_FAILED, event->now_ms, out);
+        return;
+    }
     r->added++;
     r->added_bytes += task->length;
     repair_emit(out, REPAIR_ADD, task)->instead = given_up(r, set, &m, task->off, event->now_ms);
@@ -322,7 +327,7 @@ static bool may_give(const struct repair *r, const struct donor *donor, uint64_t
 {
     return donor != NULL && donor_gives(donor) && !donor->report.paused &&
            donor->repair.silent_until_ms <= now_ms &&
-           !has_failed(r, set, morsel, donor->record.id, now_ms);
+           !repair_has_failed(r, set, morsel, donor->record.id, now_ms);
 }
 
 static enum repair_chosen choose_source(const struct repair *r, const struct data_set *set,
@@ -372,7 +377,7 @@ static bool may_take(const struct repair *r, const struct data_set *set, const s
     return donor_takes(donor) && donor_room(donor) >= set->head.morsel_bytes &&
            donor->repair.full_until_ms <= now_ms && !set_morsel_has(m, id) &&
            !set_is_waste(set, id, m->number) &&
-           !has_failed(r, set->head.number, m->number, id, now_ms);
+           !repair_has_failed(r, set->head.number, m->number, id, now_ms);
 }
 
 /* On another machine, if there is one; of those who has most room. */
@@ -438,14 +443,17 @@ bool repair_could(const struct repair *r, const struct data_set *set, const stru
     for (uint32_t i = 0; i < m->donor_count; i++) {
         const struct donor *donor = repair_donor(r, m->donors[i]);
 
-        given |= donor != NULL && donor_gives(donor) && !donor->report.paused;
+        given |= donor != NULL && !donor->report.paused &&
+                 (donor_gives(donor) || donor_is_awaited(donor));
     }
     for (uint32_t i = 0; given && !taken && i < r->donors->count; i++) {
         const struct donor *donor = r->donors->items[i];
 
-        taken = donor_takes(donor) && donor->report.used <= donor->report.donated &&
-                donor->report.donated - donor->report.used >= set->head.morsel_bytes &&
-                donor->repair.full_until_ms <= now_ms && !set_morsel_has(m, donor->record.id);
+        taken = !donor->report.leaving && !set_morsel_has(m, donor->record.id) &&
+                (donor_is_awaited(donor) ||
+                 (donor_takes(donor) && donor->report.used <= donor->report.donated &&
+                  donor->report.donated - donor->report.used >= set->head.morsel_bytes &&
+                  donor->repair.full_until_ms <= now_ms));
     }
     return given && taken;
 }
@@ -627,8 +635,8 @@ static void publish_left(struct repair *r)
         struct donor *donor = r->donors->items[i];
         struct donor_left *left = &donor->repair.left, *counting = &donor->repair.counting;
 
-        if (donor->report.leaving && donor_gives(donor) && donor->leaving_ms <= r->count_began_ms &&
-            donor->since_ms <= r->count_began_ms) {
+        if (donor->report.leaving && donor_gives(donor) && donor->leaving_ms < r->count_began_ms &&
+            donor->since_ms < r->count_began_ms && donor->told_ms < r->count_began_ms) {
             counting->moved = left->moved;
             counting->moved_bytes = left->moved_bytes;
             counting->counted = true;

@@ -215,7 +215,12 @@ enum repair_chosen repair_fetch(struct repair *r, const struct data_set *set,
                                 const struct set_morsel *m, donor_id off, uint64_t now_ms,
                                 struct repair_actions *out);
 
-/* Is there one that could take a copy, and one that could give it, busy or not, and whatever has failed a moment ago? */
+/* Has it failed with that one a moment ago? */
+bool repair_has_failed(const struct repair *r, uint64_t set, uint32_t morsel, donor_id donor,
+                       uint64_t now_ms);
+
+/* Is there one that could take a copy, and one that could give it, busy or not, and whatever has failed a moment ago? Who is
+ * awaited might: behind a start of the manager, or where a connection has just ended, nothing is given up in haste. */
 bool repair_could(const struct repair *r, const struct data_set *set, const struct set_morsel *m,
                   uint64_t now_ms);
 

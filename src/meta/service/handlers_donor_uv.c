@@ -95,7 +95,7 @@ bool donor_left_fill(const struct donor *donor, Morsel__DonorLeft *m)
     const struct donor_left *left = &donor->repair.left;
 
     morsel__donor_left__init(m);
-    m->counted = left->counted;
+    m->counted = left->counted && donor->report.leaving;
     m->wanted = left->wanted;
     m->wanted_bytes = left->wanted_bytes;
     m->only = left->only;
