@@ -473,19 +473,18 @@ bool leases_recall_all(struct meta *meta, inode_id inode)
     struct lease_touch touched = { inode, ACCESS_CHANGE };
     struct lease_actions actions;
     uint64_t ticket;
-    bool waits;
+    enum lease_verdict verdict;
 
     if (inode == INODE_NONE) {
         return true;
     }
     lease_actions_init(&actions);
-    waits = lease_acquire(meta->leases, meta_now_ms(meta), 0, &touched, 1, &ticket, &actions) ==
-            LEASE_WAIT;
-    if (waits) {
+    verdict = lease_acquire(meta->leases, meta_now_ms(meta), 0, &touched, 1, &ticket, &actions);
+    if (verdict == LEASE_WAIT) {
         lease_ticket_drop(meta->leases, ticket);
     }
     leases_perform(meta, &actions);
-    return !waits;
+    return verdict == LEASE_GO; /* And not, for instance, where there is no room to ask for it. */
 }
 
 void leases_tick(struct meta *meta, uint64_t now_ms)

@@ -363,6 +363,9 @@ bool evictions_make_room(struct meta *meta, uint32_t morsel_bytes, const donor_i
     uint64_t now_ms = meta_now_ms(meta);
     struct round round;
 
+    if (meta->evictions.lru.count == 0) {
+        return false; /* There is nothing that may go. */
+    }
     begin(&round, meta);
     for (uint32_t i = 0; i < meta->donors.count; i++) {
         const struct donor *donor = meta->donors.items[i];

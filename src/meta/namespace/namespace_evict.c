@@ -42,6 +42,9 @@ int apply_set_mark(struct ns_txn *t)
         return rv;
     }
     head.pinned = t->op->set_mark.pinned;
+    txn_needs_version(
+        t,
+        STORE_VERSION_EVICTION); /* Also one that is no longer pinned: who reads the log must know. */
     t->op->target = head.inode;
     txn_set_head(t, &head);
     return 0;
