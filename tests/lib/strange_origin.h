@@ -5,6 +5,7 @@
 #include "common/fs/origin.h"
 #include "meta/namespace/op.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* One of a few for the first set of the file, mostly; among them some that no origin is; of `which` 0 the end is missing. */
@@ -14,7 +15,7 @@ static inline void strange_origin(struct meta_op *op, inode_id file, uint64_t wh
     struct origin origin;
 
     origin_init(&origin);
-    strcpy(origin.url, which == 1 ? "gopher:/h/x" : "http://h/x");
+    (void)snprintf(origin.url, sizeof(origin.url), "%s", which == 1 ? "gopher:/h/x" : "http://h/x");
     origin.url[7] = (char)('a' + which % 3);
     origin.size = which % 2 == 0 ? ORIGIN_SIZE_UNKNOWN : which << 20;
     origin.modified_s = which % 5 == 0 ? ORIGIN_TIME_UNKNOWN : 1;

@@ -64,7 +64,7 @@ static uint32_t counted(const struct history *h, uint64_t set, int64_t times[HIS
 /* By the words of the paper: the greatest distance; infinite ones first, among those the least recently used. */
 static uint64_t expected_choice(const struct history *h, uint32_t k)
 {
-    int64_t best_ns = 0, times[HISTORY], last_ns;
+    int64_t best_ns = 0, times[HISTORY] = { 0 }, last_ns;
     bool best_far = false;
     uint64_t best = 0;
 

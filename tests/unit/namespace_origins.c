@@ -7,6 +7,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +47,7 @@ static int say(struct ns_fixture *f, client_id client, inode_id file, uint64_t s
     int rv;
 
     origin_init(&origin);
-    strcpy(origin.url, url);
+    (void)snprintf(origin.url, sizeof(origin.url), "%s", url);
     origin.size = size;
     buf_init(&record);
     origin_encode(&origin, &record);

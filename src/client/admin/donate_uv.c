@@ -514,6 +514,7 @@ int command_donate(const struct admin_arguments *arguments)
         code = ask(&arguments->settings, &request, &reply);
     }
     if (code == ADMIN_OK) {
+        CHECK(reply != NULL);
         code = print_answer(arguments, request.what, reply);
     }
     if (reply != NULL) {

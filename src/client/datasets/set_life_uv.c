@@ -187,10 +187,12 @@ static void on_sealed(struct meta_call *call, int status, void *message)
     const Morsel__Node *node = message;
 
     set->sealing = false;
-    if (status == 0 || status == MORSEL_PERM) {
+    if (status == 0) {
         /* Not, for instance, while it is shorter than its origin says. */
-        set->sealed = status != 0 || node->layout == NULL || node->layout->sealed;
-    } else if (status != MORSEL_STALE && status != MORSEL_NOENT && status != MORSEL_CANCELED &&
+        set->sealed = node->layout == NULL || node->layout->sealed;
+    } else if (status !=
+                   MORSEL_PERM /* It is somebody else's now, who may not be through with it. */
+               && status != MORSEL_STALE && status != MORSEL_NOENT && status != MORSEL_CANCELED &&
                status != MORSEL_SHUTDOWN) {
         log_warning(set->client->options.log,
                     "inode %lu: manager %s did not seal its data set %lu: %s; open the file for "

@@ -111,8 +111,10 @@ static uint32_t complement(const struct place_candidate *candidates, uint32_t to
 static void pair_up(const struct place_wanted *w, struct place_candidate *candidates,
                     uint32_t count, uint32_t round)
 {
-    uint32_t step = round / w->copies;
+    uint32_t step;
 
+    CHECK(w->copies > 0);
+    step = round / w->copies;
     for (uint32_t to = step; step > 0 && to < step * w->copies; to++) {
         struct awake others = { { 0 } };
         uint32_t best;

@@ -457,7 +457,7 @@ static enum set_state state_of(const struct meta *meta, const struct data_set *s
                                                              : SET_ABANDONED;
 }
 
-/* Where it comes from, if that is known. */
+/* Where it comes from, if that is known: a record that cannot be read hides no other set. */
 static int list_origin(struct request *r, struct list_page *page, const struct data_set *set)
 {
     char *url = page->urls[page->count];
@@ -467,6 +467,9 @@ static int list_origin(struct request *r, struct list_page *page, const struct d
     if (rv == 0) {
         memcpy(url, origin.url, strnlen(origin.url, LIST_URL_MAX));
         page->items[page->count].origin = url;
+    }
+    if (rv == MORSEL_NODATA || rv == MORSEL_CORRUPT || rv == MORSEL_VERSION) {
+        return 0;
     }
     return rv == MORSEL_AGAIN && !kv_wants_enough(r->meta->kv) ? 0 : rv;
 }
