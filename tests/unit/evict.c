@@ -139,6 +139,34 @@ static void test_what_is_evicted_is_kept_over_a_restart(void **state)
     free(f);
 }
 
+/* A fetch that was under way when its morsel went. */
+static void test_what_was_evicted_is_not_copied_back(void **state)
+{
+    struct ns_fixture *f = calloc(1, sizeof(*f));
+    struct meta_op copied = { .kind = OP_SET_COPY };
+    const struct data_set *set;
+    struct set_morsel m;
+
+    (void)state;
+    assert_non_null(f);
+    ns_fixture_open(f, 1);
+    set = make_set(f, true, true);
+    copied.set_copy.set = set->head.number;
+    copied.set_copy.donor = 3;
+    copied.set_copy.change = OP_COPY_ADD;
+    copied.set_copy.length = MORSEL;
+    for (uint32_t i = 4; i < 6; i++) {
+        assert_int_equal(evict(f, set->head.number, 5), i == 4 ? 0 : MORSEL_INVAL);
+        copied.set_copy.morsel = i;
+        assert_int_equal(ns_fixture_run(f, &copied), 0);
+        assert_true(set_get(set, i, &m));
+        assert_int_equal(m.donor_count, i == 4 ? 2 : 0);
+    }
+    assert_true(set_is_waste(set, 3, 5));
+    ns_fixture_close(f);
+    free(f);
+}
+
 static void test_what_may_not_go_stays(void **state)
 {
     struct ns_fixture *f = calloc(1, sizeof(*f));
@@ -199,6 +227,7 @@ int main(void)
         cmocka_unit_test(test_end_goes_first_and_no_more_than_is_needed),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_what_is_evicted_is_kept_over_a_restart),
+        cmocka_unit_test(test_what_was_evicted_is_not_copied_back),
         cmocka_unit_test(test_what_may_not_go_stays),
         cmocka_unit_test(test_old_heads_are_read),
     };

@@ -398,6 +398,31 @@ static void who_leaves_is_told_when_others_have_all(void **state)
     cloud_close(&cloud);
 }
 
+/* Whoever is not through with saying what it holds might take it soon: that is no reason to go. */
+static void who_leaves_waits_for_those_who_have_just_begun(void **state)
+{
+    Morsel__DonorReportReply *reply;
+    struct cloud cloud;
+    bool counted = false;
+
+    cloud_open(&cloud, *state);
+    store(&cloud, 3, 0, 1);
+    for (unsigned i = 2; i < DESKS; i++) {
+        sets_desk_again(&cloud.desks[i], cloud.f, 80U + i);
+        listen_to(&cloud, i);
+    }
+    cloud.desks[0].leaving = true;
+    while (!counted) {
+        meta_arm(cloud.f->meta);
+        uv_run(&cloud.f->loop, UV_RUN_ONCE);
+        reply = sets_report(&cloud.desks[0], NULL, 0);
+        counted = reply->left->counted;
+        assert_true(!counted || (reply->left->wanted == 1 && reply->left->stuck == 0));
+        morsel__donor_report_reply__free_unpacked(reply, NULL);
+    }
+    cloud_close(&cloud);
+}
+
 /* Another one has it first; then the map does not name it any more, and it is to be deleted. */
 static void what_is_too_much_is_moved_off(void **state)
 {
@@ -456,6 +481,7 @@ int main(void)
         TEST(nobody_is_believed_who_was_not_asked),
         TEST(a_surplus_goes_when_the_first_is_back),
         TEST(who_leaves_is_told_when_others_have_all),
+        TEST(who_leaves_waits_for_those_who_have_just_begun),
         TEST(what_is_too_much_is_moved_off),
         TEST(only_a_full_disk_gives_up_a_copy),
     };
