@@ -41,7 +41,12 @@ int fuse_session_receive_buf(struct fuse_session *k, struct fuse_buf *buf)
     }
     header = (struct fuse_in_header){ .opcode = req->opcode,
                                       .unique = req->unique,
-                                      .nodeid = req->inode };
+                                      .nodeid = req->inode,
+                                      .pid = (uint32_t)req->context.pid };
+    if (req->opcode == FUSE_WRITE) {
+        write.fh = req->info->fh;
+        write.offset = req->offset;
+    }
     memcpy(at, &header, sizeof(header));
     memcpy(at + sizeof(header), &write, sizeof(write));
     buf->size = sizeof(header) + sizeof(write);
