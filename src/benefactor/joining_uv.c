@@ -204,6 +204,7 @@ static void joined(struct joining *j, const Morsel__DonorJoinReply *reply, const
     log_info(j->log, "joined the manager at %s as benefactor %u; clients reach it at %s",
              manager_address(j), reply->id, address);
     j->member = true;
+    j->away_said = false; /* Who reads that it is back also reads when it is lost again. */
     holdings_joined(j->holdings);
     fetching_joined(j->fetching, true);
     j->busy_said = false;

@@ -54,10 +54,10 @@ static void join(struct world *w, client_id client)
                                   .lease_epoch = lease_epoch_of(w->t, client) });
 }
 
-static struct world *world_new(void)
+static struct world *world_born(uint64_t last_lease_epoch)
 {
     struct world *w = calloc(1, sizeof(*w));
-    struct lease_options options = { .now_ms = 1000, .last_lease_epoch = 5000 };
+    struct lease_options options = { .now_ms = 1000, .last_lease_epoch = last_lease_epoch };
 
     assert_non_null(w);
     w->now_ms = 1000;
@@ -67,6 +67,11 @@ static struct world *world_new(void)
     join(w, B);
     join(w, C);
     return w;
+}
+
+static struct world *world_new(void)
+{
+    return world_born(5000);
 }
 
 static void world_free(struct world *w)
@@ -121,6 +126,24 @@ static bool is_fenced_at(struct world *w, uint64_t now_ms)
 }
 
 /* ---- Tests ---- */
+
+/* The manager restarts, and what A gives back for the one before comes to the one behind it, which has granted A the
+ * same and recalls it: A holds that by an answer, and believes it. */
+static void a_return_for_the_manager_before_takes_nothing(void **state)
+{
+    struct world *before = world_new(), *behind = world_born(9000);
+    uint64_t number = recall(before);
+
+    (void)state;
+    assert_int_not_equal(recall(behind), 0);
+    feed(behind, (struct lease_event){
+                     .type = LEASE_RETURN, .client = A, .recall = number, .inode = FILE_1 });
+    assert_int_equal(lease_held_by(behind->t, A, FILE_1), LEASE_W);
+    say_busy(behind, number, 1);
+    assert_true(is_fenced_at(behind, 1000 + LEASE_MS)); /* Nor was it said for this recall. */
+    world_free(before);
+    world_free(behind);
+}
 
 static void a_holder_that_says_nothing_is_fenced(void **state)
 {
@@ -312,6 +335,7 @@ static void a_lease_epoch_that_was_not_kept_is_asked_for_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_return_for_the_manager_before_takes_nothing),
         cmocka_unit_test(a_holder_that_says_nothing_is_fenced),
         cmocka_unit_test(a_holder_that_is_busy_has_time_while_bytes_land),
         cmocka_unit_test(words_without_bytes_are_not_believed_for_ever),

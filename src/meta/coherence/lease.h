@@ -169,8 +169,10 @@ struct lease_options
     uint32_t lease_period_ms; /* Of new lease epochs; 0: LEASE_MS. */
     const struct lease_epoch_kept
         *expected; /* Durable lease epochs of the time before; none after making a cluster. */
-    size_t expected_count;     /* At most LEASE_CLIENTS_MAX. */
-    uint64_t last_lease_epoch; /* New ones are counted on from here: something random. */
+    size_t expected_count; /* At most LEASE_CLIENTS_MAX. */
+    /* Something random: new lease epochs, and the numbers of recalls, are counted on from here. What a client says to a
+     * manager that has restarted, late, must name nothing that is of this life. */
+    uint64_t last_lease_epoch;
 };
 
 /* NULL: out of memory. */

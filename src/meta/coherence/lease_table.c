@@ -328,6 +328,7 @@ struct lease_table *lease_table_new(const struct lease_options *options)
     t->lease_period_ms = options->lease_period_ms != 0 ? options->lease_period_ms : LEASE_MS;
     t->grace_until_ms = options->now_ms;
     t->last_lease_epoch = options->last_lease_epoch;
+    t->last_number = options->last_lease_epoch >> 1; /* It never comes round to 0, "unasked". */
     CHECK(options->expected_count <= LEASE_CLIENTS_MAX);
     for (size_t i = 0; i < options->expected_count; i++) {
         uint64_t ends_ms = options->now_ms + options->expected[i].lease_period_ms;
