@@ -30,6 +30,8 @@ struct admin_settings
     bool show_status;                  /* rebalance */
     bool repair;                       /* fsck */
     uint64_t servers;                  /* cluster start; 0: as many as there were, or four */
+    uint64_t benefactors;              /* cluster start; 0: as many as there were. */
+    char donate[CONFIG_STRING_MAX];    /* cluster start: of each benefactor. */
     char mount[CONFIG_STRING_MAX];     /* cluster start */
     char options[CONFIG_STRING_MAX];   /* cluster start: of the mount */
     char replicas[CONFIG_STRING_MAX];  /* cluster start: of the manager; empty: not set */

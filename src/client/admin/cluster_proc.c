@@ -5,6 +5,7 @@
 #include "client/admin/cluster_wait_uv.h"
 #include "client/admin/print_file.h"
 #include "client/admin/process_proc.h"
+#include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 
@@ -19,7 +20,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SERVERS_DEFAULT = 4, COPIES_WAIT_MS = 5000 };
+enum { SERVERS_DEFAULT = 4, COPIES_WAIT_MS = 5000, OPTIONS_MAX = 3 };
+
+static const char iod[] = "iod", benefactor[] = "benefactor";
 
 /* ---- Paths ---- */
 
@@ -72,19 +75,19 @@ static pid_t node_pid(const struct cluster *c, const char *name)
     return process_running(path);
 }
 
-static void server_name(uint32_t number, char name[CLUSTER_NAME_MAX])
+static void node_name(const char *kind, uint32_t number, char name[CLUSTER_NAME_MAX])
 {
-    (void)snprintf(name, CLUSTER_NAME_MAX, "iod-%" PRIu32, number);
+    (void)snprintf(name, CLUSTER_NAME_MAX, "%s-%" PRIu32, kind, number);
 }
 
-static uint32_t count_servers(const struct cluster *c)
+static uint32_t count_nodes(const struct cluster *c, const char *kind)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 1; i <= SERVERS_MAX; i++) {
+    for (uint32_t i = 1; i <= CLUSTER_NODES_MAX; i++) {
         char path[CLUSTER_PATH_MAX];
 
-        (void)snprintf(path, sizeof(path), "%s/iod-%" PRIu32, c->dir, i);
+        (void)snprintf(path, sizeof(path), "%s/%s-%" PRIu32, c->dir, kind, i);
         count = access(path, F_OK) == 0 ? i : count;
     }
     return count;
@@ -115,7 +118,8 @@ static int open_cluster(const char *given, struct cluster *c, struct errmsg *err
         errmsg_set(err, "name of the directory is too long");
         return MORSEL_NAMETOOLONG;
     }
-    c->servers = count_servers(c);
+    c->servers = count_nodes(c, iod);
+    c->benefactors = count_nodes(c, benefactor);
     return 0;
 }
 
@@ -185,23 +189,36 @@ struct starting
 {
     struct cluster *c;
     const struct admin_settings *settings;
-    char names[SERVERS_MAX + 1][CLUSTER_NAME_MAX]; /* What this run has started. */
+    char names[2 * CLUSTER_NODES_MAX + 1][CLUSTER_NAME_MAX]; /* What this run has started. */
     uint32_t names_count;
     struct errmsg err;
 };
 
-/* Start a daemon that listens at `listen`; its real address is noted. */
-static int run_daemon(struct starting *s, const char *name, const char *program, const char *listen,
-                      const char *manager)
+/* A daemon, and what it is started with beside where it listens and what it has. */
+struct node
+{
+    char name[CLUSTER_NAME_MAX];
+    const char *program;
+    char options[OPTIONS_MAX][CONFIG_STRING_MAX + 16];
+    unsigned options_count;
+};
+
+static void add_option(struct node *node, const char *option, const char *value)
+{
+    CHECK(node->options_count < OPTIONS_MAX);
+    (void)snprintf(node->options[node->options_count++], sizeof(node->options[0]), "--%s%s%s",
+                   option, value[0] != '\0' ? "=" : "", value);
+}
+
+/* Start it so that it listens at `listen`; its real address is noted. */
+static int run_node(struct starting *s, struct node *node, const char *listen)
 {
     char path[CLUSTER_PATH_MAX];
     char data_dir[CLUSTER_PATH_MAX + 16];
     char listen_at[CONFIG_STRING_MAX + 16];
-    char manager_at[CONFIG_STRING_MAX + 16];
     char log[CLUSTER_PATH_MAX];
     char pid_file[CLUSTER_PATH_MAX];
-    char replicas[CONFIG_STRING_MAX + 16];
-    char *argv[] = { path, data_dir, listen_at, NULL, NULL };
+    char *argv[OPTIONS_MAX + 4] = { path, data_dir, listen_at };
     struct process_start start = {
         .argv = argv, .log = log, .pid_file = pid_file, .timeout_ms = CLUSTER_WAIT_MS
     };
@@ -209,24 +226,20 @@ static int run_daemon(struct starting *s, const char *name, const char *program,
     char address_path[CLUSTER_PATH_MAX];
     int rv;
 
-    process_find_program(program, path, sizeof(path));
-    (void)snprintf(data_dir, sizeof(data_dir), "--data-dir=%s/%s", s->c->dir, name);
+    process_find_program(node->program, path, sizeof(path));
+    (void)snprintf(data_dir, sizeof(data_dir), "--data-dir=%s/%s", s->c->dir, node->name);
     (void)snprintf(listen_at, sizeof(listen_at), "--listen=%s", listen);
-    (void)snprintf(manager_at, sizeof(manager_at), "--manager=%s", manager);
-    (void)snprintf(replicas, sizeof(replicas), "--replicas=%s", s->settings->replicas);
-    if (manager[0] != '\0') {
-        argv[3] = manager_at;
-    } else if (s->settings->replicas[0] != '\0') {
-        argv[3] = replicas;
+    for (unsigned i = 0; i < node->options_count; i++) {
+        argv[3 + i] = node->options[i];
     }
-    cluster_path(s->c, "log", name, "log", log);
-    cluster_path(s->c, "run", name, "pid", pid_file);
+    cluster_path(s->c, "log", node->name, "log", log);
+    cluster_path(s->c, "run", node->name, "pid", pid_file);
     rv = process_start(&start, ready, &s->err);
     if (rv != 0) {
         return rv;
     }
-    (void)snprintf(s->names[s->names_count++], CLUSTER_NAME_MAX, "%s", name);
-    cluster_path(s->c, "run", name, "address", address_path);
+    (void)snprintf(s->names[s->names_count++], CLUSTER_NAME_MAX, "%s", node->name);
+    cluster_path(s->c, "run", node->name, "address", address_path);
     if (!cluster_write_line(address_path, ready)) {
         errmsg_set(&s->err, "%s: cannot be written: %s", address_path, strerror(errno));
         return MORSEL_IO;
@@ -236,19 +249,63 @@ static int run_daemon(struct starting *s, const char *name, const char *program,
 
 /* At its old address, so that mounts which are still there find it again; if that is taken, at any.
  */
-static int start_daemon(struct starting *s, const char *name, const char *program,
-                        const char *manager)
+static int start_node(struct starting *s, struct node *node)
 {
     char address[CONFIG_STRING_MAX];
 
-    if (node_pid(s->c, name) != 0) {
+    if (node_pid(s->c, node->name) != 0) {
         return 0;
     }
-    cluster_address(s->c, name, address);
-    if (address[0] != '\0' && run_daemon(s, name, program, address, manager) == 0) {
+    cluster_address(s->c, node->name, address);
+    if (address[0] != '\0' && run_node(s, node, address) == 0) {
         return 0;
     }
-    return run_daemon(s, name, program, "127.0.0.1:0", manager);
+    return run_node(s, node, "127.0.0.1:0");
+}
+
+static int start_manager(struct starting *s)
+{
+    struct node node = { .name = "meta", .program = "morsel-meta" };
+
+    if (s->settings->replicas[0] != '\0') {
+        add_option(&node, "replicas", s->settings->replicas);
+    }
+    return start_node(s, &node);
+}
+
+static int start_servers(struct starting *s, const char *manager, uint32_t count)
+{
+    int rv = 0;
+
+    for (uint32_t i = 1; rv == 0 && i <= count; i++) {
+        struct node node = { .program = "morsel-iod" };
+
+        node_name(iod, i, node.name);
+        add_option(&node, "manager", manager);
+        rv = start_node(s, &node);
+        errmsg_wrap(&s->err, "%s", rv == 0 ? "" : node.name);
+    }
+    return rv;
+}
+
+/* All on this machine, of which nobody is the owner: they do not look whether somebody works here. */
+static int start_benefactors(struct starting *s, const char *manager)
+{
+    uint32_t count = (uint32_t)s->settings->benefactors;
+    int rv = 0;
+
+    count = count < s->c->benefactors ? s->c->benefactors : count;
+    for (uint32_t i = 1; rv == 0 && i <= count; i++) {
+        struct node node = { .program = "morsel-benefactor" };
+
+        node_name(benefactor, i, node.name);
+        add_option(&node, "manager", manager);
+        add_option(&node, "donate", s->settings->donate);
+        add_option(&node, "no-gentle", "");
+        rv = start_node(s, &node);
+        errmsg_wrap(&s->err, "%s", rv == 0 ? "" : node.name);
+    }
+    return rv;
 }
 
 static int start_all(struct starting *s)
@@ -256,19 +313,12 @@ static int start_all(struct starting *s)
     char manager[CONFIG_STRING_MAX];
     uint32_t servers = (uint32_t)s->settings->servers;
     bool mounted;
-    int rv = start_daemon(s, "meta", "morsel-meta", "");
+    int rv = start_manager(s);
 
     cluster_address(s->c, "meta", manager);
     servers = servers == 0 && s->c->servers == 0 ? SERVERS_DEFAULT : servers;
     servers = servers < s->c->servers ? s->c->servers : servers;
-    for (uint32_t i = 1; rv == 0 && i <= servers; i++) {
-        char name[CLUSTER_NAME_MAX];
-
-        server_name(i, name);
-        rv = start_daemon(s, name, "morsel-iod", manager);
-        errmsg_wrap(&s->err, "%s", rv == 0 ? "" : name);
-    }
-    if (rv == 0) {
+    if (rv == 0 && (rv = start_servers(s, manager, servers)) == 0) {
         rv = cluster_wait_servers(manager, servers, CLUSTER_WAIT_MS, &s->err);
     }
     if (rv == 0) {
@@ -276,6 +326,9 @@ static int start_all(struct starting *s)
     }
     if (rv == 0) {
         rv = cluster_own_root(manager, geteuid(), getegid(), &s->err);
+    }
+    if (rv == 0) {
+        rv = start_benefactors(s, manager);
     }
     if (rv == 0 && s->settings->mount[0] != '\0') {
         rv = cluster_mount(s->c, s->settings->mount, s->settings->options, &mounted, &s->err);
@@ -316,31 +369,51 @@ static int cluster_start(struct cluster *c, const struct admin_settings *setting
         }
     }
     unlock_cluster(c);
-    c->servers = count_servers(c);
+    c->servers = count_nodes(c, iod);
+    c->benefactors = count_nodes(c, benefactor);
     return rv == 0 ? ADMIN_OK : admin_failed(ADMIN_PROBLEM, "%s", s.err.text);
 }
 
 /* ---- Stop ---- */
+
+static int stop_node(const struct cluster *c, const char *name, struct errmsg *err)
+{
+    char pid_file[CLUSTER_PATH_MAX];
+    int rv;
+
+    cluster_path(c, "run", name, "pid", pid_file);
+    rv = process_stop(pid_file, CLUSTER_WAIT_MS, err);
+    if (rv != 0) {
+        errmsg_wrap(err, "%s", name);
+    }
+    return rv;
+}
+
+static int stop_nodes(const struct cluster *c, const char *kind, uint32_t count, struct errmsg *err)
+{
+    int rv = 0;
+
+    for (uint32_t i = count; rv == 0 && i > 0; i--) {
+        char name[CLUSTER_NAME_MAX];
+
+        node_name(kind, i, name);
+        rv = stop_node(c, name, err);
+    }
+    return rv;
+}
 
 /* The mount first, which flushes into the servers, which report to the manager. */
 static int stop_all(struct cluster *c, bool force, struct errmsg *err)
 {
     int rv = cluster_unmount(c, force, err);
 
-    for (uint32_t i = c->servers + 1; rv == 0 && i > 0; i--) {
-        char name[CLUSTER_NAME_MAX] = "meta";
-        char pid_file[CLUSTER_PATH_MAX];
-
-        if (i > 1) {
-            server_name(i - 1, name);
-        }
-        cluster_path(c, "run", name, "pid", pid_file);
-        rv = process_stop(pid_file, CLUSTER_WAIT_MS, err);
-        if (rv != 0) {
-            errmsg_wrap(err, "%s", name);
-        }
+    if (rv == 0) {
+        rv = stop_nodes(c, benefactor, c->benefactors, err);
     }
-    return rv;
+    if (rv == 0) {
+        rv = stop_nodes(c, iod, c->servers, err);
+    }
+    return rv == 0 ? stop_node(c, "meta", err) : rv;
 }
 
 static int cluster_stop(struct cluster *c, const struct admin_settings *settings, bool mount_only)
@@ -375,23 +448,33 @@ static bool show_node(const struct cluster *c, const char *name, json_t *nodes)
                                     json_pack("{s:s, s:b, s:i, s:s}", "name", name, "running",
                                               pid != 0, "pid", (int)pid, "address", address));
     } else if (pid != 0) {
-        (void)printf("  %-8s  %-22s  pid %d\n", name, address, (int)pid);
+        (void)printf("  %-13s  %-22s  pid %d\n", name, address, (int)pid);
     } else {
-        (void)printf("  %-8s  not running\n", name);
+        (void)printf("  %-13s  not running\n", name);
     }
     return pid != 0;
 }
 
+static bool show_kind(const struct cluster *c, const char *kind, uint32_t count, json_t *nodes)
+{
+    bool all = true;
+
+    for (uint32_t i = 1; i <= count; i++) {
+        char name[CLUSTER_NAME_MAX];
+
+        node_name(kind, i, name);
+        all = show_node(c, name, nodes) && all;
+    }
+    return all;
+}
+
+/* A benefactor that does not run is none that is missed: desktops go and come. */
 static bool show_nodes(const struct cluster *c, json_t *nodes)
 {
     bool all = show_node(c, "meta", nodes);
 
-    for (uint32_t i = 1; i <= c->servers; i++) {
-        char name[CLUSTER_NAME_MAX];
-
-        server_name(i, name);
-        all = show_node(c, name, nodes) && all;
-    }
+    all = show_kind(c, iod, c->servers, nodes) && all;
+    (void)show_kind(c, benefactor, c->benefactors, nodes);
     return all && c->servers > 0;
 }
 
@@ -415,7 +498,7 @@ static bool cluster_show(const struct cluster *c, bool json, bool *running_out)
             manager, "mount", mounted ? json_string(point) : json_null(), "processes", nodes));
     }
     if (mounted) {
-        (void)printf("  %-8s  %-22s  pid %d\n", "mount", point, (int)pid);
+        (void)printf("  %-13s  %-22s  pid %d\n", "mount", point, (int)pid);
     }
     return true;
 }

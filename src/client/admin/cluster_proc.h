@@ -1,6 +1,6 @@
-/* A development cluster: manager, I/O daemons and a mount on this machine, in one directory.
+/* A development cluster: manager, I/O daemons, benefactors and a mount on this machine, in one directory.
  *
- *   DIR/meta, DIR/iod-1 ...    data directories, kept when the cluster is stopped
+ *   DIR/meta, DIR/iod-1 ..., DIR/benefactor-1 ...    data directories, kept when the cluster is stopped
  *   DIR/log/NAME.log           what each process says
  *   DIR/run/NAME.pid           process_proc.h
  *   DIR/run/NAME.address       where it listened last; taken again at the next start if it is free
@@ -17,13 +17,19 @@
 
 #include <sys/types.h>
 
-enum { CLUSTER_PATH_MAX = 4096, CLUSTER_NAME_MAX = 32, CLUSTER_WAIT_MS = 60000 };
+enum {
+    CLUSTER_PATH_MAX = 4096,
+    CLUSTER_NAME_MAX = 32,
+    CLUSTER_NODES_MAX = 64, /* Of each kind. */
+    CLUSTER_WAIT_MS = 60000
+};
 
 struct cluster
 {
     char dir[CLUSTER_PATH_MAX - 64]; /* Absolute; leaves room for what is put behind it. */
     int lock_fd;                     /* -1: not held. */
     uint32_t servers;                /* Data directories iod-1 to iod-N. */
+    uint32_t benefactors;            /* benefactor-1 to benefactor-N */
 };
 
 /* DIR/SUBDIR/NAME.SUFFIX */

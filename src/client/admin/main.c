@@ -55,6 +55,10 @@ static const struct config_option fsck_options[] = { { "repair", CONFIG_BOOL, FI
 static const struct config_option cluster_options[] = {
     { "servers", CONFIG_NUMBER, FIELD(servers), "0", 0, 64, "N",
       "start: number of I/O daemons; 0: as many as there were, four at first." },
+    { "benefactors", CONFIG_NUMBER, FIELD(benefactors), "0", 0, 64, "N",
+      "start: number of benefactors; 0: as many as there were, none at first." },
+    { "donate", CONFIG_STRING, FIELD(donate), "1G", 0, 0, "SIZE|PERCENT",
+      "start: how much of the disk each benefactor gives, as for morsel-benefactor." },
     { "mount", CONFIG_STRING, FIELD(mount), "", 0, 0, "DIR",
       "start: mount the cluster there too." },
     { "options", CONFIG_STRING, FIELD(options), "", 0, 0, "LIST",
