@@ -74,7 +74,7 @@ bool held_fill(struct client *client, Morsel__SessionRequest *request)
            opened_session_fill(client, request);
 }
 
-void held_free(Morsel__SessionRequest *request)
+void held_unfill(Morsel__SessionRequest *request)
 {
     lock_session_free(request);
     free(request->held_read);

@@ -9,9 +9,9 @@
 
 #include "client/libmorsel_uv.h"
 
-/* Name it all. To be freed with held_free(), whatever it says. False: no memory. */
+/* Name it all. To be freed with held_unfill(), whatever it says. False: no memory. */
 bool held_fill(struct client *client, Morsel__SessionRequest *request);
-void held_free(Morsel__SessionRequest *request);
+void held_unfill(Morsel__SessionRequest *request);
 
 /* The manager has heard it, and says what is lost. */
 void held_answered(struct client *client, const Morsel__SessionReply *reply);

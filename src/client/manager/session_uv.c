@@ -210,7 +210,7 @@ void session_join(struct client *client, uint64_t number)
     if (held_fill(client, &request)) {
         session_send(client, &request);
     }
-    held_free(&request);
+    held_unfill(&request);
 }
 
 void session_renew(struct client *client)

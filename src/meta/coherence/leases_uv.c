@@ -352,6 +352,13 @@ enum lease_mode leases_held(struct meta *meta, const struct rpc_request *request
                                         : LEASE_NONE;
 }
 
+enum lease_mode leases_still_held(struct meta *meta, const struct rpc_request *request,
+                                  inode_id inode)
+{
+    return request->role == ROLE_CLIENT ? lease_held_by(meta->leases, request->node_id, inode)
+                                        : LEASE_NONE;
+}
+
 /* ---- Coming and going ---- */
 
 static void hold(struct lease_held *held, size_t *count, const uint64_t *inodes,

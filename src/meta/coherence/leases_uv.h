@@ -41,6 +41,10 @@ void leases_forget(struct meta *meta, inode_id inode);
 /* What the client holds, as far as a reply may say so, without asking for more. */
 enum lease_mode leases_held(struct meta *meta, const struct rpc_request *request, inode_id inode);
 
+/* What it holds until it has answered a recall: under that it opened files without a word, and goes on with what it began. */
+enum lease_mode leases_still_held(struct meta *meta, const struct rpc_request *request,
+                                  inode_id inode);
+
 /* The client's first request on a connection said what it holds: `lost` (room for the sum of the
  * lists) gets what it does not hold any more. `actions` are due for leases_perform(), in any case;
  * before that, nobody is served who has waited for it to come back.

@@ -34,7 +34,8 @@ static int find_set(struct request *r, inode_id id, uint64_t set, struct inode *
     return 0;
 }
 
-/* Who stores a set goes on when he has closed the file. Under W a client opens a file without a word. */
+/* Who stores a set goes on when he has closed the file. Under W a client opens a file without a word; when that is recalled
+ * the word comes with the answer, behind what he stores for it. */
 static int may_store(struct request *r, const struct inode *inode)
 {
     const struct data_set *set = sets_find(ns_sets(r->meta->ns), inode_body(inode));
@@ -42,7 +43,7 @@ static int may_store(struct request *r, const struct inode *inode)
 
     if ((set == NULL || set->head.writer != client) &&
         !session_has_open(r->meta->sessions, inode->id, client, true) &&
-        leases_held(r->meta, r->rpc, inode->id) != LEASE_W) {
+        leases_still_held(r->meta, r->rpc, inode->id) != LEASE_W) {
         errmsg_set(&r->err, "the client does not hold the file open for writing; open it again");
         return MORSEL_ACCES;
     }

@@ -4,6 +4,7 @@
  *   sim_cluster --seed N                     one, with its trace
  *   sim_cluster --from N --count M           as many as wanted
  *   sim_cluster --canaries                   deliberate faults of the programs must be caught
+ *   sim_cluster --datasets ...               the same of histories of benefactors and data sets
  */
 #include "tests/lib/seed.h"
 #include "tests/sim/world/history.h"
@@ -20,6 +21,7 @@
 
 enum {
     SEEDS_DEFAULT = 200,
+    DATASETS_SEEDS_DEFAULT = 60,
     DETERMINISM_SEEDS = 5, /* So many are run twice. */
     WORTH_SEEDS_MIN = 40,  /* Of fewer the floors say nothing. */
     CANARY_SEEDS = 40,     /* A canary must be caught within so many. */
@@ -34,6 +36,9 @@ struct arguments
     bool one, canaries;
 };
 
+/* What a history is of. */
+static bool datasets;
+
 /* What a history says of itself when it has ended well. */
 struct report
 {
@@ -45,6 +50,7 @@ static const char *const canaries[] = {
     "lost-put",  "old-get",        "append-twice", "lost-answer", "lock-nothing",
     "lost-byte", "lost-attribute", "lost-move",    "lost-copy",   NULL
 };
+static const char *const datasets_canaries[] = { "lost-byte", NULL };
 
 static int forget_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
@@ -85,7 +91,7 @@ static void live(uint64_t seed, const char *canary, bool trace, const char *plac
     (void)setrlimit(RLIMIT_NOFILE, &files);
     (void)alarm(HISTORY_SECONDS_MAX);
     world_init(w, seed, trace);
-    history_run(h, w, canary);
+    (datasets ? datasets_run : history_run)(h, w, canary);
     report = (struct report){ w->digest, w->sequence, h->counts };
     (void)fflush(stdout);
     if (__gcov_dump != NULL) {
@@ -143,14 +149,16 @@ static void show_end(uint64_t seed, const char *canary)
         (void)fputs(line, stdout);
     }
     (void)fclose(file);
-    (void)printf("reproduce with: sim_cluster --seed %llu%s%s\n", (unsigned long long)seed,
-                 canary == NULL ? "" : " --canary ", canary == NULL ? "" : canary);
+    (void)printf("reproduce with: sim_cluster%s --seed %llu%s%s\n", datasets ? " --datasets" : "",
+                 (unsigned long long)seed, canary == NULL ? "" : " --canary ",
+                 canary == NULL ? "" : canary);
 }
 
 static void add_counts(struct history_counts *sum, const struct history_counts *counts)
 {
 #define X(name, words, floor) sum->name += counts->name;
     HISTORY_COUNTS(X)
+    DATASETS_COUNTS(X)
 #undef X
 }
 
@@ -163,7 +171,11 @@ static bool was_worth_it(const struct history_counts *sum, uint64_t histories)
     (void)printf("sim_cluster: %llu %s%s\n", (unsigned long long)sum->name, words,                 \
                  10 * sum->name < (floor)*histories ? ": TOO FEW" : "");                           \
     good = good && 10 * sum->name >= (floor)*histories;
-    HISTORY_COUNTS(X)
+    if (datasets) {
+        DATASETS_COUNTS(X)
+    } else {
+        HISTORY_COUNTS(X)
+    }
 #undef X
     return good || histories < WORTH_SEEDS_MIN;
 }
@@ -196,7 +208,8 @@ static bool run_canaries(void)
 {
     bool good = true;
 
-    for (const char *const *canary = canaries; *canary != NULL; canary++) {
+    for (const char *const *canary = datasets ? datasets_canaries : canaries; *canary != NULL;
+         canary++) {
         struct report report;
         uint64_t seed = 1;
 
@@ -230,6 +243,10 @@ static bool take_arguments(int argc, char **argv, struct arguments *a)
             a->canaries = true;
             continue;
         }
+        if (strcmp(argv[i], "--datasets") == 0) {
+            datasets = true;
+            continue;
+        }
         if (value == NULL) {
             return false;
         }
@@ -250,13 +267,17 @@ static bool take_arguments(int argc, char **argv, struct arguments *a)
 
 int main(int argc, char **argv)
 {
-    struct arguments a = { .from = test_seed_first(), .count = SEEDS_DEFAULT };
+    struct arguments a = { .from = test_seed_first() };
     bool good;
 
     if (!take_arguments(argc, argv, &a)) {
-        (void)fprintf(stderr, "usage: sim_cluster [--seed N | --from N --count N | --canaries] "
-                              "[--canary NAME]\n");
+        (void)fprintf(
+            stderr, "usage: sim_cluster [--datasets] [--seed N | --from N --count N | --canaries] "
+                    "[--canary NAME]\n");
         return 2;
+    }
+    if (a.count == 0) {
+        a.count = datasets ? DATASETS_SEEDS_DEFAULT : SEEDS_DEFAULT;
     }
     good = a.canaries ? run_canaries() : a.one ? run_one(&a) : run_seeds(&a);
     return good ? 0 : 1;

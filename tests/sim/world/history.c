@@ -6,10 +6,9 @@
 
 enum { OTHERS_BLOCKS_MAX = 12 << 20 }; /* Of a disk of 16 Mi: how full disks are differs. */
 
-/* Until no program runs any more. */
-static void wait_for_programs(struct history *h, uint64_t limit_ns)
+void history_wait_for_programs(struct history *h)
 {
-    uint64_t until_ns = h->world->now_ns + limit_ns;
+    uint64_t until_ns = h->world->now_ns + HISTORY_CALL_S * WORLD_S;
 
     while (h->programs_running > 0) {
         if (h->world->now_ns > until_ns) {
@@ -19,7 +18,7 @@ static void wait_for_programs(struct history *h, uint64_t limit_ns)
     }
 }
 
-static void begin_cluster(struct history *h)
+void history_begin_cluster(struct history *h)
 {
     char name[WORLD_NAME_MAX];
 
@@ -65,7 +64,7 @@ static void sum_up_kernel(struct history *h, const struct kernel_counts *k)
     h->counts.copied_here += k->copied_here;
 }
 
-static void sum_up(struct history *h)
+void history_sum_up(struct history *h)
 {
     for (unsigned i = 0; i < HISTORY_MOUNTS; i++) {
         if (h->mounts[i]->process->alive && h->mounts[i]->client != NULL) {
@@ -157,26 +156,26 @@ void history_run(struct history *h, struct world *world, const char *canary)
     h->canary = canary;
     copies_draw(h);
     copies_listen(h);
-    begin_cluster(h);
+    history_begin_cluster(h);
     programs_first(h);
-    wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
+    history_wait_for_programs(h);
     programs_begin(h);
     faults_begin(h);
     world_run_until(world->now_ns + how_long_ns(h));
     faults_end(h);
     world_run_until(world->now_ns + HISTORY_CALM_S * WORLD_S);
     h->ended = true;
-    wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
+    history_wait_for_programs(h);
     programs_look(h, HISTORY_MOUNTS);
-    wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
-    sum_up(h);
+    history_wait_for_programs(h);
+    history_sum_up(h);
     programs_check(h);
-    wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
+    history_wait_for_programs(h);
     copies_judge(h);
     if (world_chance(3)) {
         end_and_begin(h);
         programs_look(h, 1);
-        wait_for_programs(h, HISTORY_CALL_S * WORLD_S);
+        history_wait_for_programs(h);
     }
     locks_judge(h);
     tree_judge(h);

@@ -120,10 +120,21 @@ enum {
     X(gone, "blocks that no server of a group has, for a disk did not give them", 0)               \
     X(same, "objects that are the same on all their servers", 50)
 
+/* The same of histories of data sets. */
+#define DATASETS_COUNTS(X)                                                                         \
+    X(stored, "data sets stored", 50)                                                              \
+    X(stored_again, "of them begun anew", 10)                                                      \
+    X(set_reads, "pieces of them read", 500)                                                       \
+    X(set_troubles, "reads that went wrong, and said so", 1)                                       \
+    X(sets_deleted, "data sets deleted", 3)                                                        \
+    X(donor_strikes, "benefactors struck", 20)                                                     \
+    X(calm_strikes, "of them where nobody may notice it", 2)
+
 struct history_counts
 {
 #define X(name, words, floor) uint64_t name;
     HISTORY_COUNTS(X)
+    DATASETS_COUNTS(X)
 #undef X
 };
 
@@ -206,7 +217,17 @@ struct history
 /* Run it; does not return when something was wrong: world_fail(). */
 void history_run(struct history *h, struct world *world, const char *canary);
 
+/* datasets.c: the same with benefactors, and programs that store data sets. */
+void datasets_run(struct history *h, struct world *world, const char *canary);
+
 /* ---- history.c, faults.c, programs.c among themselves ---- */
+
+/* The hosts and their programs, but for benefactors: servers are up behind it. */
+void history_begin_cluster(struct history *h);
+
+/* Until no program runs any more. */
+void history_wait_for_programs(struct history *h);
+void history_sum_up(struct history *h);
 
 void faults_begin(struct history *h);
 

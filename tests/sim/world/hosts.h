@@ -9,9 +9,10 @@
 
 struct host_meta;
 struct host_iod;
+struct host_donor;
 struct host_admin;
 
-enum { META_PORT = 7460, IOD_PORT = 7461 };
+enum { META_PORT = 7460, IOD_PORT = 7461, DONOR_PORT = 7462 };
 
 /* For those who start a program: what it does from begin to begun it does as itself. Its pool has as many
  * `threads` as its main() asks for: with fewer, mounts may wait for themselves. */
@@ -24,16 +25,21 @@ void host_address_of(const struct world_host *host, unsigned port, char *text, s
 struct host_meta *host_meta_start(struct world_host *host, const char *name);
 struct host_iod *host_iod_start(struct world_host *host, const char *name,
                                 const struct world_host *manager);
+struct host_donor *host_donor_start(struct world_host *host, const char *name,
+                                    const struct world_host *manager);
 void host_meta_kill(struct host_meta *meta);
 void host_iod_kill(struct host_iod *iod);
+void host_donor_kill(struct host_donor *donor);
 
 /* SIGTERM: it ends by itself, in time; then its process is not alive any more. */
 void host_meta_stop(struct host_meta *meta);
 void host_iod_stop(struct host_iod *iod);
+void host_donor_stop(struct host_donor *donor);
 
 /* Loss of power; the hosts have it again at `back_ns`. Of one that was killed before, too. */
 void host_meta_lose_power(struct host_meta *meta, uint64_t back_ns);
 void host_iod_lose_power(struct host_iod *iod, uint64_t back_ns);
+void host_donor_lose_power(struct host_donor *donor, uint64_t back_ns);
 
 /* Batches of the manager's that a loss of power may take. */
 uint32_t host_meta_unsynced(void);
@@ -50,6 +56,10 @@ void host_meta_is_warm(void);
 uint64_t host_meta_full(void);
 struct world_process *host_meta_process(struct host_meta *meta);
 struct world_process *host_iod_process(struct host_iod *iod);
+struct world_process *host_donor_process(struct host_donor *donor);
+
+/* The manager takes its word, and knows what lies there. */
+bool host_donor_is_member(const struct host_donor *donor);
 
 /* Is it in sync in all its groups, and serves? */
 bool host_iod_is_well(struct host_iod *iod);

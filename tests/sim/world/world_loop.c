@@ -89,6 +89,16 @@ uint64_t uv_now(const uv_loop_t *loop)
 }
 
 /* Looking at the clock takes time too: who waits for it to move does not wait for ever. */
+int uv_gettimeofday(uv_timeval64_t *tv)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* The world's. */
+    tv->tv_sec = now.tv_sec;
+    tv->tv_usec = (int32_t)(now.tv_nsec / 1000);
+    return 0;
+}
+
 uint64_t uv_hrtime(void)
 {
     the_world->now_ns += 500;
