@@ -5,6 +5,7 @@
 #include "common/base/limits.h"
 #include "common/base/prng.h"
 #include "common/base/status.h"
+#include "common/store/store_file.h"
 #include "common/store/store_format.h"
 #include "tests/lib/faulty_disk.h"
 
@@ -344,6 +345,39 @@ static void what_does_not_match_is_damage(void **state)
     assert_int_equal(fixture_read(f, faulty_id(2), 0, bytes, BLOCK_BYTES), 0);
 }
 
+static bool lacks(struct store_fixture *f, unsigned number)
+{
+    struct errmsg err;
+    bool is;
+
+    assert_int_equal(store_lacks(f->store, faulty_id(number), &is, &err), 0);
+    return is;
+}
+
+/* Blocks that never reached the disk are holes, which match their sums: nothing but the loss itself tells. */
+static void what_may_be_missing_is_said_until_all_is_written_anew(void **state)
+{
+    struct store_fixture *f = *state;
+    struct errmsg err;
+
+    faulty_write(f, 1, 1);
+    faulty_write(f, 2, 1);
+    fixture_crash(f); /* The process alone. */
+    assert_false(lacks(f, 1));
+    f->options.boot_id = 3;
+    fixture_crash(f);
+    assert_true(lacks(f, 1));
+    assert_true(lacks(f, 2));
+    assert_int_equal(store_recover(f->store, &err), 0); /* Verified as a whole, and stamped anew. */
+    fixture_close(f);
+    fixture_open(f);
+    assert_true(lacks(f, 1));
+    faulty_write(f, 1, 2);
+    assert_false(lacks(f, 1));
+    assert_true(lacks(f, 2));
+    assert_false(lacks(f, 3)); /* There is none. */
+}
+
 /* A process that is killed between a sum and its block, or a power cut between them: the block that was there before. */
 static void what_a_kill_explains_is_put_right(void **state)
 {
@@ -417,6 +451,7 @@ int main(void)
         TEST(what_nobody_watched_is_looked_at_again),
         TEST(a_restart_in_order_is_none_for_what_was_not_synced),
         TEST(what_does_not_match_is_damage),
+        TEST(what_may_be_missing_is_said_until_all_is_written_anew),
         TEST(what_a_kill_explains_is_put_right),
         TEST(a_file_without_a_header_is_damaged),
         TEST(files_that_were_swapped_are_found),

@@ -287,6 +287,7 @@ static int piece_start(struct load_piece *piece)
     request.object = &object;
     request.offset = piece->offset;
     request.length = piece->length;
+    request.whole = load->entry.rewriting; /* No digest tells. */
     piece->call.client = load->client;
     piece->call.donor = piece->attempt->donor;
     piece->call.data = piece;

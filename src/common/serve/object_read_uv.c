@@ -39,7 +39,7 @@ static bool read_at_once(struct job *job)
     const Morsel__ReadRequest *m = job->message;
     struct object_server *server = object_server_of(job);
 
-    if (begin_read(job) != 0) {
+    if (m->whole || begin_read(job) != 0) {
         return false;
     }
     if (store_read_cached(server->store, object_id_of(m->object), m->offset, job->payload->data,
@@ -52,12 +52,30 @@ static bool read_at_once(struct job *job)
     return true;
 }
 
+static int check_whole(struct job *job)
+{
+    const Morsel__ReadRequest *m = job->message;
+    bool lacks;
+    int rv = store_lacks(object_store_of(job), object_id_of(m->object), &lacks, &job->err);
+
+    if (rv == 0 && lacks) {
+        errmsg_set(&job->err, "the machine has lost its power since it was written: some of it may "
+                              "be missing");
+        return MORSEL_NODATA;
+    }
+    return rv;
+}
+
 static void run_read(struct job *job)
 {
     const Morsel__ReadRequest *m = job->message;
 
-    job->status = store_read(object_store_of(job), object_id_of(m->object), m->offset,
-                             job->payload->data, m->length, &job->count, job->crcs, &job->err);
+    job->status = m->whole ? check_whole(job) : 0;
+    if (job->status == 0) {
+        job->status =
+            store_read(object_store_of(job), object_id_of(m->object), m->offset,
+                       job->payload->data, m->length, &job->count, job->crcs, &job->err);
+    }
 }
 
 static void answer_read(struct job *job)

@@ -55,6 +55,7 @@ struct object
     bool stamped; /* The header is in the file. */
     int fd;       /* -1: does not exist. */
     enum store_trust trust;
+    bool lacks;          /* store_lacks() */
     uint64_t serial;     /* Key of its checksums in the cache; new for each opening. */
     uint64_t checkpoint; /* Of the header. */
     uint64_t size;       /* Of the object. */

@@ -10,7 +10,7 @@
 
 static const uint32_t HEADER_MAGIC = 0x4a424f4d; /* "MOBJ" */
 
-enum { HEADER_CRC_AT = STORE_HEADER_BYTES - 4 };
+enum { HEADER_FLAGS_AT = 20, HEADER_LACKS = 1, HEADER_CRC_AT = STORE_HEADER_BYTES - 4 };
 
 void store_header_encode(const struct store_header *header, uint8_t bytes[STORE_HEADER_BYTES])
 {
@@ -19,6 +19,7 @@ void store_header_encode(const struct store_header *header, uint8_t bytes[STORE_
     put_le32(bytes + 4, STORE_VERSION);
     put_le64(bytes + 8, header->id.inode);
     put_le32(bytes + 16, header->id.column);
+    bytes[HEADER_FLAGS_AT] = header->lacks ? HEADER_LACKS : 0;
     put_le64(bytes + 24, header->checkpoint);
     put_le32(bytes + HEADER_CRC_AT, crc32c(0, bytes, HEADER_CRC_AT));
 }
@@ -40,6 +41,7 @@ int store_header_decode(const uint8_t bytes[STORE_HEADER_BYTES], struct store_he
     }
     header->id.inode = get_le64(bytes + 8);
     header->id.column = get_le32(bytes + 16);
+    header->lacks = (bytes[HEADER_FLAGS_AT] & HEADER_LACKS) != 0;
     header->checkpoint = get_le64(bytes + 24);
     return 0;
 }

@@ -81,11 +81,13 @@ static inline bool store_range_valid(uint64_t offset, uint64_t length)
 }
 
 /* The head of an object file. `checkpoint` is the store's checkpoint of the last change
- * (store_checkpoint_file.h).
+ * (store_checkpoint_file.h). `lacks`: on a shared disk, a loss of power may have taken some of what was acknowledged, and it
+ * reads as zeros (store_lacks()). Older programs do not know that, and leave it out.
  */
 struct store_header
 {
     struct object_id id;
+    bool lacks;
     uint64_t checkpoint;
 };
 

@@ -504,6 +504,19 @@ static int seek_in(struct store *store, const struct object *object, uint64_t of
     return 0;
 }
 
+int store_lacks(struct store *store, struct object_id id, bool *lacks, struct errmsg *err)
+{
+    struct object *object;
+    int rv = object_lock(store, id, OBJECT_SHARED, &object, err);
+
+    *lacks = false;
+    if (rv == 0) {
+        *lacks = object->exists && object->lacks;
+        object_unlock(store, object);
+    }
+    return rv;
+}
+
 int store_seek(struct store *store, struct object_id id, uint64_t offset, bool hole, bool *found,
                uint64_t *offset_out, struct errmsg *err)
 {

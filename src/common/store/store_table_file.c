@@ -285,6 +285,7 @@ static int object_load_header(struct store *store, struct object *object, struct
     /* Made, and then the process or the machine died. */
     if (rv == MORSEL_NODATA || object->end == 0) {
         object->stamped = false;
+        object->lacks = false; /* There is nothing. */
         object_doubt(store, object, object->end == 0 ? TRUSTED : LOST);
         return 0;
     }
@@ -300,6 +301,9 @@ static int object_load_header(struct store *store, struct object *object, struct
     }
     object->stamped = true;
     object->checkpoint = header.checkpoint;
+    object->lacks =
+        store->options.shared_disk &&
+        (header.lacks || checkpoints_trust(&store->checkpoints, header.checkpoint) == LOST);
     object_doubt(store, object, trust_of(store, header.checkpoint));
     return 0;
 }
@@ -465,6 +469,7 @@ int object_create(struct store *store, struct object *object, struct errmsg *err
     object->exists = true;
     object->stamped = false;
     object->trust = TRUSTED;
+    object->lacks = false;
     object->checkpoint = 0;
     object->size = 0;
     object->end = 0; /* What was claimed for it stays. */
@@ -500,7 +505,9 @@ int object_remove(struct store *store, struct object *object, struct errmsg *err
 void object_header(const struct object *object, uint8_t bytes[STORE_HEADER_BYTES])
 {
     store_header_encode(
-        &(struct store_header){ .id = object->id, .checkpoint = object->checkpoint }, bytes);
+        &(struct store_header){
+            .id = object->id, .lacks = object->lacks, .checkpoint = object->checkpoint },
+        bytes);
 }
 
 int object_stamp(struct store *store, struct object *object, uint64_t checkpoint,

@@ -263,6 +263,9 @@ static int window_prepare(struct store *store, struct object *object, struct wri
     if (rv == 0 && !object->exists) {
         rv = object_create(store, object, err);
     }
+    if (w->offset == 0 && w->length >= object->size) {
+        object->lacks = false; /* All of it comes anew. */
+    }
     if (rv == 0) {
         rv = object_stamp(store, object, checkpoint, w->offset == 0, err);
     }

@@ -310,7 +310,7 @@ static void run_writer(void *data)
         if (these.count > 4 && world_chance(8)) {
             take_set_away(p);
         }
-        if (these.count > 0 && world_chance(3)) {
+        if (!getenv("NOAGAIN") && these.count > 0 && world_chance(3)) {
             store_again(p);
         }
         fiber_sleep(world_draw(1000 * WORLD_MS));
