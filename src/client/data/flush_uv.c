@@ -161,8 +161,9 @@ static void report_waits_end(struct file_flush *reported, int status)
     }
 }
 
-/* Of a deleted file nobody wants to know. */
-static void report_refused(struct file_flush *flush, int status)
+/* Of a deleted file nobody wants to know. What those are told who wait for it: why it is refused for good is no matter of
+ * theirs, some may only have read. */
+static int report_refused(struct file_flush *flush, int status)
 {
     struct file *file = flush->file;
     bool again = behind_is_passing(status) || status == MORSEL_CANCELED;
@@ -183,8 +184,10 @@ static void report_refused(struct file_flush *flush, int status)
     } else if (!deleted && (status != MORSEL_TOO_LATE || file->shape.write_back)) {
         file_fail(file, MORSEL_IO); /* Otherwise file_lose() has. */
         file->shape.write_back = false;
+        status = status == MORSEL_TOO_LATE ? status : MORSEL_IO;
     }
     flush_fail(flush, status);
+    return status;
 }
 
 /* It was closed again while its size was on its way. */
@@ -257,7 +260,7 @@ static void on_reported(struct meta_call *call, int status, void *message)
             went_astray(flush);
         }
     } else {
-        report_refused(flush, status);
+        status = report_refused(flush, status);
     }
     if (flush->done == NULL) {
         behind_note_report(file->client, -1);

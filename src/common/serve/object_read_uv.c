@@ -72,9 +72,8 @@ static void run_read(struct job *job)
 
     job->status = m->whole ? check_whole(job) : 0;
     if (job->status == 0) {
-        job->status =
-            store_read(object_store_of(job), object_id_of(m->object), m->offset,
-                       job->payload->data, m->length, &job->count, job->crcs, &job->err);
+        job->status = store_read(object_store_of(job), object_id_of(m->object), m->offset,
+                                 job->payload->data, m->length, &job->count, job->crcs, &job->err);
     }
 }
 

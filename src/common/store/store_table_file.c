@@ -504,10 +504,10 @@ int object_remove(struct store *store, struct object *object, struct errmsg *err
 
 void object_header(const struct object *object, uint8_t bytes[STORE_HEADER_BYTES])
 {
-    store_header_encode(
-        &(struct store_header){
-            .id = object->id, .lacks = object->lacks, .checkpoint = object->checkpoint },
-        bytes);
+    store_header_encode(&(struct store_header){ .id = object->id,
+                                                .lacks = object->lacks,
+                                                .checkpoint = object->checkpoint },
+                        bytes);
 }
 
 int object_stamp(struct store *store, struct object *object, uint64_t checkpoint,

@@ -21,7 +21,7 @@
 
 enum {
     SEEDS_DEFAULT = 200,
-    DATASETS_SEEDS_DEFAULT = 60,
+    DATASETS_SEEDS_DEFAULT = 50,
     DETERMINISM_SEEDS = 5, /* So many are run twice. */
     WORTH_SEEDS_MIN = 40,  /* Of fewer the floors say nothing. */
     CANARY_SEEDS = 40,     /* A canary must be caught within so many. */

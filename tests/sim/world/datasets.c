@@ -233,7 +233,7 @@ static int read_set(struct program *p, const struct act *a, const struct set *se
     int rv = kernel_open_name(a->kernel, a->directory, set->name, O_RDONLY, &file), closed;
 
     if (rv != 0) {
-        return rv == ENOENT && may_be_gone(set) ? 0 : rv;
+        return (rv == ENOENT || rv == ESTALE) && may_be_gone(set) ? 0 : rv;
     }
     for (unsigned i = 0; rv == 0 && generation == set->generation &&
                          (all ? (uint64_t)i * PIECE_BYTES_MAX < set->size : i < 3);
@@ -244,7 +244,8 @@ static int read_set(struct program *p, const struct act *a, const struct set *se
         rv = read_piece(p, set, &file, offset, size);
     }
     closed = kernel_close(&file);
-    return rv != 0 ? rv : closed;
+    rv = rv != 0 ? rv : closed;
+    return rv == ESTALE && may_be_gone(set) ? 0 : rv;
 }
 
 static void read_some(struct program *p)
