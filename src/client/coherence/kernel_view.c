@@ -202,16 +202,18 @@ bool kernel_handle_is_direct(const struct kernel_handle *h)
     return h->maps_direct ? h->shared || appends : appends && !h->reads;
 }
 
-void kernel_view_reads(struct kernel_view *v)
+void kernel_view_reads(struct kernel_view *v, uint64_t now_ms)
 {
+    v->read_ms = v->reads == 0 ? now_ms : v->read_ms;
     v->reads++;
     v->pages_shared = true; /* Its bytes may be old when the file is ours again. */
 }
 
-void kernel_view_read_ends(struct kernel_view *v, struct list *free)
+void kernel_view_read_ends(struct kernel_view *v, uint64_t now_ms, struct list *free)
 {
     CHECK(v->reads > 0);
     v->reads--;
+    v->read_ms = now_ms;
     LIST_FOREACH(node, &v->held)
     {
         struct kernel_write *w = LIST_ENTRY(node, struct kernel_write, node);
@@ -261,9 +263,9 @@ bool kernel_view_grows_old(struct kernel_view *v, bool shared)
     return v->pages_old;
 }
 
-bool kernel_view_may_freshen(const struct kernel_view *v)
+bool kernel_view_may_freshen(const struct kernel_view *v, uint64_t now_ms)
 {
-    return v->asks == 0;
+    return v->asks == 0 && (v->reads == 0 || now_ms < v->read_ms + KERNEL_READ_LONG_MS);
 }
 
 void kernel_view_freshened(struct kernel_view *v, bool shared)

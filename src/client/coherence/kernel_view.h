@@ -53,6 +53,8 @@
 /* On a busy machine. Nobody knows better: it does not say when it has taken an answer in. */
 enum { KERNEL_TAKES_IN_MS = 1000, KERNEL_WRITER_MS = 20 };
 
+enum { KERNEL_READ_LONG_MS = 500 };
+
 /* Looked into by kernel_view.c alone. */
 struct kernel_view
 {
@@ -62,7 +64,8 @@ struct kernel_view
     uint64_t lease;        /* Under this one it has heard how long the file is; 0: not yet. */
     unsigned asks;         /* Questions of its own that the manager is asked, */
     unsigned writes;       /* WRITEs that are not answered yet, */
-    unsigned reads;        /* and READs for its pages, of a time of sharing. */
+    unsigned reads;        /* and READs for its pages, of a time of sharing; */
+    uint64_t read_ms;      /* then one has ended, or the first of these has begun. */
     struct list held;      /* struct kernel_write: for the end of those, or for the taker. */
     struct list awaited;   /* In the list of kernel_question_answered(): an answer tells that it */
     uint32_t taker;        /* is shorter, and has not been taken in by this thread; 0: not known. */
@@ -161,8 +164,8 @@ bool kernel_handle_is_direct(const struct kernel_handle *h);
 
 /* A READ for its pages, of a time of sharing, is here; and it has been answered, which puts the WRITEs
  * into `free` (empty before) that are to be answered then. Others do not count. */
-void kernel_view_reads(struct kernel_view *v);
-void kernel_view_read_ends(struct kernel_view *v, struct list *free);
+void kernel_view_reads(struct kernel_view *v, uint64_t now_ms);
+void kernel_view_read_ends(struct kernel_view *v, uint64_t now_ms, struct list *free);
 
 /* A WRITE, embedded in the host's request. */
 struct kernel_write
@@ -187,9 +190,10 @@ void kernel_view_write_ends(struct kernel_view *v, uint32_t thread, uint64_t now
 /* A look, now and then: may it hold pages that grow old? */
 bool kernel_view_grows_old(struct kernel_view *v, bool shared);
 
-/* May they be dropped now? Not between a question and its answer, which would be passed over: then the
- * next look tries again. */
-bool kernel_view_may_freshen(const struct kernel_view *v);
+/* May they be dropped now? Not between a question and its answer, which would be passed over; nor while READs have not been
+ * answered for long: the drop would wait for their pages, and take them from who reads, whatever the answer is, so that he
+ * asks for them anew, and never hears of an error. Then the next look tries again. */
+bool kernel_view_may_freshen(const struct kernel_view *v, uint64_t now_ms);
 
 /* They are being dropped. */
 void kernel_view_freshened(struct kernel_view *v, bool shared);

@@ -61,7 +61,7 @@ struct reopen
 /* Reads of a shared file come to us; what is mapped of it is to be fresh within a second. */
 static void freshen_pages(struct file *file)
 {
-    if (kernel_view_may_freshen(&file->kernel)) {
+    if (kernel_view_may_freshen(&file->kernel, uv_now(file->client->loop))) {
         kernel_view_freshened(&file->kernel, file_is_shared(file));
         kernel_drop_quietly(file->client, file->inode, false, file_size(file));
     }

@@ -67,7 +67,7 @@ static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
     op->read.handle = handle; /* For read_counted_end(). */
     op->counted = !handle->direct && file_is_shared(handle->file);
     if (op->counted) {
-        kernel_view_reads(&handle->file->kernel);
+        kernel_view_reads(&handle->file->kernel, uv_now(handle->file->client->loop));
     }
     file_read_start(&op->read, handle, (uint64_t)offset,
                     size < MOUNT_REQUEST_BYTES_MAX ? (uint32_t)size : MOUNT_REQUEST_BYTES_MAX,
@@ -115,8 +115,10 @@ static void read_counted_end(struct read_op *op)
     struct list free;
 
     if (op->counted) {
+        struct file *file = op->read.handle->file;
+
         list_init(&free);
-        kernel_view_read_ends(&op->read.handle->file->kernel, &free);
+        kernel_view_read_ends(&file->kernel, uv_now(file->client->loop), &free);
         reply_to(&free);
     }
 }
