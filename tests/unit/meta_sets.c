@@ -1,6 +1,7 @@
 /* Data sets behind the wire: a real manager on the loop of the test, benefactors that join it, mounts that store and read. */
 #include "common/base/status.h"
 #include "common/fs/origin.h"
+#include "common/fs/policy_text.h"
 #include "meta/datasets/sets_uv.h"
 #include "tests/lib/sets.h"
 
@@ -543,16 +544,27 @@ static void what_is_cut_off_reads_as_zeros_and_is_written_anew(void **state)
     cloud_close(&cloud);
 }
 
-static int say_origin(struct client *c, struct sets_file file, const char *value)
+static int set_xattr(struct client *c, struct sets_file file, const char *name, const char *value)
 {
     Morsel__XattrSetRequest request = MORSEL__XATTR_SET_REQUEST__INIT;
     Morsel__OpId op = next_op(c);
 
     request.op = &op;
     request.inode = file.inode;
-    request.name = bytes(ORIGIN_XATTR);
+    request.name = bytes(name);
     request.value = bytes(value);
+    request.remove = value[0] == '\0';
     return call(c, MSG_XATTR_SET, &request.base, NULL, NULL);
+}
+
+static int say_origin(struct client *c, struct sets_file file, const char *value)
+{
+    return set_xattr(c, file, ORIGIN_XATTR, value);
+}
+
+static int reserve(struct client *c, struct sets_file file, const char *value)
+{
+    return set_xattr(c, file, POLICY_XATTR_RESERVED, value);
 }
 
 /* Of user.morsel.missing, behind its first line. */
@@ -601,6 +613,45 @@ static void an_interrupted_set_with_an_origin_is_taken_over(void **state)
     cloud_close(&cloud);
 }
 
+static void a_set_is_reserved_before_it_is_stored(void **state)
+{
+    static const char size[] = "131072"; /* Two morsels. */
+    Morsel__CloseRequest closing = MORSEL__CLOSE_REQUEST__INIT;
+    struct fixture *f = *state;
+    Morsel__SetListReply *reply;
+    Morsel__SetPlaceReply *placed;
+    struct cloud cloud;
+    struct sets_file file;
+
+    cloud_open(&cloud, f);
+    file = sets_make(&cloud.c, "f");
+    assert_int_equal(reserve(&cloud.c, file, "0"), MORSEL_INVAL);
+    assert_int_equal(reserve(&cloud.c, file, "1K"), MORSEL_INVAL);
+    assert_int_equal(reserve(&cloud.c, file, "10000000000000000000"), MORSEL_INVAL);
+    assert_int_equal(reserve(&cloud.c, file, "9000000000"), MORSEL_DQUOT);
+    assert_null(sets_find(ns_sets(f->meta->ns), file.set));
+    assert_int_equal(reserve(&cloud.c, file, size), 0);
+    assert_int_equal(reserve(&cloud.c, file, ""), MORSEL_PERM);
+    missing_is(&cloud.c, file, "0 131072\n");
+    reply = list(&cloud, 0);
+    assert_int_equal(reply->n_sets, 1);
+    assert_true(reply->sets[0]->state == SET_RESERVED && reply->sets[0]->reserved == 131072);
+    morsel__set_list_reply__free_unpacked(reply, NULL);
+    assert_int_equal(sets_place_in(&cloud.c, file, 1, 1, 0, &placed), 0);
+    morsel__set_place_reply__free_unpacked(placed, NULL);
+    assert_int_equal(store(&cloud, file, 0, 0, 1), 0);
+    missing_is(&cloud.c, file, "65536 65536\n");
+    reply = list(&cloud, 0);
+    assert_true(reply->sets[0]->state == SET_STORING);
+    morsel__set_list_reply__free_unpacked(reply, NULL);
+    assert_int_equal(reserve(&cloud.other, file, size), MORSEL_BUSY);
+    closing.n_inodes = 1;
+    closing.inodes = &file.inode;
+    assert_int_equal(call(&cloud.c, MSG_CLOSE, &closing.base, NULL, NULL), 0);
+    assert_int_equal(reserve(&cloud.other, file, size), 0);
+    cloud_close(&cloud);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -618,6 +669,7 @@ int main(void)
         TEST(sets_are_listed_with_what_is_here_of_them),
         TEST(what_is_cut_off_reads_as_zeros_and_is_written_anew),
         TEST(an_interrupted_set_with_an_origin_is_taken_over),
+        TEST(a_set_is_reserved_before_it_is_stored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 #include <time.h>
 
 /* Numbers of the wire: enum set_state of the manager. */
-enum { STATE_STORING = 1, STATE_SEALED = 2, STATE_ABANDONED = 3 };
+enum { STATE_STORING = 1, STATE_SEALED = 2, STATE_ABANDONED = 3, STATE_RESERVED = 4 };
 
 /* What all of them come to. */
 struct sums
@@ -26,6 +26,8 @@ static const char *state_words(const Morsel__SetInfo *set)
         return "sealed";
     case STATE_ABANDONED:
         return "unfinished";
+    case STATE_RESERVED:
+        return "reserved";
     default:
         return "unknown";
     }
@@ -51,16 +53,17 @@ static double evicted_percent(const Morsel__SetInfo *set)
 static json_t *set_json(const Morsel__SetInfo *set)
 {
     return json_pack(
-        "{s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, s:b, s:I, s:o, s:s, s:s}",
+        "{s:o, s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, s:b, s:I, s:o, s:s, "
+        "s:s}",
         "set", print_json_number(set->set), "inode", print_json_number(set->inode), "size",
-        print_json_number(set->size), "state", state_words(set), "copies", (json_int_t)set->copies,
-        "morsel_size", (json_int_t)set->morsel_bytes, "morsels", (json_int_t)set->morsels,
-        "morsels_short", (json_int_t)set->morsels_short, "morsels_away",
-        (json_int_t)set->morsels_away, "donors", (json_int_t)set->donors, "made_s",
-        print_json_number(set->made_s), "scratch", (int)set->scratch, "pinned", (int)set->pinned,
-        "morsels_evicted", (json_int_t)set->morsels_evicted, "last_used_s",
-        print_json_number(set->last_used_s), "eviction", eviction_words(set), "origin",
-        set->origin);
+        print_json_number(set->size), "reserved", print_json_number(set->reserved), "state",
+        state_words(set), "copies", (json_int_t)set->copies, "morsel_size",
+        (json_int_t)set->morsel_bytes, "morsels", (json_int_t)set->morsels, "morsels_short",
+        (json_int_t)set->morsels_short, "morsels_away", (json_int_t)set->morsels_away, "donors",
+        (json_int_t)set->donors, "made_s", print_json_number(set->made_s), "scratch",
+        (int)set->scratch, "pinned", (int)set->pinned, "morsels_evicted",
+        (json_int_t)set->morsels_evicted, "last_used_s", print_json_number(set->last_used_s),
+        "eviction", eviction_words(set), "origin", set->origin);
 }
 
 static void print_head(void)
@@ -81,9 +84,10 @@ static void print_set(const Morsel__SetInfo *set)
     }
     (void)printf("%12" PRIu64 " %12" PRIu64 " %10s  %-12s %6" PRIu32 " %8" PRIu32 " %8" PRIu32
                  " %8" PRIu32 " %6" PRIu32 " %6.1f%% %-16s  %-16s  %s\n",
-                 set->set, set->inode, print_bytes(set->size, size), state_words(set), set->copies,
-                 set->morsels, set->morsels_short, set->morsels_away, set->donors,
-                 evicted_percent(set), used, eviction_words(set),
+                 set->set, set->inode,
+                 print_bytes(set->state == STATE_RESERVED ? set->reserved : set->size, size),
+                 state_words(set), set->copies, set->morsels, set->morsels_short, set->morsels_away,
+                 set->donors, evicted_percent(set), used, eviction_words(set),
                  set->origin[0] != '\0' ? set->origin : "-");
 }
 

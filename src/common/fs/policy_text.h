@@ -14,6 +14,8 @@
  *                              directory says how many copies, " copies_from=auto" or "=cluster"
  *                              behind it; cannot be set
  *   user.morsel.pinned         of a file of class scavenged: "yes", its data set is not evicted; "no"
+ *   user.morsel.reserved       of a file of class scavenged that is not sealed: so many bytes its data set is to have, as digits.
+ *                              Who sets it stores the set from then on; it ends with the seal, and when the file is truncated to zero
  *   user.morsel.layout         of a file: "class=durable replicas=1 morsel_size=1048576
  *                              stripe_size=1 servers=1,2,3,4", one server id per column; with
  *                              more than one copy that of its first, and " groups=7:1/2,9:2/3"
@@ -35,6 +37,7 @@
 #define POLICY_XATTR_EFFECTIVE "user.morsel.policy"
 #define POLICY_XATTR_LAYOUT    "user.morsel.layout"
 #define POLICY_XATTR_PINNED    "user.morsel.pinned"
+#define POLICY_XATTR_RESERVED  "user.morsel.reserved"
 
 enum policy_key {
     POLICY_CLASS,

@@ -21,7 +21,7 @@ enum {
 enum { COPIES_MASK = 0x0f, FLAG_REWRITING = 0x10, FLAGS_KNOWN = COPIES_MASK | FLAG_REWRITING };
 
 /* Of a head, in its last byte. */
-enum { HEAD_SEALED = 1, HEAD_ORIGIN = 2 };
+enum { HEAD_SEALED = 1, HEAD_ORIGIN = 2, HEAD_RESERVED = 4 };
 
 static int version_check(struct reader *r)
 {
@@ -99,7 +99,8 @@ void set_head_encode(const struct set_head *head, struct buf *out)
     buf_put_u8(out, (uint8_t)head->copies);
     buf_put_u32(out, head->morsel_bytes);
     buf_put_u8(out,
-               (uint8_t)((head->sealed ? HEAD_SEALED : 0) | (head->has_origin ? HEAD_ORIGIN : 0)));
+               (uint8_t)((head->sealed ? HEAD_SEALED : 0) | (head->has_origin ? HEAD_ORIGIN : 0) |
+                         (head->reserved != 0 ? HEAD_RESERVED : 0)));
     if (is_new) {
         buf_put_u8(out,
                    (uint8_t)((head->scratch ? HEAD_SCRATCH : 0) | (head->pinned ? HEAD_PINNED : 0) |
@@ -108,6 +109,9 @@ void set_head_encode(const struct set_head *head, struct buf *out)
         buf_put_u64(out, (uint64_t)head->stored_ns);
         buf_put_u64(out, (uint64_t)head->first_ns);
         set_uses_encode(&head->uses, out);
+    }
+    if (head->reserved != 0) {
+        buf_put_u64(out, head->reserved);
     }
 }
 
@@ -148,8 +152,12 @@ int set_head_decode(uint64_t number, struct slice bytes, struct set_head *head)
     if (version == HEAD_VERSION_EVICTION) {
         head_decode_eviction(&r, head);
     }
+    if ((flags & HEAD_RESERVED) != 0) {
+        head->reserved = reader_u64(&r);
+        r.failed |= head->reserved == 0 || head->reserved > INT64_MAX || head->sealed;
+    }
     if (!reader_done(&r) || number == 0 || head->inode == INODE_NONE ||
-        (flags & ~(HEAD_SEALED | HEAD_ORIGIN)) != 0 || head->copies < 1 ||
+        (flags & ~(HEAD_SEALED | HEAD_ORIGIN | HEAD_RESERVED)) != 0 || head->copies < 1 ||
         head->copies > REPLICAS_MAX ||
         !stripe_valid(&(struct stripe){ head->morsel_bytes, 1, 1 })) {
         return MORSEL_CORRUPT;

@@ -27,6 +27,8 @@ struct set_head
     uint32_t copies;  /* That are wanted. */
     uint32_t morsel_bytes;
     bool sealed;
+    uint64_t
+        reserved; /* So many bytes it is to have, and is not sealed before; 0: nobody has said. */
     bool has_origin;        /* There is a record of where its bytes come from. */
     bool scratch;           /* Its morsels may be evicted: its maker can do without them. */
     bool pinned;            /* Not for now, says a user. */

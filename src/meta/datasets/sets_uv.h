@@ -37,7 +37,8 @@ int sets_may_hold(const struct meta *meta, const struct inode *inode, uint64_t s
 enum set_state {
     SET_STORING = 1, /* A mount is at it. */
     SET_SEALED,
-    SET_ABANDONED /* The mount that stored it has ended: it is as far as it came. */
+    SET_ABANDONED, /* The mount that stored it has ended: it is as far as it came. */
+    SET_RESERVED   /* It is to have so many bytes, and none is there. */
 };
 
 /* Of benefactors as they are now. */

@@ -100,6 +100,7 @@ int apply_set_origin(struct ns_txn *t)
     }
     head.writer = op->client;
     head.has_origin = true;
+    head.reserved = 0; /* The origin says how large it is to be. */
     txn_set_head(t, &head);
     buf_clear(&t->ns->record);
     origin_encode(&origin, &t->ns->record);

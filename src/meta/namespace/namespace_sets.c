@@ -439,6 +439,7 @@ int apply_set_seal(struct ns_txn *t)
     const struct data_set *set;
     struct set_head head;
     struct inode *inode;
+    uint64_t size;
     bool complete;
     int rv = txn_set_file(t, op->set_seal.inode, op->set_seal.set, &inode);
 
@@ -466,21 +467,22 @@ int apply_set_seal(struct ns_txn *t)
                    set->rewriting);
         return MORSEL_BUSY;
     }
-    rv = txn_origin_complete(
-        t, &head, op->set_seal.size > inode->size ? op->set_seal.size : inode->size, &complete);
-    if (rv != 0 || !complete) {
-        return rv; /* Who stages it has been interrupted, and may go on. */
+    size = op->set_seal.size > inode->size ? op->set_seal.size : inode->size;
+    rv = txn_origin_complete(t, &head, size, &complete);
+    if (rv != 0 || !complete || !txn_reserved_complete(t, &head, size)) {
+        return rv; /* Who stores it has been interrupted, and may go on. */
     }
     if ((rv = txn_set_make(t, &head)) != 0) {
         return rv;
     }
     head.sealed = true;
+    head.reserved = 0;
     if (set_may_go(&head)) {
         head.stored_ns = head.uses.last_ns = op->time_ns;
     }
     txn_set_head(t, &head);
     txn_change(t, inode);
-    inode->size = op->set_seal.size > inode->size ? op->set_seal.size : inode->size;
+    inode->size = size;
     inode->reach = inode->size > inode->reach ? inode->size : inode->reach;
     return 0;
 }

@@ -377,6 +377,7 @@ static int apply(struct ns_txn *t)
         [OP_SET_USED] = apply_set_used,
         [OP_SET_EVICT] = apply_set_evict,
         [OP_SET_MARK] = apply_set_mark,
+        [OP_SET_RESERVE] = apply_set_reserve,
         [OP_GARBAGE] = apply_garbage,
         [OP_REPAIR] = apply_repair,
         [OP_GRANTEE] = apply_grantee,
@@ -390,7 +391,7 @@ static int apply(struct ns_txn *t)
         [OP_EXCHANGE] = apply_exchange,
     };
 
-    CHECK(t->op->kind > 0 && t->op->kind < OP_KIND_END);
+    CHECK(op_kind_known(t->op->kind));
     if (ns_formatted(t->ns) == (t->op->kind == OP_FORMAT)) {
         return MORSEL_INVAL;
     }

@@ -231,6 +231,13 @@ void txn_origin_forget(struct ns_txn *t, const struct set_head *head);
 int txn_origin_complete(struct ns_txn *t, const struct set_head *head, uint64_t size,
                         bool *complete);
 
+/* ---- Reservations: namespace_reserve.c ---- */
+
+int apply_set_reserve(struct ns_txn *t);
+
+/* Is the set all that was reserved, if the file is that long? True for a set of which nothing was. */
+bool txn_reserved_complete(const struct ns_txn *t, const struct set_head *head, uint64_t size);
+
 /* namespace_copies.c */
 int apply_set_copy(struct ns_txn *t);
 

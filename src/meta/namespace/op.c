@@ -64,9 +64,15 @@ const char *op_kind_name(enum op_kind kind)
         [OP_SET_USED] = "set_used",
         [OP_SET_EVICT] = "set_evict",
         [OP_SET_MARK] = "set_mark",
+        [OP_SET_RESERVE] = "set_reserve",
     };
 
-    return kind > 0 && kind < OP_KIND_END ? names[kind] : "unknown";
+    return kind > 0 && kind < OP_KIND_END && names[kind] != NULL ? names[kind] : "unknown";
+}
+
+bool op_kind_known(enum op_kind kind)
+{
+    return strcmp(op_kind_name(kind), "unknown") != 0;
 }
 
 static void put_slice(struct buf *out, struct slice s)
@@ -295,6 +301,11 @@ static void body_encode(const struct meta_op *op, struct buf *out)
     case OP_SET_MARK:
         buf_put_u64(out, op->set_mark.set);
         buf_put_u8(out, op->set_mark.pinned);
+        break;
+    case OP_SET_RESERVE:
+        buf_put_u64(out, op->set_reserve.inode);
+        buf_put_u64(out, op->set_reserve.set);
+        buf_put_u64(out, op->set_reserve.size);
         break;
     case OP_REPAIR:
         repair_encode(op, out);
@@ -695,6 +706,11 @@ static void body_decode(struct reader *r, struct meta_op *op)
     case OP_SET_MARK:
         op->set_mark.set = reader_u64(r);
         op->set_mark.pinned = get_bool(r);
+        break;
+    case OP_SET_RESERVE:
+        op->set_reserve.inode = reader_u64(r);
+        op->set_reserve.set = reader_u64(r);
+        op->set_reserve.size = reader_u64(r);
         break;
     case OP_REPAIR:
         repair_decode(r, op);

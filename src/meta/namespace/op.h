@@ -54,6 +54,7 @@ enum op_kind {
     OP_SET_USED = 32,  /* When a data set was used. */
     OP_SET_EVICT = 33, /* The end of a data set goes, to make room. */
     OP_SET_MARK = 34,  /* A data set is pinned, or is not any more. */
+    OP_SET_RESERVE = 38, /* How large a data set is to be, and that the client stores it. */
     OP_KIND_END
 };
 
@@ -259,6 +260,12 @@ struct meta_op
         } set_mark;
         struct
         {
+            inode_id inode;
+            uint64_t set;
+            uint64_t size; /* Bytes. */
+        } set_reserve;
+        struct
+        {
             client_id client;
         } grantee;
         struct
@@ -303,6 +310,9 @@ int op_decode(struct slice bytes, struct meta_op *op);
 
 /* "rename" */
 const char *op_kind_name(enum op_kind kind);
+
+/* Is there an operation of that number? Not every one below OP_KIND_END is in use. */
+bool op_kind_known(enum op_kind kind);
 
 /* A column that holds bytes written under this verifier of its server, not synced yet. Lists of
  * them, inside operations and U records: UNSYNCED_VERIFIERS_MAX for each column at most, or

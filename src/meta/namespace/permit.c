@@ -272,11 +272,11 @@ static int permit_policy(const struct permit *p)
     return rv != 0 || is_owner(p->who, &inode) ? rv : MORSEL_PERM;
 }
 
-/* Who may write the bytes may say where they come from. */
-static int permit_origin(const struct permit *p)
+/* Who may write the bytes may say where they come from, and how many they will be. */
+static int permit_bytes(const struct permit *p, inode_id id)
 {
     struct inode inode;
-    int rv = ns_inode(p->ns, p->op->set_origin.inode, &inode, p->err);
+    int rv = ns_inode(p->ns, id, &inode, p->err);
 
     return rv != 0 || p->writes ? rv : permit_access(p->ns, &inode, p->who, MAY_WRITE, p->err);
 }
@@ -339,7 +339,9 @@ int permit_op(struct ns *ns, const struct meta_op *op, bool writes, struct errms
     case OP_EXCHANGE:
         return permit_exchange(&p);
     case OP_SET_ORIGIN:
-        return permit_origin(&p);
+        return permit_bytes(&p, op->set_origin.inode);
+    case OP_SET_RESERVE:
+        return permit_bytes(&p, op->set_reserve.inode);
     case OP_SET_MARK:
         return permit_mark(&p);
     default:

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Who stores it has ended or has closed the file; leases were taken back before, so that all of that is known here. */
-static int may_take_over(struct request *r, const struct inode *inode)
+int may_take_over(struct request *r, const struct inode *inode)
 {
     const struct data_set *set = sets_find(ns_sets(r->meta->ns), inode_body(inode));
     client_id client = r->rpc->node_id;
@@ -68,14 +68,35 @@ static int origin_of(struct request *r, const struct inode *inode, struct origin
                : MORSEL_NODATA;
 }
 
-static int missing_text(struct request *r, const struct inode *inode, const struct origin *origin)
+/* How long the file is to be; as far as nobody has said that, or it is complete, how long it is. */
+static uint64_t end_of(const struct set_head *head, const struct inode *inode,
+                       const struct origin *origin)
 {
-    const struct data_set *set = sets_find(ns_sets(r->meta->ns), inode_body(inode));
-    uint64_t end =
-        origin->size != ORIGIN_SIZE_UNKNOWN && !set->head.sealed ? origin->size : inode->size;
+    return head->sealed                          ? inode->size
+           : head->reserved != 0                 ? head->reserved
+           : origin->size != ORIGIN_SIZE_UNKNOWN ? origin->size
+                                                 : inode->size;
+}
+
+static int missing_text(struct request *r, const struct inode *inode)
+{
+    const struct data_set *set =
+        inode_is_scavenged(inode) ? sets_find(ns_sets(r->meta->ns), inode_body(inode)) : NULL;
+    struct origin origin;
+    uint64_t end;
     struct set_range range = { 0, 0 };
     char line[64];
+    int rv;
 
+    origin_init(&origin);
+    if (set == NULL) {
+        return MORSEL_NODATA;
+    }
+    if (set->head.has_origin &&
+        (rv = ns_origin(r->meta->ns, set->head.number, &origin, &r->err)) != 0) {
+        return rv;
+    }
+    end = end_of(&set->head, inode, &origin);
     (void)snprintf(line, sizeof(line), "sealed=%d size=%" PRIu64 " morsel_size=%" PRIu32 "\n",
                    set->head.sealed, inode->size, set->head.morsel_bytes);
     buf_put(&r->bytes, line, strlen(line));
@@ -92,10 +113,13 @@ int origin_text(struct request *r, struct slice name, const struct inode *inode)
 {
     struct origin origin;
     char text[ORIGIN_TEXT_MAX];
-    int rv = origin_of(r, inode, &origin);
+    int rv;
 
-    if (rv != 0 || slice_equal(name, slice_text(MISSING_XATTR))) {
-        return rv != 0 ? rv : missing_text(r, inode, &origin);
+    if (slice_equal(name, slice_text(MISSING_XATTR))) {
+        return missing_text(r, inode);
+    }
+    if ((rv = origin_of(r, inode, &origin)) != 0) {
+        return rv;
     }
     origin_format(&origin, text);
     buf_put(&r->bytes, text, strlen(text));

@@ -454,6 +454,7 @@ struct list_page
 static enum set_state state_of(const struct meta *meta, const struct data_set *set)
 {
     return set->head.sealed                                  ? SET_SEALED
+           : set->head.reserved != 0 && set->morsels == 0    ? SET_RESERVED
            : session_known(meta->sessions, set->head.writer) ? SET_STORING
                                                              : SET_ABANDONED;
 }
@@ -493,6 +494,7 @@ static int list_add(struct request *r, struct list_page *page, const struct data
     info->set = set->head.number;
     info->inode = set->head.inode;
     info->size = inode.size;
+    info->reserved = set->head.reserved;
     info->state = state_of(r->meta, set);
     info->copies = set->head.copies;
     info->morsels = set->morsels;

@@ -81,6 +81,13 @@ int reply_set_seal(struct request *r);
 /* Setting user.morsel.origin; and the value of that or of user.morsel.missing, into r->bytes: MORSEL_NODATA. */
 int record_origin(struct request *r);
 int origin_text(struct request *r, struct slice name, const struct inode *inode);
+
+/* May the client store the file's set from now on? MORSEL_BUSY: another one holds the file open for writing, and stores it. */
+int may_take_over(struct request *r, const struct inode *inode);
+
+/* Setting user.morsel.reserved; and its value as digits, into r->bytes: MORSEL_NODATA. */
+int record_reserve(struct request *r);
+int reserved_text(struct request *r, const struct inode *inode);
 int serve_set_map(struct request *r);
 int serve_set_list(struct request *r);
 int serve_donor_fetched(struct request *r); /* handlers_repair_uv.c */

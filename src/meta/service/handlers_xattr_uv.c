@@ -328,6 +328,9 @@ static int get_value(struct request *r, struct slice name, struct inode *inode)
         slice_equal(name, slice_text(MISSING_XATTR))) {
         return origin_text(r, name, inode);
     }
+    if (slice_equal(name, slice_text(POLICY_XATTR_RESERVED))) {
+        return reserved_text(r, inode);
+    }
     if ((rv = virtual_get(r->meta, name, inode, text, &r->err)) == 0) {
         buf_put(&r->bytes, text, strlen(text));
     }
@@ -369,6 +372,9 @@ int record_xattr_set(struct request *r)
 
     if (slice_equal(bytes_slice(m->name), slice_text(ORIGIN_XATTR))) {
         return record_origin(r);
+    }
+    if (slice_equal(bytes_slice(m->name), slice_text(POLICY_XATTR_RESERVED))) {
+        return record_reserve(r);
     }
     if (is_virtual(bytes_slice(m->name))) {
         return virtual_set(r->meta, m, op, &r->err);

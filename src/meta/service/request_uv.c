@@ -84,6 +84,7 @@ static inode_id changed_inode(const struct meta_op *op)
            : op->kind == OP_SIZE_REPORT ? op->size_report.inode
            : op->kind == OP_SET_LAYOUT  ? op->set_layout.inode
            : op->kind == OP_SET_ORIGIN  ? op->set_origin.inode
+           : op->kind == OP_SET_RESERVE ? op->set_reserve.inode
                                         : INODE_NONE;
 }
 
