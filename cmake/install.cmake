@@ -3,6 +3,7 @@
 #   server      morsel-meta, morsel-iod, their units, configuration and man pages
 #   benefactor  morsel-benefactor, its units, configuration, completion and man page
 #   client      morsel-mount (mount.fuse.morsel), morsel, completion and man pages
+#   dev         the C interface for data sets: header, library, pkg-config, man page, example
 
 # ---- Man pages: built with everything else, from the programs' own lists of options.
 find_program(SCDOC scdoc REQUIRED)
@@ -27,6 +28,7 @@ morsel_man_page(morsel-benefactor.8 benefactor morsel-benefactor)
 morsel_man_page(morsel.1 client morsel)
 morsel_man_page(morsel-mount.8 client morsel-mount)
 morsel_man_page(morselfs.7 client)
+morsel_man_page(morsel.3 dev)
 get_property(MORSEL_MAN_PAGES GLOBAL PROPERTY MORSEL_MAN_PAGES)
 add_custom_target(man ALL DEPENDS ${MORSEL_MAN_PAGES})
 
@@ -34,11 +36,14 @@ add_custom_target(man ALL DEPENDS ${MORSEL_MAN_PAGES})
 install(TARGETS morsel-meta morsel-iod RUNTIME DESTINATION ${CMAKE_INSTALL_SBINDIR} COMPONENT server)
 install(TARGETS morsel-benefactor RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT benefactor)
 install(TARGETS morsel morsel-mount RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT client)
+install(TARGETS morsel_library ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+install(FILES src/client/library/morsel.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
+install(FILES examples/dataset.c DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/morselfs-dev/examples COMPONENT dev)
 install(FILES packaging/completion/morsel
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT client)
 install(FILES packaging/completion/morsel-benefactor
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT benefactor)
-foreach(component server benefactor client)
+foreach(component server benefactor client dev)
   install(FILES LICENSE RENAME copyright
           DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/morselfs-${component} COMPONENT ${component})
 endforeach()
@@ -49,6 +54,9 @@ install(CODE "set(MORSEL_SOURCE \"${CMAKE_SOURCE_DIR}\")\nset(MORSEL_BUILD \"${C
 install(SCRIPT cmake/install_server.cmake COMPONENT server)
 install(SCRIPT cmake/install_benefactor.cmake COMPONENT benefactor)
 install(SCRIPT cmake/install_client.cmake COMPONENT client)
+install(CODE "set(MORSEL_LIBDIR \"${CMAKE_INSTALL_LIBDIR}\")\nset(MORSEL_INCLUDEDIR \"${CMAKE_INSTALL_INCLUDEDIR}\")\nset(MORSEL_VERSION \"${PROJECT_VERSION}\")"
+        COMPONENT dev)
+install(SCRIPT cmake/install_dev.cmake COMPONENT dev)
 
 # ---- Debian packages: cpack -G DEB
 set(CPACK_GENERATOR DEB)
@@ -57,7 +65,7 @@ set(CPACK_PACKAGE_VENDOR "MorselFS")
 set(CPACK_PACKAGE_CONTACT "MorselFS maintainers <morselfs@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "parallel file system out of what a lab has")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_COMPONENTS_ALL server benefactor client)
+set(CPACK_COMPONENTS_ALL server benefactor client dev)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
@@ -73,6 +81,13 @@ set(CPACK_COMPONENT_BENEFACTOR_DESCRIPTION
 set(CPACK_COMPONENT_CLIENT_DESCRIPTION
     "FUSE client and command line of MorselFS
  Mounts a parallel file system whose files are striped over many I/O daemons.")
+set(CPACK_COMPONENT_DEV_DESCRIPTION
+    "C interface for data sets of MorselFS
+ Header and library for programs that store data sets on benefactors and retrieve them.")
+set(CPACK_DEBIAN_DEV_PACKAGE_NAME morselfs-dev)
+set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libc6-dev")
+set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS "morselfs-client") # A mount.
 set(CPACK_DEBIAN_SERVER_PACKAGE_NAME morselfs-server)
 set(CPACK_DEBIAN_BENEFACTOR_PACKAGE_NAME morselfs-benefactor)
 set(CPACK_DEBIAN_CLIENT_PACKAGE_NAME morselfs-client)

@@ -45,6 +45,6 @@ depth_words="${depth[*]}"
 export source_dir build_dir clean fuse_flags depth_words
 
 grep -o '"file": "[^"]*"' "$database" | cut -d'"' -f4 | sort -u |
-    grep -E "^$source_dir/(src|tests)/.*\.c$" |
+    grep -E "^$source_dir/(src|tests|examples)/.*\.c$" |
     xargs -P 2 -I{} bash -c 'check_one "$1"' _ {}
 echo "clang-tidy: clean"

@@ -18,7 +18,7 @@ skip() {
 [ "$(id -u)" = 0 ] || skip "only root can install packages"
 command -v dpkg-shlibdeps >/dev/null || skip "dpkg-dev is not installed"
 [ -c /dev/fuse ] || skip "there is no /dev/fuse"
-for package in morselfs-server morselfs-benefactor morselfs-client; do
+for package in morselfs-server morselfs-benefactor morselfs-client morselfs-dev; do
     ! dpkg-query -W "$package" >/dev/null 2>&1 || skip "$package is installed here"
 done
 for path in /etc/morselfs /var/lib/morselfs; do
@@ -43,7 +43,7 @@ cleanup() {
         kill "$pid" 2>/dev/null || true
         wait "$pid" 2>/dev/null || true
     done
-    dpkg --purge morselfs-client morselfs-benefactor morselfs-server >/dev/null 2>&1 || true
+    dpkg --purge morselfs-dev morselfs-client morselfs-benefactor morselfs-server >/dev/null 2>&1 || true
     rm -rf "$work" /var/lib/morselfs # Ours: it was not there when we began.
     [ -n "$had_user" ] || userdel morselfs 2>/dev/null || true
 }
@@ -59,7 +59,7 @@ cmake -G Ninja -S "$source_dir" -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -D
 cmake --build "$build" -j "${JOBS:-2}" >"$work/log" || { tail -n 30 "$work/log" && fail "build"; }
 (cd "$build" && rm -f ./*.deb && cpack -G DEB >"$work/log" 2>&1) || { cat "$work/log" && fail "cpack"; }
 debs=("$build"/*.deb)
-[ ${#debs[@]} = 3 ] || fail "three packages expected, not ${#debs[@]}"
+[ ${#debs[@]} = 4 ] || fail "four packages expected, not ${#debs[@]}"
 
 for deb in "${debs[@]}"; do
     grep -q libc6 <<<"$(dpkg-deb --field "$deb" Depends)" || fail "$deb: dependencies were not found out"
@@ -96,6 +96,13 @@ for unit in system/morsel-{meta,iod,iod@,benefactor}.service user/morsel-benefac
     program=$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$file")
     [ -x "$program" ] || fail "$unit starts $program, which is not there"
 done
+# A program is linked with the C interface as others would do it; what it says without a cluster shows that it is that.
+man -w 3 morsel >/dev/null || fail "morsel(3) is missing"
+# shellcheck disable=SC2046 # words
+cc -Wall -Werror -o "$work/dataset" /usr/share/doc/morselfs-dev/examples/dataset.c $(pkg-config --cflags --libs morsel) || fail "the example does not build with what is installed"
+code=0
+"$work/dataset" "$work/set" 5 2>"$work/log" || code=$?
+[ "$code" = 1 ] && grep -q "on no mounted MorselFS" "$work/log" || { cat "$work/log" && fail "the example: exit code $code"; }
 if command -v systemd-analyze >/dev/null; then
     systemd-analyze verify morsel-meta.service morsel-iod.service morsel-iod@1.service morsel-benefactor.service >"$work/log" 2>&1 || true
     systemd-analyze --user verify /usr/lib/systemd/user/morsel-benefactor.service >>"$work/log" 2>&1 || true
@@ -140,8 +147,8 @@ pids=()
 
 # ---- And away again
 
-dpkg --purge morselfs-client morselfs-benefactor morselfs-server >"$work/log" 2>&1 || { cat "$work/log" && fail "purge"; }
-for path in /etc/morselfs /usr/bin/morsel /usr/bin/morsel-mount /usr/sbin/morsel-meta /usr/sbin/morsel-iod \
+dpkg --purge morselfs-dev morselfs-client morselfs-benefactor morselfs-server >"$work/log" 2>&1 || { cat "$work/log" && fail "purge"; }
+for path in /etc/morselfs /usr/include/morsel.h /usr/bin/morsel /usr/bin/morsel-mount /usr/sbin/morsel-meta /usr/sbin/morsel-iod \
     /usr/bin/morsel-benefactor /usr/sbin/mount.fuse.morsel /usr/lib/systemd/system/morsel-meta.service \
     /usr/lib/systemd/system/morsel-benefactor.service /usr/lib/systemd/user/morsel-benefactor.service; do
     [ ! -e "$path" ] || fail "$path is left after purge"

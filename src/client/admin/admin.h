@@ -36,7 +36,7 @@ struct admin_settings
     char options[CONFIG_STRING_MAX];   /* cluster start: of the mount */
     char replicas[CONFIG_STRING_MAX];  /* cluster start: of the manager; empty: not set */
     bool force;                        /* cluster stop */
-    bool cancel;                       /* iod drain */
+    bool cancel;                       /* iod drain, reserve */
     bool yes;                          /* recover force, rebalance */
     bool lost;                         /* iod remove */
     bool show_loss;                    /* status, recover status */
@@ -100,6 +100,7 @@ int command_df(const struct admin_arguments *arguments);
 int command_donors(const struct admin_arguments *arguments);
 int command_datasets(const struct admin_arguments *arguments);
 int command_stage(const struct admin_arguments *arguments);
+int command_reserve(const struct admin_arguments *arguments);
 int command_donate(const struct admin_arguments *arguments);
 int command_layout(const struct admin_arguments *arguments);
 int command_setpolicy(const struct admin_arguments *arguments);

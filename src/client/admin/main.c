@@ -42,6 +42,12 @@ static const struct config_option stage_options[] = {
     ADMIN_COMMON_OPTIONS
 };
 
+static const struct config_option reserve_options[] = {
+    { "cancel", CONFIG_BOOL, FIELD(cancel), "no", 0, 0, "",
+      "There is not to be one after all: remove the file, if it is not sealed." },
+    ADMIN_COMMON_OPTIONS
+};
+
 static const struct config_option layout_options[] = {
     { "all", CONFIG_BOOL, FIELD(all), "no", 0, 0, "",
       "Show every range, not only the first ones." },
@@ -149,6 +155,12 @@ static const struct command commands[] = {
             "directory of class scavenged. The same command goes on where one was interrupted.",
             "URL FILE|DIR", stage_options),
       2, 2, command_stage },
+    { "reserve",
+      TABLE("reserve",
+            "Make a data set that is to have SIZE, without its bytes: a file in a directory of "
+            "class scavenged. One that the benefactors are too small for is refused.",
+            "FILE [SIZE]", reserve_options),
+      1, 2, command_reserve },
     { "donate",
       TABLE("donate",
             "The benefactor that runs on this machine, for its owner: show what it gives and "
