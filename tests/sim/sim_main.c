@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 enum {
-    SEEDS_DEFAULT = 2000,
+    SEEDS_DEFAULT = 1000,
     CANARY_SEEDS = 1000,      /* A canary must be caught within so many. */
     DETERMINISM_SEEDS = 20,   /* So many are run twice. */
-    WORTH_SEEDS_MIN = 500,    /* Of fewer the floors say nothing. */
+    WORTH_SEEDS_MIN = 500,    /* Of fewer the floors say nothing, */
+    WORTH_TIMES_MIN = 5,      /* nor does one that asks for fewer than so many: that is chance. */
     TRACE_BYTES_SHOWN = 20000 /* The end of a failing seed's trace. */
 };
 
@@ -124,7 +125,9 @@ static bool was_worth_it(const struct sim_scenario *scenario, const struct sum *
     for (const struct sim_worth *w = scenario->worth; w->what != NULL; w++) {
         uint64_t permille =
             sum->worth[w - scenario->worth] * 1000 / (sum->histories > 0 ? sum->histories : 1);
-        bool enough = permille >= w->permille || sum->histories < WORTH_SEEDS_MIN;
+        bool says = sum->histories >= WORTH_SEEDS_MIN &&
+                    w->permille * sum->histories >= WORTH_TIMES_MIN * 1000;
+        bool enough = permille >= w->permille || !says;
 
         (void)printf("sim_%s: %s in %llu permille of the histories%s\n", scenario->name, w->what,
                      (unsigned long long)permille, enough ? "" : ": TOO FEW");

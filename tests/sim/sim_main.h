@@ -1,6 +1,6 @@
 /* The runner of a scenario: many seeds, one seed with its trace, canaries, transcripts.
  *
- *   sim_NAME                          2,000 seeds and the transcripts
+ *   sim_NAME                          1,000 seeds and the transcripts
  *   sim_NAME --seed N [--canary C]    one seed, with its trace
  *   sim_NAME --from N --count M       so many seeds
  *   sim_NAME --transcripts            the transcripts

@@ -20,12 +20,14 @@
 #include <unistd.h>
 
 enum {
-    SEEDS_DEFAULT = 200,
+    SEEDS_DEFAULT = 100,
     DATASETS_SEEDS_DEFAULT = 50,
-    DETERMINISM_SEEDS = 5, /* So many are run twice. */
-    WORTH_SEEDS_MIN = 40,  /* Of fewer the floors say nothing. */
-    CANARY_SEEDS = 40,     /* A canary must be caught within so many. */
-    HISTORY_SECONDS_MAX = 100,
+    DETERMINISM_SEEDS = 5,         /* So many are run twice. */
+    WORTH_SEEDS_MIN = 40,          /* Of fewer the floors say nothing. */
+    CANARY_SEEDS = 40,             /* A canary must be caught within so many. */
+    HISTORY_CPU_SECONDS_MAX = 100, /* One that goes round in circles. */
+    HISTORY_SECONDS_MAX =
+        1200, /* One that stands still: others may have all processors for long. */
     TRACE_BYTES_SHOWN = 12000
 };
 
@@ -89,6 +91,8 @@ static void live(uint64_t seed, const char *canary, bool trace, const char *plac
     (void)getrlimit(RLIMIT_NOFILE, &files); /* Who is killed there leaves what he had open. */
     files.rlim_cur = files.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &files);
+    (void)setrlimit(RLIMIT_CPU,
+                    &(struct rlimit){ HISTORY_CPU_SECONDS_MAX, HISTORY_CPU_SECONDS_MAX });
     (void)alarm(HISTORY_SECONDS_MAX);
     world_init(w, seed, trace);
     (datasets ? datasets_run : history_run)(h, w, canary);
