@@ -22,7 +22,7 @@ static bool may_all(void *data, uint64_t set)
 
 /* ---- Against the history ---- */
 
-enum { SETS = 12, MOUNTS = 3, HISTORY = 200, RUNS = 25 };
+enum { SETS = 12, MOUNTS = 3, HISTORY = 200, RUNS = 8 };
 
 struct access
 {
