@@ -48,10 +48,12 @@ for mode in delete truncate persist wal; do
 done
 note "SQLite"
 
+# Of a mount that keeps nothing, a part again.
+part=$([[ ${MOUNT_OPTIONS:-} = *nocache* ]] && echo src/meta || echo src)
 # A tree with what archives have to keep: links, modes, times, holes, odd names.
 mkdir -p "$work/tree/sub/empty" && (
     cd "$work/tree"
-    cp -r "$source_dir/src" .
+    cp -r "$source_dir/$part" src
     ln -s ../src sub/link
     ln src/CMakeLists.txt sub/hard
     mkfifo sub/fifo
