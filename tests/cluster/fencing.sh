@@ -15,7 +15,7 @@ for round in 1 2 3; do
     file=file$round
     dd if=/dev/zero bs=1M count=4 status=none | tr '\0' '0' >"$far/$file"
     sync "$far/$file"
-    wait_for 20 "the lease on a new file" opens_alone "$far" "$file" O_RDWR
+    wait_for 60 "the lease on a new file" opens_alone "$far" "$file" O_RDWR
     dd bs=1M iflag=fullblock conv=notrunc,fsync status=none 1<>"$far/$file" <"$work/feed" 2>"$work/dd" &
     writer=$!
     children+=("$writer")
@@ -51,7 +51,7 @@ tight=$mnt
 file=short
 dd if=/dev/zero bs=1M count=4 status=none | tr '\0' '0' >"$tight/$file"
 sync "$tight/$file"
-wait_for 20 "the lease on a new file" opens_alone "$tight" "$file" O_RDWR
+wait_for 60 "the lease on a new file" opens_alone "$tight" "$file" O_RDWR
 python3 - "$tight/$file" "$work/feed" >"$work/short" <<'PY' &
 import os, sys
 fd = os.open(sys.argv[1], os.O_RDWR)
@@ -104,7 +104,7 @@ except OSError as e:
 PY
     late=$!
     children+=("$late")
-    wait_for 10 "the size lock to $step" counter_is locks 1
+    wait_for 60 "the size lock to $step" counter_is locks 1
     cut_link far
     start_iod 1 7>&-
     start_iod 2 7>&-
@@ -159,12 +159,12 @@ is_set() {
 }
 under_the_lease=no
 for mode in 640 604 650 605 620; do
-    wait_for 20 "the lease on a new file" opens_alone "$far" attributes/quiet O_RDWR
+    wait_for 60 "the lease on a new file" opens_alone "$far" attributes/quiet O_RDWR
     cut_link far
     echo "$mode" >&8
     within 2 is_set && under_the_lease=yes && break
     mend_link far
-    wait_for 20 "attributes are set behind a cut" is_set
+    wait_for 60 "attributes are set behind a cut" is_set
 done
 [ "$under_the_lease" = yes ] || fail "no attributes could be set while the lease was valid"
 for name in held quiet; do
@@ -174,7 +174,7 @@ mend_link far
 sees_it() {
     [ "$(timeout 10 stat -c %a "$far/attributes/held" "$far/attributes/quiet" | sort -u)" = 700 ]
 }
-wait_for 20 "the mount that was cut off sees what another one has set" sees_it
+wait_for 60 "the mount that was cut off sees what another one has set" sees_it
 echo sync >&8
 wait "$setter" || fail "who has set attributes has ended badly"
 exec 8>&-

@@ -134,7 +134,7 @@ rm "$two/unsynced"
 mv "$work/disk-iod2/lost" "$work/disk-iod2/data"
 start_iod 2
 seen_well
-wait_for 10 "all copies are complete, and status says no more that one was named" named 0
+wait_for 60 "all copies are complete, and status says no more that one was named" named 0
 each_alone_shows "$two/synced" "$work/newer"
 
 # Only a stale copy is left: what was written without it is lost, and what was synced before is there.

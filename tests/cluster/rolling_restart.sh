@@ -77,7 +77,7 @@ done
 complete
 kill -STOP "${pid_of[iod2]}" "${pid_of[iod3]}"
 kill -TERM "${pid_of[iod1]}"
-wait_for 10 "server 1 has heard the signal" grep -q "stopping" "$work/log/iod1"
+wait_for 60 "server 1 has heard the signal" grep -q "stopping" "$work/log/iod1"
 kill -TERM "${pid_of[iod1]}"
 ends_well iod1
 kill -CONT "${pid_of[iod2]}" "${pid_of[iod3]}"
