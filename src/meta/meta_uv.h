@@ -27,8 +27,8 @@
 #include "meta/coherence/pauses.h"
 #include "meta/coherence/session.h"
 #include "meta/datasets/lru_k.h"
-#include "meta/datasets/repair.h"
 #include "meta/datasets/set_placement.h"
+#include "meta/datasets/surplus.h"
 #include "meta/namespace/departed.h"
 #include "meta/namespace/namespace.h"
 #include "meta/service/reply_cache.h"
@@ -84,6 +84,7 @@ struct donors_lines
 struct evictions
 {
     struct lru_k lru;
+    struct surplus_walk surplus;
     uint64_t first_sum_s,
         first_count; /* From the store to the first use: of those that were seen. */
     uint64_t looked_ms, wrote_ms, asked_ms;

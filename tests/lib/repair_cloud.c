@@ -340,7 +340,7 @@ static void add(struct cloud *c, const struct repair_action *a)
     c->fetched++;
 }
 
-static void drop(struct cloud *c, const struct repair_task *t)
+void drop(struct cloud *c, const struct repair_task *t)
 {
     const struct data_set *set = sets_find(&c->sets, t->set);
     struct set_morsel m;

@@ -75,6 +75,8 @@ void tell(struct cloud *c, struct desk *d);
 void come(struct cloud *c, struct desk *d, bool again);
 void go(struct cloud *c, struct desk *d);
 void step(struct cloud *c, struct repair_event *event);
+/* The map names its target no more, which was one too many. */
+void drop(struct cloud *c, const struct repair_task *t);
 /* What is due. */
 void turn(struct cloud *c);
 /* So long, in steps that are as long as nothing is due. */

@@ -87,8 +87,9 @@ struct donor_repair
     uint64_t full_until_ms;    /* It had no room for one. */
     uint64_t silent_until_ms;  /* It did not give one out. */
     uint64_t gone; /* Bytes that no map names there any more, and that may still be there; */
-    uint64_t next_walk_ms;  /* so long nothing else is looked for that could go. */
-    struct donor_left left; /* Of what is to be moved off it. */
+    uint64_t next_walk_ms;        /* so long nothing else is looked for that could go. */
+    uint64_t no_surplus_until_ms; /* None of what it has was one too many (datasets/surplus.h). */
+    struct donor_left left;       /* Of what is to be moved off it. */
     struct donor_left counting;
 };
 

@@ -266,6 +266,70 @@ static void evict_victims(struct round *round)
     }
 }
 
+/* ---- Copies that are not needed ---- */
+
+/* False: it is not written down, and so still there. */
+static bool give_up(struct meta *meta, const struct repair_task *task)
+{
+    struct meta_op op = { .kind = OP_SET_COPY, .time_ns = meta_clock_ns() };
+    struct errmsg err = { "" };
+    int rv;
+
+    op.set_copy.set = task->set;
+    op.set_copy.morsel = task->morsel;
+    op.set_copy.change = OP_COPY_DROP;
+    op.set_copy.donor = task->target;
+    if ((rv = meta_execute(meta, &op, &err)) != 0) {
+        log_debug(meta->log, "morsel %u of data set %llu stays at benefactor %u: %s", task->morsel,
+                  (unsigned long long)task->set, task->target, status_words(rv));
+    }
+    return rv == 0;
+}
+
+/* At one benefactor, until there is enough. False: there may be more. */
+static bool give_up_at(struct round *round, struct evict_want *want, uint32_t *looks,
+                       uint32_t *given_up)
+{
+    struct meta *meta = round->meta;
+    struct repair_task task;
+
+    while (want->bytes > 0) {
+        enum surplus_found found = *given_up == SURPLUS_STEP_MAX
+                                       ? SURPLUS_LATER
+                                       : surplus_next(&meta->repair, &meta->evictions.surplus,
+                                                      want->donor, meta_now_ms(meta), looks, &task);
+
+        if (found != SURPLUS_FOUND) {
+            return found == SURPLUS_NONE;
+        }
+        if (give_up(meta, &task)) {
+            uint64_t bytes = repair_file_bytes(task.length);
+
+            want->bytes -= bytes < want->bytes ? bytes : want->bytes;
+            (*given_up)++;
+        }
+    }
+    return true;
+}
+
+/* They go before anything that there is once. False: more of them may, so that nothing else goes in this round. */
+static bool give_up_surplus(struct round *round)
+{
+    uint32_t looks = SURPLUS_LOOKS, given_up = 0;
+    bool done = true;
+
+    for (uint32_t i = 0; done && i < round->count; i++) {
+        done = give_up_at(round, &round->wants[i], &looks, &given_up);
+    }
+    if (given_up > 0) {
+        round->meta->evictions.evicted_ms = meta_now_ms(round->meta);
+        log_info(round->meta->log, "%u copies of morsels that have more than is wanted made room",
+                 given_up);
+    }
+    round->on_its_way |= given_up > 0 || !done;
+    return done;
+}
+
 /* ---- Where room is wanted ---- */
 
 static void ask_to_report(struct meta *meta, const struct donor *donor)
@@ -337,7 +401,9 @@ static void ask_all(struct round *round)
 static void make_room(struct round *round)
 {
     if (round->count > 0) {
-        evict_victims(round);
+        if (give_up_surplus(round)) {
+            evict_victims(round);
+        }
         ask_all(round);
     }
 }
@@ -363,7 +429,7 @@ bool evictions_make_room(struct meta *meta, uint32_t morsel_bytes, const donor_i
     uint64_t now_ms = meta_now_ms(meta);
     struct round round;
 
-    if (meta->evictions.lru.count == 0) {
+    if (meta->evictions.lru.count == 0 && ns_sets(meta->ns)->fat == 0) {
         return false; /* There is nothing that may go. */
     }
     begin(&round, meta);

@@ -1,5 +1,6 @@
 /* Walks over what those have that give way. */
 #include "meta/datasets/relocate.h"
+#include "meta/datasets/copies_at.h"
 
 enum {
     WAIT_MS = 20, /* For others that have enough to do. */
@@ -58,21 +59,6 @@ static uint64_t to_go(const struct repair *r, const struct donor *donor)
 
 /* ---- One morsel ---- */
 
-/* One that is known to be damaged is none. */
-static uint32_t counts_elsewhere(const struct repair *r, const struct data_set *set,
-                                 const struct set_morsel *m, donor_id id, uint64_t now_ms)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < m->donor_count; i++) {
-        const struct donor *donor = repair_donor(r, m->donors[i]);
-
-        n += m->donors[i] != id && donor != NULL && donor_takes(donor) &&
-             !repair_has_failed(r, set->head.number, m->number, m->donors[i], now_ms);
-    }
-    return n;
-}
-
 static void let_go(struct repair *r, struct donor *donor, const struct data_set *set,
                    const struct set_morsel *m, bool yields, struct repair_actions *out)
 {
@@ -107,7 +93,7 @@ static enum treated move(struct repair *r, struct donor *donor, const struct dat
 static enum treated treat(struct repair *r, struct donor *donor, const struct data_set *set,
                           const struct set_morsel *m, uint64_t now_ms, struct repair_actions *out)
 {
-    uint32_t elsewhere = counts_elsewhere(r, set, m, donor->record.id, now_ms);
+    uint32_t elsewhere = copies_elsewhere(r, set, m, donor->record.id, now_ms);
 
     if (m->rewriting || m->length == 0 || set->waste_count >= REPAIR_WASTE_MAX ||
         repair_task_of(r, set->head.number, m->number) != NULL) {
@@ -134,37 +120,6 @@ static enum treated treat(struct repair *r, struct donor *donor, const struct da
 }
 
 /* ---- Walking ---- */
-
-/* The next morsel from `at` on that it has. False: there is none before `looks` are used up, or at all (`end`). */
-static bool next(const struct repair *r, donor_id id, struct repair_place *at, uint32_t *looks,
-                 bool *end, const struct data_set **set, struct set_morsel *m)
-{
-    const struct donor_sets *of = sets_of_donor(r->sets, id);
-    uint32_t i = of != NULL ? donor_sets_from(of, at->set) : 0;
-
-    *end = false;
-    for (; *looks > 0 && of != NULL && i < of->count; i++) {
-        *set = sets_find(r->sets, of->sets[i]);
-        if (of->sets[i] != at->set) {
-            *at = (struct repair_place){ of->sets[i], 0 };
-        }
-        while (*set != NULL && set_morsels_at(*set, id) > 0 && *looks > 0 &&
-               set_next(*set, at->morsel, m)) {
-            (*looks)--;
-            at->morsel = m->number + 1;
-            if (set_morsel_has(m, id)) {
-                return true;
-            }
-        }
-        if (*looks == 0) {
-            return false;
-        }
-        (*looks)--;
-        *at = (struct repair_place){ of->sets[i] + 1, 0 };
-    }
-    *end = of == NULL || i >= of->count;
-    return false;
-}
 
 /* One of whom something has to go, from where the walk is on. NULL: there is none behind. */
 static struct donor *next_donor(const struct repair *r, uint64_t now_ms)
@@ -209,7 +164,7 @@ static void walk(struct repair *r, struct donor *donor, uint64_t now_ms, struct 
     bool end = false;
 
     while (out->count < REPAIR_DROPS_MAX && to_go(r, donor) > 0 &&
-           next(r, donor->record.id, &at->at, &looks, &end, &set, &m)) {
+           copies_at_next(r->sets, donor->record.id, COPIES_ALL, &at->at, &looks, &end, &set, &m)) {
         if (treat(r, donor, set, &m, now_ms, out) == TREATED_WAIT) {
             at->at = (struct repair_place){ set->head.number, m.number };
             at->due_ms = now_ms + WAIT_MS;

@@ -19,7 +19,7 @@
  * So a morsel may have a copy more than is wanted (SET_SURPLUS). That one is kept, for a machine that was away is soon away
  * again: it goes (DROP, the newest first) when all benefactors of the morsel that count have been here for KEEP_TIMES * `after_ms`,
  * which is a day and more, so that desktops which are off at night are not filled anew each night; or for `after_ms`, where its
- * benefactor has less than a sixteenth of its room left. When there is a surplus already and two are gone, the new copy takes
+ * benefactor has less than a sixteenth of its room left; surplus.h takes it where room is needed now. When there is a surplus already and two are gone, the new copy takes
  * the place of the one whose benefactor is away for longest: that one is given up, and deleted should it come back.
  *
  * What a benefactor has that *leaves* (`morsel donate leave`: it says until when it stays) does not count, but can be read: it is the

@@ -530,7 +530,16 @@ static void count_donors(struct data_set *set, const struct set_morsel *morsel, 
     }
 }
 
-static void put(struct data_set *set, const struct set_morsel *m)
+/* Of all sets: one has come (1), or is gone (UINT64_MAX), that has more copies than are wanted. */
+static void count_fat(struct sets *s, struct data_set *set, const struct set_morsel *m, uint64_t by)
+{
+    if (m->donor_count > set->head.copies) {
+        set->fat += (uint32_t)by;
+        s->fat += by;
+    }
+}
+
+static void put(struct sets *s, struct data_set *set, const struct set_morsel *m)
 {
     struct set_page *page = set->pages[m->number / SET_PAGE_MORSELS];
     uint32_t *words = page->words + (size_t)(m->number % SET_PAGE_MORSELS) * morsel_words(set);
@@ -538,6 +547,7 @@ static void put(struct data_set *set, const struct set_morsel *m)
 
     if (set_get(set, m->number, &before)) {
         count_donors(set, &before, UINT32_MAX); /* One less. */
+        count_fat(s, set, &before, UINT64_MAX);
         set->thin -= before.donor_count < set->head.copies;
         set->rewriting -= before.rewriting;
     } else {
@@ -549,6 +559,7 @@ static void put(struct data_set *set, const struct set_morsel *m)
         words[HEAD_WORDS + i] = i < m->donor_count ? m->donors[i] : 0;
     }
     count_donors(set, m, 1);
+    count_fat(s, set, m, 1);
     set->thin += m->donor_count < set->head.copies;
     set->rewriting += m->rewriting;
 }
@@ -562,7 +573,7 @@ void sets_apply(struct sets *s, const struct set_change *changes, uint32_t count
             set = find(s, changes[i].set);
         }
         CHECK(set != NULL);
-        put(set, &changes[i].morsel);
+        put(s, set, &changes[i].morsel);
     }
 }
 
@@ -584,6 +595,7 @@ void sets_remove(struct sets *s, uint64_t number)
     for (uint32_t i = 0; i < set->donor_count; i++) {
         unlist_set(s, set->donors[i].id, number);
     }
+    s->fat -= set->fat;
     memmove(&s->items[at], &s->items[at + 1], (s->count - at - 1) * sizeof(struct data_set *));
     s->count--;
     set_free(set);
@@ -642,7 +654,7 @@ void sets_floor_found(struct sets *s, donor_id donor, uint64_t set, uint32_t fir
 
 static void check_set(const struct sets *s, const struct data_set *set)
 {
-    uint32_t morsels = 0, thin = 0, rewriting = 0;
+    uint32_t morsels = 0, thin = 0, fat = 0, rewriting = 0;
     uint64_t copies = 0, listed = 0;
     struct set_morsel m;
 
@@ -651,6 +663,7 @@ static void check_set(const struct sets *s, const struct data_set *set)
         CHECK(set_morsel_sound(&set->head, &m));
         morsels++;
         thin += m.donor_count < set->head.copies;
+        fat += m.donor_count > set->head.copies;
         rewriting += m.rewriting;
         copies += m.donor_count;
     }
@@ -663,15 +676,19 @@ static void check_set(const struct sets *s, const struct data_set *set)
         listed += set->donors[i].morsels;
     }
     CHECK(morsels == set->morsels && thin == set->thin && copies == listed);
-    CHECK(rewriting == set->rewriting);
+    CHECK(rewriting == set->rewriting && fat == set->fat);
 }
 
 void sets_check(const struct sets *s)
 {
+    uint64_t fat = 0;
+
     for (uint32_t i = 0; i < s->count; i++) {
         CHECK(i == 0 || s->items[i - 1]->head.number < s->items[i]->head.number);
         check_set(s, s->items[i]);
+        fat += s->items[i]->fat;
     }
+    CHECK(fat == s->fat);
     for (uint32_t i = 0; i < s->donor_count; i++) {
         CHECK(i == 0 || s->donors[i - 1].id < s->donors[i].id);
     }

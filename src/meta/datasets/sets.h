@@ -51,6 +51,7 @@ struct data_set
     uint32_t waste_count, waste_room;
     uint32_t morsels;   /* Stored ever; */
     uint32_t thin;      /* have fewer copies than are wanted; */
+    uint32_t fat;       /* have more, also such as are not here; */
     uint32_t rewriting; /* have no digest. */
 };
 
@@ -72,6 +73,7 @@ struct sets
     struct data_set *pending;  /* Room for one that may be made next; NULL: none. */
     struct donor_sets *donors; /* Ascending by id. */
     uint32_t donor_count, donors_room;
+    uint64_t fat; /* Morsels that have more copies than are wanted. */
 };
 
 /* Becomes, in its set, what it says. */

@@ -297,7 +297,8 @@ int sets_place(struct meta *meta, const struct inode *inode, const struct set_as
     }
     if ((out->count == 0 || out->copies < w.copies) &&
         evictions_make_room(meta, w.morsel_bytes, asked->failed, asked->failed_count)) {
-        errmsg_set(err, "room is being made by evicting other data sets");
+        errmsg_set(err,
+                   "room is being made: other data sets, or copies that are not needed, give way");
         return MORSEL_AGAIN;
     }
     if (out->count == 0 || may_be_more(&w, &awaited, out)) {
