@@ -387,6 +387,7 @@ int benefactor_start(struct benefactor *b, struct errmsg *err)
     b->joining.manager = server->manager;
     b->joining.holdings = &b->morsels.holdings;
     b->joining.fetching = &b->fetching;
+    b->joining.hottest = &b->morsels.hottest;
     b->joining.listens = rpc_server_address(server->listener);
     b->joining.advertise = b->settings->advertise;
     b->joining.joined = on_joined;

@@ -307,14 +307,38 @@ static void on_reported(struct rpc_call *call, int status, struct rpc_reply *rep
     }
 }
 
+struct hottest_told
+{
+    Morsel__DonorRead items[HOTTEST_MAX], *pointers[HOTTEST_MAX];
+};
+
+static void fill_hottest(struct joining *j, struct hottest_told *told,
+                         Morsel__DonorReportRequest *request)
+{
+    struct hottest_item items[HOTTEST_MAX];
+    uint32_t count = hottest_take(j->hottest, items);
+
+    for (uint32_t i = 0; i < count; i++) {
+        told->pointers[i] = &told->items[i];
+        morsel__donor_read__init(&told->items[i]);
+        told->items[i].set = items[i].set;
+        told->items[i].morsel = items[i].morsel;
+        told->items[i].reads = items[i].count;
+    }
+    request->hottest = told->pointers;
+    request->n_hottest = count;
+}
+
 static int start_report(struct joining *j, struct rpc_call *call, bool leaves, uint64_t answer_ms,
                         rpc_call_cb done)
 {
     Morsel__DonorReportRequest request = MORSEL__DONOR_REPORT_REQUEST__INIT;
     Morsel__DonorReport report;
+    struct hottest_told told;
     int rv;
 
     fill_report(j, &report);
+    fill_hottest(j, &told, &request);
     request.id = j->datadir->node;
     request.instance = j->instance;
     request.report = &report;

@@ -29,6 +29,7 @@
 
 #include "benefactor/fetching_uv.h"
 #include "benefactor/holdings_uv.h"
+#include "benefactor/hottest.h"
 #include "common/base/prng.h"
 #include "common/daemon/datadir_file.h"
 #include "common/daemon/log.h"
@@ -59,6 +60,7 @@ struct joining
     struct rpc_peer *manager;
     struct holdings *holdings;   /* What lies here, and is to be said of it. */
     struct fetching *fetching;   /* What is to come here. */
+    struct hottest *hottest;     /* What was read most, which each report tells. */
     const char *listens;         /* Where we listen, */
     const char *advertise;       /* and where clients reach us; empty: see above. */
     void (*joined)(void *data);  /* The cluster is known; once. */

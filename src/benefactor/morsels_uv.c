@@ -41,6 +41,22 @@ static bool refuse_paused(struct morsels *m, struct rpc_request *request)
     return true;
 }
 
+/* A morsel is read from its beginning on, in as many requests as it takes. What another benefactor fetches is nobody's use of it. */
+static void count_read(struct morsels *m, const struct rpc_request *request)
+{
+    struct rpc_room room;
+    Morsel__ReadRequest *read;
+
+    if (request->role != ROLE_BENEFACTOR &&
+        rpc_unpack_in(&room, &morsel__read_request__descriptor, request->body, request->body_count,
+                      (void **)&read) == 0) {
+        if (read->object != NULL && read->offset == 0) {
+            hottest_read(&m->hottest, read->object->inode, read->object->column);
+        }
+        rpc_room_free(&room, read);
+    }
+}
+
 /* The governor lets it go. */
 static void serve(void *data, struct rpc_request *request)
 {
@@ -52,6 +68,7 @@ static void serve(void *data, struct rpc_request *request)
     if (request->type == MSG_WRITE) {
         handle_write(m, request);
     } else {
+        count_read(m, request);
         object_handle(&m->server, request);
     }
 }

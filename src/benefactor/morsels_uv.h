@@ -12,6 +12,7 @@
 
 #include "benefactor/governor_uv.h"
 #include "benefactor/holdings_uv.h"
+#include "benefactor/hottest.h"
 #include "common/serve/object_server_uv.h"
 
 enum { MORSELS_OPEN_FILES = 256 /* Of the 1024 that a process of a desktop may have. */ };
@@ -32,6 +33,7 @@ struct morsels
     struct object_server server; /* Its directory, network and manager are also for others here. */
     struct holdings holdings;    /* What is here, which the manager is told. */
 
+    struct hottest hottest;      /* What clients read most. */
     struct governor_uv governor; /* How fast that goes now. */
 
     /* The module's own. */

@@ -113,6 +113,7 @@ struct meta
     struct donors_lines donors_lines;
     struct place_rounds rounds; /* datasets/sets_uv.h */
     struct repair repair;       /* datasets/repairs_uv.h */
+    struct heat heat;           /* datasets/heat.h */
     bool repair_said;           /* In the log: morsels are short. */
     struct evictions evictions; /* datasets/evictions_uv.h */
     struct session_table *sessions;

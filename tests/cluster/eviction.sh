@@ -55,6 +55,9 @@ is_prefix() {
 is_next() {
     [ "$(of "$1" eviction)" = "goes next" ]
 }
+is_hot() {
+    [ "$(of "$1" "heat > 0")" = true ]
+}
 is_whole() {
     [ "$(of "$1" morsels_evicted)" = 0 ] && [ "$(of "$1" morsels_short)" = 0 ]
 }
@@ -64,6 +67,8 @@ is_whole() {
 store scratch/one
 store scratch/two
 use scratch/one
+wait_for 60 "what was read is hotter than what was not" is_hot scratch/one
+! is_hot scratch/two || fail "what nobody has read is hot: $(of scratch/two heat)"
 store scratch/three
 wait_for 60 "the one goes next that was stored first and never used" is_next scratch/two
 store scratch/four

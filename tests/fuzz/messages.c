@@ -183,6 +183,7 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &morsel__hand_on_request__descriptor,
     &morsel__donor_report__descriptor,
     &morsel__donor_left__descriptor,
+    &morsel__donor_read__descriptor,
     &morsel__donor_join_request__descriptor,
     &morsel__donor_join_reply__descriptor,
     &morsel__donor_report_request__descriptor,

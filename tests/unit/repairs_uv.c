@@ -51,6 +51,7 @@ static void cloud_open(struct cloud *cloud, struct fixture *f)
     cloud->f = f;
     repair_init(&f->meta->repair, ns_sets(f->meta->ns), &f->meta->donors, 0,
                 meta_now_ms(f->meta)); /* Nobody is expected. */
+    f->meta->repair.heat = &f->meta->heat;
     for (unsigned i = 0; i < DESKS; i++) {
         sets_desk_open(&cloud->desks[i], f, (uint8_t)(i + 1), 70U + i);
         listen_to(cloud, i);
@@ -330,6 +331,59 @@ static void a_surplus_goes_when_the_first_is_back(void **state)
     cloud_close(&cloud);
 }
 
+/* The desk says that the morsel was read so often there. */
+static int tell_read(struct cloud *cloud, unsigned desk, uint32_t number, uint32_t reads,
+                     size_t times)
+{
+    Morsel__DonorReportRequest request = MORSEL__DONOR_REPORT_REQUEST__INIT;
+    Morsel__DonorReport numbers = MORSEL__DONOR_REPORT__INIT;
+    Morsel__DonorRead read = MORSEL__DONOR_READ__INIT, *reads_told[HOTTEST_MAX + 1];
+
+    read.set = cloud->file.set;
+    read.morsel = number;
+    read.reads = reads;
+    for (size_t i = 0; i < times; i++) {
+        reads_told[i] = &read;
+    }
+    numbers.donated = cloud->desks[desk].donated;
+    request.id = cloud->desks[desk].id;
+    request.instance = cloud->desks[desk].instance;
+    request.report = &numbers;
+    request.hottest = reads_told;
+    request.n_hottest = times;
+    return call(&cloud->desks[desk].c, MSG_DONOR_REPORT, &request.base, NULL, NULL);
+}
+
+/* Of those that are short the one goes first that was read most, as those say who have it. */
+static void what_is_read_most_is_copied_first(void **state)
+{
+    const struct heat *heat;
+    struct cloud cloud;
+    unsigned desk;
+
+    cloud_open(&cloud, *state);
+    heat = &cloud.f->meta->heat;
+    for (uint32_t i = 0; i < 6; i++) {
+        store(&cloud, i, 0, 1);
+    }
+    assert_int_equal(tell_read(&cloud, 0, 4, 3, 1), 0);
+    assert_int_equal(tell_read(&cloud, 1, 5, 2, 2), 0);
+    assert_int_equal(tell_read(&cloud, 2, 3, 100, 1), 0); /* Which has it not. */
+    assert_int_equal(tell_read(&cloud, 1, SET_MORSELS_MAX, 100, 1), 0);
+    assert_int_equal(tell_read(&cloud, 1, 2, 100, HOTTEST_MAX + 1), MORSEL_MALFORMED);
+    assert_int_equal(heat_reads(heat, cloud.file.set, 4), 3 * HEAT_ONE);
+    assert_int_equal(heat_reads(heat, cloud.file.set, 5), 4 * HEAT_ONE);
+    cloud.f->meta->heat.ranked_ms = 0; /* It is time. */
+    assert_int_equal(tell_read(&cloud, 0, 4, 0, 1), 0);
+    assert_int_equal(heat->hot_count, 2);
+    leave(&cloud, 0);
+    desk = wait_order(&cloud);
+    assert_int_equal(cloud.orders[desk].items[0]->order, 1);
+    assert_int_equal(cloud.orders[desk].items[0]->morsel, 5);
+    assert_int_equal(cloud.f->meta->repair.tasks[1].morsel, 4);
+    cloud_close(&cloud);
+}
+
 /* Who has come and gone is learned, and what was learned outlives a restart. */
 static void hours_are_kept(void **state)
 {
@@ -480,6 +534,7 @@ int main(void)
         TEST(what_failed_is_tried_elsewhere_and_deleted_there),
         TEST(nobody_is_believed_who_was_not_asked),
         TEST(a_surplus_goes_when_the_first_is_back),
+        TEST(what_is_read_most_is_copied_first),
         TEST(who_leaves_is_told_when_others_have_all),
         TEST(who_leaves_waits_for_those_who_have_just_begun),
         TEST(what_is_too_much_is_moved_off),

@@ -50,11 +50,17 @@ static double evicted_percent(const Morsel__SetInfo *set)
     return set->morsels > 0 ? 100.0 * set->morsels_evicted / set->morsels : 0;
 }
 
+/* Accesses to all its morsels, of each copy, lately. */
+static double heat(const Morsel__SetInfo *set)
+{
+    return (double)set->heat_milli / 1000;
+}
+
 static json_t *set_json(const Morsel__SetInfo *set)
 {
     return json_pack(
-        "{s:o, s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, s:b, s:I, s:o, s:s, "
-        "s:s}",
+        "{s:o, s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, s:b, s:I, s:o, s:f, "
+        "s:s, s:s}",
         "set", print_json_number(set->set), "inode", print_json_number(set->inode), "size",
         print_json_number(set->size), "reserved", print_json_number(set->reserved), "state",
         state_words(set), "copies", (json_int_t)set->copies, "morsel_size",
@@ -63,14 +69,14 @@ static json_t *set_json(const Morsel__SetInfo *set)
         (json_int_t)set->donors, "made_s", print_json_number(set->made_s), "scratch",
         (int)set->scratch, "pinned", (int)set->pinned, "morsels_evicted",
         (json_int_t)set->morsels_evicted, "last_used_s", print_json_number(set->last_used_s),
-        "eviction", eviction_words(set), "origin", set->origin);
+        "heat", heat(set), "eviction", eviction_words(set), "origin", set->origin);
 }
 
 static void print_head(void)
 {
-    (void)printf("%12s %12s %10s  %-12s %6s %8s %8s %8s %6s %7s %-16s  %-16s  %s\n", "SET", "INODE",
-                 "SIZE", "STATE", "COPIES", "MORSELS", "SHORT", "AWAY", "DONORS", "EVICTED",
-                 "LAST USE", "EVICTION", "ORIGIN");
+    (void)printf("%12s %12s %10s  %-12s %6s %8s %8s %8s %6s %7s %-16s %8s  %-16s  %s\n", "SET",
+                 "INODE", "SIZE", "STATE", "COPIES", "MORSELS", "SHORT", "AWAY", "DONORS",
+                 "EVICTED", "LAST USE", "HEAT", "EVICTION", "ORIGIN");
 }
 
 static void print_set(const Morsel__SetInfo *set)
@@ -83,11 +89,11 @@ static void print_set(const Morsel__SetInfo *set)
         (void)strftime(used, sizeof(used), "%Y-%m-%d %H:%M", &tm);
     }
     (void)printf("%12" PRIu64 " %12" PRIu64 " %10s  %-12s %6" PRIu32 " %8" PRIu32 " %8" PRIu32
-                 " %8" PRIu32 " %6" PRIu32 " %6.1f%% %-16s  %-16s  %s\n",
+                 " %8" PRIu32 " %6" PRIu32 " %6.1f%% %-16s %8.1f  %-16s  %s\n",
                  set->set, set->inode,
                  print_bytes(set->state == STATE_RESERVED ? set->reserved : set->size, size),
                  state_words(set), set->copies, set->morsels, set->morsels_short, set->morsels_away,
-                 set->donors, evicted_percent(set), used, eviction_words(set),
+                 set->donors, evicted_percent(set), used, heat(set), eviction_words(set),
                  set->origin[0] != '\0' ? set->origin : "-");
 }
 

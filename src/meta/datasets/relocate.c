@@ -155,6 +155,23 @@ static void end_walk(struct repair *r, struct donor *donor, uint64_t now_ms)
     begin(&r->relocate, donor->record.id + 1);
 }
 
+/* What is read most is moved before the rest of a pass. Whom it finds busy, the walk finds. */
+static void move_hottest(struct repair *r, struct donor *donor, uint64_t now_ms,
+                         struct repair_actions *out)
+{
+    bool moves = r->relocate.pass == PASS_SPARE || r->relocate.pass == PASS_LAST;
+
+    for (uint32_t i = 0; moves && r->heat != NULL && i < r->heat->hot_count; i++) {
+        const struct data_set *set = sets_find(r->sets, r->heat->hot[i].set);
+        struct set_morsel m;
+
+        if (out->count < REPAIR_DROPS_MAX && to_go(r, donor) > 0 && set != NULL &&
+            set_get(set, r->heat->hot[i].morsel, &m) && set_morsel_has(&m, donor->record.id)) {
+            (void)treat(r, donor, set, &m, now_ms, out);
+        }
+    }
+}
+
 static void walk(struct repair *r, struct donor *donor, uint64_t now_ms, struct repair_actions *out)
 {
     struct relocate *at = &r->relocate;
@@ -163,6 +180,7 @@ static void walk(struct repair *r, struct donor *donor, uint64_t now_ms, struct 
     struct set_morsel m;
     bool end = false;
 
+    move_hottest(r, donor, now_ms, out);
     while (out->count < REPAIR_DROPS_MAX && to_go(r, donor) > 0 &&
            copies_at_next(r->sets, donor->record.id, COPIES_ALL, &at->at, &looks, &end, &set, &m)) {
         if (treat(r, donor, set, &m, now_ms, out) == TREATED_WAIT) {

@@ -162,6 +162,7 @@ static void task_end(struct repair *r, struct repair_task *task)
     repair_donor(r, task->target)->repair.targets--;
     r->task_count--;
     r->waits = false;
+    r->hottest_due = true;
     task->order = 0;
 }
 
@@ -531,6 +532,21 @@ static void pass_by(struct repair_walk *walk, uint64_t set, uint32_t morsel)
     }
 }
 
+/* Has one that counts or can be read, so that the others can be made of it; and is it bad enough for this pass? */
+static bool is_of_pass(const struct repair *r, const struct set_morsel *m, const struct look *look)
+{
+    return look->counts + look->leaving > 0 && !m->rewriting && m->length > 0 &&
+           (r->pass != REPAIR_PASS_ONLY || look->counts == 0) &&
+           (r->pass != REPAIR_PASS_LAST || look->counts <= 1);
+}
+
+static bool is_to_be_fetched(struct repair *r, const struct data_set *set,
+                             const struct set_morsel *m, const struct look *look)
+{
+    return look->expected < set->head.copies &&
+           repair_task_of(r, set->head.number, m->number) == NULL;
+}
+
 /* FULL: as many fetches are under way as may be. LATER: it is for the next step. */
 enum treated { TREATED, TREATED_FULL, TREATED_LATER };
 
@@ -540,13 +556,10 @@ static enum treated treat(struct repair *r, const struct data_set *set, const st
     struct repair_walk *walk = &r->walks[r->pass];
     struct look look = look_at(r, m, now_ms);
 
-    if (look.counts + look.leaving == 0 || m->rewriting || m->length == 0 ||
-        (r->pass == REPAIR_PASS_ONLY && look.counts > 0) ||
-        (r->pass == REPAIR_PASS_LAST && look.counts > 1)) {
+    if (!is_of_pass(r, m, &look)) {
         return TREATED;
     }
-    if (look.expected < set->head.copies &&
-        repair_task_of(r, set->head.number, m->number) == NULL) {
+    if (is_to_be_fetched(r, set, m, &look)) {
         if (r->task_count == REPAIR_FLIGHT_MAX) {
             return TREATED_FULL;
         }
@@ -562,6 +575,27 @@ static enum treated treat(struct repair *r, const struct data_set *set, const st
     return TREATED;
 }
 
+/* Those that are read most, before the walk comes to them; again when a fetch has ended, for whom they wait may be free now. */
+static void treat_hottest(struct repair *r, uint64_t now_ms, struct repair_actions *out)
+{
+    uint32_t count = r->heat != NULL && r->hottest_due ? r->heat->hot_count : 0;
+
+    r->hottest_due = false;
+    for (uint32_t i = 0; i < count && r->task_count < REPAIR_FLIGHT_MAX; i++) {
+        const struct data_set *set = sets_find(r->sets, r->heat->hot[i].set);
+        struct set_morsel m;
+        struct look look;
+
+        if (set == NULL || !set_get(set, r->heat->hot[i].morsel, &m)) {
+            continue;
+        }
+        look = look_at(r, &m, now_ms);
+        if (is_of_pass(r, &m, &look) && is_to_be_fetched(r, set, &m, &look)) {
+            (void)repair_fetch(r, set, &m, 0, now_ms, out);
+        }
+    }
+}
+
 /* What was left is looked at again once a task has ended. */
 static void walk_ends(struct repair *r)
 {
@@ -574,6 +608,7 @@ static void walk_ends(struct repair *r)
         return;
     }
     walk->at = (struct repair_place){ 0, 0 };
+    r->hottest_due = true;
     r->pass++;
 }
 
@@ -585,6 +620,7 @@ static void walk(struct repair *r, uint64_t now_ms, struct repair_actions *out)
     struct set_morsel m;
     bool end;
 
+    treat_hottest(r, now_ms, out);
     while (walk_next(r, &walk->at, &looks, &end, &set, &m)) {
         enum treated treated = treat(r, set, &m, now_ms, out);
 
@@ -690,6 +726,7 @@ static void begin_passes(struct repair *r, uint64_t now_ms)
             (struct repair_walk){ .passed = false };
         r->pass = r->leaving > 0 ? REPAIR_PASS_ONLY : REPAIR_PASS_LAST;
         r->waits = false;
+        r->hottest_due = true;
         r->pass_due_ms = now_ms + r->period_ms;
     }
     if (r->count_due_ms <= now_ms && !r->counting) {
@@ -741,33 +778,4 @@ uint64_t repair_deadline_ms(const struct repair *r)
         due_ms = r->tasks[i].order != 0 ? min_u64(due_ms, r->tasks[i].due_ms) : due_ms;
     }
     return due_ms;
-}
-
-/* ---- Invariants ---- */
-
-static void check_donor(const struct repair *r, const struct donor *donor)
-{
-    uint32_t sources = 0, targets = 0;
-
-    for (uint32_t i = 0; i < REPAIR_FLIGHT_MAX; i++) {
-        sources += r->tasks[i].order != 0 && r->tasks[i].source == donor->record.id;
-        targets += r->tasks[i].order != 0 && r->tasks[i].target == donor->record.id;
-    }
-    CHECK(sources == donor->repair.sources && sources <= REPAIR_DONOR_MAX);
-    CHECK(targets == donor->repair.targets && targets <= REPAIR_DONOR_MAX);
-}
-
-void repair_check(const struct repair *r)
-{
-    uint32_t tasks = 0;
-
-    for (uint32_t i = 0; i < REPAIR_FLIGHT_MAX; i++) {
-        tasks += r->tasks[i].order != 0;
-        CHECK(r->tasks[i].order == 0 ||
-              (r->tasks[i].source != r->tasks[i].target && r->tasks[i].off != r->tasks[i].target));
-    }
-    CHECK(tasks == r->task_count);
-    for (uint32_t i = 0; i < r->donors->count; i++) {
-        check_donor(r, r->donors->items[i]);
-    }
 }

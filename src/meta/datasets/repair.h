@@ -28,7 +28,7 @@
  * donor_left), so that it can go as soon as nothing is. When it is away it is not expected.
  *
  * Order. All sets are walked, a few hundred morsels at a step, in passes: first the morsels that only those have who leave, then
- * those of which one copy counts, then the others; in each of them the oldest set first. The second is interrupted by another first one each `period_ms`. Where
+ * those of which one copy counts, then the others; in each of them those first that are read most (heat.h), and then the oldest set. The second is interrupted by another first one each `period_ms`. Where
  * benefactors have enough to do the walk waits, having looked a bit further, for what others could do (WINDOW).
  *
  * Bounds: REPAIR_FLIGHT_MAX fetches, of which REPAIR_DONOR_MAX at each target and as many from each source; no list of what is
@@ -41,6 +41,7 @@
 
 #include "meta/cluster/donors.h"
 #include "meta/cluster/hours.h"
+#include "meta/datasets/heat.h"
 #include "meta/datasets/sets.h"
 
 enum {
@@ -146,6 +147,7 @@ struct repair
     const struct sets *sets; /* Borrowed. */
     struct donors *donors;
     const struct hours *hours; /* Borrowed, set behind repair_init(); NULL: no hours are known. */
+    const struct heat *heat;   /* Likewise; NULL: nothing is hotter than the rest. */
     uint64_t after_ms, period_ms;
 
     struct repair_task tasks[REPAIR_FLIGHT_MAX];
@@ -156,6 +158,7 @@ struct repair
 
     enum repair_pass pass;
     struct repair_walk walks[REPAIR_PASS_END];
+    bool hottest_due;     /* What is read most is to be looked at before the walk goes on. */
     bool waits;           /* For a task to end, or the next first pass. */
     uint64_t pass_due_ms; /* The next first pass. */
     uint32_t leaving;     /* Benefactors that left when that was said. */

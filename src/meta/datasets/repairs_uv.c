@@ -10,6 +10,8 @@ void repairs_open(struct meta *meta)
     repair_init(&meta->repair, ns_sets(meta->ns), &meta->donors, meta->settings->repair_after_ms,
                 meta_now_ms(meta));
     meta->repair.hours = &meta->hours;
+    heat_init(&meta->heat, meta_now_ms(meta));
+    meta->repair.heat = &meta->heat;
 }
 
 /* False: its connection has just ended. */

@@ -7,6 +7,8 @@
  *   room is wanted at a benefactor --walk--> FOUND (it is given up, in the map first) ... --> NONE: for a while nobody looks again
  *                                      \--> LATER: it goes on there, with the next step
  *
+ * What is read most (heat.h) goes behind all else that the benefactor has of it.
+ *
  * Looking costs nothing where no morsel is named more often than is wanted (sets.h, fat). Where many are, of which some copies are away,
  * a step looks at SURPLUS_LOOKS at most, and a walk that has found none is not begun again for a while.
  */
@@ -25,6 +27,7 @@ struct surplus_walk
 {
     donor_id donor; /* At whom; 0: at nobody. */
     struct repair_place at;
+    bool hot_too; /* The second time, for what is read most. */
 };
 
 enum surplus_found {

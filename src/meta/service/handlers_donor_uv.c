@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { RANK_MS = 2000 /* The hottest are found anew so often: that takes some milliseconds. */ };
+
 /* One that says nothing donates nothing. */
 static struct donor_report take_report(const Morsel__DonorReport *m)
 {
@@ -55,6 +57,26 @@ int serve_donor_join(struct request *r)
     return 0;
 }
 
+/* Only of what the maps say that it has. */
+static void take_hottest(struct meta *meta, const Morsel__DonorReportRequest *m)
+{
+    const struct sets *sets = ns_sets(meta->ns);
+    uint64_t now_ms = meta_now_ms(meta);
+
+    for (size_t i = 0; i < m->n_hottest; i++) {
+        const Morsel__DonorRead *read = m->hottest[i];
+        const struct data_set *set = sets_find(sets, read->set);
+        struct set_morsel morsel;
+
+        if (set != NULL && set_get(set, read->morsel, &morsel) && set_morsel_has(&morsel, m->id)) {
+            heat_add(&meta->heat, read->set, read->morsel, read->reads, now_ms);
+        }
+    }
+    if (now_ms - meta->heat.ranked_ms >= RANK_MS) {
+        heat_rank(&meta->heat, sets, now_ms);
+    }
+}
+
 /* Only on the connection on which it has joined: the end of that one is heard. */
 int serve_donor_report(struct request *r)
 {
@@ -70,9 +92,13 @@ int serve_donor_report(struct request *r)
     event.report.instance = m->instance;
     event.report.report = take_report(m->report);
     event.report.leaves = m->leaves;
+    if (m->n_hottest > HOTTEST_MAX) {
+        return MORSEL_MALFORMED;
+    }
     if ((rv = take_set_collected(r)) != 0) {
         return rv;
     }
+    take_hottest(r->meta, m);
     donors_host_step(r->meta, &event);
     return 0;
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NS_PER_S = 1000000000 };
+enum { NS_PER_S = 1000000000, MILLI = 1000 };
 
 /* ---- Which file, and who ---- */
 
@@ -517,6 +517,20 @@ static int list_add(struct request *r, struct list_page *page, const struct data
     return rv;
 }
 
+/* What is known of how often each is read (datasets/heat.h). */
+static void list_heat(const struct meta *meta, struct list_page *page)
+{
+    uint64_t numbers[LIST_PAGE_MAX], sums[LIST_PAGE_MAX];
+
+    for (uint32_t i = 0; i < page->count; i++) {
+        numbers[i] = page->items[i].set;
+    }
+    heat_sum(&meta->heat, numbers, sums, page->count);
+    for (uint32_t i = 0; i < page->count; i++) {
+        page->items[i].heat_milli = sums[i] * MILLI / HEAT_ONE / page->items[i].copies;
+    }
+}
+
 int serve_set_list(struct request *r)
 {
     const Morsel__SetListRequest *m = r->message;
@@ -536,6 +550,7 @@ int serve_set_list(struct request *r)
     }
     rv = rv == 0 && kv_wants(r->meta->kv) ? MORSEL_AGAIN : rv;
     if (rv == 0) {
+        list_heat(r->meta, page);
         reply.n_sets = page->count;
         reply.sets = page->pointers;
         reply.next = at < sets->count ? sets->items[at]->head.number : 0;
