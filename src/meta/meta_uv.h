@@ -88,6 +88,7 @@ struct evictions
     uint64_t first_sum_s,
         first_count; /* From the store to the first use: of those that were seen. */
     uint64_t looked_ms, wrote_ms, asked_ms;
+    uint64_t writing;    /* Uses of sets from this number on are to be written down; 0: of none. */
     uint64_t evicted_ms; /* When something was evicted last; 0: never. */
     bool asking;         /* In this round benefactors are asked to report. */
 };

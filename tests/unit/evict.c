@@ -82,6 +82,31 @@ static void test_end_goes_first_and_no_more_than_is_needed(void **state)
     free(f);
 }
 
+/* Wants of few and of many benefactors, among which those of the set are. */
+static void test_it_helps_where_the_set_lies(void **state)
+{
+    struct ns_fixture *f = calloc(1, sizeof(*f));
+    struct evict_want wants[4] = { { 1, 0 }, { 2, MORSEL }, { 3, 7 }, { 4, 7 } };
+    const struct data_set *set;
+
+    (void)state;
+    assert_non_null(f);
+    ns_fixture_open(f, 1);
+    set = make_set(f, true, true);
+    for (uint32_t first = 0; first < 4; first++) {
+        for (uint32_t count = 0; first + count <= 4; count++) {
+            assert_int_equal(evict_helps(set, wants + first, count),
+                             first <= 1 && first + count > 1);
+        }
+    }
+    assert_int_equal(evict_choose(set, wants, 4, OP_EVICT_MAX), MORSELS - 1);
+    assert_int_equal(wants[1].bytes, 0);
+    assert_int_equal(wants[2].bytes, 7); /* Where nothing of it lies. */
+    assert_false(evict_helps(set, wants, 4));
+    ns_fixture_close(f);
+    free(f);
+}
+
 static void test_marks(void **state)
 {
     (void)state;
@@ -225,6 +250,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_end_goes_first_and_no_more_than_is_needed),
+        cmocka_unit_test(test_it_helps_where_the_set_lies),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_what_is_evicted_is_kept_over_a_restart),
         cmocka_unit_test(test_what_was_evicted_is_not_copied_back),

@@ -92,12 +92,33 @@ static bool may_unbarred(void *data, uint64_t set)
     return !h->barred[set];
 }
 
+/* Some are those that would be chosen one behind the other. */
+static void check_some(const struct lru_k *l, struct history *h, uint32_t max)
+{
+    uint64_t some[SETS] = { 0 }, set;
+    uint32_t count = lru_k_choose_some(l, may_unbarred, h, some, max);
+    bool barred[SETS + 1];
+
+    memcpy(barred, h->barred, sizeof(barred));
+    for (uint32_t i = 0; i < max; i++) {
+        set = expected_choice(h, l->k);
+        assert_int_equal(i < count, set != 0);
+        assert_int_equal(some[i], set);
+        h->barred[set] = true;
+    }
+    memcpy(h->barred, barred, sizeof(barred));
+}
+
 static void check_choice(const struct lru_k *l, struct history *h)
 {
     uint64_t expected = expected_choice(h, l->k), set = 0;
 
     assert_int_equal(lru_k_choose(l, may_unbarred, h, &set), expected != 0);
     assert_int_equal(set, expected);
+    if (h->count % 16 == 0) {
+        check_some(l, h, 4);
+        check_some(l, h, SETS);
+    }
     lru_k_check(l);
 }
 
@@ -176,13 +197,15 @@ static void test_sets_are_bounded(void **state)
 
     (void)state;
     lru_k_init(&l, 3, 0);
-    for (uint64_t i = 1; i <= LRU_K_SETS_MAX + 100; i++) {
+    for (uint64_t i = 1; i <= LRU_K_SETS_MAX + LRU_K_SPARE + 1; i++) {
+        assert_int_equal(l.count, i - 1); /* None is left out yet. */
         uses.last_ns = (int64_t)i;
         assert_int_equal(lru_k_put(&l, i, &uses), 0);
     }
     lru_k_check(&l);
     assert_int_equal(l.count, LRU_K_SETS_MAX);
     assert_non_null(lru_k_find(&l, 1)); /* Those that go first are known. */
+    assert_non_null(lru_k_find(&l, LRU_K_SETS_MAX));
     assert_null(lru_k_find(&l, LRU_K_SETS_MAX + 1));
     assert_false(lru_k_wants_more(&l));
     assert_true(lru_k_choose(&l, may_all, NULL, &set));
@@ -192,6 +215,65 @@ static void test_sets_are_bounded(void **state)
     }
     assert_true(lru_k_wants_more(&l));
     assert_false(lru_k_wants_more(&l));
+    lru_k_free(&l);
+}
+
+/* With uses of all kinds: who is left out goes behind all who are known. */
+static void test_those_that_go_last_are_left_out(void **state)
+{
+    enum { ALL = LRU_K_SETS_MAX + 3 * (LRU_K_SPARE + 1) }; /* They have just been left out. */
+    struct lru_k_uses *all = calloc(ALL, sizeof(*all));
+    const struct lru_k_uses *last = NULL;
+    struct prng prng;
+    struct lru_k l;
+
+    (void)state;
+    assert_non_null(all);
+    prng_seed(&prng, 5);
+    lru_k_init(&l, 3, 0);
+    for (uint32_t set = 0; set < ALL; set++) {
+        all[set].count = (uint32_t)prng_below(&prng, LRU_K_MAX + 1);
+        all[set].last_ns = (int64_t)prng_below(&prng, 1000000) + 10;
+        for (uint32_t j = 0; j < all[set].count; j++) {
+            all[set].times_ns[j] = all[set].last_ns - j;
+        }
+        assert_int_equal(lru_k_put(&l, 1 + set, &all[set]), 0);
+    }
+    lru_k_check(&l);
+    for (uint32_t i = 0; i < l.count; i++) {
+        if (last == NULL || lru_k_goes_before(3, last, &l.items[i].uses)) {
+            last = &l.items[i].uses;
+        }
+    }
+    for (uint32_t i = 0; i < ALL; i++) {
+        assert_true(lru_k_find(&l, 1 + i) != NULL || !lru_k_goes_before(3, &all[i], last));
+    }
+    lru_k_free(&l);
+    free(all);
+}
+
+static bool is_odd(void *data, uint64_t set)
+{
+    (void)data;
+    return set % 2 == 1;
+}
+
+static void test_only_what_is_there_is_retained(void **state)
+{
+    struct lru_k l;
+
+    (void)state;
+    lru_k_init(&l, 3, 0);
+    for (uint64_t i = 1; i <= 9; i++) {
+        assert_int_equal(lru_k_use(&l, i, 1, (int64_t)i), 0);
+    }
+    lru_k_retain(&l, is_odd, NULL);
+    lru_k_check(&l);
+    assert_int_equal(l.count, 5);
+    assert_int_equal(lru_k_next(&l, 0)->set, 1);
+    assert_int_equal(lru_k_next(&l, 4)->set, 5);
+    assert_int_equal(lru_k_next(&l, 9)->set, 9);
+    assert_null(lru_k_next(&l, 10));
     lru_k_free(&l);
 }
 
@@ -216,7 +298,8 @@ static double choice_us(uint32_t sets)
     prng_seed(&prng, sets);
     lru_k_init(&l, LRU_K_DEFAULT, 0);
     for (uint32_t i = 0; i < sets * 4; i++) {
-        assert_int_equal(lru_k_use(&l, 1 + prng_below(&prng, sets), 1, i + 1), 0);
+        set = i < sets ? 1 + i : 1 + prng_below(&prng, sets);
+        assert_int_equal(lru_k_use(&l, set, 1, i + 1), 0);
     }
     for (int i = 0; i < 20; i++) {
         double began = now_us(), took;
@@ -240,6 +323,30 @@ static void test_choice_is_quick(void **state)
         print_message("a choice among %u sets takes %.0f microseconds\n", sets[i], us);
         assert_true(sets[i] > 10000 || us < 1000);
     }
+}
+
+/* A manager with four times as many sets as are known, at its start: in seconds of the processor, where to look at all that is known
+ * for each took some minutes. */
+static void test_many_sets_are_learned_quickly(void **state)
+{
+    enum { MANY = 4 * LRU_K_SETS_MAX, SECONDS = 20 };
+    struct lru_k_uses uses = { .count = 0 };
+    double began = now_us(), took;
+    struct prng prng;
+    struct lru_k l;
+
+    (void)state;
+    prng_seed(&prng, 3);
+    lru_k_init(&l, LRU_K_DEFAULT, 0);
+    for (uint64_t i = 1; i <= MANY; i++) {
+        uses.last_ns = (int64_t)prng_below(&prng, 1000000);
+        assert_int_equal(lru_k_put(&l, i, &uses), 0);
+        assert_true(i % 1024 != 0 || now_us() - began < SECONDS * 1e6);
+    }
+    took = now_us() - began;
+    print_message("%d sets are learned in %.0f milliseconds\n", MANY, took / 1e3);
+    lru_k_check(&l);
+    lru_k_free(&l);
 }
 
 /* ---- How often sets are found ---- */
@@ -354,6 +461,9 @@ int main(void)
         cmocka_unit_test(test_choice_is_that_of_all_history),
         cmocka_unit_test(test_burst_of_one_mount_is_one_access),
         cmocka_unit_test(test_sets_are_bounded),
+        cmocka_unit_test(test_those_that_go_last_are_left_out),
+        cmocka_unit_test(test_only_what_is_there_is_retained),
+        cmocka_unit_test(test_many_sets_are_learned_quickly),
         cmocka_unit_test(test_choice_is_quick),
         cmocka_unit_test(test_finds_more_than_lru),
     };

@@ -272,12 +272,47 @@ static void a_copy_of_a_set_that_may_yet_begin_is_not_deleted(void **state)
     close_fixture(f);
 }
 
+/* A manager of before, which does not know of such an operation in its log, is to say so. */
+static void a_copy_that_gives_way_is_of_its_store_version(void **state)
+{
+    struct ns_fixture *f = open_fixture();
+    struct meta_op copied = { .kind = OP_SET_COPY };
+    const struct data_set *set;
+    struct set_morsel m;
+    inode_id file = make(f, "f", 1);
+
+    (void)state;
+    assert_int_equal(store(f, file, file, at(0, 1, 2)), 0);
+    copied.set_copy.set = file;
+    copied.set_copy.donor = 1;
+    copied.set_copy.change = OP_COPY_DROP; /* One copy too many, as older ones know it. */
+    ns_must(f, copied);
+    assert_true(ns_super(f->ns)->store_version < STORE_VERSION_YIELD);
+    set = sets_find(ns_sets(f->ns), file);
+    assert_true(set_get(set, 0, &m));
+    copied.set_copy.donor = 3;
+    copied.set_copy.length = m.length;
+    copied.set_copy.digest = m.digest;
+    copied.set_copy.change = OP_COPY_ADD;
+    ns_must(f, copied);
+    copied.set_copy.donor = 2;
+    copied.set_copy.change = OP_COPY_YIELD;
+    ns_must(f, copied);
+    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_YIELD);
+    assert_int_equal(ns_fixture_reopen(f), 0);
+    assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_YIELD);
+    copied.set_copy.donor = 3; /* Never the last one. */
+    assert_int_equal(ns_fixture_run(f, &copied), MORSEL_INVAL);
+    close_fixture(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_no_set_can_have_is_refused),
         cmocka_unit_test(a_set_that_ends_is_deleted_everywhere),
         cmocka_unit_test(a_copy_of_a_set_that_may_yet_begin_is_not_deleted),
+        cmocka_unit_test(a_copy_that_gives_way_is_of_its_store_version),
         cmocka_unit_test(a_check_names_what_is_lost_and_deletes_what_is_nobodys),
     };
 

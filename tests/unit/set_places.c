@@ -100,22 +100,41 @@ static void who_failed_is_named(void **state)
     assert_true(set_places_wants(&p, 0, &first, &count));
     answer(&p, first, count, 0);
     assert_int_equal(set_places_list_failed(&p, 0, donors), 0);
-    set_places_failed(&p, 4, 1000, SET_FAILED_MS);
-    set_places_failed(&p, 5, 2000, SET_FAILED_MS);
+    set_places_failed(&p, 4, false, 1000, SET_FAILED_MS);
+    set_places_failed(&p, 5, false, 2000, SET_FAILED_MS);
     assert_int_equal(set_places_get(&p, 0, donors), 0); /* What was placed is worth nothing now. */
-    set_places_failed(&p, 4, 3000, SET_FAILED_MS); /* Again: it is named once, and for longer. */
+    set_places_failed(&p, 4, false, 3000,
+                      SET_FAILED_MS); /* Again: it is named once, and for longer. */
     assert_int_equal(set_places_list_failed(&p, 1000 + SET_FAILED_MS, donors), 2);
     assert_int_equal(set_places_list_failed(&p, 2000 + SET_FAILED_MS, donors), 1);
     assert_int_equal(donors[0], 4);
     assert_int_equal(set_places_list_failed(&p, 3000 + SET_FAILED_MS, donors), 0);
-    set_places_failed(&p, 4, 5000, SET_BUSY_MS); /* Soon it may have time again. */
+    set_places_failed(&p, 4, false, 5000, SET_BUSY_MS); /* Soon it may have time again. */
     assert_int_equal(set_places_list_failed(&p, 5000 + SET_BUSY_MS - 1, donors), 1);
     assert_int_equal(set_places_list_failed(&p, 5000 + SET_BUSY_MS, donors), 0);
     for (donor_id id = 1; id <= SET_FAILED_MAX + 3; id++) {
-        set_places_failed(&p, id, 9000, SET_FAILED_MS);
+        set_places_failed(&p, id, false, 9000, SET_FAILED_MS);
     }
     assert_int_equal(set_places_list_failed(&p, 9000, donors), SET_FAILED_MAX);
     assert_int_equal(donors[0], 4); /* The first three had to go. */
+}
+
+static void who_was_full_is_forgiven_alone(void **state)
+{
+    struct set_places p;
+    donor_id donors[SET_FAILED_MAX];
+
+    (void)state;
+    set_places_init(&p);
+    set_places_failed(&p, 3, true, 1000, SET_FAILED_MS);
+    set_places_failed(&p, 4, false, 1000, SET_FAILED_MS);
+    set_places_failed(&p, 5, true, 1000, SET_FAILED_MS);
+    set_places_failed(&p, 6, true, 1000, SET_FAILED_MS);
+    set_places_failed(&p, 6, false, 1000, SET_FAILED_MS); /* The last word counts. */
+    set_places_forgive_full(&p);
+    assert_int_equal(set_places_list_failed(&p, 1000, donors), 2);
+    assert_int_equal(donors[0], 4);
+    assert_int_equal(donors[1], 6);
 }
 
 static void nonsense_is_refused(void **state)
@@ -139,9 +158,8 @@ static void nonsense_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_order_nobody_waits),
-        cmocka_unit_test(nothing_is_made_up),
-        cmocka_unit_test(who_failed_is_named),
+        cmocka_unit_test(in_order_nobody_waits), cmocka_unit_test(nothing_is_made_up),
+        cmocka_unit_test(who_failed_is_named),   cmocka_unit_test(who_was_full_is_forgiven_alone),
         cmocka_unit_test(nonsense_is_refused),
     };
 

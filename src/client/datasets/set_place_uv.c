@@ -32,14 +32,16 @@ static int ask_places(struct meta_call *call, struct data_set *set, uint32_t fir
                            &morsel__set_place_reply__descriptor, done);
 }
 
-/* Nobody has room but perhaps those who have failed: they get another chance. So they do when room is being made, for that may be with
- * them. True: at once. */
+/* Nobody has room but perhaps those who have failed: they get another chance. When room is being made those do who had none, for it
+ * may be made with them; who refused for another reason would do so again. True: at once. */
 static bool forgive(struct data_set *set, int status)
 {
     bool some = set->places.failed_count > 0;
 
-    if (status == MORSEL_NOSPC || status == MORSEL_AGAIN) {
+    if (status == MORSEL_NOSPC) {
         set->places.failed_count = 0;
+    } else if (status == MORSEL_AGAIN) {
+        set_places_forgive_full(&set->places);
     }
     return status == MORSEL_NOSPC && some;
 }

@@ -88,7 +88,8 @@ bool set_places_learn(struct set_places *p, uint32_t first, uint32_t copies, con
     return true;
 }
 
-void set_places_failed(struct set_places *p, donor_id donor, uint64_t now_ms, uint64_t for_ms)
+void set_places_failed(struct set_places *p, donor_id donor, bool full, uint64_t now_ms,
+                       uint64_t for_ms)
 {
     uint32_t at = 0;
 
@@ -103,7 +104,19 @@ void set_places_failed(struct set_places *p, donor_id donor, uint64_t now_ms, ui
     if (at == p->failed_count) {
         p->failed_count++;
     }
-    p->failed[at] = (struct set_failed){ donor, now_ms + for_ms };
+    p->failed[at] = (struct set_failed){ donor, now_ms + for_ms, full };
+}
+
+void set_places_forgive_full(struct set_places *p)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < p->failed_count; i++) {
+        if (!p->failed[i].full) {
+            p->failed[kept++] = p->failed[i];
+        }
+    }
+    p->failed_count = kept;
 }
 
 uint32_t set_places_list_failed(struct set_places *p, uint64_t now_ms, donor_id *donors)

@@ -33,6 +33,7 @@ struct set_places
     {
         donor_id donor;
         uint64_t until_ms;
+        bool full; /* It had no room. */
     } failed[SET_FAILED_MAX];
 };
 
@@ -48,8 +49,12 @@ bool set_places_wants(struct set_places *p, uint32_t number, uint32_t *first, ui
 bool set_places_learn(struct set_places *p, uint32_t first, uint32_t copies, const donor_id *donors,
                       size_t donors_count);
 
-/* The donor did not take what was to be put there; it is named from `now_ms` on for that long. */
-void set_places_failed(struct set_places *p, donor_id donor, uint64_t now_ms, uint64_t for_ms);
+/* The donor did not take what was to be put there, for want of room if it was `full`; it is named from `now_ms` on for that long. */
+void set_places_failed(struct set_places *p, donor_id donor, bool full, uint64_t now_ms,
+                       uint64_t for_ms);
+
+/* Those who were full are named no more: they may have room by now. */
+void set_places_forgive_full(struct set_places *p);
 
 /* Who has failed lately, into `donors` (SET_FAILED_MAX); how many. */
 uint32_t set_places_list_failed(struct set_places *p, uint64_t now_ms, donor_id *donors);

@@ -470,7 +470,7 @@ static void note_failed(struct open_morsel *o, struct open_copy *copy, int statu
     copy->failed = true;
     o->unreached = o->unreached || status != MORSEL_NOSPC;
     client->counters.set_copies_failed++;
-    set_places_failed(&o->set->places, copy->donor, uv_now(client->loop),
+    set_places_failed(&o->set->places, copy->donor, status == MORSEL_NOSPC, uv_now(client->loop),
                       status == MORSEL_OVERLOAD ? SET_BUSY_MS : SET_FAILED_MS);
     log_warning(
         client->options.log,

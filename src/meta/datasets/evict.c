@@ -42,26 +42,61 @@ uint64_t evict_bytes(const struct set_morsel *morsel)
     return ((uint64_t)morsel->length + DISK_BLOCK - 1) / DISK_BLOCK * DISK_BLOCK;
 }
 
-bool evict_helps(const struct data_set *set, const struct evict_want *wants, uint32_t count)
+/* Its index; count: none is wanted there. */
+static uint32_t find(const struct evict_want *wants, uint32_t count, donor_id donor)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (wants[i].bytes > 0 && set_morsels_at(set, wants[i].donor) > 0) {
-            return true;
+    uint32_t low = 0, high = count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (wants[middle].donor < donor) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
-    return false;
+    return low < count && wants[low].donor == donor && wants[low].bytes > 0 ? low : count;
 }
 
-/* Off what is wanted where it was. */
-static void take_off(const struct set_morsel *m, struct evict_want *wants, uint32_t count)
+/* At how many benefactors of the set room is wanted; from `enough` on it does not matter. The shorter one of both lists is walked through. */
+static uint32_t helped(const struct data_set *set, const struct evict_want *wants, uint32_t count,
+                       uint32_t enough)
+{
+    uint32_t found = 0;
+
+    if (set->donor_count < count) {
+        for (uint32_t i = 0; i < set->donor_count && found < enough; i++) {
+            found += set->donors[i].morsels > 0 && find(wants, count, set->donors[i].id) < count;
+        }
+        return found;
+    }
+    for (uint32_t i = 0; i < count && found < enough; i++) {
+        found += wants[i].bytes > 0 && set_morsels_at(set, wants[i].donor) > 0;
+    }
+    return found;
+}
+
+bool evict_helps(const struct data_set *set, const struct evict_want *wants, uint32_t count)
+{
+    return helped(set, wants, count, 1) > 0;
+}
+
+/* Off what is wanted where it was. At how many there is enough now. */
+static uint32_t take_off(const struct set_morsel *m, struct evict_want *wants, uint32_t count)
 {
     uint64_t bytes = evict_bytes(m);
+    uint32_t enough = 0;
 
-    for (uint32_t i = 0; i < count; i++) {
-        if (set_morsel_has(m, wants[i].donor)) {
-            wants[i].bytes -= bytes < wants[i].bytes ? bytes : wants[i].bytes;
+    for (uint32_t i = 0; i < m->donor_count; i++) {
+        uint32_t at = find(wants, count, m->donors[i]);
+
+        if (at < count) {
+            wants[at].bytes -= bytes < wants[at].bytes ? bytes : wants[at].bytes;
+            enough += wants[at].bytes == 0;
         }
     }
+    return enough;
 }
 
 /* The last morsel below `end` that somebody has. */
@@ -86,11 +121,12 @@ uint32_t evict_choose(const struct data_set *set, struct evict_want *wants, uint
                       uint32_t morsels_max)
 {
     uint32_t kept = SET_MORSELS_MAX, waste = set->waste_count;
+    uint32_t wanting = helped(set, wants, count, UINT32_MAX);
     struct set_morsel m;
 
-    while (morsels_max > 0 && evict_helps(set, wants, count) && last_below(set, kept, &m) &&
+    while (morsels_max > 0 && wanting > 0 && last_below(set, kept, &m) &&
            waste + m.donor_count <= SET_WASTE_MAX) {
-        take_off(&m, wants, count);
+        wanting -= take_off(&m, wants, count);
         waste += m.donor_count;
         kept = m.number;
         morsels_max--;

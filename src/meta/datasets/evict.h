@@ -19,7 +19,7 @@ enum {
         4 /* Who finds no room gets some for so many morsels, or up to the low mark if that is more. */
 };
 
-/* Room that is wanted at a benefactor. */
+/* Room that is wanted at a benefactor. Where there are several, they ascend by donor. */
 struct evict_want
 {
     donor_id donor;

@@ -8,8 +8,9 @@
 enum {
     LOOK_MS = 1000,
     WRITE_MS = 60000,
-    ASK_MS = 200,     /* A benefactor that is to delete something is asked to report so often. */
-    VICTIMS_MAX = 64, /* Of one round. */
+    WRITES_MAX = 128,       /* Uses of so many sets are written down at a time, */
+    WRITE_LOOKS_MAX = 4096, /* and so many are looked at. */
+    ASK_MS = 200, /* A benefactor that is to delete something is asked to report so often. */
     FRESH_MS =
         600, /* What a benefactor has said of its room is believed for so long when it has refused somebody since. */
     EVICTED_MS = 5000, /* So long who was refused before is told to try again behind an eviction. */
@@ -97,21 +98,35 @@ static void write_used(struct meta *meta, const struct data_set *set, const stru
     }
 }
 
-/* Those that were used since they were written. Sets that are gone are forgotten. */
-static void write_uses(struct meta *meta)
+static bool is_there(void *data, uint64_t number)
 {
-    struct lru_k *lru = &meta->evictions.lru;
+    const struct meta *meta = data;
 
-    for (uint32_t i = lru->count; i-- > 0;) {
-        const struct lru_k_set *item = &lru->items[i];
-        const struct data_set *set = sets_find(ns_sets(meta->ns), item->set);
+    return sets_find(ns_sets(meta->ns), number) != NULL;
+}
 
-        if (set == NULL) {
-            lru_k_drop(lru, item->set);
-        } else if (set_may_go(&set->head) && item->uses.last_ns != set->head.uses.last_ns) {
+/* Those that were used since they were written, from the next one on, and not too many. */
+static void write_some(struct meta *meta, uint32_t looks, uint32_t writes)
+{
+    struct evictions *e = &meta->evictions;
+
+    for (; e->writing != 0 && looks > 0 && writes > 0; looks--) {
+        const struct lru_k_set *item = lru_k_next(&e->lru, e->writing);
+        const struct data_set *set = item != NULL ? sets_find(ns_sets(meta->ns), item->set) : NULL;
+
+        e->writing = item != NULL ? item->set + 1 : 0;
+        if (set != NULL && set_may_go(&set->head) && item->uses.last_ns != set->head.uses.last_ns) {
             write_used(meta, set, &item->uses);
+            writes--;
         }
     }
+}
+
+/* From the first one on. Sets that are gone are forgotten. */
+static void begin_writing(struct meta *meta)
+{
+    lru_k_retain(&meta->evictions.lru, is_there, meta);
+    meta->evictions.writing = 1;
 }
 
 void evictions_used(struct meta *meta, inode_id file, client_id client)
@@ -181,8 +196,6 @@ struct round
     struct meta *meta;
     struct evict_want wants[WANTS_MAX];
     uint32_t count;
-    uint64_t tried[VICTIMS_MAX];
-    uint32_t tried_count;
     bool on_its_way; /* Something is about to be deleted, or to be given back. */
     bool soon;       /* Something may go in a moment. */
 };
@@ -203,11 +216,6 @@ static bool may_go(void *data, uint64_t number)
     const struct data_set *set = sets_find(ns_sets(round->meta->ns), number);
     enum eviction_state state;
 
-    for (uint32_t i = 0; i < round->tried_count; i++) {
-        if (round->tried[i] == number) {
-            return false;
-        }
-    }
     if (set == NULL || !evict_helps(set, round->wants, round->count)) {
         return false;
     }
@@ -247,16 +255,19 @@ static void evict(struct round *round, const struct data_set *set)
 static void evict_victims(struct round *round)
 {
     struct meta *meta = round->meta;
-    uint64_t number;
+    uint64_t chosen[LRU_K_CHOSEN_MAX];
+    uint32_t count;
 
     if (lru_k_wants_more(&meta->evictions.lru)) {
         (void)learn_sets(meta);
     }
-    while (round->tried_count < VICTIMS_MAX &&
-           lru_k_choose(&meta->evictions.lru, may_go, round, &number)) {
-        const struct data_set *set = sets_find(ns_sets(meta->ns), number);
+    count = lru_k_choose_some(&meta->evictions.lru, may_go, round, chosen, LRU_K_CHOSEN_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct data_set *set = sets_find(ns_sets(meta->ns), chosen[i]);
 
-        round->tried[round->tried_count++] = number;
+        if (set == NULL || !evict_helps(set, round->wants, round->count)) {
+            continue; /* Those before it have made enough room where it lies. */
+        }
         if (leases_recall_all(meta, set->head.inode)) {
             evict(round, set);
         } else {
@@ -377,7 +388,7 @@ static void begin(struct round *round, struct meta *meta)
     uint64_t now_ms = meta_now_ms(meta);
 
     round->meta = meta;
-    round->count = round->tried_count = 0;
+    round->count = 0;
     round->on_its_way = round->soon = false;
     meta->evictions.asking = now_ms - meta->evictions.asked_ms >= ASK_MS;
     if (meta->evictions.asking) {
@@ -492,11 +503,15 @@ void evictions_pulse(struct meta *meta, uint64_t now_ms)
     }
     if (now_ms - e->wrote_ms >= WRITE_MS) {
         e->wrote_ms = now_ms;
-        write_uses(meta);
+        if (e->writing == 0) {
+            begin_writing(meta);
+        }
     }
+    write_some(meta, WRITE_LOOKS_MAX, WRITES_MAX);
 }
 
 void evictions_close(struct meta *meta)
 {
-    write_uses(meta);
+    begin_writing(meta);
+    write_some(meta, UINT32_MAX, UINT32_MAX);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM_MIN = 16 };
+enum { ROOM_MIN = 16, ROOM_MAX = LRU_K_SETS_MAX + LRU_K_SPARE + 1 };
 
 void lru_k_init(struct lru_k *l, uint32_t k, int64_t burst_ns)
 {
@@ -66,23 +66,42 @@ bool lru_k_goes_before(uint32_t k, const struct lru_k_uses *a, const struct lru_
                                                     : a->last_ns < b->last_ns;
 }
 
-bool lru_k_choose(const struct lru_k *l, bool (*may_go)(void *data, uint64_t set), void *data,
-                  uint64_t *set)
+/* The order of all, with none equal. */
+static bool goes_before(const struct lru_k *l, const struct lru_k_set *a, const struct lru_k_set *b)
 {
-    const struct lru_k_set *best = NULL;
+    return lru_k_goes_before(l->k, &a->uses, &b->uses) ||
+           (!lru_k_goes_before(l->k, &b->uses, &a->uses) && a->set < b->set);
+}
 
+uint32_t lru_k_choose_some(const struct lru_k *l, bool (*may_go)(void *data, uint64_t set),
+                           void *data, uint64_t *chosen, uint32_t max)
+{
+    const struct lru_k_set *best[LRU_K_CHOSEN_MAX];
+    uint32_t count = 0, at;
+
+    CHECK(max >= 1 && max <= LRU_K_CHOSEN_MAX);
     for (uint32_t i = 0; i < l->count; i++) {
         const struct lru_k_set *item = &l->items[i];
 
-        if ((best == NULL || lru_k_goes_before(l->k, &item->uses, &best->uses)) &&
-            may_go(data, item->set)) {
-            best = item;
+        if ((count == max && !goes_before(l, item, best[max - 1])) || !may_go(data, item->set)) {
+            continue;
         }
+        at = count < max ? count++ : max - 1;
+        for (; at > 0 && goes_before(l, item, best[at - 1]); at--) {
+            best[at] = best[at - 1];
+        }
+        best[at] = item;
     }
-    if (best != NULL) {
-        *set = best->set;
+    for (uint32_t i = 0; i < count; i++) {
+        chosen[i] = best[i]->set;
     }
-    return best != NULL;
+    return count;
+}
+
+bool lru_k_choose(const struct lru_k *l, bool (*may_go)(void *data, uint64_t set), void *data,
+                  uint64_t *set)
+{
+    return lru_k_choose_some(l, may_go, data, set, 1) == 1;
 }
 
 /* ---- What is known ---- */
@@ -93,17 +112,50 @@ static void take_out(struct lru_k *l, uint32_t at)
     l->count--;
 }
 
-/* The one that would go last is left out. */
-static void leave_one_out(struct lru_k *l)
+static int by_number(const void *a, const void *b)
 {
-    uint32_t last = 0;
+    const struct lru_k_set *x = a, *y = b;
 
-    for (uint32_t i = 1; i < l->count; i++) {
-        if (lru_k_goes_before(l->k, &l->items[last].uses, &l->items[i].uses)) {
-            last = i;
+    return x->set < y->set ? -1 : x->set > y->set;
+}
+
+static void swap(struct lru_k *l, uint32_t a, uint32_t b)
+{
+    struct lru_k_set item = l->items[a];
+
+    l->items[a] = l->items[b];
+    l->items[b] = item;
+}
+
+/* A heap of the first `count`: each goes behind the two below it, so the first one goes last. */
+static void sink(struct lru_k *l, uint32_t at, uint32_t count)
+{
+    for (uint32_t below = 2 * at + 1; below < count; below = 2 * at + 1) {
+        if (below + 1 < count && goes_before(l, &l->items[below], &l->items[below + 1])) {
+            below++;
+        }
+        if (!goes_before(l, &l->items[at], &l->items[below])) {
+            return;
+        }
+        swap(l, at, below);
+        at = below;
+    }
+}
+
+/* Those that would go last are left out. */
+static void leave_out(struct lru_k *l)
+{
+    for (uint32_t i = LRU_K_SETS_MAX / 2; i-- > 0;) {
+        sink(l, i, LRU_K_SETS_MAX);
+    }
+    for (uint32_t i = LRU_K_SETS_MAX; i < l->count; i++) {
+        if (goes_before(l, &l->items[i], &l->items[0])) {
+            l->items[0] = l->items[i];
+            sink(l, 0, LRU_K_SETS_MAX);
         }
     }
-    take_out(l, last);
+    l->count = LRU_K_SETS_MAX;
+    qsort(l->items, l->count, sizeof(l->items[0]), by_number);
     l->left_out = true;
 }
 
@@ -113,11 +165,11 @@ static struct lru_k_set *make(struct lru_k *l, uint64_t set)
     uint32_t at;
 
     if (l->count == l->room) {
-        /* One more than are kept: which one is left out is seen when the new one has its uses. */
+        /* One more than are kept: which are left out is seen when the new one has its uses. */
         uint32_t room = l->room == 0 ? ROOM_MIN : l->room * 2;
         struct lru_k_set *items;
 
-        room = room <= LRU_K_SETS_MAX ? room : LRU_K_SETS_MAX + 1;
+        room = room <= ROOM_MAX ? room : ROOM_MAX;
         if ((items = realloc(l->items, room * sizeof(*items))) == NULL) {
             return NULL;
         }
@@ -133,8 +185,8 @@ static struct lru_k_set *make(struct lru_k *l, uint64_t set)
 
 static void keep_bound(struct lru_k *l)
 {
-    if (l->count > LRU_K_SETS_MAX) {
-        leave_one_out(l);
+    if (l->count > LRU_K_SETS_MAX + LRU_K_SPARE) {
+        leave_out(l);
     }
 }
 
@@ -194,6 +246,25 @@ void lru_k_drop(struct lru_k *l, uint64_t set)
     }
 }
 
+void lru_k_retain(struct lru_k *l, bool (*keeps)(void *data, uint64_t set), void *data)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < l->count; i++) {
+        if (keeps(data, l->items[i].set)) {
+            l->items[kept++] = l->items[i];
+        }
+    }
+    l->count = kept;
+}
+
+const struct lru_k_set *lru_k_next(const struct lru_k *l, uint64_t from)
+{
+    uint32_t at = place(l, from);
+
+    return at < l->count ? &l->items[at] : NULL;
+}
+
 bool lru_k_wants_more(struct lru_k *l)
 {
     bool wants = l->left_out && l->count <= LRU_K_SETS_MAX / 2;
@@ -204,7 +275,7 @@ bool lru_k_wants_more(struct lru_k *l)
 
 void lru_k_check(const struct lru_k *l)
 {
-    CHECK(l->count <= l->room && l->count <= LRU_K_SETS_MAX);
+    CHECK(l->count <= l->room && l->count <= LRU_K_SETS_MAX + LRU_K_SPARE);
     for (uint32_t i = 0; i < l->count; i++) {
         const struct lru_k_uses *uses = &l->items[i].uses;
 

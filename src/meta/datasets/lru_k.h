@@ -9,8 +9,10 @@
  *
  * What is known of a set stays when its morsels are evicted: it may be stored or fetched again, and its history is not lost then.
  *
- * Bounds: LRU_K_SETS_MAX sets, 80 bytes each. Of more, those are known that go first; the host tells of others when there is room
- * again (lru_k_wants_more()). A choice walks over what is known, and asks `may_go` only of those that would be better than the best so far.
+ * Bounds: LRU_K_SETS_MAX sets and LRU_K_SPARE more, 80 bytes each. Of more, those are known that go first: when the spare room is full all those that
+ * go last are left out together, down to LRU_K_SETS_MAX, so that one more costs little on average, however many there are. The host tells of others when
+ * there is room again (lru_k_wants_more()). A choice walks over what is known once, and asks `may_go` of each set once at most, and only of those that
+ * would be among the best so far.
  *
  * Invariants (lru_k_check()): the sets ascend by number; times descend; no set has more of them than LRU_K_MAX.
  */
@@ -22,7 +24,9 @@
 enum {
     LRU_K_MAX = 5,
     LRU_K_DEFAULT = 3,
-    LRU_K_SETS_MAX = 1 << 16 /* That are known at a time. */
+    LRU_K_SETS_MAX = 1 << 16, /* That are known at a time, */
+    LRU_K_SPARE = 1 << 13,    /* and until they are left out. */
+    LRU_K_CHOSEN_MAX = 64     /* At a time. */
 };
 
 /* When a set was used. All 0: never. Times are the manager's clock, signed since 1970. */
@@ -61,12 +65,22 @@ int lru_k_use(struct lru_k *l, uint64_t set, uint64_t mount, int64_t now_ns);
 /* It is gone for good. */
 void lru_k_drop(struct lru_k *l, uint64_t set);
 
+/* Only those stay of which `keeps` says so. One walk. */
+void lru_k_retain(struct lru_k *l, bool (*keeps)(void *data, uint64_t set), void *data);
+
+/* The first known set with that number or a higher one; NULL: none. Until the next change. */
+const struct lru_k_set *lru_k_next(const struct lru_k *l, uint64_t from);
+
 /* NULL: not known. Until the next change. */
 const struct lru_k_uses *lru_k_find(const struct lru_k *l, uint64_t set);
 
 /* The one that goes first, of those that may go. False: none may. */
 bool lru_k_choose(const struct lru_k *l, bool (*may_go)(void *data, uint64_t set), void *data,
                   uint64_t *set);
+
+/* Up to `max` of them into `chosen`, in the order in which they go; how many. */
+uint32_t lru_k_choose_some(const struct lru_k *l, bool (*may_go)(void *data, uint64_t set),
+                           void *data, uint64_t *chosen, uint32_t max);
 
 /* Would a set with the uses `a` go before one with `b`? */
 bool lru_k_goes_before(uint32_t k, const struct lru_k_uses *a, const struct lru_k_uses *b);

@@ -79,6 +79,9 @@ static int drop(struct ns_txn *t, const struct data_set *set, struct set_morsel 
     if (m->donor_count <= enough || set->waste_count >= SET_WASTE_MAX) {
         return MORSEL_INVAL;
     }
+    if (t->op->set_copy.change == OP_COPY_YIELD) {
+        txn_needs_version(t, STORE_VERSION_YIELD);
+    }
     take_out(m, t->op->set_copy.donor);
     return become(t, set, m, t->op->set_copy.donor);
 }
