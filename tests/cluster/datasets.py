@@ -7,6 +7,9 @@
   datasets.py cuts FILE COPY END SIZE...
                                       writes as much as END, and syncs; truncates to each SIZE, and to END again; says a word and waits for
                                       one when all is written, and when it is truncated and as long as it was
+  datasets.py interrupted FILE COPY END FIRST SECOND
+                                      writes as much as END, and syncs; truncates to FIRST, to SECOND, which is interrupted, and to END again; says a word
+                                      and waits for one behind each
   datasets.py ranges FILE COPY MORSEL reads all morsels at a time: prints the numbers of those that say EIO; all else has to be that of COPY
   datasets.py damage FILE OFFSET      one bit of the byte there is another one
 """
@@ -16,6 +19,7 @@ import errno
 import mmap
 import os
 import random
+import signal
 import sys
 
 MIB = 1 << 20
@@ -143,6 +147,41 @@ def cut_often(path, copy, end, sizes):
     os.close(fd)
 
 
+class Interrupted(Exception):
+    pass
+
+
+def interrupt(*_):
+    raise Interrupted
+
+
+def cut_interrupted(path, copy, end, first, second):
+    data = os.urandom(end)
+    signal.signal(signal.SIGALRM, interrupt)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    assert os.pwrite(fd, data, 0) == end
+    os.fsync(fd)
+    step("written")
+    os.ftruncate(fd, first)
+    step("cut")
+    signal.alarm(1)
+    try:
+        os.ftruncate(fd, second)
+    except Interrupted:
+        step("interrupted")
+    else:
+        step("through")
+    os.ftruncate(fd, end)
+    now = os.pread(fd, end, 0)
+    either = [data[:size] + bytes(end - size) for size in (first, second)]
+    assert now in either, "it was cut neither here nor there"
+    step("grown")
+    assert os.pread(fd, end, 0) == now, "what was cut off is back when it is stored"
+    with open(copy, "wb") as f:
+        f.write(now)
+    os.close(fd)
+
+
 def read_ranges(path, copy, morsel):
     with open(copy, "rb") as f:
         data = f.read()
@@ -170,6 +209,8 @@ elif command == "slowly":
     write_slowly(path, sys.argv[3], int(sys.argv[4]))
 elif command == "cuts":
     cut_often(path, sys.argv[3], int(sys.argv[4]), [int(size) for size in sys.argv[5:]])
+elif command == "interrupted":
+    cut_interrupted(path, sys.argv[3], *(int(size) for size in sys.argv[4:7]))
 elif command == "ranges":
     read_ranges(path, sys.argv[3], int(sys.argv[4]))
 elif command == "damage":

@@ -51,5 +51,34 @@ cuts same_morsel $((2 * mib)) $((mib + 500000)) $((mib + 200000))
 cuts three_times $((2 * mib)) $((mib + 700000)) $((mib + 1)) $((mib + 500000)) $((mib + 300000))
 cuts whole_morsel $((2 * mib)) $((mib + 500000)) "$mib"
 cuts morsel_before $((4 * mib)) $((2 * mib + 500000)) 300000 $((3 * mib + 77))
+
+# The manager stands still while it is asked for the second cut, until that is interrupted. It may have made it all the same: then what was on its way of
+# before, to benefactors that stand still, does not come back.
+coproc cut { exec python3 "$own" interrupted "$a/set/interrupted" "$work/interrupted" $((4 * mib)) $((3 * mib + 300000)) $((mib + 77)); }
+# shellcheck disable=SC2154 # of coproc
+writer=$cut_PID
+exec {in}<&"${cut[0]}" {out}>&"${cut[1]}"
+# says WORD
+says() {
+    local said
+    read -r -t 60 said <&"$in" && [ "$said" = "$1" ] || fail "it says \"$said\" where it was to say \"$1\""
+}
+says written
+donors STOP
+echo go >&"$out"
+says cut
+kill -STOP "${pid_of[meta]}"
+echo go >&"$out"
+says interrupted
+kill -CONT "${pid_of[meta]}"
+donors CONT
+echo go >&"$out"
+says grown
+echo go >&"$out"
+wait "$writer" || fail "what was cut off by a truncation that was interrupted is back"
+exec {in}<&- {out}>&-
+cmp "$work/interrupted" "$a/set/interrupted" || fail "interrupted: it is not what it was when it was closed"
+cmp "$work/interrupted" "$b/set/interrupted" || fail "interrupted: it is not what it was when it was closed, on another mount"
+note "interrupted"
 stop_donors
 cluster_end

@@ -695,6 +695,9 @@ int scavenged_hold(struct file *file, struct set_hold *hold,
 /* The manager has made the file so long, and says how it lies now (NULL: it does not). */
 void scavenged_resized(struct file *file, uint64_t size, const Morsel__Layout *layout);
 
+/* Perhaps it has made it shorter, and did not say: what is known of the map is asked for anew. */
+void scavenged_may_be_cut(struct file *file);
+
 /* Is it sealed, so that nothing can be changed? Then MORSEL_PERM. */
 int scavenged_may_change(const struct file *file);
 

@@ -150,6 +150,12 @@ void scavenged_resized(struct file *file, uint64_t size, const Morsel__Layout *l
     file_unpin_and_leave(file);
 }
 
+void scavenged_may_be_cut(struct file *file)
+{
+    file_forget(file, 0, UINT64_MAX);
+    data_set_forget(file->set);
+}
+
 bool scavenged_seal(struct handle *handle, void (*done)(void *data, int status), void *data)
 {
     struct file *file = handle->file;

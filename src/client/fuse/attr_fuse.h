@@ -24,6 +24,7 @@ struct size_op
     struct list behind;         /* In mount->behind_truncations. */
     struct size_lock size_lock; /* To truncate a shared file. */
     struct file *truncating;    /* Pinned. */
+    bool cutting;               /* The manager was asked to cut the map of a data set. */
     uint64_t
         lease_epoch; /* Of our client when it might truncate: it holds the right under this one. */
 };

@@ -42,11 +42,27 @@ static void truncation_end(struct size_op *op)
     size_lock_end(&op->size_lock);
 }
 
+/* Interrupted. Once the manager was asked to cut the map of a data set only its answer says whether it did: who waits is answered
+ * now, and what is stored is not reported before that answer (struct set_hold), for what was cut off would come back with it. */
+static void setattr_cancel(struct mount_op *base)
+{
+    struct size_op *op = CONTAINER_OF(base, struct size_op, base);
+
+    if (!op->cutting) {
+        mount_size_cancel(base);
+    } else if (!base->given_up) {
+        mount_op_give_up(base, MORSEL_CANCELED);
+    }
+}
+
 static void size_op_fail(struct size_op *op, int status)
 {
     struct mount *m = op->base.mount;
     inode_id inode = op->inode;
 
+    if (op->cutting) {
+        scavenged_may_be_cut(op->truncating);
+    }
     truncation_end(op);
     set_hold_end(&op->range.hold);
     if (op->handle != NULL) {
@@ -90,11 +106,15 @@ static void on_attr_set(struct meta_call *call, int status, void *message)
         data_version_advance(client->data.versions, node->attr->inode, node->attr->data_version);
     }
     mount_stat(node->attr, &st);
-    if (file != NULL) {
+    if (file != NULL && !op->base.given_up) {
         mount_note_told(file, &st);
         file_note_kernel_changed(file);
     }
-    (void)fuse_reply_attr(op->base.req, &st, MOUNT_CHANGED_SECONDS);
+    if (op->base.given_up) {
+        kernel_drop_inode(client, inode); /* It has not heard of it. */
+    } else {
+        (void)fuse_reply_attr(op->base.req, &st, MOUNT_CHANGED_SECONDS);
+    }
     if (op->handle != NULL) {
         file_close(op->handle);
     }
@@ -137,7 +157,9 @@ static void send_setattr(struct size_op *op)
                            &request.op, &morsel__node__descriptor, on_attr_set);
     if (rv != 0) {
         size_op_fail(op, rv);
+        return;
     }
+    op->cutting = op->range.hold.set != NULL;
 }
 
 /* Lease and size lock may have been lost since the truncation began: others have them. */
@@ -233,7 +255,7 @@ static void on_size_lock(struct size_lock *size_lock, int status)
 {
     struct size_op *op = CONTAINER_OF(size_lock, struct size_op, size_lock);
 
-    op->base.cancel = mount_size_cancel;
+    op->base.cancel = setattr_cancel;
     op->lease_epoch = lease_epoch(op->base.mount->client);
     if (status == 0) {
         mount_refresh_size(&op->base, op->handle->file, setattr_flush);
@@ -483,7 +505,7 @@ static void on_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     if (op == NULL) {
         return;
     }
-    op->base.cancel = mount_size_cancel;
+    op->base.cancel = setattr_cancel;
     op->inode = ino;
     op->valid = valid_of(to_set) | (truncation_strips_ids(op->base.mount) ? SETATTR_STRIP_IDS : 0);
     op->st = *attr;
