@@ -136,6 +136,32 @@ cmp "$work/www/killed" <(cat <&"$reader") || fail "who had it open all the time 
 exec {reader}<&-
 note "the command was killed"
 
+# Another file gets its name while the origin is asked, and that has something else by now: the one is not touched, and the other not emptied.
+publish raced 3456789
+hold_at 2500000
+"$bin/morsel" stage --quiet "$url/raced" "$a/set" &
+stage=$!
+wait_for 60 "the first bytes are there" stored "$b/set/raced" 2000000
+kill -KILL "$stage"
+wait "$stage" || true
+let_go
+publish raced 3456789
+echo precious >"$a/set/other"
+is_locked() {
+    ! flock -n "$a/set/raced" true
+}
+kill -STOP "$server"
+"$bin/morsel" stage --quiet "$url/raced" "$a/set" >"$work/out" 2>&1 &
+stage=$!
+wait_for 60 "the second one has its lock" is_locked
+mv "$a/set/other" "$a/set/raced"
+kill -CONT "$server"
+wait "$stage" && fail "it took another file for its own"
+grep -q "was not staged" "$work/out" || fail "it does not say that another file is there: $(cat "$work/out")"
+[ "$(cat "$a/set/raced")" = precious ] || fail "a file that was renamed there is not what it was"
+rm "$a/set/raced"
+note "another file came in between"
+
 publish elsewhere 12345678
 hold_at 7000000
 "$bin/morsel" stage --quiet "$url/elsewhere" "$a/set" 2>/dev/null &

@@ -75,7 +75,10 @@ static int set_request(const struct admin_arguments *arguments, const char *oper
 static int leave_request(const struct admin_settings *settings, Morsel__DonateRequest *request)
 {
     if (settings->now && settings->deadline[0] != '\0') {
-        return admin_failed(ADMIN_USAGE, "--now has no --deadline: give one of them");
+        return admin_failed(ADMIN_USAGE,
+                            "--now waits for nothing, so --deadline=%s says nothing beside it: "
+                            "give one of them",
+                            settings->deadline);
     }
     request->leave_ms = settings->now ? 0 : LEAVE_MS;
     if (settings->deadline[0] != '\0' && !parse_time(settings->deadline, &request->leave_ms)) {
@@ -263,7 +266,9 @@ static int leave(const struct admin_settings *settings, struct asked *asked,
                            : call_failed(asked, rv, &err);
     }
     if (!(*reply)->leaving) {
-        return admin_failed(ADMIN_PROBLEM, "it stays: `morsel donate resume` was said meanwhile");
+        return admin_failed(ADMIN_PROBLEM,
+                            "the benefactor of %s stays: `morsel donate resume` was said meanwhile",
+                            asked->path);
     }
     return wait_gone(asked);
 }

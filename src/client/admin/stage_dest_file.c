@@ -22,6 +22,10 @@
 
 enum {
     LOOK_MS = 50,
+    LOOK_MS_MIN =
+        2, /* A seal takes a round trip or two; who waits for longer looks less often, up to */
+    LOOK_MS_MAX = 500,
+    LOCKED_NAME_MAX = 32,
     BUSY_MS_MAX = 60000, /* An earlier mount writes what it still has. */
     SEAL_MS_MAX = 60000
 };
@@ -276,9 +280,21 @@ int stage_dest_make(struct stage_dest *d, struct errmsg *why)
     return 0;
 }
 
+/* What is locked, by a name of its own: somebody may have given its path to another file. */
+static void name_locked(const struct stage_dest *d, char name[LOCKED_NAME_MAX])
+{
+    (void)snprintf(name, LOCKED_NAME_MAX, "/proc/self/fd/%d", d->lock_fd);
+}
+
 int stage_dest_empty(struct stage_dest *d, struct errmsg *why)
 {
-    if (truncate(d->path, 0) != 0) {
+    char name[LOCKED_NAME_MAX];
+
+    if (!is_still_there(d)) {
+        return MORSEL_AGAIN;
+    }
+    name_locked(d, name);
+    if (truncate(name, 0) != 0) {
         return failed(why, d->path);
     }
     d->has_origin = false;
@@ -305,14 +321,16 @@ static int say_origin(struct stage_dest *d, const struct origin *origin, struct 
 int stage_dest_begin(struct stage_dest *d, const struct origin *origin, uint64_t from,
                      struct errmsg *why)
 {
-    int rv = say_origin(d, origin, why);
+    char name[LOCKED_NAME_MAX];
+    int rv = is_still_there(d) ? say_origin(d, origin, why) : MORSEL_AGAIN;
 
     if (rv != 0) {
         return rv;
     }
     d->origin = *origin;
     d->has_origin = true;
-    d->write_fd = open(d->path, O_WRONLY | O_CLOEXEC);
+    name_locked(d, name);
+    d->write_fd = open(name, O_WRONLY | O_CLOEXEC);
     if (d->write_fd < 0 || (from > 0 && ftruncate(d->write_fd, (off_t)from) != 0) ||
         lseek(d->write_fd, (off_t)from, SEEK_SET) < 0) {
         return failed(why, d->path);
@@ -343,8 +361,9 @@ static int wait_for_seal(struct stage_dest *d, struct errmsg *why)
 {
     int rv = read_missing(d, why);
 
-    for (int waited = 0; rv == 0 && !d->sealed && waited < SEAL_MS_MAX; waited += LOOK_MS) {
-        pause_ms(LOOK_MS);
+    for (int waited = 0, ms = LOOK_MS_MIN; rv == 0 && !d->sealed && waited < SEAL_MS_MAX;
+         waited += ms, ms = ms * 2 < LOOK_MS_MAX ? ms * 2 : LOOK_MS_MAX) {
+        pause_ms(ms);
         rv = read_missing(d, why);
     }
     if (rv == 0 && !d->sealed) {
@@ -378,7 +397,7 @@ void stage_dest_leave(struct stage_dest *d, bool undo)
     if (d->write_fd >= 0) {
         (void)close(d->write_fd);
     }
-    if (undo && d->made) {
+    if (undo && d->made && is_still_there(d)) {
         (void)unlink(d->path);
     }
     if (d->lock_fd >= 0) {

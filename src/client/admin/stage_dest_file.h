@@ -40,7 +40,7 @@ int stage_dest_lock(struct stage_dest *d, stage_waits waits, void *data, struct 
 /* Make it, locked. MORSEL_AGAIN: somebody else has just done so. */
 int stage_dest_make(struct stage_dest *d, struct errmsg *why);
 
-/* It holds nothing any more. */
+/* It holds nothing any more. MORSEL_AGAIN, also of stage_dest_begin(): another file has its name now. */
 int stage_dest_empty(struct stage_dest *d, struct errmsg *why);
 
 /* We store it from now on, and its bytes come from there; its first byte that is written is at `from`. */

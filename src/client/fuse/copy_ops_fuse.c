@@ -181,7 +181,7 @@ static void copy_give_up(struct mount_op *base)
                 (unsigned long)op->copy.to->inode);
     file_give_up_place(op->copy.to);
     unpin_leases(op);
-    mount_op_give_up(base, MORSEL_TIMEDOUT);
+    mount_op_give_up(base);
 }
 
 /* Nobody waits for it any more; others may be at the file just now, and then it is found behind them. */

@@ -293,7 +293,7 @@ static void exchange_give_up(struct mount_op *base)
         (unsigned long)op->files[0]->inode);
     file_give_up_place(op->files[0]);
     file_give_up_place(op->files[1]);
-    mount_op_give_up(base, MORSEL_TIMEDOUT);
+    mount_op_give_up(base);
     mount_hold_give_up(m, &op->hold);
 }
 

@@ -98,13 +98,18 @@ void mount_op_bound(struct mount_op *op, void (*give_up)(struct mount_op *op))
         timeout_ms == RPC_NO_DEADLINE ? UINT64_MAX : uv_now(op->mount->client->loop) + timeout_ms;
 }
 
-void mount_op_give_up(struct mount_op *op, int status)
+void mount_op_answer(struct mount_op *op, int status)
 {
     CHECK(!op->given_up);
     op->given_up = true;
     op->give_up = NULL;
     op->interrupted_ms = 0; /* Nobody waits for it who could be interrupted. */
     fail(op, status);
+}
+
+void mount_op_give_up(struct mount_op *op)
+{
+    mount_op_answer(op, MORSEL_TIMEDOUT);
 }
 
 bool mount_op_ask(struct mount_op *op, enum message_type type, const ProtobufCMessage *request,

@@ -205,10 +205,13 @@ void mount_op_end(struct mount_op *op);
 void mount_op_fail(struct mount_op *op, int status);
 
 /* What it asks has to be asked until there is an answer, and whoever waits for it is to wait for io_timeout at most: then
- * `give_up` runs, once, unless op->give_up is NULL again by then. There mount_op_give_up() replies `status`, MORSEL_TIMEDOUT
- * say; the op goes on. */
+ * `give_up` runs, once, unless op->give_up is NULL again by then. There mount_op_give_up() replies that no answer came; the
+ * op goes on. */
 void mount_op_bound(struct mount_op *op, void (*give_up)(struct mount_op *op));
-void mount_op_give_up(struct mount_op *op, int status);
+void mount_op_give_up(struct mount_op *op);
+
+/* Reply the errno of `status` now; the op goes on, and whoever ends it looks at op->given_up. */
+void mount_op_answer(struct mount_op *op, int status);
 
 /* Reply an error to a request of which libfuse does not know. */
 void mount_refuse(const struct mount *m, uint64_t unique, int error);

@@ -51,7 +51,7 @@ static void setattr_cancel(struct mount_op *base)
     if (!op->cutting) {
         mount_size_cancel(base);
     } else if (!base->given_up) {
-        mount_op_give_up(base, MORSEL_CANCELED);
+        mount_op_answer(base, MORSEL_CANCELED);
     }
 }
 
