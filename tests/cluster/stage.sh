@@ -136,22 +136,25 @@ cmp "$work/www/killed" <(cat <&"$reader") || fail "who had it open all the time 
 exec {reader}<&-
 note "the command was killed"
 
-# Another file gets its name while the origin is asked, and that has something else by now: the one is not touched, and the other not emptied.
+# Another file gets its name while the origin is asked, which cannot go on: that file is neither emptied nor written to.
 publish raced 3456789
 hold_at 2500000
-"$bin/morsel" stage --quiet "$url/raced" "$a/set" &
+"$bin/morsel" stage --quiet "$url/undated/raced" "$a/set/raced" &
 stage=$!
 wait_for 60 "the first bytes are there" stored "$b/set/raced" 2000000
 kill -KILL "$stage"
 wait "$stage" || true
 let_go
-publish raced 3456789
 echo precious >"$a/set/other"
-is_locked() {
-    ! flock -n "$a/set/raced" true
+is_free() {
+    flock -n "$a/set/raced" true
 }
+is_locked() {
+    ! is_free
+}
+wait_for 60 "the first one has its lock no more" is_free
 kill -STOP "$server"
-"$bin/morsel" stage --quiet "$url/raced" "$a/set" >"$work/out" 2>&1 &
+"$bin/morsel" stage --quiet "$url/undated/raced" "$a/set/raced" >"$work/out" 2>&1 &
 stage=$!
 wait_for 60 "the second one has its lock" is_locked
 mv "$a/set/other" "$a/set/raced"
