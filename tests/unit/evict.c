@@ -82,6 +82,28 @@ static void test_end_goes_first_and_no_more_than_is_needed(void **state)
     free(f);
 }
 
+/* Its owner wants it to go: down to there, in steps of what goes in one. */
+static void test_end_goes_down_to_what_is_to_be_kept(void **state)
+{
+    struct ns_fixture *f = calloc(1, sizeof(*f));
+    const struct data_set *set;
+
+    (void)state;
+    assert_non_null(f);
+    ns_fixture_open(f, 1);
+    set = make_set(f, true, true);
+    assert_int_equal(evict_down_to(set, 5, OP_EVICT_MAX), 5);
+    assert_int_equal(evict_down_to(set, 5, 2), MORSELS - 2);
+    assert_int_equal(evict_down_to(set, 5, 0), SET_MORSELS_MAX);
+    assert_int_equal(evict_down_to(set, MORSELS + 1, 0), MORSELS + 1); /* Nothing lies there. */
+    assert_int_equal(evict(f, set->head.number, 6), 0);
+    assert_int_equal(evict_down_to(set, 5, 1), 5); /* What is gone does not count. */
+    assert_int_equal(evict_down_to(set, 4, 1), 5);
+    assert_int_equal(evict_down_to(set, 0, OP_EVICT_MAX), 0);
+    ns_fixture_close(f);
+    free(f);
+}
+
 /* Wants of few and of many benefactors, among which those of the set are. */
 static void test_it_helps_where_the_set_lies(void **state)
 {
@@ -250,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_end_goes_first_and_no_more_than_is_needed),
+        cmocka_unit_test(test_end_goes_down_to_what_is_to_be_kept),
         cmocka_unit_test(test_it_helps_where_the_set_lies),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_what_is_evicted_is_kept_over_a_restart),

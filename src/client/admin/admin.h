@@ -52,6 +52,7 @@ struct admin_settings
     char keep_free[CONFIG_STRING_MAX]; /* donate set; empty: as it is. */
     char deadline[CONFIG_STRING_MAX];  /* donate leave; empty: LEAVE_MS. */
     bool now;                          /* donate leave */
+    char keep[CONFIG_STRING_MAX];      /* evict: as eviction_keep_parse() reads it. */
 };
 
 /* Rows of a table: how every command answers, */
@@ -105,6 +106,7 @@ int command_donate(const struct admin_arguments *arguments);
 int command_layout(const struct admin_arguments *arguments);
 int command_setpolicy(const struct admin_arguments *arguments);
 int command_pin(const struct admin_arguments *arguments);
+int command_evict(const struct admin_arguments *arguments);
 int command_unpin(const struct admin_arguments *arguments);
 int command_getpolicy(const struct admin_arguments *arguments);
 int command_recopy(const struct admin_arguments *arguments);

@@ -1,6 +1,7 @@
 /* morsel datasets: the data sets on benefactors, page by page. */
 #include "client/admin/print_file.h"
 #include "client/admin/to_manager_uv.h"
+#include "common/fs/eviction.h"
 
 #include "dataset.pb-c.h"
 
@@ -33,15 +34,9 @@ static const char *state_words(const Morsel__SetInfo *set)
     }
 }
 
-/* Numbers of the wire: enum eviction_state of the manager. */
 static const char *eviction_words(const Morsel__SetInfo *set)
 {
-    static const char *const words[] = { "unknown", "may go",     "is data", "is being stored",
-                                         "pinned",  "in use now", "is new" };
-
-    return set->next_to_go                                    ? "goes next"
-           : set->eviction < sizeof(words) / sizeof(words[0]) ? words[set->eviction]
-                                                              : words[0];
+    return set->next_to_go ? "goes next" : eviction_word((enum eviction_state)set->eviction);
 }
 
 /* How much of it is here no more because room was made; exact, but for a set whose morsels have holes between them. */

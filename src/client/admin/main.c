@@ -48,6 +48,12 @@ static const struct config_option reserve_options[] = {
     ADMIN_COMMON_OPTIONS
 };
 
+static const struct config_option evict_options[] = {
+    { "keep", CONFIG_STRING, FIELD(keep), "0", 0, 0, "SIZE|PERCENT",
+      "Keep so much of the beginning of each, in whole morsels." },
+    ADMIN_COMMON_OPTIONS
+};
+
 static const struct config_option layout_options[] = {
     { "all", CONFIG_BOOL, FIELD(all), "no", 0, 0, "",
       "Show every range, not only the first ones." },
@@ -184,6 +190,12 @@ static const struct command commands[] = {
       1, ADMIN_OPERANDS_MAX, command_pin },
     { "unpin", TABLE("unpin", "Take that back.", "FILE...", common_options), 1, ADMIN_OPERANDS_MAX,
       command_unpin },
+    { "evict",
+      TABLE("evict",
+            "Give back now what data sets take that are scratch, from their end on, as happens by "
+            "itself when there is no room.",
+            "FILE...", evict_options),
+      1, ADMIN_OPERANDS_MAX, command_evict },
     { "recopy",
       TABLE("recopy",
             "Give files that are there what new ones would get: the number of copies, and how they "

@@ -2,6 +2,7 @@
 #include "client/admin/stage_dest_file.h"
 
 #include "client/admin/mount_file.h"
+#include "client/admin/pause_file.h"
 #include "common/base/slice.h"
 #include "common/base/status.h"
 #include "common/fs/policy_text.h"
@@ -17,7 +18,6 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -46,13 +46,6 @@ static int failed(struct errmsg *why, const char *what)
     }
     errmsg_set(why, "%s: %s", what, strerror(code));
     return code == EBUSY ? MORSEL_BUSY : MORSEL_IO;
-}
-
-static void pause_ms(long ms)
-{
-    const struct timespec time = { ms / 1000, (ms % 1000) * 1000000 };
-
-    (void)nanosleep(&time, NULL);
 }
 
 /* ---- Where to ---- */

@@ -252,8 +252,9 @@ static bool wait_for(struct meta *meta, struct rpc_request *request, uint64_t ti
     return false;
 }
 
-bool leases_touch(struct meta *meta, struct rpc_request *request, const struct lease_touch *touched,
-                  unsigned touched_count)
+/* `client`: whose leases are not in the way. */
+static bool touch(struct meta *meta, struct rpc_request *request, client_id client,
+                  const struct lease_touch *touched, unsigned touched_count)
 {
     struct lease_touch real[LEASE_TOUCHED_MAX];
     struct lease_actions actions;
@@ -269,8 +270,8 @@ bool leases_touch(struct meta *meta, struct rpc_request *request, const struct l
         }
     }
     lease_actions_init(&actions);
-    verdict = lease_acquire(meta->leases, meta_now_ms(meta), client_of(request), real, count,
-                            &ticket, &actions);
+    verdict =
+        lease_acquire(meta->leases, meta_now_ms(meta), client, real, count, &ticket, &actions);
     if (verdict == LEASE_GO) {
         go = true;
     } else if (verdict == LEASE_WAIT) {
@@ -284,6 +285,18 @@ bool leases_touch(struct meta *meta, struct rpc_request *request, const struct l
         lease_actions_free(&actions);
     }
     return go;
+}
+
+bool leases_touch(struct meta *meta, struct rpc_request *request, const struct lease_touch *touched,
+                  unsigned touched_count)
+{
+    return touch(meta, request, client_of(request), touched, touched_count);
+}
+
+bool leases_touch_own(struct meta *meta, struct rpc_request *request,
+                      const struct lease_touch *touched, unsigned touched_count)
+{
+    return touch(meta, request, 0, touched, touched_count);
 }
 
 bool leases_another_waits(const struct meta *meta, const struct rpc_request *request,

@@ -15,7 +15,11 @@
 bool leases_touch(struct meta *meta, struct rpc_request *request, const struct lease_touch *touched,
                   unsigned touched_count);
 
-/* The same for one inode. */
+/* The same, and what the client itself holds of the inodes comes back as well: it says then whether it has them open. */
+bool leases_touch_own(struct meta *meta, struct rpc_request *request,
+                      const struct lease_touch *touched, unsigned touched_count);
+
+/* The first for one inode. */
 bool leases_touch_one(struct meta *meta, struct rpc_request *request, inode_id inode,
                       enum lease_access access);
 

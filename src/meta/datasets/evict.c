@@ -134,6 +134,22 @@ uint32_t evict_choose(const struct data_set *set, struct evict_want *wants, uint
     return kept;
 }
 
+uint32_t evict_down_to(const struct data_set *set, uint32_t kept, uint32_t morsels_max)
+{
+    uint32_t end = SET_MORSELS_MAX, waste = set->waste_count;
+    struct set_morsel m;
+
+    while (last_below(set, end, &m) && m.number >= kept) {
+        if (morsels_max == 0 || waste + m.donor_count > SET_WASTE_MAX) {
+            return end;
+        }
+        waste += m.donor_count;
+        end = m.number;
+        morsels_max--;
+    }
+    return kept;
+}
+
 int64_t evict_young_until(int64_t stored_ns, int64_t average_ns)
 {
     CHECK(average_ns >= 0);

@@ -51,6 +51,10 @@ bool evict_helps(const struct data_set *set, const struct evict_want *wants, uin
 uint32_t evict_choose(const struct data_set *set, struct evict_want *wants, uint32_t count,
                       uint32_t morsels_max);
 
+/* How many morsels of the set stay when its end goes down to morsel `kept`, or as far as it can in one step, with the same bounds.
+ * SET_MORSELS_MAX: nothing goes now, for too much of it is still to be deleted. */
+uint32_t evict_down_to(const struct data_set *set, uint32_t kept, uint32_t morsels_max);
+
 /* Until when a set that was stored then is left alone, when sets so far were first used `average_ns` behind their end. */
 int64_t evict_young_until(int64_t stored_ns, int64_t average_ns);
 

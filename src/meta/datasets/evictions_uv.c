@@ -245,7 +245,10 @@ static void evict(struct round *round, const struct data_set *set)
                  (unsigned long long)op.set_evict.set, (unsigned long long)set->head.inode,
                  op.set_evict.kept, set->morsels);
     } else {
-        log_warning(meta->log, "data set %llu of inode %llu: cannot be evicted: %s",
+        log_warning(meta->log,
+                    "data set %llu of inode %llu: cannot be evicted to make room: %s; it is tried "
+                    "again as long as room is wanted. To have some before, delete data sets "
+                    "(\"morsel datasets\"), or let benefactors give more (\"morsel donors\")",
                     (unsigned long long)op.set_evict.set, (unsigned long long)set->head.inode,
                     err.text[0] != 0 ? err.text : status_words(rv));
     }
@@ -343,14 +346,29 @@ static bool give_up_surplus(struct round *round)
 
 /* ---- Where room is wanted ---- */
 
-static void ask_to_report(struct meta *meta, const struct donor *donor)
+static void ask(struct meta *meta, const struct donor *donor)
 {
     const Morsel__DonorWanted wanted = MORSEL__DONOR_WANTED__INIT;
 
+    (void)rpc_push(meta->server, ROLE_BENEFACTOR, donors_peer(donor->record.id, donor->instance),
+                   MSG_DONOR_WANTED, &wanted.base);
+}
+
+static void ask_to_report(struct meta *meta, const struct donor *donor)
+{
     if (meta->evictions.asking) {
-        (void)rpc_push(meta->server, ROLE_BENEFACTOR,
-                       donors_peer(donor->record.id, donor->instance), MSG_DONOR_WANTED,
-                       &wanted.base);
+        ask(meta, donor);
+    }
+}
+
+void evictions_hurry(struct meta *meta, const struct data_set *set)
+{
+    for (uint32_t i = 0; i < meta->donors.count; i++) {
+        const struct donor *donor = meta->donors.items[i];
+
+        if (set_morsels_at(set, donor->record.id) > 0) {
+            ask(meta, donor);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 #ifndef MORSEL_META_DATASETS_EVICTIONS_UV_H
 #define MORSEL_META_DATASETS_EVICTIONS_UV_H
 
+#include "common/fs/eviction.h"
 #include "meta/datasets/evict.h"
 #include "meta/meta_uv.h"
 
@@ -20,21 +21,16 @@ void evictions_used(struct meta *meta, inode_id file, client_id client);
 bool evictions_make_room(struct meta *meta, uint32_t morsel_bytes, const donor_id *failed,
                          size_t failed_count);
 
+/* Something of the set is about to go because its owner says so: who has it is asked to be quick with deleting it. */
+void evictions_hurry(struct meta *meta, const struct data_set *set);
+
 /* Every PRESENCE_PULSE_MS: ahead of who needs room, and uses are written down. */
 void evictions_pulse(struct meta *meta, uint64_t now_ms);
 
 /* The manager ends: uses are written down. */
 void evictions_close(struct meta *meta);
 
-/* Why the set does not go now. Numbers of the wire. */
-enum eviction_state {
-    EVICTION_FREE = 1, /* It may. */
-    EVICTION_DATA,     /* There is no other copy: it never does. */
-    EVICTION_STORING,  /* It is not sealed. */
-    EVICTION_PINNED,
-    EVICTION_OPEN, /* On a mount, or might be. */
-    EVICTION_YOUNG /* It was stored a moment ago. */
-};
+/* Why the set does not go now. */
 enum eviction_state evictions_state(const struct meta *meta, const struct data_set *set);
 
 /* The set that goes next, as things are; 0: none may. */

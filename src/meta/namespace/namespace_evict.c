@@ -108,6 +108,7 @@ int apply_set_evict(struct ns_txn *t)
     }
     head.evicted = true;
     head.kept = op->set_evict.kept;
+    t->op->target = head.inode;
     txn_set_pages(t);
     txn_set_head(t, &head);
     return 0;

@@ -293,10 +293,10 @@ static int permit_exchange(const struct permit *p)
     return is_owner(p->who, &inode) && is_owner(p->who, &with) ? 0 : MORSEL_PERM;
 }
 
-/* Whose file it is says whether it may be evicted. */
-static int permit_mark(const struct permit *p)
+/* Whose file it is says whether it may be evicted, and when. */
+static int permit_set(const struct permit *p, uint64_t number)
 {
-    const struct data_set *set = sets_find(ns_sets(p->ns), p->op->set_mark.set);
+    const struct data_set *set = sets_find(ns_sets(p->ns), number);
     struct inode inode;
     int rv = set != NULL ? ns_inode(p->ns, set->head.inode, &inode, p->err) : MORSEL_NODATA;
 
@@ -343,7 +343,9 @@ int permit_op(struct ns *ns, const struct meta_op *op, bool writes, struct errms
     case OP_SET_RESERVE:
         return permit_bytes(&p, op->set_reserve.inode);
     case OP_SET_MARK:
-        return permit_mark(&p);
+        return permit_set(&p, op->set_mark.set);
+    case OP_SET_EVICT:
+        return permit_set(&p, op->set_evict.set);
     default:
         return 0; /* SIZE_REPORT, SET_LAYOUT: come from an open file, through which bytes may be written. */
     }

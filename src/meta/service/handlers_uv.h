@@ -88,6 +88,11 @@ int may_take_over(struct request *r, const struct inode *inode);
 /* Setting user.morsel.reserved; and its value as digits, into r->bytes: MORSEL_NODATA. */
 int record_reserve(struct request *r);
 int reserved_text(struct request *r, const struct inode *inode);
+/* Setting user.morsel.kept, which takes all leases back before; and the value of that or of user.morsel.eviction, as above. */
+int look_xattr_set(struct request *r);
+bool is_evict(const Morsel__XattrSetRequest *m);
+int record_evict(struct request *r);
+int evict_text(struct request *r, struct slice name, const struct inode *inode);
 int serve_set_map(struct request *r);
 int serve_set_list(struct request *r);
 int serve_donor_fetched(struct request *r); /* handlers_repair_uv.c */

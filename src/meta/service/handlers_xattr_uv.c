@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/slice.h"
 #include "common/base/status.h"
+#include "common/fs/eviction.h"
 #include "common/fs/origin.h"
 #include "common/fs/policy_text.h"
 #include "common/rpc/messages.h"
@@ -331,6 +332,10 @@ static int get_value(struct request *r, struct slice name, struct inode *inode)
     if (slice_equal(name, slice_text(POLICY_XATTR_RESERVED))) {
         return reserved_text(r, inode);
     }
+    if (slice_equal(name, slice_text(EVICTION_XATTR)) ||
+        slice_equal(name, slice_text(KEPT_XATTR))) {
+        return evict_text(r, name, inode);
+    }
     if ((rv = virtual_get(r->meta, name, inode, text, &r->err)) == 0) {
         buf_put(&r->bytes, text, strlen(text));
     }
@@ -375,6 +380,9 @@ int record_xattr_set(struct request *r)
     }
     if (slice_equal(bytes_slice(m->name), slice_text(POLICY_XATTR_RESERVED))) {
         return record_reserve(r);
+    }
+    if (is_evict(m)) {
+        return record_evict(r);
     }
     if (is_virtual(bytes_slice(m->name))) {
         return virtual_set(r->meta, m, op, &r->err);

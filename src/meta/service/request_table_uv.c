@@ -91,6 +91,7 @@ static const struct request_row rows[MESSAGE_TYPES_MAX] = {
                      .reply = reply_empty },
     [MSG_XATTR_SET] = { .message = &morsel__xattr_set_request__descriptor,
                         .touches_at = { AT(XattrSetRequest, inode) },
+                        .look = look_xattr_set,
                         .access = ACCESS_CHANGE,
                         .kind = OP_XATTR,
                         .op_at = AT(XattrSetRequest, op),

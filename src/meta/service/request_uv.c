@@ -48,7 +48,9 @@ static int look(struct request *r)
 /* False: the request waits, or was refused. */
 static bool lease(struct request *r)
 {
-    return r->touched_count == 0 || leases_touch(r->meta, r->rpc, r->touched, r->touched_count);
+    return r->touched_count == 0 ||
+           (r->own_too ? leases_touch_own(r->meta, r->rpc, r->touched, r->touched_count)
+                       : leases_touch(r->meta, r->rpc, r->touched, r->touched_count));
 }
 
 /* ---- Changes ---- */
@@ -196,6 +198,7 @@ static void begin(struct request *r, struct meta *meta, struct rpc_request *rpc,
     r->err.text[0] = '\0';
     r->touched_count = 0;
     r->changes = row->record != NULL;
+    r->own_too = false;
     r->found_status = 0;
     r->parent = r->new_parent = r->moved = r->other = r->replaced = INODE_NONE;
     r->doomed = r->known = false;

@@ -73,6 +73,7 @@ struct request
     /* From look. */
     struct lease_touch touched[LEASE_TOUCHED_MAX];
     unsigned touched_count;
+    bool own_too;                /* What its client itself holds of them comes back as well. */
     bool changes;                /* The row says so; look may see that this one only asks. */
     int found_status;            /* LOOKUP: why there is no `found`, for after the leases. */
     struct inode found;          /* LOOKUP: what has the name. UNLINK, RENAME: what loses it. */
