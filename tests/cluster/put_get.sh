@@ -1,5 +1,6 @@
 #!/bin/bash
-# The user's hand on data sets: morsel evict gives back now what a set takes, from its end, and only what may go.
+# The user's hand on data sets: morsel evict gives back now what a set takes, from its end, and only what may go; morsel put and get carry files in
+# and out, which are there under their names when they are complete, and not before.
 set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
@@ -99,5 +100,104 @@ done
 setpriv --reuid 1234 --regid 1234 --clear-groups "$bin/morsel" evict "$a/scratch/three" >"$work/out" || fail "its owner may not: $(cat "$work/out")"
 [ "$(of scratch/three morsels_evicted)" = 3 ] || fail "its owner did not evict it"
 note "what may not go stays"
+
+# ---- put and get: of any size, from and to files and pipes, sealed and byte for byte.
+
+mkdir "$work/in" "$work/out.d"
+for bytes in 0 1 1048576 7654321; do
+    head -c "$bytes" /dev/urandom >"$work/in/size$bytes"
+    morsel put "$work/in/size$bytes" "$a/data" >"$work/out"
+    cmp "$work/in/size$bytes" "$b/data/size$bytes" || fail "put of $bytes bytes"
+    [ "$bytes" = 0 ] || [ "$(of "data/size$bytes" state)" = sealed ] || fail "size$bytes is not sealed behind put"
+    morsel get "$b/data/size$bytes" "$work/out.d" >"$work/out"
+    cmp "$work/in/size$bytes" "$work/out.d/size$bytes" || fail "get of $bytes bytes"
+done
+big=size7654321
+grep -q "7.3 MiB" "$work/out" || fail "get says: $(cat "$work/out")"
+morsel put --quiet - "$a/data/piped" < <(cat "$work/in/$big") >"$work/out" 2>&1
+[ ! -s "$work/out" ] || fail "--quiet is not: $(cat "$work/out")"
+cmp "$work/in/$big" <(morsel get "$b/data/piped" -) || fail "put and get of pipes"
+{
+    head -c 100 >"$work/out"
+    morsel put - "$a/data/rest" >"$work/out"
+} <"$work/in/$big"
+[ "$(stat -c %s "$b/data/rest")" = "$(stat -c %s "$a/data/rest")" ] && tail -c "$(stat -c %s "$b/data/rest")" "$work/in/$big" | cmp - "$b/data/rest" || fail "put of the rest of a file"
+[ "$(morsel put --json "$work/in/size1" "$a/data/json" | jq -r '"\(.file) \(.size)"')" = "$a/data/json 1" ] || fail "put --json"
+[ "$(morsel get --json "$a/data/json" "$work/out.d/json" | jq -r '"\(.file) \(.size)"')" = "$work/out.d/json 1" ] || fail "get --json"
+script -qc "$bin/morsel put $work/in/$big $a/data/shown" "$work/out" >/dev/null
+cmp "$work/in/$big" "$b/data/shown" || fail "put on a terminal"
+note "put and get"
+
+# ---- What is there is not replaced, unless that is said; and then at once.
+
+refused "already.*--force" morsel put "$work/in/size1" "$a/data/piped"
+cmp "$work/in/$big" "$b/data/piped" || fail "what was there has changed"
+refused "already.*--force" morsel get "$a/data/json" "$work/out.d/$big"
+cmp "$work/in/$big" "$work/out.d/$big" || fail "what was here has changed"
+refused "no regular file" morsel get --force "$a/data/json" /dev/null
+[ -c /dev/null ] || fail "/dev/null is no device any more"
+morsel put --force "$work/in/size1" "$a/data/piped" >"$work/out"
+cmp "$work/in/size1" "$b/data/piped" || fail "put --force"
+morsel get --force "$a/data/json" "$work/out.d/$big" >"$work/out"
+cmp "$work/in/size1" "$work/out.d/$big" || fail "get --force"
+
+# ---- What goes wrong leaves nothing.
+
+nothing_left() {
+    [ -z "$(ls -A "$a/empty")$(ls -A "$work/empty")" ] || fail "$1 leaves something: $(ls -A "$a/empty" "$work/empty")"
+}
+mkdir "$a/empty" "$work/empty"
+policy "$a/empty" class=scavenged
+truncate -s 800M "$work/in/large"
+stored=$(mount_counter "$a" set_morsels_stored)
+refused "third part.*morsel donors" morsel put "$work/in/large" "$a/empty"
+[ "$(mount_counter "$a" set_morsels_stored)" = "$stored" ] || fail "a set that is too large is refused, and not at once"
+refused "third" morsel put - "$a/empty/large" < <(head -c 60M /dev/zero)
+refused "do not lie on benefactors" morsel put "$work/in/size1" "$a/durable"
+refused "No such file" morsel put "$work/in/nothing" "$a/empty"
+refused "is a directory" morsel put "$work/in" "$a/empty"
+refused "names no file" morsel put - "$a/empty"
+refused "somebody writes to it" morsel put /proc/self/status "$a/empty" # Of no length, as stat(2) has it.
+refused "not on a mounted MorselFS" morsel get "$work/in/size1" "$work/empty"
+refused "leave out --json" morsel get --json "$a/data/json" -
+morsel put "$work/in/$big" "$a/scratch/cut" >"$work/out"
+morsel evict --keep 1M "$a/scratch/cut" >"$work/out"
+refused "behind 1.0 MiB nothing can be read.*evicted" morsel get "$b/scratch/cut" "$work/empty" # Which has read nothing of it before.
+nothing_left "what is refused"
+
+# Killed in the middle: the pipe gives no more, and the benefactors give nothing.
+sets() {
+    morsel datasets --json | jq .count
+}
+sets_are() {
+    [ "$(sets)" = "$1" ]
+}
+before=$(sets)
+mkfifo "$work/pipe"
+"$bin/morsel" put - "$a/empty/killed" <"$work/pipe" &
+put=$!
+exec 8>"$work/pipe"
+head -c 5M /dev/urandom >&8
+wait_for 60 "something of it is stored" sets_are $((before + 1))
+nothing_left "a put that is under way"
+kill -KILL "$put"
+wait "$put" || true
+exec 8>&-
+nothing_left "a put that was killed"
+wait_for 60 "the benefactors have its space again" sets_are "$before"
+
+morsel put "$work/in/$big" "$a/data/unread" >"$work/out"
+kill -STOP "${pid_of[donor1]}" "${pid_of[donor2]}"
+"$bin/morsel" get "$b/data/unread" "$work/empty/killed" &
+get=$!
+makes_it() {
+    grep -q "$work/empty/" <<<"$(ls -l "/proc/$get/fd" 2>/dev/null)"
+}
+wait_for 60 "get has begun" makes_it
+kill -KILL "$get"
+kill -CONT "${pid_of[donor1]}" "${pid_of[donor2]}"
+wait "$get" || true
+nothing_left "a get that was killed"
+note "what goes wrong leaves nothing"
 fsck_clean
 cluster_end

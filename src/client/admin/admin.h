@@ -35,7 +35,7 @@ struct admin_settings
     char mount[CONFIG_STRING_MAX];     /* cluster start */
     char options[CONFIG_STRING_MAX];   /* cluster start: of the mount */
     char replicas[CONFIG_STRING_MAX];  /* cluster start: of the manager; empty: not set */
-    bool force;                        /* cluster stop */
+    bool force;                        /* cluster stop; put, get: what is there is replaced. */
     bool cancel;                       /* iod drain, reserve */
     bool yes;                          /* recover force, rebalance */
     bool lost;                         /* iod remove */
@@ -46,7 +46,7 @@ struct admin_settings
     bool dry_run;                      /* recopy, rebalance */
     uint64_t interval_ms;              /* top */
     uint64_t rounds;                   /* top; 0: until it is stopped. */
-    bool quiet;                        /* stage */
+    bool quiet;                        /* stage, put, get */
     bool fresh;                        /* stage: what is there does not count. */
     char data_dir[CONFIG_STRING_MAX];  /* donate; empty: owner_data_dir(). */
     char keep_free[CONFIG_STRING_MAX]; /* donate set; empty: as it is. */
@@ -102,6 +102,8 @@ int command_donors(const struct admin_arguments *arguments);
 int command_datasets(const struct admin_arguments *arguments);
 int command_stage(const struct admin_arguments *arguments);
 int command_reserve(const struct admin_arguments *arguments);
+int command_put(const struct admin_arguments *arguments);
+int command_get(const struct admin_arguments *arguments);
 int command_donate(const struct admin_arguments *arguments);
 int command_layout(const struct admin_arguments *arguments);
 int command_setpolicy(const struct admin_arguments *arguments);

@@ -48,6 +48,14 @@ static const struct config_option reserve_options[] = {
     ADMIN_COMMON_OPTIONS
 };
 
+/* Of put and get. */
+static const struct config_option transfer_options[] = {
+    { "force", CONFIG_BOOL, FIELD(force), "no", 0, 0, "", "Replace what has that name." },
+    { "quiet", CONFIG_BOOL, FIELD(quiet), "no", 0, 0, "",
+      "Show neither how far it is nor what came of it." },
+    ADMIN_COMMON_OPTIONS
+};
+
 static const struct config_option evict_options[] = {
     { "keep", CONFIG_STRING, FIELD(keep), "0", 0, 0, "SIZE|PERCENT",
       "Keep so much of the beginning of each, in whole morsels." },
@@ -167,6 +175,16 @@ static const struct command commands[] = {
             "class scavenged. One that the benefactors are too small for is refused.",
             "FILE [SIZE]", reserve_options),
       1, 2, command_reserve },
+    { "put",
+      TABLE("put",
+            "Store a local file as a data set: a file in a directory of class scavenged, which is "
+            "there when all of it is.",
+            "FILE|- PATH", transfer_options),
+      2, 2, command_put },
+    { "get",
+      TABLE("get", "Fetch a data set into a local file, which is there when all of it is.",
+            "PATH FILE|-", transfer_options),
+      2, 2, command_get },
     { "donate",
       TABLE("donate",
             "The benefactor that runs on this machine, for its owner: show what it gives and "

@@ -1,8 +1,10 @@
 /* What is staged into (stage_dest_file.h). */
 #include "client/admin/stage_dest_file.h"
 
+#include "client/admin/hidden_file.h"
 #include "client/admin/mount_file.h"
 #include "client/admin/pause_file.h"
+#include "client/admin/print_file.h"
 #include "common/base/slice.h"
 #include "common/base/status.h"
 #include "common/fs/policy_text.h"
@@ -92,30 +94,19 @@ static int check_file(const char *path, const struct stat *st, struct errmsg *wh
     return 0;
 }
 
-/* The directory in which the path is. */
-static void directory_of(const char *path, char directory[STAGE_PATH_MAX])
-{
-    const char *slash = strrchr(path, '/');
-    int count = slash == NULL ? 0 : slash == path ? 1 : (int)(slash - path);
-
-    (void)snprintf(directory, STAGE_PATH_MAX, "%.*s", count, path);
-    if (count == 0) {
-        (void)snprintf(directory, STAGE_PATH_MAX, ".");
-    }
-}
-
 int stage_dest_find(struct stage_dest *d, const char *dest, const char *name, struct errmsg *why)
 {
-    char directory[STAGE_PATH_MAX];
+    char directory[HIDDEN_PATH_MAX];
     struct mount_info mount;
     struct stat st;
     int rv, count;
 
     *d = (struct stage_dest){ .lock_fd = -1, .write_fd = -1 };
+    origin_init(&d->origin);
     count = snprintf(d->path, sizeof(d->path), "%s", dest);
     if (stat(dest, &st) == 0 && S_ISDIR(st.st_mode)) {
         if (name == NULL) {
-            errmsg_set(why, "the URL names no file: say what it is to be called in %s", dest);
+            errmsg_set(why, "what comes names no file: say what it is to be called in %s", dest);
             return MORSEL_INVAL;
         }
         count = snprintf(d->path, sizeof(d->path), "%s/%s", dest, name);
@@ -124,7 +115,7 @@ int stage_dest_find(struct stage_dest *d, const char *dest, const char *name, st
         errmsg_set(why, "%s: the path is too long", dest);
         return MORSEL_INVAL;
     }
-    directory_of(d->path, directory);
+    hidden_directory_of(d->path, directory);
     if ((rv = mount_find_morsel(directory, &mount, why)) != 0) {
         return rv;
     }
@@ -360,11 +351,19 @@ static int wait_for_seal(struct stage_dest *d, struct errmsg *why)
         rv = read_missing(d, why);
     }
     if (rv == 0 && !d->sealed) {
-        errmsg_set(why, "%s: it is not sealed, the log of the mount says why; stage it again",
+        errmsg_set(why, "%s: it is not sealed, the log of the mount says why; store it again",
                    d->path);
         rv = MORSEL_IO;
     }
     return rv;
+}
+
+int stage_dest_seal(struct stage_dest *d, uint64_t size, struct errmsg *why)
+{
+    int rv = close(d->write_fd) != 0 ? failed(why, d->path) : 0;
+
+    d->write_fd = -1;
+    return rv != 0 || size == 0 ? rv : wait_for_seal(d, why);
 }
 
 int stage_dest_finish(struct stage_dest *d, const struct origin *origin, uint64_t size,
@@ -377,12 +376,64 @@ int stage_dest_finish(struct stage_dest *d, const struct origin *origin, uint64_
         complete.size = size;
         rv = fsync(d->write_fd) != 0 ? failed(why, d->path) : say_origin(d, &complete, why);
     }
-    if (close(d->write_fd) != 0 && rv == 0) {
-        rv = failed(why, d->path);
-    }
-    d->write_fd = -1;
     d->origin = complete;
-    return rv != 0 || size == 0 ? rv : wait_for_seal(d, why);
+    return rv != 0 ? rv : stage_dest_seal(d, size, why);
+}
+
+/* ---- Without a name ---- */
+
+/* What does not fit by the rule of the third part is refused before a byte of it comes. The manager does not know yet what benefactors
+ * give, just behind its start: then the rule holds when it is stored. */
+static int check_size(const char *directory, uint64_t size, struct errmsg *why)
+{
+    char text[POLICY_VALUE_TEXT_MAX], whole[PRINT_TEXT_MAX], most[PRINT_TEXT_MAX];
+    ssize_t count = getxattr(directory, POLICY_XATTR_LARGEST, text, sizeof(text) - 1);
+    uint64_t largest;
+
+    if (count < 0 || size == ORIGIN_SIZE_UNKNOWN) {
+        return 0;
+    }
+    text[count] = '\0';
+    if (sscanf(text, "%" SCNu64, &largest) != 1 || size <= largest) {
+        return 0;
+    }
+    errmsg_set(
+        why,
+        "it has %s, and a data set there may have %s: the third part of what all benefactors "
+        "give, with all copies (\"morsel donors\"). Let more be given, or have fewer copies",
+        print_bytes(size, whole), print_bytes(largest, most));
+    return MORSEL_DQUOT;
+}
+
+int stage_dest_hide(struct stage_dest *d, uint64_t size, struct errmsg *why)
+{
+    char directory[HIDDEN_PATH_MAX], self[64];
+    int rv;
+
+    hidden_directory_of(d->path, directory);
+    if ((rv = check_directory(directory, why)) != 0 ||
+        (rv = check_size(directory, size, why)) != 0) {
+        return rv;
+    }
+    if ((d->write_fd = hidden_make(&d->hidden, directory)) < 0) {
+        return failed(why, directory);
+    }
+    /* It is there as long as somebody has it open: while it is sealed, for which those must have closed it who write. */
+    (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", d->write_fd);
+    d->lock_fd = open(self, O_RDONLY | O_CLOEXEC);
+    return d->lock_fd < 0 ? failed(why, d->path) : 0;
+}
+
+int stage_dest_show(struct stage_dest *d, bool replace, struct errmsg *why)
+{
+    if (hidden_name(&d->hidden, d->lock_fd, d->path, replace) == 0) {
+        return 0;
+    }
+    if (errno == EEXIST) {
+        errmsg_set(why, "%s: is there already; remove it, or say --force to replace it", d->path);
+        return MORSEL_EXIST;
+    }
+    return failed(why, d->path);
 }
 
 void stage_dest_leave(struct stage_dest *d, bool undo)
@@ -396,5 +447,6 @@ void stage_dest_leave(struct stage_dest *d, bool undo)
     if (d->lock_fd >= 0) {
         (void)close(d->lock_fd);
     }
+    hidden_drop(&d->hidden);
     d->lock_fd = d->write_fd = -1;
 }

@@ -6,6 +6,7 @@
 #ifndef MORSEL_CLIENT_ADMIN_STAGE_DEST_FILE_H
 #define MORSEL_CLIENT_ADMIN_STAGE_DEST_FILE_H
 
+#include "client/admin/hidden_file.h"
 #include "common/base/errmsg.h"
 #include "common/fs/origin.h"
 
@@ -17,6 +18,7 @@ struct stage_dest
     int lock_fd;  /* -1: it is not there, or not held. */
     int write_fd; /* -1 */
     bool made;    /* By us. */
+    struct hidden_file hidden;
 
     /* What it was when it was locked: */
     bool has_origin;
@@ -52,6 +54,16 @@ int stage_dest_write(struct stage_dest *d, const void *bytes, size_t count, stru
 /* All of it is written, `size` bytes: it is closed, and sealed when this returns. */
 int stage_dest_finish(struct stage_dest *d, const struct origin *origin, uint64_t size,
                       struct errmsg *why);
+
+/* The end of storing: it is closed, and sealed when this returns. */
+int stage_dest_seal(struct stage_dest *d, uint64_t size, struct errmsg *why);
+
+/* Store it without a name, to be given one when it is complete (stage_dest_show()); who is interrupted leaves nothing. MORSEL_DQUOT: a
+ * set of that size (ORIGIN_SIZE_UNKNOWN) is not allowed. */
+int stage_dest_hide(struct stage_dest *d, uint64_t size, struct errmsg *why);
+
+/* It gets its name, which nobody has; MORSEL_EXIST. `replace`: or whatever has it goes. */
+int stage_dest_show(struct stage_dest *d, bool replace, struct errmsg *why);
 
 /* Let go of it. `undo`: what we have made is deleted. */
 void stage_dest_leave(struct stage_dest *d, bool undo);

@@ -13,6 +13,8 @@
  *                              morsel_size=1048576 stripe_size=1 stripe_width=4", and where no
  *                              directory says how many copies, " copies_from=auto" or "=cluster"
  *                              behind it; cannot be set
+ *   user.morsel.largest        of a directory with class scavenged: bytes that a file made there may have, by what benefactors give
+ *                              now; missing while that is not known. Cannot be set
  *   user.morsel.pinned         of a file of class scavenged: "yes", its data set is not evicted; "no"
  *   user.morsel.reserved       of a file of class scavenged that is not sealed: so many bytes its data set is to have, as digits.
  *                              Who sets it stores the set from then on; it ends with the seal, and when the file is truncated to zero
@@ -37,7 +39,7 @@
 #define POLICY_XATTR_EFFECTIVE "user.morsel.policy"
 #define POLICY_XATTR_LAYOUT    "user.morsel.layout"
 #define POLICY_XATTR_PINNED    "user.morsel.pinned"
-#define POLICY_XATTR_RESERVED  "user.morsel.reserved"
+#define POLICY_XATTR_RESERVED "user.morsel.reserved" POLICY_XATTR_LARGEST "user.morsel.largest"
 
 enum policy_key {
     POLICY_CLASS,

@@ -253,6 +253,14 @@ int sets_may_hold(const struct meta *meta, const struct inode *inode, uint64_t s
                : 0;
 }
 
+bool sets_largest(const struct meta *meta, uint32_t copies, uint32_t morsel_bytes, uint64_t *bytes)
+{
+    const struct awaited awaited = awaited_of(meta, morsel_bytes);
+
+    *bytes = (meta->donors.donated + awaited.donated) / SET_PART_OF_CLOUD / copies;
+    return awaited.unheard == 0;
+}
+
 static int deal_to_all(struct meta *meta, const struct inode *inode, const struct place_wanted *w,
                        const struct set_asked *asked, struct placed *out)
 {

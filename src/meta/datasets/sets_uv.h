@@ -33,6 +33,9 @@ int sets_place(struct meta *meta, const struct inode *inode, const struct set_as
 int sets_may_hold(const struct meta *meta, const struct inode *inode, uint64_t size,
                   struct errmsg *err);
 
+/* How many bytes may a set of so many copies have? False: that is not known yet, for benefactors may be about to come back. */
+bool sets_largest(const struct meta *meta, uint32_t copies, uint32_t morsel_bytes, uint64_t *bytes);
+
 /* Numbers of the wire. */
 enum set_state {
     SET_STORING = 1, /* A mount is at it. */

@@ -14,6 +14,7 @@
 #include "meta/service/identify_uv.h"
 #include "meta/service/reply_uv.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -154,6 +155,32 @@ static int virtual_pinned(const struct meta *meta, const struct inode *inode,
     return 0;
 }
 
+static int virtual_largest(struct meta *meta, const struct inode *inode, char text[LAYOUT_TEXT_MAX],
+                           struct errmsg *err)
+{
+    struct file_layout layout;
+    struct file_policy policy;
+    enum policy_source from;
+    uint64_t bytes;
+    int rv;
+
+    if (!mode_is_directory(inode->mode)) {
+        return MORSEL_NODATA;
+    }
+    if ((rv = effective_policy(meta, inode->id, &policy, &from, err)) != 0) {
+        return rv;
+    }
+    if (policy.class != CLASS_SCAVENGED) {
+        return MORSEL_NODATA;
+    }
+    sets_layout(&policy, &layout);
+    if (!sets_largest(meta, layout.replicas, layout.stripe.morsel_bytes, &bytes)) {
+        return MORSEL_NODATA;
+    }
+    (void)snprintf(text, LAYOUT_TEXT_MAX, "%" PRIu64, bytes);
+    return 0;
+}
+
 static_assert(LAYOUT_TEXT_MAX >= POLICY_TEXT_MAX, "one buffer is for all values");
 
 /* The value of a virtual attribute. */
@@ -171,6 +198,9 @@ static int virtual_get(struct meta *meta, struct slice name, struct inode *inode
     }
     if (strcmp(wanted, POLICY_XATTR_PINNED) == 0) {
         return virtual_pinned(meta, inode, text);
+    }
+    if (strcmp(wanted, POLICY_XATTR_LARGEST) == 0) {
+        return virtual_largest(meta, inode, text, err);
     }
     if (strcmp(wanted, POLICY_XATTR_EFFECTIVE) == 0) {
         return virtual_effective(meta, inode, text, err);
