@@ -194,7 +194,7 @@ while read -r look owners; do
     grep -HnE -e "$look" "${files[@]}" | grep '^src/client/' | grep -vE "^src/client/(${owners// /|})\.[ch]:" |
         breaches "only its owners look into this part, $owners; ask there (rule 16)"
 done <<'parts'
-->handles\b                          data/file_uv
+->handles\b                          data/file_uv data/handles_uv
 (file|from|to|truncating)->pins\b    data/file_uv
 ->lease_pins\b                       data/file_uv
 file->columns\.|->columns\.stripe    data/file_uv data/scavenged_uv
@@ -222,7 +222,7 @@ data\.buffers\b                      data/chunk_uv data/room_uv
 data\.fetches\b                      data/fetch_uv data/fetch_ahead_uv
 data\.appends\b                      data/append_uv
 data\.donors\b                       datasets/donors_uv
-data\.sets\b                         datasets/set_uv datasets/set_life_uv datasets/set_load_uv datasets/set_report_uv
+data\.sets\b                         datasets/set_uv datasets/set_life_uv datasets/set_load_uv datasets/set_origin_uv datasets/set_report_uv
 data\.size_asks\b                    data/size_uv
 data\.(versions|changes)->           coherence/data_versions manager/changes
 parts

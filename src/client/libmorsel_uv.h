@@ -32,6 +32,7 @@ struct client_options
     bool cache;                  /* Take leases, and keep names, attributes and bytes under them. */
     const char *program;
     struct log *log;
+    const struct origin_power *origins; /* NULL: nothing is fetched from origins of data sets. */
 };
 
 /* What the modules keep for themselves, each in a file of its own. */
@@ -54,6 +55,7 @@ struct changes;
 struct queued_call;
 struct donors;
 struct data_sets;
+struct origin_power; /* origin_power.h */
 
 struct client_counters
 {
@@ -71,6 +73,8 @@ struct client_counters
     uint64_t set_reads_hedged;   /* copies asked beside one that took long; */
     uint64_t set_copies_failed;  /* that a benefactor did not take; */
     uint64_t set_copies_wrong;   /* that were damaged, or not there. */
+    uint64_t set_morsels_origin; /* Had from their origins. */
+    uint64_t set_origin_visits;  /* Questions to origins. */
     uint64_t donor_failures;     /* Of calls to benefactors, for whatever reason. */
 };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A web server for tests of `morsel stage`: origin.py DIR PORTFILE LOG serves the files of DIR on 127.0.0.1.
+"""A web server for tests of origins: origin.py DIR PORTFILE LOG [ADDRESS [PORT]] serves the files of DIR, on 127.0.0.1 unless an address is given.
 
 /NAME          with ETag, Last-Modified and ranges (If-Range)
 /undated/NAME  without either, without ranges, and without saying how long it is
@@ -7,9 +7,10 @@
 /untagged/NAME Last-Modified, but no ETag
 /blind/NAME    with ranges, whatever If-Range says
 /moved/NAME    is elsewhere (302)
+/inward/NAME   is on 127.0.0.1 (302)
 
 While DIR/.hold has a number, no body goes beyond that byte of its file. LOG gets a line for each request, and one for each
-answer that has reached a hold: "GET /NAME RANGE -> STATUS", "held /NAME"."""
+answer that has reached a hold: "GET /NAME RANGE -> STATUS", "held /NAME". Ranges are "bytes=FROM-" or "bytes=FROM-LAST"."""
 import http.server
 import os
 import re
@@ -17,7 +18,9 @@ import sys
 import time
 import email.utils
 
-directory, port_file, log_file = sys.argv[1:]
+directory, port_file, log_file = sys.argv[1:4]
+address = sys.argv[4] if len(sys.argv) > 4 else "127.0.0.1"
+port = int(sys.argv[5]) if len(sys.argv) > 5 else 0
 PIECE = 64 << 10
 
 
@@ -41,10 +44,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        kind, name = re.fullmatch(r"/(?:(undated|norange|untagged|blind|moved)/)?([^/?]*)", self.path).groups()
+        kind, name = re.fullmatch(r"/(?:(undated|norange|untagged|blind|moved|inward)/)?([^/?]*)", self.path).groups()
         asked = self.headers.get("Range", "-")
         if kind == "moved":
             return self.answer(302, asked, {"Location": "/" + name, "Content-Length": "0"})
+        if kind == "inward":
+            return self.answer(302, asked, {"Location": f"http://127.0.0.1:{server.server_address[1]}/{name}", "Content-Length": "0"})
         try:
             file = open(os.path.join(directory, name), "rb")
         except OSError:
@@ -64,14 +69,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if kind not in ("undated", "untagged"):
             headers["ETag"] = tag
         status = 200
-        match = re.fullmatch(r"bytes=(\d+)-", asked)
+        match = re.fullmatch(r"bytes=(\d+)-(\d*)", asked)
         same = kind == "blind" or self.headers.get("If-Range") in (None, tag, modified)
         if match and kind in (None, "untagged", "blind") and same:
             begin = int(match[1])
             if begin >= end:
                 return self.answer(416, asked, {"Content-Length": "0", "Content-Range": f"bytes */{end}"})
             status = 206
-            headers["Content-Range"] = f"bytes {begin}-{end - 1}/{end}"
+            whole = end
+            end = min(end, int(match[2]) + 1) if match[2] else end
+            headers["Content-Range"] = f"bytes {begin}-{end - 1}/{whole}"
         if kind == "undated":
             headers["Connection"] = "close"
             self.close_connection = True
@@ -110,7 +117,7 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
 
-server = Server(("127.0.0.1", 0), Handler)
+server = Server((address, port), Handler)
 with open(port_file + ".new", "w", encoding="ascii") as file:
     file.write(str(server.server_address[1]))
 os.rename(port_file + ".new", port_file)

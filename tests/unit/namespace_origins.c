@@ -38,25 +38,32 @@ static void close_fixture(struct ns_fixture *f)
     free(f);
 }
 
-static int say(struct ns_fixture *f, client_id client, inode_id file, uint64_t set, const char *url,
-               uint64_t size)
+static int say_all(struct ns_fixture *f, client_id client, inode_id file, uint64_t set,
+                   const struct origin *origin)
 {
     struct meta_op op = { .kind = OP_SET_ORIGIN, .client = client };
-    struct origin origin;
     struct buf record;
     int rv;
 
-    origin_init(&origin);
-    (void)snprintf(origin.url, sizeof(origin.url), "%s", url);
-    origin.size = size;
     buf_init(&record);
-    origin_encode(&origin, &record);
+    origin_encode(origin, &record);
     op.set_origin.inode = file;
     op.set_origin.set = set;
     op.set_origin.record = buf_slice(&record);
     rv = ns_fixture_run(f, &op);
     buf_free(&record);
     return rv;
+}
+
+static int say(struct ns_fixture *f, client_id client, inode_id file, uint64_t set, const char *url,
+               uint64_t size)
+{
+    struct origin origin;
+
+    origin_init(&origin);
+    (void)snprintf(origin.url, sizeof(origin.url), "%s", url);
+    origin.size = size;
+    return say_all(f, client, file, set, &origin);
 }
 
 static int store(struct ns_fixture *f, client_id client, inode_id file, struct set_morsel m)
@@ -208,6 +215,50 @@ static void what_is_missing_is_told_in_ranges(void **state)
     close_fixture(f);
 }
 
+static void what_mounts_fetch_again_may_go(void **state)
+{
+    static const struct
+    {
+        const char *url, *etag;
+        int64_t modified_s;
+        bool may_go;
+    } cases[] = { { "http://h/x", "\"a\"", ORIGIN_TIME_UNKNOWN, true },
+                  { "https://h/x", "", 5, true },
+                  { "https://h/x", "W/\"a\"", ORIGIN_TIME_UNKNOWN, false },
+                  { "http://h/x", "", ORIGIN_TIME_UNKNOWN,
+                    false }, /* Who knows what it has then. */
+                  { "ftp://h/x", "", 5, false },
+                  { "sftp://h/x", "", 5, false },
+                  { "file:///x", "", 5, false } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        inode_id file;
+        struct ns_fixture *f = open_fixture(&file);
+        struct origin origin;
+        const struct data_set *set;
+
+        origin_init(&origin);
+        strcpy(origin.url, cases[i].url);
+        strcpy(origin.etag, cases[i].etag);
+        origin.modified_s = cases[i].modified_s;
+        assert_int_equal(say_all(f, CLIENT, file, file, &origin),
+                         0); /* How long it is, is not known yet. */
+        assert_false(set_may_go(&sets_find(ns_sets(f->ns), file)->head));
+        assert_int_equal(store(f, CLIENT, file, morsel(0, 100)), 0);
+        origin.size = 100;
+        assert_int_equal(say_all(f, CLIENT, file, file, &origin), 0);
+        assert_true(seals(f, CLIENT, file, 100));
+        assert_int_equal(ns_fixture_reopen(f), 0);
+        set = sets_find(ns_sets(f->ns), file);
+        assert_int_equal(set_may_go(&set->head), cases[i].may_go);
+        assert_false(set->head.scratch);
+        assert_int_equal(ns_super(f->ns)->store_version,
+                         cases[i].may_go ? STORE_VERSION_FETCHED : STORE_VERSION_ORIGINS);
+        close_fixture(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +268,7 @@ int main(void)
         cmocka_unit_test(bytes_from_elsewhere_get_none),
         cmocka_unit_test(it_ends_with_its_set),
         cmocka_unit_test(what_is_missing_is_told_in_ranges),
+        cmocka_unit_test(what_mounts_fetch_again_may_go),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

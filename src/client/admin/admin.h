@@ -104,6 +104,9 @@ int command_stage(const struct admin_arguments *arguments);
 int command_reserve(const struct admin_arguments *arguments);
 int command_put(const struct admin_arguments *arguments);
 int command_get(const struct admin_arguments *arguments);
+
+/* Of mounts, not of users (origin_part_proc.c). */
+int command_origin_part(int count, char *const *words);
 int command_donate(const struct admin_arguments *arguments);
 int command_layout(const struct admin_arguments *arguments);
 int command_setpolicy(const struct admin_arguments *arguments);

@@ -359,6 +359,9 @@ int main(int argc, char **argv)
     const struct command *command = at == 0 ? NULL : find_command(argv[at]);
 
     (void)signal(SIGPIPE, SIG_IGN);
+    if (argc > 1 && strcmp(argv[1], "origin-part") == 0) {
+        return command_origin_part(argc - 2, argv + 2);
+    }
     if (command == NULL && at != 0) {
         return admin_failed(ADMIN_USAGE, "unknown command \"%s\" (\"morsel --help\" lists all)",
                             argv[at]);

@@ -1,12 +1,16 @@
 /* Downloads with libcurl (stage_curl.h). */
 #include "client/admin/stage_curl.h"
 
+#include "client/admin/visit.h"
+
 #include <curl/curl.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <time.h>
 
 enum { SILENT_S = 300, REDIRECTIONS_MAX = 10, HTTP_PARTIAL = 206, HTTP_NO_RANGE = 416 };
@@ -145,24 +149,81 @@ static struct curl_slist *if_range(const struct origin *known)
     return curl_slist_append(NULL, line);
 }
 
-static void set_up(struct download *d, struct curl_slist **headers, char error[CURL_ERROR_SIZE])
+/* Behind names and redirections: what is really going to be connected to. */
+static curl_socket_t on_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    struct download *d = data;
+    const void *generic = &address->addr;
+    const struct sockaddr_in *four = generic;
+    const struct sockaddr_in6 *six = generic;
+    bool may = address->family == AF_INET
+                   ? visit_may((const uint8_t *)&four->sin_addr, 4)
+                   : address->family == AF_INET6 && visit_may((const uint8_t *)&six->sin6_addr, 16);
+
+    (void)purpose;
+    if (!may) {
+        d->barred = true;
+        return CURL_SOCKET_BAD;
+    }
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+/* What makes it somebody's own, or not. */
+static void set_up_rights(struct download *d)
 {
     CURL *c = d->handle;
     const char *home = getenv("HOME");
     char hosts[4096];
 
-    (void)curl_easy_setopt(c, CURLOPT_URL, d->known.url);
-    (void)curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https,ftp,sftp,file");
     (void)curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    if (d->on_behalf) {
+        (void)curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+        (void)curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+        (void)curl_easy_setopt(c, CURLOPT_OPENSOCKETDATA, d);
+        return;
+    }
+    (void)curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https,ftp,sftp,file");
+    (void)curl_easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
+    /* Without this list libcurl would believe any host. */
+    (void)snprintf(hosts, sizeof(hosts), "%s/.ssh/known_hosts", home != NULL ? home : "");
+    (void)curl_easy_setopt(c, CURLOPT_SSH_KNOWNHOSTS, hosts);
+}
+
+static void set_up_part(struct download *d, struct curl_slist **headers)
+{
+    CURL *c = d->handle;
+    char range[64];
+
+    if (d->length > 0 && is_http(d->known.url)) {
+        (void)snprintf(range, sizeof(range), "%" PRIu64 "-%" PRIu64, d->from,
+                       d->from + d->length - 1);
+        (void)curl_easy_setopt(c, CURLOPT_RANGE, range);
+    } else if (d->from > 0) {
+        (void)curl_easy_setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)d->from);
+    } else {
+        return;
+    }
+    if (is_http(d->known.url)) {
+        *headers = if_range(&d->known);
+        (void)curl_easy_setopt(c, CURLOPT_HTTPHEADER, *headers);
+    }
+}
+
+static void set_up(struct download *d, struct curl_slist **headers, char error[CURL_ERROR_SIZE])
+{
+    CURL *c = d->handle;
+    uint64_t silent_s = d->silent_ms > 0 ? (d->silent_ms + 999) / 1000 : SILENT_S;
+
+    (void)curl_easy_setopt(c, CURLOPT_URL, d->known.url);
     (void)curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
     (void)curl_easy_setopt(c, CURLOPT_MAXREDIRS, (long)REDIRECTIONS_MAX);
     (void)curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L);
     (void)curl_easy_setopt(c, CURLOPT_FILETIME, 1L);
     (void)curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    (void)curl_easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
     (void)curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)d->timeout_ms);
+    (void)curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)d->whole_ms);
     (void)curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    (void)curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)SILENT_S);
+    (void)curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)silent_s);
     (void)curl_easy_setopt(c, CURLOPT_USERAGENT, "morsel/" MORSELFS_VERSION);
     (void)curl_easy_setopt(c, CURLOPT_BUFFERSIZE, 512L << 10);
     (void)curl_easy_setopt(c, CURLOPT_ERRORBUFFER, error);
@@ -170,16 +231,8 @@ static void set_up(struct download *d, struct curl_slist **headers, char error[C
     (void)curl_easy_setopt(c, CURLOPT_HEADERDATA, d);
     (void)curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_bytes);
     (void)curl_easy_setopt(c, CURLOPT_WRITEDATA, d);
-    /* Without this list libcurl would believe any host. */
-    (void)snprintf(hosts, sizeof(hosts), "%s/.ssh/known_hosts", home != NULL ? home : "");
-    (void)curl_easy_setopt(c, CURLOPT_SSH_KNOWNHOSTS, hosts);
-    if (d->from > 0) {
-        (void)curl_easy_setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)d->from);
-        if (is_http(d->known.url)) {
-            *headers = if_range(&d->known);
-            (void)curl_easy_setopt(c, CURLOPT_HTTPHEADER, *headers);
-        }
-    }
+    set_up_rights(d);
+    set_up_part(d, headers);
 }
 
 static enum download_end judge(struct download *d, CURLcode code, const char *error,
@@ -206,7 +259,11 @@ static enum download_end judge(struct download *d, CURLcode code, const char *er
          code == CURLE_FTP_COULDNT_USE_REST)) {
         return DOWNLOAD_NO_RANGE;
     }
-    errmsg_set(why, "%s", error[0] != '\0' ? error : curl_easy_strerror(code));
+    errmsg_set(why, "%s",
+               d->barred && !d->begun
+                   ? "its host is one that only this machine, or its neighbours, are to reach"
+               : error[0] != '\0' ? error
+                                  : curl_easy_strerror(code));
     if (d->begun) {
         return DOWNLOAD_BROKEN;
     }
@@ -222,7 +279,7 @@ enum download_end download_run(struct download *d, struct errmsg *why)
     char error[CURL_ERROR_SIZE] = "";
     enum download_end end;
 
-    d->begun = d->stopped = d->ranged = false;
+    d->begun = d->stopped = d->ranged = d->barred = false;
     d->etag[0] = '\0';
     d->handle = curl_easy_init();
     if (d->handle == NULL) {

@@ -21,6 +21,12 @@ struct download
     struct origin known;
     uint64_t from;
     uint64_t timeout_ms; /* For a connection. */
+    uint64_t length;     /* So many bytes are wanted; 0: all. More may come. */
+    uint64_t whole_ms;   /* All of it has to be over by then; 0: it takes what it takes. */
+    uint64_t silent_ms;  /* It breaks when nothing comes for so long; 0: 5 minutes. */
+    /* For somebody else, with nobody's rights: http and https alone, no passwords of ours, no addresses that are this machine's own
+     * affair (visit.h). */
+    bool on_behalf;
     void *data;
     /* Once, before the first byte: it is `now`, and its bytes come from `at` on, which is `from`, or 0 when it has become another
      * one or cannot begin elsewhere. False: enough. */
@@ -31,7 +37,7 @@ struct download
     void *handle;
     char etag[ORIGIN_ETAG_MAX + 1];
     uint64_t range_from, range_total; /* Of Content-Range. */
-    bool ranged, begun, stopped;
+    bool ranged, begun, stopped, barred;
 };
 
 enum download_end download_run(struct download *d, struct errmsg *why);

@@ -20,6 +20,7 @@ void set_unref(struct data_set *set)
     CHECK(set->open == NULL && list_empty(&set->asks) && list_empty(&set->loads));
     CHECK(set->holds == 0);
     set_map_free(&set->map);
+    set_origin_free(set);
     list_remove(&set->node);
     free(set->unsynced);
     free(set);
@@ -90,6 +91,7 @@ void data_set_drop(struct data_set *set)
     open_morsels_free_idle(set);
     leave_kept(set);
     set_loads_leave(set);
+    set_origin_leave(set);
     set_unref(set);
 }
 
@@ -265,6 +267,7 @@ void data_sets_tick(struct client *client)
         list_push_back(&client->data.sets->all, node);
         open_morsels_tick(set, now_ms);
         set_loads_tick(set, now_ms);
+        set_origin_tick(set, now_ms);
         set_sync_tick(set);
         set_unref(set);
     }

@@ -47,6 +47,7 @@ static void load_destroy(struct set_load *load)
     }
     list_remove(&load->node);
     list_remove(&load->queue);
+    list_remove(&load->origin_node);
     free(load);
 }
 
@@ -132,6 +133,8 @@ static void load_end(struct set_load *load, int status)
 
     CHECK(!load->asking && !load->here);
     leave_attempts(load);
+    list_remove(&load->origin_node);
+    load->at_origin = false;
     list_init(&readers);
     while ((node = list_pop_front(&load->readers)) != NULL) {
         struct set_read *read = LIST_ENTRY(node, struct set_read, node);
@@ -391,6 +394,10 @@ static void try_later(struct set_load *load)
 {
     uint64_t now_ms = uv_now(load->client->loop);
 
+    if (!list_empty(&load->readers) && now_ms < load->until_ms && set_origin_want(load)) {
+        leave_room(load);
+        return;
+    }
     if (load->entry.donor_count > 0 && !load->away) {
         load->wrong_rounds++;
     }
@@ -463,10 +470,12 @@ void set_log_evicted(struct data_set *set, uint32_t morsel)
         return;
     }
     set->evicted_logged_ms = now_ms;
-    log_error(set->client->options.log,
-              "inode %lu: morsel %u of data set %lu was evicted to make room for others: store the "
-              "file anew; \"morsel datasets\" says how much of it is left",
-              (unsigned long)set->inode, morsel, (unsigned long)set->number);
+    log_error(
+        set->client->options.log,
+        "inode %lu: morsel %u of data set %lu was evicted to make room for others, and is not "
+        "to be had from an origin: store the file anew; \"morsel datasets\" says how much of "
+        "it is left",
+        (unsigned long)set->inode, morsel, (unsigned long)set->number);
 }
 
 static void with_entry(struct set_load *load, const struct set_entry *entry)
@@ -481,12 +490,53 @@ static void with_entry(struct set_load *load, const struct set_entry *entry)
     if (!entry->stored || entry->length == 0) {
         load->entry.length = 0;
         load_end(load, MORSEL_OK);
-    } else if (entry->evicted) {
-        set_log_evicted(load->set, (uint32_t)load->key.morsel);
-        load_end(load, MORSEL_IO);
-    } else {
+    } else if (!entry->evicted) {
         load_go(load);
+    } else if (!set_origin_want(load)) {
+        set_load_origin_failed(load);
     }
+}
+
+void set_load_origin_failed(struct set_load *load)
+{
+    list_remove(&load->origin_node);
+    load->at_origin = false;
+    if (load->entry.evicted) {
+        set_log_evicted(load->set, (uint32_t)load->key.morsel);
+        load_end(load, list_empty(&load->readers) ? MORSEL_CANCELED : MORSEL_IO);
+    } else { /* Its benefactors may come back. */
+        set_map_forget(&load->set->map, (uint32_t)load->key.morsel);
+        load->retry_ms = uv_now(load->client->loop) + SET_PAUSE_MS;
+    }
+}
+
+/* NULL: nothing of it is on its way, or without memory. */
+static struct set_load *load_of_origin(struct data_set *set, uint32_t morsel)
+{
+    struct set_load *load = set_load_get(set, morsel, false);
+
+    if (load != NULL && load->is_new) {
+        load->is_new = false;
+        load->at_origin = true;
+    }
+    return load != NULL && load->at_origin ? load : NULL;
+}
+
+void set_load_from_origin(struct data_set *set, uint32_t morsel, const struct set_entry *entry,
+                          struct payload *pieces[SET_PIECES_MAX])
+{
+    struct set_load *load = load_of_origin(set, morsel);
+
+    if (load == NULL) {
+        return;
+    }
+    load->entry = *entry;
+    for (unsigned i = 0; i < SET_PIECES_MAX; i++) {
+        load->pieces[i] = pieces[i];
+        pieces[i] = NULL;
+    }
+    set->client->counters.set_morsels_origin++;
+    load_end(load, MORSEL_OK);
 }
 
 static void on_entry(struct set_ask_wait *wait, int status, const struct set_entry *entry)
@@ -526,6 +576,7 @@ struct set_load *set_load_get(struct data_set *set, uint32_t morsel, bool fresh)
     load->is_new = true;
     list_init(&load->node);
     list_init(&load->queue);
+    list_init(&load->origin_node);
     list_init(&load->readers);
     if (!fresh) {
         HASH_ADD(hh, sets->loads, key, sizeof(load->key), load);

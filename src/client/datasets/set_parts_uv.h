@@ -1,6 +1,6 @@
 /* For the files of this room that are one module, set_uv.h: set_life_uv.c (sets, and what all have in common), set_store_uv.c (open
  * morsels and their rounds), set_cut_uv.c (which of them a truncation ends), set_place_uv.c (where they go), set_report_uv.c (the manager hears of them), set_read_uv.c,
- * set_ask_uv.c (pages of the map), set_load_uv.c (morsels on their way here), set_sync_uv.c. */
+ * set_ask_uv.c (pages of the map), set_load_uv.c (morsels on their way here), set_origin_uv.c (those that nobody has any more), set_sync_uv.c. */
 #ifndef MORSEL_CLIENT_DATASETS_SET_PARTS_UV_H
 #define MORSEL_CLIENT_DATASETS_SET_PARTS_UV_H
 
@@ -23,6 +23,7 @@ struct data_sets
     struct list idle;       /* struct open_morsel of all sets, the last used at the end; */
     uint64_t idle_bytes;    /* and what they take. */
     uint64_t loading_bytes; /* Of those for which somebody was asked. */
+    uint32_t origin_parts;  /* That are being fetched. */
 };
 
 /* One morsel and who holds bytes of it that are not on a disk. */
@@ -57,6 +58,8 @@ struct data_set
     struct list asks;  /* struct set_ask */
     struct list loads; /* struct set_load of it that run, */
     struct list kept;  /* and those that are here. */
+
+    struct set_origin *origin; /* NULL: nobody has wanted anything of there. */
 
     struct set_places places;
     struct list placing; /* struct open_morsel: wait for places. */
@@ -108,6 +111,21 @@ struct set_ask_wait
 /* Ask the manager who has the morsel; of its page, which is kept, unless it is `fresh`. `done` runs once, later; MORSEL_NOMEM: never. */
 int set_ask(struct data_set *set, struct set_ask_wait *wait, uint32_t morsel, bool fresh);
 
+/* ---- set_origin_uv.c ---- */
+
+struct set_load;
+
+/* May bytes that no benefactor has be had from where the set comes from, as far as is known? */
+bool set_origin_may(const struct data_set *set);
+
+/* The load waits for them from now on: set_load_from_origin() or set_load_origin_failed() follows, later. False: they are not to be had
+ * there. */
+bool set_origin_want(struct set_load *load);
+
+void set_origin_tick(struct data_set *set, uint64_t now_ms);
+void set_origin_leave(struct data_set *set); /* Nobody reads any more. */
+void set_origin_free(struct data_set *set);
+
 /* ---- set_load_uv.c ---- */
 
 /* A morsel on its way here, or here: then it has no readers, and is in the cache. */
@@ -129,6 +147,9 @@ struct set_load
 
     struct set_ask_wait ask;
     bool asking;                                   /* The entry is not known. */
+    struct list origin_node;                       /* In set_origin.waiting, */
+    bool at_origin;                                /* if it waits for bytes of there, */
+    uint64_t origin_ms;                            /* and since when. */
     uint64_t room_bytes;                           /* That it has of data_sets.loading_bytes. */
     struct load_attempt *attempts[SET_COPIES_MAX]; /* By copy of the entry; NULL: none runs. */
     bool tried[SET_COPIES_MAX];
@@ -142,6 +163,13 @@ struct set_load
 /* The load of the morsel, which is here, runs, or is new: then it is to be begun. `fresh`: it is a new one. NULL:
  * no memory. */
 struct set_load *set_load_get(struct data_set *set, uint32_t morsel, bool fresh);
+
+/* The morsel has come from its origin, and is verified; the pieces that are taken become NULL. Also where nobody waits for it: it is kept. */
+void set_load_from_origin(struct data_set *set, uint32_t morsel, const struct set_entry *entry,
+                          struct payload *pieces[SET_PIECES_MAX]);
+
+/* It does not come from there. */
+void set_load_origin_failed(struct set_load *load);
 
 /* Of one that is new, and has a reader: it begins. */
 void set_load_begin(struct set_load *load);

@@ -23,7 +23,7 @@ void set_read_take(struct set_read *read, const struct set_load *load)
     }
 }
 
-/* What the map says at once: MORSEL_OK, nothing was stored there; MORSEL_IO, it was evicted; MORSEL_AGAIN: neither, or it is not known. */
+/* What the map says at once: MORSEL_OK, nothing was stored there; MORSEL_IO, it was evicted and comes from nowhere else; MORSEL_AGAIN: neither, or it is not known. */
 static int look_up(const struct set_read *read)
 {
     uint32_t morsel = set_morsel_of(read->set, read->offset);
@@ -35,7 +35,7 @@ static int look_up(const struct set_read *read)
     if (!entry.stored || entry.length == 0) {
         return MORSEL_OK;
     }
-    if (entry.evicted) {
+    if (entry.evicted && !set_origin_may(read->set)) {
         set_log_evicted(read->set, morsel);
         return MORSEL_IO;
     }

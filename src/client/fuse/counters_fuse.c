@@ -63,6 +63,8 @@ static void add_client(const struct client *client, struct counter_list *list)
     counters_add(list, NULL, "set_reads_hedged", c->set_reads_hedged);
     counters_add(list, NULL, "set_copies_failed", c->set_copies_failed);
     counters_add(list, NULL, "set_copies_wrong", c->set_copies_wrong);
+    counters_add(list, NULL, "set_morsels_origin", c->set_morsels_origin);
+    counters_add(list, NULL, "set_origin_visits", c->set_origin_visits);
 }
 
 void mount_count(const struct mount *m, struct counter_list *list)

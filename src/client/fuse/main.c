@@ -1,7 +1,9 @@
 /* morsel-mount, mount.fuse.morsel: options, start, orderly end. */
+#include "client/data/handles_uv.h"
 #include "client/fuse/mount_fuse.h"
 #include "client/fuse/mountpoint_proc.h"
 #include "client/fuse/options.h"
+#include "client/fuse/origin_child_proc.h"
 #include "client/manager/behind_uv.h"
 #include "common/base/status.h"
 #include "common/daemon/counters_uv.h"
@@ -29,6 +31,7 @@ struct program
     char mountpoint[MOUNTPOINT_TEXT_MAX];
     char kernel_options[MOUNT_KERNEL_OPTIONS_MAX];
     uv_loop_t loop;
+    struct origin_children origins;
     struct log *log;
     struct client *client;
     struct fuse_session *session;
@@ -66,10 +69,12 @@ static void program_finish(struct program *p)
 static void on_drain(uv_timer_t *timer)
 {
     struct program *p = timer->data;
-    bool late = uv_now(&p->loop) >= p->drain_until_ms;
+    bool late = uv_now(&p->loop) >= p->drain_until_ms, done;
 
-    bool done =
-        p->mount.ops_count == 0 && files_count(p->client) == 0 && behind_is_empty(p->client);
+    if (p->mount.ops_count == 0) {
+        files_close_readers(p->client);
+    }
+    done = p->mount.ops_count == 0 && files_count(p->client) == 0 && behind_is_empty(p->client);
 
     if (!done && !late) {
         return;
@@ -362,6 +367,8 @@ static int program_run(struct program *p)
     (void)snprintf(threads, sizeof(threads), "%d", MOUNT_POOL_THREADS);
     setenv("UV_THREADPOOL_SIZE", threads, 1);
     CHECK(uv_loop_init(&p->loop) == 0);
+    origin_children_init(&p->origins, &p->loop);
+    options.origins = p->settings.no_origins ? NULL : &p->origins.power;
     rv = client_new(&p->loop, &options, &p->client, on_session_ready, p, &err);
     if (rv != 0) {
         log_error(p->log, "%s", err.text[0] != '\0' ? err.text : status_words(rv));

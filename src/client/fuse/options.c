@@ -38,6 +38,8 @@ static const struct config_option mount_options[] = {
       "Calls wait for a server that cannot be reached until a signal interrupts them." },
     { "nocache", CONFIG_BOOL, FIELD(nocache), "no", 0, 0, "",
       "Keep nothing: every call asks the manager and the servers." },
+    { "no_origins", CONFIG_BOOL, FIELD(no_origins), "no", 0, 0, "",
+      "Do not fetch from its origin what is not left of a data set: who reads it hears EIO." },
     { "io_timeout", CONFIG_TIME_MS, FIELD(io_timeout_ms), "30s", 100, 3600000, "TIME",
       "How long a call waits for a server; a bare number is seconds." },
     { "write_buffer", CONFIG_BYTES, FIELD(write_buffer_bytes), "16M", 1 << 20, 1 << 30, "BYTES",

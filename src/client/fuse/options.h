@@ -24,6 +24,7 @@ struct mount_settings
     bool allow_other;
     bool soft, hard;
     bool nocache;
+    bool no_origins;
     char kernel[CONFIG_STRING_MAX]; /* For tests: "6.1". */
     uint32_t kernel_version;        /* As MOUNT_KERNEL(); 0: the one that runs. */
     uint64_t io_timeout_ms;

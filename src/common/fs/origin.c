@@ -98,6 +98,11 @@ bool origin_is_dated(const struct origin *origin)
     return origin_has_strong_etag(origin) || origin->modified_s != ORIGIN_TIME_UNKNOWN;
 }
 
+bool origin_is_visited(const struct origin *origin)
+{
+    return strncmp(origin->url, "http://", 7) == 0 || strncmp(origin->url, "https://", 8) == 0;
+}
+
 /* ---- The record ---- */
 
 void origin_encode(const struct origin *origin, struct buf *out)

@@ -59,6 +59,9 @@ bool origin_is_dated(const struct origin *origin);
 /* A strong ETag, byte for byte; weak ones do not say that bytes are the same. */
 bool origin_has_strong_etag(const struct origin *origin);
 
+/* Is it one that mounts fetch from for whoever reads (http and https: neither files of their machine nor what takes somebody's key)? */
+bool origin_is_visited(const struct origin *origin);
+
 /* The record of the manager. MORSEL_CORRUPT, MORSEL_VERSION. */
 void origin_encode(const struct origin *origin, struct buf *out);
 int origin_decode(struct slice bytes, struct origin *origin);

@@ -39,7 +39,8 @@
 #define POLICY_XATTR_EFFECTIVE "user.morsel.policy"
 #define POLICY_XATTR_LAYOUT    "user.morsel.layout"
 #define POLICY_XATTR_PINNED    "user.morsel.pinned"
-#define POLICY_XATTR_RESERVED "user.morsel.reserved" POLICY_XATTR_LARGEST "user.morsel.largest"
+#define POLICY_XATTR_RESERVED  "user.morsel.reserved"
+#define POLICY_XATTR_LARGEST   "user.morsel.largest"
 
 enum policy_key {
     POLICY_CLASS,

@@ -14,7 +14,8 @@ enum {
     HEAD_SCRATCH = 1,
     HEAD_PINNED = 2,
     HEAD_EVICTED = 4,
-    HEAD_FLAGS_KNOWN = HEAD_SCRATCH | HEAD_PINNED | HEAD_EVICTED
+    HEAD_FETCHED = 8,
+    HEAD_FLAGS_KNOWN = HEAD_SCRATCH | HEAD_PINNED | HEAD_EVICTED | HEAD_FETCHED
 };
 
 /* With the number of copies, in one byte. */
@@ -32,7 +33,7 @@ static int version_check(struct reader *r)
 
 bool set_may_go(const struct set_head *head)
 {
-    return head->scratch;
+    return head->scratch || head->fetched;
 }
 
 bool set_has_evicted(const struct set_head *head, uint32_t morsel)
@@ -84,8 +85,9 @@ void set_uses_decode(struct reader *r, struct lru_k_uses *uses)
 
 bool set_head_is_new(const struct set_head *head)
 {
-    return head->scratch || head->pinned || head->evicted || head->stored_ns != 0 ||
-           head->first_ns != 0 || head->uses.count > 0 || head->uses.last_ns != 0;
+    return head->scratch || head->fetched || head->pinned || head->evicted ||
+           head->stored_ns != 0 || head->first_ns != 0 || head->uses.count > 0 ||
+           head->uses.last_ns != 0;
 }
 
 void set_head_encode(const struct set_head *head, struct buf *out)
@@ -104,7 +106,8 @@ void set_head_encode(const struct set_head *head, struct buf *out)
     if (is_new) {
         buf_put_u8(out,
                    (uint8_t)((head->scratch ? HEAD_SCRATCH : 0) | (head->pinned ? HEAD_PINNED : 0) |
-                             (head->evicted ? HEAD_EVICTED : 0)));
+                             (head->evicted ? HEAD_EVICTED : 0) |
+                             (head->fetched ? HEAD_FETCHED : 0)));
         buf_put_u32(out, head->kept);
         buf_put_u64(out, (uint64_t)head->stored_ns);
         buf_put_u64(out, (uint64_t)head->first_ns);
@@ -122,6 +125,7 @@ static void head_decode_eviction(struct reader *r, struct set_head *head)
     head->scratch = (flags & HEAD_SCRATCH) != 0;
     head->pinned = (flags & HEAD_PINNED) != 0;
     head->evicted = (flags & HEAD_EVICTED) != 0;
+    head->fetched = (flags & HEAD_FETCHED) != 0;
     head->kept = reader_u32(r);
     head->stored_ns = (int64_t)reader_u64(r);
     head->first_ns = (int64_t)reader_u64(r);

@@ -29,11 +29,12 @@ struct set_head
     bool sealed;
     uint64_t
         reserved; /* So many bytes it is to have, and is not sealed before; 0: nobody has said. */
-    bool has_origin;        /* There is a record of where its bytes come from. */
-    bool scratch;           /* Its morsels may be evicted: its maker can do without them. */
-    bool pinned;            /* Not for now, says a user. */
-    bool evicted;           /* Its end was: */
-    uint32_t kept;          /* the morsels from this one on. 0 when it was not. */
+    bool has_origin; /* There is a record of where its bytes come from. */
+    bool scratch;    /* Its morsels may be evicted: its maker can do without them. */
+    bool fetched;    /* Or mounts fetch them again from its origin, which is one that they visit. */
+    bool pinned;     /* Not for now, says a user. */
+    bool evicted;    /* Its end was: */
+    uint32_t kept;   /* the morsels from this one on. 0 when it was not. */
     int64_t stored_ns;      /* When it was sealed; 0: it is not, or need not be known. */
     int64_t first_ns;       /* When it was first read; 0: it was not, or need not be known. */
     struct lru_k_uses uses; /* As last written down (namespace_evict.c). */

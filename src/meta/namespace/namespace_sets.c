@@ -94,7 +94,7 @@ static void write_head(struct ns_txn *t, const struct set_head *head)
     set_head_encode(head, &t->ns->record);
     txn_record_put(t, key_set(head->number));
     if (set_head_is_new(head)) {
-        txn_needs_version(t, STORE_VERSION_EVICTION);
+        txn_needs_version(t, head->fetched ? STORE_VERSION_FETCHED : STORE_VERSION_EVICTION);
     }
 }
 

@@ -49,7 +49,8 @@
  * STORE_VERSION_DONORS once there is a benefactor, STORE_VERSION_SETS once there is a file of class scavenged,
  * STORE_VERSION_HOURS once the hours of a benefactor are kept, and STORE_VERSION_ORIGINS once there is a data set with an origin:
  * who does not know of those cannot read the log; STORE_VERSION_EVICTION once a directory or a data set is scratch, a set is pinned,
- * or one that may go was read: others would take such records for damaged; STORE_VERSION_RESERVED once a data set was reserved;
+ * or one that may go was read: others would take such records for damaged; STORE_VERSION_FETCHED once there is a set that may go
+ * because mounts fetch it again, which others would not; STORE_VERSION_RESERVED once a data set was reserved;
  * STORE_VERSION_YIELD once a benefactor has given up a copy for want of room (OP_COPY_YIELD): others would take the log for
  * damaged there. */
 enum {
@@ -63,6 +64,7 @@ enum {
     STORE_VERSION_HOURS = 7,
     STORE_VERSION_ORIGINS = 8,
     STORE_VERSION_EVICTION = 9,
+    STORE_VERSION_FETCHED = 10,
     STORE_VERSION_RESERVED = 11,
     STORE_VERSION_YIELD = 12,
     STORE_VERSION = STORE_VERSION_YIELD

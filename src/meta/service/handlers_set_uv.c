@@ -401,6 +401,23 @@ static void map_fill(struct map_page *page, const struct data_set *set,
     }
 }
 
+/* For who fetches what nobody has any more. */
+static int map_origin(struct request *r, const struct data_set *set, Morsel__SetMapReply *reply)
+{
+    struct origin origin;
+    int rv = set != NULL && set->head.has_origin
+                 ? ns_origin(r->meta->ns, set->head.number, &origin, &r->err)
+                 : MORSEL_NODATA;
+
+    if (rv == 0) {
+        origin_encode(&origin, &r->bytes);
+        reply->origin.data = r->bytes.data;
+        reply->origin.len = r->bytes.count;
+        return r->bytes.failed ? MORSEL_NOMEM : 0;
+    }
+    return rv == MORSEL_NODATA ? 0 : rv;
+}
+
 int serve_set_map(struct request *r)
 {
     const Morsel__SetMapRequest *m = r->message;
@@ -418,6 +435,9 @@ int serve_set_map(struct request *r)
     }
     if (!session_has_open(r->meta->sessions, m->inode, r->rpc->node_id, false)) {
         evictions_used(r->meta, m->inode, r->rpc->node_id); /* It was opened without a word. */
+    }
+    if (m->origin && (rv = map_origin(r, set, &reply)) != 0) {
+        return rv;
     }
     rv = MORSEL_NOMEM;
     page = calloc(1, sizeof(*page));

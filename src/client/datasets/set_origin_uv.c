@@ -1,0 +1,477 @@
+/* Morsels that no benefactor has, from where the data set comes from (set_parts_uv.h).
+ *
+ * A sealed set alone: then the map has the digest of each morsel, and what comes is handed on only where it is that. So readers never get
+ * other bytes than those that were stored, whatever the origin says by now, and whoever has written down its URL learns nothing.
+ *
+ * Morsels are fetched in stretches (origin_pace.h), and each is handed on when it is complete. Those of a stretch for which nobody waits yet are
+ * kept, as all that was read: the next reads find them. When an origin fails, all that waits for it fails, and it is not visited
+ * again for a while: so whoever reads through a set is not held up by each morsel of it. */
+#include "client/datasets/origin_pace.h"
+#include "client/datasets/origin_power.h"
+#include "client/datasets/set_parts_uv.h"
+
+#include "common/base/crc32c.h"
+#include "common/base/slice.h"
+#include "common/base/status.h"
+#include "common/rpc/rpc_uv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SILENT_MS_MAX = 60000,   /* So long nothing may come, or io_timeout if that is less. */
+    PART_MS_MAX = 300000,    /* So long one stretch may take, and a reader wait. */
+    PAUSE_MS = 5000,         /* Behind a failure, */
+    CHANGED_PAUSE_MS = 60000 /* and when it has another one by now. */
+};
+
+enum origin_state { ORIGIN_UNKNOWN, ORIGIN_ASKING, ORIGIN_THERE, ORIGIN_NONE };
+
+struct set_origin
+{
+    struct data_set *set;
+    enum origin_state state;
+    struct origin origin;
+    struct meta_call call;
+    struct list waiting; /* struct set_load */
+    struct list parts;   /* struct part */
+    uint32_t parts_count;
+    struct origin_pace pace;
+    uint64_t heard_ms;       /* When bytes came last. */
+    uint64_t pause_until_ms; /* It is not visited before. */
+};
+
+/* A stretch of morsels on its way. */
+struct part
+{
+    struct origin_part part;
+    struct list node; /* In set_origin.parts. */
+    struct data_set *set;
+    uint64_t until_ms;
+    uint32_t first, count;
+    uint32_t at, within; /* The next bytes are of that one of its morsels, from there on. */
+    struct payload *pieces[SET_PIECES_MAX]; /* Of it. */
+    struct set_entry entries[];
+};
+
+static uint64_t now_of(const struct data_set *set)
+{
+    return uv_now(set->client->loop);
+}
+
+static uint64_t silent_ms(const struct data_set *set)
+{
+    uint64_t timeout_ms = set->client->options.io_timeout_ms;
+
+    return timeout_ms < SILENT_MS_MAX ? timeout_ms : SILENT_MS_MAX;
+}
+
+/* ---- The end of a stretch ---- */
+
+static void part_free(struct part *p)
+{
+    struct data_set *set = p->set;
+
+    for (unsigned i = 0; i < SET_PIECES_MAX; i++) {
+        payload_drop(p->pieces[i]);
+    }
+    list_remove(&p->node);
+    set->origin->parts_count--;
+    set->client->data.sets->origin_parts--;
+    free(p);
+    set_unref(set);
+}
+
+static void part_failed(struct part *p, enum origin_end end, const char *words)
+{
+    struct data_set *set = p->set;
+    bool changed = end == ORIGIN_CHANGED;
+
+    log_error(set->client->options.log,
+              "inode %lu: what no benefactor has of data set %lu, from byte %llu on, was not had "
+              "from %s: %s; %s",
+              (unsigned long)set->inode, (unsigned long)set->number,
+              (unsigned long long)p->part.from, set->origin->origin.url, words,
+              changed ? "none of the bytes that it has now are given out: \"morsel stage --fresh\" "
+                        "begins the file anew"
+                      : "it is tried again behind some seconds");
+    set->origin->pause_until_ms = now_of(set) + (changed ? CHANGED_PAUSE_MS : PAUSE_MS);
+    part_free(p);
+}
+
+static void part_break(struct part *p, enum origin_end end, const char *words)
+{
+    p->set->client->options.origins->stop(&p->part);
+    part_failed(p, end, words);
+}
+
+/* ---- Bytes ---- */
+
+static uint32_t piece_bytes(const struct part *p)
+{
+    uint32_t length = p->entries[p->at].length;
+    uint32_t left = length - p->within / SET_PIECE_BYTES * SET_PIECE_BYTES;
+
+    return left < SET_PIECE_BYTES ? left : SET_PIECE_BYTES;
+}
+
+static uint8_t *room(void *data, size_t *count)
+{
+    struct part *p = data;
+    struct payload **piece = &p->pieces[p->within / SET_PIECE_BYTES];
+    uint32_t from = p->within % SET_PIECE_BYTES;
+
+    *count = 0;
+    if (p->at == p->count) {
+        return NULL;
+    }
+    if (*piece == NULL) {
+        *piece = payload_new(rpc_payloads(p->set->client->rpc), piece_bytes(p));
+    }
+    if (*piece == NULL) {
+        return NULL;
+    }
+    *count = piece_bytes(p) - from;
+    return (*piece)->data + from;
+}
+
+static uint32_t digest_of(const struct part *p)
+{
+    uint32_t crcs[SET_PIECE_BYTES / BLOCK_BYTES];
+    uint32_t length = p->entries[p->at].length, digest = 0;
+
+    for (uint32_t from = 0; from < length; from += SET_PIECE_BYTES) {
+        const struct payload *piece = p->pieces[from / SET_PIECE_BYTES];
+
+        crc32c_of_pieces(0, piece->data, piece->count, crcs);
+        digest = crc32c(digest, crcs, crc32c_pieces(0, piece->count) * sizeof(crcs[0]));
+    }
+    return digest;
+}
+
+/* The part may be gone behind it: who hears of it may close the file. */
+static void hand_on(struct part *p)
+{
+    struct data_set *set = set_ref(p->set);
+    struct set_entry entry = p->entries[p->at];
+    struct payload *pieces[SET_PIECES_MAX];
+
+    memcpy(pieces, p->pieces, sizeof(pieces));
+    memset(p->pieces, 0, sizeof(p->pieces));
+    p->within = 0;
+    p->at++;
+    set_load_from_origin(set, p->first + p->at - 1, &entry, pieces);
+    for (unsigned i = 0; i < SET_PIECES_MAX; i++) {
+        payload_drop(pieces[i]);
+    }
+    set_unref(set);
+}
+
+static void came(void *data, size_t count)
+{
+    struct part *p = data;
+
+    p->set->origin->heard_ms = now_of(p->set);
+    p->within += (uint32_t)count;
+    if (p->within < p->entries[p->at].length) {
+        return;
+    }
+    if (digest_of(p) == p->entries[p->at].digest) {
+        hand_on(p);
+    } else {
+        part_break(p, ORIGIN_CHANGED, "its bytes are others than those that were stored");
+    }
+}
+
+static void start_parts(struct set_origin *o);
+
+static void ended(void *data, enum origin_end end, const char *words)
+{
+    struct part *p = data;
+    struct data_set *set = set_ref(p->set);
+
+    if (end == ORIGIN_DONE && p->at == p->count) {
+        part_free(p);
+        start_parts(set->origin);
+    } else {
+        part_failed(p, end, end == ORIGIN_DONE ? "it breaks off" : words);
+    }
+    set_unref(set);
+}
+
+/* ---- Which stretches ---- */
+
+static bool is_coming(const struct set_origin *o, uint32_t morsel)
+{
+    LIST_FOREACH(node, &o->parts)
+    {
+        const struct part *p = LIST_ENTRY(node, struct part, node);
+
+        if (morsel >= p->first + p->at && morsel - p->first < p->count) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_here(const struct data_set *set, uint32_t morsel)
+{
+    struct set_load_key key = { set->number, morsel };
+    struct set_load *load;
+
+    HASH_FIND(hh, set->client->data.sets->loads, &key, sizeof(key), load);
+    return load != NULL && load->here;
+}
+
+/* May the stretch go on with that morsel, behind others? Only what nobody has is fetched ahead. */
+static bool goes_on(struct data_set *set, uint32_t morsel, struct set_entry *entry)
+{
+    return set_map_get(&set->map, morsel, entry) && entry->stored && !entry->rewriting &&
+           entry->length > 0 && (entry->evicted || entry->donor_count == 0) &&
+           !is_here(set, morsel) && !is_coming(set->origin, morsel);
+}
+
+static void collect(struct part *p, const struct set_load *load, uint32_t most)
+{
+    struct data_set *set = p->set;
+
+    p->first = (uint32_t)load->key.morsel;
+    p->entries[p->count++] = load->entry;
+    p->part.length = load->entry.length;
+    while (p->count < most && p->entries[p->count - 1].length == set->morsel_bytes &&
+           goes_on(set, p->first + p->count, &p->entries[p->count])) {
+        p->part.length += p->entries[p->count].length;
+        p->count++;
+    }
+}
+
+/* False: not for now. */
+static bool start_part(struct set_origin *o, const struct set_load *load)
+{
+    struct data_set *set = o->set;
+    const struct origin_power *power = set->client->options.origins;
+    uint32_t morsel = (uint32_t)load->key.morsel;
+    uint32_t most = origin_pace_count(&o->pace, morsel, set->morsel_bytes);
+    struct part *p = calloc(1, sizeof(*p) + most * sizeof(p->entries[0]));
+
+    if (p == NULL) {
+        return false;
+    }
+    list_init(&p->node);
+    p->set = set;
+    collect(p, load, most);
+    p->until_ms = now_of(set) + PART_MS_MAX;
+    p->part.origin = &o->origin;
+    p->part.from = (uint64_t)morsel * set->morsel_bytes;
+    p->part.silent_ms = silent_ms(set);
+    p->part.data = p;
+    p->part.room = room;
+    p->part.came = came;
+    p->part.ended = ended;
+    (void)set_ref(set);
+    list_push_back(&o->parts, &p->node);
+    o->parts_count++;
+    set->client->data.sets->origin_parts++;
+    if (power->start(power->data, &p->part) != 0) {
+        part_failed(p, ORIGIN_FAILED, "the program that fetches it (\"morsel\") cannot be started");
+        return false;
+    }
+    set->client->counters.set_origin_visits++;
+    origin_pace_took(&o->pace, morsel, p->count);
+    return true;
+}
+
+static void start_parts(struct set_origin *o)
+{
+    struct data_sets *sets = o->set->client->data.sets;
+
+    LIST_FOREACH(node, &o->waiting)
+    {
+        const struct set_load *load = LIST_ENTRY(node, struct set_load, origin_node);
+
+        if (o->state != ORIGIN_THERE || o->parts_count == ORIGIN_PARTS_OF_SET_MAX ||
+            sets->origin_parts == ORIGIN_PARTS_MAX || now_of(o->set) < o->pause_until_ms) {
+            return;
+        }
+        if (!is_coming(o, (uint32_t)load->key.morsel) && !start_part(o, load)) {
+            return;
+        }
+    }
+}
+
+/* ---- Where it comes from ---- */
+
+/* They do not come from there. What hears of it may close the file, and so end others of these. */
+static void fail_all(struct data_set *set, struct list *loads)
+{
+    struct list *node;
+
+    (void)set_ref(set);
+    while ((node = list_front(loads)) != NULL) {
+        set_load_origin_failed(LIST_ENTRY(node, struct set_load, origin_node));
+    }
+    set_unref(set);
+}
+
+static void fail_waiting(struct set_origin *o)
+{
+    struct list due, *node;
+
+    list_init(&due);
+    while ((node = list_pop_front(&o->waiting)) != NULL) {
+        list_push_back(&due, node);
+    }
+    fail_all(o->set, &due);
+}
+
+static void learn(struct set_origin *o, int status, const Morsel__SetMapReply *reply)
+{
+    o->state = ORIGIN_UNKNOWN;
+    if (status != 0) {
+        o->pause_until_ms = now_of(o->set) + SET_PAUSE_MS;
+        return;
+    }
+    o->state = ORIGIN_NONE;
+    if (reply->origin.len == 0) {
+        return;
+    }
+    if (origin_decode((struct slice){ reply->origin.data, reply->origin.len }, &o->origin) != 0 ||
+        !origin_is_visited(&o->origin)) {
+        log_warning(o->set->client->options.log,
+                    "inode %lu: its data set %lu comes from where a mount fetches nothing (only "
+                    "http: and https:); \"morsel stage --fresh\" stores it anew",
+                    (unsigned long)o->set->inode, (unsigned long)o->set->number);
+        return;
+    }
+    o->state = ORIGIN_THERE;
+}
+
+static void on_origin(struct meta_call *call, int status, void *message)
+{
+    struct set_origin *o = CONTAINER_OF(call, struct set_origin, call);
+    struct data_set *set = o->set;
+
+    learn(o, status, message);
+    if (o->state == ORIGIN_THERE) {
+        o->heard_ms = now_of(set);
+        start_parts(o);
+    } else {
+        fail_waiting(o);
+    }
+    set_unref(set);
+}
+
+static bool ask(struct set_origin *o)
+{
+    Morsel__SetMapRequest request = MORSEL__SET_MAP_REQUEST__INIT;
+    struct data_set *set = o->set;
+
+    request.inode = set->inode;
+    request.set = set->number;
+    request.origin = true;
+    if (meta_call_start(&o->call, set->client, MSG_SET_MAP, &request.base,
+                        &morsel__set_map_reply__descriptor, on_origin) != 0) {
+        return false;
+    }
+    o->state = ORIGIN_ASKING;
+    (void)set_ref(set);
+    return true;
+}
+
+/* ---- For loads ---- */
+
+bool set_origin_may(const struct data_set *set)
+{
+    const struct set_origin *o = set->origin;
+
+    return set->client->options.origins != NULL && set->sealed && !set->dropped &&
+           (o == NULL || (o->state != ORIGIN_NONE && now_of(set) >= o->pause_until_ms));
+}
+
+static struct set_origin *origin_of(struct data_set *set)
+{
+    struct set_origin *o = set->origin;
+
+    if (o == NULL && (o = calloc(1, sizeof(*o))) != NULL) {
+        o->set = set;
+        list_init(&o->waiting);
+        list_init(&o->parts);
+        set->origin = o;
+    }
+    return o;
+}
+
+bool set_origin_want(struct set_load *load)
+{
+    struct data_set *set = load->set;
+    struct set_origin *o = set_origin_may(set) && !load->entry.rewriting ? origin_of(set) : NULL;
+
+    if (o == NULL || (o->state == ORIGIN_UNKNOWN && !ask(o))) {
+        return false;
+    }
+    load->at_origin = true;
+    load->origin_ms = now_of(set);
+    list_remove(&load->origin_node);
+    list_push_back(&o->waiting, &load->origin_node);
+    start_parts(o);
+    return true;
+}
+
+static bool waits_too_long(const struct set_origin *o, const struct set_load *load, uint64_t now_ms)
+{
+    uint64_t heard_ms = o->heard_ms > load->origin_ms ? o->heard_ms : load->origin_ms;
+
+    return now_ms >= heard_ms + silent_ms(o->set) || now_ms >= load->origin_ms + PART_MS_MAX;
+}
+
+void set_origin_tick(struct data_set *set, uint64_t now_ms)
+{
+    struct set_origin *o = set->origin;
+    struct list late;
+
+    if (o == NULL) {
+        return;
+    }
+    LIST_FOREACH_SAFE(node, &o->parts)
+    {
+        struct part *p = LIST_ENTRY(node, struct part, node);
+
+        if (now_ms >= p->until_ms) {
+            part_break(p, ORIGIN_FAILED, "it takes too long");
+        }
+    }
+    list_init(&late);
+    LIST_FOREACH_SAFE(node, &o->waiting)
+    {
+        if (waits_too_long(o, LIST_ENTRY(node, struct set_load, origin_node), now_ms)) {
+            list_remove(node);
+            list_push_back(&late, node);
+        }
+    }
+    fail_all(set, &late);
+    if (o->parts_count == 0 && o->state == ORIGIN_THERE && now_ms < o->pause_until_ms) {
+        fail_waiting(o);
+    } else {
+        start_parts(o);
+    }
+}
+
+void set_origin_leave(struct data_set *set)
+{
+    struct set_origin *o = set->origin;
+    struct list *node;
+
+    while (o != NULL && (node = list_front(&o->parts)) != NULL) {
+        struct part *p = LIST_ENTRY(node, struct part, node);
+
+        set->client->options.origins->stop(&p->part);
+        part_free(p);
+    }
+}
+
+void set_origin_free(struct data_set *set)
+{
+    CHECK(set->origin == NULL ||
+          (list_empty(&set->origin->waiting) && set->origin->parts_count == 0));
+    free(set->origin);
+}

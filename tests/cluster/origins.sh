@@ -1,0 +1,174 @@
+#!/bin/bash
+# What was evicted of a data set, or lost, comes back from its origin while it is read: byte for byte what was staged, or an error for
+# exactly what is not to be had; never a mixture of what the origin had and what it has now. Two readers of one mount share what is fetched.
+set -euo pipefail
+# shellcheck source=tests/lib/cluster.sh
+. "$(dirname "$0")/../lib/cluster.sh"
+# shellcheck source=tests/lib/net.sh
+. "$(dirname "$0")/../lib/net.sh"
+# shellcheck source=tests/lib/donors.sh
+. "$(dirname "$0")/../lib/donors.sh"
+cluster_begin origins "$1"
+[ "$(id -u)" = 0 ] || skip "needs root for network namespaces"
+donor_mib=96
+start_donors 2
+start_mount a io_timeout=60s
+a=$mnt
+mkdir "$a/set" "$a/large" "$a/filler"
+policy "$a/set" class=scavenged
+policy "$a/large" class=scavenged morsel_size=4M
+policy "$a/filler" class=scavenged
+mkdir "$work/www" "$work/kept"
+# start_origin ADDRESS [PORT]: a web server, its process in $server, its URL in $url.
+start_origin() {
+    rm -f "$work/port"
+    python3 "$(dirname "$0")/../lib/origin.py" "$work/www" "$work/port" "$work/requests" "$@" 2>>"$work/log/origin" &
+    server=$!
+    children+=("$server")
+    wait_for 60 "the web server listens" test -e "$work/port"
+    url=http://$1:$(cat "$work/port")
+}
+# publish NAME MIB: what an origin has, of which a copy is kept beside.
+publish() {
+    head -c $(($2 << 20)) /dev/urandom >"$work/www/.new"
+    cp "$work/www/.new" "$work/kept/$1"
+    mv "$work/www/.new" "$work/www/$1"
+}
+of() {
+    morsel datasets --json | jq -r ".datasets[] | select(.inode == $(stat -c %i "$a/$1")) | .$2"
+}
+# fresh_mount [OPTIONS]: one that has nothing in memory, at $mnt.
+fresh_mount() {
+    [ -z "${pid_of[mount-reader]:-}" ] || stop_mount reader
+    : >"$work/requests"
+    : >"$work/log/mount-reader"
+    start_mount reader "${1:-io_timeout=60s}"
+}
+said() {
+    grep -q "$1" "$work/log/mount-reader" || fail "the mount does not say \"$1\": $(cat "$work/log/mount-reader")"
+}
+# refused NAME FROM: each MiB from there on is an error, and what is before is as it was.
+refused() {
+    local at size
+    size=$(stat -c %s "$mnt/$1")
+    cmp -n $(($2 << 20)) "$work/kept/${1##*/}" "$mnt/$1" || fail "the beginning of $1 is not what was staged"
+    for ((at = $2; at < size >> 20; at++)); do
+        expect_error "Input/output error" dd if="$mnt/$1" of="$work/read" bs=1M skip=$at count=1 status=none
+        [ ! -s "$work/read" ] || fail "bytes of $1 came with an error"
+    done
+}
+# fetched NAME: so many bytes were asked for and given.
+fetched() {
+    sed -nE "s|^GET /$1 bytes=([0-9]+)-([0-9]+) -> 206|\2 - \1 + 1|p" "$work/requests" | paste -sd+ | bc
+}
+
+# ---- Sets with an origin that mounts visit are evicted for others, without being scratch; the others are data.
+
+start_origin 127.0.0.1
+inward=$server
+publish inward 2
+morsel stage --quiet "$url/inward" "$a/set"
+start_origin "${host_of[here]}"
+port=$(cat "$work/port")
+morsel stage --quiet "$url/inward" "$a/set/redirected"
+publish large 8
+morsel stage --quiet "$url/large" "$a/large"
+publish rewritten 4
+morsel stage --quiet "$url/rewritten" "$a/set"
+publish tail 24
+morsel stage --quiet "file://$work/www/tail" "$a/set/file"
+morsel stage --quiet "$url/tail" "$a/set"
+[ "$(of set/file eviction)" = "is data" ] || fail "a set that mounts cannot fetch is said to be \"$(of set/file eviction)\""
+is_evicted() {
+    [ "$(of "$1" morsels_evicted)" != 0 ]
+}
+for ((i = 0; i < 32; i++)); do
+    ! is_evicted set/tail || break
+    head -c 4194304 /dev/urandom >"$work/filler"
+    cp "$work/filler" "$a/filler/$i" || fail "the filler found no room: $(morsel datasets; morsel donors)"
+done
+left=$((24 - $(of set/tail morsels_evicted)))
+for name in set/inward set/redirected large/large set/rewritten; do
+    [ "$(of $name morsels_evicted)" = "$(of $name morsels)" ] || fail "$name still has something: $(morsel datasets)"
+done
+[ $left -gt 0 ] && [ $left -lt 24 ] || fail "$left of 24 morsels are left: $(morsel datasets)"
+[ "$(of set/file morsels_evicted)" = 0 ] || fail "data was evicted"
+note "$left of 24 morsels are left of a tail"
+
+# ---- They come back as they were, in stretches; the prefix without a question; two readers share what comes.
+
+fresh_mount
+cmp -n $((left << 20)) "$work/kept/tail" "$mnt/set/tail" || fail "the beginning is not what was staged"
+fresh_mount
+cmp "$work/kept/tail" "$mnt/set/tail" &
+other=$!
+cmp "$work/kept/tail" "$mnt/set/tail" || fail "what was evicted is not what was staged: $(cat "$work/log/mount-reader")"
+wait "$other" || fail "the other reader did not get what was staged"
+[ "$(fetched tail)" = $(((24 - left) << 20)) ] || fail "not each byte that was missing was fetched once: $(cat "$work/requests")"
+[ "$(grep -c "^GET /tail" "$work/requests")" -le $(((24 - left) / 2 + 2)) ] || fail "too many questions: $(cat "$work/requests")"
+cmp "$work/kept/large" "$mnt/large/large" || fail "large morsels are not what was staged: $(cat "$work/log/mount-reader")"
+[ "$(morsel stats "$mnt" --json | jq '[.. | .set_morsels_origin? // empty] | add')" = $((24 - left + 2)) ] || fail "the counters: $(morsel stats "$mnt")"
+note "fetched: $(grep -c "^GET" "$work/requests") questions"
+
+# ---- A mount that is told so visits nobody, nor does any visit its own machine's services, whatever a user has written down.
+
+fresh_mount no_origins
+refused set/tail "$left"
+said "was evicted"
+fresh_mount
+refused set/inward 0
+said "only this machine"
+[ ! -s "$work/requests" ] || fail "a service of this machine alone was visited: $(cat "$work/requests")"
+note "what is not visited"
+
+# ---- An origin that says nothing costs a bounded time, and its bytes alone; when it is back, all is there.
+
+kill -STOP "$server"
+fresh_mount io_timeout=3s
+began_ms=$(now_ms)
+expect_error "Input/output error" dd if="$mnt/set/tail" of="$work/read" bs=1M skip="$left" count=1 status=none
+took=$(($(now_ms) - began_ms))
+[ $took -ge 2500 ] || fail "a silent origin was given up behind $took ms"
+[ $took -le 30000 ] || fail "a silent origin held a reader for $took ms"
+refused set/tail "$left"
+kill -CONT "$server"
+wait_for 60 "it is read again" cmp "$work/kept/tail" "$mnt/set/tail"
+kill -KILL "$server"
+wait "$server" 2>/dev/null || true
+fresh_mount
+refused set/tail "$left"
+note "away"
+
+# ---- An origin that has another file by now: an error for what is missing, nothing of the new one.
+
+start_origin "${host_of[here]}" "$port"
+head -c $((24 << 20)) /dev/urandom >"$work/www/.new"
+mv "$work/www/.new" "$work/www/tail"
+fresh_mount
+refused set/tail "$left"
+said "has changed since"
+head -c 1000 "$work/kept/tail" >"$work/www/tail"
+fresh_mount
+refused set/tail "$left"
+rm "$work/www/tail"
+fresh_mount
+refused set/tail "$left"
+touch -r "$work/www/rewritten" "$work/time"
+head -c $((4 << 20)) /dev/urandom | dd of="$work/www/rewritten" conv=notrunc status=none
+touch -r "$work/time" "$work/www/rewritten"
+fresh_mount
+refused set/rewritten 0
+said "others than those that were stored"
+note "changed"
+
+# ---- What all benefactors take with them is had from there, too.
+
+publish away 8
+morsel stage --quiet "$url/away" "$a/set"
+crash donor1
+crash donor2
+fresh_mount
+cmp "$work/kept/away" "$mnt/set/away" || fail "what no benefactor gives is not had from its origin: $(cat "$work/log/mount-reader")"
+stop_mount reader
+stop_mount a
+cluster_end
