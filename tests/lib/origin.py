@@ -7,7 +7,7 @@
 /untagged/NAME Last-Modified, but no ETag
 /blind/NAME    with ranges, whatever If-Range says
 /moved/NAME    is elsewhere (302)
-/inward/NAME   is on 127.0.0.1 (302)
+/inward/NAME   is on 127.0.0.1, at the port that DIR/.inward says (302)
 
 While DIR/.hold has a number, no body goes beyond that byte of its file. LOG gets a line for each request, and one for each
 answer that has reached a hold: "GET /NAME RANGE -> STATUS", "held /NAME". Ranges are "bytes=FROM-" or "bytes=FROM-LAST"."""
@@ -49,7 +49,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if kind == "moved":
             return self.answer(302, asked, {"Location": "/" + name, "Content-Length": "0"})
         if kind == "inward":
-            return self.answer(302, asked, {"Location": f"http://127.0.0.1:{server.server_address[1]}/{name}", "Content-Length": "0"})
+            with open(os.path.join(directory, ".inward"), encoding="ascii") as at:
+                return self.answer(302, asked, {"Location": f"http://127.0.0.1:{at.read().strip()}/{name}", "Content-Length": "0"})
         try:
             file = open(os.path.join(directory, name), "rb")
         except OSError:
