@@ -500,6 +500,48 @@ static void an_open_file_may_be_cut_and_lose_its_set_ids(void **state)
     ns_fixture_close(&f);
 }
 
+/* Whoever may write a data set may not keep others from its room with it, nor the owner from his. */
+static void only_its_owner_pins_a_data_set(void **state)
+{
+    struct set_morsel m = { .length = 9, .donor_count = 1, .donors = { 1 } };
+    struct meta_op made = op_make(INODE_ROOT, "f", 0100666), op = { .kind = OP_SET_STORED };
+    struct ns_fixture f;
+    struct buf list;
+
+    (void)state;
+    ns_fixture_open(&f, 3);
+    made.make.layout = (struct file_layout){ .class = CLASS_SCAVENGED,
+                                             .scratch = true,
+                                             .replicas = 1,
+                                             .stripe = { MORSEL_BYTES_DEFAULT, 1, 4 } };
+    ns_must(&f, made);
+    made = (struct meta_op){ .kind = OP_SETATTR };
+    made.setattr.inode = ns_counters(f.ns)->inode_next - 1;
+    made.setattr.valid = SETATTR_UID;
+    made.setattr.uid = 7;
+    ns_must(&f, made);
+    buf_init(&list);
+    op_morsel_put(&list, &m);
+    op.client = 1;
+    op.set_stored.inode = op.set_stored.set = ns_counters(f.ns)->inode_next - 1;
+    op.set_stored.size = m.length;
+    op.set_stored.morsels = buf_slice(&list);
+    ns_must(&f, op);
+    buf_free(&list);
+    op = (struct meta_op){ .kind = OP_SET_MARK, .client = 1 };
+    op.set_mark.set = ns_counters(f.ns)->inode_next - 1;
+    op.set_mark.pinned = true;
+    op.who = (struct credentials){ .uid = 8, .gid = 7, .groups_known = true };
+    assert_int_equal(permit_op(f.ns, &op, true, &f.err), MORSEL_PERM);
+    op.who.uid = 7;
+    assert_int_equal(permit_op(f.ns, &op, true, &f.err), 0);
+    op.who.uid = 0;
+    assert_int_equal(permit_op(f.ns, &op, true, &f.err), 0);
+    op.set_mark.set++;
+    assert_int_equal(permit_op(f.ns, &op, true, &f.err), MORSEL_NODATA);
+    ns_fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +549,7 @@ int main(void)
         cmocka_unit_test(groups_are_asked_for_where_they_decide),
         cmocka_unit_test(a_request_without_groups_is_stale_where_they_decide),
         cmocka_unit_test(an_open_file_may_be_cut_and_lose_its_set_ids),
+        cmocka_unit_test(only_its_owner_pins_a_data_set),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -436,6 +436,38 @@ static void who_leaves_goes_when_others_have_all(void **state)
     small_end(c);
 }
 
+/* Who is to take a copy leaves itself before it has come: that does not count there, and others take it. */
+static void what_comes_to_one_that_leaves_does_not_count(void **state)
+{
+    struct cloud *c = small_full(AFTER_MS);
+    struct set_morsel m;
+    donor_id target;
+
+    (void)state;
+    c->desks[0].leaving = true;
+    report(c, &c->desks[0]);
+    while (c->r.task_count == 0) {
+        turn(c);
+        c->now_ms++;
+    }
+    assert_true(c->fetched == 0 && c->r.tasks[0].order != 0);
+    target = c->r.tasks[0].target;
+    c->desks[target - 1].leaving = true;
+    report(c, &c->desks[target - 1]);
+    for (int i = 0; i < 200; i++) {
+        pass(c, 50);
+        for (uint32_t k = 0; k < MORSELS; k++) {
+            assert_true(set_get(set_of(c, 0), k, &m));
+            assert_false(set_morsel_has(&m, target));
+        }
+        for (uint32_t k = 0; k < REPAIR_FLIGHT_MAX; k++) {
+            assert_false(c->r.tasks[k].order != 0 && c->r.tasks[k].target == target);
+        }
+    }
+    assert_true(left_of(c, 0)->counted && left_of(c, 0)->wanted == 0);
+    small_end(c);
+}
+
 /* Both that have it leave: it is copied from them, first of all what nobody else has. */
 static void what_only_those_have_who_leave_comes_first(void **state)
 {
@@ -584,6 +616,7 @@ int main(void)
         cmocka_unit_test(the_last_copy_comes_first),
         cmocka_unit_test(a_large_set_is_walked_in_small_steps),
         cmocka_unit_test(who_leaves_goes_when_others_have_all),
+        cmocka_unit_test(what_comes_to_one_that_leaves_does_not_count),
         cmocka_unit_test(what_only_those_have_who_leave_comes_first),
         cmocka_unit_test(where_nobody_has_room_that_is_said_at_once),
         cmocka_unit_test(who_gives_less_keeps_what_it_gives),
