@@ -70,7 +70,8 @@ static void heat_is_accesses_and_loses_half_each_hour(void **state)
     uint64_t first = test_seed_first();
 
     (void)state;
-    assert_true(h != NULL && m != NULL);
+    assert_non_null(h);
+    assert_non_null(m);
     for (uint64_t seed = first; seed < first + SEEDS; seed++) {
         struct prng prng;
         uint64_t now_ms;
@@ -98,7 +99,8 @@ static void with_too_many_the_hottest_are_known(void **state)
     uint32_t hot = 0;
 
     (void)state;
-    assert_true(h != NULL && m != NULL);
+    assert_non_null(h);
+    assert_non_null(m);
     prng_seed(&prng, test_seed_first());
     now_ms = add_some(h, m, &prng, MANY);
     for (uint32_t i = 0; i < MANY; i++) { /* And each once. */

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 enum {
-    SEEDS_DEFAULT = 100,
+    SEEDS_DEFAULT = 150,
     DATASETS_SEEDS_DEFAULT = 50,
     DETERMINISM_SEEDS = 5,         /* So many are run twice. */
     WORTH_SEEDS_MIN = 40,          /* Of fewer the floors say nothing. */

@@ -36,7 +36,7 @@ enum {
 #define HISTORY_COUNTS(X)                                                                          \
     X(calls, "calls", 2000)                                                                        \
     X(good, "calls that ended well", 1900)                                                         \
-    X(dir_syncs, "directories synced", 8)                                                          \
+    X(dir_syncs, "directories synced", 5)                                                          \
     X(appends, "records appended", 30)                                                             \
     X(large_appends, "large records appended by several at once", 8)                               \
     X(locked, "good ends of what was done under a lock", 50)                                       \
