@@ -47,6 +47,8 @@ struct admin_settings
     uint64_t interval_ms;              /* top */
     uint64_t rounds;                   /* top; 0: until it is stopped. */
     bool quiet;                        /* stage, put, get */
+    bool recursive;                    /* stage */
+    char list[CONFIG_STRING_MAX];      /* stage: a file with URLs; empty: none. */
     bool fresh;                        /* stage: what is there does not count. */
     char data_dir[CONFIG_STRING_MAX];  /* donate; empty: owner_data_dir(). */
     char keep_free[CONFIG_STRING_MAX]; /* donate set; empty: as it is. */

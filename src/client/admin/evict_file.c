@@ -135,7 +135,7 @@ static int evict_one(const char *path, const struct eviction_keep *keep,
                      const struct admin_settings *settings, json_t *list)
 {
     struct mount_info mount;
-    struct evicted e;
+    struct evicted e = { 0 };
     struct errmsg err;
     struct stat st;
     int rv = mount_find_morsel(path, &mount, &err);

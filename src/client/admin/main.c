@@ -36,6 +36,10 @@ static const struct config_option donate_options[] = {
 };
 
 static const struct config_option stage_options[] = {
+    { "r", CONFIG_BOOL, FIELD(recursive), "no", 0, 0, "",
+      "Stage all files of a local directory, and below, to the same places below DEST." },
+    { "list", CONFIG_STRING, FIELD(list), "", 0, 0, "FILE",
+      "Stage all URLs that stand in the file (\"-\": standard input), one on a line." },
     { "fresh", CONFIG_BOOL, FIELD(fresh), "no", 0, 0, "", "Begin anew, whatever is there." },
     { "quiet", CONFIG_BOOL, FIELD(quiet), "no", 0, 0, "",
       "Show neither how far it is nor what came of it." },
@@ -168,7 +172,7 @@ static const struct command commands[] = {
             "Fetch what lies at a URL (http, https, ftp, sftp, file) into a data set: a file in a "
             "directory of class scavenged. The same command goes on where one was interrupted.",
             "URL FILE|DIR", stage_options),
-      2, 2, command_stage },
+      1, 2, command_stage },
     { "reserve",
       TABLE("reserve",
             "Make a data set that is to have SIZE, without its bytes: a file in a directory of "

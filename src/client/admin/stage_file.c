@@ -5,10 +5,9 @@
  *
  * Nothing is made or changed before the origin has answered. What is there of an earlier, interrupted download counts if the origin
  * still is the same, by its ETag, size and date; otherwise the data set begins anew. */
-#include "client/admin/admin.h"
+#include "client/admin/stage_file.h"
 #include "client/admin/print_file.h"
 #include "client/admin/stage_curl.h"
-#include "client/admin/stage_dest_file.h"
 #include "client/admin/stage_progress_file.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
@@ -263,33 +262,49 @@ static int stage(struct stage *s)
 
 /* ---- The command ---- */
 
-static int report(const struct stage *s)
+json_t *staged_json(const char *url, const struct staged *s)
 {
-    bool there = s->verdict == VERDICT_COMPLETE;
-    uint64_t size = there ? s->dest.size : s->begun_at + s->got;
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:b, s:b}", "url", url, "file", s->path, "size",
+                     print_json_number(s->size), "fetched", print_json_number(s->got), "resumed_at",
+                     print_json_number(s->begun_at), "was_complete", (int)s->was_complete, "waited",
+                     (int)s->waited);
+}
+
+void staged_print(const struct staged *s)
+{
     char bytes[PRINT_TEXT_MAX], got[PRINT_TEXT_MAX];
 
-    if (s->settings->json) {
-        return print_json(json_pack("{s:s, s:s, s:o, s:o, s:o, s:b, s:b}", "url", s->url, "file",
-                                    s->dest.path, "size", print_json_number(size), "fetched",
-                                    print_json_number(there ? 0 : s->got), "resumed_at",
-                                    print_json_number(there ? 0 : s->begun_at), "was_complete",
-                                    (int)there, "waited", (int)s->waited))
-                   ? ADMIN_OK
-                   : ADMIN_PROBLEM;
-    }
-    if (s->settings->quiet) {
-        return ADMIN_OK;
-    }
-    if (there) {
-        (void)printf("%s: all of it is there (%s)\n", s->dest.path, print_bytes(size, bytes));
+    if (s->was_complete) {
+        (void)printf("%s: all of it is there (%s)\n", s->path, print_bytes(s->size, bytes));
     } else if (s->begun_at > 0) {
-        (void)printf("%s: %s, of which %s were there\n", s->dest.path, print_bytes(size, bytes),
+        (void)printf("%s: %s, of which %s were there\n", s->path, print_bytes(s->size, bytes),
                      print_bytes(s->begun_at, got));
     } else {
-        (void)printf("%s: %s\n", s->dest.path, print_bytes(size, bytes));
+        (void)printf("%s: %s\n", s->path, print_bytes(s->size, bytes));
     }
-    return ADMIN_OK;
+}
+
+int stage_url(const struct admin_settings *settings, const char *url, const char *dest,
+              struct staged *staged, struct errmsg *why)
+{
+    struct stage s = { .settings = settings, .url = url };
+    char name[NAME_BYTES_MAX + 1];
+    bool named = download_name(url, name, sizeof(name));
+    int rv;
+
+    stage_progress_init(&s.progress, !settings->quiet && !settings->json);
+    rv = stage_dest_find(&s.dest, dest, named ? name : NULL, &s.why);
+    if (rv == 0) {
+        rv = stage(&s);
+    }
+    *why = s.why;
+    memcpy(staged->path, s.dest.path, sizeof(staged->path));
+    staged->was_complete = s.verdict == VERDICT_COMPLETE;
+    staged->size = staged->was_complete ? s.dest.size : s.begun_at + s.got;
+    staged->got = staged->was_complete ? 0 : s.got;
+    staged->begun_at = staged->was_complete ? 0 : s.begun_at;
+    staged->waited = s.waited;
+    return rv;
 }
 
 static enum admin_exit exit_of(int status)
@@ -299,24 +314,43 @@ static enum admin_exit exit_of(int status)
                                           : ADMIN_PROBLEM;
 }
 
-int command_stage(const struct admin_arguments *arguments)
+static int stage_single(const struct admin_settings *settings, const char *url, const char *dest)
 {
-    struct stage s = { .settings = &arguments->settings, .url = arguments->operands[0] };
-    const char *wrong = origin_url_wrong(s.url);
-    char name[NAME_BYTES_MAX + 1];
-    bool named;
+    const char *wrong = origin_url_wrong(url);
+    struct staged staged;
+    struct errmsg why;
     int rv;
 
     if (wrong != NULL) {
-        return admin_failed(ADMIN_USAGE, "%s %s", s.url, wrong);
+        return admin_failed(ADMIN_USAGE, "%s %s", url, wrong);
+    }
+    if ((rv = stage_url(settings, url, dest, &staged, &why)) != 0) {
+        return admin_failed(exit_of(rv), "%s", why.text);
+    }
+    if (settings->json) {
+        return print_json(staged_json(url, &staged)) ? ADMIN_OK : ADMIN_PROBLEM;
+    }
+    if (!settings->quiet) {
+        staged_print(&staged);
+    }
+    return ADMIN_OK;
+}
+
+int command_stage(const struct admin_arguments *arguments)
+{
+    const struct admin_settings *settings = &arguments->settings;
+    bool lists = settings->list[0] != '\0';
+    int code;
+
+    if (arguments->operands_count != (lists ? 1 : 2) || (lists && settings->recursive)) {
+        return admin_failed(ADMIN_USAGE, "say \"morsel stage URL FILE|DIR\", \"morsel stage -r DIR "
+                                         "DEST\" or \"morsel stage --list FILE DEST\"");
     }
     (void)curl_global_init(CURL_GLOBAL_DEFAULT);
-    named = download_name(s.url, name, sizeof(name));
-    stage_progress_init(&s.progress, !s.settings->quiet && !s.settings->json);
-    rv = stage_dest_find(&s.dest, arguments->operands[1], named ? name : NULL, &s.why);
-    if (rv == 0) {
-        rv = stage(&s);
-    }
+    code = lists ? stage_list(settings, arguments->operands[0])
+           : settings->recursive
+               ? stage_tree(settings, arguments->operands[0], arguments->operands[1])
+               : stage_single(settings, arguments->operands[0], arguments->operands[1]);
     curl_global_cleanup();
-    return rv == 0 ? report(&s) : admin_failed(exit_of(rv), "%s", s.why.text);
+    return code;
 }

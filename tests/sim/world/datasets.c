@@ -184,7 +184,8 @@ static void store_again(struct program *p)
     set->generation++;
     set->unknown = rv != 0;
     p->history->counts.stored_again += rv == 0;
-    rv = rv == ENOENT && p->history->meta_losses > 0 ? EIO : rv;
+    /* A manager that has forgotten that it began anew, or the file, says so. */
+    rv = (rv == ENOENT || rv == EPERM) && p->history->meta_losses > 0 ? EIO : rv;
     act_end(&a, set->synced ? "store again synced" : "store again", set->name, set->size, rv);
 }
 
