@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SERVERS_DEFAULT = 4, COPIES_WAIT_MS = 5000, OPTIONS_MAX = 3 };
+enum { SERVERS_DEFAULT = 4, COPIES_WAIT_MS = 5000, OPTIONS_MAX = 4 };
 
 static const char iod[] = "iod", benefactor[] = "benefactor";
 
@@ -288,7 +288,8 @@ static int start_servers(struct starting *s, const char *manager, uint32_t count
     return rv;
 }
 
-/* All on this machine, of which nobody is the owner: they do not look whether somebody works here. */
+/* All on this machine, of which nobody is the owner: they do not look whether somebody works here, and what they may have
+ * was said. */
 static int start_benefactors(struct starting *s, const char *manager)
 {
     uint32_t count = (uint32_t)s->settings->benefactors;
@@ -301,6 +302,7 @@ static int start_benefactors(struct starting *s, const char *manager)
         node_name(benefactor, i, node.name);
         add_option(&node, "manager", manager);
         add_option(&node, "donate", s->settings->donate);
+        add_option(&node, "keep-free", "0");
         add_option(&node, "no-gentle", "");
         rv = start_node(s, &node);
         errmsg_wrap(&s->err, "%s", rv == 0 ? "" : node.name);
