@@ -13,7 +13,9 @@ enum {
     HEDGE_TIMES = 6,      /* or so many times as long as that one takes. */
     WRONG_ROUNDS_MAX = 2, /* So often all copies are asked, when none is away and all are wrong. */
     LOADING_BYTES_MAX = 256 << 20,
-    EVICTED_LOG_MS = 1000
+    EVICTED_LOG_MS = 1000,
+    ORIGIN_AFTER_MS =
+        2000 /* So long benefactors that only had too much to do get another chance. */
 };
 
 /* The morsel, asked of one donor. */
@@ -389,12 +391,19 @@ static void ask(struct set_load *load)
     }
 }
 
+static bool is_for_origin(const struct set_load *load, uint64_t now_ms)
+{
+    return load->entry.donor_count == 0 || now_ms >= load->origin_from_ms ||
+           set_origin_gives(load->set);
+}
+
 /* Nobody who has it could be had. The manager may know others soon. */
 static void try_later(struct set_load *load)
 {
     uint64_t now_ms = uv_now(load->client->loop);
 
-    if (!list_empty(&load->readers) && now_ms < load->until_ms && set_origin_want(load)) {
+    if (!list_empty(&load->readers) && now_ms < load->until_ms && is_for_origin(load, now_ms) &&
+        set_origin_want(load)) {
         leave_room(load);
         return;
     }
@@ -573,6 +582,7 @@ struct set_load *set_load_get(struct data_set *set, uint32_t morsel, bool fresh)
     load->set = set_ref(set);
     load->fresh = fresh;
     load->until_ms = set_deadline_ms(set);
+    load->origin_from_ms = uv_now(set->client->loop) + ORIGIN_AFTER_MS;
     load->is_new = true;
     list_init(&load->node);
     list_init(&load->queue);

@@ -21,6 +21,7 @@
 enum {
     SILENT_MS_MAX = 60000,   /* So long nothing may come, or io_timeout if that is less. */
     PART_MS_MAX = 300000,    /* So long one stretch may take, and a reader wait. */
+    GIVES_MS = 10000,        /* So long who gave something is taken to go on. */
     PAUSE_MS = 5000,         /* Behind a failure, */
     CHANGED_PAUSE_MS = 60000 /* and when it has another one by now. */
 };
@@ -38,6 +39,7 @@ struct set_origin
     uint32_t parts_count;
     struct origin_pace pace;
     uint64_t heard_ms;       /* When bytes came last. */
+    bool gave;               /* They ever did. */
     uint64_t pause_until_ms; /* It is not visited before. */
 };
 
@@ -172,6 +174,7 @@ static void came(void *data, size_t count)
     struct part *p = data;
 
     p->set->origin->heard_ms = now_of(p->set);
+    p->set->origin->gave = true;
     p->within += (uint32_t)count;
     if (p->within < p->entries[p->at].length) {
         return;
@@ -386,6 +389,13 @@ bool set_origin_may(const struct data_set *set)
 
     return set->client->options.origins != NULL && set->sealed && !set->dropped &&
            (o == NULL || (o->state != ORIGIN_NONE && now_of(set) >= o->pause_until_ms));
+}
+
+bool set_origin_gives(const struct data_set *set)
+{
+    const struct set_origin *o = set->origin;
+
+    return o != NULL && o->gave && now_of(set) < o->heard_ms + GIVES_MS;
 }
 
 static struct set_origin *origin_of(struct data_set *set)

@@ -118,6 +118,9 @@ struct set_load;
 /* May bytes that no benefactor has be had from where the set comes from, as far as is known? */
 bool set_origin_may(const struct data_set *set);
 
+/* Do they come from there just now, or did they a moment ago? */
+bool set_origin_gives(const struct data_set *set);
+
 /* The load waits for them from now on: set_load_from_origin() or set_load_origin_failed() follows, later. False: they are not to be had
  * there. */
 bool set_origin_want(struct set_load *load);
@@ -153,9 +156,10 @@ struct set_load
     uint64_t room_bytes;                           /* That it has of data_sets.loading_bytes. */
     struct load_attempt *attempts[SET_COPIES_MAX]; /* By copy of the entry; NULL: none runs. */
     bool tried[SET_COPIES_MAX];
-    bool away;             /* One of those that were tried could not be had. */
-    unsigned wrong_rounds; /* In which all were wrong. */
-    int status;            /* Of the last failure. */
+    bool away;               /* One of those that were tried could not be had. */
+    unsigned wrong_rounds;   /* In which all were wrong. */
+    int status;              /* Of the last failure. */
+    uint64_t origin_from_ms; /* Before, benefactors that have it are asked again. */
     uint64_t until_ms;
     uint64_t retry_ms; /* 0: it does not wait. */
 };
