@@ -51,7 +51,7 @@ said() {
 refused() {
     local at size
     size=$(stat -c %s "$mnt/$1")
-    cmp -n $(($2 << 20)) "$work/kept/${1##*/}" "$mnt/$1" || fail "the beginning of $1 is not what was staged"
+    cmp -n $(($2 << 20)) "$work/kept/${1##*/}" "$mnt/$1" || fail "the beginning of $1 is not what was staged: $(cat "$work/log/mount-reader")"
     for ((at = $2; at < size >> 20; at++)); do
         expect_error "Input/output error" dd if="$mnt/$1" of="$work/read" bs=1M skip=$at count=1 status=none
         [ ! -s "$work/read" ] || fail "bytes of $1 came with an error"
