@@ -239,8 +239,8 @@ static void what_mounts_fetch_again_may_go(void **state)
         const struct data_set *set;
 
         origin_init(&origin);
-        strcpy(origin.url, cases[i].url);
-        strcpy(origin.etag, cases[i].etag);
+        (void)snprintf(origin.url, sizeof(origin.url), "%s", cases[i].url);
+        (void)snprintf(origin.etag, sizeof(origin.etag), "%s", cases[i].etag);
         origin.modified_s = cases[i].modified_s;
         assert_int_equal(say_all(f, CLIENT, file, file, &origin),
                          0); /* How long it is, is not known yet. */

@@ -201,7 +201,7 @@ static void compare(const struct program *p, const struct set *set, const struct
     for (size_t i = 0; i < got && !may_be_gone(set); i++) {
         if (bytes[i] != byte_of(set->value, offset + i)) {
             world_fail("%s: byte %llu of %s is %u and not %u as %s says", p->name,
-                       (unsigned long long)(offset + i), set->name, bytes[i],
+                       (unsigned long long)offset + i, set->name, bytes[i],
                        byte_of(set->value, offset + i), file->kernel->process->name);
         }
     }
