@@ -14,7 +14,8 @@ donor_mib=96
 start_donors 2
 start_mount a io_timeout=60s
 a=$mnt
-mkdir "$a/set" "$a/large" "$a/filler"
+mkdir "$a/set" "$a/large" "$a/filler" "$a/scratch"
+policy "$a/scratch" class=scavenged scratch=yes
 policy "$a/set" class=scavenged
 policy "$a/large" class=scavenged morsel_size=4M
 policy "$a/filler" class=scavenged
@@ -68,10 +69,12 @@ start_origin 127.0.0.1
 cp "$work/port" "$work/www/.inward"
 publish inward 2
 morsel stage --quiet "$url/inward" "$a/set"
+morsel stage --quiet "$url/inward" "$a/scratch"
 start_origin "${host_of[here]}"
 port=$(cat "$work/port")
 cp "$work/kept/inward" "$work/kept/redirected"
 morsel stage --quiet "$url/inward/inward" "$a/set/redirected"
+morsel stage --quiet "$url/inward/inward" "$a/scratch/redirected"
 publish large 8
 morsel stage --quiet "$url/large" "$a/large"
 publish rewritten 4
@@ -79,7 +82,12 @@ morsel stage --quiet "$url/rewritten" "$a/set"
 publish tail 24
 morsel stage --quiet "file://$work/www/tail" "$a/set/file"
 morsel stage --quiet "$url/tail" "$a/set"
-[ "$(of set/file eviction)" = "is data" ] || fail "a set that mounts cannot fetch is said to be \"$(of set/file eviction)\""
+publish norange 2
+morsel stage --quiet "$url/norange/norange" "$a/set"
+for name in file inward redirected norange; do
+    [ "$(of set/$name eviction)" = "is data" ] || fail "a set that mounts cannot fetch, $name, is said to be \"$(of set/$name eviction)\""
+    expect_error "is data" "$bin/morsel" evict "$a/set/$name"
+done
 is_evicted() {
     [ "$(of "$1" morsels_evicted)" != 0 ]
 }
@@ -89,11 +97,13 @@ for ((i = 0; i < 32; i++)); do
     cp "$work/filler" "$a/filler/$i" || fail "the filler found no room: $(morsel datasets; morsel donors)"
 done
 left=$((24 - $(of set/tail morsels_evicted)))
-for name in set/inward set/redirected large/large set/rewritten; do
+for name in scratch/inward scratch/redirected large/large set/rewritten; do
     [ "$(of $name morsels_evicted)" = "$(of $name morsels)" ] || fail "$name still has something: $(morsel datasets)"
 done
 [ $left -gt 0 ] && [ $left -lt 24 ] || fail "$left of 24 morsels are left: $(morsel datasets)"
-[ "$(of set/file morsels_evicted)" = 0 ] || fail "data was evicted"
+for name in file inward redirected norange; do
+    [ "$(of set/$name morsels_evicted)" = 0 ] || fail "data was evicted: $name"
+done
 note "$left of 24 morsels are left of a tail"
 
 # ---- They come back as they were, in stretches; the prefix without a question; two readers share what comes.
@@ -117,9 +127,9 @@ fresh_mount no_origins
 refused set/tail "$left"
 said "was evicted"
 fresh_mount
-refused set/inward 0
+refused scratch/inward 0
 said "only this machine"
-refused set/redirected 0
+refused scratch/redirected 0
 grep -q "^GET /inward/inward .*302" "$work/requests" || fail "the redirection was not met: $(cat "$work/requests")"
 ! grep -q "^GET /inward " "$work/requests" || fail "a service of this machine alone was visited: $(cat "$work/requests")"
 note "what is not visited"

@@ -221,15 +221,17 @@ static void what_mounts_fetch_again_may_go(void **state)
     {
         const char *url, *etag;
         int64_t modified_s;
-        bool may_go;
-    } cases[] = { { "http://h/x", "\"a\"", ORIGIN_TIME_UNKNOWN, true },
-                  { "https://h/x", "", 5, true },
-                  { "https://h/x", "W/\"a\"", ORIGIN_TIME_UNKNOWN, false },
-                  { "http://h/x", "", ORIGIN_TIME_UNKNOWN,
+        bool proven, may_go;
+    } cases[] = { { "http://h/x", "\"a\"", ORIGIN_TIME_UNKNOWN, true, true },
+                  { "https://h/x", "", 5, true, true },
+                  { "https://h/x", "", 5, false,
+                    false }, /* It takes somebody's password, perhaps, or gives no ranges. */
+                  { "https://h/x", "W/\"a\"", ORIGIN_TIME_UNKNOWN, true, false },
+                  { "http://h/x", "", ORIGIN_TIME_UNKNOWN, true,
                     false }, /* Who knows what it has then. */
-                  { "ftp://h/x", "", 5, false },
-                  { "sftp://h/x", "", 5, false },
-                  { "file:///x", "", 5, false } };
+                  { "ftp://h/x", "", 5, true, false },
+                  { "sftp://h/x", "", 5, true, false },
+                  { "file:///x", "", 5, true, false } };
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -242,6 +244,7 @@ static void what_mounts_fetch_again_may_go(void **state)
         (void)snprintf(origin.url, sizeof(origin.url), "%s", cases[i].url);
         (void)snprintf(origin.etag, sizeof(origin.etag), "%s", cases[i].etag);
         origin.modified_s = cases[i].modified_s;
+        origin.proven = cases[i].proven;
         assert_int_equal(say_all(f, CLIENT, file, file, &origin),
                          0); /* How long it is, is not known yet. */
         assert_false(set_may_go(&sets_find(ns_sets(f->ns), file)->head));

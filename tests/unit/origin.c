@@ -90,20 +90,22 @@ static void come_back(const struct origin *o)
     origin_encode(o, &record);
     assert_int_equal(origin_decode(buf_slice(&record), &again), 0);
     assert_true(strcmp(o->url, again.url) == 0 && strcmp(o->etag, again.etag) == 0 &&
-                o->size == again.size && o->modified_s == again.modified_s);
+                o->size == again.size && o->modified_s == again.modified_s &&
+                o->proven == again.proven);
     for (size_t count = 0; count < record.count; count++) {
         assert_int_equal(origin_decode((struct slice){ record.data, count }, &again),
                          MORSEL_CORRUPT);
     }
     buf_put_u8(&record, 0);
     assert_int_equal(origin_decode(buf_slice(&record), &again), MORSEL_CORRUPT);
-    record.data[0] = 2;
+    record.data[0] = 3;
     assert_int_equal(origin_decode(buf_slice(&record), &again), MORSEL_VERSION);
     buf_free(&record);
     origin_format(o, text);
     assert_int_equal(origin_parse(slice_text(text), &again), 0);
     assert_true(strcmp(o->url, again.url) == 0 && strcmp(o->etag, again.etag) == 0 &&
-                o->size == again.size && o->modified_s == again.modified_s);
+                o->size == again.size && o->modified_s == again.modified_s &&
+                o->proven == again.proven);
 }
 
 static void records_and_texts_come_back(void **state)
@@ -112,6 +114,9 @@ static void records_and_texts_come_back(void **state)
 
     (void)state;
     come_back(&o);
+    o.proven = true;
+    come_back(&o);
+    o.proven = false;
     o.etag[0] = '\0';
     o.modified_s = -5;
     come_back(&o);

@@ -1,5 +1,5 @@
-/* "morsel origin-part ORIGIN FROM LENGTH SILENT_MS": bytes of an origin on standard output, for a mount that starts it
- * (fuse/origin_child_proc.c) and looks at what comes. No command for users: the mount speaks for whoever reads, and the URL is the word of
+/* "morsel origin-part ORIGIN FROM LENGTH SILENT_MS [RANGE]": bytes of an origin on standard output, for a mount that starts it
+ * (fuse/origin_child_proc.c) and looks at what comes; with RANGE nothing where the origin gives no ranges (stage_prove_proc.c). No command for users: the mount speaks for whoever reads, and the URL is the word of
  * whoever stored, so neither one's rights are used. Root becomes nobody before it looks at anything.
  *
  * Exit code 0: all came; ORIGIN_PART_CHANGED: it is another origin by now; others: it failed. Words are one line on standard error. */
@@ -29,6 +29,7 @@ struct part
     struct download download;
     uint64_t skip, left; /* Bytes that come and are not wanted; that are wanted still. */
     bool changed;
+    bool range, no_range; /* It must begin where it was asked to; it does not. */
     int write_error;
 };
 
@@ -38,7 +39,8 @@ static bool on_begin(void *data, const struct origin *now, uint64_t at)
 
     p->changed = !origin_same(&p->download.known, now);
     p->skip = p->download.from - at;
-    return !p->changed;
+    p->no_range = p->range && p->skip > 0;
+    return !p->changed && !p->no_range;
 }
 
 static bool on_bytes(void *data, const void *bytes, size_t count)
@@ -97,7 +99,8 @@ static int fetch(struct part *p)
         return ADMIN_OK;
     }
     (void)fprintf(stderr, "%s\n",
-                  p->write_error != 0    ? strerror(p->write_error)
+                  p->no_range            ? "it gives no ranges"
+                  : p->write_error != 0  ? strerror(p->write_error)
                   : end == DOWNLOAD_DONE ? "it has fewer bytes than it had"
                                          : why.text);
     return ADMIN_PROBLEM;
@@ -105,12 +108,13 @@ static int fetch(struct part *p)
 
 int command_origin_part(int count, char *const *words)
 {
-    struct part p = { .write_error = 0 };
+    struct part p = { .range = count == 5 };
     struct download *d = &p.download;
 
     *d = (struct download){
         .data = &p, .begin = on_begin, .take = on_bytes, .on_behalf = true, .whole_ms = WHOLE_MS
     };
+    count -= p.range;
     if (count != 4 || origin_parse(slice_text(words[0]), &d->known) != 0 ||
         !origin_is_visited(&d->known) || !take_number(words[1], &d->from) ||
         !take_number(words[2], &d->length) || d->length == 0 || d->from > INT64_MAX ||

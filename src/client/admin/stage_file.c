@@ -6,9 +6,11 @@
  * Nothing is made or changed before the origin has answered. What is there of an earlier, interrupted download counts if the origin
  * still is the same, by its ETag, size and date; otherwise the data set begins anew. */
 #include "client/admin/stage_file.h"
+
 #include "client/admin/print_file.h"
 #include "client/admin/stage_curl.h"
 #include "client/admin/stage_progress_file.h"
+#include "client/admin/stage_prove_proc.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 
@@ -52,7 +54,9 @@ static bool give_up(struct stage *s, int status)
 /* It was complete. Has it lost something since, or the origin something else by now? */
 static bool judge_complete(struct stage *s, const struct origin *now)
 {
-    if (!s->dest.whole) {
+    /* What is missing mounts fetch again while it is read. */
+    if (!s->dest.whole &&
+        !(origin_stands_in(&s->dest.origin) && origin_same(&s->dest.origin, now))) {
         errmsg_set(
             &s->why,
             "%s: parts of it were evicted to make room, or are lost on all benefactors that had "
@@ -93,7 +97,10 @@ static bool on_begin(void *data, const struct origin *now, uint64_t at)
         rv = stage_dest_empty(d, &s->why);
     }
     if (rv == 0) {
-        rv = stage_dest_begin(d, at > 0 ? &d->origin : now, at, &s->why);
+        struct origin anew = *now;
+
+        anew.proven = at == 0 && stage_prove(now);
+        rv = stage_dest_begin(d, at > 0 ? &d->origin : &anew, at, &s->why);
     }
     if (rv != 0) {
         return give_up(s, rv);

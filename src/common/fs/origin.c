@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ORIGIN_RECORD_VERSION = 1, DIGITS_MAX = 20 };
+enum { RECORD_PLAIN = 1, RECORD_PROVEN = 2, DIGITS_MAX = 20 };
 
 void origin_init(struct origin *origin)
 {
@@ -103,11 +103,22 @@ bool origin_is_visited(const struct origin *origin)
     return strncmp(origin->url, "http://", 7) == 0 || strncmp(origin->url, "https://", 8) == 0;
 }
 
+bool origin_may_be_proven(const struct origin *origin)
+{
+    return origin_is_visited(origin) && origin_is_dated(origin) &&
+           origin->size != ORIGIN_SIZE_UNKNOWN && origin->size > 0;
+}
+
+bool origin_stands_in(const struct origin *origin)
+{
+    return origin->proven && origin_may_be_proven(origin);
+}
+
 /* ---- The record ---- */
 
 void origin_encode(const struct origin *origin, struct buf *out)
 {
-    buf_put_u8(out, ORIGIN_RECORD_VERSION);
+    buf_put_u8(out, origin->proven ? RECORD_PROVEN : RECORD_PLAIN);
     buf_put_blob(out, origin->url, strlen(origin->url));
     buf_put_blob(out, origin->etag, strlen(origin->etag));
     buf_put_u64(out, origin->size);
@@ -135,10 +146,11 @@ int origin_decode(struct slice bytes, struct origin *origin)
 
     reader_init(&r, bytes.data, bytes.count);
     version = reader_u8(&r);
-    if (version > ORIGIN_RECORD_VERSION) {
+    if (version > RECORD_PROVEN) {
         return MORSEL_VERSION;
     }
     origin_init(origin);
+    origin->proven = version == RECORD_PROVEN;
     url = reader_blob(&r);
     etag = reader_blob(&r);
     origin->size = reader_u64(&r);
@@ -164,8 +176,11 @@ void origin_format(const struct origin *origin, char text[ORIGIN_TEXT_MAX])
         at += snprintf(text + at, (size_t)(ORIGIN_TEXT_MAX - at), "etag=%s\n", origin->etag);
     }
     if (origin->modified_s != ORIGIN_TIME_UNKNOWN) {
-        (void)snprintf(text + at, (size_t)(ORIGIN_TEXT_MAX - at), "modified=%" PRId64 "\n",
+        at += snprintf(text + at, (size_t)(ORIGIN_TEXT_MAX - at), "modified=%" PRId64 "\n",
                        origin->modified_s);
+    }
+    if (origin->proven) {
+        (void)snprintf(text + at, (size_t)(ORIGIN_TEXT_MAX - at), "proven=yes\n");
     }
 }
 
@@ -226,6 +241,9 @@ int origin_parse(struct slice text, struct origin *origin)
     }
     if (good && next_line(&text, "modified=", &value)) {
         good = take_time(value, &origin->modified_s);
+    }
+    if (good && next_line(&text, "proven=", &value)) {
+        origin->proven = good = slice_equal(value, slice_text("yes"));
     }
     return good && text.count == 0 && origin_sound(origin) ? 0 : MORSEL_MALFORMED;
 }

@@ -38,6 +38,8 @@ struct origin
     char etag[ORIGIN_ETAG_MAX + 1]; /* With its quotes, and W/ if it is a weak one. Empty: none. */
     uint64_t size;                  /* Bytes, at most INT64_MAX; ORIGIN_SIZE_UNKNOWN. */
     int64_t modified_s;             /* Since 1970; ORIGIN_TIME_UNKNOWN. */
+    bool
+        proven; /* Who staged it has had its last byte without any rights and by its range, as mounts ask. */
 };
 
 /* Nothing is known. */
@@ -50,7 +52,7 @@ const char *origin_url_wrong(const char *url);
 /* Each field is one that may be. */
 bool origin_sound(const struct origin *origin);
 
-/* Does nothing of what both of them say differ? The URL included. */
+/* Does nothing of what both of them say differ? The URL included, and not whether it is proven. */
 bool origin_same(const struct origin *a, const struct origin *b);
 
 /* Would one notice, if the bytes became others: can a download that was interrupted go on? */
@@ -61,6 +63,12 @@ bool origin_has_strong_etag(const struct origin *origin);
 
 /* Is it one that mounts fetch from for whoever reads (http and https: neither files of their machine nor what takes somebody's key)? */
 bool origin_is_visited(const struct origin *origin);
+
+/* And could one say of all of it that it is the same? Then it is worth a proof, */
+bool origin_may_be_proven(const struct origin *origin);
+
+/* and when it has that, copies of its bytes are a cache. */
+bool origin_stands_in(const struct origin *origin);
 
 /* The record of the manager. MORSEL_CORRUPT, MORSEL_VERSION. */
 void origin_encode(const struct origin *origin, struct buf *out);

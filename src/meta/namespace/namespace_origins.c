@@ -101,9 +101,7 @@ int apply_set_origin(struct ns_txn *t)
     head.writer = op->client;
     head.has_origin = true;
     head.reserved = 0; /* The origin says how large it is to be. */
-    /* Where it could not be said later that it is the same, nothing of it is evicted. */
-    head.fetched = origin_is_visited(&origin) && origin_is_dated(&origin) &&
-                   origin.size != ORIGIN_SIZE_UNKNOWN;
+    head.fetched = origin_stands_in(&origin);
     txn_set_head(t, &head);
     buf_clear(&t->ns->record);
     origin_encode(&origin, &t->ns->record);
