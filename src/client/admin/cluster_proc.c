@@ -24,6 +24,8 @@ enum { SERVERS_DEFAULT = 4, COPIES_WAIT_MS = 5000, OPTIONS_MAX = 4 };
 
 static const char iod[] = "iod", benefactor[] = "benefactor";
 
+#define DONATE_DEFAULT "1G"
+
 /* ---- Paths ---- */
 
 void cluster_path(const struct cluster *c, const char *subdir, const char *name, const char *suffix,
@@ -288,20 +290,36 @@ static int start_servers(struct starting *s, const char *manager, uint32_t count
     return rv;
 }
 
+/* What each of them gives: as it was said, now or at an earlier start. */
+static void remember_donate(const struct starting *s, char donate[CONFIG_STRING_MAX])
+{
+    char path[CLUSTER_PATH_MAX];
+
+    cluster_path(s->c, "run", benefactor, "donate", path);
+    if (s->settings->donate[0] != '\0') {
+        (void)snprintf(donate, CONFIG_STRING_MAX, "%s", s->settings->donate);
+        (void)cluster_write_line(path, donate);
+    } else if (!cluster_read_line(path, donate, CONFIG_STRING_MAX)) {
+        (void)snprintf(donate, CONFIG_STRING_MAX, "%s", DONATE_DEFAULT);
+    }
+}
+
 /* All on this machine, of which nobody is the owner: they do not look whether somebody works here, and what they may have
  * was said. */
 static int start_benefactors(struct starting *s, const char *manager)
 {
     uint32_t count = (uint32_t)s->settings->benefactors;
+    char donate[CONFIG_STRING_MAX];
     int rv = 0;
 
+    remember_donate(s, donate);
     count = count < s->c->benefactors ? s->c->benefactors : count;
     for (uint32_t i = 1; rv == 0 && i <= count; i++) {
         struct node node = { .program = "morsel-benefactor" };
 
         node_name(benefactor, i, node.name);
         add_option(&node, "manager", manager);
-        add_option(&node, "donate", s->settings->donate);
+        add_option(&node, "donate", donate);
         add_option(&node, "keep-free", "0");
         add_option(&node, "no-gentle", "");
         rv = start_node(s, &node);

@@ -8,6 +8,7 @@
 #include "client/admin/stage_progress_file.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/fs/origin.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 enum { PIECE = 1 << 20 };
@@ -188,6 +190,12 @@ static int check_free(struct put *p)
     return MORSEL_EXIST;
 }
 
+/* Before it takes the place of what has its name, and before its source is deleted: a file of the same is. */
+static int sync_all(struct put *p)
+{
+    return fsync(p->dest.write_fd) != 0 ? failed(&p->t, p->dest.path) : 0;
+}
+
 static int put(struct put *p, const char *to)
 {
     struct transfer *t = &p->t;
@@ -196,7 +204,7 @@ static int put(struct put *p, const char *to)
     if (rv != 0 || (rv = open_source(t)) != 0 || (rv = check_free(p)) != 0 ||
         (rv = stage_dest_hide(&p->dest, t->size, &t->why)) != 0 ||
         (rv = pump(t, put_bytes, p)) != 0 || (rv = check_length(t)) != 0 ||
-        (rv = stage_dest_seal(&p->dest, t->got, &t->why)) != 0) {
+        (rv = sync_all(p)) != 0 || (rv = stage_dest_seal(&p->dest, t->got, &t->why)) != 0) {
         return rv;
     }
     return stage_dest_show(&p->dest, t->settings->force, &t->why);
@@ -272,6 +280,26 @@ static int find_path(struct get *g, const char *to)
     return 0;
 }
 
+/* One that is being stored, or was left, has holes where its bytes are to come. */
+static int check_complete(struct get *g)
+{
+    char text[MISSING_TEXT_MAX];
+    ssize_t count = fgetxattr(g->t.from, MISSING_XATTR, text, sizeof(text) - 1);
+
+    if (count < 0) {
+        return errno == ENODATA || errno == EOPNOTSUPP ? 0 : failed(&g->t, g->t.source);
+    }
+    text[count] = '\0';
+    if (strncmp(text, "sealed=0", 8) != 0) {
+        return 0;
+    }
+    errmsg_set(
+        &g->t.why,
+        "%s: is not complete: it is being stored, or that was interrupted; store all of it first",
+        g->t.source);
+    return MORSEL_INVAL;
+}
+
 static int open_set(struct get *g)
 {
     struct mount_info mount;
@@ -284,7 +312,7 @@ static int open_set(struct get *g)
         errmsg_set(&g->t.why, "%s: is no regular file", g->t.source);
         return MORSEL_INVAL;
     }
-    return 0;
+    return check_complete(g);
 }
 
 static int read_all(struct get *g)

@@ -236,6 +236,7 @@ int stage_dest_lock(struct stage_dest *d, stage_waits waits, void *data, struct 
 {
     int rv = 0;
 
+    d->made = false; /* What another try has made is no more to be removed than what was there. */
     do {
         stage_dest_leave(d, false);
         d->lock_fd = open(d->path, O_RDONLY | O_CLOEXEC);

@@ -238,12 +238,15 @@ int stage_tree(const struct admin_settings *settings, const char *source, const 
         return admin_failed(ADMIN_PROBLEM, "%s: %s", root, strerror(errno));
     }
     begin(&m, settings);
-    while ((entry = fts_read(fts)) != NULL) {
+    for (errno = 0; (entry = fts_read(fts)) != NULL; errno = 0) {
         if (m.came + m.complete + m.failed == FILES_MAX) {
             fail(&m, source, "has more than a million files; stage its directories one by one");
             break;
         }
         visit(&m, fts, entry, strcmp(root, "/") == 0 ? 0 : strlen(root), dest);
+    }
+    if (entry == NULL && errno != 0) {
+        fail(&m, root, strerror(errno));
     }
     (void)fts_close(fts);
     return end(&m);

@@ -67,6 +67,14 @@ static void close_one(uv_handle_t *handle)
     }
 }
 
+/* Its number is another one's when it has ended. */
+static void kill_one(struct child *c)
+{
+    if (!c->ended) {
+        (void)uv_process_kill(&c->process, SIGKILL);
+    }
+}
+
 static void on_exit_of(uv_process_t *process, int64_t code, int signal)
 {
     struct child *c = process->data;
@@ -99,7 +107,7 @@ static void on_bytes(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
         c->too_much = false; /* It was only asked whether there is more. */
         close_one((uv_handle_t *)stream);
     } else if (count > 0 && c->too_much) {
-        (void)uv_process_kill(&c->process, SIGKILL);
+        kill_one(c);
         close_one((uv_handle_t *)stream);
     } else if (count > 0 && c->part != NULL) {
         c->part->came(c->part->data, (size_t)count);
@@ -162,7 +170,7 @@ static void stop(struct origin_part *part)
     struct child *c = part->visit;
 
     c->part = NULL;
-    (void)uv_process_kill(&c->process, SIGKILL); /* Its end is still heard. */
+    kill_one(c); /* Its end is still heard. */
     close_one((uv_handle_t *)&c->bytes);
     close_one((uv_handle_t *)&c->errors);
 }
@@ -200,7 +208,8 @@ static int start(void *data, struct origin_part *part)
     return rv == UV_ENOMEM ? MORSEL_NOMEM : MORSEL_NOENT;
 }
 
-/* uv_exepath() tells the program, beside which the other one lies. */
+/* uv_exepath() tells the program, beside which the other one lies. It is not looked for elsewhere: $PATH may lead into the mount itself,
+ * which would wait for its own answer. */
 static void find_program(char path[ORIGIN_PROGRAM_MAX])
 {
     static const char name[] = "morsel";
@@ -217,7 +226,7 @@ static void find_program(char path[ORIGIN_PROGRAM_MAX])
             return;
         }
     }
-    memcpy(path, name, sizeof(name));
+    path[0] = '\0';
 }
 
 void origin_children_init(struct origin_children *children, uv_loop_t *loop)

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 enum {
+    OPEN_NAME_MAX = 32, /* "/proc/self/fd/N" */
     LOOK_MS = 50,
     BUSY_MS_MAX = 10000, /* A mount that has closed the file writes what it still has. */
     SEAL_MS_MAX = 60000
@@ -155,6 +156,31 @@ static int look(int fd, struct there *there)
 
 /* ---- Reserving ---- */
 
+/* Does the path name what is open? Somebody may have given its name to another file. */
+static bool is_still_there(const char *path, int fd, struct stat *st)
+{
+    struct stat named;
+
+    return fstat(fd, st) == 0 && lstat(path, &named) == 0 && named.st_dev == st->st_dev &&
+           named.st_ino == st->st_ino;
+}
+
+/* We have made it, and it is of no use: unless somebody else has begun to store it. */
+static void take_back(const char *path, int fd)
+{
+    struct stat st;
+
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_still_there(path, fd, &st) && st.st_size == 0) {
+        (void)unlink(path);
+    }
+}
+
+/* The file that is open, under a name that nobody can give to another one. */
+static void name_open(int fd, char name[OPEN_NAME_MAX])
+{
+    (void)snprintf(name, OPEN_NAME_MAX, "/proc/self/fd/%d", fd);
+}
+
 static int declare(int fd, uint64_t size)
 {
     char text[32];
@@ -189,13 +215,13 @@ int morsel_reserve(const char *path, uint64_t size)
     }
     rv = declare(fd, size);
     if (rv != 0 && made) {
-        (void)unlink(path);
+        take_back(path, fd);
     }
     (void)close(fd);
     return rv;
 }
 
-/* The file is ours until it is closed, and still has its name. */
+/* The file is ours until it is closed, and still has a name. */
 static int lock(int fd, struct stat *st)
 {
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -217,6 +243,9 @@ static int remove_unsealed(const char *path, int fd, struct stat *st)
     }
     if (there.sealed) {
         return -EPERM;
+    }
+    if (!is_still_there(path, fd, st)) {
+        return -ENOENT;
     }
     return unlink(path) == 0 ? 0 : -errno;
 }
@@ -250,20 +279,22 @@ static uint64_t resume_at(const struct there *there, uint64_t end)
 }
 
 /* What is behind the first hole is written again: nobody knows the rest of a morsel that somebody was just writing. */
-static int begin(morsel_set *set, const char *path)
+static int begin(morsel_set *set)
 {
+    char name[OPEN_NAME_MAX];
     struct there there;
     int rv;
 
+    name_open(set->fd, name);
     if ((rv = declare(set->fd, set->size)) != 0 || (rv = look(set->fd, &there)) != 0) {
         return rv;
     }
     set->stored = resume_at(&there, set->size);
     if (set->stored == 0 && there.size > 0 &&
-        (truncate(path, 0) != 0 || (rv = declare(set->fd, set->size)) != 0)) {
+        (truncate(name, 0) != 0 || (rv = declare(set->fd, set->size)) != 0)) {
         return rv != 0 ? rv : -errno;
     }
-    set->write_fd = open(path, O_WRONLY | O_CLOEXEC);
+    set->write_fd = open(name, O_WRONLY | O_CLOEXEC);
     if (set->write_fd < 0 || (set->stored > 0 && there.size > set->stored &&
                               ftruncate(set->write_fd, (off_t)set->stored) != 0)) {
         return -errno;
@@ -305,9 +336,9 @@ int morsel_store(const char *path, uint64_t size, morsel_set **set_out)
         return rv;
     }
     set->stores = true;
-    if ((rv = lock(fd, &st)) != 0 || (rv = begin(set, path)) != 0) {
-        if (made && rv != -EBUSY) {
-            (void)unlink(path);
+    if ((rv = lock(fd, &st)) != 0 || (rv = begin(set)) != 0) {
+        if (made) {
+            take_back(path, fd);
         }
         morsel_close(set);
         return rv;

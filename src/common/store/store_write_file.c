@@ -241,6 +241,10 @@ static void window_done(struct store *store, struct object *object, const struct
     uint64_t first_group = w->first / GROUP_BLOCKS;
     uint64_t end = w->offset + w->length;
 
+    if (w->offset == 0 && end >= object->size) {
+        object->lacks =
+            false; /* All of it has come anew. The header says so when it is stamped next. */
+    }
     if (w->offset == 0 && object->trust == TRUSTED) {
         object->stamped = true;
     }
@@ -262,9 +266,6 @@ static int window_prepare(struct store *store, struct object *object, struct wri
 
     if (rv == 0 && !object->exists) {
         rv = object_create(store, object, err);
-    }
-    if (w->offset == 0 && w->length >= object->size) {
-        object->lacks = false; /* All of it comes anew. */
     }
     if (rv == 0) {
         rv = object_stamp(store, object, checkpoint, w->offset == 0, err);

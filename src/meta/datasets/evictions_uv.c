@@ -316,12 +316,13 @@ static bool give_up_at(struct round *round, struct evict_want *want, uint32_t *l
         if (found != SURPLUS_FOUND) {
             return found == SURPLUS_NONE;
         }
-        if (give_up(meta, &task)) {
-            uint64_t bytes = repair_file_bytes(task.length);
-
-            want->bytes -= bytes < want->bytes ? bytes : want->bytes;
-            (*given_up)++;
+        if (!give_up(meta, &task)) {
+            return false; /* Nor would the next one be written down now. */
         }
+        uint64_t bytes = repair_file_bytes(task.length);
+
+        want->bytes -= bytes < want->bytes ? bytes : want->bytes;
+        (*given_up)++;
     }
     return true;
 }

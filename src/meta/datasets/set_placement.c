@@ -249,6 +249,7 @@ void place_rounds_init(struct place_rounds *r)
 
 static void drop(struct place_rounds *r, struct place_round *round)
 {
+    CHECK(r->by_set != NULL); /* It is in there. */
     list_remove(&round->node);
     HASH_DEL(r->by_set, round);
     free(round);
