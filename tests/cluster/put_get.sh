@@ -172,7 +172,8 @@ sets() {
 sets_are() {
     [ "$(sets)" = "$1" ]
 }
-before=$(sets)
+before=$(find "$a/data" "$a/scratch" "$a/empty" -type f -size +0 | wc -l)
+wait_for 60 "what was replaced and refused has gone" sets_are "$before"
 mkfifo "$work/pipe"
 "$bin/morsel" put - "$a/empty/killed" <"$work/pipe" &
 put=$!

@@ -141,9 +141,10 @@ static void store(struct program *p)
                        .size = 1 + world_draw_skewed(SET_BYTES_MAX),
                        .losses = losses_now(),
                        .synced = world_chance(2) };
-    int rv = act_begin_in(&a, p, "s");
+    int rv;
 
     (void)snprintf(set.name, sizeof(set.name), "set%llu", (unsigned long long)++these.begun);
+    rv = act_begin_in(&a, p, "s"); /* Others may begin one meanwhile. */
     if (rv == 0 && (rv = act_open(&a, set.name, O_RDWR, &file)) == 0) {
         rv = store_in(&file, &set);
         rv = rv == 0 && set.synced ? sync_directory(&a) : rv;
@@ -312,7 +313,7 @@ static void run_writer(void *data)
         if (these.count > 4 && world_chance(8)) {
             take_set_away(p);
         }
-        if (!getenv("NOAGAIN") && these.count > 0 && world_chance(3)) {
+        if (these.count > 0 && world_chance(3)) {
             store_again(p);
         }
         fiber_sleep(world_draw(1000 * WORLD_MS));
