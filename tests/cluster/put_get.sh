@@ -10,7 +10,7 @@ set -euo pipefail
 . "$(dirname "$0")/../lib/donors.sh"
 cluster_begin put_get "$1"
 [ "$(id -u)" = 0 ] || skip "needs root for network namespaces"
-donor_mib=64
+donor_mib=96
 start_donors 2
 start_mount a io_timeout=20s,allow_other
 a=$mnt
@@ -152,7 +152,7 @@ truncate -s 800M "$work/in/large"
 stored=$(mount_counter "$a" set_morsels_stored)
 refused "third part.*morsel donors" morsel put "$work/in/large" "$a/empty"
 [ "$(mount_counter "$a" set_morsels_stored)" = "$stored" ] || fail "a set that is too large is refused, and not at once"
-refused "third" morsel put - "$a/empty/large" < <(head -c 60M /dev/zero)
+refused "third" morsel put - "$a/empty/large" < <(head -c 80M /dev/zero)
 refused "do not lie on benefactors" morsel put "$work/in/size1" "$a/durable"
 refused "No such file" morsel put "$work/in/nothing" "$a/empty"
 refused "is a directory" morsel put "$work/in" "$a/empty"
