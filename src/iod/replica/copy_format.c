@@ -190,6 +190,6 @@ bool copy_operation_parse(const uint8_t bytes[COPY_OPERATION_BYTES], struct copy
     k->answer.verifier = get_le64(bytes + 48);
     k->answer.status = (int32_t)get_le32(bytes + 56);
     return get_le32(bytes) == crc32c(0, bytes + 4, COPY_OPERATION_BYTES - 4) &&
-           (kind == OPERATION_BEGUN || kind == OPERATION_DONE) && k->op.client != 0 &&
-           (k->op.number == 0 || k->ended < k->op.number);
+           (kind == OPERATION_BEGUN || kind == OPERATION_DONE) && get_le32(bytes + 60) == 0 &&
+           k->op.client != 0 && (k->op.number == 0 || k->ended < k->op.number);
 }
