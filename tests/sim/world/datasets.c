@@ -437,7 +437,7 @@ static void strike_donors(void *data)
     if (!h->calm || all_are_members()) {
         strike((unsigned)world_draw(DONORS));
     }
-    world_in(world_draw(h->calm ? 8 * WORLD_S : 4 * WORLD_S), strike_donors, h);
+    world_in(world_draw(4 * WORLD_S), strike_donors, h);
 }
 
 static void donors_end(void)

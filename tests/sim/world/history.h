@@ -128,7 +128,7 @@ enum {
     X(set_troubles, "reads that went wrong, and said so", 1)                                       \
     X(sets_deleted, "data sets deleted", 3)                                                        \
     X(donor_strikes, "benefactors struck", 20)                                                     \
-    X(calm_strikes, "of them where nobody may notice it", 2)
+    X(calm_strikes, "of them where nobody may notice it", 1)
 
 struct history_counts
 {

@@ -4,7 +4,10 @@
 
 #include <stdlib.h>
 
-enum { DONOR_THREADS = 4, DONATED_BYTES = 96 << 20 };
+enum {
+    DONOR_THREADS = 4,
+    DONATED_BYTES = 1 << 30 /* Places that are asked for ahead count until the next report, 20 s. */
+};
 
 struct host_donor
 {
