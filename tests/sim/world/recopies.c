@@ -57,6 +57,8 @@ static int copy_bytes(struct recopy *r)
     uint64_t size = 0, at = 0, data, hole;
     int rv = kernel_size(r->act->kernel, r->act->directory, r->name, &size);
 
+    /* A try before may have left bytes where a hole is now. */
+    rv = rv != 0 ? rv : kernel_truncate(&r->to, 0);
     rv = rv != 0 ? rv : kernel_truncate(&r->to, size);
     while (rv == 0 && at < size) {
         rv = kernel_seek(&r->from, at, SEEK_DATA, &data);
