@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,8 +88,26 @@ void machine_look(int fd, struct governor_machine *m)
     free(text);
 }
 
+/* Kernels that make a group of each session weigh groups before they weigh who is in them. Ours, where this is a session of its own; else it is
+ * that of the shell, and of all that its user has started there. */
+static void session_stand_back(void)
+{
+    int fd = getsid(0) == getpid() ? open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC) : -1;
+
+    if (fd >= 0) {
+        ssize_t written = write(fd, "19", 2);
+
+        (void)written; /* As far as the kernel lets us. */
+        close(fd);
+    }
+}
+
 void machine_stand_back(void)
 {
+    struct sched_param none = { .sched_priority = 0 };
+
+    (void)sched_setscheduler(0, SCHED_IDLE, &none);
     (void)setpriority(PRIO_PROCESS, 0, 19);
+    session_stand_back();
     (void)syscall(SYS_ioprio_set, IOPRIO_WHO, 0, IOPRIO_IDLE);
 }

@@ -8,8 +8,9 @@
  * normal. It may wait, for batteries are slow to answer. */
 void machine_look(int fd, struct governor_machine *m);
 
-/* From now on this thread, and all that it makes, get processors and disks only when nobody else wants them (nice 19, and
- * the idle class of ioprio_set(2)), as far as the kernel lets them. */
+/* From now on this thread, and all that it makes, get processors and disks only when nobody else wants them, as far as the kernel lets
+ * them: SCHED_IDLE, for with nice 19 alone four threads that have work take a twentieth of a processor from a program there; nice 19, where that
+ * is refused; and the idle class of ioprio_set(2). */
 void machine_stand_back(void);
 
 #endif

@@ -12,6 +12,7 @@
 #include "tests/lib/seed.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -140,7 +141,7 @@ static void it_stands_back(void **state)
     (void)state;
     if (child == 0) {
         machine_stand_back();
-        _exit(getpriority(PRIO_PROCESS, 0) == 19 ? 0 : 1);
+        _exit(getpriority(PRIO_PROCESS, 0) == 19 && sched_getscheduler(0) == SCHED_IDLE ? 0 : 1);
     }
     assert_true(child > 0 && waitpid(child, &status, 0) == child && status == 0);
 }
