@@ -49,7 +49,7 @@ says ".state == \"gives\" and .donated == 64 * $MIB and .said.donate_by == \"its
 donate status >"$work/text"
 says '.pace.why != "" and .pace.held == 0'
 grep -q '  pace  ' "$work/text" || fail "the owner does not read how fast it may go: $(cat "$work/text")"
-[ "$(ps -o ni= -p "${pid_of[desk]}" | tr -d ' ')" = 19 ] || fail "it takes processors as others do"
+[ "$(ps -o cls= -p "${pid_of[desk]}" | tr -d ' ')" = IDL ] || fail "it takes processors as others do"
 if command -v ionice >/dev/null; then
     [ "$(ionice -p "${pid_of[desk]}")" = idle ] || fail "it takes the disk as others do: $(ionice -p "${pid_of[desk]}")"
 fi
