@@ -436,6 +436,29 @@ static void who_leaves_goes_when_others_have_all(void **state)
     small_end(c);
 }
 
+/* His owner waits: as many are fetched from him at once as the others may take, and not so many of one that only shares. */
+static void who_leaves_gives_more_at_once(void **state)
+{
+    struct cloud *c = small(AFTER_MS, 1);
+    uint32_t most = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < MORSELS; i++) {
+        put(c, i, 1);
+    }
+    c->desks[0].leaving = true;
+    report(c, &c->desks[0]);
+    while (left_of(c, 0)->moved < MORSELS) {
+        uint32_t sources = donor_of(c, c->desks[0].id)->repair.sources;
+
+        most = sources > most ? sources : most;
+        repair_check(&c->r);
+        pass(c, 1);
+    }
+    assert_int_equal(most, 3 * REPAIR_DONOR_MAX);
+    small_end(c);
+}
+
 /* Who is to take a copy leaves itself before it has come: that does not count there, and others take it. */
 static void what_comes_to_one_that_leaves_does_not_count(void **state)
 {
@@ -616,6 +639,7 @@ int main(void)
         cmocka_unit_test(the_last_copy_comes_first),
         cmocka_unit_test(a_large_set_is_walked_in_small_steps),
         cmocka_unit_test(who_leaves_goes_when_others_have_all),
+        cmocka_unit_test(who_leaves_gives_more_at_once),
         cmocka_unit_test(what_comes_to_one_that_leaves_does_not_count),
         cmocka_unit_test(what_only_those_have_who_leave_comes_first),
         cmocka_unit_test(where_nobody_has_room_that_is_said_at_once),

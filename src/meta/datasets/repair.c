@@ -331,12 +331,18 @@ static bool may_give(const struct repair *r, const struct donor *donor, uint64_t
            !repair_has_failed(r, set, morsel, donor->record.id, now_ms);
 }
 
+static uint32_t sources_max(const struct donor *donor)
+{
+    return donor->report.leaving || donor->report.excess > 0 ? REPAIR_LEAVING_MAX
+                                                             : REPAIR_DONOR_MAX;
+}
+
 static enum repair_chosen choose_source(const struct repair *r, const struct data_set *set,
                                         const struct set_morsel *m, uint64_t now_ms,
                                         donor_id *source)
 {
     enum repair_chosen chosen = REPAIR_CHOSEN_NONE;
-    uint32_t least = REPAIR_DONOR_MAX;
+    uint32_t least = REPAIR_LEAVING_MAX;
 
     for (uint32_t i = 0; i < m->donor_count; i++) {
         const struct donor *donor = repair_donor(r, m->donors[i]);
@@ -344,7 +350,7 @@ static enum repair_chosen choose_source(const struct repair *r, const struct dat
         if (!may_give(r, donor, set->head.number, m->number, now_ms)) {
             continue;
         }
-        if (donor->repair.sources < least) {
+        if (donor->repair.sources < least && donor->repair.sources < sources_max(donor)) {
             least = donor->repair.sources;
             *source = donor->record.id;
             chosen = REPAIR_CHOSEN;

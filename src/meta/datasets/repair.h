@@ -31,7 +31,7 @@
  * those of which one copy counts, then the others; in each of them those first that are read most (heat.h), and then the oldest set. The second is interrupted by another first one each `period_ms`. Where
  * benefactors have enough to do the walk waits, having looked a bit further, for what others could do (WINDOW).
  *
- * Bounds: REPAIR_FLIGHT_MAX fetches, of which REPAIR_DONOR_MAX at each target and as many from each source; no list of what is
+ * Bounds: REPAIR_FLIGHT_MAX fetches, of which REPAIR_DONOR_MAX at each target and as many from each source, REPAIR_LEAVING_MAX from one that leaves or gives less; no list of what is
  * short. Of one morsel one fetch is under way at most.
  *
  * Invariants (repair_check()): those bounds; struct donor_repair has what the tasks say; target and source differ.
@@ -47,6 +47,7 @@
 enum {
     REPAIR_FLIGHT_MAX = 64,
     REPAIR_DONOR_MAX = 2,
+    REPAIR_LEAVING_MAX = 8,   /* From one whose owner waits for his space. */
     REPAIR_FETCH_MS = 120000, /* A target gives up before (benefactor/fetching_uv.h). */
     REPAIR_KEEP_TIMES = 100,
     REPAIR_GONE_LAST = 250, /* Permille. */

@@ -11,7 +11,7 @@ static void check_donor(const struct repair *r, const struct donor *donor)
         sources += r->tasks[i].order != 0 && r->tasks[i].source == donor->record.id;
         targets += r->tasks[i].order != 0 && r->tasks[i].target == donor->record.id;
     }
-    CHECK(sources == donor->repair.sources && sources <= REPAIR_DONOR_MAX);
+    CHECK(sources == donor->repair.sources && sources <= REPAIR_LEAVING_MAX);
     CHECK(targets == donor->repair.targets && targets <= REPAIR_DONOR_MAX);
 }
 
