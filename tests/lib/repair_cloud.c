@@ -289,7 +289,8 @@ static void order(struct cloud *c, const struct repair_task *t)
                 (set_morsel_has(&m, t->off) && donor_of(c, t->off)->report.excess > 0));
     assert_false(set_is_waste(sets_find(&c->sets, t->set), t->target, t->morsel));
     assert_true(m.digest == t->digest && m.length == t->length);
-    assert_true(t->off != 0 || copies_that_count(c, &m) < sets_find(&c->sets, t->set)->head.copies);
+    assert_true(t->off != 0 || heat_is_hot(c->r.heat, t->set, t->morsel) ||
+                copies_that_count(c, &m) < sets_find(&c->sets, t->set)->head.copies);
     for (uint32_t i = 0; i < REPAIR_FLIGHT_MAX; i++) {
         const struct repair_task *other = &c->r.tasks[i];
 

@@ -1,5 +1,6 @@
 /* Repair of data sets: long histories of benefactors that come and go, beside a model that keeps for each of them what lies on its
  * disk; and some by hand. */
+#include "meta/datasets/extra.h"
 #include "tests/lib/repair_cloud.h"
 #include "tests/lib/seed.h"
 
@@ -404,6 +405,77 @@ static void a_large_set_is_walked_in_small_steps(void **state)
     small_end(c);
 }
 
+/* ---- What is read most ---- */
+
+static uint32_t copies_of(const struct cloud *c, uint32_t morsel)
+{
+    struct set_morsel m;
+
+    assert_true(set_get(sets_find(&c->sets, 1), morsel, &m));
+    return m.donor_count;
+}
+
+static void heat_up(struct cloud *c, struct heat *heat, uint32_t morsel, uint32_t reads)
+{
+    heat_add(heat, 1, morsel, reads, c->now_ms);
+    heat_rank(heat, &c->sets, c->now_ms);
+}
+
+/* One copy more of what is hot enough, and it stays for as long as that is read. */
+static void what_is_read_most_gets_one_more(void **state)
+{
+    struct cloud *c = small_full(AFTER_MS);
+    struct heat *heat = calloc(1, sizeof(*heat));
+
+    (void)state;
+    assert_non_null(heat);
+    heat_init(heat, c->now_ms);
+    c->r.heat = heat;
+    heat_up(c, heat, 3, 2 * EXTRA_READS);
+    heat_up(c, heat, 7, 2 * EXTRA_READS - 1);
+    pass(c, 4 * AFTER_MS);
+    assert_int_equal(copies_of(c, 3), 3);
+    assert_int_equal(c->fetched, 1);
+    for (uint32_t i = 0; i < 2 * REPAIR_KEEP_TIMES; i++) {
+        heat_up(c, heat, 3, 2 * EXTRA_READS);
+        pass(c, AFTER_MS);
+    }
+    assert_int_equal(copies_of(c, 3), 3);
+    assert_int_equal(c->fetched + c->dropped, 1);
+    c->now_ms += (uint64_t)20 * HEAT_HALF_MS;
+    heat_rank(heat, &c->sets, c->now_ms);
+    pass(c, (REPAIR_KEEP_TIMES + 2) * (uint64_t)AFTER_MS);
+    assert_int_equal(copies_of(c, 3), 2);
+    assert_int_equal(c->fetched, 1);
+    all_is_well(c, true);
+    c->r.heat = NULL;
+    free(heat);
+    small_end(c);
+}
+
+/* What is short of copies comes first, and where half of the room is taken there are none. */
+static void without_plenty_of_room_there_is_no_more(void **state)
+{
+    struct cloud *c = small_full(AFTER_MS);
+    struct heat *heat = calloc(1, sizeof(*heat));
+
+    (void)state;
+    assert_non_null(heat);
+    heat_init(heat, c->now_ms);
+    c->r.heat = heat;
+    for (uint32_t i = 0; i < 4; i++) {
+        c->desks[i].room = MORSELS;
+    }
+    pass(c, AFTER_MS);
+    heat_up(c, heat, 3, 1000);
+    pass(c, 4 * AFTER_MS);
+    assert_int_equal(copies_of(c, 3), 2);
+    assert_int_equal(c->fetched, 0);
+    c->r.heat = NULL;
+    free(heat);
+    small_end(c);
+}
+
 /* ---- One leaves, or gives less ---- */
 
 static const struct donor_left *left_of(const struct cloud *c, uint32_t desk)
@@ -638,6 +710,8 @@ int main(void)
         cmocka_unit_test(one_that_gives_nothing_out_is_hardly_asked),
         cmocka_unit_test(the_last_copy_comes_first),
         cmocka_unit_test(a_large_set_is_walked_in_small_steps),
+        cmocka_unit_test(what_is_read_most_gets_one_more),
+        cmocka_unit_test(without_plenty_of_room_there_is_no_more),
         cmocka_unit_test(who_leaves_goes_when_others_have_all),
         cmocka_unit_test(who_leaves_gives_more_at_once),
         cmocka_unit_test(what_comes_to_one_that_leaves_does_not_count),

@@ -2,6 +2,7 @@
 #include "meta/datasets/repair.h"
 
 #include "common/base/check.h"
+#include "meta/datasets/extra.h"
 
 #include <string.h>
 
@@ -576,6 +577,9 @@ static enum treated treat(struct repair *r, const struct data_set *set, const st
         if (out->count >= REPAIR_DROPS_MAX) {
             return TREATED_LATER;
         }
+        if (extra_stays(r, set, m->number)) {
+            return TREATED;
+        }
         drop(r, set, m, &look, now_ms, out);
     }
     return TREATED;
@@ -584,7 +588,7 @@ static enum treated treat(struct repair *r, const struct data_set *set, const st
 /* Those that are read most, before the walk comes to them; again when a fetch has ended, for whom they wait may be free now. */
 static void treat_hottest(struct repair *r, uint64_t now_ms, struct repair_actions *out)
 {
-    uint32_t count = r->heat != NULL && r->hottest_due ? r->heat->hot_count : 0;
+    uint32_t count = r->heat != NULL ? r->heat->hot_count : 0;
 
     r->hottest_due = false;
     for (uint32_t i = 0; i < count && r->task_count < REPAIR_FLIGHT_MAX; i++) {
@@ -600,6 +604,7 @@ static void treat_hottest(struct repair *r, uint64_t now_ms, struct repair_actio
             (void)repair_fetch(r, set, &m, 0, now_ms, out);
         }
     }
+    extra_fetch(r, now_ms, out);
 }
 
 /* What was left is looked at again once a task has ended. */
@@ -626,7 +631,9 @@ static void walk(struct repair *r, uint64_t now_ms, struct repair_actions *out)
     struct set_morsel m;
     bool end;
 
-    treat_hottest(r, now_ms, out);
+    if (r->hottest_due) {
+        treat_hottest(r, now_ms, out);
+    }
     while (walk_next(r, &walk->at, &looks, &end, &set, &m)) {
         enum treated treated = treat(r, set, &m, now_ms, out);
 

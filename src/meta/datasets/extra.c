@@ -1,0 +1,60 @@
+/* One copy more of what is hottest (extra.h). */
+#include "meta/datasets/extra.h"
+
+enum { PLENTY_PARTS = 2, ENOUGH_PARTS = 4 };
+
+/* Is that part of what all give free? */
+static bool is_free(const struct repair *r, uint32_t parts)
+{
+    uint64_t donated = 0, room = 0;
+
+    for (uint32_t i = 0; i < r->donors->count; i++) {
+        const struct donor *donor = r->donors->items[i];
+
+        if (donor_takes(donor)) {
+            donated += donor->report.donated;
+            room += donor_room(donor);
+        }
+    }
+    return room > donated / parts;
+}
+
+/* All that name it count, and they are as many as are wanted. */
+static bool is_whole(const struct repair *r, const struct data_set *set, const struct set_morsel *m)
+{
+    for (uint32_t i = 0; i < m->donor_count; i++) {
+        const struct donor *donor = repair_donor(r, m->donors[i]);
+
+        if (donor == NULL || !donor_takes(donor)) {
+            return false;
+        }
+    }
+    return m->donor_count == set->head.copies && !m->rewriting && m->length > 0;
+}
+
+void extra_fetch(struct repair *r, uint64_t now_ms, struct repair_actions *out)
+{
+    uint32_t count = r->heat != NULL ? r->heat->hot_count : 0;
+
+    for (uint32_t i = 0; i < count && r->task_count < REPAIR_FLIGHT_MAX; i++) {
+        const struct heat_hot *hot = &r->heat->hot[i];
+        const struct data_set *set = sets_find(r->sets, hot->set);
+        struct set_morsel m;
+
+        if (hot->heat < (uint64_t)EXTRA_READS * HEAT_ONE || !is_free(r, PLENTY_PARTS)) {
+            return;
+        }
+        if (set != NULL && set_get(set, hot->morsel, &m) && is_whole(r, set, &m) &&
+            repair_task_of(r, hot->set, hot->morsel) == NULL) {
+            (void)repair_fetch(r, set, &m, 0, now_ms, out);
+        }
+    }
+}
+
+bool extra_stays(const struct repair *r, const struct data_set *set, uint32_t morsel)
+{
+    uint64_t reads = r->heat != NULL ? heat_reads(r->heat, set->head.number, morsel) : 0;
+
+    return reads >= (uint64_t)EXTRA_KEPT_READS * HEAT_ONE * (set->head.copies + 1) &&
+           is_free(r, ENOUGH_PARTS);
+}
