@@ -91,6 +91,7 @@ struct evictions
     uint64_t writing;    /* Uses of sets from this number on are to be written down; 0: of none. */
     uint64_t evicted_ms; /* When something was evicted last; 0: never. */
     bool asking;         /* In this round benefactors are asked to report. */
+    bool recounted;      /* The last look ahead has asked them how much room they have. */
 };
 
 struct fsck;

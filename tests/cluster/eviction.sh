@@ -31,13 +31,6 @@ store() {
     head -c 8388608 /dev/urandom >"$work/$1"
     cp "$work/$1" "$a/$1" || fail "$1 could not be stored: $(morsel datasets; morsel donors)"
 }
-uses_mib() {
-    [ "$(morsel donors --json | jq .used)" -ge $(($1 << 20)) ]
-}
-# heard_of MIB: benefactors have reported that much. Places are asked for ahead of what is stored, and count until the next report.
-heard_of() {
-    wait_for 60 "the manager hears of $1 MiB" uses_mib "$1"
-}
 # use NAME: read the beginning through a mount of its own, so that it is an access of its own.
 use() {
     start_mount reader io_timeout=20s
@@ -76,14 +69,11 @@ keeps_all() {
 # ---- Scratch gives way: three sets fit twice over, a fourth one is stored all the same. The one that was never read goes first.
 
 store scratch/one
-heard_of 16
 store scratch/two
-heard_of 32
 use scratch/one
 wait_for 60 "what was read is hotter than what was not" is_hot scratch/one
 ! is_hot scratch/two || fail "what nobody has read is hot: $(of scratch/two heat)"
 store scratch/three
-heard_of 48
 wait_for 60 "the one goes next that was stored first and never used" is_next scratch/two
 store scratch/four
 wait_for 60 "the new one is whole" is_whole scratch/four

@@ -19,6 +19,7 @@ struct sets_desk
     uint64_t donated, used, excess, pressed;
     bool leaving;
     unsigned orders; /* To fetch a morsel, which it has heard and does not follow. */
+    unsigned asked;  /* So often it was asked to report at once. */
 };
 
 static inline int sets_desk_join(struct sets_desk *desk, bool told)
@@ -55,6 +56,7 @@ static inline void sets_desk_on_push(void *data, enum message_type type, const u
     (void)body;
     (void)body_count;
     desk->orders += type == MSG_DONOR_FETCH;
+    desk->asked += type == MSG_DONOR_WANTED;
 }
 
 /* The manager looks after copies by itself, and may tell a benefactor something at any time. */

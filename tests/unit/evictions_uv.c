@@ -111,15 +111,20 @@ static void cloud_close(struct cloud *cloud)
     client_close(&cloud->c);
 }
 
-static int place(struct cloud *cloud)
+static int place_in(struct cloud *cloud, struct sets_file file, uint32_t first, uint32_t count)
 {
     Morsel__SetPlaceReply *reply = NULL;
-    int rv = sets_place_in(&cloud->c, cloud->next, 0, 1, 0, &reply);
+    int rv = sets_place_in(&cloud->c, file, first, count, 0, &reply);
 
     if (rv == 0) {
         morsel__set_place_reply__free_unpacked(reply, NULL);
     }
     return rv;
+}
+
+static int place(struct cloud *cloud)
+{
+    return place_in(cloud, cloud->next, 0, 1);
 }
 
 /* It deletes what it is told to delete. How much that was. */
@@ -185,11 +190,144 @@ static void sets_lose_something_only_behind_that(void **state)
     cloud_close(&cloud);
 }
 
+/* ---- Places that were asked for and are not used ---- */
+
+enum { ROOM = 2 };
+
+/* Each one has room for two morsels, and all of that is asked for ahead, by who stores nothing of it. */
+static void ask_for_all(struct cloud *cloud)
+{
+    struct sets_file ahead = sets_make(&cloud->c, "ahead");
+
+    for (unsigned i = 0; i < DESKS; i++) {
+        cloud->desks[i].used = cloud->desks[i].donated - (uint64_t)ROOM * SETS_MORSEL;
+        report(cloud, i);
+        cloud->desks[i].asked = 0;
+    }
+    assert_int_equal(place_in(cloud, ahead, 0, DESKS * ROOM / 2), 0);
+}
+
+static unsigned asked(const struct cloud *cloud)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < DESKS; i++) {
+        n += cloud->desks[i].asked;
+    }
+    return n;
+}
+
+/* Who finds no room is told to wait for those reports, and there it is. */
+static void what_was_asked_for_ahead_is_counted_again(void **state)
+{
+    struct cloud cloud;
+
+    cloud_open(&cloud, *state, false);
+    ask_for_all(&cloud);
+    assert_int_equal(place(&cloud), MORSEL_AGAIN);
+    for (unsigned i = 0; i < DESKS; i++) {
+        assert_int_equal(set_of(&cloud)->fat, MORSELS);
+        report(&cloud, i);
+        assert_int_equal(cloud.desks[i].asked, 1);
+    }
+    assert_int_equal(place(&cloud), 0);
+    cloud_close(&cloud);
+}
+
+/* Nobody waits for long for one that says nothing. */
+static void who_says_nothing_is_full(void **state)
+{
+    struct cloud cloud;
+    uint64_t until_ms;
+    int rv;
+
+    cloud_open(&cloud, *state, false);
+    while (set_of(&cloud)->fat > 0) {
+        (void)place(&cloud); /* Nothing else makes room then. */
+        for (unsigned i = 0; i < DESKS; i++) {
+            (void)delete_waste(&cloud, i);
+            cloud.desks[i].used = cloud.desks[i].donated;
+            report(&cloud, i);
+        }
+    }
+    ask_for_all(&cloud);
+    until_ms = meta_now_ms(cloud.f->meta) + DONORS_RECOUNT_MS;
+    while ((rv = place(&cloud)) == MORSEL_AGAIN) {
+        uv_run(&cloud.f->loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(rv, MORSEL_NOSPC);
+    assert_true(meta_now_ms(cloud.f->meta) >= until_ms);
+    assert_int_equal(asked(&cloud), DESKS);
+    cloud_close(&cloud);
+}
+
+/* Nor is anything evicted for it, neither ahead of who needs room nor for him. */
+static void nothing_is_evicted_for_it(void **state)
+{
+    struct cloud cloud;
+
+    cloud_open(&cloud, *state, true);
+    ask_for_all(&cloud);
+    while (asked(&cloud) < DESKS) {
+        assert_int_equal(set_of(&cloud)->fat, MORSELS);
+        assert_false(set_of(&cloud)->head.evicted);
+        uv_run(&cloud.f->loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(place(&cloud), MORSEL_AGAIN);
+    assert_int_equal(set_of(&cloud)->fat, MORSELS);
+    for (unsigned i = 0; i < DESKS; i++) {
+        report(&cloud, i);
+    }
+    assert_int_equal(place(&cloud), 0);
+    assert_false(set_of(&cloud)->head.evicted);
+    cloud_close(&cloud);
+}
+
+/* ---- By command ---- */
+
+static int keep_nothing(struct cloud *cloud, uint32_t uid)
+{
+    Morsel__XattrSetRequest request = MORSEL__XATTR_SET_REQUEST__INIT;
+    Morsel__Credentials who = MORSEL__CREDENTIALS__INIT;
+    Morsel__OpId op = next_op(&cloud->c);
+
+    who.uid = who.gid = uid;
+    request.op = &op;
+    request.who = &who;
+    request.inode = cloud->full.inode;
+    request.name = bytes(KEPT_XATTR);
+    request.value = bytes("0");
+    return call(&cloud->c, MSG_XATTR_SET, &request.base, NULL, NULL);
+}
+
+/* Benefactors are asked to delete when somebody has been allowed to evict, and not before. */
+static void strangers_start_nothing(void **state)
+{
+    struct cloud cloud;
+
+    cloud_open(&cloud, *state, true);
+    assert_int_equal(keep_nothing(&cloud, 1234), MORSEL_PERM);
+    for (unsigned i = 0; i < DESKS; i++) {
+        report(&cloud, i);
+    }
+    assert_int_equal(asked(&cloud), 0);
+    assert_int_equal(keep_nothing(&cloud, 0), 0);
+    for (unsigned i = 0; i < DESKS; i++) {
+        assert_true(delete_waste(&cloud, i) > 0);
+        assert_int_equal(cloud.desks[i].asked, 1);
+    }
+    cloud_close(&cloud);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_is_not_needed_makes_room),
         TEST(sets_lose_something_only_behind_that),
+        TEST(what_was_asked_for_ahead_is_counted_again),
+        TEST(who_says_nothing_is_full),
+        TEST(nothing_is_evicted_for_it),
+        TEST(strangers_start_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,6 +177,7 @@ static void take_report(struct donors *d, struct donor *donor, const struct dono
     }
     donor->report = taken;
     donor->promised = 0;
+    donor->awaited_ms = 0;
 }
 
 static void become(struct donors *d, struct donor *donor, enum donor_state state, uint64_t now_ms)
@@ -420,6 +421,22 @@ void donors_promise(struct donors *d, donor_id id, uint64_t bytes)
     if (donor != NULL && donor->promised < DONOR_BYTES_MAX) {
         donor->promised += bytes;
     }
+}
+
+enum donor_recount donors_recount(struct donors *d, donor_id id, uint64_t bytes, uint64_t now_ms)
+{
+    struct donor *donor = find(d, id);
+
+    if (donor == NULL || !donor_takes(donor) || donor->report.paused || donor->promised == 0 ||
+        donor_room(donor) >= bytes || donor->report.donated < donor->report.used ||
+        donor->report.donated - donor->report.used < bytes) {
+        return DONOR_COUNTED;
+    }
+    if (donor->awaited_ms == 0) {
+        donor->awaited_ms = now_ms;
+        return DONOR_ASK;
+    }
+    return now_ms - donor->awaited_ms < DONORS_RECOUNT_MS ? DONOR_AWAITED : DONOR_COUNTED;
 }
 
 /* Its deadline has come: it is asked, or was, in vain. */

@@ -44,7 +44,8 @@
 enum {
     DONORS_ANSWER_MS =
         5000, /* Who is asked has so long for it, and who lost its connection for the next. */
-    DONORS_ACTIONS_MAX = 64 /* Of one step: what a tick leaves comes with the next one. */
+    DONORS_RECOUNT_MS = 3000, /* So long others wait for the report of one. */
+    DONORS_ACTIONS_MAX = 64   /* Of one step: what a tick leaves comes with the next one. */
 };
 
 /* More than any desktop has: so much is believed, and the sums of all fit their numbers. */
@@ -108,9 +109,11 @@ struct donor
     char address[MEMBER_ADDRESS_BYTES_MAX +
                  1]; /* Where clients reach it, as last told; empty: not heard. */
     struct donor_report report;
-    bool told_held;      /* `instance` has said what its directory holds, */
-    uint64_t told_ms;    /* since then, for this manager. */
-    uint64_t promised;   /* Bytes that were to be placed there since its last report. */
+    bool told_held;    /* `instance` has said what its directory holds, */
+    uint64_t told_ms;  /* since then, for this manager. */
+    uint64_t promised; /* Bytes that were to be placed there since its last report, */
+    uint64_t
+        awaited_ms; /* which is waited for since then, for it may take them back; 0: it is not. */
     uint64_t heard_ms;   /* Its last word; before: the manager's start. */
     uint64_t since_ms;   /* When it came into its state. */
     uint64_t leaving_ms; /* When it began to leave, if it does. */
@@ -231,6 +234,16 @@ uint64_t donor_room(const struct donor *donor);
 
 /* So many bytes are about to be placed there. */
 void donors_promise(struct donors *d, donor_id id, uint64_t bytes);
+
+enum donor_recount {
+    DONOR_COUNTED, /* Its next report would show no room for so much, or it was waited for in vain. */
+    DONOR_ASK,     /* It may show room, and is to be asked for it now. */
+    DONOR_AWAITED /* It was asked. */
+};
+
+/* Somebody wants room for so many bytes. What clients ask for ahead of what they store counts as taken until the next report, which may show room
+ * that donor_room() does not: it is waited for, for DONORS_RECOUNT_MS at most. */
+enum donor_recount donors_recount(struct donors *d, donor_id id, uint64_t bytes, uint64_t now_ms);
 
 /* When DONORS_TICK is due; UINT64_MAX: never. Ask again after each step. */
 uint64_t donors_deadline_ms(const struct donors *d);

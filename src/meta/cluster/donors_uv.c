@@ -139,11 +139,29 @@ static void refuse(struct meta *meta, struct rpc_request *request,
     rpc_reply_failure(request, action->status, action->reason);
 }
 
+void donors_host_ask(struct meta *meta, const struct donor *donor)
+{
+    const Morsel__DonorWanted wanted = MORSEL__DONOR_WANTED__INIT;
+
+    (void)rpc_push(meta->server, ROLE_BENEFACTOR, donors_peer(donor->record.id, donor->instance),
+                   MSG_DONOR_WANTED, &wanted.base);
+}
+
+bool donors_host_recount(struct meta *meta, const struct donor *donor, uint64_t bytes)
+{
+    enum donor_recount recount =
+        donors_recount(&meta->donors, donor->record.id, bytes, meta_now_ms(meta));
+
+    if (recount == DONOR_ASK) {
+        donors_host_ask(meta, donor);
+    }
+    return recount != DONOR_COUNTED;
+}
+
 static void perform(struct meta *meta, const struct donors_action *action)
 {
     struct rpc_request *request = (struct rpc_request *)(uintptr_t)action->tag;
     const struct donor *donor = donors_find(&meta->donors, action->id);
-    const Morsel__DonorWanted wanted = MORSEL__DONOR_WANTED__INIT;
 
     if (action->type == DONORS_REFUSE) {
         refuse(meta, request, action); /* It may be nobody's. */
@@ -163,8 +181,7 @@ static void perform(struct meta *meta, const struct donors_action *action)
         donor_report_answer(meta, request, action->id);
         break;
     case DONORS_ASK:
-        (void)rpc_push(meta->server, ROLE_BENEFACTOR, donors_peer(action->id, donor->instance),
-                       MSG_DONOR_WANTED, &wanted.base);
+        donors_host_ask(meta, donor);
         break;
     case DONORS_HANG_UP:
         rpc_disconnect(meta->server, ROLE_BENEFACTOR, donors_peer(action->id, donor->instance),

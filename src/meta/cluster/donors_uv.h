@@ -22,6 +22,13 @@ void donors_host_step(struct meta *meta, const struct donors_event *event);
 /* By which number the connection of a benefactor's process is known. */
 uint64_t donors_peer(donor_id id, uint64_t instance);
 
+/* It is asked to report at once. */
+void donors_host_ask(struct meta *meta, const struct donor *donor);
+
+/* Somebody wants room for so many bytes there: it is asked if it may have more than is known (donors_recount()). True: its report is to be waited
+ * for. */
+bool donors_host_recount(struct meta *meta, const struct donor *donor, uint64_t bytes);
+
 /* The report of a benefactor is taken: the answer names what it is to delete (service/handlers_held_uv.c). */
 void donor_report_answer(struct meta *meta, struct rpc_request *request, donor_id id);
 

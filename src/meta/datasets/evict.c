@@ -17,6 +17,13 @@ uint64_t evict_low(uint64_t donated, uint64_t room)
     return room < donated / EVICT_LOW_PARTS ? evict_up_to(donated, room, true) : 0;
 }
 
+uint64_t evict_room_wanted(uint64_t donated, uint64_t used)
+{
+    uint64_t mark = donated / EVICT_HIGH_PARTS, room = donated > used ? donated - used : 0;
+
+    return room < mark ? room : mark;
+}
+
 uint64_t evict_for_morsels(uint64_t donated, uint64_t room, uint32_t morsel_bytes)
 {
     uint64_t wanted = (uint64_t)morsel_bytes * EVICT_FOR_MORSELS;

@@ -29,6 +29,9 @@ struct evict_want
 /* What benefactors that have left so much of so much are to get, all together: 0, if there is enough. */
 uint64_t evict_low(uint64_t donated, uint64_t room);
 
+/* How much room one of them is to have that has used so much of what it gives, if it can be without anything going: the high mark at most. */
+uint64_t evict_room_wanted(uint64_t donated, uint64_t used);
+
 /* What one of them is to get so that there is so much left of what it gives: the low mark or, if `high`, the high one. */
 uint64_t evict_up_to(uint64_t donated, uint64_t room, bool high);
 

@@ -347,28 +347,21 @@ static bool give_up_surplus(struct round *round)
 
 /* ---- Where room is wanted ---- */
 
-static void ask(struct meta *meta, const struct donor *donor)
-{
-    const Morsel__DonorWanted wanted = MORSEL__DONOR_WANTED__INIT;
-
-    (void)rpc_push(meta->server, ROLE_BENEFACTOR, donors_peer(donor->record.id, donor->instance),
-                   MSG_DONOR_WANTED, &wanted.base);
-}
-
 static void ask_to_report(struct meta *meta, const struct donor *donor)
 {
     if (meta->evictions.asking) {
-        ask(meta, donor);
+        donors_host_ask(meta, donor);
     }
 }
 
 void evictions_hurry(struct meta *meta, const struct data_set *set)
 {
-    for (uint32_t i = 0; i < meta->donors.count; i++) {
-        const struct donor *donor = meta->donors.items[i];
+    for (uint32_t i = 0; i < set->donor_count; i++) {
+        const struct donor_sets *has = sets_of_donor(ns_sets(meta->ns), set->donors[i].id);
+        const struct donor *donor = donors_find(&meta->donors, set->donors[i].id);
 
-        if (set_morsels_at(set, donor->record.id) > 0) {
-            ask(meta, donor);
+        if (has != NULL && has->waste > 0 && donor != NULL) {
+            donors_host_ask(meta, donor);
         }
     }
 }
@@ -485,6 +478,22 @@ bool evictions_make_room(struct meta *meta, uint32_t morsel_bytes, const donor_i
     return round.on_its_way || round.soon;
 }
 
+/* Is there really as little room as is known? Who may have more is asked in one look, and what has been heard by the next one holds. */
+static bool recount(struct meta *meta)
+{
+    struct evictions *e = &meta->evictions;
+    bool awaited = false;
+
+    for (uint32_t i = 0; !e->recounted && i < meta->donors.count; i++) {
+        const struct donor *donor = meta->donors.items[i];
+
+        awaited |= donors_host_recount(
+            meta, donor, evict_room_wanted(donor->report.donated, donor->report.used));
+    }
+    e->recounted = awaited;
+    return awaited;
+}
+
 static void make_room_ahead(struct meta *meta)
 {
     uint64_t donated = 0, room = 0;
@@ -496,7 +505,7 @@ static void make_room_ahead(struct meta *meta)
             room += donor_room(meta->donors.items[i]);
         }
     }
-    if (meta->evictions.lru.count == 0 || evict_low(donated, room) == 0) {
+    if (meta->evictions.lru.count == 0 || evict_low(donated, room) == 0 || recount(meta)) {
         return;
     }
     begin(&round, meta);

@@ -21,7 +21,7 @@ void evictions_used(struct meta *meta, inode_id file, client_id client);
 bool evictions_make_room(struct meta *meta, uint32_t morsel_bytes, const donor_id *failed,
                          size_t failed_count);
 
-/* Something of the set is about to go because its owner says so: who has it is asked to be quick with deleting it. */
+/* Something of the set has left the map because its owner says so: who had it is asked to be quick with deleting it. */
 void evictions_hurry(struct meta *meta, const struct data_set *set);
 
 /* Every PRESENCE_PULSE_MS: ahead of who needs room, and uses are written down. */

@@ -3,6 +3,7 @@
 
 #include "common/base/status.h"
 #include "common/rpc/messages.h"
+#include "meta/cluster/donors_uv.h"
 #include "meta/datasets/evictions_uv.h"
 
 #include <stdlib.h>
@@ -170,7 +171,6 @@ static void deal(struct meta *meta, uint64_t set, const struct place_wanted *w,
 
         place_deal(w, c->items, c->count, round, out);
     }
-    promise(meta, w, out);
 }
 
 /* Benefactors that may be here in a moment: they have not come back since the manager was started, or to a new connection, or
@@ -275,6 +275,20 @@ static int deal_to_all(struct meta *meta, const struct inode *inode, const struc
     return 0;
 }
 
+/* What others have asked for ahead, and may never store, is not taken for want of room. True: benefactors are asked. */
+static bool recount(struct meta *meta, uint32_t morsel_bytes, const struct set_asked *asked)
+{
+    bool awaited = false;
+
+    for (uint32_t i = 0; i < meta->donors.count; i++) {
+        const struct donor *donor = meta->donors.items[i];
+
+        awaited |=
+            !has_failed(asked, donor->record.id) && donors_host_recount(meta, donor, morsel_bytes);
+    }
+    return awaited;
+}
+
 int sets_place(struct meta *meta, const struct inode *inode, const struct set_asked *asked,
                struct placed *out, struct errmsg *err)
 {
@@ -303,6 +317,10 @@ int sets_place(struct meta *meta, const struct inode *inode, const struct set_as
     if ((rv = deal_to_all(meta, inode, &w, asked, out)) != 0) {
         return rv;
     }
+    if ((out->count == 0 || out->copies < w.copies) && recount(meta, w.morsel_bytes, asked)) {
+        errmsg_set(err, "benefactors are asked how much room they really have");
+        return MORSEL_AGAIN;
+    }
     if ((out->count == 0 || out->copies < w.copies) &&
         evictions_make_room(meta, w.morsel_bytes, asked->failed, asked->failed_count)) {
         errmsg_set(err,
@@ -313,6 +331,7 @@ int sets_place(struct meta *meta, const struct inode *inode, const struct set_as
         return no_place(awaited.count, MORSEL_NOSPC, "no benefactor has room; see `morsel donors`",
                         err);
     }
+    promise(meta, &w, out);
     return 0;
 }
 

@@ -19,7 +19,7 @@ int sets_may_change_file(struct meta *meta, inode_id file, client_id client, str
 
 /* Where do morsels first to first + *count of the file's data set go? `failed` are left out. With words: MORSEL_NOSPC: no benefactor has room;
  * MORSEL_DQUOT: the set would have more than a third of all that is donated; MORSEL_AGAIN: not now, for benefactors are
- * about to come back; MORSEL_NOMEM. */
+ * about to come back, room is being made, or who may have some is asked (donors_recount()); MORSEL_NOMEM. */
 struct set_asked
 {
     uint32_t first, count;

@@ -126,6 +126,16 @@ int record_evict(struct request *r)
                    "so much of it is still to be deleted by benefactors; try again when it is");
         return MORSEL_BUSY;
     }
-    evictions_hurry(r->meta, set);
     return 0;
+}
+
+void hurry_evicted(const struct request *r)
+{
+    const struct data_set *set = r->op.kind == OP_SET_EVICT && !r->known
+                                     ? sets_find(ns_sets(r->meta->ns), r->op.set_evict.set)
+                                     : NULL;
+
+    if (set != NULL) {
+        evictions_hurry(r->meta, set);
+    }
 }

@@ -48,7 +48,7 @@ int record_synced(struct request *r);
 int serve_xattr_get(struct request *r);
 int serve_xattr_list(struct request *r);
 int record_xattr_set(struct request *r);
-int reply_changed(struct request *r);
+int reply_xattr_set(struct request *r);
 int reply_policy(struct request *r);
 int look_policy(struct request *r);
 int serve_policy(struct request *r);
@@ -92,6 +92,9 @@ int reserved_text(struct request *r, const struct inode *inode);
 int look_xattr_set(struct request *r);
 bool is_evict(const Morsel__XattrSetRequest *m);
 int record_evict(struct request *r);
+
+/* Was that the change? Then, behind it, who had what has gone is asked to delete it soon. */
+void hurry_evicted(const struct request *r);
 int evict_text(struct request *r, struct slice name, const struct inode *inode);
 int serve_set_map(struct request *r);
 int serve_set_list(struct request *r);

@@ -425,10 +425,11 @@ int record_xattr_set(struct request *r)
     return 0;
 }
 
-int reply_changed(struct request *r)
+int reply_xattr_set(struct request *r)
 {
     Morsel__Changed changed;
 
+    hurry_evicted(r);
     changed_fill(r->meta, &changed)->inode = r->outcome.target;
     rpc_reply(r->rpc, &changed.base, NULL);
     return 0;

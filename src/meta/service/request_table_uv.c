@@ -97,7 +97,7 @@ static const struct request_row rows[MESSAGE_TYPES_MAX] = {
                         .op_at = AT(XattrSetRequest, op),
                         .who_at = AT(XattrSetRequest, who),
                         .record = record_xattr_set,
-                        .reply = reply_changed },
+                        .reply = reply_xattr_set },
     [MSG_POLICY] = { .message = &morsel__policy_request__descriptor,
                      .look = look_policy,
                      .serve = serve_policy,
