@@ -85,6 +85,7 @@ struct evictions
 {
     struct lru_k lru;
     struct surplus_walk surplus;
+    uint64_t surplus_bytes; /* Wanted where that goes on with the next pulse; 0: it does not. */
     uint64_t first_sum_s,
         first_count; /* From the store to the first use: of those that were seen. */
     uint64_t looked_ms, wrote_ms, asked_ms;

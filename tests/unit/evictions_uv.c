@@ -83,6 +83,8 @@ static void cloud_open(struct cloud *cloud, struct fixture *f, bool scratch)
     for (unsigned i = 0; i < DESKS; i++) {
         sets_desk_open(&cloud->desks[i], f, (uint8_t)(i + 1), 70U + i);
     }
+    cloud->desks[2].name = "third"; /* Each on a machine of its own. */
+    assert_int_equal(sets_desk_join(&cloud->desks[2], true), 0);
     client_join(&cloud->c, f, 41);
     sets_policy(&cloud->c, INODE_ROOT, 2);
     if (scratch) {
@@ -187,6 +189,61 @@ static void sets_lose_something_only_behind_that(void **state)
         uv_run(&cloud.f->loop, UV_RUN_ONCE);
     }
     assert_true(set_of(&cloud)->head.kept > 0);
+    cloud_close(&cloud);
+}
+
+/* All of them at the first two; the last one at the third, too. */
+static void store_many(struct cloud *cloud, struct sets_file file, uint32_t count)
+{
+    struct set_morsel m = { .length = SETS_MORSEL, .digest = 1, .donor_count = 2 };
+    struct meta_op op = { .kind = OP_SET_STORED };
+    struct errmsg err = { "" };
+    struct buf morsels;
+
+    for (unsigned i = 0; i < DESKS; i++) {
+        m.donors[i] = cloud->desks[i].id;
+    }
+    op.set_stored.inode = file.inode;
+    op.set_stored.set = file.set;
+    while (m.number < count) {
+        buf_init(&morsels);
+        for (uint32_t i = 0; i < SET_STORED_MAX && m.number < count; i++) {
+            m.donor_count = m.number == count - 1 ? 3 : 2;
+            op_morsel_put(&morsels, &m);
+            m.number++;
+        }
+        op.set_stored.morsels = (struct slice){ morsels.data, morsels.count };
+        assert_int_equal(meta_execute(cloud->f->meta, &op, &err), 0);
+        buf_free(&morsels);
+    }
+}
+
+/* A request looks at no more than a part; by itself that goes on. */
+static void long_walks_are_made_in_steps(void **state)
+{
+    struct cloud cloud;
+    struct sets_file large;
+
+    cloud_open(&cloud, *state, false);
+    large = sets_make(&cloud.c, "large");
+    while (set_of(&cloud)->fat > 0) {
+        (void)place(&cloud);
+        for (unsigned i = 0; i < DESKS; i++) {
+            (void)delete_waste(&cloud, i);
+            cloud.desks[i].used = cloud.desks[i].donated;
+            report(&cloud, i);
+        }
+    }
+    store_many(&cloud, large, 4 * SURPLUS_REQUEST_LOOKS);
+    for (unsigned i = 0; i < DESKS; i++) {
+        repair_donor(&cloud.f->meta->repair, cloud.desks[i].id)->repair.no_surplus_until_ms = 0;
+    }
+    assert_int_equal(ns_sets(cloud.f->meta->ns)->fat, 1);
+    assert_int_equal(place(&cloud), MORSEL_AGAIN);
+    assert_int_equal(ns_sets(cloud.f->meta->ns)->fat, 1);
+    while (ns_sets(cloud.f->meta->ns)->fat > 0) {
+        uv_run(&cloud.f->loop, UV_RUN_ONCE);
+    }
     cloud_close(&cloud);
 }
 
@@ -322,11 +379,9 @@ static void strangers_start_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_is_not_needed_makes_room),
-        TEST(sets_lose_something_only_behind_that),
-        TEST(what_was_asked_for_ahead_is_counted_again),
-        TEST(who_says_nothing_is_full),
-        TEST(nothing_is_evicted_for_it),
+        TEST(what_is_not_needed_makes_room), TEST(sets_lose_something_only_behind_that),
+        TEST(long_walks_are_made_in_steps),  TEST(what_was_asked_for_ahead_is_counted_again),
+        TEST(who_says_nothing_is_full),      TEST(nothing_is_evicted_for_it),
         TEST(strangers_start_nothing),
     };
 

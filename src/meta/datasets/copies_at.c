@@ -1,6 +1,8 @@
 /* Along the list of the sets of which a benefactor has a part. */
 #include "meta/datasets/copies_at.h"
 
+#include <string.h>
+
 /* Is there anything to look for in the set? */
 static bool is_wanted(const struct data_set *set, donor_id id, enum copies_kind kind)
 {
@@ -37,16 +39,39 @@ bool copies_at_next(const struct sets *sets, donor_id id, enum copies_kind kind,
     return false;
 }
 
+static bool counts(const struct repair *r, const struct data_set *set, const struct set_morsel *m,
+                   const struct donor *donor, uint64_t now_ms)
+{
+    return donor != NULL && donor_takes(donor) &&
+           !repair_has_failed(r, set->head.number, m->number, donor->record.id, now_ms);
+}
+
 uint32_t copies_elsewhere(const struct repair *r, const struct data_set *set,
                           const struct set_morsel *m, donor_id id, uint64_t now_ms)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < m->donor_count; i++) {
-        const struct donor *donor = repair_donor(r, m->donors[i]);
-
-        n += m->donors[i] != id && donor != NULL && donor_takes(donor) &&
-             !repair_has_failed(r, set->head.number, m->number, m->donors[i], now_ms);
+        n += m->donors[i] != id && counts(r, set, m, repair_donor(r, m->donors[i]), now_ms);
     }
     return n;
+}
+
+bool copies_on_other_host(const struct repair *r, const struct data_set *set,
+                          const struct set_morsel *m, donor_id id, uint64_t now_ms)
+{
+    const struct donor *self = repair_donor(r, id), *first = NULL;
+
+    for (uint32_t i = 0; i < m->donor_count; i++) {
+        const struct donor *donor = repair_donor(r, m->donors[i]);
+
+        if (m->donors[i] == id || !counts(r, set, m, donor, now_ms)) {
+            continue;
+        }
+        if (first != NULL && strcmp(first->record.name, donor->record.name) != 0) {
+            return false;
+        }
+        first = donor;
+    }
+    return first != NULL && strcmp(first->record.name, self->record.name) != 0;
 }

@@ -321,6 +321,7 @@ static bool give_up_at(struct round *round, struct evict_want *want, uint32_t *l
         }
         uint64_t bytes = repair_file_bytes(task.length);
 
+        surplus_gone(&meta->repair, &task);
         want->bytes -= bytes < want->bytes ? bytes : want->bytes;
         (*given_up)++;
     }
@@ -328,13 +329,15 @@ static bool give_up_at(struct round *round, struct evict_want *want, uint32_t *l
 }
 
 /* They go before anything that there is once. False: more of them may, so that nothing else goes in this round. */
-static bool give_up_surplus(struct round *round)
+static bool give_up_surplus(struct round *round, uint32_t looks)
 {
-    uint32_t looks = SURPLUS_LOOKS, given_up = 0;
+    uint32_t given_up = 0;
     bool done = true;
 
+    round->meta->evictions.surplus_bytes = 0;
     for (uint32_t i = 0; done && i < round->count; i++) {
         done = give_up_at(round, &round->wants[i], &looks, &given_up);
+        round->meta->evictions.surplus_bytes = done ? 0 : round->wants[i].bytes;
     }
     if (given_up > 0) {
         round->meta->evictions.evicted_ms = meta_now_ms(round->meta);
@@ -421,10 +424,10 @@ static void ask_all(struct round *round)
     }
 }
 
-static void make_room(struct round *round)
+static void make_room(struct round *round, uint32_t looks)
 {
     if (round->count > 0) {
-        if (give_up_surplus(round)) {
+        if (give_up_surplus(round, looks)) {
             evict_victims(round);
         }
         ask_all(round);
@@ -474,7 +477,7 @@ bool evictions_make_room(struct meta *meta, uint32_t morsel_bytes, const donor_i
             want(&round, donor, evict_for_morsels(donor->report.donated, room, morsel_bytes));
         }
     }
-    make_room(&round);
+    make_room(&round, SURPLUS_REQUEST_LOOKS);
     return round.on_its_way || round.soon;
 }
 
@@ -516,7 +519,22 @@ static void make_room_ahead(struct meta *meta)
             want(&round, donor, evict_up_to(donor->report.donated, donor_room(donor), true));
         }
     }
-    make_room(&round);
+    make_room(&round, SURPLUS_LOOKS);
+}
+
+/* A walk for copies that are not needed has come to the end of its step, and who began it was told to try again. */
+static void go_on_making_room(struct meta *meta)
+{
+    const struct surplus_walk *walk = &meta->evictions.surplus;
+    struct round round;
+
+    if (meta->evictions.surplus_bytes > 0 && donors_find(&meta->donors, walk->donor) != NULL) {
+        begin(&round, meta);
+        round.wants[round.count++] =
+            (struct evict_want){ walk->donor, meta->evictions.surplus_bytes };
+        (void)give_up_surplus(&round, SURPLUS_LOOKS);
+        ask_all(&round);
+    }
 }
 
 /* ---- Time ---- */
@@ -525,6 +543,7 @@ void evictions_pulse(struct meta *meta, uint64_t now_ms)
 {
     struct evictions *e = &meta->evictions;
 
+    go_on_making_room(meta);
     if (now_ms - e->looked_ms >= LOOK_MS) {
         e->looked_ms = now_ms;
         make_room_ahead(meta);

@@ -8,6 +8,7 @@ static bool can_go(struct repair *r, const struct surplus_walk *walk, const stru
            set->waste_count < REPAIR_WASTE_MAX &&
            repair_task_of(r, set->head.number, m->number) == NULL &&
            copies_elsewhere(r, set, m, walk->donor, now_ms) >= set->head.copies &&
+           (set->head.copies == 1 || !copies_on_other_host(r, set, m, walk->donor, now_ms)) &&
            (walk->hot_too || !heat_is_hot(r->heat, set->head.number, m->number));
 }
 
@@ -26,8 +27,7 @@ static enum surplus_found go_on(struct repair *r, struct surplus_walk *walk, uin
                                           .morsel = m.number,
                                           .length = m.length,
                                           .target = walk->donor };
-            repair_donor(r, walk->donor)->repair.gone += repair_file_bytes(m.length);
-            r->dropped++;
+            walk->at.morsel = m.number; /* It is found again where it could not be written down. */
             return SURPLUS_FOUND;
         }
     }
@@ -56,4 +56,10 @@ enum surplus_found surplus_next(struct repair *r, struct surplus_walk *walk, don
         donor->repair.no_surplus_until_ms = now_ms + r->period_ms;
     }
     return found;
+}
+
+void surplus_gone(struct repair *r, const struct repair_task *task)
+{
+    repair_donor(r, task->target)->repair.gone += repair_file_bytes(task->length);
+    r->dropped++;
 }
