@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "common/base/prng.h"
+#include "common/base/status.h"
 #include "tests/lib/seed.h"
 
 enum { COPIES = 2, DONORS = 9 };
@@ -155,12 +156,50 @@ static void nonsense_is_refused(void **state)
     assert_int_equal(count, 1);
 }
 
+/* A question that covers one that does not exist would be refused with those that do. */
+static void nothing_is_asked_behind_the_last(void **state)
+{
+    struct set_places p;
+    uint32_t first, count;
+
+    (void)state;
+    set_places_init(&p);
+    assert_true(set_places_wants(&p, SET_MORSELS_MAX - 3, &first, &count));
+    assert_int_equal(first, SET_MORSELS_MAX - 3);
+    assert_int_equal(count, 3);
+    assert_true(
+        set_places_wants(&p, SET_MORSELS_MAX, &first, &count)); /* The manager says why not. */
+}
+
+static void a_question_fails_for_whom_it_was_asked(void **state)
+{
+    static const int of_first[] = { MORSEL_NOSPC, MORSEL_DQUOT, MORSEL_FBIG };
+    static const int of_all[] = { MORSEL_AGAIN, MORSEL_UNREACHABLE, MORSEL_STALE };
+    struct set_question q = { .first = 10, .count = 4 };
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        for (uint32_t number = 0; number < 20; number++) {
+            q.ahead = false;
+            assert_int_equal(set_question_ends(&q, of_first[i], number), number == 10);
+            assert_int_equal(set_question_ends(&q, of_all[i], number), number >= 10 && number < 14);
+            q.ahead = true;
+            assert_false(set_question_ends(&q, of_first[i], number));
+            assert_false(set_question_ends(&q, of_all[i], number));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_order_nobody_waits), cmocka_unit_test(nothing_is_made_up),
-        cmocka_unit_test(who_failed_is_named),   cmocka_unit_test(who_was_full_is_forgiven_alone),
+        cmocka_unit_test(in_order_nobody_waits),
+        cmocka_unit_test(nothing_is_made_up),
+        cmocka_unit_test(who_failed_is_named),
+        cmocka_unit_test(who_was_full_is_forgiven_alone),
         cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(nothing_is_asked_behind_the_last),
+        cmocka_unit_test(a_question_fails_for_whom_it_was_asked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

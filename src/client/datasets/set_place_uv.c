@@ -10,7 +10,7 @@ struct place_ask
 {
     struct meta_call call;
     struct data_set *set;
-    uint32_t first, count;
+    struct set_question question;
 };
 
 static void ask_ahead(struct data_set *set, uint32_t number);
@@ -62,8 +62,8 @@ static bool take_place(struct open_morsel *o)
     return true;
 }
 
-/* Those that wait have a place, or ask (again), or end. */
-static void go_on(struct data_set *set, int status)
+/* Those that wait have a place, or ask (again); those for which the question failed end. */
+static void go_on(struct data_set *set, const struct set_question *question, int status)
 {
     struct list due, *node;
 
@@ -74,7 +74,9 @@ static void go_on(struct data_set *set, int status)
     while ((node = list_pop_front(&due)) != NULL) {
         struct open_morsel *o = LIST_ENTRY(node, struct open_morsel, node);
 
-        if (status != 0 || take_place(o)) {
+        if (take_place(o)) {
+            open_morsel_placed(o, MORSEL_OK);
+        } else if (status != 0 && set_question_ends(question, status, o->number)) {
             open_morsel_placed(o, status);
         } else {
             list_push_back(&set->placing, node);
@@ -96,37 +98,50 @@ static void on_placed(struct meta_call *call, int status, void *message)
         donors_learn(set->client, reply->places, reply->n_places);
         if (reply->n_donors == 0) {
             status = MORSEL_NOSPC;
-        } else if (reply->n_donors / (reply->copies > 0 ? reply->copies : 1) > ask->count ||
-                   !set_places_learn(&set->places, ask->first, reply->copies, reply->donors,
-                                     reply->n_donors)) {
+        } else if (reply->n_donors / (reply->copies > 0 ? reply->copies : 1) >
+                       ask->question.count ||
+                   !set_places_learn(&set->places, ask->question.first, reply->copies,
+                                     reply->donors, reply->n_donors)) {
             status = MORSEL_MALFORMED;
         }
     }
+    go_on(set, &ask->question, forgive(set, status) ? MORSEL_OK : status);
     free(ask);
-    go_on(set, forgive(set, status) ? MORSEL_OK : status);
     set_unref(set);
+}
+
+static bool waits_for(struct data_set *set, uint32_t number)
+{
+    LIST_FOREACH(node, &set->placing)
+    {
+        if (LIST_ENTRY(node, struct open_morsel, node)->number == number) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Something is to be asked for, for who has come to this morsel; one question at a time. */
 static void ask_ahead(struct data_set *set, uint32_t number)
 {
     struct place_ask *ask;
-    uint32_t first, count;
+    struct set_question question;
     int rv = MORSEL_NOMEM;
 
-    if (set->asking_places || !set_places_wants(&set->places, number, &first, &count)) {
+    if (set->asking_places ||
+        !set_places_wants(&set->places, number, &question.first, &question.count)) {
         return;
     }
+    question.ahead = !waits_for(set, question.first);
     ask = calloc(1, sizeof(*ask));
     if (ask != NULL) {
         ask->set = set;
-        ask->first = first;
-        ask->count = count;
-        rv = ask_places(&ask->call, set, first, count, on_placed);
+        ask->question = question;
+        rv = ask_places(&ask->call, set, question.first, question.count, on_placed);
     }
     if (rv != 0) {
         free(ask);
-        go_on(set, rv);
+        go_on(set, &question, rv);
         return;
     }
     set->asking_places = true;

@@ -2,6 +2,7 @@
 #include "client/datasets/set_places.h"
 
 #include "common/base/check.h"
+#include "common/base/status.h"
 
 #include <string.h>
 
@@ -27,7 +28,9 @@ uint32_t set_places_get(const struct set_places *p, uint32_t number, donor_id *d
 
 static uint32_t capped(uint32_t first, uint32_t count)
 {
-    return count <= UINT32_MAX - first ? count : UINT32_MAX - first;
+    uint32_t end = first < SET_MORSELS_MAX ? SET_MORSELS_MAX : UINT32_MAX;
+
+    return count <= end - first ? count : end - first;
 }
 
 bool set_places_wants(struct set_places *p, uint32_t number, uint32_t *first, uint32_t *count)
@@ -86,6 +89,13 @@ bool set_places_learn(struct set_places *p, uint32_t first, uint32_t copies, con
     keep(p, first, copies, donors, count);
     p->count += count;
     return true;
+}
+
+bool set_question_ends(const struct set_question *q, int status, uint32_t number)
+{
+    bool of_first = status == MORSEL_NOSPC || status == MORSEL_DQUOT || status == MORSEL_FBIG;
+
+    return !q->ahead && number >= q->first && number - q->first < (of_first ? 1 : q->count);
 }
 
 void set_places_failed(struct set_places *p, donor_id donor, bool full, uint64_t now_ms,

@@ -49,6 +49,17 @@ bool set_places_wants(struct set_places *p, uint32_t number, uint32_t *first, ui
 bool set_places_learn(struct set_places *p, uint32_t first, uint32_t copies, const donor_id *donors,
                       size_t donors_count);
 
+/* One that is on its way. */
+struct set_question
+{
+    uint32_t first, count;
+    bool ahead; /* Nobody waited for the first of them when it was asked. */
+};
+
+/* It has failed: does that end the morsel, which waits for a place? One that failed ahead is forgotten: who has come to what it was about
+ * asks for himself. That there is no place for the first one says nothing of those behind. */
+bool set_question_ends(const struct set_question *q, int status, uint32_t number);
+
 /* The donor did not take what was to be put there, for want of room if it was `full`; it is named from `now_ms` on for that long. */
 void set_places_failed(struct set_places *p, donor_id donor, bool full, uint64_t now_ms,
                        uint64_t for_ms);
