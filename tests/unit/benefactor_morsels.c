@@ -3,15 +3,19 @@
 #include "common/base/check.h"
 #include "common/base/prng.h"
 #include "common/base/status.h"
+#include "common/store/store_format.h"
 #include "tests/lib/benefactor_bench.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -504,6 +508,64 @@ static void all_is_given_again_behind_a_restart(void **state)
     end(state);
 }
 
+static int read_if_whole(struct bench *b, uint32_t morsel)
+{
+    Morsel__ObjectId id = MORSEL__OBJECT_ID__INIT;
+    Morsel__ReadRequest request = MORSEL__READ_REQUEST__INIT;
+
+    id.inode = SET;
+    id.column = morsel;
+    request.object = &id;
+    request.length = BLOCK_BYTES;
+    request.whole = true;
+    return bench_call(b, MSG_READ, &request.base);
+}
+
+/* As its header says behind a loss of power. */
+static void lose_some(struct bench *b, uint32_t morsel)
+{
+    uint8_t bytes[STORE_HEADER_BYTES];
+    char name[STORE_NAME_BYTES], path[512];
+    struct store_header header;
+    int fd;
+
+    store_name((struct object_id){ SET, morsel }, name);
+    CHECK(snprintf(path, sizeof(path), "%s/data/objects/%s", b->dir, name) < (int)sizeof(path));
+    CHECK((fd = open(path, O_RDWR)) >= 0);
+    CHECK(pread(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes));
+    CHECK(store_header_decode(bytes, &header) == 0);
+    header.lacks = true;
+    store_header_encode(&header, bytes);
+    CHECK(pwrite(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes));
+    CHECK(close(fd) == 0);
+}
+
+/* Who knows no digest of it says that he must have all, and is refused where something may be missing; others hold what they get
+ * against their digest. */
+static void what_may_lack_something_is_not_given_for_whole(void **state)
+{
+    struct bench *b = begin(state);
+    const uint8_t *bytes = ((struct fixture *)*state)->bytes;
+
+    for (uint32_t morsel = 1; morsel <= 2; morsel++) {
+        assert_int_equal(bench_write(b, SET, morsel, 0, bytes, BLOCK_BYTES), 0);
+        assert_int_equal(read_if_whole(b, morsel), 0);
+        assert_int_equal(b->got_count, BLOCK_BYTES);
+        assert_memory_equal(b->got, bytes, BLOCK_BYTES);
+    }
+    bench_end_benefactor(b);
+    lose_some(b, 1);
+    start(b);
+    bench_until_open(b);
+    assert_int_equal(read_if_whole(b, 1), MORSEL_NODATA);
+    assert_int_equal(read_if_whole(b, 2), 0);
+    assert_reads(b, 1, 0, bytes, BLOCK_BYTES);
+    assert_int_equal(read_if_whole(b, 1), MORSEL_NODATA); /* Also from memory. */
+    assert_int_equal(bench_write(b, SET, 1, 0, bytes, BLOCK_BYTES), 0);
+    assert_int_equal(read_if_whole(b, 1), MORSEL_NODATA); /* It may have been longer. */
+    end(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -523,6 +585,7 @@ int main(void)
         cmocka_unit_test(it_ends_while_something_waits),
         cmocka_unit_test(no_more_is_taken_than_is_given),
         cmocka_unit_test(all_is_given_again_behind_a_restart),
+        cmocka_unit_test(what_may_lack_something_is_not_given_for_whole),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

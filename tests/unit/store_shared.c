@@ -355,7 +355,7 @@ static bool lacks(struct store_fixture *f, unsigned number)
 }
 
 /* Blocks that never reached the disk are holes, which match their sums: nothing but the loss itself tells. */
-static void what_may_be_missing_is_said_until_all_is_written_anew(void **state)
+static void what_may_be_missing_is_said_until_it_is_made_anew(void **state)
 {
     struct store_fixture *f = *state;
     struct errmsg err;
@@ -373,9 +373,47 @@ static void what_may_be_missing_is_said_until_all_is_written_anew(void **state)
     fixture_open(f);
     assert_true(lacks(f, 1));
     faulty_write(f, 1, 2);
+    assert_true(lacks(f, 1)); /* What is left may be shorter than what there was. */
+    assert_int_equal(store_truncate(f->store, faulty_id(1), 0, NULL, &err), 0);
+    assert_false(lacks(f, 1));
+    faulty_write(f, 1, 2);
+    fixture_close(f);
+    fixture_open(f);
     assert_false(lacks(f, 1));
     assert_true(lacks(f, 2));
-    assert_false(lacks(f, 3)); /* There is none. */
+    assert_int_equal(store_delete(f->store, faulty_id(2), NULL), 0);
+    assert_false(lacks(f, 2)); /* There is none. */
+    faulty_write(f, 2, 2);
+    assert_false(lacks(f, 2));
+}
+
+/* A short write to what is left covers all of that, and the zeros before the next one were once bytes. */
+static void a_length_that_was_lost_is_not_forgotten(void **state)
+{
+    static const uint64_t left[] = { 0, STORE_HEADER_BYTES / 2, CHECKSUMS_PAGE_BYTES };
+    struct store_fixture *f = *state;
+    char path[512];
+
+    for (unsigned i = 0; i < 3; i++) {
+        faulty_write(f, 1 + i, 1);
+    }
+    fixture_close(f);
+    for (unsigned i = 0; i < 3; i++) {
+        fixture_path(f, faulty_id(1 + i), path);
+        CHECK(truncate(path, (off_t)left[i]) == 0);
+    }
+    f->options.boot_id = 3;
+    fixture_open(f);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(write_bytes(f, 1 + i, 0, 100), 0);
+        assert_int_equal(write_bytes(f, 1 + i, BLOCK_BYTES, 100), 0);
+        assert_true(lacks(f, 1 + i));
+    }
+    fixture_close(f);
+    fixture_open(f);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(lacks(f, 1 + i));
+    }
 }
 
 /* A process that is killed between a sum and its block, or a power cut between them: the block that was there before. */
@@ -451,7 +489,8 @@ int main(void)
         TEST(what_nobody_watched_is_looked_at_again),
         TEST(a_restart_in_order_is_none_for_what_was_not_synced),
         TEST(what_does_not_match_is_damage),
-        TEST(what_may_be_missing_is_said_until_all_is_written_anew),
+        TEST(what_may_be_missing_is_said_until_it_is_made_anew),
+        TEST(a_length_that_was_lost_is_not_forgotten),
         TEST(what_a_kill_explains_is_put_right),
         TEST(a_file_without_a_header_is_damaged),
         TEST(files_that_were_swapped_are_found),

@@ -109,8 +109,9 @@ int store_allocate(struct store *store, struct object_id id, uint64_t offset, ui
 int store_seek(struct store *store, struct object_id id, uint64_t offset, bool hole, bool *found,
                uint64_t *offset_out, struct errmsg *err);
 
-/* May the object lack some of what was acknowledged? Only on a shared disk: it was changed last, or some time before all of
- * it was written anew, in a run that a loss of power ended, and nobody knows what of that was on the disk. What is not there
+/* May the object lack some of what was acknowledged? Only on a shared disk: since it was made, or truncated to zero, it was changed
+ * in a run that a loss of power ended, and nobody knows what of that was on the disk. To write all that is left of it says nothing: the loss may
+ * have taken its length. What is not there
  * reads as zeros that match their checksums: whoever knows no digest of the whole must not believe it. Of what was synced
  * then the answer is yes, too. */
 int store_lacks(struct store *store, struct object_id id, bool *lacks, struct errmsg *err);

@@ -57,6 +57,16 @@ static int resize_checksums(struct store *store, struct object *object, uint64_t
                    : shape_undo(store, object, group, inside, GROUP_BLOCKS - inside, checksums, rv);
 }
 
+/* It lacks nothing any more. A header that cannot be written goes on saying so, which does no harm. */
+static void begin_anew(struct object *object)
+{
+    uint8_t bytes[STORE_HEADER_BYTES];
+
+    object->lacks = false;
+    object_header(object, bytes);
+    object->lacks = pwrite(object->fd, bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes);
+}
+
 int object_resize(struct store *store, struct object *object, uint64_t size, struct errmsg *err)
 {
     bool truncates = size < object->size && (size == 0 || size % GROUP_BYTES != 0);
@@ -83,6 +93,9 @@ int object_resize(struct store *store, struct object *object, uint64_t size, str
     }
     object->size = size;
     object_set_end(store, object, place_of_end(size));
+    if (size == 0 && object->lacks) {
+        begin_anew(object);
+    }
     object->serial = atomic_fetch_add(&store->serial, 1) + 1; /* Forget the checksums in memory. */
     return 0;
 }

@@ -285,7 +285,7 @@ static int object_load_header(struct store *store, struct object *object, struct
     /* Made, and then the process or the machine died. */
     if (rv == MORSEL_NODATA || object->end == 0) {
         object->stamped = false;
-        object->lacks = false; /* There is nothing. */
+        object->lacks = store->options.shared_disk; /* Its length may be what was lost. */
         object_doubt(store, object, object->end == 0 ? TRUSTED : LOST);
         return 0;
     }

@@ -241,10 +241,6 @@ static void window_done(struct store *store, struct object *object, const struct
     uint64_t first_group = w->first / GROUP_BLOCKS;
     uint64_t end = w->offset + w->length;
 
-    if (w->offset == 0 && end >= object->size) {
-        object->lacks =
-            false; /* All of it has come anew. The header says so when it is stamped next. */
-    }
     if (w->offset == 0 && object->trust == TRUSTED) {
         object->stamped = true;
     }
