@@ -133,6 +133,8 @@ static void fill(const struct control *c, Morsel__DonateReply *reply, uint64_t n
     reply->id = c->datadir->node;
     reply->manager = (char *)(uintptr_t)rpc_peer_address(c->joining->manager);
     reply->joined = joining_is_member(c->joining);
+    reply->shut = c->joining->shut;
+    reply->door = (char *)(uintptr_t)c->joining->door;
     reply->cpu_permille = (uint32_t)(c->cost.rate.cpu_us / 1000);
     reply->memory = host_memory();
     reply->read_rate = c->cost.rate.read;

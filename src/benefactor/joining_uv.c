@@ -238,14 +238,13 @@ static void *take_answer(struct joining *j, const ProtobufCMessageDescriptor *ty
 static void on_joined(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct joining *j = call->data;
-    char address[ADDRESS_TEXT_MAX];
     struct rpc_room room;
     Morsel__DonorJoinReply *message =
         take_answer(j, &morsel__donor_join_reply__descriptor, status, reply, &room);
 
     if (message != NULL) {
-        own_address(j, address);
-        joined(j, message, address);
+        own_address(j, j->door);
+        joined(j, message, j->door);
         rpc_room_free(&room, message);
     }
 }
@@ -288,6 +287,21 @@ static void report_later(struct joining *j)
                  : report_ms - prng_below(&j->prng, report_ms / 4 + 1));
 }
 
+/* It is said when it changes. */
+static void note_door(struct joining *j, bool shut)
+{
+    if (shut && !j->shut) {
+        log_warning(j->log,
+                    "the manager finds nobody at %s, and so will clients: nothing new is placed "
+                    "here; let a "
+                    "firewall of this machine pass the port, or name another address (--advertise)",
+                    j->door);
+    } else if (!shut && j->shut) {
+        log_info(j->log, "clients reach this machine at %s now", j->door);
+    }
+    j->shut = shut;
+}
+
 static void on_reported(struct rpc_call *call, int status, struct rpc_reply *reply)
 {
     struct joining *j = call->data;
@@ -299,6 +313,7 @@ static void on_reported(struct rpc_call *call, int status, struct rpc_reply *rep
         manager_is_well(j);
         holdings_reported(j->holdings, message);
         j->soon = message->soon;
+        note_door(j, message->shut);
         if (message->left != NULL) {
             j->told_left(j->data, message->left);
         }

@@ -33,6 +33,7 @@
 #include "common/base/prng.h"
 #include "common/daemon/datadir_file.h"
 #include "common/daemon/log.h"
+#include "common/rpc/address.h"
 #include "common/rpc/rpc_uv.h"
 #include "meta.pb-c.h"
 
@@ -81,6 +82,8 @@ struct joining
     bool member; /* The manager knows us, and where we are. */
     bool wanted; /* A report is due, at once or behind the call that is under way. */
     bool soon;   /* The manager wants the next one so. */
+    bool shut;   /* It says that clients cannot reach us at */
+    char door[ADDRESS_TEXT_MAX]; /* this address, the last one that it was told. */
     bool joined_told;
     bool away_said, busy_said, keep_failed_said, unreachable_said;
     void (*left)(void *data);

@@ -1,5 +1,6 @@
 /* Deadlines of the cores, and the pulse by which the manager sees that it stood still. */
 #include "meta/cluster/donors_uv.h"
+#include "meta/cluster/doors_uv.h"
 #include "meta/cluster/hours_uv.h"
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
@@ -73,6 +74,7 @@ static void on_pulse(uv_timer_t *timer)
     pauses_look(meta);
     meta_departed_pulse(meta, meta_now_ms(meta));
     donors_host_pulse(meta, meta_now_ms(meta));
+    doors_pulse(meta, meta_now_ms(meta));
     hours_pulse(meta, meta_now_ms(meta));
     evictions_pulse(meta, meta_now_ms(meta));
     away_ms = meta->presence.away_ms - meta->away_logged_ms;

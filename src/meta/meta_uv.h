@@ -13,6 +13,7 @@
 #include "common/daemon/config.h"
 #include "common/daemon/datadir_file.h"
 #include "common/daemon/log.h"
+#include "common/rpc/knock_uv.h"
 #include "common/rpc/rpc_uv.h"
 #include "common/vote/probe_uv.h"
 #include "common/vote/voter_uv.h"
@@ -20,6 +21,7 @@
 #include "meta.pb-c.h"
 #include "meta/cluster/capacity_uv.h"
 #include "meta/cluster/donors.h"
+#include "meta/cluster/doors.h"
 #include "meta/cluster/hours.h"
 #include "meta/cluster/members.h"
 #include "meta/coherence/lease.h"
@@ -77,7 +79,20 @@ struct leavers
 struct donors_lines
 {
     uint64_t began_ms;
-    uint32_t written, came, went, refused;
+    uint32_t written, came, went, refused, doors;
+};
+
+/* Where the manager knocks just now (cluster/doors_uv.h). */
+struct doors
+{
+    struct door_knock
+    {
+        struct meta *meta;
+        struct knock *knock; /* NULL: it is free. */
+        donor_id donor;
+        char address[MEMBER_ADDRESS_BYTES_MAX + 1];
+    } knocks[DOORS_AT_ONCE];
+    uint64_t looked_ms;
 };
 
 /* What is known of how data sets are used (datasets/evictions_uv.h). */
@@ -114,6 +129,7 @@ struct meta
     struct hours hours;   /* cluster/hours_uv.h */
     uint64_t hours_due_ms;
     struct donors_lines donors_lines;
+    struct doors doors;         /* cluster/doors_uv.h */
     struct place_rounds rounds; /* datasets/sets_uv.h */
     struct repair repair;       /* datasets/repairs_uv.h */
     struct heat heat;           /* datasets/heat.h */

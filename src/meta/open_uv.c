@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "meta/cluster/donors_uv.h"
+#include "meta/cluster/doors_uv.h"
 #include "meta/cluster/groups_uv.h"
 #include "meta/cluster/hours_uv.h"
 #include "meta/cluster/leavers_uv.h"
@@ -344,6 +345,7 @@ void meta_close(struct meta *meta, void (*closed)(void *data), void *data)
     loads_refuse(&meta->loads, MORSEL_SHUTDOWN);
     groups_refuse_waiting(meta, MORSEL_SHUTDOWN);
     meta->prober.stopped = true;
+    doors_close(meta);
     voter_uv_stop(&meta->voter, on_voter_stopped, meta);
     sync_close(&meta->sync, on_sync_closed);
 }

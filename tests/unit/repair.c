@@ -1,6 +1,5 @@
 /* Repair of data sets: long histories of benefactors that come and go, beside a model that keeps for each of them what lies on its
  * disk; and some by hand. */
-#include "meta/datasets/extra.h"
 #include "tests/lib/repair_cloud.h"
 #include "tests/lib/seed.h"
 
@@ -431,13 +430,13 @@ static void what_is_read_most_gets_one_more(void **state)
     assert_non_null(heat);
     heat_init(heat, c->now_ms);
     c->r.heat = heat;
-    heat_up(c, heat, 3, 2 * EXTRA_READS);
-    heat_up(c, heat, 7, 2 * EXTRA_READS - 1);
+    heat_up(c, heat, 3, 2 * REPAIR_EXTRA_READS);
+    heat_up(c, heat, 7, 2 * REPAIR_EXTRA_READS - 1);
     pass(c, 4 * AFTER_MS);
     assert_int_equal(copies_of(c, 3), 3);
     assert_int_equal(c->fetched, 1);
     for (uint32_t i = 0; i < 2 * REPAIR_KEEP_TIMES; i++) {
-        heat_up(c, heat, 3, 2 * EXTRA_READS);
+        heat_up(c, heat, 3, 2 * REPAIR_EXTRA_READS);
         pass(c, AFTER_MS);
     }
     assert_int_equal(copies_of(c, 3), 3);

@@ -363,8 +363,9 @@ static bool print_answer_json(const Morsel__DonateReply *r)
                               json_pack("{s:o, s:o}", "total", print_json_number(r->disk_total),
                                         "free", print_json_number(r->disk_free)));
     (void)json_object_set_new(document, "cluster",
-                              json_pack("{s:s, s:b, s:I}", "manager", r->manager, "joined",
-                                        r->joined, "id", (json_int_t)r->id));
+                              json_pack("{s:s, s:b, s:I, s:s, s:b}", "manager", r->manager,
+                                        "joined", r->joined, "id", (json_int_t)r->id, "address",
+                                        r->door, "shut", r->shut));
     return print_json(document);
 }
 
@@ -481,6 +482,12 @@ static void print_answer_text(const Morsel__DonateReply *r)
     if (r->joined) {
         (void)printf("  cluster    benefactor %" PRIu32 " of the manager at %s\n", r->id,
                      r->manager);
+        if (r->shut) {
+            (void)printf(
+                "             clients cannot reach this machine at %s: let its firewall pass "
+                "that port, or start the benefactor with --advertise\n",
+                r->door);
+        }
     } else {
         (void)printf("  cluster    the manager at %s does not answer: it is tried again\n",
                      r->manager);

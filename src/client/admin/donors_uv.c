@@ -60,7 +60,9 @@ static const char *state_words(const Morsel__Donor *donor)
         if (donor->report != NULL && donor->report->leaving) {
             return "leaving";
         }
-        return donor->report != NULL && donor->report->paused ? "paused" : "here";
+        return donor->report != NULL && donor->report->paused ? "paused"
+               : donor->shut                                  ? "shut"
+                                                              : "here";
     case STATE_DOUBTED:
         return is_heard(donor) ? "silent" : "not back";
     default:
@@ -77,9 +79,9 @@ static json_t *donor_json(const Morsel__Donor *donor)
     const Morsel__DonorLeft *left = donor->left != NULL ? donor->left : &nothing;
 
     return json_pack(
-        "{s:I, s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id",
-        (json_int_t)donor->id, "name", donor->name, "address", donor->address, "state",
-        state_words(donor), "donated", print_json_number(report->donated), "used",
+        "{s:I, s:b, s:s, s:s, s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id",
+        (json_int_t)donor->id, "shut", donor->shut, "name", donor->name, "address", donor->address,
+        "state", state_words(donor), "donated", print_json_number(report->donated), "used",
         print_json_number(report->used), "load_percent", (json_int_t)report->load, "up_s",
         print_json_number(report->up_s), "since_ms", print_json_number(donor->since_ms), "heard_ms",
         print_json_number(donor->heard_ms), "excess", print_json_number(report->excess),
@@ -145,6 +147,15 @@ static void print_left(const Morsel__Donor *donor)
     }
 }
 
+static void print_door(const Morsel__Donor *donor)
+{
+    if (donor->shut) {
+        (void)printf(
+            "       nobody opens at its address, so nothing new is placed there: let a firewall of "
+            "that machine pass the port, or start its benefactor with --advertise\n");
+    }
+}
+
 static void print_donors_text(const struct pages *pages)
 {
     const Morsel__DonorListReply *sums = sums_of(pages);
@@ -159,6 +170,7 @@ static void print_donors_text(const struct pages *pages)
     for (size_t i = 0; i < pages->count; i++) {
         for (size_t j = 0; j < pages->items[i]->n_donors; j++) {
             print_donor(pages->items[i]->donors[j]);
+            print_door(pages->items[i]->donors[j]);
             print_left(pages->items[i]->donors[j]);
         }
     }

@@ -319,6 +319,8 @@ static void on_join(struct donors *d, const struct donors_event *event, struct d
     donor->instance = event->join.instance;
     memcpy(donor->record.name, event->join.record.name, sizeof(donor->record.name));
     memcpy(donor->address, event->join.address, sizeof(donor->address));
+    donor->door.due_ms = 0; /* It may have come back because its owner has opened it. */
+    donor->door.failures = 0;
     take_report(d, donor, &event->join.report, event->now_ms);
     if (donor->durable) {
         emit(out, (struct donors_action){

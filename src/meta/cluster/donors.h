@@ -94,6 +94,14 @@ struct donor_repair
     struct donor_left counting;
 };
 
+/* What came of knocking where clients are to find it (cluster/doors.h). */
+struct donor_door
+{
+    bool shut, knocking;
+    uint8_t failures; /* In a row, DOOR_FAILURES at most. */
+    uint64_t due_ms;  /* The next knock. */
+};
+
 struct donor
 {
     struct donor_record
@@ -117,6 +125,7 @@ struct donor
     uint64_t heard_ms;   /* Its last word; before: the manager's start. */
     uint64_t since_ms;   /* When it came into its state. */
     uint64_t leaving_ms; /* When it began to leave, if it does. */
+    struct donor_door door;
     struct donor_repair repair;
 };
 
@@ -129,6 +138,7 @@ struct donors
     uint32_t count, here; /* Those whose record is not durable yet count. */
     donor_id next;        /* Never given yet; 0: there are no more. */
     uint64_t donated, used;
+    uint32_t shut;                /* Of those that are here: they cannot be reached (doors.h). */
     uint32_t leaving, giving_way; /* Of those that are here: they leave; they have an excess. */
     uint32_t look_ms;
     uint64_t looks; /* Deadlines that came: what all this costs beside the answers. */

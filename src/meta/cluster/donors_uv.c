@@ -29,13 +29,14 @@ static void log_left_out(struct meta *meta)
 {
     struct donors_lines *l = &meta->donors_lines;
 
-    if (l->came + l->went + l->refused > 0) {
-        log_info(meta->log,
-                 "%u more benefactors came, %u more went away and %u more were refused in the same "
-                 "second: `morsel donors` lists them",
-                 l->came, l->went, l->refused);
+    if (l->came + l->went + l->refused + l->doors > 0) {
+        log_info(
+            meta->log,
+            "%u more benefactors came, %u more went away, %u more were refused, and of %u more it "
+            "was found whether clients reach them, in the same second: `morsel donors` lists them",
+            l->came, l->went, l->refused, l->doors);
     }
-    l->came = l->went = l->refused = l->written = 0;
+    l->came = l->went = l->refused = l->doors = l->written = 0;
 }
 
 void donors_host_pulse(struct meta *meta, uint64_t now_ms)
@@ -84,6 +85,24 @@ static void log_went(struct meta *meta, const struct donor *donor, const char *r
     if (take_line(meta, &meta->donors_lines.went)) {
         log_info(meta->log, "benefactor %u (%s, %s) is away: %s%s", donor->record.id,
                  donor->record.name, donor->address, reason, back);
+    }
+}
+
+void donors_host_log_door(struct meta *meta, const struct donor *donor, bool shut)
+{
+    if (!take_line(meta, &meta->donors_lines.doors)) {
+        return;
+    }
+    if (shut) {
+        log_warning(
+            meta->log,
+            "benefactor %u (%s) is here, but nobody opens at %s, where clients are to find "
+            "it: nothing new is placed there; let a firewall of that machine pass the port, "
+            "or name another address to its benefactor (--advertise)",
+            donor->record.id, donor->record.name, donor->address);
+    } else {
+        log_info(meta->log, "benefactor %u (%s) can be reached at %s now", donor->record.id,
+                 donor->record.name, donor->address);
     }
 }
 

@@ -29,6 +29,9 @@ void donors_host_ask(struct meta *meta, const struct donor *donor);
  * for. */
 bool donors_host_recount(struct meta *meta, const struct donor *donor, uint64_t bytes);
 
+/* The log says that clients cannot reach it, or can again. */
+void donors_host_log_door(struct meta *meta, const struct donor *donor, bool shut);
+
 /* The report of a benefactor is taken: the answer names what it is to delete (service/handlers_held_uv.c). */
 void donor_report_answer(struct meta *meta, struct rpc_request *request, donor_id id);
 

@@ -2,7 +2,7 @@
 #include "meta/datasets/repair.h"
 
 #include "common/base/check.h"
-#include "meta/datasets/extra.h"
+#include "meta/cluster/doors.h"
 
 #include <string.h>
 
@@ -382,7 +382,7 @@ static bool may_take(const struct repair *r, const struct data_set *set, const s
 {
     donor_id id = donor->record.id;
 
-    return donor_takes(donor) && donor_room(donor) >= set->head.morsel_bytes &&
+    return doors_may_get(r->donors, donor) && donor_room(donor) >= set->head.morsel_bytes &&
            donor->repair.full_until_ms <= now_ms && !set_morsel_has(m, id) &&
            !set_is_waste(set, id, m->number) &&
            !repair_has_failed(r, set->head.number, m->number, id, now_ms);
@@ -577,7 +577,7 @@ static enum treated treat(struct repair *r, const struct data_set *set, const st
         if (out->count >= REPAIR_DROPS_MAX) {
             return TREATED_LATER;
         }
-        if (extra_stays(r, set, m->number)) {
+        if (repair_extra_stays(r, set, m->number)) {
             return TREATED;
         }
         drop(r, set, m, &look, now_ms, out);
@@ -604,7 +604,7 @@ static void treat_hottest(struct repair *r, uint64_t now_ms, struct repair_actio
             (void)repair_fetch(r, set, &m, 0, now_ms, out);
         }
     }
-    extra_fetch(r, now_ms, out);
+    repair_extra_fetch(r, now_ms, out);
 }
 
 /* What was left is looked at again once a task has ended. */

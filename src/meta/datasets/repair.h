@@ -196,6 +196,17 @@ bool repair_is_fetching(const struct repair *r, uint64_t set, uint32_t morsel, d
 /* CHECKs the invariants. */
 void repair_check(const struct repair *r);
 
+/* ---- One copy more of what is hottest: repair_extra.c ---- */
+
+/* So often one of its copies is read, aged (heat.h): to have one more, and to keep it. */
+enum { REPAIR_EXTRA_READS = 16, REPAIR_EXTRA_KEPT_READS = 4 };
+
+/* Fetches of such copies begin, as long as there is room for fetches and benefactors have nothing else to do. */
+void repair_extra_fetch(struct repair *r, uint64_t now_ms, struct repair_actions *out);
+
+/* Does the copy that is one too many stay for that reason? */
+bool repair_extra_stays(const struct repair *r, const struct data_set *set, uint32_t morsel);
+
 /* ---- What relocate.h, which is built on this, needs besides ---- */
 
 enum {

@@ -4,6 +4,7 @@
 #include "common/base/status.h"
 #include "common/rpc/messages.h"
 #include "meta/cluster/donors_uv.h"
+#include "meta/cluster/doors.h"
 #include "meta/datasets/evictions_uv.h"
 
 #include <stdlib.h>
@@ -108,8 +109,8 @@ static void take_round(struct meta *meta, uint64_t set, const struct place_wante
     for (uint32_t i = 0; round != NULL && i < round->count; i++) {
         const struct donor *donor = donors_find(&meta->donors, round->donors[i]);
 
-        if (donor == NULL || !donor_takes(donor) || donor_room(donor) < w->morsel_bytes ||
-            has_failed(asked, round->donors[i])) {
+        if (donor == NULL || !doors_may_get(&meta->donors, donor) ||
+            donor_room(donor) < w->morsel_bytes || has_failed(asked, round->donors[i])) {
             c->count = 0;
             return;
         }
@@ -127,7 +128,7 @@ static uint32_t take_all(struct meta *meta, uint64_t set, const struct place_wan
     for (uint32_t i = 0; i < meta->donors.count; i++) {
         const struct donor *donor = meta->donors.items[i];
 
-        if (donor_takes(donor) && !has_failed(asked, donor->record.id)) {
+        if (doors_may_get(&meta->donors, donor) && !has_failed(asked, donor->record.id)) {
             add(meta, c, donor);
         }
     }

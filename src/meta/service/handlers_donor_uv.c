@@ -154,6 +154,7 @@ static void fill(struct page *page, uint32_t i, const struct donor *donor, uint6
     report->leaving = donor->report.leaving;
     report->excess = donor->report.excess;
     report->pressed = donor->report.pressed;
+    m->shut = donor->state == DONOR_HERE && donor->door.shut;
     m->left = donor_left_fill(donor, &page->left[i]) ? &page->left[i] : NULL;
 }
 

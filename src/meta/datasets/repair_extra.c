@@ -1,5 +1,15 @@
-/* One copy more of what is hottest (extra.h). */
-#include "meta/datasets/extra.h"
+/* What is read most gets a copy more than its set wants, while there is plenty of room (design: scavenging.md, Cache).
+ *
+ * A morsel is hot enough as long as one of its copies is read REPAIR_EXTRA_READS times, aged; all copies share the reads, so one more
+ * makes it less hot by itself. There is plenty of room while half of what all benefactors give is free.
+ *
+ *   wanted copies --hot enough, plenty of room--> one more (the map has room for SET_SURPLUS)
+ *   one more --as hot as REPAIR_EXTRA_KEPT_READS, and a quarter is free--> it stays
+ *            --otherwise--> a surplus as any other: repair.h drops it after a day, surplus.h as soon as room is wanted
+ *
+ * Nobody's morsel goes for one, no morsel that is short waits for one: they come behind all that is short and hot.
+ */
+#include "meta/datasets/repair.h"
 
 enum { PLENTY_PARTS = 2, ENOUGH_PARTS = 4 };
 
@@ -32,7 +42,7 @@ static bool is_whole(const struct repair *r, const struct data_set *set, const s
     return m->donor_count == set->head.copies && !m->rewriting && m->length > 0;
 }
 
-void extra_fetch(struct repair *r, uint64_t now_ms, struct repair_actions *out)
+void repair_extra_fetch(struct repair *r, uint64_t now_ms, struct repair_actions *out)
 {
     uint32_t count = r->heat != NULL ? r->heat->hot_count : 0;
 
@@ -41,7 +51,7 @@ void extra_fetch(struct repair *r, uint64_t now_ms, struct repair_actions *out)
         const struct data_set *set = sets_find(r->sets, hot->set);
         struct set_morsel m;
 
-        if (hot->heat < (uint64_t)EXTRA_READS * HEAT_ONE || !is_free(r, PLENTY_PARTS)) {
+        if (hot->heat < (uint64_t)REPAIR_EXTRA_READS * HEAT_ONE || !is_free(r, PLENTY_PARTS)) {
             return;
         }
         if (set != NULL && set_get(set, hot->morsel, &m) && is_whole(r, set, &m) &&
@@ -51,10 +61,10 @@ void extra_fetch(struct repair *r, uint64_t now_ms, struct repair_actions *out)
     }
 }
 
-bool extra_stays(const struct repair *r, const struct data_set *set, uint32_t morsel)
+bool repair_extra_stays(const struct repair *r, const struct data_set *set, uint32_t morsel)
 {
     uint64_t reads = r->heat != NULL ? heat_reads(r->heat, set->head.number, morsel) : 0;
 
-    return reads >= (uint64_t)EXTRA_KEPT_READS * HEAT_ONE * (set->head.copies + 1) &&
+    return reads >= (uint64_t)REPAIR_EXTRA_KEPT_READS * HEAT_ONE * (set->head.copies + 1) &&
            is_free(r, ENOUGH_PARTS);
 }

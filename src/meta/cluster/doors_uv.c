@@ -1,0 +1,65 @@
+/* Connections that say nothing (doors_uv.h). */
+#include "meta/cluster/doors_uv.h"
+
+#include "meta/cluster/donors_uv.h"
+
+#include <string.h>
+
+enum { LOOK_MS = 1000 };
+
+static void on_knocked(void *data, enum knock_outcome outcome)
+{
+    struct door_knock *k = data;
+    struct meta *meta = k->meta;
+    enum door_news news = doors_knocked(&meta->donors, k->donor, k->address, outcome == KNOCK_OPEN,
+                                        meta_now_ms(meta));
+    const struct donor *donor = donors_find(&meta->donors, k->donor);
+
+    k->knock = NULL;
+    if (donor != NULL && news != DOOR_AS_BEFORE) {
+        donors_host_log_door(meta, donor, news == DOOR_SHUT);
+    }
+}
+
+static bool knock(struct meta *meta, struct door_knock *k, const struct donor *donor)
+{
+    k->meta = meta;
+    k->donor = donor->record.id;
+    memcpy(k->address, donor->address, sizeof(k->address));
+    k->knock = knock_start(meta->loop, k->address, DOOR_KNOCK_MS, on_knocked, k);
+    if (k->knock == NULL) { /* No memory, or not a number: nothing is known of it. */
+        (void)doors_knocked(&meta->donors, k->donor, k->address, true, meta_now_ms(meta));
+    }
+    return k->knock != NULL;
+}
+
+void doors_pulse(struct meta *meta, uint64_t now_ms)
+{
+    struct doors *d = &meta->doors;
+    const struct donor *donor = NULL;
+
+    if (now_ms - d->looked_ms < LOOK_MS || meta->closing) {
+        return;
+    }
+    d->looked_ms = now_ms;
+    for (uint32_t i = 0; i < DOORS_AT_ONCE; i++) {
+        struct door_knock *k = &d->knocks[i];
+
+        if (k->knock == NULL &&
+            ((donor = doors_next(&meta->donors, now_ms)) == NULL || !knock(meta, k, donor))) {
+            return;
+        }
+    }
+}
+
+void doors_close(struct meta *meta)
+{
+    for (uint32_t i = 0; i < DOORS_AT_ONCE; i++) {
+        struct door_knock *k = &meta->doors.knocks[i];
+
+        if (k->knock != NULL) {
+            knock_cancel(k->knock);
+            k->knock = NULL;
+        }
+    }
+}
