@@ -94,20 +94,36 @@ static int link_to(int fd, const char *path)
     return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 }
 
-/* rename(2) alone replaces in one step, and wants a name. */
-static int replace_by(struct hidden_file *h, int fd, const char *path)
+/* rename(2) alone replaces in one step, and wants a name. Who has none is not ended between getting one and giving it up. */
+static int link_and_replace(struct hidden_file *h, int fd, const char *path)
 {
     char directory[HIDDEN_PATH_MAX];
+    sigset_t set, before;
+    int rv, code;
 
+    hidden_directory_of(path, directory);
+    if (!choose_name(h, directory)) {
+        return -1;
+    }
+    ending_signals(&set);
+    (void)sigprocmask(SIG_BLOCK, &set, &before);
+    rv = link_to(fd, h->until_then);
+    if (rv == 0 && (rv = rename(h->until_then, path)) != 0) {
+        code = errno;
+        (void)unlink(h->until_then);
+        errno = code;
+    }
+    h->until_then[0] = '\0';
+    code = errno;
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = code;
+    return rv;
+}
+
+static int replace_by(struct hidden_file *h, int fd, const char *path)
+{
     if (h->until_then[0] == '\0') {
-        hidden_directory_of(path, directory);
-        if (!choose_name(h, directory)) {
-            return -1;
-        }
-        if (link_to(fd, h->until_then) != 0) {
-            h->until_then[0] = '\0';
-            return -1;
-        }
+        return link_and_replace(h, fd, path);
     }
     if (rename(h->until_then, path) != 0) {
         return -1;

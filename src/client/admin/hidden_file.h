@@ -2,7 +2,8 @@
  * whoever is killed in between leaves nothing.
  *
  * Where a kernel or a file system cannot do that it has a hidden name until then, ".morsel-" and a number, and the signals with which
- * a user ends a command are held back meanwhile: hidden_interrupted() sees them. Only SIGKILL leaves such a file. */
+ * a user ends a command are held back meanwhile: hidden_interrupted() sees them. So they are while one that takes another's place has
+ * a hidden name for a moment, for rename(2) wants one. Only SIGKILL leaves such a file. */
 #ifndef MORSEL_CLIENT_ADMIN_HIDDEN_FILE_H
 #define MORSEL_CLIENT_ADMIN_HIDDEN_FILE_H
 

@@ -83,15 +83,24 @@ static int open_source(struct transfer *t)
     return t->from < 0 ? failed(t, t->source) : measure(t);
 }
 
+static const char *named(const struct transfer *t)
+{
+    return is_dash(t->source) ? "standard input" : t->source;
+}
+
 /* All of it, piece by piece. */
 static int pump(struct transfer *t, int (*take)(void *data, const void *bytes, size_t count),
                 void *data)
 {
     uint8_t *piece = malloc(PIECE);
+    char bytes[PRINT_TEXT_MAX];
     int rv = 0;
 
     if (piece == NULL) {
-        errmsg_set(&t->why, "out of memory");
+        errmsg_set(&t->why,
+                   "%s: there is no memory for a MiB of it, so nothing was stored; end something "
+                   "else, and say it again",
+                   named(t));
         return MORSEL_NOMEM;
     }
     stage_progress_begin(&t->progress, 0, t->size);
@@ -99,7 +108,10 @@ static int pump(struct transfer *t, int (*take)(void *data, const void *bytes, s
         ssize_t count;
 
         if (hidden_interrupted()) {
-            errmsg_set(&t->why, "interrupted");
+            errmsg_set(&t->why,
+                       "%s: interrupted behind %s; nothing is left of that, and the same command "
+                       "begins again",
+                       named(t), print_bytes(t->got, bytes));
             rv = MORSEL_CANCELED;
             break;
         }
