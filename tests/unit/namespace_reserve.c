@@ -2,8 +2,7 @@
 #include "common/base/status.h"
 #include "common/fs/origin.h"
 #include "common/rpc/messages.h"
-#include "meta/datasets/sets.h"
-#include "tests/lib/ns_fixture.h"
+#include "tests/lib/ns_set_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,31 +11,6 @@
 
 #include <cmocka.h>
 
-enum { CLIENT = 7, OTHER = 8, BYTES = MORSEL_BYTES_DEFAULT };
-
-static const uint64_t WHOLE = 2 * (uint64_t)BYTES + 100; /* Three morsels. */
-
-static struct ns_fixture *open_fixture(inode_id *file)
-{
-    struct ns_fixture *f = calloc(1, sizeof(*f));
-    struct meta_op op = op_make(INODE_ROOT, "f", 0100644);
-
-    assert_non_null(f);
-    ns_fixture_open(f, 1);
-    op.make.layout =
-        (struct file_layout){ .class = CLASS_SCAVENGED, .replicas = 2, .stripe = { BYTES, 1, 4 } };
-    ns_must(f, op);
-    *file = ns_counters(f->ns)->inode_next - 1;
-    return f;
-}
-
-static void close_fixture(struct ns_fixture *f)
-{
-    sets_check(ns_sets(f->ns));
-    ns_fixture_close(f);
-    free(f);
-}
-
 static int reserve(struct ns_fixture *f, client_id client, inode_id file, uint64_t size)
 {
     struct meta_op op = { .kind = OP_SET_RESERVE, .client = client };
@@ -44,36 +18,6 @@ static int reserve(struct ns_fixture *f, client_id client, inode_id file, uint64
     op.set_reserve.inode = op.set_reserve.set = file;
     op.set_reserve.size = size;
     return ns_fixture_run(f, &op);
-}
-
-static int store(struct ns_fixture *f, client_id client, inode_id file, uint32_t number,
-                 uint32_t length)
-{
-    const struct set_morsel m = {
-        .number = number, .length = length, .donor_count = 2, .donors = { 1, 2 }
-    };
-    struct meta_op op = { .kind = OP_SET_STORED, .client = client };
-    struct buf list;
-    int rv;
-
-    buf_init(&list);
-    op_morsel_put(&list, &m);
-    op.set_stored.inode = op.set_stored.set = file;
-    op.set_stored.size = number * (uint64_t)BYTES + length;
-    op.set_stored.morsels = buf_slice(&list);
-    rv = ns_fixture_run(f, &op);
-    buf_free(&list);
-    return rv;
-}
-
-static bool seals(struct ns_fixture *f, client_id client, inode_id file, uint64_t size)
-{
-    struct meta_op op = { .kind = OP_SET_SEAL, .client = client };
-
-    op.set_seal.inode = op.set_seal.set = file;
-    op.set_seal.size = size;
-    assert_int_equal(ns_fixture_run(f, &op), 0);
-    return sets_find(ns_sets(f->ns), file)->head.sealed;
 }
 
 static uint64_t reserved(struct ns_fixture *f, inode_id file)
@@ -92,11 +36,11 @@ static void it_is_sealed_when_all_of_it_is_there(void **state)
     assert_int_equal(reserve(f, CLIENT, file, WHOLE), 0);
     assert_int_equal(ns_super(f->ns)->store_version, STORE_VERSION_RESERVED);
     assert_false(seals(f, CLIENT, file, 0));
-    assert_int_equal(store(f, CLIENT, file, 0, BYTES), 0);
+    assert_int_equal(store(f, CLIENT, file, morsel(0, BYTES)), 0);
     assert_false(seals(f, CLIENT, file, BYTES));
-    assert_int_equal(store(f, CLIENT, file, 2, 100), 0);
+    assert_int_equal(store(f, CLIENT, file, morsel(2, 100)), 0);
     assert_false(seals(f, CLIENT, file, WHOLE)); /* As long as it should be, with a hole. */
-    assert_int_equal(store(f, CLIENT, file, 1, BYTES), 0);
+    assert_int_equal(store(f, CLIENT, file, morsel(1, BYTES)), 0);
     assert_true(seals(f, CLIENT, file, WHOLE));
     assert_int_equal(reserved(f, file), 0);
     assert_int_equal(reserve(f, CLIENT, file, WHOLE), MORSEL_PERM);
@@ -110,7 +54,7 @@ static void what_is_longer_is_not_sealed(void **state)
 
     (void)state;
     assert_int_equal(reserve(f, CLIENT, file, 100), 0);
-    assert_int_equal(store(f, CLIENT, file, 0, 101), 0);
+    assert_int_equal(store(f, CLIENT, file, morsel(0, 101)), 0);
     assert_false(seals(f, CLIENT, file, 101));
     close_fixture(f);
 }
@@ -122,15 +66,15 @@ static void who_says_it_again_goes_on(void **state)
 
     (void)state;
     assert_int_equal(reserve(f, CLIENT, file, WHOLE), 0);
-    assert_int_equal(store(f, CLIENT, file, 0, BYTES), 0);
+    assert_int_equal(store(f, CLIENT, file, morsel(0, BYTES)), 0);
     assert_int_equal(reserve(f, OTHER, file, WHOLE + 1), MORSEL_EXIST);
-    assert_int_equal(store(f, OTHER, file, 1, BYTES), MORSEL_PERM);
+    assert_int_equal(store(f, OTHER, file, morsel(1, BYTES)), MORSEL_PERM);
     assert_int_equal(reserve(f, OTHER, file, WHOLE), 0);
-    assert_int_equal(store(f, CLIENT, file, 1, BYTES), MORSEL_PERM); /* He is fenced. */
+    assert_int_equal(store(f, CLIENT, file, morsel(1, BYTES)), MORSEL_PERM); /* He is fenced. */
     assert_int_equal(ns_fixture_reopen(f), 0);
     assert_true(reserved(f, file) == WHOLE);
-    assert_int_equal(store(f, OTHER, file, 1, BYTES), 0);
-    assert_int_equal(store(f, OTHER, file, 2, 100), 0);
+    assert_int_equal(store(f, OTHER, file, morsel(1, BYTES)), 0);
+    assert_int_equal(store(f, OTHER, file, morsel(2, 100)), 0);
     assert_true(seals(f, OTHER, file, WHOLE));
     close_fixture(f);
 }
@@ -146,7 +90,7 @@ static void what_has_bytes_of_something_else_is_not_reserved(void **state)
     assert_int_equal(reserve(f, CLIENT, file, (uint64_t)BYTES * SET_MORSELS_MAX + 1), MORSEL_FBIG);
     assert_int_equal(reserve(f, CLIENT, file, (uint64_t)BYTES * SET_MORSELS_MAX), 0);
     assert_int_equal(reserve(f, CLIENT, file, 7), 0); /* Nothing is there: as he likes. */
-    assert_int_equal(store(f, CLIENT, file, 0, 3), 0);
+    assert_int_equal(store(f, CLIENT, file, morsel(0, 3)), 0);
     assert_int_equal(reserve(f, CLIENT, file, 8), MORSEL_EXIST);
     close_fixture(f);
 }
