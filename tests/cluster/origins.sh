@@ -38,6 +38,13 @@ publish() {
 of() {
     morsel datasets --json | jq -r ".datasets[] | select(.inode == $(stat -c %i "$a/$1")) | .$2"
 }
+# staged_as_data WHY ARGUMENT...: mounts cannot fetch it again, and who stages it is told why.
+staged_as_data() {
+    local why=$1
+    shift
+    morsel stage "$@" >"$work/staged"
+    grep -qE "counts as data.*cannot fetch it again: .*$why" "$work/staged" || fail "stage $*: $(cat "$work/staged")"
+}
 # fresh_mount [OPTIONS]: one that has nothing in memory, at $mnt.
 fresh_mount() {
     [ -z "${pid_of[mount-reader]:-}" ] || stop_mount reader
@@ -68,23 +75,32 @@ fetched() {
 start_origin 127.0.0.1
 cp "$work/port" "$work/www/.inward"
 publish inward 2
-morsel stage --quiet "$url/inward" "$a/set"
+staged_as_data "only this machine" "$url/inward" "$a/set"
 morsel stage --quiet "$url/inward" "$a/scratch"
 start_origin "${host_of[here]}"
+publish dripping 1
+began=$SECONDS
+morsel stage --json "$url/drip/dripping" "$a/set" >"$work/dripping" &
+dripping=$!
 port=$(cat "$work/port")
 cp "$work/kept/inward" "$work/kept/redirected"
-morsel stage --quiet "$url/inward/inward" "$a/set/redirected"
+staged_as_data "only this machine" "$url/inward/inward" "$a/set/redirected"
 morsel stage --quiet "$url/inward/inward" "$a/scratch/redirected"
 publish large 8
 morsel stage --quiet "$url/large" "$a/large"
 publish rewritten 4
-morsel stage --quiet "$url/rewritten" "$a/set"
+morsel stage "$url/rewritten" "$a/set" >"$work/staged"
+[ "$(wc -l <"$work/staged")" = 1 ] || fail "what mounts can fetch again: $(cat "$work/staged")"
 publish tail 24
-morsel stage --quiet "file://$work/www/tail" "$a/set/file"
+staged_as_data "http: and https: alone" "file://$work/www/tail" "$a/set/file"
 morsel stage --quiet "$url/tail" "$a/set"
 publish norange 2
-morsel stage --quiet "$url/norange/norange" "$a/set"
-for name in file inward redirected norange; do
+staged_as_data "no ranges" "$url/norange/norange" "$a/set"
+staged_as_data "when its staging began" "$url/norange/norange" "$a/set" # It is there.
+wait "$dripping" || fail "what drips could not be staged: $(cat "$work/dripping")"
+[ $((SECONDS - began)) -lt 120 ] || fail "an origin that drips was waited for for $((SECONDS - began)) s"
+[ "$(jq -r '"\(.fetchable) \(.why_not_fetchable)"' "$work/dripping")" = "false its last byte did not come within 30 s" ] || fail "what drips: $(cat "$work/dripping")"
+for name in file inward redirected norange dripping; do
     [ "$(of set/$name eviction)" = "is data" ] || fail "a set that mounts cannot fetch, $name, is said to be \"$(of set/$name eviction)\""
     expect_error "is data" "$bin/morsel" evict "$a/set/$name"
 done

@@ -6,6 +6,7 @@
 /norange/NAME  with ETag, but all of it in any case
 /untagged/NAME Last-Modified, but no ETag
 /blind/NAME    with ranges, whatever If-Range says
+/drip/NAME     is elsewhere for who asks for one byte, with some words about that, of which four come each second
 /moved/NAME    is elsewhere (302)
 /inward/NAME   is on 127.0.0.1, at the port that DIR/.inward says (302)
 
@@ -43,11 +44,25 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, format, *args):
         pass
 
+    def drip(self, name):
+        self.close_connection = True
+        try:
+            self.wfile.write(f"HTTP/1.1 302 Found\r\nLocation: /{name}\r\nContent-Length: 100000\r\n\r\n".encode())
+            while True:
+                self.wfile.write(b"drop")
+                self.wfile.flush()
+                time.sleep(1)
+        except OSError:
+            pass
+
     def do_GET(self):
-        kind, name = re.fullmatch(r"/(?:(undated|norange|untagged|blind|moved|inward)/)?([^/?]*)", self.path).groups()
+        kind, name = re.fullmatch(r"/(?:(undated|norange|untagged|blind|drip|moved|inward)/)?([^/?]*)", self.path).groups()
         asked = self.headers.get("Range", "-")
         if kind == "moved":
             return self.answer(302, asked, {"Location": "/" + name, "Content-Length": "0"})
+        if kind == "drip" and re.fullmatch(r"bytes=(\d+)-\1", asked):
+            note(f"GET {self.path} {asked} -> drips")
+            return self.drip(name)
         if kind == "inward":
             with open(os.path.join(directory, ".inward"), encoding="ascii") as at:
                 return self.answer(302, asked, {"Location": f"http://127.0.0.1:{at.read().strip()}/{name}", "Content-Length": "0"})

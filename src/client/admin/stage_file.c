@@ -39,8 +39,9 @@ struct stage
     uint64_t begun_at, got; /* Bytes: what was there, and what came. */
     bool waited;            /* For somebody else. */
     enum verdict verdict;
-    bool from_start; /* VERDICT_AGAIN: nothing of what is there counts. */
-    int status;      /* VERDICT_FAILED */
+    bool from_start;           /* VERDICT_AGAIN: nothing of what is there counts. */
+    int status;                /* VERDICT_FAILED */
+    struct errmsg unfetchable; /* Why mounts cannot fetch it, if that was tried. */
     struct errmsg why;
 };
 
@@ -99,7 +100,7 @@ static bool on_begin(void *data, const struct origin *now, uint64_t at)
     if (rv == 0) {
         struct origin anew = *now;
 
-        anew.proven = at == 0 && stage_prove(now);
+        anew.proven = at == 0 && stage_prove(now, &s->unfetchable);
         rv = stage_dest_begin(d, at > 0 ? &d->origin : &anew, at, &s->why);
     }
     if (rv != 0) {
@@ -271,10 +272,11 @@ static int stage(struct stage *s)
 
 json_t *staged_json(const char *url, const struct staged *s)
 {
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:b, s:b}", "url", url, "file", s->path, "size",
-                     print_json_number(s->size), "fetched", print_json_number(s->got), "resumed_at",
-                     print_json_number(s->begun_at), "was_complete", (int)s->was_complete, "waited",
-                     (int)s->waited);
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:b, s:b, s:b, s:s}", "url", url, "file", s->path,
+                     "size", print_json_number(s->size), "fetched", print_json_number(s->got),
+                     "resumed_at", print_json_number(s->begun_at), "was_complete",
+                     (int)s->was_complete, "waited", (int)s->waited, "fetchable", (int)s->fetchable,
+                     "why_not_fetchable", s->unfetchable.text);
 }
 
 void staged_print(const struct staged *s)
@@ -288,6 +290,27 @@ void staged_print(const struct staged *s)
                      print_bytes(s->begun_at, got));
     } else {
         (void)printf("%s: %s\n", s->path, print_bytes(s->size, bytes));
+    }
+    if (!s->fetchable && s->size > 0) {
+        (void)printf(
+            "%s: counts as data, and is not evicted to make room unless it is scratch, for "
+            "mounts cannot fetch it again: %s\n",
+            s->path, s->unfetchable.text);
+    }
+}
+
+/* When it was begun it was tried, and when it goes on that holds. */
+static void tell_fetchable(const struct stage *s, struct staged *staged)
+{
+    const char *unfit = stage_unfit(&s->dest.origin);
+
+    staged->fetchable = origin_stands_in(&s->dest.origin);
+    staged->unfetchable = s->unfetchable;
+    if (!staged->fetchable && s->unfetchable.text[0] == '\0') {
+        errmsg_set(&staged->unfetchable, "%s",
+                   unfit != NULL ? unfit
+                                 : "they could not when its staging began; \"morsel stage "
+                                   "--fresh\" tries again");
     }
 }
 
@@ -311,6 +334,7 @@ int stage_url(const struct admin_settings *settings, const char *url, const char
     staged->got = staged->was_complete ? 0 : s.got;
     staged->begun_at = staged->was_complete ? 0 : s.begun_at;
     staged->waited = s.waited;
+    tell_fetchable(&s, staged);
     return rv;
 }
 

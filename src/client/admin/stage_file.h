@@ -13,7 +13,9 @@ struct staged
     uint64_t size, got,
         begun_at; /* Bytes: all of them, those that were fetched, and where they began. */
     bool was_complete;
-    bool waited; /* For somebody else. */
+    bool waited;               /* For somebody else. */
+    bool fetchable;            /* Mounts can fetch it again: it may be evicted. */
+    struct errmsg unfetchable; /* Or why not. */
 };
 
 /* The URL is one that can be staged; libcurl is initialised. `dest` as stage_dest_find() takes it. 0, or why not with words:
@@ -21,7 +23,7 @@ struct staged
 int stage_url(const struct admin_settings *settings, const char *url, const char *dest,
               struct staged *staged, struct errmsg *why);
 
-/* A line, or an object. */
+/* A line, and one more where it counts as data; or an object. */
 void staged_print(const struct staged *staged);
 json_t *staged_json(const char *url, const struct staged *staged);
 
