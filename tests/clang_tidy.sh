@@ -1,16 +1,16 @@
 #!/bin/bash
-# clang-tidy over every translation unit of the project, two at a time.
+# clang-tidy over every translation unit of the project, two at a time; what clang warns of is a finding (clang-diagnostic-*).
 #
 #   tests/clang_tidy.sh SOURCE BUILD [all]     BUILD has compile_commands.json of a clang build
 #
-# The analyzer follows at most so many steps of a function, which takes a fifth of the time; with "all" as many as it would by itself.
+# The analyzer follows at most so many steps of a function, which takes a tenth of the time; with "all" as many as it would by itself.
 # A file whose text, headers and checks are those of the last clean run is not read again (BUILD/clang-tidy-clean).
 set -euo pipefail
 source_dir=$(cd "$1" && pwd)
 build_dir=$2
 clean=$build_dir/clang-tidy-clean
 depth=()
-[ "${3-}" = all ] || for word in -analyzer-config max-nodes=20000; do depth+=(--extra-arg=-Xclang "--extra-arg=$word"); done
+[ "${3-}" = all ] || for word in -analyzer-config max-nodes=5000; do depth+=(--extra-arg=-Xclang "--extra-arg=$word"); done
 database=$build_dir/compile_commands.json
 
 if [ ! -f "$database" ]; then
