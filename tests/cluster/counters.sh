@@ -7,7 +7,7 @@ set -euo pipefail
 # shellcheck source=tests/lib/cluster.sh
 . "$(dirname "$0")/../lib/cluster.sh"
 cluster_begin counters "$1"
-seed=${2:-$test_seed} seconds=${3:-20} files=${4:-600}
+seed=${2:-$test_seed} seconds=${3:-20} files=${4:-${COUNTERS_FILES:-300}}
 start_cluster 2
 roots=()
 for name in a b c; do

@@ -22,7 +22,7 @@ verify() {
 
 verify sequential --rw=write --bs=1M --size=128M --numjobs=2
 verify odd --rw=write --bs=37k --size=48M
-verify random --rw=randwrite --bs=4k --size=24M --numjobs=2
+verify random --rw=randwrite --bs=4k --size=12M --numjobs=2
 verify mixed --rw=randwrite --bsrange=512-300k --bs_unaligned=1 --size=64M --fsync=50
 verify mapped --rw=randwrite --bs=4k --size=16M --ioengine=mmap
 verify direct --rw=randwrite --bs=64k --size=64M --direct=1 --ioengine=libaio --iodepth=16

@@ -92,7 +92,7 @@ for name, call in calls.items():
 sys.exit("\n".join(wrong) or 0)
 PY
     stands_still "$how"
-    said=$(timeout 1200 "$bin/meetings" "$test_seed" "${2:-1500}" "$a/$how" "$b/$how") || fail "$how, seed $test_seed: $said"
+    said=$(timeout 1200 "$bin/meetings" "$test_seed" "${2:-${MEETINGS:-500}}" "$a/$how" "$b/$how") || fail "$how, seed $test_seed: $said"
     note "$how: $said"
 done
 fsck_clean
