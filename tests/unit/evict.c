@@ -177,7 +177,7 @@ static void test_what_is_evicted_is_kept_over_a_restart(void **state)
     for (uint32_t i = 0; i < MORSELS; i++) {
         assert_true(set_get(set, i, &m));
         assert_int_equal(m.donor_count, i < 5);
-        assert_int_equal(set_has_evicted(&set->head, i), i >= 5);
+        assert_int_equal(set_has_evicted(&set->head, &m), i >= 5);
     }
     assert_int_equal(ns_waste(f->ns, 2, waste, MORSELS, &count, &f->err), 0);
     assert_int_equal(count, 2); /* 5 and 7; 6 is at the other one. */
@@ -210,6 +210,81 @@ static void test_what_was_evicted_is_not_copied_back(void **state)
         assert_int_equal(m.donor_count, i == 4 ? 2 : 0);
     }
     assert_true(set_is_waste(set, 3, 5));
+    ns_fixture_close(f);
+    free(f);
+}
+
+static int bring_back(struct ns_fixture *f, uint64_t set, uint32_t morsel, donor_id donor)
+{
+    struct meta_op back = { .kind = OP_SET_COPY };
+
+    back.set_copy.set = set;
+    back.set_copy.morsel = morsel;
+    back.set_copy.length = MORSEL;
+    back.set_copy.change = OP_COPY_ADD;
+    back.set_copy.donor = donor;
+    back.set_copy.instead = OP_COPY_BACK;
+    return ns_fixture_run(f, &back);
+}
+
+/* Which of them are evicted, a bit each. */
+static unsigned evicted(const struct data_set *set)
+{
+    unsigned bits = 0;
+    struct set_morsel m;
+
+    for (uint32_t i = 0; i < MORSELS; i++) {
+        assert_true(set_get(set, i, &m));
+        assert_true(set_has_evicted(&set->head, &m) == (m.donor_count == 0));
+        bits |= (unsigned)(m.donor_count == 0) << i;
+    }
+    return bits;
+}
+
+/* From an origin, in any order: what is kept grows with what is there without a gap, and what is behind it goes first again. */
+static void test_what_was_evicted_comes_back(void **state)
+{
+    struct ns_fixture *f = calloc(1, sizeof(*f));
+    const struct data_set *set;
+    uint64_t number;
+
+    (void)state;
+    assert_non_null(f);
+    ns_fixture_open(f, 1);
+    set = make_set(f, true, true);
+    number = set->head.number;
+    assert_int_equal(evict_end(set), MORSELS);
+    assert_int_equal(evict(f, number, 4), 0);
+    assert_int_equal(evict_end(set), 4);
+    assert_int_equal(bring_back(f, number, 6, 1), 0); /* There it is still to be deleted. */
+    assert_int_equal(evicted(set), 0xf0);
+    assert_int_equal(bring_back(f, number, 6, 3), 0);
+    assert_int_equal(evicted(set), 0xb0);
+    assert_int_equal(set->head.kept, 4);
+    assert_int_equal(evict_end(set), 7);
+    assert_int_equal(bring_back(f, number, 4, 3), 0);
+    assert_int_equal(bring_back(f, number, 4, 4), 0); /* One copy more than is wanted may be. */
+    assert_int_equal(bring_back(f, number, 4, 5), 0);
+    assert_true(set_is_waste(set, 5, 4));
+    assert_int_equal(evicted(set), 0xa0);
+    assert_int_equal(set->head.kept, 5);
+    assert_int_equal(ns_fixture_reopen(f), 0);
+    set = sets_find(ns_sets(f->ns), number);
+    sets_check(ns_sets(f->ns));
+    assert_int_equal(evicted(set), 0xa0);
+    assert_int_equal(evict(f, number, 7), MORSEL_INVAL);
+    assert_int_equal(evict(f, number, 6), 0);
+    assert_int_equal(evicted(set), 0xe0);
+    assert_int_equal(set->head.kept, 5);
+    assert_int_equal(bring_back(f, number, 6, 4), 0); /* At 3 it is to be deleted. */
+    assert_int_equal(bring_back(f, number, 5, 3), 0);
+    assert_int_equal(set->head.kept, 7); /* 5, and 6, which was there before. */
+    assert_int_equal(bring_back(f, number, 7, 3), 0);
+    assert_false(set->head.evicted);
+    assert_int_equal(set->head.kept, 0);
+    assert_int_equal(evict(f, number, 0), 0);
+    assert_int_equal(evicted(set), 0xff);
+    sets_check(ns_sets(f->ns));
     ns_fixture_close(f);
     free(f);
 }
@@ -277,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_what_is_evicted_is_kept_over_a_restart),
         cmocka_unit_test(test_what_was_evicted_is_not_copied_back),
+        cmocka_unit_test(test_what_was_evicted_comes_back),
         cmocka_unit_test(test_what_may_not_go_stays),
         cmocka_unit_test(test_old_heads_are_read),
     };

@@ -287,7 +287,9 @@ static void fill_copy(struct strange *s, struct meta_op *op)
     op->set_copy.digest = m.digest;
     op->set_copy.change = (enum op_copy)(OP_COPY_ADD + below(s, 4));
     op->set_copy.donor = (donor_id)below(s, 6);
-    op->set_copy.instead = below(s, 2) == 0 ? 0 : (donor_id)below(s, 6);
+    op->set_copy.instead = below(s, 3) == 0   ? OP_COPY_BACK
+                           : below(s, 2) == 0 ? 0
+                                              : (donor_id)below(s, 6);
 }
 
 static void fill_names(struct strange *s, struct meta_op *op)

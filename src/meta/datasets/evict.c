@@ -124,6 +124,13 @@ static bool last_below(const struct data_set *set, uint32_t end, struct set_mors
     return false;
 }
 
+uint32_t evict_end(const struct data_set *set)
+{
+    struct set_morsel m;
+
+    return last_below(set, SET_MORSELS_MAX, &m) ? m.number + 1 : 0;
+}
+
 uint32_t evict_choose(const struct data_set *set, struct evict_want *wants, uint32_t count,
                       uint32_t morsels_max)
 {

@@ -45,6 +45,9 @@ uint64_t evict_room_left(uint64_t donated, uint64_t room, uint32_t morsel_bytes)
 /* How much a morsel takes at a benefactor. */
 uint64_t evict_bytes(const struct set_morsel *morsel);
 
+/* The morsel behind the last one of the set that somebody has; 0: nobody has any. */
+uint32_t evict_end(const struct data_set *set);
+
 /* Is there something of the set where room is wanted? */
 bool evict_helps(const struct data_set *set, const struct evict_want *wants, uint32_t count);
 

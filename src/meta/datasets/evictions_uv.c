@@ -180,8 +180,8 @@ static bool may_go_now(void *data, uint64_t number)
     const struct meta *meta = data;
     const struct data_set *set = sets_find(ns_sets(meta->ns), number);
 
-    return set != NULL && (!set->head.evicted || set->head.kept > 0) &&
-           evictions_state(meta, set) == EVICTION_FREE;
+    return set != NULL && evictions_state(meta, set) == EVICTION_FREE &&
+           (!set->head.evicted || set->head.kept > 0 || evict_end(set) > 0);
 }
 
 uint64_t evictions_next(struct meta *meta)

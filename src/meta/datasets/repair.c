@@ -705,7 +705,7 @@ static void count(struct repair *r, uint64_t now_ms)
     while (walk_next(r, &r->counted, &looks, &end, &set, &m)) {
         struct look look = look_at(r, &m, now_ms);
 
-        if (set_has_evicted(&set->head, m.number)) {
+        if (set_has_evicted(&set->head, &m)) {
             continue;
         }
         r->short_count += look.counts < set->head.copies;

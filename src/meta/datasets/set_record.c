@@ -36,9 +36,9 @@ bool set_may_go(const struct set_head *head)
     return head->scratch || head->fetched;
 }
 
-bool set_has_evicted(const struct set_head *head, uint32_t morsel)
+bool set_has_evicted(const struct set_head *head, const struct set_morsel *morsel)
 {
-    return head->evicted && morsel >= head->kept;
+    return head->evicted && morsel->number >= head->kept && morsel->donor_count == 0;
 }
 
 /* ---- Uses ---- */

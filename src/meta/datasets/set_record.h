@@ -34,7 +34,7 @@ struct set_head
     bool fetched;    /* Or mounts fetch them again from its origin, which is one that they visit. */
     bool pinned;     /* Not for now, says a user. */
     bool evicted;    /* Its end was: */
-    uint32_t kept;   /* the morsels from this one on. 0 when it was not. */
+    uint32_t kept;   /* those from this one on that nobody has. 0 when it was not. */
     int64_t stored_ns;      /* When it was sealed; 0: it is not, or need not be known. */
     int64_t first_ns;       /* When it was first read; 0: it was not, or need not be known. */
     struct lru_k_uses uses; /* As last written down (namespace_evict.c). */
@@ -53,8 +53,8 @@ struct set_morsel
 /* May its morsels be evicted, as far as what it is decides that? The one place where that stands. */
 bool set_may_go(const struct set_head *head);
 
-/* Was that morsel evicted? */
-bool set_has_evicted(const struct set_head *head, uint32_t morsel);
+/* Was that morsel of the set evicted, and has not come back (namespace_copies.c)? */
+bool set_has_evicted(const struct set_head *head, const struct set_morsel *morsel);
 
 /* As lru_k.h wants them. */
 bool set_uses_sound(const struct lru_k_uses *uses);

@@ -58,17 +58,49 @@ static int become(struct ns_txn *t, const struct data_set *set, const struct set
     return rv;
 }
 
+/* How far the walk goes for one operation: what is beyond is found when the next one comes back. */
+enum { BACK_LOOKS = 1 << 16 };
+
+/* The morsel has come back: of the set the morsels before the first one that is still missing are kept. Those behind that have come
+ * back, too, are there all the same (set_has_evicted()). */
+static void keep_more(struct ns_txn *t, const struct data_set *set, const struct set_morsel *back)
+{
+    struct set_head head = set->head;
+    struct set_morsel m;
+
+    for (uint32_t looks = 0; looks < BACK_LOOKS; looks++) {
+        if (!set_next(set, head.kept, &m)) {
+            head.evicted = false;
+            head.kept = 0;
+            break;
+        }
+        if (m.donor_count == 0 && m.length > 0 && m.number != back->number) {
+            break;
+        }
+        head.kept = m.number + 1;
+    }
+    if (head.evicted != set->head.evicted || head.kept != set->head.kept) {
+        txn_set_head(t, &head);
+    }
+}
+
 /* MORSEL_INVAL: there is no room for one more. */
 static int add(struct ns_txn *t, const struct data_set *set, struct set_morsel *m)
 {
     donor_id instead = set_morsel_has(m, t->op->set_copy.instead) ? t->op->set_copy.instead : 0;
+    bool comes_back = set_has_evicted(&set->head, m);
+    int rv;
 
     take_out(m, instead);
     if (m->donor_count >= set->head.copies + SET_SURPLUS) {
         return MORSEL_INVAL;
     }
     m->donors[m->donor_count++] = t->op->set_copy.donor;
-    return become(t, set, m, instead);
+    rv = become(t, set, m, instead);
+    if (rv == 0 && comes_back) {
+        keep_more(t, set, m);
+    }
+    return rv;
 }
 
 /* Not unless what is left is enough: never the last one, whatever whoever asks has seen. */
@@ -113,12 +145,13 @@ int apply_set_copy(struct ns_txn *t)
     const struct meta_op *op = t->op;
     const struct data_set *set = sets_find(&t->ns->sets, op->set_copy.set);
     struct set_morsel m;
-    bool there = set != NULL && set_get(set, op->set_copy.morsel, &m) &&
-                 !set_has_evicted(&set->head, op->set_copy.morsel);
+    bool there =
+        set != NULL && set_get(set, op->set_copy.morsel, &m) &&
+        (op->set_copy.instead == OP_COPY_BACK || !set_has_evicted(&set->head, &m));
     bool named = there && set_morsel_has(&m, op->set_copy.donor);
     int rv = MORSEL_INVAL;
 
-    if (op->set_copy.donor == 0 || op->set_copy.set == 0 ||
+    if (op->set_copy.donor == 0 || op->set_copy.donor == OP_COPY_BACK || op->set_copy.set == 0 ||
         op->set_copy.morsel >= SET_MORSELS_MAX || op->set_copy.donor == op->set_copy.instead) {
         return MORSEL_INVAL;
     }

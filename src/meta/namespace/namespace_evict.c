@@ -65,7 +65,7 @@ static int take_away(struct ns_txn *t, const struct data_set *set, struct set_mo
     return rv != 0 ? rv : txn_set_change(t, set->head.number, m);
 }
 
-/* MORSEL_FBIG: more than may go at a time. What goes is deleted, and nothing of it may come to be forgotten: a morsel that is stored anew
+/* Of what has been evicted before only that goes which has come back. MORSEL_FBIG: more than may go at a time. What goes is deleted, and nothing of it may come to be forgotten: a morsel that is stored anew
  * must not be put where the deletion of the one before is still on its way. */
 static int take_end(struct ns_txn *t, const struct data_set *set, uint32_t kept)
 {
@@ -98,7 +98,7 @@ int apply_set_evict(struct ns_txn *t)
         return rv;
     }
     if (!set_may_go(&head) || !head.sealed || head.pinned ||
-        op->set_evict.kept >= (head.evicted ? head.kept : SET_MORSELS_MAX)) {
+        op->set_evict.kept >= SET_MORSELS_MAX) {
         return MORSEL_INVAL;
     }
     if ((rv = take_end(t, set, op->set_evict.kept)) != 0 ||
@@ -106,8 +106,11 @@ int apply_set_evict(struct ns_txn *t)
             0) {
         return rv;
     }
+    if (head.evicted && op->set_evict.kept >= head.kept && n->change_count == 0) {
+        return MORSEL_INVAL; /* Nothing of it is there that could go. */
+    }
+    head.kept = head.evicted && head.kept < op->set_evict.kept ? head.kept : op->set_evict.kept;
     head.evicted = true;
-    head.kept = op->set_evict.kept;
     t->op->target = head.inode;
     txn_set_pages(t);
     txn_set_head(t, &head);

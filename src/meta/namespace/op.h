@@ -80,6 +80,9 @@ enum op_copy {
     OP_COPY_YIELD = 4 /* has no room for it any more, and another one is named. */
 };
 
+/* OP_COPY_ADD, as `instead`: nobody's is given up, and a morsel that was evicted is back with it. No benefactor has that number. */
+#define OP_COPY_BACK UINT32_MAX
+
 enum {
     OP_OBJECTS_MAX = 4096,
     OP_OBJECT_BYTES = 12,
@@ -239,7 +242,8 @@ struct meta_op
             uint32_t morsel, length, digest;
             enum op_copy change;
             donor_id donor;
-            donor_id instead; /* OP_COPY_ADD: this one is given up for it; 0: nobody. */
+            donor_id
+                instead; /* OP_COPY_ADD: this one is given up for it; 0: nobody; OP_COPY_BACK. */
         } set_copy;
         struct
         {

@@ -19,9 +19,11 @@ static const struct data_set *set_of(const struct request *r, const struct inode
     return inode_is_scavenged(inode) ? sets_find(ns_sets(r->meta->ns), inode_body(inode)) : NULL;
 }
 
+/* Behind it there is nothing that could go. */
 static uint64_t kept_bytes(const struct data_set *set, const struct inode *inode)
 {
-    uint64_t kept = (uint64_t)set->head.kept * set->head.morsel_bytes;
+    uint32_t end = set->head.evicted ? evict_end(set) : SET_MORSELS_MAX;
+    uint64_t kept = (uint64_t)(end > set->head.kept ? end : set->head.kept) * set->head.morsel_bytes;
 
     return set->head.evicted && kept < inode->size ? kept : inode->size;
 }

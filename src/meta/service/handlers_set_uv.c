@@ -379,7 +379,7 @@ static void map_add(struct map_page *page, const struct data_set *set,
     m->length = morsel->length;
     m->digest = morsel->digest;
     m->rewriting = morsel->rewriting;
-    m->evicted = set_has_evicted(&set->head, morsel->number);
+    m->evicted = set_has_evicted(&set->head, morsel);
     m->n_donors = morsel->donor_count;
     m->donors = page->donors[page->count];
     for (uint32_t i = 0; i < morsel->donor_count; i++) {
