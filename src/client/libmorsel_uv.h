@@ -75,6 +75,7 @@ struct client_counters
     uint64_t set_copies_wrong;   /* that were damaged, or not there. */
     uint64_t set_morsels_origin; /* Had from their origins. */
     uint64_t set_origin_visits;  /* Questions to origins. */
+    uint64_t set_copies_returned; /* That benefactors took of what came from there. */
     uint64_t donor_failures;     /* Of calls to benefactors, for whatever reason. */
 };
 

@@ -5,6 +5,7 @@
 #include "meta/coherence/leases_uv.h"
 #include "meta/coherence/locks_uv.h"
 #include "meta/coherence/pauses_uv.h"
+#include "meta/datasets/claims_uv.h"
 #include "meta/datasets/evictions_uv.h"
 #include "meta/datasets/relocate.h"
 #include "meta/datasets/repairs_uv.h"
@@ -77,6 +78,7 @@ static void on_pulse(uv_timer_t *timer)
     doors_pulse(meta, meta_now_ms(meta));
     hours_pulse(meta, meta_now_ms(meta));
     evictions_pulse(meta, meta_now_ms(meta));
+    claims_pulse(meta, meta_now_ms(meta));
     away_ms = meta->presence.away_ms - meta->away_logged_ms;
     meta->away_logged_ms = meta->presence.away_ms;
     if (away_ms >= LEASE_MARGIN_MS) {

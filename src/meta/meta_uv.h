@@ -28,6 +28,7 @@
 #include "meta/coherence/lock_table.h"
 #include "meta/coherence/pauses.h"
 #include "meta/coherence/session.h"
+#include "meta/datasets/claims.h"
 #include "meta/datasets/lru_k.h"
 #include "meta/datasets/set_placement.h"
 #include "meta/datasets/surplus.h"
@@ -133,6 +134,7 @@ struct meta
     struct place_rounds rounds; /* datasets/sets_uv.h */
     struct repair repair;       /* datasets/repairs_uv.h */
     struct heat heat;           /* datasets/heat.h */
+    struct claims claims;       /* datasets/claims_uv.h */
     bool repair_said;           /* In the log: morsels are short. */
     struct evictions evictions; /* datasets/evictions_uv.h */
     struct session_table *sessions;

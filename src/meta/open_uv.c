@@ -231,6 +231,7 @@ int meta_open(struct meta *meta, struct datadir *datadir, struct errmsg *err)
     pauses_open(meta);
     departed_init(&meta->departed);
     place_rounds_init(&meta->rounds);
+    claims_init(&meta->claims);
     meta->replacing = INODE_NONE;
     (void)snprintf(path, sizeof(path), "%s/db", datadir->path);
     if ((rv = kv_leveldb_open(path, create, &meta->kv, err)) != 0 ||
@@ -356,6 +357,7 @@ void meta_free(struct meta *meta)
     donors_free(&meta->donors);
     hours_free(&meta->hours);
     place_rounds_free(&meta->rounds);
+    claims_free(&meta->claims);
     evictions_free(meta);
     voters_host_free(meta);
     voter_uv_free(&meta->voter);

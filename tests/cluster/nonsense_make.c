@@ -141,6 +141,8 @@ const struct request_type request_types[] = {
     { &morsel__set_stored_request__descriptor, MSG_SET_STORED, false },
     { &morsel__set_seal_request__descriptor, MSG_SET_SEAL, false },
     { &morsel__set_map_request__descriptor, MSG_SET_MAP, false },
+    { &morsel__set_claim_request__descriptor, MSG_SET_CLAIM, false },
+    { &morsel__set_returned_request__descriptor, MSG_SET_RETURNED, false },
     { &morsel__set_list_request__descriptor, MSG_SET_LIST, false },
     { &morsel__vote_request__descriptor, MSG_VOTE, true },
     { &morsel__vote_request__descriptor, MSG_VOTE, false },

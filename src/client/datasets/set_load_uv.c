@@ -519,6 +519,14 @@ void set_load_origin_failed(struct set_load *load)
     }
 }
 
+void set_load_elsewhere(struct set_load *load)
+{
+    list_remove(&load->origin_node);
+    load->at_origin = false;
+    set_map_forget(&load->set->map, (uint32_t)load->key.morsel);
+    set_load_begin(load);
+}
+
 /* NULL: nothing of it is on its way, or without memory. */
 static struct set_load *load_of_origin(struct data_set *set, uint32_t morsel)
 {

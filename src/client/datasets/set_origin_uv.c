@@ -5,7 +5,13 @@
  *
  * Morsels are fetched in stretches (origin_pace.h), and each is handed on when it is complete. Those of a stretch for which nobody waits yet are
  * kept, as all that was read: the next reads find them. When an origin fails, all that waits for it fails, and it is not visited
- * again for a while: so whoever reads through a set is not held up by each morsel of it. */
+ * again for a while: so whoever reads through a set is not held up by each morsel of it.
+ *
+ * What nobody has at all is claimed before (set_claim_uv.c), so that one mount alone fetches it, and put back (set_return_uv.c):
+ *
+ *   asking --ours, or nobody says--> fetching --each morsel--> its readers, and to benefactors
+ *     |----another mount's: asked again, for CLAIM_WAIT_MS at most; then it is fetched all the same
+ *     '----somebody has it by now: it is read there */
 #include "client/datasets/origin_pace.h"
 #include "client/datasets/origin_power.h"
 #include "client/datasets/set_parts_uv.h"
@@ -22,6 +28,8 @@ enum {
     SILENT_MS_MAX = 60000,   /* So long nothing may come, or io_timeout if that is less. */
     PART_MS_MAX = 300000,    /* So long one stretch may take, and a reader wait. */
     GIVES_MS = 10000,        /* So long who gave something is taken to go on. */
+    CLAIM_WAIT_MS = 15000,   /* So long another mount is waited for, that fetches the same. */
+    CLAIM_RENEW_MS = 3000,   /* Long before what we claim is over. */
     PAUSE_MS = 5000,         /* Behind a failure, */
     CHANGED_PAUSE_MS = 60000 /* and when it has another one by now. */
 };
@@ -39,6 +47,7 @@ struct set_origin
     uint32_t parts_count;
     struct origin_pace pace;
     uint64_t heard_ms;       /* When bytes came last. */
+    uint64_t renew_ms;       /* The manager is told that what we claim is on its way. */
     bool gave;               /* They ever did. */
     uint64_t pause_until_ms; /* It is not visited before. */
 };
@@ -49,6 +58,8 @@ struct part
     struct origin_part part;
     struct list node; /* In set_origin.parts. */
     struct data_set *set;
+    struct set_claim claim;
+    bool gone; /* Nobody wants it any more: it ends when the claim is answered. */
     uint64_t until_ms;
     uint32_t first, count;
     uint32_t at, within; /* The next bytes are of that one of its morsels, from there on. */
@@ -77,9 +88,13 @@ static void part_free(struct part *p)
     for (unsigned i = 0; i < SET_PIECES_MAX; i++) {
         payload_drop(p->pieces[i]);
     }
+    if (p->claim.what == SET_CLAIM_OURS) {
+        set_claim_end(set, p->first + p->at, p->count - p->at);
+    }
     list_remove(&p->node);
     set->origin->parts_count--;
     set->client->data.sets->origin_parts--;
+    free(p->claim.donors);
     free(p);
     set_unref(set);
 }
@@ -162,6 +177,10 @@ static void hand_on(struct part *p)
     memset(p->pieces, 0, sizeof(p->pieces));
     p->within = 0;
     p->at++;
+    if (p->claim.what == SET_CLAIM_OURS) {
+        set_return_start(set, p->first + p->at - 1, &entry, pieces,
+                         p->claim.donors + (size_t)(p->at - 1) * p->claim.copies, p->claim.copies);
+    }
     set_load_from_origin(set, p->first + p->at - 1, &entry, pieces);
     for (unsigned i = 0; i < SET_PIECES_MAX; i++) {
         payload_drop(pieces[i]);
@@ -248,40 +267,157 @@ static void collect(struct part *p, const struct set_load *load, uint32_t most)
     }
 }
 
-/* False: not for now. */
-static bool start_part(struct set_origin *o, const struct set_load *load)
+/* NULL: no memory. */
+static struct part *part_new(struct set_origin *o, const struct set_load *load)
 {
     struct data_set *set = o->set;
-    const struct origin_power *power = set->client->options.origins;
-    uint32_t morsel = (uint32_t)load->key.morsel;
-    uint32_t most = origin_pace_count(&o->pace, morsel, set->morsel_bytes);
+    uint32_t most = origin_pace_count(&o->pace, (uint32_t)load->key.morsel, set->morsel_bytes);
     struct part *p = calloc(1, sizeof(*p) + most * sizeof(p->entries[0]));
 
     if (p == NULL) {
-        return false;
+        return NULL;
     }
     list_init(&p->node);
-    p->set = set;
+    p->set = set_ref(set);
     collect(p, load, most);
-    p->until_ms = now_of(set) + PART_MS_MAX;
+    p->until_ms = UINT64_MAX;
     p->part.origin = &o->origin;
-    p->part.from = (uint64_t)morsel * set->morsel_bytes;
+    p->part.from = (uint64_t)p->first * set->morsel_bytes;
     p->part.silent_ms = silent_ms(set);
     p->part.data = p;
     p->part.room = room;
     p->part.came = came;
     p->part.ended = ended;
-    (void)set_ref(set);
     list_push_back(&o->parts, &p->node);
     o->parts_count++;
     set->client->data.sets->origin_parts++;
+    return p;
+}
+
+/* False: not for now, and it is gone. */
+static bool fetch(struct part *p)
+{
+    struct data_set *set = p->set;
+    const struct origin_power *power = set->client->options.origins;
+
+    p->until_ms = now_of(set) + PART_MS_MAX;
     if (power->start(power->data, &p->part) != 0) {
         part_failed(p, ORIGIN_FAILED, "the program that fetches it (\"morsel\") cannot be started");
         return false;
     }
     set->client->counters.set_origin_visits++;
-    origin_pace_took(&o->pace, morsel, p->count);
+    origin_pace_took(&set->origin->pace, p->first, p->count);
     return true;
+}
+
+/* ---- Who fetches them ---- */
+
+static uint64_t claim_wait_ms(const struct data_set *set)
+{
+    return silent_ms(set) < CLAIM_WAIT_MS ? silent_ms(set) : CLAIM_WAIT_MS;
+}
+
+static bool waits_for_others(const struct set_load *load, uint64_t now_ms)
+{
+    return load->others_ms != 0 && now_ms < load->others_ms + claim_wait_ms(load->set);
+}
+
+/* What has a benefactor, even one that is away, is not put back, and so not claimed; nor is what others have been waited for for too long. */
+static bool wants_claim(const struct set_load *load)
+{
+    return load->entry.donor_count == 0 &&
+           (load->others_ms == 0 || waits_for_others(load, now_of(load->set)));
+}
+
+/* Those that are waited for, of the morsels from `first` on. */
+static void collect_waiting(struct set_origin *o, uint32_t first, uint32_t count, struct list *out)
+{
+    list_init(out);
+    LIST_FOREACH_SAFE(node, &o->waiting)
+    {
+        const struct set_load *load = LIST_ENTRY(node, struct set_load, origin_node);
+
+        if (load->key.morsel >= first && load->key.morsel - first < count) {
+            list_remove(node);
+            list_push_back(out, node);
+        }
+    }
+}
+
+static void wait_for_others(struct set_origin *o, const struct part *p)
+{
+    struct list theirs, *node;
+
+    collect_waiting(o, p->first, p->claim.count, &theirs);
+    while ((node = list_pop_front(&theirs)) != NULL) {
+        struct set_load *load = LIST_ENTRY(node, struct set_load, origin_node);
+
+        load->others_ms = load->others_ms != 0 ? load->others_ms : now_of(o->set);
+        load->claim_ms = now_of(o->set) + p->claim.wait_ms;
+        load->origin_ms = now_of(o->set); /* The origin has had no chance yet. */
+        list_push_back(&o->waiting, node);
+    }
+}
+
+static void read_elsewhere(struct set_origin *o, uint32_t first, uint32_t count)
+{
+    struct list there, *node;
+
+    collect_waiting(o, first, count, &there);
+    while ((node = list_front(&there)) != NULL) {
+        set_load_elsewhere(LIST_ENTRY(node, struct set_load, origin_node));
+    }
+}
+
+/* Only what we claim is fetched now. */
+static void cut_to_claim(struct part *p)
+{
+    p->part.length = 0;
+    p->count = p->claim.count;
+    for (uint32_t i = 0; i < p->count; i++) {
+        p->part.length += p->entries[i].length;
+    }
+    p->set->origin->renew_ms = now_of(p->set) + CLAIM_RENEW_MS;
+}
+
+static void on_claimed(struct set_claim *claim)
+{
+    struct part *p = CONTAINER_OF(claim, struct part, claim);
+    struct data_set *set = set_ref(p->set);
+    struct set_origin *o = set->origin;
+    uint32_t first = p->first, count = claim->count;
+
+    if (p->gone) {
+        part_free(p);
+    } else if (claim->what == SET_CLAIM_OTHERS) {
+        wait_for_others(o, p);
+        part_free(p);
+    } else if (claim->what == SET_CLAIM_THERE) {
+        part_free(p);
+        read_elsewhere(o, first, count);
+    } else {
+        if (claim->what == SET_CLAIM_OURS) {
+            cut_to_claim(p);
+        }
+        (void)fetch(p);
+    }
+    start_parts(o);
+    set_unref(set);
+}
+
+/* False: not for now. */
+static bool start_part(struct set_origin *o, const struct set_load *load)
+{
+    struct part *p = part_new(o, load);
+
+    if (p == NULL) {
+        return false;
+    }
+    if (wants_claim(load) &&
+        set_claim_start(&p->claim, o->set, p->first, p->count, on_claimed) == 0) {
+        return true;
+    }
+    return fetch(p);
 }
 
 static void start_parts(struct set_origin *o)
@@ -296,7 +432,8 @@ static void start_parts(struct set_origin *o)
             sets->origin_parts == ORIGIN_PARTS_MAX || now_of(o->set) < o->pause_until_ms) {
             return;
         }
-        if (!is_coming(o, (uint32_t)load->key.morsel) && !start_part(o, load)) {
+        if (now_of(o->set) >= load->claim_ms && !is_coming(o, (uint32_t)load->key.morsel) &&
+            !start_part(o, load)) {
             return;
         }
     }
@@ -421,6 +558,7 @@ bool set_origin_want(struct set_load *load)
     }
     load->at_origin = true;
     load->origin_ms = now_of(set);
+    load->claim_ms = 0;
     list_remove(&load->origin_node);
     list_push_back(&o->waiting, &load->origin_node);
     start_parts(o);
@@ -431,7 +569,8 @@ static bool waits_too_long(const struct set_origin *o, const struct set_load *lo
 {
     uint64_t heard_ms = o->heard_ms > load->origin_ms ? o->heard_ms : load->origin_ms;
 
-    return now_ms >= heard_ms + silent_ms(o->set) || now_ms >= load->origin_ms + PART_MS_MAX;
+    return !waits_for_others(load, now_ms) &&
+           (now_ms >= heard_ms + silent_ms(o->set) || now_ms >= load->origin_ms + PART_MS_MAX);
 }
 
 void set_origin_tick(struct data_set *set, uint64_t now_ms)
@@ -446,9 +585,14 @@ void set_origin_tick(struct data_set *set, uint64_t now_ms)
     {
         struct part *p = LIST_ENTRY(node, struct part, node);
 
+        set_claim_tick(&p->claim, now_ms);
         if (now_ms >= p->until_ms) {
             part_break(p, ORIGIN_FAILED, "it takes too long");
         }
+    }
+    if ((o->parts_count > 0 || set->returning > 0) && now_ms >= o->renew_ms) {
+        o->renew_ms = now_ms + CLAIM_RENEW_MS;
+        set_claim_renew(set);
     }
     list_init(&late);
     LIST_FOREACH_SAFE(node, &o->waiting)
@@ -471,11 +615,26 @@ void set_origin_leave(struct data_set *set)
     struct set_origin *o = set->origin;
     struct list *node;
 
-    while (o != NULL && (node = list_front(&o->parts)) != NULL) {
+    struct list due;
+
+    if (o == NULL) {
+        return;
+    }
+    list_init(&due);
+    while ((node = list_pop_front(&o->parts)) != NULL) {
+        list_push_back(&due, node);
+    }
+    while ((node = list_pop_front(&due)) != NULL) {
         struct part *p = LIST_ENTRY(node, struct part, node);
 
-        set->client->options.origins->stop(&p->part);
-        part_free(p);
+        list_push_back(&o->parts, node);
+        if (p->claim.asking) {
+            p->gone = true;
+            set_claim_cancel(&p->claim);
+        } else {
+            set->client->options.origins->stop(&p->part);
+            part_free(p);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 /* For the files of this room that are one module, set_uv.h: set_life_uv.c (sets, and what all have in common), set_store_uv.c (open
  * morsels and their rounds), set_cut_uv.c (which of them a truncation ends), set_place_uv.c (where they go), set_report_uv.c (the manager hears of them), set_read_uv.c,
- * set_ask_uv.c (pages of the map), set_load_uv.c (morsels on their way here), set_origin_uv.c (those that nobody has any more), set_sync_uv.c. */
+ * set_ask_uv.c (pages of the map), set_load_uv.c (morsels on their way here), set_origin_uv.c (those that nobody has any more), set_claim_uv.c (who fetches them), set_return_uv.c (where they go then), set_sync_uv.c. */
 #ifndef MORSEL_CLIENT_DATASETS_SET_PARTS_UV_H
 #define MORSEL_CLIENT_DATASETS_SET_PARTS_UV_H
 
@@ -24,6 +24,7 @@ struct data_sets
     uint64_t idle_bytes;    /* and what they take. */
     uint64_t loading_bytes; /* Of those for which somebody was asked. */
     uint32_t origin_parts;  /* That are being fetched. */
+    uint64_t returning_bytes; /* Of morsels on their way back to benefactors. */
 };
 
 /* One morsel and who holds bytes of it that are not on a disk. */
@@ -60,6 +61,7 @@ struct data_set
     struct list kept;  /* and those that are here. */
 
     struct set_origin *origin; /* NULL: nobody has wanted anything of there. */
+    unsigned returning;        /* Morsels of there on their way back to benefactors. */
 
     struct set_places places;
     struct list placing; /* struct open_morsel: wait for places. */
@@ -129,6 +131,54 @@ void set_origin_tick(struct data_set *set, uint64_t now_ms);
 void set_origin_leave(struct data_set *set); /* Nobody reads any more. */
 void set_origin_free(struct data_set *set);
 
+/* ---- set_claim_uv.c ---- */
+
+/* Who fetches a stretch of morsels that nobody has. */
+enum set_claimed {
+    SET_CLAIM_NONE,   /* Nobody says: whoever wants them, and they are put nowhere. */
+    SET_CLAIM_OURS,   /* We do, and put them there; */
+    SET_CLAIM_OTHERS, /* another mount, and it is to be asked again behind `wait_ms`; */
+    SET_CLAIM_THERE   /* somebody has them by now. */
+};
+
+/* Zeroed, embed it in what is to be fetched. */
+struct set_claim
+{
+    /* From `done` on: */
+    enum set_claimed what;
+    uint32_t count; /* Of so many morsels. */
+    uint32_t wait_ms;
+    donor_id *donors; /* OURS: `copies` of each; malloc()ed, the caller's. Otherwise NULL. */
+    uint32_t copies;
+
+    /* The module's own. */
+    struct data_set *set; /* Borrowed. */
+    uint32_t first;
+    bool asking;
+    uint64_t asked_ms;
+    struct meta_call call;
+    void (*done)(struct set_claim *claim);
+};
+
+/* Ask the manager. `done` runs once, later. MORSEL_NOMEM and others: never. */
+int set_claim_start(struct set_claim *claim, struct data_set *set, uint32_t first, uint32_t count,
+                    void (*done)(struct set_claim *claim));
+void set_claim_tick(struct set_claim *claim, uint64_t now_ms);
+void set_claim_cancel(struct set_claim *claim); /* `done` runs soon, later. */
+
+/* They are not fetched, or not put back: others may claim them. */
+void set_claim_end(struct data_set *set, uint32_t first, uint32_t count);
+
+/* All that is claimed of the set is still on its way. */
+void set_claim_renew(struct data_set *set);
+
+/* ---- set_return_uv.c ---- */
+
+/* Put a claimed morsel, which is verified, back; or end the claim. References to the pieces are taken. */
+void set_return_start(struct data_set *set, uint32_t morsel, const struct set_entry *entry,
+                      struct payload *const pieces[SET_PIECES_MAX], const donor_id *donors,
+                      uint32_t copies);
+
 /* ---- set_load_uv.c ---- */
 
 /* A morsel on its way here, or here: then it has no readers, and is in the cache. */
@@ -153,6 +203,8 @@ struct set_load
     struct list origin_node;                       /* In set_origin.waiting, */
     bool at_origin;                                /* if it waits for bytes of there, */
     uint64_t origin_ms;                            /* and since when. */
+    uint64_t others_ms; /* Since when another mount is waited for, that fetches it; 0: none is. */
+    uint64_t claim_ms;  /* Before, the manager is not asked again who does. */
     uint64_t room_bytes;                           /* That it has of data_sets.loading_bytes. */
     struct load_attempt *attempts[SET_COPIES_MAX]; /* By copy of the entry; NULL: none runs. */
     bool tried[SET_COPIES_MAX];
@@ -171,6 +223,9 @@ struct set_load *set_load_get(struct data_set *set, uint32_t morsel, bool fresh)
 /* The morsel has come from its origin, and is verified; the pieces that are taken become NULL. Also where nobody waits for it: it is kept. */
 void set_load_from_origin(struct data_set *set, uint32_t morsel, const struct set_entry *entry,
                           struct payload *pieces[SET_PIECES_MAX]);
+
+/* Somebody may have it by now: it begins anew. */
+void set_load_elsewhere(struct set_load *load);
 
 /* It does not come from there. */
 void set_load_origin_failed(struct set_load *load);

@@ -65,6 +65,7 @@ static void add_client(const struct client *client, struct counter_list *list)
     counters_add(list, NULL, "set_copies_wrong", c->set_copies_wrong);
     counters_add(list, NULL, "set_morsels_origin", c->set_morsels_origin);
     counters_add(list, NULL, "set_origin_visits", c->set_origin_visits);
+    counters_add(list, NULL, "set_copies_returned", c->set_copies_returned);
 }
 
 void mount_count(const struct mount *m, struct counter_list *list)

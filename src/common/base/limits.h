@@ -25,6 +25,7 @@ enum {
     SET_PLACE_MAX = 256,        /* Morsels of one SET_PLACE, */
     SET_STORED_MAX = 256,       /* of one SET_STORED, */
     SET_MAP_MAX = 1024,         /* of one SET_MAP, */
+    SET_CLAIM_MAX = 256,        /* of one SET_CLAIM, */
     SET_HELD_MAX = 16384,       /* and of one DONOR_HELD. */
     SET_RUNS_MAX = 4096,        /* Stretches of morsels in one message */
     HOTTEST_MAX = 64,           /* Morsels that were read most, of one report of a benefactor */

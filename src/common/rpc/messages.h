@@ -84,6 +84,8 @@
     X(MSG_DONOR_HELD, 128, "donor_held")                                                           \
     X(MSG_DONOR_FETCH, 131, "donor_fetch")                                                         \
     X(MSG_DONOR_FETCHED, 132, "donor_fetched")                                                     \
+    X(MSG_SET_CLAIM, 134, "set_claim")                                                             \
+    X(MSG_SET_RETURNED, 135, "set_returned")                                                       \
     /* A benefactor and its owner, donate.proto */                                                 \
     X(MSG_DONATE, 133, "donate")
 

@@ -5,6 +5,7 @@
 #include "common/rpc/messages.h"
 #include "meta/cluster/donors_uv.h"
 #include "meta/cluster/doors.h"
+#include "meta/datasets/evict.h"
 #include "meta/datasets/evictions_uv.h"
 
 #include <stdlib.h>
@@ -333,6 +334,54 @@ int sets_place(struct meta *meta, const struct inode *inode, const struct set_as
                         err);
     }
     promise(meta, &w, out);
+    return 0;
+}
+
+/* ---- Placing what comes back ---- */
+
+/* Of their room that which making room for others does not begin for. */
+static void take_roomy(struct meta *meta, uint32_t morsel_bytes, struct candidates *c)
+{
+    for (uint32_t i = 0; i < meta->donors.count; i++) {
+        const struct donor *donor = meta->donors.items[i];
+        uint64_t left = donor->report.donated / EVICT_LOW_PARTS, room = donor_room(donor);
+
+        if (doors_may_get(&meta->donors, donor) && room >= left + morsel_bytes) {
+            add(meta, c, donor);
+            c->items[c->count - 1].free = room - left;
+        }
+    }
+    place_sort(c->items, c->count);
+}
+
+int sets_place_back(struct meta *meta, const struct inode *inode, uint32_t first, uint32_t count,
+                    struct placed *out)
+{
+    const struct data_set *set = sets_find(ns_sets(meta->ns), inode_body(inode));
+    const struct barring barring = { meta, set };
+    const struct place_wanted w = { .first = first,
+                                    .count = count,
+                                    .copies = inode->layout.replicas,
+                                    .width = inode->layout.stripe.width,
+                                    .stripe_morsels = inode->layout.stripe.stripe_morsels,
+                                    .morsel_bytes = inode->layout.stripe.morsel_bytes,
+                                    .barred = set != NULL ? is_barred : NULL,
+                                    .data = &barring };
+    struct candidates c = { .count = 0 };
+
+    *out = (struct placed){ .count = 0 };
+    if (meta->donors.count == 0) {
+        return 0;
+    }
+    if ((c.items = malloc(meta->donors.count * sizeof(*c.items))) == NULL) {
+        return MORSEL_NOMEM;
+    }
+    take_roomy(meta, w.morsel_bytes, &c);
+    if (c.count > 0) {
+        place_deal(&w, c.items, c.count, place_round(&w, c.items, c.count), out);
+        promise(meta, &w, out);
+    }
+    free(c.items);
     return 0;
 }
 

@@ -29,6 +29,11 @@ struct set_asked
 int sets_place(struct meta *meta, const struct inode *inode, const struct set_asked *asked,
                struct placed *out, struct errmsg *err);
 
+/* The same for morsels that come back from an origin: where less than a twentieth of what a benefactor gives would be left there is no place
+ * for them, so that nothing has to go because of it. Fewer than were asked for: there is no room for more. MORSEL_NOMEM. */
+int sets_place_back(struct meta *meta, const struct inode *inode, uint32_t first, uint32_t count,
+                    struct placed *out);
+
 /* May a data set of that file grow to so many bytes? MORSEL_DQUOT, MORSEL_AGAIN, as above. */
 int sets_may_hold(const struct meta *meta, const struct inode *inode, uint64_t size,
                   struct errmsg *err);

@@ -98,6 +98,8 @@ void hurry_evicted(const struct request *r);
 int evict_text(struct request *r, struct slice name, const struct inode *inode);
 int serve_set_map(struct request *r);
 int serve_set_list(struct request *r);
+int serve_set_claim(struct request *r); /* handlers_claim_uv.c */
+int serve_set_returned(struct request *r);
 int serve_donor_fetched(struct request *r); /* handlers_repair_uv.c */
 
 /* They have no message to unpack: handlers_admin_uv.c, handlers_member_uv.c */

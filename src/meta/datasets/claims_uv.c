@@ -1,0 +1,59 @@
+/* Copies that mounts have put back, or perhaps have not, by operations. */
+#include "meta/datasets/claims_uv.h"
+
+#include "common/base/status.h"
+
+enum { OVER_MAX = 64 /* Claims of one pulse: nobody waits for longer than for that. */ };
+
+static int execute(struct meta *meta, struct meta_op *op)
+{
+    struct errmsg err = { "" };
+    int rv;
+
+    op->time_ns = meta_clock_ns();
+    if ((rv = meta_execute(meta, op, &err)) != 0) {
+        log_debug(meta->log, "morsel %u of data set %llu at benefactor %u: not written down: %s",
+                  op->set_copy.morsel, (unsigned long long)op->set_copy.set, op->set_copy.donor,
+                  status_words(rv));
+    }
+    return rv;
+}
+
+int claims_forget(struct meta *meta, uint64_t set, uint32_t morsel, donor_id donor)
+{
+    struct meta_op op = { .kind = OP_SET_COPY };
+
+    op.set_copy.set = set;
+    op.set_copy.morsel = morsel;
+    op.set_copy.change = OP_COPY_FORGET;
+    op.set_copy.donor = donor;
+    return execute(meta, &op);
+}
+
+int claims_returned(struct meta *meta, uint64_t set, const struct set_morsel *morsel,
+                    donor_id donor)
+{
+    struct meta_op op = { .kind = OP_SET_COPY };
+
+    op.set_copy.set = set;
+    op.set_copy.morsel = morsel->number;
+    op.set_copy.length = morsel->length;
+    op.set_copy.digest = morsel->digest;
+    op.set_copy.change = OP_COPY_ADD;
+    op.set_copy.donor = donor;
+    op.set_copy.instead = OP_COPY_BACK;
+    return execute(meta, &op);
+}
+
+void claims_pulse(struct meta *meta, uint64_t now_ms)
+{
+    struct claim over;
+
+    for (unsigned i = 0; i < OVER_MAX && claims_over(&meta->claims, now_ms, &over); i++) {
+        log_debug(meta->log, "morsel %llu of data set %llu: who was to put it back is silent",
+                  (unsigned long long)over.key.morsel, (unsigned long long)over.key.set);
+        for (uint32_t j = 0; j < over.copies; j++) {
+            (void)claims_forget(meta, over.key.set, (uint32_t)over.key.morsel, over.donors[j]);
+        }
+    }
+}
