@@ -61,22 +61,22 @@ struct client_counters
 {
     uint64_t reads, read_bytes, reads_fetched_ahead;
     uint64_t writes, write_bytes, writes_coalesced, writes_waited;
-    uint64_t writes_refused;     /* By a server, for our lease period was over when they came. */
-    uint64_t recalls, recall_ns; /* Answered, and how long that took in all. */
-    uint64_t opens_local;        /* Without asking the manager. */
-    uint64_t calls_queued;       /* For want of a place at the manager. */
-    uint64_t attributes_merged;  /* Set again before the manager had heard of it. */
-    uint64_t held_up;            /* Requests that waited for a mount that was writing back. */
-    uint64_t set_morsels_stored; /* Of data sets: taken into the manager's map; */
-    uint64_t set_morsels_read;   /* fetched, and verified; */
-    uint64_t set_places_asked;   /* questions where morsels are to go; */
-    uint64_t set_reads_hedged;   /* copies asked beside one that took long; */
-    uint64_t set_copies_failed;  /* that a benefactor did not take; */
-    uint64_t set_copies_wrong;   /* that were damaged, or not there. */
-    uint64_t set_morsels_origin; /* Had from their origins. */
-    uint64_t set_origin_visits;  /* Questions to origins. */
+    uint64_t writes_refused;      /* By a server, for our lease period was over when they came. */
+    uint64_t recalls, recall_ns;  /* Answered, and how long that took in all. */
+    uint64_t opens_local;         /* Without asking the manager. */
+    uint64_t calls_queued;        /* For want of a place at the manager. */
+    uint64_t attributes_merged;   /* Set again before the manager had heard of it. */
+    uint64_t held_up;             /* Requests that waited for a mount that was writing back. */
+    uint64_t set_morsels_stored;  /* Of data sets: taken into the manager's map; */
+    uint64_t set_morsels_read;    /* fetched, and verified; */
+    uint64_t set_places_asked;    /* questions where morsels are to go; */
+    uint64_t set_reads_hedged;    /* copies asked beside one that took long; */
+    uint64_t set_copies_failed;   /* that a benefactor did not take; */
+    uint64_t set_copies_wrong;    /* that were damaged, or not there. */
+    uint64_t set_morsels_origin;  /* Had from their origins. */
+    uint64_t set_origin_visits;   /* Questions to origins. */
     uint64_t set_copies_returned; /* That benefactors took of what came from there. */
-    uint64_t donor_failures;     /* Of calls to benefactors, for whatever reason. */
+    uint64_t donor_failures;      /* Of calls to benefactors, for whatever reason. */
 };
 
 /* What the manager makes of our users. */

@@ -45,9 +45,18 @@ staged_as_data() {
     morsel stage "$@" >"$work/staged"
     grep -qE "counts as data.*cannot fetch it again: .*$why" "$work/staged" || fail "stage $*: $(cat "$work/staged")"
 }
-# fresh_mount [OPTIONS]: one that has nothing in memory, at $mnt.
+# What was read of the tail came back to the benefactors; that goes again.
+evict_again() {
+    is_missing || wait_for 60 "the tail is evicted again" morsel evict "$a/set/tail" --keep "${left}M"
+    is_missing || fail "not the tail was evicted: $(morsel datasets)"
+}
+is_missing() {
+    [ "$(of set/tail morsels_evicted)" -ge $((24 - left)) ]
+}
+# fresh_mount [OPTIONS]: one that has nothing in memory, at $mnt; benefactors have nothing of the tail.
 fresh_mount() {
     [ -z "${pid_of[mount-reader]:-}" ] || stop_mount reader
+    evict_again
     : >"$work/requests"
     : >"$work/log/mount-reader"
     start_mount reader "${1:-io_timeout=60s}"

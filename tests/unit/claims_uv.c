@@ -32,7 +32,8 @@ static void say_origin(struct client *c, struct sets_file file)
     static_assert(MORSELS * SETS_MORSEL == 524288, "so long it is");
     request.op = &op;
     request.inode = file.inode;
-    request.name = (ProtobufCBinaryData){ strlen(ORIGIN_XATTR), (uint8_t *)(uintptr_t)ORIGIN_XATTR };
+    request.name =
+        (ProtobufCBinaryData){ strlen(ORIGIN_XATTR), (uint8_t *)(uintptr_t)ORIGIN_XATTR };
     request.value = (ProtobufCBinaryData){ strlen(text), (uint8_t *)(uintptr_t)text };
     assert_int_equal(call(c, MSG_XATTR_SET, &request.base, NULL, NULL), 0);
 }

@@ -138,8 +138,7 @@ static void on_word(struct meta_call *call, int status, void *message)
 /* Without memory it is not said: the claim is over soon. */
 static void say(struct data_set *set, uint32_t first, uint32_t count, bool ends)
 {
-    struct claim_word *word =
-        client_is_ending(set->client) ? NULL : calloc(1, sizeof(*word));
+    struct claim_word *word = client_is_ending(set->client) ? NULL : calloc(1, sizeof(*word));
 
     if (word == NULL) {
         return;

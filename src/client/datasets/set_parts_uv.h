@@ -18,12 +18,12 @@ struct data_sets
     struct set_load *loads; /* By set and morsel: on their way, or here. */
     struct list
         cached; /* struct set_load that are here and that nobody uses, the last used at the end. */
-    struct list waiting;    /* struct set_load: for room. */
-    uint64_t cached_bytes;  /* Of those that are here. */
-    struct list idle;       /* struct open_morsel of all sets, the last used at the end; */
-    uint64_t idle_bytes;    /* and what they take. */
-    uint64_t loading_bytes; /* Of those for which somebody was asked. */
-    uint32_t origin_parts;  /* That are being fetched. */
+    struct list waiting;      /* struct set_load: for room. */
+    uint64_t cached_bytes;    /* Of those that are here. */
+    struct list idle;         /* struct open_morsel of all sets, the last used at the end; */
+    uint64_t idle_bytes;      /* and what they take. */
+    uint64_t loading_bytes;   /* Of those for which somebody was asked. */
+    uint32_t origin_parts;    /* That are being fetched. */
     uint64_t returning_bytes; /* Of morsels on their way back to benefactors. */
 };
 
@@ -199,13 +199,13 @@ struct set_load
     struct payload *pieces[SET_PIECES_MAX]; /* NULL: zeros. */
 
     struct set_ask_wait ask;
-    bool asking;                                   /* The entry is not known. */
-    struct list origin_node;                       /* In set_origin.waiting, */
-    bool at_origin;                                /* if it waits for bytes of there, */
-    uint64_t origin_ms;                            /* and since when. */
-    uint64_t others_ms; /* Since when another mount is waited for, that fetches it; 0: none is. */
-    uint64_t claim_ms;  /* Before, the manager is not asked again who does. */
-    uint64_t room_bytes;                           /* That it has of data_sets.loading_bytes. */
+    bool asking;             /* The entry is not known. */
+    struct list origin_node; /* In set_origin.waiting, */
+    bool at_origin;          /* if it waits for bytes of there, */
+    uint64_t origin_ms;      /* and since when. */
+    uint64_t others_ms;  /* Since when another mount is waited for, that fetches it; 0: none is. */
+    uint64_t claim_ms;   /* Before, the manager is not asked again who does. */
+    uint64_t room_bytes; /* That it has of data_sets.loading_bytes. */
     struct load_attempt *attempts[SET_COPIES_MAX]; /* By copy of the entry; NULL: none runs. */
     bool tried[SET_COPIES_MAX];
     bool away;               /* One of those that were tried could not be had. */

@@ -79,9 +79,8 @@ static void renew(struct claims *c, struct claim_holder *holder, uint64_t now_ms
 static struct claim *claim_make(struct claims *c, struct claim_holder *holder, uint64_t set,
                                 uint32_t morsel)
 {
-    struct claim *claim = c->count < CLAIMS_MAX && holder->count < CLAIMS_HELD_MAX
-                              ? calloc(1, sizeof(*claim))
-                              : NULL;
+    struct claim *claim =
+        c->count < CLAIMS_MAX && holder->count < CLAIMS_HELD_MAX ? calloc(1, sizeof(*claim)) : NULL;
 
     if (claim == NULL) {
         return NULL;

@@ -19,8 +19,9 @@
 
 enum {
     CLAIM_MS = 10000,
-    CLAIMS_MAX = 16384,    /* About 100 bytes each. */
-    CLAIMS_HELD_MAX = 1024 /* Two stretches (origin_pace.h) of the smallest morsels, and twice that on their way. */
+    CLAIMS_MAX = 16384, /* About 100 bytes each. */
+    CLAIMS_HELD_MAX =
+        1024 /* Two stretches (origin_pace.h) of the smallest morsels, and twice that on their way. */
 };
 
 struct claim_key

@@ -145,9 +145,8 @@ int apply_set_copy(struct ns_txn *t)
     const struct meta_op *op = t->op;
     const struct data_set *set = sets_find(&t->ns->sets, op->set_copy.set);
     struct set_morsel m;
-    bool there =
-        set != NULL && set_get(set, op->set_copy.morsel, &m) &&
-        (op->set_copy.instead == OP_COPY_BACK || !set_has_evicted(&set->head, &m));
+    bool there = set != NULL && set_get(set, op->set_copy.morsel, &m) &&
+                 (op->set_copy.instead == OP_COPY_BACK || !set_has_evicted(&set->head, &m));
     bool named = there && set_morsel_has(&m, op->set_copy.donor);
     int rv = MORSEL_INVAL;
 

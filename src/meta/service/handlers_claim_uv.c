@@ -54,17 +54,16 @@ static void claim_placed(struct request *r, uint64_t set, uint32_t first, struct
 {
     uint32_t n = 0;
 
-    while (n < placed->count &&
-           claims_put(&r->meta->claims, r->rpc->node_id, set, first + n,
-                      placed->donors + (size_t)n * placed->copies, placed->copies,
-                      meta_now_ms(r->meta))) {
+    while (n < placed->count && claims_put(&r->meta->claims, r->rpc->node_id, set, first + n,
+                                           placed->donors + (size_t)n * placed->copies,
+                                           placed->copies, meta_now_ms(r->meta))) {
         n++;
     }
     placed->count = n;
 }
 
-static int claim_some(struct request *r, const struct data_set *set, uint32_t first,
-                      uint32_t count, struct placed *placed)
+static int claim_some(struct request *r, const struct data_set *set, uint32_t first, uint32_t count,
+                      struct placed *placed)
 {
     struct inode inode;
     int rv = ns_inode(r->meta->ns, set->head.inode, &inode, &r->err);
@@ -114,8 +113,8 @@ static int answer_yours(struct request *r, const struct data_set *set, uint32_t 
                         Morsel__SetClaimReply *reply)
 {
     struct claim_answer *answer = calloc(1, sizeof(*answer));
-    int rv = answer == NULL ? MORSEL_NOMEM
-                            : claim_some(r, set, first, reply->count, &answer->placed);
+    int rv =
+        answer == NULL ? MORSEL_NOMEM : claim_some(r, set, first, reply->count, &answer->placed);
 
     if (rv == 0) {
         const struct placed *placed = &answer->placed;

@@ -23,7 +23,8 @@ static const struct data_set *set_of(const struct request *r, const struct inode
 static uint64_t kept_bytes(const struct data_set *set, const struct inode *inode)
 {
     uint32_t end = set->head.evicted ? evict_end(set) : SET_MORSELS_MAX;
-    uint64_t kept = (uint64_t)(end > set->head.kept ? end : set->head.kept) * set->head.morsel_bytes;
+    uint64_t kept =
+        (uint64_t)(end > set->head.kept ? end : set->head.kept) * set->head.morsel_bytes;
 
     return set->head.evicted && kept < inode->size ? kept : inode->size;
 }
