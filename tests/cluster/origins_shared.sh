@@ -33,8 +33,9 @@ of() {
 is() {
     [ "$(of "$1")" = "$2" ]
 }
+# uses OPERATOR BYTES: what benefactors have stored is so much.
 uses() {
-    [ "$(morsel donors --json | jq .used)" "$@" ]
+    test "$(morsel donors --json | jq .used)" "$@"
 }
 # evict: the tail goes, and is deleted at the benefactors: what is still to be deleted there comes back nowhere.
 evict() {
