@@ -42,7 +42,7 @@ client_id claim_client(const struct claim *claim)
 
 static void holder_free(struct claims *c, struct claim_holder *holder)
 {
-    CHECK(holder->count == 0);
+    CHECK(holder->count == 0 && c->holders != NULL); /* It is in there. */
     HASH_DEL(c->holders, holder);
     list_remove(&holder->node);
     free(holder);
@@ -102,6 +102,7 @@ static struct claim *claim_make(struct claims *c, struct claim_holder *holder, u
 /* Its holder stays. */
 static void claim_free(struct claims *c, struct claim *claim)
 {
+    CHECK(c->by_morsel != NULL); /* It is in there. */
     HASH_DEL(c->by_morsel, claim);
     list_remove(&claim->node);
     claim->holder->count--;
