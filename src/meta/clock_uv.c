@@ -9,6 +9,7 @@
 #include "meta/datasets/evictions_uv.h"
 #include "meta/datasets/relocate.h"
 #include "meta/datasets/repairs_uv.h"
+#include "meta/datasets/unfinished_uv.h"
 
 static void on_timer(uv_timer_t *timer);
 
@@ -79,6 +80,7 @@ static void on_pulse(uv_timer_t *timer)
     hours_pulse(meta, meta_now_ms(meta));
     evictions_pulse(meta, meta_now_ms(meta));
     claims_pulse(meta, meta_now_ms(meta));
+    unfinished_pulse(meta, meta_now_ms(meta));
     away_ms = meta->presence.away_ms - meta->away_logged_ms;
     meta->away_logged_ms = meta->presence.away_ms;
     if (away_ms >= LEASE_MARGIN_MS) {

@@ -45,6 +45,10 @@ static const struct config_option options[] = {
     { "repair-after", CONFIG_TIME_MS, FIELD(repair_after_ms), "15m", 0, 2592000000, "TIME",
       "Morsels of a benefactor that is away this long are copied to others, after a quarter of it "
       "where one copy is left; 0: at once." },
+    { "unfinished-expiry", CONFIG_TIME_MS, FIELD(unfinished_expiry_ms), "7d", 0, 315360000000,
+      "TIME",
+      "Data sets that were reserved or begun, and to which nothing was done for this long, are let "
+      "go, but for data that nobody else has; 0: never." },
     { "replicas", CONFIG_STRING, FIELD(replicas), "", 0, 0, "NUMBER",
       "Copies of new files where no directory says: 1, 2, 3 or auto (2 once two I/O daemons are "
       "there); not set: auto, but 1 when an older version made the database." },

@@ -32,6 +32,7 @@
 #include "meta/datasets/lru_k.h"
 #include "meta/datasets/set_placement.h"
 #include "meta/datasets/surplus.h"
+#include "meta/datasets/unfinished.h"
 #include "meta/namespace/departed.h"
 #include "meta/namespace/namespace.h"
 #include "meta/service/reply_cache.h"
@@ -50,6 +51,7 @@ struct meta_settings
     uint64_t lease_ms;
     uint64_t rebuild_after_ms; /* 0: never. */
     uint64_t donor_report_ms, donor_look_ms, repair_after_ms;
+    uint64_t unfinished_expiry_ms;    /* 0: never. */
     char replicas[CONFIG_STRING_MAX]; /* For copies_rule_parse(). */
     char admit
         [CONFIG_STRING_MAX]; /* "manual": I/O daemons that are new wait; anything else: they do not. */
@@ -111,6 +113,15 @@ struct evictions
     bool recounted;      /* The last look ahead has asked them how much room they have. */
 };
 
+/* Data sets that nobody goes on with (datasets/unfinished_uv.h). */
+struct unfinished_host
+{
+    struct unfinished core;
+    int64_t started_ns;  /* The wall's clock when the manager started, */
+    uint64_t started_ms; /* and meta_now_ms(). */
+    bool loading;        /* The disk is waited for. */
+};
+
 struct fsck;
 struct directory_page;
 struct voters_host;
@@ -137,6 +148,7 @@ struct meta
     struct claims claims;       /* datasets/claims_uv.h */
     bool repair_said;           /* In the log: morsels are short. */
     struct evictions evictions; /* datasets/evictions_uv.h */
+    struct unfinished_host unfinished;
     struct session_table *sessions;
     struct lease_table *leases;
     struct list leased; /* struct leased_request: they wait for recalls. */

@@ -13,6 +13,7 @@
 #include "meta/coherence/sessions_kept_uv.h"
 #include "meta/datasets/evictions_uv.h"
 #include "meta/datasets/repairs_uv.h"
+#include "meta/datasets/unfinished_uv.h"
 #include "meta/namespace/fsck.h"
 #include "meta/storage/kv_leveldb.h"
 #include "meta/storage/run_file.h"
@@ -200,6 +201,7 @@ static int open_cores(struct meta *meta, bool fresh, struct errmsg *err)
         return rv;
     }
     repairs_open(meta);
+    unfinished_open(meta);
     if ((rv = evictions_open(meta)) != 0) {
         return rv;
     }
@@ -359,6 +361,7 @@ void meta_free(struct meta *meta)
     place_rounds_free(&meta->rounds);
     claims_free(&meta->claims);
     evictions_free(meta);
+    unfinished_close(meta);
     voters_host_free(meta);
     voter_uv_free(&meta->voter);
     fsck_free(meta->fsck);

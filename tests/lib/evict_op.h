@@ -1,4 +1,4 @@
-/* Drawn operations about the eviction of data sets, for tests of the operation log: mostly of a set that there is. */
+/* Drawn operations about what goes of data sets, for tests of the operation log: mostly of a set that there is. */
 #ifndef MORSEL_TESTS_LIB_EVICT_OP_H
 #define MORSEL_TESTS_LIB_EVICT_OP_H
 
@@ -30,6 +30,8 @@ static inline bool draw_evict_op(struct prng *prng, const struct sets *sets, str
     } else if (op->kind == OP_SET_MARK) {
         op->set_mark.set = set;
         op->set_mark.pinned = prng_below(prng, 8) == 0;
+    } else if (op->kind == OP_SET_LET_GO) {
+        op->set_let_go.set = set;
     } else {
         return false;
     }

@@ -345,6 +345,9 @@ static struct meta_op sample_op(enum op_kind kind, const struct buf *objects)
         op.set_reserve.set = 11;
         op.set_reserve.size = 12;
         break;
+    case OP_SET_LET_GO:
+        op.set_let_go.set = 11;
+        break;
     case OP_SIZE_REPORT:
         op.size_report.size = 9;
         op.size_report.sparse = op.size_report.strips_ids = op.size_report.truncates =

@@ -51,11 +51,37 @@ static double heat(const Morsel__SetInfo *set)
     return (double)set->heat_milli / 1000;
 }
 
+/* "-": none. */
+static void time_text(uint64_t unix_s, char text[32])
+{
+    time_t seconds = (time_t)unix_s;
+    struct tm tm;
+
+    (void)snprintf(text, 32, "-");
+    if (unix_s != 0 && localtime_r(&seconds, &tm) != NULL) {
+        (void)strftime(text, 32, "%Y-%m-%d %H:%M", &tm);
+    }
+}
+
+/* Nobody goes on with it: that is worth a line of its own, with what can be done. */
+static void print_unfinished(const Morsel__SetInfo *set)
+{
+    char since[32];
+
+    if (set->quiet_since_s != 0) {
+        time_text(set->quiet_since_s, since);
+        (void)printf(
+            "%12s nothing was done to it since %s, and nobody else has its bytes: store the "
+            "rest, or remove the file\n",
+            "", since);
+    }
+}
+
 static json_t *set_json(const Morsel__SetInfo *set)
 {
     return json_pack(
         "{s:o, s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:b, s:b, s:I, s:o, s:f, "
-        "s:s, s:s}",
+        "s:s, s:s, s:o}",
         "set", print_json_number(set->set), "inode", print_json_number(set->inode), "size",
         print_json_number(set->size), "reserved", print_json_number(set->reserved), "state",
         state_words(set), "copies", (json_int_t)set->copies, "morsel_size",
@@ -64,7 +90,8 @@ static json_t *set_json(const Morsel__SetInfo *set)
         (json_int_t)set->donors, "made_s", print_json_number(set->made_s), "scratch",
         (int)set->scratch, "pinned", (int)set->pinned, "morsels_evicted",
         (json_int_t)set->morsels_evicted, "last_used_s", print_json_number(set->last_used_s),
-        "heat", heat(set), "eviction", eviction_words(set), "origin", set->origin);
+        "heat", heat(set), "eviction", eviction_words(set), "origin", set->origin,
+        "unfinished_since_s", print_json_number(set->quiet_since_s));
 }
 
 static void print_head(void)
@@ -76,13 +103,9 @@ static void print_head(void)
 
 static void print_set(const Morsel__SetInfo *set)
 {
-    char size[PRINT_TEXT_MAX], used[32] = "-";
-    time_t seconds = (time_t)set->last_used_s;
-    struct tm tm;
+    char size[PRINT_TEXT_MAX], used[32];
 
-    if (set->last_used_s != 0 && localtime_r(&seconds, &tm) != NULL) {
-        (void)strftime(used, sizeof(used), "%Y-%m-%d %H:%M", &tm);
-    }
+    time_text(set->last_used_s, used);
     (void)printf("%12" PRIu64 " %12" PRIu64 " %10s  %-12s %6" PRIu32 " %8" PRIu32 " %8" PRIu32
                  " %8" PRIu32 " %6" PRIu32 " %6.1f%% %-16s %8.1f  %-16s  %s\n",
                  set->set, set->inode,
@@ -90,6 +113,7 @@ static void print_set(const Morsel__SetInfo *set)
                  state_words(set), set->copies, set->morsels, set->morsels_short, set->morsels_away,
                  set->donors, evicted_percent(set), used, heat(set), eviction_words(set),
                  set->origin[0] != '\0' ? set->origin : "-");
+    print_unfinished(set);
 }
 
 static void take_page(const Morsel__SetListReply *page, json_t *sets, struct sums *sums)

@@ -100,7 +100,7 @@ static json_t *new_files_json(const Morsel__StatusReply *status)
 
 static json_t *donors_json(const Morsel__StatusReply *status)
 {
-    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:I, s:o, s:o}", "count",
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:I}", "count",
                      (json_int_t)status->donors, "here", (json_int_t)status->donors_here, "donated",
                      print_json_number(status->donated), "used",
                      print_json_number(status->donated_used), "morsels_short",
@@ -108,7 +108,8 @@ static json_t *donors_json(const Morsel__StatusReply *status)
                      print_json_number(status->morsels_away), "morsels_fetching",
                      (json_int_t)status->morsels_fetching, "morsels_repaired",
                      print_json_number(status->morsels_repaired), "bytes_repaired",
-                     print_json_number(status->bytes_repaired));
+                     print_json_number(status->bytes_repaired), "sets_unfinished",
+                     (json_int_t)status->sets_unfinished);
 }
 
 static bool print_status_json(const Morsel__StatusReply *status, const char *address)
@@ -260,6 +261,16 @@ static void print_donors(const Morsel__StatusReply *status)
     }
 }
 
+static void print_unfinished(const Morsel__StatusReply *status)
+{
+    if (status->sets_unfinished > 0) {
+        (void)printf("unfinished %" PRIu32
+                     " of the data sets: nobody goes on with them, and nobody else "
+                     "has their bytes (`morsel datasets`)\n",
+                     status->sets_unfinished);
+    }
+}
+
 /* Only while there is something to say. */
 static void print_repair(const Morsel__StatusReply *status)
 {
@@ -296,6 +307,7 @@ static void print_status_text(const Morsel__StatusReply *status, const char *add
     scrub_print(status);
     print_donors(status);
     print_repair(status);
+    print_unfinished(status);
     (void)printf("\n");
     (void)printf("  ID  %-22s %-16s %10s %10s %5s %10s  STATE\n", "ADDRESS", "HOST", "SIZE", "FREE",
                  "USED", "OBJECTS");

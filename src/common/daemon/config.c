@@ -109,7 +109,7 @@ static const struct unit byte_units[] = {
 };
 
 static const struct unit time_units[] = {
-    { "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 },
+    { "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 }, { "d", 86400000 },
 };
 
 static const struct unit plain_units[] = { { "", 1 } };
@@ -173,7 +173,7 @@ static void format_number(enum config_type type, uint64_t value, char text[32])
         { "", 1 },
     };
     static const struct unit times_down[] = {
-        { "h", 3600000 }, { "m", 60000 }, { "s", 1000 }, { "ms", 1 }
+        { "d", 86400000 }, { "h", 3600000 }, { "m", 60000 }, { "s", 1000 }, { "ms", 1 }
     };
     static const struct unit plain[] = { { "", 1 } };
     const struct unit *unit = type == CONFIG_BYTES     ? bytes_down

@@ -378,6 +378,7 @@ static int apply(struct ns_txn *t)
         [OP_SET_EVICT] = apply_set_evict,
         [OP_SET_MARK] = apply_set_mark,
         [OP_SET_RESERVE] = apply_set_reserve,
+        [OP_SET_LET_GO] = apply_set_let_go,
         [OP_GARBAGE] = apply_garbage,
         [OP_REPAIR] = apply_repair,
         [OP_GRANTEE] = apply_grantee,

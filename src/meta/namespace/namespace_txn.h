@@ -238,6 +238,9 @@ int apply_set_reserve(struct ns_txn *t);
 /* Is the set all that was reserved, if the file is that long? True for a set of which nothing was. */
 bool txn_reserved_complete(const struct ns_txn *t, const struct set_head *head, uint64_t size);
 
+/* namespace_unfinished.c */
+int apply_set_let_go(struct ns_txn *t);
+
 /* namespace_copies.c */
 int apply_set_copy(struct ns_txn *t);
 

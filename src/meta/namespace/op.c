@@ -65,6 +65,7 @@ const char *op_kind_name(enum op_kind kind)
         [OP_SET_EVICT] = "set_evict",
         [OP_SET_MARK] = "set_mark",
         [OP_SET_RESERVE] = "set_reserve",
+        [OP_SET_LET_GO] = "set_let_go",
     };
 
     return kind > 0 && kind < OP_KIND_END && names[kind] != NULL ? names[kind] : "unknown";
@@ -306,6 +307,9 @@ static void body_encode(const struct meta_op *op, struct buf *out)
         buf_put_u64(out, op->set_reserve.inode);
         buf_put_u64(out, op->set_reserve.set);
         buf_put_u64(out, op->set_reserve.size);
+        break;
+    case OP_SET_LET_GO:
+        buf_put_u64(out, op->set_let_go.set);
         break;
     case OP_REPAIR:
         repair_encode(op, out);
@@ -711,6 +715,9 @@ static void body_decode(struct reader *r, struct meta_op *op)
         op->set_reserve.inode = reader_u64(r);
         op->set_reserve.set = reader_u64(r);
         op->set_reserve.size = reader_u64(r);
+        break;
+    case OP_SET_LET_GO:
+        op->set_let_go.set = reader_u64(r);
         break;
     case OP_REPAIR:
         repair_decode(r, op);

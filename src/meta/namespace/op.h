@@ -55,6 +55,7 @@ enum op_kind {
     OP_SET_EVICT = 33, /* The end of a data set goes, to make room. */
     OP_SET_MARK = 34,  /* A data set is pinned, or is not any more. */
     OP_SET_RESERVE = 38, /* How large a data set is to be, and that the client stores it. */
+    OP_SET_LET_GO = 39,  /* Nobody goes on with a data set that is not complete: it begins anew. */
     OP_KIND_END
 };
 
@@ -268,6 +269,10 @@ struct meta_op
             uint64_t set;
             uint64_t size; /* Bytes. */
         } set_reserve;
+        struct
+        {
+            uint64_t set;
+        } set_let_go;
         struct
         {
             client_id client;

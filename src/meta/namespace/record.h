@@ -51,8 +51,8 @@
  * who does not know of those cannot read the log; STORE_VERSION_EVICTION once a directory or a data set is scratch, a set is pinned,
  * or one that may go was read: others would take such records for damaged; STORE_VERSION_FETCHED once there is a set that may go
  * because mounts fetch it again, which others would not; STORE_VERSION_RESERVED once a data set was reserved;
- * STORE_VERSION_YIELD once a benefactor has given up a copy for want of room (OP_COPY_YIELD): others would take the log for
- * damaged there. */
+ * STORE_VERSION_YIELD once a benefactor has given up a copy for want of room (OP_COPY_YIELD), and
+ * STORE_VERSION_LET_GO once a data set was let go that nobody went on with: others would take the log for damaged there. */
 enum {
     RECORD_VERSION = 1,
     STORE_VERSION_FIRST = 1,
@@ -67,7 +67,8 @@ enum {
     STORE_VERSION_FETCHED = 10,
     STORE_VERSION_RESERVED = 11,
     STORE_VERSION_YIELD = 12,
-    STORE_VERSION = STORE_VERSION_YIELD
+    STORE_VERSION_LET_GO = 13,
+    STORE_VERSION = STORE_VERSION_LET_GO
 };
 
 enum record_kind {

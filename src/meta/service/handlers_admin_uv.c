@@ -52,6 +52,7 @@ static void answer_status(void *data, struct rpc_request *request)
     reply.morsels_fetching = meta->repair.task_count;
     reply.morsels_repaired = meta->repair.added;
     reply.bytes_repaired = meta->repair.added_bytes;
+    reply.sets_unfinished = meta->unfinished.core.told;
     groups_default_now(meta, &reply.new_copies, &reply.new_copies_rule);
     rpc_reply(request, &reply.base, NULL);
     free(scrubs);
@@ -293,6 +294,7 @@ static struct counter_list *count(struct meta *meta)
     counters_add(list, NULL, "bytes_repaired", meta->repair.added_bytes);
     counters_add(list, NULL, "repairs_failed", meta->repair.failed);
     counters_add(list, NULL, "surplus_dropped", meta->repair.dropped);
+    counters_add(list, NULL, "sets_unfinished", meta->unfinished.core.told);
     counters_add(list, NULL, "open_files", session_opens(meta->sessions));
     counters_add(list, NULL, "syncs", meta->sync.syncs);
     counters_add(list, NULL, "disk_waits", meta->loads.loads);

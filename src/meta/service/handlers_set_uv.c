@@ -529,6 +529,10 @@ static int list_add(struct request *r, struct list_page *page, const struct data
     info->last_used_s = (uint64_t)(evictions_last_ns(r->meta, set) / NS_PER_S);
     info->eviction = evictions_state(r->meta, set);
     info->next_to_go = set->head.number == next;
+    if (!set->head.sealed) {
+        info->quiet_since_s =
+            (uint64_t)(unfinished_quiet_ns(&r->meta->unfinished.core, set->head.number) / NS_PER_S);
+    }
     rv = rv == MORSEL_STALE ? 0 : rv;
     if (rv == 0 && set->head.has_origin) {
         rv = list_origin(r, page, set);
